@@ -76,4 +76,29 @@ rg_named_list rg_load_npz(const char *path);
  * leaves the file that was there, where that fails. */
 bool rg_save_npz(rg_named_list list, const char *path);
 
+/* ---- what torch.save writes ------------------------------------------------------------- */
+
+/* Returns what is in a file of torch.save's, by name: a state_dict, a checkpoint, or a tensor, whose
+ * name is "". A dict, list or tuple in another gives names with dots: model.fc.weight,
+ * optimizer.state.0.exp_avg, optimizer.param_groups.0.lr; so the two can't be told apart, and what
+ * would come twice under one name is an error. Numbers are tensors of no dims: an int is an int64, a
+ * float a float64. What is neither a tensor nor a number (None, a text, a dtype) has RG_NONE for a
+ * tensor; a dict without anything in it has no entry. Tensors share memory where they did in torch,
+ * if their elements were of one type; none requires a gradient.
+ *
+ * A file is a pickle, and one that torch.load(f, weights_only=True) would refuse is refused here:
+ * nothing that it says is ever run. */
+rg_named_list rg_torch_load(const char *path);
+/* Writes a list as an OrderedDict that torch.load(f, weights_only=True) opens, or the tensor alone
+ * if the one name is "". Tensors that share memory share it in the file and in torch. RG_NONE is
+ * written as None. Returns false where it fails, and leaves a file that was there as it was. */
+bool rg_torch_save(rg_named_list list, const char *path);
+/* Returns the entries whose names begin with the prefix and a dot, and takes these away from their
+ * names, which stay a part of the list's:
+ *
+ *     rg_load_state_dict(model, rg_named_below(rg_torch_load("checkpoint.pt"), "model"), true)
+ *
+ * There may be none. A list that failed gives one that failed. */
+rg_named_list rg_named_below(rg_named_list list, const char *prefix);
+
 RG_PUBLIC_END

@@ -226,8 +226,8 @@ static bool argument_is(const rg_pickle *p, const arguments *a, size_t i, rg_pic
     return kind_of(p, a->v[i]) == kind || refuse_argument(p, a, i, wanted);
 }
 
-/* Fails where argument i is no list or tuple of integers. What is longer than any shape isn't looked
- * through, lest a crafted pickle asks for that again and again. */
+/* Fails where argument i is no list or tuple of integers. What is longer than any shape isn't
+ * looked through, lest a crafted pickle asks for that again and again. */
 static bool argument_is_shape(const rg_pickle *p, const arguments *a, size_t i) {
     rg_pickle_kind kind = kind_of(p, a->v[i]);
     bool ok = (kind == RG_PICKLE_TUPLE || kind == RG_PICKLE_LIST) && p->v[a->v[i]].n <= SHAPE_MOST;

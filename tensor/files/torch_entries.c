@@ -8,6 +8,7 @@
 #include "tensor/scope.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -34,7 +35,7 @@ typedef struct {
 static bool walk_value(torch_walk *w, uint32_t value, int depth);
 
 /* Fails with what is wrong with the value that is looked at. */
-#define REFUSE_VALUE(w, format, ...)                                                     \
+#define REFUSE_VALUE(w, format, ...) \
     rgi_file_refuse((w)->reader->file, "entry \"%s\": " format, shown_path(w), ##__VA_ARGS__)
 #define shown_path(w) RG_SHOWN((w)->path.v ? (w)->path.v : "", (w)->path.n)
 

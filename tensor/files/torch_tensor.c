@@ -8,10 +8,11 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Fails with what is wrong with the tensor of an entry. */
-#define REFUSE_TENSOR(r, name, format, ...)                                                \
+#define REFUSE_TENSOR(r, name, format, ...)                                            \
     rgi_file_refuse((r)->file, "tensor \"%s\": " format, RG_SHOWN(name, strlen(name)), \
                     ##__VA_ARGS__)
 
@@ -40,32 +41,43 @@ rg_torch_storage *rgi_torch_add_storage(rg_torch_reader *r, const char *key,
 
 /* Finds the storage's member in the archive. */
 static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_value *key,
-                                            const rg_torch_storage *declared, const char *name) {
+                                            const rg_pickle_value *declared, const char *name) {
     rg_text path = { 0 };
     rgi_text_add(&path, "%.*sdata/%.*s", (int)r->prefix_n, r->prefix, (int)key->n, key->v);
     rg_torch_storage *found = NULL;
     if (!path.failed) {
-        rg_torch_storage storage = *declared;
+        rg_torch_storage storage = { .global = declared->global, .numel = declared->i };
         storage.member = rgi_zip_find(r->zip, path.v);
         if (storage.member) {
             storage.bytes = storage.member->bytes;
             found = rgi_torch_add_storage(r, path.v + r->prefix_n + 5, storage);
         } else {
-            REFUSE_TENSOR(r, name, "the archive has no member '%s'",
-                          RG_SHOWN(path.v, path.n));
+            REFUSE_TENSOR(r, name, "the archive has no member '%s'", RG_SHOWN(path.v, path.n));
         }
     }
     rgi_text_free(&path);
     return found;
 }
 
-/* Returns the place of the storage that has the value's key, or NULL. */
-static rg_torch_storage *storage_known(const rg_torch_reader *r, const rg_pickle_value *key) {
+/* Finds the storage of the value's key, and sets *found to NULL where the file has none. Returns
+ * false where there is no memory to look. */
+static bool look_for_storage(rg_torch_reader *r, uint32_t value, rg_torch_storage **found,
+                             const char *name) {
+    const rg_pickle_value *v = &r->pickle.v[value];
+    const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];
     rg_text text = { 0 };
     rgi_text_add(&text, "%.*s", (int)key->n, key->v);
-    int64_t at = text.failed ? -1 : rgi_map_name(&r->keys, text.v);
+    if (text.failed)
+        return false;
+    int64_t at = rgi_map_name(&r->keys, text.v);
     rgi_text_free(&text);
-    return at < 0 ? NULL : &r->storages[at];
+    if (at >= 0)
+        *found = &r->storages[at];
+    else if (r->zip)
+        *found = storage_in_archive(r, key, v, name);
+    else
+        return REFUSE_TENSOR(r, name, "the file has no storage '%s'", RG_SHOWN(key->v, key->n));
+    return *found;
 }
 
 /* Finds the storage that a value names. What the pickle says of its size must be true, and every
@@ -74,21 +86,17 @@ static rg_torch_storage *find_storage(rg_torch_reader *r, uint32_t value, const 
     const rg_pickle_value *v = &r->pickle.v[value];
     const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];
     const size_t size = rgi_foreign[rgi_pickle_type(v->global)].bytes;
+    rg_torch_storage *s = NULL;
     if (memchr(key->v, 0, key->n)) {
         REFUSE_TENSOR(r, name, "its storage's key holds a 0");
         return NULL;
     }
-    rg_torch_storage *s = storage_known(r, key);
-    if (!s && r->zip)
-        s = storage_in_archive(r, key, &(rg_torch_storage){ .global = v->global, .numel = v->i },
-                               name);
-    if (!s && rg_error_code() == RG_OK)
-        REFUSE_TENSOR(r, name, "the file has no storage '%s'", RG_SHOWN(key->v, key->n));
-    if (!s)
+    if (!look_for_storage(r, value, &s, name))
         return NULL;
     if (s->global != v->global || s->numel != v->i)
-        REFUSE_TENSOR(r, name, "its storage is of %s with %lld elements here, and of %s with %lld "
-                      "elsewhere", rgi_pickle_global_name(v->global), (long long)v->i,
+        REFUSE_TENSOR(r, name,
+                      "its storage is of %s with %lld elements here, and of %s with %lld elsewhere",
+                      rgi_pickle_global_name(v->global), (long long)v->i,
                       rgi_pickle_global_name(s->global), (long long)s->numel);
     else if (s->bytes / size != (uint64_t)s->numel)
         REFUSE_TENSOR(r, name, "its storage has %llu bytes, which aren't those of %lld elements",
@@ -113,8 +121,8 @@ static bool convert_member(const rg_torch_reader *r, rg_zip_stream *stream, uint
         const int64_t m = RG_MIN((int64_t)(now / bytes), n - done);
         int64_t good = rgi_convert(type, r->swapped, to + (size_t)done * size, part, m);
         if (good < m)
-            return rgi_refuse_element(r->file, r->swapped, part + (size_t)good * bytes,
-                                      done + good, what);
+            return rgi_refuse_element(r->file, r->swapped, part + (size_t)good * bytes, done + good,
+                                      what);
         done += m;
     }
     return true;
@@ -156,8 +164,8 @@ static rg_tensor *storage_as(rg_torch_reader *r, rg_torch_storage *s, rg_foreign
 /* ---- shapes --------------------------------------------------------------------------- */
 
 /* Copies a shape's integers. Fails where there are too many, or one is negative. */
-static bool take_sizes(const rg_torch_reader *r, uint32_t value, const char *called,
-                       rg_dims *dims, const char *name) {
+static bool take_sizes(const rg_torch_reader *r, uint32_t value, const char *called, rg_dims *dims,
+                       const char *name) {
     const rg_pickle *p = &r->pickle;
     uint32_t v[RG_MAX_DIMS];
     size_t n = rgi_pickle_items(p, value, v, RG_MAX_DIMS);
@@ -219,9 +227,10 @@ static rg_tensor *make_tensor(rg_torch_reader *r, const uint32_t *items, rg_fore
     if (size.n != stride.n)
         REFUSE_TENSOR(r, name, "it has %d sizes and %d strides", size.n, stride.n);
     else if (!lies_within(&size, &stride, offset, n))
-        REFUSE_TENSOR(r, name, "sizes %s, strides %s and offset %lld reach beyond the %lld elements "
-                      "of its storage", RG_DIMS_TEXT(&size), RG_DIMS_TEXT(&stride),
-                      (long long)offset, (long long)n);
+        REFUSE_TENSOR(r, name,
+                      "sizes %s, strides %s and offset %lld reach beyond the %lld elements "
+                      "of its storage",
+                      RG_DIMS_TEXT(&size), RG_DIMS_TEXT(&stride), (long long)offset, (long long)n);
     else {
         rg_tensor *whole = storage_as(r, s, type, name);
         return whole ? tensor_within(whole, &size, &stride, offset) : NULL;

@@ -1,0 +1,27 @@
+/*
+ * named.c: parts of lists of named tensors.
+ */
+#include "tensor/files.h"
+#include "tensor/scope.h"
+
+#include <string.h>
+
+rg_named_list rg_named_below(rg_named_list list, const char *prefix) {
+    const rg_named_list failed = { .n = -1 };
+    if (!rgi_given_list(list.n, list.v, "named_below")
+        || !rgi_given(prefix, "named_below", "a name"))
+        return failed;
+    const size_t length = strlen(prefix);
+    rg_named *v = rgi_scope_alloc((size_t)list.n * sizeof *v + 1);
+    if (!v)
+        return failed;
+    int n = 0;
+    for (int i = 0; i < list.n; i++) {
+        const char *name = list.v[i].name;
+        if (!rgi_given(name, "named_below", "a name"))
+            return failed;
+        if (strncmp(name, prefix, length) == 0 && name[length] == '.')
+            v[n++] = (rg_named){ name + length + 1, list.v[i].tensor };
+    }
+    return (rg_named_list){ n, v };
+}

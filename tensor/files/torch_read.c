@@ -1,0 +1,164 @@
+/*
+ * torch_read.c: opening what torch.save wrote: which of torch's formats it is, and what an archive
+ * says beside its pickle.
+ */
+#include "torch_file.h"
+
+#include "tensor/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- an archive's small members --------------------------------------------------------- */
+
+/* Returns the member of this name below the archive's folder, or NULL. */
+static const rg_zip_member *member_below(const rg_torch_reader *r, const char *name, bool *failed) {
+    rg_text path = { 0 };
+    rgi_text_add(&path, "%.*s%s", (int)r->prefix_n, r->prefix, name);
+    const rg_zip_member *m = path.failed ? NULL : rgi_zip_find(r->zip, path.v);
+    *failed |= path.failed;
+    rgi_text_free(&path);
+    return m;
+}
+
+/* Reads a small member as a text, and sets it to "" where the archive lacks it. */
+static bool small_member(const rg_torch_reader *r, const char *name, char to[32]) {
+    bool failed = false;
+    const rg_zip_member *m = member_below(r, name, &failed);
+    memset(to, 0, 32);
+    if (failed || !m)
+        return !failed;
+    if (m->bytes >= 32)
+        return rgi_file_refuse(r->file, "its member '%s' has %llu bytes", name,
+                               (unsigned long long)m->bytes);
+    return rgi_zip_read(r->zip, m, to);
+}
+
+static bool check_version(const rg_torch_reader *r) {
+    char text[32], *end;
+    if (!small_member(r, "version", text) || (!*text && !small_member(r, ".data/version", text)))
+        return false;
+    long version = strtol(text, &end, 10);
+    if (end == text || (*end && *end != '\n') || version < 1 || version > 10)
+        return rgi_file_refuse(r->file, "its version is '%s', and 1 to 10 are known",
+                               RG_SHOWN(text, strlen(text)));
+    return true;
+}
+
+/* Where an archive doesn't say its order of bytes, the lowest comes first. */
+static bool check_order(rg_torch_reader *r) {
+    char order[32];
+    if (!small_member(r, "byteorder", order))
+        return false;
+    const bool little = !*order || strcmp(order, "little") == 0;
+    if (!little && strcmp(order, "big") != 0)
+        return rgi_file_refuse(r->file, "Unknown endianness type: %s",
+                               RG_SHOWN(order, strlen(order)));
+    r->swapped = little != rgi_little_endian();
+    return true;
+}
+
+/* ---- archives --------------------------------------------------------------------------- */
+
+/* All members lie in one folder, whose name is the file's or "archive". */
+static bool find_folder(rg_torch_reader *r) {
+    const char *first = r->zip->n > 0 ? r->zip->v[0].name : "";
+    const char *slash = strchr(first, '/');
+    if (!slash)
+        return rgi_file_refuse(r->file, "it is an archive, but not one of torch.save's: file not "
+                                        "in a subdirectory");
+    r->prefix = first;
+    r->prefix_n = (size_t)(slash - first) + 1;
+    return true;
+}
+
+/* Returns the bytes of the archive's pickle, or NULL. */
+static char *archived_pickle(rg_torch_reader *r, size_t *room) {
+    bool failed = false;
+    const rg_zip_member *script = member_below(r, "constants.pkl", &failed);
+    const rg_zip_member *m = member_below(r, "data.pkl", &failed);
+    if (failed)
+        return NULL;
+    if (script) {
+        rgi_file_refuse(r->file, "it is a TorchScript archive, whose code isn't run: save "
+                                 "torch.jit.load(f).state_dict() instead");
+        return NULL;
+    }
+    if (!m || m->bytes >= SIZE_MAX) {
+        rgi_file_refuse(r->file, "failed locating file data.pkl: it is an archive, but not one of "
+                                 "torch.save's");
+        return NULL;
+    }
+    *room = (size_t)m->bytes + 1;
+    char *text = rgi_alloc(*room, RG_MEM_OTHER);
+    if (!text || rgi_zip_read(r->zip, m, text))
+        return text;
+    rgi_free(text, *room, RG_MEM_OTHER);
+    return NULL;
+}
+
+static rg_named_list read_archive(rg_torch_reader *r) {
+    rg_named_list list = { .n = -1 };
+    size_t room = 0;
+    if (!find_folder(r) || !check_version(r) || !check_order(r))
+        return list;
+    char *text = archived_pickle(r, &room);
+    if (!text)
+        return list;
+    r->pickle = (rg_pickle){ .file = r->file, .what = "data.pkl", .bytes = text, .n = room - 1 };
+    if (rgi_pickle_read(&r->pickle))
+        list = rgi_torch_entries(r);
+    rgi_free(text, room, RG_MEM_OTHER);
+    return list;
+}
+
+/* ---- which format it is ------------------------------------------------------------------ */
+
+static const char *const torch_load_op = "torch_load";
+
+/* Reads what isn't an archive. */
+static rg_named_list read_legacy(const rg_file *f) {
+    rg_named_list list = { .n = -1 };
+    rg_torch_reader r = { .file = f, .swapped = !rgi_little_endian() };
+    char *text = NULL;
+    size_t room = 0;
+    if (rgi_torch_legacy(&r, &text, &room))
+        list = rgi_torch_entries(&r);
+    rgi_torch_reader_free(&r);
+    rgi_free(text, room, RG_MEM_OTHER);
+    return list;
+}
+
+/* Tells the format by the first bytes. */
+static bool is_archive(const rg_file *f, bool *archive) {
+    char head[512] = { 0 };
+    const size_t n = (size_t)RG_MIN(f->bytes, (uint64_t)sizeof head);
+    if (!rgi_file_read(f, 0, head, n))
+        return false;
+    if (memcmp(head + 257, "ustar", 5) == 0)
+        return rgi_file_refuse(f, "it is in torch's old .tar format: open and save it with a torch "
+                                  "that reads it, as torch.save(torch.load(f, "
+                                  "weights_only=False), f)");
+    *archive = memcmp(head, "PK\3\4", 4) == 0;
+    return true;
+}
+
+rg_named_list rg_torch_load(const char *path) {
+    rg_named_list list = { .n = -1 };
+    bool archive = false;
+    rg_file f;
+    if (!rgi_file_open(&f, torch_load_op, path))
+        return list;
+    bool ok = is_archive(&f, &archive);
+    if (ok && !archive)
+        list = read_legacy(&f);
+    rgi_file_close(&f);
+    rg_zip zip;
+    if (!ok || !archive || !rgi_zip_open(&zip, torch_load_op, path))
+        return list;
+    rg_torch_reader r = { .file = &zip.file, .zip = &zip };
+    list = read_archive(&r);
+    rgi_torch_reader_free(&r);
+    rgi_zip_close(&zip);
+    return list;
+}
