@@ -119,7 +119,7 @@ const char *rgi_pickle_show(char to[RG_PICKLE_SHOWN + 4], const char *text, size
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value) {
     static const char *const names[] = {
         [RG_PICKLE_NONE] = "None",         [RG_PICKLE_BOOL] = "a bool",
-        [RG_PICKLE_INT] = "an int",        [RG_PICKLE_LONG] = "an int",
+        [RG_PICKLE_INT] = "an int",        [RG_PICKLE_LONG] = "an int that int64 can't hold",
         [RG_PICKLE_FLOAT] = "a float",     [RG_PICKLE_TEXT] = "a str",
         [RG_PICKLE_BYTES] = "bytes",       [RG_PICKLE_TUPLE] = "a tuple",
         [RG_PICKLE_LIST] = "a list",       [RG_PICKLE_DICT] = "a dict",

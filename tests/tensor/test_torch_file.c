@@ -1,0 +1,840 @@
+/*
+ * test_torch_file.c: what torch.save writes is read as torch.load reads it, and written so that
+ * torch opens it; what no torch wrote is refused, each mistake with its own sentence.
+ */
+#include "tensor/files.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+#include "tensor/files/pickle.h"
+#include "tensor/files/zip.h"
+#include "tests/golden.h"
+#include "tests/memory_file.h"
+#include "tests/test.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static const char *files_folder(void) {
+    const char *folder = getenv("REGARD_FILES");
+    return folder ? folder : "tests/golden/files";
+}
+
+static const char *file_of(const char *name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", files_folder(), name);
+    return path;
+}
+
+/* ---- golden files --------------------------------------------------------------------- */
+
+enum { STORAGES_MOST = 64 };
+
+/* Requires that tensors share memory as the file says: `known` has the storage of each number. */
+static void check_place(const char *file, rg_named got, char *words, rg_storage **known) {
+    int64_t number = golden_integer(&words), offset = golden_integer(&words);
+    rg_tensor *t = got.tensor;
+    ck_assert_int_lt(number, STORAGES_MOST);
+    if (!known[number])
+        known[number] = t->storage;
+    ck_assert_msg(known[number] == t->storage, "%s: %s is in another storage", file, got.name);
+    for (int64_t i = 0; i < number; i++)
+        ck_assert_msg(known[i] != t->storage, "%s: %s shares its storage", file, got.name);
+    int64_t at = (t->data - (char *)t->storage->data) / (int64_t)rgi_sizeof((rg_dtype)t->dtype);
+    ck_assert_msg(at == offset, "%s: %s is at %d", file, got.name, (int)at);
+}
+
+static void check_elements(const char *file, rg_named got, char *numbers) {
+    rg_tensor *t = got.tensor;
+    RG_SCOPE();
+    for (int64_t i = 0; i < t->numel; i++) {
+        int64_t rest = i, at = 0;
+        for (int d = t->ndim - 1; d >= 0; d--) {
+            at += rest % t->size[d] * t->stride[d];
+            rest /= t->size[d];
+        }
+        bool same = false;
+        if (t->dtype == RG_INT64) {
+            same = ((int64_t *)t->data)[at] == golden_integer(&numbers);
+        } else {
+            double want = golden_number(&numbers);
+            double is = t->dtype == RG_BOOL      ? ((bool *)t->data)[at]
+                        : t->dtype == RG_FLOAT32 ? ((float *)t->data)[at]
+                                                 : ((double *)t->data)[at];
+            same = memcmp(&want, &is, sizeof is) == 0 || is == want;
+        }
+        ck_each(same, "%s: %s: element %d", file, got.name, (int)i);
+    }
+    ck_assert(golden_at_end(numbers));
+}
+
+/* Requires that an entry is what the golden data say; returns whether it has a tensor. */
+static bool check_torch_entry(golden_file *f, const char *file, rg_named got, rg_storage **known) {
+    char *words = golden_field(f, '-');
+    ck_assert_str_eq(got.name, golden_quoted(&words));
+    char *dtype = golden_word(&words);
+    if (strcmp(dtype, "none") == 0) {
+        ck_assert_msg(got.tensor == RG_NONE, "%s: %s has a tensor", file, got.name);
+        return false;
+    }
+    rg_dims size = golden_dims(golden_word(&words)), stride = golden_dims(golden_word(&words));
+    ck_assert_msg(got.tensor->dtype == golden_dtype(dtype), "%s: %s", file, got.name);
+    ck_assert_int_eq(got.tensor->ndim, size.n);
+    for (int d = 0; d < size.n; d++) {
+        ck_assert_int_eq(got.tensor->size[d], size.v[d]);
+        ck_assert_int_eq(got.tensor->stride[d], stride.v[d]);
+    }
+    check_place(file, got, words, known);
+    check_elements(file, got, golden_field(f, ':'));
+    return true;
+}
+
+static void check_list(golden_file *f, const char *file, rg_named_list list, int64_t n) {
+    rg_storage *known[STORAGES_MOST] = { 0 };
+    ck_assert_msg(list.n == n, "%s: %d entries: %s", file, list.n, rg_error());
+    for (int i = 0; i < list.n; i++)
+        check_torch_entry(f, file, list.v[i], known);
+}
+
+START_TEST(test_torch_golden) {
+    golden_file f = golden_open("torch_files");
+    int files = 0;
+    for (char *words; (words = golden_case(&f)); files++) {
+        RG_SCOPE();
+        char *name = golden_word(&words);
+        int64_t n = golden_integer(&words);
+        rg_error_clear();
+        rg_named_list list = rg_torch_load(file_of(name));
+        if (n < 0) {
+            const char *sentence = golden_text(&f);
+            ck_assert_msg(list.n == -1 && rg_error_code() == RG_IO_ERROR, "%s is read", name);
+            ck_assert_msg(strstr(rg_error(), sentence) && strstr(rg_error(), name), "%s: %s", name,
+                          rg_error());
+            continue;
+        }
+        check_list(&f, name, list, n);
+    }
+    golden_close(&f);
+    ck_assert_int_gt(files, 20);
+}
+END_TEST
+
+/* What is written is read as it was. */
+START_TEST(test_torch_again) {
+    golden_file f = golden_open("torch_files");
+    memory_file_begin();
+    for (char *words; (words = golden_case(&f));) {
+        RG_SCOPE();
+        char *name = golden_word(&words);
+        int64_t n = golden_integer(&words);
+        if (n < 0) {
+            golden_text(&f);
+            continue;
+        }
+        rg_system memory = rgi_system;
+        rgi_system = memory_file.before;
+        rg_named_list list = rg_torch_load(file_of(name));
+        rgi_system = memory;
+        ck_assert_msg(rg_torch_save(list, "folder/again.pt"), "%s: %s", name, rg_error());
+        check_list(&f, name, rg_torch_load("again.pt"), n);
+    }
+    memory_file_end();
+    golden_close(&f);
+}
+END_TEST
+
+/* A pickle that torch wrote is written byte for byte. */
+START_TEST(test_torch_pickle) {
+    RG_SCOPE();
+    rg_zip z;
+    rg_named_list list = rg_torch_load(file_of("views.pt"));
+    ck_assert(rgi_zip_open(&z, "test", file_of("views.pt")));
+    const rg_zip_member *m = rgi_zip_find(&z, "views/data.pkl");
+    size_t n = (size_t)m->bytes;
+    char *want = rgi_scope_alloc(n), *got = rgi_scope_alloc(n);
+    ck_assert(rgi_zip_read(&z, m, want));
+    rgi_zip_close(&z);
+    memory_file_begin();
+    /* The last of the list had another type in torch. */
+    list.n--;
+    ck_ok(rg_torch_save(list, "views.pt"));
+    ck_assert(rgi_zip_open(&z, "test", "views.pt"));
+    m = rgi_zip_find(&z, "views/data.pkl");
+    ck_assert(m && m->bytes < n);
+    ck_assert(rgi_zip_read(&z, m, got));
+    const char *rest = got + m->bytes - 2;
+    ck_assert(memcmp(got, want, (size_t)m->bytes - 2) == 0 && memcmp(rest, "u.", 2) == 0);
+    ck_assert_ptr_nonnull(rgi_zip_find(&z, "views/data/3"));
+    ck_assert_ptr_null(rgi_zip_find(&z, "views/data/4"));
+    for (size_t i = 0; i < z.n; i++)
+        ck_assert_int_eq(z.v[i].data % 64, 0);
+    rgi_zip_close(&z);
+    memory_file_end();
+}
+END_TEST
+
+/* ---- lists ---------------------------------------------------------------------------- */
+
+START_TEST(test_named_below) {
+    RG_SCOPE();
+    rg_named_list all = rg_torch_load(file_of("checkpoint.pt"));
+    rg_named_list model = rg_named_below(all, "model");
+    ck_assert_int_eq(model.n, 9);
+    ck_assert_str_eq(model.v[0].name, "0.weight");
+    ck_assert_ptr_eq(model.v[0].tensor, all.v[0].tensor);
+    ck_assert_int_eq(rg_named_below(model, "1").n, 5);
+    ck_assert_int_eq(rg_named_below(all, "mode").n, 0);
+    ck_assert_int_eq(rg_named_below(all, "epoch").n, 0);
+    ck_assert_int_eq(rg_named_below(all, "").n, 0);
+    ck_fails(rg_named_below(all, NULL).n >= 0, RG_TYPE_ERROR, "named_below: expected a name");
+    rg_named nameless = { NULL, RG_NONE };
+    ck_fails(rg_named_below((rg_named_list){ 1, &nameless }, "a").n >= 0, RG_TYPE_ERROR, "a name");
+    ck_fails(rg_named_below((rg_named_list){ -1, NULL }, "a").n >= 0, RG_TYPE_ERROR, "a list");
+}
+END_TEST
+
+START_TEST(test_torch_saved) {
+    RG_SCOPE();
+    memory_file_begin();
+    rg_tensor *t = rg_ones(2);
+    rg_named v[] = { { "a", t }, { "a", t }, { "\xff", t }, { NULL, t }, { "b", NULL } };
+    ck_ok(rg_torch_save((rg_named_list){ 1, v }, "x"));
+    ck_fails(rg_torch_save((rg_named_list){ 2, v }, "x"), RG_VALUE_ERROR,
+             "torch_save: the name \"a\" comes twice");
+    ck_fails(rg_torch_save((rg_named_list){ 1, v + 2 }, "x"), RG_VALUE_ERROR,
+             "torch_save: name 0 of the list is no UTF-8");
+    ck_fails(rg_torch_save((rg_named_list){ 1, v + 3 }, "x"), RG_TYPE_ERROR, "expected a name");
+    ck_fails(rg_torch_save((rg_named_list){ 1, v + 4 }, "x"), RG_TYPE_ERROR, "expected a tensor");
+    ck_fails(rg_torch_save((rg_named_list){ -1, v }, "x"), RG_TYPE_ERROR, "expected a list");
+    ck_fails(rg_torch_save((rg_named_list){ 1, v }, NULL), RG_TYPE_ERROR, "expected a path");
+    ck_fails(rg_torch_load(NULL).n >= 0, RG_TYPE_ERROR, "torch_load: expected a path");
+    memory_file_end();
+    ck_fails(rg_torch_load("no such file").n >= 0, RG_IO_ERROR,
+             "torch_load: [Errno 2] No such file or directory: 'no such file'");
+    ck_fails(rg_torch_save((rg_named_list){ 1, v }, "no such folder/x"), RG_IO_ERROR, "[Errno 2]");
+}
+END_TEST
+
+/* Numbers of every length, and more pairs than Python pickles at a time. */
+START_TEST(test_torch_many) {
+    static rg_named v[2003];
+    static char names[2003][16];
+    RG_SCOPE();
+    memory_file_begin();
+    for (int n = 1; n <= 2003; n = n * 2 + 1) {
+        for (int i = 0; i < n; i++) {
+            snprintf(names[i], sizeof names[i], "n%d", i);
+            v[i] = (rg_named){ names[i], rg_scalar_dtype(i, RG_FLOAT64) };
+        }
+        ck_ok(rg_torch_save((rg_named_list){ n, v }, "many.pt"));
+        rg_named_list back = rg_torch_load("many.pt");
+        ck_assert_int_eq(back.n, n);
+        for (int i = 0; i < n; i++)
+            ck_each(strcmp(back.v[i].name, names[i]) == 0 && rg_item(back.v[i].tensor) == i,
+                    "%d of %d", i, n);
+    }
+    v[0].tensor = rg_rand(70001);
+    ck_ok(rg_torch_save((rg_named_list){ 1, v }, "large.pt"));
+    rg_named_list back = rg_torch_load("large.pt");
+    ck_assert(back.n == 1 && rg_equal(back.v[0].tensor, v[0].tensor));
+    memory_file_end();
+}
+END_TEST
+
+/* ---- bad pickles ------------------------------------------------------------------------ */
+
+/* A member of an archive that a test makes. */
+typedef struct {
+    const char *name;
+    const void *bytes;
+    size_t n;
+} member;
+
+static const char elements[24];
+
+static void write_archive(int n, const member *m) {
+    rg_zip_writer z;
+    ck_assert(rgi_zip_begin(&z, "test", "x.pt"));
+    for (int i = 0; i < n; i++) {
+        rgi_zip_member_begin(&z, m[i].name, m[i].n, 64);
+        rgi_zip_put(&z, m[i].bytes, m[i].n);
+    }
+    ck_assert_msg(rgi_zip_end(&z), "%s", rg_error());
+}
+
+/* Reads an archive with this pickle. */
+static rg_named_list load_pickle(const void *pickle, size_t n) {
+    const member m[] = { { "archive/data.pkl", pickle, n },
+                         { "archive/data/0", elements, sizeof elements },
+                         { "archive/version", "3\n", 2 } };
+    write_archive(RG_COUNT(m), m);
+    return rg_torch_load("x.pt");
+}
+
+/* Requires that the list failed with a sentence in which this is. */
+static void check_refused(rg_named_list list, const char *sentence, const char *what) {
+    bool named = strncmp(rg_error(), "torch_load: 'x.pt': ", 20) == 0;
+    ck_assert_msg(list.n == -1 && rg_error_code() == RG_IO_ERROR && named
+                      && strstr(rg_error(), sentence),
+                  "%s: wanted '%s', got '%s'", what, sentence, rg_error());
+    rg_error_clear();
+}
+
+#define FLOATS      STORAGE("Float", "0", "K\6")
+#define TWO_THREE   "K\2K\3\x86"
+#define THREE_ONE   "K\3K\1\x86"
+#define HUGE_HUGE   "\x8a\10\0\0\0\0\0\0\0\7\x8a\10\0\0\0\0\0\0\0\7\x86"
+#define REBUILD     "ctorch._utils\n_rebuild_tensor_v2\n"
+#define FROM_TYPE   "ctorch._tensor\n_rebuild_from_type_v2\n"
+#define FROM_CPU    "ctorch._utils\n_rebuild_device_tensor_from_cpu_tensor\n"
+#define DICT(value) "}X\1\0\0\0w" value "s."
+#define ONE_TENSOR  TENSOR(FLOATS, "K\0", TWO_THREE, THREE_ONE)
+#define STORAGE(type, key, numel) \
+    "(X\7\0\0\0storagectorch\n" type "Storage\nX\1\0\0\0" key "X\3\0\0\0cpu" numel "tQ"
+#define TENSOR(storage, offset, size, stride) REBUILD "(" storage offset size stride "\x89}tR"
+#define V3(dtype, offset, size, stride)                                            \
+    "ctorch._utils\n_rebuild_tensor_v3\n(" STORAGE("storage.Untyped", "0", "K\30") \
+        offset size stride "\x89}ctorch\n" dtype "\ntR"
+
+static const struct {
+    const char *pickle;
+    size_t n;
+    const char *sentence;
+} bad_pickles[] = {
+#define BAD(pickle, sentence) { pickle, sizeof(pickle) - 1, sentence },
+#include "bad_pickles.def"
+};
+
+START_TEST(test_bad_pickles) {
+    memory_file_begin();
+    for (int i = 0; i < RG_COUNT(bad_pickles); i++) {
+        RG_SCOPE();
+        rg_named_list list = load_pickle(bad_pickles[i].pickle, bad_pickles[i].n);
+        check_refused(list, bad_pickles[i].sentence, bad_pickles[i].pickle);
+    }
+    memory_file_end();
+}
+END_TEST
+
+/* Each opcode but those that torch's weights-only reader takes is refused by its name. */
+START_TEST(test_bad_opcodes) {
+    static const char taken[] = "(.GJKMNQRUXabcehjqrstu]})\x80\x81\x85\x86\x87\x88\x89\x8a\x8f";
+    static const struct {
+        char op;
+        const char *name;
+    } named[] = {
+        { '0', "POP" },
+        { '2', "DUP" },
+        { 'i', "INST" },
+        { 'o', "OBJ" },
+        { '\x82', "EXT1" },
+        { '\x93', "STACK_GLOBAL" },
+        { '\x92', "NEWOBJ_EX" },
+        { '\x95', "FRAME" },
+        { '\x8c', "SHORT_BINUNICODE" },
+        { 'B', "BINBYTES" },
+        { '\x97', "NEXT_BUFFER" },
+        { '\x8b', "LONG4" },
+        { '\xff', "no opcode" },
+        { 'Z', "no opcode" },
+    };
+    int refused = 0;
+    memory_file_begin();
+    for (int op = 0; op < 256; op++) {
+        RG_SCOPE();
+        char pickle[] = { '\x80', 2, 'N', (char)op, '.' }, sentence[64];
+        if (op && strchr(taken, (char)op))
+            continue;
+        snprintf(sentence, sizeof sentence, "Unsupported operand %d (", op);
+        for (int i = 0; i < RG_COUNT(named); i++)
+            if (named[i].op == (char)op)
+                snprintf(sentence, sizeof sentence, "before byte 4: Unsupported operand %d (%s)",
+                         op, named[i].name);
+        check_refused(load_pickle(pickle, sizeof pickle), sentence, "an opcode");
+        refused++;
+    }
+    ck_assert_int_eq(refused, 256 - 34);
+    memory_file_end();
+}
+END_TEST
+
+/* What isn't bad: the same macros, and forms that torch itself doesn't write. */
+START_TEST(test_good_pickles) {
+    static const struct {
+        const char *pickle;
+        size_t n;
+        int entries;
+    } good[] = {
+#define GOOD(pickle, entries) { pickle, sizeof(pickle) - 1, entries },
+        GOOD(DICT(ONE_TENSOR), 1) GOOD(DICT(FLOATS),
+                                       1) GOOD(DICT(V3("uint16", "K\1", "K\3\x85", "K\4\x85")), 1)
+            GOOD(DICT(TENSOR(FLOATS, "K\0", "](K\2K\3e", "](K\3K\1e")), 1) GOOD(
+                DICT(TENSOR(FLOATS, "K\0", "ctorch\nSize\n" TWO_THREE "\x85R", THREE_ONE)), 1)
+                GOOD(DICT(TENSOR(FLOATS, "J\0\0\0\7", "K\0K\3\x86", THREE_ONE)), 1) GOOD(
+                    DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\0" TWO_THREE THREE_ONE "tR"),
+                    1) GOOD(DICT("ctorch.nn.parameter\nParameter\n" ONE_TENSOR "\x88\x86\x81"), 1)
+                    GOOD(DICT(FROM_CPU "(" ONE_TENSOR "ctorch\nfloat32\nX\3\0\0\0xla\x89tR"), 1)
+                        GOOD("ccollections\nOrderedDict\n](](U\1aK\1eU\1bK\2\x86"
+                             "e\x85R.",
+                             2) GOOD("ccollections\nOrderedDict\n)\x81U\1aK\1s}b.", 1)
+                            GOOD("\x80\5\x8f.", 1) GOOD("c_codecs\nencode\n)R.", 1)
+                                GOOD("ctorch.serialization\n_get_layout\nX\0\0\0\0\x85R.", 1)
+                                    GOOD("\x8a\0.", 1) GOOD("N(NN.", 1)
+    };
+    memory_file_begin();
+    for (int i = 0; i < RG_COUNT(good); i++) {
+        RG_SCOPE();
+        rg_error_clear();
+        rg_named_list list = load_pickle(good[i].pickle, good[i].n);
+        ck_assert_msg(list.n == good[i].entries, "%d: %d entries: %s", i, list.n, rg_error());
+    }
+    memory_file_end();
+}
+END_TEST
+
+/* Integers of each length, as Python writes them. */
+START_TEST(test_pickled_longs) {
+    static const struct {
+        const char *pickle;
+        size_t n;
+        int64_t value;
+    } longs[] = {
+#define LONG(pickle, value) { pickle ".", sizeof(pickle), value },
+        LONG("\x8a\0", 0) LONG("\x8a\1\xff", -1) LONG("\x8a\2\xff\0", 255)
+            LONG("\x8a\2\0\xff", -256) LONG("\x8a\5\0\0\0\x80\0", 2147483648)
+                LONG("\x8a\10\0\0\0\0\0\0\0\x80", INT64_MIN)
+                    LONG("\x8a\10\xff\xff\xff\xff\xff\xff\xff\x7f", INT64_MAX)
+                        LONG("\x8a\12\xfe\xff\xff\xff\xff\xff\xff\xff\xff\xff", -2)
+                            LONG("\x8a\12\2\0\0\0\0\0\0\0\0\0", 2) LONG("J\0\0\0\x80", INT32_MIN)
+                                LONG("M\xff\xff", 65535) LONG("K\xff", 255)
+    };
+    memory_file_begin();
+    for (int i = 0; i < RG_COUNT(longs); i++) {
+        RG_SCOPE();
+        rg_named_list list = load_pickle(longs[i].pickle, longs[i].n);
+        ck_assert_msg(list.n == 1, "%d: %s", i, rg_error());
+        ck_assert(rg_item_int(list.v[0].tensor) == longs[i].value);
+    }
+    memory_file_end();
+}
+END_TEST
+
+/* ---- what stands for more than it is ------------------------------------------------------ */
+
+typedef struct {
+    char v[1 << 16];
+    size_t n;
+} growing;
+
+static void add(growing *g, const char *bytes, size_t n) {
+    ck_assert(g->n + n <= sizeof g->v);
+    memcpy(g->v + g->n, bytes, n);
+    g->n += n;
+}
+#define ADD(g, text) add(g, text, sizeof(text) - 1)
+
+START_TEST(test_limits) {
+    static growing g;
+    memory_file_begin();
+    /* Lists in lists. */
+    for (int depth = 250; depth <= 260; depth += 5) {
+        RG_SCOPE();
+        g.n = 0;
+        for (int i = 0; i < depth; i++)
+            ADD(&g, "]");
+        ADD(&g, "N");
+        for (int i = 0; i < depth; i++)
+            ADD(&g, "a");
+        ADD(&g, ".");
+        rg_named_list list = load_pickle(g.v, g.n);
+        if (depth <= 256)
+            ck_assert_msg(list.n == 1, "%s", rg_error());
+        else
+            check_refused(list, "it lies in more than 256 others", "lists in lists");
+    }
+    /* Each list has the one before twice. */
+    g.n = 0;
+    ADD(&g, "]q\0Na");
+    for (int i = 0; i < 40; i++)
+        ADD(&g, "]q\1(h\0h\0eq\0");
+    ADD(&g, ".");
+    check_refused(load_pickle(g.v, g.n), "there are more values than the pickle's bytes can say",
+                  "lists of lists");
+    /* A dict is copied again and again. */
+    g.n = 0;
+    ADD(&g, "}q\0(");
+    for (int i = 0; i < 1000; i++)
+        ADD(&g, "K\0N");
+    ADD(&g, "u");
+    for (int i = 0; i < 1000; i++)
+        ADD(&g, "ccollections\nCounter\nh\0\x85R");
+    ADD(&g, ".");
+    check_refused(load_pickle(g.v, g.n), "it stands for more than its bytes can say", "copies");
+    /* A long name stands before each of many short ones. */
+    g.n = 0;
+    ADD(&g, "}X\0\x20\0\0");
+    for (int i = 0; i < 0x2000; i++)
+        ADD(&g, "a");
+    ADD(&g, "](");
+    for (int i = 0; i < 20000; i++)
+        ADD(&g, "N");
+    ADD(&g, "es.");
+    check_refused(load_pickle(g.v, g.n), "the names are longer than the pickle's bytes can say",
+                  "names");
+    /* Shapes that are no shapes aren't looked through. */
+    g.n = 0;
+    ADD(&g, "ctorch\nSize\n(");
+    for (int i = 0; i < 65; i++)
+        ADD(&g, "K\1");
+    ADD(&g, "t\x85R.");
+    check_refused(load_pickle(g.v, g.n), "argument 1 must be a tuple of ints", "a long shape");
+    memory_file_end();
+}
+END_TEST
+
+/* ---- bad archives -------------------------------------------------------------------------- */
+
+START_TEST(test_bad_archives) {
+    const member pickle = { "archive/data.pkl", "}.", 2 },
+                 version = { "archive/version", "3\n", 2 };
+    const struct {
+        member m[4];
+        const char *sentence;
+    } bad[] = {
+        { { { "data.pkl", "}.", 2 } }, "file not in a subdirectory" },
+        { { { "weight.npy", "", 0 } }, "but not one of torch.save's" },
+        { { version }, "failed locating file data.pkl" },
+        { { version, { "other/data.pkl", "}.", 2 } }, "failed locating file data.pkl" },
+        { { pickle }, "its version is '', and 1 to 10 are known" },
+        { { pickle, { "archive/version", "0\n", 2 } }, "its version is '0?', and 1 to 10" },
+        { { pickle, { "archive/version", "11", 2 } },
+          "its version is '11', and 1 to 10 are known" },
+        { { pickle, { "archive/version", "three", 5 } }, "its version is 'three'" },
+        { { pickle, { "archive/version", "3 or so", 7 } }, "its version is '3 or so'" },
+        { { pickle, { "archive/version", "00000000000000000000000000000003", 32 } },
+          "its member 'version' has 32 bytes" },
+        { { pickle, version, { "archive/byteorder", "middle", 6 } },
+          "Unknown endianness type: middle" },
+        { { pickle, version, { "archive/byteorder", "bigger", 6 } },
+          "Unknown endianness type: bigger" },
+        { { pickle, version, { "archive/constants.pkl", "", 0 } }, "it is a TorchScript archive" },
+    };
+    memory_file_begin();
+    for (int i = 0; i < RG_COUNT(bad); i++) {
+        RG_SCOPE();
+        int n = 0;
+        while (n < 4 && bad[i].m[n].name)
+            n++;
+        write_archive(n, bad[i].m);
+        check_refused(rg_torch_load("x.pt"), bad[i].sentence, bad[i].sentence);
+    }
+    const member fine[] = { pickle, { "archive/.data/version", "1", 1 } };
+    write_archive(2, fine);
+    ck_assert_int_eq(rg_torch_load("x.pt").n, 0);
+    write_archive(0, NULL);
+    ck_assert_int_eq(rg_torch_load("x.pt").n, -1);
+    memory_file_end();
+}
+END_TEST
+
+#define LEGACY  "\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."
+#define PREFACE LEGACY "M\xe9\3.}."
+#define OLD(type, key, numel) \
+    "(X\7\0\0\0storagectorch\n" type "Storage\nX\1\0\0\0" key "X\3\0\0\0cpu" numel "NtQ"
+#define OLD_TENSOR(type) REBUILD "(" OLD(type, "7", "K\2") "K\0K\2\x85K\1\x85\x89}tR"
+
+START_TEST(test_legacy) {
+    static const struct {
+        const char *text;
+        size_t n;
+        const char *sentence;
+    } bad[] = {
+#define TEXT(text, sentence) { text, sizeof(text) - 1, sentence },
+        TEXT("", "it isn't what torch.save writes: it is no archive and has no magic number") TEXT(
+            "hello, world", "it is no archive and has no magic number")
+            TEXT("\x93NUMPY\1\0v\0{'descr': '<f4'}", "it is no archive and has no magic number") TEXT(
+                "\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x18.}.",
+                "has no magic number") TEXT(LEGACY,
+                                            "the version, before byte 15: it ends too early")
+                TEXT(LEGACY "M\xe8\3.}.N.].", "Invalid protocol version: 1001 is known") TEXT(
+                    LEGACY "N.}.N.].", "Invalid protocol version: 1001 is known")
+                    TEXT(LEGACY "M\xe9\3.", "the writer's machine, before byte 19: it ends too early") TEXT(
+                        LEGACY "M\xe9\3.I1\n.",
+                        "the writer's machine, before byte 20: Unsupported operand 73")
+                        TEXT(PREFACE, "the object, before byte 21: it ends too early") TEXT(
+                            PREFACE "cos\nsystem\n.", "GLOBAL os.system was not an allowed global")
+                            TEXT(PREFACE "N.", "the storages' keys, before byte 23: it ends too early") TEXT(
+                                PREFACE "N.N.", "its storages' keys are None and no list")
+                                TEXT(PREFACE "N.]Na.", "a storage's key is None and no str") TEXT(
+                                    PREFACE "N.]U\1"
+                                            "7a.",
+                                    "storage key '7' is no storage's")
+                                    TEXT(PREFACE OLD_TENSOR("Float") ".].",
+                                         "tensor \"\": its storage has 0 bytes, which aren't")
+                                        TEXT(PREFACE OLD_TENSOR("Float") ".]U\1"
+                                                                         "7a.\2\0\0",
+                                             "it ends at byte")
+                                            TEXT(
+                                                PREFACE OLD_TENSOR(
+                                                    "Float") ".]U\1"
+                                                             "7a.\2\0\0\0\0\0\0\0abcdefg",
+                                                "storage '7' has 2 elements, but the file ends sooner")
+                                                TEXT(
+                                                    PREFACE OLD_TENSOR(
+                                                        "Float") ".]U\1"
+                                                                 "7a.\xff\xff\xff\xff\xff\xff\xff\xff"
+                                                                 "abcdefgh",
+                                                    "storage '7' has 18446744073709551615 elements, but the file ends sooner")
+                                                    TEXT(
+                                                        PREFACE OLD_TENSOR(
+                                                            "Float") ".]U\1"
+                                                                     "7a.\1\0\0\0\0\0\0\0abcdefgh",
+                                                        "its storage has 4 bytes, which aren't those of 2 elements")
+                                                        TEXT(
+                                                            PREFACE OLD_TENSOR(
+                                                                "Float") ".](U\1"
+                                                                         "7U\1"
+                                                                         "7e.\2\0\0\0\0\0\0\0abcdefgh",
+                                                            "storage '7' comes twice")
+                                                            TEXT(
+                                                                PREFACE OLD_TENSOR(
+                                                                    "ComplexFloat") ".]U\1"
+                                                                                    "7a.\1\0\0\0\0\0\0\0abcdefgh",
+                                                                "storage '7' is a torch.ComplexFloatStorage, which regard can't hold")
+                                                                TEXT(
+                                                                    PREFACE
+                                                                    "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+                                                                    "7X\3\0\0\0cpuK\2)tQ.].",
+                                                                    "a storage: argument 6 must be None, for no part of a storage is read")
+    };
+    memory_file_begin();
+    for (int i = 0; i < RG_COUNT(bad); i++) {
+        RG_SCOPE();
+        memory_file_set(bad[i].text, bad[i].n);
+        check_refused(rg_torch_load("x.pt"), bad[i].sentence, bad[i].sentence);
+    }
+    static const char fine[] = PREFACE OLD_TENSOR("Short") ".]U\1"
+                                                           "7a.\2\0\0\0\0\0\0\0\1\0\xff\xff";
+    memory_file_set(fine, sizeof fine - 1);
+    rg_named_list list = rg_torch_load("x.pt");
+    ck_assert_msg(list.n == 1, "%s", rg_error());
+    ck_assert(rg_equal(list.v[0].tensor, rg_literal([ 1, -1 ])));
+    char tar[512] = { 0 };
+    memcpy(tar + 257, "ustar", 5);
+    memory_file_set(tar, sizeof tar);
+    check_refused(rg_torch_load("x.pt"), "it is in torch's old .tar format", "tar");
+    memory_file_end();
+}
+END_TEST
+
+/* A file of torch before 1.6 whose pickles are longer than what is read at first. */
+START_TEST(test_long_legacy) {
+    RG_SCOPE();
+    memory_file_begin();
+    memory_file_set(PREFACE "](", sizeof PREFACE + 1);
+    const int n = 800000;
+    for (int i = 0; i < n; i++)
+        memory_write(0, "K\1", 2);
+    memory_write(0, "e.].", 4);
+    rg_named_list list = rg_torch_load("x.pt");
+    ck_assert_msg(list.n == n, "%d: %s", list.n, rg_error());
+    ck_assert_str_eq(list.v[n - 1].name, "799999");
+    memory_file.n -= 2;
+    check_refused(rg_torch_load("x.pt"),
+                  "the storages' keys, before byte 1600025: it ends too early", "a long one");
+    memory_file_end();
+}
+END_TEST
+
+/* ---- what is cut short --------------------------------------------------------------------- */
+
+/* Reads a golden file as bytes, which the caller frees. */
+static char *bytes_of(const char *name, size_t *n) {
+    RG_SCOPE();
+    char *text = rgi_file_text("test", file_of(name), n);
+    ck_assert_msg(text, "%s", rg_error());
+    char *copy = malloc(*n + 1);
+    memcpy(copy, text, *n);
+    return copy;
+}
+
+/* A file that ends at any byte before its end is refused. */
+START_TEST(test_cut) {
+    static const char *const names[] = { "checkpoint.pt", "types.pt", "legacy.pt", "fields.pt" };
+    for (int k = 0; k < RG_COUNT(names); k++) {
+        size_t n;
+        char *whole = bytes_of(names[k], &n);
+        memory_file_begin();
+        for (size_t cut = 0; cut < n; cut++) {
+            RG_SCOPE();
+            memory_file_set(whole, cut);
+            rg_error_clear();
+            ck_each(rg_torch_load("x.pt").n == -1 && rg_error_code() == RG_IO_ERROR,
+                    "%s, cut at byte %d", names[k], (int)cut);
+        }
+        memory_file_end();
+        free(whole);
+    }
+}
+END_TEST
+
+/* So is a pickle. */
+START_TEST(test_cut_pickle) {
+    rg_zip z;
+    RG_SCOPE();
+    ck_assert(rgi_zip_open(&z, "test", file_of("checkpoint.pt")));
+    const rg_zip_member *m = rgi_zip_find(&z, "checkpoint/data.pkl");
+    char *text = rgi_scope_alloc((size_t)m->bytes);
+    const size_t n = (size_t)m->bytes;
+    ck_assert(rgi_zip_read(&z, m, text));
+    rgi_zip_close(&z);
+    for (size_t cut = 0; cut <= n; cut++) {
+        rg_file f = { .op = "torch_load", .path = "x.pt" };
+        rg_pickle p = { .file = &f, .what = "data.pkl", .bytes = text, .n = cut };
+        rg_error_clear();
+        ck_each(rgi_pickle_read(&p) == (cut == n), "cut at byte %d", (int)cut);
+        ck_each(cut == n || strstr(rg_error(), "ends too early"), "%d: %s", (int)cut, rg_error());
+        rgi_pickle_free(&p);
+    }
+}
+END_TEST
+
+/* ---- what fails ---------------------------------------------------------------------------- */
+
+/* The call that is this many from now fails, or stops short if it can. */
+static int fault_at, fault_number;
+static bool fault_short;
+
+static bool fails_now(void) {
+    if (fault_at == 0 || --fault_at > 0)
+        return false;
+    errno = fault_number;
+    return true;
+}
+static int fault_open(const char *path, int flags, mode_t mode) {
+    return fails_now() ? -1 : memory_open(path, flags, mode);
+}
+static int fault_stat(int fd, struct stat *status) {
+    return fails_now() ? -1 : memory_stat(fd, status);
+}
+static ssize_t fault_pread(int fd, void *to, size_t n, off_t at) {
+    if (fails_now())
+        return fault_short ? 0 : -1;
+    /* Few bytes at a time are no fault. */
+    return memory_pread(fd, to, n > 100 ? 100 : n, at);
+}
+static ssize_t fault_write(int fd, const void *from, size_t n) {
+    if (fails_now())
+        return fault_short ? 0 : -1;
+    return memory_write(fd, from, n > 100 ? 100 : n);
+}
+static int fault_sync(int fd) { return fails_now() ? -1 : memory_done(fd); }
+static int fault_close(int fd) { return fails_now() ? -1 : memory_done(fd); }
+static int fault_rename(const char *from, const char *to) {
+    return fails_now() ? -1 : memory_rename(from, to);
+}
+
+static void faults_begin(void) {
+    memory_file_begin();
+    rgi_system = (rg_system){ fault_open, fault_stat,  fault_pread,  fault_write,
+                              fault_sync, fault_close, fault_rename, memory_unlink };
+}
+
+START_TEST(test_faults) {
+    static const char *const names[] = { "state_dict.pt", "legacy.pt" };
+    size_t n[2];
+    char *whole[] = { bytes_of(names[0], &n[0]), bytes_of(names[1], &n[1]) };
+    faults_begin();
+    for (int k = 0; k < 4; k++) {
+        fault_short = k / 2;
+        fault_number = EIO;
+        int most = 0;
+        for (bool failed = true; failed; most++) {
+            RG_SCOPE();
+            memory_file_set(whole[k % 2], n[k % 2]);
+            rg_error_clear();
+            fault_at = most + 1;
+            rg_named_list list = rg_torch_load("x.pt");
+            /* A reader doesn't mind whether a close fails. */
+            failed = fault_at == 0;
+            ck_assert_msg(failed || list.n > 0, "%s", rg_error());
+            ck_assert(list.n > 0 || rg_error_code() == RG_IO_ERROR);
+            ck_assert(most < 10000);
+        }
+        ck_assert_int_gt(most, 5);
+    }
+    RG_SCOPE();
+    fault_at = 0;
+    memory_file_set(whole[0], n[0]);
+    rg_named_list list = rg_torch_load("x.pt");
+    for (int k = 0; k < 2; k++) {
+        fault_short = k;
+        int at = 1;
+        for (bool failed = true; failed; at++) {
+            rg_error_clear();
+            fault_at = at;
+            bool saved = rg_torch_save(list, "x.pt");
+            failed = fault_at == 0;
+            ck_assert_msg(saved ? !failed || at > 30 : rg_error_code() == RG_IO_ERROR, "%d: %s", at,
+                          rg_error());
+            ck_assert(at < 10000);
+        }
+        ck_assert_int_gt(at, 30);
+    }
+    memory_file_end();
+    free(whole[0]);
+    free(whole[1]);
+}
+END_TEST
+
+START_TEST(test_no_memory) {
+    static const char *const names[] = { "checkpoint.pt", "types.pt", "legacy.pt", "fields.pt",
+                                         "untyped.pt",    "views.pt", "sparse.pt" };
+    for (int k = 0; k < RG_COUNT(names); k++) {
+        size_t n;
+        char *whole = bytes_of(names[k], &n);
+        memory_file_begin();
+        for (int64_t fail = 1, denied = 1; denied; fail++) {
+            RG_SCOPE();
+            memory_file_set(whole, n);
+            rg_error_clear();
+            rg_memory_fail_at(fail);
+            rg_named_list list = rg_torch_load("x.pt");
+            rg_memory_fail_at(0);
+            denied = rg_error_code() == RG_OUT_OF_MEMORY;
+            ck_assert_msg(denied == (list.n < 0) || strcmp(names[k], "sparse.pt") == 0,
+                          "%s, request %d: %s", names[k], (int)fail, rg_error());
+            ck_assert(fail < 10000);
+        }
+        memory_file_end();
+        free(whole);
+    }
+}
+END_TEST
+
+/* Each request of a save fails in turn. */
+START_TEST(test_no_memory_to_save) {
+    RG_SCOPE();
+    rg_named_list list = rg_torch_load(file_of("views.pt"));
+    memory_file_begin();
+    bool saved = false;
+    for (int64_t fail = 1; !saved; fail++) {
+        rg_error_clear();
+        rg_memory_fail_at(fail);
+        saved = rg_torch_save(list, "x.pt");
+        rg_memory_fail_at(0);
+        ck_assert_msg(rg_error_code() == (saved ? RG_OK : RG_OUT_OF_MEMORY), "%s", rg_error());
+        ck_assert(fail < 10000);
+    }
+    rg_memory_fail_at(1);
+    ck_assert(rg_named_below(list, "a").n == -1 && rg_error_code() == RG_OUT_OF_MEMORY);
+    rg_memory_fail_at(0);
+    memory_file_end();
+}
+END_TEST
+
+RG_TESTS(torch_file, test_torch_golden, test_torch_again, test_torch_pickle, test_named_below,
+         test_torch_saved, test_torch_many, test_bad_pickles, test_bad_opcodes, test_good_pickles,
+         test_pickled_longs, test_limits, test_bad_archives, test_legacy, test_long_legacy,
+         test_cut, test_cut_pickle, test_faults, test_no_memory, test_no_memory_to_save)
