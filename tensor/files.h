@@ -80,14 +80,14 @@ bool rg_save_npz(rg_named_list list, const char *path);
 
 /* Returns what is in a file of torch.save's, by name: a state_dict, a checkpoint, or a tensor, whose
  * name is "". A dict, list or tuple in another gives names with dots: model.fc.weight,
- * optimizer.state.0.exp_avg, optimizer.param_groups.0.lr; so the two can't be told apart, and what
- * would come twice under one name is an error. Numbers are tensors of no dims: an int is an int64, a
- * float a float64. What is neither a tensor nor a number (None, a text, a dtype) has RG_NONE for a
- * tensor; a dict without anything in it has no entry. Tensors share memory where they did in torch,
- * if their elements were of one type; none requires a gradient.
+ * optimizer.state.0.exp_avg, optimizer.param_groups.0.lr. What would come twice under one name is
+ * an error. Numbers are tensors of no dims: an int is an int64, a float a float64. What is neither
+ * a tensor nor a number (None, a text, a dtype) has RG_NONE for a tensor; a dict or list without
+ * anything in it has no entry. Tensors share memory where they did in torch, if their elements are
+ * of one type there; none requires a gradient.
  *
- * A file is a pickle, and one that torch.load(f, weights_only=True) would refuse is refused here:
- * nothing that it says is ever run. */
+ * A file that torch.load(f, weights_only=True) refuses is refused here: nothing that it says is
+ * ever run. So is one with tensors that regard can't hold: sparse, quantized or complex ones. */
 rg_named_list rg_torch_load(const char *path);
 /* Writes a list as an OrderedDict that torch.load(f, weights_only=True) opens, or the tensor alone
  * if the one name is "". Tensors that share memory share it in the file and in torch. RG_NONE is

@@ -219,7 +219,7 @@ static bool read_entry(rg_zip *z, size_t i, size_t *at) {
     fault = widen(text + name, extra, (uint64_t *[]){ &m->bytes, &m->packed, &m->at }, 3);
     /* The name moves onto a byte that was read, so that there is room for a 0 behind it. */
     memmove(text - 1, text, name);
-    text[name - 1] = 0;
+    (text - 1)[name] = 0;
     *at += all;
     if (fault)
         return refuse_member(z, m, "%s", fault);

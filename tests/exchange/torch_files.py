@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """torch_files.py LIBRARY: regard and the installed PyTorch read each other's files.
 
-Of 200 random state_dicts (odd shapes, every dtype, names that are empty, Unicode and very long, views,
-transposes, ties), each is written by torch, read by regard, written by regard and read by torch with
-weights_only=True. Elements are the same to the bit; sizes, strides and what shares memory stay. Where
-regard has every dtype, the pickle is torch's own, byte for byte. Checkpoints are read, too.
+Of 200 random state_dicts (odd shapes, every dtype, names that are empty, Unicode and very long,
+views, transposes, ties), each is written by torch, read by regard, written by regard and read by
+torch with weights_only=True. Elements are the same to the bit; sizes, strides and what shares
+memory stay. Where regard has every dtype, the pickle is torch's own, byte for byte. Checkpoints are
+read, too.
 """
 import collections
 import ctypes
@@ -245,7 +246,8 @@ def round_trip(folder, seed):
 
 def checkpoint(optimizer):
     torch.manual_seed(1)
-    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
+    linear = torch.nn.Linear
+    model = torch.nn.Sequential(linear(3, 4), torch.nn.BatchNorm1d(4), linear(4, 2))
     optimizer = optimizer(model.parameters())
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)
     for _ in range(3):

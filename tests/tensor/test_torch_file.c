@@ -366,21 +366,25 @@ START_TEST(test_good_pickles) {
         size_t n;
         int entries;
     } good[] = {
-#define GOOD(pickle, entries) { pickle, sizeof(pickle) - 1, entries },
-        GOOD(DICT(ONE_TENSOR), 1) GOOD(DICT(FLOATS),
-                                       1) GOOD(DICT(V3("uint16", "K\1", "K\3\x85", "K\4\x85")), 1)
-            GOOD(DICT(TENSOR(FLOATS, "K\0", "](K\2K\3e", "](K\3K\1e")), 1) GOOD(
-                DICT(TENSOR(FLOATS, "K\0", "ctorch\nSize\n" TWO_THREE "\x85R", THREE_ONE)), 1)
-                GOOD(DICT(TENSOR(FLOATS, "J\0\0\0\7", "K\0K\3\x86", THREE_ONE)), 1) GOOD(
-                    DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\0" TWO_THREE THREE_ONE "tR"),
-                    1) GOOD(DICT("ctorch.nn.parameter\nParameter\n" ONE_TENSOR "\x88\x86\x81"), 1)
-                    GOOD(DICT(FROM_CPU "(" ONE_TENSOR "ctorch\nfloat32\nX\3\0\0\0xla\x89tR"), 1)
-                        GOOD("ccollections\nOrderedDict\n](](U\1aK\1eU\1bK\2\x86"
-                             "e\x85R.",
-                             2) GOOD("ccollections\nOrderedDict\n)\x81U\1aK\1s}b.", 1)
-                            GOOD("\x80\5\x8f.", 1) GOOD("c_codecs\nencode\n)R.", 1)
-                                GOOD("ctorch.serialization\n_get_layout\nX\0\0\0\0\x85R.", 1)
-                                    GOOD("\x8a\0.", 1) GOOD("N(NN.", 1)
+#define GOOD(pickle, entries) { pickle, sizeof(pickle) - 1, entries }
+        GOOD(DICT(ONE_TENSOR), 1),
+        GOOD(DICT(FLOATS), 1),
+        GOOD(DICT(V3("uint16", "K\1", "K\3\x85", "K\4\x85")), 1),
+        GOOD(DICT(TENSOR(FLOATS, "K\0", "](K\2K\3e", "](K\3K\1e")), 1),
+        GOOD(DICT(TENSOR(FLOATS, "K\0", "ctorch\nSize\n" TWO_THREE "\x85R", THREE_ONE)), 1),
+        GOOD(DICT(TENSOR(FLOATS, "J\0\0\0\7", "K\0K\3\x86", THREE_ONE)), 1),
+        GOOD(DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\0" TWO_THREE THREE_ONE "tR"), 1),
+        GOOD(DICT("ctorch.nn.parameter\nParameter\n" ONE_TENSOR "\x88\x86\x81"), 1),
+        GOOD(DICT(FROM_CPU "(" ONE_TENSOR "ctorch\nfloat32\nX\3\0\0\0xla\x89tR"), 1),
+        GOOD("ccollections\nOrderedDict\n](](U\1aK\1eU\1bK\2\x86"
+             "e\x85R.",
+             2),
+        GOOD("ccollections\nOrderedDict\n)\x81U\1aK\1s}b.", 1),
+        GOOD("\x80\5\x8f.", 1),
+        GOOD("c_codecs\nencode\n)R.", 1),
+        GOOD("ctorch.serialization\n_get_layout\nX\0\0\0\0\x85R.", 1),
+        GOOD("\x8a\0.", 1),
+        GOOD("N(NN.", 1),
     };
     memory_file_begin();
     for (int i = 0; i < RG_COUNT(good); i++) {
@@ -400,14 +404,19 @@ START_TEST(test_pickled_longs) {
         size_t n;
         int64_t value;
     } longs[] = {
-#define LONG(pickle, value) { pickle ".", sizeof(pickle), value },
-        LONG("\x8a\0", 0) LONG("\x8a\1\xff", -1) LONG("\x8a\2\xff\0", 255)
-            LONG("\x8a\2\0\xff", -256) LONG("\x8a\5\0\0\0\x80\0", 2147483648)
-                LONG("\x8a\10\0\0\0\0\0\0\0\x80", INT64_MIN)
-                    LONG("\x8a\10\xff\xff\xff\xff\xff\xff\xff\x7f", INT64_MAX)
-                        LONG("\x8a\12\xfe\xff\xff\xff\xff\xff\xff\xff\xff\xff", -2)
-                            LONG("\x8a\12\2\0\0\0\0\0\0\0\0\0", 2) LONG("J\0\0\0\x80", INT32_MIN)
-                                LONG("M\xff\xff", 65535) LONG("K\xff", 255)
+#define LONG(pickle, value) { pickle ".", sizeof(pickle), value }
+        LONG("\x8a\0", 0),
+        LONG("\x8a\1\xff", -1),
+        LONG("\x8a\2\xff\0", 255),
+        LONG("\x8a\2\0\xff", -256),
+        LONG("\x8a\5\0\0\0\x80\0", 2147483648),
+        LONG("\x8a\10\0\0\0\0\0\0\0\x80", INT64_MIN),
+        LONG("\x8a\10\xff\xff\xff\xff\xff\xff\xff\x7f", INT64_MAX),
+        LONG("\x8a\12\xfe\xff\xff\xff\xff\xff\xff\xff\xff\xff", -2),
+        LONG("\x8a\12\2\0\0\0\0\0\0\0\0\0", 2),
+        LONG("J\0\0\0\x80", INT32_MIN),
+        LONG("M\xff\xff", 65535),
+        LONG("K\xff", 255),
     };
     memory_file_begin();
     for (int i = 0; i < RG_COUNT(longs); i++) {
@@ -550,63 +559,40 @@ START_TEST(test_legacy) {
         size_t n;
         const char *sentence;
     } bad[] = {
-#define TEXT(text, sentence) { text, sizeof(text) - 1, sentence },
-        TEXT("", "it isn't what torch.save writes: it is no archive and has no magic number") TEXT(
-            "hello, world", "it is no archive and has no magic number")
-            TEXT("\x93NUMPY\1\0v\0{'descr': '<f4'}", "it is no archive and has no magic number") TEXT(
-                "\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x18.}.",
-                "has no magic number") TEXT(LEGACY,
-                                            "the version, before byte 15: it ends too early")
-                TEXT(LEGACY "M\xe8\3.}.N.].", "Invalid protocol version: 1001 is known") TEXT(
-                    LEGACY "N.}.N.].", "Invalid protocol version: 1001 is known")
-                    TEXT(LEGACY "M\xe9\3.", "the writer's machine, before byte 19: it ends too early") TEXT(
-                        LEGACY "M\xe9\3.I1\n.",
-                        "the writer's machine, before byte 20: Unsupported operand 73")
-                        TEXT(PREFACE, "the object, before byte 21: it ends too early") TEXT(
-                            PREFACE "cos\nsystem\n.", "GLOBAL os.system was not an allowed global")
-                            TEXT(PREFACE "N.", "the storages' keys, before byte 23: it ends too early") TEXT(
-                                PREFACE "N.N.", "its storages' keys are None and no list")
-                                TEXT(PREFACE "N.]Na.", "a storage's key is None and no str") TEXT(
-                                    PREFACE "N.]U\1"
-                                            "7a.",
-                                    "storage key '7' is no storage's")
-                                    TEXT(PREFACE OLD_TENSOR("Float") ".].",
-                                         "tensor \"\": its storage has 0 bytes, which aren't")
-                                        TEXT(PREFACE OLD_TENSOR("Float") ".]U\1"
-                                                                         "7a.\2\0\0",
-                                             "it ends at byte")
-                                            TEXT(
-                                                PREFACE OLD_TENSOR(
-                                                    "Float") ".]U\1"
-                                                             "7a.\2\0\0\0\0\0\0\0abcdefg",
-                                                "storage '7' has 2 elements, but the file ends sooner")
-                                                TEXT(
-                                                    PREFACE OLD_TENSOR(
-                                                        "Float") ".]U\1"
-                                                                 "7a.\xff\xff\xff\xff\xff\xff\xff\xff"
-                                                                 "abcdefgh",
-                                                    "storage '7' has 18446744073709551615 elements, but the file ends sooner")
-                                                    TEXT(
-                                                        PREFACE OLD_TENSOR(
-                                                            "Float") ".]U\1"
-                                                                     "7a.\1\0\0\0\0\0\0\0abcdefgh",
-                                                        "its storage has 4 bytes, which aren't those of 2 elements")
-                                                        TEXT(
-                                                            PREFACE OLD_TENSOR(
-                                                                "Float") ".](U\1"
-                                                                         "7U\1"
-                                                                         "7e.\2\0\0\0\0\0\0\0abcdefgh",
-                                                            "storage '7' comes twice")
-                                                            TEXT(
-                                                                PREFACE OLD_TENSOR(
-                                                                    "ComplexFloat") ".]U\1"
-                                                                                    "7a.\1\0\0\0\0\0\0\0abcdefgh",
-                                                                "storage '7' is a torch.ComplexFloatStorage, which regard can't hold")
-                                                                TEXT(
-                                                                    PREFACE
-                                                                    "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
-                                                                    "7X\3\0\0\0cpuK\2)tQ.].",
-                                                                    "a storage: argument 6 must be None, for no part of a storage is read")
+#define TEXT(text, sentence) { text, sizeof(text) - 1, sentence }
+        TEXT("", "it isn't what torch.save writes: it is no archive and has no magic number"),
+        TEXT("hello, world", "it is no archive and has no magic number"),
+        TEXT("\x93NUMPY\1\0v\0{'descr': '<f4'}", "it is no archive and has no magic number"),
+        TEXT("\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x18.}.", "has no magic number"),
+        TEXT(LEGACY, "the version, before byte 15: it ends too early"),
+        TEXT(LEGACY "M\xe8\3.}.N.].", "Invalid protocol version: 1001 is known"),
+        TEXT(LEGACY "N.}.N.].", "Invalid protocol version: 1001 is known"),
+        TEXT(LEGACY "M\xe9\3.", "the writer's machine, before byte 19: it ends too early"),
+        TEXT(LEGACY "M\xe9\3.I1\n.",
+             "the writer's machine, before byte 20: Unsupported operand 73"),
+        TEXT(PREFACE, "the object, before byte 21: it ends too early"),
+        TEXT(PREFACE "cos\nsystem\n.", "GLOBAL os.system was not an allowed global"),
+        TEXT(PREFACE "N.", "the storages' keys, before byte 23: it ends too early"),
+        TEXT(PREFACE "N.N.", "its storages' keys are None and no list"),
+        TEXT(PREFACE "N.]Na.", "a storage's key is None and no str"),
+        TEXT(PREFACE "N.]U\0017a.", "storage key '7' is no storage's"),
+        TEXT(PREFACE OLD_TENSOR("Float") ".].",
+             "tensor \"\": its storage has 0 bytes, which aren't"),
+        TEXT(PREFACE OLD_TENSOR("Float") ".]U\0017a.\2\0\0", "it ends at byte"),
+        TEXT(PREFACE OLD_TENSOR("Float") ".]U\0017a.\2\0\0\0\0\0\0\0abcdefg",
+             "storage '7' has 2 elements, but the file ends sooner"),
+        TEXT(PREFACE OLD_TENSOR("Float") ".]U\0017a."
+                                         "\xff\xff\xff\xff\xff\xff\xff\xff"
+                                         "abcdefgh",
+             "storage '7' has 18446744073709551615 elements, but the file ends sooner"),
+        TEXT(PREFACE OLD_TENSOR("Float") ".]U\0017a.\1\0\0\0\0\0\0\0abcdefgh",
+             "its storage has 4 bytes, which aren't those of 2 elements"),
+        TEXT(PREFACE OLD_TENSOR("Float") ".](U\0017U\0017e.\2\0\0\0\0\0\0\0abcdefgh",
+             "storage '7' comes twice"),
+        TEXT(PREFACE OLD_TENSOR("ComplexFloat") ".]U\0017a.\1\0\0\0\0\0\0\0abcdefgh",
+             "storage '7' is a torch.ComplexFloatStorage, which regard can't hold"),
+        TEXT(PREFACE "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0007X\3\0\0\0cpuK\2)tQ.].",
+             "a storage: argument 6 must be None, for no part of a storage is read"),
     };
     memory_file_begin();
     for (int i = 0; i < RG_COUNT(bad); i++) {
@@ -614,8 +600,7 @@ START_TEST(test_legacy) {
         memory_file_set(bad[i].text, bad[i].n);
         check_refused(rg_torch_load("x.pt"), bad[i].sentence, bad[i].sentence);
     }
-    static const char fine[] = PREFACE OLD_TENSOR("Short") ".]U\1"
-                                                           "7a.\2\0\0\0\0\0\0\0\1\0\xff\xff";
+    static const char fine[] = PREFACE OLD_TENSOR("Short") ".]U\0017a.\2\0\0\0\0\0\0\0\1\0\xff\xff";
     memory_file_set(fine, sizeof fine - 1);
     rg_named_list list = rg_torch_load("x.pt");
     ck_assert_msg(list.n == 1, "%s", rg_error());
