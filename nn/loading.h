@@ -37,6 +37,9 @@ typedef struct rg_optim_load {
     bool *loaded;  /* The dictionary has something of the slot of this number. */
 } rg_optim_load;
 
+/* Returns the dictionary, which may be one of torch's in a file of torch.save's, as
+ * rg_optim_state_dict writes it. The scope owns it. */
+rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict);
 /* These two are the same for an optimizer. Its end can't fail. */
 bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict);
 void rgi_optim_load_end(rg_optim_load *l, bool go);

@@ -130,7 +130,12 @@ static void complain_of_sizes(rg_module_load *l) {
     rg_named_list own = l->own.list;
     for (int i = 0; i < own.n; i++) {
         const rg_tensor *from = tensor_named(&l->dict, own.v[i].name), *to = own.v[i].tensor;
-        if (from && !rgi_same_shape(from, to))
+        if (from == RG_NONE)
+            rgi_text_add(&l->complaint,
+                         "\n\tWhile copying the parameter named \"%s\", expected torch.Tensor or "
+                         "Tensor-like object from checkpoint but received RG_NONE",
+                         own.v[i].name);
+        else if (from && !rgi_same_shape(from, to))
             rgi_text_add(&l->complaint,
                          "\n\tsize mismatch for %s: copying a param with shape torch.Size(%s) from "
                          "checkpoint, the shape in current model is torch.Size(%s).",
@@ -145,7 +150,7 @@ static bool dict_given(rg_named_list dict) {
         return false;
     for (int i = 0; i < dict.n; i++)
         if (!rgi_given(dict.v[i].name, "load_state_dict", "a name")
-            || !rgi_check(dict.v[i].tensor, "load_state_dict"))
+            || (dict.v[i].tensor != RG_NONE && !rgi_check(dict.v[i].tensor, "load_state_dict")))
             return false;
     return true;
 }

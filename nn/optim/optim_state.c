@@ -247,7 +247,10 @@ void rgi_optim_load_end(rg_optim_load *l, bool go) {
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
     rg_optim_load l;
-    bool ok = rgi_optim_load_begin(&l, o, dict);
+    if (!rgi_optim_given(o, load_op) || !rgi_given_list(dict.n, dict.v, load_op))
+        return false;
+    dict = rgi_optim_own_words(o, dict);
+    bool ok = dict.n >= 0 && rgi_optim_load_begin(&l, o, dict);
     if (ok)
         rgi_optim_load_end(&l, true);
     return ok;

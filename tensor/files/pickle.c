@@ -328,7 +328,7 @@ static bool read_global(rg_pickle *p) {
     int row = memchr(module, 0, n) || memchr(name, 0, wide) ? -1 : rgi_pickle_global(text, whole);
     if (row < 0)
         return rgi_pickle_refuse(p, "Unsupported global: GLOBAL %s was not an allowed global",
-                                 RG_SHOWN(text, whole));
+                                 RG_SHOWN_BYTES(text, whole));
     return push_value(p, (rg_pickle_value){ .kind = RG_PICKLE_GLOBAL, .global = (uint8_t)row });
 }
 

@@ -109,7 +109,7 @@ bool rgi_pickle_untyped(uint8_t global);
  * is cut. Returns `to`. */
 enum { RG_PICKLE_SHOWN = 120 };
 const char *rgi_pickle_show(char to[RG_PICKLE_SHOWN + 4], const char *text, size_t n);
-#define RG_SHOWN(text, n) rgi_pickle_show((char[RG_PICKLE_SHOWN + 4]){ 0 }, text, n)
+#define RG_SHOWN_BYTES(text, n) rgi_pickle_show((char[RG_PICKLE_SHOWN + 4]){ 0 }, text, n)
 
 /* ---- between pickle.c and pickle_calls.c ---------------------------------------------- */
 

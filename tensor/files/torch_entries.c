@@ -35,9 +35,9 @@ typedef struct {
 static bool walk_value(torch_walk *w, uint32_t value, int depth);
 
 /* Fails with what is wrong with the value that is looked at. */
-#define REFUSE_VALUE(w, format, ...) \
-    rgi_file_refuse((w)->reader->file, "entry \"%s\": " format, shown_path(w), ##__VA_ARGS__)
-#define shown_path(w) RG_SHOWN((w)->path.v ? (w)->path.v : "", (w)->path.n)
+#define REFUSE_VALUE(w, format, ...)                            \
+    rgi_file_refuse((w)->reader->file, "entry \"%s\": " format, \
+                    RG_SHOWN((w)->path.v ? (w)->path.v : ""), ##__VA_ARGS__)
 
 /* ---- entries -------------------------------------------------------------------------- */
 

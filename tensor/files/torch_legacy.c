@@ -79,7 +79,7 @@ static bool add_declared(rg_torch_reader *r) {
 /* Finds where the storage of a key lies: at *at, past which it goes. */
 static bool place_storage(rg_torch_reader *r, const char *key, uint64_t *at) {
     int64_t number = rgi_map_name(&r->keys, key);
-    const char *shown = RG_SHOWN(key, strlen(key));
+    const char *shown = RG_SHOWN(key);
     if (number < 0)
         return rgi_file_refuse(r->file, "storage key '%s' is no storage's", shown);
     rg_torch_storage *s = &r->storages[number];

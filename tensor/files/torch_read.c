@@ -41,7 +41,7 @@ static bool check_version(const rg_torch_reader *r) {
     long version = strtol(text, &end, 10);
     if (end == text || (*end && *end != '\n') || version < 1 || version > 10)
         return rgi_file_refuse(r->file, "its version is '%s', and 1 to 10 are known",
-                               RG_SHOWN(text, strlen(text)));
+                               RG_SHOWN(text));
     return true;
 }
 
@@ -52,8 +52,7 @@ static bool check_order(rg_torch_reader *r) {
         return false;
     const bool little = !*order || strcmp(order, "little") == 0;
     if (!little && strcmp(order, "big") != 0)
-        return rgi_file_refuse(r->file, "Unknown endianness type: %s",
-                               RG_SHOWN(order, strlen(order)));
+        return rgi_file_refuse(r->file, "Unknown endianness type: %s", RG_SHOWN(order));
     r->swapped = little != rgi_little_endian();
     return true;
 }

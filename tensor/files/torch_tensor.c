@@ -12,9 +12,8 @@
 #include <string.h>
 
 /* Fails with what is wrong with the tensor of an entry. */
-#define REFUSE_TENSOR(r, name, format, ...)                                            \
-    rgi_file_refuse((r)->file, "tensor \"%s\": " format, RG_SHOWN(name, strlen(name)), \
-                    ##__VA_ARGS__)
+#define REFUSE_TENSOR(r, name, format, ...) \
+    rgi_file_refuse((r)->file, "tensor \"%s\": " format, RG_SHOWN(name), ##__VA_ARGS__)
 
 void rgi_torch_reader_free(rg_torch_reader *r) {
     for (size_t i = 0; i < r->n_storages; i++)
@@ -52,7 +51,8 @@ static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_
             storage.bytes = storage.member->bytes;
             found = rgi_torch_add_storage(r, path.v + r->prefix_n + 5, storage);
         } else {
-            REFUSE_TENSOR(r, name, "the archive has no member '%s'", RG_SHOWN(path.v, path.n));
+            REFUSE_TENSOR(r, name, "the archive has no member '%s'",
+                          RG_SHOWN_BYTES(path.v, path.n));
         }
     }
     rgi_text_free(&path);
@@ -76,7 +76,8 @@ static bool look_for_storage(rg_torch_reader *r, uint32_t value, rg_torch_storag
     else if (r->zip)
         *found = storage_in_archive(r, key, v, name);
     else
-        return REFUSE_TENSOR(r, name, "the file has no storage '%s'", RG_SHOWN(key->v, key->n));
+        return REFUSE_TENSOR(r, name, "the file has no storage '%s'",
+                             RG_SHOWN_BYTES(key->v, key->n));
     return *found;
 }
 
@@ -152,7 +153,7 @@ static rg_tensor *storage_as(rg_torch_reader *r, rg_torch_storage *s, rg_foreign
     if (!t)
         return NULL;
     char what[RG_PICKLE_SHOWN + 32];
-    snprintf(what, sizeof what, "tensor \"%s\"", RG_SHOWN(name, strlen(name)));
+    snprintf(what, sizeof what, "tensor \"%s\"", RG_SHOWN(name));
     bool ok = s->member ? read_member(r, s, type, t->data, n, what)
                         : rgi_read_elements(r->file, s->at, type, r->swapped, t->data, n, what);
     if (ok)

@@ -1,0 +1,72 @@
+/*
+ * torch_state.c: an optimizer's state as torch.save writes it, in the words of regard's own. In
+ * torch's, a group lists the numbers of its parameters, options that change no result have names of
+ * their own, and None stands for what isn't there.
+ */
+#include "optimizer_structs.h"
+#include "nn/loading.h"
+#include "tensor/scope.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const own_words_op = "load_state_dict";
+
+/* Returns what stands behind "param_groups.3." in a name, whose number it sets, or NULL. */
+static const char *name_in_group(const char *name, size_t *group) {
+    static const char prefix[] = "param_groups.";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return NULL;
+    const char *digits = name + sizeof prefix - 1, *p = digits;
+    for (*group = 0; *p >= '0' && *p <= '9' && p - digits < 9; p++)
+        *group = *group * 10 + (size_t)(*p - '0');
+    return p > digits && *p == '.' ? p + 1 : NULL;
+}
+
+/* Returns whether an option changes no result, or is settled by the optimizer's kind. */
+static bool only_torchs(const char *option) {
+    static const char *const names[] = { "foreach", "capturable", "differentiable", "fused",
+                                         "decoupled_weight_decay" };
+    for (int i = 0; i < RG_COUNT(names); i++)
+        if (strcmp(option, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Returns how many parameters a group has, as an entry under the name that regard gives it. */
+static rg_named count_of_group(size_t group, double n) {
+    enum { ROOM = 48 };
+    char *name = rgi_scope_alloc(ROOM);
+    if (!name)
+        return (rg_named){ NULL, NULL };
+    snprintf(name, ROOM, "param_groups.%zu.params", group);
+    return (rg_named){ name, rg_scalar_dtype(n, RG_FLOAT64) };
+}
+
+rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict) {
+    const rg_named_list failed = { .n = -1 };
+    rg_named *v = rgi_scope_alloc(((size_t)dict.n + o->n_groups) * sizeof *v + 1);
+    double *counts = rgi_scope_alloc(o->n_groups * sizeof *counts + 1);
+    if (!v || !counts)
+        return failed;
+    memset(counts, 0, o->n_groups * sizeof *counts);
+    int n = 0;
+    for (int i = 0; i < dict.n; i++) {
+        size_t group = 0;
+        if (!rgi_given(dict.v[i].name, own_words_op, "a name"))
+            return failed;
+        const char *option = name_in_group(dict.v[i].name, &group);
+        if (option && group < o->n_groups && strncmp(option, "params.", 7) == 0)
+            counts[group]++;
+        else if (dict.v[i].tensor != RG_NONE && !(option && only_torchs(option)))
+            v[n++] = dict.v[i];
+    }
+    for (size_t g = 0; g < o->n_groups; g++) {
+        if (counts[g] == 0)
+            continue;
+        v[n] = count_of_group(g, counts[g]);
+        if (!v[n++].tensor)
+            return failed;
+    }
+    return (rg_named_list){ n, v };
+}
