@@ -78,8 +78,8 @@ bool rg_save_npz(rg_named_list list, const char *path);
 
 /* ---- what torch.save writes ------------------------------------------------------------- */
 
-/* Returns what is in a file of torch.save's, by name: a state_dict, a checkpoint, or a tensor, whose
- * name is "". A dict, list or tuple in another gives names with dots: model.fc.weight,
+/* Returns what is in a file of torch.save's, by name: a state_dict, a checkpoint, or a tensor, the
+ * name of which is "". A dict, list or tuple in another gives names with dots: model.fc.weight,
  * optimizer.state.0.exp_avg, optimizer.param_groups.0.lr. What would come twice under one name is
  * an error. Numbers are tensors of no dims: an int is an int64, a float a float64. What is neither
  * a tensor nor a number (None, a text, a dtype) has RG_NONE for a tensor; a dict or list without

@@ -83,7 +83,7 @@ int rg_optim_n_groups(rg_optim *o);
  * "param_groups.0.lr" and "schedules.0.last_epoch". A list with .n == -1 means failure. */
 rg_named_list rg_optim_state_dict(rg_optim *o);
 /* Copies all values. Keys that are missing or unknown are an error, which changes nothing. The list
- * may be torch's own, as a file has it: rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer"). */
+ * may be torch's own, as rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer") gives it. */
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
 RG_PUBLIC_END

@@ -18,7 +18,8 @@ rg_named_list rg_named_below(rg_named_list list, const char *prefix) {
     int n = 0;
     for (int i = 0; i < list.n; i++) {
         const char *name = list.v[i].name;
-        if (!rgi_given(name, "named_below", "a name"))
+        if (!rgi_given(name, "named_below", "a name")
+            || (list.v[i].tensor != RG_NONE && !rgi_check(list.v[i].tensor, "named_below")))
             return failed;
         if (strncmp(name, prefix, length) == 0 && name[length] == '.')
             v[n++] = (rg_named){ name + length + 1, list.v[i].tensor };

@@ -173,7 +173,7 @@ bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text) {
            && memcmp(v->v, text, v->n) == 0;
 }
 
-static bool add_number(rg_pickle_numbers *to, uint32_t number) {
+static bool pickle_add_number(rg_pickle_numbers *to, uint32_t number) {
     if (!rgi_grow((void **)&to->v, &to->room, to->n + 1, sizeof *to->v))
         return false;
     to->v[to->n++] = number;
@@ -182,7 +182,7 @@ static bool add_number(rg_pickle_numbers *to, uint32_t number) {
 
 static bool push_value(rg_pickle *p, rg_pickle_value value) {
     uint32_t number;
-    return rgi_pickle_add(p, value, &number) && add_number(&p->stack, number);
+    return rgi_pickle_add(p, value, &number) && pickle_add_number(&p->stack, number);
 }
 
 /* What lies on the stack below the last mark is out of reach. */
@@ -301,7 +301,7 @@ static bool read_float(rg_pickle *p) {
 }
 
 /* Reads a text whose length is a number of so many bytes. */
-static bool read_text(rg_pickle *p, size_t bytes) {
+static bool pickle_read_text(rg_pickle *p, size_t bytes) {
     uint32_t n;
     if (!next_number(p, bytes, &n))
         return false;
@@ -342,7 +342,7 @@ static bool memo_put(rg_pickle *p, size_t bytes) {
     if (at >= p->n)
         return rgi_pickle_refuse(p, "the memo's number %u is larger than the pickle", at);
     while (p->memo.n <= at)
-        if (!add_number(&p->memo, UINT32_MAX))
+        if (!pickle_add_number(&p->memo, UINT32_MAX))
             return false;
     p->memo.v[at] = stack_top(p);
     return true;
@@ -354,7 +354,7 @@ static bool memo_get(rg_pickle *p, size_t bytes) {
         return false;
     if (at >= p->memo.n || p->memo.v[at] == UINT32_MAX)
         return rgi_pickle_refuse(p, "the memo has no number %u", at);
-    return add_number(&p->stack, p->memo.v[at]);
+    return pickle_add_number(&p->stack, p->memo.v[at]);
 }
 
 /* ---- what is made of values on the stack ------------------------------------------------ */
@@ -369,7 +369,7 @@ static bool make_tuple(rg_pickle *p, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (!rgi_pickle_append(p, tuple, p->stack.v[p->stack.n + i]))
             return false;
-    return add_number(&p->stack, tuple);
+    return pickle_add_number(&p->stack, tuple);
 }
 
 /* Takes the last mark away, and sets *n to the number of values above it. */
@@ -382,7 +382,7 @@ static bool take_mark(rg_pickle *p, size_t *n) {
 }
 
 /* Takes n values from the stack into the list or dict below them. */
-static bool take_into(rg_pickle *p, rg_pickle_kind kind, size_t n) {
+static bool pickle_take_into(rg_pickle *p, rg_pickle_kind kind, size_t n) {
     if (!stack_has(p, n + 1))
         return false;
     p->stack.n -= n;
@@ -399,9 +399,9 @@ static bool take_into(rg_pickle *p, rg_pickle_kind kind, size_t n) {
     return true;
 }
 
-static bool take_marked_into(rg_pickle *p, rg_pickle_kind kind) {
+static bool pickle_take_marked(rg_pickle *p, rg_pickle_kind kind) {
     size_t n = 0;
-    return take_mark(p, &n) && take_into(p, kind, n);
+    return take_mark(p, &n) && pickle_take_into(p, kind, n);
 }
 
 static bool make_marked_tuple(rg_pickle *p) {
@@ -416,7 +416,7 @@ static bool make_call(rg_pickle *p, bool (*call)(rg_pickle *, uint32_t, uint32_t
     p->stack.n -= 2;
     const uint32_t *v = p->stack.v + p->stack.n;
     uint32_t result;
-    return call(p, v[0], v[1], &result) && add_number(&p->stack, result);
+    return call(p, v[0], v[1], &result) && pickle_add_number(&p->stack, result);
 }
 
 static bool build_top(rg_pickle *p) {
@@ -447,11 +447,11 @@ static bool run_opcode(rg_pickle *p, unsigned char op) {
     case OP_NEWOBJ: return make_call(p, rgi_pickle_newobj);
     case OP_BUILD: return build_top(p);
     case OP_BINPERSID: return load_persistent(p);
-    case OP_MARK: return add_number(&p->marks, (uint32_t)p->stack.n);
-    case OP_APPEND: return take_into(p, RG_PICKLE_LIST, 1);
-    case OP_APPENDS: return take_marked_into(p, RG_PICKLE_LIST);
-    case OP_SETITEM: return take_into(p, RG_PICKLE_DICT, 2);
-    case OP_SETITEMS: return take_marked_into(p, RG_PICKLE_DICT);
+    case OP_MARK: return pickle_add_number(&p->marks, (uint32_t)p->stack.n);
+    case OP_APPEND: return pickle_take_into(p, RG_PICKLE_LIST, 1);
+    case OP_APPENDS: return pickle_take_marked(p, RG_PICKLE_LIST);
+    case OP_SETITEM: return pickle_take_into(p, RG_PICKLE_DICT, 2);
+    case OP_SETITEMS: return pickle_take_marked(p, RG_PICKLE_DICT);
     case OP_TUPLE: return make_marked_tuple(p);
     case OP_TUPLE1: return make_tuple(p, 1);
     case OP_TUPLE2: return make_tuple(p, 2);
@@ -467,8 +467,8 @@ static bool run_opcode(rg_pickle *p, unsigned char op) {
     case OP_BININT1: return read_int(p, 1);
     case OP_BININT2: return read_int(p, 2);
     case OP_BINFLOAT: return read_float(p);
-    case OP_BINUNICODE: return read_text(p, 4);
-    case OP_SHORT_BINSTRING: return read_text(p, 1);
+    case OP_BINUNICODE: return pickle_read_text(p, 4);
+    case OP_SHORT_BINSTRING: return pickle_read_text(p, 1);
     case OP_LONG1: return read_long(p);
     case OP_BINGET: return memo_get(p, 1);
     case OP_LONG_BINGET: return memo_get(p, 4);
