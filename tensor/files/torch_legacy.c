@@ -144,7 +144,7 @@ static bool legacy_parts(legacy_window *w) {
 static bool widen_window(legacy_window *w) {
     const rg_file *f = w->reader->file;
     const size_t n = (size_t)RG_MIN((uint64_t)w->n + RG_MAX(w->n, (size_t)LEGACY_WINDOW), f->bytes);
-    if (!rgi_grow((void **)&w->text, &w->room, n, 1)
+    if (!rgi_grow((void **)&w->text, &w->room, n + 1, 1)
         || !rgi_file_read(f, w->n, w->text + w->n, n - w->n))
         return false;
     w->n = n;
