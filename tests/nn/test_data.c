@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- torch's order ------------------------------------------------------------------------- */
+/* ---- torch's order --------------------------------------------------------------------- */
 
 enum { MOST = 256 };
 
@@ -113,7 +113,7 @@ START_TEST(test_order) {
 }
 END_TEST
 
-/* ---- going on --------------------------------------------------------------------------------- */
+/* ---- going on -------------------------------------------------------------------------- */
 
 static rg_data_loader *new_loader(rg_generator *g, bool drop_last) {
     rg_data_loader *l = rg_data_loader_new(RG_LIST(rg_arange(10)), .batch_size = 3, .shuffle = true,
@@ -214,7 +214,7 @@ START_TEST(test_state_refused) {
 }
 END_TEST
 
-/* ---- tokens ------------------------------------------------------------------------------------ */
+/* ---- tokens ---------------------------------------------------------------------------- */
 
 START_TEST(test_tokens) {
     RG_SCOPE();
@@ -258,7 +258,7 @@ START_TEST(test_tokens) {
 }
 END_TEST
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------ */
 
 static const char *text_file(const char *text) {
     return scratch_write("f.csv", text, strlen(text));
@@ -329,7 +329,7 @@ START_TEST(test_lines) {
 }
 END_TEST
 
-/* ---- what fails ---------------------------------------------------------------------------------- */
+/* ---- what fails ------------------------------------------------------------------------ */
 
 static bool use_all(void) {
     RG_SCOPE();

@@ -22,7 +22,7 @@ static const char *golden_archive(const char *name) {
     return path;
 }
 
-/* ---- NumPy's archives ------------------------------------------------------------------------ */
+/* ---- NumPy's archives ------------------------------------------------------------------ */
 
 static double expected(char kind, int64_t i) {
     return kind == 'b'   ? i % 3 == 0
@@ -123,7 +123,7 @@ START_TEST(test_versions) {
 }
 END_TEST
 
-/* ---- what is written ---------------------------------------------------------------------------- */
+/* ---- what is written ------------------------------------------------------------------- */
 
 START_TEST(test_views) {
     RG_SCOPE();
@@ -192,7 +192,7 @@ START_TEST(test_names) {
 }
 END_TEST
 
-/* ---- files that are refused ------------------------------------------------------------------------ */
+/* ---- files that are refused ------------------------------------------------------------ */
 
 /* Writes a file of version 1.0 with this dict and so many bytes of elements. */
 static const char *with_dict(const char *dict, size_t data) {
@@ -355,7 +355,7 @@ START_TEST(test_heads) {
 }
 END_TEST
 
-/* ---- archives that are refused ------------------------------------------------------------------------ */
+/* ---- archives that are refused --------------------------------------------------------- */
 
 /* Writes an archive of one stored member and one that says `said` bytes. */
 static const char *with_member(const char *name, const void *bytes, size_t n) {
@@ -420,7 +420,7 @@ START_TEST(test_changed) {
 }
 END_TEST
 
-/* ---- what fails --------------------------------------------------------------------------------------- */
+/* ---- what fails ------------------------------------------------------------------------ */
 
 static bool round_trip(rg_tensor *t, int what) {
     RG_SCOPE();

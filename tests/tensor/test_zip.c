@@ -43,7 +43,7 @@ static bool read_all(const char *path) {
 
 static bool read_archive(const archive *a) { return read_all(scratch_write("f.zip", a->v, a->n)); }
 
-/* ---- checksums and inflating -------------------------------------------------------------- */
+/* ---- checksums and inflating ----------------------------------------------------------- */
 
 START_TEST(test_crc) {
     char many[1000];
@@ -170,7 +170,7 @@ START_TEST(test_damaged) {
 }
 END_TEST
 
-/* ---- archives that are read ---------------------------------------------------------------- */
+/* ---- archives that are read ------------------------------------------------------------ */
 
 START_TEST(test_read) {
     scratch_begin();
@@ -227,7 +227,7 @@ START_TEST(test_harmless) {
 }
 END_TEST
 
-/* ---- archives that are refused --------------------------------------------------------------- */
+/* ---- archives that are refused --------------------------------------------------------- */
 
 typedef struct {
     bool wide;
@@ -395,7 +395,7 @@ START_TEST(test_cuts) {
 }
 END_TEST
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------- */
 
 /* Writes members of names n0, n1, .. whose bytes are their number, 5 i of them. */
 static bool write_members(const char *path, int members, size_t alignment) {
@@ -483,7 +483,7 @@ START_TEST(test_write_refused) {
 }
 END_TEST
 
-/* ---- what fails --------------------------------------------------------------------------------- */
+/* ---- what fails ------------------------------------------------------------------------ */
 
 START_TEST(test_faults) {
     scratch_begin();
