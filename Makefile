@@ -33,7 +33,8 @@ PUBLIC   := regard.h $(addprefix tensor/,keywords.h tensor.h files.h) \
             $(addprefix nn/,attention.h positions.h transformer.h checkpoint.h) \
             nn/save.h \
             $(addprefix nn/optim/,optimizer.h clip.h schedule.h) \
-            nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h)
+            nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h) \
+            $(addprefix nn/models/,tokenizer.h)
 sources   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 compiled  = $(patsubst %.c,$(BUILD)/%.o,$(1))
 objects   = $(call compiled,$(call sources,$(1)))

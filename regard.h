@@ -16,5 +16,6 @@
 #include "nn/models/gpt.h"
 #include "nn/models/vocabulary.h"
 #include "nn/models/batches.h"
+#include "nn/models/tokenizer.h"
 #include "nn/optim.h"
 #include "nn/checkpoint.h"

@@ -1,0 +1,183 @@
+/*
+ * bpe.c: a table of merges, and the merging of one word. Of all merges that are due the one of the
+ * lowest rank is done, and among equals the leftmost, until none is left.
+ */
+#include "bpe.h"
+#include "tensor/error.h"
+
+#include <stdlib.h>
+
+/* ---- the table ------------------------------------------------------------------------ */
+
+bool rgi_merges_add(rg_merges *m, uint32_t left, uint32_t right, uint32_t made) {
+    if (!rgi_grow((void **)&m->v, &m->room, m->n + 1, sizeof *m->v))
+        return false;
+    m->v[m->n] = (rg_merge){ left, right, (uint32_t)m->n, made };
+    m->n++;
+    return true;
+}
+
+static int by_pair_and_rank(const void *a, const void *b) {
+    const rg_merge *x = a, *y = b;
+    if (x->left != y->left)
+        return x->left < y->left ? -1 : 1;
+    if (x->right != y->right)
+        return x->right < y->right ? -1 : 1;
+    return x->rank < y->rank ? -1 : 1;
+}
+
+bool rgi_merges_ready(rg_merges *m, size_t tokens) {
+    if (!rgi_grow((void **)&m->first, &m->first_room, tokens + 1, sizeof *m->first))
+        return false;
+    if (m->n > 1)
+        qsort(m->v, m->n, sizeof *m->v, by_pair_and_rank);
+    size_t kept = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        const rg_merge *next = i + 1 < m->n ? &m->v[i + 1] : NULL;
+        if (!next || next->left != m->v[i].left || next->right != m->v[i].right)
+            m->v[kept++] = m->v[i];
+    }
+    m->n = kept;
+    size_t at = 0;
+    for (size_t left = 0; left <= tokens; left++) {
+        while (at < m->n && m->v[at].left < left)
+            at++;
+        m->first[left] = (uint32_t)at;
+    }
+    return true;
+}
+
+void rgi_merges_free(rg_merges *m) {
+    rgi_free(m->v, m->room * sizeof *m->v, RG_MEM_OTHER);
+    rgi_free(m->first, m->first_room * sizeof *m->first, RG_MEM_OTHER);
+    *m = (rg_merges){ 0 };
+}
+
+/* Returns the merge of this pair, or NULL. */
+static const rg_merge *find_merge(const rg_merges *m, uint32_t left, uint32_t right) {
+    size_t low = m->first[left], high = m->first[left + 1];
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (m->v[middle].right == right)
+            return &m->v[middle];
+        if (m->v[middle].right < right)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* ---- a word --------------------------------------------------------------------------- */
+
+/* The first symbol has none before it, and the last none behind it. */
+enum { NO_SYMBOL = UINT32_MAX };
+
+typedef struct rg_bpe_symbol {
+    uint32_t token, before, behind;
+    bool gone; /* The symbol has become a part of one before it. */
+} bpe_symbol;
+
+/* The symbol at `at` is to become `made` with the one behind it, unless either has changed. */
+typedef struct rg_bpe_due {
+    uint32_t rank, at, made;
+} bpe_due;
+
+bool rgi_bpe_add(rg_bpe *w, uint32_t token) {
+    RG_FAIL_IF(w->n >= INT32_MAX, "tokenizer_encode", "a word is longer than 2147483647 bytes");
+    if (w->n == w->room
+        && !rgi_grow((void **)&w->symbols, &w->room, w->n + 1, sizeof *w->symbols))
+        return false;
+    uint32_t at = (uint32_t)w->n;
+    w->symbols[at] = (bpe_symbol){ token, at ? at - 1 : NO_SYMBOL, NO_SYMBOL, false };
+    if (at > 0)
+        w->symbols[at - 1].behind = at;
+    w->n++;
+    return true;
+}
+
+static bool comes_before(bpe_due a, bpe_due b) {
+    return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
+}
+
+/* Puts the pair of symbols at `left` and `right`, either of which may be NO_SYMBOL, into the heap if
+ * there is a merge of it. */
+static bool push_pair(rg_bpe *w, const rg_merges *m, uint32_t left, uint32_t right) {
+    if (left == NO_SYMBOL || right == NO_SYMBOL)
+        return true;
+    const rg_merge *merge = find_merge(m, w->symbols[left].token, w->symbols[right].token);
+    if (!merge)
+        return true;
+    if (w->due == w->due_room
+        && !rgi_grow((void **)&w->heap, &w->due_room, w->due + 1, sizeof *w->heap))
+        return false;
+    bpe_due new = { merge->rank, left, merge->made };
+    size_t at = w->due++;
+    for (size_t above; at > 0; at = above) {
+        above = (at - 1) / 2;
+        if (!comes_before(new, w->heap[above]))
+            break;
+        w->heap[at] = w->heap[above];
+    }
+    w->heap[at] = new;
+    return true;
+}
+
+/* Takes the heap's first. Requires that there is one. */
+static bpe_due pop_due(rg_bpe *w) {
+    bpe_due first = w->heap[0], last = w->heap[--w->due];
+    size_t at = 0;
+    for (size_t below; (below = 2 * at + 1) < w->due; at = below) {
+        if (below + 1 < w->due && comes_before(w->heap[below + 1], w->heap[below]))
+            below++;
+        if (!comes_before(w->heap[below], last))
+            break;
+        w->heap[at] = w->heap[below];
+    }
+    w->heap[at] = last;
+    return first;
+}
+
+/* Returns whether the pair of which the heap told makes the same token still. */
+static bool still_due(const rg_bpe *w, const rg_merges *m, bpe_due due) {
+    const bpe_symbol *left = &w->symbols[due.at];
+    if (left->gone || left->behind == NO_SYMBOL)
+        return false;
+    const rg_merge *merge = find_merge(m, left->token, w->symbols[left->behind].token);
+    return merge && merge->made == due.made;
+}
+
+bool rgi_bpe_merge(rg_bpe *w, const rg_merges *m) {
+    w->due = 0;
+    for (uint32_t i = 1; i < w->n; i++)
+        if (!push_pair(w, m, i - 1, i))
+            return false;
+    while (w->due > 0) {
+        bpe_due due = pop_due(w);
+        if (!still_due(w, m, due))
+            continue;
+        bpe_symbol *left = &w->symbols[due.at], *right = &w->symbols[left->behind];
+        left->token = due.made;
+        left->behind = right->behind;
+        right->gone = true;
+        if (left->behind != NO_SYMBOL)
+            w->symbols[left->behind].before = due.at;
+        if (!push_pair(w, m, left->before, due.at) || !push_pair(w, m, due.at, left->behind))
+            return false;
+    }
+    return true;
+}
+
+size_t rgi_bpe_take(rg_bpe *w, int64_t *to) {
+    size_t n = 0;
+    for (uint32_t i = w->n ? 0 : NO_SYMBOL; i != NO_SYMBOL; i = w->symbols[i].behind)
+        to[n++] = w->symbols[i].token;
+    w->n = 0;
+    return n;
+}
+
+void rgi_bpe_free(rg_bpe *w) {
+    rgi_free(w->symbols, w->room * sizeof *w->symbols, RG_MEM_OTHER);
+    rgi_free(w->heap, w->due_room * sizeof *w->heap, RG_MEM_OTHER);
+    *w = (rg_bpe){ 0 };
+}

@@ -1,0 +1,261 @@
+/*
+ * tokenizer_encode.c: a text becomes numbers: added tokens are found first, what lies between them
+ * is cut into words, and a word's bytes are merged.
+ */
+#include "tokenizer_struct.h"
+#include "unicode.h"
+#include "tensor/error.h"
+#include "tensor/files/utf8.h"
+#include "tensor/scope.h"
+#include "autograd/ops.h"
+#include "tensor/structs.h"
+
+#include <string.h>
+
+/* A text says most of its words many times. A short one that was merged before stands, with where
+ * its numbers are, in the slot that its bytes choose. */
+enum { SEEN_BYTES = 26, SEEN_MOST = 1 << 14 };
+typedef struct {
+    uint32_t at; /* The numbers lie from here on in the text's. */
+    uint8_t n, bytes;
+    char word[SEEN_BYTES];
+} seen_word;
+
+typedef struct {
+    const rg_tokenizer *t;
+    int64_t *ids;
+    size_t n, room;
+    rg_bpe word;
+    char *name; /* This holds a word as the vocabulary would write it. */
+    size_t name_room;
+    char *spaced; /* This holds a piece with a blank before it. */
+    size_t spaced_room;
+    seen_word *seen;
+    size_t n_seen; /* There are so many slots, a power of 2. */
+} encoding;
+
+/* ---- words ---------------------------------------------------------------------------- */
+
+static bool add_id(encoding *e, int64_t id) {
+    if (e->n == e->room && !rgi_grow((void **)&e->ids, &e->room, e->n + 1, sizeof *e->ids))
+        return false;
+    e->ids[e->n++] = id;
+    return true;
+}
+
+/* Returns the number of the word if it is a token of the vocabulary, or -1; -2 on failure. */
+static int64_t whole_word(encoding *e, const char *p, size_t n) {
+    if (n > e->t->longest)
+        return -1;
+    if (!rgi_grow((void **)&e->name, &e->name_room, 2 * n + 1, 1))
+        return -2;
+    char *to = e->name;
+    for (size_t i = 0; i < n; i++)
+        to += rgi_byte_character((unsigned char)p[i], to);
+    *to = 0;
+    int64_t id = rgi_map_name(&e->t->names, e->name);
+    return id >= 0 && e->t->tokens[id].model ? id : -1;
+}
+
+/* Puts the tokens of the word's bytes into e->word. One that isn't known becomes the unknown token,
+ * or nothing where there is none. */
+static bool take_bytes(encoding *e, const char *p, size_t n) {
+    const rg_tokenizer *t = e->t;
+    bool unknown = false, ok = true;
+    for (size_t i = 0; ok && i < n; i++) {
+        int64_t id = t->of_byte[(unsigned char)p[i]];
+        if (id < 0 && unknown && t->fuse_unknown)
+            continue;
+        if (id < 0) {
+            unknown = t->unknown >= 0;
+            id = t->unknown;
+        } else {
+            unknown = false;
+        }
+        ok = id < 0 || rgi_bpe_add(&e->word, (uint32_t)id);
+    }
+    return ok;
+}
+
+static bool merge_word(encoding *e, const char *p, size_t n) {
+    int64_t id = e->t->ignore_merges ? whole_word(e, p, n) : -1;
+    if (id != -1)
+        return id >= 0 && add_id(e, id);
+    if (!take_bytes(e, p, n) || !rgi_bpe_merge(&e->word, &e->t->merges)
+        || !rgi_grow((void **)&e->ids, &e->room, e->n + e->word.n, sizeof *e->ids))
+        return false;
+    e->n += rgi_bpe_take(&e->word, e->ids + e->n);
+    return true;
+}
+
+/* Returns the slot for a word. */
+static seen_word *seen_slot(const encoding *e, const char *p, size_t n) {
+    uint64_t hash = n;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (unsigned char)p[i]) * 0x9E3779B97F4A7C15u;
+    return &e->seen[(hash >> 32) & (e->n_seen - 1)];
+}
+
+static bool encode_word(encoding *e, const char *p, size_t n) {
+    if (n > SEEN_BYTES || e->n > UINT32_MAX)
+        return merge_word(e, p, n);
+    seen_word *s = seen_slot(e, p, n);
+    size_t at = e->n;
+    if (s->bytes == n && memcmp(s->word, p, n) == 0) {
+        for (size_t i = 0; i < s->n; i++)
+            if (!add_id(e, e->ids[s->at + i]))
+                return false;
+        return true;
+    }
+    if (!merge_word(e, p, n))
+        return false;
+    *s = (seen_word){ (uint32_t)at, (uint8_t)(e->n - at), (uint8_t)n, { 0 } };
+    memcpy(s->word, p, n);
+    return true;
+}
+
+/* Encodes a piece of the text between added tokens. */
+static bool encode_piece(encoding *e, const char *p, size_t n) {
+    if (e->t->prefix_space && *p != ' ') {
+        if (!rgi_grow((void **)&e->spaced, &e->spaced_room, n + 1, 1))
+            return false;
+        *e->spaced = ' ';
+        memcpy(e->spaced + 1, p, n);
+        p = e->spaced;
+        n++;
+    }
+    for (const char *end = p + n; p < end; p += n) {
+        n = e->t->words ? rgi_gpt2_word(p, end) : n;
+        if (!encode_word(e, p, n))
+            return false;
+    }
+    return true;
+}
+
+/* ---- added tokens --------------------------------------------------------------------- */
+
+/* Returns the longest of these tokens that begins at p, or NULL. */
+static const rg_token *added_at(const encoding *e, const rg_added_tokens *a, const char *p,
+                                const char *end) {
+    unsigned char lead = (unsigned char)*p;
+    for (uint32_t i = a->first[lead]; i < a->first[lead + 1]; i++) {
+        const rg_token *token = &e->t->tokens[a->v[i]];
+        if (token->bytes <= (size_t)(end - p) && memcmp(token->text, p, token->bytes) == 0)
+            return token;
+    }
+    return NULL;
+}
+
+/* Returns whether no character of a word stands beside the token from `from` to `to`. */
+static bool stands_alone(const char *begin, const char *from, const char *to, const char *end) {
+    size_t n;
+    bool before = from > begin && rgi_unicode_before(begin, from, &n) & RG_UNICODE_WORD;
+    bool behind = to < end && rgi_unicode_at(to, end, &n) & RG_UNICODE_WORD;
+    return !before && !behind;
+}
+
+/* Returns where the white space begins that ends at p, but nothing before `begin`. */
+static const char *space_before(const char *begin, const char *p) {
+    size_t n;
+    while (p > begin
+           && (rgi_unicode_before(begin, p, &n) & RG_UNICODE_KINDS) == RG_UNICODE_SPACE)
+        p -= n;
+    return p;
+}
+
+static const char *space_behind(const char *p, const char *end) {
+    size_t n;
+    while (p < end && (rgi_unicode_at(p, end, &n) & RG_UNICODE_KINDS) == RG_UNICODE_SPACE)
+        p += n;
+    return p;
+}
+
+static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end);
+
+/* Hands on what lies between tokens: to the search for the normalized ones, or to the words. */
+static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
+    if (p >= end)
+        return true;
+    if (a == &e->t->plain)
+        return encode_between(e, &e->t->normalized, p, end);
+    return encode_piece(e, p, (size_t)(end - p));
+}
+
+/* Finds these tokens from the left, the longest first. What a token strips on its right is not left
+ * out of the search for the next one: so Hugging Face's tokenizers have it. */
+static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
+    const char *begin = p, *done = p;
+    while (a->n > 0 && p < end) {
+        const rg_token *token = added_at(e, a, p, end);
+        if (!token) {
+            p++;
+            continue;
+        }
+        const char *from = p, *to = p + token->bytes;
+        p = to;
+        if (token->single_word && !stands_alone(begin, from, to, end))
+            continue;
+        if (token->lstrip)
+            from = RG_MAX(space_before(begin, from), done);
+        if (token->rstrip)
+            to = space_behind(to, end);
+        if (!encode_rest(e, a, done, from) || !add_id(e, token - e->t->tokens))
+            return false;
+        done = to;
+    }
+    return encode_rest(e, a, done, end);
+}
+
+/* ---- texts ---------------------------------------------------------------------------- */
+
+static bool check_utf8(const char *text, size_t n) {
+    const char *p = text, *end = text + n;
+    while (p < end) {
+        uint32_t code;
+        size_t wide = rgi_utf8_read(p, end, &code);
+        RG_FAIL_VALUE_IF(wide == 0, "tokenizer_encode", "the text is no UTF-8 at byte %zu",
+                         (size_t)(p - text));
+        p += wide;
+    }
+    return true;
+}
+
+/* Makes more slots for longer texts. */
+static bool encoding_begin(encoding *e, const rg_tokenizer *t, size_t n) {
+    *e = (encoding){ .t = t, .n_seen = 16 };
+    while (e->n_seen < SEEN_MOST && e->n_seen < n / 8)
+        e->n_seen *= 2;
+    e->seen = rgi_alloc(e->n_seen * sizeof *e->seen, RG_MEM_OTHER);
+    if (e->seen)
+        memset(e->seen, 0, e->n_seen * sizeof *e->seen);
+    return e->seen;
+}
+
+static void encoding_end(encoding *e) {
+    rgi_free(e->ids, e->room * sizeof *e->ids, RG_MEM_OTHER);
+    rgi_free(e->name, e->name_room, RG_MEM_OTHER);
+    rgi_free(e->spaced, e->spaced_room, RG_MEM_OTHER);
+    rgi_free(e->seen, e->n_seen * sizeof *e->seen, RG_MEM_OTHER);
+    rgi_bpe_free(&e->word);
+}
+
+rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
+                                    rg_tokenizer_encode_options o) {
+    RG_AS("tokenizer_encode");
+    if (!rgi_tokenizer_given(t, "tokenizer_encode")
+        || !rgi_given(text, "tokenizer_encode", "a text"))
+        return NULL;
+    RG_FAIL_VALUE_IF(o.length < -1, "tokenizer_encode", "the length %lld is negative",
+                     (long long)o.length);
+    size_t n = o.length < 0 ? strlen(text) : (size_t)o.length;
+    if (!check_utf8(text, n))
+        return NULL;
+    encoding e;
+    rg_tensor *ids = NULL;
+    if (encoding_begin(&e, t, n) && encode_between(&e, &t->plain, text, text + n))
+        ids = rg_empty_dims(RG_DIMS((int64_t)e.n), RG_INT64);
+    if (ids && e.n > 0)
+        memcpy(ids->data, e.ids, e.n * sizeof *e.ids);
+    encoding_end(&e);
+    return ids;
+}

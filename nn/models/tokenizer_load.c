@@ -1,0 +1,467 @@
+/*
+ * tokenizer_load.c: a tokenizer is read from tokenizer.json, or from vocab.json and merges.txt.
+ * What the files ask for is known, or refused by its name.
+ */
+#include "json_rules.h"
+#include "tokenizer_struct.h"
+#include "tensor/error.h"
+#include "tensor/files/utf8.h"
+#include "tensor/scope.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rules ---------------------------------------------------------------------------- */
+
+static const rg_json_rule file_rules[] = {
+    { "version", RG_RULE_NULL, "1.0" },
+    { "truncation", RG_RULE_NULL, NULL },
+    { "padding", RG_RULE_NULL, NULL },
+    { "added_tokens", RG_RULE_ARRAY, NULL },
+    { "normalizer", RG_RULE_NULL, NULL },
+    { "pre_tokenizer", RG_RULE_OBJECT | RG_RULE_MUST, NULL },
+    { "post_processor", RG_RULE_NULL | RG_RULE_OBJECT, NULL },
+    { "decoder", RG_RULE_OBJECT | RG_RULE_MUST, NULL },
+    { "model", RG_RULE_OBJECT | RG_RULE_MUST, NULL },
+    { NULL, 0, NULL },
+};
+static const rg_json_rule model_rules[] = {
+    { "type", 0, "BPE" },
+    { "dropout", RG_RULE_NULL | RG_RULE_ZERO, NULL },
+    { "unk_token", RG_RULE_NULL | RG_RULE_TEXT, NULL },
+    { "continuing_subword_prefix", RG_RULE_NULL | RG_RULE_EMPTY, NULL },
+    { "end_of_word_suffix", RG_RULE_NULL | RG_RULE_EMPTY, NULL },
+    { "fuse_unk", RG_RULE_NULL | RG_RULE_BOOL, NULL },
+    { "byte_fallback", RG_RULE_NULL | RG_RULE_FALSE, NULL },
+    { "ignore_merges", RG_RULE_NULL | RG_RULE_BOOL, NULL },
+    { "vocab", RG_RULE_OBJECT | RG_RULE_MUST, NULL },
+    { "merges", RG_RULE_ARRAY | RG_RULE_MUST, NULL },
+    { NULL, 0, NULL },
+};
+/* These are the pre-tokenizer's, the decoder's and the post-processor's. Of the latter two no
+ * option matters to numbers and to texts. */
+static const rg_json_rule byte_level_rules[] = {
+    { "type", RG_RULE_MUST, "ByteLevel" },
+    { "add_prefix_space", RG_RULE_BOOL | RG_RULE_MUST, NULL },
+    { "trim_offsets", RG_RULE_BOOL | RG_RULE_MUST, NULL },
+    { "use_regex", RG_RULE_BOOL, NULL },
+    { NULL, 0, NULL },
+};
+/* A template is taken that adds nothing to one text. */
+static const rg_json_rule template_rules[] = {
+    { "type", RG_RULE_MUST, "TemplateProcessing" },
+    { "single", RG_RULE_ARRAY | RG_RULE_MUST, NULL },
+    { "pair", RG_RULE_ANYTHING, NULL },
+    { "special_tokens", RG_RULE_ANYTHING, NULL },
+    { NULL, 0, NULL },
+};
+static const rg_json_rule piece_rules[] = {
+    { "Sequence", RG_RULE_OBJECT | RG_RULE_MUST, NULL },
+    { NULL, 0, NULL },
+};
+static const rg_json_rule sequence_rules[] = {
+    { "id", RG_RULE_MUST, "A" },
+    { "type_id", RG_RULE_WHOLE, NULL },
+    { NULL, 0, NULL },
+};
+static const rg_json_rule added_rules[] = {
+    { "id", RG_RULE_WHOLE | RG_RULE_MUST, NULL },
+    { "content", RG_RULE_TEXT | RG_RULE_MUST, NULL },
+    { "single_word", RG_RULE_BOOL | RG_RULE_MUST, NULL },
+    { "lstrip", RG_RULE_BOOL | RG_RULE_MUST, NULL },
+    { "rstrip", RG_RULE_BOOL | RG_RULE_MUST, NULL },
+    { "normalized", RG_RULE_BOOL | RG_RULE_MUST, NULL },
+    { "special", RG_RULE_BOOL | RG_RULE_MUST, NULL },
+    { NULL, 0, NULL },
+};
+
+static bool keeps_template(const rg_json_file *f, uint32_t template) {
+    const rg_json *j = &f->json;
+    if (!rgi_json_keeps(f, template, "the post_processor's", template_rules))
+        return false;
+    uint32_t single = rgi_json_find(j, template, "single");
+    if (j->v[single].n != 1)
+        return rgi_file_refuse(&f->file, "the post_processor's \"single\" has %u pieces, but what "
+                                         "adds tokens to a text isn't supported",
+                               j->v[single].n);
+    return rgi_json_keeps(f, single + 1, "a piece's", piece_rules)
+           && rgi_json_keeps(f, rgi_json_find(j, single + 1, "Sequence"), "a piece's",
+                             sequence_rules);
+}
+
+static bool keeps_processor(const rg_json_file *f, uint32_t processor) {
+    const char *type = rgi_json_word(f, processor, "type");
+    if (!processor || f->json.v[processor].kind == RG_JSON_NULL)
+        return true;
+    if (type && strcmp(type, "TemplateProcessing") == 0)
+        return keeps_template(f, processor);
+    return rgi_json_keeps(f, processor, "the post_processor's", byte_level_rules);
+}
+
+/* Returns whether all of the file but tokens and merges is supported. */
+static bool keeps_file(const rg_json_file *f) {
+    const rg_json *j = &f->json;
+    return rgi_json_keeps(f, 0, "", file_rules)
+           && rgi_json_keeps(f, rgi_json_find(j, 0, "pre_tokenizer"), "the pre_tokenizer's",
+                             byte_level_rules)
+           && rgi_json_keeps(f, rgi_json_find(j, 0, "decoder"), "the decoder's", byte_level_rules)
+           && keeps_processor(f, rgi_json_find(j, 0, "post_processor"))
+           && rgi_json_keeps(f, rgi_json_find(j, 0, "model"), "the model's", model_rules);
+}
+
+/* ---- the vocabulary ------------------------------------------------------------------- */
+
+/* Makes room for so many tokens, none of which has a text yet. */
+static bool begin_tokens(rg_tokenizer *t, size_t n) {
+    if (!rgi_grow((void **)&t->tokens, &t->room, n, sizeof *t->tokens))
+        return false;
+    for (size_t i = 0; i < t->room; i++)
+        t->tokens[i] = (rg_token){ 0 };
+    return true;
+}
+
+/* Adds a token that isn't there. Requires that the number is below t->room. */
+static bool put_token(rg_tokenizer *t, int64_t id, const char *text) {
+    if (!rgi_map_put_name(&t->names, text, id))
+        return false;
+    t->tokens[id].text = rgi_map_name_at(&t->names, rgi_map_names(&t->names) - 1);
+    t->tokens[id].bytes = (uint32_t)strlen(text);
+    t->n++;
+    return true;
+}
+
+/* Reads the tokens of an object. The numbers have to be those from 0 on. */
+static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t vocab) {
+    const rg_json *j = &f->json;
+    int64_t n = j->v[vocab].n, id;
+    for (RG_EACH_JSON(i, j, vocab)) {
+        const char *text = j->v[i].v;
+        if (!rgi_json_integer(j, i + 1, &id) || id < 0 || id >= n)
+            return rgi_file_refuse(&f->file, "the number of token \"%.100s\" is none from 0 to "
+                                             "%lld",
+                                   text, (long long)n - 1);
+        if (t->tokens[id].text)
+            return rgi_file_refuse(&f->file, "tokens \"%.100s\" and \"%.100s\" have the same "
+                                             "number, %lld",
+                                   t->tokens[id].text, text, (long long)id);
+        if (!put_token(t, id, text))
+            return false;
+        t->tokens[id].model = true;
+        t->longest = RG_MAX(t->longest, t->tokens[id].bytes);
+    }
+    return true;
+}
+
+/* Finds the token of each byte. Where one is lacking, an unknown token that is named has to be in
+ * the vocabulary. */
+static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unknown) {
+    bool lacking = false;
+    for (int b = 0; b < 256; b++) {
+        char name[4];
+        name[rgi_byte_character((unsigned char)b, name)] = 0;
+        t->of_byte[b] = rgi_map_name(&t->names, name);
+        lacking = lacking || t->of_byte[b] < 0;
+    }
+    t->unknown = unknown ? rgi_map_name(&t->names, unknown) : -1;
+    if (lacking && unknown && t->unknown < 0)
+        return rgi_file_refuse(&f->file, "the unk_token \"%.100s\" is not in the vocabulary",
+                               unknown);
+    return true;
+}
+
+/* ---- merges --------------------------------------------------------------------------- */
+
+/* Adds the merge of two tokens, which are no C texts. */
+static bool load_merge(rg_tokenizer *t, const rg_file *f, size_t number, const char *left, size_t n,
+                       const char *right, size_t m) {
+    char small[256], *name = n + m < sizeof small ? small : rgi_scope_alloc(n + m + 1);
+    if (!name)
+        return false;
+    int64_t ids[3];
+    for (int i = 0; i < 3; i++) {
+        /* The left one, the right one, and both together. */
+        size_t from_left = i == 1 ? 0 : n, from_right = i == 0 ? 0 : m;
+        memcpy(name, left, from_left);
+        memcpy(name + from_left, right, from_right);
+        name[from_left + from_right] = 0;
+        ids[i] = rgi_map_name(&t->names, name);
+        if (ids[i] < 0 || strlen(name) != from_left + from_right)
+            return rgi_file_refuse(f, "merge %zu is of \"%.100s\", which is not in the vocabulary",
+                                   number, name);
+    }
+    return rgi_merges_add(&t->merges, (uint32_t)ids[0], (uint32_t)ids[1], (uint32_t)ids[2]);
+}
+
+static bool is_version(const char *line, size_t n) {
+    static const char version[] = "#version";
+    return n >= sizeof version - 1 && memcmp(line, version, sizeof version - 1) == 0;
+}
+
+/* Reads "left right". */
+static bool load_merge_line(rg_tokenizer *t, const rg_file *f, size_t number, const char *line,
+                            size_t n) {
+    if (is_version(line, n))
+        return true;
+    const char *blank = memchr(line, ' ', n);
+    size_t left = blank ? (size_t)(blank - line) : 0;
+    if (!blank || memchr(blank + 1, ' ', n - left - 1))
+        return rgi_file_refuse(f, "merge %zu is \"%.*s\", which isn't two tokens with a blank "
+                                  "between them",
+                               number, (int)RG_MIN(n, 100), line);
+    return load_merge(t, f, number, line, left, blank + 1, n - left - 1);
+}
+
+/* Reads merges, each of which is "left right", or ["left", "right"]. */
+static bool load_merges(rg_tokenizer *t, const rg_json_file *f, uint32_t merges) {
+    const rg_json *j = &f->json;
+    size_t number = 0;
+    rg_json_kind kind = j->v[merges].n ? j->v[merges + 1].kind : RG_JSON_ARRAY;
+    for (RG_EACH_JSON(i, j, merges)) {
+        RG_SCOPE();
+        const rg_json_value *v = &j->v[i];
+        bool pair = v->kind == RG_JSON_ARRAY && v->n == 2 && v[1].kind == RG_JSON_TEXT
+                    && v[2].kind == RG_JSON_TEXT;
+        number++;
+        if (v->kind != kind || !(pair || kind == RG_JSON_TEXT))
+            return rgi_file_refuse(&f->file, "merge %zu is neither a text nor two, as the first "
+                                             "one is",
+                                   number);
+        bool ok = pair ? load_merge(t, &f->file, number, v[1].v, v[1].n, v[2].v, v[2].n)
+                       : load_merge_line(t, &f->file, number, v->v, v->n);
+        if (!ok)
+            return false;
+    }
+    return rgi_merges_ready(&t->merges, t->n);
+}
+
+/* Reads merges.txt, a merge a line. */
+static bool load_merges_file(rg_tokenizer *t, const char *op, const char *path) {
+    RG_SCOPE();
+    rg_file f = { .op = op, .path = path, .fd = -1 };
+    size_t n, number = 0;
+    char *text = rgi_file_text(op, path, &n);
+    if (!text)
+        return false;
+    for (const char *line = text, *end = text + n; line < end; number++) {
+        RG_SCOPE();
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        const char *stop = newline ? newline : end;
+        size_t length = (size_t)(stop - line);
+        if (newline && length > 0 && line[length - 1] == '\r')
+            length--;
+        if (!load_merge_line(t, &f, number + 1, line, length))
+            return false;
+        line = newline ? newline + 1 : end;
+    }
+    return rgi_merges_ready(&t->merges, t->n);
+}
+
+/* ---- added tokens --------------------------------------------------------------------- */
+
+/* Reads one. What the vocabulary has keeps its number; others are numbered on in their order. */
+static bool load_added_token(rg_tokenizer *t, const rg_json_file *f, uint32_t added) {
+    if (!rgi_json_keeps(f, added, "an added token's", added_rules))
+        return false;
+    const char *text = rgi_json_word(f, added, "content");
+    int64_t id = rgi_json_whole(f, added, "id", 0), known = rgi_map_name(&t->names, text);
+    int64_t expected = known >= 0 ? known : (int64_t)t->n;
+    if (!*text)
+        return rgi_file_refuse(&f->file, "an added token has no text");
+    if (id != expected)
+        return rgi_file_refuse(&f->file, "the number of the added token \"%.100s\" is %lld, not "
+                                         "%lld",
+                               text, (long long)id, (long long)expected);
+    if (known >= 0 && t->tokens[id].added)
+        return rgi_file_refuse(&f->file, "the added token \"%.100s\" comes twice", text);
+    if (known < 0 && !put_token(t, id, text))
+        return false;
+    rg_token *token = &t->tokens[id];
+    token->added = true;
+    token->special = rgi_json_true(f, added, "special", false);
+    token->single_word = rgi_json_true(f, added, "single_word", false);
+    token->lstrip = rgi_json_true(f, added, "lstrip", false);
+    token->rstrip = rgi_json_true(f, added, "rstrip", false);
+    token->normalized = rgi_json_true(f, added, "normalized", false);
+    return true;
+}
+
+static bool load_added_tokens(rg_tokenizer *t, const rg_json_file *f, uint32_t added) {
+    if (!added)
+        return true;
+    for (RG_EACH_JSON(i, &f->json, added))
+        if (!load_added_token(t, f, i))
+            return false;
+    return true;
+}
+
+/* Long tokens come before short ones of the same first byte. */
+static bool comes_first(const rg_token *a, const rg_token *b) {
+    unsigned char x = (unsigned char)*a->text, y = (unsigned char)*b->text;
+    if (x != y)
+        return x < y;
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a < b;
+}
+
+static int by_first_byte(const void *a, const void *b) {
+    return comes_first(*(const rg_token *const *)a, *(const rg_token *const *)b) ? -1 : 1;
+}
+
+/* Lists the added tokens that are, or aren't, normalized. */
+static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalized) {
+    RG_SCOPE();
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        n += t->tokens[i].added && t->tokens[i].normalized == normalized;
+    const rg_token **sorted = rgi_scope_alloc(n * sizeof *sorted + 1);
+    if (!sorted || !rgi_grow((void **)&a->v, &a->room, n, sizeof *a->v))
+        return false;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->tokens[i].added && t->tokens[i].normalized == normalized)
+            sorted[a->n++] = &t->tokens[i];
+    if (n > 1)
+        qsort(sorted, n, sizeof *sorted, by_first_byte);
+    size_t at = 0;
+    for (unsigned b = 0; b <= 256; b++) {
+        while (at < n && (unsigned char)*sorted[at]->text < b)
+            at++;
+        a->first[b] = (uint32_t)at;
+    }
+    for (size_t i = 0; i < n; i++)
+        a->v[i] = (uint32_t)(sorted[i] - t->tokens);
+    return true;
+}
+
+/* ---- what tokens decode to ------------------------------------------------------------ */
+
+/* of_character[c] is the byte for which c stands in a vocabulary, or -1. */
+enum { BYTE_CHARACTERS = 256 + 68 };
+static void invert_bytes(int of_character[BYTE_CHARACTERS]) {
+    for (int c = 0; c < BYTE_CHARACTERS; c++)
+        of_character[c] = -1;
+    for (int b = 0; b < 256; b++) {
+        char name[4];
+        uint32_t code = 0;
+        size_t n = rgi_byte_character((unsigned char)b, name);
+        rgi_utf8_read(name, name + n, &code);
+        of_character[code] = b;
+    }
+}
+
+/* Writes the bytes for which the characters of a token stand; where one of them stands for none,
+ * the token's own. Returns how many they are. */
+static size_t token_to_bytes(const rg_token *token, const int *of_character, char *to) {
+    const char *p = token->text, *end = p + token->bytes;
+    size_t n = 0;
+    while (p < end) {
+        uint32_t code = 0;
+        p += rgi_utf8_read(p, end, &code);
+        if (code >= BYTE_CHARACTERS || of_character[code] < 0) {
+            memcpy(to, token->text, token->bytes);
+            return token->bytes;
+        }
+        to[n++] = (char)of_character[code];
+    }
+    return n;
+}
+
+static bool list_bytes(rg_tokenizer *t) {
+    int of_character[BYTE_CHARACTERS];
+    uint64_t all = 0, at = 0;
+    for (size_t i = 0; i < t->n; i++)
+        all += t->tokens[i].bytes;
+    if (!rgi_grow((void **)&t->bytes, &t->bytes_room, (size_t)all + 1, 1)
+        || !rgi_grow((void **)&t->bytes_at, &t->bytes_at_room, t->n + 1, sizeof *t->bytes_at))
+        return false;
+    invert_bytes(of_character);
+    for (size_t i = 0; i < t->n; i++) {
+        t->bytes_at[i] = at;
+        at += token_to_bytes(&t->tokens[i], of_character, t->bytes + at);
+    }
+    t->bytes_at[t->n] = at;
+    return true;
+}
+
+static bool finish_tokenizer(rg_tokenizer *t) {
+    return list_added(t, &t->plain, false) && list_added(t, &t->normalized, true) && list_bytes(t);
+}
+
+/* ---- files ---------------------------------------------------------------------------- */
+
+static rg_tokenizer *tokenizer_new(void) {
+    rg_tokenizer *t = rgi_alloc(sizeof *t, RG_MEM_OTHER);
+    if (t)
+        *t = (rg_tokenizer){ .words = true };
+    return t;
+}
+
+static bool load_json(rg_tokenizer *t, const rg_json_file *f) {
+    const rg_json *j = &f->json;
+    if (!keeps_file(f))
+        return false;
+    uint32_t model = rgi_json_find(j, 0, "model"), added = rgi_json_find(j, 0, "added_tokens");
+    uint32_t vocab = rgi_json_find(j, model, "vocab");
+    uint32_t words = rgi_json_find(j, 0, "pre_tokenizer");
+    t->prefix_space = rgi_json_true(f, words, "add_prefix_space", false);
+    t->words = rgi_json_true(f, words, "use_regex", true);
+    t->fuse_unknown = rgi_json_true(f, model, "fuse_unk", false);
+    t->ignore_merges = rgi_json_true(f, model, "ignore_merges", false);
+    return begin_tokens(t, (size_t)j->v[vocab].n + (added ? j->v[added].n : 0))
+           && load_vocabulary(t, f, vocab)
+           && find_bytes(t, f, rgi_json_word(f, model, "unk_token"))
+           && load_merges(t, f, rgi_json_find(j, model, "merges"))
+           && load_added_tokens(t, f, added) && finish_tokenizer(t);
+}
+
+/* GPT2Tokenizer has this special token, in the vocabulary or behind it. */
+static bool add_end_of_text(rg_tokenizer *t) {
+    static const char end_of_text[] = "<|endoftext|>";
+    int64_t id = rgi_map_name(&t->names, end_of_text);
+    if (id < 0) {
+        id = (int64_t)t->n;
+        if (!put_token(t, id, end_of_text))
+            return false;
+    }
+    t->tokens[id].added = true;
+    t->tokens[id].special = true;
+    return true;
+}
+
+static bool load_vocab_file(rg_tokenizer *t, const rg_json_file *f, const char *merges) {
+    const rg_json *j = &f->json;
+    if (j->v[0].kind != RG_JSON_OBJECT)
+        return rgi_file_refuse(&f->file, "the vocabulary is no object");
+    return begin_tokens(t, (size_t)j->v[0].n + 1) && load_vocabulary(t, f, 0)
+           && find_bytes(t, f, NULL) && load_merges_file(t, f->file.op, merges)
+           && add_end_of_text(t) && finish_tokenizer(t);
+}
+
+/* Reads tokenizer.json; or, where there are merges, vocab.json. */
+static rg_tokenizer *tokenizer_read(const char *op, const char *path, const char *merges) {
+    RG_SCOPE();
+    rg_json_file f;
+    if (!rgi_json_file_read(&f, op, path))
+        return NULL;
+    rg_tokenizer *t = tokenizer_new();
+    if (t && !(merges ? load_vocab_file(t, &f, merges) : load_json(t, &f))) {
+        rgi_tokenizer_drop(t);
+        t = NULL;
+    }
+    rgi_json_file_free(&f);
+    return t;
+}
+
+rg_tokenizer *rg_tokenizer_from_file(const char *path) {
+    return tokenizer_read("tokenizer_from_file", path, NULL);
+}
+
+rg_tokenizer *rg_tokenizer_from_folder(const char *folder) {
+    static const char op[] = "tokenizer_from_folder";
+    RG_SCOPE();
+    const char *whole = rgi_path_in(op, folder, "tokenizer.json");
+    const char *vocab = rgi_path_in(op, folder, "vocab.json");
+    const char *merges = rgi_path_in(op, folder, "merges.txt");
+    if (!whole || !vocab || !merges)
+        return NULL;
+    return rgi_file_there(vocab) && !rgi_file_there(whole) ? tokenizer_read(op, vocab, merges)
+                                                             : tokenizer_read(op, whole, NULL);
+}

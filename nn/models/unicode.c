@@ -1,0 +1,84 @@
+/*
+ * unicode.c: the classes of characters, looked up in ranges, and GPT-2's regular expression,
+ * written by hand.
+ */
+#include "unicode.h"
+#include "tensor/base.h"
+#include "tensor/files/utf8.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* Each range begins at the number divided by 8, and the remainder is its class. */
+static const uint32_t unicode_ranges[] = {
+#include "unicode_ranges.inc"
+};
+
+unsigned rgi_unicode_class(uint32_t code) {
+    size_t low = 0, high = RG_COUNT(unicode_ranges);
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (unicode_ranges[middle] >> 3 <= code)
+            low = middle;
+        else
+            high = middle;
+    }
+    return unicode_ranges[low] & 7;
+}
+
+unsigned rgi_unicode_at(const char *p, const char *end, size_t *n) {
+    uint32_t code = 0;
+    *n = rgi_utf8_read(p, end, &code);
+    unsigned lower = code | 0x20;
+    if (lower >= 'a' && lower <= 'z' && code < 0x80)
+        return RG_UNICODE_LETTER | RG_UNICODE_WORD;
+    return rgi_unicode_class(code);
+}
+
+unsigned rgi_unicode_before(const char *begin, const char *p, size_t *n) {
+    const char *at = p - 1;
+    while (at > begin && (*at & 0xC0) == 0x80)
+        at--;
+    return rgi_unicode_at(at, p, n);
+}
+
+/* ---- GPT-2's expression --------------------------------------------------------------- */
+
+/* Returns how many bytes 's, 't, 're, 've, 'm, 'll or 'd takes at p, or 0. */
+static size_t contraction(const char *p, const char *end) {
+    static const char *const suffixes[] = { "s", "t", "re", "ve", "m", "ll", "d" };
+    if (*p != '\'')
+        return 0;
+    for (int i = 0; i < RG_COUNT(suffixes); i++) {
+        size_t n = strlen(suffixes[i]);
+        if ((size_t)(end - p) > n && memcmp(p + 1, suffixes[i], n) == 0)
+            return n + 1;
+    }
+    return 0;
+}
+
+/* Returns where the characters of this kind end that begin at p. *last is set to the bytes of the
+ * last of them. */
+static const char *end_of_kind(const char *p, const char *end, unsigned kind, size_t *last) {
+    size_t n;
+    while (p < end && (rgi_unicode_at(p, end, &n) & RG_UNICODE_KINDS) == kind) {
+        p += n;
+        *last = n;
+    }
+    return p;
+}
+
+size_t rgi_gpt2_word(const char *p, const char *end) {
+    size_t n = contraction(p, end), last = 0;
+    if (n > 0)
+        return n;
+    const char *q = *p == ' ' && end - p > 1 ? p + 1 : p;
+    unsigned kind = rgi_unicode_at(q, end, &n) & RG_UNICODE_KINDS;
+    if (kind != RG_UNICODE_SPACE)
+        return (size_t)(end_of_kind(q, end, kind, &last) - p);
+    /* White space leaves its last character to what follows, unless it has only one. */
+    q = end_of_kind(p, end, RG_UNICODE_SPACE, &last);
+    if (q < end && (size_t)(q - p) > last)
+        q -= last;
+    return (size_t)(q - p);
+}

@@ -1,0 +1,121 @@
+/*
+ * gpt2.c: regard's half of gpt2.py, which tells it on standard input what to do, a line each, and
+ * reads a line of answer for each. Texts are in hexadecimal.
+ *
+ *     folder PATH      opens a folder's tokenizer: its number of tokens
+ *     file PATH        opens a tokenizer.json
+ *     encode TEXT      the text's numbers
+ *     decode IDS..     the numbers' text; stream IDS.. the same, token by token
+ *     model PATH       opens a folder's model: its number of parameters
+ *     logits IDS..     the logits after the last of the numbers
+ *     save PATH        writes the model into this folder
+ */
+#include "regard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static rg_tokenizer *tokenizer;
+static rg_gpt *model;
+
+/* Turns hexadecimal into bytes in place, and returns how many they are. */
+static int64_t from_hex(char *text) {
+    size_t n = strlen(text) / 2;
+    for (size_t i = 0; i < n; i++) {
+        unsigned byte = 0;
+        sscanf(text + 2 * i, "%2x", &byte);
+        text[i] = (char)byte;
+    }
+    text[n] = 0;
+    return (int64_t)n;
+}
+
+static void print_hex(const char *text, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        printf("%02x", (unsigned char)text[i]);
+}
+
+/* Returns the numbers of a line as a tensor. */
+static rg_tensor *from_decimals(char *text) {
+    int64_t n = 0, *v = malloc((strlen(text) / 2 + 1) * sizeof *v);
+    for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+        v[n++] = strtoll(word, NULL, 10);
+    rg_tensor *t = rg_from_int64(v, RG_DIMS(n));
+    free(v);
+    return t;
+}
+
+static bool encode(char *text) {
+    int64_t n = from_hex(text);
+    rg_tensor *ids = rg_tokenizer_encode(tokenizer, text, .length = n);
+    for (int64_t i = 0; ids && i < rg_numel(ids); i++)
+        printf("%s%lld", i ? " " : "", (long long)((int64_t *)rg_data(ids))[i]);
+    return ids;
+}
+
+static bool decode(char *text) {
+    int64_t n;
+    const char *decoded = rg_tokenizer_decode(tokenizer, from_decimals(text), .length = &n);
+    if (decoded)
+        print_hex(decoded, n);
+    return decoded;
+}
+
+static bool stream(char *text) {
+    rg_tensor *ids = from_decimals(text);
+    rg_token_stream s = rg_token_stream_begin(tokenizer);
+    bool ok = ids;
+    for (int64_t i = 0; ok && i <= rg_numel(ids); i++) {
+        const char *part = i < rg_numel(ids) ? rg_token_stream_add(&s, ((int64_t *)rg_data(ids))[i])
+                                             : rg_token_stream_end(&s);
+        ok = part;
+        if (ok)
+            print_hex(part, s.length);
+    }
+    return ok;
+}
+
+static bool open_tokenizer(rg_tokenizer *t) {
+    rg_tokenizer_free(tokenizer);
+    tokenizer = t;
+    if (t)
+        printf("%lld", (long long)rg_tokenizer_size(t));
+    return t;
+}
+static bool open_folder(char *path) { return open_tokenizer(rg_tokenizer_from_folder(path)); }
+static bool open_file(char *path) { return open_tokenizer(rg_tokenizer_from_file(path)); }
+
+static const struct {
+    const char *name;
+    bool (*run)(char *text);
+} commands[] = { { "encode", encode },
+                 { "decode", decode },
+                 { "stream", stream },
+                 { "folder", open_folder },
+                 { "file", open_file } };
+
+/* Runs one line. What fails is answered with the error. */
+static void run(char *line) {
+    RG_SCOPE();
+    rg_error_clear();
+    line[strcspn(line, "\n")] = 0;
+    char *rest = strchr(line, ' ');
+    if (rest)
+        *rest++ = 0;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(commands[i].name, line) == 0 && !commands[i].run(rest ? rest : line + strlen(line)))
+            printf("error %s", rg_error());
+    printf("\n");
+    fflush(stdout);
+}
+
+int main(void) {
+    char *line = NULL;
+    size_t room = 0;
+    while (getline(&line, &room, stdin) > 0)
+        run(line);
+    free(line);
+    rg_tokenizer_free(tokenizer);
+    rg_module_free(model);
+}
