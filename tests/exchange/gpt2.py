@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""GPT-2 both ways: what regard reads and writes is compared with transformers and tokenizers as they
+are installed.
+
+    tests/exchange/gpt2.py [BUILD [ROUNDS]]
+
+BUILD is the folder in which make has built tests/exchange/gpt2, "build" if it isn't said. Numbers
+of tokens have to be the same for every text, logits within 1e-4."""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+import tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+SPACES = [chr(c) for c in (9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028,
+                           0x2029, 0x202F, 0x205F, 0x3000)]
+ODD = [0x1C, 0x1D, 0x1E, 0x1F, 0x180E, 0x200B, 0x200D, 0x2060, 0xFEFF, 0xFFFD, 0xFFFF, 0x10FFFF, 0]
+DIGITS = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and chr(c).isnumeric()]
+EMOJI = ["\U0001F468\u200D\U0001F469\u200D\U0001F467", "\U0001F1E9\U0001F1EA", "❤️", "👍🏽"]
+WORDS = """the The THE cat's don't we're I've I'm you'll he'd 's 'S ' '' 'll 'l 're hello World
+naïve café Ærøskøbing Ελλάδα русский עברית العربية हिन्दी ไทย 中文 日本語 한국어 ½ ² x² 3.14 1,000
+2026-11-22 a_b C++ #!/bin/sh "quoted" (x) ... ?! — <|endoftext|> <|x|> [MASK] <pad>""".split()
+
+
+class Regard:
+    """The C program, which answers each line with one."""
+
+    def __init__(self, build):
+        self.p = subprocess.Popen([f"{build}/tests/exchange/gpt2"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True)
+
+    def ask(self, command, rest=""):
+        print(command, rest, file=self.p.stdin, flush=True)
+        answer = self.p.stdout.readline()
+        assert answer.endswith("\n"), f"{command}: the program ended"
+        answer = answer.rstrip("\n")
+        if answer.startswith("error "):
+            raise RuntimeError(answer[6:])
+        return answer
+
+    def encode(self, text):
+        return [int(i) for i in self.ask("encode", text.encode().hex()).split()]
+
+    def decode(self, ids, command="decode"):
+        return bytes.fromhex(self.ask(command, " ".join(map(str, ids)))).decode()
+
+
+def some_text(r):
+    def character():
+        plane = r.choice((0, 0, 0, 1, 1, 2, 3, 14, 15, 16))
+        c = plane << 16 | r.randrange(0x10000)
+        return chr(c) if not 0xD800 <= c < 0xE000 else "x"
+
+    def piece():
+        return r.choice((
+            lambda: r.choice(WORDS), lambda: r.choice(WORDS) + " ", lambda: " " + r.choice(WORDS),
+            lambda: r.choice(SPACES) * r.randrange(1, 4), lambda: r.choice(SPACES), character,
+            lambda: chr(r.choice(ODD)), lambda: r.choice(DIGITS) * r.randrange(1, 3),
+            lambda: r.choice(EMOJI), lambda: chr(r.randrange(0x300, 0x370)),
+            lambda: chr(r.randrange(128)), lambda: chr(r.randrange(0x4E00, 0x9FFF)),
+            lambda: r.choice("abcdefgh") * r.randrange(1, 12)))()
+    return "".join(piece() for _ in range(r.choice((1, 2, 3, 8, 30, 200))))
+
+
+def corpus(r):
+    return [some_text(r) for _ in range(300)]
+
+
+def trained(r, alphabet=True, **options):
+    """Returns a byte-level tokenizer; without the alphabet its vocabulary lacks bytes."""
+    t = Tokenizer(models.BPE(**options))
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = decoders.ByteLevel()
+    special = ["<|endoftext|>"] + ([options["unk_token"]] if "unk_token" in options else [])
+    t.train_from_iterator(corpus(r) if alphabet else ["the cat sat on the mat"] * 9,
+                          trainers.BpeTrainer(
+        vocab_size=r.choice((300, 500, 1500)), special_tokens=special, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if alphabet else []))
+    return t
+
+
+def variant(r):
+    """Returns a tokenizer with some of what regard takes."""
+    options = {}
+    alphabet = r.random() < 0.7
+    if not alphabet and r.random() < 0.7:
+        options = {"unk_token": "<unk>", "fuse_unk": r.random() < 0.5}
+    t = trained(r, alphabet, **options)
+    j = json.loads(t.to_str())
+    j["model"]["ignore_merges"] = r.random() < 0.3
+    j["pre_tokenizer"]["add_prefix_space"] = r.random() < 0.3
+    j["pre_tokenizer"]["use_regex"] = r.random() < 0.8
+    if r.random() < 0.5:
+        j["model"]["merges"] = [" ".join(m) for m in j["model"]["merges"]]
+    if r.random() < 0.3 and len(j["model"]["merges"]) > 3:
+        j["model"]["merges"].append(j["model"]["merges"][1])
+    t = Tokenizer.from_str(json.dumps(j))
+    if r.random() < 0.7:
+        for content in ("<|x|>", "[MASK]", "<pad>", "cat", "ca", "é", " x", "  b", "don't"):
+            flags = {f: r.random() < 0.4 for f in ("lstrip", "rstrip", "single_word", "normalized")}
+            token = AddedToken(content, **flags)
+            if r.random() < 0.5:
+                t.add_special_tokens([token])
+            else:
+                t.add_tokens([token])
+    return t
+
+
+def compare(regard, t, texts, r):
+    assert t.get_vocab_size() > 0
+    for text in texts:
+        ids = t.encode(text).ids
+        mine = regard.encode(text)
+        assert ids == mine, f"{text!r}: {ids} and {mine}"
+        some = ids + [r.randrange(t.get_vocab_size()) for _ in range(r.choice((0, 3, 20)))]
+        there = t.decode(some, skip_special_tokens=False)
+        for command in ("decode", "stream"):
+            mine = regard.decode(some, command)
+            assert there == mine, f"{command} {some}: {there!r} and {mine!r}"
+
+
+def tokenizers_match(regard, folder, rounds):
+    n = 0
+    for seed in range(rounds):
+        r = random.Random(seed)
+        t = variant(r)
+        path = os.path.join(folder, "tokenizer.json")
+        t.save(path)
+        assert int(regard.ask("file", path)) == t.get_vocab_size()
+        texts = [some_text(r) for _ in range(150)] + ["", " ", "\n", "a", "\0", "é " * 3000]
+        compare(regard, t, texts, r)
+        n += len(texts)
+    print(f"gpt2: {n} texts of {rounds} tokenizers as with tokenizers {tokenizers.__version__}")
+
+
+def every_character(regard, folder):
+    """Each code point, beside a letter, a digit, a mark, white space and a token that stands
+    alone."""
+    t = trained(random.Random(0))
+    t.add_tokens([AddedToken("<x>", single_word=True), AddedToken("<l>", lstrip=True),
+                  AddedToken("<r>", rstrip=True)])
+    t.save(os.path.join(folder, "tokenizer.json"))
+    regard.ask("folder", folder)
+    for begin in range(0, 0x110000, 256):
+        text = "".join(f"a{c}b1{c}2!{c}! {c} {c}<x>{c}<l><r>{c}"
+                       for c in map(chr, range(begin, begin + 256)) if not 0xD800 <= ord(c) < 0xE000)
+        assert t.encode(text).ids == regard.encode(text), f"characters from {begin:#x} on"
+    print("gpt2: every code point is of the same class")
+
+
+def two_files(regard, folder):
+    """vocab.json and merges.txt, as GPT2Tokenizer reads them."""
+    from transformers import GPT2Tokenizer
+    n = 0
+    for seed in range(10):
+        r = random.Random(seed)
+        t = trained(r)
+        if seed % 2:
+            j = json.loads(t.to_str())
+            vocab = [k for k in sorted(j["model"]["vocab"], key=j["model"]["vocab"].get)][1:]
+            t = Tokenizer(models.BPE(vocab={k: i for i, k in enumerate(vocab)},
+                                     merges=[tuple(m) for m in j["model"]["merges"]]))
+        where = os.path.join(folder, f"two{seed}")
+        os.mkdir(where)
+        t.model.save(where)
+        fast = GPT2Tokenizer.from_pretrained(where)
+        assert int(regard.ask("folder", where)) == len(fast)
+        for text in [some_text(r) for _ in range(100)]:
+            assert fast(text)["input_ids"] == regard.encode(text), repr(text)
+            n += 1
+    print(f"gpt2: {n} texts as with GPT2Tokenizer of vocab.json and merges.txt")
+
+
+def main():
+    build = sys.argv[1] if len(sys.argv) > 1 else "build"
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 60
+    regard = Regard(build)
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizers_match(regard, folder, rounds)
+        two_files(regard, folder)
+        every_character(regard, folder)
+
+
+if __name__ == "__main__":
+    main()
