@@ -14,6 +14,7 @@
 #include "nn/positions.h"
 #include "nn/transformer.h"
 #include "nn/models/gpt.h"
+#include "nn/models/gpt_folder.h"
 #include "nn/models/vocabulary.h"
 #include "nn/models/batches.h"
 #include "nn/models/tokenizer.h"

@@ -2,6 +2,7 @@
  * embedding.c: Embedding: a table whose rows are looked up.
  */
 #include "layers.h"
+#include "undrawn.h"
 #include "python_text.h"
 #include "tensor/error.h"
 
@@ -49,7 +50,7 @@ rg_embedding_module *rg_nn_embedding_with(int64_t n, int64_t dim, rg_embedding_o
         RG_MODULE(rg_embedding_module, &embedding_module_class, .num_embeddings = n,
                   .embedding_dim = dim, .padding_idx = o.padding_idx, .max_norm = o.max_norm,
                   .norm_type = o.norm_type, .scale_grad_by_freq = o.scale_grad_by_freq);
-    rg_tensor *table = rg_randn(n, dim);
+    rg_tensor *table = rgi_undrawn ? rg_empty(n, dim) : rg_randn(n, dim);
     if (padded && !rg_zero_(rg_select(table, 0, o.padding_idx)))
         table = NULL;
     RG_PARAMETER(self, weight, table);

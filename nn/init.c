@@ -2,6 +2,7 @@
  * init.c: how weights begin: what torch.nn.init draws, in torch's order.
  */
 #include "init.h"
+#include "undrawn.h"
 #include "tensor/error.h"
 #include "autograd/autograd.h"
 #include "tensor/structs.h"
@@ -9,16 +10,18 @@
 #include <math.h>
 #include <string.h>
 
+__thread bool rgi_undrawn __attribute__((tls_model("initial-exec")));
+
 /* ---- filled -------------------------------------------------------------------- */
 
 rg_tensor *rg_nn_init_uniform_(rg_tensor *t, double a, double b) {
     RG_NO_GRAD();
-    return rg_uniform_(t, a, b);
+    return rgi_undrawn ? t : rg_uniform_(t, a, b);
 }
 
 rg_tensor *rg_nn_init_normal_(rg_tensor *t, double mean, double std) {
     RG_NO_GRAD();
-    return rg_normal_(t, mean, std);
+    return rgi_undrawn ? t : rg_normal_(t, mean, std);
 }
 
 rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, double a, double b) {

@@ -232,29 +232,40 @@ static const rg_module_class gpt_class = { .name = "GPT",
                                            .forward_with = gpt_forward_with,
                                            .keywords_bytes = sizeof(gpt_keywords) };
 
+/* Returns one of the other dropouts. */
+static double gpt_dropout(const rg_gpt_options *o, double other) {
+    return other == -1 ? o->dropout : other;
+}
+
+static rg_norm_module *gpt_norm_new(const rg_gpt_options *o) {
+    double eps = o->layer_norm_epsilon ? o->layer_norm_epsilon : -1;
+    return rg_nn_layer_norm(o->n_embd, .bias = o->bias, .eps = eps);
+}
+
 static gpt_attention *gpt_attention_new(const rg_gpt_options *o) {
     gpt_attention *self = RG_MODULE(gpt_attention, &gpt_attention_class, .n_head = o->n_head);
     RG_CHILD(self, c_attn, rg_nn_linear(o->n_embd, 3 * o->n_embd, .bias = o->bias));
     RG_CHILD(self, c_proj, rg_nn_linear(o->n_embd, o->n_embd, .bias = o->bias));
-    RG_CHILD(self, attn_dropout, rg_nn_dropout(o->dropout));
+    RG_CHILD(self, attn_dropout, rg_nn_dropout(gpt_dropout(o, o->attn_dropout)));
     RG_CHILD(self, resid_dropout, rg_nn_dropout(o->dropout));
     return RG_READY(self);
 }
 
 static gpt_mlp *gpt_mlp_new(const rg_gpt_options *o) {
     gpt_mlp *self = RG_MODULE(gpt_mlp, &gpt_mlp_class);
-    RG_CHILD(self, c_fc, rg_nn_linear(o->n_embd, 4 * o->n_embd, .bias = o->bias));
-    RG_CHILD(self, gelu, rg_nn_gelu());
-    RG_CHILD(self, c_proj, rg_nn_linear(4 * o->n_embd, o->n_embd, .bias = o->bias));
+    int64_t inner = o->n_inner ? o->n_inner : 4 * o->n_embd;
+    RG_CHILD(self, c_fc, rg_nn_linear(o->n_embd, inner, .bias = o->bias));
+    RG_CHILD(self, gelu, o->gelu_tanh ? rg_nn_gelu_tanh() : rg_nn_gelu());
+    RG_CHILD(self, c_proj, rg_nn_linear(inner, o->n_embd, .bias = o->bias));
     RG_CHILD(self, dropout, rg_nn_dropout(o->dropout));
     return RG_READY(self);
 }
 
 static rg_module *gpt_block_new(const rg_gpt_options *o) {
     gpt_block *self = RG_MODULE(gpt_block, &gpt_block_class);
-    RG_CHILD(self, ln_1, rg_nn_layer_norm(o->n_embd, .bias = o->bias));
+    RG_CHILD(self, ln_1, gpt_norm_new(o));
     RG_CHILD(self, attn, gpt_attention_new(o));
-    RG_CHILD(self, ln_2, rg_nn_layer_norm(o->n_embd, .bias = o->bias));
+    RG_CHILD(self, ln_2, gpt_norm_new(o));
     RG_CHILD(self, mlp, gpt_mlp_new(o));
     return rg_module_ready(self);
 }
@@ -273,9 +284,9 @@ static struct rg_gpt_transformer *gpt_transformer_new(const rg_gpt_options *o) {
     struct rg_gpt_transformer *self = RG_MODULE(struct rg_gpt_transformer, &gpt_transformer_class);
     RG_CHILD(self, wte, rg_nn_embedding(o->vocab_size, o->n_embd));
     RG_CHILD(self, wpe, rg_nn_embedding(o->block_size, o->n_embd));
-    RG_CHILD(self, drop, rg_nn_dropout(o->dropout));
+    RG_CHILD(self, drop, rg_nn_dropout(gpt_dropout(o, o->embd_dropout)));
     RG_CHILD(self, h, gpt_blocks_new(o));
-    RG_CHILD(self, ln_f, rg_nn_layer_norm(o->n_embd, .bias = o->bias));
+    RG_CHILD(self, ln_f, gpt_norm_new(o));
     return RG_READY(self);
 }
 
@@ -307,6 +318,8 @@ static bool gpt_check(const rg_gpt_options *o) {
     RG_FAIL_VALUE_IF(o->n_head <= 0 || o->n_embd % o->n_head, "gpt",
                      "n_embd %lld must be divisible by n_head %lld", (long long)o->n_embd,
                      (long long)o->n_head);
+    RG_FAIL_VALUE_IF(o->n_inner < 0 || o->n_inner > INT32_MAX, "gpt", "n_inner can't be %lld",
+                     (long long)o->n_inner);
     return true;
 }
 
@@ -321,7 +334,8 @@ rg_gpt *rg_nn_gpt_with(rg_gpt_options o) {
     self = RG_READY(self);
     if (!self)
         return NULL;
-    if (rg_tie(&self->transformer->wte->weight, self->lm_head->weight) && gpt_draw_weights(self))
+    if ((o.untied || rg_tie(&self->transformer->wte->weight, self->lm_head->weight))
+        && gpt_draw_weights(self))
         return self;
     rg_module_free(self);
     return NULL;

@@ -26,18 +26,27 @@ typedef struct RG_OPTIONS rg_gpt_options {
     int64_t n_embd RG_DEFAULT(768);
     double dropout RG_DEFAULT(0);
     bool bias RG_DEFAULT(true);
+    /* What follows is nanoGPT's where it isn't given, and may be another in gpt_folder.h's models. */
+    int64_t n_inner RG_DEFAULT(0);            /* c_fc widens to so much; 0 stands for 4 n_embd. */
+    bool gelu_tanh RG_DEFAULT(false);         /* The GELU is the one by way of tanh. */
+    bool untied RG_DEFAULT(false);            /* wte and lm_head have weights of their own. */
+    double layer_norm_epsilon RG_DEFAULT(0);  /* 0 stands for 1e-5. */
+    /* Of the embeddings' sum, and of attention's weights; -1 stands for dropout, the others'. */
+    double embd_dropout RG_DEFAULT(-1);
+    double attn_dropout RG_DEFAULT(-1);
 } rg_gpt_options;
 typedef struct rg_gpt {
     rg_module base;
     struct rg_gpt_transformer *transformer; /* The fields are wte, wpe, drop, h, ln_f. */
-    rg_linear_module *lm_head;              /* wte shares this weight. */
+    rg_linear_module *lm_head;              /* wte shares this weight, unless untied. */
     rg_gpt_options config;
 } rg_gpt;
 rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
 #define rg_nn_gpt(...)                                                                  \
     rg_nn_gpt_with(RG_KEYWORDS(rg_gpt_options,                                          \
                                (.block_size = 1024, .vocab_size = 50304, .n_layer = 12, \
-                                .n_head = 12, .n_embd = 768, .bias = true),             \
+                                .n_head = 12, .n_embd = 768, .bias = true,              \
+                                .embd_dropout = -1, .attn_dropout = -1),                \
                                __VA_ARGS__))
 
 /* Both tensors are NULL on failure. The loss is RG_NONE if no targets were given. */
@@ -57,15 +66,22 @@ rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t po
 
 typedef struct RG_OPTIONS rg_generate_options {
     RG_BY_NAME;
-    double temperature RG_DEFAULT(1);
+    double temperature RG_DEFAULT(1);      /* At 0 the likeliest token is taken. */
     int64_t top_k RG_DEFAULT(0);           /* 0 stands for all tokens. */
+    double top_p RG_DEFAULT(1);            /* The likeliest ones count that have this share. */
     rg_generator *generator RG_DEFAULT(0); /* NULL stands for the default one. */
+    /* Each new token, (batch, 1), is shown to this function, if there is one, as it comes; where it
+     * returns false, that token is the last. */
+    bool (*each)(rg_tensor *token, void *context) RG_DEFAULT(NULL);
+    void *context RG_DEFAULT(NULL);
 } rg_generate_options;
-/* Returns idx with max_new_tokens more tokens behind it. */
+/* Returns idx with max_new_tokens more tokens behind it. Logits are divided by the temperature, of
+ * the top_k likeliest those are kept that make up top_p, as Hugging Face's transformers have it, and
+ * one of them is drawn. */
 rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_tokens,
                                 rg_generate_options o);
 #define rg_gpt_generate(m, idx, max_new_tokens, ...) \
     rg_gpt_generate_with(m, idx, max_new_tokens,     \
-                         RG_KEYWORDS(rg_generate_options, (.temperature = 1), __VA_ARGS__))
+                         RG_KEYWORDS(rg_generate_options, (.temperature = 1, .top_p = 1), __VA_ARGS__))
 
 RG_PUBLIC_END

@@ -27,6 +27,8 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
     RG_FAIL_IF(max_new_tokens < 0, "gpt_generate", "max_new_tokens %lld is negative",
                (long long)max_new_tokens);
     RG_FAIL_IF(o->top_k < 0, "gpt_generate", "top_k %lld is negative", (long long)o->top_k);
+    RG_FAIL_VALUE_IF(!(o->top_p >= 0 && o->top_p <= 1), "gpt_generate",
+                     "top_p %g is not from 0 to 1", o->top_p);
     return true;
 }
 
@@ -41,15 +43,33 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
     return rg_gpt_cached(self, rg_narrow(all, 1, read, t - read), cache, read);
 }
 
-/* Draws a token (batch, 1), from the top_k likeliest ones alone if top_k isn't 0. */
-static rg_tensor *generate_draw(rg_tensor *logits, double temperature, int64_t top_k,
-                                rg_generator *generator) {
-    logits = rg_div(rg_select(logits, 1, -1), temperature);
+/* Fills logits that don't reach the top_k-th, or that lie outside the share top_p, with -inf. The
+ * most likely one always stays. */
+static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     if (top_k) {
         rg_tensor *top = rg_topk(logits, top_k, -1, true, true).values;
         rg_tensor *least = rg_narrow(top, 1, top_k - 1, 1);
         logits = rg_masked_fill(logits, rg_lt(logits, least), -INFINITY);
     }
+    if (top_p < 1) {
+        rg_values_indices sorted = rg_sort(logits, -1, false);
+        rg_tensor *below = rg_cumsum(rg_softmax(sorted.values, -1), -1);
+        rg_tensor *out = rg_le(below, 1 - top_p);
+        if (!rg_fill_(rg_narrow(out, 1, rg_size(logits, 1) - 1, 1), 0))
+            return NULL;
+        rg_tensor *mask = rg_scatter(rg_zeros_like(out), 1, sorted.indices, out);
+        logits = rg_masked_fill(logits, mask, -INFINITY);
+    }
+    return logits;
+}
+
+/* Draws a token (batch, 1). */
+static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_generate_options *o) {
+    logits = rg_select(logits, 1, -1);
+    if (o->temperature == 0)
+        return rg_argmax_dim(logits, -1, true);
+    logits = generate_cut(rg_div(logits, o->temperature), top_k, o->top_p);
+    rg_generator *generator = o->generator ? o->generator : rg_default_generator();
     return rg_multinomial_with(rg_softmax(logits, -1), 1, false, generator);
 }
 
@@ -61,14 +81,18 @@ rg_tensor *rg_gpt_generate_with(rg_gpt *self, rg_tensor *idx, int64_t max_new_to
     RG_NO_GRAD();
     int64_t length = idx->size[1], read = 0;
     int64_t top_k = RG_MIN(o.top_k, self->config.vocab_size);
-    rg_generator *generator = o.generator ? o.generator : rg_default_generator();
     rg_tensor *cache = rg_gpt_cache(self, idx->size[0]), *all = rg_pad(idx, 0, max_new_tokens);
     bool ok = cache && all;
-    RG_FOR (int64_t t = length; ok && t < length + max_new_tokens; t++) {
+    int64_t end = ok ? all->size[1] : 0;
+    RG_FOR (int64_t t = length; ok && t < end; t++) {
         rg_tensor *logits = generate_logits(self, all, cache, read, t);
-        rg_tensor *next = generate_draw(logits, o.temperature, top_k, generator);
+        rg_tensor *next = generate_draw(logits, top_k, &o);
         ok = rg_copy_(rg_narrow(all, 1, t, 1), next);
         read = t;
+        if (ok && o.each && !o.each(next, o.context))
+            end = t + 1;
     }
+    if (ok && end < all->size[1])
+        all = rg_clone(rg_narrow(all, 1, 0, end));
     return ok ? rg_escape(all) : NULL;
 }

@@ -8,6 +8,7 @@
  *     decode IDS..     the numbers' text; stream IDS.. the same, token by token
  *     model PATH       opens a folder's model: its number of parameters
  *     logits IDS..     the logits after the last of the numbers
+ *     greedy IDS..     the numbers, and 20 more
  *     save PATH        writes the model into this folder
  */
 #include "regard.h"
@@ -19,14 +20,13 @@
 static rg_tokenizer *tokenizer;
 static rg_gpt *model;
 
+static int from_digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
+
 /* Turns hexadecimal into bytes in place, and returns how many they are. */
 static int64_t from_hex(char *text) {
     size_t n = strlen(text) / 2;
-    for (size_t i = 0; i < n; i++) {
-        unsigned byte = 0;
-        sscanf(text + 2 * i, "%2x", &byte);
-        text[i] = (char)byte;
-    }
+    for (size_t i = 0; i < n; i++)
+        text[i] = (char)(from_digit(text[2 * i]) << 4 | from_digit(text[2 * i + 1]));
     text[n] = 0;
     return (int64_t)n;
 }
@@ -86,6 +86,32 @@ static bool open_tokenizer(rg_tokenizer *t) {
 static bool open_folder(char *path) { return open_tokenizer(rg_tokenizer_from_folder(path)); }
 static bool open_file(char *path) { return open_tokenizer(rg_tokenizer_from_file(path)); }
 
+static bool open_model(char *path) {
+    rg_module_free(model);
+    model = rg_gpt_from_folder(path);
+    if (model)
+        printf("%lld", (long long)rg_num_parameters(model));
+    return model;
+}
+
+static bool save_model(char *path) { return rg_gpt_to_folder(model, path); }
+
+static bool logits(char *text) {
+    rg_tensor *y = rg_call(model, rg_unsqueeze(from_decimals(text), 0));
+    for (int64_t i = 0; y && i < rg_numel(y); i++)
+        printf("%s%.9g", i ? " " : "", (double)((float *)rg_data(y))[i]);
+    return y;
+}
+
+/* Answers with the text's numbers and 20 more, the likeliest. */
+static bool greedy(char *text) {
+    rg_tensor *y = rg_gpt_generate(model, rg_unsqueeze(from_decimals(text), 0), 20,
+                                   .temperature = 0);
+    for (int64_t i = 0; y && i < rg_numel(y); i++)
+        printf("%s%lld", i ? " " : "", (long long)((int64_t *)rg_data(y))[i]);
+    return y;
+}
+
 static const struct {
     const char *name;
     bool (*run)(char *text);
@@ -93,7 +119,11 @@ static const struct {
                  { "decode", decode },
                  { "stream", stream },
                  { "folder", open_folder },
-                 { "file", open_file } };
+                 { "file", open_file },
+                 { "model", open_model },
+                 { "save", save_model },
+                 { "logits", logits },
+                 { "greedy", greedy } };
 
 /* Runs one line. What fails is answered with the error. */
 static void run(char *line) {

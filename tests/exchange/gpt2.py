@@ -175,11 +175,82 @@ def two_files(regard, folder):
     print(f"gpt2: {n} texts as with GPT2Tokenizer of vocab.json and merges.txt")
 
 
+def some_model(r):
+    """Returns a small random model, with weights large enough that all of them show."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+    n_head = r.choice((1, 2, 4))
+    torch.manual_seed(r.randrange(1 << 30))
+    m = GPT2LMHeadModel(GPT2Config(
+        vocab_size=r.randrange(30, 90), n_layer=r.randrange(1, 4), n_head=n_head,
+        n_embd=n_head * r.choice((3, 8, 16)), n_positions=r.randrange(8, 40),
+        n_inner=r.choice((None, None, 24)), layer_norm_epsilon=r.choice((1e-5, 1e-3)),
+        activation_function=r.choice(("gelu_new", "gelu", "gelu_pytorch_tanh")),
+        tie_word_embeddings=r.random() < 0.7, bos_token_id=None, eos_token_id=None,
+        attn_pdrop=r.choice((0.1, 0.0)))).eval()
+    with torch.no_grad():
+        for p in m.parameters():
+            p.add_(torch.randn_like(p) * 0.2)
+    return m
+
+
+def same_logits(regard, m, r):
+    import torch
+    far = 0
+    for _ in range(3):
+        ids = [r.randrange(m.config.vocab_size) for _ in range(r.randrange(1, m.config.n_positions))]
+        with torch.no_grad():
+            there = m(torch.tensor([ids])).logits[0, -1]
+        mine = torch.tensor([float(x) for x in regard.ask("logits", " ".join(map(str, ids))).split()])
+        far = max(far, (there - mine).abs().max().item() / max(1, there.abs().max().item()))
+    assert far < 1e-4, far
+    return far
+
+
+def models_match(regard, folder, rounds):
+    import torch
+    import transformers
+    from safetensors.torch import load_file, save_file
+    from transformers import GPT2LMHeadModel
+    far = 0
+    for seed in range(rounds):
+        r = random.Random(seed)
+        m = some_model(r)
+        where, back = os.path.join(folder, f"m{seed}"), os.path.join(folder, f"b{seed}")
+        os.mkdir(back)
+        if r.random() < 0.3:
+            m.save_pretrained(where, max_shard_size="20KB")
+        else:
+            m.save_pretrained(where)
+        weights = os.path.join(where, "model.safetensors")
+        if os.path.exists(weights) and r.random() < 0.5:
+            t = {k.removeprefix("transformer."): v for k, v in load_file(weights).items()}
+            for i in range(m.config.n_layer):
+                t[f"h.{i}.attn.bias"] = torch.ones(1, 1, 4, 4).tril()
+                t[f"h.{i}.attn.masked_bias"] = torch.tensor(-1e4)
+            if m.config.tie_word_embeddings and r.random() < 0.5:
+                t["lm_head.weight"] = t["wte.weight"].clone()
+            save_file(t, weights)
+        assert int(regard.ask("model", where)) == m.num_parameters()
+        far = max(far, same_logits(regard, m, r))
+        ids = torch.tensor([[1, 2, 3]])
+        most = min(20, m.config.n_positions - 3)
+        there = m.generate(ids, max_new_tokens=most, do_sample=False, attention_mask=ids > 0,
+                           pad_token_id=0)
+        assert there[0].tolist() == [int(i) for i in regard.ask("greedy", "1 2 3").split()][:3 + most]
+        regard.ask("save", back)
+        m = GPT2LMHeadModel.from_pretrained(back).eval()
+        far = max(far, same_logits(regard, m, r))
+    print(f"gpt2: logits of {rounds} models within {far:.2g} of transformers "
+          f"{transformers.__version__}, both ways")
+
+
 def main():
     build = sys.argv[1] if len(sys.argv) > 1 else "build"
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 60
     regard = Regard(build)
     with tempfile.TemporaryDirectory() as folder:
+        models_match(regard, folder, rounds)
         tokenizers_match(regard, folder, rounds)
         two_files(regard, folder)
         every_character(regard, folder)

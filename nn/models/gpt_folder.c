@@ -1,0 +1,444 @@
+/*
+ * gpt_folder.c: GPT-2 from Hugging Face's folder. Each tensor is read into its place, one at a time,
+ * so that no more memory is needed than the model's and the largest matrix's. gpt_to_folder.c
+ * writes.
+ */
+#include "gpt_folder.h"
+#include "json_rules.h"
+#include "nn/undrawn.h"
+#include "tensor/error.h"
+#include "tensor/files/safetensors.h"
+#include "tensor/map.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- config.json ---------------------------------------------------------------------- */
+
+/* What is taken as anything changes nothing about logits: it is about training, about other heads,
+ * about generation, or about the file's own past. */
+enum { RULE_ID = RG_RULE_NULL | RG_RULE_WHOLE, RULE_SIZE = RG_RULE_WHOLE };
+static const rg_json_rule config_rules[] = {
+    { "model_type", RG_RULE_MUST, "gpt2" },
+    { "vocab_size", RULE_SIZE, NULL },
+    { "n_positions", RULE_SIZE, NULL },
+    { "n_ctx", RULE_SIZE, NULL },
+    { "n_embd", RULE_SIZE, NULL },
+    { "n_layer", RULE_SIZE, NULL },
+    { "n_head", RULE_SIZE, NULL },
+    { "n_inner", RG_RULE_NULL | RULE_SIZE, NULL },
+    { "activation_function", RG_RULE_TEXT, NULL },
+    { "layer_norm_epsilon", RG_RULE_NUMBER, NULL },
+    { "resid_pdrop", RG_RULE_NUMBER, NULL },
+    { "embd_pdrop", RG_RULE_NUMBER, NULL },
+    { "attn_pdrop", RG_RULE_NUMBER, NULL },
+    { "scale_attn_weights", RG_RULE_TRUE, NULL },
+    { "scale_attn_by_inverse_layer_idx", RG_RULE_FALSE, NULL },
+    { "reorder_and_upcast_attn", RG_RULE_BOOL, NULL },
+    { "add_cross_attention", RG_RULE_FALSE, NULL },
+    { "is_encoder_decoder", RG_RULE_FALSE, NULL },
+    { "is_decoder", RG_RULE_BOOL, NULL },
+    { "tie_word_embeddings", RG_RULE_BOOL, NULL },
+    { "pruned_heads", RG_RULE_ANYTHING, NULL },
+    { "bos_token_id", RULE_ID, NULL },
+    { "eos_token_id", RULE_ID | RG_RULE_ARRAY, NULL },
+    { "pad_token_id", RULE_ID, NULL },
+    { "_name_or_path", RG_RULE_ANYTHING, NULL },
+    { "_num_labels", RG_RULE_ANYTHING, NULL },
+    { "architectures", RG_RULE_ANYTHING, NULL },
+    { "chunk_size_feed_forward", RG_RULE_ANYTHING, NULL },
+    { "dtype", RG_RULE_ANYTHING, NULL },
+    { "finetuning_task", RG_RULE_ANYTHING, NULL },
+    { "gradient_checkpointing", RG_RULE_ANYTHING, NULL },
+    { "id2label", RG_RULE_ANYTHING, NULL },
+    { "initializer_range", RG_RULE_ANYTHING, NULL },
+    { "label2id", RG_RULE_ANYTHING, NULL },
+    { "output_attentions", RG_RULE_ANYTHING, NULL },
+    { "output_hidden_states", RG_RULE_ANYTHING, NULL },
+    { "output_past", RG_RULE_ANYTHING, NULL },
+    { "problem_type", RG_RULE_ANYTHING, NULL },
+    { "return_dict", RG_RULE_ANYTHING, NULL },
+    { "summary_activation", RG_RULE_ANYTHING, NULL },
+    { "summary_first_dropout", RG_RULE_ANYTHING, NULL },
+    { "summary_proj_to_labels", RG_RULE_ANYTHING, NULL },
+    { "summary_type", RG_RULE_ANYTHING, NULL },
+    { "summary_use_proj", RG_RULE_ANYTHING, NULL },
+    { "task_specific_params", RG_RULE_ANYTHING, NULL },
+    { "torch_dtype", RG_RULE_ANYTHING, NULL },
+    { "transformers_version", RG_RULE_ANYTHING, NULL },
+    { "use_cache", RG_RULE_ANYTHING, NULL },
+    { NULL, 0, NULL },
+};
+
+/* Returns a share from 0 to less than 1, or -1 on failure. */
+static double config_dropout(const rg_json_file *f, const char *name) {
+    double p = rgi_json_real(f, 0, name, 0.1);
+    if (p >= 0 && p < 1)
+        return p;
+    rgi_file_refuse(&f->file, "\"%s\" is %g, which isn't supported", name, p);
+    return -1;
+}
+
+/* Returns whether no size is 0, and they fit together. */
+static bool config_sizes(const rg_json_file *f, const rg_gpt_options *o) {
+    const struct {
+        const char *name;
+        int64_t size;
+    } sizes[] = { { "vocab_size", o->vocab_size }, { "n_positions", o->block_size },
+                  { "n_embd", o->n_embd },         { "n_layer", o->n_layer },
+                  { "n_head", o->n_head },         { "n_inner", o->n_inner } };
+    for (int i = 0; i < RG_COUNT(sizes); i++)
+        if (sizes[i].size == 0)
+            return rgi_file_refuse(&f->file, "\"%s\" is 0, which isn't supported", sizes[i].name);
+    if (o->n_layer > INT16_MAX)
+        return rgi_file_refuse(&f->file, "\"n_layer\" is %lld, which isn't supported",
+                               (long long)o->n_layer);
+    if (o->n_embd % o->n_head)
+        return rgi_file_refuse(&f->file, "\"n_embd\", %lld, is no multiple of \"n_head\", %lld",
+                               (long long)o->n_embd, (long long)o->n_head);
+    if (rgi_json_whole(f, 0, "n_ctx", o->block_size) != o->block_size)
+        return rgi_file_refuse(&f->file, "\"n_ctx\" is another than \"n_positions\", %lld",
+                               (long long)o->block_size);
+    return true;
+}
+
+static bool config_activation(const rg_json_file *f, rg_gpt_options *o) {
+    const char *name = rgi_json_word(f, 0, "activation_function");
+    if (!name)
+        name = "gelu_new";
+    o->gelu_tanh = strcmp(name, "gelu_new") == 0 || strcmp(name, "gelu_pytorch_tanh") == 0;
+    if (o->gelu_tanh || strcmp(name, "gelu") == 0)
+        return true;
+    return rgi_file_refuse(&f->file, "\"activation_function\" is \"%.100s\", which isn't supported",
+                           name);
+}
+
+/* Reads the options. What the file lacks is as in transformers' GPT2Config. */
+static bool config_options(const rg_json_file *f, rg_gpt_options *o) {
+    const rg_json *j = &f->json;
+    uint32_t pruned = rgi_json_find(j, 0, "pruned_heads");
+    if (!rgi_json_keeps(f, 0, "", config_rules))
+        return false;
+    if (pruned && j->v[pruned].kind != RG_JSON_NULL && j->v[pruned].n)
+        return rgi_file_refuse(&f->file, "\"pruned_heads\" has some, which isn't supported");
+    o->vocab_size = rgi_json_whole(f, 0, "vocab_size", 50257);
+    o->block_size = rgi_json_whole(f, 0, "n_positions", 1024);
+    o->n_embd = rgi_json_whole(f, 0, "n_embd", 768);
+    o->n_layer = rgi_json_whole(f, 0, "n_layer", 12);
+    o->n_head = rgi_json_whole(f, 0, "n_head", 12);
+    o->n_inner = rgi_json_whole(f, 0, "n_inner", 4 * o->n_embd);
+    o->untied = !rgi_json_true(f, 0, "tie_word_embeddings", true);
+    o->layer_norm_epsilon = rgi_json_real(f, 0, "layer_norm_epsilon", 1e-5);
+    if (!(o->layer_norm_epsilon > 0 && o->layer_norm_epsilon <= 1))
+        return rgi_file_refuse(&f->file, "\"layer_norm_epsilon\" is %g, which isn't supported",
+                               o->layer_norm_epsilon);
+    o->dropout = config_dropout(f, "resid_pdrop");
+    o->embd_dropout = o->dropout < 0 ? -1 : config_dropout(f, "embd_pdrop");
+    o->attn_dropout = o->embd_dropout < 0 ? -1 : config_dropout(f, "attn_pdrop");
+    return o->attn_dropout >= 0 && config_sizes(f, o) && config_activation(f, o);
+}
+
+static bool read_config(const char *op, const char *folder, rg_gpt_options *o) {
+    RG_SCOPE();
+    rg_json_file f;
+    const char *path = rgi_path_in(op, folder, "config.json");
+    if (!path || !rgi_json_file_read(&f, op, path))
+        return false;
+    *o = (rg_gpt_options){ .bias = true };
+    bool ok = config_options(&f, o);
+    rgi_json_file_free(&f);
+    return ok;
+}
+
+/* ---- the files of weights ------------------------------------------------------------- */
+
+/* A model's weights lie in one file or in several. */
+typedef struct {
+    const char *op;
+    rg_safetensors *v;
+    int n;
+} weight_files;
+
+static bool open_weights(weight_files *w, const char *path) {
+    if (!rgi_safetensors_open(&w->v[w->n], w->op, path))
+        return false;
+    w->n++;
+    return true;
+}
+
+static void close_weights(weight_files *w) {
+    for (int i = 0; i < w->n; i++)
+        rgi_safetensors_close(&w->v[i]);
+    w->n = 0;
+}
+
+/* Opens the files that the index tells of. They lie in its folder. */
+static bool open_indexed(weight_files *w, const rg_json_file *f, const char *folder) {
+    const rg_json *j = &f->json;
+    uint32_t weights = rgi_json_find(j, 0, "weight_map");
+    if (j->v[weights].kind != RG_JSON_OBJECT || !weights)
+        return rgi_file_refuse(&f->file, "it has no \"weight_map\"");
+    rg_map known = { 0 };
+    bool ok = true;
+    w->v = rgi_scope_alloc((size_t)j->v[weights].n * sizeof *w->v + 1);
+    for (RG_EACH_JSON(i, j, weights)) {
+        const char *name = rgi_json_text(j, i + 1);
+        if (!w->v)
+            ok = false;
+        else if (!name || !*name || strchr(name, '/'))
+            ok = rgi_file_refuse(&f->file, "\"weight_map\" has no file in this folder for tensor "
+                                           "\"%.100s\"",
+                                 j->v[i].v);
+        else if (rgi_map_name(&known, name) < 0) {
+            const char *path = rgi_path_in(w->op, folder, name);
+            ok = path && rgi_map_put_name(&known, name, 0) && open_weights(w, path);
+        }
+        if (!ok)
+            break;
+    }
+    rgi_map_free(&known);
+    return ok && w->v;
+}
+
+/* Opens the folder's files, whose paths the scope owns. */
+static bool open_folder(weight_files *w, const char *folder) {
+    const char *one = rgi_path_in(w->op, folder, "model.safetensors");
+    const char *index = rgi_path_in(w->op, folder, "model.safetensors.index.json");
+    rg_json_file f;
+    if (!one || !index)
+        return false;
+    if (rgi_file_there(one) || !rgi_file_there(index)) {
+        w->v = rgi_scope_alloc(sizeof *w->v);
+        return w->v && open_weights(w, one);
+    }
+    if (!rgi_json_file_read(&f, w->op, index))
+        return false;
+    bool ok = open_indexed(w, &f, folder);
+    rgi_json_file_free(&f);
+    return ok;
+}
+
+
+static const char *after(const char *name, const char *prefix) {
+    size_t n = strlen(prefix);
+    return strncmp(name, prefix, n) ? name : name + n;
+}
+
+/* Finds the tensor in the files, with "transformer." in front or without. Returns NULL, without an
+ * error, where they lack it. */
+static const rg_safetensors_entry *find_weight(const weight_files *w, const char *name,
+                                               const rg_safetensors **file) {
+    const char *names[] = { name, after(name, "transformer.") };
+    for (int i = 0; i < w->n; i++)
+        for (int k = 0; k < RG_COUNT(names); k++) {
+            const rg_safetensors_entry *e = rgi_safetensors_find(&w->v[i], names[k]);
+            *file = &w->v[i];
+            if (e)
+                return e;
+        }
+    return NULL;
+}
+
+/* ---- which tensors there must be ------------------------------------------------------- */
+
+/* A size is one of these. */
+typedef enum { NO_SIZE, EMBD, EMBD_3, INNER, VOCAB, POSITIONS } weight_size;
+typedef struct {
+    const char *name;
+    weight_size size[2];
+} weight_row;
+static const weight_row block_weights[] = {
+    { "ln_1.weight", { EMBD } },
+    { "ln_1.bias", { EMBD } },
+    { "attn.c_attn.weight", { EMBD, EMBD_3 } },
+    { "attn.c_attn.bias", { EMBD_3 } },
+    { "attn.c_proj.weight", { EMBD, EMBD } },
+    { "attn.c_proj.bias", { EMBD } },
+    { "ln_2.weight", { EMBD } },
+    { "ln_2.bias", { EMBD } },
+    { "mlp.c_fc.weight", { EMBD, INNER } },
+    { "mlp.c_fc.bias", { INNER } },
+    { "mlp.c_proj.weight", { INNER, EMBD } },
+    { "mlp.c_proj.bias", { EMBD } },
+};
+static const weight_row other_weights[] = {
+    { "wte.weight", { VOCAB, EMBD } },
+    { "wpe.weight", { POSITIONS, EMBD } },
+    { "ln_f.weight", { EMBD } },
+    { "ln_f.bias", { EMBD } },
+    { "lm_head.weight", { VOCAB, EMBD } },
+};
+
+static rg_dims row_shape(const weight_row *row, const rg_gpt_options *o) {
+    const int64_t sizes[] = { 0, o->n_embd, 3 * o->n_embd, o->n_inner, o->vocab_size,
+                              o->block_size };
+    rg_dims d = { .n = row->size[1] ? 2 : 1 };
+    for (int i = 0; i < d.n; i++)
+        d.v[i] = sizes[row->size[i]];
+    return d;
+}
+
+/* Returns whether a tensor is in the files, with the row's shape. */
+static bool has_weight(const weight_files *w, const rg_gpt_options *o, const weight_row *row,
+                       const char *name) {
+    char is[192], should[192];
+    const rg_safetensors *s;
+    const rg_safetensors_entry *e = find_weight(w, name, &s);
+    rg_dims wanted = row_shape(row, o);
+    bool optional = strcmp(row->name, "lm_head.weight") == 0 && !o->untied;
+    if (!e)
+        return optional || rgi_file_refuse(&s->file, "it lacks tensor \"%s\"", name);
+    rg_dtype dtype = rgi_foreign[e->type].dtype;
+    if (e->shape.n != wanted.n
+        || memcmp(e->shape.v, wanted.v, (size_t)wanted.n * sizeof *wanted.v))
+        return rgi_file_refuse(&s->file, "tensor \"%s\" is of shape %s, not of %s, as config.json "
+                                         "has it",
+                               name, rgi_shape_text(e->shape.n, e->shape.v, is),
+                               rgi_shape_text(wanted.n, wanted.v, should));
+    if (dtype != RG_FLOAT32 && dtype != RG_FLOAT64)
+        return rgi_file_refuse(&s->file, "tensor \"%s\" is of type %s, which no weight is of", name,
+                               rgi_foreign[e->type].safetensors);
+    return true;
+}
+
+/* Returns whether all tensors are there, before memory is asked for: a few bytes of config.json can
+ * tell of any number. */
+static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
+    char name[64];
+    for (int i = 0; i < RG_COUNT(other_weights); i++) {
+        bool head = other_weights[i].size[0] == VOCAB && i > 0;
+        snprintf(name, sizeof name, "%s%s", head ? "" : "transformer.", other_weights[i].name);
+        if (!has_weight(w, o, &other_weights[i], name))
+            return false;
+    }
+    for (int64_t h = 0; h < o->n_layer; h++)
+        for (int i = 0; i < RG_COUNT(block_weights); i++) {
+            snprintf(name, sizeof name, "transformer.h.%d.%s", (int)h, block_weights[i].name);
+            if (!has_weight(w, o, &block_weights[i], name))
+                return false;
+        }
+    return true;
+}
+
+/* ---- reading them ---------------------------------------------------------------------- */
+
+static bool has_end(const char *name, const char *end) {
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* Returns whether transformers has the matrix as (in, out). */
+static bool is_turned(const char *name) {
+    return has_end(name, ".c_attn.weight") || has_end(name, ".c_proj.weight")
+           || has_end(name, ".c_fc.weight");
+}
+
+/* Reads a tensor of the file into a parameter. */
+static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, rg_tensor *to,
+                        bool turned) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    rg_tensor *t = rgi_safetensors_read(s, e);
+    return rg_copy_(to, turned ? rg_T(t) : t);
+}
+
+/* The files may have lm_head.weight although it is tied; then it must be the same. */
+static bool check_tied(const weight_files *w, const rg_gpt *m) {
+    RG_SCOPE();
+    const rg_safetensors *s;
+    const rg_safetensors_entry *e = find_weight(w, "lm_head.weight", &s);
+    if (!e)
+        return true;
+    rg_tensor *head = rgi_safetensors_read(s, e);
+    if (!head)
+        return false;
+    rg_tensor *weight = m->lm_head->weight;
+    if (rg_equal(rg_to(head, (rg_dtype)weight->dtype), weight))
+        return true;
+    return rgi_file_refuse(&s->file, "tensor \"lm_head.weight\" is another than "
+                                     "\"transformer.wte.weight\", to which config.json ties it");
+}
+
+static bool read_weights(const weight_files *w, rg_gpt *m) {
+    RG_SCOPE();
+    rg_named_list all = rg_state_dict(m);
+    for (int i = 0; i < all.n; i++) {
+        const char *name = all.v[i].name;
+        const rg_safetensors *s;
+        if (!m->config.untied && strcmp(name, "lm_head.weight") == 0)
+            continue;
+        const rg_safetensors_entry *e = find_weight(w, name, &s);
+        if (!read_weight(s, e, all.v[i].tensor, is_turned(name)))
+            return false;
+    }
+    return all.n > 0 && (m->config.untied || check_tied(w, m));
+}
+
+/* ---- what else the files have --------------------------------------------------------- */
+
+/* Older files have each block's causal mask. */
+static bool is_mask(const char *name) {
+    return has_end(name, ".attn.bias") || has_end(name, ".attn.masked_bias");
+}
+
+/* Returns whether the model has all that is in the files, and nothing is there twice. */
+static bool knows_all(const weight_files *w, const rg_gpt *m) {
+    RG_SCOPE();
+    rg_map known = { 0 };
+    rg_named_list all = rg_state_dict((void *)m);
+    bool ok = all.n > 0;
+    for (int i = 0; ok && i < all.n; i++)
+        ok = rgi_map_put_name(&known, after(all.v[i].name, "transformer."), 0);
+    for (int i = 0; ok && i < w->n; i++)
+        for (int k = 0; ok && k < w->v[i].n; k++) {
+            const char *name = after(w->v[i].v[k].name, "transformer.");
+            int64_t times = rgi_map_name(&known, name);
+            if (is_mask(name))
+                continue;
+            if (times < 0)
+                ok = rgi_file_refuse(&w->v[i].file, "tensor \"%.100s\" is none of GPT-2's",
+                                     w->v[i].v[k].name);
+            else if (times > 0)
+                ok = rgi_file_refuse(&w->v[i].file, "tensor \"%.100s\" comes twice", name);
+            else
+                ok = rgi_map_put_name(&known, name, 1);
+        }
+    rgi_map_free(&known);
+    return ok;
+}
+
+/* ---- the model ------------------------------------------------------------------------ */
+
+/* Makes a model whose weights are whatever lies in memory. */
+static rg_gpt *gpt_undrawn(rg_gpt_options o) {
+    bool before = rgi_undrawn;
+    rgi_undrawn = true;
+    rg_gpt *m = rg_nn_gpt_with(o);
+    rgi_undrawn = before;
+    return m;
+}
+
+static rg_gpt *gpt_of_files(const weight_files *w, const rg_gpt_options *o) {
+    if (!has_weights(w, o))
+        return NULL;
+    rg_gpt *m = gpt_undrawn(*o);
+    if (m && knows_all(w, m) && read_weights(w, m)) {
+        rg_eval(m);
+        return m;
+    }
+    rg_module_free(m);
+    return NULL;
+}
+
+rg_gpt *rg_gpt_from_folder(const char *folder) {
+    RG_SCOPE();
+    weight_files w = { .op = "gpt_from_folder" };
+    rg_gpt_options o;
+    if (!read_config(w.op, folder, &o))
+        return NULL;
+    rg_gpt *m = open_folder(&w, folder) ? gpt_of_files(&w, &o) : NULL;
+    close_weights(&w);
+    return m;
+}

@@ -1,0 +1,112 @@
+/*
+ * gpt_to_folder.c: GPT-2 into a folder, as Hugging Face's transformers writes and reads it.
+ */
+#include "gpt_folder.h"
+#include "json_rules.h"
+#include "nn/registry.h"
+#include "tensor/error.h"
+#include "tensor/files/safetensors.h"
+#include "tensor/scope.h"
+
+#include <string.h>
+
+/* ---- config.json ---------------------------------------------------------------------- */
+
+static void config_text(rg_text *text, const rg_gpt *m) {
+    const rg_gpt_options *o = &m->config;
+    double embd = o->embd_dropout == -1 ? o->dropout : o->embd_dropout;
+    double attn = o->attn_dropout == -1 ? o->dropout : o->attn_dropout;
+    long long inner = o->n_inner ? o->n_inner : 4 * o->n_embd;
+    rgi_text_add(text, "{\n  \"activation_function\": \"%s\",\n",
+                 o->gelu_tanh ? "gelu_new" : "gelu");
+    rgi_text_add(text, "  \"architectures\": [\n    \"GPT2LMHeadModel\"\n  ],\n");
+    rgi_text_add(text, "  \"attn_pdrop\": %.17g,\n", attn);
+    rgi_text_add(text, "  \"bos_token_id\": null,\n");
+    rgi_text_add(text, "  \"embd_pdrop\": %.17g,\n", embd);
+    rgi_text_add(text, "  \"eos_token_id\": null,\n");
+    rgi_text_add(text, "  \"layer_norm_epsilon\": %.17g,\n",
+                 o->layer_norm_epsilon ? o->layer_norm_epsilon : 1e-5);
+    rgi_text_add(text, "  \"model_type\": \"gpt2\",\n");
+    rgi_text_add(text, "  \"n_embd\": %lld,\n", (long long)o->n_embd);
+    rgi_text_add(text, "  \"n_head\": %lld,\n", (long long)o->n_head);
+    rgi_text_add(text, "  \"n_inner\": %lld,\n", inner);
+    rgi_text_add(text, "  \"n_layer\": %lld,\n", (long long)o->n_layer);
+    rgi_text_add(text, "  \"n_positions\": %lld,\n", (long long)o->block_size);
+    rgi_text_add(text, "  \"resid_pdrop\": %.17g,\n", o->dropout);
+    rgi_text_add(text, "  \"tie_word_embeddings\": %s,\n", o->untied ? "false" : "true");
+    rgi_text_add(text, "  \"vocab_size\": %lld\n}\n", (long long)o->vocab_size);
+}
+
+static bool write_config(const rg_gpt *m, const char *op, const char *path) {
+    rg_text text = { 0 };
+    rg_writer w;
+    config_text(&text, m);
+    bool ok = !text.failed && rgi_writer_begin(&w, op, path);
+    if (ok) {
+        rgi_write(&w, text.v, text.n);
+        ok = rgi_writer_end(&w);
+    }
+    rgi_text_free(&text);
+    return ok;
+}
+
+/* ---- weights -------------------------------------------------------------------------- */
+
+static bool name_ends(const char *name, const char *end) {
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* Returns the tensor as transformers has it: a matrix of Conv1D is (in, out). */
+static rg_tensor *as_transformers(const char *name, rg_tensor *t) {
+    bool turned = name_ends(name, ".c_attn.weight") || name_ends(name, ".c_proj.weight")
+                  || name_ends(name, ".c_fc.weight");
+    return turned ? rg_T(t) : t;
+}
+
+/* Returns a name with "bias" in place of "weight" at its end, or NULL where there is no memory. */
+static const char *bias_of(const char *name) {
+    size_t n = strlen(name) - strlen("weight");
+    char *bias = rgi_scope_alloc(n + sizeof "bias");
+    if (bias) {
+        memcpy(bias, name, n);
+        memcpy(bias + n, "bias", sizeof "bias");
+    }
+    return bias;
+}
+
+static bool write_weights(rg_gpt *m, const char *op, const char *path) {
+    static const rg_metadata_pair pairs[] = { { "format", "pt" } };
+    rg_named_list all = rg_state_dict(m), out = { 0, NULL };
+    rg_named *v = all.n < 0 ? NULL : rgi_scope_alloc((size_t)all.n * 2 * sizeof *v);
+    if (!v)
+        return false;
+    for (int i = 0; i < all.n; i++) {
+        const char *name = all.v[i].name;
+        rg_tensor *t = all.v[i].tensor;
+        if (!m->config.untied && strcmp(name, "lm_head.weight") == 0)
+            continue;
+        v[out.n++] = (rg_named){ name, as_transformers(name, t) };
+        /* Only embeddings and the head have no bias in transformers. */
+        bool biased = name_ends(name, ".weight") && !name_ends(name, "te.weight")
+                      && !name_ends(name, "pe.weight") && !name_ends(name, "lm_head.weight");
+        if (biased && !m->config.bias)
+            v[out.n++] = (rg_named){ bias_of(name), rg_zeros(rg_size(t, 0)) };
+    }
+    for (int i = 0; i < out.n; i++)
+        if (!v[i].name || !v[i].tensor)
+            return false;
+    out.v = v;
+    return rgi_safetensors_write(op, out, (rg_metadata){ 1, pairs }, path);
+}
+
+bool rg_gpt_to_folder(rg_gpt *m, const char *folder) {
+    static const char op[] = "gpt_to_folder";
+    RG_SCOPE();
+    RG_NO_GRAD();
+    if (!rgi_module_given((rg_module *)m, op))
+        return false;
+    const char *config = rgi_path_in(op, folder, "config.json");
+    const char *weights = rgi_path_in(op, folder, "model.safetensors");
+    return config && weights && write_weights(m, op, weights) && write_config(m, op, config);
+}
