@@ -45,14 +45,14 @@ static bool refuse_value(const rg_json_file *f, uint32_t value, const char *wher
                          const char *name) {
     static const char *const kinds[] = { "null", "false", "true", "", "", "an array", "an object" };
     const rg_json_value *v = &f->json.v[value];
-    const char *space = *where ? " " : "";
+    const char *of = *where ? "'s " : "";
     if (v->kind == RG_JSON_NUMBER)
-        return rgi_file_refuse(&f->file, "%s%s\"%s\" is %.*s, which isn't supported", where, space,
+        return rgi_file_refuse(&f->file, "%s%s\"%s\" is %.*s, which isn't supported", where, of,
                                name, RG_MIN((int)v->n, 100), v->v);
     if (v->kind == RG_JSON_TEXT)
         return rgi_file_refuse(&f->file, "%s%s\"%s\" is \"%.100s\", which isn't supported", where,
-                               space, name, v->v);
-    return rgi_file_refuse(&f->file, "%s%s\"%s\" is %s, which isn't supported", where, space, name,
+                               of, name, v->v);
+    return rgi_file_refuse(&f->file, "%s%s\"%s\" is %s, which isn't supported", where, of, name,
                            kinds[v->kind]);
 }
 
@@ -65,7 +65,7 @@ static bool keeps_rule(const rg_json_file *f, uint32_t name, const char *where,
         r++;
     if (!r->name)
         return rgi_file_refuse(&f->file, "%s%s\"%.100s\" isn't supported", where,
-                               *where ? " " : "", j->v[name].v);
+                               *where ? "'s " : "", j->v[name].v);
     if (r->takes & RG_RULE_ANYTHING || (r->text && text && strcmp(r->text, text) == 0)
         || rule_takes(j, name + 1, r->takes))
         return true;

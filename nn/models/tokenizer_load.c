@@ -77,15 +77,15 @@ static const rg_json_rule added_rules[] = {
 
 static bool keeps_template(const rg_json_file *f, uint32_t template) {
     const rg_json *j = &f->json;
-    if (!rgi_json_keeps(f, template, "the post_processor's", template_rules))
+    if (!rgi_json_keeps(f, template, "the post_processor", template_rules))
         return false;
     uint32_t single = rgi_json_find(j, template, "single");
     if (j->v[single].n != 1)
         return rgi_file_refuse(&f->file, "the post_processor's \"single\" has %u pieces, but what "
                                          "adds tokens to a text isn't supported",
                                j->v[single].n);
-    return rgi_json_keeps(f, single + 1, "a piece's", piece_rules)
-           && rgi_json_keeps(f, rgi_json_find(j, single + 1, "Sequence"), "a piece's",
+    return rgi_json_keeps(f, single + 1, "a piece", piece_rules)
+           && rgi_json_keeps(f, rgi_json_find(j, single + 1, "Sequence"), "a piece",
                              sequence_rules);
 }
 
@@ -95,18 +95,18 @@ static bool keeps_processor(const rg_json_file *f, uint32_t processor) {
         return true;
     if (type && strcmp(type, "TemplateProcessing") == 0)
         return keeps_template(f, processor);
-    return rgi_json_keeps(f, processor, "the post_processor's", byte_level_rules);
+    return rgi_json_keeps(f, processor, "the post_processor", byte_level_rules);
 }
 
 /* Returns whether all of the file but tokens and merges is supported. */
 static bool keeps_file(const rg_json_file *f) {
     const rg_json *j = &f->json;
     return rgi_json_keeps(f, 0, "", file_rules)
-           && rgi_json_keeps(f, rgi_json_find(j, 0, "pre_tokenizer"), "the pre_tokenizer's",
+           && rgi_json_keeps(f, rgi_json_find(j, 0, "pre_tokenizer"), "the pre_tokenizer",
                              byte_level_rules)
-           && rgi_json_keeps(f, rgi_json_find(j, 0, "decoder"), "the decoder's", byte_level_rules)
+           && rgi_json_keeps(f, rgi_json_find(j, 0, "decoder"), "the decoder", byte_level_rules)
            && keeps_processor(f, rgi_json_find(j, 0, "post_processor"))
-           && rgi_json_keeps(f, rgi_json_find(j, 0, "model"), "the model's", model_rules);
+           && rgi_json_keeps(f, rgi_json_find(j, 0, "model"), "the model", model_rules);
 }
 
 /* ---- the vocabulary ------------------------------------------------------------------- */
@@ -260,7 +260,7 @@ static bool load_merges_file(rg_tokenizer *t, const char *op, const char *path) 
 
 /* Reads one. What the vocabulary has keeps its number; others are numbered on in their order. */
 static bool load_added_token(rg_tokenizer *t, const rg_json_file *f, uint32_t added) {
-    if (!rgi_json_keeps(f, added, "an added token's", added_rules))
+    if (!rgi_json_keeps(f, added, "an added token", added_rules))
         return false;
     const char *text = rgi_json_word(f, added, "content");
     int64_t id = rgi_json_whole(f, added, "id", 0), known = rgi_map_name(&t->names, text);

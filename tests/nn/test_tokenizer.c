@@ -1,0 +1,444 @@
+/* test_tokenizer.c: texts become the numbers that Hugging Face's tokenizers gives, and numbers
+ * texts; files that ask for what regard lacks, and broken ones, are refused with their sentence. */
+#include "tests/faults.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+#include "regard.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *golden_path(const char *name) {
+    static char path[600];
+    snprintf(path, sizeof path, "%s/../files/gpt2%s", golden_folder(), name);
+    return path;
+}
+
+/* ---- numbers ------------------------------------------------------------------------- */
+
+static void same_numbers(const char *what, rg_tensor *ids, const int64_t *v, int64_t n) {
+    ck_assert_msg(ids, "%s: %s", what, rg_error());
+    ck_assert_msg(rg_numel(ids) == n && rg_ndim(ids) == 1, "%s: %s", what, rg_repr(ids));
+    for (int64_t i = 0; i < n; i++)
+        ck_each(((int64_t *)rg_data(ids))[i] == v[i], "%s: number %lld is another", what,
+                (long long)i);
+}
+
+/* Decodes token by token, and returns all that came. */
+static const char *streamed(const rg_tokenizer *t, const int64_t *v, int64_t n, int64_t *length) {
+    static char text[100000];
+    size_t at = 0;
+    rg_token_stream s = rg_token_stream_begin(t);
+    for (int64_t i = 0; i <= n; i++) {
+        const char *part = i < n ? rg_token_stream_add(&s, v[i]) : rg_token_stream_end(&s);
+        ck_assert_msg(part, "%s", rg_error());
+        memcpy(text + at, part, (size_t)s.length + 1);
+        at += (size_t)s.length;
+    }
+    *length = (int64_t)at;
+    return text;
+}
+
+static bool has_added(const char *text) {
+    return strstr(text, "<l>") || strstr(text, "<r>") || strstr(text, "<w>") || strstr(text, "<n>");
+}
+
+/* The vocabulary of the two files has no added token but one. */
+static void golden_numbers(const rg_tokenizer *t, bool added) {
+    golden_file f = golden_open("gpt2");
+    int64_t v[1000];
+    int cases = 0;
+    for (char *at; (at = golden_case(&f));) {
+        RG_SCOPE();
+        const char *what = golden_word(&at);
+        bool encodes = !strcmp(what, "encode"), decodes = !strcmp(what, "decode");
+        if (!encodes && !decodes) {
+            golden_line(&f);
+            golden_line(&f);
+            continue;
+        }
+        char *text = golden_quoted(&at);
+        int64_t n = golden_integers(&f, ':', v, 1000);
+        if (!added && (has_added(text) || decodes))
+            continue;
+        if (encodes)
+            same_numbers(text, rg_tokenizer_encode(t, text), v, n);
+        int64_t length, streamed_length;
+        const char *back = rg_tokenizer_decode(t, rg_from_int64(v, RG_DIMS(n)), .length = &length);
+        const char *parts = streamed(t, v, n, &streamed_length);
+        ck_assert(length == streamed_length && memcmp(parts, back, (size_t)length) == 0);
+        /* What an added token strips from a text doesn't come back. */
+        if (!(encodes && has_added(text)))
+            ck_assert_str_eq(back, text);
+        cases++;
+    }
+    golden_close(&f);
+    ck_assert_int_ge(cases, 15);
+}
+
+START_TEST(test_golden) {
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    ck_ok(t);
+    golden_numbers(t, true);
+    ck_assert_int_eq(rg_tokenizer_size(t), 384);
+    ck_assert_int_eq(rg_tokenizer_id(t, "<|endoftext|>"), 0);
+    ck_assert_str_eq(rg_tokenizer_token(t, 383), "<n>");
+    int64_t the = rg_tokenizer_id(t, "\u0120the");
+    ck_assert_str_eq(rg_tokenizer_token(t, the), "\u0120the");
+    rg_tensor *ids = rg_tokenizer_encode(t, "a<|endoftext|>b<n>");
+    ck_assert_str_eq(rg_tokenizer_decode(t, ids, .skip_special_tokens = true), "ab<n>");
+    rg_tokenizer_free(t);
+}
+END_TEST
+
+START_TEST(test_two_files) {
+    static const char *const names[] = { "vocab.json", "merges.txt" };
+    scratch_begin();
+    for (int i = 0; i < 2; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "/%s", names[i]);
+        size_t n;
+        char *bytes = file_bytes(golden_path(name), &n);
+        scratch_write(names[i], bytes, n);
+        free(bytes);
+    }
+    rg_tokenizer *t = rg_tokenizer_from_folder(scratch(""));
+    ck_ok(t);
+    golden_numbers(t, false);
+    ck_assert_int_eq(rg_tokenizer_size(t), 380);
+    rg_tokenizer_free(t);
+    scratch_end();
+}
+END_TEST
+
+/* ---- texts --------------------------------------------------------------------------- */
+
+START_TEST(test_zeros_and_lengths) {
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    static const char text[] = "a\0b \0\0";
+    int64_t n;
+    rg_tensor *ids = rg_tokenizer_encode(t, text, .length = 6);
+    const char *back = rg_tokenizer_decode(t, ids, .length = &n);
+    ck_assert(back && n == 6 && memcmp(back, text, 6) == 0);
+    ck_assert_int_eq(rg_numel(rg_tokenizer_encode(t, text, .length = 0)), 0);
+    ck_assert_str_eq(rg_tokenizer_decode(t, rg_long(rg_zeros(0))), "");
+    ck_assert_str_eq(rg_tokenizer_decode(t, rg_full(RG_DIMS(2, 2), 0)),
+                     "<|endoftext|><|endoftext|><|endoftext|><|endoftext|>");
+    rg_tokenizer_free(t);
+}
+END_TEST
+
+/* A character of four bytes comes when its last byte does; one that never does is U+FFFD. */
+START_TEST(test_stream_holds) {
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    rg_tensor *ids = rg_tokenizer_encode(t, "\U0001F468");
+    const int64_t *v = rg_data(ids);
+    ck_assert_int_eq(rg_numel(ids), 4);
+    rg_token_stream s = rg_token_stream_begin(t);
+    for (int i = 0; i < 3; i++)
+        ck_assert_str_eq(rg_token_stream_add(&s, v[i]), "");
+    ck_assert_str_eq(rg_token_stream_add(&s, v[3]), "\U0001F468");
+    ck_assert_str_eq(rg_token_stream_end(&s), "");
+    rg_token_stream_add(&s, v[0]);
+    ck_assert_str_eq(rg_token_stream_add(&s, v[0]), "\uFFFD");
+    ck_assert_str_eq(rg_token_stream_end(&s), "\uFFFD");
+    rg_tokenizer_free(t);
+}
+END_TEST
+
+/* A word of a million letters takes n log n steps. */
+START_TEST(test_long_word) {
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    int64_t n = rg_slow() ? 20000 : 1000000, back;
+    char *text = malloc((size_t)n);
+    memset(text, 'e', (size_t)n);
+    rg_tensor *ids = rg_tokenizer_encode(t, text, .length = n);
+    const char *same = rg_tokenizer_decode(t, ids, .length = &back);
+    ck_assert(same && back == n && memcmp(same, text, (size_t)n) == 0);
+    free(text);
+    rg_tokenizer_free(t);
+}
+END_TEST
+
+START_TEST(test_bad_arguments) {
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    static const char *const broken[] = { "\x80", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80",
+                                          "\xE2\x82", "\xFF" };
+    char text[20];
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        snprintf(text, sizeof text, "ab%s", broken[i]);
+        ck_fails(rg_tokenizer_encode(t, text), RG_VALUE_ERROR,
+                 "tokenizer_encode: the text is no UTF-8 at byte 2");
+    }
+    rg_token_stream s = rg_token_stream_begin(t);
+    ck_fails(rg_tokenizer_encode(t, "a", .length = -2), RG_VALUE_ERROR, "length -2 is negative");
+    ck_fails(rg_tokenizer_encode(t, NULL), RG_TYPE_ERROR, "expected a text");
+    ck_fails(rg_tokenizer_encode(NULL, "a"), RG_TYPE_ERROR, "expected a tokenizer");
+    ck_fails(rg_tokenizer_decode(t, rg_full(RG_DIMS(2), 384)), RG_INDEX_ERROR,
+             "tokenizer_decode: index 384 is none of 384 tokens");
+    ck_fails(rg_tokenizer_decode(t, rg_full(RG_DIMS(2), -1)), RG_INDEX_ERROR, "index -1 is none");
+    ck_fails(rg_tokenizer_decode(t, rg_zeros(2)), RG_TYPE_ERROR, "dtype torch.int64");
+    ck_fails(rg_tokenizer_decode(t, NULL), RG_TYPE_ERROR, "");
+    ck_fails(rg_token_stream_add(&s, 384), RG_INDEX_ERROR, "token_stream_add: index 384");
+    ck_fails(rg_token_stream_add(NULL, 1), RG_TYPE_ERROR, "expected a stream");
+    ck_fails(rg_token_stream_end(NULL), RG_TYPE_ERROR, "expected a stream");
+    ck_fails(rg_tokenizer_token(t, -1), RG_INDEX_ERROR, "tokenizer_token: index -1");
+    ck_fails(rg_tokenizer_id(t, "no such") >= 0, RG_INDEX_ERROR, "KeyError: 'no such' is none of");
+    ck_fails(rg_tokenizer_size(NULL) >= 0, RG_TYPE_ERROR, "expected a tokenizer");
+    ck_fails(rg_tokenizer_from_file(NULL), RG_TYPE_ERROR, "expected a path");
+    ck_fails(rg_tokenizer_from_folder(NULL), RG_TYPE_ERROR, "expected a path");
+    ck_fails(rg_tokenizer_from_folder("/no/such"), RG_IO_ERROR,
+             "[Errno 2] No such file or directory: '/no/such/tokenizer.json'");
+    rg_tokenizer_free(t);
+    rg_tokenizer_free(NULL);
+}
+END_TEST
+
+/* ---- files that are refused ---------------------------------------------------------- */
+
+/* Quotes are single here, for ease of reading. */
+static const char good[] =
+    "{'version': '1.0', 'truncation': null, 'padding': null, 'added_tokens': [{'id': 6,"
+    " 'content': '<x>', 'single_word': false, 'lstrip': false, 'rstrip': false,"
+    " 'normalized': false, 'special': true}], 'normalizer': null, 'pre_tokenizer':"
+    " {'type': 'ByteLevel', 'add_prefix_space': false, 'trim_offsets': true,"
+    " 'use_regex': true}, 'post_processor': {'type': 'TemplateProcessing', 'single':"
+    " [{'Sequence': {'id': 'A', 'type_id': 0}}], 'pair': [], 'special_tokens': {}},"
+    " 'decoder': {'type': 'ByteLevel', 'add_prefix_space': true, 'trim_offsets': false},"
+    " 'model': {'type': 'BPE', 'dropout': null, 'unk_token': '<u>',"
+    " 'continuing_subword_prefix': '', 'end_of_word_suffix': null, 'fuse_unk': false,"
+    " 'byte_fallback': false, 'ignore_merges': false, 'vocab': {'a': 0, 'b': 1, 'ab': 2,"
+    " '\u0120': 3, '\u0120ab': 4, '<u>': 5}, 'merges': ['a b', '\u0120 ab']}}";
+
+typedef struct {
+    const char *from, *to, *sentence;
+} edit;
+static const edit bad[] = {
+    { "'1.0'", "'2.0'", "'version' is '2.0', which isn't supported" },
+    { "'1.0'", "1", "'version' is 1, which isn't supported" },
+    { "'truncation': null", "'truncation': {'max_length': 9}", "'truncation' is an object" },
+    { "'padding': null", "'padding': {}", "'padding' is an object, which isn't supported" },
+    { "'padding': null", "'pudding': null", "'pudding' isn't supported" },
+    { "'normalizer': null", "'normalizer': {'type': 'NFC'}", "'normalizer' is an object" },
+    { "'normalizer': null", "'normalizer': []", "'normalizer' is an array" },
+    { "'pre_tokenizer':", "'pre_tokenizers':", "'pre_tokenizers' isn't supported" },
+    { "'pre_tokenizer':", "'pre_tokenizer': null, 'x':", "'pre_tokenizer' is null" },
+    { "{'type': 'ByteLevel', 'add_prefix_space': false", "{'type': 'Metaspace'",
+      "the pre_tokenizer's 'type' is 'Metaspace', which isn't supported" },
+    { "{'type': 'ByteLevel', 'add_prefix_space': false", "{'add_prefix_space': false",
+      "the pre_tokenizer has no 'type'" },
+    { "'add_prefix_space': false", "'add_prefix_space': 0",
+      "the pre_tokenizer's 'add_prefix_space' is 0" },
+    { "'add_prefix_space': false, ", "", "the pre_tokenizer has no 'add_prefix_space'" },
+    { "'use_regex': true", "'use_regex': null", "the pre_tokenizer's 'use_regex' is null" },
+    { "'use_regex': true", "'regex': true", "the pre_tokenizer's 'regex' isn't supported" },
+    { "'trim_offsets': true, ", "", "the pre_tokenizer has no 'trim_offsets'" },
+    { "'TemplateProcessing'", "'BertProcessing'",
+      "the post_processor's 'type' is 'BertProcessing', which isn't supported" },
+    { "'TemplateProcessing'", "3", "the post_processor's 'type' is 3" },
+    { "[{'Sequence': {'id': 'A', 'type_id': 0}}]", "[]",
+      "the post_processor's 'single' has 0 pieces, but what adds tokens to a text isn't" },
+    { "[{'Sequence'", "[{'SpecialToken': {'id': '<x>', 'type_id': 0}}, {'Sequence'",
+      "the post_processor's 'single' has 2 pieces" },
+    { "{'Sequence'", "{'SpecialToken'", "a piece's 'SpecialToken' isn't supported" },
+    { "{'id': 'A'", "{'id': 'B'", "a piece's 'id' is 'B', which isn't supported" },
+    { "{'id': 'A', 'type_id': 0}", "7", "a piece's 'Sequence' is 7" },
+    { "'single': [", "'single': 3, 'pair': [", "comes twice in one object" },
+    { "'decoder'", "'decoders'", "'decoders' isn't supported" },
+    { "'decoder': {'type': 'ByteLevel'", "'decoder': {'type': 'BPEDecoder'",
+      "the decoder's 'type' is 'BPEDecoder', which isn't supported" },
+    { "'decoder': {'type': 'ByteLevel', 'add_prefix_space': true, 'trim_offsets': false}",
+      "'decoder': null", "'decoder' is null, which isn't supported" },
+    { "'type': 'BPE'", "'type': 'WordPiece'", "the model's 'type' is 'WordPiece'" },
+    { "'type': 'BPE'", "'type': null", "the model's 'type' is null" },
+    { "'dropout': null", "'dropout': 0.1", "the model's 'dropout' is 0.1, which isn't" },
+    { "'unk_token': '<u>'", "'unk_token': '<v>'", "unk_token '<v>' is not in the vocabulary" },
+    { "'unk_token': '<u>'", "'unk_token': 3", "the model's 'unk_token' is 3" },
+    { "prefix': ''", "prefix': '##'", "'continuing_subword_prefix' is '##'" },
+    { "suffix': null", "suffix': '</w>'", "'end_of_word_suffix' is '</w>'" },
+    { "'fuse_unk': false", "'fuse_unk': 1", "the model's 'fuse_unk' is 1" },
+    { "'byte_fallback': false", "'byte_fallback': true", "'byte_fallback' is true" },
+    { "'ignore_merges': false", "'ignore_merges': 'no'", "'ignore_merges' is 'no'" },
+    { "'ignore_merges'", "'use_merges'", "the model's 'use_merges' isn't supported" },
+    { "'vocab': {", "'vocab': [], 'x': {", "the model's 'vocab' is an array" },
+    { "'b': 1", "'b': -1", "the number of token 'b' is none from 0 to 5" },
+    { "'b': 1", "'b': 6", "the number of token 'b' is none from 0 to 5" },
+    { "'b': 1", "'b': 1.5", "the number of token 'b' is none from 0 to 5" },
+    { "'b': 1", "'b': '1'", "the number of token 'b' is none from 0 to 5" },
+    { "'b': 1", "'b': 1e0", "the number of token 'b' is none from 0 to 5" },
+    { "'b': 1", "'b': 99999999999999999999", "the number of token 'b' is none from 0 to 5" },
+    { "'b': 1", "'b': 0", "tokens 'a' and 'b' have the same number, 0" },
+    { "'b': 1", "'a': 1", "'a' comes twice in one object" },
+    { "'b': 1", "'b\\u0000': 1", "a name that begins with" },
+    { "'b': 1", "'\xff': 1", "there is no UTF-8" },
+    { "'b': 1", "'b': ", "a value is expected" },
+    { "'a b'", "'a c'", "merge 1 is of 'c', which is not in the vocabulary" },
+    { "'a b'", "'b a'", "merge 1 is of 'ba', which is not in the vocabulary" },
+    { "'a b'", "'c b'", "merge 1 is of 'c', which is not in the vocabulary" },
+    { "'a b'", "'a\\u0000 b'", "merge 1 is of 'a', which is not in the vocabulary" },
+    { "'a b'", "'ab'", "merge 1 is 'ab', which isn't two tokens with a blank" },
+    { "'a b'", "'a b a'", "merge 1 is 'a b a', which isn't two tokens with a blank" },
+    { "'a b'", "'a  b'", "merge 1 is 'a  b', which isn't two tokens with a blank" },
+    { "'a b'", "''", "merge 1 is '', which isn't two tokens with a blank" },
+    { "'a b'", "['a', 'b']", "merge 2 is neither a text nor two, as the first one is" },
+    { "'a b'", "['a']", "merge 1 is neither a text nor two" },
+    { "'a b'", "['a', 'b', 'a']", "merge 1 is neither a text nor two" },
+    { "'a b'", "['a', 1]", "merge 1 is neither a text nor two" },
+    { "'a b'", "7", "merge 1 is neither a text nor two" },
+    { "'merges': [", "'merges': {}, 'x': [", "the model's 'merges' is an object" },
+    { ", 'merges': ['a b', '\u0120 ab']", "", "the model has no 'merges'" },
+    { "'id': 6", "'id': 7", "the number of the added token '<x>' is 7, not 6" },
+    { "'id': 6", "'id': 0", "the number of the added token '<x>' is 0, not 6" },
+    { "'id': 6", "'id': -6", "an added token's 'id' is -6, which isn't supported" },
+    { "'id': 6", "'id': null", "an added token's 'id' is null" },
+    { "'id': 6,", "", "an added token has no 'id'" },
+    { "'<x>', 'single", "'a', 'single", "the number of the added token 'a' is 6, not 0" },
+    { "'<x>', 'single", "'', 'single", "an added token has no text" },
+    { "'<x>', 'single", "'\\u0000', 'single", "an added token's 'content' is" },
+    { "'content': '<x>'", "'content': 1", "an added token's 'content' is 1" },
+    { "'content'", "'text'", "an added token's 'text' isn't supported" },
+    { "'lstrip': false, ", "", "an added token has no 'lstrip'" },
+    { "'rstrip': false", "'rstrip': 0", "an added token's 'rstrip' is 0" },
+    { "[{'id': 6,", "[7, {'id': 6,", "an added token is no object" },
+    { "'special': true}]",
+      "'special': true}, {'id': 6, 'content': '<x>', 'single_word': false, 'lstrip': false,"
+      " 'rstrip': false, 'normalized': false, 'special': true}]",
+      "the added token '<x>' comes twice" },
+    { "'model'", "'modell'", "'modell' isn't supported" },
+    { "{'version'", "[{'version'", "a comma or ] is expected" },
+    { "]}}", "]}", "a comma or } is expected" },
+    { "]}}", "]}} x", "there is more behind the value" },
+    { "{'version'", "x{'version'", "a value is expected" },
+};
+
+/* Copies a text, with the first `from` replaced and with double quotes for single ones. */
+static size_t edited(char *to, const char *text, const edit *e) {
+    const char *at = strstr(text, e->from);
+    ck_assert_msg(at, "no %s", e->from);
+    int n = sprintf(to, "%.*s%s%s", (int)(at - text), text, e->to, at + strlen(e->from));
+    for (char *c = to; *c; c++)
+        if (*c == '\'')
+            *c = '"';
+    return (size_t)n;
+}
+
+/* The sentences of the table have single quotes, too. */
+static void refused(void *it, const char *path, const char *sentence) {
+    char wanted[500], quoted[400];
+    snprintf(quoted, sizeof quoted, "%s", sentence);
+    for (char *c = quoted; *c; c++)
+        if (*c == '\'' && !(c > quoted && c[-1] == 'n' && c[1] == 't')
+            && !(c > quoted && c[1] == 's' && c[2] == ' '))
+            *c = '"';
+    snprintf(wanted, sizeof wanted, "%s", quoted);
+    ck_assert_msg(!it && rg_error_code() == RG_IO_ERROR && strstr(rg_error(), wanted)
+                      && strstr(rg_error(), path),
+                  "expected '%s', got '%s'", wanted, it ? "no error" : rg_error());
+    rg_error_clear();
+}
+
+START_TEST(test_bad_files) {
+    char text[3000];
+    scratch_begin();
+    size_t n = edited(text, good, &(edit){ "1.0", "1.0", "" });
+    const char *path = scratch_write("t.json", text, n);
+    rg_tokenizer *t = rg_tokenizer_from_file(path);
+    ck_ok(t);
+    static const int64_t ids[] = { 2, 4, 5, 6, 1 };
+    same_numbers("ab", rg_tokenizer_encode(t, "ab abc<x>b"), ids, 5);
+    rg_tokenizer_free(t);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        n = edited(text, good, &bad[i]);
+        path = scratch_write("t.json", text, n);
+        refused(rg_tokenizer_from_file(path), path, bad[i].sentence);
+    }
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_bad_two_files) {
+    static const struct {
+        const char *vocab, *merges, *sentence;
+    } rows[] = {
+        { "[]", "", "the vocabulary is no object" },
+        { "3", "", "the vocabulary is no object" },
+        { "", "", "the text ends" },
+        { "{'a': 1}", "", "the number of token 'a' is none from 0 to 0" },
+        { "{'a': 0, 'b': 0}", "", "tokens 'a' and 'b' have the same number, 0" },
+        { "{'a': 0}", "a", "merge 1 is 'a', which isn't two tokens with a blank" },
+        { "{'a': 0}", "#version: 0.2\n\n", "merge 2 is '', which isn't two tokens" },
+        { "{'a': 0}", "#version: 0.2\na b\n", "merge 2 is of 'b', which is not in" },
+        { "{'a': 0}", "a a\n", "merge 1 is of 'aa', which is not in the vocabulary" },
+        { "{'a': 0}", "a a \n", "merge 1 is 'a a ', which isn't two tokens" },
+        { "{'a': 0}", "# version\n", "merge 1 is of '#', which is not in the vocabulary" },
+        { "{'a': 0}", "a \xff\n", "merge 1 is of" },
+    };
+    scratch_begin();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[100];
+        size_t n = edited(text, rows[i].vocab, &(edit){ "", "", "" });
+        scratch_write("vocab.json", text, n);
+        scratch_write("merges.txt", rows[i].merges, strlen(rows[i].merges));
+        refused(rg_tokenizer_from_folder(scratch("")), scratch(""), rows[i].sentence);
+    }
+    ck_assert_int_eq(remove(scratch("merges.txt")), 0);
+    ck_fails(rg_tokenizer_from_folder(scratch("")), RG_IO_ERROR, "[Errno 2]");
+    scratch_write("vocab.json", "{\"a\": 0, \"aa\": 1}", 17);
+    scratch_write("merges.txt", "#version: 0.2\r\na a", 18);
+    rg_tokenizer *t = rg_tokenizer_from_folder(scratch(""));
+    static const int64_t ids[] = { 1, 0, 2, 0 };
+    same_numbers("aa", rg_tokenizer_encode(t, "aaab<|endoftext|>a"), ids, 4);
+    rg_tokenizer_free(t);
+    scratch_end();
+}
+END_TEST
+
+/* ---- what fails ---------------------------------------------------------------------- */
+
+/* Loads, encodes and decodes. Returns whether all of it succeeded. */
+static bool there_and_back(void) {
+    RG_SCOPE();
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    rg_tensor *ids = t ? rg_tokenizer_encode(t, "the cat \u00e9 <l> x") : NULL;
+    const char *text = ids ? rg_tokenizer_decode(t, ids) : NULL;
+    rg_token_stream s = rg_token_stream_begin(t);
+    const char *part = text ? rg_token_stream_add(&s, 300) : NULL;
+    rg_tokenizer_free(t);
+    return part;
+}
+
+START_TEST(test_denied_memory) {
+    bool done = false;
+    rg_error_clear();
+    for (long fail = 1; !done; fail += fail < 300 ? 1 : 97) {
+        rg_memory_fail_at(fail);
+        done = there_and_back();
+        rg_memory_fail_at(0);
+        ck_assert_msg(done == (rg_error_code() == RG_OK), "request %ld: %s", fail, rg_error());
+        ck_assert(done || rg_error_code() == RG_OUT_OF_MEMORY);
+        rg_error_clear();
+    }
+}
+END_TEST
+
+START_TEST(test_denied_files) {
+    bool done = false;
+    for (long fail = 1; !done; fail++) {
+        faults_begin();
+        faults.fail_at = fail;
+        faults.number = 5;
+        done = there_and_back();
+        long calls = faults.calls;
+        ck_assert_int_eq(faults.open, 0);
+        faults_end();
+        ck_assert_msg(done || rg_error_code() == RG_IO_ERROR, "call %ld: %s", fail, rg_error());
+        done = calls < fail;
+        rg_error_clear();
+    }
+}
+END_TEST
+
+RG_TESTS(tokenizer, test_golden, test_two_files, test_zeros_and_lengths, test_stream_holds,
+         test_long_word, test_bad_arguments, test_bad_files, test_bad_two_files,
+         test_denied_memory, test_denied_files)
