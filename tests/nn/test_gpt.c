@@ -69,6 +69,59 @@ START_TEST(test_generation) {
 }
 END_TEST
 
+/* A model whose logits are the logarithms of these, whatever it reads. */
+static rg_gpt *always(const double p[4]) {
+    rg_gpt *m = rg_nn_gpt(.block_size = 64, .vocab_size = 4, .n_layer = 1, .n_head = 1,
+                          .n_embd = 4);
+    rg_named_list all = rg_state_dict(m);
+    for (int i = 0; i < all.n; i++) {
+        rg_nn_init_zeros_(all.v[i].tensor);
+        if (strcmp(all.v[i].name, "transformer.ln_f.bias") == 0)
+            rg_nn_init_ones_(rg_narrow(all.v[i].tensor, 0, 0, 1));
+    }
+    for (int i = 0; i < 4; i++)
+        rg_nn_init_constant_(rg_select(rg_select(m->lm_head->weight, 0, i), 0, 0), log(p[i]));
+    return m;
+}
+
+static bool count_and_stop(rg_tensor *token, void *context) {
+    int *left = context;
+    ck_assert(rg_ndim(token) == 2 && rg_size(token, 1) == 1);
+    return --*left > 0;
+}
+
+/* Of sorted probabilities 0.1, 0.2, 0.3 and 0.4, those go whose sum with all lower ones is at most
+ * 1 - top_p; at temperature 0 the highest is taken. */
+START_TEST(test_choices) {
+    static const double p[] = { 0.2, 0.4, 0.1, 0.3 };
+    static const struct {
+        double top_p, temperature;
+        int64_t top_k;
+        const char *kept;
+    } rows[] = { { 1, 1, 0, "1111" },     { 0.75, 1, 0, "1101" }, { 0.6, 1, 0, "0101" },
+                 { 0.3, 1, 0, "0100" },   { 0, 1, 0, "0100" },    { 1, 0, 0, "0100" },
+                 { 0.5, 1, 2, "0100" },   { 0.6, 1, 3, "0101" },  { 1, 1, 3, "1101" },
+                 { 0.99, 0.05, 0, "0100" } };
+    rg_gpt *m = always(p);
+    rg_eval(m);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char seen[] = "0000";
+        rg_manual_seed(7);
+        rg_tensor *y = rg_gpt_generate(m, rg_literal([[0]]), 60, .top_p = rows[i].top_p,
+                                       .temperature = rows[i].temperature, .top_k = rows[i].top_k);
+        ck_ok(y);
+        for (int t = 1; t < 61; t++)
+            seen[((int64_t *)rg_data(y))[t]] = '1';
+        ck_assert_str_eq(seen, rows[i].kept);
+    }
+    int left = 3;
+    rg_tensor *y = rg_gpt_generate(m, rg_literal([[0]]), 60, .each = count_and_stop,
+                                   .context = &left);
+    ck_assert(rg_size(y, 1) == 4 && left == 0);
+    rg_module_free(m);
+}
+END_TEST
+
 /* The cache gives the same logits token by token and in pieces as the whole sequence does. */
 START_TEST(test_cache) {
     for (int wide = 0; wide < 2; wide++) {
@@ -139,7 +192,10 @@ START_TEST(test_bad_arguments) {
              "generate: expected a module but got NULL");
     ck_fails(rg_gpt_forward(NULL, tokens(), RG_NONE).logits, RG_TYPE_ERROR,
              "gpt: expected a module but got NULL");
-    ck_fails(rg_gpt_generate(m, tokens(), 2, .temperature = 0), RG_RUNTIME_ERROR, "`inf`, `nan`");
+    ck_fails(rg_gpt_generate(m, tokens(), 2, .top_p = 1.5), RG_VALUE_ERROR,
+             "generate: top_p 1.5 is not from 0 to 1");
+    ck_fails(rg_gpt_generate(m, tokens(), 2, .top_p = NAN), RG_VALUE_ERROR, "top_p nan");
+    ck_fails(rg_nn_gpt(.n_inner = -1), RG_VALUE_ERROR, "gpt: n_inner can't be -1");
     ck_assert(!rg_gpt_generate(m, tokens(), INT64_MAX) && !rg_gpt_generate(NULL, tokens(), 1)
               && !rg_gpt_cache(NULL, 1) && !rg_gpt_cache(m, -1)
               && !rg_gpt_cached(NULL, tokens(), cache, 0) && !rg_gpt_cached(m, tokens(), RG_NONE, 0)
@@ -171,5 +227,5 @@ static bool use(void) {
 START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
 END_TEST
 
-RG_TESTS(gpt, test_values_and_gradients, test_calling, test_generation, test_cache,
+RG_TESTS(gpt, test_values_and_gradients, test_calling, test_generation, test_choices, test_cache,
          test_second_order, test_bad_arguments, test_out_of_memory)

@@ -1,0 +1,381 @@
+/* test_gpt_folder.c: a GPT-2 of Hugging Face's computes what it does in transformers, and what is
+ * written is what was read; folders that ask for what regard lacks are refused. */
+#include "tests/faults.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+#include "regard.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *golden_path(const char *name) {
+    static char path[600];
+    snprintf(path, sizeof path, "%s/../files/gpt2%s", golden_folder(), name);
+    return path;
+}
+
+/* ---- what it computes ---------------------------------------------------------------- */
+
+static rg_tensor *golden_ids(golden_file *f) {
+    int64_t v[100];
+    int64_t n = golden_integers(f, ':', v, 100);
+    return rg_unsqueeze(rg_from_int64(v, RG_DIMS(n)), 0);
+}
+
+static void golden_logits(golden_file *f, rg_gpt *m) {
+    rg_tensor *y = rg_call(m, golden_ids(f));
+    ck_ok(y);
+    char *at = golden_field(f, ':');
+    for (int64_t i = 0; i < rg_numel(y); i++) {
+        double there = golden_number(&at), here = (double)((float *)rg_data(y))[i];
+        ck_each(fabs(there - here) < 1e-4, "logit %lld: %g, not %g", (long long)i, here, there);
+    }
+    ck_assert(golden_at_end(at));
+}
+
+static void golden_model(rg_gpt *m) {
+    golden_file f = golden_open("gpt2");
+    int cases = 0;
+    for (char *at; (at = golden_case(&f));) {
+        RG_SCOPE();
+        const char *what = golden_word(&at);
+        if (!strcmp(what, "logits")) {
+            golden_logits(&f, m);
+            cases++;
+        } else if (!strcmp(what, "greedy")) {
+            rg_tensor *begun = golden_ids(&f), *wanted = golden_ids(&f);
+            ck_assert(rg_equal(rg_gpt_generate(m, begun, 20, .temperature = 0), wanted));
+            cases++;
+        } else {
+            golden_line(&f);
+        }
+    }
+    golden_close(&f);
+    ck_assert_int_eq(cases, 4);
+}
+
+static bool same_weights(rg_gpt *a, rg_gpt *b) {
+    rg_named_list x = rg_state_dict(a), y = rg_state_dict(b);
+    bool same = x.n == y.n && x.n > 0;
+    for (int i = 0; same && i < x.n; i++)
+        same = !strcmp(x.v[i].name, y.v[i].name) && rg_equal(x.v[i].tensor, y.v[i].tensor);
+    return same;
+}
+
+START_TEST(test_golden) {
+    rg_manual_seed(5);
+    double drawn = rg_item(rg_rand(1));
+    rg_manual_seed(5);
+    rg_gpt *m = rg_gpt_from_folder(golden_path(""));
+    ck_ok(m);
+    ck_assert(!m->base.training && m->config.gelu_tanh && m->config.dropout == 0.1);
+    ck_assert_double_eq(rg_item(rg_rand(1)), drawn);
+    golden_model(m);
+    rg_module_free(m);
+}
+END_TEST
+
+/* What is written is read again as the same, whatever the options. */
+START_TEST(test_there_and_back) {
+    scratch_begin();
+    for (int i = 0; i < 4; i++) {
+        rg_gpt *m = rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 2, .n_head = 2,
+                              .n_embd = 4, .n_inner = i % 2 ? 6 : 0, .gelu_tanh = i % 2,
+                              .untied = i / 2, .dropout = 0.25, .attn_dropout = 0);
+        ck_assert(rg_gpt_to_folder(m, scratch("")));
+        rg_gpt *back = rg_gpt_from_folder(scratch(""));
+        ck_ok(back);
+        ck_assert(same_weights(m, back) && back->config.gelu_tanh == i % 2);
+        ck_assert(back->config.attn_dropout == 0 && back->config.embd_dropout == 0.25);
+        ck_assert(back->config.layer_norm_epsilon == 1e-5 && back->config.untied == i / 2);
+        rg_module_free(back);
+        rg_module_free(m);
+    }
+    scratch_end();
+}
+END_TEST
+
+/* transformers' GPT-2 has biases, which are zeros where the model had none. */
+START_TEST(test_without_biases) {
+    scratch_begin();
+    rg_gpt *m = rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 2, .n_head = 2, .n_embd = 4,
+                          .bias = false);
+    ck_assert(rg_gpt_to_folder(m, scratch("")));
+    rg_gpt *back = rg_gpt_from_folder(scratch(""));
+    ck_ok(back);
+    rg_tensor *idx = rg_literal([[1, 2, 6]]);
+    rg_eval(m);
+    ck_assert(rg_allclose(rg_call(m, idx), rg_call(back, idx), 1e-5, 1e-6));
+    rg_module_free(back);
+    rg_module_free(m);
+    scratch_end();
+}
+END_TEST
+
+/* ---- folders ------------------------------------------------------------------------- */
+
+static char *config;
+
+/* Writes the golden model's config.json and weights into the scratch folder. */
+static void copy_golden(void) {
+    size_t n, bytes;
+    config = file_bytes(golden_path("/config.json"), &n);
+    config = realloc(config, n + 1);
+    config[n] = 0;
+    scratch_write("config.json", config, n);
+    char *weights = file_bytes(golden_path("/model.safetensors"), &bytes);
+    scratch_write("model.safetensors", weights, bytes);
+    free(weights);
+}
+
+static rg_named_list renamed(rg_named_list all, const char *prefix) {
+    rg_named *v = calloc((size_t)all.n + 8, sizeof *v);
+    for (int i = 0; i < all.n; i++) {
+        size_t n = strlen(prefix);
+        v[i] = all.v[i];
+        if (!strncmp(v[i].name, prefix, n))
+            v[i].name += n;
+    }
+    return (rg_named_list){ all.n, v };
+}
+
+/* Older files lack "transformer." in front, and have masks; some have the head, although it is
+ * tied. */
+START_TEST(test_older_files) {
+    scratch_begin();
+    copy_golden();
+    rg_named_list all = renamed(rg_load_file(scratch("model.safetensors")), "transformer.");
+    rg_named *v = (rg_named *)all.v;
+    v[all.n++] = (rg_named){ "h.0.attn.bias", rg_ones(1, 1, 4, 4) };
+    v[all.n++] = (rg_named){ "h.1.attn.masked_bias", rg_full(RG_DIMS(1), -1e4) };
+    ck_assert(rg_save_file(all, scratch("model.safetensors")));
+    rg_gpt *m = rg_gpt_from_folder(scratch(""));
+    ck_ok(m);
+    golden_model(m);
+    v[all.n++] = (rg_named){ "lm_head.weight", rg_double(m->lm_head->weight) };
+    rg_module_free(m);
+    ck_assert(rg_save_file(all, scratch("model.safetensors")));
+    m = rg_gpt_from_folder(scratch(""));
+    ck_ok(m);
+    rg_module_free(m);
+    v[all.n - 1].tensor = rg_zeros_like(v[all.n - 1].tensor);
+    ck_assert(rg_save_file(all, scratch("model.safetensors")));
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR,
+             "tensor \"lm_head.weight\" is another than \"transformer.wte.weight\"");
+    free(v);
+    free(config);
+    scratch_end();
+}
+END_TEST
+
+/* Writes an index that says that every tensor is in a file of its number modulo 3. */
+static void write_shards(rg_named_list all, const char *const files[3]) {
+    char *index = malloc((size_t)all.n * 200 + 100), *to = index;
+    to += sprintf(to, "{\"metadata\": {}, \"weight_map\": {");
+    for (int i = 0; i < all.n; i++)
+        to += sprintf(to, "%s\"%s\": \"%s\"", i ? ", " : "", all.v[i].name, files[i % 3]);
+    to += sprintf(to, "}}");
+    scratch_write("model.safetensors.index.json", index, (size_t)(to - index));
+    free(index);
+}
+
+START_TEST(test_shards) {
+    static const char *const files[] = { "a.safetensors", "b.safetensors", "c.safetensors" };
+    static const char *const missing[] = { "a.safetensors", "b.safetensors", "d.safetensors" };
+    static const char *const outside[] = { "a.safetensors", "../b.safetensors", "" };
+    static const char *const twice[] = { "a.safetensors", "b.safetensors", "a2.safetensors" };
+    scratch_begin();
+    copy_golden();
+    rg_named_list all = rg_load_file(scratch("model.safetensors"));
+    rg_named part[100];
+    for (int k = 0; k < 3; k++) {
+        int n = 0;
+        for (int i = k; i < all.n; i += 3)
+            part[n++] = all.v[i];
+        ck_assert(rg_save_file(((rg_named_list){ n, part }), scratch(files[k])));
+        if (k == 0)
+            ck_assert(rg_save_file(((rg_named_list){ n, part }), scratch("a2.safetensors")));
+    }
+    remove(scratch("model.safetensors"));
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "[Errno 2]");
+    write_shards(all, files);
+    rg_gpt *m = rg_gpt_from_folder(scratch(""));
+    ck_ok(m);
+    golden_model(m);
+    rg_module_free(m);
+    write_shards(all, missing);
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "[Errno 2]");
+    write_shards(all, outside);
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR,
+             "\"weight_map\" has no file in this folder for tensor \"");
+    write_shards(all, twice);
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "it lacks tensor");
+    scratch_write("model.safetensors.index.json", "{}", 2);
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "it has no \"weight_map\"");
+    scratch_write("model.safetensors.index.json", "[", 1);
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "it is no JSON");
+    free(config);
+    scratch_end();
+}
+END_TEST
+
+/* ---- what is refused ----------------------------------------------------------------- */
+
+static const struct {
+    const char *from, *to, *sentence;
+} bad_configs[] = {
+    { "\"gpt2\"", "\"gpt_neo\"", "\"model_type\" is \"gpt_neo\", which isn't supported" },
+    { "\"model_type\": \"gpt2\",", "", "the file has no \"model_type\"" },
+    { "\"gelu_new\"", "\"relu\"", "\"activation_function\" is \"relu\", which isn't supported" },
+    { "\"gelu_new\"", "null", "\"activation_function\" is null" },
+    { "cross_attention\": false", "cross_attention\": true", "\"add_cross_attention\" is true" },
+    { "inverse_layer_idx\": false", "inverse_layer_idx\": true",
+      "\"scale_attn_by_inverse_layer_idx\" is true, which isn't supported" },
+    { "attn_weights\": true", "attn_weights\": false", "\"scale_attn_weights\" is false" },
+    { "\"attn_pdrop\": 0.1", "\"attn_pdrop\": 1", "\"attn_pdrop\" is 1, which isn't supported" },
+    { "\"embd_pdrop\": 0.1", "\"embd_pdrop\": -1", "\"embd_pdrop\" is -1, which isn't" },
+    { "\"resid_pdrop\": 0.1", "\"resid_pdrop\": 1e999", "\"resid_pdrop\" is inf, which isn't" },
+    { "\"resid_pdrop\": 0.1", "\"resid_pdrop\": \"no\"", "\"resid_pdrop\" is \"no\"" },
+    { "\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": 0", "\"layer_norm_epsilon\" is 0" },
+    { "\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": -1", "epsilon\" is -1" },
+    { "\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": []", "epsilon\" is an array" },
+    { "\"n_embd\": 16", "\"n_embd\": 0", "\"n_embd\" is 0, which isn't supported" },
+    { "\"n_embd\": 16", "\"n_embd\": 17", "\"n_embd\", 17, is no multiple of \"n_head\", 2" },
+    { "\"n_embd\": 16", "\"n_embd\": 18", "tensor \"transformer.wte.weight\" is of shape [384, 16]"
+                                          ", not of [384, 18], as config.json has it" },
+    { "\"n_embd\": 16", "\"n_embd\": 2147483646", "not of [384, 2147483646]" },
+    { "\"n_embd\": 16", "\"n_embd\": 2147483648", "\"n_embd\" is 2147483648" },
+    { "\"n_embd\": 16", "\"n_embd\": 16.0", "\"n_embd\" is 16.0, which isn't supported" },
+    { "\"n_embd\": 16,", "", "not of [384, 768]" },
+    { "\"n_head\": 2", "\"n_head\": 0", "\"n_head\" is 0, which isn't supported" },
+    { "\"n_head\": 2", "\"n_head\": -2", "\"n_head\" is -2, which isn't supported" },
+    { "\"n_head\": 2", "\"n_head\": true", "\"n_head\" is true, which isn't supported" },
+    { "\"n_inner\": null", "\"n_inner\": 0", "\"n_inner\" is 0, which isn't supported" },
+    { "\"n_inner\": null", "\"n_inner\": 63",
+      "tensor \"transformer.h.0.mlp.c_fc.weight\" is of shape [16, 64], not of [16, 63]" },
+    { "\"n_layer\": 2", "\"n_layer\": 3", "it lacks tensor \"transformer.h.2.ln_1.weight\"" },
+    { "\"n_layer\": 2", "\"n_layer\": 1", "tensor \"transformer.h.1.attn.c_attn.bias\" is none of" },
+    { "\"n_layer\": 2", "\"n_layer\": 0", "\"n_layer\" is 0, which isn't supported" },
+    { "\"n_layer\": 2", "\"n_layer\": 99999", "\"n_layer\" is 99999, which isn't supported" },
+    { "\"n_positions\": 32", "\"n_positions\": 33", "tensor \"transformer.wpe.weight\" is of" },
+    { "\"n_positions\": 32", "\"n_positions\": 32, \"n_ctx\": 16",
+      "\"n_ctx\" is another than \"n_positions\", 32" },
+    { "\"vocab_size\": 384", "\"vocab_size\": 383", "tensor \"transformer.wte.weight\" is of" },
+    { "\"vocab_size\": 384", "\"vocab_size\": 384, \"vocab_size\": 384", "comes twice" },
+    { "\"use_cache\"", "\"quantization_config\"", "\"quantization_config\" isn't supported" },
+    { "\"use_cache\"", "\"rope_theta\"", "\"rope_theta\" isn't supported" },
+    { "\"use_cache\": true", "\"pruned_heads\": {\"0\": [1]}", "\"pruned_heads\" has some" },
+    { "embeddings\": true", "embeddings\": false", "it lacks tensor \"lm_head.weight\"" },
+    { "embeddings\": true", "embeddings\": 1", "\"tie_word_embeddings\" is 1" },
+    { "\"eos_token_id\": 0", "\"eos_token_id\": \"x\"", "\"eos_token_id\" is \"x\"" },
+    { "{", "[", "is no JSON" },
+    { "{", "", "is no JSON" },
+};
+
+START_TEST(test_bad_configs) {
+    scratch_begin();
+    copy_golden();
+    char *text = malloc(strlen(config) + 500);
+    for (size_t i = 0; i < sizeof bad_configs / sizeof *bad_configs; i++) {
+        const char *from = bad_configs[i].from, *at = strstr(config, from);
+        ck_assert_msg(at, "no %s", from);
+        int n = sprintf(text, "%.*s%s%s", (int)(at - config), config, bad_configs[i].to,
+                        at + strlen(from));
+        scratch_write("config.json", text, (size_t)n);
+        ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, bad_configs[i].sentence);
+    }
+    free(text);
+    free(config);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_bad_weights) {
+    scratch_begin();
+    copy_golden();
+    rg_named_list all = renamed(rg_load_file(scratch("model.safetensors")), "");
+    rg_named *v = (rg_named *)all.v, first = v[0], added = { "score.weight", rg_ones(2) };
+    const char *const path = "model.safetensors";
+    v[all.n] = added;
+    ck_assert(rg_save_file(((rg_named_list){ all.n + 1, v }), scratch(path)));
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR,
+             "tensor \"score.weight\" is none of GPT-2's");
+    v[all.n] = (rg_named){ first.name + strlen("transformer."), first.tensor };
+    ck_assert(rg_save_file(((rg_named_list){ all.n + 1, v }), scratch(path)));
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "comes twice");
+    v[0].tensor = rg_long(first.tensor);
+    ck_assert(rg_save_file(all, scratch(path)));
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "is of type I64, which no weight is of");
+    v[0].tensor = rg_unsqueeze(first.tensor, 0);
+    ck_assert(rg_save_file(all, scratch(path)));
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "is of shape");
+    for (int i = 0; i < all.n; i++) {
+        v[0] = first;
+        rg_named missing = v[i];
+        v[i] = v[0];
+        ck_assert(rg_save_file(((rg_named_list){ all.n - 1, v + 1 }), scratch(path)));
+        ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "it lacks tensor \"transformer.");
+        v[i] = missing;
+    }
+    scratch_write(path, "short", 5);
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, path);
+    remove(scratch(path));
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "[Errno 2] No such file");
+    ck_fails(rg_gpt_from_folder("/no/such"), RG_IO_ERROR, "'/no/such/config.json'");
+    ck_fails(rg_gpt_from_folder(NULL), RG_TYPE_ERROR, "expected a path");
+    ck_fails(rg_gpt_to_folder(NULL, "x"), RG_TYPE_ERROR, "expected a module");
+    free(v);
+    free(config);
+    scratch_end();
+}
+END_TEST
+
+/* ---- what fails ---------------------------------------------------------------------- */
+
+static bool read_and_write(void) {
+    RG_SCOPE();
+    rg_gpt *m = rg_gpt_from_folder(golden_path(""));
+    bool ok = m && rg_gpt_to_folder(m, scratch(""));
+    rg_module_free(m);
+    return ok;
+}
+
+START_TEST(test_denied_memory) {
+    bool done = false;
+    scratch_begin();
+    for (long fail = 1; !done; fail += fail < 100 ? 1 : 7) {
+        rg_error_clear();
+        rg_memory_fail_at(fail);
+        done = read_and_write();
+        rg_memory_fail_at(0);
+        ck_assert_msg(done == (rg_error_code() == RG_OK), "request %ld: %s", fail, rg_error());
+        ck_assert(done || rg_error_code() == RG_OUT_OF_MEMORY);
+    }
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_denied_files) {
+    bool done = false;
+    scratch_begin();
+    for (long fail = 1; !done; fail++) {
+        faults_begin();
+        faults.fail_at = fail;
+        faults.number = 5;
+        done = read_and_write();
+        long calls = faults.calls;
+        ck_assert_int_eq(faults.open, 0);
+        faults_end();
+        ck_assert_msg(done || rg_error_code() == RG_IO_ERROR, "call %ld: %s", fail, rg_error());
+        done = calls < fail;
+        rg_error_clear();
+    }
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(gpt_folder, test_golden, test_there_and_back, test_without_biases, test_older_files,
+         test_shards, test_bad_configs, test_bad_weights, test_denied_memory, test_denied_files)
