@@ -34,7 +34,6 @@ PUBLIC   := regard.h $(addprefix tensor/,keywords.h tensor.h files.h) \
             nn/save.h \
             $(addprefix nn/optim/,optimizer.h clip.h schedule.h) \
             nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h) \
-            $(addprefix nn/models/,tokenizer.h) \
             $(addprefix nn/models/,tokenizer.h gpt_folder.h)
 sources   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 compiled  = $(patsubst %.c,$(BUILD)/%.o,$(1))

@@ -42,6 +42,8 @@ static rg_tensor *pool[POOL], *released;
 static rg_generator *generator;
 static rg_module *modules[MODULES];
 static rg_vocabulary *vocabulary;
+static rg_tokenizer *tokenizer;
+static rg_token_stream token_stream;
 static char bytes[256];
 static const char *calling = "";
 static int depth;   /* So many calls run inside the outermost one. */
@@ -746,6 +748,8 @@ int main(int argc, char **argv) {
     size_t mark = rg_scope_begin();
     generator = rg_generator_new(7);
     vocabulary = rg_vocabulary_new("1:3, None - one two");
+    tokenizer = rg_tokenizer_from_folder("tests/golden/files/gpt2");
+    token_stream = rg_token_stream_begin(tokenizer);
     make_modules();
     for (int i = 0; i < POOL; i++)
         replace(i, odd_tensor());
@@ -764,6 +768,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < MODULES; i++)
         rg_module_free(modules[i]);
     rg_vocabulary_free(vocabulary);
+    rg_tokenizer_free(tokenizer);
     rg_generator_free(generator);
     rg_error_clear();
     rg_scope_end(mark);

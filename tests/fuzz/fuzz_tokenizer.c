@@ -1,0 +1,255 @@
+/*
+ * fuzz_tokenizer.c: gives rg_tokenizer_from_file files that nobody would write, and those that are
+ * read, texts that nobody would write. All numbers decode token by token to what they decode to at
+ * once. A tokenizer that has all bytes and strips nothing decodes a text's to that text.
+ *
+ *     build/tests/fuzz/fuzz_tokenizer [iterations] [seed]
+ *
+ * The file is in memory: the input up to a byte of 0, behind which the text stands. The program
+ * mutates inputs of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those of
+ * libFuzzer.
+ */
+#include "regard.h"
+#include "nn/models/tokenizer_struct.h"
+#include "tensor/files/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *file_text;
+static size_t file_bytes;
+static long fuzz_read, fuzz_encoded;
+
+/* ---- a file in memory ---------------------------------------------------------------- */
+
+static int memory_open(const char *path, int flags, mode_t mode) {
+    (void)path;
+    (void)flags;
+    (void)mode;
+    return 1000;
+}
+
+static int memory_stat(int fd, struct stat *status) {
+    (void)fd;
+    *status = (struct stat){ .st_mode = S_IFREG, .st_size = (off_t)file_bytes };
+    return 0;
+}
+
+static ssize_t memory_pread(int fd, void *to, size_t n, off_t at) {
+    (void)fd;
+    size_t left = file_bytes - (size_t)at;
+    n = n < left ? n : left;
+    memcpy(to, file_text + at, n);
+    return (ssize_t)n;
+}
+
+static int memory_close(int fd) {
+    (void)fd;
+    return 0;
+}
+
+/* ---- checks -------------------------------------------------------------------------- */
+
+static void fuzz_require(bool truth, const char *what) {
+    if (truth)
+        return;
+    fprintf(stderr, "%s: %s\n", what, rg_error());
+    abort();
+}
+
+static void fuzz_text(const rg_tokenizer *t, const char *text, size_t n, bool comes_back) {
+    int64_t length, at = 0;
+    rg_tensor *ids = rg_tokenizer_encode(t, text, .length = (int64_t)n);
+    if (!ids) {
+        fuzz_require(rg_error_code() == RG_VALUE_ERROR, "no error of the kind");
+        return;
+    }
+    fuzz_encoded++;
+    const char *back = rg_tokenizer_decode(t, ids, .length = &length);
+    fuzz_require(back, "it doesn't decode");
+    if (comes_back)
+        fuzz_require((size_t)length == n && memcmp(back, text, n) == 0, "it comes back as another");
+    rg_token_stream s = rg_token_stream_begin(t);
+    for (int64_t i = 0; i <= rg_numel(ids); i++) {
+        const char *part = i < rg_numel(ids) ? rg_token_stream_add(&s, ((int64_t *)rg_data(ids))[i])
+                                             : rg_token_stream_end(&s);
+        fuzz_require(part && at + s.length <= length && !memcmp(back + at, part, (size_t)s.length),
+                     "a stream decodes to another");
+        at += s.length;
+    }
+    fuzz_require(at == length, "a stream decodes to less");
+}
+
+/* Loads what file_text holds. */
+static rg_tokenizer *fuzz_load(void) {
+    rgi_system.open = memory_open;
+    rgi_system.stat = memory_stat;
+    rgi_system.pread = memory_pread;
+    rgi_system.close = memory_close;
+    return rg_tokenizer_from_file("memory");
+}
+
+/* ---- a tokenizer that has all bytes --------------------------------------------------- */
+
+#define BYTE_LEVEL "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true}"
+#define ADDED(id, text, strips, flag)                                                             \
+    "{\"id\": " #id ", \"content\": \"" text "\", \"single_word\": " flag ", \"lstrip\": " strips \
+    ", \"rstrip\": " strips ", \"normalized\": " flag ", \"special\": true}"
+
+/* Writes a tokenizer.json whose first 256 tokens are the bytes. */
+static size_t write_whole(char *to, const char *strips) {
+    char *begin = to;
+    to += sprintf(to, "{\"added_tokens\": [%s", strips);
+    to += sprintf(to, "], \"pre_tokenizer\": " BYTE_LEVEL ", \"decoder\": " BYTE_LEVEL
+                      ", \"model\": {\"type\": \"BPE\", \"vocab\": {");
+    for (int b = 0; b < 256; b++) {
+        char name[4];
+        name[rgi_byte_character((unsigned char)b, name)] = 0;
+        const char *escape = b == '"' || b == '\\' ? "\\" : "";
+        to += sprintf(to, "\"%s%s\": %d, ", escape, name, b);
+    }
+    to += sprintf(to, "\"ab\": 256, \"aa\": 257, \"\u0120a\": 258, \"aaaa\": 259},"
+                      " \"merges\": [\"a b\", \"a a\", \"\u0120 a\", \"aa aa\"]}}");
+    return (size_t)(to - begin);
+}
+
+static char whole_file[8000];
+static rg_tokenizer *whole_tokenizer(void) {
+    static rg_tokenizer *t;
+    if (t)
+        return t;
+    file_text = whole_file;
+    file_bytes = write_whole(
+        whole_file, ADDED(260, "<x>", "false", "false") ", " ADDED(261, "ab<", "false", "true"));
+    t = fuzz_load();
+    fuzz_require(t, "the whole tokenizer doesn't load");
+    return t;
+}
+
+/* ---- one input ----------------------------------------------------------------------- */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const uint8_t *zero = size ? memchr(data, 0, size) : NULL;
+    size_t before = zero ? (size_t)(zero - data) : size;
+    const char *text = zero ? (const char *)zero + 1 : "";
+    size_t n = zero ? size - before - 1 : 0;
+    RG_SCOPE();
+    rg_error_clear();
+    fuzz_text(whole_tokenizer(), text, n, true);
+    rg_error_clear();
+    file_text = (const char *)data;
+    file_bytes = before;
+    rg_tokenizer *t = fuzz_load();
+    if (!t) {
+        fuzz_require(rg_error_code() == RG_IO_ERROR && *rg_error(), "no error of the kind");
+        return 0;
+    }
+    fuzz_read++;
+    fuzz_require(rg_error_code() == RG_OK, "an error in spite of a result");
+    fuzz_text(t, text, n, false);
+    rg_tokenizer_free(t);
+    return 0;
+}
+
+#ifndef RG_LIBFUZZER
+static uint64_t fuzz_state;
+
+static uint32_t fuzz_below(uint32_t n) {
+    fuzz_state = fuzz_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((fuzz_state >> 33) % n);
+}
+
+static const char *const fuzz_words[] = {
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    ": ",
+    ", ",
+    "0",
+    "1",
+    "-1",
+    "99999999999",
+    "null",
+    "true",
+    "false",
+    "\"a\"",
+    "\"b\"",
+    "\"ab\"",
+    "\"vocab\": ",
+    "\"merges\": ",
+    "\"unk_token\": \"a\"",
+    "\"lstrip\": true",
+    "\"ignore_merges\": true",
+    "\"add_prefix_space\": true",
+    "\"content\": ",
+    "[\"a\", \"b\"]",
+    "\"a b\"",
+    "\\u0000",
+    "\xc3\xa9",
+    "\xff",
+    "\u0120",
+    "<x>",
+    "ab<",
+    "aaaa",
+    " ",
+    "  ",
+    "\n",
+    "'s",
+    "'ll",
+    "1",
+    "\u00b2",
+    "\u3000",
+    "\U0001F468",
+    "\u0301",
+    "the",
+};
+
+/* Takes out, overwrites or puts in a little, a few times. Returns the new length. */
+static size_t fuzz_mutate(char *text, size_t n, size_t room, uint32_t most) {
+    for (uint32_t times = fuzz_below(most); times--;) {
+        size_t at = fuzz_below((uint32_t)n + 1), some = 1 + fuzz_below(8);
+        const char *word = fuzz_words[fuzz_below(RG_COUNT(fuzz_words))];
+        size_t wide = strlen(word);
+        some = RG_MIN(some, n - at);
+        switch (fuzz_below(4)) {
+        case 0:
+            memmove(text + at, text + at + some, n - at - some);
+            n -= some;
+            break;
+        case 1:
+            if (at < n)
+                text[at] = (char)(1 + fuzz_below(255));
+            break;
+        default:
+            if (n + wide > room)
+                break;
+            memmove(text + at + wide, text + at, n - at);
+            memcpy(text + at, word, wide);
+            n += wide;
+        }
+    }
+    return n;
+}
+
+int main(int argc, char **argv) {
+    long iterations = argc > 1 ? atol(argv[1]) : 20000;
+    fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    static char input[20000];
+    for (long i = 0; i < iterations; i++) {
+        size_t n = write_whole(input, fuzz_below(2) ? ADDED(260, "<x>", "true", "false")
+                                                    : ADDED(260, "ab<", "false", "true"));
+        n = fuzz_mutate(input, n, sizeof input / 2, 4);
+        input[n++] = 0;
+        n += fuzz_mutate(input + n, 0, sizeof input - n, 40);
+        LLVMFuzzerTestOneInput((const uint8_t *)input, n);
+    }
+    rg_tokenizer_free(whole_tokenizer());
+    printf("fuzz_tokenizer: %ld files, of which %ld were read, and %ld texts encoded\n", iterations,
+           fuzz_read, fuzz_encoded);
+    return 0;
+}
+#endif
