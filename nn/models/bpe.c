@@ -85,8 +85,7 @@ typedef struct rg_bpe_due {
 
 bool rgi_bpe_add(rg_bpe *w, uint32_t token) {
     RG_FAIL_IF(w->n >= INT32_MAX, "tokenizer_encode", "a word is longer than 2147483647 bytes");
-    if (w->n == w->room
-        && !rgi_grow((void **)&w->symbols, &w->room, w->n + 1, sizeof *w->symbols))
+    if (w->n == w->room && !rgi_grow((void **)&w->symbols, &w->room, w->n + 1, sizeof *w->symbols))
         return false;
     uint32_t at = (uint32_t)w->n;
     w->symbols[at] = (bpe_symbol){ token, at ? at - 1 : NO_SYMBOL, NO_SYMBOL, false };
@@ -100,8 +99,8 @@ static bool comes_before(bpe_due a, bpe_due b) {
     return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
 }
 
-/* Puts the pair of symbols at `left` and `right`, either of which may be NO_SYMBOL, into the heap if
- * there is a merge of it. */
+/* Puts the pair of symbols at `left` and `right`, either of which may be NO_SYMBOL, into the heap
+ * if there is a merge of it. */
 static bool push_pair(rg_bpe *w, const rg_merges *m, uint32_t left, uint32_t right) {
     if (left == NO_SYMBOL || right == NO_SYMBOL)
         return true;

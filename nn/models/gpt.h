@@ -26,11 +26,11 @@ typedef struct RG_OPTIONS rg_gpt_options {
     int64_t n_embd RG_DEFAULT(768);
     double dropout RG_DEFAULT(0);
     bool bias RG_DEFAULT(true);
-    /* What follows is nanoGPT's where it isn't given, and may be another in gpt_folder.h's models. */
-    int64_t n_inner RG_DEFAULT(0);            /* c_fc widens to so much; 0 stands for 4 n_embd. */
-    bool gelu_tanh RG_DEFAULT(false);         /* The GELU is the one by way of tanh. */
-    bool untied RG_DEFAULT(false);            /* wte and lm_head have weights of their own. */
-    double layer_norm_epsilon RG_DEFAULT(0);  /* 0 stands for 1e-5. */
+    /* What follows is nanoGPT's where it isn't given; gpt_folder.h's models may have another. */
+    int64_t n_inner RG_DEFAULT(0);           /* c_fc widens to so much; 0 stands for 4 n_embd. */
+    bool gelu_tanh RG_DEFAULT(false);        /* The GELU is the one by way of tanh. */
+    bool untied RG_DEFAULT(false);           /* wte and lm_head have weights of their own. */
+    double layer_norm_epsilon RG_DEFAULT(0); /* 0 stands for 1e-5. */
     /* Of the embeddings' sum, and of attention's weights; -1 stands for dropout, the others'. */
     double embd_dropout RG_DEFAULT(-1);
     double attn_dropout RG_DEFAULT(-1);
@@ -42,12 +42,12 @@ typedef struct rg_gpt {
     rg_gpt_options config;
 } rg_gpt;
 rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
-#define rg_nn_gpt(...)                                                                  \
-    rg_nn_gpt_with(RG_KEYWORDS(rg_gpt_options,                                          \
-                               (.block_size = 1024, .vocab_size = 50304, .n_layer = 12, \
-                                .n_head = 12, .n_embd = 768, .bias = true,              \
-                                .embd_dropout = -1, .attn_dropout = -1),                \
-                               __VA_ARGS__))
+#define rg_nn_gpt(...)                                                                     \
+    rg_nn_gpt_with(                                                                        \
+        RG_KEYWORDS(rg_gpt_options,                                                        \
+                    (.block_size = 1024, .vocab_size = 50304, .n_layer = 12, .n_head = 12, \
+                     .n_embd = 768, .bias = true, .embd_dropout = -1, .attn_dropout = -1), \
+                    __VA_ARGS__))
 
 /* Both tensors are NULL on failure. The loss is RG_NONE if no targets were given. */
 typedef struct rg_logits_loss {
@@ -76,12 +76,13 @@ typedef struct RG_OPTIONS rg_generate_options {
     void *context RG_DEFAULT(NULL);
 } rg_generate_options;
 /* Returns idx with max_new_tokens more tokens behind it. Logits are divided by the temperature, of
- * the top_k likeliest those are kept that make up top_p, as Hugging Face's transformers have it, and
- * one of them is drawn. */
+ * the top_k likeliest those are kept that make up top_p, as Hugging Face's transformers have it,
+ * and one of them is drawn. */
 rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_tokens,
                                 rg_generate_options o);
 #define rg_gpt_generate(m, idx, max_new_tokens, ...) \
-    rg_gpt_generate_with(m, idx, max_new_tokens,     \
-                         RG_KEYWORDS(rg_generate_options, (.temperature = 1, .top_p = 1), __VA_ARGS__))
+    rg_gpt_generate_with(                            \
+        m, idx, max_new_tokens,                      \
+        RG_KEYWORDS(rg_generate_options, (.temperature = 1, .top_p = 1), __VA_ARGS__))
 
 RG_PUBLIC_END

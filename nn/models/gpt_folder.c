@@ -1,7 +1,7 @@
 /*
- * gpt_folder.c: GPT-2 from Hugging Face's folder. Each tensor is read into its place, one at a time,
- * so that no more memory is needed than the model's and the largest matrix's. gpt_to_folder.c
- * writes.
+ * gpt_folder.c: GPT-2 from Hugging Face's folder. Each tensor is read into its place, one at a
+ * time, so that no more memory is needed than the model's and the largest matrix's.
+ * gpt_to_folder.c writes.
  */
 #include "gpt_folder.h"
 #include "json_rules.h"
@@ -188,8 +188,9 @@ static bool open_indexed(weight_files *w, const rg_json_file *f, const char *fol
         if (!w->v)
             ok = false;
         else if (!name || !*name || strchr(name, '/'))
-            ok = rgi_file_refuse(&f->file, "\"weight_map\" has no file in this folder for tensor "
-                                           "\"%.100s\"",
+            ok = rgi_file_refuse(&f->file,
+                                 "\"weight_map\" has no file in this folder for tensor "
+                                 "\"%.100s\"",
                                  j->v[i].v);
         else if (rgi_map_name(&known, name) < 0) {
             const char *path = rgi_path_in(w->op, folder, name);
@@ -219,7 +220,6 @@ static bool open_folder(weight_files *w, const char *folder) {
     rgi_json_file_free(&f);
     return ok;
 }
-
 
 static const char *after(const char *name, const char *prefix) {
     size_t n = strlen(prefix);
@@ -264,16 +264,15 @@ static const weight_row block_weights[] = {
     { "mlp.c_proj.bias", { EMBD } },
 };
 static const weight_row other_weights[] = {
-    { "wte.weight", { VOCAB, EMBD } },
-    { "wpe.weight", { POSITIONS, EMBD } },
-    { "ln_f.weight", { EMBD } },
-    { "ln_f.bias", { EMBD } },
+    { "wte.weight", { VOCAB, EMBD } },     { "wpe.weight", { POSITIONS, EMBD } },
+    { "ln_f.weight", { EMBD } },           { "ln_f.bias", { EMBD } },
     { "lm_head.weight", { VOCAB, EMBD } },
 };
 
 static rg_dims row_shape(const weight_row *row, const rg_gpt_options *o) {
-    const int64_t sizes[] = { 0, o->n_embd, 3 * o->n_embd, o->n_inner, o->vocab_size,
-                              o->block_size };
+    const int64_t sizes[] = {
+        0, o->n_embd, 3 * o->n_embd, o->n_inner, o->vocab_size, o->block_size
+    };
     rg_dims d = { .n = row->size[1] ? 2 : 1 };
     for (int i = 0; i < d.n; i++)
         d.v[i] = sizes[row->size[i]];
@@ -291,10 +290,10 @@ static bool has_weight(const weight_files *w, const rg_gpt_options *o, const wei
     if (!e)
         return optional || rgi_file_refuse(&s->file, "it lacks tensor \"%s\"", name);
     rg_dtype dtype = rgi_foreign[e->type].dtype;
-    if (e->shape.n != wanted.n
-        || memcmp(e->shape.v, wanted.v, (size_t)wanted.n * sizeof *wanted.v))
-        return rgi_file_refuse(&s->file, "tensor \"%s\" is of shape %s, not of %s, as config.json "
-                                         "has it",
+    if (e->shape.n != wanted.n || memcmp(e->shape.v, wanted.v, (size_t)wanted.n * sizeof *wanted.v))
+        return rgi_file_refuse(&s->file,
+                               "tensor \"%s\" is of shape %s, not of %s, as config.json "
+                               "has it",
                                name, rgi_shape_text(e->shape.n, e->shape.v, is),
                                rgi_shape_text(wanted.n, wanted.v, should));
     if (dtype != RG_FLOAT32 && dtype != RG_FLOAT64)

@@ -157,8 +157,7 @@ static bool stands_alone(const char *begin, const char *from, const char *to, co
 /* Returns where the white space begins that ends at p, but nothing before `begin`. */
 static const char *space_before(const char *begin, const char *p) {
     size_t n;
-    while (p > begin
-           && (rgi_unicode_before(begin, p, &n) & RG_UNICODE_KINDS) == RG_UNICODE_SPACE)
+    while (p > begin && (rgi_unicode_before(begin, p, &n) & RG_UNICODE_KINDS) == RG_UNICODE_SPACE)
         p -= n;
     return p;
 }

@@ -81,8 +81,9 @@ static bool keeps_template(const rg_json_file *f, uint32_t template) {
         return false;
     uint32_t single = rgi_json_find(j, template, "single");
     if (j->v[single].n != 1)
-        return rgi_file_refuse(&f->file, "the post_processor's \"single\" has %u pieces, but what "
-                                         "adds tokens to a text isn't supported",
+        return rgi_file_refuse(&f->file,
+                               "the post_processor's \"single\" has %u pieces, but what "
+                               "adds tokens to a text isn't supported",
                                j->v[single].n);
     return rgi_json_keeps(f, single + 1, "a piece", piece_rules)
            && rgi_json_keeps(f, rgi_json_find(j, single + 1, "Sequence"), "a piece",
@@ -137,12 +138,14 @@ static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t voc
     for (RG_EACH_JSON(i, j, vocab)) {
         const char *text = j->v[i].v;
         if (!rgi_json_integer(j, i + 1, &id) || id < 0 || id >= n)
-            return rgi_file_refuse(&f->file, "the number of token \"%.100s\" is none from 0 to "
-                                             "%lld",
+            return rgi_file_refuse(&f->file,
+                                   "the number of token \"%.100s\" is none from 0 to "
+                                   "%lld",
                                    text, (long long)n - 1);
         if (t->tokens[id].text)
-            return rgi_file_refuse(&f->file, "tokens \"%.100s\" and \"%.100s\" have the same "
-                                             "number, %lld",
+            return rgi_file_refuse(&f->file,
+                                   "tokens \"%.100s\" and \"%.100s\" have the same "
+                                   "number, %lld",
                                    t->tokens[id].text, text, (long long)id);
         if (!put_token(t, id, text))
             return false;
@@ -205,8 +208,9 @@ static bool load_merge_line(rg_tokenizer *t, const rg_file *f, size_t number, co
     const char *blank = memchr(line, ' ', n);
     size_t left = blank ? (size_t)(blank - line) : 0;
     if (!blank || memchr(blank + 1, ' ', n - left - 1))
-        return rgi_file_refuse(f, "merge %zu is \"%.*s\", which isn't two tokens with a blank "
-                                  "between them",
+        return rgi_file_refuse(f,
+                               "merge %zu is \"%.*s\", which isn't two tokens with a blank "
+                               "between them",
                                number, (int)RG_MIN(n, 100), line);
     return load_merge(t, f, number, line, left, blank + 1, n - left - 1);
 }
@@ -223,8 +227,9 @@ static bool load_merges(rg_tokenizer *t, const rg_json_file *f, uint32_t merges)
                     && v[2].kind == RG_JSON_TEXT;
         number++;
         if (v->kind != kind || !(pair || kind == RG_JSON_TEXT))
-            return rgi_file_refuse(&f->file, "merge %zu is neither a text nor two, as the first "
-                                             "one is",
+            return rgi_file_refuse(&f->file,
+                                   "merge %zu is neither a text nor two, as the first "
+                                   "one is",
                                    number);
         bool ok = pair ? load_merge(t, &f->file, number, v[1].v, v[1].n, v[2].v, v[2].n)
                        : load_merge_line(t, &f->file, number, v->v, v->n);
@@ -268,8 +273,9 @@ static bool load_added_token(rg_tokenizer *t, const rg_json_file *f, uint32_t ad
     if (!*text)
         return rgi_file_refuse(&f->file, "an added token has no text");
     if (id != expected)
-        return rgi_file_refuse(&f->file, "the number of the added token \"%.100s\" is %lld, not "
-                                         "%lld",
+        return rgi_file_refuse(&f->file,
+                               "the number of the added token \"%.100s\" is %lld, not "
+                               "%lld",
                                text, (long long)id, (long long)expected);
     if (known >= 0 && t->tokens[id].added)
         return rgi_file_refuse(&f->file, "the added token \"%.100s\" comes twice", text);
@@ -406,10 +412,9 @@ static bool load_json(rg_tokenizer *t, const rg_json_file *f) {
     t->fuse_unknown = rgi_json_true(f, model, "fuse_unk", false);
     t->ignore_merges = rgi_json_true(f, model, "ignore_merges", false);
     return begin_tokens(t, (size_t)j->v[vocab].n + (added ? j->v[added].n : 0))
-           && load_vocabulary(t, f, vocab)
-           && find_bytes(t, f, rgi_json_word(f, model, "unk_token"))
-           && load_merges(t, f, rgi_json_find(j, model, "merges"))
-           && load_added_tokens(t, f, added) && finish_tokenizer(t);
+           && load_vocabulary(t, f, vocab) && find_bytes(t, f, rgi_json_word(f, model, "unk_token"))
+           && load_merges(t, f, rgi_json_find(j, model, "merges")) && load_added_tokens(t, f, added)
+           && finish_tokenizer(t);
 }
 
 /* GPT2Tokenizer has this special token, in the vocabulary or behind it. */
@@ -463,5 +468,5 @@ rg_tokenizer *rg_tokenizer_from_folder(const char *folder) {
     if (!whole || !vocab || !merges)
         return NULL;
     return rgi_file_there(vocab) && !rgi_file_there(whole) ? tokenizer_read(op, vocab, merges)
-                                                             : tokenizer_read(op, whole, NULL);
+                                                           : tokenizer_read(op, whole, NULL);
 }

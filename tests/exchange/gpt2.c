@@ -115,15 +115,9 @@ static bool greedy(char *text) {
 static const struct {
     const char *name;
     bool (*run)(char *text);
-} commands[] = { { "encode", encode },
-                 { "decode", decode },
-                 { "stream", stream },
-                 { "folder", open_folder },
-                 { "file", open_file },
-                 { "model", open_model },
-                 { "save", save_model },
-                 { "logits", logits },
-                 { "greedy", greedy } };
+} commands[] = { { "encode", encode },      { "decode", decode },  { "stream", stream },
+                 { "folder", open_folder }, { "file", open_file }, { "model", open_model },
+                 { "save", save_model },    { "logits", logits },  { "greedy", greedy } };
 
 /* Runs one line. What fails is answered with the error. */
 static void run(char *line) {
@@ -133,8 +127,9 @@ static void run(char *line) {
     char *rest = strchr(line, ' ');
     if (rest)
         *rest++ = 0;
+    rest = rest ? rest : line + strlen(line);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(commands[i].name, line) == 0 && !commands[i].run(rest ? rest : line + strlen(line)))
+        if (strcmp(commands[i].name, line) == 0 && !commands[i].run(rest))
             printf("error %s", rg_error());
     printf("\n");
     fflush(stdout);

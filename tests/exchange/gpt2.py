@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""GPT-2 both ways: what regard reads and writes is compared with transformers and tokenizers as they
-are installed.
+"""GPT-2 both ways: what regard reads and writes is compared with transformers and tokenizers as
+they are installed.
 
     tests/exchange/gpt2.py [BUILD [ROUNDS]]
 
@@ -16,8 +16,8 @@ import tempfile
 import tokenizers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-SPACES = [chr(c) for c in (9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028,
-                           0x2029, 0x202F, 0x205F, 0x3000)]
+SPACES = [chr(c) for c in (9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B),
+                           0x2028, 0x2029, 0x202F, 0x205F, 0x3000)]
 ODD = [0x1C, 0x1D, 0x1E, 0x1F, 0x180E, 0x200B, 0x200D, 0x2060, 0xFEFF, 0xFFFD, 0xFFFF, 0x10FFFF, 0]
 DIGITS = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and chr(c).isnumeric()]
 EMOJI = ["\U0001F468\u200D\U0001F469\u200D\U0001F467", "\U0001F1E9\U0001F1EA", "❤️", "👍🏽"]
@@ -147,7 +147,8 @@ def every_character(regard, folder):
     regard.ask("folder", folder)
     for begin in range(0, 0x110000, 256):
         text = "".join(f"a{c}b1{c}2!{c}! {c} {c}<x>{c}<l><r>{c}"
-                       for c in map(chr, range(begin, begin + 256)) if not 0xD800 <= ord(c) < 0xE000)
+                       for c in map(chr, range(begin, begin + 256))
+                       if not 0xD800 <= ord(c) < 0xE000)
         assert t.encode(text).ids == regard.encode(text), f"characters from {begin:#x} on"
     print("gpt2: every code point is of the same class")
 
@@ -198,10 +199,12 @@ def same_logits(regard, m, r):
     import torch
     far = 0
     for _ in range(3):
-        ids = [r.randrange(m.config.vocab_size) for _ in range(r.randrange(1, m.config.n_positions))]
+        n = r.randrange(1, m.config.n_positions)
+        ids = [r.randrange(m.config.vocab_size) for _ in range(n)]
         with torch.no_grad():
             there = m(torch.tensor([ids])).logits[0, -1]
-        mine = torch.tensor([float(x) for x in regard.ask("logits", " ".join(map(str, ids))).split()])
+        answer = regard.ask("logits", " ".join(map(str, ids)))
+        mine = torch.tensor([float(x) for x in answer.split()])
         far = max(far, (there - mine).abs().max().item() / max(1, there.abs().max().item()))
     assert far < 1e-4, far
     return far
@@ -237,7 +240,8 @@ def models_match(regard, folder, rounds):
         most = min(20, m.config.n_positions - 3)
         there = m.generate(ids, max_new_tokens=most, do_sample=False, attention_mask=ids > 0,
                            pad_token_id=0)
-        assert there[0].tolist() == [int(i) for i in regard.ask("greedy", "1 2 3").split()][:3 + most]
+        mine = [int(i) for i in regard.ask("greedy", "1 2 3").split()]
+        assert there[0].tolist() == mine[:3 + most]
         regard.ask("save", back)
         m = GPT2LMHeadModel.from_pretrained(back).eval()
         far = max(far, same_logits(regard, m, r))

@@ -9,8 +9,8 @@ static rg_gpt *small(bool bias, double dropout) {
                      .bias = bias, .dropout = dropout);
 }
 
-static rg_tensor *tokens(void) { return rg_literal([[1, 2, 3, 10], [0, 5, 5, 9]]); }
-static rg_tensor *targets(void) { return rg_literal([[2, 3, 10, 4], [5, 5, 9, -1]]); }
+static rg_tensor *tokens(void) { return rg_literal([ [ 1, 2, 3, 10 ], [ 0, 5, 5, 9 ] ]); }
+static rg_tensor *targets(void) { return rg_literal([ [ 2, 3, 10, 4 ], [ 5, 5, 9, -1 ] ]); }
 
 START_TEST(test_values_and_gradients) {
     const rg_dtype dtypes[] = { RG_FLOAT64, RG_FLOAT32 };
@@ -98,9 +98,9 @@ START_TEST(test_choices) {
         double top_p, temperature;
         int64_t top_k;
         const char *kept;
-    } rows[] = { { 1, 1, 0, "1111" },     { 0.75, 1, 0, "1101" }, { 0.6, 1, 0, "0101" },
-                 { 0.3, 1, 0, "0100" },   { 0, 1, 0, "0100" },    { 1, 0, 0, "0100" },
-                 { 0.5, 1, 2, "0100" },   { 0.6, 1, 3, "0101" },  { 1, 1, 3, "1101" },
+    } rows[] = { { 1, 1, 0, "1111" },      { 0.75, 1, 0, "1101" }, { 0.6, 1, 0, "0101" },
+                 { 0.3, 1, 0, "0100" },    { 0, 1, 0, "0100" },    { 1, 0, 0, "0100" },
+                 { 0.5, 1, 2, "0100" },    { 0.6, 1, 3, "0101" },  { 1, 1, 3, "1101" },
                  { 0.99, 0.05, 0, "0100" } };
     rg_gpt *m = always(p);
     rg_eval(m);

@@ -106,7 +106,7 @@ START_TEST(test_without_biases) {
     ck_assert(rg_gpt_to_folder(m, scratch("")));
     rg_gpt *back = rg_gpt_from_folder(scratch(""));
     ck_ok(back);
-    rg_tensor *idx = rg_literal([[1, 2, 6]]);
+    rg_tensor *idx = rg_literal([[ 1, 2, 6 ]]);
     rg_eval(m);
     ck_assert(rg_allclose(rg_call(m, idx), rg_call(back, idx), 1e-5, 1e-6));
     rg_module_free(back);
@@ -244,8 +244,9 @@ static const struct {
     { "\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": []", "epsilon\" is an array" },
     { "\"n_embd\": 16", "\"n_embd\": 0", "\"n_embd\" is 0, which isn't supported" },
     { "\"n_embd\": 16", "\"n_embd\": 17", "\"n_embd\", 17, is no multiple of \"n_head\", 2" },
-    { "\"n_embd\": 16", "\"n_embd\": 18", "tensor \"transformer.wte.weight\" is of shape [384, 16]"
-                                          ", not of [384, 18], as config.json has it" },
+    { "\"n_embd\": 16", "\"n_embd\": 18",
+      "tensor \"transformer.wte.weight\" is of shape [384, 16]"
+      ", not of [384, 18], as config.json has it" },
     { "\"n_embd\": 16", "\"n_embd\": 2147483646", "not of [384, 2147483646]" },
     { "\"n_embd\": 16", "\"n_embd\": 2147483648", "\"n_embd\" is 2147483648" },
     { "\"n_embd\": 16", "\"n_embd\": 16.0", "\"n_embd\" is 16.0, which isn't supported" },
@@ -257,7 +258,7 @@ static const struct {
     { "\"n_inner\": null", "\"n_inner\": 63",
       "tensor \"transformer.h.0.mlp.c_fc.weight\" is of shape [16, 64], not of [16, 63]" },
     { "\"n_layer\": 2", "\"n_layer\": 3", "it lacks tensor \"transformer.h.2.ln_1.weight\"" },
-    { "\"n_layer\": 2", "\"n_layer\": 1", "tensor \"transformer.h.1.attn.c_attn.bias\" is none of" },
+    { "\"n_layer\": 2", "\"n_layer\": 1", "tensor \"transformer.h.1.attn.c_attn.bias\" is none" },
     { "\"n_layer\": 2", "\"n_layer\": 0", "\"n_layer\" is 0, which isn't supported" },
     { "\"n_layer\": 2", "\"n_layer\": 99999", "\"n_layer\" is 99999, which isn't supported" },
     { "\"n_positions\": 32", "\"n_positions\": 33", "tensor \"transformer.wpe.weight\" is of" },

@@ -163,8 +163,9 @@ END_TEST
 
 START_TEST(test_bad_arguments) {
     rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
-    static const char *const broken[] = { "\x80", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80",
-                                          "\xE2\x82", "\xFF" };
+    static const char *const broken[] = { "\x80",         "\xC0\x80",
+                                          "\xED\xA0\x80", "\xF4\x90\x80\x80",
+                                          "\xE2\x82",     "\xFF" };
     char text[20];
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         snprintf(text, sizeof text, "ab%s", broken[i]);
@@ -440,5 +441,5 @@ START_TEST(test_denied_files) {
 END_TEST
 
 RG_TESTS(tokenizer, test_golden, test_two_files, test_zeros_and_lengths, test_stream_holds,
-         test_long_word, test_bad_arguments, test_bad_files, test_bad_two_files,
-         test_denied_memory, test_denied_files)
+         test_long_word, test_bad_arguments, test_bad_files, test_bad_two_files, test_denied_memory,
+         test_denied_files)

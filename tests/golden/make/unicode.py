@@ -4,8 +4,8 @@ has them. Each character is put beside others, and how the library splits them t
     python3 tests/golden/make/unicode.py [FILE]
 
 A row is where a range begins, times 8, and the class of the characters in it, which is one of
-RG_UNICODE_OTHER, RG_UNICODE_LETTER, RG_UNICODE_NUMBER and RG_UNICODE_SPACE, and RG_UNICODE_WORD for what the
-regular expression \\w takes."""
+RG_UNICODE_OTHER, RG_UNICODE_LETTER, RG_UNICODE_NUMBER and RG_UNICODE_SPACE, and RG_UNICODE_WORD
+for what the regular expression \\w takes."""
 import os
 import sys
 
