@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+# The scripts beside this one have names of packages.
+sys.path.pop(0)
+
 import tokenizers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
