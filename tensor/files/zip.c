@@ -310,7 +310,7 @@ static bool read_local(rg_zip *z, rg_zip_member *m, uint64_t stop) {
     return check_sizes(z, m, local);
 }
 
-static int by_place(const void *a, const void *b) {
+static int zip_by_place(const void *a, const void *b) {
     const rg_zip_member *x = *(const rg_zip_member *const *)a;
     const rg_zip_member *y = *(const rg_zip_member *const *)b;
     return x->at < y->at ? -1 : x->at > y->at;
@@ -324,7 +324,7 @@ static bool check_overlaps(const rg_zip *z) {
         return false;
     for (size_t i = 0; i < z->n; i++)
         order[i] = &z->v[i];
-    qsort(order, z->n, sizeof *order, by_place);
+    qsort(order, z->n, sizeof *order, zip_by_place);
     for (size_t i = 1; i < z->n; i++)
         if (order[i - 1]->data + order[i - 1]->packed > order[i]->at)
             return refuse_member(z, order[i], "it begins at byte %llu, in another member",
