@@ -3,8 +3,7 @@
 A member's name says what it holds: <f4.C.2x3 is a little-endian float32 array of shape (2, 3), in C
 order. Element i is i - 3, halved in floats; i in unsigned integers; and i % 3 == 0 in bool. The
 same arrays are in numpy.npz, as np.savez writes it, and in deflated.npz, as np.savez_compressed
-does.
-versions.npz has one array in each version of the format.
+does. versions.npz has one array in each version of the format.
 """
 
 import io
