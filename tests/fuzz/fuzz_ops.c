@@ -734,7 +734,11 @@ static void one_call(void) {
     replace((int)any(POOL), any(8) ? y : odd_tensor());
 }
 
+/* Nonsense is warned of too often to be read. */
+static void say_nothing(const char *message) { (void)message; }
+
 int main(int argc, char **argv) {
+    rg_on_warning(say_nothing);
     long calls = argc > 1 ? strtol(argv[1], NULL, 10) : 1000000;
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     limit_memory();
