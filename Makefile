@@ -75,8 +75,8 @@ CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
 CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-refused
-GOALS   := all help test asan tsan fuzz valgrind notebooks bench docs demo deps size style fmt \
-           install uninstall clean sets musl arm64 musl-deps arm64-deps $(CHECKS) run-threads \
+GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
+           style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps $(CHECKS) run-threads \
            run-fuzzers run-valgrind run-bare run-arm64
 .PHONY: $(GOALS) programs stb
 .DELETE_ON_ERROR:
@@ -254,6 +254,10 @@ $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 EXCHANGE := $(call programs,tests/exchange/*.c)
 $(EXCHANGE): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+## exchange   files to and from PyTorch, NumPy, safetensors and transformers, where they are
+exchange: $(EXCHANGE) $(SHARED)
+	@tests/exchange/run $(BUILD)
 
 ## notebooks  the five notebooks' twins, to standard output and to build/notebooks/
 notebooks: $(NOTEBOOKS:%=$(BUILD)/examples/notebooks/%)

@@ -17,34 +17,9 @@ import zipfile
 
 import torch
 
+from library import bytes_of, open_library, shape_of
 
-class Named(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("tensor", ctypes.c_void_p)]
-
-
-class NamedList(ctypes.Structure):
-    _fields_ = [("n", ctypes.c_int), ("v", ctypes.POINTER(Named))]
-
-
-library = ctypes.CDLL(os.path.abspath(sys.argv[1]))
-for name, result, arguments in [
-    ("torch_load", NamedList, [ctypes.c_char_p]),
-    ("torch_save", ctypes.c_bool, [NamedList, ctypes.c_char_p]),
-    ("named_below", NamedList, [NamedList, ctypes.c_char_p]),
-    ("error", ctypes.c_char_p, []),
-    ("error_clear", None, []),
-    ("scope_begin", ctypes.c_size_t, []),
-    ("scope_end", None, [ctypes.c_size_t]),
-    ("dtype_of", ctypes.c_int, [ctypes.c_void_p]),
-    ("ndim", ctypes.c_int, [ctypes.c_void_p]),
-    ("size", ctypes.c_int64, [ctypes.c_void_p, ctypes.c_int]),
-    ("stride", ctypes.c_int64, [ctypes.c_void_p, ctypes.c_int]),
-    ("numel", ctypes.c_int64, [ctypes.c_void_p]),
-    ("data", ctypes.c_void_p, [ctypes.c_void_p]),
-    ("copy_out", ctypes.c_bool, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
-]:
-    f = getattr(library, "rg_" + name)
-    f.restype, f.argtypes = result, arguments
+library = open_library(sys.argv[1])
 none = ctypes.addressof(ctypes.c_char.in_dll(library, "rg_none_"))
 
 OWN = [torch.bool, torch.int64, torch.float32, torch.float64]
@@ -81,14 +56,12 @@ def check_tensor(name, address, t):
     want = held(t)
     require(address != none, name, "has no tensor")
     require(OWN[library.rg_dtype_of(address)] == want.dtype, name, "has another dtype")
-    shape = [library.rg_size(address, d) for d in range(library.rg_ndim(address))]
+    shape = shape_of(library, address)
     require(shape == list(t.shape), name, "has shape", shape, "and not", list(t.shape))
     strides = [library.rg_stride(address, d) for d in range(len(shape))]
     if t.numel():
         require(strides == list(t.stride()), name, "has strides", strides, t.stride())
-    data = ctypes.create_string_buffer(max(1, t.numel() * want.element_size()))
-    require(library.rg_copy_out(address, data, t.numel() * want.element_size()), name)
-    got = data.raw[: t.numel() * want.element_size()]
+    got = bytes_of(library, address, t.numel() * want.element_size())
     require(got == bits(want), name, "has other bits:", t.dtype)
 
 
