@@ -76,8 +76,8 @@ CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
 CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-refused
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
-           style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps $(CHECKS) run-threads \
-           run-fuzzers run-valgrind run-bare run-arm64
+           style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps $(CHECKS) \
+           run-threads run-fuzzers run-valgrind run-bare run-arm64
 .PHONY: $(GOALS) programs stb
 .DELETE_ON_ERROR:
 .SECONDARY:
