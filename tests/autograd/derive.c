@@ -609,9 +609,14 @@ static bool gradients_are_preset(int n, rg_tensor *const in[], rg_tensor *const 
 
 /* Runs the op, and backward from the one output. Returns whether both succeeded. */
 static bool run_both_ways(const application *a, rg_tensor *const in[]) {
-    rg_tensor *out[RG_MAX_OUTPUTS];
-    if (!apply_all(a, in, out))
+    rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
+    if (!apply_all(a, in, out)) {
+        /* A call that failed leaves no output that seems to be one. */
+        for (int k = 0; k < outputs_of(a->op); k++)
+            if (out[k])
+                rgi_fail(RG_RUNTIME_ERROR, a->op->name, "output %d stays where the call failed", k);
         return false;
+    }
     if (!out[a->output]->history || a->op->no_grad)
         return true;
     return rg_backward_with(rg_sum(out[a->output]),
@@ -633,7 +638,9 @@ static int run_without_memory(application a, int64_t fail, bool *succeeded) {
     rg_memory_fail_at(0);
     derive_checks++;
     int faults = 0;
-    if (!*succeeded && rg_error_code() != RG_OUT_OF_MEMORY)
+    if (*succeeded && rg_error_code())
+        faults = fault(op, s, "out of memory, but a result", rg_error());
+    else if (!*succeeded && rg_error_code() != RG_OUT_OF_MEMORY)
         faults = fault(op, s, "out of memory", rg_error());
     else if (!*succeeded && !gradients_are_preset(a.n, in, grads))
         faults = fault(op, s, "out of memory", "a failed run changed .grad");

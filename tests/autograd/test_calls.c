@@ -120,6 +120,17 @@ START_TEST(test_guards_on_one_line) {
 }
 END_TEST
 
+/* Dims of an ellipsis have labels of their own, beside the letters up to the last. */
+START_TEST(test_einsum_of_all_letters) {
+    rg_tensor *x = rg_rand(2, 3, 4), *y = rg_rand(3, 4, 5);
+    rg_tensor *want = rg_einsum("abc,bcd->abcd", x, y);
+    ck_assert(rg_equal(rg_einsum("X...,...Z->X...Z", x, y), want));
+    ck_assert(rg_equal(rg_einsum("x...,...z->x...z", x, y), want));
+    ck_assert(rg_equal(rg_einsum("XY...,Y...Z->XY...Z", x, y), want));
+    ck_assert(rg_equal(rg_einsum("wx...,x...z->wx...z", x, y), want));
+}
+END_TEST
+
 /* A size of 0 asks for a dim of 0, whatever the other dims are. */
 START_TEST(test_parts_of_no_size) {
     ck_fails(rg_split(rg_zeros(0, 3), 0, 1).n >= 0, RG_RUNTIME_ERROR,
@@ -182,5 +193,5 @@ END_TEST
 
 RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_a_failed_list_can_be_looked_into,
          test_options_by_name, test_indices_stay, test_overlapping_writes_are_refused,
-         test_guards_on_one_line, test_parts_of_no_size, test_group_norm_of_one_value,
-         test_distances_by_products, test_no_reduction)
+         test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
+         test_group_norm_of_one_value, test_distances_by_products, test_no_reduction)

@@ -320,6 +320,21 @@ START_TEST(test_gradients_are_copies) {
 }
 END_TEST
 
+/* What hooks take is counted as given back when their tensor goes. */
+START_TEST(test_hooks_are_counted) {
+    int64_t before = 0;
+    for (int turn = 0; turn < 3; turn++) {
+        RG_SCOPE();
+        rg_tensor *h = rg_mul(leaf(2), 3);
+        int seen = 0;
+        for (int i = 0; i < 40; i++)
+            ck_assert_int_ge(rg_register_hook(h, count, &seen), 0);
+        ck_assert(turn == 0 || rg_memory_stats().other == before);
+        before = rg_memory_stats().other;
+    }
+}
+END_TEST
+
 /* A gradient that came from outside may reach x as a view. What else reaches x is added to a copy.
  */
 START_TEST(test_gradients_from_outside_stay) {
@@ -340,6 +355,23 @@ START_TEST(test_gradients_from_outside_stay) {
             for (int k = 0; k < 3; k++)
                 ck_assert(rg_equal(g[k], rg_full_like(g[k], k == 0 ? 5 : k == 1 ? 7 : 11)));
         }
+    }
+}
+END_TEST
+
+/* One gradient goes to a as it is, and to w as a view. What else reaches w, sooner or later, isn't
+ * added to both. */
+START_TEST(test_a_gradient_that_two_have) {
+    for (int later = 0; later < 4; later++) {
+        rg_tensor *w = rg_requires_grad_(rg_ones(2, 3), true);
+        rg_tensor *a = rg_requires_grad_(rg_ones(6), true);
+        rg_tensor *before = rg_mul(w, 3);
+        rg_tensor *view = rg_reshape(w, 6), *both;
+        both = later & 2 ? rg_add(a, view) : rg_add(view, a);
+        rg_tensor *after = later & 1 ? rg_mul(w, 3) : before;
+        ck_ok(rg_backward(rg_add(rg_sum(rg_mul(both, 5)), rg_sum(after))));
+        ck_assert(rg_equal(rg_grad_of(a), rg_full(RG_DIMS(6), 5.0)));
+        ck_assert(rg_equal(rg_grad_of(w), rg_full(RG_DIMS(2, 3), 8.0)));
     }
 }
 END_TEST
@@ -656,11 +688,12 @@ RG_TESTS(engine, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sig
          test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone,
          test_grad_of_inner_tensors, test_unused_inputs, test_a_result_without_elements,
          test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away,
-         test_gradients_are_copies, test_gradients_from_outside_stay,
-         test_what_is_missing_is_refused, test_a_failed_run_leaves_grads_alone,
-         test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle,
-         test_ending_a_scope_keeps_the_graph, test_a_chain_of_a_million, test_a_hook_drops_the_root,
-         test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
-         test_a_mutated_saved_value_is_named, test_a_stale_view_is_renewed,
-         test_threads_share_parameters, test_a_name_is_given_whole_or_not,
-         test_threads_hand_a_graph_on, test_failures_of_backward_have_names, test_detached_in_place)
+         test_gradients_are_copies, test_a_gradient_that_two_have, test_hooks_are_counted,
+         test_gradients_from_outside_stay, test_what_is_missing_is_refused,
+         test_a_failed_run_leaves_grads_alone, test_a_run_inside_a_run,
+         test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
+         test_a_chain_of_a_million, test_a_hook_drops_the_root, test_slices_share_one_buffer,
+         test_in_place_is_recorded, test_in_place_is_refused, test_a_mutated_saved_value_is_named,
+         test_a_stale_view_is_renewed, test_threads_share_parameters,
+         test_a_name_is_given_whole_or_not, test_threads_hand_a_graph_on,
+         test_failures_of_backward_have_names, test_detached_in_place)

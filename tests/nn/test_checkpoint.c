@@ -347,8 +347,7 @@ START_TEST(test_disk_fails) {
     train(&t, 2);
     rg_system whole = rgi_system;
     rgi_system.rename = no_rename;
-    ck_fails(rg_save_checkpoint(file, RUN_OF(&t)), RG_IO_ERROR,
-             "save_checkpoint: [Errno 5] Input/output error: '");
+    ck_fails(rg_save_checkpoint(file, RUN_OF(&t)), RG_IO_ERROR, "save_checkpoint: [Errno 5] ");
     rgi_system = whole;
     ck_ok(rg_load_checkpoint(file, RUN_OF(&t)));
     ck_assert_double_eq(t.step, 0);

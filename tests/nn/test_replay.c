@@ -677,6 +677,50 @@ static void three_roots(void *w) {
     rg_backward_many(3, v, NULL, (rg_backward_options){ .gradient = RG_NONE });
 }
 
+/* A step gets a gradient from its graph's outside: g, which reaches w as a view. */
+typedef struct {
+    rg_tensor *w, *g, *a;
+} outside;
+
+static void given_a_gradient(void *context) {
+    outside *o = context;
+    rg_set_grad(o->w, RG_NONE);
+    rg_tensor *roots[] = { rg_reshape(o->w, 6), rg_mul(rg_reshape(o->w, 6), 2) };
+    rg_tensor *given[] = { o->g, o->g };
+    rg_backward_many(2, roots, given, (rg_backward_options){ .gradient = RG_NONE });
+}
+
+/* One gradient goes to a as it is, and to w as a view, to which another one is added. */
+static void two_have_it(void *context) {
+    outside *o = context;
+    rg_set_grad(o->w, RG_NONE);
+    rg_set_grad(o->a, RG_NONE);
+    rg_tensor *before = rg_mul(o->w, 3), *both = rg_add(o->a, rg_reshape(o->w, 6));
+    rg_tensor *first = rg_add(rg_sum(rg_mul(both, 5)), rg_sum(before));
+    rg_backward(rg_add(first, rg_sum(rg_mul(o->w, 7))));
+}
+
+START_TEST(test_a_gradient_from_outside_stays) {
+    RG_SCOPE();
+    outside o = { .w = rg_requires_grad_(rg_randn(2, 3), true), .g = rg_full(RG_DIMS(6), 5.0) };
+    rg_replay *r = rg_record(given_a_gradient, &o);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(r && (i == 0 || rg_replay_run(r)), "%s", rg_error());
+        ck_assert(rg_equal(o.g, rg_full_like(o.g, 5)));
+        ck_assert(rg_equal(rg_grad_of(o.w), rg_full(RG_DIMS(2, 3), 15.0)));
+    }
+    rg_replay_free(r);
+    o.a = rg_requires_grad_(rg_randn(6), true);
+    r = rg_record(two_have_it, &o);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(r && (i == 0 || rg_replay_run(r)), "%s", rg_error());
+        ck_assert(rg_equal(rg_grad_of(o.a), rg_full(RG_DIMS(6), 5.0)));
+        ck_assert(rg_equal(rg_grad_of(o.w), rg_full(RG_DIMS(2, 3), 15.0)));
+    }
+    rg_replay_free(r);
+}
+END_TEST
+
 /* A root's gradient is made once, in the recording, so nothing may be added into it. */
 START_TEST(test_three_roots) {
     RG_SCOPE();
@@ -746,4 +790,4 @@ END_TEST
 RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_fresh_draws,
          test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer, test_without_memory,
          test_wild_steps, test_memory_goes_round, test_refused_as_by_the_step, test_three_roots,
-         test_graph_from_outside, test_released_recordings)
+         test_a_gradient_from_outside_stays, test_graph_from_outside, test_released_recordings)
