@@ -143,8 +143,8 @@ valgrind: deps
 	    run-valgrind
 
 # QUICK=1 leaves these tests out, which take long under valgrind.
-LONG           = ops engine golden sets parallel attention gpt layers init transformer \
-                 trajectory optim
+LONG           = ops engine golden sets parallel foreign torch_file attention gpt layers init \
+                 transformer trajectory optim checkpoint
 UNDER_VALGRIND = $(if $(QUICK),$(filter-out $(LONG:%=\%/test_%),$(TESTS)),$(TESTS))
 LEAKS          = valgrind -q --leak-check=full --error-exitcode=9 \
                  --show-leak-kinds=definite,indirect,possible
