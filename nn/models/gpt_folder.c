@@ -231,6 +231,7 @@ static const char *after(const char *name, const char *prefix) {
 static const rg_safetensors_entry *find_weight(const weight_files *w, const char *name,
                                                const rg_safetensors **file) {
     const char *names[] = { name, after(name, "transformer.") };
+    *file = w->v;
     for (int i = 0; i < w->n; i++)
         for (int k = 0; k < RG_COUNT(names); k++) {
             const rg_safetensors_entry *e = rgi_safetensors_find(&w->v[i], names[k]);
