@@ -8,22 +8,10 @@
  * The program mutates texts of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those
  * of libFuzzer.
  */
-#include "tensor/base.h"
+#include "mutate.h"
 #include "tensor/files/json.h"
-#include "tensor/tensor.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static long fuzz_read; /* So many texts were read. */
-
-static void fuzz_require(bool truth, const char *what) {
-    if (truth)
-        return;
-    fprintf(stderr, "%s\n%s\n", what, rg_error());
-    abort();
-}
 
 /* Writes a value, but for texts with a 0 in them. */
 static void write_again(rg_text *to, const rg_json *j, uint32_t value) {
@@ -101,13 +89,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef RG_LIBFUZZER
-static uint64_t fuzz_state;
-
-static uint32_t fuzz_below(uint32_t n) {
-    fuzz_state = fuzz_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((fuzz_state >> 33) % n);
-}
-
 static const char *const fuzz_seeds[] = {
     "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},\"__metadata__\":{}}",
     "[1, -0.5, 1e10, 123456789012345678901234567890, null, true, false]",
@@ -153,39 +134,6 @@ static const char *const fuzz_words[] = {
     "1e999",
 };
 
-/* Takes out, doubles, overwrites or puts in a little, a few times. Returns the new length. */
-static size_t fuzz_mutate(char *text, size_t n, size_t room) {
-    for (uint32_t times = 1 + fuzz_below(1 + fuzz_below(5)); times--;) {
-        size_t at = fuzz_below((uint32_t)n + 1), some = 1 + fuzz_below(8);
-        some = RG_MIN(some, n - at);
-        const char *word = fuzz_words[fuzz_below(RG_COUNT(fuzz_words))];
-        switch (fuzz_below(4)) {
-        case 0:
-            memmove(text + at, text + at + some, n - at - some);
-            n -= some;
-            break;
-        case 1:
-            if (n + some > room)
-                break;
-            memmove(text + at + some, text + at, n - at);
-            n += some;
-            break;
-        case 2:
-            if (at < n)
-                text[at] = (char)fuzz_below(256);
-            break;
-        default:
-            some = strlen(word);
-            if (n + some > room)
-                break;
-            memmove(text + at + some, text + at, n - at);
-            memcpy(text + at, word, some);
-            n += some;
-        }
-    }
-    return n;
-}
-
 int main(int argc, char **argv) {
     long iterations = argc > 1 ? atol(argv[1]) : 100000;
     fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
@@ -194,7 +142,7 @@ int main(int argc, char **argv) {
         const char *seed = fuzz_seeds[fuzz_below(RG_COUNT(fuzz_seeds))];
         size_t n = strlen(seed);
         memcpy(text, seed, n);
-        n = fuzz_mutate(text, n, sizeof text);
+        n = fuzz_mutate(text, n, sizeof text, fuzz_words, RG_COUNT(fuzz_words));
         LLVMFuzzerTestOneInput((const uint8_t *)text, n);
     }
     printf("fuzz_json: %ld texts, of which %ld were read\n", iterations, fuzz_read);

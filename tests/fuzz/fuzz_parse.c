@@ -8,6 +8,7 @@
  * The program mutates texts of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those
  * of libFuzzer.
  */
+#include "mutate.h"
 #include "tensor/shape.h"
 
 #include <limits.h>
@@ -16,7 +17,7 @@
 
 static long fuzz_read; /* So many texts were read. */
 
-static void fuzz_require(bool truth, const char *what, const char *text) {
+static void parse_require(bool truth, const char *what, const char *text) {
     if (truth)
         return;
     fprintf(stderr, "%s: '%s'\n%s\n", what, text, rg_error());
@@ -30,21 +31,21 @@ static void fuzz_parse(const char *text) {
     rg_code code = rg_error_code();
     if (!t) {
         bool named = code >= RG_RUNTIME_ERROR && code <= RG_TYPE_ERROR && *rg_error();
-        fuzz_require(named, "no error of the kind", text);
+        parse_require(named, "no error of the kind", text);
         return;
     }
     fuzz_read++;
-    fuzz_require(code == RG_OK, "an error in spite of a result", text);
+    parse_require(code == RG_OK, "an error in spite of a result", text);
     rg_set_printoptions((rg_printoptions){ 17, INT_MAX, 3, 80, 1 });
     rg_tensor *back = rg_parse(rg_repr(t));
-    fuzz_require(back && back->dtype == t->dtype && rgi_same_shape(back, t), "doesn't come back",
-                 text);
-    fuzz_require(strcmp(rg_repr(back), rg_repr(t)) == 0, "comes back as another", text);
+    parse_require(back && back->dtype == t->dtype && rgi_same_shape(back, t), "doesn't come back",
+                  text);
+    parse_require(strcmp(rg_repr(back), rg_repr(t)) == 0, "comes back as another", text);
     for (int d = RG_BOOL; d <= RG_FLOAT64; d++)
         rg_parse_dtype(text, (rg_dtype)d);
     rg_set_printoptions((rg_printoptions){ 4, 10, 1, 20, -1 });
-    fuzz_require(rg_repr(t) && rg_repr_numpy(t) && rg_repr_tf(t) && rg_str(t), "doesn't print",
-                 text);
+    parse_require(rg_repr(t) && rg_repr_numpy(t) && rg_repr_tf(t) && rg_str(t), "doesn't print",
+                  text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -60,13 +61,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef RG_LIBFUZZER
-static uint64_t fuzz_state;
-
-static uint32_t fuzz_below(uint32_t n) {
-    fuzz_state = fuzz_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((fuzz_state >> 33) % n);
-}
-
 static const char *const fuzz_seeds[] = {
     "[[1, 2, 3], [4, 5, 6]]",
     "tensor([[1.0000e+00, -2.5000e-03],\n        [nan, inf]], dtype=torch.float64)",
@@ -120,40 +114,6 @@ static const char *const fuzz_words[] = {
     "[]",
 };
 
-/* Takes out, doubles, overwrites or puts in a little, a few times. Returns the new length. */
-static size_t fuzz_mutate(char *text, size_t n, size_t room) {
-    for (uint32_t times = 1 + fuzz_below(1 + fuzz_below(5)); times--;) {
-        size_t at = fuzz_below((uint32_t)n + 1), some = 1 + fuzz_below(8);
-        if (some > n - at)
-            some = n - at;
-        const char *word = fuzz_words[fuzz_below(RG_COUNT(fuzz_words))];
-        size_t wide = strlen(word);
-        switch (fuzz_below(4)) {
-        case 0:
-            memmove(text + at, text + at + some, n - at - some);
-            n -= some;
-            break;
-        case 1:
-            if (n + some > room)
-                break;
-            memmove(text + at + some, text + at, n - at);
-            n += some;
-            break;
-        case 2:
-            if (at < n)
-                text[at] = (char)fuzz_below(256);
-            break;
-        default:
-            if (n + wide > room)
-                break;
-            memmove(text + at + wide, text + at, n - at);
-            memcpy(text + at, word, wide);
-            n += wide;
-        }
-    }
-    return n;
-}
-
 int main(int argc, char **argv) {
     long iterations = argc > 1 ? atol(argv[1]) : 100000;
     fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
@@ -162,7 +122,7 @@ int main(int argc, char **argv) {
         const char *seed = fuzz_seeds[fuzz_below(RG_COUNT(fuzz_seeds))];
         size_t n = strlen(seed);
         memcpy(text, seed, n);
-        n = fuzz_mutate(text, n, sizeof text);
+        n = fuzz_mutate(text, n, sizeof text, fuzz_words, RG_COUNT(fuzz_words));
         LLVMFuzzerTestOneInput((const uint8_t *)text, n);
     }
     printf("fuzz_parse: %ld texts, of which %ld were read\n", iterations, fuzz_read);

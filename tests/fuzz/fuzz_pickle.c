@@ -9,21 +9,13 @@
  * whose other members are sound. The program mutates inputs of its own. Built with -DRG_LIBFUZZER
  * -fsanitize=fuzzer, it takes those of libFuzzer.
  */
+#include "mutate.h"
 #include "tensor/files.h"
 #include "tensor/files/zip.h"
 #include "tensor/shape.h"
 #include "tests/memory_file.h"
 
-#include <stdio.h>
-
 static long fuzz_read; /* So many files were read. */
-
-static void fuzz_require(bool truth, const char *what) {
-    if (truth)
-        return;
-    fprintf(stderr, "fuzz_pickle: %s\n%s\n", what, rg_error());
-    abort();
-}
 
 static void fuzz_archive(const char *pickle, size_t n) {
     static const char elements[64] = { 1, 0, 2, 0, -1, 0x7F };
@@ -111,13 +103,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef RG_LIBFUZZER
-static uint64_t fuzz_state;
-
-static uint32_t fuzz_below(uint32_t n) {
-    fuzz_state = fuzz_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((fuzz_state >> 33) % n);
-}
-
 #define STORAGE(type, key, numel) \
     "(X\7\0\0\0storagectorch\n" type "Storage\nX\1\0\0\0" key "X\3\0\0\0cpu" numel "tQ"
 #define TENSOR(storage) \
@@ -188,40 +173,6 @@ static const char *const fuzz_words[] = {
     "\xff\xff\xff\x7f",
 };
 
-/* Takes out, doubles, overwrites or puts in a little, a few times. Returns the new length. */
-static size_t fuzz_mutate(char *text, size_t n, size_t room) {
-    for (uint32_t times = 1 + fuzz_below(1 + fuzz_below(5)); times--;) {
-        size_t at = 1 + fuzz_below((uint32_t)n), some = 1 + fuzz_below(8);
-        if (some > n - at)
-            some = n - at;
-        const char *word = fuzz_words[fuzz_below(RG_COUNT(fuzz_words))];
-        size_t wide = strlen(word);
-        switch (fuzz_below(4)) {
-        case 0:
-            memmove(text + at, text + at + some, n - at - some);
-            n -= some;
-            break;
-        case 1:
-            if (n + some > room)
-                break;
-            memmove(text + at + some, text + at, n - at);
-            n += some;
-            break;
-        case 2:
-            if (at < n)
-                text[at] = (char)fuzz_below(256);
-            break;
-        default:
-            if (n + wide > room)
-                break;
-            memmove(text + at + wide, text + at, n - at);
-            memcpy(text + at, word, wide);
-            n += wide;
-        }
-    }
-    return n;
-}
-
 /* Every other input is the archive itself, in which anything may be changed. */
 static size_t fuzz_input(char *text, size_t room) {
     int seed = (int)fuzz_below(RG_COUNT(fuzz_seeds));
@@ -235,7 +186,8 @@ static size_t fuzz_input(char *text, size_t room) {
         memcpy(text + 1, memory_file.v, n - 1);
         memory_file_end();
     }
-    return fuzz_mutate(text, n, room);
+    /* The first byte says what the others are. */
+    return 1 + fuzz_mutate(text + 1, n - 1, room - 1, fuzz_words, RG_COUNT(fuzz_words));
 }
 
 int main(int argc, char **argv) {

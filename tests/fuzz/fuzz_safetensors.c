@@ -5,68 +5,15 @@
  *
  *     build/tests/fuzz/fuzz_safetensors [iterations] [seed]
  *
- * No disk is used: the library's calls of the system come here. The program mutates files of its
- * own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those of libFuzzer.
+ * No disk is used. The program mutates files of its own. Built with -DRG_LIBFUZZER
+ * -fsanitize=fuzzer, it takes those of libFuzzer.
  */
+#include "mutate.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/storage.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/memory_file.h"
 
 static long fuzz_read; /* So many files were read. */
-
-static void fuzz_require(bool truth, const char *what) {
-    if (truth)
-        return;
-    fprintf(stderr, "%s\n%s\n", what, rg_error());
-    abort();
-}
-
-/* ---- a file in memory --------------------------------------------------------------- */
-
-enum { FUZZ_FILE = 1, FUZZ_FOLDER };
-static const char fuzz_path[] = "/nowhere/fuzz";
-static const uint8_t *fuzz_bytes; /* What is read, */
-static size_t fuzz_n;
-static uint8_t *fuzz_written; /* and what was written. */
-static size_t fuzz_written_n, fuzz_room;
-
-static int memory_open(const char *path, int flags, mode_t mode) {
-    (void)path;
-    (void)flags;
-    return mode ? FUZZ_FILE : FUZZ_FOLDER;
-}
-
-static int memory_stat(int fd, struct stat *status) {
-    (void)fd;
-    *status = (struct stat){ .st_mode = S_IFREG | 0600, .st_size = (off_t)fuzz_n };
-    return 0;
-}
-
-static ssize_t memory_pread(int fd, void *to, size_t n, off_t at) {
-    (void)fd;
-    fuzz_require((uint64_t)at <= fuzz_n && n <= fuzz_n - (size_t)at, "a read beyond the end");
-    if (n)
-        memcpy(to, fuzz_bytes + at, n);
-    return (ssize_t)n;
-}
-
-static ssize_t memory_write(int fd, const void *from, size_t n) {
-    (void)fd;
-    if (fuzz_written_n + n > fuzz_room) {
-        fuzz_room = 2 * (fuzz_written_n + n);
-        fuzz_written = realloc(fuzz_written, fuzz_room);
-        fuzz_require(fuzz_written, "there is no memory");
-    }
-    memcpy(fuzz_written + fuzz_written_n, from, n);
-    fuzz_written_n += n;
-    return (ssize_t)n;
-}
-
-static int memory_fd(int fd) { return fd < 0 ? -1 : 0; }
-static int memory_rename(const char *from, const char *to) { return from == to ? -1 : 0; }
-static int memory_unlink(const char *path) { return path ? 0 : -1; }
 
 /* ---- one file ----------------------------------------------------------------------- */
 
@@ -85,31 +32,23 @@ static bool same_lists(rg_named_list a, rg_named_list b) {
 }
 
 static void fuzz_again(rg_named_list all, rg_metadata metadata) {
-    fuzz_written_n = 0;
-    fuzz_require(rg_save_file(all, fuzz_path, .metadata = metadata), "it can't be written");
-    fuzz_bytes = fuzz_written;
-    fuzz_n = fuzz_written_n;
-    rg_named_list back = rg_load_file(fuzz_path);
+    fuzz_require(rg_save_file(all, "x", .metadata = metadata), "it can't be written");
+    rg_named_list back = rg_load_file("x");
     fuzz_require(back.n >= 0, "it doesn't come back");
     fuzz_require(same_lists(all, back), "it comes back as another");
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    rgi_system = (rg_system){ memory_open, memory_stat, memory_pread,  memory_write,
-                              memory_fd,   memory_fd,   memory_rename, memory_unlink };
-    fuzz_bytes = data;
-    fuzz_n = size;
+static void fuzz_file(void) {
     RG_SCOPE();
     rg_error_clear();
-    rg_named_list all = rg_load_file(fuzz_path);
+    rg_named_list all = rg_load_file("x");
     const rg_code code = rg_error_code();
     fuzz_require(code == (all.n < 0 ? RG_IO_ERROR : RG_OK), "no error of the kind");
     rg_error_clear();
-    rg_safe_file *f = rg_safe_open(fuzz_path);
+    rg_safe_file *f = rg_safe_open("x");
     if (!f) {
         fuzz_require(all.n < 0 && rg_error_code() == RG_IO_ERROR, "the other reader takes it");
-        return 0;
+        return;
     }
     rg_names keys = rg_safe_keys(f);
     rg_metadata metadata = rg_safe_metadata(f);
@@ -121,17 +60,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_read++;
         fuzz_again(all, metadata);
     }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    memory_file_begin();
+    memory_file_set(data, size);
+    fuzz_file();
+    memory_file_end();
     return 0;
 }
 
 #ifndef RG_LIBFUZZER
-static uint64_t fuzz_state;
-
-static uint32_t fuzz_below(uint32_t n) {
-    fuzz_state = fuzz_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((fuzz_state >> 33) % n);
-}
-
 static const struct {
     const char *header;
     size_t data;
@@ -182,7 +122,7 @@ static const char *const fuzz_words[] = {
 };
 
 /* Changes a number of the header, or puts a word in or takes some bytes out. */
-static size_t fuzz_mutate(char *text, size_t n, size_t room) {
+static size_t fuzz_header(char *text, size_t n, size_t room) {
     for (uint32_t times = fuzz_below(4); times--;) {
         size_t at = fuzz_below((uint32_t)n + 1), some = 1 + fuzz_below(6);
         some = RG_MIN(some, n - at);
@@ -208,7 +148,7 @@ static size_t fuzz_make(uint8_t *file, size_t room) {
     const int seed = (int)fuzz_below(RG_COUNT(fuzz_seeds));
     size_t n = strlen(fuzz_seeds[seed].header), data = fuzz_seeds[seed].data;
     memcpy(file + 8, fuzz_seeds[seed].header, n);
-    n = fuzz_mutate((char *)file + 8, n, room - 128);
+    n = fuzz_header((char *)file + 8, n, room - 128);
     uint64_t length = n;
     if (fuzz_below(20) == 0)
         length += (uint64_t)fuzz_below(40) - 20;
@@ -232,7 +172,6 @@ int main(int argc, char **argv) {
         LLVMFuzzerTestOneInput(exact, n);
         free(exact);
     }
-    free(fuzz_written);
     printf("fuzz_safetensors: %ld files, of which %ld were read\n", iterations, fuzz_read);
     return 0;
 }

@@ -9,54 +9,14 @@
  * mutates inputs of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those of
  * libFuzzer.
  */
+#include "mutate.h"
 #include "regard.h"
 #include "nn/models/tokenizer_struct.h"
-#include "tensor/files/file.h"
+#include "tests/memory_file.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static const char *file_text;
-static size_t file_bytes;
 static long fuzz_read, fuzz_encoded;
 
-/* ---- a file in memory ---------------------------------------------------------------- */
-
-static int memory_open(const char *path, int flags, mode_t mode) {
-    (void)path;
-    (void)flags;
-    (void)mode;
-    return 1000;
-}
-
-static int memory_stat(int fd, struct stat *status) {
-    (void)fd;
-    *status = (struct stat){ .st_mode = S_IFREG, .st_size = (off_t)file_bytes };
-    return 0;
-}
-
-static ssize_t memory_pread(int fd, void *to, size_t n, off_t at) {
-    (void)fd;
-    size_t left = file_bytes - (size_t)at;
-    n = n < left ? n : left;
-    memcpy(to, file_text + at, n);
-    return (ssize_t)n;
-}
-
-static int memory_close(int fd) {
-    (void)fd;
-    return 0;
-}
-
 /* ---- checks -------------------------------------------------------------------------- */
-
-static void fuzz_require(bool truth, const char *what) {
-    if (truth)
-        return;
-    fprintf(stderr, "%s: %s\n", what, rg_error());
-    abort();
-}
 
 static void fuzz_text(const rg_tokenizer *t, const char *text, size_t n, bool comes_back) {
     int64_t length, at = 0;
@@ -81,13 +41,13 @@ static void fuzz_text(const rg_tokenizer *t, const char *text, size_t n, bool co
     fuzz_require(at == length, "a stream decodes to less");
 }
 
-/* Loads what file_text holds. */
-static rg_tokenizer *fuzz_load(void) {
-    rgi_system.open = memory_open;
-    rgi_system.stat = memory_stat;
-    rgi_system.pread = memory_pread;
-    rgi_system.close = memory_close;
-    return rg_tokenizer_from_file("memory");
+/* Returns the tokenizer of a file of these bytes. */
+static rg_tokenizer *fuzz_load(const void *bytes, size_t n) {
+    memory_file_begin();
+    memory_file_set(bytes, n);
+    rg_tokenizer *t = rg_tokenizer_from_file("memory");
+    memory_file_end();
+    return t;
 }
 
 /* ---- a tokenizer that has all bytes --------------------------------------------------- */
@@ -119,10 +79,9 @@ static rg_tokenizer *whole_tokenizer(void) {
     static rg_tokenizer *t;
     if (t)
         return t;
-    file_text = whole_file;
-    file_bytes = write_whole(
+    size_t n = write_whole(
         whole_file, ADDED(260, "<x>", "false", "false") ", " ADDED(261, "ab<", "false", "true"));
-    t = fuzz_load();
+    t = fuzz_load(whole_file, n);
     fuzz_require(t, "the whole tokenizer doesn't load");
     return t;
 }
@@ -139,9 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     rg_error_clear();
     fuzz_text(whole_tokenizer(), text, n, true);
     rg_error_clear();
-    file_text = (const char *)data;
-    file_bytes = before;
-    rg_tokenizer *t = fuzz_load();
+    rg_tokenizer *t = fuzz_load(data, before);
     if (!t) {
         fuzz_require(rg_error_code() == RG_IO_ERROR && *rg_error(), "no error of the kind");
         return 0;
@@ -154,13 +111,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef RG_LIBFUZZER
-static uint64_t fuzz_state;
-
-static uint32_t fuzz_below(uint32_t n) {
-    fuzz_state = fuzz_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((fuzz_state >> 33) % n);
-}
-
 static const char *const fuzz_words[] = {
     "{",
     "}",
@@ -208,30 +158,10 @@ static const char *const fuzz_words[] = {
     "the",
 };
 
-/* Takes out, overwrites or puts in a little, a few times. Returns the new length. */
-static size_t fuzz_mutate(char *text, size_t n, size_t room, uint32_t most) {
-    for (uint32_t times = fuzz_below(most); times--;) {
-        size_t at = fuzz_below((uint32_t)n + 1), some = 1 + fuzz_below(8);
-        const char *word = fuzz_words[fuzz_below(RG_COUNT(fuzz_words))];
-        size_t wide = strlen(word);
-        some = RG_MIN(some, n - at);
-        switch (fuzz_below(4)) {
-        case 0:
-            memmove(text + at, text + at + some, n - at - some);
-            n -= some;
-            break;
-        case 1:
-            if (at < n)
-                text[at] = (char)(1 + fuzz_below(255));
-            break;
-        default:
-            if (n + wide > room)
-                break;
-            memmove(text + at + wide, text + at, n - at);
-            memcpy(text + at, word, wide);
-            n += wide;
-        }
-    }
+/* Changes the text fewer than `most` times. Returns the new length. */
+static size_t fuzz_some(char *text, size_t n, size_t room, uint32_t most) {
+    for (uint32_t times = fuzz_below(most); times > 0; times--)
+        n = fuzz_change(text, n, room, fuzz_words, RG_COUNT(fuzz_words));
     return n;
 }
 
@@ -242,9 +172,9 @@ int main(int argc, char **argv) {
     for (long i = 0; i < iterations; i++) {
         size_t n = write_whole(input, fuzz_below(2) ? ADDED(260, "<x>", "true", "false")
                                                     : ADDED(260, "ab<", "false", "true"));
-        n = fuzz_mutate(input, n, sizeof input / 2, 4);
+        n = fuzz_some(input, n, sizeof input / 2, 4);
         input[n++] = 0;
-        n += fuzz_mutate(input + n, 0, sizeof input - n, 40);
+        n += fuzz_some(input + n, 0, sizeof input - n, 40);
         LLVMFuzzerTestOneInput((const uint8_t *)input, n);
     }
     rg_tokenizer_free(whole_tokenizer());

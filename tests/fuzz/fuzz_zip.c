@@ -9,23 +9,24 @@
  * The program mutates files of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those
  * of libFuzzer.
  */
-#include "memory_file.h"
+#include "mutate.h"
+#include "tensor/dtype.h"
 #include "tensor/files.h"
 #include "tensor/files/inflate.h"
 #include "tensor/files/zip.h"
 #include "tensor/shape.h"
+#include "tests/memory_file.h"
 
 static long fuzz_read; /* So many files were read. */
 
 enum { FUZZ_INFLATED = 1 << 18 };
 
 /* Inflates the file as if it were nothing but deflated bytes, and a member as it stands. */
-static void fuzz_inflate(const uint8_t *data, size_t size) {
+static void fuzz_inflate(size_t size) {
     static rg_inflate i;
     static char to[FUZZ_INFLATED];
     rg_file f;
-    memory_hold(data, size);
-    fuzz_require(rgi_file_open(&f, "fuzz", memory_path), "it can't be opened");
+    fuzz_require(rgi_file_open(&f, "fuzz", "x"), "it can't be opened");
     rgi_inflate_begin(&i, &f, 0, size, "it");
     size_t n = 0;
     while (n < sizeof to && rgi_inflate_read(&i, to + n, 1))
@@ -44,7 +45,7 @@ static void fuzz_inflate(const uint8_t *data, size_t size) {
 static void fuzz_members(void) {
     rg_zip z;
     rg_error_clear();
-    if (!rgi_zip_open(&z, "fuzz", memory_path)) {
+    if (!rgi_zip_open(&z, "fuzz", "x")) {
         fuzz_require(rg_error_code() == RG_IO_ERROR, "no error of the kind");
         return;
     }
@@ -52,7 +53,8 @@ static void fuzz_members(void) {
         static char to[1 << 16];
         const rg_zip_member *m = &z.v[i];
         fuzz_require(rgi_zip_find(&z, m->name) == m, "a member isn't found");
-        fuzz_require(m->bytes <= memory_n * RG_INFLATE_MOST, "a member is larger than it can be");
+        fuzz_require(m->bytes <= memory_file.n * RG_INFLATE_MOST,
+                     "a member is larger than it can be");
         if (m->bytes <= sizeof to)
             rgi_zip_read(&z, m, to);
     }
@@ -60,9 +62,8 @@ static void fuzz_members(void) {
 }
 
 static void fuzz_again(rg_named_list all) {
-    fuzz_require(rg_save_npz(all, memory_path), "it can't be written");
-    memory_turn();
-    rg_named_list back = rg_load_npz(memory_path);
+    fuzz_require(rg_save_npz(all, "x"), "it can't be written");
+    rg_named_list back = rg_load_npz("x");
     fuzz_require(back.n == all.n, "it doesn't come back");
     for (int i = 0; i < all.n; i++) {
         const rg_tensor *x = all.v[i].tensor, *y = back.v[i].tensor;
@@ -73,19 +74,26 @@ static void fuzz_again(rg_named_list all) {
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void fuzz_arrays(void) {
     RG_SCOPE();
     rg_error_clear();
-    fuzz_inflate(data, size);
-    fuzz_members();
-    rg_error_clear();
-    rg_named_list all = rg_load_npz(memory_path);
+    rg_named_list all = rg_load_npz("x");
     fuzz_require(rg_error_code() == (all.n < 0 ? RG_IO_ERROR : RG_OK), "no error of the kind");
     if (all.n >= 0) {
         fuzz_read++;
         fuzz_again(all);
     }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    memory_file_begin();
+    memory_file_set(data, size);
+    rg_error_clear();
+    fuzz_inflate(size);
+    fuzz_members();
+    fuzz_arrays();
+    memory_file_end();
     return 0;
 }
 
@@ -96,23 +104,24 @@ static size_t make_seed(uint8_t *to, bool packed) {
     static const uint8_t deflated[] = { 0x4B, 0x4C, 0x4A, 0x4E, 0x24, 0x17, 0x01, 0x00 };
     RG_SCOPE();
     rg_zip_writer z;
-    memory_hold(NULL, 0);
+    memory_file_begin();
     const rg_named arrays[] = { { "x", rg_arange(5) }, { "y", rg_ones(2, 3) } };
-    fuzz_require(rg_save_npz((rg_named_list){ 2, arrays }, memory_path), "it can't be written");
+    fuzz_require(rg_save_npz((rg_named_list){ 2, arrays }, "x"), "it can't be written");
     if (packed) {
-        memory_written_n = 0;
-        fuzz_require(rgi_zip_begin(&z, "fuzz", memory_path), "it can't be written");
+        fuzz_require(rgi_zip_begin(&z, "fuzz", "x"), "it can't be written");
         rgi_zip_member_begin(&z, "z.npy", sizeof deflated, 64);
         rgi_zip_put(&z, deflated, sizeof deflated);
         fuzz_require(rgi_zip_end(&z), "it can't be written");
         /* The methods become 8. */
-        memory_written[8] = 8;
-        uint8_t *entry = memory_written + memory_written_n - 22 - 46 - 5;
+        memory_file.v[8] = 8;
+        char *entry = memory_file.v + memory_file.n - 22 - 46 - 5;
         entry[10] = 8;
         entry[24] = 60;
     }
-    memcpy(to, memory_written, memory_written_n);
-    return memory_written_n;
+    const size_t n = memory_file.n;
+    memcpy(to, memory_file.v, n);
+    memory_file_end();
+    return n;
 }
 
 static const char *const words[] = {
