@@ -134,18 +134,18 @@ bool rgi_refuse_element(const rg_file *f, bool swapped, const void *from, int64_
                            (long long)at, (unsigned long long)x);
 }
 
-bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swapped, void *to,
-                       int64_t n, const char *what) {
+bool rgi_read_elements_of(const rg_file *f, rg_next_bytes *next, void *source, rg_foreign type,
+                          bool swapped, void *to, int64_t n, const char *what) {
     const rg_foreign_row *row = &rgi_foreign[type];
     const bool as_it_is = type == RG_FILE_F32 || type == RG_FILE_F64 || type == RG_FILE_I64;
     if (as_it_is && !swapped)
-        return rgi_file_read(f, at, to, (size_t)n * row->bytes);
+        return next(source, to, (size_t)n * row->bytes);
     char part[1 << 14];
     const int64_t most = (int64_t)(sizeof part / row->bytes);
     const size_t size = rgi_sizeof(row->dtype);
     for (int64_t done = 0, m; done < n; done += m) {
         m = RG_MIN(most, n - done);
-        if (!rgi_file_read(f, at + (uint64_t)done * row->bytes, part, (size_t)m * row->bytes))
+        if (!next(source, part, (size_t)m * row->bytes))
             return false;
         int64_t good = rgi_convert(type, swapped, (char *)to + (size_t)done * size, part, m);
         if (good < m)
@@ -153,6 +153,24 @@ bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swap
                                       what);
     }
     return true;
+}
+
+typedef struct {
+    const rg_file *file;
+    uint64_t at; /* The next byte is this one. */
+} file_place;
+
+static bool next_of_file(void *source, void *to, size_t n) {
+    file_place *place = source;
+    const uint64_t at = place->at;
+    place->at += n;
+    return rgi_file_read(place->file, at, to, n);
+}
+
+bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swapped, void *to,
+                       int64_t n, const char *what) {
+    file_place place = { f, at };
+    return rgi_read_elements_of(f, next_of_file, &place, type, swapped, to, n, what);
 }
 
 void rgi_write_elements(rg_writer *w, const rg_tensor *t) {

@@ -55,12 +55,18 @@ rg_foreign rgi_foreign_of(rg_dtype dtype);
  * `swapped`, to those of the type's dtype. Returns n, or the number of the first element that the
  * dtype can't hold: a uint64 of 2^63 or more. */
 int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, int64_t n);
-/* Reads n elements of the file. `what` says whose they are, for errors: tensor "weight". */
-bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swapped, void *to,
-                       int64_t n, const char *what);
-/* Fails as rgi_read_elements does where the element at `from` is what rgi_convert stopped at. */
+/* Reads the next n bytes of what `source` stands for. */
+typedef bool rg_next_bytes(void *source, void *to, size_t n);
+/* Reads n elements, whose bytes `next` gives, and converts them. The file, and `what`, which says
+ * whose elements they are, tensor "weight", are for errors. */
+bool rgi_read_elements_of(const rg_file *f, rg_next_bytes *next, void *source, rg_foreign type,
+                          bool swapped, void *to, int64_t n, const char *what);
+/* Fails as this does where the element at `from` is what rgi_convert stopped at. */
 bool rgi_refuse_element(const rg_file *f, bool swapped, const void *from, int64_t at,
                         const char *what);
+/* Reads n elements of the file from this byte on. */
+bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swapped, void *to,
+                       int64_t n, const char *what);
 /* Writes t's elements in the order of its dims, whatever its strides. */
 void rgi_write_elements(rg_writer *w, const rg_tensor *t);
 

@@ -19,7 +19,8 @@ rg_npy_source rgi_npy_source(const rg_file *f) {
     return (rg_npy_source){ .file = f, .bytes = f->bytes };
 }
 
-static bool npy_read(rg_npy_source *s, void *to, size_t n) {
+static bool npy_read(void *source, void *to, size_t n) {
+    rg_npy_source *s = source;
     if (n > s->bytes - s->at)
         return rgi_npy_refuse(s, "it ends at byte %llu, in its header",
                               (unsigned long long)s->bytes);
@@ -68,28 +69,6 @@ bool rgi_npy_read_header(rg_npy_source *s, rg_npy_header *h) {
                              (unsigned long long)have);
 }
 
-/* Reads the elements in the order in which they stand. */
-static bool npy_read_elements(rg_npy_source *s, const rg_npy_header *h, char *to) {
-    const rg_foreign_row *row = &rgi_foreign[h->type];
-    const bool as_it_is = h->type == RG_FILE_F32 || h->type == RG_FILE_F64
-                          || h->type == RG_FILE_I64;
-    if (as_it_is && !h->swapped)
-        return npy_read(s, to, (size_t)h->numel * row->bytes);
-    char part[1 << 14];
-    const int64_t most = (int64_t)(sizeof part / row->bytes);
-    for (int64_t done = 0, n; done < h->numel; done += n) {
-        n = RG_MIN(most, h->numel - done);
-        if (!npy_read(s, part, (size_t)n * row->bytes))
-            return false;
-        char *next = to + (size_t)done * rgi_sizeof(row->dtype);
-        const int64_t good = rgi_convert(h->type, h->swapped, next, part, n);
-        if (good < n)
-            return rgi_refuse_element(s->file, h->swapped, part + (size_t)good * row->bytes,
-                                      done + good, s->what ? s->what : "the array");
-    }
-    return true;
-}
-
 /* Turns a tensor's dims round, elements and all. */
 static void turn_dims(rg_tensor *t) {
     for (int a = 0, b = t->ndim - 1; a < b; a++, b--) {
@@ -111,7 +90,8 @@ rg_tensor *rgi_npy_read(rg_npy_source *s) {
         return NULL;
     if (h.fortran)
         turn_dims(t);
-    if (npy_read_elements(s, &h, t->data))
+    if (rgi_read_elements_of(s->file, npy_read, s, h.type, h.swapped, t->data, h.numel,
+                             s->what ? s->what : "the array"))
         return t;
     rgi_release(t);
     return NULL;

@@ -239,17 +239,6 @@ static const char *next_line(rg_pickle *p, size_t *n) {
     return (const char *)next_bytes(p, *n + 1);
 }
 
-static bool is_utf8(const char *text, size_t n) {
-    const char *end = text + n;
-    for (size_t wide; text < end; text += wide) {
-        uint32_t code;
-        wide = rgi_utf8_read(text, end, &code);
-        if (!wide)
-            return false;
-    }
-    return true;
-}
-
 /* ---- values that the pickle writes out ------------------------------------------------- */
 
 static bool push_kind(rg_pickle *p, rg_pickle_kind kind) {
@@ -308,7 +297,7 @@ static bool pickle_read_text(rg_pickle *p, size_t bytes) {
     const char *text = (const char *)next_bytes(p, n);
     if (!text)
         return false;
-    if (!is_utf8(text, n))
+    if (!rgi_is_utf8(text, n))
         return rgi_pickle_refuse(p, "a text isn't UTF-8");
     return push_value(p, (rg_pickle_value){ .kind = RG_PICKLE_TEXT, .n = n, .v = text });
 }

@@ -13,14 +13,6 @@
 
 /* ---- what can be written -------------------------------------------------------------- */
 
-static bool is_utf8(const char *text) {
-    const char *end = text + strlen(text);
-    uint32_t code;
-    for (size_t n; (n = rgi_utf8_read(text, end, &code)) > 0;)
-        text += n;
-    return text == end;
-}
-
 /* Returns whether a text may stand in the header. `known` has those that came before. */
 static bool safetensors_name_fits(const char *op, const char *what, const char *name,
                                   rg_map *known) {
@@ -29,7 +21,8 @@ static bool safetensors_name_fits(const char *op, const char *what, const char *
     RG_FAIL_VALUE_IF(strlen(name) > RG_SAFETENSORS_HEADER_MAX, op,
                      "%s \"%s\": a name of %zu bytes is too long for a header", what,
                      RG_SHOWN(name), strlen(name));
-    RG_FAIL_VALUE_IF(!is_utf8(name), op, "%s \"%s\": its name is no UTF-8", what, RG_SHOWN(name));
+    RG_FAIL_VALUE_IF(!rgi_is_utf8(name, strlen(name)), op, "%s \"%s\": its name is no UTF-8", what,
+                     RG_SHOWN(name));
     RG_FAIL_VALUE_IF(rgi_map_name(known, name) >= 0, op, "%s \"%s\" comes twice", what,
                      RG_SHOWN(name));
     return rgi_map_put_name(known, name, 0);
@@ -56,8 +49,8 @@ static bool value_fits(const char *op, const rg_metadata_pair *pair) {
     RG_FAIL_VALUE_IF(strlen(pair->value) > RG_SAFETENSORS_HEADER_MAX, op,
                      "metadata \"%s\": a text of %zu bytes is too long for a header",
                      RG_SHOWN(pair->key), strlen(pair->value));
-    RG_FAIL_VALUE_IF(!is_utf8(pair->value), op, "metadata \"%s\": its text is no UTF-8",
-                     RG_SHOWN(pair->key));
+    RG_FAIL_VALUE_IF(!rgi_is_utf8(pair->value, strlen(pair->value)), op,
+                     "metadata \"%s\": its text is no UTF-8", RG_SHOWN(pair->key));
     return true;
 }
 

@@ -109,36 +109,20 @@ static rg_torch_storage *find_storage(rg_torch_reader *r, uint32_t value, const 
 
 /* ---- elements ------------------------------------------------------------------------- */
 
-/* Reads n elements of a member, and what is left of it, part by part. */
-static bool convert_member(const rg_torch_reader *r, rg_zip_stream *stream, uint64_t left,
-                           rg_foreign type, char *to, int64_t n, const char *what) {
-    char part[1 << 14];
-    const size_t bytes = rgi_foreign[type].bytes, size = rgi_sizeof(rgi_foreign[type].dtype);
-    int64_t done = 0;
-    for (size_t now; left > 0; left -= now) {
-        now = (size_t)RG_MIN((uint64_t)sizeof part, left);
-        if (!rgi_zip_stream_read(stream, part, now))
-            return false;
-        const int64_t m = RG_MIN((int64_t)(now / bytes), n - done);
-        int64_t good = rgi_convert(type, r->swapped, to + (size_t)done * size, part, m);
-        if (good < m)
-            return rgi_refuse_element(r->file, r->swapped, part + (size_t)good * bytes, done + good,
-                                      what);
-        done += m;
-    }
-    return true;
+static bool next_of_member(void *source, void *to, size_t n) {
+    return rgi_zip_stream_read(source, to, n);
 }
 
+/* Reads n elements of a member, and what is left of it, which is less than one. */
 static bool read_member(const rg_torch_reader *r, const rg_torch_storage *s, rg_foreign type,
                         void *to, int64_t n, const char *what) {
+    char rest[8];
     rg_zip_stream *stream = rgi_zip_stream(r->zip, s->member);
     if (!stream)
         return false;
-    const bool own = type == RG_FILE_F32 || type == RG_FILE_F64 || type == RG_FILE_I64;
-    const uint64_t bytes = (uint64_t)n * rgi_foreign[type].bytes;
-    bool ok = own && !r->swapped && bytes == s->bytes
-                  ? rgi_zip_stream_read(stream, to, (size_t)bytes)
-                  : convert_member(r, stream, s->bytes, type, to, n, what);
+    const size_t left = (size_t)(s->bytes % rgi_foreign[type].bytes);
+    bool ok = rgi_read_elements_of(r->file, next_of_member, stream, type, r->swapped, to, n, what)
+              && rgi_zip_stream_read(stream, rest, left);
     bool whole = rgi_zip_stream_end(stream, ok);
     return ok && whole;
 }

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,15 @@ static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *cod
     }
     *code = c;
     return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? 0 : n;
+}
+
+/* Returns whether the n bytes are UTF-8 throughout. */
+static inline bool rgi_is_utf8(const char *text, size_t n) {
+    const char *end = text + n;
+    uint32_t code;
+    for (size_t wide = 1; text < end && wide > 0; text += wide)
+        wide = rgi_utf8_read(text, end, &code);
+    return text == end;
 }
 
 /* Writes the character to p, and returns how many bytes it takes, 4 at most. */
