@@ -8,6 +8,7 @@
 #include "autograd/autograd.h"
 #include "autograd/replay.h"
 #include "autograd/ops.h"
+#include "autograd/function.h"
 #include "nn/nn.h"
 #include "nn/init.h"
 #include "nn/attention.h"

@@ -81,6 +81,11 @@ static bool dims_to_sum(const rg_tensor *g, const rg_meta *meta, rg_dims *sum) {
     return true;
 }
 
+bool rgi_may_sum_to(const rg_tensor *g, const rg_meta *meta) {
+    rg_dims sum;
+    return dims_to_sum(g, meta, &sum);
+}
+
 rg_tensor *rgi_sum_to(rg_tensor *g, const rg_meta *meta) {
     if (!g || fits(g, meta))
         return g;
@@ -222,6 +227,26 @@ static uint32_t mask_of(rg_tensor *const gradients[]) {
     return mask;
 }
 
+/* Makes the gradients of an op that a user has defined, and passes them on. */
+static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s, uint32_t *made) {
+    rg_tensor *gin[RG_INPUTS] = { NULL };
+    rg_graph_observer *o = rgi_graph_observer();
+    bool ok;
+    if (o && o->step && !s->create_graph)
+        ok = o->step(o, s, gin, NULL, NULL);
+    else
+        ok = s->op->together(s, gin);
+    for (int i = 0; i < s->n_in && ok; i++) {
+        if (!gin[i])
+            continue;
+        *made |= RG_IN(i);
+        ok = pass_own(r, s, i, &gin[i]);
+    }
+    for (int i = 0; i < s->n_in; i++)
+        rgi_release(gin[i]);
+    return ok;
+}
+
 bool rgi_run_step(rg_run *r, rg_node *n) {
     rg_tensor *fused[RG_MAX_RULES] = { NULL };
     rg_step s = { .node = n,
@@ -243,7 +268,10 @@ bool rgi_run_step(rg_run *r, rg_node *n) {
     if (n->op->fused && !r->create_graph)
         ok = make_fused(&s, fused);
     uint32_t made = timed ? mask_of(fused) : 0;
-    ok = ok && pass_all(r, &s, fused);
+    if (RG_UNLIKELY(n->op->together != NULL))
+        ok = pass_together(r, &s, &made);
+    else
+        ok = ok && pass_all(r, &s, fused);
     if (timed && ok)
         rgi_timing_of_step(&timing, &s, made);
     for (int i = 0; i < RG_MAX_RULES; i++)

@@ -218,8 +218,8 @@ static inline void join_outputs(rg_node *n, const rg_call *c) {
     atomic_store_explicit(&n->refs, refs, memory_order_relaxed);
 }
 
-bool rgi_record(const rg_call *c, size_t attr_size) {
-    uint32_t needs = needs_of(c);
+static inline __attribute__((always_inline)) bool record(const rg_call *c, size_t attr_size,
+                                                         uint32_t needs) {
     int n_values = 0;
     for (uint32_t left = needs; left; left &= left - 1)
         n_values++;
@@ -237,6 +237,12 @@ bool rgi_record(const rg_call *c, size_t attr_size) {
     save_values(n, c, needs, value);
     join_outputs(n, c);
     return RG_LIKELY(!rgi_watching) || rgi_watch_forward(c, n);
+}
+
+bool rgi_record(const rg_call *c, size_t attr_size) { return record(c, attr_size, needs_of(c)); }
+
+bool rgi_record_needing(const rg_call *c, size_t attr_size, uint32_t needs) {
+    return record(c, attr_size, needs);
 }
 
 void rgi_node_save_instead(rg_node *n, rg_tensor *t) {

@@ -83,6 +83,8 @@ struct rg_node {
 /* ---- making ------------------------------------------------------------------------ */
 /* Records an application: makes its node, and makes that the history of its outputs. */
 bool rgi_record(const rg_call *c, size_t attr_size);
+/* Does so where not the op, but `needs`, says which values the gradients need. */
+bool rgi_record_needing(const rg_call *c, size_t attr_size, uint32_t needs);
 /* Returns a new leaf like t, with one reference, which belongs to the caller. */
 rg_node *rgi_leaf_new(const rg_tensor *t);
 /* Gives t, which has no history, the node as its history. */

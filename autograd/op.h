@@ -20,7 +20,7 @@
 #include "tensor/storage.h"
 #include "tensor/walk.h"
 
-#define RG_MAX_OUTPUTS 3
+#define RG_MAX_OUTPUTS 8
 #define RG_MAX_RULES   6
 #define RG_MAX_INPUTS  1024
 
@@ -133,6 +133,9 @@ struct rg_op {
      * and puts a new reference to that of input i (rgi_new) into gin[i]. On entry all of gin[] is
      * NULL, and gradients that it leaves so go to their rule. The rules are its specification. */
     bool (*fused)(const rg_step *s, rg_tensor *gin[]);
+    /* Makes them all in place of rules, recorded where the step creates a graph. It is for ops that
+     * users define: such an op has n_in 0, and up to RG_INPUTS inputs. */
+    bool (*together)(const rg_step *s, rg_tensor *gin[]);
     /* Where there is no derivative, no_grad says why. */
     const char *no_grad;
     rg_terms terms;

@@ -139,7 +139,7 @@ static double profile_step_flops(const rg_step *s, uint32_t gradients) {
 /* Returns the bytes of the gradients that a step made itself. */
 static double profile_made_bytes(const rg_node *n, uint32_t made) {
     double bytes = 0;
-    for (int i = 0; i < RG_MAX_RULES; i++) {
+    for (int i = 0; i < n->n_in && i < RG_INPUTS; i++) {
         if (!(made >> i & 1))
             continue;
         const rg_meta *m = &n->edge[i].node->meta[n->edge[i].output];

@@ -170,17 +170,19 @@ static rg_tensor *giver_make(rg_observer *o, rg_dtype dtype, int ndim, const int
 
 static bool do_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
                     rg_tensor *buffer) {
-    return buffer ? rule->into(s, rgi_step_g(s, 0), buffer) : s->op->fused(s, gin);
+    if (buffer)
+        return rule->into(s, rgi_step_g(s, 0), buffer);
+    return s->op->together ? s->op->together(s, gin) : s->op->fused(s, gin);
 }
 
 static bool step_again(void *context) {
     noted_step *n = context;
-    rg_tensor *gin[RG_MAX_RULES] = { NULL };
+    rg_tensor *gin[RG_INPUTS] = { NULL };
     n->replay->giver.next = n->first;
     rgi_set_observer(&n->replay->giver.observer.tensors);
     bool ok = do_step(&n->step, gin, n->rule, n->buffer);
     rgi_set_observer(NULL);
-    for (int i = 0; i < RG_MAX_RULES; i++)
+    for (int i = 0; i < n->step.n_in && i < RG_INPUTS; i++)
         rgi_release(gin[i]);
     return ok;
 }

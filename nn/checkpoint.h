@@ -4,13 +4,15 @@
  *     double step = 0, best = INFINITY;
  *     rg_checkpoint run = { .model = model, .optim = adam,
  *                           .numbers = RG_NUMBERS({ "step", &step }, { "best", &best }) };
- *     if (resuming)
- *         rg_load_checkpoint("run.safetensors", run);
- *     for (; step < 1000; step++) {
+ *     if (resuming && !rg_load_checkpoint("run.safetensors", run))
+ *         return puts(rg_error());
+ *     while (step < 1000) {
  *         ...
+ *         step++;
  *         rg_save_checkpoint("run.safetensors", run);
  *     }
  *
+ * A step counts before it is saved, so that no resumed run does it again.
  * The file is one of safetensors: "model.fc.weight", "optim.state.0.exp_avg", "tensors.mask",
  * "numbers.step", and "random", the state of the generator.
  */

@@ -71,6 +71,15 @@ void rgi_fail_(rg_code code, const char *op, const char *format, ...) {
     call_handler(me, code, line);
 }
 
+rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
+    char sentence[sizeof rgi_this.message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format ? format : "", args);
+    va_end(args);
+    return rgi_fail(code == RG_OK ? RG_RUNTIME_ERROR : code, op, "%s", sentence);
+}
+
 bool rgi_given(const void *it, const char *op, const char *what) {
     if (!it && rgi_this.code == RG_OK)
         rgi_fail(RG_TYPE_ERROR, op, "expected %s but got NULL", what);

@@ -5,12 +5,14 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #define RG_PASTE_(a, b) a##b
 #define RG_PASTE(a, b)  RG_PASTE_(a, b)
 
 /* A struct of options begins with RG_BY_NAME, and each field ends in RG_DEFAULT: between fields lie
- * members of no size, which no value converts to. In C, GCC takes such a value all the same, but
- * it knows RG_OPTIONS (and -w alone silences it). */
+ * members of no size, which no value converts to (an array of char would take a string). In C, GCC
+ * takes such a value all the same, but it knows RG_OPTIONS (and -w alone silences it). */
 #if defined __GNUC__ && !defined __clang__ && !defined __cplusplus
 #define RG_OPTIONS __attribute__((designated_init))
 #pragma GCC diagnostic error "-Wdesignated-init"
@@ -19,7 +21,7 @@
 #endif
 #ifdef __cplusplus
 class rg_options_go_by_name {
-    __extension__ char nothing[0] __attribute__((unused));
+    __extension__ bool nothing[0] __attribute__((unused));
 };
 #define RG_BY_NAME rg_options_go_by_name rg_before = {}
 #define RG_DEFAULT_NAMED_(place, ...) \
@@ -27,7 +29,7 @@ class rg_options_go_by_name {
     rg_options_go_by_name RG_PASTE(rg_after_, place) = {}
 #else
 typedef struct rg_options_go_by_name {
-    __extension__ char nothing[0];
+    __extension__ bool nothing[0];
 } rg_options_go_by_name;
 #define RG_BY_NAME rg_options_go_by_name rg_before
 #define RG_DEFAULT_NAMED_(place, ...) \

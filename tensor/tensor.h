@@ -18,6 +18,8 @@
  * Every function that returns a tensor or a string gives it to the innermost
  * scope of the thread. Where a call fails it returns NULL, and rg_error() says
  * why; where it returns no pointer, the line above it says what it gives instead.
+ *
+ * This file is long because it is the manual of all that a tensor is, beside the ops.
  */
 #pragma once
 
@@ -70,6 +72,9 @@ extern rg_tensor rg_none_;
  * end of the C block, however that is left. RG_FOR opens one for each iteration:
  *
  *     RG_FOR (int step = 0; step < 1000; step++) { ... }
+ *
+ * What stands in the parentheses is outside: a tensor that is made there is gone when the
+ * body begins.
  */
 
 /* Begins a scope, and returns the mark to end it with. */
@@ -121,6 +126,10 @@ typedef enum rg_code {
 const char *rg_error(void);
 rg_code rg_error_code(void);
 void rg_error_clear(void);
+/* Fails with a sentence of your own, "op: sentence", as a function of regard fails: an op or a
+ * module of yours returns what this returns, which is NULL. */
+rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* A handler is called with each failure; it returns, or ends the program. As any function that the
  * library calls back, it must not be left by longjmp or by an exception of C++: scopes, grad mode

@@ -2,9 +2,16 @@
  * data.h: what is trained on: tokens in files that are larger than memory, tables and lines of
  * text, and batches in torch.utils.data's order.
  *
- *     rg_data_loader *loader = rg_data_loader_new(RG_LIST(x, y), .batch_size = 32, .shuffle =
- * true); RG_FOR (rg_list batch = rg_data_loader_next(loader); batch.n > 0; batch =
- * rg_data_loader_next(loader)) { ... } rg_data_loader_free(loader);
+ *     rg_data_loader *loader =
+ *         rg_data_loader_new(RG_LIST(x, y), .batch_size = 32, .shuffle = true);
+ *     for (;;) {
+ *         RG_SCOPE();
+ *         rg_list batch = rg_data_loader_next(loader);
+ *         if (batch.n <= 0)
+ *             break;
+ *         ...
+ *     }
+ *     rg_data_loader_free(loader);
  *
  * What isn't a list of tensors is shuffled and cut through the indices of its items: those of lines
  * are rg_arange(lines.n), and those of windows of tokens are the places where they begin.

@@ -325,6 +325,74 @@ static rg_tensor *does_gradcheck(void) {
     return check(f, NULL, n, any(20) ? x : NULL, o) ? RG_NONE : NULL;
 }
 
+/* An op that does what it likes, now and then nothing or nonsense. */
+static bool odd_op_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    int64_t *kept = (int64_t *)rg_function_state(ctx);
+    if (kept)
+        *kept = any(10);
+    for (int k = 0; k < 3; k++)
+        out[k] = any(20) ? rg_mul(in[0], 2) : any(4) ? tensor() : in[0];
+    if (any(10) == 0)
+        return false;
+    if (any(10) == 0)
+        return rg_fail(RG_VALUE_ERROR, NULL, "no %d", 3);
+    rg_mark_non_differentiable(ctx, out[any(3)]);
+    if (any(20) == 0)
+        rg_saved_tensor(ctx, 0);
+    rg_needs_input_grad(ctx, any(4) - 1);
+    rg_error_clear();
+    rg_save_for_backward_list(ctx, RG_LIST(in[0], out[any(3)], any(3) ? tensor() : RG_NONE));
+    rg_error_clear();
+    return true;
+}
+
+static bool odd_op_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    const int64_t *kept = (const int64_t *)rg_function_state(ctx);
+    rg_tensor *saved = rg_saved_tensor(ctx, any(5) - 1);
+    rg_error_clear();
+    const bool odd = any(20) == 0 || (kept && *kept == 11) || !rg_function_args(ctx);
+    gin[0] = odd ? saved : any(20) ? rg_mul(g[0], 2) : tensor();
+    rg_error_clear();
+    return any(20) != 0;
+}
+
+static rg_tensor *does_function_apply(void) {
+    static rg_function_class classes[] = {
+        { .name = "Odd",
+          .forward = odd_op_forward,
+          .backward = odd_op_backward,
+          .outputs = 3,
+          .args_bytes = 4,
+          .state_bytes = 8 },
+        { .name = "OddOnce",
+          .forward = odd_op_forward,
+          .backward = odd_op_backward,
+          .outputs = 3,
+          .args_bytes = 4,
+          .once_differentiable = true },
+    };
+    rg_function_class *cls = any(40) ? &classes[any(2)] : NULL;
+    rg_tensor *in[] = { tensor(), tensor() }, *out[8];
+    const int args = 1;
+    rg_list inputs = any(40) ? (rg_list){ 1 + (int)any(2), in } : list();
+    rg_error_clear();
+    if (inputs.n < 1 || !inputs.v || !inputs.v[0] || depth > 2)
+        return RG_NONE;
+    if (any(20) == 0)
+        return rg_function_check_with(cls, &args, inputs,
+                                      (rg_function_check_options){ .eps = 1e-6 })
+                   ? RG_NONE
+                   : NULL;
+    if (any(3) == 0)
+        return rg_function_apply_list(cls, any(20) ? &args : NULL, inputs);
+    if (!rg_function_apply_many(cls, any(20) ? &args : NULL, inputs, any(40) ? out : NULL))
+        return NULL;
+    rg_tensor *y = out[any(3)];
+    if (any(2) && rg_requires_grad(y) && rg_numel(y) > 0)
+        return rg_backward(rg_sum(y), .create_graph = any(4) == 0) ? y : NULL;
+    return y;
+}
+
 /* Differentiates to the third order. */
 static rg_tensor *does_orders(void) {
     rg_tensor *x = pool[any(POOL)], *y = x;
@@ -495,9 +563,9 @@ static rg_tensor *does_vocabulary_new_with(void) {
 
 /* Takes some batches, and puts the loader back to where it was before. */
 static rg_tensor *does_data_loader_new_with(void) {
-    rg_data_loader *l =
-        rg_data_loader_new(list(), .batch_size = odd_integer(), .shuffle = any(2),
-                           .drop_last = any(2), .generator = any(2) ? generator : NULL);
+    rg_data_loader *l = rg_data_loader_new(list(), .batch_size = odd_integer(), .shuffle = any(2),
+                                           .drop_last = any(2),
+                                           .generator = any(2) ? generator : NULL);
     bool ok = l;
     for (uint64_t i = any(4); ok && i > 0; i--)
         ok = rg_data_loader_next(l).n >= 0
@@ -593,9 +661,10 @@ static const char *after_ending(const char *name) {
  * Capitals and _ don't count, and neither does what only C needs behind a name. */
 static bool named(const char *message, const char *name) {
     /* These call several functions. */
-    static const char *const others[] = { "backward_with", "grad_with", "grad_many", "gradcheck",
-                                          "orders",        "options",   "scopes",    "call_list",
-                                          "call_with",     "set_grad" };
+    static const char *const others[] = { "backward_with", "grad_with",     "grad_many",
+                                          "gradcheck",     "orders",        "options",
+                                          "scopes",        "call_list",     "call_with",
+                                          "set_grad",      "function_apply" };
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
     if (strncmp(message, "torch.", 6) == 0)
         message += 6;

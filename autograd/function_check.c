@@ -1,0 +1,280 @@
+/*
+ * function_check.c: whether an op that a user defines keeps the promises that regard's own ops
+ * keep: here its values, in either dtype, and its derivatives; the others are in promises.c.
+ */
+#include "trial.h"
+
+#include <math.h>
+
+/* ---- forward ------------------------------------------------------------------------ */
+
+static bool check_forward(const rg_trial *s) {
+    RG_SCOPE();
+    rg_tensor *in[RG_TRIAL_INPUTS], *y[RG_MAX_OUTPUTS], *again[RG_MAX_OUTPUTS],
+        *ungraphed[RG_MAX_OUTPUTS];
+    if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, y))
+        return false;
+    for (int i = 0; i < s->n; i++)
+        if (!rgi_trial_same(in[i], s->plain[i], 0))
+            return rgi_trial_wrong(s, "forward writes to input %d", i);
+    if (!rgi_trial_apply(s, in, again))
+        return rgi_trial_failed(s, "in a second call");
+    for (int k = 0; k < s->n_out; k++)
+        if (!rgi_trial_same(y[k], again[k], 0))
+            return rgi_trial_wrong(
+                s,
+                "output %d has other values in a second call with the same inputs: "
+                "forward isn't deterministic, or leaves elements without a value",
+                k);
+    {
+        RG_NO_GRAD();
+        if (!rgi_trial_apply(s, in, ungraphed))
+            return rgi_trial_failed(s, "without grad mode");
+    }
+    for (int k = 0; k < s->n_out; k++)
+        if (!rgi_trial_same(y[k], ungraphed[k], 0))
+            return rgi_trial_wrong(s, "output %d has other values without grad mode", k);
+    return true;
+}
+
+/* Returns whether float32 could not hold some value. */
+static bool has_many_digits(rg_tensor *t) {
+    RG_SCOPE();
+    const rg_tensor *p = rgi_own(rgi_contiguous_copy(t, RG_FLOAT64));
+    for (int64_t e = 0; p && e < p->numel; e++) {
+        const double x = ((const double *)p->data)[e];
+        if (x != (double)(float)x && isfinite(x))
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether float32 could hold every value, though some aren't even halves. */
+static bool has_few_digits(rg_tensor *t) {
+    RG_SCOPE();
+    bool odd = false;
+    const rg_tensor *p = rgi_own(rgi_contiguous_copy(t, RG_FLOAT64));
+    for (int64_t e = 0; p && e < p->numel; e++) {
+        const double x = ((const double *)p->data)[e];
+        odd = odd || (isfinite(x) && 2 * x != trunc(2 * x));
+    }
+    return odd && !has_many_digits(t);
+}
+
+/* Fails where digits of float64 inputs, if they have many, are lost on the way. */
+static bool check_digits(const rg_trial *s) {
+    RG_SCOPE();
+    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_trial_result r;
+    bool many = false;
+    for (int i = 0; i < s->n; i++)
+        many = many || (rgi_trial_wants(s, i) && has_many_digits(s->plain[i]));
+    if (!many)
+        return true;
+    if (!rgi_trial_inputs(s, in) || !rgi_trial_run(s, in, &r))
+        return false;
+    for (int k = 0; k < s->n_out; k++)
+        if (rgi_is_float(r.y[k]->dtype) && has_few_digits(r.y[k]))
+            return rgi_trial_wrong(
+                s, "output %d has the precision of float32 for inputs of float64", k);
+    for (int i = 0; i < s->n; i++)
+        if (!rgi_is_none(r.g[i]) && has_few_digits(r.g[i]))
+            return rgi_trial_wrong(
+                s,
+                "the gradient of input %d has the precision of float32 for inputs of "
+                "float64",
+                i);
+    return true;
+}
+
+/* Makes float32 copies of the inputs, and float64 copies of these. */
+static bool copy_narrow(const rg_trial *s, rg_tensor *narrow[], rg_tensor *wide[]) {
+    for (int i = 0; i < s->n; i++) {
+        narrow[i] = wide[i] = s->plain[i];
+        if (rgi_is_none(s->plain[i]) || !rgi_is_float(s->plain[i]->dtype))
+            continue;
+        rg_tensor *rounded = rg_to(s->plain[i], RG_FLOAT32);
+        wide[i] = rounded ? rgi_trial_copy(rg_to(rounded, RG_FLOAT64), RG_LAID_PLAIN,
+                                           rgi_trial_wants(s, i))
+                          : NULL;
+        narrow[i] = wide[i] ? rgi_trial_copy(rounded, RG_LAID_PLAIN, rgi_trial_wants(s, i)) : NULL;
+        if (!narrow[i])
+            return false;
+    }
+    return true;
+}
+
+static bool check_float32(const rg_trial *s) {
+    RG_SCOPE();
+    rg_tensor *narrow[RG_TRIAL_INPUTS], *wide[RG_TRIAL_INPUTS];
+    rg_trial_result a, b;
+    if (!copy_narrow(s, narrow, wide) || !rgi_trial_run(s, wide, &a))
+        return false;
+    if (!rgi_trial_run(s, narrow, &b))
+        return rgi_trial_failed(s, "with float32 inputs");
+    for (int k = 0; k < s->n_out; k++) {
+        const bool same = a.y[k]->dtype == b.y[k]->dtype;
+        if (same && rgi_is_float(a.y[k]->dtype))
+            return rgi_trial_wrong(s, "output %d is %s for inputs of float32 and of float64", k,
+                                   rg_dtype_name((rg_dtype)a.y[k]->dtype));
+    }
+    return check_digits(s)
+           && rgi_trial_agree(s, &a, &b, s->options.float32_tol, "in float32 than in float64");
+}
+
+/* ---- derivatives -------------------------------------------------------------------- */
+
+static rg_list outputs_of(rg_tensor *const inputs[], void *context) {
+    static __thread rg_tensor *y[RG_MAX_OUTPUTS];
+    const rg_trial *s = context;
+    rg_tensor *in[RG_TRIAL_INPUTS];
+    for (int i = 0; i < s->n; i++)
+        in[i] = inputs[i];
+    return rgi_trial_apply(s, in, y) ? (rg_list){ s->n_out, y } : (rg_list){ -1, NULL };
+}
+
+static rg_gradcheck_options differences(const rg_trial *s) {
+    return (rg_gradcheck_options){ .eps = s->options.eps,
+                                   .atol = s->options.atol,
+                                   .rtol = s->options.rtol };
+}
+
+/* Fails where backward makes no gradient of an input that the outputs depend on. */
+static bool gradients_are_made(const rg_trial *s, const rg_trial_result *r) {
+    for (int i = 0; i < s->n; i++) {
+        if (!rgi_trial_wants(s, i) || !rgi_is_none(r->g[i]))
+            continue;
+        rg_trial alone = *s;
+        alone.wanted = RG_IN(i);
+        rg_tensor *in[RG_TRIAL_INPUTS];
+        if (!rgi_trial_inputs(&alone, in))
+            return false;
+        if (!rg_gradcheck_list_with(outputs_of, &alone, s->n, in, differences(s)))
+            return rgi_trial_wrong(
+                s, "backward makes no gradient of input %d, on which the outputs depend", i);
+    }
+    return true;
+}
+
+static bool check_gradients(rg_trial *s) {
+    RG_SCOPE();
+    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_trial_result r;
+    if (!rgi_trial_inputs(s, in) || !rgi_trial_run(s, in, &r) || !gradients_are_made(s, &r))
+        return false;
+    if (rg_gradcheck_list_with(outputs_of, s, s->n, in, differences(s)))
+        return true;
+    return rgi_trial_failed(s, "backward doesn't agree with finite differences");
+}
+
+/* A backward that works on data makes gradients without a graph, though their own gradients may be
+ * asked for: a gradient that isn't zero depends on those of the outputs at least. */
+static bool gradients_have_graphs(const rg_trial *s) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    rg_tensor *in[RG_TRIAL_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL };
+    rg_trial_result r;
+    if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, r.y))
+        return false;
+    for (int k = 0; k < s->n_out; k++) {
+        if (!r.y[k]->history)
+            continue;
+        gy[k] = rg_requires_grad_(rgi_trial_weights(r.y[k], k), true);
+        if (!gy[k])
+            return false;
+    }
+    if (!rgi_trial_gradients(s, in, gy, -1, true, &r))
+        return rgi_trial_failed(s, "where a graph of the gradients is created");
+    for (int i = 0; i < s->n; i++) {
+        bool made = !rgi_is_none(r.g[i]) && !rgi_trial_same(r.g[i], RG_NONE, 0);
+        if (made && !r.g[i]->history)
+            return rgi_trial_wrong(s,
+                                   "the gradient of input %d has no history, so that it can't be "
+                                   "differentiated: write backward in regard's functions, or say "
+                                   ".once_differentiable = true",
+                                   i);
+    }
+    return true;
+}
+
+/* Returns whether backward reads intermediate results that forward saved: the node has inputs then
+ * that aren't the user's. */
+static bool saves_intermediates(const rg_trial *s) {
+    RG_SCOPE();
+    rg_tensor *in[RG_TRIAL_INPUTS], *y[RG_MAX_OUTPUTS];
+    if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, y))
+        return false;
+    const int own = s->n + (s->cls->state_bytes > 0);
+    for (int k = 0; k < s->n_out; k++)
+        if (y[k]->history && rgi_node_of(y[k])->n_in > own)
+            return true;
+    return false;
+}
+
+static bool check_second_order(rg_trial *s) {
+    if (s->cls->once_differentiable)
+        return true;
+    RG_SCOPE();
+    rg_tensor *in[RG_TRIAL_INPUTS];
+    if (!gradients_have_graphs(s) || !rgi_trial_inputs(s, in))
+        return false;
+    if (rg_gradgradcheck_list_with(outputs_of, s, s->n, in, differences(s)))
+        return true;
+    return rgi_trial_failed(
+        s, saves_intermediates(s)
+               ? "second derivatives don't agree with finite differences; backward "
+                 "reads an intermediate result, but only what is an input or an "
+                 "output leads them on"
+               : "second derivatives don't agree with finite differences");
+}
+
+/* ---- all of it ---------------------------------------------------------------------- */
+
+/* Makes plain copies, of float64 where they are floating point. */
+static bool trial_begin(rg_trial *s, rg_list inputs) {
+    for (int i = 0; i < s->n; i++) {
+        rg_tensor *t = inputs.v[i];
+        s->plain[i] = t;
+        if (rgi_is_none(t))
+            continue;
+        if (!rgi_check(t, "function_check"))
+            return false;
+        if (t->history)
+            s->wanted |= RG_IN(i);
+    }
+    const bool all = s->wanted == 0;
+    for (int i = 0; i < s->n; i++) {
+        rg_tensor *t = s->plain[i];
+        if (rgi_is_none(t))
+            continue;
+        const bool real = rgi_is_float(t->dtype);
+        if (all && real)
+            s->wanted |= RG_IN(i);
+        s->plain[i] = rgi_trial_copy(real ? rg_to(t, RG_FLOAT64) : t, RG_LAID_PLAIN, false);
+        if (!s->plain[i])
+            return false;
+    }
+    RG_FAIL_VALUE_IF(s->wanted == 0, "function_check",
+                     "expected at least one input of floating point, to differentiate it");
+    return true;
+}
+
+bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list inputs,
+                            rg_function_check_options options) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    if (!rgi_given(cls, "function_check", "a class")
+        || !rgi_given_list(inputs.n, inputs.v, "function_check"))
+        return false;
+    RG_FAIL_VALUE_IF(inputs.n > RG_TRIAL_INPUTS, "function_check",
+                     "takes up to %d inputs, but got %d", RG_TRIAL_INPUTS, inputs.n);
+    rg_trial s = { .cls = cls,
+                   .args = args,
+                   .n = inputs.n,
+                   .n_out = RG_MAX(cls->outputs, 1),
+                   .options = options };
+    return trial_begin(&s, inputs) && check_forward(&s) && check_float32(&s)
+           && rgi_check_backward_writes(&s) && rgi_check_partly(&s) && check_gradients(&s)
+           && rgi_check_layouts(&s) && rgi_check_inputs_later(&s) && check_second_order(&s)
+           && rgi_check_replay(&s) && rgi_check_memory(&s);
+}

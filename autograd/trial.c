@@ -1,0 +1,155 @@
+/*
+ * trial.c: running an op that a user defines, and comparing two runs. The outputs' gradients are
+ * fixed numbers of both signs, so that no mistake cancels out.
+ */
+#include "trial.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* ---- what is wrong ------------------------------------------------------------------ */
+
+bool rgi_trial_wrong(const rg_trial *s, const char *format, ...) {
+    char sentence[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    return rgi_fail(RG_RUNTIME_ERROR, "function_check", "%s: %s", s->cls->name, sentence);
+}
+
+bool rgi_trial_failed(const rg_trial *s, const char *when) {
+    return rgi_trial_wrong(s, "%s: %s", when, rg_error());
+}
+
+/* ---- copies ------------------------------------------------------------------------- */
+
+const char *const rgi_layout_text[] = { "is contiguous", "isn't contiguous",
+                                        "is expanded, and has a stride of 0" };
+
+static rg_tensor *strided_copy(rg_tensor *t) {
+    const int last = t->ndim - 1;
+    rg_tensor *turned = last > 0 ? rg_transpose(t, 0, last) : t;
+    rg_tensor *pairs[] = { turned, turned };
+    rg_tensor *half = rg_select(rg_stack((rg_list){ 2, pairs }, t->ndim), t->ndim, 1);
+    return last > 0 ? rg_transpose(half, 0, last) : half;
+}
+
+static rg_tensor *expanded_copy(rg_tensor *t) {
+    int d = 0;
+    while (d < t->ndim && t->size[d] < 2)
+        d++;
+    if (d == t->ndim)
+        return rg_clone(t);
+    return rg_expand_dims(rg_clone(rg_narrow(t, d, 0, 1)), rg_shape(t));
+}
+
+rg_tensor *rgi_trial_copy(rg_tensor *t, rg_trial_layout as, bool require_grad) {
+    if (rgi_is_none(t))
+        return t;
+    RG_SCOPE();
+    RG_NO_GRAD();
+    rg_tensor *copy = as == RG_LAID_STRIDED    ? strided_copy(t)
+                      : as == RG_LAID_EXPANDED ? expanded_copy(t)
+                                               : rg_clone(rg_contiguous(t));
+    copy = rg_detach(copy);
+    return copy ? rg_escape(rg_requires_grad_(copy, require_grad)) : NULL;
+}
+
+bool rgi_trial_inputs(const rg_trial *s, rg_tensor *to[]) {
+    for (int i = 0; i < s->n; i++) {
+        to[i] = rgi_trial_copy(s->plain[i], RG_LAID_PLAIN, rgi_trial_wants(s, i));
+        if (!to[i])
+            return false;
+    }
+    return true;
+}
+
+/* ---- running and comparing ---------------------------------------------------------- */
+
+bool rgi_trial_apply(const rg_trial *s, rg_tensor *in[], rg_tensor *y[]) {
+    return rg_function_apply_many(s->cls, s->args, (rg_list){ s->n, in }, y);
+}
+
+rg_tensor *rgi_trial_weights(const rg_tensor *y, int k) {
+    rg_tensor *w = rgi_own(rgi_new(RG_FLOAT64, y->ndim, y->size));
+    for (int64_t e = 0; w && e < w->numel; e++) {
+        const double wave = sin(1.7 * (double)e + k + 0.4);
+        ((double *)w->data)[e] = wave + (wave < 0 ? -0.3 : 0.3);
+    }
+    return w ? rg_to(w, (rg_dtype)y->dtype) : NULL;
+}
+
+bool rgi_trial_gradients(const rg_trial *s, rg_tensor *const in[], rg_tensor *const given[],
+                         int only, bool create_graph, rg_trial_result *r) {
+    int n = 0, m = 0;
+    rg_tensor *y[RG_MAX_OUTPUTS], *gy[RG_MAX_OUTPUTS], *x[RG_TRIAL_INPUTS], *g[RG_TRIAL_INPUTS];
+    for (int k = 0; k < s->n_out; k++) {
+        if (!r->y[k]->history || (only >= 0 && k != only))
+            continue;
+        y[n] = r->y[k];
+        gy[n] = given && given[k] ? given[k] : rgi_trial_weights(r->y[k], k);
+        if (!gy[n++])
+            return false;
+    }
+    for (int i = 0; i < s->n; i++) {
+        r->g[i] = RG_NONE;
+        if (rgi_trial_wants(s, i))
+            x[m++] = in[i];
+    }
+    if (n == 0 || m == 0)
+        return true;
+    const rg_backward_options options = { .retain_graph = true,
+                                          .create_graph = create_graph,
+                                          .allow_unused = true };
+    if (!rg_grad_many(n, y, gy, m, x, g, options))
+        return false;
+    m = 0;
+    for (int i = 0; i < s->n; i++)
+        if (rgi_trial_wants(s, i))
+            r->g[i] = g[m++];
+    return true;
+}
+
+bool rgi_trial_run(const rg_trial *s, rg_tensor *in[], rg_trial_result *r) {
+    return rgi_trial_apply(s, in, r->y) && rgi_trial_gradients(s, in, NULL, -1, false, r);
+}
+
+/* Returns whether two numbers differ by more than the tolerance, relative to what is larger than
+ * 1. */
+static bool numbers_differ(double a, double b, double tolerance) {
+    if (a == b || (isnan(a) && isnan(b)))
+        return false;
+    return !(fabs(a - b) <= tolerance * RG_MAX(1, RG_MAX(fabs(a), fabs(b))));
+}
+
+bool rgi_trial_same(rg_tensor *a, rg_tensor *b, double tolerance) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    if (rgi_is_none(a) && rgi_is_none(b))
+        return true;
+    if (rgi_is_none(a))
+        a = rg_zeros_dims(rg_shape(b), RG_FLOAT64);
+    if (rgi_is_none(b))
+        b = rg_zeros_dims(rg_shape(a), RG_FLOAT64);
+    if (!a || !b || !rgi_same_shape(a, b))
+        return false;
+    const rg_tensor *p = rgi_own(rgi_contiguous_copy(a, RG_FLOAT64));
+    const rg_tensor *q = rgi_own(rgi_contiguous_copy(b, RG_FLOAT64));
+    for (int64_t e = 0; p && q && e < p->numel; e++)
+        if (numbers_differ(((const double *)p->data)[e], ((const double *)q->data)[e], tolerance))
+            return false;
+    return p && q;
+}
+
+bool rgi_trial_agree(const rg_trial *s, const rg_trial_result *a, const rg_trial_result *b,
+                     double tolerance, const char *when) {
+    for (int k = 0; k < s->n_out; k++)
+        if (!rgi_trial_same(a->y[k], b->y[k], tolerance))
+            return rgi_trial_wrong(s, "output %d has other values %s", k, when);
+    for (int i = 0; i < s->n; i++)
+        if (!rgi_trial_same(a->g[i], b->g[i], tolerance))
+            return rgi_trial_wrong(s, "the gradient of input %d has other values %s", i, when);
+    return true;
+}

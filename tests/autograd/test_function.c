@@ -1,0 +1,680 @@
+/*
+ * test_function.c: ops that a program defines: what they can do, what they are refused, and the
+ * planted mistakes that rg_function_check must name.
+ */
+#include "autograd/function.h"
+#include "tensor/base.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+static rg_tensor *input(int64_t n, int64_t m) {
+    rg_tensor *x = rg_zeros_dims(RG_DIMS(n, m), RG_FLOAT64);
+    for (int64_t i = 0; i < n * m; i++)
+        ((double *)rg_data(x))[i] = 0.37 * (double)i - 0.7;
+    return rg_requires_grad_(x, true);
+}
+
+/* ---- y = x^3 ------------------------------------------------------------------------ */
+
+static bool cube_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_pow(in[0], 3);
+    return rg_save_for_backward(ctx, in[0]);
+}
+
+static bool cube_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    rg_tensor *x = rg_saved_tensor(ctx, 0);
+    gin[0] = rg_mul(g[0], rg_mul(3, rg_square(x)));
+    return gin[0] != NULL;
+}
+
+static rg_function_class cube = { .name = "Cube",
+                                  .forward = cube_forward,
+                                  .backward = cube_backward };
+
+/* ---- y0 = scale e^x w, y1 = sum x w, and how many x are positive; w may be absent ----- */
+
+typedef struct {
+    double scale;
+} blend_args;
+
+typedef struct {
+    double scale;
+    bool weighted;
+} blend_state;
+
+static bool blend_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    const blend_args *args = rg_function_args(ctx);
+    blend_state *state = rg_function_state(ctx);
+    state->scale = args->scale;
+    state->weighted = in[1] != RG_NONE;
+    rg_tensor *e = rg_mul(rg_exp(in[0]), args->scale);
+    rg_tensor *x = in[0];
+    out[0] = state->weighted ? rg_mul(e, in[1]) : e;
+    out[1] = rg_sum(state->weighted ? rg_mul(x, in[1]) : x);
+    out[2] = rg_sum(rg_gt(x, 0));
+    return rg_save_for_backward(ctx, in[0], in[1], out[0]);
+}
+
+static bool blend_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    const blend_state *state = rg_function_state(ctx);
+    rg_tensor *x = rg_saved_tensor(ctx, 0);
+    rg_tensor *w = rg_saved_tensor(ctx, 1);
+    rg_tensor *y = rg_saved_tensor(ctx, 2);
+    if (rg_needs_input_grad(ctx, 0)) {
+        rg_tensor *of_sum = state->weighted ? rg_mul(g[1], w) : rg_expand_as(g[1], x);
+        gin[0] = rg_add(rg_mul(g[0], y), of_sum);
+    }
+    if (state->weighted && rg_needs_input_grad(ctx, 1))
+        gin[1] = rg_add(rg_mul(g[0], rg_mul(rg_exp(x), state->scale)), rg_mul(g[1], x));
+    return true;
+}
+
+static rg_function_class blend = { .name = "Blend",
+                                   .forward = blend_forward,
+                                   .backward = blend_backward,
+                                   .outputs = 3,
+                                   .args_bytes = sizeof(blend_args),
+                                   .state_bytes = sizeof(blend_state) };
+
+/* ---- y = x |x|, by the data, as a program may that has its own loops ------------------ */
+
+static void square_with_sign(rg_tensor *y, rg_tensor *x, rg_tensor *g) {
+    const int64_t n = rg_numel(x);
+    for (int64_t i = 0; i < n; i++) {
+        if (rg_dtype_of(x) == RG_FLOAT64) {
+            const double v = ((double *)rg_data(x))[i];
+            ((double *)rg_data(y))[i] = g ? 2 * fabs(v) * ((double *)rg_data(g))[i] : v * fabs(v);
+        } else {
+            const float v = ((float *)rg_data(x))[i];
+            ((float *)rg_data(y))[i] = g ? 2 * fabsf(v) * ((float *)rg_data(g))[i] : v * fabsf(v);
+        }
+    }
+}
+
+static bool by_data_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    rg_tensor *x = rg_contiguous(in[0]);
+    out[0] = rg_empty_like(x);
+    if (!out[0])
+        return false;
+    square_with_sign(out[0], x, NULL);
+    return rg_save_for_backward(ctx, in[0]);
+}
+
+static bool by_data_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    rg_tensor *x = rg_contiguous(rg_saved_tensor(ctx, 0));
+    rg_tensor *gy = rg_contiguous(g[0]);
+    rg_tensor *gx = rg_empty_like(x);
+    if (!x || !gy || !gx)
+        return false;
+    square_with_sign(gx, x, gy);
+    gin[0] = gx;
+    return true;
+}
+
+static rg_function_class by_data = { .name = "ByData",
+                                     .forward = by_data_forward,
+                                     .backward = by_data_backward,
+                                     .once_differentiable = true };
+
+/* ---- honest ops pass ---------------------------------------------------------------- */
+
+START_TEST(test_honest_ops_pass) {
+    ck_ok(rg_function_check(&cube, NULL, RG_LIST(input(2, 3))));
+    ck_ok(rg_function_check(&cube, NULL,
+                            RG_LIST(rg_requires_grad_(rg_scalar_dtype(1.3, RG_FLOAT64), true))));
+    ck_ok(rg_function_check(&cube, NULL, RG_LIST(rg_zeros(0, 3))));
+    const blend_args args = { 0.7 };
+    ck_ok(rg_function_check(&blend, &args, RG_LIST(input(2, 3), rg_neg(input(2, 3)))));
+    ck_ok(rg_function_check(&blend, &args, RG_LIST(input(3, 2), RG_NONE)));
+    ck_ok(rg_function_check(&by_data, NULL, RG_LIST(input(4, 2))));
+}
+END_TEST
+
+/* ---- each planted mistake is named -------------------------------------------------- */
+
+typedef enum {
+    HONEST,
+    WRONG_FACTOR,
+    WRONG_SHAPE,
+    WITHOUT_HISTORY,
+    FORWARD_BY_DATA,
+    BACKWARD_BY_DATA,
+    ALWAYS_FLOAT64,
+    ALWAYS_FLOAT32,
+    WRITES_INPUT,
+    WRITES_INPUT_DATA,
+    WRITES_GRADIENT,
+    POINTS_TO_INPUT,
+    LEAKS,
+    GOES_ON,
+    NO_GRADIENT,
+    RANDOM,
+    INTERMEDIATE,
+    ALL_OR_NOTHING,
+    N_MISTAKES
+} mistake;
+
+static mistake planted;
+
+/* y = x^2 w */
+typedef struct {
+    rg_tensor *x;
+} faulty_state;
+
+/* Reads the elements as if they lay one behind the other. */
+static rg_tensor *by_data_of(rg_tensor *t) {
+    rg_tensor *copy = rg_empty_like(t);
+    if (copy)
+        memcpy(rg_data(copy), rg_data(t),
+               (size_t)rg_numel(t) * (rg_dtype_of(t) == RG_FLOAT64 ? 8 : 4));
+    return copy;
+}
+
+static rg_tensor *faulty_value(rg_tensor *x, rg_tensor *w) {
+    if (planted == FORWARD_BY_DATA)
+        x = by_data_of(x);
+    rg_tensor *y = rg_mul(rg_square(x), w);
+    if (planted == ALWAYS_FLOAT64)
+        return rg_to(y, RG_FLOAT64);
+    if (planted == ALWAYS_FLOAT32)
+        return rg_to(rg_to(y, RG_FLOAT32), (rg_dtype)rg_dtype_of(y));
+    if (planted == RANDOM)
+        return rg_add(y, rg_mul(rg_rand_like(y), 0.01));
+    if (planted == GOES_ON && !y) {
+        rg_error_clear();
+        return rg_zeros_like(x);
+    }
+    return y;
+}
+
+static bool faulty_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    faulty_state *state = rg_function_state(ctx);
+    out[0] = faulty_value(in[0], in[1]);
+    if (planted == LEAKS)
+        rg_keep(rg_ones(2));
+    if (planted == WRITES_INPUT)
+        rg_mul_(in[1], 2);
+    if (planted == WRITES_INPUT_DATA && rg_numel(in[0]) && rg_dtype_of(in[0]) == RG_FLOAT64)
+        ((double *)rg_data(in[0]))[0] += 1;
+    if (planted == INTERMEDIATE)
+        return rg_save_for_backward(ctx, rg_mul(in[0], in[1]), in[0]);
+    if (planted != POINTS_TO_INPUT)
+        return rg_save_for_backward(ctx, in[0], in[1]);
+    state->x = in[0];
+    return rg_save_for_backward(ctx, in[1]);
+}
+
+static bool faulty_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    const faulty_state *state = rg_function_state(ctx);
+    rg_tensor *gy = planted == BACKWARD_BY_DATA ? by_data_of(g[0]) : g[0];
+    if (planted == WRITES_GRADIENT)
+        gy = rg_mul_(gy, 1.5);
+    if (planted == INTERMEDIATE) {
+        rg_tensor *x = rg_saved_tensor(ctx, 1);
+        gin[0] = rg_mul(rg_mul(gy, rg_saved_tensor(ctx, 0)), 2);
+        gin[1] = rg_mul(gy, rg_square(x));
+        return true;
+    }
+    rg_tensor *x = planted == POINTS_TO_INPUT ? state->x : rg_saved_tensor(ctx, 0);
+    rg_tensor *w = rg_saved_tensor(ctx, planted == POINTS_TO_INPUT ? 0 : 1);
+    bool both = rg_needs_input_grad(ctx, 0) && rg_needs_input_grad(ctx, 1);
+    gin[0] = rg_mul(rg_mul(rg_mul(gy, x), w), planted == WRONG_FACTOR ? 1.9 : 2);
+    if (planted == WRONG_SHAPE)
+        gin[0] = rg_sum(gin[0]);
+    if (planted == WITHOUT_HISTORY)
+        gin[0] = rg_detach(gin[0]);
+    if (planted == ALL_OR_NOTHING && !both)
+        gin[0] = rg_mul(gin[0], 0.5);
+    if (planted != NO_GRADIENT)
+        gin[1] = rg_mul(gy, rg_square(x));
+    return true;
+}
+
+static const char *const sentence_of[N_MISTAKES] = {
+    [WRONG_FACTOR] = "backward doesn't agree with finite differences",
+    [WRONG_SHAPE] = "Function FaultyBackward returned an invalid gradient at index 0 - got [] but "
+                    "expected shape compatible with [2, 3]",
+    [WITHOUT_HISTORY] = "the gradient of input 0 has no history",
+    [FORWARD_BY_DATA] = "output 0 has other values where input 0 isn't contiguous",
+    [BACKWARD_BY_DATA] = "where the gradient of output 0 isn't contiguous",
+    [ALWAYS_FLOAT64] = "output 0 is torch.float64 for inputs of float32 and of float64",
+    [ALWAYS_FLOAT32] = "output 0 has the precision of float32",
+    [WRITES_INPUT] = "forward wrote to input 1 in place",
+    [WRITES_INPUT_DATA] = "forward writes to input 0",
+    [WRITES_GRADIENT] = "backward writes to the gradient of output 0",
+    [POINTS_TO_INPUT] = "written to before backward, which nobody noticed: keep what backward "
+                        "reads by rg_save_for_backward",
+    [LEAKS] = "each forward and backward leaks",
+    [GOES_ON] = "it goes on where memory runs out",
+    [NO_GRADIENT] = "backward makes no gradient of input 1, on which the outputs depend",
+    [RANDOM] = "forward isn't deterministic",
+    [INTERMEDIATE] = "backward reads an intermediate result",
+    [ALL_OR_NOTHING] = "the gradient of input 0 has other values where only input 0 requires grad",
+};
+
+START_TEST(test_each_mistake_is_named) {
+    for (planted = HONEST; planted < N_MISTAKES; planted++) {
+        /* A class has one row for all that it does, so each mistake has a class. */
+        rg_function_class faulty = { .name = "Faulty",
+                                     .forward = faulty_forward,
+                                     .backward = faulty_backward,
+                                     .state_bytes = sizeof(faulty_state) };
+        rg_error_clear();
+        bool passed = rg_function_check(&faulty, NULL, RG_LIST(input(2, 3), rg_exp(input(2, 3))));
+        if (planted == HONEST) {
+            ck_ok(passed);
+            continue;
+        }
+        ck_assert_msg(!passed, "mistake %d is not noticed", planted);
+        ck_assert_msg(strstr(rg_error(), sentence_of[planted]), "mistake %d: %s", planted,
+                      rg_error());
+        ck_assert_msg(strncmp(rg_error(), "function_check: Faulty: ", 24) == 0
+                          || strncmp(rg_error(), "Faulty: ", 8) == 0,
+                      "%s", rg_error());
+    }
+}
+END_TEST
+
+/* An output that nobody used must be taken for one whose gradient is 0. */
+static bool two_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_sin(in[0]);
+    out[1] = rg_cos(in[0]);
+    return rg_save_for_backward(ctx, out[0], out[1]);
+}
+
+static bool two_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    rg_tensor *sin = rg_saved_tensor(ctx, 0), *cos = rg_saved_tensor(ctx, 1);
+    if (g[0] != RG_NONE)
+        gin[0] = rg_mul(g[0], cos);
+    if (g[1] != RG_NONE && (planted == HONEST || g[0] != RG_NONE))
+        gin[0] = rg_sub(gin[0] == RG_NONE ? rg_zeros_like(cos) : gin[0], rg_mul(g[1], sin));
+    return true;
+}
+
+START_TEST(test_absent_gradients) {
+    rg_function_class two = { .name = "SinCos",
+                              .forward = two_forward,
+                              .backward = two_backward,
+                              .outputs = 2,
+                              .unmaterialized_grads = true };
+    planted = HONEST;
+    ck_ok(rg_function_check(&two, NULL, RG_LIST(input(2, 3))));
+    planted = ALL_OR_NOTHING;
+    ck_fails(rg_function_check(&two, NULL, RG_LIST(input(2, 3))), RG_RUNTIME_ERROR,
+             "where a gradient reaches output 1 alone");
+}
+END_TEST
+
+/* ---- what a context tells, and refuses ---------------------------------------------- */
+
+static const char *asked;
+
+static bool asking_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    ck_assert_ptr_null(rg_function_args(ctx));
+    ck_assert_ptr_null(rg_function_state(ctx));
+    ck_assert(rg_is_grad_enabled() == false);
+    ck_fails(rg_needs_input_grad(ctx, 2), RG_INDEX_ERROR, "there is no input 2 of 2");
+    ck_fails(rg_saved_tensor(ctx, 0), RG_RUNTIME_ERROR, "saved_tensor is for backward");
+    ck_fails(rg_mark_non_differentiable(ctx, in[0]), RG_VALUE_ERROR, "takes an output");
+    ck_fails(
+        rg_save_for_backward(ctx, in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0]),
+        RG_VALUE_ERROR, "saves up to 8 tensors, but got 9");
+    out[0] = rg_mul(in[0], in[1]);
+    ck_ok(rg_save_for_backward(ctx, in[1], RG_NONE));
+    ck_fails(rg_save_for_backward(ctx, in[0]), RG_RUNTIME_ERROR, "to be called once");
+    asked = rg_needs_input_grad(ctx, 0) ? rg_needs_input_grad(ctx, 1) ? "both" : "first" : "other";
+    return true;
+}
+
+static bool asking_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    ck_assert(rg_needs_input_grad(ctx, 0) && !rg_needs_input_grad(ctx, 1));
+    ck_assert(rg_saved_tensor(ctx, 1) == RG_NONE);
+    ck_fails(rg_saved_tensor(ctx, 2), RG_INDEX_ERROR, "no tensor 2 of 2 that were saved");
+    ck_fails(rg_saved_tensor(ctx, -1), RG_INDEX_ERROR, "no tensor -1 of 2");
+    ck_fails(rg_save_for_backward(ctx, g[0]), RG_RUNTIME_ERROR, "in forward");
+    ck_fails(rg_mark_non_differentiable(ctx, g[0]), RG_VALUE_ERROR, "in forward");
+    gin[0] = rg_mul(g[0], rg_saved_tensor(ctx, 0));
+    return true;
+}
+
+START_TEST(test_contexts) {
+    static rg_function_class asking = { .name = "Asking",
+                                        .forward = asking_forward,
+                                        .backward = asking_backward };
+    rg_tensor *x = input(2, 2), *w = rg_detach(input(2, 2));
+    rg_tensor *y = rg_function_apply(&asking, NULL, x, w);
+    ck_ok(y);
+    ck_assert_str_eq(asked, "first");
+    ck_assert_str_eq(rg_grad_fn(y), "AskingBackward");
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_assert(rg_equal(rg_grad_of(x), w));
+    /* NULL is no context, and makes no crash. */
+    ck_fails(rg_saved_tensor(NULL, 0), RG_TYPE_ERROR, "expected a context but got NULL");
+    ck_fails(rg_save_for_backward(NULL, x), RG_TYPE_ERROR, "expected a context but got NULL");
+    ck_fails(rg_needs_input_grad(NULL, 0), RG_TYPE_ERROR, "expected a context but got NULL");
+    ck_fails(rg_mark_non_differentiable(NULL, x), RG_TYPE_ERROR, "expected a context");
+    ck_assert(!rg_function_args(NULL) && !rg_function_state(NULL));
+}
+END_TEST
+
+static bool failing_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    if (planted == WRONG_FACTOR)
+        return false;
+    if (planted == WRONG_SHAPE)
+        return rg_fail(RG_VALUE_ERROR, "Failing", "expected %d rows", 3);
+    if (planted != NO_GRADIENT)
+        out[0] = rg_matmul(in[0], rg_ones(7));
+    return true;
+}
+
+static bool failing_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    if (planted == RANDOM)
+        gin[0] = rg_to(g[0], RG_INT64);
+    return planted == RANDOM;
+}
+
+START_TEST(test_failures) {
+    static rg_function_class failing = { .name = "Failing",
+                                         .forward = failing_forward,
+                                         .backward = failing_backward };
+    static rg_function_class nameless = { .forward = failing_forward };
+    static rg_function_class many = { .name = "Many", .forward = cube_forward, .outputs = 9 };
+    rg_tensor *x = input(2, 3), *out[8];
+    planted = WRONG_FACTOR;
+    ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR,
+             "Failing: forward failed, and said nothing");
+    planted = WRONG_SHAPE;
+    ck_fails(rg_function_apply(&failing, NULL, x), RG_VALUE_ERROR, "Failing: expected 3 rows");
+    planted = NO_GRADIENT;
+    ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR, "forward made no output 0");
+    planted = HONEST;
+    ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR, "size mismatch");
+    ck_fails(rg_function_apply(&nameless, NULL, x), RG_VALUE_ERROR, "a class needs a name");
+    ck_fails(rg_function_apply(&many, NULL, x), RG_VALUE_ERROR, "up to 8 outputs");
+    ck_fails(rg_function_apply(NULL, NULL, x), RG_TYPE_ERROR, "expected a class but got NULL");
+    ck_fails(rg_function_apply(&blend, NULL, x, x), RG_TYPE_ERROR, "expected args but got NULL");
+    ck_fails(rg_function_apply(&cube, NULL, rg_reshape(x, 7)), RG_RUNTIME_ERROR, "reshape");
+    ck_fails(rg_function_apply_many(&cube, NULL, (rg_list){ 1, NULL }, out), RG_TYPE_ERROR,
+             "expected a list");
+    ck_fails(rg_function_apply_many(&cube, NULL, (rg_list){ 1, &x }, NULL), RG_TYPE_ERROR,
+             "room for the outputs");
+    rg_tensor *lots[17];
+    for (int i = 0; i < 17; i++)
+        lots[i] = x;
+    ck_fails(rg_function_apply_list(&cube, NULL, (rg_list){ 17, lots }), RG_VALUE_ERROR,
+             "takes up to 16 inputs, but got 17");
+    ck_fails(rg_function_check(NULL, NULL, RG_LIST(x)), RG_TYPE_ERROR, "expected a class");
+    ck_fails(rg_function_check(&cube, NULL, RG_LIST(rg_arange(3))), RG_VALUE_ERROR,
+             "at least one input of floating point");
+}
+END_TEST
+
+/* ---- the graph ---------------------------------------------------------------------- */
+
+START_TEST(test_failures_in_backward) {
+    static rg_function_class failing = { .name = "Failing",
+                                         .forward = cube_forward,
+                                         .backward = failing_backward };
+    static rg_function_class forward_only = { .name = "ForwardOnly", .forward = cube_forward };
+    rg_tensor *x = input(2, 3);
+    planted = HONEST;
+    ck_fails(rg_backward(rg_sum(rg_function_apply(&failing, NULL, x))), RG_RUNTIME_ERROR,
+             "Failing: backward failed, and said nothing");
+    planted = RANDOM;
+    ck_fails(rg_backward(rg_sum(rg_function_apply(&failing, NULL, x))), RG_RUNTIME_ERROR,
+             "backward made a gradient of torch.int64 for input 0");
+    ck_assert(rg_grad_of(x) == RG_NONE);
+    ck_fails(rg_function_apply(&forward_only, NULL, x), RG_NOT_IMPLEMENTED,
+             "You must implement either the backward or vjp method");
+    ck_ok(rg_function_apply(&forward_only, NULL, rg_detach(x)));
+    /* What was saved is gone after the first backward, and may not be written to before. */
+    rg_tensor *y = rg_function_apply(&cube, NULL, x);
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "backward through the graph a second time");
+    rg_tensor *z = rg_mul(x, 2);
+    y = rg_function_apply(&cube, NULL, z);
+    ck_ok(rg_add_(z, 1));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "modified by an inplace operation");
+}
+END_TEST
+
+START_TEST(test_differentiated_once) {
+    rg_tensor *x = input(2, 3);
+    rg_tensor *y = rg_function_apply(&by_data, NULL, x);
+    rg_tensor *g = rg_grad(rg_sum(y), x, .create_graph = true);
+    ck_ok(g);
+    ck_fails(rg_grad(rg_sum(g), x), RG_NOT_IMPLEMENTED,
+             "trying to differentiate twice a function that was marked with @once_differentiable");
+}
+END_TEST
+
+static bool apart_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_square(in[0]);
+    out[1] = rg_neg(in[0]);
+    return rg_save_for_backward(ctx, in[0]) && rg_mark_non_differentiable(ctx, out[1]);
+}
+
+static bool apart_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = rg_mul(rg_mul(g[0], 2), rg_saved_tensor(ctx, 0));
+    return true;
+}
+
+START_TEST(test_outputs_without_gradient) {
+    static rg_function_class apart = {
+        .name = "Apart", .forward = apart_forward, .backward = apart_backward, .outputs = 2
+    };
+    rg_tensor *x = input(2, 3), *y[2];
+    ck_ok(rg_function_apply_many(&apart, NULL, RG_LIST(x), y));
+    ck_assert(rg_requires_grad(y[0]) && !rg_requires_grad(y[1]));
+    ck_ok(rg_function_check(&apart, NULL, RG_LIST(x)));
+    const blend_args args = { 2 };
+    rg_tensor *three[3];
+    ck_ok(rg_function_apply_many(&blend, &args, RG_LIST(x, RG_NONE), three));
+    ck_assert(rg_requires_grad(three[1]) && !rg_requires_grad(three[2]));
+}
+END_TEST
+
+static bool same_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = planted == HONEST ? in[0] : rg_select(in[0], 0, 1);
+    return true;
+}
+
+static bool same_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = planted == HONEST ? rg_neg(g[0]) : rg_mul(rg_ones_like(g[0]), 3);
+    return true;
+}
+
+/* What forward returns may be an input, or lie in one; its history is the op all the same, and it
+ * can't be written to. */
+START_TEST(test_inputs_as_outputs) {
+    static rg_function_class same = { .name = "Reverse",
+                                      .forward = same_forward,
+                                      .backward = same_backward };
+    planted = HONEST;
+    rg_tensor *x = input(2, 3);
+    rg_tensor *y = rg_function_apply(&same, NULL, x);
+    ck_assert(y != x && rg_data(y) == rg_data(x));
+    ck_assert_str_eq(rg_grad_fn(y), "ReverseBackward");
+    ck_assert_str_eq(rg_grad_fn(x), "");
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_assert(rg_equal(rg_grad_of(x), rg_neg(rg_ones_like(x))));
+    rg_tensor *z = rg_mul(x, 2);
+    y = rg_function_apply(&same, NULL, z);
+    ck_fails(rg_mul_(y, 2), RG_RUNTIME_ERROR, "");
+    planted = NO_GRADIENT;
+    y = rg_function_apply(&same, NULL, z);
+    ck_assert_int_eq(rg_ndim(y), 1);
+    ck_fails(rg_mul_(y, 2), RG_RUNTIME_ERROR, "");
+}
+END_TEST
+
+/* ---- what looks on ------------------------------------------------------------------ */
+
+static rg_tensor *twice(rg_tensor *g, void *context) {
+    *(int *)context += 1;
+    return rg_mul(g, 2);
+}
+
+static bool odd_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_clone(in[0]);
+    if (planted == RANDOM)
+        ((double *)rg_data(out[0]))[1] = NAN;
+    return true;
+}
+
+static bool odd_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_clone(g[0]);
+    ((double *)rg_data(gin[0]))[1] = INFINITY;
+    return true;
+}
+
+START_TEST(test_those_who_look_on) {
+    static rg_function_class odd = { .name = "Odd",
+                                     .forward = odd_forward,
+                                     .backward = odd_backward };
+    rg_tensor *x = input(2, 3);
+    int calls = 0;
+    rg_tensor *y = rg_function_apply(&cube, NULL, x);
+    ck_assert(rg_register_hook(y, twice, &calls) >= 0);
+    ck_ok(rg_retain_grad(y));
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_assert_int_eq(calls, 1);
+    ck_assert(rg_equal(rg_grad_of(y), rg_full_like(y, 2.)));
+    ck_assert(rg_allclose(rg_grad_of(x), rg_mul(rg_square(x), 6.), 1e-12, 0));
+    ck_assert_ptr_nonnull(
+        strstr(rg_graph_dot(rg_function_apply(&cube, NULL, x)), "CubeBackward\\n[2, 3]"));
+    rg_set_profiling(true);
+    ck_ok(rg_backward(rg_sum(rg_function_apply(&cube, NULL, x))));
+    rg_set_profiling(false);
+    ck_assert_int_eq(rg_profile_cost("Cube").calls, 1);
+    ck_assert_int_eq(rg_profile_cost("Cube, backward").calls, 1);
+    rg_set_detect_anomaly(true);
+    planted = RANDOM;
+    ck_fails(rg_function_apply(&odd, NULL, x), RG_RUNTIME_ERROR, "Odd");
+    planted = HONEST;
+    ck_fails(rg_backward(rg_sum(rg_function_apply(&odd, NULL, x))), RG_RUNTIME_ERROR, "Odd");
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
+/* ---- replay ------------------------------------------------------------------------- */
+
+typedef struct {
+    rg_tensor *x, *w, *loss;
+    bool second_order;
+} replayed;
+
+static void replayed_step(void *context) {
+    replayed *r = context;
+    const blend_args args = { 0.5 };
+    rg_tensor *y[3];
+    rg_function_apply_many(&blend, &args, RG_LIST(rg_function_apply(&cube, NULL, r->x), r->w), y);
+    rg_tensor *loss = rg_add(rg_sum(rg_square(y[0])), y[1]);
+    rg_set_grad(r->w, RG_NONE);
+    if (r->second_order)
+        loss = rg_sum(rg_square(
+            rg_grad(rg_sum(rg_function_apply(&cube, NULL, r->w)), r->w, .create_graph = true)));
+    rg_backward(loss);
+    r->loss = rg_keep(loss);
+}
+
+START_TEST(test_replay) {
+    for (int second_order = 0; second_order < 2; second_order++) {
+        replayed r = { rg_detach(input(2, 3)), rg_requires_grad_(rg_detach(input(2, 3)), true),
+                       NULL, second_order };
+        rg_replay *replay = rg_record(replayed_step, &r);
+        ck_ok(replay);
+        rg_tensor *loss = r.loss;
+        for (int run = 0; run < 3; run++) {
+            RG_SCOPE();
+            RG_NO_GRAD();
+            ck_ok(rg_mul_(r.x, 0.9));
+            ck_ok(rg_mul_(r.w, 1.1));
+            ck_ok(rg_replay_run(replay));
+            rg_tensor *g = rg_clone(rg_grad_of(r.w));
+            const double replayed_loss = rg_item(loss);
+            {
+                RG_ENABLE_GRAD();
+                replayed_step(&r);
+            }
+            ck_assert_double_eq(rg_item(r.loss), replayed_loss);
+            ck_assert(rg_equal(g, rg_grad_of(r.w)));
+            rg_drop(r.loss);
+        }
+        rg_replay_free(replay);
+        rg_drop(loss);
+    }
+}
+END_TEST
+
+/* A graph of gradients whose backward reads numbers from a state can't be recorded. */
+static void second_of_state(void *context) {
+    const blend_args args = { 0.5 };
+    rg_tensor *x = context;
+    rg_tensor *y = rg_function_apply(&blend, &args, x, RG_NONE);
+    rg_grad(rg_sum(y), x, .create_graph = true);
+}
+
+static bool grows_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    static int calls;
+    out[0] = rg_ones(++calls);
+    return rg_save_for_backward(ctx, in[0]);
+}
+
+static void growing(void *context) {
+    static rg_function_class grows = { .name = "Grows", .forward = grows_forward };
+    rg_function_apply(&grows, NULL, (rg_tensor *)context);
+}
+
+START_TEST(test_replay_refuses) {
+    rg_tensor *x = input(2, 3);
+    ck_fails(rg_record(second_of_state, x), RG_NOT_IMPLEMENTED,
+             "Blend: can't be part of a recorded step");
+    rg_replay *replay = rg_record(growing, rg_detach(x));
+    ck_ok(replay);
+    ck_fails(rg_replay_run(replay), RG_RUNTIME_ERROR, "the recorded step has taken another way");
+    rg_replay_free(replay);
+}
+END_TEST
+
+/* ---- threads ------------------------------------------------------------------------ */
+
+static void *apply_often(void *context) {
+    rg_function_class *cls = context;
+    rg_tensor *x = input(2, 3);
+    for (int i = 0; i < 200; i++) {
+        RG_SCOPE();
+        rg_set_grad(x, RG_NONE);
+        rg_backward(rg_sum(rg_function_apply(cls, NULL, x)));
+    }
+    return rg_allclose(rg_grad_of(x), rg_mul(rg_square(x), 3.), 1e-12, 0) ? context : NULL;
+}
+
+START_TEST(test_threads_share_a_class) {
+    rg_function_class fresh = { .name = "Fresh",
+                                .forward = cube_forward,
+                                .backward = cube_backward };
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, apply_often, &fresh), 0);
+    for (int i = 0; i < 4; i++) {
+        void *right;
+        pthread_join(thread[i], &right);
+        ck_assert_ptr_nonnull(right);
+    }
+}
+END_TEST
+
+RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients,
+         test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
+         test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on, test_replay,
+         test_replay_refuses, test_threads_share_a_class)
