@@ -9,6 +9,7 @@
 #include "autograd/replay.h"
 #include "autograd/ops.h"
 #include "autograd/function.h"
+#include "autograd/functional.h"
 #include "nn/nn.h"
 #include "nn/init.h"
 #include "nn/attention.h"

@@ -393,6 +393,29 @@ static rg_tensor *does_function_apply(void) {
     return y;
 }
 
+/* Calls one of the derivatives of functions. */
+static rg_tensor *does_jacrev(void) {
+    rg_tensor *in[] = { tensor(), tensor() }, *v[] = { tensor(), RG_NONE }, *r[2];
+    const int n = any(20) ? 1 + (int)any(2) : (int)odd_integer() % 3;
+    const rg_derivative_options o = { .argnum = any(4) - 1, .create_graph = any(2) };
+    rg_vmap_options m = { .out_dim = any(4) - 1 };
+    rg_function *f = any(20) ? odd_function : NULL;
+    m.in_dims = any(2) ? (rg_dims){ 0 } : RG_DIMS(any(4) - 2, any(2) ? RG_UNMAPPED : 0);
+    rg_error_clear();
+    /* odd_function reads the first input. */
+    if (depth > 2 || !in[0] || in[0] == RG_NONE || rg_numel(in[0]) > 8)
+        return RG_NONE;
+    switch (any(7)) {
+    case 0: return rg_jacrev_with(f, NULL, n, in, o);
+    case 1: return rg_jacfwd_with(f, NULL, n, in, o);
+    case 2: return rg_hessian_with(f, NULL, n, in, o);
+    case 3: return rg_vjp_with(f, NULL, n, in, v[any(2)], any(20) ? r : NULL, o);
+    case 4: return rg_jvp_with(f, NULL, n, in, any(20) ? v : NULL, r, o);
+    case 5: return rg_hvp_with(f, NULL, n, in, any(20) ? v : NULL, r, o);
+    default: return rg_vmap_with(f, NULL, n, in, m);
+    }
+}
+
 /* Differentiates to the third order. */
 static rg_tensor *does_orders(void) {
     rg_tensor *x = pool[any(POOL)], *y = x;
@@ -661,10 +684,10 @@ static const char *after_ending(const char *name) {
  * Capitals and _ don't count, and neither does what only C needs behind a name. */
 static bool named(const char *message, const char *name) {
     /* These call several functions. */
-    static const char *const others[] = { "backward_with", "grad_with",     "grad_many",
-                                          "gradcheck",     "orders",        "options",
-                                          "scopes",        "call_list",     "call_with",
-                                          "set_grad",      "function_apply" };
+    static const char *const others[] = { "backward_with", "grad_with",      "grad_many",
+                                          "gradcheck",     "orders",         "options",
+                                          "scopes",        "call_list",      "call_with",
+                                          "set_grad",      "function_apply", "jacrev" };
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
     if (strncmp(message, "torch.", 6) == 0)
         message += 6;

@@ -1,0 +1,273 @@
+/*
+ * test_functional.c: Jacobians, Hessians, their products with vectors, and vmap. The numbers are
+ * those of torch.func for the same functions, or follow from a formula.
+ */
+#include "autograd/functional.h"
+#include "autograd/op.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <string.h>
+
+static rg_tensor *wave(int64_t n, int64_t m, double phase) {
+    rg_tensor *x = rg_zeros_dims(m ? RG_DIMS(n, m) : RG_DIMS(n), RG_FLOAT64);
+    for (int64_t i = 0; i < rg_numel(x); i++)
+        ((double *)rg_data(x))[i] = sin(1.3 * (double)i + phase);
+    return x;
+}
+
+static double largest_difference(rg_tensor *a, rg_tensor *b) {
+    if (rg_numel(a) == 0)
+        return 0;
+    return rg_item(rg_max(rg_abs(rg_sub(a, b))));
+}
+
+#define ck_close(a, b)                                                                       \
+    do {                                                                                     \
+        rg_tensor *got_ = (a), *want_ = (b);                                                 \
+        ck_assert_msg(got_ &&want_ &&rgi_same_shape(got_, want_)                             \
+                          && largest_difference(got_, want_) < 1e-12,                        \
+                      "%s: %s, not %s (%s)", #a, rg_repr(got_), rg_repr(want_), rg_error()); \
+    } while (0)
+
+/* y = tanh(A x) * s, with A of the context */
+static rg_tensor *layer(rg_tensor *const in[], void *context) {
+    return rg_tanh(rg_matmul((rg_tensor *)context, in[0]));
+}
+
+/* dy/dx = (1 - y^2) A */
+static rg_tensor *slope_of_layer(rg_tensor *a, rg_tensor *x) {
+    rg_tensor *y = rg_tanh(rg_matmul(a, x));
+    return rg_mul(rg_unsqueeze(rg_sub(1, rg_square(y)), 1), a);
+}
+
+START_TEST(test_jacobians) {
+    rg_tensor *a = wave(5, 3, 0), *x = wave(3, 0, 1);
+    ck_close(rg_jacrev(layer, a, 1, &x), slope_of_layer(a, x));
+    ck_close(rg_jacfwd(layer, a, 1, &x), slope_of_layer(a, x));
+    ck_close(rg_jacobian(layer, a, 1, &x), slope_of_layer(a, x));
+    /* What is there stays as it was. */
+    ck_assert(!rg_requires_grad(x) && !rg_requires_grad(rg_jacrev(layer, a, 1, &x)));
+    rg_tensor *leaf = rg_requires_grad_(rg_clone(x), true);
+    ck_close(rg_jacrev(layer, a, 1, &leaf), slope_of_layer(a, x));
+    ck_assert(rg_grad_of(leaf) == RG_NONE);
+    /* The shape is that of y and then that of x. */
+    rg_tensor *w = wave(3, 2, 2);
+    rg_tensor *j = rg_jacrev(layer, a, 1, &w);
+    ck_assert_str_eq(rg_repr_shape(j), "torch.Size([5, 2, 3, 2])");
+    ck_close(rg_jacfwd(layer, a, 1, &w), j);
+    ck_close(rg_select(rg_select(j, 3, 1), 1, 1), slope_of_layer(a, rg_select(w, 1, 1)));
+    ck_assert_double_eq(rg_at(j, 0, 0, 1, 1), 0);
+}
+END_TEST
+
+static rg_tensor *product(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul(rg_mul(in[0], in[0]), rg_sin(in[1]));
+}
+
+START_TEST(test_arguments) {
+    rg_tensor *in[] = { wave(3, 0, 0), wave(3, 0, 1) };
+    rg_tensor *of_first = rg_diag(rg_mul(rg_mul(in[0], 2), rg_sin(in[1])), 0);
+    rg_tensor *of_second = rg_diag(rg_mul(rg_square(in[0]), rg_cos(in[1])), 0);
+    ck_close(rg_jacrev(product, NULL, 2, in), of_first);
+    ck_close(rg_jacrev(product, NULL, 2, in, .argnum = 1), of_second);
+    ck_close(rg_jacfwd(product, NULL, 2, in, .argnum = 1), of_second);
+    ck_fails(rg_jacrev(product, NULL, 2, in, .argnum = 2), RG_INDEX_ERROR, "no input 2 of 2");
+    ck_fails(rg_jacrev(product, NULL, 2, in, .argnum = -1), RG_INDEX_ERROR, "no input -1 of 2");
+    ck_fails(rg_jacrev(NULL, NULL, 2, in), RG_TYPE_ERROR, "jacrev: expected a function");
+    ck_fails(rg_jacfwd(product, NULL, 2, NULL), RG_TYPE_ERROR, "jacfwd: expected a function");
+    ck_fails(rg_jacrev(product, NULL, 65, in), RG_VALUE_ERROR, "takes up to 64 inputs");
+    rg_tensor *whole[] = { rg_arange(3), in[1] };
+    ck_fails(rg_jacrev(product, NULL, 2, whole), RG_RUNTIME_ERROR,
+             "only Tensors of floating point dtype can require gradients");
+    ck_ok(rg_jacrev(product, NULL, 2, whole, .argnum = 1));
+}
+END_TEST
+
+static rg_tensor *constant(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_to(rg_gt(in[0], 0), RG_FLOAT64);
+}
+
+static rg_tensor *first_of(rg_tensor *const in[], void *context) {
+    (void)context;
+    return in[0];
+}
+
+START_TEST(test_functions_without_slope) {
+    rg_tensor *x = wave(3, 0, 0), *v = wave(3, 0, 1), *r;
+    ck_close(rg_jacrev(constant, NULL, 1, &x), rg_zeros_dims(RG_DIMS(3, 3), RG_FLOAT64));
+    ck_close(rg_jacfwd(constant, NULL, 1, &x), rg_zeros_dims(RG_DIMS(3, 3), RG_FLOAT64));
+    ck_close(rg_jacrev(first_of, NULL, 1, &x), rg_eye_as(3, 3, RG_FLOAT64));
+    ck_close(rg_jacfwd(first_of, NULL, 1, &x), rg_eye_as(3, 3, RG_FLOAT64));
+    ck_ok(rg_jvp(constant, NULL, 1, &x, &v, &r));
+    ck_close(r, rg_zeros_like(x));
+    ck_ok(rg_vjp(constant, NULL, 1, &x, v, &r));
+    ck_close(r, rg_zeros_like(x));
+    ck_close(rg_hessian(first_of, NULL, 1, &x), rg_zeros_dims(RG_DIMS(3, 3, 3), RG_FLOAT64));
+    rg_tensor *none = rg_zeros_dims(RG_DIMS(0), RG_FLOAT64);
+    ck_assert_str_eq(rg_repr_shape(rg_jacrev(first_of, NULL, 1, &none)), "torch.Size([0, 0])");
+    ck_assert_str_eq(rg_repr_shape(rg_jacfwd(first_of, NULL, 1, &none)), "torch.Size([0, 0])");
+}
+END_TEST
+
+/* y = sum (x^T B x)^2 / 2 with B of the context: its gradient and Hessian are known. */
+static rg_tensor *quartic(rg_tensor *const in[], void *context) {
+    rg_tensor *q = rg_dot(in[0], rg_matmul((rg_tensor *)context, in[0]));
+    return rg_div(rg_square(q), 2);
+}
+
+static rg_tensor *hessian_of_quartic(rg_tensor *b, rg_tensor *x) {
+    rg_tensor *s = rg_add(b, rg_T(b)), *sx = rg_matmul(s, x);
+    return rg_add(rg_outer(sx, sx), rg_mul(s, rg_dot(x, rg_matmul(b, x))));
+}
+
+START_TEST(test_hessians) {
+    rg_tensor *b = wave(4, 4, 0), *x = wave(4, 0, 2), *v = wave(4, 0, 1), *hv;
+    rg_tensor *h = hessian_of_quartic(b, x);
+    ck_close(rg_hessian(quartic, b, 1, &x), h);
+    ck_close(rg_hvp(quartic, b, 1, &x, &v, &hv), quartic(&x, b));
+    ck_close(hv, rg_matmul(h, v));
+    /* The third derivative along v is that of the Hessian. */
+    rg_tensor *leaf = rg_requires_grad_(rg_clone(x), true);
+    rg_tensor *graph = rg_hessian(quartic, b, 1, &leaf, .create_graph = true);
+    rg_tensor *third = rg_grad(rg_sum(graph), leaf);
+    rg_tensor *up = rg_sum(hessian_of_quartic(b, rg_add(x, rg_mul(v, 1e-5))));
+    rg_tensor *down = rg_sum(hessian_of_quartic(b, rg_sub(x, rg_mul(v, 1e-5))));
+    ck_assert_double_eq_tol(rg_item(rg_dot(third, v)), rg_item(rg_sub(up, down)) / 2e-5, 1e-6);
+    ck_fails(rg_hvp(first_of, NULL, 1, &x, &v, &hv), RG_RUNTIME_ERROR,
+             "The Tensor returned by the function given to hvp should contain a single element");
+    ck_assert_ptr_null(hv);
+    ck_fails(rg_hessian(NULL, NULL, 1, &x), RG_TYPE_ERROR, "hessian: expected a function");
+}
+END_TEST
+
+START_TEST(test_products) {
+    rg_tensor *in[] = { wave(3, 0, 0), wave(3, 0, 1), rg_arange(3) };
+    rg_tensor *v[] = { wave(3, 0, 2), RG_NONE, RG_NONE }, *u = wave(3, 0, 3), *r[3];
+    rg_tensor *slope = rg_mul(rg_mul(in[0], 2), rg_sin(in[1]));
+    ck_close(rg_jvp(product, NULL, 3, in, v, r), product(in, NULL));
+    ck_close(r[0], rg_mul(slope, v[0]));
+    ck_ok(rg_vjp(product, NULL, 3, in, u, r));
+    ck_close(r[0], rg_mul(slope, u));
+    ck_close(r[1], rg_mul(rg_mul(rg_square(in[0]), rg_cos(in[1])), u));
+    ck_assert(r[2] == RG_NONE && !rg_requires_grad(r[0]));
+    v[0] = RG_NONE;
+    ck_ok(rg_jvp(product, NULL, 3, in, v, r));
+    ck_close(r[0], rg_zeros_like(u));
+    v[0] = rg_ones(2);
+    ck_fails(rg_jvp(product, NULL, 3, in, v, r), RG_RUNTIME_ERROR,
+             "v has invalid size: should be torch.Size([3]) but got torch.Size([2]).");
+    ck_fails(rg_vjp(product, NULL, 3, in, rg_ones(2), r), RG_RUNTIME_ERROR,
+             "v has invalid size: should be torch.Size([3]) but got torch.Size([2]).");
+    ck_assert(!r[0] && !r[1] && !r[2]);
+    ck_fails(rg_vjp(product, NULL, 3, in, RG_NONE, r), RG_RUNTIME_ERROR,
+             "The vector v can only be None if");
+    ck_fails(rg_vjp(product, NULL, 3, in, u, NULL), RG_TYPE_ERROR, "room for the results");
+    ck_fails(rg_jvp(product, NULL, 3, in, NULL, r), RG_TYPE_ERROR, "expected vectors");
+}
+END_TEST
+
+/* A gradient penalty: the loss has a Jacobian in it, and w is in the context. */
+START_TEST(test_graphs_lead_to_the_context) {
+    rg_tensor *a = rg_requires_grad_(wave(2, 3, 0), true), *x = wave(3, 0, 1);
+    rg_tensor *j = rg_jacrev(layer, a, 1, &x, .create_graph = true);
+    rg_tensor *f = rg_jacfwd(layer, a, 1, &x, .create_graph = true);
+    rg_tensor *of_j = rg_grad(rg_sum(rg_square(j)), a);
+    ck_close(of_j, rg_grad(rg_sum(rg_square(slope_of_layer(a, x))), a));
+    ck_close(rg_grad(rg_sum(rg_square(f)), a), of_j);
+    RG_NO_GRAD();
+    ck_close(rg_jacrev(layer, a, 1, &x), rg_detach(j));
+}
+END_TEST
+
+/* Only what the function does with its argument counts, not another use of the same tensor. */
+START_TEST(test_another_use_does_not_count) {
+    rg_tensor *x = rg_requires_grad_(wave(3, 3, 0), true);
+    rg_tensor *j = rg_jacrev(layer, x, 1, &x, .create_graph = true);
+    ck_close(rg_detach(j), rg_jacrev(layer, rg_detach(x), 1, &x));
+}
+END_TEST
+
+/* ---- vmap --------------------------------------------------------------------------- */
+
+static int calls;
+
+static rg_tensor *dot(rg_tensor *const in[], void *context) {
+    (void)context;
+    calls++;
+    return rg_dot(in[0], in[1]);
+}
+
+START_TEST(test_vmap) {
+    rg_tensor *in[] = { wave(4, 3, 0), wave(4, 3, 1) };
+    rg_tensor *dots = rg_sum_dim(rg_mul(in[0], in[1]), 1, false);
+    ck_close(rg_vmap(dot, NULL, 2, in), dots);
+    ck_assert_int_eq(calls, 4);
+    rg_tensor *turned[] = { rg_T(in[0]), in[1] };
+    ck_close(rg_vmap(dot, NULL, 2, turned, .in_dims = RG_DIMS(-1, 0)), dots);
+    rg_tensor *shared[] = { in[0], rg_select(in[1], 0, 0) };
+    ck_close(rg_vmap(dot, NULL, 2, shared, .in_dims = RG_DIMS(0, RG_UNMAPPED)),
+             rg_matmul(in[0], shared[1]));
+    ck_close(rg_vmap(first_of, NULL, 1, in, .out_dim = 1), rg_T(in[0]));
+    /* A derivative of one example becomes those of all. */
+    rg_tensor *x = rg_requires_grad_(rg_clone(in[0]), true);
+    rg_tensor *with_grad[] = { x, in[1] };
+    ck_close(rg_grad(rg_sum(rg_vmap(dot, NULL, 2, with_grad)), x), in[1]);
+    rg_tensor *many = wave(1100, 2, 0);
+    ck_close(rg_vmap(first_of, NULL, 1, &many), many);
+}
+END_TEST
+
+START_TEST(test_what_vmap_refuses) {
+    rg_tensor *in[] = { wave(4, 3, 0), wave(3, 3, 1) };
+    ck_fails(rg_vmap(dot, NULL, 2, in), RG_VALUE_ERROR,
+             "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+             "[4, 3] for the mapped dimension");
+    ck_fails(rg_vmap(dot, NULL, 2, in, .in_dims = RG_DIMS(2, 0)), RG_VALUE_ERROR,
+             "Got in_dim=2 for some input, but that input is a Tensor of dimensionality 2");
+    ck_fails(rg_vmap(dot, NULL, 2, in, .in_dims = RG_DIMS(0)), RG_VALUE_ERROR,
+             "in_dims has 1 dims for 2 inputs");
+    ck_fails(rg_vmap(dot, NULL, 2, in, .in_dims = RG_DIMS(RG_UNMAPPED, RG_UNMAPPED)),
+             RG_VALUE_ERROR, "no input has a dim along which its examples lie");
+    ck_fails(rg_vmap(NULL, NULL, 2, in), RG_TYPE_ERROR, "expected a function");
+    ck_fails(rg_vmap(dot, NULL, 0, in), RG_VALUE_ERROR, "takes 1 to 64 inputs");
+    ck_fails(rg_vmap(first_of, NULL, 1, in, .out_dim = 3), RG_INDEX_ERROR, "");
+    rg_tensor *none = rg_zeros(0, 3);
+    ck_fails(rg_vmap(first_of, NULL, 1, &none), RG_VALUE_ERROR, "no example");
+}
+END_TEST
+
+/* ---- memory ------------------------------------------------------------------------- */
+
+static bool run_all(rg_tensor *a, rg_tensor *x, rg_tensor *v) {
+    RG_SCOPE();
+    rg_tensor *r;
+    const bool create = rg_requires_grad(a);
+    return rg_jacrev(layer, a, 1, &x, .create_graph = create) && rg_jacfwd(layer, a, 1, &x)
+           && rg_hessian(quartic, a, 1, &x) && rg_hvp(quartic, a, 1, &x, &v, &r)
+           && rg_jvp(layer, a, 1, &x, &v, &r) && rg_vjp(layer, a, 1, &x, v, &r)
+           && rg_vmap(first_of, NULL, 1, &a);
+}
+
+START_TEST(test_memory_denied) {
+    rg_tensor *a = rg_requires_grad_(wave(3, 3, 0), true), *x = wave(3, 0, 1), *v = wave(3, 0, 2);
+    ck_ok(run_all(a, x, v));
+    bool done = false;
+    for (int64_t n = 1; !done; n++) {
+        const int64_t before = rg_memory_stats().now;
+        rg_error_clear();
+        rg_memory_fail_at(n);
+        done = run_all(a, x, v);
+        rg_memory_fail_at(0);
+        ck_each(done || rg_error_code() == RG_OUT_OF_MEMORY, "request %d: %s", (int)n, rg_error());
+        ck_each(n == 1 || rg_memory_stats().now <= before, "request %d leaks", (int)n);
+    }
+    rg_error_clear();
+}
+END_TEST
+
+RG_TESTS(functional, test_jacobians, test_arguments, test_functions_without_slope, test_hessians,
+         test_products, test_graphs_lead_to_the_context, test_another_use_does_not_count, test_vmap,
+         test_what_vmap_refuses, test_memory_denied)
