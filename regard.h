@@ -10,6 +10,7 @@
 #include "autograd/ops.h"
 #include "autograd/function.h"
 #include "autograd/functional.h"
+#include "autograd/saved.h"
 #include "nn/nn.h"
 #include "nn/init.h"
 #include "nn/attention.h"

@@ -120,10 +120,13 @@ static bool report(const rg_op *op, double odd, const char *direction, rg_text *
 
 /* Gives the node a copy of the trace. Returns false if memory ran out. */
 static bool remember_trace(rg_node *n, const trace *here) {
-    n->trace = rgi_alloc(sizeof *here, RG_MEM_OTHER);
-    if (n->trace)
-        memcpy(n->trace, here, sizeof *here);
-    return n->trace != NULL;
+    rg_aside *aside = rgi_node_aside(n);
+    if (!aside)
+        return false;
+    aside->trace = rgi_alloc(sizeof *here, RG_MEM_OTHER);
+    if (aside->trace)
+        memcpy(aside->trace, here, sizeof *here);
+    return aside->trace != NULL;
 }
 
 /* A view has its base's values, and maybe shows one of them very often, so it isn't looked at. */
@@ -163,5 +166,5 @@ bool rgi_watch_backward(const rg_step *s, rg_tensor *g, int input) {
     rg_text where = { 0 };
     rgi_text_add(&where, "%s, in the gradient of its input %d, %s", rgi_node_name(s->node), input,
                  RG_SHAPE_TEXT(g));
-    return report(s->op, odd, "backward", &where, s->node->trace);
+    return report(s->op, odd, "backward", &where, s->node->aside ? s->node->aside->trace : NULL);
 }

@@ -9,6 +9,7 @@
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 #include "hooks.h"
+#include "packed.h"
 #include "rebase.h"
 #include "run.h"
 
@@ -46,7 +47,10 @@ static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     if (!any || !leads)
         return true;
     rgi_applying = n->op->name;
-    bool ok = rgi_run_step(r, n);
+    bool packed = RG_UNLIKELY(n->aside != NULL) && n->aside->packed;
+    bool ok = (!packed || rgi_unpack_saved(n)) && rgi_run_step(r, n);
+    if (packed)
+        rgi_pack_again(n);
     rgi_applying = r->op;
     if (ok && !r->retain)
         rgi_node_free_saved(n);

@@ -44,6 +44,7 @@ static rg_function_row *row_new(const rg_function_class *cls) {
 /* Returns the row of a class, which the first caller makes. */
 static const rg_function_row *row_of(rg_function_class *cls) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static rg_function_row *rows __attribute__((used));
     if (!rgi_given(cls, "function_apply", "a class"))
         return NULL;
     rg_function_row *row = __atomic_load_n(&cls->row, __ATOMIC_ACQUIRE);
@@ -58,6 +59,10 @@ static const rg_function_row *row_of(rg_function_class *cls) {
     row = cls->row;
     if (!row) {
         row = row_new(cls);
+        if (row) {
+            row->next = rows;
+            rows = row;
+        }
         __atomic_store_n(&cls->row, row, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);

@@ -9,11 +9,12 @@
 
 enum { RG_FUNCTION_INPUTS = 16, RG_FUNCTION_SAVED = 8 };
 
-/* A row is made when its class is first applied, and lasts as long as the program. `node` is
- * torch's name of the class's nodes. */
-typedef struct {
+/* A row is made when its class is first applied, and lasts as long as the program, in a list of all
+ * of them. `node` is torch's name of the class's nodes. */
+typedef struct rg_function_row {
     rg_op op;
     rg_function_class cls;
+    struct rg_function_row *next;
     char node[];
 } rg_function_row;
 

@@ -6,6 +6,7 @@
 #include "node.h"
 #include "tensor/memory.h"
 #include "tensor/text.h"
+#include "packed.h"
 #include "rebase.h"
 #include "watch.h"
 
@@ -119,7 +120,7 @@ static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, 
     n->bytes = bytes;
     n->grad = NULL;
     n->hooks = NULL;
-    n->trace = NULL;
+    n->aside = NULL;
     atomic_store_explicit(&n->run, 0, memory_order_relaxed);
     n->edge = (rg_edge *)((char *)n + edges);
     n->meta = (rg_meta *)((char *)n + metas);
@@ -236,7 +237,7 @@ static inline __attribute__((always_inline)) bool record(const rg_call *c, size_
         set_meta(&n->meta[k], c->out[k]);
     save_values(n, c, needs, value);
     join_outputs(n, c);
-    return RG_LIKELY(!rgi_watching) || rgi_watch_forward(c, n);
+    return RG_LIKELY(!rgi_watching) || (rgi_watch_forward(c, n) && rgi_pack_saved(n));
 }
 
 bool rgi_record(const rg_call *c, size_t attr_size) { return record(c, attr_size, needs_of(c)); }
@@ -264,6 +265,18 @@ void rgi_node_free_saved(rg_node *n) {
             *s = NULL;
             n->freed = true;
         }
+    if (RG_UNLIKELY(n->aside && n->aside->packed))
+        rgi_packed_free(n);
+}
+
+rg_aside *rgi_node_aside(rg_node *n) {
+    if (!n->aside)
+        n->aside = rgi_alloc(sizeof *n->aside, RG_MEM_OTHER);
+    else
+        return n->aside;
+    if (n->aside)
+        *n->aside = (rg_aside){ NULL, NULL };
+    return n->aside;
 }
 
 static void node_destroy(rg_node *n) {
@@ -276,8 +289,10 @@ static void node_destroy(rg_node *n) {
     rgi_release(n->grad);
     if (n->base.name)
         rgi_rename(&n->base.name, NULL);
-    if (n->trace)
-        rgi_trace_free(n->trace);
+    if (n->aside) {
+        rgi_trace_free(n->aside->trace);
+        rgi_free(n->aside, sizeof *n->aside, RG_MEM_OTHER);
+    }
     rgi_free_fast(n, n->bytes, RG_MEM_NODE);
 }
 

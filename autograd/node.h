@@ -37,6 +37,14 @@ typedef struct rg_hooks {
     int next_id;
 } rg_hooks;
 
+/* Anomaly mode keeps here where the forward call was made, and hooks on saved tensors what they
+ * made of the saved values. */
+typedef struct rg_packed rg_packed;
+typedef struct rg_aside {
+    void *trace;
+    rg_packed *packed;
+} rg_aside;
+
 /* A node is one block of memory: after this struct come its edges, metas, attributes, pointers to
  * saved values, their versions, and the headers of these values. */
 struct rg_node {
@@ -70,8 +78,8 @@ struct rg_node {
     /* Only a leaf has a gradient of its own. */
     rg_tensor *grad;
     rg_hooks *hooks;
-    /* Anomaly mode keeps here where the forward call was made. */
-    void *trace;
+    /* What rare guests keep for the node, or NULL. */
+    rg_aside *aside;
     /* `run` is the address of the run that visits the node, else 0, and `slot` the node's place
      * there. */
     _Atomic uintptr_t run;
@@ -105,6 +113,9 @@ static inline bool rgi_node_has_headers(const rg_node *n) { return n->refs >> 32
 static inline void rgi_node_retain(rg_node *n) { RG_COUNT_UP(&n->refs, 1); }
 void rgi_node_release(rg_node *n);
 void rgi_node_free_saved(rg_node *n);
+/* Returns what guests keep for the node, which is made if need be, or NULL where there is no
+ * memory. */
+rg_aside *rgi_node_aside(rg_node *n);
 /* Makes t, over which the first output was written, that output's saved value if it has one. */
 void rgi_node_save_instead(rg_node *n, rg_tensor *t);
 rg_dims rgi_meta_dims(const rg_meta *m);

@@ -1,12 +1,13 @@
 /*
- * watch.h: how anomaly.c and profile.c look on while ops are applied and gradients
- * computed. Both are rare guests: while rgi_watching is 0, nothing else here is called.
+ * watch.h: how anomaly.c and profile.c look on while ops are applied and gradients computed. They
+ * are rare guests, as are hooks on saved tensors (packed.h): while rgi_watching is 0, nothing else
+ * here is called.
  */
 #pragma once
 
 #include "op.h"
 
-enum { RG_WATCH_VALUES = 1, RG_WATCH_COST = 2 };
+enum { RG_WATCH_VALUES = 1, RG_WATCH_COST = 2, RG_WATCH_SAVED = 4 };
 extern atomic_int rgi_watching;
 
 /* ---- anomaly.c: values -------------------------------------------------------------- */

@@ -24,11 +24,14 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
     t->stride[dim] = stride;
 }
 
-/* Returns a b, wrapped to 60 bits. Only the stride of a dim with at most one element can be so
- * large. Nothing is read by such a stride, so it may have any value that doesn't overflow where it
- * is counted in bytes. */
+/* These return a b and a + b, wrapped to 60 bits. Only the stride of a dim with at most one element
+ * can be so large. Nothing is read by such a stride, so it may have any value that doesn't overflow
+ * where it is counted in bytes. */
 static int64_t part_product(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b << 4) >> 4;
+}
+static int64_t part_sum(int64_t a, int64_t b) {
+    return (int64_t)(((uint64_t)a + (uint64_t)b) << 4) >> 4;
 }
 
 static void part_take_new(rg_tensor *t, int dim) {
@@ -37,7 +40,7 @@ static void part_take_new(rg_tensor *t, int dim) {
 }
 
 static void part_take_diagonal(rg_tensor *t, const rg_part *p) {
-    int64_t stride = t->stride[p->dim] + t->stride[p->dim2];
+    int64_t stride = part_sum(t->stride[p->dim], t->stride[p->dim2]);
     part_drop_dim(t, RG_MAX(p->dim, p->dim2));
     part_drop_dim(t, RG_MIN(p->dim, p->dim2));
     part_insert_dim(t, t->ndim, p->length, stride);

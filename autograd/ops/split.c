@@ -26,6 +26,7 @@ enum { LIST_MOST = 1 << 22 };
  * last, or else of the given sizes, where `sizes` isn't NULL. */
 static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
                              const int64_t *sizes) {
+    RG_AS(op);
     LIST_FAIL_IF(RG_RUNTIME_ERROR, n > LIST_MOST, op, "%lld parts, but a list has at most %d",
                  (long long)n, LIST_MOST);
     rg_tensor **part = rgi_scope_alloc((size_t)n * sizeof *part);

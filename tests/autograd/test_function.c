@@ -190,11 +190,14 @@ static rg_tensor *faulty_value(rg_tensor *x, rg_tensor *w) {
     return y;
 }
 
+static rg_tensor *leaked[1000];
+static int n_leaked;
+
 static bool faulty_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     faulty_state *state = rg_function_state(ctx);
     out[0] = faulty_value(in[0], in[1]);
-    if (planted == LEAKS)
-        rg_keep(rg_ones(2));
+    if (planted == LEAKS && n_leaked < RG_COUNT(leaked))
+        leaked[n_leaked++] = rg_keep(rg_ones(2));
     if (planted == WRITES_INPUT)
         rg_mul_(in[1], 2);
     if (planted == WRITES_INPUT_DATA && rg_numel(in[0]) && rg_dtype_of(in[0]) == RG_FLOAT64)

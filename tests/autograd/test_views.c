@@ -451,6 +451,17 @@ START_TEST(test_what_is_refused) {
         RG_NO_GRAD();
         untracked = rg_select(y, 0, 0);
     }
+    {
+        /* Whoever uses it after a write is named, also where one function is made of others. */
+        rg_tensor *part;
+        rg_tensor *z = rg_mul(y, 1);
+        {
+            RG_NO_GRAD();
+            part = rg_narrow(z, 0, 0, 2);
+        }
+        ck_ok(rg_mul_(z, 2));
+        ck_fails(rg_split(part, 1, 0).v, RG_RUNTIME_ERROR, "split: A view was created in no_grad");
+    }
     ck_fails(rg_add_(untracked, 1), RG_RUNTIME_ERROR,
              "A view was created in no_grad mode and is being modified inplace with grad mode "
              "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You "

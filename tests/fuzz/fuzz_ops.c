@@ -416,6 +416,48 @@ static rg_tensor *does_jacrev(void) {
     }
 }
 
+static void *odd_pack(rg_tensor *t, void *context) {
+    (void)context;
+    return any(20) ? rg_keep(any(20) ? rg_clone(t) : rg_ones(2)) : NULL;
+}
+
+static rg_tensor *odd_unpack(void *packed, void *context) {
+    (void)context;
+    return any(20) ? (rg_tensor *)packed : NULL;
+}
+
+static void odd_drop(void *packed, void *context) {
+    (void)context;
+    rg_drop((rg_tensor *)packed);
+}
+
+/* Runs a function in a checkpoint, or with hooks on what it saves, and differentiates it. */
+static rg_tensor *does_checkpoint(void) {
+    rg_tensor *in[] = { tensor(), tensor(), NULL }, *y;
+    const rg_checkpoint_options o = { .preserve_rng_state = any(2) };
+    rg_saved_hooks hooks = { odd_pack, odd_unpack, odd_drop, NULL };
+    rg_error_clear();
+    if (depth > 2 || !in[0] || in[0] == RG_NONE || rg_numel(in[0]) > 64)
+        return RG_NONE;
+    if (any(2)) {
+        y = rg_checkpoint_with(any(20) ? odd_function : NULL, NULL, any(20) ? 2 : any(4) - 1, in,
+                               o);
+    } else {
+        if (any(20) == 0)
+            hooks.pack = NULL;
+        if (!rg_push_saved_hooks(hooks))
+            return NULL;
+        y = odd_function(in, NULL);
+        rg_pop_saved_hooks();
+    }
+    /* odd_function may return what was released. */
+    if (y && y != RG_NONE && rg_numel(y) < 0)
+        return NULL;
+    if (!y || y == RG_NONE || !rg_requires_grad(y) || rg_error_code() != RG_OK)
+        return y;
+    return rg_backward(rg_sum(y), .create_graph = any(4) == 0) ? y : NULL;
+}
+
 /* Differentiates to the third order. */
 static rg_tensor *does_orders(void) {
     rg_tensor *x = pool[any(POOL)], *y = x;
@@ -687,7 +729,8 @@ static bool named(const char *message, const char *name) {
     static const char *const others[] = { "backward_with", "grad_with",      "grad_many",
                                           "gradcheck",     "orders",         "options",
                                           "scopes",        "call_list",      "call_with",
-                                          "set_grad",      "function_apply", "jacrev" };
+                                          "set_grad",      "function_apply", "jacrev",
+                                          "checkpoint" };
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
     if (strncmp(message, "torch.", 6) == 0)
         message += 6;

@@ -1,0 +1,294 @@
+/*
+ * test_saved.c: hooks on saved tensors, and checkpoints, which are made of them: the same numbers
+ * to the bit, in less memory.
+ */
+#include "autograd/op.h"
+#include "autograd/saved.h"
+#include "tests/test.h"
+
+#include <string.h>
+
+static rg_tensor *leaf(int64_t n, int64_t m) {
+    rg_manual_seed((uint64_t)(n * 100 + m));
+    return rg_requires_grad_(rg_randn_dims(RG_DIMS(n, m), RG_FLOAT64, rg_default_generator()),
+                             true);
+}
+
+/* ---- hooks ---------------------------------------------------------------------------- */
+
+typedef struct {
+    int packed, unpacked, dropped;
+    enum { KEEP, HALVE, FAIL_TO_PACK, WRITE, WRONG_SHAPE, FAIL_TO_UNPACK } how;
+} counts;
+
+static void *pack(rg_tensor *t, void *context) {
+    counts *c = context;
+    c->packed++;
+    ck_assert(!rg_requires_grad(t) && !rg_is_grad_enabled());
+    if (c->how == FAIL_TO_PACK)
+        return NULL;
+    if (c->how == WRITE)
+        rg_mul_(t, 2);
+    return rg_keep(c->how == HALVE ? rg_to(t, RG_FLOAT32) : rg_clone(t));
+}
+
+static rg_tensor *unpack(void *packed, void *context) {
+    counts *c = context;
+    c->unpacked++;
+    if (c->how == FAIL_TO_UNPACK)
+        return NULL;
+    if (c->how == WRONG_SHAPE)
+        return rg_ones(7);
+    return c->how == HALVE ? rg_to(packed, RG_FLOAT64) : packed;
+}
+
+static void drop(void *packed, void *context) {
+    ((counts *)context)->dropped++;
+    rg_drop(packed);
+}
+
+static rg_tensor *chain(rg_tensor *x) { return rg_sum(rg_exp(rg_mul(rg_sin(x), x))); }
+
+START_TEST(test_hooks_see_what_is_saved) {
+    counts c = { .how = KEEP };
+    rg_tensor *x = leaf(2, 3), *y, *direct = rg_grad(chain(x), x);
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+        y = chain(x);
+    }
+    /* sin saves x, mul both factors, exp its result, and sum nothing. */
+    ck_assert_int_eq(c.packed, 4);
+    ck_ok(rg_backward(y, .retain_graph = true));
+    ck_assert_int_eq(c.unpacked, 4);
+    ck_assert_int_eq(c.dropped, 0);
+    ck_assert(rg_equal(rg_grad_of(x), direct));
+    ck_ok(rg_backward(y));
+    ck_assert_int_eq(c.unpacked, 8);
+    ck_assert_int_eq(c.dropped, 4);
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "backward through the graph a second time");
+    /* Outside the block no hooks are in force, and a graph that is let go of drops its values. */
+    ck_ok(chain(x));
+    ck_assert_int_eq(c.packed, 4);
+    {
+        RG_SCOPE();
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+        chain(x);
+    }
+    ck_assert_int_eq(c.dropped, 8);
+}
+END_TEST
+
+START_TEST(test_hooks_may_keep_less) {
+    counts c = { .how = HALVE };
+    rg_tensor *x = leaf(2, 3), *y, *direct = rg_grad(chain(x), x);
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+        y = chain(x);
+    }
+    rg_tensor *g = rg_grad(y, x, .create_graph = true);
+    ck_assert(!rg_equal(g, direct) && rg_allclose(g, direct, 1e-6, 1e-6));
+    /* What was packed leads on to second derivatives. */
+    rg_tensor *z = chain(x);
+    rg_tensor *second = rg_grad(rg_sum(rg_grad(z, x, .create_graph = true)), x);
+    ck_assert(rg_allclose(rg_grad(rg_sum(g), x), second, 1e-5, 1e-5));
+}
+END_TEST
+
+START_TEST(test_hooks_that_fail) {
+    counts c = { .how = FAIL_TO_PACK };
+    rg_tensor *x = leaf(2, 3);
+    const rg_saved_hooks hooks = { pack, unpack, drop, &c };
+    {
+        RG_SAVED_HOOKS(hooks);
+        ck_fails(rg_sin(x), RG_RUNTIME_ERROR, "sin: a saved tensor pack hook failed");
+        c.how = WRITE;
+        rg_tensor *y = rg_mul(rg_detach(x), 1);
+        ck_fails(rg_mul(rg_clone(x), y), RG_RUNTIME_ERROR,
+                 "A saved tensor pack hook is modifying its input in place.");
+        c.how = WRONG_SHAPE;
+        y = rg_sin(x);
+        ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR,
+                 "sin: a saved tensor unpack hook returned [torch.FloatTensor [7]] for "
+                 "[torch.DoubleTensor [2, 3]]");
+        c.how = FAIL_TO_UNPACK;
+        ck_fails(rg_backward(rg_sum(y)), RG_TYPE_ERROR,
+                 "Output of saved tensor unpack_hook expected to be a Tensor but got NULL");
+        ck_assert(rg_grad_of(x) == RG_NONE);
+        c.how = KEEP;
+        ck_ok(rg_backward(rg_sum(y)));
+    }
+    ck_fails(rg_push_saved_hooks((rg_saved_hooks){ pack, NULL, NULL, NULL }), RG_TYPE_ERROR,
+             "expected pack and unpack");
+    rg_pop_saved_hooks();
+}
+END_TEST
+
+/* ---- checkpoints ---------------------------------------------------------------------- */
+
+typedef struct {
+    rg_tensor *w;
+    int calls;
+    bool changes, drops_out;
+} block;
+
+static rg_tensor *run_block(rg_tensor *const in[], void *context) {
+    block *b = context;
+    b->calls++;
+    rg_tensor *y = rg_tanh(rg_matmul(in[0], b->w));
+    if (b->drops_out)
+        y = rg_dropout(y, 0.5, true);
+    if (b->changes && b->calls > 1)
+        return rg_mul(y, 2);
+    return rg_mul(y, rg_exp(rg_neg(y)));
+}
+
+START_TEST(test_checkpoints_give_the_same_bits) {
+    for (int drops_out = 0; drops_out < 2; drops_out++) {
+        block b = { .w = leaf(3, 3), .drops_out = drops_out };
+        rg_tensor *x = leaf(2, 3), *in[] = { rg_mul(x, 2) };
+        rg_manual_seed(5);
+        rg_tensor *y = run_block(in, &b);
+        rg_tensor *want_x = rg_grad(rg_sum(y), x, .retain_graph = true);
+        rg_tensor *want_w = rg_grad(rg_sum(y), b.w);
+        rg_tensor *next = rg_rand(2);
+        rg_manual_seed(5);
+        b.calls = 0;
+        rg_tensor *z = rg_checkpoint(run_block, &b, 1, in);
+        ck_assert(rg_equal(z, y));
+        ck_assert_int_eq(b.calls, 1);
+        rg_tensor *drawn = rg_rand(2);
+        ck_ok(rg_backward(rg_sum(z), .retain_graph = true));
+        ck_assert_int_eq(b.calls, 2);
+        ck_assert(rg_equal(rg_grad_of(x), want_x) && rg_equal(rg_grad_of(b.w), want_w));
+        /* The draws that come after it are the same, too. */
+        ck_assert(rg_equal(drawn, next));
+        ck_ok(rg_backward(rg_sum(z)));
+        ck_assert_int_eq(b.calls, 3);
+        ck_assert(rg_equal(rg_grad_of(x), rg_mul(want_x, 2)));
+    }
+}
+END_TEST
+
+START_TEST(test_checkpoints_of_second_order) {
+    block b = { .w = leaf(3, 3) };
+    rg_tensor *x = leaf(2, 3), *in[] = { x };
+    rg_tensor *g = rg_grad(rg_sum(run_block(in, &b)), x, .create_graph = true);
+    rg_tensor *want = rg_grad(rg_sum(rg_square(g)), b.w);
+    g = rg_grad(rg_sum(rg_checkpoint(run_block, &b, 1, in)), x, .create_graph = true);
+    ck_assert(rg_equal(rg_grad(rg_sum(rg_square(g)), b.w), want));
+}
+END_TEST
+
+/* A checkpoint of blocks that are checkpoints themselves. */
+static rg_tensor *run_two_blocks(rg_tensor *const in[], void *context) {
+    rg_tensor *y = rg_checkpoint(run_block, context, 1, in);
+    return rg_checkpoint(run_block, context, 1, &y);
+}
+
+START_TEST(test_checkpoints_within) {
+    block b = { .w = leaf(3, 3), .drops_out = true };
+    rg_tensor *x = leaf(2, 3), *in[] = { x };
+    rg_manual_seed(1);
+    rg_tensor *once = run_block(in, &b);
+    rg_tensor *want = rg_grad(rg_sum(run_block(&once, &b)), x);
+    rg_manual_seed(1);
+    ck_assert(rg_equal(rg_grad(rg_sum(rg_checkpoint(run_two_blocks, &b, 1, in)), x), want));
+    /* Without grad mode nothing is kept, and nothing computed again. */
+    RG_NO_GRAD();
+    b.calls = 0;
+    ck_assert(!rg_requires_grad(rg_checkpoint(run_two_blocks, &b, 1, in)));
+    ck_assert_int_eq(b.calls, 2);
+}
+END_TEST
+
+START_TEST(test_what_checkpoints_refuse) {
+    block b = { .w = leaf(3, 3), .changes = true };
+    rg_tensor *x = leaf(2, 3), *in[] = { rg_mul(x, 1) };
+    rg_tensor *y = rg_checkpoint(run_block, &b, 1, in);
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR,
+             "A different number of tensors was saved during the original forward and "
+             "recomputation.");
+    b = (block){ .w = b.w };
+    y = rg_checkpoint(run_block, &b, 1, in);
+    ck_ok(rg_add_(in[0], 1));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR,
+             "checkpoint: input 0 has been modified by an inplace operation since");
+    ck_fails(rg_checkpoint(NULL, NULL, 1, in), RG_TYPE_ERROR, "checkpoint: expected a function");
+    ck_fails(rg_checkpoint(run_block, &b, 65, in), RG_VALUE_ERROR, "takes up to 64 inputs");
+    in[0] = leaf(2, 5);
+    ck_fails(rg_checkpoint(run_block, &b, 1, in), RG_RUNTIME_ERROR, "matmul");
+    ck_assert(rg_grad_of(b.w) == RG_NONE);
+}
+END_TEST
+
+static void recorded(void *context) {
+    block *b = context;
+    rg_tensor *in[] = { b->w };
+    rg_checkpoint(run_block, b, 1, in);
+}
+
+START_TEST(test_checkpoints_are_not_recorded) {
+    block b = { .w = leaf(3, 3) };
+    ck_fails(rg_record(recorded, &b), RG_NOT_IMPLEMENTED,
+             "checkpoint: can't be part of a recorded");
+}
+END_TEST
+
+static long peak_of(bool checkpointed) {
+    enum { DEEP = 8 };
+    RG_SCOPE();
+    block b = { .w = leaf(64, 64) };
+    rg_tensor *y = rg_requires_grad_(rg_zeros_dims(RG_DIMS(256, 64), RG_FLOAT64), true);
+    rg_memory_reset_peak();
+    const int64_t before = rg_memory_stats().now;
+    for (int i = 0; i < DEEP; i++) {
+        RG_SCOPE();
+        rg_tensor *in[] = { y };
+        y = rg_escape(checkpointed ? rg_checkpoint(run_block, &b, 1, in) : run_block(in, &b));
+    }
+    ck_ok(rg_backward(rg_sum(y)));
+    return (long)(rg_memory_stats().peak - before);
+}
+
+START_TEST(test_checkpoints_take_less_memory) {
+    const long plain = peak_of(false);
+    const long less = peak_of(true);
+    ck_assert_msg(less * 10 < plain * 6, "%ld with checkpoints, %ld without", less, plain);
+}
+END_TEST
+
+static bool run_both(rg_tensor *x, block *b) {
+    RG_SCOPE();
+    rg_tensor *in[] = { x };
+    counts c = { .how = KEEP };
+    rg_tensor *y = rg_checkpoint(run_two_blocks, b, 1, in);
+    rg_tensor *g = y ? rg_grad(rg_sum(y), x) : NULL;
+    if (!g)
+        return false;
+    RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+    y = rg_error_code() == RG_OK ? chain(x) : NULL;
+    return y && rg_grad(y, x);
+}
+
+START_TEST(test_memory_denied) {
+    block b = { .w = leaf(3, 3), .drops_out = true };
+    rg_tensor *x = leaf(2, 3);
+    ck_ok(run_both(x, &b));
+    bool done = false;
+    for (int64_t n = 1; !done; n++) {
+        const int64_t before = rg_memory_stats().now;
+        rg_error_clear();
+        rg_memory_fail_at(n);
+        done = run_both(x, &b) && rg_error_code() == RG_OK;
+        rg_memory_fail_at(0);
+        ck_each(done || rg_error_code() == RG_OUT_OF_MEMORY, "request %d: %s", (int)n, rg_error());
+        ck_each(n == 1 || rg_memory_stats().now <= before, "request %d leaks", (int)n);
+    }
+    rg_error_clear();
+}
+END_TEST
+
+RG_TESTS(saved, test_hooks_see_what_is_saved, test_hooks_may_keep_less, test_hooks_that_fail,
+         test_checkpoints_give_the_same_bits, test_checkpoints_of_second_order,
+         test_checkpoints_within, test_what_checkpoints_refuse, test_checkpoints_are_not_recorded,
+         test_checkpoints_take_less_memory, test_memory_denied)
