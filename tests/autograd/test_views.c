@@ -460,7 +460,8 @@ START_TEST(test_what_is_refused) {
             part = rg_narrow(z, 0, 0, 2);
         }
         ck_ok(rg_mul_(z, 2));
-        ck_fails(rg_split(part, 1, 0).v, RG_RUNTIME_ERROR, "split: A view was created in no_grad");
+        ck_fails(rg_split(part, 1, 0).n >= 0, RG_RUNTIME_ERROR,
+                 "split: A view was created in no_grad mode");
     }
     ck_fails(rg_add_(untracked, 1), RG_RUNTIME_ERROR,
              "A view was created in no_grad mode and is being modified inplace with grad mode "
