@@ -102,8 +102,6 @@ const char *rgi_pickle_global_name(uint8_t global);
 /* Returns the element type of a dtype or of a storage; RG_FOREIGN_COUNT where it is none that
  * regard can hold. Bytes without a type count as uint8. */
 rg_foreign rgi_pickle_type(uint8_t global);
-/* Returns whether a storage holds bytes of which each tensor says the type. */
-bool rgi_pickle_untyped(uint8_t global);
 
 /* Makes n bytes fit for an error: what can't be printed becomes a question mark, and what is long
  * is cut. Returns `to`. */

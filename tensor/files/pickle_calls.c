@@ -184,10 +184,6 @@ int rgi_pickle_global(const char *name, size_t n) {
 const char *rgi_pickle_global_name(uint8_t global) { return global_rows[global].name; }
 rg_foreign rgi_pickle_type(uint8_t global) { return (rg_foreign)global_rows[global].type; }
 
-bool rgi_pickle_untyped(uint8_t global) {
-    return strcmp(global_rows[global].name, "torch.storage.UntypedStorage") == 0;
-}
-
 /* ---- arguments ------------------------------------------------------------------------ */
 
 /* A call's arguments; those that are absent are the value `args` itself, which is a tuple. */

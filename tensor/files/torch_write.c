@@ -298,9 +298,8 @@ static bool write_members(const torch_writer *w, rg_zip_writer *z, const char *f
 }
 
 bool rg_torch_save(rg_named_list list, const char *path) {
-    torch_writer w = { .op = "torch_save", .memo = { -1, -1, -1, -1, { 0 } } };
-    for (int i = 0; i < RG_DTYPE_COUNT; i++)
-        w.memo.types[i] = -1;
+    torch_writer w = { .op = "torch_save",
+                       .memo = { -1, -1, -1, -1, { [0 ... RG_DTYPE_COUNT - 1] = -1 } } };
     rg_zip_writer z;
     bool ok = check_entries(&w, list);
     if (ok)

@@ -376,6 +376,7 @@ START_TEST(test_shown) {
     ck_assert_str_eq(RG_SHOWN(""), "");
     ck_assert_str_eq(RG_SHOWN("wei\xc3\x9f.1"), "wei\xc3\x9f.1");
     ck_assert_str_eq(RG_SHOWN("a\n\x1b[31m\x7f\xc2\x9b"), "a??[31m??");
+    ck_assert_str_eq(RG_SHOWN("\x1f ~\x7f\xc2\x80\xc2\x9f\u00a0\u07ff"), "? ~???\u00a0\u07ff");
     ck_assert_str_eq(RG_SHOWN("a\xff z"), "a..");
     ck_assert_int_eq(strlen(RG_SHOWN(longest)), 122);
     longest[119] = '\xc3';

@@ -242,6 +242,64 @@ START_TEST(test_torch_many) {
 }
 END_TEST
 
+/* Returns where in the bytes the part stands, or NULL. */
+static const char *find_bytes(const char *in, size_t n, const char *part, size_t bytes) {
+    for (size_t i = 0; i + bytes <= n; i++)
+        if (memcmp(in + i, part, bytes) == 0)
+            return in + i;
+    return NULL;
+}
+
+/* Integers are written in as few bytes as Python takes for them, and read again: here they are the
+ * sizes of tensors that have one element of memory. */
+START_TEST(test_pickled_sizes) {
+    static const struct {
+        int64_t size;
+        const char *pickled;
+        size_t n;
+    } rows[] = {
+#define SIZE(size, pickled) { size, pickled, sizeof(pickled) - 1 }
+        SIZE(1, "K\1\x85"),
+        SIZE(255, "K\xff\x85"),
+        SIZE(256, "M\0\1\x85"),
+        SIZE(65535, "M\xff\xff\x85"),
+        SIZE(65536, "J\0\0\1\0\x85"),
+        SIZE(INT32_MAX, "J\xff\xff\xff\x7f\x85"),
+        SIZE((int64_t)1 << 31, "\x8a\5\0\0\0\x80\0\x85"),
+        SIZE(((int64_t)1 << 39) - 1, "\x8a\5\xff\xff\xff\xff\x7f\x85"),
+        SIZE((int64_t)1 << 39, "\x8a\6\0\0\0\0\x80\0\x85"),
+        SIZE((int64_t)1 << 55, "\x8a\10\0\0\0\0\0\0\x80\0\x85"),
+    };
+    memory_file_begin();
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        RG_SCOPE();
+        rg_tensor *t = rgi_own(rgi_alias(rg_ones(1)));
+        t->size[0] = rows[i].size;
+        t->stride[0] = 0;
+        rgi_update_flags(t);
+        ck_ok(rg_torch_save((rg_named_list){ 1, &(rg_named){ "w", t } }, "sizes.pt"));
+        ck_assert_msg(find_bytes(memory_file.v, memory_file.n, rows[i].pickled, rows[i].n),
+                      "%lld is written otherwise", (long long)rows[i].size);
+        rg_named_list back = rg_torch_load("sizes.pt");
+        ck_assert_msg(back.n == 1, "%s", rg_error());
+        ck_assert_int_eq(rg_size(back.v[0].tensor, 0), rows[i].size);
+        ck_assert_int_eq(rg_stride(back.v[0].tensor, 0), 0);
+    }
+    /* A shape of more than three numbers is pickled in another way. */
+    for (int ndim = 0; ndim <= RG_MAX_DIMS; ndim++) {
+        RG_SCOPE();
+        rg_dims shape = { .n = ndim };
+        for (int d = 0; d < ndim; d++)
+            shape.v[d] = 1 + (d % 2);
+        rg_tensor *t = rg_rand_dims(shape, RG_FLOAT32, rg_default_generator());
+        ck_ok(rg_torch_save((rg_named_list){ 1, &(rg_named){ "w", t } }, "dims.pt"));
+        rg_named_list back = rg_torch_load("dims.pt");
+        ck_assert_msg(back.n == 1 && rg_equal(back.v[0].tensor, t), "%s", rg_error());
+    }
+    memory_file_end();
+}
+END_TEST
+
 /* ---- bad pickles ------------------------------------------------------------------------ */
 
 /* A member of an archive that a test makes. */
@@ -314,6 +372,24 @@ START_TEST(test_bad_pickles) {
         check_refused(list, bad_pickles[i].sentence, bad_pickles[i].pickle);
     }
     memory_file_end();
+}
+END_TEST
+
+/* What is long is cut, but not within a character. */
+START_TEST(test_shown) {
+    char text[200], want[200];
+    for (int n = 110; n < 130; n++) {
+        memset(text, 'a', sizeof text);
+        memcpy(text + n, "\u4e2d", 4);
+        int whole = n + 3 <= RG_PICKLE_SHOWN;
+        snprintf(want, sizeof want, "%.*s%s",
+                 whole     ? n + 3
+                 : n < 120 ? n
+                           : 120,
+                 text, n + 3 <= RG_PICKLE_SHOWN ? "" : "...");
+        ck_assert_str_eq(RG_SHOWN_BYTES(text, (size_t)n + 3), want);
+    }
+    ck_assert_str_eq(RG_SHOWN_BYTES("a\x1f \x7f~", 5), "a? ?~");
 }
 END_TEST
 
@@ -820,6 +896,7 @@ START_TEST(test_no_memory_to_save) {
 END_TEST
 
 RG_TESTS(torch_file, test_torch_golden, test_torch_again, test_torch_pickle, test_named_below,
-         test_torch_saved, test_torch_many, test_bad_pickles, test_bad_opcodes, test_good_pickles,
-         test_pickled_longs, test_limits, test_bad_archives, test_legacy, test_long_legacy,
-         test_cut, test_cut_pickle, test_faults, test_no_memory, test_no_memory_to_save)
+         test_torch_saved, test_torch_many, test_pickled_sizes, test_bad_pickles, test_shown,
+         test_bad_opcodes, test_good_pickles, test_pickled_longs, test_limits, test_bad_archives,
+         test_legacy, test_long_legacy, test_cut, test_cut_pickle, test_faults, test_no_memory,
+         test_no_memory_to_save)
