@@ -117,6 +117,46 @@ END_TEST
 
 /* ---- folders ------------------------------------------------------------------------- */
 
+/* The file says what transformers would: each key in its order, and null for a token that the model
+ * doesn't know. */
+START_TEST(test_written_config) {
+    static const char *const written[] = {
+        "{\n  \"activation_function\": \"gelu\",\n"
+        "  \"architectures\": [\n    \"GPT2LMHeadModel\"\n  ],\n"
+        "  \"attn_pdrop\": 0.5,\n  \"bos_token_id\": null,\n  \"embd_pdrop\": 0.5,\n"
+        "  \"eos_token_id\": null,\n  \"layer_norm_epsilon\": 1.0000000000000001e-05,\n"
+        "  \"model_type\": \"gpt2\",\n  \"n_embd\": 4,\n  \"n_head\": 2,\n  \"n_inner\": 16,\n"
+        "  \"n_layer\": 1,\n  \"n_positions\": 3,\n  \"resid_pdrop\": 0.5,\n"
+        "  \"tie_word_embeddings\": true,\n  \"vocab_size\": 5\n}\n",
+        "{\n  \"activation_function\": \"gelu_new\",\n"
+        "  \"architectures\": [\n    \"GPT2LMHeadModel\"\n  ],\n"
+        "  \"attn_pdrop\": 0.125,\n  \"bos_token_id\": null,\n  \"embd_pdrop\": 0.25,\n"
+        "  \"eos_token_id\": null,\n  \"layer_norm_epsilon\": 0.03125,\n"
+        "  \"model_type\": \"gpt2\",\n  \"n_embd\": 6,\n  \"n_head\": 3,\n  \"n_inner\": 7,\n"
+        "  \"n_layer\": 2,\n  \"n_positions\": 9,\n  \"resid_pdrop\": 0,\n"
+        "  \"tie_word_embeddings\": false,\n  \"vocab_size\": 8\n}\n",
+    };
+    rg_gpt *models[] = {
+        rg_nn_gpt(.block_size = 3, .vocab_size = 5, .n_layer = 1, .n_head = 2, .n_embd = 4,
+                  .dropout = 0.5),
+        rg_nn_gpt(.block_size = 9, .vocab_size = 8, .n_layer = 2, .n_head = 3, .n_embd = 6,
+                  .n_inner = 7, .gelu_tanh = true, .attn_dropout = 0.125, .embd_dropout = 0.25,
+                  .layer_norm_epsilon = 0.03125, .untied = true),
+    };
+    scratch_begin();
+    for (int i = 0; i < 2; i++) {
+        size_t n;
+        ck_ok(rg_gpt_to_folder(models[i], scratch("")));
+        char *text = file_bytes(scratch("config.json"), &n);
+        ck_assert_msg(n == strlen(written[i]) && memcmp(text, written[i], n) == 0, "%.*s", (int)n,
+                      text);
+        free(text);
+        rg_module_free(models[i]);
+    }
+    scratch_end();
+}
+END_TEST
+
 static char *config;
 
 /* Writes the golden model's config.json and weights into the scratch folder. */
@@ -378,5 +418,6 @@ START_TEST(test_denied_files) {
 }
 END_TEST
 
-RG_TESTS(gpt_folder, test_golden, test_there_and_back, test_without_biases, test_older_files,
-         test_shards, test_bad_configs, test_bad_weights, test_denied_memory, test_denied_files)
+RG_TESTS(gpt_folder, test_golden, test_there_and_back, test_written_config, test_without_biases,
+         test_older_files, test_shards, test_bad_configs, test_bad_weights, test_denied_memory,
+         test_denied_files)

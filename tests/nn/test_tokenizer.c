@@ -129,6 +129,42 @@ START_TEST(test_zeros_and_lengths) {
 }
 END_TEST
 
+/* What stands behind the text is no part of it, though it would end a word that the text begins. */
+START_TEST(test_ends) {
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    static const char *const texts[] = { "it's", "we'll", "we're", "d'd ", "  a", "a\u00e9" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (size_t n = 0; n < strlen(texts[i]) - (i == 5); n++) {
+            char cut[16];
+            snprintf(cut, sizeof cut, "%.*s", (int)n, texts[i]);
+            rg_tensor *whole = rg_tokenizer_encode(t, cut);
+            ck_assert(rg_equal(rg_tokenizer_encode(t, texts[i], .length = (int64_t)n), whole));
+        }
+    rg_tokenizer_free(t);
+}
+END_TEST
+
+/* Each byte may decode to the three bytes of U+FFFD. */
+START_TEST(test_broken_characters) {
+    enum { N = 100000 };
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    int64_t lead = ((int64_t *)rg_data(rg_tokenizer_encode(t, "\U0001F468")))[0], n = 0;
+    for (int few = 0; few < 130; few++) {
+        RG_SCOPE();
+        ck_ok(rg_tokenizer_decode(t, rg_full(RG_DIMS(few), lead), .length = &n));
+        ck_assert_int_eq(n, 3 * few);
+    }
+    for (int again = 0; again < 3; again++) {
+        RG_SCOPE();
+        const char *text = rg_tokenizer_decode(t, rg_full(RG_DIMS(N), lead), .length = &n);
+        ck_assert_int_eq(n, 3 * N);
+        for (int i = 0; i < N; i++)
+            ck_each(memcmp(text + 3 * i, "\xEF\xBF\xBD", 3) == 0, "character %d", i);
+    }
+    rg_tokenizer_free(t);
+}
+END_TEST
+
 /* A character of four bytes comes when its last byte does; one that never does is U+FFFD. */
 START_TEST(test_stream_holds) {
     rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
@@ -358,6 +394,92 @@ START_TEST(test_bad_files) {
 }
 END_TEST
 
+/* Returns the tokenizer of the good file after up to four edits. */
+static rg_tokenizer *edited_tokenizer(const edit *const edits[4]) {
+    char text[3000], next[3000];
+    size_t n = edited(text, good, &(edit){ "", "", "" });
+    for (int k = 0; k < 4 && edits[k]; k++) {
+        char from[200], to[400];
+        edited(from, edits[k]->from, &(edit){ "", "", "" });
+        edited(to, edits[k]->to, &(edit){ "", "", "" });
+        n = edited(next, text, &(edit){ from, to, "" });
+        memcpy(text, next, n + 1);
+    }
+    rg_tokenizer *t = rg_tokenizer_from_file(scratch_write("t.json", text, n));
+    ck_ok(t);
+    return t;
+}
+
+/* What the options of a file change: each text becomes the n numbers that Hugging Face's tokenizers
+ * give, which decode to `back`. */
+START_TEST(test_options) {
+    static const edit prefix = { "'add_prefix_space': false", "'add_prefix_space': true", "" };
+    static const edit no_words = { "'use_regex': true", "'use_regex': false", "" };
+    static const edit whole = { "'ignore_merges': false", "'ignore_merges': true", "" };
+    static const edit unmerged = { "['a b', '\u0120 ab']", "[]", "" };
+    static const edit across = { "'\u0120 ab'", "'\u0120 ab', 'ab \u0120ab'", "" };
+    static const edit across_token = { "'<u>': 5", "'ab\u0120ab': 6, '<u>': 5", "" };
+    static const edit twice = { "'a b'", "'a b', 'b a', 'a b'", "" };
+    static const edit pair = { "'<u>': 5", "'<u>': 5, 'ba': 6", "" };
+    static const edit later = { "'id': 6", "'id': 7", "" };
+    static const edit fused = { "'fuse_unk': false", "'fuse_unk': true", "" };
+    static const edit no_unknown = { "'unk_token': '<u>'", "'unk_token': null", "" };
+    static const edit raw = { "'<u>': 5", "'<u>': 5, '\u4e2d\u0120': 6", "" };
+    static const edit second = { "'special': true}",
+                                 "'special': true}, {'id': 7, 'content': '[y]', 'single_word':"
+                                 " false, 'lstrip': false, 'rstrip': false, 'normalized': false,"
+                                 " 'special': false}",
+                                 "" };
+    static const struct {
+        const edit *edits[4];
+        const char *text;
+        int n;
+        int64_t ids[12];
+        const char *back;
+    } rows[] = {
+        { { NULL }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        /* A blank comes before each piece that has none. */
+        { { &prefix }, "ab<x>b a", 6, { 4, 6, 3, 1, 3, 0 }, " ab<x> b a" },
+        { { &prefix }, " ab<x> ab", 3, { 4, 6, 4 }, " ab<x> ab" },
+        { { &prefix }, "<x>", 1, { 6 }, "<x>" },
+        /* A piece is one word, in which merges reach across blanks. */
+        { { &across, &across_token, &later }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        { { &no_words, &across, &across_token, &later }, "ab ab", 1, { 6 }, "ab ab" },
+        /* Of two merges of one pair, the later one counts. */
+        { { &twice, &pair, &later }, "aba", 2, { 0, 6 }, "aba" },
+        { { &twice, &pair, &later }, "abab", 3, { 0, 6, 1 }, "abab" },
+        /* A word of the vocabulary needs no merges, but others do. */
+        { { &unmerged }, "ab ab", 5, { 0, 1, 3, 0, 1 }, "ab ab" },
+        { { &whole, &unmerged }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        { { &whole, &unmerged }, "ba ab aab", 7, { 1, 0, 4, 3, 0, 0, 1 }, "ba ab aab" },
+        { { &whole, &unmerged }, "a a", 3, { 0, 3, 0 }, "a a" },
+        { { &whole }, "abab ab", 3, { 2, 2, 4 }, "abab ab" },
+        { { &whole }, "<u> <x>", 5, { 5, 5, 5, 3, 6 }, "<u><u><u> <x>" },
+        /* Bytes that aren't in the vocabulary. */
+        { { NULL }, "ccab c", 5, { 5, 5, 2, 3, 5 }, "<u><u>ab <u>" },
+        { { &fused }, "ccab cac", 6, { 5, 2, 3, 5, 0, 5 }, "<u>ab <u>a<u>" },
+        { { &no_unknown }, "ccab cac", 3, { 2, 3, 0 }, "ab a" },
+        /* Added tokens that begin with different characters. */
+        { { &second }, "[y]ab<x>b[y]", 5, { 7, 2, 6, 1, 7 }, "[y]ab<x>b[y]" },
+    };
+    scratch_begin();
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
+        RG_SCOPE();
+        rg_tokenizer *t = edited_tokenizer(rows[i].edits);
+        rg_tensor *ids = rg_tokenizer_encode(t, rows[i].text);
+        same_numbers(rows[i].text, ids, rows[i].ids, rows[i].n);
+        ck_assert_str_eq(rg_tokenizer_decode(t, ids), rows[i].back);
+        rg_tokenizer_free(t);
+    }
+    /* A character that stands for no byte is what it is, and so are those beside it. */
+    static const int64_t ids[] = { 6, 0, 3, 7 };
+    rg_tokenizer *t = edited_tokenizer((const edit *const[4]){ &raw, &later });
+    ck_assert_str_eq(rg_tokenizer_decode(t, rg_from_int64(ids, RG_DIMS(4))), "\u4e2d\u0120a <x>");
+    rg_tokenizer_free(t);
+    scratch_end();
+}
+END_TEST
+
 START_TEST(test_bad_two_files) {
     static const struct {
         const char *vocab, *merges, *sentence;
@@ -441,5 +563,5 @@ START_TEST(test_denied_files) {
 END_TEST
 
 RG_TESTS(tokenizer, test_golden, test_two_files, test_zeros_and_lengths, test_stream_holds,
-         test_long_word, test_bad_arguments, test_bad_files, test_bad_two_files, test_denied_memory,
-         test_denied_files)
+         test_ends, test_broken_characters, test_long_word, test_bad_arguments, test_bad_files,
+         test_options, test_bad_two_files, test_denied_memory, test_denied_files)
