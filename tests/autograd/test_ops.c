@@ -18,6 +18,7 @@ static const struct {
     { "fused", derive_fused },
     { "NULL", derive_null },
     { "leaves nothing", derive_leaves_nothing },
+    { "only results", derive_only_results },
     { "no gradient", derive_no_gradient },
     { "in place", derive_inplace },
     { "inner", derive_inner },

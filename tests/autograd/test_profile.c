@@ -66,6 +66,24 @@ START_TEST(test_counts) {
 }
 END_TEST
 
+/* Where the input that says how many terms there are needs no gradient, its shape is known from its
+ * saved value. */
+START_TEST(test_other_inputs) {
+    rg_tensor *a = rg_randn(2, 5, 7), *w = rg_requires_grad_(rg_randn(7, 3), true);
+    rg_tensor *weight = rg_requires_grad_(rg_randn(3, 7), true), *ones = rg_ones(2, 5, 3);
+    rg_set_profiling(true);
+    rg_cost products = rg_profile_cost("matmul, backward");
+    rg_backward(rg_matmul(a, w), .gradient = ones);
+    double flops = rg_profile_cost("matmul, backward").flops - products.flops;
+    ck_assert_double_eq(flops, 2 * 10 * 7 * 3);
+    rg_cost layers = rg_profile_cost("linear, backward");
+    rg_backward(rg_linear(a, weight, RG_NONE), .gradient = ones);
+    flops = rg_profile_cost("linear, backward").flops - layers.flops;
+    ck_assert_double_eq(flops, 2 * 10 * 7 * 3);
+    rg_set_profiling(false);
+}
+END_TEST
+
 /* A bias is no product. A rule's own calls aren't counted twice, as addmm shows, which has no fused
  * derivative. */
 START_TEST(test_products) {
@@ -250,6 +268,7 @@ END_TEST
 int main(void) {
     const TTest *cases[] = { test_counts,
                              test_products,
+                             test_other_inputs,
                              test_attention,
                              test_inside,
                              test_times_are_each_calls_own,
