@@ -319,7 +319,7 @@ static int zip_by_place(const void *a, const void *b) {
 /* Members that share bytes let a small archive inflate to a huge one. */
 static bool check_overlaps(const rg_zip *z) {
     RG_SCOPE();
-    const rg_zip_member **order = rgi_scope_alloc((z->n + 1) * sizeof *order);
+    const rg_zip_member **order = rgi_scope_alloc(z->n * sizeof *order);
     if (!order)
         return false;
     for (size_t i = 0; i < z->n; i++)

@@ -232,6 +232,13 @@ START_TEST(test_tokens) {
              "block_size 5 isn't from 0 to 4");
     ck_fails(rg_tokens_windows(tokens, rg_ones(2), 2).first, RG_TYPE_ERROR,
              "expected starts of dtype torch.int64 with 1 dim but got torch.float32");
+    ck_fails(rg_tokens_windows(tokens, rg_scalar(1), 2).first, RG_TYPE_ERROR,
+             "expected starts of dtype torch.int64 with 1 dim but got torch.int64 with 0");
+    ck_fails(rg_tokens_windows(tokens, rg_literal([[0]]), 2).first, RG_TYPE_ERROR,
+             "but got torch.int64 with 2");
+    ck_fails(rg_tokens_windows(tokens, rg_literal([0]), -1).first, RG_VALUE_ERROR,
+             "block_size -1 isn't from 0 to 4");
+    ck_fails(rg_tokens_get_batch(tokens, 1, -1).first, RG_VALUE_ERROR, "block_size -1 isn't");
     ck_fails(rg_tokens_get_batch(tokens, 1, 5).first, RG_VALUE_ERROR,
              "tokens_get_batch: block_size 5 isn't from 0 to 4");
     /* A file that is cut short is an error, and no signal. */
