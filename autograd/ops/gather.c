@@ -51,10 +51,8 @@ static bool put_forward(rg_call *c) {
     rg_tensor source = *c->in[2];
     if (y != c->in[0])
         rgi_copy_elements(y, c->in[0]);
-    if (RG_ATTR(c, index_along)->number) {
-        source.ndim = c->in[1]->ndim;
+    if (RG_ATTR(c, index_along)->number)
         memset(source.stride, 0, sizeof source.stride);
-    }
     return index_along(c->op, c->attr, RG_IS(c->op, scatter) ? K_PUT : K_ADD, &source, y, c->in[1]);
 }
 

@@ -91,6 +91,16 @@ START_TEST(test_absurd_sizes) {
 }
 END_TEST
 
+/* The target of one row of scores has as many dims as it likes. */
+START_TEST(test_one_row_of_scores) {
+    rg_tensor *x = rg_literal([ 1.0, 2.0, 4.0 ]), *target = rg_literal([2]);
+    rg_tensor *loss = rg_nll_loss(x, target, .reduction = RG_EACH);
+    ck_assert(loss && rg_ndim(loss) == 0 && rg_item(loss) == -4);
+    loss = rg_nll_loss(x, rg_scalar(2), .reduction = RG_EACH);
+    ck_assert(loss && rg_ndim(loss) == 0 && rg_item(loss) == -4);
+}
+END_TEST
+
 /* The golden cases call the functions behind these macros, so the macros are tested here. */
 START_TEST(test_options_by_name) {
     rg_tensor *x = rg_literal([[3.0, 1.0], [2.0, 4.0]]), *i = rg_literal([0, -1]);
@@ -238,7 +248,7 @@ START_TEST(test_no_reduction) {
 END_TEST
 
 RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_a_failed_list_can_be_looked_into,
-         test_options_by_name, test_long_lists, test_absurd_sizes, test_indices_to_add_at,
-         test_indices_stay, test_overlapping_writes_are_refused, test_guards_on_one_line,
-         test_einsum_of_all_letters, test_parts_of_no_size, test_group_norm_of_one_value,
-         test_distances_by_products, test_no_reduction)
+         test_options_by_name, test_long_lists, test_one_row_of_scores, test_absurd_sizes,
+         test_indices_to_add_at, test_indices_stay, test_overlapping_writes_are_refused,
+         test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
+         test_group_norm_of_one_value, test_distances_by_products, test_no_reduction)

@@ -41,6 +41,17 @@ START_TEST(test_every_op) {
 }
 END_TEST
 
+START_TEST(test_too_many_inputs) {
+    static rg_tensor *in[RG_MAX_INPUTS + 1];
+    char said[64];
+    for (int i = 0; i <= RG_MAX_INPUTS; i++)
+        in[i] = rg_ones(1);
+    snprintf(said, sizeof said, "relu: at most %d tensors, but got %d", RG_MAX_INPUTS,
+             RG_MAX_INPUTS + 1);
+    ck_fails(rgi_apply(&rg_op_relu, NULL, 0, RG_MAX_INPUTS + 1, in), RG_RUNTIME_ERROR, said);
+}
+END_TEST
+
 /* Too few samples would let a mistake pass: each row needs a sample without elements, and one with
  * two dims or more. */
 START_TEST(test_rows_are_complete) {
@@ -241,5 +252,6 @@ START_TEST(test_wrong_fused_derivatives_are_rejected) {
 }
 END_TEST
 
-RG_TESTS(ops, test_rows_are_complete, test_every_op, test_falsified_rules_are_rejected,
-         test_wrong_second_derivatives_are_rejected, test_wrong_fused_derivatives_are_rejected)
+RG_TESTS(ops, test_too_many_inputs, test_rows_are_complete, test_every_op,
+         test_falsified_rules_are_rejected, test_wrong_second_derivatives_are_rejected,
+         test_wrong_fused_derivatives_are_rejected)
