@@ -271,13 +271,19 @@ static void sync_writer(rg_writer *w) {
             writer_fail(w, errno);
 }
 
-bool rgi_writer_end(rg_writer *w) {
+bool rgi_writer_settle(rg_writer *w) {
     flush(w);
     sync_writer(w);
     /* A signal may interrupt a close, but what was synced is on the disk. */
     if (rgi_system.close(w->fd) && errno != EINTR)
         writer_fail(w, errno);
     w->fd = -1;
+    return !w->failed;
+}
+
+bool rgi_writer_end(rg_writer *w) {
+    if (w->fd >= 0)
+        rgi_writer_settle(w);
     if (!w->failed && rgi_system.rename(w->beside, w->path))
         writer_fail(w, errno);
     if (w->failed) {

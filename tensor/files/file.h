@@ -80,8 +80,11 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path);
 void rgi_write(rg_writer *w, const void *from, size_t n);
 /* Writes zeros up to a multiple of `alignment`. */
 void rgi_write_zeros_to(rg_writer *w, size_t alignment);
-/* Writes what waits, syncs and renames. Where that or anything before it failed, takes away what
- * was written, and returns false. */
+/* Writes what waits, syncs and closes, so that only the rename is left to the end. Returns false
+ * where that or anything before it failed. */
+bool rgi_writer_settle(rg_writer *w);
+/* Settles and renames. Where that or anything before it failed, takes away what was written, and
+ * returns false. */
 bool rgi_writer_end(rg_writer *w);
 /* Takes away what was written. */
 void rgi_writer_cancel(rg_writer *w);
