@@ -129,7 +129,7 @@ typedef struct {
 
 static bool refuse(const checkpoint_parts *c, const char *what, part which, const char *name) {
     return rgi_fail(RG_RUNTIME_ERROR, c->op, "'%s': %s \"%s%s\"", c->path, what, part_names[which],
-                    name);
+                    RG_SHOWN(name));
 }
 
 /* Reads all tensors of a checkpoint. A list with .n == -1 means failure. */
@@ -164,7 +164,8 @@ static bool sort_parts(checkpoint_parts *c, rg_named_list all) {
     }
     for (int i = 0; i < all.n; i++) {
         const part p = part_of(all.v[i].name);
-        RG_FAIL_IF(p == PARTS, c->op, "'%s': Unexpected key(s): \"%s\"", c->path, all.v[i].name);
+        RG_FAIL_IF(p == PARTS, c->op, "'%s': Unexpected key: \"%s\"", c->path,
+                   RG_SHOWN(all.v[i].name));
         rg_dictionary *d = &c->part[p];
         const char *name = all.v[i].name + strlen(part_names[p]);
         ((rg_named *)d->list.v)[d->list.n] = (rg_named){ name, all.v[i].tensor };

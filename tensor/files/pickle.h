@@ -103,12 +103,6 @@ const char *rgi_pickle_global_name(uint8_t global);
  * regard can hold. Bytes without a type count as uint8. */
 rg_foreign rgi_pickle_type(uint8_t global);
 
-/* Makes n bytes fit for an error: what can't be printed becomes a question mark, and what is long
- * is cut. Returns `to`. */
-enum { RG_PICKLE_SHOWN = 120 };
-const char *rgi_pickle_show(char to[RG_PICKLE_SHOWN + 4], const char *text, size_t n);
-#define RG_SHOWN_BYTES(text, n) rgi_pickle_show((char[RG_PICKLE_SHOWN + 4]){ 0 }, text, n)
-
 /* ---- between pickle.c and pickle_calls.c ---------------------------------------------- */
 
 /* Fails with RG_IO_ERROR: what is wrong at the opcode that was read last. Returns false. */

@@ -205,6 +205,9 @@ static bool take_arguments(const rg_pickle *p, arguments *a, uint32_t args, size
         return rgi_pickle_refuse(p, "%s: its arguments are %s and no tuple", a->name,
                                  rgi_pickle_kind_name(p, args));
     a->n = rgi_pickle_items(p, args, a->v, ARGUMENTS_MOST);
+    if (least == most && a->n != least)
+        return rgi_pickle_refuse(p, "%s takes %zu argument%s, but got %zu", a->name, least,
+                                 least == 1 ? "" : "s", a->n);
     if (a->n < least || a->n > most)
         return rgi_pickle_refuse(p, "%s takes %zu to %zu arguments, but got %zu", a->name, least,
                                  most, a->n);

@@ -195,17 +195,6 @@ static void pickle_tensor(torch_writer *w, const rg_tensor *t) {
 
 /* ---- the list ------------------------------------------------------------------------- */
 
-static bool valid_utf8(const char *text) {
-    const char *end = text + strlen(text);
-    uint32_t code;
-    for (size_t n; text < end; text += n) {
-        n = rgi_utf8_read(text, end, &code);
-        if (!n)
-            return false;
-    }
-    return true;
-}
-
 static bool check_entries(const torch_writer *w, rg_named_list list) {
     rg_map names = { 0 };
     bool ok = rgi_given_list(list.n, list.v, w->op);
@@ -213,7 +202,7 @@ static bool check_entries(const torch_writer *w, rg_named_list list) {
         const char *name = list.v[i].name;
         ok = rgi_given(name, w->op, "a name")
              && (list.v[i].tensor == RG_NONE || rgi_check(list.v[i].tensor, w->op));
-        if (ok && !valid_utf8(name))
+        if (ok && !rgi_is_utf8(name, strlen(name)))
             ok = rgi_fail(RG_VALUE_ERROR, w->op, "name %d of the list is no UTF-8", i);
         if (ok && rgi_map_name(&names, name) >= 0)
             ok = rgi_fail(RG_VALUE_ERROR, w->op, "the name \"%s\" comes twice", name);

@@ -1,7 +1,7 @@
 /* test_tokenizer.c: texts become the numbers that Hugging Face's tokenizers gives, and numbers
  * texts; files that ask for what regard lacks, and broken ones, are refused with their sentence. */
-#include "tests/faults.h"
 #include "tests/golden.h"
+#include "tests/in_turn.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 #include "regard.h"
@@ -299,12 +299,13 @@ static const edit bad[] = {
     { "'ignore_merges': false", "'ignore_merges': 'no'", "'ignore_merges' is 'no'" },
     { "'ignore_merges'", "'use_merges'", "the model's 'use_merges' isn't supported" },
     { "'vocab': {", "'vocab': [], 'x': {", "the model's 'vocab' is an array" },
-    { "'b': 1", "'b': -1", "the number of token 'b' is none from 0 to 5" },
-    { "'b': 1", "'b': 6", "the number of token 'b' is none from 0 to 5" },
-    { "'b': 1", "'b': 1.5", "the number of token 'b' is none from 0 to 5" },
-    { "'b': 1", "'b': '1'", "the number of token 'b' is none from 0 to 5" },
-    { "'b': 1", "'b': 1e0", "the number of token 'b' is none from 0 to 5" },
-    { "'b': 1", "'b': 99999999999999999999", "the number of token 'b' is none from 0 to 5" },
+    { "'b': 1", "'b': -1", "the number of token 'b' is -1, and none from 0 to 5" },
+    { "'b': 1", "'b': 6", "the number of token 'b' is 6, and none from 0 to 5" },
+    { "'b': 1", "'b': 1.5", "the number of token 'b' is 1.5, and none from 0 to 5" },
+    { "'b': 1", "'b': '1'", "token 'b' has no number" },
+    { "'b': 1", "'b': 1e0", "the number of token 'b' is 1e0, and none from 0 to 5" },
+    { "'b': 1", "'b': 99999999999999999999",
+      "the number of token 'b' is 99999999999999999999, and none from 0 to 5" },
     { "'b': 1", "'b': 0", "tokens 'a' and 'b' have the same number, 0" },
     { "'b': 1", "'a': 1", "'a' comes twice in one object" },
     { "'b': 1", "'b\\u0000': 1", "a name that begins with" },
@@ -313,13 +314,14 @@ static const edit bad[] = {
     { "'a b'", "'a c'", "merge 1 is of 'c', which is not in the vocabulary" },
     { "'a b'", "'b a'", "merge 1 is of 'ba', which is not in the vocabulary" },
     { "'a b'", "'c b'", "merge 1 is of 'c', which is not in the vocabulary" },
-    { "'a b'", "'a\\u0000 b'", "merge 1 is of 'a', which is not in the vocabulary" },
+    { "'a b'", "'a\\u0000 b'", "merge 1 is of 'a?', which is not in the vocabulary" },
     { "'a b'", "'ab'", "merge 1 is 'ab', which isn't two tokens with a blank" },
     { "'a b'", "'a b a'", "merge 1 is 'a b a', which isn't two tokens with a blank" },
     { "'a b'", "'a  b'", "merge 1 is 'a  b', which isn't two tokens with a blank" },
     { "'a b'", "''", "merge 1 is '', which isn't two tokens with a blank" },
-    { "'a b'", "['a', 'b']", "merge 2 is neither a text nor two, as the first one is" },
-    { "'a b'", "['a']", "merge 1 is neither a text nor two" },
+    { "'a b'", "['a', 'b']", "merge 2 is one text, unlike the first one" },
+    { "'\u0120 ab'", "['\u0120', 'ab']", "merge 2 is two texts, unlike the first one" },
+    { "'a b'", "['a']", "merge 1 is neither a text nor two texts" },
     { "'a b'", "['a', 'b', 'a']", "merge 1 is neither a text nor two" },
     { "'a b'", "['a', 1]", "merge 1 is neither a text nor two" },
     { "'a b'", "7", "merge 1 is neither a text nor two" },
@@ -487,7 +489,7 @@ START_TEST(test_bad_two_files) {
         { "[]", "", "the vocabulary is no object" },
         { "3", "", "the vocabulary is no object" },
         { "", "", "the text ends" },
-        { "{'a': 1}", "", "the number of token 'a' is none from 0 to 0" },
+        { "{'a': 1}", "", "the number of token 'a' is 1, and none from 0 to 0" },
         { "{'a': 0, 'b': 0}", "", "tokens 'a' and 'b' have the same number, 0" },
         { "{'a': 0}", "a", "merge 1 is 'a', which isn't two tokens with a blank" },
         { "{'a': 0}", "#version: 0.2\n\n", "merge 2 is '', which isn't two tokens" },
@@ -495,7 +497,8 @@ START_TEST(test_bad_two_files) {
         { "{'a': 0}", "a a\n", "merge 1 is of 'aa', which is not in the vocabulary" },
         { "{'a': 0}", "a a \n", "merge 1 is 'a a ', which isn't two tokens" },
         { "{'a': 0}", "# version\n", "merge 1 is of '#', which is not in the vocabulary" },
-        { "{'a': 0}", "a \xff\n", "merge 1 is of" },
+        { "{'a': 0}", "a \xff\n", "merge 1 is of '..', which is not in the vocabulary" },
+        { "{'a': 0}", "a\x1b[31m\n", "merge 1 is 'a?[31m', which isn't two tokens" },
     };
     scratch_begin();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -519,49 +522,60 @@ END_TEST
 
 /* ---- what fails ---------------------------------------------------------------------- */
 
-/* Loads, encodes and decodes. Returns whether all of it succeeded. */
-static bool there_and_back(void) {
-    RG_SCOPE();
-    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
-    rg_tensor *ids = t ? rg_tokenizer_encode(t, "the cat \u00e9 <l> x") : NULL;
-    const char *text = ids ? rg_tokenizer_decode(t, ids) : NULL;
-    rg_token_stream s = rg_token_stream_begin(t);
-    const char *part = text ? rg_token_stream_add(&s, 300) : NULL;
+/* Frees a tokenizer of so many tokens, and returns whether there is one. */
+static bool loaded(rg_tokenizer *t, int64_t tokens) {
+    if (t)
+        ck_assert_int_eq(rg_tokenizer_size(t), tokens);
     rg_tokenizer_free(t);
-    return part;
+    return t;
 }
 
-START_TEST(test_denied_memory) {
-    bool done = false;
-    rg_error_clear();
-    for (long fail = 1; !done; fail += fail < 300 ? 1 : 97) {
-        rg_memory_fail_at(fail);
-        done = there_and_back();
-        rg_memory_fail_at(0);
-        ck_assert_msg(done == (rg_error_code() == RG_OK), "request %ld: %s", fail, rg_error());
-        ck_assert(done || rg_error_code() == RG_OUT_OF_MEMORY);
-        rg_error_clear();
-    }
-}
-END_TEST
+static bool load_file(void) { return loaded(rg_tokenizer_from_file(scratch("t.json")), 7); }
+static bool load_whole_folder(void) { return loaded(rg_tokenizer_from_folder(scratch("")), 7); }
+static bool load_two_files(void) { return loaded(rg_tokenizer_from_folder(scratch("")), 3); }
 
-START_TEST(test_denied_files) {
-    bool done = false;
-    for (long fail = 1; !done; fail++) {
-        faults_begin();
-        faults.fail_at = fail;
-        faults.number = 5;
-        done = there_and_back();
-        long calls = faults.calls;
-        ck_assert_int_eq(faults.open, 0);
-        faults_end();
-        ck_assert_msg(done || rg_error_code() == RG_IO_ERROR, "call %ld: %s", fail, rg_error());
-        done = calls < fail;
-        rg_error_clear();
-    }
+static rg_tokenizer *small;
+
+/* Encodes a word that is longer than all tables' first room, and words that are seen again. */
+static bool encode_small(void) {
+    char text[400];
+    memset(text, 'a', sizeof text);
+    memcpy(text, "ab ab abc<x>b \u0120", 16);
+    return rg_tokenizer_encode(small, text, .length = sizeof text);
+}
+static bool decode_small(void) {
+    rg_tensor *ids = rg_tokenizer_encode(small, "ab ab<x>b");
+    return ids && rg_tokenizer_decode(small, ids);
+}
+static bool stream_small(void) {
+    rg_token_stream s = rg_token_stream_begin(small);
+    return rg_token_stream_add(&s, 2) && rg_token_stream_end(&s);
+}
+
+/* Each request for memory is denied in turn, and each call of the file system fails. */
+START_TEST(test_denied) {
+    static bool (*const calls[])(void) = { load_file, encode_small, decode_small, stream_small };
+    char text[3000];
+    scratch_begin();
+    size_t n = edited(text, good, &(edit){ "1.0", "1.0", "" });
+    small = rg_tokenizer_from_file(scratch_write("t.json", text, n));
+    ck_ok(small);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        ck_assert_int_gt(deny_in_turn(calls[i], NULL), 1);
+    fail_in_turn(load_file, NULL);
+    rg_tokenizer_free(small);
+    scratch_write("vocab.json", "{\"a\": 0, \"aa\": 1}", 17);
+    scratch_write("merges.txt", "#version: 0.2\na a\n", 18);
+    deny_in_turn(load_two_files, NULL);
+    fail_in_turn(load_two_files, NULL);
+    /* A tokenizer.json that can't be looked at isn't one that isn't there. */
+    scratch_write("tokenizer.json", text, n);
+    deny_in_turn(load_whole_folder, NULL);
+    fail_in_turn(load_whole_folder, NULL);
+    scratch_end();
 }
 END_TEST
 
 RG_TESTS(tokenizer, test_golden, test_two_files, test_zeros_and_lengths, test_stream_holds,
          test_ends, test_broken_characters, test_long_word, test_bad_arguments, test_bad_files,
-         test_options, test_bad_two_files, test_denied_memory, test_denied_files)
+         test_options, test_bad_two_files, test_denied)
