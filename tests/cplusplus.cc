@@ -183,6 +183,14 @@ static void modules() {
     rg_tensor *w = rg_nn_init_kaiming_uniform_(rg_empty(2, 3), .a = 1);
     rg_module_list *none = rg_nn_module_list();
     CHECK(rg_numel(w) == 6 && !std::strcmp(rg_module_repr(none), "ModuleList()"));
+    rg_module_dict *dict = rg_nn_module_dict({ "a", rg_nn_linear(2, 3) }, { "b", rg_nn_relu() });
+    rg_module_dict *copy = rg_deepcopy(dict);
+    CHECK(copy && copy->n == 2 && rg_get_parameter(copy, "a.weight") != NULL);
+    CHECK(rg_module_dict_get(copy, "b") == copy->v[1]);
+    rg_parameter_list *list = rg_nn_parameter_list(rg_ones(2), rg_zeros(3));
+    CHECK(list->n == 2 && rg_num_parameters(list) == 5);
+    for (void *m : { (void *)dict, (void *)copy, (void *)list })
+        rg_module_free(m);
     rg_module_free(none);
     rg_module_free(model);
     rg_module_free(loss);

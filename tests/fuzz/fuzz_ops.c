@@ -35,7 +35,7 @@ static void limit_memory(void) { setrlimit(RLIMIT_AS, &(struct rlimit){ 1 << 30,
 #endif
 
 /* The pool has POOL tensors of at most LARGEST elements, and a list has at most LISTED of them. */
-enum { POOL = 32, LISTED = 4, LARGEST = 256, MODULES = 10 };
+enum { POOL = 32, LISTED = 4, LARGEST = 256, MODULES = 11 };
 
 static uint64_t state;
 static rg_tensor *pool[POOL], *released;
@@ -586,6 +586,11 @@ static rg_module *const *children(void) {
     return any(4) ? none : NULL;
 }
 
+static const rg_module_item *named_children(void) {
+    static const rg_module_item none[2];
+    return any(4) ? none : NULL;
+}
+
 static rg_named_list dict(void) {
     static rg_named v[2];
     if (any(2))
@@ -639,6 +644,8 @@ static rg_tensor *does_data_loader_new_with(void) {
     return ok ? RG_NONE : NULL;
 }
 
+static rg_module_dict *dictionary(void) { return (rg_module_dict *)modules[9]; }
+
 static void make_modules(void) {
     void *all[MODULES] = { rg_nn_linear(3, 4),
                            rg_nn_embedding(5, 3),
@@ -650,6 +657,7 @@ static void make_modules(void) {
                                      .n_embd = 2),
                            rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3),
                            rg_nn_rotary_positions(3, 4, 10),
+                           rg_nn_module_dict({ "weight", rg_nn_relu() }),
                            rg_nn_mse_loss() };
     memcpy(modules, all, sizeof all);
 }
