@@ -64,12 +64,14 @@ MADE(parameters, rg_nn_parameter_list(rg_ones(2), rg_zeros(3, 1)))
 MADE(multihead, rg_nn_multihead_attention(4, 2, .kdim = 3, .add_bias_kv = true))
 MADE(rotary, rg_nn_rotary_positions(5, 4, 10000))
 MADE(sinusoidal, rg_nn_sinusoidal_positions(5, 3))
+MADE(transformer, rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 2,
+                                    .num_decoder_layers = 1, .dim_feedforward = 3))
 MADE(gpt, rg_nn_gpt(.block_size = 3, .vocab_size = 5, .n_layer = 2, .n_head = 1, .n_embd = 2))
 MADE(shared, shared_tree())
 
 static void *(*const makers[])(void) = { linear,     bare_linear, embedding,  loss,      sequential,
                                          empty,      dict,        parameters, multihead, rotary,
-                                         sinusoidal, gpt,        shared,    many };
+                                         sinusoidal, transformer, gpt,        shared,    many };
 
 START_TEST(test_of_each_layer) {
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
