@@ -58,7 +58,7 @@ FUZZERS        := $(call programs,tests/fuzz/*.c)
 # One test counts what these files do, step by step: they are compiled for it a second time.
 STEPS          := $(BUILD)/tests/steps/test_steps
 COUNTED        := tensor/map.c autograd/hooks.c \
-                  nn/module.c nn/tree.c nn/state.c nn/repr.c nn/containers.c nn/call.c \
+                  nn/module.c nn/tree.c nn/state.c nn/repr.c nn/containers.c nn/call.c nn/copy.c \
                   nn/optim/optimizer.c nn/optim/optim_state.c
 TESTS          += $(STEPS)
 EXAMPLES       := $(call programs,examples/*.c examples/notebooks/*.c)

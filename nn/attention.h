@@ -51,6 +51,16 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_
         embed_dim, num_heads,                                \
         RG_KEYWORDS(rg_multihead_attention_options, (.bias = true), __VA_ARGS__))
 
+/* Keys and values of positions that were read, so that they need not be computed again, in tensors
+ * of (batch, heads, room, size of a head). The first `length` positions are filled. */
+typedef struct rg_attention_cache {
+    rg_tensor *keys, *values;
+    int64_t length;
+    /* If true, nothing is added: every query attends to all that is there, and key and value are
+     * not looked at. Else those of key and value are put behind the others, and counted. */
+    bool complete;
+} rg_attention_cache;
+
 typedef struct RG_OPTIONS rg_multihead_options {
     RG_BY_NAME;
     /* The mask is (batch, keys). Where a mask of bool is true, the key is left out; a mask of
@@ -63,6 +73,9 @@ typedef struct RG_OPTIONS rg_multihead_options {
     bool average_attn_weights RG_DEFAULT(true);
     /* This is a hint that attn_mask is causal; attn_mask must be given all the same. */
     bool is_causal RG_DEFAULT(false);
+    /* With a cache, the keys and values are those in it, and each query attends to the positions
+     * that stand before its own, and to its own: no attn_mask is needed. No gradient flows. */
+    rg_attention_cache *cache RG_DEFAULT(NULL);
 } rg_multihead_options;
 /* The weights are RG_NONE if they weren't asked for. Both are NULL on failure. */
 typedef struct rg_attended {

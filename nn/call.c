@@ -169,6 +169,7 @@ __attribute__((noinline, cold)) static const char *describe_module(rg_module *m)
 typedef struct call_frame {
     struct call_frame *outer;
     rg_module *m;
+    void *keywords;
     bool frees; /* The module was freed meanwhile: the end of this call frees it. */
 } call_frame;
 static __thread call_frame *calling __attribute__((tls_model("initial-exec")));
@@ -184,6 +185,16 @@ bool rgi_free_after_call(const rg_module *m) {
         rgi_fail_(RG_RELEASED, "module_free", "module released by rg_module_free");
     outermost->frees = true;
     return true;
+}
+
+void *rg_keywords_of_call(rg_module *m) {
+    if (!rgi_module_given(m, "keywords_of_call"))
+        return NULL;
+    const call_frame *f = calling;
+    while (f && f->m != m)
+        f = f->outer;
+    RG_FAIL_IF(!f, "keywords_of_call", "no call of the %s is under way", m->cls->name);
+    return f->keywords;
 }
 
 /* Frees the module of a call that has ended. Returns y, which may be the module's own parameter. */
@@ -207,7 +218,7 @@ static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
             return NULL;
         }
     }
-    call_frame frame = { calling, m, false };
+    call_frame frame = { calling, m, keywords, false };
     calling = &frame;
     rg_tensor *y = RG_UNLIKELY(m->registry->live_hooks) ? forward_with_hooks(m, in, keywords)
                                                         : forward_of(m, in, keywords);

@@ -1,13 +1,18 @@
 /*
- * containers.c: Sequential and ModuleList: children named 0, 1, ..
+ * containers.c: Sequential, ModuleList, ModuleDict and ParameterList: children or parameters that
+ * are named 0, 1, .., or have names of their own.
  */
 #include "containers.h"
 #include "registry.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/structs.h"
+#include "tensor/text.h"
 #include "tensor/thread.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static rg_tensor *sequential_forward(rg_module *m, rg_tensor *x) {
     rg_sequential *self = (rg_sequential *)m;
@@ -16,31 +21,43 @@ static rg_tensor *sequential_forward(rg_module *m, rg_tensor *x) {
     return x;
 }
 
-/* ---- both kinds ---------------------------------------------------------------- */
+/* ---- all kinds ----------------------------------------------------------------- */
 
-/* A ModuleList is laid out as a Sequential is. */
-_Static_assert(sizeof(rg_sequential) == sizeof(rg_module_list)
-                   && offsetof(rg_sequential, v) == offsetof(rg_module_list, v),
-               "the same functions serve both");
+/* The others are laid out as a Sequential is; v points to what the container holds. */
+#define LAID_OUT_ALIKE(type)                                                     \
+    _Static_assert(sizeof(rg_sequential) == sizeof(type)                         \
+                       && offsetof(rg_sequential, v) == offsetof(type, v)        \
+                       && offsetof(rg_sequential, room) == offsetof(type, room), \
+                   "the same functions serve all containers")
+LAID_OUT_ALIKE(rg_module_list);
+LAID_OUT_ALIKE(rg_module_dict);
+LAID_OUT_ALIKE(rg_parameter_list);
 
 static void container_destroy(rg_module *m) {
     rg_sequential *self = (rg_sequential *)m;
     rgi_free(self->v, self->room * sizeof *self->v, RG_MEM_OTHER);
 }
 
+static bool container_copy(rg_module *m, const rg_module *from) {
+    rg_sequential *self = (rg_sequential *)m;
+    size_t bytes = self->room * sizeof *self->v;
+    if (!bytes)
+        return true;
+    void *block = rgi_alloc(bytes, RG_MEM_OTHER);
+    if (!block)
+        return false;
+    self->v = memcpy(block, self->v, bytes);
+    return rg_move_places(m, ((const rg_sequential *)from)->v, block, bytes);
+}
+
 /* Makes room for so many children, whose places in memory change. */
-static bool make_room(rg_sequential *self, size_t want) {
-    rg_module **before = self->v;
+static bool make_room_for(rg_sequential *self, size_t want) {
+    uintptr_t before = (uintptr_t)self->v;
+    size_t bytes = self->room * sizeof *self->v;
     if (want <= self->room)
         return true;
-    if (!rgi_grow((void **)&self->v, &self->room, want, sizeof *self->v))
-        return false;
-    for (RG_EACH_ENTRY(e, &self->base)) {
-        ptrdiff_t i = (char *)e->place - (char *)before;
-        if (e->kind == RG_ENTRY_CHILD && i >= 0 && (size_t)i < (size_t)self->n * sizeof *self->v)
-            e->place = (void **)((char *)self->v + i);
-    }
-    return true;
+    return rgi_grow((void **)&self->v, &self->room, want, sizeof *self->v)
+           && rg_move_places(&self->base, (const void *)before, self->v, bytes);
 }
 
 typedef struct place_name {
@@ -60,57 +77,96 @@ static bool refuse_child(rg_module *child) {
     return false;
 }
 
-static bool append(rg_sequential *self, rg_module *child) {
-    if (!make_room(self, (size_t)self->n + 1))
+/* Puts a child behind the others. */
+static bool append_as(rg_sequential *self, const char *name, rg_module *child) {
+    if (!make_room_for(self, (size_t)self->n + 1))
         return refuse_child(child);
-    if (!rg_register_child(&self->base, name_of_place(self->n).v, &self->v[self->n], child))
+    if (!rg_register_child(&self->base, name, &self->v[self->n], child))
         return false;
     self->n++;
     return true;
 }
 
+static bool append(rg_sequential *self, rg_module *child) {
+    return append_as(self, name_of_place(self->n).v, child);
+}
+
+/* Puts a child under the name, in the place of the one that is there, or behind the others. */
+static bool put_named(rg_sequential *self, const char *name, rg_module *child) {
+    const rg_entry *e = name ? rgi_entry_named(&self->base, name) : NULL;
+    if (!e)
+        return append_as(self, name, child);
+    return rg_register_child(&self->base, name, (rg_module **)(void *)e->place, child);
+}
+
 /* ---- making -------------------------------------------------------------------- */
+
+/* What a constructor is given: children, or, where `v` is NULL, children with names. */
+typedef struct given_children {
+    int n;
+    rg_module *const *v;
+    const rg_module_item *items;
+} given_children;
+
+static rg_module *given_child(const given_children *given, int i) {
+    return given->v ? given->v[i] : given->items[i].module;
+}
 
 /* Keeps the children from being freed until let_go_of_children: one that comes twice must outlive
  * the first failure to take it. What is no module is left alone. */
-static void hold_children(int n, rg_module *const *children) {
-    for (int i = 0; i < n; i++)
-        if (rgi_is_module(children[i]))
-            children[i]->registry->parents++;
+static void hold_children(const given_children *given) {
+    for (int i = 0; i < given->n; i++) {
+        rg_module *child = given_child(given, i);
+        if (rgi_is_module(child))
+            child->registry->parents++;
+    }
 }
 
-static void let_go_of_children(int n, rg_module *const *children) {
-    for (int i = 0; i < n; i++)
-        if (rgi_is_module(children[i]) && --children[i]->registry->parents == 0)
-            rg_module_free(children[i]);
+static void let_go_of_children(const given_children *given) {
+    for (int i = 0; i < given->n; i++) {
+        rg_module *child = given_child(given, i);
+        if (rgi_is_module(child) && --child->registry->parents == 0)
+            rg_module_free(child);
+    }
 }
 
 /* Takes over the children. If it fails, each of them is freed once. */
-static void *container_new(const rg_module_class *cls, int n, rg_module *const *children) {
+static void *container_new(const rg_module_class *cls, const given_children *given) {
     RG_AS(cls->name);
-    if (!rgi_given_list(n, children, cls->name))
+    if (!rgi_given_list(given->n, given->v ? (const void *)given->v : given->items, cls->name))
         return NULL;
     rg_sequential *self = RG_MODULE(rg_sequential, cls);
-    hold_children(n, children);
-    for (int i = 0; i < n && RG_UNFAILED_(self); i++)
-        self->base.failed = !append(self, children[i]);
+    hold_children(given);
+    for (int i = 0; i < given->n && RG_UNFAILED_(self); i++)
+        self->base.failed = !(given->v
+                                  ? append(self, given->v[i])
+                                  : put_named(self, given->items[i].name, given->items[i].module));
     self = RG_READY(self);
-    let_go_of_children(n, children);
+    let_go_of_children(given);
     return self;
 }
 
 static const rg_module_class sequential_class = { .name = "Sequential",
                                                   .forward = sequential_forward,
-                                                  .destroy = container_destroy };
+                                                  .destroy = container_destroy,
+                                                  .copy = container_copy };
 static const rg_module_class module_list_class = { .name = "ModuleList",
-                                                   .destroy = container_destroy };
+                                                   .destroy = container_destroy,
+                                                   .copy = container_copy };
+static const rg_module_class module_dict_class = { .name = "ModuleDict",
+                                                   .destroy = container_destroy,
+                                                   .copy = container_copy };
 
 rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children) {
-    return container_new(&sequential_class, n, children);
+    return container_new(&sequential_class, &(given_children){ .n = n, .v = children });
 }
 
 rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children) {
-    return container_new(&module_list_class, n, children);
+    return container_new(&module_list_class, &(given_children){ .n = n, .v = children });
+}
+
+rg_module_dict *rg_nn_module_dict_of(int n, const rg_module_item *items) {
+    return container_new(&module_dict_class, &(given_children){ .n = n, .items = items });
 }
 
 /* ---- changing ------------------------------------------------------------------ */
@@ -194,4 +250,121 @@ bool rg_module_list_insert(rg_module_list *m, int i, void *child) {
 
 bool rg_module_list_set(rg_module_list *m, int i, void *child) {
     return container_set("module_list_set", m, i, child);
+}
+
+/* ---- ModuleDict ---------------------------------------------------------------- */
+
+bool rg_module_dict_set(rg_module_dict *m, const char *name, void *child) {
+    RG_AS("module_dict_set");
+    if (!rgi_module_given((rg_module *)m, "module_dict_set"))
+        return refuse_child(child);
+    return put_named((rg_sequential *)m, name, child);
+}
+
+/* Returns the dictionary's entry, or NULL. */
+static rg_entry *entry_of_dict(const char *op, rg_module_dict *m, const char *name) {
+    if (!rgi_module_given((rg_module *)m, op) || !rgi_given(name, op, "a name"))
+        return NULL;
+    return rgi_entry_named(&m->base, name);
+}
+
+void *rg_module_dict_get(rg_module_dict *m, const char *name) {
+    const rg_entry *e = entry_of_dict("module_dict_get", m, name);
+    if (e)
+        return rgi_is_registered("module_dict_get", e) ? *e->place : NULL;
+    RG_FAIL_INDEX_IF(m && name && rgi_is_module((rg_module *)m), "module_dict_get",
+                     "KeyError: '%s'", name);
+    return NULL;
+}
+
+bool rg_module_dict_contains(rg_module_dict *m, const char *name) {
+    return entry_of_dict("module_dict_contains", m, name);
+}
+
+rg_named_modules_list rg_module_dict_items(rg_module_dict *m) {
+    const rg_named_modules_list failed = { -1, NULL };
+    if (!rgi_module_given((rg_module *)m, "module_dict_items"))
+        return failed;
+    rg_named_module *items = rgi_scope_alloc((size_t)m->n * sizeof *items + 1);
+    if (!items)
+        return failed;
+    for (int i = 0; i < m->n; i++) {
+        const rg_entry *e = &m->base.registry->entries[i];
+        if (!rgi_is_registered("module_dict_items", e))
+            return failed;
+        items[i] = (rg_named_module){ e->name, *e->place };
+    }
+    return (rg_named_modules_list){ m->n, items };
+}
+
+/* ---- ParameterList ------------------------------------------------------------- */
+
+/* Adds "  (0): Parameter containing: [torch.float32 of size 2x3]". */
+static void repr_parameter(rg_text *text, int i, const rg_tensor *t) {
+    rgi_text_add(text, "%s  (%d): ", i ? "\n" : "", i);
+    if (t == RG_NONE) {
+        rgi_text_add(text, "Object of type: NoneType");
+        return;
+    }
+    rgi_text_add(text, "Parameter containing: [%s of size ", rg_dtype_name((rg_dtype)t->dtype));
+    for (int d = 0; d < t->ndim; d++)
+        rgi_text_add(text, "%s%lld", d ? "x" : "", (long long)t->size[d]);
+    rgi_text_add(text, "]");
+}
+
+static void parameter_list_repr(rg_module *m, char *text, size_t room) {
+    const rg_parameter_list *self = (rg_parameter_list *)m;
+    RG_SCOPE();
+    rg_text lines = { 0 };
+    for (int i = 0; i < self->n; i++)
+        repr_parameter(&lines, i, self->v[i]);
+    const char *all = self->n ? rgi_text_own(&lines) : "";
+    snprintf(text, room, "%s", all ? all : "");
+}
+
+static const rg_module_class parameter_list_class = { .name = "ParameterList",
+                                                      .extra_repr = parameter_list_repr,
+                                                      .destroy = container_destroy,
+                                                      .copy = container_copy };
+
+/* Puts the value into place i. What is no parameter yet shares its data with the one that it
+ * becomes, and stays what it is. */
+static bool put_parameter(rg_parameter_list *self, int i, rg_tensor *value) {
+    if (value && value != RG_NONE && rgi_check(value, "register_parameter")
+        && !(value->flags & RG_IS_PARAMETER))
+        value = rg_detach(value);
+    return rg_register_parameter(&self->base, name_of_place(i).v, &self->v[i], value);
+}
+
+static bool append_parameter(rg_parameter_list *self, rg_tensor *value) {
+    if (!make_room_for((rg_sequential *)self, (size_t)self->n + 1)
+        || !put_parameter(self, self->n, value))
+        return false;
+    self->n++;
+    return true;
+}
+
+rg_parameter_list *rg_nn_parameter_list_of(rg_list values) {
+    RG_AS("ParameterList");
+    if (!rgi_given_list(values.n, values.v, "ParameterList"))
+        return NULL;
+    rg_parameter_list *self = RG_MODULE(rg_parameter_list, &parameter_list_class);
+    for (int i = 0; i < values.n && RG_UNFAILED_(self); i++)
+        self->base.failed = !append_parameter(self, values.v[i]);
+    return RG_READY(self);
+}
+
+bool rg_parameter_list_append(rg_parameter_list *m, rg_tensor *value) {
+    RG_AS("parameter_list_append");
+    return rgi_module_given((rg_module *)m, "parameter_list_append") && append_parameter(m, value);
+}
+
+bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value) {
+    RG_AS("parameter_list_set");
+    if (!rgi_module_given((rg_module *)m, "parameter_list_set"))
+        return false;
+    RG_FAIL_INDEX_IF(i < -m->n || i >= m->n, "parameter_list_set", "index %d is out of range", i);
+    if (i < 0)
+        i += m->n;
+    return put_parameter(m, i, value);
 }

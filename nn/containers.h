@@ -1,7 +1,11 @@
 /*
- * containers.h: modules whose children are named 0, 1, ..: Sequential and ModuleList.
+ * containers.h: modules whose children are named 0, 1, ..: Sequential and ModuleList; or have names
+ * of their own: ModuleDict; and a list of parameters, ParameterList.
  *
  *     rg_sequential *mlp = rg_nn_sequential(rg_nn_linear(4, 8), rg_nn_relu(), rg_nn_linear(8, 2));
+ *     rg_module_dict *heads = rg_nn_module_dict({ "class", rg_nn_linear(8, 10) },
+ *                                               { "box", rg_nn_linear(8, 4) });
+ *     rg_tensor *y = rg_call(rg_module_dict_get(heads, "box"), rg_call(mlp, x));
  *
  * The n children stand in v and belong to the container. If it can't be made, they are freed. What
  * is written to v itself isn't registered, and fails where the tree is walked.
@@ -35,12 +39,56 @@ bool rg_sequential_set(rg_sequential *m, int i, void *child);
 bool rg_module_list_append(rg_module_list *m, void *child);
 bool rg_module_list_insert(rg_module_list *m, int i, void *child);
 bool rg_module_list_set(rg_module_list *m, int i, void *child);
+
+typedef struct rg_module_dict {
+    rg_module base;
+    int n;
+    rg_module **v;
+    size_t room; /* The library alone uses this. */
+} rg_module_dict;
+typedef struct rg_module_item {
+    const char *name;
+    void *module;
+} rg_module_item;
+rg_module_dict *rg_nn_module_dict_of(int n, const rg_module_item *items);
+/* Puts a child under the name; the one that was there is freed. The child then belongs to the
+ * container; if this fails, it is freed, and the container is as before. */
+bool rg_module_dict_set(rg_module_dict *m, const char *name, void *child);
+/* Returns the child that has the name, or fails. */
+void *rg_module_dict_get(rg_module_dict *m, const char *name);
+bool rg_module_dict_contains(rg_module_dict *m, const char *name);
+/* Lists the children with their names, in the order in which these came; .n == -1 means failure. */
+rg_named_modules_list rg_module_dict_items(rg_module_dict *m);
+
+/* Each value becomes a parameter that shares its data, as nn.Parameter does; a parameter stays what
+ * it is. */
+typedef struct rg_parameter_list {
+    rg_module base;
+    int n;
+    rg_tensor **v;
+    size_t room; /* The library alone uses this. */
+} rg_parameter_list;
+rg_parameter_list *rg_nn_parameter_list_of(rg_list values);
+bool rg_parameter_list_append(rg_parameter_list *m, rg_tensor *value);
+bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
+#define rg_nn_parameter_list(...) rg_nn_parameter_list_of(RG_LIST(__VA_ARGS__))
+
 #ifdef __cplusplus
+#define RG_MODULE_ITEMS_(n, ...)                               \
+    [](std::initializer_list<rg_module_item> l) {              \
+        return rg_nn_module_dict_of((int)l.size(), l.begin()); \
+    }({ __VA_ARGS__ })
 #define RG_MODULES_(n, f, ...)                                  \
     [](std::initializer_list<void *> l) {                       \
         return f((int)l.size(), (rg_module *const *)l.begin()); \
     }({ __VA_ARGS__ })
 #else
+#define RG_MODULE_ITEMS_(n, ...) RG_MODULE_ITEMS__(n, __VA_ARGS__)
+#define RG_MODULE_ITEMS__(n, ...)                                                              \
+    __extension__({                                                                            \
+        rg_module_item rg_i##n[] = { { (const char *)0, (void *)0 }, __VA_ARGS__ };            \
+        rg_nn_module_dict_of((int)(sizeof rg_i##n / sizeof(rg_module_item)) - 1, rg_i##n + 1); \
+    })
 #define RG_MODULES_(n, f, ...) RG_MODULES__(n, f, __VA_ARGS__)
 #define RG_MODULES__(n, f, ...)                                                                 \
     __extension__({                                                                             \
@@ -50,5 +98,6 @@ bool rg_module_list_set(rg_module_list *m, int i, void *child);
 #endif
 #define rg_nn_sequential(...)  RG_MODULES_(__COUNTER__, rg_nn_sequential_of, __VA_ARGS__)
 #define rg_nn_module_list(...) RG_MODULES_(__COUNTER__, rg_nn_module_list_of, __VA_ARGS__)
+#define rg_nn_module_dict(...) RG_MODULE_ITEMS_(__COUNTER__, __VA_ARGS__)
 
 RG_PUBLIC_END

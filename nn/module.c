@@ -119,6 +119,15 @@ static void release_value(rg_module *m, rg_entry_kind kind, void *value) {
     rg_module_free(child);
 }
 
+void rgi_module_end(rg_module *m) {
+    rg_registry *r = m->registry;
+    rgi_free(r->hooks, r->hook_room * sizeof *r->hooks, RG_MEM_OTHER);
+    rgi_free(r->entries, r->room * sizeof *r->entries, RG_MEM_OTHER);
+    rgi_map_free(&r->names);
+    m->released = true;
+    rgi_free(m, r->bytes, RG_MEM_OTHER);
+}
+
 void rg_module_free(void *module) {
     rg_module *m = module;
     if (!m || !rgi_module_given(m, "module_free") || m->registry->parents)
@@ -130,11 +139,7 @@ void rg_module_free(void *module) {
         release_value(m, r->entries[i].kind, *r->entries[i].place);
     if (m->cls->destroy)
         m->cls->destroy(m);
-    rgi_free(r->hooks, r->hook_room * sizeof *r->hooks, RG_MEM_OTHER);
-    rgi_free(r->entries, r->room * sizeof *r->entries, RG_MEM_OTHER);
-    rgi_map_free(&r->names);
-    m->released = true;
-    rgi_free(m, r->bytes, RG_MEM_OTHER);
+    rgi_module_end(m);
 }
 
 /* ---- entries by name ----------------------------------------------------------- */
@@ -154,9 +159,8 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
     return NULL;
 }
 
-/* Adds an entry. Returns NULL if there is no memory; where that leaves the map empty, the next
- * entry fills it again. */
-static rg_entry *add_entry(rg_registry *r, rg_entry entry) {
+/* Where there is no memory and the map is left empty, the next entry fills it again. */
+rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
     if (!rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries))
         return NULL;
     r->entries[r->n] = entry;
@@ -236,6 +240,15 @@ static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name, void *
     return true;
 }
 
+void rgi_join_parent(rg_module *m, const rg_entry *e, rg_module *child) {
+    rg_registry *r = child->registry;
+    r->parents++;
+    if (!r->parent) {
+        r->parent = m;
+        r->at = (size_t)(e - m->registry->entries);
+    }
+}
+
 /* Puts the value into the place, and returns its entry, or NULL if there is no memory. */
 static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                            void *value) {
@@ -244,7 +257,7 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     if (!e) {
         rg_entry entry = { .kind = kind, .place = place };
         strcpy(entry.name, name);
-        e = add_entry(m->registry, entry);
+        e = rgi_add_entry(m->registry, entry);
     }
     if (!e)
         return NULL;
@@ -252,14 +265,8 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     if (kind != RG_ENTRY_CHILD && value != RG_NONE)
         rg_keep(value);
     *place = value;
-    if (kind == RG_ENTRY_CHILD) {
-        rg_registry *child = ((rg_module *)value)->registry;
-        child->parents++;
-        if (!child->parent) {
-            child->parent = m;
-            child->at = (size_t)(e - m->registry->entries);
-        }
-    }
+    if (kind == RG_ENTRY_CHILD)
+        rgi_join_parent(m, e, value);
     if (before)
         release_value(m, kind, before);
     return e;
@@ -350,6 +357,17 @@ bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_mod
     if (!circle)
         rg_module_free(child);
     return false;
+}
+
+bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes) {
+    if (!rgi_module_given(m, "move_places") || (bytes && !rgi_given(to, "move_places", "a block")))
+        return false;
+    for (RG_EACH_ENTRY(e, m)) {
+        uintptr_t at = (uintptr_t)e->place - (uintptr_t)from;
+        if (at < bytes)
+            e->place = (void **)((char *)to + at);
+    }
+    return true;
 }
 
 bool rg_tie(rg_tensor **place, rg_tensor *parameter) {

@@ -59,6 +59,11 @@ typedef struct rg_module_class {
     void (*extra_repr)(rg_module *m, char *text, size_t room);
     /* Frees what the module holds besides its parameters, buffers and children. */
     void (*destroy)(rg_module *m);
+    /* rg_deepcopy calls this once m has the bytes of `from`, with parameters, buffers and children
+     * of its own in the registered fields of its struct. It gives m what destroy is to free, and
+     * tells rg_move_places of registered places that lie outside of the struct. Where it returns
+     * false, m holds nothing that destroy would free. */
+    bool (*copy)(rg_module *m, const rg_module *from);
 } rg_module_class;
 
 struct rg_module {
@@ -90,6 +95,9 @@ bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_te
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Lets a registered place share another place's parameter. */
 bool rg_tie(rg_tensor **place, rg_tensor *parameter);
+/* Tells that the block of memory `from`, of so many bytes, in which m's registered places lie, has
+ * become the block `to`, as after realloc. */
+bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 
 /* Where self is NULL or has failed, RG_PARAMETER and RG_BUFFER don't evaluate the value. RG_CHILD
  * evaluates the child wherever self isn't NULL, and frees it if self has failed. */
@@ -112,6 +120,13 @@ bool rg_tie(rg_tensor **place, rg_tensor *parameter);
     ((type *)rg_module_new(sizeof(type), cls, &(type){ .base = { 0 }, __VA_ARGS__ }))
 #endif
 
+/* Returns a copy of the whole tree, as copy.deepcopy does; NULL on failure. The struct's other
+ * fields are copied byte by byte, so that pointers point to what they pointed to: a class that
+ * holds more says so with its function `copy`, and one that has destroy without it can't be copied.
+ * What is shared or tied in the tree is shared or tied in the copy. Parameters are copied without
+ * their gradients, buffers with them, and hooks with the same contexts. */
+void *rg_deepcopy(void *m);
+
 /* ---- calling ------------------------------------------------------------------- */
 
 /* Runs forward and the hooks in a scope of their own, and returns the output. Every forward of a
@@ -133,6 +148,9 @@ rg_tensor *rg_call_list(rg_module *m, rg_list inputs);
  *
  *     rank_keywords k = { .normalise = true };
  *     rg_tensor *ranks = rg_call_keywords(model, &k, x, y);
+ *
+ * A layer with such a forward has a function that returns all results in a struct, as
+ * rg_multihead_attention_forward does.
  */
 rg_tensor *rg_call_with(rg_module *m, rg_list inputs, void *keywords, size_t keywords_bytes);
 #define rg_call_keywords(m, keywords, ...) \
@@ -146,6 +164,10 @@ typedef rg_tensor *rg_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, v
 /* Both return the hook's id, or -1 on failure. */
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context);
 int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context);
+/* Returns the keywords of the call of m that is under way, in which a hook finds the other results,
+ * and a pre-hook what was asked for. Returns NULL where the call has none, and fails where there is
+ * no call. */
+void *rg_keywords_of_call(rg_module *m);
 /* Removes a hook of either kind. */
 bool rg_remove_forward_hook(rg_module *m, int id);
 
@@ -179,6 +201,11 @@ rg_named_list rg_named_parameters(void *m);
 rg_named_list rg_named_buffers(void *m);
 /* Lists m itself first, as "". */
 rg_named_modules_list rg_named_modules(void *m);
+/* These return what stands under the path, such as "layers.0.linear1", and fail with torch's
+ * sentence where it is none. The path "" leads to m itself. */
+void *rg_get_submodule(void *m, const char *path);
+rg_tensor *rg_get_parameter(void *m, const char *path);
+rg_tensor *rg_get_buffer(void *m, const char *path);
 /* Lists parameters and persistent buffers, shared ones under each of their names. */
 rg_named_list rg_state_dict(void *m);
 /* Copies the values to those of the module that have the same names. If a shape differs or, with
@@ -195,4 +222,5 @@ template <typename T> static inline T *rg_module_of(const rg_module_class *cls, 
     return (T *)rg_module_new(sizeof(T), cls, &fields);
 }
 #define RG_MODULE(type, cls, ...) rg_module_of<type>(cls, type{ __VA_ARGS__ })
+template <typename T> static inline T *rg_deepcopy(T *m) { return (T *)rg_deepcopy((void *)m); }
 #endif

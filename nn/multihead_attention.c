@@ -1,10 +1,13 @@
 /*
  * multihead_attention.c: MultiheadAttention, as torch has it, with the sentences of torch's errors.
+ * This file is long because attention with a cache shares the checks, the masks and the projections
+ * of attention without one.
  */
 #include "attention.h"
 #include "tensor/error.h"
 #include "init.h"
 #include "linear.h"
+#include "multihead.h"
 #include "registry.h"
 #include "tensor/structs.h"
 
@@ -44,7 +47,8 @@ static bool mha_check_mask_dtype(rg_tensor *mask, const char *name) {
     return true;
 }
 
-static bool mha_check_attn_mask(rg_multihead_attention *self, rg_tensor *const in[3],
+/* The mask is for so many keys. */
+static bool mha_check_attn_mask(rg_multihead_attention *self, rg_tensor *query, int64_t keys,
                                 rg_tensor *mask) {
     if (mask == RG_NONE)
         return true;
@@ -53,9 +57,9 @@ static bool mha_check_attn_mask(rg_multihead_attention *self, rg_tensor *const i
     MHA_FAIL_IF(mask->ndim != 2 && mask->ndim != 3,
                 "For %s `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found %d-D "
                 "tensor instead",
-                mha_kind(in[0]), mask->ndim);
-    if (mask->ndim == 3 && in[0]->ndim == 2) {
-        long long heads = self->num_heads, l = in[0]->size[0], s = in[1]->size[0];
+                mha_kind(query), mask->ndim);
+    if (mask->ndim == 3 && query->ndim == 2) {
+        long long heads = self->num_heads, l = query->size[0], s = keys;
         MHA_FAIL_IF(mask->size[0] != heads || mask->size[1] != l || mask->size[2] != s,
                     "Expected `attn_mask` shape to be (%lld, %lld, %lld) but got %s", heads, l, s,
                     rg_repr_shape(mask));
@@ -96,21 +100,25 @@ static bool mha_check_keys_and_values(rg_multihead_attention *self, rg_tensor *k
     return false;
 }
 
+static bool mha_check_width(rg_multihead_attention *self, rg_tensor *query) {
+    int64_t embed = query->size[query->ndim - 1];
+    MHA_FAIL_IF(embed != self->embed_dim, "was expecting embedding dimension of %lld, but got %lld",
+                (long long)self->embed_dim, (long long)embed);
+    return true;
+}
+
 static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
                       const rg_multihead_options *o) {
     for (int i = 0; i < 3; i++)
         if (!rgi_check(in[i], "multihead_attention"))
             return false;
-    if (!mha_check_ranks(in) || !mha_check_attn_mask(self, in, o->attn_mask)
+    if (!mha_check_ranks(in) || !mha_check_attn_mask(self, in[0], in[1]->size[0], o->attn_mask)
         || !mha_check_key_padding_mask(in[0], o->key_padding_mask))
         return false;
     MHA_FAIL_IF(o->is_causal && o->attn_mask == RG_NONE,
                 "Need attn_mask if specifying the is_causal hint. You may use the Transformer "
                 "module method `generate_square_subsequent_mask` to create this mask.");
-    int64_t embed = in[0]->size[in[0]->ndim - 1];
-    MHA_FAIL_IF(embed != self->embed_dim, "was expecting embedding dimension of %lld, but got %lld",
-                (long long)self->embed_dim, (long long)embed);
-    return mha_check_keys_and_values(self, in[1], in[2]);
+    return mha_check_width(self, in[0]) && mha_check_keys_and_values(self, in[1], in[2]);
 }
 
 /* ---- masks --------------------------------------------------------------------- */
@@ -181,6 +189,18 @@ static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, b
 
 /* ---- forward ------------------------------------------------------------------- */
 
+/* Returns in[i], projected to (length, batch, embedding). */
+static rg_tensor *mha_project_one(rg_multihead_attention *self, rg_tensor *const in[3], int i) {
+    int64_t embed = self->embed_dim;
+    bool packed = self->in_proj_weight != RG_NONE;
+    rg_tensor *own[] = { self->q_proj_weight, self->k_proj_weight, self->v_proj_weight };
+    rg_tensor *weight = packed ? rg_narrow(self->in_proj_weight, 0, i * embed, embed) : own[i];
+    rg_tensor *bias = self->in_proj_bias;
+    if (bias != RG_NONE)
+        bias = rg_narrow(bias, 0, i * embed, embed);
+    return mha_length_first(self, rg_linear(in[i], weight, bias));
+}
+
 /* Puts the query, key and value, projected to (length, batch, embedding), into x. */
 static bool mha_project(rg_multihead_attention *self, rg_tensor *const in[3], rg_tensor *x[3]) {
     int64_t embed = self->embed_dim;
@@ -193,14 +213,8 @@ static bool mha_project(rg_multihead_attention *self, rg_tensor *const in[3], rg
             x[i] = rg_narrow(all, 2, i * embed, embed);
         return x[0] && x[1] && x[2];
     }
-    rg_tensor *own[] = { self->q_proj_weight, self->k_proj_weight, self->v_proj_weight };
-    for (int i = 0; i < 3; i++) {
-        rg_tensor *weight = packed ? rg_narrow(self->in_proj_weight, 0, i * embed, embed) : own[i];
-        rg_tensor *bias = self->in_proj_bias;
-        if (bias != RG_NONE)
-            bias = rg_narrow(bias, 0, i * embed, embed);
-        x[i] = mha_length_first(self, rg_linear(in[i], weight, bias));
-    }
+    for (int i = 0; i < 3; i++)
+        x[i] = mha_project_one(self, in, i);
     return x[0] && x[1] && x[2];
 }
 
@@ -231,6 +245,21 @@ static rg_attended mha_attend_with_weights(rg_multihead_attention *self, rg_tens
     return (rg_attended){ .output = rg_matmul(weights, v), .weights = weights };
 }
 
+/* Attends with queries, keys and values of (n, heads, length, size of a head). Returns the heads'
+ * outputs, and the weights of each head if they are asked for. */
+static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *const heads[3],
+                                    rg_tensor *mask, bool causal, bool need_weights) {
+    rg_tensor *q = heads[0], *k = heads[1], *v = heads[2];
+    if (!mask || !q || !k || !v)
+        return (rg_attended){ NULL, NULL };
+    double dropout = self->base.training ? self->o.dropout : 0;
+    if (need_weights)
+        return mha_attend_with_weights(self, q, k, v, mask, dropout);
+    rg_tensor *y = rg_scaled_dot_product_attention(q, k, v, .attn_mask = mask, .dropout_p = dropout,
+                                                   .is_causal = causal);
+    return (rg_attended){ y, RG_NONE };
+}
+
 /* Returns what is added to the scores of the projected query and key, x[0] and x[1]. */
 static rg_tensor *mha_mask_for(rg_multihead_attention *self, rg_tensor *const x[3],
                                const rg_multihead_options *o, bool batched) {
@@ -246,17 +275,12 @@ static rg_attended mha_attend(rg_multihead_attention *self, rg_tensor *const x[3
     bool causal = o->is_causal && o->key_padding_mask == RG_NONE && !o->need_weights;
     rg_tensor *mask = causal ? RG_NONE : mha_mask_for(self, x, o, batched);
     int64_t n = x[0]->size[1];
-    rg_tensor *q = mha_heads(self, x[0], n, RG_NONE, false);
-    rg_tensor *k = mha_heads(self, x[1], n, self->bias_k, self->o.add_zero_attn);
-    rg_tensor *v = mha_heads(self, x[2], n, self->bias_v, self->o.add_zero_attn);
-    if (!mask || !q || !k || !v)
-        return (rg_attended){ NULL, NULL };
-    double dropout = self->base.training ? self->o.dropout : 0;
-    if (o->need_weights)
-        return mha_attend_with_weights(self, q, k, v, mask, dropout);
-    rg_tensor *y = rg_scaled_dot_product_attention(q, k, v, .attn_mask = mask, .dropout_p = dropout,
-                                                   .is_causal = causal);
-    return (rg_attended){ y, RG_NONE };
+    rg_tensor *heads[] = {
+        mha_heads(self, x[0], n, RG_NONE, false),
+        mha_heads(self, x[1], n, self->bias_k, self->o.add_zero_attn),
+        mha_heads(self, x[2], n, self->bias_v, self->o.add_zero_attn),
+    };
+    return mha_attend_heads(self, heads, mask, causal, o->need_weights);
 }
 
 /* Returns the heads' weights as the caller wants them: averaged or not, and without a batch where
@@ -279,25 +303,142 @@ static rg_tensor *mha_join(rg_multihead_attention *self, rg_tensor *y, int64_t l
     return batched ? mha_length_first(self, y) : rg_squeeze_dim(y, 1);
 }
 
+/* Returns the output of the heads that attended with the projected query q, and puts the weights,
+ * if they are asked for, into the keywords. */
+static rg_tensor *mha_results(rg_multihead_attention *self, rg_attended a, const rg_tensor *q,
+                              bool batched, rg_multihead_keywords *k) {
+    if (!a.output || !a.weights)
+        return NULL;
+    a.weights = mha_wanted_weights(a.weights, &k->options, batched);
+    a.output = mha_join(self, a.output, q->size[0], q->size[1], batched);
+    if (!a.output || !a.weights)
+        return NULL;
+    k->weights = rg_escape(a.weights);
+    return a.output;
+}
+
+/* ---- a cache ------------------------------------------------------------------- */
+
+static bool cache_check(rg_multihead_attention *self, rg_tensor *const in[3],
+                        const rg_multihead_options *o) {
+    rg_attention_cache *c = o->cache;
+    int inputs = c->complete ? 1 : 3;
+    for (int i = 0; i < inputs; i++)
+        if (!rgi_check(in[i], "multihead_attention"))
+            return false;
+    rg_tensor *const alone[] = { in[0], in[0], in[0] };
+    rg_tensor *both[] = { c->keys, c->values };
+    if (!mha_check_ranks(c->complete ? alone : in) || !mha_check_width(self, in[0])
+        || (!c->complete && !mha_check_keys_and_values(self, in[1], in[2])))
+        return false;
+    MHA_FAIL_IF(self->bias_k != RG_NONE || self->o.add_zero_attn,
+                "a cache can't stand beside add_bias_kv or add_zero_attn");
+    int batch_dim = self->o.batch_first ? 0 : 1;
+    int64_t n = in[0]->ndim == 3 ? in[0]->size[batch_dim] : 1;
+    int64_t heads = self->num_heads, head = self->embed_dim / heads;
+    for (int i = 0; i < 2; i++) {
+        rg_tensor *t = both[i];
+        if (!rgi_check(t, "multihead_attention"))
+            return false;
+        MHA_FAIL_IF(t->ndim != 4 || t->size[0] != n || t->size[1] != heads || t->size[3] != head
+                        || t->size[2] != both[0]->size[2],
+                    "expected a cache of (%lld, %lld, positions, %lld), but got %s", (long long)n,
+                    (long long)heads, (long long)head, rg_repr_shape(t));
+    }
+    return true;
+}
+
+/* Writes x, which are projected keys or values, behind the cache's others. */
+static bool cache_write(rg_multihead_attention *self, rg_tensor *room, int64_t length,
+                        rg_tensor *x) {
+    if (!x)
+        return false;
+    int64_t all = room->size[2], t = x->size[0];
+    MHA_FAIL_IF(length < 0 || t > all - length,
+                "the cache has room for %lld positions, but %lld are needed", (long long)all,
+                (long long)(length + t));
+    rg_tensor *heads = mha_heads(self, x, room->size[0], RG_NONE, false);
+    return rg_copy_(rg_narrow(room, 2, length, t), heads);
+}
+
+/* Returns the mask, with -inf added where a key stands behind its query: there are l queries, and
+ * the last of them has the position of the last key. */
+static rg_tensor *cache_causal(rg_tensor *mask, int64_t l, int64_t s, rg_dtype dtype) {
+    if (l == 1 || !mask)
+        return mask;
+    rg_tensor *causal = rg_triu(rg_full_dims(RG_DIMS(l, s), -INFINITY, dtype), s - l + 1);
+    return mask == RG_NONE ? causal : rg_add(mask, causal);
+}
+
+/* Does what mha_run does, with the keys and values of the cache. */
+static rg_tensor *mha_run_cached(rg_multihead_attention *self, rg_tensor *const in[3],
+                                 rg_multihead_keywords *k) {
+    RG_NO_GRAD();
+    const rg_multihead_options *o = &k->options;
+    rg_attention_cache *c = o->cache;
+    if (!cache_check(self, in, o))
+        return NULL;
+    bool batched = in[0]->ndim == 3;
+    rg_tensor *q = mha_project_one(self, in, 0);
+    if (!q)
+        return NULL;
+    int64_t l = q->size[0], n = q->size[1], s = c->length;
+    if (!c->complete) {
+        rg_tensor *key = mha_project_one(self, in, 1), *value = mha_project_one(self, in, 2);
+        if (!cache_write(self, c->keys, s, key) || !cache_write(self, c->values, s, value))
+            return NULL;
+        s += key->size[0];
+    }
+    mha_sizes sizes = { l, n, s, self->num_heads, 0 };
+    if (!mha_check_attn_mask(self, in[0], s, o->attn_mask)
+        || !mha_check_key_padding_mask(in[0], o->key_padding_mask))
+        return NULL;
+    rg_tensor *mask = mha_mask(o, &sizes, batched, (rg_dtype)q->dtype);
+    bool causal = !c->complete && mask == RG_NONE && l == s && !o->need_weights;
+    if (!c->complete && !causal)
+        mask = cache_causal(mask, l, s, (rg_dtype)q->dtype);
+    rg_tensor *heads[] = { mha_heads(self, q, n, RG_NONE, false), rg_narrow(c->keys, 2, 0, s),
+                           rg_narrow(c->values, 2, 0, s) };
+    rg_attended a = mha_attend_heads(self, heads, mask, causal, o->need_weights);
+    rg_tensor *y = mha_results(self, a, q, batched, k);
+    if (y)
+        c->length = s;
+    return y;
+}
+
+rg_tensor *rgi_keys_and_values(rg_multihead_attention *self, rg_tensor *memory) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    rg_tensor *const in[] = { memory, memory, memory };
+    if (!rgi_module_given((rg_module *)self, "multihead_attention")
+        || !rgi_check(memory, "multihead_attention") || !mha_check_ranks(in))
+        return NULL;
+    MHA_FAIL_IF(!rgi_is_multihead(&self->base),
+                "a cache needs MultiheadAttention, but this is a %s", self->base.cls->name);
+    rg_tensor *both[2];
+    for (int i = 0; i < 2; i++) {
+        rg_tensor *x = mha_project_one(self, in, 1 + i);
+        both[i] = x ? mha_heads(self, x, x->size[1], RG_NONE, false) : NULL;
+    }
+    rg_tensor *stacked = rg_stack(RG_LIST(both[0], both[1]), 0);
+    return stacked ? rg_escape(stacked) : NULL;
+}
+
+/* ---- the door ------------------------------------------------------------------ */
+
 /* Returns the output, and puts the weights, if they are asked for, into the keywords. */
 static rg_tensor *mha_run(rg_multihead_attention *self, rg_tensor *const in[3],
                           rg_multihead_keywords *k) {
     const rg_multihead_options *o = &k->options;
     rg_tensor *x[3];
+    if (o->cache)
+        return mha_run_cached(self, in, k);
     if (!mha_check(self, in, o))
         return NULL;
     bool batched = in[0]->ndim == 3;
     if (!mha_project(self, in, x))
         return NULL;
-    rg_attended a = mha_attend(self, x, o, batched);
-    if (!a.output || !a.weights)
-        return NULL;
-    a.weights = mha_wanted_weights(a.weights, o, batched);
-    a.output = mha_join(self, a.output, x[0]->size[0], x[0]->size[1], batched);
-    if (!a.output || !a.weights)
-        return NULL;
-    k->weights = rg_escape(a.weights);
-    return a.output;
+    return mha_results(self, mha_attend(self, x, o, batched), x[0], batched, k);
 }
 
 static rg_tensor *mha_forward_with(rg_module *m, rg_list in, void *keywords) {
@@ -321,7 +462,7 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *self, rg
     const rg_attended failed = { NULL, NULL };
     if (!rgi_module_given((rg_module *)self, "multihead_attention"))
         return failed;
-    rg_multihead_keywords k = { o, RG_NONE };
+    rg_multihead_keywords k = { .options = o, .weights = RG_NONE };
     rg_tensor *y = rg_call_keywords(self, &k, query, key, value);
     return y && k.weights ? (rg_attended){ y, k.weights } : failed;
 }
@@ -335,6 +476,8 @@ static const rg_module_class mha_class = {
     .forward_with = mha_forward_with,
     .keywords_bytes = sizeof(rg_multihead_keywords),
 };
+
+bool rgi_is_multihead(const rg_module *m) { return m->cls == &mha_class; }
 
 static rg_tensor *mha_weight(bool there, int64_t out, int64_t in) {
     return there ? rg_nn_init_xavier_uniform_(rg_empty(out, in), 1) : RG_NONE;

@@ -46,6 +46,12 @@ typedef struct rg_registry {
 
 /* Returns the module's entry of this name, or NULL. */
 rg_entry *rgi_entry_named(const rg_module *m, const char *name);
+/* Adds an entry, which has no value yet. Returns NULL if there is no memory. */
+rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry);
+/* Frees m's struct and registry, but nothing that they point to. */
+void rgi_module_end(rg_module *m);
+/* Takes down that m holds a child, which stands in m's entry e. */
+void rgi_join_parent(rg_module *m, const rg_entry *e, rg_module *child);
 /* Writes m's path from the top of its tree, "h.0.attn", and returns its length. */
 size_t rgi_module_path(const rg_module *m, char *text, size_t room);
 enum { RG_PATH_ROOM = 256 };

@@ -13,18 +13,27 @@
 
 static void repr_module(rg_text *r, rg_module *m, int indent);
 
-/* extra_repr returns nothing, so the thread's error tells whether it failed; an error from before
- * still stands afterwards. */
-static void repr_extra(rg_text *r, rg_module *m, char *text, size_t room) {
+/* Returns what extra_repr writes, in the text or, where that has too little room for it, in memory
+ * of the scope. extra_repr returns nothing, so the thread's error tells whether it failed; an error
+ * from before still stands afterwards. */
+static const char *repr_extra(rg_text *r, rg_module *m, char *text, size_t room) {
     if (!m->cls->extra_repr)
-        return;
+        return "";
     rg_code before = rgi_this.code;
     rgi_this.code = RG_OK;
     m->cls->extra_repr(m, text, room);
-    if (rgi_this.code == RG_OK)
+    while (rgi_this.code == RG_OK && strlen(text) + 1 >= room) {
+        room *= 2;
+        text = rgi_scope_alloc(room);
+        if (text)
+            m->cls->extra_repr(m, text, room);
+    }
+    if (rgi_this.code == RG_OK) {
         rgi_this.code = before;
-    else
-        r->failed = true;
+        return text;
+    }
+    r->failed = true;
+    return "";
 }
 
 /* Neighbours in a ModuleList that have the same text are a run, and share a line. */
@@ -87,9 +96,9 @@ static void repr_lines(rg_text *r, const char *text, int indent) {
 
 static void repr_module(rg_text *r, rg_module *m, int indent) {
     RG_SCOPE();
-    char extra[256] = "";
+    char room[256] = "";
     size_t children = 0;
-    repr_extra(r, m, extra, sizeof extra);
+    const char *extra = repr_extra(r, m, room, sizeof room);
     for (RG_EACH_ENTRY(e, m))
         children += e->kind == RG_ENTRY_CHILD;
     bool lines = *extra && (children || strchr(extra, '\n'));

@@ -2,12 +2,28 @@
  * transformer.c: TransformerEncoderLayer: attention and a feedforward network, each of which is
  * added to its input, with a norm before or after.
  */
-#include "transformer.h"
 #include "registry.h"
 #include "tensor/error.h"
 #include "tensor/structs.h"
+#include "transformer_parts.h"
 
 /* ---- forward ------------------------------------------------------------------- */
+
+bool rgi_check_mask(const char *op, const rg_tensor *mask, const char *name) {
+    RG_FAIL_IF(mask && mask->state == RG_ALIVE && mask->dtype == RG_INT64, op,
+               "only bool and floating types of %s are supported", name);
+    return true;
+}
+
+rg_tensor *rgi_feed_forward(rg_linear_module *linear1, rg_tensor *(*activation)(rg_tensor *x),
+                            rg_plain_module *inner, rg_linear_module *linear2,
+                            rg_plain_module *outer, rg_tensor *x) {
+    rg_tensor *hidden = rg_call(linear1, x);
+    if (!hidden)
+        return NULL;
+    hidden = rg_call(inner, activation(hidden));
+    return rg_call(outer, rg_call(linear2, hidden));
+}
 
 static rg_tensor *encoder_attend(rg_transformer_encoder_layer *self, rg_tensor *x,
                                  const rg_src_options *o) {
@@ -18,24 +34,15 @@ static rg_tensor *encoder_attend(rg_transformer_encoder_layer *self, rg_tensor *
 }
 
 static rg_tensor *encoder_feed_forward(rg_transformer_encoder_layer *self, rg_tensor *x) {
-    rg_tensor *hidden = rg_call(self->linear1, x);
-    if (!hidden)
-        return NULL;
-    hidden = rg_call(self->dropout, self->o.activation(hidden));
-    return rg_call(self->dropout2, rg_call(self->linear2, hidden));
-}
-
-static bool encoder_check_mask(const rg_tensor *mask, const char *name) {
-    RG_FAIL_IF(mask && mask->state == RG_ALIVE && mask->dtype == RG_INT64,
-               "transformer_encoder_layer", "only bool and floating types of %s are supported",
-               name);
-    return true;
+    return rgi_feed_forward(self->linear1, self->o.activation, self->dropout, self->linear2,
+                            self->dropout2, x);
 }
 
 static rg_tensor *encoder_run(rg_module *m, rg_tensor *x, const rg_src_options *o) {
     rg_transformer_encoder_layer *self = (rg_transformer_encoder_layer *)m;
-    if (!encoder_check_mask(o->src_key_padding_mask, "src_key_padding_mask")
-        || !encoder_check_mask(o->src_mask, "src_mask"))
+    const char *op = "transformer_encoder_layer";
+    if (!rgi_check_mask(op, o->src_key_padding_mask, "src_key_padding_mask")
+        || !rgi_check_mask(op, o->src_mask, "src_mask"))
         return NULL;
     if (self->o.norm_first) {
         x = rg_add(x, encoder_attend(self, rg_call(self->norm1, x), o));
@@ -67,6 +74,8 @@ static const rg_module_class encoder_layer_class = { .name = "TransformerEncoder
                                                      .forward = encoder_layer_forward,
                                                      .forward_with = encoder_layer_forward_with,
                                                      .keywords_bytes = sizeof(rg_src_options) };
+
+bool rgi_is_encoder_layer(const rg_module *m) { return m->cls == &encoder_layer_class; }
 
 rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
                                                                    rg_transformer_options o) {

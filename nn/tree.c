@@ -138,6 +138,68 @@ int64_t rg_num_parameters(void *m) {
     return n;
 }
 
+/* ---- by path ------------------------------------------------------------------- */
+
+/* Returns m's entry whose name is the first n bytes of the text, or fails as torch does. */
+static rg_entry *attribute(const char *op, rg_module *m, const char *text, size_t n) {
+    char name[sizeof((rg_entry *)0)->name] = "";
+    if (n < sizeof name)
+        memcpy(name, text, n);
+    rg_entry *e = *name ? rgi_entry_named(m, name) : NULL;
+    RG_FAIL_VALUE_IF(!e, op, "%s has no attribute `%.*s`", m->cls->name, (int)RG_MIN(n, 200), text);
+    return rgi_is_registered(op, e) ? e : NULL;
+}
+
+/* Returns the module to which the first n bytes of the path lead, or fails as torch does. */
+static rg_module *module_at(const char *op, rg_module *m, const char *path, size_t n) {
+    if (!rgi_module_given(m, op) || !rgi_given(path, op, "a path"))
+        return NULL;
+    for (size_t at = 0; n;) {
+        size_t length = RG_MIN(strcspn(path + at, "."), n - at);
+        const rg_entry *e = attribute(op, m, path + at, length);
+        if (!e)
+            return NULL;
+        RG_FAIL_VALUE_IF(e->kind != RG_ENTRY_CHILD, op, "`%s` is not an nn.Module", e->name);
+        m = *e->place;
+        at += length;
+        if (at == n)
+            break;
+        at++;
+    }
+    return m;
+}
+
+/* Returns the entry to which the whole path leads, or fails as torch does. */
+static rg_entry *entry_at(const char *op, rg_module *m, const char *path) {
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    m = module_at(op, m, path, dot ? (size_t)(dot - path) : 0);
+    if (!m)
+        return NULL;
+    const char *name = dot ? dot + 1 : path;
+    return attribute(op, m, name, strlen(name));
+}
+
+void *rg_get_submodule(void *m, const char *path) {
+    return module_at("get_submodule", m, path, path ? strlen(path) : 0);
+}
+
+rg_tensor *rg_get_parameter(void *m, const char *path) {
+    const rg_entry *e = entry_at("get_parameter", m, path);
+    if (!e)
+        return NULL;
+    RG_FAIL_VALUE_IF(e->kind != RG_ENTRY_PARAMETER || *e->place == RG_NONE, "get_parameter",
+                     "`%s` is not an nn.Parameter", e->name);
+    return rgi_lend(*e->place);
+}
+
+rg_tensor *rg_get_buffer(void *m, const char *path) {
+    const rg_entry *e = entry_at("get_buffer", m, path);
+    if (!e)
+        return NULL;
+    RG_FAIL_VALUE_IF(e->kind != RG_ENTRY_BUFFER, "get_buffer", "`%s` is not a buffer", e->name);
+    return *e->place == RG_NONE ? RG_NONE : rgi_lend(*e->place);
+}
+
 /* ---- what is done to all ------------------------------------------------------- */
 
 void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), void *context) {

@@ -183,6 +183,14 @@ static void modules() {
     rg_tensor *w = rg_nn_init_kaiming_uniform_(rg_empty(2, 3), .a = 1);
     rg_module_list *none = rg_nn_module_list();
     CHECK(rg_numel(w) == 6 && !std::strcmp(rg_module_repr(none), "ModuleList()"));
+    rg_module_dict *dict = rg_nn_module_dict({ "a", rg_nn_linear(2, 3) }, { "b", rg_nn_relu() });
+    rg_module_dict *copy = rg_deepcopy(dict);
+    CHECK(copy && copy->n == 2 && rg_get_parameter(copy, "a.weight") != NULL);
+    CHECK(rg_module_dict_get(copy, "b") == copy->v[1]);
+    rg_parameter_list *list = rg_nn_parameter_list(rg_ones(2), rg_zeros(3));
+    CHECK(list->n == 2 && rg_num_parameters(list) == 5);
+    for (void *m : { (void *)dict, (void *)copy, (void *)list })
+        rg_module_free(m);
     rg_module_free(none);
     rg_module_free(model);
     rg_module_free(loss);
@@ -199,6 +207,23 @@ static void transformers() {
     CHECK(
         rg_numel(rg_transformer_encoder_layer_forward(layer, rg_ones(3, 1, 4), .is_causal = false))
         == 12);
+    rg_transformer *whole = rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 1,
+                                              .num_decoder_layers = 1, .dim_feedforward = 6);
+    rg_tensor *memory = rg_transformer_encoder_forward(whole->encoder, rg_ones(3, 1, 4));
+    rg_decoder_cache cache = rg_transformer_decoder_cache(whole->decoder, memory, 2);
+    CHECK(rg_numel(rg_transformer_decoder_forward(whole->decoder, rg_ones(2, 1, 4), memory,
+                                                  .cache = &cache))
+              == 8
+          && cache.length == 2);
+    CHECK(rg_numel(rg_transformer_forward(whole, rg_ones(3, 1, 4), rg_ones(2, 1, 4),
+                                          .tgt_mask = rg_generate_square_subsequent_mask(2)))
+          == 8);
+    rg_transformer_decoder *decoder =
+        rg_nn_transformer_decoder(rg_nn_transformer_decoder_layer(4, 2, .dim_feedforward = 3), 2,
+                                  .norm = rg_nn_layer_norm(4));
+    CHECK(rg_numel(rg_call(decoder, rg_ones(2, 4), rg_ones(3, 4))) == 8);
+    rg_module_free(decoder);
+    rg_module_free(whole);
     rg_gpt *gpt = rg_nn_gpt(.block_size = 4, .vocab_size = 7, .n_layer = 1, .n_head = 2,
                             .n_embd = 8);
     CHECK(rg_numel(rg_gpt_generate(gpt, rg_literal([[ 1, 2 ]]), 5, .top_k = 3)) == 7);

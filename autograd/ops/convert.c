@@ -49,5 +49,8 @@ rg_tensor *rg_clone(rg_tensor *x) { return RG_APPLY(clone, RG_NO_ATTR, x); }
 rg_tensor *rg_contiguous(rg_tensor *x) {
     if (!rgi_check(x, "contiguous"))
         return NULL;
-    return x->flags & RG_CONTIGUOUS ? rgi_lend(x) : rg_clone(x);
+    if (x->flags & RG_CONTIGUOUS)
+        return rgi_lend(x);
+    RG_AS("contiguous");
+    return rg_clone(x);
 }

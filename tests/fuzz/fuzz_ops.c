@@ -35,7 +35,7 @@ static void limit_memory(void) { setrlimit(RLIMIT_AS, &(struct rlimit){ 1 << 30,
 #endif
 
 /* The pool has POOL tensors of at most LARGEST elements, and a list has at most LISTED of them. */
-enum { POOL = 32, LISTED = 4, LARGEST = 256, MODULES = 10 };
+enum { POOL = 32, LISTED = 4, LARGEST = 256, MODULES = 12 };
 
 static uint64_t state;
 static rg_tensor *pool[POOL], *released;
@@ -538,6 +538,11 @@ static rg_tensor *does_parsed_back(void) {
 #define M(k) (any(6) ? modules[any(MODULES)] : NULL)
 #define NORM_OPTIONS \
     (rg_norm_options) { .eps = odd_number(), .elementwise_affine = any(2), .bias = any(2) }
+#define NO_MASKS                                                                      \
+    (rg_tgt_options) {                                                                \
+        .tgt_mask = RG_NONE, .memory_mask = RG_NONE, .tgt_key_padding_mask = RG_NONE, \
+        .memory_key_padding_mask = RG_NONE                                            \
+    }
 static const char *any_mode(void) {
     if (any(3))
         return "fan_in";
@@ -585,6 +590,14 @@ static rg_module *const *children(void) {
     static rg_module *const none[2];
     return any(4) ? none : NULL;
 }
+
+static const rg_module_item *named_children(void) {
+    static const rg_module_item none[2];
+    return any(4) ? none : NULL;
+}
+
+/* An encoder takes over its layer. */
+static rg_module *new_layer(void) { return (rg_module *)rg_nn_linear(2, 3); }
 
 static rg_named_list dict(void) {
     static rg_named v[2];
@@ -639,6 +652,8 @@ static rg_tensor *does_data_loader_new_with(void) {
     return ok ? RG_NONE : NULL;
 }
 
+static rg_module_dict *dictionary(void) { return (rg_module_dict *)modules[10]; }
+
 static void make_modules(void) {
     void *all[MODULES] = { rg_nn_linear(3, 4),
                            rg_nn_embedding(5, 3),
@@ -650,6 +665,9 @@ static void make_modules(void) {
                                      .n_embd = 2),
                            rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3),
                            rg_nn_rotary_positions(3, 4, 10),
+                           rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 1,
+                                             .num_decoder_layers = 1, .dim_feedforward = 3),
+                           rg_nn_module_dict({ "weight", rg_nn_relu() }),
                            rg_nn_mse_loss() };
     memcpy(modules, all, sizeof all);
 }

@@ -35,6 +35,12 @@ MADE(learned, rg_nn_learned_positions(5, 2))
 MADE(sinusoidal, rg_nn_sinusoidal_positions(5, 3))
 MADE(rotary, rg_nn_rotary_positions(5, 4, 10000))
 MADE(encoder, rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3))
+MADE(decoder, rg_nn_transformer_decoder(rg_nn_transformer_decoder_layer(4, 2, .dim_feedforward = 3),
+                                        2, .norm = rg_nn_layer_norm(4)))
+MADE(transformer, rg_nn_transformer(.d_model = 2, .nhead = 1, .num_encoder_layers = 2,
+                                    .num_decoder_layers = 1, .dim_feedforward = 3))
+MADE(module_dict, rg_nn_module_dict({ "a", rg_nn_linear(2, 3) }, { "b", rg_nn_relu() }))
+MADE(parameter_list, rg_nn_parameter_list(rg_zeros(2), rg_zeros(3)))
 MADE(gpt, rg_nn_gpt(.block_size = 3, .vocab_size = 5, .n_layer = 2, .n_head = 1, .n_embd = 2))
 
 static const struct {
@@ -43,29 +49,15 @@ static const struct {
 } made[] = {
 #define ROW(name) \
     { #name, name }
-    ROW(linear),
-    ROW(embedding),
-    ROW(layer_norm),
-    ROW(rms_norm),
-    ROW(group_norm),
-    ROW(identity),
-    ROW(gelu),
-    ROW(softplus),
-    ROW(dropout),
-    ROW(flatten),
-    ROW(cross_entropy),
-    ROW(bce),
-    ROW(sequential),
-    ROW(module_list),
-    ROW(self_attention),
-    ROW(multihead),
-    ROW(multihead_apart),
-    ROW(multihead_bare),
-    ROW(learned),
-    ROW(sinusoidal),
-    ROW(rotary),
-    ROW(encoder),
-    ROW(gpt),
+    ROW(linear),      ROW(embedding),       ROW(layer_norm),
+    ROW(rms_norm),    ROW(group_norm),      ROW(identity),
+    ROW(gelu),        ROW(softplus),        ROW(dropout),
+    ROW(flatten),     ROW(cross_entropy),   ROW(bce),
+    ROW(sequential),  ROW(module_list),     ROW(self_attention),
+    ROW(multihead),   ROW(multihead_apart), ROW(multihead_bare),
+    ROW(learned),     ROW(sinusoidal),      ROW(rotary),
+    ROW(encoder),     ROW(decoder),         ROW(transformer),
+    ROW(module_dict), ROW(parameter_list),  ROW(gpt),
 };
 
 static bool same_lists(rg_named_list a, rg_named_list b) {

@@ -27,6 +27,13 @@ static rg_tensor *gpt_forward(model *m) {
     return rg_gpt_forward((rg_gpt *)m->module, m->x, m->target).loss;
 }
 
+static rg_tensor *transformer_forward(model *m) {
+    rg_tensor *y = rg_transformer_forward((rg_transformer *)m->module, m->x, m->target,
+                                          .tgt_mask = rg_generate_square_subsequent_mask(5),
+                                          .tgt_is_causal = true);
+    return rg_mse_loss(y, m->target);
+}
+
 static void step(void *context) {
     model *m = context;
     rg_tensor *loss = m->forward(m);
@@ -51,6 +58,14 @@ static model make(const char *kind) {
         m.target = rg_keep(rg_randint(0, 13, 3, 8));
         m.forward = gpt_forward;
         m.optim = rg_optim_adamw(rg_parameters(m.module), .lr = 1e-2);
+    } else if (strcmp(kind, "transformer") == 0) {
+        m.module = &rg_nn_transformer(.d_model = 8, .nhead = 2, .num_encoder_layers = 1,
+                                      .num_decoder_layers = 1, .dim_feedforward = 16)
+                        ->base;
+        m.x = rg_keep(rg_randn(4, 3, 8));
+        m.target = rg_keep(rg_randn(5, 3, 8));
+        m.forward = transformer_forward;
+        m.optim = rg_optim_adam(rg_parameters(m.module), .lr = 1e-2);
     } else if (strcmp(kind, "layer") == 0) {
         m.module = &rg_nn_transformer_encoder_layer(8, 2, .dim_feedforward = 16, .dropout = 0.1,
                                                     .norm_first = true)
@@ -86,7 +101,8 @@ static void change(model *m, int i) {
         rg_copy_(m->x, rg_flip(m->target, 1));
 }
 
-static const char *const kinds[] = { "toy", "accumulating", "layer", "gpt", "gpt with dropout" };
+static const char *const kinds[] = { "toy",         "accumulating", "layer",
+                                     "transformer", "gpt",          "gpt with dropout" };
 
 static void same_bits(const char *kind) {
     double eager[STEPS], again[STEPS];

@@ -109,6 +109,30 @@ static void convert(work *w, int n) {
     ck_ok(rg_module_to(w->m, RG_FLOAT64));
 }
 
+static void copy(work *w, int n) {
+    (void)n;
+    w->other = rg_deepcopy(w->m);
+    ck_ok(w->other);
+}
+
+static void build_dict(work *w, int n) {
+    rg_module_dict *m = rg_nn_module_dict();
+    w->m = &m->base;
+    for (int i = 0; i < n; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "m%d", i);
+        ck_assert(rg_module_dict_set(m, name, w->children[i]));
+    }
+    ck_assert(rg_module_dict_items(m).n == n && rg_module_dict_get(m, "m77") == w->children[77]);
+}
+
+static void build_list(work *w, int n) {
+    rg_parameter_list *m = rg_nn_parameter_list();
+    w->m = &m->base;
+    for (int i = 0; i < n; i++)
+        ck_assert(rg_parameter_list_append(m, rg_zeros(1)));
+}
+
 static void print(work *w, int n) {
     (void)n;
     ck_ok(rg_module_repr(w->m));
@@ -123,6 +147,10 @@ START_TEST(test_modules) {
     is_linear(register_parameters, list_all);
     is_linear(have_module, convert);
     is_linear(have_module, print);
+    is_linear(have_module, copy);
+    is_linear(have_children, build_dict);
+    is_linear(NULL, build_list);
+    is_linear(build_list, print);
 }
 END_TEST
 

@@ -370,10 +370,49 @@ def learn_gpt():
     return learn(torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95)), loss_of)
 
 
+class Translator(nn.Module):
+    def __init__(self, words, d):
+        super().__init__()
+        self.src = nn.Embedding(words, d, padding_idx=0)
+        self.tgt = nn.Embedding(words, d, padding_idx=0)
+        self.where = nn.Embedding(10, d)
+        self.transformer = nn.Transformer(d, 4, 2, 2, 2 * d, batch_first=True)
+        self.head = nn.Linear(d, words)
+
+    def forward(self, src, tgt):
+        n = tgt.size(1)
+        y = self.transformer(
+            self.src(src) + self.where(torch.arange(src.size(1))),
+            self.tgt(tgt) + self.where(torch.arange(n)),
+            tgt_mask=nn.Transformer.generate_square_subsequent_mask(n),
+            src_key_padding_mask=src == 0,
+            memory_key_padding_mask=src == 0,
+            tgt_key_padding_mask=tgt == 0,
+        )
+        return self.head(y)
+
+
+def learn_translation():
+    """Learns to turn sentences round: 3 to 8 words of 12, where 0 is padding and 1 begins."""
+    m = Translator(12, 32)
+    words, length = torch.randint(3, 12, (64, 8)), torch.randint(3, 9, (64, 1))
+    at = torch.arange(8)
+    src = words.masked_fill(at >= length, 0)
+    target = words.gather(1, (length - 1 - at).clamp(min=0)).masked_fill(at >= length, 0)
+    tgt = torch.cat([torch.ones(64, 1, dtype=torch.int64), target[:, :-1]], 1)
+
+    def loss_of():
+        some = torch.randint(0, 64, (16,))
+        logits = m(src[some], tgt[some])
+        return F.cross_entropy(logits.flatten(0, 1), target[some].flatten(), ignore_index=0)
+
+    return learn(torch.optim.AdamW(m.parameters(), lr=1e-3), loss_of)
+
+
 def trajectory():
     """Writes losses. The last number is how far PyTorch's float32 losses are from its own with two
     threads."""
-    for f in learn_layer, learn_encoder, learn_gpt:
+    for f in learn_layer, learn_encoder, learn_gpt, learn_translation:
         losses = {}
         for dtype, threads in (torch.float64, 1), (torch.float32, 1), (torch.float32, 2):
             torch.set_default_dtype(dtype)

@@ -1,0 +1,263 @@
+/*
+ * copy.c: deep copies of modules, as copy.deepcopy makes them of PyTorch's: what is shared within
+ * the tree is shared within the copy.
+ */
+#include "registry.h"
+#include "tensor/error.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "tensor/scope.h"
+#include "tensor/text.h"
+
+#include <string.h>
+
+/* Modules and tensors are listed once; `numbers` has the places of both in their lists. Until all
+ * copies are there, nobody holds them: the tensors are the scope's. */
+typedef struct copier {
+    rg_named_list modules, tensors;
+    rg_map numbers;
+    rg_module **module_copies;
+    rg_tensor **tensor_copies;
+    int whole; /* From this one on, the modules' copies have all that destroy frees. */
+} copier;
+
+static rg_module *original(const copier *c, int i) {
+    return (rg_module *)(void *)c->modules.v[i].tensor;
+}
+
+/* Returns what takes the original's place in the copy. */
+static void *copy_of(const copier *c, rg_entry_kind kind, const void *value) {
+    if (value == RG_NONE)
+        return RG_NONE;
+    int64_t at = rgi_map_address(&c->numbers, value);
+    if (kind == RG_ENTRY_CHILD)
+        return c->module_copies[at];
+    return c->tensor_copies[at];
+}
+
+/* ---- tensors ------------------------------------------------------------------- */
+
+/* Returns t's elements in a tensor of their own, whose dims lie in memory in the order of t's. */
+static rg_tensor *copied_elements(rg_tensor *t) {
+    rg_tensor *y = rgi_own(rgi_new_dense_like(t, (rg_dtype)t->dtype));
+    if (y)
+        rgi_copy_elements(y, t);
+    return y;
+}
+
+/* Gives the copy t's name, or, where that tells t's path in its tree, its path in the copy. */
+static bool name_copy(rg_tensor *copy, rg_tensor *t, const char *above, const char *name) {
+    const char *before = rgi_name_of(t);
+    rg_text path = { 0 };
+    if (!before)
+        return true;
+    rgi_text_add(&path, "%s%s%s", above, *above ? "." : "", name);
+    const char *whole = rgi_text_own(&path);
+    return whole && rg_set_name(copy, strcmp(before, whole) ? before : name);
+}
+
+static bool copy_gradient(rg_tensor *copy, rg_tensor *t) {
+    rg_tensor *g = rg_grad_of(t);
+    if (!g || g == RG_NONE)
+        return g;
+    return rg_set_grad(copy, copied_elements(g));
+}
+
+static rg_tensor *copy_tensor(rg_named what, const char *above) {
+    rg_tensor *t = what.tensor;
+    RG_FAIL_IF(!rg_is_leaf(t), "deepcopy",
+               "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+               "protocol at the moment. '%s' was computed",
+               what.name);
+    rg_tensor *y = copied_elements(t);
+    if (!y || !name_copy(y, t, above, what.name))
+        return NULL;
+    y->flags |= t->flags & RG_IS_PARAMETER;
+    if (rg_requires_grad(t) && !rg_requires_grad_(y, true))
+        return NULL;
+    return t->flags & RG_IS_PARAMETER || copy_gradient(y, t) ? y : NULL;
+}
+
+static bool copy_tensors(copier *c) {
+    char above[RG_PATH_ROOM];
+    rgi_module_path(original(c, 0), above, sizeof above);
+    for (int i = 0; i < c->tensors.n; i++) {
+        c->tensor_copies[i] = copy_tensor(c->tensors.v[i], above);
+        if (!c->tensor_copies[i])
+            return false;
+    }
+    return true;
+}
+
+/* ---- modules ------------------------------------------------------------------- */
+
+/* Returns how many bytes m's struct has. */
+static size_t struct_bytes(const rg_module *m) { return m->registry->bytes - sizeof(rg_registry); }
+
+static bool copy_hooks(rg_registry *to, const rg_registry *from) {
+    to->last_hook = from->last_hook;
+    if (!from->live_hooks)
+        return true;
+    if (!rgi_grow((void **)&to->hooks, &to->hook_room, from->live_hooks, sizeof *to->hooks))
+        return false;
+    for (size_t i = 0; i < from->n_hooks; i++)
+        if (from->hooks[i].function)
+            to->hooks[to->n_hooks++] = from->hooks[i];
+    to->live_hooks = to->n_hooks;
+    return true;
+}
+
+/* Copies a module's struct, entries and hooks. The fields still have the original's values. */
+static rg_module *copy_struct(const rg_module *from) {
+    const rg_module_class *cls = from->cls;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, cls->destroy && !cls->copy, "deepcopy",
+                  "cannot copy '%s' object: its class has destroy, but no copy", cls->name);
+    size_t bytes = struct_bytes(from);
+    rg_module *m = rg_module_new(bytes, cls, from);
+    if (!m)
+        return NULL;
+    m->training = from->training;
+    m->registry->ready = true;
+    bool ok = copy_hooks(m->registry, from->registry);
+    for (RG_EACH_ENTRY(e, from))
+        ok = ok && rgi_add_entry(m->registry, *e);
+    if (ok && rg_move_places(m, from, m, bytes))
+        return m;
+    rgi_module_end(m);
+    return NULL;
+}
+
+/* Puts the copies into those places of the i-th module that lie in its struct, or into all others.
+ */
+static void fill_places(const copier *c, int i, bool in_struct) {
+    const rg_module *from = original(c, i), *m = c->module_copies[i];
+    const rg_entry *source = from->registry->entries;
+    for (RG_EACH_ENTRY(e, m)) {
+        bool inside = (uintptr_t)e->place - (uintptr_t)m < struct_bytes(m);
+        if (inside == in_struct)
+            *e->place = copy_of(c, e->kind, *source->place);
+        source++;
+    }
+}
+
+/* Fails if one of m's places is still the original's. */
+static bool has_own_places(const rg_module *m, const rg_module *from) {
+    const rg_entry *source = from->registry->entries;
+    for (RG_EACH_ENTRY(e, m)) {
+        RG_FAIL_AS_IF(RG_TYPE_ERROR, e->place == source->place, "deepcopy",
+                      "cannot copy '%s' object: the place of '%s' lies outside of its struct, and "
+                      "its class has no copy that moves it",
+                      m->cls->name, e->name);
+        source++;
+    }
+    return true;
+}
+
+/* Gives the i-th module's copy what its class says. */
+static bool make_whole(copier *c, int i) {
+    const rg_module *from = original(c, i);
+    rg_module *m = c->module_copies[i];
+    if (m->cls->copy && !m->cls->copy(m, from)) {
+        rgi_given(NULL, "deepcopy", "true of the class's copy");
+        return false;
+    }
+    c->whole = i;
+    if (!has_own_places(m, from))
+        return false;
+    fill_places(c, i, false);
+    return true;
+}
+
+static bool copy_modules(copier *c) {
+    int n = c->modules.n;
+    for (int i = 0; i < n; i++) {
+        c->module_copies[i] = copy_struct(original(c, i));
+        if (!c->module_copies[i])
+            return false;
+    }
+    for (int i = 0; i < n; i++)
+        fill_places(c, i, true);
+    for (int i = n; i-- > 0;)
+        if (!make_whole(c, i))
+            return false;
+    return true;
+}
+
+/* ---- beginning and end --------------------------------------------------------- */
+
+static bool copier_begin(copier *c, void *m) {
+    *c = (copier){ .modules = rgi_walk("deepcopy", m, (rg_walk_for){ .modules = true }) };
+    if (c->modules.n < 0)
+        return false;
+    c->tensors = rgi_walk("deepcopy", m, (rg_walk_for){ .parameters = true, .buffers = true });
+    if (c->tensors.n < 0)
+        return false;
+    size_t modules = (size_t)c->modules.n, tensors = (size_t)c->tensors.n;
+    c->whole = c->modules.n;
+    c->module_copies = rgi_scope_alloc(modules * sizeof *c->module_copies);
+    if (!c->module_copies)
+        return false;
+    memset(c->module_copies, 0, modules * sizeof *c->module_copies);
+    c->tensor_copies = rgi_scope_alloc(tensors * sizeof *c->tensor_copies + 1);
+    bool ok = c->tensor_copies;
+    for (int i = 0; i < c->modules.n; i++)
+        ok = ok && rgi_map_put_address(&c->numbers, original(c, i), i);
+    for (int i = 0; i < c->tensors.n; i++)
+        ok = ok && rgi_map_put_address(&c->numbers, c->tensors.v[i].tensor, i);
+    return ok;
+}
+
+/* Frees the copies of modules, which nobody holds yet. */
+static void abandon(const copier *c) {
+    for (int i = 0; i < c->modules.n && c->module_copies; i++) {
+        rg_module *m = c->module_copies[i];
+        if (m && i >= c->whole && m->cls->destroy)
+            m->cls->destroy(m);
+    }
+    for (int i = 0; i < c->modules.n && c->module_copies; i++)
+        if (c->module_copies[i])
+            rgi_module_end(c->module_copies[i]);
+}
+
+/* The i-th module's copy tells its path by way of the same parent, where that is copied, too. */
+static void keep_parent(const copier *c, int i) {
+    const rg_registry *from = original(c, i)->registry;
+    rg_registry *to = c->module_copies[i]->registry;
+    int64_t at = from->parent ? rgi_map_address(&c->numbers, from->parent) : -1;
+    if (i == 0 || at < 0)
+        return;
+    to->parent = c->module_copies[at];
+    to->at = from->at;
+}
+
+/* Lets each copy of a module hold what its places have. Nothing can fail any more. */
+static void hold_all(const copier *c) {
+    for (int i = 0; i < c->modules.n; i++)
+        keep_parent(c, i);
+    for (int i = 0; i < c->modules.n; i++) {
+        rg_module *m = c->module_copies[i];
+        for (RG_EACH_ENTRY(e, m)) {
+            if (e->kind == RG_ENTRY_CHILD)
+                rgi_join_parent(m, e, *e->place);
+            else if (*e->place != RG_NONE)
+                rg_keep(*e->place);
+        }
+    }
+}
+
+void *rg_deepcopy(void *m) {
+    RG_AS("deepcopy");
+    RG_SCOPE();
+    RG_NO_GRAD();
+    copier c;
+    if (!rgi_module_given(m, "deepcopy") || !rgi_may_do_once("deepcopy"))
+        return NULL;
+    bool ok = copier_begin(&c, m) && copy_tensors(&c) && copy_modules(&c);
+    if (ok)
+        hold_all(&c);
+    else
+        abandon(&c);
+    rgi_map_free(&c.numbers);
+    return ok ? c.module_copies[0] : NULL;
+}

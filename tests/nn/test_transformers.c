@@ -1,0 +1,708 @@
+/*
+ * test_transformers.c: encoders, decoders and whole transformers compute what PyTorch's do, on its
+ * own samples and on others. REGARD_GOLDEN names a folder with other cases.
+ */
+#define TWIN_DATA "transformers"
+#include "twin.h"
+
+/* ---- a case ---------------------------------------------------------------------- */
+
+enum { MOST_INPUTS = 2, MOST_MASKS = 6, MOST_KEYS = 1024 };
+
+typedef struct named_mask {
+    char name[32];
+    rg_tensor *mask;
+} named_mask;
+
+typedef struct transformer_case {
+    char name[64], kind[64], keys[8192];
+    rg_nn_transformer_options o;
+    int64_t layers;
+    bool norm, train, nograd;
+    bool src_is_causal, tgt_is_causal, memory_is_causal, is_causal;
+    int n_inputs, n_masks;
+    rg_tensor *inputs[MOST_INPUTS]; /* They are of float64. */
+    named_mask masks[MOST_MASKS];
+    char *y, *g;
+} transformer_case;
+
+static bool set_flag(transformer_case *c, const char *key, bool on) {
+    const struct {
+        const char *key;
+        bool *place;
+    } flags[] = {
+        { "batch_first", &c->o.batch_first },
+        { "norm_first", &c->o.norm_first },
+        { "bias", &c->o.bias },
+        { "norm", &c->norm },
+        { "train", &c->train },
+        { "nograd", &c->nograd },
+        { "src_is_causal", &c->src_is_causal },
+        { "tgt_is_causal", &c->tgt_is_causal },
+        { "memory_is_causal", &c->memory_is_causal },
+        { "is_causal", &c->is_causal },
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (!strcmp(key, flags[i].key)) {
+            *flags[i].place = on;
+            return true;
+        }
+    return false;
+}
+
+static bool set_number(transformer_case *c, const char *key, double x) {
+    rg_tensor *(*const activations[])(rg_tensor *) = { rg_relu, rg_gelu, rg_tanh };
+    const struct {
+        const char *key;
+        int64_t *place;
+    } sizes[] = {
+        { "d_model", &c->o.d_model },
+        { "nhead", &c->o.nhead },
+        { "num_encoder_layers", &c->o.num_encoder_layers },
+        { "num_decoder_layers", &c->o.num_decoder_layers },
+        { "dim_feedforward", &c->o.dim_feedforward },
+        { "layers", &c->layers },
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (!strcmp(key, sizes[i].key)) {
+            *sizes[i].place = (int64_t)x;
+            return true;
+        }
+    if (!strcmp(key, "activation"))
+        c->o.activation = activations[(int)x];
+    else if (!strcmp(key, "dropout"))
+        c->o.dropout = x;
+    else if (!strcmp(key, "layer_norm_eps"))
+        c->o.layer_norm_eps = x;
+    else
+        return false;
+    return true;
+}
+
+static void read_options(transformer_case *c, char *words) {
+    snprintf(c->name, sizeof c->name, "%s", golden_word(&words));
+    while (!golden_at_end(words)) {
+        char *key = golden_word(&words), *value = strchr(key, '=');
+        *value++ = 0;
+        if (!strcmp(key, "kind"))
+            snprintf(c->kind, sizeof c->kind, "%s", value);
+        else
+            ck_assert_msg(set_flag(c, key, *value == '1' || *value == 'T')
+                              || set_number(c, key, strtod(value, NULL)),
+                          "%s: what is %s?", c->name, key);
+    }
+}
+
+/* Returns the numbers as a tensor of float64 or bool. */
+static rg_tensor *read_tensor(char **words, rg_dims shape, rg_dtype dtype) {
+    rg_tensor *t = rg_zeros_dims(shape, RG_FLOAT64);
+    for (int64_t i = 0; i < rg_numel(t); i++)
+        ((double *)rg_data(t))[i] = golden_number(words);
+    return rg_to(t, dtype);
+}
+
+/* Reads the case that begins with these words. */
+static void read_case(transformer_case *c, golden_file *f, char *words) {
+    *c = (transformer_case){ .o = { .custom_encoder = RG_NONE, .custom_decoder = RG_NONE } };
+    read_options(c, words);
+    snprintf(c->keys, sizeof c->keys, "%s", golden_field(f, 'k'));
+    while (golden_peek(f) == 'x') {
+        char *line = golden_field(f, 'x');
+        golden_word(&line);
+        rg_dims shape = golden_dims(golden_word(&line));
+        c->inputs[c->n_inputs++] = read_tensor(&line, shape, RG_FLOAT64);
+    }
+    while (golden_peek(f) == 'm') {
+        char *line = golden_field(f, 'm');
+        named_mask *m = &c->masks[c->n_masks++];
+        snprintf(m->name, sizeof m->name, "%s", golden_word(&line));
+        rg_dims shape = golden_dims(golden_word(&line));
+        rg_dtype dtype = golden_dtype(golden_word(&line));
+        m->mask = read_tensor(&line, shape, dtype);
+    }
+    c->y = golden_field(f, ':');
+    c->g = c->nograd ? NULL : golden_field(f, ':');
+}
+
+/* ---- what regard makes of it ----------------------------------------------------- */
+
+static bool is_kind(const transformer_case *c, const char *kind) { return !strcmp(c->kind, kind); }
+
+static void *module_of(const transformer_case *c) {
+    rg_transformer_options o = { .dim_feedforward = c->o.dim_feedforward,
+                                 .dropout = c->o.dropout,
+                                 .activation = c->o.activation,
+                                 .layer_norm_eps = c->o.layer_norm_eps,
+                                 .batch_first = c->o.batch_first,
+                                 .norm_first = c->o.norm_first,
+                                 .bias = c->o.bias };
+    int64_t d = c->o.d_model, heads = c->o.nhead;
+    rg_manual_seed(1);
+    if (is_kind(c, "Transformer"))
+        return rg_nn_transformer_with(c->o);
+    void *layer = strstr(c->kind, "Encoder")
+                      ? (void *)rg_nn_transformer_encoder_layer_with(d, heads, o)
+                      : rg_nn_transformer_decoder_layer_with(d, heads, o);
+    if (strstr(c->kind, "Layer"))
+        return layer;
+    void *norm = RG_NONE;
+    if (c->norm)
+        norm = rg_nn_layer_norm(d, .eps = o.layer_norm_eps);
+    if (is_kind(c, "TransformerEncoder"))
+        return rg_nn_transformer_encoder(layer, c->layers, .norm = norm);
+    return rg_nn_transformer_decoder(layer, c->layers, .norm = norm);
+}
+
+/* Returns the mask of this name, where floats have this dtype. */
+static rg_tensor *mask_of(const transformer_case *c, const char *name, rg_dtype dtype) {
+    for (int i = 0; i < c->n_masks; i++)
+        if (!strcmp(c->masks[i].name, name)) {
+            rg_tensor *m = c->masks[i].mask;
+            return rg_is_floating_point(m) ? rg_to(m, dtype) : m;
+        }
+    return RG_NONE;
+}
+
+#define MASK(name) mask_of(c, name, dtype)
+
+static rg_tensor *output_of(const transformer_case *c, void *m, rg_tensor *const x[],
+                            rg_dtype dtype) {
+    if (is_kind(c, "TransformerEncoderLayer"))
+        return rg_transformer_encoder_layer_forward(
+            m, x[0], .src_mask = MASK("src_mask"),
+            .src_key_padding_mask = MASK("src_key_padding_mask"), .is_causal = c->is_causal);
+    if (is_kind(c, "TransformerEncoder"))
+        return rg_transformer_encoder_forward(m, x[0], .mask = MASK("mask"),
+                                              .src_key_padding_mask = MASK("src_key_padding_mask"),
+                                              .is_causal = c->is_causal);
+    if (is_kind(c, "Transformer"))
+        return rg_transformer_forward(
+            m, x[0], x[1], .src_mask = MASK("src_mask"), .tgt_mask = MASK("tgt_mask"),
+            .memory_mask = MASK("memory_mask"),
+            .src_key_padding_mask = MASK("src_key_padding_mask"),
+            .tgt_key_padding_mask = MASK("tgt_key_padding_mask"),
+            .memory_key_padding_mask = MASK("memory_key_padding_mask"),
+            .src_is_causal = c->src_is_causal, .tgt_is_causal = c->tgt_is_causal,
+            .memory_is_causal = c->memory_is_causal);
+    rg_tgt_options o = { .tgt_mask = MASK("tgt_mask"),
+                         .memory_mask = MASK("memory_mask"),
+                         .tgt_key_padding_mask = MASK("tgt_key_padding_mask"),
+                         .memory_key_padding_mask = MASK("memory_key_padding_mask"),
+                         .tgt_is_causal = c->tgt_is_causal,
+                         .memory_is_causal = c->memory_is_causal };
+    return is_kind(c, "TransformerDecoder")
+               ? rg_transformer_decoder_forward_with(m, x[0], x[1], o)
+               : rg_transformer_decoder_layer_forward_with(m, x[0], x[1], o);
+}
+
+/* Returns how far the tensors are from the numbers, relative to the greatest one. */
+static double distance(const char *name, char *numbers, int n, rg_tensor *const t[]) {
+    double far = 0, scale = 1;
+    for (int i = 0; i < n; i++) {
+        ck_assert_msg(t[i] != NULL, "%s: %s", name, rg_error());
+        rg_tensor *row = rg_contiguous(rg_to(rg_detach(t[i]), RG_FLOAT64));
+        for (int64_t k = 0; k < rg_numel(row); k++) {
+            ck_assert_msg(!golden_at_end(numbers), "%s has more values", name);
+            double want = golden_number(&numbers);
+            double off = fabs(((double *)rg_data(row))[k] - want);
+            far = off <= far ? far : off;
+            scale = fmax(scale, fabs(want));
+        }
+    }
+    ck_assert_msg(golden_at_end(numbers), "%s has fewer values", name);
+    return far / scale;
+}
+
+static double farthest[2];
+
+static void near(const transformer_case *c, const char *what, char *numbers, rg_dtype dtype, int n,
+                 rg_tensor *const t[]) {
+    double limit = dtype == RG_FLOAT64 ? 1e-10 : 1e-5;
+    double far = distance(c->name, numbers, n, t);
+    ck_assert_msg(far <= limit, "%s of %s in %s is off by %g", what, c->name, rg_dtype_name(dtype),
+                  far);
+    farthest[dtype == RG_FLOAT32] = fmax(farthest[dtype == RG_FLOAT32], far);
+}
+
+static void check_keys(const transformer_case *c, void *m) {
+    RG_SCOPE();
+    char keys[sizeof c->keys] = "";
+    rg_named_list own = rg_state_dict(m);
+    for (int i = 0; i < own.n; i++)
+        snprintf(keys + strlen(keys), sizeof keys - strlen(keys), "%s%s", i ? " " : "",
+                 own.v[i].name);
+    ck_assert_str_eq(keys, c->keys);
+}
+
+/* Compares the output and its gradients. Where `strided` is true, the inputs are strided. */
+static void compare(const transformer_case *c, void *m, rg_dtype dtype, bool strided) {
+    RG_SCOPE();
+    rg_tensor *x[MOST_INPUTS], *wanted[TWIN_MOST * 4], *g[TWIN_MOST * 4];
+    for (int i = 0; i < c->n_inputs; i++) {
+        rg_tensor *value = rg_to(c->inputs[i], dtype);
+        if (strided)
+            value = rg_mT(rg_contiguous(rg_mT(value)));
+        x[i] = rg_requires_grad_(rg_detach(value), true);
+    }
+    bool before = rg_is_grad_enabled();
+    rg_manual_seed(3);
+    rg_set_grad_enabled(!c->nograd);
+    rg_tensor *y = output_of(c, m, x, dtype);
+    rg_set_grad_enabled(before);
+    near(c, "the output", c->y, dtype, 1, &y);
+    if (c->nograd) {
+        ck_assert(!rg_requires_grad(y));
+        return;
+    }
+    int n = 0;
+    for (; n < c->n_inputs; n++)
+        wanted[n] = x[n];
+    rg_list own = rg_parameters(m);
+    for (int i = 0; i < own.n; i++)
+        wanted[n++] = own.v[i];
+    rg_manual_seed(4);
+    rg_tensor *draw = rg_randn_dims(rg_shape(y), RG_FLOAT64, rg_default_generator());
+    rg_tensor *loss = rg_sum(rg_mul(y, rg_to(draw, dtype)));
+    ck_ok(rg_grad_many(1, &loss, NULL, n, wanted, g, (rg_backward_options){ .gradient = RG_NONE }));
+    near(c, "a gradient", c->g, dtype, n, g);
+}
+
+START_TEST(test_cases) {
+    golden_file f = golden_open(TWIN_DATA);
+    int cases = 0;
+    rg_set_default_dtype(RG_FLOAT64);
+    for (char *words = golden_case(&f); words; words = golden_case(&f)) {
+        RG_SCOPE();
+        transformer_case c;
+        read_case(&c, &f, words);
+        void *m = module_of(&c);
+        ck_assert_msg(m, "%s: %s", c.name, rg_error());
+        check_keys(&c, m);
+        rg_train(m, c.train);
+        compare(&c, m, RG_FLOAT64, false);
+        compare(&c, m, RG_FLOAT64, true);
+        /* A copy computes the same. */
+        void *copy = rg_deepcopy(m);
+        ck_ok(copy);
+        ck_ok(rg_module_to(m, RG_FLOAT32));
+        compare(&c, copy, RG_FLOAT64, false);
+        compare(&c, m, RG_FLOAT32, false);
+        rg_module_free(copy);
+        rg_module_free(m);
+        cases++;
+    }
+    golden_close(&f);
+    ck_assert(cases > 50);
+    if (getenv("REGARD_GOLDEN"))
+        printf("%d cases, off by %g in float64 and by %g in float32\n", cases, farthest[0],
+               farthest[1]);
+}
+END_TEST
+
+/* ---- text, and what a user may give ----------------------------------------------- */
+
+START_TEST(test_repr) {
+    rg_transformer *m = rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 2,
+                                          .num_decoder_layers = 1, .dim_feedforward = 6);
+    ck_assert_str_eq(
+        rg_module_repr(m),
+        "Transformer(\n"
+        "  (encoder): TransformerEncoder(\n"
+        "    (layers): ModuleList(\n"
+        "      (0-1): 2 x TransformerEncoderLayer(\n"
+        "        (self_attn): MultiheadAttention(\n"
+        "          (out_proj): NonDynamicallyQuantizableLinear(in_features=4, out_features=4, "
+        "bias=True)\n"
+        "        )\n"
+        "        (linear1): Linear(in_features=4, out_features=6, bias=True)\n"
+        "        (dropout): Dropout(p=0.1, inplace=False)\n"
+        "        (linear2): Linear(in_features=6, out_features=4, bias=True)\n"
+        "        (norm1): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n"
+        "        (norm2): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n"
+        "        (dropout1): Dropout(p=0.1, inplace=False)\n"
+        "        (dropout2): Dropout(p=0.1, inplace=False)\n"
+        "      )\n"
+        "    )\n"
+        "    (norm): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n"
+        "  )\n"
+        "  (decoder): TransformerDecoder(\n"
+        "    (layers): ModuleList(\n"
+        "      (0): TransformerDecoderLayer(\n"
+        "        (self_attn): MultiheadAttention(\n"
+        "          (out_proj): NonDynamicallyQuantizableLinear(in_features=4, out_features=4, "
+        "bias=True)\n"
+        "        )\n"
+        "        (multihead_attn): MultiheadAttention(\n"
+        "          (out_proj): NonDynamicallyQuantizableLinear(in_features=4, out_features=4, "
+        "bias=True)\n"
+        "        )\n"
+        "        (linear1): Linear(in_features=4, out_features=6, bias=True)\n"
+        "        (dropout): Dropout(p=0.1, inplace=False)\n"
+        "        (linear2): Linear(in_features=6, out_features=4, bias=True)\n"
+        "        (norm1): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n"
+        "        (norm2): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n"
+        "        (norm3): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n"
+        "        (dropout1): Dropout(p=0.1, inplace=False)\n"
+        "        (dropout2): Dropout(p=0.1, inplace=False)\n"
+        "        (dropout3): Dropout(p=0.1, inplace=False)\n"
+        "      )\n"
+        "    )\n"
+        "    (norm): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n"
+        "  )\n"
+        ")");
+    ck_assert_str_eq(rg_name(m->decoder->layers->v[0] ? rg_get_parameter(m, "decoder.layers.0."
+                                                                            "linear1.bias")
+                                                      : NULL),
+                     "decoder.layers.0.linear1.bias");
+    rg_module_free(m);
+    rg_transformer *whole = rg_nn_transformer();
+    /* PyTorch counts as many. */
+    ck_assert(rg_num_parameters(whole) == 44140544 && whole->d_model == 512 && whole->nhead == 8);
+    rg_module_free(whole);
+}
+END_TEST
+
+/* A layer of one's own, which takes the keywords of the encoder's layers. */
+static rg_tensor *halve(rg_module *m, rg_list in, void *keywords) {
+    const rg_src_options *o = keywords;
+    (void)m;
+    return rg_mul(in.v[0], o->src_mask == RG_NONE ? 0.5 : 2);
+}
+static const rg_module_class halve_class = { .name = "Halve",
+                                             .forward_with = halve,
+                                             .keywords_bytes = sizeof(rg_src_options) };
+/* An encoder and a decoder of one's own. */
+static rg_tensor *read_on(rg_module *m, rg_list in, void *keywords) {
+    (void)m;
+    const rg_mask_options *o = keywords;
+    return o->mask == RG_NONE ? rg_mul(in.v[0], 3) : NULL;
+}
+static rg_tensor *write_on(rg_module *m, rg_list in, void *keywords) {
+    (void)m;
+    const rg_tgt_options *o = keywords;
+    return o->tgt_is_causal ? rg_add(in.v[0], in.v[1]) : NULL;
+}
+static const rg_module_class reader_class = { .name = "Reader",
+                                              .forward_with = read_on,
+                                              .keywords_bytes = sizeof(rg_mask_options) };
+static const rg_module_class writer_class = { .name = "Writer",
+                                              .forward_with = write_on,
+                                              .keywords_bytes = sizeof(rg_tgt_options) };
+typedef struct {
+    rg_module base;
+} Plain;
+
+START_TEST(test_modules_of_ones_own) {
+    rg_transformer_encoder *m = rg_nn_transformer_encoder(RG_READY(RG_MODULE(Plain, &halve_class)),
+                                                          3, .norm = rg_nn_relu());
+    ck_assert(rg_item(rg_transformer_encoder_forward(m, rg_scalar(8))) == 1);
+    ck_assert(rg_item(rg_transformer_encoder_forward(m, rg_scalar(8), .mask = rg_zeros())) == 64);
+    rg_module_free(m);
+    rg_transformer *t = rg_nn_transformer(.d_model = 2,
+                                          .custom_encoder = RG_MODULE(Plain, &reader_class),
+                                          .custom_decoder = RG_MODULE(Plain, &writer_class));
+    rg_tensor *y = rg_transformer_forward(t, rg_ones(1, 1, 2), rg_ones(1, 1, 2),
+                                          .tgt_is_causal = true);
+    ck_assert(rg_item(rg_sum(y)) == 8);
+    rg_module_free(t);
+    m = rg_nn_transformer_encoder(rg_nn_relu(), 1);
+    ck_fails(rg_call(m, rg_ones(2)), RG_TYPE_ERROR,
+             "ReLU.forward() got unexpected keyword arguments");
+    rg_module_free(m);
+}
+END_TEST
+
+START_TEST(test_bad_arguments) {
+    rg_transformer *m = rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 1,
+                                          .num_decoder_layers = 1, .dim_feedforward = 3);
+    ck_fails(rg_transformer_forward(m, rg_zeros(3, 2, 4), rg_zeros(5, 3, 4)), RG_RUNTIME_ERROR,
+             "transformer: the batch number of src and tgt must be equal");
+    ck_fails(rg_call(m, rg_zeros(3, 2, 4), rg_zeros(5, 2, 6)), RG_RUNTIME_ERROR,
+             "the feature number of src and tgt must be equal to d_model");
+    ck_fails(rg_call(m, rg_zeros(3), rg_zeros(3, 4)), RG_INDEX_ERROR,
+             "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    ck_fails(rg_call(m, rg_zeros(3, 4)), RG_TYPE_ERROR,
+             "Transformer.forward() missing 1 required positional argument");
+    ck_fails(rg_transformer_forward(m, rg_zeros(3, 4), rg_zeros(2, 4),
+                                    .src_mask = rg_long(rg_zeros(3, 3))),
+             RG_RUNTIME_ERROR, "only bool and floating types of mask are supported");
+    ck_fails(rg_transformer_forward(m, rg_zeros(3, 4), rg_zeros(2, 4), .tgt_is_causal = true),
+             RG_RUNTIME_ERROR, "Need attn_mask if specifying the is_causal hint");
+    ck_fails(rg_transformer_decoder_forward(m->decoder, rg_zeros(3, 4), rg_zeros(2, 1, 4)),
+             RG_RUNTIME_ERROR, "For unbatched (2-D) `query`, expected `key` and `value` to be 2-D");
+    ck_assert(!rg_transformer_forward(NULL, rg_zeros(3, 4), rg_zeros(3, 4))
+              && !rg_transformer_encoder_forward(NULL, rg_zeros(3, 4))
+              && !rg_transformer_decoder_forward(NULL, rg_zeros(3, 4), rg_zeros(3, 4))
+              && !rg_transformer_decoder_layer_forward(NULL, rg_zeros(3, 4), rg_zeros(3, 4))
+              && !rg_transformer_decoder_cache(NULL, rg_zeros(3, 4), 3).tgt
+              && !rg_call(m, RG_NONE, rg_zeros(3, 4)) && !rg_call(m->decoder, RG_NONE, RG_NONE)
+              && !rg_call(m->encoder, (rg_tensor *)NULL));
+    rg_error_clear();
+    rg_module_free(m);
+    ck_fails(rg_nn_transformer(.d_model = 4, .nhead = 3), RG_RUNTIME_ERROR,
+             "embed_dim must be divisible by num_heads");
+    ck_fails(rg_nn_transformer(.activation = NULL), RG_TYPE_ERROR, "a function as activation");
+    ck_fails(rg_nn_transformer_decoder_layer(4, 2, .activation = NULL), RG_TYPE_ERROR,
+             "a function as activation");
+    ck_fails(rg_nn_transformer_decoder_layer(4, 2, .dropout = -1), RG_VALUE_ERROR,
+             "dropout probability has to be between 0 and 1, but got -1.0");
+    ck_fails(rg_nn_transformer_encoder(NULL, 2), RG_TYPE_ERROR, "expected a module but got NULL");
+    ck_fails(rg_nn_transformer_decoder(NULL, 2, .norm = rg_nn_relu()), RG_TYPE_ERROR,
+             "expected a module but got NULL");
+    ck_assert(!rg_nn_transformer_encoder(rg_nn_relu(), 2, .norm = NULL)
+              && !rg_nn_transformer(.custom_encoder = NULL));
+    rg_error_clear();
+    /* No layer at all: PyTorch notices when it is called. */
+    rg_transformer_encoder *none = rg_nn_transformer_encoder(rg_nn_relu(), -1);
+    ck_fails(rg_call(none, rg_zeros(2)), RG_INDEX_ERROR, "index 0 is out of range");
+    rg_module_free(none);
+    rg_transformer_decoder *nobody = rg_nn_transformer_decoder(rg_nn_relu(), 0);
+    ck_fails(rg_call(nobody, rg_zeros(2), rg_zeros(2)), RG_INDEX_ERROR, "index 0 is out of range");
+    rg_module_free(nobody);
+}
+END_TEST
+
+/* An encoder's layer that is another module's child is copied, and stays where it is. */
+START_TEST(test_layers_are_copies) {
+    rg_sequential *home =
+        rg_nn_sequential(rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3));
+    rg_transformer_encoder *m = rg_nn_transformer_encoder(home->v[0], 2);
+    ck_assert(m && m->layers->n == 2 && home->n == 1 && !m->norm);
+    rg_tensor *w = rg_get_parameter(home, "0.linear1.weight");
+    for (int i = 0; i < 2; i++) {
+        rg_transformer_encoder_layer *layer = (void *)m->layers->v[i];
+        ck_assert(layer->linear1->weight != w && rg_equal(layer->linear1->weight, w));
+    }
+    rg_module_free(home);
+    ck_ok(rg_call(m, rg_zeros(3, 4)));
+    rg_module_free(m);
+}
+END_TEST
+
+static rg_tensor *call_whole(rg_tensor *const in[], void *m) {
+    return rg_transformer_forward(m, in[0], rg_mul(in[0], 2),
+                                  .tgt_mask = rg_generate_square_subsequent_mask(2));
+}
+
+START_TEST(test_second_order) {
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_manual_seed(1);
+    for (int first = 0; first < 2; first++) {
+        RG_SCOPE();
+        rg_transformer *m = rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 1,
+                                              .num_decoder_layers = 1, .dim_feedforward = 3,
+                                              .dropout = 0, .activation = rg_gelu,
+                                              .norm_first = first);
+        twin_gradcheck(call_whole, m, twin_drawn(RG_DIMS(2, 1, 4), RG_FLOAT64));
+        rg_module_free(m);
+    }
+}
+END_TEST
+
+/* ---- one position after the other -------------------------------------------------- */
+
+/* Returns the part of x from position `at` on. */
+static rg_tensor *piece(rg_tensor *x, int dim, int64_t at, int64_t n) {
+    return rg_narrow(x, dim, at, n);
+}
+
+/* Writes t positions in pieces of these sizes, and compares with all at once. */
+static void write_in_pieces(bool batch_first, bool norm_first, bool batched, const int *sizes) {
+    RG_SCOPE();
+    enum { T = 7, S = 5, B = 3, D = 4 };
+    rg_transformer *m = rg_nn_transformer(.d_model = D, .nhead = 2, .num_encoder_layers = 2,
+                                          .num_decoder_layers = 3, .dim_feedforward = 6,
+                                          .batch_first = batch_first, .norm_first = norm_first);
+    rg_eval(m);
+    int dim = batched && batch_first;
+    rg_dims shapes[] = { RG_DIMS(S, D), RG_DIMS(T, D) };
+    if (batched)
+        for (int i = 0; i < 2; i++)
+            shapes[i] = batch_first ? RG_DIMS(B, shapes[i].v[0], D) : RG_DIMS(shapes[i].v[0], B, D);
+    rg_tensor *src = twin_drawn(shapes[0], RG_FLOAT64), *tgt = twin_drawn(shapes[1], RG_FLOAT64);
+    rg_tensor *padding = rg_parse("[[False, False, False, False, False], "
+                                  "[False, False, False, True, True], "
+                                  "[False, True, True, True, True]]");
+    if (!batched)
+        padding = rg_select(padding, 0, 1);
+    rg_tensor *written = rg_parse("[[False, False, False, False, False, False, False], "
+                                  "[False, False, True, False, False, False, False], "
+                                  "[False, False, False, False, False, True, True]]");
+    if (!batched)
+        written = rg_select(written, 0, 1);
+    rg_tensor *memory = rg_transformer_encoder_forward(m->encoder, src,
+                                                       .src_key_padding_mask = padding);
+    rg_tensor *whole = rg_transformer_decoder_forward(
+        m->decoder, tgt, memory, .tgt_mask = rg_generate_square_subsequent_mask(T),
+        .tgt_key_padding_mask = written, .memory_key_padding_mask = padding);
+    ck_ok(whole);
+    rg_decoder_cache cache = rg_transformer_decoder_cache(m->decoder, memory, T);
+    ck_ok(cache.tgt);
+    for (int at = 0; at < T; at += *sizes++) {
+        RG_SCOPE();
+        rg_tensor *y = rg_transformer_decoder_forward(
+            m->decoder, piece(tgt, dim, at, *sizes), memory,
+            .tgt_key_padding_mask = rg_narrow(written, -1, 0, at + *sizes),
+            .memory_key_padding_mask = padding, .cache = &cache);
+        ck_ok(y);
+        ck_assert(!rg_requires_grad(y) && cache.length == at + *sizes);
+        ck_assert(rg_allclose(y, piece(whole, dim, at, *sizes), 1e-12, 1e-12));
+    }
+    /* The cache is full: what comes now fails, and leaves it as it was. */
+    ck_fails(
+        rg_transformer_decoder_forward(m->decoder, piece(tgt, dim, 0, 1), memory, .cache = &cache),
+        RG_RUNTIME_ERROR, "the cache has room for 7 positions, but 8 are needed");
+    ck_assert(cache.length == T);
+    rg_module_free(m);
+}
+
+START_TEST(test_cache) {
+    const int pieces[][8] = { { 1, 1, 1, 1, 1, 1, 1 }, { 7 }, { 3, 1, 3 }, { 1, 4, 2 }, { 2, 5 } };
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_manual_seed(1);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+        for (int how = 0; how < 8; how++)
+            write_in_pieces(how & 1, how & 2, how & 4, pieces[i]);
+}
+END_TEST
+
+/* Hooks of the layers and what is inside them are called with a cache as without one. */
+static rg_tensor *count(rg_module *m, rg_list in, rg_tensor *y, void *calls) {
+    (void)m;
+    (void)in;
+    (void)y;
+    ++*(int *)calls;
+    return RG_NONE;
+}
+
+START_TEST(test_hooks_with_cache) {
+    rg_transformer_decoder *m =
+        rg_nn_transformer_decoder(rg_nn_transformer_decoder_layer(4, 2, .dim_feedforward = 3), 2,
+                                  .norm = rg_nn_layer_norm(4));
+    rg_named_modules_list all = rg_named_modules(m);
+    int without = 0, with = 0;
+    rg_tensor *x = rg_ones(1, 2, 4);
+    for (int k = 0; k < 2; k++) {
+        int ids[64];
+        for (int i = 0; i < all.n; i++)
+            ids[i] = rg_register_forward_hook(all.v[i].module, count, k ? &with : &without);
+        if (k) {
+            rg_decoder_cache cache = rg_transformer_decoder_cache(m, x, 2);
+            ck_ok(rg_transformer_decoder_forward(m, x, x, .cache = &cache));
+        } else
+            ck_ok(rg_call(m, x, x));
+        for (int i = 0; i < all.n; i++)
+            rg_remove_forward_hook(all.v[i].module, ids[i]);
+    }
+    ck_assert_int_eq(with, without);
+    ck_assert(without > 2 * 11);
+    rg_module_free(m);
+}
+END_TEST
+
+START_TEST(test_bad_caches) {
+    rg_transformer_decoder *m =
+        rg_nn_transformer_decoder(rg_nn_transformer_decoder_layer(4, 2, .dim_feedforward = 3), 2);
+    rg_tensor *x = rg_ones(3, 2, 4);
+    rg_decoder_cache cache = rg_transformer_decoder_cache(m, x, 2), other = cache;
+    ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &cache), RG_RUNTIME_ERROR,
+             "the cache has room for 2 positions, but 3 are needed");
+    ck_assert(cache.length == 0);
+    other.tgt = rg_narrow(cache.tgt, 0, 0, 1);
+    ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_RUNTIME_ERROR,
+             "expected a cache for 2 layers, but got torch.Size([1, 2, 2, 2, 2, 2])");
+    other.tgt = rg_zeros(2, 2, 3, 2, 2, 2);
+    ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_RUNTIME_ERROR,
+             "expected a cache of (2, 2, positions, 2), but got torch.Size([3, 2, 2, 2])");
+    other = (rg_decoder_cache){ NULL, NULL, 0 };
+    ck_assert(!rg_transformer_decoder_forward(m, x, x, .cache = &other));
+    ck_fails(rg_transformer_decoder_cache(m, x, -1).tgt, RG_RUNTIME_ERROR,
+             "Dimension size must be non-negative.");
+    ck_fails(rg_transformer_decoder_cache(m, rg_ones(3), 1).tgt, RG_RUNTIME_ERROR,
+             "unbatched 2D or batched 3D");
+    rg_module_list_set(m->layers, 1, rg_nn_relu());
+    ck_fails(rg_transformer_decoder_cache(m, x, 1).tgt, RG_TYPE_ERROR,
+             "a cache needs layers of TransformerDecoderLayer, but layer 1 is a ReLU");
+    ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &cache), RG_TYPE_ERROR,
+             "a cache needs layers of TransformerDecoderLayer");
+    rg_module_free(m);
+    rg_multihead_attention *a = rg_nn_multihead_attention(4, 2, .add_zero_attn = true);
+    rg_attention_cache seen = { rg_zeros(2, 2, 5, 2), rg_zeros(2, 2, 5, 2), 0, false };
+    ck_fails(rg_multihead_attention_forward(a, x, x, x, .cache = &seen).output, RG_RUNTIME_ERROR,
+             "a cache can't stand beside add_bias_kv or add_zero_attn");
+    rg_module_free(a);
+}
+END_TEST
+
+/* The weights of attention with a cache are those of attention to all at once. */
+START_TEST(test_attention_with_cache) {
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_manual_seed(1);
+    rg_multihead_attention *m = rg_nn_multihead_attention(4, 2, .batch_first = true);
+    rg_tensor *x = rg_randn(2, 5, 4);
+    rg_attended whole = rg_multihead_attention_forward(
+        m, x, x, x, .attn_mask = rg_generate_square_subsequent_mask(5));
+    rg_attention_cache seen = { rg_zeros(2, 2, 9, 2), rg_zeros(2, 2, 9, 2), 0, false };
+    for (int at = 0, n = 2; at < 5; at += n, n = 5 - at) {
+        rg_tensor *part = rg_narrow(x, 1, at, n);
+        rg_attended a = rg_multihead_attention_forward(m, part, part, part, .cache = &seen);
+        ck_ok(a.output);
+        rg_tensor *weights = rg_narrow(rg_narrow(whole.weights, 1, at, n), 2, 0, at + n);
+        ck_assert(rg_allclose(a.output, rg_narrow(whole.output, 1, at, n), 1e-12, 1e-12));
+        ck_assert(rg_allclose(a.weights, weights, 1e-12, 1e-12) && seen.length == at + n);
+    }
+    rg_module_free(m);
+}
+END_TEST
+
+/* ---- memory ------------------------------------------------------------------------ */
+
+static bool use(void) {
+    rg_transformer *m = rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 1,
+                                          .num_decoder_layers = 1, .dim_feedforward = 3);
+    rg_tensor *x = rg_ones(3, 2, 4);
+    bool ok = rg_backward(rg_sum(rg_call(m, x, x)));
+    rg_module_free(m);
+    return ok;
+}
+
+static bool use_cache(void) {
+    rg_transformer_decoder *m =
+        rg_nn_transformer_decoder(rg_nn_transformer_decoder_layer(2, 1, .dim_feedforward = 2), 2,
+                                  .norm = rg_nn_layer_norm(2));
+    rg_tensor *x = rg_ones(1, 1, 2);
+    rg_decoder_cache cache = { NULL, NULL, 0 };
+    if (m)
+        cache = rg_transformer_decoder_cache(m, x, 2);
+    bool ok = cache.tgt && rg_transformer_decoder_forward(m, x, x, .cache = &cache)
+              && rg_transformer_decoder_forward(m, x, x, .cache = &cache);
+    ck_assert(!ok || cache.length == 2);
+    rg_module_free(m);
+    return ok;
+}
+
+/* The padding is looked at where PyTorch would cut it off. */
+static bool use_padding(void) {
+    RG_NO_GRAD();
+    rg_transformer_encoder *m = rg_nn_transformer_encoder(
+        rg_nn_transformer_encoder_layer(2, 2, .dim_feedforward = 2, .batch_first = true), 1);
+    if (m)
+        rg_eval(m);
+    rg_tensor *padding = rg_eq(rg_arange(3), 2);
+    rg_tensor *y = rg_transformer_encoder_forward(m, rg_ones(1, 3, 2),
+                                                  .src_key_padding_mask = rg_unsqueeze(padding, 0));
+    bool ok = y && rg_item(rg_sum(rg_abs(rg_narrow(y, 1, 2, 1)))) == 0;
+    rg_module_free(m);
+    return ok;
+}
+
+START_TEST(test_out_of_memory) {
+    twin_out_of_memory(use);
+    twin_out_of_memory(use_cache);
+    twin_out_of_memory(use_padding);
+}
+END_TEST
+
+RG_TESTS(transformers, test_cases, test_repr, test_modules_of_ones_own, test_bad_arguments,
+         test_layers_are_copies, test_second_order, test_cache, test_hooks_with_cache,
+         test_bad_caches, test_attention_with_cache, test_out_of_memory)
