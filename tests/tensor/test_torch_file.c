@@ -382,12 +382,9 @@ START_TEST(test_shown) {
     for (int n = 110; n < 130; n++) {
         memset(text, 'a', sizeof text);
         memcpy(text + n, "\u4e2d", 4);
-        int whole = n + 3 <= RG_PICKLE_SHOWN;
-        snprintf(want, sizeof want, "%.*s%s",
-                 whole     ? n + 3
-                 : n < 120 ? n
-                           : 120,
-                 text, n + 3 <= RG_PICKLE_SHOWN ? "" : "...");
+        bool whole = n + 3 <= 120;
+        int kept = whole ? n + 3 : RG_MIN(n, 120);
+        snprintf(want, sizeof want, "%.*s%s", kept, text, whole ? "" : "..");
         ck_assert_str_eq(RG_SHOWN_BYTES(text, (size_t)n + 3), want);
     }
     ck_assert_str_eq(RG_SHOWN_BYTES("a\x1f \x7f~", 5), "a? ?~");
