@@ -47,24 +47,7 @@ static void write_on(rg_gpt *model, const rg_tokenizer *t, rg_tensor *prompt) {
     fprintf(stderr, "%lld tokens, %.1f a second\n", (long long)tokens, (double)tokens / took);
 }
 
-/* Moves a folder and a prompt that stand before the options behind them. */
-static void put_options_first(int argc, char *argv[], char *ordered[]) {
-    bool behind = argc > 3 && argv[1][0] != '-';
-    memcpy(ordered, argv, (size_t)argc * sizeof *argv);
-    ordered[argc] = NULL;
-    if (!behind)
-        return;
-    memcpy(ordered + 1, argv + 3, (size_t)(argc - 3) * sizeof *argv);
-    ordered[argc - 2] = "--";
-    ordered[argc - 1] = argv[1];
-    ordered[argc] = argv[2];
-}
-
 int main(int argc, char *argv[]) {
-    char *ordered[argc + 2];
-    put_options_first(argc, argv, ordered);
-    argc += ordered[argc] != NULL;
-    argv = ordered;
     int first = READ_OPTIONS(argc, argv, "FOLDER PROMPT", options);
     if (argc != first + 2)
         refuse("takes a folder and a prompt; --help tells more");

@@ -104,7 +104,7 @@ bool rg_gpt_to_folder(rg_gpt *m, const char *folder) {
     static const char op[] = "gpt_to_folder";
     RG_SCOPE();
     RG_NO_GRAD();
-    if (!rgi_module_given((rg_module *)m, op))
+    if (!rgi_module_given((rg_module *)m, op) || !rgi_given_path(folder, op))
         return false;
     const char *config = rgi_path_in(op, folder, "config.json");
     const char *weights = rgi_path_in(op, folder, "model.safetensors");

@@ -33,7 +33,7 @@ void rgi_fail_errno(const char *op, int number, const char *path) {
 /* ---- reading -------------------------------------------------------------------------- */
 
 bool rgi_file_open(rg_file *f, const char *op, const char *path) {
-    if (!rgi_given(path, op, "a path"))
+    if (!rgi_given_path(path, op))
         return false;
     *f = (rg_file){ .op = op, .path = path };
     f->fd = rgi_system.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -185,7 +185,7 @@ static bool open_beside(rg_writer *w) {
 
 bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     *w = (rg_writer){ .op = op, .fd = -1 };
-    if (!rgi_given(path, op, "a path"))
+    if (!rgi_given_path(path, op))
         return false;
     /* What a link points to is replaced, and the link stays. */
     char *target = realpath(path, NULL);

@@ -444,12 +444,12 @@ START_TEST(test_what_cannot_be_registered) {
         ck_fails(rg_nn_sequential_of(2, NULL), RG_TYPE_ERROR,
                  "Sequential: expected a list but got NULL");
         ck_fails(rg_nn_module_list_of(-1, NULL), RG_TYPE_ERROR,
-                 "ModuleList: expected a list but got NULL");
+                 "ModuleList: expected a list but got one that failed: its n is -1");
         relu = &rg_nn_relu()->base;
         ck_fails(rg_call_list(relu, (rg_list){ 1, NULL }), RG_TYPE_ERROR,
                  "ReLU: expected a list but got NULL");
         ck_fails(rg_call_list(relu, (rg_list){ -1, NULL }), RG_TYPE_ERROR,
-                 "ReLU: expected a list but got NULL");
+                 "ReLU: expected a list but got one that failed: its n is -1");
         ck_fails((rg_apply_to_modules(relu, NULL, NULL), rg_error_code() == RG_OK), RG_TYPE_ERROR,
                  "expected a function but got NULL");
         rg_module_free(relu);
