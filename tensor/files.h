@@ -5,7 +5,9 @@
  * with RG_IO_ERROR and a sentence that names the file, the tensor and what is wrong. Types that
  * regard lacks become the one that holds all their values: float16, bfloat16 and the float8s
  * float32, and the other integers int64. A file is written beside its place, synced and renamed, so
- * that whoever opens it meets the old file or the new one.
+ * that whoever opens it meets the old file or the new one. A save that is killed may leave what it
+ * wrote, as "model.safetensors.4711-0.new": the next save to the same path takes it away, and so
+ * may whoever finds it.
  */
 #pragma once
 

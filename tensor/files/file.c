@@ -172,6 +172,11 @@ static bool open_beside(rg_writer *w) {
         w->fd = rgi_system.open(w->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (w->fd < 0 && errno != EEXIST)
             break;
+        if (w->fd >= 0 && !rgi_hold(w->fd, w->beside)) {
+            rgi_system.close(w->fd);
+            w->fd = -1;
+            errno = EEXIST;
+        }
     }
     if (w->fd < 0) {
         writer_fail(w, errno);
@@ -180,6 +185,7 @@ static bool open_beside(rg_writer *w) {
     /* Where the owner isn't the same, this may fail; then the file has those of a new one. */
     if (mode)
         (void)!fchmod(w->fd, mode);
+    rgi_remove_leftovers(w->path);
     return true;
 }
 
