@@ -22,6 +22,8 @@ typedef struct optim_entry {
     double *number;
     rg_optim_slot *slot; /* The entry is part of this slot, or of none if it is NULL. */
     bool optional;       /* Only some options ask for this state. */
+    const double *given; /* This is the number where the dictionary has none. */
+    bool settled;        /* It is always that, whatever the dictionary has. */
     rg_tensor *found;    /* The dictionary that is loaded has this value. */
 } optim_entry;
 
@@ -46,14 +48,20 @@ static void add_slot(rg_optim_load *all, rg_optim *o, size_t i) {
     }
 }
 
-/* A schedule's options may be loaded before there is a schedule that sets them. */
+/* A schedule's options may be loaded before there is a schedule that sets them. As in torch, Adam
+ * takes over how weights decay, which older states don't say, and AdamW doesn't. */
 static void add_group(rg_optim_load *all, rg_optim *o, size_t i) {
     rg_group *g = &o->groups[i];
     add_entry(all, (optim_entry){ .number = &g->n_params }, "param_groups.%zu.params", i);
-    for (int k = 0; k < RG_OPTION_COUNT; k++)
+    for (int k = 0; k < RG_OPTION_COUNT; k++) {
+        optim_entry e = { .number = &g->option[k] };
+        if (k == RG_OPTION_decoupled_weight_decay) {
+            e.given = &o->row->defaults.decoupled_weight_decay;
+            e.settled = o->row == &rgi_optim_rows[RG_ADAMW];
+        }
         if (k >= RG_OPTION_FIRST_OF_SCHEDULES || rgi_option_set(g->option[k]))
-            add_entry(all, (optim_entry){ .number = &g->option[k] }, "param_groups.%zu.%s", i,
-                      rgi_option_names[k]);
+            add_entry(all, e, "param_groups.%zu.%s", i, rgi_option_names[k]);
+    }
 }
 
 static void add_schedule(rg_optim_load *all, rg_schedule *s, size_t i) {
@@ -173,7 +181,7 @@ static bool find_value(const rg_optim_load *all, rg_named loaded) {
  * A number of a group or schedule must be there if the optimizer has it now. */
 static bool entry_is_needed(const rg_optim_load *all, const optim_entry *e) {
     if (!e->slot)
-        return entry_is_there(e);
+        return !e->given && entry_is_there(e);
     return !e->optional && all->loaded[e->slot - all->optim->slots];
 }
 
@@ -195,10 +203,13 @@ static void put_tensor(const rg_optim *o, optim_entry *e) {
         e->slot->step = e->found != NULL;
 }
 
-/* Without a loaded number, a parameter's count of steps begins anew, and an option stays. */
+/* Without a loaded number, a parameter's count of steps begins anew, and an option stays, or is as
+ * it was given. */
 static void put_number(optim_entry *e) {
-    if (e->found)
+    if (e->found && !e->settled)
         *e->number = rg_item(e->found);
+    else if (e->given)
+        *e->number = *e->given;
     else if (e->slot)
         *e->number = 0;
 }

@@ -23,10 +23,9 @@ static const char *name_in_group(const char *name, size_t *group) {
     return p > digits && *p == '.' ? p + 1 : NULL;
 }
 
-/* Returns whether an option changes no result, or is settled by the optimizer's kind. */
+/* Returns whether an option changes no result. */
 static bool only_torchs(const char *option) {
-    static const char *const names[] = { "foreach", "capturable", "differentiable", "fused",
-                                         "decoupled_weight_decay" };
+    static const char *const names[] = { "foreach", "capturable", "differentiable", "fused" };
     for (int i = 0; i < RG_COUNT(names); i++)
         if (strcmp(option, names[i]) == 0)
             return true;

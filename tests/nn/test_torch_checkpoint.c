@@ -73,6 +73,51 @@ START_TEST(test_optimizer) {
 }
 END_TEST
 
+/* As in torch, Adam takes AdamW's way of decay over from its state, and AdamW stays AdamW; a state
+ * that doesn't say is one of plain Adam's. */
+START_TEST(test_decoupled) {
+    RG_SCOPE();
+    rg_tensor *v[5], *w[5], *u[5];
+    rg_optim *adamw = new_optim(v), *other = new_optim(w);
+    rg_optim_free(new_optim(u));
+    rg_optim *adam = rg_optim_adam(((rg_list){ 5, u }), .lr = 0.5);
+    rg_named_list dict = rg_named_below(rg_torch_load(checkpoint), "optimizer");
+    ck_ok(rg_optim_load_state_dict(adamw, dict));
+    ck_ok(rg_optim_load_state_dict(adam, dict));
+    ck_assert(rg_optim_group(adam, 0)->decoupled_weight_decay == 1);
+    for (int step = 0; step < 3; step++) {
+        for (int i = 0; i < 5; i++) {
+            ck_ok(rg_set_grad(v[i], rg_add(rg_detach(v[i]), i + 1)));
+            ck_ok(rg_set_grad(u[i], rg_add(rg_detach(u[i]), i + 1)));
+        }
+        ck_ok(rg_optim_step(adamw) && rg_optim_step(adam));
+        for (int i = 0; i < 5; i++)
+            ck_assert(rg_equal(v[i], u[i]));
+    }
+    /* regard's own states say so, too. */
+    rg_optim *plain = rg_optim_adam(((rg_list){ 5, w }), .lr = 0.5);
+    ck_ok(rg_optim_load_state_dict(plain, rg_optim_state_dict(adam)));
+    ck_assert(rg_optim_group(plain, 0)->decoupled_weight_decay == 1);
+    rg_optim *fresh = rg_optim_adam(((rg_list){ 5, w }), .lr = 0.5);
+    rg_named_list own = rg_optim_state_dict(fresh);
+    ck_ok(rg_optim_load_state_dict(other, own));
+    ck_assert(rg_optim_group(other, 0)->decoupled_weight_decay == 1);
+    rg_named old[64];
+    rg_named_list without = { 0, old };
+    for (int i = 0; i < own.n; i++)
+        if (!strstr(own.v[i].name, "decoupled"))
+            old[without.n++] = own.v[i];
+    ck_assert_int_eq(without.n, own.n - 1);
+    ck_ok(rg_optim_load_state_dict(plain, without));
+    ck_assert(rg_optim_group(plain, 0)->decoupled_weight_decay == 0);
+    ck_ok(rg_optim_load_state_dict(other, without));
+    ck_assert(rg_optim_group(other, 0)->decoupled_weight_decay == 1);
+    rg_optim *all[] = { adamw, other, adam, plain, fresh };
+    for (int i = 0; i < 5; i++)
+        rg_optim_free(all[i]);
+}
+END_TEST
+
 START_TEST(test_optimizer_without_memory) {
     RG_SCOPE();
     rg_tensor *v[5];
@@ -91,4 +136,5 @@ START_TEST(test_optimizer_without_memory) {
 }
 END_TEST
 
-RG_TESTS(torch_checkpoint, test_module, test_optimizer, test_optimizer_without_memory)
+RG_TESTS(torch_checkpoint, test_module, test_optimizer, test_decoupled,
+         test_optimizer_without_memory)
