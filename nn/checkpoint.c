@@ -23,7 +23,7 @@ static const char *const optim_key = "optim", *const schedules_key = "schedules"
 
 /* ---- a run that is given -------------------------------------------------------------- */
 
-static bool run_given(const rg_checkpoint *run, const char *op) {
+bool rgi_checkpoint_given(const rg_checkpoint *run, const char *op) {
     if (!rgi_given_list(run->tensors.n, run->tensors.v, op)
         || !rgi_given_list(run->numbers.n, run->numbers.v, op)
         || (run->optim && !rgi_optim_given(run->optim, op))
@@ -129,7 +129,7 @@ bool rg_save_checkpoint(const char *path, rg_checkpoint run) {
     RG_AS(op);
     RG_SCOPE();
     rg_named_list model = { 0 }, optim = { 0 }, loader = { 0 };
-    if (!run_given(&run, op))
+    if (!rgi_checkpoint_given(&run, op))
         return false;
     if (run.model)
         model = rg_state_dict(run.model);
@@ -335,7 +335,7 @@ static bool load_parts(checkpoint_parts *c, const rg_checkpoint *run) {
         || (run->loader && !rgi_loader_load_begin(&c->loader, run->loader, c->part[LOADER].list))
         || (run->model && !begin_model(c, run->model)))
         return false;
-    if (run->optim && !rgi_optim_load_begin(&c->optim, run->optim, c->part[OPTIM].list)) {
+    if (run->optim && !rgi_optim_load_begin(&c->optim, run->optim, c->part[OPTIM].list, false)) {
         if (run->model)
             rgi_module_load_end(&c->model, false);
         return false;
@@ -361,7 +361,7 @@ bool rg_load_checkpoint(const char *path, rg_checkpoint run) {
     RG_AS(c.op);
     RG_SCOPE();
     RG_NO_GRAD();
-    if (!run_given(&run, c.op))
+    if (!rgi_checkpoint_given(&run, c.op))
         return false;
     const rg_named_list all = read_checkpoint(&c, &run);
     const bool ok = all.n >= 0 && load_all(&c, &run, all);

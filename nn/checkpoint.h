@@ -54,6 +54,13 @@ bool rg_save_checkpoint(const char *path, rg_checkpoint run);
  * Returns false on failure, and then nothing was loaded. */
 bool rg_load_checkpoint(const char *path, rg_checkpoint run);
 
+/* Writes the run as PyTorch's programs do, for torch.load(f, weights_only=True): a dict of "model",
+ * "optimizer" and "scheduler", which their load_state_dict takes ("schedulers", a list, where the
+ * optimizer has several that no SequentialLR steps), of "loader", and of the program's own tensors
+ * and numbers under their names. The generator isn't in it: regard's state isn't torch's. What
+ * torch saved so is loaded part by part, with rg_torch_load and rg_named_below. */
+bool rg_torch_save_checkpoint(const char *path, rg_checkpoint run);
+
 /* A compound literal lives to the end of its block. C++, in which it doesn't, takes an array:
  * rg_number numbers[] = { { "step", &step } }; run.numbers = { 1, numbers }; */
 #ifndef __cplusplus

@@ -35,6 +35,7 @@ typedef struct rg_optim_load {
     int n;
     rg_map places; /* The entries' places by name. */
     bool *loaded;  /* The dictionary has something of the slot of this number. */
+    bool torchs;   /* The dictionary is torch's. */
 } rg_optim_load;
 
 /* A data loader is to be so far in this order; its generator is to have this state. */
@@ -51,9 +52,14 @@ bool rgi_loader_given(const struct rg_data_loader *l, const char *op);
 bool rgi_loader_load_begin(rg_loader_load *load, struct rg_data_loader *l, rg_named_list dict);
 bool rgi_loader_load_end(const rg_loader_load *load);
 
+/* Returns whether a program's checkpoint is whole: nothing that it names is NULL. */
+struct rg_checkpoint;
+bool rgi_checkpoint_given(const struct rg_checkpoint *run, const char *op);
+
 /* Returns the dictionary, which may be one of torch's in a file of torch.save's, as
- * rg_optim_state_dict writes it. The scope owns it. */
-rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict);
-/* These two are the same for an optimizer. Its end can't fail. */
-bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict);
+ * rg_optim_state_dict writes it. Sets *torchs to whether it is torch's. The scope owns it. */
+rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict, bool *torchs);
+/* These two are the same for an optimizer. Its end can't fail. Where the dictionary is torch's,
+ * which knows no schedules, theirs may stay as they are. */
+bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict, bool torchs);
 void rgi_optim_load_end(rg_optim_load *l, bool go);

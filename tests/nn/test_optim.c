@@ -256,7 +256,7 @@ START_TEST(test_state_names) {
                             "param_groups.0.betas.0", "param_groups.0.betas.1" };
     for (int i = 0; i < 11; i++)
         ck_assert_str_eq(d.v[i].name, names[i]);
-    ck_assert_int_eq(d.n, 7 + 2 * 8);
+    ck_assert_int_eq(d.n, 7 + 2 * 9);
     ck_assert_double_eq(rg_item(d.v[0].tensor), 1);
     ck_assert_int_eq(rg_dtype_of(d.v[0].tensor), RG_FLOAT32);
     ck_assert_double_eq(rg_item(d.v[8].tensor), 0.02);
