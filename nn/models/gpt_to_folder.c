@@ -2,6 +2,7 @@
  * gpt_to_folder.c: GPT-2 into a folder, as Hugging Face's transformers writes and reads it.
  */
 #include "gpt_folder.h"
+#include "gpt_ids.h"
 #include "json_rules.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
@@ -21,9 +22,9 @@ static void config_text(rg_text *text, const rg_gpt *m) {
                  o->gelu_tanh ? "gelu_new" : "gelu");
     rgi_text_add(text, "  \"architectures\": [\n    \"GPT2LMHeadModel\"\n  ],\n");
     rgi_text_add(text, "  \"attn_pdrop\": %.17g,\n", attn);
-    rgi_text_add(text, "  \"bos_token_id\": null,\n");
+    rgi_gpt_add_id(text, "bos_token_id", o->bos_token_id);
     rgi_text_add(text, "  \"embd_pdrop\": %.17g,\n", embd);
-    rgi_text_add(text, "  \"eos_token_id\": null,\n");
+    rgi_gpt_add_ids(text, "eos_token_id", o->eos_token_id);
     rgi_text_add(text, "  \"layer_norm_epsilon\": %.17g,\n",
                  o->layer_norm_epsilon ? o->layer_norm_epsilon : 1e-5);
     rgi_text_add(text, "  \"model_type\": \"gpt2\",\n");
@@ -32,6 +33,8 @@ static void config_text(rg_text *text, const rg_gpt *m) {
     rgi_text_add(text, "  \"n_inner\": %lld,\n", inner);
     rgi_text_add(text, "  \"n_layer\": %lld,\n", (long long)o->n_layer);
     rgi_text_add(text, "  \"n_positions\": %lld,\n", (long long)o->block_size);
+    if (o->pad_token_id >= 0)
+        rgi_gpt_add_id(text, "pad_token_id", o->pad_token_id);
     rgi_text_add(text, "  \"resid_pdrop\": %.17g,\n", o->dropout);
     rgi_text_add(text, "  \"tie_word_embeddings\": %s,\n", o->untied ? "false" : "true");
     rgi_text_add(text, "  \"vocab_size\": %lld\n}\n", (long long)o->vocab_size);
@@ -108,5 +111,6 @@ bool rg_gpt_to_folder(rg_gpt *m, const char *folder) {
         return false;
     const char *config = rgi_path_in(op, folder, "config.json");
     const char *weights = rgi_path_in(op, folder, "model.safetensors");
-    return config && weights && write_weights(m, op, weights) && write_config(m, op, config);
+    return config && weights && rgi_gpt_write_generation(m, op, folder)
+           && write_weights(m, op, weights) && write_config(m, op, config);
 }
