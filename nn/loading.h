@@ -19,6 +19,7 @@ typedef struct rg_dictionary {
 typedef struct rg_module_load {
     rg_module *module;
     rg_dictionary own, dict;
+    rg_names missing, unexpected; /* These keys of `own` and of `dict` aren't in the other one. */
     rg_text complaint;
 } rg_module_load;
 
