@@ -2,8 +2,8 @@
 """checkpoint.py PROGRAM: trainings go from PyTorch to regard and back.
 
 PyTorch trains three steps and saves {"model", "optimizer", "scheduler"}; regard takes that over,
-trains on and saves the same; PyTorch takes that over with its own load_state_dict, trains on, and is
-where it would be had it never stopped. All optimizers and schedules that both have come in turn,
+trains on and saves the same; PyTorch takes that over with its own load_state_dict, trains on, and
+is where it would be had it never stopped. All optimizers and schedules that both have come in turn,
 in two groups, and the schedule's state_dict is PyTorch's, key by key.
 """
 import os
