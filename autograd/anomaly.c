@@ -151,7 +151,7 @@ bool rgi_watch_forward(const rg_call *c, rg_node *n) {
             return true;
     rg_text where = { 0 };
     rgi_text_add(&where, "%s of", c->op->name);
-    for (int i = 0; i < c->n_in && where.n < 256; i++)
+    for (int i = 0; i < c->n_in; i++)
         rgi_text_add(&where, " %s", rgi_is_none(c->in[i]) ? "none" : RG_SHAPE_TEXT(c->in[i]));
     return report(c->op, odd, "forward", &where, &here);
 }

@@ -127,7 +127,7 @@ static double profile_step_flops(const rg_step *s, uint32_t gradients) {
     const rg_node *n = s->node;
     const rg_tensor *g = s->g[0];
     int count = __builtin_popcount(gradients) + terms->extra;
-    if (n->n_in && n->edge[terms->input].node) {
+    if (n->edge[terms->input].node) {
         const rg_edge *e = &n->edge[terms->input];
         const rg_meta *of = &e->node->meta[e->output];
         return profile_flops(s->op, s->attr, g, of->ndim, of->size) * count;

@@ -161,7 +161,8 @@ typedef struct {
 } checkpoint_parts;
 
 static bool refuse(const checkpoint_parts *c, const char *what, part which, const char *name) {
-    return rgi_fail(RG_RUNTIME_ERROR, c->op, "%s \"%s%s\"", what, part_names[which], name);
+    return rgi_fail(RG_RUNTIME_ERROR, c->op, "%s \"%s%s\"", what, part_names[which],
+                    RG_SHOWN(name));
 }
 
 /* Returns whether the metadata have this text. Older files lack it, and may be anything. */
@@ -212,7 +213,7 @@ static bool sort_parts(checkpoint_parts *c, rg_named_list all) {
     }
     for (int i = 0; i < all.n; i++) {
         const part p = part_of(all.v[i].name);
-        RG_FAIL_IF(p == PARTS, c->op, "Unexpected key(s): \"%s\"", all.v[i].name);
+        RG_FAIL_IF(p == PARTS, c->op, "Unexpected key: \"%s\"", RG_SHOWN(all.v[i].name));
         rg_dictionary *d = &c->part[p];
         const char *name = all.v[i].name + strlen(part_names[p]);
         ((rg_named *)d->list.v)[d->list.n] = (rg_named){ name, all.v[i].tensor };

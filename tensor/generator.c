@@ -160,7 +160,8 @@ rg_tensor *rg_generator_state(rg_generator *g) {
 static bool generator_read_image(rg_tensor *state, generator_image *image, const char *op) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, state->dtype != RG_INT64, op,
                   "RNG state must be a torch.int64 tensor");
-    RG_FAIL_IF(state->ndim != 1 || state->numel != GENERATOR_IMAGE_NUMBERS, op,
+    RG_FAIL_IF(state->ndim != 1, op, "RNG state must have 1 dim, but has %d", state->ndim);
+    RG_FAIL_IF(state->numel != GENERATOR_IMAGE_NUMBERS, op,
                "Expected a generator state of %zu numbers but found the input RNG state size to "
                "be %lld",
                (size_t)GENERATOR_IMAGE_NUMBERS, (long long)state->numel);

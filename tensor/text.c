@@ -24,6 +24,11 @@ void rgi_text_add(rg_text *t, const char *format, ...) {
 
 void rgi_text_free(rg_text *t) { rgi_free(t->v, t->room, RG_MEM_OTHER); }
 
+bool rgi_ends_with(const char *text, const char *end) {
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 bool rgi_rename(char **place, const char *name) {
     char *copy = NULL;
     if (name) {

@@ -16,6 +16,9 @@ typedef struct rg_text {
 void rgi_text_add(rg_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rgi_text_free(rg_text *t);
 
+/* Returns whether the text ends so. */
+bool rgi_ends_with(const char *text, const char *end);
+
 /* Puts a copy of the name in place of the one that stands there; NULL stands for none. Returns
  * false, and leaves the old name, where there is no memory. */
 bool rgi_rename(char **place, const char *name);

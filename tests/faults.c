@@ -17,10 +17,18 @@ static bool begin_call(const char *name) {
     faults.calls++;
     if (faults.calls == faults.kill_at && !faults.kill_after)
         kill(getpid(), SIGKILL);
-    if (faults.calls != faults.fail_at)
+    if (faults.calls != faults.fail_at || faults.nothing)
         return false;
     faults.failed = name;
     errno = faults.number;
+    return true;
+}
+
+/* Returns whether this read or write is the one that moves nothing. */
+static bool moves_nothing(const char *name) {
+    if (faults.calls != faults.fail_at || !faults.nothing)
+        return false;
+    faults.failed = name;
     return true;
 }
 
@@ -59,21 +67,25 @@ static int faulty_stat(int fd, struct stat *status) {
 static ssize_t faulty_pread(int fd, void *to, size_t n, off_t at) {
     if (begin_call("pread") || interrupted())
         return -1;
-    return faults.ends ? 0 : real.pread(fd, to, few(n), at);
+    if (moves_nothing("pread") || faults.ends)
+        return 0;
+    return real.pread(fd, to, few(n), at);
 }
 
 static ssize_t faulty_write(int fd, const void *from, size_t n) {
     if (begin_call("write") || interrupted())
         return -1;
-    if (faults.full)
+    if (moves_nothing("write") || faults.full)
         return 0;
     ssize_t put = real.write(fd, from, few(n));
     end_call(0);
     return put;
 }
 
+/* No test waits for the disk. */
 static int faulty_sync(int fd) {
-    return begin_call("sync") || interrupted() ? -1 : end_call(real.sync(fd));
+    (void)fd;
+    return begin_call("sync") || interrupted() ? -1 : end_call(0);
 }
 
 /* A file is closed, even where that fails. */
@@ -88,7 +100,10 @@ static int faulty_close(int fd) {
 }
 
 static int faulty_rename(const char *from, const char *to) {
-    return begin_call("rename") ? -1 : end_call(real.rename(from, to));
+    if (begin_call("rename"))
+        return -1;
+    faults.renamed = true;
+    return end_call(real.rename(from, to));
 }
 
 static int faulty_unlink(const char *path) {

@@ -1,6 +1,8 @@
 /* test.c: the runner behind test.h. */
 #include "test.h"
+#include "tensor/scope.h"
 #include "tensor/tensor.h"
+#include "tensor/thread.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,10 +23,24 @@ int rg_slow(void) {
     return rg_emulated() || getenv("EMULATED");
 }
 
+int rg_memory_may_stay;
+
+/* So many bytes were left when the last test ended. */
+static int64_t bytes;
+
 /* Without forks, a test would begin with the state that the one before it left. */
 static void begin_anew(void) {
     rg_error_clear();
     rg_set_default_dtype(RG_FLOAT32);
+}
+
+/* Requires that a test has given back, beside what its root scope has, all memory that it asked
+ * for, and has said of each block how large it was. */
+static void end_clean(void) {
+    rgi_scope_end_thread(rgi_me);
+    int64_t more = rg_memory_stats().now - bytes;
+    bytes += more;
+    ck_assert_msg(more == 0 || rg_memory_may_stay, "%lld bytes are left behind", (long long)more);
 }
 
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]) {
@@ -34,7 +50,7 @@ int rg_run_tests(const char *name, size_t n, const TTest *const cases[]) {
     TCase *tcase = tcase_create(name);
     /* The limit catches a hang and measures nothing, since valgrind is slow. */
     tcase_set_timeout(tcase, 1800);
-    tcase_add_checked_fixture(tcase, begin_anew, NULL);
+    tcase_add_checked_fixture(tcase, begin_anew, end_clean);
     for (size_t i = 0; i < n; i++)
         tcase_add_test(tcase, cases[i]);
     suite_add_tcase(suite, tcase);

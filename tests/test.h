@@ -17,6 +17,9 @@
         return rg_run_tests(#name, sizeof cases / sizeof cases[0], cases); \
     }
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]);
+/* A test fails that leaves memory behind, unless its program sets this, because what it makes stays
+ * for as long as a program runs. */
+extern int rg_memory_may_stay;
 /* Returns whether valgrind runs the program, on one thread and fifty times as slowly. */
 int rg_emulated(void);
 /* Returns whether valgrind, a sanitizer or an emulator slows the program down; of the last one the

@@ -51,10 +51,8 @@ static bool put_forward(rg_call *c) {
     rg_tensor source = *c->in[2];
     if (y != c->in[0])
         rgi_copy_elements(y, c->in[0]);
-    if (RG_ATTR(c, index_along)->number) {
-        source.ndim = c->in[1]->ndim;
+    if (RG_ATTR(c, index_along)->number)
         memset(source.stride, 0, sizeof source.stride);
-    }
     return index_along(c->op, c->attr, RG_IS(c->op, scatter) ? K_PUT : K_ADD, &source, y, c->in[1]);
 }
 
@@ -236,13 +234,15 @@ RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackwa
       .grad = { RG_RULE(RG_IN(1), scatter_rule_x), RG_NO_RULE,
                 RG_RULE(RG_IN(1), scatter_rule_source) },
       RG_SAMPLES(ALONG("(3,1) i1(1,1) (1,1)", 0), ALONG("() i1() ()", 0),
-                 ALONG("(1,3,2) i1(1,2,2) (2,2,3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0)));
+                 ALONG("(1,3,2) i1(1,2,2) (2,2,3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0),
+                 ALONG("(3) i3(1) ()", 0), ALONG("() i1() (1)", 0), ALONG("(3) i3(0) ()", 0)));
 RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "ScatterAddBackward0",
       RG_NAMED(index_along), .n_in = 3, .inplace = true, .shape = scatter_shape,
       .forward = put_forward,
       .grad = { RG_RULE(0, rgi_rule_same), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
       RG_SAMPLES(ALONG("(5,3) i5(2,3) (2,3)", 0), ALONG("(2,3,4) i3(2,5,3) (3,5,3)", 1),
-                 ALONG("() i1(3) (3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0)));
+                 ALONG("() i1(3) (3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0),
+                 ALONG("(3) i3(1) ()", 0), ALONG("(3) i3() (1)", 0), ALONG("(3) i3(0) ()", 0)));
 
 /* Returns alpha times the source, in the source's dtype, which has to hold alpha. */
 static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {

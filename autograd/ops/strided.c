@@ -95,6 +95,7 @@ static bool strided_add_to(rg_tensor *y, rg_tensor *g, const rg_strided *a) {
 #define STRIDED_TURNED  STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(3, 2), RG_D(1, 3), 0)
 #define STRIDED_WINDOWS STRIDED(RG_D(5), RG_D(1), RG_D(2, 3), RG_D(2, 1), 0)
 #define STRIDED_ACROSS  STRIDED(RG_D(2, 3), RG_D(1, 2), RG_D(3), RG_D(2), 1)
+#define STRIDED_LARGE   STRIDED(RG_D(9, 11), RG_D(1, 9), RG_D(2, 3), RG_D(9, 1), 40)
 #define STRIDED_GAPS    STRIDED(RG_D(2, 2), RG_D(5, 2), RG_D(2), RG_D(2), 5)
 #define STRIDED_NUMBER  STRIDED(RG_D(), RG_D(), RG_D(), RG_D(), 0)
 #define STRIDED_NOTHING STRIDED(RG_D(0, 3), RG_D(3, 1), RG_D(3, 0), RG_D(1, 3), 0)
@@ -130,7 +131,8 @@ RG_OP(as_strided, .doc = "a part of x, as a view of it has it", .node = "AsStrid
       .attr_size = sizeof(rg_strided), .n_in = 1, RG_MADE(as_strided),
       .grad = { RG_RULE_INTO(0, as_strided_rule, as_strided_into) },
       RG_SAMPLES({ "(2,3)", STRIDED_ROWS }, { "(2,3)", STRIDED_TURNED }, { "(5)", STRIDED_WINDOWS },
-                 { "(2,3)", STRIDED_ACROSS }, { "(2,2)", STRIDED_GAPS }, { "()", STRIDED_NUMBER },
+                 { "(2,3)", STRIDED_ACROSS }, { "(9,11)", STRIDED_LARGE },
+                 { "(2,2)", STRIDED_GAPS }, { "()", STRIDED_NUMBER },
                  { "(0,3)", STRIDED_NOTHING }));
 
 /* ---- unstride: zeros with x added in the place of a view; gx is that view of g ---- */
@@ -153,8 +155,9 @@ RG_OP(unstride, .doc = "zeros with x added in the place of a view", .node = "Uns
       .attr_size = sizeof(rg_strided), .n_in = 1, RG_MADE(unstride),
       .grad = { RG_RULE(0, unstride_rule) },
       RG_SAMPLES({ "(1,2)", STRIDED_ROWS }, { "(3,2)", STRIDED_TURNED },
-                 { "(2,3)", STRIDED_WINDOWS }, { "(3)", STRIDED_ACROSS }, { "(2)", STRIDED_GAPS },
-                 { "()", STRIDED_NUMBER }, { "(3,0)", STRIDED_NOTHING }));
+                 { "(2,3)", STRIDED_WINDOWS }, { "(3)", STRIDED_ACROSS },
+                 { "(2,3)", STRIDED_LARGE }, { "(2)", STRIDED_GAPS }, { "()", STRIDED_NUMBER },
+                 { "(3,0)", STRIDED_NOTHING }));
 
 /* ---- copy_slices: x with a value in the place of a view; gx = g with zeros there, gvalue is that
  * view of g ---- */
@@ -188,5 +191,6 @@ RG_OP(copy_slices, .doc = "x with a value in the place of a view of it", .node =
       .forward = copy_slices_forward,
       .grad = { RG_RULE(0, copy_slices_rule_x), RG_RULE(0, copy_slices_rule_value) },
       RG_SAMPLES({ "(2,3) (1,2)", STRIDED_ROWS }, { "(2,3) (3,2)", STRIDED_TURNED },
-                 { "(2,3) (3)", STRIDED_ACROSS }, { "(2,2) (2)", STRIDED_GAPS },
-                 { "() ()", STRIDED_NUMBER }, { "(0,3) (3,0)", STRIDED_NOTHING }));
+                 { "(2,3) (3)", STRIDED_ACROSS }, { "(9,11) (2,3)", STRIDED_LARGE },
+                 { "(2,2) (2)", STRIDED_GAPS }, { "() ()", STRIDED_NUMBER },
+                 { "(0,3) (3,0)", STRIDED_NOTHING }));

@@ -118,16 +118,25 @@ static rg_tensor *order_by_default(int64_t n) {
     return order;
 }
 
-/* Begins as torch's iterator does, with a draw for workers, whether there are any or not. */
+/* Returns the next epoch's order, for which g draws. */
+static rg_tensor *draw_order(const rg_data_loader *l, rg_generator *g) {
+    uint64_t unused;
+    /* Torch's iterator begins with a draw for its workers, whether there are any or not. */
+    if (!draw_seed(g, &unused))
+        return NULL;
+    if (!l->options.shuffle)
+        return rg_arange(l->n);
+    return l->options.generator ? rg_randperm_with(l->n, g) : order_by_default(l->n);
+}
+
+/* Where there is no memory, the generator is as it was, so that the next call draws the same. */
 static bool begin_epoch(rg_data_loader *l) {
     RG_SCOPE();
-    uint64_t unused;
-    rg_generator *g = l->options.generator;
-    if (!draw_seed(g ? g : rg_default_generator(), &unused))
-        return false;
-    rg_tensor *order = !l->options.shuffle ? rg_arange(l->n)
-                       : g                 ? rg_randperm_with(l->n, g)
-                                           : order_by_default(l->n);
+    rg_generator *g = l->options.generator ? l->options.generator : rg_default_generator();
+    rg_tensor *before = rg_generator_state(g);
+    rg_tensor *order = before ? draw_order(l, g) : NULL;
+    if (before && !order)
+        rg_generator_set_state(g, before);
     if (!order)
         return false;
     rgi_retain(order);
@@ -301,6 +310,9 @@ bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict) {
 
 /* ---- splitting ------------------------------------------------------------------------ */
 
+static const char wrong_sum[] =
+    "Sum of input lengths does not equal the length of the input dataset!";
+
 /* Sets sizes to the whole numbers for which fractions of n stand; what is left over goes to the
  * first ones. */
 static bool sizes_of_fractions(int64_t n, int parts, const double *lengths, int64_t *sizes) {
@@ -311,26 +323,26 @@ static bool sizes_of_fractions(int64_t n, int parts, const double *lengths, int6
         sizes[i] = (int64_t)floor((double)n * lengths[i]);
         left -= sizes[i];
     }
-    for (int i = 0; left > 0; i = (i + 1) % parts, left--)
-        sizes[i]++;
+    RG_FAIL_VALUE_IF(left < 0, "random_split", "%s", wrong_sum);
+    for (int64_t i = 0; i < left; i++)
+        sizes[i % parts]++;
     for (int i = 0; i < parts; i++)
         if (sizes[i] == 0)
             rgi_warn("random_split",
                      "Length of split at index %d is 0. This might result in an empty dataset.", i);
-    return left == 0;
+    return true;
 }
 
 static bool sizes_of_lengths(int64_t n, int parts, const double *lengths, int64_t *sizes) {
     int64_t left = n;
     for (int i = 0; i < parts; i++) {
-        RG_FAIL_VALUE_IF(
-            !(lengths[i] >= 0 && lengths[i] <= (double)left) || floor(lengths[i]) != lengths[i],
-            "random_split", "Sum of input lengths does not equal the length of the input dataset!");
+        const double length = lengths[i];
+        const bool fits = length >= 0 && length <= (double)left && floor(length) == length;
+        RG_FAIL_VALUE_IF(!fits, "random_split", "%s", wrong_sum);
         sizes[i] = (int64_t)lengths[i];
         left -= sizes[i];
     }
-    RG_FAIL_VALUE_IF(left != 0, "random_split",
-                     "Sum of input lengths does not equal the length of the input dataset!");
+    RG_FAIL_VALUE_IF(left != 0, "random_split", "%s", wrong_sum);
     return true;
 }
 

@@ -25,7 +25,7 @@ static char *behind_mark(char *text) {
 /* Reads a whole text without a 0 in it, which the scope owns. */
 static char *read_text(rg_file *f, const char *op, const char *path) {
     size_t n;
-    *f = (rg_file){ .op = op, .path = path };
+    *f = (rg_file){ .op = op, .path = path, .fd = -1 };
     char *text = rgi_file_text(op, path, &n);
     if (!text)
         return NULL;
@@ -89,45 +89,55 @@ typedef struct {
     size_t n, room;
 } csv_reader;
 
-static bool csv_refuse(const csv_reader *r, const char *what, const char *cell) {
-    return rgi_file_refuse(r->file, "line %lld, column %lld: \"%s\" %s", (long long)r->line,
-                           (long long)r->column, RG_SHOWN(cell), what);
+/* Fails with what is wrong with a cell, and returns NULL. */
+static void *csv_refuse(const csv_reader *r, const char *what, const char *cell) {
+    rgi_file_refuse(r->file, "line %lld, column %lld: \"%s\" %s", (long long)r->line,
+                    (long long)r->column, RG_SHOWN(cell), what);
+    return NULL;
+}
+
+/* Copies what is in quotes to `cell`, where the first of them stands, with a 0 behind it. Returns
+ * what is behind the quotes. */
+static char *csv_quoted(const csv_reader *r, char *cell) {
+    char *to = cell, *p = cell + 1;
+    for (; *p && (*p != '"' || p[1] == '"'); p++) {
+        p += *p == '"';
+        *to++ = *p;
+    }
+    if (!*p)
+        return csv_refuse(r, "begins with a quote that nothing ends", "");
+    *to = 0;
+    return p + 1;
+}
+
+/* Returns the end of a cell without quotes. */
+static char *csv_plain(const csv_reader *r, char *cell) {
+    char *end = cell + strcspn(cell, (char[]){ r->options.delimiter, '\n', '\r', '"', 0 });
+    if (*end != '"')
+        return end;
+    *end = 0;
+    return csv_refuse(r, "is followed by a quote, but doesn't begin with one", cell);
 }
 
 /* Returns the next cell with a 0 behind it. `*ends` becomes what stood there: the delimiter, a line
  * feed, or 0. */
 static char *csv_cell(csv_reader *r, char *ends) {
-    char *cell = r->at, *to = cell, *p = cell;
-    int64_t feeds = 0;
-    const bool quoted = *p == '"';
-    if (quoted)
-        p++;
-    for (; *p && (quoted || (*p != r->options.delimiter && *p != '\n')); p++) {
-        if (quoted && *p == '"' && p[1] != '"')
-            break;
-        if (quoted && *p == '"')
-            p++;
-        feeds += *p == '\n';
-        *to++ = *p;
-    }
-    if (quoted && *p != '"') {
-        csv_refuse(r, "begins with a quote that nothing ends", "");
+    char *cell = r->at;
+    const bool quoted = *cell == '"';
+    char *end = quoted ? csv_quoted(r, cell) : csv_plain(r, cell);
+    if (!end)
         return NULL;
-    }
-    if (quoted)
-        p++;
-    else if (to > cell && to[-1] == '\r' && *p != r->options.delimiter)
-        to--;
-    if (quoted && *p == '\r' && (p[1] == '\n' || !p[1]))
-        p++;
-    *ends = *p;
-    *to = 0;
-    if (*ends && *ends != r->options.delimiter && *ends != '\n') {
-        csv_refuse(r, "is in quotes, but doesn't end with them", cell);
-        return NULL;
-    }
-    r->at = *ends ? p + 1 : p;
-    r->line += feeds;
+    const bool returns = *end == '\r';
+    *ends = end[returns];
+    r->at = end + returns + (*ends != 0);
+    if (!quoted)
+        *end = 0;
+    if (returns && *ends && *ends != '\n')
+        return csv_refuse(r, "is followed by a carriage return without a line feed", cell);
+    if (*ends && *ends != r->options.delimiter && *ends != '\n')
+        return csv_refuse(r, "is in quotes, but doesn't end with them", cell);
+    for (const char *p = cell; (p = strchr(p, '\n')); p++)
+        r->line++;
     return cell;
 }
 
@@ -140,10 +150,12 @@ static bool csv_number(const csv_reader *r, char *cell, double *v) {
     *v = strtod(begin, &end);
     const bool decimal = begin[strspn(begin, "0123456789+-.eE \t")] == 0;
     if (end == begin || end[strspn(end, blanks)] || (!decimal && isfinite(*v))
-        || strchr(begin, '('))
+        || (!decimal && strpbrk(begin, "(0123456789")))
         return csv_refuse(r, "is no number", cell);
     const bool fits = r->options.dtype == RG_FLOAT64 || isfinite((float)*v) || !isfinite(*v);
-    return (decimal && isinf(*v)) || !fits ? csv_refuse(r, "is too large", cell) : true;
+    if ((decimal && isinf(*v)) || !fits)
+        return csv_refuse(r, "is too large", cell);
+    return true;
 }
 
 /* Reads a whole number in decimal. */
@@ -157,7 +169,9 @@ static bool csv_whole(const csv_reader *r, char *cell, int64_t *v) {
     *v = strtoll(begin, &end, 10);
     if (end[strspn(end, blanks)])
         return csv_refuse(r, "is no integer", cell);
-    return errno ? csv_refuse(r, "is too large", cell) : true;
+    if (errno)
+        return csv_refuse(r, "is too large", cell);
+    return true;
 }
 
 /* Reads a line's cells. Their number becomes *columns. */

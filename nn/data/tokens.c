@@ -10,6 +10,7 @@
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
+#include "tensor/text.h"
 
 #include <string.h>
 
@@ -66,11 +67,6 @@ static bool find_raw(rg_tokens *tokens, const char *dtype) {
     return true;
 }
 
-static bool ends_with(const char *text, const char *end) {
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o) {
     if (!rgi_given_path(path, "tokens_open"))
         return NULL;
@@ -80,7 +76,7 @@ rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o) {
     *tokens = (rg_tokens){ .file.fd = -1 };
     bool ok = rgi_rename(&tokens->path, path)
               && rgi_file_open(&tokens->file, "tokens_open", tokens->path);
-    if (ok && !o.dtype && ends_with(path, ".npy"))
+    if (ok && !o.dtype && rgi_ends_with(path, ".npy"))
         ok = find_npy(tokens);
     else if (ok)
         ok = find_raw(tokens, o.dtype ? o.dtype : "uint16");

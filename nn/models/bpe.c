@@ -147,7 +147,6 @@ static bool still_due(const rg_bpe *w, const rg_merges *m, bpe_due due) {
 }
 
 bool rgi_bpe_merge(rg_bpe *w, const rg_merges *m) {
-    w->due = 0;
     for (uint32_t i = 1; i < w->n; i++)
         if (!push_pair(w, m, i - 1, i))
             return false;

@@ -5,6 +5,7 @@
  */
 #include "gpt_folder.h"
 #include "gpt_ids.h"
+#include "gpt_turned.h"
 #include "json_rules.h"
 #include "nn/undrawn.h"
 #include "tensor/error.h"
@@ -112,8 +113,8 @@ static bool config_activation(const rg_json_file *f, rg_gpt_options *o) {
     o->gelu_tanh = strcmp(name, "gelu_new") == 0 || strcmp(name, "gelu_pytorch_tanh") == 0;
     if (o->gelu_tanh || strcmp(name, "gelu") == 0)
         return true;
-    return rgi_file_refuse(&f->file, "\"activation_function\" is \"%.100s\", which isn't supported",
-                           name);
+    return rgi_file_refuse(&f->file, "\"activation_function\" is \"%s\", which isn't supported",
+                           RG_SHOWN(name));
 }
 
 /* Reads the options. What the file lacks is as in transformers' GPT2Config. */
@@ -179,20 +180,25 @@ static void close_weights(weight_files *w) {
 static bool open_indexed(weight_files *w, const rg_json_file *f, const char *folder) {
     const rg_json *j = &f->json;
     uint32_t weights = rgi_json_find(j, 0, "weight_map");
-    if (j->v[weights].kind != RG_JSON_OBJECT || !weights)
+    if (!weights)
         return rgi_file_refuse(&f->file, "it has no \"weight_map\"");
+    if (j->v[weights].kind != RG_JSON_OBJECT)
+        return rgi_file_refuse(&f->file, "its \"weight_map\" is %s, and no object",
+                               RG_JSON_SHOWN(j, weights));
+    if (!j->v[weights].n)
+        return rgi_file_refuse(&f->file, "its \"weight_map\" tells of no file");
     rg_map known = { 0 };
     bool ok = true;
-    w->v = rgi_scope_alloc((size_t)j->v[weights].n * sizeof *w->v + 1);
+    w->v = rgi_scope_alloc((size_t)j->v[weights].n * sizeof *w->v);
     for (RG_EACH_JSON(i, j, weights)) {
         const char *name = rgi_json_text(j, i + 1);
         if (!w->v)
             ok = false;
         else if (!name || !*name || strchr(name, '/'))
             ok = rgi_file_refuse(&f->file,
-                                 "\"weight_map\" has no file in this folder for tensor "
-                                 "\"%.100s\"",
-                                 j->v[i].v);
+                                 "for tensor \"%s\" \"weight_map\" has %s, which is no file in "
+                                 "this folder",
+                                 RG_SHOWN(j->v[i].v), RG_JSON_SHOWN(j, i + 1));
         else if (rgi_map_name(&known, name) < 0) {
             const char *path = rgi_path_in(w->op, folder, name);
             ok = path && rgi_map_put_name(&known, name, 0) && open_weights(w, path);
@@ -209,9 +215,11 @@ static bool open_folder(weight_files *w, const char *folder) {
     const char *one = rgi_path_in(w->op, folder, "model.safetensors");
     const char *index = rgi_path_in(w->op, folder, "model.safetensors.index.json");
     rg_json_file f;
-    if (!one || !index)
+    bool has_one, has_index = false;
+    if (!one || !index || !rgi_file_there(w->op, one, &has_one)
+        || !(has_one || rgi_file_there(w->op, index, &has_index)))
         return false;
-    if (rgi_file_there(one) || !rgi_file_there(index)) {
+    if (!has_index) {
         w->v = rgi_scope_alloc(sizeof *w->v);
         return w->v && open_weights(w, one);
     }
@@ -325,17 +333,6 @@ static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
 
 /* ---- reading them ---------------------------------------------------------------------- */
 
-static bool has_end(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
-/* Returns whether transformers has the matrix as (in, out). */
-static bool is_turned(const char *name) {
-    return has_end(name, ".c_attn.weight") || has_end(name, ".c_proj.weight")
-           || has_end(name, ".c_fc.weight");
-}
-
 /* Reads a tensor of the file into a parameter. */
 static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, rg_tensor *to,
                         bool turned) {
@@ -352,11 +349,11 @@ static bool check_tied(const weight_files *w, const rg_gpt *m) {
     const rg_safetensors_entry *e = find_weight(w, "lm_head.weight", &s);
     if (!e)
         return true;
-    rg_tensor *head = rgi_safetensors_read(s, e);
+    rg_tensor *weight = m->lm_head->weight;
+    rg_tensor *head = rg_to(rgi_safetensors_read(s, e), (rg_dtype)weight->dtype);
     if (!head)
         return false;
-    rg_tensor *weight = m->lm_head->weight;
-    if (rg_equal(rg_to(head, (rg_dtype)weight->dtype), weight))
+    if (rg_equal(head, weight))
         return true;
     return rgi_file_refuse(&s->file, "tensor \"lm_head.weight\" is another than "
                                      "\"transformer.wte.weight\", to which config.json ties it");
@@ -371,7 +368,7 @@ static bool read_weights(const weight_files *w, rg_gpt *m) {
         if (!m->config.untied && strcmp(name, "lm_head.weight") == 0)
             continue;
         const rg_safetensors_entry *e = find_weight(w, name, &s);
-        if (!read_weight(s, e, all.v[i].tensor, is_turned(name)))
+        if (!read_weight(s, e, all.v[i].tensor, rgi_gpt_is_turned(name)))
             return false;
     }
     return all.n > 0 && (m->config.untied || check_tied(w, m));
@@ -381,7 +378,7 @@ static bool read_weights(const weight_files *w, rg_gpt *m) {
 
 /* Older files have each block's causal mask. */
 static bool is_mask(const char *name) {
-    return has_end(name, ".attn.bias") || has_end(name, ".attn.masked_bias");
+    return rgi_ends_with(name, ".attn.bias") || rgi_ends_with(name, ".attn.masked_bias");
 }
 
 /* Returns whether the model has all that is in the files, and nothing is there twice. */
@@ -399,10 +396,10 @@ static bool knows_all(const weight_files *w, const rg_gpt *m) {
             if (is_mask(name))
                 continue;
             if (times < 0)
-                ok = rgi_file_refuse(&w->v[i].file, "tensor \"%.100s\" is none of GPT-2's",
-                                     w->v[i].v[k].name);
+                ok = rgi_file_refuse(&w->v[i].file, "tensor \"%s\" is none of GPT-2's",
+                                     RG_SHOWN(w->v[i].v[k].name));
             else if (times > 0)
-                ok = rgi_file_refuse(&w->v[i].file, "tensor \"%.100s\" comes twice", name);
+                ok = rgi_file_refuse(&w->v[i].file, "tensor \"%s\" comes twice", RG_SHOWN(name));
             else
                 ok = rgi_map_put_name(&known, name, 1);
         }

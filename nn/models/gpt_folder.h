@@ -20,7 +20,8 @@ RG_PUBLIC_BEGIN
 rg_gpt *rg_gpt_from_folder(const char *folder);
 /* Writes config.json and model.safetensors, and the generation_config.json that the model keeps,
  * which transformers' from_pretrained opens. The folder must be there. A model without biases gets
- * some of zeros. Returns false on failure. */
+ * some of zeros. Returns false on failure, which leaves the folder as it was, unless it is one of
+ * the renames at the end that fails. */
 bool rg_gpt_to_folder(rg_gpt *m, const char *folder);
 
 RG_PUBLIC_END

@@ -47,10 +47,13 @@ bool rgi_gpt_read_generation(rg_gpt *m, const char *op, const char *folder) {
     RG_SCOPE();
     rg_json_file f;
     size_t n;
+    bool there;
     const char *path = rgi_path_in(op, folder, "generation_config.json");
     if (!path)
         return false;
-    if (!rgi_file_there(path))
+    if (!rgi_file_there(op, path, &there))
+        return false;
+    if (!there)
         return true;
     const char *text = rgi_file_text(op, path, &n);
     if (!text || !rgi_json_file_read(&f, op, path))
@@ -62,15 +65,26 @@ bool rgi_gpt_read_generation(rg_gpt *m, const char *op, const char *folder) {
     return ok;
 }
 
-bool rgi_gpt_write_generation(const rg_gpt *m, const char *op, const char *folder) {
-    rg_writer w;
+bool rgi_gpt_begin_generation(rg_writer *w, const rg_gpt *m, const char *op, const char *folder) {
     if (!m->generation_config)
         return true;
     const char *path = rgi_path_in(op, folder, "generation_config.json");
-    if (!path || !rgi_writer_begin(&w, op, path))
+    if (!path || !rgi_writer_begin(w, op, path))
         return false;
-    rgi_write(&w, m->generation_config, strlen(m->generation_config));
-    return rgi_writer_end(&w);
+    rgi_write(w, m->generation_config, strlen(m->generation_config));
+    if (rgi_writer_settle(w))
+        return true;
+    rgi_writer_cancel(w);
+    return false;
+}
+
+bool rgi_gpt_end_generation(rg_writer *w, const rg_gpt *m, bool go) {
+    if (!m->generation_config)
+        return true;
+    if (go)
+        return rgi_writer_end(w);
+    rgi_writer_cancel(w);
+    return true;
 }
 
 void rgi_gpt_add_id(rg_text *text, const char *name, int64_t id) {

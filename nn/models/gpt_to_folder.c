@@ -3,6 +3,7 @@
  */
 #include "gpt_folder.h"
 #include "gpt_ids.h"
+#include "gpt_turned.h"
 #include "json_rules.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
@@ -40,32 +41,22 @@ static void config_text(rg_text *text, const rg_gpt *m) {
     rgi_text_add(text, "  \"vocab_size\": %lld\n}\n", (long long)o->vocab_size);
 }
 
-static bool write_config(const rg_gpt *m, const char *op, const char *path) {
+/* Writes all but the rename. Returns false, with nothing to end, on failure. */
+static bool begin_config(rg_writer *w, const rg_gpt *m, const char *op, const char *path) {
     rg_text text = { 0 };
-    rg_writer w;
     config_text(&text, m);
-    bool ok = !text.failed && rgi_writer_begin(&w, op, path);
-    if (ok) {
-        rgi_write(&w, text.v, text.n);
-        ok = rgi_writer_end(&w);
+    bool begun = !text.failed && rgi_writer_begin(w, op, path), ok = begun;
+    if (begun) {
+        rgi_write(w, text.v, text.n);
+        ok = rgi_writer_settle(w);
     }
     rgi_text_free(&text);
+    if (begun && !ok)
+        rgi_writer_cancel(w);
     return ok;
 }
 
 /* ---- weights -------------------------------------------------------------------------- */
-
-static bool name_ends(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
-/* Returns the tensor as transformers has it: a matrix of Conv1D is (in, out). */
-static rg_tensor *as_transformers(const char *name, rg_tensor *t) {
-    bool turned = name_ends(name, ".c_attn.weight") || name_ends(name, ".c_proj.weight")
-                  || name_ends(name, ".c_fc.weight");
-    return turned ? rg_T(t) : t;
-}
 
 /* Returns a name with "bias" in place of "weight" at its end, or NULL where there is no memory. */
 static const char *bias_of(const char *name) {
@@ -89,10 +80,11 @@ static bool write_weights(rg_gpt *m, const char *op, const char *path) {
         rg_tensor *t = all.v[i].tensor;
         if (!m->config.untied && strcmp(name, "lm_head.weight") == 0)
             continue;
-        v[out.n++] = (rg_named){ name, as_transformers(name, t) };
+        v[out.n++] = (rg_named){ name, rgi_gpt_is_turned(name) ? rg_T(t) : t };
         /* Only embeddings and the head have no bias in transformers. */
-        bool biased = name_ends(name, ".weight") && !name_ends(name, "te.weight")
-                      && !name_ends(name, "pe.weight") && !name_ends(name, "lm_head.weight");
+        bool biased = rgi_ends_with(name, ".weight") && !rgi_ends_with(name, "te.weight")
+                      && !rgi_ends_with(name, "pe.weight")
+                      && !rgi_ends_with(name, "lm_head.weight");
         if (biased && !m->config.bias)
             v[out.n++] = (rg_named){ bias_of(name), rg_zeros(rg_size(t, 0)) };
     }
@@ -111,6 +103,14 @@ bool rg_gpt_to_folder(rg_gpt *m, const char *folder) {
         return false;
     const char *config = rgi_path_in(op, folder, "config.json");
     const char *weights = rgi_path_in(op, folder, "model.safetensors");
-    return config && weights && rgi_gpt_write_generation(m, op, folder)
-           && write_weights(m, op, weights) && write_config(m, op, config);
+    rg_writer w, generation;
+    if (!config || !weights || !begin_config(&w, m, op, config))
+        return false;
+    if (rgi_gpt_begin_generation(&generation, m, op, folder)) {
+        if (write_weights(m, op, weights))
+            return rgi_gpt_end_generation(&generation, m, true) & rgi_writer_end(&w);
+        rgi_gpt_end_generation(&generation, m, false);
+    }
+    rgi_writer_cancel(&w);
+    return false;
 }

@@ -5,6 +5,7 @@
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -43,17 +44,8 @@ static bool rule_takes(const rg_json *j, uint32_t value, unsigned takes) {
 /* Fails with what the value is. */
 static bool refuse_value(const rg_json_file *f, uint32_t value, const char *where,
                          const char *name) {
-    static const char *const kinds[] = { "null", "false", "true", "", "", "an array", "an object" };
-    const rg_json_value *v = &f->json.v[value];
-    const char *of = *where ? "'s " : "";
-    if (v->kind == RG_JSON_NUMBER)
-        return rgi_file_refuse(&f->file, "%s%s\"%s\" is %.*s, which isn't supported", where, of,
-                               name, RG_MIN((int)v->n, 100), v->v);
-    if (v->kind == RG_JSON_TEXT)
-        return rgi_file_refuse(&f->file, "%s%s\"%s\" is \"%.100s\", which isn't supported", where,
-                               of, name, v->v);
-    return rgi_file_refuse(&f->file, "%s%s\"%s\" is %s, which isn't supported", where, of, name,
-                           kinds[v->kind]);
+    return rgi_file_refuse(&f->file, "%s%s\"%s\" is %s, which isn't supported", where,
+                           *where ? "'s " : "", name, RG_JSON_SHOWN(&f->json, value));
 }
 
 static bool keeps_rule(const rg_json_file *f, uint32_t name, const char *where,
@@ -64,8 +56,8 @@ static bool keeps_rule(const rg_json_file *f, uint32_t name, const char *where,
     while (r->name && strcmp(r->name, j->v[name].v))
         r++;
     if (!r->name)
-        return rgi_file_refuse(&f->file, "%s%s\"%.100s\" isn't supported", where,
-                               *where ? "'s " : "", j->v[name].v);
+        return rgi_file_refuse(&f->file, "%s%s\"%s\" isn't supported", where, *where ? "'s " : "",
+                               RG_SHOWN(j->v[name].v));
     if (r->takes & RG_RULE_ANYTHING || (r->text && text && strcmp(r->text, text) == 0)
         || rule_takes(j, name + 1, r->takes))
         return true;
@@ -125,9 +117,15 @@ const char *rgi_path_in(const char *op, const char *folder, const char *name) {
     return path;
 }
 
-bool rgi_file_there(const char *path) {
-    int fd = rgi_system.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    if (fd >= 0)
+bool rgi_file_there(const char *op, const char *path, bool *there) {
+    const int fd = rgi_system.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    *there = fd >= 0;
+    if (fd >= 0) {
         rgi_system.close(fd);
-    return fd >= 0;
+        return true;
+    }
+    if (errno == ENOENT)
+        return true;
+    rgi_fail_errno(op, errno, path);
+    return false;
 }

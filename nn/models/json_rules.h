@@ -51,5 +51,6 @@ bool rgi_json_true(const rg_json_file *f, uint32_t object, const char *name, boo
 const char *rgi_json_word(const rg_json_file *f, uint32_t object, const char *name);
 /* Returns a path in the folder, which the scope owns, or NULL. */
 const char *rgi_path_in(const char *op, const char *folder, const char *name);
-/* Returns whether there is a file that can be opened. */
-bool rgi_file_there(const char *path);
+/* Sets *there to whether there is such a file. Fails where it can't be opened for another reason
+ * than that there is none. */
+bool rgi_file_there(const char *op, const char *path, bool *there);

@@ -91,9 +91,9 @@ static bool keeps_template(const rg_json_file *f, uint32_t template) {
 }
 
 static bool keeps_processor(const rg_json_file *f, uint32_t processor) {
-    const char *type = rgi_json_word(f, processor, "type");
     if (!processor || f->json.v[processor].kind == RG_JSON_NULL)
         return true;
+    const char *type = rgi_json_word(f, processor, "type");
     if (type && strcmp(type, "TemplateProcessing") == 0)
         return keeps_template(f, processor);
     return rgi_json_keeps(f, processor, "the post_processor", byte_level_rules);
@@ -131,6 +131,15 @@ static bool put_token(rg_tokenizer *t, int64_t id, const char *text) {
     return true;
 }
 
+/* Fails with what is wrong with the number of a token, of which there are n. */
+static bool refuse_number(const rg_json_file *f, uint32_t token, int64_t n) {
+    const rg_json_value *v = &f->json.v[token];
+    if (v[1].kind != RG_JSON_NUMBER)
+        return rgi_file_refuse(&f->file, "token \"%s\" has no number", RG_SHOWN(v->v));
+    return rgi_file_refuse(&f->file, "the number of token \"%s\" is %s, and none from 0 to %lld",
+                           RG_SHOWN(v->v), RG_SHOWN_BYTES(v[1].v, v[1].n), (long long)n - 1);
+}
+
 /* Reads the tokens of an object. The numbers have to be those from 0 on. */
 static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t vocab) {
     const rg_json *j = &f->json;
@@ -138,15 +147,10 @@ static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t voc
     for (RG_EACH_JSON(i, j, vocab)) {
         const char *text = j->v[i].v;
         if (!rgi_json_integer(j, i + 1, &id) || id < 0 || id >= n)
-            return rgi_file_refuse(&f->file,
-                                   "the number of token \"%.100s\" is none from 0 to "
-                                   "%lld",
-                                   text, (long long)n - 1);
+            return refuse_number(f, i, n);
         if (t->tokens[id].text)
-            return rgi_file_refuse(&f->file,
-                                   "tokens \"%.100s\" and \"%.100s\" have the same "
-                                   "number, %lld",
-                                   t->tokens[id].text, text, (long long)id);
+            return rgi_file_refuse(&f->file, "tokens \"%s\" and \"%s\" have the same number, %lld",
+                                   RG_SHOWN(t->tokens[id].text), RG_SHOWN(text), (long long)id);
         if (!put_token(t, id, text))
             return false;
         t->tokens[id].model = true;
@@ -167,8 +171,8 @@ static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unkno
     }
     t->unknown = unknown ? rgi_map_name(&t->names, unknown) : -1;
     if (lacking && unknown && t->unknown < 0)
-        return rgi_file_refuse(&f->file, "the unk_token \"%.100s\" is not in the vocabulary",
-                               unknown);
+        return rgi_file_refuse(&f->file, "the unk_token \"%s\" is not in the vocabulary",
+                               RG_SHOWN(unknown));
     return true;
 }
 
@@ -189,8 +193,8 @@ static bool load_merge(rg_tokenizer *t, const rg_file *f, size_t number, const c
         name[from_left + from_right] = 0;
         ids[i] = rgi_map_name(&t->names, name);
         if (ids[i] < 0 || strlen(name) != from_left + from_right)
-            return rgi_file_refuse(f, "merge %zu is of \"%.100s\", which is not in the vocabulary",
-                                   number, name);
+            return rgi_file_refuse(f, "merge %zu is of \"%s\", which is not in the vocabulary",
+                                   number, RG_SHOWN_BYTES(name, from_left + from_right));
     }
     return rgi_merges_add(&t->merges, (uint32_t)ids[0], (uint32_t)ids[1], (uint32_t)ids[2]);
 }
@@ -209,9 +213,9 @@ static bool load_merge_line(rg_tokenizer *t, const rg_file *f, size_t number, co
     size_t left = blank ? (size_t)(blank - line) : 0;
     if (!blank || memchr(blank + 1, ' ', n - left - 1))
         return rgi_file_refuse(f,
-                               "merge %zu is \"%.*s\", which isn't two tokens with a blank "
+                               "merge %zu is \"%s\", which isn't two tokens with a blank "
                                "between them",
-                               number, (int)RG_MIN(n, 100), line);
+                               number, RG_SHOWN_BYTES(line, n));
     return load_merge(t, f, number, line, left, blank + 1, n - left - 1);
 }
 
@@ -226,11 +230,11 @@ static bool load_merges(rg_tokenizer *t, const rg_json_file *f, uint32_t merges)
         bool pair = v->kind == RG_JSON_ARRAY && v->n == 2 && v[1].kind == RG_JSON_TEXT
                     && v[2].kind == RG_JSON_TEXT;
         number++;
-        if (v->kind != kind || !(pair || kind == RG_JSON_TEXT))
-            return rgi_file_refuse(&f->file,
-                                   "merge %zu is neither a text nor two, as the first "
-                                   "one is",
-                                   number);
+        if (!pair && v->kind != RG_JSON_TEXT)
+            return rgi_file_refuse(&f->file, "merge %zu is neither a text nor two texts", number);
+        if (v->kind != kind)
+            return rgi_file_refuse(&f->file, "merge %zu is %s, unlike the first one", number,
+                                   pair ? "two texts" : "one text");
         bool ok = pair ? load_merge(t, &f->file, number, v[1].v, v[1].n, v[2].v, v[2].n)
                        : load_merge_line(t, &f->file, number, v->v, v->n);
         if (!ok)
@@ -273,12 +277,10 @@ static bool load_added_token(rg_tokenizer *t, const rg_json_file *f, uint32_t ad
     if (!*text)
         return rgi_file_refuse(&f->file, "an added token has no text");
     if (id != expected)
-        return rgi_file_refuse(&f->file,
-                               "the number of the added token \"%.100s\" is %lld, not "
-                               "%lld",
-                               text, (long long)id, (long long)expected);
+        return rgi_file_refuse(&f->file, "the number of the added token \"%s\" is %lld, not %lld",
+                               RG_SHOWN(text), (long long)id, (long long)expected);
     if (known >= 0 && t->tokens[id].added)
-        return rgi_file_refuse(&f->file, "the added token \"%.100s\" comes twice", text);
+        return rgi_file_refuse(&f->file, "the added token \"%s\" comes twice", RG_SHOWN(text));
     if (known < 0 && !put_token(t, id, text))
         return false;
     rg_token *token = &t->tokens[id];
@@ -467,8 +469,9 @@ rg_tokenizer *rg_tokenizer_from_folder(const char *folder) {
     const char *whole = rgi_path_in(op, folder, "tokenizer.json");
     const char *vocab = rgi_path_in(op, folder, "vocab.json");
     const char *merges = rgi_path_in(op, folder, "merges.txt");
-    if (!whole || !vocab || !merges)
+    bool has_whole, has_vocab = false;
+    if (!whole || !vocab || !merges || !rgi_file_there(op, whole, &has_whole)
+        || !(has_whole || rgi_file_there(op, vocab, &has_vocab)))
         return NULL;
-    return rgi_file_there(vocab) && !rgi_file_there(whole) ? tokenizer_read(op, vocab, merges)
-                                                           : tokenizer_read(op, whole, NULL);
+    return has_vocab ? tokenizer_read(op, vocab, merges) : tokenizer_read(op, whole, NULL);
 }

@@ -94,17 +94,17 @@ bool rgi_file_refuse(const rg_file *f, const char *format, ...) {
     return rgi_fail(RG_IO_ERROR, f->op, "'%s': %s", f->path, sentence);
 }
 
-const char *rgi_shown(const char *name, char text[128]) {
+const char *rgi_shown(const char *name, size_t n, char text[RG_SHOWN_ROOM]) {
     enum { MOST = 120 };
-    const char *end = name + strlen(name);
+    const char *end = name + n;
     uint32_t code;
-    size_t n = 0;
-    for (size_t more; (more = rgi_utf8_read(name, end, &code)) > 0 && n + more <= MOST;) {
+    size_t at = 0;
+    for (size_t more; (more = rgi_utf8_read(name, end, &code)) > 0 && at + more <= MOST;) {
         const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
-        n += rgi_utf8_write(text + n, control ? '?' : code);
+        at += rgi_utf8_write(text + at, control ? '?' : code);
         name += more;
     }
-    memcpy(text + n, name < end ? ".." : "", name < end ? 3 : 1);
+    memcpy(text + at, name < end ? ".." : "", name < end ? 3 : 1);
     return text;
 }
 
@@ -277,13 +277,19 @@ static void sync_writer(rg_writer *w) {
             writer_fail(w, errno);
 }
 
-bool rgi_writer_end(rg_writer *w) {
+bool rgi_writer_settle(rg_writer *w) {
     flush(w);
     sync_writer(w);
     /* A signal may interrupt a close, but what was synced is on the disk. */
     if (rgi_system.close(w->fd) && errno != EINTR)
         writer_fail(w, errno);
     w->fd = -1;
+    return !w->failed;
+}
+
+bool rgi_writer_end(rg_writer *w) {
+    if (w->fd >= 0)
+        rgi_writer_settle(w);
     if (!w->failed && rgi_system.rename(w->beside, w->path))
         writer_fail(w, errno);
     if (w->failed) {

@@ -8,10 +8,13 @@
 
 #include "tensor/error.h"
 
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* The system is called through this table alone, so that the tests can let each call fail. */
+/* What may fail calls the system through this table, so that the tests can let each call fail. The
+ * questions that come before a save (what a path leads to, what stands there, whose permissions it
+ * has) don't: where there is no answer, a new file is made. */
 typedef struct {
     int (*open)(const char *path, int flags, mode_t mode);
     int (*stat)(int fd, struct stat *status);
@@ -46,10 +49,13 @@ bool rgi_file_read(const rg_file *f, uint64_t at, void *to, size_t n);
 bool rgi_file_refuse(const rg_file *f, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
-/* Returns a copy of a name that stands in a file, as a sentence may hold it: its first 120 bytes,
- * with ? for each control character, since who reads an error may see it on a terminal. */
-const char *rgi_shown(const char *name, char text[128]);
-#define RG_SHOWN(name) rgi_shown(name, (char[128]){ 0 })
+/* Returns a copy of n bytes that stand in a file, as a sentence may hold them: at most the first
+ * 120, up to what is no UTF-8, with ? for each control character, since who reads an error may see
+ * it on a terminal. */
+enum { RG_SHOWN_ROOM = 128 };
+const char *rgi_shown(const char *name, size_t n, char text[RG_SHOWN_ROOM]);
+#define RG_SHOWN_BYTES(name, n) rgi_shown(name, n, (char[RG_SHOWN_ROOM]){ 0 })
+#define RG_SHOWN(name)          RG_SHOWN_BYTES(name, strlen(name))
 
 /* Returns the whole file, with a 0 behind its *n bytes, or NULL. The scope owns it. */
 char *rgi_file_text(const char *op, const char *path, size_t *n);
@@ -80,8 +86,11 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path);
 void rgi_write(rg_writer *w, const void *from, size_t n);
 /* Writes zeros up to a multiple of `alignment`. */
 void rgi_write_zeros_to(rg_writer *w, size_t alignment);
-/* Writes what waits, syncs and renames. Where that or anything before it failed, takes away what
- * was written, and returns false. */
+/* Writes what waits, syncs and closes, so that only the rename is left to the end. Returns false
+ * where that or anything before it failed. */
+bool rgi_writer_settle(rg_writer *w);
+/* Settles and renames. Where that or anything before it failed, takes away what was written, and
+ * returns false. */
 bool rgi_writer_end(rg_writer *w);
 /* Takes away what was written. */
 void rgi_writer_cancel(rg_writer *w);

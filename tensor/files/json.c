@@ -11,6 +11,7 @@
 #include "tensor/memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,6 +291,9 @@ static bool json_value(parser *p) {
 bool rgi_json_parse(rg_json *j, const char *op, const char *path, char *text, size_t n) {
     *j = (rg_json){ 0 };
     parser p = { j, op, path, text, text, text + n, 0 };
+    if (n > UINT32_MAX)
+        return rgi_fail(RG_IO_ERROR, op, "'%s': it has %zu bytes, and %u are the most", path, n,
+                        UINT32_MAX);
     bool ok = json_value(&p);
     skip_blanks(&p);
     if (ok && p.at < p.end)
@@ -341,6 +345,21 @@ bool rgi_json_number(const rg_json *j, uint32_t value, double *v) {
 const char *rgi_json_text(const rg_json *j, uint32_t value) {
     const rg_json_value *it = &j->v[value];
     return it->kind == RG_JSON_TEXT && strlen(it->v) == it->n ? it->v : NULL;
+}
+
+const char *rgi_json_shown(const rg_json *j, uint32_t value, char text[RG_SHOWN_ROOM + 2]) {
+    const rg_json_value *it = &j->v[value];
+    switch (it->kind) {
+    case RG_JSON_NULL: return "null";
+    case RG_JSON_FALSE: return "false";
+    case RG_JSON_TRUE: return "true";
+    case RG_JSON_ARRAY: return "an array";
+    case RG_JSON_OBJECT: return "an object";
+    case RG_JSON_NUMBER: return rgi_shown(it->v, it->n, text);
+    case RG_JSON_TEXT: break;
+    }
+    snprintf(text, RG_SHOWN_ROOM + 2, "\"%s\"", RG_SHOWN_BYTES(it->v, it->n));
+    return text;
 }
 
 /* ---- writing -------------------------------------------------------------------------- */

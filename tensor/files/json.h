@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "tensor/files/file.h"
 #include "tensor/text.h"
 
 typedef enum {
@@ -55,6 +56,9 @@ bool rgi_json_integer(const rg_json *j, uint32_t value, int64_t *v);
 bool rgi_json_number(const rg_json *j, uint32_t value, double *v);
 /* Returns a text without a 0 in it, or NULL where the value is something else. */
 const char *rgi_json_text(const rg_json *j, uint32_t value);
+/* Returns what a value is, for errors: -1.5, "a text", null, false, true, an array, an object. */
+const char *rgi_json_shown(const rg_json *j, uint32_t value, char text[RG_SHOWN_ROOM + 2]);
+#define RG_JSON_SHOWN(j, value) rgi_json_shown(j, value, (char[RG_SHOWN_ROOM + 2]){ 0 })
 
 /* Adds a text in double quotes, with what JSON asks for escaped. Requires that it is UTF-8. */
 void rgi_json_quote(rg_text *to, const char *text);

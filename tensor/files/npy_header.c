@@ -80,8 +80,8 @@ static bool npy_descr(npy_parser *p) {
         p->h->swapped = other && rgi_foreign[i].bytes > 1;
         return true;
     }
-    return rgi_npy_refuse(p->s, "its elements are of NumPy's type '%.*s', which no tensor takes",
-                          (int)RG_MIN(n, (size_t)60), text);
+    return rgi_npy_refuse(p->s, "its elements are of NumPy's type '%s', which no tensor takes",
+                          RG_SHOWN_BYTES(text, n));
 }
 
 static bool npy_order(npy_parser *p) {
@@ -142,8 +142,8 @@ static bool npy_entry(npy_parser *p, unsigned *seen) {
         *seen |= 1u << k;
         return (npy_next(p, ":") || npy_complain(p, "a colon is expected")) && values[k](p);
     }
-    return rgi_npy_refuse(p->s, "its header has a key '%.*s', which .npy doesn't know",
-                          (int)RG_MIN(n, (size_t)60), key);
+    return rgi_npy_refuse(p->s, "its header has a key '%s', which .npy doesn't know",
+                          RG_SHOWN_BYTES(key, n));
 }
 
 /* Returns whether the shape's elements can be counted, and counts them. */

@@ -16,7 +16,7 @@
 #define PICKLE_BYTES_MAX ((size_t)1 << 29)
 /* A pickle may fill so many cells for each of its bytes. What a program writes needs fewer than
  * one; a crafted one copies a dict again and again. */
-enum { PICKLE_CELLS_A_BYTE = 4 };
+enum { PICKLE_CELLS_A_BYTE = 4, PROTOCOL_MOST = 5 };
 
 /* The opcode that is being read, with those that torch's weights-only reader takes. */
 enum {
@@ -103,17 +103,6 @@ bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...) {
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     return rgi_file_refuse(p->file, "%s, before byte %zu: %s", p->what, p->at, sentence);
-}
-
-const char *rgi_pickle_show(char to[RG_PICKLE_SHOWN + 4], const char *text, size_t n) {
-    size_t shown = RG_MIN(n, (size_t)RG_PICKLE_SHOWN);
-    /* A character of UTF-8 isn't cut. */
-    while (shown < n && shown > 0 && ((unsigned char)text[shown] & 0xC0) == 0x80)
-        shown--;
-    for (size_t i = 0; i < shown; i++)
-        to[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
-    memcpy(to + shown, shown < n ? "..." : "", shown < n ? 4 : 1);
-    return to;
 }
 
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value) {
@@ -237,6 +226,14 @@ static const char *next_line(rg_pickle *p, size_t *n) {
     const char *end = memchr(from, '\n', p->n - p->at);
     *n = end ? (size_t)(end - from) : p->n - p->at;
     return (const char *)next_bytes(p, *n + 1);
+}
+
+/* Torch warns of each protocol but 2, and Python knows those up to 5. */
+static bool read_protocol(rg_pickle *p) {
+    uint32_t protocol;
+    return next_number(p, 1, &protocol)
+           && (protocol <= PROTOCOL_MOST
+               || rgi_pickle_refuse(p, "unsupported pickle protocol: %u", protocol));
 }
 
 /* ---- values that the pickle writes out ------------------------------------------------- */
@@ -430,7 +427,7 @@ static bool refuse_opcode(rg_pickle *p, unsigned char op) {
 
 static bool run_opcode(rg_pickle *p, unsigned char op) {
     switch (op) {
-    case OP_PROTO: return next_bytes(p, 1);
+    case OP_PROTO: return read_protocol(p);
     case OP_GLOBAL: return read_global(p);
     case OP_REDUCE: return make_call(p, rgi_pickle_reduce);
     case OP_NEWOBJ: return make_call(p, rgi_pickle_newobj);

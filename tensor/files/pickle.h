@@ -102,14 +102,6 @@ const char *rgi_pickle_global_name(uint8_t global);
 /* Returns the element type of a dtype or of a storage; RG_FOREIGN_COUNT where it is none that
  * regard can hold. Bytes without a type count as uint8. */
 rg_foreign rgi_pickle_type(uint8_t global);
-/* Returns whether a storage holds bytes of which each tensor says the type. */
-bool rgi_pickle_untyped(uint8_t global);
-
-/* Makes n bytes fit for an error: what can't be printed becomes a question mark, and what is long
- * is cut. Returns `to`. */
-enum { RG_PICKLE_SHOWN = 120 };
-const char *rgi_pickle_show(char to[RG_PICKLE_SHOWN + 4], const char *text, size_t n);
-#define RG_SHOWN_BYTES(text, n) rgi_pickle_show((char[RG_PICKLE_SHOWN + 4]){ 0 }, text, n)
 
 /* ---- between pickle.c and pickle_calls.c ---------------------------------------------- */
 

@@ -184,10 +184,6 @@ int rgi_pickle_global(const char *name, size_t n) {
 const char *rgi_pickle_global_name(uint8_t global) { return global_rows[global].name; }
 rg_foreign rgi_pickle_type(uint8_t global) { return (rg_foreign)global_rows[global].type; }
 
-bool rgi_pickle_untyped(uint8_t global) {
-    return strcmp(global_rows[global].name, "torch.storage.UntypedStorage") == 0;
-}
-
 /* ---- arguments ------------------------------------------------------------------------ */
 
 /* A call's arguments; those that are absent are the value `args` itself, which is a tuple. */
@@ -209,6 +205,9 @@ static bool take_arguments(const rg_pickle *p, arguments *a, uint32_t args, size
         return rgi_pickle_refuse(p, "%s: its arguments are %s and no tuple", a->name,
                                  rgi_pickle_kind_name(p, args));
     a->n = rgi_pickle_items(p, args, a->v, ARGUMENTS_MOST);
+    if (least == most && a->n != least)
+        return rgi_pickle_refuse(p, "%s takes %zu argument%s, but got %zu", a->name, least,
+                                 least == 1 ? "" : "s", a->n);
     if (a->n < least || a->n > most)
         return rgi_pickle_refuse(p, "%s takes %zu to %zu arguments, but got %zu", a->name, least,
                                  most, a->n);

@@ -35,8 +35,12 @@ static const char *const safetensors_lacking[] = { "F4",          "F6_E2M3",    
 static bool read_type(const rg_safetensors *s, const rg_json *j, uint32_t value,
                       rg_safetensors_entry *e) {
     const char *text = rgi_json_text(j, value);
+    if (!text && j->v[value].kind == RG_JSON_TEXT)
+        return safetensors_refuse(s, e->name, "its dtype %s has a 0 in it",
+                                  RG_JSON_SHOWN(j, value));
     if (!text)
-        return safetensors_refuse(s, e->name, "its dtype is no text");
+        return safetensors_refuse(s, e->name, "its dtype is %s, and no text",
+                                  RG_JSON_SHOWN(j, value));
     for (int type = 0; type < RG_FOREIGN_COUNT; type++)
         if (strcmp(rgi_foreign[type].safetensors, text) == 0) {
             e->type = (rg_foreign)type;
@@ -56,7 +60,8 @@ static bool is_size(const rg_json *j, uint32_t value, int64_t *size) {
 static bool read_shape(const rg_safetensors *s, const rg_json *j, uint32_t value,
                        rg_safetensors_entry *e) {
     if (j->v[value].kind != RG_JSON_ARRAY)
-        return safetensors_refuse(s, e->name, "its shape is no array");
+        return safetensors_refuse(s, e->name, "its shape is %s, and no array",
+                                  RG_JSON_SHOWN(j, value));
     if (j->v[value].n > RG_MAX_DIMS)
         return safetensors_refuse(s, e->name, "it has %u dims, and regard has %d at most",
                                   j->v[value].n, RG_MAX_DIMS);
@@ -65,7 +70,8 @@ static bool read_shape(const rg_safetensors *s, const rg_json *j, uint32_t value
     for (RG_EACH_JSON(i, j, value)) {
         int64_t size;
         if (!is_size(j, i, &size))
-            return safetensors_refuse(s, e->name, "its shape has something other than sizes");
+            return safetensors_refuse(s, e->name, "dim %d of its shape is %s, and no size",
+                                      e->shape.n, RG_JSON_SHOWN(j, i));
         e->shape.v[e->shape.n++] = size;
         empty |= size == 0;
         overflow |= size && (__builtin_mul_overflow(numel, size, &numel) || numel > RG_NUMEL_MAX);
@@ -80,10 +86,19 @@ static bool read_shape(const rg_safetensors *s, const rg_json *j, uint32_t value
 /* Offsets count from the header's end, where the data begin. */
 static bool read_offsets(const rg_safetensors *s, const rg_json *j, uint32_t value,
                          rg_safetensors_entry *e) {
+    if (j->v[value].kind != RG_JSON_ARRAY)
+        return safetensors_refuse(s, e->name, "its data_offsets are %s, and no array",
+                                  RG_JSON_SHOWN(j, value));
+    if (j->v[value].n != 2)
+        return safetensors_refuse(s, e->name, "its data_offsets are %u, and not two",
+                                  j->v[value].n);
     int64_t begin, end;
-    if (j->v[value].kind != RG_JSON_ARRAY || j->v[value].n != 2 || !is_size(j, value + 1, &begin)
-        || !is_size(j, value + 2, &end))
-        return safetensors_refuse(s, e->name, "its data_offsets are no array of two sizes");
+    if (!is_size(j, value + 1, &begin))
+        return safetensors_refuse(s, e->name, "its data_offsets begin at %s, which is no size",
+                                  RG_JSON_SHOWN(j, value + 1));
+    if (!is_size(j, j->v[value + 1].end, &end))
+        return safetensors_refuse(s, e->name, "its data_offsets end at %s, which is no size",
+                                  RG_JSON_SHOWN(j, j->v[value + 1].end));
     if (end < begin)
         return safetensors_refuse(s, e->name,
                                   "its data_offsets begin at %" PRId64 " and end before, at"
@@ -109,7 +124,8 @@ static bool read_offsets(const rg_safetensors *s, const rg_json *j, uint32_t val
 static bool read_entry(const rg_safetensors *s, const rg_json *j, uint32_t value,
                        rg_safetensors_entry *e) {
     if (j->v[value].kind != RG_JSON_OBJECT)
-        return safetensors_refuse(s, e->name, "its description is no object");
+        return safetensors_refuse(s, e->name, "its description is %s, and no object",
+                                  RG_JSON_SHOWN(j, value));
     static const char *const keys[] = { "dtype", "shape", "data_offsets" };
     uint32_t at[RG_COUNT(keys)];
     for (int i = 0; i < RG_COUNT(keys); i++) {
@@ -128,15 +144,17 @@ static bool read_pair(const rg_safetensors *s, const rg_json *j, uint32_t name,
     *pair = (rg_metadata_pair){ j->v[name].v, rgi_json_text(j, name + 1) };
     if (pair->value)
         return true;
-    const bool is_text = j->v[name + 1].kind == RG_JSON_TEXT;
-    return rgi_file_refuse(&s->file, "__metadata__ has %s under \"%s\"",
-                           is_text ? "a text with a 0 in it" : "something other than a text",
-                           RG_SHOWN(pair->key));
+    if (j->v[name + 1].kind == RG_JSON_TEXT)
+        return rgi_file_refuse(&s->file, "__metadata__ has a text with a 0 in it under \"%s\"",
+                               RG_SHOWN(pair->key));
+    return rgi_file_refuse(&s->file, "__metadata__ has %s, and no text, under \"%s\"",
+                           RG_JSON_SHOWN(j, name + 1), RG_SHOWN(pair->key));
 }
 
 static bool read_metadata(rg_safetensors *s, const rg_json *j, uint32_t value) {
     if (j->v[value].kind != RG_JSON_OBJECT)
-        return rgi_file_refuse(&s->file, "its __metadata__ is no object");
+        return rgi_file_refuse(&s->file, "its __metadata__ is %s, and no object",
+                               RG_JSON_SHOWN(j, value));
     rg_metadata_pair *pairs = NULL;
     if (!rgi_grow((void **)&pairs, &s->pairs_room, j->v[value].n, sizeof *pairs))
         return false;

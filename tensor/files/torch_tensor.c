@@ -59,26 +59,23 @@ static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_
     return found;
 }
 
-/* Finds the storage of the value's key, and sets *found to NULL where the file has none. Returns
- * false where there is no memory to look. */
-static bool look_for_storage(rg_torch_reader *r, uint32_t value, rg_torch_storage **found,
-                             const char *name) {
+/* Returns the storage of the value's key, or NULL where the file has none. */
+static rg_torch_storage *look_for_storage(rg_torch_reader *r, uint32_t value, const char *name) {
     const rg_pickle_value *v = &r->pickle.v[value];
     const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];
     rg_text text = { 0 };
     rgi_text_add(&text, "%.*s", (int)key->n, key->v);
     if (text.failed)
-        return false;
+        return NULL;
     int64_t at = rgi_map_name(&r->keys, text.v);
     rgi_text_free(&text);
-    if (at >= 0)
-        *found = &r->storages[at];
-    else if (r->zip)
-        *found = storage_in_archive(r, key, v, name);
-    else
-        return REFUSE_TENSOR(r, name, "the file has no storage '%s'",
-                             RG_SHOWN_BYTES(key->v, key->n));
-    return *found;
+    if (at < 0)
+        return storage_in_archive(r, key, v, name);
+    /* All that a file without an archive declares is known, but not all of it may have a place. */
+    if (r->zip || r->storages[at].at)
+        return &r->storages[at];
+    REFUSE_TENSOR(r, name, "the file has no storage '%s'", RG_SHOWN_BYTES(key->v, key->n));
+    return NULL;
 }
 
 /* Finds the storage that a value names. What the pickle says of its size must be true, and every
@@ -87,12 +84,12 @@ static rg_torch_storage *find_storage(rg_torch_reader *r, uint32_t value, const 
     const rg_pickle_value *v = &r->pickle.v[value];
     const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];
     const size_t size = rgi_foreign[rgi_pickle_type(v->global)].bytes;
-    rg_torch_storage *s = NULL;
     if (memchr(key->v, 0, key->n)) {
         REFUSE_TENSOR(r, name, "its storage's key holds a 0");
         return NULL;
     }
-    if (!look_for_storage(r, value, &s, name))
+    rg_torch_storage *s = look_for_storage(r, value, name);
+    if (!s)
         return NULL;
     if (s->global != v->global || s->numel != v->i)
         REFUSE_TENSOR(r, name,
@@ -136,7 +133,7 @@ static rg_tensor *storage_as(rg_torch_reader *r, rg_torch_storage *s, rg_foreign
     rg_tensor *t = rgi_new(rgi_foreign[type].dtype, 1, &n);
     if (!t)
         return NULL;
-    char what[RG_PICKLE_SHOWN + 32];
+    char what[RG_SHOWN_ROOM + 32];
     snprintf(what, sizeof what, "tensor \"%s\"", RG_SHOWN(name));
     bool ok = s->member ? read_member(r, s, type, t->data, n, what)
                         : rgi_read_elements(r->file, s->at, type, r->swapped, t->data, n, what);

@@ -208,17 +208,6 @@ static void pickle_tensor(torch_writer *w, const rg_tensor *t) {
 
 /* ---- the list ------------------------------------------------------------------------- */
 
-static bool valid_utf8(const char *text) {
-    const char *end = text + strlen(text);
-    uint32_t code;
-    for (size_t n; text < end; text += n) {
-        n = rgi_utf8_read(text, end, &code);
-        if (!n)
-            return false;
-    }
-    return true;
-}
-
 static bool check_entries(const torch_writer *w, rg_named_list list) {
     rg_map names = { 0 };
     bool ok = rgi_given_list(list.n, list.v, w->op);
@@ -226,7 +215,7 @@ static bool check_entries(const torch_writer *w, rg_named_list list) {
         const char *name = list.v[i].name;
         ok = rgi_given(name, w->op, "a name")
              && (list.v[i].tensor == RG_NONE || rgi_check(list.v[i].tensor, w->op));
-        if (ok && !valid_utf8(name))
+        if (ok && !rgi_is_utf8(name, strlen(name)))
             ok = rgi_fail(RG_VALUE_ERROR, w->op, "name %d of the list is no UTF-8", i);
         if (ok && rgi_map_name(&names, name) >= 0)
             ok = rgi_fail(RG_VALUE_ERROR, w->op, "the name \"%s\" comes twice", name);
@@ -327,10 +316,8 @@ static bool write_archive(torch_writer *w, const char *path, bool ok) {
 }
 
 static torch_writer new_writer(const char *op) {
-    torch_writer w = { .op = op, .memo = { -1, -1, -1, -1, { 0 } } };
-    for (int i = 0; i < RG_DTYPE_COUNT; i++)
-        w.memo.types[i] = -1;
-    return w;
+    return (torch_writer){ .op = op,
+                           .memo = { -1, -1, -1, -1, { [0 ... RG_DTYPE_COUNT - 1] = -1 } } };
 }
 
 bool rg_torch_save(rg_named_list list, const char *path) {
@@ -375,8 +362,9 @@ bool rgi_torch_write(const char *op, const rg_py *p, const char *path) {
     if (p->failed)
         return false;
     for (size_t i = 0; i < p->n; i++)
-        RG_FAIL_VALUE_IF(p->v[i].kind == RG_PY_KEY && !valid_utf8(p->v[i].text), op,
-                         "a name is no UTF-8");
+        RG_FAIL_VALUE_IF(p->v[i].kind == RG_PY_KEY
+                             && !rgi_is_utf8(p->v[i].text, strlen(p->v[i].text)),
+                         op, "a name is no UTF-8");
     pickle_op(&w, "\x80\x02");
     for (size_t i = 0; i < p->n; i++) {
         if (p->v[i].kind < RG_PY_END)

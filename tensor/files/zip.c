@@ -68,6 +68,30 @@ static bool agrees(const char *small, size_t bytes, uint64_t wide) {
     return v == wide || v == (bytes == 2 ? RG_ZIP_WIDE16 : RG_ZIP_WIDE32);
 }
 
+/* Returns whether the end record says what the 64-bit one does, of which `here` is how many of the
+ * members are on this disk. */
+static bool ends_agree(const rg_zip *z, const zip_end *end, const char *small, uint64_t here) {
+    const struct {
+        const char *what;
+        size_t at, bytes;
+        uint64_t wide;
+    } fields[] = {
+        { "the disk's number", 4, 2, 0 },
+        { "the number of the directory's disk", 6, 2, 0 },
+        { "how many members are on this disk", 8, 2, here },
+        { "how many members there are", 10, 2, end->n },
+        { "the directory's bytes", 12, 4, end->bytes },
+        { "the directory's place", 16, 4, end->at },
+    };
+    if (here != end->n)
+        return rgi_file_refuse(&z->file, "it is a part of an archive on several disks");
+    for (int i = 0; i < RG_COUNT(fields); i++)
+        if (!agrees(small + fields[i].at, fields[i].bytes, fields[i].wide))
+            return rgi_file_refuse(&z->file, "its end record and the 64-bit one don't agree in %s",
+                                   fields[i].what);
+    return true;
+}
+
 /* Reads the 64-bit end record, if there is one. */
 static bool read_end64(const rg_zip *z, zip_end *end, const char *small) {
     char locator[RG_ZIP_LOCATOR_BYTES], wide[RG_ZIP_END64_BYTES];
@@ -95,11 +119,7 @@ static bool read_end64(const rg_zip *z, zip_end *end, const char *small) {
                       .bytes = rgi_zip_64(wide + 40),
                       .at = rgi_zip_64(wide + 48),
                       .stop = at };
-    if (rgi_zip_64(wide + 24) != end->n || !agrees(small + 4, 2, 0) || !agrees(small + 6, 2, 0)
-        || !agrees(small + 8, 2, end->n) || !agrees(small + 10, 2, end->n)
-        || !agrees(small + 12, 4, end->bytes) || !agrees(small + 16, 4, end->at))
-        return rgi_file_refuse(&z->file, "its end record and the 64-bit one don't agree");
-    return true;
+    return ends_agree(z, end, small, rgi_zip_64(wide + 24));
 }
 
 static bool read_end(const rg_zip *z, zip_end *end) {
@@ -319,7 +339,7 @@ static int zip_by_place(const void *a, const void *b) {
 /* Members that share bytes let a small archive inflate to a huge one. */
 static bool check_overlaps(const rg_zip *z) {
     RG_SCOPE();
-    const rg_zip_member **order = rgi_scope_alloc((z->n + 1) * sizeof *order);
+    const rg_zip_member **order = rgi_scope_alloc(z->n * sizeof *order);
     if (!order)
         return false;
     for (size_t i = 0; i < z->n; i++)

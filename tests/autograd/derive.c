@@ -381,6 +381,24 @@ int derive_leaves_nothing(const rg_op *op, const rg_sample *s) {
     return rg_live_tensors() == before ? 0 : fault(op, s, "scope", "tensors are alive after it");
 }
 
+/* Where no graph is recorded, an application makes its outputs, and nothing else stays alive. */
+int derive_only_results(const rg_op *op, const rg_sample *s) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS];
+    int n = derive_inputs(s->inputs, RG_FLOAT64, in);
+    rg_memory before = rg_memory_stats();
+    int64_t live = rg_live_tensors();
+    if (!rgi_apply_outputs(op, s->attr, s->attr ? op->attr_size : 0, n, in, out))
+        return fault(op, s, "only results", rg_error());
+    derive_checks++;
+    if (rg_live_tensors() - live != outputs_of(op))
+        return fault(op, s, "only results", "other tensors are alive");
+    if (rg_memory_stats().nodes != before.nodes || rg_memory_stats().other > before.other + 4096)
+        return fault(op, s, "only results", "other memory is in use");
+    return 0;
+}
+
 int derive_no_gradient(const rg_op *op, const rg_sample *s) {
     RG_SCOPE();
     rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS];

@@ -16,5 +16,5 @@ int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]
 
 typedef int derive_check(const rg_op *op, const rg_sample *sample);
 derive_check derive_first_order, derive_second_order, derive_layouts, derive_float32, derive_fused,
-    derive_null, derive_leaves_nothing, derive_no_gradient, derive_inplace, derive_inner,
-    derive_overlap, derive_written, derive_out_of_memory;
+    derive_null, derive_leaves_nothing, derive_only_results, derive_no_gradient, derive_inplace,
+    derive_inner, derive_overlap, derive_written, derive_out_of_memory;

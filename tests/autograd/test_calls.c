@@ -45,6 +45,62 @@ START_TEST(test_a_failed_list_can_be_looked_into) {
 }
 END_TEST
 
+/* Lists of more tensors than an op takes are joined in groups. */
+START_TEST(test_long_lists) {
+    enum { N = 300 };
+    rg_tensor *v[N], *x = rg_requires_grad_(rg_reshape(rg_arange(2.0 * N), N, 2), true);
+    for (int i = 0; i < N; i++)
+        v[i] = rg_narrow(x, 0, i, 1);
+    rg_tensor *joined = rg_cat((rg_list){ N, v }, 0), *beside = rg_cat((rg_list){ N, v }, 1);
+    ck_assert(rg_equal(joined, x));
+    ck_assert(rg_equal(rg_reshape(beside, N, 2), x));
+    ck_assert(rg_equal(rg_reshape(rg_stack((rg_list){ N, v }, 1), N, 2), x));
+    rg_backward(rg_sum(rg_mul(joined, x)));
+    ck_assert(rg_equal(rg_grad_of(x), rg_mul(rg_detach(x), 2)));
+    v[N - 1] = rg_ones(2, 3);
+    ck_fails(rg_cat((rg_list){ N, v }, 0), RG_RUNTIME_ERROR, "cat: Sizes of tensors must match");
+}
+END_TEST
+
+/* Along the first and the last dim, torch adds by scatter, and has scatter's sentence. */
+START_TEST(test_indices_to_add_at) {
+    static const char *const sentences[] = {
+        "index 5 is out of bounds for dimension 0 with size 2",
+        "index out of range in self",
+        "index 5 is out of bounds for dimension 2 with size 4",
+    };
+    rg_tensor *x = rg_zeros(2, 3, 4), *index = rg_literal([ 0, 5 ]);
+    for (int dim = 0; dim < 3; dim++) {
+        rg_tensor *source = rg_ones_dims(RG_DIMS(2, dim == 1 ? 2 : 3, dim == 2 ? 2 : 4),
+                                         RG_FLOAT32);
+        ck_fails(rg_index_add(x, dim, index, source, 1),
+                 dim == 1 ? RG_INDEX_ERROR : RG_RUNTIME_ERROR, sentences[dim]);
+    }
+}
+END_TEST
+
+/* Sizes that no tensor has. */
+START_TEST(test_absurd_sizes) {
+    ck_fails(rg_diag_embed(rg_ones(2), INT64_MIN, 0, 1), RG_RUNTIME_ERROR, "diag_embed: ");
+    ck_fails(rg_diag_embed(rg_ones(2), INT64_MAX, 0, 1), RG_RUNTIME_ERROR, "diag_embed: ");
+    const int64_t large = (int64_t)1 << 40;
+    rg_tensor *flat = rg_flatten(rg_expand(rg_zeros(0, 1, 1, 3), 0, large, large, 3), 1, 2);
+    ck_ok(flat);
+    ck_assert(rg_ndim(flat) == 3 && rg_size(flat, 0) == 0 && rg_size(flat, 1) == 0);
+    ck_assert(rg_size(flat, 2) == 3);
+}
+END_TEST
+
+/* The target of one row of scores has as many dims as it likes. */
+START_TEST(test_one_row_of_scores) {
+    rg_tensor *x = rg_literal([ 1.0, 2.0, 4.0 ]), *target = rg_literal([2]);
+    rg_tensor *loss = rg_nll_loss(x, target, .reduction = RG_EACH);
+    ck_assert(loss && rg_ndim(loss) == 0 && rg_item(loss) == -4);
+    loss = rg_nll_loss(x, rg_scalar(2), .reduction = RG_EACH);
+    ck_assert(loss && rg_ndim(loss) == 0 && rg_item(loss) == -4);
+}
+END_TEST
+
 /* The golden cases call the functions behind these macros, so the macros are tested here. */
 START_TEST(test_options_by_name) {
     rg_tensor *x = rg_literal([[3.0, 1.0], [2.0, 4.0]]), *i = rg_literal([0, -1]);
@@ -192,6 +248,7 @@ START_TEST(test_no_reduction) {
 END_TEST
 
 RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_a_failed_list_can_be_looked_into,
-         test_options_by_name, test_indices_stay, test_overlapping_writes_are_refused,
+         test_options_by_name, test_long_lists, test_one_row_of_scores, test_absurd_sizes,
+         test_indices_to_add_at, test_indices_stay, test_overlapping_writes_are_refused,
          test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
          test_group_norm_of_one_value, test_distances_by_products, test_no_reduction)

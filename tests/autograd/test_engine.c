@@ -683,7 +683,24 @@ START_TEST(test_detached_in_place) {
 }
 END_TEST
 
-RG_TESTS(engine, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
+/* Leaves of any number have their gradients. */
+START_TEST(test_many_leaves) {
+    for (int n = 1; n <= 700; n += n < 40 ? 1 : 220) {
+        RG_SCOPE();
+        rg_tensor **leaf = malloc((size_t)n * sizeof *leaf), *sum = rg_zeros(2);
+        for (int i = 0; i < n; i++) {
+            leaf[i] = rg_requires_grad_(rg_full(RG_DIMS(2), (double)i), true);
+            sum = rg_add(sum, rg_mul(rg_mul(leaf[i], leaf[i]), 0.5));
+        }
+        ck_ok(rg_backward(rg_sum(sum)));
+        for (int i = 0; i < n; i++)
+            ck_each(rg_equal(rg_grad_of(leaf[i]), rg_detach(leaf[i])), "leaf %d of %d", i, n);
+        free(leaf);
+    }
+}
+END_TEST
+
+RG_TESTS(engine, test_many_leaves, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
          test_one_value_used_many_times, test_paths_of_different_lengths,
          test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone,
          test_grad_of_inner_tensors, test_unused_inputs, test_a_result_without_elements,

@@ -677,6 +677,9 @@ START_TEST(test_threads_share_a_class) {
 }
 END_TEST
 
+/* A class has its row as long as the program runs. */
+__attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
+
 RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients,
          test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
          test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on, test_replay,

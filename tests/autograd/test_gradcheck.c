@@ -101,6 +101,56 @@ static rg_tensor *fails(rg_tensor *const in[], void *context) {
     return rg_matmul(in[0], in[0]);
 }
 
+/* The gradient of the product can't be made: what it saved is written over. */
+static rg_tensor *writes_over(rg_tensor *const in[], void *context) {
+    (void)context;
+    rg_tensor *x = rg_mul(in[0], 1), *y = rg_mul(x, x);
+    rg_add_(rg_detach(x), 1);
+    return y;
+}
+static rg_tensor *first_gradient(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_grad(rg_sum(rg_mul(in[0], in[0])), in[0]);
+}
+static rg_tensor *sum_of_all(rg_tensor *const in[], void *context) {
+    return rg_sum(rg_cat((rg_list){ *(int *)context, (rg_tensor **)(uintptr_t)in }, 0));
+}
+
+/* A backward run that fails makes the check fail, with its sentence. */
+START_TEST(test_failing_backward) {
+    rg_tensor *x = input(2, 3);
+    ck_fails(rg_gradcheck(writes_over, NULL, 1, &x), RG_RUNTIME_ERROR,
+             "modified by an inplace operation");
+    ck_fails(rg_gradgradcheck(writes_over, NULL, 1, &x), RG_RUNTIME_ERROR,
+             "modified by an inplace operation");
+    ck_assert(rg_gradgradcheck(first_gradient, NULL, 1, &x));
+}
+END_TEST
+
+/* So many inputs are taken, and not one more. A check leaves its scope no tensors. */
+START_TEST(test_many_inputs) {
+    rg_tensor *in[RG_MAX_INPUTS + 1];
+    int n;
+    for (int i = 0; i <= RG_MAX_INPUTS; i++)
+        in[i] = rg_requires_grad_(rg_full_dims(RG_DIMS(1), 0.5, RG_FLOAT64), true);
+    int64_t live = rg_live_tensors();
+    n = RG_MAX_INPUTS;
+    ck_ok(rg_gradcheck(sum_of_all, &n, n, in));
+    ck_assert_int_eq(rg_live_tensors(), live);
+    n = RG_MAX_INPUTS + 1;
+    char said[64];
+    snprintf(said, sizeof said, "takes up to %d inputs, but got %d", RG_MAX_INPUTS, n);
+    ck_fails(rg_gradcheck(sum_of_all, &n, n, in), RG_VALUE_ERROR, said);
+    n = RG_MAX_INPUTS - 1;
+    ck_ok(rg_gradgradcheck(sum_of_all, &n, n, in));
+    ck_assert_int_eq(rg_live_tensors(), live);
+    n = RG_MAX_INPUTS;
+    snprintf(said, sizeof said, "takes up to %d inputs, but got %d", n - 1, n);
+    ck_fails(rg_gradgradcheck(sum_of_all, &n, n, in), RG_VALUE_ERROR, said);
+    ck_fails(rg_gradcheck(sum_of_all, &n, -1, in), RG_VALUE_ERROR, "but got -1");
+}
+END_TEST
+
 START_TEST(test_what_gradcheck_asks_for) {
     rg_tensor *x = input(2, 3), *plain = rg_detach(x),
               *single = rg_requires_grad_(rg_zeros(2), true);
@@ -146,6 +196,12 @@ static rg_list without_last_history(rg_tensor *const in[], void *context) {
     return y;
 }
 
+static rg_list without_first_history(rg_tensor *const in[], void *context) {
+    rg_list y = several(in, context);
+    ((rg_tensor **)context)[0] = rg_detach(y.v[1]);
+    return y;
+}
+
 /* What it calls fails, and so it has no list. */
 static rg_list refused_list(rg_tensor *const in[], void *context) {
     (void)context;
@@ -154,10 +210,13 @@ static rg_list refused_list(rg_tensor *const in[], void *context) {
 
 START_TEST(test_several_outputs) {
     rg_tensor *in[] = { input(2, 3), input(2, 3) }, *y[3];
+    int64_t live = rg_live_tensors();
     ck_assert_msg(rg_gradcheck_list(several, y, 2, in), "%s", rg_error());
     ck_assert_msg(rg_gradgradcheck_list(several, y, 2, in), "%s", rg_error());
     ck_assert_msg(rg_gradcheck_list(whole, y, 1, in), "%s", rg_error());
     ck_assert(rg_gradgradcheck_list(whole, y, 1, in));
+    ck_assert_int_eq(rg_live_tensors(), live);
+    ck_ok(rg_gradcheck_list(without_first_history, y, 2, in));
     ck_fails(rg_gradcheck_list(without_last_history, y, 2, in), RG_RUNTIME_ERROR,
              "Jacobian mismatch for output 1 with respect to input 0");
     ck_fails(rg_gradcheck_list(refused_list, NULL, 2, in), RG_RUNTIME_ERROR,
@@ -200,6 +259,9 @@ START_TEST(test_likely_causes) {
         "Backward is not reentrant, i.e., running backward with same input and grad_output "
         "multiple times gives different values, although analytical gradient matches numerical "
         "gradient.The tolerance for nondeterminism was 0.0.");
+    calls = 0;
+    ck_fails(rg_gradcheck(unsteady_backward, &calls, 1, in, .nondet_tol = 1e-60), RG_RUNTIME_ERROR,
+             "The tolerance for nondeterminism was 1e-60.");
     calls = 0;
     ck_fails(rg_gradcheck(unsteady_backward, &calls, 1, in, .nondet_tol = 1e3), RG_RUNTIME_ERROR,
              "Jacobian mismatch");
@@ -344,6 +406,7 @@ START_TEST(test_graph_dot) {
 END_TEST
 
 RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
-         test_what_gradcheck_asks_for, test_several_outputs, test_likely_causes,
-         test_anomaly_forward, test_anomaly_backward, test_graph_dot, test_anomaly_without_traces,
-         test_anomaly_of_several_outputs, test_slopes_of_nan)
+         test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
+         test_several_outputs, test_likely_causes, test_anomaly_forward, test_anomaly_backward,
+         test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,
+         test_slopes_of_nan)

@@ -18,6 +18,7 @@ static const struct {
     { "fused", derive_fused },
     { "NULL", derive_null },
     { "leaves nothing", derive_leaves_nothing },
+    { "only results", derive_only_results },
     { "no gradient", derive_no_gradient },
     { "in place", derive_inplace },
     { "inner", derive_inner },
@@ -37,6 +38,17 @@ START_TEST(test_every_op) {
     printf("%d ops, %d samples, %ld checks, %d faults\n", rgi_n_ops, samples, derive_checks,
            faults);
     ck_assert_int_eq(faults, 0);
+}
+END_TEST
+
+START_TEST(test_too_many_inputs) {
+    static rg_tensor *in[RG_MAX_INPUTS + 1];
+    char said[64];
+    for (int i = 0; i <= RG_MAX_INPUTS; i++)
+        in[i] = rg_ones(1);
+    snprintf(said, sizeof said, "relu: at most %d tensors, but got %d", RG_MAX_INPUTS,
+             RG_MAX_INPUTS + 1);
+    ck_fails(rgi_apply(&rg_op_relu, NULL, 0, RG_MAX_INPUTS + 1, in), RG_RUNTIME_ERROR, said);
 }
 END_TEST
 
@@ -240,5 +252,6 @@ START_TEST(test_wrong_fused_derivatives_are_rejected) {
 }
 END_TEST
 
-RG_TESTS(ops, test_rows_are_complete, test_every_op, test_falsified_rules_are_rejected,
-         test_wrong_second_derivatives_are_rejected, test_wrong_fused_derivatives_are_rejected)
+RG_TESTS(ops, test_too_many_inputs, test_rows_are_complete, test_every_op,
+         test_falsified_rules_are_rejected, test_wrong_second_derivatives_are_rejected,
+         test_wrong_fused_derivatives_are_rejected)

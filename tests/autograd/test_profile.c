@@ -3,6 +3,7 @@
  * costs that it counts are exactly those that the shapes say.
  */
 #include "autograd/autograd.h"
+#include "autograd/op.h"
 #include "autograd/ops.h"
 #include "tests/test.h"
 
@@ -66,6 +67,24 @@ START_TEST(test_counts) {
 }
 END_TEST
 
+/* Where the input that says how many terms there are needs no gradient, its shape is known from its
+ * saved value. */
+START_TEST(test_other_inputs) {
+    rg_tensor *a = rg_randn(2, 5, 7), *w = rg_requires_grad_(rg_randn(7, 3), true);
+    rg_tensor *weight = rg_requires_grad_(rg_randn(3, 7), true), *ones = rg_ones(2, 5, 3);
+    rg_set_profiling(true);
+    rg_cost products = rg_profile_cost("matmul, backward");
+    rg_backward(rg_matmul(a, w), .gradient = ones);
+    double flops = rg_profile_cost("matmul, backward").flops - products.flops;
+    ck_assert_double_eq(flops, 2 * 10 * 7 * 3);
+    rg_cost layers = rg_profile_cost("linear, backward");
+    rg_backward(rg_linear(a, weight, RG_NONE), .gradient = ones);
+    flops = rg_profile_cost("linear, backward").flops - layers.flops;
+    ck_assert_double_eq(flops, 2 * 10 * 7 * 3);
+    rg_set_profiling(false);
+}
+END_TEST
+
 /* A bias is no product. A rule's own calls aren't counted twice, as addmm shows, which has no fused
  * derivative. */
 START_TEST(test_products) {
@@ -106,6 +125,46 @@ START_TEST(test_attention) {
         ck_assert_double_eq(rg_profile_cost("attention, backward").flops, back);
     }
     rg_set_profiling(false);
+}
+END_TEST
+
+/* A call that fails isn't counted, whichever way it takes. */
+START_TEST(test_failed_calls) {
+    rg_tensor *x = rg_ones(2, 3);
+    int64_t products = rg_profile_cost("matmul").calls, sums = rg_profile_cost("add").calls;
+    rg_set_profiling(true);
+    ck_fails(rg_matmul(x, x), RG_RUNTIME_ERROR, "cannot be multiplied");
+    ck_fails(rg_matmul(x, rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64)), RG_RUNTIME_ERROR, "");
+    ck_fails(rg_add(x, rg_ones(4)), RG_RUNTIME_ERROR, "must match the size");
+    ck_fails(rg_add(x, rg_ones_dims(RG_DIMS(4), RG_FLOAT64)), RG_RUNTIME_ERROR, "must match");
+    ck_fails(rg_add(x, (rg_tensor *)NULL), RG_TYPE_ERROR, "");
+    rg_set_profiling(false);
+    ck_assert_int_eq(rg_profile_cost("matmul").calls, products);
+    ck_assert_int_eq(rg_profile_cost("add").calls, sums);
+}
+END_TEST
+
+/* The table has room for so many ops; those that come later are left out of it. */
+START_TEST(test_many_ops) {
+    enum { OPS = 2000 };
+    static rg_op ops[OPS];
+    static char names[OPS][16];
+    rg_tensor *x = rg_ones(2);
+    rg_set_profiling(true);
+    for (int i = 0; i < OPS; i++) {
+        snprintf(names[i], sizeof names[i], "op%d", i);
+        ops[i] = rg_op_relu;
+        ops[i].name = names[i];
+        ck_ok(rgi_apply(&ops[i], NULL, 0, 1, &x));
+    }
+    rg_set_profiling(false);
+    ck_assert_int_eq(rg_profile_cost("op0").calls, 1);
+    ck_assert_int_eq(rg_profile_cost("op1999").calls, 0);
+    int rows = 0;
+    for (const char *line = rg_profile_table(); line; line = strchr(line + 1, '\n'))
+        rows++;
+    ck_assert_int_ge(rows, 1024);
+    ck_assert_int_lt(rows, 1100);
 }
 END_TEST
 
@@ -250,6 +309,9 @@ END_TEST
 int main(void) {
     const TTest *cases[] = { test_counts,
                              test_products,
+                             test_other_inputs,
+                             test_failed_calls,
+                             test_many_ops,
                              test_attention,
                              test_inside,
                              test_times_are_each_calls_own,

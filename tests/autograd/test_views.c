@@ -474,8 +474,38 @@ START_TEST(test_what_is_refused) {
     ck_fails(rg_exp(untracked), RG_RUNTIME_ERROR,
              "A view was created in no_grad mode and its base or another view of its base has been "
              "modified inplace with grad mode enabled.");
+    /* It is so, too, for one that is a leaf of its own. */
+    {
+        RG_NO_GRAD();
+        untracked = rg_select(y, 0, 0);
+    }
+    ck_ok(rg_requires_grad_(untracked, true));
+    ck_ok(rg_add_(y, 1));
+    ck_fails(rg_exp(untracked), RG_RUNTIME_ERROR,
+             "A view was created in no_grad mode and its base or another view of its base has been "
+             "modified inplace with grad mode enabled.");
     ck_fails(rg_detach_(rg_view(rg_zeros(4), 2, 2)), RG_RUNTIME_ERROR,
              "Can't detach views in-place");
+}
+END_TEST
+
+/* All of a tensor's dims serve. */
+START_TEST(test_most_dims) {
+    RG_SCOPE();
+    rg_dims shape = { .n = RG_MAX_DIMS };
+    for (int d = 0; d < RG_MAX_DIMS; d++)
+        shape.v[d] = d % 3 + 1;
+    rg_tensor *x = rg_requires_grad_(rg_randn_dims(shape, RG_FLOAT64, rg_default_generator()),
+                                     true);
+    rg_tensor *y = rg_mul(x, 1), *turned = rg_T(y), *part = rg_narrow(turned, 1, 0, 1);
+    for (int d = 0; d < RG_MAX_DIMS; d++)
+        ck_assert_int_eq(rg_size(turned, d), shape.v[RG_MAX_DIMS - 1 - d]);
+    ck_ok(rg_mul_(part, 3));
+    ck_ok(rg_backward(rg_sum(turned)));
+    rg_tensor *want = rg_ones_dims(shape, RG_FLOAT64);
+    rg_mul_(rg_narrow(want, RG_MAX_DIMS - 2, 0, 1), 3);
+    ck_assert(rg_equal(rg_grad_of(x), want));
+    ck_assert(rg_equal(rg_einsum("abcdefgh,abcdefgh->abcdefgh", x, want), rg_mul(x, want)));
 }
 END_TEST
 
@@ -786,7 +816,7 @@ START_TEST(test_named) {
 END_TEST
 
 RG_TESTS(views, test_random_programs, test_base_takes_the_write_in, test_base_without_history,
-         test_subscripts_of_views, test_what_is_refused, test_detached, test_later_writes_are_seen,
-         test_who_looks_on, test_layouts, test_a_base_with_other_data, test_gradcheck,
-         test_memory_fails, test_backward_of_many_writes, test_replay, test_drawing_and_anomalies,
-         test_threads, test_named)
+         test_subscripts_of_views, test_what_is_refused, test_detached, test_most_dims,
+         test_later_writes_are_seen, test_who_looks_on, test_layouts, test_a_base_with_other_data,
+         test_gradcheck, test_memory_fails, test_backward_of_many_writes, test_replay,
+         test_drawing_and_anomalies, test_threads, test_named)

@@ -16,7 +16,7 @@ enum { PASSED = 42, FAILED = 43 };
 enum { MOST = 4096 };
 
 struct TCase {
-    void (*setup)(void);
+    void (*setup)(void), (*teardown)(void);
     double timeout;
     int n;
     struct {
@@ -52,9 +52,8 @@ TCase *tcase_create(const char *name) {
 void tcase_set_timeout(TCase *tcase, double seconds) { tcase->timeout = seconds; }
 
 void tcase_add_checked_fixture(TCase *tcase, void (*setup)(void), void (*teardown)(void)) {
-    if (teardown)
-        abort();
     tcase->setup = setup;
+    tcase->teardown = teardown;
 }
 
 void tcase_add_loop_test(TCase *tcase, const TTest *test, int begin, int end) {
@@ -111,6 +110,8 @@ static _Noreturn void run_here(const TCase *tcase, int which) {
     if (tcase->setup)
         tcase->setup();
     tcase->tests[which].test->run(tcase->tests[which].i);
+    if (tcase->teardown)
+        tcase->teardown();
     exit(PASSED);
 }
 

@@ -2,11 +2,12 @@
  * test_checkpoint.c: a training that is saved, ended and resumed goes on to the same bits as one
  * that never stopped; a load that fails leaves everything as it was.
  */
+#include "tests/in_turn.h"
+#include "tests/killed.h"
 #include "tests/test.h"
 #include "regard.h"
-#include "tensor/files/file.h"
 
-#include <errno.h>
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@ typedef struct {
     rg_schedule *schedule;
     rg_tensor *average; /* The program keeps a tensor of its own. */
     double step, best;
+    rg_data_loader *loader; /* There may be one. */
 } training;
 
 static training new_training(uint64_t seed) {
@@ -58,11 +60,12 @@ static void train(training *t, int until) {
     }
 }
 
-#define RUN_OF(t)                                                                    \
-    ((rg_checkpoint){ .model = (t)->model,                                           \
-                      .optim = (t)->o,                                               \
-                      .tensors = { 1, (rg_named[]){ { "average", (t)->average } } }, \
-                      .numbers = RG_NUMBERS({ "step", &(t)->step }, { "best", &(t)->best }) })
+#define RUN_OF(t)                                                                            \
+    ((rg_checkpoint){ .model = (t)->model,                                                   \
+                      .optim = (t)->o,                                                       \
+                      .tensors = { 1, (rg_named[]){ { "average", (t)->average } } },         \
+                      .numbers = RG_NUMBERS({ "step", &(t)->step }, { "best", &(t)->best }), \
+                      .loader = (t)->loader })
 
 static bool same_dictionaries(rg_named_list a, rg_named_list b) {
     bool same = a.n == b.n && a.n > 0;
@@ -240,44 +243,137 @@ START_TEST(test_refused) {
 }
 END_TEST
 
+/* What stands for a tensor in a bad file. */
+typedef enum {
+    NOTHING,
+    STATE,
+    ZEROS,
+    FEW,
+    LONGER,
+    SQUARE,
+    BLANK,
+    STEP,
+    FLOAT,
+    ONE_DIM
+} kind_of_tensor;
+
+static rg_tensor *tensor_of(kind_of_tensor kind) {
+    rg_tensor *state = rg_generator_state(rg_default_generator());
+    switch (kind) {
+    case STATE: return state;
+    case ZEROS: return rg_zeros(3);
+    case FEW: return rg_arange(3);
+    case LONGER: return rg_cat(RG_LIST(state, state), 0);
+    case SQUARE: return rg_unsqueeze(state, 0);
+    case BLANK: return rg_zeros_like(state);
+    case STEP: return rg_scalar_dtype(7, RG_FLOAT64);
+    case FLOAT: return rg_scalar_dtype(7, RG_FLOAT32);
+    case ONE_DIM: return rg_zeros_dims(RG_DIMS(1), RG_FLOAT64);
+    case NOTHING: break;
+    }
+    return NULL;
+}
+
+/* The files have a generator's state, the number "step" and one tensor more, unless a name is "" or
+ * replaces one of these. */
+static const struct {
+    const char *name;
+    kind_of_tensor kind;
+    const char *sentence;
+} bad_checkpoints[] = {
+    { "models.x", STATE, "run.safetensors': Unexpected key: \"models.x\"" },
+    { "model", STATE, "Unexpected key: \"model\"" },
+    { "Model.x", STATE, "Unexpected key: \"Model.x\"" },
+    { ".model.x", STATE, "Unexpected key: \".model.x\"" },
+    { "optim", STATE, "Unexpected key: \"optim\"" },
+    { "tensor.x", STATE, "Unexpected key: \"tensor.x\"" },
+    { "numbers", STATE, "Unexpected key: \"numbers\"" },
+    { "random.x", STATE, "Unexpected key: \"random.x\"" },
+    { "randoms", STATE, "Unexpected key: \"randoms\"" },
+    { "step", STEP, "Unexpected key: \"step\"" },
+    { "", STEP, "Unexpected key: \"\"" },
+    { "a\x1b[m", STEP, "Unexpected key: \"a?[m\"" },
+    { "model.x", STEP, "Unexpected key: \"model.x\"" },
+    { "model.", STEP, "Unexpected key: \"model.\"" },
+    { "optim.x", STEP, "Unexpected key: \"optim.x\"" },
+    { "tensors.x", STEP, "Unexpected key: \"tensors.x\"" },
+    { "tensors.", STEP, "Unexpected key: \"tensors.\"" },
+    { "numbers.x", STEP, "Unexpected key: \"numbers.x\"" },
+    { "numbers.steps", STEP, "Unexpected key: \"numbers.steps\"" },
+    { "numbers.step", NOTHING, "Missing key: \"numbers.step\"" },
+    { "numbers.step", STATE, "The shape or dtype isn't the program's: \"numbers.step\"" },
+    { "numbers.step", FLOAT, "The shape or dtype isn't the program's: \"numbers.step\"" },
+    { "numbers.step", ONE_DIM, "The shape or dtype isn't the program's: \"numbers.step\"" },
+    { "random", NOTHING, "Missing key: \"random\"" },
+    { "random", ZEROS, "RNG state must be a torch.int64 tensor" },
+    { "random", STEP, "RNG state must be a torch.int64 tensor" },
+    { "random", FEW,
+      "Expected a generator state of 632 numbers but found the input RNG state size to be 3" },
+    { "random", LONGER,
+      "Expected a generator state of 632 numbers but found the input RNG state size to be 1264" },
+    { "random", SQUARE, "RNG state must have 1 dim, but has 2" },
+    { "random", BLANK, "Invalid mt19937 state" },
+};
+
+static const rg_metadata_pair other_kinds[] = {
+    { "format", "pt" },          { "regard", "" },           { "regard", "Checkpoint" },
+    { "regard", "checkpoint " }, { "Regard", "checkpoint" }, { "checkpoint", "regard" },
+};
+
+/* Saves a file of these tensors and of one in place of, or beside, what a checkpoint has. */
+static void save_wrong(const char *name, kind_of_tensor kind) {
+    rg_named v[3] = { { "random", tensor_of(STATE) }, { "numbers.step", tensor_of(STEP) } };
+    rg_named_list all = { 2, v };
+    int at = 0;
+    while (at < 2 && strcmp(v[at].name, name) != 0)
+        at++;
+    v[at] = (rg_named){ name, tensor_of(kind) };
+    if (kind == NOTHING)
+        v[at] = v[--all.n];
+    else
+        all.n = at == 2 ? 3 : 2;
+    const rg_metadata_pair is = { "regard", "checkpoint" };
+    ck_ok(rg_save_file(all, file, .metadata = { 1, &is }));
+}
+
+START_TEST(test_bad_files) {
+    RG_SCOPE();
+    make_folder();
+    double step = 5;
+    rg_checkpoint run = { .numbers = RG_NUMBERS({ "step", &step }) };
+    for (size_t i = 0; i < sizeof bad_checkpoints / sizeof *bad_checkpoints; i++) {
+        rg_tensor *before = rg_generator_state(rg_default_generator());
+        save_wrong(bad_checkpoints[i].name, bad_checkpoints[i].kind);
+        rg_error_clear();
+        ck_assert(!rg_load_checkpoint(file, run));
+        ck_assert_msg(strstr(rg_error(), bad_checkpoints[i].sentence), "%s", rg_error());
+        rg_error_clear();
+        ck_assert_double_eq(step, 5);
+        ck_assert(rg_equal(rg_generator_state(rg_default_generator()), before));
+    }
+    for (size_t i = 0; i < sizeof other_kinds / sizeof *other_kinds; i++) {
+        rg_named random = { "random", tensor_of(STATE) };
+        ck_ok(rg_save_file(((rg_named_list){ 1, &random }), file,
+                           .metadata = { 1, &other_kinds[i] }));
+        ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ 0 }), RG_IO_ERROR,
+                 "it is no checkpoint");
+    }
+    save_wrong("numbers.step", STEP);
+    ck_ok(rg_load_checkpoint(file, run));
+    ck_assert_double_eq(step, 7);
+    remove_folder();
+}
+END_TEST
+
 START_TEST(test_other_files) {
     RG_SCOPE();
     make_folder();
     training t = new_training(1);
+    double step = 5;
     ck_fails(rg_load_checkpoint(file, RUN_OF(&t)), RG_IO_ERROR,
              "load_checkpoint: [Errno 2] No such file or directory: '");
     ck_ok(rg_save_file(rg_state_dict(t.model), file));
     ck_fails(rg_load_checkpoint(file, RUN_OF(&t)), RG_IO_ERROR, "it is no checkpoint");
-
-    /* These say that they are checkpoints. */
-    const rg_metadata_pair is = { "regard", "checkpoint" };
-    rg_tensor *random = rg_generator_state(rg_default_generator());
-    const struct {
-        rg_named tensor;
-        const char *text;
-    } wrong[] = {
-        { { "models.x", random }, "Unexpected key(s): \"models.x\"" },
-        { { "random.x", random }, "Unexpected key(s): \"random.x\"" },
-        { { "numbers.step", random }, "isn't the program's: \"numbers.step\"" },
-        { { "random", rg_zeros(3) }, "RNG state must be a torch.int64 tensor" },
-        { { "random", rg_arange(3) }, "Expected a generator state of" },
-        { { "random", rg_zeros_like(random) }, "Invalid mt19937 state" },
-    };
-    double step = 5;
-    for (int i = 0; i < 6; i++) {
-        bool number = !strcmp(wrong[i].tensor.name, "numbers.step");
-        rg_checkpoint run = { .numbers = RG_NUMBERS({ "step", &step }) };
-        run.numbers.n = number;
-        rg_error_clear();
-        ck_ok(rg_save_file(((rg_named_list){ 1, &wrong[i].tensor }), file, .metadata = { 1, &is }));
-        ck_assert(!rg_load_checkpoint(file, run));
-        ck_assert_msg(strstr(rg_error(), wrong[i].text), "%s", rg_error());
-        ck_assert_double_eq(step, 5);
-    }
-    rg_error_clear();
-    ck_ok(rg_save_file(((rg_named_list){ 0 }), file, .metadata = { 1, &is }));
-    ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ 0 }), RG_RUNTIME_ERROR,
-             "Missing key: \"random\"");
 
     ck_fails(rg_save_checkpoint(NULL, (rg_checkpoint){ 0 }), RG_TYPE_ERROR, "a path");
     ck_fails(rg_load_checkpoint(NULL, (rg_checkpoint){ 0 }), RG_TYPE_ERROR, "a path");
@@ -453,76 +549,162 @@ START_TEST(test_other_loaders) {
 }
 END_TEST
 
-/* Each request for memory is denied in turn: the old file stays, and so does the run. */
-START_TEST(test_memory_fails) {
+/* ---- what fails ------------------------------------------------------------------------ */
+
+static training run, other;
+static snapshot run_was, other_was;
+static double steps;
+
+/* Each save has another step than the one before. */
+static bool save_run(void) {
+    run.step++;
+    return rg_save_checkpoint(file, RUN_OF(&run));
+}
+static bool load_run(void) { return rg_load_checkpoint(file, RUN_OF(&other)); }
+
+/* The file has the last run that was saved. */
+static void check_saved(bool done) {
+    steps = done ? run.step : steps;
+    ck_ok(load_run());
+    ck_assert_double_eq(other.step, steps);
+}
+
+/* The run is as it was, or has all of the file; then it gets back what it had. */
+static void check_loaded(bool done) {
+    RG_SCOPE();
+    ck_assert(is_as(&other, done ? &run_was : &other_was));
+    ck_ok(rg_load_state_dict(other.model, other_was.model, true));
+    ck_ok(rg_optim_load_state_dict(other.o, other_was.optim));
+    rg_copy_(other.average, other_was.average);
+    ck_ok(rg_generator_set_state(rg_default_generator(), other_was.random));
+    other.step = other_was.step;
+    other.best = other_was.best;
+}
+
+/* Each request for memory is denied in turn, and each call of the file system fails. */
+START_TEST(test_denied) {
     RG_SCOPE();
     make_folder();
-    training t = new_training(1), other = new_training(2);
-    train(&t, 3);
-    train(&other, 1);
-    rg_data_loader *loader = rg_data_loader_new(RG_LIST(rg_ones(5)), .batch_size = 2);
-    ck_ok(rg_data_loader_next(loader).n > 0);
-    rg_checkpoint mine = RUN_OF(&t), others = RUN_OF(&other);
-    mine.loader = others.loader = loader;
-    ck_ok(rg_save_checkpoint(file, mine));
-    snapshot saved = look_at(&t), before = look_at(&other);
-    const int64_t live = rg_live_tensors();
-    bool denied = true;
-    for (int64_t fail = 1; denied; fail++) {
-        rg_memory_fail_at(fail);
-        bool ok = rg_load_checkpoint(file, others);
-        rg_memory_fail_at(0);
-        denied = !ok;
-        ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "%s", rg_error());
-        rg_error_clear();
-        saved.random = before.random; /* Nothing was drawn in between. */
-        ck_assert_msg(is_as(&other, ok ? &saved : &before), "request %d", (int)fail);
-        ck_assert(ok || rg_live_tensors() == live);
-    }
-    denied = true;
-    for (int64_t fail = 1; denied; fail++) {
-        t.step = (double)fail;
-        rg_memory_fail_at(fail);
-        bool ok = rg_save_checkpoint(file, mine);
-        rg_memory_fail_at(0);
-        denied = !ok;
-        ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "%s", rg_error());
-        rg_error_clear();
-        ck_ok(rg_load_checkpoint(file, others));
-        ck_assert_double_eq(other.step, ok ? t.step : 3);
-    }
-    rg_data_loader_free(loader);
-    forget(&saved);
-    forget(&before);
-    end_training(&t);
+    run = new_training(1);
+    other = new_training(2);
+    run.loader = other.loader = rg_data_loader_new(RG_LIST(rg_ones(5)), .batch_size = 2);
+    ck_ok(rg_data_loader_next(run.loader).n > 0);
+    train(&run, 3);
+    ck_assert_int_gt(deny_in_turn(save_run, check_saved), 50);
+    ck_assert_int_gt(fail_in_turn(save_run, check_saved), 5);
+    run_was = look_at(&run);
+    train(&other, (int)other.step + 2);
+    other_was = look_at(&other);
+    ck_ok(save_run());
+    run_was.step++;
+    run_was.random = other_was.random;
+    ck_assert_int_gt(deny_in_turn(load_run, check_loaded), 50);
+    ck_assert_int_gt(fail_in_turn(load_run, check_loaded), 5);
+    forget(&run_was);
+    forget(&other_was);
+    rg_data_loader_free(run.loader);
+    end_training(&run);
     end_training(&other);
     remove_folder();
 }
 END_TEST
 
-static int no_rename(const char *from, const char *to) {
-    (void)from;
-    (void)to;
-    errno = EIO;
-    return -1;
+/* ---- kill -9 --------------------------------------------------------------------------- */
+
+/* The run has a layer and a tensor, all of whose elements are its step, and grows with it. */
+typedef struct {
+    rg_tensor *grown;
+    double step;
+} growing;
+
+static void *layer;
+static rg_tensor *weight;
+
+/* No loop here is one that threads would share, for a child of fork has none. */
+static void fill(rg_tensor *t, int version) {
+    for (int64_t i = 0; i < rg_numel(t); i++)
+        ((float *)rg_data(t))[i] = (float)version;
 }
 
-START_TEST(test_disk_fails) {
+static growing run_of(int version) {
+    growing g = { rg_empty(1000 * (1 + version % 40)), version };
+    fill(g.grown, version);
+    fill(weight, version);
+    return g;
+}
+
+#define CHECKPOINT_OF(g)                                                         \
+    ((rg_checkpoint){ .model = layer,                                            \
+                      .tensors = { 1, (rg_named[]){ { "grown", (g)->grown } } }, \
+                      .numbers = RG_NUMBERS({ "step", &(g)->step }) })
+
+static bool save_version(int version) {
     RG_SCOPE();
+    growing g = run_of(version);
+    return rg_save_checkpoint(file, CHECKPOINT_OF(&g));
+}
+
+/* Asserts that the file has one version, whole. */
+static void check_version(void) {
+    RG_SCOPE();
+    int version = -1;
+    rg_named_list all = rg_load_file(file);
+    for (int i = 0; i < all.n; i++)
+        if (strcmp(all.v[i].name, "numbers.step") == 0)
+            version = (int)rg_item(all.v[i].tensor);
+    ck_assert_msg(version >= 0, "%s", rg_error());
+    growing g = run_of(version);
+    g.step = -1;
+    fill(g.grown, -1);
+    fill(weight, -1);
+    rg_error_clear();
+    ck_ok(rg_load_checkpoint(file, CHECKPOINT_OF(&g)));
+    ck_assert_double_eq(g.step, version);
+    rg_tensor *loaded[] = { g.grown, weight };
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 0; i < rg_numel(loaded[k]); i++)
+            ck_each(((float *)rg_data(loaded[k]))[i] == (float)version, "torn at %d", (int)i);
+}
+
+/* What a killed process leaves beside the file. */
+static void remove_rest(void) {
+    DIR *files = opendir(folder);
+    for (struct dirent *f; (f = readdir(files));) {
+        char path[400];
+        snprintf(path, sizeof path, "%s/%s", folder, f->d_name);
+        if (strstr(path, ".new"))
+            remove(path);
+    }
+    closedir(files);
+}
+
+/* Savers are killed before and after each call of the file system, and then 200 that never end
+ * after a while: what stands there is an old run or a new one, whole. */
+START_TEST(test_killed) {
+    if (rg_emulated() || getenv("EMULATED"))
+        return;
     make_folder();
-    training t = new_training(1);
-    ck_ok(rg_save_checkpoint(file, RUN_OF(&t)));
-    train(&t, 2);
-    rg_system whole = rgi_system;
-    rgi_system.rename = no_rename;
-    ck_fails(rg_save_checkpoint(file, RUN_OF(&t)), RG_IO_ERROR, "save_checkpoint: [Errno 5] ");
-    rgi_system = whole;
-    ck_ok(rg_load_checkpoint(file, RUN_OF(&t)));
-    ck_assert_double_eq(t.step, 0);
-    end_training(&t);
+    layer = rg_nn_linear(40, 40);
+    weight = rg_named_parameters(layer).v[0].tensor;
+    ck_ok(save_version(0));
+    long call = 1;
+    while (killed_at(call, false, save_version)) {
+        check_version();
+        if (killed_at(call, true, save_version))
+            check_version();
+        call++;
+    }
+    ck_assert_int_ge(call, 5);
+    const int kills = rg_slow() ? 20 : 200;
+    for (int i = 0; i < kills; i++) {
+        killed_after(1 + i * 97 % 9000, save_version);
+        check_version();
+    }
+    rg_module_free(layer);
+    remove_rest();
     remove_folder();
 }
 END_TEST
 
 RG_TESTS(checkpoint, test_resumed, test_file, test_refused, test_kinds, test_within_an_epoch,
-         test_other_loaders, test_other_files, test_memory_fails, test_disk_fails)
+         test_other_loaders, test_bad_files, test_other_files, test_denied, test_killed)

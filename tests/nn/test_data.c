@@ -2,8 +2,8 @@
  * test_data.c: tokens, tables and lines are read as they stand in files, and batches come in
  * torch's order, also where a run stops and goes on.
  */
-#include "tests/faults.h"
 #include "tests/golden.h"
+#include "tests/in_turn.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 #include "regard.h"
@@ -207,6 +207,8 @@ START_TEST(test_state_refused) {
     ck_fails(rg_random_split(10, 2, lengths).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, negative).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, halves).n >= 0, RG_VALUE_ERROR, sum);
+    const double too_many[] = { 1, 0.9e-9 };
+    ck_fails(rg_random_split(10000000000, 2, too_many).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, fractions).n >= 0, RG_VALUE_ERROR,
              "Fraction at index 0 is not between 0 and 1");
     rg_data_loader_free(l);
@@ -232,6 +234,13 @@ START_TEST(test_tokens) {
              "block_size 5 isn't from 0 to 4");
     ck_fails(rg_tokens_windows(tokens, rg_ones(2), 2).first, RG_TYPE_ERROR,
              "expected starts of dtype torch.int64 with 1 dim but got torch.float32");
+    ck_fails(rg_tokens_windows(tokens, rg_scalar(1), 2).first, RG_TYPE_ERROR,
+             "expected starts of dtype torch.int64 with 1 dim but got torch.int64 with 0");
+    ck_fails(rg_tokens_windows(tokens, rg_literal([[0]]), 2).first, RG_TYPE_ERROR,
+             "but got torch.int64 with 2");
+    ck_fails(rg_tokens_windows(tokens, rg_literal([0]), -1).first, RG_VALUE_ERROR,
+             "block_size -1 isn't from 0 to 4");
+    ck_fails(rg_tokens_get_batch(tokens, 1, -1).first, RG_VALUE_ERROR, "block_size -1 isn't");
     ck_fails(rg_tokens_get_batch(tokens, 1, 5).first, RG_VALUE_ERROR,
              "tokens_get_batch: block_size 5 isn't from 0 to 4");
     /* A file that is cut short is an error, and no signal. */
@@ -239,8 +248,6 @@ START_TEST(test_tokens) {
     ck_fails(rg_tokens_windows(tokens, rg_literal([2]), 2).first, RG_IO_ERROR,
              "it was cut short at byte");
     rg_tokens_close(tokens);
-    ck_fails(rg_tokens_open(scratch("f.bin")), RG_IO_ERROR,
-             "its 3 bytes aren't a whole number of uint16 tokens");
     ck_fails(rg_tokens_open(scratch("f.bin"), .dtype = "float32"), RG_VALUE_ERROR,
              "'float32' is no type of integers");
     ck_fails(rg_tokens_open(scratch("none")), RG_IO_ERROR, "tokens_open: [Errno 2]");
@@ -249,11 +256,54 @@ START_TEST(test_tokens) {
     p = rg_tokens_windows(tokens, rg_literal([0]), 2);
     ck_assert(rg_equal(p.second, rg_literal([[ 5, 6 ]])));
     rg_tokens_close(tokens);
-    ck_ok(rg_save_npy(rg_ones(3), scratch("f.npy")));
-    ck_fails(rg_tokens_open(scratch("f.npy")), RG_IO_ERROR,
-             "tokens are an array of integers with one dim, not of float32 with 1");
-    ck_ok(rg_save_npy(rg_literal([ [4], [5] ]), scratch("f.npy")));
-    ck_fails(rg_tokens_open(scratch("f.npy")), RG_IO_ERROR, "not of int64 with 2");
+    scratch_end();
+}
+END_TEST
+
+#define NPY(version, length, dict) "\x93NUMPY" version length dict
+#define NPY_OF(type, shape) \
+    NPY("\1\0", "\x3a\0", "{'descr': '" type "', 'fortran_order': False, 'shape': " shape "}")
+
+static const struct {
+    const char *name, *dtype, *bytes;
+    size_t n;
+    const char *sentence;
+} bad_tokens[] = {
+#define FILE_OF(name, dtype, bytes, sentence) \
+    { name, dtype, bytes, sizeof(bytes) - 1, sentence }
+    FILE_OF("f.bin", NULL, "1", "its 1 bytes aren't a whole number of uint16 tokens"),
+    FILE_OF("f.bin", NULL, "12345", "its 5 bytes aren't a whole number of uint16 tokens"),
+    FILE_OF("f.bin", "int16", "123", "its 3 bytes aren't a whole number of int16 tokens"),
+    FILE_OF("f.bin", "uint32", "12", "its 2 bytes aren't a whole number of uint32 tokens"),
+    FILE_OF("f.bin", "uint32", "123456", "its 6 bytes aren't a whole number of uint32 tokens"),
+    FILE_OF("f.bin", "int32", "12345", "its 5 bytes aren't a whole number of int32 tokens"),
+    FILE_OF("f.bin", "int64", "1234", "its 4 bytes aren't a whole number of int64 tokens"),
+    FILE_OF("f.bin", "uint64", "123456789", "its 9 bytes aren't a whole number of uint64 tokens"),
+    FILE_OF("f.npy", NULL, "", "it is no .npy: it doesn't begin with \\x93NUMPY"),
+    FILE_OF("f.npy", NULL, "1234567890", "it is no .npy: it doesn't begin with \\x93NUMPY"),
+    FILE_OF("f.npy", NULL, NPY("\4\0", "\0\0", ""), "it is of version 4.0"),
+    FILE_OF("f.npy", NULL, NPY("\1\0", "", ""), "it ends at byte 8, in its header"),
+    FILE_OF("f.npy", NULL, NPY("\1\0", "\1\0", "["), "at byte 0 a dict is expected"),
+    FILE_OF("f.npy", NULL, NPY("\1\0", "\2\0", "{}"), "its header lacks 'descr'"),
+    FILE_OF("f.npy", NULL, NPY_OF("<f4", "(1,)   ") "1234",
+            "tokens are an array of integers with one dim, not of float32 with 1"),
+    FILE_OF("f.npy", NULL, NPY_OF("|b1", "(1,)   ") "1", "not of bool with 1"),
+    FILE_OF("f.npy", NULL, NPY_OF("<i4", "()     ") "1234", "not of int32 with 0"),
+    FILE_OF("f.npy", NULL, NPY_OF("<u2", "(1, 1) ") "12", "not of uint16 with 2"),
+    FILE_OF("f.npy", NULL, NPY_OF("<c8", "(1,)   ") "12345678", "of NumPy's type '<c8'"),
+    FILE_OF("f.npy", NULL, NPY_OF("<u2", "(3,)   ") "12345",
+            "its shape [3] takes 6 bytes, but 5 follow the header"),
+    FILE_OF("f.npy", NULL, NPY_OF("<u2", "(2,)   ") "12345",
+            "its shape [2] takes 4 bytes, but 5 follow the header"),
+};
+
+START_TEST(test_bad_tokens) {
+    scratch_begin();
+    for (int i = 0; i < (int)(sizeof bad_tokens / sizeof *bad_tokens); i++)
+        ck_fails(
+            rg_tokens_open(scratch_write(bad_tokens[i].name, bad_tokens[i].bytes, bad_tokens[i].n),
+                           .dtype = bad_tokens[i].dtype),
+            RG_IO_ERROR, bad_tokens[i].sentence);
     scratch_end();
 }
 END_TEST
@@ -263,6 +313,75 @@ END_TEST
 static const char *text_file(const char *text) {
     return scratch_write("f.csv", text, strlen(text));
 }
+
+static const struct {
+    const char *text, *sentence;
+    bool header;
+} bad_tables[] = {
+    { "1,2\n3,x\n", "f.csv': line 2, column 2: \"x\" is no number", false },
+    { "1,2\n3,\n", "line 2, column 2: \"\" is no number", false },
+    { ",2\n", "line 1, column 1: \"\" is no number", false },
+    { "1,2,\n", "line 1, column 3: \"\" is no number", false },
+    { " \n", "line 1, column 1: \" \" is no number", false },
+    { "1;2\n", "line 1, column 1: \"1;2\" is no number", false },
+    { "1\t2\n", "line 1, column 1: \"1?2\" is no number", false },
+    { "1,2\n3\n", "line 2 has 1 cells, and the first one 2", false },
+    { "1\n\n3,4\n", "line 3 has 2 cells, and the first one 1", false },
+    { "1\n\r\n2\n3,4\n", "line 4 has 2 cells, and the first one 1", false },
+    { "\"1\"\n\"2\",\"3\"\n", "line 2 has 2 cells, and the first one 1", false },
+    { "0x10\n", "\"0x10\" is no number", false },
+    { "0x1p9999\n", "\"0x1p9999\" is no number", false },
+    { "nan(1)\n", "\"nan(1)\" is no number", false },
+    { "nan()\n", "\"nan()\" is no number", false },
+    { "1 2\n", "\"1 2\" is no number", false },
+    { "1.2.3\n", "\"1.2.3\" is no number", false },
+    { "1_000\n", "\"1_000\" is no number", false },
+    { "1e\n", "\"1e\" is no number", false },
+    { "--1\n", "\"--1\" is no number", false },
+    { "+\n", "\"+\" is no number", false },
+    { ".\n", "\".\" is no number", false },
+    { "1f\n", "\"1f\" is no number", false },
+    { "true\n", "\"true\" is no number", false },
+    { "None\n", "\"None\" is no number", false },
+    { "#1\n", "\"#1\" is no number", false },
+    { "1e999\n", "\"1e999\" is too large", false },
+    { "-1e999\n", "\"-1e999\" is too large", false },
+    { "1e39\n", "\"1e39\" is too large", false },
+    { "infinite\n", "\"infinite\" is no number", false },
+    { "\xD9\xA1\n", "\"\xD9\xA1\" is no number", false },
+    { "\xFF\n", "line 1, column 1: \"..\" is no number", false },
+    { "1,\x1B[31m\n", "line 1, column 2: \"?[31m\" is no number", false },
+    { "\"1\n", "line 1, column 1: \"\" begins with a quote that nothing ends", false },
+    { "1,\"", "line 1, column 2: \"\" begins with a quote that nothing ends", false },
+    { "\"1\"\"", "line 1, column 1: \"\" begins with a quote that nothing ends", false },
+    { "\"1\"2\n", "\"1\" is in quotes, but doesn't end with them", false },
+    { "\"1\" ,2\n", "\"1\" is in quotes, but doesn't end with them", false },
+    { "\"1\"\r2\n", "\"1\" is followed by a carriage return without a line feed", false },
+    { "\"1\"\"\"\n", "\"1\"\" is no number", false },
+    { "1\"2\"\n", "line 1, column 1: \"1\" is followed by a quote, but doesn't begin with one",
+      false },
+    { " \"1\"\n", "line 1, column 1: \" \" is followed by a quote, but doesn't begin with one",
+      false },
+    { "a,b\"\n1,2\n", "line 1, column 2: \"b\" is followed by a quote, but doesn't begin with one",
+      true },
+    { "1\r2\n", "line 1, column 1: \"1\" is followed by a carriage return without a line feed",
+      false },
+    { "a\r1\r2\r", "line 1, column 1: \"a\" is followed by a carriage return without a line feed",
+      true },
+    { "a,b\n1\n", "line 2 has 1 cells, and the first one 2", true },
+    { "a\n\"b\"\n", "line 2, column 1: \"b\" is no number", true },
+    { "\"a\n\nb\"\nx\n", "line 4, column 1: \"x\" is no number", true },
+    { "\"a\n", "line 1, column 1: \"\" begins with a quote that nothing ends", true },
+};
+
+START_TEST(test_bad_tables) {
+    scratch_begin();
+    for (int i = 0; i < (int)(sizeof bad_tables / sizeof *bad_tables); i++)
+        ck_fails(rg_load_csv(text_file(bad_tables[i].text), .header = bad_tables[i].header),
+                 RG_IO_ERROR, bad_tables[i].sentence);
+    scratch_end();
+}
+END_TEST
 
 START_TEST(test_csv) {
     RG_SCOPE();
@@ -284,26 +403,6 @@ START_TEST(test_csv) {
     ck_assert(rg_size(t, 0) == 0 && rg_size(t, 1) == 2);
     t = rg_load_csv(text_file(""));
     ck_assert(rg_size(t, 0) == 0 && rg_size(t, 1) == 0);
-    static const char *const refused[][2] = {
-        { "1,2\n3,x\n", "f.csv': line 2, column 2: \"x\" is no number" },
-        { "1,2\n3,\n", "line 2, column 2: \"\" is no number" },
-        { ",2\n", "line 1, column 1: \"\" is no number" },
-        { "1,2\n3\n", "line 2 has 1 cells, and the first one 2" },
-        { "1\n\n3,4\n", "line 3 has 2 cells, and the first one 1" },
-        { "0x10\n", "\"0x10\" is no number" },
-        { "nan(1)\n", "\"nan(1)\" is no number" },
-        { "1 2\n", "\"1 2\" is no number" },
-        { "1.2.3\n", "\"1.2.3\" is no number" },
-        { "1e999\n", "\"1e999\" is too large" },
-        { "1e39\n", "\"1e39\" is too large" },
-        { "\"1\n", "line 1, column 1: \"\" begins with a quote that nothing ends" },
-        { "\"1\"2\n", "\"1\" is in quotes, but doesn't end with them" },
-        { "\"1\"\"\"\n", "\"1\"\" is no number" },
-        { "1\r2\n", "is no number" },
-        { "infinite\n", "\"infinite\" is no number" },
-    };
-    for (int i = 0; i < (int)(sizeof refused / sizeof *refused); i++)
-        ck_fails(rg_load_csv(text_file(refused[i][0])), RG_IO_ERROR, refused[i][1]);
     ck_fails(rg_load_csv(scratch_write("f", "1\0", 3)), RG_IO_ERROR, "it is no text: byte 1 is 0");
     ck_fails(rg_load_csv(text_file("1"), .delimiter = '.'), RG_VALUE_ERROR,
              "this character can't be the delimiter");
@@ -403,60 +502,81 @@ END_TEST
 
 /* ---- what fails ------------------------------------------------------------------------ */
 
-static bool use_all(void) {
-    RG_SCOPE();
-    const double lengths[] = { 0.5, 0.5 };
-    bool ok = rg_load_csv(scratch("t.csv")) && rg_load_lines(scratch("t.csv")).n == 2;
-    rg_tokens *tokens = ok ? rg_tokens_open(scratch("t.npy")) : NULL;
-    ok = tokens && rg_tokens_get_batch(tokens, 2, 2).first;
+static bool use_csv(void) { return rg_load_csv(scratch("t.csv")); }
+static bool use_lines(void) { return rg_load_lines(scratch("t.csv")).n == 2; }
+
+static bool use_tokens(const char *path) {
+    rg_tokens *tokens = rg_tokens_open(path);
+    const bool ok = tokens && rg_tokens_get_batch(tokens, 2, 2).first;
     rg_tokens_close(tokens);
-    ok = ok && rg_random_split(4, 2, lengths).n == 2;
-    rg_tensor *x = ok ? rg_arange(5) : NULL;
-    rg_data_loader *l = x ? rg_data_loader_new(RG_LIST(x), .batch_size = 2, .shuffle = true) : NULL;
-    ok = l != NULL;
-    for (int i = 0; ok && i < 4; i++)
-        ok = rg_data_loader_next(l).n >= 0
-             && rg_data_loader_load_state_dict(l, rg_data_loader_state_dict(l));
-    rg_data_loader_free(l);
     return ok;
 }
 
+static bool use_raw(void) { return use_tokens(scratch("t.bin")); }
+static bool use_npy(void) { return use_tokens(scratch("t.npy")); }
+
+static bool use_split(void) {
+    const double lengths[] = { 0.5, 0.5 };
+    return rg_random_split(4, 2, lengths).n == 2;
+}
+
+static bool use_loader(void) {
+    rg_generator *g = rg_generator_new(3);
+    rg_tensor *x = rg_arange(5);
+    rg_data_loader *l = g && x ? rg_data_loader_new(RG_LIST(x), .batch_size = 2, .shuffle = true,
+                                                    .generator = g)
+                               : NULL;
+    bool ok = l;
+    for (int i = 0; ok && i < 5; i++)
+        ok = rg_data_loader_next(l).n >= 0
+             && rg_data_loader_load_state_dict(l, rg_data_loader_state_dict(l));
+    rg_data_loader_free(l);
+    rg_generator_free(g);
+    return ok;
+}
+
+/* Each request for memory is denied in turn, and each call of the file system fails. */
 START_TEST(test_denied) {
+    static bool (*const uses[])(void) = { use_csv, use_lines, use_raw,
+                                          use_npy, use_split, use_loader };
     RG_SCOPE();
     scratch_begin();
     scratch_write("t.csv", "1,2\n3,4\n", 8);
+    scratch_write("t.bin", "1234567890", 10);
     ck_ok(rg_save_npy(rg_arange(9), scratch("t.npy")));
-    ck_ok(use_all());
-    const int64_t before = rg_memory_stats().now;
-    for (int n = 1; n < 2000; n++) {
-        rg_error_clear();
-        rg_memory_fail_at(n);
-        const bool ok = use_all();
-        rg_memory_fail_at(0);
-        ck_assert_int_eq(rg_memory_stats().now, before);
-        ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "%d: %s", n, rg_error());
-        if (ok)
-            break;
-        ck_assert(n < 1999);
+    for (int i = 0; i < 6; i++) {
+        ck_assert_int_gt(deny_in_turn(uses[i], NULL), 1);
+        ck_assert_int_ge(fail_in_turn(uses[i], NULL), i < 4 ? 4 : 0);
     }
-    faults_begin();
-    ck_ok(use_all());
-    const long calls = faults.calls;
-    int failed = 0;
-    for (long fail = 1; fail <= calls; fail++) {
-        rg_error_clear();
-        faults.calls = 0;
-        faults.fail_at = fail;
-        const bool ok = use_all();
-        ck_assert_int_eq(faults.open, 0);
-        ck_assert(ok ? !strcmp(faults.failed, "close") : strstr(rg_error(), "[Errno 5]") != NULL);
-        failed += !ok;
-    }
-    faults_end();
-    ck_assert_int_ge(failed, 8);
     scratch_end();
 }
 END_TEST
 
-RG_TESTS(data, test_order, test_resume, test_state_refused, test_tokens, test_csv,
-         test_csv_of_integers, test_paths, test_lines, test_denied)
+/* A batch that there was no memory for comes with the next call, after the same draws. */
+START_TEST(test_batch_comes_again) {
+    for (int own = 0; own < 2; own++)
+        for (int64_t fail = 0, denied = 1; denied || fail < 2; fail++) {
+            RG_SCOPE();
+            static int64_t first;
+            rg_manual_seed(3);
+            rg_generator *g = rg_generator_new(3);
+            rg_data_loader *l = new_loader(own ? g : NULL, true);
+            rg_memory_fail_at(fail);
+            rg_list batch = rg_data_loader_next(l);
+            rg_memory_fail_at(0);
+            denied = batch.n < 0;
+            if (denied)
+                batch = rg_data_loader_next(l);
+            rg_error_clear();
+            const int64_t items = rg_item_int(rg_sum(rg_pow(batch.v[0], rg_literal([ 1, 2, 3 ]))));
+            first = fail == 0 ? items : first;
+            ck_assert_msg(items == first, "request %d", (int)fail);
+            rg_data_loader_free(l);
+            rg_generator_free(g);
+        }
+}
+END_TEST
+
+RG_TESTS(data, test_order, test_resume, test_state_refused, test_tokens, test_bad_tokens, test_csv,
+         test_csv_of_integers, test_paths,
+         test_bad_tables, test_lines, test_denied, test_batch_comes_again)

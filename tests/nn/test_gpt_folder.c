@@ -2,6 +2,7 @@
  * written is what was read; folders that ask for what regard lacks are refused. */
 #include "tests/faults.h"
 #include "tests/golden.h"
+#include "tests/in_turn.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 #include "regard.h"
@@ -165,6 +166,46 @@ END_TEST
 
 /* ---- folders ------------------------------------------------------------------------- */
 
+/* The file says what transformers would: each key in its order, and null for a token that the model
+ * doesn't know. */
+START_TEST(test_written_config) {
+    static const char *const written[] = {
+        "{\n  \"activation_function\": \"gelu\",\n"
+        "  \"architectures\": [\n    \"GPT2LMHeadModel\"\n  ],\n"
+        "  \"attn_pdrop\": 0.5,\n  \"bos_token_id\": null,\n  \"embd_pdrop\": 0.5,\n"
+        "  \"eos_token_id\": null,\n  \"layer_norm_epsilon\": 1.0000000000000001e-05,\n"
+        "  \"model_type\": \"gpt2\",\n  \"n_embd\": 4,\n  \"n_head\": 2,\n  \"n_inner\": 16,\n"
+        "  \"n_layer\": 1,\n  \"n_positions\": 3,\n  \"resid_pdrop\": 0.5,\n"
+        "  \"tie_word_embeddings\": true,\n  \"vocab_size\": 5\n}\n",
+        "{\n  \"activation_function\": \"gelu_new\",\n"
+        "  \"architectures\": [\n    \"GPT2LMHeadModel\"\n  ],\n"
+        "  \"attn_pdrop\": 0.125,\n  \"bos_token_id\": null,\n  \"embd_pdrop\": 0.25,\n"
+        "  \"eos_token_id\": null,\n  \"layer_norm_epsilon\": 0.03125,\n"
+        "  \"model_type\": \"gpt2\",\n  \"n_embd\": 6,\n  \"n_head\": 3,\n  \"n_inner\": 7,\n"
+        "  \"n_layer\": 2,\n  \"n_positions\": 9,\n  \"resid_pdrop\": 0,\n"
+        "  \"tie_word_embeddings\": false,\n  \"vocab_size\": 8\n}\n",
+    };
+    rg_gpt *models[] = {
+        rg_nn_gpt(.block_size = 3, .vocab_size = 5, .n_layer = 1, .n_head = 2, .n_embd = 4,
+                  .dropout = 0.5),
+        rg_nn_gpt(.block_size = 9, .vocab_size = 8, .n_layer = 2, .n_head = 3, .n_embd = 6,
+                  .n_inner = 7, .gelu_tanh = true, .attn_dropout = 0.125, .embd_dropout = 0.25,
+                  .layer_norm_epsilon = 0.03125, .untied = true),
+    };
+    scratch_begin();
+    for (int i = 0; i < 2; i++) {
+        size_t n;
+        ck_ok(rg_gpt_to_folder(models[i], scratch("")));
+        char *text = file_bytes(scratch("config.json"), &n);
+        ck_assert_msg(n == strlen(written[i]) && memcmp(text, written[i], n) == 0, "%.*s", (int)n,
+                      text);
+        free(text);
+        rg_module_free(models[i]);
+    }
+    scratch_end();
+}
+END_TEST
+
 static char *config;
 
 /* Writes the golden model's config.json and weights into the scratch folder. */
@@ -230,10 +271,48 @@ static void write_shards(rg_named_list all, const char *const files[3]) {
     free(index);
 }
 
+static const struct {
+    const char *text, *sentence;
+} bad_indices[] = {
+    { "", "index.json': it is no JSON: at byte 0 the text ends" },
+    { "[", "index.json': it is no JSON: at byte 1 the text ends" },
+    { "[]", "index.json': it has no \"weight_map\"" },
+    { "3", "index.json': it has no \"weight_map\"" },
+    { "{}", "index.json': it has no \"weight_map\"" },
+    { "{\"weight_maps\": {\"w\": \"a.safetensors\"}}", "it has no \"weight_map\"" },
+    { "{\"weight_map\": null}", "its \"weight_map\" is null, and no object" },
+    { "{\"weight_map\": []}", "its \"weight_map\" is an array, and no object" },
+    { "{\"weight_map\": \"a.safetensors\"}",
+      "its \"weight_map\" is \"a.safetensors\", and no object" },
+    { "{\"weight_map\": {}}", "its \"weight_map\" tells of no file" },
+    { "{\"weight_map\": {\"w\": null}}",
+      "for tensor \"w\" \"weight_map\" has null, which is no file" },
+    { "{\"weight_map\": {\"w\": 1}}", "for tensor \"w\" \"weight_map\" has 1, which is no file" },
+    { "{\"weight_map\": {\"w\": [\"a.safetensors\"]}}",
+      "for tensor \"w\" \"weight_map\" has an array, which is no file" },
+    { "{\"weight_map\": {\"w\": \"\"}}",
+      "for tensor \"w\" \"weight_map\" has \"\", which is no file" },
+    { "{\"weight_map\": {\"u\": \"../a.safetensors\"}}",
+      "for tensor \"u\" \"weight_map\" has \"../a.safetensors\", which is no file" },
+    { "{\"weight_map\": {\"v\": \"/a.safetensors\"}}",
+      "for tensor \"v\" \"weight_map\" has \"/a.safetensors\", which is no file" },
+    { "{\"weight_map\": {\"x\": \"a/b\"}}",
+      "for tensor \"x\" \"weight_map\" has \"a/b\", which is no file" },
+    { "{\"weight_map\": {\"y\": \"a\\u0000\"}}",
+      "for tensor \"y\" \"weight_map\" has \"a?\", which is no file" },
+    { "{\"weight_map\": {\"a\\u001b[m\": \"\"}}",
+      "for tensor \"a?[m\" \"weight_map\" has \"\", which is no file" },
+    { "{\"weight_map\": {\"w\": \"a.safetensors\", \"w\": \"a.safetensors\"}}",
+      "\"w\" comes twice in one object" },
+    { "{\"weight_map\": {\"w\\u0000\": \"a\"}}", "a name that begins with \"w\" has a 0 in it" },
+    { "{\"weight_map\": {\"w\": \"none\"}}", "[Errno 2] No such file or directory: '" },
+    { "{\"weight_map\": {\"w\": \".\"}}", "[Errno 21] Is a directory: '" },
+    { "{\"weight_map\": {\"w\": \"config.json\"}}", "config.json': its header would have" },
+};
+
 START_TEST(test_shards) {
     static const char *const files[] = { "a.safetensors", "b.safetensors", "c.safetensors" };
     static const char *const missing[] = { "a.safetensors", "b.safetensors", "d.safetensors" };
-    static const char *const outside[] = { "a.safetensors", "../b.safetensors", "" };
     static const char *const twice[] = { "a.safetensors", "b.safetensors", "a2.safetensors" };
     scratch_begin();
     copy_golden();
@@ -256,15 +335,13 @@ START_TEST(test_shards) {
     rg_module_free(m);
     write_shards(all, missing);
     ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "[Errno 2]");
-    write_shards(all, outside);
-    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR,
-             "\"weight_map\" has no file in this folder for tensor \"");
     write_shards(all, twice);
     ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "it lacks tensor");
-    scratch_write("model.safetensors.index.json", "{}", 2);
-    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "it has no \"weight_map\"");
-    scratch_write("model.safetensors.index.json", "[", 1);
-    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "it is no JSON");
+    for (size_t i = 0; i < sizeof bad_indices / sizeof *bad_indices; i++) {
+        const char *text = bad_indices[i].text;
+        scratch_write("model.safetensors.index.json", text, strlen(text));
+        ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, bad_indices[i].sentence);
+    }
     free(config);
     scratch_end();
 }
@@ -384,48 +461,80 @@ END_TEST
 
 /* ---- what fails ---------------------------------------------------------------------- */
 
-static bool read_and_write(void) {
-    RG_SCOPE();
-    rg_gpt *m = rg_gpt_from_folder(golden_path(""));
-    bool ok = m && rg_gpt_to_folder(m, scratch(""));
+/* Reads the scratch folder's model. */
+static bool read_folder(void) {
+    rg_gpt *m = rg_gpt_from_folder(scratch(""));
     rg_module_free(m);
-    return ok;
+    return m;
 }
 
-START_TEST(test_denied_memory) {
-    bool done = false;
+static rg_gpt *smallest(int64_t vocabulary) {
+    rg_gpt *m = rg_nn_gpt(.block_size = 2, .vocab_size = vocabulary, .n_layer = 1, .n_head = 1,
+                          .n_embd = 2, .bias = false);
+    ck_ok(m);
+    return m;
+}
+
+/* Each request for memory is denied in turn, and each call of the file system fails. */
+START_TEST(test_read_fails) {
+    RG_SCOPE();
     scratch_begin();
-    for (long fail = 1; !done; fail += fail < 100 ? 1 : 7) {
-        rg_error_clear();
-        rg_memory_fail_at(fail);
-        done = read_and_write();
-        rg_memory_fail_at(0);
-        ck_assert_msg(done == (rg_error_code() == RG_OK), "request %ld: %s", fail, rg_error());
-        ck_assert(done || rg_error_code() == RG_OUT_OF_MEMORY);
-    }
+    rg_gpt *m = smallest(3);
+    ck_ok(rg_gpt_to_folder(m, scratch("")));
+    rg_module_free(m);
+    ck_assert_int_gt(deny_in_turn(read_folder, NULL), 100);
+    ck_assert_int_gt(fail_in_turn(read_folder, NULL), 10);
+    /* The weights lie in two files, and have the head, although it is tied. */
+    rg_named_list all = renamed(rg_load_file(scratch("model.safetensors")), "");
+    rg_named *v = (rg_named *)all.v;
+    for (int i = 0; i < all.n; i++)
+        if (strcmp(v[i].name, "transformer.wte.weight") == 0)
+            v[all.n] = (rg_named){ "lm_head.weight", rg_double(v[i].tensor) };
+    all.n++;
+    ck_ok(rg_save_file(((rg_named_list){ 5, v }), scratch("a")));
+    ck_ok(rg_save_file(((rg_named_list){ all.n - 5, v + 5 }), scratch("b")));
+    static const char index[] = "{\"weight_map\": {\"x\": \"a\", \"y\": \"b\"}}";
+    scratch_write("model.safetensors.index.json", index, sizeof index - 1);
+    remove(scratch("model.safetensors"));
+    deny_in_turn(read_folder, NULL);
+    fail_in_turn(read_folder, NULL);
+    free(v);
     scratch_end();
 }
 END_TEST
 
-START_TEST(test_denied_files) {
-    bool done = false;
+static rg_gpt *written;
+static bool write_folder(void) { return rg_gpt_to_folder(written, scratch("")); }
+
+/* Where a folder isn't written, the old model is in it, unless the second rename failed. Then the
+ * old one is put there again. */
+static void check_folder(bool done) {
+    RG_SCOPE();
+    rg_gpt *m = rg_gpt_from_folder(scratch(""));
+    const bool torn = !done && faults.renamed;
+    ck_assert_msg(torn ? !m : m && m->config.vocab_size == (done ? 4 : 3), "%s", rg_error());
+    ck_assert_int_eq(scratch_files(), 2);
+    rg_module_free(m);
+    rg_error_clear();
+    m = smallest(3);
+    ck_ok(rg_gpt_to_folder(m, scratch("")));
+    rg_module_free(m);
+}
+
+START_TEST(test_write_fails) {
     scratch_begin();
-    for (long fail = 1; !done; fail++) {
-        faults_begin();
-        faults.fail_at = fail;
-        faults.number = 5;
-        done = read_and_write();
-        long calls = faults.calls;
-        ck_assert_int_eq(faults.open, 0);
-        faults_end();
-        ck_assert_msg(done || rg_error_code() == RG_IO_ERROR, "call %ld: %s", fail, rg_error());
-        done = calls < fail;
-        rg_error_clear();
-    }
+    rg_gpt *m = smallest(3);
+    ck_ok(rg_gpt_to_folder(m, scratch("")));
+    rg_module_free(m);
+    written = smallest(4);
+    ck_assert_int_gt(deny_in_turn(write_folder, check_folder), 50);
+    ck_assert_int_gt(fail_in_turn(write_folder, check_folder), 10);
+    rg_module_free(written);
     scratch_end();
 }
 END_TEST
 
-RG_TESTS(gpt_folder, test_golden, test_there_and_back, test_without_biases, test_special_tokens,
-         test_older_files, test_shards, test_bad_configs, test_bad_weights, test_denied_memory,
-         test_denied_files)
+RG_TESTS(gpt_folder, test_golden, test_there_and_back, test_written_config, test_without_biases,
+         test_special_tokens,
+         test_older_files, test_shards, test_bad_configs, test_bad_weights, test_read_fails,
+         test_write_fails)

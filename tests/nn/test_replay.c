@@ -353,6 +353,84 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
+/* A step may go on without what it couldn't have, and forget the error. What is recorded then does
+ * in its runs what the step did, or the recording fails. */
+static bool went_without;
+static void carries_on(void *context) {
+    rg_tensor *w = context;
+    rg_tensor *y = rg_mul(w, rg_full(RG_DIMS(4), 2)), *z = rg_cat(RG_LIST(w, w), 0);
+    rg_tensor *sum = y && z ? rg_add(rg_sum(y), rg_sum(z)) : NULL;
+    bool ok = sum && rg_set_grad(w, RG_NONE) && rg_backward(sum);
+    went_without = !ok;
+    rg_error_clear();
+}
+
+/* Runs would add to the constant again and again, so this is refused whatever fails. */
+static void adds_to_a_constant(void *context) {
+    rg_tensor *w = context, *two = rg_full(RG_DIMS(4), 2);
+    if (two)
+        rg_mul(w, rg_add_(two, 1));
+    went_without = !two;
+    rg_error_clear();
+}
+
+START_TEST(test_forgotten_errors) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(4), true), *four = rg_full(RG_DIMS(4), 4);
+    int refused = 0, recorded = 0;
+    for (int64_t fail = 1; recorded < 3 && fail < 1000; fail++) {
+        RG_SCOPE();
+        rg_memory_fail_at(fail);
+        rg_replay *r = rg_record(carries_on, w);
+        rg_memory_fail_at(0);
+        refused += !r;
+        rg_error_clear();
+        if (!r || went_without) {
+            rg_replay_free(r);
+            continue;
+        }
+        rg_set_grad(w, RG_NONE);
+        ck_ok(rg_replay_run(r));
+        ck_assert_msg(rg_equal(rg_grad_of(w), four), "request %d: %s", (int)fail,
+                      rg_repr(rg_grad_of(w)));
+        rg_replay_free(r);
+        recorded++;
+    }
+    ck_assert_int_eq(recorded, 3);
+    ck_assert_int_gt(refused, 10);
+    for (int64_t fail = 1; fail < 100; fail++) {
+        RG_SCOPE();
+        rg_memory_fail_at(fail);
+        rg_replay *r = rg_record(adds_to_a_constant, w);
+        rg_memory_fail_at(0);
+        ck_assert(!r || went_without);
+        rg_replay_free(r);
+        rg_error_clear();
+    }
+}
+END_TEST
+
+/* A step reads the gradient that the run before it left, so no entry may write over that: the
+ * memory of what the step made and dropped before is no room for it. */
+static void adds_up(void *context) {
+    rg_tensor *w = context;
+    RG_FOR (int i = 0; i < 1; i++)
+        for (int k = 0; k < 8; k++)
+            rg_exp(rg_detach(w));
+    rg_backward(rg_sum(rg_mul(w, w)));
+}
+
+START_TEST(test_gradients_add_up) {
+    rg_tensor *w = rg_requires_grad_(rg_randn(64), true);
+    rg_replay *r = rg_record(adds_up, w);
+    ck_ok(r);
+    for (int i = 2; i < 6; i++) {
+        ck_ok(rg_replay_run(r));
+        ck_assert(rg_allclose(rg_grad_of(w), rg_mul(rg_detach(w), 2 * i), 1e-5, 1e-6));
+    }
+    rg_replay_free(r);
+}
+END_TEST
+
 static rg_tensor *factor[2], *product_y;
 
 static void multiplies(void *unused) {
@@ -784,10 +862,13 @@ START_TEST(test_released_recordings) {
     ck_fails(rg_replay_run(r), RG_RELEASED, said);
     rg_replay_free(NULL);
     ck_assert_int_eq(rg_error_code(), RG_OK);
+    m.optim = NULL;
+    drop(&m);
 }
 END_TEST
 
 RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_fresh_draws,
          test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer, test_without_memory,
-         test_wild_steps, test_memory_goes_round, test_refused_as_by_the_step, test_three_roots,
-         test_a_gradient_from_outside_stays, test_graph_from_outside, test_released_recordings)
+         test_forgotten_errors, test_gradients_add_up, test_wild_steps, test_memory_goes_round,
+         test_refused_as_by_the_step, test_three_roots, test_a_gradient_from_outside_stays,
+         test_graph_from_outside, test_released_recordings)

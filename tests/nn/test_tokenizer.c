@@ -1,7 +1,7 @@
 /* test_tokenizer.c: texts become the numbers that Hugging Face's tokenizers gives, and numbers
  * texts; files that ask for what regard lacks, and broken ones, are refused with their sentence. */
-#include "tests/faults.h"
 #include "tests/golden.h"
+#include "tests/in_turn.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 #include "regard.h"
@@ -125,6 +125,42 @@ START_TEST(test_zeros_and_lengths) {
     ck_assert_str_eq(rg_tokenizer_decode(t, rg_long(rg_zeros(0))), "");
     ck_assert_str_eq(rg_tokenizer_decode(t, rg_full(RG_DIMS(2, 2), 0)),
                      "<|endoftext|><|endoftext|><|endoftext|><|endoftext|>");
+    rg_tokenizer_free(t);
+}
+END_TEST
+
+/* What stands behind the text is no part of it, though it would end a word that the text begins. */
+START_TEST(test_ends) {
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    static const char *const texts[] = { "it's", "we'll", "we're", "d'd ", "  a", "a\u00e9" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (size_t n = 0; n < strlen(texts[i]) - (i == 5); n++) {
+            char cut[16];
+            snprintf(cut, sizeof cut, "%.*s", (int)n, texts[i]);
+            rg_tensor *whole = rg_tokenizer_encode(t, cut);
+            ck_assert(rg_equal(rg_tokenizer_encode(t, texts[i], .length = (int64_t)n), whole));
+        }
+    rg_tokenizer_free(t);
+}
+END_TEST
+
+/* Each byte may decode to the three bytes of U+FFFD. */
+START_TEST(test_broken_characters) {
+    enum { N = 100000 };
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    int64_t lead = ((int64_t *)rg_data(rg_tokenizer_encode(t, "\U0001F468")))[0], n = 0;
+    for (int few = 0; few < 130; few++) {
+        RG_SCOPE();
+        ck_ok(rg_tokenizer_decode(t, rg_full(RG_DIMS(few), lead), .length = &n));
+        ck_assert_int_eq(n, 3 * few);
+    }
+    for (int again = 0; again < 3; again++) {
+        RG_SCOPE();
+        const char *text = rg_tokenizer_decode(t, rg_full(RG_DIMS(N), lead), .length = &n);
+        ck_assert_int_eq(n, 3 * N);
+        for (int i = 0; i < N; i++)
+            ck_each(memcmp(text + 3 * i, "\xEF\xBF\xBD", 3) == 0, "character %d", i);
+    }
     rg_tokenizer_free(t);
 }
 END_TEST
@@ -263,12 +299,13 @@ static const edit bad[] = {
     { "'ignore_merges': false", "'ignore_merges': 'no'", "'ignore_merges' is 'no'" },
     { "'ignore_merges'", "'use_merges'", "the model's 'use_merges' isn't supported" },
     { "'vocab': {", "'vocab': [], 'x': {", "the model's 'vocab' is an array" },
-    { "'b': 1", "'b': -1", "the number of token 'b' is none from 0 to 5" },
-    { "'b': 1", "'b': 6", "the number of token 'b' is none from 0 to 5" },
-    { "'b': 1", "'b': 1.5", "the number of token 'b' is none from 0 to 5" },
-    { "'b': 1", "'b': '1'", "the number of token 'b' is none from 0 to 5" },
-    { "'b': 1", "'b': 1e0", "the number of token 'b' is none from 0 to 5" },
-    { "'b': 1", "'b': 99999999999999999999", "the number of token 'b' is none from 0 to 5" },
+    { "'b': 1", "'b': -1", "the number of token 'b' is -1, and none from 0 to 5" },
+    { "'b': 1", "'b': 6", "the number of token 'b' is 6, and none from 0 to 5" },
+    { "'b': 1", "'b': 1.5", "the number of token 'b' is 1.5, and none from 0 to 5" },
+    { "'b': 1", "'b': '1'", "token 'b' has no number" },
+    { "'b': 1", "'b': 1e0", "the number of token 'b' is 1e0, and none from 0 to 5" },
+    { "'b': 1", "'b': 99999999999999999999",
+      "the number of token 'b' is 99999999999999999999, and none from 0 to 5" },
     { "'b': 1", "'b': 0", "tokens 'a' and 'b' have the same number, 0" },
     { "'b': 1", "'a': 1", "'a' comes twice in one object" },
     { "'b': 1", "'b\\u0000': 1", "a name that begins with" },
@@ -277,13 +314,14 @@ static const edit bad[] = {
     { "'a b'", "'a c'", "merge 1 is of 'c', which is not in the vocabulary" },
     { "'a b'", "'b a'", "merge 1 is of 'ba', which is not in the vocabulary" },
     { "'a b'", "'c b'", "merge 1 is of 'c', which is not in the vocabulary" },
-    { "'a b'", "'a\\u0000 b'", "merge 1 is of 'a', which is not in the vocabulary" },
+    { "'a b'", "'a\\u0000 b'", "merge 1 is of 'a?', which is not in the vocabulary" },
     { "'a b'", "'ab'", "merge 1 is 'ab', which isn't two tokens with a blank" },
     { "'a b'", "'a b a'", "merge 1 is 'a b a', which isn't two tokens with a blank" },
     { "'a b'", "'a  b'", "merge 1 is 'a  b', which isn't two tokens with a blank" },
     { "'a b'", "''", "merge 1 is '', which isn't two tokens with a blank" },
-    { "'a b'", "['a', 'b']", "merge 2 is neither a text nor two, as the first one is" },
-    { "'a b'", "['a']", "merge 1 is neither a text nor two" },
+    { "'a b'", "['a', 'b']", "merge 2 is one text, unlike the first one" },
+    { "'\u0120 ab'", "['\u0120', 'ab']", "merge 2 is two texts, unlike the first one" },
+    { "'a b'", "['a']", "merge 1 is neither a text nor two texts" },
     { "'a b'", "['a', 'b', 'a']", "merge 1 is neither a text nor two" },
     { "'a b'", "['a', 1]", "merge 1 is neither a text nor two" },
     { "'a b'", "7", "merge 1 is neither a text nor two" },
@@ -358,6 +396,92 @@ START_TEST(test_bad_files) {
 }
 END_TEST
 
+/* Returns the tokenizer of the good file after up to four edits. */
+static rg_tokenizer *edited_tokenizer(const edit *const edits[4]) {
+    char text[3000], next[3000];
+    size_t n = edited(text, good, &(edit){ "", "", "" });
+    for (int k = 0; k < 4 && edits[k]; k++) {
+        char from[200], to[400];
+        edited(from, edits[k]->from, &(edit){ "", "", "" });
+        edited(to, edits[k]->to, &(edit){ "", "", "" });
+        n = edited(next, text, &(edit){ from, to, "" });
+        memcpy(text, next, n + 1);
+    }
+    rg_tokenizer *t = rg_tokenizer_from_file(scratch_write("t.json", text, n));
+    ck_ok(t);
+    return t;
+}
+
+/* What the options of a file change: each text becomes the n numbers that Hugging Face's tokenizers
+ * give, which decode to `back`. */
+START_TEST(test_options) {
+    static const edit prefix = { "'add_prefix_space': false", "'add_prefix_space': true", "" };
+    static const edit no_words = { "'use_regex': true", "'use_regex': false", "" };
+    static const edit whole = { "'ignore_merges': false", "'ignore_merges': true", "" };
+    static const edit unmerged = { "['a b', '\u0120 ab']", "[]", "" };
+    static const edit across = { "'\u0120 ab'", "'\u0120 ab', 'ab \u0120ab'", "" };
+    static const edit across_token = { "'<u>': 5", "'ab\u0120ab': 6, '<u>': 5", "" };
+    static const edit twice = { "'a b'", "'a b', 'b a', 'a b'", "" };
+    static const edit pair = { "'<u>': 5", "'<u>': 5, 'ba': 6", "" };
+    static const edit later = { "'id': 6", "'id': 7", "" };
+    static const edit fused = { "'fuse_unk': false", "'fuse_unk': true", "" };
+    static const edit no_unknown = { "'unk_token': '<u>'", "'unk_token': null", "" };
+    static const edit raw = { "'<u>': 5", "'<u>': 5, '\u4e2d\u0120': 6", "" };
+    static const edit second = { "'special': true}",
+                                 "'special': true}, {'id': 7, 'content': '[y]', 'single_word':"
+                                 " false, 'lstrip': false, 'rstrip': false, 'normalized': false,"
+                                 " 'special': false}",
+                                 "" };
+    static const struct {
+        const edit *edits[4];
+        const char *text;
+        int n;
+        int64_t ids[12];
+        const char *back;
+    } rows[] = {
+        { { NULL }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        /* A blank comes before each piece that has none. */
+        { { &prefix }, "ab<x>b a", 6, { 4, 6, 3, 1, 3, 0 }, " ab<x> b a" },
+        { { &prefix }, " ab<x> ab", 3, { 4, 6, 4 }, " ab<x> ab" },
+        { { &prefix }, "<x>", 1, { 6 }, "<x>" },
+        /* A piece is one word, in which merges reach across blanks. */
+        { { &across, &across_token, &later }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        { { &no_words, &across, &across_token, &later }, "ab ab", 1, { 6 }, "ab ab" },
+        /* Of two merges of one pair, the later one counts. */
+        { { &twice, &pair, &later }, "aba", 2, { 0, 6 }, "aba" },
+        { { &twice, &pair, &later }, "abab", 3, { 0, 6, 1 }, "abab" },
+        /* A word of the vocabulary needs no merges, but others do. */
+        { { &unmerged }, "ab ab", 5, { 0, 1, 3, 0, 1 }, "ab ab" },
+        { { &whole, &unmerged }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        { { &whole, &unmerged }, "ba ab aab", 7, { 1, 0, 4, 3, 0, 0, 1 }, "ba ab aab" },
+        { { &whole, &unmerged }, "a a", 3, { 0, 3, 0 }, "a a" },
+        { { &whole }, "abab ab", 3, { 2, 2, 4 }, "abab ab" },
+        { { &whole }, "<u> <x>", 5, { 5, 5, 5, 3, 6 }, "<u><u><u> <x>" },
+        /* Bytes that aren't in the vocabulary. */
+        { { NULL }, "ccab c", 5, { 5, 5, 2, 3, 5 }, "<u><u>ab <u>" },
+        { { &fused }, "ccab cac", 6, { 5, 2, 3, 5, 0, 5 }, "<u>ab <u>a<u>" },
+        { { &no_unknown }, "ccab cac", 3, { 2, 3, 0 }, "ab a" },
+        /* Added tokens that begin with different characters. */
+        { { &second }, "[y]ab<x>b[y]", 5, { 7, 2, 6, 1, 7 }, "[y]ab<x>b[y]" },
+    };
+    scratch_begin();
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
+        RG_SCOPE();
+        rg_tokenizer *t = edited_tokenizer(rows[i].edits);
+        rg_tensor *ids = rg_tokenizer_encode(t, rows[i].text);
+        same_numbers(rows[i].text, ids, rows[i].ids, rows[i].n);
+        ck_assert_str_eq(rg_tokenizer_decode(t, ids), rows[i].back);
+        rg_tokenizer_free(t);
+    }
+    /* A character that stands for no byte is what it is, and so are those beside it. */
+    static const int64_t ids[] = { 6, 0, 3, 7 };
+    rg_tokenizer *t = edited_tokenizer((const edit *const[4]){ &raw, &later });
+    ck_assert_str_eq(rg_tokenizer_decode(t, rg_from_int64(ids, RG_DIMS(4))), "\u4e2d\u0120a <x>");
+    rg_tokenizer_free(t);
+    scratch_end();
+}
+END_TEST
+
 START_TEST(test_bad_two_files) {
     static const struct {
         const char *vocab, *merges, *sentence;
@@ -365,7 +489,7 @@ START_TEST(test_bad_two_files) {
         { "[]", "", "the vocabulary is no object" },
         { "3", "", "the vocabulary is no object" },
         { "", "", "the text ends" },
-        { "{'a': 1}", "", "the number of token 'a' is none from 0 to 0" },
+        { "{'a': 1}", "", "the number of token 'a' is 1, and none from 0 to 0" },
         { "{'a': 0, 'b': 0}", "", "tokens 'a' and 'b' have the same number, 0" },
         { "{'a': 0}", "a", "merge 1 is 'a', which isn't two tokens with a blank" },
         { "{'a': 0}", "#version: 0.2\n\n", "merge 2 is '', which isn't two tokens" },
@@ -373,7 +497,8 @@ START_TEST(test_bad_two_files) {
         { "{'a': 0}", "a a\n", "merge 1 is of 'aa', which is not in the vocabulary" },
         { "{'a': 0}", "a a \n", "merge 1 is 'a a ', which isn't two tokens" },
         { "{'a': 0}", "# version\n", "merge 1 is of '#', which is not in the vocabulary" },
-        { "{'a': 0}", "a \xff\n", "merge 1 is of" },
+        { "{'a': 0}", "a \xff\n", "merge 1 is of '..', which is not in the vocabulary" },
+        { "{'a': 0}", "a\x1b[31m\n", "merge 1 is 'a?[31m', which isn't two tokens" },
     };
     scratch_begin();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -397,49 +522,60 @@ END_TEST
 
 /* ---- what fails ---------------------------------------------------------------------- */
 
-/* Loads, encodes and decodes. Returns whether all of it succeeded. */
-static bool there_and_back(void) {
-    RG_SCOPE();
-    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
-    rg_tensor *ids = t ? rg_tokenizer_encode(t, "the cat \u00e9 <l> x") : NULL;
-    const char *text = ids ? rg_tokenizer_decode(t, ids) : NULL;
-    rg_token_stream s = rg_token_stream_begin(t);
-    const char *part = text ? rg_token_stream_add(&s, 300) : NULL;
+/* Frees a tokenizer of so many tokens, and returns whether there is one. */
+static bool loaded(rg_tokenizer *t, int64_t tokens) {
+    if (t)
+        ck_assert_int_eq(rg_tokenizer_size(t), tokens);
     rg_tokenizer_free(t);
-    return part;
+    return t;
 }
 
-START_TEST(test_denied_memory) {
-    bool done = false;
-    rg_error_clear();
-    for (long fail = 1; !done; fail += fail < 300 ? 1 : 97) {
-        rg_memory_fail_at(fail);
-        done = there_and_back();
-        rg_memory_fail_at(0);
-        ck_assert_msg(done == (rg_error_code() == RG_OK), "request %ld: %s", fail, rg_error());
-        ck_assert(done || rg_error_code() == RG_OUT_OF_MEMORY);
-        rg_error_clear();
-    }
-}
-END_TEST
+static bool load_file(void) { return loaded(rg_tokenizer_from_file(scratch("t.json")), 7); }
+static bool load_whole_folder(void) { return loaded(rg_tokenizer_from_folder(scratch("")), 7); }
+static bool load_two_files(void) { return loaded(rg_tokenizer_from_folder(scratch("")), 3); }
 
-START_TEST(test_denied_files) {
-    bool done = false;
-    for (long fail = 1; !done; fail++) {
-        faults_begin();
-        faults.fail_at = fail;
-        faults.number = 5;
-        done = there_and_back();
-        long calls = faults.calls;
-        ck_assert_int_eq(faults.open, 0);
-        faults_end();
-        ck_assert_msg(done || rg_error_code() == RG_IO_ERROR, "call %ld: %s", fail, rg_error());
-        done = calls < fail;
-        rg_error_clear();
-    }
+static rg_tokenizer *small;
+
+/* Encodes a word that is longer than all tables' first room, and words that are seen again. */
+static bool encode_small(void) {
+    char text[400];
+    memset(text, 'a', sizeof text);
+    memcpy(text, "ab ab abc<x>b \u0120", 16);
+    return rg_tokenizer_encode(small, text, .length = sizeof text);
+}
+static bool decode_small(void) {
+    rg_tensor *ids = rg_tokenizer_encode(small, "ab ab<x>b");
+    return ids && rg_tokenizer_decode(small, ids);
+}
+static bool stream_small(void) {
+    rg_token_stream s = rg_token_stream_begin(small);
+    return rg_token_stream_add(&s, 2) && rg_token_stream_end(&s);
+}
+
+/* Each request for memory is denied in turn, and each call of the file system fails. */
+START_TEST(test_denied) {
+    static bool (*const calls[])(void) = { load_file, encode_small, decode_small, stream_small };
+    char text[3000];
+    scratch_begin();
+    size_t n = edited(text, good, &(edit){ "1.0", "1.0", "" });
+    small = rg_tokenizer_from_file(scratch_write("t.json", text, n));
+    ck_ok(small);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        ck_assert_int_gt(deny_in_turn(calls[i], NULL), 1);
+    fail_in_turn(load_file, NULL);
+    rg_tokenizer_free(small);
+    scratch_write("vocab.json", "{\"a\": 0, \"aa\": 1}", 17);
+    scratch_write("merges.txt", "#version: 0.2\na a\n", 18);
+    deny_in_turn(load_two_files, NULL);
+    fail_in_turn(load_two_files, NULL);
+    /* A tokenizer.json that can't be looked at isn't one that isn't there. */
+    scratch_write("tokenizer.json", text, n);
+    deny_in_turn(load_whole_folder, NULL);
+    fail_in_turn(load_whole_folder, NULL);
+    scratch_end();
 }
 END_TEST
 
 RG_TESTS(tokenizer, test_golden, test_two_files, test_zeros_and_lengths, test_stream_holds,
-         test_long_word, test_bad_arguments, test_bad_files, test_bad_two_files, test_denied_memory,
-         test_denied_files)
+         test_ends, test_broken_characters, test_long_word, test_bad_arguments, test_bad_files,
+         test_options, test_bad_two_files, test_denied)

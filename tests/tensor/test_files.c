@@ -4,6 +4,7 @@
  * killed.
  */
 #include "tests/faults.h"
+#include "tests/killed.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 #include "tensor/files.h"
@@ -12,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -378,7 +378,10 @@ START_TEST(test_shown) {
     ck_assert_str_eq(RG_SHOWN(""), "");
     ck_assert_str_eq(RG_SHOWN("wei\xc3\x9f.1"), "wei\xc3\x9f.1");
     ck_assert_str_eq(RG_SHOWN("a\n\x1b[31m\x7f\xc2\x9b"), "a??[31m??");
+    ck_assert_str_eq(RG_SHOWN("\x1f ~\x7f\xc2\x80\xc2\x9f\u00a0\u07ff"), "? ~???\u00a0\u07ff");
     ck_assert_str_eq(RG_SHOWN("a\xff z"), "a..");
+    ck_assert_str_eq(RG_SHOWN_BYTES("a\0b", 3), "a?b");
+    ck_assert_str_eq(RG_SHOWN_BYTES("ab\xc3\x9f", 3), "ab..");
     ck_assert_int_eq(strlen(RG_SHOWN(longest)), 122);
     longest[119] = '\xc3';
     longest[120] = '\x9f';
@@ -391,67 +394,44 @@ END_TEST
 
 /* ---- kill -9 ------------------------------------------------------------------------ */
 
+enum { ELEMENTS = 40000 };
+
 /* Saves tensors that are all `version`, without a loop that threads would share. */
-static bool save_version(const char *path, int version, int64_t n) {
+static bool save_version(int version) {
     RG_SCOPE();
     rg_named tensors[3];
     for (int i = 0; i < RG_COUNT(tensors); i++) {
-        tensors[i] = (rg_named){ (const char *[]){ "a", "b", "c" }[i], rg_empty(n) };
-        for (int64_t k = 0; tensors[i].tensor && k < n; k++)
+        tensors[i] = (rg_named){ (const char *[]){ "a", "b", "c" }[i], rg_empty(ELEMENTS) };
+        for (int64_t k = 0; tensors[i].tensor && k < ELEMENTS; k++)
             ((float *)tensors[i].tensor->data)[k] = (float)version;
     }
     rg_named_list all = { RG_COUNT(tensors), tensors };
-    return rg_save_file(all, path);
+    return rg_save_file(all, scratch("f"));
 }
 
 /* Asserts that the file has one version of all its tensors. */
-static void check_version(const char *path, int64_t n) {
+static void check_version(void) {
     RG_SCOPE();
-    rg_named_list all = rg_load_file(path);
+    rg_named_list all = rg_load_file(scratch("f"));
     ck_assert_msg(all.n == 3, "%s", rg_error());
     const float version = *(const float *)all.v[0].tensor->data;
     for (int i = 0; i < 3; i++)
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = 0; k < ELEMENTS; k++)
             ck_each(((const float *)all.v[i].tensor->data)[k] == version, "torn at %d, %d", i,
                     (int)k);
 }
 
-/* Runs what saves in a process of its own until it is killed, or has come to its end. Returns
- * whether it was killed. */
-static bool killed(const char *path, int64_t n, long kill_at, bool after, int microseconds) {
-    int status;
-    pid_t child = fork();
-    ck_assert(child >= 0);
-    if (child == 0) {
-        faults_begin();
-        faults.kill_at = kill_at;
-        faults.kill_after = after;
-        int version = 1;
-        while (save_version(path, version, n) && microseconds)
-            version++;
-        _exit(0);
-    }
-    if (microseconds) {
-        usleep((useconds_t)microseconds);
-        kill(child, SIGKILL);
-    }
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-}
-
 /* A save is killed before and after each of its calls. */
 START_TEST(test_kill_at_each_call) {
-    enum { N = 40000 };
     if (rg_emulated() || getenv("EMULATED"))
         return;
     scratch_begin();
-    const char *path = scratch("f");
-    ck_ok(save_version(path, 0, N));
+    ck_ok(save_version(0));
     long call = 1;
-    while (killed(path, N, call, false, 0)) {
-        check_version(path, N);
-        if (killed(path, N, call, true, 0))
-            check_version(path, N);
+    while (killed_at(call, false, save_version)) {
+        check_version();
+        if (killed_at(call, true, save_version))
+            check_version();
         call++;
     }
     ck_assert_int_ge(call, 9);
@@ -461,15 +441,13 @@ END_TEST
 
 /* 200 savers that never end are killed after a while, in the midst of a save. */
 START_TEST(test_kill_at_any_time) {
-    enum { N = 100000 };
     if (rg_emulated() || getenv("EMULATED"))
         return;
     scratch_begin();
-    const char *path = scratch("f");
-    ck_ok(save_version(path, 0, N));
+    ck_ok(save_version(0));
     for (int i = 0; i < 200; i++) {
-        ck_assert(killed(path, N, 0, false, 1 + i * 97 % 5000));
-        check_version(path, N);
+        killed_after(1 + i * 97 % 5000, save_version);
+        check_version();
     }
     scratch_end();
 }

@@ -33,6 +33,9 @@ static const json_case accepted[] = {
     TEXT("[]"),
     TEXT("{}"),
     TEXT(" [] "),
+    TEXT("[ \n]"),
+    TEXT("{ \t}"),
+    TEXT("[ [ ] , { } ]"),
     TEXT("[[]   ]"),
     TEXT("[\"\"]"),
     TEXT("[\"a\"]"),
@@ -326,6 +329,9 @@ START_TEST(test_refused) {
         free(text);
     }
     rg_error_clear();
+    rg_json j;
+    ck_fails(rgi_json_parse(&j, "read", "f", NULL, (size_t)1 << 32), RG_IO_ERROR,
+             "'f': it has 4294967296 bytes, and 4294967295 are the most");
 }
 END_TEST
 

@@ -92,6 +92,9 @@ START_TEST(test_range_dtypes) {
     ck_assert_int_eq(rg_item_int(rg_arange_step(INT64_MAX - 1, INT64_MAX, 1)), INT64_MAX - 1);
     ck_assert(rg_item(rg_linspace(0.5, 1, 1, RG_BOOL)) == 1);
     ck_assert_int_eq(rg_numel(rg_logspace(0, 3, 0, 10, RG_BOOL)), 0);
+    /* One number alone is a power of the start as it was given, not as float32 holds it. */
+    rg_tensor *one = rg_logspace(1.1, 5, 1, 1e30, RG_FLOAT32);
+    ck_assert(rg_item(one) == (float)pow(1e30, 1.1));
     ck_assert(rg_item(rg_logspace(1e300, 1, 1, 10, RG_FLOAT32)) == INFINITY);
     ck_assert(
         rg_equal(rg_logspace(0, 3, 4, -2, RG_FLOAT32), rg_from(((float[]){ 1, -2, 4, -8 }), 4)));

@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char abc[] = "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc";
 static const char abc_deflated[] = "4b4c4a4e24170100";
@@ -217,6 +218,12 @@ START_TEST(test_harmless) {
     archive_set(&a, a.place[ARCHIVE_LOCAL] + 14, 0, 8);
     archive_set(&a, a.place[ARCHIVE_LOCAL] + 22, 0, 4);
     ck_ok(read_archive(&a));
+    /* Either size of a local header may stand in the extra field alone. */
+    for (int wide = 0; wide < 2; wide++) {
+        make_good(&a, 1);
+        archive_set(&a, a.place[ARCHIVE_LOCAL] + (wide ? 18 : 22), 5, 4);
+        ck_ok(read_archive(&a));
+    }
     /* The last bytes of an extra field may be too few for another. */
     make_good(&a, 0);
     archive_set(&a, a.place[ARCHIVE_ENTRY2] + 30, 3, 2);
@@ -265,12 +272,14 @@ static const bad_archive bad[] = {
     { true, ARCHIVE_END64, 4, 8, UINT64_MAX, "it has no 64-bit end record at byte" },
     { true, ARCHIVE_END64, 16, 4, 1, "it is a part of an archive on several disks" },
     { true, ARCHIVE_END64, 20, 4, 1, "it is a part of an archive on several disks" },
-    { true, ARCHIVE_END64, 24, 8, 1, "its end record and the 64-bit one don't agree" },
-    { true, ARCHIVE_END, 8, 2, 3, "its end record and the 64-bit one don't agree" },
-    { true, ARCHIVE_END, 10, 2, 3, "its end record and the 64-bit one don't agree" },
-    { true, ARCHIVE_END, 12, 4, 3, "its end record and the 64-bit one don't agree" },
-    { true, ARCHIVE_END, 16, 4, 3, "its end record and the 64-bit one don't agree" },
-    { true, ARCHIVE_END, 4, 2, 3, "its end record and the 64-bit one don't agree" },
+    { true, ARCHIVE_END64, 24, 8, 1, "it is a part of an archive on several disks" },
+    { true, ARCHIVE_END, 8, 2, 3,
+      "the 64-bit one don't agree in how many members are on this disk" },
+    { true, ARCHIVE_END, 10, 2, 3, "the 64-bit one don't agree in how many members there are" },
+    { true, ARCHIVE_END, 12, 4, 3, "the 64-bit one don't agree in the directory's bytes" },
+    { true, ARCHIVE_END, 16, 4, 3, "the 64-bit one don't agree in the directory's place" },
+    { true, ARCHIVE_END, 4, 2, 3, "the 64-bit one don't agree in the disk's number" },
+    { true, ARCHIVE_END, 6, 2, 3, "don't agree in the number of the directory's disk" },
     { true, ARCHIVE_END64, 40, 8, UINT64_MAX, "but has 18446744073709551615 bytes" },
     { true, ARCHIVE_END64, 48, 8, UINT64_MAX, "bytes from byte 18446744073709551615 on" },
     /* The directory. */
@@ -450,6 +459,65 @@ START_TEST(test_write) {
 }
 END_TEST
 
+/* Puts a member whose bytes are 0. All but the first lie in a hole of the file, and aren't put. */
+static void put_hole(rg_zip_writer *z, const char *name, uint64_t bytes) {
+    static const char zeros[1 << 17];
+    rgi_zip_member_begin(z, name, bytes, 64);
+    rgi_zip_put(z, zeros, sizeof zeros);
+    const uint64_t hole = bytes - sizeof zeros;
+    ck_assert(lseek(z->file.fd, (off_t)hole, SEEK_CUR) >= 0);
+    z->file.bytes += hole;
+    z->put += hole;
+}
+
+/* Requires that the member has so many bytes, that its header, which ends where they begin, asks
+ * for a reader of zip64 if it is wide, and that the next one begins `behind` bytes after them. */
+static void check_large(const rg_zip *z, size_t i, uint64_t bytes, bool wide, uint64_t behind) {
+    const rg_zip_member *m = &z->v[i];
+    char header[30];
+    ck_assert(m->bytes == bytes && m->packed == bytes && m->data % 64 == 0);
+    ck_ok(rgi_file_read(&z->file, m->at, header, sizeof header));
+    ck_assert_int_eq(header[4], wide ? 45 : 20);
+    const uint32_t said = wide ? UINT32_MAX : 0;
+    ck_assert(memcmp(header + 18, &said, 4) == 0 && memcmp(header + 22, &said, 4) == 0);
+    if (i + 1 < z->n)
+        ck_assert_uint_eq(z->v[i + 1].at, m->data + bytes + behind);
+}
+
+/* From 4 GB on, sizes and places take 64 bits. The members lie in holes, and no CRC is looked at
+ * but the last one's. */
+START_TEST(test_write_large) {
+    static const uint64_t most = UINT32_MAX - 1;
+    /* The last member begins below 4 GB only after the first two rows. */
+    static const uint64_t sizes[][3] = {
+        { 1 << 17, 1 << 18, 5 },   { 1 << 17, UINT32_MAX - (1 << 20), 5 },
+        { most, 1 << 17, 5 },      { most + 1, 1 << 17, 5 },
+        { most + 1, most + 2, 5 }, { 1 << 17, (uint64_t)5 << 32, 5 },
+    };
+    scratch_begin();
+    for (int k = 0; k < RG_COUNT(sizes); k++) {
+        const uint64_t *bytes = sizes[k];
+        rg_zip_writer w;
+        rg_zip z;
+        char to[8] = "";
+        ck_ok(rgi_zip_begin(&w, "save", scratch("f.zip")));
+        put_hole(&w, "a", bytes[0]);
+        put_hole(&w, "b", bytes[1]);
+        rgi_zip_member_begin(&w, "c", 5, 64);
+        rgi_zip_put(&w, "hello", 5);
+        ck_ok(rgi_zip_end(&w));
+        ck_ok(rgi_zip_open(&z, "load", scratch("f.zip")));
+        ck_assert_uint_eq(z.n, 3);
+        for (size_t i = 0; i < 3; i++)
+            check_large(&z, i, bytes[i], bytes[i] > most, bytes[i] > most ? 24 : 16);
+        ck_ok(rgi_zip_read(&z, &z.v[2], to));
+        ck_assert_str_eq(to, "hello");
+        rgi_zip_close(&z);
+    }
+    scratch_end();
+}
+END_TEST
+
 static bool write_named(const char *path, const char *a, const char *b, size_t said) {
     rg_zip_writer z;
     ck_ok(rgi_zip_begin(&z, "save", path));
@@ -555,4 +623,5 @@ START_TEST(test_denied) {
 END_TEST
 
 RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_read, test_harmless, test_refused,
-         test_two_ends, test_cuts, test_write, test_write_refused, test_faults, test_denied)
+         test_two_ends, test_cuts, test_write, test_write_large, test_write_refused, test_faults,
+         test_denied)

@@ -1,0 +1,103 @@
+/*
+ * in_turn.c: what a function needs is denied to it, one thing after another.
+ */
+#include "in_turn.h"
+#include "faults.h"
+#include "test.h"
+#include "tensor/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Calls f with this request for memory denied, and returns whether it got through. */
+static bool call_once(bool (*f)(void), long fail_at_request) {
+    rg_error_clear();
+    const int64_t bytes = rg_memory_stats().now, tensors = rg_live_tensors();
+    bool done;
+    {
+        RG_SCOPE();
+        rg_memory_fail_at(fail_at_request);
+        done = f();
+        rg_memory_fail_at(0);
+    }
+    ck_assert_msg(done == (rg_error_code() == RG_OK), "it %s, but the error is '%s'",
+                  done ? "got through" : "failed", rg_error());
+    ck_assert_msg(faults.open == 0, "%d files stay open: %s", faults.open, rg_error());
+    ck_assert_msg(rg_live_tensors() == tensors, "tensors stay: %s", rg_error());
+    ck_assert_msg(rg_memory_stats().now == bytes, "%lld bytes stay: %s",
+                  (long long)(rg_memory_stats().now - bytes), rg_error());
+    return done;
+}
+
+static void look_after(void (*after)(bool done), bool done) {
+    rg_error_clear();
+    if (after)
+        after(done);
+}
+
+/* What a thread asks for once, such as room for its scopes, it keeps. */
+static void begin_warm(bool (*f)(void), void (*after)(bool done)) {
+    rg_error_clear();
+    {
+        RG_SCOPE();
+        ck_assert_msg(f(), "%s", rg_error());
+    }
+    look_after(after, true);
+}
+
+long deny_in_turn(bool (*f)(void), void (*after)(bool done)) {
+    bool done = false;
+    long request = 0;
+    begin_warm(f, after);
+    while (!done) {
+        faults_begin();
+        done = call_once(f, ++request);
+        faults_end();
+        ck_assert_msg(done || rg_error_code() == RG_OUT_OF_MEMORY, "request %ld: %s", request,
+                      rg_error());
+        ck_assert_msg(done || strstr(rg_error(), "out of memory"), "request %ld: %s", request,
+                      rg_error());
+        look_after(after, done);
+        ck_assert(request < 1000000);
+    }
+    return request - 1;
+}
+
+/* Asserts that the error tells of the fault. */
+static void check_sentence(long call) {
+    bool told = strstr(rg_error(), "[Errno 5] ");
+    if (faults.nothing)
+        told = strstr(rg_error(), "it was cut short at byte") || strstr(rg_error(), "[Errno 28] ");
+    ck_assert_msg(told && rg_error_code() == RG_IO_ERROR, "call %ld, %s: %s", call, faults.failed,
+                  rg_error());
+}
+
+/* Calls f with a file system that fails as it is told here, and returns whether f got through. */
+static bool call_with(bool (*f)(void), faulty how) {
+    faults_begin();
+    how.number = faults.number;
+    faults = how;
+    const bool done = call_once(f, 0);
+    faults_end();
+    return done;
+}
+
+long fail_in_turn(bool (*f)(void), void (*after)(bool done)) {
+    begin_warm(f, after);
+    ck_assert_msg(call_with(f, (faulty){ 0 }), "%s", rg_error());
+    const long calls = faults.calls;
+    look_after(after, true);
+    for (int nothing = 0; nothing < 2; nothing++)
+        for (long call = 1; call <= calls; call++) {
+            const bool done = call_with(f, (faulty){ .fail_at = call, .nothing = nothing });
+            if (!done)
+                check_sentence(call);
+            ck_assert_msg(!done || !faults.failed || faults.renamed
+                              || !strcmp(faults.failed, "close"),
+                          "call %ld, %s, did no harm", call, faults.failed);
+            look_after(after, done);
+        }
+    ck_assert_msg(call_with(f, (faulty){ .most = 7, .interrupts = true }), "%s", rg_error());
+    look_after(after, true);
+    return calls;
+}

@@ -1,0 +1,44 @@
+/*
+ * killed.c: a process that saves, and is killed while it does.
+ */
+#include "killed.h"
+#include "faults.h"
+#include "test.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Returns whether the child was killed, and not by anything that went wrong in it. */
+static bool was_killed(pid_t child) {
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFSIGNALED(status) || WEXITSTATUS(status) == 0, "a save failed");
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+void killed_after(int microseconds, bool (*save)(int version)) {
+    pid_t child = fork();
+    ck_assert(child >= 0);
+    if (child == 0) {
+        int version = 1;
+        while (save(version))
+            version++;
+        _exit(1);
+    }
+    usleep((useconds_t)microseconds);
+    kill(child, SIGKILL);
+    ck_assert(was_killed(child));
+}
+
+bool killed_at(long call, bool after, bool (*save)(int version)) {
+    pid_t child = fork();
+    ck_assert(child >= 0);
+    if (child == 0) {
+        faults_begin();
+        faults.kill_at = call;
+        faults.kill_after = after;
+        _exit(save(1) ? 0 : 1);
+    }
+    return was_killed(child);
+}
