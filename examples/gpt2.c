@@ -10,7 +10,7 @@ static int64_t tokens = 100, top_k = 0, seed = 1337, threads = 0;
 static double temperature = 1, top_p = 1;
 
 static const option options[] = {
-    { "tokens", WHOLE, &tokens, 0, 1e8, "how many to write" },
+    { "tokens", WHOLE, &tokens, 0, 1e8, "how many to write, unless the text ends before" },
     { "temperature", NUMBER, &temperature, 0, 1e6,
       "lower is safer, higher is wilder; 0: the likeliest" },
     { "top-k", WHOLE, &top_k, 0, 1e15, "choose among so many tokens; 0: among all" },
@@ -19,12 +19,24 @@ static const option options[] = {
     { "threads", WHOLE, &threads, 0, 1024, "to compute with; 0: one for each core" },
 };
 
+/* What shows the tokens as they come. */
+typedef struct {
+    rg_token_stream stream;
+    rg_dims ends; /* One of these tokens is the last, and isn't shown. */
+    int64_t shown;
+} screen;
+
 /* Shows each token's characters as soon as they are whole. */
-static bool show(rg_tensor *token, void *stream) {
+static bool show(rg_tensor *token, void *context) {
     RG_SCOPE();
-    rg_token_stream *s = stream;
-    const char *text = rg_token_stream_add(s, (int64_t)rg_item(token));
-    fwrite(text, 1, (size_t)s->length, stdout);
+    screen *s = context;
+    const int64_t id = (int64_t)rg_item(token);
+    for (int i = 0; i < s->ends.n; i++)
+        if (id == s->ends.v[i])
+            return true;
+    const char *text = rg_token_stream_add(&s->stream, id);
+    s->shown++;
+    fwrite(text, 1, (size_t)s->stream.length, stdout);
     fflush(stdout);
     return true;
 }
@@ -37,34 +49,18 @@ static double seconds(void) {
 
 /* Writes the prompt and what comes after it. */
 static void write_on(rg_gpt *model, const rg_tokenizer *t, rg_tensor *prompt) {
-    rg_token_stream stream = rg_token_stream_begin(t);
+    screen s = { .stream = rg_token_stream_begin(t), .ends = model->config.eos_token_id };
     printf("%s", rg_tokenizer_decode(t, prompt));
     double begin = seconds();
     rg_gpt_generate(model, rg_unsqueeze(prompt, 0), tokens, .temperature = temperature,
-                    .top_k = top_k, .top_p = top_p, .each = show, .context = &stream);
+                    .top_k = top_k, .top_p = top_p, .eos_token_id = s.ends, .each = show,
+                    .context = &s);
     double took = seconds() - begin;
-    printf("%s\n", rg_token_stream_end(&stream));
-    fprintf(stderr, "%lld tokens, %.1f a second\n", (long long)tokens, (double)tokens / took);
-}
-
-/* Moves a folder and a prompt that stand before the options behind them. */
-static void put_options_first(int argc, char *argv[], char *ordered[]) {
-    bool behind = argc > 3 && argv[1][0] != '-';
-    memcpy(ordered, argv, (size_t)argc * sizeof *argv);
-    ordered[argc] = NULL;
-    if (!behind)
-        return;
-    memcpy(ordered + 1, argv + 3, (size_t)(argc - 3) * sizeof *argv);
-    ordered[argc - 2] = "--";
-    ordered[argc - 1] = argv[1];
-    ordered[argc] = argv[2];
+    printf("%s\n", rg_token_stream_end(&s.stream));
+    fprintf(stderr, "%lld tokens, %.1f a second\n", (long long)s.shown, (double)s.shown / took);
 }
 
 int main(int argc, char *argv[]) {
-    char *ordered[argc + 2];
-    put_options_first(argc, argv, ordered);
-    argc += ordered[argc] != NULL;
-    argv = ordered;
     int first = READ_OPTIONS(argc, argv, "FOLDER PROMPT", options);
     if (argc != first + 2)
         refuse("takes a folder and a prompt; --help tells more");

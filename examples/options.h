@@ -104,15 +104,23 @@ static inline const option *find_option(const char *name, size_t length, int n,
     return NULL;
 }
 
-/* Returns the index in argv of what follows the options. */
+/* Puts what is no option behind the options, in its order. Returns the index in argv of the first
+ * that is none. All that stands behind -- is none. */
 static inline int read_options(int argc, char *argv[], const char *usage, int n,
                                const option options[]) {
     const char *slash = strrchr(argv[0], '/');
     program = slash ? slash + 1 : argv[0];
-    int i = 1;
-    for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
-        if (strcmp(argv[i], "--") == 0)
-            return i + 1;
+    char *others[argc + 1];
+    int i = 1, found_others = 0;
+    for (; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            i++;
+            break;
+        }
+        if (argv[i][0] != '-' || !argv[i][1]) {
+            others[found_others++] = argv[i];
+            continue;
+        }
         if (argv[i][1] != '-')
             refuse("there is no option %s; --help lists them", argv[i]);
         if (strcmp(argv[i], "--help") == 0) {
@@ -130,7 +138,8 @@ static inline int read_options(int argc, char *argv[], const char *usage, int n,
             i++;
         set_option(found, equals ? equals + 1 : argv[i]);
     }
-    return i;
+    memcpy(argv + i - found_others, others, (size_t)found_others * sizeof *others);
+    return i - found_others;
 }
 #define READ_OPTIONS(argc, argv, usage, options) \
     read_options(argc, argv, usage, (int)(sizeof(options) / sizeof *(options)), options)

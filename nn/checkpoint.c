@@ -4,6 +4,7 @@
  */
 #include "checkpoint.h"
 
+#include "data/data.h"
 #include "loading.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/scope.h"
@@ -12,18 +13,21 @@
 #include <string.h>
 
 /* A name in the file begins with its part's, but for the generator's, which is the name itself. */
-typedef enum { MODEL, OPTIM, TENSORS, NUMBERS, RANDOM, PARTS } part;
-static const char *const part_names[PARTS] = { "model.", "optim.", "tensors.", "numbers.",
-                                               "random" };
+typedef enum { MODEL, OPTIM, TENSORS, NUMBERS, LOADER, RANDOM, PARTS } part;
+static const char *const part_names[PARTS] = { "model.",   "optim.",  "tensors.",
+                                               "numbers.", "loader.", "random" };
 
-/* The metadata say what the file is. */
+/* The metadata say what the file is, and of which kinds are the optimizer and its schedules. */
 static const char *const kind_key = "regard", *const kind = "checkpoint";
+static const char *const optim_key = "optim", *const schedules_key = "schedules";
 
 /* ---- a run that is given -------------------------------------------------------------- */
 
-static bool run_given(const rg_checkpoint *run, const char *op) {
+bool rgi_checkpoint_given(const rg_checkpoint *run, const char *op) {
     if (!rgi_given_list(run->tensors.n, run->tensors.v, op)
-        || !rgi_given_list(run->numbers.n, run->numbers.v, op))
+        || !rgi_given_list(run->numbers.n, run->numbers.v, op)
+        || (run->optim && !rgi_optim_given(run->optim, op))
+        || (run->loader && !rgi_loader_given(run->loader, op)))
         return false;
     for (int i = 0; i < run->tensors.n; i++)
         if (!rgi_given(run->tensors.v[i].name, op, "a name")
@@ -38,6 +42,16 @@ static bool run_given(const rg_checkpoint *run, const char *op) {
 
 static rg_generator *generator_of(const rg_checkpoint *run) {
     return run->generator ? run->generator : rg_default_generator();
+}
+
+/* Returns the kinds of the optimizer's schedules, which the scope owns, or NULL. */
+static const char *schedule_kinds(const rg_optim *o) {
+    rg_text text = { 0 };
+    for (const rg_schedule *s = o->schedules; s; s = s->next)
+        rgi_text_add(&text, "%s%s", text.n ? ", " : "", rgi_schedule_rows[s->kind].name);
+    if (!text.n)
+        rgi_text_add(&text, "none");
+    return rgi_text_own(&text);
 }
 
 /* Returns the run's numbers as 0-d tensors. A list with .n == -1 means failure. */
@@ -94,29 +108,45 @@ static bool add_model(parts_list *all, rg_named_list state) {
     return ok;
 }
 
+static bool write_parts(const char *op, const char *path, const rg_checkpoint *run,
+                        const parts_list *all) {
+    rg_metadata_pair pairs[] = {
+        { "format", "pt" }, { kind_key, kind }, { NULL, NULL }, { NULL, NULL }
+    };
+    rg_metadata metadata = { 2, pairs };
+    if (run->optim) {
+        const char *schedules = schedule_kinds(run->optim);
+        if (!schedules)
+            return false;
+        pairs[metadata.n++] = (rg_metadata_pair){ optim_key, run->optim->row->name };
+        pairs[metadata.n++] = (rg_metadata_pair){ schedules_key, schedules };
+    }
+    return rgi_safetensors_write(op, (rg_named_list){ all->n, all->v }, metadata, path);
+}
+
 bool rg_save_checkpoint(const char *path, rg_checkpoint run) {
     const char *op = "save_checkpoint";
     RG_AS(op);
     RG_SCOPE();
-    rg_named_list model = { 0 }, optim = { 0 };
-    if (!run_given(&run, op))
+    rg_named_list model = { 0 }, optim = { 0 }, loader = { 0 };
+    if (!rgi_checkpoint_given(&run, op))
         return false;
     if (run.model)
         model = rg_state_dict(run.model);
     if (run.optim)
         optim = rg_optim_state_dict(run.optim);
+    if (run.loader)
+        loader = rg_data_loader_state_dict(run.loader);
     const rg_named_list numbers = number_tensors(&run);
     rg_tensor *random = rg_generator_state(generator_of(&run));
-    if (model.n < 0 || optim.n < 0 || numbers.n < 0 || !random)
+    if (model.n < 0 || optim.n < 0 || loader.n < 0 || numbers.n < 0 || !random)
         return false;
-    const int most = model.n + optim.n + run.tensors.n + numbers.n + 1;
+    const int most = model.n + optim.n + run.tensors.n + numbers.n + loader.n + 1;
     parts_list all = { .v = rgi_scope_alloc((size_t)most * sizeof *all.v) };
-    const rg_metadata_pair pairs[] = { { "format", "pt" }, { kind_key, kind } };
     return all.v && add_model(&all, model) && add_list(&all, OPTIM, optim)
            && add_list(&all, TENSORS, run.tensors) && add_list(&all, NUMBERS, numbers)
-           && add_part(&all, RANDOM, "", random)
-           && rgi_safetensors_write(op, (rg_named_list){ all.n, all.v }, (rg_metadata){ 2, pairs },
-                                    path);
+           && add_list(&all, LOADER, loader) && add_part(&all, RANDOM, "", random)
+           && write_parts(op, path, &run, &all);
 }
 
 /* ---- loading -------------------------------------------------------------------------- */
@@ -125,24 +155,43 @@ bool rg_save_checkpoint(const char *path, rg_checkpoint run) {
 typedef struct {
     const char *op, *path;
     rg_dictionary part[PARTS];
+    rg_module_load model;
+    rg_optim_load optim;
+    rg_loader_load loader;
 } checkpoint_parts;
 
 static bool refuse(const checkpoint_parts *c, const char *what, part which, const char *name) {
-    return rgi_fail(RG_RUNTIME_ERROR, c->op, "'%s': %s \"%s%s\"", c->path, what, part_names[which],
+    return rgi_fail(RG_RUNTIME_ERROR, c->op, "%s \"%s%s\"", what, part_names[which],
                     RG_SHOWN(name));
 }
 
+/* Returns whether the metadata have this text. Older files lack it, and may be anything. */
+static bool kind_fits(const rg_safetensors *file, const char *key, const char *what,
+                      const char *mine) {
+    const char *is = rgi_safetensors_text(file, key);
+    if (!mine || !is || !strcmp(is, mine))
+        return mine;
+    return rgi_fail(RG_RUNTIME_ERROR, file->file.op, "'%s': it is of %s %s, and not of %s",
+                    file->file.path, what, RG_SHOWN(is), mine);
+}
+
+static bool kinds_fit(const rg_safetensors *file, const rg_optim *o) {
+    return !o
+           || (kind_fits(file, optim_key, "optimizer", o->row->name)
+               && kind_fits(file, schedules_key, "schedules", schedule_kinds(o)));
+}
+
 /* Reads all tensors of a checkpoint. A list with .n == -1 means failure. */
-static rg_named_list read_checkpoint(const checkpoint_parts *c) {
+static rg_named_list read_checkpoint(const checkpoint_parts *c, const rg_checkpoint *run) {
     rg_named_list all = { .n = -1 };
     rg_safetensors file;
     if (!rgi_safetensors_open(&file, c->op, c->path))
         return all;
     const char *is = rgi_safetensors_text(&file, kind_key);
-    if (is && !strcmp(is, kind))
-        all = rgi_safetensors_read_all(&file);
-    else
+    if (!is || strcmp(is, kind))
         rgi_file_refuse(&file.file, "it is no checkpoint: rg_load_file and rg_module_load read it");
+    else if (kinds_fit(&file, run->optim))
+        all = rgi_safetensors_read_all(&file);
     rgi_safetensors_close(&file);
     return all;
 }
@@ -164,8 +213,7 @@ static bool sort_parts(checkpoint_parts *c, rg_named_list all) {
     }
     for (int i = 0; i < all.n; i++) {
         const part p = part_of(all.v[i].name);
-        RG_FAIL_IF(p == PARTS, c->op, "'%s': Unexpected key: \"%s\"", c->path,
-                   RG_SHOWN(all.v[i].name));
+        RG_FAIL_IF(p == PARTS, c->op, "Unexpected key: \"%s\"", RG_SHOWN(all.v[i].name));
         rg_dictionary *d = &c->part[p];
         const char *name = all.v[i].name + strlen(part_names[p]);
         ((rg_named *)d->list.v)[d->list.n] = (rg_named){ name, all.v[i].tensor };
@@ -245,46 +293,68 @@ static bool random_fits(const checkpoint_parts *c) {
 }
 
 /* Loads the parts, each of which was seen to fit. The optimizer is the last, for it can't fail. */
-static bool put_parts(const checkpoint_parts *c, const rg_checkpoint *run, rg_module_load *model,
-                      rg_optim_load *optim) {
-    bool ok = rg_generator_set_state(generator_of(run), part_named(c, RANDOM, ""));
+static bool put_parts(checkpoint_parts *c, const rg_checkpoint *run) {
+    bool ok = rg_generator_set_state(generator_of(run), part_named(c, RANDOM, ""))
+              && (!run->loader || rgi_loader_load_end(&c->loader));
     for (int i = 0; ok && i < run->tensors.n; i++)
         ok = rg_copy_(run->tensors.v[i].tensor, part_named(c, TENSORS, run->tensors.v[i].name));
-    if (model)
-        ok = rgi_module_load_end(model, ok);
-    if (optim)
-        rgi_optim_load_end(optim, ok);
+    if (run->model)
+        ok = rgi_module_load_end(&c->model, ok);
+    if (run->optim)
+        rgi_optim_load_end(&c->optim, ok);
     for (int i = 0; ok && i < run->numbers.n; i++)
         *run->numbers.v[i].value = rg_item(part_named(c, NUMBERS, run->numbers.v[i].name));
     return ok;
 }
 
+/* Returns whether the file has nothing of a part that the run lacks. */
+static bool lacked_parts_fit(const checkpoint_parts *c, const rg_checkpoint *run) {
+    const void *const has[] = {
+        [MODEL] = run->model, [OPTIM] = run->optim, [LOADER] = run->loader
+    };
+    static const part lacked[] = { MODEL, OPTIM, LOADER };
+    for (int i = 0; i < RG_COUNT(lacked); i++) {
+        const rg_named_list found = c->part[lacked[i]].list;
+        if (!has[lacked[i]] && found.n)
+            return refuse(c, "Unexpected key:", lacked[i], found.v[0].name);
+    }
+    return true;
+}
+
+/* Finds out whether the model can be loaded, and prepares it. */
+static bool begin_model(checkpoint_parts *c, void *model) {
+    const rg_named_list own = rg_state_dict(model);
+    const rg_named_list dict = own.n < 0 ? own : tied_again(c, own);
+    return dict.n >= 0 && rgi_module_load_begin(&c->model, model, dict, true);
+}
+
 /* Finds out whether all parts fit, and only then loads them. */
-static bool load_parts(const checkpoint_parts *c, const rg_checkpoint *run) {
+static bool load_parts(checkpoint_parts *c, const rg_checkpoint *run) {
     const rg_named_list numbers = number_tensors(run);
-    rg_named_list dict = c->part[MODEL].list, state = c->part[OPTIM].list;
     if (numbers.n < 0 || !own_part_fits(c, TENSORS, run->tensors)
-        || !own_part_fits(c, NUMBERS, numbers) || !random_fits(c))
+        || !own_part_fits(c, NUMBERS, numbers) || !random_fits(c) || !lacked_parts_fit(c, run)
+        || (run->loader && !rgi_loader_load_begin(&c->loader, run->loader, c->part[LOADER].list))
+        || (run->model && !begin_model(c, run->model)))
         return false;
-    if (!run->model && dict.n)
-        return refuse(c, "Unexpected key:", MODEL, dict.v[0].name);
-    if (!run->optim && state.n)
-        return refuse(c, "Unexpected key:", OPTIM, state.v[0].name);
-    rg_module_load model;
-    rg_optim_load optim;
-    if (run->model) {
-        const rg_named_list own = rg_state_dict(run->model);
-        if (own.n >= 0)
-            dict = tied_again(c, own);
-        if (own.n < 0 || dict.n < 0 || !rgi_module_load_begin(&model, run->model, dict, true))
-            return false;
-    }
-    if (run->optim && !rgi_optim_load_begin(&optim, run->optim, state)) {
+    if (run->optim && !rgi_optim_load_begin(&c->optim, run->optim, c->part[OPTIM].list, false)) {
         if (run->model)
-            rgi_module_load_end(&model, false);
+            rgi_module_load_end(&c->model, false);
         return false;
     }
-    return put_parts(c, run, run->model ? &model : NULL, run->optim ? &optim : NULL);
+    return put_parts(c, run);
+}
+
+/* Sorts what was read into parts and loads them. Whatever fails there names the file. */
+static bool load_all(checkpoint_parts *c, const rg_checkpoint *run, rg_named_list all) {
+    rg_text text = { 0 };
+    rgi_text_add(&text, "%s: '%s'", c->op, c->path);
+    const char *const named = rgi_text_own(&text), *const before = rgi_named_as;
+    if (!named)
+        return false;
+    rgi_named_as = named;
+    const bool ok = sort_parts(c, all) && load_parts(c, run);
+    rgi_named_as = before;
+    return ok;
 }
 
 bool rg_load_checkpoint(const char *path, rg_checkpoint run) {
@@ -292,10 +362,10 @@ bool rg_load_checkpoint(const char *path, rg_checkpoint run) {
     RG_AS(c.op);
     RG_SCOPE();
     RG_NO_GRAD();
-    if (!run_given(&run, c.op))
+    if (!rgi_checkpoint_given(&run, c.op))
         return false;
-    const rg_named_list all = read_checkpoint(&c);
-    bool ok = all.n >= 0 && sort_parts(&c, all) && load_parts(&c, &run);
+    const rg_named_list all = read_checkpoint(&c, &run);
+    const bool ok = all.n >= 0 && load_all(&c, &run, all);
     free_parts(&c);
     return ok;
 }

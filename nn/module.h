@@ -38,6 +38,7 @@
 
 #include "../autograd/autograd.h"
 #include "../autograd/ops.h"
+#include "../tensor/files.h"
 
 RG_PUBLIC_BEGIN
 
@@ -212,6 +213,13 @@ rg_named_list rg_state_dict(void *m);
  * `strict`, a name is missing or unknown, copies none, and fails with torch's list of complaints.
  */
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict);
+/* What torch's load_state_dict returns: names that the dictionary lacks, and names that the module
+ * lacks, in torch's order. The scope owns them; lists with .n == -1 mean failure. */
+typedef struct rg_incompatible_keys {
+    rg_names missing_keys, unexpected_keys;
+} rg_incompatible_keys;
+/* Does the same, and tells what was left out. It fails as rg_load_state_dict does. */
+rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool strict);
 /* Returns torch's text, which the scope owns. */
 const char *rg_module_repr(void *m);
 

@@ -159,7 +159,7 @@ typedef struct module_loading {
     rg_module *module;
     rg_named_list state, file;
     rg_map state_names, file_names;
-    rg_text missing, unexpected;
+    rg_incompatible_keys keys; /* By their letters. */
 } module_loading;
 
 static bool index_names(rg_map *map, rg_named_list list) {
@@ -167,10 +167,6 @@ static bool index_names(rg_map *map, rg_named_list list) {
         if (!rgi_map_put_name(map, list.v[i].name, i))
             return false;
     return true;
-}
-
-static void add_quoted(rg_text *to, const char *name) {
-    rgi_text_add(to, to->n ? ", \"%s\"" : "\"%s\"", name);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -191,16 +187,18 @@ static bool find_unexpected_names(module_loading *l, const area *areas) {
         if (areas[i].keeper && areas[i].written)
             names[n++] = areas[i].it->name;
     qsort(names, (size_t)n, sizeof *names, by_text);
-    for (int i = 0; i < n; i++)
-        add_quoted(&l->unexpected, names[i]);
-    return !l->unexpected.failed;
+    l->keys.unexpected_keys = (rg_names){ n, names };
+    return true;
 }
 
 static bool find_missing_names(module_loading *l, const area *areas) {
-    for (int i = 0; i < l->state.n; i++)
+    const char **names = rgi_scope_alloc((size_t)l->state.n * sizeof *names + 1);
+    int n = 0;
+    for (int i = 0; names && i < l->state.n; i++)
         if (!areas[i].keeper && !areas[i].written)
-            add_quoted(&l->missing, areas[i].it->name);
-    return !l->missing.failed;
+            names[n++] = areas[i].it->name;
+    l->keys.missing_keys = (rg_names){ n, names };
+    return names;
 }
 
 /* Returns whether each tensor has the shape of the module's of its name. */
@@ -213,35 +211,54 @@ static bool shapes_fit(const module_loading *l) {
     return true;
 }
 
-/* Fails with load_model's sentence where a name is missing or unexpected. A shape that differs
- * comes first, and load_state_dict tells of it. */
-static bool names_fit(module_loading *l) {
+static void add_names(rg_text *to, const char *what, rg_names names) {
+    for (int i = 0; i < names.n; i++)
+        if (i > 0)
+            rgi_text_add(to, ", \"%s\"", names.v[i]);
+        else
+            rgi_text_add(to, "\n    %s key(s) in state_dict: \"%s\"", what, names.v[i]);
+}
+
+/* Finds out which names are missing or unexpected. With `strict`, fails with load_model's sentence
+ * where some are. A shape that differs comes first, and load_state_dict tells of it. */
+static bool names_fit(module_loading *l, bool strict) {
     const area *areas = list_areas("module_load", l->state, &l->file_names);
     if (!areas || !find_missing_names(l, areas) || !find_unexpected_names(l, areas))
         return false;
-    if ((!l->missing.n && !l->unexpected.n) || !shapes_fit(l))
+    const int n = l->keys.missing_keys.n + l->keys.unexpected_keys.n;
+    if (n == 0 || !strict || !shapes_fit(l))
         return true;
-    return rgi_fail(RG_RUNTIME_ERROR, "module_load",
-                    "Error(s) in loading state_dict for %s:%s%s%s%s", l->module->cls->name,
-                    l->missing.n ? "\n    Missing key(s) in state_dict: " : "",
-                    l->missing.n ? l->missing.v : "",
-                    l->unexpected.n ? "\n    Unexpected key(s) in state_dict: " : "",
-                    l->unexpected.n ? l->unexpected.v : "");
+    rg_text text = { 0 };
+    add_names(&text, "Missing", l->keys.missing_keys);
+    add_names(&text, "Unexpected", l->keys.unexpected_keys);
+    const char *complaint = rgi_text_own(&text);
+    return complaint
+           && rgi_fail(RG_RUNTIME_ERROR, "module_load", "Error(s) in loading state_dict for %s:%s",
+                       l->module->cls->name, complaint);
 }
 
-bool rg_module_load_with(void *m, const char *path, rg_module_load_options o) {
-    RG_AS("module_load");
-    RG_SCOPE();
+static bool load_module(void *m, const char *path, const rg_module_load_options *o) {
     module_loading l = { .module = m, .state = rg_state_dict(m) };
     if (l.state.n < 0)
         return false;
     l.file = rg_load_file(path);
     bool ok = l.file.n >= 0 && index_names(&l.state_names, l.state)
               && index_names(&l.file_names, l.file);
-    ok = ok && (!o.strict || names_fit(&l)) && rg_load_state_dict(m, l.file, false);
-    rgi_text_free(&l.missing);
-    rgi_text_free(&l.unexpected);
+    ok = ok && ((!o->strict && !o->keys) || names_fit(&l, o->strict))
+         && rg_load_state_dict(m, l.file, false);
     rgi_map_free(&l.state_names);
     rgi_map_free(&l.file_names);
+    for (int i = 0; i < l.file.n; i++)
+        rg_drop(l.file.v[i].tensor);
+    if (o->keys)
+        *o->keys = ok ? l.keys : (rg_incompatible_keys){ { .n = -1 }, { .n = -1 } };
     return ok;
+}
+
+bool rg_module_load_with(void *m, const char *path, rg_module_load_options o) {
+    RG_AS("module_load");
+    if (o.keys)
+        return load_module(m, path, &o); /* The caller's scope owns the names. */
+    RG_SCOPE();
+    return load_module(m, path, &o);
 }

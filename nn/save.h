@@ -24,6 +24,8 @@ typedef struct RG_OPTIONS rg_module_load_options {
     RG_BY_NAME;
     /* A name that is missing in the file, or unknown to the module, is an error. */
     bool strict RG_DEFAULT(true);
+    /* If this isn't NULL, it gets what was left out, as load_model returns it, sorted. */
+    rg_incompatible_keys *keys RG_DEFAULT(NULL);
 } rg_module_load_options;
 /* Copies the values of a file into the module. Returns false, and changes nothing, where that
  * fails. */

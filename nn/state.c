@@ -48,23 +48,26 @@ static size_t reporter(rg_module *m, const char *key) {
     return n + (more ? more + 1 : 0);
 }
 
-/* Adds one key to torch's `Missing key(s) in state_dict: "a", "b". `, and counts it in *so_far. */
-static void complain_of_key(rg_text *complaint, const char *what, int *so_far, const char *key) {
-    if (*so_far)
-        rgi_text_add(complaint, ", \"%s\"", key);
-    else
-        rgi_text_add(complaint, "\n\t%s key(s) in state_dict: \"%s\"", what, key);
-    ++*so_far;
+/* Adds torch's `Missing key(s) in state_dict: "a", "b". `, if there are any. */
+static void complain_of_keys(rg_text *complaint, const char *what, rg_names keys) {
+    for (int i = 0; i < keys.n; i++)
+        if (i > 0)
+            rgi_text_add(complaint, ", \"%s\"", keys.v[i]);
+        else
+            rgi_text_add(complaint, "\n\t%s key(s) in state_dict: \"%s\"", what, keys.v[i]);
+    if (keys.n > 0)
+        rgi_text_add(complaint, ". ");
 }
 
-static void complain_of_missing(rg_module_load *l) {
-    rg_named_list own = l->own.list;
-    int missing = 0;
-    for (int i = 0; i < own.n; i++)
+/* Lists the module's keys that the dictionary lacks. */
+static bool list_missing(rg_module_load *l) {
+    const rg_named_list own = l->own.list;
+    const char **v = rgi_scope_alloc((size_t)own.n * sizeof *v + 1);
+    l->missing = (rg_names){ 0, v };
+    for (int i = 0; v && i < own.n; i++)
         if (!tensor_named(&l->dict, own.v[i].name))
-            complain_of_key(&l->complaint, "Missing", &missing, own.v[i].name);
-    if (missing)
-        rgi_text_add(&l->complaint, ". ");
+            v[l->missing.n++] = own.v[i].name;
+    return v;
 }
 
 /* An unexpected key is entry `at` of the dictionary, and its reporter is the module of this
@@ -106,24 +109,24 @@ static int find_unexpected(rg_module_load *l, const rg_map *modules, unexpected_
     return n;
 }
 
-/* torch lists unexpected keys module by module. */
-static void complain_of_unexpected(rg_module_load *l) {
-    rg_named_list dict = l->dict.list;
-    rg_named_list modules = rgi_walk("load_state_dict", l->module,
-                                     (rg_walk_for){ .modules = true, .saved = true });
+/* Lists the dictionary's keys that the module lacks. torch lists them module by module. */
+static bool list_unexpected(rg_module_load *l) {
+    const rg_named_list dict = l->dict.list;
+    const rg_named_list modules = rgi_walk("load_state_dict", l->module,
+                                           (rg_walk_for){ .modules = true, .saved = true });
     unexpected_key *keys = rgi_scope_alloc((size_t)dict.n * sizeof *keys + 1);
+    const char **v = rgi_scope_alloc((size_t)dict.n * sizeof *v + 1);
     rg_dictionary by_name = { 0 };
-    int n = -1, so_far = 0;
-    if (modules.n >= 0 && keys && dictionary_begin(&by_name, modules))
+    int n = -1;
+    if (modules.n >= 0 && keys && v && dictionary_begin(&by_name, modules))
         n = find_unexpected(l, &by_name.places, keys);
     rgi_map_free(&by_name.places);
-    l->complaint.failed |= n < 0;
-    if (n <= 0)
-        return;
-    qsort(keys, (size_t)n, sizeof *keys, by_module);
+    if (n > 0)
+        qsort(keys, (size_t)n, sizeof *keys, by_module);
     for (int i = 0; i < n; i++)
-        complain_of_key(&l->complaint, "Unexpected", &so_far, dict.v[keys[i].at].name);
-    rgi_text_add(&l->complaint, ". ");
+        v[i] = dict.v[keys[i].at].name;
+    l->unexpected = (rg_names){ n, v };
+    return n >= 0;
 }
 
 static void complain_of_sizes(rg_module_load *l) {
@@ -158,8 +161,8 @@ static bool dict_given(rg_named_list dict) {
 /* Fails with torch's list of complaints if there are any. */
 static bool state_fits(rg_module_load *l, bool strict) {
     if (strict) {
-        complain_of_missing(l);
-        complain_of_unexpected(l);
+        complain_of_keys(&l->complaint, "Missing", l->missing);
+        complain_of_keys(&l->complaint, "Unexpected", l->unexpected);
     }
     complain_of_sizes(l);
     if (!l->complaint.n && !l->complaint.failed)
@@ -185,8 +188,8 @@ bool rgi_module_load_begin(rg_module_load *l, void *m, rg_named_list dict, bool 
     rg_named_list own = rg_state_dict(m);
     if (own.n < 0 || !dict_given(dict))
         return false;
-    bool ok = dictionary_begin(&l->own, own) && dictionary_begin(&l->dict, dict)
-              && state_fits(l, strict);
+    bool ok = dictionary_begin(&l->own, own) && dictionary_begin(&l->dict, dict) && list_missing(l)
+              && list_unexpected(l) && state_fits(l, strict);
     return ok || rgi_module_load_end(l, false);
 }
 
@@ -197,10 +200,38 @@ bool rgi_module_load_end(rg_module_load *l, bool go) {
     return done;
 }
 
+/* Returns a copy of the names, which the scope owns. A list with .n == -1 means failure. */
+static rg_names names_for_scope(rg_names names) {
+    size_t bytes = (size_t)names.n * sizeof(char *) + 1;
+    for (int i = 0; i < names.n; i++)
+        bytes += strlen(names.v[i]) + 1;
+    const char **v = rgi_scope_alloc(bytes);
+    char *text = (char *)(v + names.n);
+    for (int i = 0; v && i < names.n; i++) {
+        const size_t n = strlen(names.v[i]) + 1;
+        v[i] = memcpy(text, names.v[i], n);
+        text += n;
+    }
+    return v ? (rg_names){ names.n, v } : (rg_names){ .n = -1 };
+}
+
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     RG_AS("load_state_dict");
     RG_SCOPE();
     RG_NO_GRAD();
     rg_module_load l;
     return rgi_module_load_begin(&l, m, dict, strict) && rgi_module_load_end(&l, true);
+}
+
+/* What is listed belongs to the caller's scope, so that none is opened here. */
+rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool strict) {
+    RG_AS("load_state_dict");
+    RG_NO_GRAD();
+    const rg_incompatible_keys failed = { { .n = -1 }, { .n = -1 } };
+    rg_module_load l;
+    if (!rgi_module_load_begin(&l, m, dict, strict))
+        return failed;
+    const rg_incompatible_keys keys = { names_for_scope(l.missing), names_for_scope(l.unexpected) };
+    const bool listed = keys.missing_keys.n >= 0 && keys.unexpected_keys.n >= 0;
+    return rgi_module_load_end(&l, listed) ? keys : failed;
 }

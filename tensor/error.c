@@ -86,6 +86,17 @@ bool rgi_given(const void *it, const char *op, const char *what) {
     return it;
 }
 
+bool rgi_given_path(const char *path, const char *op) {
+    return path || rgi_fail(RG_TYPE_ERROR, op, "expected a path but got NULL");
+}
+
+bool rgi_given_list(int64_t n, const void *v, const char *op) {
+    if (n < 0 && rgi_this.code == RG_OK)
+        rgi_fail(RG_TYPE_ERROR, op, "expected a list but got one that failed: its n is %lld",
+                 (long long)n);
+    return n >= 0 && (n == 0 || rgi_given(v, op, "a list"));
+}
+
 const char *rg_error(void) { return rgi_this.code == RG_OK ? "" : rgi_this.message; }
 
 rg_code rg_error_code(void) { return rgi_this.code; }

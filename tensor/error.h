@@ -45,6 +45,9 @@ static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }
 /* Returns whether `it`, an argument that is no tensor, isn't NULL. NULL fails with the sentence
  * that `what` was expected ("a module"), unless an error stands already. */
 bool rgi_given(const void *it, const char *op, const char *what);
+/* Does so for a path. No call gives paths, so that NULL is a failure of its own, whatever error
+ * stands. */
+bool rgi_given_path(const char *path, const char *op);
 /* Returns whether v can be a list of n items. A negative n fails, and so does a v of NULL, unless n
- * is 0. */
-#define rgi_given_list(n, v, op) rgi_given((n) < 0 || ((n) && !(v)) ? NULL : "", op, "a list")
+ * is 0; an error that stands already stays. */
+bool rgi_given_list(int64_t n, const void *v, const char *op);

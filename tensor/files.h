@@ -5,7 +5,9 @@
  * with RG_IO_ERROR and a sentence that names the file, the tensor and what is wrong. Types that
  * regard lacks become the one that holds all their values: float16, bfloat16 and the float8s
  * float32, and the other integers int64. A file is written beside its place, synced and renamed, so
- * that whoever opens it meets the old file or the new one.
+ * that whoever opens it meets the old file or the new one. A save that is killed may leave what it
+ * wrote, as "model.safetensors.4711-0.new": the next save to the same path takes it away, and so
+ * may whoever finds it.
  */
 #pragma once
 
@@ -91,7 +93,9 @@ bool rg_save_npz(rg_named_list list, const char *path);
 rg_named_list rg_torch_load(const char *path);
 /* Writes a list as an OrderedDict that torch.load(f, weights_only=True) opens, or the tensor alone
  * if the one name is "". Tensors that share memory share it in the file and in torch. RG_NONE is
- * written as None. Returns false where it fails, and leaves a file that was there as it was. */
+ * written as None. An optimizer's state is a dict of dicts to torch: rg_torch_save_checkpoint in
+ * nn/checkpoint.h writes it. Returns false where it fails, and leaves a file that was there as it
+ * was. */
 bool rg_torch_save(rg_named_list list, const char *path);
 /* Returns the entries whose names begin with the prefix and a dot, and takes these away from their
  * names, which stay a part of the list's:

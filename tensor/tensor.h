@@ -180,7 +180,13 @@ typedef struct rg_dims {
 
 /* ---- tensors by name -------------------------------------------------------------------
  * A module's state_dict and what is in a file are such lists. The scope owns the array and the
- * names; a list with .n == -1 means failure. */
+ * names; a list with .n == -1 means failure. A program writes one as
+ *
+ *     RG_NAMED_LIST({ "weight", w }, { "bias", b })
+ *
+ * which lives to the end of its block (in C++, of its statement), or as rg_named_list_of(n, v) for
+ * an array's first n; also within a macro, which takes the comma of (rg_named_list){ n, v } for one
+ * between its own arguments. */
 typedef struct rg_named {
     const char *name;
     rg_tensor *tensor;
@@ -189,6 +195,15 @@ typedef struct rg_named_list {
     int n;
     const rg_named *v;
 } rg_named_list;
+static inline rg_named_list rg_named_list_of(int n, const rg_named *v) {
+    rg_named_list list = { n, v };
+    return list;
+}
+#ifndef __cplusplus
+#define RG_NAMED_LIST(...)                                                           \
+    ((rg_named_list){ (int)(sizeof((rg_named[]){ __VA_ARGS__ }) / sizeof(rg_named)), \
+                      (const rg_named[]){ __VA_ARGS__ } })
+#endif
 
 /* ---- making --------------------------------------------------------------------------- */
 
@@ -475,6 +490,13 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 RG_PUBLIC_END
 
 #ifdef __cplusplus
+#include <initializer_list>
+
+static inline rg_named_list rg_named_list_of(std::initializer_list<rg_named> l) {
+    return rg_named_list{ (int)l.size(), l.begin() };
+}
+#define RG_NAMED_LIST(...) rg_named_list_of({ __VA_ARGS__ })
+
 template <typename T> struct rg_is_dtype_ { static constexpr bool value = false; };
 template <> struct rg_is_dtype_<rg_dtype> { static constexpr bool value = true; };
 template <typename T> static inline int64_t rg_dim_of(T v) {

@@ -196,6 +196,16 @@ static void modules() {
     rg_module_free(loss);
 }
 
+static rg_named_list named(rg_named_list list) { return list; }
+
+static void names() {
+    RG_SCOPE();
+    rg_tensor *x = rg_ones(2);
+    CHECK(named(RG_NAMED_LIST({ "a", x }, { "b", x })).n == 2);
+    const rg_named pairs[] = { { "c", x } };
+    CHECK(!std::strcmp(named(rg_named_list_of(1, pairs)).v[0].name, "c"));
+}
+
 static void transformers() {
     RG_SCOPE();
     rg_multihead_attention *attention = rg_nn_multihead_attention(4, 2, .batch_first = true);
@@ -233,7 +243,7 @@ static void transformers() {
 
 int main() {
     for (auto test : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts, modules,
-                       transformers })
+                       names, transformers })
         test();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;

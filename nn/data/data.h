@@ -60,10 +60,11 @@ typedef struct RG_OPTIONS rg_csv_options {
     RG_BY_NAME;
     bool header RG_DEFAULT(false); /* The first line has the columns' names, which are skipped. */
     char delimiter RG_DEFAULT(',');
-    rg_dtype dtype RG_DEFAULT(RG_FLOAT32);
+    rg_dtype dtype RG_DEFAULT(RG_FLOAT32); /* Or RG_FLOAT64, or RG_INT64, for integers alone. */
 } rg_csv_options;
 /* Returns the numbers of a CSV file as (rows, columns). A cell may stand in double quotes; empty
- * lines are skipped; all else that is no number fails, with its line and column. */
+ * lines are skipped; all else that is no number (or, with RG_INT64, no integer: 5.0 is none) fails,
+ * with its line and column. */
 rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o);
 #define rg_load_csv(path, ...) \
     rg_load_csv_with(          \
@@ -97,7 +98,13 @@ int64_t rg_data_loader_len(const rg_data_loader *l);
  * of none, once, and the next call begins the next epoch. A list with .n == -1 means failure. */
 rg_list rg_data_loader_next(rg_data_loader *l);
 /* Returns what a checkpoint has to keep: the order of the epoch that is under way, how far it is,
- * and the generator, if the loader has one of its own. */
+ * and the generator, if the loader has one of its own. An rg_checkpoint keeps it with .loader = l.
+ * The tensors are the caller's own, of the same shapes at any time:
+ *
+ *     rg_named_list state = rg_data_loader_state_dict(l);
+ *     rg_load_checkpoint("run.safetensors", (rg_checkpoint){ .tensors = state });
+ *     rg_data_loader_load_state_dict(l, state);
+ */
 rg_named_list rg_data_loader_state_dict(rg_data_loader *l);
 /* Makes the loader go on where that one was. Returns false, and changes nothing, where that fails.
  */

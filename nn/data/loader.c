@@ -4,6 +4,7 @@
  */
 #include "data.h"
 
+#include "nn/loading.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 #include "tensor/random.h"
@@ -28,7 +29,7 @@ static size_t loader_bytes(int n) {
     return sizeof(rg_data_loader) + (size_t)n * sizeof(rg_tensor *);
 }
 
-static bool loader_given(const rg_data_loader *l, const char *op) {
+bool rgi_loader_given(const rg_data_loader *l, const char *op) {
     if (!rgi_given(l, op, "a data loader"))
         return false;
     return !l->released || rgi_fail(RG_RELEASED, op, "data loader released by rg_data_loader_free");
@@ -78,7 +79,7 @@ rg_data_loader *rg_data_loader_new_with(rg_list tensors, rg_data_loader_options 
 }
 
 void rg_data_loader_free(rg_data_loader *l) {
-    if (!l || !loader_given(l, "data_loader_free"))
+    if (!l || !rgi_loader_given(l, "data_loader_free"))
         return;
     for (int i = 0; i < l->n_tensors; i++)
         rgi_release(l->v[i]);
@@ -88,7 +89,7 @@ void rg_data_loader_free(rg_data_loader *l) {
 }
 
 int64_t rg_data_loader_len(const rg_data_loader *l) {
-    if (!loader_given(l, "data_loader_len"))
+    if (!rgi_loader_given(l, "data_loader_len"))
         return -1;
     const int64_t whole = l->n / l->options.batch_size;
     return whole + (!l->options.drop_last && l->n % l->options.batch_size);
@@ -168,7 +169,7 @@ static bool take_items(rg_data_loader *l, int64_t items, rg_tensor **batch) {
 rg_list rg_data_loader_next(rg_data_loader *l) {
     RG_AS("data_loader_next");
     const rg_list failed = { .n = -1 };
-    if (!loader_given(l, "data_loader_next") || (!l->order && !begin_epoch(l)))
+    if (!rgi_loader_given(l, "data_loader_next") || (!l->order && !begin_epoch(l)))
         return failed;
     const int64_t whole = l->options.batch_size, left = l->n - l->position;
     const int64_t items = RG_MIN(whole, left);
@@ -197,16 +198,18 @@ static const char *const loader_keys[] = { "position", "order", "generator" };
 rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
     RG_AS("data_loader_state_dict");
     const rg_named_list failed = { .n = -1 };
-    if (!loader_given(l, "data_loader_state_dict"))
+    if (!rgi_loader_given(l, "data_loader_state_dict"))
         return failed;
     rg_named *v = rgi_scope_alloc(sizeof *v * RG_COUNT(loader_keys));
     if (!v)
         return failed;
     const int64_t none = -1;
     const bool own = l->options.generator;
+    /* The tensors are copies, and have the same shapes at any time, so that others' values can be
+     * put into them. */
     rg_tensor *value[] = {
         rg_from_int64(l->order ? &l->position : &none, RG_DIMS()),
-        l->order ? rgi_lend(l->order) : rg_empty_dims(RG_DIMS(0), RG_INT64),
+        l->order ? rg_clone(l->order) : rg_zeros_dims(RG_DIMS(l->n), RG_INT64),
         own ? rg_generator_state(l->options.generator) : NULL,
     };
     const int n = own ? 3 : 2;
@@ -249,34 +252,60 @@ static bool is_permutation(const int64_t *order, int64_t n) {
     return true;
 }
 
-bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict) {
-    const char *op = "data_loader_load_state_dict";
-    RG_AS("data_loader_load_state_dict");
-    RG_SCOPE();
-    if (!loader_given(l, op) || !rgi_given_list(dict.n, dict.v, op))
-        return false;
-    rg_generator *g = l->options.generator;
-    rg_tensor *place = loader_value(dict, loader_keys[0], 0);
-    rg_tensor *order = place ? loader_value(dict, loader_keys[1], 1) : NULL;
-    rg_tensor *state = g && order ? loader_value(dict, loader_keys[2], 1) : NULL;
-    if (!order || (g && !state))
-        return false;
-    const int64_t position = rg_item_int(place), batch = l->options.batch_size;
-    const int64_t items = position < 0 ? 0 : l->n;
-    RG_FAIL_VALUE_IF(position < -1 || position > l->n || order->size[0] != items
-                         || (position < l->n && position > 0 && position % batch),
+/* Returns whether a loader can be so far in an order of so many items. Between epochs there need be
+ * no order. */
+static bool place_fits(const rg_data_loader *l, int64_t position, int64_t items, const char *op) {
+    const int64_t batch = l->options.batch_size;
+    const bool whole = position == l->n || position % batch == 0;
+    RG_FAIL_VALUE_IF(position < -1 || position > l->n || (position >= 0 && !whole)
+                         || (items != l->n && (position >= 0 || items != 0)),
                      op, "position %lld in an order of %lld doesn't fit %lld items by %lld",
-                     (long long)position, (long long)order->size[0], (long long)l->n,
-                     (long long)batch);
-    if (!is_permutation((const int64_t *)order->data, items)
-        || (g && !rg_generator_set_state(g, state)))
+                     (long long)position, (long long)items, (long long)l->n, (long long)batch);
+    return true;
+}
+
+static bool generator_fits(rg_tensor *state) {
+    rg_generator *trial = rg_generator_new(0);
+    const bool ok = trial && rg_generator_set_state(trial, state);
+    rg_generator_free(trial);
+    return ok;
+}
+
+bool rgi_loader_load_begin(rg_loader_load *load, rg_data_loader *l, rg_named_list dict) {
+    const char *op = "data_loader_load_state_dict";
+    if (!rgi_loader_given(l, op) || !rgi_given_list(dict.n, dict.v, op))
+        return false;
+    *load = (rg_loader_load){ .loader = l };
+    rg_tensor *place = loader_value(dict, loader_keys[0], 0);
+    load->order = place ? loader_value(dict, loader_keys[1], 1) : NULL;
+    if (load->order && l->options.generator)
+        load->generator = loader_value(dict, loader_keys[2], 1);
+    if (!load->order || (l->options.generator && !load->generator))
+        return false;
+    load->position = rg_item_int(place);
+    const int64_t items = load->order->size[0];
+    return place_fits(l, load->position, items, op)
+           && (load->position < 0 || is_permutation((const int64_t *)load->order->data, items))
+           && (!load->generator || generator_fits(load->generator));
+}
+
+bool rgi_loader_load_end(const rg_loader_load *load) {
+    rg_data_loader *l = load->loader;
+    if (load->generator && !rg_generator_set_state(l->options.generator, load->generator))
         return false;
     rgi_release(l->order);
-    l->order = position < 0 ? NULL : order;
-    l->position = position < 0 ? 0 : position;
+    l->order = load->position < 0 ? NULL : load->order;
+    l->position = load->position < 0 ? 0 : load->position;
     if (l->order)
         rgi_retain(l->order);
     return true;
+}
+
+bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict) {
+    RG_AS("data_loader_load_state_dict");
+    RG_SCOPE();
+    rg_loader_load load;
+    return rgi_loader_load_begin(&load, l, dict) && rgi_loader_load_end(&load);
 }
 
 /* ---- splitting ------------------------------------------------------------------------ */

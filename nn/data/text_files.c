@@ -11,6 +11,7 @@
 #include "tensor/scope.h"
 #include "tensor/storage.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -73,12 +74,18 @@ rg_names rg_load_lines(const char *path) {
 
 /* ---- cells ---------------------------------------------------------------------------- */
 
+/* A cell's number is whole where the table is to be one of int64. */
+typedef union {
+    double real;
+    int64_t whole;
+} csv_value;
+
 typedef struct {
     const rg_file *file;
     rg_csv_options options;
     char *at;
     int64_t line, column; /* The next cell's, from 1 on. */
-    double *v;
+    csv_value *v;
     size_t n, room;
 } csv_reader;
 
@@ -151,6 +158,22 @@ static bool csv_number(const csv_reader *r, char *cell, double *v) {
     return true;
 }
 
+/* Reads a whole number in decimal. */
+static bool csv_whole(const csv_reader *r, char *cell, int64_t *v) {
+    const char *blanks = " \t";
+    char *begin = cell + strspn(cell, blanks), *end;
+    const char *digits = begin + (*begin == '-' || *begin == '+');
+    if (*digits < '0' || *digits > '9')
+        return csv_refuse(r, "is no integer", cell);
+    errno = 0;
+    *v = strtoll(begin, &end, 10);
+    if (end[strspn(end, blanks)])
+        return csv_refuse(r, "is no integer", cell);
+    if (errno)
+        return csv_refuse(r, "is too large", cell);
+    return true;
+}
+
 /* Reads a line's cells. Their number becomes *columns. */
 static bool csv_line(csv_reader *r, bool header, int64_t *columns) {
     r->column = 1;
@@ -161,8 +184,10 @@ static bool csv_line(csv_reader *r, bool header, int64_t *columns) {
             return false;
         if (header)
             continue;
-        double v = 0;
-        if (!csv_number(r, cell, &v) || !rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
+        csv_value v = { 0 };
+        const bool ok = r->options.dtype == RG_INT64 ? csv_whole(r, cell, &v.whole)
+                                                     : csv_number(r, cell, &v.real);
+        if (!ok || !rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
             return false;
         r->v[r->n++] = v;
     }
@@ -198,8 +223,9 @@ static bool csv_table(csv_reader *r, int64_t *rows, int64_t *columns) {
 rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o) {
     const char *op = "load_csv";
     RG_SCOPE();
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, o.dtype != RG_FLOAT32 && o.dtype != RG_FLOAT64, op,
-                  "expected dtype torch.float32 or torch.float64");
+    RG_FAIL_AS_IF(RG_TYPE_ERROR,
+                  o.dtype != RG_FLOAT32 && o.dtype != RG_FLOAT64 && o.dtype != RG_INT64, op,
+                  "expected dtype torch.float32, torch.float64 or torch.int64");
     RG_FAIL_VALUE_IF(!o.delimiter || strchr("\"\r\n0123456789+-.eE", o.delimiter), op,
                      "this character can't be the delimiter");
     rg_file f;
@@ -212,10 +238,10 @@ rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o) {
     if (csv_table(&r, &rows, &columns))
         t = rg_empty_dims(RG_DIMS(rows, columns), o.dtype);
     for (size_t i = 0; t && i < r.n; i++) {
-        if (o.dtype == RG_FLOAT64)
-            ((double *)t->data)[i] = r.v[i];
+        if (o.dtype == RG_FLOAT32)
+            ((float *)t->data)[i] = (float)r.v[i].real;
         else
-            ((float *)t->data)[i] = (float)r.v[i];
+            ((csv_value *)t->data)[i] = r.v[i];
     }
     rgi_free(r.v, r.room * sizeof *r.v, RG_MEM_OTHER);
     return rg_escape(t);

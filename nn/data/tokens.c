@@ -68,7 +68,7 @@ static bool find_raw(rg_tokens *tokens, const char *dtype) {
 }
 
 rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o) {
-    if (!rgi_given(path, "tokens_open", "a path"))
+    if (!rgi_given_path(path, "tokens_open"))
         return NULL;
     rg_tokens *tokens = rgi_alloc(sizeof *tokens, RG_MEM_OTHER);
     if (!tokens)
@@ -123,6 +123,14 @@ static bool read_windows(const rg_tokens *tokens, const int64_t *starts, int64_t
     return true;
 }
 
+static bool block_fits(const rg_tokens *tokens, int64_t block_size, const char *op) {
+    RG_FAIL_VALUE_IF(tokens->n == 0, op, "'%s': it has no tokens", tokens->path);
+    RG_FAIL_VALUE_IF(block_size < 0 || block_size >= tokens->n, op,
+                     "block_size %lld isn't from 0 to %lld", (long long)block_size,
+                     (long long)tokens->n - 1);
+    return true;
+}
+
 rg_pair rg_tokens_windows(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size) {
     const char *op = "tokens_windows";
     RG_SCOPE();
@@ -135,11 +143,8 @@ rg_pair rg_tokens_windows(const rg_tokens *tokens, rg_tensor *starts, int64_t bl
                   rg_dtype_name((rg_dtype)starts->dtype), starts->ndim);
         return no_windows;
     }
-    if (block_size < 0 || block_size >= tokens->n) {
-        rgi_fail_(RG_VALUE_ERROR, op, "block_size %lld isn't from 0 to %lld", (long long)block_size,
-                  (long long)tokens->n - 1);
+    if (!block_fits(tokens, block_size, op))
         return no_windows;
-    }
     rg_dims shape = RG_DIMS(starts->size[0], block_size);
     const rg_tensor *at = rgi_own(rgi_contiguous_copy(starts, RG_INT64));
     rg_pair p = { rg_empty_dims(shape, RG_INT64), rg_empty_dims(shape, RG_INT64) };
@@ -156,11 +161,8 @@ rg_pair rg_tokens_get_batch_with(const rg_tokens *tokens, int64_t batch_size, in
     RG_SCOPE();
     if (!tokens_given(tokens, "tokens_get_batch"))
         return no_windows;
-    if (block_size < 0 || block_size >= tokens->n) {
-        rgi_fail_(RG_VALUE_ERROR, "tokens_get_batch", "block_size %lld isn't from 0 to %lld",
-                  (long long)block_size, (long long)tokens->n - 1);
+    if (!block_fits(tokens, block_size, "tokens_get_batch"))
         return no_windows;
-    }
     rg_tensor *starts = rg_randint_dims(0, tokens->n - block_size, RG_DIMS(batch_size), RG_INT64,
                                         g);
     rg_pair p = rg_tokens_windows(tokens, starts, block_size);

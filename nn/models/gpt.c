@@ -226,7 +226,9 @@ static const rg_module_class gpt_block_class = { .name = "Block",
                                                  .forward_with = gpt_block_forward_with,
                                                  .keywords_bytes = sizeof(cached_keywords) };
 static const rg_module_class gpt_transformer_class = { .name = "ModuleDict" };
+static void gpt_destroy(rg_module *m) { rgi_rename(&((rg_gpt *)m)->generation_config, NULL); }
 static const rg_module_class gpt_class = { .name = "GPT",
+                                           .destroy = gpt_destroy,
                                            .forward = gpt_forward,
                                            .forward2 = gpt_forward_loss,
                                            .forward_with = gpt_forward_with,

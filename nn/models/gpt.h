@@ -34,20 +34,26 @@ typedef struct RG_OPTIONS rg_gpt_options {
     /* Of the embeddings' sum, and of attention's weights; -1 stands for dropout, the others'. */
     double embd_dropout RG_DEFAULT(-1);
     double attn_dropout RG_DEFAULT(-1);
+    /* These tokens begin, end and fill up a text; -1, or a list of none, stands for no such token.
+     * Nothing is done with them here, but folders keep them. */
+    int64_t bos_token_id RG_DEFAULT(-1);
+    rg_dims eos_token_id RG_DEFAULT({});
+    int64_t pad_token_id RG_DEFAULT(-1);
 } rg_gpt_options;
 typedef struct rg_gpt {
     rg_module base;
     struct rg_gpt_transformer *transformer; /* The fields are wte, wpe, drop, h, ln_f. */
     rg_linear_module *lm_head;              /* wte shares this weight, unless untied. */
     rg_gpt_options config;
+    char *generation_config; /* The text of its folder's generation_config.json, or NULL. */
 } rg_gpt;
 rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
-#define rg_nn_gpt(...)                                                                     \
-    rg_nn_gpt_with(                                                                        \
-        RG_KEYWORDS(rg_gpt_options,                                                        \
-                    (.block_size = 1024, .vocab_size = 50304, .n_layer = 12, .n_head = 12, \
-                     .n_embd = 768, .bias = true, .embd_dropout = -1, .attn_dropout = -1), \
-                    __VA_ARGS__))
+#define rg_nn_gpt(...)                                                                         \
+    rg_nn_gpt_with(RG_KEYWORDS(rg_gpt_options,                                                 \
+                               (.block_size = 1024, .vocab_size = 50304, .n_layer = 12,        \
+                                .n_head = 12, .n_embd = 768, .bias = true, .embd_dropout = -1, \
+                                .attn_dropout = -1, .bos_token_id = -1, .pad_token_id = -1),   \
+                               __VA_ARGS__))
 
 /* Both tensors are NULL on failure. The loss is RG_NONE if no targets were given. */
 typedef struct rg_logits_loss {
@@ -70,19 +76,26 @@ typedef struct RG_OPTIONS rg_generate_options {
     int64_t top_k RG_DEFAULT(0);           /* 0 stands for all tokens. */
     double top_p RG_DEFAULT(1);            /* The likeliest ones count that have this share. */
     rg_generator *generator RG_DEFAULT(0); /* NULL stands for the default one. */
+    /* After one of these tokens, up to 8, a row ends: RG_DIMS(50256), or what a folder says,
+     * model->config.eos_token_id. Generation ends with the last row; the others are filled up with
+     * pad_token_id, where -1 stands for the first of eos_token_id. */
+    rg_dims eos_token_id RG_DEFAULT({});
+    int64_t pad_token_id RG_DEFAULT(-1);
     /* Each new token, (batch, 1), is shown to this function, if there is one, as it comes; where it
      * returns false, that token is the last. */
     bool (*each)(rg_tensor *token, void *context) RG_DEFAULT(NULL);
     void *context RG_DEFAULT(NULL);
 } rg_generate_options;
-/* Returns idx with max_new_tokens more tokens behind it. Logits are divided by the temperature, of
+/* Returns idx with max_new_tokens more tokens behind it, or with fewer, where all rows end before.
+ * Logits are divided by the temperature, of
  * the top_k likeliest those are kept that make up top_p, as Hugging Face's transformers have it,
  * and one of them is drawn. */
 rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_tokens,
                                 rg_generate_options o);
-#define rg_gpt_generate(m, idx, max_new_tokens, ...) \
-    rg_gpt_generate_with(                            \
-        m, idx, max_new_tokens,                      \
-        RG_KEYWORDS(rg_generate_options, (.temperature = 1, .top_p = 1), __VA_ARGS__))
+#define rg_gpt_generate(m, idx, max_new_tokens, ...)                                     \
+    rg_gpt_generate_with(m, idx, max_new_tokens,                                         \
+                         RG_KEYWORDS(rg_generate_options,                                \
+                                     (.temperature = 1, .top_p = 1, .pad_token_id = -1), \
+                                     __VA_ARGS__))
 
 RG_PUBLIC_END

@@ -4,6 +4,7 @@
  * gpt_to_folder.c writes.
  */
 #include "gpt_folder.h"
+#include "gpt_ids.h"
 #include "gpt_turned.h"
 #include "json_rules.h"
 #include "nn/undrawn.h"
@@ -147,8 +148,8 @@ static bool read_config(const char *op, const char *folder, rg_gpt_options *o) {
     const char *path = rgi_path_in(op, folder, "config.json");
     if (!path || !rgi_json_file_read(&f, op, path))
         return false;
-    *o = (rg_gpt_options){ .bias = true };
-    bool ok = config_options(&f, o);
+    *o = (rg_gpt_options){ .bias = true, .bos_token_id = -1, .pad_token_id = -1 };
+    bool ok = config_options(&f, o) && rgi_gpt_read_ids(&f, o);
     rgi_json_file_free(&f);
     return ok;
 }
@@ -437,5 +438,8 @@ rg_gpt *rg_gpt_from_folder(const char *folder) {
         return NULL;
     rg_gpt *m = open_folder(&w, folder) ? gpt_of_files(&w, &o) : NULL;
     close_weights(&w);
-    return m;
+    if (!m || rgi_gpt_read_generation(m, w.op, folder))
+        return m;
+    rg_module_free(m);
+    return NULL;
 }

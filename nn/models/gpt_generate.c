@@ -29,6 +29,13 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
     RG_FAIL_IF(o->top_k < 0, "gpt_generate", "top_k %lld is negative", (long long)o->top_k);
     RG_FAIL_VALUE_IF(!(o->top_p >= 0 && o->top_p <= 1), "gpt_generate",
                      "top_p %g is not from 0 to 1", o->top_p);
+    RG_FAIL_VALUE_IF(o->eos_token_id.n < 0 || o->eos_token_id.n > RG_MAX_DIMS, "gpt_generate",
+                     "expected up to %d tokens as eos_token_id, but got %d", RG_MAX_DIMS,
+                     o->eos_token_id.n);
+    const int64_t vocabulary = self->config.vocab_size;
+    RG_FAIL_VALUE_IF(o->pad_token_id < -1 || o->pad_token_id >= vocabulary, "gpt_generate",
+                     "pad_token_id %lld is not from 0 to %lld", (long long)o->pad_token_id,
+                     (long long)vocabulary - 1);
     return true;
 }
 
@@ -73,6 +80,24 @@ static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_gener
     return rg_multinomial_with(rg_softmax(logits, -1), 1, false, generator);
 }
 
+/* Fills rows that have ended up with padding, and ends those whose token is one of eos. Returns the
+ * tokens. */
+static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_generate_options *o) {
+    const rg_dims *eos = &o->eos_token_id;
+    if (eos->n == 0)
+        return next;
+    next = rg_masked_fill(next, ended, o->pad_token_id < 0 ? eos->v[0] : o->pad_token_id);
+    rg_tensor *ends = ended;
+    for (int i = 0; i < eos->n; i++)
+        ends = rg_logical_or(ends, rg_eq(next, eos->v[i]));
+    return rg_copy_(ended, ends) ? next : NULL;
+}
+
+static bool all_ended(rg_tensor *ended) {
+    RG_SCOPE();
+    return rg_numel(ended) > 0 && rg_item(rg_all(ended)) != 0;
+}
+
 rg_tensor *rg_gpt_generate_with(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                                 rg_generate_options o) {
     if (!generate_check(self, idx, max_new_tokens, &o))
@@ -82,14 +107,15 @@ rg_tensor *rg_gpt_generate_with(rg_gpt *self, rg_tensor *idx, int64_t max_new_to
     int64_t length = idx->size[1], read = 0;
     int64_t top_k = RG_MIN(o.top_k, self->config.vocab_size);
     rg_tensor *cache = rg_gpt_cache(self, idx->size[0]), *all = rg_pad(idx, 0, max_new_tokens);
-    bool ok = cache && all;
+    rg_tensor *ended = rg_zeros_dims(RG_DIMS(idx->size[0], 1), RG_BOOL);
+    bool ok = cache && all && ended;
     int64_t end = ok ? all->size[1] : 0;
     RG_FOR (int64_t t = length; ok && t < end; t++) {
         rg_tensor *logits = generate_logits(self, all, cache, read, t);
-        rg_tensor *next = generate_draw(logits, top_k, &o);
+        rg_tensor *next = generate_fill(generate_draw(logits, top_k, &o), ended, &o);
         ok = rg_copy_(rg_narrow(all, 1, t, 1), next);
         read = t;
-        if (ok && o.each && !o.each(next, o.context))
+        if (ok && ((o.each && !o.each(next, o.context)) || all_ended(ended)))
             end = t + 1;
     }
     if (ok && end < all->size[1])

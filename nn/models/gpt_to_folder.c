@@ -2,6 +2,7 @@
  * gpt_to_folder.c: GPT-2 into a folder, as Hugging Face's transformers writes and reads it.
  */
 #include "gpt_folder.h"
+#include "gpt_ids.h"
 #include "gpt_turned.h"
 #include "json_rules.h"
 #include "nn/registry.h"
@@ -22,9 +23,9 @@ static void config_text(rg_text *text, const rg_gpt *m) {
                  o->gelu_tanh ? "gelu_new" : "gelu");
     rgi_text_add(text, "  \"architectures\": [\n    \"GPT2LMHeadModel\"\n  ],\n");
     rgi_text_add(text, "  \"attn_pdrop\": %.17g,\n", attn);
-    rgi_text_add(text, "  \"bos_token_id\": null,\n");
+    rgi_gpt_add_id(text, "bos_token_id", o->bos_token_id);
     rgi_text_add(text, "  \"embd_pdrop\": %.17g,\n", embd);
-    rgi_text_add(text, "  \"eos_token_id\": null,\n");
+    rgi_gpt_add_ids(text, "eos_token_id", o->eos_token_id);
     rgi_text_add(text, "  \"layer_norm_epsilon\": %.17g,\n",
                  o->layer_norm_epsilon ? o->layer_norm_epsilon : 1e-5);
     rgi_text_add(text, "  \"model_type\": \"gpt2\",\n");
@@ -33,6 +34,8 @@ static void config_text(rg_text *text, const rg_gpt *m) {
     rgi_text_add(text, "  \"n_inner\": %lld,\n", inner);
     rgi_text_add(text, "  \"n_layer\": %lld,\n", (long long)o->n_layer);
     rgi_text_add(text, "  \"n_positions\": %lld,\n", (long long)o->block_size);
+    if (o->pad_token_id >= 0)
+        rgi_gpt_add_id(text, "pad_token_id", o->pad_token_id);
     rgi_text_add(text, "  \"resid_pdrop\": %.17g,\n", o->dropout);
     rgi_text_add(text, "  \"tie_word_embeddings\": %s,\n", o->untied ? "false" : "true");
     rgi_text_add(text, "  \"vocab_size\": %lld\n}\n", (long long)o->vocab_size);
@@ -96,15 +99,18 @@ bool rg_gpt_to_folder(rg_gpt *m, const char *folder) {
     static const char op[] = "gpt_to_folder";
     RG_SCOPE();
     RG_NO_GRAD();
-    if (!rgi_module_given((rg_module *)m, op))
+    if (!rgi_module_given((rg_module *)m, op) || !rgi_given_path(folder, op))
         return false;
     const char *config = rgi_path_in(op, folder, "config.json");
     const char *weights = rgi_path_in(op, folder, "model.safetensors");
-    rg_writer w;
+    rg_writer w, generation;
     if (!config || !weights || !begin_config(&w, m, op, config))
         return false;
-    if (write_weights(m, op, weights))
-        return rgi_writer_end(&w);
+    if (rgi_gpt_begin_generation(&generation, m, op, folder)) {
+        if (write_weights(m, op, weights))
+            return rgi_gpt_end_generation(&generation, m, true) & rgi_writer_end(&w);
+        rgi_gpt_end_generation(&generation, m, false);
+    }
     rgi_writer_cancel(&w);
     return false;
 }

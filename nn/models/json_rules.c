@@ -105,7 +105,7 @@ const char *rgi_json_word(const rg_json_file *f, uint32_t object, const char *na
 }
 
 const char *rgi_path_in(const char *op, const char *folder, const char *name) {
-    if (!rgi_given(folder, op, "a path"))
+    if (!rgi_given_path(folder, op))
         return NULL;
     size_t n = strlen(folder), m = strlen(name);
     char *path = rgi_scope_alloc(n + m + 2);

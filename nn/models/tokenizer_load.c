@@ -464,6 +464,8 @@ rg_tokenizer *rg_tokenizer_from_file(const char *path) {
 rg_tokenizer *rg_tokenizer_from_folder(const char *folder) {
     static const char op[] = "tokenizer_from_folder";
     RG_SCOPE();
+    if (!rgi_given_path(folder, op))
+        return NULL;
     const char *whole = rgi_path_in(op, folder, "tokenizer.json");
     const char *vocab = rgi_path_in(op, folder, "vocab.json");
     const char *merges = rgi_path_in(op, folder, "merges.txt");

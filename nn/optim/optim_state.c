@@ -22,6 +22,9 @@ typedef struct optim_entry {
     double *number;
     rg_optim_slot *slot; /* The entry is part of this slot, or of none if it is NULL. */
     bool optional;       /* Only some options ask for this state. */
+    const double *given; /* This is the number where the dictionary has none. */
+    bool settled;        /* It is always that, whatever the dictionary has. */
+    bool schedules;      /* A schedule set the number. */
     rg_tensor *found;    /* The dictionary that is loaded has this value. */
 } optim_entry;
 
@@ -46,14 +49,20 @@ static void add_slot(rg_optim_load *all, rg_optim *o, size_t i) {
     }
 }
 
-/* A schedule's options may be loaded before there is a schedule that sets them. */
+/* A schedule's options may be loaded before there is a schedule that sets them. As in torch, Adam
+ * takes over how weights decay, which older states don't say, and AdamW doesn't. */
 static void add_group(rg_optim_load *all, rg_optim *o, size_t i) {
     rg_group *g = &o->groups[i];
     add_entry(all, (optim_entry){ .number = &g->n_params }, "param_groups.%zu.params", i);
-    for (int k = 0; k < RG_OPTION_COUNT; k++)
+    for (int k = 0; k < RG_OPTION_COUNT; k++) {
+        optim_entry e = { .number = &g->option[k], .schedules = k >= RG_OPTION_FIRST_OF_SCHEDULES };
+        if (k == RG_OPTION_decoupled_weight_decay) {
+            e.given = &o->row->defaults.decoupled_weight_decay;
+            e.settled = o->row == &rgi_optim_rows[RG_ADAMW];
+        }
         if (k >= RG_OPTION_FIRST_OF_SCHEDULES || rgi_option_set(g->option[k]))
-            add_entry(all, (optim_entry){ .number = &g->option[k] }, "param_groups.%zu.%s", i,
-                      rgi_option_names[k]);
+            add_entry(all, e, "param_groups.%zu.%s", i, rgi_option_names[k]);
+    }
 }
 
 static void add_schedule(rg_optim_load *all, rg_schedule *s, size_t i) {
@@ -64,7 +73,8 @@ static void add_schedule(rg_optim_load *all, rg_schedule *s, size_t i) {
         [RG_COOLDOWN_COUNTER] = "cooldown_counter",
     };
     for (int k = 0; k < RG_SCHEDULE_STATES; k++)
-        add_entry(all, (optim_entry){ .number = &s->state[k] }, "schedules.%zu.%s", i, names[k]);
+        add_entry(all, (optim_entry){ .number = &s->state[k], .schedules = true },
+                  "schedules.%zu.%s", i, names[k]);
 }
 
 /* Lists every entry that there may be; the scope owns the list. Returns false if there is no memory
@@ -137,7 +147,9 @@ static bool check_groups(const rg_optim *o, rg_named_list dict) {
 
 static optim_entry *entry_named(const rg_optim_load *all, const char *name) {
     int64_t at = rgi_map_name(&all->places, name);
-    RG_FAIL_IF(at < 0, load_op, "Unexpected key(s) in state_dict: \"%s\".", name);
+    RG_FAIL_IF(at < 0, load_op,
+               "Error(s) in loading state_dict for %s: Unexpected key(s) in state_dict: \"%s\".",
+               all->optim->row->name, name);
     return &all->v[at];
 }
 
@@ -173,14 +185,15 @@ static bool find_value(const rg_optim_load *all, rg_named loaded) {
  * A number of a group or schedule must be there if the optimizer has it now. */
 static bool entry_is_needed(const rg_optim_load *all, const optim_entry *e) {
     if (!e->slot)
-        return entry_is_there(e);
+        return !e->given && !(e->schedules && all->torchs) && entry_is_there(e);
     return !e->optional && all->loaded[e->slot - all->optim->slots];
 }
 
 static bool check_found(const rg_optim_load *all) {
     for (const optim_entry *e = all->v; e < all->v + all->n; e++)
         RG_FAIL_IF(!e->found && entry_is_needed(all, e), load_op,
-                   "Missing key(s) in state_dict: \"%s\".", e->name);
+                   "Error(s) in loading state_dict for %s: Missing key(s) in state_dict: \"%s\".",
+                   all->optim->row->name, e->name);
     return true;
 }
 
@@ -195,10 +208,13 @@ static void put_tensor(const rg_optim *o, optim_entry *e) {
         e->slot->step = e->found != NULL;
 }
 
-/* Without a loaded number, a parameter's count of steps begins anew, and an option stays. */
+/* Without a loaded number, a parameter's count of steps begins anew, and an option stays, or is as
+ * it was given. */
 static void put_number(optim_entry *e) {
-    if (e->found)
+    if (e->found && !e->settled)
         *e->number = rg_item(e->found);
+    else if (e->given)
+        *e->number = *e->given;
     else if (e->slot)
         *e->number = 0;
 }
@@ -223,8 +239,8 @@ static bool find_values(const rg_optim_load *all, rg_named_list dict) {
     return check_found(all);
 }
 
-bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict) {
-    *l = (rg_optim_load){ .optim = o };
+bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict, bool torchs) {
+    *l = (rg_optim_load){ .optim = o, .torchs = torchs };
     if (!rgi_optim_given(o, load_op) || !rgi_given_list(dict.n, dict.v, load_op)
         || !list_entries(o, l) || !check_groups(o, dict))
         return false;
@@ -249,8 +265,9 @@ bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     rg_optim_load l;
     if (!rgi_optim_given(o, load_op) || !rgi_given_list(dict.n, dict.v, load_op))
         return false;
-    dict = rgi_optim_own_words(o, dict);
-    bool ok = dict.n >= 0 && rgi_optim_load_begin(&l, o, dict);
+    bool torchs;
+    dict = rgi_optim_own_words(o, dict, &torchs);
+    bool ok = dict.n >= 0 && rgi_optim_load_begin(&l, o, dict, torchs);
     if (ok)
         rgi_optim_load_end(&l, true);
     return ok;

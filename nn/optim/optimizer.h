@@ -20,6 +20,7 @@ typedef struct rg_optim rg_optim;
     X(lr_decay) X(alpha) X(momentum) X(dampening) X(eps)               \
     X(weight_decay) X(initial_accumulator_value)                       \
     X(nesterov) X(amsgrad) X(centered) X(maximize)                     \
+    X(decoupled_weight_decay)                                          \
     X(initial_lr) X(max_lr) X(min_lr) X(max_momentum) X(base_momentum)
 #define RG_UNSET               __builtin_nan("0x7267")
 #define RG_OPTION_(name)       double name RG_DEFAULT_NAMED_(name, RG_UNSET);
@@ -49,7 +50,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
 /* lr = 1e-3; momentum, dampening, weight_decay = 0; nesterov, maximize = false */
 #define rg_optim_sgd(params, ...) RG_OPTIM_(RG_SGD, params, __VA_ARGS__)
 /* lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0, or AdamW's 0.01;
- * amsgrad, maximize = false */
+ * amsgrad, maximize = false; decoupled_weight_decay = false: AdamW is Adam where that is true. */
 #define rg_optim_adam(params, ...)  RG_OPTIM_(RG_ADAM, params, __VA_ARGS__)
 #define rg_optim_adamw(params, ...) RG_OPTIM_(RG_ADAMW, params, __VA_ARGS__)
 /* lr = 0.01, alpha = 0.99, eps = 1e-8; weight_decay, momentum = 0; centered, maximize = false */

@@ -6,6 +6,7 @@
 
 #include "optimizer.h"
 #include "schedule.h"
+#include "tensor/files/torch_value.h"
 #include "tensor/map.h"
 #include "tensor/kernels/optim.h"
 
@@ -111,6 +112,12 @@ typedef struct rg_schedule_row {
     rg_schedule_rate *closed; /* This one starts from the first rate, and may be NULL. */
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_SEQUENTIAL_LR + 1];
+/* Returns whether a program may use the schedule. */
+bool rgi_schedule_given(const rg_schedule *s, const char *op);
+/* Fails with torch's complaints where a schedule of this kind can't have the options. */
+bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
+/* Adds the schedule's state_dict as torch has it, behind the key, if that isn't NULL. */
+void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s);
 /* Counts the milestones at t. */
 int rgi_milestones_at(const rg_schedule *s, double t);
 /* Counts the milestones at t and before. */

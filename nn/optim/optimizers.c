@@ -23,6 +23,7 @@ static void sgd_numbers(k_optimizer_numbers *z, const rg_param_group *g, double 
     z->sgd.has_buffer = g->momentum != 0;
 }
 
+/* Decoupled, weights decay by themselves, not through the gradient. */
 static void adam_numbers(k_optimizer_numbers *z, const rg_param_group *g, double step) {
     double root = correction(g->betas[1], step);
     z->rate /= correction(g->betas[0], step);
@@ -33,13 +34,10 @@ static void adam_numbers(k_optimizer_numbers *z, const rg_param_group *g, double
     z->adam.eps = g->eps;
     z->adam.shrink = 1;
     z->adam.amsgrad = g->amsgrad != 0;
-}
-
-/* In AdamW weights decay by themselves, not through the gradient. */
-static void adamw_numbers(k_optimizer_numbers *z, const rg_param_group *g, double step) {
-    adam_numbers(z, g, step);
-    z->adam.shrink = 1 - g->lr * g->weight_decay;
-    z->weight_decay = 0;
+    if (g->decoupled_weight_decay != 0) {
+        z->adam.shrink = 1 - g->lr * g->weight_decay;
+        z->weight_decay = 0;
+    }
 }
 
 static void rmsprop_numbers(k_optimizer_numbers *z, const rg_param_group *g, double step) {
@@ -78,7 +76,8 @@ const rg_optim_row rgi_optim_rows[] = {
         .name = "Adam",
         .kernel = K_ADAM,
         .numbers = adam_numbers,
-        OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .amsgrad = 0),
+        OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .amsgrad = 0,
+                .decoupled_weight_decay = 0),
         .states = { { "exp_avg", RG_ALWAYS },
                     { "exp_avg_sq", RG_ALWAYS },
                     { "max_exp_avg_sq", RG_OPTION_amsgrad } },
@@ -87,9 +86,9 @@ const rg_optim_row rgi_optim_rows[] = {
     [RG_ADAMW] = {
         .name = "AdamW",
         .kernel = K_ADAM,
-        .numbers = adamw_numbers,
+        .numbers = adam_numbers,
         OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = 0.01,
-                .amsgrad = 0),
+                .amsgrad = 0, .decoupled_weight_decay = 1),
         .states = { { "exp_avg", RG_ALWAYS },
                     { "exp_avg_sq", RG_ALWAYS },
                     { "max_exp_avg_sq", RG_OPTION_amsgrad } },

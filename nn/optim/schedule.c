@@ -66,7 +66,7 @@ static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
     return check_rules(RG_SEQUENTIAL_LR, RG_COUNT(rules), rules);
 }
 
-static bool check_schedule(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q) {
+bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q) {
     const schedule_rule rules[] = {
         { kind, q->milestones.n >= 0 && q->milestones.n <= RG_MAX_DIMS,
           "Expected up to 8 milestones, but got ", q->milestones.n },
@@ -150,7 +150,7 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
     RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(rgi_schedule_rows), "schedule",
                      "there is no schedule %d", kind);
     RG_AS(rgi_schedule_rows[kind].name);
-    if (!rgi_optim_given(o, "schedule") || !check_schedule(o, kind, &q))
+    if (!rgi_optim_given(o, "schedule") || !rgi_schedule_check(o, kind, &q))
         return NULL;
     rg_schedule *s = rgi_alloc(sizeof *s, RG_MEM_OTHER);
     if (!s)
@@ -186,10 +186,14 @@ rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t tota
 
 /* ---- stepping ------------------------------------------------------------------ */
 
-static bool may_step(rg_schedule *s, const char *op) {
-    if (!rgi_may_do_once(op) || !rgi_given(s, op, "a schedule"))
+bool rgi_schedule_given(const rg_schedule *s, const char *op) {
+    if (!rgi_given(s, op, "a schedule"))
         return false;
     return !s->released || rgi_fail(RG_RELEASED, op, "schedule released with its optimizer");
+}
+
+static bool may_step(rg_schedule *s, const char *op) {
+    return rgi_may_do_once(op) && rgi_schedule_given(s, op);
 }
 
 bool rg_schedule_step(rg_schedule *s) {

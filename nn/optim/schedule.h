@@ -100,6 +100,14 @@ rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t tota
 bool rg_schedule_step(rg_schedule *s);
 /* Goes one step further with the metric that ReduceLROnPlateau watches. */
 bool rg_schedule_step_metric(rg_schedule *s, double metric);
+/* Lists what torch's scheduler.state_dict() has, "last_epoch", "step_size", "base_lrs.0", with
+ * RG_NONE in place of a text. A list with .n == -1 means failure. */
+rg_named_list rg_schedule_state_dict(rg_schedule *s);
+/* Takes such a list over, options and all, as torch does; it may be torch's own, which
+ * rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler") gives. What is a text in torch
+ * (threshold_mode, anneal_strategy) stays as it is here. The rates are the optimizer's: load its
+ * state, too. Keys that are missing or unknown are an error, which changes nothing. */
+bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
 /* Goes to this epoch at once. Fails for a schedule that has no closed form. */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
 

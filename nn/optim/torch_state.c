@@ -23,10 +23,9 @@ static const char *name_in_group(const char *name, size_t *group) {
     return p > digits && *p == '.' ? p + 1 : NULL;
 }
 
-/* Returns whether an option changes no result, or is settled by the optimizer's kind. */
+/* Returns whether an option changes no result. */
 static bool only_torchs(const char *option) {
-    static const char *const names[] = { "foreach", "capturable", "differentiable", "fused",
-                                         "decoupled_weight_decay" };
+    static const char *const names[] = { "foreach", "capturable", "differentiable", "fused" };
     for (int i = 0; i < RG_COUNT(names); i++)
         if (strcmp(option, names[i]) == 0)
             return true;
@@ -43,13 +42,14 @@ static rg_named count_of_group(size_t group, double n) {
     return (rg_named){ name, rg_scalar_dtype(n, RG_FLOAT64) };
 }
 
-rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict) {
+rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict, bool *torchs) {
     const rg_named_list failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc(((size_t)dict.n + o->n_groups) * sizeof *v + 1);
     double *counts = rgi_scope_alloc(o->n_groups * sizeof *counts + 1);
     if (!v || !counts)
         return failed;
     memset(counts, 0, o->n_groups * sizeof *counts);
+    *torchs = false;
     int n = 0;
     for (int i = 0; i < dict.n; i++) {
         size_t group = 0;
@@ -64,6 +64,7 @@ rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict) {
     for (size_t g = 0; g < o->n_groups; g++) {
         if (counts[g] == 0)
             continue;
+        *torchs = true;
         v[n] = count_of_group(g, counts[g]);
         if (!v[n++].tensor)
             return failed;

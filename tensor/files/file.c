@@ -33,7 +33,7 @@ void rgi_fail_errno(const char *op, int number, const char *path) {
 /* ---- reading -------------------------------------------------------------------------- */
 
 bool rgi_file_open(rg_file *f, const char *op, const char *path) {
-    if (!rgi_given(path, op, "a path"))
+    if (!rgi_given_path(path, op))
         return false;
     *f = (rg_file){ .op = op, .path = path };
     f->fd = rgi_system.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -172,6 +172,11 @@ static bool open_beside(rg_writer *w) {
         w->fd = rgi_system.open(w->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (w->fd < 0 && errno != EEXIST)
             break;
+        if (w->fd >= 0 && !rgi_hold(w->fd, w->beside)) {
+            rgi_system.close(w->fd);
+            w->fd = -1;
+            errno = EEXIST;
+        }
     }
     if (w->fd < 0) {
         writer_fail(w, errno);
@@ -180,12 +185,13 @@ static bool open_beside(rg_writer *w) {
     /* Where the owner isn't the same, this may fail; then the file has those of a new one. */
     if (mode)
         (void)!fchmod(w->fd, mode);
+    rgi_remove_leftovers(w->path);
     return true;
 }
 
 bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     *w = (rg_writer){ .op = op, .fd = -1 };
-    if (!rgi_given(path, op, "a path"))
+    if (!rgi_given_path(path, op))
         return false;
     /* What a link points to is replaced, and the link stays. */
     char *target = realpath(path, NULL);

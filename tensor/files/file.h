@@ -62,6 +62,12 @@ char *rgi_file_text(const char *op, const char *path, size_t *n);
 
 /* ---- writing -------------------------------------------------------------------------- */
 
+/* Takes away what saves to this path left beside it that were killed. */
+void rgi_remove_leftovers(const char *path);
+/* Locks a new file until it is closed, so that nobody takes it for a leftover. Returns whether it
+ * is still at the path. */
+bool rgi_hold(int fd, const char *path);
+
 typedef struct {
     const char *op;
     char *path;   /* The file is to have this path. It is another than the caller's for a link. */

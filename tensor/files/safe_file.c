@@ -24,7 +24,7 @@ rg_named_list rg_load_file(const char *path) {
 }
 
 rg_safe_file *rg_safe_open(const char *path) {
-    if (!rgi_given(path, "safe_open", "a path"))
+    if (!rgi_given_path(path, "safe_open"))
         return NULL;
     const size_t n = strlen(path) + 1, bytes = sizeof(rg_safe_file) + n;
     rg_safe_file *f = rgi_alloc(bytes, RG_MEM_OTHER);

@@ -155,7 +155,7 @@ static bool write_header_and_tensors(const char *op, const char *path, const rg_
 bool rgi_safetensors_write(const char *op, rg_named_list tensors, rg_metadata metadata,
                            const char *path) {
     RG_SCOPE();
-    if (!rgi_given(path, op, "a path") || !tensors_fit(op, tensors) || !metadata_fit(op, metadata))
+    if (!rgi_given_path(path, op) || !tensors_fit(op, tensors) || !metadata_fit(op, metadata))
         return false;
     const rg_named *v = in_order(tensors);
     rg_text header = { 0 };

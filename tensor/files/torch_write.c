@@ -1,9 +1,9 @@
 /*
  * torch_write.c: a list of named tensors as torch.save writes an OrderedDict of them: the same
  * pickle, byte for byte, and the same members, but for the archive's serial number, which torch
- * doesn't ask for.
+ * doesn't ask for; and values within values, in a pickle of the same meaning.
  */
-#include "tensor/files.h"
+#include "tensor/files/torch_value.h"
 #include "tensor/files/foreign.h"
 #include "tensor/files/utf8.h"
 #include "tensor/files/zip.h"
@@ -96,9 +96,22 @@ static void pickle_global_once(torch_writer *w, const char *lines, int64_t *at) 
     *at = pickle_put(w);
 }
 
-/* Writes an integer that isn't negative, in as few bytes as Python does. */
+static void pickle_float(torch_writer *w, double real) {
+    union {
+        double real;
+        uint64_t bits;
+    } as = { real };
+    char v[9] = { 'G' };
+    for (int i = 0; i < 8; i++)
+        v[i + 1] = (char)(as.bits >> (56 - 8 * i));
+    pickle_bytes(w, v, sizeof v);
+}
+
+/* Writes an integer of at least -2^31, in as few bytes as Python does. */
 static void pickle_int(torch_writer *w, int64_t i) {
-    if (i < 1 << 8) {
+    if (i < 0) {
+        pickle_number(w, 'J', (uint64_t)i, 4);
+    } else if (i < 1 << 8) {
         pickle_number(w, 'K', (uint64_t)i, 1);
     } else if (i < 1 << 16) {
         pickle_number(w, 'M', (uint64_t)i, 2);
@@ -286,22 +299,81 @@ static bool write_members(const torch_writer *w, rg_zip_writer *z, const char *f
     return ok;
 }
 
-bool rg_torch_save(rg_named_list list, const char *path) {
-    torch_writer w = { .op = "torch_save",
-                       .memo = { -1, -1, -1, -1, { [0 ... RG_DTYPE_COUNT - 1] = -1 } } };
+/* Writes the file, whose pickle there is where `ok`, and frees the writer. */
+static bool write_archive(torch_writer *w, const char *path, bool ok) {
     rg_zip_writer z;
-    bool ok = check_entries(&w, list);
-    if (ok)
-        pickle_list(&w, list);
-    ok = ok && !w.failed && rgi_zip_begin(&z, w.op, path);
-    if (ok && write_members(&w, &z, path)) {
+    ok = ok && !w->failed && rgi_zip_begin(&z, w->op, path);
+    if (ok && write_members(w, &z, path)) {
         ok = rgi_zip_end(&z);
     } else if (ok) {
         rgi_zip_cancel(&z);
         ok = false;
     }
-    rgi_free(w.v, w.room, RG_MEM_OTHER);
-    rgi_free(w.storages, w.storage_room * sizeof *w.storages, RG_MEM_OTHER);
-    rgi_map_free(&w.places);
+    rgi_free(w->v, w->room, RG_MEM_OTHER);
+    rgi_free(w->storages, w->storage_room * sizeof *w->storages, RG_MEM_OTHER);
+    rgi_map_free(&w->places);
     return ok;
+}
+
+static torch_writer new_writer(const char *op) {
+    return (torch_writer){ .op = op,
+                           .memo = { -1, -1, -1, -1, { [0 ... RG_DTYPE_COUNT - 1] = -1 } } };
+}
+
+bool rg_torch_save(rg_named_list list, const char *path) {
+    torch_writer w = new_writer("torch_save");
+    const bool ok = check_entries(&w, list);
+    if (ok)
+        pickle_list(&w, list);
+    return write_archive(&w, path, ok);
+}
+
+/* ---- values within values --------------------------------------------------------------- */
+
+/* What begins and what ends a thing, before and behind its items. */
+static const struct {
+    const char *begins, *ends;
+} py_brackets[] = {
+    [RG_PY_DICT] = { "}(", "u" },
+    [RG_PY_ORDERED_DICT] = { "ccollections\nOrderedDict\n)R(", "u" },
+    [RG_PY_COUNTER] = { "ccollections\nCounter\n}(", "u\x85R" },
+    [RG_PY_LIST] = { "](", "e" },
+    [RG_PY_TUPLE] = { "(", "t" },
+};
+
+static void pickle_part(torch_writer *w, const rg_py_part *part) {
+    switch (part->kind) {
+    case RG_PY_KEY:
+    case RG_PY_TEXT: pickle_text(w, part->text); break;
+    case RG_PY_INT_KEY:
+    case RG_PY_INT: pickle_int(w, part->whole); break;
+    case RG_PY_FLOAT: pickle_float(w, part->real); break;
+    case RG_PY_BOOL: pickle_op(w, part->whole ? "\x88" : "\x89"); break;
+    case RG_PY_NONE: pickle_op(w, "N"); break;
+    case RG_PY_TENSOR: pickle_tensor(w, part->tensor); break;
+    default: pickle_op(w, py_brackets[part->kind].begins); break;
+    }
+}
+
+bool rgi_torch_write(const char *op, const rg_py *p, const char *path) {
+    torch_writer w = new_writer(op);
+    const char *ends[RG_PY_DEPTH];
+    int depth = 0;
+    if (p->failed)
+        return false;
+    for (size_t i = 0; i < p->n; i++)
+        RG_FAIL_VALUE_IF(p->v[i].kind == RG_PY_KEY
+                             && !rgi_is_utf8(p->v[i].text, strlen(p->v[i].text)),
+                         op, "a name is no UTF-8");
+    pickle_op(&w, "\x80\x02");
+    for (size_t i = 0; i < p->n; i++) {
+        if (p->v[i].kind < RG_PY_END)
+            ends[depth++] = py_brackets[p->v[i].kind].ends;
+        if (p->v[i].kind == RG_PY_END)
+            pickle_op(&w, ends[--depth]);
+        else
+            pickle_part(&w, &p->v[i]);
+    }
+    pickle_op(&w, ".");
+    return write_archive(&w, path, true);
 }

@@ -112,12 +112,30 @@ static bool greedy(char *text) {
     return y;
 }
 
+/* Does so for some rows, which end: the numbers are pad_token_id, how many ids end a row, these,
+ * how many rows there are, and the rows. The answer begins with the rows' length. */
+static bool ending(char *text) {
+    rg_tensor *all = from_decimals(text);
+    const int64_t *v = rg_data(all), n = v[1], rows = v[2 + n];
+    rg_dims eos = { .n = (int)n };
+    memcpy(eos.v, v + 2, (size_t)n * sizeof *v);
+    rg_tensor *idx = rg_reshape(rg_slice(all, 0, 3 + n, rg_numel(all), 1), rows, -1);
+    rg_tensor *y = rg_gpt_generate(model, idx, 12, .temperature = 0, .eos_token_id = eos,
+                                   .pad_token_id = v[0]);
+    if (y)
+        printf("%lld", (long long)rg_size(y, 1));
+    for (int64_t i = 0; y && i < rg_numel(y); i++)
+        printf(" %lld", (long long)((int64_t *)rg_data(y))[i]);
+    return y;
+}
+
 static const struct {
     const char *name;
     bool (*run)(char *text);
 } commands[] = { { "encode", encode },      { "decode", decode },  { "stream", stream },
                  { "folder", open_folder }, { "file", open_file }, { "model", open_model },
-                 { "save", save_model },    { "logits", logits },  { "greedy", greedy } };
+                 { "save", save_model },    { "logits", logits },  { "greedy", greedy },
+                 { "ending", ending } };
 
 /* Runs one line. What fails is answered with the error. */
 static void run(char *line) {

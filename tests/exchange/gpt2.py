@@ -190,7 +190,8 @@ def some_model(r):
         n_embd=n_head * r.choice((3, 8, 16)), n_positions=r.randrange(8, 40),
         n_inner=r.choice((None, None, 24)), layer_norm_epsilon=r.choice((1e-5, 1e-3)),
         activation_function=r.choice(("gelu_new", "gelu", "gelu_pytorch_tanh")),
-        tie_word_embeddings=r.random() < 0.7, bos_token_id=None, eos_token_id=None,
+        tie_word_embeddings=r.random() < 0.7, bos_token_id=r.choice([None, 3]),
+        eos_token_id=r.choice([None, 5, [4, 6]]),
         attn_pdrop=r.choice((0.1, 0.0)))).eval()
     with torch.no_grad():
         for p in m.parameters():
@@ -213,17 +214,39 @@ def same_logits(regard, m, r):
     return far
 
 
+def same_ends(regard, m, r):
+    """Compares what ends at chosen tokens. Returns whether it ended before it had to."""
+    import torch
+    rows = [[r.randrange(1, m.config.vocab_size) for _ in range(2)]
+            for _ in range(r.choice([1, 3]))]
+    most = min(12, m.config.n_positions - 2)
+    if most < 12:
+        return 0
+    ids = torch.tensor(rows)
+    free = m.generate(ids, max_new_tokens=12, do_sample=False, attention_mask=ids > 0,
+                      pad_token_id=0, eos_token_id=-1)
+    eos = [int(free[i, r.randrange(2, 14)]) for i in range(len(rows))]
+    pad = r.randrange(m.config.vocab_size)
+    there = m.generate(ids, max_new_tokens=12, do_sample=False, attention_mask=ids > 0,
+                       pad_token_id=pad, eos_token_id=eos)
+    ask = [pad, len(eos), *eos, len(rows), *[i for row in rows for i in row]]
+    mine = [int(i) for i in regard.ask("ending", " ".join(map(str, ask))).split()]
+    assert mine[0] == there.shape[1] and mine[1:] == there.flatten().tolist(), (mine, there)
+    return there.shape[1] < 14
+
+
 def models_match(regard, folder, rounds):
     import torch
     import transformers
     from safetensors.torch import load_file, save_file
     from transformers import GPT2LMHeadModel
-    far = 0
+    far = ended = 0
     for seed in range(rounds):
         r = random.Random(seed)
         m = some_model(r)
         where, back = os.path.join(folder, f"m{seed}"), os.path.join(folder, f"b{seed}")
         os.mkdir(back)
+        m.generation_config.max_length = 77
         if r.random() < 0.3:
             m.save_pretrained(where, max_shard_size="20KB")
         else:
@@ -242,12 +265,19 @@ def models_match(regard, folder, rounds):
         ids = torch.tensor([[1, 2, 3]])
         most = min(20, m.config.n_positions - 3)
         there = m.generate(ids, max_new_tokens=most, do_sample=False, attention_mask=ids > 0,
-                           pad_token_id=0)
+                           pad_token_id=0, eos_token_id=-1)
         mine = [int(i) for i in regard.ask("greedy", "1 2 3").split()]
         assert there[0].tolist() == mine[:3 + most]
+        ended += same_ends(regard, m, r)
         regard.ask("save", back)
-        m = GPT2LMHeadModel.from_pretrained(back).eval()
+        again = GPT2LMHeadModel.from_pretrained(back).eval()
+        for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
+            assert getattr(again.config, key) == getattr(m.config, key), key
+            assert getattr(again.generation_config, key) == getattr(m.generation_config, key), key
+        assert again.generation_config.max_length == 77
+        m = again
         far = max(far, same_logits(regard, m, r))
+    print(f"gpt2: {ended} of {rounds} batches ended before they had to")
     print(f"gpt2: logits of {rounds} models within {far:.2g} of transformers "
           f"{transformers.__version__}, both ways")
 

@@ -22,6 +22,7 @@ typedef struct {
     rg_schedule *schedule;
     rg_tensor *average; /* The program keeps a tensor of its own. */
     double step, best;
+    rg_data_loader *loader; /* There may be one. */
 } training;
 
 static training new_training(uint64_t seed) {
@@ -59,11 +60,12 @@ static void train(training *t, int until) {
     }
 }
 
-#define RUN_OF(t)                                                                    \
-    ((rg_checkpoint){ .model = (t)->model,                                           \
-                      .optim = (t)->o,                                               \
-                      .tensors = { 1, (rg_named[]){ { "average", (t)->average } } }, \
-                      .numbers = RG_NUMBERS({ "step", &(t)->step }, { "best", &(t)->best }) })
+#define RUN_OF(t)                                                                            \
+    ((rg_checkpoint){ .model = (t)->model,                                                   \
+                      .optim = (t)->o,                                                       \
+                      .tensors = { 1, (rg_named[]){ { "average", (t)->average } } },         \
+                      .numbers = RG_NUMBERS({ "step", &(t)->step }, { "best", &(t)->best }), \
+                      .loader = (t)->loader })
 
 static bool same_dictionaries(rg_named_list a, rg_named_list b) {
     bool same = a.n == b.n && a.n > 0;
@@ -230,7 +232,7 @@ START_TEST(test_refused) {
     lacks.tensors.v = (rg_named[]){ { "average", rg_zeros_dims(RG_DIMS(8), RG_FLOAT64) } };
     refuses(&t, has, lacks, "The shape or dtype isn't the program's: \"tensors.average\"");
     lacks.tensors.v = (rg_named[]){ { "average", rg_expand(rg_zeros(1), 8) } };
-    refuses(&t, has, lacks, "load_checkpoint: unsupported operation: more than one element");
+    refuses(&t, has, lacks, "run.safetensors': unsupported operation: more than one element");
     lacks = has;
     lacks.model = rg_nn_linear(2, 2);
     refuses(&t, has, lacks, "Error(s) in loading state_dict for Linear");
@@ -384,6 +386,169 @@ START_TEST(test_other_files) {
 }
 END_TEST
 
+/* Saves a run with one optimizer, and wants another one's to refuse it. */
+static void of_another_kind(rg_optim *saved, rg_optim *loaded, const char *text) {
+    rg_error_clear();
+    ck_ok(rg_save_checkpoint(file, (rg_checkpoint){ .optim = saved }));
+    ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ .optim = loaded }), RG_RUNTIME_ERROR, text);
+}
+
+/* The file's optimizer and schedules must be of the run's kinds, also where their states are alike:
+ * Adam's and AdamW's have the same keys. */
+START_TEST(test_kinds) {
+    RG_SCOPE();
+    make_folder();
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+    rg_optim *adam = rg_optim_adam(RG_LIST(w)), *adamw = rg_optim_adamw(RG_LIST(w));
+    of_another_kind(adam, adamw, "run.safetensors': it is of optimizer Adam, and not of AdamW");
+    of_another_kind(adamw, adam, "run.safetensors': it is of optimizer AdamW, and not of Adam");
+    rg_optim *step = rg_optim_sgd(RG_LIST(w)), *exponential = rg_optim_sgd(RG_LIST(w));
+    rg_optim *none = rg_optim_sgd(RG_LIST(w)), *warm = rg_optim_sgd(RG_LIST(w));
+    ck_ok(rg_optim_step_lr(step, .step_size = 2));
+    ck_ok(rg_optim_exponential_lr(exponential, .gamma = 0.5));
+    ck_ok(rg_optim_warmup_cosine_lr(warm, 2, 9, 0.5, 0));
+    of_another_kind(step, exponential,
+                    "run.safetensors': it is of schedules StepLR, and not of ExponentialLR");
+    of_another_kind(none, step, "it is of schedules none, and not of StepLR");
+    of_another_kind(
+        warm, none,
+        "it is of schedules LinearLR, CosineAnnealingLR, SequentialLR, and not of none");
+    ck_ok(rg_load_checkpoint(file, (rg_checkpoint){ .optim = warm }));
+
+    /* A file without the names, as they were once, is loaded. */
+    const rg_metadata_pair is = { "regard", "checkpoint" };
+    rg_named_list all = rg_load_file(file);
+    ck_ok(rg_save_file(all, file, .metadata = { 1, &is }));
+    ck_ok(rg_load_checkpoint(file, (rg_checkpoint){ .optim = warm }));
+    ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ .optim = step }), RG_RUNTIME_ERROR,
+             "run.safetensors': ");
+    rg_optim *all_of_them[] = { adam, adamw, step, exponential, none, warm };
+    for (int i = 0; i < 6; i++)
+        rg_optim_free(all_of_them[i]);
+    remove_folder();
+}
+END_TEST
+
+/* ---- in the middle of an epoch ----------------------------------------------------------- */
+
+/* A linear layer learns from a loader's batches, between and within its epochs. */
+typedef struct {
+    void *model;
+    rg_optim *o;
+    rg_data_loader *loader;
+    rg_generator *g;
+    double step;
+} epochs;
+
+static epochs new_epochs(uint64_t seed, bool own) {
+    RG_SCOPE();
+    rg_manual_seed(5);
+    rg_tensor *x = rg_randn(10, 3), *y = rg_randn(10, 2);
+    rg_manual_seed(seed);
+    epochs e = { .model = rg_nn_linear(3, 2), .g = own ? rg_generator_new(seed) : NULL };
+    e.o = rg_optim_adam(rg_parameters(e.model), .lr = 0.1);
+    e.loader = rg_data_loader_new(RG_LIST(x, y), .batch_size = 3, .shuffle = true,
+                                  .generator = e.g);
+    return e;
+}
+
+static void end_epochs(epochs *e) {
+    rg_optim_free(e->o);
+    rg_module_free(e->model);
+    rg_data_loader_free(e->loader);
+    rg_generator_free(e->g);
+}
+
+/* An epoch's end, where the loader gives no batch, counts as a step, too. */
+static void learn(epochs *e, int until) {
+    RG_FOR (; e->step < until; e->step++) {
+        rg_list batch = rg_data_loader_next(e->loader);
+        if (batch.n == 0)
+            continue;
+        rg_tensor *loss = rg_mse_loss(rg_call(e->model, batch.v[0]), batch.v[1]);
+        ck_ok(rg_optim_zero_grad(e->o));
+        ck_ok(rg_backward(loss));
+        ck_ok(rg_optim_step(e->o));
+    }
+}
+
+/* Saves the loader's state as a part of its own, or among the program's tensors. */
+static bool with_loader(bool (*f)(const char *path, rg_checkpoint run), epochs *e, bool part) {
+    rg_checkpoint run = { .model = e->model,
+                          .optim = e->o,
+                          .numbers = RG_NUMBERS({ "step", &e->step }) };
+    if (part)
+        run.loader = e->loader;
+    else
+        run.tensors = rg_data_loader_state_dict(e->loader);
+    const bool ok = f(file, run);
+    if (part || !ok || f == rg_save_checkpoint)
+        return ok;
+    return rg_data_loader_load_state_dict(e->loader, run.tensors);
+}
+
+START_TEST(test_within_an_epoch) {
+    enum { END = 23 };
+    make_folder();
+    for (int way = 0; way < 4; way++) {
+        RG_SCOPE();
+        const bool own = way & 1, part = way & 2;
+        epochs whole = new_epochs(1, own);
+        learn(&whole, END);
+        /* An epoch has 4 batches, and an end. */
+        for (int stop = 0; stop <= 11; stop++) {
+            epochs first = new_epochs(1, own);
+            learn(&first, stop);
+            ck_ok(with_loader(rg_save_checkpoint, &first, part));
+            epochs second = new_epochs(2, own);
+            learn(&second, stop * 3 % 7);
+            ck_ok(with_loader(rg_load_checkpoint, &second, part));
+            learn(&second, END);
+            ck_assert_msg(
+                same_dictionaries(rg_state_dict(second.model), rg_state_dict(whole.model)),
+                "way %d, stopped after %d", way, stop);
+            ck_assert(
+                same_dictionaries(rg_optim_state_dict(second.o), rg_optim_state_dict(whole.o)));
+            end_epochs(&first);
+            end_epochs(&second);
+        }
+        end_epochs(&whole);
+    }
+    remove_folder();
+}
+END_TEST
+
+START_TEST(test_other_loaders) {
+    RG_SCOPE();
+    make_folder();
+    epochs a = new_epochs(1, false), own = new_epochs(1, true);
+    learn(&a, 3);
+    learn(&own, 2);
+    rg_checkpoint run = { .loader = a.loader }, none = { 0 }, other = { .loader = own.loader };
+    ck_ok(rg_save_checkpoint(file, run));
+    ck_fails(rg_load_checkpoint(file, none), RG_RUNTIME_ERROR,
+             "run.safetensors': Unexpected key: \"loader.");
+    ck_fails(rg_load_checkpoint(file, other), RG_VALUE_ERROR,
+             "run.safetensors': the state has no \"generator\"");
+    ck_ok(rg_save_checkpoint(file, none));
+    ck_fails(rg_load_checkpoint(file, run), RG_VALUE_ERROR, "the state has no \"position\"");
+    rg_data_loader *fewer = rg_data_loader_new(RG_LIST(rg_ones(7)), .batch_size = 3);
+    ck_ok(rg_save_checkpoint(file, run));
+    rg_tensor *random = rg_generator_state(rg_default_generator());
+    rg_rand(2);
+    rg_tensor *now = rg_generator_state(rg_default_generator());
+    ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ .loader = fewer }), RG_VALUE_ERROR,
+             "run.safetensors': position 9 in an order of 10 doesn't fit 7 items by 3");
+    ck_assert(rg_equal(rg_generator_state(rg_default_generator()), now));
+    ck_ok(rg_load_checkpoint(file, run));
+    ck_assert(rg_equal(rg_generator_state(rg_default_generator()), random));
+    rg_data_loader_free(fewer);
+    end_epochs(&a);
+    end_epochs(&own);
+    remove_folder();
+}
+END_TEST
+
 /* ---- what fails ------------------------------------------------------------------------ */
 
 static training run, other;
@@ -422,6 +587,8 @@ START_TEST(test_denied) {
     make_folder();
     run = new_training(1);
     other = new_training(2);
+    run.loader = other.loader = rg_data_loader_new(RG_LIST(rg_ones(5)), .batch_size = 2);
+    ck_ok(rg_data_loader_next(run.loader).n > 0);
     train(&run, 3);
     ck_assert_int_gt(deny_in_turn(save_run, check_saved), 50);
     ck_assert_int_gt(fail_in_turn(save_run, check_saved), 5);
@@ -435,6 +602,7 @@ START_TEST(test_denied) {
     ck_assert_int_gt(fail_in_turn(load_run, check_loaded), 5);
     forget(&run_was);
     forget(&other_was);
+    rg_data_loader_free(run.loader);
     end_training(&run);
     end_training(&other);
     remove_folder();
@@ -538,5 +706,5 @@ START_TEST(test_killed) {
 }
 END_TEST
 
-RG_TESTS(checkpoint, test_resumed, test_file, test_refused, test_bad_files, test_other_files,
-         test_denied, test_killed)
+RG_TESTS(checkpoint, test_resumed, test_file, test_refused, test_kinds, test_within_an_epoch,
+         test_other_loaders, test_bad_files, test_other_files, test_denied, test_killed)

@@ -406,7 +406,79 @@ START_TEST(test_csv) {
     ck_fails(rg_load_csv(scratch_write("f", "1\0", 3)), RG_IO_ERROR, "it is no text: byte 1 is 0");
     ck_fails(rg_load_csv(text_file("1"), .delimiter = '.'), RG_VALUE_ERROR,
              "this character can't be the delimiter");
-    ck_fails(rg_load_csv(text_file("1"), .dtype = RG_INT64), RG_TYPE_ERROR, "expected dtype");
+    ck_fails(rg_load_csv(text_file("1"), .dtype = RG_BOOL), RG_TYPE_ERROR, "expected dtype");
+    scratch_end();
+}
+END_TEST
+
+/* Integers are read to their last bit, which float64 wouldn't hold. */
+START_TEST(test_csv_of_integers) {
+    RG_SCOPE();
+    scratch_begin();
+    const int64_t want[] = { INT64_MAX, INT64_MIN, 9007199254740993, 0, 7, -3 };
+    rg_tensor *t = rg_load_csv(text_file("a,b\n9223372036854775807,-9223372036854775808\n"
+                                         " 9007199254740993 ,\"-0\"\r\n+7,-003\n"),
+                               .header = true, .dtype = RG_INT64);
+    ck_assert_msg(t && rg_equal(t, rg_from_int64(want, RG_DIMS(3, 2))), "%s", rg_error());
+    static const char *const refused[][2] = {
+        { "1,2\n3,4.0\n", "f.csv': line 2, column 2: \"4.0\" is no integer" },
+        { "1,\n", "line 1, column 2: \"\" is no integer" },
+        { "1e3\n", "\"1e3\" is no integer" },
+        { "nan\n", "\"nan\" is no integer" },
+        { "0x10\n", "\"0x10\" is no integer" },
+        { "+-1\n", "\"+-1\" is no integer" },
+        { "1 2\n", "\"1 2\" is no integer" },
+        { "5,9223372036854775808\n", "column 2: \"9223372036854775808\" is too large" },
+        { "-9223372036854775809\n", "is too large" },
+    };
+    for (int i = 0; i < (int)(sizeof refused / sizeof *refused); i++)
+        ck_fails(rg_load_csv(text_file(refused[i][0]), .dtype = RG_INT64), RG_IO_ERROR,
+                 refused[i][1]);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_paths) {
+    RG_SCOPE();
+    scratch_begin();
+    /* A path is no result of a call, so that NULL is said even where an error stands. */
+    static const char sentence[] = ": expected a path but got NULL";
+#define NO_PATH(op, call)                                                                         \
+    do {                                                                                          \
+        ck_assert(!rg_zeros(-1) && strstr(rg_error(), "zeros"));                                  \
+        ck_assert(!(call));                                                                       \
+        ck_assert_msg(strstr(rg_error(), op) == rg_error() && strstr(rg_error(), sentence), "%s", \
+                      rg_error());                                                                \
+        rg_error_clear();                                                                         \
+    } while (0)
+    const rg_named_list list = { 0 };
+    NO_PATH("load_csv", rg_load_csv(NULL));
+    NO_PATH("load_lines", rg_load_lines(NULL).n >= 0);
+    NO_PATH("tokens_open", rg_tokens_open(NULL));
+    NO_PATH("load_npy", rg_load_npy(NULL));
+    NO_PATH("save_npy", rg_save_npy(rg_arange(2), NULL));
+    NO_PATH("load_npz", rg_load_npz(NULL).n >= 0);
+    NO_PATH("save_npz", rg_save_npz(list, NULL));
+    NO_PATH("load_file", rg_load_file(NULL).n >= 0);
+    NO_PATH("save_file", rg_save_file(list, NULL));
+    NO_PATH("safe_open", rg_safe_open(NULL));
+    NO_PATH("torch_load", rg_torch_load(NULL).n >= 0);
+    NO_PATH("torch_save", rg_torch_save(list, NULL));
+    NO_PATH("save_checkpoint", rg_save_checkpoint(NULL, (rg_checkpoint){ 0 }));
+    NO_PATH("load_checkpoint", rg_load_checkpoint(NULL, (rg_checkpoint){ 0 }));
+    NO_PATH("tokenizer_from_file", rg_tokenizer_from_file(NULL));
+    NO_PATH("tokenizer_from_folder", rg_tokenizer_from_folder(NULL));
+    NO_PATH("gpt_from_folder", rg_gpt_from_folder(NULL));
+    rg_gpt *m = rg_nn_gpt(.block_size = 2, .vocab_size = 3, .n_layer = 1, .n_head = 1, .n_embd = 2);
+    NO_PATH("gpt_to_folder", rg_gpt_to_folder(m, NULL));
+    rg_module_free(m);
+    /* What isn't given is said as it is, too. */
+    ck_fails(rg_save_file(((rg_named_list){ .n = -1 }), "f"), RG_TYPE_ERROR,
+             "save_file: expected a list but got one that failed: its n is -1");
+    scratch_write("none", "", 0);
+    rg_tokens *none = rg_tokens_open(scratch("none"));
+    ck_fails(rg_tokens_get_batch(none, 2, 4).first, RG_VALUE_ERROR, "none': it has no tokens");
+    rg_tokens_close(none);
     scratch_end();
 }
 END_TEST
@@ -506,4 +578,5 @@ START_TEST(test_batch_comes_again) {
 END_TEST
 
 RG_TESTS(data, test_order, test_resume, test_state_refused, test_tokens, test_bad_tokens, test_csv,
+         test_csv_of_integers, test_paths,
          test_bad_tables, test_lines, test_denied, test_batch_comes_again)

@@ -122,6 +122,58 @@ START_TEST(test_choices) {
 }
 END_TEST
 
+/* Rows end behind one of these tokens, and are filled up; generation ends with the last one. */
+START_TEST(test_end) {
+    RG_SCOPE();
+    rg_manual_seed(5);
+    rg_gpt *m = small(true, 0);
+    for (int i = 0; i < rg_parameters(m).n; i++)
+        if (rg_ndim(rg_parameters(m).v[i]) > 1)
+            rg_nn_init_normal_(rg_parameters(m).v[i], 0, 1);
+    rg_eval(m);
+    rg_tensor *begun = rg_narrow(tokens(), 1, 0, 3);
+    const int64_t rows = rg_size(begun, 0);
+    int ended = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        RG_SCOPE();
+        rg_manual_seed(seed);
+        rg_tensor *free = rg_gpt_generate(m, begun, 15);
+        ck_ok(rows == 2 && rg_size(free, 1) == 18);
+        const int64_t eos[] = { (int64_t)rg_at(free, 0, 3 + (int)(seed % 9)),
+                                (int64_t)rg_at(free, 1, 5) };
+        /* Each row is as it was without an end, up to its first end; then comes padding. */
+        for (int64_t pad = -1; pad < 2; pad++) {
+            rg_manual_seed(seed);
+            rg_tensor *y = rg_gpt_generate(m, begun, 15, .eos_token_id = RG_DIMS(eos[0], eos[1]),
+                                           .pad_token_id = pad);
+            ck_ok(y);
+            int64_t longest = 0;
+            for (int row = 0; row < 2; row++) {
+                bool over = false;
+                int64_t t = 3;
+                for (; t < rg_size(y, 1) && !over; t++) {
+                    const int64_t token = (int64_t)rg_at(y, row, (int)t);
+                    ck_assert_int_eq(token, (int64_t)rg_at(free, row, (int)t));
+                    over = token == eos[0] || token == eos[1];
+                }
+                longest = t > longest ? t : longest;
+                for (; t < rg_size(y, 1); t++)
+                    ck_assert_int_eq((int64_t)rg_at(y, row, (int)t), pad < 0 ? eos[0] : pad);
+            }
+            ck_assert_int_eq(longest, rg_size(y, 1));
+            ended += longest < 18;
+        }
+    }
+    ck_assert_int_gt(ended, 10);
+    ck_fails(rg_gpt_generate(m, begun, 1, .pad_token_id = 1000), RG_VALUE_ERROR,
+             "pad_token_id 1000 is not from 0 to");
+    ck_fails(rg_gpt_generate(m, begun, 1, .pad_token_id = -2), RG_VALUE_ERROR, "pad_token_id -2");
+    ck_fails(rg_gpt_generate(m, begun, 1, .eos_token_id = { .n = 9 }), RG_VALUE_ERROR,
+             "expected up to 8 tokens as eos_token_id, but got 9");
+    rg_module_free(m);
+}
+END_TEST
+
 /* The cache gives the same logits token by token and in pieces as the whole sequence does. */
 START_TEST(test_cache) {
     for (int wide = 0; wide < 2; wide++) {
@@ -227,5 +279,5 @@ static bool use(void) {
 START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
 END_TEST
 
-RG_TESTS(gpt, test_values_and_gradients, test_calling, test_generation, test_choices, test_cache,
-         test_second_order, test_bad_arguments, test_out_of_memory)
+RG_TESTS(gpt, test_values_and_gradients, test_calling, test_generation, test_end, test_choices,
+         test_cache, test_second_order, test_bad_arguments, test_out_of_memory)

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 static const char *golden_path(const char *name) {
@@ -95,6 +96,53 @@ START_TEST(test_there_and_back) {
         rg_module_free(back);
         rg_module_free(m);
     }
+    scratch_end();
+}
+END_TEST
+
+/* The special tokens go through a folder, and so does generation_config.json, byte for byte. */
+START_TEST(test_special_tokens) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_gpt *none = rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 1, .n_head = 1,
+                             .n_embd = 2);
+    ck_ok(rg_gpt_to_folder(none, scratch("")));
+    rg_gpt *back = rg_gpt_from_folder(scratch(""));
+    ck_ok(back && back->config.bos_token_id == -1 && back->config.eos_token_id.n == 0
+          && back->config.pad_token_id == -1 && !back->generation_config);
+    rg_module_free(back);
+    ck_assert(access(scratch("generation_config.json"), F_OK) != 0);
+
+    static const char generation[] = "{ \"eos_token_id\": [5, 6], \"bos_token_id\": null,\n"
+                                     "  \"temperature\": 0.25, \"anything\": [{}] }\n";
+    none->config.bos_token_id = 1;
+    none->config.eos_token_id = RG_DIMS(2);
+    none->config.pad_token_id = 3;
+    ck_ok(rg_gpt_to_folder(none, scratch("")));
+    scratch_write("generation_config.json", generation, sizeof generation - 1);
+    for (int i = 0; i < 2; i++) {
+        back = rg_gpt_from_folder(scratch(""));
+        ck_ok(back && back->config.bos_token_id == 1 && back->config.pad_token_id == 3);
+        ck_assert(back->config.eos_token_id.n == 2 && back->config.eos_token_id.v[1] == 6);
+        ck_assert_str_eq(back->generation_config, generation);
+        ck_assert(remove(scratch("generation_config.json")) == 0);
+        ck_ok(rg_gpt_to_folder(back, scratch("")));
+        rg_module_free(back);
+    }
+    static const char *const wrong[][2] = {
+        { "[]", "the file is no object" },
+        { "{", "generation_config.json': " },
+        { "{\"eos_token_id\": \"a\"}", "\"eos_token_id\" isn't the number of a token" },
+        { "{\"eos_token_id\": [1, null]}", "\"eos_token_id\" isn't the number of a token" },
+        { "{\"eos_token_id\": [1,2,3,4,5,6,7,8,9]}", "has more than 8 tokens" },
+        { "{\"bos_token_id\": -1}", "\"bos_token_id\" isn't the number of a token" },
+        { "{\"pad_token_id\": 1.5}", "\"pad_token_id\" isn't the number of a token" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        scratch_write("generation_config.json", wrong[i][0], strlen(wrong[i][0]));
+        ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, wrong[i][1]);
+    }
+    rg_module_free(none);
     scratch_end();
 }
 END_TEST
@@ -487,5 +535,6 @@ START_TEST(test_write_fails) {
 END_TEST
 
 RG_TESTS(gpt_folder, test_golden, test_there_and_back, test_written_config, test_without_biases,
+         test_special_tokens,
          test_older_files, test_shards, test_bad_configs, test_bad_weights, test_read_fails,
          test_write_fails)

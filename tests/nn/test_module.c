@@ -157,6 +157,55 @@ START_TEST(test_load_state_dict_complains_as_torch) {
 }
 END_TEST
 
+/* Requires that torch's complaint lists just these keys behind its words. */
+static void listed(const char *name, const char *words, rg_names keys) {
+    char want[2000] = "";
+    size_t n = 0;
+    for (int i = 0; i < keys.n; i++)
+        n += (size_t)snprintf(want + n, sizeof want - n, "%s\"%s\"", i ? ", " : words, keys.v[i]);
+    snprintf(want + n, sizeof want - n, ". ");
+    const char *text = twin_text("load.", name);
+    ck_assert_msg(keys.n ? strstr(text, want) != NULL : !strstr(text, words), "%s\n%s", text, want);
+}
+
+/* Without strict, the keys that torch would complain of are returned, in its order. */
+START_TEST(test_keys_that_are_left_out) {
+    RG_SCOPE();
+    Tree *m = new_tree();
+    rg_tensor *one = rg_ones(1);
+    static const char *const dropped[] = { "scale", "deep.0.bias", "fc.weight", NULL };
+    rg_incompatible_keys keys = rg_load_state_dict_keys(m, changed_state(m, dropped, 0, NULL),
+                                                        false);
+    ck_assert(keys.missing_keys.n == 3 && keys.unexpected_keys.n == 0);
+    listed("missing", "Missing key(s) in state_dict: ", keys.missing_keys);
+    const rg_named add[] = { { "deep.0.x", one },       { "deep.y", one }, { "zero", one },
+                             { "fc.weight.deep", one }, { "same.y", one }, { "deep", one },
+                             { "tied.bias.", one } };
+    static const char *const nothing[] = { NULL };
+    keys = rg_load_state_dict_keys(m, changed_state(m, nothing, 7, add), false);
+    ck_assert(keys.missing_keys.n == 0 && keys.unexpected_keys.n == 7);
+    listed("unexpected", "Unexpected key(s) in state_dict: ", keys.unexpected_keys);
+    keys = rg_load_state_dict_keys(m, rg_state_dict(m), true);
+    ck_assert(keys.missing_keys.n == 0 && keys.unexpected_keys.n == 0 && rg_error_code() == RG_OK);
+    ck_fails(rg_load_state_dict_keys(m, changed_state(m, nothing, 7, add), true).missing_keys.n
+                 >= 0,
+             RG_RUNTIME_ERROR, "Unexpected key(s)");
+    ck_fails(rg_load_state_dict_keys(NULL, rg_state_dict(m), true).unexpected_keys.n >= 0,
+             RG_TYPE_ERROR, "expected a module");
+    bool done = false;
+    for (int64_t fail = 1; !done; fail++) {
+        rg_memory_fail_at(fail);
+        done = rg_load_state_dict_keys(m, changed_state(m, dropped, 7, add), false).missing_keys.n
+               == 3;
+        rg_memory_fail_at(0);
+        ck_assert(done || rg_error_code() == RG_OUT_OF_MEMORY);
+        rg_error_clear();
+        ck_assert(fail < 1000);
+    }
+    rg_module_free(m);
+}
+END_TEST
+
 START_TEST(test_states_are_copied) {
     Tree *a = new_tree(), *b = new_tree();
     rg_sequential *c = rg_nn_sequential(rg_nn_linear(2, 3));
@@ -444,12 +493,12 @@ START_TEST(test_what_cannot_be_registered) {
         ck_fails(rg_nn_sequential_of(2, NULL), RG_TYPE_ERROR,
                  "Sequential: expected a list but got NULL");
         ck_fails(rg_nn_module_list_of(-1, NULL), RG_TYPE_ERROR,
-                 "ModuleList: expected a list but got NULL");
+                 "ModuleList: expected a list but got one that failed: its n is -1");
         relu = &rg_nn_relu()->base;
         ck_fails(rg_call_list(relu, (rg_list){ 1, NULL }), RG_TYPE_ERROR,
                  "ReLU: expected a list but got NULL");
         ck_fails(rg_call_list(relu, (rg_list){ -1, NULL }), RG_TYPE_ERROR,
-                 "ReLU: expected a list but got NULL");
+                 "ReLU: expected a list but got one that failed: its n is -1");
         ck_fails((rg_apply_to_modules(relu, NULL, NULL), rg_error_code() == RG_OK), RG_TYPE_ERROR,
                  "expected a function but got NULL");
         rg_module_free(relu);
@@ -537,6 +586,6 @@ START_TEST(test_anomaly_names_the_module) {
 END_TEST
 
 RG_TESTS(module, test_names_and_repr, test_nested_repr, test_load_state_dict_complains_as_torch,
-         test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
-         test_results_outlive_the_module, test_released_modules, test_what_cannot_be_registered,
-         test_out_of_memory, test_anomaly_names_the_module)
+         test_keys_that_are_left_out, test_states_are_copied, test_modes_and_gradients,
+         test_tied_parameters, test_hooks, test_results_outlive_the_module, test_released_modules,
+         test_what_cannot_be_registered, test_out_of_memory, test_anomaly_names_the_module)

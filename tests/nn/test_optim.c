@@ -256,7 +256,7 @@ START_TEST(test_state_names) {
                             "param_groups.0.betas.0", "param_groups.0.betas.1" };
     for (int i = 0; i < 11; i++)
         ck_assert_str_eq(d.v[i].name, names[i]);
-    ck_assert_int_eq(d.n, 7 + 2 * 8);
+    ck_assert_int_eq(d.n, 7 + 2 * 9);
     ck_assert_double_eq(rg_item(d.v[0].tensor), 1);
     ck_assert_int_eq(rg_dtype_of(d.v[0].tensor), RG_FLOAT32);
     ck_assert_double_eq(rg_item(d.v[8].tensor), 0.02);
@@ -340,11 +340,11 @@ START_TEST(test_clipping) {
     ck_fails(rg_clip_grad_value_(RG_LIST(NULL), 1.0), RG_TYPE_ERROR,
              "clip_grad_value_: expected a tensor but got NULL");
     ck_fails(rg_clip_grad_norm_(failed, 1.0), RG_TYPE_ERROR,
-             "clip_grad_norm_: expected a list but got NULL");
+             "clip_grad_norm_: expected a list but got one that failed: its n is -1");
     ck_fails(rg_clip_grad_norm_(empty, 1.0), RG_TYPE_ERROR,
              "clip_grad_norm_: expected a list but got NULL");
     ck_fails(rg_clip_grad_value_(failed, 1.0), RG_TYPE_ERROR,
-             "clip_grad_value_: expected a list but got NULL");
+             "clip_grad_value_: expected a list but got one that failed: its n is -1");
     ck_fails(rg_clip_grad_value_(empty, 1.0), RG_TYPE_ERROR,
              "clip_grad_value_: expected a list but got NULL");
 }
@@ -379,7 +379,8 @@ START_TEST(test_errors) {
     ck_fails(rg_optim_adam(l, .alpha = 0.9), RG_TYPE_ERROR,
              "got an unexpected keyword argument 'alpha'");
     ck_fails(rg_optim_sgd(RG_LIST(w, RG_NONE)), RG_TYPE_ERROR, "expected a tensor but got RG_NONE");
-    ck_fails(rg_optim_sgd(failed), RG_TYPE_ERROR, "SGD: expected a list but got NULL");
+    ck_fails(rg_optim_sgd(failed), RG_TYPE_ERROR,
+             "SGD: expected a list but got one that failed: its n is -1");
     ck_fails(rg_optim_adam(((rg_list){ 2, NULL })), RG_TYPE_ERROR,
              "Adam: expected a list but got NULL");
     ck_assert_ptr_null(rg_optim_sgd(rg_parameters(NULL)));

@@ -237,6 +237,32 @@ START_TEST(test_strict) {
 }
 END_TEST
 
+/* What load_model returns is told, with tied names as it has them. */
+START_TEST(test_left_out) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_tensor *one = rg_ones(2);
+    ck_ok(rg_save_file(RG_NAMED_LIST({ "weight", one }, { "y", one }, { "x", one }), scratch("f")));
+    void *m = rg_nn_layer_norm(2);
+    rg_incompatible_keys keys;
+    ck_ok(rg_module_load(m, scratch("f"), .strict = false, .keys = &keys));
+    ck_assert(keys.missing_keys.n == 1 && !strcmp(keys.missing_keys.v[0], "bias"));
+    ck_assert(keys.unexpected_keys.n == 2 && !strcmp(keys.unexpected_keys.v[0], "x")
+              && !strcmp(keys.unexpected_keys.v[1], "y"));
+    ck_fails(rg_module_load(m, scratch("f"), .keys = &keys), RG_RUNTIME_ERROR,
+             "key(s) in state_dict: \"bias\"\n    Unexpected key(s) in state_dict: \"x\", \"y\"");
+    ck_assert_int_eq(keys.missing_keys.n, -1);
+    rg_module_free(m);
+    /* A tied weight lies in the file once, and isn't missed. */
+    rg_gpt *gpt = rg_nn_gpt(.block_size = 2, .vocab_size = 3, .n_layer = 1, .n_head = 1,
+                            .n_embd = 2);
+    ck_ok(rg_module_save(gpt, scratch("g")) && rg_module_load(gpt, scratch("g"), .keys = &keys));
+    ck_assert(keys.missing_keys.n == 0 && keys.unexpected_keys.n == 0);
+    rg_module_free(gpt);
+    scratch_end();
+}
+END_TEST
+
 /* Names that share memory of which none has the whole can't be told apart in a file. */
 START_TEST(test_no_name_has_all) {
     scratch_begin();
@@ -320,5 +346,5 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(save, test_round_trip, test_names, test_golden, test_dtypes, test_strict,
+RG_TESTS(save, test_round_trip, test_names, test_golden, test_dtypes, test_strict, test_left_out,
          test_no_name_has_all, test_refused, test_denied)

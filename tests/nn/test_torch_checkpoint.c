@@ -2,10 +2,12 @@
  * test_torch_checkpoint.c: what a file of torch.save's has for a module and for an optimizer is
  * loaded into them.
  */
+#include "tests/scratch.h"
 #include "tests/test.h"
 #include "regard.h"
 #include "tensor/files.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char checkpoint[] = "tests/golden/files/checkpoint.pt";
@@ -73,6 +75,51 @@ START_TEST(test_optimizer) {
 }
 END_TEST
 
+/* As in torch, Adam takes AdamW's way of decay over from its state, and AdamW stays AdamW; a state
+ * that doesn't say is one of plain Adam's. */
+START_TEST(test_decoupled) {
+    RG_SCOPE();
+    rg_tensor *v[5], *w[5], *u[5];
+    rg_optim *adamw = new_optim(v), *other = new_optim(w);
+    rg_optim_free(new_optim(u));
+    rg_optim *adam = rg_optim_adam(((rg_list){ 5, u }), .lr = 0.5);
+    rg_named_list dict = rg_named_below(rg_torch_load(checkpoint), "optimizer");
+    ck_ok(rg_optim_load_state_dict(adamw, dict));
+    ck_ok(rg_optim_load_state_dict(adam, dict));
+    ck_assert(rg_optim_group(adam, 0)->decoupled_weight_decay == 1);
+    for (int step = 0; step < 3; step++) {
+        for (int i = 0; i < 5; i++) {
+            ck_ok(rg_set_grad(v[i], rg_add(rg_detach(v[i]), i + 1)));
+            ck_ok(rg_set_grad(u[i], rg_add(rg_detach(u[i]), i + 1)));
+        }
+        ck_ok(rg_optim_step(adamw) && rg_optim_step(adam));
+        for (int i = 0; i < 5; i++)
+            ck_assert(rg_equal(v[i], u[i]));
+    }
+    /* regard's own states say so, too. */
+    rg_optim *plain = rg_optim_adam(((rg_list){ 5, w }), .lr = 0.5);
+    ck_ok(rg_optim_load_state_dict(plain, rg_optim_state_dict(adam)));
+    ck_assert(rg_optim_group(plain, 0)->decoupled_weight_decay == 1);
+    rg_optim *fresh = rg_optim_adam(((rg_list){ 5, w }), .lr = 0.5);
+    rg_named_list own = rg_optim_state_dict(fresh);
+    ck_ok(rg_optim_load_state_dict(other, own));
+    ck_assert(rg_optim_group(other, 0)->decoupled_weight_decay == 1);
+    rg_named old[64];
+    rg_named_list without = { 0, old };
+    for (int i = 0; i < own.n; i++)
+        if (!strstr(own.v[i].name, "decoupled"))
+            old[without.n++] = own.v[i];
+    ck_assert_int_eq(without.n, own.n - 1);
+    ck_ok(rg_optim_load_state_dict(plain, without));
+    ck_assert(rg_optim_group(plain, 0)->decoupled_weight_decay == 0);
+    ck_ok(rg_optim_load_state_dict(other, without));
+    ck_assert(rg_optim_group(other, 0)->decoupled_weight_decay == 1);
+    rg_optim *all[] = { adamw, other, adam, plain, fresh };
+    for (int i = 0; i < 5; i++)
+        rg_optim_free(all[i]);
+}
+END_TEST
+
 START_TEST(test_optimizer_without_memory) {
     RG_SCOPE();
     rg_tensor *v[5];
@@ -91,4 +138,221 @@ START_TEST(test_optimizer_without_memory) {
 }
 END_TEST
 
-RG_TESTS(torch_checkpoint, test_module, test_optimizer, test_optimizer_without_memory)
+/* ---- schedules --------------------------------------------------------------------------- */
+
+static double halves(int64_t epoch, void *context) {
+    (void)context;
+    return 1 / (double)(1 + epoch);
+}
+
+/* Makes a schedule of this kind, the options of which are one of two. */
+static rg_schedule *new_schedule(rg_optim *o, int kind, bool other) {
+    rg_schedule_options q =
+        RG_SCHEDULE_(.step_size = other ? 3 : 2, .gamma = other ? 0.7 : 0.5, .T_max = other ? 9 : 5,
+                     .total_iters = other ? 6 : 4, .total_steps = other ? 20 : 12, .max_lr = 0.5,
+                     .pct_start = other ? 0.25 : 0.4, .three_phase = other,
+                     .milestones = RG_DIMS(other ? 4 : 2, 6, 6), .lr_lambda = halves,
+                     .patience = other ? 1 : 0, .factor = other ? 0.3 : 0.6, .mode_max = other);
+    if (kind == RG_SEQUENTIAL_LR) {
+        q.milestones = RG_DIMS(other ? 5 : 2);
+        q.schedules[0] = rg_optim_linear_lr(o, .total_iters = other ? 8 : 3);
+        q.schedules[1] = rg_optim_exponential_lr(o, .gamma = other ? 0.2 : 0.8);
+    }
+    return rg_optim_schedule(o, (rg_schedule_kind)kind, q);
+}
+
+static void step_schedule(rg_schedule *s, int kind, int times) {
+    for (int i = 0; i < times; i++)
+        ck_ok(kind == RG_REDUCE_LR_ON_PLATEAU ? rg_schedule_step_metric(s, 1)
+                                              : rg_schedule_step(s));
+}
+
+static rg_optim *of_two_groups(void) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *u = rg_requires_grad_(rg_ones(2), true);
+    rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 0.5, .momentum = 0.9);
+    ck_ok(rg_optim_add_group(o, RG_LIST(u), .lr = 0.25));
+    return o;
+}
+
+static bool same_lists(rg_named_list a, rg_named_list b) {
+    bool same = a.n == b.n && a.n > 0;
+    for (int i = 0; same && i < a.n; i++)
+        same = !strcmp(a.v[i].name, b.v[i].name)
+               && (a.v[i].tensor == RG_NONE ? b.v[i].tensor == RG_NONE
+                                            : rg_equal(a.v[i].tensor, b.v[i].tensor));
+    return same;
+}
+
+/* A schedule with other options, and an optimizer with other rates, go on as the first one does,
+ * by way of a file for PyTorch. */
+START_TEST(test_schedules) {
+    scratch_begin();
+    for (int kind = 0; kind <= RG_SEQUENTIAL_LR; kind++)
+        for (int other = 0; other < 2; other++) {
+            RG_SCOPE();
+            rg_optim *a = of_two_groups(), *b = of_two_groups();
+            rg_schedule *s = new_schedule(a, kind, other), *t = new_schedule(b, kind, !other);
+            ck_ok(s && t);
+            step_schedule(s, kind, 3);
+            step_schedule(t, kind, 1);
+            ck_ok(rg_torch_save_checkpoint(scratch("f.pt"), (rg_checkpoint){ .optim = a }));
+            rg_named_list file = rg_torch_load(scratch("f.pt"));
+            rg_named_list state = rg_named_below(file, "scheduler");
+            ck_assert_msg(same_lists(state, rg_schedule_state_dict(s)), "kind %d", kind);
+            ck_ok(rg_schedule_load_state_dict(t, state));
+            ck_ok(rg_optim_load_state_dict(b, rg_named_below(file, "optimizer")));
+            ck_assert_msg(same_lists(rg_schedule_state_dict(t), state), "kind %d", kind);
+            for (int i = 0; i < 6; i++) {
+                step_schedule(s, kind, 1);
+                step_schedule(t, kind, 1);
+                for (int g = 0; g < 2; g++) {
+                    const rg_param_group *x = rg_optim_group(a, g), *y = rg_optim_group(b, g);
+                    ck_assert_msg(x->lr == y->lr && x->momentum == y->momentum,
+                                  "kind %d, step %d: %.17g, not %.17g", kind, i, y->lr, x->lr);
+                }
+            }
+            rg_optim_free(a);
+            rg_optim_free(b);
+        }
+    scratch_end();
+}
+END_TEST
+
+/* Wants a dictionary to be refused, and the schedule to stay. */
+static void schedule_refuses(rg_schedule *s, rg_named_list dict, const char *sentence) {
+    RG_SCOPE();
+    rg_named_list before = rg_schedule_state_dict(s);
+    ck_fails(rg_schedule_load_state_dict(s, dict), RG_RUNTIME_ERROR, sentence);
+    ck_assert(same_lists(rg_schedule_state_dict(s), before));
+}
+
+START_TEST(test_schedules_refused) {
+    RG_SCOPE();
+    rg_optim *o = of_two_groups();
+    rg_schedule *all[RG_SEQUENTIAL_LR + 1];
+    for (int kind = 0; kind <= RG_SEQUENTIAL_LR; kind++)
+        all[kind] = new_schedule(o, kind, false);
+    /* No kind takes another one's, but for those whose numbers are the same. */
+    for (int i = 0; i <= RG_SEQUENTIAL_LR; i++)
+        for (int k = 0; k <= RG_SEQUENTIAL_LR; k++)
+            if (i != k && k != RG_LAMBDA_LR && k != RG_SEQUENTIAL_LR && i != RG_SEQUENTIAL_LR)
+                schedule_refuses(all[k], rg_schedule_state_dict(all[i]), "(s) in state_dict: ");
+    schedule_refuses(all[RG_STEP_LR], rg_schedule_state_dict(all[RG_EXPONENTIAL_LR]),
+                     "StepLR: Missing key(s) in state_dict: \"step_size\".");
+    schedule_refuses(all[RG_EXPONENTIAL_LR], rg_schedule_state_dict(all[RG_STEP_LR]),
+                     "ExponentialLR: Unexpected key(s) in state_dict: \"step_size\".");
+    rg_named v[64];
+    rg_named_list dict = rg_schedule_state_dict(all[RG_MULTI_STEP_LR]), changed = { dict.n, v };
+    const struct {
+        const char *name, *to;
+        rg_tensor *tensor;
+        const char *sentence;
+    } wrong[] = {
+        { "gamma", "gamma", RG_NONE, "\"gamma\" in state_dict is no number" },
+        { "gamma", "gamma", rg_ones(2), "\"gamma\" in state_dict is no number" },
+        { "gamma", "gama", rg_ones(1), "Missing key(s) in state_dict: \"gamma\"" },
+        { "last_epoch", "last_epoch", rg_scalar(0.5), "is no whole number" },
+        { "last_epoch", "last_epoch", rg_scalar(1e300), "is no whole number" },
+        { "base_lrs.1", "base_lrs.2", rg_ones(1), "\"base_lrs.2\" in state_dict is one too many" },
+        { "base_lrs.1", "base_lr", rg_ones(1), "Unexpected key(s) in state_dict: \"base_lr\"" },
+        { "milestones.6", "milestones.6", rg_scalar(9),
+          "\"milestones.6\" in state_dict is one too" },
+        { "milestones.6", "milestones.x", rg_scalar(1), "Unexpected key(s)" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        for (int k = 0; k < dict.n; k++)
+            v[k] = strcmp(dict.v[k].name, wrong[i].name)
+                       ? dict.v[k]
+                       : (rg_named){ wrong[i].to, wrong[i].tensor };
+        schedule_refuses(all[RG_MULTI_STEP_LR], changed, wrong[i].sentence);
+    }
+    /* Options that no schedule may have are refused in the words of its making. */
+    rg_named_list step = rg_schedule_state_dict(all[RG_STEP_LR]);
+    changed.n = step.n;
+    for (int k = 0; k < step.n; k++)
+        v[k] = strcmp(step.v[k].name, "step_size") ? step.v[k]
+                                                   : (rg_named){ "step_size", rg_scalar(0) };
+    ck_fails(rg_schedule_load_state_dict(all[RG_STEP_LR], changed), RG_VALUE_ERROR,
+             "StepLR: Expected positive integer step_size, but got 0");
+    ck_fails(rg_schedule_load_state_dict(NULL, dict), RG_TYPE_ERROR, "expected a schedule");
+    ck_fails(rg_schedule_state_dict(NULL).n >= 0, RG_TYPE_ERROR, "expected a schedule");
+    ck_fails(rg_schedule_load_state_dict(all[0], (rg_named_list){ .n = -1 }), RG_TYPE_ERROR,
+             "expected a list");
+    /* An optimizer's errors name its kind. */
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *u = rg_requires_grad_(rg_ones(2), true);
+    rg_optim *adam = rg_optim_adam(RG_LIST(w));
+    ck_ok(rg_optim_add_group(adam, RG_LIST(u)));
+    ck_fails(rg_optim_load_state_dict(o, rg_optim_state_dict(adam)), RG_RUNTIME_ERROR,
+             "Error(s) in loading state_dict for SGD: Unexpected key(s) in state_dict: \"param_gr");
+    rg_optim_free(adam);
+    rg_optim_free(o);
+    ck_fails(rg_schedule_state_dict(all[0]).n >= 0, RG_RELEASED, "schedule released");
+}
+END_TEST
+
+/* ---- a checkpoint for PyTorch -------------------------------------------------------------- */
+
+START_TEST(test_written) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_manual_seed(1);
+    rg_gpt *m = rg_nn_gpt(.block_size = 2, .vocab_size = 3, .n_layer = 1, .n_head = 1, .n_embd = 2);
+    rg_optim *o = rg_optim_adamw(rg_parameters(m), .lr = 0.5);
+    ck_ok(rg_optim_step_lr(o, .step_size = 3) && rg_optim_exponential_lr(o, .gamma = 0.5));
+    rg_tensor *mask = rg_arange(4);
+    double step = 70000, loss = 2.25, far = -INFINITY, less = -3;
+    rg_checkpoint run = { .model = m,
+                          .optim = o,
+                          .tensors = RG_NAMED_LIST({ "mask", mask }),
+                          .numbers = RG_NUMBERS({ "step", &step }, { "loss", &loss },
+                                                { "far", &far }, { "less", &less }) };
+    ck_ok(rg_torch_save_checkpoint(scratch("f.pt"), run));
+    rg_named_list file = rg_torch_load(scratch("f.pt"));
+    ck_assert(same_lists(rg_named_below(file, "model"), rg_state_dict(m)));
+    ck_assert(rg_equal(entry(file, "mask"), mask));
+    ck_assert(rg_item(entry(file, "step")) == 70000
+              && rg_dtype_of(entry(file, "step")) == RG_INT64);
+    ck_assert(rg_item(entry(file, "loss")) == 2.25 && rg_item(entry(file, "far")) == -INFINITY);
+    ck_assert(rg_item(entry(file, "less")) == -3);
+    ck_assert(rg_dtype_of(entry(file, "optimizer.param_groups.0.amsgrad")) == RG_BOOL);
+    ck_assert(rg_item(entry(file, "schedulers.1.gamma")) == 0.5);
+    ck_ok(rg_optim_load_state_dict(o, rg_named_below(file, "optimizer")));
+
+    run.numbers = (rg_number_list)RG_NUMBERS({ "mask", &step });
+    ck_fails(rg_torch_save_checkpoint(scratch("g.pt"), run), RG_VALUE_ERROR,
+             "torch_save_checkpoint: the name \"mask\" comes twice");
+    run.numbers = (rg_number_list)RG_NUMBERS({ "optimizer", &step });
+    ck_fails(rg_torch_save_checkpoint(scratch("g.pt"), run), RG_VALUE_ERROR, "\"optimizer\" comes");
+    run.numbers = (rg_number_list)RG_NUMBERS({ "\xFF", &step });
+    ck_fails(rg_torch_save_checkpoint(scratch("g.pt"), run), RG_VALUE_ERROR, "no UTF-8");
+    run.numbers.n = 0;
+    ck_fails(rg_torch_save_checkpoint(NULL, run), RG_TYPE_ERROR, "expected a path");
+    ck_fails(rg_torch_save_checkpoint(scratch("no/f"), run), RG_IO_ERROR, "[Errno 2]");
+    ck_assert_int_eq(scratch_files(), 1);
+
+    /* Each request for memory is denied in turn. */
+    bool done = false;
+    for (int64_t fail = 1; !done; fail++) {
+        const int64_t live = rg_live_tensors(), memory = rg_memory_stats().now;
+        rg_memory_fail_at(fail);
+        {
+            RG_SCOPE();
+            done = rg_torch_save_checkpoint(scratch("g.pt"), run)
+                   && rg_schedule_load_state_dict(rg_optim_step_lr(o, .step_size = 3),
+                                                  rg_named_below(file, "schedulers.0"));
+        }
+        rg_memory_fail_at(0);
+        ck_assert_msg(done || rg_error_code() == RG_OUT_OF_MEMORY, "%s", rg_error());
+        ck_assert(done || (rg_live_tensors() == live && rg_memory_stats().now <= memory + 4096));
+        rg_error_clear();
+        ck_assert(fail < 10000);
+    }
+    ck_assert_int_eq(scratch_files(), 2);
+    rg_optim_free(o);
+    rg_module_free(m);
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(torch_checkpoint, test_module, test_optimizer, test_decoupled,
+         test_optimizer_without_memory, test_schedules, test_schedules_refused, test_written)

@@ -12,7 +12,10 @@
 #include "tensor/scope.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BIG = 300000, SMALL = 1000 };
@@ -450,7 +453,66 @@ START_TEST(test_kill_at_any_time) {
 }
 END_TEST
 
+/* Returns the number of a process that has ended. */
+static long dead_process(void) {
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    ck_assert(waitpid(child, NULL, 0) == child);
+    return child;
+}
+
+/* The next save takes away what a killed one left, and nothing else. */
+START_TEST(test_leftovers) {
+    scratch_begin();
+    const long dead = dead_process();
+    const struct {
+        const char *format;
+        long process;
+        bool goes;
+    } files[] = {
+        { "f.%ld-0.new", dead, true },
+        { "f.%ld-123456.new", dead, true },
+        { "f.%ld-7.new", (long)getpid(), false },
+        { "f.%ld-0.new", 1, false },
+        { "g.%ld-0.new", dead, false },
+        { "f.%ld-0.news", dead, false },
+        { "f.%ld-x.new", dead, false },
+        { "f.%ld-.new", dead, false },
+        { "f.%ld.new", dead, false },
+        { "f.-%ld-0.new", dead, false },
+        { "f. %ld-0.new", dead, false },
+        { "f.%ld99999999999999999999-0.new", dead, false },
+        { "f.f.%ld-0.new", dead, false },
+        { "f.%ld-9.new", dead, false }, /* This one is locked. */
+    };
+    enum { FILES = sizeof files / sizeof *files };
+    char name[FILES][64];
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name[i], sizeof name[i], files[i].format, files[i].process);
+        scratch_write(name[i], "x", 1);
+    }
+    const int locked = open(scratch(name[FILES - 1]), O_RDONLY);
+    ck_assert(locked >= 0 && flock(locked, LOCK_EX) == 0);
+    /* What is no regular file stays. */
+    char folder[64], link[64];
+    snprintf(folder, sizeof folder, "f.%ld-3.new", dead);
+    snprintf(link, sizeof link, "f.%ld-4.new", dead);
+    ck_assert(mkdir(scratch(folder), 0700) == 0 && symlink(name[4], scratch(link)) == 0);
+    ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 0));
+    check_bytes(scratch("f"), SMALL, 0);
+    for (int i = 0; i < FILES; i++)
+        ck_assert_msg((access(scratch(name[i]), F_OK) != 0) == files[i].goes, "%s", name[i]);
+    ck_assert(access(scratch(folder), F_OK) == 0 && access(scratch(link), F_OK) == 0);
+    close(locked);
+    ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 0));
+    ck_assert(access(scratch(name[FILES - 1]), F_OK) != 0);
+    scratch_end();
+}
+END_TEST
+
 RG_TESTS(files, test_read, test_no_file, test_short_calls, test_cut_short, test_read_faults,
          test_write_faults, test_full_disk, test_permissions, test_links,
          test_reader_keeps_old_file, test_no_place, test_beside_is_taken, test_in_this_folder,
-         test_cancel, test_denied, test_shown, test_kill_at_each_call, test_kill_at_any_time)
+         test_cancel, test_denied, test_shown, test_kill_at_each_call, test_kill_at_any_time,
+         test_leftovers)

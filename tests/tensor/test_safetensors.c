@@ -151,6 +151,12 @@ START_TEST(test_awkward) {
     ck_assert_int_eq(back.n, all.n);
     for (int i = 0; i < all.n; i++)
         ck_assert(same_bits(all.v[i].tensor, tensor_of(back, all.v[i].name)));
+    /* A list stands in a macro's argument, too. */
+    rg_tensor *x = rg_arange(3);
+    ck_ok(rg_save_file(RG_NAMED_LIST({ "x", x }, { "y", rg_ones(2) }), scratch("d")));
+    ck_ok(rg_load_file(scratch("d")).n == 2);
+    ck_ok(rg_save_file(rg_named_list_of(1, &(rg_named){ "x", x }), scratch("d")));
+    ck_ok(rg_equal(rg_load_file(scratch("d")).v[0].tensor, x));
     ck_ok(rg_save_file((rg_named_list){ 0 }, scratch("c")));
     ck_assert(same_files(scratch("c"), golden_path("nothing")));
     scratch_end();
@@ -253,7 +259,8 @@ START_TEST(test_what_cannot_be_written) {
     rg_named_list all = { 1, one };
     ck_fails(rg_save_file(all, NULL), RG_TYPE_ERROR, "save_file: expected a path but got NULL");
     all.n = -1;
-    ck_fails(rg_save_file(all, path), RG_TYPE_ERROR, "save_file: expected a list but got NULL");
+    ck_fails(rg_save_file(all, path), RG_TYPE_ERROR,
+             "save_file: expected a list but got one that failed: its n is -1");
     all = (rg_named_list){ 1, NULL };
     ck_fails(rg_save_file(all, path), RG_TYPE_ERROR, "expected a list but got NULL");
     all.n = 0;

@@ -1,0 +1,447 @@
+/*
+ * schedule_state.c: a schedule's state_dict, with torch's keys, and how it is loaded: all of it is
+ * read into copies of the schedules before anything changes.
+ */
+#include "optimizer_structs.h"
+#include "tensor/scope.h"
+#include "tensor/structs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- fields: what is a number in torch and here ---------------------------------------- */
+
+typedef enum { WHOLE_FIELD, REAL_FIELD, FLAG_FIELD, COUNT_FIELD } field_type;
+typedef struct {
+    const char *name;
+    field_type type; /* The place holds an int64_t, a double, a bool, or a whole double. */
+    void *place;
+} schedule_field;
+enum { MOST_FIELDS = 9 };
+
+/* Lists the options of the schedule's kind that torch's state_dict has, in its order. */
+static int list_options(rg_schedule *s, schedule_field v[MOST_FIELDS]) {
+    rg_schedule_options *o = &s->o;
+    int n = 0;
+    switch (s->kind) {
+    case RG_STEP_LR: v[n++] = (schedule_field){ "step_size", WHOLE_FIELD, &o->step_size };
+    /* fallthrough */
+    case RG_MULTI_STEP_LR:
+    case RG_EXPONENTIAL_LR: v[n++] = (schedule_field){ "gamma", REAL_FIELD, &o->gamma }; break;
+    case RG_LINEAR_LR:
+        v[n++] = (schedule_field){ "start_factor", REAL_FIELD, &o->start_factor };
+        v[n++] = (schedule_field){ "end_factor", REAL_FIELD, &o->end_factor };
+        v[n++] = (schedule_field){ "total_iters", WHOLE_FIELD, &o->total_iters };
+        break;
+    case RG_COSINE_ANNEALING_LR:
+        v[n++] = (schedule_field){ "T_max", WHOLE_FIELD, &o->T_max };
+        v[n++] = (schedule_field){ "eta_min", REAL_FIELD, &o->eta_min };
+        break;
+    case RG_ONE_CYCLE_LR:
+        v[n++] = (schedule_field){ "total_steps", WHOLE_FIELD, &o->total_steps };
+        v[n++] = (schedule_field){ "cycle_momentum", FLAG_FIELD, &o->cycle_momentum };
+        break;
+    case RG_REDUCE_LR_ON_PLATEAU:
+        v[n++] = (schedule_field){ "factor", REAL_FIELD, &o->factor };
+        v[n++] = (schedule_field){ "patience", WHOLE_FIELD, &o->patience };
+        v[n++] = (schedule_field){ "cooldown", WHOLE_FIELD, &o->cooldown };
+        v[n++] = (schedule_field){ "eps", REAL_FIELD, &o->eps };
+        v[n++] = (schedule_field){ "threshold", REAL_FIELD, &o->threshold };
+        break;
+    case RG_LAMBDA_LR:
+    case RG_SEQUENTIAL_LR: break;
+    }
+    return n;
+}
+
+/* Lists what the schedule's steps change. */
+static int list_counts(rg_schedule *s, schedule_field v[MOST_FIELDS]) {
+    int n = 0;
+    v[n++] = (schedule_field){ "last_epoch", COUNT_FIELD, &s->state[RG_LAST_EPOCH] };
+    if (s->kind == RG_REDUCE_LR_ON_PLATEAU) {
+        v[n++] = (schedule_field){ "best", REAL_FIELD, &s->state[RG_BEST] };
+        v[n++] = (schedule_field){ "cooldown_counter", COUNT_FIELD,
+                                   &s->state[RG_COOLDOWN_COUNTER] };
+        v[n++] = (schedule_field){ "num_bad_epochs", COUNT_FIELD, &s->state[RG_NUM_BAD_EPOCHS] };
+    }
+    return n;
+}
+
+/* ---- state_dict ------------------------------------------------------------------------ */
+
+static void add_fields(rg_py *p, int n, const schedule_field v[]) {
+    for (int i = 0; i < n; i++) {
+        const void *at = v[i].place;
+        switch (v[i].type) {
+        case WHOLE_FIELD: rgi_py_int(p, v[i].name, *(const int64_t *)at); break;
+        case COUNT_FIELD: rgi_py_int(p, v[i].name, (int64_t) * (const double *)at); break;
+        case REAL_FIELD: rgi_py_float(p, v[i].name, *(const double *)at); break;
+        case FLAG_FIELD: rgi_py_bool(p, v[i].name, *(const bool *)at); break;
+        }
+    }
+}
+
+static void add_rates(rg_py *p, const char *key, const rg_optim *o, int option) {
+    rgi_py_begin_at(p, key, RG_PY_LIST);
+    for (size_t i = 0; i < o->n_groups; i++)
+        rgi_py_float(p, NULL, o->groups[i].option[option]);
+    rgi_py_end(p);
+}
+
+/* MultiStepLR counts how often each milestone is given. */
+static void add_milestones(rg_py *p, const rg_dims *milestones) {
+    rgi_py_begin_at(p, "milestones", RG_PY_COUNTER);
+    for (int i = 0; i < milestones->n; i++) {
+        int64_t times = 0;
+        bool first = true;
+        for (int k = 0; k < milestones->n; k++) {
+            times += milestones->v[k] == milestones->v[i];
+            first &= k >= i || milestones->v[k] != milestones->v[i];
+        }
+        if (!first)
+            continue;
+        rgi_py_int_key(p, milestones->v[i]);
+        rgi_py_int(p, NULL, times);
+    }
+    rgi_py_end(p);
+}
+
+static void add_phase(rg_py *p, double end_step, const char *const texts[4]) {
+    static const char *const keys[] = { "start_lr", "end_lr", "start_momentum", "end_momentum" };
+    rgi_py_begin(p, RG_PY_DICT);
+    rgi_py_float(p, "end_step", end_step);
+    for (int i = 0; i < 4; i++)
+        rgi_py_text(p, keys[i], texts[i]);
+    rgi_py_end(p);
+}
+
+/* Sets the last steps of OneCycleLR's phases, and returns how many there are. */
+static int one_cycle_ends(const rg_schedule_options *o, double ends[3]) {
+    const double n = (double)o->total_steps;
+    int phases = 0;
+    ends[phases++] = o->pct_start * n - 1;
+    if (o->three_phase)
+        ends[phases++] = 2 * o->pct_start * n - 2;
+    ends[phases++] = n - 1;
+    return phases;
+}
+
+static void add_one_cycle(rg_py *p, const rg_schedule *s) {
+    static const char *const up[] = { "initial_lr", "max_lr", "max_momentum", "base_momentum" };
+    static const char *const back[] = { "max_lr", "initial_lr", "base_momentum", "max_momentum" };
+    static const char *const down[] = { "initial_lr", "min_lr", "max_momentum", "max_momentum" };
+    static const char *const last[] = { "max_lr", "min_lr", "base_momentum", "max_momentum" };
+    double ends[3];
+    const int phases = one_cycle_ends(&s->o, ends);
+    rgi_py_begin_at(p, "_schedule_phases", RG_PY_LIST);
+    add_phase(p, ends[0], up);
+    add_phase(p, ends[1], phases == 3 ? back : last);
+    if (phases == 3)
+        add_phase(p, ends[2], down);
+    rgi_py_end(p);
+    rgi_py_text(p, "_anneal_func_type", s->o.anneal_linear ? "linear" : "cos");
+    if (s->o.cycle_momentum)
+        rgi_py_bool(p, "use_beta1", !rgi_option_set(s->optim->defaults.options.momentum));
+}
+
+static void add_plateau(rg_py *p, const rg_schedule *s) {
+    rgi_py_float(p, "default_min_lr", s->o.min_lr);
+    rgi_py_begin_at(p, "min_lrs", RG_PY_LIST);
+    for (size_t i = 0; i < s->optim->n_groups; i++)
+        rgi_py_float(p, NULL, s->o.min_lr);
+    rgi_py_end(p);
+    rgi_py_float(p, "mode_worse", s->o.mode_max ? -INFINITY : INFINITY);
+    rgi_py_text(p, "mode", s->o.mode_max ? "max" : "min");
+    rgi_py_text(p, "threshold_mode", s->o.threshold_abs ? "abs" : "rel");
+}
+
+static void add_sequential(rg_py *p, const rg_schedule *s) {
+    rgi_py_begin_at(p, "_milestones", RG_PY_LIST);
+    for (int i = 0; i < s->o.milestones.n; i++)
+        rgi_py_int(p, NULL, s->o.milestones.v[i]);
+    rgi_py_end(p);
+    rgi_py_begin_at(p, "_schedulers", RG_PY_LIST);
+    for (int i = 0; i <= s->o.milestones.n; i++)
+        rgi_schedule_value(p, NULL, s->o.schedules[i]);
+    rgi_py_end(p);
+}
+
+static void add_lambdas(rg_py *p, const rg_schedule *s) {
+    rgi_py_begin_at(p, "lr_lambdas", RG_PY_LIST);
+    for (size_t i = 0; i < s->optim->n_groups; i++)
+        rgi_py_none(p, NULL);
+    rgi_py_end(p);
+}
+
+void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s) {
+    schedule_field v[MOST_FIELDS];
+    rgi_py_begin_at(p, key, RG_PY_DICT);
+    add_fields(p, list_options(s, v), v);
+    if (s->kind == RG_MULTI_STEP_LR)
+        add_milestones(p, &s->o.milestones);
+    if (s->kind == RG_ONE_CYCLE_LR)
+        add_one_cycle(p, s);
+    if (s->kind == RG_REDUCE_LR_ON_PLATEAU)
+        add_plateau(p, s);
+    if (s->kind == RG_SEQUENTIAL_LR)
+        add_sequential(p, s);
+    if (rgi_schedule_rows[s->kind].next) {
+        add_rates(p, "base_lrs", s->optim, RG_OPTION_initial_lr);
+        rgi_py_int(p, "_step_count", (int64_t)s->state[RG_LAST_EPOCH] + 1);
+        rgi_py_bool(p, "_is_initial", false);
+        rgi_py_bool(p, "_get_lr_called_within_step", false);
+    }
+    add_fields(p, list_counts(s, v), v);
+    add_rates(p, "_last_lr", s->optim, RG_OPTION_lr);
+    if (s->kind == RG_LAMBDA_LR)
+        add_lambdas(p, s);
+    rgi_py_end(p);
+}
+
+rg_named_list rg_schedule_state_dict(rg_schedule *s) {
+    const rg_named_list failed = { .n = -1 };
+    if (!rgi_schedule_given(s, "schedule_state_dict"))
+        return failed;
+    rg_py p = { 0 };
+    rgi_schedule_value(&p, NULL, s);
+    const rg_named_list list = rgi_py_flat(&p);
+    rgi_py_free(&p);
+    return list;
+}
+
+/* ---- load_state_dict ------------------------------------------------------------------- */
+
+/* A dictionary is read into a copy of a schedule and of its groups' first rates. */
+typedef struct {
+    rg_schedule *into, copy;
+    const char *name; /* The schedule's kind, for errors. */
+    rg_named_list dict;
+    bool *known;      /* These of the entries are known. */
+    double *base_lrs; /* A NaN stands where the dictionary has none. */
+} schedule_load;
+
+/* Returns whether an entry is a number, and sets it. */
+static bool number_of(const schedule_load *l, const rg_named *e, double *number) {
+    RG_FAIL_IF(e->tensor == RG_NONE || e->tensor->numel != 1, l->name,
+               "\"%s\" in state_dict is no number", e->name);
+    *number = rg_item(e->tensor);
+    return true;
+}
+
+static bool whole_of(const schedule_load *l, const rg_named *e, int64_t *whole) {
+    double number;
+    if (!number_of(l, e, &number))
+        return false;
+    RG_FAIL_IF(number != floor(number) || fabs(number) > 1e15, l->name,
+               "\"%s\" in state_dict is no whole number", e->name);
+    *whole = (int64_t)number;
+    return true;
+}
+
+static bool read_field(const schedule_load *l, const rg_named *e, const schedule_field *f) {
+    double number;
+    int64_t whole;
+    switch (f->type) {
+    case REAL_FIELD: return number_of(l, e, f->place);
+    case WHOLE_FIELD: return whole_of(l, e, f->place);
+    case COUNT_FIELD:
+        if (!whole_of(l, e, &whole))
+            return false;
+        *(double *)f->place = (double)whole;
+        return true;
+    case FLAG_FIELD:
+        if (!number_of(l, e, &number))
+            return false;
+        *(bool *)f->place = number != 0;
+        return true;
+    }
+    return false;
+}
+
+static bool read_fields(schedule_load *l, int n, const schedule_field v[]) {
+    for (int k = 0; k < n; k++) {
+        int at = 0;
+        while (at < l->dict.n && strcmp(l->dict.v[at].name, v[k].name) != 0)
+            at++;
+        RG_FAIL_IF(at == l->dict.n, l->name, "Missing key(s) in state_dict: \"%s\".", v[k].name);
+        l->known[at] = true;
+        if (!read_field(l, &l->dict.v[at], &v[k]))
+            return false;
+    }
+    return true;
+}
+
+/* Returns the number that stands behind the list's name and a dot, or -1. */
+static int64_t item_of(const char *name, const char *list) {
+    const size_t n = strlen(list);
+    char *end;
+    if (strncmp(name, list, n) != 0 || name[n] != '.' || name[n + 1] < '0' || name[n + 1] > '9')
+        return -1;
+    const long long item = strtoll(name + n + 1, &end, 10);
+    return *end ? -1 : item;
+}
+
+static bool too_many(const schedule_load *l, const char *name) {
+    return rgi_fail(RG_RUNTIME_ERROR, l->name, "\"%s\" in state_dict is one too many", name);
+}
+
+/* Reads MultiStepLR's milestones, each with its count, or SequentialLR's, each with its place. */
+static bool read_milestone(schedule_load *l, const rg_named *e, int64_t item) {
+    rg_dims *milestones = &l->copy.o.milestones;
+    int64_t whole;
+    if (!whole_of(l, e, &whole))
+        return false;
+    if (l->copy.kind == RG_SEQUENTIAL_LR) {
+        if (item >= milestones->n)
+            return too_many(l, e->name);
+        milestones->v[item] = whole;
+        return true;
+    }
+    for (int64_t i = 0; i < whole; i++) {
+        if (milestones->n == RG_MAX_DIMS)
+            return too_many(l, e->name);
+        milestones->v[milestones->n++] = item;
+    }
+    return true;
+}
+
+/* Reads an entry of a list. Sets *known where it is one. */
+static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
+    const rg_schedule_kind kind = l->copy.kind;
+    const int64_t rate = item_of(e->name, "base_lrs"), least = item_of(e->name, "min_lrs");
+    const int64_t milestone = item_of(e->name,
+                                      kind == RG_SEQUENTIAL_LR ? "_milestones" : "milestones");
+    *known = true;
+    if (rate >= (int64_t)l->copy.optim->n_groups)
+        return too_many(l, e->name);
+    if (rate >= 0 && rgi_schedule_rows[kind].next)
+        return number_of(l, e, &l->base_lrs[rate]);
+    if (milestone >= 0 && (kind == RG_SEQUENTIAL_LR || kind == RG_MULTI_STEP_LR))
+        return read_milestone(l, e, milestone);
+    double number;
+    *known = kind == RG_REDUCE_LR_ON_PLATEAU && least >= 0;
+    if (!*known)
+        return true;
+    if (!number_of(l, e, &number))
+        return false;
+    RG_FAIL_IF(least > 0 && number != l->copy.o.min_lr, l->name,
+               "\"%s\" in state_dict is another than that of the first group", e->name);
+    l->copy.o.min_lr = number;
+    return true;
+}
+
+/* Returns what the dictionary has under the name, or NULL without an error. */
+static const rg_named *entry_of(const schedule_load *l, const char *name) {
+    for (int i = 0; i < l->dict.n; i++)
+        if (strcmp(l->dict.v[i].name, name) == 0 && l->dict.v[i].tensor != RG_NONE)
+            return &l->dict.v[i];
+    return NULL;
+}
+
+/* OneCycleLR's share of the way up, and whether it has three phases, lie in the phases' ends. */
+static bool read_phases(schedule_load *l) {
+    rg_schedule_options *o = &l->copy.o;
+    double ends[3], number;
+    o->three_phase = entry_of(l, "_schedule_phases.2.end_step");
+    const int phases = one_cycle_ends(o, ends);
+    for (int i = 0; i < phases; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "_schedule_phases.%d.end_step", i);
+        const rg_named *e = entry_of(l, name);
+        RG_FAIL_IF(!e, l->name, "Missing key(s) in state_dict: \"%s\".", name);
+        if (!number_of(l, e, &number))
+            return false;
+        if (i == 0 && number != ends[0])
+            o->pct_start = (number + 1) / (double)o->total_steps;
+    }
+    return true;
+}
+
+/* Returns whether torch has the key and what it stands for is none of the schedule's numbers here:
+ * a text, what torch keeps for itself, or what follows from the rest. */
+static bool key_is_idle(const rg_named *e) {
+    static const char *const idle[] = { "verbose", "default_min_lr", "mode_worse", "use_beta1" };
+    for (int i = 0; i < RG_COUNT(idle); i++)
+        if (strcmp(e->name, idle[i]) == 0)
+            return true;
+    return e->name[0] == '_' || e->tensor == RG_NONE;
+}
+
+static bool read_lists(schedule_load *l) {
+    if (l->copy.kind == RG_MULTI_STEP_LR)
+        l->copy.o.milestones.n = 0;
+    for (int i = 0; i < l->dict.n; i++) {
+        const rg_named *e = &l->dict.v[i];
+        bool known;
+        if (!read_item(l, e, &known))
+            return false;
+        RG_FAIL_IF(!known && !l->known[i] && !key_is_idle(e), l->name,
+                   "Unexpected key(s) in state_dict: \"%s\".", e->name);
+    }
+    RG_FAIL_IF(l->copy.o.milestones.n < RG_MIN(1, l->into->o.milestones.n), l->name,
+               "Missing key(s) in state_dict: \"milestones\".");
+    return true;
+}
+
+static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) {
+    schedule_field v[MOST_FIELDS];
+    const size_t groups = s->optim->n_groups;
+    *l = (schedule_load){ .into = s,
+                          .copy = *s,
+                          .name = rgi_schedule_rows[s->kind].name,
+                          .dict = dict,
+                          .known = rgi_scope_alloc((size_t)dict.n + 1),
+                          .base_lrs = rgi_scope_alloc(groups * sizeof *l->base_lrs) };
+    if (!l->known || !l->base_lrs)
+        return false;
+    memset(l->known, 0, (size_t)dict.n + 1);
+    for (size_t i = 0; i < groups; i++)
+        l->base_lrs[i] = NAN;
+    if (!read_fields(l, list_options(&l->copy, v), v)
+        || !read_fields(l, list_counts(&l->copy, v), v) || !read_lists(l)
+        || (s->kind == RG_ONE_CYCLE_LR && !read_phases(l)))
+        return false;
+    const rg_named *worse = s->kind == RG_REDUCE_LR_ON_PLATEAU ? entry_of(l, "mode_worse") : NULL;
+    if (worse)
+        l->copy.o.mode_max = rg_item(worse->tensor) < 0;
+    return rgi_schedule_check(s->optim, s->kind, &l->copy.o);
+}
+
+static void put_schedule(const schedule_load *l) {
+    l->into->o = l->copy.o;
+    memcpy(l->into->state, l->copy.state, sizeof l->copy.state);
+    for (size_t i = 0; i < l->into->optim->n_groups; i++)
+        if (!isnan(l->base_lrs[i]))
+            l->into->optim->groups[i].options.initial_lr = l->base_lrs[i];
+}
+
+static bool schedule_entries_given(rg_named_list dict, const char *op) {
+    bool ok = rgi_given_list(dict.n, dict.v, op);
+    for (int i = 0; ok && i < dict.n; i++)
+        ok = rgi_given(dict.v[i].name, op, "a name")
+             && (dict.v[i].tensor == RG_NONE || rgi_check(dict.v[i].tensor, op));
+    return ok;
+}
+
+bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict) {
+    static const char op[] = "schedule_load_state_dict";
+    RG_SCOPE();
+    if (!rgi_schedule_given(s, op) || !schedule_entries_given(dict, op))
+        return false;
+    const int below = s->kind == RG_SEQUENTIAL_LR ? s->o.milestones.n + 1 : 0;
+    schedule_load *all = rgi_scope_alloc((size_t)(below + 1) * sizeof *all);
+    if (!all || !read_schedule(&all[0], s, dict))
+        return false;
+    for (int i = 0; i < below; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "_schedulers.%d", i);
+        const rg_named_list part = rg_named_below(dict, name);
+        if (part.n < 0 || !read_schedule(&all[i + 1], s->o.schedules[i], part))
+            return false;
+    }
+    for (int i = 0; i <= below; i++)
+        put_schedule(&all[i]);
+    return true;
+}

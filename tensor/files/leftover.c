@@ -1,0 +1,79 @@
+/*
+ * leftover.c: what a save that was killed leaves beside a file, "model.safetensors.4711-0.new", and
+ * how the next save to that file takes it away.
+ *
+ * Such a file is taken away only where it is a regular one, no process of that number runs here,
+ * and nobody holds its lock. A save holds it as long as it writes: processes of another machine, or
+ * of another container, have numbers that say nothing here.
+ */
+#include "file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* Reads digits, which end with this byte, and returns what stands behind it, or NULL. */
+static const char *behind_digits(const char *text, char end, long *number) {
+    char *last;
+    if (*text < '0' || *text > '9')
+        return NULL;
+    errno = 0;
+    *number = strtol(text, &last, 10);
+    return errno || *last != end ? NULL : last + 1;
+}
+
+/* Returns the number of the process that made the file of this name for saving to `base`, or -1
+ * where the name is none of those. */
+static long process_of(const char *name, const char *base) {
+    const size_t n = strlen(base);
+    long process, count;
+    if (strncmp(name, base, n) != 0 || name[n] != '.')
+        return -1;
+    const char *at = behind_digits(name + n + 1, '-', &process);
+    at = at ? behind_digits(at, '.', &count) : NULL;
+    return at && strcmp(at, "new") == 0 && process > 0 && process <= INT_MAX ? process : -1;
+}
+
+/* Takes a file of the folder away, if nobody is writing it. */
+static void remove_unlocked(int folder, const char *name) {
+    struct stat status;
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(folder, name, 0);
+    close(fd);
+}
+
+void rgi_remove_leftovers(const char *path) {
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char folder[PATH_MAX];
+    const size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    if (n >= sizeof folder)
+        return;
+    memcpy(folder, path, n);
+    folder[n] = 0;
+    DIR *all = opendir(n ? folder : ".");
+    if (!all)
+        return;
+    for (const struct dirent *e; (e = readdir(all));) {
+        const long process = process_of(e->d_name, base);
+        if (process > 0 && kill((pid_t)process, 0) && errno == ESRCH)
+            remove_unlocked(dirfd(all), e->d_name);
+    }
+    closedir(all);
+}
+
+bool rgi_hold(int fd, const char *path) {
+    struct stat mine, there;
+    while (flock(fd, LOCK_EX | LOCK_NB) && errno == EINTR)
+        continue;
+    return fstat(fd, &mine) || (stat(path, &there) == 0 && there.st_ino == mine.st_ino);
+}

@@ -1,0 +1,104 @@
+/*
+ * checkpoint.c: regard's half of tests/exchange/checkpoint.py.
+ *
+ *     checkpoint OPTIMIZER SCHEDULE FROM TO STEPS
+ *
+ * A small network takes over the checkpoint that a PyTorch program saved, makes so many steps, and
+ * saves a checkpoint for PyTorch. The optimizer and the schedule have other options than PyTorch's,
+ * which the checkpoint is to bring.
+ */
+#include "regard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static rg_optim *optimizer(const char *name, rg_list weights, rg_list biases) {
+    static const char *const names[] = {
+        [RG_SGD] = "SGD",         [RG_ADAM] = "Adam",       [RG_ADAMW] = "AdamW",
+        [RG_RMSPROP] = "RMSprop", [RG_ADAGRAD] = "Adagrad", [RG_LION] = "Lion"
+    };
+    int kind = RG_SGD;
+    while (kind < RG_LION && strcmp(names[kind], name) != 0)
+        kind++;
+    rg_optim *o = rg_optim_with((rg_optim_kind)kind, weights, RG_PARAM_GROUP_(.lr = 0.5));
+    return rg_optim_add_group(o, biases, .lr = 0.7) ? o : NULL;
+}
+
+static double rate_at(int64_t epoch, void *context) {
+    (void)context;
+    return 1.0 / (double)(1 + epoch);
+}
+
+/* Returns false where there is no such schedule. */
+static bool schedule(const char *name, rg_optim *o, rg_schedule **s) {
+    *s = NULL;
+    if (!strcmp(name, "none"))
+        return true;
+    if (!strcmp(name, "StepLR"))
+        *s = rg_optim_step_lr(o, .step_size = 7, .gamma = 0.9);
+    if (!strcmp(name, "MultiStepLR"))
+        *s = rg_optim_multi_step_lr(o, .milestones = RG_DIMS(1), .gamma = 0.9);
+    if (!strcmp(name, "ExponentialLR"))
+        *s = rg_optim_exponential_lr(o, .gamma = 0.5);
+    if (!strcmp(name, "LinearLR"))
+        *s = rg_optim_linear_lr(o, .start_factor = 0.5, .total_iters = 2);
+    if (!strcmp(name, "CosineAnnealingLR"))
+        *s = rg_optim_cosine_annealing_lr(o, .T_max = 3);
+    if (!strcmp(name, "LambdaLR"))
+        *s = rg_optim_lambda_lr(o, .lr_lambda = rate_at);
+    if (!strcmp(name, "OneCycleLR"))
+        *s = rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 30);
+    if (!strcmp(name, "OneCycleLR3"))
+        *s = rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 30, .cycle_momentum = false);
+    if (!strcmp(name, "ReduceLROnPlateau"))
+        *s = rg_optim_reduce_lr_on_plateau(o, .patience = 5, .factor = 0.9);
+    if (!strcmp(name, "SequentialLR"))
+        *s = rg_optim_sequential_lr(
+            o, .schedules = { rg_optim_linear_lr(o), rg_optim_exponential_lr(o, .gamma = 0.4) },
+            .milestones = RG_DIMS(9));
+    return *s;
+}
+
+static rg_tensor *tensor_of(rg_named_list file, const char *name) {
+    for (int i = 0; i < file.n; i++)
+        if (!strcmp(file.v[i].name, name))
+            return file.v[i].tensor;
+    return NULL;
+}
+
+static bool train(void *model, rg_optim *o, rg_schedule *s, bool plateau, rg_named_list file) {
+    RG_SCOPE();
+    rg_tensor *loss = rg_mse_loss(rg_call(model, tensor_of(file, "x")), tensor_of(file, "y"));
+    if (!rg_optim_zero_grad(o) || !rg_backward(loss) || !rg_optim_step(o))
+        return false;
+    return !s || (plateau ? rg_schedule_step_metric(s, 1) : rg_schedule_step(s));
+}
+
+int main(int argc, char **argv) {
+    RG_SCOPE();
+    if (argc != 6)
+        return 2;
+    rg_module *first = (rg_module *)rg_nn_linear(3, 4), *second = (rg_module *)rg_nn_linear(4, 2);
+    void *model = rg_nn_sequential(first, rg_nn_tanh(), second);
+    rg_list all = rg_parameters(model);
+    rg_tensor *weights[] = { all.v[0], all.v[2] }, *biases[] = { all.v[1], all.v[3] };
+    rg_optim *o = optimizer(argv[1], rg_list_of(2, weights), rg_list_of(2, biases));
+    rg_schedule *s;
+    rg_named_list file = rg_torch_load(argv[3]);
+    bool ok = schedule(argv[2], o, &s) && file.n > 0
+              && rg_load_state_dict(model, rg_named_below(file, "model"), true)
+              && (!s || rg_schedule_load_state_dict(s, rg_named_below(file, "scheduler")))
+              && rg_optim_load_state_dict(o, rg_named_below(file, "optimizer"));
+    double epoch = 3;
+    const bool plateau = !strcmp(argv[2], "ReduceLROnPlateau");
+    for (int i = 0; ok && i < atoi(argv[5]); i++, epoch++)
+        ok = train(model, o, s, plateau, file);
+    rg_checkpoint run = { .model = model, .optim = o, .numbers = RG_NUMBERS({ "epoch", &epoch }) };
+    ok = ok && rg_torch_save_checkpoint(argv[4], run);
+    if (!ok)
+        fprintf(stderr, "%s\n", *rg_error() ? rg_error() : "no such schedule");
+    rg_optim_free(o);
+    rg_module_free(model);
+    return !ok;
+}
