@@ -476,6 +476,28 @@ typedef struct RG_OPTIONS rg_embedding_options {
 } rg_embedding_options;
 rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o);
 
+/* ---- convolutions --------------------------------------------------------------- */
+
+/* rg_conv2d(x, weight, bias, .stride = 2, .padding = 1): x (batch, in, h, w), or without a batch,
+ * times weight (out, in / groups, kernel h, kernel w), + bias (out), which may be RG_NONE; likewise
+ * rg_conv1d over one dim. */
+typedef struct RG_OPTIONS rg_conv_options {
+    RG_BY_NAME;
+    int64_t stride    RG_DEFAULT(1);
+    int64_t padding   RG_DEFAULT(0); /* zeros beyond each end; RG_SAME keeps the size */
+    int64_t dilation  RG_DEFAULT(1); /* how far apart a kernel's taps lie */
+    int64_t groups    RG_DEFAULT(1); /* so many groups of channels don't meet */
+    /* Where the two dims differ, these have a number for each: .strides = RG_DIMS(2, 1). */
+    rg_dims strides   RG_DEFAULT({});
+    rg_dims paddings  RG_DEFAULT({});
+    rg_dims dilations RG_DEFAULT({});
+} rg_conv_options;
+/* As a padding, these are torch's padding="same" and padding="valid". */
+#define RG_SAME  INT64_MAX
+#define RG_VALID (INT64_MAX - 1)
+rg_tensor *rg_conv1d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_conv_options o);
+rg_tensor *rg_conv2d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_conv_options o);
+
 /* ---- neural -------------------------------------------------------------------- */
 
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */

@@ -112,6 +112,13 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
     RG_IN_ORDER_3(rg_scaled_dot_product_attention_with, __COUNTER__, q, k, v, \
                   RG_KEYWORDS(rg_attention_options, (.attn_mask = RG_NONE), __VA_ARGS__))
 
+#define RG_CONV_(...) \
+    RG_KEYWORDS(rg_conv_options, (.stride = 1, .dilation = 1, .groups = 1), __VA_ARGS__)
+#define rg_conv1d(x, w, b, ...) \
+    RG_IN_ORDER_3(rg_conv1d_with, __COUNTER__, x, w, b, RG_CONV_(__VA_ARGS__))
+#define rg_conv2d(x, w, b, ...) \
+    RG_IN_ORDER_3(rg_conv2d_with, __COUNTER__, x, w, b, RG_CONV_(__VA_ARGS__))
+
 #define RG_LOSS_OPTIONS_(...)                                                                    \
     RG_KEYWORDS(                                                                                 \
         rg_loss_options,                                                                         \

@@ -260,6 +260,27 @@ typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int
 k_product *k_direct_product(rg_dtype dtype);
 k_turn *k_direct_turn(rg_dtype dtype);
 
+/* ---- conv.c and pool.c: windows that slide over the last two dims of contiguous tensors --------
+ * A window has kernel[d] taps along dim d, `dilation` apart, and moves on by `stride`. It sees
+ * `padding` places beyond each end. x has size[d] elements along d, and y to[d]. Where there is one
+ * dim, the first of the two has one element and one tap. */
+typedef struct k_window {
+    int64_t size[2], to[2], kernel[2], stride[2], padding[2], dilation[2];
+} k_window;
+
+/* x is (batch, groups * in, size), w (groups * out, in, kernel), and y (batch, groups * out, to):
+ * each channel of y sums over the channels of x in its group. */
+typedef struct k_conv {
+    int64_t batch, groups, in, out;
+    k_window window;
+} k_conv;
+/* These are y, the gradient of x, and that of w. The bias may be NULL. Each returns false where
+ * there is no memory, or no loop for the dtype. */
+bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
+                const rg_tensor *bias);
+bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const rg_tensor *w);
+bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const rg_tensor *g);
+
 /* ---- bfloat16.c ----
  * These are products of float32 by way of bfloat16. */
 /* Returns whether the processor has the instruction, and its set runs. */
