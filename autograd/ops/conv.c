@@ -29,10 +29,12 @@ static bool conv_set_shape(rg_tensor *t, const struct conv_attr *a, int64_t rows
 }
 
 /* Returns the attributes for a result of so many elements. */
-static struct conv_attr conv_attr_for(const struct conv_attr *a, const char *node, double elements) {
+static struct conv_attr conv_attr_for(const struct conv_attr *a, const char *node,
+                                      double elements) {
     const k_conv *z = &a->z;
     const k_window *w = &z->window;
-    const double outputs = (double)z->batch * (double)(z->groups * z->out) * (double)w->to[0] * (double)w->to[1];
+    const double outputs = (double)z->batch * (double)(z->groups * z->out) * (double)w->to[0]
+                           * (double)w->to[1];
     const double terms = (double)z->in * (double)w->kernel[0] * (double)w->kernel[1];
     struct conv_attr result = *a;
     result.node = node;
@@ -46,8 +48,11 @@ static double conv_share(const void *attr, int64_t rows, int64_t terms) {
     return ((const struct conv_attr *)attr)->steps / (double)RG_MAX(1, terms);
 }
 
-#define CONV_TERMS \
-    { .times = 1, .input = 0, .from_last = 1, .gradients = RG_IN(0) | RG_IN(1), .share = conv_share }
+#define CONV_TERMS                                                                \
+    {                                                                             \
+        .times = 1, .input = 0, .from_last = 1, .gradients = RG_IN(0) | RG_IN(1), \
+        .share = conv_share                                                       \
+    }
 
 /* Makes y of contiguous copies of a and b. */
 typedef bool conv_kernel(const k_conv *z, rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
@@ -72,8 +77,8 @@ static rg_tensor *conv_input_of(const struct conv_attr *a, rg_tensor *g, rg_tens
 
 static rg_tensor *conv_weight_of(const struct conv_attr *a, rg_tensor *x, rg_tensor *g) {
     const k_conv *z = &a->z;
-    const double elements = (double)(z->groups * z->out * z->in)
-                            * (double)z->window.kernel[0] * (double)z->window.kernel[1];
+    const double elements = (double)(z->groups * z->out * z->in) * (double)z->window.kernel[0]
+                            * (double)z->window.kernel[1];
     struct conv_attr b = conv_attr_for(a, NULL, elements);
     return RG_APPLY(conv_weight, &b, x, g);
 }
@@ -88,9 +93,10 @@ static rg_tensor *conv_of(const struct conv_attr *a, rg_tensor *x, rg_tensor *w,
 
 /* CONV makes a sample of one dim: x is (batch, groups * in, size), and w (groups * out, in,
  * kernel). CONV_2 makes one of two dims. */
-#define CONV(inputs, batch_, groups_, in_, out_, size_, kernel_, stride_, padding_, dilation_, to_) \
-    CONV_OF(inputs, 1, batch_, groups_, in_, out_, CONV_PAIR(1, size_), CONV_PAIR(1, kernel_),      \
-            CONV_PAIR(1, stride_), CONV_PAIR(0, padding_), CONV_PAIR(1, dilation_),                 \
+#define CONV(inputs, batch_, groups_, in_, out_, size_, kernel_, stride_, padding_, dilation_, \
+             to_)                                                                              \
+    CONV_OF(inputs, 1, batch_, groups_, in_, out_, CONV_PAIR(1, size_), CONV_PAIR(1, kernel_), \
+            CONV_PAIR(1, stride_), CONV_PAIR(0, padding_), CONV_PAIR(1, dilation_),            \
             CONV_PAIR(1, to_))
 #define CONV_PAIR(a, b) \
     { a, b }
@@ -98,13 +104,16 @@ static rg_tensor *conv_of(const struct conv_attr *a, rg_tensor *x, rg_tensor *w,
                 dilation_, to_)                                                               \
     {                                                                                         \
         inputs, RG_A(conv, .dims = dims_, .steps = 1,                                         \
-                     .z = { batch_, groups_, in_, out_,                                       \
+                     .z = { batch_,                                                           \
+                            groups_,                                                          \
+                            in_,                                                              \
+                            out_,                                                             \
                             { size_, to_, kernel_, stride_, padding_, dilation_ } })          \
     }
 
 /* ---- conv: y[n, o, p] = sum over c and taps t of w[o, c, t] x[n, c, p stride + t dilation -
- *      padding] + bias[o]; gx is conv_input of g and w, gw conv_weight of x and g, and gbias the sum
- *      of g ------------------------------------------------------------------------- */
+ *      padding] + bias[o]; gx is conv_input of g and w, gw conv_weight of x and g, and gbias the
+ * sum of g ------------------------------------------------------------------------- */
 
 static bool conv_shape(rg_call *c) {
     const struct conv_attr *a = RG_ATTR(c, conv);
@@ -173,12 +182,10 @@ RG_OP(conv, RG_NAMED(conv), .doc = "sums over channels and taps of w x, + bias",
                  CONV("(2,4,4) (2,2,3) (2)", 2, 2, 2, 1, 4, 3, 1, 1, 1, 4),
                  CONV("(0,2,4) (3,2,2) (3)", 0, 1, 2, 3, 4, 2, 1, 0, 1, 3),
                  CONV("(2,0,4) (3,0,2) (3)", 2, 1, 0, 3, 4, 2, 1, 0, 1, 3),
-                 CONV_OF("(2,2,4,5) (4,1,2,3) (4)", 2, 2, 2, 1, 2, CONV_PAIR(4, 5),
-                         CONV_PAIR(2, 3), CONV_PAIR(2, 1), CONV_PAIR(1, 2), CONV_PAIR(1, 2),
-                         CONV_PAIR(3, 5)),
-                 CONV_OF("(1,2,3,3) (3,2,2,2) (3)", 2, 1, 1, 2, 3, CONV_PAIR(3, 3),
-                         CONV_PAIR(2, 2), CONV_PAIR(1, 1), CONV_PAIR(0, 0), CONV_PAIR(1, 1),
-                         CONV_PAIR(2, 2))));
+                 CONV_OF("(2,2,4,5) (4,1,2,3) (4)", 2, 2, 2, 1, 2, CONV_PAIR(4, 5), CONV_PAIR(2, 3),
+                         CONV_PAIR(2, 1), CONV_PAIR(1, 2), CONV_PAIR(1, 2), CONV_PAIR(3, 5)),
+                 CONV_OF("(1,2,3,3) (3,2,2,2) (3)", 2, 1, 1, 2, 3, CONV_PAIR(3, 3), CONV_PAIR(2, 2),
+                         CONV_PAIR(1, 1), CONV_PAIR(0, 0), CONV_PAIR(1, 1), CONV_PAIR(2, 2))));
 
 /* ---- conv_input: what conv's x has as its gradient, given g and w; gg is conv of the gradient and
  *      w, and gw conv_weight of the gradient and g -------------------------------- */
@@ -257,7 +264,7 @@ static rg_tensor *conv_pad_more(rg_tensor *x, const conv_options *o, int dims) {
     if (!any)
         return x;
     rgi_warn("conv", "Using padding='same' with even kernel lengths and odd dilation may require a "
-             "zero-padded copy of the input be created");
+                     "zero-padded copy of the input be created");
     return rg_pad_with(x, padding, RG_CONSTANT, 0);
 }
 

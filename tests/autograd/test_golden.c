@@ -88,6 +88,21 @@ static const rg_item_index *op_items(const op_argument *a) {
         .label_smoothing = X(6), .beta = X(7), .delta = X(8), .log_target = I(9)                   \
     }
 
+#define CONV_OPTIONS                                                                  \
+    (rg_conv_options) {                                                               \
+        .stride = 1, .padding = L(4), .dilation = 1, .groups = L(7), .strides = D(3), \
+        .paddings = D(5), .dilations = D(6)                                           \
+    }
+#define MAX_POOL_OPTIONS                                                                          \
+    (rg_max_pool_options) {                                                                       \
+        .stride = RG_KERNEL, .dilation = 1, .ceil_mode = I(5), .strides = D(2), .paddings = D(3), \
+        .dilations = D(4)                                                                         \
+    }
+#define AVG_POOL_OPTIONS                                                   \
+    (rg_avg_pool_options) {                                                \
+        .stride = RG_KERNEL, .ceil_mode = I(4), .count_include_pad = I(5), \
+        .divisor_override = L(6), .strides = D(2), .paddings = D(3)        \
+    }
 #define MARGIN_OPTIONS(type, k) \
     (type) { .reduction = (rg_reduction)I(k), .margin = X(k + 1) }
 

@@ -221,8 +221,8 @@ static void K_NAME(conv_input_part)(const conv_plan *p, int64_t part, T *room) {
         for (int64_t i = 0; i < channels * p->taps; i++) {
             const conv_tap down = conv_tap_at(window, 0, i % p->taps / window->kernel[1]);
             const conv_tap across = conv_tap_at(window, 1, i % window->kernel[1]);
-            K_NAME(conv_return)(gx + i / p->taps * plane, columns + i * p->stretch, window, down,
-                                across, from, n);
+            K_NAME(conv_return)
+            (gx + i / p->taps * plane, columns + i * p->stretch, window, down, across, from, n);
         }
     }
 }
