@@ -22,6 +22,8 @@ static double batch_norm_momentum(rg_batch_norm_module *self) {
 
 static rg_tensor *batch_norm_module_forward(rg_module *m, rg_tensor *x) {
     rg_batch_norm_module *self = (rg_batch_norm_module *)m;
+    if (!rgi_check(x, m->cls->name))
+        return NULL;
     const bool tracks = self->running_mean != RG_NONE;
     const bool fits = self->dims == 1 ? x->ndim == 2 || x->ndim == 3 : x->ndim == 4;
     RG_FAIL_VALUE_IF(!fits, NULL, "expected %s input (got %dD input)",

@@ -3,12 +3,13 @@
  * variances that ran along before. (Norms of rows are in layer_norm.c.)
  */
 #include "autograd/op.h"
+#include "tensor/observer.h"
 
-#include <stdio.h>
+#include <math.h>
 
 /* ---- batch_norm: y = (x - mean) / sqrt(var + eps) weight + bias. In training, with h = (x - mean)
  *      rstd and gw = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h) and
- *      gbias = sum(g); else gx = g rstd weight -------------------------------------- */
+ *      gbias = sum(g); else gx = gw rstd --------------------------------------------- */
 
 /* The inputs are x, weight, bias and, but in training, mean and var. The outputs are y, mean and
  * var. */
@@ -79,48 +80,86 @@ static rg_tensor *batch_norm_wide(const rg_step *s, rg_tensor *t) {
     return rg_reshape_dims(t, shape);
 }
 
-/* Returns h, and makes *rstd the factor of each channel. */
-static rg_tensor *batch_norm_unit(const rg_step *s, rg_tensor **rstd) {
+/* Returns x - mean, and makes *rstd the factor of each channel. */
+static rg_tensor *batch_norm_centred(const rg_step *s, rg_tensor **rstd) {
     const struct batch_norm_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
-    rg_tensor *mean = batch_norm_wide(s, rgi_saved_output_at(s, 1));
-    rg_tensor *var = batch_norm_wide(s, rgi_saved_output_at(s, 2));
-    if (a->training)
-        mean = rg_mean_dims(x, batch_norm_dims(s), true);
-    x = rg_sub(x, mean);
-    if (a->training)
+    rg_tensor *var;
+    if (a->training) {
+        x = rg_sub(x, rg_mean_dims(x, batch_norm_dims(s), true));
         var = rg_mean_dims(rg_square(x), batch_norm_dims(s), true);
+    } else {
+        x = rg_sub(x, batch_norm_wide(s, rgi_saved(s, 3)));
+        var = batch_norm_wide(s, rgi_saved(s, 4));
+    }
     *rstd = rg_rsqrt(rg_add(var, a->eps));
-    return rg_mul(x, *rstd);
+    return x;
 }
 
+/* Returns g weight. */
+static rg_tensor *batch_norm_weighted(const rg_step *s, rg_tensor *g) {
+    rg_tensor *w = rgi_saved(s, 1);
+    return rgi_is_none(w) ? g : rg_mul(g, batch_norm_wide(s, w));
+}
+
+/* In training the gradients of mean and var reach x as well. */
 static rg_tensor *batch_norm_rule_x(const rg_step *s, rg_tensor *g) {
     const rg_dims dims = batch_norm_dims(s);
     rg_tensor *rstd;
-    rg_tensor *h = batch_norm_unit(s, &rstd);
-    rg_tensor *w = rgi_saved(s, 1);
-    if (!rgi_is_none(w))
-        g = rg_mul(g, batch_norm_wide(s, w));
-    if (RG_ATTR(s, batch_norm)->training) {
-        rg_tensor *along = rg_mul(h, rg_mean_dims(rg_mul(g, h), dims, true));
-        g = rg_sub(rg_sub(g, rg_mean_dims(g, dims, true)), along);
-    }
-    return rg_mul(rstd, g);
+    rg_tensor *x = batch_norm_centred(s, &rstd);
+    g = batch_norm_weighted(s, rgi_step_g(s, 0));
+    if (!x)
+        return NULL;
+    if (!RG_ATTR(s, batch_norm)->training)
+        return rg_mul(rstd, g);
+    rg_tensor *h = rg_mul(x, rstd);
+    rg_tensor *along = rg_mul(h, rg_mean_dims(rg_mul(g, h), dims, true));
+    rg_tensor *gx = rg_mul(rstd, rg_sub(rg_sub(g, rg_mean_dims(g, dims, true)), along));
+    if (!gx || (!s->g[1] && !s->g[2]))
+        return gx;
+    rg_tensor *of_var = rg_mul(rg_mul(batch_norm_wide(s, rgi_step_g(s, 2)), x), 2);
+    rg_tensor *more = rg_add(batch_norm_wide(s, rgi_step_g(s, 1)), of_var);
+    return rg_add(gx, rg_div(more, (double)(gx->numel / gx->size[1])));
+}
+
+/* Returns the sums of t by channel, in the shape of an input. */
+static rg_tensor *batch_norm_gather(const rg_step *s, rg_tensor *t) {
+    return rg_reshape_dims(rg_sum_dims(t, batch_norm_dims(s), false), rgi_input_dims(s, s->input));
 }
 
 static rg_tensor *batch_norm_rule_weight(const rg_step *s, rg_tensor *g) {
     rg_tensor *rstd;
-    rg_tensor *gh = rg_mul(g, batch_norm_unit(s, &rstd));
-    return rg_reshape_dims(rg_sum_dims(gh, batch_norm_dims(s), false), rgi_input_dims(s, 1));
+    rg_tensor *x = batch_norm_centred(s, &rstd);
+    g = rgi_step_g(s, 0);
+    return batch_norm_gather(s, rg_mul(g, rg_mul(x, rstd)));
 }
 
 static rg_tensor *batch_norm_rule_bias(const rg_step *s, rg_tensor *g) {
-    return rg_reshape_dims(rg_sum_dims(g, batch_norm_dims(s), false), rgi_input_dims(s, 2));
+    (void)g;
+    return batch_norm_gather(s, rgi_step_g(s, 0));
 }
 
-/* A bias alone is left to its rule. */
+/* gmean = -sum(gw rstd) */
+static rg_tensor *batch_norm_rule_mean(const rg_step *s, rg_tensor *g) {
+    rg_tensor *rstd;
+    if (!batch_norm_centred(s, &rstd))
+        return NULL;
+    g = batch_norm_weighted(s, rgi_step_g(s, 0));
+    return rg_sub(rgi_step_g(s, 1), batch_norm_gather(s, rg_mul(g, rstd)));
+}
+
+/* gvar = -sum(gw (x - mean) rstd^3) / 2 */
+static rg_tensor *batch_norm_rule_var(const rg_step *s, rg_tensor *g) {
+    rg_tensor *rstd;
+    rg_tensor *x = batch_norm_centred(s, &rstd);
+    g = rg_mul(batch_norm_weighted(s, rgi_step_g(s, 0)), x);
+    rg_tensor *cube = rg_mul(rg_square(rstd), rstd);
+    return rg_sub(rgi_step_g(s, 2), rg_div(batch_norm_gather(s, rg_mul(g, cube)), 2));
+}
+
+/* A bias alone is left to its rule, and so are gradients of mean and var. */
 static bool batch_norm_fused(const rg_step *s, rg_tensor *gin[]) {
-    if (!rgi_wants(s, 0) && !rgi_wants(s, 1))
+    if ((!rgi_wants(s, 0) && !rgi_wants(s, 1)) || s->g[1] || s->g[2])
         return true;
     rg_tensor *in[5] = { rgi_step_g(s, 0), rgi_saved(s, 0),
                          rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE, rgi_saved_output_at(s, 1),
@@ -145,7 +184,7 @@ static bool batch_norm_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-#define BATCH_NORM_SAVED (RG_OUT(1) | RG_OUT(2))
+#define BATCH_NORM_SAVED (RG_IN(0) | RG_IN(3) | RG_IN(4) | RG_OUT(1) | RG_OUT(2))
 /* BATCH_NORM makes a sample. */
 #define BATCH_NORM(inputs, eps, training) \
     { inputs, RG_A(batch_norm, eps, training) }
@@ -153,31 +192,39 @@ RG_OP(batch_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the b
       .node = "NativeBatchNormBackward0", .n_in = 5, .n_out = 3,
       .optional = RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_IN(4), RG_WITH(batch_norm),
       RG_MADE(batch_norm),
-      .grad = { RG_RULE(RG_IN(0) | RG_IN(1) | BATCH_NORM_SAVED, batch_norm_rule_x),
-                RG_RULE(RG_IN(0) | BATCH_NORM_SAVED, batch_norm_rule_weight),
-                RG_RULE(0, batch_norm_rule_bias), RG_NO_RULE, RG_NO_RULE },
+      .grad = { RG_RULE(RG_IN(1) | BATCH_NORM_SAVED, batch_norm_rule_x),
+                RG_RULE(BATCH_NORM_SAVED, batch_norm_rule_weight), RG_RULE(0, batch_norm_rule_bias),
+                RG_RULE(RG_IN(1) | BATCH_NORM_SAVED, batch_norm_rule_mean),
+                RG_RULE(RG_IN(1) | BATCH_NORM_SAVED, batch_norm_rule_var) },
       .fused = batch_norm_fused,
       RG_SAMPLES(BATCH_NORM("(4,3) (3) (3) - -", 1e-5, true),
                  BATCH_NORM("(2,3,2) (3) (3) - -", 1e-2, true),
                  BATCH_NORM("(2,2,3,17) - - - -", 1e-5, true),
                  BATCH_NORM("(4,3) (3) (3) (3) p(3)", 1e-5, false),
-                 BATCH_NORM("(2,3,2) - (3) (3) p(3)", 1e-2, false)));
+                 BATCH_NORM("(2,3,2) - (3) (3) p(3)", 1e-2, false),
+                 BATCH_NORM("(0,3) (3) (3) (3) p(3)", 1e-5, false)));
 
-/* Moves what runs along towards the batch's by the momentum. */
-static bool batch_norm_run(rg_tensor *running, rg_tensor *batch, double momentum) {
-    rg_tensor *weight = rg_full_dims((rg_dims){ 0 }, momentum, (rg_dtype)running->dtype);
-    return rg_lerp_(running, batch, weight);
+/* Writes without a graph, and so without asking for memory. */
+static bool batch_norm_write(rg_tensor *running, rg_tensor *value) {
+    rgi_copy_elements(running, value);
+    rgi_count_write(running, "batch_norm");
+    return rgi_observe_copy(running, value, "batch_norm");
 }
 
+/* Moves what runs along towards the batch's by the momentum: both, or where there is no memory
+ * neither. */
 static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                              rg_tensor *const made[], double momentum) {
     if (rgi_is_none(running_mean))
         return true;
     RG_NO_GRAD();
     const double n = (double)(x->numel / x->size[1]);
-    rg_tensor *var = rg_mul(rg_detach(made[2]), n / (n - 1));
-    return batch_norm_run(running_mean, rg_detach(made[1]), momentum)
-           && batch_norm_run(running_var, var, momentum);
+    rg_tensor *weight = rg_full_dims((rg_dims){ 0 }, momentum, (rg_dtype)x->dtype);
+    rg_tensor *batch_var = rg_mul(rg_detach(made[2]), n / (n - 1));
+    rg_tensor *mean = rg_lerp(running_mean, rg_detach(made[1]), weight);
+    rg_tensor *var = rg_lerp(running_var, batch_var, weight);
+    return mean && var && batch_norm_write(running_mean, mean)
+           && batch_norm_write(running_var, var);
 }
 
 /* Returns what torch makes of no elements: x, times the first weight, plus the first bias. */
@@ -201,9 +248,12 @@ static bool batch_norm_fits(const char *name, const rg_tensor *t, int64_t channe
 static bool batch_norm_allows_values(const rg_tensor *x, const rg_tensor *running_mean,
                                      const rg_tensor *running_var, const rg_batch_norm_options *o) {
     const bool none = rgi_is_none(running_mean);
+    const int digits = o->eps == trunc(o->eps) ? 1 : 17;
     RG_FAIL_VALUE_IF(o->training && !(o->eps > 0), NULL,
-                     "batch_norm eps must be positive during training, but got %g", o->eps);
-    RG_FAIL_VALUE_IF(o->eps < 0, NULL, "batch_norm eps must be non-negative, but got %g", o->eps);
+                     "batch_norm eps must be positive during training, but got %.*f", digits,
+                     o->eps);
+    RG_FAIL_VALUE_IF(o->eps < 0, NULL, "batch_norm eps must be non-negative, but got %.*f", digits,
+                     o->eps);
     RG_FAIL_VALUE_IF(o->training && none != rgi_is_none(running_var), "batch_norm",
                      "running_mean and running_var must either both be None or neither be None");
     int64_t values = x->ndim ? x->size[0] : 0;
@@ -213,6 +263,28 @@ static bool batch_norm_allows_values(const rg_tensor *x, const rg_tensor *runnin
                      "Expected more than 1 value per channel when training, got input size "
                      "torch.Size(%s)",
                      RG_SHAPE_TEXT(x));
+    return true;
+}
+
+/* t has the running mean and variance, the weight and the bias. The first of weight, bias, mean and
+ * variance that is there says whether torch takes the dtypes for mixed ones. */
+static bool batch_norm_allows_dtypes(const rg_tensor *x, rg_tensor *const t[4]) {
+    const rg_tensor *first = NULL;
+    const rg_tensor *odd = NULL;
+    bool floats = true;
+    for (int i = 0; i < 4; i++) {
+        const rg_tensor *p = t[(i + 2) % 4];
+        if (rgi_is_none(p))
+            continue;
+        first = first ? first : p;
+        odd = p->dtype != x->dtype ? p : odd;
+        floats = floats && p->dtype == RG_FLOAT32;
+    }
+    RG_FAIL_IF(odd && first->dtype != x->dtype, "batch_norm", "mixed dtype (CPU): %s",
+               floats ? "all inputs must share same datatype."
+                      : "expect parameter to have scalar type of Float");
+    RG_FAIL_IF(odd, "batch_norm", "expected scalar type %s but found %s",
+               rgi_scalar_name((rg_dtype)x->dtype), rgi_scalar_name((rg_dtype)odd->dtype));
     return true;
 }
 
@@ -237,16 +309,7 @@ static bool batch_norm_allows(const rg_tensor *x, rg_tensor *running_mean, rg_te
             "'%s'. This input cannot have requires_grad True.",
             names[i]);
     RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), NULL, "batch_norm", x->dtype);
-    for (int i = 3; i >= 0; i--) {
-        if (rgi_is_none(t[i]) || t[i]->dtype == x->dtype)
-            continue;
-        RG_FAIL_IF(i >= 2, "batch_norm", "mixed dtype (CPU): %s",
-                   x->dtype == RG_FLOAT32 ? "expect parameter to have scalar type of Float"
-                                          : "all inputs must share same datatype.");
-        RG_FAIL_IF(true, "batch_norm", "expected scalar type %s but found %s",
-                   rgi_scalar_name((rg_dtype)x->dtype), rgi_scalar_name((rg_dtype)t[i]->dtype));
-    }
-    return true;
+    return batch_norm_allows_dtypes(x, t);
 }
 
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
@@ -256,7 +319,7 @@ rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *
         || !rgi_check_optional(running_var, name) || !rgi_check_optional(o.weight, name)
         || !rgi_check_optional(o.bias, name)
         || !batch_norm_allows_values(x, running_mean, running_var, &o)
-        || !batch_norm_allows(x, running_mean, running_var, &o))
+        || (x->numel && !batch_norm_allows(x, running_mean, running_var, &o)))
         return NULL;
     RG_AS(name);
     RG_SCOPE();

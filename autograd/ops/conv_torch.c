@@ -34,6 +34,12 @@ bool rgi_conv_options(const char *name, int dims, const rg_tensor *weight,
     const bool valid = given->padding == RG_VALID && !given->paddings.n;
     *o = (conv_options){ .groups = given->groups };
     RG_FAIL_IF(weight->ndim < 3, name, "weight should have at least three dimensions");
+    const rg_dims stride = { dims, { given->stride, given->stride } };
+    RG_FAIL_IF(dims > 1 && weight->ndim != dims + 2, name,
+               "expected stride to be a single integer value or a list of %d values to match the "
+               "convolution dimensions, but got stride=%s",
+               weight->ndim - 2,
+               RG_DIMS_TEXT(given->strides.n == dims ? &given->strides : &stride));
     if (!conv_option(name, "stride", dims, given->stride, &given->strides, o->stride)
         || !conv_option(name, "padding", dims, same || valid ? 0 : given->padding, &given->paddings,
                         o->padding)

@@ -168,10 +168,15 @@ RG_OP(mean_unpool, RG_NAMED(pool), .doc = "values spread over windows",
 
 /* Returns values and indices without dim -2, as the scope outside owns them. */
 static rg_values_indices pool_of_row(rg_values_indices r) {
-    r.values = rg_escape(rg_squeeze_dim(r.values, -2));
-    r.indices = rg_escape(rg_squeeze_dim(r.indices, -2));
-    return r;
+    rg_tensor *values = rg_squeeze_dim(r.values, -2);
+    rg_tensor *indices = rg_squeeze_dim(r.indices, -2);
+    if (!values || !indices)
+        return (rg_values_indices){ NULL, NULL };
+    return (rg_values_indices){ rg_escape(values), rg_escape(indices) };
 }
+
+/* Returns the values alone: POOL_VALUES(name, rg_max_pool2d_with_indices_with(x, ..)). */
+#define POOL_VALUES(name, call) RG_COMPOSITE(name, (call).values)
 
 /* ---- max_pool1d, max_pool2d ------------------------------------------------------ */
 
@@ -208,11 +213,11 @@ rg_values_indices rg_max_pool1d_with_indices_with(rg_tensor *x, rg_dims kernel,
 rg_tensor *rg_max_pool1d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o) {
     if (!rgi_check(x, "max_pool1d") || !rgi_max_pool1d_allows(x, &kernel, &o))
         return NULL;
-    return max_pool_rows(x, kernel, o).values;
+    return POOL_VALUES("max_pool1d", max_pool_rows(x, kernel, o));
 }
 
 rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o) {
-    return rg_max_pool2d_with_indices_with(x, kernel, o).values;
+    return POOL_VALUES("max_pool2d", rg_max_pool2d_with_indices_with(x, kernel, o));
 }
 
 /* ---- avg_pool1d, avg_pool2d ------------------------------------------------------ */
@@ -267,7 +272,7 @@ rg_values_indices rg_adaptive_max_pool2d_with_indices_with(rg_tensor *x, rg_dims
 }
 
 rg_tensor *rg_adaptive_max_pool2d_with(rg_tensor *x, rg_dims size) {
-    return rg_adaptive_max_pool2d_with_indices_with(x, size).values;
+    return POOL_VALUES("adaptive_max_pool2d", rg_adaptive_max_pool2d_with_indices_with(x, size));
 }
 
 rg_values_indices rg_adaptive_max_pool1d_with_indices(rg_tensor *x, int64_t size) {
@@ -281,5 +286,5 @@ rg_values_indices rg_adaptive_max_pool1d_with_indices(rg_tensor *x, int64_t size
 }
 
 rg_tensor *rg_adaptive_max_pool1d(rg_tensor *x, int64_t size) {
-    return rg_adaptive_max_pool1d_with_indices(x, size).values;
+    return POOL_VALUES("adaptive_max_pool1d", rg_adaptive_max_pool1d_with_indices(x, size));
 }

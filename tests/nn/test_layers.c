@@ -44,7 +44,6 @@
     F(conv2d_replicate,                                                                            \
       rg_nn_conv2d(1, 2, 2, .paddings = RG_DIMS(1, 0), .padding_mode = RG_REPLICATE),              \
       "n(1,1,3,3)")                                                                                \
-    F(conv2d_none, rg_nn_conv2d(0, 2, 2), "n(1,0,3,3)")                                            \
     F(max_pool1d, rg_nn_max_pool1d(3, .stride = 2, .padding = 1), "n(2,2,7)")                      \
     F(max_pool2d, rg_nn_max_pool2d(2), "n(2,2,4,5)")                                               \
     F(max_pool2d_all,                                                                              \

@@ -37,28 +37,35 @@ K_INLINE void K_NAME(conv_add)(T *to, const T *from, int64_t n) {
 static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, conv_tap down,
                              conv_tap across, int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
+    const int64_t width = z->to[1];
     const T *limit = plane + z->size[0] * z->size[1];
-    int64_t row = from / z->to[1];
-    int64_t col = from % z->to[1];
+    int64_t row = from / width;
+    int64_t col = from % width;
+    const T *seen = plane + (row * z->stride[0] + down.shift) * z->size[1] + across.shift;
     for (T *end = to + n; to < end; row++) {
-        const int64_t run = RG_MIN(end - to, z->to[1] - col);
-        int64_t first = RG_MIN(RG_MAX(across.begin - col, 0), run);
-        int64_t last = RG_MIN(RG_MAX(across.end - col, first), run);
-        if (row < down.begin || row >= down.end)
-            first = last = run;
-        for (int64_t i = 0; i < first; i++)
-            to[i] = 0;
-        if (first < last) {
-            const T *seen = plane + (row * z->stride[0] + down.shift) * z->size[1]
-                            + (col + first) * stride + across.shift;
-            if (stride == 1)
-                K_NAME(conv_copy)(to + first, seen, last - first, limit);
-            else
-                for (int64_t i = first; i < last; i++)
-                    to[i] = seen[(i - first) * stride];
+        const int64_t run = RG_MIN(end - to, width - col);
+        const int64_t first = RG_MIN(RG_MAX(across.begin - col, 0), run);
+        const int64_t last = RG_MIN(RG_MAX(across.end - col, first), run);
+        if (row < down.begin || row >= down.end) {
+            for (int64_t i = 0; i < run; i += LANES)
+                *(VECTOR *)(to + i) = (VECTOR){ 0 };
+        } else if (stride == 1) {
+            if (first)
+                *(VECTOR *)to = (VECTOR){ 0 };
+            for (int64_t i = LANES; i < first; i++)
+                to[i] = 0;
+            K_NAME(conv_copy)(to + first, seen + col + first, last - first, limit);
+            for (int64_t i = last; i < run; i++)
+                to[i] = 0;
+        } else {
+            for (int64_t i = 0; i < first; i++)
+                to[i] = 0;
+            for (int64_t i = first; i < last; i++)
+                to[i] = seen[(col + i) * stride];
+            for (int64_t i = last; i < run; i++)
+                to[i] = 0;
         }
-        for (int64_t i = last; i < run; i++)
-            to[i] = 0;
+        seen += z->stride[0] * z->size[1];
         to += run;
         col = 0;
     }

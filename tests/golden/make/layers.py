@@ -75,7 +75,6 @@ LAYERS = [
     ("conv2d_valid", lambda: nn.Conv2d(1, 2, 2, padding="valid"), "n(1,3,3)"),
     ("conv2d_reflect", lambda: nn.Conv2d(1, 2, (3, 2), padding="same", padding_mode="reflect"), "n(2,1,4,3)"),
     ("conv2d_replicate", lambda: nn.Conv2d(1, 2, 2, padding=(1, 0), padding_mode="replicate"), "n(1,1,3,3)"),
-    ("conv2d_none", lambda: nn.Conv2d(0, 2, 2), "n(1,0,3,3)"),
     ("max_pool1d", lambda: nn.MaxPool1d(3, 2, 1), "n(2,2,7)"),
     ("max_pool2d", lambda: nn.MaxPool2d(2), "n(2,2,4,5)"),
     ("max_pool2d_all", lambda: nn.MaxPool2d((3, 2), (2, 1), 1, 2, ceil_mode=True), "n(2,6,5)"),
