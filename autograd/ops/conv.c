@@ -290,7 +290,7 @@ static rg_tensor *conv_any(const char *name, int dims, rg_tensor *x, rg_tensor *
     RG_SCOPE();
     if (!batched)
         x = rg_unsqueeze(x, 0);
-    if (!x || !rgi_conv_options(name, dims, weight, given, &o)
+    if (!x || !rgi_conv_options(name, dims, x, weight, given, &o)
         || !rgi_conv_allows(name, dims, x, weight, bias, &o))
         return NULL;
     rg_tensor *y = conv_batched(x, weight, bias, &o, dims);

@@ -17,7 +17,7 @@ typedef struct conv_options {
 bool rgi_conv_allows_rank(const char *name, int dims, const rg_tensor *x, const rg_tensor *bias);
 /* Makes *o of what was given. Fails with torch's sentence where a list has the wrong length, or
  * where padding can't be "same". */
-bool rgi_conv_options(const char *name, int dims, const rg_tensor *weight,
+bool rgi_conv_options(const char *name, int dims, const rg_tensor *x, const rg_tensor *weight,
                       const rg_conv_options *given, conv_options *o);
 /* Returns whether a batch x can be convolved; else fails with torch's sentence. */
 bool rgi_conv_allows(const char *name, int dims, const rg_tensor *x, const rg_tensor *weight,

@@ -28,12 +28,16 @@ static bool conv_option(const char *name, const char *option, int dims, int64_t 
     return true;
 }
 
-bool rgi_conv_options(const char *name, int dims, const rg_tensor *weight,
+bool rgi_conv_options(const char *name, int dims, const rg_tensor *x, const rg_tensor *weight,
                       const rg_conv_options *given, conv_options *o) {
     const bool same = given->padding == RG_SAME && !given->paddings.n;
     const bool valid = given->padding == RG_VALID && !given->paddings.n;
     *o = (conv_options){ .groups = given->groups };
     RG_FAIL_IF(weight->ndim < 3, name, "weight should have at least three dimensions");
+    RG_FAIL_IF(same && weight->ndim != x->ndim, name,
+               "Expected %d-dimensional input for %d-dimensional weight%s, but got %d-dimensional "
+               "input of size %s instead",
+               weight->ndim, weight->ndim, RG_SHAPE_TEXT(weight), x->ndim, RG_SHAPE_TEXT(x));
     const rg_dims stride = { dims, { given->stride, given->stride } };
     RG_FAIL_IF(dims > 1 && weight->ndim != dims + 2, name,
                "expected stride to be a single integer value or a list of %d values to match the "

@@ -187,6 +187,7 @@ static rg_values_indices max_pool_of(rg_tensor *x, const struct pool_attr *a) {
 rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,
                                                   rg_max_pool_options o) {
     struct pool_attr a = { 0 };
+    RG_AS("max_pool2d_with_indices");
     if (!rgi_check(x, "max_pool2d") || !rgi_max_pool_sizes("max_pool2d", x, &kernel, &o, &a.p))
         return (rg_values_indices){ NULL, NULL };
     return max_pool_of(x, &a);
@@ -205,6 +206,7 @@ static rg_values_indices max_pool_rows(rg_tensor *x, rg_dims kernel, rg_max_pool
 
 rg_values_indices rg_max_pool1d_with_indices_with(rg_tensor *x, rg_dims kernel,
                                                   rg_max_pool_options o) {
+    RG_AS("max_pool1d_with_indices");
     if (!rgi_check(x, "max_pool1d") || !rgi_pool_allows_row("max_pool1d", x))
         return (rg_values_indices){ NULL, NULL };
     return max_pool_rows(x, kernel, o);
@@ -265,6 +267,7 @@ rg_tensor *rg_adaptive_avg_pool1d(rg_tensor *x, int64_t size) {
 
 rg_values_indices rg_adaptive_max_pool2d_with_indices_with(rg_tensor *x, rg_dims size) {
     struct pool_attr a = { "AdaptiveMaxPool2DBackward0", { 0 } };
+    RG_AS("adaptive_max_pool2d_with_indices");
     if (!rgi_check(x, "adaptive_max_pool2d")
         || !rgi_adaptive_max_pool_sizes("adaptive_max_pool2d", x, &size, &a.p))
         return (rg_values_indices){ NULL, NULL };
@@ -276,10 +279,10 @@ rg_tensor *rg_adaptive_max_pool2d_with(rg_tensor *x, rg_dims size) {
 }
 
 rg_values_indices rg_adaptive_max_pool1d_with_indices(rg_tensor *x, int64_t size) {
+    RG_AS("adaptive_max_pool1d_with_indices");
     if (!rgi_check(x, "adaptive_max_pool1d") || !rgi_pool_allows_row("adaptive_max_pool1d", x)
         || !rgi_adaptive_pool_sees("adaptive_max_pool1d", x, 2))
         return (rg_values_indices){ NULL, NULL };
-    RG_AS("adaptive_max_pool1d");
     RG_SCOPE();
     return pool_of_row(
         rg_adaptive_max_pool2d_with_indices_with(rg_unsqueeze(x, -2), RG_DIMS(1, size)));

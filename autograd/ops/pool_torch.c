@@ -218,7 +218,7 @@ bool rgi_adaptive_pool_sees(const char *name, const rg_tensor *x, int dims) {
 /* Makes `size` two numbers, of which RG_AS_IT_IS becomes the size of x. */
 static bool adaptive_size(const char *name, const rg_tensor *x, rg_dims *size) {
     RG_FAIL_IF(size->n != 1 && size->n != 2, name, "output_size must be 2");
-    RG_FAIL_VALUE_IF(size->n == 2 && x->ndim <= 2, NULL, "Input dimension should be at least 3");
+    RG_FAIL_VALUE_IF(size->n == 2 && x->ndim <= 2, name, "Input dimension should be at least 3");
     if (size->n == 1)
         size->v[1] = size->v[0];
     size->n = 2;

@@ -85,9 +85,7 @@ PARAMETERS = {
     "cdist_with": [TENSOR, TENSOR, DOUBLE, "text"],
     "nan_to_num_with": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
     "nan_to_num_with_": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
-    **{
-        f"conv{d}d_with": [TENSOR, TENSOR, TENSOR, DIMS, INT, DIMS, DIMS, INT] for d in (1, 2)
-    },
+    **{f"conv{d}d_with": [TENSOR, TENSOR, TENSOR, DIMS, INT, DIMS, DIMS, INT] for d in (1, 2)},
     **{
         f"max_pool{d}d{kind}_with": [TENSOR, DIMS, DIMS, DIMS, DIMS, INT]
         for d in (1, 2)
@@ -666,9 +664,7 @@ def adaptive_pool(name, dims):
     return case
 
 
-def batch_norm(
-    x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
+def batch_norm(x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     mean, var = (None if t is None else t.detach() for t in (mean, var))
     return ("batch_norm_with", x, mean, var, weight, bias, int(training), momentum, eps)
 
@@ -1408,7 +1404,6 @@ def unary_writes():
         if name != "threshold_":
             yield Case(name, torch.tensor([0.5]).expand(3), *args, flags=["direct"])
     yield Case("celu_", T([0.5, 0.25], f64), 0.0)
-
 
 
 def binary():
@@ -3353,7 +3348,9 @@ def convolving():
     yield case(grid(5, 4, 2).detach().permute(2, 1, 0).requires_grad_(), grid(3, 4, 2), grid(3))
     yield case(grid(2, 1, 1).detach().expand(2, 4, 6).requires_grad_(), grid(3, 4, 2))
     for dtype in (f64, f32):
-        yield case(R(1, 3, 20, 19, 17, dtype=dtype), R(2, 35, 20, 5, 3, dtype=dtype), R(3, 35, dtype=dtype))
+        yield case(
+            R(1, 3, 20, 19, 17, dtype=dtype), R(2, 35, 20, 5, 3, dtype=dtype), R(3, 35, dtype=dtype)
+        )
         yield case(R(1, 2, 6, 700, dtype=dtype), R(2, 4, 3, 9, dtype=dtype), stride=2, groups=2)
 
 
@@ -3400,7 +3397,15 @@ def pooling():
 def normalizing_batches():
     mean, var = T([0.5, -1.0, 2.0], f64, False), T([1.0, 0.25, 3.0], f64, False)
     w, b = grid(3), grid(3)
-    for x in (R(1, 4, 3), R(2, 2, 3, 5), R(3, 2, 3, 3, 6), grid(0, 3), grid(1, 3), grid(3), T([[1, 2, 3]])):
+    for x in (
+        R(1, 4, 3),
+        R(2, 2, 3, 5),
+        R(3, 2, 3, 3, 6),
+        grid(0, 3),
+        grid(1, 3),
+        grid(3),
+        T([[1, 2, 3]]),
+    ):
         for training in (0, 1):
             yield Case(*batch_norm(x, mean, var, w, b, training))
             yield Case(*batch_norm(x, None, None, w, None, training))
