@@ -476,6 +476,72 @@ typedef struct RG_OPTIONS rg_embedding_options {
 } rg_embedding_options;
 rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o);
 
+/* ---- convolutions --------------------------------------------------------------- */
+
+/* rg_conv2d(x, weight, bias, .stride = 2, .padding = 1): x (batch, in, h, w), or without a batch,
+ * times weight (out, in / groups, kernel h, kernel w), + bias (out), which may be RG_NONE; likewise
+ * rg_conv1d over one dim. */
+typedef struct RG_OPTIONS rg_conv_options {
+    RG_BY_NAME;
+    int64_t stride    RG_DEFAULT(1);
+    int64_t padding   RG_DEFAULT(0); /* zeros beyond each end; RG_SAME keeps the size */
+    int64_t dilation  RG_DEFAULT(1); /* how far apart a kernel's taps lie */
+    int64_t groups    RG_DEFAULT(1); /* so many groups of channels don't meet */
+    /* Where the two dims differ, these have a number for each: .strides = RG_DIMS(2, 1). */
+    rg_dims strides   RG_DEFAULT({});
+    rg_dims paddings  RG_DEFAULT({});
+    rg_dims dilations RG_DEFAULT({});
+} rg_conv_options;
+/* As a padding, these are torch's padding="same" and padding="valid". */
+#define RG_SAME  INT64_MAX
+#define RG_VALID (INT64_MAX - 1)
+rg_tensor *rg_conv1d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_conv_options o);
+rg_tensor *rg_conv2d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_conv_options o);
+
+/* ---- pooling: rg_max_pool2d(x, 2), rg_avg_pool2d(x, RG_DIMS(3, 2), .stride = 1) ----
+ * Windows slide over the last two dims of x, (batch, channels, h, w) or (channels, h, w), or over
+ * the last one. Each is called by its name without _with, its options by theirs, and the kernel is
+ * a number or RG_DIMS. */
+
+#define RG_KERNEL   INT64_MIN /* As a stride, it is the kernel's size. */
+#define RG_AS_IT_IS INT64_MIN /* As an adaptive size, it is x's, and torch's None. */
+typedef struct RG_OPTIONS rg_max_pool_options {
+    RG_BY_NAME;
+    int64_t stride    RG_DEFAULT(RG_KERNEL);
+    int64_t padding   RG_DEFAULT(0); /* what is beyond the ends is below everything */
+    int64_t dilation  RG_DEFAULT(1);
+    bool ceil_mode    RG_DEFAULT(false); /* a last window may reach beyond the end */
+    rg_dims strides   RG_DEFAULT({});    /* These have a number for each dim. */
+    rg_dims paddings  RG_DEFAULT({});
+    rg_dims dilations RG_DEFAULT({});
+} rg_max_pool_options;
+rg_tensor *rg_max_pool1d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
+rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
+/* The indices are places in x's plane, which has h w elements. */
+rg_values_indices rg_max_pool1d_with_indices_with(rg_tensor *x, rg_dims kernel,
+                                                  rg_max_pool_options o);
+rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,
+                                                  rg_max_pool_options o);
+typedef struct RG_OPTIONS rg_avg_pool_options {
+    RG_BY_NAME;
+    int64_t stride           RG_DEFAULT(RG_KERNEL);
+    int64_t padding          RG_DEFAULT(0);
+    bool ceil_mode           RG_DEFAULT(false);
+    bool count_include_pad   RG_DEFAULT(true);
+    int64_t divisor_override RG_DEFAULT(0); /* Sums are divided by it, unless it is 0. */
+    rg_dims strides          RG_DEFAULT({});
+    rg_dims paddings         RG_DEFAULT({});
+} rg_avg_pool_options;
+rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
+rg_tensor *rg_avg_pool2d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
+/* These have as many windows as are asked for, which divide x evenly. */
+rg_tensor *rg_adaptive_avg_pool1d(rg_tensor *x, int64_t size);
+rg_tensor *rg_adaptive_avg_pool2d_with(rg_tensor *x, rg_dims size);
+rg_tensor *rg_adaptive_max_pool1d(rg_tensor *x, int64_t size);
+rg_tensor *rg_adaptive_max_pool2d_with(rg_tensor *x, rg_dims size);
+rg_values_indices rg_adaptive_max_pool1d_with_indices(rg_tensor *x, int64_t size);
+rg_values_indices rg_adaptive_max_pool2d_with_indices_with(rg_tensor *x, rg_dims size);
+
 /* ---- neural -------------------------------------------------------------------- */
 
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
@@ -493,6 +559,19 @@ rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weig
 /* (x - mean) / sqrt(var + eps) weight + bias, over groups of channels */
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
                          double eps);
+/* rg_batch_norm(x, mean, var, .weight = w, .training = true): (x - mean) / sqrt(var + eps) weight +
+ * bias, channel by channel of x (batch, channels, ..). In training mean and var are those of the
+ * batch, and the running ones, which may be RG_NONE then, move towards these by the momentum. */
+typedef struct RG_OPTIONS rg_batch_norm_options {
+    RG_BY_NAME;
+    rg_tensor *weight RG_DEFAULT(RG_NONE);
+    rg_tensor *bias   RG_DEFAULT(RG_NONE);
+    bool training     RG_DEFAULT(false);
+    double momentum   RG_DEFAULT(0.1);
+    double eps        RG_DEFAULT(1e-5);
+} rg_batch_norm_options;
+rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
+                              rg_batch_norm_options o);
 /* x / sqrt(mean(x^2) + eps) weight; an eps below 0 means the dtype's own. */
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps);
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps); /* x / max(norm(x), eps) */

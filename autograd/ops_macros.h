@@ -112,6 +112,52 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
     RG_IN_ORDER_3(rg_scaled_dot_product_attention_with, __COUNTER__, q, k, v, \
                   RG_KEYWORDS(rg_attention_options, (.attn_mask = RG_NONE), __VA_ARGS__))
 
+#define RG_CONV_(...) \
+    RG_KEYWORDS(rg_conv_options, (.stride = 1, .dilation = 1, .groups = 1), __VA_ARGS__)
+#define rg_conv1d(x, w, b, ...) \
+    RG_IN_ORDER_3(rg_conv1d_with, __COUNTER__, x, w, b, RG_CONV_(__VA_ARGS__))
+#define rg_conv2d(x, w, b, ...) \
+    RG_IN_ORDER_3(rg_conv2d_with, __COUNTER__, x, w, b, RG_CONV_(__VA_ARGS__))
+
+/* RG_SIZES_ takes a number or RG_DIMS, in C++ by overloads. */
+static inline rg_dims rg_sizes_of_dims(rg_dims d) { return d; }
+static inline rg_dims rg_sizes_of_number(int64_t n) {
+    rg_dims d = { 1, { n } };
+    return d;
+}
+#ifdef __cplusplus
+#define RG_SIZES_(k) rg_sizes_of(k)
+#else
+#define RG_SIZES_(k) _Generic((k), rg_dims : rg_sizes_of_dims, default : rg_sizes_of_number)(k)
+#endif
+
+#define RG_MAX_POOL_(...) \
+    RG_KEYWORDS(rg_max_pool_options, (.stride = RG_KERNEL, .dilation = 1), __VA_ARGS__)
+#define RG_AVG_POOL_(...) \
+    RG_KEYWORDS(rg_avg_pool_options, (.stride = RG_KERNEL, .count_include_pad = true), __VA_ARGS__)
+#define rg_max_pool1d(x, kernel, ...) \
+    rg_max_pool1d_with(x, RG_SIZES_(kernel), RG_MAX_POOL_(__VA_ARGS__))
+#define rg_max_pool2d(x, kernel, ...) \
+    rg_max_pool2d_with(x, RG_SIZES_(kernel), RG_MAX_POOL_(__VA_ARGS__))
+#define rg_max_pool1d_with_indices(x, kernel, ...) \
+    rg_max_pool1d_with_indices_with(x, RG_SIZES_(kernel), RG_MAX_POOL_(__VA_ARGS__))
+#define rg_max_pool2d_with_indices(x, kernel, ...) \
+    rg_max_pool2d_with_indices_with(x, RG_SIZES_(kernel), RG_MAX_POOL_(__VA_ARGS__))
+#define rg_avg_pool1d(x, kernel, ...) \
+    rg_avg_pool1d_with(x, RG_SIZES_(kernel), RG_AVG_POOL_(__VA_ARGS__))
+#define rg_avg_pool2d(x, kernel, ...) \
+    rg_avg_pool2d_with(x, RG_SIZES_(kernel), RG_AVG_POOL_(__VA_ARGS__))
+#define rg_adaptive_avg_pool2d(x, size) rg_adaptive_avg_pool2d_with(x, RG_SIZES_(size))
+#define rg_adaptive_max_pool2d(x, size) rg_adaptive_max_pool2d_with(x, RG_SIZES_(size))
+#define rg_adaptive_max_pool2d_with_indices(x, size) \
+    rg_adaptive_max_pool2d_with_indices_with(x, RG_SIZES_(size))
+
+#define rg_batch_norm(x, mean, var, ...)                                                          \
+    RG_IN_ORDER_3(rg_batch_norm_with, __COUNTER__, x, mean, var,                                  \
+                  RG_KEYWORDS(rg_batch_norm_options,                                              \
+                              (.weight = RG_NONE, .bias = RG_NONE, .momentum = 0.1, .eps = 1e-5), \
+                              __VA_ARGS__))
+
 #define RG_LOSS_OPTIONS_(...)                                                                    \
     RG_KEYWORDS(                                                                                 \
         rg_loss_options,                                                                         \
@@ -293,6 +339,9 @@ static inline rg_list rg_list_of(std::initializer_list<rg_tensor *> l) {
     return rg_list{ (int)l.size(), l.begin() };
 }
 #define RG_LIST(...) rg_list_of({ __VA_ARGS__ })
+
+static inline rg_dims rg_sizes_of(rg_dims d) { return d; }
+static inline rg_dims rg_sizes_of(int64_t n) { return rg_sizes_of_number(n); }
 
 static inline rg_item_index rg_index_item(rg_tensor *t) { return rg_index_tensor(t); }
 static inline rg_item_index rg_index_item(decltype(nullptr)) { return rg_index_tensor(nullptr); }

@@ -1,5 +1,6 @@
 /*
- * layers.h: Linear, Embedding, the norms, PReLU, and layers without parameters. Attention and
+ * layers.h: Linear, Embedding, the norms, PReLU, convolutions, pooling, and layers without
+ * parameters. Attention and
  * positions are in attention.h and positions.h, losses in losses.h.
  *
  *     rg_linear_module *layer = rg_nn_linear(4, 2, .bias = false);
@@ -87,6 +88,118 @@ rg_prelu_module *rg_nn_prelu_with(rg_prelu_options o);
 #define rg_nn_prelu(...) \
     rg_nn_prelu_with(    \
         RG_KEYWORDS(rg_prelu_options, (.num_parameters = 1, .init = 0.25), __VA_ARGS__))
+
+/* ---- Conv1d, Conv2d: rg_nn_conv2d(3, 8, 5, .stride = 2, .padding = 1) --------------
+ * The kernel is a number or RG_DIMS(5, 3). The options are rg_conv2d's and two more. */
+typedef struct rg_conv_module {
+    rg_module base;
+    rg_tensor *weight, *bias;
+    int64_t in_channels, out_channels, groups;
+    /* There is a number for each of the dims. */
+    rg_dims kernel_size, stride, padding, dilation;
+    int dims;
+    const char *padding_text; /* "same", "valid", or NULL */
+    rg_pad_mode padding_mode;
+} rg_conv_module;
+typedef struct RG_OPTIONS rg_conv_module_options {
+    RG_BY_NAME;
+    int64_t stride RG_DEFAULT(1);
+    int64_t padding RG_DEFAULT(0);
+    int64_t dilation RG_DEFAULT(1);
+    int64_t groups RG_DEFAULT(1);
+    rg_dims strides RG_DEFAULT({});
+    rg_dims paddings RG_DEFAULT({});
+    rg_dims dilations RG_DEFAULT({});
+    bool bias RG_DEFAULT(true);
+    rg_pad_mode padding_mode RG_DEFAULT(RG_CONSTANT); /* It is torch's "zeros". */
+} rg_conv_module_options;
+rg_conv_module *rg_nn_conv1d_with(int64_t in_channels, int64_t out_channels, rg_dims kernel_size,
+                                  rg_conv_module_options o);
+rg_conv_module *rg_nn_conv2d_with(int64_t in_channels, int64_t out_channels, rg_dims kernel_size,
+                                  rg_conv_module_options o);
+#define RG_CONV_MODULE_(...)                                                                     \
+    RG_KEYWORDS(rg_conv_module_options, (.stride = 1, .dilation = 1, .groups = 1, .bias = true), \
+                __VA_ARGS__)
+#define rg_nn_conv1d(in_channels, out_channels, kernel_size, ...)        \
+    rg_nn_conv1d_with(in_channels, out_channels, RG_SIZES_(kernel_size), \
+                      RG_CONV_MODULE_(__VA_ARGS__))
+#define rg_nn_conv2d(in_channels, out_channels, kernel_size, ...)        \
+    rg_nn_conv2d_with(in_channels, out_channels, RG_SIZES_(kernel_size), \
+                      RG_CONV_MODULE_(__VA_ARGS__))
+
+/* ---- pooling: rg_nn_max_pool2d(2), rg_nn_avg_pool2d(RG_DIMS(3, 2), .stride = 1) ----
+ * The options are those of rg_max_pool2d and rg_avg_pool2d. Modules of the greatest give the
+ * indices, as torch's return_indices=True, to who calls them with keywords:
+ *
+ *     rg_pool_keywords k = { 0 };
+ *     rg_tensor *y = rg_call_keywords(pool, &k, x);
+ */
+typedef struct rg_pool_keywords {
+    rg_tensor *indices;
+} rg_pool_keywords;
+typedef struct rg_max_pool_module {
+    rg_module base;
+    int dims;
+    rg_dims kernel_size;
+    rg_max_pool_options o;
+} rg_max_pool_module;
+typedef struct rg_avg_pool_module {
+    rg_module base;
+    int dims;
+    rg_dims kernel_size;
+    rg_avg_pool_options o;
+} rg_avg_pool_module;
+typedef struct rg_adaptive_pool_module {
+    rg_module base;
+    int dims;
+    rg_dims output_size;
+} rg_adaptive_pool_module;
+rg_max_pool_module *rg_nn_max_pool1d_with(rg_dims kernel_size, rg_max_pool_options o);
+rg_max_pool_module *rg_nn_max_pool2d_with(rg_dims kernel_size, rg_max_pool_options o);
+rg_avg_pool_module *rg_nn_avg_pool1d_with(rg_dims kernel_size, rg_avg_pool_options o);
+rg_avg_pool_module *rg_nn_avg_pool2d_with(rg_dims kernel_size, rg_avg_pool_options o);
+#define rg_nn_max_pool1d(kernel_size, ...) \
+    rg_nn_max_pool1d_with(RG_SIZES_(kernel_size), RG_MAX_POOL_(__VA_ARGS__))
+#define rg_nn_max_pool2d(kernel_size, ...) \
+    rg_nn_max_pool2d_with(RG_SIZES_(kernel_size), RG_MAX_POOL_(__VA_ARGS__))
+#define rg_nn_avg_pool1d(kernel_size, ...) \
+    rg_nn_avg_pool1d_with(RG_SIZES_(kernel_size), RG_AVG_POOL_(__VA_ARGS__))
+#define rg_nn_avg_pool2d(kernel_size, ...) \
+    rg_nn_avg_pool2d_with(RG_SIZES_(kernel_size), RG_AVG_POOL_(__VA_ARGS__))
+rg_adaptive_pool_module *rg_nn_adaptive_avg_pool1d(int64_t output_size);
+rg_adaptive_pool_module *rg_nn_adaptive_max_pool1d(int64_t output_size);
+rg_adaptive_pool_module *rg_nn_adaptive_avg_pool2d_with(rg_dims output_size);
+rg_adaptive_pool_module *rg_nn_adaptive_max_pool2d_with(rg_dims output_size);
+#define rg_nn_adaptive_avg_pool2d(size) rg_nn_adaptive_avg_pool2d_with(RG_SIZES_(size))
+#define rg_nn_adaptive_max_pool2d(size) rg_nn_adaptive_max_pool2d_with(RG_SIZES_(size))
+
+/* ---- BatchNorm1d, BatchNorm2d ---------------------------------------------------- */
+typedef struct RG_OPTIONS rg_batch_norm_module_options {
+    RG_BY_NAME;
+    double eps RG_DEFAULT(1e-5);
+    double momentum RG_DEFAULT(0.1); /* NAN is torch's None: all batches count alike. */
+    bool affine RG_DEFAULT(true);
+    bool bias RG_DEFAULT(true);
+    bool track_running_stats RG_DEFAULT(true);
+} rg_batch_norm_module_options;
+typedef struct rg_batch_norm_module {
+    rg_module base;
+    rg_tensor *weight, *bias, *running_mean, *running_var, *num_batches_tracked;
+    int64_t num_features;
+    int dims;
+    rg_batch_norm_module_options o;
+} rg_batch_norm_module;
+rg_batch_norm_module *rg_nn_batch_norm1d_with(int64_t num_features, rg_batch_norm_module_options o);
+rg_batch_norm_module *rg_nn_batch_norm2d_with(int64_t num_features, rg_batch_norm_module_options o);
+#define RG_BATCH_NORM_(...)                                                                        \
+    RG_KEYWORDS(                                                                                   \
+        rg_batch_norm_module_options,                                                              \
+        (.eps = 1e-5, .momentum = 0.1, .affine = true, .bias = true, .track_running_stats = true), \
+        __VA_ARGS__)
+#define rg_nn_batch_norm1d(num_features, ...) \
+    rg_nn_batch_norm1d_with(num_features, RG_BATCH_NORM_(__VA_ARGS__))
+#define rg_nn_batch_norm2d(num_features, ...) \
+    rg_nn_batch_norm2d_with(num_features, RG_BATCH_NORM_(__VA_ARGS__))
 
 /* ---- layers without parameters: rg_nn_x is a module that computes rg_x --------- */
 typedef struct rg_plain_module {

@@ -203,6 +203,21 @@ int64_t k_norm_parts(const k_norm_rows *z);
 bool k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias,
                           const rg_tensor *g, const rg_tensor *x, const rg_tensor *weight);
 
+/* batch_norm.c: batch norm of contiguous tensors (batch, channels, per). In training the first
+ * function makes mean and var, those of the batch; else it reads them. Weight, bias, and each of
+ * the gradients may be NULL. Both return whether there is a loop for the dtype. */
+typedef struct k_batch_norm {
+    int64_t batch, channels, per;
+    double eps;
+    bool training;
+} k_batch_norm;
+bool k_batch_normalize(const k_batch_norm *z, rg_tensor *y, rg_tensor *mean, rg_tensor *var,
+                       const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias);
+bool k_batch_normalize_backward(const k_batch_norm *z, rg_tensor *gx, rg_tensor *gweight,
+                                rg_tensor *gbias, const rg_tensor *g, const rg_tensor *x,
+                                const rg_tensor *weight, const rg_tensor *mean,
+                                const rg_tensor *var);
+
 /* loss.c: unless `slope`, y is each element's loss times its weight, and `by` is the pos_weight. If
  * slope, y is the loss's slope times the weight, times the gradient that comes in, which is `by`,
  * times the scale. c is beta, delta or the least denominator. The operands broadcast; weight and
@@ -259,6 +274,44 @@ typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int
 /* Both return NULL, and fail, where the dtype has none. */
 k_product *k_direct_product(rg_dtype dtype);
 k_turn *k_direct_turn(rg_dtype dtype);
+
+/* ---- conv.c and pool.c: windows that slide over the last two dims of contiguous tensors --------
+ * A window has kernel[d] taps along dim d, `dilation` apart, and moves on by `stride`. It sees
+ * `padding` places beyond each end. x has size[d] elements along d, and y to[d]. Where there is one
+ * dim, the first of the two has one element and one tap. */
+typedef struct k_window {
+    int64_t size[2], to[2], kernel[2], stride[2], padding[2], dilation[2];
+} k_window;
+
+/* x is (batch, groups * in, size), w (groups * out, in, kernel), and y (batch, groups * out, to):
+ * each channel of y sums over the channels of x in its group. */
+typedef struct k_conv {
+    int64_t batch, groups, in, out;
+    k_window window;
+} k_conv;
+/* These are y, the gradient of x, and that of w. The bias may be NULL. Each returns false where
+ * there is no memory, or no loop for the dtype. */
+bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
+                const rg_tensor *bias);
+bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const rg_tensor *w);
+bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const rg_tensor *g);
+
+/* x and y consist of planes. The windows have the sizes above, or where adaptive divide x evenly
+ * into as many as y has elements. A mean is divided by the divisor or, if that is 0, by the number
+ * of elements that its window sees, with those in the padding if these count. */
+typedef struct k_pool {
+    int64_t planes;
+    k_window window;
+    bool adaptive, count_padding;
+    int64_t divisor;
+} k_pool;
+/* These find the greatest of each window, and where in its plane it is, and the means; and make the
+ * gradients. Each returns whether there is a loop for the dtype. */
+bool k_max_pool(const k_pool *p, rg_tensor *y, rg_tensor *indices, const rg_tensor *x);
+bool k_max_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *indices,
+                         const rg_tensor *g);
+bool k_mean_pool(const k_pool *p, rg_tensor *y, const rg_tensor *x);
+bool k_mean_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *g);
 
 /* ---- bfloat16.c ----
  * These are products of float32 by way of bfloat16. */

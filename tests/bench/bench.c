@@ -386,6 +386,70 @@ static void small_gpt_replayed(void) {
 }
 static void gpt2(void) { gpt_step(12, 12, 768, 50257, 4, 64); }
 
+/* ---- W8: convolutions: a small network on 28x28, and the patches of a vision transformer ---- */
+
+static rg_module *pictures_net;
+
+static void pictures(rg_module *net, rg_tensor *x, double operations) {
+    pictures_net = net;
+    idx = keep(x, false);
+    targets = keep(rg_randint(0, 10, rg_size(x, 0)), false);
+    optim = rg_optim_sgd(rg_parameters(net), .lr = 1e-3);
+    flops = operations;
+}
+
+static rg_tensor *pictures_loss(void) {
+    return rg_cross_entropy(rg_call(pictures_net, idx), targets);
+}
+
+static void run_pictures(void) {
+    rg_tensor *loss = pictures_loss();
+    rg_optim_zero_grad(optim);
+    rg_backward(loss);
+    rg_optim_step(optim);
+}
+
+static double check_pictures(void) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    return rg_item(pictures_loss());
+}
+
+/* A convolution takes 2 operations for each term of each output, once forward and once for each
+ * gradient; the pictures themselves have none. */
+static void conv_3x3(void) {
+    rg_manual_seed(4);
+    rg_module *net = (rg_module *)rg_nn_sequential(
+        rg_nn_conv2d(1, 32, 3), rg_nn_relu(), rg_nn_conv2d(32, 64, 3), rg_nn_relu(),
+        rg_nn_max_pool2d(2), rg_nn_flatten(1, -1), rg_nn_linear(9216, 10));
+    pictures(net, rg_randn(64, 1, 28, 28),
+             64.0 * (4 * 26 * 26 * 32 * 9 + 6 * 24.0 * 24 * 64 * 288 + 6 * 92160));
+}
+static void conv_5x5(void) {
+    rg_manual_seed(4);
+    rg_module *net = (rg_module *)rg_nn_sequential(
+        rg_nn_conv2d(1, 32, 5), rg_nn_relu(), rg_nn_max_pool2d(2), rg_nn_conv2d(32, 64, 5),
+        rg_nn_relu(), rg_nn_max_pool2d(2), rg_nn_flatten(1, -1), rg_nn_linear(1024, 10));
+    pictures(net, rg_randn(64, 1, 28, 28),
+             64.0 * (4 * 24 * 24 * 32 * 25 + 6 * 8.0 * 8 * 64 * 800 + 6 * 10240));
+}
+static void conv_padded(void) {
+    rg_manual_seed(4);
+    rg_module *net = (rg_module *)rg_nn_sequential(
+        rg_nn_conv2d(1, 32, 5, .padding = 2), rg_nn_relu(), rg_nn_max_pool2d(2),
+        rg_nn_conv2d(32, 64, 5, .padding = 2), rg_nn_relu(), rg_nn_max_pool2d(2),
+        rg_nn_flatten(1, -1), rg_nn_linear(3136, 10));
+    pictures(net, rg_randn(64, 1, 28, 28),
+             64.0 * (4 * 28 * 28 * 32 * 25 + 6 * 14.0 * 14 * 64 * 800 + 6 * 31360));
+}
+static void patches(void) {
+    rg_manual_seed(4);
+    rg_module *net = (rg_module *)rg_nn_sequential(rg_nn_conv2d(3, 192, 16, .stride = 16),
+                                                   rg_nn_adaptive_avg_pool2d(1),
+                                                   rg_nn_flatten(1, -1), rg_nn_linear(192, 10));
+    pictures(net, rg_randn(8, 3, 224, 224), 8 * 4.0 * 196 * 192 * 768);
+}
+
 /* The product that gives the floor's rate is computed in bfloat16, too. */
 static void medium(void) { rg_set_float32_matmul_precision("medium"); }
 static void small_gpt_medium(void) {
@@ -660,6 +724,9 @@ typedef struct {
     ROW("w5 " name " forward", op##_rows, run_rows, check_rows, 1, forward),                \
         ROW("w5 " name " forward + backward", op##_rows_grad, run_rows_grad, check_rows, 1, \
             forward, backward)
+#define PICTURES(name, setup)                                         \
+    ROW("w8 " name, setup, run_pictures, check_pictures, 1, NOTHING), \
+        ROW("w8 " name ", 2 threads", setup, run_pictures, check_pictures, 2, NOTHING)
 #define NOTHING ((pass){ 0, 0 })
 #define READ    ((pass){ 1, 0 })
 #define COPY    ((pass){ 1, 1 })
@@ -723,6 +790,10 @@ static const row rows[] = {
     ROW("w6 gpt-2 124M, one token", generation, run_generation, check_generation, 1, READ),
     ROW("w6 gpt-2 124M, one token, 2 threads", generation, run_generation, check_generation, 2,
         READ),
+    PICTURES("conv 3x3 step", conv_3x3),
+    PICTURES("conv 5x5 step", conv_5x5),
+    PICTURES("conv 5x5 step, padded", conv_padded),
+    PICTURES("patches 16x16 step", patches),
 };
 
 /* Returns how long so many operations take at the rate of a product of 1024^3. */

@@ -101,6 +101,46 @@ def gpt_step(layers, heads, width, vocabulary, batch, length, compiled=False):
     return setup
 
 
+def pictures(shape, *layers):
+    def setup():
+        torch.manual_seed(4)
+        net = nn.Sequential(*(layer() for layer in layers))
+        x, target = torch.randn(shape), torch.randint(10, (shape[0],))
+        o = torch.optim.SGD(net.parameters(), lr=1e-3, fused=True)
+
+        def run():
+            loss = F.cross_entropy(net(x), target)
+            o.zero_grad()
+            loss.backward()
+            o.step()
+
+        def check():
+            with torch.no_grad():
+                return F.cross_entropy(net(x), target).item()
+
+        return run, check
+
+    return setup
+
+
+def convolutions():
+    """Yields (name, setup) of networks with convolutions."""
+    relu, pool, flat = nn.ReLU, lambda: nn.MaxPool2d(2), nn.Flatten
+    small = 64, 1, 28, 28
+    first, second = lambda: nn.Conv2d(1, 32, 3), lambda: nn.Conv2d(32, 64, 3)
+    last = lambda n: lambda: nn.Linear(n, 10)  # noqa: E731
+    yield "conv 3x3 step", pictures(small, first, relu, second, relu, pool, flat, last(9216))
+    for name, padding, n in ("conv 5x5 step", 0, 1024), ("conv 5x5 step, padded", 2, 3136):
+        first, second = (
+            (lambda i, o, p: lambda: nn.Conv2d(i, o, 5, padding=p))(i, o, padding)
+            for i, o in ((1, 32), (32, 64))
+        )
+        yield name, pictures(small, first, relu, pool, second, relu, pool, flat, last(n))
+    patches = lambda: nn.Conv2d(3, 192, 16, stride=16)  # noqa: E731
+    mean = lambda: nn.AdaptiveAvgPool2d(1)  # noqa: E731
+    yield "patches 16x16 step", pictures((8, 3, 224, 224), patches, mean, flat, last(192))
+
+
 def medium(setup):
     def allow():
         torch.set_float32_matmul_precision("medium")
@@ -218,6 +258,9 @@ def rows():
     yield "w5 adamw 100M", adamw, 1, True
     for threads, tail in (1, ""), (2, ", 2 threads"):
         yield "w6 gpt-2 124M, one token" + tail, generation, threads, False
+    for name, setup in convolutions():
+        for threads, tail in (1, ""), (2, ", 2 threads"):
+            yield f"w8 {name}{tail}", setup, threads, True
 
 
 def timed(run, n):

@@ -196,6 +196,25 @@ static rg_generator *any_generator(void) {
         .ignore_index = odd_integer(), .label_smoothing = odd_number(), .beta = odd_number(), \
         .delta = odd_number(), .log_target = any(2)                                           \
     }
+#define CONV_OPTIONS                                                                         \
+    (rg_conv_options) {                                                                      \
+        .stride = any(2) ? 1 : odd_integer(), .padding = any(3) ? (int64_t)any(3) : RG_SAME, \
+        .dilation = any(2) ? 1 : odd_integer(), .groups = any(2) ? 1 : odd_integer(),        \
+        .strides = small_dims(), .paddings = small_dims(), .dilations = small_dims()         \
+    }
+#define MAX_POOL_OPTIONS                                                                         \
+    (rg_max_pool_options) {                                                                      \
+        .stride = any(3) ? (int64_t)any(3) : RG_KERNEL, .padding = any(3) ? (int64_t)any(3) : 0, \
+        .dilation = any(2) ? 1 : odd_integer(), .ceil_mode = any(2), .strides = small_dims(),    \
+        .paddings = small_dims(), .dilations = small_dims()                                      \
+    }
+#define AVG_POOL_OPTIONS                                                                         \
+    (rg_avg_pool_options) {                                                                      \
+        .stride = any(3) ? (int64_t)any(3) : RG_KERNEL, .padding = any(3) ? (int64_t)any(3) : 0, \
+        .ceil_mode = any(2), .count_include_pad = any(2),                                        \
+        .divisor_override = any(2) ? 0 : odd_integer(), .strides = small_dims(),                 \
+        .paddings = small_dims()                                                                 \
+    }
 #define MARGIN_OPTIONS(type, k) \
     (type) { .reduction = (rg_reduction)any(5), .margin = odd_number() }
 #define OPTIONS                                                          \
@@ -543,6 +562,18 @@ static rg_tensor *does_parsed_back(void) {
         .tgt_mask = RG_NONE, .memory_mask = RG_NONE, .tgt_key_padding_mask = RG_NONE, \
         .memory_key_padding_mask = RG_NONE                                            \
     }
+#define CONV_MODULE_OPTIONS                                                                  \
+    (rg_conv_module_options) {                                                               \
+        .stride = any(2) ? 1 : odd_integer(), .padding = any(3) ? (int64_t)any(3) : RG_SAME, \
+        .dilation = any(2) ? 1 : odd_integer(), .groups = any(2) ? 1 : any(4),               \
+        .strides = small_dims(), .paddings = small_dims(), .dilations = small_dims(),        \
+        .bias = any(2), .padding_mode = (rg_pad_mode)any(5)                                  \
+    }
+#define BATCH_NORM_OPTIONS                                                               \
+    (rg_batch_norm_module_options) {                                                     \
+        .eps = odd_number(), .momentum = odd_number(), .affine = any(2), .bias = any(2), \
+        .track_running_stats = any(2)                                                    \
+    }
 static const char *any_mode(void) {
     if (any(3))
         return "fan_in";
@@ -729,11 +760,12 @@ static bool well_formed(const char *message) {
 
 /* Returns what follows an ending that only C needs, or the name if it begins with none. */
 static const char *after_ending(const char *name) {
-    static const char *const behind[] = { "_dims",  "_dim",     "_with",     "_list",  "_items",
-                                          "_full",  "_alpha",   "_p",        "_step",  "_sizes",
-                                          "_floor", "_trunc",   "_decimals", "_dtype", "_of",
-                                          "_float", "_double",  "_int64",    "_bool",  "_int",
-                                          "_many",  "_forward", "_as",       "s_",     "_" };
+    static const char *const behind[] = { "_dims",  "_dim",     "_with",     "_list",    "_items",
+                                          "_full",  "_alpha",   "_p",        "_step",    "_sizes",
+                                          "_floor", "_trunc",   "_decimals", "_dtype",   "_of",
+                                          "_float", "_double",  "_int64",    "_bool",    "_int",
+                                          "_many",  "_forward", "_as",       "_indices", "s_",
+                                          "_" };
     for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
         if (!strncmp(name, behind[i], strlen(behind[i])))
             return name + strlen(behind[i]);

@@ -18,6 +18,12 @@ MADE(embedding, rg_nn_embedding(4, 3, .padding_idx = 1))
 MADE(layer_norm, rg_nn_layer_norm(4))
 MADE(rms_norm, rg_nn_rms_norm(4))
 MADE(group_norm, rg_nn_group_norm(2, 4))
+MADE(conv1d, rg_nn_conv1d(2, 3, 2))
+MADE(conv2d, rg_nn_conv2d(2, 3, 2, .padding_mode = RG_REFLECT))
+MADE(max_pool, rg_nn_max_pool2d(2))
+MADE(avg_pool, rg_nn_avg_pool1d(2))
+MADE(adaptive_pool, rg_nn_adaptive_max_pool2d(2))
+MADE(batch_norm, rg_nn_batch_norm2d(3))
 MADE(identity, rg_nn_identity())
 MADE(gelu, rg_nn_gelu())
 MADE(softplus, rg_nn_softplus(1, 20))
@@ -58,6 +64,8 @@ static const struct {
     ROW(learned),     ROW(sinusoidal),      ROW(rotary),
     ROW(encoder),     ROW(decoder),         ROW(transformer),
     ROW(module_dict), ROW(parameter_list),  ROW(gpt),
+    ROW(conv1d),      ROW(conv2d),          ROW(max_pool),
+    ROW(avg_pool),    ROW(adaptive_pool),   ROW(batch_norm),
 };
 
 static bool same_lists(rg_named_list a, rg_named_list b) {

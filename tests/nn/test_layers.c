@@ -25,6 +25,54 @@
     F(group_norm, rg_nn_group_norm(2, 4), "n(2,4,3)")                                              \
     F(group_norm_bare, rg_nn_group_norm(1, 3, .eps = 0.1, .elementwise_affine = false),            \
       "n(2,3,2)")                                                                                  \
+    F(conv1d, rg_nn_conv1d(2, 4, 3), "n(2,2,7)")                                                   \
+    F(conv1d_all,                                                                                  \
+      rg_nn_conv1d(4, 6, 2, .stride = 2, .padding = 3, .dilation = 2, .groups = 2, .bias = false), \
+      "n(2,4,5)")                                                                                  \
+    F(conv1d_same, rg_nn_conv1d(2, 3, 4, .padding = RG_SAME), "n(2,5)")                            \
+    F(conv1d_circular, rg_nn_conv1d(2, 3, 3, .padding = 2, .padding_mode = RG_CIRCULAR),           \
+      "n(1,2,5)")                                                                                  \
+    F(conv2d, rg_nn_conv2d(3, 4, 3), "n(2,3,5,4)")                                                 \
+    F(conv2d_all,                                                                                  \
+      rg_nn_conv2d(2, 4, RG_DIMS(2, 3), .strides = RG_DIMS(2, 1), .paddings = RG_DIMS(1, 2),       \
+                   .dilation = 2, .groups = 2),                                                    \
+      "n(2,2,4,5)")                                                                                \
+    F(conv2d_valid, rg_nn_conv2d(1, 2, 2, .padding = RG_VALID), "n(1,3,3)")                        \
+    F(conv2d_reflect,                                                                              \
+      rg_nn_conv2d(1, 2, RG_DIMS(3, 2), .padding = RG_SAME, .padding_mode = RG_REFLECT),           \
+      "n(2,1,4,3)")                                                                                \
+    F(conv2d_replicate,                                                                            \
+      rg_nn_conv2d(1, 2, 2, .paddings = RG_DIMS(1, 0), .padding_mode = RG_REPLICATE),              \
+      "n(1,1,3,3)")                                                                                \
+    F(max_pool1d, rg_nn_max_pool1d(3, .stride = 2, .padding = 1), "n(2,2,7)")                      \
+    F(max_pool2d, rg_nn_max_pool2d(2), "n(2,2,4,5)")                                               \
+    F(max_pool2d_all,                                                                              \
+      rg_nn_max_pool2d(RG_DIMS(3, 2), .strides = RG_DIMS(2, 1), .padding = 1, .dilation = 2,       \
+                       .ceil_mode = true),                                                         \
+      "n(2,6,5)")                                                                                  \
+    F(avg_pool1d,                                                                                  \
+      rg_nn_avg_pool1d(3, .stride = 2, .padding = 1, .ceil_mode = true,                            \
+                       .count_include_pad = false),                                                \
+      "n(2,2,6)")                                                                                  \
+    F(avg_pool2d, rg_nn_avg_pool2d(2), "n(2,2,4,5)")                                               \
+    F(avg_pool2d_all,                                                                              \
+      rg_nn_avg_pool2d(RG_DIMS(3, 2), .stride = 2, .paddings = RG_DIMS(1, 0), .ceil_mode = true,   \
+                       .divisor_override = 5),                                                     \
+      "n(2,6,5)")                                                                                  \
+    F(adaptive_avg_pool1d, rg_nn_adaptive_avg_pool1d(3), "n(2,2,7)")                               \
+    F(adaptive_avg_pool2d, rg_nn_adaptive_avg_pool2d(RG_DIMS(3, RG_AS_IT_IS)), "n(2,2,4,5)")       \
+    F(adaptive_max_pool1d, rg_nn_adaptive_max_pool1d(3), "n(2,2,7)")                               \
+    F(adaptive_max_pool2d, rg_nn_adaptive_max_pool2d(2), "n(2,4,5)")                               \
+    F(batch_norm1d, rg_nn_batch_norm1d(3), "n(4,3)")                                               \
+    F(batch_norm1d_none, rg_nn_batch_norm1d(3, .eps = 1e-3, .momentum = NAN, .bias = false),       \
+      "n(2,3,4)")                                                                                  \
+    F(batch_norm2d, rg_nn_batch_norm2d(3, .momentum = 0.25), "n(2,3,4,5)")                         \
+    F(batch_norm2d_bare, rg_nn_batch_norm2d(2, .affine = false, .track_running_stats = false),     \
+      "n(2,2,3,3)")                                                                                \
+    F(conv_net,                                                                                    \
+      rg_nn_sequential(rg_nn_conv2d(1, 2, 3, .padding = 1), rg_nn_batch_norm2d(2), rg_nn_relu(),   \
+                       rg_nn_max_pool2d(2), rg_nn_flatten(1, -1), rg_nn_linear(8, 3)),             \
+      "n(3,1,4,4)")                                                                                \
     F(dropout, rg_nn_dropout(0.3), "n(3,5)")                                                       \
     F(identity, rg_nn_identity(), "n(2,3)")                                                        \
     F(relu, rg_nn_relu(), "n(2,5)")                                                                \
@@ -299,7 +347,7 @@ START_TEST(test_bad_inputs) {
              "mat1 and mat2 shapes cannot be multiplied (2x4 and 3x2)");
     ck_fails(rg_call(linear, rg_long(rg_ones(2, 3))), RG_RUNTIME_ERROR, "dtype");
     ck_fails(rg_call(linear, rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64)), RG_RUNTIME_ERROR, "dtype");
-    ck_fails(rg_call(embedding, rg_literal([0, 3])), RG_INDEX_ERROR,
+    ck_fails(rg_call(embedding, rg_literal([ 0, 3 ])), RG_INDEX_ERROR,
              "index out of range in self");
     ck_fails(rg_call(embedding, rg_ones(2)), RG_RUNTIME_ERROR, "indices");
     ck_fails(rg_call(norm, rg_ones(2)), RG_RUNTIME_ERROR,
@@ -340,7 +388,7 @@ START_TEST(test_embedding_shortens_rows_of_its_table) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_manual_seed(1);
     rg_embedding_module *m = rg_nn_embedding(4, 3, .max_norm = 0.5);
-    rg_tensor *before = rg_clone(rg_detach(m->weight)), *asked = rg_literal([[0, 2], [2, 0]]);
+    rg_tensor *before = rg_clone(rg_detach(m->weight)), *asked = rg_literal([ [ 0, 2 ], [ 2, 0 ] ]);
     int64_t version = rg_version(m->weight);
     rg_tensor *y = rg_call(m, asked);
     ck_ok(y);
@@ -356,7 +404,7 @@ START_TEST(test_embedding_shortens_rows_of_its_table) {
     ck_ok(rg_backward(rg_sum(y)));
     ck_assert(rg_equal(
         rg_grad_of(m->weight),
-        rg_literal_as(RG_FLOAT64, [[2, 2, 2], [0, 0, 0], [2, 2, 2], [0, 0, 0]])));
+        rg_literal_as(RG_FLOAT64, [ [ 2, 2, 2 ], [ 0, 0, 0 ], [ 2, 2, 2 ], [ 0, 0, 0 ] ])));
     rg_module_free(m);
 }
 END_TEST
@@ -364,12 +412,12 @@ END_TEST
 /* torch's second derivative of the gradient that is divided by frequencies isn't divided again. */
 START_TEST(test_embedding_by_frequency_twice) {
     rg_tensor *w = rg_requires_grad_(rg_reshape(rg_arange_as(12, RG_FLOAT64), 4, 3), true);
-    rg_tensor *y = rg_embedding(rg_literal([[0, 2], [2, 1]]), w, .scale_grad_by_freq = true);
+    rg_tensor *y = rg_embedding(rg_literal([ [ 0, 2 ], [ 2, 1 ] ]), w, .scale_grad_by_freq = true);
     rg_tensor *g = rg_grad(rg_sum(rg_square(y)), w, .create_graph = true);
     rg_tensor *h = rg_grad(rg_sum(rg_square(g)), w);
     ck_ok(h);
     rg_tensor *rows = rg_literal_as(RG_FLOAT64,
-                                    [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 0, 0]]);
+                                    [ [ 0, 1, 2 ], [ 3, 4, 5 ], [ 6, 7, 8 ], [ 0, 0, 0 ] ]);
     ck_assert(rg_equal(g, rg_mul(rows, 2)));
     ck_assert(rg_equal(h, rg_mul(rows, 8)));
 }

@@ -85,6 +85,14 @@ PARAMETERS = {
     "cdist_with": [TENSOR, TENSOR, DOUBLE, "text"],
     "nan_to_num_with": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
     "nan_to_num_with_": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
+    **{f"conv{d}d_with": [TENSOR, TENSOR, TENSOR, DIMS, INT, DIMS, DIMS, INT] for d in (1, 2)},
+    **{
+        f"max_pool{d}d{kind}_with": [TENSOR, DIMS, DIMS, DIMS, DIMS, INT]
+        for d in (1, 2)
+        for kind in ("", "_with_indices")
+    },
+    **{f"avg_pool{d}d_with": [TENSOR, DIMS, DIMS, DIMS, INT, INT, INT] for d in (1, 2)},
+    "batch_norm_with": [TENSOR, TENSOR, TENSOR, TENSOR, TENSOR, INT, DOUBLE, DOUBLE],
     "split_sizes": [TENSOR, DIMS, INT],
     "index_items": [TENSOR, "item"],
     "set_items_": [TENSOR, TENSOR, "item"],
@@ -112,6 +120,8 @@ PARAMETERS = {
 }
 NO_PADDING = -(2**63)
 NO_DIM = -(2**31)
+SAME = 2**63 - 1
+AS_IT_IS = -(2**63)
 
 # ---- how it is called in torch -------------------------------------------------------
 
@@ -240,6 +250,78 @@ CALLS.update(
         ),
         "poisson_nll_loss_with": lambda x, t, how, log, full, eps: F.poisson_nll_loss(
             x, t, bool(log), bool(full), eps=eps, reduction=REDUCTIONS[how]
+        ),
+    }
+)
+
+
+def number_or_list(v, default):
+    return v[0] if len(v) == 1 else v or default
+
+
+def conv_call(f):
+    return lambda x, w, b, stride, padding, paddings, dilation, groups: f(
+        x,
+        w,
+        b,
+        number_or_list(stride, 1),
+        "same" if padding == SAME else number_or_list(paddings, padding),
+        number_or_list(dilation, 1),
+        groups,
+    )
+
+
+def max_pool_call(f):
+    return lambda x, kernel, stride, padding, dilation, ceil: f(
+        x, kernel, stride or None, padding or 0, dilation or 1, bool(ceil)
+    )
+
+
+def avg_pool_call(f, has_divisor):
+    return lambda x, kernel, stride, padding, ceil, count, divisor: f(
+        x,
+        kernel,
+        stride or None,
+        padding or 0,
+        bool(ceil),
+        bool(count),
+        **({"divisor_override": divisor or None} if has_divisor else {}),
+    )
+
+
+def adaptive_call(f):
+    def call(x, size):
+        size = tuple(None if n == AS_IT_IS else n for n in size)
+        return f(x, size if len(size) == 2 else size[0])
+
+    return call
+
+
+CALLS.update(
+    {
+        "conv1d_with": conv_call(F.conv1d),
+        "conv2d_with": conv_call(F.conv2d),
+        "max_pool1d_with": max_pool_call(F.max_pool1d),
+        "max_pool2d_with": max_pool_call(F.max_pool2d),
+        "max_pool1d_with_indices_with": max_pool_call(F.max_pool1d_with_indices),
+        "max_pool2d_with_indices_with": max_pool_call(F.max_pool2d_with_indices),
+        "avg_pool1d_with": avg_pool_call(F.avg_pool1d, False),
+        "avg_pool2d_with": avg_pool_call(F.avg_pool2d, True),
+        "adaptive_avg_pool1d": F.adaptive_avg_pool1d,
+        "adaptive_max_pool1d": F.adaptive_max_pool1d,
+        "adaptive_max_pool1d_with_indices": F.adaptive_max_pool1d_with_indices,
+        "adaptive_avg_pool2d_with": adaptive_call(F.adaptive_avg_pool2d),
+        "adaptive_max_pool2d_with": adaptive_call(F.adaptive_max_pool2d),
+        "adaptive_max_pool2d_with_indices_with": adaptive_call(F.adaptive_max_pool2d_with_indices),
+        "batch_norm_with": lambda x, mean, var, w, b, training, momentum, eps: F.batch_norm(
+            x,
+            mean if mean is None else mean.clone(),
+            var if var is None else var.clone(),
+            w,
+            b,
+            bool(training),
+            momentum,
+            eps,
         ),
     }
 )
@@ -516,6 +598,75 @@ def roll(x, shifts, dims=None):
         return (v,) if isinstance(v, int) else tuple(v)
 
     return ("roll_dims", x, several(shifts), several(dims))
+
+
+def sizes(v):
+    """Returns an int, a list of them, or None as dims."""
+    if v is None:
+        return ()
+    return (v,) if isinstance(v, int) else tuple(v)
+
+
+def conv(name):
+    def case(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        if x.dtype == torch.int64:
+            raise Skip("a convolution of integers")
+        text = isinstance(padding, str)
+        number = SAME if padding == "same" else 0
+        paddings = () if text else sizes(padding)
+        return (name, x, weight, bias, sizes(stride), number, paddings, sizes(dilation), groups)
+
+    return case
+
+
+def max_pool(name):
+    def case(
+        x,
+        kernel_size,
+        stride=None,
+        padding=0,
+        dilation=1,
+        ceil_mode=False,
+        return_indices=False,
+    ):
+        indices = "_with_indices" if return_indices else ""
+        places = [sizes(v) for v in (kernel_size, stride, padding, dilation)]
+        return (name + indices + "_with", x, *places, int(ceil_mode))
+
+    return case
+
+
+def avg_pool(name):
+    def case(
+        x,
+        kernel_size,
+        stride=None,
+        padding=0,
+        ceil_mode=False,
+        count_include_pad=True,
+        divisor_override=None,
+    ):
+        places = [sizes(v) for v in (kernel_size, stride, padding)]
+        divisor = divisor_override or 0
+        return (name, x, *places, int(ceil_mode), int(count_include_pad), divisor)
+
+    return case
+
+
+def adaptive_pool(name, dims):
+    def case(x, output_size, return_indices=False):
+        size = tuple(AS_IT_IS if n is None else n for n in sizes(output_size))
+        if not size:
+            raise Skip("no size")
+        full = name + ("_with_indices" if return_indices else "")
+        return (full, x, size[0]) if dims == 1 else (full + "_with", x, size)
+
+    return case
+
+
+def batch_norm(x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    mean, var = (None if t is None else t.detach() for t in (mean, var))
+    return ("batch_norm_with", x, mean, var, weight, bias, int(training), momentum, eps)
 
 
 def tensordot(a, b, dims=2):
@@ -980,6 +1131,17 @@ OPINFO = {
     "nn.functional.embedding": embedding,
     "softmax": cumulative("softmax"),
     "log_softmax": cumulative("log_softmax"),
+    "nn.functional.conv1d": conv("conv1d_with"),
+    "nn.functional.conv2d": conv("conv2d_with"),
+    "nn.functional.max_pool1d": max_pool("max_pool1d"),
+    "nn.functional.max_pool2d": max_pool("max_pool2d"),
+    "nn.functional.avg_pool1d": avg_pool("avg_pool1d_with"),
+    "nn.functional.avg_pool2d": avg_pool("avg_pool2d_with"),
+    "nn.functional.adaptive_avg_pool1d": adaptive_pool("adaptive_avg_pool1d", 1),
+    "nn.functional.adaptive_avg_pool2d": adaptive_pool("adaptive_avg_pool2d", 2),
+    "nn.functional.adaptive_max_pool1d": adaptive_pool("adaptive_max_pool1d", 1),
+    "nn.functional.adaptive_max_pool2d": adaptive_pool("adaptive_max_pool2d", 2),
+    "nn.functional.batch_norm": batch_norm,
     "nn.functional.layer_norm": lambda x, shape, weight=None, bias=None, eps=1e-5: (
         "layer_norm",
         x,
@@ -1242,7 +1404,6 @@ def unary_writes():
         if name != "threshold_":
             yield Case(name, torch.tensor([0.5]).expand(3), *args, flags=["direct"])
     yield Case("celu_", T([0.5, 0.25], f64), 0.0)
-
 
 
 def binary():
@@ -3147,8 +3308,125 @@ def large():
         yield Case("where", r(1, 31, 67).detach() > 0, r(2, 31, 67), r(3, 67))
 
 
+def convolving():
+    def case(x, w, b=None, **options):
+        name = f"conv{options.pop('dims', len(w.shape) - 2)}d_with"
+        return Case(*conv(name)(x, w, b, **options))
+
+    for shape in ((3,), (3, 4), (2, 3, 5), (1, 1, 3, 4, 4)):
+        yield case(grid(*shape), grid(2, 3, 3, 3))
+        yield case(grid(*shape), grid(2, 3, 3))
+    yield case(grid(1, 3, 4), grid(2, 3, 3, 3), dims=1)
+    yield case(grid(1, 3, 4, 4), grid(2, 3, 3), dims=2)
+    yield case(grid(1, 3, 4), grid(2, 3), dims=1)
+    x, w = grid(2, 4, 5, 4), grid(4, 2, 3, 2)
+    for options in (
+        dict(groups=2, padding=1, stride=(2, 1), dilation=(1, 2)),
+        dict(groups=2, padding="same", dilation=(1, 2)),
+        dict(groups=2, padding="same"),
+        dict(groups=2, padding=(2, 0), stride=3),
+        dict(groups=1),
+        dict(groups=3),
+        dict(groups=4),
+        dict(groups=0),
+        dict(groups=2, padding=-1),
+        dict(groups=2, stride=0),
+        dict(groups=2, stride=(1, -1)),
+        dict(groups=2, dilation=0),
+        dict(groups=2, dilation=3),
+        dict(groups=2, padding="same", stride=2),
+    ):
+        yield case(x, w, grid(4), **options)
+    for b in (grid(2), grid(3, 1), grid(4, dtype=f32)):
+        yield case(x, w, b, groups=2)
+    yield case(grid(1, 2, 4, dtype=f32), grid(2, 2, 3), dims=1)
+    yield case(grid(1, 2, 4), grid(2, 2, 0), dims=1)
+    yield case(grid(0, 2, 4), grid(2, 2, 3), grid(2))
+    yield case(grid(2, 0, 4), grid(2, 0, 3), grid(2))
+    yield case(grid(2, 2, 0), grid(2, 2, 1))
+    yield case(grid(2, 2, 4), grid(0, 2, 1))
+    yield case(grid(5, 4, 2).detach().permute(2, 1, 0).requires_grad_(), grid(3, 4, 2), grid(3))
+    yield case(grid(2, 1, 1).detach().expand(2, 4, 6).requires_grad_(), grid(3, 4, 2))
+    for dtype in (f64, f32):
+        yield case(
+            R(1, 3, 20, 19, 17, dtype=dtype), R(2, 35, 20, 5, 3, dtype=dtype), R(3, 35, dtype=dtype)
+        )
+        yield case(R(1, 2, 6, 700, dtype=dtype), R(2, 4, 3, 9, dtype=dtype), stride=2, groups=2)
+
+
+def pooling():
+    special = T([[[1, nan, 3, nan, 5, 5, 5, -inf, -inf, -inf]]], f64)
+    for name in ("max_pool1d", "avg_pool1d_with", "max_pool2d", "avg_pool2d_with"):
+        call = max_pool(name) if "max" in name else avg_pool(name)
+        wide = (6,) if "1d" in name else (5, 6)
+        x = grid(2, 3, *wide)
+        for options in (
+            dict(kernel_size=2),
+            dict(kernel_size=3, stride=1, padding=1),
+            dict(kernel_size=3, stride=2, padding=1, ceil_mode=True),
+            dict(kernel_size=0),
+            dict(kernel_size=-1),
+            dict(kernel_size=2, stride=0),
+            dict(kernel_size=2, stride=-1),
+            dict(kernel_size=2, padding=2),
+            dict(kernel_size=2, padding=-1),
+            dict(kernel_size=7),
+        ):
+            yield Case(*call(x, **options))
+            if "max" in name:
+                yield Case(*call(x, **options, return_indices=True))
+                yield Case(*call(x, **options, dilation=2))
+                yield Case(*call(x, **options, dilation=0))
+        for shape in ((4,), (3, 4), (0, 2, 4), (2, 0, 4), (2, 3, 0), (2, 0, 4, 4), (0, 2, 4, 4)):
+            yield Case(*call(grid(*shape), 2))
+        for t in (T([[[1, 7, 2, 4]]]), T([[[True, False, True, True]]])):
+            yield Case(*call(t if "1d" in name else t.unsqueeze(0), 1 if "2d" in name else 2))
+        if "1d" in name:
+            yield Case(*call(special, 3, 1, 1), flags=["first"])
+    for name in ("avg", "max"):
+        for dims in (1, 2):
+            call = adaptive_pool(f"adaptive_{name}_pool{dims}d", dims)
+            x = grid(2, 3, 7) if dims == 1 else grid(2, 3, 5, 7)
+            for size in (1, 2, 3, 9, -1) + (((2, None), (None, 1)) if dims == 2 else ()):
+                yield Case(*call(x, size))
+            yield Case(*call(x.detach(), 0))
+            for shape in ((4,), (3, 4), (0, 2, 4), (2, 0, 4), (2, 3, 0), (2, 3, 0, 4)):
+                yield Case(*call(grid(*shape).detach(), 2))
+
+
+def normalizing_batches():
+    mean, var = T([0.5, -1.0, 2.0], f64, False), T([1.0, 0.25, 3.0], f64, False)
+    w, b = grid(3), grid(3)
+    for x in (
+        R(1, 4, 3),
+        R(2, 2, 3, 5),
+        R(3, 2, 3, 3, 6),
+        grid(0, 3),
+        grid(1, 3),
+        grid(3),
+        T([[1, 2, 3]]),
+    ):
+        for training in (0, 1):
+            yield Case(*batch_norm(x, mean, var, w, b, training))
+            yield Case(*batch_norm(x, None, None, w, None, training))
+            yield Case(*batch_norm(x, mean, var, None, b, training, 0.3, 0.1))
+    x = R(1, 4, 3)
+    for training in (0, 1):
+        yield Case(*batch_norm(x, mean, None, w, b, training))
+        yield Case(*batch_norm(x, mean, var[:2], w, b, training))
+        yield Case(*batch_norm(x, mean, var, grid(2), b, training))
+        yield Case(*batch_norm(x, mean, var, w, grid(4), training))
+        yield Case(*batch_norm(x, mean, var, grid(3, dtype=f32), b, training))
+        yield Case(*batch_norm(x, mean.float(), var.float(), w, b, training))
+        yield Case(*batch_norm(x, mean, var, w, b, training, 0.1, 0.0))
+        yield Case(*batch_norm(x, mean, var, w, b, training, 0.1, -1.0))
+
+
 def by_hand():
     for family in (
+        convolving,
+        pooling,
+        normalizing_batches,
         facts,
         writes,
         extremes,

@@ -1,0 +1,337 @@
+/*
+ * batch_norm.c: batch norm: channels with mean 0 and variance 1 over the batch, or by the means and
+ * variances that ran along before. (Norms of rows are in layer_norm.c.)
+ */
+#include "autograd/op.h"
+#include "tensor/observer.h"
+
+#include <math.h>
+
+/* ---- batch_norm: y = (x - mean) / sqrt(var + eps) weight + bias. In training, with h = (x - mean)
+ *      rstd and gw = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h) and
+ *      gbias = sum(g); else gx = gw rstd --------------------------------------------- */
+
+/* The inputs are x, weight, bias and, but in training, mean and var. The outputs are y, mean and
+ * var. */
+struct batch_norm_attr {
+    double eps;
+    bool training;
+};
+
+static bool batch_norm_shape(rg_call *c) {
+    for (int i = 1; i < 3; i++) {
+        c->out[i]->ndim = 1;
+        c->out[i]->size[0] = c->in[0]->size[1];
+    }
+    rgi_copy_shape(c->out[0], c->in[0]);
+    return true;
+}
+
+static k_batch_norm batch_norm_sizes(const struct batch_norm_attr *a, const rg_tensor *x) {
+    const int64_t rows = x->size[0] * x->size[1];
+    return (k_batch_norm){ .batch = x->size[0],
+                           .channels = x->size[1],
+                           .per = rows ? x->numel / rows : 0,
+                           .eps = a->eps,
+                           .training = a->training };
+}
+
+/* Makes contiguous copies of n tensors, NULL for RG_NONE. */
+static bool batch_norm_copies(int n, rg_tensor *copy[], rg_tensor *const t[]) {
+    bool ok = true;
+    for (int i = 0; i < n; i++) {
+        const bool none = !t[i] || rgi_is_none(t[i]);
+        copy[i] = none ? NULL : rgi_contiguous_copy(t[i], (rg_dtype)t[i]->dtype);
+        ok = ok && (none || copy[i]);
+    }
+    return ok;
+}
+
+static void batch_norm_release(int n, rg_tensor *copy[]) {
+    for (int i = 0; i < n; i++)
+        rgi_release(copy[i]);
+}
+
+static bool batch_norm_forward(rg_call *c) {
+    rg_tensor *t[3];
+    const k_batch_norm z = batch_norm_sizes(c->attr, c->in[0]);
+    bool ok = batch_norm_copies(3, t, c->in);
+    for (int i = 1; i < 3 && ok && !z.training; i++)
+        rgi_copy_elements(c->out[i], c->in[i + 2]);
+    ok = ok && k_batch_normalize(&z, c->out[0], c->out[1], c->out[2], t[0], t[1], t[2]);
+    batch_norm_release(3, t);
+    return ok;
+}
+
+/* Returns the dims other than the channels. */
+static rg_dims batch_norm_dims(const rg_step *s) {
+    rg_dims dims = { .n = rgi_input_ndim(s, 0) - 1 };
+    for (int d = 1; d < dims.n; d++)
+        dims.v[d] = d + 1;
+    return dims;
+}
+
+/* Returns a number for each channel in the shape in which it meets x. */
+static rg_tensor *batch_norm_wide(const rg_step *s, rg_tensor *t) {
+    rg_dims shape = { .n = rgi_input_ndim(s, 0) };
+    for (int d = 0; d < shape.n; d++)
+        shape.v[d] = 1;
+    shape.v[1] = -1;
+    return rg_reshape_dims(t, shape);
+}
+
+/* Returns x - mean, and makes *rstd the factor of each channel. */
+static rg_tensor *batch_norm_centred(const rg_step *s, rg_tensor **rstd) {
+    const struct batch_norm_attr *a = s->attr;
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *var;
+    if (a->training) {
+        x = rg_sub(x, rg_mean_dims(x, batch_norm_dims(s), true));
+        var = rg_mean_dims(rg_square(x), batch_norm_dims(s), true);
+    } else {
+        x = rg_sub(x, batch_norm_wide(s, rgi_saved(s, 3)));
+        var = batch_norm_wide(s, rgi_saved(s, 4));
+    }
+    *rstd = rg_rsqrt(rg_add(var, a->eps));
+    return x;
+}
+
+/* Returns g weight. */
+static rg_tensor *batch_norm_weighted(const rg_step *s, rg_tensor *g) {
+    rg_tensor *w = rgi_saved(s, 1);
+    return rgi_is_none(w) ? g : rg_mul(g, batch_norm_wide(s, w));
+}
+
+/* In training the gradients of mean and var reach x as well. */
+static rg_tensor *batch_norm_rule_x(const rg_step *s, rg_tensor *g) {
+    const rg_dims dims = batch_norm_dims(s);
+    rg_tensor *rstd;
+    rg_tensor *x = batch_norm_centred(s, &rstd);
+    g = batch_norm_weighted(s, rgi_step_g(s, 0));
+    if (!x)
+        return NULL;
+    if (!RG_ATTR(s, batch_norm)->training)
+        return rg_mul(rstd, g);
+    rg_tensor *h = rg_mul(x, rstd);
+    rg_tensor *along = rg_mul(h, rg_mean_dims(rg_mul(g, h), dims, true));
+    rg_tensor *gx = rg_mul(rstd, rg_sub(rg_sub(g, rg_mean_dims(g, dims, true)), along));
+    if (!gx || (!s->g[1] && !s->g[2]))
+        return gx;
+    rg_tensor *of_var = rg_mul(rg_mul(batch_norm_wide(s, rgi_step_g(s, 2)), x), 2);
+    rg_tensor *more = rg_add(batch_norm_wide(s, rgi_step_g(s, 1)), of_var);
+    return rg_add(gx, rg_div(more, (double)(gx->numel / gx->size[1])));
+}
+
+/* Returns the sums of t by channel, in the shape of an input. */
+static rg_tensor *batch_norm_gather(const rg_step *s, rg_tensor *t) {
+    return rg_reshape_dims(rg_sum_dims(t, batch_norm_dims(s), false), rgi_input_dims(s, s->input));
+}
+
+static rg_tensor *batch_norm_rule_weight(const rg_step *s, rg_tensor *g) {
+    rg_tensor *rstd;
+    rg_tensor *x = batch_norm_centred(s, &rstd);
+    g = rgi_step_g(s, 0);
+    return batch_norm_gather(s, rg_mul(g, rg_mul(x, rstd)));
+}
+
+static rg_tensor *batch_norm_rule_bias(const rg_step *s, rg_tensor *g) {
+    (void)g;
+    return batch_norm_gather(s, rgi_step_g(s, 0));
+}
+
+/* gmean = -sum(gw rstd) */
+static rg_tensor *batch_norm_rule_mean(const rg_step *s, rg_tensor *g) {
+    rg_tensor *rstd;
+    if (!batch_norm_centred(s, &rstd))
+        return NULL;
+    g = batch_norm_weighted(s, rgi_step_g(s, 0));
+    return rg_sub(rgi_step_g(s, 1), batch_norm_gather(s, rg_mul(g, rstd)));
+}
+
+/* gvar = -sum(gw (x - mean) rstd^3) / 2 */
+static rg_tensor *batch_norm_rule_var(const rg_step *s, rg_tensor *g) {
+    rg_tensor *rstd;
+    rg_tensor *x = batch_norm_centred(s, &rstd);
+    g = rg_mul(batch_norm_weighted(s, rgi_step_g(s, 0)), x);
+    rg_tensor *cube = rg_mul(rg_square(rstd), rstd);
+    return rg_sub(rgi_step_g(s, 2), rg_div(batch_norm_gather(s, rg_mul(g, cube)), 2));
+}
+
+/* A bias alone is left to its rule, and so are gradients of mean and var. */
+static bool batch_norm_fused(const rg_step *s, rg_tensor *gin[]) {
+    if ((!rgi_wants(s, 0) && !rgi_wants(s, 1)) || s->g[1] || s->g[2])
+        return true;
+    rg_tensor *in[5] = { rgi_step_g(s, 0), rgi_saved(s, 0),
+                         rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE, rgi_saved_output_at(s, 1),
+                         rgi_saved_output_at(s, 2) };
+    rg_tensor *t[5];
+    for (int i = 0; i < 5; i++)
+        if (!in[i])
+            return false;
+    bool ok = batch_norm_copies(5, t, in);
+    for (int i = 0; i < 3 && ok; i++) {
+        if (!rgi_wants(s, i))
+            continue;
+        rg_dims shape = rgi_input_dims(s, i);
+        gin[i] = rgi_new((rg_dtype)t[0]->dtype, shape.n, shape.v);
+        ok = gin[i];
+    }
+    if (ok) {
+        const k_batch_norm z = batch_norm_sizes(s->attr, t[1]);
+        ok = k_batch_normalize_backward(&z, gin[0], gin[1], gin[2], t[0], t[1], t[2], t[3], t[4]);
+    }
+    batch_norm_release(5, t);
+    return ok;
+}
+
+#define BATCH_NORM_SAVED (RG_IN(0) | RG_IN(3) | RG_IN(4) | RG_OUT(1) | RG_OUT(2))
+/* BATCH_NORM makes a sample. */
+#define BATCH_NORM(inputs, eps, training) \
+    { inputs, RG_A(batch_norm, eps, training) }
+RG_OP(batch_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the batch",
+      .node = "NativeBatchNormBackward0", .n_in = 5, .n_out = 3,
+      .optional = RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_IN(4), RG_WITH(batch_norm),
+      RG_MADE(batch_norm),
+      .grad = { RG_RULE(RG_IN(1) | BATCH_NORM_SAVED, batch_norm_rule_x),
+                RG_RULE(BATCH_NORM_SAVED, batch_norm_rule_weight), RG_RULE(0, batch_norm_rule_bias),
+                RG_RULE(RG_IN(1) | BATCH_NORM_SAVED, batch_norm_rule_mean),
+                RG_RULE(RG_IN(1) | BATCH_NORM_SAVED, batch_norm_rule_var) },
+      .fused = batch_norm_fused,
+      RG_SAMPLES(BATCH_NORM("(4,3) (3) (3) - -", 1e-5, true),
+                 BATCH_NORM("(2,3,2) (3) (3) - -", 1e-2, true),
+                 BATCH_NORM("(2,2,3,17) - - - -", 1e-5, true),
+                 BATCH_NORM("(4,3) (3) (3) (3) p(3)", 1e-5, false),
+                 BATCH_NORM("(2,3,2) - (3) (3) p(3)", 1e-2, false),
+                 BATCH_NORM("(0,3) (3) (3) (3) p(3)", 1e-5, false)));
+
+/* Writes without a graph, and so without asking for memory. */
+static bool batch_norm_write(rg_tensor *running, rg_tensor *value) {
+    rgi_copy_elements(running, value);
+    rgi_count_write(running, "batch_norm");
+    return rgi_observe_copy(running, value, "batch_norm");
+}
+
+/* Moves what runs along towards the batch's by the momentum: both, or where there is no memory
+ * neither. */
+static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
+                             rg_tensor *const made[], double momentum) {
+    if (rgi_is_none(running_mean))
+        return true;
+    RG_NO_GRAD();
+    const double n = (double)(x->numel / x->size[1]);
+    rg_tensor *weight = rg_full_dims((rg_dims){ 0 }, momentum, (rg_dtype)x->dtype);
+    rg_tensor *batch_var = rg_mul(rg_detach(made[2]), n / (n - 1));
+    rg_tensor *mean = rg_lerp(running_mean, rg_detach(made[1]), weight);
+    rg_tensor *var = rg_lerp(running_var, batch_var, weight);
+    return mean && var && batch_norm_write(running_mean, mean)
+           && batch_norm_write(running_var, var);
+}
+
+/* Returns what torch makes of no elements: x, times the first weight, plus the first bias. */
+static rg_tensor *batch_norm_of_none(rg_tensor *x, const rg_batch_norm_options *o) {
+    rg_tensor *y = rg_clone(x);
+    if (!rgi_is_none(o->weight))
+        y = rg_mul(y, rg_select(o->weight, 0, 0));
+    if (!rgi_is_none(o->bias))
+        y = rg_add(y, rg_select(o->bias, 0, 0));
+    return y;
+}
+
+/* Fails with torch's sentence unless t has a number for each channel. */
+static bool batch_norm_fits(const char *name, const rg_tensor *t, int64_t channels) {
+    RG_FAIL_IF(!rgi_is_none(t) && t->numel != channels, "batch_norm",
+               "%s should contain %lld elements not %lld", name, (long long)channels,
+               (long long)t->numel);
+    return true;
+}
+
+static bool batch_norm_allows_values(const rg_tensor *x, const rg_tensor *running_mean,
+                                     const rg_tensor *running_var, const rg_batch_norm_options *o) {
+    const bool none = rgi_is_none(running_mean);
+    const int digits = o->eps == trunc(o->eps) ? 1 : 17;
+    RG_FAIL_VALUE_IF(o->training && !(o->eps > 0), NULL,
+                     "batch_norm eps must be positive during training, but got %.*f", digits,
+                     o->eps);
+    RG_FAIL_VALUE_IF(o->eps < 0, NULL, "batch_norm eps must be non-negative, but got %.*f", digits,
+                     o->eps);
+    RG_FAIL_VALUE_IF(o->training && none != rgi_is_none(running_var), "batch_norm",
+                     "running_mean and running_var must either both be None or neither be None");
+    int64_t values = x->ndim ? x->size[0] : 0;
+    for (int d = 2; d < x->ndim; d++)
+        values *= x->size[d];
+    RG_FAIL_VALUE_IF(o->training && x->ndim > 1 && values == 1, "batch_norm",
+                     "Expected more than 1 value per channel when training, got input size "
+                     "torch.Size(%s)",
+                     RG_SHAPE_TEXT(x));
+    return true;
+}
+
+/* t has the running mean and variance, the weight and the bias. The first of weight, bias, mean and
+ * variance that is there says whether torch takes the dtypes for mixed ones. */
+static bool batch_norm_allows_dtypes(const rg_tensor *x, rg_tensor *const t[4]) {
+    const rg_tensor *first = NULL;
+    const rg_tensor *odd = NULL;
+    bool floats = true;
+    for (int i = 0; i < 4; i++) {
+        const rg_tensor *p = t[(i + 2) % 4];
+        if (rgi_is_none(p))
+            continue;
+        first = first ? first : p;
+        odd = p->dtype != x->dtype ? p : odd;
+        floats = floats && p->dtype == RG_FLOAT32;
+    }
+    RG_FAIL_IF(odd && first->dtype != x->dtype, "batch_norm", "mixed dtype (CPU): %s",
+               floats ? "all inputs must share same datatype."
+                      : "expect parameter to have scalar type of Float");
+    RG_FAIL_IF(odd, "batch_norm", "expected scalar type %s but found %s",
+               rgi_scalar_name((rg_dtype)x->dtype), rgi_scalar_name((rg_dtype)odd->dtype));
+    return true;
+}
+
+static bool batch_norm_allows(const rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
+                              const rg_batch_norm_options *o) {
+    rg_tensor *t[] = { running_mean, running_var, o->weight, o->bias };
+    static const char *const names[] = { "running_mean", "running_var", "weight", "bias" };
+    const int64_t channels = x->ndim > 1 ? x->size[1] : 0;
+    for (int i = 0; i < 4; i++) {
+        RG_FAIL_IF(i < 2 && !o->training && rgi_is_none(t[i]), "batch_norm",
+                   "%s must be defined in evaluation mode", names[i]);
+        if (!batch_norm_fits(names[i], t[i], channels))
+            return false;
+    }
+    RG_FAIL_INDEX_IF(x->ndim < 2 && x->numel, "batch_norm",
+                     "Dimension out of range (expected to be in range of [%d, %d], but got 1)",
+                     -RG_MAX(1, x->ndim), RG_MAX(1, x->ndim) - 1);
+    for (int i = 0; i < 2; i++)
+        RG_FAIL_IF(
+            !rgi_is_none(t[i]) && rg_requires_grad(t[i]), NULL,
+            "The function 'native_batch_norm' is not differentiable with respect to argument "
+            "'%s'. This input cannot have requires_grad True.",
+            names[i]);
+    RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), NULL, "batch_norm", x->dtype);
+    return batch_norm_allows_dtypes(x, t);
+}
+
+rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
+                              rg_batch_norm_options o) {
+    const char *name = "batch_norm";
+    if (!rgi_check(x, name) || !rgi_check_optional(running_mean, name)
+        || !rgi_check_optional(running_var, name) || !rgi_check_optional(o.weight, name)
+        || !rgi_check_optional(o.bias, name)
+        || !batch_norm_allows_values(x, running_mean, running_var, &o)
+        || (x->numel && !batch_norm_allows(x, running_mean, running_var, &o)))
+        return NULL;
+    RG_AS(name);
+    RG_SCOPE();
+    if (x->numel == 0)
+        return rg_escape(batch_norm_of_none(x, &o));
+    const struct batch_norm_attr a = { o.eps, o.training };
+    rg_tensor *in[] = { x, o.weight, o.bias, o.training ? RG_NONE : running_mean,
+                        o.training ? RG_NONE : running_var };
+    rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
+    if (!rgi_apply_outputs(&rg_op_batch_norm, &a, sizeof a, 5, in, out))
+        return NULL;
+    if (o.training && !batch_norm_moves(x, running_mean, running_var, out, o.momentum))
+        return NULL;
+    return rg_escape(out[0]);
+}

@@ -1,0 +1,65 @@
+/*
+ * batch_norm.c: channels with mean 0 and variance 1 over a batch, of contiguous tensors (batch,
+ * channels, per). How a few channels are done is in loops/batch_norm.h.
+ */
+#include "kernels.h"
+
+#include <math.h>
+
+/* So many channels are done at a time, and so many elements of one are summed side by side. */
+enum { BATCH_CHANNELS = 16, BATCH_LANES = 16 };
+
+/* These are the elements of the tensors of k_batch_norm and k_batch_norm_backward. */
+typedef struct {
+    const k_batch_norm *z;
+    char *y, *gweight, *gbias;
+    const char *x, *g, *weight, *bias, *mean, *var;
+    char *mean_made, *var_made;
+} batch_work;
+
+#define K_LOOPS "loops/batch_norm.h"
+#define K_TYPES_FLOATS
+#include "sets.h"
+
+static char *batch_data(const rg_tensor *t) { return t ? t->data : NULL; }
+
+static bool batch_run(const k_batch_norm *z, rg_work *loop, batch_work *work) {
+    const int64_t parts = (z->channels + BATCH_CHANNELS - 1) / BATCH_CHANNELS;
+    const int64_t elements = z->batch * z->per * BATCH_CHANNELS;
+    const int64_t grain = RG_MAX(1, RG_LARGE / 4 / RG_MAX(1, elements));
+    if (loop && parts)
+        rgi_parallel(parts, grain, rgi_workers(parts, grain), loop, work);
+    return loop;
+}
+
+bool k_batch_normalize(const k_batch_norm *z, rg_tensor *y, rg_tensor *mean, rg_tensor *var,
+                       const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
+    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(batch_forward);
+    batch_work work = { .z = z,
+                        .y = y->data,
+                        .x = x->data,
+                        .weight = batch_data(weight),
+                        .bias = batch_data(bias),
+                        .mean = mean->data,
+                        .var = var->data,
+                        .mean_made = mean->data,
+                        .var_made = var->data };
+    return batch_run(z, K_LOOP_OF(loops, y->dtype, "batch_norm"), &work);
+}
+
+bool k_batch_normalize_backward(const k_batch_norm *z, rg_tensor *gx, rg_tensor *gweight,
+                                rg_tensor *gbias, const rg_tensor *g, const rg_tensor *x,
+                                const rg_tensor *weight, const rg_tensor *mean,
+                                const rg_tensor *var) {
+    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(batch_backward);
+    batch_work work = { .z = z,
+                        .y = batch_data(gx),
+                        .gweight = batch_data(gweight),
+                        .gbias = batch_data(gbias),
+                        .g = g->data,
+                        .x = x->data,
+                        .weight = batch_data(weight),
+                        .mean = mean->data,
+                        .var = var->data };
+    return batch_run(z, K_LOOP_OF(loops, g->dtype, "batch_norm"), &work);
+}

@@ -1,0 +1,152 @@
+/*
+ * loops/batch_norm.h: a few channels of batch norm of one type. Sums have sixteen lanes for
+ * elements that lie side by side, and are joined in double, so that every set has the same bits.
+ */
+
+#define NUMBERS(t) ((T *)(void *)(t))
+
+/* Returns the sum of (x - shift) g, or of (x - shift)^2 where g is NULL. */
+K_INLINE double K_NAME(batch_row)(const T *x, const T *g, T shift, int64_t n) {
+    T lane[BATCH_LANES] = { 0 };
+    int64_t i = 0;
+    for (; i + BATCH_LANES <= n; i += BATCH_LANES)
+        for (int l = 0; l < BATCH_LANES; l++)
+            lane[l] += (x[i + l] - shift) * (g ? g[i + l] : x[i + l] - shift);
+    double sum = 0;
+    for (; i < n; i++)
+        sum += (double)((x[i] - shift) * (g ? g[i] : x[i] - shift));
+    for (int l = 0; l < BATCH_LANES; l++)
+        sum += (double)lane[l];
+    return sum;
+}
+
+/* Returns the sum of x. */
+K_INLINE double K_NAME(batch_sum)(const T *x, int64_t n) {
+    T lane[BATCH_LANES] = { 0 };
+    int64_t i = 0;
+    for (; i + BATCH_LANES <= n; i += BATCH_LANES)
+        for (int l = 0; l < BATCH_LANES; l++)
+            lane[l] += x[i + l];
+    double sum = 0;
+    for (; i < n; i++)
+        sum += (double)x[i];
+    for (int l = 0; l < BATCH_LANES; l++)
+        sum += (double)lane[l];
+    return sum;
+}
+
+/* Makes the sums of x for n channels from `first` on. */
+static void K_NAME(batch_sums)(const k_batch_norm *z, double *sums, const T *x, int64_t first,
+                               int64_t n) {
+    for (int64_t c = 0; c < n; c++)
+        sums[c] = 0;
+    for (int64_t image = 0; image < z->batch; image++)
+        for (int64_t c = 0; c < n; c++)
+            sums[c] += K_NAME(batch_sum)(x + (image * z->channels + first + c) * z->per, z->per);
+}
+
+/* Makes the sums of (x - shift) g, or of (x - shift)^2 where g is NULL. */
+static void K_NAME(batch_products)(const k_batch_norm *z, double *sums, const T *x, const T *g,
+                                   const T *shift, int64_t first, int64_t n) {
+    for (int64_t c = 0; c < n; c++)
+        sums[c] = 0;
+    for (int64_t image = 0; image < z->batch; image++)
+        for (int64_t c = 0; c < n; c++) {
+            const int64_t at = (image * z->channels + first + c) * z->per;
+            sums[c] += g ? K_NAME(batch_row)(x + at, g + at, shift[c], z->per)
+                         : K_NAME(batch_row)(x + at, NULL, shift[c], z->per);
+        }
+}
+
+/* y = x scale + shift */
+static void K_NAME(batch_scale)(const k_batch_norm *z, T *y, const T *x, const T *scale,
+                                const T *shift, int64_t first, int64_t n) {
+    for (int64_t image = 0; image < z->batch; image++)
+        for (int64_t c = 0; c < n; c++) {
+            const int64_t at = (image * z->channels + first + c) * z->per;
+            const T factor = scale[c];
+            const T more = shift[c];
+            K_INDEPENDENT
+            for (int64_t i = 0; i < z->per; i++)
+                y[at + i] = x[at + i] * factor + more;
+        }
+}
+
+static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64_t n) {
+    const k_batch_norm *z = w->z;
+    const double count = (double)(z->batch * z->per);
+    const T *x = NUMBERS(w->x);
+    double sums[BATCH_CHANNELS];
+    T mean[BATCH_CHANNELS], scale[BATCH_CHANNELS], shift[BATCH_CHANNELS];
+    if (z->training) {
+        K_NAME(batch_sums)(z, sums, x, first, n);
+        for (int64_t c = 0; c < n; c++)
+            NUMBERS(w->mean_made)[first + c] = (T)(sums[c] / count);
+    }
+    for (int64_t c = 0; c < n; c++)
+        mean[c] = NUMBERS(w->mean)[first + c];
+    if (z->training) {
+        K_NAME(batch_products)(z, sums, x, NULL, mean, first, n);
+        for (int64_t c = 0; c < n; c++)
+            NUMBERS(w->var_made)[first + c] = (T)(sums[c] / count);
+    }
+    for (int64_t c = 0; c < n; c++) {
+        const double rstd = 1 / sqrt((double)NUMBERS(w->var)[first + c] + z->eps);
+        scale[c] = (T)rstd * (w->weight ? NUMBERS(w->weight)[first + c] : 1);
+        shift[c] = (w->bias ? NUMBERS(w->bias)[first + c] : 0) - mean[c] * scale[c];
+    }
+    K_NAME(batch_scale)(z, NUMBERS(w->y), x, scale, shift, first, n);
+}
+
+static void K_NAME(batch_forward)(void *context, int64_t begin, int64_t end, int worker) {
+    const batch_work *w = context;
+    (void)worker;
+    for (int64_t part = begin; part < end; part++) {
+        const int64_t first = part * BATCH_CHANNELS;
+        K_NAME(batch_forward_part)(w, first, RG_MIN(BATCH_CHANNELS, w->z->channels - first));
+    }
+}
+
+/* gx = (g - along (x - mean) - mean(g)) scale, where the means are of the batch; else gx = g scale
+ */
+static void K_NAME(batch_backward_part)(const batch_work *w, int64_t first, int64_t n) {
+    const k_batch_norm *z = w->z;
+    const double count = (double)(z->batch * z->per);
+    const T *x = NUMBERS(w->x);
+    const T *g = NUMBERS(w->g);
+    T *gx = NUMBERS(w->y);
+    const T *mean = NUMBERS(w->mean) + first;
+    double sums[BATCH_CHANNELS], dots[BATCH_CHANNELS];
+    K_NAME(batch_sums)(z, sums, g, first, n);
+    K_NAME(batch_products)(z, dots, x, g, mean, first, n);
+    for (int64_t c = 0; c < n; c++) {
+        const double rstd = 1 / sqrt((double)NUMBERS(w->var)[first + c] + z->eps);
+        if (w->gweight)
+            NUMBERS(w->gweight)[first + c] = (T)(dots[c] * rstd);
+        if (w->gbias)
+            NUMBERS(w->gbias)[first + c] = (T)sums[c];
+        if (!gx)
+            continue;
+        const T scale = (T)rstd * (w->weight ? NUMBERS(w->weight)[first + c] : 1);
+        const T along = z->training ? (T)(dots[c] * rstd * rstd / count) : 0;
+        const T level = z->training ? (T)(sums[c] / count) : 0;
+        const T middle = mean[c];
+        for (int64_t image = 0; image < z->batch; image++) {
+            const int64_t at = (image * z->channels + first + c) * z->per;
+            K_INDEPENDENT
+            for (int64_t i = at; i < at + z->per; i++)
+                gx[i] = (g[i] - level - (x[i] - middle) * along) * scale;
+        }
+    }
+}
+
+static void K_NAME(batch_backward)(void *context, int64_t begin, int64_t end, int worker) {
+    const batch_work *w = context;
+    (void)worker;
+    for (int64_t part = begin; part < end; part++) {
+        const int64_t first = part * BATCH_CHANNELS;
+        K_NAME(batch_backward_part)(w, first, RG_MIN(BATCH_CHANNELS, w->z->channels - first));
+    }
+}
+
+#undef NUMBERS

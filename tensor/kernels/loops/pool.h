@@ -1,0 +1,225 @@
+/*
+ * loops/pool.h: windows of one type, a row of them at a time: each tap is compared, or added, for
+ * all windows of the row before the next tap. Where windows have no common size, or few of them
+ * lie side by side, they are done one by one.
+ */
+
+/* WHERE counts elements beside elements of their size, LEAST is below all elements, and TOTAL is
+ * the type of a sum: integers wrap around. */
+#if K_IS_FLOAT
+#define LEAST (-(T)INFINITY)
+#define TOTAL T
+#else
+#define LEAST INT64_MIN
+#define TOTAL uint64_t
+#endif
+#if K_SIZE == 4
+#define WHERE int32_t
+#else
+#define WHERE int64_t
+#endif
+
+/* ---- the greatest: the last NaN if there is one, else the first of equals --------------- */
+
+/* Compares the elements of one tap with those of the taps before it. */
+K_INLINE void K_NAME(pool_compare)(T *max, WHERE *at, const T *x, int64_t step, int64_t n,
+                                   WHERE place) {
+    K_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        const T v = x[i * step];
+        const bool greater = (v > max[i]) | (v != v);
+        max[i] = greater ? v : max[i];
+        at[i] = greater ? place : at[i];
+    }
+}
+
+/* Returns the first tap that window o of one dim has within the plane. */
+K_INLINE int64_t K_NAME(pool_first_tap)(const k_window *z, int d, int64_t o) {
+    const int64_t from = o * z->stride[d] - z->padding[d];
+    return from < 0 ? (z->dilation[d] - 1 - from) / z->dilation[d] : 0;
+}
+
+/* Makes n windows of a row, from `col` on. A place is counted from where the window would begin in
+ * the padding. */
+K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, const T *x,
+                                   int64_t row, int64_t col, int64_t n) {
+    T max[POOL_RUN];
+    WHERE at[POOL_RUN];
+    const int64_t down_step = z->dilation[0] * z->size[1];
+    const int64_t stride = z->stride[1];
+    const int64_t top = K_NAME(pool_first_tap)(z, 0, row) * down_step;
+    for (int64_t i = 0; i < n; i++) {
+        max[i] = LEAST;
+        at[i] = (WHERE)(top + K_NAME(pool_first_tap)(z, 1, col + i) * z->dilation[1]);
+    }
+    for (int64_t h = 0; h < z->kernel[0]; h++) {
+        const pool_tap down = pool_tap_at(z, 0, h);
+        if (row < down.begin || row >= down.end)
+            continue;
+        for (int64_t w = 0; w < z->kernel[1]; w++) {
+            const pool_tap across = pool_tap_at(z, 1, w);
+            const int64_t first = RG_MIN(RG_MAX(across.begin - col, 0), n);
+            const int64_t m = RG_MIN(RG_MAX(across.end - col, first), n) - first;
+            const T *seen = x + (row * z->stride[0] + down.shift) * z->size[1]
+                            + (col + first) * stride + across.shift;
+            const WHERE place = (WHERE)(h * down_step + w * z->dilation[1]);
+            if (stride == 1)
+                K_NAME(pool_compare)(max + first, at + first, seen, 1, m, place);
+            else if (stride == 2)
+                K_NAME(pool_compare)(max + first, at + first, seen, 2, m, place);
+            else
+                K_NAME(pool_compare)(max + first, at + first, seen, stride, m, place);
+        }
+    }
+    const int64_t begin = (row * z->stride[0] - z->padding[0]) * z->size[1] + col * stride
+                          - z->padding[1];
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = max[i];
+        indices[i] = begin + i * stride + at[i];
+    }
+}
+
+/* Makes one window that sees each element. */
+K_INLINE void K_NAME(pool_max_one)(T *y, int64_t *index, const T *x, int64_t width, pool_span down,
+                                   pool_span across) {
+    T max = LEAST;
+    int64_t at = down.begin * width + across.begin;
+    for (int64_t h = down.begin; h < down.end; h++)
+        for (int64_t w = across.begin; w < across.end; w++) {
+            const T v = x[h * width + w];
+            if (v > max || v != v) {
+                max = v;
+                at = h * width + w;
+            }
+        }
+    *y = max;
+    *index = at;
+}
+
+static void K_NAME(pool_max)(void *context, int64_t begin, int64_t end, int worker) {
+    const pool_work *work = context;
+    const k_pool *p = work->p;
+    const k_window *z = &p->window;
+    (void)worker;
+    for (int64_t plane = begin; plane < end; plane++)
+        for (int64_t row = 0; row < z->to[0]; row++) {
+            const int64_t at = (plane * z->to[0] + row) * z->to[1];
+            const T *x = (const T *)(const void *)work->x + plane * z->size[0] * z->size[1];
+            T *y = (T *)(void *)work->y + at;
+            int64_t *indices = work->indices + at;
+            if (!pool_one_by_one(p)) {
+                for (int64_t col = 0; col < z->to[1]; col += POOL_RUN)
+                    K_NAME(pool_max_run)
+                (z, y + col, indices + col, x, row, col, RG_MIN(POOL_RUN, z->to[1] - col));
+                continue;
+            }
+            const pool_span down = pool_span_of(p, 0, row);
+            for (int64_t col = 0; col < z->to[1]; col++)
+                K_NAME(pool_max_one)
+            (y + col, indices + col, x, z->size[1], down, pool_span_of(p, 1, col));
+        }
+}
+
+/* gx = g at the places of the greatest; windows that overlap add up. */
+static void K_NAME(pool_max_backward)(void *context, int64_t begin, int64_t end, int worker) {
+    const pool_work *work = context;
+    const k_window *z = &work->p->window;
+    const int64_t outputs = z->to[0] * z->to[1];
+    const int64_t inputs = z->size[0] * z->size[1];
+    (void)worker;
+    for (int64_t plane = begin; plane < end; plane++) {
+        TOTAL *gx = (TOTAL *)(void *)work->y + plane * inputs;
+        const TOTAL *g = (const TOTAL *)(const void *)work->x + plane * outputs;
+        const int64_t *at = work->indices + plane * outputs;
+        memset(gx, 0, (size_t)inputs * sizeof(T));
+        for (int64_t i = 0; i < outputs; i++)
+            gx[at[i]] += g[i];
+    }
+}
+
+/* ---- the mean ---------------------------------------------------------------------------- */
+
+/* Returns what a window's sum is divided by. */
+K_INLINE T K_NAME(pool_divisor)(const k_pool *p, pool_span down, pool_span across) {
+    return (T)(p->divisor ? p->divisor : down.counted * across.counted);
+}
+
+/* Makes n windows of a row, from `col` on. */
+K_INLINE void K_NAME(pool_mean_run)(const k_pool *p, T *y, const T *x, int64_t row, int64_t col,
+                                    int64_t n) {
+    const k_window *z = &p->window;
+    const pool_span down = pool_span_of(p, 0, row);
+    TOTAL sum[POOL_RUN];
+    for (int64_t i = 0; i < n; i++)
+        sum[i] = 0;
+    for (int64_t h = down.begin; h < down.end; h++)
+        for (int64_t w = 0; w < z->kernel[1]; w++) {
+            const pool_tap across = pool_tap_at(z, 1, w);
+            const int64_t first = RG_MIN(RG_MAX(across.begin - col, 0), n);
+            const int64_t last = RG_MIN(RG_MAX(across.end - col, first), n);
+            const int64_t step = z->stride[1];
+            const T *seen = x + h * z->size[1] + (col + first) * step + across.shift;
+            for (int64_t i = first; i < last; i++)
+                sum[i] += (TOTAL)seen[(i - first) * step];
+        }
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (T)sum[i] / K_NAME(pool_divisor)(p, down, pool_span_of(p, 1, col + i));
+}
+
+/* Makes one window. */
+K_INLINE T K_NAME(pool_mean_one)(const k_pool *p, const T *x, pool_span down, pool_span across) {
+    TOTAL sum = 0;
+    for (int64_t h = down.begin; h < down.end; h++)
+        for (int64_t w = across.begin; w < across.end; w++)
+            sum += (TOTAL)x[h * p->window.size[1] + w];
+    return (T)sum / K_NAME(pool_divisor)(p, down, across);
+}
+
+static void K_NAME(pool_mean)(void *context, int64_t begin, int64_t end, int worker) {
+    const pool_work *work = context;
+    const k_pool *p = work->p;
+    const k_window *z = &p->window;
+    (void)worker;
+    for (int64_t plane = begin; plane < end; plane++)
+        for (int64_t row = 0; row < z->to[0]; row++) {
+            const T *x = (const T *)(const void *)work->x + plane * z->size[0] * z->size[1];
+            T *y = (T *)(void *)work->y + (plane * z->to[0] + row) * z->to[1];
+            if (!pool_one_by_one(p)) {
+                for (int64_t col = 0; col < z->to[1]; col += POOL_RUN)
+                    K_NAME(pool_mean_run)
+                (p, y + col, x, row, col, RG_MIN(POOL_RUN, z->to[1] - col));
+                continue;
+            }
+            const pool_span down = pool_span_of(p, 0, row);
+            for (int64_t col = 0; col < z->to[1]; col++)
+                y[col] = K_NAME(pool_mean_one)(p, x, down, pool_span_of(p, 1, col));
+        }
+}
+
+/* gx = g / divisor at each place that a window sees; windows that overlap add up. */
+static void K_NAME(pool_mean_backward)(void *context, int64_t begin, int64_t end, int worker) {
+    const pool_work *work = context;
+    const k_pool *p = work->p;
+    const k_window *z = &p->window;
+    const int64_t inputs = z->size[0] * z->size[1];
+    (void)worker;
+    for (int64_t plane = begin; plane < end; plane++) {
+        TOTAL *gx = (TOTAL *)(void *)work->y + plane * inputs;
+        const T *g = (const T *)(const void *)work->x + plane * z->to[0] * z->to[1];
+        memset(gx, 0, (size_t)inputs * sizeof(T));
+        for (int64_t row = 0; row < z->to[0]; row++) {
+            const pool_span down = pool_span_of(p, 0, row);
+            for (int64_t col = 0; col < z->to[1]; col++) {
+                const pool_span across = pool_span_of(p, 1, col);
+                const T share = *g++ / K_NAME(pool_divisor)(p, down, across);
+                for (int64_t h = down.begin; h < down.end; h++)
+                    for (int64_t w = across.begin; w < across.end; w++)
+                        gx[h * z->size[1] + w] += (TOTAL)share;
+            }
+        }
+    }
+}
+
+#undef LEAST
+#undef TOTAL
+#undef WHERE

@@ -1,0 +1,101 @@
+/*
+ * pool.c: the greatest element and the mean of windows that slide over planes, and their gradients.
+ * How a row of windows is done is in loops/pool.h.
+ */
+#include "kernels.h"
+#include "tensor/error.h"
+
+#include <math.h>
+
+/* So many windows side by side are done at once, and fewer than POOL_FEW one by one. */
+enum { POOL_RUN = 256, POOL_FEW = 4 };
+
+/* The windows that see an element behind a tap of one dim are those from begin to before end;
+ * window o sees element o * stride + shift. */
+typedef struct {
+    int64_t begin, end, shift;
+} pool_tap;
+
+static inline pool_tap pool_tap_at(const k_window *z, int d, int64_t tap) {
+    const int64_t shift = tap * z->dilation[d] - z->padding[d];
+    const int64_t stride = z->stride[d];
+    pool_tap t = { .shift = shift };
+    if (shift < 0)
+        t.begin = RG_MIN((stride - 1 - shift) / stride, z->to[d]);
+    if (shift < z->size[d])
+        t.end = RG_MIN((z->size[d] - 1 - shift) / stride + 1, z->to[d]);
+    t.end = RG_MAX(t.end, t.begin);
+    return t;
+}
+
+/* Window o of one dim sees the elements from begin to before end, if each is seen. `counted` are
+ * those by which a sum is divided. */
+typedef struct {
+    int64_t begin, end, counted;
+} pool_span;
+
+static inline pool_span pool_span_of(const k_pool *p, int d, int64_t o) {
+    const k_window *z = &p->window;
+    if (p->adaptive) {
+        const int64_t begin = o * z->size[d] / z->to[d];
+        const int64_t end = ((o + 1) * z->size[d] - 1) / z->to[d] + 1;
+        return (pool_span){ begin, end, end - begin };
+    }
+    const int64_t from = o * z->stride[d] - z->padding[d];
+    const int64_t to = RG_MIN(from + z->kernel[d], z->size[d] + z->padding[d]);
+    pool_span s = { RG_MAX(from, 0), RG_MIN(to, z->size[d]), 0 };
+    s.counted = p->count_padding ? to - from : s.end - s.begin;
+    return s;
+}
+
+/* Returns whether windows are done one by one. */
+static inline bool pool_one_by_one(const k_pool *p) {
+    const k_window *z = &p->window;
+    return p->adaptive || (z->to[1] < POOL_FEW && z->dilation[0] == 1 && z->dilation[1] == 1);
+}
+
+/* Work is a run of planes of these tensors. */
+typedef struct {
+    const k_pool *p;
+    char *y, *x;
+    int64_t *indices;
+} pool_work;
+
+#define K_LOOPS "loops/pool.h"
+#define K_TYPES_NUMBERS
+#include "sets.h"
+
+static bool pool_run(const k_pool *p, rg_work *loop, rg_tensor *y, const rg_tensor *indices,
+                     const rg_tensor *x) {
+    const k_window *z = &p->window;
+    pool_work work = { p, y->data, x->data, indices ? (int64_t *)(void *)indices->data : NULL };
+    const int64_t outputs = z->to[0] * z->to[1];
+    const int64_t taps = p->adaptive ? 1 : z->kernel[0] * z->kernel[1];
+    if (loop)
+        k_rows(p->planes, RG_MAX(z->size[0] * z->size[1], outputs * taps), loop, &work);
+    return loop;
+}
+
+bool k_max_pool(const k_pool *p, rg_tensor *y, rg_tensor *indices, const rg_tensor *x) {
+    const double plane = (double)p->window.size[0] * (double)p->window.size[1];
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, rgi_sizeof(y->dtype) == 4 && plane > INT32_MAX, NULL,
+                  "a plane of %.0f elements is too large", plane);
+    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(pool_max);
+    return pool_run(p, K_LOOP_OF(loops, y->dtype, "max_pool2d"), y, indices, x);
+}
+
+bool k_max_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *indices,
+                         const rg_tensor *g) {
+    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(pool_max_backward);
+    return pool_run(p, K_LOOP_OF(loops, gx->dtype, "max_pool2d"), gx, indices, g);
+}
+
+bool k_mean_pool(const k_pool *p, rg_tensor *y, const rg_tensor *x) {
+    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(pool_mean);
+    return pool_run(p, K_LOOP_OF(loops, y->dtype, "avg_pool2d"), y, NULL, x);
+}
+
+bool k_mean_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *g) {
+    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(pool_mean_backward);
+    return pool_run(p, K_LOOP_OF(loops, gx->dtype, "avg_pool2d"), gx, NULL, g);
+}
