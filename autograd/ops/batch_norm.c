@@ -249,11 +249,11 @@ static bool batch_norm_allows_values(const rg_tensor *x, const rg_tensor *runnin
                                      const rg_tensor *running_var, const rg_batch_norm_options *o) {
     const bool none = rgi_is_none(running_mean);
     const int digits = o->eps == trunc(o->eps) ? 1 : 17;
-    RG_FAIL_VALUE_IF(o->training && !(o->eps > 0), NULL,
+    RG_FAIL_VALUE_IF(o->training && !(o->eps > 0), "batch_norm",
                      "batch_norm eps must be positive during training, but got %.*f", digits,
                      o->eps);
-    RG_FAIL_VALUE_IF(o->eps < 0, NULL, "batch_norm eps must be non-negative, but got %.*f", digits,
-                     o->eps);
+    RG_FAIL_VALUE_IF(o->eps < 0, "batch_norm", "batch_norm eps must be non-negative, but got %.*f",
+                     digits, o->eps);
     RG_FAIL_VALUE_IF(o->training && none != rgi_is_none(running_var), "batch_norm",
                      "running_mean and running_var must either both be None or neither be None");
     int64_t values = x->ndim ? x->size[0] : 0;
@@ -304,11 +304,11 @@ static bool batch_norm_allows(const rg_tensor *x, rg_tensor *running_mean, rg_te
                      -RG_MAX(1, x->ndim), RG_MAX(1, x->ndim) - 1);
     for (int i = 0; i < 2; i++)
         RG_FAIL_IF(
-            !rgi_is_none(t[i]) && rg_requires_grad(t[i]), NULL,
+            !rgi_is_none(t[i]) && rg_requires_grad(t[i]), "batch_norm",
             "The function 'native_batch_norm' is not differentiable with respect to argument "
             "'%s'. This input cannot have requires_grad True.",
             names[i]);
-    RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), NULL, "batch_norm", x->dtype);
+    RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), "batch_norm", "batch_norm", x->dtype);
     return batch_norm_allows_dtypes(x, t);
 }
 

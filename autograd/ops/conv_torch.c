@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 bool rgi_conv_allows_rank(const char *name, int dims, const rg_tensor *x, const rg_tensor *bias) {
-    RG_FAIL_IF(!rgi_is_none(bias) && bias->dtype != x->dtype, NULL,
+    RG_FAIL_IF(!rgi_is_none(bias) && bias->dtype != x->dtype, name,
                "Input type (%s) and bias type (%s) should be the same",
                rgi_c_name((rg_dtype)x->dtype), rgi_c_name((rg_dtype)bias->dtype));
     RG_FAIL_IF(x->ndim != dims + 1 && x->ndim != dims + 2, name,

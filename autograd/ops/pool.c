@@ -47,7 +47,10 @@ static bool max_pool_shape(rg_call *c) {
     return true;
 }
 
+/* Where there is nothing to make, one dim may still be too long to be walked. */
 static bool max_pool_forward(rg_call *c) {
+    if (c->out[0]->numel == 0)
+        return true;
     rg_tensor *x = rgi_contiguous_copy(c->in[0], (rg_dtype)c->in[0]->dtype);
     const bool ok = x && k_max_pool(&RG_ATTR(c, pool)->p, c->out[0], c->out[1], x);
     rgi_release(x);
@@ -79,6 +82,10 @@ static bool max_unpool_shape(rg_call *c) {
 }
 
 static bool max_unpool_forward(rg_call *c) {
+    if (c->in[0]->numel == 0) {
+        rgi_fill_zero(c->out[0]);
+        return true;
+    }
     rg_tensor *g = rgi_contiguous_copy(c->in[0], (rg_dtype)c->in[0]->dtype);
     rg_tensor *indices = rgi_contiguous_copy(c->in[1], RG_INT64);
     const bool ok = g && indices
@@ -111,6 +118,8 @@ static bool mean_pool_shape(rg_call *c) {
 }
 
 static bool mean_pool_forward(rg_call *c) {
+    if (c->out[0]->numel == 0)
+        return true;
     rg_tensor *x = rgi_contiguous_copy(c->in[0], (rg_dtype)c->in[0]->dtype);
     const bool ok = x && k_mean_pool(&RG_ATTR(c, pool)->p, c->out[0], x);
     rgi_release(x);
@@ -143,6 +152,10 @@ static bool mean_unpool_shape(rg_call *c) {
 }
 
 static bool mean_unpool_forward(rg_call *c) {
+    if (c->in[0]->numel == 0) {
+        rgi_fill_zero(c->out[0]);
+        return true;
+    }
     rg_tensor *g = rgi_contiguous_copy(c->in[0], (rg_dtype)c->in[0]->dtype);
     const bool ok = g && k_mean_pool_backward(&RG_ATTR(c, pool)->p, c->out[0], g);
     rgi_release(g);
@@ -226,6 +239,7 @@ rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options 
 
 rg_tensor *rg_avg_pool2d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o) {
     struct pool_attr a = { 0 };
+    RG_AS("avg_pool2d");
     if (!rgi_check(x, "avg_pool2d") || !rgi_avg_pool_sizes("avg_pool2d", x, &kernel, &o, &a.p))
         return NULL;
     return RG_APPLY(mean_pool, &a, x);
@@ -247,13 +261,12 @@ rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options 
 
 rg_tensor *rg_adaptive_avg_pool2d_with(rg_tensor *x, rg_dims size) {
     struct pool_attr a = { "AdaptiveAvgPool2DBackward0", { 0 } };
+    RG_AS("adaptive_avg_pool2d");
     if (!rgi_check(x, "adaptive_avg_pool2d")
         || !rgi_adaptive_avg_pool_sizes("adaptive_avg_pool2d", x, &size, &a.p))
         return NULL;
-    if (size.v[0] == 1 && size.v[1] == 1) {
-        RG_AS("adaptive_avg_pool2d");
+    if (size.v[0] == 1 && size.v[1] == 1)
         return rg_mean_dims(x, RG_DIMS(-1, -2), true);
-    }
     return RG_APPLY(mean_pool, &a, x);
 }
 

@@ -161,7 +161,7 @@ bool rgi_avg_pool_sizes(const char *name, const rg_tensor *x, const rg_dims *ker
 /* ---- one dim ---------------------------------------------------------------------- */
 
 bool rgi_pool_allows_row(const char *name, const rg_tensor *x) {
-    RG_FAIL_IF(x->ndim != 2 && x->ndim != 3, NULL,
+    RG_FAIL_IF(x->ndim != 2 && x->ndim != 3, name,
                "Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' "
                "(while checking arguments for %s)",
                x->ndim, name);
@@ -171,7 +171,7 @@ bool rgi_pool_allows_row(const char *name, const rg_tensor *x) {
 bool rgi_max_pool1d_allows(const rg_tensor *x, const rg_dims *kernel,
                            const rg_max_pool_options *o) {
     const bool fits = (x->ndim == 2 && x->size[0]) || (x->ndim == 3 && x->size[1]);
-    RG_FAIL_IF(!fits || !x->size[x->ndim - 1], NULL,
+    RG_FAIL_IF(!fits || !x->size[x->ndim - 1], "max_pool1d",
                "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size "
                "for input, but got:%s",
                RG_SHAPE_TEXT(x));
@@ -183,22 +183,23 @@ bool rgi_max_pool1d_allows(const rg_tensor *x, const rg_dims *kernel,
         || !pool_option("max_pool1d", "dilation", 1, o->dilation, &o->dilations, 1, z.dilation))
         return false;
     const long long k = z.kernel[1];
-    RG_FAIL_IF(k <= 0, NULL, "max_pool1d() kernel_size must be greater than zero, but got %lld", k);
-    RG_FAIL_IF(z.stride[1] <= 0, NULL,
+    RG_FAIL_IF(k <= 0, "max_pool1d",
+               "max_pool1d() kernel_size must be greater than zero, but got %lld", k);
+    RG_FAIL_IF(z.stride[1] <= 0, "max_pool1d",
                "max_pool1d() stride must be greater than zero, but got %lld",
                (long long)z.stride[1]);
-    RG_FAIL_IF(z.padding[1] < 0, NULL, "max_pool1d() padding must be non-negative, but got %lld",
-               (long long)z.padding[1]);
-    RG_FAIL_IF(z.padding[1] > k / 2, NULL,
+    RG_FAIL_IF(z.padding[1] < 0, "max_pool1d",
+               "max_pool1d() padding must be non-negative, but got %lld", (long long)z.padding[1]);
+    RG_FAIL_IF(z.padding[1] > k / 2, "max_pool1d",
                "max_pool1d() padding should be at most half of kernel size, but got padding=%lld "
                "and kernel_size=%lld",
                (long long)z.padding[1], k);
-    RG_FAIL_IF(z.dilation[1] <= 0, NULL,
+    RG_FAIL_IF(z.dilation[1] <= 0, "max_pool1d",
                "max_pool1d() dilation must be greater than zero, but got %lld",
                (long long)z.dilation[1]);
     if (!pool_allows_numbers("max_pool1d", &z) || !pool_count("max_pool1d", &z, 1, o->ceil_mode))
         return false;
-    RG_FAIL_IF(z.to[1] < 1, NULL, "max_pool1d() Invalid computed output size: %lld",
+    RG_FAIL_IF(z.to[1] < 1, "max_pool1d", "max_pool1d() Invalid computed output size: %lld",
                (long long)z.to[1]);
     RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), "max_pool1d", "max_pool1d_impl", x->dtype);
     return true;
@@ -208,7 +209,7 @@ bool rgi_max_pool1d_allows(const rg_tensor *x, const rg_dims *kernel,
 
 bool rgi_adaptive_pool_sees(const char *name, const rg_tensor *x, int dims) {
     for (int d = x->ndim - dims; d < x->ndim; d++)
-        RG_FAIL_IF(x->size[d] == 0, NULL,
+        RG_FAIL_IF(x->size[d] == 0, name,
                    "%s(): Expected input to have non-zero size for non-batch dimensions, but input "
                    "has sizes %s with dimension %d being empty",
                    name, RG_SHAPE_TEXT(x), d);
@@ -238,12 +239,12 @@ static void adaptive_sizes(const rg_tensor *x, const rg_dims *size, k_pool *p) {
 bool rgi_adaptive_avg_pool_sizes(const char *name, const rg_tensor *x, rg_dims *size, k_pool *p) {
     if (!adaptive_size(name, x, size))
         return false;
-    RG_FAIL_IF(size->v[0] < 0 || size->v[1] < 0, NULL,
+    RG_FAIL_IF(size->v[0] < 0 || size->v[1] < 0, name,
                "adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 "
                "but received {%lld, %lld}",
                (long long)size->v[0], (long long)size->v[1]);
     const bool mean = size->v[0] == 1 && size->v[1] == 1;
-    RG_FAIL_IF(x->ndim != 3 && x->ndim != 4, NULL,
+    RG_FAIL_IF(x->ndim != 3 && x->ndim != 4, name,
                "adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got %s", RG_SHAPE_TEXT(x));
     if (mean)
         return true;
@@ -257,7 +258,7 @@ bool rgi_adaptive_avg_pool_sizes(const char *name, const rg_tensor *x, rg_dims *
 bool rgi_adaptive_max_pool_sizes(const char *name, const rg_tensor *x, rg_dims *size, k_pool *p) {
     if (!adaptive_size(name, x, size))
         return false;
-    RG_FAIL_IF(x->ndim != 3 && x->ndim != 4, NULL,
+    RG_FAIL_IF(x->ndim != 3 && x->ndim != 4, name,
                "adaptive_max_pool2d(): Expected 3D or 4D tensor, but got: %s", RG_SHAPE_TEXT(x));
     if (!rgi_adaptive_pool_sees("adaptive_max_pool2d", x, x->ndim == 4 ? 3 : 2))
         return false;

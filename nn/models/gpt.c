@@ -226,9 +226,19 @@ static const rg_module_class gpt_block_class = { .name = "Block",
                                                  .forward_with = gpt_block_forward_with,
                                                  .keywords_bytes = sizeof(cached_keywords) };
 static const rg_module_class gpt_transformer_class = { .name = "ModuleDict" };
+
 static void gpt_destroy(rg_module *m) { rgi_rename(&((rg_gpt *)m)->generation_config, NULL); }
+
+static bool gpt_copy(rg_module *m, const rg_module *from) {
+    rg_gpt *self = (rg_gpt *)m;
+    self->generation_config = NULL;
+    const char *config = ((const rg_gpt *)from)->generation_config;
+    return !config || rgi_rename(&self->generation_config, config);
+}
+
 static const rg_module_class gpt_class = { .name = "GPT",
                                            .destroy = gpt_destroy,
+                                           .copy = gpt_copy,
                                            .forward = gpt_forward,
                                            .forward2 = gpt_forward_loss,
                                            .forward_with = gpt_forward_with,
