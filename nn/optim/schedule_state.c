@@ -223,7 +223,7 @@ typedef struct {
 } schedule_load;
 
 /* Returns whether an entry is a number, and sets it. */
-static bool number_of(const schedule_load *l, const rg_named *e, double *number) {
+static bool loaded_number(const schedule_load *l, const rg_named *e, double *number) {
     RG_FAIL_IF(e->tensor == RG_NONE || e->tensor->numel != 1, l->name,
                "\"%s\" in state_dict is no number", e->name);
     *number = rg_item(e->tensor);
@@ -232,7 +232,7 @@ static bool number_of(const schedule_load *l, const rg_named *e, double *number)
 
 static bool whole_of(const schedule_load *l, const rg_named *e, int64_t *whole) {
     double number;
-    if (!number_of(l, e, &number))
+    if (!loaded_number(l, e, &number))
         return false;
     RG_FAIL_IF(number != floor(number) || fabs(number) > 1e15, l->name,
                "\"%s\" in state_dict is no whole number", e->name);
@@ -244,7 +244,7 @@ static bool read_field(const schedule_load *l, const rg_named *e, const schedule
     double number;
     int64_t whole;
     switch (f->type) {
-    case REAL_FIELD: return number_of(l, e, f->place);
+    case REAL_FIELD: return loaded_number(l, e, f->place);
     case WHOLE_FIELD: return whole_of(l, e, f->place);
     case COUNT_FIELD:
         if (!whole_of(l, e, &whole))
@@ -252,7 +252,7 @@ static bool read_field(const schedule_load *l, const rg_named *e, const schedule
         *(double *)f->place = (double)whole;
         return true;
     case FLAG_FIELD:
-        if (!number_of(l, e, &number))
+        if (!loaded_number(l, e, &number))
             return false;
         *(bool *)f->place = number != 0;
         return true;
@@ -317,14 +317,14 @@ static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
     if (rate >= (int64_t)l->copy.optim->n_groups)
         return too_many(l, e->name);
     if (rate >= 0 && rgi_schedule_rows[kind].next)
-        return number_of(l, e, &l->base_lrs[rate]);
+        return loaded_number(l, e, &l->base_lrs[rate]);
     if (milestone >= 0 && (kind == RG_SEQUENTIAL_LR || kind == RG_MULTI_STEP_LR))
         return read_milestone(l, e, milestone);
     double number;
     *known = kind == RG_REDUCE_LR_ON_PLATEAU && least >= 0;
     if (!*known)
         return true;
-    if (!number_of(l, e, &number))
+    if (!loaded_number(l, e, &number))
         return false;
     RG_FAIL_IF(least > 0 && number != l->copy.o.min_lr, l->name,
                "\"%s\" in state_dict is another than that of the first group", e->name);
@@ -351,7 +351,7 @@ static bool read_phases(schedule_load *l) {
         snprintf(name, sizeof name, "_schedule_phases.%d.end_step", i);
         const rg_named *e = entry_of(l, name);
         RG_FAIL_IF(!e, l->name, "Missing key(s) in state_dict: \"%s\".", name);
-        if (!number_of(l, e, &number))
+        if (!loaded_number(l, e, &number))
             return false;
         if (i == 0 && number != ends[0])
             o->pct_start = (number + 1) / (double)o->total_steps;
