@@ -145,7 +145,7 @@ bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const 
     const size_t item = rgi_sizeof(dtype);
     const size_t bytes = (size_t)w->numel * item;
     char *turned = rgi_alloc(bytes, RG_MEM_OTHER);
-    if (!turned || !p.turn)
+    if (!turned)
         return false;
     for (int64_t i = 0; i < z->groups; i++) {
         const size_t at = (size_t)(i * z->out * p.terms) * item;
@@ -199,7 +199,7 @@ bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const
     const int64_t wanted = CONV_SHARES / (z->groups * p.blocks);
     p.shares = RG_MAX(1, RG_MIN(z->batch, RG_MIN(wanted, most)));
     rg_tensor *sums = rgi_new(dtype, 1, (int64_t[]){ p.shares * items });
-    if (!sums || !p.turn)
+    if (!sums)
         return false;
     p.y = sums->data;
     p.x = x->data;
