@@ -75,7 +75,9 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
     char sentence[sizeof rgi_this.message];
     va_list args;
     va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format ? format : "", args);
+    sentence[0] = 0;
+    if (format)
+        vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
     return rgi_fail(code == RG_OK ? RG_RUNTIME_ERROR : code, op, "%s", sentence);
 }

@@ -107,8 +107,10 @@ bool rg_gpt_to_folder(rg_gpt *m, const char *folder) {
     if (!config || !weights || !begin_config(&w, m, op, config))
         return false;
     if (rgi_gpt_begin_generation(&generation, m, op, folder)) {
-        if (write_weights(m, op, weights))
-            return rgi_gpt_end_generation(&generation, m, true) & rgi_writer_end(&w);
+        if (write_weights(m, op, weights)) {
+            const bool ended = rgi_gpt_end_generation(&generation, m, true);
+            return rgi_writer_end(&w) && ended;
+        }
         rgi_gpt_end_generation(&generation, m, false);
     }
     rgi_writer_cancel(&w);

@@ -388,8 +388,8 @@ START_TEST(test_csv) {
     scratch_begin();
     rg_tensor *want = rg_literal([ [ 1, -2.5 ], [ 0.003, 4 ] ]);
     const char *texts[] = { "1,-2.5\n3e-3,4\n",
-                            "\xEF\xBB\xBF"
-                            "1,-2.5\r\n3e-3,4",
+                            ("\xEF\xBB\xBF"
+                             "1,-2.5\r\n3e-3,4"),
                             "\n\"1\",\"-2.5\"\r\n\r\n 3E-3 ,+4\n\n", "01,-25e-1\n.003,4.\n" };
     for (int i = 0; i < 4; i++) {
         rg_tensor *t = rg_load_csv(text_file(texts[i]));

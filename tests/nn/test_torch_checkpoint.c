@@ -6,6 +6,7 @@
 #include "tests/test.h"
 #include "regard.h"
 #include "tensor/files.h"
+#include "tensor/memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -286,7 +287,9 @@ START_TEST(test_schedules_refused) {
              "Error(s) in loading state_dict for SGD: Unexpected key(s) in state_dict: \"param_gr");
     rg_optim_free(adam);
     rg_optim_free(o);
-    ck_fails(rg_schedule_state_dict(all[0]).n >= 0, RG_RELEASED, "schedule released");
+    /* Under a sanitizer, what was freed may not be looked at. */
+    if (!rgi_pool_bypassed())
+        ck_fails(rg_schedule_state_dict(all[0]).n >= 0, RG_RELEASED, "schedule released");
 }
 END_TEST
 

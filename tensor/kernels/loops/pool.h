@@ -4,6 +4,8 @@
  * lie side by side, they are done one by one.
  */
 
+#include "nan.h"
+
 /* WHERE counts elements beside elements of their size, LEAST is below all elements, and TOTAL is
  * the type of a sum: integers wrap around. */
 #if K_IS_FLOAT
@@ -27,7 +29,7 @@ K_INLINE void K_NAME(pool_compare)(T *max, WHERE *at, const T *x, int64_t step, 
     K_INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         const T v = x[i * step];
-        const bool greater = (v > max[i]) | (v != v);
+        const bool greater = (v > max[i]) | K_NAME(is_nan)(v);
         max[i] = greater ? v : max[i];
         at[i] = greater ? place : at[i];
     }
@@ -87,7 +89,7 @@ K_INLINE void K_NAME(pool_max_one)(T *y, int64_t *index, const T *x, int64_t wid
     for (int64_t h = down.begin; h < down.end; h++)
         for (int64_t w = across.begin; w < across.end; w++) {
             const T v = x[h * width + w];
-            if (v > max || v != v) {
+            if (v > max || K_NAME(is_nan)(v)) {
                 max = v;
                 at = h * width + w;
             }
