@@ -196,8 +196,10 @@ static int n_leaked;
 static bool faulty_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     faulty_state *state = rg_function_state(ctx);
     out[0] = faulty_value(in[0], in[1]);
-    if (planted == LEAKS && n_leaked < RG_COUNT(leaked))
+    if (planted == LEAKS) {
+        ck_assert_int_lt(n_leaked, RG_COUNT(leaked));
         leaked[n_leaked++] = rg_keep(rg_ones(2));
+    }
     if (planted == WRITES_INPUT)
         rg_mul_(in[1], 2);
     if (planted == WRITES_INPUT_DATA && rg_numel(in[0]) && rg_dtype_of(in[0]) == RG_FLOAT64)
@@ -278,6 +280,8 @@ START_TEST(test_each_mistake_is_named) {
                           || strncmp(rg_error(), "Faulty: ", 8) == 0,
                       "%s", rg_error());
     }
+    while (n_leaked > 0)
+        rg_drop(leaked[--n_leaked]);
 }
 END_TEST
 

@@ -77,7 +77,9 @@ static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64
     const double count = (double)(z->batch * z->per);
     const T *x = NUMBERS(w->x);
     double sums[BATCH_CHANNELS];
-    T mean[BATCH_CHANNELS], scale[BATCH_CHANNELS], shift[BATCH_CHANNELS];
+    /* GCC doesn't see that n is at least 1. */
+    T mean[BATCH_CHANNELS] = { 0 };
+    T scale[BATCH_CHANNELS], shift[BATCH_CHANNELS];
     if (z->training) {
         K_NAME(batch_sums)(z, sums, x, first, n);
         for (int64_t c = 0; c < n; c++)
