@@ -177,12 +177,15 @@ static bool do_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
 
 static bool step_again(void *context) {
     noted_step *n = context;
-    rg_tensor *gin[RG_INPUTS] = { NULL };
+    rg_tensor *gin[RG_INPUTS];
+    const int most = RG_MAX(RG_MAX_RULES, RG_MIN(n->step.n_in, RG_INPUTS));
+    for (int i = 0; i < most; i++)
+        gin[i] = NULL;
     n->replay->giver.next = n->first;
     rgi_set_observer(&n->replay->giver.observer.tensors);
     bool ok = do_step(&n->step, gin, n->rule, n->buffer);
     rgi_set_observer(NULL);
-    for (int i = 0; i < n->step.n_in && i < RG_INPUTS; i++)
+    for (int i = 0; i < most; i++)
         rgi_release(gin[i]);
     return ok;
 }
