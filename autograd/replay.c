@@ -175,12 +175,9 @@ static bool do_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
     return s->op->together ? s->op->together(s, gin) : s->op->fused(s, gin);
 }
 
-static bool step_again(void *context) {
-    noted_step *n = context;
-    rg_tensor *gin[RG_INPUTS];
-    const int most = RG_MAX(RG_MAX_RULES, RG_MIN(n->step.n_in, RG_INPUTS));
-    for (int i = 0; i < most; i++)
-        gin[i] = NULL;
+/* Does the step again; gin[] has `most` places, which are NULL. */
+static inline __attribute__((always_inline)) bool redo_step(noted_step *n, rg_tensor *gin[],
+                                                            int most) {
     n->replay->giver.next = n->first;
     rgi_set_observer(&n->replay->giver.observer.tensors);
     bool ok = do_step(&n->step, gin, n->rule, n->buffer);
@@ -190,12 +187,24 @@ static bool step_again(void *context) {
     return ok;
 }
 
+static bool step_again(void *context) {
+    rg_tensor *gin[RG_MAX_RULES] = { NULL };
+    return redo_step(context, gin, RG_MAX_RULES);
+}
+
+/* An op that a user has defined may have more inputs than those of regard have rules. */
+static bool user_step_again(void *context) {
+    rg_tensor *gin[RG_INPUTS] = { NULL };
+    return redo_step(context, gin, RG_INPUTS);
+}
+
 static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin[],
                           const rg_gradient *rule, rg_tensor *buffer) {
     rg_replay *r = (rg_replay *)o;
     const rg_node *node = s->node;
     size_t room = node->n_saved * sizeof(rg_tensor *);
-    noted_step *n = rgi_recording_note(r, step_again, drop_node, sizeof *n + room);
+    rg_redo *redo = s->op->together ? user_step_again : step_again;
+    noted_step *n = rgi_recording_note(r, redo, drop_node, sizeof *n + room);
     if (!n)
         return false;
     *n = (noted_step){
