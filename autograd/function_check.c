@@ -10,7 +10,7 @@
 
 static bool check_forward(const rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS], *y[RG_MAX_OUTPUTS], *again[RG_MAX_OUTPUTS],
+    rg_tensor *in[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS], *again[RG_MAX_OUTPUTS],
         *ungraphed[RG_MAX_OUTPUTS];
     if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, y))
         return false;
@@ -64,7 +64,7 @@ static bool has_few_digits(rg_tensor *t) {
 /* Fails where digits of float64 inputs, if they have many, are lost on the way. */
 static bool check_digits(const rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_trial_result r;
     bool many = false;
     for (int i = 0; i < s->n; i++)
@@ -106,7 +106,7 @@ static bool copy_narrow(const rg_trial *s, rg_tensor *narrow[], rg_tensor *wide[
 
 static bool check_float32(const rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *narrow[RG_TRIAL_INPUTS], *wide[RG_TRIAL_INPUTS];
+    rg_tensor *narrow[RG_FUNCTION_INPUTS], *wide[RG_FUNCTION_INPUTS];
     rg_trial_result a, b;
     if (!copy_narrow(s, narrow, wide) || !rgi_trial_run(s, wide, &a))
         return false;
@@ -127,7 +127,7 @@ static bool check_float32(const rg_trial *s) {
 static rg_list outputs_of(rg_tensor *const inputs[], void *context) {
     static __thread rg_tensor *y[RG_MAX_OUTPUTS];
     const rg_trial *s = context;
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     for (int i = 0; i < s->n; i++)
         in[i] = inputs[i];
     return rgi_trial_apply(s, in, y) ? (rg_list){ s->n_out, y } : (rg_list){ -1, NULL };
@@ -146,7 +146,7 @@ static bool gradients_are_made(const rg_trial *s, const rg_trial_result *r) {
             continue;
         rg_trial alone = *s;
         alone.wanted = RG_IN(i);
-        rg_tensor *in[RG_TRIAL_INPUTS];
+        rg_tensor *in[RG_FUNCTION_INPUTS];
         if (!rgi_trial_inputs(&alone, in))
             return false;
         if (!rg_gradcheck_list_with(outputs_of, &alone, s->n, in, differences(s)))
@@ -158,7 +158,7 @@ static bool gradients_are_made(const rg_trial *s, const rg_trial_result *r) {
 
 static bool check_gradients(rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_trial_result r;
     if (!rgi_trial_inputs(s, in) || !rgi_trial_run(s, in, &r) || !gradients_are_made(s, &r))
         return false;
@@ -172,7 +172,7 @@ static bool check_gradients(rg_trial *s) {
 static bool gradients_have_graphs(const rg_trial *s) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
-    rg_tensor *in[RG_TRIAL_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL };
+    rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL };
     rg_trial_result r;
     if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, r.y))
         return false;
@@ -201,7 +201,7 @@ static bool gradients_have_graphs(const rg_trial *s) {
  * that aren't the user's. */
 static bool saves_intermediates(const rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS], *y[RG_MAX_OUTPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS];
     if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, y))
         return false;
     const int own = s->n + (s->cls->state_bytes > 0);
@@ -215,7 +215,7 @@ static bool check_second_order(rg_trial *s) {
     if (s->cls->once_differentiable)
         return true;
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     if (!gradients_have_graphs(s) || !rgi_trial_inputs(s, in))
         return false;
     if (rg_gradgradcheck_list_with(outputs_of, s, s->n, in, differences(s)))
@@ -266,8 +266,8 @@ bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list in
     if (!rgi_given(cls, "function_check", "a class")
         || !rgi_given_list(inputs.n, inputs.v, "function_check"))
         return false;
-    RG_FAIL_VALUE_IF(inputs.n > RG_TRIAL_INPUTS, "function_check",
-                     "takes up to %d inputs, but got %d", RG_TRIAL_INPUTS, inputs.n);
+    RG_FAIL_VALUE_IF(inputs.n > RG_FUNCTION_INPUTS, "function_check",
+                     "takes up to %d inputs, but got %d", RG_FUNCTION_INPUTS, inputs.n);
     rg_trial s = { .cls = cls,
                    .args = args,
                    .n = inputs.n,

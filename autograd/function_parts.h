@@ -1,6 +1,6 @@
 /*
  * function_parts.h: what function.c and function_backward.c share: a class's row, and what an
- * application keeps. No other file includes this one.
+ * application keeps. Beside them only trial.h includes it, for the number of inputs.
  */
 #pragma once
 

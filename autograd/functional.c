@@ -90,6 +90,27 @@ static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
     return true;
 }
 
+/* ---- many results, stacked -------------------------------------------------------------- */
+
+/* Stacks one(from), one(from + 1), .. along dim. A stack takes only so many tensors, so that more
+ * of them are stacked in two halves. */
+static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *context,
+                           int64_t from, int64_t n, int64_t dim) {
+    enum { AT_ONCE = 512 };
+    if (n > AT_ONCE) {
+        rg_tensor *first = stack_of(one, context, from, n / 2, dim);
+        rg_tensor *rest = first ? stack_of(one, context, from + n / 2, n - n / 2, dim) : NULL;
+        return rest ? rg_cat((rg_list){ 2, (rg_tensor *[]){ first, rest } }, dim) : NULL;
+    }
+    rg_tensor *part[AT_ONCE];
+    for (int i = 0; i < n; i++) {
+        part[i] = one(from + i, context);
+        if (!part[i])
+            return NULL;
+    }
+    return rg_stack((rg_list){ (int)n, part }, dim);
+}
+
 /* ---- whole matrices ------------------------------------------------------------------- */
 
 /* Returns zeros like t but for a 1 as element number `at`. */
@@ -115,81 +136,78 @@ static bool joined_shape(const char *op, const rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* Returns the derivatives of y by x for each unit vector like y, one a row. Rows without history
- * are written side by side; the others are stacked, a few at a time, since a stack takes only so
- * many. */
-static rg_tensor *rows_of(rg_tensor *y, rg_tensor *x, bool create_graph) {
-    enum { AT_ONCE = 512 };
-    if (!create_graph) {
-        const rg_dims shape = { .n = 2, .v = { y->numel, x->numel } };
-        rg_tensor *rows = rg_zeros_dims(shape, (rg_dtype)x->dtype);
-        const size_t bytes = (size_t)x->numel * rgi_sizeof((rg_dtype)x->dtype);
-        RG_FOR (int64_t e = 0; rows && e < y->numel; e++) {
-            rg_tensor *unit = unit_vector(y, e);
-            rg_tensor *row = unit ? rg_contiguous(derivative(y, x, unit, false)) : NULL;
-            if (!row)
-                return NULL;
-            memcpy(rows->data + (size_t)e * bytes, row->data, bytes);
-        }
-        return rows;
-    }
-    rg_tensor *all = rg_zeros_dims(RG_DIMS(0, x->numel), (rg_dtype)x->dtype);
-    for (int64_t e = 0; all && e < y->numel; e += AT_ONCE) {
-        rg_tensor *row[AT_ONCE];
-        int m = 0;
-        while (m < AT_ONCE && e + m < y->numel) {
-            rg_tensor *unit = unit_vector(y, e + m);
-            row[m] = unit ? rg_reshape(derivative(y, x, unit, true), x->numel) : NULL;
-            if (!row[m++])
-                return NULL;
-        }
-        rg_tensor *both[] = { all, rg_stack((rg_list){ m, row }, 0) };
-        all = e == 0 ? both[1] : rg_cat((rg_list){ 2, both }, 0);
-    }
-    return all;
+/* What rows are made of: the derivatives of y by x. */
+typedef struct {
+    rg_tensor *y, *x;
+    bool create_graph;
+} derived_rows;
+
+/* Returns the derivative for unit vector number e like y. */
+static rg_tensor *row_of(int64_t e, void *context) {
+    const derived_rows *rows = context;
+    rg_tensor *unit = unit_vector(rows->y, e);
+    if (!unit)
+        return NULL;
+    return rg_reshape(derivative(rows->y, rows->x, unit, rows->create_graph), rows->x->numel);
 }
 
-static rg_tensor *jacrev_in_scope(derived *d, rg_tensor *const inputs[], int argnum) {
+/* Returns the derivatives of y by x for each unit vector like y, one a row. Where no graph is
+ * created, each is copied into its row and released before the next one. */
+static rg_tensor *rows_of(rg_tensor *y, rg_tensor *x, bool create_graph) {
+    derived_rows made = { y, x, create_graph };
+    if (create_graph && y->numel > 0)
+        return stack_of(row_of, &made, 0, y->numel, 0);
+    const rg_dims shape = { .n = 2, .v = { y->numel, x->numel } };
+    rg_tensor *rows = rg_zeros_dims(shape, (rg_dtype)x->dtype);
+    const size_t bytes = (size_t)x->numel * rgi_sizeof((rg_dtype)x->dtype);
+    RG_FOR (int64_t e = 0; rows && e < y->numel; e++) {
+        rg_tensor *row = rg_contiguous(row_of(e, &made));
+        if (!row)
+            return NULL;
+        memcpy(rows->data + (size_t)e * bytes, row->data, bytes);
+    }
+    return rows;
+}
+
+/* The rows of the Jacobian are the derivatives of y. */
+static rg_tensor *jacobian_by_rows(const derived *d, rg_tensor *x) {
+    return rows_of(d->y, x, d->create_graph);
+}
+
+/* The gradient g = u^T J is linear in u, so that dg / du is J again, turned. */
+static rg_tensor *jacobian_by_columns(const derived *d, rg_tensor *x) {
+    rg_tensor *u = rg_requires_grad_(rg_zeros_like(d->y), true);
+    rg_tensor *g = u ? derivative(d->y, x, u, true) : NULL;
+    return g ? rg_T(rows_of(g, u, d->create_graph)) : NULL;
+}
+
+static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[], int argnum,
+                                 rg_tensor *(*made)(const derived *d, rg_tensor *x)) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
     rg_dims shape;
-    if (!run_derived(d, inputs) || !is_argument(d, argnum)
-        || !joined_shape(d->op, d->y, d->in[argnum], &shape))
+    if (!run_derived(&d, inputs) || !is_argument(&d, argnum)
+        || !joined_shape(d.op, d.y, d.in[argnum], &shape))
         return NULL;
-    rg_tensor *rows = rows_of(d->y, d->in[argnum], d->create_graph);
-    return rows ? outcome(d, rg_reshape_dims(rows, shape)) : NULL;
+    rg_tensor *matrix = made(&d, d.in[argnum]);
+    rg_tensor *jacobian = matrix ? outcome(&d, rg_reshape_dims(matrix, shape)) : NULL;
+    return jacobian ? rg_escape(jacobian) : NULL;
 }
 
 rg_tensor *rg_jacrev_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                           rg_derivative_options options) {
-    RG_SCOPE();
-    RG_ENABLE_GRAD();
-    derived d = {
+    const derived d = {
         .op = "jacrev", .f = f, .context = context, .n = n, .create_graph = options.create_graph
     };
-    rg_tensor *jacobian = jacrev_in_scope(&d, inputs, options.argnum);
-    return jacobian ? rg_escape(jacobian) : NULL;
-}
-
-/* The gradient g = u^T J is linear in u, so that dg / du is J again, turned. */
-static rg_tensor *jacfwd_in_scope(derived *d, rg_tensor *const inputs[], int argnum) {
-    rg_dims shape;
-    if (!run_derived(d, inputs) || !is_argument(d, argnum)
-        || !joined_shape(d->op, d->y, d->in[argnum], &shape))
-        return NULL;
-    rg_tensor *u = rg_requires_grad_(rg_zeros_like(d->y), true);
-    rg_tensor *g = u ? derivative(d->y, d->in[argnum], u, true) : NULL;
-    rg_tensor *columns = g ? rows_of(g, u, d->create_graph) : NULL;
-    return columns ? outcome(d, rg_reshape_dims(rg_T(columns), shape)) : NULL;
+    return whole_jacobian(d, inputs, options.argnum, jacobian_by_rows);
 }
 
 rg_tensor *rg_jacfwd_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                           rg_derivative_options options) {
-    RG_SCOPE();
-    RG_ENABLE_GRAD();
-    derived d = {
+    const derived d = {
         .op = "jacfwd", .f = f, .context = context, .n = n, .create_graph = options.create_graph
     };
-    rg_tensor *jacobian = jacfwd_in_scope(&d, inputs, options.argnum);
-    return jacobian ? rg_escape(jacobian) : NULL;
+    return whole_jacobian(d, inputs, options.argnum, jacobian_by_columns);
 }
 
 typedef struct {
@@ -369,46 +387,41 @@ static bool find_examples(int n, rg_tensor *const inputs[], const rg_dims *in_di
     return true;
 }
 
-static rg_tensor *example_of(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                             const int dim[], int64_t at) {
+/* dim[i] is the one of inputs[i] along which the examples lie, or -1. */
+typedef struct {
+    rg_function *f;
+    void *context;
+    int n;
+    rg_tensor *const *inputs;
+    int dim[MOST_DERIVED];
+} mapped_function;
+
+static rg_tensor *result_of_example(int64_t at, void *context) {
+    const mapped_function *m = context;
     RG_SCOPE();
     rg_tensor *in[MOST_DERIVED];
-    for (int i = 0; i < n; i++) {
-        in[i] = dim[i] < 0 ? inputs[i] : rg_select(inputs[i], dim[i], at);
+    for (int i = 0; i < m->n; i++) {
+        in[i] = m->dim[i] < 0 ? m->inputs[i] : rg_select(m->inputs[i], m->dim[i], at);
         if (!in[i])
             return NULL;
     }
-    rg_tensor *y = f(in, context);
+    rg_tensor *y = m->f(in, m->context);
     return rgi_check(y, "vmap") ? rg_escape(y) : NULL;
 }
 
 rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                         rg_vmap_options options) {
-    enum { AT_ONCE = 512 };
     RG_SCOPE();
-    int dim[MOST_DERIVED];
-    int64_t count;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !f || !inputs, "vmap",
                   "expected a function and its inputs but got NULL");
     RG_FAIL_VALUE_IF(n < 1 || n > MOST_DERIVED, "vmap", "takes 1 to %d inputs, but got %d",
                      MOST_DERIVED, n);
     RG_FAIL_VALUE_IF(options.in_dims.n && options.in_dims.n != n, "vmap",
                      "in_dims has %d dims for %d inputs", options.in_dims.n, n);
-    if (!find_examples(n, inputs, &options.in_dims, dim, &count))
+    mapped_function m = { .f = f, .context = context, .n = n, .inputs = inputs };
+    int64_t count;
+    if (!find_examples(n, inputs, &options.in_dims, m.dim, &count))
         return NULL;
-    rg_tensor *all = NULL;
-    for (int64_t e = 0; e < count; e += AT_ONCE) {
-        rg_tensor *part[AT_ONCE];
-        int m = 0;
-        while (m < AT_ONCE && e + m < count) {
-            part[m] = example_of(f, context, n, inputs, dim, e + m);
-            if (!part[m++])
-                return NULL;
-        }
-        rg_tensor *both[] = { all, rg_stack((rg_list){ m, part }, options.out_dim) };
-        all = e == 0 ? both[1] : rg_cat((rg_list){ 2, both }, options.out_dim);
-        if (!all)
-            return NULL;
-    }
-    return rg_escape(all);
+    rg_tensor *all = stack_of(result_of_example, &m, 0, count, options.out_dim);
+    return all ? rg_escape(all) : NULL;
 }

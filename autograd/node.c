@@ -270,10 +270,9 @@ void rgi_node_free_saved(rg_node *n) {
 }
 
 rg_aside *rgi_node_aside(rg_node *n) {
-    if (!n->aside)
-        n->aside = rgi_alloc(sizeof *n->aside, RG_MEM_OTHER);
-    else
+    if (n->aside)
         return n->aside;
+    n->aside = rgi_alloc(sizeof *n->aside, RG_MEM_OTHER);
     if (n->aside)
         *n->aside = (rg_aside){ NULL, NULL };
     return n->aside;

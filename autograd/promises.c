@@ -13,7 +13,7 @@
 /* Runs the op with input `at` in this layout, and beside it with the same values without gaps. */
 static bool check_input_layout(const rg_trial *s, int at, rg_trial_layout as) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_trial_result a, b;
     char when[96];
     if (!rgi_trial_inputs(s, in))
@@ -31,7 +31,7 @@ static bool check_input_layout(const rg_trial *s, int at, rg_trial_layout as) {
 /* Does so with the gradient of output `at`. */
 static bool check_gradient_layout(const rg_trial *s, int at, rg_trial_layout as) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL };
+    rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL };
     rg_trial_result a, b;
     char when[96];
     if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, a.y))
@@ -69,7 +69,7 @@ bool rgi_check_layouts(const rg_trial *s) {
 /* Each gradient alone must be what it is among the others. */
 static bool check_wanted(const rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_trial_result all, one;
     if (!rgi_trial_inputs(s, in) || !rgi_trial_run(s, in, &all))
         return false;
@@ -93,7 +93,7 @@ static bool check_wanted(const rg_trial *s) {
 /* A gradient that reaches one output alone must be as if those of the others were 0. */
 static bool check_each_output(const rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS], *gy[RG_MAX_OUTPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS];
     rg_trial_result all, one;
     if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, all.y))
         return false;
@@ -121,7 +121,7 @@ bool rgi_check_partly(const rg_trial *s) { return check_wanted(s) && check_each_
 
 bool rgi_check_backward_writes(const rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL }, *y[RG_MAX_OUTPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL }, *y[RG_MAX_OUTPUTS];
     rg_trial_result r;
     if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, r.y))
         return false;
@@ -149,7 +149,7 @@ bool rgi_check_backward_writes(const rg_trial *s) {
  * difference. */
 static bool check_written_input(const rg_trial *s, int at) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_trial_result before, after;
     if (!rgi_trial_inputs(s, in) || !rgi_trial_run(s, in, &before)
         || !rgi_trial_apply(s, in, after.y))
@@ -177,7 +177,7 @@ static bool check_written_input(const rg_trial *s, int at) {
 /* The inputs' own headers may be gone by the time of backward. */
 static bool check_released_inputs(const rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS], *middle[RG_TRIAL_INPUTS], *y[RG_MAX_OUTPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS], *middle[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS];
     rg_trial_result r, direct;
     if (!rgi_trial_inputs(s, in) || !rgi_trial_run(s, in, &direct))
         return false;
@@ -208,7 +208,7 @@ bool rgi_check_inputs_later(const rg_trial *s) {
 
 typedef struct {
     const rg_trial *s;
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_trial_result *r;
 } recorded_run;
 
@@ -240,7 +240,7 @@ bool rgi_check_replay(const rg_trial *s) {
     RG_SCOPE();
     rg_trial_result direct, replayed = { { NULL }, { NULL } };
     recorded_run c = { .s = s, .r = &replayed };
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     if (!rgi_trial_inputs(s, in) || !rgi_trial_inputs(s, c.in))
         return false;
     rg_replay *replay = rg_record(run_recorded, &c);
@@ -274,7 +274,7 @@ static bool run_once(const rg_trial *s, rg_tensor *in[]) {
 
 static bool check_leaks(const rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     if (!rgi_trial_inputs(s, in) || !run_once(s, in))
         return false;
     int64_t before = bytes_in_use();
@@ -310,7 +310,7 @@ static bool run_denied(const rg_trial *s, rg_tensor *in[], const rg_trial_result
 
 static bool check_denied(const rg_trial *s) {
     RG_SCOPE();
-    rg_tensor *in[RG_TRIAL_INPUTS];
+    rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_trial_result right;
     if (!rgi_trial_inputs(s, in) || !rgi_trial_run(s, in, &right))
         return false;

@@ -79,8 +79,25 @@ static void let_go(rg_node *n, int i) {
     n->saved[i] = NULL;
 }
 
-/* Calls pack for the value in slot i. No hooks are in force meanwhile. */
+/* Does it for each saved value, while no hooks are in force and nothing is recorded. */
+static bool for_each_value(rg_node *n, rg_packed *p,
+                           bool (*do_value)(rg_node *n, rg_packed *p, int i)) {
+    static const rg_saved_hooks none;
+    if (!push_hooks(&none))
+        return false;
+    bool before = rg_set_grad_enabled(false);
+    bool ok = true;
+    for (int i = 0; i < p->n && ok; i++)
+        ok = do_value(n, p, i);
+    rg_set_grad_enabled(before);
+    rg_pop_saved_hooks();
+    return ok;
+}
+
+/* Calls pack for the value in slot i, if there is one. */
 static bool pack_value(rg_node *n, rg_packed *p, int i) {
+    if (!n->saved[i])
+        return true;
     RG_SCOPE();
     rg_tensor *t = rgi_own(rgi_alias(n->saved[i]));
     if (!t)
@@ -99,20 +116,6 @@ static bool pack_value(rg_node *n, rg_packed *p, int i) {
         return false;
     let_go(n, i);
     return true;
-}
-
-static bool pack_values(rg_node *n, rg_packed *p) {
-    static const rg_saved_hooks none;
-    if (!push_hooks(&none))
-        return false;
-    bool before = rg_set_grad_enabled(false);
-    bool ok = true;
-    for (int i = 0; i < n->n_saved && ok; i++)
-        if (n->saved[i])
-            ok = pack_value(n, p, i);
-    rg_set_grad_enabled(before);
-    rg_pop_saved_hooks();
-    return ok;
 }
 
 bool rgi_pack_saved(rg_node *n) {
@@ -134,7 +137,7 @@ bool rgi_pack_saved(rg_node *n) {
     for (int i = 0; i < p->n; i++)
         p->v[i] = (packed_value){ NULL, NULL };
     aside->packed = p;
-    return pack_values(n, p);
+    return for_each_value(n, p, pack_value);
 }
 
 void rgi_packed_free(rg_node *n) {
@@ -150,6 +153,8 @@ void rgi_packed_free(rg_node *n) {
 /* ---- unpacking ------------------------------------------------------------------------ */
 
 static bool unpack_value(rg_node *n, rg_packed *p, int i) {
+    if (!p->v[i].made)
+        return true;
     rg_tensor *header = p->v[i].header;
     rg_tensor *t = p->hooks.unpack(p->v[i].made, p->hooks.context);
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !t && rg_error_code() == RG_OK, n->op->name,
@@ -169,18 +174,7 @@ static bool unpack_value(rg_node *n, rg_packed *p, int i) {
 
 bool rgi_unpack_saved(rg_node *n) {
     RG_SCOPE();
-    rg_packed *p = n->aside->packed;
-    static const rg_saved_hooks none;
-    if (!push_hooks(&none))
-        return false;
-    bool before = rg_set_grad_enabled(false);
-    bool ok = true;
-    for (int i = 0; i < p->n && ok; i++)
-        if (p->v[i].made)
-            ok = unpack_value(n, p, i);
-    rg_set_grad_enabled(before);
-    rg_pop_saved_hooks();
-    return ok;
+    return for_each_value(n, n->aside->packed, unpack_value);
 }
 
 void rgi_pack_again(rg_node *n) {

@@ -84,7 +84,8 @@ rg_tensor *rgi_trial_weights(const rg_tensor *y, int k) {
 bool rgi_trial_gradients(const rg_trial *s, rg_tensor *const in[], rg_tensor *const given[],
                          int only, bool create_graph, rg_trial_result *r) {
     int n = 0, m = 0;
-    rg_tensor *y[RG_MAX_OUTPUTS], *gy[RG_MAX_OUTPUTS], *x[RG_TRIAL_INPUTS], *g[RG_TRIAL_INPUTS];
+    rg_tensor *y[RG_MAX_OUTPUTS], *gy[RG_MAX_OUTPUTS], *x[RG_FUNCTION_INPUTS],
+        *g[RG_FUNCTION_INPUTS];
     for (int k = 0; k < s->n_out; k++) {
         if (!r->y[k]->history || (only >= 0 && k != only))
             continue;

@@ -4,10 +4,7 @@
  */
 #pragma once
 
-#include "engine.h"
-#include "function.h"
-
-enum { RG_TRIAL_INPUTS = 16 };
+#include "function_parts.h"
 
 /* `plain` has contiguous float64 copies of the inputs, without history. `wanted` is a mask of the
  * inputs that require grad. */
@@ -15,14 +12,14 @@ typedef struct rg_trial {
     rg_function_class *cls;
     const void *args;
     int n, n_out;
-    rg_tensor *plain[RG_TRIAL_INPUTS];
+    rg_tensor *plain[RG_FUNCTION_INPUTS];
     uint32_t wanted;
     rg_function_check_options options;
 } rg_trial;
 
 /* What a run has made. Where no gradient reached an input, or none was asked for, it is RG_NONE. */
 typedef struct rg_trial_result {
-    rg_tensor *y[RG_MAX_OUTPUTS], *g[RG_TRIAL_INPUTS];
+    rg_tensor *y[RG_MAX_OUTPUTS], *g[RG_FUNCTION_INPUTS];
 } rg_trial_result;
 
 /* How a copy lies in memory: without gaps; with another element between any two, and its dims the

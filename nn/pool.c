@@ -71,25 +71,25 @@ static void max_pool_module_repr(rg_module *m, char *text, size_t room) {
     snprintf(text + at, room - (size_t)at, ", ceil_mode=%s", rgi_python_bool(o->ceil_mode));
 }
 
-static const rg_module_class max_pool1d_module_class = { .name = "MaxPool1d",
-                                                         .forward_with = max_pool_module_forward,
-                                                         .keywords_bytes = sizeof(rg_pool_keywords),
-                                                         .extra_repr = max_pool_module_repr };
-static const rg_module_class max_pool2d_module_class = { .name = "MaxPool2d",
-                                                         .forward_with = max_pool_module_forward,
-                                                         .keywords_bytes = sizeof(rg_pool_keywords),
-                                                         .extra_repr = max_pool_module_repr };
+#define MAX_POOL                                                                         \
+    .forward_with = max_pool_module_forward, .keywords_bytes = sizeof(rg_pool_keywords), \
+    .extra_repr = max_pool_module_repr
+static const rg_module_class max_pool_classes[2] = { { .name = "MaxPool1d", MAX_POOL },
+                                                     { .name = "MaxPool2d", MAX_POOL } };
+
+static rg_max_pool_module *max_pool_new(int dims, rg_dims kernel, rg_max_pool_options o) {
+    const rg_module_class *cls = &max_pool_classes[dims - 1];
+    RG_AS(cls->name);
+    return RG_READY(
+        RG_MODULE(rg_max_pool_module, cls, .dims = dims, .kernel_size = kernel, .o = o));
+}
 
 rg_max_pool_module *rg_nn_max_pool1d_with(rg_dims kernel, rg_max_pool_options o) {
-    RG_AS("MaxPool1d");
-    return RG_READY(RG_MODULE(rg_max_pool_module, &max_pool1d_module_class, .dims = 1,
-                              .kernel_size = kernel, .o = o));
+    return max_pool_new(1, kernel, o);
 }
 
 rg_max_pool_module *rg_nn_max_pool2d_with(rg_dims kernel, rg_max_pool_options o) {
-    RG_AS("MaxPool2d");
-    return RG_READY(RG_MODULE(rg_max_pool_module, &max_pool2d_module_class, .dims = 2,
-                              .kernel_size = kernel, .o = o));
+    return max_pool_new(2, kernel, o);
 }
 
 /* ---- AvgPool1d, AvgPool2d ------------------------------------------------------------ */
@@ -110,23 +110,23 @@ static void avg_pool_module_repr(rg_module *m, char *text, size_t room) {
     pool_text(text, room, at, "padding", pool_sizes(o->padding, o->paddings), tuple);
 }
 
-static const rg_module_class avg_pool1d_module_class = { .name = "AvgPool1d",
-                                                         .forward = avg_pool_module_forward,
-                                                         .extra_repr = avg_pool_module_repr };
-static const rg_module_class avg_pool2d_module_class = { .name = "AvgPool2d",
-                                                         .forward = avg_pool_module_forward,
-                                                         .extra_repr = avg_pool_module_repr };
+#define AVG_POOL .forward = avg_pool_module_forward, .extra_repr = avg_pool_module_repr
+static const rg_module_class avg_pool_classes[2] = { { .name = "AvgPool1d", AVG_POOL },
+                                                     { .name = "AvgPool2d", AVG_POOL } };
+
+static rg_avg_pool_module *avg_pool_new(int dims, rg_dims kernel, rg_avg_pool_options o) {
+    const rg_module_class *cls = &avg_pool_classes[dims - 1];
+    RG_AS(cls->name);
+    return RG_READY(
+        RG_MODULE(rg_avg_pool_module, cls, .dims = dims, .kernel_size = kernel, .o = o));
+}
 
 rg_avg_pool_module *rg_nn_avg_pool1d_with(rg_dims kernel, rg_avg_pool_options o) {
-    RG_AS("AvgPool1d");
-    return RG_READY(RG_MODULE(rg_avg_pool_module, &avg_pool1d_module_class, .dims = 1,
-                              .kernel_size = kernel, .o = o));
+    return avg_pool_new(1, kernel, o);
 }
 
 rg_avg_pool_module *rg_nn_avg_pool2d_with(rg_dims kernel, rg_avg_pool_options o) {
-    RG_AS("AvgPool2d");
-    return RG_READY(RG_MODULE(rg_avg_pool_module, &avg_pool2d_module_class, .dims = 2,
-                              .kernel_size = kernel, .o = o));
+    return avg_pool_new(2, kernel, o);
 }
 
 /* ---- adaptive ------------------------------------------------------------------------ */

@@ -7,6 +7,7 @@
 #include "kernels.h"
 #include "tensor/memory.h"
 #include "tensor/storage.h"
+#include "window.h"
 
 enum {
     /* So many rows of columns are written out at once, and multiplied by so many rows of weights:
@@ -23,24 +24,6 @@ enum {
     CONV_SHARES = 16,
     CONV_SUM_BYTES = 16 << 20
 };
-
-/* The outputs that see an input behind a tap of one dim are those from begin to before end; output
- * o sees input o * stride + shift. */
-typedef struct {
-    int64_t begin, end, shift;
-} conv_tap;
-
-static inline conv_tap conv_tap_at(const k_window *z, int d, int64_t tap) {
-    const int64_t shift = tap * z->dilation[d] - z->padding[d];
-    const int64_t stride = z->stride[d];
-    conv_tap t = { .shift = shift };
-    if (shift < 0)
-        t.begin = RG_MIN((stride - 1 - shift) / stride, z->to[d]);
-    if (shift < z->size[d])
-        t.end = RG_MIN((z->size[d] - 1 - shift) / stride + 1, z->to[d]);
-    t.end = RG_MAX(t.end, t.begin);
-    return t;
-}
 
 /* A plan is what all parts of one call share. */
 typedef struct {

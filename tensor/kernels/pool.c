@@ -4,29 +4,12 @@
  */
 #include "kernels.h"
 #include "tensor/error.h"
+#include "window.h"
 
 #include <math.h>
 
 /* So many windows side by side are done at once, and fewer than POOL_FEW one by one. */
 enum { POOL_RUN = 256, POOL_FEW = 4 };
-
-/* The windows that see an element behind a tap of one dim are those from begin to before end;
- * window o sees element o * stride + shift. */
-typedef struct {
-    int64_t begin, end, shift;
-} pool_tap;
-
-static inline pool_tap pool_tap_at(const k_window *z, int d, int64_t tap) {
-    const int64_t shift = tap * z->dilation[d] - z->padding[d];
-    const int64_t stride = z->stride[d];
-    pool_tap t = { .shift = shift };
-    if (shift < 0)
-        t.begin = RG_MIN((stride - 1 - shift) / stride, z->to[d]);
-    if (shift < z->size[d])
-        t.end = RG_MIN((z->size[d] - 1 - shift) / stride + 1, z->to[d]);
-    t.end = RG_MAX(t.end, t.begin);
-    return t;
-}
 
 /* Window o of one dim sees the elements from begin to before end, if each is seen. `counted` are
  * those by which a sum is divided. */

@@ -34,8 +34,8 @@ K_INLINE void K_NAME(conv_add)(T *to, const T *from, int64_t n) {
 /* ---- a row of columns: what one tap sees of one channel, from output pixel `from` on --- */
 
 /* Writes n of them; where a tap lies in the padding, it sees 0. */
-static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, conv_tap down,
-                             conv_tap across, int64_t from, int64_t n) {
+static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap down, k_tap across,
+                             int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
     const int64_t width = z->to[1];
     const T *limit = plane + z->size[0] * z->size[1];
@@ -72,8 +72,8 @@ static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, conv_tap 
 }
 
 /* Adds n of them to where they were seen. */
-static void K_NAME(conv_return)(T *plane, const T *from_pixel, const k_window *z, conv_tap down,
-                                conv_tap across, int64_t from, int64_t n) {
+static void K_NAME(conv_return)(T *plane, const T *from_pixel, const k_window *z, k_tap down,
+                                k_tap across, int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
     int64_t row = from / z->to[1];
     int64_t col = from % z->to[1];
@@ -103,8 +103,8 @@ static void K_NAME(conv_columns)(const conv_plan *p, T *to, const T *x, int64_t 
     const int64_t plane = z->size[0] * z->size[1];
     for (int64_t i = 0; i < count; i++) {
         const int64_t tap = (first + i) % p->taps;
-        const conv_tap down = conv_tap_at(z, 0, tap / z->kernel[1]);
-        const conv_tap across = conv_tap_at(z, 1, tap % z->kernel[1]);
+        const k_tap down = k_tap_at(z, 0, tap / z->kernel[1]);
+        const k_tap across = k_tap_at(z, 1, tap % z->kernel[1]);
         const T *channel = x + (first + i) / p->taps * plane;
         T *row = to + i * p->stretch;
         K_NAME(conv_see)(row, channel, z, down, across, from, n);
@@ -226,8 +226,8 @@ static void K_NAME(conv_input_part)(const conv_plan *p, int64_t part, T *room) {
         const T *pixels = K_NAME(conv_pixels)(p, room, g, from, n, &sizes.b_row);
         p->product(&sizes, columns, w, pixels, false);
         for (int64_t i = 0; i < channels * p->taps; i++) {
-            const conv_tap down = conv_tap_at(window, 0, i % p->taps / window->kernel[1]);
-            const conv_tap across = conv_tap_at(window, 1, i % window->kernel[1]);
+            const k_tap down = k_tap_at(window, 0, i % p->taps / window->kernel[1]);
+            const k_tap across = k_tap_at(window, 1, i % window->kernel[1]);
             K_NAME(conv_return)
             (gx + i / p->taps * plane, columns + i * p->stretch, window, down, across, from, n);
         }

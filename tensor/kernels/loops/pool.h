@@ -55,11 +55,11 @@ K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, co
         at[i] = (WHERE)(top + K_NAME(pool_first_tap)(z, 1, col + i) * z->dilation[1]);
     }
     for (int64_t h = 0; h < z->kernel[0]; h++) {
-        const pool_tap down = pool_tap_at(z, 0, h);
+        const k_tap down = k_tap_at(z, 0, h);
         if (row < down.begin || row >= down.end)
             continue;
         for (int64_t w = 0; w < z->kernel[1]; w++) {
-            const pool_tap across = pool_tap_at(z, 1, w);
+            const k_tap across = k_tap_at(z, 1, w);
             const int64_t first = RG_MIN(RG_MAX(across.begin - col, 0), n);
             const int64_t m = RG_MIN(RG_MAX(across.end - col, first), n) - first;
             const T *seen = x + (row * z->stride[0] + down.shift) * z->size[1]
@@ -156,7 +156,7 @@ K_INLINE void K_NAME(pool_mean_run)(const k_pool *p, T *y, const T *x, int64_t r
         sum[i] = 0;
     for (int64_t h = down.begin; h < down.end; h++)
         for (int64_t w = 0; w < z->kernel[1]; w++) {
-            const pool_tap across = pool_tap_at(z, 1, w);
+            const k_tap across = k_tap_at(z, 1, w);
             const int64_t first = RG_MIN(RG_MAX(across.begin - col, 0), n);
             const int64_t last = RG_MIN(RG_MAX(across.end - col, first), n);
             const int64_t step = z->stride[1];
