@@ -42,3 +42,14 @@ bool killed_at(long call, bool after, bool (*save)(int version)) {
     }
     return was_killed(child);
 }
+
+long killed_at_each_call(bool (*save)(int version), void (*check)(void)) {
+    long call = 0;
+    while (killed_at(call + 1, false, save)) {
+        call++;
+        check();
+        if (killed_at(call, true, save))
+            check();
+    }
+    return call;
+}

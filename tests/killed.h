@@ -12,3 +12,7 @@ void killed_after(int microseconds, bool (*save)(int version));
 /* Calls save(1) in a process of its own, which is killed at this call of the file system, counted
  * from 1: before it, or after it. Returns false where there are fewer calls. */
 bool killed_at(long call, bool after, bool (*save)(int version));
+
+/* Kills a save before and after each of its calls of the file system, and calls check after each
+ * kill. Returns the number of calls. */
+long killed_at_each_call(bool (*save)(int version), void (*check)(void));

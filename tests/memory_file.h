@@ -91,3 +91,11 @@ static void memory_file_set(const void *bytes, size_t n) {
     memory_file.n = 0;
     memory_write(0, bytes, n);
 }
+
+/* Calls f while the file has these bytes. */
+static inline void memory_file_with(const void *bytes, size_t n, void (*f)(void)) {
+    memory_file_begin();
+    memory_file_set(bytes, n);
+    f();
+    memory_file_end();
+}

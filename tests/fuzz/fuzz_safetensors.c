@@ -64,10 +64,7 @@ static void fuzz_file(void) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    memory_file_begin();
-    memory_file_set(data, size);
-    fuzz_file();
-    memory_file_end();
+    memory_file_with(data, size, fuzz_file);
     return 0;
 }
 
