@@ -1,8 +1,9 @@
 /*
  * conv.c: convolutions over one or two dims of contiguous tensors, and both of their gradients, as
- * products of a piece of an image at a time: what the taps of a kernel see is written out as the
- * columns of a matrix for a stretch of pixels, so that memory doesn't grow with the batch. How a
- * piece is done is in loops/conv.h.
+ * products of a piece of an image at a time, so that memory doesn't grow with the batch. Where
+ * windows move on by one element, a strip of rows is copied with its padding, and multiplied where
+ * it lies (loops/slide.h); else what the taps of a kernel see is written out as the columns of a
+ * matrix for a stretch of pixels (loops/conv.h).
  */
 #include "kernels.h"
 #include "tensor/memory.h"
@@ -22,7 +23,15 @@ enum {
     /* The weights' gradient is summed over so many shares of the batch, or fewer if the sums would
      * take more than so many bytes. */
     CONV_SHARES = 16,
-    CONV_SUM_BYTES = 16 << 20
+    CONV_SUM_BYTES = 16 << 20,
+    /* A strip's copy has about so many bytes, and the gradient of the weights takes about so many
+     * windows at once: they stay in the second cache, and in the first. */
+    SLIDE_BYTES = 1 << 17,
+    SLIDE_WINDOWS = 192,
+    /* So many elements may be read or written behind a copy. */
+    SLIDE_SLACK = 32,
+    /* No set's tiles have more rows. */
+    SLIDE_TILE = 8
 };
 
 /* A plan is what all parts of one call share. */
@@ -37,6 +46,11 @@ typedef struct {
     int64_t taps, terms, pixels;
     /* A stretch of an image has so many pixels; an image has so many of them. */
     int64_t stretch, stretches;
+    /* Where windows move on by one, a stretch is a strip of so many rows of windows. Its copy has
+     * lines of so many elements and, for each channel, a plane of so many. Term l sees what lies
+     * at[l] behind a window's first element. */
+    int64_t rows, width, plane;
+    int64_t *at;
     /* The gradients are made in blocks of so many channels of x, of which a group has `blocks`. */
     int64_t channels, blocks;
     int64_t shares, wide;
@@ -48,6 +62,10 @@ typedef struct {
 } conv_plan;
 
 #define K_LOOPS "loops/conv.h"
+#define K_TYPES_FLOATS
+#include "sets.h"
+
+#define K_LOOPS "loops/slide.h"
 #define K_TYPES_FLOATS
 #include "sets.h"
 
@@ -91,6 +109,76 @@ static double conv_steps(const conv_plan *p) {
     return (double)(z->batch * z->groups * z->out) * (double)p->terms * (double)p->pixels;
 }
 
+/* ---- windows that move on by one ------------------------------------------------------- */
+
+/* Returns whether the windows are such, and would fill at least three quarters of the widest
+ * vectors. */
+static bool slide_pays(const k_conv *z) {
+    enum { LANES = 16 };
+    const k_window *w = &z->window;
+    if (w->stride[0] != 1 || w->stride[1] != 1)
+        return false;
+    const int64_t width = w->to[1] + (w->kernel[1] - 1) * w->dilation[1];
+    const int64_t each = w->to[0] * ((w->to[1] + LANES - 1) / LANES);
+    const int64_t joined = ((w->to[0] - 1) * width + w->to[1] + LANES - 1) / LANES;
+    return w->to[0] * w->to[1] * 4 >= RG_MIN(each, joined) * LANES * 3;
+}
+
+/* Makes a plan whose strips have at most so many windows, and copies of at most so many bytes. */
+static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows) {
+    const k_window *w = &z->window;
+    const int64_t taps = w->kernel[0] * w->kernel[1];
+    conv_plan p = { .z = z,
+                    .taps = taps,
+                    .terms = z->in * taps,
+                    .pixels = w->to[0] * w->to[1],
+                    .width = w->to[1] + (w->kernel[1] - 1) * w->dilation[1],
+                    .channels = z->in,
+                    .blocks = 1,
+                    .turn = k_direct_turn(dtype) };
+    const int64_t fit = SLIDE_BYTES / (p.width * z->in * (int64_t)rgi_sizeof(dtype));
+    const int64_t most = RG_MAX(1, RG_MIN(fit, windows / w->to[1]));
+    p.stretches = (w->to[0] - 1) / most + 1;
+    p.rows = (w->to[0] - 1) / p.stretches + 1;
+    p.stretches = (w->to[0] - 1) / p.rows + 1;
+    p.plane = (p.rows + (w->kernel[0] - 1) * w->dilation[0]) * p.width;
+    return p;
+}
+
+/* Finds what each term sees, and does all parts as conv_run does. */
+static bool slide_run(conv_plan *p, rg_dtype dtype, int64_t parts, int64_t items, rg_work *work) {
+    const k_window *w = &p->z->window;
+    const size_t bytes = (size_t)p->terms * sizeof *p->at;
+    p->at = rgi_alloc(bytes, RG_MEM_OTHER);
+    if (!p->at)
+        return false;
+    for (int64_t l = 0; l < p->terms; l++) {
+        const int64_t down = l % p->taps / w->kernel[1];
+        const int64_t across = l % w->kernel[1];
+        p->at[l] = l / p->taps * p->plane + down * w->dilation[0] * p->width
+                   + across * w->dilation[1];
+    }
+    bool ok = conv_run(p, dtype, parts, conv_steps(p) / (double)parts, items, work);
+    rgi_free(p->at, bytes, RG_MEM_OTHER);
+    return ok;
+}
+
+static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
+                           const rg_tensor *bias) {
+    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(slide_forward);
+    const rg_dtype dtype = (rg_dtype)y->dtype;
+    conv_plan p = slide_plan_of(z, dtype, INT64_MAX);
+    p.y = y->data;
+    p.x = x->data;
+    p.w = w->data;
+    p.bias = bias ? bias->data : NULL;
+    const int64_t items = SLIDE_TILE * (p.rows * p.width + SLIDE_SLACK) + z->in * p.plane
+                          + SLIDE_SLACK;
+    return slide_run(&p, dtype, z->batch * z->groups * p.stretches, items, loops[dtype][k_set]);
+}
+
+/* ---- any windows ------------------------------------------------------------------------ */
+
 bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                 const rg_tensor *bias) {
     static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(conv_forward);
@@ -98,6 +186,8 @@ bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tens
     rg_work *work = K_LOOP_OF(loops, dtype, "conv");
     if (!work || y->numel == 0)
         return work;
+    if (slide_pays(z))
+        return slide_convolve(z, y, x, w, bias);
     const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
     conv_plan p = conv_plan_of(z, dtype, RG_MIN(z->in * taps, CONV_TERMS));
     p.y = y->data;
@@ -116,12 +206,49 @@ static void conv_cut_channels(conv_plan *p, int64_t rows) {
     p->channels = (p->z->in - 1) / p->blocks + 1;
 }
 
+/* Writes the weights with which g's convolution is the gradient of x: inputs and outputs change
+ * places, and the taps come in the other order. */
+static void conv_turn_taps(const k_conv *z, rg_dtype dtype, char *to, const char *w) {
+    const size_t item = rgi_sizeof(dtype);
+    const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
+    const int64_t step = z->in * taps;
+    for (int64_t group = 0; group < z->groups; group++, w += (size_t)(z->out * step) * item)
+        for (int64_t i = 0; i < z->in; i++)
+            for (int64_t o = 0; o < z->out; o++)
+                for (int64_t tap = taps - 1; tap >= 0; tap--, to += item)
+                    memcpy(to, w + (size_t)(o * step + i * taps + tap) * item, item);
+}
+
+/* Where windows move on by one, the gradient of x is a convolution of g. */
+static bool conv_of_gradient(const k_conv *z, rg_tensor *gx, const rg_tensor *g,
+                             const rg_tensor *w) {
+    k_conv turned = *z;
+    turned.in = z->out;
+    turned.out = z->in;
+    for (int d = 0; d < 2; d++) {
+        const k_window *window = &z->window;
+        turned.window.size[d] = window->to[d];
+        turned.window.to[d] = window->size[d];
+        turned.window.padding[d] = (window->kernel[d] - 1) * window->dilation[d]
+                                   - window->padding[d];
+    }
+    rg_tensor *weights = rgi_new(w->dtype, 1, (int64_t[]){ w->numel });
+    if (!weights)
+        return false;
+    conv_turn_taps(z, (rg_dtype)w->dtype, weights->data, w->data);
+    const bool ok = slide_convolve(&turned, gx, g, weights, NULL);
+    rgi_release(weights);
+    return ok;
+}
+
 bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const rg_tensor *w) {
     static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(conv_backward_input);
     const rg_dtype dtype = (rg_dtype)gx->dtype;
     rg_work *work = K_LOOP_OF(loops, dtype, "conv");
     if (!work || gx->numel == 0)
         return work;
+    if (slide_pays(z) && g->numel > 0)
+        return conv_of_gradient(z, gx, g, w);
     const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
     conv_plan p = conv_plan_of(z, dtype, RG_MAX(CONV_ROWS, taps));
     conv_cut_channels(&p, CONV_ROWS);
@@ -165,6 +292,7 @@ static void conv_join_shares(const conv_plan *p, rg_tensor *gw, rg_tensor *sums)
 
 bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const rg_tensor *g) {
     static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(conv_backward_weight);
+    static rg_work *const slide_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(slide_weight);
     const rg_dtype dtype = (rg_dtype)gw->dtype;
     rg_work *work = K_LOOP_OF(loops, dtype, "conv");
     if (!work || gw->numel == 0)
@@ -173,9 +301,12 @@ bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const
         rgi_fill_zero(gw);
         return true;
     }
+    const bool slides = slide_pays(z);
     const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
-    conv_plan p = conv_plan_of(z, dtype, RG_MAX(CONV_TERMS, taps));
-    conv_cut_channels(&p, CONV_TERMS);
+    conv_plan p = slides ? slide_plan_of(z, dtype, SLIDE_WINDOWS)
+                         : conv_plan_of(z, dtype, RG_MAX(CONV_TERMS, taps));
+    if (!slides)
+        conv_cut_channels(&p, CONV_TERMS);
     p.wide = (z->out + CONV_ROUND / 2 - 1) / (CONV_ROUND / 2) * (CONV_ROUND / 2);
     const int64_t items = z->groups * p.terms * p.wide;
     const int64_t most = CONV_SUM_BYTES / (items * (int64_t)rgi_sizeof(dtype));
@@ -188,8 +319,14 @@ bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const
     p.x = x->data;
     p.w = g->data;
     const int64_t parts = z->groups * p.blocks * p.shares;
-    const bool ok = conv_run(&p, dtype, parts, conv_steps(&p) / (double)parts,
-                             (p.channels * p.taps + p.wide) * p.stretch, work);
+    bool ok;
+    if (slides)
+        ok = slide_run(&p, dtype, parts,
+                       p.wide * p.rows * z->window.to[1] + p.channels * p.plane + SLIDE_SLACK,
+                       slide_loops[dtype][k_set]);
+    else
+        ok = conv_run(&p, dtype, parts, conv_steps(&p) / (double)parts,
+                      (p.channels * p.taps + p.wide) * p.stretch, work);
     if (ok)
         conv_join_shares(&p, gw, sums);
     rgi_release(sums);

@@ -20,14 +20,43 @@
 #else
 #define WHERE int64_t
 #endif
+#define VECTOR K_NAME(pool_vector)
+#define PLACES K_NAME(pool_places)
+#define LANES  ((int)(K_VECTOR_BYTES / sizeof(T)))
+
+typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+typedef WHERE PLACES __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
 /* ---- the greatest: the last NaN if there is one, else the first of equals --------------- */
+
+/* Compares a vector of elements with the greatest until now, whose places are at `at`. */
+K_INLINE void K_NAME(pool_keep_greater)(T *max, WHERE *at, VECTOR v, WHERE place) {
+    const VECTOR before = *(const VECTOR *)max;
+    PLACES greater = (PLACES)(v > before);
+#if K_IS_FLOAT
+    greater |= (PLACES)(v != v);
+#endif
+    *(VECTOR *)max = (VECTOR)(((PLACES)v & greater) | ((PLACES)before & ~greater));
+    *(PLACES *)at = (place & greater) | (*(const PLACES *)at & ~greater);
+}
 
 /* Compares the elements of one tap with those of the taps before it. */
 K_INLINE void K_NAME(pool_compare)(T *max, WHERE *at, const T *x, int64_t step, int64_t n,
                                    WHERE place) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        union {
+            VECTOR all;
+            T lane[LANES];
+        } v;
+        if (step == 1)
+            v.all = *(const VECTOR *)(x + i);
+        else
+            for (int k = 0; k < LANES; k++)
+                v.lane[k] = x[(i + k) * step];
+        K_NAME(pool_keep_greater)(max + i, at + i, v.all, place);
+    }
+    for (; i < n; i++) {
         const T v = x[i * step];
         const bool greater = (v > max[i]) | K_NAME(is_nan)(v);
         max[i] = greater ? v : max[i];
@@ -41,19 +70,30 @@ K_INLINE int64_t K_NAME(pool_first_tap)(const k_window *z, int d, int64_t o) {
     return from < 0 ? (z->dilation[d] - 1 - from) / z->dilation[d] : 0;
 }
 
+/* Begins n windows of a row, from `col` on, with what is below everything at their first taps. */
+K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t row, int64_t col,
+                                 int64_t n) {
+    const WHERE top = (WHERE)(K_NAME(pool_first_tap)(z, 0, row) * z->dilation[0] * z->size[1]);
+    for (int64_t i = 0; i < n; i++) {
+        max[i] = LEAST;
+        at[i] = top;
+    }
+    for (int64_t i = 0; i < n && (col + i) * z->stride[1] < z->padding[1]; i++)
+        at[i] += (WHERE)(K_NAME(pool_first_tap)(z, 1, col + i) * z->dilation[1]);
+}
+
 /* Makes n windows of a row, from `col` on. A place is counted from where the window would begin in
- * the padding. */
+ * the padding. Reads nothing from `limit` on, and writes no more than `room` windows: where there
+ * is more than n of both, whole vectors are computed. */
 K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, const T *x,
-                                   int64_t row, int64_t col, int64_t n) {
+                                   const T *limit, int64_t row, int64_t col, int64_t n,
+                                   int64_t room) {
     T max[POOL_RUN];
     WHERE at[POOL_RUN];
     const int64_t down_step = z->dilation[0] * z->size[1];
     const int64_t stride = z->stride[1];
-    const int64_t top = K_NAME(pool_first_tap)(z, 0, row) * down_step;
-    for (int64_t i = 0; i < n; i++) {
-        max[i] = LEAST;
-        at[i] = (WHERE)(top + K_NAME(pool_first_tap)(z, 1, col + i) * z->dilation[1]);
-    }
+    const int64_t whole = (n + POOL_ROUND - 1) / POOL_ROUND * POOL_ROUND;
+    K_NAME(pool_begin)(z, max, at, row, col, whole);
     for (int64_t h = 0; h < z->kernel[0]; h++) {
         const k_tap down = k_tap_at(z, 0, h);
         if (row < down.begin || row >= down.end)
@@ -61,21 +101,24 @@ K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, co
         for (int64_t w = 0; w < z->kernel[1]; w++) {
             const k_tap across = k_tap_at(z, 1, w);
             const int64_t first = RG_MIN(RG_MAX(across.begin - col, 0), n);
-            const int64_t m = RG_MIN(RG_MAX(across.end - col, first), n) - first;
+            int64_t last = RG_MIN(RG_MAX(across.end - col, first), n);
             const T *seen = x + (row * z->stride[0] + down.shift) * z->size[1]
                             + (col + first) * stride + across.shift;
+            if (last == n && limit - seen >= (whole - first) * stride)
+                last = whole;
             const WHERE place = (WHERE)(h * down_step + w * z->dilation[1]);
             if (stride == 1)
-                K_NAME(pool_compare)(max + first, at + first, seen, 1, m, place);
+                K_NAME(pool_compare)(max + first, at + first, seen, 1, last - first, place);
             else if (stride == 2)
-                K_NAME(pool_compare)(max + first, at + first, seen, 2, m, place);
+                K_NAME(pool_compare)(max + first, at + first, seen, 2, last - first, place);
             else
-                K_NAME(pool_compare)(max + first, at + first, seen, stride, m, place);
+                K_NAME(pool_compare)(max + first, at + first, seen, stride, last - first, place);
         }
     }
     const int64_t begin = (row * z->stride[0] - z->padding[0]) * z->size[1] + col * stride
                           - z->padding[1];
-    for (int64_t i = 0; i < n; i++) {
+    const int64_t written = whole <= room ? whole : n;
+    for (int64_t i = 0; i < written; i++) {
         y[i] = max[i];
         indices[i] = begin + i * stride + at[i];
     }
@@ -102,6 +145,7 @@ static void K_NAME(pool_max)(void *context, int64_t begin, int64_t end, int work
     const pool_work *work = context;
     const k_pool *p = work->p;
     const k_window *z = &p->window;
+    const T *limit = (const T *)(const void *)work->x + p->planes * z->size[0] * z->size[1];
     (void)worker;
     for (int64_t plane = begin; plane < end; plane++)
         for (int64_t row = 0; row < z->to[0]; row++) {
@@ -110,9 +154,12 @@ static void K_NAME(pool_max)(void *context, int64_t begin, int64_t end, int work
             T *y = (T *)(void *)work->y + at;
             int64_t *indices = work->indices + at;
             if (!pool_one_by_one(p)) {
+                /* The rows that follow in this plane are written after this one. */
+                const int64_t room = (z->to[0] - row) * z->to[1];
                 for (int64_t col = 0; col < z->to[1]; col += POOL_RUN)
                     K_NAME(pool_max_run)
-                (z, y + col, indices + col, x, row, col, RG_MIN(POOL_RUN, z->to[1] - col));
+                (z, y + col, indices + col, x, limit, row, col, RG_MIN(POOL_RUN, z->to[1] - col),
+                 room - col);
                 continue;
             }
             const pool_span down = pool_span_of(p, 0, row);
@@ -225,3 +272,6 @@ static void K_NAME(pool_mean_backward)(void *context, int64_t begin, int64_t end
 #undef LEAST
 #undef TOTAL
 #undef WHERE
+#undef VECTOR
+#undef PLACES
+#undef LANES

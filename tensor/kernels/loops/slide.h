@@ -1,0 +1,231 @@
+/*
+ * loops/slide.h: convolutions whose windows move on by one element, of one type and in one set: a
+ * strip of an image is copied with its padding, so that what a tap sees lies at the same distance
+ * from every window, and is multiplied where it lies, by tiles that are held in registers. (Types
+ * and copies are those of loops/conv.h.)
+ */
+
+#define VECTOR K_NAME(conv_vector)
+#define LANES  ((int64_t)(K_VECTOR_BYTES / sizeof(T)))
+
+/* So many rows leave a few registers for what they are multiplied by. */
+#if K_VECTOR_BYTES == 64
+#define TILE_ROWS 8
+#elif K_VECTOR_BYTES == 32
+#define TILE_ROWS 6
+#else
+#define TILE_ROWS 4
+#endif
+
+/* ---- the padded copy -------------------------------------------------------------------- */
+
+/* Writes n zeros, and up to a vector of them behind these. */
+K_INLINE void K_NAME(slide_clear)(T *to, int64_t n) {
+    for (int64_t i = 0; i < n; i += LANES)
+        *(VECTOR *)(to + i) = (VECTOR){ 0 };
+}
+
+/* Copies the channels of an image as the windows of the rows from `row` on see them, with zeros in
+ * place of what isn't there. What is written behind a line is written over by the next one. */
+static void K_NAME(slide_pad)(const conv_plan *p, T *to, const T *x, int64_t row, int64_t rows) {
+    const k_window *z = &p->z->window;
+    const int64_t left = RG_MIN(RG_MAX(z->padding[1], 0), p->width);
+    const int64_t right = RG_MAX(left, RG_MIN(z->size[1] + z->padding[1], p->width));
+    const int64_t top = row - z->padding[0];
+    const int64_t deep = rows + (z->kernel[0] - 1) * z->dilation[0];
+    const T *limit = x + p->channels * z->size[0] * z->size[1];
+    for (int64_t c = 0; c < p->channels; c++)
+        for (int64_t r = top; r < top + deep; r++) {
+            T *line = to + c * p->plane + (r - top) * p->width;
+            if (r < 0 || r >= z->size[0]) {
+                K_NAME(slide_clear)(line, p->width);
+                continue;
+            }
+            const T *from = x + (c * z->size[0] + r) * z->size[1] + left - z->padding[1];
+            K_NAME(slide_clear)(line, left);
+            K_NAME(conv_copy)(line + left, from, right - left, limit);
+            K_NAME(slide_clear)(line + right, p->width - right);
+        }
+    memset(to + p->channels * p->plane, 0, SLIDE_SLACK * sizeof(T));
+}
+
+/* sum += a b */
+K_INLINE void K_NAME(slide_step)(VECTOR *sum, T a, const T *b) {
+    const VECTOR all = a - (VECTOR){ 0 };
+    K_NAME(k_multiply_add)(sum, &all, b);
+}
+
+/* ---- y = w x + bias ----------------------------------------------------------------------- */
+
+/* Writes m <= rows rows of one or two vectors, which begin at x and at x + second, beside each
+ * other in the same places of y. */
+K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
+                                 int64_t second, int64_t m, const int rows, const int vectors) {
+    VECTOR sum[TILE_ROWS][2];
+    const T *row[TILE_ROWS];
+    for (int i = 0; i < rows; i++) {
+        row[i] = w + RG_MIN(i, m - 1) * p->terms;
+        sum[i][0] = (VECTOR){ 0 };
+        sum[i][1] = (VECTOR){ 0 };
+    }
+    for (int64_t l = 0; l < p->terms; l++) {
+        const T *seen = x + p->at[l];
+        for (int i = 0; i < rows; i++)
+            for (int v = 0; v < vectors; v++)
+                K_NAME(slide_step)(&sum[i][v], row[i][l], seen + v * second);
+    }
+    for (int i = 0; i < RG_MIN(m, rows); i++)
+        for (int v = 0; v < vectors; v++)
+            *(VECTOR *)(y + i * y_row + v * second) = sum[i][v];
+}
+
+/* Makes m rows of y as they lie in the padded copy: one row of windows after the other, or all of
+ * them and what lies between them at once, whichever takes fewer vectors. */
+K_INLINE void K_NAME(slide_rows)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
+                                 int64_t m, int64_t rows_of_windows, const int rows) {
+    const int64_t wide = p->z->window.to[1];
+    const int64_t each = (wide + LANES - 1) / LANES;
+    const int64_t joined = ((rows_of_windows - 1) * p->width + wide + LANES - 1) / LANES;
+    const bool join = joined < rows_of_windows * each;
+    const int64_t n = join ? joined : rows_of_windows * each;
+    for (int64_t v = 0; v < n; v += 2) {
+        const int64_t at = join ? v * LANES : v / each * p->width + v % each * LANES;
+        const int64_t next = join ? (v + 1) * LANES
+                                  : (v + 1) / each * p->width + (v + 1) % each * LANES;
+        if (v + 1 < n)
+            K_NAME(slide_tile)(p, y + at, y_row, w, x + at, next - at, m, rows, 2);
+        else
+            K_NAME(slide_tile)(p, y + at, y_row, w, x + at, 0, m, rows, 1);
+    }
+}
+
+/* Copies the rows of one channel to where they belong, with its bias. Where there is room behind a
+ * row, whole vectors are written; the next row is written over what they put there. */
+K_INLINE void K_NAME(slide_give)(const conv_plan *p, T *to, const T *from, int64_t rows, T bias) {
+    const int64_t wide = p->z->window.to[1];
+    int64_t r = 0;
+    for (; r < rows && (rows - r) * wide >= wide + LANES; r++)
+        for (int64_t i = 0; i < wide; i += LANES)
+            *(VECTOR *)(to + r * wide + i) = *(const VECTOR *)(from + r * p->width + i) + bias;
+    for (; r < rows; r++)
+        for (int64_t i = 0; i < wide; i++)
+            to[r * wide + i] = from[r * p->width + i] + bias;
+}
+
+/* Makes one strip of one group of one image. */
+static void K_NAME(slide_forward_part)(const conv_plan *p, int64_t part, T *room) {
+    const k_conv *z = p->z;
+    const k_window *window = &z->window;
+    const int64_t image = part / p->stretches;
+    const int64_t group = image % z->groups;
+    const int64_t first = part % p->stretches * p->rows;
+    const int64_t rows = RG_MIN(p->rows, window->to[0] - first);
+    const int64_t pixels = window->to[0] * window->to[1];
+    const T *x = (const T *)(const void *)p->x + image * z->in * window->size[0] * window->size[1];
+    const T *w = (const T *)(const void *)p->w + group * z->out * p->terms;
+    const T *bias = p->bias ? (const T *)(const void *)p->bias + group * z->out : NULL;
+    T *y = (T *)(void *)p->y + image * z->out * pixels + first * window->to[1];
+    const int64_t y_row = p->rows * p->width + SLIDE_SLACK;
+    T *padded = room + TILE_ROWS * y_row;
+    K_NAME(slide_pad)(p, padded, x, first, rows);
+    for (int64_t i = 0; i < z->out; i += TILE_ROWS) {
+        const int64_t m = RG_MIN(z->out - i, TILE_ROWS);
+        if (m > TILE_ROWS / 2)
+            K_NAME(slide_rows)(p, room, y_row, w + i * p->terms, padded, m, rows, TILE_ROWS);
+        else
+            K_NAME(slide_rows)(p, room, y_row, w + i * p->terms, padded, m, rows, TILE_ROWS / 2);
+        for (int64_t k = 0; k < m; k++)
+            K_NAME(slide_give)
+        (p, y + (i + k) * pixels, room + k * y_row, rows, bias ? bias[i + k] : 0);
+    }
+}
+
+static void K_NAME(slide_forward)(void *plan, int64_t begin, int64_t end, int worker) {
+    const conv_plan *p = plan;
+    for (int64_t part = begin; part < end; part++)
+        K_NAME(slide_forward_part)(p, part, (T *)(void *)(p->room + (size_t)worker * p->bytes));
+}
+
+/* ---- gw^T = x g^T, summed over a share of the batch ---------------------------------------- */
+
+/* Adds to m <= rows terms of one or two vectors of channels of g. */
+K_INLINE void K_NAME(slide_weight_tile)(const conv_plan *p, T *sums, const int64_t *at, const T *x,
+                                        const T *g, int64_t rows_of_windows, int64_t m,
+                                        const int rows, const int vectors) {
+    VECTOR sum[TILE_ROWS][2];
+    const T *row[TILE_ROWS];
+    const int64_t wide = p->z->window.to[1];
+    for (int i = 0; i < rows; i++) {
+        row[i] = x + at[RG_MIN(i, m - 1)];
+        sum[i][0] = (VECTOR){ 0 };
+        sum[i][1] = (VECTOR){ 0 };
+    }
+    for (int64_t r = 0; r < rows_of_windows; r++)
+        for (int64_t l = r * p->width; l < r * p->width + wide; l++) {
+            for (int i = 0; i < rows; i++)
+                for (int v = 0; v < vectors; v++)
+                    K_NAME(slide_step)(&sum[i][v], row[i][l], g + v * LANES);
+            g += p->wide;
+        }
+    for (int i = 0; i < RG_MIN(m, rows); i++)
+        for (int v = 0; v < vectors; v++)
+            *(VECTOR *)(sums + i * p->wide + v * LANES) += sum[i][v];
+}
+
+/* Adds what a strip of one image gives. */
+static void K_NAME(slide_weight_strip)(const conv_plan *p, T *sums, const T *x, const T *g,
+                                       int64_t rows) {
+    enum { HALF = TILE_ROWS / 2 };
+    for (int64_t j = 0; j < p->wide; j += 2 * LANES)
+        for (int64_t i = 0; i < p->channels * p->taps; i += TILE_ROWS) {
+            const int64_t m = RG_MIN(p->channels * p->taps - i, TILE_ROWS);
+            const int64_t *at = p->at + i;
+            T *to = sums + i * p->wide + j;
+            if (p->wide - j <= LANES)
+                K_NAME(slide_weight_tile)(p, to, at, x, g + j, rows, m, TILE_ROWS, 1);
+            else if (m > HALF)
+                K_NAME(slide_weight_tile)(p, to, at, x, g + j, rows, m, TILE_ROWS, 2);
+            else
+                K_NAME(slide_weight_tile)(p, to, at, x, g + j, rows, m, HALF, 2);
+        }
+}
+
+static void K_NAME(slide_weight_part)(const conv_plan *plan, int64_t part, T *room) {
+    conv_plan p = *plan;
+    const k_conv *z = p.z;
+    const k_window *window = &z->window;
+    const int64_t plane = window->size[0] * window->size[1];
+    const int64_t pixels = window->to[0] * window->to[1];
+    const int64_t share = part % p.shares;
+    const int64_t channel = part / p.shares % p.blocks * p.channels;
+    const int64_t group = part / p.shares / p.blocks;
+    p.channels = RG_MAX(0, RG_MIN(p.channels, z->in - channel));
+    T *sums = (T *)(void *)p.y
+              + ((share * z->groups + group) * p.terms + channel * p.taps) * p.wide;
+    T *turned = room;
+    T *padded = room + p.wide * p.rows * window->to[1];
+    memset(sums, 0, (size_t)(p.channels * p.taps * p.wide) * sizeof(T));
+    memset(turned, 0, (size_t)(p.wide * p.rows * window->to[1]) * sizeof(T));
+    for (int64_t i = z->batch * share / p.shares; i < z->batch * (share + 1) / p.shares; i++) {
+        const int64_t image = i * z->groups + group;
+        const T *x = (const T *)(const void *)p.x + (image * z->in + channel) * plane;
+        const T *g = (const T *)(const void *)p.w + image * z->out * pixels;
+        for (int64_t first = 0; first < window->to[0]; first += p.rows) {
+            const int64_t rows = RG_MIN(p.rows, window->to[0] - first);
+            K_NAME(slide_pad)(&p, padded, x, first, rows);
+            p.turn(turned, p.wide, g + first * window->to[1], pixels, 1, z->out,
+                   rows * window->to[1], 1);
+            K_NAME(slide_weight_strip)(&p, sums, padded, turned, rows);
+        }
+    }
+}
+
+static void K_NAME(slide_weight)(void *plan, int64_t begin, int64_t end, int worker) {
+    const conv_plan *p = plan;
+    for (int64_t part = begin; part < end; part++)
+        K_NAME(slide_weight_part)(p, part, (T *)(void *)(p->room + (size_t)worker * p->bytes));
+}
+
+#undef VECTOR
+#undef LANES
+#undef TILE_ROWS
