@@ -338,6 +338,8 @@ static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, 
                         bool turned) {
     RG_SCOPE();
     RG_NO_GRAD();
+    if (!turned && rgi_foreign[e->type].dtype == (rg_dtype)to->dtype)
+        return rgi_safetensors_read_into(s, e, to);
     rg_tensor *t = rgi_safetensors_read(s, e);
     return rg_copy_(to, turned ? rg_T(t) : t);
 }

@@ -173,19 +173,33 @@ bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swap
     return rgi_read_elements_of(f, next_of_file, &place, type, swapped, to, n, what);
 }
 
+/* Writes elements that don't lie in their order, some rows at a time. */
+static void write_rows(rg_writer *w, const rg_tensor *t) {
+    enum { AT_ONCE = 1 << 20 };
+    const int64_t row_bytes = (int64_t)rgi_bytes_of(t) / t->size[0];
+    const int64_t most = RG_MIN(t->size[0], RG_MAX(1, AT_ONCE / row_bytes));
+    rg_tensor rows = *t;
+    rows.size[0] = most;
+    rgi_update_flags(&rows);
+    rg_tensor *copy = rgi_new_like(&rows, (rg_dtype)t->dtype);
+    w->failed = w->failed || !copy;
+    for (int64_t done = 0; !w->failed && done < t->size[0]; done += most) {
+        rows.size[0] = RG_MIN(most, t->size[0] - done);
+        copy->size[0] = rows.size[0];
+        rgi_update_flags(&rows);
+        rgi_update_flags(copy);
+        rgi_copy_elements(copy, &rows);
+        rgi_write(w, copy->data, rgi_bytes_of(copy));
+        rows.data += most * t->stride[0] * (int64_t)rgi_sizeof((rg_dtype)t->dtype);
+    }
+    rgi_release(copy);
+}
+
 void rgi_write_elements(rg_writer *w, const rg_tensor *t) {
     if (t->numel == 0 || w->failed)
         return;
-    if (t->flags & RG_CONTIGUOUS) {
+    if (t->flags & RG_CONTIGUOUS)
         rgi_write(w, t->data, rgi_bytes_of(t));
-        return;
-    }
-    rg_tensor *copy = rgi_new_like(t, (rg_dtype)t->dtype);
-    if (copy) {
-        rgi_copy_elements(copy, t);
-        rgi_write(w, copy->data, rgi_bytes_of(copy));
-    } else {
-        w->failed = true;
-    }
-    rgi_release(copy);
+    else
+        write_rows(w, t);
 }

@@ -313,13 +313,17 @@ const char *rgi_safetensors_text(const rg_safetensors *s, const char *key) {
     return NULL;
 }
 
-rg_tensor *rgi_safetensors_read(const rg_safetensors *s, const rg_safetensors_entry *e) {
+bool rgi_safetensors_read_into(const rg_safetensors *s, const rg_safetensors_entry *e,
+                               rg_tensor *to) {
     char what[160];
     snprintf(what, sizeof what, "tensor \"%s\"", RG_SHOWN(e->name));
+    return rgi_read_elements(&s->file, e->begin, e->type, !rgi_little_endian(), to->data, e->numel,
+                             what);
+}
+
+rg_tensor *rgi_safetensors_read(const rg_safetensors *s, const rg_safetensors_entry *e) {
     rg_tensor *t = rgi_new(rgi_foreign[e->type].dtype, e->shape.n, e->shape.v);
-    if (t
-        && !rgi_read_elements(&s->file, e->begin, e->type, !rgi_little_endian(), t->data, e->numel,
-                              what)) {
+    if (t && !rgi_safetensors_read_into(s, e, t)) {
         rgi_release(t);
         return NULL;
     }

@@ -44,6 +44,9 @@ const rg_safetensors_entry *rgi_safetensors_find(const rg_safetensors *s, const 
 const char *rgi_safetensors_text(const rg_safetensors *s, const char *key);
 /* Returns a new tensor, which the scope owns, or NULL. */
 rg_tensor *rgi_safetensors_read(const rg_safetensors *s, const rg_safetensors_entry *e);
+/* Reads it into a contiguous tensor of the same shape, and of the dtype that takes its elements. */
+bool rgi_safetensors_read_into(const rg_safetensors *s, const rg_safetensors_entry *e,
+                               rg_tensor *to);
 /* Returns all tensors in the order of the file. The scope owns them and copies of their names, so
  * that the file may be closed. A list with .n == -1 means failure. */
 rg_named_list rgi_safetensors_read_all(const rg_safetensors *s);

@@ -275,5 +275,21 @@ START_TEST(test_write_elements) {
 }
 END_TEST
 
+/* Turned rows are written some at a time; a row of three megabytes alone. */
+START_TEST(test_write_many_rows) {
+    scratch_begin();
+    RG_SCOPE();
+    rg_tensor *x = rg_zeros_dims(RG_DIMS(900000), RG_FLOAT32);
+    ck_ok(x);
+    for (int64_t i = 0; i < x->numel; i++)
+        ((float *)x->data)[i] = (float)i;
+    check_written(strided(x, RG_DIMS(1001, 751), RG_DIMS(1, 1003), 0));
+    check_written(strided(x, RG_DIMS(7, 3, 30001), RG_DIMS(3, 1, 25), 2));
+    check_written(strided(x, RG_DIMS(2, 800000), RG_DIMS(1, 1), 0));
+    scratch_end();
+}
+END_TEST
+
 RG_TESTS(foreign, test_float8, test_halves, test_nans, test_integers, test_too_large,
-         test_own_types, test_rows, test_read_elements, test_write_elements)
+         test_own_types, test_rows, test_read_elements, test_write_elements,
+         test_write_many_rows)
