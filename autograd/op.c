@@ -64,3 +64,20 @@ rg_tensor *rgi_rule_same(const rg_step *s, rg_tensor *g) {
     (void)s;
     return g;
 }
+
+/* ---- contiguous copies ------------------------------------------------------------- */
+
+bool rgi_contiguous_copies(int n, rg_tensor *copy[], rg_tensor *const t[]) {
+    bool ok = true;
+    for (int i = 0; i < n; i++) {
+        const bool none = !t[i] || rgi_is_none(t[i]);
+        copy[i] = none ? NULL : rgi_contiguous_copy(t[i], (rg_dtype)t[i]->dtype);
+        ok = ok && (none || copy[i]);
+    }
+    return ok;
+}
+
+void rgi_release_all(int n, rg_tensor *t[]) {
+    for (int i = 0; i < n; i++)
+        rgi_release(t[i]);
+}

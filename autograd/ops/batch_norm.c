@@ -36,30 +36,14 @@ static k_batch_norm batch_norm_sizes(const struct batch_norm_attr *a, const rg_t
                            .training = a->training };
 }
 
-/* Makes contiguous copies of n tensors, NULL for RG_NONE. */
-static bool batch_norm_copies(int n, rg_tensor *copy[], rg_tensor *const t[]) {
-    bool ok = true;
-    for (int i = 0; i < n; i++) {
-        const bool none = !t[i] || rgi_is_none(t[i]);
-        copy[i] = none ? NULL : rgi_contiguous_copy(t[i], (rg_dtype)t[i]->dtype);
-        ok = ok && (none || copy[i]);
-    }
-    return ok;
-}
-
-static void batch_norm_release(int n, rg_tensor *copy[]) {
-    for (int i = 0; i < n; i++)
-        rgi_release(copy[i]);
-}
-
 static bool batch_norm_forward(rg_call *c) {
     rg_tensor *t[3];
     const k_batch_norm z = batch_norm_sizes(c->attr, c->in[0]);
-    bool ok = batch_norm_copies(3, t, c->in);
+    bool ok = rgi_contiguous_copies(3, t, c->in);
     for (int i = 1; i < 3 && ok && !z.training; i++)
         rgi_copy_elements(c->out[i], c->in[i + 2]);
     ok = ok && k_batch_normalize(&z, c->out[0], c->out[1], c->out[2], t[0], t[1], t[2]);
-    batch_norm_release(3, t);
+    rgi_release_all(3, t);
     return ok;
 }
 
@@ -168,7 +152,7 @@ static bool batch_norm_fused(const rg_step *s, rg_tensor *gin[]) {
     for (int i = 0; i < 5; i++)
         if (!in[i])
             return false;
-    bool ok = batch_norm_copies(5, t, in);
+    bool ok = rgi_contiguous_copies(5, t, in);
     for (int i = 0; i < 3 && ok; i++) {
         if (!rgi_wants(s, i))
             continue;
@@ -180,7 +164,7 @@ static bool batch_norm_fused(const rg_step *s, rg_tensor *gin[]) {
         const k_batch_norm z = batch_norm_sizes(s->attr, t[1]);
         ok = k_batch_normalize_backward(&z, gin[0], gin[1], gin[2], t[0], t[1], t[2], t[3], t[4]);
     }
-    batch_norm_release(5, t);
+    rgi_release_all(5, t);
     return ok;
 }
 

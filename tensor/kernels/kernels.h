@@ -313,6 +313,39 @@ bool k_max_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *indice
 bool k_mean_pool(const k_pool *p, rg_tensor *y, const rg_tensor *x);
 bool k_mean_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *g);
 
+/* ---- recurrent.c: one layer of a recurrent network, in one direction, of contiguous tensors ----
+ * There are `steps` steps of `batch` rows with `hidden` elements. h_0 has `from` elements, which
+ * are as many if there is more than one step. The gates are z = h weight^T + bias, and those that
+ * come in from x: an LSTM has four of each, i, f, g and o, a GRU three, r, u and t, and an RNN one.
+ */
+typedef enum { K_LSTM, K_GRU, K_RNN_TANH, K_RNN_RELU } k_recurrent_kind;
+typedef struct k_recurrent {
+    k_recurrent_kind kind;
+    int64_t steps, batch, hidden, from;
+    bool reverse; /* The last step is the first. */
+} k_recurrent;
+/* They are h_0 (batch, from) and c_0 (batch, hidden), y and c (steps, batch, hidden), and the gates
+ * as they open (steps, batch, 4 hidden), of a GRU r, u, t and z's last. Only an LSTM has c and c_0;
+ * an RNN has no gates. */
+typedef struct k_recurrent_values {
+    rg_tensor *y, *c, *gates, *h_0, *c_0;
+} k_recurrent_values;
+/* `hidden` is the gradient of z, which is that of gates_in but in a GRU. c may be NULL. */
+typedef struct k_recurrent_gradients {
+    rg_tensor *y, *c;
+    rg_tensor *gates_in, *hidden, *h_0, *c_0;
+} k_recurrent_gradients;
+/* The first makes y, c and the gates, and takes a bias or NULL. The second makes the gradients of
+ * gates_in, z, h_0 and c_0 of those of y and c. Both return false where there is no memory, or no
+ * loop for the dtype. */
+bool k_recur(const k_recurrent *z, const k_recurrent_values *v, const rg_tensor *gates_in,
+             const rg_tensor *weight, const rg_tensor *bias);
+bool k_recur_backward(const k_recurrent *z, const k_recurrent_values *v,
+                      const k_recurrent_gradients *g, const rg_tensor *weight);
+/* It writes a matrix in panels (loops/recurrent.h). */
+typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t columns,
+                              bool turned);
+
 /* ---- bfloat16.c ----
  * These are products of float32 by way of bfloat16. */
 /* Returns whether the processor has the instruction, and its set runs. */

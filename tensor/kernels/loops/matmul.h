@@ -231,10 +231,38 @@ static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMB
 }
 
 #if K_IS_FLOAT
+/* y = a b, or y += a b, of one row and so many vectors. */
+K_INLINE void K_NAME(matmul_row_part)(const k_product_sizes *z, T *y, const T *a, const T *b,
+                                      bool add, const int vectors) {
+    VECTOR sum[4] = { { 0 } };
+    for (int64_t l = 0; l < z->k; l++)
+        for (int v = 0; v < vectors; v++)
+            K_NAME(matmul_step)(&sum[v], a[l * z->a_col], b + l * z->b_row + v * LANES);
+    for (int v = 0; v < vectors; v++) {
+        VECTOR *to = (VECTOR *)(y + v * LANES);
+        if (add)
+            sum[v] += *to;
+        *to = sum[v];
+    }
+}
+
+/* Does so for all columns of one row, for which a tile has too many rows. */
+static void K_NAME(matmul_row)(const k_product_sizes *z, T *y, const T *a, const T *b, bool add) {
+    int64_t j = 0;
+    for (; z->n - j >= 4 * LANES; j += 4 * LANES)
+        K_NAME(matmul_row_part)(z, y + j, a, b + j, add, 4);
+    for (; j < z->n; j += LANES)
+        K_NAME(matmul_row_part)(z, y + j, a, b + j, add, 1);
+}
+
 /* y = a b, or y += a b, of whole vectors, without packing, as attention needs them. */
 static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void *a, const void *b,
                                   bool add) {
     const int64_t tile = TILE_ROWS * z->a_row;
+    if (z->m == 1) {
+        K_NAME(matmul_row)(z, y, a, b, add);
+        return;
+    }
     for (int64_t j = 0; j < z->n; j += PANEL) {
         T *to = (T *)y + j;
         const int64_t n = RG_MIN(z->n - j, PANEL);
