@@ -31,7 +31,7 @@ PUBLIC   := regard.h $(addprefix tensor/,keywords.h tensor.h files.h) \
             autograd/functional.h autograd/saved.h \
             autograd/ops.h autograd/ops_macros.h \
             $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h optim.h) \
-            $(addprefix nn/,attention.h positions.h transformer.h checkpoint.h) \
+            $(addprefix nn/,attention.h positions.h transformer.h recurrent.h checkpoint.h) \
             nn/save.h \
             $(addprefix nn/optim/,optimizer.h clip.h schedule.h) \
             nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h) \

@@ -16,6 +16,7 @@
 #include "nn/attention.h"
 #include "nn/positions.h"
 #include "nn/transformer.h"
+#include "nn/recurrent.h"
 #include "nn/models/gpt.h"
 #include "nn/models/gpt_folder.h"
 #include "nn/models/vocabulary.h"

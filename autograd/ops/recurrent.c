@@ -128,11 +128,43 @@ static bool recurrent_weight(const rg_step *s, rg_tensor *gin[], const k_recurre
     return ok;
 }
 
+/* Makes the tensors that g's gradients are written to. */
+static bool recurrent_room(k_recurrent_gradients *g, const k_recurrent *z,
+                           const k_recurrent_values *v, const rg_tensor *weight) {
+    const rg_dtype dtype = (rg_dtype)weight->dtype;
+    const int64_t shape[] = { z->steps, z->batch, weight->size[0] };
+    g->gates_in = rgi_new(dtype, 3, shape);
+    g->h_0 = rgi_new_like(v->h_0, dtype);
+    if (z->kind == K_LSTM)
+        g->c_0 = rgi_new_like(v->c_0, dtype);
+    if (z->kind == K_GRU)
+        g->hidden = rgi_new(dtype, 3, shape);
+    else if (g->gates_in)
+        rgi_retain(g->hidden = g->gates_in);
+    return g->gates_in && g->hidden && g->h_0 && (g->c_0 || z->kind != K_LSTM);
+}
+
+/* Makes all gradients of contiguous tensors. */
+static bool recurrent_make(const rg_step *s, rg_tensor *gin[], const k_recurrent_values *v,
+                           rg_tensor *g_y, rg_tensor *g_c, const rg_tensor *weight) {
+    const k_recurrent z = recurrent_sizes(s->attr, v->y, weight->size[1]);
+    k_recurrent_gradients g = { .y = g_y, .c = g_c };
+    const bool ok = recurrent_room(&g, &z, v, weight) && k_recur_backward(&z, v, &g, weight)
+                    && recurrent_weight(s, gin, &z, v->y, v->h_0, g.hidden);
+    rg_tensor *made[] = { g.gates_in, NULL, g.h_0, g.c_0 };
+    for (int i = 0; i < 4; i++)
+        if (made[i] && rgi_wants(s, i))
+            rgi_retain(gin[i] = made[i]);
+    rgi_release_all(4, made);
+    rgi_release(g.hidden);
+    return ok;
+}
+
 /* What the gates have as their gradient, and no elements, are left to the rules. */
 static bool recurrent_fused(const rg_step *s, rg_tensor *gin[]) {
     enum { G_Y, G_C, Y, C, GATES, WEIGHT, H_0, C_0, ALL };
     const int at = recurrent_gates_at(s->attr);
-    const bool lstm = recurrent_is(s->attr, K_LSTM), gru = recurrent_is(s->attr, K_GRU);
+    const bool lstm = recurrent_is(s->attr, K_LSTM);
     rg_tensor *in[ALL] = { rgi_step_g(s, 0),
                            lstm && s->g[1] ? s->g[1] : RG_NONE,
                            rgi_saved_output(s),
@@ -147,30 +179,11 @@ static bool recurrent_fused(const rg_step *s, rg_tensor *gin[]) {
     if ((at && s->g[at]) || in[Y]->numel == 0)
         return true;
     rg_tensor *t[ALL];
-    rg_tensor *hidden = NULL;
     bool ok = rgi_contiguous_copies(ALL, t, in);
-    for (int i = 0; i < 4 && ok; i++) {
-        rg_dims shape = i == 1 || (i == 3 && !lstm) ? (rg_dims){ 0 } : rgi_input_dims(s, i);
-        if (shape.n) {
-            gin[i] = rgi_new((rg_dtype)in[Y]->dtype, shape.n, shape.v);
-            ok = gin[i];
-        }
-    }
-    if (ok && gru) {
-        hidden = rgi_new_like(gin[0], (rg_dtype)gin[0]->dtype);
-        ok = hidden;
-    }
     if (ok) {
-        const k_recurrent z = recurrent_sizes(s->attr, t[Y], t[WEIGHT]->size[1]);
         const k_recurrent_values v = { t[Y], t[C], t[GATES], t[H_0], t[C_0] };
-        rg_tensor *g_z = gru ? hidden : gin[0];
-        const k_recurrent_gradients g = {
-            t[G_Y], t[G_C], gin[0], g_z, gin[2], lstm ? gin[3] : NULL
-        };
-        ok = k_recur_backward(&z, &v, &g, t[WEIGHT])
-             && recurrent_weight(s, gin, &z, t[Y], t[H_0], g_z);
+        ok = recurrent_make(s, gin, &v, t[G_Y], t[G_C], t[WEIGHT]);
     }
-    rgi_release(hidden);
     rgi_release_all(ALL, t);
     return ok;
 }
@@ -333,8 +346,9 @@ static bool recurrent_allows_dtypes(const char *name, int n, rg_tensor *const t[
             return false;
     RG_FAIL_DTYPE_IF(!rgi_is_float(t[0]->dtype), name, name, t[0]->dtype);
     for (int i = 1; i < n; i++)
-        RG_FAIL_IF(t[i]->dtype != t[0]->dtype, name, "expected scalar type %s but found %s",
-                   rgi_scalar_name((rg_dtype)t[0]->dtype), rgi_scalar_name((rg_dtype)t[i]->dtype));
+        RG_FAIL_IF(t[i]->dtype != t[0]->dtype, name,
+                   "mat1 and mat2 must have the same dtype, but got %s and %s",
+                   rgi_scalar_name((rg_dtype)t[i]->dtype), rgi_scalar_name((rg_dtype)t[0]->dtype));
     return true;
 }
 
@@ -376,7 +390,7 @@ static bool recurrent_allows(const char *name, int per, int n, rg_tensor *const 
  *      sigmoid, g's by tanh ---------------------------------------------------------- */
 
 #define LSTM_NEEDS (RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_OUT(0) | RG_OUT(1) | RG_OUT(2))
-RG_OP(lstm_scan, .doc = "h, c and gates of an LSTM, step by step", .node = "LstmBackward0",
+RG_OP(lstm_scan, .doc = "h, c and gates of an LSTM, step by step", .node = "StackBackward0",
       .n_in = 4, .n_out = 3, RG_WITH(recurrent), RG_MADE(recurrent), .terms = RECURRENT_TERMS,
       .fused = recurrent_fused,
       .grad = { RG_RULE(LSTM_NEEDS, recurrent_rule_gates),
@@ -404,7 +418,7 @@ rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *
  *      tanh, once r has let through what the weight makes of h for it ------------------ */
 
 #define GRU_NEEDS (RG_IN(1) | RG_IN(2) | RG_OUT(0) | RG_OUT(1))
-RG_OP(gru_scan, .doc = "h and gates of a GRU, step by step", .node = "GruBackward0", .n_in = 4,
+RG_OP(gru_scan, .doc = "h and gates of a GRU, step by step", .node = "StackBackward0", .n_in = 4,
       .n_out = 2, .optional = RG_IN(3), RG_WITH(recurrent), RG_MADE(recurrent),
       .terms = RECURRENT_TERMS, .fused = recurrent_fused,
       .grad = { RG_RULE(GRU_NEEDS, recurrent_rule_gates), RG_RULE(GRU_NEEDS, recurrent_rule_weight),
@@ -436,7 +450,7 @@ rg_tensor *rg_gru_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_h
 /* ---- rnn_scan: h' = tanh(gates + h weight^T), or relu ------------------------------ */
 
 #define RNN_NEEDS (RG_IN(1) | RG_IN(2) | RG_OUT(0))
-RG_OP(rnn_scan, .doc = "h of an RNN, step by step", .node = "RnnBackward0", .n_in = 3, .n_out = 1,
+RG_OP(rnn_scan, .doc = "h of an RNN, step by step", .node = "StackBackward0", .n_in = 3, .n_out = 1,
       RG_WITH(recurrent), RG_MADE(recurrent), .terms = RECURRENT_TERMS, .fused = recurrent_fused,
       .grad = { RG_RULE(RNN_NEEDS, recurrent_rule_gates), RG_RULE(RNN_NEEDS, recurrent_rule_weight),
                 RG_RULE(RNN_NEEDS, recurrent_rule_h_0) },

@@ -1,0 +1,21 @@
+/*
+ * packed.h: how a packed sequence is read: as runs of steps that have the same sequences. Private;
+ * packed sequences are in recurrent.h.
+ */
+#pragma once
+
+#include "recurrent.h"
+
+/* The rows of a run begin at `at`: so many steps of so many sequences. */
+typedef struct rg_step_run {
+    int64_t at, steps, batch;
+} rg_step_run;
+/* All runs have so many rows; the first has the most sequences. The scope owns the array. */
+typedef struct rg_step_runs {
+    int n;
+    rg_step_run *v;
+    int64_t rows;
+} rg_step_runs;
+/* Returns the runs, each of a single step if so asked; where n is -1, batch_sizes aren't those of a
+ * packed sequence of so many rows, and the error says so. */
+rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows, bool single);
