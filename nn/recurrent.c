@@ -100,7 +100,7 @@ static bool rnn_check_state(const rnn_run *r, const rg_tensor *t, const char *wh
     for (int d = 0; d < 3 && fits; d++)
         fits = t->size[d] == size[d];
     RG_FAIL_IF(!fits, name, "Expected hidden%s size (%lld, %lld, %lld), got %s", which, size[0],
-               size[1], size[2], rg_repr_shape((rg_tensor *)t));
+               size[1], size[2], RG_SHAPE_TEXT(t));
     RG_FAIL_IF(t->dtype != r->x->dtype, name,
                "mat1 and mat2 must have the same dtype, but got %s and %s",
                rgi_scalar_name((rg_dtype)t->dtype), rgi_scalar_name((rg_dtype)r->x->dtype));

@@ -450,6 +450,57 @@ static void patches(void) {
     pictures(net, rg_randn(8, 3, 224, 224), 8 * 4.0 * 196 * 192 * 768);
 }
 
+/* ---- W9: recurrent layers: 64 steps, 128 wide ----------------------------------------------- */
+
+static rg_rnn_module *recurrent;
+
+/* A step takes 2 operations for each weight and row: of x forward and once for their gradient, of h
+ * forward and once for each gradient. */
+static void recurrent_layer(rg_rnn_module *m, int64_t batch) {
+    recurrent = m;
+    idx = keep(rg_randn(64, batch, 128), false);
+    optim = rg_optim_sgd(rg_parameters(m), .lr = 1e-3);
+    flops = 5 * 2 * 64.0 * (double)(batch * 128 * rg_size(m->weights->weight_hh, 0));
+}
+
+static rg_tensor *recurrent_loss(void) {
+    return rg_mean(rg_square(rg_rnn_forward(recurrent, idx).output));
+}
+
+static void run_recurrent(void) {
+    rg_tensor *loss = recurrent_loss();
+    rg_optim_zero_grad(optim);
+    rg_backward(loss);
+    rg_optim_step(optim);
+}
+
+static double check_recurrent(void) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    return rg_item(recurrent_loss());
+}
+
+static void lstm_1(void) {
+    rg_manual_seed(5);
+    recurrent_layer(rg_nn_lstm(128, 128), 1);
+}
+static void lstm_16(void) {
+    rg_manual_seed(5);
+    recurrent_layer(rg_nn_lstm(128, 128), 16);
+}
+static void lstm_64(void) {
+    rg_manual_seed(5);
+    recurrent_layer(rg_nn_lstm(128, 128), 64);
+}
+static void gru_64(void) {
+    rg_manual_seed(5);
+    recurrent_layer(rg_nn_gru(128, 128), 64);
+}
+static void rnn_64(void) {
+    rg_manual_seed(5);
+    recurrent_layer(rg_nn_rnn(128, 128), 64);
+}
+
 /* The product that gives the floor's rate is computed in bfloat16, too. */
 static void medium(void) { rg_set_float32_matmul_precision("medium"); }
 static void small_gpt_medium(void) {
@@ -727,6 +778,9 @@ typedef struct {
 #define PICTURES(name, setup)                                         \
     ROW("w8 " name, setup, run_pictures, check_pictures, 1, NOTHING), \
         ROW("w8 " name ", 2 threads", setup, run_pictures, check_pictures, 2, NOTHING)
+#define RECURRENT(name, setup)                                          \
+    ROW("w9 " name, setup, run_recurrent, check_recurrent, 1, NOTHING), \
+        ROW("w9 " name ", 2 threads", setup, run_recurrent, check_recurrent, 2, NOTHING)
 #define NOTHING ((pass){ 0, 0 })
 #define READ    ((pass){ 1, 0 })
 #define COPY    ((pass){ 1, 1 })
@@ -794,6 +848,11 @@ static const row rows[] = {
     PICTURES("conv 5x5 step", conv_5x5),
     PICTURES("conv 5x5 step, padded", conv_padded),
     PICTURES("patches 16x16 step", patches),
+    RECURRENT("lstm step, batch 1", lstm_1),
+    RECURRENT("lstm step, batch 16", lstm_16),
+    RECURRENT("lstm step, batch 64", lstm_64),
+    RECURRENT("gru step, batch 64", gru_64),
+    RECURRENT("rnn step, batch 64", rnn_64),
 };
 
 /* Returns how long so many operations take at the rate of a product of 1024^3. */

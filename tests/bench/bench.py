@@ -141,6 +141,28 @@ def convolutions():
     yield "patches 16x16 step", pictures((8, 3, 224, 224), patches, mean, flat, last(192))
 
 
+def recurrent(layer, batch):
+    def setup():
+        torch.manual_seed(5)
+        net = layer(128, 128)
+        x = torch.randn(64, batch, 128)
+        o = torch.optim.SGD(net.parameters(), lr=1e-3, fused=True)
+
+        def run():
+            loss = net(x)[0].square().mean()
+            o.zero_grad()
+            loss.backward()
+            o.step()
+
+        def check():
+            with torch.no_grad():
+                return net(x)[0].square().mean().item()
+
+        return run, check
+
+    return setup
+
+
 def medium(setup):
     def allow():
         torch.set_float32_matmul_precision("medium")
@@ -261,6 +283,10 @@ def rows():
     for name, setup in convolutions():
         for threads, tail in (1, ""), (2, ", 2 threads"):
             yield f"w8 {name}{tail}", setup, threads, True
+    for layer, batch in (nn.LSTM, 1), (nn.LSTM, 16), (nn.LSTM, 64), (nn.GRU, 64), (nn.RNN, 64):
+        name = f"w9 {layer.__name__.lower()} step, batch {batch}"
+        for threads, tail in (1, ""), (2, ", 2 threads"):
+            yield name + tail, recurrent(layer, batch), threads, True
 
 
 def timed(run, n):

@@ -574,6 +574,33 @@ static rg_tensor *does_parsed_back(void) {
         .eps = odd_number(), .momentum = odd_number(), .affine = any(2), .bias = any(2), \
         .track_running_stats = any(2)                                                    \
     }
+#define RNN_OPTIONS                                                                           \
+    (rg_rnn_options) {                                                                        \
+        .num_layers = any(9) ? (int64_t)any(4) : odd_integer(), .bias = any(2),               \
+        .batch_first = any(2), .dropout = any(2) ? 0 : odd_number(), .bidirectional = any(2), \
+        .proj_size = any(2) ? 0 : odd_integer(), .nonlinearity = any(2) ? NULL : text()       \
+    }
+#define CELL_OPTIONS \
+    (rg_rnn_cell_options) { .bias = any(2), .nonlinearity = any(2) ? NULL : text() }
+#define STATES \
+    (rg_rnn_states) { .h_0 = any(2) ? RG_NONE : T(2), .c_0 = any(2) ? RG_NONE : T(3) }
+#define PAD_OPTIONS                                                                                \
+    (rg_pad_options) {                                                                             \
+        .batch_first = any(2), .padding_value = odd_number(), .total_length = any(2) ? 0 : any(9), \
+        .padding_side = any(2) ? "left" : text()                                                   \
+    }
+static rg_rnn_module *recurrent;
+static rg_rnn_cell_module *recurrent_cell;
+
+/* Returns tensors that are a packed sequence now and then. */
+static rg_packed_sequence any_packed(void) {
+    if (any(2))
+        return (rg_packed_sequence){ T(1), T(2), any(2) ? RG_NONE : T(3), any(2) ? RG_NONE : T(4) };
+    const bool sorted = any(2);
+    return rg_pack_padded_sequence(rg_ones(3, 2, 3), rg_parse(sorted ? "[2, 1]" : "[1, 3]"),
+                                   .enforce_sorted = sorted);
+}
+
 static const char *any_mode(void) {
     if (any(3))
         return "fan_in";
@@ -701,6 +728,8 @@ static void make_modules(void) {
                            rg_nn_module_dict({ "weight", rg_nn_relu() }),
                            rg_nn_mse_loss() };
     memcpy(modules, all, sizeof all);
+    recurrent = rg_nn_lstm(3, 2, .num_layers = 2, .bidirectional = true);
+    recurrent_cell = rg_nn_lstm_cell(3, 2);
 }
 
 #define CALL(name, ...) \

@@ -67,11 +67,13 @@ MADE(sinusoidal, rg_nn_sinusoidal_positions(5, 3))
 MADE(transformer, rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 2,
                                     .num_decoder_layers = 1, .dim_feedforward = 3))
 MADE(gpt, rg_nn_gpt(.block_size = 3, .vocab_size = 5, .n_layer = 2, .n_head = 1, .n_embd = 2))
+MADE(lstm, rg_nn_lstm(3, 2, .num_layers = 2, .bidirectional = true))
 MADE(shared, shared_tree())
 
-static void *(*const makers[])(void) = { linear,     bare_linear, embedding,  loss,      sequential,
-                                         empty,      dict,        parameters, multihead, rotary,
-                                         sinusoidal, transformer, gpt,        shared,    many };
+static void *(*const makers[])(void) = { linear,     bare_linear, embedding,  loss,
+                                         sequential, empty,       dict,       parameters,
+                                         multihead,  rotary,      sinusoidal, transformer,
+                                         gpt,        shared,      many,       lstm };
 
 START_TEST(test_of_each_layer) {
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
@@ -151,7 +153,7 @@ START_TEST(test_state) {
     rg_requires_grad_(loss->weight, true);
     ck_ok(rg_backward(rg_sum(loss->weight)));
     /* In torch, too, a copy has the same strides. */
-    ck_ok(rg_set_data(l->weight, rg_T(rg_literal([[1.0, 2.0], [3.0, 4.0]]))));
+    ck_ok(rg_set_data(l->weight, rg_T(rg_literal([ [ 1.0, 2.0 ], [ 3.0, 4.0 ] ]))));
     rg_sequential *copy = rg_deepcopy(m);
     ck_ok(copy);
     rg_linear_module *own = (rg_linear_module *)copy->v[0];

@@ -47,6 +47,9 @@ MADE(transformer, rg_nn_transformer(.d_model = 2, .nhead = 1, .num_encoder_layer
                                     .num_decoder_layers = 1, .dim_feedforward = 3))
 MADE(module_dict, rg_nn_module_dict({ "a", rg_nn_linear(2, 3) }, { "b", rg_nn_relu() }))
 MADE(parameter_list, rg_nn_parameter_list(rg_zeros(2), rg_zeros(3)))
+MADE(lstm, rg_nn_lstm(3, 4, .num_layers = 2, .bidirectional = true, .proj_size = 2))
+MADE(rnn, rg_nn_rnn(3, 4, .nonlinearity = "relu", .bias = false))
+MADE(gru_cell, rg_nn_gru_cell(3, 4))
 MADE(gpt, rg_nn_gpt(.block_size = 3, .vocab_size = 5, .n_layer = 2, .n_head = 1, .n_embd = 2))
 
 static const struct {
@@ -55,17 +58,42 @@ static const struct {
 } made[] = {
 #define ROW(name) \
     { #name, name }
-    ROW(linear),      ROW(embedding),       ROW(layer_norm),
-    ROW(rms_norm),    ROW(group_norm),      ROW(identity),
-    ROW(gelu),        ROW(softplus),        ROW(dropout),
-    ROW(flatten),     ROW(cross_entropy),   ROW(bce),
-    ROW(sequential),  ROW(module_list),     ROW(self_attention),
-    ROW(multihead),   ROW(multihead_apart), ROW(multihead_bare),
-    ROW(learned),     ROW(sinusoidal),      ROW(rotary),
-    ROW(encoder),     ROW(decoder),         ROW(transformer),
-    ROW(module_dict), ROW(parameter_list),  ROW(gpt),
-    ROW(conv1d),      ROW(conv2d),          ROW(max_pool),
-    ROW(avg_pool),    ROW(adaptive_pool),   ROW(batch_norm),
+    ROW(linear),
+    ROW(embedding),
+    ROW(layer_norm),
+    ROW(rms_norm),
+    ROW(group_norm),
+    ROW(identity),
+    ROW(gelu),
+    ROW(softplus),
+    ROW(dropout),
+    ROW(flatten),
+    ROW(cross_entropy),
+    ROW(bce),
+    ROW(sequential),
+    ROW(module_list),
+    ROW(self_attention),
+    ROW(multihead),
+    ROW(multihead_apart),
+    ROW(multihead_bare),
+    ROW(learned),
+    ROW(sinusoidal),
+    ROW(rotary),
+    ROW(encoder),
+    ROW(decoder),
+    ROW(transformer),
+    ROW(module_dict),
+    ROW(parameter_list),
+    ROW(gpt),
+    ROW(conv1d),
+    ROW(conv2d),
+    ROW(max_pool),
+    ROW(avg_pool),
+    ROW(adaptive_pool),
+    ROW(batch_norm),
+    ROW(lstm),
+    ROW(rnn),
+    ROW(gru_cell),
 };
 
 static bool same_lists(rg_named_list a, rg_named_list b) {

@@ -245,4 +245,334 @@ START_TEST(test_what_pytorch_computes) {
 }
 END_TEST
 
-RG_TESTS(recurrent, test_what_pytorch_computes)
+/* ---- calls, hooks, copies ------------------------------------------------------------- */
+
+START_TEST(test_ways_to_call) {
+    rg_rnn_module *lstm = rg_nn_lstm(3, 2, .num_layers = 2), *gru = rg_nn_gru(3, 2);
+    rg_tensor *x = rg_randn(4, 5, 3), *h = rg_randn(2, 5, 2), *c = rg_randn(2, 5, 2);
+    const rg_rnn_result r = rg_lstm_forward(lstm, x, .h_0 = h, .c_0 = c);
+    ck_assert(rg_equal(rg_call(lstm, x, h, c), r.output));
+    ck_assert(rg_equal(rg_call(lstm, x), rg_lstm_forward(lstm, x).output));
+    rg_tensor *h_1 = rg_narrow(h, 0, 0, 1);
+    ck_assert(rg_equal(rg_call(gru, x, h_1), rg_gru_forward(gru, x, .h_0 = h_1).output));
+    rg_sequential *both = rg_nn_sequential(rg_nn_rnn(3, 2), rg_nn_linear(2, 1));
+    ck_assert(rg_size(rg_call(both, x), 2) == 1);
+    rg_rnn_cell_module *cell = rg_nn_lstm_cell(3, 2);
+    rg_tensor *x_0 = rg_select(x, 0, 0), *h_0 = rg_select(h, 0, 0), *c_0 = rg_select(c, 0, 0);
+    const rg_hidden_cells s = rg_lstm_cell_forward(cell, x_0, .h_0 = h_0, .c_0 = c_0);
+    ck_assert(rg_equal(rg_call(cell, x_0, h_0, c_0), s.h) && s.c != RG_NONE);
+    rg_module_free(lstm);
+    rg_module_free(gru);
+    rg_module_free(both);
+    rg_module_free(cell);
+}
+END_TEST
+
+/* Puts zeros in the place of the output and of the last c. */
+static rg_tensor *clear_both(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)in;
+    rg_rnn_keywords *k = rg_keywords_of_call(m);
+    ck_assert(k && k->h_n && k->h_n != RG_NONE);
+    k->c_n = rg_escape(rg_zeros_like(k->c_n));
+    ++*(int *)context;
+    return rg_zeros_like(y);
+}
+
+START_TEST(test_hooks_see_all_results) {
+    int calls = 0;
+    rg_rnn_module *m = rg_nn_lstm(3, 2);
+    ck_assert(rg_register_forward_hook(&m->base, clear_both, &calls) >= 0);
+    const rg_rnn_result r = rg_lstm_forward(m, rg_randn(4, 5, 3));
+    ck_assert(calls == 1 && rg_item(rg_abs(rg_sum(r.output))) == 0);
+    ck_assert(rg_item(rg_sum(rg_abs(r.c_n))) == 0 && rg_item(rg_sum(rg_abs(r.h_n))) > 0);
+    rg_module_free(m);
+}
+END_TEST
+
+/* A whole sequence is what its pieces are, one after the other; and each of a batch is what it is
+ * alone, whatever its length. */
+START_TEST(test_pieces_are_the_whole) {
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_rnn_module *m = rg_nn_lstm(3, 4, .num_layers = 2, .bidirectional = true);
+    rg_tensor *x = rg_randn(6, 3, 3);
+    const int64_t n[] = { 2, 6, 3 };
+    const rg_packed_sequence packed = rg_pack_padded_sequence(x, rg_from(n, 3),
+                                                              .enforce_sorted = false);
+    const rg_rnn_packed_result r = rg_lstm_forward_packed(m, packed);
+    const rg_padded_sequence y = rg_pad_packed_sequence(r.output, .padding_value = 7);
+    for (int b = 0; b < 3; b++) {
+        rg_tensor *alone = rg_narrow(rg_select(x, 1, b), 0, 0, n[b]);
+        const rg_rnn_result own = rg_lstm_forward(m, alone);
+        rg_tensor *part = rg_select(y.output, 1, b);
+        ck_assert(rg_allclose(rg_narrow(part, 0, 0, n[b]), own.output, 1e-12, 1e-12));
+        ck_assert(rg_allclose(rg_select(r.h_n, 1, b), own.h_n, 1e-12, 1e-12));
+        ck_assert(rg_allclose(rg_select(r.c_n, 1, b), own.c_n, 1e-12, 1e-12));
+        rg_tensor *rest = rg_narrow(part, 0, n[b], 6 - n[b]);
+        ck_assert(rg_equal(rest, rg_mul(rg_ones_like(rest), 7)));
+    }
+    rg_module_free(m);
+    m = rg_nn_gru(3, 4);
+    const rg_rnn_result whole = rg_gru_forward(m, x);
+    const rg_rnn_result first = rg_gru_forward(m, rg_narrow(x, 0, 0, 2));
+    const rg_rnn_result then = rg_gru_forward(m, rg_narrow(x, 0, 2, 4), .h_0 = first.h_n);
+    ck_assert(rg_allclose(rg_cat(RG_LIST(first.output, then.output), 0), whole.output, 1e-12, 0));
+    ck_assert(rg_allclose(then.h_n, whole.h_n, 1e-12, 0));
+    rg_module_free(m);
+}
+END_TEST
+
+/* A row's bits don't depend on how many other rows there are, nor on threads. */
+START_TEST(test_rows_and_threads_change_no_bit) {
+    rg_rnn_module *m = rg_nn_lstm(128, 128);
+    rg_tensor *x = rg_randn(8, 40, 128), *one = NULL;
+    for (int threads = 1; threads <= 3; threads++) {
+        rg_set_num_threads(threads);
+        rg_zero_grad(m);
+        rg_tensor *y = rg_call(m, x);
+        rg_backward(rg_sum(rg_square(y)));
+        rg_tensor *g = rg_grad_of(m->weights->weight_hh);
+        if (one)
+            ck_assert(
+                rg_equal(rg_cat(RG_LIST(rg_flatten(y, 0, -1), rg_flatten(g, 0, -1)), 0), one));
+        else
+            one = rg_cat(RG_LIST(rg_flatten(y, 0, -1), rg_flatten(rg_clone(g), 0, -1)), 0);
+    }
+    rg_set_num_threads(1);
+    rg_module_free(m);
+}
+END_TEST
+
+/* ---- packing and padding ------------------------------------------------------------------ */
+
+START_TEST(test_packing) {
+    rg_tensor *x = rg_reshape(rg_arange(12), 4, 3, 1);
+    const rg_packed_sequence p = rg_pack_padded_sequence(x, rg_parse("[4, 2, 1]"));
+    ck_assert(rg_equal(rg_flatten(p.data, 0, -1), rg_parse("[0, 1, 2, 3, 4, 6, 9]")));
+    ck_assert(rg_equal(p.batch_sizes, rg_parse("[3, 2, 1, 1]")));
+    ck_assert(p.sorted_indices == RG_NONE && p.unsorted_indices == RG_NONE);
+    const rg_packed_sequence q = rg_pack_padded_sequence(
+        rg_transpose(x, 0, 1), rg_parse("[1, 4, 2]"), .batch_first = true, .enforce_sorted = false);
+    ck_assert(rg_equal(q.sorted_indices, rg_parse("[1, 2, 0]")));
+    ck_assert(rg_equal(q.unsorted_indices, rg_parse("[2, 0, 1]")));
+    const rg_padded_sequence back = rg_pad_packed_sequence(q, .total_length = 5);
+    ck_assert(rg_equal(back.lengths, rg_parse("[1, 4, 2]")) && rg_size(back.output, 0) == 5);
+    ck_assert(
+        rg_equal(rg_flatten(rg_select(back.output, 1, 2), 0, -1), rg_parse("[2, 5, 0, 0, 0]")));
+    rg_tensor *a = rg_parse("[1, 2, 3]"), *b = rg_parse("[4]");
+    ck_assert(rg_equal(rg_pad_sequence(RG_LIST(b, a), .batch_first = true),
+                       rg_parse("[[4, 0, 0], [1, 2, 3]]")));
+    ck_assert(rg_equal(rg_pad_sequence(RG_LIST(b, a), .padding_side = "left", .padding_value = 9),
+                       rg_parse("[[9, 1], [9, 2], [4, 3]]")));
+    const rg_packed_sequence s = rg_pack_sequence(RG_LIST(b, a), .enforce_sorted = false);
+    ck_assert(rg_equal(s.data, rg_parse("[1, 4, 2, 3]")));
+    ck_assert(rg_equal(s.batch_sizes, rg_parse("[2, 1, 1]")));
+}
+END_TEST
+
+/* ---- errors ----------------------------------------------------------------------------------- */
+
+START_TEST(test_what_packing_refuses) {
+    rg_tensor *x = rg_zeros(4, 3, 2);
+#define PACKED(lengths, ...) rg_pack_padded_sequence(x, rg_parse(lengths), ##__VA_ARGS__).data
+    ck_fails(PACKED("[4, 2]"), RG_RUNTIME_ERROR,
+             "Expected `len(lengths)` to be equal to batch_size, but got 2 (batch_size=3)");
+    ck_fails(
+        PACKED("[2, 4, 1]"), RG_RUNTIME_ERROR,
+        "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You "
+        "can pass `enforce_sorted=False`");
+    ck_fails(PACKED("[4, 0, 1]", .enforce_sorted = false), RG_RUNTIME_ERROR,
+             "Length of all samples has to be greater than 0, but found an element in 'lengths' "
+             "that is <= 0");
+    ck_fails(PACKED("[5, 2, 1]"), RG_RUNTIME_ERROR, "a length of 5 is more than the 4 steps");
+    ck_fails(PACKED("[[4, 2, 1]]"), RG_RUNTIME_ERROR,
+             "'lengths' argument should be a 1D CPU int64 tensor, but got 2D cpu Long tensor");
+    ck_fails(rg_pack_padded_sequence(rg_zeros(4, 0), rg_zeros(0)).data, RG_RUNTIME_ERROR,
+             "Cannot pack empty tensors.");
+    ck_fails(rg_pack_padded_sequence(rg_zeros(4), rg_ones(1)).data, RG_INDEX_ERROR,
+             "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    ck_fails(rg_pack_padded_sequence(NULL, x).data, RG_TYPE_ERROR, "");
+    ck_fails(rg_pack_padded_sequence(x, RG_NONE).data, RG_TYPE_ERROR, "");
+    rg_packed_sequence p = rg_pack_padded_sequence(x, rg_parse("[4, 2, 1]"));
+    ck_fails(
+        rg_pad_packed_sequence(p, .total_length = 3).output, RG_VALUE_ERROR,
+        "Expected total_length to be at least the length of the longest sequence in input, but "
+        "got total_length=3 and max sequence length being 4");
+    static const char *const wrong[] = { "[3, 2, 1]", "[2, 3, 1, 1]", "[7, 0]", "[8, -1]",
+                                         "[[7]]",     "[7.0]",        "7",      "[]" };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        p.batch_sizes = rg_parse(wrong[i]);
+        ck_fails(rg_pad_packed_sequence(p).output, RG_RUNTIME_ERROR,
+                 "expected batch_sizes of int64");
+    }
+    ck_fails(rg_pad_sequence(rg_list_of(0, &x)), RG_RUNTIME_ERROR,
+             "received an empty list of sequences");
+    ck_fails(rg_pad_sequence(RG_LIST(rg_zeros(2, 3), rg_zeros(4, 2))), RG_RUNTIME_ERROR,
+             "The size of tensor a (3) must match the size of tensor b (2) at non-singleton "
+             "dimension 1");
+    ck_fails(rg_pad_sequence(RG_LIST(x), .padding_side = "x"), RG_RUNTIME_ERROR,
+             "Expected padding_side to be one of left or right, but got x.");
+    ck_fails(rg_pack_sequence(RG_LIST(rg_zeros(1, 3), rg_zeros(2, 3))).data, RG_RUNTIME_ERROR,
+             "`lengths` array must be sorted");
+}
+END_TEST
+
+START_TEST(test_what_layers_refuse) {
+    rg_rnn_module *lstm = rg_nn_lstm(3, 4), *gru = rg_nn_gru(3, 4), *rnn = rg_nn_rnn(3, 4);
+    rg_tensor *x = rg_zeros(5, 2, 3), *h = rg_zeros(1, 2, 4);
+    ck_fails(rg_call(lstm, rg_zeros(3)), RG_VALUE_ERROR,
+             "LSTM: Expected input to be 2D or 3D, got 1D instead");
+    ck_fails(rg_call(rnn, rg_zeros(3)), RG_VALUE_ERROR,
+             "RNN: Expected input to be 2D or 3D, got 1D tensor instead");
+    ck_fails(rg_call(gru, rg_zeros(5, 2, 4)), RG_RUNTIME_ERROR,
+             "input.size(-1) must be equal to input_size. Expected 3, got 4");
+    ck_fails(rg_call(gru, rg_zeros(0, 2, 3)), RG_RUNTIME_ERROR,
+             "Expected sequence length to be larger than 0 in RNN");
+    ck_fails(rg_call(gru, rg_to(x, RG_FLOAT64)), RG_VALUE_ERROR,
+             "RNN input dtype (torch.float64) does not match weight dtype (torch.float32). Convert "
+             "input: input.to(torch.float32), or convert model: model.to(torch.float64)");
+    ck_fails(rg_lstm_forward(lstm, x, .h_0 = h, .c_0 = rg_zeros(1, 2, 5)).output, RG_RUNTIME_ERROR,
+             "Expected hidden[1] size (1, 2, 4), got [1, 2, 5]");
+    ck_fails(rg_lstm_forward(lstm, x, .h_0 = rg_zeros(2, 4), .c_0 = h).output, RG_RUNTIME_ERROR,
+             "For batched 3-D input, hx and cx should also be 3-D but got (2-D, 3-D) tensors");
+    ck_fails(rg_gru_forward(gru, x, .h_0 = rg_zeros(1, 2, 5)).output, RG_RUNTIME_ERROR,
+             "Expected hidden size (1, 2, 4), got [1, 2, 5]");
+    ck_fails(rg_gru_forward(gru, rg_zeros(5, 3), .h_0 = h).output, RG_RUNTIME_ERROR,
+             "For unbatched 2-D input, hx should also be 2-D but got 3-D tensor");
+    ck_fails(rg_gru_forward(gru, x, .h_0 = rg_to(h, RG_FLOAT64)).output, RG_RUNTIME_ERROR,
+             "mat1 and mat2 must have the same dtype, but got Double and Float");
+    ck_fails(rg_lstm_forward(lstm, x, .h_0 = h).output, RG_RUNTIME_ERROR,
+             "h_0 and c_0 must be given together");
+    ck_fails(rg_gru_forward(gru, x, .h_0 = h, .c_0 = h).output, RG_RUNTIME_ERROR,
+             "only an LSTM has c_0");
+    ck_fails(rg_lstm_forward(lstm, x, .h_0 = NULL, .c_0 = h).output, RG_TYPE_ERROR, "");
+    ck_fails(rg_lstm_forward(NULL, x).output, RG_TYPE_ERROR, "");
+    ck_fails(rg_lstm_forward(lstm, NULL).output, RG_TYPE_ERROR, "");
+    ck_fails(rg_call(gru, x, h, h), RG_NOT_IMPLEMENTED, "GRU");
+    rg_packed_sequence p = rg_pack_padded_sequence(x, rg_parse("[5, 2]"));
+    ck_fails(rg_gru_forward_packed(gru, p, .h_0 = rg_zeros(2, 4)).h_n, RG_RUNTIME_ERROR,
+             "Expected hidden size (1, 2, 4), got [2, 4]");
+    p.batch_sizes = rg_parse("[1, 1]");
+    ck_fails(rg_gru_forward_packed(gru, p).h_n, RG_RUNTIME_ERROR, "expected batch_sizes of int64");
+    p.batch_sizes = NULL;
+    ck_fails(rg_gru_forward_packed(gru, p).h_n, RG_TYPE_ERROR, "");
+    rg_module_free(lstm);
+    rg_module_free(gru);
+    rg_module_free(rnn);
+}
+END_TEST
+
+START_TEST(test_what_cells_refuse) {
+    rg_rnn_cell_module *lstm = rg_nn_lstm_cell(3, 4), *gru = rg_nn_gru_cell(3, 4);
+    rg_tensor *x = rg_zeros(2, 3), *h = rg_zeros(2, 4);
+    ck_fails(rg_call(lstm, rg_zeros(2, 2, 3)), RG_VALUE_ERROR,
+             "LSTMCell: Expected input to be 1D or 2D, got 3D instead");
+    ck_fails(rg_call(gru, rg_zeros(2, 4)), RG_RUNTIME_ERROR,
+             "input has inconsistent input_size: got 4 expected 3");
+    ck_fails(rg_call(gru, x, rg_zeros(2, 4, 1)), RG_VALUE_ERROR,
+             "GRUCell: Expected hidden to be 1D or 2D, got 3D instead");
+    ck_fails(rg_call(lstm, x, h, rg_zeros(2, 4, 1)), RG_VALUE_ERROR,
+             "LSTMCell: Expected hx[1] to be 1D or 2D, got 3D instead");
+    ck_fails(rg_call(gru, x, rg_zeros(3, 4)), RG_RUNTIME_ERROR,
+             "Input batch size 2 doesn't match hidden0 batch size 3");
+    ck_fails(rg_call(lstm, x, h, rg_zeros(2, 5)), RG_RUNTIME_ERROR,
+             "hidden1 has inconsistent hidden_size: got 5, expected 4");
+    ck_fails(rg_call(gru, rg_to(x, RG_FLOAT64)), RG_RUNTIME_ERROR,
+             "mat1 and mat2 must have the same dtype, but got Double and Float");
+    ck_fails(rg_call(gru, x, rg_to(h, RG_FLOAT64)), RG_RUNTIME_ERROR,
+             "mat1 and mat2 must have the same dtype, but got Double and Float");
+    rg_module_free(lstm);
+    rg_module_free(gru);
+}
+END_TEST
+
+START_TEST(test_what_constructors_refuse) {
+    ck_fails(rg_nn_lstm(0, 2), RG_VALUE_ERROR, "input_size must be greater than zero");
+    ck_fails(rg_nn_gru(2, 0), RG_VALUE_ERROR, "hidden_size must be greater than zero");
+    ck_fails(rg_nn_rnn(2, 2, .num_layers = 0), RG_VALUE_ERROR,
+             "num_layers must be greater than zero");
+    ck_fails(
+        rg_nn_rnn(2, 2, .dropout = 1.5), RG_VALUE_ERROR,
+        "dropout should be a number in range [0, 1] representing the probability of an element "
+        "being zeroed");
+    ck_fails(rg_nn_rnn(2, 2, .dropout = NAN), RG_VALUE_ERROR, "dropout should be a number");
+    ck_fails(rg_nn_lstm(2, 2, .proj_size = 2), RG_VALUE_ERROR,
+             "proj_size has to be smaller than hidden_size");
+    ck_fails(rg_nn_lstm(2, 2, .proj_size = -1), RG_VALUE_ERROR,
+             "proj_size should be a positive integer or zero to disable projections");
+    ck_fails(rg_nn_gru(2, 3, .proj_size = 1), RG_VALUE_ERROR,
+             "proj_size argument is only supported for LSTM, not RNN or GRU");
+    ck_fails(rg_nn_rnn(2, 3, .nonlinearity = "sigmoid"), RG_VALUE_ERROR,
+             "Unknown nonlinearity 'sigmoid'. Select from 'tanh' or 'relu'.");
+    ck_fails(rg_nn_lstm(2, 3, .nonlinearity = "tanh"), RG_TYPE_ERROR,
+             "RNNBase.__init__() got an unexpected keyword argument 'nonlinearity'");
+    ck_fails(rg_nn_rnn_cell(2, 3, .nonlinearity = "x"), RG_RUNTIME_ERROR,
+             "Unknown nonlinearity: x");
+    ck_fails(rg_nn_lstm_cell(3, -1), RG_RUNTIME_ERROR,
+             "Trying to create tensor with negative dimension -4: [-4, 3]");
+    ck_fails(rg_nn_lstm(INT64_MAX, INT64_MAX), RG_RUNTIME_ERROR, "");
+    ck_fails(rg_nn_gru(1, 2, .num_layers = INT64_MAX), RG_RUNTIME_ERROR, "");
+}
+END_TEST
+
+START_TEST(test_what_scans_refuse) {
+    rg_tensor *g = rg_zeros(3, 2, 8), *w = rg_zeros(8, 2), *h = rg_zeros(2, 2);
+    ck_fails(rg_lstm_scan(g, rg_zeros(8, 3), h, h, false).h, RG_RUNTIME_ERROR,
+             "expected weight_hh of (8, 2), but got [8, 3]");
+    ck_fails(rg_lstm_scan(rg_zeros(3, 2, 7), w, h, h, false).h, RG_RUNTIME_ERROR,
+             "expected gates of (steps, batch, 4 * hidden), but got [3, 2, 7]");
+    ck_fails(rg_lstm_scan(g, w, h, rg_zeros(2, 3), false).h, RG_RUNTIME_ERROR,
+             "expected c_0 of (2, 2), but got [2, 3]");
+    ck_fails(rg_gru_scan(rg_zeros(3, 2, 6), rg_zeros(6, 2), rg_zeros(5), h, false),
+             RG_RUNTIME_ERROR, "expected bias_hh of (6), but got [5]");
+    ck_fails(rg_rnn_scan(rg_zeros(0, 2, 2), h, h, false, false), RG_RUNTIME_ERROR,
+             "expected gates of (steps, batch, 1 * hidden), but got [0, 2, 2]");
+    ck_fails(rg_rnn_scan(rg_to(g, RG_INT64), w, h, false, false), RG_NOT_IMPLEMENTED, "");
+}
+END_TEST
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+static void *denied_layer;
+static rg_tensor *denied_x, *denied_lengths;
+
+/* Returns whether every parameter has a gradient of the sum of both. */
+static bool differentiates(rg_tensor *y, rg_tensor *h_n) {
+    rg_tensor *g[MOST_WANTED], *sum = rg_add(rg_sum(y), rg_sum(h_n));
+    const rg_list own = rg_parameters(denied_layer);
+    return sum && own.n > 0
+           && rg_grad_many(1, &sum, NULL, own.n, own.v, g,
+                           (rg_backward_options){ .gradient = RG_NONE });
+}
+
+static bool step_of_layer(void) {
+    const rg_rnn_result r = rg_lstm_forward((rg_rnn_module *)denied_layer, denied_x);
+    return differentiates(r.output, r.h_n);
+}
+
+static bool step_of_packed(void) {
+    const rg_packed_sequence p = rg_pack_padded_sequence(denied_x, denied_lengths,
+                                                         .enforce_sorted = false);
+    const rg_rnn_packed_result r = rg_lstm_forward_packed((rg_rnn_module *)denied_layer, p);
+    const rg_padded_sequence y = rg_pad_packed_sequence(r.output);
+    return differentiates(y.output, r.h_n);
+}
+
+START_TEST(test_out_of_memory) {
+    denied_x = rg_randn(3, 2, 3);
+    denied_lengths = rg_parse("[2, 3]");
+    denied_layer = rg_nn_gru(3, 2, .num_layers = 2);
+    step_of_layer();
+    twin_out_of_memory(step_of_layer);
+    rg_module_free(denied_layer);
+    denied_layer = rg_nn_lstm(3, 2, .bidirectional = true);
+    step_of_packed();
+    twin_out_of_memory(step_of_layer);
+    twin_out_of_memory(step_of_packed);
+    rg_module_free(denied_layer);
+}
+END_TEST
+
+RG_TESTS(recurrent, test_what_pytorch_computes, test_ways_to_call, test_hooks_see_all_results,
+         test_pieces_are_the_whole, test_rows_and_threads_change_no_bit, test_packing,
+         test_what_packing_refuses, test_what_layers_refuse, test_what_cells_refuse,
+         test_what_constructors_refuse, test_what_scans_refuse, test_out_of_memory)

@@ -179,6 +179,31 @@ def item(i):
     return eval("IndexOf()[%s]" % i, {"IndexOf": IndexOf}) if isinstance(i, str) else i
 
 
+def scanned(gates, h, backward, step):
+    """Returns h of all steps, each of which is made of the gates and of h before it."""
+    steps = list(reversed(gates)) if backward else list(gates)
+    made = []
+    for gate in steps:
+        h = step(gate, h)
+        made.append(h)
+    return torch.stack(made[::-1] if backward else made)
+
+
+def gru_scan(gates, weight, bias, h_0, backward):
+    def step(gate, h):
+        r, z, n = gate.chunk(3, 1)
+        a, b, q = F.linear(h, weight, bias).chunk(3, 1)
+        n = torch.tanh(n + torch.sigmoid(r + a) * q)
+        return (h - n) * torch.sigmoid(z + b) + n
+
+    return scanned(gates, h_0, backward, step)
+
+
+def rnn_scan(gates, weight, h_0, relu, backward):
+    opened = torch.relu if relu else torch.tanh
+    return scanned(gates, h_0, backward, lambda gate, h: opened(gate + F.linear(h, weight)))
+
+
 def attention(q, k, v, mask, p, causal, scale, gqa):
     options = dict(is_causal=bool(causal), scale=scale or None, enable_gqa=bool(gqa))
     return F.scaled_dot_product_attention(q, k, v, mask, p, **options)
@@ -441,6 +466,8 @@ CALLS.update(
         )
         .transpose(1, 2)
         .flatten(2),
+        "gru_scan": gru_scan,
+        "rnn_scan": rnn_scan,
         "full": torch.full,
         "full_dims": lambda shape, v, dtype: torch.full(shape, v, dtype=dtype),
         "zeros_dims": lambda shape, dtype: torch.zeros(shape, dtype=dtype),
@@ -3288,6 +3315,11 @@ def large():
             yield attend(*longer, causal=causal)
             yield Case("joint_attention", r(1, 2, 70, 72), 3, causal)
             yield Case("joint_attention", r(1, 2, 5, 12), 2, causal)
+            gru = r(1, 3, 2, 6), r(2, 6, 2), r(3, 6), r(4, 2, 2)
+            yield Case("gru_scan", *gru, causal)
+            yield Case("gru_scan", *gru[:2], None, gru[3], causal)
+            for relu in (0, 1):
+                yield Case("rnn_scan", r(1, 4, 3, 2), r(2, 2, 2), r(3, 3, 2), relu, causal)
         masked = r(1, 2, 2, 67, 8), r(2, 2, 2, 71, 8), r(3, 2, 2, 71, 8)
         yield attend(*masked, r(4, 67, 71))
         indices = torch.arange(50) * 7 % 30
