@@ -316,6 +316,7 @@ static rg_tensor *rnn_last(const rnn_run *r, const rg_rnn_keywords *k, rg_tensor
 /* Returns the output, and puts h_n and c_n into the keywords. */
 static rg_tensor *rnn_run_all(rg_rnn_module *self, rg_tensor *x, rg_rnn_keywords *k) {
     rnn_run r = { .self = self, .x = x };
+    RG_AS(self->base.cls->name);
     if (!rgi_check(x, self->base.cls->name) || !rnn_begin(&r, k))
         return NULL;
     const size_t n = (size_t)self->n_weights;

@@ -86,6 +86,7 @@ static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, r
 /* Returns h, and puts c into the keywords. */
 static rg_tensor *cell_run(const rg_rnn_cell_module *self, rg_tensor *x, rg_rnn_cell_keywords *k) {
     rg_tensor *s[] = { k->states.h_0, k->states.c_0 };
+    RG_AS(self->base.cls->name);
     if (!cell_check_ranks(self, x, s))
         return NULL;
     const bool batched = x->ndim == 2;

@@ -728,7 +728,7 @@ static void make_modules(void) {
                            rg_nn_module_dict({ "weight", rg_nn_relu() }),
                            rg_nn_mse_loss() };
     memcpy(modules, all, sizeof all);
-    recurrent = rg_nn_lstm(3, 2, .num_layers = 2, .bidirectional = true);
+    recurrent = rg_nn_rnn(3, 2, .num_layers = 2, .bidirectional = true);
     recurrent_cell = rg_nn_lstm_cell(3, 2);
 }
 
@@ -789,12 +789,12 @@ static bool well_formed(const char *message) {
 
 /* Returns what follows an ending that only C needs, or the name if it begins with none. */
 static const char *after_ending(const char *name) {
-    static const char *const behind[] = { "_dims",  "_dim",   "_with",    "_keys",     "_list",
-                                          "_items", "_full",  "_alpha",   "_p",        "_step",
-                                          "_sizes", "_floor", "_trunc",   "_decimals", "_dtype",
-                                          "_of",    "_float", "_double",  "_int64",    "_bool",
-                                          "_int",   "_many",  "_forward", "_as",       "_indices",
-                                          "s_",     "_" };
+    static const char *const behind[] = { "_packed",  "_dims",  "_dim",   "_with",    "_keys",
+                                          "_list",    "_items", "_full",  "_alpha",   "_p",
+                                          "_step",    "_sizes", "_floor", "_trunc",   "_decimals",
+                                          "_dtype",   "_of",    "_float", "_double",  "_int64",
+                                          "_bool",    "_int",   "_many",  "_forward", "_as",
+                                          "_indices", "s_",     "_" };
     for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
         if (!strncmp(name, behind[i], strlen(behind[i])))
             return name + strlen(behind[i]);
