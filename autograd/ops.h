@@ -601,20 +601,20 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
 rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 
 /* ---- recurrent layers, in one direction ------------------------------------------
- * Each goes through the steps of (steps, batch, gates): what x makes of the gates, which is rg_linear
- * of x and of weight_ih, with the biases of both. (rg_nn_lstm and its kind, in nn/recurrent.h, are
- * made of these.) If reverse, the last step is the first. torch has no such functions. */
+ * Each goes through the steps of (steps, batch, gates): what x makes of the gates, which is
+ * rg_linear of x and weight_ih, with its bias. If reverse, the last step is the first. rg_nn_lstm
+ * and its kind, in nn/recurrent.h, are made of these; torch has no such functions. */
 
-/* h and c of all steps, (steps, batch, hidden); both are NULL on failure. */
+/* These are h and c of all steps, (steps, batch, hidden); both are NULL on failure. */
 typedef struct rg_hidden_cells {
     rg_tensor *h, *c;
 } rg_hidden_cells;
-/* i, f, g, o = gates + h weight_hh^T; c' = sigmoid(f) c + sigmoid(i) tanh(g); h' = sigmoid(o) tanh(c').
- * A single step may begin with an h_0 that isn't as wide as h'. */
+/* i, f, g, o = gates + h weight_hh^T; c' = sigmoid(f) c + sigmoid(i) tanh(g), and
+ * h' = sigmoid(o) tanh(c'). A single step may begin with an h_0 that isn't as wide as h'. */
 rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
                              bool reverse);
-/* r, z, n = gates; a, b, q = h weight_hh^T + bias_hh; h' = (1 - z) n + z h, with r = sigmoid(r + a),
- * z = sigmoid(z + b), n = tanh(n + r q). bias_hh may be RG_NONE. */
+/* r, z, n = gates; a, b, q = h weight_hh^T + bias_hh; h' = (1 - u) tanh(n + sigmoid(r + a) q) + u h
+ * with u = sigmoid(z + b). bias_hh may be RG_NONE. */
 rg_tensor *rg_gru_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_hh, rg_tensor *h_0,
                        bool reverse);
 /* h' = tanh(gates + h weight_hh^T), or relu in place of tanh */

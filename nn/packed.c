@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- runs ---------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------ */
 
 rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows, bool single) {
     rg_step_runs runs = { .n = -1 };
@@ -42,7 +42,7 @@ rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows,
     return runs;
 }
 
-/* ---- packing --------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------- */
 
 static const rg_packed_sequence no_packed;
 
@@ -169,7 +169,7 @@ rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o) {
     return escape_packed(pack(op, x, lengths, o.enforce_sorted));
 }
 
-/* ---- padding --------------------------------------------------------------------------- */
+/* ---- padding --------------------------------------------------------------------- */
 
 /* Returns x with `more` of a value behind the last along dim, or before the first. */
 static rg_tensor *padded(rg_tensor *x, int dim, int64_t more, double value, bool before) {

@@ -1,7 +1,8 @@
 /*
  * recurrent.c: LSTM, GRU and RNN as modules: layers and directions, and sequences of several
  * lengths, made of rg_lstm_scan and its kind. (A packed sequence is in packed.c; a single step is
- * in recurrent_cells.c.)
+ * in recurrent_cells.c.) This file is long because the three are one module, whose checks speak in
+ * torch's words.
  */
 #include "packed.h"
 #include "init.h"
@@ -29,7 +30,7 @@ static int64_t rnn_width(const rg_rnn_module *self) {
     return self->o.proj_size ? self->o.proj_size : self->hidden_size;
 }
 
-/* ---- what its arguments must be ------------------------------------------------------- */
+/* ---- what its arguments must be -------------------------------------------------- */
 
 /* A call has an input that is (steps, batch, ..) or, if it is packed, (all steps, ..), and the runs
  * of steps that all layers go through. */
@@ -166,7 +167,7 @@ static bool rnn_begin(rnn_run *r, const rg_rnn_keywords *k) {
            && (!lstm || rnn_check_state(r, r->c_0, "[1]", r->self->hidden_size));
 }
 
-/* ---- one direction of one layer ----------------------------------------------------------- */
+/* ---- one direction of one layer -------------------------------------------------- */
 
 /* This is h and c of the sequences that are under way, the longest first. c is RG_NONE but of an
  * LSTM. */
@@ -267,7 +268,7 @@ static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_te
     return n == 1 ? part[0] : rg_cat(rg_list_of(n, part), 0);
 }
 
-/* ---- all layers ------------------------------------------------------------------------------ */
+/* ---- all layers ------------------------------------------------------------------ */
 
 /* Returns the state with which layer and direction number i begins. */
 static rnn_state rnn_first(const rnn_run *r, int i) {
@@ -384,7 +385,7 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
     return x.data && k.h_n && k.c_n ? (rg_rnn_packed_result){ x, k.h_n, k.c_n } : failed;
 }
 
-/* ---- repr --------------------------------------------------------------------------------------- */
+/* ---- repr ------------------------------------------------------------------------ */
 
 /* Adds ", name=text" to the text, and returns where it ends. */
 static int rnn_add(char *text, size_t room, int at, const char *name, const char *value) {
@@ -411,7 +412,7 @@ static void rnn_repr(rg_module *m, char *text, size_t room) {
         rnn_add(text, room, at, "bidirectional", "True");
 }
 
-/* ---- making ------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------- */
 
 static void rnn_destroy(rg_module *m) {
     rg_rnn_module *self = (rg_rnn_module *)m;

@@ -20,7 +20,7 @@ static bool cell_is_gru(const rg_rnn_cell_module *self) {
     return self->base.cls == &gru_cell_class;
 }
 
-/* ---- what its arguments must be -------------------------------------------------------- */
+/* ---- what its arguments must be -------------------------------------------------- */
 
 static bool cell_check_ranks(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *const s[2]) {
     const char *name = self->base.cls->name;
@@ -66,7 +66,7 @@ static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
     return true;
 }
 
-/* ---- forward --------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------- */
 
 /* Returns h and, of an LSTM, c, which are RG_NONE else; x is (1, batch, input_size). */
 static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *h,
@@ -137,7 +137,7 @@ rg_hidden_cells rg_lstm_cell_forward_with(rg_rnn_cell_module *m, rg_tensor *x, r
     return h && k.c ? (rg_hidden_cells){ h, k.c } : failed;
 }
 
-/* ---- repr and making ------------------------------------------------------------------- */
+/* ---- repr and making ------------------------------------------------------------- */
 
 static void cell_repr(rg_module *m, char *text, size_t room) {
     const rg_rnn_cell_module *self = (rg_rnn_cell_module *)m;

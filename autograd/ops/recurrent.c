@@ -6,7 +6,7 @@
  */
 #include "autograd/op.h"
 
-/* ---- parts that the three share ------------------------------------------------ */
+/* ---- parts that the three share -------------------------------------------------- */
 
 /* The inputs are the gates that x makes, the weight, h_0 and, of an LSTM, c_0 or, of a GRU, the
  * bias. The outputs are h and, of an LSTM, c, and at last the gates as they opened, which an RNN
@@ -337,7 +337,7 @@ static rg_tensor *recurrent_rule_bias(const rg_step *s, rg_tensor *g) {
     return rg_sum_dims(g, RG_DIMS(0, 1), false);
 }
 
-/* ---- what the public functions require --------------------------------------------- */
+/* ---- what the public functions require ------------------------------------------- */
 
 /* Returns whether all n tensors live and have the first one's dtype, that of floats. */
 static bool recurrent_allows_dtypes(const char *name, int n, rg_tensor *const t[]) {
@@ -447,7 +447,7 @@ rg_tensor *rg_gru_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_h
     return ok ? rg_escape(out[0]) : NULL;
 }
 
-/* ---- rnn_scan: h' = tanh(gates + h weight^T), or relu ------------------------------ */
+/* ---- rnn_scan: h' = tanh(gates + h weight^T), or relu ---------------------------- */
 
 #define RNN_NEEDS (RG_IN(1) | RG_IN(2) | RG_OUT(0))
 RG_OP(rnn_scan, .doc = "h of an RNN, step by step", .node = "StackBackward0", .n_in = 3, .n_out = 1,

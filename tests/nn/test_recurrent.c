@@ -6,7 +6,7 @@
 #define TWIN_DATA "recurrent"
 #include "twin.h"
 
-/* ---- a case: recurrent.py says what its lines are ---------------------------------- */
+/* ---- a case: recurrent.py says what its lines are -------------------------------- */
 
 enum { MOST_LENGTHS = 32, MOST_WANTED = 64 };
 
@@ -89,7 +89,7 @@ static bool read_recurrent(recurrent_case *c, golden_file *f) {
     return true;
 }
 
-/* ---- running it ----------------------------------------------------------------------- */
+/* ---- running it ------------------------------------------------------------------ */
 
 static bool of_cell(const recurrent_case *c) { return strstr(c->kind, "Cell") != NULL; }
 
@@ -245,7 +245,7 @@ START_TEST(test_what_pytorch_computes) {
 }
 END_TEST
 
-/* ---- calls, hooks, copies ------------------------------------------------------------- */
+/* ---- calls, hooks, copies -------------------------------------------------------- */
 
 START_TEST(test_ways_to_call) {
     rg_rnn_module *lstm = rg_nn_lstm(3, 2, .num_layers = 2), *gru = rg_nn_gru(3, 2);
@@ -342,7 +342,7 @@ START_TEST(test_rows_and_threads_change_no_bit) {
 }
 END_TEST
 
-/* ---- packing and padding ------------------------------------------------------------------ */
+/* ---- packing and padding --------------------------------------------------------- */
 
 START_TEST(test_packing) {
     rg_tensor *x = rg_reshape(rg_arange(12), 4, 3, 1);
@@ -369,7 +369,7 @@ START_TEST(test_packing) {
 }
 END_TEST
 
-/* ---- errors ----------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------- */
 
 START_TEST(test_what_packing_refuses) {
     rg_tensor *x = rg_zeros(4, 3, 2);
@@ -530,7 +530,7 @@ START_TEST(test_what_scans_refuse) {
 }
 END_TEST
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------- */
 
 static void *denied_layer;
 static rg_tensor *denied_x, *denied_lengths;

@@ -132,11 +132,10 @@ static void K_NAME(recur_forward)(void *plan, int64_t begin, int64_t end, int wo
             const T *xs = x + b * made;
             if (s->kind == K_LSTM)
                 K_NAME(recur_lstm)
-                (n, y + b * n, c + b * n, gates + b * 4 * n, xs, zs, before_c + b * n);
+            (n, y + b * n, c + b * n, gates + b * 4 * n, xs, zs, before_c + b * n);
             else if (s->kind == K_GRU)
                 K_NAME(recur_gru)(n, y + b * n, gates + b * 4 * n, xs, zs, before_h + b * n);
-            else
-                K_NAME(recur_rnn)(n, y + b * n, xs, zs, s->kind == K_RNN_RELU);
+            else K_NAME(recur_rnn)(n, y + b * n, xs, zs, s->kind == K_RNN_RELU);
         }
         before_h = y;
         before_c = c;
@@ -226,15 +225,13 @@ static void K_NAME(recur_backward)(void *plan, int64_t begin, int64_t end, int w
             T *own = carry + (b - begin) * n;
             if (s->kind == K_LSTM)
                 K_NAME(recur_lstm_back)
-                (n, g_x + b * made, own, g + b * n, g_more, g_c, gates + b * 4 * n, c + b * n,
-                 before_c + b * n);
+            (n, g_x + b * made, own, g + b * n, g_more, g_c, gates + b * 4 * n, c + b * n,
+             before_c + b * n);
             else if (s->kind == K_GRU)
-                K_NAME(recur_gru_back)
-                (n, g_x + b * made, g_z + b * made, own, g + b * n, g_more, gates + b * 4 * n,
-                 before_h + b * n);
-            else
-                K_NAME(recur_rnn_back)
-                (n, g_x + b * made, g + b * n, g_more, y + b * n, s->kind == K_RNN_RELU);
+                K_NAME(recur_gru_back)(n, g_x + b * made, g_z + b * made, own, g + b * n, g_more,
+                                       gates + b * 4 * n, before_h + b * n);
+            else K_NAME(recur_rnn_back)(n, g_x + b * made, g + b * n, g_more, y + b * n,
+                                        s->kind == K_RNN_RELU);
         }
         K_NAME(recur_multiply)(p, more, p->from_wide, g_z + begin * made, m, made);
     }

@@ -125,7 +125,7 @@ def drawn(name, kind, o, steps, batch, given=False, lengths=None, **how):
 
 
 def chosen():
-    """Writes cases that PyTorch's samples lack: a batch, packed sequences, dropout, second order."""
+    """Writes what PyTorch's samples lack: a batch, packed sequences, dropout, second order."""
     for kind in KINDS[:3]:
         drawn(f"{kind}_plain", kind, {}, 3, 2, second=True)
         drawn(f"{kind}_states", kind, {}, 3, 2, True, second=True)
