@@ -342,6 +342,55 @@ START_TEST(test_rows_and_threads_change_no_bit) {
 }
 END_TEST
 
+static rg_rnn_module *trained;
+static rg_tensor *trained_on;
+static rg_optim *trainer;
+
+static void train_step(void *context) {
+    const bool packs = *(bool *)context;
+    rg_tensor *x = trained_on;
+    if (packs)
+        x = rg_pack_padded_sequence(x, rg_parse("[5, 2]")).data;
+    rg_optim_zero_grad(trainer);
+    rg_backward(rg_mean(rg_square(rg_lstm_forward(trained, x).output)));
+    rg_optim_step(trainer);
+}
+
+static void begin_training(void) {
+    rg_manual_seed(1);
+    trained = rg_nn_lstm(3, 4, .num_layers = 2, .bidirectional = true);
+    trained_on = rg_keep(rg_randn(5, 2, 3));
+    trainer = rg_optim_sgd(rg_parameters(trained), .lr = 0.1);
+}
+
+static void end_training(void) {
+    rg_optim_free(trainer);
+    rg_module_free(trained);
+    rg_drop(trained_on);
+}
+
+/* A replayed step has the bits of one that runs. Packing looks at lengths, so it can't be replayed.
+ */
+START_TEST(test_replayed_steps) {
+    bool packs = false;
+    begin_training();
+    for (int i = 0; i < 4; i++)
+        train_step(&packs);
+    rg_tensor *weight = rg_clone(rg_detach(trained->weights[3].weight_hh));
+    end_training();
+    begin_training();
+    rg_replay *r = rg_record(train_step, &packs);
+    ck_ok(r);
+    for (int i = 0; i < 3; i++)
+        ck_ok(rg_replay_run(r));
+    ck_assert(rg_equal(rg_detach(trained->weights[3].weight_hh), weight));
+    rg_replay_free(r);
+    packs = true;
+    ck_fails(rg_record(train_step, &packs), RG_NOT_IMPLEMENTED, "can't be part of a recorded step");
+    end_training();
+}
+END_TEST
+
 /* ---- packing and padding --------------------------------------------------------- */
 
 START_TEST(test_packing) {
@@ -573,6 +622,6 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 RG_TESTS(recurrent, test_what_pytorch_computes, test_ways_to_call, test_hooks_see_all_results,
-         test_pieces_are_the_whole, test_rows_and_threads_change_no_bit, test_packing,
-         test_what_packing_refuses, test_what_layers_refuse, test_what_cells_refuse,
+         test_pieces_are_the_whole, test_rows_and_threads_change_no_bit, test_replayed_steps,
+         test_packing, test_what_packing_refuses, test_what_layers_refuse, test_what_cells_refuse,
          test_what_constructors_refuse, test_what_scans_refuse, test_out_of_memory)
