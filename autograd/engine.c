@@ -239,6 +239,18 @@ static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
     }
 }
 
+/* Returns whether no gradient that the run would add to is an inference tensor which it mustn't. */
+static bool leaves_may_commit(const rg_run *r) {
+    if (!rgi_was_inference_used() || r->create_graph)
+        return true;
+    for (size_t i = 0; i < rgi_leaf_slots(&r->leaves); i++) {
+        const rg_leaf_slot *s = &r->leaves.slots[i];
+        if (s->grad && s->leaf->grad && !rgi_may_touch(s->leaf->grad, "backward"))
+            return false;
+    }
+    return true;
+}
+
 static void leaves_commit(rg_run *r) {
     bool alone = RG_ALONE;
     if (!alone)
@@ -268,6 +280,8 @@ static rg_tensor *result_of(const rg_run *r, rg_tensor *x, int index, bool allow
 
 /* Commits, or hands over, what the walk has made. */
 static bool run_finish(rg_run *r, const request *q) {
+    if (!r->capturing && !leaves_may_commit(r))
+        return false;
     if (!r->capturing)
         leaves_commit(r);
     bool ok = true;

@@ -477,6 +477,18 @@ static rg_tensor *does_checkpoint(void) {
     return rg_backward(rg_sum(y), .create_graph = any(4) == 0) ? y : NULL;
 }
 
+/* Makes inference tensors, or writes to some. */
+static rg_tensor *does_inference(void) {
+    RG_INFERENCE_MODE();
+    rg_tensor *in[] = { tensor(), tensor(), NULL };
+    rg_error_clear();
+    if (depth > 2 || !in[0] || in[0] == RG_NONE || rg_numel(in[0]) > 64)
+        return RG_NONE;
+    rg_tensor *y = odd_function(in, NULL);
+    /* odd_function may return what was released. */
+    return y && y != RG_NONE && rg_numel(y) < 0 ? NULL : y;
+}
+
 /* Differentiates to the third order. */
 static rg_tensor *does_orders(void) {
     rg_tensor *x = pool[any(POOL)], *y = x;
