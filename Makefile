@@ -28,7 +28,7 @@ LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
 PUBLIC   := regard.h $(addprefix tensor/,keywords.h tensor.h files.h) \
             autograd/autograd.h autograd/replay.h autograd/function.h \
-            autograd/functional.h autograd/saved.h \
+            autograd/functional.h autograd/saved.h autograd/explain.h \
             autograd/ops.h autograd/ops_macros.h \
             $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h optim.h) \
             $(addprefix nn/,attention.h positions.h transformer.h checkpoint.h) \

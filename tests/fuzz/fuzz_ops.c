@@ -477,6 +477,19 @@ static rg_tensor *does_checkpoint(void) {
     return rg_backward(rg_sum(y), .create_graph = any(4) == 0) ? y : NULL;
 }
 
+static rg_tensor *does_explain_with(void) {
+    rg_tensor *x = tensor(), *w = tensor();
+    rg_explain_options o = { .paths = (int)any(12) - 1, .huge = 1e6 };
+    rg_error_clear();
+    if (depth > 2)
+        return RG_NONE;
+    if (x && x != RG_NONE && rg_numel(x) > 1 && rg_is_floating_point(x) && any(9))
+        x = rg_sum(x);
+    if (any(2))
+        o.f = odd_function;
+    return rg_explain_with(x, w, o).n < 0 ? NULL : RG_NONE;
+}
+
 /* Makes inference tensors, or writes to some. */
 static rg_tensor *does_inference(void) {
     RG_INFERENCE_MODE();
@@ -684,6 +697,7 @@ static const char *any_points(void) {
 }
 
 static rg_tensor *looked_at(bool caches) {
+    nested = true; /* What the module's forward calls fails by its own name. */
     rg_module *m = M(0);
     rg_tensor *in[] = { tensor() };
     const rg_hook_at at = { any_points(), any(20) ? odd_point_hook : NULL, NULL };

@@ -1,0 +1,182 @@
+/*
+ * induction.c: trains a small GPT on letters that repeat themselves, looks inside for the head that
+ * finds the letter behind the last one like this (an induction head), takes that head out to see
+ * what the model loses, and draws what the head looks at.
+ *
+ * Each sequence is some letters in random order, again and again. How many they are differs from
+ * sequence to sequence, so that no head can know by places alone where to look.
+ */
+#include "show.h"
+
+enum { LETTERS = 26, LAYERS = 2, SHORTEST = 4, LONGEST = 12, LENGTH = 24 };
+
+static int64_t steps = 700, seed = 1, dim = 64, heads = 4, batch = 32;
+static double lr = 3e-3;
+static const char *out = "build/induction";
+static const option options[] = {
+    { "steps", WHOLE, &steps, 1, 1e8, "how many to train" },
+    { "lr", NUMBER, &lr, 0, 1e6, "learning rate of AdamW" },
+    { "seed", WHOLE, &seed, 0, 1e15, "of the random numbers" },
+    { "dim", WHOLE, &dim, 1, 4096, "numbers that a letter is embedded as" },
+    { "heads", WHOLE, &heads, 1, 64, "of each layer" },
+    { "batch", WHOLE, &batch, 1, 4096, "sequences of a step" },
+    { "out", TEXT, &out, 0, 0, "folder for the pictures" },
+};
+
+/* ---- letters that repeat themselves ---------------------------------------------- */
+
+/* A lesson's target is -1 where the next letter can't be known: before the first repetition. */
+typedef struct {
+    rg_tensor *idx, *targets; /* (n, length) */
+    rg_tensor *period;        /* (n, 1) */
+} lesson;
+
+/* Returns sequences whose first `period` letters, all different, are repeated. */
+static lesson repeat(rg_tensor *period, int64_t length) {
+    rg_tensor *letters = rg_argsort(rg_rand(rg_size(period, 0), LETTERS), -1, false);
+    rg_tensor *place = rg_remainder(rg_arange(length + 1), period);
+    rg_tensor *all = rg_gather(letters, 1, place);
+    rg_tensor *unknown = rg_lt(rg_arange(length), period);
+    return (lesson){ rg_narrow(all, 1, 0, length),
+                     rg_masked_fill(rg_narrow(all, 1, 1, length), unknown, -1), period };
+}
+
+static lesson random_lesson(int64_t n) {
+    return repeat(rg_randint(SHORTEST, LONGEST + 1, n, 1), LENGTH);
+}
+
+/* ---- training ----------------------------------------------------------------------- */
+
+static void learn(rg_gpt *model, double losses[]) {
+    rg_optim *optimizer = rg_optim_adamw(rg_parameters(model), .lr = lr);
+    progress p = progress_begin(steps);
+    RG_FOR (int64_t step = 0; step < steps; step++) {
+        lesson l = random_lesson(batch);
+        rg_tensor *loss = rg_call(model, l.idx, l.targets);
+        rg_optim_zero_grad(optimizer);
+        rg_backward(loss);
+        rg_optim_step(optimizer);
+        losses[step] = rg_item(loss);
+        if (progress_due(&p, step + 1))
+            progress_show(&p, step + 1, losses[step]);
+    }
+    rg_optim_free(optimizer);
+}
+
+/* ---- looking inside ------------------------------------------------------------------ */
+
+static rg_tensor *pattern_of(rg_named_list cache, int64_t layer) {
+    char name[64];
+    snprintf(name, sizeof name, "blocks.%d.attn.hook_pattern", (int)layer);
+    return rg_cache_get(cache, name);
+}
+
+/* Returns how much each head of a layer looks `back` places back, on average over the places from
+ * the first repetition on: (heads). `back` is (n, 1), and the pattern (n, heads, length, length).
+ */
+static rg_tensor *looks_back(rg_tensor *pattern, const lesson *l, rg_tensor *back) {
+    int64_t n = rg_size(pattern, 0), length = rg_size(pattern, 2);
+    rg_tensor *here = rg_arange(length);
+    rg_tensor *there = rg_clamp_min(rg_sub(here, back), 0);
+    rg_tensor *index = rg_expand(rg_reshape(there, n, 1, length, 1), n, heads, length, 1);
+    rg_tensor *looked = rg_squeeze_dim(rg_gather(pattern, 3, index), 3);
+    rg_tensor *counts = rg_unsqueeze(rg_float(rg_ge(here, l->period)), 1);
+    return rg_div(rg_sum_dims(rg_mul(looked, counts), RG_DIMS(0, 2), false), rg_sum(counts));
+}
+
+/* Takes one head out: nothing of it is added to what the others say. */
+static rg_tensor *without_head(rg_tensor *z, const char *name, void *head) {
+    (void)name;
+    rg_tensor *others = rg_clone(z);
+    rg_zero_(rg_select(others, 2, *(int64_t *)head));
+    return others;
+}
+
+static double loss_without(rg_gpt *model, const lesson *l, int64_t layer, int64_t head) {
+    char name[64];
+    snprintf(name, sizeof name, "blocks.%d.attn.hook_z", (int)layer);
+    return rg_item(rg_run_with_hooks(model, RG_HOOKS_AT({ name, without_head, &head }), l->idx,
+                                     l->targets));
+}
+
+typedef struct {
+    int64_t layer, head;
+    double score, loss, loss_without;
+} found_head;
+
+/* Prints each head's scores, and returns the one that does most of the induction. */
+static found_head look_inside(rg_gpt *model) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    lesson l = random_lesson(200);
+    rg_cached_run run = rg_run_with_cache(model, "*.hook_pattern", l.idx, l.targets);
+    found_head best = { .score = -1, .loss = rg_item(run.output) };
+    printf("\nLoss: %.4f. How much each head looks at the letter before, and at the letter behind "
+           "the\nlast one like this (induction); and the loss without the head:\n\n"
+           "  head   before   induction   loss without\n",
+           best.loss);
+    for (int64_t layer = 0; layer < LAYERS; layer++) {
+        rg_tensor *pattern = pattern_of(run.cache, layer);
+        rg_tensor *before = looks_back(pattern, &l, rg_ones_like(l.period));
+        rg_tensor *induction = looks_back(pattern, &l, rg_sub(l.period, 1));
+        for (int64_t head = 0; head < heads; head++) {
+            found_head h = { layer, head, rg_at(induction, head), best.loss,
+                             loss_without(model, &l, layer, head) };
+            printf("  %lld.%lld    %6.2f   %9.2f   %12.4f\n", (long long)layer, (long long)head,
+                   rg_at(before, head), h.score, h.loss_without);
+            if (h.score > best.score)
+                best = h;
+        }
+    }
+    return best;
+}
+
+/* Draws the head's pattern for one sequence of five letters. */
+static void draw(rg_gpt *model, found_head h) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    enum { SHOWN = 11 };
+    lesson l = repeat(rg_literal([[5]]), SHOWN);
+    rg_cached_run run = rg_run_with_cache(model, "*.hook_pattern", l.idx);
+    rg_tensor *pattern = rg_select(rg_select(pattern_of(run.cache, h.layer), 0, 0), 0, h.head);
+    const double *w = rg_data(rg_contiguous(rg_double(pattern)));
+    char letters[SHOWN][2];
+    const char *labels[SHOWN];
+    for (int i = 0; i < SHOWN; i++) {
+        letters[i][0] = (char)('A' + (int)rg_at(l.idx, 0, i));
+        letters[i][1] = 0;
+        labels[i] = letters[i];
+    }
+    heat_map map = {
+        .rows = SHOWN, .columns = SHOWN, .w = w, .row_labels = labels, .column_labels = labels
+    };
+    map.title = "At the letter at the left, the head looks at:";
+    print_heat_map(&map);
+    map.title = "What the induction head looks at";
+    save_heat_map(out, "induction.svg", &map);
+}
+
+int main(int argc, char *argv[]) {
+    if (READ_OPTIONS(argc, argv, "", options) < argc)
+        refuse("takes no '%s'", argv[argc - 1]);
+    if (dim % heads)
+        refuse("--dim %lld is not a multiple of --heads %lld", (long long)dim, (long long)heads);
+    rg_on_error(stop_on_error);
+    make_folder(out);
+    rg_manual_seed((uint64_t)seed);
+    rg_gpt *model = rg_nn_gpt(.block_size = LENGTH, .vocab_size = LETTERS, .n_layer = LAYERS,
+                              .n_head = heads, .n_embd = dim);
+    double *losses = calloc((size_t)steps, sizeof *losses);
+    if (!losses)
+        refuse("no memory for %lld steps", (long long)steps);
+    learn(model, losses);
+    print_curve("\nThe loss (cross-entropy), step by step:", steps, losses);
+    found_head h = look_inside(model);
+    printf("\nHead %lld.%lld does it: its induction score is %.2f, and without it the loss is %.4f "
+           "and not %.4f.\n\n",
+           (long long)h.layer, (long long)h.head, h.score, h.loss_without, h.loss);
+    draw(model, h);
+    save_curve(out, "loss.svg", "Loss, step by step", steps, losses);
+    free(losses);
+    rg_module_free(model);
+}
