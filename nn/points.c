@@ -349,12 +349,10 @@ rg_cached_run rg_run_with_cache_list(void *m, const char *names, rg_list inputs)
 }
 
 rg_tensor *rg_cache_get(rg_named_list cache, const char *name) {
-    if (!rgi_given(name, "cache_get", "a name"))
+    if (!rgi_given(name, "cache_get", "a name") || !rgi_given_list(cache.n, cache.v, "cache_get"))
         return NULL;
     for (int i = 0; i < cache.n; i++)
-        if (strcmp(cache.v[i].name, name) == 0)
+        if (cache.v[i].name && strcmp(cache.v[i].name, name) == 0)
             return cache.v[i].tensor;
-    if (cache.n < 0)
-        return NULL;
     return rgi_fail(RG_VALUE_ERROR, "cache_get", "KeyError: '%s'", name);
 }
