@@ -156,21 +156,7 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     if (!r->marks)
         return false;
     memset(r->marks, 0, r->n_grads * sizeof *r->marks);
-    for (int j = 0; j < m; j++) {
-        rg_node *n = rgi_node_of(x[j]);
-        if (!n->op) {
-            if (!rgi_leaf_add(&r->leaves, n))
-                return false;
-        } else if (n->run == (uintptr_t)r) {
-            r->marks[n->slot + x[j]->output] |= RG_ASKED;
-            r->marks[n->slot] |= RG_LEADS;
-        }
-    }
-    for (size_t i = r->n_nodes; i-- > 0;)
-        for (int e = 0; e < r->nodes[i]->n_in; e++)
-            if (rgi_run_needs(r, &r->nodes[i]->edge[e]))
-                r->marks[r->nodes[i]->slot] |= RG_LEADS;
-    return true;
+    return rgi_run_ask(r, m, x);
 }
 
 /* Fails with the sentence, which may name i, if t doesn't require grad. */

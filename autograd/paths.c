@@ -250,26 +250,6 @@ static bool walk_node(path_run *r, rg_node *n) {
 
 /* ---- the run ----------------------------------------------------------------------------- */
 
-/* Marks the nodes that lead to w. Returns w's place among the parts. */
-static size_t mark_leading(path_run *r, rg_tensor *w) {
-    rg_run *run = &r->run;
-    rg_node *n = rgi_node_of(w);
-    size_t at = run->n_grads;
-    if (!n->op) {
-        if (!rgi_leaf_add(&run->leaves, n))
-            return SIZE_MAX;
-    } else if (n->run == (uintptr_t)run) {
-        at = n->slot + w->output;
-        run->marks[at] |= RG_ASKED;
-        run->marks[n->slot] |= RG_LEADS;
-    }
-    for (size_t i = run->n_nodes; i-- > 0;)
-        for (int e = 0; e < run->nodes[i]->n_in; e++)
-            if (rgi_run_needs(run, &run->nodes[i]->edge[e]))
-                run->marks[run->nodes[i]->slot] |= RG_LEADS;
-    return at;
-}
-
 static void *zeroed(size_t bytes) {
     void *block = rgi_alloc(bytes, RG_MEM_OTHER);
     if (block)
@@ -300,13 +280,16 @@ static bool run_paths(path_run *r, rg_tensor *loss, rg_tensor *w) {
     r->parts = zeroed(r->n_parts * sizeof *r->parts);
     if (!run->grads || !run->marks || !r->parts)
         return false;
-    size_t at = mark_leading(r, w);
-    if (at == SIZE_MAX || !begin_at_loss(r, loss))
+    if (!rgi_run_ask(run, 1, &w) || !begin_at_loss(r, loss))
         return false;
     for (size_t i = 0; i < run->n_nodes; i++)
         if (!walk_node(r, run->nodes[i]))
             return false;
-    if (r->parts[at] && (rgi_node_of(w)->op || at == run->n_grads)) {
+    /* A w that isn't in the graph has no parts. */
+    rg_edge of_w = { rgi_node_of(w), w->output };
+    bool there = !of_w.node->op || of_w.node->run == (uintptr_t)run;
+    size_t at = there ? place_number(r, &of_w) : run->n_grads;
+    if (there && r->parts[at]) {
         r->paths->of_w = *r->parts[at];
         r->parts[at]->n = 0;
     }

@@ -1,6 +1,6 @@
 /*
  * induction.c: trains a small GPT on letters that repeat themselves, looks inside for the head that
- * finds the letter behind the last one like this (an induction head), takes that head out to see
+ * finds the letters behind earlier ones like this (an induction head), takes that head out to see
  * what the model loses, and draws what the head looks at.
  *
  * Each sequence is some letters in random order, again and again. How many they are differs from
@@ -84,17 +84,20 @@ static rg_tensor *pattern_of(rg_named_list cache, int64_t layer) {
     return rg_cache_get(cache, name);
 }
 
-/* Returns how much each head of a layer looks `back` places back, on average over the places from
- * the first repetition on: (heads). `back` is (n, 1), and the pattern (n, heads, length, length).
- */
-static rg_tensor *looks_back(rg_tensor *pattern, const lesson *l, rg_tensor *back) {
-    int64_t n = rg_size(pattern, 0), length = rg_size(pattern, 2);
-    rg_tensor *here = rg_arange(length);
-    rg_tensor *there = rg_clamp_min(rg_sub(here, back), 0);
-    rg_tensor *index = rg_expand(rg_reshape(there, n, 1, length, 1), n, heads, length, 1);
-    rg_tensor *looked = rg_squeeze_dim(rg_gather(pattern, 3, index), 3);
-    rg_tensor *counts = rg_unsqueeze(rg_float(rg_ge(here, l->period)), 1);
-    return rg_div(rg_sum_dims(rg_mul(looked, counts), RG_DIMS(0, 2), false), rg_sum(counts));
+/* Returns 1 at each letter behind an earlier one like this: (n, length, length). */
+static rg_tensor *behind_the_same(rg_tensor *idx) {
+    rg_tensor *same = rg_eq(rg_unsqueeze(idx, 2), rg_unsqueeze(idx, 1));
+    rg_tensor *behind = rg_narrow(rg_pad(rg_float(same), 1, 0), 2, 0, rg_size(idx, 1));
+    return rg_tril(behind, -1);
+}
+
+/* Returns how much each head of a layer looks where `there` is 1, on average over the places from
+ * the first repetition on: (heads). The pattern is (n, heads, length, length). */
+static rg_tensor *score(rg_tensor *pattern, const lesson *l, rg_tensor *there) {
+    rg_tensor *looked = rg_sum_dim(rg_mul(pattern, rg_unsqueeze(there, 1)), 3, false);
+    rg_tensor *counts = rg_float(rg_ge(rg_arange(rg_size(there, 1)), l->period));
+    looked = rg_sum_dims(rg_mul(looked, rg_unsqueeze(counts, 1)), RG_DIMS(0, 2), false);
+    return rg_div(looked, rg_sum(counts));
 }
 
 /* Takes one head out: nothing of it is added to what the others say. */
@@ -124,14 +127,14 @@ static found_head look_inside(rg_gpt *model) {
     lesson l = random_lesson(100);
     rg_cached_run run = rg_run_with_cache(model, "*.hook_pattern", l.idx, l.targets);
     found_head best = { .score = -1, .loss = rg_item(run.output) };
-    printf("\nLoss: %.4f. How much each head looks at the letter before, and at the letter behind "
-           "the\nlast one like this (induction); and the loss without the head:\n\n"
+    printf("\nLoss: %.4f. How much each head looks at the letter before, and at letters behind "
+           "earlier\nones like this (induction); and the loss without the head:\n\n"
            "  head   before   induction   loss without\n",
            best.loss);
     for (int64_t layer = 0; layer < LAYERS; layer++) {
         rg_tensor *pattern = pattern_of(run.cache, layer);
-        rg_tensor *before = looks_back(pattern, &l, rg_ones_like(l.period));
-        rg_tensor *induction = looks_back(pattern, &l, rg_sub(l.period, 1));
+        rg_tensor *before = score(pattern, &l, rg_diag_embed(rg_ones(1, LENGTH - 1), -1, 1, 2));
+        rg_tensor *induction = score(pattern, &l, behind_the_same(l.idx));
         for (int64_t head = 0; head < heads; head++) {
             found_head h = { layer, head, rg_at(induction, head), best.loss,
                              loss_without(model, &l, layer, head) };
@@ -185,7 +188,7 @@ int main(int argc, char *argv[]) {
     learn(model, losses);
     print_curve("\nThe loss (cross-entropy), step by step:", steps, losses);
     found_head h = look_inside(model);
-    printf("\nHead %lld.%lld does most of it: its induction score is %.2f, and without it the loss "
+    printf("\nHead %lld.%lld it is: its induction score is %.2f, and without it the loss "
            "is %.4f and not %.4f.\n\n",
            (long long)h.layer, (long long)h.head, h.score, h.loss_without, h.loss);
     draw(model, h);
