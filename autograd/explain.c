@@ -230,7 +230,7 @@ static const char *write_dot(const rg_paths *p, int n, const told_path told[], r
     return rgi_text_own(&t);
 }
 
-/* ---- the public function ---------------------------------------------------------------------- */
+/* ---- the public function ----------------------------------------------------------------- */
 
 static bool own_first(const char **place, const char *text) {
     rg_text t = { 0 };
