@@ -28,11 +28,11 @@ LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
 PUBLIC   := regard.h $(addprefix tensor/,keywords.h tensor.h files.h) \
             autograd/autograd.h autograd/replay.h autograd/function.h \
-            autograd/functional.h autograd/saved.h \
+            autograd/functional.h autograd/saved.h autograd/explain.h \
             autograd/ops.h autograd/ops_macros.h \
             $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h optim.h) \
             $(addprefix nn/,attention.h positions.h transformer.h recurrent.h checkpoint.h) \
-            nn/save.h \
+            nn/save.h nn/points.h \
             $(addprefix nn/optim/,optimizer.h clip.h schedule.h) \
             nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h) \
             $(addprefix nn/models/,tokenizer.h gpt_folder.h)
@@ -75,11 +75,11 @@ CXX         := $(if $(CLANG),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-refused
+CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-guide test-refused
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
            style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare run-arm64
-.PHONY: $(GOALS) programs stb
+.PHONY: $(GOALS) programs stb print-public
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -286,6 +286,12 @@ test-examples: $(EXAMPLES)
 # README.md's programs print what it says that they print.
 test-readme: $(STATIC) $(BUILD)/examples/train_self_attention
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" tests/readme $(BUILD)
+
+# So does the program of the guide in docs/, for which the public headers are enough.
+test-guide: $(STATIC)
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" MAKE="$(MAKE)" tests/guide $(BUILD)
+print-public:
+	@echo $(PUBLIC)
 
 # The compilers of C and C++ refuse the lines that must not compile.
 test-refused:

@@ -11,6 +11,7 @@
 #include "autograd/function.h"
 #include "autograd/functional.h"
 #include "autograd/saved.h"
+#include "autograd/explain.h"
 #include "nn/nn.h"
 #include "nn/init.h"
 #include "nn/attention.h"

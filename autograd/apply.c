@@ -172,10 +172,20 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
     return k_run_with(op->kernel, c->out[0], c->in, NULL);
 }
 
+/* Returns whether all inputs are inference tensors, of which torch records nothing. */
+static __attribute__((noinline, cold)) bool are_of_inference(const rg_call *c) {
+    for (int i = 0; i < c->n_in; i++)
+        if (!rgi_is_none(c->in[i]) && !c->in[i]->storage->inference)
+            return false;
+    return true;
+}
+
 /* Makes the outputs, and records a node if a gradient is wanted and any of them can have one. */
 static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c, size_t attr_size,
                                                                      bool wants_grad,
                                                                      rg_tensor *over, bool alike) {
+    if (wants_grad && rgi_was_inference_used() && are_of_inference(c))
+        wants_grad = false;
     if (!compute(c, wants_grad ? NULL : over, alike))
         return false;
     rg_graph_observer *o = rgi_graph_observer();

@@ -50,6 +50,23 @@ void rg_grad_guard_close(rg_grad_guard *guard);
 #define RG_NO_GRAD()     RG_GRAD_GUARD_(false)
 #define RG_ENABLE_GRAD() RG_GRAD_GUARD_(true)
 
+/* Inference mode, too, belongs to the thread: RG_INFERENCE_MODE(); is torch.inference_mode up to
+ * the end of the C block. Nothing is recorded in it, whatever grad mode is, and what is made in it
+ * is an inference tensor, as are views of such a one. Outside, ops that are not recorded take it as
+ * any other. It can't be saved for backward, nor written to, nor made to require grad, and
+ * rg_clone makes a normal one of it. A guard that is opened with false brings the normal mode back,
+ * with grad mode on, up to its end. */
+bool rg_is_inference_mode_enabled(void);
+bool rg_is_inference(rg_tensor *t);
+typedef struct rg_inference_guard {
+    bool inference, grad; /* These were in force before. */
+} rg_inference_guard;
+rg_inference_guard rg_inference_guard_open(bool on);
+void rg_inference_guard_close(rg_inference_guard *guard);
+#define RG_INFERENCE_MODE()                                 \
+    rg_inference_guard RG_PASTE(rg_inference_, __COUNTER__) \
+        __attribute__((cleanup(rg_inference_guard_close), unused)) = rg_inference_guard_open(true)
+
 /* ---- backward ------------------------------------------------------------------
  * rg_backward(loss) adds to .grad of every leaf that it depends on, and frees the
  * values that the graph saved. A run that fails leaves every .grad as it was.

@@ -97,6 +97,24 @@ bool rgi_run_collect(rg_run *r) {
     return ok;
 }
 
+bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]) {
+    for (int j = 0; j < m; j++) {
+        rg_node *n = rgi_node_of(x[j]);
+        if (!n->op) {
+            if (!rgi_leaf_add(&r->leaves, n))
+                return false;
+        } else if (n->run == (uintptr_t)r) {
+            r->marks[n->slot + x[j]->output] |= RG_ASKED;
+            r->marks[n->slot] |= RG_LEADS;
+        }
+    }
+    for (size_t i = r->n_nodes; i-- > 0;)
+        for (int e = 0; e < r->nodes[i]->n_in; e++)
+            if (rgi_run_needs(r, &r->nodes[i]->edge[e]))
+                r->marks[r->nodes[i]->slot] |= RG_LEADS;
+    return true;
+}
+
 /* The oldest node is let go of first, since all that a root leads to may be released with it. */
 void rgi_run_let_go(rg_run *r) {
     for (size_t i = r->n_nodes; i-- > 0;) {

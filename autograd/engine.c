@@ -156,21 +156,7 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     if (!r->marks)
         return false;
     memset(r->marks, 0, r->n_grads * sizeof *r->marks);
-    for (int j = 0; j < m; j++) {
-        rg_node *n = rgi_node_of(x[j]);
-        if (!n->op) {
-            if (!rgi_leaf_add(&r->leaves, n))
-                return false;
-        } else if (n->run == (uintptr_t)r) {
-            r->marks[n->slot + x[j]->output] |= RG_ASKED;
-            r->marks[n->slot] |= RG_LEADS;
-        }
-    }
-    for (size_t i = r->n_nodes; i-- > 0;)
-        for (int e = 0; e < r->nodes[i]->n_in; e++)
-            if (rgi_run_needs(r, &r->nodes[i]->edge[e]))
-                r->marks[r->nodes[i]->slot] |= RG_LEADS;
-    return true;
+    return rgi_run_ask(r, m, x);
 }
 
 /* Fails with the sentence, which may name i, if t doesn't require grad. */
@@ -239,6 +225,18 @@ static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
     }
 }
 
+/* Returns whether no gradient that the run would add to is an inference tensor which it mustn't. */
+static bool leaves_may_commit(const rg_run *r) {
+    if (!rgi_was_inference_used() || r->create_graph)
+        return true;
+    for (size_t i = 0; i < rgi_leaf_slots(&r->leaves); i++) {
+        const rg_leaf_slot *s = &r->leaves.slots[i];
+        if (s->grad && s->leaf->grad && !rgi_may_touch(s->leaf->grad, "backward"))
+            return false;
+    }
+    return true;
+}
+
 static void leaves_commit(rg_run *r) {
     bool alone = RG_ALONE;
     if (!alone)
@@ -268,6 +266,8 @@ static rg_tensor *result_of(const rg_run *r, rg_tensor *x, int index, bool allow
 
 /* Commits, or hands over, what the walk has made. */
 static bool run_finish(rg_run *r, const request *q) {
+    if (!r->capturing && !leaves_may_commit(r))
+        return false;
     if (!r->capturing)
         leaves_commit(r);
     bool ok = true;

@@ -197,7 +197,7 @@ static rg_tensor *output_of(rg_tensor *made, rg_tensor *const in[], int n) {
         if (rgi_is_none(in[i]) || in[i]->storage != y->storage)
             continue;
         rgi_view_join(y, in[i]);
-        y->flags |= RG_UNTRACKED;
+        y->flags = (uint8_t)((y->flags & ~RG_OF_LIST) | RG_UNTRACKED);
         break;
     }
     return y;

@@ -19,6 +19,7 @@ typedef struct {
     int n;
     rg_tensor *const *inputs;
     rg_gradcheck_options options;
+    int cotangents; /* For second order: so many outputs required grad at first. */
 } check;
 
 /* The outputs of a call are kept here, since the next call may use the function's array again. */
@@ -356,14 +357,14 @@ bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const in
                        rg_gradcheck_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
-    return gradcheck_as(&(check){ "gradcheck", f, NULL, context, n, inputs, options });
+    return gradcheck_as(&(check){ "gradcheck", f, NULL, context, n, inputs, options, 0 });
 }
 
 bool rg_gradcheck_list_with(rg_list_function *f, void *context, int n, rg_tensor *const inputs[],
                             rg_gradcheck_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
-    return gradcheck_as(&(check){ "gradcheck", NULL, f, context, n, inputs, options });
+    return gradcheck_as(&(check){ "gradcheck", NULL, f, context, n, inputs, options, 0 });
 }
 
 /* ---- second order -------------------------------------------------------------------
@@ -392,7 +393,11 @@ static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     for (int i = 0; i < c.n; i++)
         if (inputs[i]->history)
             wanted[m++] = inputs[i];
-    if (!rg_grad_many(differentiable(&y, out), out, inputs + c.n, m, wanted, g,
+    int n_out = differentiable(&y, out);
+    RG_FAIL_IF(n_out != c.cotangents, c.op,
+               "the function had %d outputs that require grad, and now has %d", c.cotangents,
+               n_out);
+    if (!rg_grad_many(n_out, out, inputs + c.n, m, wanted, g,
                       (rg_backward_options){ .create_graph = true, .allow_unused = true }))
         return NULL;
     for (int j = 0; j < m; j++) {
@@ -429,6 +434,7 @@ static bool gradgradcheck_as(check *c) {
         return true;
     RG_FAIL_VALUE_IF(c->n + m > RG_MAX_INPUTS, c->op,
                      "takes up to %d inputs and outputs, but got %d", RG_MAX_INPUTS, c->n + m);
+    c->cotangents = m;
     for (int i = 0; i < c->n; i++)
         all[i] = c->inputs[i];
     for (int k = 0; k < m; k++) {
@@ -437,15 +443,15 @@ static bool gradgradcheck_as(check *c) {
         if (!all[c->n + k])
             return false;
     }
-    return gradcheck_as(&(check){ c->op, derivative_of, NULL, c, c->n + m, all, c->options });
+    return gradcheck_as(&(check){ c->op, derivative_of, NULL, c, c->n + m, all, c->options, 0 });
 }
 
 bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                            rg_gradcheck_options options) {
-    return gradgradcheck_as(&(check){ "gradgradcheck", f, NULL, context, n, inputs, options });
+    return gradgradcheck_as(&(check){ "gradgradcheck", f, NULL, context, n, inputs, options, 0 });
 }
 
 bool rg_gradgradcheck_list_with(rg_list_function *f, void *context, int n,
                                 rg_tensor *const inputs[], rg_gradcheck_options options) {
-    return gradgradcheck_as(&(check){ "gradgradcheck", NULL, f, context, n, inputs, options });
+    return gradgradcheck_as(&(check){ "gradgradcheck", NULL, f, context, n, inputs, options, 0 });
 }

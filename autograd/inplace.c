@@ -15,6 +15,8 @@
 static bool may_record_write(const rg_tensor *t, const char *op) {
     bool view = t->flags & RG_VIEW;
     const rg_tensor *base = view ? rgi_base_of(t) : t;
+    if (!rgi_may_touch(t, op))
+        return false;
     if (view && !rgi_view_follows(op, t, "is being"))
         return false;
     bool of_leaf = rgi_history_of(t) && !(base->history && rgi_node_of(base)->op);

@@ -13,22 +13,56 @@
 
 __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 
-bool rg_is_grad_enabled(void) { return !rgi_grad_off; }
+/* In inference mode nothing is recorded, whatever grad mode is, which is kept here meanwhile. */
+static __thread bool grad_on_in_inference __attribute__((tls_model("initial-exec")));
+atomic_bool rgi_inference_used;
+
+bool rg_is_grad_enabled(void) { return rgi_this.inference ? grad_on_in_inference : !rgi_grad_off; }
 
 bool rg_set_grad_enabled(bool on) {
-    bool before = !rgi_grad_off;
-    rgi_grad_off = !on;
+    bool before = rg_is_grad_enabled();
+    if (rgi_this.inference)
+        grad_on_in_inference = on;
+    else
+        rgi_grad_off = !on;
     return before;
 }
 
 rg_grad_guard rg_grad_guard_open(bool on) { return (rg_grad_guard){ rg_set_grad_enabled(on) }; }
 void rg_grad_guard_close(rg_grad_guard *guard) { rg_set_grad_enabled(guard->before); }
 
+/* ---- inference mode ---------------------------------------------------------------- */
+
+bool rg_is_inference_mode_enabled(void) { return rgi_this.inference; }
+
+bool rg_is_inference(rg_tensor *t) { return rgi_check(t, "is_inference") && t->storage->inference; }
+
+static void set_modes(bool inference, bool grad) {
+    rgi_thread_get()->inference = inference;
+    if (inference)
+        atomic_store(&rgi_inference_used, true);
+    grad_on_in_inference = grad;
+    rgi_grad_off = inference || !grad;
+}
+
+rg_inference_guard rg_inference_guard_open(bool on) {
+    const rg_inference_guard before = { rgi_this.inference, rg_is_grad_enabled() };
+    set_modes(on, !on);
+    return before;
+}
+
+void rg_inference_guard_close(rg_inference_guard *guard) {
+    set_modes(guard->inference, guard->grad);
+}
+
 /* ---- leaves ------------------------------------------------------------------------ */
 
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     if (!rgi_check(t, "requires_grad_"))
         return NULL;
+    RG_FAIL_IF(on && t->storage->inference && !rgi_this.inference, "requires_grad_",
+               "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+               "allowed.");
     if (on && rg_requires_grad(t))
         return t;
     if (!rgi_renew(t, "requires_grad_"))

@@ -195,15 +195,32 @@ static inline void save(rg_node *n, int slot, rg_tensor *value, rg_tensor *t) {
     n->version[slot] = t->storage->version;
 }
 
-static inline void save_values(rg_node *n, const rg_call *c, uint32_t needs, rg_tensor *value) {
+/* Returns false if any of the values is an inference tensor. */
+static inline bool save_values(rg_node *n, const rg_call *c, uint32_t needs, rg_tensor *value) {
+    bool inference = false;
     for (uint32_t left = needs; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         int output = i - RG_INPUTS;
         if (output >= 0)
             save(n, c->n_in + output, value++, c->out[output]);
-        else if (i < c->n_in)
+        else if (i < c->n_in) {
             save(n, i, value++, c->in[i]);
+            inference |= c->in[i]->storage && c->in[i]->storage->inference;
+        }
     }
+    return !inference;
+}
+
+static __attribute__((cold)) bool refuse_inference(const rg_call *c) {
+    for (int k = 0; k < c->n_out; k++)
+        if (c->out[k]->history)
+            rgi_forget_history(c->out[k]);
+    return rgi_fail(
+        RG_RUNTIME_ERROR, c->op->name,
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+        "inference mode in computation tracked by autograd. To work around this, you can make a "
+        "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+        "`torch.inference_mode()`.");
 }
 
 /* Makes the node the history of the outputs, whose headers hold the only references to it. */
@@ -235,8 +252,10 @@ static inline __attribute__((always_inline)) bool record(const rg_call *c, size_
     join_inputs(n, c);
     for (int k = 0; k < c->n_out; k++)
         set_meta(&n->meta[k], c->out[k]);
-    save_values(n, c, needs, value);
+    bool saved = save_values(n, c, needs, value);
     join_outputs(n, c);
+    if (RG_UNLIKELY(!saved))
+        return refuse_inference(c);
     return RG_LIKELY(!rgi_watching) || (rgi_watch_forward(c, n) && rgi_pack_saved(n));
 }
 

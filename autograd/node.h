@@ -120,5 +120,8 @@ rg_aside *rgi_node_aside(rg_node *n);
 void rgi_node_save_instead(rg_node *n, rg_tensor *t);
 rg_dims rgi_meta_dims(const rg_meta *m);
 
-/* ---- the thread's grad mode ---------------------------------------------------------- */
-extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
+/* Returns whether some thread was once in inference mode. */
+extern atomic_bool rgi_inference_used;
+static inline bool rgi_was_inference_used(void) {
+    return RG_UNLIKELY(atomic_load_explicit(&rgi_inference_used, memory_order_relaxed));
+}

@@ -43,7 +43,9 @@ bool rgi_view_begin(rg_call *c) {
     y->storage = x->storage;
     y->data = x->data;
     rgi_view_join(y, x);
-    if (rgi_grad_off)
+    if (RG_UNLIKELY(rgi_this.inference))
+        y->flags |= RG_INFERRED;
+    else if (rgi_grad_off)
         y->flags = (uint8_t)((y->flags & ~RG_OF_LIST) | RG_UNTRACKED);
     y->ndim = x->ndim;
     for (int i = 0; i < x->ndim; i++) {

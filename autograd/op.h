@@ -301,6 +301,10 @@ static inline bool rgi_wants(const rg_step *s, int input) { return s->wanted >> 
 /* Returns g itself: the engine sums over what was expanded, and casts back. */
 rg_rule rgi_rule_same;
 
+/* ---- the thread's grad mode -------------------------------------------------------- */
+/* Nothing is recorded: grad mode is off, or inference mode is on. */
+extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
+
 /* ---- what paragraphs lend each other ----------------------------------------------- */
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
     return rgi_is_none(t) || rgi_check(t, op);

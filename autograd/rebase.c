@@ -103,26 +103,44 @@ static const char advice_for_untracked[] =
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be "
     "tracked).";
 
+static const char advice_for_inferred[] =
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the inference_mode block (if "
+    "you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+    "tracked).";
+
+/* What made a view that doesn't follow its base: the block around it, how a write outside of that
+ * is described, and what to do instead. */
+typedef struct {
+    const char *block, *outside, *advice;
+} view_origin;
+
+static view_origin origin_of(const rg_tensor *t) {
+    if ((t->flags & RG_INFERRED) == RG_INFERRED)
+        return (view_origin){ "inference mode", " in normal mode", advice_for_inferred };
+    if (t->flags & RG_UNTRACKED)
+        return (view_origin){ "no_grad mode", " with grad mode enabled", advice_for_untracked };
+    return (view_origin){ NULL, "", advice_for_lists };
+}
+
 /* torch's sentence names the op that made the view, where the view has a history. */
 bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written) {
     if (rgi_is_renewable(t))
         return true;
-    bool untracked = t->flags & RG_UNTRACKED;
-    const char *advice = untracked ? advice_for_untracked : advice_for_lists;
+    const view_origin o = origin_of(t);
     const rg_node *n = rgi_node_of(t);
     if (!n || !n->op)
         return rgi_fail(RG_RUNTIME_ERROR, op,
-                        "A view was created in no_grad mode and %s modified inplace with grad mode "
-                        "enabled. %s",
-                        written, advice);
+                        "A view was created in %s and %s modified inplace%s. %s",
+                        o.block ? o.block : "no_grad mode", written,
+                        o.block ? o.outside : " with grad mode enabled", o.advice);
     const char *name = rgi_node_name(n);
     const char *end = strstr(name, "Backward");
     int length = (int)(end ? (size_t)(end - name) : strlen(name));
-    return rgi_fail(RG_RUNTIME_ERROR, op,
-                    "Output %d of %.*s is a view%s and %s modified inplace%s. %s",
-                    output_number(n, t), length, name,
-                    untracked ? " of a view which was created in no_grad mode" : "", written,
-                    untracked ? " with grad mode enabled" : "", advice);
+    return rgi_fail(
+        RG_RUNTIME_ERROR, op, "Output %d of %.*s is a view%s%s and %s modified inplace%s. %s",
+        output_number(n, t), length, name, o.block ? " of a view which was created in " : "",
+        o.block ? o.block : "", written, o.outside, o.advice);
 }
 
 bool rgi_renew_slowly(rg_tensor *t, const char *op) {

@@ -153,6 +153,7 @@ bool rgi_recording_lend(rg_replay *r, rg_tensor *t, size_t bytes) {
     rg_storage *spare = r->lends_only_new ? NULL : spare_storage(r, bytes);
     if (spare) {
         RG_COUNT_UP(&spare->refs, 1);
+        spare->inference = rgi_this.inference;
         t->storage = spare;
         t->data = spare->data;
     } else if (!lend_new(r, t, bytes)) {

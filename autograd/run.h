@@ -1,6 +1,6 @@
 /*
- * run.h: a backward run, as collect.c, gradients.c and engine.c see it. No other file
- * includes this one.
+ * run.h: a backward run, as collect.c, gradients.c and engine.c see it, and paths.c, which walks
+ * in another way. No other file includes this one.
  */
 #pragma once
 
@@ -39,6 +39,8 @@ void rgi_run_init(rg_run *r);
 bool rgi_run_visit(rg_run *r, rg_node *n);
 /* Takes all nodes into the run that those in it lead to, and sorts them. */
 bool rgi_run_collect(rg_run *r);
+/* Marks the outputs that are asked for, and the nodes that lead to them. */
+bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]);
 /* Releases the run's nodes, and its list of them. */
 void rgi_run_let_go(rg_run *r);
 

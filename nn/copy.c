@@ -2,6 +2,7 @@
  * copy.c: deep copies of modules, as copy.deepcopy makes them of PyTorch's: what is shared within
  * the tree is shared within the copy.
  */
+#include "looks.h"
 #include "registry.h"
 #include "tensor/error.h"
 #include "tensor/kernels/copy.h"
@@ -102,7 +103,7 @@ static bool copy_hooks(rg_registry *to, const rg_registry *from) {
     if (!rgi_grow((void **)&to->hooks, &to->hook_room, from->live_hooks, sizeof *to->hooks))
         return false;
     for (size_t i = 0; i < from->n_hooks; i++)
-        if (from->hooks[i].function)
+        if (from->hooks[i].function && from->hooks[i].function != rgi_look_at_output)
             to->hooks[to->n_hooks++] = from->hooks[i];
     to->live_hooks = to->n_hooks;
     return true;

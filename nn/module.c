@@ -2,6 +2,7 @@
  * module.c: how a module is made, what is registered in it, and how it is freed. Calling it is in
  * call.c, walks over the whole tree are in tree.c.
  */
+#include "looks.h"
 #include "registry.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
@@ -121,6 +122,8 @@ static void release_value(rg_module *m, rg_entry_kind kind, void *value) {
 
 void rgi_module_end(rg_module *m) {
     rg_registry *r = m->registry;
+    if (rgi_is_looking())
+        rgi_looks_forget(m);
     rgi_free(r->hooks, r->hook_room * sizeof *r->hooks, RG_MEM_OTHER);
     rgi_free(r->entries, r->room * sizeof *r->entries, RG_MEM_OTHER);
     rgi_map_free(&r->names);

@@ -234,27 +234,60 @@ static rg_tensor *mha_heads(rg_multihead_attention *self, rg_tensor *x, int64_t 
     return x ? rg_permute(rg_view(x, x->size[0], n, heads, embed / heads), 1, 2, 0, 3) : NULL;
 }
 
-/* Attends step by step, since the weights, (n, heads, l, s + more), are asked for. */
-static rg_attended mha_attend_with_weights(rg_multihead_attention *self, rg_tensor *q, rg_tensor *k,
-                                           rg_tensor *v, rg_tensor *mask, double dropout) {
-    double scale = sqrt(1 / (double)(self->embed_dim / self->num_heads));
+/* Lets the point see x of (n, heads, length, size) as (n, length, heads, size). */
+static rg_tensor *mha_by_position(rg_module *m, rg_point_of *point, const char *name,
+                                  rg_tensor *x) {
+    if (!rgi_is_looking())
+        return x;
+    return rg_transpose(point(m, name, rg_transpose(x, 1, 2)), 1, 2);
+}
+
+rg_attended rgi_attend_by_steps(rg_module *m, rg_point_of *point, rg_tensor *q, rg_tensor *k,
+                                rg_tensor *v, rg_tensor *mask, double dropout) {
+    const rg_attended failed = { NULL, NULL };
+    q = mha_by_position(m, point, "hook_q", q);
+    k = mha_by_position(m, point, "hook_k", k);
+    v = mha_by_position(m, point, "hook_v", v);
+    if (!q || !k || !v)
+        return failed;
+    double scale = sqrt(1 / (double)q->size[3]);
     rg_tensor *scores = rg_matmul(rg_mul(q, scale), rg_mT(k));
-    rg_tensor *weights = rg_softmax(mask == RG_NONE ? scores : rg_add(scores, mask), -1);
+    scores = mask == RG_NONE ? scores : rg_add(scores, mask);
+    if (rgi_is_looking())
+        scores = point(m, "hook_attn_scores", scores);
+    rg_tensor *weights = rg_softmax(scores, -1);
+    if (rgi_is_looking())
+        weights = point(m, "hook_pattern", weights);
     if (dropout > 0)
         weights = rg_dropout(weights, dropout, true);
-    return (rg_attended){ .output = rg_matmul(weights, v), .weights = weights };
+    rg_tensor *z = mha_by_position(m, point, "hook_z", rg_matmul(weights, v));
+    return (rg_attended){ .output = z, .weights = weights };
+}
+
+static rg_tensor *mha_point(rg_module *m, const char *name, rg_tensor *x) {
+    return rgi_point(m, name, x);
+}
+
+/* Returns whether a value inside is waited for, so that attention isn't one op. */
+static bool mha_is_looked_into(rg_multihead_attention *self) {
+    static const char *const names[] = { "hook_q",           "hook_k",       "hook_v",
+                                         "hook_attn_scores", "hook_pattern", "hook_z" };
+    for (int i = 0; i < 6 && rgi_is_looking(); i++)
+        if (rgi_is_awaited(&self->base, names[i]))
+            return true;
+    return false;
 }
 
 /* Attends with queries, keys and values of (n, heads, length, size of a head). Returns the heads'
- * outputs, and the weights of each head if they are asked for. */
+ * outputs, and, where it goes step by step, the weights of each head. */
 static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *const heads[3],
-                                    rg_tensor *mask, bool causal, bool need_weights) {
+                                    rg_tensor *mask, bool causal, bool by_steps) {
     rg_tensor *q = heads[0], *k = heads[1], *v = heads[2];
     if (!mask || !q || !k || !v)
         return (rg_attended){ NULL, NULL };
     double dropout = self->base.training ? self->o.dropout : 0;
-    if (need_weights)
-        return mha_attend_with_weights(self, q, k, v, mask, dropout);
+    if (by_steps)
+        return rgi_attend_by_steps(&self->base, mha_point, q, k, v, mask, dropout);
     rg_tensor *y = rg_scaled_dot_product_attention(q, k, v, .attn_mask = mask, .dropout_p = dropout,
                                                    .is_causal = causal);
     return (rg_attended){ y, RG_NONE };
@@ -272,7 +305,8 @@ static rg_tensor *mha_mask_for(rg_multihead_attention *self, rg_tensor *const x[
  * each head if they are asked for. */
 static rg_attended mha_attend(rg_multihead_attention *self, rg_tensor *const x[3],
                               const rg_multihead_options *o, bool batched) {
-    bool causal = o->is_causal && o->key_padding_mask == RG_NONE && !o->need_weights;
+    bool by_steps = o->need_weights || mha_is_looked_into(self);
+    bool causal = o->is_causal && o->key_padding_mask == RG_NONE && !by_steps;
     rg_tensor *mask = causal ? RG_NONE : mha_mask_for(self, x, o, batched);
     int64_t n = x[0]->size[1];
     rg_tensor *heads[] = {
@@ -280,7 +314,7 @@ static rg_attended mha_attend(rg_multihead_attention *self, rg_tensor *const x[3
         mha_heads(self, x[1], n, self->bias_k, self->o.add_zero_attn),
         mha_heads(self, x[2], n, self->bias_v, self->o.add_zero_attn),
     };
-    return mha_attend_heads(self, heads, mask, causal, o->need_weights);
+    return mha_attend_heads(self, heads, mask, causal, by_steps);
 }
 
 /* Returns the heads' weights as the caller wants them: averaged or not, and without a batch where
@@ -394,12 +428,13 @@ static rg_tensor *mha_run_cached(rg_multihead_attention *self, rg_tensor *const 
         || !mha_check_key_padding_mask(in[0], o->key_padding_mask))
         return NULL;
     rg_tensor *mask = mha_mask(o, &sizes, batched, (rg_dtype)q->dtype);
-    bool causal = !c->complete && mask == RG_NONE && l == s && !o->need_weights;
+    bool by_steps = o->need_weights || mha_is_looked_into(self);
+    bool causal = !c->complete && mask == RG_NONE && l == s && !by_steps;
     if (!c->complete && !causal)
         mask = cache_causal(mask, l, s, (rg_dtype)q->dtype);
     rg_tensor *heads[] = { mha_heads(self, q, n, RG_NONE, false), rg_narrow(c->keys, 2, 0, s),
                            rg_narrow(c->values, 2, 0, s) };
-    rg_attended a = mha_attend_heads(self, heads, mask, causal, o->need_weights);
+    rg_attended a = mha_attend_heads(self, heads, mask, causal, by_steps);
     rg_tensor *y = mha_results(self, a, q, batched, k);
     if (y)
         c->length = s;

@@ -19,7 +19,12 @@ int64_t rg_numel(rg_tensor *t) { return rgi_check(t, "numel") ? t->numel : -1; }
 int rg_dtype_of(rg_tensor *t) { return rgi_check(t, "dtype_of") ? t->dtype : RG_NO_DTYPE; }
 
 int64_t rg_version(rg_tensor *t) {
-    return rgi_check(t, "version") ? (int64_t)t->storage->version : -1;
+    if (!rgi_check(t, "version"))
+        return -1;
+    if (!t->storage->inference)
+        return t->storage->version;
+    rgi_fail(RG_RUNTIME_ERROR, "version", "Inference tensors do not track version counter.");
+    return -1;
 }
 
 bool rg_is_contiguous(rg_tensor *t) {

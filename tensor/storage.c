@@ -132,7 +132,16 @@ int64_t rg_live_tensors(void) { return rg_memory_stats().headers / RG_HEADER_BYT
 
 bool (*rgi_write_guard)(rg_tensor *t, const char *op);
 
+bool rgi_fail_for_inference(const char *op) {
+    return rgi_fail(RG_RUNTIME_ERROR, op,
+                    "Inplace update to inference tensor outside InferenceMode is not allowed.You "
+                    "can make a clone to get a normal tensor before doing inplace update.See "
+                    "https://github.com/pytorch/rfcs/pull/17 for more details.");
+}
+
 bool rgi_may_overwrite(const rg_tensor *t, const char *op) {
+    if (!rgi_may_touch(t, op))
+        return false;
     return !rgi_overlaps_itself(t)
            || rgi_fail(RG_RUNTIME_ERROR, op,
                        "unsupported operation: more than one element of the written-to tensor "

@@ -71,8 +71,15 @@ void rgi_count_write(rg_tensor *t, const char *op);
  * sentence. The guard is the autograd layer's, and refuses leaves and results of the graph. */
 bool rgi_may_write(rg_tensor *t, const char *op);
 extern bool (*rgi_write_guard)(rg_tensor *t, const char *op);
-/* Returns whether each element of t has a place of its own; else fails. */
+/* Returns whether each element of t has a place of its own, and rgi_may_touch; else fails. */
 bool rgi_may_overwrite(const rg_tensor *t, const char *op);
+/* Returns whether t was not made in inference mode, or this is on; else fails with torch's
+ * sentence. */
+static inline bool rgi_may_touch(const rg_tensor *t, const char *op);
+bool rgi_fail_for_inference(const char *op) __attribute__((cold));
+static inline bool rgi_may_touch(const rg_tensor *t, const char *op) {
+    return RG_LIKELY(!t->storage->inference) || rgi_this.inference || rgi_fail_for_inference(op);
+}
 
 /* ---- how births are made ---------------------------------------------------------- */
 
@@ -108,6 +115,7 @@ static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) 
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
     s->bytes = bytes;
     s->data = (char *)s + RG_STORAGE_HEADER;
+    s->inference = rgi_this.inference;
     t->storage = s;
     t->data = s->data;
 }

@@ -10,13 +10,15 @@
 #include <string.h>
 
 /* A storage is a block that begins with these fields; its data follow them, and take `bytes` bytes.
- * The version counts the writes since birth; `mutation` names the function that wrote last. */
+ * The version counts the writes since birth; `mutation` names the function that wrote last. What
+ * was made in inference mode is of `inference`, as are all views of it. */
 typedef struct rg_storage {
     atomic_int refs;
     uint32_t version;
     const char *mutation;
     size_t bytes;
     void *data;
+    bool inference;
 } rg_storage;
 
 /* tensor/ knows no more of a tensor's past than this: how to print it, and how to release it. */
@@ -36,12 +38,13 @@ enum { RG_ALIVE = 0x52454741, RG_DEAD = 0x44454144 };
 
 enum rg_tensor_flags {
     RG_CONTIGUOUS = 1,
-    RG_WEAK = 2,          /* A wrapped number is weak in promotion. */
-    RG_VIEW = 4,          /* A view shares another tensor's storage, and its history. */
-    RG_IS_PARAMETER = 16, /* A module's parameter prints as one. */
-    RG_OF_LIST = 32,      /* A view is one of a list that one function made, or a view of one. */
-    RG_UNTRACKED = 64,    /* A view was made without grad mode, or is a view of such a one. */
-    RG_NAMED = 128,       /* A tensor has a label, which holds its name. */
+    RG_WEAK = 2,           /* A wrapped number is weak in promotion. */
+    RG_VIEW = 4,           /* A view shares another tensor's storage, and its history. */
+    RG_IS_PARAMETER = 16,  /* A module's parameter prints as one. */
+    RG_OF_LIST = 32,       /* A view is one of a list that one function made, or a view of one. */
+    RG_UNTRACKED = 64,     /* A view was made without grad mode, or is a view of such a one. */
+    RG_INFERRED = 32 | 64, /* A view was made in inference mode, or is a view of such a one. */
+    RG_NAMED = 128,        /* A tensor has a label, which holds its name. */
 };
 
 /* A tensor with a name has its name and its base, if it is a view, in a block of their own, so that

@@ -44,6 +44,7 @@ enum {
 
 typedef struct rg_thread {
     bool ready;
+    bool inference; /* Inference mode is on. */
     /* observer.h: nobody observes most threads, and then it is NULL. */
     struct rg_observer *observer;
 

@@ -42,6 +42,20 @@ static void numbers() {
     CHECK(rg_numel(rg_arange_step(0, 1, 0.25)) == 4 && rg_numel(rg_arange(5)) == 5);
 }
 
+static rg_tensor *plus_one(rg_tensor *x, const char *, void *) { return rg_add(x, 1); }
+
+static void inside() {
+    RG_SCOPE();
+    rg_sequential *m = rg_nn_sequential(rg_nn_relu(), rg_nn_relu());
+    rg_tensor *x = rg_scalar(2.0);
+    CHECK(rg_item(rg_run_with_hooks(m, RG_HOOKS_AT({ "0", plus_one, nullptr }), x)) == 3);
+    RG_HOOKS(m, RG_HOOKS_AT({ "0", plus_one, nullptr }, { "1", plus_one, nullptr }));
+    CHECK(rg_item(rg_cache_get(rg_run_with_cache(m, "*", x).cache, "1")) == 4);
+    rg_module_free(m);
+    RG_INFERENCE_MODE();
+    CHECK(rg_is_inference(rg_ones(2)) && !rg_is_inference(x));
+}
+
 static void shapes() {
     RG_SCOPE();
     int n = 2;
@@ -242,8 +256,8 @@ static void transformers() {
 }
 
 int main() {
-    for (auto test : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts, modules,
-                       names, transformers })
+    for (auto test : { numbers, inside, shapes, keywords, scopes, errors, gradients, lists, texts,
+                       modules, names, transformers })
         test();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;

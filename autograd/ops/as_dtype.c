@@ -11,7 +11,7 @@
 static rg_tensor *summed_as(const char *op, rg_tensor *x, rg_tensor *y, rg_dtype dtype) {
     if (!y)
         return NULL;
-    RG_FAIL_IF(!rgi_is_float(dtype) && x->history && rg_is_grad_enabled(), op,
+    RG_FAIL_IF(!rgi_is_float(dtype) && x->history && !rgi_grad_off, op,
                "Autograd not support dtype: %s", rgi_scalar_name(dtype));
     return rg_to(y, dtype);
 }

@@ -122,7 +122,7 @@ static rg_tensor *index_fill(const char *in_place, rg_tensor *x, int dim, rg_ten
     if (in_place)
         return rgi_apply_inplace(in_place, &rg_op_index_fill, &a, sizeof a, 3, in);
     rg_tensor *y = rgi_apply(&rg_op_index_fill, &a, sizeof a, 3, in);
-    RG_FAIL_IF(y && value->history && rg_is_grad_enabled() && !floats, NULL,
+    RG_FAIL_IF(y && value->history && !rgi_grad_off && !floats, NULL,
                "Autograd not support dtype: %s", rgi_scalar_name(x->dtype));
     return y;
 }

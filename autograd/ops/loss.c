@@ -37,7 +37,7 @@ static void loss_compares_shapes(const char *name, const rg_tensor *x, const rg_
 
 bool rgi_loss_constant(const char *name, const char *function, const char *what,
                        const rg_tensor *t) {
-    if (rgi_is_none(t) || !t->history || !rg_is_grad_enabled())
+    if (rgi_is_none(t) || !t->history || rgi_grad_off)
         return true;
     return rgi_fail(RG_RUNTIME_ERROR, name,
                     "The function '%s' is not differentiable with respect to argument '%s'. This "

@@ -55,8 +55,10 @@ rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) {
  * where several elements share a place. */
 static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x,
                                   rg_tensor *value) {
-    if (rg_is_grad_enabled() && (rgi_history_of(x) || value->history))
+    if (!rgi_grad_off && (rgi_history_of(x) || value->history))
         return rgi_replace_(name, node, x, value);
+    if (!rgi_may_touch(x, name))
+        return NULL;
     rgi_copy_elements(x, value);
     rgi_observe_copy(x, value, name);
     rgi_count_write(x, name);

@@ -38,7 +38,7 @@ static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
         part[i] = rgi_part_of(x, &p);
         if (!part[i])
             return rgi_list_failed;
-        if (rg_is_grad_enabled())
+        if (!rgi_grad_off)
             part[i]->flags = (uint8_t)((part[i]->flags & ~RG_UNTRACKED) | RG_OF_LIST);
         p.start += p.length;
     }

@@ -354,7 +354,7 @@ rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_in
         return NULL;
     if (s.nothing)
         return x;
-    RG_FAIL_IF(s.way.n_steps && x->history && rg_is_leaf(x) && rg_is_grad_enabled(), "set_item_",
+    RG_FAIL_IF(s.way.n_steps && x->history && rg_is_leaf(x) && !rgi_grad_off, "set_item_",
                "a view of a leaf Variable that requires grad is being used in an in-place "
                "operation.");
     rg_tensor *in[2 + RG_MAX_DIMS] = { x, set_item_value(x, value, &s) };

@@ -3,11 +3,13 @@
  * in gpt_generate.c.
  */
 #include "gpt.h"
+#include "gpt_points.h"
 #include "tensor/error.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
 #include "nn/containers.h"
 #include "nn/init.h"
+#include "nn/multihead.h"
 #include "nn/registry.h"
 
 #include <math.h>
@@ -56,6 +58,17 @@ struct rg_gpt_transformer {
     rg_norm_module *ln_f;
 };
 
+static const rg_module_class gpt_class;
+
+/* Returns x, or what hooks put in its place: see points.h. */
+static inline rg_tensor *gpt_point(rg_module *m, const char *name, rg_tensor *x) {
+    return rgi_is_looking() ? rgi_gpt_point(&gpt_class, m, name, x) : x;
+}
+
+static rg_tensor *gpt_normalized(rg_norm_module *norm, rg_tensor *x) {
+    return gpt_point(&norm->base, "hook_normalized", rg_call(norm, x));
+}
+
 /* ---- a block's forward --------------------------------------------------------- */
 
 /* Writes x, t keys or values of (batch, heads, t, size of a head), to this position of the cache,
@@ -66,11 +79,22 @@ static rg_tensor *gpt_remember(rg_tensor *cache, rg_tensor *x, int64_t position,
     return rg_narrow(cache, 2, 0, position + t);
 }
 
+/* Attends step by step, so that hooks see the values inside. */
+static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[3], double dropout,
+                                      int64_t t, int64_t position) {
+    rg_tensor *causal = rg_full_dims(RG_DIMS(t, position + t), -INFINITY, (rg_dtype)qkv[0]->dtype);
+    causal = rg_triu(causal, (int)position + 1);
+    return causal ? rgi_attend_by_steps(&self->base, gpt_point, qkv[0], qkv[1], qkv[2], causal,
+                                        dropout)
+                        .output
+                  : NULL;
+}
+
 /* Attends with `all`, which is (batch, t, 3 embd): the queries, keys and values of the t tokens
  * from this position on. The cache holds the keys and values of the tokens before them, and is
  * (2, batch, heads, block, size of a head), or RG_NONE. */
 static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double dropout,
-                                rg_tensor *cache, int64_t position) {
+                                rg_tensor *cache, int64_t position, bool by_steps) {
     int64_t t = all->size[1];
     /* `all` becomes (3, batch, heads, t, size of a head). */
     all = rg_permute(rg_unflatten(all, 2, RG_DIMS(3, self->n_head, -1)), 2, 0, 3, 1, 4);
@@ -79,12 +103,39 @@ static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double drop
         k = gpt_remember(rg_select(cache, 0, 0), k, position, t);
         v = gpt_remember(rg_select(cache, 0, 1), v, position, t);
     }
-    rg_tensor *mask = RG_NONE;
+    if (!q || !k || !v)
+        return NULL;
+    rg_tensor *mask = RG_NONE, *y;
     if (position > 0 && t > 1)
         mask = rg_tril(rg_ones_dims(RG_DIMS(t, position + t), RG_BOOL), position);
-    rg_tensor *y = rg_scaled_dot_product_attention(
-        q, k, v, .attn_mask = mask, .is_causal = position == 0, .dropout_p = dropout);
+    if (by_steps)
+        y = gpt_attend_by_steps(self, (rg_tensor *[]){ q, k, v }, dropout, t, position);
+    else
+        y = rg_scaled_dot_product_attention(q, k, v, .attn_mask = mask, .is_causal = position == 0,
+                                            .dropout_p = dropout);
     return rg_flatten(rg_transpose(y, 1, 2), 2, 3);
+}
+
+/* Returns whether a hook waits for a value that attention in one op doesn't make. */
+static bool gpt_is_looked_into(gpt_attention *self) {
+    static const char *const names[] = { "hook_q",       "hook_k", "hook_v", "hook_attn_scores",
+                                         "hook_pattern", "hook_z", NULL };
+    return rgi_is_looking() && rgi_gpt_is_awaited(&gpt_class, &self->base, names);
+}
+
+/* Returns c_proj's output for y, (batch, t, embd). Where a hook waits for it, what each head adds
+ * is made on the way. */
+static rg_tensor *gpt_project(gpt_attention *self, rg_tensor *y) {
+    static const char *const names[] = { "hook_result", NULL };
+    const rg_linear_module *c = self->c_proj;
+    if (!rgi_is_looking() || !rgi_gpt_is_awaited(&gpt_class, &self->base, names))
+        return rg_call(self->c_proj, y);
+    rg_tensor *z = rg_transpose(rg_unflatten(y, 2, RG_DIMS(self->n_head, -1)), 1, 2);
+    rg_tensor *weight = rg_unflatten(c->weight, 1, RG_DIMS(self->n_head, -1));
+    rg_tensor *each = rg_matmul(z, rg_permute(weight, 1, 2, 0));
+    each = gpt_point(&self->base, "hook_result", rg_transpose(each, 1, 2));
+    rg_tensor *sum = rg_sum_dim(each, 2, false);
+    return c->bias == RG_NONE ? sum : rg_add(sum, c->bias);
 }
 
 /* x is (batch, t, embd). */
@@ -94,10 +145,11 @@ static rg_tensor *gpt_attend(rg_module *m, rg_tensor *x, const cached_keywords *
     if (!all)
         return NULL;
     double dropout = self->base.training ? self->attn_dropout->a : 0;
-    rg_tensor *y = k->cache == RG_NONE && dropout == 0
+    bool by_steps = gpt_is_looked_into(self);
+    rg_tensor *y = k->cache == RG_NONE && dropout == 0 && !by_steps
                        ? rg_joint_attention(all, self->n_head, true)
-                       : gpt_attend_to(self, all, dropout, k->cache, k->position);
-    return rg_call(self->resid_dropout, rg_call(self->c_proj, y));
+                       : gpt_attend_to(self, all, dropout, k->cache, k->position, by_steps);
+    return rg_call(self->resid_dropout, gpt_project(self, y));
 }
 
 static rg_tensor *gpt_attention_forward(rg_module *m, rg_tensor *x) {
@@ -110,17 +162,20 @@ static rg_tensor *gpt_attention_forward_with(rg_module *m, rg_list in, void *key
 
 static rg_tensor *gpt_mlp_forward(rg_module *m, rg_tensor *x) {
     gpt_mlp *self = (gpt_mlp *)m;
-    rg_tensor *hidden = rg_call(self->gelu, rg_call(self->c_fc, x));
+    rg_tensor *hidden = gpt_point(m, "hook_pre", rg_call(self->c_fc, x));
+    hidden = gpt_point(m, "hook_post", rg_call(self->gelu, hidden));
     return rg_call(self->dropout, rg_call(self->c_proj, hidden));
 }
 
 static rg_tensor *gpt_block_run(rg_module *m, rg_tensor *x, const cached_keywords *k) {
     gpt_block *self = (gpt_block *)m;
     cached_keywords own = *k;
-    rg_tensor *y = rg_call(self->ln_1, x);
-    x = rg_add(x, own.cache == RG_NONE ? rg_call(self->attn, y)
-                                       : rg_call_keywords(self->attn, &own, y));
-    return rg_add(x, rg_call(self->mlp, rg_call(self->ln_2, x)));
+    x = gpt_point(m, "hook_resid_pre", x);
+    rg_tensor *y = gpt_normalized(self->ln_1, x);
+    y = own.cache == RG_NONE ? rg_call(self->attn, y) : rg_call_keywords(self->attn, &own, y);
+    x = gpt_point(m, "hook_resid_mid", rg_add(x, gpt_point(m, "hook_attn_out", y)));
+    y = gpt_point(m, "hook_mlp_out", rg_call(self->mlp, gpt_normalized(self->ln_2, x)));
+    return gpt_point(m, "hook_resid_post", rg_add(x, y));
 }
 
 static rg_tensor *gpt_block_forward(rg_module *m, rg_tensor *x) {
@@ -146,6 +201,16 @@ static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) 
     return true;
 }
 
+/* Returns the sum of what stands for the tokens and for their places. */
+static rg_tensor *gpt_embed(rg_gpt *self, rg_tensor *idx, rg_tensor *where) {
+    const struct rg_gpt_transformer *g = self->transformer;
+    rg_tensor *tokens = gpt_point(&self->base, "hook_embed", rg_call(g->wte, idx));
+    rg_tensor *places = rg_call(g->wpe, where);
+    if (rgi_is_looking() && tokens)
+        places = gpt_point(&self->base, "hook_pos_embed", rg_expand_as(places, tokens));
+    return rg_add(tokens, places);
+}
+
 /* Returns the logits after each of idx, or only after the last. */
 static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, const cached_keywords *k, bool last) {
     const struct rg_gpt_transformer *g = self->transformer;
@@ -153,8 +218,7 @@ static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, const cached_keywords
         return NULL;
     int64_t t = idx->size[1];
     rg_tensor *where = rg_arange_step(k->position, k->position + t, 1);
-    rg_tensor *tokens = rg_call(g->wte, idx);
-    rg_tensor *x = rg_call(g->drop, rg_add(tokens, rg_call(g->wpe, where)));
+    rg_tensor *x = rg_call(g->drop, gpt_embed(self, idx, where));
     for (int i = 0; i < g->h->n && x; i++) {
         if (k->cache == RG_NONE) {
             x = rg_call(g->h->v[i], x);
@@ -163,7 +227,7 @@ static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, const cached_keywords
         cached_keywords own = { rg_select(k->cache, 0, i), k->position };
         x = rg_call_keywords(g->h->v[i], &own, x);
     }
-    x = rg_call(g->ln_f, x);
+    x = gpt_normalized(g->ln_f, x);
     return rg_call(self->lm_head, last ? rg_narrow(x, 1, t - 1, 1) : x);
 }
 

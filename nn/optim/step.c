@@ -43,7 +43,7 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
         if (!takes_state(o, slot, k))
             continue;
         rg_tensor *state = state_of(o, slot, k);
-        if (!state)
+        if (!state || !rgi_may_touch(state, o->row->name))
             return false;
         slot->operand[n++] = state;
     }

@@ -477,6 +477,31 @@ static rg_tensor *does_checkpoint(void) {
     return rg_backward(rg_sum(y), .create_graph = any(4) == 0) ? y : NULL;
 }
 
+static rg_tensor *does_explain_with(void) {
+    rg_tensor *x = tensor(), *w = tensor();
+    rg_explain_options o = { .paths = (int)any(12) - 1, .huge = 1e6 };
+    rg_error_clear();
+    if (depth > 2)
+        return RG_NONE;
+    if (x && x != RG_NONE && rg_numel(x) > 1 && rg_is_floating_point(x) && any(9))
+        x = rg_sum(x);
+    if (any(2))
+        o.f = odd_function;
+    return rg_explain_with(x, w, o).n < 0 ? NULL : RG_NONE;
+}
+
+/* Makes inference tensors, or writes to some. */
+static rg_tensor *does_inference(void) {
+    RG_INFERENCE_MODE();
+    rg_tensor *in[] = { tensor(), tensor(), NULL };
+    rg_error_clear();
+    if (depth > 2 || !in[0] || in[0] == RG_NONE || rg_numel(in[0]) > 64)
+        return RG_NONE;
+    rg_tensor *y = odd_function(in, NULL);
+    /* odd_function may return what was released. */
+    return y && y != RG_NONE && rg_numel(y) < 0 ? NULL : y;
+}
+
 /* Differentiates to the third order. */
 static rg_tensor *does_orders(void) {
     rg_tensor *x = pool[any(POOL)], *y = x;
@@ -685,6 +710,38 @@ static rg_tensor *hook_and_go(int (*add)(rg_module *m, rg_forward_hook *hook, vo
     int id = add(m, any(4) ? odd_forward_hook : NULL, NULL);
     return id >= 0 && rg_remove_forward_hook(m, id) ? RG_NONE : NULL;
 }
+
+static rg_tensor *odd_point_hook(rg_tensor *x, const char *name, void *context) {
+    (void)name;
+    (void)context;
+    return any(3) ? RG_NONE : any(20) ? x : tensor();
+}
+
+/* Some of the names stand for values in modules of the pool. */
+static const char *any_points(void) {
+    static const char *const names[] = { "*", "0", "* nothing", "", "*hook_pattern", "*.hook_z" };
+    return any(20) ? names[any(6)] : NULL;
+}
+
+static rg_tensor *looked_at(bool caches) {
+    nested = true; /* What the module's forward calls fails by its own name. */
+    rg_module *m = M(0);
+    rg_tensor *in[] = { tensor() };
+    const rg_hook_at at = { any_points(), any(20) ? odd_point_hook : NULL, NULL };
+    const rg_hooks_at hooks = { any(20) ? 1 : (int)any(3) - 1, any(20) ? &at : NULL };
+    rg_hooks_guard outer = { NULL };
+    rg_tensor *y;
+    if (any(4) == 0)
+        outer = rg_hooks_guard_open(modules[any(MODULES)], (rg_hooks_at){ 0, NULL });
+    if (caches)
+        y = rg_run_with_cache_list(m, any_points(), rg_list_of(1, in)).output;
+    else
+        y = rg_run_with_hooks_list(m, hooks, rg_list_of(1, in));
+    rg_hooks_guard_close(&outer);
+    return y;
+}
+static rg_tensor *does_run_with_hooks_list(void) { return looked_at(false); }
+static rg_tensor *does_run_with_cache_list(void) { return looked_at(true); }
 static rg_tensor *does_register_forward_hook(void) { return hook_and_go(rg_register_forward_hook); }
 static rg_tensor *does_register_forward_pre_hook(void) {
     return hook_and_go(rg_register_forward_pre_hook);

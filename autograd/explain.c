@@ -1,0 +1,298 @@
+/*
+ * explain.c: tells why a gradient is what it is: the largest of the paths that paths.c has found,
+ * where the gradient was lost, what finite differences say, as text and as a picture.
+ */
+#include "explain.h"
+#include "paths.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "tensor/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- shares ---------------------------------------------------------------------------- */
+
+/* The ops of a path, from the loss on. */
+static const char *ops_of(const rg_paths *p, int step) {
+    int steps[256], n = 0;
+    rg_text text = { 0 };
+    for (; step > 0 && n < 256; step = p->step[step].before)
+        steps[n++] = step;
+    while (n-- > 0)
+        rgi_text_add(&text, "%s%s", p->step[steps[n]].op, n ? " <- " : "");
+    if (!text.v)
+        rgi_text_add(&text, "%s", "");
+    return rgi_text_own(&text);
+}
+
+/* Returns the sum of what came by all paths, or zeros. */
+static rg_tensor *whole_gradient(const rg_paths *p, rg_tensor *w) {
+    RG_SCOPE();
+    rg_tensor *sum = rg_zeros_like(w);
+    for (int i = 0; i < p->of_w.n && sum; i++)
+        sum = rg_add(sum, p->of_w.v[i].g);
+    return sum ? rg_escape(sum) : NULL;
+}
+
+/* One path, and the number of its part. */
+typedef struct {
+    rg_gradient_path path;
+    int step;
+} told_path;
+
+static int by_size(const void *a, const void *b) {
+    const told_path *x = a, *y = b;
+    if (x->path.size != y->path.size)
+        return x->path.size > y->path.size ? -1 : 1;
+    return x->step - y->step;
+}
+
+/* Lists all paths but the rest, the largest first. Returns how many they are, or -1. */
+static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
+    const double *g = rgi_doubles(e->gradient);
+    int64_t numel = rg_numel(e->gradient);
+    int n = 0;
+    if (!g)
+        return -1;
+    double square = rgi_inner_product(numel, g, g);
+    bool shared = square > 0 && isfinite(square);
+    e->rest = shared ? 0 : NAN;
+    for (int i = 0; i < p->of_w.n; i++) {
+        RG_SCOPE();
+        const path_part *part = &p->of_w.v[i];
+        const double *c = rgi_doubles(part->g);
+        if (!c)
+            return -1;
+        double share = shared ? rgi_inner_product(numel, c, g) / square : NAN;
+        double size = shared ? part->norm / sqrt(square) : NAN;
+        if (part->step == RG_REST)
+            e->rest += share;
+        else
+            told[n++] = (told_path){ { NULL, share, size }, part->step };
+    }
+    qsort(told, (size_t)n, sizeof *told, by_size);
+    return n;
+}
+
+/* ---- finite differences ------------------------------------------------------------------ */
+
+/* Returns f's value with step * direction added to w, which gets `before` back. Writes that aren't
+ * counted leave the graph as it is. */
+static double value_at(const rg_explain_options *o, rg_tensor *w, rg_tensor *before,
+                       rg_tensor *direction, double step) {
+    RG_SCOPE();
+    rg_tensor *moved = rg_add(before, rg_mul(direction, step));
+    if (!moved)
+        return NAN;
+    rgi_copy_elements(w, moved);
+    const char *named_as = rgi_named_as;
+    rgi_named_as = NULL;
+    rg_tensor *y = o->f(&w, o->context);
+    rgi_named_as = named_as;
+    double value = rgi_check(y, "explain") ? rg_item(y) : NAN;
+    rgi_copy_elements(w, before);
+    return value;
+}
+
+static rg_tensor *direction_of(const rg_explanation *e, rg_generator *random, int k) {
+    rg_tensor *d = k ? rg_randn_dims(rg_shape(e->gradient), RG_FLOAT64, random) : e->gradient;
+    rg_tensor *norm = rg_norm(d);
+    double length = norm ? rg_item(norm) : NAN;
+    return length > 0 ? rg_div(d, length) : d;
+}
+
+/* Compares the gradient with differences along its own direction and four others. Returns false
+ * where f failed. */
+static bool compare_with_differences(rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
+                                     rg_generator *random) {
+    enum { DIRECTIONS = 5 };
+    const double h = 1e-6;
+    rg_tensor *before = rg_clone(rg_detach(w));
+    double norm = before ? rg_item(rg_norm(e->gradient)) : NAN;
+    e->off = 0;
+    for (int k = 0; k < DIRECTIONS; k++) {
+        rg_tensor *d = before ? direction_of(e, random, k) : NULL;
+        if (!d)
+            return false;
+        double high = value_at(o, w, before, d, h), low = value_at(o, w, before, d, -h);
+        if (rg_error_code() != RG_OK)
+            return false;
+        const double *a = rgi_doubles(d), *g = a ? rgi_doubles(e->gradient) : NULL;
+        if (!g)
+            return false;
+        double expected = rgi_inner_product(rg_numel(w), a, g);
+        double off = fabs((high - low) / (2 * h) - expected) / fmax(norm, 1e-3);
+        e->off = off <= e->off ? e->off : off; /* NaN is far, too. */
+    }
+    e->agrees = e->off < 1e-6;
+    return true;
+}
+
+static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w) {
+    e->off = NAN;
+    if (!o->f || w->dtype != RG_FLOAT64 || !(w->flags & RG_CONTIGUOUS))
+        return true;
+    RG_SCOPE();
+    rg_error_clear();
+    rg_generator *random = rg_generator_new(1);
+    RG_NO_GRAD();
+    bool ok = random && compare_with_differences(e, o, w, random);
+    rg_generator_free(random);
+    return ok;
+}
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+static const char *name_of(rg_tensor *w) { return rgi_name_of(w) ? rgi_name_of(w) : "w"; }
+
+static void write_verdict(rg_text *t, const rg_explanation *e, const rg_explain_options *o,
+                          const rg_tensor *w) {
+    if (!o->f)
+        rgi_text_add(t, "no verdict by differences: there is no function to compute the loss by\n");
+    else if (w->dtype != RG_FLOAT64)
+        rgi_text_add(t, "no verdict by differences: %s tells little of them\n",
+                     rg_dtype_name((rg_dtype)w->dtype));
+    else if (!(w->flags & RG_CONTIGUOUS))
+        rgi_text_add(t, "no verdict by differences: the tensor isn't contiguous\n");
+    else
+        rgi_text_add(t, "differences in float64 %s: off by %.2g of the norm\n",
+                     e->agrees ? "agree" : "DISAGREE", e->off);
+}
+
+static const char *write_text(const rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
+                              double norm) {
+    rg_text t = { 0 };
+    rgi_text_add(&t, "%s: a gradient of %s, norm %.4g\n", name_of(w), RG_SHAPE_TEXT(w), norm);
+    if (isnan(e->rest))
+        rgi_text_add(&t, "it is %s: there are no shares\n", norm == 0 ? "zero" : "not finite");
+    rgi_text_add(&t, "   share   size   path from the loss\n");
+    for (int i = 0; i < e->n; i++)
+        rgi_text_add(&t, "%7.1f%% %6.2f   %s\n", 100 * e->v[i].share, e->v[i].size, e->v[i].ops);
+    rgi_text_add(&t, "%7.1f%%          all others\n", 100 * e->rest);
+    if (e->first_zero)
+        rgi_text_add(&t, "first zero on the way back: %s\n", e->first_zero);
+    if (e->first_not_finite)
+        rgi_text_add(&t, "first not finite on the way back: %s\n", e->first_not_finite);
+    if (e->first_huge)
+        rgi_text_add(&t, "first huge on the way back: %s\n", e->first_huge);
+    write_verdict(&t, e, o, w);
+    return rgi_text_own(&t);
+}
+
+/* ---- picture -------------------------------------------------------------------------------- */
+
+static void write_quoted(rg_text *t, const char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text >= ' ')
+            rgi_text_add(t, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+}
+
+/* Adds a path's share to each step on it. */
+static void add_to_steps(const rg_paths *p, int step, double share, double shares[], bool used[]) {
+    for (; step >= 0; step = p->step[step].before) {
+        shares[step] += share;
+        used[step] = true;
+    }
+}
+
+/* Paths that begin alike are drawn as one up to where they part. */
+static const char *write_dot(const rg_paths *p, int n, const told_path told[], rg_tensor *w) {
+    double *shares = rgi_scope_alloc(p->n_steps * sizeof *shares + 1);
+    bool *used = shares ? rgi_scope_alloc(p->n_steps + 1) : NULL;
+    rg_text t = { 0 };
+    if (!used)
+        return NULL;
+    for (size_t i = 0; i < p->n_steps; i++) {
+        shares[i] = 0;
+        used[i] = false;
+    }
+    for (int i = 0; i < n; i++)
+        add_to_steps(p, told[i].step, told[i].path.share, shares, used);
+    rgi_text_add(&t, "digraph regard {\n    rankdir=TB\n    node [fontname=\"sans-serif\"]\n"
+                     "    s0 [shape=box, label=\"loss\"]\n"
+                     "    w [shape=box, style=filled, fillcolor=lightblue, label=\"");
+    write_quoted(&t, name_of(w));
+    rgi_text_add(&t, "\\n%s\"]\n", RG_SHAPE_TEXT(w));
+    for (size_t i = 1; i < p->n_steps; i++) {
+        if (!used[i])
+            continue;
+        rgi_text_add(&t, "    s%zu [label=\"", i);
+        write_quoted(&t, p->step[i].op);
+        rgi_text_add(&t, "\"]\n    s%d -> s%zu [label=\"%.1f%%\", penwidth=%.2f]\n",
+                     p->step[i].before, i, 100 * shares[i],
+                     1 + 4 * fmin(isnan(shares[i]) ? 0 : fabs(shares[i]), 1));
+    }
+    for (int i = 0; i < n; i++)
+        rgi_text_add(&t, "    s%d -> w [label=\"%.1f%%\"%s]\n", told[i].step,
+                     100 * told[i].path.share, told[i].path.share < 0 ? ", color=red" : "");
+    rgi_text_add(&t, "}\n");
+    return rgi_text_own(&t);
+}
+
+/* ---- the public function ----------------------------------------------------------------- */
+
+static bool own_first(const char **place, const char *text) {
+    rg_text t = { 0 };
+    if (!*text)
+        return true;
+    rgi_text_add(&t, "%s", text);
+    *place = rgi_text_own(&t);
+    return *place;
+}
+
+/* Fills in what is told of the n largest paths. */
+static bool tell(rg_explanation *e, const rg_paths *p, const rg_explain_options *o, rg_tensor *w) {
+    told_path told[RG_MOST_PATHS + 1];
+    e->gradient = whole_gradient(p, w);
+    int all = e->gradient ? list_paths(p, e, told) : -1;
+    if (all < 0)
+        return false;
+    e->n = RG_MIN(all, o->paths);
+    for (int i = e->n; i < all; i++)
+        e->rest += told[i].path.share;
+    rg_gradient_path *v = rgi_scope_alloc((size_t)e->n * sizeof *v + 1);
+    if (!v)
+        return false;
+    for (int i = 0; i < e->n; i++) {
+        v[i] = told[i].path;
+        v[i].ops = ops_of(p, told[i].step);
+        if (!v[i].ops)
+            return false;
+    }
+    e->v = v;
+    const double *g = rgi_doubles(e->gradient);
+    if (!g || !own_first(&e->first_zero, p->zero) || !own_first(&e->first_not_finite, p->not_finite)
+        || !own_first(&e->first_huge, p->huge) || !judge(e, o, w))
+        return false;
+    double norm = sqrt(rgi_inner_product(w->numel, g, g));
+    e->text = write_text(e, o, w, norm);
+    e->dot = write_dot(p, e->n, told, w);
+    return e->text && e->dot;
+}
+
+static bool may_explain(rg_tensor *loss, rg_tensor *w, const rg_explain_options *o) {
+    if (!rgi_check(loss, "explain") || !rgi_check(w, "explain") || !rgi_may_do_once("explain"))
+        return false;
+    RG_FAIL_IF(loss->numel != 1, "explain",
+               "grad can be implicitly created only for scalar outputs");
+    RG_FAIL_IF(!loss->history, "explain",
+               "element 0 of tensors does not require grad and does not have a grad_fn");
+    RG_FAIL_IF(!w->history, "explain", "One of the differentiated Tensors does not require grad");
+    RG_FAIL_VALUE_IF(o->paths < 0, "explain", "paths can't be %d", o->paths);
+    return true;
+}
+
+rg_explanation rg_explain_with(rg_tensor *loss, rg_tensor *w, rg_explain_options options) {
+    rg_explanation e = { .n = -1, .off = NAN };
+    rg_paths p = { .step = NULL };
+    RG_AS("explain");
+    if (!may_explain(loss, w, &options))
+        return e;
+    RG_NO_GRAD();
+    bool ok = rgi_find_paths(&p, loss, w, options.huge) && tell(&e, &p, &options, w);
+    rgi_paths_free(&p);
+    if (!ok)
+        e = (rg_explanation){ .n = -1, .off = NAN };
+    return e;
+}

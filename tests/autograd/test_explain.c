@@ -1,0 +1,238 @@
+/*
+ * test_explain.c: the paths of a gradient add up to it, what was lost on the way is named, and
+ * differences judge it.
+ */
+#include "autograd/explain.h"
+#include "autograd/function.h"
+#include "autograd/op.h"
+#include "autograd/saved.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <string.h>
+
+static rg_tensor *leaf(int64_t n, int64_t m) {
+    rg_manual_seed((uint64_t)(n * 100 + m));
+    return rg_requires_grad_(rg_randn_dims(RG_DIMS(n, m), RG_FLOAT64, rg_default_generator()),
+                             true);
+}
+
+/* Checks what holds of every explanation, and returns it. */
+static rg_explanation explain(rg_tensor *loss, rg_tensor *w) {
+    rg_explanation e = rg_explain(loss, w, .paths = 5);
+    ck_assert_msg(e.n >= 0 && rg_error_code() == RG_OK, "%s", rg_error());
+    rg_tensor *g = rg_grad(loss, w, .retain_graph = true);
+    ck_ok(g);
+    ck_assert(rg_allclose(e.gradient, g, 1e-10, 1e-13));
+    double sum = e.rest;
+    for (int i = 0; i < e.n; i++) {
+        sum += e.v[i].share;
+        ck_assert(e.v[i].size >= fabs(e.v[i].share) - 1e-9);
+        ck_assert(i == 0 || e.v[i].size <= e.v[i - 1].size);
+    }
+    ck_assert_msg(fabs(sum - 1) < 1e-9, "the shares add up to %g", sum);
+    ck_assert(strstr(e.text, e.v[0].ops) && strncmp(e.dot, "digraph regard {", 16) == 0);
+    return e;
+}
+
+START_TEST(test_shares) {
+    rg_tensor *w = leaf(2, 3);
+    rg_explanation e = explain(rg_sum(rg_add(rg_mul(w, 3), w)), w);
+    ck_assert_int_eq(e.n, 2);
+    ck_assert_str_eq(e.v[0].ops, "sum <- add <- mul");
+    ck_assert_str_eq(e.v[1].ops, "sum <- add");
+    ck_assert_double_eq_tol(e.v[0].share, 0.75, 1e-12);
+    ck_assert_double_eq_tol(e.v[1].share, 0.25, 1e-12);
+    ck_assert(e.rest == 0 && !e.first_zero && !e.first_not_finite && !e.first_huge);
+    /* One path works against the other. */
+    e = explain(rg_sum(rg_add(rg_mul(w, 3), rg_neg(w))), w);
+    ck_assert_double_eq_tol(e.v[0].share, 1.5, 1e-12);
+    ck_assert_double_eq_tol(e.v[1].share, -0.5, 1e-12);
+    ck_assert_double_eq_tol(e.v[1].size, 0.5, 1e-12);
+    ck_assert(strstr(e.dot, "color=red") && strstr(e.dot, "-50.0%"));
+    /* Paths of the same ops are one, and a name tells them apart. */
+    e = explain(rg_sum(rg_add(rg_mul(w, 3), rg_mul(w, 2))), w);
+    ck_assert_int_eq(e.n, 1);
+    e = explain(rg_sum(rg_add(rg_set_name(rg_mul(w, 3), "three"), rg_mul(w, 2))), w);
+    ck_assert_int_eq(e.n, 2);
+    ck_assert_str_eq(e.v[0].ops, "sum <- add <- mul 'three'");
+    ck_assert_double_eq_tol(e.v[0].share, 0.6, 1e-12);
+    e = explain(rg_sum(rg_mul(w, w)), w);
+    ck_assert(e.n == 1 && fabs(e.v[0].share - 1) < 1e-12);
+}
+END_TEST
+
+static bool twins(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_mul(in[0], 2);
+    out[1] = rg_mul(in[0], 5);
+    return true;
+}
+
+static bool twins_back(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_add(rg_mul(g[0], 2), rg_mul(g[1], 5));
+    return true;
+}
+
+static rg_function_class twins_class = {
+    .name = "Twins", .forward = twins, .backward = twins_back, .outputs = 2
+};
+
+/* Values that are no leaves, ops with several outputs, views, saved values that are packed. */
+START_TEST(test_graphs) {
+    rg_memory_may_stay = 1; /* The class of an op stays. */
+    rg_tensor *x = leaf(4, 3), *w = leaf(3, 2), *y[2];
+    rg_tensor *h = rg_matmul(x, w), *a = rg_tanh(h);
+    rg_tensor *loss = rg_mean(rg_square(rg_add(rg_softmax(a, -1), rg_sigmoid(h))));
+    explain(loss, w);
+    explain(loss, x);
+    explain(loss, h);
+    explain(loss, a);
+    ck_assert(rg_function_apply_many(&twins_class, NULL, RG_LIST(w), y));
+    rg_explanation e = explain(rg_sum(rg_add(rg_mul(y[0], y[1]), rg_exp(y[1]))), w);
+    ck_assert_int_eq(e.n, 2);
+    rg_list parts = rg_chunk(w, 3, 0);
+    explain(rg_sum(rg_mul(rg_cat(RG_LIST(parts.v[0], parts.v[2], parts.v[0]), 0), 2)), w);
+    explain(rg_sum(rg_mul(rg_expand(rg_narrow(w, 0, 0, 1), 5, 2), rg_narrow(w, 0, 1, 1))), w);
+    rg_tensor *b = rg_mul(w, 2);
+    rg_mul_(rg_select(b, 0, 0), 3);
+    explain(rg_sum(rg_square(b)), w);
+    explain(rg_sum(w), w);
+    /* The graph is as it was. */
+    ck_ok(rg_backward(loss));
+}
+END_TEST
+
+static void *pack(rg_tensor *t, void *context) {
+    (void)context;
+    return rg_keep(rg_clone(t));
+}
+static rg_tensor *unpack(void *packed, void *context) {
+    (void)context;
+    return packed;
+}
+static void drop(void *packed, void *context) {
+    (void)context;
+    rg_drop(packed);
+}
+
+START_TEST(test_packed) {
+    rg_tensor *w = leaf(2, 3), *loss;
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, NULL }));
+        loss = rg_sum(rg_exp(rg_mul(rg_sin(w), w)));
+    }
+    explain(loss, w);
+}
+END_TEST
+
+/* There are 2^10 paths, of eleven lengths, but more than 24 orders of ops. */
+START_TEST(test_more_paths_than_are_kept) {
+    rg_tensor *w = leaf(3, 3), *x = w;
+    for (int i = 0; i < 10; i++)
+        x = rg_add(x, rg_tanh(rg_mul(x, 0.3)));
+    rg_explanation e = explain(rg_sum(rg_square(x)), w);
+    ck_assert_int_eq(e.n, 5);
+    ck_assert(strstr(e.text, "all others"));
+    e = rg_explain(rg_sum(rg_square(x)), w, .paths = 0);
+    ck_assert(e.n == 0 && fabs(e.rest - 1) < 1e-9);
+    e = rg_explain(rg_sum(rg_square(x)), w, .paths = 1000);
+    ck_assert_int_eq(e.n, 24);
+}
+END_TEST
+
+START_TEST(test_where_a_gradient_is_lost) {
+    rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
+    rg_explanation e = rg_explain(rg_sum(rg_exp(rg_relu(rg_neg(w)))), w);
+    ck_assert_str_eq(e.first_zero, "relu, input 0 of [3]");
+    ck_assert(isnan(e.rest) && strstr(e.text, "it is zero: there are no shares"));
+    e = rg_explain(rg_sum(rg_mul(rg_sqrt(rg_sub(w, 1)), 0)), w);
+    ck_assert_str_eq(e.first_zero, "mul, input 0 of [3]");
+    ck_assert_str_eq(e.first_not_finite, "sqrt, input 0 of [3]");
+    ck_assert(strstr(e.text, "it is not finite") && strstr(e.text, "way back: sqrt"));
+    e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 1e9)), w);
+    ck_assert_str_eq(e.first_huge, "mul, input 0 of [3]");
+    ck_assert_double_eq_tol(e.v[0].share, 1, 1e-12);
+    e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 1e9)), w, .huge = 1e12);
+    ck_assert(!e.first_huge);
+    /* No path leads there. */
+    rg_tensor *other = leaf(2, 2);
+    e = rg_explain(rg_sum(w), other);
+    ck_assert(e.n == 0 && rg_equal(e.gradient, rg_zeros_like(other)));
+}
+END_TEST
+
+static rg_tensor *honest(rg_tensor *const in[], void *x) {
+    return rg_mean(rg_square(rg_tanh(rg_matmul(x, in[0]))));
+}
+static rg_tensor *detached(rg_tensor *const in[], void *x) {
+    rg_tensor *h = rg_matmul(x, in[0]);
+    return rg_mean(rg_mul(rg_tanh(h), rg_detach(h)));
+}
+static rg_tensor *broken(rg_tensor *const in[], void *x) { return rg_matmul(in[0], x); }
+
+START_TEST(test_verdicts) {
+    rg_tensor *x = leaf(4, 3), *w = leaf(3, 2), *loss = honest(&w, x);
+    rg_tensor *before = rg_clone(w);
+    const int64_t version = rg_version(w);
+    rg_explanation e = rg_explain(loss, w, .f = honest, .context = x);
+    ck_assert_msg(e.agrees && e.off < 1e-7 && strstr(e.text, "agree: off by"), "%s", e.text);
+    ck_assert(rg_equal(w, before) && rg_version(w) == version);
+    e = rg_explain(detached(&w, x), w, .f = detached, .context = x);
+    ck_assert(!e.agrees && e.off > 0.01 && strstr(e.text, "DISAGREE"));
+    e = rg_explain(loss, w);
+    ck_assert(!e.agrees && isnan(e.off) && strstr(e.text, "there is no function"));
+    rg_tensor *single = rg_requires_grad_(rg_float(rg_detach(w)), true);
+    e = rg_explain(rg_sum(rg_exp(single)), single, .f = honest, .context = x);
+    ck_assert(isnan(e.off) && strstr(e.text, "float32 tells little"));
+    rg_error_clear();
+    ck_assert_int_eq(rg_explain(loss, w, .f = broken, .context = rg_ones(7)).n, -1);
+    ck_assert_msg(strstr(rg_error(), "matmul: size mismatch"), "%s", rg_error());
+    ck_assert(rg_equal(w, before));
+    rg_error_clear();
+}
+END_TEST
+
+static const char *fails(rg_explanation e) { return e.n < 0 ? NULL : "it didn't"; }
+
+START_TEST(test_refusals) {
+    rg_tensor *w = leaf(2, 2), *plain = rg_ones(2);
+    ck_fails(fails(rg_explain(rg_mul(w, 2), w)), RG_RUNTIME_ERROR,
+             "explain: grad can be implicitly created only for scalar outputs");
+    ck_fails(fails(rg_explain(rg_sum(plain), w)), RG_RUNTIME_ERROR, "does not have a grad_fn");
+    ck_fails(fails(rg_explain(rg_sum(w), plain)), RG_RUNTIME_ERROR, "does not require grad");
+    ck_fails(fails(rg_explain(NULL, w)), RG_TYPE_ERROR, "explain");
+    ck_fails(fails(rg_explain(rg_sum(w), w, .paths = -1)), RG_VALUE_ERROR, "paths can't be -1");
+    rg_tensor *gone = rg_sum(rg_square(w));
+    ck_ok(rg_backward(gone));
+    ck_fails(fails(rg_explain(gone, w)), RG_RUNTIME_ERROR, "a second time");
+}
+END_TEST
+
+/* Each request for memory fails in turn. */
+START_TEST(test_out_of_memory) {
+    rg_tensor *x = leaf(4, 3), *w = leaf(3, 2), *loss = honest(&w, x);
+    for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
+        int64_t live = rg_live_tensors();
+        bool ok;
+        {
+            RG_SCOPE();
+            rg_error_clear();
+            rg_memory_fail_at(fail);
+            ok = rg_explain(loss, w, .f = honest, .context = x).n >= 0;
+            rg_memory_fail_at(0);
+        }
+        ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "request %d: %s", (int)fail,
+                      rg_error());
+        ck_assert_int_eq(rg_live_tensors(), live);
+        spared = ok ? spared + 1 : 0;
+    }
+    rg_error_clear();
+    explain(loss, w);
+}
+END_TEST
+
+RG_TESTS(explain, test_shares, test_packed, test_more_paths_than_are_kept,
+         test_where_a_gradient_is_lost, test_verdicts, test_refusals, test_out_of_memory,
+         test_graphs)

@@ -1,0 +1,360 @@
+/*
+ * test_inference.c: inference mode allows, refuses and says what PyTorch does, and gradients of
+ * several batches add up to that of one.
+ */
+#include "tests/test.h"
+#include "tests/golden.h"
+#include "regard.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Each case of inference.txt begins with these; the script that writes it says what they are. */
+typedef struct {
+    rg_tensor *w, *n, *computed, *x, *r, *v, *s;
+} made;
+
+static rg_tensor *ones(void) { return rg_ones_dims(RG_DIMS(3), RG_FLOAT64); }
+static rg_tensor *leaf(void) { return rg_requires_grad_(ones(), true); }
+
+static made make(void) {
+    made m = { .w = leaf(), .n = ones() };
+    m.computed = rg_mul(m.w, 1);
+    RG_INFERENCE_MODE();
+    m.x = ones();
+    m.r = leaf();
+    m.v = rg_view(m.w, 3);
+    m.s = rg_view(m.computed, 3);
+    return m;
+}
+
+static bool product(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_mul(in[0], in[1]);
+    return rg_save_for_backward(ctx, in[0], in[1]);
+}
+
+static bool product_back(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = rg_mul(g[0], rg_saved_tensor(ctx, 1));
+    gin[1] = rg_mul(g[0], rg_saved_tensor(ctx, 0));
+    return true;
+}
+
+static rg_function_class product_class = { .name = "Product",
+                                           .forward = product,
+                                           .backward = product_back };
+
+static rg_tensor *gradient(rg_tensor *y, rg_tensor *of) {
+    return rg_backward(y) ? rg_grad_of(of) : NULL;
+}
+
+#define CASE(name, ...) \
+    static rg_tensor *case_##name(made m) { __VA_ARGS__ }
+#define INSIDE(name, ...) CASE(name, (void)m; RG_INFERENCE_MODE(); __VA_ARGS__)
+#define SHORT(name, call) CASE(name, return call;)
+
+SHORT(mul, rg_mul(m.x, m.w))
+SHORT(square, rg_mul(m.r, m.r))
+SHORT(add, rg_add(m.x, m.w))
+SHORT(scaled, rg_mul(m.r, 2))
+SHORT(scaled_plain, rg_mul(m.x, 2))
+SHORT(view, rg_view(m.x, 3, 1))
+SHORT(detach, rg_detach(m.x))
+SHORT(clone, rg_clone(m.x))
+SHORT(function, rg_function_apply(&product_class, NULL, m.x, m.w))
+SHORT(add_, rg_add_(m.x, 1))
+CASE(add_no_grad, RG_NO_GRAD(); return rg_add_(m.x, 1);)
+INSIDE(add_inside, return rg_add_(m.x, 1);)
+SHORT(add_view, rg_add_(rg_view(m.x, 3), 1))
+SHORT(add_recorded, rg_add_(m.x, m.w))
+SHORT(add_to_normal, rg_add_(m.computed, m.x))
+SHORT(mul_to_normal, rg_mul_(m.computed, m.x))
+SHORT(fill_, rg_fill_(m.x, 2))
+SHORT(zero_, rg_zero_(m.x))
+SHORT(copy_, rg_copy_(m.x, m.n))
+SHORT(copy_from, rg_copy_(m.n, m.x))
+SHORT(normal_, rg_normal_(m.x, 0, 1))
+SHORT(set_item, rg_set_item_(m.x, 2, 0))
+INSIDE(leaf_inside, return rg_add_(m.w, 1);)
+SHORT(requires_grad_, rg_requires_grad_(m.x, true))
+SHORT(requires_grad_again, rg_requires_grad_(m.r, true))
+SHORT(requires_grad_off, rg_requires_grad_(m.r, false))
+INSIDE(requires_grad_inside, return rg_requires_grad_(m.x, true);)
+SHORT(backward, gradient(rg_sum(rg_add(m.r, 1)), m.r))
+CASE(backward_from, return rg_backward(rg_mul(m.w, 3), .gradient = m.x) ? rg_grad_of(m.w) : NULL;)
+INSIDE(backward_inside, return gradient(rg_sum(rg_mul(m.computed, 2)), m.w);)
+INSIDE(made_inside, return rg_mul(m.w, 2);)
+INSIDE(enable_grad_inside, RG_ENABLE_GRAD(); ck_assert(rg_is_grad_enabled());
+       return rg_mul(m.w, 2);)
+
+static rg_tensor *case_normal_inside(made m) {
+    RG_INFERENCE_MODE();
+    rg_inference_guard normal = rg_inference_guard_open(false);
+    ck_assert(rg_is_grad_enabled() && !rg_is_inference_mode_enabled());
+    rg_tensor *y = rg_mul(m.w, 2);
+    rg_inference_guard_close(&normal);
+    ck_assert(!rg_is_grad_enabled() && rg_is_inference_mode_enabled());
+    return y;
+}
+
+static rg_tensor *case_normal_in_no_grad(made m) {
+    RG_NO_GRAD();
+    rg_inference_guard normal = rg_inference_guard_open(false);
+    rg_tensor *y = rg_mul(m.w, 2);
+    rg_inference_guard_close(&normal);
+    ck_assert(!rg_is_grad_enabled());
+    return y;
+}
+
+static rg_tensor *case_accumulate(made m) {
+    rg_tensor *y = rg_mul(m.w, 3);
+    {
+        RG_INFERENCE_MODE();
+        ck_ok(rg_backward(y, .gradient = ones()));
+    }
+    return gradient(rg_sum(rg_mul(m.w, 2)), m.w);
+}
+
+static rg_tensor *case_grad_inside(made m) {
+    rg_tensor *y = rg_sum(rg_mul(m.w, m.w));
+    RG_INFERENCE_MODE();
+    return rg_grad(y, m.w, .create_graph = true);
+}
+
+static rg_tensor *case_step(made m) {
+    rg_set_grad(m.r, ones());
+    rg_optim *o = rg_optim_sgd(rg_list_of(1, &m.r), .lr = 0.5);
+    bool ok = rg_optim_step(o);
+    rg_optim_free(o);
+    return ok ? m.r : NULL;
+}
+
+SHORT(version, rg_version(m.x) < 0 ? NULL : m.x)
+SHORT(view_add_, rg_add_(m.v, 1))
+SHORT(view_of_computed_add_, rg_add_(m.s, 1))
+CASE(base_written, ck_ok(rg_add_(m.computed, 1)); return rg_mul(m.s, 2);)
+
+static const struct {
+    const char *name;
+    rg_tensor *(*f)(made m);
+} compared[] = {
+#define ROW(name) \
+    { #name, case_##name }
+    ROW(mul),
+    ROW(square),
+    ROW(add),
+    ROW(scaled),
+    ROW(scaled_plain),
+    ROW(view),
+    ROW(detach),
+    ROW(clone),
+    ROW(function),
+    ROW(add_),
+    ROW(add_no_grad),
+    ROW(add_inside),
+    ROW(add_view),
+    ROW(add_recorded),
+    ROW(add_to_normal),
+    ROW(mul_to_normal),
+    ROW(fill_),
+    ROW(zero_),
+    ROW(copy_),
+    ROW(copy_from),
+    ROW(normal_),
+    ROW(set_item),
+    ROW(leaf_inside),
+    ROW(requires_grad_),
+    ROW(requires_grad_again),
+    ROW(requires_grad_off),
+    ROW(requires_grad_inside),
+    ROW(backward),
+    ROW(backward_from),
+    ROW(backward_inside),
+    ROW(made_inside),
+    ROW(enable_grad_inside),
+    ROW(normal_inside),
+    ROW(normal_in_no_grad),
+    ROW(accumulate),
+    ROW(grad_inside),
+    ROW(step),
+    ROW(version),
+    ROW(view_add_),
+    ROW(view_of_computed_add_),
+    ROW(base_written),
+#undef ROW
+};
+
+/* A sentence of regard's has the op's name before it. */
+static void compare(const char *name, rg_tensor *y, golden_file *g) {
+    char text[1024];
+    snprintf(text, sizeof text, "%s", golden_text(g));
+    if (strncmp(text, "ok ", 3)) {
+        ck_assert_msg(!y, "%s: no error, but %s", name, text);
+        ck_assert_msg(strstr(rg_error(), text), "%s: %s", name, rg_error());
+        return;
+    }
+    ck_assert_msg(y != NULL, "%s: %s", name, rg_error());
+    ck_assert_msg(rg_is_inference(y) == (text[3] == '1'), "%s: inference", name);
+    ck_assert_msg(rg_requires_grad(y) == (text[5] == '1'), "%s: requires grad", name);
+    char *numbers = golden_field(g, ':');
+    for (int64_t i = 0; i < rg_numel(y); i++)
+        ck_assert_double_eq_tol(rg_at(rg_flatten(y, 0, -1), i), golden_number(&numbers), 1e-12);
+}
+
+START_TEST(test_inference_as_in_torch) {
+    rg_memory_may_stay = 1; /* The class of an op stays. */
+    for (size_t i = 0; i < sizeof compared / sizeof compared[0]; i++) {
+        RG_SCOPE();
+        golden_file g = golden_find("inference", "%s", compared[i].name);
+        rg_error_clear();
+        rg_tensor *y = compared[i].f(make());
+        compare(compared[i].name, y, &g);
+        rg_error_clear();
+        golden_close(&g);
+        ck_assert(rg_is_grad_enabled() && !rg_is_inference_mode_enabled());
+    }
+}
+END_TEST
+
+/* A run that may not add to a gradient adds to none. */
+START_TEST(test_a_refused_backward_changes_nothing) {
+    rg_tensor *a = leaf(), *b = leaf();
+    ck_ok(rg_backward(rg_sum(b)));
+    {
+        RG_INFERENCE_MODE();
+        rg_set_grad(a, ones());
+    }
+    ck_fails(rg_backward(rg_sum(rg_mul(a, b))), RG_RUNTIME_ERROR, "outside InferenceMode");
+    ck_assert(rg_equal(rg_grad_of(a), ones()) && rg_equal(rg_grad_of(b), ones()));
+    /* A graph of the gradient needs no write. */
+    ck_ok(rg_backward(rg_sum(rg_mul(a, b)), .create_graph = true));
+    ck_assert(rg_equal(rg_grad_of(a), rg_mul(ones(), 2)) && !rg_is_inference(rg_grad_of(a)));
+    rg_set_grad(a, RG_NONE);
+    rg_set_grad(b, RG_NONE);
+}
+END_TEST
+
+/* A leaf that takes over such data is such a tensor. */
+START_TEST(test_data_taken_over) {
+    made m = make();
+    ck_assert(!rg_is_inference(m.n) && !rg_is_inference(m.v) && rg_is_inference(m.r));
+    ck_ok(rg_set_data(m.w, m.x));
+    ck_assert(rg_is_inference(m.w));
+    ck_fails(rg_is_inference(NULL), RG_TYPE_ERROR, "is_inference");
+}
+END_TEST
+
+/* A model runs in the mode with the same bits; weights that were made in it can't be saved. */
+START_TEST(test_models) {
+    rg_manual_seed(0);
+    rg_gpt *g = rg_nn_gpt(.block_size = 8, .vocab_size = 11, .n_layer = 2, .n_head = 2,
+                          .n_embd = 8);
+    rg_tensor *idx = rg_literal([ [ 1, 2, 3, 10 ], [ 0, 5, 5, 9 ] ]), *plain, *y;
+    {
+        RG_NO_GRAD();
+        plain = rg_call(g, idx);
+    }
+    {
+        RG_INFERENCE_MODE();
+        y = rg_call(g, idx);
+        ck_ok(y);
+    }
+    ck_assert(rg_is_inference(y) && !rg_requires_grad(y) && rg_equal(y, plain));
+    rg_module_free(g);
+    rg_linear_module *m;
+    {
+        RG_INFERENCE_MODE();
+        m = rg_nn_linear(3, 2);
+    }
+    rg_tensor *x = rg_requires_grad_(rg_ones(1, 3), true);
+    ck_assert(rg_is_inference(m->weight) && rg_requires_grad(m->weight));
+    ck_fails(rg_call(m, x), RG_RUNTIME_ERROR, "Inference tensors cannot be saved for backward");
+    ck_ok(rg_call(m, rg_detach(x)));
+    rg_module_free(m);
+}
+END_TEST
+
+/* Adam's state is made by its first step. */
+START_TEST(test_state_made_in_the_mode) {
+    rg_tensor *w = leaf();
+    rg_optim *o = rg_optim_adam(rg_list_of(1, &w), .lr = 0.5);
+    rg_set_grad(w, ones());
+    {
+        RG_INFERENCE_MODE();
+        ck_ok(rg_optim_step(o));
+    }
+    ck_fails(rg_optim_step(o), RG_RUNTIME_ERROR, "outside InferenceMode");
+    rg_optim_free(o);
+}
+END_TEST
+
+typedef struct {
+    rg_tensor *x, *y;
+} recorded;
+
+static void inference_step(void *context) {
+    RG_INFERENCE_MODE();
+    recorded *r = context;
+    r->y = rg_keep(rg_exp(rg_mul(r->x, 2)));
+}
+
+START_TEST(test_recorded) {
+    recorded of = { ones(), NULL };
+    rg_replay *r = rg_record(inference_step, &of);
+    ck_ok(r);
+    rg_mul_(of.x, 3);
+    ck_ok(rg_replay_run(r));
+    ck_assert(rg_is_inference(of.y) && rg_equal(of.y, rg_exp(rg_mul(of.x, 2))));
+    rg_drop(of.y);
+    rg_replay_free(r);
+}
+END_TEST
+
+static void *other_thread(void *at) {
+    *(bool *)at = rg_is_inference_mode_enabled() || !rg_is_grad_enabled();
+    return NULL;
+}
+
+START_TEST(test_the_mode_is_the_threads) {
+    RG_INFERENCE_MODE();
+    bool inside = true;
+    pthread_t t;
+    ck_assert_int_eq(pthread_create(&t, NULL, other_thread, &inside), 0);
+    pthread_join(t, NULL);
+    ck_assert(!inside);
+    RG_INFERENCE_MODE(); /* Two guards may stand in one block. */
+}
+END_TEST
+
+/* ---- accumulation --------------------------------------------------------------------- */
+
+static rg_tensor *loss_of(rg_sequential *m, rg_tensor *x, rg_tensor *y) {
+    return rg_mse_loss(rg_call(m, x), y);
+}
+
+/* The mean over all is the mean of the means over batches of one size. */
+START_TEST(test_small_batches_give_the_gradient_of_a_large_one) {
+    enum { K = 4 };
+    rg_manual_seed(0);
+    rg_sequential *m = rg_nn_sequential(rg_nn_linear(3, 5), rg_nn_tanh(), rg_nn_linear(5, 2));
+    rg_module_to(m, RG_FLOAT64);
+    rg_tensor *x = rg_double(rg_randn(12, 3)), *y = rg_double(rg_randn(12, 2));
+    rg_list p = rg_parameters(m);
+    rg_tensor *whole[4];
+    ck_ok(rg_backward(loss_of(m, x, y)));
+    for (int i = 0; i < p.n; i++) {
+        whole[i] = rg_grad_of(p.v[i]);
+        rg_set_grad(p.v[i], RG_NONE);
+    }
+    rg_list xs = rg_chunk(x, K, 0), ys = rg_chunk(y, K, 0);
+    for (int k = 0; k < K; k++)
+        ck_ok(rg_backward(rg_div(loss_of(m, xs.v[k], ys.v[k]), K)));
+    for (int i = 0; i < p.n; i++)
+        ck_assert(rg_allclose(rg_grad_of(p.v[i]), whole[i], 1e-12, 1e-14));
+    rg_module_free(m);
+}
+END_TEST
+
+RG_TESTS(inference, test_a_refused_backward_changes_nothing, test_data_taken_over, test_models,
+         test_state_made_in_the_mode, test_recorded, test_the_mode_is_the_threads,
+         test_small_batches_give_the_gradient_of_a_large_one, test_inference_as_in_torch)

@@ -1,0 +1,376 @@
+/*
+ * test_points.c: values inside a model are seen, kept and replaced under their names; a GPT's are
+ * those that PyTorch computes step by step.
+ */
+#define TWIN_DATA "points"
+#include "twin.h"
+
+#include <pthread.h>
+
+static rg_tensor *tokens(void) { return rg_literal([ [ 1, 2, 3, 10 ], [ 0, 5, 5, 9 ] ]); }
+static rg_tensor *targets(void) { return rg_literal([ [ 2, 3, 10, 4 ], [ 5, 5, 9, -1 ] ]); }
+
+static rg_gpt *small(void) {
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_manual_seed(1);
+    rg_gpt *m = rg_nn_gpt(.block_size = 6, .vocab_size = 11, .n_layer = 2, .n_head = 2,
+                          .n_embd = 4);
+    rg_list p = rg_parameters(m);
+    for (int i = 0; i < p.n; i++)
+        if (rg_ndim(p.v[i]) > 1)
+            rg_nn_init_normal_(p.v[i], 0, 0.5);
+    return m;
+}
+
+/* As twin_near, but infinities may be equal. */
+static void near(const char *name, const char *suffix, int n, rg_tensor *const t[]) {
+    golden_file f = golden_find(TWIN_DATA, "%s%s", name, suffix);
+    char *numbers = golden_field(&f, ':');
+    for (int i = 0; i < n; i++) {
+        ck_assert_msg(t[i] != NULL, "%s%s: %s", name, suffix, rg_error());
+        rg_tensor *row = rg_contiguous(rg_detach(t[i]));
+        for (int64_t k = 0; k < rg_numel(row); k++) {
+            double is = ((double *)rg_data(row))[k], want = golden_number(&numbers);
+            ck_each(is == want || fabs(is - want) < 1e-11, "%s%s: element %d is %.17g, not %.17g",
+                    name, suffix, (int)k, is, want);
+        }
+    }
+    ck_assert_msg(golden_at_end(numbers), "%s%s has fewer values", name, suffix);
+    golden_close(&f);
+}
+
+enum { N_NAMES = 35 };
+static char all_names[4096];
+static char *name_of[N_NAMES];
+
+static void read_names(void) {
+    golden_file f = golden_find(TWIN_DATA, "names");
+    snprintf(all_names, sizeof all_names, "%s", golden_text(&f));
+    golden_close(&f);
+    char *at = all_names;
+    for (int i = 0; i < N_NAMES; i++)
+        name_of[i] = golden_word(&at);
+    ck_assert(golden_at_end(at));
+}
+
+/* ---- a GPT, as in PyTorch ---------------------------------------------------------- */
+
+START_TEST(test_values_inside_a_gpt) {
+    read_names();
+    rg_gpt *m = small();
+    rg_cached_run run = rg_run_with_cache(m, "hook_* blocks.* blocks.*.hook_result ln_final.*",
+                                          tokens(), targets());
+    ck_ok(run.output);
+    ck_assert_int_eq(run.cache.n, N_NAMES);
+    near("loss", "", 1, &run.output);
+    for (int i = 0; i < N_NAMES; i++) {
+        RG_SCOPE();
+        ck_assert_str_eq(run.cache.v[i].name, name_of[i]);
+        golden_file f = golden_open(TWIN_DATA);
+        char *words;
+        do
+            words = golden_case(&f);
+        while (strcmp(golden_word(&words), name_of[i]));
+        rg_dims shape = golden_dims(golden_word(&words)), is = rg_shape(run.cache.v[i].tensor);
+        golden_close(&f);
+        ck_assert(is.n == shape.n && !memcmp(is.v, shape.v, (size_t)is.n * sizeof is.v[0]));
+        near(name_of[i], "", 1, &run.cache.v[i].tensor);
+        rg_tensor *x = rg_cache_get(run.cache, name_of[i]);
+        rg_tensor *g = rg_grad(run.output, x, .retain_graph = true);
+        near(name_of[i], ".gradient", 1, &g);
+    }
+    rg_module_free(m);
+}
+END_TEST
+
+static int calls;
+
+static rg_tensor *patch(rg_tensor *x, const char *name, void *context) {
+    ck_assert_str_eq(name, context);
+    calls++;
+    return rg_add(rg_mul(x, 1.5), 0.1);
+}
+
+START_TEST(test_values_replaced_in_a_gpt) {
+    read_names();
+    rg_gpt *m = small();
+    rg_tensor *of[] = { rg_get_parameter(m, "transformer.wpe.weight"),
+                        rg_get_parameter(m, "transformer.h.0.attn.c_attn.weight") };
+    rg_tensor *loss = rg_call(m, tokens(), targets());
+    for (int i = 0; i < N_NAMES; i++) {
+        RG_SCOPE();
+        calls = 0;
+        rg_tensor *y[3];
+        y[0] = rg_run_with_hooks(m, RG_HOOKS_AT({ name_of[i], patch, name_of[i] }), tokens(),
+                                 targets());
+        ck_ok(rg_grad_many(1, y, NULL, 2, of, y + 1, (rg_backward_options){ .gradient = RG_NONE }));
+        near(name_of[i], ".patched", 3, y);
+        ck_assert_int_eq(calls, 1);
+        /* Nothing of it stays: the same bits as before. */
+        ck_assert(rg_equal(rg_call(m, tokens(), targets()), loss));
+    }
+    rg_module_free(m);
+}
+END_TEST
+
+/* ---- modules ------------------------------------------------------------------------ */
+
+/* The outputs of modules are kept under their paths, without another bit in the result. */
+START_TEST(test_outputs_of_modules) {
+    rg_gpt *m = small();
+    rg_tensor *loss = rg_call(m, tokens(), targets());
+    rg_cached_run run = rg_run_with_cache(m, "transformer.h.* lm_head", tokens(), targets());
+    ck_ok(run.output);
+    ck_assert(rg_equal(run.output, loss));
+    ck_assert_int_eq(run.cache.n, 2 * 12 + 1);
+    ck_assert_str_eq(run.cache.v[0].name, "transformer.h.0.ln_1");
+    ck_assert(rg_equal(rg_cache_get(run.cache, "lm_head"),
+                       rg_gpt_forward(m, tokens(), targets()).logits));
+    run = rg_run_with_cache(m, "*", tokens(), targets());
+    ck_ok(run.output);
+    ck_assert(rg_allclose(run.output, loss, 1e-13, 1e-14));
+    ck_assert(rg_equal(rg_cache_get(run.cache, "transformer.h.1.mlp"),
+                       rg_cache_get(run.cache, "blocks.1.hook_mlp_out")));
+    ck_fails(rg_cache_get(run.cache, "blocks.1.attn.hook_result"), RG_VALUE_ERROR,
+             "KeyError: 'blocks.1.attn.hook_result'");
+    rg_module_free(m);
+}
+END_TEST
+
+/* Names begin at the model that is looked at, and a GPT's at the GPT. */
+START_TEST(test_names_below_and_above) {
+    rg_gpt *m = small();
+    rg_sequential *outer = rg_nn_sequential(m, rg_nn_identity());
+    rg_cached_run run = rg_run_with_cache(outer, "*.hook_pattern", tokens());
+    ck_ok(run.output);
+    ck_assert_int_eq(run.cache.n, 2);
+    ck_assert_str_eq(run.cache.v[1].name, "0.blocks.1.attn.hook_pattern");
+    run = rg_run_with_cache(rg_get_submodule(outer, "0.transformer.h.1"), "*hook_z mlp",
+                            rg_randn(1, 3, 4));
+    ck_ok(run.output);
+    ck_assert_int_eq(run.cache.n, 2);
+    ck_assert_str_eq(run.cache.v[0].name, "blocks.1.attn.hook_z");
+    ck_assert_str_eq(run.cache.v[1].name, "mlp");
+    rg_module_free(outer);
+}
+END_TEST
+
+/* ---- MultiheadAttention --------------------------------------------------------------- */
+
+START_TEST(test_multihead_attention) {
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_manual_seed(3);
+    rg_transformer_encoder_layer *m = rg_nn_transformer_encoder_layer(8, 2, .dropout = 0.0,
+                                                                      .batch_first = true);
+    rg_tensor *x = rg_randn(3, 5, 8), *y = rg_call(m, x);
+    rg_cached_run run = rg_run_with_cache(m, "self_attn.hook_*", x);
+    ck_ok(run.output);
+    ck_assert(rg_allclose(run.output, y, 1e-12, 1e-13));
+    ck_assert_int_eq(run.cache.n, 6);
+    rg_attended a = rg_multihead_attention_forward(m->self_attn, x, x, x, .need_weights = true,
+                                                   .average_attn_weights = false);
+    ck_assert(rg_equal(rg_cache_get(run.cache, "self_attn.hook_pattern"), a.weights));
+    rg_dims z = rg_shape(rg_cache_get(run.cache, "self_attn.hook_z"));
+    ck_assert(z.n == 4 && z.v[0] == 3 && z.v[1] == 5 && z.v[2] == 2 && z.v[3] == 4);
+    /* A causal mask that isn't in the op's hands any more. */
+    rg_tensor *mask = rg_generate_square_subsequent_mask(5);
+    rg_tensor *causal = rg_transformer_encoder_layer_forward(m, x, .src_mask = mask,
+                                                             .is_causal = true);
+    calls = 0;
+    RG_HOOKS(m, RG_HOOKS_AT({ "self_attn.hook_q", patch, "self_attn.hook_q" }));
+    rg_tensor *patched = rg_transformer_encoder_layer_forward(m, x, .src_mask = mask,
+                                                              .is_causal = true);
+    ck_ok(patched);
+    ck_assert_int_eq(calls, 1);
+    ck_assert(!rg_allclose(patched, causal, 1e-3, 1e-3));
+    /* The first position sees itself alone, whatever it asks. */
+    ck_assert(rg_allclose(rg_select(patched, 1, 0), rg_select(causal, 1, 0), 1e-12, 1e-13));
+    rg_module_free(m);
+}
+END_TEST
+
+/* ---- hooks ------------------------------------------------------------------------------ */
+
+static rg_tensor *doubled(rg_tensor *x, const char *name, void *context) {
+    (void)name;
+    (void)context;
+    calls++;
+    return rg_mul(x, 2);
+}
+
+static rg_tensor *plus_one(rg_tensor *x, const char *name, void *context) {
+    (void)name;
+    (void)context;
+    return rg_add(x, 1);
+}
+
+static rg_tensor *leaves_alone(rg_tensor *x, const char *name, void *context) {
+    (void)x;
+    (void)name;
+    (void)context;
+    calls++;
+    return RG_NONE;
+}
+
+static rg_tensor *fails(rg_tensor *x, const char *name, void *context) {
+    (void)context;
+    return x && *name ? NULL : x;
+}
+
+static rg_tensor *runs_again(rg_tensor *x, const char *name, void *model) {
+    (void)name;
+    calls++;
+    return rg_add(rg_call(model, x), 100);
+}
+
+/* A module of a program's own: y = 3 x, with a point. */
+static rg_tensor *triple_forward(rg_module *m, rg_tensor *x) {
+    return rg_mul(rg_hook_point(m, "hook_x", x), 3);
+}
+static const rg_module_class triple_class = { .name = "Triple", .forward = triple_forward };
+typedef struct {
+    rg_module base;
+} triple;
+
+START_TEST(test_order_and_nesting) {
+    triple *m = RG_MODULE(triple, &triple_class);
+    m = RG_READY(m);
+    rg_sequential *s = rg_nn_sequential(m, rg_nn_identity());
+    rg_tensor *x = rg_scalar(1);
+    ck_assert(rg_item(rg_call(s, x)) == 3);
+    /* In the order of the list, and the outer block before the inner one. */
+    RG_HOOKS(s, RG_HOOKS_AT({ "0.hook_x", plus_one, NULL }, { "0*", doubled, NULL }));
+    ck_assert(rg_item(rg_call(s, x)) == 2 * (3 * (1 + 1) * 2));
+    {
+        RG_HOOKS(s, RG_HOOKS_AT({ "0.hook_x", plus_one, NULL }));
+        ck_assert(rg_item(rg_call(s, x)) == 2 * (3 * ((1 + 1) * 2 + 1)));
+        rg_cached_run run = rg_run_with_cache(s, "*", x);
+        ck_assert(rg_item(rg_cache_get(run.cache, "0.hook_x")) == 5);
+        ck_assert(rg_item(rg_cache_get(run.cache, "0")) == 30);
+    }
+    ck_assert(rg_item(rg_call(s, x)) == 2 * (3 * (1 + 1) * 2));
+    /* A part that is called by itself has the same names. */
+    ck_assert(rg_item(rg_call(m, x)) == 2 * (3 * (1 + 1) * 2));
+    rg_module_free(s);
+}
+END_TEST
+
+START_TEST(test_a_hook_that_runs_the_model) {
+    triple *m = RG_MODULE(triple, &triple_class);
+    m = RG_READY(m);
+    calls = 0;
+    rg_tensor *y = rg_run_with_hooks(m, RG_HOOKS_AT({ "hook_x", runs_again, m }), rg_scalar(1));
+    ck_ok(y);
+    ck_assert(rg_item(y) == 309 && calls == 1);
+    rg_module_free(m);
+}
+END_TEST
+
+START_TEST(test_refusals) {
+    rg_linear_module *l = rg_nn_linear(3, 4);
+    rg_sequential *m = rg_nn_sequential(l, rg_nn_relu());
+    rg_tensor *x = rg_randn(2, 3);
+    calls = 0;
+    ck_fails(
+        rg_run_with_hooks(m, RG_HOOKS_AT({ "0", leaves_alone, NULL }, { "7", doubled, NULL }), x),
+        RG_VALUE_ERROR, "run_with_hooks: the Sequential has no value that is called '7'");
+    ck_assert_int_eq(calls, 1);
+    ck_fails(rg_run_with_cache(m, "nothing.*", x).output, RG_VALUE_ERROR, "'nothing.*'");
+    ck_fails(rg_run_with_hooks(m, RG_HOOKS_AT({ "0", fails, NULL }), x), RG_TYPE_ERROR, "0: ");
+    ck_fails(rg_run_with_hooks(m, RG_HOOKS_AT({ NULL, doubled, NULL }), x), RG_TYPE_ERROR,
+             "run_with_hooks: expected a name");
+    ck_fails(rg_run_with_hooks(m, RG_HOOKS_AT({ "0", NULL, NULL }), x), RG_TYPE_ERROR, "function");
+    ck_fails(rg_run_with_hooks(NULL, RG_HOOKS_AT({ "0", doubled, NULL }), x), RG_TYPE_ERROR,
+             "run_with_hooks");
+    ck_fails(rg_run_with_hooks(m, RG_HOOKS_AT({ "0", doubled, NULL }), rg_randn(2, 5)),
+             RG_RUNTIME_ERROR, "linear");
+    ck_fails(rg_run_with_cache(m, NULL, x).output, RG_TYPE_ERROR, "run_with_cache");
+    ck_fails(rg_hook_point(m, "x", NULL), RG_TYPE_ERROR, "hook_point");
+    ck_fails(rg_hook_point(NULL, "x", x), RG_TYPE_ERROR, "hook_point");
+    /* No hook stays behind. */
+    calls = 0;
+    ck_ok(rg_call(m, x));
+    ck_assert(calls == 0 && rg_hook_point(m, "x", x) == x);
+    rg_module_free(m);
+}
+END_TEST
+
+/* A model may end before the hooks do, and a copy of it has none of them. */
+START_TEST(test_copies_and_ends) {
+    rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_identity());
+    rg_tensor *x = rg_scalar(1);
+    RG_HOOKS(s, RG_HOOKS_AT({ "*", doubled, NULL }));
+    rg_sequential *copy = rg_deepcopy(s);
+    ck_assert(rg_item(rg_call(s, x)) == 4 && rg_item(rg_call(copy, x)) == 1);
+    rg_module_free(s);
+    ck_assert(rg_item(rg_call(copy, x)) == 1);
+    rg_module_free(copy);
+}
+END_TEST
+
+static void *other_thread(void *model) {
+    rg_tensor *y = rg_call(model, rg_scalar(1));
+    return y && rg_item(y) == 3 ? model : NULL;
+}
+
+START_TEST(test_hooks_are_the_threads) {
+    triple *m = RG_MODULE(triple, &triple_class);
+    m = RG_READY(m);
+    RG_HOOKS(m, RG_HOOKS_AT({ "hook_x", doubled, NULL }));
+    pthread_t t;
+    void *ok;
+    ck_assert_int_eq(pthread_create(&t, NULL, other_thread, m), 0);
+    pthread_join(t, &ok);
+    ck_assert(ok == m);
+    ck_assert(rg_item(rg_call(m, rg_scalar(1))) == 6);
+    rg_module_free(m);
+}
+END_TEST
+
+static void recorded_step(void *context) {
+    void **c = context;
+    RG_HOOKS(c[0], RG_HOOKS_AT({ "hook_x", doubled, NULL }));
+    rg_call(c[0], c[1]);
+}
+
+START_TEST(test_no_replay) {
+    triple *m = RG_MODULE(triple, &triple_class);
+    m = RG_READY(m);
+    void *context[] = { m, rg_scalar(1) };
+    ck_fails(rg_record(recorded_step, context), RG_NOT_IMPLEMENTED, "a hook at a point");
+    rg_module_free(m);
+}
+END_TEST
+
+/* A cache of keys and values, one token at a time, beside the whole at once. */
+START_TEST(test_generation_is_steered) {
+    rg_gpt *m = small();
+    rg_tensor *idx = rg_narrow(tokens(), 0, 0, 1);
+    RG_HOOKS(m, RG_HOOKS_AT({ "blocks.0.hook_resid_post blocks.*.attn.hook_z", doubled, NULL }));
+    rg_tensor *cache = rg_gpt_cache(m, 1), *logits = NULL, *whole = rg_call(m, idx);
+    for (int i = 0; i < 4; i++)
+        logits = rg_gpt_cached(m, rg_narrow(idx, 1, i, 1), cache, i);
+    ck_ok(logits);
+    ck_assert(rg_allclose(logits, whole, 1e-11, 1e-12));
+    rg_module_free(m);
+}
+END_TEST
+
+static rg_gpt *denied;
+static bool run_denied(void) {
+    rg_tensor *y = rg_run_with_hooks(denied, RG_HOOKS_AT({ "blocks.0.*", leaves_alone, NULL }),
+                                     tokens());
+    return y && rg_run_with_cache(denied, "*", tokens()).output != NULL;
+}
+
+START_TEST(test_out_of_memory) {
+    denied = small();
+    twin_out_of_memory(run_denied);
+    rg_module_free(denied);
+}
+END_TEST
+
+RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_outputs_of_modules,
+         test_names_below_and_above, test_multihead_attention, test_order_and_nesting,
+         test_a_hook_that_runs_the_model, test_refusals, test_copies_and_ends,
+         test_hooks_are_the_threads, test_no_replay, test_generation_is_steered, test_out_of_memory)
