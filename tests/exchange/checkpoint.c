@@ -16,10 +16,12 @@
 static rg_optim *optimizer(const char *name, rg_list weights, rg_list biases) {
     static const char *const names[] = {
         [RG_SGD] = "SGD",         [RG_ADAM] = "Adam",       [RG_ADAMW] = "AdamW",
-        [RG_RMSPROP] = "RMSprop", [RG_ADAGRAD] = "Adagrad", [RG_LION] = "Lion"
+        [RG_RMSPROP] = "RMSprop", [RG_ADAGRAD] = "Adagrad", [RG_LION] = "Lion",
+        [RG_NADAM] = "NAdam",     [RG_RADAM] = "RAdam",     [RG_MUON] = "Muon",
+        [RG_LBFGS] = "LBFGS"
     };
     int kind = RG_SGD;
-    while (kind < RG_LION && strcmp(names[kind], name) != 0)
+    while (kind < RG_LBFGS && strcmp(names[kind], name) != 0)
         kind++;
     rg_optim *o = rg_optim_with((rg_optim_kind)kind, weights, RG_PARAM_GROUP_(.lr = 0.5));
     return rg_optim_add_group(o, biases, .lr = 0.7) ? o : NULL;

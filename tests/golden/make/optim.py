@@ -9,7 +9,7 @@ schedule.txt, the learning rates of its schedules.
                             and after each of 60 steps: a line each
 
 The gradient is made of the parameter itself, by operations that round alike everywhere:
-test_optim.c computes the same. Lion is its paper's pseudo-code.
+test_optim.c computes the same. Lion is its paper's pseudo-code. Muon's parameters are matrices.
 """
 
 import warnings
@@ -19,6 +19,7 @@ import torch
 from golden import Golden, name_of
 
 SHAPES = [(3, 4), (5,), ()]
+MATRICES = [(3, 4), (4, 3), (2, 6)]
 SHOWN = [1, 2, 10, 50, 100]
 CASES = [
     ("sgd", "SGD", {}),
@@ -68,6 +69,41 @@ CASES = [
     ("lion", "Lion", {}),
     ("lion_all", "Lion", dict(lr=0.01, betas=(0.8, 0.95), weight_decay=0.2)),
     ("lion_maximize", "Lion", dict(lr=0.01, maximize=True)),
+    ("nadam", "NAdam", {}),
+    ("nadam_rate", "NAdam", dict(lr=1e-3)),
+    ("nadam_momentum_decay", "NAdam", dict(momentum_decay=6e-3)),
+    ("nadam_weight_decay", "NAdam", dict(weight_decay=0.1)),
+    ("nadam_both_decays", "NAdam", dict(weight_decay=0.1, momentum_decay=6e-3)),
+    (
+        "nadam_decoupled",
+        "NAdam",
+        dict(weight_decay=0.1, momentum_decay=6e-3, decoupled_weight_decay=True),
+    ),
+    ("nadam_maximize", "NAdam", dict(weight_decay=0.1, maximize=True)),
+    (
+        "nadam_all",
+        "NAdam",
+        dict(lr=0.02, betas=(0.3, 0.9), eps=1e-4, weight_decay=0.2, momentum_decay=0.3),
+    ),
+    ("radam", "RAdam", {}),
+    ("radam_rate", "RAdam", dict(lr=2e-3)),
+    ("radam_eps", "RAdam", dict(eps=1e-6)),
+    ("radam_weight_decay", "RAdam", dict(weight_decay=0.1)),
+    ("radam_decoupled", "RAdam", dict(weight_decay=0.1, decoupled_weight_decay=True)),
+    ("radam_maximize", "RAdam", dict(weight_decay=0.1, maximize=True)),
+    ("radam_all", "RAdam", dict(lr=0.02, betas=(0.8, 0.97), eps=1e-3, weight_decay=0.3)),
+    ("radam_never_rectified", "RAdam", dict(lr=0.01, betas=(0.5, 0.6))),
+    ("muon", "Muon", {}),
+    ("muon_rate", "Muon", dict(lr=0.01)),
+    ("muon_weight_decay", "Muon", dict(weight_decay=0.2)),
+    ("muon_momentum", "Muon", dict(momentum=0.8)),
+    ("muon_steps", "Muon", dict(ns_steps=6)),
+    ("muon_coefficients", "Muon", dict(ns_coefficients=(3.4, -4.7, 2.0))),
+    (
+        "muon_all",
+        "Muon",
+        dict(lr=0.02, momentum=0.4, nesterov=False, eps=2.0, adjust_lr_fn="match_rms_adamw"),
+    ),
 ]
 
 
@@ -91,9 +127,9 @@ class Lion(torch.optim.Optimizer):
                 self.state[p]["exp_avg"] = b2 * m + (1 - b2) * g
 
 
-def parameters(dtype):
+def parameters(dtype, shapes):
     made = []
-    for k, shape in enumerate(SHAPES):
+    for k, shape in enumerate(shapes):
         n = torch.Size(shape).numel()
         values = [((7 * i + 5 * k) % 11 - 5) / 4 for i in range(n)]
         made.append(torch.tensor(values, dtype=dtype).reshape(shape).requires_grad_())
@@ -115,6 +151,8 @@ def set_gradients(ps, t):
 def optimizer(kind, params, options):
     if kind == "Lion":
         return Lion(params, **options)
+    if kind == "Muon":
+        return torch.optim.Muon(params, **options)
     return getattr(torch.optim, kind)(params, foreach=False, **options)
 
 
@@ -125,7 +163,7 @@ def values(ps, digits):
 def trajectories():
     for name, kind, options in CASES:
         for dtype, digits in ((torch.float64, 17), (torch.float32, 9)):
-            ps = parameters(dtype)
+            ps = parameters(dtype, MATRICES if kind == "Muon" else SHAPES)
             o = optimizer(kind, ps, options)
             data.case(name + "." + name_of(dtype))
             for t in range(1, 101):
@@ -133,6 +171,50 @@ def trajectories():
                 o.step()
                 if t in SHOWN:
                     data.numbers(values(ps, digits))
+
+
+LBFGS_CASES = [
+    ("lbfgs", {}),
+    ("lbfgs_rate", dict(lr=0.01)),
+    ("lbfgs_tolerance", dict(tolerance_grad=1e-6)),
+    ("lbfgs_wolfe", dict(line_search_fn="strong_wolfe")),
+    ("lbfgs_short", dict(lr=0.3, max_iter=7, history_size=3)),
+    (
+        "lbfgs_wolfe_short",
+        dict(lr=5.0, max_iter=6, history_size=4, line_search_fn="strong_wolfe"),
+    ),
+    (
+        "lbfgs_wolfe_few_tries",
+        dict(lr=40.0, max_iter=9, max_eval=12, line_search_fn="strong_wolfe"),
+    ),
+    ("lbfgs_early", dict(lr=0.5, tolerance_grad=0.5, tolerance_change=1e-3)),
+]
+
+
+def valley(ps):
+    """Returns Rosenbrock's function, less steep, and flat in the last parameter's gradient."""
+    x = torch.cat([p.flatten() for p in ps])
+    ahead = x[1:] - x[:-1].square()
+    return (ahead.square() * 2 + (x[:-1] - 1).square()).sum()
+
+
+def valleys():
+    """Writes the parameters, with the loss that the step returned, after steps of LBFGS."""
+    for name, options in LBFGS_CASES:
+        for dtype, digits in ((torch.float64, 17), (torch.float32, 9)):
+            ps = parameters(dtype, SHAPES)
+            o = torch.optim.LBFGS(ps, **options)
+            data.case(name + "." + name_of(dtype))
+
+            def closure():
+                o.zero_grad()
+                loss = valley(ps)
+                loss.backward()
+                return loss
+
+            for t in range(1, 9):
+                loss = o.step(closure).item()
+                data.numbers(values(ps, digits) + [f"{loss:.{digits}g}"])
 
 
 S = torch.optim.lr_scheduler
@@ -260,5 +342,6 @@ def schedules():
 warnings.simplefilter("ignore")
 with Golden("optim") as data:
     trajectories()
+    valleys()
 with Golden("schedule") as data:
     schedules()

@@ -1,0 +1,95 @@
+/*
+ * muon.c: the products of a step of Muon: an update is made orthogonal, almost, by Newton and
+ * Schulz's iteration. As in torch all matrices of it are rounded to bfloat16; here they are
+ * float32, whose products of such numbers are exact. The rest of the step is in tensor/kernels/.
+ */
+#include "optimizer_structs.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/kernels/kernels.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+
+#include <math.h>
+
+static void round_to_bfloat16(rg_tensor *t) {
+    k_optimizer_step(k_optimizer_loop_of(K_ROUND_TO_BFLOAT16, t->dtype), 1, &t, NULL);
+}
+
+/* Divides x by its norm, but not by less than eps, such that no singular value is above 1. */
+static void divide_by_norm(rg_tensor *x, double eps) {
+    float *v = (float *)x->data;
+    double squares = 0;
+    for (int64_t i = 0; i < x->numel; i++)
+        squares += (double)v[i] * (double)v[i];
+    float norms[] = { (float)sqrt(squares), (float)eps };
+    rg_tensor both = { .dtype = RG_FLOAT32,
+                       .ndim = 1,
+                       .size = { 2 },
+                       .stride = { 1 },
+                       .numel = 2,
+                       .data = (char *)norms,
+                       .flags = RG_CONTIGUOUS };
+    round_to_bfloat16(&both);
+    const float norm = norms[0] < norms[1] ? norms[1] : norms[0];
+    for (int64_t i = 0; i < x->numel; i++)
+        v[i] /= norm;
+    round_to_bfloat16(x);
+}
+
+/* y = alpha a b + beta c, which is rounded once, as torch.addmm rounds it. */
+static bool rounded_product(rg_tensor *y, rg_tensor *c, const rg_tensor *a, const rg_tensor *b,
+                            double alpha, double beta) {
+    const k_optimizer_numbers z = { .combined = { .alpha = alpha, .beta = beta } };
+    if (!k_matmul(y, a, b))
+        return false;
+    k_optimizer_step(k_optimizer_loop_of(K_COMBINE_TO_BFLOAT16, y->dtype), 2,
+                     (rg_tensor *[]){ y, c }, &z);
+    return true;
+}
+
+/* Returns x, or another tensor, after the iteration x = a x + (b x x^T + c (x x^T)^2) x. */
+static rg_tensor *orthogonalised(rg_tensor *x, const rg_param_group *g) {
+    const double *k = g->ns_coefficients;
+    const int64_t rows = x->size[0], square[] = { rows, rows };
+    rg_tensor *gram = rgi_own(rgi_new_output(RG_FLOAT32, 2, square));
+    rg_tensor *factor = rgi_own(rgi_new_output(RG_FLOAT32, 2, square));
+    rg_tensor *next = rgi_own(rgi_new_output(RG_FLOAT32, 2, x->size));
+    if (!gram || !factor || !next)
+        return NULL;
+    for (int step = 0; step < g->ns_steps; step++) {
+        if (!k_matmul_with(gram, NULL, x, false, x, true, 1, 0))
+            return NULL;
+        round_to_bfloat16(gram);
+        if (!rounded_product(factor, gram, gram, gram, k[2], k[1])
+            || !rounded_product(next, x, factor, x, 1, k[0]))
+            return NULL;
+        rg_tensor *before = x;
+        x = next;
+        next = before;
+    }
+    return x;
+}
+
+rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
+                           const k_optimizer_numbers *z) {
+    RG_SCOPE();
+    RG_FAIL_VALUE_IF(!(g->ns_steps < 100), "Muon",
+                     "Number of steps must be less than 100 for computational efficiency");
+    const bool tall = slot->param->size[0] > slot->param->size[1];
+    rg_tensor *update = rgi_own(rgi_new_like(slot->param, slot->param->dtype));
+    if (!update || !update->numel)
+        return update ? rg_escape(update) : NULL;
+    k_optimizer_step(k_optimizer_loop_of(K_MUON_UPDATE, update->dtype), 3,
+                     (rg_tensor *[]){ update, slot->operand[1], slot->operand[2] }, z);
+    rg_tensor turned = k_turned(update);
+    rg_tensor *x = rgi_own(rgi_contiguous_copy(tall ? &turned : update, RG_FLOAT32));
+    if (!x)
+        return NULL;
+    divide_by_norm(x, g->eps);
+    x = orthogonalised(x, g);
+    if (!x)
+        return NULL;
+    turned = k_turned(x);
+    update = rgi_own(rgi_contiguous_copy(tall ? &turned : x, slot->param->dtype));
+    return update ? rg_escape(update) : NULL;
+}
