@@ -150,10 +150,10 @@ static void add_torch_optim(rg_py *p, const rg_optim *o) {
 
 /* ---- its schedules ---------------------------------------------------------------------- */
 
-/* Returns whether a SequentialLR of the optimizer steps the schedule. */
+/* Returns whether another schedule of the optimizer steps the schedule. */
 static bool is_stepped_by_another(const rg_schedule *s) {
     for (const rg_schedule *other = s->optim->schedules; other; other = other->next)
-        for (int i = 0; other->kind == RG_SEQUENTIAL_LR && i <= other->o.milestones.n; i++)
+        for (int i = 0; i < rgi_schedules_below(other); i++)
             if (other->o.schedules[i] == s)
                 return true;
     return false;

@@ -77,8 +77,12 @@ static void add_schedule(rg_optim_load *all, rg_schedule *s, size_t i) {
         [RG_BEST] = "best",
         [RG_NUM_BAD_EPOCHS] = "num_bad_epochs",
         [RG_COOLDOWN_COUNTER] = "cooldown_counter",
+        [RG_T_CUR] = "T_cur",
+        [RG_T_I] = "T_i",
     };
-    for (int k = 0; k < RG_SCHEDULE_STATES; k++)
+    const bool restarts = s->kind == RG_COSINE_ANNEALING_WARM_RESTARTS;
+    const int n = restarts ? RG_T_I + 1 : RG_SCHEDULE_STATES_OF_ALL;
+    for (int k = 0; k < n; k++)
         add_entry(all, (optim_entry){ .number = &s->state[k], .schedules = true },
                   "schedules.%zu.%s", i, names[k]);
 }

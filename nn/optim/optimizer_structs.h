@@ -113,7 +113,20 @@ void rgi_optim_let_go(rg_optim *o);
 /* ---- a schedule ---------------------------------------------------------------- */
 
 /* These numbers are a schedule's state, which state_dict saves. */
-enum { RG_LAST_EPOCH, RG_BEST, RG_NUM_BAD_EPOCHS, RG_COOLDOWN_COUNTER, RG_SCHEDULE_STATES };
+enum {
+    RG_LAST_EPOCH,
+    RG_BEST,
+    RG_NUM_BAD_EPOCHS,
+    RG_COOLDOWN_COUNTER,
+    RG_SCHEDULE_STATES_OF_ALL,
+    /* CosineAnnealingWarmRestarts has come so far in a cycle, which is so long. */
+    RG_T_CUR = RG_SCHEDULE_STATES_OF_ALL,
+    RG_T_I,
+    /* CyclicLR's cycle is so long, and this share of it goes up. */
+    RG_TOTAL_SIZE,
+    RG_STEP_RATIO,
+    RG_SCHEDULE_STATES
+};
 
 struct rg_schedule {
     rg_schedule *next;
@@ -130,14 +143,28 @@ typedef struct rg_schedule_row {
     const char *name;
     rg_schedule_rate *next;   /* This one starts from the rate before t, as torch does. */
     rg_schedule_rate *closed; /* This one starts from the first rate, and may be NULL. */
+    bool by_lambda;           /* The program's functions compute it. */
 } rg_schedule_row;
-extern const rg_schedule_row rgi_schedule_rows[RG_SEQUENTIAL_LR + 1];
+extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
 /* Returns whether a program may use the schedule. */
 bool rgi_schedule_given(const rg_schedule *s, const char *op);
 /* Fails with torch's complaints where a schedule of this kind can't have the options. */
 bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
 /* Adds the schedule's state_dict as torch has it, behind the key, if that isn't NULL. */
 void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s);
+/* Returns how many schedules the schedule steps: SequentialLR's and ChainedScheduler's. */
+int rgi_schedules_below(const rg_schedule *s);
+/* Returns the group's value: that of the list if there is one. */
+static inline double rgi_of_group(const rg_by_group *list, double one, size_t group) {
+    return list->n ? list->v[group] : one;
+}
+/* Returns the group's place among the optimizer's. */
+static inline size_t rgi_group_place(const rg_schedule *s, const rg_param_group *g) {
+    return (size_t)((const rg_group *)(const void *)g - s->optim->groups);
+}
+/* Returns whether each list that has a value for each group has as many as there are groups, or
+ * fails with torch's sentence. */
+bool rgi_lists_fit(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
 /* Counts the milestones at t. */
 int rgi_milestones_at(const rg_schedule *s, double t);
 /* Counts the milestones at t and before. */

@@ -261,6 +261,69 @@ SCHEDULES = [
         ),
     ),
 ]
+SCHEDULES += [
+    ("ConstantLR", "ConstantLR", {}),
+    ("ConstantLR_long", "ConstantLR", dict(factor=0.7, total_iters=31)),
+    ("ConstantLR_one", "ConstantLR", dict(factor=0.3, total_iters=1)),
+    ("PolynomialLR", "PolynomialLR", {}),
+    ("PolynomialLR_power", "PolynomialLR", dict(total_iters=40, power=1.7)),
+    ("PolynomialLR_root", "PolynomialLR", dict(total_iters=25, power=0.5)),
+    ("MultiplicativeLR", "MultiplicativeLR", dict(lr_lambda=lambda t: 1 - 1 / (3 + t))),
+    (
+        "MultiplicativeLR_each",
+        "MultiplicativeLR",
+        dict(lr_lambda=[lambda t: 1 - 1 / (3 + t), lambda t: 1 / (1 + t)]),
+    ),
+    (
+        "LambdaLR_each",
+        "LambdaLR",
+        dict(lr_lambda=[lambda t: 1 - 1 / (3 + t), lambda t: 1 / (1 + t)]),
+    ),
+    ("WarmRestarts", "CosineAnnealingWarmRestarts", dict(T_0=7)),
+    ("WarmRestarts_longer", "CosineAnnealingWarmRestarts", dict(T_0=5, T_mult=2, eta_min=0.01)),
+    ("WarmRestarts_thrice", "CosineAnnealingWarmRestarts", dict(T_0=1, T_mult=3)),
+    ("CyclicLR", "CyclicLR", dict(base_lr=0.05, max_lr=0.3, step_size_up=7)),
+    (
+        "CyclicLR_2",
+        "CyclicLR",
+        dict(
+            base_lr=[0.05, 0.02],
+            max_lr=[0.3, 0.1],
+            step_size_up=5,
+            step_size_down=9,
+            mode="triangular2",
+            base_momentum=[0.5, 0.6],
+            max_momentum=[0.8, 0.99],
+        ),
+    ),
+    (
+        "CyclicLR_range",
+        "CyclicLR",
+        dict(base_lr=0.05, max_lr=0.3, step_size_up=4, mode="exp_range", gamma=0.97),
+    ),
+    (
+        "CyclicLR_scaled",
+        "CyclicLR",
+        dict(
+            base_lr=0.05,
+            max_lr=0.3,
+            step_size_up=4,
+            scale_fn=lambda x: 1 / (1 + x),
+            scale_mode="iterations",
+            cycle_momentum=False,
+        ),
+    ),
+    (
+        "OneCycleLR_each",
+        "OneCycleLR",
+        dict(
+            max_lr=[0.5, 0.2],
+            total_steps=60,
+            base_momentum=[0.7, 0.6],
+            max_momentum=[0.9, 0.95],
+        ),
+    ),
+]
 PLATEAUS = [
     ("ReduceLROnPlateau", dict(patience=3)),
     ("ReduceLROnPlateau_cooldown", dict(patience=1, cooldown=4, factor=0.5, min_lr=0.15)),
@@ -270,6 +333,10 @@ PLATEAUS = [
         dict(mode="max", patience=4, threshold_mode="abs", threshold=0.3),
     ),
     ("ReduceLROnPlateau_abs", dict(patience=2, threshold_mode="abs", threshold=0.02, eps=0.01)),
+    (
+        "ReduceLROnPlateau_each",
+        dict(patience=1, factor=0.5, min_lr=[0.03, 0.2]),
+    ),
     ("ReduceLROnPlateau_at_once", dict(patience=0, threshold=0.0, factor=0.9)),
 ]
 
@@ -311,8 +378,9 @@ def schedules():
         make = getattr(S, kind)
         o = two_groups()
         follow(name, o, make(o, **options))
-        o = two_groups(adam=kind == "OneCycleLR")
-        if kind == "OneCycleLR":
+        cycles = kind in ("OneCycleLR", "CyclicLR")
+        o = two_groups(adam=cycles)
+        if cycles:
             follow(name + ".adam", o, make(o, **options))
         else:
             follow(name + ".closed", o, make(o, **options), lambda s, t: s.step(t * 3 % 61))
@@ -334,6 +402,21 @@ def schedules():
         S.LambdaLR(o, lambda t: 1 / (1 + t)),
     ]
     follow("SequentialLR", o, S.SequentialLR(o, parts, [5, 17, 30]))
+    o = two_groups()
+    parts = [S.ConstantLR(o, 0.1, 4), S.ExponentialLR(o, 0.9)]
+    follow("ChainedScheduler", o, S.ChainedScheduler(parts))
+    o = two_groups()
+    parts = [
+        S.CosineAnnealingWarmRestarts(o, 4, 2),
+        S.PolynomialLR(o, 12, 2.0),
+        S.ConstantLR(o, 0.2, 3),
+        S.CosineAnnealingWarmRestarts(o, 3),
+    ]
+    follow("SequentialLR_new", o, S.SequentialLR(o, parts, [9, 20, 33]))
+    o = two_groups()
+    parts = [S.LinearLR(o, 0.1, total_iters=5), S.CosineAnnealingWarmRestarts(o, 6)]
+    chained = [S.SequentialLR(o, parts, [5]), S.StepLR(o, 20, 0.5)]
+    follow("ChainedScheduler_of_a_sequence", o, S.ChainedScheduler(chained))
     for name, options in PLATEAUS:
         o = two_groups()
         follow(name, o, S.ReduceLROnPlateau(o, **options), lambda s, t: s.step(metric(t)))
