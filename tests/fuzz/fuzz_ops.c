@@ -220,7 +220,8 @@ static rg_generator *any_generator(void) {
 #define OPTIONS                                                          \
     (rg_backward_options) {                                              \
         .gradient = any(3) ? RG_NONE : tensor(), .retain_graph = any(2), \
-        .create_graph = any(3) == 0, .allow_unused = any(2)              \
+        .create_graph = any(3) == 0, .allow_unused = any(2),             \
+        .inputs = any(3) ? (rg_list){ 0 } : list()                       \
     }
 
 static int n_items;
@@ -295,6 +296,27 @@ static rg_tensor *odd_hook(rg_tensor *grad, void *context) {
 static rg_tensor *does_register_hook(void) {
     hooked = tensor();
     return rg_register_hook(hooked, any(10) ? odd_hook : NULL, NULL) >= 0 ? RG_NONE : NULL;
+}
+
+/* This hook does what hooks should not. */
+static bool odd_hook_after(rg_tensor *t, void *context) {
+    (void)context;
+    nested = true;
+    switch (any(7)) {
+    case 0: return false;
+    case 1: return rg_set_grad(t, RG_NONE);
+    case 2: rg_remove_hook(any(2) ? tensor() : HOOKED, (int)any(3)); return true;
+    case 3: return rg_register_post_accumulate_grad_hook(t, odd_hook_after, NULL) >= 0;
+    case 4: return depth >= 4 || call_any();
+    case 5: rg_error_clear(); return true;
+    default: return true;
+    }
+}
+
+static rg_tensor *does_register_post_accumulate_grad_hook(void) {
+    hooked = tensor();
+    rg_post_accumulate_grad_hook *hook = any(10) ? odd_hook_after : NULL;
+    return rg_register_post_accumulate_grad_hook(hooked, hook, NULL) >= 0 ? RG_NONE : NULL;
 }
 
 static rg_tensor *odd_function(rg_tensor *const inputs[], void *context) {
