@@ -54,10 +54,6 @@ void rg_grad_guard_close(rg_grad_guard *guard);
  * rg_backward(loss) adds to .grad of every leaf that it depends on, and frees the
  * values that the graph saved. A run that fails leaves every .grad as it was.
  * rg_grad(y, x) returns dy/dx instead. */
-typedef struct rg_list {
-    int n;
-    rg_tensor *const *v;
-} rg_list; /* It is described in ops.h. */
 typedef struct RG_OPTIONS rg_backward_options {
     RG_BY_NAME;
     /* The gradient of y is needed unless y has one element. */

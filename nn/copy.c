@@ -102,7 +102,7 @@ static bool copy_hooks(rg_registry *to, const rg_registry *from) {
     if (!rgi_grow((void **)&to->hooks, &to->hook_room, from->live_hooks, sizeof *to->hooks))
         return false;
     for (size_t i = 0; i < from->n_hooks; i++)
-        if (from->hooks[i].function)
+        if (from->hooks[i].kind != RG_HOOK_REMOVED)
             to->hooks[to->n_hooks++] = from->hooks[i];
     to->live_hooks = to->n_hooks;
     return true;

@@ -145,7 +145,8 @@ bool rg_optim_step(rg_optim *o) {
 }
 
 rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context) {
-    if (!rgi_optim_given(o, "step") || !rgi_given(closure, "step", "a closure"))
+    static const char op[] = "step_closure";
+    if (!rgi_optim_given(o, op) || !rgi_given(closure, op, "a closure"))
         return NULL;
     if (rgi_is_lbfgs(o))
         return rgi_lbfgs_step(o, closure, context);
@@ -154,5 +155,5 @@ rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context
         RG_ENABLE_GRAD();
         loss = closure(context);
     }
-    return rgi_check(loss, "step") && rg_optim_step(o) ? loss : NULL;
+    return rgi_check(loss, op) && rg_optim_step(o) ? loss : NULL;
 }

@@ -685,6 +685,41 @@ static rg_tensor *does_register_forward_pre_hook(void) {
     return hook_and_go(rg_register_forward_pre_hook);
 }
 
+static bool odd_backward_hook(rg_module *m, int n, rg_tensor *grad_input[], rg_tensor *grad,
+                              void *context) {
+    (void)m;
+    (void)grad;
+    (void)context;
+    nested = true;
+    if (n && any(3) == 0)
+        grad_input[any((uint64_t)n)] = any(2) ? tensor() : NULL;
+    return any(6);
+}
+
+static rg_tensor *odd_backward_pre_hook(rg_module *m, rg_tensor *grad, void *context) {
+    (void)m;
+    (void)context;
+    nested = true;
+    return any(2) ? RG_NONE : odd_hook(grad, NULL);
+}
+
+/* Calls a layer that has a hook, and goes back through it. */
+static rg_tensor *call_hooked(bool before) {
+    rg_module *m = (rg_module *)rg_nn_linear(1 + (int64_t)any(3), 2);
+    int id = before ? rg_register_full_backward_pre_hook(m, any(9) ? odd_backward_pre_hook : NULL,
+                                                         NULL)
+                    : rg_register_full_backward_hook(m, any(9) ? odd_backward_hook : NULL, NULL);
+    rg_tensor *y = id >= 0 ? rg_call(m, tensor()) : NULL;
+    if (y)
+        rg_backward(rg_sum(y));
+    if (id >= 0)
+        rg_error_clear();
+    rg_module_free(m);
+    return id >= 0 ? RG_NONE : NULL;
+}
+static rg_tensor *does_register_full_backward_hook(void) { return call_hooked(false); }
+static rg_tensor *does_register_full_backward_pre_hook(void) { return call_hooked(true); }
+
 static rg_tensor *does_vocabulary_new_with(void) {
     rg_vocabulary *v = rg_vocabulary_new(any(6) ? text() : NULL, .characters = any(2),
                                          .unknown = any(2) ? "?" : NULL);
