@@ -7,3 +7,4 @@
 #include "losses.h"
 #include "data/data.h"
 #include "save.h"
+#include "vector.h"

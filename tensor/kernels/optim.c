@@ -26,6 +26,8 @@ k_optimizer_loop *k_optimizer_loop_of(k_optimizer which, rg_dtype dtype) {
         [K_MUON_UPDATE] = K_NARROW_FLOATS(muon_update),
         [K_ROUND_TO_BFLOAT16] = K_NARROW_FLOATS(round_to_bfloat16),
         [K_COMBINE_TO_BFLOAT16] = K_NARROW_FLOATS(combine_to_bfloat16),
+        [K_LERP] = K_NARROW_FLOATS(average_lerp),
+        [K_MEAN] = K_NARROW_FLOATS(average_mean),
     };
     return loops[which][dtype][k_set];
 }

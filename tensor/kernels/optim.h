@@ -1,5 +1,6 @@
 /*
- * optim.h: the steps of optimizers, each in one pass over parameter, gradient and state.
+ * optim.h: the steps of optimizers, each in one pass over parameter, gradient and state; and
+ * averages of parameters.
  */
 #pragma once
 
@@ -16,7 +17,9 @@ typedef enum k_optimizer {
     K_MUON,
     K_MUON_UPDATE,
     K_ROUND_TO_BFLOAT16,
-    K_COMBINE_TO_BFLOAT16
+    K_COMBINE_TO_BFLOAT16,
+    K_LERP,
+    K_MEAN
 } k_optimizer;
 
 /* These are the numbers of one step. Where something "enters" a mean, the rest of the mean is
@@ -95,6 +98,11 @@ typedef struct k_optimizer_numbers {
         struct {
             double alpha, beta;
         } combined;
+        /* K_LERP lets so much of t[1] enter t[0], and K_MEAN makes t[0] the mean of `count`
+         * tensors, the last of which is t[1]. */
+        struct {
+            double entering, count;
+        } averaged;
     };
 } k_optimizer_numbers;
 

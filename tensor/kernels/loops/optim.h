@@ -303,3 +303,21 @@ static void K_NAME(muon)(char *const at[], int64_t n, const k_optimizer_numbers 
         p[i] = fma(rate, update[i], p[i] * shrink);
     }
 }
+
+/* ---- averages ------------------------------------------------------------------ */
+
+static void K_NAME(average_lerp)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    T *restrict average = (T *)at[0];
+    T *restrict x = (T *)at[1];
+    const T entering = (T)z->averaged.entering;
+    for (int64_t i = 0; i < n; i++)
+        average[i] = K_NAME(optim_lerp)(average[i], x[i], entering);
+}
+
+static void K_NAME(average_mean)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    T *restrict average = (T *)at[0];
+    T *restrict x = (T *)at[1];
+    const T count = (T)z->averaged.count;
+    for (int64_t i = 0; i < n; i++)
+        average[i] += (x[i] - average[i]) / count;
+}
