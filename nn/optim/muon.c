@@ -36,15 +36,54 @@ static void divide_by_norm(rg_tensor *x, double eps) {
     round_to_bfloat16(x);
 }
 
-/* y = alpha a b + beta c, which is rounded once, as torch.addmm rounds it. */
-static bool rounded_product(rg_tensor *y, rg_tensor *c, const rg_tensor *a, const rg_tensor *b,
-                            double alpha, double beta) {
+/* ---- symmetric products ---------------------------------------------------------------- */
+
+enum { PANEL_ROWS = 128, MOST_PANELS = 8, TURN_EDGE = 32 };
+
+/* Returns rows of a matrix, with so many of their columns. */
+static rg_tensor part_of(const rg_tensor *t, int64_t row, int64_t rows, int64_t columns) {
+    rg_tensor part = *t;
+    part.data += row * t->stride[0] * (int64_t)sizeof(float);
+    part.size[0] = rows;
+    part.size[1] = columns;
+    part.numel = rows * columns;
+    if (columns != t->size[1])
+        part.flags &= (uint8_t)~RG_CONTIGUOUS;
+    return part;
+}
+
+/* Copies what is below the diagonal to above it, square by square. */
+static void mirror(rg_tensor *y) {
+    const int64_t n = y->size[0];
+    float *v = (float *)y->data;
+    for (int64_t rows = 0; rows < n; rows += TURN_EDGE)
+        for (int64_t columns = rows; columns < n; columns += TURN_EDGE)
+            for (int64_t i = rows; i < RG_MIN(rows + TURN_EDGE, n); i++)
+                for (int64_t j = RG_MAX(columns, i + 1); j < RG_MIN(columns + TURN_EDGE, n); j++)
+                    v[i * n + j] = v[j * n + i];
+}
+
+/* y = x x^T, of whose panels of rows only what lies up to the diagonal is computed. */
+static bool symmetric_product(rg_tensor *y, const rg_tensor *x) {
+    const int64_t n = x->size[0];
+    const int64_t rows = RG_MAX(PANEL_ROWS, (n / MOST_PANELS + 15) / 16 * 16);
+    for (int64_t row = 0; row < n; row += rows) {
+        const int64_t end = RG_MIN(row + rows, n);
+        rg_tensor to = part_of(y, row, end - row, end);
+        const rg_tensor left = part_of(x, row, end - row, x->size[1]);
+        const rg_tensor right = part_of(x, 0, end, x->size[1]);
+        if (!k_matmul_of_bfloat16(&to, &left, &right, true))
+            return false;
+    }
+    mirror(y);
+    return true;
+}
+
+/* y = alpha y + beta c, which is rounded once, as torch.addmm rounds it. */
+static void combine(rg_tensor *y, rg_tensor *c, double alpha, double beta) {
     const k_optimizer_numbers z = { .combined = { .alpha = alpha, .beta = beta } };
-    if (!k_matmul(y, a, b))
-        return false;
     k_optimizer_step(k_optimizer_loop_of(K_COMBINE_TO_BFLOAT16, y->dtype), 2,
                      (rg_tensor *[]){ y, c }, &z);
-    return true;
 }
 
 /* Returns x, or another tensor, after the iteration x = a x + (b x x^T + c (x x^T)^2) x. */
@@ -57,12 +96,15 @@ static rg_tensor *orthogonalised(rg_tensor *x, const rg_param_group *g) {
     if (!gram || !factor || !next)
         return NULL;
     for (int step = 0; step < g->ns_steps; step++) {
-        if (!k_matmul_with(gram, NULL, x, false, x, true, 1, 0))
+        if (!symmetric_product(gram, x))
             return NULL;
         round_to_bfloat16(gram);
-        if (!rounded_product(factor, gram, gram, gram, k[2], k[1])
-            || !rounded_product(next, x, factor, x, 1, k[0]))
+        if (!symmetric_product(factor, gram))
             return NULL;
+        combine(factor, gram, k[2], k[1]);
+        if (!k_matmul_of_bfloat16(next, factor, x, false))
+            return NULL;
+        combine(next, x, 1, k[0]);
         rg_tensor *before = x;
         x = next;
         next = before;
