@@ -143,9 +143,12 @@ typedef struct rg_schedule_row {
     const char *name;
     rg_schedule_rate *next;   /* This one starts from the rate before t, as torch does. */
     rg_schedule_rate *closed; /* This one starts from the first rate, and may be NULL. */
-    bool by_lambda;           /* The program's functions compute it. */
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
+/* Returns whether the program's functions compute the rate. */
+static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {
+    return kind == RG_LAMBDA_LR || kind == RG_MULTIPLICATIVE_LR;
+}
 /* Returns whether a program may use the schedule. */
 bool rgi_schedule_given(const rg_schedule *s, const char *op);
 /* Fails with torch's complaints where a schedule of this kind can't have the options. */

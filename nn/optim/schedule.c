@@ -72,7 +72,7 @@ static int count_lambdas(const rg_schedule_options *q) {
 
 bool rgi_lists_fit(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q) {
     const char *name = rgi_schedule_rows[kind].name;
-    if (rgi_schedule_rows[kind].by_lambda)
+    if (rgi_is_by_lambda(kind))
         RG_FAIL_VALUE_IF(!q->lr_lambda && (size_t)count_lambdas(q) != o->n_groups, name,
                          "Expected %zu lr_lambdas, but got %d", o->n_groups, count_lambdas(q));
     if (kind == RG_REDUCE_LR_ON_PLATEAU)

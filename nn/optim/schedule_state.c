@@ -1,6 +1,7 @@
 /*
  * schedule_state.c: a schedule's state_dict, with torch's keys, and how it is loaded: all of it is
- * read into copies of the schedules before anything changes.
+ * read into copies of the schedules before anything changes. This file is long because each kind of
+ * schedule has keys of its own.
  */
 #include "optimizer_structs.h"
 #include "tensor/scope.h"
@@ -257,7 +258,7 @@ void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s) {
     }
     add_fields(p, list_counts(s, v), v);
     add_rates(p, "_last_lr", s->optim, RG_OPTION_lr);
-    if (rgi_schedule_rows[s->kind].by_lambda)
+    if (rgi_is_by_lambda(s->kind))
         add_lambdas(p, s);
     rgi_py_end(p);
 }

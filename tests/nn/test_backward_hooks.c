@@ -292,8 +292,7 @@ START_TEST(test_errors) {
              "expected a module but got NULL");
     /* The result can't be written to, nor can an input in forward. */
     rg_register_full_backward_hook(m, full, &h);
-    ck_fails(rg_mul_(rg_call(m, x), 2), RG_RUNTIME_ERROR,
-             "is being modified inplace");
+    ck_fails(rg_mul_(rg_call(m, x), 2), RG_RUNTIME_ERROR, "is being modified inplace");
     rg_module *w = RG_READY(&RG_MODULE(Product, &in_place_class)->base);
     rg_register_full_backward_hook(w, full, &h);
     ck_fails(rg_call(w, rg_mul(x, 1)), RG_RUNTIME_ERROR, "is being modified inplace");
