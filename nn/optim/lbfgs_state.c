@@ -160,7 +160,9 @@ static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
     s->n_al = counts[NEEDED_WITH_D + 3];
     if (n != counts[NEEDED_WITH_D + 1] || n != counts[NEEDED_WITH_D + 2] || s->n_al > n)
         return lbfgs_refuse("Missing", "old_dirs, old_stps or ro");
-    if (n && !rgi_grow((void **)&s->pairs, &s->room, n, sizeof *s->pairs))
+    if (!n)
+        return true;
+    if (!rgi_grow((void **)&s->pairs, &s->room, n, sizeof *s->pairs))
         return false;
     s->n = n;
     memset(s->pairs, 0, n * sizeof *s->pairs);

@@ -132,7 +132,7 @@ START_TEST(test_order) {
     enum { N = 40 };
     RG_SCOPE();
     rg_tensor *v[N], *y = rg_scalar(1.);
-    static char names[N][8];
+    static char names[N][16];
     char want[256] = "";
     for (int i = 0; i < N; i++) {
         v[i] = leaf(1);
