@@ -23,12 +23,7 @@ typedef struct rg_by_group {
     int n;
     double v[RG_MOST_BY_GROUP];
 } rg_by_group;
-#ifdef __cplusplus
-template <typename... T> static inline rg_by_group rg_by_group_of(T... v) {
-    return rg_by_group{ (int)sizeof...(v), { (double)v... } };
-}
-#define RG_BY_GROUP(...) rg_by_group_of(__VA_ARGS__)
-#else
+#ifndef __cplusplus
 #define RG_BY_GROUP(...) \
     ((rg_by_group){ (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), { __VA_ARGS__ } })
 #endif
@@ -169,3 +164,10 @@ bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
 
 RG_PUBLIC_END
+
+#ifdef __cplusplus
+template <typename... T> static inline rg_by_group rg_by_group_of(T... v) {
+    return rg_by_group{ (int)sizeof...(v), { (double)v... } };
+}
+#define RG_BY_GROUP(...) rg_by_group_of(__VA_ARGS__)
+#endif
