@@ -131,8 +131,8 @@ static void average_pair(const rg_averaged_model *m, const averaged_pair *pair, 
 
 bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model) {
     averaged_pairs p;
-    if (!rgi_module_given((const rg_module *)m, averaged_op) || !rgi_module_given(model, averaged_op)
-        || !rgi_may_do_once(averaged_op))
+    if (!rgi_module_given((const rg_module *)m, averaged_op)
+        || !rgi_module_given(model, averaged_op) || !rgi_may_do_once(averaged_op))
         return false;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, m->base.cls != &averaged_class, averaged_op,
                   "expected an AveragedModel but got %s", m->base.cls->name);
