@@ -32,8 +32,8 @@ PUBLIC   := regard.h $(addprefix tensor/,keywords.h tensor.h files.h) \
             autograd/ops.h autograd/ops_macros.h \
             $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h optim.h) \
             $(addprefix nn/,attention.h positions.h transformer.h recurrent.h checkpoint.h) \
-            nn/save.h nn/points.h \
-            $(addprefix nn/optim/,optimizer.h clip.h schedule.h) \
+            nn/save.h nn/points.h nn/vector.h \
+            $(addprefix nn/optim/,optimizer.h clip.h schedule.h averaged_model.h) \
             nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h) \
             $(addprefix nn/models/,tokenizer.h gpt_folder.h)
 sources   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))

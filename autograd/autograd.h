@@ -80,13 +80,17 @@ typedef struct RG_OPTIONS rg_backward_options {
     bool create_graph RG_DEFAULT(false);
     /* rg_grad returns RG_NONE for an x that y doesn't depend on. */
     bool allow_unused RG_DEFAULT(false);
+    /* rg_backward adds to .grad of these alone, RG_LIST(w, b), and walks no further than it must.
+     * Of what is no leaf it keeps .grad, as after rg_retain_grad. */
+    rg_list inputs RG_DEFAULT({});
 } rg_backward_options;
 
 bool rg_backward_with(rg_tensor *y, rg_backward_options options);
 rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options);
-#define RG_BACKWARD_(...)   RG_KEYWORDS(rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
-#define rg_backward(y, ...) rg_backward_with(y, RG_BACKWARD_(__VA_ARGS__))
-#define rg_grad(y, x, ...)  rg_grad_with(y, x, RG_BACKWARD_(__VA_ARGS__))
+#define RG_BACKWARD_(...) RG_KEYWORDS(rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
+#define rg_backward(y, ...) \
+    RG_CALL_KEYWORDS(rg_backward_with, y, rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
+#define rg_grad(y, x, ...) rg_grad_with(y, x, RG_BACKWARD_(__VA_ARGS__))
 /* Several outputs and inputs have functions of their own. `gradients` is NULL or has one for each
  * y, RG_NONE where y has one element; options.gradient is not used. */
 bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
@@ -109,6 +113,14 @@ bool rg_retains_grad(rg_tensor *t);
 typedef rg_tensor *rg_hook_function(rg_tensor *grad, void *context);
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context);
 bool rg_remove_hook(rg_tensor *t, int id);
+/* Such a hook is called with a leaf whenever a backward run has added to its gradient, and may step
+ * an optimizer and take the gradient away. It returns false where it fails, and the run then fails,
+ * though all gradients are committed. Each leaf's hooks are called after the whole run, in the
+ * order in which the gradients were complete. It returns the hook's id, as rg_register_hook does.
+ */
+typedef bool rg_post_accumulate_grad_hook(rg_tensor *leaf, void *context);
+int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_hook *hook,
+                                          void *context);
 
 /* ---- checking --------------------------------------------------------------------
  * rg_gradcheck compares the gradients of a function with finite differences, in
@@ -120,7 +132,6 @@ bool rg_remove_hook(rg_tensor *t, int id);
  * integers, count only where none does, and then must not change. A longjmp must not leave the
  * function (see rg_error_handler). */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
-typedef struct rg_list rg_list; /* It is described in ops.h. */
 typedef rg_list rg_list_function(rg_tensor *const inputs[], void *context);
 typedef struct RG_OPTIONS rg_gradcheck_options {
     RG_BY_NAME;

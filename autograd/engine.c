@@ -14,6 +14,7 @@
 #include "run.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -94,7 +95,7 @@ static bool leaves_prepare(rg_run *r) {
             continue;
         if (rgi_has_hooks(s->leaf) && !rgi_run_hooks(s->leaf, 0, &s->grad))
             return false;
-        if (r->capturing)
+        if (!r->commits)
             continue;
         rg_tensor *own = leaf_gradient(r, s);
         if (!own)
@@ -146,7 +147,10 @@ static bool root_gradient(rg_run *r, rg_tensor *y, rg_tensor *gradient) {
         if (!gradient)
             return false;
     }
-    rg_tensor **place = rgi_run_place(r, (rg_edge){ rgi_node_of(y), y->output });
+    const rg_edge root = { rgi_node_of(y), y->output };
+    if (r->capturing && r->commits && !rgi_run_needs(r, &root))
+        return true;
+    rg_tensor **place = rgi_run_place(r, root);
     return place && rgi_accumulate_into(r, place, gradient);
 }
 
@@ -170,11 +174,14 @@ static bool request_check(const request *q) {
         return false;
     RG_FAIL_IF(q->results && (q->m < 1 || !q->x), q->op,
                "`inputs` argument to `grad()` cannot be empty.");
+    RG_FAIL_IF(q->m == 0 && q->x, q->op, "`inputs` argument to `backward()` cannot be empty.");
     bool ok = true;
     for (int i = 0; i < q->n && ok; i++)
         ok = require_grad(q->op, q->y[i],
                           "element %d of tensors does not require grad and does not have a grad_fn",
                           i);
+    for (int j = 0; j < q->m && ok && !q->results; j++)
+        ok = rgi_check(q->x[j], q->op) && rg_retain_grad(q->x[j]);
     for (int j = 0; j < q->m && ok; j++)
         ok = require_grad(q->op, q->x[j], "One of the differentiated Tensors does not require grad",
                           j);
@@ -266,15 +273,60 @@ static rg_tensor *result_of(const rg_run *r, rg_tensor *x, int index, bool allow
 
 /* Commits, or hands over, what the walk has made. */
 static bool run_finish(rg_run *r, const request *q) {
-    if (!r->capturing && !leaves_may_commit(r))
+    if (r->commits && !leaves_may_commit(r))
         return false;
-    if (!r->capturing)
+    if (r->commits)
         leaves_commit(r);
     bool ok = true;
-    for (int j = 0; j < q->m && ok; j++) {
+    for (int j = 0; j < q->m && ok && q->results; j++) {
         q->results[j] = result_of(r, q->x[j], j, q->options.allow_unused);
         ok = q->results[j] != NULL;
     }
+    return ok;
+}
+
+/* ---- hooks that follow accumulation ------------------------------------------------ */
+
+/* These leaves, of which the list holds references, have such hooks. */
+typedef struct {
+    rg_leaf_slot *v;
+    size_t n, room;
+} leaves_hooked;
+
+static int by_completion(const void *a, const void *b) {
+    const uint32_t x = ((const rg_leaf_slot *)a)->last, y = ((const rg_leaf_slot *)b)->last;
+    return (x > y) - (x < y);
+}
+
+/* Lists the leaves whose hooks are to be called, before anything is committed. */
+static bool list_hooked(const rg_run *r, leaves_hooked *l) {
+    size_t most = 0;
+    for (size_t i = 0; r->commits && i < rgi_leaf_slots(&r->leaves); i++)
+        most += r->leaves.slots[i].grad && rgi_has_hooks_after(r->leaves.slots[i].leaf);
+    if (RG_LIKELY(!most))
+        return true;
+    if (!rgi_may_do_once("a hook"))
+        return false;
+    if (!rgi_grow((void **)&l->v, &l->room, most, sizeof *l->v))
+        return false;
+    for (size_t i = 0; i < rgi_leaf_slots(&r->leaves); i++)
+        if (r->leaves.slots[i].grad && rgi_has_hooks_after(r->leaves.slots[i].leaf)) {
+            l->v[l->n++] = r->leaves.slots[i];
+            rgi_node_retain(r->leaves.slots[i].leaf);
+        }
+    return true;
+}
+
+/* Calls the hooks if the run went well (`ok`), and lets the leaves go. */
+static bool run_hooked(const leaves_hooked *l, bool ok) {
+    if (RG_LIKELY(!l->n))
+        return ok;
+    qsort(l->v, l->n, sizeof *l->v, by_completion);
+    for (size_t i = 0; i < l->n; i++) {
+        ok = ok && rgi_run_hooks_after(l->v[i].leaf);
+        rgi_node_release(l->v[i].leaf);
+    }
+    rgi_free(l->v, l->room * sizeof *l->v, RG_MEM_OTHER);
     return ok;
 }
 
@@ -293,18 +345,21 @@ static void run_free(rg_run *r, bool ok) {
 
 static bool differentiate(const request *q) {
     rg_run r;
+    leaves_hooked hooked = { 0 };
     rgi_run_init(&r);
     r.op = q->op;
     r.create_graph = q->options.create_graph;
     r.retain = q->options.retain_graph || q->options.create_graph;
-    r.capturing = q->results != NULL;
+    r.capturing = q->results || q->x;
+    r.commits = !q->results;
     const char *outer = rgi_applying;
     rgi_applying = q->op;
     bool before = rg_set_grad_enabled(r.create_graph);
-    bool ok = run_begin(&r, q) && walk(&r) && run_finish(&r, q);
-    for (int j = 0; j < q->m && !ok; j++)
+    bool ok = run_begin(&r, q) && walk(&r) && list_hooked(&r, &hooked) && run_finish(&r, q);
+    for (int j = 0; j < q->m && !ok && q->results; j++)
         q->results[j] = NULL;
     run_free(&r, ok);
+    ok = run_hooked(&hooked, ok);
     rg_set_grad_enabled(before);
     rgi_applying = outer;
     return ok;
@@ -314,13 +369,23 @@ static bool differentiate(const request *q) {
 
 bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
                       rg_backward_options options) {
-    return differentiate(
-        &(request){ .op = "backward", .n = n, .y = y, .gradients = gradients, .options = options });
+    const rg_list x = options.inputs;
+    if (x.n && !rgi_given_list(x.n, x.v, "backward"))
+        return false;
+    return differentiate(&(request){ .op = "backward",
+                                     .n = n,
+                                     .y = y,
+                                     .gradients = gradients,
+                                     .m = x.n,
+                                     .x = x.v,
+                                     .options = options });
 }
 
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,
                   rg_tensor *const x[], rg_tensor *results[], rg_backward_options options) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !results, "grad", "there is no room for results: got NULL");
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, options.inputs.v, "grad",
+                  "grad() got multiple values for argument 'inputs'");
     return differentiate(&(request){ .op = "grad",
                                      .n = n,
                                      .y = y,

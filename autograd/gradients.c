@@ -50,7 +50,10 @@ rg_tensor **rgi_run_place(rg_run *r, rg_edge e) {
     if (e.node->op)
         return &r->grads[e.node->slot + e.output];
     rg_leaf_slot *s = rgi_leaf_add(&r->leaves, e.node);
-    return s ? &s->grad : NULL;
+    if (!s)
+        return NULL;
+    s->last = ++r->contributions;
+    return &s->grad;
 }
 
 static inline bool fits(const rg_tensor *g, const rg_meta *meta) {

@@ -74,11 +74,31 @@ bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
     for (rg_hook *h = hook_from(n->hooks, 0); *grad && h && h->id < end;) {
         int id = h->id;
         bool ok = true;
-        if (h->output == output)
+        if (h->output == output && !h->after)
             ok = h->function ? hook_call(n, h, grad) : hook_keep(n, h, *grad);
         if (!ok)
             return false;
         h = hook_from(n->hooks, id + 1);
+    }
+    return true;
+}
+
+bool rgi_has_hooks_after(const rg_node *leaf) {
+    for (size_t i = 0; rgi_has_hooks(leaf) && i < leaf->hooks->n; i++)
+        if (!leaf->hooks->v[i].removed && leaf->hooks->v[i].after)
+            return true;
+    return false;
+}
+
+/* A leaf that was released, while something else has its node, isn't called. */
+bool rgi_run_hooks_after(rg_node *leaf) {
+    int end = leaf->hooks->next_id;
+    for (rg_hook *h = hook_from(leaf->hooks, 0); h && h->id < end;) {
+        int id = h->id;
+        bool there = h->after && h->leaf->state == RG_ALIVE && h->leaf->history == &leaf->base;
+        if (there && !h->after(h->leaf, h->context))
+            return false;
+        h = hook_from(leaf->hooks, id + 1);
     }
     return true;
 }
@@ -89,7 +109,7 @@ rg_hook *rgi_hook_that_retains(const rg_tensor *t) {
     const rg_hooks *hooks = t->history ? rgi_node_of(t)->hooks : NULL;
     for (size_t i = 0; hooks && i < hooks->n; i++) {
         rg_hook *h = &hooks->v[i];
-        if (!h->removed && !h->function && h->output == t->output)
+        if (!h->removed && !h->function && !h->after && h->output == t->output)
             return h;
     }
     return NULL;
@@ -142,6 +162,8 @@ static void close_gaps(rg_hooks *hooks) {
 
 void rgi_hooks_forget_grads(rg_hooks *hooks) {
     for (size_t i = 0; hooks && i < hooks->n; i++) {
+        if (hooks->v[i].after)
+            continue;
         rgi_release(hooks->v[i].grad);
         hooks->v[i].grad = NULL;
     }
@@ -181,13 +203,33 @@ int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
     return h ? h->id : -1;
 }
 
+int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_hook *hook,
+                                          void *context) {
+    static const char op[] = "register_post_accumulate_grad_hook";
+    if (!rgi_check(t, op) || !rgi_renew(t, op) || !rgi_given(hook, op, "a function"))
+        return -1;
+    if (!t->history || rgi_node_of(t)->op) {
+        rgi_fail(RG_RUNTIME_ERROR, op,
+                 t->history ? "post accumulate grad hooks cannot be registered on non-leaf tensors"
+                            : "cannot register a hook on a tensor that doesn't require gradient");
+        return -1;
+    }
+    rg_hook *h = hook_new(t, NULL, context);
+    if (!h)
+        return -1;
+    h->after = hook;
+    h->leaf = t;
+    return h->id;
+}
+
 bool rg_remove_hook(rg_tensor *t, int id) {
     if (!rgi_check(t, "remove_hook"))
         return false;
     rg_hooks *hooks = t->history ? rgi_node_of(t)->hooks : NULL;
     size_t at = hooks ? place_of(hooks, id) : 0;
     rg_hook *h = hooks && at < hooks->n ? &hooks->v[at] : NULL;
-    RG_FAIL_IF(!h || h->id != id || h->removed || h->output != t->output || !h->function,
+    RG_FAIL_IF(!h || h->id != id || h->removed || h->output != t->output
+                   || !(h->function || h->after),
                "remove_hook", "the tensor has no hook %d", id);
     h->removed = true;
     hooks->live--;

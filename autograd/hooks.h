@@ -7,6 +7,10 @@
 
 /* Lets the hooks of an output see its gradient, and replace it. *grad may be NULL. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad);
+/* Runs the hooks that follow the accumulation of the leaf's gradient. */
+bool rgi_run_hooks_after(rg_node *leaf);
+/* Returns whether the leaf has any. */
+bool rgi_has_hooks_after(const rg_node *leaf);
 /* Releases the gradients that the hooks keep. */
 void rgi_hooks_forget_grads(rg_hooks *hooks);
 /* Frees the hooks of a node that ends; `hooks` may be NULL. */

@@ -9,7 +9,7 @@ void rgi_leaf_table_begin(rg_leaf_table *t) {
     t->slots = t->few;
     t->n = 0;
     t->room = RG_FEW_LEAVES;
-    t->few[0] = (rg_leaf_slot){ NULL, NULL };
+    t->few[0] = (rg_leaf_slot){ 0 };
 }
 
 void rgi_leaf_table_end(rg_leaf_table *t) {
@@ -62,6 +62,6 @@ rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf) {
     s->leaf = leaf;
     t->n++;
     if (t->slots == t->few)
-        s[1] = (rg_leaf_slot){ NULL, NULL };
+        s[1] = (rg_leaf_slot){ 0 };
     return s;
 }

@@ -9,6 +9,7 @@
 typedef struct rg_leaf_slot {
     rg_node *leaf;
     rg_tensor *grad;
+    uint32_t last; /* This of the run's contributions to leaves was the last one to this leaf. */
 } rg_leaf_slot;
 
 /* The table has n leaves. A few lie one after the other in `few`, with an empty slot behind the

@@ -20,13 +20,18 @@ typedef struct rg_meta {
 } rg_meta;
 
 /* A hook is called with the gradient of one output. Where `function` is NULL, it keeps that
- * gradient for rg_retain_grad. `removed` marks a hook that is no longer there. */
+ * gradient for rg_retain_grad, or calls `after` with the leaf once the gradient was added to the
+ * leaf's. The leaf is no reference. `removed` marks a hook that is no longer there. */
 typedef struct rg_hook {
     int id, output;
     bool removed;
     rg_hook_function *function;
+    rg_post_accumulate_grad_hook *after;
     void *context;
-    rg_tensor *grad;
+    union {
+        rg_tensor *grad;
+        rg_tensor *leaf;
+    };
 } rg_hook;
 
 /* A node's hooks are n, in the order of their ids, none of which is given twice; `live` of them

@@ -286,11 +286,6 @@ rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias);
  * arguments. A list that a function returns has n tensors in v, and the scope owns it. Where the
  * function failed, n is -1 and the first 64 of v are NULL. */
 
-typedef struct rg_list {
-    int n;
-    rg_tensor *const *v;
-} rg_list;
-
 /* rg_einsum("ij,jk->ik", a, b) is sum over j of a_ij b_jk: each letter is the label of a dim. */
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands);
 

@@ -16,13 +16,15 @@ enum { RG_LEADS = 1, RG_ASKED = 2 };
 enum { RG_FEW_NODES = 24 };
 
 /* `op` is the function that was called. A run that is capturing returns the gradients that it was
- * asked for, and commits none; one that is to `retain` leaves the graph its saved values. `nodes`
+ * asked for or, if it `commits`, adds them to those of the leaves that were asked for; one that is
+ * to `retain` leaves the graph its saved values. `nodes`
  * lists the nodes that the roots lead to, newest first, without leaves. `grads` and, if the run is
  * capturing, `marks` have a place for each output of each node; those of a node begin at its
  * slot. */
 typedef struct rg_run {
     const char *op;
-    bool create_graph, retain, capturing;
+    bool create_graph, retain, capturing, commits;
+    uint32_t contributions; /* So many gradients have reached leaves. */
     rg_node **nodes;
     size_t n_nodes, node_room;
     rg_tensor **grads;

@@ -65,12 +65,13 @@ static size_t hook_place(const rg_registry *r, int id) {
 /* Calls the hooks that run before, or those after, forward. What a hook returns takes the place
  * of *hooked, which is the first input, or the result. A hook may add and remove hooks: the next
  * one is found by its id. */
-static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **hooked) {
+static void run_hooks(rg_module *m, rg_module_hook_kind kind, rg_list in, rg_tensor **hooked) {
+    const bool before = kind == RG_HOOK_BEFORE;
     const rg_registry *r = m->registry;
     for (size_t i = 0; i < r->n_hooks && *hooked;) {
         rg_module_hook h = r->hooks[i];
-        if (h.function && h.before == before) {
-            rg_tensor *other = h.function(m, in, before ? RG_NONE : *hooked, h.context);
+        if (h.kind == kind) {
+            rg_tensor *other = h.forward(m, in, before ? RG_NONE : *hooked, h.context);
             if (other != RG_NONE)
                 *hooked = other;
         }
@@ -92,32 +93,48 @@ __attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *
     else
         x[0] = RG_NONE;
     in.v = x;
-    run_hooks(m, true, in, &x[0]);
+    run_hooks(m, RG_HOOK_BEFORE, in, &x[0]);
     if (in.n == 0 && x[0] != RG_NONE)
         in.n = 1;
-    rg_tensor *y = x[0] ? forward_of(m, in, keywords) : NULL;
-    run_hooks(m, false, in, &y);
-    return y;
+    rg_backward_call *call = NULL;
+    if (!x[0] || !rgi_backward_call_begin(m, in.n, x, &call))
+        return NULL;
+    rg_tensor *y = forward_of(m, in, keywords);
+    run_hooks(m, RG_HOOK_AFTER, in, &y);
+    return rgi_backward_call_end(call, y);
 }
 
-static int add_hook(rg_module *m, bool before, rg_forward_hook *hook, void *context) {
-    const char *op = before ? "register_forward_pre_hook" : "register_forward_hook";
-    if (!rgi_module_given(m, op) || !rgi_given(hook, op, "a function"))
+static int add_hook(const char *op, rg_module *m, rg_module_hook hook) {
+    if (!rgi_module_given(m, op) || !rgi_given((void *)(uintptr_t)hook.forward, op, "a function"))
         return -1;
     rg_registry *r = m->registry;
     if (!rgi_grow((void **)&r->hooks, &r->hook_room, r->n_hooks + 1, sizeof *r->hooks))
         return -1;
-    r->hooks[r->n_hooks++] = (rg_module_hook){ ++r->last_hook, before, hook, context };
+    hook.id = ++r->last_hook;
+    r->hooks[r->n_hooks++] = hook;
     r->live_hooks++;
     return r->last_hook;
 }
 
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context) {
-    return add_hook(m, false, hook, context);
+    const rg_module_hook h = { .kind = RG_HOOK_AFTER, .forward = hook, .context = context };
+    return add_hook("register_forward_hook", m, h);
 }
 
 int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context) {
-    return add_hook(m, true, hook, context);
+    const rg_module_hook h = { .kind = RG_HOOK_BEFORE, .forward = hook, .context = context };
+    return add_hook("register_forward_pre_hook", m, h);
+}
+
+int rg_register_full_backward_hook(rg_module *m, rg_full_backward_hook *hook, void *context) {
+    const rg_module_hook h = { .kind = RG_HOOK_BACKWARD, .backward = hook, .context = context };
+    return add_hook("register_full_backward_hook", m, h);
+}
+
+int rg_register_full_backward_pre_hook(rg_module *m, rg_full_backward_pre_hook *hook,
+                                       void *context) {
+    const rg_module_hook h = { .kind = RG_HOOK_BACKWARD_PRE, .pre = hook, .context = context };
+    return add_hook("register_full_backward_pre_hook", m, h);
 }
 
 /* Closes the gaps that removed hooks leave, once they are at least half. */
@@ -126,7 +143,7 @@ static void close_hook_gaps(rg_registry *r) {
     if (r->n_hooks < 2 * r->live_hooks)
         return;
     for (size_t i = 0; i < r->n_hooks; i++)
-        if (r->hooks[i].function)
+        if (r->hooks[i].kind != RG_HOOK_REMOVED)
             r->hooks[n++] = r->hooks[i];
     r->n_hooks = n;
 }
@@ -136,9 +153,9 @@ bool rg_remove_forward_hook(rg_module *m, int id) {
         return false;
     rg_registry *r = m->registry;
     size_t i = hook_place(r, id);
-    RG_FAIL_VALUE_IF(i == r->n_hooks || r->hooks[i].id != id || !r->hooks[i].function,
+    RG_FAIL_VALUE_IF(i == r->n_hooks || r->hooks[i].id != id || r->hooks[i].kind == RG_HOOK_REMOVED,
                      "remove_forward_hook", "the module has no hook %d", id);
-    r->hooks[i].function = NULL;
+    r->hooks[i].kind = RG_HOOK_REMOVED;
     r->live_hooks--;
     close_hook_gaps(r);
     return true;

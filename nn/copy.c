@@ -96,6 +96,12 @@ static bool copy_tensors(copier *c) {
 /* Returns how many bytes m's struct has. */
 static size_t struct_bytes(const rg_module *m) { return m->registry->bytes - sizeof(rg_registry); }
 
+/* A copy doesn't have the hook by which somebody looks inside the original. */
+static bool is_copied(const rg_module_hook *h) {
+    return h->kind != RG_HOOK_REMOVED
+           && !(h->kind == RG_HOOK_AFTER && h->forward == rgi_look_at_output);
+}
+
 static bool copy_hooks(rg_registry *to, const rg_registry *from) {
     to->last_hook = from->last_hook;
     if (!from->live_hooks)
@@ -103,7 +109,7 @@ static bool copy_hooks(rg_registry *to, const rg_registry *from) {
     if (!rgi_grow((void **)&to->hooks, &to->hook_room, from->live_hooks, sizeof *to->hooks))
         return false;
     for (size_t i = 0; i < from->n_hooks; i++)
-        if (from->hooks[i].function && from->hooks[i].function != rgi_look_at_output)
+        if (is_copied(&from->hooks[i]))
             to->hooks[to->n_hooks++] = from->hooks[i];
     to->live_hooks = to->n_hooks;
     return true;

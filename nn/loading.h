@@ -34,9 +34,10 @@ typedef struct rg_optim_load {
     rg_optim *optim;
     struct optim_entry *v;
     int n;
-    rg_map places; /* The entries' places by name. */
-    bool *loaded;  /* The dictionary has something of the slot of this number. */
-    bool torchs;   /* The dictionary is torch's. */
+    rg_map places;  /* The entries' places by name. */
+    bool *loaded;   /* The dictionary has something of the slot of this number. */
+    rg_lbfgs lbfgs; /* This is what LBFGS is to remember. */
+    bool torchs;    /* The dictionary is torch's. */
 } rg_optim_load;
 
 /* A data loader is to be so far in this order; its generator is to have this state. */

@@ -169,7 +169,21 @@ int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *cont
  * and a pre-hook what was asked for. Returns NULL where the call has none, and fails where there is
  * no call. */
 void *rg_keywords_of_call(rg_module *m);
-/* Removes a hook of either kind. */
+/* torch's full backward hooks see gradients. A pre-hook is called with that of the result, and
+ * returns the one to go on with, or RG_NONE for the same. The other is called with those of the n
+ * inputs, too, once they are there, and may put others in their places: RG_NONE stands where an
+ * input is absent or requires no grad. Where none does, it is called with the result's gradient,
+ * after a warning, and must leave them. It returns false where it fails. Both see the positional
+ * inputs, up to 8, and the result that forward returns; to that end forward gets views of its
+ * inputs, and the caller one of the result, which can't be written to in place. A call's hooks are
+ * those that the module has then; the module must live until the backward run. */
+typedef rg_tensor *rg_full_backward_pre_hook(rg_module *m, rg_tensor *grad_output, void *context);
+typedef bool rg_full_backward_hook(rg_module *m, int n, rg_tensor *grad_input[],
+                                   rg_tensor *grad_output, void *context);
+int rg_register_full_backward_hook(rg_module *m, rg_full_backward_hook *hook, void *context);
+int rg_register_full_backward_pre_hook(rg_module *m, rg_full_backward_pre_hook *hook,
+                                       void *context);
+/* Removes a hook of any kind. */
 bool rg_remove_forward_hook(rg_module *m, int id);
 
 /* ---- the whole tree ------------------------------------------------------------ */

@@ -7,4 +7,5 @@
 #include "losses.h"
 #include "data/data.h"
 #include "save.h"
+#include "vector.h"
 #include "points.h"

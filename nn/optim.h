@@ -1,5 +1,6 @@
 /*
- * optim.h: torch.optim: optimizers, gradient clipping, and schedules of the learning rate.
+ * optim.h: torch.optim: optimizers, gradient clipping, schedules of the learning rate, and
+ *          averages of weights.
  *
  *     rg_optim *o = rg_optim_adamw(rg_parameters(model), .lr = 3e-4, .betas = { 0.9, 0.95 });
  *     rg_schedule *s = rg_optim_warmup_cosine_lr(o, 100, 2000, 0.01, 3e-5);
@@ -15,5 +16,6 @@
 #pragma once
 
 #include "optim/optimizer.h"
+#include "optim/averaged_model.h"
 #include "optim/clip.h"
 #include "optim/schedule.h"

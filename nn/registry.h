@@ -17,10 +17,23 @@ typedef struct rg_entry {
     void **place;
 } rg_entry;
 
+/* A hook runs before forward, after it, or in a backward run: with the gradient of the result, or
+ * once those of the inputs are there, too. */
+typedef enum rg_module_hook_kind {
+    RG_HOOK_REMOVED,
+    RG_HOOK_BEFORE,
+    RG_HOOK_AFTER,
+    RG_HOOK_BACKWARD_PRE,
+    RG_HOOK_BACKWARD
+} rg_module_hook_kind;
 typedef struct rg_module_hook {
     int id;
-    bool before;               /* The hook runs before forward, not after it. */
-    rg_forward_hook *function; /* NULL marks a hook that was removed. */
+    rg_module_hook_kind kind;
+    union {
+        rg_forward_hook *forward;
+        rg_full_backward_pre_hook *pre;
+        rg_full_backward_hook *backward;
+    };
     void *context;
 } rg_module_hook;
 
@@ -67,6 +80,14 @@ bool rgi_module_given(const rg_module *m, const char *op);
 
 /* Fails with the sentence that n inputs are too many, or too few, for the class. */
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
+
+/* What the backward hooks of one call of a module share, or NULL where there are none. */
+typedef struct rg_backward_call rg_backward_call;
+/* Begins a call with the inputs, in whose place it puts aliases that tell the hooks of their
+ * gradients. *call becomes NULL where m has no backward hook. Returns false on failure. */
+bool rgi_backward_call_begin(rg_module *m, int n, rg_tensor *inputs[], rg_backward_call **call);
+/* Ends it. Returns y, or an alias that tells the hooks of its gradient. */
+rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y);
 
 /* Returns whether this thread is calling m; then the outermost of these calls frees m when it ends.
  * Asking for that twice leaves an error. */

@@ -21,12 +21,82 @@ static bool is_flag(int option) {
            || option == RG_OPTION_decoupled_weight_decay;
 }
 
+/* Returns whether an option is an int in torch. */
+static bool is_whole_option(int option) {
+    return option == RG_OPTION_ns_steps || option == RG_OPTION_max_iter
+           || option == RG_OPTION_max_eval || option == RG_OPTION_history_size;
+}
+
+/* Adds an option that is a text in torch, or None. */
+static void add_torch_text(rg_py *p, int option, bool on) {
+    const bool muon = option == RG_OPTION_match_rms_adamw;
+    const char *key = muon ? "adjust_lr_fn" : "line_search_fn";
+    if (on)
+        rgi_py_text(p, key, muon ? "match_rms_adamw" : "strong_wolfe");
+    else
+        rgi_py_none(p, key);
+}
+
+/* Adds n numbers as a tuple. */
+static void add_torch_tuple(rg_py *p, const char *key, int n, const double *numbers) {
+    rgi_py_begin_at(p, key, RG_PY_TUPLE);
+    for (int i = 0; i < n; i++)
+        rgi_py_float(p, NULL, numbers[i]);
+    rgi_py_end(p);
+}
+
+/* Adds what LBFGS remembers, as the state of the first parameter. The numbers in its lists are
+ * tensors of the parameters' dtype. */
+static void add_torch_lbfgs(rg_py *p, const rg_optim *o) {
+    const rg_lbfgs *s = &o->lbfgs;
+    const rg_dtype dtype = s->d ? s->d->dtype : RG_FLOAT32;
+    if (s->func_evals == 0)
+        return;
+    rgi_py_int_key(p, 0);
+    rgi_py_begin(p, RG_PY_DICT);
+    rgi_py_int(p, "func_evals", (int64_t)s->func_evals);
+    rgi_py_int(p, "n_iter", (int64_t)s->n_iter);
+    if (s->d) {
+        const int64_t most = (int64_t)o->groups->options.history_size;
+        if (s->n_iter > 1) {
+            rgi_py_begin_at(p, "al", RG_PY_LIST);
+            for (int64_t i = 0; i < most; i++) {
+                if (i < (int64_t)s->n_al)
+                    rgi_py_tensor(p, NULL, rg_scalar_dtype(s->pairs[i].al, dtype));
+                else
+                    rgi_py_none(p, NULL);
+            }
+            rgi_py_end(p);
+        }
+        rgi_py_tensor(p, "d", s->d);
+        rgi_py_float(p, "t", s->t);
+        rgi_py_begin_at(p, "old_dirs", RG_PY_LIST);
+        for (size_t i = 0; i < s->n; i++)
+            rgi_py_tensor(p, NULL, s->pairs[i].dir);
+        rgi_py_end(p);
+        rgi_py_begin_at(p, "old_stps", RG_PY_LIST);
+        for (size_t i = 0; i < s->n; i++)
+            rgi_py_tensor(p, NULL, s->pairs[i].stp);
+        rgi_py_end(p);
+        rgi_py_begin_at(p, "ro", RG_PY_LIST);
+        for (size_t i = 0; i < s->n; i++)
+            rgi_py_tensor(p, NULL, rg_scalar_dtype(s->pairs[i].ro, dtype));
+        rgi_py_end(p);
+        rgi_py_tensor(p, "H_diag", rg_scalar_dtype(s->h_diag, dtype));
+        rgi_py_tensor(p, "prev_flat_grad", s->prev_flat_grad);
+        rgi_py_float(p, "prev_loss", s->prev_loss);
+    }
+    rgi_py_end(p);
+}
+
 static void add_torch_slot(rg_py *p, const rg_optim *o, size_t i) {
     const rg_optim_slot *slot = &o->slots[i];
     rgi_py_int_key(p, (int64_t)i);
     rgi_py_begin(p, RG_PY_DICT);
     if (o->row->saves_step)
         rgi_py_tensor(p, "step", rg_scalar_dtype(slot->step, rg_default_dtype()));
+    if (o->row->factor)
+        rgi_py_tensor(p, "mu_product", rg_scalar_dtype(slot->product, rg_default_dtype()));
     for (int k = 0; k < RG_OPTIM_STATES; k++)
         if (slot->state[k])
             rgi_py_tensor(p, o->row->states[k].name, slot->state[k]);
@@ -37,18 +107,21 @@ static void add_torch_slot(rg_py *p, const rg_optim *o, size_t i) {
 static void add_torch_group(rg_py *p, const rg_group *g, size_t first) {
     rgi_py_begin(p, RG_PY_DICT);
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
-        if (!rgi_option_set(g->option[k]) || k == RG_OPTION_beta2)
+        if (!rgi_option_set(g->option[k]) || k == RG_OPTION_beta2 || k == RG_OPTION_ns_b
+            || k == RG_OPTION_ns_c)
             continue;
-        if (k == RG_OPTION_beta1) {
-            rgi_py_begin_at(p, "betas", RG_PY_TUPLE);
-            rgi_py_float(p, NULL, g->options.betas[0]);
-            rgi_py_float(p, NULL, g->options.betas[1]);
-            rgi_py_end(p);
-        } else if (is_flag(k)) {
+        if (k == RG_OPTION_beta1)
+            add_torch_tuple(p, "betas", 2, g->options.betas);
+        else if (k == RG_OPTION_ns_a)
+            add_torch_tuple(p, "ns_coefficients", 3, g->options.ns_coefficients);
+        else if (rgi_option_is_text(k))
+            add_torch_text(p, k, g->option[k] != 0);
+        else if (is_whole_option(k))
+            rgi_py_int(p, rgi_option_names[k], (int64_t)g->option[k]);
+        else if (is_flag(k))
             rgi_py_bool(p, rgi_option_names[k], g->option[k] != 0);
-        } else {
+        else
             rgi_py_float(p, rgi_option_names[k], g->option[k]);
-        }
     }
     rgi_py_begin_at(p, "params", RG_PY_LIST);
     for (size_t i = 0; i < (size_t)g->n_params; i++)
@@ -64,6 +137,7 @@ static void add_torch_optim(rg_py *p, const rg_optim *o) {
     for (size_t i = 0; i < o->n_slots; i++)
         if (o->slots[i].state[0])
             add_torch_slot(p, o, i);
+    add_torch_lbfgs(p, o);
     rgi_py_end(p);
     rgi_py_begin_at(p, "param_groups", RG_PY_LIST);
     for (size_t i = 0; i < o->n_groups; i++) {
@@ -76,10 +150,10 @@ static void add_torch_optim(rg_py *p, const rg_optim *o) {
 
 /* ---- its schedules ---------------------------------------------------------------------- */
 
-/* Returns whether a SequentialLR of the optimizer steps the schedule. */
+/* Returns whether another schedule of the optimizer steps the schedule. */
 static bool is_stepped_by_another(const rg_schedule *s) {
     for (const rg_schedule *other = s->optim->schedules; other; other = other->next)
-        for (int i = 0; other->kind == RG_SEQUENTIAL_LR && i <= other->o.milestones.n; i++)
+        for (int i = 0; i < rgi_schedules_below(other); i++)
             if (other->o.schedules[i] == s)
                 return true;
     return false;

@@ -42,6 +42,7 @@ typedef struct rg_options_go_by_name {
 #ifdef __cplusplus
 #define RG_KEYWORDS(type, defaults, ...) \
     type { __VA_ARGS__ }
+#define RG_CALL_KEYWORDS(function, first, type, defaults, ...) function(first, type{ __VA_ARGS__ })
 #else
 #ifdef __clang__
 #define RG_QUIET_ \
@@ -63,6 +64,15 @@ typedef struct rg_options_go_by_name {
     __extension__({                                                \
         RG_QUIET_ type name = { RG_STRIP_ defaults, __VA_ARGS__ }; \
         RG_LOUD_ name;                                             \
+    })
+/* Calls function(first, options) while what the options point to, such as an RG_LIST among them,
+ * still lives: beyond RG_KEYWORDS it wouldn't. */
+#define RG_CALL_KEYWORDS(function, first, type, defaults, ...) \
+    RG_CALL_KEYWORDS_(RG_PASTE(rg_k, __COUNTER__), function, first, type, defaults, __VA_ARGS__)
+#define RG_CALL_KEYWORDS_(name, function, first, type, defaults, ...) \
+    __extension__({                                                   \
+        RG_QUIET_ type name = { RG_STRIP_ defaults, __VA_ARGS__ };    \
+        RG_LOUD_ function(first, name);                               \
     })
 #define RG_STRIP_(...) __VA_ARGS__
 #endif

@@ -67,6 +67,12 @@ typedef enum __attribute__((packed)) rg_dtype {
 extern rg_tensor rg_none_;
 #define RG_NONE (&rg_none_)
 
+/* A list of tensors: RG_LIST(a, b, c), which ops.h describes. */
+typedef struct rg_list {
+    int n;
+    rg_tensor *const *v;
+} rg_list;
+
 /* ---- scopes ---------------------------------------------------------------------------
  * A scope owns what was returned since it began. RG_SCOPE(); opens one that lasts to the
  * end of the C block, however that is left. RG_FOR opens one for each iteration:

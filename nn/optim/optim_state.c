@@ -25,6 +25,7 @@ typedef struct optim_entry {
     const double *given; /* This is the number where the dictionary has none. */
     bool settled;        /* It is always that, whatever the dictionary has. */
     bool schedules;      /* A schedule set the number. */
+    bool text;           /* In torch it is a text, which a dictionary of torch's doesn't have. */
     rg_tensor *found;    /* The dictionary that is loaded has this value. */
 } optim_entry;
 
@@ -41,6 +42,9 @@ static void add_slot(rg_optim_load *all, rg_optim *o, size_t i) {
     rg_optim_slot *slot = &o->slots[i];
     if (o->row->saves_step)
         add_entry(all, (optim_entry){ .number = &slot->step, .slot = slot }, "state.%zu.step", i);
+    if (o->row->factor)
+        add_entry(all, (optim_entry){ .number = &slot->product, .slot = slot },
+                  "state.%zu.mu_product", i);
     for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++) {
         optim_entry e = { .tensor = &slot->state[k],
                           .slot = slot,
@@ -55,7 +59,9 @@ static void add_group(rg_optim_load *all, rg_optim *o, size_t i) {
     rg_group *g = &o->groups[i];
     add_entry(all, (optim_entry){ .number = &g->n_params }, "param_groups.%zu.params", i);
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
-        optim_entry e = { .number = &g->option[k], .schedules = k >= RG_OPTION_FIRST_OF_SCHEDULES };
+        optim_entry e = { .number = &g->option[k],
+                          .schedules = k >= RG_OPTION_FIRST_OF_SCHEDULES,
+                          .text = rgi_option_is_text(k) };
         if (k == RG_OPTION_decoupled_weight_decay) {
             e.given = &o->row->defaults.decoupled_weight_decay;
             e.settled = o->row == &rgi_optim_rows[RG_ADAMW];
@@ -71,8 +77,12 @@ static void add_schedule(rg_optim_load *all, rg_schedule *s, size_t i) {
         [RG_BEST] = "best",
         [RG_NUM_BAD_EPOCHS] = "num_bad_epochs",
         [RG_COOLDOWN_COUNTER] = "cooldown_counter",
+        [RG_T_CUR] = "T_cur",
+        [RG_T_I] = "T_i",
     };
-    for (int k = 0; k < RG_SCHEDULE_STATES; k++)
+    const bool restarts = s->kind == RG_COSINE_ANNEALING_WARM_RESTARTS;
+    const int n = restarts ? RG_T_I + 1 : RG_SCHEDULE_STATES_OF_ALL;
+    for (int k = 0; k < n; k++)
         add_entry(all, (optim_entry){ .number = &s->state[k], .schedules = true },
                   "schedules.%zu.%s", i, names[k]);
 }
@@ -80,7 +90,7 @@ static void add_schedule(rg_optim_load *all, rg_schedule *s, size_t i) {
 /* Lists every entry that there may be; the scope owns the list. Returns false if there is no memory
  * for it. */
 static bool list_entries(rg_optim *o, rg_optim_load *all) {
-    size_t most = o->n_slots * (RG_OPTIM_STATES + 1) + o->n_groups * (RG_OPTION_COUNT + 1);
+    size_t most = o->n_slots * (RG_OPTIM_STATES + 2) + o->n_groups * (RG_OPTION_COUNT + 1);
     for (rg_schedule *s = o->schedules; s; s = s->next)
         most += RG_SCHEDULE_STATES;
     all->n = 0;
@@ -117,10 +127,10 @@ rg_named_list rg_optim_state_dict(rg_optim *o) {
     rg_optim_load all = { 0 };
     if (!rgi_optim_given(o, "state_dict") || !list_entries(o, &all))
         return failed;
-    rg_named *v = rgi_scope_alloc((size_t)all.n * sizeof *v);
-    if (!v)
+    int n = rgi_lbfgs_names(&o->lbfgs);
+    rg_named *v = rgi_scope_alloc((size_t)(n + all.n) * sizeof *v);
+    if (!v || !rgi_lbfgs_list(&o->lbfgs, v))
         return failed;
-    int n = 0;
     for (int i = 0; i < all.n; i++) {
         if (!entry_is_there(&all.v[i]))
             continue;
@@ -185,7 +195,7 @@ static bool find_value(const rg_optim_load *all, rg_named loaded) {
  * A number of a group or schedule must be there if the optimizer has it now. */
 static bool entry_is_needed(const rg_optim_load *all, const optim_entry *e) {
     if (!e->slot)
-        return !e->given && !(e->schedules && all->torchs) && entry_is_there(e);
+        return !e->given && !((e->schedules || e->text) && all->torchs) && entry_is_there(e);
     return !e->optional && all->loaded[e->slot - all->optim->slots];
 }
 
@@ -232,11 +242,16 @@ static bool index_entries(rg_optim_load *all) {
     return true;
 }
 
-static bool find_values(const rg_optim_load *all, rg_named_list dict) {
-    for (int i = 0; i < dict.n; i++)
-        if (!find_value(all, dict.v[i]))
+/* What LBFGS remembers is read apart. */
+static bool find_values(rg_optim_load *all, rg_named_list dict) {
+    const bool lbfgs = rgi_is_lbfgs(all->optim);
+    for (int i = 0; i < dict.n; i++) {
+        const char *name = dict.v[i].name;
+        const bool apart = lbfgs && name && strncmp(name, "state.", 6) == 0;
+        if (!apart && !find_value(all, dict.v[i]))
             return false;
-    return check_found(all);
+    }
+    return check_found(all) && (!lbfgs || rgi_lbfgs_read(&all->lbfgs, all->optim, dict));
 }
 
 bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict, bool torchs) {
@@ -252,6 +267,12 @@ bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict, boo
 
 void rgi_optim_load_end(rg_optim_load *l, bool go) {
     rgi_map_free(&l->places);
+    const rg_lbfgs old = l->optim->lbfgs;
+    if (go) {
+        l->optim->lbfgs = l->lbfgs;
+        l->lbfgs = old;
+    }
+    rgi_lbfgs_end(&l->lbfgs);
     for (int i = 0; go && i < l->n; i++) {
         if (l->v[i].tensor)
             put_tensor(l->optim, &l->v[i]);

@@ -7,10 +7,17 @@
 #include "tensor/storage.h"
 #include "nn/python_text.h"
 
+#include <math.h>
+
 /* ---- groups -------------------------------------------------------------------- */
 
 #define OPTION_NAME(name) #name,
-const char *const rgi_option_names[RG_OPTION_COUNT] = { "lr", "betas.0", "betas.1",
+const char *const rgi_option_names[RG_OPTION_COUNT] = { "lr",
+                                                        "betas.0",
+                                                        "betas.1",
+                                                        "ns_coefficients.0",
+                                                        "ns_coefficients.1",
+                                                        "ns_coefficients.2",
                                                         RG_OPTIONS_(OPTION_NAME) };
 
 /* Takes the options that aren't given from the defaults; refuses those that the optimizer doesn't
@@ -31,6 +38,10 @@ static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     const char *name = o->row->name;
     RG_FAIL_VALUE_IF(!rg_is_leaf(param) && !rg_retains_grad(param), name,
                      "can't optimize a non-leaf Tensor");
+    RG_FAIL_VALUE_IF(o->row == &rgi_optim_rows[RG_MUON] && param->ndim != 2, name,
+                     "Muon only supports 2D parameters whereas we found a parameter with size: "
+                     "torch.Size(%s)",
+                     RG_SHAPE_TEXT(param));
     int64_t j = rgi_map_address(&o->places, param);
     RG_FAIL_VALUE_IF(j >= 0 && (size_t)j < o->n_slots, name,
                      "some parameters appear in more than one parameter group");
@@ -58,6 +69,8 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     RG_AS("add_group");
     if (!rgi_optim_given(o, "add_group"))
         return false;
+    RG_FAIL_VALUE_IF(rgi_is_lbfgs(o) && o->n_groups, o->row->name,
+                     "LBFGS doesn't support per-parameter options (parameter groups)");
     rg_group group = { { options }, list.n };
     if (!complete_options(o, &group) || !rgi_given_list(list.n, list.v, o->row->name))
         return false;
@@ -100,6 +113,13 @@ static const char *const checked_options[RG_OPTION_COUNT] = {
     [RG_OPTION_eps] = "epsilon value",
     [RG_OPTION_weight_decay] = "weight_decay value",
     [RG_OPTION_initial_accumulator_value] = "initial_accumulator_value value",
+    [RG_OPTION_momentum_decay] = "momentum_decay value",
+};
+/* Muon's complaints are others. */
+static const char *const checked_by_muon[RG_OPTION_COUNT] = {
+    [RG_OPTION_lr] = "Learning rate",
+    [RG_OPTION_momentum] = "momentum",
+    [RG_OPTION_weight_decay] = "weight decay",
 };
 
 /* torch's SGD refuses what is negative; the others refuse a NaN, too, and a beta of 1 or more. */
@@ -112,14 +132,17 @@ static bool option_is_bad(const rg_optim *o, int option, double value) {
 
 static bool check_options(const rg_optim *o) {
     const rg_param_group *g = &o->groups->options;
+    const bool muon = o->row == &rgi_optim_rows[RG_MUON];
+    const char *const *checked = muon ? checked_by_muon : checked_options;
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
         double value = o->groups->option[k];
-        if (!checked_options[k] || !rgi_option_set(value))
+        if (!checked[k] || !rgi_option_set(value))
             continue;
-        RG_FAIL_VALUE_IF(option_is_bad(o, k, value), o->row->name, "Invalid %s: %s",
-                         checked_options[k], rgi_python_float(value));
+        RG_FAIL_VALUE_IF(option_is_bad(o, k, value), o->row->name,
+                         muon ? "%s should be >= 0 but is: %s" : "Invalid %s: %s", checked[k],
+                         rgi_python_float(value));
     }
-    bool nesterov = rgi_option_set(g->nesterov) && g->nesterov != 0;
+    bool nesterov = !muon && rgi_option_set(g->nesterov) && g->nesterov != 0;
     RG_FAIL_VALUE_IF(nesterov && !(g->momentum > 0 && g->dampening == 0), o->row->name,
                      "Nesterov momentum requires a momentum and zero dampening");
     return true;
@@ -136,6 +159,8 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
     if (!o)
         return NULL;
     *o = (rg_optim){ .row = row, .holders = 1, .defaults.options = row->defaults };
+    if (rgi_is_lbfgs(o) && rgi_option_set(options.max_iter) && !rgi_option_set(options.max_eval))
+        options.max_eval = floor(options.max_iter * 5 / 4);
     if (!rg_optim_add_group_with(o, params, options) || !check_options(o)) {
         rg_optim_free(o);
         return NULL;
@@ -174,6 +199,7 @@ void rgi_optim_let_go(rg_optim *o) {
         next = s->next;
         rgi_free(s, sizeof *s, RG_MEM_OTHER);
     }
+    rgi_lbfgs_end(&o->lbfgs);
     rgi_map_free(&o->places);
     rgi_free(o->slots, o->slots_room * sizeof *o->slots, RG_MEM_OTHER);
     rgi_free(o->groups, o->groups_room * sizeof *o->groups, RG_MEM_OTHER);

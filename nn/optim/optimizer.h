@@ -20,18 +20,23 @@ typedef struct rg_optim rg_optim;
     X(lr_decay) X(alpha) X(momentum) X(dampening) X(eps)               \
     X(weight_decay) X(initial_accumulator_value)                       \
     X(nesterov) X(amsgrad) X(centered) X(maximize)                     \
-    X(decoupled_weight_decay)                                          \
+    X(decoupled_weight_decay) X(momentum_decay)                        \
+    X(ns_steps) X(match_rms_adamw)                                     \
+    X(max_iter) X(max_eval) X(tolerance_grad) X(tolerance_change)      \
+    X(history_size) X(strong_wolfe)                                    \
     X(initial_lr) X(max_lr) X(min_lr) X(max_momentum) X(base_momentum)
 #define RG_UNSET               __builtin_nan("0x7267")
 #define RG_OPTION_(name)       double name RG_DEFAULT_NAMED_(name, RG_UNSET);
 #define RG_OPTION_UNSET_(name) , .name = RG_UNSET
 #define RG_NO_OPTIONS_ \
-    .lr = RG_UNSET, .betas = { RG_UNSET, RG_UNSET } RG_OPTIONS_(RG_OPTION_UNSET_)
+    .lr = RG_UNSET, .betas = { RG_UNSET, RG_UNSET },                   \
+    .ns_coefficients = { RG_UNSET, RG_UNSET, RG_UNSET } RG_OPTIONS_(RG_OPTION_UNSET_)
 /* clang-format on */
 typedef struct RG_OPTIONS rg_param_group {
     RG_BY_NAME;
     double lr RG_DEFAULT(RG_UNSET);
     double betas[2] RG_DEFAULT({ RG_UNSET, RG_UNSET });
+    double ns_coefficients[3] RG_DEFAULT({ RG_UNSET, RG_UNSET, RG_UNSET });
     RG_OPTIONS_(RG_OPTION_)
 } rg_param_group;
 #define RG_PARAM_GROUP_(...) RG_KEYWORDS(rg_param_group, (RG_NO_OPTIONS_), __VA_ARGS__)
@@ -43,7 +48,11 @@ typedef enum rg_optim_kind {
     RG_ADAMW,
     RG_RMSPROP,
     RG_ADAGRAD,
-    RG_LION
+    RG_LION,
+    RG_NADAM,
+    RG_RADAM,
+    RG_MUON,
+    RG_LBFGS
 } rg_optim_kind;
 rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options);
 #define RG_OPTIM_(kind, params, ...) rg_optim_with(kind, params, RG_PARAM_GROUP_(__VA_ARGS__))
@@ -60,6 +69,20 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
 #define rg_optim_adagrad(params, ...) RG_OPTIM_(RG_ADAGRAD, params, __VA_ARGS__)
 /* lr = 1e-4, betas = { 0.9, 0.99 }, weight_decay = 0, maximize = false */
 #define rg_optim_lion(params, ...) RG_OPTIM_(RG_LION, params, __VA_ARGS__)
+/* lr = 2e-3, betas = { 0.9, 0.999 }, eps = 1e-8, momentum_decay = 4e-3; weight_decay = 0;
+ * decoupled_weight_decay, maximize = false */
+#define rg_optim_nadam(params, ...) RG_OPTIM_(RG_NADAM, params, __VA_ARGS__)
+/* lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0;
+ * decoupled_weight_decay, maximize = false */
+#define rg_optim_radam(params, ...) RG_OPTIM_(RG_RADAM, params, __VA_ARGS__)
+/* Muon is for matrices: lr = 1e-3, weight_decay = 0.1, momentum = 0.95, nesterov = true, eps =
+ * 1e-7, ns_coefficients = { 3.4445, -4.775, 2.0315 }, ns_steps = 5; match_rms_adamw = true stands
+ * for adjust_lr_fn="match_rms_adamw". As in torch, its products are bfloat16's. */
+#define rg_optim_muon(params, ...) RG_OPTIM_(RG_MUON, params, __VA_ARGS__)
+/* LBFGS has one group, and steps with a closure alone: lr = 1, max_iter = 20, max_eval = 5/4 of
+ * max_iter, tolerance_grad = 1e-7, tolerance_change = 1e-9, history_size = 100; strong_wolfe = true
+ * stands for line_search_fn="strong_wolfe". */
+#define rg_optim_lbfgs(params, ...) RG_OPTIM_(RG_LBFGS, params, __VA_ARGS__)
 
 /* Adds parameters with options of their own. */
 bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options);
@@ -73,6 +96,12 @@ void rg_optim_free(rg_optim *o);
 
 /* Moves each parameter that has a gradient. A step that fails changes nothing. */
 bool rg_optim_step(rg_optim *o);
+/* Steps as torch's step(closure) does: calls the closure, which takes the gradients away, computes
+ * the loss, goes backward and returns the loss; then moves the parameters. LBFGS calls it several
+ * times. Returns the first loss, or NULL on failure: then parameters and state are as they were. A
+ * longjmp must not leave the closure (see rg_error_handler). */
+typedef rg_tensor *rg_closure(void *context);
+rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context);
 /* Takes the gradients away. */
 bool rg_optim_zero_grad(rg_optim *o);
 /* Returns group i, to read and to change, or NULL if there is none. */

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "lbfgs.h"
 #include "optimizer.h"
 #include "schedule.h"
 #include "tensor/files/torch_value.h"
@@ -17,13 +18,21 @@ enum {
     RG_OPTION_lr,
     RG_OPTION_beta1,
     RG_OPTION_beta2,
+    RG_OPTION_ns_a,
+    RG_OPTION_ns_b,
+    RG_OPTION_ns_c,
     RG_OPTIONS_(RG_OPTION_ENUM_) RG_OPTION_COUNT,
     /* The options from here on are not an optimizer's, but are set by schedules. */
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* These are torch's names of the options: "lr", "betas.0", "betas.1" and so on. */
+/* These are torch's names of the options: "lr", "betas.0", "betas.1" and so on; what is a text in
+ * torch has a name of its own. */
 extern const char *const rgi_option_names[RG_OPTION_COUNT];
+/* Returns whether torch has a text, or None, in the option's place. */
+static inline bool rgi_option_is_text(int option) {
+    return option == RG_OPTION_match_rms_adamw || option == RG_OPTION_strong_wolfe;
+}
 
 typedef struct rg_group {
     union {
@@ -45,6 +54,19 @@ static inline bool rgi_option_set(double option) {
 
 enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 
+/* A slot is a parameter, with what is kept for it. */
+typedef struct rg_optim_slot {
+    rg_tensor *param, *state[RG_OPTIM_STATES]; /* A state is NULL until a step needs it. */
+    double step;                               /* The parameter has made so many steps. */
+    double product;                            /* This is the product of the row's factors. */
+    size_t group;                              /* The parameter is in this group. */
+    /* The current step works on these: parameter, gradient, and the states that take part. There
+     * are none where there is no gradient. */
+    rg_tensor *operand[RG_MAX_OPERANDS];
+    int n_operands;
+    k_optimizer_loop *loop;
+} rg_optim_slot;
+
 typedef struct rg_optim_row {
     const char *name;
     k_optimizer kernel;
@@ -56,24 +78,15 @@ typedef struct rg_optim_row {
         int needs;
     } states[RG_OPTIM_STATES];
     bool saves_step; /* state_dict has the number of steps, as torch's has. */
+    /* Where it isn't NULL, the product so far of NAdam's momenta is part of the state: it returns
+     * the factor of a parameter's step. */
+    double (*factor)(const rg_param_group *g, double step);
     /* Fills in what the optimizer's kernel reads beside the numbers of all optimizers. */
-    void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, double step);
+    void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, const rg_optim_slot *slot);
 } rg_optim_row;
-extern const rg_optim_row rgi_optim_rows[RG_LION + 1];
+extern const rg_optim_row rgi_optim_rows[RG_LBFGS + 1];
 
 /* ---- an optimizer -------------------------------------------------------------- */
-
-/* A slot is a parameter, with what is kept for it. */
-typedef struct rg_optim_slot {
-    rg_tensor *param, *state[RG_OPTIM_STATES]; /* A state is NULL until a step needs it. */
-    double step;                               /* The parameter has made so many steps. */
-    size_t group;                              /* The parameter is in this group. */
-    /* The current step works on these: parameter, gradient, and the states that take part. There
-     * are none where there is no gradient. */
-    rg_tensor *operand[RG_MAX_OPERANDS];
-    int n_operands;
-    k_optimizer_loop *loop;
-} rg_optim_slot;
 
 struct rg_optim {
     const rg_optim_row *row;
@@ -82,18 +95,38 @@ struct rg_optim {
     size_t n_groups, groups_room, n_slots, slots_room;
     rg_map places; /* The slots' numbers by the addresses of their parameters. */
     rg_schedule *schedules;
-    int holders;   /* Whoever made it is one; each recording that has a step of it is another. */
-    bool released; /* rg_optim_free has freed it; recordings may still step it. */
+    rg_lbfgs lbfgs; /* It is empty in all others. */
+    int holders;    /* Whoever made it is one; each recording that has a step of it is another. */
+    bool released;  /* rg_optim_free has freed it; recordings may still step it. */
 };
+/* Returns the orthogonal update of Muon's step, which the scope owns, or NULL on failure. The
+ * slot's operands are parameter, gradient and buffer, none of which it changes. */
+rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
+                           const k_optimizer_numbers *z);
 /* Returns whether a program may use the optimizer. */
 bool rgi_optim_given(const rg_optim *o, const char *op);
+/* Returns whether it is LBFGS, which has neither a kernel nor states of its parameters. */
+static inline bool rgi_is_lbfgs(const rg_optim *o) { return o->row == &rgi_optim_rows[RG_LBFGS]; }
 /* Takes a holder away, and frees the optimizer if that was the last one. */
 void rgi_optim_let_go(rg_optim *o);
 
 /* ---- a schedule ---------------------------------------------------------------- */
 
 /* These numbers are a schedule's state, which state_dict saves. */
-enum { RG_LAST_EPOCH, RG_BEST, RG_NUM_BAD_EPOCHS, RG_COOLDOWN_COUNTER, RG_SCHEDULE_STATES };
+enum {
+    RG_LAST_EPOCH,
+    RG_BEST,
+    RG_NUM_BAD_EPOCHS,
+    RG_COOLDOWN_COUNTER,
+    RG_SCHEDULE_STATES_OF_ALL,
+    /* CosineAnnealingWarmRestarts has come so far in a cycle, which is so long. */
+    RG_T_CUR = RG_SCHEDULE_STATES_OF_ALL,
+    RG_T_I,
+    /* CyclicLR's cycle is so long, and this share of it goes up. */
+    RG_TOTAL_SIZE,
+    RG_STEP_RATIO,
+    RG_SCHEDULE_STATES
+};
 
 struct rg_schedule {
     rg_schedule *next;
@@ -111,13 +144,30 @@ typedef struct rg_schedule_row {
     rg_schedule_rate *next;   /* This one starts from the rate before t, as torch does. */
     rg_schedule_rate *closed; /* This one starts from the first rate, and may be NULL. */
 } rg_schedule_row;
-extern const rg_schedule_row rgi_schedule_rows[RG_SEQUENTIAL_LR + 1];
+extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
+/* Returns whether the program's functions compute the rate. */
+static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {
+    return kind == RG_LAMBDA_LR || kind == RG_MULTIPLICATIVE_LR;
+}
 /* Returns whether a program may use the schedule. */
 bool rgi_schedule_given(const rg_schedule *s, const char *op);
 /* Fails with torch's complaints where a schedule of this kind can't have the options. */
 bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
 /* Adds the schedule's state_dict as torch has it, behind the key, if that isn't NULL. */
 void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s);
+/* Returns how many schedules the schedule steps: SequentialLR's and ChainedScheduler's. */
+int rgi_schedules_below(const rg_schedule *s);
+/* Returns the group's value: that of the list if there is one. */
+static inline double rgi_of_group(const rg_by_group *list, double one, size_t group) {
+    return list->n ? list->v[group] : one;
+}
+/* Returns the group's place among the optimizer's. */
+static inline size_t rgi_group_place(const rg_schedule *s, const rg_param_group *g) {
+    return (size_t)((const rg_group *)(const void *)g - s->optim->groups);
+}
+/* Returns whether each list that has a value for each group has as many as there are groups, or
+ * fails with torch's sentence. */
+bool rgi_lists_fit(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
 /* Counts the milestones at t. */
 int rgi_milestones_at(const rg_schedule *s, double t);
 /* Counts the milestones at t and before. */

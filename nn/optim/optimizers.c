@@ -1,6 +1,7 @@
 /*
- * optimizers.c: SGD, Adam, AdamW, RMSprop, Adagrad and Lion: for each a row with its options and
- * its state, and the numbers that its kernel reads. The arithmetic is in tensor/kernels/.
+ * optimizers.c: for each optimizer a row with its options and its state, and the numbers that its
+ * kernel reads. The arithmetic is in tensor/kernels/, Muon's products are in muon.c, and LBFGS,
+ * which has no kernel, is in lbfgs.c.
  */
 #include "optimizer_structs.h"
 
@@ -15,33 +16,77 @@ static double correction(double beta, double step) {
     return step * (1 - fabs(beta)) > 38 ? 1 : 1 - pow(beta, step);
 }
 
-static void sgd_numbers(k_optimizer_numbers *z, const rg_param_group *g, double step) {
+static void sgd_numbers(k_optimizer_numbers *z, const rg_param_group *g,
+                        const rg_optim_slot *slot) {
     z->sgd.momentum = g->momentum;
     z->sgd.entering = 1 - g->dampening;
-    z->sgd.first = step == 1;
+    z->sgd.first = slot->step == 1;
     z->sgd.nesterov = g->nesterov != 0;
     z->sgd.has_buffer = g->momentum != 0;
 }
 
-/* Decoupled, weights decay by themselves, not through the gradient. */
-static void adam_numbers(k_optimizer_numbers *z, const rg_param_group *g, double step) {
-    double root = correction(g->betas[1], step);
-    z->rate /= correction(g->betas[0], step);
+/* Returns what the parameter is multiplied by: decoupled, weights decay by themselves, not through
+ * the gradient. */
+static double shrink_of(k_optimizer_numbers *z, const rg_param_group *g) {
+    if (g->decoupled_weight_decay == 0 || g->weight_decay == 0)
+        return 1;
+    z->weight_decay = 0;
+    return 1 - g->lr * g->weight_decay;
+}
+
+static void adam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
+                         const rg_optim_slot *slot) {
+    double root = correction(g->betas[1], slot->step);
+    z->rate /= correction(g->betas[0], slot->step);
     z->adam.mean_entering = 1 - g->betas[0];
     z->adam.square_kept = g->betas[1];
     z->adam.square_entering = 1 - g->betas[1];
     z->adam.root_correction = root == 1 ? 1 : pow(root, 0.5);
     z->adam.eps = g->eps;
-    z->adam.shrink = 1;
+    z->adam.shrink = shrink_of(z, g);
     z->adam.amsgrad = g->amsgrad != 0;
-    if (g->decoupled_weight_decay != 0) {
-        z->adam.shrink = 1 - g->lr * g->weight_decay;
-        z->weight_decay = 0;
-    }
 }
 
-static void rmsprop_numbers(k_optimizer_numbers *z, const rg_param_group *g, double step) {
-    (void)step;
+/* Returns NAdam's momentum at this step. */
+static double nadam_momentum(const rg_param_group *g, double step) {
+    return g->betas[0] * (1 - 0.5 * pow(0.96, step * g->momentum_decay));
+}
+
+static void nadam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
+                          const rg_optim_slot *slot) {
+    const double now = nadam_momentum(g, slot->step);
+    const double next = nadam_momentum(g, slot->step + 1);
+    z->nadam.mean_entering = 1 - g->betas[0];
+    z->nadam.square_kept = g->betas[1];
+    z->nadam.square_entering = 1 - g->betas[1];
+    z->nadam.square_correction = correction(g->betas[1], slot->step);
+    z->nadam.eps = g->eps;
+    z->nadam.gradient_rate = z->rate * (1 - now) / (1 - slot->product);
+    z->nadam.mean_rate = z->rate * next / (1 - slot->product * next);
+    z->nadam.shrink = shrink_of(z, g);
+}
+
+/* While the means are made of few gradients, their variance is too large to divide by them. */
+static void radam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
+                          const rg_optim_slot *slot) {
+    const double last = 2 / (1 - g->betas[1]) - 1;
+    const double kept = pow(g->betas[1], slot->step);
+    const double length = last - 2 * slot->step * kept / (1 - kept);
+    z->radam.mean_entering = 1 - g->betas[0];
+    z->radam.mean_correction = correction(g->betas[0], slot->step);
+    z->radam.square_kept = g->betas[1];
+    z->radam.square_entering = 1 - g->betas[1];
+    z->radam.root_correction = pow(1 - kept, 0.5);
+    z->radam.eps = g->eps;
+    z->radam.rectified = length > 5;
+    z->radam.rectification =
+        pow((length - 4) * (length - 2) * last / ((last - 4) * (last - 2) * length), 0.5);
+    z->radam.shrink = shrink_of(z, g);
+}
+
+static void rmsprop_numbers(k_optimizer_numbers *z, const rg_param_group *g,
+                            const rg_optim_slot *slot) {
+    (void)slot;
     z->rmsprop.square_kept = g->alpha;
     z->rmsprop.square_entering = 1 - g->alpha;
     z->rmsprop.momentum = g->momentum;
@@ -50,17 +95,32 @@ static void rmsprop_numbers(k_optimizer_numbers *z, const rg_param_group *g, dou
     z->rmsprop.centered = g->centered != 0;
 }
 
-static void adagrad_numbers(k_optimizer_numbers *z, const rg_param_group *g, double step) {
-    z->rate /= 1 + (step - 1) * g->lr_decay;
+static void adagrad_numbers(k_optimizer_numbers *z, const rg_param_group *g,
+                            const rg_optim_slot *slot) {
+    z->rate /= 1 + (slot->step - 1) * g->lr_decay;
     z->adagrad.eps = g->eps;
 }
 
-static void lion_numbers(k_optimizer_numbers *z, const rg_param_group *g, double step) {
-    (void)step;
+static void lion_numbers(k_optimizer_numbers *z, const rg_param_group *g,
+                         const rg_optim_slot *slot) {
+    (void)slot;
     z->lion.update_kept = g->betas[0];
     z->lion.update_entering = 1 - g->betas[0];
     z->lion.mean_kept = g->betas[1];
     z->lion.mean_entering = 1 - g->betas[1];
+}
+
+/* A matrix of more rows than columns, or a large one, takes longer steps. */
+static void muon_numbers(k_optimizer_numbers *z, const rg_param_group *g,
+                         const rg_optim_slot *slot) {
+    const double rows = (double)slot->param->size[0], columns = (double)slot->param->size[1];
+    const double longer = g->match_rms_adamw != 0 ? 0.2 * sqrt(fmax(rows, columns))
+                                                  : sqrt(fmax(1, rows / columns));
+    z->rate *= longer;
+    z->muon.entering = 1 - g->momentum;
+    z->muon.momentum = g->momentum;
+    z->muon.nesterov = g->nesterov != 0;
+    z->muon.shrink = 1 - g->lr * g->weight_decay;
 }
 
 RG_QUIET_
@@ -118,6 +178,39 @@ const rg_optim_row rgi_optim_rows[] = {
         .numbers = lion_numbers,
         OPTIONS(.lr = 1e-4, .betas = { 0.9, 0.99 }),
         .states = { { "exp_avg", RG_ALWAYS } },
+    },
+    [RG_NADAM] = {
+        .name = "NAdam",
+        .kernel = K_NADAM,
+        .numbers = nadam_numbers,
+        OPTIONS(.lr = 2e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .momentum_decay = 4e-3,
+                .decoupled_weight_decay = 0),
+        .states = { { "exp_avg", RG_ALWAYS }, { "exp_avg_sq", RG_ALWAYS } },
+        .saves_step = true,
+        .factor = nadam_momentum,
+    },
+    [RG_RADAM] = {
+        .name = "RAdam",
+        .kernel = K_RADAM,
+        .numbers = radam_numbers,
+        OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .decoupled_weight_decay = 0),
+        .states = { { "exp_avg", RG_ALWAYS }, { "exp_avg_sq", RG_ALWAYS } },
+        .saves_step = true,
+    },
+    [RG_MUON] = {
+        .name = "Muon",
+        .kernel = K_MUON,
+        .numbers = muon_numbers,
+        .defaults = { RG_NO_OPTIONS_, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.95,
+                      .nesterov = 1, .eps = 1e-7, .ns_coefficients = { 3.4445, -4.775, 2.0315 },
+                      .ns_steps = 5, .match_rms_adamw = 0 },
+        .states = { { "momentum_buffer", RG_ALWAYS } },
+    },
+    [RG_LBFGS] = {
+        .name = "LBFGS",
+        .defaults = { RG_NO_OPTIONS_, .lr = 1, .max_iter = 20, .max_eval = 25,
+                      .tolerance_grad = 1e-7, .tolerance_change = 1e-9, .history_size = 100,
+                      .strong_wolfe = 0 },
     },
 };
 RG_LOUD_

@@ -35,18 +35,54 @@ static bool check_rules(rg_schedule_kind kind, int n, const schedule_rule rules[
     return true;
 }
 
-static bool check_one_cycle(const rg_optim *o, const rg_schedule_options *q) {
+/* Returns whether schedules of the optimizer have a momentum to cycle. */
+static bool has_momentum(const rg_optim *o) {
     const rg_param_group *g = &o->defaults.options;
-    bool has_momentum = rgi_option_set(g->momentum) || rgi_option_set(g->betas[0]);
+    return rgi_option_set(g->momentum) || rgi_option_set(g->betas[0]);
+}
+
+static bool check_one_cycle(const rg_optim *o, const rg_schedule_options *q) {
     const schedule_rule rules[] = {
         { RG_ONE_CYCLE_LR, q->total_steps > 0, "Expected positive integer total_steps, but got ",
           (double)q->total_steps },
         { RG_ONE_CYCLE_LR, q->pct_start >= 0 && q->pct_start <= 1,
           "Expected float between 0 and 1 pct_start, but got ", q->pct_start },
-        { RG_ONE_CYCLE_LR, !q->cycle_momentum || has_momentum,
+        { RG_ONE_CYCLE_LR, !q->cycle_momentum || has_momentum(o),
           "optimizer must support momentum or beta1 with `cycle_momentum` option enabled", 0 },
     };
     return check_rules(RG_ONE_CYCLE_LR, RG_COUNT(rules), rules);
+}
+
+/* Returns whether a list has one value for each group, or none. */
+static bool list_fits(const rg_optim *o, const char *op, const char *name, int n) {
+    RG_FAIL_VALUE_IF(n && (size_t)n != o->n_groups, op,
+                     "%s must have the same length as optimizer.param_groups. %s has %d values, "
+                     "param_groups has %zu.",
+                     name, name, n, o->n_groups);
+    return true;
+}
+
+/* Counts the functions that are given, one for each group. */
+static int count_lambdas(const rg_schedule_options *q) {
+    int n = 0;
+    while (n < RG_MOST_BY_GROUP && q->lr_lambdas[n])
+        n++;
+    return n;
+}
+
+bool rgi_lists_fit(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q) {
+    const char *name = rgi_schedule_rows[kind].name;
+    if (rgi_is_by_lambda(kind))
+        RG_FAIL_VALUE_IF(!q->lr_lambda && (size_t)count_lambdas(q) != o->n_groups, name,
+                         "Expected %zu lr_lambdas, but got %d", o->n_groups, count_lambdas(q));
+    if (kind == RG_REDUCE_LR_ON_PLATEAU)
+        RG_FAIL_VALUE_IF(q->min_lrs.n && (size_t)q->min_lrs.n != o->n_groups, name,
+                         "expected %zu min_lrs, got %d", o->n_groups, q->min_lrs.n);
+    return (kind != RG_CYCLIC_LR && kind != RG_ONE_CYCLE_LR)
+           || (list_fits(o, name, "base_lr", q->base_lrs.n)
+               && list_fits(o, name, "max_lr", q->max_lrs.n)
+               && list_fits(o, name, "base_momentum", q->base_momentums.n)
+               && list_fits(o, name, "max_momentum", q->max_momentums.n));
 }
 
 static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
@@ -60,10 +96,34 @@ static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
           "number of milestone points, but got number of schedulers ",
           n },
         { RG_SEQUENTIAL_LR, fit,
-          "expects schedules of the same optimizer, neither ReduceLROnPlateau nor SequentialLR",
+          "expects schedules of the same optimizer, neither ReduceLROnPlateau nor SequentialLR nor "
+          "ChainedScheduler",
           0 },
     };
     return check_rules(RG_SEQUENTIAL_LR, RG_COUNT(rules), rules);
+}
+
+/* ChainedScheduler takes any schedules but one that needs a metric. */
+static bool check_chained(const rg_optim *o, const rg_schedule_options *q) {
+    const char *name = rgi_schedule_rows[RG_CHAINED_SCHEDULER].name;
+    RG_FAIL_VALUE_IF(!q->schedules[0], name,
+                     "ChainedScheduler expects at least one scheduler to be chained, but got no "
+                     "scheduler.");
+    for (int i = 0; i <= RG_MAX_DIMS && q->schedules[i]; i++) {
+        const rg_schedule *s = q->schedules[i];
+        if (!rgi_schedule_given(s, name))
+            return false;
+        RG_FAIL_VALUE_IF(s->kind == RG_REDUCE_LR_ON_PLATEAU, name,
+                         "ChainedScheduler does not support `ReduceLROnPlateau` scheduler as it "
+                         "requires additional kwargs to be specified when calling `step`, but got "
+                         "one at index %d in the given schedulers sequence.",
+                         i);
+        RG_FAIL_VALUE_IF(s->optim != o, name,
+                         "ChainedScheduler expects all schedulers to belong to the same optimizer, "
+                         "but got scheduler %s at index %d, which is of another %s.",
+                         rgi_schedule_rows[s->kind].name, i, s->optim->row->name);
+    }
+    return true;
 }
 
 bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q) {
@@ -74,7 +134,17 @@ bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_sched
           (double)q->step_size },
         { RG_COSINE_ANNEALING_LR, q->T_max > 0, "Expected positive integer T_max, but got ",
           (double)q->T_max },
-        { RG_LAMBDA_LR, q->lr_lambda, "Expected a lr_lambda", 0 },
+        { RG_LAMBDA_LR, q->lr_lambda || q->lr_lambdas[0], "Expected a lr_lambda", 0 },
+        { RG_MULTIPLICATIVE_LR, q->lr_lambda || q->lr_lambdas[0], "Expected a lr_lambda", 0 },
+        { RG_CONSTANT_LR, !(q->factor > 1 || q->factor < 0),
+          "Constant multiplicative factor expected to be between 0 and 1.", 0 },
+        { RG_COSINE_ANNEALING_WARM_RESTARTS, q->T_0 > 0, "Expected positive integer T_0, but got ",
+          (double)q->T_0 },
+        { RG_COSINE_ANNEALING_WARM_RESTARTS, q->T_mult >= 1,
+          "Expected integer T_mult >= 1, but got ", (double)q->T_mult },
+        { RG_CYCLIC_LR, !q->cycle_momentum || has_momentum(o),
+          "optimizer must support momentum or beta1 with `cycle_momentum` option enabled", 0 },
+        { RG_CYCLIC_LR, q->step_size_up + q->step_size_down > 0, "float division by zero", 0 },
         { RG_REDUCE_LR_ON_PLATEAU, q->factor < 1, "Factor should be < 1.0.", 0 },
         { RG_LINEAR_LR, q->start_factor > 0 && q->start_factor <= 1,
           "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.",
@@ -82,8 +152,10 @@ bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_sched
         { RG_LINEAR_LR, q->end_factor >= 0 && q->end_factor <= 1,
           "Ending multiplicative factor expected to be between 0 and 1.", 0 },
     };
-    if (!check_rules(kind, RG_COUNT(rules), rules))
+    if (!check_rules(kind, RG_COUNT(rules), rules) || !rgi_lists_fit(o, kind, q))
         return false;
+    if (kind == RG_CHAINED_SCHEDULER)
+        return check_chained(o, q);
     if (kind == RG_ONE_CYCLE_LR)
         return check_one_cycle(o, q);
     return kind != RG_SEQUENTIAL_LR || check_sequential(o, q);
@@ -97,6 +169,8 @@ static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     RG_FAIL_VALUE_IF(s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps, name,
                      "Tried to step %.0f times. The specified number of total steps is %lld", t,
                      (long long)s->o.total_steps);
+    if (!rgi_lists_fit(s->optim, s->kind, &s->o))
+        return false;
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;
         if (!rgi_option_set(g->initial_lr))
@@ -109,17 +183,34 @@ static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     return true;
 }
 
+/* Writes the ends between which the group's momentum cycles, where torch has them. */
+static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
+    if (!s->o.cycle_momentum)
+        return;
+    g->max_momentum = rgi_of_group(&s->o.max_momentums, s->o.max_momentum, i);
+    g->base_momentum = rgi_of_group(&s->o.base_momentums, s->o.base_momentum, i);
+}
+
 /* Writes the cycle's ends into each group, where torch has them. */
 static void begin_one_cycle(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;
-        g->initial_lr = s->o.max_lr / s->o.div_factor;
-        g->max_lr = s->o.max_lr;
+        g->max_lr = rgi_of_group(&s->o.max_lrs, s->o.max_lr, i);
+        g->initial_lr = g->max_lr / s->o.div_factor;
         g->min_lr = g->initial_lr / s->o.final_div_factor;
-        if (s->o.cycle_momentum) {
-            g->max_momentum = s->o.max_momentum;
-            g->base_momentum = s->o.base_momentum;
-        }
+        put_momenta(s, g, i);
+    }
+}
+
+/* The cycle begins at the groups' lowest rates. */
+static void begin_cyclic(rg_schedule *s) {
+    const double up = (double)s->o.step_size_up;
+    const double down = s->o.step_size_down ? (double)s->o.step_size_down : up;
+    s->state[RG_TOTAL_SIZE] = up + down;
+    s->state[RG_STEP_RATIO] = up / s->state[RG_TOTAL_SIZE];
+    for (size_t i = 0; i < s->optim->n_groups; i++) {
+        s->optim->groups[i].options.lr = rgi_of_group(&s->o.base_lrs, s->o.base_lr, i);
+        put_momenta(s, &s->optim->groups[i].options, i);
     }
 }
 
@@ -137,6 +228,9 @@ static bool begin_schedule(rg_schedule *s) {
     rg_schedule *first = s;
     if (s->kind == RG_ONE_CYCLE_LR)
         begin_one_cycle(s);
+    if (s->kind == RG_CYCLIC_LR)
+        begin_cyclic(s);
+    s->state[RG_T_I] = (double)s->o.T_0;
     if (s->kind == RG_SEQUENTIAL_LR) {
         begin_sequential(s);
         first = s->o.schedules[rgi_milestones_until(s, 0)];
@@ -145,11 +239,25 @@ static bool begin_schedule(rg_schedule *s) {
     return !rate || set_rates(first, 0, rate);
 }
 
+/* Fills in what has another default in each schedule. */
+static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
+    const bool cyclic = kind == RG_CYCLIC_LR;
+    if (!rgi_option_set(q->gamma))
+        q->gamma = cyclic ? 1 : 0.1;
+    if (!rgi_option_set(q->factor))
+        q->factor = kind == RG_CONSTANT_LR ? 1.0 / 3 : 0.1;
+    if (!rgi_option_set(q->base_momentum))
+        q->base_momentum = cyclic ? 0.8 : 0.85;
+    if (!rgi_option_set(q->max_momentum))
+        q->max_momentum = cyclic ? 0.9 : 0.95;
+}
+
 rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options q) {
     RG_SCOPE();
     RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(rgi_schedule_rows), "schedule",
                      "there is no schedule %d", kind);
     RG_AS(rgi_schedule_rows[kind].name);
+    complete_schedule(kind, &q);
     if (!rgi_optim_given(o, "schedule") || !rgi_schedule_check(o, kind, &q))
         return NULL;
     rg_schedule *s = rgi_alloc(sizeof *s, RG_MEM_OTHER);
@@ -196,10 +304,56 @@ static bool may_step(rg_schedule *s, const char *op) {
     return rgi_may_do_once(op) && rgi_schedule_given(s, op);
 }
 
+int rgi_schedules_below(const rg_schedule *s) {
+    int n = 0;
+    if (s->kind == RG_SEQUENTIAL_LR)
+        return s->o.milestones.n + 1;
+    while (s->kind == RG_CHAINED_SCHEDULER && n <= RG_MAX_DIMS && s->o.schedules[n])
+        n++;
+    return n;
+}
+
+static bool step_chained(rg_schedule *s) {
+    for (int i = 0; i < rgi_schedules_below(s); i++)
+        if (!rg_schedule_step(s->o.schedules[i]))
+            return false;
+    s->state[RG_LAST_EPOCH]++;
+    return true;
+}
+
+/* Goes on in a cycle, or begins the next one, which is T_mult times as long. */
+static void step_warm_restarts(rg_schedule *s) {
+    double *at = &s->state[RG_T_CUR], *length = &s->state[RG_T_I];
+    ++*at;
+    if (*at < *length)
+        return;
+    *at = fmod(*at, *length);
+    *length *= (double)s->o.T_mult;
+}
+
+/* Goes to where the cycle that has this epoch stands then. */
+static void place_warm_restarts(rg_schedule *s, double t) {
+    const double first = (double)s->o.T_0, times = (double)s->o.T_mult;
+    double before = 0, length = first;
+    if (t >= first && times == 1) {
+        before = t - fmod(t, first);
+    } else if (t >= first) {
+        const double n = trunc(log(t / first * (times - 1) + 1) / log(times));
+        before = first * (pow(times, n) - 1) / (times - 1);
+        length = first * pow(times, n);
+    }
+    s->state[RG_T_CUR] = t - before;
+    s->state[RG_T_I] = length;
+}
+
 bool rg_schedule_step(rg_schedule *s) {
     if (!may_step(s, "schedule_step"))
         return false;
     double t = s->state[RG_LAST_EPOCH] + 1;
+    if (s->kind == RG_CHAINED_SCHEDULER)
+        return step_chained(s);
+    if (s->kind == RG_COSINE_ANNEALING_WARM_RESTARTS && t > 0)
+        step_warm_restarts(s);
     if (rgi_schedule_rows[s->kind].next)
         return set_rates(s, t, rgi_schedule_rows[s->kind].next);
     RG_FAIL_AS_IF(RG_TYPE_ERROR, s->kind == RG_REDUCE_LR_ON_PLATEAU, "ReduceLROnPlateau",
@@ -216,6 +370,11 @@ bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
         return false;
     rg_schedule_rate *rate = rgi_schedule_rows[s->kind].closed;
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !rate, rgi_schedule_rows[s->kind].name, "has no closed form");
+    if (s->kind == RG_COSINE_ANNEALING_WARM_RESTARTS) {
+        RG_FAIL_VALUE_IF(epoch < 0, "CosineAnnealingWarmRestarts",
+                         "Expected non-negative epoch, but got %lld", (long long)epoch);
+        place_warm_restarts(s, (double)epoch);
+    }
     return set_rates(s, (double)epoch, rate);
 }
 
@@ -231,7 +390,7 @@ static bool plateau_is_better(const rg_schedule *s, double metric) {
 static void plateau_reduce(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         double *lr = &s->optim->groups[i].options.lr;
-        double lower = fmax(*lr * s->o.factor, s->o.min_lr);
+        double lower = fmax(*lr * s->o.factor, rgi_of_group(&s->o.min_lrs, s->o.min_lr, i));
         if (*lr - lower > s->o.eps)
             *lr = lower;
     }
@@ -242,6 +401,8 @@ bool rg_schedule_step_metric(rg_schedule *s, double metric) {
         return false;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, s->kind != RG_REDUCE_LR_ON_PLATEAU,
                   rgi_schedule_rows[s->kind].name, "step() takes no metric");
+    if (!rgi_lists_fit(s->optim, s->kind, &s->o))
+        return false;
     double *state = s->state;
     state[RG_LAST_EPOCH]++;
     if (plateau_is_better(s, metric)) {

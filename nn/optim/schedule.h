@@ -13,48 +13,81 @@ RG_PUBLIC_BEGIN
 typedef struct rg_schedule rg_schedule;
 /* Returns what the first rate is multiplied by. It must not be left by longjmp. */
 typedef double rg_lr_lambda(int64_t epoch, void *context);
+/* Returns what the height of a cycle is multiplied by. It must not be left by longjmp. */
+typedef double rg_cycle_scale(double x, void *context);
+
+/* Where torch takes a list with one value for each group, the options have a field of this type
+ * beside that of a single value: .max_lrs = RG_BY_GROUP(0.1, 0.2). There may be up to 32. */
+enum { RG_MOST_BY_GROUP = 32 };
+typedef struct rg_by_group {
+    int n;
+    double v[RG_MOST_BY_GROUP];
+} rg_by_group;
+#ifndef __cplusplus
+#define RG_BY_GROUP(...) \
+    ((rg_by_group){ (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), { __VA_ARGS__ } })
+#endif
 
 /* A comment names the schedules that read the options below it. */
 typedef struct RG_OPTIONS rg_schedule_options {
     RG_BY_NAME;
     /* StepLR */
     int64_t step_size RG_DEFAULT(0);
-    /* LinearLR */
+    /* LinearLR, ConstantLR, PolynomialLR */
     int64_t total_iters RG_DEFAULT(5);
     double start_factor RG_DEFAULT(1.0 / 3);
     double end_factor RG_DEFAULT(1);
-    /* CosineAnnealingLR */
+    double power RG_DEFAULT(1);
+    /* CosineAnnealingLR; CosineAnnealingWarmRestarts */
     int64_t T_max RG_DEFAULT(0);
+    int64_t T_0 RG_DEFAULT(0);
+    int64_t T_mult RG_DEFAULT(1);
     double eta_min RG_DEFAULT(0);
-    /* StepLR, MultiStepLR, ExponentialLR */
-    double gamma RG_DEFAULT(0.1);
+    /* StepLR, MultiStepLR, ExponentialLR: 0.1 unless it is given. CyclicLR: 1 */
+    double gamma RG_DEFAULT(RG_UNSET);
     /* MultiStepLR, SequentialLR: there may be up to 8 of them. */
     rg_dims milestones RG_DEFAULT({});
-    /* LambdaLR */
+    /* LambdaLR, MultiplicativeLR: one function, or one for each group. */
     rg_lr_lambda *lr_lambda RG_DEFAULT(NULL);
+    rg_lr_lambda *lr_lambdas[RG_MOST_BY_GROUP] RG_DEFAULT({});
     void *context RG_DEFAULT(NULL);
-    /* OneCycleLR: .anneal_linear stands for anneal_strategy="linear". */
+    /* CyclicLR: .triangular2 and .exp_range stand for mode="..", .scale_iterations for
+     * scale_mode="iterations"; without a step_size_down, it is step_size_up. */
+    double base_lr RG_DEFAULT(0);
+    rg_by_group base_lrs RG_DEFAULT({});
+    int64_t step_size_up RG_DEFAULT(2000);
+    int64_t step_size_down RG_DEFAULT(0);
+    bool triangular2 RG_DEFAULT(false);
+    bool exp_range RG_DEFAULT(false);
+    bool scale_iterations RG_DEFAULT(false);
+    rg_cycle_scale *scale_fn RG_DEFAULT(NULL);
+    /* OneCycleLR: .anneal_linear stands for anneal_strategy="linear". CyclicLR, too, takes max_lr
+     * and the momenta, which unless given are 0.8 and 0.9 there, and 0.85 and 0.95 here. */
     double max_lr RG_DEFAULT(0);
+    rg_by_group max_lrs RG_DEFAULT({});
     int64_t total_steps RG_DEFAULT(0);
     double pct_start RG_DEFAULT(0.3);
     bool anneal_linear RG_DEFAULT(false);
     bool cycle_momentum RG_DEFAULT(true);
     bool three_phase RG_DEFAULT(false);
-    double base_momentum RG_DEFAULT(0.85);
-    double max_momentum RG_DEFAULT(0.95);
+    double base_momentum RG_DEFAULT(RG_UNSET);
+    double max_momentum RG_DEFAULT(RG_UNSET);
+    rg_by_group base_momentums RG_DEFAULT({});
+    rg_by_group max_momentums RG_DEFAULT({});
     double div_factor RG_DEFAULT(25);
     double final_div_factor RG_DEFAULT(1e4);
-    /* ReduceLROnPlateau: .mode_max stands for mode="max", .threshold_abs for
-     * threshold_mode="abs". */
+    /* ConstantLR: 1/3 unless it is given. ReduceLROnPlateau: 0.1, and .mode_max stands for
+     * mode="max", .threshold_abs for threshold_mode="abs". */
     bool mode_max RG_DEFAULT(false);
     bool threshold_abs RG_DEFAULT(false);
-    double factor RG_DEFAULT(0.1);
+    double factor RG_DEFAULT(RG_UNSET);
     double threshold RG_DEFAULT(1e-4);
     double min_lr RG_DEFAULT(0);
+    rg_by_group min_lrs RG_DEFAULT({});
     double eps RG_DEFAULT(1e-8);
     int64_t patience RG_DEFAULT(10);
     int64_t cooldown RG_DEFAULT(0);
-    /* SequentialLR: there is one schedule more than there are milestones. */
+    /* SequentialLR: there is one schedule more than there are milestones. ChainedScheduler */
     rg_schedule *schedules[RG_MAX_DIMS + 1] RG_DEFAULT({});
 } rg_schedule_options;
 typedef enum rg_schedule_kind {
@@ -66,15 +99,22 @@ typedef enum rg_schedule_kind {
     RG_LAMBDA_LR,
     RG_ONE_CYCLE_LR,
     RG_REDUCE_LR_ON_PLATEAU,
-    RG_SEQUENTIAL_LR
+    RG_SEQUENTIAL_LR,
+    RG_CONSTANT_LR,
+    RG_POLYNOMIAL_LR,
+    RG_MULTIPLICATIVE_LR,
+    RG_CYCLIC_LR,
+    RG_COSINE_ANNEALING_WARM_RESTARTS,
+    RG_CHAINED_SCHEDULER
 } rg_schedule_kind;
 rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options options);
-#define RG_SCHEDULE_(...)                                                                        \
-    RG_KEYWORDS(rg_schedule_options,                                                             \
-                (.gamma = 0.1, .start_factor = 1.0 / 3, .end_factor = 1, .total_iters = 5,       \
-                 .pct_start = 0.3, .cycle_momentum = true, .base_momentum = 0.85,                \
-                 .max_momentum = 0.95, .div_factor = 25, .final_div_factor = 1e4, .factor = 0.1, \
-                 .threshold = 1e-4, .eps = 1e-8, .patience = 10),                                \
+#define RG_SCHEDULE_(...)                                                                          \
+    RG_KEYWORDS(rg_schedule_options,                                                               \
+                (.gamma = RG_UNSET, .start_factor = 1.0 / 3, .end_factor = 1, .total_iters = 5,    \
+                 .power = 1, .T_mult = 1, .step_size_up = 2000, .pct_start = 0.3,                  \
+                 .cycle_momentum = true, .base_momentum = RG_UNSET, .max_momentum = RG_UNSET,      \
+                 .div_factor = 25, .final_div_factor = 1e4, .factor = RG_UNSET, .threshold = 1e-4, \
+                 .eps = 1e-8, .patience = 10),                                                     \
                 __VA_ARGS__)
 #define rg_optim_step_lr(o, ...) rg_optim_schedule(o, RG_STEP_LR, RG_SCHEDULE_(__VA_ARGS__))
 #define rg_optim_multi_step_lr(o, ...) \
@@ -91,6 +131,17 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
     rg_optim_schedule(o, RG_REDUCE_LR_ON_PLATEAU, RG_SCHEDULE_(__VA_ARGS__))
 #define rg_optim_sequential_lr(o, ...) \
     rg_optim_schedule(o, RG_SEQUENTIAL_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_constant_lr(o, ...) rg_optim_schedule(o, RG_CONSTANT_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_polynomial_lr(o, ...) \
+    rg_optim_schedule(o, RG_POLYNOMIAL_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_multiplicative_lr(o, ...) \
+    rg_optim_schedule(o, RG_MULTIPLICATIVE_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_cyclic_lr(o, ...) rg_optim_schedule(o, RG_CYCLIC_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_cosine_annealing_warm_restarts(o, ...) \
+    rg_optim_schedule(o, RG_COSINE_ANNEALING_WARM_RESTARTS, RG_SCHEDULE_(__VA_ARGS__))
+/* Each step steps all of its schedules. */
+#define rg_optim_chained_scheduler(o, ...) \
+    rg_optim_schedule(o, RG_CHAINED_SCHEDULER, RG_SCHEDULE_(__VA_ARGS__))
 /* This schedule is LinearLR over the first `warmup` steps, and CosineAnnealingLR over the rest of
  * `total`. */
 rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total,
@@ -108,7 +159,15 @@ rg_named_list rg_schedule_state_dict(rg_schedule *s);
  * (threshold_mode, anneal_strategy) stays as it is here. The rates are the optimizer's: load its
  * state, too. Keys that are missing or unknown are an error, which changes nothing. */
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
-/* Goes to this epoch at once. Fails for a schedule that has no closed form. */
+/* Goes to this epoch at once. Fails for a schedule that has no closed form. MultiplicativeLR, as in
+ * torch, multiplies the present rate by its lambda there. */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
 
 RG_PUBLIC_END
+
+#ifdef __cplusplus
+template <typename... T> static inline rg_by_group rg_by_group_of(T... v) {
+    return rg_by_group{ (int)sizeof...(v), { (double)v... } };
+}
+#define RG_BY_GROUP(...) rg_by_group_of(__VA_ARGS__)
+#endif

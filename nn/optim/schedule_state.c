@@ -1,6 +1,7 @@
 /*
  * schedule_state.c: a schedule's state_dict, with torch's keys, and how it is loaded: all of it is
- * read into copies of the schedules before anything changes.
+ * read into copies of the schedules before anything changes. This file is long because each kind of
+ * schedule has keys of its own.
  */
 #include "optimizer_structs.h"
 #include "tensor/scope.h"
@@ -50,7 +51,30 @@ static int list_options(rg_schedule *s, schedule_field v[MOST_FIELDS]) {
         v[n++] = (schedule_field){ "eps", REAL_FIELD, &o->eps };
         v[n++] = (schedule_field){ "threshold", REAL_FIELD, &o->threshold };
         break;
+    case RG_CONSTANT_LR:
+        v[n++] = (schedule_field){ "factor", REAL_FIELD, &o->factor };
+        v[n++] = (schedule_field){ "total_iters", WHOLE_FIELD, &o->total_iters };
+        break;
+    case RG_POLYNOMIAL_LR:
+        v[n++] = (schedule_field){ "total_iters", WHOLE_FIELD, &o->total_iters };
+        v[n++] = (schedule_field){ "power", REAL_FIELD, &o->power };
+        break;
+    case RG_COSINE_ANNEALING_WARM_RESTARTS:
+        v[n++] = (schedule_field){ "T_0", WHOLE_FIELD, &o->T_0 };
+        v[n++] = (schedule_field){ "T_i", COUNT_FIELD, &s->state[RG_T_I] };
+        v[n++] = (schedule_field){ "T_mult", WHOLE_FIELD, &o->T_mult };
+        v[n++] = (schedule_field){ "eta_min", REAL_FIELD, &o->eta_min };
+        v[n++] = (schedule_field){ "T_cur", COUNT_FIELD, &s->state[RG_T_CUR] };
+        break;
+    case RG_CYCLIC_LR:
+        v[n++] = (schedule_field){ "total_size", REAL_FIELD, &s->state[RG_TOTAL_SIZE] };
+        v[n++] = (schedule_field){ "step_ratio", REAL_FIELD, &s->state[RG_STEP_RATIO] };
+        v[n++] = (schedule_field){ "gamma", REAL_FIELD, &o->gamma };
+        v[n++] = (schedule_field){ "cycle_momentum", FLAG_FIELD, &o->cycle_momentum };
+        break;
     case RG_LAMBDA_LR:
+    case RG_MULTIPLICATIVE_LR:
+    case RG_CHAINED_SCHEDULER:
     case RG_SEQUENTIAL_LR: break;
     }
     return n;
@@ -59,6 +83,8 @@ static int list_options(rg_schedule *s, schedule_field v[MOST_FIELDS]) {
 /* Lists what the schedule's steps change. */
 static int list_counts(rg_schedule *s, schedule_field v[MOST_FIELDS]) {
     int n = 0;
+    if (s->kind == RG_CHAINED_SCHEDULER)
+        return n;
     v[n++] = (schedule_field){ "last_epoch", COUNT_FIELD, &s->state[RG_LAST_EPOCH] };
     if (s->kind == RG_REDUCE_LR_ON_PLATEAU) {
         v[n++] = (schedule_field){ "best", REAL_FIELD, &s->state[RG_BEST] };
@@ -87,6 +113,15 @@ static void add_rates(rg_py *p, const char *key, const rg_optim *o, int option) 
     rgi_py_begin_at(p, key, RG_PY_LIST);
     for (size_t i = 0; i < o->n_groups; i++)
         rgi_py_float(p, NULL, o->groups[i].option[option]);
+    rgi_py_end(p);
+}
+
+/* Adds each group's value. */
+static void add_values(rg_py *p, const char *key, const rg_schedule *s, const rg_by_group *list,
+                       double one) {
+    rgi_py_begin_at(p, key, RG_PY_LIST);
+    for (size_t i = 0; i < s->optim->n_groups; i++)
+        rgi_py_float(p, NULL, rgi_of_group(list, one, i));
     rgi_py_end(p);
 }
 
@@ -128,6 +163,12 @@ static int one_cycle_ends(const rg_schedule_options *o, double ends[3]) {
     return phases;
 }
 
+/* Adds whether it is Adam's beta that cycles, and no momentum. */
+static void add_use_beta1(rg_py *p, const rg_schedule *s) {
+    if (s->o.cycle_momentum)
+        rgi_py_bool(p, "use_beta1", !rgi_option_set(s->optim->defaults.options.momentum));
+}
+
 static void add_one_cycle(rg_py *p, const rg_schedule *s) {
     static const char *const up[] = { "initial_lr", "max_lr", "max_momentum", "base_momentum" };
     static const char *const back[] = { "max_lr", "initial_lr", "base_momentum", "max_momentum" };
@@ -142,28 +183,45 @@ static void add_one_cycle(rg_py *p, const rg_schedule *s) {
         add_phase(p, ends[2], down);
     rgi_py_end(p);
     rgi_py_text(p, "_anneal_func_type", s->o.anneal_linear ? "linear" : "cos");
-    if (s->o.cycle_momentum)
-        rgi_py_bool(p, "use_beta1", !rgi_option_set(s->optim->defaults.options.momentum));
+    add_use_beta1(p, s);
+}
+
+static void add_cyclic(rg_py *p, const rg_schedule *s) {
+    const rg_schedule_options *o = &s->o;
+    const char *mode = o->triangular2 ? "triangular2" : "triangular";
+    const bool iterations = o->scale_fn ? o->scale_iterations : o->exp_range;
+    add_values(p, "max_lrs", s, &o->max_lrs, o->max_lr);
+    rgi_py_text(p, "mode", o->exp_range ? "exp_range" : mode);
+    rgi_py_text(p, "scale_mode", iterations ? "iterations" : "cycle");
+    rgi_py_none(p, "_scale_fn_custom");
+    add_use_beta1(p, s);
+    if (o->cycle_momentum) {
+        add_values(p, "base_momentums", s, &o->base_momentums, o->base_momentum);
+        add_values(p, "max_momentums", s, &o->max_momentums, o->max_momentum);
+    }
+    add_values(p, "base_lrs", s, &o->base_lrs, o->base_lr);
 }
 
 static void add_plateau(rg_py *p, const rg_schedule *s) {
-    rgi_py_float(p, "default_min_lr", s->o.min_lr);
-    rgi_py_begin_at(p, "min_lrs", RG_PY_LIST);
-    for (size_t i = 0; i < s->optim->n_groups; i++)
-        rgi_py_float(p, NULL, s->o.min_lr);
-    rgi_py_end(p);
+    if (s->o.min_lrs.n)
+        rgi_py_none(p, "default_min_lr");
+    else
+        rgi_py_float(p, "default_min_lr", s->o.min_lr);
+    add_values(p, "min_lrs", s, &s->o.min_lrs, s->o.min_lr);
     rgi_py_float(p, "mode_worse", s->o.mode_max ? -INFINITY : INFINITY);
     rgi_py_text(p, "mode", s->o.mode_max ? "max" : "min");
     rgi_py_text(p, "threshold_mode", s->o.threshold_abs ? "abs" : "rel");
 }
 
-static void add_sequential(rg_py *p, const rg_schedule *s) {
-    rgi_py_begin_at(p, "_milestones", RG_PY_LIST);
-    for (int i = 0; i < s->o.milestones.n; i++)
-        rgi_py_int(p, NULL, s->o.milestones.v[i]);
-    rgi_py_end(p);
+static void add_below(rg_py *p, const rg_schedule *s) {
+    if (s->kind == RG_SEQUENTIAL_LR) {
+        rgi_py_begin_at(p, "_milestones", RG_PY_LIST);
+        for (int i = 0; i < s->o.milestones.n; i++)
+            rgi_py_int(p, NULL, s->o.milestones.v[i]);
+        rgi_py_end(p);
+    }
     rgi_py_begin_at(p, "_schedulers", RG_PY_LIST);
-    for (int i = 0; i <= s->o.milestones.n; i++)
+    for (int i = 0; i < rgi_schedules_below(s); i++)
         rgi_schedule_value(p, NULL, s->o.schedules[i]);
     rgi_py_end(p);
 }
@@ -185,17 +243,22 @@ void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s) {
         add_one_cycle(p, s);
     if (s->kind == RG_REDUCE_LR_ON_PLATEAU)
         add_plateau(p, s);
-    if (s->kind == RG_SEQUENTIAL_LR)
-        add_sequential(p, s);
+    if (rgi_schedules_below(s))
+        add_below(p, s);
+    if (s->kind == RG_CYCLIC_LR)
+        add_cyclic(p, s);
     if (rgi_schedule_rows[s->kind].next) {
-        add_rates(p, "base_lrs", s->optim, RG_OPTION_initial_lr);
-        rgi_py_int(p, "_step_count", (int64_t)s->state[RG_LAST_EPOCH] + 1);
+        /* torch doesn't count the steps of CosineAnnealingWarmRestarts. */
+        const bool counts = s->kind != RG_COSINE_ANNEALING_WARM_RESTARTS;
+        if (s->kind != RG_CYCLIC_LR)
+            add_rates(p, "base_lrs", s->optim, RG_OPTION_initial_lr);
+        rgi_py_int(p, "_step_count", counts ? (int64_t)s->state[RG_LAST_EPOCH] + 1 : 0);
         rgi_py_bool(p, "_is_initial", false);
         rgi_py_bool(p, "_get_lr_called_within_step", false);
     }
     add_fields(p, list_counts(s, v), v);
     add_rates(p, "_last_lr", s->optim, RG_OPTION_lr);
-    if (s->kind == RG_LAMBDA_LR)
+    if (rgi_is_by_lambda(s->kind))
         add_lambdas(p, s);
     rgi_py_end(p);
 }
@@ -307,28 +370,57 @@ static bool read_milestone(schedule_load *l, const rg_named *e, int64_t item) {
     return true;
 }
 
+/* Returns the schedule's list of values for each group that has this item of torch's, or NULL. */
+static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
+    rg_schedule_options *o = &l->copy.o;
+    const struct {
+        rg_schedule_kind kind;
+        const char *name;
+        rg_by_group *list;
+    } lists[] = {
+        { RG_CYCLIC_LR, "base_lrs", &o->base_lrs },
+        { RG_CYCLIC_LR, "max_lrs", &o->max_lrs },
+        { RG_CYCLIC_LR, "base_momentums", &o->base_momentums },
+        { RG_CYCLIC_LR, "max_momentums", &o->max_momentums },
+        { RG_REDUCE_LR_ON_PLATEAU, "min_lrs", &o->min_lrs },
+    };
+    for (int i = 0; i < RG_COUNT(lists); i++) {
+        *item = l->copy.kind == lists[i].kind ? item_of(name, lists[i].name) : -1;
+        if (*item >= 0)
+            return lists[i].list;
+    }
+    return NULL;
+}
+
+/* Reads a value of a list that has one for each group. */
+static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, int64_t item) {
+    const bool plateau = list == &l->copy.o.min_lrs;
+    if (item >= (int64_t)l->copy.optim->n_groups || (!plateau && item >= RG_MOST_BY_GROUP))
+        return too_many(l, e->name);
+    if (item >= RG_MOST_BY_GROUP)
+        return true;
+    list->n = RG_MAX(list->n, (int)item + 1);
+    return loaded_number(l, e, &list->v[item]);
+}
+
 /* Reads an entry of a list. Sets *known where it is one. */
 static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
     const rg_schedule_kind kind = l->copy.kind;
-    const int64_t rate = item_of(e->name, "base_lrs"), least = item_of(e->name, "min_lrs");
+    int64_t place;
+    rg_by_group *list = list_of(l, e->name, &place);
+    const int64_t rate = item_of(e->name, "base_lrs");
     const int64_t milestone = item_of(e->name,
                                       kind == RG_SEQUENTIAL_LR ? "_milestones" : "milestones");
     *known = true;
+    if (list)
+        return read_value(l, e, list, place);
     if (rate >= (int64_t)l->copy.optim->n_groups)
         return too_many(l, e->name);
     if (rate >= 0 && rgi_schedule_rows[kind].next)
         return loaded_number(l, e, &l->base_lrs[rate]);
     if (milestone >= 0 && (kind == RG_SEQUENTIAL_LR || kind == RG_MULTI_STEP_LR))
         return read_milestone(l, e, milestone);
-    double number;
-    *known = kind == RG_REDUCE_LR_ON_PLATEAU && least >= 0;
-    if (!*known)
-        return true;
-    if (!loaded_number(l, e, &number))
-        return false;
-    RG_FAIL_IF(least > 0 && number != l->copy.o.min_lr, l->name,
-               "\"%s\" in state_dict is another than that of the first group", e->name);
-    l->copy.o.min_lr = number;
+    *known = false;
     return true;
 }
 
@@ -369,9 +461,23 @@ static bool key_is_idle(const rg_named *e) {
     return e->name[0] == '_' || e->tensor == RG_NONE;
 }
 
+/* Where ReduceLROnPlateau's groups were given one value, torch has that, too. */
+static bool read_default_min_lr(schedule_load *l) {
+    const bool plateau = l->copy.kind == RG_REDUCE_LR_ON_PLATEAU;
+    const rg_named *one = plateau ? entry_of(l, "default_min_lr") : NULL;
+    if (!one)
+        return true;
+    l->copy.o.min_lrs.n = 0;
+    return loaded_number(l, one, &l->copy.o.min_lr);
+}
+
 static bool read_lists(schedule_load *l) {
+    rg_schedule_options *o = &l->copy.o;
     if (l->copy.kind == RG_MULTI_STEP_LR)
-        l->copy.o.milestones.n = 0;
+        o->milestones.n = 0;
+    o->base_lrs.n = 0;
+    o->max_lrs.n = 0;
+    o->min_lrs.n = 0;
     for (int i = 0; i < l->dict.n; i++) {
         const rg_named *e = &l->dict.v[i];
         bool known;
@@ -382,7 +488,10 @@ static bool read_lists(schedule_load *l) {
     }
     RG_FAIL_IF(l->copy.o.milestones.n < RG_MIN(1, l->into->o.milestones.n), l->name,
                "Missing key(s) in state_dict: \"milestones\".");
-    return true;
+    const bool cyclic = l->copy.kind == RG_CYCLIC_LR;
+    RG_FAIL_IF(cyclic && (!o->base_lrs.n || !o->max_lrs.n), l->name,
+               "Missing key(s) in state_dict: \"%s\".", o->max_lrs.n ? "base_lrs" : "max_lrs");
+    return cyclic || read_default_min_lr(l);
 }
 
 static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) {
@@ -425,23 +534,39 @@ static bool schedule_entries_given(rg_named_list dict, const char *op) {
     return ok;
 }
 
+/* Counts the schedule and all that are below it. */
+static int count_tree(const rg_schedule *s) {
+    int n = 1;
+    for (int i = 0; i < rgi_schedules_below(s); i++)
+        n += count_tree(s->o.schedules[i]);
+    return n;
+}
+
+/* Reads the schedule and all that are below it into as many loads. */
+static bool read_tree(schedule_load *all, rg_schedule *s, rg_named_list dict) {
+    if (!read_schedule(all++, s, dict))
+        return false;
+    for (int i = 0; i < rgi_schedules_below(s); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "_schedulers.%d", i);
+        const rg_named_list part = rg_named_below(dict, name);
+        if (part.n < 0 || !read_tree(all, s->o.schedules[i], part))
+            return false;
+        all += count_tree(s->o.schedules[i]);
+    }
+    return true;
+}
+
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict) {
     static const char op[] = "schedule_load_state_dict";
     RG_SCOPE();
     if (!rgi_schedule_given(s, op) || !schedule_entries_given(dict, op))
         return false;
-    const int below = s->kind == RG_SEQUENTIAL_LR ? s->o.milestones.n + 1 : 0;
-    schedule_load *all = rgi_scope_alloc((size_t)(below + 1) * sizeof *all);
-    if (!all || !read_schedule(&all[0], s, dict))
+    const int n = count_tree(s);
+    schedule_load *all = rgi_scope_alloc((size_t)n * sizeof *all);
+    if (!all || !read_tree(all, s, dict))
         return false;
-    for (int i = 0; i < below; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "_schedulers.%d", i);
-        const rg_named_list part = rg_named_below(dict, name);
-        if (part.n < 0 || !read_schedule(&all[i + 1], s->o.schedules[i], part))
-            return false;
-    }
-    for (int i = 0; i <= below; i++)
+    for (int i = 0; i < n; i++)
         put_schedule(&all[i]);
     return true;
 }

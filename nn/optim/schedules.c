@@ -87,8 +87,91 @@ static double cosine_closed(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- LambdaLR: the first rate times the program's function of t ---------------- */
 
+/* Returns the value of the group's function, or of that of all groups. */
+static double lambda_at(const rg_schedule *s, const rg_param_group *g, double t) {
+    rg_lr_lambda *one = s->o.lr_lambda;
+    return (one ? one : s->o.lr_lambdas[rgi_group_place(s, g)])((int64_t)t, s->o.context);
+}
+
 static double lambda_rate(const rg_schedule *s, rg_param_group *g, double t) {
-    return g->initial_lr * s->o.lr_lambda((int64_t)t, s->o.context);
+    return g->initial_lr * lambda_at(s, g, t);
+}
+
+/* ---- MultiplicativeLR: times the program's function of t ----------------------- */
+
+static double multiplicative_next(const rg_schedule *s, rg_param_group *g, double t) {
+    return t > 0 ? g->lr * lambda_at(s, g, t) : g->lr;
+}
+
+/* torch has no closed form of it: it takes a step. */
+static double multiplicative_at(const rg_schedule *s, rg_param_group *g, double t) {
+    return g->lr * lambda_at(s, g, t);
+}
+
+/* ---- ConstantLR: times factor for the first total_iters epochs ----------------- */
+
+static double constant_next(const rg_schedule *s, rg_param_group *g, double t) {
+    if (t == 0)
+        return g->lr * s->o.factor;
+    return t == (double)s->o.total_iters ? g->lr * (1 / s->o.factor) : g->lr;
+}
+
+static double constant_closed(const rg_schedule *s, rg_param_group *g, double t) {
+    const double later = t >= (double)s->o.total_iters;
+    return g->initial_lr * (s->o.factor + later * (1 - s->o.factor));
+}
+
+/* ---- PolynomialLR: times (1 - t / total_iters)^power --------------------------- */
+
+static double polynomial_next(const rg_schedule *s, rg_param_group *g, double t) {
+    const double n = (double)s->o.total_iters;
+    if (t == 0 || t > n)
+        return g->lr;
+    return g->lr * pow((1 - t / n) / (1 - (t - 1) / n), s->o.power);
+}
+
+static double polynomial_closed(const rg_schedule *s, rg_param_group *g, double t) {
+    const double n = (double)s->o.total_iters;
+    return g->initial_lr * pow(1 - fmin(n, t) / n, s->o.power);
+}
+
+/* ---- CosineAnnealingWarmRestarts: half a cosine down, again and again ---------- */
+
+static double warm_restarts(const rg_schedule *s, rg_param_group *g, double t) {
+    const double low = s->o.eta_min;
+    (void)t;
+    return low
+           + (g->initial_lr - low) * (1 + cos(M_PI * s->state[RG_T_CUR] / s->state[RG_T_I])) / 2;
+}
+
+/* ---- CyclicLR: up from base_lr to max_lr and down, again and again ------------- */
+
+/* Returns what the height of a cycle is multiplied by. */
+static double cycle_scale(const rg_schedule *s, double cycle, double t) {
+    const rg_schedule_options *o = &s->o;
+    if (o->scale_fn)
+        return o->scale_fn(o->scale_iterations ? t : cycle, o->context);
+    if (o->exp_range)
+        return pow(o->gamma, t);
+    return o->triangular2 ? 1 / pow(2, cycle - 1) : 1;
+}
+
+/* Sets the group's momentum, too, which falls while the rate rises. */
+static double cyclic(const rg_schedule *s, rg_param_group *g, double t) {
+    const size_t i = rgi_group_place(s, g);
+    const double size = s->state[RG_TOTAL_SIZE], up = s->state[RG_STEP_RATIO];
+    const double cycle = floor(1 + t / size), x = 1 + t / size - cycle;
+    const double part = x <= up ? x / up : (x - 1) / (up - 1);
+    const double scale = cycle_scale(s, cycle, t);
+    if (s->o.cycle_momentum) {
+        const double base = rgi_of_group(&s->o.base_momentums, s->o.base_momentum, i);
+        const double most = rgi_of_group(&s->o.max_momentums, s->o.max_momentum, i);
+        double *cycled = rgi_option_set(g->momentum) ? &g->momentum : &g->betas[0];
+        *cycled = most - (most - base) * part * scale;
+    }
+    const double base = rgi_of_group(&s->o.base_lrs, s->o.base_lr, i);
+    const double most = rgi_of_group(&s->o.max_lrs, s->o.max_lr, i);
+    return base + (most - base) * part * scale;
 }
 
 /* ---- OneCycleLR: up to max_lr, back, and far below ----------------------------- */
@@ -141,4 +224,11 @@ const rg_schedule_row rgi_schedule_rows[] = {
     [RG_ONE_CYCLE_LR] = { "OneCycleLR", one_cycle, one_cycle },
     [RG_REDUCE_LR_ON_PLATEAU] = { "ReduceLROnPlateau", NULL, NULL },
     [RG_SEQUENTIAL_LR] = { "SequentialLR", NULL, NULL },
+    [RG_CONSTANT_LR] = { "ConstantLR", constant_next, constant_closed },
+    [RG_POLYNOMIAL_LR] = { "PolynomialLR", polynomial_next, polynomial_closed },
+    [RG_MULTIPLICATIVE_LR] = { "MultiplicativeLR", multiplicative_next, multiplicative_at },
+    [RG_CYCLIC_LR] = { "CyclicLR", cyclic, cyclic },
+    [RG_COSINE_ANNEALING_WARM_RESTARTS] = { "CosineAnnealingWarmRestarts", warm_restarts,
+                                            warm_restarts },
+    [RG_CHAINED_SCHEDULER] = { "ChainedScheduler", NULL, NULL },
 };

@@ -59,12 +59,47 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
 static k_optimizer_numbers numbers_of(const rg_optim *o, const rg_optim_slot *slot) {
     const rg_param_group *g = &o->groups[slot->group].options;
     k_optimizer_numbers z = {
-        .sign = g->maximize != 0 ? -1 : 1,
+        .sign = rgi_option_set(g->maximize) && g->maximize != 0 ? -1 : 1,
         .weight_decay = g->weight_decay,
         .rate = -g->lr,
     };
-    o->row->numbers(&z, g, slot->step);
+    o->row->numbers(&z, g, slot);
     return z;
+}
+
+/* Adds the updates to the operands, all of them before anything changes. */
+static bool add_muon_updates(rg_optim *o) {
+    for (rg_optim_slot *slot = o->slots; slot < o->slots + o->n_slots; slot++) {
+        if (!slot->n_operands)
+            continue;
+        const k_optimizer_numbers z = numbers_of(o, slot);
+        rg_tensor *update = rgi_muon_update(&o->groups[slot->group].options, slot, &z);
+        if (!update)
+            return false;
+        slot->operand[slot->n_operands++] = update;
+    }
+    return true;
+}
+
+/* Counts the step of a parameter. torch keeps the product of NAdam's momenta in the default dtype,
+ * and so rounds it. SGD's steps without a momentum don't count: the first one with it begins the
+ * buffer. */
+static void count_step(const rg_optim *o, rg_optim_slot *slot) {
+    if (o->row->saves_step || takes_state(o, slot, 0))
+        slot->step++;
+    if (!o->row->factor)
+        return;
+    const double product = slot->step == 1 ? 1 : slot->product;
+    const double factor = o->row->factor(&o->groups[slot->group].options, slot->step);
+    slot->product = rg_default_dtype() == RG_FLOAT64 ? product * factor
+                                                     : (float)product * (float)factor;
+}
+
+/* Neighbours mostly have the same numbers, so these are seldom computed anew. Muon's depend on the
+ * parameter's shape, too. */
+static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_optim_slot *b) {
+    return a->group == b->group && a->step == b->step && a->product == b->product
+           && o->row->kernel != K_MUON;
 }
 
 static bool step_all(rg_optim *o) {
@@ -73,16 +108,15 @@ static bool step_all(rg_optim *o) {
     for (rg_optim_slot *slot = o->slots; slot < end; slot++)
         if (!gather_operands(o, slot))
             return false;
+    if (o->row->kernel == K_MUON && !add_muon_updates(o))
+        return false;
     const rg_optim_slot *last = NULL;
     k_optimizer_numbers z;
     for (rg_optim_slot *slot = o->slots; slot < end; slot++) {
         if (!slot->n_operands)
             continue;
-        /* SGD's steps without a momentum don't count: the first one with it begins the buffer. */
-        if (o->row->saves_step || takes_state(o, slot, 0))
-            slot->step++;
-        /* Neighbours mostly have the same numbers, so these are seldom computed anew. */
-        if (!last || last->group != slot->group || last->step != slot->step)
+        count_step(o, slot);
+        if (!last || !same_numbers(o, last, slot))
             z = numbers_of(o, slot);
         last = slot;
         k_optimizer_step(slot->loop, slot->n_operands, slot->operand, &z);
@@ -104,6 +138,22 @@ static void observe_step(rg_optim *o) {
 bool rg_optim_step(rg_optim *o) {
     if (!rgi_optim_given(o, "step"))
         return false;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, rgi_is_lbfgs(o), "LBFGS",
+                  "LBFGS.step() missing 1 required positional argument: 'closure'");
     observe_step(o);
     return step_all(o);
+}
+
+rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context) {
+    static const char op[] = "step_closure";
+    if (!rgi_optim_given(o, op) || !rgi_given(closure, op, "a closure"))
+        return NULL;
+    if (rgi_is_lbfgs(o))
+        return rgi_lbfgs_step(o, closure, context);
+    rg_tensor *loss;
+    {
+        RG_ENABLE_GRAD();
+        loss = closure(context);
+    }
+    return rgi_check(loss, op) && rg_optim_step(o) ? loss : NULL;
 }

@@ -34,9 +34,10 @@ bool k_has_bfloat16(void) { return k_set == K_AVX512 && __builtin_cpu_supports("
 
 /* A worker needs room for a panel of a and the columns of b. Thin products don't pay for the
  * packing. */
-size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns) {
+size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
     const bool thin = z->m < 16 || z->n < 16 || z->k < 32 || z->y_col != 1;
-    if (thin || matmul_precision != MATMUL_MEDIUM || !k_has_bfloat16())
+    const bool asked = of_bfloat16 || matmul_precision == MATMUL_MEDIUM;
+    if (thin || !asked || !k_has_bfloat16())
         return 0;
     const int64_t panels = (RG_MIN(columns, BF_NC) - 1) / BF_LANES + 2;
     const int64_t pairs = (RG_MIN(z->k, BF_KC) + 1) / 2;
@@ -79,9 +80,10 @@ void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const 
 bool k_has_bfloat16(void) { return false; }
 
 /* Returns that no room is needed, for the product stays float32's. */
-size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns) {
+size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
     (void)z;
     (void)columns;
+    (void)of_bfloat16;
     return 0;
 }
 

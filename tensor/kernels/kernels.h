@@ -259,6 +259,9 @@ rg_tensor k_turned(const rg_tensor *t);
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a,
                    const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
+/* y = a b, where the elements of a and b are numbers of bfloat16 in float32, whose products are
+ * exact: bfloat16's instruction, where there is one, rounds sums alone. */
+bool k_matmul_of_bfloat16(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool turn_b);
 
 /* These are the sizes of one product, m rows, n columns and k steps, and how far apart the rows and
  * columns of y, a and b lie, in elements, and the rows of c, whose columns lie as y's. */
@@ -350,8 +353,9 @@ typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t 
  * These are products of float32 by way of bfloat16. */
 /* Returns whether the processor has the instruction, and its set runs. */
 bool k_has_bfloat16(void);
-/* Returns the bytes of room for tiles of so many columns, or 0 if the product stays float32's. */
-size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns);
+/* Returns the bytes of room for tiles of so many columns, or 0 if the product stays float32's: it
+ * does unless the precision asks for bfloat16's, or the factors are of it. */
+size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16);
 /* y = alpha a b + beta c */
 void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,
                         const void *b, double alpha, double beta, void *room);

@@ -99,6 +99,7 @@ typedef struct {
     /* Each worker has so many bytes of room, which is NULL if the product needs none. */
     char *room;
     size_t bytes;
+    bool of_bfloat16; /* The factors' elements are such numbers. */
 } matmul_plan;
 
 /* Returns the offset in bytes of t's batch that belongs to y's batch at[]. */
@@ -237,7 +238,7 @@ static bool matmul_choose(matmul_plan *p) {
     static matmul_product *const products[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_product);
     const rg_dtype dtype = p->y->dtype;
     const k_product_sizes *z = &p->z;
-    p->bytes = dtype == RG_FLOAT32 ? k_bfloat16_room(z, p->columns) : 0;
+    p->bytes = dtype == RG_FLOAT32 ? k_bfloat16_room(z, p->columns, p->of_bfloat16) : 0;
     if (p->bytes) {
         p->product = k_bfloat16_product;
         return true;
@@ -270,7 +271,7 @@ static bool matmul_run(matmul_plan *p, int64_t batches) {
 static __attribute__((noinline)) bool matmul_any(rg_tensor *y, const rg_tensor *c,
                                                  const rg_tensor *a, bool turn_a,
                                                  const rg_tensor *b, bool turn_b, double alpha,
-                                                 double beta) {
+                                                 double beta, bool of_bfloat16) {
     if (y->numel == 0)
         return true;
     matmul_plan p = { .z = matmul_sizes(y, a, turn_a, b, turn_b),
@@ -281,7 +282,8 @@ static __attribute__((noinline)) bool matmul_any(rg_tensor *y, const rg_tensor *
                       .a_dims = a->ndim - 2,
                       .b_dims = b->ndim - 2,
                       .alpha = alpha,
-                      .beta = beta };
+                      .beta = beta,
+                      .of_bfloat16 = of_bfloat16 };
     /* As in BLAS, alpha 0 leaves the factors unread, even if they are NaN. */
     if (alpha == 0)
         p.z.k = 0;
@@ -311,11 +313,15 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool tu
     /* A product without any step isn't tiny: its steps less one are a large number. */
     const bool few_steps = k <= MATMUL_TINY_K && (uint64_t)(y->numel * k) - 1 < MATMUL_TINY;
     if (RG_UNLIKELY(!one_matrix || !few_steps || y->stride[1] != 1 || alpha != 1 || beta != 0))
-        return matmul_any(y, c, a, turn_a, b, turn_b, alpha, beta);
+        return matmul_any(y, c, a, turn_a, b, turn_b, alpha, beta, false);
     matmul_tiny *product = K_LOOP_OF(tiny, y->dtype, "addmm_impl_cpu_");
     if (!product)
         return false;
     const k_product_sizes z = matmul_sizes(y, a, turn_a, b, turn_b);
     product(&z, y->data, a->data, b->data);
     return true;
+}
+
+bool k_matmul_of_bfloat16(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool turn_b) {
+    return matmul_any(y, NULL, a, false, b, turn_b, 1, 0, true);
 }

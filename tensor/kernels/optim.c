@@ -15,9 +15,19 @@
 
 k_optimizer_loop *k_optimizer_loop_of(k_optimizer which, rg_dtype dtype) {
     static k_optimizer_loop *const loops[][K_DTYPES][K_SETS] = {
-        [K_SGD] = K_NARROW_FLOATS(sgd),         [K_ADAM] = K_NARROW_FLOATS(adam),
-        [K_RMSPROP] = K_NARROW_FLOATS(rmsprop), [K_ADAGRAD] = K_NARROW_FLOATS(adagrad),
+        [K_SGD] = K_NARROW_FLOATS(sgd),
+        [K_ADAM] = K_NARROW_FLOATS(adam),
+        [K_RMSPROP] = K_NARROW_FLOATS(rmsprop),
+        [K_ADAGRAD] = K_NARROW_FLOATS(adagrad),
         [K_LION] = K_NARROW_FLOATS(lion),
+        [K_NADAM] = K_NARROW_FLOATS(nadam),
+        [K_RADAM] = K_NARROW_FLOATS(radam),
+        [K_MUON] = K_NARROW_FLOATS(muon),
+        [K_MUON_UPDATE] = K_NARROW_FLOATS(muon_update),
+        [K_ROUND_TO_BFLOAT16] = K_NARROW_FLOATS(round_to_bfloat16),
+        [K_COMBINE_TO_BFLOAT16] = K_NARROW_FLOATS(combine_to_bfloat16),
+        [K_LERP] = K_NARROW_FLOATS(average_lerp),
+        [K_MEAN] = K_NARROW_FLOATS(average_mean),
     };
     return loops[which][dtype][k_set];
 }

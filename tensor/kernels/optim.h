@@ -1,11 +1,26 @@
 /*
- * optim.h: the steps of optimizers, each in one pass over parameter, gradient and state.
+ * optim.h: the steps of optimizers, each in one pass over parameter, gradient and state; and
+ * averages of parameters.
  */
 #pragma once
 
 #include "sets.h"
 
-typedef enum k_optimizer { K_SGD, K_ADAM, K_RMSPROP, K_ADAGRAD, K_LION } k_optimizer;
+typedef enum k_optimizer {
+    K_SGD,
+    K_ADAM,
+    K_RMSPROP,
+    K_ADAGRAD,
+    K_LION,
+    K_NADAM,
+    K_RADAM,
+    K_MUON,
+    K_MUON_UPDATE,
+    K_ROUND_TO_BFLOAT16,
+    K_COMBINE_TO_BFLOAT16,
+    K_LERP,
+    K_MEAN
+} k_optimizer;
 
 /* These are the numbers of one step. Where something "enters" a mean, the rest of the mean is
  * "kept". */
@@ -52,6 +67,42 @@ typedef struct k_optimizer_numbers {
             double update_kept, update_entering; /* beta1, 1 - beta1: the mean whose sign counts */
             double mean_kept, mean_entering;     /* beta2, 1 - beta2: the mean that stays */
         } lion;
+        /* t[2] is the gradient's mean, t[3] the mean of its square. */
+        struct {
+            double mean_entering;                /* 1 - beta1 */
+            double square_kept, square_entering; /* beta2, 1 - beta2 */
+            double square_correction;            /* 1 - beta2^step */
+            double eps;
+            double gradient_rate, mean_rate; /* So much of each is added to the parameter. */
+            double shrink;                   /* The parameter is multiplied by this. */
+        } nadam;
+        struct {
+            double mean_entering, mean_correction; /* 1 - beta1, 1 - beta1^step */
+            double square_kept, square_entering;   /* beta2, 1 - beta2 */
+            double root_correction;                /* sqrt(1 - beta2^step) */
+            double rectification;
+            double eps;
+            double shrink;
+            bool rectified; /* The step is divided by the square's root. */
+        } radam;
+        /* t[2] is the buffer, and t[3] the orthogonal update. The first step of that is
+         * K_MUON_UPDATE's, whose t[0] becomes the update, rounded to bfloat16; it leaves the buffer
+         * as it is. */
+        struct {
+            double entering, momentum; /* 1 - momentum, momentum */
+            double shrink;
+            bool nesterov;
+        } muon;
+        /* K_ROUND_TO_BFLOAT16 rounds t[0], and K_COMBINE_TO_BFLOAT16 makes it
+         * alpha t[0] + beta t[1], rounded. */
+        struct {
+            double alpha, beta;
+        } combined;
+        /* K_LERP lets so much of t[1] enter t[0], and K_MEAN makes t[0] the mean of `count`
+         * tensors, the last of which is t[1]. */
+        struct {
+            double entering, count;
+        } averaged;
     };
 } k_optimizer_numbers;
 

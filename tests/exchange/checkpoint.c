@@ -13,16 +13,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static rg_optim *optimizer(const char *name, rg_list weights, rg_list biases) {
+static rg_optim *optimizer(const char *name, rg_list all) {
     static const char *const names[] = {
         [RG_SGD] = "SGD",         [RG_ADAM] = "Adam",       [RG_ADAMW] = "AdamW",
-        [RG_RMSPROP] = "RMSprop", [RG_ADAGRAD] = "Adagrad", [RG_LION] = "Lion"
+        [RG_RMSPROP] = "RMSprop", [RG_ADAGRAD] = "Adagrad", [RG_LION] = "Lion",
+        [RG_NADAM] = "NAdam",     [RG_RADAM] = "RAdam",     [RG_MUON] = "Muon",
+        [RG_LBFGS] = "LBFGS"
     };
     int kind = RG_SGD;
-    while (kind < RG_LION && strcmp(names[kind], name) != 0)
+    while (kind < RG_LBFGS && strcmp(names[kind], name) != 0)
         kind++;
-    rg_optim *o = rg_optim_with((rg_optim_kind)kind, weights, RG_PARAM_GROUP_(.lr = 0.5));
-    return rg_optim_add_group(o, biases, .lr = 0.7) ? o : NULL;
+    rg_tensor *weights[] = { all.v[0], all.v[2] }, *biases[] = { all.v[1], all.v[3] };
+    if (kind == RG_LBFGS)
+        return rg_optim_lbfgs(all, .lr = 0.5);
+    if (kind == RG_MUON) {
+        rg_optim *o = rg_optim_muon(rg_list_of(1, weights));
+        return rg_optim_add_group(o, rg_list_of(1, weights + 1), .lr = 0.7) ? o : NULL;
+    }
+    rg_optim *o = rg_optim_with((rg_optim_kind)kind, rg_list_of(2, weights),
+                                RG_PARAM_GROUP_(.lr = 0.5));
+    return rg_optim_add_group(o, rg_list_of(2, biases), .lr = 0.7) ? o : NULL;
+}
+
+static double factor_at(int64_t epoch, void *context) {
+    (void)context;
+    return (double)(1 + epoch) / (double)(2 + epoch);
 }
 
 static double rate_at(int64_t epoch, void *context) {
@@ -53,6 +68,20 @@ static bool schedule(const char *name, rg_optim *o, rg_schedule **s) {
         *s = rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 30, .cycle_momentum = false);
     if (!strcmp(name, "ReduceLROnPlateau"))
         *s = rg_optim_reduce_lr_on_plateau(o, .patience = 5, .factor = 0.9);
+    if (!strcmp(name, "ConstantLR"))
+        *s = rg_optim_constant_lr(o);
+    if (!strcmp(name, "PolynomialLR"))
+        *s = rg_optim_polynomial_lr(o);
+    if (!strcmp(name, "MultiplicativeLR"))
+        *s = rg_optim_multiplicative_lr(o, .lr_lambda = factor_at);
+    if (!strcmp(name, "WarmRestarts"))
+        *s = rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 9);
+    if (!strcmp(name, "CyclicLR"))
+        *s = rg_optim_cyclic_lr(o, .base_lr = 1, .max_lr = 2, .exp_range = true,
+                                .cycle_momentum = false);
+    if (!strcmp(name, "ChainedScheduler"))
+        *s = rg_optim_chained_scheduler(
+            o, .schedules = { rg_optim_constant_lr(o), rg_optim_exponential_lr(o) });
     if (!strcmp(name, "SequentialLR"))
         *s = rg_optim_sequential_lr(
             o, .schedules = { rg_optim_linear_lr(o), rg_optim_exponential_lr(o, .gamma = 0.4) },
@@ -67,10 +96,25 @@ static rg_tensor *tensor_of(rg_named_list file, const char *name) {
     return NULL;
 }
 
+typedef struct {
+    void *model;
+    rg_optim *o;
+    rg_named_list file;
+} training;
+
+static rg_tensor *loss_of(void *context) {
+    training *t = context;
+    if (!rg_optim_zero_grad(t->o))
+        return NULL;
+    rg_tensor *y = rg_call(t->model, tensor_of(t->file, "x"));
+    rg_tensor *loss = rg_mse_loss(y, tensor_of(t->file, "y"));
+    return rg_backward(loss) ? loss : NULL;
+}
+
 static bool train(void *model, rg_optim *o, rg_schedule *s, bool plateau, rg_named_list file) {
     RG_SCOPE();
-    rg_tensor *loss = rg_mse_loss(rg_call(model, tensor_of(file, "x")), tensor_of(file, "y"));
-    if (!rg_optim_zero_grad(o) || !rg_backward(loss) || !rg_optim_step(o))
+    training t = { model, o, file };
+    if (!rg_optim_step_closure(o, loss_of, &t))
         return false;
     return !s || (plateau ? rg_schedule_step_metric(s, 1) : rg_schedule_step(s));
 }
@@ -82,8 +126,7 @@ int main(int argc, char **argv) {
     rg_module *first = (rg_module *)rg_nn_linear(3, 4), *second = (rg_module *)rg_nn_linear(4, 2);
     void *model = rg_nn_sequential(first, rg_nn_tanh(), second);
     rg_list all = rg_parameters(model);
-    rg_tensor *weights[] = { all.v[0], all.v[2] }, *biases[] = { all.v[1], all.v[3] };
-    rg_optim *o = optimizer(argv[1], rg_list_of(2, weights), rg_list_of(2, biases));
+    rg_optim *o = optimizer(argv[1], all);
     rg_schedule *s;
     rg_named_list file = rg_torch_load(argv[3]);
     bool ok = schedule(argv[2], o, &s) && file.n > 0

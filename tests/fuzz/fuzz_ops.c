@@ -220,7 +220,8 @@ static rg_generator *any_generator(void) {
 #define OPTIONS                                                          \
     (rg_backward_options) {                                              \
         .gradient = any(3) ? RG_NONE : tensor(), .retain_graph = any(2), \
-        .create_graph = any(3) == 0, .allow_unused = any(2)              \
+        .create_graph = any(3) == 0, .allow_unused = any(2),             \
+        .inputs = any(3) ? (rg_list){ 0 } : list()                       \
     }
 
 static int n_items;
@@ -295,6 +296,27 @@ static rg_tensor *odd_hook(rg_tensor *grad, void *context) {
 static rg_tensor *does_register_hook(void) {
     hooked = tensor();
     return rg_register_hook(hooked, any(10) ? odd_hook : NULL, NULL) >= 0 ? RG_NONE : NULL;
+}
+
+/* This hook does what hooks should not. */
+static bool odd_hook_after(rg_tensor *t, void *context) {
+    (void)context;
+    nested = true;
+    switch (any(7)) {
+    case 0: return false;
+    case 1: return rg_set_grad(t, RG_NONE);
+    case 2: rg_remove_hook(any(2) ? tensor() : HOOKED, (int)any(3)); return true;
+    case 3: return rg_register_post_accumulate_grad_hook(t, odd_hook_after, NULL) >= 0;
+    case 4: return depth >= 4 || call_any();
+    case 5: rg_error_clear(); return true;
+    default: return true;
+    }
+}
+
+static rg_tensor *does_register_post_accumulate_grad_hook(void) {
+    hooked = tensor();
+    rg_post_accumulate_grad_hook *hook = any(10) ? odd_hook_after : NULL;
+    return rg_register_post_accumulate_grad_hook(hooked, hook, NULL) >= 0 ? RG_NONE : NULL;
 }
 
 static rg_tensor *odd_function(rg_tensor *const inputs[], void *context) {
@@ -747,6 +769,41 @@ static rg_tensor *does_register_forward_pre_hook(void) {
     return hook_and_go(rg_register_forward_pre_hook);
 }
 
+static bool odd_backward_hook(rg_module *m, int n, rg_tensor *grad_input[], rg_tensor *grad,
+                              void *context) {
+    (void)m;
+    (void)grad;
+    (void)context;
+    nested = true;
+    if (n && any(3) == 0)
+        grad_input[any((uint64_t)n)] = any(2) ? tensor() : NULL;
+    return any(6);
+}
+
+static rg_tensor *odd_backward_pre_hook(rg_module *m, rg_tensor *grad, void *context) {
+    (void)m;
+    (void)context;
+    nested = true;
+    return any(2) ? RG_NONE : odd_hook(grad, NULL);
+}
+
+/* Calls a layer that has a hook, and goes back through it. */
+static rg_tensor *call_hooked(bool before) {
+    rg_module *m = (rg_module *)rg_nn_linear(1 + (int64_t)any(3), 2);
+    int id = before ? rg_register_full_backward_pre_hook(m, any(9) ? odd_backward_pre_hook : NULL,
+                                                         NULL)
+                    : rg_register_full_backward_hook(m, any(9) ? odd_backward_hook : NULL, NULL);
+    rg_tensor *y = id >= 0 ? rg_call(m, tensor()) : NULL;
+    if (y)
+        rg_backward(rg_sum(y));
+    if (id >= 0)
+        rg_error_clear();
+    rg_module_free(m);
+    return id >= 0 ? RG_NONE : NULL;
+}
+static rg_tensor *does_register_full_backward_hook(void) { return call_hooked(false); }
+static rg_tensor *does_register_full_backward_pre_hook(void) { return call_hooked(true); }
+
 static rg_tensor *does_vocabulary_new_with(void) {
     rg_vocabulary *v = rg_vocabulary_new(any(6) ? text() : NULL, .characters = any(2),
                                          .unknown = any(2) ? "?" : NULL);
@@ -1046,6 +1103,8 @@ int main(int argc, char **argv) {
             rg_drop(pool[i]);
     for (int i = 0; i < MODULES; i++)
         rg_module_free(modules[i]);
+    rg_module_free(recurrent);
+    rg_module_free(recurrent_cell);
     rg_vocabulary_free(vocabulary);
     rg_tokenizer_free(tokenizer);
     rg_generator_free(generator);

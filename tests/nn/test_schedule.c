@@ -68,6 +68,74 @@ static int follow(const char *name, rg_optim *o, rg_schedule *s, bool (*step)(rg
         bad += follow(name, o, make, step); \
     } while (0)
 
+static double nearly_one(int64_t epoch, void *context) {
+    (void)context;
+    return 1 - 1.0 / (double)(3 + epoch);
+}
+
+static double falling_scale(double x, void *context) {
+    (void)context;
+    return 1 / (1 + x);
+}
+
+static rg_schedule *chained_sequence(rg_optim *o) {
+    rg_schedule *up = rg_optim_linear_lr(o, .start_factor = 0.1, .total_iters = 5);
+    rg_schedule *waves = rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 6);
+    rg_schedule *both = rg_optim_sequential_lr(o, .schedules = { up, waves },
+                                               .milestones = RG_DIMS(5));
+    return rg_optim_chained_scheduler(
+        o, .schedules = { both, rg_optim_step_lr(o, .step_size = 20, .gamma = 0.5) });
+}
+
+/* Follows a schedule that has no momentum, step by step, and to epochs in another order. */
+#define FOLLOW_BOTH(name, ...)               \
+    FOLLOW(name, false, plain, __VA_ARGS__); \
+    FOLLOW(name ".closed", false, closed, __VA_ARGS__)
+/* Follows a schedule that has a momentum. */
+#define FOLLOW_CYCLE(name, ...)              \
+    FOLLOW(name, false, plain, __VA_ARGS__); \
+    FOLLOW(name ".adam", true, plain, __VA_ARGS__)
+
+START_TEST(test_newer_rates) {
+    int bad = 0;
+    FOLLOW_BOTH("ConstantLR", rg_optim_constant_lr(o));
+    FOLLOW_BOTH("ConstantLR_long", rg_optim_constant_lr(o, .factor = 0.7, .total_iters = 31));
+    FOLLOW_BOTH("ConstantLR_one", rg_optim_constant_lr(o, .factor = 0.3, .total_iters = 1));
+    FOLLOW_BOTH("PolynomialLR", rg_optim_polynomial_lr(o));
+    FOLLOW_BOTH("PolynomialLR_power", rg_optim_polynomial_lr(o, .total_iters = 40, .power = 1.7));
+    FOLLOW_BOTH("PolynomialLR_root", rg_optim_polynomial_lr(o, .total_iters = 25, .power = 0.5));
+    FOLLOW_BOTH("MultiplicativeLR", rg_optim_multiplicative_lr(o, .lr_lambda = nearly_one));
+    FOLLOW_BOTH("MultiplicativeLR_each",
+                rg_optim_multiplicative_lr(o, .lr_lambdas = { nearly_one, inverse }));
+    FOLLOW_BOTH("LambdaLR_each", rg_optim_lambda_lr(o, .lr_lambdas = { nearly_one, inverse }));
+    FOLLOW_BOTH("WarmRestarts", rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 7));
+    FOLLOW_BOTH("WarmRestarts_longer",
+                rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 5, .T_mult = 2, .eta_min = 0.01));
+    FOLLOW_BOTH("WarmRestarts_thrice",
+                rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 1, .T_mult = 3));
+    FOLLOW_CYCLE("CyclicLR",
+                 rg_optim_cyclic_lr(o, .base_lr = 0.05, .max_lr = 0.3, .step_size_up = 7));
+    FOLLOW_CYCLE("CyclicLR_2",
+                 rg_optim_cyclic_lr(o, .base_lrs = RG_BY_GROUP(0.05, 0.02),
+                                    .max_lrs = RG_BY_GROUP(0.3, 0.1), .step_size_up = 5,
+                                    .step_size_down = 9, .triangular2 = true,
+                                    .base_momentums = RG_BY_GROUP(0.5, 0.6),
+                                    .max_momentums = RG_BY_GROUP(0.8, 0.99)));
+    FOLLOW_CYCLE("CyclicLR_range",
+                 rg_optim_cyclic_lr(o, .base_lr = 0.05, .max_lr = 0.3, .step_size_up = 4,
+                                    .exp_range = true, .gamma = 0.97));
+    FOLLOW_CYCLE("CyclicLR_scaled",
+                 rg_optim_cyclic_lr(o, .base_lr = 0.05, .max_lr = 0.3, .step_size_up = 4,
+                                    .scale_fn = falling_scale, .scale_iterations = true,
+                                    .cycle_momentum = false));
+    FOLLOW_CYCLE("OneCycleLR_each",
+                 rg_optim_one_cycle_lr(o, .max_lrs = RG_BY_GROUP(0.5, 0.2), .total_steps = 60,
+                                       .base_momentums = RG_BY_GROUP(0.7, 0.6),
+                                       .max_momentums = RG_BY_GROUP(0.9, 0.95)));
+    ck_assert_int_eq(bad, 0);
+}
+END_TEST
+
 START_TEST(test_rates) {
     int bad = 0;
     FOLLOW("StepLR", false, plain, rg_optim_step_lr(o, .step_size = 7, .gamma = 0.3));
@@ -137,6 +205,21 @@ START_TEST(test_rates) {
                               rg_optim_step_lr(o, .step_size = 4, .gamma = 0.5),
                               rg_optim_multi_step_lr(o, .milestones = RG_DIMS(0, 3)),
                               rg_optim_lambda_lr(o, .lr_lambda = inverse) }));
+    FOLLOW("ChainedScheduler", false, plain,
+           rg_optim_chained_scheduler(
+               o, .schedules = { rg_optim_constant_lr(o, .factor = 0.1, .total_iters = 4),
+                                 rg_optim_exponential_lr(o, .gamma = 0.9) }));
+    FOLLOW("SequentialLR_new", false, plain,
+           rg_optim_sequential_lr(
+               o, .milestones = RG_DIMS(9, 20, 33),
+               .schedules = { rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 4, .T_mult = 2),
+                              rg_optim_polynomial_lr(o, .total_iters = 12, .power = 2),
+                              rg_optim_constant_lr(o, .factor = 0.2, .total_iters = 3),
+                              rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 3) }));
+    FOLLOW("ChainedScheduler_of_a_sequence", false, plain, chained_sequence(o));
+    FOLLOW("ReduceLROnPlateau_each", false, plateau,
+           rg_optim_reduce_lr_on_plateau(o, .patience = 1, .factor = 0.5,
+                                         .min_lrs = RG_BY_GROUP(0.03, 0.2)));
     FOLLOW("ReduceLROnPlateau", false, plateau, rg_optim_reduce_lr_on_plateau(o, .patience = 3));
     FOLLOW("ReduceLROnPlateau_cooldown", false, plateau,
            rg_optim_reduce_lr_on_plateau(o, .patience = 1, .cooldown = 4, .factor = 0.5,
@@ -171,6 +254,39 @@ START_TEST(test_errors) {
     INVALID(rg_optim_cosine_annealing_lr(o, .T_max = -3),
             "Expected positive integer T_max, but got -3");
     INVALID(rg_optim_lambda_lr(o), "Expected a lr_lambda");
+    INVALID(rg_optim_lambda_lr(o, .lr_lambdas = { inverse }), "Expected 2 lr_lambdas, but got 1");
+    INVALID(rg_optim_multiplicative_lr(o, .lr_lambdas = { inverse, inverse, inverse }),
+            "Expected 2 lr_lambdas, but got 3");
+    INVALID(rg_optim_constant_lr(o, .factor = 1.5),
+            "ConstantLR: Constant multiplicative factor expected to be between 0 and 1.");
+    INVALID(rg_optim_constant_lr(o, .factor = -1), "expected to be between 0 and 1.");
+    INVALID(rg_optim_cosine_annealing_warm_restarts(o), "Expected positive integer T_0, but got 0");
+    INVALID(rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 3, .T_mult = 0),
+            "Expected integer T_mult >= 1, but got 0");
+    INVALID(rg_optim_cyclic_lr(ada, .max_lr = 1),
+            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
+    INVALID(rg_optim_cyclic_lr(o, .base_lrs = RG_BY_GROUP(1, 2, 3), .max_lr = 1),
+            "base_lr must have the same length as optimizer.param_groups. base_lr has 3 values, "
+            "param_groups has 2.");
+    INVALID(rg_optim_one_cycle_lr(o, .max_lrs = RG_BY_GROUP(1), .total_steps = 9),
+            "max_lr must have the same length as optimizer.param_groups. max_lr has 1 values, "
+            "param_groups has 2.");
+    INVALID(
+        rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 9, .base_momentums = RG_BY_GROUP(1)),
+        "base_momentum must have the same length");
+    INVALID(rg_optim_reduce_lr_on_plateau(o, .min_lrs = RG_BY_GROUP(1, 2, 3)),
+            "expected 2 min_lrs, got 3");
+    INVALID(rg_optim_chained_scheduler(o), "ChainedScheduler expects at least one scheduler to be "
+                                           "chained, but got no scheduler.");
+    INVALID(rg_optim_chained_scheduler(o, .schedules = { exponential, plateau }),
+            "ChainedScheduler does not support `ReduceLROnPlateau` scheduler as it requires "
+            "additional kwargs to be specified when calling `step`, but got one at index 1 in the "
+            "given schedulers sequence.");
+    INVALID(rg_optim_chained_scheduler(o, .schedules = { foreign }),
+            "ChainedScheduler expects all schedulers to belong to the same optimizer");
+    rg_schedule *chained = rg_optim_chained_scheduler(o, .schedules = { exponential });
+    INVALID(rg_optim_sequential_lr(o, .schedules = { chained }), "nor ChainedScheduler");
+    ck_fails(rg_schedule_step_to(chained, 3), RG_NOT_IMPLEMENTED, "has no closed form");
     INVALID(rg_optim_reduce_lr_on_plateau(o, .factor = 1), "Factor should be < 1.0.");
     INVALID(rg_optim_linear_lr(o, .start_factor = 0),
             "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
@@ -221,4 +337,4 @@ START_TEST(test_errors) {
 }
 END_TEST
 
-RG_TESTS(schedule, test_rates, test_errors)
+RG_TESTS(schedule, test_rates, test_newer_rates, test_errors)

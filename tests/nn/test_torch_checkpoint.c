@@ -153,10 +153,20 @@ static rg_schedule *new_schedule(rg_optim *o, int kind, bool other) {
                      .total_iters = other ? 6 : 4, .total_steps = other ? 20 : 12, .max_lr = 0.5,
                      .pct_start = other ? 0.25 : 0.4, .three_phase = other,
                      .milestones = RG_DIMS(other ? 4 : 2, 6, 6), .lr_lambda = halves,
-                     .patience = other ? 1 : 0, .factor = other ? 0.3 : 0.6, .mode_max = other);
+                     .patience = other ? 1 : 0, .factor = other ? 0.3 : 0.6, .mode_max = other,
+                     .power = other ? 2 : 0.5, .T_0 = other ? 2 : 3, .T_mult = other ? 3 : 2,
+                     .base_lr = other ? 0.1 : 0.2, .step_size_up = other ? 3 : 4,
+                     .step_size_down = other ? 2 : 0);
     if (kind == RG_SEQUENTIAL_LR) {
         q.milestones = RG_DIMS(other ? 5 : 2);
         q.schedules[0] = rg_optim_linear_lr(o, .total_iters = other ? 8 : 3);
+        q.schedules[1] = rg_optim_exponential_lr(o, .gamma = other ? 0.2 : 0.8);
+    }
+    if (kind == RG_CHAINED_SCHEDULER) {
+        rg_schedule *up = rg_optim_linear_lr(o, .total_iters = other ? 8 : 3);
+        q.schedules[0] = rg_optim_sequential_lr(
+            o, .schedules = { up, rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 2 + other) },
+            .milestones = RG_DIMS(other ? 4 : 1));
         q.schedules[1] = rg_optim_exponential_lr(o, .gamma = other ? 0.2 : 0.8);
     }
     return rg_optim_schedule(o, (rg_schedule_kind)kind, q);
@@ -188,7 +198,7 @@ static bool same_lists(rg_named_list a, rg_named_list b) {
  * by way of a file for PyTorch. */
 START_TEST(test_schedules) {
     scratch_begin();
-    for (int kind = 0; kind <= RG_SEQUENTIAL_LR; kind++)
+    for (int kind = 0; kind <= RG_CHAINED_SCHEDULER; kind++)
         for (int other = 0; other < 2; other++) {
             RG_SCOPE();
             rg_optim *a = of_two_groups(), *b = of_two_groups();

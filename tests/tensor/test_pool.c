@@ -124,4 +124,25 @@ START_TEST(test_long_rows) {
 }
 END_TEST
 
-RG_TESTS(pool, test_small_planes, test_wide_planes, test_long_rows)
+/* The least integer, divided by -1, is itself, as integers wrap around. */
+START_TEST(test_mean_of_least) {
+    for (int64_t wide = 1; wide <= 40; wide += 39) {
+        RG_SCOPE();
+        const k_pool p = { .planes = 1,
+                           .window = { .size = { 1, wide },
+                                       .to = { 1, wide },
+                                       .kernel = { 1, 1 },
+                                       .stride = { 1, 1 },
+                                       .dilation = { 1, 1 } },
+                           .divisor = -1 };
+        rg_tensor *x = numbers(RG_INT64, wide, false), *y = numbers(RG_INT64, wide, false);
+        ((int64_t *)x->data)[wide - 1] = INT64_MIN;
+        ck_assert(k_mean_pool(&p, y, x));
+        for (int64_t i = 0; i < wide - 1; i++)
+            ck_assert_int_eq(((int64_t *)y->data)[i], -((int64_t *)x->data)[i]);
+        ck_assert(((int64_t *)y->data)[wide - 1] == INT64_MIN);
+    }
+}
+END_TEST
+
+RG_TESTS(pool, test_small_planes, test_wide_planes, test_long_rows, test_mean_of_least)

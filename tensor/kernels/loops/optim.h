@@ -179,3 +179,145 @@ static void K_NAME(lion)(char *const at[], int64_t n, const k_optimizer_numbers 
         p[i] += rate * (K_NAME(optim_sign)(update) + weight_decay * p[i]);
     }
 }
+
+/* ---- NAdam --------------------------------------------------------------------- */
+
+static void K_NAME(nadam)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    T *restrict p = (T *)at[0];
+    T *restrict gradient = (T *)at[1];
+    T *restrict mean = (T *)at[2];
+    T *restrict square = (T *)at[3];
+    const T sign = (T)z->sign;
+    const T weight_decay = (T)z->weight_decay;
+    const T mean_entering = (T)z->nadam.mean_entering;
+    const T square_kept = (T)z->nadam.square_kept;
+    const T square_entering = (T)z->nadam.square_entering;
+    const T correction = (T)z->nadam.square_correction;
+    const T eps = (T)z->nadam.eps;
+    const T gradient_rate = (T)z->nadam.gradient_rate;
+    const T mean_rate = (T)z->nadam.mean_rate;
+    const T shrink = (T)z->nadam.shrink;
+    for (int64_t i = 0; i < n; i++) {
+        const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
+        mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
+        square[i] = fma(square_entering * g, g, square[i] * square_kept);
+        const T root = sqrt(square[i] / correction) + eps;
+        p[i] = p[i] * shrink + gradient_rate * g / root + mean_rate * mean[i] / root;
+    }
+}
+
+/* ---- RAdam --------------------------------------------------------------------- */
+
+K_INLINE void K_NAME(radam_with)(char *const at[], int64_t n, const k_optimizer_numbers *z,
+                                 const bool rectified) {
+    T *restrict p = (T *)at[0];
+    T *restrict gradient = (T *)at[1];
+    T *restrict mean = (T *)at[2];
+    T *restrict square = (T *)at[3];
+    const T sign = (T)z->sign;
+    const T weight_decay = (T)z->weight_decay;
+    const T rate = (T)z->rate;
+    const T mean_entering = (T)z->radam.mean_entering;
+    const T mean_correction = (T)z->radam.mean_correction;
+    const T square_kept = (T)z->radam.square_kept;
+    const T square_entering = (T)z->radam.square_entering;
+    const T correction = (T)z->radam.root_correction;
+    const T rectification = (T)z->radam.rectification;
+    const T eps = (T)z->radam.eps;
+    const T shrink = (T)z->radam.shrink;
+    for (int64_t i = 0; i < n; i++) {
+        const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
+        mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
+        square[i] = fma(square_entering * g, g, square[i] * square_kept);
+        T update = mean[i] / mean_correction * rate;
+        if (rectified)
+            update = update * (1 / (sqrt(square[i]) + eps) * correction) * rectification;
+        p[i] = p[i] * shrink + update;
+    }
+}
+
+static void K_NAME(radam)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    if (z->radam.rectified)
+        K_NAME(radam_with)(at, n, z, true);
+    else
+        K_NAME(radam_with)(at, n, z, false);
+}
+
+/* ---- Muon ---------------------------------------------------------------------- */
+
+/* Returns x as a bfloat16 would hold it: the nearest number of 8 bits, and of two the even one. */
+K_INLINE T K_NAME(bfloat16_of)(T x) {
+    const union {
+        float number;
+        uint32_t bits;
+    } from = { (float)x };
+    const uint32_t rounded = from.bits + 0x7fff + (from.bits >> 16 & 1);
+    const union {
+        uint32_t bits;
+        float number;
+    } to = { rounded & 0xffff0000 };
+    return x == x ? (T)to.number : x;
+}
+
+static void K_NAME(round_to_bfloat16)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    T *restrict x = (T *)at[0];
+    (void)z;
+    for (int64_t i = 0; i < n; i++)
+        x[i] = K_NAME(bfloat16_of)(x[i]);
+}
+
+/* y = alpha y + beta c, rounded. */
+static void K_NAME(combine_to_bfloat16)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    T *restrict y = (T *)at[0];
+    T *restrict c = (T *)at[1];
+    const T alpha = (T)z->combined.alpha;
+    const T beta = (T)z->combined.beta;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = K_NAME(bfloat16_of)(fma(beta, c[i], alpha * y[i]));
+}
+
+static void K_NAME(muon_update)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    T *restrict update = (T *)at[0];
+    T *restrict gradient = (T *)at[1];
+    T *restrict buffer = (T *)at[2];
+    const T entering = (T)z->muon.entering;
+    const T momentum = (T)z->muon.momentum;
+    const bool nesterov = z->muon.nesterov;
+    for (int64_t i = 0; i < n; i++) {
+        const T g = gradient[i];
+        const T next = K_NAME(optim_lerp)(buffer[i], g, entering);
+        update[i] = K_NAME(bfloat16_of)(nesterov ? K_NAME(optim_lerp)(g, next, momentum) : next);
+    }
+}
+
+static void K_NAME(muon)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    T *restrict p = (T *)at[0];
+    T *restrict gradient = (T *)at[1];
+    T *restrict buffer = (T *)at[2];
+    T *restrict update = (T *)at[3];
+    const T rate = (T)z->rate;
+    const T entering = (T)z->muon.entering;
+    const T shrink = (T)z->muon.shrink;
+    for (int64_t i = 0; i < n; i++) {
+        buffer[i] = K_NAME(optim_lerp)(buffer[i], gradient[i], entering);
+        p[i] = fma(rate, update[i], p[i] * shrink);
+    }
+}
+
+/* ---- averages ------------------------------------------------------------------ */
+
+static void K_NAME(average_lerp)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    T *restrict average = (T *)at[0];
+    T *restrict x = (T *)at[1];
+    const T entering = (T)z->averaged.entering;
+    for (int64_t i = 0; i < n; i++)
+        average[i] = K_NAME(optim_lerp)(average[i], x[i], entering);
+}
+
+static void K_NAME(average_mean)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    T *restrict average = (T *)at[0];
+    T *restrict x = (T *)at[1];
+    const T count = (T)z->averaged.count;
+    for (int64_t i = 0; i < n; i++)
+        average[i] += (x[i] - average[i]) / count;
+}

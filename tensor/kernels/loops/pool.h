@@ -193,6 +193,15 @@ K_INLINE T K_NAME(pool_divisor)(const k_pool *p, pool_span down, pool_span acros
     return (T)(p->divisor ? p->divisor : down.counted * across.counted);
 }
 
+/* Returns sum / divisor. Among integers a processor can't divide the least one by -1. */
+K_INLINE T K_NAME(pool_quotient)(TOTAL sum, T divisor) {
+#if !K_IS_FLOAT
+    if (divisor == -1)
+        return (T)(0 - sum);
+#endif
+    return (T)sum / divisor;
+}
+
 /* Makes n windows of a row, from `col` on. */
 K_INLINE void K_NAME(pool_mean_run)(const k_pool *p, T *y, const T *x, int64_t row, int64_t col,
                                     int64_t n) {
@@ -212,7 +221,8 @@ K_INLINE void K_NAME(pool_mean_run)(const k_pool *p, T *y, const T *x, int64_t r
                 sum[i] += (TOTAL)seen[(i - first) * step];
         }
     for (int64_t i = 0; i < n; i++)
-        y[i] = (T)sum[i] / K_NAME(pool_divisor)(p, down, pool_span_of(p, 1, col + i));
+        y[i] = K_NAME(pool_quotient)(sum[i],
+                                     K_NAME(pool_divisor)(p, down, pool_span_of(p, 1, col + i)));
 }
 
 /* Makes one window. */
@@ -221,7 +231,7 @@ K_INLINE T K_NAME(pool_mean_one)(const k_pool *p, const T *x, pool_span down, po
     for (int64_t h = down.begin; h < down.end; h++)
         for (int64_t w = across.begin; w < across.end; w++)
             sum += (TOTAL)x[h * p->window.size[1] + w];
-    return (T)sum / K_NAME(pool_divisor)(p, down, across);
+    return K_NAME(pool_quotient)(sum, K_NAME(pool_divisor)(p, down, across));
 }
 
 static void K_NAME(pool_mean)(void *context, int64_t begin, int64_t end, int worker) {
@@ -260,7 +270,8 @@ static void K_NAME(pool_mean_backward)(void *context, int64_t begin, int64_t end
             const pool_span down = pool_span_of(p, 0, row);
             for (int64_t col = 0; col < z->to[1]; col++) {
                 const pool_span across = pool_span_of(p, 1, col);
-                const T share = *g++ / K_NAME(pool_divisor)(p, down, across);
+                const T share = K_NAME(pool_quotient)((TOTAL)*g++,
+                                                      K_NAME(pool_divisor)(p, down, across));
                 for (int64_t h = down.begin; h < down.end; h++)
                     for (int64_t w = across.begin; w < across.end; w++)
                         gx[h * z->size[1] + w] += (TOTAL)share;

@@ -9,7 +9,7 @@ schedule.txt, the learning rates of its schedules.
                             and after each of 60 steps: a line each
 
 The gradient is made of the parameter itself, by operations that round alike everywhere:
-test_optim.c computes the same. Lion is its paper's pseudo-code.
+test_optim.c computes the same. Lion is its paper's pseudo-code. Muon's parameters are matrices.
 """
 
 import warnings
@@ -19,6 +19,7 @@ import torch
 from golden import Golden, name_of
 
 SHAPES = [(3, 4), (5,), ()]
+MATRICES = [(3, 4), (4, 3), (2, 6)]
 SHOWN = [1, 2, 10, 50, 100]
 CASES = [
     ("sgd", "SGD", {}),
@@ -68,6 +69,41 @@ CASES = [
     ("lion", "Lion", {}),
     ("lion_all", "Lion", dict(lr=0.01, betas=(0.8, 0.95), weight_decay=0.2)),
     ("lion_maximize", "Lion", dict(lr=0.01, maximize=True)),
+    ("nadam", "NAdam", {}),
+    ("nadam_rate", "NAdam", dict(lr=1e-3)),
+    ("nadam_momentum_decay", "NAdam", dict(momentum_decay=6e-3)),
+    ("nadam_weight_decay", "NAdam", dict(weight_decay=0.1)),
+    ("nadam_both_decays", "NAdam", dict(weight_decay=0.1, momentum_decay=6e-3)),
+    (
+        "nadam_decoupled",
+        "NAdam",
+        dict(weight_decay=0.1, momentum_decay=6e-3, decoupled_weight_decay=True),
+    ),
+    ("nadam_maximize", "NAdam", dict(weight_decay=0.1, maximize=True)),
+    (
+        "nadam_all",
+        "NAdam",
+        dict(lr=0.02, betas=(0.3, 0.9), eps=1e-4, weight_decay=0.2, momentum_decay=0.3),
+    ),
+    ("radam", "RAdam", {}),
+    ("radam_rate", "RAdam", dict(lr=2e-3)),
+    ("radam_eps", "RAdam", dict(eps=1e-6)),
+    ("radam_weight_decay", "RAdam", dict(weight_decay=0.1)),
+    ("radam_decoupled", "RAdam", dict(weight_decay=0.1, decoupled_weight_decay=True)),
+    ("radam_maximize", "RAdam", dict(weight_decay=0.1, maximize=True)),
+    ("radam_all", "RAdam", dict(lr=0.02, betas=(0.8, 0.97), eps=1e-3, weight_decay=0.3)),
+    ("radam_never_rectified", "RAdam", dict(lr=0.01, betas=(0.5, 0.6))),
+    ("muon", "Muon", {}),
+    ("muon_rate", "Muon", dict(lr=0.01)),
+    ("muon_weight_decay", "Muon", dict(weight_decay=0.2)),
+    ("muon_momentum", "Muon", dict(momentum=0.8)),
+    ("muon_steps", "Muon", dict(ns_steps=6)),
+    ("muon_coefficients", "Muon", dict(ns_coefficients=(3.4, -4.7, 2.0))),
+    (
+        "muon_all",
+        "Muon",
+        dict(lr=0.02, momentum=0.4, nesterov=False, eps=2.0, adjust_lr_fn="match_rms_adamw"),
+    ),
 ]
 
 
@@ -91,9 +127,9 @@ class Lion(torch.optim.Optimizer):
                 self.state[p]["exp_avg"] = b2 * m + (1 - b2) * g
 
 
-def parameters(dtype):
+def parameters(dtype, shapes):
     made = []
-    for k, shape in enumerate(SHAPES):
+    for k, shape in enumerate(shapes):
         n = torch.Size(shape).numel()
         values = [((7 * i + 5 * k) % 11 - 5) / 4 for i in range(n)]
         made.append(torch.tensor(values, dtype=dtype).reshape(shape).requires_grad_())
@@ -115,6 +151,8 @@ def set_gradients(ps, t):
 def optimizer(kind, params, options):
     if kind == "Lion":
         return Lion(params, **options)
+    if kind == "Muon":
+        return torch.optim.Muon(params, **options)
     return getattr(torch.optim, kind)(params, foreach=False, **options)
 
 
@@ -125,7 +163,7 @@ def values(ps, digits):
 def trajectories():
     for name, kind, options in CASES:
         for dtype, digits in ((torch.float64, 17), (torch.float32, 9)):
-            ps = parameters(dtype)
+            ps = parameters(dtype, MATRICES if kind == "Muon" else SHAPES)
             o = optimizer(kind, ps, options)
             data.case(name + "." + name_of(dtype))
             for t in range(1, 101):
@@ -133,6 +171,50 @@ def trajectories():
                 o.step()
                 if t in SHOWN:
                     data.numbers(values(ps, digits))
+
+
+LBFGS_CASES = [
+    ("lbfgs", {}),
+    ("lbfgs_rate", dict(lr=0.01)),
+    ("lbfgs_tolerance", dict(tolerance_grad=1e-6)),
+    ("lbfgs_wolfe", dict(line_search_fn="strong_wolfe")),
+    ("lbfgs_short", dict(lr=0.3, max_iter=7, history_size=3)),
+    (
+        "lbfgs_wolfe_short",
+        dict(lr=5.0, max_iter=6, history_size=4, line_search_fn="strong_wolfe"),
+    ),
+    (
+        "lbfgs_wolfe_few_tries",
+        dict(lr=40.0, max_iter=9, max_eval=12, line_search_fn="strong_wolfe"),
+    ),
+    ("lbfgs_early", dict(lr=0.5, tolerance_grad=0.5, tolerance_change=1e-3)),
+]
+
+
+def valley(ps):
+    """Returns Rosenbrock's function, less steep, and flat in the last parameter's gradient."""
+    x = torch.cat([p.flatten() for p in ps])
+    ahead = x[1:] - x[:-1].square()
+    return (ahead.square() * 2 + (x[:-1] - 1).square()).sum()
+
+
+def valleys():
+    """Writes the parameters, with the loss that the step returned, after steps of LBFGS."""
+    for name, options in LBFGS_CASES:
+        for dtype, digits in ((torch.float64, 17), (torch.float32, 9)):
+            ps = parameters(dtype, SHAPES)
+            o = torch.optim.LBFGS(ps, **options)
+            data.case(name + "." + name_of(dtype))
+
+            def closure():
+                o.zero_grad()
+                loss = valley(ps)
+                loss.backward()
+                return loss
+
+            for t in range(1, 9):
+                loss = o.step(closure).item()
+                data.numbers(values(ps, digits) + [f"{loss:.{digits}g}"])
 
 
 S = torch.optim.lr_scheduler
@@ -179,6 +261,69 @@ SCHEDULES = [
         ),
     ),
 ]
+SCHEDULES += [
+    ("ConstantLR", "ConstantLR", {}),
+    ("ConstantLR_long", "ConstantLR", dict(factor=0.7, total_iters=31)),
+    ("ConstantLR_one", "ConstantLR", dict(factor=0.3, total_iters=1)),
+    ("PolynomialLR", "PolynomialLR", {}),
+    ("PolynomialLR_power", "PolynomialLR", dict(total_iters=40, power=1.7)),
+    ("PolynomialLR_root", "PolynomialLR", dict(total_iters=25, power=0.5)),
+    ("MultiplicativeLR", "MultiplicativeLR", dict(lr_lambda=lambda t: 1 - 1 / (3 + t))),
+    (
+        "MultiplicativeLR_each",
+        "MultiplicativeLR",
+        dict(lr_lambda=[lambda t: 1 - 1 / (3 + t), lambda t: 1 / (1 + t)]),
+    ),
+    (
+        "LambdaLR_each",
+        "LambdaLR",
+        dict(lr_lambda=[lambda t: 1 - 1 / (3 + t), lambda t: 1 / (1 + t)]),
+    ),
+    ("WarmRestarts", "CosineAnnealingWarmRestarts", dict(T_0=7)),
+    ("WarmRestarts_longer", "CosineAnnealingWarmRestarts", dict(T_0=5, T_mult=2, eta_min=0.01)),
+    ("WarmRestarts_thrice", "CosineAnnealingWarmRestarts", dict(T_0=1, T_mult=3)),
+    ("CyclicLR", "CyclicLR", dict(base_lr=0.05, max_lr=0.3, step_size_up=7)),
+    (
+        "CyclicLR_2",
+        "CyclicLR",
+        dict(
+            base_lr=[0.05, 0.02],
+            max_lr=[0.3, 0.1],
+            step_size_up=5,
+            step_size_down=9,
+            mode="triangular2",
+            base_momentum=[0.5, 0.6],
+            max_momentum=[0.8, 0.99],
+        ),
+    ),
+    (
+        "CyclicLR_range",
+        "CyclicLR",
+        dict(base_lr=0.05, max_lr=0.3, step_size_up=4, mode="exp_range", gamma=0.97),
+    ),
+    (
+        "CyclicLR_scaled",
+        "CyclicLR",
+        dict(
+            base_lr=0.05,
+            max_lr=0.3,
+            step_size_up=4,
+            scale_fn=lambda x: 1 / (1 + x),
+            scale_mode="iterations",
+            cycle_momentum=False,
+        ),
+    ),
+    (
+        "OneCycleLR_each",
+        "OneCycleLR",
+        dict(
+            max_lr=[0.5, 0.2],
+            total_steps=60,
+            base_momentum=[0.7, 0.6],
+            max_momentum=[0.9, 0.95],
+        ),
+    ),
+]
 PLATEAUS = [
     ("ReduceLROnPlateau", dict(patience=3)),
     ("ReduceLROnPlateau_cooldown", dict(patience=1, cooldown=4, factor=0.5, min_lr=0.15)),
@@ -188,6 +333,10 @@ PLATEAUS = [
         dict(mode="max", patience=4, threshold_mode="abs", threshold=0.3),
     ),
     ("ReduceLROnPlateau_abs", dict(patience=2, threshold_mode="abs", threshold=0.02, eps=0.01)),
+    (
+        "ReduceLROnPlateau_each",
+        dict(patience=1, factor=0.5, min_lr=[0.03, 0.2]),
+    ),
     ("ReduceLROnPlateau_at_once", dict(patience=0, threshold=0.0, factor=0.9)),
 ]
 
@@ -229,8 +378,9 @@ def schedules():
         make = getattr(S, kind)
         o = two_groups()
         follow(name, o, make(o, **options))
-        o = two_groups(adam=kind == "OneCycleLR")
-        if kind == "OneCycleLR":
+        cycles = kind in ("OneCycleLR", "CyclicLR")
+        o = two_groups(adam=cycles)
+        if cycles:
             follow(name + ".adam", o, make(o, **options))
         else:
             follow(name + ".closed", o, make(o, **options), lambda s, t: s.step(t * 3 % 61))
@@ -252,6 +402,21 @@ def schedules():
         S.LambdaLR(o, lambda t: 1 / (1 + t)),
     ]
     follow("SequentialLR", o, S.SequentialLR(o, parts, [5, 17, 30]))
+    o = two_groups()
+    parts = [S.ConstantLR(o, 0.1, 4), S.ExponentialLR(o, 0.9)]
+    follow("ChainedScheduler", o, S.ChainedScheduler(parts))
+    o = two_groups()
+    parts = [
+        S.CosineAnnealingWarmRestarts(o, 4, 2),
+        S.PolynomialLR(o, 12, 2.0),
+        S.ConstantLR(o, 0.2, 3),
+        S.CosineAnnealingWarmRestarts(o, 3),
+    ]
+    follow("SequentialLR_new", o, S.SequentialLR(o, parts, [9, 20, 33]))
+    o = two_groups()
+    parts = [S.LinearLR(o, 0.1, total_iters=5), S.CosineAnnealingWarmRestarts(o, 6)]
+    chained = [S.SequentialLR(o, parts, [5]), S.StepLR(o, 20, 0.5)]
+    follow("ChainedScheduler_of_a_sequence", o, S.ChainedScheduler(chained))
     for name, options in PLATEAUS:
         o = two_groups()
         follow(name, o, S.ReduceLROnPlateau(o, **options), lambda s, t: s.step(metric(t)))
@@ -260,5 +425,6 @@ def schedules():
 warnings.simplefilter("ignore")
 with Golden("optim") as data:
     trajectories()
+    valleys()
 with Golden("schedule") as data:
     schedules()

@@ -1,0 +1,282 @@
+/*
+ * backward_hooks.c: full backward hooks of modules, as torch's BackwardHook makes them: two ops
+ * that change nothing, one over a call's inputs and one over its result, whose steps back call the
+ * hooks. Registering hooks, and the call itself, are in call.c.
+ */
+#include "autograd/function.h"
+#include "autograd/saved.h"
+#include "registry.h"
+#include "tensor/error.h"
+#include "tensor/memory.h"
+#include "tensor/refs.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
+#include "tensor/warning.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MOST_HOOKED = 8 };
+
+/* The graph's two nodes hold it, and while it lasts the call. Between them they hand over the
+ * gradient of the result. */
+struct rg_backward_call {
+    atomic_int refs;
+    rg_module *m;
+    int n;                  /* There are so many inputs. */
+    int n_hooked;           /* So many of them are tensors that the first op takes, or none. */
+    int place[MOST_HOOKED]; /* These are their places among the inputs. */
+    rg_tensor *grad_output; /* NULL while no backward run is between the nodes. */
+    size_t n_hooks;
+    rg_module_hook hooks[];
+};
+
+/* ---- its life -------------------------------------------------------------------------- */
+
+static bool is_backward_hook(const rg_module_hook *h) {
+    return h->kind == RG_HOOK_BACKWARD || h->kind == RG_HOOK_BACKWARD_PRE;
+}
+
+static size_t backward_call_bytes(size_t hooks) {
+    return sizeof(rg_backward_call) + hooks * sizeof(rg_module_hook);
+}
+
+/* Sets *call to a new call with the module's backward hooks, or to NULL where it has none. */
+static bool backward_call_new(rg_module *m, rg_backward_call **call) {
+    const rg_registry *r = m->registry;
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_hooks; i++)
+        n += is_backward_hook(&r->hooks[i]);
+    *call = NULL;
+    if (!n)
+        return true;
+    rg_backward_call *c = rgi_alloc(backward_call_bytes(n), RG_MEM_OTHER);
+    if (!c)
+        return false;
+    memset(c, 0, backward_call_bytes(n));
+    c->refs = 1;
+    c->m = m;
+    for (size_t i = 0; i < r->n_hooks; i++)
+        if (is_backward_hook(&r->hooks[i]))
+            c->hooks[c->n_hooks++] = r->hooks[i];
+    *call = c;
+    return true;
+}
+
+static void backward_call_let_go(rg_backward_call *c) {
+    if (!RG_COUNT_DOWN(&c->refs, 1))
+        return;
+    rgi_release(c->grad_output);
+    rgi_free(c, backward_call_bytes(c->n_hooks), RG_MEM_OTHER);
+}
+
+/* The nodes hold the call by a saved value, a ticket, in whose place they keep the call itself. */
+static void *ticket_pack(rg_tensor *t, void *context) {
+    rg_backward_call *c = context;
+    (void)t;
+    RG_COUNT_UP(&c->refs, 1);
+    return c;
+}
+
+static rg_tensor *ticket(void) { return rg_zeros_dims(RG_DIMS(1), RG_INT64); }
+
+static rg_tensor *ticket_unpack(void *packed, void *context) {
+    (void)packed;
+    (void)context;
+    return ticket();
+}
+
+static void ticket_drop(void *packed, void *context) {
+    (void)context;
+    backward_call_let_go(packed);
+}
+
+/* ---- the hooks ------------------------------------------------------------------------- */
+
+static rg_backward_call *call_of(rg_function_context *ctx) {
+    return *(rg_backward_call *const *)rg_function_args(ctx);
+}
+
+/* Calls the hooks that see the inputs' gradients. */
+static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
+    for (size_t k = 0; k < c->n_hooks; k++) {
+        const rg_module_hook *h = &c->hooks[k];
+        rg_tensor *g = h->kind == RG_HOOK_BACKWARD ? rgi_lend(c->grad_output) : NULL;
+        if (g && !h->backward(c->m, c->n, grad_input, g, h->context))
+            return false;
+    }
+    return true;
+}
+
+/* Where no input requires grad, the hooks are called with the result's gradient alone. */
+static bool run_without_inputs(const rg_backward_call *c) {
+    rg_tensor *none[MOST_HOOKED];
+    bool full = false;
+    for (size_t k = 0; k < c->n_hooks; k++)
+        full |= c->hooks[k].kind == RG_HOOK_BACKWARD;
+    rgi_warn(c->m->cls->name,
+             "Full backward hook is firing when gradients are computed with respect to module "
+             "outputs since no inputs require gradients. See "
+             "https://docs.pytorch.org/docs/main/generated/"
+             "torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details.");
+    for (int i = 0; i < MOST_HOOKED; i++)
+        none[i] = RG_NONE;
+    if (full && !run_full_hooks(c, none))
+        return false;
+    for (int i = 0; i < MOST_HOOKED; i++)
+        RG_FAIL_IF(none[i] != RG_NONE, c->m->cls->name,
+                   "Backward hook for Modules where no input requires gradient should always "
+                   "return None or None for all gradients.");
+    return true;
+}
+
+static void forget_grad_output(rg_backward_call *c) {
+    rgi_release(c->grad_output);
+    c->grad_output = NULL;
+}
+
+/* Returns whether what a hook has made may stand in the gradient's place. RG_NONE may. */
+static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char *hook) {
+    if (!rgi_given(made, hook, "a gradient of the hook"))
+        return false;
+    if (made == RG_NONE)
+        return true;
+    RG_FAIL_IF(rgi_check(made, hook) && !rgi_same_shape(made, grad), hook,
+               "hook '%s' has changed the size of value", hook);
+    return made->state == RG_ALIVE;
+}
+
+/* The step back from the result: its gradient is there. */
+static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    rg_backward_call *c = call_of(ctx);
+    rg_tensor *grad = g[0];
+    for (size_t k = 0; k < c->n_hooks; k++) {
+        const rg_module_hook *h = &c->hooks[k];
+        rg_tensor *other = RG_NONE;
+        if (h->kind == RG_HOOK_BACKWARD_PRE)
+            other = h->pre(c->m, grad, h->context);
+        if (!is_gradient_like(other, g[0], "full_backward_pre_hook"))
+            return false;
+        if (other != RG_NONE)
+            grad = other;
+    }
+    forget_grad_output(c);
+    rgi_retain(grad);
+    c->grad_output = grad;
+    gin[0] = grad;
+    if (c->n_hooked)
+        return true;
+    const bool ok = run_without_inputs(c);
+    forget_grad_output(c);
+    return ok;
+}
+
+/* The step back to the inputs. Where a gradient reaches them without the result's, as it does when
+ * a gradient is differentiated, the hooks aren't called. */
+static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    rg_backward_call *c = call_of(ctx);
+    rg_tensor *grad_input[MOST_HOOKED];
+    for (int i = 0; i < MOST_HOOKED; i++)
+        grad_input[i] = RG_NONE;
+    for (int j = 0; j < c->n_hooked; j++)
+        grad_input[c->place[j]] = g[j];
+    const bool ok = !c->grad_output || run_full_hooks(c, grad_input);
+    forget_grad_output(c);
+    for (int j = 0; ok && j < c->n_hooked; j++) {
+        gin[j] = grad_input[c->place[j]];
+        if (!is_gradient_like(gin[j], g[j], "full_backward_hook"))
+            return false;
+    }
+    return ok;
+}
+
+/* ---- the ops --------------------------------------------------------------------------- */
+
+/* What requires no grad, such as an index, has none behind the op, either. */
+static bool pass_through(rg_function_context *ctx, int n, rg_tensor *const in[], rg_tensor *out[]) {
+    for (int i = 0; i < n; i++) {
+        out[i] = rg_detach(in[i]);
+        if (!out[i] || (!rg_needs_input_grad(ctx, i) && !rg_mark_non_differentiable(ctx, out[i])))
+            return false;
+    }
+    return rg_save_for_backward(ctx, ticket());
+}
+
+static bool result_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    return pass_through(ctx, 1, in, out);
+}
+
+static bool inputs_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    return pass_through(ctx, call_of(ctx)->n_hooked, in, out);
+}
+
+#define HOOK_OP(n, part)                                                                        \
+    {                                                                                           \
+        .name = "BackwardHookFunction", .forward = part##_forward, .backward = part##_backward, \
+        .outputs = n, .args_bytes = sizeof(rg_backward_call *)                                  \
+    }
+static rg_function_class result_op = HOOK_OP(1, result);
+static rg_function_class inputs_ops[MOST_HOOKED] = {
+    HOOK_OP(1, inputs), HOOK_OP(2, inputs), HOOK_OP(3, inputs), HOOK_OP(4, inputs),
+    HOOK_OP(5, inputs), HOOK_OP(6, inputs), HOOK_OP(7, inputs), HOOK_OP(8, inputs),
+};
+
+static bool apply_hook_op(rg_function_class *op, rg_backward_call *c, rg_list in,
+                          rg_tensor *out[]) {
+    const rg_saved_hooks tickets = { ticket_pack, ticket_unpack, ticket_drop, c };
+    if (!rg_push_saved_hooks(tickets))
+        return false;
+    const bool ok = rg_function_apply_many(op, &c, in, out);
+    rg_pop_saved_hooks();
+    return ok;
+}
+
+/* ---- a call ---------------------------------------------------------------------------- */
+
+static bool hook_inputs(rg_backward_call *c, rg_tensor *inputs[]) {
+    rg_tensor *in[MOST_HOOKED], *out[MOST_HOOKED];
+    bool any = false;
+    RG_FAIL_VALUE_IF(c->n > MOST_HOOKED, c->m->cls->name,
+                     "a module with full backward hooks takes up to %d inputs, but got %d",
+                     MOST_HOOKED, c->n);
+    int n = 0;
+    for (int i = 0; i < c->n; i++) {
+        if (inputs[i] == RG_NONE)
+            continue;
+        any = any || rg_requires_grad(inputs[i]);
+        c->place[n] = i;
+        in[n++] = inputs[i];
+    }
+    if (!any || !rg_is_grad_enabled())
+        return true;
+    c->n_hooked = n;
+    if (!apply_hook_op(&inputs_ops[n - 1], c, (rg_list){ n, in }, out))
+        return false;
+    for (int j = 0; j < n; j++)
+        inputs[c->place[j]] = out[j];
+    return true;
+}
+
+bool rgi_backward_call_begin(rg_module *m, int n, rg_tensor *inputs[], rg_backward_call **call) {
+    if (!backward_call_new(m, call))
+        return false;
+    if (!*call)
+        return true;
+    (*call)->n = n;
+    if (hook_inputs(*call, inputs))
+        return true;
+    backward_call_let_go(*call);
+    return false;
+}
+
+rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y) {
+    if (!call)
+        return y;
+    if (y && y != RG_NONE && rg_is_grad_enabled() && rg_requires_grad(y)) {
+        rg_tensor *alias = NULL;
+        y = apply_hook_op(&result_op, call, (rg_list){ 1, &y }, &alias) ? alias : NULL;
+    }
+    backward_call_let_go(call);
+    return y;
+}

@@ -1,0 +1,152 @@
+/*
+ * averaged_model.c: averages of weights. All that can fail comes before anything changes; then each
+ * parameter is averaged in one pass.
+ */
+#include "averaged_model.h"
+#include "nn/registry.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/kernels/optim.h"
+#include "tensor/observer.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
+
+static const char *const averaged_op = "averaged_model_update_parameters";
+
+/* ---- making ---------------------------------------------------------------------------- */
+
+rg_multi_avg_fn rg_get_ema_multi_avg_fn(double decay) {
+    const rg_multi_avg_fn ema = { .ema = true, .decay = decay }, failed = { .failed = true };
+    if (decay >= 0 && decay <= 1)
+        return ema;
+    rgi_fail(RG_VALUE_ERROR, "get_ema_multi_avg_fn",
+             "Invalid decay value %g provided. Please provide a value in [0,1] range.", decay);
+    return failed;
+}
+
+rg_multi_avg_fn rg_get_swa_multi_avg_fn(void) { return (rg_multi_avg_fn){ .ema = false }; }
+
+static rg_tensor *averaged_forward(rg_module *m, rg_list in, void *keywords) {
+    (void)keywords;
+    return rg_call_list(((rg_averaged_model *)m)->module, in);
+}
+
+static const rg_module_class averaged_class = { .name = "AveragedModel",
+                                                .forward_with = averaged_forward };
+
+rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_options o) {
+    RG_AS("averaged_model");
+    if (!rgi_module_given(model, "averaged_model") || o.multi_avg_fn.failed)
+        return NULL;
+    rg_averaged_model *self = RG_MODULE(rg_averaged_model, &averaged_class,
+                                        .multi_avg_fn = o.multi_avg_fn,
+                                        .use_buffers = o.use_buffers);
+    RG_SCOPE();
+    RG_CHILD(self, module, rg_deepcopy(model));
+    RG_BUFFER(self, n_averaged, rg_zeros_dims(RG_DIMS(), RG_INT64));
+    return RG_READY(self);
+}
+
+/* ---- updating -------------------------------------------------------------------------- */
+
+/* An average with the model's tensor. Where they aren't floating point, `next` is what the average
+ * becomes; else it is NULL. */
+typedef struct {
+    rg_tensor *average, *current, *next;
+    bool averaged; /* It takes part in the average, and isn't only copied. */
+} averaged_pair;
+
+typedef struct {
+    averaged_pair *v;
+    int n;
+} averaged_pairs;
+
+/* Returns whether the shapes are the same, or fails with torch's sentence. */
+static bool shapes_match(const rg_tensor *a, const rg_tensor *b) {
+    RG_FAIL_IF(a->ndim != b->ndim, averaged_op,
+               "The shape of tensor a %s must match the shape of tensor b %s", RG_SHAPE_TEXT(a),
+               RG_SHAPE_TEXT(b));
+    for (int d = a->ndim - 1; d >= 0; d--)
+        RG_FAIL_IF(a->size[d] != b->size[d], averaged_op,
+                   "The size of tensor a (%lld) must match the size of tensor b (%lld) at "
+                   "non-singleton dimension %d",
+                   (long long)a->size[d], (long long)b->size[d], d);
+    return true;
+}
+
+static bool add_averaged(averaged_pairs *p, rg_tensor *average, rg_tensor *current, bool averaged) {
+    if (!shapes_match(average, current))
+        return false;
+    RG_FAIL_IF(average->dtype != current->dtype, averaged_op, "expected dtype %s but got dtype %s",
+               rg_dtype_name((rg_dtype)average->dtype), rg_dtype_name((rg_dtype)current->dtype));
+    p->v[p->n++] = (averaged_pair){ average, current, NULL, averaged };
+    return rgi_may_overwrite(average, averaged_op);
+}
+
+/* Pairs the average's parameters and buffers with the model's. The scope owns the list. */
+static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs *p) {
+    const rg_list mine = rg_parameters(m->module), others = rg_parameters(model);
+    const rg_named_list buffers = rg_named_buffers(m->module), theirs = rg_named_buffers(model);
+    if (mine.n < 0 || others.n < 0 || buffers.n < 0 || theirs.n < 0)
+        return false;
+    RG_FAIL_VALUE_IF(mine.n != others.n || buffers.n != theirs.n, averaged_op,
+                     "the model has %d parameters and %d buffers, but its average %d and %d",
+                     others.n, theirs.n, mine.n, buffers.n);
+    p->n = 0;
+    p->v = rgi_scope_alloc((size_t)(mine.n + buffers.n) * sizeof *p->v + 1);
+    bool ok = p->v;
+    for (int i = 0; ok && i < mine.n; i++)
+        ok = add_averaged(p, mine.v[i], others.v[i], true);
+    for (int i = 0; ok && i < buffers.n; i++)
+        ok = add_averaged(p, buffers.v[i].tensor, theirs.v[i].tensor, m->use_buffers);
+    return ok;
+}
+
+/* Makes what an average that isn't floating point becomes, by torch's way of rounding. */
+static bool make_next(const rg_averaged_model *m, averaged_pair *pair, int64_t n) {
+    const double decay = m->multi_avg_fn.decay;
+    rg_tensor *a = rg_detach(pair->average), *b = pair->current, *y;
+    if (m->multi_avg_fn.ema)
+        y = rg_add(rg_mul(a, decay), rg_mul(b, 1 - decay));
+    else
+        y = rg_add(a, rg_div(rg_sub(b, a), n + 1));
+    pair->next = rg_to(y, (rg_dtype)pair->average->dtype);
+    return pair->next;
+}
+
+static void average_pair(const rg_averaged_model *m, const averaged_pair *pair, int64_t n) {
+    const bool ema = m->multi_avg_fn.ema;
+    const k_optimizer which = ema ? K_LERP : K_MEAN;
+    const k_optimizer_numbers z = { .averaged = { .entering = 1 - m->multi_avg_fn.decay,
+                                                  .count = (double)n + 1 } };
+    if (!pair->averaged || n == 0)
+        rgi_copy_elements(pair->average, pair->current);
+    else if (pair->next)
+        rgi_copy_elements(pair->average, pair->next);
+    else
+        k_optimizer_step(k_optimizer_loop_of(which, (rg_dtype)pair->average->dtype), 2,
+                         (rg_tensor *[]){ pair->average, pair->current }, &z);
+    rgi_count_write(pair->average, averaged_op);
+}
+
+bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model) {
+    averaged_pairs p;
+    if (!rgi_module_given((const rg_module *)m, averaged_op)
+        || !rgi_module_given(model, averaged_op) || !rgi_may_do_once(averaged_op))
+        return false;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, m->base.cls != &averaged_class, averaged_op,
+                  "expected an AveragedModel but got %s", m->base.cls->name);
+    RG_SCOPE();
+    RG_NO_GRAD();
+    if (!pair_tensors(m, model, &p))
+        return false;
+    const int64_t n = (int64_t)rg_item(m->n_averaged);
+    for (int i = 0; n > 0 && i < p.n; i++)
+        if (p.v[i].averaged && !rgi_is_float(p.v[i].average->dtype) && !make_next(m, &p.v[i], n))
+            return false;
+    for (int i = 0; i < p.n; i++)
+        average_pair(m, &p.v[i], n);
+    *(int64_t *)(void *)m->n_averaged->data = n + 1;
+    rgi_count_write(m->n_averaged, averaged_op);
+    return true;
+}

@@ -1,0 +1,50 @@
+/*
+ * averaged_model.h: averages of weights: torch.optim.swa_utils.AveragedModel.
+ *
+ *     rg_averaged_model *ema =
+ *         rg_optim_averaged_model(model, .multi_avg_fn = rg_get_ema_multi_avg_fn(0.999));
+ *     ...
+ *         rg_optim_step(optimizer);
+ *         rg_averaged_model_update_parameters(ema, model);
+ *     ...
+ *     rg_tensor *y = rg_call(ema, x);
+ */
+#pragma once
+
+#include "../module.h"
+
+RG_PUBLIC_BEGIN
+
+/* These are the ways to average: keep `decay` of the average at each update, or take the plain mean
+ * of all that were there, which is the default. A decay that isn't between 0 and 1 is an error. */
+typedef struct rg_multi_avg_fn {
+    bool ema, failed;
+    double decay;
+} rg_multi_avg_fn;
+rg_multi_avg_fn rg_get_ema_multi_avg_fn(double decay);
+rg_multi_avg_fn rg_get_swa_multi_avg_fn(void);
+
+typedef struct rg_averaged_model {
+    rg_module base;
+    rg_module *module;     /* This is the average, a deep copy of the model at first. */
+    rg_tensor *n_averaged; /* So many updates were made. */
+    rg_multi_avg_fn multi_avg_fn;
+    bool use_buffers;
+} rg_averaged_model;
+
+typedef struct RG_OPTIONS rg_averaged_model_options {
+    RG_BY_NAME;
+    rg_multi_avg_fn multi_avg_fn RG_DEFAULT({});
+    /* Buffers are averaged, too; else they are the model's. */
+    bool use_buffers RG_DEFAULT(false);
+} rg_averaged_model_options;
+rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_options o);
+#define rg_optim_averaged_model(model, ...) \
+    rg_optim_averaged_model_with(           \
+        model, RG_KEYWORDS(rg_averaged_model_options, (.use_buffers = false), __VA_ARGS__))
+/* Takes the model's weights into the average; the first time they become the average. The model
+ * must have the parameters and buffers of the one that the average was made from. If this fails,
+ * nothing has changed. */
+bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model);
+
+RG_PUBLIC_END

@@ -1,0 +1,450 @@
+/*
+ * lbfgs.c: LBFGS, which calls the program's closure several times in a step. The numbers of a line
+ * search are double; what follows from tensors is rounded to their dtype, as torch's 0-d tensors
+ * are. A step works on a copy of what LBFGS remembers, so that one that fails changes nothing.
+ */
+#include "optimizer_structs.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+
+#include <math.h>
+
+static const char *const lbfgs_name = "LBFGS";
+
+/* ---- what it remembers ----------------------------------------------------------------- */
+
+bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from) {
+    *to = *from;
+    to->pairs = NULL;
+    to->room = 0;
+    if (from->n && !rgi_grow((void **)&to->pairs, &to->room, from->n, sizeof *to->pairs)) {
+        *to = (rg_lbfgs){ 0 };
+        return false;
+    }
+    for (size_t i = 0; i < to->n; i++) {
+        to->pairs[i] = from->pairs[i];
+        rgi_retain(to->pairs[i].dir);
+        rgi_retain(to->pairs[i].stp);
+    }
+    if (to->d)
+        rgi_retain(to->d);
+    if (to->prev_flat_grad)
+        rgi_retain(to->prev_flat_grad);
+    return true;
+}
+
+void rgi_lbfgs_end(rg_lbfgs *s) {
+    for (size_t i = 0; i < s->n; i++) {
+        rgi_release(s->pairs[i].dir);
+        rgi_release(s->pairs[i].stp);
+    }
+    rgi_release(s->d);
+    rgi_release(s->prev_flat_grad);
+    rgi_free(s->pairs, s->room * sizeof *s->pairs, RG_MEM_OTHER);
+    *s = (rg_lbfgs){ 0 };
+}
+
+/* ---- a step ---------------------------------------------------------------------------- */
+
+/* The run holds references of its own to the flat gradient and to all in s. */
+typedef struct {
+    rg_optim *o;
+    rg_closure *closure;
+    void *context;
+    rg_lbfgs s;
+    rg_tensor *flat_grad;
+    double loss;
+    double evals; /* This step has called the closure so often. */
+    bool single;  /* The numbers are float32's. */
+} lbfgs_run;
+
+static double rounded(const lbfgs_run *r, double x) { return r->single ? (float)x : x; }
+
+/* Makes *place a reference to t. Returns false where t is NULL. */
+static bool hold(rg_tensor **place, rg_tensor *t) {
+    if (!t)
+        return false;
+    rgi_retain(t);
+    rgi_release(*place);
+    *place = t;
+    return true;
+}
+
+/* Sets *product to the dot product. */
+static bool dot_of(rg_tensor *a, rg_tensor *b, double *product) {
+    RG_SCOPE();
+    rg_tensor *t = rg_dot(a, b);
+    if (t)
+        *product = rg_item(t);
+    return t;
+}
+
+/* Sets *most to the greatest absolute value. */
+static bool greatest_of(rg_tensor *a, double *most) {
+    RG_SCOPE();
+    rg_tensor *t = rg_amax(rg_abs(a));
+    if (t)
+        *most = rg_item(t);
+    return t;
+}
+
+/* Returns all gradients as one vector, with zeros where there are none. */
+static rg_tensor *flat_gradient(const rg_optim *o) {
+    RG_SCOPE();
+    rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v + 1);
+    if (!v)
+        return NULL;
+    for (size_t i = 0; i < o->n_slots; i++) {
+        rg_tensor *p = o->slots[i].param, *grad = rg_grad_of(p);
+        const rg_dims flat = { 1, { p->numel } };
+        v[i] = grad == RG_NONE ? rg_zeros_dims(flat, p->dtype) : rg_reshape_dims(grad, flat);
+    }
+    return rg_escape(rg_cat((rg_list){ (int)o->n_slots, v }, 0));
+}
+
+/* Calls the closure, and takes the loss and the gradients down. *loss is the loss. */
+static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
+    RG_SCOPE();
+    rg_tensor *y;
+    {
+        RG_ENABLE_GRAD();
+        y = r->closure(r->context);
+    }
+    if (!rgi_check(y, lbfgs_name))
+        return false;
+    RG_FAIL_IF(y->numel != 1, lbfgs_name,
+               "a Tensor with %lld elements cannot be converted to Scalar", (long long)y->numel);
+    r->loss = rg_item(y);
+    r->evals++;
+    r->s.func_evals++;
+    if (loss)
+        *loss = rg_escape(y);
+    return hold(&r->flat_grad, flat_gradient(r->o));
+}
+
+/* Moves the parameters by t along d. */
+static bool move_along(const lbfgs_run *r, double t, rg_tensor *d) {
+    RG_SCOPE();
+    int64_t at = 0;
+    for (size_t i = 0; i < r->o->n_slots; i++) {
+        rg_tensor *p = r->o->slots[i].param;
+        rg_dims shape = { p->ndim, { 0 } };
+        memcpy(shape.v, p->size, (size_t)p->ndim * sizeof *p->size);
+        rg_tensor *part = rg_reshape_dims(rg_slice(d, 0, at, at + p->numel, 1), shape);
+        if (!rg_add_alpha_(p, part, t))
+            return false;
+        at += p->numel;
+    }
+    return true;
+}
+
+/* Returns copies of all parameters, which the scope owns. */
+static rg_tensor **copies_of_params(const rg_optim *o) {
+    rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v + 1);
+    for (size_t i = 0; v && i < o->n_slots; i++) {
+        v[i] = rg_clone(o->slots[i].param);
+        if (!v[i])
+            return NULL;
+    }
+    return v;
+}
+
+/* Writes the copies back, for which no memory is needed. */
+static void put_params(const rg_optim *o, rg_tensor *const copies[]) {
+    for (size_t i = 0; i < o->n_slots; i++) {
+        rgi_copy_elements(o->slots[i].param, copies[i]);
+        rgi_count_write(o->slots[i].param, "step");
+    }
+}
+
+/* ---- the line search, which torch calls strong_wolfe ------------------------------------ */
+
+/* A point of the line: where it is, the loss there, the gradient, and its share along the line. */
+typedef struct {
+    double t, loss, slope;
+    rg_tensor *gradient;
+} line_point;
+
+/* The line goes from the parameters x along d. */
+typedef struct {
+    lbfgs_run *r;
+    rg_tensor **x, *d;
+    line_point from;
+    double width; /* This is d's greatest absolute value. */
+    int64_t tries, most;
+} line_search;
+
+enum { ARMIJO_MILLIONTHS = 100 };
+static const double slope_falls_to = 0.9;
+
+/* Returns the least place of the cubic through two points, between the bounds. */
+static double cubic_least(const line_point *p, const line_point *q, double low, double high) {
+    const double d1 = p->slope + q->slope - 3 * (p->loss - q->loss) / (p->t - q->t);
+    const double square = d1 * d1 - p->slope * q->slope;
+    if (!(square >= 0))
+        return (low + high) / 2;
+    const double d2 = sqrt(square);
+    const line_point *left = p->t <= q->t ? p : q, *right = left == p ? q : p;
+    const double share = (right->slope + d2 - d1) / (right->slope - left->slope + 2 * d2);
+    const double least = right->t - (right->t - left->t) * share;
+    const double above = low > least ? low : least;
+    return high < above ? high : above;
+}
+
+/* Sets *p to the point at t, and puts the parameters back. The scope owns its gradient. */
+static bool look_at(line_search *l, double t, line_point *p) {
+    t = rounded(l->r, t);
+    if (!move_along(l->r, t, l->d) || !evaluate(l->r, NULL))
+        return false;
+    put_params(l->r->o, l->x);
+    *p = (line_point){ .t = t, .loss = l->r->loss, .gradient = rgi_lend(l->r->flat_grad) };
+    return p->gradient && dot_of(p->gradient, l->d, &p->slope);
+}
+
+/* Returns whether the loss falls too little. */
+static bool falls_little(const line_search *l, const line_point *p) {
+    return p->loss > l->from.loss + ARMIJO_MILLIONTHS * 1e-6 * p->t * l->from.slope;
+}
+
+static bool is_flat(const line_search *l, const line_point *p) {
+    return fabs(p->slope) <= -slope_falls_to * l->from.slope;
+}
+
+/* Goes on until two points have one between them that will do, or the second will. Returns false on
+ * failure, and sets *done in the latter case. */
+static bool bracket_line(line_search *l, double t, line_point ends[2], bool *done) {
+    line_point last = l->from, p;
+    if (!look_at(l, t, &p))
+        return false;
+    for (; l->tries < l->most; l->tries++) {
+        ends[0] = last;
+        ends[1] = p;
+        if (falls_little(l, &p) || (l->tries > 1 && p.loss >= last.loss))
+            return true;
+        *done = is_flat(l, &p);
+        if (*done || p.slope >= 0)
+            return true;
+        t = cubic_least(&last, &p, p.t + 0.01 * (p.t - last.t), p.t * 10);
+        last = p;
+        if (!look_at(l, t, &p))
+            return false;
+    }
+    ends[0] = l->from;
+    ends[1] = p;
+    return true;
+}
+
+/* Returns a place between the ends: not too near to one twice. */
+static double place_between(const line_point ends[2], bool *was_near) {
+    const double low = fmin(ends[0].t, ends[1].t), high = fmax(ends[0].t, ends[1].t);
+    const double near = 0.1 * (high - low);
+    const double t = cubic_least(&ends[0], &ends[1], low, high);
+    const bool is_near = fmin(high - t, t - low) < near;
+    const bool moves = is_near && (*was_near || t >= high || t <= low);
+    *was_near = is_near && !moves;
+    if (!moves)
+        return t;
+    return fabs(t - high) < fabs(t - low) ? high - near : low + near;
+}
+
+/* Searches from the step t on, and sets *found to the best point. */
+static bool search_line(line_search *l, double t, line_point *found) {
+    line_point ends[2];
+    bool done = false, was_near = false;
+    if (!bracket_line(l, t, ends, &done))
+        return false;
+    int low = done || !(ends[0].loss <= ends[1].loss);
+    while (!done && l->tries < l->most) {
+        if (fabs(ends[1].t - ends[0].t) * l->width < l->r->o->groups->options.tolerance_change)
+            break;
+        line_point p;
+        if (!look_at(l, place_between(ends, &was_near), &p))
+            return false;
+        l->tries++;
+        if (falls_little(l, &p) || p.loss >= ends[low].loss) {
+            ends[!low] = p;
+            low = !(ends[0].loss <= ends[1].loss);
+            continue;
+        }
+        done = is_flat(l, &p);
+        if (!done && p.slope * (ends[!low].t - ends[low].t) >= 0)
+            ends[!low] = ends[low];
+        ends[low] = p;
+    }
+    *found = ends[low];
+    return true;
+}
+
+/* ---- the direction ----------------------------------------------------------------------- */
+
+/* Adds a pair, in place of the oldest where there are as many as may be. */
+static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
+    rg_lbfgs *m = &r->s;
+    if (m->n && (double)m->n >= r->o->groups->options.history_size) {
+        rgi_release(m->pairs[0].dir);
+        rgi_release(m->pairs[0].stp);
+        m->n--;
+        memmove(m->pairs, m->pairs + 1, m->n * sizeof *m->pairs);
+    }
+    if (!rgi_grow((void **)&m->pairs, &m->room, m->n + 1, sizeof *m->pairs))
+        return false;
+    rgi_retain(y);
+    rgi_retain(s);
+    m->pairs[m->n++] = (rg_lbfgs_pair){ .dir = y, .stp = s, .ro = ro };
+    return true;
+}
+
+/* Remembers the last step, unless the gradient didn't grow along it. */
+static bool remember_step(lbfgs_run *r) {
+    rg_lbfgs *m = &r->s;
+    rg_tensor *y = rg_sub(r->flat_grad, m->prev_flat_grad), *s = rg_mul(m->d, m->t);
+    double ys, yy;
+    if (!y || !s || !dot_of(y, s, &ys))
+        return false;
+    if (!(ys > 1e-10))
+        return true;
+    if (!dot_of(y, y, &yy) || !add_pair(r, y, s, rounded(r, 1 / ys)))
+        return false;
+    m->h_diag = rounded(r, ys / yy);
+    return true;
+}
+
+/* Returns minus the gradient, times the inverse of what the pairs say the Hessian is. */
+static rg_tensor *direction(lbfgs_run *r) {
+    rg_lbfgs *m = &r->s;
+    rg_tensor *q = rg_neg(r->flat_grad);
+    double product;
+    for (size_t i = m->n; q && i-- > 0;) {
+        rg_lbfgs_pair *pair = &m->pairs[i];
+        if (!dot_of(pair->stp, q, &product))
+            return NULL;
+        pair->al = rounded(r, product * pair->ro);
+        q = rg_add_alpha_(q, pair->dir, -pair->al);
+    }
+    m->n_al = m->n;
+    q = rg_mul(q, m->h_diag);
+    for (size_t i = 0; q && i < m->n; i++) {
+        const rg_lbfgs_pair *pair = &m->pairs[i];
+        if (!dot_of(pair->dir, q, &product))
+            return NULL;
+        const double be = rounded(r, product * pair->ro);
+        q = rg_add_alpha_(q, pair->stp, rounded(r, pair->al - be));
+    }
+    return q;
+}
+
+/* Sets the direction of the next step, and its length. */
+static bool choose_direction(lbfgs_run *r) {
+    RG_SCOPE();
+    rg_lbfgs *m = &r->s;
+    const double lr = r->o->groups->options.lr;
+    const bool first = m->n_iter == 1;
+    if (first)
+        m->h_diag = 1;
+    if (!first && !remember_step(r))
+        return false;
+    if (!hold(&m->d, first ? rg_neg(r->flat_grad) : direction(r))
+        || !hold(&m->prev_flat_grad, r->flat_grad))
+        return false;
+    m->prev_loss = r->loss;
+    m->t = lr;
+    if (!first)
+        return true;
+    rg_tensor *sum = rg_sum(rg_abs(r->flat_grad));
+    if (!sum)
+        return false;
+    const double by_size = rounded(r, 1 / rg_item(sum));
+    m->t = (by_size < 1 ? rounded(r, by_size * lr) : lr);
+    return true;
+}
+
+/* ---- the whole step ------------------------------------------------------------------------ */
+
+/* Searches along the direction, and goes to the point that it finds. */
+static bool step_by_search(lbfgs_run *r, double slope) {
+    RG_SCOPE();
+    rg_lbfgs *m = &r->s;
+    line_search l = {
+        .r = r,
+        .x = copies_of_params(r->o),
+        .d = m->d,
+        .from = { .loss = r->loss, .slope = slope, .gradient = rgi_lend(r->flat_grad) },
+        .most = (int64_t)(r->o->groups->options.max_eval - r->evals),
+    };
+    line_point found;
+    if (!l.x || !l.from.gradient || !greatest_of(m->d, &l.width) || !search_line(&l, m->t, &found))
+        return false;
+    m->t = found.t;
+    r->loss = found.loss;
+    return hold(&r->flat_grad, found.gradient) && move_along(r, m->t, m->d);
+}
+
+/* Goes one step. Sets *last where it was the last one. */
+static bool iterate(lbfgs_run *r, double i, bool *last) {
+    const rg_param_group *g = &r->o->groups->options;
+    rg_lbfgs *m = &r->s;
+    double slope, steepest = INFINITY, moved;
+    m->n_iter++;
+    if (!choose_direction(r) || !dot_of(r->flat_grad, m->d, &slope))
+        return false;
+    *last = slope > -g->tolerance_change;
+    if (*last)
+        return true;
+    if (g->strong_wolfe != 0) {
+        if (!step_by_search(r, slope) || !greatest_of(r->flat_grad, &steepest))
+            return false;
+    } else {
+        if (!move_along(r, m->t, m->d))
+            return false;
+        if (i != g->max_iter && (!evaluate(r, NULL) || !greatest_of(r->flat_grad, &steepest)))
+            return false;
+    }
+    *last = i == g->max_iter || r->evals >= g->max_eval || steepest <= g->tolerance_grad;
+    if (*last)
+        return true;
+    if (!greatest_of(m->d, &moved))
+        return false;
+    *last = fabs(moved * m->t) <= g->tolerance_change
+            || fabs(r->loss - m->prev_loss) < g->tolerance_change;
+    return true;
+}
+
+static bool minimise(lbfgs_run *r, rg_tensor **loss) {
+    const rg_param_group *g = &r->o->groups->options;
+    double steepest;
+    if (!evaluate(r, loss) || !greatest_of(r->flat_grad, &steepest))
+        return false;
+    r->single = r->flat_grad->dtype == RG_FLOAT32;
+    bool last = steepest <= g->tolerance_grad;
+    for (double i = 1; !last && i <= g->max_iter; i++)
+        if (!iterate(r, i, &last))
+            return false;
+    return true;
+}
+
+rg_tensor *rgi_lbfgs_step(rg_optim *o, rg_closure *closure, void *context) {
+    lbfgs_run r = { .o = o, .closure = closure, .context = context };
+    RG_SCOPE();
+    RG_NO_GRAD();
+    if (!rgi_may_do_once(lbfgs_name))
+        return NULL;
+    rg_tensor **before = copies_of_params(o), *loss = NULL;
+    if (!before || !rgi_lbfgs_copy(&r.s, &o->lbfgs))
+        return NULL;
+    o->holders++;
+    const bool ok = minimise(&r, &loss);
+    if (ok) {
+        const rg_lbfgs old = o->lbfgs;
+        o->lbfgs = r.s;
+        r.s = old;
+    } else {
+        put_params(o, before);
+    }
+    rgi_lbfgs_end(&r.s);
+    rgi_release(r.flat_grad);
+    rgi_optim_let_go(o);
+    return ok ? rg_escape(loss) : NULL;
+}

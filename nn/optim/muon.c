@@ -1,0 +1,137 @@
+/*
+ * muon.c: the products of a step of Muon: an update is made orthogonal, almost, by Newton and
+ * Schulz's iteration. As in torch all matrices of it are rounded to bfloat16; here they are
+ * float32, whose products of such numbers are exact. The rest of the step is in tensor/kernels/.
+ */
+#include "optimizer_structs.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/kernels/kernels.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+
+#include <math.h>
+
+static void round_to_bfloat16(rg_tensor *t) {
+    k_optimizer_step(k_optimizer_loop_of(K_ROUND_TO_BFLOAT16, t->dtype), 1, &t, NULL);
+}
+
+/* Divides x by its norm, but not by less than eps, such that no singular value is above 1. */
+static void divide_by_norm(rg_tensor *x, double eps) {
+    float *v = (float *)x->data;
+    double squares = 0;
+    for (int64_t i = 0; i < x->numel; i++)
+        squares += (double)v[i] * (double)v[i];
+    float norms[] = { (float)sqrt(squares), (float)eps };
+    rg_tensor both = { .dtype = RG_FLOAT32,
+                       .ndim = 1,
+                       .size = { 2 },
+                       .stride = { 1 },
+                       .numel = 2,
+                       .data = (char *)norms,
+                       .flags = RG_CONTIGUOUS };
+    round_to_bfloat16(&both);
+    const float norm = norms[0] < norms[1] ? norms[1] : norms[0];
+    for (int64_t i = 0; i < x->numel; i++)
+        v[i] /= norm;
+    round_to_bfloat16(x);
+}
+
+/* ---- symmetric products ---------------------------------------------------------------- */
+
+enum { PANEL_ROWS = 128, MOST_PANELS = 8, TURN_EDGE = 32 };
+
+/* Returns rows of a matrix, with so many of their columns. */
+static rg_tensor part_of(const rg_tensor *t, int64_t row, int64_t rows, int64_t columns) {
+    rg_tensor part = *t;
+    part.data += row * t->stride[0] * (int64_t)sizeof(float);
+    part.size[0] = rows;
+    part.size[1] = columns;
+    part.numel = rows * columns;
+    if (columns != t->size[1])
+        part.flags &= (uint8_t)~RG_CONTIGUOUS;
+    return part;
+}
+
+/* Copies what is below the diagonal to above it, square by square. */
+static void mirror(rg_tensor *y) {
+    const int64_t n = y->size[0];
+    float *v = (float *)y->data;
+    for (int64_t rows = 0; rows < n; rows += TURN_EDGE)
+        for (int64_t columns = rows; columns < n; columns += TURN_EDGE)
+            for (int64_t i = rows; i < RG_MIN(rows + TURN_EDGE, n); i++)
+                for (int64_t j = RG_MAX(columns, i + 1); j < RG_MIN(columns + TURN_EDGE, n); j++)
+                    v[i * n + j] = v[j * n + i];
+}
+
+/* y = x x^T, of whose panels of rows only what lies up to the diagonal is computed. */
+static bool symmetric_product(rg_tensor *y, const rg_tensor *x) {
+    const int64_t n = x->size[0];
+    const int64_t rows = RG_MAX(PANEL_ROWS, (n / MOST_PANELS + 15) / 16 * 16);
+    for (int64_t row = 0; row < n; row += rows) {
+        const int64_t end = RG_MIN(row + rows, n);
+        rg_tensor to = part_of(y, row, end - row, end);
+        const rg_tensor left = part_of(x, row, end - row, x->size[1]);
+        const rg_tensor right = part_of(x, 0, end, x->size[1]);
+        if (!k_matmul_of_bfloat16(&to, &left, &right, true))
+            return false;
+    }
+    mirror(y);
+    return true;
+}
+
+/* y = alpha y + beta c, which is rounded once, as torch.addmm rounds it. */
+static void combine(rg_tensor *y, rg_tensor *c, double alpha, double beta) {
+    const k_optimizer_numbers z = { .combined = { .alpha = alpha, .beta = beta } };
+    k_optimizer_step(k_optimizer_loop_of(K_COMBINE_TO_BFLOAT16, y->dtype), 2,
+                     (rg_tensor *[]){ y, c }, &z);
+}
+
+/* Returns x, or another tensor, after the iteration x = a x + (b x x^T + c (x x^T)^2) x. */
+static rg_tensor *orthogonalised(rg_tensor *x, const rg_param_group *g) {
+    const double *k = g->ns_coefficients;
+    const int64_t rows = x->size[0], square[] = { rows, rows };
+    rg_tensor *gram = rgi_own(rgi_new_output(RG_FLOAT32, 2, square));
+    rg_tensor *factor = rgi_own(rgi_new_output(RG_FLOAT32, 2, square));
+    rg_tensor *next = rgi_own(rgi_new_output(RG_FLOAT32, 2, x->size));
+    if (!gram || !factor || !next)
+        return NULL;
+    for (int step = 0; step < g->ns_steps; step++) {
+        if (!symmetric_product(gram, x))
+            return NULL;
+        round_to_bfloat16(gram);
+        if (!symmetric_product(factor, gram))
+            return NULL;
+        combine(factor, gram, k[2], k[1]);
+        if (!k_matmul_of_bfloat16(next, factor, x, false))
+            return NULL;
+        combine(next, x, 1, k[0]);
+        rg_tensor *before = x;
+        x = next;
+        next = before;
+    }
+    return x;
+}
+
+rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
+                           const k_optimizer_numbers *z) {
+    RG_SCOPE();
+    RG_FAIL_VALUE_IF(!(g->ns_steps < 100), "Muon",
+                     "Number of steps must be less than 100 for computational efficiency");
+    const bool tall = slot->param->size[0] > slot->param->size[1];
+    rg_tensor *update = rgi_own(rgi_new_like(slot->param, slot->param->dtype));
+    if (!update || !update->numel)
+        return update ? rg_escape(update) : NULL;
+    k_optimizer_step(k_optimizer_loop_of(K_MUON_UPDATE, update->dtype), 3,
+                     (rg_tensor *[]){ update, slot->operand[1], slot->operand[2] }, z);
+    rg_tensor turned = k_turned(update);
+    rg_tensor *x = rgi_own(rgi_contiguous_copy(tall ? &turned : update, RG_FLOAT32));
+    if (!x)
+        return NULL;
+    divide_by_norm(x, g->eps);
+    x = orthogonalised(x, g);
+    if (!x)
+        return NULL;
+    turned = k_turned(x);
+    update = rgi_own(rgi_contiguous_copy(tall ? &turned : x, slot->param->dtype));
+    return update ? rg_escape(update) : NULL;
+}

@@ -1,0 +1,58 @@
+/*
+ * vector.c: all parameters as one vector, and back.
+ */
+#include "vector.h"
+#include "tensor/error.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
+
+/* Returns t's shape. */
+static rg_dims shape_of_param(const rg_tensor *t) {
+    rg_dims shape = { .n = t->ndim };
+    memcpy(shape.v, t->size, (size_t)t->ndim * sizeof *t->size);
+    return shape;
+}
+
+/* Returns room for as many tensors as the list has, if it has only tensors. */
+static rg_tensor **room_for(rg_list list, const char *op) {
+    bool ok = rgi_given_list(list.n, list.v, op);
+    for (int i = 0; ok && i < list.n; i++)
+        ok = rgi_check(list.v[i], op);
+    return ok ? rgi_scope_alloc((size_t)list.n * sizeof(rg_tensor *) + 1) : NULL;
+}
+
+rg_tensor *rg_parameters_to_vector(rg_list parameters) {
+    RG_AS("parameters_to_vector");
+    RG_SCOPE();
+    rg_tensor **v = room_for(parameters, "parameters_to_vector");
+    if (!v)
+        return NULL;
+    for (int i = 0; i < parameters.n; i++)
+        v[i] = rg_view_dims(parameters.v[i], RG_DIMS(parameters.v[i]->numel));
+    return rg_escape(rg_cat((rg_list){ parameters.n, v }, 0));
+}
+
+bool rg_vector_to_parameters(rg_tensor *vector, rg_list parameters) {
+    static const char op[] = "vector_to_parameters";
+    RG_AS(op);
+    RG_SCOPE();
+    if (!rgi_check(vector, op))
+        return false;
+    rg_tensor **v = room_for(parameters, op), *flat = rg_detach(vector);
+    int64_t at = 0;
+    for (int i = 0; v && i < parameters.n; i++) {
+        rg_tensor *p = parameters.v[i];
+        const int64_t end = at + p->numel;
+        v[i] = rg_view_dims(rg_slice(flat, 0, at, end, 1), shape_of_param(p));
+        RG_FAIL_IF(v[i] && (!rg_is_leaf(p) || (p->history && !rgi_is_float(v[i]->dtype))), op,
+                   "parameter %d can't take over the data", i);
+        if (!v[i])
+            return false;
+        at = end;
+    }
+    bool ok = v;
+    for (int i = 0; ok && i < parameters.n; i++)
+        ok = rg_set_data(parameters.v[i], v[i]);
+    return ok;
+}

@@ -1,0 +1,247 @@
+/* test_accumulate.c: backward to some leaves alone, and hooks that follow the accumulation of a
+ * leaf's gradient. The values are those of PyTorch 2.13. */
+#include "tests/test.h"
+#include "autograd/autograd.h"
+#include "autograd/ops.h"
+#include "tensor/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static rg_tensor *leaf(double x) { return rg_requires_grad_(rg_scalar(x), true); }
+
+static bool is(rg_tensor *grad, double x) { return grad != RG_NONE && rg_item(grad) == x; }
+
+/* ---- inputs ------------------------------------------------------------------------------ */
+
+START_TEST(test_inputs) {
+    RG_SCOPE();
+    rg_tensor *a = leaf(2), *b = leaf(3), *c = leaf(5);
+    rg_tensor *ab = rg_mul(a, b), *y = rg_mul(ab, c);
+    ck_ok(rg_backward(y, .inputs = RG_LIST(a), .retain_graph = true));
+    ck_assert(is(rg_grad_of(a), 15) && rg_grad_of(b) == RG_NONE && rg_grad_of(c) == RG_NONE);
+    /* What is no leaf keeps its gradient from now on; gradients add up. */
+    ck_ok(rg_backward(y, .inputs = RG_LIST(ab, a), .retain_graph = true));
+    ck_assert(is(rg_grad_of(a), 30) && is(rg_grad_of(ab), 5) && rg_grad_of(b) == RG_NONE);
+    ck_assert(rg_retains_grad(ab));
+    /* The walk ends at ab: the graph behind it stays whole, and the rest is used up. */
+    ck_ok(rg_backward(y, .inputs = RG_LIST(ab)));
+    ck_assert(is(rg_grad_of(ab), 10) && is(rg_grad_of(a), 30));
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "second time");
+    ck_ok(rg_backward(ab));
+    ck_assert(is(rg_grad_of(b), 2) && is(rg_grad_of(a), 33) && rg_grad_of(c) == RG_NONE);
+    /* One that y doesn't depend on gets none. */
+    ck_ok(rg_backward(rg_mul(a, a), .inputs = RG_LIST(c)));
+    ck_assert(rg_grad_of(c) == RG_NONE && is(rg_grad_of(a), 33));
+    /* A root may be a leaf, asked for or not. */
+    ck_ok(rg_backward(c, .inputs = RG_LIST(a)));
+    ck_assert(rg_grad_of(c) == RG_NONE && is(rg_grad_of(a), 33));
+    ck_ok(rg_backward(c, .inputs = RG_LIST(c, a)));
+    ck_assert(is(rg_grad_of(c), 1) && is(rg_grad_of(a), 33));
+}
+END_TEST
+
+START_TEST(test_inputs_with_a_graph) {
+    RG_SCOPE();
+    rg_tensor *x = leaf(3), *w = leaf(2);
+    ck_ok(rg_backward(rg_mul(rg_pow(x, 3), w), .inputs = RG_LIST(x), .create_graph = true));
+    rg_tensor *g = rg_grad_of(x);
+    ck_assert(is(g, 54) && rg_grad_of(w) == RG_NONE);
+    ck_assert(is(rg_grad(g, x, .retain_graph = true), 36) && is(rg_grad(g, w), 27));
+    ck_ok(rg_set_grad(x, RG_NONE));
+}
+END_TEST
+
+START_TEST(test_inputs_refused) {
+    RG_SCOPE();
+    rg_tensor *x = leaf(3), *y = rg_mul(x, 2);
+    rg_tensor *none[1];
+    rg_list empty = { 0, none }, failed = { -1, NULL };
+    ck_fails(rg_backward(y, .inputs = empty), RG_RUNTIME_ERROR,
+             "backward: `inputs` argument to `backward()` cannot be empty.");
+    ck_fails(rg_backward(y, .inputs = failed), RG_TYPE_ERROR, "its n is -1");
+    ck_fails(rg_backward(y, .inputs = RG_LIST(x, rg_ones(2))), RG_RUNTIME_ERROR,
+             "can't retain_grad on Tensor that has requires_grad=False");
+    ck_fails(rg_backward(y, .inputs = RG_LIST(RG_NONE)), RG_TYPE_ERROR, "got RG_NONE");
+    ck_fails(rg_grad(y, x, .inputs = RG_LIST(x)), RG_TYPE_ERROR,
+             "grad: grad() got multiple values for argument 'inputs'");
+    ck_assert(rg_grad_of(x) == RG_NONE);
+    ck_ok(rg_backward(y, .inputs = RG_LIST(x)));
+    ck_assert(is(rg_grad_of(x), 2));
+}
+END_TEST
+
+/* ---- hooks after accumulation ------------------------------------------------------------ */
+
+static char calls[256];
+static rg_tensor *watched;
+
+static bool note(rg_tensor *t, void *context) {
+    snprintf(calls + strlen(calls), sizeof calls - strlen(calls), "%s%g ", (const char *)context,
+             rg_item(rg_grad_of(t)));
+    return true;
+}
+
+static rg_tensor *note_before(rg_tensor *grad, void *context) {
+    snprintf(calls + strlen(calls), sizeof calls - strlen(calls), "%s%g ", (const char *)context,
+             rg_item(grad));
+    return rg_mul(grad, 10);
+}
+
+static bool take_away(rg_tensor *t, void *context) {
+    (void)context;
+    RG_NO_GRAD();
+    return rg_sub_(t, rg_mul(rg_grad_of(t), 0.5)) && rg_set_grad(t, RG_NONE);
+}
+
+static bool says(const char *text) {
+    const bool same = strcmp(calls, text) == 0;
+    if (!same)
+        printf("calls: %s\n", calls);
+    calls[0] = '\0';
+    return same;
+}
+
+START_TEST(test_after) {
+    RG_SCOPE();
+    rg_tensor *x = leaf(3);
+    const int first = rg_register_post_accumulate_grad_hook(x, note, "a");
+    const int second = rg_register_post_accumulate_grad_hook(x, note, "b");
+    const int before = rg_register_hook(x, note_before, "h");
+    ck_assert(first >= 0 && second > first && before > second);
+    ck_ok(rg_backward(rg_mul(x, 2)));
+    ck_assert(says("h2 a20 b20 "));
+    ck_assert(rg_remove_hook(x, first) && rg_remove_hook(x, before));
+    ck_fails(rg_remove_hook(x, first), RG_RUNTIME_ERROR, "the tensor has no hook");
+    ck_ok(rg_backward(rg_mul(x, 2)));
+    ck_assert(says("b22 "));
+    /* rg_grad accumulates nothing, and so calls none. */
+    ck_ok(rg_grad(rg_mul(x, 2), x));
+    ck_assert(says(""));
+    rg_tensor *w = leaf(1);
+    ck_ok(rg_backward(rg_mul(rg_mul(x, 2), w), .inputs = RG_LIST(w)));
+    ck_assert(says(""));
+    ck_assert(rg_remove_hook(x, second));
+    ck_ok(rg_backward(rg_mul(x, 2)));
+    ck_assert(says("") && is(rg_grad_of(x), 24));
+}
+END_TEST
+
+/* Leaves are called as their gradients become complete, however many there are. */
+START_TEST(test_order) {
+    enum { N = 40 };
+    RG_SCOPE();
+    rg_tensor *v[N], *y = rg_scalar(1.);
+    static char names[N][16];
+    char want[256] = "";
+    for (int i = 0; i < N; i++) {
+        v[i] = leaf(1);
+        y = rg_mul(y, v[i]);
+        snprintf(names[i], sizeof names[i], "%d:", i);
+        if (i % 4 == 0)
+            ck_assert_int_ge(rg_register_post_accumulate_grad_hook(v[i], note, names[i]), 0);
+    }
+    ck_ok(rg_backward(rg_mul(y, v[20])));
+    for (int i = N - 4; i >= 0; i -= 4)
+        snprintf(want + strlen(want), sizeof want - strlen(want), "%d:%d ", i, i == 20 ? 2 : 1);
+    ck_assert(says(want));
+}
+END_TEST
+
+/* A step of an optimizer in backward: the gradient is gone when backward returns. */
+START_TEST(test_steps_in_backward) {
+    RG_SCOPE();
+    rg_tensor *x = leaf(3);
+    ck_assert_int_ge(rg_register_post_accumulate_grad_hook(x, take_away, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        ck_ok(rg_backward(rg_mul(x, 2)));
+    ck_assert(rg_grad_of(x) == RG_NONE);
+    ck_assert_double_eq(rg_item(x), 0);
+}
+END_TEST
+
+static bool again(rg_tensor *t, void *context) {
+    int *depth = context;
+    RG_ENABLE_GRAD();
+    return ++*depth >= 3 || rg_backward(rg_mul(t, 2));
+}
+
+static bool adds_another(rg_tensor *t, void *context) {
+    (void)context;
+    return rg_register_post_accumulate_grad_hook(t, note, "new") >= 0;
+}
+
+static bool fails(rg_tensor *t, void *context) {
+    (void)context;
+    return rg_reshape(t, 5, 5);
+}
+
+START_TEST(test_odd_hooks) {
+    RG_SCOPE();
+    rg_tensor *x = leaf(3);
+    int depth = 0, id = rg_register_post_accumulate_grad_hook(x, again, &depth);
+    ck_ok(rg_backward(rg_mul(x, 5)));
+    ck_assert(depth == 3 && is(rg_grad_of(x), 9));
+    ck_assert(rg_remove_hook(x, id));
+    id = rg_register_post_accumulate_grad_hook(x, adds_another, NULL);
+    ck_ok(rg_backward(rg_mul(x, 1)));
+    ck_assert(says(""));
+    ck_assert(rg_remove_hook(x, id));
+    ck_ok(rg_backward(rg_mul(x, 1)));
+    ck_assert(says("new11 "));
+    rg_tensor *z = leaf(3);
+    ck_assert_int_ge(rg_register_post_accumulate_grad_hook(z, fails, NULL), 0);
+    ck_fails(rg_backward(rg_mul(z, 4)), RG_RUNTIME_ERROR, "is invalid for input of size");
+    ck_assert(is(rg_grad_of(z), 4));
+    ck_fails(rg_register_post_accumulate_grad_hook(rg_mul(x, 2), note, "") >= 0, RG_RUNTIME_ERROR,
+             "post accumulate grad hooks cannot be registered on non-leaf tensors");
+    ck_fails(rg_register_post_accumulate_grad_hook(rg_ones(2), note, "") >= 0, RG_RUNTIME_ERROR,
+             "cannot register a hook on a tensor that doesn't require gradient");
+    ck_fails(rg_register_post_accumulate_grad_hook(x, NULL, NULL) >= 0, RG_TYPE_ERROR,
+             "expected a function but got NULL");
+    /* A hook dies with its leaf, though the graph keeps the leaf's node. */
+    watched = leaf(2);
+    rg_tensor *y = rg_mul(watched, leaf(7));
+    ck_assert_int_ge(rg_register_post_accumulate_grad_hook(watched, note, "gone"), 0);
+    rg_drop(watched);
+    ck_ok(rg_backward(y));
+    ck_assert(says(""));
+}
+END_TEST
+
+static bool all_of_it(void) {
+    RG_SCOPE();
+    rg_tensor *x = leaf(3), *w = leaf(2);
+    if (!x || !w)
+        return false;
+    rg_tensor *y = rg_mul(rg_mul(x, w), 2);
+    calls[0] = '\0';
+    bool ok = rg_register_post_accumulate_grad_hook(x, note, "x") >= 0
+              && rg_register_post_accumulate_grad_hook(w, note, "w") >= 0;
+    if (ok && !rg_backward(y, .retain_graph = true)) {
+        ok = false;
+        ck_assert(rg_grad_of(x) == RG_NONE && rg_grad_of(w) == RG_NONE && !calls[0]);
+    }
+    return ok && rg_backward(y, .inputs = RG_LIST(w)) && is(rg_grad_of(w), 12);
+}
+
+START_TEST(test_without_memory) {
+    bool done = false;
+    ck_assert(all_of_it());
+    const int64_t alive = rg_live_tensors(), other = rg_memory_stats().other;
+    for (int n = 1; !done; n++) {
+        rg_error_clear();
+        rg_memory_fail_at(n);
+        done = all_of_it();
+        rg_memory_fail_at(0);
+        ck_assert_msg(done != (rg_error_code() == RG_OUT_OF_MEMORY), "request %d: %s", n,
+                      rg_error());
+        ck_assert_int_eq(rg_live_tensors(), alive);
+        ck_assert_int_eq(rg_memory_stats().other, other);
+        ck_assert_int_lt(n, 1000);
+    }
+}
+END_TEST
+
+RG_TESTS(accumulate, test_inputs, test_inputs_with_a_graph, test_inputs_refused, test_after,
+         test_order, test_steps_in_backward, test_odd_hooks, test_without_memory)
