@@ -1,6 +1,6 @@
 /*
  * loops/matmul.h: the product y = alpha a b + beta c of one matrix by tiles that are held in
- * registers: TILE_ROWS rows, or half as many, of one or two vectors. Products that are too small
+ * registers: K_TILE_ROWS rows, or half as many, of one or two vectors. Products that are too small
  * for tiles are in loops/matmul_thin.h.
  *
  * Every element is a sum over k in rising order, block by block of MATMUL_KC steps, wherever its
@@ -18,15 +18,6 @@
 #define LANES  ((int)(K_VECTOR_BYTES / sizeof(T)))
 /* A panel of b has so many columns. */
 #define PANEL (2 * LANES)
-
-/* So many rows leave a few registers for b and for the elements of a. */
-#if K_VECTOR_BYTES == 64
-#define TILE_ROWS 8
-#elif K_VECTOR_BYTES == 32
-#define TILE_ROWS 6
-#else
-#define TILE_ROWS 4
-#endif
 
 typedef NUMBER VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
@@ -132,7 +123,7 @@ K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z
                                        const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                        int64_t m, const int rows, const int vectors) {
     enum { LINE = 64 / sizeof(T) };
-    const NUMBER *row[TILE_ROWS];
+    const NUMBER *row[K_TILE_ROWS];
     for (int i = 0; i < rows; i++) {
         row[i] = a + RG_MIN(i, m - 1) * z->a_row;
         sum[i][0] = (VECTOR){ 0 };
@@ -144,7 +135,7 @@ K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z
         for (int v = 0; v < vectors && l / LINE < m; v++)
             __builtin_prefetch(y + l / LINE * z->y_row + v * LANES, 1);
         for (int i = 0; i < rows && z->a_col == 1; i++)
-            __builtin_prefetch(row[i] + at + TILE_ROWS * z->a_row);
+            __builtin_prefetch(row[i] + at + K_TILE_ROWS * z->a_row);
         if (ahead)
             K_NAME(matmul_fetch)(ahead);
         for (int64_t end = RG_MIN(k, l + LINE); l < end; l++) {
@@ -174,7 +165,7 @@ K_INLINE void K_NAME(matmul_write_tile)(VECTOR sum[][2], const k_product_sizes *
 K_INLINE void K_NAME(matmul_write_part)(VECTOR sum[][2], const k_product_sizes *z, NUMBER *y,
                                         const NUMBER *c, NUMBER beta, int64_t m, int64_t n,
                                         const int rows, const int vectors) {
-    NUMBER s[TILE_ROWS * PANEL];
+    NUMBER s[K_TILE_ROWS * PANEL];
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++)
             *(VECTOR *)(s + i * PANEL + v * LANES) = sum[i][v];
@@ -189,7 +180,7 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
                                   const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                   int64_t m, int64_t n, NUMBER alpha, NUMBER beta, const int rows,
                                   const int vectors) {
-    VECTOR sum[TILE_ROWS][2];
+    VECTOR sum[K_TILE_ROWS][2];
     K_NAME(matmul_tile_sums)(sum, z, y, a, b, ahead, m, rows, vectors);
     if (alpha != 1)
         for (int i = 0; i < rows; i++)
@@ -209,22 +200,22 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_prefetch *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
-    enum { HALF = TILE_ROWS / 2 };
-    for (int64_t i = 0; i < z->m; i += TILE_ROWS) {
-        int64_t m = RG_MIN(z->m - i, TILE_ROWS);
+    enum { HALF = K_TILE_ROWS / 2 };
+    for (int64_t i = 0; i < z->m; i += K_TILE_ROWS) {
+        int64_t m = RG_MIN(z->m - i, K_TILE_ROWS);
         if (m > HALF) {
             if (n > LANES)
-                K_NAME(matmul_tile)(z, y, c, a, b, ahead, m, n, alpha, beta, TILE_ROWS, 2);
+                K_NAME(matmul_tile)(z, y, c, a, b, ahead, m, n, alpha, beta, K_TILE_ROWS, 2);
             else
-                K_NAME(matmul_tile)(z, y, c, a, b, ahead, m, n, alpha, beta, TILE_ROWS, 1);
+                K_NAME(matmul_tile)(z, y, c, a, b, ahead, m, n, alpha, beta, K_TILE_ROWS, 1);
         } else {
             if (n > LANES)
                 K_NAME(matmul_tile)(z, y, c, a, b, ahead, m, n, alpha, beta, HALF, 2);
             else
                 K_NAME(matmul_tile)(z, y, c, a, b, ahead, m, n, alpha, beta, HALF, 1);
         }
-        y += TILE_ROWS * z->y_row;
-        c += TILE_ROWS * z->c_row;
+        y += K_TILE_ROWS * z->y_row;
+        c += K_TILE_ROWS * z->c_row;
         a += second;
         RG_SWAP(second, third);
     }
@@ -258,7 +249,7 @@ static void K_NAME(matmul_row)(const k_product_sizes *z, T *y, const T *a, const
 /* y = a b, or y += a b, of whole vectors, without packing, as attention needs them. */
 static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void *a, const void *b,
                                   bool add) {
-    const int64_t tile = TILE_ROWS * z->a_row;
+    const int64_t tile = K_TILE_ROWS * z->a_row;
     if (z->m == 1) {
         K_NAME(matmul_row)(z, y, a, b, add);
         return;
@@ -279,7 +270,7 @@ K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     enum { LINES = PANEL * sizeof(T) < 64 ? 1 : PANEL * sizeof(T) / 64 };
     const int64_t item = (int64_t)sizeof(T);
     const int64_t lines = LINES * z->k;
-    const int64_t times = ((z->m - 1) / TILE_ROWS + 1) * ((z->k - 1) * item / 64 + 1);
+    const int64_t times = ((z->m - 1) / K_TILE_ROWS + 1) * ((z->k - 1) * item / 64 + 1);
     matmul_prefetch ahead = { .lines = lines, .at_once = (lines - 1) / times + 1 };
     if (z->b_col == 1) {
         ahead.line_step = 64;
@@ -301,18 +292,18 @@ static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, 
                                  const NUMBER *b, const NUMBER *then, bool far, NUMBER alpha,
                                  NUMBER beta, NUMBER *panel) {
     const int64_t b_row = z.b_row;
-    int64_t second = TILE_ROWS * z.a_row;
+    int64_t second = K_TILE_ROWS * z.a_row;
     int64_t third = second;
     matmul_prefetch ahead = K_NAME(matmul_next_panel)(&z);
     if (z.n > MATMUL_WIDE) {
         /* A panel of a holds the rows of two tiles. */
         NUMBER *packed = panel + PANEL * z.k;
-        K_NAME(matmul_pack)(packed, a, z.m, z.k, z.a_row, z.a_col, 2 * TILE_ROWS);
+        K_NAME(matmul_pack)(packed, a, z.m, z.k, z.a_row, z.a_col, 2 * K_TILE_ROWS);
         a = packed;
         z.a_row = 1;
-        z.a_col = 2 * TILE_ROWS;
-        second = TILE_ROWS;
-        third = 2 * TILE_ROWS * z.k - TILE_ROWS;
+        z.a_col = 2 * K_TILE_ROWS;
+        second = K_TILE_ROWS;
+        third = 2 * K_TILE_ROWS * z.k - K_TILE_ROWS;
     }
     for (int64_t j = 0; j < z.n; j += PANEL) {
         const int64_t n = RG_MIN(z.n - j, PANEL);
@@ -351,7 +342,7 @@ static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const voi
     }
     const bool far = z->m >= MATMUL_SOME && z->k * z->n > MATMUL_STAYS;
     /* With few steps y is what takes time: whole rows of it are written. */
-    const int64_t most = z->k <= 4 ? 2 * TILE_ROWS : MATMUL_MC;
+    const int64_t most = z->k <= 4 ? 2 * K_TILE_ROWS : MATMUL_MC;
     for (int64_t i = 0; i < z->m; i += most)
         for (int64_t l = 0; l < z->k; l += MATMUL_KC) {
             const bool first = l == 0;
@@ -374,4 +365,3 @@ static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const voi
 #undef VECTOR
 #undef LANES
 #undef PANEL
-#undef TILE_ROWS

@@ -8,15 +8,6 @@
 #define VECTOR K_NAME(conv_vector)
 #define LANES  ((int64_t)(K_VECTOR_BYTES / sizeof(T)))
 
-/* So many rows leave a few registers for what they are multiplied by. */
-#if K_VECTOR_BYTES == 64
-#define TILE_ROWS 8
-#elif K_VECTOR_BYTES == 32
-#define TILE_ROWS 6
-#else
-#define TILE_ROWS 4
-#endif
-
 /* ---- the padded copy -------------------------------------------------------------------- */
 
 /* Writes n zeros, and up to a vector of them behind these. */
@@ -61,8 +52,8 @@ K_INLINE void K_NAME(slide_step)(VECTOR *sum, T a, const T *b) {
  * other in the same places of y. */
 K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
                                  int64_t second, int64_t m, const int rows, const int vectors) {
-    VECTOR sum[TILE_ROWS][2];
-    const T *row[TILE_ROWS];
+    VECTOR sum[K_TILE_ROWS][2];
+    const T *row[K_TILE_ROWS];
     for (int i = 0; i < rows; i++) {
         row[i] = w + RG_MIN(i, m - 1) * p->terms;
         sum[i][0] = (VECTOR){ 0 };
@@ -126,14 +117,14 @@ static void K_NAME(slide_forward_part)(const conv_plan *p, int64_t part, T *room
     const T *bias = p->bias ? (const T *)(const void *)p->bias + group * z->out : NULL;
     T *y = (T *)(void *)p->y + image * z->out * pixels + first * window->to[1];
     const int64_t y_row = p->rows * p->width + SLIDE_SLACK;
-    T *padded = room + TILE_ROWS * y_row;
+    T *padded = room + K_TILE_ROWS * y_row;
     K_NAME(slide_pad)(p, padded, x, first, rows);
-    for (int64_t i = 0; i < z->out; i += TILE_ROWS) {
-        const int64_t m = RG_MIN(z->out - i, TILE_ROWS);
-        if (m > TILE_ROWS / 2)
-            K_NAME(slide_rows)(p, room, y_row, w + i * p->terms, padded, m, rows, TILE_ROWS);
+    for (int64_t i = 0; i < z->out; i += K_TILE_ROWS) {
+        const int64_t m = RG_MIN(z->out - i, K_TILE_ROWS);
+        if (m > K_TILE_ROWS / 2)
+            K_NAME(slide_rows)(p, room, y_row, w + i * p->terms, padded, m, rows, K_TILE_ROWS);
         else
-            K_NAME(slide_rows)(p, room, y_row, w + i * p->terms, padded, m, rows, TILE_ROWS / 2);
+            K_NAME(slide_rows)(p, room, y_row, w + i * p->terms, padded, m, rows, K_TILE_ROWS / 2);
         for (int64_t k = 0; k < m; k++)
             K_NAME(slide_give)
         (p, y + (i + k) * pixels, room + k * y_row, rows, bias ? bias[i + k] : 0);
@@ -152,8 +143,8 @@ static void K_NAME(slide_forward)(void *plan, int64_t begin, int64_t end, int wo
 K_INLINE void K_NAME(slide_weight_tile)(const conv_plan *p, T *sums, const int64_t *at, const T *x,
                                         const T *g, int64_t rows_of_windows, int64_t m,
                                         const int rows, const int vectors) {
-    VECTOR sum[TILE_ROWS][2];
-    const T *row[TILE_ROWS];
+    VECTOR sum[K_TILE_ROWS][2];
+    const T *row[K_TILE_ROWS];
     const int64_t wide = p->z->window.to[1];
     for (int i = 0; i < rows; i++) {
         row[i] = x + at[RG_MIN(i, m - 1)];
@@ -175,16 +166,16 @@ K_INLINE void K_NAME(slide_weight_tile)(const conv_plan *p, T *sums, const int64
 /* Adds what a strip of one image gives. */
 static void K_NAME(slide_weight_strip)(const conv_plan *p, T *sums, const T *x, const T *g,
                                        int64_t rows) {
-    enum { HALF = TILE_ROWS / 2 };
+    enum { HALF = K_TILE_ROWS / 2 };
     for (int64_t j = 0; j < p->wide; j += 2 * LANES)
-        for (int64_t i = 0; i < p->channels * p->taps; i += TILE_ROWS) {
-            const int64_t m = RG_MIN(p->channels * p->taps - i, TILE_ROWS);
+        for (int64_t i = 0; i < p->channels * p->taps; i += K_TILE_ROWS) {
+            const int64_t m = RG_MIN(p->channels * p->taps - i, K_TILE_ROWS);
             const int64_t *at = p->at + i;
             T *to = sums + i * p->wide + j;
             if (p->wide - j <= LANES)
-                K_NAME(slide_weight_tile)(p, to, at, x, g + j, rows, m, TILE_ROWS, 1);
+                K_NAME(slide_weight_tile)(p, to, at, x, g + j, rows, m, K_TILE_ROWS, 1);
             else if (m > HALF)
-                K_NAME(slide_weight_tile)(p, to, at, x, g + j, rows, m, TILE_ROWS, 2);
+                K_NAME(slide_weight_tile)(p, to, at, x, g + j, rows, m, K_TILE_ROWS, 2);
             else
                 K_NAME(slide_weight_tile)(p, to, at, x, g + j, rows, m, HALF, 2);
         }
@@ -228,4 +219,3 @@ static void K_NAME(slide_weight)(void *plan, int64_t begin, int64_t end, int wor
 
 #undef VECTOR
 #undef LANES
-#undef TILE_ROWS

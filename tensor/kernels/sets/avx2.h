@@ -11,6 +11,7 @@ static inline bool k_has_avx2(void) {
 #define K_SET_SUFFIX   avx2
 #define K_SET_IS_AVX2  1
 #define K_VECTOR_BYTES 32
+#define K_TILE_ROWS    6
 
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)

@@ -13,6 +13,7 @@ static inline bool k_has_avx512(void) {
 #define K_SET_SUFFIX    avx512
 #define K_SET_IS_AVX512 1
 #define K_VECTOR_BYTES  64
+#define K_TILE_ROWS     8
 
 #ifdef __clang__
 #pragma clang attribute push( \

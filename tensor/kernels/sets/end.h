@@ -10,3 +10,4 @@
 #undef K_SET_IS_AVX2
 #undef K_SET_IS_AVX512
 #undef K_VECTOR_BYTES
+#undef K_TILE_ROWS

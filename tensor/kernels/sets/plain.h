@@ -9,6 +9,7 @@ static inline bool k_has_plain(void) { return true; }
 
 #define K_SET_SUFFIX   plain
 #define K_VECTOR_BYTES 16
+#define K_TILE_ROWS    4
 
 #ifdef __clang__
 #pragma clang attribute push

@@ -14,6 +14,7 @@ static inline bool k_has_sse2(void) { return true; }
 
 #define K_SET_SUFFIX   sse2
 #define K_VECTOR_BYTES 16
+#define K_TILE_ROWS    4
 
 #ifdef __clang__
 #pragma clang attribute push
