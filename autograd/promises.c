@@ -300,10 +300,12 @@ static bool run_denied(const rg_trial *s, rg_tensor *in[], const rg_trial_result
         return ok;
     if (!ok && rg_error_code() != RG_OUT_OF_MEMORY)
         return rgi_trial_failed(s, "where memory runs out it fails with another error");
-    if (ok && (rg_error_code() != RG_OK || !rgi_trial_agree(s, right, &r, RG_TRIAL_SAME, "")))
+    if (ok && (rg_error_code() != RG_OK || !rgi_trial_agree(s, right, &r, RG_TRIAL_SAME, ""))) {
+        rg_error_clear();
         return rgi_trial_wrong(s,
                                "it goes on where memory runs out: a function that returns NULL has "
                                "failed, and forward or backward must, too");
+    }
     rg_error_clear();
     return true;
 }

@@ -10,8 +10,11 @@
 
 /* ---- what is wrong ------------------------------------------------------------------ */
 
+/* Where there was no memory for the check itself, that is what is wrong, and not the op. */
 bool rgi_trial_wrong(const rg_trial *s, const char *format, ...) {
     char sentence[1024];
+    if (rg_error_code() == RG_OUT_OF_MEMORY)
+        return false;
     va_list args;
     va_start(args, format);
     vsnprintf(sentence, sizeof sentence, format, args);

@@ -90,6 +90,11 @@ static rg_tensor *constant(rg_tensor *const in[], void *context) {
     return rg_to(rg_gt(in[0], 0), RG_FLOAT64);
 }
 
+/* y = 3 x, in the shape of the context */
+static rg_tensor *turned_into(rg_tensor *const in[], void *context) {
+    return rg_reshape_dims(rg_mul(in[0], 3), *(const rg_dims *)context);
+}
+
 static rg_tensor *first_of(rg_tensor *const in[], void *context) {
     (void)context;
     return in[0];
@@ -239,6 +244,87 @@ START_TEST(test_what_vmap_refuses) {
 }
 END_TEST
 
+/* ---- as many as there may be --------------------------------------------------------------- */
+
+enum { MOST = 64 };
+
+/* y = sum_i (i + 1) x_i^2 over MOST inputs */
+static rg_tensor *weighted(rg_tensor *const in[], void *context) {
+    rg_tensor *y = (rg_tensor *)context;
+    for (int i = 0; i < MOST; i++)
+        y = rg_add(y, rg_mul(rg_square(in[i]), i + 1));
+    return y;
+}
+
+static rg_tensor *weighted_sum(rg_tensor *const in[], void *context) {
+    return rg_sum(weighted(in, context));
+}
+
+START_TEST(test_most_inputs) {
+    rg_tensor *in[MOST + 1], *v[MOST], *r[MOST + 1], *zero = wave(2, 0, 0);
+    for (int i = 0; i < MOST; i++) {
+        in[i] = wave(2, 0, i);
+        v[i] = wave(2, 0, 2 * i);
+    }
+    in[MOST] = in[0];
+    ck_close(rg_jacrev(weighted, zero, MOST, in, .argnum = MOST - 1),
+             rg_diag(rg_mul(in[MOST - 1], 2 * MOST), 0));
+    ck_ok(rg_vjp(weighted, zero, MOST, in, zero, r));
+    for (int i = 0; i < MOST; i++)
+        ck_close(r[i], rg_mul(rg_mul(in[i], zero), 2 * (i + 1)));
+    ck_ok(rg_hvp(weighted_sum, zero, MOST, in, v, r));
+    rg_tensor *along = rg_zeros_like(zero);
+    for (int i = 0; i < MOST; i++) {
+        ck_close(r[i], rg_mul(v[i], 2 * (i + 1)));
+        along = rg_add(along, rg_mul(rg_mul(in[i], v[i]), 2 * (i + 1)));
+    }
+    ck_close(rg_jvp(weighted, zero, MOST, in, v, r), weighted(in, zero));
+    ck_close(r[0], along);
+    rg_tensor *first = rg_scalar_dtype(0, RG_FLOAT64);
+    ck_close(rg_vmap(weighted, first, MOST, in), rg_sub(weighted(in, zero), zero));
+    const char *said = "takes up to 64 inputs, but got 65";
+    ck_fails(rg_jacrev(weighted, zero, MOST + 1, in), RG_VALUE_ERROR, said);
+    ck_fails(rg_jacrev(weighted, zero, -1, in), RG_VALUE_ERROR, "up to 64 inputs, but got -1");
+    ck_fails(rg_vmap(weighted, zero, MOST + 1, in), RG_VALUE_ERROR,
+             "vmap: takes 1 to 64 inputs, but got 65");
+}
+END_TEST
+
+START_TEST(test_most_dims) {
+    rg_tensor *x[] = { rg_reshape(wave(3, 2, 0), 3, 1, 2),
+                       rg_reshape(wave(3, 2, 0), 1, 3, 1, 2, 1) };
+    for (int i = 0; i < 2; i++) {
+        rg_tensor *(*const how[])(rg_function *, void *, int, rg_tensor *const[],
+                                  rg_derivative_options) = { rg_jacrev_with, rg_jacfwd_with };
+        for (int k = 0; k < 2; k++) {
+            const rg_dims dims = rg_shape(x[1 - i]);
+            const rg_derivative_options options = { .argnum = 0 };
+            rg_tensor *j = how[k](turned_into, (void *)&dims, 1, &x[i], options);
+            ck_assert_str_eq(rg_repr_shape(j), i == 0 ? "torch.Size([1, 3, 1, 2, 1, 3, 1, 2])"
+                                                      : "torch.Size([3, 1, 2, 1, 3, 1, 2, 1])");
+            ck_close(rg_reshape(j, 6, 6), rg_mul(rg_eye_as(6, 6, RG_FLOAT64), 3));
+        }
+    }
+    rg_dims dims = RG_DIMS(1, 3, 1, 2);
+    ck_fails(rg_jacrev(turned_into, &dims, 1, &x[1]), RG_RUNTIME_ERROR,
+             "jacrev: the Jacobian of 4 by 5 dims has more than the 8 that a tensor may have");
+}
+END_TEST
+
+/* A stack is made of halves where it is long, and each row stays in its place. */
+START_TEST(test_long_stacks) {
+    static const int64_t long_enough[] = { 511, 512, 513, 1025 };
+    for (int i = 0; i < RG_COUNT(long_enough); i++) {
+        RG_SCOPE();
+        const int64_t n = long_enough[i];
+        rg_tensor *a = wave(n, 2, 0), *x = wave(2, 0, 1);
+        ck_close(rg_jacrev(layer, a, 1, &x), slope_of_layer(a, x));
+        ck_close(rg_detach(rg_jacrev(layer, a, 1, &x, .create_graph = true)), slope_of_layer(a, x));
+        ck_close(rg_vmap(first_of, NULL, 1, &a, .out_dim = 1), rg_T(a));
+    }
+}
+END_TEST
+
 /* ---- memory ------------------------------------------------------------------------- */
 
 static bool run_all(rg_tensor *a, rg_tensor *x, rg_tensor *v) {
@@ -270,4 +356,5 @@ END_TEST
 
 RG_TESTS(functional, test_jacobians, test_arguments, test_functions_without_slope, test_hessians,
          test_products, test_graphs_lead_to_the_context, test_another_use_does_not_count, test_vmap,
-         test_what_vmap_refuses, test_memory_denied)
+         test_what_vmap_refuses, test_most_inputs, test_most_dims, test_long_stacks,
+         test_memory_denied)

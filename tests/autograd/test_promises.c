@@ -1,0 +1,428 @@
+/*
+ * test_promises.c: rg_function_check names each promise that an op breaks, and the place where it
+ * breaks it: the op has two inputs and two outputs, and each mistake is planted at either.
+ */
+#include "autograd/function.h"
+#include "tensor/base.h"
+#include "tests/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static rg_tensor *wave(int64_t n, int64_t m, double from) {
+    rg_tensor *x = rg_zeros_dims(RG_DIMS(n, m), RG_FLOAT64);
+    for (int64_t i = 0; i < n * m; i++)
+        ((double *)rg_data(x))[i] = from + 0.37 * (double)i;
+    return rg_requires_grad_(x, true);
+}
+
+/* ---- y0 = a^2 b, y1 = a b^2 --------------------------------------------------------------- */
+
+typedef enum {
+    HONEST,
+    OTHER_AGAIN,
+    OTHER_SHAPE_AGAIN,
+    FAILS_AGAIN,
+    OTHER_UNGRAPHED,
+    FAILS_UNGRAPHED,
+    ONE_DTYPE,
+    FEW_DIGITS,
+    FEW_DIGITS_BACK,
+    FAILS_IN_FLOAT32,
+    OTHER_IN_FLOAT32,
+    WRITES_INPUT,
+    WRITES_GRADIENT,
+    WRITES_OUTPUT,
+    WRITES_INPUT_BACK,
+    OTHER_ALONE,
+    FAILS_ALONE,
+    OTHER_OUTPUT_ALONE,
+    FAILS_OUTPUT_ALONE,
+    NO_GRADIENT,
+    WRONG_FACTOR,
+    NEEDS_ROWS,
+    REFUSES_STRIDES,
+    REFUSES_ZERO_STRIDES,
+    NEEDS_ROWS_BACK,
+    REFUSES_STRIDES_BACK,
+    REFUSES_ZERO_STRIDES_BACK,
+    READS_WRITTEN,
+    NO_HISTORY,
+    FAILS_WITH_GRAPH,
+    OTHER_IN_REPLAY,
+    OTHER_GRADIENT_IN_REPLAY,
+    FAILS_IN_REPLAY,
+    LEAKS,
+    LEAKS_WHERE_DENIED,
+    ANOTHER_ERROR,
+    N_MISTAKES
+} mistake;
+
+/* Which mistake is planted, at which input or output; how often forward was called since. */
+static mistake planted;
+static int at, calls;
+
+typedef struct {
+    int runs;
+} twin_args;
+typedef struct {
+    bool replayed;
+    rg_tensor *input;
+} twin_state;
+
+static bool is_at(mistake m, int i) { return planted == m && at == i; }
+
+/* Reads the elements as if they lay one behind the other. */
+static rg_tensor *by_rows(rg_tensor *t) {
+    rg_tensor *copy = rg_empty_like(t);
+    if (copy)
+        memcpy(rg_data(copy), rg_data(t),
+               (size_t)rg_numel(t) * (rg_dtype_of(t) == RG_FLOAT64 ? 8 : 4));
+    return copy;
+}
+
+static bool has_zero_stride(rg_tensor *t) {
+    for (int d = 0; d < rg_ndim(t); d++)
+        if (rg_stride(t, d) == 0)
+            return true;
+    return false;
+}
+
+static bool refuses(rg_tensor *t, bool strided, bool expanded) {
+    return (strided && !rg_is_contiguous(t)) || (expanded && has_zero_stride(t));
+}
+
+/* Changes a number of a tensor behind the library's back. */
+static void scribble(rg_tensor *t) {
+    if (rg_dtype_of(t) == RG_FLOAT64)
+        ((double *)rg_data(t))[1] += 1;
+    else
+        ((float *)rg_data(t))[1] += 1;
+}
+
+static rg_tensor *with_few_digits(rg_tensor *t) {
+    return rg_to(rg_to(t, RG_FLOAT32), (rg_dtype)rg_dtype_of(t));
+}
+
+static rg_tensor *leaked[4000];
+static int n_leaked;
+
+static bool keeps_memory(rg_tensor *const y[]) {
+    if (planted == LEAKS) {
+        ck_assert_int_lt(n_leaked, RG_COUNT(leaked));
+        leaked[n_leaked++] = rg_keep(rg_ones(1000));
+    }
+    if (planted == ANOTHER_ERROR && (!y[0] || !y[1]))
+        rg_error_clear();
+    return y[0] && y[1];
+}
+
+/* Returns whether forward is to fail. */
+static bool fails(rg_function_context *ctx, rg_tensor *const in[], bool replayed) {
+    const bool ungraphed = !rg_needs_input_grad(ctx, 0) && !rg_needs_input_grad(ctx, 1);
+    return (planted == FAILS_AGAIN && calls == 2) || (planted == FAILS_UNGRAPHED && ungraphed)
+           || (planted == FAILS_IN_FLOAT32 && rg_dtype_of(in[0]) == RG_FLOAT32)
+           || (planted == FAILS_IN_REPLAY && replayed)
+           || refuses(in[at], planted == REFUSES_STRIDES, planted == REFUSES_ZERO_STRIDES);
+}
+
+/* Returns output number `at` with the mistake in it. */
+static rg_tensor *mistaken(rg_function_context *ctx, rg_tensor *y, bool replayed) {
+    const bool ungraphed = !rg_needs_input_grad(ctx, 0) && !rg_needs_input_grad(ctx, 1);
+    if ((planted == OTHER_AGAIN && calls == 2) || (planted == OTHER_UNGRAPHED && ungraphed)
+        || (planted == OTHER_IN_REPLAY && replayed)
+        || (planted == OTHER_IN_FLOAT32 && rg_dtype_of(y) == RG_FLOAT32))
+        return rg_mul(y, 1.01);
+    if (planted == OTHER_SHAPE_AGAIN && calls == 2)
+        return rg_unsqueeze(y, 0);
+    if (planted == ONE_DTYPE)
+        return rg_to(y, RG_FLOAT64);
+    return planted == FEW_DIGITS ? with_few_digits(y) : y;
+}
+
+static bool twin_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    /* The args are to be read alone; whoever writes to them finds that again in a replay. */
+    const bool replayed = ++((twin_args *)rg_function_args(ctx))->runs > 1;
+    twin_state *state = rg_function_state(ctx);
+    calls++;
+    state->replayed = replayed;
+    state->input = in[at];
+    if (fails(ctx, in, replayed))
+        return false;
+    rg_tensor *x[] = { in[0], in[1] }, *kept = NULL;
+    if (planted == NEEDS_ROWS)
+        x[at] = by_rows(x[at]);
+    if (planted == LEAKS_WHERE_DENIED) {
+        kept = rg_keep(rg_ones(100));
+        if (!kept)
+            return false;
+    }
+    out[0] = rg_mul(rg_square(x[0]), x[1]);
+    out[1] = rg_mul(x[0], rg_square(x[1]));
+    if (!keeps_memory(out))
+        return false;
+    if (kept)
+        rg_drop(kept);
+    out[at] = mistaken(ctx, out[at], replayed);
+    if (planted == WRITES_INPUT)
+        scribble(in[at]);
+    if (planted == READS_WRITTEN)
+        return rg_save_for_backward(ctx, at == 0 ? RG_NONE : in[0], at == 1 ? RG_NONE : in[1],
+                                    out[0], out[1]);
+    return rg_save_for_backward(ctx, in[0], in[1], out[0], out[1]);
+}
+
+/* Returns whether backward is to fail. */
+static bool fails_back(rg_function_context *ctx, rg_tensor *const g[]) {
+    const bool alone = planted == FAILS_ALONE && !rg_needs_input_grad(ctx, 1 - at);
+    const bool output_alone = planted == FAILS_OUTPUT_ALONE && g[1 - at] == RG_NONE;
+    return alone || output_alone || (planted == FAILS_WITH_GRAPH && rg_is_grad_enabled())
+           || (g[at] != RG_NONE
+               && refuses(g[at], planted == REFUSES_STRIDES_BACK,
+                          planted == REFUSES_ZERO_STRIDES_BACK));
+}
+
+/* Returns the gradient of input number `at` with the mistake in it. */
+static rg_tensor *mistaken_back(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gx) {
+    const twin_state *state = rg_function_state(ctx);
+    if (planted == NO_GRADIENT)
+        return RG_NONE;
+    if (planted == WRONG_FACTOR || (planted == OTHER_GRADIENT_IN_REPLAY && state->replayed)
+        || (planted == OTHER_ALONE && !rg_needs_input_grad(ctx, 1 - at))
+        || (planted == OTHER_OUTPUT_ALONE && g[1 - at] == RG_NONE))
+        return rg_mul(gx, 1.01);
+    if (planted == NO_HISTORY)
+        return rg_detach(gx);
+    return planted == FEW_DIGITS_BACK ? with_few_digits(gx) : gx;
+}
+
+static bool twin_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    const twin_state *state = rg_function_state(ctx);
+    rg_tensor *x[] = { rg_saved_tensor(ctx, 0), rg_saved_tensor(ctx, 1) };
+    rg_tensor *gy[2];
+    if (planted == READS_WRITTEN)
+        x[at] = state->input;
+    if (!x[0] || !x[1] || fails_back(ctx, g))
+        return false;
+    for (int k = 0; k < 2; k++) {
+        gy[k] = g[k] == RG_NONE ? rg_zeros_like(x[0]) : g[k];
+        if (is_at(NEEDS_ROWS_BACK, k))
+            gy[k] = by_rows(gy[k]);
+    }
+    rg_tensor *both = rg_mul(rg_mul(x[0], x[1]), 2);
+    gin[0] = rg_add(rg_mul(gy[0], both), rg_mul(gy[1], rg_square(x[1])));
+    gin[1] = rg_add(rg_mul(gy[0], rg_square(x[0])), rg_mul(gy[1], both));
+    if (!gin[0] || !gin[1])
+        return false;
+    gin[at] = mistaken_back(ctx, g, gin[at]);
+    if (planted == WRITES_GRADIENT && g[at] != RG_NONE)
+        scribble(g[at]);
+    if (planted == WRITES_OUTPUT)
+        scribble(rg_saved_tensor(ctx, 2 + at));
+    if (planted == WRITES_INPUT_BACK)
+        scribble(x[at]);
+    return gin[at] != NULL;
+}
+
+/* ---- what is said ------------------------------------------------------------------------- */
+
+/* A %d stands for the place of the mistake, a $ for that of the other input or output. */
+static const char *const sentence_of[N_MISTAKES] = {
+    [OTHER_AGAIN] = "Twin: output %d has other values in a second call with the same inputs: "
+                    "forward isn't deterministic, or leaves elements without a value",
+    [OTHER_SHAPE_AGAIN] = "Twin: output %d has other values in a second call",
+    [FAILS_AGAIN] = "Twin: in a second call: Twin: forward failed, and said nothing",
+    [OTHER_UNGRAPHED] = "Twin: output %d has other values without grad mode",
+    [FAILS_UNGRAPHED] = "Twin: without grad mode: Twin: forward failed",
+    [ONE_DTYPE] = "Twin: output %d is torch.float64 for inputs of float32 and of float64",
+    [FEW_DIGITS] = "Twin: output %d has the precision of float32 for inputs of float64",
+    [FEW_DIGITS_BACK] = "Twin: the gradient of input %d has the precision of float32 for inputs "
+                        "of float64",
+    [FAILS_IN_FLOAT32] = "Twin: with float32 inputs: Twin: forward failed",
+    [OTHER_IN_FLOAT32] = "Twin: output %d has other values in float32 than in float64",
+    [WRITES_INPUT] = "Twin: forward writes to input %d",
+    [WRITES_GRADIENT] = "Twin: backward writes to the gradient of output %d",
+    [WRITES_OUTPUT] = "Twin: backward writes to output %d",
+    [WRITES_INPUT_BACK] = "Twin: backward writes to input %d",
+    [OTHER_ALONE] = "Twin: the gradient of input %d has other values where only input %d requires "
+                    "grad",
+    [FAILS_ALONE] = "Twin: where only input %d requires grad: Twin: backward failed",
+    [OTHER_OUTPUT_ALONE] = "has other values where a gradient reaches output %d alone",
+    [FAILS_OUTPUT_ALONE] = "Twin: where a gradient reaches output %d alone: Twin: backward failed",
+    [NO_GRADIENT] = "Twin: backward makes no gradient of input %d, on which the outputs depend",
+    [WRONG_FACTOR] = "with respect to input %d: at output",
+    [NEEDS_ROWS] = "Twin: output 0 has other values where input %d isn't contiguous",
+    [REFUSES_STRIDES] = "Twin: where input %d isn't contiguous: Twin: forward failed",
+    [REFUSES_ZERO_STRIDES] = "Twin: where input %d is expanded, and has a stride of 0: Twin: "
+                             "forward failed",
+    [NEEDS_ROWS_BACK] = "Twin: the gradient of input 0 has other values where the gradient of "
+                        "output %d isn't contiguous",
+    [REFUSES_STRIDES_BACK] = "Twin: where the gradient of output %d isn't contiguous: Twin: "
+                             "backward failed",
+    [REFUSES_ZERO_STRIDES_BACK] = "Twin: where the gradient of output %d is expanded, and has a "
+                                  "stride of 0: Twin: backward failed",
+    [READS_WRITTEN] = "has other values where input %d was written to before backward, which "
+                      "nobody noticed",
+    [NO_HISTORY] = "Twin: the gradient of input %d has no history",
+    [FAILS_WITH_GRAPH] = "Twin: where a graph of the gradients is created: Twin: backward failed",
+    [OTHER_IN_REPLAY] = "Twin: output %d has other values in a run of a recorded step",
+    [OTHER_GRADIENT_IN_REPLAY] = "Twin: the gradient of input %d has other values in a run of a "
+                                 "recorded step",
+    [FAILS_IN_REPLAY] = "Twin: in a run of a recorded step: Twin: forward failed",
+    [LEAKS] = "Twin: each forward and backward leaks ",
+    [LEAKS_WHERE_DENIED] = "bytes where memory runs out",
+    [ANOTHER_ERROR] = "Twin: where memory runs out it fails with another error: Twin: forward "
+                      "failed, and said nothing",
+};
+
+/* A class has one row for all that it does, so each mistake has a class. */
+static bool twin_passes(rg_function_class *twin, rg_tensor *a, rg_tensor *b) {
+    *twin = (rg_function_class){ .name = "Twin",
+                                 .forward = twin_forward,
+                                 .backward = twin_backward,
+                                 .outputs = 2,
+                                 .unmaterialized_grads = true,
+                                 .args_bytes = sizeof(twin_args),
+                                 .state_bytes = sizeof(twin_state) };
+    const twin_args args = { 0 };
+    rg_error_clear();
+    calls = 0;
+    return rg_function_check(twin, &args, RG_LIST(a, b));
+}
+
+START_TEST(test_each_promise_at_each_place) {
+    static rg_function_class twins[N_MISTAKES][2];
+    rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
+    for (planted = HONEST; planted < N_MISTAKES; planted++)
+        for (at = 0; at < 2; at++) {
+            const bool passed = twin_passes(&twins[planted][at], a, b);
+            if (planted == HONEST) {
+                ck_ok(passed);
+                continue;
+            }
+            char said[300];
+            snprintf(said, sizeof said, sentence_of[planted], at, at);
+            ck_assert_msg(!passed, "not noticed at %d: %s", at, said);
+            ck_assert_msg(strstr(rg_error(), said), "%s, not %s", rg_error(), said);
+        }
+    while (n_leaked > 0)
+        rg_drop(leaked[--n_leaked]);
+}
+END_TEST
+
+/* Inputs that require grad are differentiated, and no others; all are copied. */
+START_TEST(test_what_is_asked_for) {
+    static rg_function_class twins[4];
+    rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
+    rg_tensor *was_a = rg_clone(a), *was_b = rg_clone(b);
+    planted = WRONG_FACTOR;
+    for (at = 0; at < 2; at++) {
+        ck_ok(twin_passes(&twins[at], at == 0 ? rg_detach(a) : a, at == 1 ? rg_detach(b) : b));
+        ck_assert(
+            !twin_passes(&twins[2 + at], at == 1 ? rg_detach(a) : a, at == 0 ? rg_detach(b) : b));
+    }
+    ck_assert(rg_equal(a, was_a) && rg_equal(b, was_b));
+    ck_assert(rg_grad_of(a) == RG_NONE && rg_grad_of(b) == RG_NONE);
+}
+END_TEST
+
+/* The sentence says how many bytes there are. */
+START_TEST(test_leaks_are_counted) {
+    static rg_function_class twin;
+    char said[100];
+    leaked[n_leaked++] = rg_keep(rg_ones(1000));
+    const int64_t before = rg_memory_stats().now;
+    leaked[n_leaked++] = rg_keep(rg_ones(1000));
+    snprintf(said, sizeof said, "leaks %lld bytes", (long long)(rg_memory_stats().now - before));
+    planted = LEAKS;
+    ck_assert(!twin_passes(&twin, wave(2, 3, 0.3), wave(2, 3, 0.9)));
+    ck_assert_msg(strstr(rg_error(), said), "%s, not %s", rg_error(), said);
+    while (n_leaked > 0)
+        rg_drop(leaked[--n_leaked]);
+}
+END_TEST
+
+/* ---- ops that are honest, though they look odd ------------------------------------------------ */
+
+/* y = x rounded down: it has few digits wherever x has many, and so has its gradient. */
+static bool floor_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_floor(in[0]);
+    return out[0] != NULL;
+}
+
+static bool floor_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_zeros_like(g[0]);
+    return gin[0] != NULL;
+}
+
+/* y = the sum of all inputs */
+static bool sum_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    const int n = *(const int *)rg_function_args(ctx);
+    out[0] = rg_clone(in[0]);
+    for (int i = 1; i < n; i++)
+        out[0] = rg_add(out[0], in[i]);
+    return out[0] != NULL;
+}
+
+static bool sum_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    const int n = *(const int *)rg_function_args(ctx);
+    for (int i = 0; i < n; i++)
+        gin[i] = g[0];
+    return true;
+}
+
+START_TEST(test_odd_ops_pass) {
+    static rg_function_class floors = { .name = "Floor",
+                                        .forward = floor_forward,
+                                        .backward = floor_backward };
+    static rg_function_class sums = {
+        .name = "Sum", .forward = sum_forward, .backward = sum_backward, .args_bytes = sizeof(int)
+    };
+    rg_tensor *in[17];
+    for (int i = 0; i < RG_COUNT(in); i++)
+        in[i] = wave(1, 2, i);
+    ck_ok(rg_function_check(&floors, NULL, RG_LIST(wave(2, 3, 0.3))));
+    for (int n = 1; n < RG_COUNT(in); n += 15)
+        ck_ok(rg_function_check(&sums, &n, ((rg_list){ n, in })));
+    const int most = RG_COUNT(in);
+    ck_fails(rg_function_check(&sums, &most, ((rg_list){ most, in })), RG_VALUE_ERROR,
+             "function_check: takes up to 16 inputs, but got 17");
+    ck_fails(rg_function_apply_list(&sums, &most, ((rg_list){ most, in })), RG_VALUE_ERROR,
+             "Sum: takes up to 16 inputs, but got 17");
+    rg_tensor *whole = rg_arange(3);
+    ck_fails(rg_function_check(&floors, NULL, RG_LIST(whole)), RG_VALUE_ERROR,
+             "function_check: expected at least one input of floating point, to differentiate it");
+    in[1] = NULL;
+    ck_fails(rg_function_check(&sums, &most, ((rg_list){ 2, in })), RG_TYPE_ERROR, "");
+}
+END_TEST
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+/* Where memory is denied to the check itself it fails, too. Its own trials with denied memory come
+ * last, and take back what was denied. */
+START_TEST(test_memory_denied) {
+    static rg_function_class twin;
+    rg_tensor *a = wave(2, 1, 0.3), *b = wave(2, 1, 0.9);
+    planted = HONEST;
+    ck_ok(twin_passes(&twin, a, b));
+    bool done = false;
+    for (int64_t n = 1; !done; n++) {
+        rg_memory_fail_at(n);
+        const bool passed = twin_passes(&twin, a, b);
+        rg_memory_fail_at(0);
+        done = passed && rg_error_code() == RG_OK;
+        ck_each(done || (!passed && rg_error_code() == RG_OUT_OF_MEMORY), "request %d: %d %s",
+                (int)n, passed, rg_error());
+    }
+    rg_error_clear();
+}
+END_TEST
+
+/* A class has its row as long as the program runs. */
+__attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
+
+RG_TESTS(promises, test_each_promise_at_each_place, test_what_is_asked_for, test_leaks_are_counted,
+         test_odd_ops_pass, test_memory_denied)
