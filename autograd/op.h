@@ -250,7 +250,7 @@ bool rgi_shape_broadcast(rg_call *c);
 bool rgi_shape_broadcast_bool(rg_call *c);
 /* Gives out[0] the storage, shape and strides of in[0]. A view then changes size, stride and data,
  * and ends with rgi_view_end, which counts the elements and sets the flags. */
-bool rgi_view_begin(rg_call *c);
+void rgi_view_begin(rg_call *c);
 bool rgi_view_end(rg_call *c);
 /* Returns whether x expands to the shape, in which -1 leaves a dim as it is. */
 bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape);

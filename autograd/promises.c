@@ -291,7 +291,6 @@ static bool run_denied(const rg_trial *s, rg_tensor *in[], const rg_trial_result
                        bool *denied) {
     RG_SCOPE();
     rg_trial_result r;
-    rg_error_clear();
     rg_memory_fail_at(n);
     bool ok = rgi_trial_run(s, in, &r);
     *denied = rgi_this.fail_at == 0;

@@ -57,7 +57,7 @@ static const char *schedule_kinds(const rg_optim *o) {
 /* Returns the run's numbers as 0-d tensors. A list with .n == -1 means failure. */
 static rg_named_list number_tensors(const rg_checkpoint *run) {
     const rg_named_list failed = { .n = -1 };
-    rg_named *v = rgi_scope_alloc((size_t)run->numbers.n * sizeof *v + 1);
+    rg_named *v = rgi_scope_alloc((size_t)run->numbers.n * sizeof *v);
     if (!v)
         return failed;
     for (int i = 0; i < run->numbers.n; i++) {
@@ -207,7 +207,7 @@ static part part_of(const char *name) {
 /* Puts each tensor of the file into its part. */
 static bool sort_parts(checkpoint_parts *c, rg_named_list all) {
     for (part p = 0; p < PARTS; p++) {
-        c->part[p].list.v = rgi_scope_alloc((size_t)all.n * sizeof *all.v + 1);
+        c->part[p].list.v = rgi_scope_alloc((size_t)all.n * sizeof *all.v);
         if (!c->part[p].list.v)
             return false;
     }
@@ -238,7 +238,7 @@ static rg_tensor *part_named(const checkpoint_parts *c, part p, const char *name
  * with .n == -1 means failure. */
 static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     const rg_named_list found = c->part[MODEL].list, failed = { .n = -1 };
-    rg_named *v = rgi_scope_alloc((size_t)(found.n + own.n) * sizeof *v + 1);
+    rg_named *v = rgi_scope_alloc((size_t)(found.n + own.n) * sizeof *v);
     rg_map first = { 0 };
     if (!v)
         return failed;

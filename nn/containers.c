@@ -285,7 +285,7 @@ rg_named_modules_list rg_module_dict_items(rg_module_dict *m) {
     const rg_named_modules_list failed = { -1, NULL };
     if (!rgi_module_given((rg_module *)m, "module_dict_items"))
         return failed;
-    rg_named_module *items = rgi_scope_alloc((size_t)m->n * sizeof *items + 1);
+    rg_named_module *items = rgi_scope_alloc((size_t)m->n * sizeof *items);
     if (!items)
         return failed;
     for (int i = 0; i < m->n; i++) {

@@ -107,7 +107,7 @@ static int by_area_name(const void *a, const void *b) {
 /* Lists the names of the module's state by their letters, each with its keeper. `file` has the
  * names that are in a file. The scope owns the list; NULL means failure. */
 static area *list_areas(const char *op, rg_named_list state, const rg_map *file) {
-    area *v = rgi_scope_alloc((size_t)state.n * sizeof *v + 1);
+    area *v = rgi_scope_alloc((size_t)state.n * sizeof *v);
     for (int i = 0; v && i < state.n; i++) {
         v[i] = area_of(&state.v[i]);
         v[i].written = rgi_map_name(file, state.v[i].name) >= 0;
@@ -176,7 +176,7 @@ static int by_text(const void *a, const void *b) {
 /* A name of the file is unexpected where the module lacks it, or keeps it under another one. */
 static bool find_unexpected_names(module_loading *l, const area *areas) {
     const char **names =
-        rgi_scope_alloc(((size_t)l->file.n + (size_t)l->state.n) * sizeof *names + 1);
+        rgi_scope_alloc(((size_t)l->file.n + (size_t)l->state.n) * sizeof *names);
     int n = 0;
     if (!names)
         return false;
@@ -192,7 +192,7 @@ static bool find_unexpected_names(module_loading *l, const area *areas) {
 }
 
 static bool find_missing_names(module_loading *l, const area *areas) {
-    const char **names = rgi_scope_alloc((size_t)l->state.n * sizeof *names + 1);
+    const char **names = rgi_scope_alloc((size_t)l->state.n * sizeof *names);
     int n = 0;
     for (int i = 0; names && i < l->state.n; i++)
         if (!areas[i].keeper && !areas[i].written)

@@ -62,7 +62,7 @@ static void complain_of_keys(rg_text *complaint, const char *what, rg_names keys
 /* Lists the module's keys that the dictionary lacks. */
 static bool list_missing(rg_module_load *l) {
     const rg_named_list own = l->own.list;
-    const char **v = rgi_scope_alloc((size_t)own.n * sizeof *v + 1);
+    const char **v = rgi_scope_alloc((size_t)own.n * sizeof *v);
     l->missing = (rg_names){ 0, v };
     for (int i = 0; v && i < own.n; i++)
         if (!tensor_named(&l->dict, own.v[i].name))
@@ -114,8 +114,8 @@ static bool list_unexpected(rg_module_load *l) {
     const rg_named_list dict = l->dict.list;
     const rg_named_list modules = rgi_walk("load_state_dict", l->module,
                                            (rg_walk_for){ .modules = true, .saved = true });
-    unexpected_key *keys = rgi_scope_alloc((size_t)dict.n * sizeof *keys + 1);
-    const char **v = rgi_scope_alloc((size_t)dict.n * sizeof *v + 1);
+    unexpected_key *keys = rgi_scope_alloc((size_t)dict.n * sizeof *keys);
+    const char **v = rgi_scope_alloc((size_t)dict.n * sizeof *v);
     rg_dictionary by_name = { 0 };
     int n = -1;
     if (modules.n >= 0 && keys && v && dictionary_begin(&by_name, modules))

@@ -220,7 +220,7 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *self, rg_
 static rg_tensor *decoder_memory(rg_transformer_decoder *self, rg_tensor *memory) {
     RG_SCOPE();
     int n = self->layers->n;
-    rg_tensor **each = rgi_scope_alloc((size_t)n * sizeof *each + 1);
+    rg_tensor **each = rgi_scope_alloc((size_t)n * sizeof *each);
     if (!decoder_check_layers("transformer_decoder_cache", self))
         return NULL;
     for (int i = 0; i < n && each; i++) {

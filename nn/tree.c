@@ -98,7 +98,7 @@ static bool wander(walker *w, rg_module *m, const trail *above) {
 rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted) {
     walker w = { .op = op, .wanted = wanted };
     bool ok = rgi_module_given(m, op) && wander(&w, m, NULL);
-    rg_named *own = ok ? rgi_scope_alloc(w.n * sizeof *own + 1) : NULL;
+    rg_named *own = ok ? rgi_scope_alloc(w.n * sizeof *own) : NULL;
     if (own && w.n)
         memcpy(own, w.found, w.n * sizeof *own);
     rgi_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
@@ -122,7 +122,7 @@ rg_named_modules_list rg_named_modules(void *m) {
 rg_list rg_parameters(void *m) {
     RG_AS("parameters");
     rg_named_list l = rg_named_parameters(m);
-    rg_tensor **v = l.n < 0 ? NULL : rgi_scope_alloc((size_t)l.n * sizeof *v + 1);
+    rg_tensor **v = l.n < 0 ? NULL : rgi_scope_alloc((size_t)l.n * sizeof *v);
     for (int i = 0; i < l.n && v; i++)
         v[i] = l.v[i].tensor;
     return (rg_list){ v ? l.n : -1, v };
@@ -270,7 +270,7 @@ static bool prepare(conversion *c, rg_named what, rg_dtype dtype) {
 
 /* Nothing changes before all copies are there, and from then on nothing can fail. */
 static bool convert(rg_named_list l, rg_dtype dtype) {
-    conversion *all = rgi_scope_alloc((size_t)l.n * sizeof *all + 1);
+    conversion *all = rgi_scope_alloc((size_t)l.n * sizeof *all);
     int n = 0;
     if (!all)
         return false;

@@ -12,7 +12,8 @@ static inline rg_tensor *rgi_own(rg_tensor *t);
 rg_tensor *rgi_own_slowly(rg_tensor *t);
 /* Adds a reference, gives it to the innermost scope, and returns the tensor. */
 rg_tensor *rgi_lend(rg_tensor *t);
-/* Returns memory that the innermost scope owns, aligned to 64 bytes, or NULL. */
+/* Returns memory that the innermost scope owns, aligned to 64 bytes, or NULL where there is none.
+ * There may be no bytes. */
 void *rgi_scope_alloc(size_t bytes);
 /* Frees the text, and returns a copy that the scope owns; NULL where there was no memory for it. */
 char *rgi_text_own(rg_text *t);

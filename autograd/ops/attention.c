@@ -48,8 +48,6 @@ typedef struct {
 
 static rg_tensor *attention_p(const attention_parts *a) {
     rg_tensor *scores = rg_matmul(rg_mul(a->q, a->how.scale), rg_mT(a->k));
-    if (!scores || !a->mask)
-        return NULL;
     if (!rgi_is_none(a->mask))
         scores = rg_add(scores, a->mask);
     if (a->how.causal && scores)

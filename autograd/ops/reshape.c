@@ -9,7 +9,10 @@ rg_tensor *rgi_rule_reshape(const rg_step *s, rg_tensor *g) {
 
 /* ---- alias: x itself, as another view of it; gx = g ---------------------------- */
 
-static bool alias_view(rg_call *c) { return rgi_view_begin(c) && rgi_view_end(c); }
+static bool alias_view(rg_call *c) {
+    rgi_view_begin(c);
+    return rgi_view_end(c);
+}
 
 RG_OP(alias, .doc = "x itself, as a view", .node = "AliasBackward0", .n_in = 1, .view = alias_view,
       .grad = { RG_RULE(0, rgi_rule_same) },

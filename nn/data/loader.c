@@ -241,10 +241,10 @@ static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
 /* Returns whether each index of n comes once. */
 static bool is_permutation(const int64_t *order, int64_t n) {
     RG_SCOPE();
-    char *seen = rgi_scope_alloc((size_t)n + 1);
+    char *seen = rgi_scope_alloc((size_t)n);
     if (!seen)
         return false;
-    memset(seen, 0, (size_t)n + 1);
+    memset(seen, 0, (size_t)n);
     for (int64_t i = 0; i < n; i++)
         if (order[i] < 0 || order[i] >= n || seen[order[i]]++)
             return rgi_fail(RG_VALUE_ERROR, "data_loader_load_state_dict",

@@ -348,7 +348,7 @@ static rg_module *gpt_block_new(const rg_gpt_options *o) {
 
 static rg_module_list *gpt_blocks_new(const rg_gpt_options *o) {
     size_t n = (size_t)o->n_layer;
-    rg_module **blocks = rgi_scope_alloc(n * sizeof *blocks + 1);
+    rg_module **blocks = rgi_scope_alloc(n * sizeof *blocks);
     if (!blocks)
         return NULL;
     for (size_t i = 0; i < n; i++)

@@ -320,7 +320,7 @@ static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalize
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++)
         n += t->tokens[i].added && t->tokens[i].normalized == normalized;
-    const rg_token **sorted = rgi_scope_alloc(n * sizeof *sorted + 1);
+    const rg_token **sorted = rgi_scope_alloc(n * sizeof *sorted);
     if (!sorted || !rgi_grow((void **)&a->v, &a->room, n, sizeof *a->v))
         return false;
     for (size_t i = 0; i < t->n; i++)

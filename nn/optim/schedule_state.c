@@ -501,11 +501,11 @@ static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) 
                           .copy = *s,
                           .name = rgi_schedule_rows[s->kind].name,
                           .dict = dict,
-                          .known = rgi_scope_alloc((size_t)dict.n + 1),
+                          .known = rgi_scope_alloc((size_t)dict.n),
                           .base_lrs = rgi_scope_alloc(groups * sizeof *l->base_lrs) };
     if (!l->known || !l->base_lrs)
         return false;
-    memset(l->known, 0, (size_t)dict.n + 1);
+    memset(l->known, 0, (size_t)dict.n);
     for (size_t i = 0; i < groups; i++)
         l->base_lrs[i] = NAN;
     if (!read_fields(l, list_options(&l->copy, v), v)

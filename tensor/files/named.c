@@ -12,7 +12,7 @@ rg_named_list rg_named_below(rg_named_list list, const char *prefix) {
         || !rgi_given(prefix, "named_below", "a name"))
         return failed;
     const size_t length = strlen(prefix);
-    rg_named *v = rgi_scope_alloc((size_t)list.n * sizeof *v + 1);
+    rg_named *v = rgi_scope_alloc((size_t)list.n * sizeof *v);
     if (!v)
         return failed;
     int n = 0;

@@ -113,7 +113,7 @@ static const char *py_name(const py_place *at) {
 
 rg_named_list rgi_py_flat(const rg_py *p) {
     const rg_named_list failed = { .n = -1 };
-    rg_named *v = p->failed ? NULL : rgi_scope_alloc(p->n * sizeof *v + 1);
+    rg_named *v = p->failed ? NULL : rgi_scope_alloc(p->n * sizeof *v);
     py_place at = { .item = { -1 } };
     bool ok = v;
     int n = 0;

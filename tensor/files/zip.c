@@ -280,7 +280,7 @@ static bool check_sizes(const rg_zip *z, const rg_zip_member *m, const char *loc
         return true;
     if (packed == RG_ZIP_WIDE32 || bytes == RG_ZIP_WIDE32) {
         const size_t n = rgi_zip_16(local + 28);
-        char *extra = rgi_scope_alloc(n + 1);
+        char *extra = rgi_scope_alloc(n);
         if (!extra || !rgi_file_read(&z->file, m->data - n, extra, n))
             return false;
         const char *fault = widen(extra, n, (uint64_t *[]){ &bytes, &packed }, 2);

@@ -402,7 +402,8 @@ START_TEST(test_failures) {
     planted = HONEST;
     ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR, "size mismatch");
     ck_fails(rg_function_apply(&nameless, NULL, x), RG_VALUE_ERROR, "a class needs a name");
-    ck_fails(rg_function_apply(&many, NULL, x), RG_VALUE_ERROR, "up to 8 outputs");
+    ck_fails(rg_function_apply(&many, NULL, x), RG_VALUE_ERROR,
+             "a class has up to 8 outputs, but this says 9");
     ck_fails(rg_function_apply(NULL, NULL, x), RG_TYPE_ERROR, "expected a class but got NULL");
     ck_fails(rg_function_apply(&blend, NULL, x, x), RG_TYPE_ERROR, "expected args but got NULL");
     ck_fails(rg_function_apply(&cube, NULL, rg_reshape(x, 7)), RG_RUNTIME_ERROR, "reshape");
@@ -573,6 +574,93 @@ START_TEST(test_those_who_look_on) {
 }
 END_TEST
 
+/* ---- as many as there may be -------------------------------------------------------- */
+
+enum { MOST_IN = 16, MOST_SAVED = 8, MOST_OUT = 8 };
+
+typedef struct {
+    double factor;
+} most_state;
+
+/* y[k] = factor x[2 k]^2 x[2 k + 1], with the squares saved as intermediate results */
+static bool most_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    most_state *state = rg_function_state(ctx);
+    rg_tensor *saved[MOST_SAVED + 1];
+    if (state)
+        state->factor = 3;
+    for (int k = 0; k < MOST_OUT; k++) {
+        saved[k] = rg_mul(in[2 * k], in[2 * k + 1]);
+        out[k] = rg_mul(rg_mul(in[2 * k], saved[k]), 3);
+    }
+    saved[MOST_SAVED] = in[0];
+    ck_fails(rg_save_for_backward_list(ctx, (rg_list){ MOST_SAVED + 1, saved }), RG_VALUE_ERROR,
+             "saves up to 8 tensors, but got 9");
+    return rg_save_for_backward_list(ctx, (rg_list){ MOST_SAVED, saved });
+}
+
+static bool most_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    const most_state *state = rg_function_state(ctx);
+    const double factor = state ? state->factor : 3;
+    ck_fails(rg_saved_tensor(ctx, MOST_SAVED), RG_INDEX_ERROR,
+             "saved_tensor: there is no tensor 8 of 8 that were saved");
+    for (int k = 0; k < MOST_OUT; k++)
+        gin[2 * k] = rg_mul(rg_mul(g[k], rg_saved_tensor(ctx, k)), 2 * factor);
+    return true;
+}
+
+typedef struct {
+    rg_function_class *cls;
+    rg_tensor *in[MOST_IN];
+} most_step;
+
+static void apply_most(void *context) {
+    most_step *s = context;
+    rg_tensor *out[MOST_OUT], *sum = rg_scalar_dtype(0, RG_FLOAT64);
+    for (int i = 0; i < MOST_IN; i++)
+        rg_set_grad(s->in[i], RG_NONE);
+    ck_ok(rg_function_apply_many(s->cls, NULL, (rg_list){ MOST_IN, s->in }, out));
+    for (int k = 0; k < MOST_OUT; k++)
+        sum = rg_add(sum, rg_mul(rg_sum(out[k]), k + 1));
+    ck_ok(rg_backward(sum));
+}
+
+/* Sixteen inputs, eight outputs and eight intermediate results, with a state and without. */
+START_TEST(test_most_of_everything) {
+    static rg_function_class classes[2] = {
+        { .name = "Most",
+          .forward = most_forward,
+          .backward = most_backward,
+          .outputs = MOST_OUT,
+          .once_differentiable = true },
+        { .name = "MostWithState",
+          .forward = most_forward,
+          .backward = most_backward,
+          .outputs = MOST_OUT,
+          .state_bytes = sizeof(most_state),
+          .once_differentiable = true },
+    };
+    for (int c = 0; c < 2; c++) {
+        most_step s = { .cls = &classes[c] };
+        for (int i = 0; i < MOST_IN; i++)
+            s.in[i] = rg_requires_grad_(rg_add(rg_detach(input(2, 2)), 0.1 * i + 1), i % 2 == 0);
+        rg_replay *replay = rg_record(apply_most, &s);
+        ck_ok(replay);
+        for (int run = 0; run < 3; run++) {
+            RG_NO_GRAD();
+            for (int i = 0; i < MOST_IN; i++) {
+                rg_tensor *slope = rg_mul(rg_mul(s.in[i], s.in[i | 1]), 6 * (i / 2 + 1));
+                rg_tensor *g = rg_grad_of(s.in[i]);
+                ck_assert(i % 2 ? g == RG_NONE : rg_allclose(g, slope, 1e-12, 0));
+            }
+            for (int i = 0; i < MOST_IN; i++)
+                ck_ok(rg_mul_(s.in[i], 1.1));
+            ck_ok(rg_replay_run(replay));
+        }
+        rg_replay_free(replay);
+    }
+}
+END_TEST
+
 /* ---- replay ------------------------------------------------------------------------- */
 
 typedef struct {
@@ -686,5 +774,5 @@ __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 
 
 RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients,
          test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
-         test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on, test_replay,
-         test_replay_refuses, test_threads_share_a_class)
+         test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
+         test_most_of_everything, test_replay, test_replay_refuses, test_threads_share_a_class)

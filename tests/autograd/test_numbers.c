@@ -66,8 +66,8 @@ static rg_tensor *cosine_of(rg_tensor *const in[], void *context) {
 }
 
 START_TEST(test_cosine_gradients_at_any_scale) {
-    rg_tensor *in[] = { rg_literal_as(RG_FLOAT64, [[0.5, 2, -1], [1, 0.25, 3]]),
-                        rg_literal_as(RG_FLOAT64, [[1, -0.5, 2], [0.75, 1.5, -1]]) };
+    rg_tensor *in[] = { rg_literal_as(RG_FLOAT64, [ [ 0.5, 2, -1 ], [ 1, 0.25, 3 ] ]),
+                        rg_literal_as(RG_FLOAT64, [ [ 1, -0.5, 2 ], [ 0.75, 1.5, -1 ] ]) };
     for (int i = 0; i < 2; i++)
         rg_requires_grad_(in[i], true);
     ck_assert_msg(rg_gradcheck(cosine_of, NULL, 2, in), "%s", rg_error());
@@ -86,11 +86,11 @@ static void record_cosine(void *context) {
 
 /* A recorded step is ready for numbers of any size. */
 START_TEST(test_cosine_in_a_replay) {
-    recorded r = { rg_literal([3., 4.]), rg_literal([4., 3.]), rg_scalar(0.) };
+    recorded r = { rg_literal([ 3., 4. ]), rg_literal([ 4., 3. ]), rg_scalar(0.) };
     rg_replay *replay = rg_record(record_cosine, &r);
     ck_ok(replay);
     ck_assert(fabs(rg_item(r.cosine) - 0.96) < 1e-6);
-    rg_copy_(r.a, rg_literal([3e20, 4e20]));
+    rg_copy_(r.a, rg_literal([ 3e20, 4e20 ]));
     ck_assert(rg_replay_run(replay));
     ck_assert(fabs(rg_item(r.cosine) - 0.96) < 1e-6);
     rg_replay_free(replay);
@@ -114,7 +114,7 @@ static const char sizes_differ[] =
 /* The sum over all pairs is torch's. */
 START_TEST(test_losses_warn_of_shapes) {
     rg_on_warning(note_warning);
-    rg_tensor *x = rg_requires_grad_(rg_literal([[1.], [3.]]), true), *t = rg_literal([2., 6.]);
+    rg_tensor *x = rg_requires_grad_(rg_literal([ [1.], [3.] ]), true), *t = rg_literal([ 2., 6. ]);
     for (int i = 0; i < 3; i++)
         ck_assert(rg_item(rg_mse_loss(x, t, .reduction = RG_SUM)) == 1 + 25 + 1 + 9);
     ck_assert_int_eq(warnings, 1);
@@ -126,7 +126,7 @@ START_TEST(test_losses_warn_of_shapes) {
     ck_assert_int_eq(warnings, 4);
     ck_assert(strstr(warning, "huber_loss: ") == warning && strstr(warning, sizes_differ));
     ck_assert(rg_backward(rg_mse_loss(x, t)));
-    ck_assert(rg_equal(rg_grad_of(x), rg_literal([[-3.], [-1.]])));
+    ck_assert(rg_equal(rg_grad_of(x), rg_literal([ [-3.], [-1.] ])));
     ck_ok(rg_mse_loss(x, rg_ones(2, 1)));
     ck_assert_int_eq(warnings, 4);
     ck_ok(rg_kl_div(x, rg_ones(2, 1), .reduction = RG_BATCHMEAN));
@@ -142,7 +142,7 @@ END_TEST
 START_TEST(test_lists_of_an_array) {
     rg_tensor *v[] = { rg_ones(1, 2), rg_zeros(1, 2), rg_ones(1, 2) };
     ck_assert(
-        rg_equal(rg_matmul(rg_cat(rg_list_of(3, v), 0), rg_ones(2)), rg_literal([2., 0., 2.])));
+        rg_equal(rg_matmul(rg_cat(rg_list_of(3, v), 0), rg_ones(2)), rg_literal([ 2., 0., 2. ])));
     ck_assert_int_eq(rg_size(rg_add(rg_stack(rg_list_of(2, v), 0), 1), 0), 2);
     ck_fails(rg_cat(rg_list_of(2, NULL), 0), RG_TYPE_ERROR, "but got NULL");
 }
@@ -153,7 +153,7 @@ END_TEST
 /* torch reads beyond x, or has no sentence of its own, where a padding is so negative. */
 START_TEST(test_paddings_that_overflow) {
     const int64_t least = INT64_MIN, most = INT64_MAX;
-    rg_tensor *x = rg_literal([[[1., 2.]]]);
+    rg_tensor *x = rg_literal([[[ 1., 2. ]]]);
 #define PAD(left, right, mode) rg_pad_with(x, RG_DIMS(left, right), mode, 0)
     ck_assert(rg_equal(PAD(least, most, RG_REPLICATE), rg_literal([[[2.]]])));
     ck_assert(rg_equal(PAD(most, least, RG_REPLICATE), rg_literal([[[1.]]])));
@@ -166,10 +166,33 @@ START_TEST(test_paddings_that_overflow) {
     ck_fails(PAD(most, most, RG_CONSTANT), RG_RUNTIME_ERROR, "which is invalid");
     rg_tensor *y = rg_requires_grad_(rg_clone(x), true);
     ck_assert(rg_backward(rg_sum(rg_pad_with(y, RG_DIMS(least, most), RG_REPLICATE, 0))));
-    ck_assert(rg_equal(rg_grad_of(y), rg_literal([[[0., 1.]]])));
+    ck_assert(rg_equal(rg_grad_of(y), rg_literal([[[ 0., 1. ]]])));
+}
+END_TEST
+
+/* Either side may be padded so far and no farther: by less than there is where it is reflected, and
+ * by all of it where it goes round. */
+START_TEST(test_paddings_at_their_limits) {
+    rg_tensor *x = rg_literal([[[ 1., 2., 3. ]]]);
+    ck_ok(PAD(2, 2, RG_REFLECT));
+    ck_ok(PAD(3, 3, RG_CIRCULAR));
+    static const struct {
+        int64_t left, right;
+    } too_far[] = { { 3, 2 }, { 2, 3 }, { 3, 0 }, { 0, 3 } };
+    for (int i = 0; i < RG_COUNT(too_far); i++) {
+        const int64_t left = too_far[i].left, right = too_far[i].right;
+        char said[200];
+        snprintf(said, sizeof said,
+                 "Argument #4: Padding size should be less than the corresponding input "
+                 "dimension, but got: padding (%d, %d) at dimension 2 of input [1, 1, 3]",
+                 (int)left, (int)right);
+        ck_fails(PAD(left, right, RG_REFLECT), RG_RUNTIME_ERROR, said);
+        ck_fails(PAD(left + 1, right + (right == 3), RG_CIRCULAR), RG_RUNTIME_ERROR,
+                 "Padding value causes wrapping around more than once.");
+    }
 }
 END_TEST
 
 RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
-         test_paddings_that_overflow)
+         test_paddings_that_overflow, test_paddings_at_their_limits)

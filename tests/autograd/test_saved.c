@@ -18,6 +18,7 @@ static rg_tensor *leaf(int64_t n, int64_t m) {
 
 typedef struct {
     int packed, unpacked, dropped;
+    int fail_at; /* This call fails; 0 stands for none. */
     enum { KEEP, HALVE, FAIL_TO_PACK, WRITE, WRONG_SHAPE, FAIL_TO_UNPACK } how;
 } counts;
 
@@ -25,7 +26,7 @@ static void *pack(rg_tensor *t, void *context) {
     counts *c = context;
     c->packed++;
     ck_assert(!rg_requires_grad(t) && !rg_is_grad_enabled());
-    if (c->how == FAIL_TO_PACK)
+    if (c->how == FAIL_TO_PACK || c->packed == c->fail_at)
         return NULL;
     if (c->how == WRITE)
         rg_mul_(t, 2);
@@ -35,7 +36,7 @@ static void *pack(rg_tensor *t, void *context) {
 static rg_tensor *unpack(void *packed, void *context) {
     counts *c = context;
     c->unpacked++;
-    if (c->how == FAIL_TO_UNPACK)
+    if (c->how == FAIL_TO_UNPACK || c->unpacked == c->fail_at)
         return NULL;
     if (c->how == WRONG_SHAPE)
         return rg_ones(7);
@@ -75,6 +76,73 @@ START_TEST(test_hooks_see_what_is_saved) {
         chain(x);
     }
     ck_assert_int_eq(c.dropped, 8);
+}
+END_TEST
+
+/* What is freed stays freed, also where only inputs were saved. */
+START_TEST(test_packed_values_are_freed) {
+    counts c = { .how = KEEP };
+    rg_tensor *x = leaf(2, 3), *y;
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+        y = rg_sum(rg_mul(rg_sin(x), rg_ones_like(x)));
+    }
+    ck_ok(rg_backward(y));
+    ck_assert_int_eq(c.dropped, c.packed);
+    rg_tensor *g = rg_clone(rg_grad_of(x));
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "backward through the graph a second time");
+    ck_assert(rg_equal(rg_grad_of(x), g));
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+        y = rg_sin(x);
+    }
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "backward through the graph a second time");
+}
+END_TEST
+
+/* A guard takes its own hooks away, and once alone. */
+START_TEST(test_guards) {
+    counts c = { .how = KEEP }, outer = { .how = KEEP };
+    rg_tensor *x = leaf(2, 3);
+    ck_assert(rg_push_saved_hooks((rg_saved_hooks){ pack, unpack, drop, &outer }));
+    rg_saved_guard guard = rg_saved_guard_open((rg_saved_hooks){ pack, unpack, drop, &c });
+    rg_sin(x);
+    for (int i = 0; i < 2; i++)
+        rg_saved_guard_close(&guard);
+    rg_sin(x);
+    rg_saved_guard none = rg_saved_guard_open((rg_saved_hooks){ pack, NULL, NULL, NULL });
+    rg_error_clear();
+    rg_saved_guard_close(&none);
+    rg_sin(x);
+    rg_pop_saved_hooks();
+    rg_sin(x);
+    ck_assert_int_eq(c.packed, 1);
+    ck_assert_int_eq(outer.packed, 2);
+}
+END_TEST
+
+/* Where the second of two values can't be packed or unpacked, the first is dropped once, and what
+ * comes next finds all as it was. */
+START_TEST(test_hooks_that_fail_in_the_middle) {
+    counts c = { .how = KEEP, .fail_at = 2 };
+    rg_tensor *x = leaf(2, 3), *other = rg_clone(x), *y;
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+        ck_fails(rg_mul(x, other), RG_RUNTIME_ERROR, "mul: a saved tensor pack hook failed");
+        ck_assert_int_eq(c.packed, 2);
+        ck_assert_int_eq(c.dropped, 1);
+        c = (counts){ .how = KEEP };
+        y = rg_mul(x, other);
+    }
+    c.fail_at = 2;
+    ck_fails(rg_backward(rg_sum(y)), RG_TYPE_ERROR,
+             "Output of saved tensor unpack_hook expected to be a Tensor but got NULL");
+    ck_assert_int_eq(c.dropped, 0);
+    c.fail_at = 0;
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_assert_int_eq(c.dropped, 2);
+    ck_assert(rg_equal(rg_grad_of(x), rg_mul(rg_detach(other), 2)));
 }
 END_TEST
 
@@ -288,7 +356,8 @@ START_TEST(test_memory_denied) {
 }
 END_TEST
 
-RG_TESTS(saved, test_hooks_see_what_is_saved, test_hooks_may_keep_less, test_hooks_that_fail,
+RG_TESTS(saved, test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
+         test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less, test_hooks_that_fail,
          test_checkpoints_give_the_same_bits, test_checkpoints_of_second_order,
          test_checkpoints_within, test_what_checkpoints_refuse, test_checkpoints_are_not_recorded,
          test_checkpoints_take_less_memory, test_memory_denied)

@@ -176,7 +176,7 @@ START_TEST(test_positions) {
         ck_fails(rg_call(made[i], rg_zeros(3, 7)), RG_RUNTIME_ERROR, "must match the size");
         rg_module_free(made[i]);
     }
-    ck_fails(rg_nn_rotary_positions(4, 3, 10000), RG_VALUE_ERROR, "even");
+    ck_fails(rg_nn_rotary_positions(4, 3, 10000), RG_VALUE_ERROR, "dim must be even, but got 3");
 }
 END_TEST
 

@@ -120,6 +120,23 @@ START_TEST(test_a_handler_that_fails) {
 }
 END_TEST
 
+/* However long a name or a sentence is, the message ends where its room does. */
+START_TEST(test_long_messages) {
+    static char name[5000];
+    memset(name, 'n', sizeof name - 1);
+    for (size_t n = 0; n < sizeof name; n += n < 900 || n > 1100 ? 100 : 1) {
+        name[n] = 0;
+        rg_error_clear();
+        rg_fail(RG_VALUE_ERROR, name, "%s: twice", name);
+        ck_assert_int_eq(strncmp(rg_error(), name, strlen(rg_error()) < n ? strlen(rg_error()) : n),
+                         0);
+        ck_assert_uint_gt(strlen(rg_error()), n < 400 ? n : 400);
+        name[n] = 'n';
+    }
+    rg_error_clear();
+}
+END_TEST
+
 START_TEST(test_handler) {
     ck_assert(rg_on_error(handler) == NULL);
     rg_zeros_like(rg_zeros(-2));
@@ -187,4 +204,5 @@ END_TEST
 
 RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_no_name_comes_twice,
          test_long_messages_are_cut, test_warnings_come_once_a_place, test_null_is_silent,
-         test_a_handler_that_fails, test_handler, test_errors_belong_to_the_thread)
+         test_a_handler_that_fails, test_long_messages, test_handler,
+         test_errors_belong_to_the_thread)
