@@ -175,9 +175,8 @@ static bool generator_read_image(rg_tensor *state, generator_image *image, const
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
     static const char op[] = "generator_set_state";
     generator_image image;
-    if (!rgi_check(state, op) || !generator_read_image(state, &image, op))
-        return false;
-    if (!rgi_may_do_once(op) || !rgi_generator_lock(g, op))
+    if (!rgi_may_do_once(op) || !rgi_check(state, op) || !generator_read_image(state, &image, op)
+        || !rgi_generator_lock(g, op))
         return false;
     g->seed = image.seed;
     g->left = image.left;

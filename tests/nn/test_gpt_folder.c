@@ -401,6 +401,36 @@ static const struct {
     { "{", "", "is no JSON" },
 };
 
+/* What transformers writes, and stands for nothing here. */
+static const struct {
+    const char *from, *to;
+} other_configs[] = {
+    { "\"use_cache\": true", "\"pruned_heads\": {}" },
+    { "\"use_cache\": true", "\"pruned_heads\": null" },
+    { "\"use_cache\": true", "\"use_cache\": false" },
+};
+
+START_TEST(test_other_configs) {
+    scratch_begin();
+    copy_golden();
+    char *text = malloc(strlen(config) + 500);
+    for (size_t i = 0; i < sizeof other_configs / sizeof *other_configs; i++) {
+        const char *from = other_configs[i].from, *at = strstr(config, from);
+        ck_assert_msg(at, "no %s", from);
+        int n = sprintf(text, "%.*s%s%s", (int)(at - config), config, other_configs[i].to,
+                        at + strlen(from));
+        scratch_write("config.json", text, (size_t)n);
+        rg_gpt *m = rg_gpt_from_folder(scratch(""));
+        ck_ok(m);
+        golden_model(m);
+        rg_module_free(m);
+    }
+    free(text);
+    free(config);
+    scratch_end();
+}
+END_TEST
+
 START_TEST(test_bad_configs) {
     scratch_begin();
     copy_golden();
@@ -535,6 +565,5 @@ START_TEST(test_write_fails) {
 END_TEST
 
 RG_TESTS(gpt_folder, test_golden, test_there_and_back, test_written_config, test_without_biases,
-         test_special_tokens,
-         test_older_files, test_shards, test_bad_configs, test_bad_weights, test_read_fails,
-         test_write_fails)
+         test_special_tokens, test_older_files, test_shards, test_other_configs, test_bad_configs,
+         test_bad_weights, test_read_fails, test_write_fails)

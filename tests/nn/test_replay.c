@@ -9,6 +9,7 @@
 #include "tests/test.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,6 +249,85 @@ START_TEST(test_refusals) {
     /* Outside a recording a value may be looked at. */
     ck_assert_double_eq(rg_item(rg_sum(x)), 2);
     rg_drop(x);
+}
+END_TEST
+
+/* ---- what is done once -------------------------------------------------------------------- */
+
+static rg_generator *own_generator;
+static rg_tensor *generator_state, *weights;
+static rg_module *plain;
+static rg_optim *sgd;
+static rg_schedule *rates;
+
+#define ONCE(name, call)               \
+    static void once_##name(void *w) { \
+        (void)w;                       \
+        call;                          \
+    }
+ONCE(item, rg_item(rg_sum(w)))
+ONCE(at, rg_at(w, 0))
+ONCE(data, rg_data(w))
+ONCE(copy_out, rg_copy_out(w, (float[2]){ 0 }, 8))
+ONCE(equal, rg_equal(w, w))
+ONCE(allclose, rg_allclose(w, w, 0, 0))
+ONCE(manual_seed, rg_manual_seed(1))
+ONCE(generator_seed, rg_generator_seed(own_generator, 1))
+ONCE(generator_set_state, rg_generator_set_state(own_generator, generator_state))
+ONCE(randperm, rg_randperm_with(3, own_generator))
+ONCE(bernoulli, rg_bernoulli_with(weights, own_generator))
+ONCE(multinomial, rg_multinomial_with(weights, 1, true, own_generator))
+ONCE(set_data, rg_set_data(w, rg_zeros(2)))
+ONCE(set_grad, rg_set_grad(w, weights))
+ONCE(module_to, rg_module_to(plain, RG_FLOAT32))
+ONCE(deepcopy, rg_deepcopy(plain))
+ONCE(schedule_step, rg_schedule_step(rates))
+ONCE(cumprod, rg_backward(rg_sum(rg_cumprod(w, 0))))
+ONCE(prod, rg_backward(rg_prod(w)))
+
+/* Each says that it can't be part of a step, and does nothing: no numbers are drawn. */
+START_TEST(test_once_alone) {
+    static const struct {
+        void (*step)(void *w);
+        const char *name;
+    } once[] = {
+        { once_item, "item" },
+        { once_at, "at" },
+        { once_data, "data" },
+        { once_copy_out, "copy_out" },
+        { once_equal, "equal" },
+        { once_allclose, "allclose" },
+        { once_manual_seed, "generator_seed" },
+        { once_generator_seed, "generator_seed" },
+        { once_generator_set_state, "generator_set_state" },
+        { once_randperm, "randperm" },
+        { once_bernoulli, "bernoulli" },
+        { once_multinomial, "multinomial" },
+        { once_set_data, "set_data" },
+        { once_set_grad, "set_grad" },
+        { once_module_to, "module_to" },
+        { once_deepcopy, "deepcopy" },
+        { once_schedule_step, "schedule_step" },
+        { once_cumprod, "the gradient of cumprod" },
+        { once_prod, "the gradient of prod" },
+    };
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+    own_generator = rg_generator_new(3);
+    generator_state = rg_generator_state(own_generator);
+    weights = rg_mul(rg_ones(2), 0.5);
+    plain = (rg_module *)rg_nn_linear(2, 2);
+    sgd = rg_optim_sgd(rg_parameters(plain));
+    rates = rg_optim_step_lr(sgd, .step_size = 1);
+    for (int i = 0; i < RG_COUNT(once); i++) {
+        char said[100];
+        snprintf(said, sizeof said, "%s: can't be part of a recorded step", once[i].name);
+        ck_fails(rg_record(once[i].step, w), RG_NOT_IMPLEMENTED, said);
+        ck_assert(rg_equal(rg_generator_state(own_generator), generator_state));
+        ck_assert(rg_grad_of(w) == RG_NONE);
+    }
+    rg_optim_free(sgd);
+    rg_module_free(plain);
+    rg_generator_free(own_generator);
 }
 END_TEST
 
@@ -883,8 +963,8 @@ START_TEST(test_released_recordings) {
 }
 END_TEST
 
-RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_fresh_draws,
-         test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer, test_without_memory,
-         test_forgotten_errors, test_gradients_add_up, test_wild_steps, test_memory_goes_round,
-         test_refused_as_by_the_step, test_three_roots, test_a_gradient_from_outside_stays,
-         test_graph_from_outside, test_released_recordings)
+RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_once_alone,
+         test_fresh_draws, test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer,
+         test_without_memory, test_forgotten_errors, test_gradients_add_up, test_wild_steps,
+         test_memory_goes_round, test_refused_as_by_the_step, test_three_roots,
+         test_a_gradient_from_outside_stays, test_graph_from_outside, test_released_recordings)

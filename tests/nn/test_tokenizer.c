@@ -417,6 +417,9 @@ static rg_tokenizer *edited_tokenizer(const edit *const edits[4]) {
 START_TEST(test_options) {
     static const edit prefix = { "'add_prefix_space': false", "'add_prefix_space': true", "" };
     static const edit no_words = { "'use_regex': true", "'use_regex': false", "" };
+    static const edit unsaid = { ", 'use_regex': true", "", "" };
+    static const edit not_fused = { "'fuse_unk': false, ", "", "" };
+    static const edit not_whole = { "'ignore_merges': false, ", "", "" };
     static const edit whole = { "'ignore_merges': false", "'ignore_merges': true", "" };
     static const edit unmerged = { "['a b', '\u0120 ab']", "[]", "" };
     static const edit across = { "'\u0120 ab'", "'\u0120 ab', 'ab \u0120ab'", "" };
@@ -446,6 +449,10 @@ START_TEST(test_options) {
         { { &prefix }, "<x>", 1, { 6 }, "<x>" },
         /* A piece is one word, in which merges reach across blanks. */
         { { &across, &across_token, &later }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        /* What the file doesn't say is as if it said so. */
+        { { &unsaid, &across, &across_token, &later }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        { { &not_fused }, "ccab c", 5, { 5, 5, 2, 3, 5 }, "<u><u>ab <u>" },
+        { { &not_whole, &unmerged }, "ab ab", 5, { 0, 1, 3, 0, 1 }, "ab ab" },
         { { &no_words, &across, &across_token, &later }, "ab ab", 1, { 6 }, "ab ab" },
         /* Of two merges of one pair, the later one counts. */
         { { &twice, &pair, &later }, "aba", 2, { 0, 6 }, "aba" },

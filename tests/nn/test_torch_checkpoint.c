@@ -9,6 +9,7 @@
 #include "tensor/memory.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char checkpoint[] = "tests/golden/files/checkpoint.pt";
@@ -277,6 +278,35 @@ START_TEST(test_schedules_refused) {
                        : (rg_named){ wrong[i].to, wrong[i].tensor };
         schedule_refuses(all[RG_MULTI_STEP_LR], changed, wrong[i].sentence);
     }
+    /* Each end of a phase of OneCycleLR's is a number, and is there. */
+    rg_named_list one = rg_schedule_state_dict(all[RG_ONE_CYCLE_LR]);
+    changed.n = one.n;
+    for (int phase = 0, seen = 1; seen; phase++) {
+        char name[40], said[100];
+        seen = 0;
+        snprintf(name, sizeof name, "_schedule_phases.%d.end_step", phase);
+        for (int way = 0; way < 2; way++) {
+            for (int k = 0; k < one.n; k++) {
+                v[k] = one.v[k];
+                if (strcmp(v[k].name, name))
+                    continue;
+                seen = 1;
+                if (way == 0)
+                    v[k].tensor = rg_ones(2);
+                else
+                    v[k].name = "verbose";
+            }
+            if (!seen)
+                continue;
+            snprintf(said, sizeof said,
+                     way ? "Missing key(s) in state_dict: \"%s\"."
+                         : "\"%s\" in state_dict is no number",
+                     name);
+            schedule_refuses(all[RG_ONE_CYCLE_LR], changed, said);
+        }
+        ck_assert(seen || phase >= 2);
+    }
+    changed.n = dict.n;
     /* Options that no schedule may have are refused in the words of its making. */
     rg_named_list step = rg_schedule_state_dict(all[RG_STEP_LR]);
     changed.n = step.n;
