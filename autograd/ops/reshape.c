@@ -76,9 +76,7 @@ rg_tensor *rg_expand_dims(rg_tensor *x, rg_dims shape) {
 
 rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other) {
     RG_AS("expand_as");
-    if (!rgi_check(x, "expand_as") || !rgi_check(other, "expand_as"))
-        return NULL;
-    return rg_expand_dims(x, rg_shape(other));
+    return rgi_check(other, "expand_as") ? rg_expand_dims(x, rg_shape(other)) : NULL;
 }
 
 /* ---- squeeze: x without dims of size 1; gx = g in x's shape -------------------- */

@@ -41,7 +41,7 @@ END_TEST
 
 /* PyTorch prints 0 here, so the gradient must not be -0. */
 START_TEST(test_what_takes_no_part_has_no_sign) {
-    rg_tensor *x = rg_requires_grad_(rg_literal([1., 3., 2.]), true);
+    rg_tensor *x = rg_requires_grad_(rg_literal([ 1., 3., 2. ]), true);
     ck_assert_str_eq(rg_repr(rg_grad(rg_neg(rg_max(x)), x)), "tensor([ 0., -1.,  0.])");
     ck_assert_str_eq(rg_repr(rg_grad(rg_neg(rg_min(x)), x)), "tensor([-1.,  0.,  0.])");
 }
@@ -178,7 +178,7 @@ START_TEST(test_modes) {
     ck_assert_str_eq(rg_grad_fn(x), "");
     ck_fails(rg_requires_grad_(y, false), RG_RUNTIME_ERROR,
              "you can only change requires_grad flags of leaf variables");
-    ck_fails(rg_requires_grad_(rg_literal([1, 2]), true), RG_RUNTIME_ERROR,
+    ck_fails(rg_requires_grad_(rg_literal([ 1, 2 ]), true), RG_RUNTIME_ERROR,
              "only Tensors of floating point");
     ck_assert(!rg_requires_grad(rg_requires_grad_(x, false)));
     ck_assert(!rg_requires_grad(rg_detach_(y)));
@@ -193,6 +193,7 @@ static rg_tensor *count(rg_tensor *g, void *n) {
     ++*(int *)n;
     return RG_NONE;
 }
+static int turns;
 static rg_tensor *refuse(rg_tensor *g, void *context) {
     (void)context;
     return rg_reshape(g, 7, 7);
@@ -218,6 +219,48 @@ START_TEST(test_hooks) {
     ck_assert_double_eq(grad_at(x, 0), 36);
     ck_assert_int_eq(rg_register_hook(rg_detach(x), count, &seen), -1);
     ck_fails(rg_retain_grad(rg_detach(x)), RG_RUNTIME_ERROR, "can't retain_grad");
+}
+END_TEST
+
+static rg_tensor *note_turn(rg_tensor *g, void *context) {
+    int *turn = context;
+    *turn = turns++;
+    (void)g;
+    return RG_NONE;
+}
+
+/* Of two tensors, the one that was made later gets its gradient first. */
+START_TEST(test_the_latest_comes_first) {
+    enum { N = 24 };
+    rg_tensor *x = leaf(2), *w = leaf(3), *sum = rg_mul(x, 0), *h[N];
+    int turn[N];
+    for (int i = 0; i < N; i++) {
+        h[i] = i % 3 ? rg_exp(i % 2 ? x : w) : rg_sin(i ? h[i - 1] : x);
+        rg_register_hook(h[i], note_turn, &turn[i]);
+    }
+    for (int i = 0; i < N; i++)
+        sum = rg_add(sum, h[(i * 7) % N]);
+    turns = 0;
+    ck_ok(rg_backward(sum));
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(turn[i], N - 1 - i);
+}
+END_TEST
+
+/* The places of hooks that are gone are used again. */
+START_TEST(test_hooks_that_come_and_go) {
+    int seen = 0;
+    rg_tensor *x = leaf(2);
+    ck_assert_int_ge(rg_register_hook(x, count, &seen), 0);
+    int64_t most = 0;
+    for (int i = 0; i < 3000; i++) {
+        ck_ok(rg_remove_hook(x, rg_register_hook(x, count, &seen)));
+        if (i == 10)
+            most = rg_memory_stats().now;
+    }
+    ck_assert_int_le(rg_memory_stats().now, most);
+    ck_ok(rg_backward(rg_mul(x, 2)));
+    ck_assert_int_eq(seen, 1);
 }
 END_TEST
 
@@ -508,7 +551,7 @@ START_TEST(test_in_place_is_refused) {
              "more than one element of the written-to tensor");
     ck_fails(rg_add_(rg_zeros(3), rg_zeros(2, 3)), RG_RUNTIME_ERROR,
              "doesn't match the broadcast shape [2, 3]");
-    ck_fails(rg_add_(rg_literal([1, 2]), 0.5), RG_RUNTIME_ERROR,
+    ck_fails(rg_add_(rg_literal([ 1, 2 ]), 0.5), RG_RUNTIME_ERROR,
              "result type Float can't be cast to the desired output type Long");
     {
         RG_NO_GRAD();
@@ -707,6 +750,7 @@ RG_TESTS(engine, test_many_leaves, test_accumulates_and_zeroes, test_what_takes_
          test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away,
          test_gradients_are_copies, test_a_gradient_that_two_have, test_hooks_are_counted,
          test_gradients_from_outside_stay, test_what_is_missing_is_refused,
+         test_the_latest_comes_first, test_hooks_that_come_and_go,
          test_a_failed_run_leaves_grads_alone, test_a_run_inside_a_run,
          test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
          test_a_chain_of_a_million, test_a_hook_drops_the_root, test_slices_share_one_buffer,

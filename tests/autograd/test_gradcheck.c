@@ -2,6 +2,7 @@
  * test_gradcheck.c: what gradcheck, gradgradcheck, anomaly mode and graph drawing
  * accept, and what they must reject.
  */
+#include "tests/in_turn.h"
 #include "tests/test.h"
 #include "autograd/op.h"
 
@@ -348,6 +349,20 @@ START_TEST(test_anomaly_after_backward) {
 }
 END_TEST
 
+static bool run_watched(void) {
+    RG_SCOPE();
+    rg_tensor *x = rg_requires_grad_(rg_ones(2), true);
+    return x && rg_backward(rg_sum(rg_mul(rg_exp(x), x)));
+}
+
+START_TEST(test_anomaly_without_memory) {
+    rg_set_detect_anomaly(true);
+    ck_ok(run_watched());
+    deny_in_turn(run_watched, NULL);
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
 /* A graph that grew before anomaly mode was on has no traces. */
 START_TEST(test_anomaly_without_traces) {
     rg_tensor *x = input(1, 2), *y = rg_sum(rg_sqrt(rg_mul(x, 0)));
@@ -432,5 +447,5 @@ END_TEST
 RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
          test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
          test_several_outputs, test_likely_causes, test_anomaly_forward, test_anomaly_backward,
-         test_anomaly_after_backward, test_graph_dot, test_anomaly_without_traces,
-         test_anomaly_of_several_outputs, test_slopes_of_nan)
+         test_anomaly_after_backward, test_anomaly_without_memory, test_graph_dot,
+         test_anomaly_without_traces, test_anomaly_of_several_outputs, test_slopes_of_nan)

@@ -170,6 +170,24 @@ START_TEST(test_paddings_that_overflow) {
 }
 END_TEST
 
+/* Both a probability and its target lie between 0 and 1, which belong to it. */
+START_TEST(test_targets_within_the_unit) {
+    static const double out[] = { -0.01, 1.01, NAN, INFINITY };
+    rg_tensor *ends = rg_literal([ 0., 1. ]), *p = rg_literal([ 0.25, 0.75 ]);
+    ck_assert_double_eq_tol(rg_item(rg_binary_cross_entropy(p, ends)), -log(0.75), 1e-6);
+    ck_ok(rg_binary_cross_entropy(ends, p));
+    for (int i = 0; i < RG_COUNT(out); i++)
+        for (int k = 0; k < 2; k++) {
+            rg_tensor *bad = rg_clone(p);
+            ((float *)rg_data(bad))[k] = (float)out[i];
+            ck_fails(rg_binary_cross_entropy(bad, p), RG_RUNTIME_ERROR,
+                     "all elements of input should be between 0 and 1");
+            ck_fails(rg_binary_cross_entropy(p, bad), RG_RUNTIME_ERROR,
+                     "all elements of target should be between 0 and 1");
+        }
+}
+END_TEST
+
 /* Either side may be padded so far and no farther: by less than there is where it is reflected, and
  * by all of it where it goes round. */
 START_TEST(test_paddings_at_their_limits) {
@@ -195,4 +213,4 @@ END_TEST
 
 RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
-         test_paddings_that_overflow, test_paddings_at_their_limits)
+         test_paddings_that_overflow, test_paddings_at_their_limits, test_targets_within_the_unit)
