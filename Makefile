@@ -57,7 +57,7 @@ TESTS          := $(foreach l,$(LAYERS),$(call tests,$(l)))
 FUZZERS        := $(call programs,tests/fuzz/*.c)
 # One test counts what these files do, step by step: they are compiled for it a second time.
 STEPS          := $(BUILD)/tests/steps/test_steps
-COUNTED        := tensor/map.c autograd/hooks.c \
+COUNTED        := tensor/map.c autograd/hooks.c autograd/collect.c autograd/leaf_table.c \
                   nn/module.c nn/tree.c nn/state.c nn/repr.c nn/containers.c nn/call.c nn/copy.c \
                   nn/optim/optimizer.c nn/optim/optim_state.c
 TESTS          += $(STEPS)

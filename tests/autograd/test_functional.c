@@ -260,6 +260,11 @@ static rg_tensor *weighted_sum(rg_tensor *const in[], void *context) {
     return rg_sum(weighted(in, context));
 }
 
+static rg_tensor *product_of_none(rg_tensor *const in[], void *context) {
+    (void)in;
+    return (rg_tensor *)context;
+}
+
 START_TEST(test_most_inputs) {
     rg_tensor *in[MOST + 1], *v[MOST], *r[MOST + 1], *zero = wave(2, 0, 0);
     for (int i = 0; i < MOST; i++) {
@@ -284,6 +289,8 @@ START_TEST(test_most_inputs) {
     ck_close(rg_vmap(weighted, first, MOST, in), rg_sub(weighted(in, zero), zero));
     const char *said = "takes up to 64 inputs, but got 65";
     ck_fails(rg_jacrev(weighted, zero, MOST + 1, in), RG_VALUE_ERROR, said);
+    ck_fails(rg_jacrev(product_of_none, zero, 0, NULL), RG_INDEX_ERROR, "no input 0 of 0");
+    ck_close(rg_vjp(product_of_none, zero, 0, NULL, zero, r), zero);
     ck_fails(rg_jacrev(weighted, zero, -1, in), RG_VALUE_ERROR, "up to 64 inputs, but got -1");
     ck_fails(rg_vmap(weighted, zero, MOST + 1, in), RG_VALUE_ERROR,
              "vmap: takes 1 to 64 inputs, but got 65");

@@ -273,6 +273,11 @@ START_TEST(test_checkpoints_within) {
 }
 END_TEST
 
+static rg_tensor *own_square(rg_tensor *const in[], void *context) {
+    (void)in;
+    return rg_square((rg_tensor *)context);
+}
+
 START_TEST(test_what_checkpoints_refuse) {
     block b = { .w = leaf(3, 3), .changes = true };
     rg_tensor *x = leaf(2, 3), *in[] = { rg_mul(x, 1) };
@@ -297,6 +302,13 @@ START_TEST(test_what_checkpoints_refuse) {
     ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR,
              "checkpoint: input 0 has been modified by an inplace operation since");
     ck_fails(rg_checkpoint(NULL, NULL, 1, in), RG_TYPE_ERROR, "checkpoint: expected a function");
+    ck_fails(rg_checkpoint(run_block, &b, 1, NULL), RG_TYPE_ERROR, "and its inputs but got NULL");
+    ck_fails(rg_checkpoint(run_block, &b, -1, in), RG_VALUE_ERROR, "up to 64 inputs, but got -1");
+    /* A function may have no inputs. */
+    ck_ok(rg_checkpoint(own_square, b.w, 0, NULL));
+    ck_ok(rg_backward(rg_sum(rg_checkpoint(own_square, b.w, 0, NULL))));
+    ck_assert(rg_equal(rg_grad_of(b.w), rg_mul(rg_detach(b.w), 2)));
+    rg_set_grad(b.w, RG_NONE);
     ck_fails(rg_checkpoint(run_block, &b, 65, in), RG_VALUE_ERROR, "takes up to 64 inputs");
     in[0] = leaf(2, 5);
     ck_fails(rg_checkpoint(run_block, &b, 1, in), RG_RUNTIME_ERROR, "matmul");

@@ -1,5 +1,6 @@
 /* test_tokenizer.c: texts become the numbers that Hugging Face's tokenizers gives, and numbers
  * texts; files that ask for what regard lacks, and broken ones, are refused with their sentence. */
+#include "nn/models/unicode.h"
 #include "tests/golden.h"
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
@@ -412,6 +413,23 @@ static rg_tokenizer *edited_tokenizer(const edit *const edits[4]) {
     return t;
 }
 
+/* GPT-2's expression takes these seven as words, and no others. */
+START_TEST(test_contractions) {
+    static const struct {
+        const char *text;
+        size_t n;
+    } rows[] = { { "'s x", 2 },  { "'t x", 2 }, { "'re x", 3 }, { "'ve x", 3 }, { "'m x", 2 },
+                 { "'ll x", 3 }, { "'d x", 2 }, { "'S x", 1 },  { "'x x", 1 },  { "'l x", 1 },
+                 { "'r", 1 },    { "'", 1 },    { "'s", 2 },    { "'re", 3 },   { "'dx", 2 },
+                 { "''s", 2 },   { " 's", 2 },  { "s's", 1 } };
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
+        const char *text = rows[i].text;
+        ck_assert_msg(rgi_gpt2_word(text, text + strlen(text)) == rows[i].n, "%s: %d", text,
+                      (int)rgi_gpt2_word(text, text + strlen(text)));
+    }
+}
+END_TEST
+
 /* What the options of a file change: each text becomes the n numbers that Hugging Face's tokenizers
  * give, which decode to `back`. */
 START_TEST(test_options) {
@@ -585,4 +603,4 @@ END_TEST
 
 RG_TESTS(tokenizer, test_golden, test_two_files, test_zeros_and_lengths, test_stream_holds,
          test_ends, test_broken_characters, test_long_word, test_bad_arguments, test_bad_files,
-         test_options, test_bad_two_files, test_denied)
+         test_contractions, test_options, test_bad_two_files, test_denied)

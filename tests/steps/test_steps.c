@@ -328,4 +328,27 @@ START_TEST(test_hooks) {
 }
 END_TEST
 
-RG_TESTS(steps, test_modules, test_states, test_optimizers, test_hooks)
+/* ---- leaves and nodes -------------------------------------------------------------- */
+
+/* A tree of sums, whose nodes are found level by level, each of them the oldest first. */
+static void grow_tree(work *w, int n) {
+    for (int i = 0; i < n; i++)
+        w->list[i] = rg_requires_grad_(rg_ones(1), true);
+    static rg_tensor *level[MANY];
+    for (int i = 0; i < n; i++)
+        level[i] = w->list[i];
+    for (int m = n; m > 1; m = (m + 1) / 2)
+        for (int i = 0; i < m; i += 2)
+            level[i / 2] = i + 1 < m ? rg_add(level[i], level[i + 1]) : level[i];
+    w->x = level[0];
+}
+
+static void walk_tree(work *w, int n) {
+    ck_ok(rg_backward(w->x));
+    ck_assert_double_eq(rg_item(rg_grad_of(w->list[n - 1])), 1);
+}
+
+START_TEST(test_graphs) { is_linear(grow_tree, walk_tree); }
+END_TEST
+
+RG_TESTS(steps, test_modules, test_states, test_optimizers, test_hooks, test_graphs)
