@@ -160,7 +160,7 @@ static bool run_forward(rg_function_context *ctx) {
 }
 
 /* Puts what forward saved into slots, and adds intermediate results to the n inputs. Returns how
- * many inputs there are then, or -1 where they are too many. */
+ * many inputs there are then, or -1 where there is no memory. */
 static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
     rg_function_attr *a = ctx->attr;
     for (int j = 0; j < a->n_saved; j++) {
@@ -258,6 +258,9 @@ static bool forward_of(rg_function_context *ctx, const void *args, rg_call *c, r
     int n = place_saved(ctx, in, c->n_in);
     if (n < 0)
         return false;
+    RG_FAIL_VALUE_IF(ctx->state && n == RG_INPUTS, cls->name,
+                     "its inputs, intermediate results and state are up to %d together, but got %d",
+                     RG_INPUTS, n + 1);
     if (ctx->state) {
         ctx->attr->needs |= RG_IN(n);
         in[n++] = ctx->state;
@@ -311,7 +314,7 @@ static bool inputs_check(const rg_function_class *cls, const void *args, rg_list
 static bool apply_in_scope(const rg_function_row *row, const void *args, rg_list inputs,
                            rg_tensor *out[]) {
     RG_SCOPE();
-    rg_tensor *in[RG_INPUTS + 1], *made[RG_MAX_OUTPUTS] = { NULL };
+    rg_tensor *in[RG_INPUTS], *made[RG_MAX_OUTPUTS] = { NULL };
     for (int i = 0; i < inputs.n; i++)
         in[i] = inputs.v[i];
     rg_function_context ctx = { .row = row };

@@ -73,7 +73,8 @@ bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list in
 
 /* ---- in forward and backward -------------------------------------------------------- */
 
-/* Keeps inputs, outputs or intermediate results for backward, up to 8. What they are worth then is
+/* Keeps inputs, outputs or intermediate results for backward, up to 8; beside 16 inputs and a state
+ * up to 7 of these may be intermediate results. What they are worth then is
  * what they are now: a write to one in between makes backward fail. Only what is an input or an
  * output leads a second derivative on. To be called once, in forward. */
 bool rg_save_for_backward_list(rg_function_context *ctx, rg_list tensors);

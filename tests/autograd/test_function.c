@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 static rg_tensor *input(int64_t n, int64_t m) {
@@ -579,15 +580,22 @@ END_TEST
 enum { MOST_IN = 16, MOST_SAVED = 8, MOST_OUT = 8 };
 
 typedef struct {
+    int kept;
     double factor;
 } most_state;
+
+/* A class says so of itself where it has a state. */
+typedef struct {
+    int saved, has_state;
+} most_args;
 
 /* y[k] = factor x[2 k]^2 x[2 k + 1], with the squares saved as intermediate results */
 static bool most_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     most_state *state = rg_function_state(ctx);
     rg_tensor *saved[MOST_SAVED + 1];
+    const most_args *args = rg_function_args(ctx);
     if (state)
-        state->factor = 3;
+        *state = (most_state){ 77, 3 };
     for (int k = 0; k < MOST_OUT; k++) {
         saved[k] = rg_mul(in[2 * k], in[2 * k + 1]);
         out[k] = rg_mul(rg_mul(in[2 * k], saved[k]), 3);
@@ -595,21 +603,26 @@ static bool most_forward(rg_function_context *ctx, rg_tensor *const in[], rg_ten
     saved[MOST_SAVED] = in[0];
     ck_fails(rg_save_for_backward_list(ctx, (rg_list){ MOST_SAVED + 1, saved }), RG_VALUE_ERROR,
              "saves up to 8 tensors, but got 9");
-    return rg_save_for_backward_list(ctx, (rg_list){ MOST_SAVED, saved });
+    return rg_save_for_backward_list(ctx, (rg_list){ args->saved, saved });
 }
 
 static bool most_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     const most_state *state = rg_function_state(ctx);
-    const double factor = state ? state->factor : 3;
-    ck_fails(rg_saved_tensor(ctx, MOST_SAVED), RG_INDEX_ERROR,
-             "saved_tensor: there is no tensor 8 of 8 that were saved");
-    for (int k = 0; k < MOST_OUT; k++)
+    const most_args *args = rg_function_args(ctx);
+    char said[80];
+    ck_assert(!args->has_state == !state && (!state || state->kept == 77));
+    const double factor = args->has_state ? state->factor : 3;
+    snprintf(said, sizeof said, "saved_tensor: there is no tensor %d of %d that were saved",
+             args->saved, args->saved);
+    ck_fails(rg_saved_tensor(ctx, args->saved), RG_INDEX_ERROR, said);
+    for (int k = 0; k < args->saved; k++)
         gin[2 * k] = rg_mul(rg_mul(g[k], rg_saved_tensor(ctx, k)), 2 * factor);
     return true;
 }
 
 typedef struct {
     rg_function_class *cls;
+    most_args args;
     rg_tensor *in[MOST_IN];
 } most_step;
 
@@ -618,29 +631,31 @@ static void apply_most(void *context) {
     rg_tensor *out[MOST_OUT], *sum = rg_scalar_dtype(0, RG_FLOAT64);
     for (int i = 0; i < MOST_IN; i++)
         rg_set_grad(s->in[i], RG_NONE);
-    ck_ok(rg_function_apply_many(s->cls, NULL, (rg_list){ MOST_IN, s->in }, out));
-    for (int k = 0; k < MOST_OUT; k++)
+    ck_ok(rg_function_apply_many(s->cls, &s->args, (rg_list){ MOST_IN, s->in }, out));
+    for (int k = 0; k < s->args.saved; k++)
         sum = rg_add(sum, rg_mul(rg_sum(out[k]), k + 1));
     ck_ok(rg_backward(sum));
 }
 
-/* Sixteen inputs, eight outputs and eight intermediate results, with a state and without. */
+/* Sixteen inputs, eight outputs and eight intermediate results; a state takes the place of one. */
 START_TEST(test_most_of_everything) {
     static rg_function_class classes[2] = {
         { .name = "Most",
           .forward = most_forward,
           .backward = most_backward,
           .outputs = MOST_OUT,
+          .args_bytes = sizeof(most_args),
           .once_differentiable = true },
         { .name = "MostWithState",
           .forward = most_forward,
           .backward = most_backward,
           .outputs = MOST_OUT,
+          .args_bytes = sizeof(most_args),
           .state_bytes = sizeof(most_state),
           .once_differentiable = true },
     };
     for (int c = 0; c < 2; c++) {
-        most_step s = { .cls = &classes[c] };
+        most_step s = { .cls = &classes[c], .args = { MOST_SAVED - c, c } };
         for (int i = 0; i < MOST_IN; i++)
             s.in[i] = rg_requires_grad_(rg_add(rg_detach(input(2, 2)), 0.1 * i + 1), i % 2 == 0);
         rg_replay *replay = rg_record(apply_most, &s);
@@ -650,6 +665,8 @@ START_TEST(test_most_of_everything) {
             for (int i = 0; i < MOST_IN; i++) {
                 rg_tensor *slope = rg_mul(rg_mul(s.in[i], s.in[i | 1]), 6 * (i / 2 + 1));
                 rg_tensor *g = rg_grad_of(s.in[i]);
+                if (i / 2 >= s.args.saved)
+                    continue;
                 ck_assert(i % 2 ? g == RG_NONE : rg_allclose(g, slope, 1e-12, 0));
             }
             for (int i = 0; i < MOST_IN; i++)
@@ -657,6 +674,13 @@ START_TEST(test_most_of_everything) {
             ck_ok(rg_replay_run(replay));
         }
         rg_replay_free(replay);
+        s.args.saved = MOST_SAVED;
+        rg_tensor *out[MOST_OUT];
+        if (c == 1)
+            ck_fails(rg_function_apply_many(s.cls, &s.args, (rg_list){ MOST_IN, s.in }, out),
+                     RG_VALUE_ERROR,
+                     "MostWithState: its inputs, intermediate results and state are up to 24 "
+                     "together, but got 25");
     }
 }
 END_TEST

@@ -149,20 +149,21 @@ static bool twin_forward(rg_function_context *ctx, rg_tensor *const in[], rg_ten
     state->input = in[at];
     if (fails(ctx, in, replayed))
         return false;
-    rg_tensor *x[] = { in[0], in[1] }, *kept = NULL;
+    rg_tensor *x[] = { in[0], in[1] };
     if (planted == NEEDS_ROWS)
         x[at] = by_rows(x[at]);
     if (planted == LEAKS_WHERE_DENIED) {
-        kept = rg_keep(rg_ones(100));
+        rg_tensor *kept = rg_keep(rg_ones(100));
         if (!kept)
             return false;
+        leaked[n_leaked++] = kept;
     }
     out[0] = rg_mul(rg_square(x[0]), x[1]);
     out[1] = rg_mul(x[0], rg_square(x[1]));
     if (!keeps_memory(out))
         return false;
-    if (kept)
-        rg_drop(kept);
+    if (planted == LEAKS_WHERE_DENIED)
+        rg_drop(leaked[--n_leaked]);
     out[at] = mistaken(ctx, out[at], replayed);
     if (planted == WRITES_INPUT)
         scribble(in[at]);
