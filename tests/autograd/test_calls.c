@@ -2,6 +2,7 @@
  * test_calls.c: how calls behave as C: arguments are evaluated from left to right,
  * failed lists are empty, and guards may stand on one line.
  */
+#include "tensor/scope.h"
 #include "tests/test.h"
 #include "regard.h"
 
@@ -103,64 +104,64 @@ END_TEST
 
 /* The golden cases call the functions behind these macros, so the macros are tested here. */
 START_TEST(test_options_by_name) {
-    rg_tensor *x = rg_literal([[3.0, 1.0], [2.0, 4.0]]), *i = rg_literal([0, -1]);
-    ck_assert(rg_equal(rg_repeat_interleave(rg_literal([1, 2]), 2), rg_literal([1, 1, 2, 2])));
-    ck_assert(rg_equal(rg_repeat_interleave(x, rg_literal([0, 1]), .dim = 1, .output_size = 1),
-                       rg_literal([[1.0], [4.0]])));
-    ck_assert(rg_equal(rg_meshgrid(RG_LIST(i, rg_literal([5, 6, 7]))).v[0],
-                       rg_literal([[0, 0, 0], [-1, -1, -1]])));
+    rg_tensor *x = rg_literal([ [ 3.0, 1.0 ], [ 2.0, 4.0 ] ]), *i = rg_literal([ 0, -1 ]);
+    ck_assert(rg_equal(rg_repeat_interleave(rg_literal([ 1, 2 ]), 2), rg_literal([ 1, 1, 2, 2 ])));
+    ck_assert(rg_equal(rg_repeat_interleave(x, rg_literal([ 0, 1 ]), .dim = 1, .output_size = 1),
+                       rg_literal([ [1.0], [4.0] ])));
+    ck_assert(rg_equal(rg_meshgrid(RG_LIST(i, rg_literal([ 5, 6, 7 ]))).v[0],
+                       rg_literal([ [ 0, 0, 0 ], [ -1, -1, -1 ] ])));
     ck_assert(rg_equal(rg_meshgrid(RG_LIST(i, i), .indexing = "xy").v[1],
-                       rg_literal([[0, 0], [-1, -1]])));
-    ck_assert(rg_equal(rg_nan_to_num(rg_literal([nan, -inf]), .neginf = -2),
-                       rg_literal([0.0, -2.0])));
-    ck_assert(rg_equal(rg_nan_to_num_(rg_literal([nan, 1.0])), rg_literal([0.0, 1.0])));
+                       rg_literal([ [ 0, 0 ], [ -1, -1 ] ])));
+    ck_assert(rg_equal(rg_nan_to_num(rg_literal([ nan, -inf ]), .neginf = -2),
+                       rg_literal([ 0.0, -2.0 ])));
+    ck_assert(rg_equal(rg_nan_to_num_(rg_literal([ nan, 1.0 ])), rg_literal([ 0.0, 1.0 ])));
     ck_assert_double_eq(rg_item(rg_quantile(x, 0.5)), 2.5);
     ck_assert(
-        rg_equal(rg_quantile(x, 1, .dim = 0, .interpolation = "lower"), rg_literal([3.0, 4.0])));
+        rg_equal(rg_quantile(x, 1, .dim = 0, .interpolation = "lower"), rg_literal([ 3.0, 4.0 ])));
     ck_assert(
-        rg_equal(rg_bincount(rg_literal([0, 2]), .minlength = 4), rg_literal([1, 0, 1, 0])));
+        rg_equal(rg_bincount(rg_literal([ 0, 2 ]), .minlength = 4), rg_literal([ 1, 0, 1, 0 ])));
     ck_assert(rg_equal(rg_bincount(rg_literal([1]), .weights = rg_literal([0.5])),
-                       rg_literal([0.0, 0.5])));
-    ck_assert(rg_equal(rg_searchsorted(rg_literal([1, 3]), rg_literal([2, 3]), true),
-                       rg_literal([1, 2])));
+                       rg_literal([ 0.0, 0.5 ])));
+    ck_assert(rg_equal(rg_searchsorted(rg_literal([ 1, 3 ]), rg_literal([ 2, 3 ]), true),
+                       rg_literal([ 1, 2 ])));
     ck_assert(
-        rg_equal(rg_searchsorted(rg_literal([3, 1]), 3, false, .sorter = rg_literal([1, 0])),
+        rg_equal(rg_searchsorted(rg_literal([ 3, 1 ]), 3, false, .sorter = rg_literal([ 1, 0 ])),
                  rg_scalar(1)));
-    ck_assert(rg_equal(rg_cdist(x, x, .p = 1), rg_literal([[0.0, 4.0], [4.0, 0.0]])));
+    ck_assert(rg_equal(rg_cdist(x, x, .p = 1), rg_literal([ [ 0.0, 4.0 ], [ 4.0, 0.0 ] ])));
     ck_assert(rg_equal(rg_cdist(x, x, .compute_mode = "donot_use_mm_for_euclid_dist"),
-                       rg_sqrt(rg_literal([[0.0, 10.0], [10.0, 0.0]]))));
-    rg_tensor *at = rg_literal([0, 0]), *source = rg_literal([5.0, 7.0]);
+                       rg_sqrt(rg_literal([ [ 0.0, 10.0 ], [ 10.0, 0.0 ] ]))));
+    rg_tensor *at = rg_literal([ 0, 0 ]), *source = rg_literal([ 5.0, 7.0 ]);
     ck_assert(rg_equal(rg_scatter_reduce(source, 0, at, source, "mean", .include_self = false),
-                       rg_literal([6.0, 7.0])));
+                       rg_literal([ 6.0, 7.0 ])));
     ck_assert(
-        rg_equal(rg_scatter_reduce_(rg_zeros(2), 0, at, source, "sum"), rg_literal([12.0, 0.0])));
+        rg_equal(rg_scatter_reduce_(rg_zeros(2), 0, at, source, "sum"), rg_literal([ 12.0, 0.0 ])));
 }
 END_TEST
 
 /* An index that counts from the end is read, and not changed. */
 START_TEST(test_indices_stay) {
-    rg_tensor *i = rg_literal([0, -1]);
-    ck_assert(rg_equal(rg_index_fill(rg_zeros(3), 0, i, 1), rg_literal([1.0, 0.0, 1.0])));
-    ck_assert(rg_equal(rg_take(rg_arange(3.), i), rg_literal([0.0, 2.0])));
-    ck_assert(rg_equal(i, rg_literal([0, -1])));
+    rg_tensor *i = rg_literal([ 0, -1 ]);
+    ck_assert(rg_equal(rg_index_fill(rg_zeros(3), 0, i, 1), rg_literal([ 1.0, 0.0, 1.0 ])));
+    ck_assert(rg_equal(rg_take(rg_arange(3.), i), rg_literal([ 0.0, 2.0 ])));
+    ck_assert(rg_equal(i, rg_literal([ 0, -1 ])));
 }
 END_TEST
 
 /* What is written to can't be read at the same time. */
 START_TEST(test_overlapping_writes_are_refused) {
     static const char sentence[] = "refer to a single memory location";
-    rg_tensor *x = rg_arange(4.), *i = rg_literal([1, 0, 3, 2]);
+    rg_tensor *x = rg_arange(4.), *i = rg_literal([ 1, 0, 3, 2 ]);
     ck_fails(rg_scatter_(x, 0, i, x), RG_RUNTIME_ERROR, sentence);
     ck_fails(rg_scatter_add_(x, 0, i, x), RG_RUNTIME_ERROR, sentence);
     ck_fails(rg_index_add_(x, 0, i, x, 2), RG_RUNTIME_ERROR, sentence);
     ck_fails(rg_index_copy_(x, 0, i, x), RG_RUNTIME_ERROR, sentence);
     ck_fails(rg_scatter_reduce_(x, 0, i, x, "sum"), RG_RUNTIME_ERROR, sentence);
-    ck_fails(rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([0, 1]), rg_narrow(x, 0, 1, 2)),
+    ck_fails(rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([ 0, 1 ]), rg_narrow(x, 0, 1, 2)),
              RG_RUNTIME_ERROR, sentence);
     ck_assert(rg_equal(x, rg_arange(4.)));
     ck_assert(
-        rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([0, 1]), rg_narrow(x, 0, 2, 2)));
-    ck_assert(rg_equal(x, rg_literal([2.0, 3.0, 2.0, 3.0])));
+        rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([ 0, 1 ]), rg_narrow(x, 0, 2, 2)));
+    ck_assert(rg_equal(x, rg_literal([ 2.0, 3.0, 2.0, 3.0 ])));
 }
 END_TEST
 
@@ -227,7 +228,7 @@ START_TEST(test_no_reduction) {
                                     rg_binary_cross_entropy_with_logits_with,
                                     rg_nll_loss_with,
                                     rg_cross_entropy_with };
-    rg_tensor *x = rg_full(RG_DIMS(2, 3), 0.5), *class = rg_literal([0, 2]);
+    rg_tensor *x = rg_full(RG_DIMS(2, 3), 0.5), *class = rg_literal([ 0, 2 ]);
     for (int i = 0; i < (int)(sizeof losses / sizeof losses[0]); i++) {
         rg_tensor *target = i < 7 ? x : class;
         rg_loss_options o = { .weight = RG_NONE, .pos_weight = RG_NONE, .beta = 1, .delta = 1 };
@@ -247,8 +248,31 @@ START_TEST(test_no_reduction) {
 }
 END_TEST
 
+/* A call that fails returns no output, also where its scope has room for the first one alone. */
+START_TEST(test_all_outputs_or_none) {
+    rg_tensor *x = rg_ones(2, 3);
+    for (int fill = 0; fill < 140; fill++) {
+        bool done = false;
+        for (int64_t n = 1; !done; n++) {
+            RG_SCOPE();
+            for (int i = 0; i < fill; i++)
+                rgi_lend(x);
+            rg_error_clear();
+            rg_memory_fail_at(n);
+            rg_values_indices most = rg_max_dim(x, 1, false);
+            rg_memory_fail_at(0);
+            done = rg_error_code() == RG_OK;
+            ck_each(!most.values == !done && !most.indices == !done, "%d before, request %d: %s",
+                    fill, (int)n, rg_error());
+        }
+    }
+    rg_error_clear();
+}
+END_TEST
+
 RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_a_failed_list_can_be_looked_into,
          test_options_by_name, test_long_lists, test_one_row_of_scores, test_absurd_sizes,
          test_indices_to_add_at, test_indices_stay, test_overlapping_writes_are_refused,
          test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
-         test_group_norm_of_one_value, test_distances_by_products, test_no_reduction)
+         test_group_norm_of_one_value, test_distances_by_products, test_no_reduction,
+         test_all_outputs_or_none)
