@@ -434,6 +434,7 @@ int derive_inplace(const rg_op *op, const rg_sample *s) {
                 return fault(op, s, "in place", rg_error());
             size_t bytes = s->attr ? op->attr_size : 0;
             rg_error_clear();
+            const int64_t live = rg_live_tensors();
             y[way] = way ? rgi_apply_inplace("inplace", op, s->attr, bytes, a.n, args)
                          : rgi_apply(op, s->attr, bytes, a.n, args);
             /* A result of another shape or dtype is rightly refused. */
@@ -445,6 +446,9 @@ int derive_inplace(const rg_op *op, const rg_sample *s) {
                 rg_error_clear();
                 return faults;
             }
+            /* What the write made on its way is gone, but for a view's base. */
+            if (way && !recorded && rg_live_tensors() != live)
+                faults += fault(op, s, "in place", "other tensors are alive");
             if (recorded && y[way]->history && !op->no_grad)
                 g[way] = rg_grad(rg_sum(rg_mul(y[way], y[way])), in[0], .allow_unused = true);
         }

@@ -788,6 +788,30 @@ START_TEST(test_threads) {
 }
 END_TEST
 
+/* What a write needs on its way is gone when it is done: the caller's scope gets nothing. */
+START_TEST(test_writes_leave_nothing) {
+    for (int recorded = 0; recorded < 2; recorded++) {
+        RG_SCOPE();
+        rg_tensor *w = recorded ? rg_requires_grad_(rg_ones(3), true) : rg_ones(3);
+        rg_tensor *y = rg_mul(counting(4), 1), *z = rg_mul(counting(4), 1);
+        rg_tensor *from = rg_slice(y, 0, 0, 3, 1), *to = rg_slice(y, 0, 1, 4, 1);
+        rg_tensor *part = rg_slice(z, 0, 1, 4, 1), *whole = rg_ones(3), *wide = rg_ones(3, 3);
+        struct {
+            rg_tensor *to, *from;
+        } writes[] = { { to, from },     { part, w }, { whole, w },
+                       { whole, whole }, { wide, w }, { rg_T(wide), wide } };
+        for (int i = 0; i < (int)(sizeof writes / sizeof *writes); i++) {
+            ck_ok(rg_mul_(writes[i].to, writes[i].from));
+            const int64_t live = rg_live_tensors();
+            for (int k = 0; k < 3; k++)
+                ck_ok(rg_mul_(writes[i].to, writes[i].from));
+            const int64_t more = rg_live_tensors() - live;
+            ck_assert_msg(more == 0, "write %d leaves %d", i, (int)more);
+        }
+    }
+}
+END_TEST
+
 /* A view with a name has its base still, whichever of the two goes first. */
 START_TEST(test_named) {
     int64_t live = rg_live_tensors(), bytes = 0;
@@ -819,4 +843,4 @@ RG_TESTS(views, test_random_programs, test_base_takes_the_write_in, test_base_wi
          test_subscripts_of_views, test_what_is_refused, test_detached, test_most_dims,
          test_later_writes_are_seen, test_who_looks_on, test_layouts, test_a_base_with_other_data,
          test_gradcheck, test_memory_fails, test_backward_of_many_writes, test_replay,
-         test_drawing_and_anomalies, test_threads, test_named)
+         test_drawing_and_anomalies, test_threads, test_named, test_writes_leave_nothing)
