@@ -43,5 +43,15 @@ int rg_slow(void);
         rg_error_clear();                                                           \
     } while (0)
 
+/* Asserts that after the call, in a scope of its own, the error is this sentence and no more. */
+#define ck_says(call, sentence)                                                          \
+    do {                                                                                 \
+        RG_SCOPE();                                                                      \
+        rg_error_clear();                                                                \
+        (void)(call);                                                                    \
+        ck_assert_msg(strcmp(rg_error(), sentence) == 0, "%s: '%s'", #call, rg_error()); \
+        rg_error_clear();                                                                \
+    } while (0)
+
 /* Asserts that the call succeeds: it does not return NULL, and no error stands. */
 #define ck_ok(call) ck_assert_msg((call) && rg_error_code() == RG_OK, "%s: %s", #call, rg_error())

@@ -1,0 +1,162 @@
+/*
+ * test_sentences.c: whole sentences of modules, optimizers and data that fail. Their numbers are
+ * all different where they can be, so that none stands for another one.
+ */
+#include "regard.h"
+#include "tests/test.h"
+
+#include <string.h>
+
+#define T(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), RG_FLOAT32)
+#define I(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), RG_INT64)
+
+START_TEST(test_layers) {
+    rg_batch_norm_module *bn1 = rg_nn_batch_norm1d(4), *bn2 = rg_nn_batch_norm2d(4);
+    rg_linear_module *lin = rg_nn_linear(3, 4);
+    ck_says(rg_nn_conv2d(3, 4, RG_DIMS(1, 2, 3)),
+            "Conv2d: expected a single integer value or a list of 2 values");
+    ck_says(rg_nn_conv2d(3, 4, 2, .groups = 2), "Conv2d: in_channels must be divisible by groups");
+    ck_says(rg_nn_conv2d(3, 5, 2, .groups = 3), "Conv2d: out_channels must be divisible by groups");
+    ck_says(rg_nn_conv2d(3, 4, 2, .padding_mode = 17),
+            "Conv2d: padding_mode must be one of {'zeros', 'reflect', 'circular', "
+            "'replicate'}, but got padding_mode='17'");
+    ck_says(rg_nn_adaptive_avg_pool2d(RG_DIMS(1, 2, 3)),
+            "AdaptiveAvgPool2d: output_size must be 2");
+    ck_says(rg_nn_multihead_attention(5, 3),
+            "MultiheadAttention: embed_dim must be divisible by num_heads");
+    ck_says(rg_nn_rotary_positions(4, 7, 10000), "RotaryPositions: dim must be even, but got 7");
+    ck_says(rg_call(bn1, T(3, 4, 5, 6)), "expected 2D or 3D input (got 4D input)");
+    ck_says(rg_call(bn2, T(3, 4)), "expected 4D input (got 2D input)");
+    ck_says(rg_remove_forward_hook(&bn1->base, 17),
+            "remove_forward_hook: the module has no hook 17");
+    ck_says(rg_nn_linear(3, -4),
+            "Linear: Trying to create tensor with negative dimension -4: [-4, 3]");
+    ck_says(rg_nn_embedding(-3, 4),
+            "Embedding: Trying to create tensor with negative dimension -3: [-3, 4]");
+    ck_says(rg_nn_embedding(3, 4, .padding_idx = 5),
+            "Embedding: Padding_idx must be within num_embeddings");
+    ck_says(rg_nn_dropout(1.5),
+            "Dropout: dropout probability has to be between 0 and 1, but got 1.5");
+    ck_says(rg_nn_group_norm(3, 7),
+            "GroupNorm: num_channels (7) must be divisible by num_groups (3)");
+    ck_says(rg_call(lin, T(2, 5)),
+            "linear: mat1 and mat2 shapes cannot be multiplied (2x5 and 3x4)");
+    rg_module_free(bn1);
+    rg_module_free(bn2);
+    rg_module_free(lin);
+}
+END_TEST
+
+START_TEST(test_attention) {
+    rg_multihead_attention *mha = rg_nn_multihead_attention(4, 2, .batch_first = true);
+    ck_says(rg_multihead_attention_forward(mha, T(4), T(4), T(4)).output,
+            "multihead_attention: query should be unbatched 2D or batched 3D tensor but "
+            "received 1-D query tensor");
+    ck_says(rg_multihead_attention_forward(mha, T(3, 4), T(2, 3, 4), T(3, 4)).output,
+            "multihead_attention: For unbatched (2-D) `query`, expected `key` and `value` "
+            "to be 2-D but found 3-D and 2-D tensors respectively");
+    ck_says(rg_multihead_attention_forward(mha, T(3, 4), T(3, 4), T(2, 3, 4)).output,
+            "multihead_attention: For unbatched (2-D) `query`, expected `key` and `value` "
+            "to be 2-D but found 2-D and 3-D tensors respectively");
+    ck_says(rg_multihead_attention_forward(mha, T(2, 3, 4), T(3, 4), T(3, 4)).output,
+            "multihead_attention: For batched (3-D) `query`, expected `key` and `value` to "
+            "be 3-D but found 2-D and 2-D tensors respectively");
+    ck_says(
+        rg_multihead_attention_forward(mha, T(3, 4), T(5, 4), T(5, 4), .attn_mask = T(5)).output,
+        "multihead_attention: For unbatched (2-D) `query`, expected `attn_mask` to be "
+        "`None`, 2-D or 3-D but found 1-D tensor instead");
+    ck_says(
+        rg_multihead_attention_forward(mha, T(3, 4), T(5, 4), T(5, 4), .attn_mask = T(5, 3)).output,
+        "multihead_attention: The shape of the 2D attn_mask is torch.Size([5, 3]), but "
+        "should be (3, 5).");
+    ck_says(rg_multihead_attention_forward(mha, T(3, 4), T(5, 4), T(5, 4), .attn_mask = T(7, 3, 5))
+                .output,
+            "multihead_attention: Expected `attn_mask` shape to be (2, 3, 5) but got "
+            "torch.Size([7, 3, 5])");
+    ck_says(rg_multihead_attention_forward(mha, T(3, 4), T(5, 4), T(5, 4), .attn_mask = T(2, 6, 5))
+                .output,
+            "multihead_attention: Expected `attn_mask` shape to be (2, 3, 5) but got "
+            "torch.Size([2, 6, 5])");
+    ck_says(rg_multihead_attention_forward(mha, T(3, 4), T(5, 4), T(5, 4), .attn_mask = T(2, 3, 6))
+                .output,
+            "multihead_attention: Expected `attn_mask` shape to be (2, 3, 5) but got "
+            "torch.Size([2, 3, 6])");
+    ck_says(rg_multihead_attention_forward(mha, T(6, 3, 4), T(6, 5, 4), T(6, 5, 4),
+                                           .attn_mask = T(2, 3, 5))
+                .output,
+            "multihead_attention: The shape of the 3D attn_mask is torch.Size([2, 3, 5]), "
+            "but should be (12, 3, 5).");
+    ck_says(rg_multihead_attention_forward(mha, T(6, 3, 4), T(6, 5, 4), T(6, 5, 4),
+                                           .attn_mask = T(12, 7, 5))
+                .output,
+            "multihead_attention: The shape of the 3D attn_mask is torch.Size([12, 7, 5]), "
+            "but should be (12, 3, 5).");
+    ck_says(rg_multihead_attention_forward(mha, T(6, 3, 4), T(6, 5, 4), T(6, 5, 4),
+                                           .attn_mask = T(12, 3, 7))
+                .output,
+            "multihead_attention: The shape of the 3D attn_mask is torch.Size([12, 3, 7]), "
+            "but should be (12, 3, 5).");
+    ck_says(
+        rg_multihead_attention_forward(mha, T(3, 4), T(5, 4), T(5, 4), .key_padding_mask = T(1, 5))
+            .output,
+        "multihead_attention: For unbatched (2-D) `query`, expected `key_padding_mask` "
+        "to be `None` or 1-D but found 2-D tensor instead");
+    ck_says(rg_multihead_attention_forward(mha, T(6, 3, 4), T(6, 5, 4), T(6, 5, 4),
+                                           .key_padding_mask = T(5))
+                .output,
+            "multihead_attention: For batched (3-D) `query`, expected `key_padding_mask` "
+            "to be `None` or 2-D but found 1-D tensor instead");
+    ck_says(rg_multihead_attention_forward(mha, T(6, 3, 4), T(6, 5, 4), T(6, 5, 4),
+                                           .key_padding_mask = T(6, 7))
+                .output,
+            "multihead_attention: Expected key_padded_mask.shape[1] to be 5, but got 7");
+    ck_says(rg_multihead_attention_forward(mha, T(3, 7), T(5, 7), T(5, 7)).output,
+            "multihead_attention: was expecting embedding dimension of 4, but got 7");
+    rg_module_free(mha);
+}
+END_TEST
+
+START_TEST(test_others) {
+    rg_batch_norm_module *bn1 = rg_nn_batch_norm1d(4);
+    rg_vocabulary *words = rg_vocabulary_new("a b c");
+    rg_gpt *gpt = rg_nn_gpt(.vocab_size = 11, .block_size = 8, .n_layer = 1, .n_head = 1,
+                            .n_embd = 4);
+    ck_says(rg_split_text(rg_arange(10), 1.5).first,
+            "split_text: the fraction 1.5 is not from 0 to 1");
+    ck_says(rg_split_text(rg_arange(10), -0.25).first,
+            "split_text: the fraction -0.25 is not from 0 to 1");
+    ck_says(rg_random_split(10, 2, ((double[]){ 0.5, 1.5 })).n,
+            "random_split: Sum of input lengths does not equal the length of the input "
+            "dataset!");
+    ck_says(rg_random_split(10, 2, ((double[]){ 7, 5 })).n,
+            "random_split: Sum of input lengths does not equal the length of the input "
+            "dataset!");
+    ck_says(rg_random_split(10, 3, ((double[]){ 7, 2, 2 })).n,
+            "random_split: Sum of input lengths does not equal the length of the input "
+            "dataset!");
+    ck_says(rg_vocabulary_index(words, "zebra"),
+            "vocabulary_index: KeyError: 'zebra' is none of the 3 tokens");
+    ck_says(rg_decode(words, rg_add(rg_arange(2), 5)), "decode: index 5 is none of 3 tokens");
+    ck_says(rg_decode(words, rg_sub(rg_arange(1), 2)), "decode: index -2 is none of 3 tokens");
+    ck_says(rg_gpt_forward(gpt, I(1, 9), RG_NONE).logits,
+            "gpt: Cannot forward sequence of length 9, block size is only 8");
+    ck_says(rg_call(gpt, I(1, 9)),
+            "gpt: Cannot forward sequence of length 9, block size is only 8");
+    ck_says(rg_optim_sgd(rg_parameters(bn1), .lr = -0.5), "SGD: Invalid learning rate: -0.5");
+    ck_says(rg_optim_sgd(rg_parameters(bn1), .momentum = -0.25),
+            "SGD: Invalid momentum value: -0.25");
+    ck_says(rg_optim_adam(rg_parameters(bn1), .eps = -2), "Adam: Invalid epsilon value: -2.0");
+    ck_says(rg_optim_adam(rg_parameters(bn1), .weight_decay = -3),
+            "Adam: Invalid weight_decay value: -3.0");
+    ck_says(rg_data_loader_new(RG_LIST(T(3, 2), T(4)), .batch_size = 2),
+            "data_loader_new: Size mismatch between tensors");
+    ck_says(rg_data_loader_new(RG_LIST(T(3, 2)), .batch_size = -2),
+            "data_loader_new: batch_size should be a positive integer value, but got "
+            "batch_size=-2");
+    rg_module_free(bn1);
+    rg_module_free(gpt);
+    rg_vocabulary_free(words);
+}
+END_TEST
+
+RG_TESTS(nn_sentences, test_layers, test_attention, test_others)
