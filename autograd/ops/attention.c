@@ -79,7 +79,7 @@ static rg_tensor *attention_rule_k(const rg_step *s, rg_tensor *g) {
 
 static rg_tensor *attention_rule_v(const rg_step *s, rg_tensor *g) {
     attention_parts a = attention_saved(s);
-    return rg_matmul(rg_mT(attention_p(&a)), g);
+    return a.v ? rg_matmul(rg_mT(attention_p(&a)), g) : NULL;
 }
 
 /* Makes *g_lse lse's gradient as the kernel takes it, which the caller releases, or NULL where

@@ -43,6 +43,8 @@ static rg_tensor *cdist_sign(rg_tensor *d) { return rg_where(rg_isnan(d), d, rg_
 /* Returns the slope of y by each difference d, in torch's form for each p: 0 where the distance is
  * 0, and for p < 1 also where the difference is. */
 static rg_tensor *cdist_slope(rg_tensor *d, rg_tensor *y, double p) {
+    if (!y)
+        return NULL;
     if (p == 1)
         return cdist_sign(d);
     if (p == 2)

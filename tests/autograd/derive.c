@@ -127,6 +127,7 @@ typedef struct {
     const rg_sample *sample;
     int n, output;
     layout layout;
+    bool create_graph;
 } application;
 
 /* Returns x in another layout: strided, as a part of a larger tensor whose dims stand in the other
@@ -192,7 +193,11 @@ static int check_order(const rg_op *op, const rg_sample *s, int order) {
         for (int k = 0; k < outputs_of(op); k++) {
             RG_SCOPE();
             rg_tensor *in[RG_MAX_INPUTS];
-            application a = { op, s, derive_inputs(s->inputs, RG_FLOAT64, in), k, how };
+            application a = { .op = op,
+                              .sample = s,
+                              .n = derive_inputs(s->inputs, RG_FLOAT64, in),
+                              .output = k,
+                              .layout = how };
             if (a.n < 0)
                 return fault(op, s, "sample", "malformed, or an input can't be made");
             rg_error_clear();
@@ -642,7 +647,9 @@ static bool run_both_ways(const application *a, rg_tensor *const in[]) {
     if (!out[a->output]->history || a->op->no_grad)
         return true;
     return rg_backward_with(rg_sum(out[a->output]),
-                            (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true });
+                            (rg_backward_options){ .gradient = RG_NONE,
+                                                   .retain_graph = true,
+                                                   .create_graph = a->create_graph });
 }
 
 /* Runs the op where this request for memory fails. Returns the number of faults, and whether the
@@ -688,7 +695,8 @@ static int without_memory(application a) {
 }
 
 /* Inputs with gaps are copied by many ops, so that there is more to deny; some ops refuse them. The
- * gradients of the other outputs are zeros, which take memory, too. */
+ * gradients of the other outputs are zeros, which take memory, too. Where a graph is created, the
+ * rules make what `fused` made before. */
 int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
     int faults = 0;
     for (int k = 0; k < outputs_of(op); k++) {
@@ -696,6 +704,9 @@ int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
         faults += without_memory(a);
         a.layout = STRIDED;
         if (!op->some_strides)
+            faults += without_memory(a);
+        a.create_graph = true;
+        if (!op->some_strides && op->fused)
             faults += without_memory(a);
     }
     return faults;
