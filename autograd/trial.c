@@ -32,11 +32,11 @@ const char *const rgi_layout_text[] = { "is contiguous", "isn't contiguous",
                                         "is expanded, and has a stride of 0" };
 
 static rg_tensor *strided_copy(rg_tensor *t) {
+    if (t->ndim == 0)
+        return rg_clone(t);
     const int last = t->ndim - 1;
-    rg_tensor *turned = last > 0 ? rg_transpose(t, 0, last) : t;
-    rg_tensor *pairs[] = { turned, turned };
-    rg_tensor *half = rg_select(rg_stack((rg_list){ 2, pairs }, t->ndim), t->ndim, 1);
-    return last > 0 ? rg_transpose(half, 0, last) : half;
+    rg_tensor *pairs = rg_repeat_interleave(rg_transpose(t, 0, last), 2, .dim = last);
+    return rg_transpose(rg_slice(pairs, last, 0, INT64_MAX, 2), 0, last);
 }
 
 static rg_tensor *expanded_copy(rg_tensor *t) {

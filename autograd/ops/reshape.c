@@ -246,9 +246,7 @@ rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape) {
 
 rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other) {
     RG_AS("view_as");
-    if (!rgi_check(x, "view_as") || !rgi_check(other, "view_as"))
-        return NULL;
-    return rg_view_dims(x, rg_shape(other));
+    return rgi_check(other, "view_as") ? rg_view_dims(x, rg_shape(other)) : NULL;
 }
 
 rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other) {

@@ -749,6 +749,42 @@ static bool grows_forward(rg_function_context *ctx, rg_tensor *const in[], rg_te
     return rg_save_for_backward(ctx, in[0]);
 }
 
+static bool widens_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    static int calls;
+    out[0] = rg_to(in[0], calls++ ? RG_FLOAT32 : RG_FLOAT64);
+    return rg_save_for_backward(ctx, in[0]);
+}
+
+static void widening(void *context) {
+    static rg_function_class widens = { .name = "Widens", .forward = widens_forward };
+    rg_function_apply(&widens, NULL, (rg_tensor *)context);
+}
+
+static bool saves_more_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    static int calls;
+    out[0] = rg_mul(in[0], 2);
+    return calls++ ? rg_save_for_backward(ctx, in[0], rg_mul(in[0], 3))
+                   : rg_save_for_backward(ctx, in[0]);
+}
+
+static void saving_more(void *context) {
+    static rg_function_class saves = { .name = "Saves", .forward = saves_more_forward };
+    rg_function_apply(&saves, NULL, (rg_tensor *)context);
+}
+
+static bool saves_none_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    static int calls;
+    out[0] = rg_mul(in[0], 2);
+    return rg_save_for_backward(ctx, calls++ ? RG_NONE : rg_mul(in[0], 3));
+}
+
+static void saving_none(void *context) {
+    static rg_function_class saves = { .name = "SavesNone",
+                                       .forward = saves_none_forward,
+                                       .backward = cube_backward };
+    rg_function_apply(&saves, NULL, (rg_tensor *)context);
+}
+
 static void growing(void *context) {
     static rg_function_class grows = { .name = "Grows", .forward = grows_forward };
     rg_function_apply(&grows, NULL, (rg_tensor *)context);
@@ -758,10 +794,14 @@ START_TEST(test_replay_refuses) {
     rg_tensor *x = input(2, 3);
     ck_fails(rg_record(second_of_state, x), RG_NOT_IMPLEMENTED,
              "Blend: can't be part of a recorded step");
-    rg_replay *replay = rg_record(growing, rg_detach(x));
-    ck_ok(replay);
-    ck_fails(rg_replay_run(replay), RG_RUNTIME_ERROR, "the recorded step has taken another way");
-    rg_replay_free(replay);
+    void (*const others[])(void *context) = { growing, widening, saving_more, saving_none };
+    for (int i = 0; i < RG_COUNT(others); i++) {
+        rg_replay *replay = rg_record(others[i], i < 3 ? rg_detach(x) : x);
+        ck_ok(replay);
+        ck_fails(rg_replay_run(replay), RG_RUNTIME_ERROR,
+                 "the recorded step has taken another way");
+        rg_replay_free(replay);
+    }
 }
 END_TEST
 

@@ -188,6 +188,16 @@ START_TEST(test_targets_within_the_unit) {
 }
 END_TEST
 
+/* A new dim has the stride that torch gives it, though nothing is read by it. */
+START_TEST(test_strides_of_new_dims) {
+    rg_tensor *x = rg_zeros(2, 3, 5);
+    static const int64_t strides[] = { 30, 15, 5, 1 };
+    for (int d = 0; d < 4; d++)
+        ck_assert_int_eq(rg_stride(rg_unsqueeze(x, d), d), strides[d]);
+    ck_assert_int_eq(rg_stride(rg_unsqueeze(rg_transpose(x, 0, 2), 1), 1), 15);
+}
+END_TEST
+
 /* Either side may be padded so far and no farther: by less than there is where it is reflected, and
  * by all of it where it goes round. */
 START_TEST(test_paddings_at_their_limits) {
@@ -213,4 +223,5 @@ END_TEST
 
 RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
-         test_paddings_that_overflow, test_paddings_at_their_limits, test_targets_within_the_unit)
+         test_paddings_that_overflow, test_paddings_at_their_limits, test_strides_of_new_dims,
+         test_targets_within_the_unit)

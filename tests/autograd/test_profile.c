@@ -107,6 +107,24 @@ START_TEST(test_products) {
 }
 END_TEST
 
+/* Products with vectors have as many terms as these have elements. */
+START_TEST(test_products_of_vectors) {
+    rg_tensor *a = rg_randn(5, 7), *v = rg_randn(7), *w = rg_randn(5), *out;
+    struct {
+        rg_tensor *a, *b;
+        double flops;
+    } rows[] = { { v, v, 2 * 7 }, { a, v, 2 * 5 * 7 }, { w, a, 2 * 5 * 7 } };
+    for (int i = 0; i < 3; i++) {
+        const double before = rg_profile_cost("matmul").flops;
+        rg_set_profiling(true);
+        out = rg_matmul(rows[i].a, rows[i].b);
+        rg_set_profiling(false);
+        ck_ok(out);
+        ck_assert_double_eq(rg_profile_cost("matmul").flops - before, rows[i].flops);
+    }
+}
+END_TEST
+
 /* The first of 6 queries see 1, 2 and 3 keys, the others all 3, which makes 15 of 18 pairs.
  * Backward makes the weights and their gradients, too. */
 START_TEST(test_attention) {
@@ -307,10 +325,10 @@ START_TEST(test_environment) {
 END_TEST
 
 int main(void) {
-    const TTest *cases[] = { test_counts, test_products, test_other_inputs, test_failed_calls,
-                             test_attention, test_inside, test_times_are_each_calls_own,
-                             test_what_fails_costs_nothing, test_rows_are_in_order,
-                             test_environment,
+    const TTest *cases[] = { test_counts, test_products, test_products_of_vectors,
+                             test_other_inputs, test_failed_calls, test_attention, test_inside,
+                             test_times_are_each_calls_own, test_what_fails_costs_nothing,
+                             test_rows_are_in_order, test_environment,
                              /* It fills the table, for all that come after it. */
                              test_many_ops };
     if (getenv("REGARD_PROFILE"))

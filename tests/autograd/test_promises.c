@@ -49,6 +49,7 @@ typedef enum {
     READS_WRITTEN,
     NO_HISTORY,
     FAILS_WITH_GRAPH,
+    WRONG_SECOND,
     OTHER_IN_REPLAY,
     OTHER_GRADIENT_IN_REPLAY,
     FAILS_IN_REPLAY,
@@ -210,6 +211,8 @@ static bool twin_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
         if (is_at(NEEDS_ROWS_BACK, k))
             gy[k] = by_rows(gy[k]);
     }
+    if (planted == WRONG_SECOND)
+        x[at] = rg_detach(x[at]);
     rg_tensor *both = rg_mul(rg_mul(x[0], x[1]), 2);
     gin[0] = rg_add(rg_mul(gy[0], both), rg_mul(gy[1], rg_square(x[1])));
     gin[1] = rg_add(rg_mul(gy[0], rg_square(x[0])), rg_mul(gy[1], both));
@@ -266,6 +269,7 @@ static const char *const sentence_of[N_MISTAKES] = {
                       "nobody noticed",
     [NO_HISTORY] = "Twin: the gradient of input %d has no history",
     [FAILS_WITH_GRAPH] = "Twin: where a graph of the gradients is created: Twin: backward failed",
+    [WRONG_SECOND] = "Twin: second derivatives don't agree with finite differences: ",
     [OTHER_IN_REPLAY] = "Twin: output %d has other values in a run of a recorded step",
     [OTHER_GRADIENT_IN_REPLAY] = "Twin: the gradient of input %d has other values in a run of a "
                                  "recorded step",
@@ -388,6 +392,12 @@ START_TEST(test_odd_ops_pass) {
     ck_ok(rg_function_check(&floors, NULL, RG_LIST(wave(2, 3, 0.3))));
     for (int n = 1; n < RG_COUNT(in); n += 15)
         ck_ok(rg_function_check(&sums, &n, ((rg_list){ n, in })));
+    /* There may be nothing to expand. */
+    const int one = 1;
+    ck_ok(rg_function_check(&sums, &one, RG_LIST(wave(1, 1, 0.3))));
+    ck_ok(rg_function_check(&sums, &one, RG_LIST(wave(1, 0, 0.3))));
+    ck_ok(rg_function_check(&sums, &one,
+                            RG_LIST(rg_reshape(wave(1, 1, 0.3), 1, 1, 1, 1, 1, 1, 1, 1))));
     const int most = RG_COUNT(in);
     ck_fails(rg_function_check(&sums, &most, ((rg_list){ most, in })), RG_VALUE_ERROR,
              "function_check: takes up to 16 inputs, but got 17");
