@@ -100,6 +100,11 @@ static rg_tensor *first_of(rg_tensor *const in[], void *context) {
     return in[0];
 }
 
+static rg_tensor *double_of_first(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul(in[0], 2);
+}
+
 START_TEST(test_functions_without_slope) {
     rg_tensor *x = wave(3, 0, 0), *v = wave(3, 0, 1), *r;
     ck_close(rg_jacrev(constant, NULL, 1, &x), rg_zeros_dims(RG_DIMS(3, 3), RG_FLOAT64));
@@ -110,6 +115,12 @@ START_TEST(test_functions_without_slope) {
     ck_close(r, rg_zeros_like(x));
     ck_ok(rg_vjp(constant, NULL, 1, &x, v, &r));
     ck_close(r, rg_zeros_like(x));
+    /* An input that isn't used has no slope beside one that is. */
+    rg_tensor *two[] = { x, v }, *zeros = rg_zeros_dims(RG_DIMS(3, 3), RG_FLOAT64);
+    ck_close(rg_jacrev(first_of, NULL, 2, two, .argnum = 1), zeros);
+    ck_close(rg_jacfwd(first_of, NULL, 2, two, .argnum = 1), zeros);
+    ck_close(rg_jacrev(double_of_first, NULL, 2, two, .argnum = 1), zeros);
+    ck_close(rg_jacfwd(double_of_first, NULL, 2, two, .argnum = 1), zeros);
     ck_close(rg_hessian(first_of, NULL, 1, &x), rg_zeros_dims(RG_DIMS(3, 3, 3), RG_FLOAT64));
     rg_tensor *none = rg_zeros_dims(RG_DIMS(0), RG_FLOAT64);
     ck_assert_str_eq(rg_repr_shape(rg_jacrev(first_of, NULL, 1, &none)), "torch.Size([0, 0])");

@@ -349,6 +349,44 @@ START_TEST(test_anomaly_after_backward) {
 }
 END_TEST
 
+/* What came in odd isn't the op's deed. */
+START_TEST(test_anomaly_of_what_comes_in) {
+    rg_tensor *x = input(2, 2);
+    rg_set_detect_anomaly(true);
+    rg_tensor *y = rg_mul(rg_mul(x, 2), 3);
+    rg_tensor *g = rg_full_dims(RG_DIMS(2, 2), NAN, RG_FLOAT64);
+    ck_ok(rg_backward(y, .gradient = g));
+    rg_set_detect_anomaly(false);
+    ck_assert(isnan(rg_at(rg_grad_of(x), 0, 0)));
+}
+END_TEST
+
+static rg_tensor *tanh_of_both(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_tanh(rg_mul(in[0], in[1]));
+}
+
+static rg_tensor *checked[2];
+static bool check_both_orders(void) {
+    RG_SCOPE();
+    return rg_gradcheck(tanh_of_both, NULL, 2, checked)
+           && rg_gradgradcheck(tanh_of_both, NULL, 2, checked);
+}
+
+static bool draw_graph(void) {
+    RG_SCOPE();
+    return rg_graph_dot(rg_sum(rg_mul(rg_sin(checked[0]), checked[1])));
+}
+
+START_TEST(test_checks_without_memory) {
+    for (int i = 0; i < 2; i++)
+        checked[i] = input(1, 2);
+    ck_ok(check_both_orders());
+    deny_in_turn(check_both_orders, NULL);
+    deny_in_turn(draw_graph, NULL);
+}
+END_TEST
+
 static bool run_watched(void) {
     RG_SCOPE();
     rg_tensor *x = rg_requires_grad_(rg_ones(2), true);
@@ -447,5 +485,6 @@ END_TEST
 RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
          test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
          test_several_outputs, test_likely_causes, test_anomaly_forward, test_anomaly_backward,
-         test_anomaly_after_backward, test_anomaly_without_memory, test_graph_dot,
-         test_anomaly_without_traces, test_anomaly_of_several_outputs, test_slopes_of_nan)
+         test_anomaly_after_backward, test_anomaly_of_what_comes_in, test_checks_without_memory,
+         test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
+         test_anomaly_of_several_outputs, test_slopes_of_nan)

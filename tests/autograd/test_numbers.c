@@ -188,6 +188,15 @@ START_TEST(test_targets_within_the_unit) {
 }
 END_TEST
 
+/* Whole numbers count as those that they are, however large their squares. */
+START_TEST(test_cosine_of_whole_numbers) {
+    rg_tensor *large = rg_mul(rg_to(rg_ones(3), RG_INT64), 4000000000.);
+    rg_tensor *whole = rg_to(large, RG_INT64), *ones = rg_ones(3);
+    ck_assert_double_eq_tol(rg_item(rg_cosine_similarity(ones, whole, 0, 1e-8)), 1, 1e-6);
+    ck_assert_double_eq_tol(rg_item(rg_cosine_similarity(whole, ones, 0, 1e-8)), 1, 1e-6);
+}
+END_TEST
+
 /* A new dim has the stride that torch gives it, though nothing is read by it. */
 START_TEST(test_strides_of_new_dims) {
     rg_tensor *x = rg_zeros(2, 3, 5);
@@ -223,5 +232,5 @@ END_TEST
 
 RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
-         test_paddings_that_overflow, test_paddings_at_their_limits, test_strides_of_new_dims,
-         test_targets_within_the_unit)
+         test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,
+         test_strides_of_new_dims, test_targets_within_the_unit)

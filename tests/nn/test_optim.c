@@ -835,7 +835,28 @@ START_TEST(test_the_first_metric_is_the_best) {
 }
 END_TEST
 
+/* A step leaves nothing in the caller's scope, also where gradients aren't laid out as parameters
+ * are. */
+START_TEST(test_steps_leave_nothing) {
+    rg_tensor *p = rg_requires_grad_(rg_rand(3, 2), true);
+    rg_list one = { 1, &p };
+    rg_optim *all[] = { rg_optim_sgd(one, .momentum = 0.9, .nesterov = true), rg_optim_adam(one),
+                        rg_optim_adamw(one), rg_optim_rmsprop(one), rg_optim_adagrad(one) };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int k = 0; k < 3; k++) {
+            RG_SCOPE();
+            ck_ok(rg_set_grad(p, k % 2 ? rg_transpose(rg_rand(2, 3), 0, 1) : rg_rand(3, 2)));
+            ck_ok(rg_optim_step(all[i]));
+            const int64_t live = rg_live_tensors();
+            ck_ok(rg_optim_step(all[i]));
+            ck_assert_int_eq(rg_live_tensors(), live);
+        }
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        rg_optim_free(all[i]);
+}
+END_TEST
+
 RG_TESTS(optim, test_trajectories, test_lbfgs, test_groups, test_strides, test_state,
          test_state_names, test_clipping, test_errors, test_newer_errors, test_muon_at_the_edges,
          test_lbfgs_state, test_lbfgs_fails, test_out_of_memory, test_what_retains_its_gradient,
-         test_released_optimizers, test_the_first_metric_is_the_best)
+         test_steps_leave_nothing, test_released_optimizers, test_the_first_metric_is_the_best)
