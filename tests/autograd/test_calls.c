@@ -248,6 +248,22 @@ START_TEST(test_no_reduction) {
 }
 END_TEST
 
+/* Lists are cut into groups where they are long, and each has its place, also at their ends. */
+START_TEST(test_lists_at_their_limits) {
+    static const int lengths[] = { 127, 128, 129, 254, 255, 256, 257, 383, 384, 385 };
+    static rg_tensor *v[400];
+    rg_tensor *all = rg_arange(400);
+    for (int i = 0; i < 400; i++)
+        v[i] = rg_narrow(all, 0, i, 1);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const int n = lengths[i];
+        rg_tensor *cat = rg_cat((rg_list){ n, v }, 0), *stack = rg_stack((rg_list){ n, v }, 0);
+        ck_assert_msg(cat && rg_equal(cat, rg_narrow(all, 0, 0, n)), "%d: %s", n, rg_error());
+        ck_assert_msg(stack && rg_equal(rg_reshape(stack, n), cat), "%d: %s", n, rg_error());
+    }
+}
+END_TEST
+
 /* A call that fails returns no output, also where its scope has room for the first one alone. */
 START_TEST(test_all_outputs_or_none) {
     rg_tensor *x = rg_ones(2, 3);
@@ -275,4 +291,4 @@ RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_a_failed_list_can_be
          test_indices_to_add_at, test_indices_stay, test_overlapping_writes_are_refused,
          test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
          test_group_norm_of_one_value, test_distances_by_products, test_no_reduction,
-         test_all_outputs_or_none)
+         test_lists_at_their_limits, test_all_outputs_or_none)

@@ -575,6 +575,24 @@ START_TEST(test_those_who_look_on) {
 }
 END_TEST
 
+/* Each output of several may be asked for, alone and with others. */
+START_TEST(test_gradients_of_outputs) {
+    static rg_function_class two = {
+        .name = "Two", .forward = two_forward, .backward = two_backward, .outputs = 2
+    };
+    planted = HONEST;
+    rg_tensor *x = input(2, 3), *y[2], *g[3];
+    ck_ok(rg_function_apply_many(&two, NULL, RG_LIST(x), y));
+    rg_tensor *z = rg_sum(rg_mul(rg_mul(y[0], 2), rg_mul(y[1], 3)));
+    ck_assert(rg_equal(rg_grad(z, y[1], .retain_graph = true), rg_mul(rg_detach(y[0]), 6)));
+    ck_assert(rg_equal(rg_grad(z, y[0], .retain_graph = true), rg_mul(rg_detach(y[1]), 6)));
+    rg_tensor *both[] = { y[1], x, y[0] };
+    ck_ok(rg_grad_many(1, &z, NULL, 3, both, g, (rg_backward_options){ .gradient = RG_NONE }));
+    ck_assert(rg_equal(g[0], rg_mul(rg_detach(y[0]), 6)));
+    ck_assert(rg_equal(g[2], rg_mul(rg_detach(y[1]), 6)));
+}
+END_TEST
+
 /* ---- as many as there may be -------------------------------------------------------- */
 
 enum { MOST_IN = 16, MOST_SAVED = 8, MOST_OUT = 8 };
@@ -839,4 +857,5 @@ __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 
 RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients,
          test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
          test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
-         test_most_of_everything, test_replay, test_replay_refuses, test_threads_share_a_class)
+         test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
+         test_threads_share_a_class)

@@ -311,6 +311,11 @@ START_TEST(test_anomaly_forward) {
     /* A sanitizer's frames may come first. */
     const char *trace = strstr(rg_error(), "; forward call: ");
     ck_assert_msg(trace && strstr(trace, FRAME), "%s", rg_error());
+    /* So many frames are shown, and no more. */
+    int frames = 1;
+    for (const char *at = trace; (at = strstr(at, " < ")); at++)
+        frames++;
+    ck_assert_int_le(frames, 8);
     /* Files are named without their folders. */
     ck_assert_msg(!strchr(trace, '/'), "%s", rg_error());
     rg_error_clear();

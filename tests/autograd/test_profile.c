@@ -107,6 +107,21 @@ START_TEST(test_products) {
 }
 END_TEST
 
+/* What fails isn't counted, on the way there or back. */
+START_TEST(test_a_failed_step_costs_nothing) {
+    rg_tensor *x = rg_requires_grad_(rg_randn(2, 3), true), *h = rg_mul(x, 1);
+    rg_tensor *y = rg_sum(rg_exp(rg_square(h)));
+    ck_ok(rg_add_(h, 1));
+    const rg_cost back = rg_profile_cost("square, backward"), there = rg_profile_cost("matmul");
+    rg_set_profiling(true);
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "modified by an inplace operation");
+    ck_fails(rg_matmul(x, x), RG_RUNTIME_ERROR, "cannot be multiplied");
+    rg_set_profiling(false);
+    check_cost_since(back, "square, backward", 0, 0, 0);
+    check_cost_since(there, "matmul", 0, 0, 0);
+}
+END_TEST
+
 /* Products with vectors have as many terms as these have elements. */
 START_TEST(test_products_of_vectors) {
     rg_tensor *a = rg_randn(5, 7), *v = rg_randn(7), *w = rg_randn(5), *out;
@@ -325,9 +340,10 @@ START_TEST(test_environment) {
 END_TEST
 
 int main(void) {
-    const TTest *cases[] = { test_counts, test_products, test_products_of_vectors,
-                             test_other_inputs, test_failed_calls, test_attention, test_inside,
-                             test_times_are_each_calls_own, test_what_fails_costs_nothing,
+    const TTest *cases[] = { test_counts, test_products, test_what_fails_costs_nothing,
+                             test_products_of_vectors, test_other_inputs, test_failed_calls,
+                             test_attention, test_inside, test_times_are_each_calls_own,
+                             test_a_failed_step_costs_nothing, test_what_fails_costs_nothing,
                              test_rows_are_in_order, test_environment,
                              /* It fills the table, for all that come after it. */
                              test_many_ops };

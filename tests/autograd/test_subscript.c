@@ -27,7 +27,7 @@ START_TEST(test_items) {
     holds(rg_index(x, ":", -1), "tensor([ 3,  7, 11])");
     holds(rg_index(x, text), "tensor([ 4,  6,  8, 10])");
     holds(rg_index(x, RG_SLICE(0, 2), RG_SLICE(1, 4, 2)), "tensor([1, 3, 5, 7])");
-    holds(rg_index(x, rg_literal([2, 0]), 1), "tensor([9, 1])");
+    holds(rg_index(x, rg_literal([ 2, 0 ]), 1), "tensor([9, 1])");
     holds(rg_index(x, "[2, 0], 1"), "tensor([9, 1])");
     holds(rg_index(x, "[True, False, True]", "[0]"), "tensor([0, 8])");
     holds(rg_index(x, rg_gt(x, 8)), "tensor([ 9, 10, 11])");
@@ -59,14 +59,14 @@ END_TEST
 START_TEST(test_views_share) {
     rg_tensor *x = counting(3, 4), *row = rg_index(x, 1);
     rg_set_item_(row, -1, 0);
-    rg_set_item_(x, rg_literal([7, 8, 9]), ":, 3");
+    rg_set_item_(x, rg_literal([ 7, 8, 9 ]), ":, 3");
     rg_set_item_(x, 0, rg_lt(x, 3));
     holds(x, "tensor([ 0,  0,  0,  7,  0,  5,  6,  8,  8,  9, 10,  9])");
     holds(row, "tensor([0, 5, 6, 8])");
     /* The target and the value overlap. */
     rg_set_item_(x, rg_index(x, "0:2"), "1:3");
     holds(x, "tensor([0, 0, 0, 7, 0, 0, 0, 7, 0, 5, 6, 8])");
-    rg_tensor *i = rg_literal([0, 1, 2]);
+    rg_tensor *i = rg_literal([ 0, 1, 2 ]);
     /* The index itself is written to. */
     rg_set_item_(i, 5, i);
     holds(i, "tensor([5, 5, 5])");
@@ -116,7 +116,7 @@ START_TEST(test_set_item_refusals) {
     int64_t version = rg_version(y);
     ck_fails(rg_set_item_(y, 1, 0, 5), RG_INDEX_ERROR,
              "index 5 is out of bounds for dimension 1 with size 2");
-    ck_fails(rg_set_item_(y, 1, rg_literal([0, 7])), RG_INDEX_ERROR,
+    ck_fails(rg_set_item_(y, 1, rg_literal([ 0, 7 ])), RG_INDEX_ERROR,
              "index 7 is out of bounds for dimension 0 with size 2");
     ck_assert_int_eq(rg_version(y), version);
     holds(rg_detach(y), "tensor([0, 9, 2, 3])");
@@ -124,6 +124,13 @@ START_TEST(test_set_item_refusals) {
 END_TEST
 
 START_TEST(test_bad_text) {
+    /* A word ends where its letters, digits and underlines end. */
+    static const char *const longer[] = { "Nonex", "None_", "None1", "Truex", "False_", "True1" };
+    for (int i = 0; i < (int)(sizeof longer / sizeof *longer); i++) {
+        rg_error_clear();
+        ck_assert_msg(!rg_index(rg_zeros(2, 3), longer[i]), "%s", longer[i]);
+    }
+    rg_error_clear();
     rg_tensor *x = counting(2, 3), *null = NULL;
     static const char *const bad[] = { "",     ",",    "a",   "1 2",      "0,,1", "1:2:3:4", "[0",
                                        "[0]]", "0 :x", "1.5", "Nonesuch", "--1",  "(0, 1)" };

@@ -98,4 +98,28 @@ START_TEST(test_threads_give_what_one_gives) {
 }
 END_TEST
 
-RG_TESTS(threads, test_threads_give_what_one_gives)
+static void doubled(void *context) { rg_mul_((rg_tensor *)context, 2); }
+
+/* A thread's first call may be any, here to record a step. */
+static void *record_first(void *context) {
+    rg_replay *r = rg_record(doubled, context);
+    if (!r || !rg_replay_run(r))
+        return NULL;
+    rg_replay_free(r);
+    return context;
+}
+
+START_TEST(test_a_thread_begins_by_recording) {
+    rg_tensor *x = rg_ones(3);
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        void *done;
+        ck_assert_int_eq(pthread_create(&thread, NULL, record_first, x), 0);
+        pthread_join(thread, &done);
+        ck_assert_ptr_nonnull(done);
+    }
+    ck_assert_double_eq(rg_at(x, 0), 16);
+}
+END_TEST
+
+RG_TESTS(threads, test_threads_give_what_one_gives, test_a_thread_begins_by_recording)

@@ -577,6 +577,28 @@ START_TEST(test_batch_comes_again) {
 }
 END_TEST
 
-RG_TESTS(data, test_order, test_resume, test_state_refused, test_tokens, test_bad_tokens, test_csv,
-         test_csv_of_integers, test_paths,
-         test_bad_tables, test_lines, test_denied, test_batch_comes_again)
+static int warned_at;
+static void note_place(const char *message) {
+    const char *said = strstr(message, "Length of split at index ");
+    ck_assert_msg(said && sscanf(said, "Length of split at index %d is 0.", &warned_at) == 1, "%s",
+                  message);
+}
+
+/* A part without items is warned of, and no other. */
+START_TEST(test_empty_parts) {
+    static const double halves[] = { 0.5, 0.5 }, all[] = { 1, 0 }, none[] = { 0, 1 };
+    const double *const lengths[] = { halves, all, none };
+    static const int at[] = { -1, 1, 0 };
+    rg_on_warning(note_place);
+    for (int i = 0; i < 3; i++) {
+        warned_at = -1;
+        ck_assert_int_eq(rg_random_split(4, 2, lengths[i]).n, 2);
+        ck_assert_int_eq(warned_at, at[i]);
+    }
+    rg_on_warning(NULL);
+}
+END_TEST
+
+RG_TESTS(data, test_empty_parts, test_order, test_resume, test_state_refused, test_tokens,
+         test_bad_tokens, test_csv, test_csv_of_integers, test_paths, test_bad_tables, test_lines,
+         test_denied, test_batch_comes_again)

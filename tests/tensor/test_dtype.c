@@ -68,6 +68,8 @@ START_TEST(test_names_and_types) {
             ck_assert_int_eq(rg_promote_types((rg_dtype)a, (rg_dtype)b), (int)want[b]);
     }
     ck_assert_int_eq(rg_promote_types((rg_dtype)4, RG_BOOL), -1);
+    ck_assert_int_eq(rg_promote_types(RG_BOOL, (rg_dtype)4), -1);
+    ck_assert_int_eq(rg_promote_types(RG_FLOAT64, (rg_dtype)-1), -1);
 }
 END_TEST
 

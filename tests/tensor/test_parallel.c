@@ -6,6 +6,7 @@
 #include "tensor/kernels/kernels.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -308,5 +309,42 @@ START_TEST(test_layers) {
 }
 END_TEST
 
-RG_TESTS(parallel, test_parts, test_fork, test_elements, test_rows, test_reductions, test_products,
-         test_layers)
+#ifdef _OPENMP
+/* Returns how many threads there are for a process whose environment says so, or that says nothing
+ * where `asked` is NULL. */
+static int threads_for(const char *asked) {
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        if (asked)
+            setenv("REGARD_NUM_THREADS", asked, 1);
+        else
+            unsetenv("REGARD_NUM_THREADS");
+        _exit(rg_get_num_threads());
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* What is no number above 0 is as if it weren't there. A process that has asked already has its
+ * answer. */
+START_TEST(test_threads_of_the_environment) {
+    static const char *const others[] = { "0", "-3", "", "many", "99999999999" };
+    const char *fork_mode = getenv("CK_FORK");
+    if (fork_mode && strcmp(fork_mode, "no") == 0)
+        return;
+    ck_assert_int_eq(threads_for("1"), 1);
+    ck_assert_int_eq(threads_for("7"), 7);
+    for (int i = 0; i < RG_COUNT(others); i++)
+        ck_assert_int_eq(threads_for(others[i]), threads_for(NULL));
+}
+END_TEST
+#define ENVIRONMENT test_threads_of_the_environment,
+#else
+#define ENVIRONMENT
+#endif
+
+RG_TESTS(parallel, ENVIRONMENT test_parts, test_fork, test_elements, test_rows, test_reductions,
+         test_products, test_layers)
