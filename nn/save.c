@@ -175,8 +175,7 @@ static int by_text(const void *a, const void *b) {
 
 /* A name of the file is unexpected where the module lacks it, or keeps it under another one. */
 static bool find_unexpected_names(module_loading *l, const area *areas) {
-    const char **names =
-        rgi_scope_alloc(((size_t)l->file.n + (size_t)l->state.n) * sizeof *names);
+    const char **names = rgi_scope_alloc(((size_t)l->file.n + (size_t)l->state.n) * sizeof *names);
     int n = 0;
     if (!names)
         return false;

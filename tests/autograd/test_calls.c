@@ -250,10 +250,10 @@ END_TEST
 
 /* Lists are cut into groups where they are long, and each has its place, also at their ends. */
 START_TEST(test_lists_at_their_limits) {
-    static const int lengths[] = { 127, 128, 129, 254, 255, 256, 257, 383, 384, 385 };
-    static rg_tensor *v[400];
-    rg_tensor *all = rg_arange(400);
-    for (int i = 0; i < 400; i++)
+    static const int lengths[] = { 1023, 1024, 1025, 2046, 2047, 2048, 2049 };
+    static rg_tensor *v[2100];
+    rg_tensor *all = rg_arange(2100);
+    for (int i = 0; i < 2100; i++)
         v[i] = rg_narrow(all, 0, i, 1);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         const int n = lengths[i];
