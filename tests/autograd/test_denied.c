@@ -54,86 +54,16 @@ static rg_list many(rg_tensor *x, int n) {
 
 #define CALL(name, call) \
     static bool call_##name(void) { return and_back(call); }
-#define CALLS(F)                                                                                   \
-    F(einsum, rg_einsum("ij,jk->ik", X(2, 3), X(4, 2)))                                            \
-    F(einsum_three, rg_einsum("ij,jk,kl->l", X(3, 2), X(2, 3), X(3, 2)))                           \
-    F(einsum_diagonal, rg_einsum("ii,i->i", X(3, 3), X(3)))                                        \
-    F(einsum_sums, rg_einsum("ijk,lm->j", X(2, 3, 2), X(2, 2)))                                    \
-    F(tensordot, rg_tensordot(X(2, 3), X(4, 2), 1))                                                \
-    F(kron, rg_kron(X(2, 3), X(2, 2)))                                                             \
-    F(cdist, rg_cdist(X(2, 3), X(2, 4), .p = 1))                                                   \
-    F(quantile, rg_quantile(X(2, 3), 0.3, .dim = 1))                                               \
-    F(median, rg_median_dim(X(2, 3), 1, false).values)                                             \
-    F(kthvalue, rg_kthvalue(X(2, 3), 2, 1, false).values)                                          \
-    F(topk, rg_topk(X(2, 3), 1, 1, true, true).values)                                             \
-    F(sort, rg_sort(X(2, 3), 1, true).values)                                                      \
-    F(logsumexp, rg_logsumexp(X(2, 3), 1, false))                                                  \
-    F(cumprod, rg_cumprod(X(2, 3), 1))                                                             \
-    F(logcumsumexp, rg_logcumsumexp(X(2, 3), 1))                                                   \
-    F(prod, rg_prod(X(2, 3)))                                                                      \
-    F(var, rg_var(X(2, 3)))                                                                        \
-    F(long_cat, rg_cat(many(X(3, 2), 150), 0))                                                     \
-    F(long_stack, rg_stack(many(X(3, 2), 150), 0))                                                 \
-    F(diag, rg_diag(X(3), 1))                                                                      \
-    F(diag_of_matrix, rg_diag(X(3, 3), 1))                                                         \
-    F(trace, rg_trace(X(3, 3)))                                                                    \
-    F(roll, rg_roll(X(2, 3), 1, 1))                                                                \
-    F(repeat, rg_repeat_interleave(X(2, 3), 2, .dim = 1))                                          \
-    F(gather, rg_gather(X(2, 3), 1, I(3, 2)))                                                      \
-    F(take, rg_take(X(2, 3), I(4)))                                                                \
-    F(take_along, rg_take_along_dim(X(2, 3), I(3, 2), 1))                                          \
-    F(index_select, rg_index_select(X(2, 3), 1, I(4)))                                             \
-    F(index_add, rg_index_add(X(2, 3), 0, I(2), X(2, 2), 2))                                       \
-    F(index_copy, rg_index_copy(X(2, 3), 0, I(1), X(2, 1)))                                        \
-    F(index_fill, rg_index_fill(X(2, 3), 0, I(1), rg_scalar(2)))                                   \
-    F(scatter, rg_scatter(X(2, 3), 0, I(3, 2), X(2, 3)))                                           \
-    F(masked_fill, rg_masked_fill(X(2, 3), rg_gt(X(2, 3), 0.2), 1))                                \
-    F(embedding, rg_embedding(I(2, 2), X(2, 3), .padding_idx = 1))                                 \
-    F(conv1d, rg_conv1d(X(2, 2, 5), X(2, 3, 2), X(3), .padding = 1))                               \
-    F(conv2d, rg_conv2d(X(2, 1, 4, 4), X(2, 3, 2, 2), X(3)))                                       \
-    F(max_pool, rg_max_pool2d(X(2, 1, 4, 4), 2))                                                   \
-    F(avg_pool, rg_avg_pool2d(X(2, 1, 4, 4), 2))                                                   \
-    F(adaptive, rg_adaptive_avg_pool2d(X(2, 1, 4, 4), 3))                                          \
-    F(glu, rg_glu(X(4, 3), 1))                                                                     \
-    F(prelu, rg_prelu(X(2, 3), X(2)))                                                              \
-    F(layer_norm, rg_layer_norm(X(4, 3), RG_DIMS(4), X(4), X(4), 1e-5))                            \
-    F(group_norm, rg_group_norm(X(4, 3), 2, X(4), X(4), 1e-5))                                     \
-    F(batch_norm, rg_batch_norm(X(4, 3), RG_NONE, RG_NONE, .training = true, .weight = X(4)))      \
-    F(attention, rg_scaled_dot_product_attention(X(2, 1, 3, 4), X(2, 1, 3, 4), X(2, 1, 3, 4)))     \
-    F(attention_of_groups,                                                                         \
-      rg_scaled_dot_product_attention(X(4, 1, 3, 4), X(2, 1, 3, 4), X(2, 1, 3, 4),                 \
-                                      .enable_gqa = true, .is_causal = true))                      \
-    F(attention_masked,                                                                            \
-      rg_scaled_dot_product_attention(X(2, 1, 3, 4), X(2, 1, 3, 4), X(2, 1, 3, 4),                 \
-                                      .attn_mask = rg_ones_dims(RG_DIMS(3, 3), RG_BOOL)))          \
-    F(cross_entropy, rg_cross_entropy(X(4, 3), I(3), .weight = rg_ones(4), .label_smoothing = .1)) \
-    F(cross_entropy_of_shares, rg_cross_entropy(X(4, 3), rg_detach(X(4, 3))))                      \
-    F(nll, rg_nll_loss(X(4, 3), I(3), .weight = rg_ones(4)))                                       \
-    F(nll_of_places, rg_nll_loss(X(4, 3, 2), I(3, 2)))                                             \
-    F(bce, rg_binary_cross_entropy(X(2, 3), rg_detach(X(2, 3)), .weight = rg_ones(2)))             \
-    F(bce_logits, rg_binary_cross_entropy_with_logits(X(2, 3), rg_detach(X(2, 3))))                \
-    F(kl, rg_kl_div(X(2, 3), rg_detach(X(2, 3)), .reduction = RG_SUM))                             \
-    F(smooth, rg_smooth_l1_loss(X(2, 3), rg_detach(X(2, 3))))                                      \
-    F(huber, rg_huber_loss(X(2, 3), rg_detach(X(2, 3))))                                           \
-    F(mse, rg_mse_loss(X(2, 3), X(2, 3), .weight = rg_ones(3, 2)))                                 \
-    F(triplet, rg_triplet_margin_loss(X(2, 3), X(2, 3), X(2, 3), .swap = true))                    \
-    F(cosine, rg_cosine_similarity(X(2, 3), X(2, 3), 1, 1e-8))                                     \
-    F(addmm, rg_addmm(X(4), X(3, 2), X(4, 3), 2, 3))                                               \
-    F(baddbmm, rg_baddbmm(X(4), X(3, 2, 2), X(2, 2, 4), 2, 3))                                     \
-    F(hooked, with_hook(X(2, 3)))                                                                  \
-    F(half_float, rg_mul(rg_to(X(2, 3), RG_FLOAT64), rg_to(X(2, 3), RG_FLOAT32)))                  \
-    F(written, rg_mul_(rg_mul(X(2, 3), 1), rg_to(X(2, 3), RG_FLOAT64)))                            \
-    F(written_view, rg_mul_(rg_select(rg_mul(X(2, 3), 1), 0, 1), X(2)))                            \
-    F(subscript, rg_index(X(2, 3), "1:, ::2"))
-CALLS(CALL)
+#include "tests/autograd/denied.def"
+#undef CALL
 
 START_TEST(test_denied_in_turn) {
     static const struct {
         const char *name;
         bool (*call)(void);
     } calls[] = {
-#define ROW(name, call) { #name, call_##name },
-        CALLS(ROW)
+#define CALL(name, call) { #name, call_##name },
+#include "tests/autograd/denied.def"
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         bool ok;

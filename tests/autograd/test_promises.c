@@ -348,7 +348,7 @@ START_TEST(test_leaks_are_counted) {
 }
 END_TEST
 
-/* ---- ops that are honest, though they look odd ------------------------------------------------ */
+/* ---- ops that are honest, though they look odd ----------------------------------------------- */
 
 /* y = x rounded down: it has few digits wherever x has many, and so has its gradient. */
 static bool floor_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
@@ -411,7 +411,7 @@ START_TEST(test_odd_ops_pass) {
 }
 END_TEST
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Where memory is denied to the check itself it fails, too. Its own trials with denied memory come
  * last, and take back what was denied. */
