@@ -17,6 +17,7 @@ static rg_tensor *leaf(int64_t n, int64_t m) {
 
 /* ---- hooks ---------------------------------------------------------------------------- */
 
+/* A test opens a scope behind its counts, since they are counted up to the end of what it saved. */
 typedef struct {
     int packed, unpacked, dropped;
     int fail_at; /* This call fails; 0 stands for none. */
@@ -53,6 +54,7 @@ static rg_tensor *chain(rg_tensor *x) { return rg_sum(rg_exp(rg_mul(rg_sin(x), x
 
 START_TEST(test_hooks_see_what_is_saved) {
     counts c = { .how = KEEP };
+    RG_SCOPE();
     rg_tensor *x = leaf(2, 3), *y, *direct = rg_grad(chain(x), x);
     {
         RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
@@ -83,6 +85,7 @@ END_TEST
 /* What is freed stays freed, also where only inputs were saved. */
 START_TEST(test_packed_values_are_freed) {
     counts c = { .how = KEEP };
+    RG_SCOPE();
     rg_tensor *x = leaf(2, 3), *y;
     {
         RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
@@ -105,6 +108,7 @@ END_TEST
 /* A guard takes its own hooks away, and once alone. */
 START_TEST(test_guards) {
     counts c = { .how = KEEP }, outer = { .how = KEEP };
+    RG_SCOPE();
     rg_tensor *x = leaf(2, 3);
     ck_assert(rg_push_saved_hooks((rg_saved_hooks){ pack, unpack, drop, &outer }));
     rg_saved_guard guard = rg_saved_guard_open((rg_saved_hooks){ pack, unpack, drop, &c });
@@ -127,6 +131,7 @@ END_TEST
  * comes next finds all as it was. */
 START_TEST(test_hooks_that_fail_in_the_middle) {
     counts c = { .how = KEEP, .fail_at = 2 };
+    RG_SCOPE();
     rg_tensor *x = leaf(2, 3), *other = rg_clone(x), *y;
     {
         RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
@@ -149,6 +154,7 @@ END_TEST
 
 START_TEST(test_hooks_may_keep_less) {
     counts c = { .how = HALVE };
+    RG_SCOPE();
     rg_tensor *x = leaf(2, 3), *y, *direct = rg_grad(chain(x), x);
     {
         RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
@@ -165,6 +171,7 @@ END_TEST
 
 START_TEST(test_hooks_that_fail) {
     counts c = { .how = FAIL_TO_PACK };
+    RG_SCOPE();
     rg_tensor *x = leaf(2, 3);
     const rg_saved_hooks hooks = { pack, unpack, drop, &c };
     {
