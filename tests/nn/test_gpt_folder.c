@@ -5,6 +5,7 @@
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
+#include "tensor/text.h"
 #include "regard.h"
 
 #include <math.h>
@@ -100,6 +101,9 @@ START_TEST(test_there_and_back) {
 }
 END_TEST
 
+static const char generation[] = "{ \"eos_token_id\": [5, 6], \"bos_token_id\": null,\n"
+                                 "  \"temperature\": 0.25, \"anything\": [{}] }\n";
+
 /* The special tokens go through a folder, and so does generation_config.json, byte for byte. */
 START_TEST(test_special_tokens) {
     RG_SCOPE();
@@ -112,9 +116,6 @@ START_TEST(test_special_tokens) {
           && back->config.pad_token_id == -1 && !back->generation_config);
     rg_module_free(back);
     ck_assert(access(scratch("generation_config.json"), F_OK) != 0);
-
-    static const char generation[] = "{ \"eos_token_id\": [5, 6], \"bos_token_id\": null,\n"
-                                     "  \"temperature\": 0.25, \"anything\": [{}] }\n";
     none->config.bos_token_id = 1;
     none->config.eos_token_id = RG_DIMS(2);
     none->config.pad_token_id = 3;
@@ -512,6 +513,7 @@ START_TEST(test_read_fails) {
     rg_gpt *m = smallest(3);
     ck_ok(rg_gpt_to_folder(m, scratch("")));
     rg_module_free(m);
+    scratch_write("generation_config.json", generation, sizeof generation - 1);
     ck_assert_int_gt(deny_in_turn(read_folder, NULL), 100);
     ck_assert_int_gt(fail_in_turn(read_folder, NULL), 10);
     /* The weights lie in two files, and have the head, although it is tied. */
@@ -559,6 +561,10 @@ START_TEST(test_write_fails) {
     written = smallest(4);
     ck_assert_int_gt(deny_in_turn(write_folder, check_folder), 50);
     ck_assert_int_gt(fail_in_turn(write_folder, check_folder), 10);
+    /* The model has a generation_config.json, too. */
+    ck_ok(rgi_rename(&written->generation_config, generation));
+    ck_assert_int_gt(deny_in_turn(write_folder, NULL), 50);
+    ck_assert_int_gt(fail_in_turn(write_folder, NULL), 15);
     rg_module_free(written);
     scratch_end();
 }
