@@ -336,6 +336,7 @@ END_TEST
 START_TEST(test_leaks_are_counted) {
     static rg_function_class twin;
     char said[100];
+    at = 0;
     leaked[n_leaked++] = rg_keep(rg_ones(1000));
     const int64_t before = rg_memory_stats().now;
     leaked[n_leaked++] = rg_keep(rg_ones(1000));
@@ -419,6 +420,7 @@ START_TEST(test_memory_denied) {
     static rg_function_class twin;
     rg_tensor *a = wave(2, 1, 0.3), *b = wave(2, 1, 0.9);
     planted = HONEST;
+    at = 0;
     ck_ok(twin_passes(&twin, a, b));
     bool done = false;
     for (int64_t n = 1; !done; n++) {
