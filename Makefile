@@ -145,7 +145,7 @@ valgrind: deps
 
 # QUICK=1 leaves these tests out, which take long under valgrind.
 LONG           = ops engine golden sets parallel foreign torch_file attention gpt layers init \
-                 transformer trajectory optim checkpoint
+                 transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder
 UNDER_VALGRIND = $(if $(QUICK),$(filter-out $(LONG:%=\%/test_%),$(TESTS)),$(TESTS))
 LEAKS          = valgrind -q --leak-check=full --error-exitcode=9 \
                  --show-leak-kinds=definite,indirect,possible

@@ -195,7 +195,7 @@ static double cubic_least(const line_point *p, const line_point *q, double low, 
 }
 
 /* Sets *p to the point at t, and puts the parameters back. The scope owns its gradient. */
-static bool look_at(line_search *l, double t, line_point *p) {
+static bool evaluate_at(line_search *l, double t, line_point *p) {
     t = rounded(l->r, t);
     if (!move_along(l->r, t, l->d) || !evaluate(l->r, NULL))
         return false;
@@ -217,7 +217,7 @@ static bool is_flat(const line_search *l, const line_point *p) {
  * failure, and sets *done in the latter case. */
 static bool bracket_line(line_search *l, double t, line_point ends[2], bool *done) {
     line_point last = l->from, p;
-    if (!look_at(l, t, &p))
+    if (!evaluate_at(l, t, &p))
         return false;
     for (; l->tries < l->most; l->tries++) {
         ends[0] = last;
@@ -229,7 +229,7 @@ static bool bracket_line(line_search *l, double t, line_point ends[2], bool *don
             return true;
         t = cubic_least(&last, &p, p.t + 0.01 * (p.t - last.t), p.t * 10);
         last = p;
-        if (!look_at(l, t, &p))
+        if (!evaluate_at(l, t, &p))
             return false;
     }
     ends[0] = l->from;
@@ -261,7 +261,7 @@ static bool search_line(line_search *l, double t, line_point *found) {
         if (fabs(ends[1].t - ends[0].t) * l->width < l->r->o->groups->options.tolerance_change)
             break;
         line_point p;
-        if (!look_at(l, place_between(ends, &was_near), &p))
+        if (!evaluate_at(l, place_between(ends, &was_near), &p))
             return false;
         l->tries++;
         if (falls_little(l, &p) || p.loss >= ends[low].loss) {

@@ -130,7 +130,7 @@ START_TEST(test_long_messages) {
         rg_fail(RG_VALUE_ERROR, name, "%s: twice", name);
         ck_assert_int_eq(strncmp(rg_error(), name, strlen(rg_error()) < n ? strlen(rg_error()) : n),
                          0);
-        ck_assert_uint_gt(strlen(rg_error()), n < 400 ? n : 400);
+        ck_assert_int_gt((int)strlen(rg_error()), n < 400 ? (int)n : 400);
         name[n] = 'n';
     }
     rg_error_clear();
