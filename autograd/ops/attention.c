@@ -23,7 +23,18 @@ static bool attention_shape(rg_call *c) {
     return true;
 }
 
+/* Lays new t of (batch, heads, n, size) as (batch, n, heads, size) if x lies so: then a caller who
+ * made heads by a transpose gets a tensor whose transpose is contiguous, as torch gives it. */
+static void attention_lay_like(rg_tensor *t, const rg_tensor *x) {
+    if (x->size[1] == 1 || x->size[2] == 1 || x->stride[1] >= x->stride[2])
+        return;
+    t->stride[1] = t->size[3];
+    t->stride[2] = t->size[1] * t->size[3];
+    rgi_update_flags(t);
+}
+
 static bool attention_forward(rg_call *c) {
+    attention_lay_like(c->out[0], c->in[0]);
     return k_attend(&RG_ATTR(c, attention)->how, c->out[0], c->out[1], NULL, NULL, NULL, c->in,
                     rgi_is_none(c->in[3]) ? NULL : c->in[3]);
 }
@@ -103,6 +114,8 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
         if (!rgi_wants(s, i))
             continue;
         gin[i] = rgi_new(in[i]->dtype, 4, in[i]->size);
+        if (gin[i])
+            attention_lay_like(gin[i], in[i]);
         ok = ok && gin[i];
     }
     rg_tensor *mask = rgi_is_none(in[3]) ? NULL : in[3];

@@ -1,7 +1,8 @@
 /*
  * attention.c: softmax(scale q k^T + mask) v by tiles of queries and keys, so that memory grows
  * with their number and not with its square; backward makes the weights again from the logarithm of
- * each query's sum of exponentials. How a tile is computed is in loops/attention.h.
+ * each query's sum of exponentials. How a tile is computed is in loops/attention.h; short and
+ * narrow heads are done as many at once as a vector has lanes (loops/attention_lanes.h).
  */
 #include "kernels.h"
 #include "tensor/memory.h"
@@ -11,6 +12,11 @@
  * the other. Where the diagonal cuts a tile, scores are left out in blocks of ATTENTION_BLOCK by
  * ATTENTION_BLOCK. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
+
+/* Where heads go by lanes, a tile has so many queries, whose sums with two keys fill half of the
+ * registers; a group has so many rows or a multiple. A part of the work is ATTENTION_LANES heads,
+ * which are as many as the widest vectors have lanes. */
+enum { ATTENTION_ROWS = 4, ATTENTION_LANES = 16 };
 
 /* This is the matrix of one batch and head, whose rows have `size` elements; row and col are the
  * distances of its rows and columns in elements. */
@@ -27,6 +33,8 @@ typedef struct {
     /* A head has so many queries and keys, and a batch so many heads. The queries of a head make
      * `tiles` tiles. */
     int64_t queries, keys, heads, tiles;
+    /* There are so many heads in all batches. */
+    int64_t parts;
     double scale;
     bool causal;
     k_product *product;
@@ -81,6 +89,41 @@ static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                .size = t->size[n - 1] };
 }
 
+/* These are the matrices of as many heads as a vector has lanes. */
+typedef struct {
+    const char *data[ATTENTION_LANES];
+    int64_t row, col, size;
+} attention_lanes;
+
+/* Returns t's matrices for `heads` heads from `first` on; the other lanes have the first of them,
+ * too. */
+static attention_lanes attention_find_lanes(const attention_plan *plan, const rg_tensor *t,
+                                            int64_t first, int heads, int lanes) {
+    const attention_matrix from = attention_part(t, first, plan);
+    const int n = t->ndim;
+    const int64_t item = (int64_t)rgi_sizeof(t->dtype);
+    const int64_t of_head = n > 2 && t->size[n - 3] != 1 ? t->stride[n - 3] * item : 0;
+    const int64_t of_batch = n > 3 && t->size[n - 4] != 1 ? t->stride[n - 4] * item : 0;
+    attention_lanes found = { .row = from.row, .col = from.col, .size = from.size };
+    int64_t head = first % plan->heads;
+    const char *data = from.data;
+    for (int l = 0; l < lanes; l++) {
+        found.data[l] = l < heads ? data : from.data;
+        data += of_head;
+        head++;
+        if (head == plan->heads) {
+            head = 0;
+            data += of_batch - plan->heads * of_head;
+        }
+    }
+    return found;
+}
+
+/* Returns n or the next multiple of ATTENTION_ROWS. */
+static inline int64_t attention_whole_rows(int64_t n) {
+    return (n + ATTENTION_ROWS - 1) / ATTENTION_ROWS * ATTENTION_ROWS;
+}
+
 /* y = a b, or y += a b. The caller gives m, n, k, a_row, a_col, b_row and y_row. */
 static void attention_product(const attention_plan *plan, k_product_sizes sizes, void *y,
                               const void *a, const void *b, bool add) {
@@ -93,6 +136,12 @@ static void attention_product(const attention_plan *plan, k_product_sizes sizes,
 #define K_LOOPS "loops/attention.h"
 #define K_TYPES_FLOATS
 #include "sets.h"
+
+#define K_LOOPS "loops/attention_lanes.h"
+#define K_TYPES_FLOATS
+#include "sets.h"
+
+/* ---- by tiles --------------------------------------------------------------------------------- */
 
 /* Returns the steps that one part takes, which is a tile of queries forward and a head backward. A
  * score costs `wide` steps. */
@@ -107,11 +156,50 @@ static size_t attention_room(const attention_plan *plan, int64_t wide) {
     return (size_t)(wide * rows + scores) * rgi_sizeof(plan->in[0]->dtype);
 }
 
+/* ---- by lanes --------------------------------------------------------------------------------- */
+
+/* Returns whether heads go by lanes. The longer and wider they are, the better do tiles fill
+ * vectors: measured, lanes pay where the part of them that has a head is at least sqrt(length *
+ * width) / 32. */
+static bool attention_by_lanes(const attention_plan *plan) {
+    const int64_t length = RG_MAX(plan->queries, plan->keys);
+    const int64_t width = RG_MAX(plan->in[0]->size[3], plan->in[2]->size[3]);
+    const int64_t at_once = 64 / (int64_t)rgi_sizeof(plan->in[0]->dtype);
+    const double lanes = (double)((plan->parts - 1) / at_once + 1) * (double)at_once;
+    const double filled = (double)plan->parts / lanes;
+    return (double)length * (double)width <= 1024 * filled * filled;
+}
+
+/* Returns the bytes that a worker's group of heads needs. */
+static size_t attention_lanes_room(const attention_plan *plan) {
+    const int64_t wide = attention_whole_rows(plan->in[0]->size[3])
+                         + attention_whole_rows(plan->in[2]->size[3]);
+    const int64_t rows = attention_whole_rows(plan->queries) + attention_whole_rows(plan->keys);
+    return (size_t)(rows * (wide * (plan->g ? 2 : 1) + 2 * ATTENTION_ROWS + 2)) * 64;
+}
+
+/* Runs the loop on this many parts, each of which takes `steps` steps, with room of `bytes` bytes
+ * for each worker. Returns false if there is no memory. */
+static bool attention_run(attention_plan *plan, rg_work *work, int64_t parts, int64_t steps,
+                          size_t bytes) {
+    const int64_t grain = 1 + (1 << 19) / RG_MAX(1, steps);
+    const int workers = rgi_workers(parts, grain);
+    plan->bytes = bytes;
+    plan->room = rgi_alloc(bytes * (size_t)workers, RG_MEM_OTHER);
+    if (!plan->room)
+        return false;
+    rgi_parallel(parts, grain, workers, work, plan);
+    rgi_free(plan->room, bytes * (size_t)workers, RG_MEM_OTHER);
+    return true;
+}
+
 bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g,
               const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
               const rg_tensor *mask) {
     static rg_work *const forward[K_DTYPES][K_SETS] = K_TABLE_FLOATS(attention_forward);
     static rg_work *const backward[K_DTYPES][K_SETS] = K_TABLE_FLOATS(attention_backward);
+    static rg_work *const lanes[K_DTYPES][K_SETS] = K_TABLE_FLOATS(attention_lanes_forward);
+    static rg_work *const lanes_back[K_DTYPES][K_SETS] = K_TABLE_FLOATS(attention_lanes_backward);
     const rg_tensor *q = in[0];
     if (q->numel == 0 || y->numel == 0)
         return true;
@@ -125,23 +213,23 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
                             .queries = q->size[2],
                             .keys = in[1]->size[2],
                             .heads = q->size[1],
+                            .parts = q->size[0] * q->size[1],
                             .tiles = (q->size[2] - 1) / ATTENTION_SIDE + 1,
                             .scale = a->scale,
                             .causal = a->causal,
                             .product = k_direct_product(q->dtype),
                             .turn = k_direct_turn(q->dtype) };
+    const int64_t wide = q->size[3] + in[2]->size[3] + 32;
+    if (attention_by_lanes(&plan)) {
+        rg_work *work = K_LOOP_OF(g ? lanes_back : lanes, q->dtype, "attention");
+        return work
+               && attention_run(&plan, work, (plan.parts - 1) / ATTENTION_LANES + 1,
+                                ATTENTION_LANES * plan.queries * plan.keys * wide,
+                                attention_lanes_room(&plan));
+    }
     rg_work *work = K_LOOP_OF(g ? backward : forward, q->dtype, "attention");
     if (!work || !plan.product || !plan.turn)
         return false;
-    const int64_t wide = q->size[3] + in[2]->size[3] + 32;
-    const int64_t parts = q->size[0] * q->size[1] * (g ? 1 : plan.tiles);
-    const int64_t grain = 1 + (1 << 19) / RG_MAX(1, attention_steps(&plan, wide));
-    const int workers = rgi_workers(parts, grain);
-    plan.bytes = attention_room(&plan, wide);
-    plan.room = rgi_alloc(plan.bytes * (size_t)workers, RG_MEM_OTHER);
-    if (!plan.room)
-        return false;
-    rgi_parallel(parts, grain, workers, work, &plan);
-    rgi_free(plan.room, plan.bytes * (size_t)workers, RG_MEM_OTHER);
-    return true;
+    return attention_run(&plan, work, plan.parts * (g ? 1 : plan.tiles),
+                         attention_steps(&plan, wide), attention_room(&plan, wide));
 }

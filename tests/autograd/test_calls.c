@@ -32,6 +32,26 @@ START_TEST(test_arguments_are_evaluated_in_order) {
 }
 END_TEST
 
+/* Heads that a transpose made give heads of which the transpose is contiguous, and so do their
+ * gradients, so that neither way is anything copied. */
+START_TEST(test_attention_lies_as_its_query_does) {
+    rg_tensor *x = rg_requires_grad_(rg_randn(2, 5, 3, 4), true);
+    rg_tensor *q = rg_transpose(x, 1, 2);
+    rg_tensor *k = rg_detach(q);
+    rg_tensor *laid = rg_contiguous(q);
+    rg_tensor *y = rg_scaled_dot_product_attention(q, k, k, .is_causal = true);
+    ck_assert(rg_is_contiguous(rg_transpose(y, 1, 2)));
+    ck_assert(!rg_is_contiguous(y));
+    rg_tensor *same = rg_scaled_dot_product_attention(laid, k, k, .is_causal = true);
+    ck_assert(rg_is_contiguous(same));
+    ck_assert(rg_equal(y, same));
+    rg_tensor *g = rg_randn(2, 3, 5, 4);
+    rg_tensor *gq = rg_grad(y, q, .gradient = g);
+    ck_assert(rg_is_contiguous(rg_transpose(gq, 1, 2)));
+    ck_assert(rg_equal(gq, rg_grad(same, laid, .gradient = g)));
+}
+END_TEST
+
 /* The chunks of a product that failed are NULL, as the product is, so one check at the end is
  * enough. */
 START_TEST(test_a_failed_list_can_be_looked_into) {
@@ -286,9 +306,9 @@ START_TEST(test_all_outputs_or_none) {
 }
 END_TEST
 
-RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_a_failed_list_can_be_looked_into,
-         test_options_by_name, test_long_lists, test_one_row_of_scores, test_absurd_sizes,
-         test_indices_to_add_at, test_indices_stay, test_overlapping_writes_are_refused,
-         test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
-         test_group_norm_of_one_value, test_distances_by_products, test_no_reduction,
-         test_lists_at_their_limits, test_all_outputs_or_none)
+RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_attention_lies_as_its_query_does,
+         test_a_failed_list_can_be_looked_into, test_options_by_name, test_long_lists,
+         test_one_row_of_scores, test_absurd_sizes, test_indices_to_add_at, test_indices_stay,
+         test_overlapping_writes_are_refused, test_guards_on_one_line, test_einsum_of_all_letters,
+         test_parts_of_no_size, test_group_norm_of_one_value, test_distances_by_products,
+         test_no_reduction, test_lists_at_their_limits, test_all_outputs_or_none)

@@ -1,8 +1,9 @@
 /*
- * test_attention.c: attention by tiles, and its gradients, against sums that are written out in
- * double. Lengths and sizes are those around every tile and vector; the rows of one head may lie
- * between those of another; some cases are causal, some have masks, and some rows see nothing. The
- * bits are the same at any number of threads.
+ * test_attention.c: attention by tiles and by lanes, and its gradients, against sums that are
+ * written out in double. Lengths, sizes and numbers of heads are those around every tile and
+ * vector; the rows of one head may lie between those of another; some cases are causal, some have
+ * masks, of all heads or of a batch's, and some rows see nothing. The bits are the same at any
+ * number of threads.
  */
 #include "tests/test.h"
 #include "tensor/shape.h"
@@ -51,10 +52,19 @@ static void make(const attention_case *c, rg_tensor *t[], rg_tensor **mask) {
             t[i] = heads(c, of_keys ? c->keys : c->queries, of_values ? c->size_v : c->size);
     }
     *mask = NULL;
+    rg_dims of_batches = RG_DIMS(c->batch, 1, c->queries, c->keys);
+    rg_dims of_all = RG_DIMS(c->queries, c->keys);
     if (c->masked)
-        *mask = rg_randn_dims(RG_DIMS(c->queries, c->keys), c->dtype, g);
+        *mask = rg_randn_dims(c->batch > 1 ? of_batches : of_all, c->dtype, g);
     for (int64_t j = 0; c->masked && j < c->keys; j++)
         rgi_store_f64((*mask)->data + j * (int64_t)rgi_sizeof(c->dtype), c->dtype, -INFINITY);
+}
+
+/* Returns what is added to the score of query i and key k. */
+static double of_mask(rg_tensor *mask, int64_t b, int64_t i, int64_t k) {
+    if (!mask)
+        return 0;
+    return mask->ndim == 2 ? rg_at(mask, i, k) : of(mask, b, 0, i, k);
 }
 
 static bool attend(const attention_case *c, rg_tensor *t[], rg_tensor *mask) {
@@ -80,7 +90,7 @@ static void check_head(const attention_case *c, rg_tensor *t[], rg_tensor *mask,
     for (int64_t i = 0; i < c->queries; i++) {
         double most = -INFINITY, total = 0, lost = 0;
         for (int64_t k = 0; k < c->keys; k++) {
-            p[k] = mask ? rg_at(mask, i, k) : 0;
+            p[k] = of_mask(mask, b, i, k);
             for (int64_t j = 0; j < c->size; j++)
                 p[k] += 0.3 * of(t[Q], b, h, i, j) * of(t[K], b, h, k, j);
             if (c->causal && k > i)
@@ -132,9 +142,12 @@ static void check_head(const attention_case *c, rg_tensor *t[], rg_tensor *mask,
 START_TEST(test_values) {
     /* A row has batches, heads, queries, keys, size, and size of v. */
     static const int64_t sizes[][6] = {
-        { 1, 1, 1, 1, 1, 1 },     { 2, 3, 6, 6, 2, 4 },      { 1, 2, 64, 64, 32, 32 },
-        { 1, 1, 65, 129, 16, 8 }, { 1, 2, 130, 63, 40, 33 }, { 1, 1, 200, 300, 5, 64 },
-        { 2, 1, 3, 257, 17, 1 },  { 1, 1, 257, 2, 64, 3 },
+        { 1, 1, 1, 1, 1, 1 },      { 2, 3, 6, 6, 2, 4 },      { 1, 2, 64, 64, 32, 32 },
+        { 1, 1, 65, 129, 16, 8 },  { 1, 2, 130, 63, 40, 33 }, { 1, 1, 200, 300, 5, 64 },
+        { 2, 1, 3, 257, 17, 1 },   { 1, 1, 257, 2, 64, 3 },   { 16, 4, 8, 8, 4, 4 },
+        { 3, 11, 7, 9, 5, 3 },     { 1, 17, 33, 31, 8, 7 },   { 5, 5, 1, 20, 12, 13 },
+        { 1, 16, 64, 64, 16, 16 }, { 1, 8, 1, 1, 3, 2 },      { 4, 4, 12, 5, 9, 32 },
+        { 2, 8, 3, 300, 3, 1 },    { 1, 15, 6, 2, 6, 6 },
     };
     for (int s = 0; s < RG_COUNT(sizes); s++)
         for (int form = 0; form < 16; form++) {
@@ -162,11 +175,12 @@ END_TEST
 
 START_TEST(test_bits) {
     static const int counts[] = { 1, 2, 3, 16 };
-    for (int form = 0; form < 4; form++) {
+    for (int form = 0; form < 8; form++) {
         RG_SCOPE();
-        attention_case c = {
-            form & 1 ? RG_FLOAT32 : RG_FLOAT64, 2, 3, 200, 210, 24, 24, form & 2, false, false
-        };
+        rg_dtype dtype = form & 1 ? RG_FLOAT32 : RG_FLOAT64;
+        attention_case by_tiles = { dtype, 2, 3, 200, 210, 24, 24, form & 2, false, false };
+        attention_case by_lanes = { dtype, 41, 4, 16, 17, 8, 8, form & 2, false, false };
+        attention_case c = form & 4 ? by_lanes : by_tiles;
         rg_tensor *t[TENSORS], *mask, *first[TENSORS];
         make(&c, t, &mask);
         for (int k = 0; k < RG_COUNT(counts); k++) {

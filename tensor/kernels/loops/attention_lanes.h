@@ -1,0 +1,426 @@
+/*
+ * loops/attention_lanes.h: attention of short and narrow heads, for one type and one instruction
+ * set: as many heads at once as a vector has lanes. An element of a head stands in the head's lane,
+ * so that no head is too small to fill a vector, and nothing crosses one. ATTENTION_ROWS queries
+ * make a tile, which meets all keys that its last query sees.
+ */
+
+#define VECTOR K_NAME(lanes_vector)
+#define LANES  ((int)(K_VECTOR_BYTES / sizeof(T)))
+#define ROWS   ATTENTION_ROWS
+
+typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), may_alias));
+
+/* sum += a b */
+K_INLINE void K_NAME(lanes_step)(VECTOR *sum, const VECTOR *a, const VECTOR *b) {
+    K_NAME(k_multiply_add)(sum, a, b);
+}
+
+/* ---- in and out of lanes ------------------------------------------------------------------- */
+
+/* The pieces of 16 bytes of four rows (two of doubles) become the columns of a square. */
+enum { K_NAME(lanes_side) = 16 / sizeof(T) };
+#define SIDE K_NAME(lanes_side)
+
+#ifdef __x86_64__
+K_INLINE void K_NAME(lanes_turn)(T *const to[], const T *const from[]) {
+#if K_SIZE == 4
+    __m128 a = _mm_loadu_ps(from[0]);
+    __m128 b = _mm_loadu_ps(from[1]);
+    __m128 c = _mm_loadu_ps(from[2]);
+    __m128 d = _mm_loadu_ps(from[3]);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(to[0], a);
+    _mm_storeu_ps(to[1], b);
+    _mm_storeu_ps(to[2], c);
+    _mm_storeu_ps(to[3], d);
+#else
+    const __m128d a = _mm_loadu_pd(from[0]);
+    const __m128d b = _mm_loadu_pd(from[1]);
+    _mm_storeu_pd(to[0], _mm_unpacklo_pd(a, b));
+    _mm_storeu_pd(to[1], _mm_unpackhi_pd(a, b));
+#endif
+}
+#else
+K_INLINE void K_NAME(lanes_turn)(T *const to[], const T *const from[]) {
+    T square[SIDE][SIDE];
+    for (int i = 0; i < SIDE; i++)
+        memcpy(square[i], from[i], sizeof square[i]);
+    for (int j = 0; j < SIDE; j++)
+        for (int i = 0; i < SIDE; i++)
+            to[j][i] = square[i][j];
+}
+#endif
+
+/* Puts n rows of t into lanes: element j of row i becomes the vector at i * wide + j. Zeros stand
+ * behind a row's end. */
+static void K_NAME(lanes_read)(const attention_lanes *t, int64_t n, int64_t wide, VECTOR *to) {
+    const int64_t size = t->size;
+    const int64_t whole = t->col == 1 ? size / SIDE * SIDE : 0;
+    for (int64_t i = 0; i < n; i++, to += wide) {
+        for (int64_t j = 0; j < whole; j += SIDE)
+            for (int l = 0; l < LANES; l += SIDE) {
+                T *columns[SIDE];
+                const T *rows[SIDE];
+                for (int s = 0; s < SIDE; s++) {
+                    columns[s] = (T *)(to + j + s) + l;
+                    rows[s] = (const T *)t->data[l + s] + i * t->row + j;
+                }
+                K_NAME(lanes_turn)(columns, rows);
+            }
+        for (int64_t j = whole; j < size; j++)
+            for (int l = 0; l < LANES; l++)
+                ((T *)(to + j))[l] = ((const T *)t->data[l])[i * t->row + j * t->col];
+        for (int64_t j = size; j < wide; j++)
+            to[j] = (VECTOR){ 0 };
+    }
+}
+
+/* Writes n rows of the first `heads` lanes. */
+static void K_NAME(lanes_write)(const attention_lanes *t, int64_t n, int64_t wide, int heads,
+                                const VECTOR *from) {
+    const int64_t size = t->size;
+    const int64_t whole = t->col == 1 ? size / SIDE * SIDE : 0;
+    const int full = heads / SIDE * SIDE;
+    for (int64_t i = 0; i < n; i++, from += wide) {
+        for (int64_t j = 0; j < whole; j += SIDE)
+            for (int l = 0; l < full; l += SIDE) {
+                T *rows[SIDE];
+                const T *columns[SIDE];
+                for (int s = 0; s < SIDE; s++) {
+                    columns[s] = (const T *)(from + j + s) + l;
+                    rows[s] = (T *)t->data[l + s] + i * t->row + j;
+                }
+                K_NAME(lanes_turn)(rows, columns);
+            }
+        for (int64_t j = 0; j < size; j++)
+            for (int l = j < whole ? full : 0; l < heads; l++)
+                ((T *)t->data[l])[i * t->row + j * t->col] = ((const T *)(from + j))[l];
+    }
+}
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+/* s[j][i] = the sum over d of a[i][d] b[j][d], for a tile's rows i and n rows of b, of which two
+ * are done at once. */
+K_INLINE void K_NAME(lanes_dots)(VECTOR *s, const VECTOR *a, const VECTOR *b, int64_t n,
+                                 int64_t size, int64_t wide) {
+    for (int64_t j = 0; j < n; j += 2) {
+        VECTOR sum[2][ROWS] = { 0 };
+        for (int64_t d = 0; d < size; d++)
+            for (int i = 0; i < ROWS; i++) {
+                K_NAME(lanes_step)(&sum[0][i], a + i * wide + d, b + j * wide + d);
+                K_NAME(lanes_step)(&sum[1][i], a + i * wide + d, b + (j + 1) * wide + d);
+            }
+        for (int i = 0; i < ROWS; i++) {
+            s[j * ROWS + i] = sum[0][i];
+            s[(j + 1) * ROWS + i] = sum[1][i];
+        }
+    }
+}
+
+/* y[i][d] = the sum over j of s[j][i] x[j][d], for a tile's rows i and n rows of x. Two columns are
+ * done at once. */
+K_INLINE void K_NAME(lanes_mix)(VECTOR *y, const VECTOR *s, const VECTOR *x, int64_t n,
+                                int64_t wide) {
+    for (int64_t d = 0; d < wide; d += 2) {
+        VECTOR sum[ROWS][2] = { 0 };
+        for (int64_t j = 0; j < n; j++)
+            for (int i = 0; i < ROWS; i++) {
+                K_NAME(lanes_step)(&sum[i][0], s + j * ROWS + i, x + j * wide + d);
+                K_NAME(lanes_step)(&sum[i][1], s + j * ROWS + i, x + j * wide + d + 1);
+            }
+        for (int i = 0; i < ROWS; i++) {
+            y[i * wide + d] = sum[i][0];
+            y[i * wide + d + 1] = sum[i][1];
+        }
+    }
+}
+
+/* y[j][d] += the sum over a tile's rows i of s[j][i] x[i][d], for n rows of y. */
+K_INLINE void K_NAME(lanes_spread)(VECTOR *y, const VECTOR *s, const VECTOR *x, int64_t n,
+                                   int64_t wide) {
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t d = 0; d < wide; d++) {
+            VECTOR sum = y[j * wide + d];
+            for (int i = 0; i < ROWS; i++)
+                K_NAME(lanes_step)(&sum, s + j * ROWS + i, x + i * wide + d);
+            y[j * wide + d] = sum;
+        }
+}
+
+/* ---- forward ------------------------------------------------------------------------------- */
+
+/* A group is the heads of all lanes. A tile's scores, which become weights, stand key by key. */
+typedef struct {
+    const attention_plan *plan;
+    /* The group's first head, and how many heads it has. */
+    int64_t first;
+    int heads;
+    /* Rows of q and k are `wide` vectors, and those of v wide_v. */
+    int64_t wide, wide_v;
+    attention_lanes mask;
+    VECTOR *q, *k, *v, *y, *lse;
+    VECTOR *scores;
+    /* Backward has these, too. */
+    VECTOR *g, *g_lse, *slopes, *gq, *gk, *gv;
+} K_NAME(attention_group);
+
+#define GROUP K_NAME(attention_group)
+
+/* Takes room for n vectors. */
+static VECTOR *K_NAME(lanes_take)(char **room, int64_t n) {
+    VECTOR *p = (VECTOR *)(void *)*room;
+    *room += n * (int64_t)sizeof(VECTOR);
+    return p;
+}
+
+/* Returns t's matrices of the group. The lanes that have no head get the first one's. */
+static attention_lanes K_NAME(lanes_of)(const GROUP *group, const rg_tensor *t) {
+    return attention_find_lanes(group->plan, t, group->first, group->heads, LANES);
+}
+
+/* Reads t, which has n rows, into `to`; rows of zeros fill up the last tile. */
+static void K_NAME(lanes_load)(const GROUP *group, const rg_tensor *t, int64_t n, int64_t wide,
+                               VECTOR *to) {
+    const attention_lanes from = K_NAME(lanes_of)(group, t);
+    K_NAME(lanes_read)(&from, n, wide, to);
+    for (int64_t at = n * wide; at < attention_whole_rows(n) * wide; at++)
+        to[at] = (VECTOR){ 0 };
+}
+
+/* Writes n rows to t, unless that is NULL. */
+static void K_NAME(lanes_save)(const GROUP *group, const rg_tensor *t, int64_t n, int64_t wide,
+                               const VECTOR *from) {
+    if (!t)
+        return;
+    const attention_lanes to = K_NAME(lanes_of)(group, t);
+    K_NAME(lanes_write)(&to, n, wide, group->heads, from);
+}
+
+/* Returns how many keys the tile that begins with query i sees. */
+static int64_t K_NAME(lanes_reach)(const attention_plan *plan, int64_t i) {
+    return plan->causal ? RG_MIN(plan->keys, RG_MIN(plan->queries, i + ROWS)) : plan->keys;
+}
+
+/* Adds the mask to the scores of the tile that begins with query `first`, and puts -infinity where
+ * a key comes after its query. */
+static void K_NAME(lanes_hide)(const GROUP *group, int64_t first, int64_t reach) {
+    const attention_plan *plan = group->plan;
+    const attention_lanes *mask = &group->mask;
+    const int64_t rows = RG_MIN(ROWS, plan->queries - first);
+    VECTOR *scores = group->scores;
+    for (int64_t j = 0; plan->mask && j < reach; j++)
+        for (int64_t i = 0; i < rows; i++)
+            for (int l = 0; l < LANES; l++)
+                ((T *)(scores + j * ROWS + i))[l] +=
+                    ((const T *)mask->data[l])[(first + i) * mask->row + j * mask->col];
+    for (int64_t j = first + 1; plan->causal && j < reach; j++)
+        for (int64_t i = 0; i < RG_MIN(ROWS, j - first); i++)
+            scores[j * ROWS + i] = (VECTOR){ 0 } - (T)INFINITY;
+}
+
+/* Returns the greater of each lane, and `least` where x is NaN. */
+K_INLINE VECTOR K_NAME(lanes_greater)(VECTOR x, VECTOR least) {
+    const __auto_type more = x > least;
+    return (VECTOR)((more & (__typeof__(more))x) | (~more & (__typeof__(more))least));
+}
+
+/* x = exp(x), of n numbers that are at most 0. */
+K_INLINE void K_NAME(lanes_powers)(T *x, int64_t n) {
+    K_INDEPENDENT
+    for (int64_t i = 0; i < n; i++)
+        x[i] = K_TYPED(k_exp_below)(x[i]);
+}
+
+/* scores = exp(scores - most) where `most` is each query's largest. Returns `most`, and the sums of
+ * each query, which has `reach` keys. */
+static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROWS],
+                                  VECTOR total[ROWS]) {
+    VECTOR shift[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        most[i] = (VECTOR){ 0 } - (T)INFINITY;
+        for (int64_t j = 0; j < reach; j++)
+            most[i] = K_NAME(lanes_greater)(scores[j * ROWS + i], most[i]);
+        /* Where no key is seen, nothing is taken from the scores. */
+        const __auto_type seen = most[i] > (VECTOR){ 0 } - (T)INFINITY;
+        shift[i] = (VECTOR)(seen & (__typeof__(seen))most[i]);
+        total[i] = (VECTOR){ 0 };
+    }
+    for (int64_t j = 0; j < reach; j++)
+        for (int i = 0; i < ROWS; i++)
+            scores[j * ROWS + i] -= shift[i];
+    K_NAME(lanes_powers)((T *)scores, reach * ROWS * LANES);
+    for (int64_t j = 0; j < reach; j++)
+        for (int i = 0; i < ROWS; i++)
+            total[i] += scores[j * ROWS + i];
+}
+
+/* y = y / total and lse = most + log(total), or zeros where all weights are zeros. */
+static void K_NAME(lanes_divide)(const GROUP *group, int64_t first, const VECTOR most[ROWS],
+                                 const VECTOR total[ROWS]) {
+    VECTOR share[ROWS];
+    T *shares = (T *)share;
+    T *lse = (T *)(group->lse + first);
+    const T *sums = (const T *)total;
+    const T *greatest = (const T *)most;
+    for (int i = 0; i < ROWS * LANES; i++) {
+        shares[i] = sums[i] == 0 ? 0 : 1 / sums[i];
+        lse[i] = sums[i] == 0 ? 0 : greatest[i] + K_TYPED(k_log)(sums[i]);
+    }
+    for (int i = 0; i < ROWS; i++)
+        for (int64_t d = 0; d < group->wide_v; d++)
+            group->y[(first + i) * group->wide_v + d] *= share[i];
+}
+
+/* Begins the group of heads from `first` on: divides its room, and reads q, k and v. */
+static GROUP K_NAME(lanes_begin)(const attention_plan *plan, int64_t first, int worker) {
+    char *room = plan->room + (size_t)worker * plan->bytes;
+    GROUP group = { .plan = plan,
+                    .first = first,
+                    .heads = (int)RG_MIN(LANES, plan->parts - first),
+                    .wide = attention_whole_rows(plan->in[0]->size[3]),
+                    .wide_v = attention_whole_rows(plan->in[2]->size[3]) };
+    const int64_t queries = attention_whole_rows(plan->queries);
+    const int64_t keys = attention_whole_rows(plan->keys);
+    group.q = K_NAME(lanes_take)(&room, queries * group.wide);
+    group.k = K_NAME(lanes_take)(&room, keys * group.wide);
+    group.v = K_NAME(lanes_take)(&room, keys * group.wide_v);
+    group.lse = K_NAME(lanes_take)(&room, queries);
+    group.scores = K_NAME(lanes_take)(&room, keys * ROWS);
+    if (plan->g) {
+        group.g = K_NAME(lanes_take)(&room, queries * group.wide_v);
+        group.g_lse = K_NAME(lanes_take)(&room, queries);
+        group.slopes = K_NAME(lanes_take)(&room, keys * ROWS);
+        group.gq = K_NAME(lanes_take)(&room, queries * group.wide);
+        group.gk = K_NAME(lanes_take)(&room, keys * group.wide);
+        group.gv = K_NAME(lanes_take)(&room, keys * group.wide_v);
+    } else {
+        group.y = K_NAME(lanes_take)(&room, queries * group.wide_v);
+    }
+    K_NAME(lanes_load)(&group, plan->in[0], plan->queries, group.wide, group.q);
+    K_NAME(lanes_load)(&group, plan->in[1], plan->keys, group.wide, group.k);
+    K_NAME(lanes_load)(&group, plan->in[2], plan->keys, group.wide_v, group.v);
+    for (int64_t at = 0; at < queries * group.wide; at++)
+        group.q[at] *= (T)plan->scale;
+    if (plan->mask)
+        group.mask = K_NAME(lanes_of)(&group, plan->mask);
+    return group;
+}
+
+/* Computes y and lse of the heads from `first` on that fill a vector. */
+static void K_NAME(lanes_forward)(const attention_plan *plan, int64_t first, int worker) {
+    GROUP group = K_NAME(lanes_begin)(plan, first, worker);
+    const int64_t size = plan->in[0]->size[3];
+    for (int64_t i = 0; i < plan->queries; i += ROWS) {
+        const int64_t reach = K_NAME(lanes_reach)(plan, i);
+        const VECTOR *q = group.q + i * group.wide;
+        VECTOR most[ROWS];
+        VECTOR total[ROWS];
+        K_NAME(lanes_dots)(group.scores, q, group.k, reach, size, group.wide);
+        K_NAME(lanes_hide)(&group, i, reach);
+        K_NAME(lanes_weights)(group.scores, reach, most, total);
+        K_NAME(lanes_mix)(group.y + i * group.wide_v, group.scores, group.v, reach, group.wide_v);
+        K_NAME(lanes_divide)(&group, i, most, total);
+    }
+    K_NAME(lanes_save)(&group, plan->y, plan->queries, group.wide_v, group.y);
+    T *lse = (T *)plan->lse->data + first * plan->queries;
+    for (int l = 0; l < group.heads; l++)
+        for (int64_t i = 0; i < plan->queries; i++)
+            lse[l * plan->queries + i] = ((const T *)(group.lse + i))[l];
+}
+
+static void K_NAME(attention_lanes_forward)(void *context, int64_t begin, int64_t end, int worker) {
+    const attention_plan *plan = context;
+    const int64_t last = RG_MIN(end * ATTENTION_LANES, plan->parts);
+    for (int64_t first = begin * ATTENTION_LANES; first < last; first += LANES)
+        K_NAME(lanes_forward)(plan, first, worker);
+}
+
+/* ---- backward ------------------------------------------------------------------------------ */
+
+/* Reads a number for each query of each head from t, which is contiguous; they are zeros if t is
+ * NULL. */
+static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR *to) {
+    const int64_t n = group->plan->queries;
+    for (int64_t i = 0; i < attention_whole_rows(n); i++)
+        to[i] = (VECTOR){ 0 };
+    if (!t)
+        return;
+    const T *from = (const T *)t->data + group->first * n;
+    for (int l = 0; l < LANES; l++)
+        for (int64_t i = 0; i < n; i++)
+            ((T *)(to + i))[l] = from[(l < group->heads ? l : 0) * n + i];
+}
+
+/* scores, which become p = exp(scores - lse), and slopes, which are g v^T, become s = p (slopes -
+ * lost), where lost = sum(p slopes) - g_lse. */
+static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reach) {
+    VECTOR *p = group->scores;
+    VECTOR *s = group->slopes;
+    VECTOR lost[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        lost[i] = -group->g_lse[first + i];
+    for (int64_t j = 0; j < reach; j++)
+        for (int i = 0; i < ROWS; i++)
+            p[j * ROWS + i] -= group->lse[first + i];
+    K_NAME(lanes_powers)((T *)p, reach * ROWS * LANES);
+    for (int64_t j = 0; j < reach; j++)
+        for (int i = 0; i < ROWS; i++)
+            K_NAME(lanes_step)(&lost[i], p + j * ROWS + i, s + j * ROWS + i);
+    for (int64_t j = 0; j < reach; j++)
+        for (int i = 0; i < ROWS; i++)
+            s[j * ROWS + i] = p[j * ROWS + i] * (s[j * ROWS + i] - lost[i]);
+}
+
+/* Computes gq of a tile, and adds its part to gk and gv. */
+static void K_NAME(lanes_gradients)(const GROUP *group, int64_t first) {
+    const attention_plan *plan = group->plan;
+    const int64_t reach = K_NAME(lanes_reach)(plan, first);
+    const int64_t wide = group->wide;
+    const int64_t wide_v = group->wide_v;
+    const VECTOR *q = group->q + first * wide;
+    const VECTOR *g = group->g + first * wide_v;
+    VECTOR *gq = group->gq + first * wide;
+    K_NAME(lanes_dots)(group->scores, q, group->k, reach, plan->in[0]->size[3], wide);
+    K_NAME(lanes_dots)(group->slopes, g, group->v, reach, plan->in[2]->size[3], wide_v);
+    K_NAME(lanes_hide)(group, first, reach);
+    K_NAME(lanes_slopes)(group, first, reach);
+    if (plan->gin[0])
+        K_NAME(lanes_mix)(gq, group->slopes, group->k, reach, wide);
+    if (plan->gin[1])
+        K_NAME(lanes_spread)(group->gk, group->slopes, q, reach, wide);
+    if (plan->gin[2])
+        K_NAME(lanes_spread)(group->gv, group->scores, g, reach, wide_v);
+}
+
+/* Computes the gradients of the heads from `first` on that fill a vector. */
+static void K_NAME(lanes_backward)(const attention_plan *plan, int64_t first, int worker) {
+    GROUP group = K_NAME(lanes_begin)(plan, first, worker);
+    K_NAME(lanes_load)(&group, plan->g, plan->queries, group.wide_v, group.g);
+    K_NAME(lanes_numbers)(&group, plan->lse, group.lse);
+    K_NAME(lanes_numbers)(&group, plan->g_lse, group.g_lse);
+    memset(group.gk, 0, (size_t)(plan->keys * group.wide) * sizeof(VECTOR));
+    memset(group.gv, 0, (size_t)(plan->keys * group.wide_v) * sizeof(VECTOR));
+    for (int64_t i = 0; i < plan->queries; i += ROWS)
+        K_NAME(lanes_gradients)(&group, i);
+    for (int64_t at = 0; at < plan->queries * group.wide; at++)
+        group.gq[at] *= (T)plan->scale;
+    K_NAME(lanes_save)(&group, plan->gin[0], plan->queries, group.wide, group.gq);
+    K_NAME(lanes_save)(&group, plan->gin[1], plan->keys, group.wide, group.gk);
+    K_NAME(lanes_save)(&group, plan->gin[2], plan->keys, group.wide_v, group.gv);
+}
+
+static void K_NAME(attention_lanes_backward)(void *context, int64_t begin, int64_t end,
+                                             int worker) {
+    const attention_plan *plan = context;
+    const int64_t last = RG_MIN(end * ATTENTION_LANES, plan->parts);
+    for (int64_t first = begin * ATTENTION_LANES; first < last; first += LANES)
+        K_NAME(lanes_backward)(plan, first, worker);
+}
+
+#undef GROUP
+#undef SIDE
+#undef ROWS
+#undef VECTOR
+#undef LANES
