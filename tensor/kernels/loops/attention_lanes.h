@@ -227,7 +227,7 @@ K_INLINE VECTOR K_NAME(lanes_greater)(VECTOR x, VECTOR least) {
 }
 
 /* x = exp(x), of n numbers that are at most 0. */
-K_INLINE void K_NAME(lanes_powers)(T *x, int64_t n) {
+K_INLINE void K_NAME(attention_powers)(T *x, int64_t n) {
     K_INDEPENDENT
     for (int64_t i = 0; i < n; i++)
         x[i] = K_TYPED(k_exp_below)(x[i]);
@@ -250,7 +250,7 @@ static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROW
     for (int64_t j = 0; j < reach; j++)
         for (int i = 0; i < ROWS; i++)
             scores[j * ROWS + i] -= shift[i];
-    K_NAME(lanes_powers)((T *)scores, reach * ROWS * LANES);
+    K_NAME(attention_powers)((T *)scores, reach * ROWS * LANES);
     for (int64_t j = 0; j < reach; j++)
         for (int i = 0; i < ROWS; i++)
             total[i] += scores[j * ROWS + i];
@@ -364,7 +364,7 @@ static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reac
     for (int64_t j = 0; j < reach; j++)
         for (int i = 0; i < ROWS; i++)
             p[j * ROWS + i] -= group->lse[first + i];
-    K_NAME(lanes_powers)((T *)p, reach * ROWS * LANES);
+    K_NAME(attention_powers)((T *)p, reach * ROWS * LANES);
     for (int64_t j = 0; j < reach; j++)
         for (int i = 0; i < ROWS; i++)
             K_NAME(lanes_step)(&lost[i], p + j * ROWS + i, s + j * ROWS + i);

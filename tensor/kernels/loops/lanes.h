@@ -106,8 +106,7 @@ K_INLINE void K_NAME(write_row)(T *to, int64_t n, bool stream, VALUE *value, con
             K_IN_SET(k_stream_line)(to + written + l, line + l);
     }
     K_INDEPENDENT
-    for (int64_t i = written; i < n; i++)
-        to[i] = value(row, i);
+    _Pragma("GCC unroll 1") for (int64_t i = written; i < n; i++) { to[i] = value(row, i); }
 }
 
 #undef LANES

@@ -73,11 +73,13 @@ K_INLINE T K_NAME(norm_chunks)(const T *x, int64_t whole, T *mean) {
     return K_NAME(lanes_sum)(&squares);
 }
 
-/* Finds a row's mean, which is 0 unless it is to be taken away, and 1 / sqrt(variance + eps). */
-static void K_NAME(norm_moments)(const k_norm_rows *z, const T *x, T *mean, T *rstd) {
+/* Finds the mean of a row of n elements, which is 0 unless it is to be taken away, and
+ * 1 / sqrt(variance + eps). */
+K_INLINE void K_NAME(norm_moments)(const k_norm_rows *z, const T *x, const int64_t n, T *mean,
+                                   T *rstd) {
     const int64_t chunk = NORM_CHUNK * K_LANES;
-    const int64_t whole = z->centred ? z->n / chunk * chunk : 0;
-    const int64_t rest = z->n - whole;
+    const int64_t whole = z->centred ? n / chunk * chunk : 0;
+    const int64_t rest = n - whole;
     T m = 0;
     T squares = 0;
     if (whole)
@@ -90,11 +92,11 @@ static void K_NAME(norm_moments)(const k_norm_rows *z, const T *x, T *mean, T *r
         squares += K_NAME(sum_of)(rest, K_NAME(norm_square), &left);
         const T apart = left.mean - m;
         if (whole)
-            squares += apart * apart * ((T)whole * (T)rest / (T)z->n);
-        m += apart * ((T)rest / (T)z->n);
+            squares += apart * apart * ((T)whole * (T)rest / (T)n);
+        m += apart * ((T)rest / (T)n);
     }
     *mean = m;
-    *rstd = 1 / sqrt(squares / (T)z->n + (T)z->eps);
+    *rstd = 1 / sqrt(squares / (T)n + (T)z->eps);
 }
 
 /* ---- forward: y = h weight + bias, where h = (x - mean) rstd -------------------------------- */
@@ -116,18 +118,25 @@ K_INLINE T K_NAME(norm_in_channel)(const void *row, int64_t i) {
     return K_NAME(norm_h)(r, i) * r->scale + r->shift;
 }
 
-/* y = h weight + bias of one row, of which each weight serves z->per elements. */
-K_INLINE void K_NAME(norm_write)(const k_norm_rows *z, bool stream, T *y, ROW row) {
+/* y = h weight + bias of one row of n elements, of which each weight serves z->per. */
+K_INLINE void K_NAME(norm_write)(const k_norm_rows *z, bool stream, T *y, ROW row,
+                                 const int64_t n) {
     if (z->per == 1 && row.weight && row.bias) {
-        K_NAME(write_row)(y, z->n, stream, K_NAME(norm_shifted), &row);
+        K_NAME(write_row)(y, n, stream, K_NAME(norm_shifted), &row);
         return;
     }
     if (z->per == 1 && row.weight) {
-        K_NAME(write_row)(y, z->n, stream, K_NAME(norm_scaled), &row);
+        K_NAME(write_row)(y, n, stream, K_NAME(norm_scaled), &row);
         return;
     }
-    const int64_t per = row.weight || row.bias ? z->per : z->n;
-    for (int64_t c = 0; c < z->n / per; c++) {
+    if (!row.weight && !row.bias) {
+        row.scale = 1;
+        row.shift = 0;
+        K_NAME(write_row)(y, n, false, K_NAME(norm_in_channel), &row);
+        return;
+    }
+    const int64_t per = z->per;
+    for (int64_t c = 0; c < n / per; c++) {
         row.scale = row.weight ? row.weight[c] : 1;
         row.shift = row.bias ? row.bias[c] : 0;
         K_NAME(write_row)(y, per, false, K_NAME(norm_in_channel), &row);
@@ -136,16 +145,17 @@ K_INLINE void K_NAME(norm_write)(const k_norm_rows *z, bool stream, T *y, ROW ro
     }
 }
 
-static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
+K_INLINE void K_NAME(norm_rows)(const norm_work *work, int64_t begin, int64_t end,
+                                const int64_t n) {
     const k_norm_rows *z = work->z;
-    const int64_t channels = z->n / z->per;
+    const int64_t channels = n / z->per;
     const T *weight = (const T *)work->weight;
     const T *bias = (const T *)work->bias;
     for (int64_t r = begin; r < end; r++) {
         const int64_t first = r % z->groups * channels;
-        const T *x = (const T *)work->x + r * z->n;
+        const T *x = (const T *)work->x + r * n;
         T mean, rstd;
-        K_NAME(norm_moments)(z, x, &mean, &rstd);
+        K_NAME(norm_moments)(z, x, n, &mean, &rstd);
         const ROW row = {
             .x = x,
             .weight = weight ? weight + first : NULL,
@@ -153,7 +163,17 @@ static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
             .mean = mean,
             .rstd = rstd,
         };
-        K_NAME(norm_write)(z, work->stream, (T *)work->y + r * z->n, row);
+        K_NAME(norm_write)(z, work->stream, (T *)work->y + r * n, row, n);
+    }
+}
+
+/* Rows of some lengths have code of their own, in which a row stays in registers. */
+static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
+    switch (work->z->n) {
+    case 16: K_NAME(norm_rows)(work, begin, end, 16); break;
+    case 32: K_NAME(norm_rows)(work, begin, end, 32); break;
+    case 64: K_NAME(norm_rows)(work, begin, end, 64); break;
+    default: K_NAME(norm_rows)(work, begin, end, work->z->n); break;
     }
 }
 
@@ -192,31 +212,31 @@ K_INLINE T K_NAME(norm_gx_weighted)(const void *row, int64_t i) {
 
 /* Writes gx of a row. gw and gwh give the values whose means gx is made of, and `value` gives gx
  * itself. */
-K_INLINE void K_NAME(norm_gradient_of)(const k_norm_rows *z, bool stream, T *gx, ROW row, VALUE *gw,
-                                       VALUE *gwh, VALUE *value) {
+K_INLINE void K_NAME(norm_gradient_of)(const k_norm_rows *z, bool stream, T *gx, ROW row,
+                                       const int64_t n, VALUE *gw, VALUE *gwh, VALUE *value) {
     if (z->centred)
-        row.sum = K_NAME(sum_of)(z->n, gw, &row) / (T)z->n;
-    row.dot = K_NAME(sum_of)(z->n, gwh, &row) / (T)z->n;
-    K_NAME(write_row)(gx, z->n, stream, value, &row);
+        row.sum = K_NAME(sum_of)(n, gw, &row) / (T)n;
+    row.dot = K_NAME(sum_of)(n, gwh, &row) / (T)n;
+    K_NAME(write_row)(gx, n, stream, value, &row);
 }
 
-static void K_NAME(norm_gradient)(const k_norm_rows *z, bool stream, T *gx, const T *g, const T *x,
-                                  const T *weight, T mean, T rstd) {
-    ROW row = { .x = x, .g = g, .weight = weight, .mean = mean, .rstd = rstd };
+K_INLINE void K_NAME(norm_gradient)(const k_norm_rows *z, bool stream, T *gx, ROW row,
+                                    const int64_t n) {
     if (z->per == 1 && row.weight) {
         K_NAME(norm_gradient_of)
-        (z, stream, gx, row, K_NAME(norm_gw), K_NAME(norm_gwh), K_NAME(norm_gx_weighted));
+        (z, stream, gx, row, n, K_NAME(norm_gw), K_NAME(norm_gwh), K_NAME(norm_gx_weighted));
         return;
     }
     if (row.weight) {
-        for (int64_t c = 0; c < z->n / z->per; c++) {
+        for (int64_t c = 0; c < n / z->per; c++) {
             for (int64_t i = c * z->per; i < (c + 1) * z->per; i++)
                 gx[i] = row.g[i] * row.weight[c];
         }
         row.g = gx;
         stream = false;
     }
-    K_NAME(norm_gradient_of)(z, stream, gx, row, K_NAME(norm_g), K_NAME(norm_gh), K_NAME(norm_gx));
+    K_NAME(norm_gradient_of)
+    (z, stream, gx, row, n, K_NAME(norm_g), K_NAME(norm_gh), K_NAME(norm_gx));
 }
 
 /* to[i] += the values at i of `count` rows. If they are NORM_ROWS, to[i] is written only once. */
@@ -253,41 +273,49 @@ K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, d
     }
 }
 
-/* Makes gx of the rows from begin to end, and adds to the gradients of weights and biases; each of
- * the three may be NULL. */
-static void K_NAME(norm_backward)(const norm_slopes *work, int64_t begin, int64_t end,
-                                  double *gweight, double *gbias) {
+/* Makes gx of the rows from begin to end, which have n elements, and adds to the gradients of
+ * weights and biases; each of the three may be NULL. */
+K_INLINE void K_NAME(norm_backward_rows)(const norm_slopes *work, int64_t begin, int64_t end,
+                                         double *gweight, double *gbias, const int64_t n) {
     const k_norm_rows *z = work->z;
     const T *weight = (const T *)work->weight;
     const int64_t most = z->per == 1 && z->groups == 1 ? NORM_ROWS : 1;
     ROW rows[NORM_ROWS];
     int64_t count;
     for (int64_t r = begin; r < end; r += count) {
-        const int64_t first = r % z->groups * (z->n / z->per);
+        const int64_t first = r % z->groups * (n / z->per);
         const T *row_weight = weight ? weight + first : NULL;
         double *to_weight = gweight ? gweight + first : NULL;
         double *to_bias = gbias ? gbias + first : NULL;
         count = RG_MIN(end - r, most);
         for (int64_t k = 0; k < count; k++) {
-            const int64_t at = (r + k) * z->n;
+            const int64_t at = (r + k) * n;
             const T *x = (const T *)work->x + at;
             const T *g = (const T *)work->g + at;
-            T mean, rstd;
-            K_NAME(norm_moments)(z, x, &mean, &rstd);
-            if (work->gx) {
-                T *gx = (T *)work->gx + at;
-                K_NAME(norm_gradient)(z, work->stream, gx, g, x, row_weight, mean, rstd);
-            }
-            rows[k] = (ROW){ .x = x, .g = g, .mean = mean, .rstd = rstd };
+            ROW row = { .x = x, .g = g, .weight = row_weight };
+            K_NAME(norm_moments)(z, x, n, &row.mean, &row.rstd);
+            rows[k] = row;
+            if (work->gx)
+                K_NAME(norm_gradient)(z, work->stream, (T *)work->gx + at, row, n);
         }
         if (z->per > 1) {
             K_NAME(norm_add_channels)(z, to_weight, to_bias, rows[0]);
             continue;
         }
         if (to_weight)
-            K_NAME(norm_add_columns)(to_weight, z->n, rows, count, K_NAME(norm_gh));
+            K_NAME(norm_add_columns)(to_weight, n, rows, count, K_NAME(norm_gh));
         if (to_bias)
-            K_NAME(norm_add_columns)(to_bias, z->n, rows, count, K_NAME(norm_g));
+            K_NAME(norm_add_columns)(to_bias, n, rows, count, K_NAME(norm_g));
+    }
+}
+
+static void K_NAME(norm_backward)(const norm_slopes *work, int64_t begin, int64_t end,
+                                  double *gweight, double *gbias) {
+    switch (work->z->n) {
+    case 16: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 16); break;
+    case 32: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 32); break;
+    case 64: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 64); break;
+    default: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, work->z->n); break;
     }
 }
 
