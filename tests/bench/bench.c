@@ -450,6 +450,97 @@ static void patches(void) {
     pictures(net, rg_randn(8, 3, 224, 224), 8 * 4.0 * 196 * 192 * 768);
 }
 
+/* ---- W10: small transformers: a layer of 4 heads, RMSNorm, no biases, 27 letters ---- */
+
+enum { TOKENS, POSITIONS, QUERIES, KEYS, VALUES, PROJECTION, WIDEN, NARROW, OUTPUT, MICRO };
+enum { MICRO_HEADS = 4, ALPHABET = 27 };
+static rg_tensor *micro[MICRO], *places;
+static int64_t micro_batch, micro_length, micro_width;
+
+static rg_tensor *micro_weight(int64_t rows, int64_t columns) {
+    return keep(rg_mul(rg_randn(rows, columns), 0.08), true);
+}
+
+static void micro_gpt(int64_t batch, int64_t length, int64_t width) {
+    rg_manual_seed(6);
+    micro_batch = batch;
+    micro_length = length;
+    micro_width = width;
+    micro[TOKENS] = micro_weight(ALPHABET, width);
+    micro[POSITIONS] = micro_weight(length, width);
+    for (int i = QUERIES; i <= PROJECTION; i++)
+        micro[i] = micro_weight(width, width);
+    micro[WIDEN] = micro_weight(4 * width, width);
+    micro[NARROW] = micro_weight(width, 4 * width);
+    micro[OUTPUT] = micro_weight(ALPHABET, width);
+    idx = keep(rg_randint(0, ALPHABET, batch, length), false);
+    targets = keep(rg_randint(0, ALPHABET, batch * length), false);
+    places = keep(rg_arange(length), false);
+    optim = rg_optim_adam(((rg_list){ MICRO, micro }), .lr = 1e-5);
+    flops = gpt_flops(1, width, ALPHABET, batch, length);
+}
+
+static rg_tensor *micro_normalized(rg_tensor *x) {
+    return rg_rms_norm(x, RG_DIMS(micro_width), RG_NONE, 1e-5);
+}
+
+static rg_tensor *micro_heads(rg_tensor *x, int which) {
+    x = rg_linear(x, micro[which], RG_NONE);
+    return rg_transpose(
+        rg_view(x, micro_batch, micro_length, MICRO_HEADS, micro_width / MICRO_HEADS), 1, 2);
+}
+
+static rg_tensor *micro_loss(void) {
+    rg_tensor *x = rg_embedding(idx, micro[TOKENS]);
+    x = micro_normalized(rg_add(x, rg_embedding(places, micro[POSITIONS])));
+    rg_tensor *h = micro_normalized(x);
+    rg_tensor *y = rg_scaled_dot_product_attention(micro_heads(h, QUERIES), micro_heads(h, KEYS),
+                                                   micro_heads(h, VALUES), .is_causal = true);
+    y = rg_reshape(rg_transpose(y, 1, 2), micro_batch, micro_length, micro_width);
+    x = rg_add(rg_linear(y, micro[PROJECTION], RG_NONE), x);
+    h = rg_relu(rg_linear(micro_normalized(x), micro[WIDEN], RG_NONE));
+    x = rg_add(rg_linear(h, micro[NARROW], RG_NONE), x);
+    x = rg_linear(x, micro[OUTPUT], RG_NONE);
+    return rg_cross_entropy(rg_view(x, micro_batch * micro_length, ALPHABET), targets);
+}
+
+static void run_micro(void) {
+    rg_tensor *loss = micro_loss();
+    rg_optim_zero_grad(optim);
+    rg_backward(loss);
+    rg_optim_step(optim);
+}
+static void micro_once(void *unused) {
+    (void)unused;
+    run_micro();
+}
+static double check_micro(void) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    return rg_item(micro_loss());
+}
+
+static void micro_1_8_16(void) { micro_gpt(1, 8, 16); }
+static void micro_16_8_16(void) { micro_gpt(16, 8, 16); }
+static void micro_16_8_32(void) { micro_gpt(16, 8, 32); }
+static void micro_16_16_64(void) { micro_gpt(16, 16, 64); }
+static void micro_1_8_16_replayed(void) {
+    micro_1_8_16();
+    replay = rg_record(micro_once, NULL);
+}
+static void micro_16_8_16_replayed(void) {
+    micro_16_8_16();
+    replay = rg_record(micro_once, NULL);
+}
+static void micro_16_8_32_replayed(void) {
+    micro_16_8_32();
+    replay = rg_record(micro_once, NULL);
+}
+static void micro_16_16_64_replayed(void) {
+    micro_16_16_64();
+    replay = rg_record(micro_once, NULL);
+}
+
 /* ---- W9: recurrent layers: 64 steps, 128 wide ----------------------------------------------- */
 
 static rg_rnn_module *recurrent;
@@ -781,6 +872,9 @@ typedef struct {
 #define RECURRENT(name, setup)                                          \
     ROW("w9 " name, setup, run_recurrent, check_recurrent, 1, NOTHING), \
         ROW("w9 " name ", 2 threads", setup, run_recurrent, check_recurrent, 2, NOTHING)
+#define MICRO_STEP(name, setup)                                          \
+    ROW("w10 step of " name, setup, run_micro, check_micro, 1, NOTHING), \
+        ROW("w10 step of " name ", replayed", setup##_replayed, run_replay, NULL, 1, NOTHING)
 #define NOTHING ((pass){ 0, 0 })
 #define READ    ((pass){ 1, 0 })
 #define COPY    ((pass){ 1, 1 })
@@ -853,6 +947,10 @@ static const row rows[] = {
     RECURRENT("lstm step, batch 64", lstm_64),
     RECURRENT("gru step, batch 64", gru_64),
     RECURRENT("rnn step, batch 64", rnn_64),
+    MICRO_STEP("1x8, 16 wide", micro_1_8_16),
+    MICRO_STEP("16x8, 16 wide", micro_16_8_16),
+    MICRO_STEP("16x8, 32 wide", micro_16_8_32),
+    MICRO_STEP("16x16, 64 wide", micro_16_16_64),
 };
 
 /* Returns how long so many operations take at the rate of a product of 1024^3. */

@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "golden", "make
 from transformer import GPT  # noqa: E402
 
 wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+MICRO_STEPS = (1, 8, 16), (16, 8, 16), (16, 8, 32), (16, 16, 64)
 
 
 def grad_of(t):
@@ -163,6 +164,52 @@ def recurrent(layer, batch):
     return setup
 
 
+def micro(batch, length, width, compiled=False):
+    """Returns the setup of a small transformer's step: a layer of 4 heads, 27 letters."""
+
+    def setup():
+        torch.manual_seed(6)
+        sizes = [(27, width), (length, width), *[(width, width)] * 4]
+        sizes += [(4 * width, width), (width, 4 * width), (27, width)]
+        weights = [(torch.randn(size) * 0.08).requires_grad_() for size in sizes]
+        tokens, positions, wq, wk, wv, wo, widen, narrow, letters = weights
+        idx, targets = torch.randint(27, (batch, length)), torch.randint(27, (batch * length,))
+        places = torch.arange(length)
+        o = torch.optim.Adam(weights, lr=1e-5, fused=True)
+
+        def normalized(x):
+            return F.rms_norm(x, (width,), eps=1e-5)
+
+        def heads(x, weight):
+            return F.linear(x, weight).view(batch, length, 4, width // 4).transpose(1, 2)
+
+        def loss():
+            x = normalized(F.embedding(idx, tokens) + F.embedding(places, positions))
+            h = normalized(x)
+            y = F.scaled_dot_product_attention(
+                heads(h, wq), heads(h, wk), heads(h, wv), is_causal=True
+            )
+            x = F.linear(y.transpose(1, 2).reshape(batch, length, width), wo) + x
+            x = F.linear(F.relu(F.linear(normalized(x), widen)), narrow) + x
+            return F.cross_entropy(F.linear(x, letters).view(-1, 27), targets)
+
+        f = torch.compile(loss) if compiled else loss
+
+        def run():
+            y = f()
+            o.zero_grad()
+            y.backward()
+            o.step()
+
+        def check():
+            with torch.no_grad():
+                return loss().item()
+
+        return run, check
+
+    return setup
+
+
 def medium(setup):
     def allow():
         torch.set_float32_matmul_precision("medium")
@@ -287,6 +334,10 @@ def rows():
         name = f"w9 {layer.__name__.lower()} step, batch {batch}"
         for threads, tail in (1, ""), (2, ", 2 threads"):
             yield name + tail, recurrent(layer, batch), threads, True
+    for batch, length, width in MICRO_STEPS:
+        name = f"w10 step of {batch}x{length}, {width} wide"
+        yield name, micro(batch, length, width), 1, True
+        yield name + ", compiled", micro(batch, length, width, compiled=True), 1, True
 
 
 def timed(run, n):
