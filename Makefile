@@ -78,7 +78,7 @@ CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-guide test-refused
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
            style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps $(CHECKS) \
-           run-threads run-fuzzers run-valgrind run-bare run-arm64
+           run-threads run-fuzzers run-valgrind run-bare
 .PHONY: $(GOALS) programs stb print-public
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -103,18 +103,28 @@ test: deps
 # The programs of the checks are built before the first check runs.
 programs: $(TESTS) $(CXXTEST) $(STATIC) $(SHARED) $(BUILD)/tests/fuzz/fuzz_ops $(EXAMPLES)
 
+# Test programs run side by side, and what each of them prints keeps together. SKIP names some that
+# are left out.
 run-tests: $(TESTS) $(CXXTEST) $(SHARED)
-	@RUN="$(RUN)" tests/run $(TESTS) $(CXXTEST)
+	@$(MAKE) -k --no-print-directory $(addsuffix .ran,$(filter-out $(SKIP:%=\%/test_%),$(TESTS)) \
+	    $(CXXTEST))
+
+%.ran: %
+	@RUN="$(RUN)" tests/run $< >$@.txt 2>&1; status=$$?; cat $@.txt; exit $$status
 
 # GCC 12 miscompiles UBSan's null check of a thread-local's address, and ASan sees null
 # pointers anyway.
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=null \
             -fno-sanitize-recover=undefined
 
-## asan       every test under AddressSanitizer and UBSan
+## asan       every test under AddressSanitizer and UBSan; QUICK=1: without the long ones
 asan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" programs
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" $(CHECKS)
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" \
+	    SKIP="$(if $(QUICK),$(LONG_SANITIZED))" $(CHECKS)
+
+# QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too.
+LONG_SANITIZED = bits parallel trajectory bfloat16 transformers
 
 ## tsan       the tests that start threads, under ThreadSanitizer
 tsan: deps
@@ -122,8 +132,7 @@ tsan: deps
 	    run-threads
 
 THREADED := $(call programs,$(shell grep -l pthread_create $(wildcard tests/*/test_*.c)))
-run-threads: $(THREADED)
-	@tests/run $(THREADED)
+run-threads: $(THREADED:%=%.ran)
 
 ## fuzz       every reader and every op, on what nobody would write, under the same sanitizers
 fuzz:
@@ -143,19 +152,20 @@ valgrind: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/valgrind CFLAGS="-O1 -gdwarf-4" OPENMP= \
 	    run-valgrind
 
-# QUICK=1 leaves these tests out, which take long under valgrind.
-LONG           = ops engine golden sets parallel foreign torch_file attention gpt layers init \
-                 transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder
-UNDER_VALGRIND = $(if $(QUICK),$(filter-out $(LONG:%=\%/test_%),$(TESTS)),$(TESTS))
-LEAKS          = valgrind -q --leak-check=full --error-exitcode=9 \
-                 --show-leak-kinds=definite,indirect,possible
-run-valgrind: $(UNDER_VALGRIND)
-	@RUN="$(LEAKS)" CK_FORK=no REGARD_POOL=0 tests/run $(UNDER_VALGRIND)
+# QUICK=1 leaves these tests out, which take long under valgrind; most run under the sanitizers.
+LONG_CHECKED = ops engine golden sets parallel foreign torch_file attention gpt layers init \
+               transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder
+LEAKS        = valgrind -q --leak-check=full --error-exitcode=9 \
+               --show-leak-kinds=definite,indirect,possible
+run-valgrind:
+	@CK_FORK=no REGARD_POOL=0 $(MAKE) --no-print-directory RUN="$(LEAKS)" CXX= \
+	    SKIP="$(if $(QUICK),$(LONG_CHECKED))" run-tests
 
-## sets       every test in each instruction set below the best that this processor has
+## sets       every test in each instruction set below the best; QUICK=1: the programs of tests alone
 sets: deps
 	@$(MAKE) --no-print-directory programs
-	@tests/sets $(firstword $(TESTS)) $(MAKE) --no-print-directory $(CHECKS)
+	@tests/sets $(firstword $(TESTS)) $(MAKE) --no-print-directory \
+	    $(if $(QUICK),run-tests,$(CHECKS))
 
 # On other targets a warning is an error, for nobody reads what their compilers say.
 ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@ CFLAGS="-O2 -Werror"
@@ -164,9 +174,10 @@ ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@ CFLAGS="-O2 -Werr
 musl: musl-deps
 	@$(MAKE) $(ELSEWHERE) CC=musl-gcc run-bare run-tests test-notebooks test-examples
 
-## arm64      the tests but two long ones, on an emulated ARM of 64 bits
+## arm64      the tests but two long ones, on an emulated ARM of 64 bits; QUICK=1: but more of them
 arm64: arm64-deps
-	@$(MAKE) $(ELSEWHERE) CC=aarch64-linux-gnu-gcc RUN="$(EMULATOR)" run-bare run-arm64
+	@$(MAKE) $(ELSEWHERE) CC=aarch64-linux-gnu-gcc RUN="$(EMULATOR)" \
+	    SKIP="$(LONG_EMULATED) $(if $(QUICK),$(SLOW_EMULATED))" run-bare run-tests
 
 EMULATOR = qemu-aarch64 -E EMULATED=1 -L /usr/aarch64-linux-gnu
 musl-deps:
@@ -174,14 +185,9 @@ musl-deps:
 arm64-deps:
 	@tests/deps gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libstb-dev
 
-# An emulator is twenty times as slow, and these would take many minutes.
-LONG_EMULATED  = parallel bits
-UNDER_EMULATOR = $(filter-out $(LONG_EMULATED:%=\%/test_%),$(TESTS))
-run-arm64: $(UNDER_EMULATOR:%=%.emulated) $(SHARED)
-
-# Programs run side by side, and what each of them prints keeps together.
-%.emulated: %
-	@RUN="$(RUN)" tests/run $< >$@.txt 2>&1; status=$$?; cat $@.txt; exit $$status
+# An emulator is twenty times as slow, and these would take many minutes, or one or two.
+LONG_EMULATED = parallel bits
+SLOW_EMULATED = trajectory golden gpt conv gradcheck transformers torch_file denied
 
 # The small part of Check is seen to tell a test that fails.
 $(BUILD)/tests/bare/wrong: $(call compiled,tests/bare/wrong.c tests/bare/check.c)
