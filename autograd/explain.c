@@ -198,8 +198,8 @@ static void add_to_steps(const rg_paths *p, int step, double share, double share
 
 /* Paths that begin alike are drawn as one up to where they part. */
 static const char *write_dot(const rg_paths *p, int n, const told_path told[], rg_tensor *w) {
-    double *shares = rgi_scope_alloc(p->n_steps * sizeof *shares + 1);
-    bool *used = shares ? rgi_scope_alloc(p->n_steps + 1) : NULL;
+    double *shares = rgi_scope_alloc(p->n_steps * sizeof *shares);
+    bool *used = shares ? rgi_scope_alloc(p->n_steps * sizeof *used) : NULL;
     rg_text t = { 0 };
     if (!used)
         return NULL;
@@ -251,7 +251,7 @@ static bool tell(rg_explanation *e, const rg_paths *p, const rg_explain_options 
     e->n = RG_MIN(all, o->paths);
     for (int i = e->n; i < all; i++)
         e->rest += told[i].path.share;
-    rg_gradient_path *v = rgi_scope_alloc((size_t)e->n * sizeof *v + 1);
+    rg_gradient_path *v = rgi_scope_alloc((size_t)e->n * sizeof *v);
     if (!v)
         return false;
     for (int i = 0; i < e->n; i++) {

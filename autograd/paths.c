@@ -208,7 +208,7 @@ static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
 
 /* Makes the steps of all parts of a node. */
 static bool walk_parts(path_run *r, rg_node *n) {
-    rg_tensor **totals = rgi_scope_alloc((size_t)n->n_in * sizeof *totals + 1);
+    rg_tensor **totals = rgi_scope_alloc((size_t)n->n_in * sizeof *totals);
     if (!totals)
         return false;
     for (int i = 0; i < n->n_in; i++)

@@ -206,7 +206,7 @@ static bool copier_begin(copier *c, void *m) {
     if (!c->module_copies)
         return false;
     memset(c->module_copies, 0, modules * sizeof *c->module_copies);
-    c->tensor_copies = rgi_scope_alloc(tensors * sizeof *c->tensor_copies + 1);
+    c->tensor_copies = rgi_scope_alloc(tensors * sizeof *c->tensor_copies);
     bool ok = c->tensor_copies;
     for (int i = 0; i < c->modules.n; i++)
         ok = ok && rgi_map_put_address(&c->numbers, original(c, i), i);

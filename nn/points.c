@@ -321,7 +321,7 @@ static rg_tensor *keep_value(rg_tensor *x, const char *name, void *context) {
 /* Hands the values over to the scope. */
 static rg_named_list list_kept(const kept_values *k) {
     const rg_named_list failed = { -1, NULL };
-    rg_named *v = rgi_scope_alloc(k->n * sizeof *v + 1);
+    rg_named *v = rgi_scope_alloc(k->n * sizeof *v);
     for (size_t i = 0; i < k->n && v; i++) {
         rg_text name = { 0 };
         rgi_text_add(&name, "%s", rgi_map_name_at(&k->names, i));

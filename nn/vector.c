@@ -19,7 +19,7 @@ static rg_tensor **room_for(rg_list list, const char *op) {
     bool ok = rgi_given_list(list.n, list.v, op);
     for (int i = 0; ok && i < list.n; i++)
         ok = rgi_check(list.v[i], op);
-    return ok ? rgi_scope_alloc((size_t)list.n * sizeof(rg_tensor *) + 1) : NULL;
+    return ok ? rgi_scope_alloc((size_t)list.n * sizeof(rg_tensor *)) : NULL;
 }
 
 rg_tensor *rg_parameters_to_vector(rg_list parameters) {

@@ -93,7 +93,7 @@ static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs
                      "the model has %d parameters and %d buffers, but its average %d and %d",
                      others.n, theirs.n, mine.n, buffers.n);
     p->n = 0;
-    p->v = rgi_scope_alloc((size_t)(mine.n + buffers.n) * sizeof *p->v + 1);
+    p->v = rgi_scope_alloc((size_t)(mine.n + buffers.n) * sizeof *p->v);
     bool ok = p->v;
     for (int i = 0; ok && i < mine.n; i++)
         ok = add_averaged(p, mine.v[i], others.v[i], true);

@@ -94,7 +94,7 @@ static bool greatest_of(rg_tensor *a, double *most) {
 /* Returns all gradients as one vector, with zeros where there are none. */
 static rg_tensor *flat_gradient(const rg_optim *o) {
     RG_SCOPE();
-    rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v + 1);
+    rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
     if (!v)
         return NULL;
     for (size_t i = 0; i < o->n_slots; i++) {
@@ -143,7 +143,7 @@ static bool move_along(const lbfgs_run *r, double t, rg_tensor *d) {
 
 /* Returns copies of all parameters, which the scope owns. */
 static rg_tensor **copies_of_params(const rg_optim *o) {
-    rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v + 1);
+    rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
     for (size_t i = 0; v && i < o->n_slots; i++) {
         v[i] = rg_clone(o->slots[i].param);
         if (!v[i])

@@ -232,10 +232,10 @@ static void put_number(optim_entry *e) {
 /* Prepares `all` for look-ups by name. */
 static bool index_entries(rg_optim_load *all) {
     const size_t slots = all->optim->n_slots;
-    all->loaded = rgi_scope_alloc(slots + 1);
+    all->loaded = rgi_scope_alloc(slots * sizeof *all->loaded);
     if (!all->loaded)
         return false;
-    memset(all->loaded, 0, slots);
+    memset(all->loaded, 0, slots * sizeof *all->loaded);
     for (int i = 0; i < all->n; i++)
         if (!rgi_map_put_name(&all->places, all->v[i].name, i))
             return false;

@@ -44,8 +44,8 @@ static rg_named count_of_group(size_t group, double n) {
 
 rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict, bool *torchs) {
     const rg_named_list failed = { .n = -1 };
-    rg_named *v = rgi_scope_alloc(((size_t)dict.n + o->n_groups) * sizeof *v + 1);
-    double *counts = rgi_scope_alloc(o->n_groups * sizeof *counts + 1);
+    rg_named *v = rgi_scope_alloc(((size_t)dict.n + o->n_groups) * sizeof *v);
+    double *counts = rgi_scope_alloc(o->n_groups * sizeof *counts);
     if (!v || !counts)
         return failed;
     memset(counts, 0, o->n_groups * sizeof *counts);
