@@ -7,13 +7,6 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* Returns t's shape. */
-static rg_dims shape_of_param(const rg_tensor *t) {
-    rg_dims shape = { .n = t->ndim };
-    memcpy(shape.v, t->size, (size_t)t->ndim * sizeof *t->size);
-    return shape;
-}
-
 /* Returns room for as many tensors as the list has, if it has only tensors. */
 static rg_tensor **room_for(rg_list list, const char *op) {
     bool ok = rgi_given_list(list.n, list.v, op);
@@ -44,7 +37,7 @@ bool rg_vector_to_parameters(rg_tensor *vector, rg_list parameters) {
     for (int i = 0; v && i < parameters.n; i++) {
         rg_tensor *p = parameters.v[i];
         const int64_t end = at + p->numel;
-        v[i] = rg_view_dims(rg_slice(flat, 0, at, end, 1), shape_of_param(p));
+        v[i] = rg_view_dims(rg_slice(flat, 0, at, end, 1), rg_shape(p));
         RG_FAIL_IF(v[i] && (!rg_is_leaf(p) || (p->history && !rgi_is_float(v[i]->dtype))), op,
                    "parameter %d can't take over the data", i);
         if (!v[i])

@@ -131,9 +131,7 @@ static bool move_along(const lbfgs_run *r, double t, rg_tensor *d) {
     int64_t at = 0;
     for (size_t i = 0; i < r->o->n_slots; i++) {
         rg_tensor *p = r->o->slots[i].param;
-        rg_dims shape = { p->ndim, { 0 } };
-        memcpy(shape.v, p->size, (size_t)p->ndim * sizeof *p->size);
-        rg_tensor *part = rg_reshape_dims(rg_slice(d, 0, at, at + p->numel, 1), shape);
+        rg_tensor *part = rg_reshape_dims(rg_slice(d, 0, at, at + p->numel, 1), rg_shape(p));
         if (!rg_add_alpha_(p, part, t))
             return false;
         at += p->numel;
