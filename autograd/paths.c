@@ -129,11 +129,10 @@ static bool parts_add(path_parts *parts, int step, rg_tensor *g) {
     path_part *part = part_of(parts, step);
     if (part)
         return part_add(part, g);
-    if (parts->n > RG_MOST_PATHS && !give_up_smallest(parts))
-        return false;
-    /* The smallest may have become the rest without leaving its place. */
-    if (parts->n > RG_MOST_PATHS && !give_up_smallest(parts))
-        return false;
+    /* The first that is given up becomes the rest without leaving its place, so a second goes. */
+    while (parts->n > RG_MOST_PATHS)
+        if (!give_up_smallest(parts))
+            return false;
     if (!look_at(g, &is))
         return false;
     rgi_retain(g);
