@@ -3,10 +3,10 @@
  * where the gradient was lost, what finite differences say, as text and as a picture.
  */
 #include "explain.h"
+#include "graphviz.h"
 #include "paths.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
-#include "tensor/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -182,12 +182,6 @@ static const char *write_text(const rg_explanation *e, const rg_explain_options 
 
 /* ---- picture -------------------------------------------------------------------------------- */
 
-static void write_quoted(rg_text *t, const char *text) {
-    for (; *text; text++)
-        if ((unsigned char)*text >= ' ')
-            rgi_text_add(t, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
-}
-
 /* Adds a path's share to each step on it. */
 static void add_to_steps(const rg_paths *p, int step, double share, double shares[], bool used[]) {
     for (; step >= 0; step = p->step[step].before) {
@@ -212,13 +206,13 @@ static const char *write_dot(const rg_paths *p, int n, const told_path told[], r
     rgi_text_add(&t, "digraph regard {\n    rankdir=TB\n    node [fontname=\"sans-serif\"]\n"
                      "    s0 [shape=box, label=\"loss\"]\n"
                      "    w [shape=box, style=filled, fillcolor=lightblue, label=\"");
-    write_quoted(&t, name_of(w));
+    rgi_add_label(&t, name_of(w));
     rgi_text_add(&t, "\\n%s\"]\n", RG_SHAPE_TEXT(w));
     for (size_t i = 1; i < p->n_steps; i++) {
         if (!used[i])
             continue;
         rgi_text_add(&t, "    s%zu [label=\"", i);
-        write_quoted(&t, p->step[i].op);
+        rgi_add_label(&t, p->step[i].op);
         rgi_text_add(&t, "\"]\n    s%d -> s%zu [label=\"%.1f%%\", penwidth=%.2f]\n",
                      p->step[i].before, i, 100 * shares[i],
                      1 + 4 * fmin(isnan(shares[i]) ? 0 : fabs(shares[i]), 1));

@@ -3,30 +3,35 @@
  * as boxes with their names and shapes, ops as ellipses, arrows the way that the
  * values went.
  */
+#include "graphviz.h"
 #include "engine.h"
 #include "rebase.h"
 #include "tensor/memory.h"
-#include "tensor/text.h"
 
 #include <stdio.h>
+#include <string.h>
 
-/* Writes a name as Graphviz takes it in quotes, cut off where it is long. */
-static void quote(const char *name, char text[128]) {
-    size_t n = 0;
-    for (; *name && n < 125; name++) {
-        bool control = (unsigned char)*name < ' ';
-        if (*name == '"' || *name == '\\')
-            text[n++] = '\\';
-        text[n++] = control ? ' ' : *name;
+void rgi_add_label(rg_text *t, const char *text) {
+    const size_t most = 2 * strlen(text);
+    t->failed = t->failed || !rgi_grow((void **)&t->v, &t->room, t->n + most + 1, 1);
+    if (t->failed)
+        return;
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            t->v[t->n++] = '\\';
+        t->v[t->n++] = (unsigned char)*text < ' ' ? ' ' : *text;
     }
-    text[n] = 0;
+    t->v[t->n] = 0;
 }
 
 static void graph_node(rg_text *d, const rg_node *n, size_t number) {
-    char shape[192], name[128] = "";
+    char shape[192];
     const char *size = rgi_shape_text(n->meta[0].ndim, n->meta[0].size, shape);
+    rg_text label = { 0 };
     if (n->base.name)
-        quote(n->base.name, name);
+        rgi_add_label(&label, n->base.name);
+    d->failed = d->failed || label.failed;
+    const char *name = label.v ? label.v : "";
     if (n->op)
         rgi_text_add(d, "    n%zu [label=\"%s%s%s\\n%s\"]\n", number, name,
                      n->base.name ? "\\n" : "", rgi_node_name(n), size);
@@ -34,6 +39,7 @@ static void graph_node(rg_text *d, const rg_node *n, size_t number) {
         rgi_text_add(
             d, "    leaf%zu [shape=box, style=filled, fillcolor=lightblue, label=\"%s\\n%s\"]\n",
             number, n->base.name ? name : "leaf", size);
+    rgi_text_free(&label);
 }
 
 /* These leaves are in the drawing already, each numbered by its place in v. */

@@ -57,6 +57,9 @@ START_TEST(test_shares) {
     ck_assert_int_eq(e.n, 2);
     ck_assert_str_eq(e.v[0].ops, "sum <- add <- mul 'three'");
     ck_assert_double_eq_tol(e.v[0].share, 0.6, 1e-12);
+    ck_assert(strstr(e.dot, "[label=\"mul 'three'\"]"));
+    rg_set_name(w, "a \"quoted\"\nname");
+    ck_assert(strstr(explain(rg_sum(w), w).dot, "\"a \\\"quoted\\\" name\\n[2, 3]\""));
     e = explain(rg_sum(rg_mul(w, w)), w);
     ck_assert(e.n == 1 && fabs(e.v[0].share - 1) < 1e-12);
 }

@@ -454,7 +454,7 @@ END_TEST
 START_TEST(test_graph_dot) {
     rg_tensor *x = rg_set_name(input(2, 3), "x"),
               *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
-    rg_set_name(w, "a \"quoted\" name");
+    rg_set_name(w, "a \"quoted\"\nname");
     rg_tensor *y = rg_sum(rg_mul(rg_add(x, w), x));
     const char *dot = rg_graph_dot(y);
     ck_ok(dot);
@@ -469,6 +469,11 @@ START_TEST(test_graph_dot) {
              "label=\"a \\\"quoted\\\" name\\n[3]\"]\n"
              "    leaf1 -> n2\n"
              "}\n");
+    /* A long name is drawn whole. */
+    char name[200] = "";
+    memset(name, 'n', sizeof name - 1);
+    rg_set_name(w, name);
+    ck_assert(strstr(rg_graph_dot(y), name));
     /* Drawing has left the graph as it was. */
     ck_ok(rg_backward(y));
     /* A node with several outputs is one node, and edges count nodes, not outputs. */
