@@ -42,7 +42,7 @@ static rg_function_row *row_new(const rg_function_class *cls) {
 }
 
 /* Returns the row of a class, which the first caller makes. */
-static const rg_function_row *row_of(rg_function_class *cls) {
+static const rg_function_row *row_of_class(rg_function_class *cls) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static rg_function_row *rows __attribute__((used));
     if (!rgi_given(cls, "function_apply", "a class"))
@@ -88,7 +88,7 @@ bool rg_needs_input_grad(rg_function_context *ctx, int i) {
 }
 
 /* Returns the number of a tensor among n others, or -1. */
-static int place_of(const rg_tensor *t, rg_tensor *const v[], int n) {
+static int index_among(const rg_tensor *t, rg_tensor *const v[], int n) {
     for (int i = 0; i < n; i++)
         if (v[i] == t)
             return i;
@@ -99,7 +99,7 @@ bool rg_mark_non_differentiable(rg_function_context *ctx, rg_tensor *output) {
     if (!rgi_given(ctx, "mark_non_differentiable", "a context")
         || !rgi_check(output, ctx->row->op.name))
         return false;
-    int k = ctx->out ? place_of(output, ctx->out, ctx->row->cls.outputs) : -1;
+    int k = ctx->out ? index_among(output, ctx->out, ctx->row->cls.outputs) : -1;
     RG_FAIL_VALUE_IF(k < 0, ctx->row->op.name,
                      "mark_non_differentiable takes an output, in forward, where out[] has it");
     ctx->attr->apart |= 1u << k;
@@ -145,7 +145,7 @@ rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i) {
 /* ---- forward ------------------------------------------------------------------------ */
 
 /* Runs the class's forward, which must have made every output. */
-static bool run_forward(rg_function_context *ctx) {
+static bool run_class_forward(rg_function_context *ctx) {
     const rg_function_class *cls = &ctx->row->cls;
     bool before = rg_set_grad_enabled(false);
     bool ok = cls->forward(ctx, ctx->in, ctx->out);
@@ -165,8 +165,8 @@ static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
     rg_function_attr *a = ctx->attr;
     for (int j = 0; j < a->n_saved; j++) {
         rg_tensor *t = ctx->saved[j];
-        int i = place_of(t, in, a->n_user);
-        int k = place_of(t, ctx->out, ctx->row->cls.outputs);
+        int i = index_among(t, in, a->n_user);
+        int k = index_among(t, ctx->out, ctx->row->cls.outputs);
         if (rgi_is_none(t)) {
             a->slot[j] = RG_SLOT_ABSENT;
             continue;
@@ -232,15 +232,15 @@ static bool forward_unobserved(rg_function_context *ctx) {
     for (int i = 0; i < ctx->attr->n_user; i++)
         version[i] = rgi_is_none(ctx->in[i]) ? 0 : ctx->in[i]->storage->version;
     rg_observer *observer = rgi_set_observer(NULL);
-    bool ok = begin_state(ctx) && run_forward(ctx) && inputs_untouched(ctx, version);
+    bool ok = begin_state(ctx) && run_class_forward(ctx) && inputs_untouched(ctx, version);
     rgi_set_observer(observer);
     return ok;
 }
 
 /* Makes the context of an application to the inputs, which stand in in[], and runs its forward. The
  * call's inputs are then all that the node may save, its outputs those of the op. */
-static bool forward_of(rg_function_context *ctx, const void *args, rg_call *c, rg_tensor *in[],
-                       rg_tensor *made[]) {
+static bool apply_forward(rg_function_context *ctx, const void *args, rg_call *c, rg_tensor *in[],
+                          rg_tensor *made[]) {
     const rg_function_class *cls = &ctx->row->cls;
     ctx->attr = rgi_scope_alloc(sizeof *ctx->attr + cls->args_bytes);
     if (!ctx->attr)
@@ -278,7 +278,7 @@ static bool forward_of(rg_function_context *ctx, const void *args, rg_call *c, r
 /* ---- applying ----------------------------------------------------------------------- */
 
 /* Makes the node, and takes the history from outputs that are to have none. */
-static bool record(const rg_function_context *ctx, const rg_call *c, size_t attr_size) {
+static bool record_application(const rg_function_context *ctx, const rg_call *c, size_t attr_size) {
     const rg_op *op = c->op;
     rg_graph_observer *o = rgi_graph_observer();
     if (o && o->applied && !o->applied(o, c, attr_size, false))
@@ -299,7 +299,7 @@ static bool record(const rg_function_context *ctx, const rg_call *c, size_t attr
     return true;
 }
 
-static bool inputs_check(const rg_function_class *cls, const void *args, rg_list inputs) {
+static bool class_takes_inputs(const rg_function_class *cls, const void *args, rg_list inputs) {
     const char *op = cls->name;
     RG_FAIL_VALUE_IF(inputs.n > RG_FUNCTION_INPUTS, op, "takes up to %d inputs, but got %d",
                      RG_FUNCTION_INPUTS, inputs.n);
@@ -323,8 +323,8 @@ static bool apply_in_scope(const rg_function_row *row, const void *args, rg_list
     bool timed = rgi_watching & RG_WATCH_COST;
     if (timed)
         rgi_timing_begin(&timing);
-    bool ok = forward_of(&ctx, args, &c, in, made)
-              && record(&ctx, &c, sizeof *ctx.attr + row->cls.args_bytes);
+    bool ok = apply_forward(&ctx, args, &c, in, made)
+              && record_application(&ctx, &c, sizeof *ctx.attr + row->cls.args_bytes);
     if (timed && ok)
         rgi_timing_of_call(&timing, &c);
     for (int k = 0; k < c.n_out && ok; k++)
@@ -334,13 +334,13 @@ static bool apply_in_scope(const rg_function_row *row, const void *args, rg_list
 
 bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list inputs,
                             rg_tensor *out[]) {
-    const rg_function_row *row = row_of(cls);
+    const rg_function_row *row = row_of_class(cls);
     if (!row || !rgi_given_list(inputs.n, inputs.v, cls->name)
         || !rgi_given(out, cls->name, "room for the outputs"))
         return false;
     const char *outer = rgi_applying;
     rgi_applying = cls->name;
-    bool ok = inputs_check(&row->cls, args, inputs) && apply_in_scope(row, args, inputs, out);
+    bool ok = class_takes_inputs(&row->cls, args, inputs) && apply_in_scope(row, args, inputs, out);
     rgi_applying = outer;
     for (int k = 0; k < row->op.n_out && !ok; k++)
         out[k] = NULL;

@@ -98,7 +98,7 @@ static bool part_add(path_part *part, rg_tensor *g) {
 }
 
 /* Returns the part of this step, or NULL. */
-static path_part *part_of(path_parts *parts, int step) {
+static path_part *part_of_step(path_parts *parts, int step) {
     for (int i = 0; i < parts->n; i++)
         if (parts->v[i].step == step)
             return &parts->v[i];
@@ -111,7 +111,7 @@ static bool give_up_smallest(path_parts *parts) {
     for (path_part *p = parts->v; p < parts->v + parts->n; p++)
         if (p->step != RG_REST && (!least || !(p->norm >= least->norm)))
             least = p;
-    path_part *rest = part_of(parts, RG_REST);
+    path_part *rest = part_of_step(parts, RG_REST);
     if (!rest) {
         least->step = RG_REST;
         return true;
@@ -126,7 +126,7 @@ static bool give_up_smallest(path_parts *parts) {
 /* Adds what came by the step to the parts. */
 static bool parts_add(path_parts *parts, int step, rg_tensor *g) {
     path_look is;
-    path_part *part = part_of(parts, step);
+    path_part *part = part_of_step(parts, step);
     if (part)
         return part_add(part, g);
     /* The first that is given up becomes the rest without leaving its place, so a second goes. */
@@ -225,7 +225,7 @@ static bool walk_parts(path_run *r, rg_node *n) {
     return ok;
 }
 
-static bool walk_node(path_run *r, rg_node *n) {
+static bool walk_path_node(path_run *r, rg_node *n) {
     RG_SCOPE();
     if (!(r->run.marks[n->slot] & RG_LEADS))
         return true;
@@ -282,7 +282,7 @@ static bool run_paths(path_run *r, rg_tensor *loss, rg_tensor *w) {
     if (!rgi_run_ask(run, 1, &w) || !begin_at_loss(r, loss))
         return false;
     for (size_t i = 0; i < run->n_nodes; i++)
-        if (!walk_node(r, run->nodes[i]))
+        if (!walk_path_node(r, run->nodes[i]))
             return false;
     /* A w that isn't in the graph has no parts. */
     rg_edge of_w = { rgi_node_of(w), w->output };

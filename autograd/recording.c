@@ -91,7 +91,7 @@ void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
 
 /* Makes t look released, as everybody else has released it. Its header stays, since entries work on
  * it. */
-static void retire(rg_tensor *t) {
+static void feign_release(rg_tensor *t) {
     rgi_forget_history(t);
     rgi_forget_name(t);
     if (t->flags & RG_VIEW)
@@ -100,8 +100,8 @@ static void retire(rg_tensor *t) {
     rgi_storage_release(t->storage);
 }
 
-/* A tensor that is retired lets go of its history and its base, which may have held others, so the
- * list is gone through once more. */
+/* A tensor whose release is feigned lets go of its history and its base, which may have held
+ * others, so the list is gone through once more. */
 void rgi_recording_reap(rg_replay *r) {
     rg_tensor **living = (rg_tensor **)r->living.v;
     bool more = true;
@@ -115,7 +115,7 @@ void rgi_recording_reap(rg_replay *r) {
                 continue;
             }
             more = more || t->history || t->flags & RG_VIEW;
-            retire(t);
+            feign_release(t);
         }
         r->living.n = n;
     }

@@ -94,7 +94,7 @@ static void ticket_drop(void *packed, void *context) {
 
 /* ---- the hooks ------------------------------------------------------------------------- */
 
-static rg_backward_call *call_of(rg_function_context *ctx) {
+static rg_backward_call *backward_call_of(rg_function_context *ctx) {
     return *(rg_backward_call *const *)rg_function_args(ctx);
 }
 
@@ -149,7 +149,7 @@ static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char 
 
 /* The step back from the result: its gradient is there. */
 static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
-    rg_backward_call *c = call_of(ctx);
+    rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad = g[0];
     for (size_t k = 0; k < c->n_hooks; k++) {
         const rg_module_hook *h = &c->hooks[k];
@@ -175,7 +175,7 @@ static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
 /* The step back to the inputs. Where a gradient reaches them without the result's, as it does when
  * a gradient is differentiated, the hooks aren't called. */
 static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
-    rg_backward_call *c = call_of(ctx);
+    rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad_input[MOST_HOOKED];
     for (int i = 0; i < MOST_HOOKED; i++)
         grad_input[i] = RG_NONE;
@@ -208,7 +208,7 @@ static bool result_forward(rg_function_context *ctx, rg_tensor *const in[], rg_t
 }
 
 static bool inputs_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
-    return pass_through(ctx, call_of(ctx)->n_hooked, in, out);
+    return pass_through(ctx, backward_call_of(ctx)->n_hooked, in, out);
 }
 
 #define HOOK_OP(n, part)                                                                        \

@@ -31,11 +31,13 @@ static int pool_text(char *text, size_t room, int at, const char *name, rg_dims 
 }
 
 /* Returns the list, or the number as a list of one. */
-static rg_dims pool_sizes(int64_t number, rg_dims list) { return list.n ? list : RG_DIMS(number); }
+static rg_dims list_or_number(int64_t number, rg_dims list) {
+    return list.n ? list : RG_DIMS(number);
+}
 
 /* Returns the stride, which is the kernel if none was given. */
 static rg_dims pool_stride(int64_t stride, rg_dims strides, rg_dims kernel) {
-    return stride == RG_KERNEL && !strides.n ? kernel : pool_sizes(stride, strides);
+    return stride == RG_KERNEL && !strides.n ? kernel : list_or_number(stride, strides);
 }
 
 /* ---- MaxPool1d, MaxPool2d ------------------------------------------------------------ */
@@ -66,8 +68,8 @@ static void max_pool_module_repr(rg_module *m, char *text, size_t room) {
     const rg_dims stride = pool_stride(o->stride, o->strides, self->kernel_size);
     int at = pool_text(text, room, 0, "kernel_size", self->kernel_size, false);
     at = pool_text(text, room, at, "stride", stride, false);
-    at = pool_text(text, room, at, "padding", pool_sizes(o->padding, o->paddings), false);
-    at = pool_text(text, room, at, "dilation", pool_sizes(o->dilation, o->dilations), false);
+    at = pool_text(text, room, at, "padding", list_or_number(o->padding, o->paddings), false);
+    at = pool_text(text, room, at, "dilation", list_or_number(o->dilation, o->dilations), false);
     snprintf(text + at, room - (size_t)at, ", ceil_mode=%s", rgi_python_bool(o->ceil_mode));
 }
 
@@ -107,7 +109,7 @@ static void avg_pool_module_repr(rg_module *m, char *text, size_t room) {
     const rg_dims stride = pool_stride(o->stride, o->strides, self->kernel_size);
     int at = pool_text(text, room, 0, "kernel_size", self->kernel_size, tuple);
     at = pool_text(text, room, at, "stride", stride, tuple);
-    pool_text(text, room, at, "padding", pool_sizes(o->padding, o->paddings), tuple);
+    pool_text(text, room, at, "padding", list_or_number(o->padding, o->paddings), tuple);
 }
 
 #define AVG_POOL .forward = avg_pool_module_forward, .extra_repr = avg_pool_module_repr

@@ -197,7 +197,7 @@ static void add_torch_own(rg_py *p, const rg_checkpoint *run) {
 }
 
 /* Returns whether no name comes twice in the file's dict. */
-static bool names_differ(const rg_checkpoint *run) {
+static bool checkpoint_names_differ(const rg_checkpoint *run) {
     static const char *const taken[] = { "model", "optimizer", "scheduler", "schedulers",
                                          "loader" };
     rg_map names = { 0 };
@@ -219,7 +219,7 @@ bool rg_torch_save_checkpoint(const char *path, rg_checkpoint run) {
     RG_AS(torch_op);
     RG_SCOPE();
     if (!rgi_checkpoint_given(&run, torch_op) || !rgi_given_path(path, torch_op)
-        || !names_differ(&run))
+        || !checkpoint_names_differ(&run))
         return false;
     rg_py p = { 0 };
     rgi_py_begin(&p, RG_PY_DICT);

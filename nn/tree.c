@@ -70,7 +70,7 @@ static bool found(walker *w, const trail *where, void *what) {
 
 static bool wander(walker *w, rg_module *m, const trail *above);
 
-static bool visit(walker *w, rg_entry *e, const trail *above) {
+static bool visit_entry(walker *w, rg_entry *e, const trail *above) {
     trail here = { above, e->name };
     if (!rgi_is_registered(w->op, e))
         return false;
@@ -90,7 +90,7 @@ static bool wander(walker *w, rg_module *m, const trail *above) {
         return false;
     for (rg_entry_kind kind = RG_ENTRY_PARAMETER; kind <= RG_ENTRY_CHILD; kind++)
         for (RG_EACH_ENTRY(e, m))
-            if (e->kind == kind && !visit(w, e, above))
+            if (e->kind == kind && !visit_entry(w, e, above))
                 return false;
     return true;
 }

@@ -243,7 +243,7 @@ static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
 /* Where enough of the distribution lies inside the bounds, candidates are normals. Else they are
  * uniforms, each of which is accepted with a probability that is the density there, divided by the
  * highest density inside. */
-static k_truncation trunc_rule(const double p[]) {
+static k_truncation truncation_of(const double p[]) {
     k_truncation r = { .mean = p[0], .std = p[1], .low = p[2], .high = p[3] };
     double at_most_high = RG_MIN(r.high, r.mean);
     double mode = (RG_MAX(at_most_high, r.low) - r.mean) / r.std;
@@ -267,7 +267,7 @@ static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *
  * draws them: in the first round that is t, and later one that lies as t would without its gaps. */
 bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(p[1] == 0, op, "division by zero");
-    const k_truncation rule = trunc_rule(p);
+    const k_truncation rule = truncation_of(p);
     RG_SCOPE();
     rg_tensor sorted;
     const bool in_order = random_order(t, &sorted);

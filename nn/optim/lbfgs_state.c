@@ -34,28 +34,28 @@ static bool add_named(rg_named **v, const char *name, int64_t place, rg_tensor *
     return whole && t;
 }
 
-static bool add_number(rg_named **v, const char *name, int64_t place, double number) {
+static bool add_lbfgs_number(rg_named **v, const char *name, int64_t place, double number) {
     return add_named(v, name, place, rg_scalar_dtype(number, RG_FLOAT64));
 }
 
 bool rgi_lbfgs_list(const rg_lbfgs *s, rg_named *v) {
     bool ok = !rgi_lbfgs_names(s)
-              || (add_number(&v, "func_evals", -1, s->func_evals)
-                  && add_number(&v, "n_iter", -1, s->n_iter));
+              || (add_lbfgs_number(&v, "func_evals", -1, s->func_evals)
+                  && add_lbfgs_number(&v, "n_iter", -1, s->n_iter));
     for (size_t i = 0; ok && i < s->n_al; i++)
-        ok = add_number(&v, "al", (int64_t)i, s->pairs[i].al);
+        ok = add_lbfgs_number(&v, "al", (int64_t)i, s->pairs[i].al);
     if (!ok || !s->d)
         return ok;
-    ok = add_named(&v, "d", -1, rgi_lend(s->d)) && add_number(&v, "t", -1, s->t);
+    ok = add_named(&v, "d", -1, rgi_lend(s->d)) && add_lbfgs_number(&v, "t", -1, s->t);
     for (size_t i = 0; ok && i < s->n; i++)
         ok = add_named(&v, "old_dirs", (int64_t)i, rgi_lend(s->pairs[i].dir));
     for (size_t i = 0; ok && i < s->n; i++)
         ok = add_named(&v, "old_stps", (int64_t)i, rgi_lend(s->pairs[i].stp));
     for (size_t i = 0; ok && i < s->n; i++)
-        ok = add_number(&v, "ro", (int64_t)i, s->pairs[i].ro);
-    return ok && add_number(&v, "H_diag", -1, s->h_diag)
+        ok = add_lbfgs_number(&v, "ro", (int64_t)i, s->pairs[i].ro);
+    return ok && add_lbfgs_number(&v, "H_diag", -1, s->h_diag)
            && add_named(&v, "prev_flat_grad", -1, rgi_lend(s->prev_flat_grad))
-           && add_number(&v, "prev_loss", -1, s->prev_loss);
+           && add_lbfgs_number(&v, "prev_loss", -1, s->prev_loss);
 }
 
 /* ---- reading --------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static const lbfgs_field *field_named(const char *name, size_t *place) {
 }
 
 /* Takes an entry over. A vector becomes a reference to a copy. */
-static bool read_entry(lbfgs_read *l, const lbfgs_field *f, size_t place, const rg_named *e) {
+static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_field *f, size_t place, const rg_named *e) {
     char *base = f->listed ? (char *)&l->s->pairs[place] : (char *)l->s;
     const bool fits = f->vector ? e->tensor->ndim == 1 && e->tensor->numel == l->numel
                                 : e->tensor->numel == 1;
@@ -182,7 +182,7 @@ static bool is_whole(const lbfgs_read *l) {
     return true;
 }
 
-static bool read_entries(lbfgs_read *l, rg_named_list dict) {
+static bool read_lbfgs_entries(lbfgs_read *l, rg_named_list dict) {
     for (int i = 0; i < dict.n; i++) {
         size_t place;
         const rg_named *e = &dict.v[i];
@@ -191,7 +191,7 @@ static bool read_entries(lbfgs_read *l, rg_named_list dict) {
             continue;
         if (f->listed && place >= l->s->n)
             return lbfgs_refuse("Unexpected", e->name + sizeof lbfgs_prefix - 1);
-        if (!rgi_check(e->tensor, "load_state_dict") || !read_entry(l, f, place, e))
+        if (!rgi_check(e->tensor, "load_state_dict") || !read_lbfgs_entry(l, f, place, e))
             return false;
     }
     return is_whole(l);
@@ -204,7 +204,7 @@ bool rgi_lbfgs_read(rg_lbfgs *s, const rg_optim *o, rg_named_list dict) {
     lbfgs_read l = { .s = s, .dtype = o->slots->param->dtype };
     for (size_t i = 0; i < o->n_slots; i++)
         l.numel += o->slots[i].param->numel;
-    if (make_pairs(s, dict) && read_entries(&l, dict))
+    if (make_pairs(s, dict) && read_lbfgs_entries(&l, dict))
         return true;
     rgi_lbfgs_end(s);
     return false;

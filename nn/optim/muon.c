@@ -41,7 +41,7 @@ static void divide_by_norm(rg_tensor *x, double eps) {
 enum { PANEL_ROWS = 128, MOST_PANELS = 8, TURN_EDGE = 32 };
 
 /* Returns rows of a matrix, with so many of their columns. */
-static rg_tensor part_of(const rg_tensor *t, int64_t row, int64_t rows, int64_t columns) {
+static rg_tensor matrix_part(const rg_tensor *t, int64_t row, int64_t rows, int64_t columns) {
     rg_tensor part = *t;
     part.data += row * t->stride[0] * (int64_t)sizeof(float);
     part.size[0] = rows;
@@ -69,9 +69,9 @@ static bool symmetric_product(rg_tensor *y, const rg_tensor *x) {
     const int64_t rows = RG_MAX(PANEL_ROWS, (n / MOST_PANELS + 15) / 16 * 16);
     for (int64_t row = 0; row < n; row += rows) {
         const int64_t end = RG_MIN(row + rows, n);
-        rg_tensor to = part_of(y, row, end - row, end);
-        const rg_tensor left = part_of(x, row, end - row, x->size[1]);
-        const rg_tensor right = part_of(x, 0, end, x->size[1]);
+        rg_tensor to = matrix_part(y, row, end - row, end);
+        const rg_tensor left = matrix_part(x, row, end - row, x->size[1]);
+        const rg_tensor right = matrix_part(x, 0, end, x->size[1]);
         if (!k_matmul_of_bfloat16(&to, &left, &right, true))
             return false;
     }

@@ -238,7 +238,7 @@ static bool argument_is_shape(const rg_pickle *p, const arguments *a, size_t i) 
     return ok || refuse_argument(p, a, i, "a tuple of ints");
 }
 
-static bool is_dtype(const rg_pickle *p, uint32_t value) {
+static bool is_dtype_value(const rg_pickle *p, uint32_t value) {
     return kind_of(p, value) == RG_PICKLE_GLOBAL
            && global_rows[p->v[value].global].kind == IS_DTYPE;
 }
@@ -250,7 +250,7 @@ static bool add_unheld(rg_pickle *p, const char *what, uint32_t *result) {
 /* ---- containers ----------------------------------------------------------------------- */
 
 /* Adds a pair, which is a tuple or a list of a key and its value. */
-static bool add_pair(rg_pickle *p, const arguments *a, uint32_t dict, uint32_t pair) {
+static bool put_pair(rg_pickle *p, const arguments *a, uint32_t dict, uint32_t pair) {
     uint32_t v[2];
     rg_pickle_kind kind = kind_of(p, pair);
     bool listed = kind == RG_PICKLE_TUPLE || kind == RG_PICKLE_LIST;
@@ -271,7 +271,7 @@ static bool call_dict(rg_pickle *p, arguments *a, uint8_t row, uint32_t args, ui
         return refuse_argument(p, a, 0, "a list of pairs");
     for (RG_EACH_ITEM(cell, p, a->v[0])) {
         uint32_t item = p->cells[cell].value;
-        if (copy ? !rgi_pickle_append(p, *result, item) : !add_pair(p, a, *result, item))
+        if (copy ? !rgi_pickle_append(p, *result, item) : !put_pair(p, a, *result, item))
             return false;
     }
     return true;
@@ -338,7 +338,7 @@ static bool call_rebuild(rg_pickle *p, arguments *a, int version, uint32_t args,
         return false;
     if (version > 1 && !argument_is(p, a, 4, RG_PICKLE_BOOL, "a bool"))
         return false;
-    if (version == 3 && !is_dtype(p, a->v[6]))
+    if (version == 3 && !is_dtype_value(p, a->v[6]))
         return refuse_argument(p, a, 6, "a dtype");
     const size_t metadata = most[version] - 1;
     if (version > 1 && a->n > metadata && kind_of(p, a->v[metadata]) != RG_PICKLE_NONE) {
@@ -391,7 +391,7 @@ static bool call_from_type(rg_pickle *p, arguments *a, uint32_t args, uint32_t *
 static bool call_from_cpu(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
     if (!take_arguments(p, a, args, 4, 4) || !argument_is(p, a, 0, RG_PICKLE_TENSOR, "a tensor"))
         return false;
-    if (!is_dtype(p, a->v[1]))
+    if (!is_dtype_value(p, a->v[1]))
         return refuse_argument(p, a, 1, "a dtype");
     uint32_t storage;
     const rg_pickle_value *tensor = &p->v[a->v[0]];

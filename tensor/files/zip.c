@@ -215,7 +215,7 @@ static bool check_entry(const rg_zip *z, const rg_zip_member *m, const char *ent
 
 /* Reads the entry of the next member, whose number is i, at `at` in the directory, and goes past
  * it. */
-static bool read_entry(rg_zip *z, size_t i, size_t *at) {
+static bool read_directory_entry(rg_zip *z, size_t i, size_t *at) {
     char *entry = z->directory + *at;
     const size_t left = z->directory_bytes - *at;
     if (left < RG_ZIP_ENTRY_BYTES || rgi_zip_32(entry) != RG_ZIP_ENTRY)
@@ -260,7 +260,7 @@ static bool read_directory(rg_zip *z, const zip_end *end) {
         return false;
     size_t at = 0;
     for (; z->n < z->room; z->n++)
-        if (!read_entry(z, z->n, &at))
+        if (!read_directory_entry(z, z->n, &at))
             return false;
     return at == z->directory_bytes
            || rgi_file_refuse(&z->file,
