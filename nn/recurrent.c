@@ -7,6 +7,7 @@
 #include "packed.h"
 #include "init.h"
 #include "python_text.h"
+#include "recurrent_parts.h"
 #include "registry.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
@@ -226,21 +227,13 @@ static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step
     return rg_unflatten(gates, 0, RG_DIMS(run->steps, run->batch));
 }
 
-/* Returns the gates that x makes, with the biases; a GRU's second is left to its steps. */
-static rg_tensor *rnn_gates(const rg_rnn_module *self, const rg_rnn_weights *w, rg_tensor *x) {
-    rg_tensor *bias = w->bias_ih;
-    if (bias != RG_NONE && !rnn_is_gru(self))
-        bias = rg_add(bias, w->bias_hh);
-    return rg_linear(x, w->weight_ih, bias);
-}
-
 /* Goes through all runs, from a state, which becomes the last of each sequence. Forward, sequences
  * come to their ends, and those are kept; in reverse, they begin. Returns h of all steps. */
 static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_tensor *x,
                                 rnn_state *s, bool reverse) {
     const int n = r->runs.n;
     const rnn_state begin = *s;
-    rg_tensor *gates = rnn_gates(r->self, w, x);
+    rg_tensor *gates = rgi_rnn_gates(x, w->weight_ih, w->bias_ih, w->bias_hh, rnn_is_gru(r->self));
     rg_tensor **part = rgi_scope_alloc((size_t)n * sizeof *part);
     rnn_state *ends = rgi_scope_alloc((size_t)n * sizeof *ends);
     if (!gates || !part || !ends)
@@ -492,7 +485,7 @@ static void rnn_weight(rg_rnn_module *self, const char *kind, int i, rg_tensor *
 static void rnn_weights(rg_rnn_module *self, int i) {
     rg_rnn_weights *w = &self->weights[i];
     const int directions = rnn_directions(self);
-    const int gates = rnn_is_lstm(self) ? 4 : rnn_is_gru(self) ? 3 : 1;
+    const int gates = rgi_rnn_gate_count(rnn_is_lstm(self), rnn_is_gru(self));
     const int64_t made = gates * self->hidden_size;
     const int64_t width = rnn_width(self);
     const int64_t input = i < directions ? self->input_size : width * directions;

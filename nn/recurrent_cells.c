@@ -3,6 +3,7 @@
  */
 #include "recurrent.h"
 #include "init.h"
+#include "recurrent_parts.h"
 #include "registry.h"
 #include "tensor/error.h"
 #include "tensor/structs.h"
@@ -71,10 +72,8 @@ static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
 /* Returns h and, of an LSTM, c, which are RG_NONE else; x is (1, batch, input_size). */
 static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *h,
                                  rg_tensor *c) {
-    rg_tensor *bias = self->bias_ih;
-    if (bias != RG_NONE && !cell_is_gru(self))
-        bias = rg_add(bias, self->bias_hh);
-    rg_tensor *gates = rg_linear(x, self->weight_ih, bias);
+    rg_tensor *gates = rgi_rnn_gates(x, self->weight_ih, self->bias_ih, self->bias_hh,
+                                     cell_is_gru(self));
     if (cell_is_lstm(self))
         return rg_lstm_scan(gates, self->weight_hh, h, c, false);
     if (cell_is_gru(self))
@@ -173,7 +172,7 @@ static rg_rnn_cell_module *cell_new(const rg_module_class *cls, int64_t input, i
                "there is no room for so many weights");
     rg_rnn_cell_module *self = RG_MODULE(rg_rnn_cell_module, cls, .input_size = input,
                                          .hidden_size = hidden, .relu = !strcmp(by, "relu"));
-    const int gates = cls == &lstm_cell_class ? 4 : cls == &gru_cell_class ? 3 : 1;
+    const int gates = rgi_rnn_gate_count(cls == &lstm_cell_class, cls == &gru_cell_class);
     const int64_t made = gates * hidden;
     RG_PARAMETER(self, weight_ih, cell_weight(self, RG_DIMS(made, input)));
     RG_PARAMETER(self, weight_hh, cell_weight(self, RG_DIMS(made, hidden)));
