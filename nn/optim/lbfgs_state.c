@@ -14,12 +14,30 @@
 
 static const char lbfgs_prefix[] = "state.0.";
 
+/* The first two are there from the first step on, those up to the lists once there is a direction.
+ * old_dirs, old_stps and ro have an entry for each pair, al has one for some. */
+enum {
+    FIELD_FUNC_EVALS,
+    FIELD_N_ITER,
+    FIELD_D,
+    FIELD_T,
+    FIELD_H_DIAG,
+    FIELD_PREV_FLAT_GRAD,
+    FIELD_PREV_LOSS,
+    FIELD_OLD_DIRS,
+    FIELD_OLD_STPS,
+    FIELD_RO,
+    FIELD_AL,
+    NEEDED_FIRST = FIELD_D,
+    NEEDED_WITH_D = FIELD_OLD_DIRS,
+};
+
 /* ---- the list -------------------------------------------------------------------------- */
 
 int rgi_lbfgs_names(const rg_lbfgs *s) {
     if (s->func_evals == 0)
         return 0;
-    return s->d ? 7 + (int)(3 * s->n + s->n_al) : 2;
+    return s->d ? NEEDED_WITH_D + (int)(3 * s->n + s->n_al) : NEEDED_FIRST;
 }
 
 /* Adds an entry under "state.0.", its name and, if it isn't negative, its place in a list. Returns
@@ -75,19 +93,26 @@ typedef struct {
     size_t offset;
 } lbfgs_field;
 static const lbfgs_field lbfgs_fields[] = {
-    { .name = "func_evals", .offset = offsetof(rg_lbfgs, func_evals) },
-    { .name = "n_iter", .offset = offsetof(rg_lbfgs, n_iter) },
-    { .name = "d", .vector = true, .offset = offsetof(rg_lbfgs, d) },
-    { .name = "t", .offset = offsetof(rg_lbfgs, t) },
-    { .name = "H_diag", .offset = offsetof(rg_lbfgs, h_diag) },
-    { .name = "prev_flat_grad", .vector = true, .offset = offsetof(rg_lbfgs, prev_flat_grad) },
-    { .name = "prev_loss", .offset = offsetof(rg_lbfgs, prev_loss) },
-    { .name = "old_dirs", .listed = true, .vector = true, .offset = offsetof(rg_lbfgs_pair, dir) },
-    { .name = "old_stps", .listed = true, .vector = true, .offset = offsetof(rg_lbfgs_pair, stp) },
-    { .name = "ro", .listed = true, .offset = offsetof(rg_lbfgs_pair, ro) },
-    { .name = "al", .listed = true, .offset = offsetof(rg_lbfgs_pair, al) },
+    [FIELD_FUNC_EVALS] = { .name = "func_evals", .offset = offsetof(rg_lbfgs, func_evals) },
+    [FIELD_N_ITER] = { .name = "n_iter", .offset = offsetof(rg_lbfgs, n_iter) },
+    [FIELD_D] = { .name = "d", .vector = true, .offset = offsetof(rg_lbfgs, d) },
+    [FIELD_T] = { .name = "t", .offset = offsetof(rg_lbfgs, t) },
+    [FIELD_H_DIAG] = { .name = "H_diag", .offset = offsetof(rg_lbfgs, h_diag) },
+    [FIELD_PREV_FLAT_GRAD] = { .name = "prev_flat_grad",
+                               .vector = true,
+                               .offset = offsetof(rg_lbfgs, prev_flat_grad) },
+    [FIELD_PREV_LOSS] = { .name = "prev_loss", .offset = offsetof(rg_lbfgs, prev_loss) },
+    [FIELD_OLD_DIRS] = { .name = "old_dirs",
+                         .listed = true,
+                         .vector = true,
+                         .offset = offsetof(rg_lbfgs_pair, dir) },
+    [FIELD_OLD_STPS] = { .name = "old_stps",
+                         .listed = true,
+                         .vector = true,
+                         .offset = offsetof(rg_lbfgs_pair, stp) },
+    [FIELD_RO] = { .name = "ro", .listed = true, .offset = offsetof(rg_lbfgs_pair, ro) },
+    [FIELD_AL] = { .name = "al", .listed = true, .offset = offsetof(rg_lbfgs_pair, al) },
 };
-enum { NEEDED_FIRST = 2, NEEDED_WITH_D = 7 };
 
 static bool lbfgs_refuse(const char *what, const char *name) {
     return rgi_fail(RG_RUNTIME_ERROR, "load_state_dict",
@@ -156,9 +181,9 @@ static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
                    dict.v[i].name);
         counts[f - lbfgs_fields] += f->listed;
     }
-    const size_t n = counts[NEEDED_WITH_D];
-    s->n_al = counts[NEEDED_WITH_D + 3];
-    if (n != counts[NEEDED_WITH_D + 1] || n != counts[NEEDED_WITH_D + 2] || s->n_al > n)
+    const size_t n = counts[FIELD_OLD_DIRS];
+    s->n_al = counts[FIELD_AL];
+    if (n != counts[FIELD_OLD_STPS] || n != counts[FIELD_RO] || s->n_al > n)
         return lbfgs_refuse("Missing", "old_dirs, old_stps or ro");
     if (!n)
         return true;
