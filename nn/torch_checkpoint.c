@@ -9,6 +9,7 @@
 #include "tensor/storage.h"
 
 #include <math.h>
+#include <stddef.h>
 
 static const char *const torch_op = "torch_save_checkpoint";
 
@@ -45,47 +46,55 @@ static void add_torch_tuple(rg_py *p, const char *key, int n, const double *numb
     rgi_py_end(p);
 }
 
-/* Adds what LBFGS remembers, as the state of the first parameter. The numbers in its lists are
- * tensors of the parameters' dtype. */
+/* Adds a list with a vector of each pair, which lies at `offset` in it. */
+static void add_torch_vectors(rg_py *p, const char *key, const rg_lbfgs *s, size_t offset) {
+    rgi_py_begin_at(p, key, RG_PY_LIST);
+    for (size_t i = 0; i < s->n; i++)
+        rgi_py_tensor(p, NULL, *(rg_tensor **)((char *)&s->pairs[i] + offset));
+    rgi_py_end(p);
+}
+
+/* Adds a list with a number of each of the first n pairs, which lies at `offset` in it, and None up
+ * to `room`. The numbers are tensors of the parameters' dtype. */
+static void add_torch_numbers(rg_py *p, const char *key, const rg_lbfgs *s, size_t offset, size_t n,
+                              int64_t room) {
+    rgi_py_begin_at(p, key, RG_PY_LIST);
+    for (int64_t i = 0; i < room; i++) {
+        if (i < (int64_t)n) {
+            const double number = *(double *)((char *)&s->pairs[i] + offset);
+            rgi_py_tensor(p, NULL, rg_scalar_dtype(number, (rg_dtype)s->d->dtype));
+        } else {
+            rgi_py_none(p, NULL);
+        }
+    }
+    rgi_py_end(p);
+}
+
+/* Adds the direction of the last step, and what the next one is made of. */
+static void add_torch_direction(rg_py *p, const rg_lbfgs *s, int64_t history_size) {
+    if (s->n_iter > 1)
+        add_torch_numbers(p, "al", s, offsetof(rg_lbfgs_pair, al), s->n_al, history_size);
+    rgi_py_tensor(p, "d", s->d);
+    rgi_py_float(p, "t", s->t);
+    add_torch_vectors(p, "old_dirs", s, offsetof(rg_lbfgs_pair, dir));
+    add_torch_vectors(p, "old_stps", s, offsetof(rg_lbfgs_pair, stp));
+    add_torch_numbers(p, "ro", s, offsetof(rg_lbfgs_pair, ro), s->n, (int64_t)s->n);
+    rgi_py_tensor(p, "H_diag", rg_scalar_dtype(s->h_diag, (rg_dtype)s->d->dtype));
+    rgi_py_tensor(p, "prev_flat_grad", s->prev_flat_grad);
+    rgi_py_float(p, "prev_loss", s->prev_loss);
+}
+
+/* Adds what LBFGS remembers, as the state of the first parameter. */
 static void add_torch_lbfgs(rg_py *p, const rg_optim *o) {
     const rg_lbfgs *s = &o->lbfgs;
-    const rg_dtype dtype = s->d ? s->d->dtype : RG_FLOAT32;
     if (s->func_evals == 0)
         return;
     rgi_py_int_key(p, 0);
     rgi_py_begin(p, RG_PY_DICT);
     rgi_py_int(p, "func_evals", (int64_t)s->func_evals);
     rgi_py_int(p, "n_iter", (int64_t)s->n_iter);
-    if (s->d) {
-        const int64_t most = (int64_t)o->groups->options.history_size;
-        if (s->n_iter > 1) {
-            rgi_py_begin_at(p, "al", RG_PY_LIST);
-            for (int64_t i = 0; i < most; i++) {
-                if (i < (int64_t)s->n_al)
-                    rgi_py_tensor(p, NULL, rg_scalar_dtype(s->pairs[i].al, dtype));
-                else
-                    rgi_py_none(p, NULL);
-            }
-            rgi_py_end(p);
-        }
-        rgi_py_tensor(p, "d", s->d);
-        rgi_py_float(p, "t", s->t);
-        rgi_py_begin_at(p, "old_dirs", RG_PY_LIST);
-        for (size_t i = 0; i < s->n; i++)
-            rgi_py_tensor(p, NULL, s->pairs[i].dir);
-        rgi_py_end(p);
-        rgi_py_begin_at(p, "old_stps", RG_PY_LIST);
-        for (size_t i = 0; i < s->n; i++)
-            rgi_py_tensor(p, NULL, s->pairs[i].stp);
-        rgi_py_end(p);
-        rgi_py_begin_at(p, "ro", RG_PY_LIST);
-        for (size_t i = 0; i < s->n; i++)
-            rgi_py_tensor(p, NULL, rg_scalar_dtype(s->pairs[i].ro, dtype));
-        rgi_py_end(p);
-        rgi_py_tensor(p, "H_diag", rg_scalar_dtype(s->h_diag, dtype));
-        rgi_py_tensor(p, "prev_flat_grad", s->prev_flat_grad);
-        rgi_py_float(p, "prev_loss", s->prev_loss);
-    }
+    if (s->d)
+        add_torch_direction(p, s, (int64_t)o->groups->options.history_size);
     rgi_py_end(p);
 }
 
