@@ -15,6 +15,11 @@ K_INLINE T K_NAME(optim_lerp)(T mean, T x, T entering) {
     return fabs(entering) < (T)0.5 ? fma(entering, x - mean, mean) : fma(entering - 1, x - mean, x);
 }
 
+/* Returns the average of g^2 once g has entered it. */
+K_INLINE T K_NAME(optim_square)(T average, T g, T kept, T entering) {
+    return fma(entering * g, g, average * kept);
+}
+
 /* ---- SGD ----------------------------------------------------------------------- */
 
 K_INLINE void K_NAME(sgd_plain)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
@@ -75,7 +80,7 @@ K_INLINE void K_NAME(adam_with)(char *const at[], int64_t n, const k_optimizer_n
     for (int64_t i = 0; i < n; i++) {
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
         mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
-        square[i] = fma(square_entering * g, g, square[i] * square_kept);
+        square[i] = K_NAME(optim_square)(square[i], g, square_kept, square_entering);
         if (amsgrad) /* A NaN is greater than all numbers. */
             greatest[i] = square[i] > greatest[i] || square[i] != square[i] ? square[i]
                                                                             : greatest[i];
@@ -110,7 +115,7 @@ K_INLINE void K_NAME(rmsprop_with)(char *const at[], int64_t n, const k_optimize
     const T eps = (T)z->rmsprop.eps;
     for (int64_t i = 0; i < n; i++) {
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
-        square[i] = fma(entering * g, g, square[i] * kept);
+        square[i] = K_NAME(optim_square)(square[i], g, kept, entering);
         T variance = square[i];
         if (centered) {
             mean[i] = K_NAME(optim_lerp)(mean[i], g, entering);
@@ -200,7 +205,7 @@ static void K_NAME(nadam)(char *const at[], int64_t n, const k_optimizer_numbers
     for (int64_t i = 0; i < n; i++) {
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
         mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
-        square[i] = fma(square_entering * g, g, square[i] * square_kept);
+        square[i] = K_NAME(optim_square)(square[i], g, square_kept, square_entering);
         const T root = sqrt(square[i] / correction) + eps;
         p[i] = p[i] * shrink + gradient_rate * g / root + mean_rate * mean[i] / root;
     }
@@ -228,7 +233,7 @@ K_INLINE void K_NAME(radam_with)(char *const at[], int64_t n, const k_optimizer_
     for (int64_t i = 0; i < n; i++) {
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
         mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
-        square[i] = fma(square_entering * g, g, square[i] * square_kept);
+        square[i] = K_NAME(optim_square)(square[i], g, square_kept, square_entering);
         T update = mean[i] / mean_correction * rate;
         if (rectified)
             update = update * (1 / (sqrt(square[i]) + eps) * correction) * rectification;
