@@ -69,15 +69,20 @@ typedef struct {
 #define K_TYPES_FLOATS
 #include "sets.h"
 
+/* Makes what all plans begin with. */
+static conv_plan conv_plan_begin(const k_conv *z, rg_dtype dtype) {
+    const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
+    return (conv_plan){ .z = z,
+                        .taps = taps,
+                        .terms = z->in * taps,
+                        .pixels = z->window.to[0] * z->window.to[1],
+                        .turn = k_direct_turn(dtype) };
+}
+
 /* Makes a plan whose stretches, of which a worker's room holds `rows` rows, aren't large. */
 static conv_plan conv_plan_of(const k_conv *z, rg_dtype dtype, int64_t rows) {
-    const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
-    conv_plan p = { .z = z,
-                    .taps = taps,
-                    .terms = z->in * taps,
-                    .pixels = z->window.to[0] * z->window.to[1],
-                    .product = k_direct_product(dtype),
-                    .turn = k_direct_turn(dtype) };
+    conv_plan p = conv_plan_begin(z, dtype);
+    p.product = k_direct_product(dtype);
     const int64_t item = (int64_t)rgi_sizeof(dtype);
     const int64_t most = RG_MIN(CONV_STRETCH / item, (1 << 19) / RG_MAX(1, rows * item));
     const int64_t longest = RG_MAX(most, CONV_ROUND);
@@ -127,15 +132,10 @@ static bool slide_pays(const k_conv *z) {
 /* Makes a plan whose strips have at most so many windows, and copies of at most so many bytes. */
 static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows) {
     const k_window *w = &z->window;
-    const int64_t taps = w->kernel[0] * w->kernel[1];
-    conv_plan p = { .z = z,
-                    .taps = taps,
-                    .terms = z->in * taps,
-                    .pixels = w->to[0] * w->to[1],
-                    .width = w->to[1] + (w->kernel[1] - 1) * w->dilation[1],
-                    .channels = z->in,
-                    .blocks = 1,
-                    .turn = k_direct_turn(dtype) };
+    conv_plan p = conv_plan_begin(z, dtype);
+    p.width = w->to[1] + (w->kernel[1] - 1) * w->dilation[1];
+    p.channels = z->in;
+    p.blocks = 1;
     const int64_t fit = SLIDE_BYTES / (p.width * z->in * (int64_t)rgi_sizeof(dtype));
     const int64_t most = RG_MAX(1, RG_MIN(fit, windows / w->to[1]));
     p.stretches = (w->to[0] - 1) / most + 1;
