@@ -1,5 +1,6 @@
 /* test_conv.c: convolutions and both of their gradients, against sums over every tap, for random
  * windows in each instruction set. The elements are small integers, so that every sum is exact. */
+#include "drawn.h"
 #include "tests/test.h"
 #include "tests/in_turn.h"
 #include "tensor/scope.h"
@@ -10,18 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static uint64_t state = 1;
-
-/* Returns a number of least .. most. */
-static int64_t draw(int64_t least, int64_t most) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return least + (int64_t)((state >> 33) % (uint64_t)(most - least + 1));
-}
-
-static double get(const rg_tensor *t, int64_t i) {
-    return rgi_load_f64(t->data + i * (int64_t)rgi_sizeof(t->dtype), (rg_dtype)t->dtype);
-}
 
 static rg_tensor *integers(rg_dtype dtype, int64_t n) {
     rg_tensor *t = rgi_own(rgi_new(dtype, 1, (int64_t[]){ n }));

@@ -1,6 +1,7 @@
 /* test_pool.c: the greatest of windows and where it is, against a search through every window, for
  * random windows in each instruction set: the last NaN if there is one, else the first of equals.
  */
+#include "drawn.h"
 #include "tests/test.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
@@ -8,18 +9,6 @@
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>
-
-static uint64_t state = 1;
-
-/* Returns a number of least .. most. */
-static int64_t draw(int64_t least, int64_t most) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return least + (int64_t)((state >> 33) % (uint64_t)(most - least + 1));
-}
-
-static double get(const rg_tensor *t, int64_t i) {
-    return rgi_load_f64(t->data + i * (int64_t)rgi_sizeof(t->dtype), (rg_dtype)t->dtype);
-}
 
 /* Returns small numbers, of which many are equal, and with some_nan a few are NaN. */
 static rg_tensor *numbers(rg_dtype dtype, int64_t n, bool some_nan) {
