@@ -411,22 +411,26 @@ static const struct {
     { "\"use_cache\": true", "\"use_cache\": false" },
 };
 
+/* Writes the golden config.json with `to` in place of `from`. */
+static void write_config_with(const char *from, const char *to) {
+    const char *at = strstr(config, from);
+    ck_assert_msg(at, "no %s", from);
+    char *text = malloc(strlen(config) + strlen(to) + 1);
+    int n = sprintf(text, "%.*s%s%s", (int)(at - config), config, to, at + strlen(from));
+    scratch_write("config.json", text, (size_t)n);
+    free(text);
+}
+
 START_TEST(test_other_configs) {
     scratch_begin();
     copy_golden();
-    char *text = malloc(strlen(config) + 500);
     for (size_t i = 0; i < sizeof other_configs / sizeof *other_configs; i++) {
-        const char *from = other_configs[i].from, *at = strstr(config, from);
-        ck_assert_msg(at, "no %s", from);
-        int n = sprintf(text, "%.*s%s%s", (int)(at - config), config, other_configs[i].to,
-                        at + strlen(from));
-        scratch_write("config.json", text, (size_t)n);
+        write_config_with(other_configs[i].from, other_configs[i].to);
         rg_gpt *m = rg_gpt_from_folder(scratch(""));
         ck_ok(m);
         golden_model(m);
         rg_module_free(m);
     }
-    free(text);
     free(config);
     scratch_end();
 }
@@ -435,16 +439,10 @@ END_TEST
 START_TEST(test_bad_configs) {
     scratch_begin();
     copy_golden();
-    char *text = malloc(strlen(config) + 500);
     for (size_t i = 0; i < sizeof bad_configs / sizeof *bad_configs; i++) {
-        const char *from = bad_configs[i].from, *at = strstr(config, from);
-        ck_assert_msg(at, "no %s", from);
-        int n = sprintf(text, "%.*s%s%s", (int)(at - config), config, bad_configs[i].to,
-                        at + strlen(from));
-        scratch_write("config.json", text, (size_t)n);
+        write_config_with(bad_configs[i].from, bad_configs[i].to);
         ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, bad_configs[i].sentence);
     }
-    free(text);
     free(config);
     scratch_end();
 }
