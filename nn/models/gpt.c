@@ -84,10 +84,10 @@ static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[
                                       int64_t t, int64_t position) {
     rg_tensor *causal = rg_full_dims(RG_DIMS(t, position + t), -INFINITY, (rg_dtype)qkv[0]->dtype);
     causal = rg_triu(causal, (int)position + 1);
-    return causal ? rgi_attend_by_steps(&self->base, gpt_point, qkv[0], qkv[1], qkv[2], causal,
-                                        dropout)
-                        .output
-                  : NULL;
+    if (!causal)
+        return NULL;
+    return rgi_attend_by_steps(&self->base, gpt_point, qkv[0], qkv[1], qkv[2], causal, dropout)
+        .output;
 }
 
 /* Attends with `all`, which is (batch, t, 3 embd): the queries, keys and values of the t tokens
