@@ -242,6 +242,9 @@ static rg_tensor *mha_by_position(rg_module *m, rg_point_of *point, const char *
     return rg_transpose(point(m, name, rg_transpose(x, 1, 2)), 1, 2);
 }
 
+const char *const rgi_attention_points[] = { "hook_q",       "hook_k", "hook_v", "hook_attn_scores",
+                                             "hook_pattern", "hook_z", NULL };
+
 rg_attended rgi_attend_by_steps(rg_module *m, rg_point_of *point, rg_tensor *q, rg_tensor *k,
                                 rg_tensor *v, rg_tensor *mask, double dropout) {
     const rg_attended failed = { NULL, NULL };
@@ -270,10 +273,8 @@ static rg_tensor *mha_point(rg_module *m, const char *name, rg_tensor *x) {
 
 /* Returns whether a value inside is waited for, so that attention isn't one op. */
 static bool mha_is_looked_into(rg_multihead_attention *self) {
-    static const char *const names[] = { "hook_q",           "hook_k",       "hook_v",
-                                         "hook_attn_scores", "hook_pattern", "hook_z" };
-    for (int i = 0; i < 6 && rgi_is_looking(); i++)
-        if (rgi_is_awaited(&self->base, names[i]))
+    for (int i = 0; rgi_attention_points[i] && rgi_is_looking(); i++)
+        if (rgi_is_awaited(&self->base, rgi_attention_points[i]))
             return true;
     return false;
 }

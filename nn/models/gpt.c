@@ -118,9 +118,7 @@ static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double drop
 
 /* Returns whether a hook waits for a value that attention in one op doesn't make. */
 static bool gpt_is_looked_into(gpt_attention *self) {
-    static const char *const names[] = { "hook_q",       "hook_k", "hook_v", "hook_attn_scores",
-                                         "hook_pattern", "hook_z", NULL };
-    return rgi_is_looking() && rgi_gpt_is_awaited(&gpt_class, &self->base, names);
+    return rgi_is_looking() && rgi_gpt_is_awaited(&gpt_class, &self->base, rgi_attention_points);
 }
 
 /* Returns c_proj's output for y, (batch, t, embd). Where a hook waits for it, what each head adds
