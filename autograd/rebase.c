@@ -109,8 +109,8 @@ static const char advice_for_inferred[] =
     "you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
     "tracked).";
 
-/* What made a view that doesn't follow its base: the block around it, how a write outside of that
- * is described, and what to do instead. */
+/* What made a view that doesn't follow its base: the block around it, NULL for a list of views, how
+ * a write outside of the block is described, and what to do instead. */
 typedef struct {
     const char *block, *outside, *advice;
 } view_origin;
@@ -120,27 +120,37 @@ static view_origin origin_of(const rg_tensor *t) {
         return (view_origin){ "inference mode", " in normal mode", advice_for_inferred };
     if (t->flags & RG_UNTRACKED)
         return (view_origin){ "no_grad mode", " with grad mode enabled", advice_for_untracked };
-    return (view_origin){ NULL, "", advice_for_lists };
+    return (view_origin){ .advice = advice_for_lists };
 }
 
-/* torch's sentence names the op that made the view, where the view has a history. */
-bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written) {
-    if (rgi_is_renewable(t))
-        return true;
-    const view_origin o = origin_of(t);
+/* Refuses a write that the view wouldn't follow. torch's sentence names the op that made the view,
+ * where the view has a history, and takes another one of a list for a view of no_grad mode. */
+static bool fail_for_view(const char *op, const rg_tensor *t, const char *written) {
+    view_origin o = origin_of(t);
     const rg_node *n = rgi_node_of(t);
-    if (!n || !n->op)
+    if (!n || !n->op) {
+        if (!o.block)
+            o = (view_origin){ "no_grad mode", " with grad mode enabled", o.advice };
         return rgi_fail(RG_RUNTIME_ERROR, op,
-                        "A view was created in %s and %s modified inplace%s. %s",
-                        o.block ? o.block : "no_grad mode", written,
-                        o.block ? o.outside : " with grad mode enabled", o.advice);
+                        "A view was created in %s and %s modified inplace%s. %s", o.block, written,
+                        o.outside, o.advice);
+    }
     const char *name = rgi_node_name(n);
     const char *end = strstr(name, "Backward");
-    int length = (int)(end ? (size_t)(end - name) : strlen(name));
-    return rgi_fail(
-        RG_RUNTIME_ERROR, op, "Output %d of %.*s is a view%s%s and %s modified inplace%s. %s",
-        output_number(n, t), length, name, o.block ? " of a view which was created in " : "",
-        o.block ? o.block : "", written, o.outside, o.advice);
+    const int length = (int)(end ? (size_t)(end - name) : strlen(name));
+    const int output = output_number(n, t);
+    if (!o.block)
+        return rgi_fail(RG_RUNTIME_ERROR, op,
+                        "Output %d of %.*s is a view and %s modified inplace. %s", output, length,
+                        name, written, o.advice);
+    return rgi_fail(RG_RUNTIME_ERROR, op,
+                    "Output %d of %.*s is a view of a view which was created in %s and %s modified "
+                    "inplace%s. %s",
+                    output, length, name, o.block, written, o.outside, o.advice);
+}
+
+bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written) {
+    return rgi_is_renewable(t) || fail_for_view(op, t, written);
 }
 
 bool rgi_renew_slowly(rg_tensor *t, const char *op) {
