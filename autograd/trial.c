@@ -48,15 +48,21 @@ static rg_tensor *expanded_copy(rg_tensor *t) {
     return rg_expand_dims(rg_clone(rg_narrow(t, d, 0, 1)), rg_shape(t));
 }
 
+static rg_tensor *copy_laid(rg_tensor *t, rg_trial_layout as) {
+    switch (as) {
+    case RG_LAID_STRIDED: return strided_copy(t);
+    case RG_LAID_EXPANDED: return expanded_copy(t);
+    case RG_LAID_PLAIN: break;
+    }
+    return rg_clone(rg_contiguous(t));
+}
+
 rg_tensor *rgi_trial_copy(rg_tensor *t, rg_trial_layout as, bool require_grad) {
     if (rgi_is_none(t))
         return t;
     RG_SCOPE();
     RG_NO_GRAD();
-    rg_tensor *copy = as == RG_LAID_STRIDED    ? strided_copy(t)
-                      : as == RG_LAID_EXPANDED ? expanded_copy(t)
-                                               : rg_clone(rg_contiguous(t));
-    copy = rg_detach(copy);
+    rg_tensor *copy = rg_detach(copy_laid(t, as));
     return copy ? rg_escape(rg_requires_grad_(copy, require_grad)) : NULL;
 }
 

@@ -264,7 +264,8 @@ static void sync_folder(const char *path) {
         return;
     memcpy(folder, path, n);
     folder[n] = 0;
-    int fd = rgi_system.open(n ? folder : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    const char *here = slash ? "/" : ".";
+    int fd = rgi_system.open(n ? folder : here, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return;
     rgi_system.sync(fd);

@@ -141,8 +141,9 @@ static bool begin_stored(rg_inflate *i) {
 
 static bool begin_fixed(rg_inflate *i) {
     uint8_t length[RG_INFLATE_SYMBOLS];
-    for (int s = 0; s < RG_INFLATE_SYMBOLS; s++)
-        length[s] = s < 144 ? 8 : s < 256 ? 9 : s < 280 ? 7 : 8;
+    memset(length, 8, RG_INFLATE_SYMBOLS);
+    memset(length + 144, 9, 256 - 144);
+    memset(length + 256, 7, 280 - 256);
     make_code(&i->literals, length, RG_INFLATE_SYMBOLS, false);
     memset(length, 5, 32);
     return make_code(&i->distances, length, 32, false);

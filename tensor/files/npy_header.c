@@ -127,18 +127,20 @@ static bool npy_shape(npy_parser *p) {
 
 /* ---- the dict ------------------------------------------------------------------------- */
 
+static const char *const npy_keys[] = { "descr", "fortran_order", "shape" };
+
+/* Reads a key and its value, and notes in the bits of *seen which key it was. */
 static bool npy_entry(npy_parser *p, unsigned *seen) {
-    static const char *const keys[] = { "descr", "fortran_order", "shape" };
     static bool (*const values[])(npy_parser *) = { npy_descr, npy_order, npy_shape };
     size_t n;
     const char *key = npy_quoted(p, &n);
     if (!key)
         return npy_complain(p, "a key is expected");
-    for (int k = 0; k < RG_COUNT(keys); k++) {
-        if (n != strlen(keys[k]) || memcmp(key, keys[k], n))
+    for (int k = 0; k < RG_COUNT(npy_keys); k++) {
+        if (n != strlen(npy_keys[k]) || memcmp(key, npy_keys[k], n))
             continue;
         if (*seen & 1u << k)
-            return rgi_npy_refuse(p->s, "its header has '%s' twice", keys[k]);
+            return rgi_npy_refuse(p->s, "its header has '%s' twice", npy_keys[k]);
         *seen |= 1u << k;
         return (npy_next(p, ":") || npy_complain(p, "a colon is expected")) && values[k](p);
     }
@@ -177,11 +179,9 @@ bool rgi_npy_parse(const rg_npy_source *s, const char *text, size_t n, rg_npy_he
             return false;
         comma = npy_next(&p, ",");
     }
-    if (seen != 7)
-        return rgi_npy_refuse(s, "its header lacks '%s'",
-                              !(seen & 1)   ? "descr"
-                              : !(seen & 2) ? "fortran_order"
-                                            : "shape");
+    for (int k = 0; k < RG_COUNT(npy_keys); k++)
+        if (!(seen & 1u << k))
+            return rgi_npy_refuse(s, "its header lacks '%s'", npy_keys[k]);
     npy_next(&p, "");
     if (p.at < p.end)
         return npy_complain(&p, "there is more behind the dict");
@@ -205,9 +205,9 @@ bool rgi_npy_is_fortran(const rg_tensor *t) {
 static void npy_add_dict(rg_text *text, const rg_tensor *t) {
     const rg_foreign_row *row = &rgi_foreign[rgi_foreign_of((rg_dtype)t->dtype)];
     const bool fortran = rgi_npy_is_fortran(t);
-    const char order = row->bytes == 1 ? '|' : rgi_little_endian() ? '<' : '>';
-    rgi_text_add(text, "{'descr': '%c%s', 'fortran_order': %s, 'shape': (", order, row->numpy,
-                 fortran ? "True" : "False");
+    const char order = rgi_little_endian() ? '<' : '>';
+    rgi_text_add(text, "{'descr': '%c%s', 'fortran_order': %s, 'shape': (",
+                 row->bytes == 1 ? '|' : order, row->numpy, fortran ? "True" : "False");
     for (int d = 0; d < t->ndim; d++)
         rgi_text_add(text, d ? ", %lld" : "%lld", (long long)t->size[d]);
     rgi_text_add(text, t->ndim == 1 ? ",), }" : "), }");

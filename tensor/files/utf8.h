@@ -8,6 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Returns how many bytes a character takes that begins with this byte of 0xC2 .. 0xF4. */
+static inline size_t rgi_utf8_width(unsigned lead) {
+    return 2 + (size_t)(lead >= 0xE0) + (size_t)(lead >= 0xF0);
+}
+
 /* Returns how many bytes the character at p takes, and sets *code; 0 where there is none before
  * `end`. */
 static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *code) {
@@ -19,7 +24,7 @@ static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *cod
         *code = *u;
         return 1;
     }
-    size_t n = *u >= 0xF0 ? 4 : *u >= 0xE0 ? 3 : 2;
+    size_t n = rgi_utf8_width(*u);
     if (*u < 0xC2 || *u > 0xF4 || (size_t)(end - p) < n)
         return 0;
     uint32_t c = *u & (0x7Fu >> n);
@@ -48,7 +53,7 @@ static inline size_t rgi_utf8_write(char *p, uint32_t code) {
         *p = (char)code;
         return 1;
     }
-    size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    size_t n = 2 + (size_t)(code >= 0x800) + (size_t)(code >= 0x10000);
     for (size_t i = n - 1; i > 0; i--) {
         p[i] = (char)(0x80 | (code & 0x3F));
         code >>= 6;
