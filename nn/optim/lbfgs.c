@@ -175,8 +175,8 @@ typedef struct {
     int64_t tries, most;
 } line_search;
 
-enum { ARMIJO_MILLIONTHS = 100 };
-static const double slope_falls_to = 0.9;
+/* torch calls these c1 and c2. */
+static const double loss_falls_by = 1e-4, slope_falls_to = 0.9;
 
 /* Returns the least place of the cubic through two points, between the bounds. */
 static double cubic_least(const line_point *p, const line_point *q, double low, double high) {
@@ -204,7 +204,7 @@ static bool evaluate_at(line_search *l, double t, line_point *p) {
 
 /* Returns whether the loss falls too little. */
 static bool falls_little(const line_search *l, const line_point *p) {
-    return p->loss > l->from.loss + ARMIJO_MILLIONTHS * 1e-6 * p->t * l->from.slope;
+    return p->loss > l->from.loss + loss_falls_by * p->t * l->from.slope;
 }
 
 static bool is_flat(const line_search *l, const line_point *p) {
