@@ -15,14 +15,6 @@ static pthread_mutex_t renew_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- where a view lies ------------------------------------------------------------- */
 
-/* Returns how far a tensor's last element is from its first. */
-static int64_t reach(const rg_tensor *t) {
-    int64_t last = 0;
-    for (int d = 0; d < t->ndim; d++)
-        last += (t->size[d] - 1) * t->stride[d];
-    return t->numel ? last : 0;
-}
-
 /* Fills in where a view lies in its base. Returns false if it doesn't: the base was given other
  * data since, or its elements share places. */
 static bool place_in_base(const rg_tensor *t, rg_strided *at) {
@@ -42,7 +34,7 @@ static bool place_in_base(const rg_tensor *t, rg_strided *at) {
         return true;
     at->start = (t->data - base->data) / (int64_t)rgi_sizeof((rg_dtype)base->dtype);
     return t->storage == base->storage && t->dtype == base->dtype && at->start >= 0
-           && at->start + reach(t) <= reach(base) && !rgi_overlaps_itself(base);
+           && at->start + rgi_reach(t) <= rgi_reach(base) && !rgi_overlaps_itself(base);
 }
 
 /* ---- new histories ----------------------------------------------------------------- */

@@ -37,12 +37,9 @@ static int by_memory(const void *a, const void *b) {
 
 static area area_of(const rg_named *it) {
     const rg_tensor *t = it->tensor;
-    int64_t last = 0;
-    for (int d = 0; d < t->ndim; d++)
-        last += (t->size[d] - 1) * t->stride[d];
     const char *end = t->data;
     if (t->numel > 0)
-        end += (size_t)(last + 1) * rgi_sizeof((rg_dtype)t->dtype);
+        end += (size_t)(rgi_reach(t) + 1) * rgi_sizeof((rg_dtype)t->dtype);
     return (area){ .it = it, .begin = t->data, .end = end };
 }
 

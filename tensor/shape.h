@@ -73,6 +73,14 @@ void rgi_update_flags(rg_tensor *t);
 /* Finds the order of the dims in memory, outermost first. Returns whether the dims are in that
  * order already. */
 bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]);
+/* Returns how many elements behind a tensor's first one its last one lies. */
+static inline int64_t rgi_reach(const rg_tensor *t) {
+    int64_t last = 0;
+    for (int d = 0; d < t->ndim; d++)
+        last += (t->size[d] - 1) * t->stride[d];
+    return t->numel ? last : 0;
+}
+
 /* Returns whether two elements may lie at one place in memory. */
 bool rgi_overlaps_itself(const rg_tensor *t);
 
