@@ -281,15 +281,10 @@ static bool own_part_fits(const checkpoint_parts *c, part p, rg_named_list own) 
     return ok;
 }
 
-/* Returns whether the file's random state is one, by giving it to a generator of its own. */
+/* Returns whether the file has a random state that is one. */
 static bool random_fits(const checkpoint_parts *c) {
     rg_tensor *state = part_named(c, RANDOM, "");
-    if (!state)
-        return refuse(c, "Missing key:", RANDOM, "");
-    rg_generator *trial = rg_generator_new(0);
-    bool ok = trial && rg_generator_set_state(trial, state);
-    rg_generator_free(trial);
-    return ok;
+    return state ? rgi_random_state_fits(state) : refuse(c, "Missing key:", RANDOM, "");
 }
 
 /* Loads the parts, each of which was seen to fit. The optimizer is the last, for it can't fail. */

@@ -47,6 +47,9 @@ typedef struct rg_loader_load {
     int64_t position;             /* -1 stands for a place between two epochs. */
 } rg_loader_load;
 
+/* Returns whether a generator can take the state, by giving it to one of its own. */
+bool rgi_random_state_fits(rg_tensor *state);
+
 /* Returns whether a program may use the loader. */
 bool rgi_loader_given(const struct rg_data_loader *l, const char *op);
 /* These two are the same for a data loader. Once the beginning has succeeded, the end can fail only

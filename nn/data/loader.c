@@ -264,7 +264,7 @@ static bool place_fits(const rg_data_loader *l, int64_t position, int64_t items,
     return true;
 }
 
-static bool generator_fits(rg_tensor *state) {
+bool rgi_random_state_fits(rg_tensor *state) {
     rg_generator *trial = rg_generator_new(0);
     const bool ok = trial && rg_generator_set_state(trial, state);
     rg_generator_free(trial);
@@ -286,7 +286,7 @@ bool rgi_loader_load_begin(rg_loader_load *load, rg_data_loader *l, rg_named_lis
     const int64_t items = load->order->size[0];
     return place_fits(l, load->position, items, op)
            && (load->position < 0 || is_permutation((const int64_t *)load->order->data, items))
-           && (!load->generator || generator_fits(load->generator));
+           && (!load->generator || rgi_random_state_fits(load->generator));
 }
 
 bool rgi_loader_load_end(const rg_loader_load *load) {
