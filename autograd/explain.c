@@ -13,7 +13,7 @@
 
 /* ---- shares ---------------------------------------------------------------------------- */
 
-/* The ops of a path, from the loss on. */
+/* Returns the ops of a path, from the loss on. */
 static const char *ops_of(const rg_paths *p, int step) {
     int steps[256], n = 0;
     rg_text text = { 0 };

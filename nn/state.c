@@ -202,17 +202,19 @@ bool rgi_module_load_end(rg_module_load *l, bool go) {
 
 /* Returns a copy of the names, which the scope owns. A list with .n == -1 means failure. */
 static rg_names names_for_scope(rg_names names) {
-    size_t bytes = (size_t)names.n * sizeof(char *) + 1;
+    size_t bytes = (size_t)names.n * sizeof(char *);
     for (int i = 0; i < names.n; i++)
         bytes += strlen(names.v[i]) + 1;
     const char **v = rgi_scope_alloc(bytes);
+    if (!v)
+        return (rg_names){ .n = -1 };
     char *text = (char *)(v + names.n);
-    for (int i = 0; v && i < names.n; i++) {
+    for (int i = 0; i < names.n; i++) {
         const size_t n = strlen(names.v[i]) + 1;
         v[i] = memcpy(text, names.v[i], n);
         text += n;
     }
-    return v ? (rg_names){ names.n, v } : (rg_names){ .n = -1 };
+    return (rg_names){ names.n, v };
 }
 
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {

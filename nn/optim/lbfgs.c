@@ -355,7 +355,7 @@ static bool choose_direction(lbfgs_run *r) {
     if (!sum)
         return false;
     const double by_size = rounded(r, 1 / rg_item(sum));
-    m->t = (by_size < 1 ? rounded(r, by_size * lr) : lr);
+    m->t = by_size < 1 ? rounded(r, by_size * lr) : lr;
     return true;
 }
 
