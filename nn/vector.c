@@ -9,10 +9,9 @@
 
 /* Returns room for as many tensors as the list has, if it has only tensors. */
 static rg_tensor **room_for(rg_list list, const char *op) {
-    bool ok = rgi_given_list(list.n, list.v, op);
-    for (int i = 0; ok && i < list.n; i++)
-        ok = rgi_check(list.v[i], op);
-    return ok ? rgi_scope_alloc((size_t)list.n * sizeof(rg_tensor *)) : NULL;
+    if (!rgi_check_list(list, op))
+        return NULL;
+    return rgi_scope_alloc((size_t)list.n * sizeof(rg_tensor *));
 }
 
 rg_tensor *rg_parameters_to_vector(rg_list parameters) {

@@ -20,3 +20,12 @@ bool rgi_check_slow(rg_tensor *t, const char *op) {
         got = "RG_NONE";
     return rgi_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s", got);
 }
+
+bool rgi_check_list(rg_list list, const char *op) {
+    if (!rgi_given_list(list.n, list.v, op))
+        return false;
+    for (int i = 0; i < list.n; i++)
+        if (!rgi_check(list.v[i], op))
+            return false;
+    return true;
+}

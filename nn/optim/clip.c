@@ -8,19 +8,9 @@
 
 #include <math.h>
 
-static bool params_given(rg_list params, const char *op) {
-    if (!rgi_given_list(params.n, params.v, op))
-        return false;
-    for (int i = 0; i < params.n; i++)
-        if (!rgi_check(params.v[i], op))
-            return false;
-    return true;
-}
-
 /* Returns the norm of all gradients as if they were one tensor, or 0 if there are none. */
 static rg_tensor *norm_of_grads(rg_list params, double norm_type) {
-    size_t bytes = (size_t)params.n * sizeof(rg_tensor *) + 1;
-    rg_tensor **norms = rgi_scope_alloc(bytes);
+    rg_tensor **norms = rgi_scope_alloc((size_t)params.n * sizeof *norms);
     if (!norms)
         return NULL;
     int n = 0;
@@ -39,7 +29,7 @@ static rg_tensor *norm_of_grads(rg_list params, double norm_type) {
 }
 
 rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o) {
-    if (!params_given(params, "clip_grad_norm_"))
+    if (!rgi_check_list(params, "clip_grad_norm_"))
         return NULL;
     RG_AS("clip_grad_norm_");
     RG_SCOPE();
@@ -62,7 +52,7 @@ rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_opti
 }
 
 bool rg_clip_grad_value_(rg_list params, double clip_value) {
-    if (!params_given(params, "clip_grad_value_"))
+    if (!rgi_check_list(params, "clip_grad_value_"))
         return false;
     RG_AS("clip_grad_value_");
     RG_SCOPE();
