@@ -15,6 +15,9 @@ typedef struct rg_dictionary {
     rg_map places;
 } rg_dictionary;
 
+/* Returns whether each entry of a dictionary has a name, and a tensor or RG_NONE. */
+bool rgi_state_given(rg_named_list dict, const char *op);
+
 /* A load takes the tensors of `dict` into `own`, which is the module's. */
 typedef struct rg_module_load {
     rg_module *module;

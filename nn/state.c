@@ -148,12 +148,12 @@ static void complain_of_sizes(rg_module_load *l) {
 
 /* ---- loading ------------------------------------------------------------------- */
 
-static bool dict_given(rg_named_list dict) {
-    if (!rgi_given_list(dict.n, dict.v, "load_state_dict"))
+bool rgi_state_given(rg_named_list dict, const char *op) {
+    if (!rgi_given_list(dict.n, dict.v, op))
         return false;
     for (int i = 0; i < dict.n; i++)
-        if (!rgi_given(dict.v[i].name, "load_state_dict", "a name")
-            || (dict.v[i].tensor != RG_NONE && !rgi_check(dict.v[i].tensor, "load_state_dict")))
+        if (!rgi_given(dict.v[i].name, op, "a name")
+            || (dict.v[i].tensor != RG_NONE && !rgi_check(dict.v[i].tensor, op)))
             return false;
     return true;
 }
@@ -186,7 +186,7 @@ static bool copy_values(const rg_module_load *l) {
 bool rgi_module_load_begin(rg_module_load *l, void *m, rg_named_list dict, bool strict) {
     *l = (rg_module_load){ .module = m };
     rg_named_list own = rg_state_dict(m);
-    if (own.n < 0 || !dict_given(dict))
+    if (own.n < 0 || !rgi_state_given(dict, "load_state_dict"))
         return false;
     bool ok = dictionary_begin(&l->own, own) && dictionary_begin(&l->dict, dict) && list_missing(l)
               && list_unexpected(l) && state_fits(l, strict);

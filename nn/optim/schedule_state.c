@@ -3,7 +3,7 @@
  * read into copies of the schedules before anything changes. This file is long because each kind of
  * schedule has keys of its own.
  */
-#include "optimizer_structs.h"
+#include "nn/loading.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
 
@@ -526,14 +526,6 @@ static void put_schedule(const schedule_load *l) {
             l->into->optim->groups[i].options.initial_lr = l->base_lrs[i];
 }
 
-static bool schedule_entries_given(rg_named_list dict, const char *op) {
-    bool ok = rgi_given_list(dict.n, dict.v, op);
-    for (int i = 0; ok && i < dict.n; i++)
-        ok = rgi_given(dict.v[i].name, op, "a name")
-             && (dict.v[i].tensor == RG_NONE || rgi_check(dict.v[i].tensor, op));
-    return ok;
-}
-
 /* Counts the schedule and all that are below it. */
 static int count_tree(const rg_schedule *s) {
     int n = 1;
@@ -560,7 +552,7 @@ static bool read_tree(schedule_load *all, rg_schedule *s, rg_named_list dict) {
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict) {
     static const char op[] = "schedule_load_state_dict";
     RG_SCOPE();
-    if (!rgi_schedule_given(s, op) || !schedule_entries_given(dict, op))
+    if (!rgi_schedule_given(s, op) || !rgi_state_given(dict, op))
         return false;
     const int n = count_tree(s);
     schedule_load *all = rgi_scope_alloc((size_t)n * sizeof *all);
