@@ -44,18 +44,18 @@ typedef struct rg_gradient_path {
 typedef struct rg_explanation {
     int n; /* There are so many paths in v; -1 means failure. */
     const rg_gradient_path *v;
-    double rest;         /* The share of all other paths. */
-    rg_tensor *gradient; /* The sum of what came by all paths. */
-    /* The first step on the way back that made a gradient zero throughout, not finite, or huge of
-     * one that wasn't: "relu, input 0 of [3, 4]"; NULL where there was none. */
+    double rest;         /* All other paths have this share. */
+    rg_tensor *gradient; /* This is the sum of what came by all paths. */
+    /* These steps were the first on the way back that made a gradient zero throughout, not finite,
+     * or huge of one that wasn't: "relu, input 0 of [3, 4]"; NULL means that there was none. */
     const char *first_zero, *first_not_finite, *first_huge;
-    /* The gradient's largest distance from central differences of f along its own direction and
-     * four random ones, relative to its norm; NAN where there is no verdict. They agree up to
-     * 1e-6. */
+    /* So far is the gradient from central differences of f, at the most, along its own direction
+     * and four random ones, relative to its norm; NAN means that there is no verdict. They agree up
+     * to 1e-6. */
     double off;
     bool agrees;
-    const char *text; /* All this in words, */
-    const char *dot;  /* and as a picture in Graphviz's language. */
+    const char *text; /* It says all this in words, */
+    const char *dot;  /* and this draws it in Graphviz's language. */
 } rg_explanation;
 /* The scope owns the texts, the paths and the gradient. */
 rg_explanation rg_explain_with(rg_tensor *loss, rg_tensor *w, rg_explain_options options);

@@ -37,7 +37,7 @@ typedef struct rg_optim_load {
     rg_optim *optim;
     struct optim_entry *v;
     int n;
-    rg_map places;  /* The entries' places by name. */
+    rg_map places;  /* It has the entries' places by name. */
     bool *loaded;   /* The dictionary has something of the slot of this number. */
     rg_lbfgs lbfgs; /* This is what LBFGS is to remember. */
     bool torchs;    /* The dictionary is torch's. */

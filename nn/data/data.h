@@ -60,7 +60,8 @@ typedef struct RG_OPTIONS rg_csv_options {
     RG_BY_NAME;
     bool header RG_DEFAULT(false); /* The first line has the columns' names, which are skipped. */
     char delimiter RG_DEFAULT(',');
-    rg_dtype dtype RG_DEFAULT(RG_FLOAT32); /* Or RG_FLOAT64, or RG_INT64, for integers alone. */
+    /* It may be RG_FLOAT64, or RG_INT64 for integers alone, too. */
+    rg_dtype dtype RG_DEFAULT(RG_FLOAT32);
 } rg_csv_options;
 /* Returns the numbers of a CSV file as (rows, columns). A cell may stand in double quotes; empty
  * lines are skipped; all else that is no number (or, with RG_INT64, no integer: 5.0 is none) fails,

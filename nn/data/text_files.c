@@ -84,7 +84,7 @@ typedef struct {
     const rg_file *file;
     rg_csv_options options;
     char *at;
-    int64_t line, column; /* The next cell's, from 1 on. */
+    int64_t line, column; /* The next cell stands here; both count from 1. */
     csv_value *v;
     size_t n, room;
 } csv_reader;

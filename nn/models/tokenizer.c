@@ -83,10 +83,10 @@ const char *rg_tokenizer_token(const rg_tokenizer *t, int64_t id) {
 static size_t broken_character(const char *p, const char *end, bool *unfinished) {
     const unsigned char *u = (const unsigned char *)p;
     unsigned lead = u[0], low = 0x80, high = 0xBF;
-    size_t have = (size_t)(end - p), want = rgi_utf8_width(lead);
     *unfinished = false;
     if (lead < 0xC2 || lead > 0xF4)
         return 1;
+    const size_t have = (size_t)(end - p), want = rgi_utf8_width(lead);
     /* The second byte of some has narrower bounds, for shortest forms, surrogates and U+10FFFF. */
     if (lead == 0xE0)
         low = 0xA0;

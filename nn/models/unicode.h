@@ -14,7 +14,7 @@ enum {
     RG_UNICODE_LETTER = 1,
     RG_UNICODE_NUMBER = 2,
     RG_UNICODE_SPACE = 3,
-    RG_UNICODE_KINDS = 3, /* The bits of these four. */
+    RG_UNICODE_KINDS = 3, /* These four have these bits. */
     RG_UNICODE_WORD = 4
 };
 

@@ -279,7 +279,7 @@ rg_named_list rg_schedule_state_dict(rg_schedule *s) {
 /* A dictionary is read into a copy of a schedule and of its groups' first rates. */
 typedef struct {
     rg_schedule *into, copy;
-    const char *name; /* The schedule's kind, for errors. */
+    const char *name; /* Errors name the schedule's kind. */
     rg_named_list dict;
     bool *known;      /* These of the entries are known. */
     double *base_lrs; /* A NaN stands where the dictionary has none. */

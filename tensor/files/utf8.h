@@ -24,8 +24,10 @@ static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *cod
         *code = *u;
         return 1;
     }
-    size_t n = rgi_utf8_width(*u);
-    if (*u < 0xC2 || *u > 0xF4 || (size_t)(end - p) < n)
+    if (*u < 0xC2 || *u > 0xF4)
+        return 0;
+    const size_t n = rgi_utf8_width(*u);
+    if ((size_t)(end - p) < n)
         return 0;
     uint32_t c = *u & (0x7Fu >> n);
     for (size_t i = 1; i < n; i++) {
