@@ -49,9 +49,7 @@ bool rgi_gpt_read_generation(rg_gpt *m, const char *op, const char *folder) {
     size_t n;
     bool there;
     const char *path = rgi_path_in(op, folder, "generation_config.json");
-    if (!path)
-        return false;
-    if (!rgi_file_there(op, path, &there))
+    if (!path || !rgi_file_there(op, path, &there))
         return false;
     if (!there)
         return true;
