@@ -8,9 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns how many bytes a character takes that begins with this byte of 0xC2 .. 0xF4. */
+/* Returns how many bytes a character takes that begins with this byte, if it takes several. */
 static inline size_t rgi_utf8_width(unsigned lead) {
-    return 2 + (size_t)(lead >= 0xE0) + (size_t)(lead >= 0xF0);
+    if (lead >= 0xF0)
+        return 4;
+    return lead >= 0xE0 ? 3 : 2;
 }
 
 /* Returns how many bytes the character at p takes, and sets *code; 0 where there is none before
@@ -24,10 +26,8 @@ static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *cod
         *code = *u;
         return 1;
     }
-    if (*u < 0xC2 || *u > 0xF4)
-        return 0;
     const size_t n = rgi_utf8_width(*u);
-    if ((size_t)(end - p) < n)
+    if (*u < 0xC2 || *u > 0xF4 || (size_t)(end - p) < n)
         return 0;
     uint32_t c = *u & (0x7Fu >> n);
     for (size_t i = 1; i < n; i++) {
