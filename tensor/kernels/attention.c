@@ -141,7 +141,7 @@ static void attention_product(const attention_plan *plan, k_product_sizes sizes,
 #define K_TYPES_FLOATS
 #include "sets.h"
 
-/* ---- by tiles --------------------------------------------------------------------------------- */
+/* ---- by tiles ------------------------------------------------------------------------------- */
 
 /* Returns the steps that one part takes, which is a tile of queries forward and a head backward. A
  * score costs `wide` steps. */
@@ -156,7 +156,7 @@ static size_t attention_room(const attention_plan *plan, int64_t wide) {
     return (size_t)(wide * rows + scores) * rgi_sizeof(plan->in[0]->dtype);
 }
 
-/* ---- by lanes --------------------------------------------------------------------------------- */
+/* ---- by lanes ------------------------------------------------------------------------------- */
 
 /* Returns whether heads go by lanes. The longer and wider they are, the better do tiles fill
  * vectors: measured, lanes pay where the part of them that has a head is at least sqrt(length *
