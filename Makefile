@@ -161,7 +161,7 @@ run-valgrind:
 	@CK_FORK=no REGARD_POOL=0 $(MAKE) --no-print-directory RUN="$(LEAKS)" CXX= \
 	    SKIP="$(if $(QUICK),$(LONG_CHECKED))" run-tests
 
-## sets       every test in each instruction set below the best; QUICK=1: the programs of tests alone
+## sets       every test in each instruction set below the best; QUICK=1: test programs alone
 sets: deps
 	@$(MAKE) --no-print-directory programs
 	@tests/sets $(firstword $(TESTS)) $(MAKE) --no-print-directory \
