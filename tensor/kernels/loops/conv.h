@@ -7,12 +7,21 @@
 #define LANES  ((int64_t)(K_VECTOR_BYTES / sizeof(T)))
 
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+/* Rows of small images are often as short as half of a vector. */
+#define HALF  K_NAME(conv_half)
+#define FEWER (LANES / 2)
+
+typedef T HALF __attribute__((vector_size(K_VECTOR_BYTES / 2), aligned(sizeof(T)), may_alias));
 
 /* ---- pixels that lie side by side ---------------------------------------------------- */
 
 /* Copies n elements, and writes up to a vector of anything behind them. Reads nothing from `limit`
  * on. */
 K_INLINE void K_NAME(conv_copy)(T *to, const T *from, int64_t n, const T *limit) {
+    if (n <= FEWER && limit - from >= FEWER) {
+        *(HALF *)to = *(const HALF *)from;
+        return;
+    }
     if (limit - from >= (n + LANES - 1) / LANES * LANES) {
         for (int64_t i = 0; i < n; i += LANES)
             *(VECTOR *)(to + i) = *(const VECTOR *)(from + i);
@@ -27,11 +36,24 @@ K_INLINE void K_NAME(conv_add)(T *to, const T *from, int64_t n) {
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
         *(VECTOR *)(to + i) += *(const VECTOR *)(from + i);
+    if (i + FEWER <= n) {
+        *(HALF *)(to + i) += *(const HALF *)(from + i);
+        i += FEWER;
+    }
     for (; i < n; i++)
         to[i] += from[i];
 }
 
 /* ---- a row of columns: what one tap sees of one channel, from output pixel `from` on --- */
+
+/* Returns whether a tap lies in the padding nowhere in whole rows, of which there are n pixels from
+ * `from` on, and sees pixels that lie side by side. */
+K_INLINE bool K_NAME(conv_sees_all)(const k_window *z, k_tap down, k_tap across, int64_t from,
+                                    int64_t n) {
+    const int64_t width = z->to[1];
+    return z->stride[1] == 1 && from % width == 0 && n % width == 0 && across.begin <= 0
+           && across.end >= width && from / width >= down.begin && (from + n) / width <= down.end;
+}
 
 /* Writes n of them; where a tap lies in the padding, it sees 0. */
 static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap down, k_tap across,
@@ -42,6 +64,13 @@ static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap dow
     int64_t row = from / width;
     int64_t col = from % width;
     const T *seen = plane + (row * z->stride[0] + down.shift) * z->size[1] + across.shift;
+    if (K_NAME(conv_sees_all)(z, down, across, from, n)) {
+        for (T *end = to + n; to < end; to += width) {
+            K_NAME(conv_copy)(to, seen, width, limit);
+            seen += z->stride[0] * z->size[1];
+        }
+        return;
+    }
     for (T *end = to + n; to < end; row++) {
         const int64_t run = RG_MIN(end - to, width - col);
         const int64_t first = RG_MIN(RG_MAX(across.begin - col, 0), run);
@@ -75,10 +104,19 @@ static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap dow
 static void K_NAME(conv_return)(T *plane, const T *from_pixel, const k_window *z, k_tap down,
                                 k_tap across, int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
-    int64_t row = from / z->to[1];
-    int64_t col = from % z->to[1];
+    const int64_t width = z->to[1];
+    int64_t row = from / width;
+    int64_t col = from % width;
+    if (K_NAME(conv_sees_all)(z, down, across, from, n)) {
+        T *seen = plane + (row * z->stride[0] + down.shift) * z->size[1] + across.shift;
+        for (const T *end = from_pixel + n; from_pixel < end; from_pixel += width) {
+            K_NAME(conv_add)(seen, from_pixel, width);
+            seen += z->stride[0] * z->size[1];
+        }
+        return;
+    }
     for (const T *end = from_pixel + n; from_pixel < end; row++) {
-        const int64_t run = RG_MIN(end - from_pixel, z->to[1] - col);
+        const int64_t run = RG_MIN(end - from_pixel, width - col);
         const int64_t first = RG_MIN(RG_MAX(across.begin - col, 0), run);
         const int64_t last = RG_MIN(RG_MAX(across.end - col, first), run);
         if (row >= down.begin && row < down.end && first < last) {
@@ -286,3 +324,5 @@ static void K_NAME(conv_backward_weight)(void *plan, int64_t begin, int64_t end,
 
 #undef VECTOR
 #undef LANES
+#undef HALF
+#undef FEWER

@@ -82,6 +82,42 @@ K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t r
         at[i] += (WHERE)(K_NAME(pool_first_tap)(z, 1, col + i) * z->dilation[1]);
 }
 
+/* Returns whether windows are two by two, side by side, and don't overlap: so are most that are
+ * used. */
+K_INLINE bool K_NAME(pool_of_pairs)(const k_window *z) {
+    bool pairs = true;
+    for (int d = 0; d < 2; d++)
+        pairs &= z->kernel[d] == 2 && z->stride[d] == 2 && z->padding[d] == 0 && z->dilation[d] == 1
+                 && z->to[d] * 2 <= z->size[d];
+    return pairs;
+}
+
+/* Keeps v and its place where v is greater. */
+K_INLINE void K_NAME(pool_keep)(T *max, WHERE *at, T v, WHERE place) {
+    const bool greater = (v > *max) | K_NAME(is_nan)(v);
+    *max = greater ? v : *max;
+    *at = greater ? place : *at;
+}
+
+/* Makes a row of n such windows, the first of which begins at x, which is at place `begin` of its
+ * plane. Reads and writes no more than whole vectors of them, where `more` says that it may. */
+K_INLINE void K_NAME(pool_max_pairs)(T *restrict y, int64_t *restrict indices, const T *restrict x,
+                                     int64_t width, int64_t begin, int64_t n, bool more) {
+    const int64_t count = more ? (n + POOL_ROUND - 1) / POOL_ROUND * POOL_ROUND : n;
+    const T *below = x + width;
+    const WHERE down = (WHERE)width;
+    K_INDEPENDENT
+    for (int64_t i = 0; i < count; i++) {
+        T max = x[2 * i];
+        WHERE at = 0;
+        K_NAME(pool_keep)(&max, &at, x[2 * i + 1], 1);
+        K_NAME(pool_keep)(&max, &at, below[2 * i], down);
+        K_NAME(pool_keep)(&max, &at, below[2 * i + 1], down + 1);
+        y[i] = max;
+        indices[i] = begin + 2 * i + at;
+    }
+}
+
 /* Makes n windows of a row, from `col` on. A place is counted from where the window would begin in
  * the padding. Reads nothing from `limit` on, and writes no more than `room` windows: where there
  * is more than n of both, whole vectors are computed. */
@@ -147,12 +183,21 @@ static void K_NAME(pool_max)(void *context, int64_t begin, int64_t end, int work
     const k_window *z = &p->window;
     const T *limit = (const T *)(const void *)work->x + p->planes * z->size[0] * z->size[1];
     (void)worker;
+    const bool pairs = !p->adaptive && K_NAME(pool_of_pairs)(z);
+    const int64_t whole = (z->to[1] + POOL_ROUND - 1) / POOL_ROUND * POOL_ROUND;
     for (int64_t plane = begin; plane < end; plane++)
         for (int64_t row = 0; row < z->to[0]; row++) {
             const int64_t at = (plane * z->to[0] + row) * z->to[1];
             const T *x = (const T *)(const void *)work->x + plane * z->size[0] * z->size[1];
             T *y = (T *)(void *)work->y + at;
             int64_t *indices = work->indices + at;
+            if (pairs) {
+                const int64_t from = 2 * row * z->size[1];
+                const bool more = whole <= (z->to[0] - row) * z->to[1]
+                                  && limit - (x + from + z->size[1]) >= 2 * whole;
+                K_NAME(pool_max_pairs)(y, indices, x + from, z->size[1], from, z->to[1], more);
+                continue;
+            }
             if (!pool_one_by_one(p)) {
                 /* The rows that follow in this plane are written after this one. */
                 const int64_t room = (z->to[0] - row) * z->to[1];
