@@ -43,7 +43,7 @@ static bool has_many_digits(rg_tensor *t) {
     const rg_tensor *p = rgi_own(rgi_contiguous_copy(t, RG_FLOAT64));
     for (int64_t e = 0; p && e < p->numel; e++) {
         const double x = ((const double *)p->data)[e];
-        if (x != (double)(float)x && isfinite(x))
+        if (x != (double)(float)x && !isnan(x))
             return true;
     }
     return false;
@@ -56,7 +56,7 @@ static bool has_few_digits(rg_tensor *t) {
     const rg_tensor *p = rgi_own(rgi_contiguous_copy(t, RG_FLOAT64));
     for (int64_t e = 0; p && e < p->numel; e++) {
         const double x = ((const double *)p->data)[e];
-        odd = odd || (isfinite(x) && 2 * x != trunc(2 * x));
+        odd = odd || 2 * x != trunc(2 * x);
     }
     return odd && !has_many_digits(t);
 }

@@ -296,6 +296,7 @@ static bool run_paths(path_run *r, rg_tensor *loss, rg_tensor *w) {
 }
 
 bool rgi_find_paths(rg_paths *p, rg_tensor *loss, rg_tensor *w, double huge) {
+    RG_SCOPE();
     path_run r = { .paths = p, .huge = huge };
     rgi_run_init(&r.run);
     r.run.op = "explain";

@@ -160,8 +160,10 @@ static bool check_written_input(const rg_trial *s, int at) {
             return false;
     }
     if (!rgi_trial_gradients(s, in, NULL, -1, false, &after)) {
-        rg_error_clear();
-        return true;
+        const bool noticed = rg_error_code() != RG_OUT_OF_MEMORY;
+        if (noticed)
+            rg_error_clear();
+        return noticed;
     }
     for (int i = 0; i < s->n; i++)
         if (!rgi_trial_same(before.g[i], after.g[i], RG_TRIAL_SAME))

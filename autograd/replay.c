@@ -298,7 +298,6 @@ static void remember_leaf(rg_replay *r, rg_node *leaf, bool made) {
 /* Returns the tensor to which runs add g: the leaf's gradient, or a new one like g, which has g's
  * values already. */
 static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
-    rgi_recording_reads(r, leaf->grad);
     if (leaf->grad)
         return leaf->grad;
     rg_tensor *sum = rgi_own(rgi_new_like(g, g->dtype));

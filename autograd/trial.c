@@ -108,7 +108,7 @@ bool rgi_trial_gradients(const rg_trial *s, rg_tensor *const in[], rg_tensor *co
         if (rgi_trial_wants(s, i))
             x[m++] = in[i];
     }
-    if (n == 0 || m == 0)
+    if (n == 0)
         return true;
     const rg_backward_options options = { .retain_graph = true,
                                           .create_graph = create_graph,

@@ -4,6 +4,7 @@
  */
 #include "autograd/function.h"
 #include "tensor/base.h"
+#include "tests/in_turn.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -710,6 +711,8 @@ typedef struct {
     bool second_order;
 } replayed;
 
+static rg_replay *run_in_turn;
+
 static void replayed_step(void *context) {
     replayed *r = context;
     const blend_args args = { 0.5 };
@@ -808,11 +811,46 @@ static void growing(void *context) {
     rg_function_apply(&grows, NULL, (rg_tensor *)context);
 }
 
+static bool saves_longer_forward(rg_function_context *ctx, rg_tensor *const in[],
+                                 rg_tensor *out[]) {
+    static int calls;
+    out[0] = rg_mul(in[0], 2);
+    return rg_save_for_backward(ctx, rg_ones(++calls));
+}
+
+static void saving_longer(void *context) {
+    static rg_function_class saves = { .name = "SavesLonger",
+                                       .forward = saves_longer_forward,
+                                       .backward = cube_backward };
+    rg_function_apply(&saves, NULL, (rg_tensor *)context);
+}
+
+static bool plain_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_mul(in[0], 2);
+    return out[0] != NULL;
+}
+
+static bool shrinks_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    static int calls;
+    (void)ctx;
+    gin[0] = calls++ ? rg_unsqueeze(g[0], 0) : rg_mul(g[0], 2);
+    return gin[0] != NULL;
+}
+
+static void shrinking_back(void *context) {
+    static rg_function_class shrinks = { .name = "ShrinksBack",
+                                         .forward = plain_forward,
+                                         .backward = shrinks_backward };
+    rg_grad(rg_sum(rg_function_apply(&shrinks, NULL, (rg_tensor *)context)), context);
+}
+
 START_TEST(test_replay_refuses) {
     rg_tensor *x = input(2, 3);
     ck_fails(rg_record(second_of_state, x), RG_NOT_IMPLEMENTED,
              "Blend: can't be part of a recorded step");
-    void (*const others[])(void *context) = { growing, widening, saving_more, saving_none };
+    void (*const others[])(void *context) = { growing,     widening,      saving_more,
+                                              saving_none, saving_longer, shrinking_back };
     for (int i = 0; i < RG_COUNT(others); i++) {
         rg_replay *replay = rg_record(others[i], i < 3 ? rg_detach(x) : x);
         ck_ok(replay);
@@ -820,6 +858,42 @@ START_TEST(test_replay_refuses) {
                  "the recorded step has taken another way");
         rg_replay_free(replay);
     }
+}
+END_TEST
+
+/* An input that is its own output lies where it lay before. */
+static void same_step(void *context) {
+    static rg_function_class same = { .name = "Same",
+                                      .forward = same_forward,
+                                      .backward = same_backward };
+    replayed *r = context;
+    rg_set_grad(r->w, RG_NONE);
+    r->loss = rg_keep(rg_sum(rg_function_apply(&same, NULL, r->w)));
+    rg_backward(r->loss);
+}
+
+static bool run_again(void) { return rg_replay_run(run_in_turn); }
+
+START_TEST(test_replay_of_odd_ops) {
+    replayed r = { .w = input(2, 3) };
+    planted = HONEST;
+    rg_replay *same = rg_record(same_step, &r);
+    ck_ok(same);
+    {
+        RG_NO_GRAD();
+        ck_ok(rg_mul_(r.w, 2));
+    }
+    ck_ok(rg_replay_run(same));
+    ck_assert_double_eq(rg_item(r.loss), rg_item(rg_sum(rg_detach(r.w))));
+    ck_assert(rg_equal(rg_grad_of(r.w), rg_neg(rg_ones_like(r.w))));
+    rg_drop(r.loss);
+    rg_replay_free(same);
+    r = (replayed){ input(2, 3), input(2, 3), NULL, false };
+    run_in_turn = rg_record(replayed_step, &r);
+    ck_ok(run_in_turn);
+    deny_in_turn(run_again, NULL);
+    rg_replay_free(run_in_turn);
+    rg_drop(r.loss);
 }
 END_TEST
 
@@ -858,4 +932,4 @@ RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent
          test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
          test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
          test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
-         test_threads_share_a_class)
+         test_replay_of_odd_ops, test_threads_share_a_class)

@@ -286,6 +286,32 @@ static rg_tensor *own_square(rg_tensor *const in[], void *context) {
     return rg_square((rg_tensor *)context);
 }
 
+/* Computes a derivative of what it computes. */
+static rg_tensor *own_slope(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_grad(rg_sum(rg_exp(in[0])), in[0], .create_graph = true);
+}
+
+/* y = x exp(x), whatever the second input is; it counts its calls. */
+static rg_tensor *beside_none(rg_tensor *const in[], void *context) {
+    ++*(int *)context;
+    ck_assert(in[1] == RG_NONE);
+    return rg_mul(in[0], rg_exp(in[0]));
+}
+
+START_TEST(test_odd_functions_in_checkpoints) {
+    rg_tensor *x = leaf(2, 3), *in[] = { x, RG_NONE },
+              *plain = rg_requires_grad_(rg_detach(x), true);
+    ck_fails(rg_checkpoint(own_slope, NULL, 1, in), RG_RUNTIME_ERROR,
+             "checkpoint: a function in a checkpoint ran backward on what it computes");
+    int calls = 0;
+    ck_ok(rg_backward(rg_sum(rg_checkpoint(beside_none, &calls, 2, in))));
+    ck_assert_int_eq(calls, 2);
+    ck_ok(rg_backward(rg_sum(rg_mul(plain, rg_exp(plain)))));
+    ck_assert(rg_equal(rg_grad_of(x), rg_grad_of(plain)));
+}
+END_TEST
+
 START_TEST(test_what_checkpoints_refuse) {
     block b = { .w = leaf(3, 3), .changes = true };
     rg_tensor *x = leaf(2, 3), *in[] = { rg_mul(x, 1) };
@@ -398,5 +424,5 @@ END_TEST
 RG_TESTS(saved, test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
          test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less, test_hooks_that_fail,
          test_checkpoints_give_the_same_bits, test_checkpoints_of_second_order,
-         test_checkpoints_within, test_what_checkpoints_refuse, test_checkpoints_are_not_recorded,
-         test_checkpoints_take_less_memory, test_memory_denied)
+         test_checkpoints_within, test_what_checkpoints_refuse, test_odd_functions_in_checkpoints,
+         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied)
