@@ -6,6 +6,7 @@
 #include "tensor/base.h"
 #include "tests/test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,7 @@ typedef enum {
     REFUSES_STRIDES_BACK,
     REFUSES_ZERO_STRIDES_BACK,
     READS_WRITTEN,
+    READS_RELEASED,
     NO_HISTORY,
     FAILS_WITH_GRAPH,
     WRONG_SECOND,
@@ -218,6 +220,11 @@ static bool twin_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
     gin[1] = rg_add(rg_mul(gy[0], rg_square(x[0])), rg_mul(gy[1], both));
     if (!gin[0] || !gin[1])
         return false;
+    /* Nothing of the input counts but that it is there. */
+    if (planted == READS_RELEASED)
+        gin[at] = rg_mul(gin[at], rg_ones_like(state->input));
+    if (!gin[at])
+        return false;
     gin[at] = mistaken_back(ctx, g, gin[at]);
     if (planted == WRITES_GRADIENT && g[at] != RG_NONE)
         scribble(g[at]);
@@ -267,6 +274,8 @@ static const char *const sentence_of[N_MISTAKES] = {
                                   "stride of 0: Twin: backward failed",
     [READS_WRITTEN] = "has other values where input %d was written to before backward, which "
                       "nobody noticed",
+    [READS_RELEASED] = "Twin: backward reads a tensor that is gone: keep what it reads by "
+                       "rg_save_for_backward: ones_like: tensor released with its scope",
     [NO_HISTORY] = "Twin: the gradient of input %d has no history",
     [FAILS_WITH_GRAPH] = "Twin: where a graph of the gradients is created: Twin: backward failed",
     [WRONG_SECOND] = "Twin: second derivatives don't agree with finite differences: ",
@@ -380,6 +389,73 @@ static bool sum_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tens
     return true;
 }
 
+/* y = how many of a are positive, a whole number */
+static bool count_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_sum(rg_to(rg_gt(in[0], 0), RG_INT64));
+    return out[0] != NULL;
+}
+
+/* y = floor(a) + floor(b), whose gradients are 0: backward says so, or makes zeros; where `wrong`
+ * says so, they are ones where a alone is asked for. */
+static bool floors_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_add(rg_floor(in[0]), rg_floor(in[1]));
+    return out[0] != NULL;
+}
+
+static bool floors_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    const bool both = rg_needs_input_grad(ctx, 0) && rg_needs_input_grad(ctx, 1);
+    const bool wrong = *(const int *)rg_function_args(ctx);
+    for (int i = 0; i < 2 && !both; i++)
+        gin[i] = wrong ? rg_ones_like(g[0]) : rg_zeros_like(g[0]);
+    return both || (gin[0] && gin[1]);
+}
+
+/* y = x / 4: halves stay numbers of few digits. */
+static bool quarter_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_mul(in[0], 0.25);
+    return out[0] != NULL;
+}
+
+static bool quarter_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_mul(g[0], 0.25);
+    return gin[0] != NULL;
+}
+
+START_TEST(test_ops_without_slope) {
+    static rg_function_class counts = { .name = "Count", .forward = count_forward };
+    static rg_function_class floors = { .name = "Floors",
+                                        .forward = floors_forward,
+                                        .backward = floors_backward,
+                                        .args_bytes = sizeof(int) };
+    static rg_function_class wrong = { .name = "Wrong",
+                                       .forward = floors_forward,
+                                       .backward = floors_backward,
+                                       .args_bytes = sizeof(int) };
+    static rg_function_class quarters = { .name = "Quarter",
+                                          .forward = quarter_forward,
+                                          .backward = quarter_backward };
+    rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.4);
+    int args = 0;
+    ck_ok(rg_function_check(&counts, NULL, RG_LIST(a)));
+    ck_ok(rg_function_check(&floors, &args, RG_LIST(a, b)));
+    args = 1;
+    ck_fails(rg_function_check(&wrong, &args, RG_LIST(a, b)), RG_RUNTIME_ERROR,
+             "Wrong: the gradient of input 0 has other values where only input 0 requires grad");
+    /* Numbers of few digits may stay so, and a NaN has no digits. */
+    rg_tensor *halves = rg_requires_grad_(rg_mul(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), 1.5), true);
+    ck_ok(rg_function_check(&quarters, NULL, RG_LIST(halves)));
+    ((double *)rg_data(halves))[1] = NAN;
+    ck_fails(
+        rg_function_check(&quarters, NULL, RG_LIST(halves)), RG_RUNTIME_ERROR,
+        "Quarter: backward doesn't agree with finite differences: gradcheck: Jacobian mismatch "
+        "for output 0 with respect to input 0: at output [1] and input [0]");
+}
+END_TEST
+
 START_TEST(test_odd_ops_pass) {
     static rg_function_class floors = { .name = "Floor",
                                         .forward = floor_forward,
@@ -440,4 +516,4 @@ END_TEST
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
 RG_TESTS(promises, test_each_promise_at_each_place, test_what_is_asked_for, test_leaks_are_counted,
-         test_odd_ops_pass, test_memory_denied)
+         test_odd_ops_pass, test_ops_without_slope, test_memory_denied)
