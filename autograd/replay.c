@@ -66,9 +66,8 @@ static bool recorder_copied(rg_observer *o, rg_tensor *to, rg_tensor *from, cons
 
 static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op, const rg_deed *deed) {
     rg_replay *r = (rg_replay *)o;
-    if (t && !rgi_recording_makes_anew(r, t, op))
-        return false;
-    void *context = rgi_recording_note(r, deed->redo, deed->drop, deed->bytes);
+    const bool anew = !t || rgi_recording_makes_anew(r, t, op);
+    void *context = anew ? rgi_recording_note(r, deed->redo, deed->drop, deed->bytes) : NULL;
     if (context)
         memcpy(context, deed->context, deed->bytes);
     rgi_recording_hold(r, t);

@@ -145,6 +145,24 @@ START_TEST(test_more_paths_than_are_kept) {
 }
 END_TEST
 
+/* Paths of one size are told in the order in which they were found, that of the latest op first. */
+START_TEST(test_paths_of_one_size) {
+    rg_tensor *w = leaf(2, 3);
+    for (int turned = 0; turned < 2; turned++) {
+        rg_tensor *a = rg_mul(w, 2), *b = rg_div(w, 0.5);
+        rg_tensor *loss = rg_sum(turned ? rg_add(b, a) : rg_add(a, b));
+        rg_tensor *c = rg_add(loss, rg_mul(loss, 2));
+        rg_explanation e = rg_explain(c, w);
+        ck_assert_int_eq(e.n, 4);
+        for (int i = 1; i < e.n; i++)
+            ck_assert_double_ge(e.v[i - 1].size, e.v[i].size);
+        for (int i = 0; i < e.n; i += 2)
+            ck_assert_msg(strstr(e.v[i].ops, "<- div") && strstr(e.v[i + 1].ops, "<- mul"),
+                          "%s, %s", e.v[i].ops, e.v[i + 1].ops);
+    }
+}
+END_TEST
+
 START_TEST(test_where_a_gradient_is_lost) {
     rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
     rg_explanation e = rg_explain(rg_sum(rg_exp(rg_relu(rg_neg(w)))), w);
@@ -236,6 +254,6 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(explain, test_shares, test_packed, test_more_paths_than_are_kept,
+RG_TESTS(explain, test_shares, test_packed, test_more_paths_than_are_kept, test_paths_of_one_size,
          test_where_a_gradient_is_lost, test_verdicts, test_refusals, test_out_of_memory,
          test_graphs)

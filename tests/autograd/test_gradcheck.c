@@ -257,6 +257,23 @@ static rg_tensor *changes_shape(rg_tensor *const in[], void *calls) {
     return rg_narrow(rg_mul(in[0], 2), 0, 0, ++*(int *)calls == 1 ? 2 : 1);
 }
 
+/* The first call returns the first input, and the others the second one. */
+static rg_tensor *another_leaf(rg_tensor *const in[], void *calls) {
+    return in[++*(int *)calls > 1];
+}
+
+START_TEST(test_leaves_as_outputs) {
+    rg_tensor *in[] = { input(2, 1), input(2, 1), NULL };
+    int calls = 1;
+    ck_ok(rg_gradcheck(another_leaf, &calls, 2, in));
+    calls = 0;
+    ck_fails(rg_gradcheck(another_leaf, &calls, 2, in), RG_RUNTIME_ERROR,
+             "the analytical value is 1 but the numerical one is 0 (AccumulateGrad)");
+    ck_fails(rg_gradcheck(another_leaf, &calls, 3, in), RG_TYPE_ERROR,
+             "gradcheck: expected a tensor but got NULL");
+}
+END_TEST
+
 START_TEST(test_likely_causes) {
     rg_tensor *in[] = { input(2, 3), rg_detach(input(2, 3)) };
     int calls = 0;
@@ -371,11 +388,22 @@ static rg_tensor *tanh_of_both(rg_tensor *const in[], void *context) {
     return rg_tanh(rg_mul(in[0], in[1]));
 }
 
+/* Its outputs aren't contiguous. */
+static rg_list turned_list(rg_tensor *const in[], void *context) {
+    static rg_tensor *y[2];
+    (void)context;
+    y[0] = rg_T(rg_mul(in[0], in[1]));
+    y[1] = rg_T(rg_exp(in[0]));
+    return (rg_list){ 2, y };
+}
+
 static rg_tensor *checked[2];
 static bool check_both_orders(void) {
     RG_SCOPE();
     return rg_gradcheck(tanh_of_both, NULL, 2, checked)
-           && rg_gradgradcheck(tanh_of_both, NULL, 2, checked);
+           && rg_gradgradcheck(tanh_of_both, NULL, 2, checked)
+           && rg_gradcheck_list(turned_list, NULL, 2, checked)
+           && rg_gradgradcheck_list(turned_list, NULL, 2, checked);
 }
 
 static bool draw_graph(void) {
@@ -494,7 +522,7 @@ END_TEST
 
 RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
          test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
-         test_several_outputs, test_likely_causes, test_anomaly_forward, test_anomaly_backward,
-         test_anomaly_after_backward, test_anomaly_of_what_comes_in, test_checks_without_memory,
-         test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
-         test_anomaly_of_several_outputs, test_slopes_of_nan)
+         test_several_outputs, test_leaves_as_outputs, test_likely_causes, test_anomaly_forward,
+         test_anomaly_backward, test_anomaly_after_backward, test_anomaly_of_what_comes_in,
+         test_checks_without_memory, test_anomaly_without_memory, test_graph_dot,
+         test_anomaly_without_traces, test_anomaly_of_several_outputs, test_slopes_of_nan)
