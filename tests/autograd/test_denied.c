@@ -52,6 +52,39 @@ static rg_list many(rg_tensor *x, int n) {
     return (rg_list){ n, v };
 }
 
+/* Returns a list that has x so often. */
+static rg_list often(rg_tensor *x, int n) {
+    static rg_tensor *v[1100];
+    for (int i = 0; i < n; i++)
+        v[i] = x;
+    return (rg_list){ x ? n : -1, v };
+}
+
+/* Goes back from y with a gradient that must be converted. */
+static rg_tensor *with_wide_gradient(rg_tensor *y) {
+    rg_tensor *g = y ? rg_ones_dims(rg_shape(y), RG_FLOAT64) : NULL;
+    return g && rg_backward(y, .gradient = g, .retain_graph = true) ? y : NULL;
+}
+
+/* A hook's gradient is converted, and summed to the tensor's shape. */
+static rg_tensor *widened(rg_tensor *g, void *context) {
+    (void)context;
+    return rg_to(rg_unsqueeze(g, 0), RG_FLOAT64);
+}
+
+static rg_tensor *with_wide_hook(rg_tensor *x) {
+    rg_tensor *y = x ? rg_mul(x, 2) : NULL;
+    return y && rg_register_hook(y, widened, NULL) >= 0 ? rg_mul(y, 3) : NULL;
+}
+
+/* Returns a view, whose gradient is kept or not, after its base was written to. */
+static rg_tensor *stale_view(rg_tensor *x, bool keeps) {
+    rg_tensor *base = rg_mul(x, 1), *view = rg_select(base, 0, 1);
+    if (!view || (keeps && !rg_retain_grad(view)) || !rg_mul_(base, 2))
+        return NULL;
+    return view;
+}
+
 #define CALL(name, call) \
     static bool call_##name(void) { return and_back(call); }
 #include "tests/autograd/denied.def"
