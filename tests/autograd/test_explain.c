@@ -204,6 +204,9 @@ START_TEST(test_verdicts) {
     ck_assert(!e.agrees && e.off > 0.01 && strstr(e.text, "DISAGREE"));
     e = rg_explain(loss, w);
     ck_assert(!e.agrees && isnan(e.off) && strstr(e.text, "there is no function"));
+    rg_tensor *turned = rg_requires_grad_(rg_T(rg_detach(w)), true);
+    e = rg_explain(rg_sum(rg_exp(turned)), turned, .f = honest, .context = x);
+    ck_assert(isnan(e.off) && !e.agrees && strstr(e.text, "the tensor isn't contiguous"));
     rg_tensor *single = rg_requires_grad_(rg_float(rg_detach(w)), true);
     e = rg_explain(rg_sum(rg_exp(single)), single, .f = honest, .context = x);
     ck_assert(isnan(e.off) && strstr(e.text, "float32 tells little"));
@@ -231,9 +234,14 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* Each request for memory fails in turn. */
-START_TEST(test_out_of_memory) {
-    rg_tensor *x = leaf(4, 3), *w = leaf(3, 2), *loss = honest(&w, x);
+static rg_tensor *many_paths(rg_tensor *w) {
+    rg_tensor *x = w;
+    for (int i = 0; i < 5; i++)
+        x = rg_add(x, rg_tanh(rg_mul(x, 0.3)));
+    return rg_sum(rg_square(x));
+}
+
+static void deny_each(rg_tensor *loss, rg_tensor *w, rg_function *f, rg_tensor *x) {
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
         int64_t live = rg_live_tensors();
         bool ok;
@@ -241,7 +249,7 @@ START_TEST(test_out_of_memory) {
             RG_SCOPE();
             rg_error_clear();
             rg_memory_fail_at(fail);
-            ok = rg_explain(loss, w, .f = honest, .context = x).n >= 0;
+            ok = rg_explain(loss, w, .f = f, .context = x).n >= 0;
             rg_memory_fail_at(0);
         }
         ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "request %d: %s", (int)fail,
@@ -251,6 +259,17 @@ START_TEST(test_out_of_memory) {
     }
     rg_error_clear();
     explain(loss, w);
+}
+
+/* Each request for memory fails in turn: with a verdict, with more paths than are kept, and for a
+ * tensor that is no leaf, whose values were packed. */
+START_TEST(test_out_of_memory) {
+    rg_tensor *x = leaf(4, 3), *w = leaf(3, 2);
+    deny_each(honest(&w, x), w, honest, x);
+    deny_each(many_paths(w), w, NULL, NULL);
+    RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, NULL }));
+    rg_tensor *inner = rg_max_dim(rg_exp(w), 0, false).values;
+    deny_each(rg_sum(rg_exp(rg_mul(rg_sin(inner), inner))), inner, NULL, NULL);
 }
 END_TEST
 

@@ -874,6 +874,25 @@ static void same_step(void *context) {
 
 static bool run_again(void) { return rg_replay_run(run_in_turn); }
 
+/* Each output has the gradient of its own, whichever of them is asked for. */
+START_TEST(test_gradients_by_outputs) {
+    const blend_args args = { 0.5 };
+    rg_tensor *x = input(2, 3), *w = input(2, 3), *y[3];
+    ck_ok(rg_function_apply_many(&blend, &args, RG_LIST(x, w), y));
+    rg_tensor *loss = rg_add(rg_mul(rg_sum(y[0]), 3), rg_mul(rg_sum(y[1]), 5));
+    for (int turn = 0; turn < 2; turn++) {
+        rg_tensor *g, *want = rg_mul(rg_ones_like(y[turn]), turn ? 5 : 3);
+        ck_ok(g = rg_grad(loss, y[turn], .retain_graph = true));
+        ck_assert(rg_equal(g, want));
+        rg_tensor *both[] = { y[1 - turn], y[turn] }, *r[2];
+        ck_ok(rg_grad_many(1, &loss, NULL, 2, both, r,
+                           (rg_backward_options){ .retain_graph = true }));
+        ck_assert(rg_equal(r[1], want)
+                  && !rg_equal(r[0], rg_mul(rg_ones_like(r[0]), turn ? 5 : 3)));
+    }
+}
+END_TEST
+
 START_TEST(test_replay_of_odd_ops) {
     replayed r = { .w = input(2, 3) };
     planted = HONEST;
@@ -932,4 +951,4 @@ RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent
          test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
          test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
          test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
-         test_replay_of_odd_ops, test_threads_share_a_class)
+         test_replay_of_odd_ops, test_gradients_by_outputs, test_threads_share_a_class)
