@@ -145,6 +145,59 @@ START_TEST(test_more_paths_than_are_kept) {
 }
 END_TEST
 
+/* Of more paths than are kept those go on alone that are the largest, in whatever order they come:
+ * path k has k times neg, and a size of (17 k) % 41. */
+START_TEST(test_the_largest_are_kept) {
+    enum { ALL = 40, KEPT = 24 };
+    for (int descending = 0; descending < 2; descending++) {
+        rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(2), RG_FLOAT64), true), *sum = NULL;
+        double size[ALL + 1], total = 0, rest = 0;
+        for (int k = 1; k <= ALL; k++) {
+            size[k] = descending ? ALL + 1 - k : (17 * k) % 41;
+            rg_tensor *x = rg_mul(w, size[k]);
+            for (int i = 0; i < k; i++)
+                x = rg_neg(x);
+            sum = sum ? rg_add(sum, x) : x;
+            const double signed_size = k % 2 ? -size[k] : size[k];
+            total += signed_size;
+            rest += size[k] <= ALL - KEPT ? signed_size : 0;
+        }
+        rg_explanation e = rg_explain(rg_sum(sum), w, .paths = 1000);
+        ck_assert_int_eq(e.n, KEPT);
+        for (int i = 0; i < e.n; i++) {
+            ck_assert_double_eq_tol(e.v[i].size, (ALL - i) / fabs(total), 1e-9);
+            ck_assert_double_eq_tol(fabs(e.v[i].share), (ALL - i) / fabs(total), 1e-9);
+        }
+        ck_assert_double_eq_tol(e.rest, rest / total, 1e-9);
+    }
+}
+END_TEST
+
+/* w may be the loss itself, may lie before or beside it, and may be one of several outputs. */
+START_TEST(test_places_of_w) {
+    rg_memory_may_stay = 1; /* The class of an op stays. */
+    rg_tensor *w = leaf(2, 3), *loss = rg_sum(rg_exp(w)), *beside = rg_mul(w, 2), *y[2];
+    rg_explanation e = explain(loss, loss);
+    ck_assert(e.n == 1 && !*e.v[0].ops && fabs(e.v[0].share - 1) < 1e-12);
+    e = rg_explain(loss, beside);
+    ck_assert(e.n == 0 && rg_equal(e.gradient, rg_zeros_like(beside)));
+    e = rg_explain(rg_sum(leaf(2, 2)), w);
+    ck_assert(e.n == 0 && rg_equal(e.gradient, rg_zeros_like(w)));
+    ck_assert(rg_function_apply_many(&twins_class, NULL, RG_LIST(w), y));
+    rg_tensor *mixed = rg_sum(rg_add(rg_mul(rg_sin(y[0]), y[1]), rg_exp(y[1])));
+    e = explain(mixed, y[0]);
+    ck_assert_int_eq(e.n, 1);
+    e = explain(mixed, y[1]);
+    ck_assert_int_eq(e.n, 2);
+    /* Both inputs of a product are told apart. */
+    rg_tensor *one = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
+    e = rg_explain(rg_sum(rg_mul(rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64), one)), one);
+    ck_assert_str_eq(e.first_zero, "mul, input 1 of [3]");
+    ck_assert(e.n == 1 && isnan(e.v[0].share) && isnan(e.v[0].size));
+    ck_assert(strstr(e.text, "nan%") && !strstr(e.dot, "color=red"));
+}
+END_TEST
+
 /* Paths of one size are told in the order in which they were found, that of the latest op first. */
 START_TEST(test_paths_of_one_size) {
     rg_tensor *w = leaf(2, 3);
@@ -274,5 +327,5 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 RG_TESTS(explain, test_shares, test_packed, test_more_paths_than_are_kept, test_paths_of_one_size,
-         test_where_a_gradient_is_lost, test_verdicts, test_refusals, test_out_of_memory,
-         test_graphs)
+         test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost, test_verdicts,
+         test_refusals, test_out_of_memory, test_graphs)
