@@ -64,7 +64,6 @@ static bool may_write(const char *name, int n, rg_tensor *const in[]) {
         return rgi_may_overwrite(t, name);
     if (!may_record_write(t, name) || !rgi_may_overwrite(t, name))
         return false;
-    RG_AS(name);
     for (int i = 0; i < n; i++)
         if (in[i] && in[i]->state == RG_ALIVE && !rgi_renew(in[i], name))
             return false;

@@ -7,6 +7,8 @@
 #include "tests/in_turn.h"
 #include "tests/test.h"
 
+#include <string.h>
+
 /* Returns a leaf with numbers from 0.1 on, which lie in memory with gaps. */
 static rg_tensor *leaf_of(rg_dims shape) {
     int64_t n = 1;
@@ -111,4 +113,23 @@ START_TEST(test_denied_in_turn) {
 }
 END_TEST
 
-RG_TESTS(denied, test_denied_in_turn)
+/* A write that has no memory to renew what it reads is what failed, and not a part of it. */
+START_TEST(test_writes_are_named) {
+    bool done = false;
+    for (int64_t n = 1; !done; n++) {
+        RG_SCOPE();
+        rg_tensor *view = stale_view(X(2, 3), false), *other = stale_view(X(2, 3), false);
+        ck_assert(view && other);
+        rg_memory_fail_at(n);
+        done = rg_mul_(view, other);
+        rg_memory_fail_at(0);
+        const char *said = rg_error();
+        said += strncmp(said, "mul_: ", 6) ? 0 : 6;
+        said += strncmp(said, "mul: ", 5) ? 0 : 5;
+        ck_assert_msg(done || !strncmp(said, "out of memory", 13), "%s", said);
+        rg_error_clear();
+    }
+}
+END_TEST
+
+RG_TESTS(denied, test_denied_in_turn, test_writes_are_named)
