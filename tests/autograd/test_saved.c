@@ -105,6 +105,39 @@ START_TEST(test_packed_values_are_freed) {
 }
 END_TEST
 
+/* This hook differentiates, for which values are saved: they are no business of hooks. */
+static void *pack_and_differentiate(rg_tensor *t, void *context) {
+    counts *c = context;
+    c->packed++;
+    RG_ENABLE_GRAD();
+    rg_tensor *x = leaf(2, 2), *g = rg_grad(rg_sum(rg_mul(x, x)), x);
+    ck_assert(rg_allclose(g, rg_mul(rg_detach(x), 2), 0, 0));
+    return rg_keep(rg_clone(t));
+}
+
+static void saves_in_a_step(void *context) {
+    counts *c = context;
+    RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, c }));
+    rg_sum(leaf(2, 2));
+    rg_sin(leaf(2, 2));
+}
+
+START_TEST(test_hooks_in_odd_places) {
+    counts c = { .how = KEEP };
+    RG_SCOPE();
+    rg_tensor *x = leaf(2, 3), *y, *direct = rg_grad(chain(x), x);
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack_and_differentiate, unpack, drop, &c }));
+        y = chain(x);
+    }
+    ck_assert_int_eq(c.packed, 4);
+    ck_assert(rg_equal(rg_grad(y, x), direct));
+    ck_fails(rg_record(saves_in_a_step, &c), RG_NOT_IMPLEMENTED,
+             "saved_hooks: can't be part of a recorded step");
+    ck_assert(c.packed == 4 && c.dropped == 4);
+}
+END_TEST
+
 /* A guard takes its own hooks away, and once alone. */
 START_TEST(test_guards) {
     counts c = { .how = KEEP }, outer = { .how = KEEP };
@@ -422,7 +455,8 @@ START_TEST(test_memory_denied) {
 END_TEST
 
 RG_TESTS(saved, test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
-         test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less, test_hooks_that_fail,
-         test_checkpoints_give_the_same_bits, test_checkpoints_of_second_order,
-         test_checkpoints_within, test_what_checkpoints_refuse, test_odd_functions_in_checkpoints,
-         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied)
+         test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
+         test_hooks_that_fail, test_checkpoints_give_the_same_bits,
+         test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
+         test_odd_functions_in_checkpoints, test_checkpoints_are_not_recorded,
+         test_checkpoints_take_less_memory, test_memory_denied)
