@@ -68,7 +68,7 @@ static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
         double share = shared ? rgi_inner_product(numel, c, g) / square : NAN;
         double size = shared ? part->norm / sqrt(square) : NAN;
         if (part->step == RG_REST)
-            e->rest += share;
+            e->rest = share;
         else
             told[n++] = (told_path){ { NULL, share, size }, part->step };
     }

@@ -145,6 +145,41 @@ START_TEST(test_more_paths_than_are_kept) {
 }
 END_TEST
 
+/* The whole picture: a step that several paths have is there once, with the sum of their shares. */
+START_TEST(test_picture) {
+    rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(2), RG_FLOAT64), true);
+    rg_set_name(w, "the \"w\\\t\"");
+    rg_tensor *h = rg_mul(w, 2), *named = rg_set_name(rg_exp(rg_mul(w, 0)), "e\"");
+    rg_explanation e = rg_explain(rg_sum(rg_sub(rg_add(h, rg_add(w, h)), named)), w);
+    ck_assert_str_eq(
+        e.dot,
+        "digraph regard {\n    rankdir=TB\n    node [fontname=\"sans-serif\"]\n"
+        "    s0 [shape=box, label=\"loss\"]\n"
+        "    w [shape=box, style=filled, fillcolor=lightblue, label=\"the \\\"w\\\\\\\"\\n[2]\"]\n"
+        "    s1 [label=\"sum\"]\n"
+        "    s0 -> s1 [label=\"100.0%\", penwidth=5.00]\n"
+        "    s2 [label=\"sub\"]\n"
+        "    s1 -> s2 [label=\"100.0%\", penwidth=5.00]\n"
+        "    s3 [label=\"add\"]\n"
+        "    s2 -> s3 [label=\"100.0%\", penwidth=5.00]\n"
+        "    s4 [label=\"add\"]\n"
+        "    s3 -> s4 [label=\"60.0%\", penwidth=3.40]\n"
+        "    s5 [label=\"exp 'e\\\"'\"]\n"
+        "    s2 -> s5 [label=\"0.0%\", penwidth=1.00]\n"
+        "    s6 [label=\"mul\"]\n"
+        "    s5 -> s6 [label=\"0.0%\", penwidth=1.00]\n"
+        "    s7 [label=\"mul\"]\n"
+        "    s3 -> s7 [label=\"40.0%\", penwidth=2.60]\n"
+        "    s8 [label=\"mul\"]\n"
+        "    s4 -> s8 [label=\"40.0%\", penwidth=2.60]\n"
+        "    s7 -> w [label=\"40.0%\"]\n"
+        "    s8 -> w [label=\"40.0%\"]\n"
+        "    s4 -> w [label=\"20.0%\"]\n"
+        "    s6 -> w [label=\"0.0%\"]\n"
+        "}\n");
+}
+END_TEST
+
 /* Of more paths than are kept those go on alone that are the largest, in whatever order they come:
  * path k has k times neg, and a size of (17 k) % 41. */
 START_TEST(test_the_largest_are_kept) {
@@ -230,6 +265,10 @@ START_TEST(test_where_a_gradient_is_lost) {
     ck_assert_double_eq_tol(e.v[0].share, 1, 1e-12);
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 1e9)), w, .huge = 1e12);
     ck_assert(!e.first_huge);
+    e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 2)), w, .huge = 10);
+    ck_assert(!e.first_huge);
+    e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 2)), w, .huge = 9);
+    ck_assert_str_eq(e.first_huge, "mul, input 0 of [3]");
     /* No path leads there. */
     rg_tensor *other = leaf(2, 2);
     e = rg_explain(rg_sum(w), other);
@@ -327,5 +366,5 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 RG_TESTS(explain, test_shares, test_packed, test_more_paths_than_are_kept, test_paths_of_one_size,
-         test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost, test_verdicts,
-         test_refusals, test_out_of_memory, test_graphs)
+         test_picture, test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost,
+         test_verdicts, test_refusals, test_out_of_memory, test_graphs)

@@ -393,6 +393,9 @@ START_TEST(test_failures) {
                                          .backward = failing_backward };
     static rg_function_class nameless = { .forward = failing_forward };
     static rg_function_class many = { .name = "Many", .forward = cube_forward, .outputs = 9 };
+    static rg_function_class half_made = { .name = "HalfMade",
+                                           .forward = cube_forward,
+                                           .outputs = 2 };
     rg_tensor *x = input(2, 3), *out[8];
     planted = WRONG_FACTOR;
     ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR,
@@ -401,6 +404,9 @@ START_TEST(test_failures) {
     ck_fails(rg_function_apply(&failing, NULL, x), RG_VALUE_ERROR, "Failing: expected 3 rows");
     planted = NO_GRADIENT;
     ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR, "forward made no output 0");
+    ck_fails(rg_function_apply_many(&half_made, NULL, RG_LIST(x), out), RG_RUNTIME_ERROR,
+             "HalfMade: forward made no output 1");
+    ck_assert(!out[0] && !out[1]);
     planted = HONEST;
     ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR, "size mismatch");
     ck_fails(rg_function_apply(&nameless, NULL, x), RG_VALUE_ERROR, "a class needs a name");
@@ -874,6 +880,39 @@ static void same_step(void *context) {
 
 static bool run_again(void) { return rg_replay_run(run_in_turn); }
 
+static bool second_alone_forward(rg_function_context *ctx, rg_tensor *const in[],
+                                 rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_add(rg_floor(in[0]), in[1]);
+    return out[0] != NULL;
+}
+
+static bool second_alone_backward(rg_function_context *ctx, rg_tensor *const g[],
+                                  rg_tensor *gin[]) {
+    (void)ctx;
+    gin[1] = g[0];
+    return true;
+}
+
+/* What no gradient reaches has none, whichever nodes stand beside it. */
+START_TEST(test_no_gradient_comes_by) {
+    static rg_function_class second_alone = { .name = "SecondAlone",
+                                              .forward = second_alone_forward,
+                                              .backward = second_alone_backward };
+    for (int turn = 0; turn < 4; turn++) {
+        rg_tensor *v[] = { input(2, 3), input(2, 3) }, *h[2];
+        for (int i = 0; i < 2; i++)
+            h[i ^ (turn & 1)] = rg_mul(v[i ^ (turn & 1)], 2);
+        rg_tensor *y = rg_function_apply(&second_alone, NULL, h[0], h[1]);
+        if (turn & 2)
+            y = rg_add(rg_mul(h[1], 3), y);
+        ck_ok(rg_backward(rg_sum(y)));
+        ck_assert(rg_grad_of(v[0]) == RG_NONE);
+        ck_assert(rg_equal(rg_grad_of(v[1]), rg_mul(rg_ones_like(v[1]), turn & 2 ? 8 : 2)));
+    }
+}
+END_TEST
+
 /* Each output has the gradient of its own, whichever of them is asked for. */
 START_TEST(test_gradients_by_outputs) {
     const blend_args args = { 0.5 };
@@ -951,4 +990,5 @@ RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent
          test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
          test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
          test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
-         test_replay_of_odd_ops, test_gradients_by_outputs, test_threads_share_a_class)
+         test_replay_of_odd_ops, test_gradients_by_outputs, test_no_gradient_comes_by,
+         test_threads_share_a_class)

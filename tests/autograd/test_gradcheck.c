@@ -281,6 +281,14 @@ static rg_list fewer(rg_tensor *const in[], void *context) {
     return y;
 }
 
+/* Its last output is missing, though no error says why. */
+static rg_list without_last(rg_tensor *const in[], void *context) {
+    static rg_tensor *y[3];
+    (void)context;
+    y[0] = y[1] = rg_mul(in[0], 2);
+    return (rg_list){ 3, y };
+}
+
 /* The second call's output has no history, which is that of a cotangent's gradients. */
 static rg_tensor *sometimes_detached(rg_tensor *const in[], void *calls) {
     rg_tensor *y = rg_mul(in[0], 2);
@@ -306,6 +314,8 @@ START_TEST(test_outputs_and_inputs_of_all_kinds) {
     ck_fails(rg_gradcheck_list(multiples, &n, 1, in), RG_VALUE_ERROR,
              "takes up to 64 outputs, but got 65");
     n = 3;
+    ck_fails(rg_gradcheck_list(without_last, &n, 1, in), RG_TYPE_ERROR,
+             "gradcheck: expected a tensor but got NULL");
     ck_fails(rg_gradcheck_list(fewer, &n, 1, in), RG_RUNTIME_ERROR,
              "Expected `func` to return as many outputs in each call, but got 3 and 2");
     n = 0;

@@ -27,6 +27,7 @@ typedef enum {
     OTHER_UNGRAPHED,
     FAILS_UNGRAPHED,
     ONE_DTYPE,
+    ONE_NARROW_DTYPE,
     FEW_DIGITS,
     FEW_DIGITS_BACK,
     FAILS_IN_FLOAT32,
@@ -140,6 +141,8 @@ static rg_tensor *mistaken(rg_function_context *ctx, rg_tensor *y, bool replayed
         return rg_unsqueeze(y, 0);
     if (planted == ONE_DTYPE)
         return rg_to(y, RG_FLOAT64);
+    if (planted == ONE_NARROW_DTYPE)
+        return rg_to(y, RG_FLOAT32);
     return planted == FEW_DIGITS ? with_few_digits(y) : y;
 }
 
@@ -246,6 +249,7 @@ static const char *const sentence_of[N_MISTAKES] = {
     [OTHER_UNGRAPHED] = "Twin: output %d has other values without grad mode",
     [FAILS_UNGRAPHED] = "Twin: without grad mode: Twin: forward failed",
     [ONE_DTYPE] = "Twin: output %d is torch.float64 for inputs of float32 and of float64",
+    [ONE_NARROW_DTYPE] = "Twin: output %d is torch.float32 for inputs of float32 and of float64",
     [FEW_DIGITS] = "Twin: output %d has the precision of float32 for inputs of float64",
     [FEW_DIGITS_BACK] = "Twin: the gradient of input %d has the precision of float32 for inputs "
                         "of float64",
@@ -440,6 +444,35 @@ static bool times_backward(rg_function_context *ctx, rg_tensor *const g[], rg_te
     return gin[0] != NULL;
 }
 
+/* y = x^3, with a square that is made anew in backward, or saved, so that it has no history. */
+static bool cubed_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    rg_tensor *square = rg_square(in[0]);
+    out[0] = rg_mul(square, in[0]);
+    return out[0] && rg_save_for_backward(ctx, in[0], planted == HONEST ? RG_NONE : square);
+}
+
+static bool cubed_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    rg_tensor *x = rg_saved_tensor(ctx, 0), *square = rg_saved_tensor(ctx, 1);
+    gin[0] = rg_mul(g[0], rg_mul(square == RG_NONE ? rg_square(rg_detach(x)) : square, 3));
+    return gin[0] != NULL;
+}
+
+/* Only where backward reads an intermediate result is that said. */
+START_TEST(test_what_leads_second_derivatives_on) {
+    static rg_function_class cubed[2] = {
+        { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward },
+        { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward }
+    };
+    planted = WRONG_SECOND;
+    ck_fails(rg_function_check(&cubed[0], NULL, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
+             "Cubed: second derivatives don't agree with finite differences; backward reads an "
+             "intermediate result, but only what is an input or an output leads them on: ");
+    planted = HONEST;
+    ck_fails(rg_function_check(&cubed[1], NULL, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
+             "Cubed: second derivatives don't agree with finite differences: ");
+}
+END_TEST
+
 START_TEST(test_whole_numbers_are_asked_nothing) {
     static rg_function_class times = { .name = "Times",
                                        .forward = times_forward,
@@ -542,5 +575,5 @@ END_TEST
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
 RG_TESTS(promises, test_each_promise_at_each_place, test_what_is_asked_for, test_leaks_are_counted,
-         test_odd_ops_pass, test_whole_numbers_are_asked_nothing, test_ops_without_slope,
-         test_memory_denied)
+         test_odd_ops_pass, test_whole_numbers_are_asked_nothing,
+         test_what_leads_second_derivatives_on, test_ops_without_slope, test_memory_denied)

@@ -345,6 +345,24 @@ START_TEST(test_odd_functions_in_checkpoints) {
 }
 END_TEST
 
+static rg_tensor *with_noise(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul(in[0], rg_exp(rg_mul(in[0], rg_rand_like(in[0]))));
+}
+
+/* Where the random state isn't preserved, the second call draws further numbers; where it is, it
+ * draws those of the first, and leaves the stream as it was. */
+START_TEST(test_random_state_of_checkpoints) {
+    rg_tensor *x = leaf(2, 3), *before;
+    for (int preserved = 0; preserved < 2; preserved++) {
+        rg_tensor *y = rg_checkpoint(with_noise, NULL, 1, &x, .preserve_rng_state = preserved);
+        before = rg_generator_state(rg_default_generator());
+        ck_ok(rg_backward(rg_sum(y)));
+        ck_assert(rg_equal(rg_generator_state(rg_default_generator()), before) == preserved);
+    }
+}
+END_TEST
+
 START_TEST(test_what_checkpoints_refuse) {
     block b = { .w = leaf(3, 3), .changes = true };
     rg_tensor *x = leaf(2, 3), *in[] = { rg_mul(x, 1) };
@@ -458,5 +476,5 @@ RG_TESTS(saved, test_hooks_see_what_is_saved, test_packed_values_are_freed, test
          test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
          test_hooks_that_fail, test_checkpoints_give_the_same_bits,
          test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
-         test_odd_functions_in_checkpoints, test_checkpoints_are_not_recorded,
-         test_checkpoints_take_less_memory, test_memory_denied)
+         test_odd_functions_in_checkpoints, test_random_state_of_checkpoints,
+         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied)

@@ -888,6 +888,32 @@ START_TEST(test_rounds_take_turns) {
 }
 END_TEST
 
+/* The first of the constants is written to before it is read, and then another after that. */
+static int written_constant;
+static void writes_constants(void *w) {
+    rg_tensor *c[8];
+    for (int i = 0; i < 8; i++)
+        c[i] = rg_full(RG_DIMS(3), i);
+    rg_fill_(c[0], 2);
+    for (int i = 0; i < 8; i++)
+        rg_mul(w, c[i]);
+    rg_fill_(c[written_constant], 3);
+}
+
+/* A constant that is made anew is none any more, and all others still are. */
+START_TEST(test_constants_are_told_apart) {
+    RG_SCOPE();
+    for (written_constant = 0; written_constant < 8; written_constant++) {
+        rg_replay *r = rg_record(writes_constants, rg_ones(3));
+        ck_assert_msg(!r == (written_constant > 0), "constant %d", written_constant);
+        ck_assert_msg(r || strstr(rg_error(), "can't be part of a recorded step"), "%s",
+                      rg_error());
+        rg_error_clear();
+        rg_replay_free(r);
+    }
+}
+END_TEST
+
 static bool went_on;
 static void forgets_a_refusal(void *w) {
     rg_tensor *half = rg_full(RG_DIMS(3), 0.5);
@@ -1040,5 +1066,6 @@ RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test
          test_fresh_draws, test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer,
          test_without_memory, test_forgotten_errors, test_gradients_add_up, test_wild_steps,
          test_memory_goes_round, test_rounds_take_turns, test_refused_as_by_the_step,
-         test_refused_for_what_the_leaf_has, test_refused_deeds_fail, test_three_roots,
-         test_a_gradient_from_outside_stays, test_graph_from_outside, test_released_recordings)
+         test_refused_for_what_the_leaf_has, test_refused_deeds_fail, test_constants_are_told_apart,
+         test_three_roots, test_a_gradient_from_outside_stays, test_graph_from_outside,
+         test_released_recordings)
