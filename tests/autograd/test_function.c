@@ -894,6 +894,18 @@ static bool second_alone_backward(rg_function_context *ctx, rg_tensor *const g[]
     return true;
 }
 
+/* A write takes the place of any of an op's outputs in the graph. */
+START_TEST(test_writes_to_outputs) {
+    const blend_args args = { 0.5 };
+    rg_tensor *x = input(2, 3), *w = input(2, 3), *y[3], *want;
+    ck_ok(rg_function_apply_many(&blend, &args, RG_LIST(x, w), y));
+    want = rg_grad(rg_mul(rg_sum(y[1]), 7), w, .retain_graph = true);
+    ck_ok(rg_mul_(y[1], 7));
+    ck_assert_str_eq(rg_grad_fn(y[1]), "MulBackward0");
+    ck_assert(rg_allclose(rg_grad(rg_sum(y[1]), w), want, 1e-12, 0));
+}
+END_TEST
+
 /* What no gradient reaches has none, whichever nodes stand beside it. */
 START_TEST(test_no_gradient_comes_by) {
     static rg_function_class second_alone = { .name = "SecondAlone",
@@ -990,5 +1002,5 @@ RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent
          test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
          test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
          test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
-         test_replay_of_odd_ops, test_gradients_by_outputs, test_no_gradient_comes_by,
-         test_threads_share_a_class)
+         test_replay_of_odd_ops, test_gradients_by_outputs, test_writes_to_outputs,
+         test_no_gradient_comes_by, test_threads_share_a_class)

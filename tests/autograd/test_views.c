@@ -571,6 +571,20 @@ START_TEST(test_who_looks_on) {
     ck_ok(rg_mul_(rg_mul_(y, 2), 3));
     ck_ok(rg_backward(rg_sum(y)));
     holds(rg_grad_of(y), "tensor([1, 1, 1])");
+
+    /* A gradient that is there stays, and the next one is added to it. */
+    y = rg_mul(x, 1);
+    v = rg_slice(y, 0, 0, 2, 1);
+    ck_ok(rg_retain_grad(y) && rg_retain_grad(v));
+    ck_ok(rg_backward(rg_add(rg_sum(y), rg_sum(v)), .retain_graph = true));
+    for (int i = 0; i < 2; i++) {
+        holds(rg_grad_of(y), "tensor([2, 2, 1])");
+        holds(rg_grad_of(v), "tensor([1, 1])");
+        ck_ok(i || rg_mul_(v, 2));
+    }
+    ck_ok(rg_backward(rg_add(rg_sum(y), rg_sum(v))));
+    holds(rg_grad_of(y), "tensor([4, 4, 2])");
+    holds(rg_grad_of(v), "tensor([2, 2])");
 }
 END_TEST
 
@@ -615,6 +629,17 @@ START_TEST(test_a_base_with_other_data) {
     ck_ok(rg_backward(rg_sum(v)));
     holds(rg_grad_of(w), "tensor([1, 1])");
     holds(x, "tensor([0, 0, 0, 0])");
+    /* A view of what its base was before keeps its history, and its gradient. */
+    rg_tensor *base = counting(4), *old = rg_slice(base, 0, 2, 4, 1);
+    ck_ok(rg_retain_grad(old));
+    {
+        RG_NO_GRAD();
+        ck_ok(rg_set_data(base, rg_zeros_dims(RG_DIMS(4), RG_FLOAT64)));
+        ck_ok(rg_mul_(old, 2));
+    }
+    ck_ok(rg_backward(rg_sum(rg_mul(old, 3))));
+    holds(rg_grad_of(old), "tensor([3, 3])");
+    holds(rg_grad_of(base), "tensor([0, 0, 3, 3])");
 }
 END_TEST
 
