@@ -386,6 +386,8 @@ START_TEST(test_sizes) {
 END_TEST
 
 START_TEST(test_numbers) {
+    ck_fails(rg_eq_(T(2, 3), T(4)), RG_RUNTIME_ERROR, "eq_: The size of tensor a (3) must match");
+    ck_fails(rg_ge_(T(2, 3), T(4)), RG_RUNTIME_ERROR, "ge_: The size of tensor a (3) must match");
     ck_says(rg_copy_(I(2), 1e30),
             "copy_: value cannot be converted to type int64_t without overflow");
     ck_says(rg_quantile(T(3), 0.5, .interpolation = NULL),
