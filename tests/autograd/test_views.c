@@ -643,6 +643,43 @@ START_TEST(test_a_base_with_other_data) {
 }
 END_TEST
 
+/* Other data may be of another dtype, and lie in memory otherwise. A leaf takes over all of it; one
+ * that was a view follows its base no more. */
+START_TEST(test_other_data) {
+    rg_tensor *w = counting(4), *turned = rg_T(rg_float(rg_reshape(rg_arange(6), 2, 3)));
+    rg_tensor *base = rg_ones_dims(RG_DIMS(3, 4), RG_FLOAT64), *view = rg_narrow(base, 1, 1, 2);
+    ck_ok(rg_set_data(view, turned));
+    ck_assert(rg_dtype_of(view) == RG_FLOAT32 && !rg_is_contiguous(view));
+    ck_assert(rg_stride(view, 0) == 1 && rg_stride(view, 1) == 3 && rg_equal(view, turned));
+    ck_ok(rg_add_(base, 1));
+    ck_assert(rg_equal(view, turned));
+    ck_ok(rg_mul_(view, 2));
+    ck_assert(rg_at(turned, 1, 1) == 8 && rg_at(base, 1, 1) == 2);
+    rg_tensor *flat = rg_ones_dims(RG_DIMS(3, 2), RG_FLOAT32);
+    ck_ok(rg_set_data(view, flat));
+    ck_assert(rg_is_contiguous(view) && rg_equal(view, flat));
+    /* A view that requires grad from now on is a leaf of its own. */
+    rg_tensor *part = rg_narrow(rg_ones_dims(RG_DIMS(6), RG_FLOAT64), 0, 1, 4);
+    ck_ok(rg_set_data(part, rg_detach(w)));
+    ck_ok(rg_requires_grad_(part, true));
+    ck_ok(rg_backward(rg_sum(rg_mul(part, 3))));
+    holds(rg_grad_of(part), "tensor([3, 3, 3, 3])");
+    /* The gradient is of the data's dtype, so one of another dtype goes. */
+    ck_ok(rg_set_data(part, rg_ones(4)));
+    ck_assert(rg_grad_of(part) == RG_NONE);
+    ck_ok(rg_backward(rg_sum(rg_mul(part, 2))));
+    ck_assert(rg_dtype_of(rg_grad_of(part)) == RG_FLOAT32);
+    ck_ok(rg_set_data(part, rg_zeros(4)));
+    holds(rg_grad_of(part), "tensor([2, 2, 2, 2])");
+    ck_fails(rg_set_data(part, NULL), RG_TYPE_ERROR, "set_data: expected a tensor but got NULL");
+    ck_fails(rg_set_data(NULL, part), RG_TYPE_ERROR, "set_data: expected a tensor but got NULL");
+    ck_fails(rg_set_data(part, rg_ones(3)), RG_RUNTIME_ERROR, "expects a leaf, and data of its");
+    ck_fails(rg_set_data(part, rg_arange(4)), RG_RUNTIME_ERROR, "must be floating point");
+    ck_fails(rg_set_data(rg_mul(part, 2), rg_ones(4)), RG_RUNTIME_ERROR,
+             "set_data: expects a leaf");
+}
+END_TEST
+
 /* ---- derivatives against differences ------------------------------------------------ */
 
 /* Writes through views of views, reads between, and reads a view that is out of date. */
@@ -867,5 +904,6 @@ END_TEST
 RG_TESTS(views, test_random_programs, test_base_takes_the_write_in, test_base_without_history,
          test_subscripts_of_views, test_what_is_refused, test_detached, test_most_dims,
          test_later_writes_are_seen, test_who_looks_on, test_layouts, test_a_base_with_other_data,
-         test_gradcheck, test_memory_fails, test_backward_of_many_writes, test_replay,
-         test_drawing_and_anomalies, test_threads, test_named, test_writes_leave_nothing)
+         test_other_data, test_gradcheck, test_memory_fails, test_backward_of_many_writes,
+         test_replay, test_drawing_and_anomalies, test_threads, test_named,
+         test_writes_leave_nothing)
