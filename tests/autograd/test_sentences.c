@@ -385,6 +385,22 @@ START_TEST(test_sizes) {
 }
 END_TEST
 
+/* What an op makes of bools may be written over them if it is of bool. */
+START_TEST(test_bools_in_place) {
+    rg_tensor *x = rg_gt(rg_arange(6), 2), *shifted = rg_narrow(x, 0, 1, 5);
+    ck_says(rg_mul_(x, I(6)),
+            "mul_: result type Long can't be cast to the desired output type Bool");
+    ck_says(rg_mul_(x, T(6)),
+            "mul_: result type Float can't be cast to the desired output type Bool");
+    ck_says(rg_mul_(I(6), T(6)),
+            "mul_: result type Float can't be cast to the desired output type Long");
+    ck_ok(rg_mul_(shifted, rg_narrow(x, 0, 0, 5)));
+    ck_assert(rg_dtype_of(x) == RG_BOOL && rg_item_int(rg_sum(rg_long(x))) == 2);
+    ck_ok(rg_mul_(x, rg_zeros_dims(RG_DIMS(6), RG_BOOL)));
+    ck_assert_int_eq(rg_item_int(rg_sum(rg_long(x))), 0);
+}
+END_TEST
+
 START_TEST(test_numbers) {
     ck_fails(rg_eq_(T(2, 3), T(4)), RG_RUNTIME_ERROR, "eq_: The size of tensor a (3) must match");
     ck_fails(rg_ge_(T(2, 3), T(4)), RG_RUNTIME_ERROR, "ge_: The size of tensor a (3) must match");
@@ -411,4 +427,4 @@ START_TEST(test_numbers) {
 END_TEST
 
 RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims, test_sizes,
-         test_numbers)
+         test_bools_in_place, test_numbers)

@@ -658,6 +658,8 @@ START_TEST(test_other_data) {
     rg_tensor *flat = rg_ones_dims(RG_DIMS(3, 2), RG_FLOAT32);
     ck_ok(rg_set_data(view, flat));
     ck_assert(rg_is_contiguous(view) && rg_equal(view, flat));
+    ck_fails(rg_detach_(rg_narrow(base, 1, 1, 2)), RG_RUNTIME_ERROR, "Can't detach views in-place");
+    ck_ok(rg_detach_(view));
     /* A view that requires grad from now on is a leaf of its own. */
     rg_tensor *part = rg_narrow(rg_ones_dims(RG_DIMS(6), RG_FLOAT64), 0, 1, 4);
     ck_ok(rg_set_data(part, rg_detach(w)));
