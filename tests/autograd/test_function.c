@@ -332,6 +332,8 @@ static bool asking_forward(rg_function_context *ctx, rg_tensor *const in[], rg_t
         rg_save_for_backward(ctx, in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0]),
         RG_VALUE_ERROR, "saves up to 8 tensors, but got 9");
     out[0] = rg_mul(in[0], in[1]);
+    ck_fails(rg_save_for_backward_list(ctx, (rg_list){ .n = -1 }), RG_TYPE_ERROR,
+             "expected a list");
     ck_ok(rg_save_for_backward(ctx, in[1], RG_NONE));
     ck_fails(rg_save_for_backward(ctx, in[0]), RG_RUNTIME_ERROR, "to be called once");
     asked = rg_needs_input_grad(ctx, 0) ? rg_needs_input_grad(ctx, 1) ? "both" : "first" : "other";

@@ -331,6 +331,7 @@ START_TEST(test_outputs_and_inputs_of_all_kinds) {
     ck_ok(rg_gradcheck(product_of_some, NULL, 4, mixed));
     ck_ok(rg_gradgradcheck(product_of_some, NULL, 4, mixed));
     ck_assert(rg_equal(rg_detach(turned), was));
+    ck_fails(rg_gradcheck(half_hidden, NULL, 3, mixed), RG_RUNTIME_ERROR, "Jacobian mismatch");
 }
 END_TEST
 

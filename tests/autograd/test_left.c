@@ -154,6 +154,30 @@ START_TEST(test_checkpoints) {
 }
 END_TEST
 
+static void *pack(rg_tensor *t, void *context) {
+    (void)context;
+    return rg_keep(rg_clone(t));
+}
+static rg_tensor *unpack(void *packed, void *context) {
+    (void)context;
+    return packed;
+}
+static void drop(void *packed, void *context) {
+    (void)context;
+    rg_drop(packed);
+}
+
+START_TEST(test_saved_values) {
+    rg_tensor *x = leaf(3), *y, *loss;
+    RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, NULL }));
+    ck_gives(1, y = rg_exp(x));
+    ck_gives(1, y = rg_mul(y, x));
+    loss = rg_sum(y);
+    ck_gives(0, rg_backward(loss));
+    ck_gives(0, rg_set_grad(x, RG_NONE));
+}
+END_TEST
+
 START_TEST(test_pictures) {
     rg_tensor *x = leaf(3), *y = rg_sum(rg_exp(x)), *whole = rg_arange(3);
     ck_gives_memory(0, rg_graph_dot(y));
@@ -253,5 +277,5 @@ END_TEST
 /* A class has its row as long as the program runs. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(left, test_backward, test_derivatives_of_functions, test_checkpoints, test_pictures,
-         test_writes, test_own_ops, test_recordings, test_anomalies)
+RG_TESTS(left, test_backward, test_derivatives_of_functions, test_checkpoints, test_saved_values,
+         test_pictures, test_writes, test_own_ops, test_recordings, test_anomalies)

@@ -484,6 +484,67 @@ START_TEST(test_whole_numbers_are_asked_nothing) {
 }
 END_TEST
 
+/* y = a^2, but a run of a recorded step gives what the recording gave. */
+typedef struct {
+    rg_tensor *made;
+} remembers_args;
+
+static bool remembers_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    remembers_args *args = (remembers_args *)rg_function_args(ctx);
+    out[0] = args->made ? rg_clone(args->made) : rg_square(in[0]);
+    if (!args->made) {
+        ck_assert_int_lt(n_leaked, RG_COUNT(leaked));
+        args->made = leaked[n_leaked++] = rg_keep(rg_clone(out[0]));
+    }
+    return rg_save_for_backward(ctx, in[0]);
+}
+
+static bool square_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = rg_mul(rg_mul(g[0], 2), rg_saved_tensor(ctx, 0));
+    return gin[0] != NULL;
+}
+
+/* y = floor(a) + b^2, with a wrong gradient of b */
+static bool half_wrong_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_add(rg_floor(in[0]), rg_square(in[1]));
+    return out[0] && rg_save_for_backward(ctx, in[1]);
+}
+
+static bool half_wrong_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    if (rg_needs_input_grad(ctx, 1))
+        gin[1] = rg_mul(rg_mul(g[0], 3), rg_saved_tensor(ctx, 0));
+    return true;
+}
+
+/* What is wrong with one input isn't said of another. */
+START_TEST(test_each_input_is_told_apart) {
+    static rg_function_class remembers = { .name = "Remembers",
+                                           .forward = remembers_forward,
+                                           .backward = square_backward,
+                                           .args_bytes = sizeof(remembers_args) };
+    static rg_function_class half_wrong = { .name = "HalfWrong",
+                                            .forward = half_wrong_forward,
+                                            .backward = half_wrong_backward };
+    static rg_function_class twins[2];
+    const remembers_args args = { NULL };
+    rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
+    ck_fails(rg_function_check(&remembers, &args, RG_LIST(a)), RG_RUNTIME_ERROR,
+             "Remembers: output 0 has other values in a run of a recorded step");
+    while (n_leaked > 0)
+        rg_drop(leaked[--n_leaked]);
+    ck_fails(rg_function_check(&half_wrong, NULL, RG_LIST(a, b)), RG_RUNTIME_ERROR,
+             "HalfWrong: backward doesn't agree with finite differences: gradcheck: Jacobian "
+             "mismatch for output 0 with respect to input 1");
+    /* Each input may be of float32, and becomes one of float64. */
+    planted = HONEST;
+    for (at = 0; at < 2; at++) {
+        rg_tensor *narrow = rg_requires_grad_(rg_float(rg_detach(at ? b : a)), true);
+        ck_ok(twin_passes(&twins[at], at ? a : narrow, at ? narrow : b));
+        ck_assert(rg_dtype_of(narrow) == RG_FLOAT32);
+    }
+}
+END_TEST
+
 START_TEST(test_ops_without_slope) {
     static rg_function_class counts = { .name = "Count", .forward = count_forward };
     static rg_function_class floors = { .name = "Floors",
@@ -577,4 +638,5 @@ __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 
 
 RG_TESTS(promises, test_each_promise_at_each_place, test_what_is_asked_for, test_leaks_are_counted,
          test_odd_ops_pass, test_whole_numbers_are_asked_nothing,
-         test_what_leads_second_derivatives_on, test_ops_without_slope, test_memory_denied)
+         test_what_leads_second_derivatives_on, test_each_input_is_told_apart,
+         test_ops_without_slope, test_memory_denied)

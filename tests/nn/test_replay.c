@@ -888,6 +888,26 @@ START_TEST(test_rounds_take_turns) {
 }
 END_TEST
 
+/* Nobody has the gradient of a part but the recording. */
+static void drops_a_gradient(void *w) {
+    rg_tensor *h = rg_mul(w, 2), *part = rg_narrow(h, 0, 0, 2);
+    rg_grad(rg_sum(rg_mul(part, part)), h);
+}
+
+START_TEST(test_runs_write_to_their_own) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_randn(37, 11), true), *others[40];
+    rg_replay *r = rg_record(drops_a_gradient, w);
+    ck_ok(r);
+    for (int i = 0; i < 40; i++)
+        others[i] = rg_full(RG_DIMS(37, 11), 3);
+    ck_ok(rg_replay_run(r));
+    for (int i = 0; i < 40; i++)
+        ck_assert_msg(rg_equal(others[i], rg_full(RG_DIMS(37, 11), 3)), "tensor %d", i);
+    rg_replay_free(r);
+}
+END_TEST
+
 /* Half of the constants are written to before they are read, and then another after that. */
 enum { CONSTANTS = 12 };
 static int written_constant;
@@ -1070,5 +1090,5 @@ RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test
          test_without_memory, test_forgotten_errors, test_gradients_add_up, test_wild_steps,
          test_memory_goes_round, test_rounds_take_turns, test_refused_as_by_the_step,
          test_refused_for_what_the_leaf_has, test_refused_deeds_fail, test_constants_are_told_apart,
-         test_three_roots, test_a_gradient_from_outside_stays, test_graph_from_outside,
-         test_released_recordings)
+         test_runs_write_to_their_own, test_three_roots, test_a_gradient_from_outside_stays,
+         test_graph_from_outside, test_released_recordings)
