@@ -218,7 +218,7 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
         n->g[k] = s->g[k];
         rgi_recording_hold(r, n->g[k]);
     }
-    rgi_recording_hold(r, buffer);
+    /* The buffer is held since it was made. */
     for (int i = 0; i < node->n_saved; i++) {
         n->saved[i] = node->saved[i] ? rgi_alias(node->saved[i]) : NULL;
         rgi_recording_hold(r, n->saved[i]);

@@ -449,6 +449,16 @@ START_TEST(test_anomaly_after_backward) {
 }
 END_TEST
 
+/* What is absent has no shape. */
+START_TEST(test_anomaly_with_absent_inputs) {
+    rg_tensor *big = rg_full_dims(RG_DIMS(1, 1, 3, 2), 1e200, RG_FLOAT64);
+    rg_set_detect_anomaly(true);
+    ck_fails(rg_scaled_dot_product_attention(big, big, big), RG_RUNTIME_ERROR,
+             "arose forward in attention of [1, 1, 3, 2] [1, 1, 3, 2] [1, 1, 3, 2] none; ");
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
 /* What came in odd isn't the op's deed. */
 START_TEST(test_anomaly_of_what_comes_in) {
     rg_tensor *x = input(2, 2);
@@ -627,6 +637,7 @@ RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_
          test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
          test_several_outputs, test_leaves_as_outputs, test_outputs_and_inputs_of_all_kinds,
          test_drawn_names, test_likely_causes, test_anomaly_forward, test_anomaly_backward,
-         test_anomaly_after_backward, test_anomaly_of_what_comes_in, test_checks_without_memory,
-         test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
-         test_anomaly_of_several_outputs, test_slopes_of_nan)
+         test_anomaly_after_backward, test_anomaly_of_what_comes_in,
+         test_anomaly_with_absent_inputs, test_checks_without_memory, test_anomaly_without_memory,
+         test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,
+         test_slopes_of_nan)

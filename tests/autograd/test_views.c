@@ -572,6 +572,19 @@ START_TEST(test_who_looks_on) {
     ck_ok(rg_backward(rg_sum(y)));
     holds(rg_grad_of(y), "tensor([1, 1, 1])");
 
+    /* A view that doesn't know yet that its base has a history gets its own. */
+    rg_tensor *plain = rg_ones_dims(RG_DIMS(3), RG_FLOAT64), *part = rg_slice(plain, 0, 0, 2, 1);
+    ck_fails(rg_retain_grad(part), RG_RUNTIME_ERROR, "has requires_grad=False");
+    ck_fails(rg_register_hook(x, NULL, NULL) >= 0, RG_RUNTIME_ERROR, "cannot register a hook");
+    ck_ok(rg_mul_(plain, x));
+    ck_ok(rg_retain_grad(part));
+    before = NULL;
+    ck_assert_int_ge(rg_register_hook(part, keep_gradient, &before), 0);
+    ck_ok(rg_backward(rg_sum(rg_mul(part, 5))));
+    holds(rg_grad_of(part), "tensor([5, 5])");
+    holds(before, "tensor([5, 5])");
+    rg_drop(before);
+
     /* A gradient that is there stays, and the next one is added to it. */
     y = rg_mul(x, 1);
     v = rg_slice(y, 0, 0, 2, 1);
