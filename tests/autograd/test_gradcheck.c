@@ -624,6 +624,12 @@ START_TEST(test_drawn_names) {
         rg_graph_dot(one),
         "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n"
         "    leaf0 [shape=box, style=filled, fillcolor=lightblue, label=\"x\\n[3, 1]\"]\n}\n");
+    /* Each of many leaves is drawn once. */
+    rg_tensor *leaves[100];
+    for (int i = 0; i < 100; i++)
+        leaves[i] = i < 70 ? input(1, 1) : leaves[i - 70];
+    dot = rg_graph_dot(rg_cat(rg_list_of(100, leaves), 0));
+    ck_assert(strstr(dot, "leaf69 -> n0") && !strstr(dot, "leaf70"));
     /* What is absent isn't drawn. */
     dot = rg_graph_dot(rg_layer_norm(x, RG_DIMS(1), RG_NONE, RG_NONE, 1e-5));
     int arrows = 0;

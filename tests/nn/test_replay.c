@@ -888,6 +888,27 @@ START_TEST(test_rounds_take_turns) {
 }
 END_TEST
 
+/* The gradient of what keeps none is absent, in a recording, too. */
+static bool was_absent;
+static void asks_for_no_gradient(void *w) {
+    rg_tensor *h = rg_mul(w, 2);
+    rg_set_grad(w, RG_NONE);
+    rg_backward(rg_sum(h));
+    was_absent = rg_grad_of(h) == RG_NONE && rg_grad_of(rg_ones(2)) == RG_NONE;
+}
+
+START_TEST(test_absent_gradients) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_randn(3), true);
+    rg_replay *r = rg_record(asks_for_no_gradient, w);
+    ck_ok(r);
+    ck_assert(was_absent);
+    ck_ok(rg_replay_run(r));
+    ck_assert(rg_equal(rg_grad_of(w), rg_full(RG_DIMS(3), 2.0)));
+    rg_replay_free(r);
+}
+END_TEST
+
 /* Nobody has the gradient of a part but the recording. */
 static void drops_a_gradient(void *w) {
     rg_tensor *h = rg_mul(w, 2), *part = rg_narrow(h, 0, 0, 2);
@@ -1090,5 +1111,5 @@ RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test
          test_without_memory, test_forgotten_errors, test_gradients_add_up, test_wild_steps,
          test_memory_goes_round, test_rounds_take_turns, test_refused_as_by_the_step,
          test_refused_for_what_the_leaf_has, test_refused_deeds_fail, test_constants_are_told_apart,
-         test_runs_write_to_their_own, test_three_roots, test_a_gradient_from_outside_stays,
-         test_graph_from_outside, test_released_recordings)
+         test_runs_write_to_their_own, test_absent_gradients, test_three_roots,
+         test_a_gradient_from_outside_stays, test_graph_from_outside, test_released_recordings)
