@@ -266,8 +266,8 @@ static void transformers() {
 }
 
 int main() {
-    for (auto test : { numbers, inside, shapes, keywords, scopes, errors, anomalies, gradients, lists, texts,
-                       modules, names, transformers })
+    for (auto test : { numbers, inside, shapes, keywords, scopes, errors, anomalies, gradients,
+                       lists, texts, modules, names, transformers })
         test();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;

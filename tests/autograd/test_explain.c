@@ -6,6 +6,7 @@
 #include "autograd/function.h"
 #include "autograd/op.h"
 #include "autograd/saved.h"
+#include "tests/autograd/keeps.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -107,23 +108,10 @@ START_TEST(test_graphs) {
 }
 END_TEST
 
-static void *pack(rg_tensor *t, void *context) {
-    (void)context;
-    return rg_keep(rg_clone(t));
-}
-static rg_tensor *unpack(void *packed, void *context) {
-    (void)context;
-    return packed;
-}
-static void drop(void *packed, void *context) {
-    (void)context;
-    rg_drop(packed);
-}
-
 START_TEST(test_packed) {
     rg_tensor *w = leaf(2, 3), *loss;
     {
-        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, NULL }));
+        RG_SAVED_HOOKS(keeps);
         loss = rg_sum(rg_exp(rg_mul(rg_sin(w), w)));
     }
     explain(loss, w);
@@ -359,7 +347,7 @@ START_TEST(test_out_of_memory) {
     rg_tensor *x = leaf(4, 3), *w = leaf(3, 2);
     deny_each(honest(&w, x), w, honest, x);
     deny_each(many_paths(w), w, NULL, NULL);
-    RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, NULL }));
+    RG_SAVED_HOOKS(keeps);
     rg_tensor *inner = rg_max_dim(rg_exp(w), 0, false).values;
     deny_each(rg_sum(rg_exp(rg_mul(rg_sin(inner), inner))), inner, NULL, NULL);
 }

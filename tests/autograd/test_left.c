@@ -6,6 +6,7 @@
 #include "regard.h"
 #include "autograd/engine.h"
 #include "tensor/thread.h"
+#include "tests/autograd/keeps.h"
 #include "tests/test.h"
 
 #include <string.h>
@@ -36,20 +37,16 @@ static void check_left(const char *call, left_behind before, size_t tensors, boo
                   "%s: the thread is in another state", call);
 }
 
+#define CK_GIVES(n, memory, call)              \
+    do {                                       \
+        const left_behind was = look_behind(); \
+        ck_ok(call);                           \
+        check_left(#call, was, n, memory);     \
+    } while (0)
 /* The call goes well, and gives so many tensors. */
-#define ck_gives(n, call)                      \
-    do {                                       \
-        const left_behind was = look_behind(); \
-        ck_ok(call);                           \
-        check_left(#call, was, n, false);      \
-    } while (0)
+#define ck_gives(n, call) CK_GIVES(n, false, call)
 /* So does one whose result is a text or a list, which the scope owns, too. */
-#define ck_gives_memory(n, call)               \
-    do {                                       \
-        const left_behind was = look_behind(); \
-        ck_ok(call);                           \
-        check_left(#call, was, n, true);       \
-    } while (0)
+#define ck_gives_memory(n, call) CK_GIVES(n, true, call)
 /* The call fails, and gives no tensor. */
 #define ck_gives_none(call)                          \
     do {                                             \
@@ -154,22 +151,9 @@ START_TEST(test_checkpoints) {
 }
 END_TEST
 
-static void *pack(rg_tensor *t, void *context) {
-    (void)context;
-    return rg_keep(rg_clone(t));
-}
-static rg_tensor *unpack(void *packed, void *context) {
-    (void)context;
-    return packed;
-}
-static void drop(void *packed, void *context) {
-    (void)context;
-    rg_drop(packed);
-}
-
 START_TEST(test_saved_values) {
     rg_tensor *x = leaf(3), *y, *loss;
-    RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, NULL }));
+    RG_SAVED_HOOKS(keeps);
     ck_gives(1, y = rg_exp(x));
     ck_gives(1, y = rg_mul(y, x));
     loss = rg_sum(y);
@@ -210,38 +194,38 @@ END_TEST
 
 /* ---- ops of a program's own -------------------------------------------------------------------- */
 
-static bool twice_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+static bool twice(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     const how *h = rg_function_args(ctx);
     rg_tensor *half = rg_mul(in[0], 0.5);
     out[0] = rg_mul(half, h->fails ? rg_ones(7, 7) : rg_full_like(in[0], 4));
     return out[0] && rg_save_for_backward(ctx, half, in[0]);
 }
 
-static bool twice_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+static bool twice_back(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     gin[0] = rg_mul(g[0], rg_add(rg_mul(rg_zeros_like(rg_saved_tensor(ctx, 0)), 3), 2));
     return gin[0] != NULL;
 }
 
-static rg_function_class twice = {
-    .name = "Twice", .forward = twice_forward, .backward = twice_backward, .args_bytes = sizeof(how)
+static rg_function_class twice_class = {
+    .name = "Twice", .forward = twice, .backward = twice_back, .args_bytes = sizeof(how)
 };
 
 static void step(void *context) {
     const how h = { .fails = false };
     rg_tensor *x = context;
-    rg_backward(rg_sum(rg_mul(rg_function_apply(&twice, &h, x), x)));
+    rg_backward(rg_sum(rg_mul(rg_function_apply(&twice_class, &h, x), x)));
 }
 
 START_TEST(test_own_ops) {
     rg_tensor *x = leaf(3), *y, *loss;
     how h = { .fails = false };
-    ck_gives(1, y = rg_function_apply(&twice, &h, x));
+    ck_gives(1, y = rg_function_apply(&twice_class, &h, x));
     loss = rg_sum(y);
     ck_gives(0, rg_backward(loss));
-    ck_gives(0, rg_function_check(&twice, &h, RG_LIST(x)));
+    ck_gives(0, rg_function_check(&twice_class, &h, RG_LIST(x)));
     h.fails = true;
-    ck_gives_none(rg_function_apply(&twice, &h, x));
-    ck_gives_none(rg_function_check(&twice, &h, RG_LIST(x)));
+    ck_gives_none(rg_function_apply(&twice_class, &h, x));
+    ck_gives_none(rg_function_check(&twice_class, &h, RG_LIST(x)));
     rg_set_grad(x, RG_NONE);
 }
 END_TEST

@@ -614,6 +614,7 @@ END_TEST
  * last, and take back what was denied. */
 START_TEST(test_memory_denied) {
     static rg_function_class twin;
+    const twin_args args = { 0 };
     rg_tensor *a = wave(2, 1, 0.3), *b = wave(2, 1, 0.9);
     planted = HONEST;
     at = 0;
@@ -621,9 +622,13 @@ START_TEST(test_memory_denied) {
     /* A backward that fails in the end, as it should, may go without some memory before that. */
     for (int64_t n = 1, spared = 0; spared < 40; n++) {
         rg_error_clear();
+        const int64_t before = rg_memory_stats().now;
         rg_memory_fail_at(n);
-        const bool passed = twin_passes(&twin, a, b);
+        calls = 0;
+        const bool passed = rg_function_check(&twin, &args, RG_LIST(a, b));
         rg_memory_fail_at(0);
+        ck_each(rg_memory_stats().now <= before, "request %d leaks %d: %s", (int)n,
+                (int)(rg_memory_stats().now - before), rg_error());
         const bool done = passed && rg_error_code() == RG_OK;
         spared = done ? spared + 1 : 0;
         ck_each(done || (!passed && rg_error_code() == RG_OUT_OF_MEMORY), "request %d: %d %s",
