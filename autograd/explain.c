@@ -237,7 +237,7 @@ static bool own_first(const char **place, const char *text) {
 }
 
 /* Returns a tensor's norm, or -1 where there is no memory. */
-static double norm_of(rg_tensor *t) {
+static double norm_of_gradient(rg_tensor *t) {
     RG_SCOPE();
     const double *x = rgi_doubles(t);
     return x ? sqrt(rgi_inner_product(t->numel, x, x)) : -1;
@@ -263,7 +263,7 @@ static bool tell(rg_explanation *e, const rg_paths *p, const rg_explain_options 
             return false;
     }
     e->v = v;
-    const double norm = norm_of(e->gradient);
+    const double norm = norm_of_gradient(e->gradient);
     if (norm < 0 || !own_first(&e->first_zero, p->zero)
         || !own_first(&e->first_not_finite, p->not_finite) || !own_first(&e->first_huge, p->huge)
         || !judge(e, o, w))

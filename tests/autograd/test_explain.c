@@ -143,7 +143,7 @@ START_TEST(test_picture) {
         e.dot,
         "digraph regard {\n    rankdir=TB\n    node [fontname=\"sans-serif\"]\n"
         "    s0 [shape=box, label=\"loss\"]\n"
-        "    w [shape=box, style=filled, fillcolor=lightblue, label=\"the \\\"w\\\\\\\"\\n[2]\"]\n"
+        "    w [shape=box, style=filled, fillcolor=lightblue, label=\"the \\\"w\\\\ \\\"\\n[2]\"]\n"
         "    s1 [label=\"sum\"]\n"
         "    s0 -> s1 [label=\"100.0%\", penwidth=5.00]\n"
         "    s2 [label=\"sub\"]\n"
