@@ -880,6 +880,40 @@ static void same_step(void *context) {
     rg_backward(r->loss);
 }
 
+/* What forward makes depends on whether a gradient is wanted, in a run of a recording as well. */
+static bool wanting_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_mul(in[0], rg_needs_input_grad(ctx, 0) ? 2 : 3);
+    return out[0] != NULL;
+}
+
+static bool wanting_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_mul(g[0], 2);
+    return gin[0] != NULL;
+}
+
+static void wanting_step(void *context) {
+    static rg_function_class wanting = { .name = "Wanting",
+                                         .forward = wanting_forward,
+                                         .backward = wanting_backward };
+    replayed *r = context;
+    r->loss = rg_keep(rg_sum(rg_function_apply(&wanting, NULL, r->w)));
+    r->x = rg_keep(rg_sum(rg_function_apply(&wanting, NULL, rg_detach(r->w))));
+}
+
+START_TEST(test_replay_of_what_is_wanted) {
+    replayed r = { .w = input(2, 3) };
+    rg_replay *replay = rg_record(wanting_step, &r);
+    ck_ok(replay && rg_replay_run(replay));
+    const double sum = rg_item(rg_sum(rg_detach(r.w)));
+    ck_assert_double_eq_tol(rg_item(r.loss), 2 * sum, 1e-12);
+    ck_assert_double_eq_tol(rg_item(r.x), 3 * sum, 1e-12);
+    rg_drop(r.loss);
+    rg_drop(r.x);
+    rg_replay_free(replay);
+}
+END_TEST
+
 static bool run_again(void) { return rg_replay_run(run_in_turn); }
 
 static bool second_alone_forward(rg_function_context *ctx, rg_tensor *const in[],
@@ -1004,5 +1038,5 @@ RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent
          test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
          test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
          test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
-         test_replay_of_odd_ops, test_gradients_by_outputs, test_writes_to_outputs,
-         test_no_gradient_comes_by, test_threads_share_a_class)
+         test_replay_of_odd_ops, test_replay_of_what_is_wanted, test_gradients_by_outputs,
+         test_writes_to_outputs, test_no_gradient_comes_by, test_threads_share_a_class)

@@ -192,7 +192,7 @@ START_TEST(test_writes) {
 }
 END_TEST
 
-/* ---- ops of a program's own -------------------------------------------------------------------- */
+/* ---- ops of a program's own ----------------------------------------------------------- */
 
 static bool twice(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     const how *h = rg_function_args(ctx);
