@@ -58,11 +58,11 @@ void rgi_trace_free(void *t) { rgi_free(t, sizeof(trace), RG_MEM_OTHER); }
     }
 RG_FLOAT_DTYPES(FIND_ODD, )
 
-/* Returns the first element that isn't finite, or 0 if there is none. */
+/* Returns the first element that isn't finite, or 0 if there is none. RG_NONE is of bool. */
 static double odd_element(rg_tensor *t) {
     static rg_loop *const find_odd[] = RG_BY_FLOAT(find_odd);
     double odd = 0;
-    if (!rgi_is_none(t) && rgi_is_float(t->dtype))
+    if (rgi_is_float(t->dtype))
         rgi_each(1, &t, find_odd[t->dtype], &odd);
     return isfinite(odd) ? 0 : odd;
 }
@@ -73,9 +73,7 @@ static double odd_element(rg_tensor *t) {
  * false, and adds nothing, if the address is unknown or in a public function of the library. */
 static bool add_frame(rg_text *text, const char *before, char *address) {
     Dl_info at;
-    if (!dladdr(address, &at))
-        return false;
-    if (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0)
+    if (!dladdr(address, &at) || (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0))
         return false;
     const char *file = at.dli_fname ? strrchr(at.dli_fname, '/') : NULL;
     if (at.dli_sname)

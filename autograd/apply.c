@@ -29,10 +29,9 @@ static bool is_typed(const rg_op *op, int i, const rg_tensor *t) {
     return (!op->typed || op->typed >> i & 1) && !rgi_is_none(t);
 }
 
-/* Finds the dtype that the inputs are converted to. Returns false if there is none, since no input
- * is typed. Requires room for n in typed[]. */
-static bool common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_tensor *typed[],
-                         rg_dtype *dtype) {
+/* Returns the dtype that the inputs are converted to. Requires room for n in typed[], and an input
+ * that is typed. */
+static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_tensor *typed[]) {
     int m = 0;
     bool differ = false;
     for (int i = 0; i < n; i++) {
@@ -41,13 +40,9 @@ static bool common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_tenso
         typed[m++] = in[i];
         differ |= in[i]->dtype != typed[0]->dtype;
     }
-    if (m == 0)
-        return false;
     bool promotes = differ || typed[0]->flags & RG_WEAK;
-    *dtype = promotes ? rgi_promote(m, typed) : typed[0]->dtype;
-    if (op->typing == RG_FLOATED && !rgi_is_float(*dtype))
-        *dtype = rg_default_dtype();
-    return true;
+    rg_dtype dtype = promotes ? rgi_promote(m, typed) : typed[0]->dtype;
+    return op->typing == RG_FLOATED && !rgi_is_float(dtype) ? rg_default_dtype() : dtype;
 }
 
 /* Returns a new tensor with t's values in that dtype. A weak number of float64 keeps its precision
@@ -69,9 +64,7 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
  * to give back. Requires room for n in typed[]. */
 static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[],
                            rg_tensor *typed[]) {
-    rg_dtype dtype;
-    if (!common_dtype(op, n, in, typed, &dtype))
-        return true;
+    const rg_dtype dtype = common_dtype(op, n, in, typed);
     for (int i = 0; i < n; i++) {
         if (!is_typed(op, i, in[i]) || in[i]->dtype == dtype)
             continue;

@@ -118,8 +118,7 @@ static bool compute_again(region *r) {
     if (r->random && (!now || !rg_generator_set_state(rg_default_generator(), r->random)))
         return false;
     bool ok = gather(r);
-    if (now && !rg_generator_set_state(rg_default_generator(), now))
-        return false;
+    ok = (!now || rg_generator_set_state(rg_default_generator(), now)) && ok;
     RG_FAIL_IF(
         ok && r->gathered != r->saved, "checkpoint",
         "torch.utils.checkpoint: A different number of tensors was saved during the original "

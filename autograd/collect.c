@@ -135,14 +135,12 @@ bool rgi_nodes_of(const rg_tensor *y, rg_node_list *list) {
     bool ok = visit(&r, rgi_node_of(y)) && rgi_run_collect(&r);
     for (size_t i = 0; i < r.n_nodes; i++)
         r.nodes[i]->slot = i;
-    *list = (rg_node_list){ rgi_alloc(RG_MAX(r.n_nodes, 1) * sizeof *r.nodes, RG_MEM_OTHER),
-                            r.n_nodes };
+    const size_t bytes = RG_MAX(r.n_nodes, 1) * sizeof *r.nodes;
+    *list = (rg_node_list){ ok ? rgi_alloc(bytes, RG_MEM_OTHER) : NULL, r.n_nodes };
     if (list->v)
         memcpy(list->v, r.nodes, r.n_nodes * sizeof *r.nodes);
     rgi_run_let_go(&r);
-    if (!ok && list->v)
-        rgi_node_list_free(list);
-    return ok && list->v;
+    return list->v;
 }
 
 void rgi_node_list_free(rg_node_list *list) {

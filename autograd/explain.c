@@ -50,6 +50,7 @@ static int by_size(const void *a, const void *b) {
 
 /* Lists all paths but the rest, the largest first. Returns how many they are, or -1. */
 static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
+    RG_SCOPE();
     const double *g = rgi_doubles(e->gradient);
     int64_t numel = rg_numel(e->gradient);
     int n = 0;
@@ -67,7 +68,7 @@ static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
         double share = shared ? rgi_inner_product(numel, c, g) / square : NAN;
         double size = shared ? part->norm / sqrt(square) : NAN;
         if (part->step == RG_REST)
-            e->rest += share;
+            e->rest = share;
         else
             told[n++] = (told_path){ { NULL, share, size }, part->step };
     }
@@ -235,6 +236,13 @@ static bool own_first(const char **place, const char *text) {
     return *place;
 }
 
+/* Returns a tensor's norm, or -1 where there is no memory. */
+static double norm_of_gradient(rg_tensor *t) {
+    RG_SCOPE();
+    const double *x = rgi_doubles(t);
+    return x ? sqrt(rgi_inner_product(t->numel, x, x)) : -1;
+}
+
 /* Fills in what is told of the n largest paths. */
 static bool tell(rg_explanation *e, const rg_paths *p, const rg_explain_options *o, rg_tensor *w) {
     told_path told[RG_MOST_PATHS + 1];
@@ -255,11 +263,11 @@ static bool tell(rg_explanation *e, const rg_paths *p, const rg_explain_options 
             return false;
     }
     e->v = v;
-    const double *g = rgi_doubles(e->gradient);
-    if (!g || !own_first(&e->first_zero, p->zero) || !own_first(&e->first_not_finite, p->not_finite)
-        || !own_first(&e->first_huge, p->huge) || !judge(e, o, w))
+    const double norm = norm_of_gradient(e->gradient);
+    if (norm < 0 || !own_first(&e->first_zero, p->zero)
+        || !own_first(&e->first_not_finite, p->not_finite) || !own_first(&e->first_huge, p->huge)
+        || !judge(e, o, w))
         return false;
-    double norm = sqrt(rgi_inner_product(w->numel, g, g));
     e->text = write_text(e, o, w, norm);
     e->dot = write_dot(p, e->n, told, w);
     return e->text && e->dot;

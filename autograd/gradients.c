@@ -31,7 +31,7 @@ bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g) {
         *to = g;
         return true;
     }
-    if (!r->create_graph && rgi_is_sole_owner(*to) && rgi_same_shape(*to, g)) {
+    if (!r->create_graph && rgi_is_sole_owner(*to)) {
         if (RG_UNLIKELY(rgi_this.observer != NULL))
             return rg_add_(*to, g);
         k_run(k_add, *to, *to, g);

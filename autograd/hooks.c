@@ -146,7 +146,6 @@ void rgi_move_retained(const rg_tensor *t, const rg_tensor *after) {
     to->grad = from->grad;
     from->grad = NULL;
     from->removed = true;
-    rgi_node_of(t)->hooks->live--;
 }
 
 /* Closes the gaps that removed hooks leave, once they are at least half. */

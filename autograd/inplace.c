@@ -64,7 +64,6 @@ static bool may_write(const char *name, int n, rg_tensor *const in[]) {
         return rgi_may_overwrite(t, name);
     if (!may_record_write(t, name) || !rgi_may_overwrite(t, name))
         return false;
-    RG_AS(name);
     for (int i = 0; i < n; i++)
         if (in[i] && in[i]->state == RG_ALIVE && !rgi_renew(in[i], name))
             return false;
@@ -117,15 +116,11 @@ static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
     if (!cast || !rgi_rebase_begin(&rebase, t, cast))
         return false;
     rgi_copy_elements(t, cast);
-    if (!rgi_observe_copy(t, cast, name)) {
-        rgi_rebase_cancel(&rebase);
-        return false;
-    }
     rgi_count_write(t, name);
     rgi_rebase_end(&rebase);
     if (cast == y)
         rgi_node_save_instead(rgi_node_of(y), t);
-    return true;
+    return rgi_observe_copy(t, cast, name);
 }
 
 /* Gives t the values of y, and its place in the graph. */

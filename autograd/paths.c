@@ -257,6 +257,7 @@ static void *zeroed(size_t bytes) {
 }
 
 static bool begin_at_loss(path_run *r, rg_tensor *loss) {
+    RG_SCOPE();
     rg_node *root = rgi_node_of(loss);
     rg_paths *p = r->paths;
     if (!rgi_grow((void **)&p->step, &p->room, 1, sizeof *p->step))
@@ -301,9 +302,7 @@ bool rgi_find_paths(rg_paths *p, rg_tensor *loss, rg_tensor *w, double huge) {
     r.run.op = "explain";
     r.run.capturing = true;
     r.run.retain = true;
-    bool before = rg_set_grad_enabled(false);
     bool ok = run_paths(&r, loss, w);
-    rg_set_grad_enabled(before);
     for (size_t i = 0; r.parts && i < r.n_parts; i++)
         parts_free(r.parts[i]);
     rgi_free(r.parts, r.n_parts * sizeof *r.parts, RG_MEM_OTHER);

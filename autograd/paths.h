@@ -35,7 +35,8 @@ typedef struct {
     char zero[128], not_finite[128], huge[128];
 } rg_paths;
 
-/* Finds the paths from the loss to w. What it has found is to be freed, also where it fails. */
+/* Finds the paths from the loss to w. Requires that grad mode is off. What it has found is to be
+ * freed, also where it fails. */
 bool rgi_find_paths(rg_paths *p, rg_tensor *loss, rg_tensor *w, double huge);
 void rgi_paths_free(rg_paths *p);
 

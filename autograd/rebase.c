@@ -214,13 +214,19 @@ static bool record_rebase(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
     return false;
 }
 
+static void let_go_of_rebase(rg_rebase *r) {
+    rgi_forget_history(&r->after);
+    if (r->base_after.history)
+        rgi_forget_history(&r->base_after);
+}
+
 bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
     if (!record_rebase(r, t, value))
         return false;
     if (rgi_retain_alike(&r->after, t)
         && (!r->base_after.history || rgi_retain_alike(&r->base_after, rgi_base_of(t))))
         return true;
-    rgi_rebase_cancel(r);
+    let_go_of_rebase(r);
     return false;
 }
 
@@ -231,10 +237,4 @@ void rgi_rebase_end(rg_rebase *r) {
     release_history(exchange_history(t, &r->after));
     if (t->flags & RG_VIEW)
         atomic_store_explicit(&t->version, t->storage->version, memory_order_release);
-}
-
-void rgi_rebase_cancel(rg_rebase *r) {
-    rgi_forget_history(&r->after);
-    if (r->base_after.history)
-        rgi_forget_history(&r->base_after);
 }

@@ -33,11 +33,10 @@ rg_tensor *rgi_beside_hooks(rg_tensor *t);
 
 /* A rebase is a write to `t` on its way into the graph: headers with the histories that t and, if t
  * is a view, its base are to have. Beginning makes all that can fail; after that the value is
- * written, and the rebase is ended, or cancelled. */
+ * written, and the rebase is ended. */
 typedef struct rg_rebase {
     rg_tensor *t;
     rg_tensor after, base_after;
 } rg_rebase;
 bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value);
 void rgi_rebase_end(rg_rebase *r);
-void rgi_rebase_cancel(rg_rebase *r);

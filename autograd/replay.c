@@ -66,9 +66,8 @@ static bool recorder_copied(rg_observer *o, rg_tensor *to, rg_tensor *from, cons
 
 static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op, const rg_deed *deed) {
     rg_replay *r = (rg_replay *)o;
-    if (t && !rgi_recording_makes_anew(r, t, op))
-        return false;
-    void *context = rgi_recording_note(r, deed->redo, deed->drop, deed->bytes);
+    const bool anew = !t || rgi_recording_makes_anew(r, t, op);
+    void *context = anew ? rgi_recording_note(r, deed->redo, deed->drop, deed->bytes) : NULL;
     if (context)
         memcpy(context, deed->context, deed->bytes);
     rgi_recording_hold(r, t);
@@ -219,7 +218,7 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
         n->g[k] = s->g[k];
         rgi_recording_hold(r, n->g[k]);
     }
-    rgi_recording_hold(r, buffer);
+    /* The buffer is held since it was made. */
     for (int i = 0; i < node->n_saved; i++) {
         n->saved[i] = node->saved[i] ? rgi_alias(node->saved[i]) : NULL;
         rgi_recording_hold(r, n->saved[i]);
@@ -298,7 +297,6 @@ static void remember_leaf(rg_replay *r, rg_node *leaf, bool made) {
 /* Returns the tensor to which runs add g: the leaf's gradient, or a new one like g, which has g's
  * values already. */
 static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
-    rgi_recording_reads(r, leaf->grad);
     if (leaf->grad)
         return leaf->grad;
     rg_tensor *sum = rgi_own(rgi_new_like(g, g->dtype));

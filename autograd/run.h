@@ -49,7 +49,8 @@ void rgi_run_let_go(rg_run *r);
 /* ---- gradients.c -------------------------------------------------------------------- */
 /* Returns where the gradient of an edge's target is gathered, or NULL if memory ran out. */
 rg_tensor **rgi_run_place(rg_run *r, rg_edge e);
-/* Adds g to *to, in place where nobody else can see *to; an empty place takes g itself. */
+/* Adds g to *to, of the same shape, in place where nobody else can see *to; an empty place takes g
+ * itself. */
 bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g);
 /* Returns whether t may be written to because nobody else can see it. */
 bool rgi_is_sole_owner(const rg_tensor *t);

@@ -21,16 +21,21 @@ static int most_inputs(const rg_module_class *c) {
     return c->forward ? 1 : 0;
 }
 
+__attribute__((cold)) rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n,
+                                                        int takes) {
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, n > takes, c->name,
+                  "%s.forward() takes %d positional arguments but %d were given", c->name,
+                  takes + 1, n + 1);
+    return rgi_fail(RG_TYPE_ERROR, c->name,
+                    "%s.forward() missing %d required positional argument%s", c->name, takes - n,
+                    takes - n > 1 ? "s" : "");
+}
+
 __attribute__((cold)) rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n) {
     int most = most_inputs(c);
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !most, c->name,
                   "Module [%s] is missing the required \"forward\" function", c->name);
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, n > most, c->name,
-                  "%s.forward() takes %d positional arguments but %d were given", c->name, most + 1,
-                  n + 1);
-    return rgi_fail(RG_TYPE_ERROR, c->name,
-                    "%s.forward() missing %d required positional argument%s", c->name, most - n,
-                    most - n > 1 ? "s" : "");
+    return rgi_fail_for_inputs_of(c, n, most);
 }
 
 static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {

@@ -563,5 +563,6 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t he
 
 rg_tensor *rg_generate_square_subsequent_mask(int64_t n) {
     RG_AS("generate_square_subsequent_mask");
-    return rg_triu(rg_full_dims(RG_DIMS(n, n), -INFINITY, rg_default_dtype()), 1);
+    RG_SCOPE();
+    return rg_escape(rg_triu(rg_full_dims(RG_DIMS(n, n), -INFINITY, rg_default_dtype()), 1));
 }

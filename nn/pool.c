@@ -53,7 +53,7 @@ static rg_tensor *pool_give(rg_values_indices r, void *keywords) {
 static rg_tensor *max_pool_module_forward(rg_module *m, rg_list in, void *keywords) {
     rg_max_pool_module *self = (rg_max_pool_module *)m;
     if (in.n != 1)
-        return rgi_fail_for_inputs(m->cls, in.n);
+        return rgi_fail_for_inputs_of(m->cls, in.n, 1);
     rg_tensor *x = in.v[0];
     if (self->dims == 2)
         return pool_give(rg_max_pool2d_with_indices_with(x, self->kernel_size, self->o), keywords);
@@ -142,7 +142,7 @@ static rg_tensor *adaptive_avg_module_forward(rg_module *m, rg_tensor *x) {
 static rg_tensor *adaptive_max_module_forward(rg_module *m, rg_list in, void *keywords) {
     rg_adaptive_pool_module *self = (rg_adaptive_pool_module *)m;
     if (in.n != 1)
-        return rgi_fail_for_inputs(m->cls, in.n);
+        return rgi_fail_for_inputs_of(m->cls, in.n, 1);
     rg_tensor *x = in.v[0];
     if (self->dims == 1)
         return pool_give(rg_adaptive_max_pool1d_with_indices(x, self->output_size.v[0]), keywords);

@@ -340,8 +340,9 @@ static rg_tensor *rnn_forward_with(rg_module *m, rg_list in, void *keywords) {
                               .sorted_indices = RG_NONE,
                               .unsorted_indices = RG_NONE };
     rg_rnn_keywords *k = keywords ? keywords : &plain;
-    if (in.n < 1 || in.n > (rnn_is_lstm(self) ? 3 : 2))
-        return rgi_fail_for_inputs(m->cls, in.n);
+    const int most = rnn_is_lstm(self) ? 3 : 2;
+    if (in.n < 1 || in.n > most)
+        return rgi_fail_for_inputs_of(m->cls, in.n, in.n < 1 ? 1 : most);
     if (in.n > 1)
         k->states.h_0 = in.v[1];
     if (in.n > 2)

@@ -118,8 +118,9 @@ static rg_tensor *cell_forward_with(rg_module *m, rg_list in, void *keywords) {
     const rg_rnn_cell_module *self = (const rg_rnn_cell_module *)m;
     rg_rnn_cell_keywords plain = { .states = { .h_0 = RG_NONE, .c_0 = RG_NONE } };
     rg_rnn_cell_keywords *k = keywords ? keywords : &plain;
-    if (in.n < 1 || in.n > (cell_is_lstm(self) ? 3 : 2))
-        return rgi_fail_for_inputs(m->cls, in.n);
+    const int most = cell_is_lstm(self) ? 3 : 2;
+    if (in.n < 1 || in.n > most)
+        return rgi_fail_for_inputs_of(m->cls, in.n, in.n < 1 ? 1 : most);
     if (in.n > 1)
         k->states.h_0 = in.v[1];
     if (in.n > 2)

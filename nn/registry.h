@@ -78,8 +78,10 @@ bool rgi_is_module(const rg_module *m);
 /* Returns whether m may be used. If not, the thread has an error. */
 bool rgi_module_given(const rg_module *m, const char *op);
 
-/* Fails with the sentence that n inputs are too many, or too few, for the class. */
+/* Fails with the sentence that n inputs are too many, or too few, for the class; the second one is
+ * told how many it takes. */
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
+rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);
 
 /* What the backward hooks of one call of a module share, or NULL where there are none. */
 typedef struct rg_backward_call rg_backward_call;

@@ -22,16 +22,13 @@ typedef struct area {
     bool written;       /* The file has this name. */
 } area;
 
-/* Orders areas by their storages, and those of one storage by where they begin. */
+/* Orders areas by where they begin, so that those of one storage stand together. */
 static int by_memory(const void *a, const void *b) {
     const area *x = a, *y = b;
-    const uintptr_t keys[2][3] = {
-        { (uintptr_t)x->it->tensor->storage, (uintptr_t)x->begin, (uintptr_t)x->end },
-        { (uintptr_t)y->it->tensor->storage, (uintptr_t)y->begin, (uintptr_t)y->end },
-    };
-    for (int i = 0; i < 3; i++)
-        if (keys[0][i] != keys[1][i])
-            return keys[0][i] < keys[1][i] ? -1 : 1;
+    if (x->begin != y->begin)
+        return (uintptr_t)x->begin < (uintptr_t)y->begin ? -1 : 1;
+    if (x->end != y->end)
+        return (uintptr_t)x->end < (uintptr_t)y->end ? -1 : 1;
     return strcmp(x->it->name, y->it->name);
 }
 
@@ -48,10 +45,8 @@ static bool has_all_of_storage(const area *a) {
     return t->data == t->storage->data && rgi_bytes_of(t) == t->storage->bytes;
 }
 
-/* Returns whether x is behind `before` and shares with it. */
-static bool share(const area *before, const area *x) {
-    return before->it->tensor->storage == x->it->tensor->storage && x->begin < before->end;
-}
+/* Returns whether x shares with `before`, behind whose beginning it begins. */
+static bool share(const area *before, const area *x) { return x->begin < before->end; }
 
 /* Fails with the reference's sentence for names none of which has all of the memory. */
 static bool refuse_group(const char *op, const area *v, int n) {

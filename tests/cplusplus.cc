@@ -125,6 +125,16 @@ static void scopes() {
     rg_drop(t);
 }
 
+/* The names of the library's public functions are no part of what is said of an anomaly. */
+static void anomalies() {
+    rg_set_detect_anomaly(true);
+    CHECK(!rg_div(rg_ones(2), rg_zeros(2)));
+    CHECK(std::strstr(rg_error(), "div: the first inf arose forward in div of [2] [2]"));
+    CHECK(!std::strstr(rg_error(), "rg_"));
+    rg_set_detect_anomaly(false);
+    rg_error_clear();
+}
+
 static int handled;
 static void errors() {
     rg_on_error([](rg_code, const char *) { handled++; });
@@ -256,8 +266,8 @@ static void transformers() {
 }
 
 int main() {
-    for (auto test : { numbers, inside, shapes, keywords, scopes, errors, gradients, lists, texts,
-                       modules, names, transformers })
+    for (auto test : { numbers, inside, shapes, keywords, scopes, errors, anomalies, gradients,
+                       lists, texts, modules, names, transformers })
         test();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;

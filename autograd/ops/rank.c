@@ -242,9 +242,10 @@ static rg_tensor *quantile(rg_tensor *x, rg_tensor *q, const rg_quantile_options
     if (!quantile_check(x, q, o->interpolation, &mode)
         || (o->dim != INT_MIN && !rgi_wrap_dim(NULL, o->dim, x->ndim, &dim)) || !quantile_within(q))
         return NULL;
-    rg_dims shape = quantile_sizes(x, q, dim, o->keepdim);
-    if (!rgi_check_dims(NULL, shape.n))
+    const int reduced = dim < 0 ? x->ndim : RG_MIN(x->ndim, 1);
+    if (!rgi_check_dims(NULL, x->ndim - (o->keepdim ? 0 : reduced) + (q->ndim > 0)))
         return NULL;
+    rg_dims shape = quantile_sizes(x, q, dim, o->keepdim);
     bool whole = dim < 0 || x->ndim == 0;
     rg_tensor *lines = whole ? rg_reshape(x, x->numel) : rg_movedim(x, dim, -1);
     rg_tensor *sorted = rg_sort(lines, -1, false).values;

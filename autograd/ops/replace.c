@@ -60,9 +60,8 @@ static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor 
     if (!rgi_may_touch(x, name))
         return NULL;
     rgi_copy_elements(x, value);
-    rgi_observe_copy(x, value, name);
     rgi_count_write(x, name);
-    return x;
+    return rgi_observe_copy(x, value, name) ? x : NULL;
 }
 
 rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value) {

@@ -363,14 +363,14 @@ rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_gen
         return failed;
     RG_SCOPE();
     rg_tensor *order = rg_randperm_with(n, g);
+    if (!order)
+        return failed;
     int64_t from = 0;
     for (int i = 0; i < parts; from += sizes[i++]) {
         v[i] = rg_clone(rg_narrow(order, 0, from, sizes[i]));
         if (!v[i])
             return failed;
     }
-    if (!order)
-        return failed;
     for (int i = 0; i < parts; i++)
         rg_escape(v[i]);
     return (rg_list){ parts, v };

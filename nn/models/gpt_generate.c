@@ -93,9 +93,13 @@ static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_gene
     return rg_copy_(ended, ends) ? next : NULL;
 }
 
-static bool all_ended(rg_tensor *ended) {
+/* Sets *all to whether there are rows, and all of them have ended. Returns false where there is no
+ * memory. */
+static bool have_ended(rg_tensor *ended, bool *all) {
     RG_SCOPE();
-    return rg_numel(ended) > 0 && rg_item(rg_all(ended)) != 0;
+    const double each = rg_item(rg_all(ended));
+    *all = rg_numel(ended) > 0 && each == 1;
+    return !isnan(each);
 }
 
 rg_tensor *rg_gpt_generate_with(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
@@ -113,9 +117,10 @@ rg_tensor *rg_gpt_generate_with(rg_gpt *self, rg_tensor *idx, int64_t max_new_to
     RG_FOR (int64_t t = length; ok && t < end; t++) {
         rg_tensor *logits = generate_logits(self, all, cache, read, t);
         rg_tensor *next = generate_fill(generate_draw(logits, top_k, &o), ended, &o);
-        ok = rg_copy_(rg_narrow(all, 1, t, 1), next);
+        bool over = false;
+        ok = rg_copy_(rg_narrow(all, 1, t, 1), next) && have_ended(ended, &over);
         read = t;
-        if (ok && ((o.each && !o.each(next, o.context)) || all_ended(ended)))
+        if (ok && ((o.each && !o.each(next, o.context)) || over))
             end = t + 1;
     }
     if (ok && end < all->size[1])

@@ -7,6 +7,8 @@
 #include "tests/in_turn.h"
 #include "tests/test.h"
 
+#include <string.h>
+
 /* Returns a leaf with numbers from 0.1 on, which lie in memory with gaps. */
 static rg_tensor *leaf_of(rg_dims shape) {
     int64_t n = 1;
@@ -52,6 +54,39 @@ static rg_list many(rg_tensor *x, int n) {
     return (rg_list){ n, v };
 }
 
+/* Returns a list that has x so often. */
+static rg_list often(rg_tensor *x, int n) {
+    static rg_tensor *v[1100];
+    for (int i = 0; i < n; i++)
+        v[i] = x;
+    return (rg_list){ x ? n : -1, v };
+}
+
+/* Goes back from y with a gradient that must be converted. */
+static rg_tensor *with_wide_gradient(rg_tensor *y) {
+    rg_tensor *g = y ? rg_ones_dims(rg_shape(y), RG_FLOAT64) : NULL;
+    return g && rg_backward(y, .gradient = g, .retain_graph = true) ? y : NULL;
+}
+
+/* A hook's gradient is converted, and summed to the tensor's shape. */
+static rg_tensor *widened(rg_tensor *g, void *context) {
+    (void)context;
+    return rg_to(rg_unsqueeze(g, 0), RG_FLOAT64);
+}
+
+static rg_tensor *with_wide_hook(rg_tensor *x) {
+    rg_tensor *y = x ? rg_mul(x, 2) : NULL;
+    return y && rg_register_hook(y, widened, NULL) >= 0 ? rg_mul(y, 3) : NULL;
+}
+
+/* Returns a view, whose gradient is kept or not, after its base was written to. */
+static rg_tensor *stale_view(rg_tensor *x, bool keeps) {
+    rg_tensor *base = rg_mul(x, 1), *view = rg_select(base, 0, 1);
+    if (!view || (keeps && !rg_retain_grad(view)) || !rg_mul_(base, 2))
+        return NULL;
+    return view;
+}
+
 #define CALL(name, call) \
     static bool call_##name(void) { return and_back(call); }
 #include "tests/autograd/denied.def"
@@ -78,4 +113,23 @@ START_TEST(test_denied_in_turn) {
 }
 END_TEST
 
-RG_TESTS(denied, test_denied_in_turn)
+/* A write that has no memory to renew what it reads is what failed, and not a part of it. */
+START_TEST(test_writes_are_named) {
+    bool done = false;
+    for (int64_t n = 1; !done; n++) {
+        RG_SCOPE();
+        rg_tensor *view = stale_view(X(2, 3), false), *other = stale_view(X(2, 3), false);
+        ck_assert(view && other);
+        rg_memory_fail_at(n);
+        done = rg_mul_(view, other);
+        rg_memory_fail_at(0);
+        const char *said = rg_error();
+        said += strncmp(said, "mul_: ", 6) ? 0 : 6;
+        said += strncmp(said, "mul: ", 5) ? 0 : 5;
+        ck_assert_msg(done || !strncmp(said, "out of memory", 13), "%s", said);
+        rg_error_clear();
+    }
+}
+END_TEST
+
+RG_TESTS(denied, test_denied_in_turn, test_writes_are_named)

@@ -279,6 +279,34 @@ START_TEST(test_a_failed_run_leaves_grads_alone) {
 }
 END_TEST
 
+/* What a leaf keeps is a tensor of its own, though it came as a view of another. */
+START_TEST(test_a_gradient_is_no_view) {
+    rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64), true);
+    ck_ok(rg_backward(rg_sum(rg_exp(rg_reshape(w, 6)))));
+    ck_ok(rg_detach_(rg_grad_of(w)));
+    ck_ok(rg_backward(rg_sum(rg_exp(rg_reshape(w, 6)))));
+    ck_assert(rg_allclose(rg_grad_of(w), rg_mul(rg_exp(rg_detach(w)), 2), 1e-12, 0));
+}
+END_TEST
+
+/* A run that a leaf's hook refuses leaves gradients alone, too, also where another leaf's is made
+ * already. */
+START_TEST(test_a_leafs_hook_fails) {
+    rg_tensor *x = leaf(2), *w = leaf(3), *v = leaf(5);
+    ck_ok(rg_backward(rg_mul(rg_mul(x, w), v)));
+    const int id = rg_register_hook(w, refuse, NULL);
+    rg_tensor *y = rg_mul(rg_mul(x, w), v);
+    ck_assert(!rg_backward(y, .retain_graph = true));
+    rg_error_clear();
+    ck_assert(!rg_grad(y, w, .retain_graph = true));
+    rg_error_clear();
+    ck_assert(grad_at(x, 0) == 15 && grad_at(w, 0) == 10 && grad_at(v, 0) == 6);
+    ck_ok(rg_remove_hook(w, id));
+    ck_ok(rg_backward(y));
+    ck_assert(grad_at(x, 0) == 30 && grad_at(w, 0) == 20 && grad_at(v, 0) == 12);
+}
+END_TEST
+
 static rg_tensor *nested(rg_tensor *g, void *y) { return rg_backward((rg_tensor *)y) ? g : NULL; }
 
 START_TEST(test_a_run_inside_a_run) {
@@ -751,10 +779,10 @@ RG_TESTS(engine, test_many_leaves, test_accumulates_and_zeroes, test_what_takes_
          test_gradients_are_copies, test_a_gradient_that_two_have, test_hooks_are_counted,
          test_gradients_from_outside_stay, test_what_is_missing_is_refused,
          test_the_latest_comes_first, test_hooks_that_come_and_go,
-         test_a_failed_run_leaves_grads_alone, test_a_run_inside_a_run,
-         test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
-         test_a_chain_of_a_million, test_a_hook_drops_the_root, test_slices_share_one_buffer,
-         test_in_place_is_recorded, test_in_place_is_refused, test_a_mutated_saved_value_is_named,
-         test_a_stale_view_is_renewed, test_threads_share_parameters,
-         test_a_name_is_given_whole_or_not, test_threads_hand_a_graph_on,
-         test_failures_of_backward_have_names, test_detached_in_place)
+         test_a_failed_run_leaves_grads_alone, test_a_leafs_hook_fails, test_a_gradient_is_no_view,
+         test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle,
+         test_ending_a_scope_keeps_the_graph, test_a_chain_of_a_million, test_a_hook_drops_the_root,
+         test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
+         test_a_mutated_saved_value_is_named, test_a_stale_view_is_renewed,
+         test_threads_share_parameters, test_a_name_is_given_whole_or_not,
+         test_threads_hand_a_graph_on, test_failures_of_backward_have_names, test_detached_in_place)

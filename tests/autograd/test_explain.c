@@ -6,6 +6,7 @@
 #include "autograd/function.h"
 #include "autograd/op.h"
 #include "autograd/saved.h"
+#include "tests/autograd/keeps.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -107,23 +108,10 @@ START_TEST(test_graphs) {
 }
 END_TEST
 
-static void *pack(rg_tensor *t, void *context) {
-    (void)context;
-    return rg_keep(rg_clone(t));
-}
-static rg_tensor *unpack(void *packed, void *context) {
-    (void)context;
-    return packed;
-}
-static void drop(void *packed, void *context) {
-    (void)context;
-    rg_drop(packed);
-}
-
 START_TEST(test_packed) {
     rg_tensor *w = leaf(2, 3), *loss;
     {
-        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, NULL }));
+        RG_SAVED_HOOKS(keeps);
         loss = rg_sum(rg_exp(rg_mul(rg_sin(w), w)));
     }
     explain(loss, w);
@@ -145,6 +133,112 @@ START_TEST(test_more_paths_than_are_kept) {
 }
 END_TEST
 
+/* The whole picture: a step that several paths have is there once, with the sum of their shares. */
+START_TEST(test_picture) {
+    rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(2), RG_FLOAT64), true);
+    rg_set_name(w, "the \"w\\\t\"");
+    rg_tensor *h = rg_mul(w, 2), *named = rg_set_name(rg_exp(rg_mul(w, 0)), "e\"");
+    rg_explanation e = rg_explain(rg_sum(rg_sub(rg_add(h, rg_add(w, h)), named)), w);
+    ck_assert_str_eq(
+        e.dot,
+        "digraph regard {\n    rankdir=TB\n    node [fontname=\"sans-serif\"]\n"
+        "    s0 [shape=box, label=\"loss\"]\n"
+        "    w [shape=box, style=filled, fillcolor=lightblue, label=\"the \\\"w\\\\ \\\"\\n[2]\"]\n"
+        "    s1 [label=\"sum\"]\n"
+        "    s0 -> s1 [label=\"100.0%\", penwidth=5.00]\n"
+        "    s2 [label=\"sub\"]\n"
+        "    s1 -> s2 [label=\"100.0%\", penwidth=5.00]\n"
+        "    s3 [label=\"add\"]\n"
+        "    s2 -> s3 [label=\"100.0%\", penwidth=5.00]\n"
+        "    s4 [label=\"add\"]\n"
+        "    s3 -> s4 [label=\"60.0%\", penwidth=3.40]\n"
+        "    s5 [label=\"exp 'e\\\"'\"]\n"
+        "    s2 -> s5 [label=\"0.0%\", penwidth=1.00]\n"
+        "    s6 [label=\"mul\"]\n"
+        "    s5 -> s6 [label=\"0.0%\", penwidth=1.00]\n"
+        "    s7 [label=\"mul\"]\n"
+        "    s3 -> s7 [label=\"40.0%\", penwidth=2.60]\n"
+        "    s8 [label=\"mul\"]\n"
+        "    s4 -> s8 [label=\"40.0%\", penwidth=2.60]\n"
+        "    s7 -> w [label=\"40.0%\"]\n"
+        "    s8 -> w [label=\"40.0%\"]\n"
+        "    s4 -> w [label=\"20.0%\"]\n"
+        "    s6 -> w [label=\"0.0%\"]\n"
+        "}\n");
+}
+END_TEST
+
+/* Of more paths than are kept those go on alone that are the largest, in whatever order they come:
+ * path k has k times neg, and a size of (17 k) % 41. */
+START_TEST(test_the_largest_are_kept) {
+    enum { ALL = 40, KEPT = 24 };
+    for (int descending = 0; descending < 2; descending++) {
+        rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(2), RG_FLOAT64), true), *sum = NULL;
+        double size[ALL + 1], total = 0, rest = 0;
+        for (int k = 1; k <= ALL; k++) {
+            size[k] = descending ? ALL + 1 - k : (17 * k) % 41;
+            rg_tensor *x = rg_mul(w, size[k]);
+            for (int i = 0; i < k; i++)
+                x = rg_neg(x);
+            sum = sum ? rg_add(sum, x) : x;
+            const double signed_size = k % 2 ? -size[k] : size[k];
+            total += signed_size;
+            rest += size[k] <= ALL - KEPT ? signed_size : 0;
+        }
+        rg_explanation e = rg_explain(rg_sum(sum), w, .paths = 1000);
+        ck_assert_int_eq(e.n, KEPT);
+        for (int i = 0; i < e.n; i++) {
+            ck_assert_double_eq_tol(e.v[i].size, (ALL - i) / fabs(total), 1e-9);
+            ck_assert_double_eq_tol(fabs(e.v[i].share), (ALL - i) / fabs(total), 1e-9);
+        }
+        ck_assert_double_eq_tol(e.rest, rest / total, 1e-9);
+    }
+}
+END_TEST
+
+/* w may be the loss itself, may lie before or beside it, and may be one of several outputs. */
+START_TEST(test_places_of_w) {
+    rg_memory_may_stay = 1; /* The class of an op stays. */
+    rg_tensor *w = leaf(2, 3), *loss = rg_sum(rg_exp(w)), *beside = rg_mul(w, 2), *y[2];
+    rg_explanation e = explain(loss, loss);
+    ck_assert(e.n == 1 && !*e.v[0].ops && fabs(e.v[0].share - 1) < 1e-12);
+    e = rg_explain(loss, beside);
+    ck_assert(e.n == 0 && rg_equal(e.gradient, rg_zeros_like(beside)));
+    e = rg_explain(rg_sum(leaf(2, 2)), w);
+    ck_assert(e.n == 0 && rg_equal(e.gradient, rg_zeros_like(w)));
+    ck_assert(rg_function_apply_many(&twins_class, NULL, RG_LIST(w), y));
+    rg_tensor *mixed = rg_sum(rg_add(rg_mul(rg_sin(y[0]), y[1]), rg_exp(y[1])));
+    e = explain(mixed, y[0]);
+    ck_assert_int_eq(e.n, 1);
+    e = explain(mixed, y[1]);
+    ck_assert_int_eq(e.n, 2);
+    /* Both inputs of a product are told apart. */
+    rg_tensor *one = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
+    e = rg_explain(rg_sum(rg_mul(rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64), one)), one);
+    ck_assert_str_eq(e.first_zero, "mul, input 1 of [3]");
+    ck_assert(e.n == 1 && isnan(e.v[0].share) && isnan(e.v[0].size));
+    ck_assert(strstr(e.text, "nan%") && !strstr(e.dot, "color=red"));
+}
+END_TEST
+
+/* Paths of one size are told in the order in which they were found, that of the latest op first. */
+START_TEST(test_paths_of_one_size) {
+    rg_tensor *w = leaf(2, 3);
+    for (int turned = 0; turned < 2; turned++) {
+        rg_tensor *a = rg_mul(w, 2), *b = rg_div(w, 0.5);
+        rg_tensor *loss = rg_sum(turned ? rg_add(b, a) : rg_add(a, b));
+        rg_tensor *c = rg_add(loss, rg_mul(loss, 2));
+        rg_explanation e = rg_explain(c, w);
+        ck_assert_int_eq(e.n, 4);
+        for (int i = 1; i < e.n; i++)
+            ck_assert_double_ge(e.v[i - 1].size, e.v[i].size);
+        for (int i = 0; i < e.n; i += 2)
+            ck_assert_msg(strstr(e.v[i].ops, "<- div") && strstr(e.v[i + 1].ops, "<- mul"),
+                          "%s, %s", e.v[i].ops, e.v[i + 1].ops);
+    }
+}
+END_TEST
+
 START_TEST(test_where_a_gradient_is_lost) {
     rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
     rg_explanation e = rg_explain(rg_sum(rg_exp(rg_relu(rg_neg(w)))), w);
@@ -159,6 +253,10 @@ START_TEST(test_where_a_gradient_is_lost) {
     ck_assert_double_eq_tol(e.v[0].share, 1, 1e-12);
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 1e9)), w, .huge = 1e12);
     ck_assert(!e.first_huge);
+    e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 2)), w, .huge = 10);
+    ck_assert(!e.first_huge);
+    e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 2)), w, .huge = 9);
+    ck_assert_str_eq(e.first_huge, "mul, input 0 of [3]");
     /* No path leads there. */
     rg_tensor *other = leaf(2, 2);
     e = rg_explain(rg_sum(w), other);
@@ -186,6 +284,9 @@ START_TEST(test_verdicts) {
     ck_assert(!e.agrees && e.off > 0.01 && strstr(e.text, "DISAGREE"));
     e = rg_explain(loss, w);
     ck_assert(!e.agrees && isnan(e.off) && strstr(e.text, "there is no function"));
+    rg_tensor *turned = rg_requires_grad_(rg_T(rg_detach(w)), true);
+    e = rg_explain(rg_sum(rg_exp(turned)), turned, .f = honest, .context = x);
+    ck_assert(isnan(e.off) && !e.agrees && strstr(e.text, "the tensor isn't contiguous"));
     rg_tensor *single = rg_requires_grad_(rg_float(rg_detach(w)), true);
     e = rg_explain(rg_sum(rg_exp(single)), single, .f = honest, .context = x);
     ck_assert(isnan(e.off) && strstr(e.text, "float32 tells little"));
@@ -213,9 +314,14 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* Each request for memory fails in turn. */
-START_TEST(test_out_of_memory) {
-    rg_tensor *x = leaf(4, 3), *w = leaf(3, 2), *loss = honest(&w, x);
+static rg_tensor *many_paths(rg_tensor *w) {
+    rg_tensor *x = w;
+    for (int i = 0; i < 5; i++)
+        x = rg_add(x, rg_tanh(rg_mul(x, 0.3)));
+    return rg_sum(rg_square(x));
+}
+
+static void deny_each(rg_tensor *loss, rg_tensor *w, rg_function *f, rg_tensor *x) {
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
         int64_t live = rg_live_tensors();
         bool ok;
@@ -223,7 +329,7 @@ START_TEST(test_out_of_memory) {
             RG_SCOPE();
             rg_error_clear();
             rg_memory_fail_at(fail);
-            ok = rg_explain(loss, w, .f = honest, .context = x).n >= 0;
+            ok = rg_explain(loss, w, .f = f, .context = x).n >= 0;
             rg_memory_fail_at(0);
         }
         ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "request %d: %s", (int)fail,
@@ -234,8 +340,19 @@ START_TEST(test_out_of_memory) {
     rg_error_clear();
     explain(loss, w);
 }
+
+/* Each request for memory fails in turn: with a verdict, with more paths than are kept, and for a
+ * tensor that is no leaf, whose values were packed. */
+START_TEST(test_out_of_memory) {
+    rg_tensor *x = leaf(4, 3), *w = leaf(3, 2);
+    deny_each(honest(&w, x), w, honest, x);
+    deny_each(many_paths(w), w, NULL, NULL);
+    RG_SAVED_HOOKS(keeps);
+    rg_tensor *inner = rg_max_dim(rg_exp(w), 0, false).values;
+    deny_each(rg_sum(rg_exp(rg_mul(rg_sin(inner), inner))), inner, NULL, NULL);
+}
 END_TEST
 
-RG_TESTS(explain, test_shares, test_packed, test_more_paths_than_are_kept,
-         test_where_a_gradient_is_lost, test_verdicts, test_refusals, test_out_of_memory,
-         test_graphs)
+RG_TESTS(explain, test_shares, test_packed, test_more_paths_than_are_kept, test_paths_of_one_size,
+         test_picture, test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost,
+         test_verdicts, test_refusals, test_out_of_memory, test_graphs)

@@ -4,6 +4,7 @@
  */
 #include "autograd/function.h"
 #include "tensor/base.h"
+#include "tests/in_turn.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -331,6 +332,8 @@ static bool asking_forward(rg_function_context *ctx, rg_tensor *const in[], rg_t
         rg_save_for_backward(ctx, in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0]),
         RG_VALUE_ERROR, "saves up to 8 tensors, but got 9");
     out[0] = rg_mul(in[0], in[1]);
+    ck_fails(rg_save_for_backward_list(ctx, (rg_list){ .n = -1 }), RG_TYPE_ERROR,
+             "expected a list");
     ck_ok(rg_save_for_backward(ctx, in[1], RG_NONE));
     ck_fails(rg_save_for_backward(ctx, in[0]), RG_RUNTIME_ERROR, "to be called once");
     asked = rg_needs_input_grad(ctx, 0) ? rg_needs_input_grad(ctx, 1) ? "both" : "first" : "other";
@@ -392,6 +395,9 @@ START_TEST(test_failures) {
                                          .backward = failing_backward };
     static rg_function_class nameless = { .forward = failing_forward };
     static rg_function_class many = { .name = "Many", .forward = cube_forward, .outputs = 9 };
+    static rg_function_class half_made = { .name = "HalfMade",
+                                           .forward = cube_forward,
+                                           .outputs = 2 };
     rg_tensor *x = input(2, 3), *out[8];
     planted = WRONG_FACTOR;
     ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR,
@@ -400,6 +406,9 @@ START_TEST(test_failures) {
     ck_fails(rg_function_apply(&failing, NULL, x), RG_VALUE_ERROR, "Failing: expected 3 rows");
     planted = NO_GRADIENT;
     ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR, "forward made no output 0");
+    ck_fails(rg_function_apply_many(&half_made, NULL, RG_LIST(x), out), RG_RUNTIME_ERROR,
+             "HalfMade: forward made no output 1");
+    ck_assert(!out[0] && !out[1]);
     planted = HONEST;
     ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR, "size mismatch");
     ck_fails(rg_function_apply(&nameless, NULL, x), RG_VALUE_ERROR, "a class needs a name");
@@ -710,6 +719,8 @@ typedef struct {
     bool second_order;
 } replayed;
 
+static rg_replay *run_in_turn;
+
 static void replayed_step(void *context) {
     replayed *r = context;
     const blend_args args = { 0.5 };
@@ -808,11 +819,46 @@ static void growing(void *context) {
     rg_function_apply(&grows, NULL, (rg_tensor *)context);
 }
 
+static bool saves_longer_forward(rg_function_context *ctx, rg_tensor *const in[],
+                                 rg_tensor *out[]) {
+    static int calls;
+    out[0] = rg_mul(in[0], 2);
+    return rg_save_for_backward(ctx, rg_ones(++calls));
+}
+
+static void saving_longer(void *context) {
+    static rg_function_class saves = { .name = "SavesLonger",
+                                       .forward = saves_longer_forward,
+                                       .backward = cube_backward };
+    rg_function_apply(&saves, NULL, (rg_tensor *)context);
+}
+
+static bool plain_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_mul(in[0], 2);
+    return out[0] != NULL;
+}
+
+static bool shrinks_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    static int calls;
+    (void)ctx;
+    gin[0] = calls++ ? rg_unsqueeze(g[0], 0) : rg_mul(g[0], 2);
+    return gin[0] != NULL;
+}
+
+static void shrinking_back(void *context) {
+    static rg_function_class shrinks = { .name = "ShrinksBack",
+                                         .forward = plain_forward,
+                                         .backward = shrinks_backward };
+    rg_grad(rg_sum(rg_function_apply(&shrinks, NULL, (rg_tensor *)context)), context);
+}
+
 START_TEST(test_replay_refuses) {
     rg_tensor *x = input(2, 3);
     ck_fails(rg_record(second_of_state, x), RG_NOT_IMPLEMENTED,
              "Blend: can't be part of a recorded step");
-    void (*const others[])(void *context) = { growing, widening, saving_more, saving_none };
+    void (*const others[])(void *context) = { growing,     widening,      saving_more,
+                                              saving_none, saving_longer, shrinking_back };
     for (int i = 0; i < RG_COUNT(others); i++) {
         rg_replay *replay = rg_record(others[i], i < 3 ? rg_detach(x) : x);
         ck_ok(replay);
@@ -820,6 +866,140 @@ START_TEST(test_replay_refuses) {
                  "the recorded step has taken another way");
         rg_replay_free(replay);
     }
+}
+END_TEST
+
+/* An input that is its own output lies where it lay before. */
+static void same_step(void *context) {
+    static rg_function_class same = { .name = "Same",
+                                      .forward = same_forward,
+                                      .backward = same_backward };
+    replayed *r = context;
+    rg_set_grad(r->w, RG_NONE);
+    r->loss = rg_keep(rg_sum(rg_function_apply(&same, NULL, r->w)));
+    rg_backward(r->loss);
+}
+
+/* What forward makes depends on whether a gradient is wanted, in a run of a recording as well. */
+static bool wanting_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_mul(in[0], rg_needs_input_grad(ctx, 0) ? 2 : 3);
+    return out[0] != NULL;
+}
+
+static bool wanting_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_mul(g[0], 2);
+    return gin[0] != NULL;
+}
+
+static void wanting_step(void *context) {
+    static rg_function_class wanting = { .name = "Wanting",
+                                         .forward = wanting_forward,
+                                         .backward = wanting_backward };
+    replayed *r = context;
+    r->loss = rg_keep(rg_sum(rg_function_apply(&wanting, NULL, r->w)));
+    r->x = rg_keep(rg_sum(rg_function_apply(&wanting, NULL, rg_detach(r->w))));
+}
+
+START_TEST(test_replay_of_what_is_wanted) {
+    replayed r = { .w = input(2, 3) };
+    rg_replay *replay = rg_record(wanting_step, &r);
+    ck_ok(replay && rg_replay_run(replay));
+    const double sum = rg_item(rg_sum(rg_detach(r.w)));
+    ck_assert_double_eq_tol(rg_item(r.loss), 2 * sum, 1e-12);
+    ck_assert_double_eq_tol(rg_item(r.x), 3 * sum, 1e-12);
+    rg_drop(r.loss);
+    rg_drop(r.x);
+    rg_replay_free(replay);
+}
+END_TEST
+
+static bool run_again(void) { return rg_replay_run(run_in_turn); }
+
+static bool second_alone_forward(rg_function_context *ctx, rg_tensor *const in[],
+                                 rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_add(rg_floor(in[0]), in[1]);
+    return out[0] != NULL;
+}
+
+static bool second_alone_backward(rg_function_context *ctx, rg_tensor *const g[],
+                                  rg_tensor *gin[]) {
+    (void)ctx;
+    gin[1] = g[0];
+    return true;
+}
+
+/* A write takes the place of any of an op's outputs in the graph. */
+START_TEST(test_writes_to_outputs) {
+    const blend_args args = { 0.5 };
+    rg_tensor *x = input(2, 3), *w = input(2, 3), *y[3], *want;
+    ck_ok(rg_function_apply_many(&blend, &args, RG_LIST(x, w), y));
+    want = rg_grad(rg_mul(rg_sum(y[1]), 7), w, .retain_graph = true);
+    ck_ok(rg_mul_(y[1], 7));
+    ck_assert_str_eq(rg_grad_fn(y[1]), "MulBackward0");
+    ck_assert(rg_allclose(rg_grad(rg_sum(y[1]), w), want, 1e-12, 0));
+}
+END_TEST
+
+/* What no gradient reaches has none, whichever nodes stand beside it. */
+START_TEST(test_no_gradient_comes_by) {
+    static rg_function_class second_alone = { .name = "SecondAlone",
+                                              .forward = second_alone_forward,
+                                              .backward = second_alone_backward };
+    for (int turn = 0; turn < 4; turn++) {
+        rg_tensor *v[] = { input(2, 3), input(2, 3) }, *h[2];
+        for (int i = 0; i < 2; i++)
+            h[i ^ (turn & 1)] = rg_mul(v[i ^ (turn & 1)], 2);
+        rg_tensor *y = rg_function_apply(&second_alone, NULL, h[0], h[1]);
+        if (turn & 2)
+            y = rg_add(rg_mul(h[1], 3), y);
+        ck_ok(rg_backward(rg_sum(y)));
+        ck_assert(rg_grad_of(v[0]) == RG_NONE);
+        ck_assert(rg_equal(rg_grad_of(v[1]), rg_mul(rg_ones_like(v[1]), turn & 2 ? 8 : 2)));
+    }
+}
+END_TEST
+
+/* Each output has the gradient of its own, whichever of them is asked for. */
+START_TEST(test_gradients_by_outputs) {
+    const blend_args args = { 0.5 };
+    rg_tensor *x = input(2, 3), *w = input(2, 3), *y[3];
+    ck_ok(rg_function_apply_many(&blend, &args, RG_LIST(x, w), y));
+    rg_tensor *loss = rg_add(rg_mul(rg_sum(y[0]), 3), rg_mul(rg_sum(y[1]), 5));
+    for (int turn = 0; turn < 2; turn++) {
+        rg_tensor *g, *want = rg_mul(rg_ones_like(y[turn]), turn ? 5 : 3);
+        ck_ok(g = rg_grad(loss, y[turn], .retain_graph = true));
+        ck_assert(rg_equal(g, want));
+        rg_tensor *both[] = { y[1 - turn], y[turn] }, *r[2];
+        ck_ok(rg_grad_many(1, &loss, NULL, 2, both, r,
+                           (rg_backward_options){ .retain_graph = true }));
+        ck_assert(rg_equal(r[1], want)
+                  && !rg_equal(r[0], rg_mul(rg_ones_like(r[0]), turn ? 5 : 3)));
+    }
+}
+END_TEST
+
+START_TEST(test_replay_of_odd_ops) {
+    replayed r = { .w = input(2, 3) };
+    planted = HONEST;
+    rg_replay *same = rg_record(same_step, &r);
+    ck_ok(same);
+    {
+        RG_NO_GRAD();
+        ck_ok(rg_mul_(r.w, 2));
+    }
+    ck_ok(rg_replay_run(same));
+    ck_assert_double_eq(rg_item(r.loss), rg_item(rg_sum(rg_detach(r.w))));
+    ck_assert(rg_equal(rg_grad_of(r.w), rg_neg(rg_ones_like(r.w))));
+    rg_drop(r.loss);
+    rg_replay_free(same);
+    r = (replayed){ input(2, 3), input(2, 3), NULL, false };
+    run_in_turn = rg_record(replayed_step, &r);
+    ck_ok(run_in_turn);
+    deny_in_turn(run_again, NULL);
+    rg_replay_free(run_in_turn);
+    rg_drop(r.loss);
 }
 END_TEST
 
@@ -858,4 +1038,5 @@ RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent
          test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
          test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
          test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
-         test_threads_share_a_class)
+         test_replay_of_odd_ops, test_replay_of_what_is_wanted, test_gradients_by_outputs,
+         test_writes_to_outputs, test_no_gradient_comes_by, test_threads_share_a_class)

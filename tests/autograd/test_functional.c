@@ -185,6 +185,47 @@ START_TEST(test_products) {
 }
 END_TEST
 
+/* The sum of c x over the inputs, with c of the context, which may require grad. */
+static rg_tensor *weighed(rg_tensor *const in[], void *context) {
+    return rg_sum(rg_mul((rg_tensor *)context, in[0]));
+}
+
+/* Inputs that are absent, or whole numbers, have no gradient, and no vector counts for them. */
+START_TEST(test_inputs_without_slope) {
+    rg_tensor *x = wave(3, 0, 0), *w = rg_requires_grad_(wave(3, 0, 2), true), *r[3];
+    rg_tensor *in[] = { x, RG_NONE, rg_arange(3) }, *v[] = { wave(3, 0, 1), x, rg_ones(7) };
+    ck_ok(rg_vjp(double_of_first, NULL, 3, in, v[0], r));
+    ck_close(r[0], rg_mul(v[0], 2));
+    ck_assert(r[1] == RG_NONE && r[2] == RG_NONE);
+    ck_ok(rg_jvp(double_of_first, NULL, 3, in, v, r));
+    ck_close(r[0], rg_mul(v[0], 2));
+    rg_tensor *j = rg_jacrev(double_of_first, NULL, 3, in);
+    ck_close(j, rg_mul(rg_eye_as(3, 3, RG_FLOAT64), 2));
+    ck_fails(rg_jacrev(double_of_first, NULL, 3, in, .argnum = 1), RG_RUNTIME_ERROR,
+             "only Tensors of floating point dtype can require gradients");
+    /* A function has no derivative by its inputs, though it leads to the context. */
+    rg_tensor *whole[] = { in[2], RG_NONE };
+    ck_close(rg_vjp(weighed, w, 2, whole, RG_NONE, r), rg_detach(weighed(whole, w)));
+    ck_assert(r[0] == RG_NONE && r[1] == RG_NONE);
+    ck_ok(rg_jvp(weighed, w, 2, whole, v, r));
+    ck_close(r[0], rg_scalar_dtype(0, RG_FLOAT64));
+    ck_close(rg_hvp(weighed, w, 1, &x, v, r), rg_detach(weighed(&x, w)));
+    ck_close(r[0], rg_zeros_like(x));
+    v[0] = RG_NONE;
+    ck_ok(rg_hvp(weighed, w, 1, &x, v, r));
+    ck_close(r[0], rg_zeros_like(x));
+    /* One number needs no vector. */
+    ck_close(rg_vjp(weighed, w, 1, &x, RG_NONE, r), rg_detach(weighed(&x, w)));
+    ck_close(r[0], rg_detach(w));
+    ck_assert(!rg_requires_grad(r[0]));
+    ck_ok(rg_vjp(weighed, w, 1, &x, RG_NONE, r, .create_graph = true));
+    ck_assert(rg_requires_grad(r[0]));
+    in[0] = NULL;
+    ck_fails(rg_vjp(double_of_first, NULL, 3, in, x, r), RG_TYPE_ERROR, "expected a tensor");
+    ck_assert(!r[0] && !r[1] && !r[2]);
+}
+END_TEST
+
 /* A gradient penalty: the loss has a Jacobian in it, and w is in the context. */
 START_TEST(test_graphs_lead_to_the_context) {
     rg_tensor *a = rg_requires_grad_(wave(2, 3, 0), true), *x = wave(3, 0, 1);
@@ -247,6 +288,14 @@ START_TEST(test_what_vmap_refuses) {
              "in_dims has 1 dims for 2 inputs");
     ck_fails(rg_vmap(dot, NULL, 2, in, .in_dims = RG_DIMS(RG_UNMAPPED, RG_UNMAPPED)),
              RG_VALUE_ERROR, "no input has a dim along which its examples lie");
+    ck_fails(rg_vmap(dot, NULL, 2, in, .in_dims = RG_DIMS(-3, 0)), RG_VALUE_ERROR,
+             "Got in_dim=-3 for some input, but that input is a Tensor of dimensionality 2");
+    ck_fails(rg_vmap(dot, NULL, 2, ((rg_tensor *[]){ in[0], NULL })), RG_TYPE_ERROR,
+             "vmap: expected a tensor but got NULL");
+    ck_fails(rg_vmap(dot, NULL, 2, NULL), RG_TYPE_ERROR,
+             "vmap: expected a function and its inputs");
+    ck_close(rg_vmap(first_of, NULL, 2, ((rg_tensor *[]){ in[0], RG_NONE })), in[0]);
+    ck_close(rg_vmap(first_of, NULL, 1, in, .in_dims = RG_DIMS(-2)), in[0]);
     ck_fails(rg_vmap(NULL, NULL, 2, in), RG_TYPE_ERROR, "expected a function");
     ck_fails(rg_vmap(dot, NULL, 0, in), RG_VALUE_ERROR, "takes 1 to 64 inputs");
     ck_fails(rg_vmap(first_of, NULL, 1, in, .out_dim = 3), RG_INDEX_ERROR, "");
@@ -383,6 +432,6 @@ START_TEST(test_memory_denied) {
 END_TEST
 
 RG_TESTS(functional, test_jacobians, test_arguments, test_functions_without_slope, test_hessians,
-         test_products, test_graphs_lead_to_the_context, test_another_use_does_not_count, test_vmap,
-         test_what_vmap_refuses, test_most_inputs, test_most_dims, test_long_stacks,
-         test_memory_denied)
+         test_products, test_inputs_without_slope, test_graphs_lead_to_the_context,
+         test_another_use_does_not_count, test_vmap, test_what_vmap_refuses, test_most_inputs,
+         test_most_dims, test_long_stacks, test_memory_denied)

@@ -257,6 +257,101 @@ static rg_tensor *changes_shape(rg_tensor *const in[], void *calls) {
     return rg_narrow(rg_mul(in[0], 2), 0, 0, ++*(int *)calls == 1 ? 2 : 1);
 }
 
+/* The first output has a wrong gradient, and the second one doesn't depend on its input. */
+static rg_list wrong_and_other(rg_tensor *const in[], void *context) {
+    static rg_tensor *y[2];
+    y[*(int *)context] = rg_mul(rg_detach(in[0]), in[0]);
+    y[1 - *(int *)context] = rg_mul(in[1], 2);
+    return (rg_list){ 2, y };
+}
+
+/* So many outputs as the context says, each x times its number. */
+static rg_list multiples(rg_tensor *const in[], void *context) {
+    static rg_tensor *y[70];
+    const int n = *(int *)context;
+    for (int k = 0; k < n; k++)
+        y[k] = rg_mul(in[0], k + 1);
+    return (rg_list){ n, y };
+}
+
+/* Returns one output less in each call. */
+static rg_list fewer(rg_tensor *const in[], void *context) {
+    rg_list y = multiples(in, context);
+    --*(int *)context;
+    return y;
+}
+
+/* Its last output is missing, though no error says why. */
+static rg_list without_last(rg_tensor *const in[], void *context) {
+    static rg_tensor *y[3];
+    (void)context;
+    y[0] = y[1] = rg_mul(in[0], 2);
+    return (rg_list){ 3, y };
+}
+
+/* The second call's output has no history, which is that of a cotangent's gradients. */
+static rg_tensor *sometimes_detached(rg_tensor *const in[], void *calls) {
+    rg_tensor *y = rg_mul(in[0], 2);
+    return ++*(int *)calls == 2 ? rg_detach(y) : y;
+}
+
+static rg_tensor *product_of_some(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul(rg_index_select(in[0], 0, in[2]), rg_exp(in[3]));
+}
+
+START_TEST(test_outputs_and_inputs_of_all_kinds) {
+    rg_tensor *in[] = { input(2, 1), input(2, 1) };
+    for (int wrong = 0; wrong < 2; wrong++) {
+        ck_assert(!rg_gradcheck_list(wrong_and_other, &wrong, 2, in));
+        ck_assert_msg(!strstr(rg_error(), "No gradient reaches"), "%s", rg_error());
+        rg_error_clear();
+    }
+    int n = 64;
+    ck_ok(rg_gradcheck_list(multiples, &n, 1, in));
+    ck_ok(rg_gradgradcheck_list(multiples, &n, 1, in));
+    n = 65;
+    ck_fails(rg_gradcheck_list(multiples, &n, 1, in), RG_VALUE_ERROR,
+             "takes up to 64 outputs, but got 65");
+    n = 3;
+    ck_fails(rg_gradcheck_list(without_last, &n, 1, in), RG_TYPE_ERROR,
+             "gradcheck: expected a tensor but got NULL");
+    ck_fails(rg_gradcheck_list(fewer, &n, 1, in), RG_RUNTIME_ERROR,
+             "Expected `func` to return as many outputs in each call, but got 3 and 2");
+    n = 0;
+    ck_fails(rg_gradgradcheck(sometimes_detached, &n, 1, in), RG_RUNTIME_ERROR,
+             "gradgradcheck: the function had 1 outputs that require grad, and now has 0");
+    /* Absent inputs and whole numbers may be among the inputs, which may lie in memory with gaps.
+     */
+    rg_tensor *turned = rg_requires_grad_(rg_T(rg_detach(input(2, 3))), true);
+    rg_tensor *mixed[] = { turned, RG_NONE, rg_arange(2),
+                           rg_requires_grad_(rg_T(rg_detach(input(2, 2))), true) };
+    rg_tensor *was = rg_clone(rg_detach(turned));
+    mixed[3] = rg_requires_grad_(rg_select(rg_detach(input(2, 2)), 1, 1), true);
+    ck_ok(rg_gradcheck(product_of_some, NULL, 4, mixed));
+    ck_ok(rg_gradgradcheck(product_of_some, NULL, 4, mixed));
+    ck_assert(rg_equal(rg_detach(turned), was));
+    ck_fails(rg_gradcheck(half_hidden, NULL, 3, mixed), RG_RUNTIME_ERROR, "Jacobian mismatch");
+}
+END_TEST
+
+/* The first call returns the first input, and the others the second one. */
+static rg_tensor *another_leaf(rg_tensor *const in[], void *calls) {
+    return in[++*(int *)calls > 1];
+}
+
+START_TEST(test_leaves_as_outputs) {
+    rg_tensor *in[] = { input(2, 1), input(2, 1), NULL };
+    int calls = 1;
+    ck_ok(rg_gradcheck(another_leaf, &calls, 2, in));
+    calls = 0;
+    ck_fails(rg_gradcheck(another_leaf, &calls, 2, in), RG_RUNTIME_ERROR,
+             "the analytical value is 1 but the numerical one is 0 (AccumulateGrad)");
+    ck_fails(rg_gradcheck(another_leaf, &calls, 3, in), RG_TYPE_ERROR,
+             "gradcheck: expected a tensor but got NULL");
+}
+END_TEST
+
 START_TEST(test_likely_causes) {
     rg_tensor *in[] = { input(2, 3), rg_detach(input(2, 3)) };
     int calls = 0;
@@ -354,6 +449,16 @@ START_TEST(test_anomaly_after_backward) {
 }
 END_TEST
 
+/* What is absent has no shape. */
+START_TEST(test_anomaly_with_absent_inputs) {
+    rg_tensor *big = rg_full_dims(RG_DIMS(1, 1, 3, 2), 1e200, RG_FLOAT64);
+    rg_set_detect_anomaly(true);
+    ck_fails(rg_scaled_dot_product_attention(big, big, big), RG_RUNTIME_ERROR,
+             "arose forward in attention of [1, 1, 3, 2] [1, 1, 3, 2] [1, 1, 3, 2] none; ");
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
 /* What came in odd isn't the op's deed. */
 START_TEST(test_anomaly_of_what_comes_in) {
     rg_tensor *x = input(2, 2);
@@ -371,11 +476,22 @@ static rg_tensor *tanh_of_both(rg_tensor *const in[], void *context) {
     return rg_tanh(rg_mul(in[0], in[1]));
 }
 
+/* Its outputs aren't contiguous. */
+static rg_list turned_list(rg_tensor *const in[], void *context) {
+    static rg_tensor *y[2];
+    (void)context;
+    y[0] = rg_T(rg_mul(in[0], in[1]));
+    y[1] = rg_T(rg_exp(in[0]));
+    return (rg_list){ 2, y };
+}
+
 static rg_tensor *checked[2];
 static bool check_both_orders(void) {
     RG_SCOPE();
     return rg_gradcheck(tanh_of_both, NULL, 2, checked)
-           && rg_gradgradcheck(tanh_of_both, NULL, 2, checked);
+           && rg_gradgradcheck(tanh_of_both, NULL, 2, checked)
+           && rg_gradcheck_list(turned_list, NULL, 2, checked)
+           && rg_gradgradcheck_list(turned_list, NULL, 2, checked);
 }
 
 static bool draw_graph(void) {
@@ -492,9 +608,42 @@ START_TEST(test_graph_dot) {
 }
 END_TEST
 
+/* Names are cut off where they are long, and what a picture can't show is a blank. */
+START_TEST(test_drawn_names) {
+    char name[200], want[200];
+    memset(name, 'a', sizeof name);
+    name[199] = 0;
+    rg_tensor *x = rg_set_name(input(2, 1), name), *unnamed = input(2, 1);
+    rg_tensor *y = rg_set_name(rg_mul(x, unnamed), "a\tb\\c"), *one = rg_set_name(input(3, 1), "x");
+    const char *dot = rg_graph_dot(y);
+    snprintf(want, sizeof want, "label=\"%.125s\\n[2, 1]\"", name);
+    ck_assert_msg(strstr(dot, want), "%s", dot);
+    ck_assert_msg(strstr(dot, "label=\"leaf\\n[2, 1]\""), "%s", dot);
+    ck_assert_msg(strstr(dot, "n0 [label=\"a b\\\\c\\nMulBackward0\\n[2, 1]\"]"), "%s", dot);
+    ck_assert_str_eq(
+        rg_graph_dot(one),
+        "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n"
+        "    leaf0 [shape=box, style=filled, fillcolor=lightblue, label=\"x\\n[3, 1]\"]\n}\n");
+    /* Each of many leaves is drawn once. */
+    rg_tensor *leaves[100];
+    for (int i = 0; i < 100; i++)
+        leaves[i] = i < 70 ? input(1, 1) : leaves[i - 70];
+    dot = rg_graph_dot(rg_cat(rg_list_of(100, leaves), 0));
+    ck_assert(strstr(dot, "leaf69 -> n0") && !strstr(dot, "leaf70"));
+    /* What is absent isn't drawn. */
+    dot = rg_graph_dot(rg_layer_norm(x, RG_DIMS(1), RG_NONE, RG_NONE, 1e-5));
+    int arrows = 0;
+    for (const char *at = dot; (at = strstr(at, "->")); at++)
+        arrows++;
+    ck_assert_int_eq(arrows, 1);
+}
+END_TEST
+
 RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
          test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
-         test_several_outputs, test_likely_causes, test_anomaly_forward, test_anomaly_backward,
-         test_anomaly_after_backward, test_anomaly_of_what_comes_in, test_checks_without_memory,
-         test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
-         test_anomaly_of_several_outputs, test_slopes_of_nan)
+         test_several_outputs, test_leaves_as_outputs, test_outputs_and_inputs_of_all_kinds,
+         test_drawn_names, test_likely_causes, test_anomaly_forward, test_anomaly_backward,
+         test_anomaly_after_backward, test_anomaly_of_what_comes_in,
+         test_anomaly_with_absent_inputs, test_checks_without_memory, test_anomaly_without_memory,
+         test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,
+         test_slopes_of_nan)

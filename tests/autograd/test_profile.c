@@ -3,10 +3,12 @@
  * costs that it counts are exactly those that the shapes say.
  */
 #include "autograd/autograd.h"
+#include "autograd/function.h"
 #include "autograd/op.h"
 #include "autograd/ops.h"
 #include "tests/test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +106,53 @@ START_TEST(test_products) {
     ck_assert_double_eq(rg_profile_cost("addmm").flops, 2 * 5 * 7 * 3);
     ck_assert_double_eq(rg_profile_cost("addmm, backward").flops, 0);
     ck_assert_double_eq(rg_profile_cost("matmul").flops - before, 2 * 2 * 5 * 7 * 3);
+}
+END_TEST
+
+/* Returns the time in nanoseconds, by whole seconds and what is beyond them. */
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* It takes until the next second begins. */
+static bool waits_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    const double begin = now();
+    while (floor(now() / 1e9) == floor(begin / 1e9))
+        usleep(1000);
+    out[0] = rg_mul(in[0], 2);
+    return out[0] != NULL;
+}
+
+/* A time is right though the clock's second changes meanwhile. */
+START_TEST(test_seconds_pass) {
+    static rg_function_class waits = { .name = "Waits", .forward = waits_forward };
+    rg_tensor *x = rg_ones(3);
+    rg_set_profiling(true);
+    const double began = now();
+    rg_function_apply(&waits, NULL, x);
+    const double took = now() - began;
+    rg_set_profiling(false);
+    const rg_cost cost = rg_profile_cost("Waits");
+    ck_assert_int_eq(cost.calls, 1);
+    ck_assert_msg(cost.ns > 0.9 * took - 2e6 && cost.ns <= took, "%g of %g", cost.ns, took);
+}
+END_TEST
+
+/* A convolution has a term for each place of its kernel and each channel; a gradient costs as much
+ * as the convolution. */
+START_TEST(test_convolutions) {
+    rg_tensor *x = rg_requires_grad_(rg_randn(2, 3, 8, 9), true);
+    rg_tensor *w = rg_requires_grad_(rg_randn(5, 3, 2, 4), true);
+    rg_set_profiling(true);
+    rg_backward(rg_sum(rg_conv2d(x, w, RG_NONE)));
+    rg_set_profiling(false);
+    const double there = 2 * 2 * 5 * 7 * 6 * (3 * 2 * 4);
+    const rg_cost cost = rg_profile_cost("conv"), back = rg_profile_cost("conv, backward");
+    ck_assert_msg(fabs(cost.flops - there) < 1e-6 * there, "%g, not %g", cost.flops, there);
+    ck_assert_msg(fabs(back.flops - 2 * there) < 1e-6 * there, "%g, not %g", back.flops, 2 * there);
 }
 END_TEST
 
@@ -220,12 +269,6 @@ START_TEST(test_inside) {
 }
 END_TEST
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 /* The time of a call is its own: without that of the calls inside it, so that no more time is
  * counted than there was. Nearly all of addmm's backward is time of the products inside it. */
 START_TEST(test_times_are_each_calls_own) {
@@ -339,12 +382,16 @@ START_TEST(test_environment) {
 }
 END_TEST
 
+/* A class has its row as long as the program runs. */
+__attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
+
 int main(void) {
     const TTest *cases[] = { test_counts, test_products, test_what_fails_costs_nothing,
                              test_products_of_vectors, test_other_inputs, test_failed_calls,
                              test_attention, test_inside, test_times_are_each_calls_own,
-                             test_a_failed_step_costs_nothing, test_what_fails_costs_nothing,
-                             test_rows_are_in_order, test_environment,
+                             test_seconds_pass, test_convolutions, test_a_failed_step_costs_nothing,
+                             test_what_fails_costs_nothing, test_rows_are_in_order,
+                             test_environment,
                              /* It fills the table, for all that come after it. */
                              test_many_ops };
     if (getenv("REGARD_PROFILE"))

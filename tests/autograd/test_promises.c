@@ -6,6 +6,7 @@
 #include "tensor/base.h"
 #include "tests/test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ typedef enum {
     OTHER_UNGRAPHED,
     FAILS_UNGRAPHED,
     ONE_DTYPE,
+    ONE_NARROW_DTYPE,
     FEW_DIGITS,
     FEW_DIGITS_BACK,
     FAILS_IN_FLOAT32,
@@ -47,6 +49,7 @@ typedef enum {
     REFUSES_STRIDES_BACK,
     REFUSES_ZERO_STRIDES_BACK,
     READS_WRITTEN,
+    READS_RELEASED,
     NO_HISTORY,
     FAILS_WITH_GRAPH,
     WRONG_SECOND,
@@ -138,6 +141,8 @@ static rg_tensor *mistaken(rg_function_context *ctx, rg_tensor *y, bool replayed
         return rg_unsqueeze(y, 0);
     if (planted == ONE_DTYPE)
         return rg_to(y, RG_FLOAT64);
+    if (planted == ONE_NARROW_DTYPE)
+        return rg_to(y, RG_FLOAT32);
     return planted == FEW_DIGITS ? with_few_digits(y) : y;
 }
 
@@ -218,6 +223,11 @@ static bool twin_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
     gin[1] = rg_add(rg_mul(gy[0], rg_square(x[0])), rg_mul(gy[1], both));
     if (!gin[0] || !gin[1])
         return false;
+    /* Nothing of the input counts but that it is there. */
+    if (planted == READS_RELEASED)
+        gin[at] = rg_mul(gin[at], rg_ones_like(state->input));
+    if (!gin[at])
+        return false;
     gin[at] = mistaken_back(ctx, g, gin[at]);
     if (planted == WRITES_GRADIENT && g[at] != RG_NONE)
         scribble(g[at]);
@@ -239,6 +249,7 @@ static const char *const sentence_of[N_MISTAKES] = {
     [OTHER_UNGRAPHED] = "Twin: output %d has other values without grad mode",
     [FAILS_UNGRAPHED] = "Twin: without grad mode: Twin: forward failed",
     [ONE_DTYPE] = "Twin: output %d is torch.float64 for inputs of float32 and of float64",
+    [ONE_NARROW_DTYPE] = "Twin: output %d is torch.float32 for inputs of float32 and of float64",
     [FEW_DIGITS] = "Twin: output %d has the precision of float32 for inputs of float64",
     [FEW_DIGITS_BACK] = "Twin: the gradient of input %d has the precision of float32 for inputs "
                         "of float64",
@@ -267,6 +278,8 @@ static const char *const sentence_of[N_MISTAKES] = {
                                   "stride of 0: Twin: backward failed",
     [READS_WRITTEN] = "has other values where input %d was written to before backward, which "
                       "nobody noticed",
+    [READS_RELEASED] = "Twin: backward reads a tensor that is gone: keep what it reads by "
+                       "rg_save_for_backward: ones_like: tensor released with its scope",
     [NO_HISTORY] = "Twin: the gradient of input %d has no history",
     [FAILS_WITH_GRAPH] = "Twin: where a graph of the gradients is created: Twin: backward failed",
     [WRONG_SECOND] = "Twin: second derivatives don't agree with finite differences: ",
@@ -380,6 +393,189 @@ static bool sum_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tens
     return true;
 }
 
+/* y = how many of a are positive, a whole number */
+static bool count_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_sum(rg_to(rg_gt(in[0], 0), RG_INT64));
+    return out[0] != NULL;
+}
+
+/* y = floor(a) + floor(b), whose gradients are 0: backward says so, or makes zeros; where `wrong`
+ * says so, they are ones where a alone is asked for. */
+static bool floors_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_add(rg_floor(in[0]), rg_floor(in[1]));
+    return out[0] != NULL;
+}
+
+static bool floors_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    const bool both = rg_needs_input_grad(ctx, 0) && rg_needs_input_grad(ctx, 1);
+    const bool wrong = *(const int *)rg_function_args(ctx);
+    for (int i = 0; i < 2 && !both; i++)
+        gin[i] = wrong ? rg_ones_like(g[0]) : rg_zeros_like(g[0]);
+    return both || (gin[0] && gin[1]);
+}
+
+/* y = x / 4: halves stay numbers of few digits. */
+static bool quarter_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_mul(in[0], 0.25);
+    return out[0] != NULL;
+}
+
+static bool quarter_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_mul(g[0], 0.25);
+    return gin[0] != NULL;
+}
+
+/* y = the sum of n, times a. Whole numbers are asked nothing: n may not lie in memory with gaps,
+ * and backward reads it where it lay. */
+static bool times_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    *(rg_tensor **)rg_function_state(ctx) = in[1];
+    if (!rg_is_contiguous(in[1]) || has_zero_stride(in[1]))
+        return false;
+    out[0] = rg_mul(in[0], rg_sum(in[1]));
+    return out[0] != NULL;
+}
+
+static bool times_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = rg_mul(g[0], rg_sum(*(rg_tensor **)rg_function_state(ctx)));
+    return gin[0] != NULL;
+}
+
+/* y = x^3, with a square that is made anew in backward, or saved, so that it has no history. */
+static bool cubed_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    rg_tensor *square = rg_square(in[0]);
+    out[0] = rg_mul(square, in[0]);
+    return out[0] && rg_save_for_backward(ctx, in[0], planted == HONEST ? RG_NONE : square);
+}
+
+static bool cubed_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    rg_tensor *x = rg_saved_tensor(ctx, 0), *square = rg_saved_tensor(ctx, 1);
+    gin[0] = rg_mul(g[0], rg_mul(square == RG_NONE ? rg_square(rg_detach(x)) : square, 3));
+    return gin[0] != NULL;
+}
+
+/* Only where backward reads an intermediate result is that said. */
+START_TEST(test_what_leads_second_derivatives_on) {
+    static rg_function_class cubed[2] = {
+        { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward },
+        { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward }
+    };
+    planted = WRONG_SECOND;
+    ck_fails(rg_function_check(&cubed[0], NULL, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
+             "Cubed: second derivatives don't agree with finite differences; backward reads an "
+             "intermediate result, but only what is an input or an output leads them on: ");
+    planted = HONEST;
+    ck_fails(rg_function_check(&cubed[1], NULL, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
+             "Cubed: second derivatives don't agree with finite differences: ");
+}
+END_TEST
+
+START_TEST(test_whole_numbers_are_asked_nothing) {
+    static rg_function_class times = { .name = "Times",
+                                       .forward = times_forward,
+                                       .backward = times_backward,
+                                       .state_bytes = sizeof(rg_tensor *) };
+    rg_tensor *a = wave(2, 3, 0.3), *n = rg_reshape(rg_arange(6), 2, 3);
+    ck_ok(rg_function_check(&times, NULL, RG_LIST(a, n)));
+    ck_ok(rg_function_check(&times, NULL, RG_LIST(a, n, RG_NONE)));
+}
+END_TEST
+
+/* y = a^2, but a run of a recorded step gives what the recording gave. */
+typedef struct {
+    rg_tensor *made;
+} remembers_args;
+
+static bool remembers_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    remembers_args *args = (remembers_args *)rg_function_args(ctx);
+    out[0] = args->made ? rg_clone(args->made) : rg_square(in[0]);
+    if (!args->made) {
+        ck_assert_int_lt(n_leaked, RG_COUNT(leaked));
+        args->made = leaked[n_leaked++] = rg_keep(rg_clone(out[0]));
+    }
+    return rg_save_for_backward(ctx, in[0]);
+}
+
+static bool square_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = rg_mul(rg_mul(g[0], 2), rg_saved_tensor(ctx, 0));
+    return gin[0] != NULL;
+}
+
+/* y = floor(a) + b^2, with a wrong gradient of b */
+static bool half_wrong_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_add(rg_floor(in[0]), rg_square(in[1]));
+    return out[0] && rg_save_for_backward(ctx, in[1]);
+}
+
+static bool half_wrong_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    if (rg_needs_input_grad(ctx, 1))
+        gin[1] = rg_mul(rg_mul(g[0], 3), rg_saved_tensor(ctx, 0));
+    return true;
+}
+
+/* What is wrong with one input isn't said of another. */
+START_TEST(test_each_input_is_told_apart) {
+    static rg_function_class remembers = { .name = "Remembers",
+                                           .forward = remembers_forward,
+                                           .backward = square_backward,
+                                           .args_bytes = sizeof(remembers_args) };
+    static rg_function_class half_wrong = { .name = "HalfWrong",
+                                            .forward = half_wrong_forward,
+                                            .backward = half_wrong_backward };
+    static rg_function_class twins[2];
+    const remembers_args args = { NULL };
+    rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
+    ck_fails(rg_function_check(&remembers, &args, RG_LIST(a)), RG_RUNTIME_ERROR,
+             "Remembers: output 0 has other values in a run of a recorded step");
+    while (n_leaked > 0)
+        rg_drop(leaked[--n_leaked]);
+    ck_fails(rg_function_check(&half_wrong, NULL, RG_LIST(a, b)), RG_RUNTIME_ERROR,
+             "HalfWrong: backward doesn't agree with finite differences: gradcheck: Jacobian "
+             "mismatch for output 0 with respect to input 1");
+    /* Each input may be of float32, and becomes one of float64. */
+    planted = HONEST;
+    for (at = 0; at < 2; at++) {
+        rg_tensor *narrow = rg_requires_grad_(rg_float(rg_detach(at ? b : a)), true);
+        ck_ok(twin_passes(&twins[at], at ? a : narrow, at ? narrow : b));
+        ck_assert(rg_dtype_of(narrow) == RG_FLOAT32);
+    }
+}
+END_TEST
+
+START_TEST(test_ops_without_slope) {
+    static rg_function_class counts = { .name = "Count", .forward = count_forward };
+    static rg_function_class floors = { .name = "Floors",
+                                        .forward = floors_forward,
+                                        .backward = floors_backward,
+                                        .args_bytes = sizeof(int) };
+    static rg_function_class wrong = { .name = "Wrong",
+                                       .forward = floors_forward,
+                                       .backward = floors_backward,
+                                       .args_bytes = sizeof(int) };
+    static rg_function_class quarters = { .name = "Quarter",
+                                          .forward = quarter_forward,
+                                          .backward = quarter_backward };
+    rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.4);
+    int args = 0;
+    ck_ok(rg_function_check(&counts, NULL, RG_LIST(a)));
+    ck_ok(rg_function_check(&floors, &args, RG_LIST(a, b)));
+    args = 1;
+    ck_fails(rg_function_check(&wrong, &args, RG_LIST(a, b)), RG_RUNTIME_ERROR,
+             "Wrong: the gradient of input 0 has other values where only input 0 requires grad");
+    /* Numbers of few digits may stay so, and a NaN has no digits. */
+    rg_tensor *halves = rg_requires_grad_(rg_mul(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), 1.5), true);
+    ck_ok(rg_function_check(&quarters, NULL, RG_LIST(halves)));
+    ((double *)rg_data(halves))[1] = NAN;
+    ck_fails(
+        rg_function_check(&quarters, NULL, RG_LIST(halves)), RG_RUNTIME_ERROR,
+        "Quarter: backward doesn't agree with finite differences: gradcheck: Jacobian mismatch "
+        "for output 0 with respect to input 0: at output [1] and input [0]");
+}
+END_TEST
+
 START_TEST(test_odd_ops_pass) {
     static rg_function_class floors = { .name = "Floor",
                                         .forward = floor_forward,
@@ -418,17 +614,23 @@ END_TEST
  * last, and take back what was denied. */
 START_TEST(test_memory_denied) {
     static rg_function_class twin;
+    const twin_args args = { 0 };
     rg_tensor *a = wave(2, 1, 0.3), *b = wave(2, 1, 0.9);
     planted = HONEST;
     at = 0;
     ck_ok(twin_passes(&twin, a, b));
-    bool done = false;
-    for (int64_t n = 1; !done; n++) {
+    /* A backward that fails in the end, as it should, may go without some memory before that. */
+    for (int64_t n = 1, spared = 0; spared < 40; n++) {
         rg_error_clear();
+        const int64_t before = rg_memory_stats().now;
         rg_memory_fail_at(n);
-        const bool passed = twin_passes(&twin, a, b);
+        calls = 0;
+        const bool passed = rg_function_check(&twin, &args, RG_LIST(a, b));
         rg_memory_fail_at(0);
-        done = passed && rg_error_code() == RG_OK;
+        ck_each(rg_memory_stats().now <= before, "request %d leaks %d: %s", (int)n,
+                (int)(rg_memory_stats().now - before), rg_error());
+        const bool done = passed && rg_error_code() == RG_OK;
+        spared = done ? spared + 1 : 0;
         ck_each(done || (!passed && rg_error_code() == RG_OUT_OF_MEMORY), "request %d: %d %s",
                 (int)n, passed, rg_error());
     }
@@ -440,4 +642,6 @@ END_TEST
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
 RG_TESTS(promises, test_each_promise_at_each_place, test_what_is_asked_for, test_leaks_are_counted,
-         test_odd_ops_pass, test_memory_denied)
+         test_odd_ops_pass, test_whole_numbers_are_asked_nothing,
+         test_what_leads_second_derivatives_on, test_each_input_is_told_apart,
+         test_ops_without_slope, test_memory_denied)

@@ -105,6 +105,39 @@ START_TEST(test_packed_values_are_freed) {
 }
 END_TEST
 
+/* This hook differentiates, for which values are saved: they are no business of hooks. */
+static void *pack_and_differentiate(rg_tensor *t, void *context) {
+    counts *c = context;
+    c->packed++;
+    RG_ENABLE_GRAD();
+    rg_tensor *x = leaf(2, 2), *g = rg_grad(rg_sum(rg_mul(x, x)), x);
+    ck_assert(rg_allclose(g, rg_mul(rg_detach(x), 2), 0, 0));
+    return rg_keep(rg_clone(t));
+}
+
+static void saves_in_a_step(void *context) {
+    counts *c = context;
+    RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, c }));
+    rg_sum(leaf(2, 2));
+    rg_sin(leaf(2, 2));
+}
+
+START_TEST(test_hooks_in_odd_places) {
+    counts c = { .how = KEEP };
+    RG_SCOPE();
+    rg_tensor *x = leaf(2, 3), *y, *direct = rg_grad(chain(x), x);
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack_and_differentiate, unpack, drop, &c }));
+        y = chain(x);
+    }
+    ck_assert_int_eq(c.packed, 4);
+    ck_assert(rg_equal(rg_grad(y, x), direct));
+    ck_fails(rg_record(saves_in_a_step, &c), RG_NOT_IMPLEMENTED,
+             "saved_hooks: can't be part of a recorded step");
+    ck_assert(c.packed == 4 && c.dropped == 4);
+}
+END_TEST
+
 /* A guard takes its own hooks away, and once alone. */
 START_TEST(test_guards) {
     counts c = { .how = KEEP }, outer = { .how = KEEP };
@@ -286,6 +319,54 @@ static rg_tensor *own_square(rg_tensor *const in[], void *context) {
     return rg_square((rg_tensor *)context);
 }
 
+/* Computes a derivative of what it computes. */
+static rg_tensor *own_slope(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_grad(rg_sum(rg_exp(in[0])), in[0], .create_graph = true);
+}
+
+/* y = x exp(x), whatever the second input is; it counts its calls. */
+static rg_tensor *beside_none(rg_tensor *const in[], void *context) {
+    ++*(int *)context;
+    ck_assert(in[1] == RG_NONE);
+    return rg_mul(in[0], rg_exp(in[0]));
+}
+
+START_TEST(test_odd_functions_in_checkpoints) {
+    rg_tensor *x = leaf(2, 3), *in[] = { x, RG_NONE },
+              *plain = rg_requires_grad_(rg_detach(x), true);
+    ck_fails(rg_checkpoint(own_slope, NULL, 1, in), RG_RUNTIME_ERROR,
+             "checkpoint: a function in a checkpoint ran backward on what it computes");
+    int calls = 0;
+    ck_ok(rg_backward(rg_sum(rg_checkpoint(beside_none, &calls, 2, in))));
+    ck_assert_int_eq(calls, 2);
+    ck_ok(rg_backward(rg_sum(rg_mul(plain, rg_exp(plain)))));
+    ck_assert(rg_equal(rg_grad_of(x), rg_grad_of(plain)));
+    /* What was written to an input before the call is none of its business. */
+    in[0] = rg_add_(rg_mul(x, 1), 0);
+    ck_ok(rg_backward(rg_sum(rg_checkpoint(beside_none, &calls, 2, in))));
+    ck_assert(rg_allclose(rg_grad_of(x), rg_mul(rg_grad_of(plain), 2), 1e-12, 0));
+}
+END_TEST
+
+static rg_tensor *with_noise(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul(in[0], rg_exp(rg_mul(in[0], rg_rand_like(in[0]))));
+}
+
+/* Where the random state isn't preserved, the second call draws further numbers; where it is, it
+ * draws those of the first, and leaves the stream as it was. */
+START_TEST(test_random_state_of_checkpoints) {
+    rg_tensor *x = leaf(2, 3), *before;
+    for (int preserved = 0; preserved < 2; preserved++) {
+        rg_tensor *y = rg_checkpoint(with_noise, NULL, 1, &x, .preserve_rng_state = preserved);
+        before = rg_generator_state(rg_default_generator());
+        ck_ok(rg_backward(rg_sum(y)));
+        ck_assert(rg_equal(rg_generator_state(rg_default_generator()), before) == preserved);
+    }
+}
+END_TEST
+
 START_TEST(test_what_checkpoints_refuse) {
     block b = { .w = leaf(3, 3), .changes = true };
     rg_tensor *x = leaf(2, 3), *in[] = { rg_mul(x, 1) };
@@ -396,7 +477,8 @@ START_TEST(test_memory_denied) {
 END_TEST
 
 RG_TESTS(saved, test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
-         test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less, test_hooks_that_fail,
-         test_checkpoints_give_the_same_bits, test_checkpoints_of_second_order,
-         test_checkpoints_within, test_what_checkpoints_refuse, test_checkpoints_are_not_recorded,
-         test_checkpoints_take_less_memory, test_memory_denied)
+         test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
+         test_hooks_that_fail, test_checkpoints_give_the_same_bits,
+         test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
+         test_odd_functions_in_checkpoints, test_random_state_of_checkpoints,
+         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied)

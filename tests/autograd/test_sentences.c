@@ -350,4 +350,81 @@ START_TEST(test_layers) {
 }
 END_TEST
 
-RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers)
+/* A tensor has up to 8 dims. */
+START_TEST(test_dims) {
+    static const char many[] = "a tensor has at most 8 dimensions, but 9 were asked for";
+    rg_tensor *x = T(1, 1, 1, 1, 1, 1, 1, 1), *half = T(1, 1, 1, 1, 1);
+    rg_tensor *i = I(1, 1, 1, 1, 1, 1, 1, 1), *q = T(2);
+    ck_fails(rg_one_hot(i, 3), RG_RUNTIME_ERROR, many);
+    ck_fails(rg_diag_embed(x, 0, 0, 1), RG_RUNTIME_ERROR, many);
+    ck_fails(rg_quantile(x, q, .dim = 0, .keepdim = true), RG_RUNTIME_ERROR, many);
+    ck_fails(rg_kron(half, half), RG_RUNTIME_ERROR, "at most 8 dimensions, but 10 were asked for");
+    ck_fails(rg_kron(half, q), RG_RUNTIME_ERROR, "at most 8 dimensions, but 10 were asked for");
+    ck_fails(rg_einsum("abcde,fghij->abcdefghij", half, half), RG_RUNTIME_ERROR, many);
+    ck_fails(rg_tensordot(half, half, 0), RG_RUNTIME_ERROR,
+             "at most 8 dimensions, but 10 were asked for");
+    ck_fails(rg_index(x, "None"), RG_RUNTIME_ERROR, many);
+    ck_fails(rg_unsqueeze(x, 0), RG_RUNTIME_ERROR, many);
+    ck_fails(rg_stack(RG_LIST(x, x), 0), RG_RUNTIME_ERROR, many);
+}
+END_TEST
+
+/* Sizes whose product or sum no int64 holds. */
+START_TEST(test_sizes) {
+    rg_tensor *one = T(1), *huge = rg_expand_dims(one, RG_DIMS(INT64_MAX / 2));
+    rg_tensor *wide = rg_expand_dims(T(1, 1), RG_DIMS(3, INT64_MAX / 4));
+    rg_tensor *times = rg_from_int64((int64_t[]){ INT64_MAX, 5, INT64_MAX }, RG_DIMS(3));
+    ck_assert_ptr_null(rg_cat(RG_LIST(huge, huge, huge), 0));
+    rg_error_clear();
+    ck_assert_ptr_null(rg_kron(huge, huge));
+    rg_error_clear();
+    ck_assert_ptr_null(rg_repeat_interleave(T(3), times));
+    rg_error_clear();
+    ck_assert_ptr_null(rg_repeat_interleave(wide, 9));
+    rg_error_clear();
+}
+END_TEST
+
+/* What an op makes of bools may be written over them if it is of bool. */
+START_TEST(test_bools_in_place) {
+    rg_tensor *x = rg_gt(rg_arange(6), 2), *shifted = rg_narrow(x, 0, 1, 5);
+    ck_says(rg_mul_(x, I(6)),
+            "mul_: result type Long can't be cast to the desired output type Bool");
+    ck_says(rg_mul_(x, T(6)),
+            "mul_: result type Float can't be cast to the desired output type Bool");
+    ck_says(rg_mul_(I(6), T(6)),
+            "mul_: result type Float can't be cast to the desired output type Long");
+    ck_ok(rg_mul_(shifted, rg_narrow(x, 0, 0, 5)));
+    ck_assert(rg_dtype_of(x) == RG_BOOL && rg_item_int(rg_sum(rg_long(x))) == 2);
+    ck_ok(rg_mul_(x, rg_zeros_dims(RG_DIMS(6), RG_BOOL)));
+    ck_assert_int_eq(rg_item_int(rg_sum(rg_long(x))), 0);
+}
+END_TEST
+
+START_TEST(test_numbers) {
+    ck_fails(rg_eq_(T(2, 3), T(4)), RG_RUNTIME_ERROR, "eq_: The size of tensor a (3) must match");
+    ck_fails(rg_ge_(T(2, 3), T(4)), RG_RUNTIME_ERROR, "ge_: The size of tensor a (3) must match");
+    ck_says(rg_copy_(I(2), 1e30),
+            "copy_: value cannot be converted to type int64_t without overflow");
+    ck_says(rg_quantile(T(3), 0.5, .interpolation = NULL),
+            "quantile: expected a text but got NULL");
+    ck_says(rg_linear(T(2, 3), T(4, 3), T(5)),
+            "linear: The expanded size of the tensor (4) must match the existing size (5) at "
+            "non-singleton dimension 1.  Target sizes: [2, 4].  Tensor sizes: [5]");
+    ck_says(rg_nll_loss(T(3, 4), I(3), .weight = I(4)),
+            "nll_loss: expected scalar type Float but found Long");
+    ck_says(rg_index(T(), "::2"), "index: slice() cannot be applied to a 0-dim tensor.");
+    ck_says(rg_scatter(T(2, 3), 0, I(2, 3), T(2)),
+            "scatter: Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    ck_says(rg_scatter(T(2, 3), 0, I(2, 3), T(2, 1)),
+            "scatter: Expected index [2, 3] to be no larger than self [2, 3] apart from dimension "
+            "0 and to be no larger size than src [2, 1]");
+    ck_says(rg_bmm(T(2, 3, 4), rg_zeros_dims(RG_DIMS(2, 4, 3), RG_FLOAT64)),
+            "bmm: expected scalar type Float but found Double");
+    ck_says(rg_max_pool1d(T(1, 5), RG_DIMS(3), .dilation = 7),
+            "max_pool1d: max_pool1d() Invalid computed output size: -3");
+}
+END_TEST
+
+RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims, test_sizes,
+         test_bools_in_place, test_numbers)

@@ -571,6 +571,33 @@ START_TEST(test_who_looks_on) {
     ck_ok(rg_mul_(rg_mul_(y, 2), 3));
     ck_ok(rg_backward(rg_sum(y)));
     holds(rg_grad_of(y), "tensor([1, 1, 1])");
+
+    /* A view that doesn't know yet that its base has a history gets its own. */
+    rg_tensor *plain = rg_ones_dims(RG_DIMS(3), RG_FLOAT64), *part = rg_slice(plain, 0, 0, 2, 1);
+    ck_fails(rg_retain_grad(part), RG_RUNTIME_ERROR, "has requires_grad=False");
+    ck_fails(rg_register_hook(x, NULL, NULL) >= 0, RG_RUNTIME_ERROR, "cannot register a hook");
+    ck_ok(rg_mul_(plain, x));
+    ck_ok(rg_retain_grad(part));
+    before = NULL;
+    ck_assert_int_ge(rg_register_hook(part, keep_gradient, &before), 0);
+    ck_ok(rg_backward(rg_sum(rg_mul(part, 5))));
+    holds(rg_grad_of(part), "tensor([5, 5])");
+    holds(before, "tensor([5, 5])");
+    rg_drop(before);
+
+    /* A gradient that is there stays, and the next one is added to it. */
+    y = rg_mul(x, 1);
+    v = rg_slice(y, 0, 0, 2, 1);
+    ck_ok(rg_retain_grad(y) && rg_retain_grad(v));
+    ck_ok(rg_backward(rg_add(rg_sum(y), rg_sum(v)), .retain_graph = true));
+    for (int i = 0; i < 2; i++) {
+        holds(rg_grad_of(y), "tensor([2, 2, 1])");
+        holds(rg_grad_of(v), "tensor([1, 1])");
+        ck_ok(i || rg_mul_(v, 2));
+    }
+    ck_ok(rg_backward(rg_add(rg_sum(y), rg_sum(v))));
+    holds(rg_grad_of(y), "tensor([4, 4, 2])");
+    holds(rg_grad_of(v), "tensor([2, 2])");
 }
 END_TEST
 
@@ -615,6 +642,56 @@ START_TEST(test_a_base_with_other_data) {
     ck_ok(rg_backward(rg_sum(v)));
     holds(rg_grad_of(w), "tensor([1, 1])");
     holds(x, "tensor([0, 0, 0, 0])");
+    /* A view of what its base was before keeps its history, and its gradient. */
+    rg_tensor *base = counting(4), *old = rg_slice(base, 0, 2, 4, 1);
+    ck_ok(rg_retain_grad(old));
+    {
+        RG_NO_GRAD();
+        ck_ok(rg_set_data(base, rg_zeros_dims(RG_DIMS(4), RG_FLOAT64)));
+        ck_ok(rg_mul_(old, 2));
+    }
+    ck_ok(rg_backward(rg_sum(rg_mul(old, 3))));
+    holds(rg_grad_of(old), "tensor([3, 3])");
+    holds(rg_grad_of(base), "tensor([0, 0, 3, 3])");
+}
+END_TEST
+
+/* Other data may be of another dtype, and lie in memory otherwise. A leaf takes over all of it; one
+ * that was a view follows its base no more. */
+START_TEST(test_other_data) {
+    rg_tensor *w = counting(4), *turned = rg_T(rg_float(rg_reshape(rg_arange(6), 2, 3)));
+    rg_tensor *base = rg_ones_dims(RG_DIMS(3, 4), RG_FLOAT64), *view = rg_narrow(base, 1, 1, 2);
+    ck_ok(rg_set_data(view, turned));
+    ck_assert(rg_dtype_of(view) == RG_FLOAT32 && !rg_is_contiguous(view));
+    ck_assert(rg_stride(view, 0) == 1 && rg_stride(view, 1) == 3 && rg_equal(view, turned));
+    ck_ok(rg_add_(base, 1));
+    ck_assert(rg_equal(view, turned));
+    ck_ok(rg_mul_(view, 2));
+    ck_assert(rg_at(turned, 1, 1) == 8 && rg_at(base, 1, 1) == 2);
+    rg_tensor *flat = rg_ones_dims(RG_DIMS(3, 2), RG_FLOAT32);
+    ck_ok(rg_set_data(view, flat));
+    ck_assert(rg_is_contiguous(view) && rg_equal(view, flat));
+    ck_fails(rg_detach_(rg_narrow(base, 1, 1, 2)), RG_RUNTIME_ERROR, "Can't detach views in-place");
+    ck_ok(rg_detach_(view));
+    /* A view that requires grad from now on is a leaf of its own. */
+    rg_tensor *part = rg_narrow(rg_ones_dims(RG_DIMS(6), RG_FLOAT64), 0, 1, 4);
+    ck_ok(rg_set_data(part, rg_detach(w)));
+    ck_ok(rg_requires_grad_(part, true));
+    ck_ok(rg_backward(rg_sum(rg_mul(part, 3))));
+    holds(rg_grad_of(part), "tensor([3, 3, 3, 3])");
+    /* The gradient is of the data's dtype, so one of another dtype goes. */
+    ck_ok(rg_set_data(part, rg_ones(4)));
+    ck_assert(rg_grad_of(part) == RG_NONE);
+    ck_ok(rg_backward(rg_sum(rg_mul(part, 2))));
+    ck_assert(rg_dtype_of(rg_grad_of(part)) == RG_FLOAT32);
+    ck_ok(rg_set_data(part, rg_zeros(4)));
+    holds(rg_grad_of(part), "tensor([2, 2, 2, 2])");
+    ck_fails(rg_set_data(part, NULL), RG_TYPE_ERROR, "set_data: expected a tensor but got NULL");
+    ck_fails(rg_set_data(NULL, part), RG_TYPE_ERROR, "set_data: expected a tensor but got NULL");
+    ck_fails(rg_set_data(part, rg_ones(3)), RG_RUNTIME_ERROR, "expects a leaf, and data of its");
+    ck_fails(rg_set_data(part, rg_arange(4)), RG_RUNTIME_ERROR, "must be floating point");
+    ck_fails(rg_set_data(rg_mul(part, 2), rg_ones(4)), RG_RUNTIME_ERROR,
+             "set_data: expects a leaf");
 }
 END_TEST
 
@@ -842,5 +919,6 @@ END_TEST
 RG_TESTS(views, test_random_programs, test_base_takes_the_write_in, test_base_without_history,
          test_subscripts_of_views, test_what_is_refused, test_detached, test_most_dims,
          test_later_writes_are_seen, test_who_looks_on, test_layouts, test_a_base_with_other_data,
-         test_gradcheck, test_memory_fails, test_backward_of_many_writes, test_replay,
-         test_drawing_and_anomalies, test_threads, test_named, test_writes_leave_nothing)
+         test_other_data, test_gradcheck, test_memory_fails, test_backward_of_many_writes,
+         test_replay, test_drawing_and_anomalies, test_threads, test_named,
+         test_writes_leave_nothing)

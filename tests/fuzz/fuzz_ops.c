@@ -7,6 +7,8 @@
  *     build/tests/fuzz/fuzz_ops [calls] [seed]
  */
 #include "regard.h"
+#include "autograd/engine.h"
+#include "tensor/thread.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -49,6 +51,9 @@ static const char *calling = "";
 static int depth;   /* So many calls run inside the outermost one. */
 static bool nested; /* A function was called by a hook, or by one that calls others. */
 static long results, refusals;
+/* So many tensors does the function that is called give to its caller's scope; -1: nobody knows. */
+static int gives;
+static size_t numbers; /* So many numbers were wrapped for it. */
 
 /* Returns a number in [0, n). */
 static uint64_t any(uint64_t n) {
@@ -113,11 +118,12 @@ static rg_tensor *tensor(void) {
         return RG_NONE;
     if (kind == 2)
         return RELEASED;
+    if (kind >= 12)
+        return pool[any(POOL)];
+    numbers++;
     if (kind < 8)
         return rg_wrap_float(odd_number());
-    if (kind == 8)
-        return rg_wrap_unsigned((uint64_t)odd_integer());
-    return kind < 12 ? rg_wrap_int(odd_integer()) : pool[any(POOL)];
+    return kind == 8 ? rg_wrap_unsigned((uint64_t)odd_integer()) : rg_wrap_int(odd_integer());
 }
 
 static rg_list list(void) {
@@ -848,12 +854,12 @@ static void make_modules(void) {
 
 #define CALL(name, ...) \
     static rg_tensor *fuzz_##name(void) { return __VA_ARGS__; }
-#define TENSOR(name, ...)         CALL(name, (rg_##name)(__VA_ARGS__))
-#define VALUES_INDICES(name, ...) CALL(name, (rg_##name)(__VA_ARGS__).values)
-#define UNIQUE(name, ...)         CALL(name, (rg_##name)(__VA_ARGS__).values)
+#define TENSOR(name, ...)         CALL(name, (gives = 1, (rg_##name)(__VA_ARGS__)))
+#define VALUES_INDICES(name, ...) CALL(name, (gives = 2, (rg_##name)(__VA_ARGS__)).values)
+#define UNIQUE(name, ...)         CALL(name, (gives = 3, (rg_##name)(__VA_ARGS__)).values)
 #define TENSORS(name, ...)        CALL(name, first_of((rg_##name)(__VA_ARGS__)))
 #define NUMBER(name, ...) \
-    CALL(name, ((rg_##name)(__VA_ARGS__), rg_error_code() == RG_OK ? RG_NONE : NULL))
+    CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__), rg_error_code() == RG_OK ? RG_NONE : NULL))
 #define SUCCESS(name, ...) CALL(name, (rg_##name)(__VA_ARGS__) ? RG_NONE : NULL)
 #define TEXT(name, ...)    CALL(name, (rg_##name)(__VA_ARGS__) ? RG_NONE : NULL)
 #define DOES(name)         CALL(name, does_##name())
@@ -997,6 +1003,37 @@ static void replace(int slot, rg_tensor *t) {
     pool[slot] = t;
 }
 
+/* What a call leaves behind for its thread: what its caller's scope owns, and what the library
+ * notes of a call while it runs. */
+typedef struct {
+    size_t tensors, scopes;
+    const void *memory;
+    const char *applying, *named_as, *inside;
+    bool observed, in_rule;
+} left_behind;
+
+static left_behind look_behind(void) {
+    return (left_behind){ rgi_this.depth, rgi_this.scopes, rgi_this.blocks,           rgi_applying,
+                          rgi_named_as,   rgi_inside,      rgi_this.observer != NULL, rgi_in_rule };
+}
+
+/* A call that goes well gives its results to its caller's scope, and nothing else. */
+static void check_left_behind(const left_behind *before, bool failed) {
+    const left_behind now = look_behind();
+    require(now.scopes == before->scopes && now.applying == before->applying
+                && now.named_as == before->named_as && now.inside == before->inside
+                && now.observed == before->observed && now.in_rule == before->in_rule,
+            calling, "it left the thread in another state");
+    /* A sentence may have parts that the scope owns. */
+    if (gives < 0 || nested || failed)
+        return;
+    require(now.memory == before->memory, calling, "it left memory in its caller's scope");
+    /* Where grad mode is on, an input that is converted leads the graph on, and is the caller's. */
+    if (!rg_is_grad_enabled())
+        require(now.tensors - before->tensors <= numbers + (size_t)gives, calling,
+                "it left tensors in its caller's scope");
+}
+
 /* ---- calling --------------------------------------------------------------------- */
 
 static rg_tensor *call_any(void) {
@@ -1026,7 +1063,7 @@ static void try_backward(rg_tensor *y) {
 static void one_call(void) {
     RG_SCOPE();
     size_t f = any(FUNCTIONS);
-    bool no_grad = any(10) == 0;
+    bool no_grad = any(4) == 0;
     bool writes = functions[f].name[strlen(functions[f].name) - 1] == '_';
     calling = functions[f].name;
     n_items = (int)any(5);
@@ -1036,10 +1073,14 @@ static void one_call(void) {
     nested = false;
     rg_error_clear();
     alarm(20);
+    gives = -1;
+    numbers = 0;
+    const left_behind before = look_behind();
     if (any(20) == 0)
         rg_memory_fail_at(1 + (int64_t)any(12));
     rg_tensor *y = functions[f].call();
     rg_memory_fail_at(0);
+    check_left_behind(&before, !y);
     rg_set_default_dtype(RG_FLOAT32);
     /* A function that was called inside may write, and clear errors. */
     if (!nested) {

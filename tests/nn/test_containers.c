@@ -104,6 +104,17 @@ END_TEST
 
 /* ---- what stands under a path -------------------------------------------------------- */
 
+/* A module with children may come below one that is a child itself, unless it leads there. */
+START_TEST(test_trees_grow) {
+    rg_sequential *inner = rg_nn_sequential(rg_nn_relu());
+    rg_sequential *outer = rg_nn_sequential(inner, rg_nn_tanh());
+    ck_ok(rg_sequential_append(inner, rg_nn_sequential(rg_nn_relu(), rg_nn_linear(2, 3))));
+    ck_assert_int_eq(rg_num_parameters(outer), 9);
+    ck_fails(rg_sequential_append(inner, outer), RG_VALUE_ERROR, "would be a child of itself");
+    rg_module_free(outer);
+}
+END_TEST
+
 START_TEST(test_paths) {
     rg_sequential *m =
         rg_nn_sequential(rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3, .bias = false),
@@ -210,5 +221,5 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(containers, test_module_dict, test_parameter_list, test_paths, test_keywords_of_call,
-         test_out_of_memory)
+RG_TESTS(containers, test_module_dict, test_parameter_list, test_trees_grow, test_paths,
+         test_keywords_of_call, test_out_of_memory)

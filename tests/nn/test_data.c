@@ -6,6 +6,7 @@
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
+#include "tensor/memory.h"
 #include "regard.h"
 
 #include <math.h>
@@ -191,6 +192,13 @@ START_TEST(test_state_refused) {
         ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR, "the state has no \"");
         v[i].name = name;
     }
+    v[1].tensor = NULL;
+    ck_fails(rg_data_loader_load_state_dict(l, dict), RG_TYPE_ERROR,
+             "data_loader_load_state_dict: expected a tensor but got NULL");
+    v[1].tensor = order;
+    v[2].tensor = NULL;
+    ck_fails(rg_data_loader_load_state_dict(l, dict), RG_TYPE_ERROR, "expected a tensor");
+    v[2].tensor = state;
     /* Nothing of that changed the loader. */
     rg_list batch = rg_data_loader_next(l);
     ck_assert(rg_equal(batch.v[0], rg_narrow(order, 0, 3, 3)));
@@ -577,6 +585,22 @@ START_TEST(test_batch_comes_again) {
 }
 END_TEST
 
+/* A generator that was freed draws no order. */
+START_TEST(test_generator_is_gone) {
+    if (rgi_pool_bypassed())
+        return;
+    RG_SCOPE();
+    rg_generator *g = rg_generator_new(3);
+    rg_data_loader *l = new_loader(g, true);
+    rg_named_list state = rg_data_loader_state_dict(l);
+    rg_generator_free(g);
+    ck_fails(rg_data_loader_next(l).n >= 0, RG_RELEASED,
+             "data_loader_next: generator released by rg_generator_free");
+    ck_fails(rg_data_loader_load_state_dict(l, state), RG_RELEASED, "generator released");
+    rg_data_loader_free(l);
+}
+END_TEST
+
 static int warned_at;
 static void note_place(const char *message) {
     const char *said = strstr(message, "Length of split at index ");
@@ -599,6 +623,6 @@ START_TEST(test_empty_parts) {
 }
 END_TEST
 
-RG_TESTS(data, test_empty_parts, test_order, test_resume, test_state_refused, test_tokens,
-         test_bad_tokens, test_csv, test_csv_of_integers, test_paths, test_bad_tables, test_lines,
-         test_denied, test_batch_comes_again)
+RG_TESTS(data, test_empty_parts, test_generator_is_gone, test_order, test_resume,
+         test_state_refused, test_tokens, test_bad_tokens, test_csv, test_csv_of_integers,
+         test_paths, test_bad_tables, test_lines, test_denied, test_batch_comes_again)

@@ -2,6 +2,7 @@
  * test_denied.c: where a request for memory is denied, a constructor returns either nothing or
  * exactly what it would have made, and a list has either nothing or everything.
  */
+#include "tests/in_turn.h"
 #include "tests/test.h"
 #include "regard.h"
 
@@ -223,4 +224,91 @@ START_TEST(test_loading) {
 }
 END_TEST
 
-RG_TESTS(denied, test_constructors, test_lists, test_loading)
+/* ---- calls ------------------------------------------------------------------------- */
+
+static rg_linear_module *layer;
+static rg_gpt *model;
+static rg_tensor *idx;
+
+/* It is denied memory on its way there, and not back. */
+static bool requires_grad(void) {
+    const bool ok = rg_module_requires_grad_(model, true);
+    rg_memory_fail_at(0);
+    ck_assert(rg_module_requires_grad_(model, false));
+    return ok;
+}
+
+/* Gradients of float64 are clipped by numbers that must be converted. */
+static bool clips(void) {
+    RG_SCOPE();
+    rg_tensor *p = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
+    rg_list all = { 1, &p };
+    return p && rg_backward(rg_sum(rg_mul(p, rg_transpose(rg_ones(1, 3), 0, 1))))
+           && rg_clip_grad_norm_(all, 0.1) && rg_clip_grad_value_(all, 0.01);
+}
+
+static bool looks_on(rg_module *m, int n, rg_tensor *grad_input[], rg_tensor *grad, void *context) {
+    (void)m;
+    (void)context;
+    for (int i = 0; i < n; i++)
+        grad_input[i] = rg_mul(grad, 1);
+    return n == 0 || grad_input[0];
+}
+
+static bool hooked_backward(void) {
+    RG_SCOPE();
+    const int id = rg_register_full_backward_hook((rg_module *)layer, looks_on, NULL);
+    rg_tensor *x = id < 0 ? NULL : rg_requires_grad_(rg_ones(4, 4), true);
+    const bool ok = x && rg_backward(rg_sum(rg_call(layer, x)));
+    if (id >= 0)
+        rg_remove_forward_hook((rg_module *)layer, id);
+    rg_zero_grad(layer);
+    return ok;
+}
+
+static bool calls_watched(void) {
+    RG_SCOPE();
+    rg_set_detect_anomaly(true);
+    const bool ok = rg_gpt_forward(model, idx, RG_NONE).logits;
+    rg_set_detect_anomaly(false);
+    return ok;
+}
+
+static bool generates(void) {
+    RG_SCOPE();
+    return rg_gpt_generate(model, idx, 2, .top_p = 0.5)
+           && rg_gpt_generate(model, idx, 2, .top_k = 2);
+}
+
+static bool makes_again(void) {
+    void *m = rg_deepcopy(model);
+    const bool ok = m && rg_module_to(m, RG_FLOAT64);
+    rg_module_free(m);
+    return ok;
+}
+
+static bool loads_wide(void) {
+    RG_SCOPE();
+    rg_named it[] = { { "weight", rg_zeros_dims(RG_DIMS(4, 4), RG_FLOAT64) },
+                      { "bias", rg_zeros_dims(RG_DIMS(4), RG_FLOAT64) } };
+    return it[0].tensor && it[1].tensor
+           && rg_load_state_dict(layer, (rg_named_list){ 2, it }, true);
+}
+
+START_TEST(test_calls) {
+    bool (*const calls[])(void) = { clips,     hooked_backward, calls_watched,
+                                    generates, makes_again,     loads_wide };
+    rg_memory_may_stay = 1; /* The class of the op behind a hook stays. */
+    layer = rg_nn_linear(4, 4);
+    model = rg_nn_gpt(.block_size = 5, .vocab_size = 5, .n_layer = 1, .n_head = 1, .n_embd = 2);
+    idx = rg_zeros_dims(RG_DIMS(1, 2), RG_INT64);
+    for (int i = 0; i < (int)(sizeof calls / sizeof *calls); i++)
+        ck_assert_int_gt(deny_in_turn(calls[i], NULL), 0);
+    ck_assert(rg_module_requires_grad_(model, false));
+    ck_assert_int_gt(deny_in_turn(requires_grad, NULL), 0);
+    rg_module_free(layer);
+    rg_module_free(model);
+}
+END_TEST
+
+RG_TESTS(denied, test_constructors, test_lists, test_loading, test_calls)

@@ -217,6 +217,34 @@ START_TEST(test_inference_as_in_torch) {
 END_TEST
 
 /* A run that may not add to a gradient adds to none. */
+/* Grad mode inside the mode is one of its own: a block begins with it off, and leaves it as the
+ * block around it had it. */
+START_TEST(test_grad_mode_inside) {
+    for (int on = 0; on < 2; on++) {
+        rg_grad_guard grad = rg_grad_guard_open(on);
+        {
+            RG_INFERENCE_MODE();
+            ck_assert(!rg_is_grad_enabled());
+            for (int inside = 0; inside < 2; inside++) {
+                rg_set_grad_enabled(inside);
+                ck_assert(rg_is_grad_enabled() == inside);
+                {
+                    RG_INFERENCE_MODE();
+                    ck_assert(!rg_is_grad_enabled());
+                    rg_set_grad_enabled(true);
+                }
+                ck_assert(rg_is_grad_enabled() == inside);
+                ck_assert(rg_is_inference_mode_enabled());
+            }
+        }
+        ck_assert(rg_is_grad_enabled() == on && !rg_is_inference_mode_enabled());
+        rg_tensor *x = rg_requires_grad_(rg_ones(2), true);
+        ck_assert(rg_requires_grad(rg_mul(x, 2)) == on);
+        rg_grad_guard_close(&grad);
+    }
+}
+END_TEST
+
 START_TEST(test_a_refused_backward_changes_nothing) {
     rg_tensor *a = leaf(), *b = leaf();
     ck_ok(rg_backward(rg_sum(b)));
@@ -355,6 +383,7 @@ START_TEST(test_small_batches_give_the_gradient_of_a_large_one) {
 }
 END_TEST
 
-RG_TESTS(inference, test_a_refused_backward_changes_nothing, test_data_taken_over, test_models,
-         test_state_made_in_the_mode, test_recorded, test_the_mode_is_the_threads,
-         test_small_batches_give_the_gradient_of_a_large_one, test_inference_as_in_torch)
+RG_TESTS(inference, test_grad_mode_inside, test_a_refused_backward_changes_nothing,
+         test_data_taken_over, test_models, test_state_made_in_the_mode, test_recorded,
+         test_the_mode_is_the_threads, test_small_batches_give_the_gradient_of_a_large_one,
+         test_inference_as_in_torch)

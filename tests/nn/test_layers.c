@@ -338,8 +338,35 @@ START_TEST(test_bad_constructors) {
 END_TEST
 
 /* A module that is called on what it can't take complains as torch does, or passes NULL on. */
+/* Modules of the greatest give the places, too, to who calls them with keywords. */
+START_TEST(test_places_of_the_greatest) {
+    rg_tensor *x = rg_reshape(rg_sin(rg_arange(2 * 3 * 4 * 6)), 2, 3, 4, 6);
+    rg_tensor *row = rg_select(x, 2, 1);
+    void *m[] = { rg_nn_max_pool1d(2), rg_nn_max_pool2d(2), rg_nn_adaptive_max_pool1d(3),
+                  rg_nn_adaptive_max_pool2d(2) };
+    const rg_values_indices want[] = { rg_max_pool1d_with_indices(row, RG_DIMS(2)),
+                                       rg_max_pool2d_with_indices(x, 2),
+                                       rg_adaptive_max_pool1d_with_indices(row, 3),
+                                       rg_adaptive_max_pool2d_with_indices(x, 2) };
+    for (int i = 0; i < 4; i++) {
+        rg_pool_keywords k = { 0 };
+        rg_tensor *in = i % 2 ? x : row, *y = rg_call_keywords(m[i], &k, in);
+        ck_ok(y);
+        ck_assert(rg_equal(y, want[i].values) && rg_equal(k.indices, want[i].indices));
+        ck_assert(rg_equal(rg_call(m[i], in), want[i].values));
+        rg_tensor *two[] = { in, in };
+        ck_fails(rg_call_with(m[i], (rg_list){ 2, two }, &k, sizeof k), RG_TYPE_ERROR,
+                 "positional arguments but 3 were given");
+        ck_fails(rg_call_with(m[i], (rg_list){ 0, two }, &k, sizeof k), RG_TYPE_ERROR,
+                 ".forward() missing 1 required positional argument");
+        rg_module_free(m[i]);
+    }
+}
+END_TEST
+
 START_TEST(test_bad_inputs) {
     rg_set_default_dtype(RG_FLOAT32);
+    rg_tensor *x = rg_ones(2, 3);
     void *loss = rg_nn_mse_loss(), *list = rg_nn_module_list(), *linear = rg_nn_linear(3, 2),
          *embedding = rg_nn_embedding(3, 2), *norm = rg_nn_layer_norm(3),
          *group = rg_nn_group_norm(2, 4);
@@ -370,6 +397,10 @@ START_TEST(test_bad_inputs) {
         if (strcmp(layers[i].name, "identity"))
             ck_fails(rg_call_list(m, (rg_list){ n, absent }), RG_TYPE_ERROR,
                      "expected a tensor but got RG_NONE");
+        rg_tensor *many[] = { x, x, x, x, x, x, x, x };
+        ck_fails(rg_call_list(m, (rg_list){ 8, many }), RG_TYPE_ERROR,
+                 "positional arguments but 9 were given");
+        ck_fails(rg_call_list(m, (rg_list){ 0, many }), RG_TYPE_ERROR, ".forward() missing ");
         rg_matmul(rg_ones(2), rg_ones(3));
         /* The first failure stands. */
         ck_assert(!rg_call_list(m, (rg_list){ n, none }) && strstr(rg_error(), "matmul"));
@@ -426,4 +457,4 @@ END_TEST
 RG_TESTS(layers, test_embedding_shortens_rows_of_its_table, test_embedding_by_frequency_twice,
          test_values_and_gradients, test_constructors_draw_torchs_numbers, test_second_order,
          test_out_of_memory, test_hardtanh_is_written_with_floats, test_bad_constructors,
-         test_bad_inputs)
+         test_bad_inputs, test_places_of_the_greatest)

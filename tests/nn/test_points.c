@@ -137,6 +137,20 @@ START_TEST(test_outputs_of_modules) {
 }
 END_TEST
 
+/* Of a module that is called twice, the last value is kept, and of one without a value none. */
+START_TEST(test_called_twice) {
+    rg_linear_module *l = rg_nn_linear(3, 3);
+    rg_sequential *m = rg_nn_sequential(l, rg_nn_relu(), l);
+    rg_tensor *x = rg_randn(2, 3);
+    rg_cached_run run = rg_run_with_cache(m, "0", x);
+    ck_ok(run.output);
+    ck_assert(run.cache.n == 1 && rg_equal(run.cache.v[0].tensor, run.output));
+    ck_fails(rg_cache_get((rg_named_list){ -1, NULL }, "0"), RG_TYPE_ERROR, "cache_get: expected");
+    ck_fails(rg_cache_get(run.cache, NULL), RG_TYPE_ERROR, "cache_get: expected a name");
+    rg_module_free(m);
+}
+END_TEST
+
 /* Names begin at the model that is looked at, and a GPT's at the GPT. */
 START_TEST(test_names_below_and_above) {
     rg_gpt *m = small();
@@ -371,6 +385,7 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_outputs_of_modules,
-         test_names_below_and_above, test_multihead_attention, test_order_and_nesting,
-         test_a_hook_that_runs_the_model, test_refusals, test_copies_and_ends,
-         test_hooks_are_the_threads, test_no_replay, test_generation_is_steered, test_out_of_memory)
+         test_called_twice, test_names_below_and_above, test_multihead_attention,
+         test_order_and_nesting, test_a_hook_that_runs_the_model, test_refusals,
+         test_copies_and_ends, test_hooks_are_the_threads, test_no_replay,
+         test_generation_is_steered, test_out_of_memory)

@@ -421,7 +421,16 @@ END_TEST
 /* ---- errors ---------------------------------------------------------------------- */
 
 START_TEST(test_what_packing_refuses) {
-    rg_tensor *x = rg_zeros(4, 3, 2);
+    rg_tensor *x = rg_zeros(4, 3, 2), *list[] = { x, NULL };
+    ck_fails(rg_pad_sequence(rg_list_of(-1, list)), RG_TYPE_ERROR, "pad_sequence: expected");
+    ck_fails(rg_pad_sequence(rg_list_of(2, list)), RG_TYPE_ERROR,
+             "pad_sequence: expected a tensor but got NULL");
+    const rg_packed_sequence point = { .data = rg_scalar(2),
+                                       .batch_sizes = rg_arange(1),
+                                       .sorted_indices = RG_NONE,
+                                       .unsorted_indices = RG_NONE };
+    ck_fails(rg_pad_packed_sequence(point).output, RG_INDEX_ERROR,
+             "pad_packed_sequence: packed data must have a dim of steps");
 #define PACKED(lengths, ...) rg_pack_padded_sequence(x, rg_parse(lengths), ##__VA_ARGS__).data
     ck_fails(PACKED("[4, 2]"), RG_RUNTIME_ERROR,
              "Expected `len(lengths)` to be equal to batch_size, but got 2 (batch_size=3)");
@@ -496,7 +505,8 @@ START_TEST(test_what_layers_refuse) {
     ck_fails(rg_lstm_forward(lstm, x, .h_0 = NULL, .c_0 = h).output, RG_TYPE_ERROR, "");
     ck_fails(rg_lstm_forward(NULL, x).output, RG_TYPE_ERROR, "");
     ck_fails(rg_lstm_forward(lstm, NULL).output, RG_TYPE_ERROR, "");
-    ck_fails(rg_call(gru, x, h, h), RG_NOT_IMPLEMENTED, "GRU");
+    ck_fails(rg_call(gru, x, h, h), RG_TYPE_ERROR,
+             "GRU.forward() takes 3 positional arguments but 4 were given");
     rg_packed_sequence p = rg_pack_padded_sequence(x, rg_parse("[5, 2]"));
     ck_fails(rg_gru_forward_packed(gru, p, .h_0 = rg_zeros(2, 4)).h_n, RG_RUNTIME_ERROR,
              "Expected hidden size (1, 2, 4), got [2, 4]");
@@ -529,8 +539,43 @@ START_TEST(test_what_cells_refuse) {
              "mat1 and mat2 must have the same dtype, but got Double and Float");
     ck_fails(rg_call(gru, x, rg_to(h, RG_FLOAT64)), RG_RUNTIME_ERROR,
              "mat1 and mat2 must have the same dtype, but got Double and Float");
+    ck_fails(rg_call(gru, x, h, h), RG_TYPE_ERROR,
+             "GRUCell.forward() takes 3 positional arguments but 4 were given");
+    ck_fails(rg_call(lstm, x, h, h, h), RG_TYPE_ERROR,
+             "LSTMCell.forward() takes 4 positional arguments but 5 were given");
+    ck_fails(rg_call_list((rg_module *)gru, (rg_list){ 0, &x }), RG_TYPE_ERROR,
+             "GRUCell.forward() missing 1 required positional argument");
+    ck_fails(rg_lstm_cell_forward(NULL, x).h, RG_TYPE_ERROR, "expected a module");
+    ck_fails(rg_call(gru, NULL), RG_TYPE_ERROR, "GRUCell: expected a tensor but got NULL");
+    ck_fails(rg_call(gru, x, NULL), RG_TYPE_ERROR, "GRUCell: expected a tensor but got NULL");
     rg_module_free(lstm);
     rg_module_free(gru);
+}
+END_TEST
+
+static int warnings;
+static void count_warning(const char *message) {
+    warnings += strstr(message, "got dropout=0.25 and num_layers=1") != NULL;
+}
+
+START_TEST(test_what_layers_take) {
+    rg_rnn_module *gru = rg_nn_gru(3, 4), *lstm = rg_nn_lstm(3, 4);
+    rg_tensor *x = rg_zeros(5, 2, 3), *h = rg_zeros(1, 2, 4);
+    ck_fails(rg_call(gru, x, h, h), RG_TYPE_ERROR,
+             "GRU.forward() takes 3 positional arguments but 4 were given");
+    ck_fails(rg_call(lstm, x, h, h, h), RG_TYPE_ERROR,
+             "LSTM.forward() takes 4 positional arguments but 5 were given");
+    ck_fails(rg_call_list((rg_module *)lstm, (rg_list){ 0, &x }), RG_TYPE_ERROR,
+             "LSTM.forward() missing 1 required positional argument");
+    ck_fails(rg_rnn_forward_packed(NULL, (rg_packed_sequence){ .data = x }).h_n, RG_TYPE_ERROR,
+             "rnn_forward_packed: expected a module");
+    rg_on_warning(count_warning);
+    rg_module_free(rg_nn_gru(3, 4, .dropout = 0.25));
+    rg_module_free(rg_nn_gru(3, 4, .dropout = 0.25, .num_layers = 2));
+    rg_on_warning(NULL);
+    ck_assert_int_eq(warnings, 1);
+    rg_module_free(gru);
+    rg_module_free(lstm);
 }
 END_TEST
 
@@ -624,4 +669,5 @@ END_TEST
 RG_TESTS(recurrent, test_what_pytorch_computes, test_ways_to_call, test_hooks_see_all_results,
          test_pieces_are_the_whole, test_rows_and_threads_change_no_bit, test_replayed_steps,
          test_packing, test_what_packing_refuses, test_what_layers_refuse, test_what_cells_refuse,
-         test_what_constructors_refuse, test_what_scans_refuse, test_out_of_memory)
+         test_what_layers_take, test_what_constructors_refuse, test_what_scans_refuse,
+         test_out_of_memory)

@@ -832,6 +832,149 @@ static void released(void *w) {
 
 static void other_data(void *w) { rg_set_data(w, rg_zeros(3)); }
 
+static bool after(rg_tensor *t, void *context) {
+    (void)t;
+    ++*(int *)context;
+    return true;
+}
+
+static void plain_backward(void *w) { rg_backward(rg_sum(rg_mul(w, w))); }
+static void recorded_sum(void *w) { rg_backward(rg_sum(rg_mul(w, w)), .create_graph = true); }
+
+/* These depend on what the leaf has: a hook that follows, or a gradient that a graph leads on. */
+START_TEST(test_refused_for_what_the_leaf_has) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_randn(3), true);
+    int calls = 0;
+    const int id = rg_register_post_accumulate_grad_hook(w, after, &calls);
+    ck_fails(rg_record(plain_backward, w), RG_NOT_IMPLEMENTED,
+             "a hook: can't be part of a recorded step");
+    ck_assert(calls == 0 && rg_grad_of(w) == RG_NONE);
+    ck_ok(rg_remove_hook(w, id));
+    ck_ok(rg_backward(rg_sum(w)));
+    ck_fails(rg_record(recorded_sum, w), RG_NOT_IMPLEMENTED,
+             "backward: can't be part of a recorded step");
+    ck_assert(rg_equal(rg_grad_of(w), rg_ones(3)));
+}
+END_TEST
+
+static void *many_rounds(rg_tensor *w, int n) {
+    RG_FOR (int i = 0; i < n; i++) {
+        rg_tensor *h = rg_mul(w, w), *part = rg_narrow(h, 0, 0, 128);
+        h = rg_add(rg_tanh(part), rg_reshape(rg_exp(h), 128, 128));
+        rg_set_grad(w, RG_NONE);
+        rg_backward(rg_sum(rg_mul(h, h)));
+    }
+    return w;
+}
+static void two_rounds(void *w) { many_rounds(w, 2); }
+static void nine_rounds(void *w) { many_rounds(w, 9); }
+
+/* What one round lets go of, a graph with views in it, is room for the next one. */
+START_TEST(test_rounds_take_turns) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_randn(128, 128), true);
+    const int64_t before = rg_memory_stats().storages;
+    rg_replay *r = rg_record(two_rounds, w);
+    ck_ok(r);
+    const int64_t two = rg_memory_stats().storages - before;
+    rg_replay_free(r);
+    rg_set_grad(w, RG_NONE);
+    r = rg_record(nine_rounds, w);
+    ck_ok(r);
+    ck_assert_int_le(rg_memory_stats().storages - before, two + 4096);
+    rg_replay_free(r);
+    rg_set_grad(w, RG_NONE);
+}
+END_TEST
+
+/* The gradient of what keeps none is absent, in a recording, too. */
+static bool was_absent;
+static void asks_for_no_gradient(void *w) {
+    rg_tensor *h = rg_mul(w, 2);
+    rg_set_grad(w, RG_NONE);
+    rg_backward(rg_sum(h));
+    was_absent = rg_grad_of(h) == RG_NONE && rg_grad_of(rg_ones(2)) == RG_NONE;
+}
+
+START_TEST(test_absent_gradients) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_randn(3), true);
+    rg_replay *r = rg_record(asks_for_no_gradient, w);
+    ck_ok(r);
+    ck_assert(was_absent);
+    ck_ok(rg_replay_run(r));
+    ck_assert(rg_equal(rg_grad_of(w), rg_full(RG_DIMS(3), 2.0)));
+    rg_replay_free(r);
+}
+END_TEST
+
+/* Nobody has the gradient of a part but the recording. */
+static void drops_a_gradient(void *w) {
+    rg_tensor *h = rg_mul(w, 2), *part = rg_narrow(h, 0, 0, 2);
+    rg_grad(rg_sum(rg_mul(part, part)), h);
+}
+
+START_TEST(test_runs_write_to_their_own) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_randn(37, 11), true), *others[40];
+    rg_replay *r = rg_record(drops_a_gradient, w);
+    ck_ok(r);
+    for (int i = 0; i < 40; i++)
+        others[i] = rg_full(RG_DIMS(37, 11), 3);
+    ck_ok(rg_replay_run(r));
+    for (int i = 0; i < 40; i++)
+        ck_assert_msg(rg_equal(others[i], rg_full(RG_DIMS(37, 11), 3)), "tensor %d", i);
+    rg_replay_free(r);
+}
+END_TEST
+
+/* Half of the constants are written to before they are read, and then another after that. */
+enum { CONSTANTS = 12 };
+static int written_constant;
+static void writes_constants(void *w) {
+    rg_tensor *c[CONSTANTS];
+    for (int i = 0; i < CONSTANTS; i++)
+        c[i] = rg_zeros(3);
+    for (int i = 0; i < CONSTANTS / 2; i++)
+        rg_fill_(c[i], 2);
+    for (int i = 0; i < CONSTANTS; i++)
+        rg_mul(w, c[i]);
+    rg_fill_(c[written_constant], 3);
+}
+
+/* Those that are made anew are none any more, and all others still are. */
+START_TEST(test_constants_are_told_apart) {
+    RG_SCOPE();
+    for (written_constant = 0; written_constant < CONSTANTS; written_constant++) {
+        rg_replay *r = rg_record(writes_constants, rg_ones(3));
+        ck_assert_msg(!r == (written_constant >= CONSTANTS / 2), "constant %d: %s",
+                      written_constant, rg_error());
+        ck_assert_msg(r || strstr(rg_error(), "can't be part of a recorded step"), "%s",
+                      rg_error());
+        rg_error_clear();
+        rg_replay_free(r);
+    }
+}
+END_TEST
+
+static bool went_on;
+static void forgets_a_refusal(void *w) {
+    rg_tensor *half = rg_full(RG_DIMS(3), 0.5);
+    rg_mul(w, half);
+    went_on = rg_fill_(half, 2) || rg_add_(half, 1) || rg_item(half) == rg_item(half);
+    rg_error_clear();
+}
+
+/* A refusal is the call's own failure, which a step may forget; the recording doesn't. */
+START_TEST(test_refused_deeds_fail) {
+    RG_SCOPE();
+    went_on = true;
+    ck_assert_ptr_null(rg_record(forgets_a_refusal, rg_ones(3)));
+    ck_assert(!went_on);
+}
+END_TEST
+
 /* A recording refuses what the step itself would refuse, in the same words. */
 START_TEST(test_refused_as_by_the_step) {
     RG_SCOPE();
@@ -966,5 +1109,7 @@ END_TEST
 RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_once_alone,
          test_fresh_draws, test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer,
          test_without_memory, test_forgotten_errors, test_gradients_add_up, test_wild_steps,
-         test_memory_goes_round, test_refused_as_by_the_step, test_three_roots,
+         test_memory_goes_round, test_rounds_take_turns, test_refused_as_by_the_step,
+         test_refused_for_what_the_leaf_has, test_refused_deeds_fail, test_constants_are_told_apart,
+         test_runs_write_to_their_own, test_absent_gradients, test_three_roots,
          test_a_gradient_from_outside_stays, test_graph_from_outside, test_released_recordings)

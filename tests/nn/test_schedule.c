@@ -2,6 +2,7 @@
  * plateau; and they refuse what PyTorch refuses. */
 #include "tests/golden.h"
 #include "tests/test.h"
+#include "tensor/memory.h"
 #include "nn/optim.h"
 
 #include <math.h>
@@ -337,4 +338,33 @@ START_TEST(test_errors) {
 }
 END_TEST
 
-RG_TESTS(schedule, test_rates, test_newer_rates, test_errors)
+/* A group that comes later has no value in the lists of a schedule, which says so at its next
+ * step, also where another schedule steps it. */
+START_TEST(test_groups_that_come_later) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false), *gone = two_groups(false);
+    rg_schedule *cyclic = rg_optim_cyclic_lr(o, .base_lr = 0.1, .max_lrs = RG_BY_GROUP(1, 2));
+    rg_schedule *plateau = rg_optim_reduce_lr_on_plateau(o, .min_lrs = RG_BY_GROUP(0.1, 0.2));
+    rg_schedule *lambdas = rg_optim_lambda_lr(o, .lr_lambdas = { inverse, inverse });
+    rg_schedule *chained = rg_optim_chained_scheduler(o, .schedules = { lambdas });
+    rg_schedule *freed = rg_optim_exponential_lr(gone, .gamma = 0.5);
+    ck_ok(cyclic && plateau && chained && freed);
+    ck_ok(rg_schedule_step(cyclic) && rg_schedule_step(chained));
+    ck_ok(rg_schedule_step_metric(plateau, 1));
+    ck_ok(rg_optim_add_group(o, RG_LIST(rg_requires_grad_(rg_zeros(2), true)), .lr = 1));
+    const double lr = rg_optim_group(o, 0)->lr;
+    INVALID(rg_schedule_step(cyclic), "max_lr must have the same length as optimizer.param_groups. "
+                                      "max_lr has 2 values, param_groups has 3.");
+    INVALID(rg_schedule_step_metric(plateau, 1), "expected 3 min_lrs, got 2");
+    INVALID(rg_schedule_step(lambdas), "Expected 3 lr_lambdas, but got 2");
+    INVALID(rg_schedule_step(chained), "Expected 3 lr_lambdas, but got 2");
+    ck_assert(rg_optim_group(o, 0)->lr == lr);
+    rg_optim_free(gone);
+    if (!rgi_pool_bypassed())
+        ck_fails(rg_optim_chained_scheduler(o, .schedules = { freed }), RG_RELEASED,
+                 "schedule released");
+    rg_optim_free(o);
+}
+END_TEST
+
+RG_TESTS(schedule, test_rates, test_newer_rates, test_errors, test_groups_that_come_later)

@@ -159,4 +159,17 @@ START_TEST(test_others) {
 }
 END_TEST
 
-RG_TESTS(nn_sentences, test_layers, test_attention, test_others)
+START_TEST(test_groups) {
+    rg_tensor *w = rg_requires_grad_(T(2), true), *v = rg_requires_grad_(T(2), true), *none = NULL;
+    rg_optim *o = rg_optim_sgd(RG_LIST(w));
+    ck_says(rg_optim_add_group(o, rg_list_of(1, &none)),
+            "add_group: expected a tensor but got NULL");
+    ck_fails(rg_optim_add_group(o, rg_list_of(-1, &none)), RG_TYPE_ERROR, "add_group: expected");
+    ck_fails(rg_optim_add_group(o, RG_LIST(w)), RG_VALUE_ERROR, "add_group: ");
+    ck_fails(rg_optim_add_group(NULL, RG_LIST(v)), RG_TYPE_ERROR, "add_group: ");
+    ck_assert_int_eq(rg_optim_n_groups(o), 1);
+    rg_optim_free(o);
+}
+END_TEST
+
+RG_TESTS(nn_sentences, test_layers, test_attention, test_others, test_groups)

@@ -335,6 +335,86 @@ END_TEST
 
 /* ---- a checkpoint for PyTorch -------------------------------------------------------------- */
 
+/* Returns an optimizer of that kind, with options that aren't the defaults, or others. One that is
+ * a text in torch (`text`) isn't taken from a file. */
+static rg_optim *optim_of(int kind, bool other, bool text, rg_tensor **v) {
+    rg_list all = { 2, v };
+    const double lr = other ? 0.2 : 0.1;
+    switch (kind) {
+    case RG_SGD: return rg_optim_sgd(all, .lr = lr, .momentum = 0.5, .nesterov = other);
+    case RG_ADAM: return rg_optim_adam(all, .lr = lr, .amsgrad = !other);
+    case RG_RMSPROP: return rg_optim_rmsprop(all, .lr = lr, .momentum = .5, .centered = !other);
+    case RG_MUON:
+        return rg_optim_muon(all, .lr = lr, .ns_steps = other ? 3 : 2, .match_rms_adamw = text);
+    case RG_LBFGS:
+        return rg_optim_lbfgs(all, .lr = lr, .history_size = other ? 5 : 3,
+                              .max_iter = other ? 9 : 2, .strong_wolfe = text);
+    default: return rg_optim_with((rg_optim_kind)kind, all, RG_PARAM_GROUP_(.lr = lr));
+    }
+}
+
+/* loss = sum (w_0 - 1)^2 w_1^2 + w_0^4 */
+static rg_tensor *loss_of(void *context) {
+    rg_tensor **w = context;
+    for (int i = 0; i < 2; i++)
+        rg_set_grad(w[i], RG_NONE);
+    rg_tensor *product = rg_mul(rg_square(rg_sub(w[0], 1)), rg_square(w[1]));
+    rg_tensor *loss = rg_sum(rg_add(product, rg_square(rg_square(w[0]))));
+    return rg_backward(loss) ? loss : NULL;
+}
+
+static rg_tensor *start_at(double first, rg_tensor *as) {
+    rg_tensor *w = as ? rg_clone(rg_detach(as))
+                      : rg_add(rg_div(rg_reshape(rg_arange(6), 2, 3), 10.0), first);
+    return rg_requires_grad_(w, true);
+}
+
+/* Each optimizer goes on from the file as it would have gone on without. */
+START_TEST(test_every_optimizer) {
+    RG_SCOPE();
+    scratch_begin();
+    for (int kind = RG_SGD; kind <= RG_LBFGS; kind++)
+        for (int steps = 0; steps < 4; steps++) {
+            rg_tensor *v[] = { start_at(0.5, NULL), start_at(-0.25, NULL) }, *w[2];
+            rg_optim *o = optim_of(kind, false, steps % 2, v);
+            ck_ok(o);
+            for (int i = 0; i < steps; i++)
+                ck_ok(rg_optim_step_closure(o, loss_of, v));
+            ck_ok(rg_torch_save_checkpoint(scratch("o.pt"), (rg_checkpoint){ .optim = o }));
+            for (int i = 0; i < 2; i++)
+                w[i] = start_at(0, v[i]);
+            rg_optim *again = optim_of(kind, true, steps % 2, w);
+            rg_named_list file = rg_torch_load(scratch("o.pt"));
+            ck_ok(rg_optim_load_state_dict(again, rg_named_below(file, "optimizer")));
+            for (int i = 0; i < 3; i++) {
+                ck_ok(rg_optim_step_closure(o, loss_of, v));
+                ck_ok(rg_optim_step_closure(again, loss_of, w));
+                ck_assert_msg(rg_equal(v[0], w[0]) && rg_equal(v[1], w[1]),
+                              "optimizer %d, step %d behind %d", kind, i, steps);
+            }
+            rg_optim_free(o);
+            rg_optim_free(again);
+        }
+    scratch_end();
+}
+END_TEST
+
+/* A loader's place is in the file, too. */
+START_TEST(test_loader) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_data_loader *l = rg_data_loader_new(RG_LIST(rg_arange(10)), .batch_size = 3);
+    rg_data_loader_next(l);
+    ck_ok(rg_torch_save_checkpoint(scratch("l.pt"), (rg_checkpoint){ .loader = l }));
+    rg_list batch = rg_data_loader_next(l);
+    rg_named_list file = rg_torch_load(scratch("l.pt"));
+    ck_ok(rg_data_loader_load_state_dict(l, rg_named_below(file, "loader")));
+    ck_assert(rg_equal(rg_data_loader_next(l).v[0], batch.v[0]));
+    rg_data_loader_free(l);
+    scratch_end();
+}
+END_TEST
+
 START_TEST(test_written) {
     RG_SCOPE();
     scratch_begin();
@@ -398,4 +478,5 @@ START_TEST(test_written) {
 END_TEST
 
 RG_TESTS(torch_checkpoint, test_module, test_optimizer, test_decoupled,
-         test_optimizer_without_memory, test_schedules, test_schedules_refused, test_written)
+         test_optimizer_without_memory, test_schedules, test_schedules_refused, test_written,
+         test_every_optimizer, test_loader)
