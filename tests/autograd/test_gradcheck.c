@@ -608,15 +608,15 @@ START_TEST(test_graph_dot) {
 }
 END_TEST
 
-/* Names are cut off where they are long, and what a picture can't show is a blank. */
+/* Names are whole where they are long, and what a picture can't show is a blank. */
 START_TEST(test_drawn_names) {
-    char name[200], want[200];
+    char name[200], want[240];
     memset(name, 'a', sizeof name);
     name[199] = 0;
     rg_tensor *x = rg_set_name(input(2, 1), name), *unnamed = input(2, 1);
     rg_tensor *y = rg_set_name(rg_mul(x, unnamed), "a\tb\\c"), *one = rg_set_name(input(3, 1), "x");
     const char *dot = rg_graph_dot(y);
-    snprintf(want, sizeof want, "label=\"%.125s\\n[2, 1]\"", name);
+    snprintf(want, sizeof want, "label=\"%s\\n[2, 1]\"", name);
     ck_assert_msg(strstr(dot, want), "%s", dot);
     ck_assert_msg(strstr(dot, "label=\"leaf\\n[2, 1]\""), "%s", dot);
     ck_assert_msg(strstr(dot, "n0 [label=\"a b\\\\c\\nMulBackward0\\n[2, 1]\"]"), "%s", dot);
