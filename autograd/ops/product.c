@@ -296,7 +296,6 @@ RG_OP(addmm, RG_NAMED(addmm),
                  ADDMM("(3,4) (0,3,2) (0,2,4)", 1, 1, true)));
 
 rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
-    RG_AS("addmm");
     return RG_APPLY(addmm, RG_A(addmm, "AddmmBackward0", beta, alpha, false), c, a, b);
 }
 

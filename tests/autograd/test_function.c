@@ -930,6 +930,46 @@ static bool second_alone_backward(rg_function_context *ctx, rg_tensor *const g[]
     return true;
 }
 
+/* y = sum a b; its gradients are the inputs themselves. */
+static bool bare_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_sum(rg_mul(in[0], in[1]));
+    return rg_save_for_backward(ctx, in[0], in[1]);
+}
+
+static bool bare_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)g;
+    if (planted == WRONG_FACTOR)
+        gin[0] = rg_div(rg_saved_tensor(ctx, 1), rg_zeros_like(rg_saved_tensor(ctx, 1)));
+    for (int i = planted == WRONG_FACTOR; i < 2; i++)
+        gin[i] = rg_saved_tensor(ctx, 1 - i);
+    return true;
+}
+
+/* A gradient may be what was saved, and lives on without the graph; what a backward calls is part
+ * of the step, also where its numbers are looked at. */
+START_TEST(test_saved_values_as_gradients) {
+    static rg_function_class bare = { .name = "Bare",
+                                      .forward = bare_forward,
+                                      .backward = bare_backward };
+    rg_tensor *a = input(2, 3), *b = rg_requires_grad_(rg_add(rg_detach(a), 3), true);
+    rg_tensor *was_a = rg_clone(rg_detach(a)), *was_b = rg_clone(rg_detach(b));
+    planted = HONEST;
+    for (int times = 1; times <= 3; times++) {
+        RG_SCOPE();
+        ck_ok(rg_backward(rg_function_apply(&bare, NULL, a, b)));
+        ck_assert(rg_allclose(rg_grad_of(a), rg_mul(was_b, times), 1e-12, 0));
+        ck_assert(rg_allclose(rg_grad_of(b), rg_mul(was_a, times), 1e-12, 0));
+    }
+    ck_assert(rg_equal(rg_detach(a), was_a) && rg_equal(rg_detach(b), was_b));
+    rg_tensor *y = rg_function_apply(&bare, NULL, a, b);
+    planted = WRONG_FACTOR;
+    rg_set_detect_anomaly(true);
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "Bare: the first inf arose backward in");
+    rg_set_detect_anomaly(false);
+    planted = HONEST;
+}
+END_TEST
+
 /* A write takes the place of any of an op's outputs in the graph. */
 START_TEST(test_writes_to_outputs) {
     const blend_args args = { 0.5 };
@@ -1039,4 +1079,5 @@ RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent
          test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
          test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
          test_replay_of_odd_ops, test_replay_of_what_is_wanted, test_gradients_by_outputs,
-         test_writes_to_outputs, test_no_gradient_comes_by, test_threads_share_a_class)
+         test_writes_to_outputs, test_saved_values_as_gradients, test_no_gradient_comes_by,
+         test_threads_share_a_class)

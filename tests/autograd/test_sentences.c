@@ -423,6 +423,13 @@ START_TEST(test_numbers) {
             "bmm: expected scalar type Float but found Double");
     ck_says(rg_max_pool1d(T(1, 5), RG_DIMS(3), .dilation = 7),
             "max_pool1d: max_pool1d() Invalid computed output size: -3");
+    static const char huge[] = "a kernel, stride, padding or dilation is too large";
+    rg_tensor *x = T(1, 5, 5);
+    ck_fails(rg_max_pool2d(x, RG_DIMS(INT64_MAX, 2)), RG_RUNTIME_ERROR, huge);
+    ck_fails(rg_max_pool2d(x, RG_DIMS(2, 2), .strides = RG_DIMS(1, INT64_MAX)), RG_RUNTIME_ERROR,
+             huge);
+    ck_fails(rg_max_pool2d(x, 2, .dilation = INT64_MAX), RG_RUNTIME_ERROR, huge);
+    ck_fails(rg_avg_pool2d(x, RG_DIMS(2, INT64_MAX)), RG_RUNTIME_ERROR, huge);
 }
 END_TEST
 

@@ -642,6 +642,13 @@ START_TEST(test_a_base_with_other_data) {
     ck_ok(rg_backward(rg_sum(v)));
     holds(rg_grad_of(w), "tensor([1, 1])");
     holds(x, "tensor([0, 0, 0, 0])");
+    /* So is one that would reach beyond its base, which has other data in the same memory. */
+    rg_tensor *memory = rg_ones_dims(RG_DIMS(9), RG_FLOAT64);
+    rg_tensor *apart = rg_detach(rg_index(memory, "0:9:3"));
+    v = rg_slice(apart, 0, 1, 3, 1);
+    ck_ok(rg_set_data(apart, rg_detach(rg_index(memory, "0:6:2"))));
+    ck_ok(rg_mul_(v, w));
+    ck_assert(!rg_requires_grad(apart));
     /* A view of what its base was before keeps its history, and its gradient. */
     rg_tensor *base = counting(4), *old = rg_slice(base, 0, 2, 4, 1);
     ck_ok(rg_retain_grad(old));

@@ -732,9 +732,10 @@ static bool newer_ones(void) {
         return false;
     rg_list all = { N_PARAMS, p.v }, first = { 1, p.v };
     rg_optim *o[] = { rg_optim_lbfgs(all, .max_iter = 2, .strong_wolfe = true),
-                      rg_optim_muon(first, .ns_steps = 1), rg_optim_nadam(all) };
+                      rg_optim_lbfgs(all, .max_iter = 2), rg_optim_muon(first, .ns_steps = 1),
+                      rg_optim_nadam(all) };
     bool ok = true;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         ok = ok && steps_with_closure(o[i], &p);
         rg_optim_free(o[i]);
     }

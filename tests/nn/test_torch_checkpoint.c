@@ -238,6 +238,22 @@ static void schedule_refuses(rg_schedule *s, rg_named_list dict, const char *sen
     ck_assert(same_lists(rg_schedule_state_dict(s), before));
 }
 
+/* Each group's first rate comes with the schedule. */
+START_TEST(test_first_rates) {
+    RG_SCOPE();
+    rg_optim *from = of_two_groups(), *to = of_two_groups();
+    rg_schedule *saved = rg_optim_exponential_lr(from, .gamma = 0.5), *loaded;
+    for (int i = 0; i < 2; i++)
+        rg_optim_group(to, i)->lr *= 7 + i;
+    loaded = rg_optim_exponential_lr(to, .gamma = 0.25);
+    ck_ok(saved && loaded && rg_schedule_load_state_dict(loaded, rg_schedule_state_dict(saved)));
+    for (int i = 0; i < 2; i++)
+        ck_assert_double_eq(rg_optim_group(to, i)->initial_lr, rg_optim_group(from, i)->initial_lr);
+    rg_optim_free(from);
+    rg_optim_free(to);
+}
+END_TEST
+
 START_TEST(test_schedules_refused) {
     RG_SCOPE();
     rg_optim *o = of_two_groups();
@@ -478,5 +494,5 @@ START_TEST(test_written) {
 END_TEST
 
 RG_TESTS(torch_checkpoint, test_module, test_optimizer, test_decoupled,
-         test_optimizer_without_memory, test_schedules, test_schedules_refused, test_written,
-         test_every_optimizer, test_loader)
+         test_optimizer_without_memory, test_schedules, test_first_rates, test_schedules_refused,
+         test_written, test_every_optimizer, test_loader)
