@@ -303,9 +303,9 @@ print-public:
 test-refused:
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" tests/refused
 
-## bench      regard beside PyTorch; ROWS=w0 for some of the rows
-bench: $(BUILD)/bench-static $(BUILD)/bench-shared
-	@tests/bench/run $^ $(ROWS)
+## bench      regard beside PyTorch; ROWS=w0 for some of the rows; MICROGPT=FILE for that program
+bench: $(BUILD)/bench-static $(BUILD)/bench-shared $(BUILD)/examples/microgpt
+	@MICROGPT="$(MICROGPT)" tests/bench/run $(wordlist 1,2,$^) $(ROWS)
 
 $(BUILD)/bench-static: $(BUILD)/tests/bench/bench.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)

@@ -120,6 +120,9 @@ struct rg_op {
     bool (*view)(rg_call *c);
     /* The shape depends on values, so the op can't be part of a recorded step. */
     bool by_value;
+    /* The shape function also refuses values, of an index that is out of range. A recorded step
+     * asks it again in each run, since indices may be others by then. */
+    bool refuses_values;
     /* The op makes a view that not every input's strides allow. */
     bool some_strides;
     /* Computes the outputs; false means that it failed and the error stands. */

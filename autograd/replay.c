@@ -99,6 +99,21 @@ static bool call_again(void *context) {
     return true;
 }
 
+/* Asks the row's shape once more, of outputs that nobody has, before the forward goes by indices.
+ */
+static bool checked_call_again(void *context) {
+    rg_call again = ((const noted_call *)context)->call;
+    rg_tensor like[RG_MAX_OUTPUTS];
+    for (int k = 0; k < again.n_out; k++) {
+        like[k].dtype = again.in[0]->dtype;
+        like[k].ndim = 0;
+        like[k].state = RG_ALIVE;
+        again.out[k] = &like[k];
+    }
+    RG_AS(again.op->name);
+    return again.op->shape(&again) && call_again(context);
+}
+
 static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const char *op) {
     rg_replay *r = (rg_replay *)o;
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op);
@@ -116,7 +131,8 @@ static bool recorder_applied(rg_graph_observer *o, const rg_call *c, size_t attr
     if (c->op->view)
         return true;
     size_t in_size = (size_t)c->n_in * sizeof(rg_tensor *);
-    noted_call *n = rgi_recording_note(r, call_again, NULL, sizeof *n + in_size + attr_size);
+    rg_redo *redo = c->op->refuses_values ? checked_call_again : call_again;
+    noted_call *n = rgi_recording_note(r, redo, NULL, sizeof *n + in_size + attr_size);
     if (!n)
         return true;
     n->call = *c;
@@ -247,7 +263,7 @@ static bool recorder_is_sole_owner(rg_graph_observer *o, const rg_tensor *t) {
 
 /* A run makes g the leaf's gradient, or takes the gradient away where g is NULL. If the step hasn't
  * taken away what was there, g is added to it instead; their sum is one tensor in all runs, since
- * the step may read it. */
+ * the step may read it, even where another recording has made what was there. */
 typedef struct {
     rg_node *leaf;
     rg_tensor *g, *sum;
@@ -256,11 +272,9 @@ typedef struct {
 static bool leaf_again(void *context) {
     noted_leaf *n = context;
     rg_tensor **grad = &n->leaf->grad;
-    if (n->sum && *grad) {
-        k_run(k_add, *grad, *grad, n->g);
-        return true;
-    }
-    if (n->sum)
+    if (n->sum && *grad)
+        k_run(k_add, n->sum, *grad, n->g);
+    else if (n->sum)
         rgi_copy_elements(n->sum, n->g);
     rg_tensor *now = n->sum ? n->sum : n->g;
     if (*grad == now)

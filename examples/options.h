@@ -40,12 +40,13 @@ static inline __attribute__((noreturn, format(printf, 1, 2))) void refuse(const 
     exit(2);
 }
 
-/* ---- options: --steps 300 or --steps=300 --------------------------------------- */
+/* ---- options: --steps 300 or --steps=300, and flags: --fast ---------------------- */
 
 typedef struct {
     const char *name;
-    /* The value is an int64_t, a double or a const char *. */
-    enum { WHOLE, NUMBER, TEXT } kind;
+    /* The value is an int64_t, a double or a const char *. A flag, a bool, is given without a
+     * value, and is then true. */
+    enum { WHOLE, NUMBER, TEXT, FLAG } kind;
     /* The value goes to this place, which holds the default. */
     void *value;
     /* A number must lie between these two. */
@@ -72,6 +73,10 @@ static inline void print_help(const char *usage, int n, const option options[]) 
 }
 
 static inline void set_option(const option *o, const char *text) {
+    if (o->kind == FLAG) {
+        *(bool *)o->value = true;
+        return;
+    }
     if (o->kind == TEXT) {
         *(const char **)o->value = text;
         return;
@@ -132,9 +137,12 @@ static inline int read_options(int argc, char *argv[], const char *usage, int n,
         const option *found = find_option(name, length, n, options);
         if (!found)
             refuse("there is no option --%.*s; --help lists them", (int)length, name);
-        if (!equals && i + 1 == argc)
+        bool flag = found->kind == FLAG;
+        if (flag && equals)
+            refuse("--%s takes no value", found->name);
+        if (!flag && !equals && i + 1 == argc)
             refuse("--%s takes a value", name);
-        if (!equals)
+        if (!flag && !equals)
             i++;
         set_option(found, equals ? equals + 1 : argv[i]);
     }

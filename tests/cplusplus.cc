@@ -152,6 +152,17 @@ static void gradients() {
     CHECK(rg_backward(y) && rg_at(rg_grad_of(x), 2) == 24);
 }
 
+static void recordings() {
+    RG_SCOPE();
+    rg_replays *r = rg_replays_new(
+        [](rg_tensor *const in[], void *) { return rg_sum(rg_mul(in[0], 2)); }, nullptr);
+    for (int i = 0; i < 4; i++) {
+        rg_tensor *x = rg_ones(2 + i % 2);
+        CHECK(rg_item(rg_replays_run(r, 1, &x)) == 4 + 2 * (i % 2));
+    }
+    rg_replays_free(r);
+}
+
 static void lists() {
     RG_SCOPE();
     rg_tensor *a = rg_ones(2, 3), *b = rg_ones(3, 4);
@@ -267,7 +278,7 @@ static void transformers() {
 
 int main() {
     for (auto test : { numbers, inside, shapes, keywords, scopes, errors, anomalies, gradients,
-                       lists, texts, modules, names, transformers })
+                       recordings, lists, texts, modules, names, transformers })
         test();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;

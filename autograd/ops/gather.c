@@ -81,7 +81,7 @@ static rg_tensor *gather_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape = gather_shape,
-      RG_NAMED(index_along), .n_in = 2, .forward = take_forward,
+      .refuses_values = true, RG_NAMED(index_along), .n_in = 2, .forward = take_forward,
       .grad = { RG_RULE_INTO(RG_IN(1), gather_rule, take_into) },
       RG_SAMPLES(ALONG("(5,3) i5(2,3)", 0), ALONG("(2,3) i3(2,2)", 1),
                  ALONG("(2,3,4) i3(2,5,3)", 1), ALONG("() i1()", 0), ALONG("() i1(3)", 0),
@@ -230,7 +230,7 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
 
 RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackward0",
       RG_NAMED(index_along), .n_in = 3, .inplace = true, .shape = scatter_shape,
-      .forward = put_forward,
+      .refuses_values = true, .forward = put_forward,
       .grad = { RG_RULE(RG_IN(1), scatter_rule_x), RG_NO_RULE,
                 RG_RULE(RG_IN(1), scatter_rule_source) },
       RG_SAMPLES(ALONG("(3,1) i1(1,1) (1,1)", 0), ALONG("() i1() ()", 0),
@@ -238,7 +238,7 @@ RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackwa
                  ALONG("(3) i3(1) ()", 0), ALONG("() i1() (1)", 0), ALONG("(3) i3(0) ()", 0)));
 RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "ScatterAddBackward0",
       RG_NAMED(index_along), .n_in = 3, .inplace = true, .shape = scatter_shape,
-      .forward = put_forward,
+      .refuses_values = true, .forward = put_forward,
       .grad = { RG_RULE(0, rgi_rule_same), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
       RG_SAMPLES(ALONG("(5,3) i5(2,3) (2,3)", 0), ALONG("(2,3,4) i3(2,5,3) (3,5,3)", 1),
                  ALONG("() i1(3) (3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0),
@@ -328,7 +328,8 @@ static rg_tensor *index_select_rule(const rg_step *s, rg_tensor *g) {
 
 RG_OP(index_select, .doc = "the slices of x at the indices along dim",
       .node = "IndexSelectBackward0", RG_NAMED(index_along), .n_in = 2, .shape = index_select_shape,
-      .forward = take_forward, .grad = { RG_RULE_INTO(RG_IN(1), index_select_rule, take_into) },
+      .refuses_values = true, .forward = take_forward,
+      .grad = { RG_RULE_INTO(RG_IN(1), index_select_rule, take_into) },
       RG_SAMPLES(ALONG("(5,3) i5(7)", 0), ALONG("(2,3,4) i3(2)", 1), ALONG("(2,3) i3()", 1),
                  ALONG("() i1(1)", 0), ALONG("(3,2) i1(0)", 0), ALONG("(3,0) i3(2)", 0)));
 
@@ -388,7 +389,7 @@ static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g) {
 
 RG_OP(index_add, .doc = "x with slices of the source added at the indices along dim",
       .node = "IndexAddBackward0", RG_NAMED(index_along), .n_in = 3, .inplace = true,
-      .shape = index_add_shape, .forward = put_forward,
+      .shape = index_add_shape, .refuses_values = true, .forward = put_forward,
       .grad = { RG_RULE(0, rgi_rule_same), RG_NO_RULE, RG_RULE(RG_IN(1), index_add_rule_source) },
       RG_SAMPLES(ALONG("(5,3) i5(7) (7,3)", 0), ALONG("(2,3,4) i3(2) (2,2,4)", 1),
                  ALONG("() i1(1) ()", 0), ALONG("(3,2) i1(0) (0,2)", 0)));

@@ -93,7 +93,7 @@ static rg_tensor *index_fill_rule_value(const rg_step *s, rg_tensor *g) {
 #define FILL(inputs, dim) \
     { inputs, RG_A(index_write, "IndexFillBackward1", dim) }
 RG_OP(index_fill, .doc = "x with a number at the indices along dim", RG_NAMED(index_write),
-      .n_in = 3, .inplace = true, RG_MADE(index_fill),
+      .n_in = 3, .inplace = true, RG_MADE(index_fill), .refuses_values = true,
       .grad = { RG_RULE(RG_IN(1), index_fill_rule_x), RG_NO_RULE,
                 RG_RULE(RG_IN(1), index_fill_rule_value) },
       RG_SAMPLES(FILL("(5,3) i5(1) ()", 0), FILL("(2,3,4) i3() ()", 1), FILL("() i1(1) ()", 0),
@@ -206,6 +206,7 @@ static rg_tensor *index_copy_rule_source(const rg_step *s, rg_tensor *g) {
     { inputs, RG_A(index_write, "IndexCopyBackward0", dim) }
 RG_OP(index_copy, .doc = "x with slices of the source at the indices along dim",
       RG_NAMED(index_write), .n_in = 3, .inplace = true, RG_MADE(index_copy),
+      .refuses_values = true,
       .grad = { RG_RULE(RG_IN(1), index_fill_rule_x), RG_NO_RULE,
                 RG_RULE(RG_IN(1), index_copy_rule_source) },
       RG_SAMPLES(COPY("(5,3) i5(1) (1,3)", 0), COPY("(2,3,4) i3() (2,1,4)", 1),

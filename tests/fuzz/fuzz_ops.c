@@ -478,6 +478,21 @@ static void odd_drop(void *packed, void *context) {
     rg_drop((rg_tensor *)packed);
 }
 
+/* Runs the recordings of a function, on inputs that may have one shape. */
+static rg_tensor *does_replays_run(void) {
+    rg_tensor *in[] = { tensor(), tensor(), tensor() }, *y = RG_NONE;
+    rg_error_clear();
+    if (depth > 2)
+        return RG_NONE;
+    rg_replays *r = rg_replays_new(any(20) ? odd_function : NULL, NULL);
+    for (int i = 0; y && i < 4; i++) {
+        int n = any(20) ? 1 : any(2) ? 2 : -1;
+        y = rg_replays_run(any(20) ? r : NULL, n, in + any(2));
+    }
+    rg_replays_free(r);
+    return y;
+}
+
 /* Runs a function in a checkpoint, or with hooks on what it saves, and differentiates it. */
 static rg_tensor *does_checkpoint(void) {
     rg_tensor *in[] = { tensor(), tensor(), NULL }, *y;
@@ -929,7 +944,7 @@ static bool named(const char *message, const char *name) {
                                           "gradcheck",     "orders",         "options",
                                           "scopes",        "call_list",      "call_with",
                                           "set_grad",      "function_apply", "jacrev",
-                                          "checkpoint" };
+                                          "checkpoint",    "replays_run" };
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
     if (strncmp(message, "torch.", 6) == 0)
         message += 6;

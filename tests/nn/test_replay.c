@@ -1080,6 +1080,70 @@ START_TEST(test_graph_from_outside) {
 }
 END_TEST
 
+/* ---- indices that are others in each run ------------------------------------------------ */
+
+static rg_tensor *at; /* (2), the indices. */
+#define AT(name, call)               \
+    static void at_##name(void *w) { \
+        (void)w;                     \
+        call;                        \
+    }
+AT(embedding, rg_embedding(at, w))
+AT(embedding_back, rg_backward(rg_sum(rg_embedding(at, w))))
+AT(gather, rg_gather(w, 0, rg_reshape(at, 1, 2)))
+AT(scatter, rg_scatter(w, 0, rg_reshape(at, 1, 2), rg_ones(1, 2)))
+AT(scatter_add, rg_scatter_add(w, 0, rg_reshape(at, 1, 2), rg_ones(1, 2)))
+AT(index_select, rg_index_select(w, 0, at))
+AT(index_add, rg_index_add(w, 0, at, rg_ones(2, 2), 1))
+AT(index_fill, rg_index_fill(w, 0, at, rg_scalar(1.0)))
+AT(index_copy, rg_index_copy(w, 0, at, rg_ones(2, 2)))
+AT(index, rg_index(w, at))
+AT(take, rg_take(w, at))
+AT(nll_loss, rg_cross_entropy(rg_narrow(w, 0, 0, 2), at))
+
+/* A run looks at indices as the step itself does, and reads or writes nothing where one of them is
+ * out of range. */
+START_TEST(test_indices) {
+    static const struct {
+        const char *name;
+        void (*step)(void *w);
+    } steps[] = {
+        { "embedding", at_embedding },
+        { "embedding", at_embedding_back },
+        { "gather", at_gather },
+        { "scatter", at_scatter },
+        { "scatter_add", at_scatter_add },
+        { "index_select", at_index_select },
+        { "index_add", at_index_add },
+        { "index_fill", at_index_fill },
+        { "index_copy", at_index_copy },
+        { "index", at_index },
+        { "index", at_take },
+        { "nll_loss", at_nll_loss },
+    };
+    rg_tensor *w = rg_requires_grad_(rg_randn(4, 2), true);
+    at = rg_zeros_dims(RG_DIMS(2), RG_INT64);
+    for (int i = 0; i < RG_COUNT(steps); i++) {
+        rg_fill_(at, 0);
+        rg_replay *r = rg_record(steps[i].step, w);
+        ck_assert_msg(r != NULL, "%s: %s", steps[i].name, rg_error());
+        for (int64_t bad = 1000000; bad > -2000001; bad -= 2000000) {
+            RG_SCOPE();
+            rg_fill_(at, bad);
+            ck_assert_msg(!rg_replay_run(r), "%s runs", steps[i].name);
+            const char *said = rg_error();
+            ck_assert_msg(strncmp(said, steps[i].name, strlen(steps[i].name)) == 0
+                              && (strstr(said, "out of range") || strstr(said, "out of bounds")),
+                          "%s: %s", steps[i].name, said);
+            rg_error_clear();
+            rg_fill_(at, 1);
+            ck_ok(rg_replay_run(r));
+        }
+        rg_replay_free(r);
+    }
+}
+END_TEST
+
 /* A recording that was freed is noticed while its memory isn't in use for something else. Without
  * the pool it is in use at once. An optimizer is freed once, though a recording still steps it. */
 START_TEST(test_released_recordings) {
@@ -1112,4 +1176,5 @@ RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test
          test_memory_goes_round, test_rounds_take_turns, test_refused_as_by_the_step,
          test_refused_for_what_the_leaf_has, test_refused_deeds_fail, test_constants_are_told_apart,
          test_runs_write_to_their_own, test_absent_gradients, test_three_roots,
-         test_a_gradient_from_outside_stays, test_graph_from_outside, test_released_recordings)
+         test_a_gradient_from_outside_stays, test_graph_from_outside, test_indices,
+         test_released_recordings)

@@ -1,0 +1,382 @@
+/*
+ * test_replays.c: a step has a recording for each shape of its inputs, and goes on from one to the
+ * other as the step itself would, bit for bit.
+ */
+#include "nn/models/gpt.h"
+#include "nn/optim.h"
+#include "nn/vector.h"
+#include "tensor/memory.h"
+#include "tests/in_turn.h"
+#include "tests/test.h"
+
+#include <string.h>
+
+static int64_t calls; /* The step itself was called so often. */
+
+/* ---- training on texts of many lengths ----------------------------------------------- */
+
+enum { LONGEST = 12, STEPS = 300 };
+static int steps(void) { return rg_slow() ? 100 : STEPS; }
+
+/* When gradients are taken away, and when the optimizer steps. */
+typedef enum {
+    ZERO_BACKWARD_STEP,
+    STEP_ZERO_BACKWARD, /* The optimizer goes by what the step before has left. */
+    ADDED_UP,           /* Each third text, gradients are taken away outside. */
+} gradient_order;
+
+typedef struct {
+    rg_gpt *gpt;
+    rg_optim *adam;
+    rg_schedule *rates;
+    gradient_order order;
+} learner;
+
+static learner new_learner(rg_dtype dtype, gradient_order order) {
+    rg_manual_seed(3);
+    learner l = { .order = order };
+    l.gpt = rg_nn_gpt(.block_size = LONGEST, .vocab_size = 11, .n_layer = 1, .n_head = 2,
+                      .n_embd = 8, .dropout = 0.1);
+    rg_module_to(l.gpt, dtype);
+    l.adam = rg_optim_adam(rg_parameters(l.gpt), .lr = 1e-2, .betas = { 0.85, 0.99 });
+    l.rates = rg_optim_polynomial_lr(l.adam, .total_iters = STEPS);
+    return l;
+}
+
+static void free_learner(learner *l) {
+    rg_optim_free(l->adam);
+    rg_module_free(l->gpt);
+}
+
+static rg_tensor *learn(rg_tensor *const in[], void *context) {
+    learner *l = context;
+    calls++;
+    if (l->order == STEP_ZERO_BACKWARD && !rg_optim_step(l->adam))
+        return NULL;
+    rg_tensor *loss = rg_gpt_forward(l->gpt, in[0], in[1]).loss;
+    if (l->order != ADDED_UP)
+        rg_optim_zero_grad(l->adam);
+    if (!rg_backward(loss))
+        return NULL;
+    rg_clip_grad_norm_(rg_parameters(l->gpt), 0.5);
+    if (l->order != STEP_ZERO_BACKWARD && !rg_optim_step(l->adam))
+        return NULL;
+    return loss;
+}
+
+/* Returns the i-th text: one or two rows, of 1 to LONGEST tokens. */
+static rg_tensor *text_of(int i) {
+    int64_t rows = 1 + i % 7 / 5, length = 1 + i * 5 % LONGEST;
+    rg_tensor *tokens = rg_remainder(rg_mul(rg_arange(rows * length), i + 3), 11);
+    return rg_reshape(tokens, rows, length);
+}
+
+/* Trains, by the step itself or by its recordings, and fills losses[]. Returns the weights. */
+static rg_tensor *train(rg_dtype dtype, gradient_order order, bool replayed, double losses[]) {
+    learner l = new_learner(dtype, order);
+    rg_replays *r = rg_replays_new(learn, &l);
+    RG_FOR (int i = 0; i < steps(); i++) {
+        rg_tensor *in[] = { text_of(i), rg_flip(text_of(i), 1) };
+        if (order == ADDED_UP && i % 3 == 0)
+            rg_optim_zero_grad(l.adam);
+        rg_tensor *loss = replayed ? rg_replays_run(r, 2, in) : learn(in, &l);
+        ck_ok(loss);
+        losses[i] = rg_item(loss);
+        rg_schedule_step(l.rates);
+    }
+    RG_NO_GRAD();
+    rg_tensor *weights = rg_keep(rg_clone(rg_parameters_to_vector(rg_parameters(l.gpt))));
+    rg_replays_free(r);
+    free_learner(&l);
+    return weights;
+}
+
+START_TEST(test_same_bits) {
+    for (int i = 0; i < 6; i++) {
+        rg_dtype dtype = i % 2 ? RG_FLOAT64 : RG_FLOAT32;
+        double eager[STEPS], replayed[STEPS];
+        rg_tensor *want = train(dtype, i / 2, false, eager);
+        calls = 0;
+        rg_tensor *got = train(dtype, i / 2, true, replayed);
+        ck_assert_int_eq(calls, 2 * LONGEST);
+        for (int k = 0; k < steps(); k++)
+            ck_each(eager[k] == replayed[k], "order %d, step %d: %.17g and %.17g", i / 2, k,
+                    eager[k], replayed[k]);
+        ck_assert(rg_equal(want, got));
+        rg_drop(want);
+        rg_drop(got);
+    }
+}
+END_TEST
+
+/* ---- which inputs share a recording ---------------------------------------------------- */
+
+static rg_tensor *sum_of_all(rg_tensor *const in[], void *context) {
+    calls++;
+    rg_tensor *y = rg_zeros_dims(RG_DIMS(0), RG_FLOAT64);
+    for (int i = 0; i < *(int *)context; i++)
+        if (in[i] != RG_NONE)
+            y = rg_cat(RG_LIST(y, rg_double(rg_reshape(in[i], -1))), 0);
+    return rg_sum(y);
+}
+
+static rg_tensor *numbers(rg_dtype dtype, rg_dims shape) {
+    return rg_to(rg_rand_dims(shape, RG_FLOAT64, rg_default_generator()), dtype);
+}
+
+/* Every list of inputs differs from all others, and each is run twice. */
+START_TEST(test_shapes) {
+    rg_tensor *v[] = {
+        rg_scalar(2.0),
+        rg_scalar(3),
+        numbers(RG_FLOAT64, RG_DIMS(1)),
+        numbers(RG_FLOAT32, RG_DIMS(1)),
+        numbers(RG_FLOAT32, RG_DIMS(0)),
+        numbers(RG_FLOAT32, RG_DIMS(0, 3)),
+        numbers(RG_FLOAT32, RG_DIMS(3, 0)),
+        numbers(RG_FLOAT32, RG_DIMS(2, 3)),
+        numbers(RG_FLOAT32, RG_DIMS(3, 2)),
+        numbers(RG_FLOAT32, RG_DIMS(6)),
+        numbers(RG_FLOAT32, RG_DIMS(1, 6)),
+        numbers(RG_FLOAT32, RG_DIMS(1, 64)),
+        numbers(RG_FLOAT32, RG_DIMS(64, 1)),
+        numbers(RG_FLOAT32, RG_DIMS(63)),
+        numbers(RG_FLOAT32, RG_DIMS(65)),
+        numbers(RG_FLOAT32, RG_DIMS(4097, 1)),
+        numbers(RG_FLOAT32, RG_DIMS(1, 1, 1, 1, 1, 1, 1, 2)),
+        rg_arange(6),
+        rg_gt(numbers(RG_FLOAT32, RG_DIMS(6)), 0.5),
+        RG_NONE,
+    };
+    const int n = RG_COUNT(v);
+    int given;
+    rg_replays *r = rg_replays_new(sum_of_all, &given);
+    calls = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        given = 0;
+        ck_assert(rg_item(rg_replays_run(r, 0, NULL)) == 0);
+        for (int i = 0; i < n; i++)
+            for (int k = -1; k < n; k++) {
+                RG_SCOPE();
+                given = k < 0 ? 1 : 2;
+                rg_tensor *in[] = { v[i], k < 0 ? NULL : v[k] };
+                rg_tensor *got = rg_replays_run(r, given, in);
+                const int64_t before = calls;
+                rg_tensor *want = sum_of_all(in, &given);
+                calls = before;
+                ck_assert_msg(got && rg_equal(got, want), "%d and %d: %s", i, k, rg_error());
+            }
+        ck_assert_int_eq(calls, 1 + n * (n + 1));
+    }
+    rg_replays_free(r);
+}
+END_TEST
+
+/* ---- what goes in, and what comes out ------------------------------------------------- */
+
+static rg_tensor *twice_in_place(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul_(in[0], 2);
+}
+
+/* The step works on copies, and so does the caller. */
+START_TEST(test_copies) {
+    rg_replays *r = rg_replays_new(twice_in_place, NULL);
+    rg_tensor *results[4], *all = rg_reshape(rg_arange(24), 4, 3, 2);
+    for (int i = 0; i < 4; i++) {
+        rg_tensor *in = rg_T(rg_select(all, 0, i));
+        results[i] = rg_replays_run(r, 1, &in);
+        ck_ok(results[i]);
+        ck_assert(rg_is_contiguous(results[i]) && !rg_requires_grad(results[i]));
+    }
+    for (int i = 0; i < 4; i++)
+        ck_assert(rg_equal(results[i], rg_mul(rg_T(rg_select(all, 0, i)), 2)));
+    ck_assert(rg_equal(all, rg_reshape(rg_arange(24), 4, 3, 2)));
+    rg_tensor *wide = rg_expand(rg_ones(1, 3), 2, 3);
+    ck_assert(rg_equal(rg_replays_run(r, 1, &wide), rg_full(RG_DIMS(2, 3), 2.0)));
+    rg_replays_free(r);
+}
+END_TEST
+
+static rg_tensor *held;
+static rg_tensor *adds_to_held(rg_tensor *const in[], void *context) {
+    (void)context;
+    rg_add_(held, in[0]);
+    return RG_NONE;
+}
+static rg_tensor *returns_held(rg_tensor *const in[], void *context) {
+    (void)context;
+    rg_add_(held, in[0]);
+    return held;
+}
+
+/* A step may have no result, or one that isn't its own; what it returned lives on. */
+START_TEST(test_results) {
+    rg_tensor *one = rg_ones(3), *first;
+    held = rg_keep(rg_zeros(3));
+    rg_replays *r = rg_replays_new(adds_to_held, NULL);
+    for (int i = 0; i < 3; i++)
+        ck_assert(rg_replays_run(r, 1, &one) == RG_NONE);
+    ck_assert(rg_equal(held, rg_full(RG_DIMS(3), 3.0)));
+    rg_replays_free(r);
+    r = rg_replays_new(returns_held, NULL);
+    first = rg_replays_run(r, 1, &one);
+    rg_tensor *second = rg_replays_run(r, 1, &one);
+    rg_drop(held);
+    rg_replays_free(r);
+    ck_assert(rg_equal(first, rg_full(RG_DIMS(3), 4.0)));
+    ck_assert(rg_equal(second, rg_full(RG_DIMS(3), 5.0)));
+}
+END_TEST
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+static rg_replays *running;
+
+/* Does what the number of its context says. */
+static rg_tensor *fails(rg_tensor *const in[], void *context) {
+    switch (*(int *)context) {
+    case 1: return rg_matmul(in[0], rg_ones(7, 7));
+    case 2: return rg_mul(in[0], rg_item(rg_sum(in[0])));
+    case 3: return NULL;
+    case 4: return rg_replays_run(running, 1, in);
+    case 5: return rg_matmul(in[0], rg_ones(7, 7)) ? NULL : rg_mul(in[0], 2);
+    default: return rg_embedding(rg_to(in[0], RG_INT64), rg_reshape(rg_arange(8), 4, 2));
+    }
+}
+
+static void runs_inside(void *in) {
+    rg_tensor *inputs[] = { in };
+    rg_replays_run(running, 1, inputs);
+}
+
+START_TEST(test_refusals) {
+    int what = 0;
+    rg_tensor *in[65], *w = rg_requires_grad_(rg_ones(2), true), *view = rg_select(w, 0, 0);
+    for (int i = 0; i < 65; i++)
+        in[i] = rg_ones(3);
+    ck_fails(rg_replays_new(NULL, NULL), RG_RUNTIME_ERROR, "replays_new: there is no step");
+    ck_fails(rg_replays_run(NULL, 1, in), RG_RUNTIME_ERROR,
+             "replays_run: there are no recorded steps");
+    rg_replays *r = running = rg_replays_new(fails, &what);
+    ck_fails(rg_replays_run(r, 65, in), RG_RUNTIME_ERROR,
+             "replays_run: a step takes at most 64 inputs, and these are 65");
+    ck_fails(rg_replays_run(r, -1, in), RG_TYPE_ERROR, "replays_run: expected a list but got");
+    ck_fails(rg_replays_run(r, 1, NULL), RG_TYPE_ERROR, "replays_run: expected a list but got");
+    ck_fails(rg_replays_run(r, 1, &w), RG_RUNTIME_ERROR, "replays_run: input 0 requires grad");
+    ck_fails(rg_replays_run(r, 1, &view), RG_RUNTIME_ERROR, "replays_run: input 0 requires grad");
+    rg_tensor *null = NULL;
+    ck_fails(rg_replays_run(r, 1, &null), RG_TYPE_ERROR, "replays_run: expected a tensor but got");
+    ck_fails(rg_replays_run(r, 1, (rg_tensor *[]){ rg_matmul(in[0], rg_ones(5)) }),
+             RG_RUNTIME_ERROR, "matmul: ");
+    ck_fails(rg_record(runs_inside, in[0]), RG_NOT_IMPLEMENTED,
+             "replays_run: can't be part of a recorded step");
+
+    static const struct {
+        rg_code code;
+        const char *said;
+    } wrong[] = {
+        { RG_RUNTIME_ERROR, "matmul: " },
+        { RG_NOT_IMPLEMENTED, "item: can't be part of a recorded step" },
+        { RG_TYPE_ERROR, "replays_run: expected a tensor but got NULL" },
+        { RG_NOT_IMPLEMENTED, "replays_run: can't be part of a recorded step" },
+        { RG_RUNTIME_ERROR, "matmul: " },
+    };
+    for (int i = 0; i < RG_COUNT(wrong); i++) {
+        what = 1 + i;
+        for (int turn = 0; turn < 2; turn++)
+            ck_fails(rg_replays_run(r, 1, in), wrong[i].code, wrong[i].said);
+    }
+    /* The step is recorded once it can be, and a run that fails is no harm to the next. */
+    what = 0;
+    for (int i = 0; i < 3; i++) {
+        rg_tensor *good = rg_full(RG_DIMS(3), (double)i), *bad = rg_full(RG_DIMS(3), 4.0);
+        rg_tensor *y = rg_replays_run(r, 1, &good);
+        ck_ok(y);
+        ck_assert(rg_equal(y, rg_add(rg_mul(rg_expand(rg_arange(2), 3, 2), 1), 2 * i)));
+        ck_fails(rg_replays_run(r, 1, &bad), RG_INDEX_ERROR, "index out of range");
+    }
+    rg_replays_free(r);
+    rg_replays_free(NULL);
+    ck_assert_int_eq(rg_error_code(), RG_OK);
+}
+END_TEST
+
+/* Recordings that were freed are noticed while their memory isn't in use for something else.
+ * Without the pool it is in use at once. */
+START_TEST(test_released) {
+    if (rgi_pool_bypassed())
+        return;
+    rg_replays *r = rg_replays_new(twice_in_place, NULL);
+    rg_tensor *in = rg_ones(2);
+    ck_ok(rg_replays_run(r, 1, &in));
+    rg_replays_free(r);
+    static const char said[] = "recorded steps released by rg_replays_free";
+    ck_fails((rg_replays_free(r), rg_error_code() == RG_OK), RG_RELEASED, said);
+    ck_fails(rg_replays_run(r, 1, &in), RG_RELEASED, said);
+}
+END_TEST
+
+/* ---- without memory ---------------------------------------------------------------------- */
+
+static rg_tensor *doubled(rg_tensor *const in[], void *context) {
+    rg_tensor *w = context;
+    rg_set_grad(w, RG_NONE);
+    rg_tensor *y = rg_sum(rg_mul(in[0], w));
+    return rg_backward(y) ? y : NULL;
+}
+
+/* Runs steps of three shapes, twice each. */
+static bool run_some(rg_replays *r) {
+    bool ok = true;
+    for (int i = 0; ok && i < 6; i++) {
+        rg_tensor *in = rg_full(RG_DIMS(1 + i % 3), (double)i);
+        rg_tensor *y = in ? rg_replays_run(r, 1, &in) : NULL;
+        ok = y && rg_item(y) == 2.0 * i * (1 + i % 3);
+    }
+    return ok;
+}
+
+static bool makes_and_runs(void) {
+    rg_tensor *w = rg_full(RG_DIMS(1), 2.0);
+    rg_replays *r = w && rg_requires_grad_(w, true) ? rg_replays_new(doubled, w) : NULL;
+    bool ok = r && run_some(r);
+    rg_replays_free(r);
+    return ok;
+}
+
+static rg_replays *kept;
+static bool runs_kept(void) { return run_some(kept); }
+static void runs_again(bool done) {
+    (void)done;
+    RG_SCOPE();
+    ck_assert_msg(run_some(kept), "%s", rg_error());
+}
+
+/* Nothing is left of what failed, and recordings go on afterwards. */
+START_TEST(test_denied) {
+    ck_assert_int_gt(deny_in_turn(makes_and_runs, NULL), 20);
+    rg_tensor *w = rg_requires_grad_(rg_full(RG_DIMS(1), 2.0), true);
+    kept = rg_replays_new(doubled, w);
+    ck_assert_int_gt(deny_in_turn(runs_kept, runs_again), 5);
+    /* Each request of a first run is denied to a set of recordings that has others already. */
+    for (long fail = 1, done = 0; !done; fail++) {
+        RG_SCOPE();
+        rg_replays *r = rg_replays_new(doubled, w);
+        rg_tensor *in[] = { rg_ones(4), rg_ones(5) };
+        ck_ok(rg_replays_run(r, 1, in));
+        rg_memory_fail_at(fail);
+        done = rg_replays_run(r, 1, in + 1) != NULL;
+        rg_memory_fail_at(0);
+        ck_assert(done || rg_error_code() == RG_OUT_OF_MEMORY);
+        rg_error_clear();
+        for (int i = 0; i < 4; i++)
+            ck_assert(rg_item(rg_replays_run(r, 1, in + i % 2)) == 2 * (4 + i % 2));
+        rg_replays_free(r);
+    }
+    rg_replays_free(kept);
+}
+END_TEST
+
+RG_TESTS(replays, test_same_bits, test_shapes, test_copies, test_results, test_refusals,
+         test_released, test_denied)
