@@ -144,7 +144,7 @@ struct reshape_attr {
 static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
     int dx = x->ndim - 1;
     int dy = y->ndim - 1;
-    if (x->numel == 0 || x->flags & RG_CONTIGUOUS) {
+    if (x->flags & RG_CONTIGUOUS) {
         rgi_set_strides(y);
         return true;
     }

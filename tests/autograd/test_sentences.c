@@ -425,6 +425,9 @@ START_TEST(test_numbers) {
             "max_pool1d: max_pool1d() Invalid computed output size: -3");
     static const char huge[] = "a kernel, stride, padding or dilation is too large";
     rg_tensor *x = T(1, 5, 5);
+    ck_ok(rg_max_pool2d(x, 2, .stride = RG_NUMEL_MAX));
+    ck_ok(rg_avg_pool2d(x, RG_DIMS(2, 2), .strides = RG_DIMS(RG_NUMEL_MAX, 1)));
+    ck_fails(rg_max_pool2d(x, 2, .stride = RG_NUMEL_MAX + 1), RG_RUNTIME_ERROR, huge);
     ck_fails(rg_max_pool2d(x, RG_DIMS(INT64_MAX, 2)), RG_RUNTIME_ERROR, huge);
     ck_fails(rg_max_pool2d(x, RG_DIMS(2, 2), .strides = RG_DIMS(1, INT64_MAX)), RG_RUNTIME_ERROR,
              huge);
