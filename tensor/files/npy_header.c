@@ -109,7 +109,6 @@ static bool npy_shape(npy_parser *p) {
     rg_dims *shape = &p->h->shape;
     if (!npy_next(p, "("))
         return npy_complain(p, "a tuple is expected");
-    shape->n = 0;
     bool comma = true;
     while (!npy_next(p, ")")) {
         int64_t size;

@@ -572,6 +572,9 @@ START_TEST(test_what_layers_take) {
     rg_on_warning(count_warning);
     rg_module_free(rg_nn_gru(3, 4, .dropout = 0.25));
     rg_module_free(rg_nn_gru(3, 4, .dropout = 0.25, .num_layers = 2));
+    void *without = rg_nn_gru(3, 4, .dropout = 1, .num_layers = 2);
+    ck_ok(without);
+    rg_module_free(without);
     rg_on_warning(NULL);
     ck_assert_int_eq(warnings, 1);
     rg_module_free(gru);
