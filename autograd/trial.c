@@ -126,12 +126,12 @@ bool rgi_trial_run(const rg_trial *s, rg_tensor *in[], rg_trial_result *r) {
     return rgi_trial_apply(s, in, r->y) && rgi_trial_gradients(s, in, NULL, -1, false, r);
 }
 
-/* Returns whether two numbers differ by more than the tolerance, relative to what is larger than
- * 1. */
+/* Returns whether two numbers differ by more than the tolerance, relative to the second where that
+ * is larger than 1. */
 static bool numbers_differ(double a, double b, double tolerance) {
     if (a == b || (isnan(a) && isnan(b)))
         return false;
-    return !(fabs(a - b) <= tolerance * RG_MAX(1, RG_MAX(fabs(a), fabs(b))));
+    return !(fabs(a - b) <= tolerance * RG_MAX(1, fabs(b)));
 }
 
 bool rgi_trial_same(rg_tensor *a, rg_tensor *b, double tolerance) {

@@ -56,7 +56,7 @@ bool rgi_trial_gradients(const rg_trial *s, rg_tensor *const in[], rg_tensor *co
 bool rgi_trial_run(const rg_trial *s, rg_tensor *in[], rg_trial_result *r);
 
 /* Returns whether a and b have the same shape, and values that differ by no more than the
- * tolerance, relative to what is larger than 1. RG_NONE stands for zeros. */
+ * tolerance, relative to those of b that are larger than 1. RG_NONE stands for zeros. */
 bool rgi_trial_same(rg_tensor *a, rg_tensor *b, double tolerance);
 /* Compares two runs, and fails where they differ; `when` says how the second differs from the
  * first. */

@@ -901,6 +901,22 @@ static void wanting_step(void *context) {
     r->x = rg_keep(rg_sum(rg_function_apply(&wanting, NULL, rg_detach(r->w))));
 }
 
+static void cube_and_drop(void *x) { rg_function_apply(&cube, NULL, x); }
+
+/* A run writes to results that only the recording has. */
+START_TEST(test_recordings_hold_results) {
+    rg_tensor *x = rg_detach(input(2, 3)), *others[40];
+    rg_replay *replay = rg_record(cube_and_drop, x);
+    ck_ok(replay);
+    for (int i = 0; i < RG_COUNT(others); i++)
+        others[i] = rg_ones_like(x);
+    ck_ok(rg_replay_run(replay));
+    for (int i = 0; i < RG_COUNT(others); i++)
+        ck_assert_msg(rg_equal(others[i], rg_ones_like(x)), "tensor %d", i);
+    rg_replay_free(replay);
+}
+END_TEST
+
 START_TEST(test_replay_of_what_is_wanted) {
     replayed r = { .w = input(2, 3) };
     rg_replay *replay = rg_record(wanting_step, &r);
@@ -1078,6 +1094,6 @@ RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent
          test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
          test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
          test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
-         test_replay_of_odd_ops, test_replay_of_what_is_wanted, test_gradients_by_outputs,
-         test_writes_to_outputs, test_saved_values_as_gradients, test_no_gradient_comes_by,
-         test_threads_share_a_class)
+         test_replay_of_odd_ops, test_replay_of_what_is_wanted, test_recordings_hold_results,
+         test_gradients_by_outputs, test_writes_to_outputs, test_saved_values_as_gradients,
+         test_no_gradient_comes_by, test_threads_share_a_class)
