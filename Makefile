@@ -36,7 +36,7 @@ PUBLIC   := regard.h $(addprefix tensor/,keywords.h tensor.h files.h) \
             $(addprefix nn/optim/,optimizer.h clip.h schedule.h averaged_model.h) \
             nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h) \
             $(addprefix nn/models/,tokenizer.h gpt_folder.h)
-sources   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
+sources   = $(sort $(filter-out nn/parallel/%,$(wildcard $(1)/*.c $(1)/*/*.c)))
 compiled  = $(patsubst %.c,$(BUILD)/%.o,$(1))
 objects   = $(call compiled,$(call sources,$(1)))
 ARCHIVES := $(LAYERS:%=$(BUILD)/libregard-%.a)
@@ -46,6 +46,17 @@ SHARED   := $(BUILD)/libregard.so
 # number, which stands in the shared library's name and in its symbols' version.
 VERSION  := $(shell sed -n 's/^.define RG_VERSION "\(.*\)"/\1/p' regard.h)
 MAJOR    := $(firstword $(subst ., ,$(VERSION)))
+
+# nn/parallel/ is a library of its own, for many processes: on MPI where that is found, and else of
+# one process, for the examples, which are then the same programs.
+MPI          := $(shell RUN='$(RUN)' tests/mpi $(BUILD) $(CC))
+MPIFLAGS     := $(filter -isystem% -D%,$(MPI))
+MPILIBS      := $(filter-out $(MPIFLAGS),$(MPI))
+PARALLEL     := $(call compiled,$(filter-out nn/parallel/$(if $(MPI),alone,mpi).c,$(sort \
+                $(wildcard nn/parallel/*.c))))
+MPI_PUBLIC   := $(addprefix nn/parallel/,parallel.h process_group.h)
+MPI_STATIC   := $(if $(MPI),$(BUILD)/libregard-mpi.a)
+MPI_SHARED   := $(if $(MPI),$(BUILD)/libregard-mpi.so)
 
 # A test links its own layer and those below it, and nothing above.
 links_tensor   := $(BUILD)/libregard-tensor.a
@@ -83,7 +94,7 @@ GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs d
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(STATIC) $(SHARED)
+all: $(STATIC) $(SHARED) $(MPI_STATIC) $(MPI_SHARED)
 
 # Goals that are asked for together run one after another, so that what they print keeps apart.
 # Their programs are still compiled side by side, but after `clean` where that comes first.
@@ -238,6 +249,19 @@ $(SHARED): $(foreach l,$(LAYERS),$(call objects,$(l)))
 	@ln -sf $(@F) $@.$(MAJOR)
 	$(call Q,link,$@) $(CC) $(CFLAGS) $(LINK_SHARED) -o $@ $^ $(LIBS)
 
+$(BUILD)/nn/parallel/mpi.o: override CFLAGS += $(MPIFLAGS)
+
+$(BUILD)/libregard-mpi.a: $(PARALLEL)
+	@rm -f $@
+	$(call Q,archive,$@) ar rcs $@ $^
+
+# It finds of regard only what is public.
+$(BUILD)/libregard-mpi.so: $(PARALLEL) $(SHARED)
+	@echo 'REGARD_MPI_$(MAJOR) { global: rg_*; local: *; };' >$(BUILD)/libregard-mpi.map
+	@ln -sf $(@F) $@.$(MAJOR)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -shared -Wl,-soname,$(@F).$(MAJOR),-z,defs \
+	    -Wl,--version-script=$(BUILD)/libregard-mpi.map -o $@ $^ $(MPILIBS) $(LIBS)
+
 # Every object of a layer is linked to its tests, so that one that calls upward fails.
 define link_tests
 $(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(call helpers,$(1)) $$(links_$(1))
@@ -260,6 +284,11 @@ $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+# The programs of tests/parallel/ run under mpirun.
+TOGETHER := $(call programs,tests/parallel/*.c)
+$(TOGETHER): $(BUILD)/%: $(BUILD)/%.o $(PARALLEL) $(STATIC)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(MPILIBS) $(LIBS)
 
 # These are regard's half of the scripts in tests/exchange/.
 EXCHANGE := $(call programs,tests/exchange/*.c)
