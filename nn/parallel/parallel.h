@@ -6,3 +6,4 @@
 #pragma once
 
 #include "process_group.h"
+#include "distributed.h"
