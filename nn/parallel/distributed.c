@@ -99,17 +99,25 @@ static uint64_t hash_form(uint64_t hash, const rg_named *t) {
     return hash_bytes(hash, shape.v, (size_t)shape.n * sizeof *shape.v);
 }
 
-/* Calls f with each parameter and each buffer. Returns whether all calls went well. */
+/* A model's parameters and buffers, which the scope owns. */
+typedef struct {
+    rg_named_list parameters, buffers;
+} model_tensors;
+
+static bool list_tensors(const rg_distributed *d, model_tensors *all) {
+    all->parameters = rg_named_parameters(d->module);
+    all->buffers = rg_named_buffers(d->module);
+    return all->parameters.n >= 0 && all->buffers.n >= 0;
+}
+
+/* Calls f with each of them, until a call fails. Returns whether none did. */
 typedef bool with_tensor(const rg_named *t, void *context);
-static bool with_tensors(const rg_distributed *d, with_tensor *f, void *context) {
-    RG_SCOPE();
-    const rg_named_list parameters = rg_named_parameters(d->module);
-    const rg_named_list buffers = rg_named_buffers(d->module);
-    bool ok = parameters.n >= 0 && buffers.n >= 0;
-    for (int i = 0; ok && i < parameters.n; i++)
-        ok = f(&parameters.v[i], context);
-    for (int i = 0; ok && i < buffers.n; i++)
-        ok = f(&buffers.v[i], context);
+static bool with_tensors(const model_tensors *all, with_tensor *f, void *context) {
+    bool ok = true;
+    for (int i = 0; ok && i < all->parameters.n; i++)
+        ok = f(&all->parameters.v[i], context);
+    for (int i = 0; ok && i < all->buffers.n; i++)
+        ok = f(&all->buffers.v[i], context);
     return ok;
 }
 
@@ -137,13 +145,20 @@ static bool take_from_rank_0(const rg_named *t, void *context) {
 
 /* Returns whether all ranks get the same hash, for which f looks at each tensor. */
 static bool same_hash(const rg_distributed *d, const char *op, with_tensor *f, const char *what) {
+    RG_SCOPE();
     uint64_t hash = 1;
-    const bool ok = with_tensors(d, f, &hash);
-    if (!rgi_all_ok(op, ok))
-        return false;
-    rg_claim mine = rgi_claim_of(op, NULL, (int64_t)(hash >> 1));
-    mine.failure[0] = 0;
+    model_tensors all;
+    const bool ok = list_tensors(d, &all) && with_tensors(&all, f, &hash);
+    const rg_claim mine = rgi_claim_number(op, ok, (int64_t)(hash >> 1));
     return rgi_all_agree(&mine, what);
+}
+
+/* Gives all ranks the tensors of rank 0. */
+static bool take_all_from_rank_0(const rg_distributed *d) {
+    RG_SCOPE();
+    model_tensors all;
+    return rgi_all_ok(distributed_name, list_tensors(d, &all))
+           && with_tensors(&all, take_from_rank_0, NULL);
 }
 
 bool rg_distributed_check(const rg_distributed *d) {
@@ -170,13 +185,12 @@ static bool deal_shards(rg_distributed *d, int64_t shards) {
 }
 
 /* Makes the ranks' models the same. */
-static bool unite(rg_distributed *d) {
-    rg_claim mine = rgi_claim_of(distributed_name, NULL, d->shards);
-    mine.failure[0] = 0;
+static bool unite(const rg_distributed *d) {
+    const rg_claim mine = rgi_claim_number(distributed_name, true, d->shards);
     return rgi_all_agree(&mine, "the number of shards")
-           && same_hash(d, distributed_name, add_form, "the hash of the parameters' names and shapes")
-           && (rg_world_size() == 1 || with_tensors(d, take_from_rank_0, NULL))
-           && rg_distributed_check(d);
+           && same_hash(d, distributed_name, add_form,
+                        "the hash of the parameters' names and shapes")
+           && (rg_world_size() == 1 || take_all_from_rank_0(d)) && rg_distributed_check(d);
 }
 
 static bool begin_shares(rg_distributed *d, double bucket_cap_mb) {

@@ -84,18 +84,24 @@ size_t rgi_element_size(rg_dtype dtype) {
 
 /* ---- agreement ------------------------------------------------------------------------- */
 
-rg_claim rgi_claim_of(const char *op, rg_tensor *t, int64_t number) {
+rg_claim rgi_claim_number(const char *op, bool ok, int64_t number) {
     rg_claim claim;
     memset(&claim, 0, sizeof claim);
     snprintf(claim.op, sizeof claim.op, "%s", op);
+    claim.dtype = RG_NO_DTYPE;
     claim.number = number;
-    claim.dtype = t ? rg_dtype_of(t) : RG_NO_DTYPE;
+    if (!ok)
+        snprintf(claim.failure, sizeof claim.failure, "%s", rg_error());
+    return claim;
+}
+
+rg_claim rgi_claim_tensor(const char *op, rg_tensor *t, int64_t number) {
     const rg_dims shape = t ? rg_shape(t) : (rg_dims){ 0 };
+    rg_claim claim = rgi_claim_number(op, t != NULL, number);
+    claim.dtype = t ? rg_dtype_of(t) : RG_NO_DTYPE;
     claim.shape.n = shape.n;
     for (int d = 0; d < shape.n; d++)
         claim.shape.v[d] = shape.v[d];
-    if (!t || shape.n < 0)
-        snprintf(claim.failure, sizeof claim.failure, "%s", rg_error());
     return claim;
 }
 
@@ -142,9 +148,7 @@ bool rgi_all_agree(const rg_claim *mine, const char *what) {
 }
 
 bool rgi_all_ok(const char *op, bool ok) {
-    rg_claim claim = rgi_claim_of(op, NULL, 0);
-    if (ok)
-        claim.failure[0] = 0;
+    const rg_claim claim = rgi_claim_number(op, ok, 0);
     return rgi_all_agree(&claim, "");
 }
 
@@ -176,7 +180,7 @@ rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o) {
         room = rg_empty_dims(RG_DIMS(rgi_hops_room(rg_world_size(), rg_rank(), r.n)), r.dtype);
         r.room = room ? rg_data(room) : NULL;
     }
-    const rg_claim mine = rgi_claim_of(op, room ? copy : NULL, o.op);
+    const rg_claim mine = rgi_claim_tensor(op, room ? copy : NULL, o.op);
     if (!rgi_all_agree(&mine, "the operation"))
         return NULL;
     while (!rgi_tree_sum_advance(&r))
@@ -193,7 +197,7 @@ rg_tensor *rg_broadcast_(rg_tensor *t, int src) {
     rg_tensor *copy = copy_to_send(op, t);
     if (copy && (src < 0 || src >= rg_world_size()))
         copy = rg_fail(RG_VALUE_ERROR, op, "there is no rank %d among %d", src, rg_world_size());
-    const rg_claim mine = rgi_claim_of(op, copy, src);
+    const rg_claim mine = rgi_claim_tensor(op, copy, src);
     if (!rgi_all_agree(&mine, "src"))
         return NULL;
     rgi_transport_broadcast(rg_data(copy), rg_numel(copy),

@@ -15,8 +15,10 @@ typedef struct rg_claim {
     int64_t number;    /* What else must be the same. */
     char failure[200]; /* The rank's sentence, where it can't go on. */
 } rg_claim;
-/* Returns what a rank claims that has this tensor, which may be NULL where it failed. */
-rg_claim rgi_claim_of(const char *op, rg_tensor *t, int64_t number);
+/* Both return what a rank claims: that it has this tensor, or none; and where it has none though it
+ * should, or isn't ok, that it has failed. */
+rg_claim rgi_claim_tensor(const char *op, rg_tensor *t, int64_t number);
+rg_claim rgi_claim_number(const char *op, bool ok, int64_t number);
 /* Returns whether all ranks claim the same, and none has failed; else all of them fail. `what` is
  * how a sentence calls the number. */
 bool rgi_all_agree(const rg_claim *mine, const char *what);

@@ -11,19 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline void say_and_end(const char *file, int line, const char *what) {
-    char text[500];
-    snprintf(text, sizeof text, "%s:%d: %s does not hold; the last error is '%s'", file, line, what,
+static inline void end_unless(bool holds, const char *file, int line) {
+    char text[600];
+    if (holds)
+        return;
+    snprintf(text, sizeof text, "%s:%d does not hold; the last error is '%s'", file, line,
              rg_error());
     rg_abort_on_error(RG_RUNTIME_ERROR, text);
 }
 
 /* Asserts that it is true. */
-#define HOLDS(condition)                                 \
-    do {                                                 \
-        if (!(condition))                                \
-            say_and_end(__FILE__, __LINE__, #condition); \
-    } while (0)
+#define HOLDS(condition) end_unless((condition) ? true : false, __FILE__, __LINE__)
 
 /* Asserts that the call fails with a sentence that has the text. */
 #define FAILS(call, text)                                                               \
