@@ -54,7 +54,8 @@ MPIFLAGS     := $(filter -isystem% -D%,$(MPI))
 MPILIBS      := $(filter-out $(MPIFLAGS),$(MPI))
 PARALLEL     := $(call compiled,$(filter-out nn/parallel/$(if $(MPI),alone,mpi).c,$(sort \
                 $(wildcard nn/parallel/*.c))))
-MPI_PUBLIC   := $(addprefix nn/parallel/,parallel.h process_group.h distributed.h)
+MPI_PUBLIC   := $(addprefix nn/parallel/,parallel.h process_group.h distributed.h \
+                distributed_checkpoint.h)
 MPI_STATIC   := $(if $(MPI),$(BUILD)/libregard-mpi.a)
 MPI_SHARED   := $(if $(MPI),$(BUILD)/libregard-mpi.so)
 
@@ -72,6 +73,8 @@ COUNTED        := tensor/map.c autograd/hooks.c autograd/collect.c autograd/leaf
                   nn/module.c nn/tree.c nn/state.c nn/repr.c nn/containers.c nn/call.c nn/copy.c \
                   nn/optim/optimizer.c nn/optim/optim_state.c
 TESTS          += $(STEPS)
+# These run under mpirun.
+TOGETHER       := $(call programs,tests/parallel/*.c)
 EXAMPLES       := $(call programs,examples/*.c examples/notebooks/*.c)
 NOTEBOOKS      := $(patsubst examples/notebooks/%.c,%,$(sort $(wildcard examples/notebooks/*.c)))
 # Other files of tests/ and of a layer's folder there are shared by the layer's tests. BARE=1 takes
@@ -86,9 +89,10 @@ CXX         := $(if $(CLANG),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-guide test-refused
+CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-guide test-refused \
+           test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
-           style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps $(CHECKS) \
+           style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare
 .PHONY: $(GOALS) programs stb print-public
 .DELETE_ON_ERROR:
@@ -112,7 +116,8 @@ test: deps
 	@$(MAKE) --no-print-directory $(CHECKS)
 
 # The programs of the checks are built before the first check runs.
-programs: $(TESTS) $(CXXTEST) $(STATIC) $(SHARED) $(BUILD)/tests/fuzz/fuzz_ops $(EXAMPLES)
+programs: $(TESTS) $(CXXTEST) $(STATIC) $(SHARED) $(BUILD)/tests/fuzz/fuzz_ops $(EXAMPLES) \
+          $(if $(MPI),$(TOGETHER) $(MPI_STATIC) $(MPI_SHARED))
 
 # Test programs run side by side, and what each of them prints keeps together. SKIP names some that
 # are left out.
@@ -176,7 +181,7 @@ run-valgrind:
 sets: deps
 	@$(MAKE) --no-print-directory programs
 	@tests/sets $(firstword $(TESTS)) $(MAKE) --no-print-directory \
-	    $(if $(QUICK),run-tests,$(CHECKS))
+	    $(if $(QUICK),run-tests,$(filter-out test-parallel,$(CHECKS)))
 
 # On other targets a warning is an error, for nobody reads what their compilers say.
 ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@ CFLAGS="-O2 -Werror"
@@ -285,8 +290,6 @@ $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
-# The programs of tests/parallel/ run under mpirun.
-TOGETHER := $(call programs,tests/parallel/*.c)
 $(TOGETHER): $(BUILD)/%: $(BUILD)/%.o $(PARALLEL) $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(MPILIBS) $(LIBS)
 
@@ -331,6 +334,17 @@ print-public:
 # The compilers of C and C++ refuse the lines that must not compile.
 test-refused:
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" tests/refused
+
+# Several processes learn together, as one does. KILLS=50 kills so many of them, to see that what is
+# left goes on.
+test-parallel: $(if $(MPI),$(TOGETHER) $(BUILD)/examples/char_gpt)
+ifneq ($(MPI),)
+	@tests/parallel/run $(BUILD) $(KILLS)
+else
+	@echo "parallel: left out, for there is no MPI: make mpi-deps installs it"
+endif
+mpi-deps:
+	@tests/deps mpi-default-dev
 
 ## bench      regard beside PyTorch; ROWS=w0 for some of the rows; MICROGPT=FILE for that program
 bench: $(BUILD)/bench-static $(BUILD)/bench-shared $(BUILD)/examples/microgpt

@@ -2,6 +2,7 @@
  * distributed.c: the module that trains with all ranks: how it is made, its forward, and a batch's
  * parts. What becomes of gradients is in shares.c.
  */
+#include "hash.h"
 #include "shares.h"
 #include "autograd/ops.h"
 
@@ -78,25 +79,13 @@ static const rg_module_class distributed_class = { .name = "DistributedDataParal
 
 /* ---- the same on all ranks ------------------------------------------------------------- */
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n) {
-    const char *bytes = data;
-    for (uint64_t word; n >= sizeof word; n -= sizeof word, bytes += sizeof word) {
-        memcpy(&word, bytes, sizeof word);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 32;
-    }
-    for (; n; n--)
-        hash = (hash ^ (unsigned char)*bytes++) * 0x100000001b3u;
-    return hash;
-}
-
 /* Returns a hash of what a tensor is, without its values. */
 static uint64_t hash_form(uint64_t hash, const rg_named *t) {
     const rg_dims shape = rg_shape(t->tensor);
     const int dtype = rg_dtype_of(t->tensor);
-    hash = hash_bytes(hash, t->name, strlen(t->name));
-    hash = hash_bytes(hash, &dtype, sizeof dtype);
-    return hash_bytes(hash, shape.v, (size_t)shape.n * sizeof *shape.v);
+    hash = rgi_hash(hash, t->name, strlen(t->name));
+    hash = rgi_hash(hash, &dtype, sizeof dtype);
+    return rgi_hash(hash, shape.v, (size_t)shape.n * sizeof *shape.v);
 }
 
 /* A model's parameters and buffers, which the scope owns. */
@@ -134,7 +123,7 @@ static bool add_value(const rg_named *t, void *context) {
     rg_tensor *whole = rg_contiguous(t->tensor);
     const size_t size = whole ? rgi_element_size((rg_dtype)rg_dtype_of(whole)) : 0;
     if (whole)
-        *hash = hash_bytes(hash_form(*hash, t), rg_data(whole), (size_t)rg_numel(whole) * size);
+        *hash = rgi_hash(hash_form(*hash, t), rg_data(whole), (size_t)rg_numel(whole) * size);
     return whole;
 }
 

@@ -19,8 +19,9 @@
  * and sends nothing until the last: that is what gradient accumulation is, so there is no no_sync.
  * In the last run the sums go to the other ranks, in buckets, while the run goes on. When it ends,
  * each parameter's .grad is the mean over all shards, on all ranks, added to what was there before
- * the first of them. All sums follow one binary tree over the shards. So the weights are the same to
- * the last bit on any number of ranks that is a power of two and divides the shards, also on one.
+ * the first of them. All sums follow one binary tree over the shards. So the weights are the same
+ * to the last bit on any number of ranks that is a power of two and divides the shards, also on
+ * one.
  *
  * All ranks begin with the same seed and draw the same batches. Random numbers within a shard's
  * forward, as dropout's, come from a stream of the shard's own, for which the default generator
@@ -36,10 +37,10 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_distributed {
     rg_module base;
-    rg_module *module;  /* This is the model itself, a child. */
-    int shards;         /* A batch has so many. */
-    int first, local;   /* This rank's begin with that one, and are so many. */
-    int64_t bytes_sent; /* So many bytes of gradients this rank has sent. */
+    rg_module *module;        /* This is the model itself, a child. */
+    int shards;               /* A batch has so many. */
+    int first, local;         /* This rank's begin with that one, and are so many. */
+    int64_t bytes_sent;       /* So many bytes of gradients this rank has sent. */
     struct rg_shares *shares; /* The library alone looks into it; */
     rg_tensor *shares_room;   /* this is its memory. */
 } rg_distributed;

@@ -7,3 +7,4 @@
 
 #include "process_group.h"
 #include "distributed.h"
+#include "distributed_checkpoint.h"

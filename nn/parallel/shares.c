@@ -135,8 +135,7 @@ static rg_tensor *final_gradient(const rg_share *share) {
     const double used = b->dtype == RG_FLOAT32 ? *(float *)mark : *(double *)mark;
     if (used == 0)
         return before;
-    rg_tensor *sum =
-        rg_from_dims(rgi_bucket_sum(b, 0, share->at), b->dtype, rg_shape(share->leaf));
+    rg_tensor *sum = rg_from_dims(rgi_bucket_sum(b, 0, share->at), b->dtype, rg_shape(share->leaf));
     rg_tensor *mean = rg_div_(sum, share->of->distributed->shards);
     return before == RG_NONE ? mean : rg_add_(mean, before);
 }

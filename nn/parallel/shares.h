@@ -44,12 +44,12 @@ typedef struct rg_shares {
     bool settled;     /* The order is one that was seen. */
     rg_bucket *buckets;
     int n_buckets, launched;
-    size_t cap; /* A bucket has at most so many bytes, or one share. */
-    int levels; /* Its sums are of so many parts of the tree at once. */
-    int turn;   /* This of the rank's shards is next. */
-    int depth;  /* So many parts of the tree are summed up and wait. */
-    bool armed; /* A forward was run for the shard. */
-    bool open;  /* A backward run is under way. */
+    size_t cap;      /* A bucket has at most so many bytes, or one share. */
+    int levels;      /* Its sums are of so many parts of the tree at once. */
+    int turn;        /* This of the rank's shards is next. */
+    int depth;       /* So many parts of the tree are summed up and wait. */
+    bool armed;      /* A forward was run for the shard. */
+    bool open;       /* A backward run is under way. */
     uint64_t stream; /* The batch's streams of random numbers begin with it, */
     int calls;       /* and so many forwards of the shard have one already. */
     bool drawn;

@@ -202,8 +202,12 @@ int main(void) {
     rank = rg_rank();
     size = rg_world_size();
     static void (*const tests[])(void) = {
-        test_gradients_of_a_batch,      test_what_is_not_reached, test_types,
-        test_they_leave_under_backward, test_refusals,            test_no_memory_on_one_rank,
+        test_gradients_of_a_batch,
+        test_what_is_not_reached,
+        test_types,
+        test_they_leave_under_backward,
+        test_refusals,
+        test_no_memory_on_one_rank,
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         const int64_t before = rg_memory_stats().now;

@@ -2,25 +2,27 @@
  * train.c: trains a small GPT, and prints a hash of its weights. tests/parallel/run calls it with
  * several numbers of ranks, and compares.
  *
- *     train [steps=30] [shards=4] [dropout=0.1] [mb=0.01] [byhand=0] [file=run.safetensors]
+ *     train [steps=30] [shards=4] [dropout=0.1] [mb=0.01] [byhand=0] [every=5] [file=PATH]
+ *           [fail=op|memory|nan|file]
  *
  * With byhand=1 one process does without rg_nn_distributed: it sums the gradients of the shards up
- * as the tree says. With a file it goes on from there if that is there, and writes it at the end.
+ * as the tree says. With a file it goes on from there if that is there, and writes it after every
+ * 5 steps. The last rank fails at the third step if it is told how.
  */
 #include "holds.h"
 
-static double steps = 30, shards = 4, dropout = 0.1, mb = 0.01, byhand = 0;
-static const char *file = "";
+#include <math.h>
+#include <unistd.h>
+
+static double steps = 30, shards = 4, dropout = 0.1, mb = 0.01, byhand = 0, every = 5;
+static const char *file = "", *fail = "";
 
 static void read_arguments(int argc, char *argv[]) {
     static const struct {
         const char *name;
         double *value;
-    } numbers[] = { { "steps", &steps },
-                    { "shards", &shards },
-                    { "dropout", &dropout },
-                    { "mb", &mb },
-                    { "byhand", &byhand } };
+    } numbers[] = { { "steps", &steps }, { "shards", &shards }, { "dropout", &dropout },
+                    { "mb", &mb },       { "byhand", &byhand }, { "every", &every } };
     for (int i = 1; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
         bool known = false;
@@ -31,8 +33,23 @@ static void read_arguments(int argc, char *argv[]) {
                 known = true;
             }
         if (!known)
-            file = equals + 1;
+            *(argv[i][1] == 'i' ? &file : &fail) = equals + 1;
     }
+}
+
+/* Fails on the last rank, where there is a way to. */
+static void fail_as_told(rg_list params) {
+    if (rg_rank() != rg_world_size() - 1 || !*fail)
+        return;
+    if (strcmp(fail, "op") == 0)
+        rg_matmul(rg_ones(2, 3), rg_ones(2, 3));
+    else if (strcmp(fail, "memory") == 0)
+        rg_memory_fail_at(60);
+    else if (strcmp(fail, "nan") == 0)
+        rg_fill_(rg_detach(params.v[4]), INFINITY);
+    else
+        rg_load_file("/nowhere/at/all");
+    rg_set_detect_anomaly(true);
 }
 
 /* ---- by hand --------------------------------------------------------------------------- */
@@ -105,21 +122,29 @@ int main(int argc, char *argv[]) {
     const rg_list params = rg_parameters(model);
     rg_optim *o = rg_optim_adamw(params, .lr = 1e-3);
     double step = 0;
-    RG_FOR (; step < steps; step++) {
+    const rg_checkpoint run = { .model = model,
+                                .optim = o,
+                                .numbers = RG_NUMBERS({ "step", &step }) };
+    if (*file && access(file, F_OK) == 0)
+        HOLDS(rg_distributed_load_checkpoint(file, run));
+    RG_FOR (; step < steps;) {
         rg_pair batch = rg_get_batch(text, 12, 16);
         rg_optim_zero_grad(o);
+        if (step == 2)
+            fail_as_told(params);
         if (byhand)
             backward_by_hand(model, params, batch);
         else
             backward_of_shards(d, batch);
         rg_clip_grad_norm_(params, 0.5);
         rg_optim_step(o);
+        step++;
+        if (*file && fmod(step, every) == 0)
+            HOLDS(rg_distributed_save_checkpoint(file, run));
     }
     HOLDS(byhand || rg_distributed_check(d));
     if (rg_rank() == 0)
         printf("%016llx\n", (unsigned long long)hash_of(params));
-    if (getenv("BYTES"))
-        printf("rank %d sent %lld\n", rg_rank(), (long long)d->bytes_sent);
     rg_optim_free(o);
     rg_module_free(byhand ? (void *)model : d);
     rg_destroy_process_group();
