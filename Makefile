@@ -287,8 +287,10 @@ $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 	@mkdir -p $(@D)
 	$(call Q,link,$@) $(CXX) $(CXXFLAGS) -MMD -MP -o $@ $< $(SHARED) '-Wl,-rpath,$(abspath $(BUILD))'
 
+$(BUILD)/examples/char_gpt: $(PARALLEL)
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
-	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $(filter-out $(STATIC),$^) $(STATIC) \
+	    $(if $(filter $(PARALLEL),$^),$(MPILIBS)) $(LIBS)
 
 $(TOGETHER): $(BUILD)/%: $(BUILD)/%.o $(PARALLEL) $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(MPILIBS) $(LIBS)
