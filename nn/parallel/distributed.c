@@ -33,17 +33,18 @@ static bool draw_stream(rg_shares *s) {
     return true;
 }
 
-/* Runs the model's forward with random numbers of the shard's own. */
-static rg_tensor *forward_in_stream(rg_distributed *d, rg_list in) {
+/* Runs the model's forward with random numbers and buffers of the shard's own. */
+static rg_tensor *forward_of_shard(rg_distributed *d, rg_list in) {
     rg_shares *s = d->shares;
     rg_generator *g = rg_default_generator();
     rg_tensor *state = draw_stream(s) ? rg_generator_state(g) : NULL;
     const uint64_t shard = (uint64_t)(d->first + s->turn);
-    const uint64_t seed = mixed(mixed(s->stream + shard) + (uint64_t)s->calls++);
-    if (!state || !rg_generator_seed(g, seed))
+    const uint64_t seed = mixed(mixed(s->stream + shard) + (uint64_t)s->calls);
+    if (!state || !rgi_buffers_before_forward(s) || !rg_generator_seed(g, seed))
         return NULL;
+    s->calls++;
     rg_tensor *y = rg_call_list(d->module, in);
-    return rg_generator_set_state(g, state) ? y : NULL;
+    return rg_generator_set_state(g, state) && y && rgi_buffers_after_forward(s) ? y : NULL;
 }
 
 /* ---- the module ------------------------------------------------------------------------ */
@@ -56,7 +57,7 @@ static rg_tensor *distributed_forward(rg_module *m, rg_list in, void *keywords) 
     if (d->shares->open)
         return rg_fail(RG_RUNTIME_ERROR, distributed_name,
                        "a backward run has failed, and left the sums of its batch undone");
-    rg_tensor *y = forward_in_stream(d, in);
+    rg_tensor *y = forward_of_shard(d, in);
     d->shares->armed = y;
     return y;
 }

@@ -26,7 +26,8 @@
  * All ranks begin with the same seed and draw the same batches. Random numbers within a shard's
  * forward, as dropout's, come from a stream of the shard's own, for which the default generator
  * draws once a batch: its state is the same on all ranks, and after each batch, at any number of
- * them.
+ * them. Buffers that a forward changes, as batch norm's, are before each shard what they were
+ * before the batch, and after it the mean of what the shards made of them.
  */
 #pragma once
 

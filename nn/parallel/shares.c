@@ -140,21 +140,31 @@ static rg_tensor *final_gradient(const rg_share *share) {
     return before == RG_NONE ? mean : rg_add_(mean, before);
 }
 
-/* Takes the gradients away after a shard; after the last one they are the means. */
-static bool put_gradients(rg_shares *s, bool last) {
-    for (int i = 0; i < s->n; i++) {
+/* Takes a gradient away after a shard; after the last one it is the mean. */
+static bool put_gradient(rg_share *share, bool last) {
+    RG_SCOPE();
+    rg_tensor *there = rg_grad_of(share->leaf);
+    if (share->of->turn == 0 && !share->used && there && there != RG_NONE)
+        share->before = rg_keep(there);
+    rg_tensor *gradient = last ? final_gradient(share) : RG_NONE;
+    if (!gradient || !rg_set_grad(share->leaf, gradient))
+        return false;
+    if (last)
+        rgi_room_drop(&share->before);
+    return true;
+}
+
+static bool put_all(rg_shares *s, bool last) {
+    bool ok = true;
+    for (int i = 0; ok && i < s->n; i++) {
         RG_SCOPE();
         rg_share *share = &s->v[i];
-        rg_tensor *there = rg_grad_of(share->leaf);
-        if (s->turn == 0 && !share->used && there && there != RG_NONE)
-            share->before = rg_keep(there);
-        rg_tensor *gradient = last ? final_gradient(share) : RG_NONE;
-        if (!gradient || !rg_set_grad(share->leaf, gradient))
-            return false;
-        if (last)
-            rgi_room_drop(&share->before);
+        if (!share->is_buffer)
+            ok = put_gradient(share, last);
+        else if (last)
+            ok = rg_copy_(share->leaf, final_gradient(share));
     }
-    return true;
+    return ok;
 }
 
 static void batch_ends(rg_shares *s) {
@@ -165,14 +175,27 @@ static void batch_ends(rg_shares *s) {
         s->v[i].used = false;
 }
 
+/* What the run hasn't reached counts as zeros; buffers are as the forward has left them. */
+static bool rest_arrives(rg_shares *s) {
+    RG_SCOPE();
+    for (int i = 0; i < s->n; i++) {
+        rg_share *share = &s->v[i];
+        rg_tensor *value = share->is_buffer ? rg_contiguous(share->leaf) : RG_NONE;
+        if (!value)
+            return false;
+        if (!share->arrived)
+            arrive(share, share->is_buffer ? rg_data(value) : NULL);
+    }
+    return true;
+}
+
 static bool run_ends(rg_shares *s) {
     const bool last = is_last_turn(s);
-    for (int i = 0; i < s->n; i++)
-        if (!s->v[i].arrived)
-            arrive(&s->v[i], NULL);
+    if (!rest_arrives(s))
+        return false;
     while (last && !rgi_buckets_advance(s))
         continue;
-    if (!put_gradients(s, last) || (last && !s->settled && !settle_order(s)))
+    if (!put_all(s, last) || (last && !s->settled && !settle_order(s)))
         return false;
     s->open = false;
     s->armed = false;
@@ -203,6 +226,17 @@ static bool add_share(rg_shares *s, rg_tensor *leaf) {
     return share->after >= 0;
 }
 
+void rgi_shares_add_buffer(rg_shares *s, rg_tensor *buffer) {
+    rg_share *share = &s->v[s->n];
+    s->order[s->n++] = share;
+    *share = (rg_share){ .of = s,
+                         .leaf = rg_keep(buffer),
+                         .is_buffer = true,
+                         .n = rg_numel(buffer),
+                         .hook = -1,
+                         .after = -1 };
+}
+
 static int log_up(int n) {
     int k = 0;
     while (1 << k < n)
@@ -213,13 +247,15 @@ static int log_up(int n) {
 /* At first the last parameter is expected to have its gradient first. */
 bool rgi_shares_begin(rg_shares *s, double bucket_cap_mb) {
     const rg_list all = rg_parameters(s->distributed->module);
+    const rg_named_list buffers = rg_named_buffers(s->distributed->module);
     s->cap = (size_t)(bucket_cap_mb * 1048576);
     s->levels = s->distributed->local > 2 ? log_up(s->distributed->local) : 1;
-    if (all.n < 0)
+    if (all.n < 0 || buffers.n < 0)
         return false;
-    s->v = rgi_room(&s->holder, (size_t)all.n * sizeof *s->v);
-    s->order = s->v ? rgi_room(&s->order_holder, (size_t)all.n * sizeof *s->order) : NULL;
-    bool ok = s->order;
+    const size_t most = (size_t)(all.n + buffers.n);
+    s->v = rgi_room(&s->holder, most * sizeof *s->v);
+    s->order = s->v ? rgi_room(&s->order_holder, most * sizeof *s->order) : NULL;
+    bool ok = s->order && rgi_buffers_list(s, buffers);
     for (int i = 0; ok && i < all.n; i++)
         ok = !rg_requires_grad(all.v[i]) || add_share(s, all.v[i]);
     for (int i = 0; ok && i < s->n; i++)
@@ -229,6 +265,7 @@ bool rgi_shares_begin(rg_shares *s, double bucket_cap_mb) {
 
 void rgi_shares_end(rg_shares *s) {
     rgi_buckets_drop(s);
+    rgi_buffers_end(s);
     for (int i = 0; i < s->n; i++) {
         rg_share *share = &s->v[i];
         if (share->hook >= 0)

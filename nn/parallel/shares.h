@@ -8,10 +8,12 @@
 #include "distributed.h"
 #include "tree_sum.h"
 
-/* A parameter that takes part. */
+/* A parameter that takes part, or a buffer that does (buffers.c): then it has no hooks, and what is
+ * summed is its value. */
 typedef struct rg_share {
     struct rg_shares *of;
     rg_tensor *leaf;
+    bool is_buffer;
     int64_t n;         /* It has so many elements, */
     int bucket;        /* which lie in this bucket, */
     int64_t at;        /* from this one on, */
@@ -34,14 +36,24 @@ typedef struct rg_bucket {
     bool done;
 } rg_bucket;
 
+/* A buffer as it is now, and as it was before the batch, with its version then. */
+typedef struct rg_buffer {
+    rg_tensor *now, *before;
+    int64_t version;
+} rg_buffer;
+
 typedef struct rg_shares {
     rg_distributed *distributed;
     rg_tensor *holder, *order_holder, *bucket_holder;
     rg_share *v;
     int n;
-    rg_share **order; /* Gradients are expected to arrive in this order. */
-    int arrived;      /* So many have, in the run that is under way. */
-    bool settled;     /* The order is one that was seen. */
+    rg_share **order;   /* Gradients are expected to arrive in this order. */
+    int arrived;        /* So many have, in the run that is under way. */
+    bool settled;       /* The order is one that was seen. */
+    rg_buffer *buffers; /* At first all, and then those that a forward changes. */
+    rg_tensor *buffers_holder;
+    int n_buffers;
+    bool buffers_known;
     rg_bucket *buckets;
     int n_buckets, launched;
     size_t cap;      /* A bucket has at most so many bytes, or one share. */
@@ -66,6 +78,16 @@ char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i);
  * on failure; rgi_shares_end may follow then, too. */
 bool rgi_shares_begin(rg_shares *s, double bucket_cap_mb);
 void rgi_shares_end(rg_shares *s);
+/* Lets a buffer take part. There is room for all that the module has. */
+void rgi_shares_add_buffer(rg_shares *s, rg_tensor *buffer);
+
+/* ---- buffers.c ------------------------------------------------------------------------- */
+
+bool rgi_buffers_list(rg_shares *s, rg_named_list all);
+void rgi_buffers_end(rg_shares *s);
+/* These two stand around the forward of a shard. */
+bool rgi_buffers_before_forward(rg_shares *s);
+bool rgi_buffers_after_forward(rg_shares *s);
 
 /* ---- buckets.c ------------------------------------------------------------------------- */
 

@@ -114,6 +114,24 @@ static void test_types(void) {
     rg_module_free(d);
 }
 
+/* Batch norm's means are those of the batch, as all shards have equally many rows; its count goes
+ * up by one. */
+static void test_buffers(void) {
+    RG_SCOPE();
+    rg_batch_norm_module *norm = rg_nn_batch_norm1d(3);
+    rg_sequential *model = rg_nn_sequential(norm, rg_nn_dropout(0.5), rg_nn_linear(3, 1));
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS, .bucket_cap_mb = 1e-5);
+    rg_tensor *x = make_batch(), *mean = rg_zeros(3);
+    for (int round = 1; round < 4; round++) {
+        backward_of_batch(d, x);
+        mean = rg_add(rg_mul(mean, 0.9), rg_mul(rg_mean_dim(x, 0, false), 0.1));
+        HOLDS(rg_allclose(rg_get_buffer(norm, "running_mean"), mean, 1e-5, 1e-7));
+        HOLDS(rg_item(rg_get_buffer(norm, "num_batches_tracked")) == round);
+        HOLDS(rg_distributed_check(d));
+    }
+    rg_module_free(d);
+}
+
 /* The gradients of a batch's last run leave while the run goes on. */
 static rg_tensor *note_bytes(rg_tensor *gradient, void *context) {
     const rg_distributed *d = ((void **)context)[0];
@@ -206,6 +224,7 @@ int main(void) {
         test_what_is_not_reached,
         test_types,
         test_they_leave_under_backward,
+        test_buffers,
         test_refusals,
         test_no_memory_on_one_rank,
     };
