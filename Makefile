@@ -92,7 +92,8 @@ CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-guide test-refused \
            test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
-           style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps $(CHECKS) \
+           style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
+           install-core install-mpi $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare
 .PHONY: $(GOALS) programs stb print-public
 .DELETE_ON_ERROR:
@@ -339,9 +340,9 @@ test-refused:
 
 # Several processes learn together, as one does. KILLS=50 kills so many of them, to see that what is
 # left goes on.
-test-parallel: $(if $(MPI),$(TOGETHER) $(BUILD)/examples/char_gpt)
+test-parallel: $(if $(MPI),$(TOGETHER) $(MPI_STATIC) $(STATIC) $(BUILD)/examples/char_gpt)
 ifneq ($(MPI),)
-	@tests/parallel/run $(BUILD) $(KILLS)
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(MPILIBS) $(LIBS)" tests/parallel/run $(BUILD) $(KILLS)
 else
 	@echo "parallel: left out, for there is no MPI: make mpi-deps installs it"
 endif
@@ -395,7 +396,13 @@ PLAIN   := $(PUBLIC:%=$(INCLUDE)/regard/%) $(INCLUDE)/regard.h $(LIBDIR)/librega
            $(LIBDIR)/libregard.so.$(VERSION) $(LIBDIR)/pkgconfig/regard.pc \
            $(CMAKE)/regard-config.cmake $(CMAKE)/regard-config-version.cmake
 LINKS   := $(LIBDIR)/libregard.so $(LIBDIR)/libregard.so.$(MAJOR)
-install: all
+# These are there where MPI is.
+MPIPLAIN := $(MPI_PUBLIC:%=$(INCLUDE)/regard/%) $(INCLUDE)/regard-mpi.h \
+            $(LIBDIR)/libregard-mpi.a $(LIBDIR)/libregard-mpi.so.$(VERSION) \
+            $(LIBDIR)/pkgconfig/regard-mpi.pc
+MPILINKS := $(LIBDIR)/libregard-mpi.so $(LIBDIR)/libregard-mpi.so.$(MAJOR)
+install: all install-core $(if $(MPI),install-mpi)
+install-core: all
 	install -d $(sort $(dir $(PLAIN:%=$(DESTDIR)%)))
 	for h in $(PUBLIC); do install -m 644 $$h $(DESTDIR)$(INCLUDE)/regard/$$h || exit 1; done
 	echo '#include "regard/regard.h"' >$(DESTDIR)$(INCLUDE)/regard.h
@@ -408,9 +415,21 @@ install: all
 	install -m 644 $(BUILD)/regard.pc $(DESTDIR)$(LIBDIR)/pkgconfig
 	install -m 644 $(BUILD)/regard-config*.cmake $(DESTDIR)$(CMAKE)
 
+install-mpi: install-core
+	install -d $(sort $(dir $(MPIPLAIN:%=$(DESTDIR)%)))
+	for h in $(MPI_PUBLIC); do install -m 644 $$h $(DESTDIR)$(INCLUDE)/regard/$$h || exit 1; done
+	echo '#include "regard/nn/parallel/parallel.h"' >$(DESTDIR)$(INCLUDE)/regard-mpi.h
+	install -m 644 $(MPI_STATIC) $(DESTDIR)$(LIBDIR)
+	install -m 755 $(MPI_SHARED) $(DESTDIR)$(LIBDIR)/libregard-mpi.so.$(VERSION)
+	for l in $(MPILINKS:%=$(DESTDIR)%); do \
+	    ln -sf libregard-mpi.so.$(VERSION) $$l || exit 1; \
+	done
+	$(file >$(BUILD)/regard-mpi.pc,$(regard-mpi.pc))
+	install -m 644 $(BUILD)/regard-mpi.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+
 ## uninstall  takes away what install put there, with the same PREFIX, LIBDIR and DESTDIR
 uninstall:
-	rm -f $(patsubst %,$(DESTDIR)%,$(PLAIN) $(LINKS))
+	rm -f $(patsubst %,$(DESTDIR)%,$(PLAIN) $(LINKS) $(MPIPLAIN) $(MPILINKS))
 	find $(DESTDIR)$(INCLUDE)/regard $(DESTDIR)$(CMAKE) -depth -type d -empty -delete 2>/dev/null || :
 
 define regard.pc
@@ -420,6 +439,16 @@ Version: $(VERSION)
 Cflags: -I$(INCLUDE)
 Libs: -L$(LIBDIR) -lregard
 Libs.private: $(LIBS) $(OPENMP)
+endef
+
+define regard-mpi.pc
+Name: regard-mpi
+Description: training with regard in many processes, on MPI
+Version: $(VERSION)
+Requires: regard = $(VERSION)
+Cflags: -I$(INCLUDE)
+Libs: -L$(LIBDIR) -lregard-mpi
+Libs.private: $(MPILIBS)
 endef
 
 define regard-config.cmake

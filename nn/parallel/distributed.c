@@ -111,13 +111,13 @@ static bool with_tensors(const model_tensors *all, with_tensor *f, void *context
     return ok;
 }
 
-static bool add_form(const rg_named *t, void *context) {
+static bool hash_one_form(const rg_named *t, void *context) {
     uint64_t *hash = context;
     *hash = hash_form(*hash, t);
     return true;
 }
 
-static bool add_value(const rg_named *t, void *context) {
+static bool hash_value(const rg_named *t, void *context) {
     RG_SCOPE();
     RG_NO_GRAD();
     uint64_t *hash = context;
@@ -154,7 +154,7 @@ static bool take_all_from_rank_0(const rg_distributed *d) {
 bool rg_distributed_check(const rg_distributed *d) {
     static const char op[] = "distributed_check";
     return rgi_group_given(op)
-           && same_hash(d, op, add_value, "the hash of the parameters and buffers");
+           && same_hash(d, op, hash_value, "the hash of the parameters and buffers");
 }
 
 /* ---- making ---------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ static bool deal_shards(rg_distributed *d, int64_t shards) {
 static bool unite(const rg_distributed *d) {
     const rg_claim mine = rgi_claim_number(distributed_name, true, d->shards);
     return rgi_all_agree(&mine, "the number of shards")
-           && same_hash(d, distributed_name, add_form,
+           && same_hash(d, distributed_name, hash_one_form,
                         "the hash of the parameters' names and shapes")
            && (rg_world_size() == 1 || take_all_from_rank_0(d)) && rg_distributed_check(d);
 }
