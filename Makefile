@@ -55,7 +55,7 @@ MPILIBS      := $(filter-out $(MPIFLAGS),$(MPI))
 PARALLEL     := $(call compiled,$(filter-out nn/parallel/$(if $(MPI),alone,mpi).c,$(sort \
                 $(wildcard nn/parallel/*.c))))
 MPI_PUBLIC   := $(addprefix nn/parallel/,parallel.h process_group.h distributed.h \
-                distributed_checkpoint.h)
+                distributed_checkpoint.h sharded_optim.h)
 MPI_STATIC   := $(if $(MPI),$(BUILD)/libregard-mpi.a)
 MPI_SHARED   := $(if $(MPI),$(BUILD)/libregard-mpi.so)
 

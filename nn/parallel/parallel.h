@@ -8,3 +8,4 @@
 #include "process_group.h"
 #include "distributed.h"
 #include "distributed_checkpoint.h"
+#include "sharded_optim.h"

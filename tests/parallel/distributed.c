@@ -188,6 +188,16 @@ static void test_refusals(void) {
     if (size > 1)
         FAILS(rg_distributed_check(d), "the hash of the parameters and buffers is");
     rg_module_free(d);
+    FAILS(rg_sharded_optim_step(NULL), "expected an optimizer but got NULL");
+    FAILS(rg_sharded_optim_gather(NULL), "expected an optimizer but got NULL");
+    FAILS(rg_sharded_optim_release(NULL), "expected an optimizer but got NULL");
+    FAILS(rg_distributed_load_checkpoint("/nowhere/at/all", (rg_checkpoint){ .model = model }),
+          "/nowhere/at/all");
+    if (rank == 0)
+        FAILS(rg_distributed_save_checkpoint("/nowhere/at/all", (rg_checkpoint){ 0 }), "/nowhere");
+    else
+        FAILS(rg_distributed_save_checkpoint("/nowhere/at/all", (rg_checkpoint){ 0 }),
+              "rank 0 failed: save_checkpoint: [Errno 2] No such file or directory: '/nowhere");
     /* Without gradients, and with one shard, it is the model alone. */
     d = rg_nn_distributed(make_model(), .shards = SHARDS);
     HOLDS(rg_equal(rg_call(d->module, x), rg_call(d, x)));

@@ -2,19 +2,20 @@
  * train.c: trains a small GPT, and prints a hash of its weights. tests/parallel/run calls it with
  * several numbers of ranks, and compares.
  *
- *     train [steps=30] [shards=4] [dropout=0.1] [mb=0.01] [byhand=0] [every=5] [file=PATH]
- *           [fail=op|memory|nan|file]
+ *     train [steps=30] [shards=4] [dropout=0.1] [mb=0.01] [byhand=0] [every=5] [zero=0]
+ *           [file=PATH] [fail=op|memory|nan|file]
  *
  * With byhand=1 one process does without rg_nn_distributed: it sums the gradients of the shards up
  * as the tree says. With a file it goes on from there if that is there, and writes it after every
- * 5 steps. The last rank fails at the third step if it is told how.
+ * 5 steps. With zero=1 the optimizer's state lies in parts on the ranks. The last rank fails at the
+ * third step if it is told how.
  */
 #include "holds.h"
 
 #include <math.h>
 #include <unistd.h>
 
-static double steps = 30, shards = 4, dropout = 0.1, mb = 0.01, byhand = 0, every = 5;
+static double steps = 30, shards = 4, dropout = 0.1, mb = 0.01, byhand = 0, every = 5, zero = 0;
 static const char *file = "", *fail = "";
 
 static void read_arguments(int argc, char *argv[]) {
@@ -108,6 +109,19 @@ static uint64_t hash_of(rg_list params) {
     return hash;
 }
 
+/* All ranks together have one state of each parameter: two numbers for each element. */
+static void check_parts(rg_optim *o, rg_list params) {
+    const rg_named_list state = rg_optim_state_dict(o);
+    int64_t mine = 0, all = 0;
+    for (int i = 0; i < state.n; i++)
+        mine += strstr(state.v[i].name, ".exp_avg") ? rg_numel(state.v[i].tensor) : 0;
+    for (int p = 0; p < params.n; p++)
+        all += 2 * rg_numel(params.v[p]);
+    rg_tensor *sum = rg_scalar_dtype((double)mine, RG_INT64);
+    HOLDS(rg_all_reduce_(sum) && rg_item_int(sum) == all);
+    HOLDS(mine <= all / rg_world_size() + all / 4);
+}
+
 int main(int argc, char *argv[]) {
     rg_on_error(rg_abort_on_error);
     HOLDS(rg_init_process_group());
@@ -126,7 +140,7 @@ int main(int argc, char *argv[]) {
                                 .optim = o,
                                 .numbers = RG_NUMBERS({ "step", &step }) };
     if (*file && access(file, F_OK) == 0)
-        HOLDS(rg_distributed_load_checkpoint(file, run));
+        HOLDS(rg_distributed_load_checkpoint(file, run) && (!zero || rg_sharded_optim_release(o)));
     RG_FOR (; step < steps;) {
         rg_pair batch = rg_get_batch(text, 12, 16);
         rg_optim_zero_grad(o);
@@ -137,12 +151,17 @@ int main(int argc, char *argv[]) {
         else
             backward_of_shards(d, batch);
         rg_clip_grad_norm_(params, 0.5);
-        rg_optim_step(o);
+        HOLDS(zero ? rg_sharded_optim_step(o) : rg_optim_step(o));
         step++;
-        if (*file && fmod(step, every) == 0)
+        if (*file && fmod(step, every) == 0) {
+            HOLDS(!zero || rg_sharded_optim_gather(o));
             HOLDS(rg_distributed_save_checkpoint(file, run));
+            HOLDS(!zero || rg_sharded_optim_release(o));
+        }
     }
     HOLDS(byhand || rg_distributed_check(d));
+    if (zero)
+        check_parts(o, params);
     if (rg_rank() == 0)
         printf("%016llx\n", (unsigned long long)hash_of(params));
     rg_optim_free(o);
