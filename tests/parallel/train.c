@@ -23,7 +23,8 @@ static void read_arguments(int argc, char *argv[]) {
         const char *name;
         double *value;
     } numbers[] = { { "steps", &steps }, { "shards", &shards }, { "dropout", &dropout },
-                    { "mb", &mb },       { "byhand", &byhand }, { "every", &every } };
+                    { "mb", &mb },       { "byhand", &byhand }, { "every", &every },
+                    { "zero", &zero } };
     for (int i = 1; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
         bool known = false;
@@ -33,8 +34,12 @@ static void read_arguments(int argc, char *argv[]) {
                 *numbers[k].value = atof(equals + 1);
                 known = true;
             }
-        if (!known)
-            *(argv[i][1] == 'i' ? &file : &fail) = equals + 1;
+        if (strncmp(argv[i], "file=", 5) == 0)
+            file = equals + 1;
+        else if (strncmp(argv[i], "fail=", 5) == 0)
+            fail = equals + 1;
+        else
+            HOLDS(known);
     }
 }
 
