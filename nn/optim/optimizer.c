@@ -102,7 +102,7 @@ rg_param_group *rg_optim_group(rg_optim *o, int i) {
 }
 
 rg_list rg_optim_parameters(rg_optim *o, int i) {
-    RG_AS("optim_parameters");
+    RG_AS("parameters");
     const rg_list failed = { .n = -1 };
     if (!rg_optim_group(o, i))
         return failed;

@@ -48,7 +48,7 @@ static int by_size(const void *a, const void *b) {
 static void print_times(const char *what, double *times) {
     qsort(times, (size_t)rounds, sizeof *times, by_size);
     if (rg_rank() == 0)
-        printf("%-36s %9.2f ms at best, %9.2f in the middle\n", what, 1e3 * times[0],
+        printf("%-36s %9.3f ms at best, %9.3f in the middle\n", what, 1e3 * times[0],
                1e3 * times[rounds / 2]);
 }
 
