@@ -6,7 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool rgi_transport_begin(void) { return true; }
+/* Several processes that each think they are alone would write the same files. */
+bool rgi_transport_begin(void) {
+    static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE" };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *size = getenv(sizes[i]);
+        if (size && atoi(size) > 1)
+            return rg_fail(RG_RUNTIME_ERROR, "init_process_group",
+                           "the program was built without MPI, and is one of %s processes", size);
+    }
+    return true;
+}
 
 void rgi_transport_end(void) {}
 

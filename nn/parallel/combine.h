@@ -7,15 +7,27 @@ static void NAMED(sum)(T *to, const T *left, const T *right, int64_t n) {
         to[i] = left[i] + right[i];
 }
 
-/* A NaN wins. */
+/* Where one of the two is a NaN, so is their sum. */
+static T NAMED(above)(T a, T b) {
+    if (a >= b)
+        return a;
+    return b >= a ? b : (T)(a + b);
+}
+
 static void NAMED(max)(T *to, const T *left, const T *right, int64_t n) {
     for (int64_t i = 0; i < n; i++)
-        to[i] = left[i] >= right[i] || left[i] != left[i] ? left[i] : right[i];
+        to[i] = NAMED(above)(left[i], right[i]);
+}
+
+static T NAMED(below)(T a, T b) {
+    if (a <= b)
+        return a;
+    return b <= a ? b : (T)(a + b);
 }
 
 static void NAMED(min)(T *to, const T *left, const T *right, int64_t n) {
     for (int64_t i = 0; i < n; i++)
-        to[i] = left[i] <= right[i] || left[i] != left[i] ? left[i] : right[i];
+        to[i] = NAMED(below)(left[i], right[i]);
 }
 
 static void NAMED(combine)(rg_reduce_op op, T *to, const T *left, const T *right, int64_t n) {
