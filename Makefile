@@ -36,7 +36,7 @@ PUBLIC   := regard.h $(addprefix tensor/,keywords.h tensor.h files.h) \
             $(addprefix nn/optim/,optimizer.h clip.h schedule.h averaged_model.h) \
             nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h) \
             $(addprefix nn/models/,tokenizer.h gpt_folder.h)
-sources   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
+sources   = $(sort $(filter-out nn/parallel/%,$(wildcard $(1)/*.c $(1)/*/*.c)))
 compiled  = $(patsubst %.c,$(BUILD)/%.o,$(1))
 objects   = $(call compiled,$(call sources,$(1)))
 ARCHIVES := $(LAYERS:%=$(BUILD)/libregard-%.a)
@@ -46,6 +46,18 @@ SHARED   := $(BUILD)/libregard.so
 # number, which stands in the shared library's name and in its symbols' version.
 VERSION  := $(shell sed -n 's/^.define RG_VERSION "\(.*\)"/\1/p' regard.h)
 MAJOR    := $(firstword $(subst ., ,$(VERSION)))
+
+# nn/parallel/ is a library of its own, for many processes: on MPI where that is found, and else of
+# one process, for the examples, which are then the same programs.
+MPI          := $(shell RUN='$(RUN)' tests/mpi $(BUILD) $(CC))
+MPIFLAGS     := $(filter -isystem% -D%,$(MPI))
+MPILIBS      := $(filter-out $(MPIFLAGS),$(MPI))
+PARALLEL     := $(call compiled,$(filter-out nn/parallel/$(if $(MPI),alone,mpi).c,$(sort \
+                $(wildcard nn/parallel/*.c))))
+MPI_PUBLIC   := $(addprefix nn/parallel/,parallel.h process_group.h distributed.h \
+                distributed_checkpoint.h sharded_optim.h)
+MPI_STATIC   := $(if $(MPI),$(BUILD)/libregard-mpi.a)
+MPI_SHARED   := $(if $(MPI),$(BUILD)/libregard-mpi.so)
 
 # A test links its own layer and those below it, and nothing above.
 links_tensor   := $(BUILD)/libregard-tensor.a
@@ -61,6 +73,8 @@ COUNTED        := tensor/map.c autograd/hooks.c autograd/collect.c autograd/leaf
                   nn/module.c nn/tree.c nn/state.c nn/repr.c nn/containers.c nn/call.c nn/copy.c \
                   nn/optim/optimizer.c nn/optim/optim_state.c
 TESTS          += $(STEPS)
+# These run under mpirun.
+TOGETHER       := $(call programs,tests/parallel/*.c)
 EXAMPLES       := $(call programs,examples/*.c examples/notebooks/*.c)
 NOTEBOOKS      := $(patsubst examples/notebooks/%.c,%,$(sort $(wildcard examples/notebooks/*.c)))
 # Other files of tests/ and of a layer's folder there are shared by the layer's tests. BARE=1 takes
@@ -75,15 +89,17 @@ CXX         := $(if $(CLANG),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-guide test-refused
+CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-guide test-refused \
+           test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
-           style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps $(CHECKS) \
+           style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
+           install-core install-mpi $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare
 .PHONY: $(GOALS) programs stb print-public
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(STATIC) $(SHARED)
+all: $(STATIC) $(SHARED) $(MPI_STATIC) $(MPI_SHARED)
 
 # Goals that are asked for together run one after another, so that what they print keeps apart.
 # Their programs are still compiled side by side, but after `clean` where that comes first.
@@ -101,7 +117,8 @@ test: deps
 	@$(MAKE) --no-print-directory $(CHECKS)
 
 # The programs of the checks are built before the first check runs.
-programs: $(TESTS) $(CXXTEST) $(STATIC) $(SHARED) $(BUILD)/tests/fuzz/fuzz_ops $(EXAMPLES)
+programs: $(TESTS) $(CXXTEST) $(STATIC) $(SHARED) $(BUILD)/tests/fuzz/fuzz_ops $(EXAMPLES) \
+          $(if $(MPI),$(TOGETHER) $(MPI_STATIC) $(MPI_SHARED))
 
 # Test programs run side by side, and what each of them prints keeps together. SKIP names some that
 # are left out.
@@ -165,7 +182,7 @@ run-valgrind:
 sets: deps
 	@$(MAKE) --no-print-directory programs
 	@tests/sets $(firstword $(TESTS)) $(MAKE) --no-print-directory \
-	    $(if $(QUICK),run-tests,$(CHECKS))
+	    $(if $(QUICK),run-tests,$(filter-out test-parallel,$(CHECKS)))
 
 # On other targets a warning is an error, for nobody reads what their compilers say.
 ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@ CFLAGS="-O2 -Werror"
@@ -238,6 +255,19 @@ $(SHARED): $(foreach l,$(LAYERS),$(call objects,$(l)))
 	@ln -sf $(@F) $@.$(MAJOR)
 	$(call Q,link,$@) $(CC) $(CFLAGS) $(LINK_SHARED) -o $@ $^ $(LIBS)
 
+$(BUILD)/nn/parallel/mpi.o: override CFLAGS += $(MPIFLAGS)
+
+$(BUILD)/libregard-mpi.a: $(PARALLEL)
+	@rm -f $@
+	$(call Q,archive,$@) ar rcs $@ $^
+
+# It finds of regard only what is public.
+$(BUILD)/libregard-mpi.so: $(PARALLEL) $(SHARED)
+	@echo 'REGARD_MPI_$(MAJOR) { global: rg_*; local: *; };' >$(BUILD)/libregard-mpi.map
+	@ln -sf $(@F) $@.$(MAJOR)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -shared -Wl,-soname,$(@F).$(MAJOR),-z,defs \
+	    -Wl,--version-script=$(BUILD)/libregard-mpi.map -o $@ $^ $(MPILIBS) $(LIBS)
+
 # Every object of a layer is linked to its tests, so that one that calls upward fails.
 define link_tests
 $(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(call helpers,$(1)) $$(links_$(1))
@@ -258,8 +288,13 @@ $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 	@mkdir -p $(@D)
 	$(call Q,link,$@) $(CXX) $(CXXFLAGS) -MMD -MP -o $@ $< $(SHARED) '-Wl,-rpath,$(abspath $(BUILD))'
 
+$(BUILD)/examples/char_gpt: $(PARALLEL)
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
-	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $(filter-out $(STATIC),$^) $(STATIC) \
+	    $(if $(filter $(PARALLEL),$^),$(MPILIBS)) $(LIBS)
+
+$(TOGETHER): $(BUILD)/%: $(BUILD)/%.o $(PARALLEL) $(STATIC)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(MPILIBS) $(LIBS)
 
 # These are regard's half of the scripts in tests/exchange/.
 EXCHANGE := $(call programs,tests/exchange/*.c)
@@ -302,6 +337,17 @@ print-public:
 # The compilers of C and C++ refuse the lines that must not compile.
 test-refused:
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" tests/refused
+
+# Several processes learn together, as one does. KILLS=50 kills so many of them, to see that what is
+# left goes on.
+test-parallel: $(if $(MPI),$(TOGETHER) $(MPI_STATIC) $(STATIC) $(BUILD)/examples/char_gpt)
+ifneq ($(MPI),)
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(MPILIBS) $(LIBS)" tests/parallel/run $(BUILD) $(KILLS)
+else
+	@echo "parallel: left out, for there is no MPI: make mpi-deps installs it"
+endif
+mpi-deps:
+	@tests/deps mpi-default-dev
 
 ## bench      regard beside PyTorch; ROWS=w0 for some of the rows; MICROGPT=FILE for that program
 bench: $(BUILD)/bench-static $(BUILD)/bench-shared $(BUILD)/examples/microgpt
@@ -350,7 +396,13 @@ PLAIN   := $(PUBLIC:%=$(INCLUDE)/regard/%) $(INCLUDE)/regard.h $(LIBDIR)/librega
            $(LIBDIR)/libregard.so.$(VERSION) $(LIBDIR)/pkgconfig/regard.pc \
            $(CMAKE)/regard-config.cmake $(CMAKE)/regard-config-version.cmake
 LINKS   := $(LIBDIR)/libregard.so $(LIBDIR)/libregard.so.$(MAJOR)
-install: all
+# These are there where MPI is.
+MPIPLAIN := $(MPI_PUBLIC:%=$(INCLUDE)/regard/%) $(INCLUDE)/regard-mpi.h \
+            $(LIBDIR)/libregard-mpi.a $(LIBDIR)/libregard-mpi.so.$(VERSION) \
+            $(LIBDIR)/pkgconfig/regard-mpi.pc
+MPILINKS := $(LIBDIR)/libregard-mpi.so $(LIBDIR)/libregard-mpi.so.$(MAJOR)
+install: all install-core $(if $(MPI),install-mpi)
+install-core: all
 	install -d $(sort $(dir $(PLAIN:%=$(DESTDIR)%)))
 	for h in $(PUBLIC); do install -m 644 $$h $(DESTDIR)$(INCLUDE)/regard/$$h || exit 1; done
 	echo '#include "regard/regard.h"' >$(DESTDIR)$(INCLUDE)/regard.h
@@ -363,9 +415,21 @@ install: all
 	install -m 644 $(BUILD)/regard.pc $(DESTDIR)$(LIBDIR)/pkgconfig
 	install -m 644 $(BUILD)/regard-config*.cmake $(DESTDIR)$(CMAKE)
 
+install-mpi: install-core
+	install -d $(sort $(dir $(MPIPLAIN:%=$(DESTDIR)%)))
+	for h in $(MPI_PUBLIC); do install -m 644 $$h $(DESTDIR)$(INCLUDE)/regard/$$h || exit 1; done
+	echo '#include "regard/nn/parallel/parallel.h"' >$(DESTDIR)$(INCLUDE)/regard-mpi.h
+	install -m 644 $(MPI_STATIC) $(DESTDIR)$(LIBDIR)
+	install -m 755 $(MPI_SHARED) $(DESTDIR)$(LIBDIR)/libregard-mpi.so.$(VERSION)
+	for l in $(MPILINKS:%=$(DESTDIR)%); do \
+	    ln -sf libregard-mpi.so.$(VERSION) $$l || exit 1; \
+	done
+	$(file >$(BUILD)/regard-mpi.pc,$(regard-mpi.pc))
+	install -m 644 $(BUILD)/regard-mpi.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+
 ## uninstall  takes away what install put there, with the same PREFIX, LIBDIR and DESTDIR
 uninstall:
-	rm -f $(patsubst %,$(DESTDIR)%,$(PLAIN) $(LINKS))
+	rm -f $(patsubst %,$(DESTDIR)%,$(PLAIN) $(LINKS) $(MPIPLAIN) $(MPILINKS))
 	find $(DESTDIR)$(INCLUDE)/regard $(DESTDIR)$(CMAKE) -depth -type d -empty -delete 2>/dev/null || :
 
 define regard.pc
@@ -375,6 +439,16 @@ Version: $(VERSION)
 Cflags: -I$(INCLUDE)
 Libs: -L$(LIBDIR) -lregard
 Libs.private: $(LIBS) $(OPENMP)
+endef
+
+define regard-mpi.pc
+Name: regard-mpi
+Description: training with regard in many processes, on MPI
+Version: $(VERSION)
+Requires: regard = $(VERSION)
+Cflags: -I$(INCLUDE)
+Libs: -L$(LIBDIR) -lregard-mpi
+Libs.private: $(MPILIBS)
 endef
 
 define regard-config.cmake

@@ -93,7 +93,8 @@ static bool leaves_prepare(rg_run *r) {
         rg_leaf_slot *s = &r->leaves.slots[i];
         if (!s->grad)
             continue;
-        if (rgi_has_hooks(s->leaf) && !rgi_run_hooks(s->leaf, 0, &s->grad))
+        bool hooks_wait = rgi_has_hooks(s->leaf) && s->awaited != RG_LEAF_SEEN;
+        if (hooks_wait && !rgi_run_hooks(s->leaf, 0, &s->grad))
             return false;
         if (!r->commits)
             continue;
@@ -109,6 +110,27 @@ static bool leaves_prepare(rg_run *r) {
     return true;
 }
 
+/* Returns the slot of the leaf to which an edge leads, if that has hooks, which wait for it. */
+static rg_leaf_slot *awaiting_slot(rg_run *r, const rg_edge *e) {
+    bool hooked = e->node && !e->node->op && rgi_has_hooks(e->node) && rgi_run_needs(r, e);
+    rg_leaf_slot *s = hooked ? rgi_leaf_find(&r->leaves, e->node) : NULL;
+    return s && s->leaf && s->awaited != RG_LEAF_SEEN ? s : NULL;
+}
+
+/* Runs the hooks of the leaves whose gradients are complete now that the node was walked, or was
+ * seen to have nothing for them. */
+static bool leaves_arrive(rg_run *r, const rg_node *n) {
+    for (int i = 0; i < n->n_in; i++) {
+        rg_leaf_slot *s = awaiting_slot(r, &n->edge[i]);
+        if (!s || s->awaited == 0 || --s->awaited > 0 || !s->grad)
+            continue;
+        s->awaited = RG_LEAF_SEEN;
+        if (!rgi_run_hooks(s->leaf, 0, &s->grad))
+            return false;
+    }
+    return true;
+}
+
 static bool walk(rg_run *r) {
     rg_scope_guard scope __attribute__((cleanup(rg_scope_close))) = rg_scope_open();
     for (size_t i = 0; i < r->n_nodes; i++) {
@@ -118,7 +140,7 @@ static bool walk(rg_run *r) {
             continue;
         bool ok = walk_node(r, n, g);
         drop_gradients(r, n, g, ok);
-        if (!ok)
+        if (!ok || (RG_UNLIKELY(r->awaits) && !leaves_arrive(r, n)))
             return false;
         rg_scope_restart(&scope);
     }
@@ -188,6 +210,25 @@ static bool request_check(const request *q) {
     return ok;
 }
 
+/* Counts, for each leaf that has hooks, the steps from which a gradient may come. */
+static bool await_leaves(rg_run *r) {
+    r->awaits = true;
+    for (size_t i = 0; i < r->n_nodes; i++) {
+        const rg_node *n = r->nodes[i];
+        if (r->capturing && !r->marks[n->slot])
+            continue;
+        for (const rg_edge *e = n->edge; e < n->edge + n->n_in; e++) {
+            if (!e->node || e->node->op || !rgi_has_hooks(e->node) || !rgi_run_needs(r, e))
+                continue;
+            rg_leaf_slot *s = rgi_leaf_add(&r->leaves, e->node);
+            if (!s)
+                return false;
+            s->awaited++;
+        }
+    }
+    return true;
+}
+
 static bool make_gradients(rg_run *r) {
     r->grads = r->few_grads;
     if (r->n_grads > RG_FEW_NODES)
@@ -211,6 +252,7 @@ static bool run_begin(rg_run *r, const request *q) {
     ok = ok && rgi_run_collect(r);
     ok = ok && (!r->n_grads || make_gradients(r));
     ok = ok && (!r->capturing || mark_needed(r, q->m, q->x));
+    ok = ok && (!rgi_were_leaves_hooked() || await_leaves(r));
     for (int i = 0; i < q->n && ok; i++)
         ok = root_gradient(r, q->y[i], q->gradients ? q->gradients[i] : RG_NONE);
     return ok;

@@ -190,6 +190,13 @@ bool rg_retains_grad(rg_tensor *t) {
     return rgi_check(t, "retains_grad") && rgi_hook_that_retains(t);
 }
 
+/* A run looks for leaves that have hooks only where there may be some. */
+static atomic_bool leaves_were_hooked;
+
+bool rgi_were_leaves_hooked(void) {
+    return atomic_load_explicit(&leaves_were_hooked, memory_order_relaxed);
+}
+
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
     if (!rgi_check(t, "register_hook") || !rgi_renew(t, "register_hook"))
         return -1;
@@ -199,6 +206,8 @@ int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
         return -1;
     }
     rg_hook *h = hook_new(t, function, context);
+    if (h && !rgi_node_of(t)->op)
+        atomic_store_explicit(&leaves_were_hooked, true, memory_order_relaxed);
     return h ? h->id : -1;
 }
 

@@ -7,6 +7,8 @@
 
 /* Lets the hooks of an output see its gradient, and replace it. *grad may be NULL. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad);
+/* Returns whether some leaf once got a hook. */
+bool rgi_were_leaves_hooked(void);
 /* Runs the hooks that follow the accumulation of the leaf's gradient. */
 bool rgi_run_hooks_after(rg_node *leaf);
 /* Returns whether the leaf has any. */

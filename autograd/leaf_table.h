@@ -10,7 +10,11 @@ typedef struct rg_leaf_slot {
     rg_node *leaf;
     rg_tensor *grad;
     uint32_t last; /* This of the run's contributions to leaves was the last one to this leaf. */
+    /* So many steps that may contribute are still to come, of a leaf that has hooks. Once these
+     * have run, this is RG_LEAF_SEEN. */
+    uint32_t awaited;
 } rg_leaf_slot;
+enum { RG_LEAF_SEEN = 0x7fffffff };
 
 /* The table has n leaves. A few lie one after the other in `few`, with an empty slot behind the
  * last. More lie in a hash table, which is a block of `room` slots, a power of two: a leaf's

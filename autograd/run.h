@@ -24,6 +24,7 @@ enum { RG_FEW_NODES = 24 };
 typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing, commits;
+    bool awaits; /* Some leaves have hooks, which wait for their gradients to be complete. */
     uint32_t contributions; /* So many gradients have reached leaves. */
     rg_node **nodes;
     size_t n_nodes, node_room;

@@ -1,14 +1,17 @@
 /*
  * char_gpt.c: a small GPT that reads a text character by character, and then writes
  * one. Shape, first weights, batches and schedule are nanoGPT's, so that a PyTorch
- * program with the same seed learns the same: tests/bench/char_gpt.py compares.
+ * program with the same seed learns the same: tests/bench/char_gpt.py compares. `mpirun -n 4` lets
+ * 4 processes learn together.
  */
+#include "ranks.h"
 #include "show.h"
 
 /* ---- options ------------------------------------------------------------------- */
 
 static int64_t steps = 1000, batch = 12, block = 64, layers = 4, heads = 4, dim = 64;
 static int64_t warmup = 50, every = 100, seed = 1337, sample = 500, top_k = 0, threads = 1;
+static int64_t shards = 0;
 static double lr = 2e-3, decay = 0.1, clip = 1, dropout = 0.1, temperature = 0.8;
 static const char *prompt = "", *out = "build/char_gpt", *save = "", *resume = "", *load = "";
 
@@ -29,6 +32,9 @@ static const option options[] = {
     { "seed", WHOLE, &seed, 0, 1e15, "of the random numbers" },
     { "threads", WHOLE, &threads, 1, 1024,
       "to compute with; a model as small as this gains little from more" },
+    { "shards", WHOLE, &shards, 0, 65536,
+      "equal parts of a batch, one gradient after the other, that mpirun's processes have among "
+      "them; 0: one for each" },
     { "sample", WHOLE, &sample, 0, 1e8, "characters to write at the end" },
     { "prompt", TEXT, &prompt, 0, 0,
       "what they continue; the text's first character if not given" },
@@ -188,6 +194,7 @@ static double validate(rg_gpt *model, rg_tensor *data) {
 /* This is all that changes while it learns: a checkpoint has it. */
 typedef struct {
     rg_gpt *model;
+    rg_distributed *all; /* The model, as all processes train it. */
     rg_optim *optimizer;
     rg_tensor *losses; /* The loss of each step that was made, of float64. */
     double step, best;
@@ -206,11 +213,26 @@ static bool with_checkpoint(bool (*f)(const char *path, rg_checkpoint run), trai
 static void look(training *t, const corpus *c, const progress *p) {
     double loss = validate(t->model, c->test);
     progress_note(p, "  after %.0f steps: validation loss %.4f", t->step, loss);
-    if (*save && loss < t->best)
+    if (*save && loss < t->best && rg_rank() == 0)
         save_model(t->model, c->vocabulary);
     t->best = fmin(t->best, loss);
     if (*resume)
-        with_checkpoint(rg_save_checkpoint, t);
+        with_checkpoint(rg_distributed_save_checkpoint, t);
+}
+
+/* Goes backward from each shard, and returns the mean of all shards' losses. */
+static double learn_batch(const training *t, rg_pair b) {
+    RG_SCOPE();
+    rg_tensor *losses = rg_zeros_dims(RG_DIMS(t->all->shards), RG_FLOAT64);
+    double *loss = rg_data(losses);
+    RG_FOR (int i = 0; i < t->all->local; i++) {
+        rg_tensor *x = rg_distributed_part(t->all, b.first);
+        rg_tensor *y = rg_distributed_part(t->all, b.second);
+        rg_tensor *of_shard = rg_call(t->all, x, y);
+        rg_backward(of_shard);
+        loss[t->all->first + i] = rg_item(of_shard);
+    }
+    return rg_item(rg_mean(rg_all_reduce_(losses)));
 }
 
 static void train(training *t, const corpus *c) {
@@ -219,12 +241,10 @@ static void train(training *t, const corpus *c) {
     RG_FOR (int64_t step = (int64_t)t->step; step < steps; step++) {
         set_rate(t->optimizer, step);
         rg_pair b = rg_get_batch(c->learn, batch, block);
-        rg_tensor *loss = rg_call(t->model, b.first, b.second);
         rg_optim_zero_grad(t->optimizer);
-        rg_backward(loss);
+        losses[step] = learn_batch(t, b);
         rg_clip_grad_norm_(rg_parameters(t->model), clip);
         rg_optim_step(t->optimizer);
-        losses[step] = rg_item(loss);
         t->step = (double)step + 1;
         if (progress_due(&p, step + 1))
             progress_show(&p, step + 1, losses[step]);
@@ -233,14 +253,20 @@ static void train(training *t, const corpus *c) {
     }
 }
 
-/* Trains a model on the text, and shows how it went. */
-static rg_gpt *learn(const corpus *c, const char *path) {
+/* Trains a model on the text, and shows how it went. Returns it as all processes have it. */
+static rg_distributed *learn(const corpus *c, const char *path) {
     training t = { .model = make_model(c->vocabulary), .best = INFINITY };
+    t.all = rg_nn_distributed(t.model, .shards = (int)shards);
+    if (!t.all)
+        refuse("%s", rg_error());
+    if (batch % t.all->shards)
+        refuse("--batch %lld is not a multiple of --shards %d", (long long)batch, t.all->shards);
     t.optimizer = make_optimizer(t.model);
     t.losses = rg_zeros_dims(RG_DIMS(steps), RG_FLOAT64);
     if (!t.losses)
         refuse("no memory for %lld losses", (long long)steps);
-    if (*resume && access(resume, F_OK) == 0 && !with_checkpoint(rg_load_checkpoint, &t))
+    if (*resume && access(resume, F_OK) == 0
+        && !with_checkpoint(rg_distributed_load_checkpoint, &t))
         refuse("%s", rg_error());
     rg_on_error(stop_on_error);
     printf("%s: %lld characters, %lld different ones; a GPT of %lld parameters\n", path,
@@ -253,10 +279,11 @@ static rg_gpt *learn(const corpus *c, const char *path) {
                log((double)c->vocabulary->n));
     train(&t, c);
     print_curve("\nThe loss on what it learns from, step by step:", steps, rg_data(t.losses));
-    save_curve(out, "loss.svg", "Loss on what it learns from, step by step", steps,
-               rg_data(t.losses));
+    if (rg_rank() == 0)
+        save_curve(out, "loss.svg", "Loss on what it learns from, step by step", steps,
+                   rg_data(t.losses));
     rg_optim_free(t.optimizer);
-    return t.model;
+    return t.all;
 }
 
 /* Continues the prompt, or where there is none, the text's first character. */
@@ -275,9 +302,11 @@ static rg_tensor *encode_prompt(rg_vocabulary *vocabulary, rg_tensor *text) {
 
 int main(int argc, char *argv[]) {
     const char *path = read_command_line(argc, argv);
+    begin_ranks();
     rg_set_num_threads((int)threads);
     corpus c = { 0 };
     rg_gpt *model = NULL;
+    rg_distributed *all = NULL;
     if (*load)
         model = load_model(&c.vocabulary);
     else
@@ -286,13 +315,15 @@ int main(int argc, char *argv[]) {
     rg_manual_seed((uint64_t)seed);
     if (!model) {
         make_folder(out);
-        model = learn(&c, path);
+        all = learn(&c, path);
+        model = (rg_gpt *)all->module;
     }
     rg_on_error(stop_on_error);
     rg_eval(model);
     rg_tensor *written = rg_gpt_generate(model, rg_unsqueeze(begin, 0), sample,
                                          .temperature = temperature, .top_k = top_k);
     printf("\nIt writes:\n%s\n", rg_decode(c.vocabulary, written));
-    rg_module_free(model);
+    rg_module_free(all ? (void *)all : model);
     rg_vocabulary_free(c.vocabulary);
+    rg_destroy_process_group();
 }

@@ -18,8 +18,13 @@
 /* The program's messages begin with this name: argv[0] without its folders. */
 static const char *program = "example";
 
+/* A program of several processes ends all of them in this way. */
+static rg_error_handler *end_all;
+
 /* Stops with status 1, where the library failed, or 2, where there is too little memory. */
 static inline void stop_on_error(rg_code code, const char *message) {
+    if (end_all)
+        end_all(code, message);
     fprintf(stderr, "%s: %s\n", program, message);
     exit(code == RG_OUT_OF_MEMORY ? 2 : 1);
 }
@@ -36,6 +41,8 @@ static inline __attribute__((noreturn, format(printf, 1, 2))) void refuse(const 
         if (*c == '\n')
             *c = ' ';
     fflush(stdout);
+    if (end_all)
+        end_all(RG_VALUE_ERROR, line);
     fprintf(stderr, "%s: %s\n", program, line);
     exit(2);
 }

@@ -4,6 +4,7 @@
  */
 #include "optimizer_structs.h"
 #include "tensor/memory.h"
+#include "tensor/scope.h"
 #include "tensor/storage.h"
 #include "nn/python_text.h"
 
@@ -98,6 +99,21 @@ rg_param_group *rg_optim_group(rg_optim *o, int i) {
     RG_FAIL_INDEX_IF(i < 0 || (size_t)i >= o->n_groups, "group", "there is no group %d of %zu", i,
                      o->n_groups);
     return &o->groups[i].options;
+}
+
+rg_list rg_optim_parameters(rg_optim *o, int i) {
+    RG_AS("parameters");
+    const rg_list failed = { .n = -1 };
+    if (!rg_optim_group(o, i))
+        return failed;
+    rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
+    if (!v)
+        return failed;
+    int n = 0;
+    for (size_t k = 0; k < o->n_slots; k++)
+        if (o->slots[k].group == (size_t)i)
+            v[n++] = o->slots[k].param;
+    return (rg_list){ n, v };
 }
 
 /* ---- making -------------------------------------------------------------------- */

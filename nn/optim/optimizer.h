@@ -108,6 +108,9 @@ bool rg_optim_zero_grad(rg_optim *o);
 rg_param_group *rg_optim_group(rg_optim *o, int i);
 /* Returns how many groups there are, or -1 on failure. */
 int rg_optim_n_groups(rg_optim *o);
+/* Lists the parameters of group i. Those of all groups, one behind the other, have the states
+ * "state.0", "state.1" and so on. A list with .n == -1 means failure. */
+rg_list rg_optim_parameters(rg_optim *o, int i);
 
 /* Lists the optimizer's own tensors, "state.0.exp_avg", and as 0-d tensors its numbers,
  * "param_groups.0.lr" and "schedules.0.last_epoch". A list with .n == -1 means failure. */

@@ -247,6 +247,63 @@ START_TEST(test_the_latest_comes_first) {
 }
 END_TEST
 
+/* A leaf's hook is called as soon as its gradient is complete, while what lies behind waits. */
+START_TEST(test_leaves_do_not_wait) {
+    enum { N = 20 };
+    rg_tensor *x = leaf(2), *w[N], *h[N];
+    int of_w[N], of_h[N], of_x;
+    rg_register_hook(x, note_turn, &of_x);
+    for (int i = 0; i < N; i++) {
+        w[i] = i % 5 == 4 ? w[i - 1] : leaf(3);
+        h[i] = rg_mul(i ? h[i - 1] : x, w[i]);
+        if (i % 5 != 4)
+            rg_register_hook(w[i], note_turn, &of_w[i]);
+        rg_register_hook(h[i], note_turn, &of_h[i]);
+    }
+    for (int only = 0; only < 2; only++) {
+        turns = 0;
+        rg_backward_options all = { .gradient = RG_NONE, .retain_graph = true };
+        rg_backward_options some = { .gradient = RG_NONE, .inputs = RG_LIST(x, w[3], w[7]) };
+        ck_ok(rg_backward_with(h[N - 1], only ? some : all));
+        for (int i = N - 2; i > 0; i--) {
+            ck_assert_int_lt(of_h[i + 1], of_h[i]);
+            if (i % 5 == 4 || (only && i != 3 && i != 7))
+                continue;
+            ck_assert_int_lt(of_h[i], of_w[i]);
+            ck_assert_int_lt(of_w[i], of_h[i - 1]);
+        }
+        ck_assert_int_ge(of_x, turns - 2);
+        ck_assert_int_eq(turns, only ? N + 3 : N + N * 4 / 5 + 1);
+    }
+}
+END_TEST
+
+/* The root may be the leaf itself, too. A hook that comes while the run is under way is called at
+ * its end. */
+static int late;
+static rg_tensor *one_more(rg_tensor *g, void *leaf) {
+    (void)g;
+    return rg_register_hook(leaf, note_turn, &late) >= 0 ? RG_NONE : NULL;
+}
+
+START_TEST(test_leaves_at_the_ends) {
+    int of_w, of_h;
+    rg_tensor *w = leaf(3), *h = rg_mul(leaf(2), 1), *y = rg_mul(rg_mul(h, w), w);
+    rg_register_hook(w, note_turn, &of_w);
+    rg_register_hook(h, note_turn, &of_h);
+    turns = 0;
+    ck_ok(rg_backward_many(2, (rg_tensor *[]){ y, w }, NULL,
+                           (rg_backward_options){ .gradient = RG_NONE }));
+    ck_assert(of_w == 0 && of_h == 1);
+    ck_assert_double_eq(grad_at(w, 0), 13);
+    rg_tensor *z = leaf(5), *k = rg_mul(z, 2);
+    rg_register_hook(k, one_more, z);
+    ck_ok(rg_backward(rg_mul(k, 3)));
+    ck_assert_int_eq(late, 2);
+    ck_assert_double_eq(grad_at(z, 0), 6);
+}
+END_TEST
+
 /* The places of hooks that are gone are used again. */
 START_TEST(test_hooks_that_come_and_go) {
     int seen = 0;
@@ -778,9 +835,9 @@ RG_TESTS(engine, test_many_leaves, test_accumulates_and_zeroes, test_what_takes_
          test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away,
          test_gradients_are_copies, test_a_gradient_that_two_have, test_hooks_are_counted,
          test_gradients_from_outside_stay, test_what_is_missing_is_refused,
-         test_the_latest_comes_first, test_hooks_that_come_and_go,
-         test_a_failed_run_leaves_grads_alone, test_a_leafs_hook_fails, test_a_gradient_is_no_view,
-         test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle,
+         test_the_latest_comes_first, test_leaves_do_not_wait, test_leaves_at_the_ends,
+         test_hooks_that_come_and_go, test_a_failed_run_leaves_grads_alone, test_a_leafs_hook_fails,
+         test_a_gradient_is_no_view, test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle,
          test_ending_a_scope_keeps_the_graph, test_a_chain_of_a_million, test_a_hook_drops_the_root,
          test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
          test_a_mutated_saved_value_is_named, test_a_stale_view_is_renewed,

@@ -280,6 +280,12 @@ START_TEST(test_groups) {
     ck_assert_int_eq(rg_optim_n_groups(both), 2);
     ck_assert_ptr_null(rg_optim_group(both, 2));
     ck_assert_ptr_null(rg_optim_group(both, -1));
+    rg_error_clear();
+    const rg_list own[] = { rg_optim_parameters(both, 0), rg_optim_parameters(both, 1) };
+    ck_assert_int_eq(own[0].n + own[1].n, N_PARAMS);
+    for (int k = 0; k < N_PARAMS; k++)
+        ck_assert_ptr_eq(k < own[0].n ? own[0].v[k] : own[1].v[k - own[0].n], a.v[k]);
+    ck_fails(rg_optim_parameters(both, 2).n != -1, RG_INDEX_ERROR, "there is no group 2 of 2");
     rg_optim_free(both);
     rg_optim_free(first);
     rg_optim_free(others);
@@ -808,6 +814,7 @@ START_TEST(test_released_optimizers) {
     ck_fails(rg_optim_add_group(o, list), RG_RELEASED, said);
     ck_fails(rg_optim_group(o, 0), RG_RELEASED, said);
     ck_fails(rg_optim_n_groups(o) != -1, RG_RELEASED, said);
+    ck_fails(rg_optim_parameters(o, 0).n != -1, RG_RELEASED, said);
     ck_fails(rg_optim_state_dict(o).n != -1, RG_RELEASED, said);
     ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ 0, NULL }), RG_RELEASED, said);
     ck_fails(rg_optim_exponential_lr(o, .gamma = 0.5), RG_RELEASED, said);

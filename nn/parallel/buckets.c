@@ -1,0 +1,113 @@
+/*
+ * buckets.c: gradients in buckets, and the buckets on their way. All ranks send them in the same
+ * order, so that each message finds its bucket.
+ */
+#include "shares.h"
+
+#include <limits.h>
+#include <string.h>
+
+char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i) {
+    return (char *)rg_data(b->sums) + (size_t)(level * b->n + i) * rgi_element_size(b->dtype);
+}
+
+/* ---- making ---------------------------------------------------------------------------- */
+
+/* Puts the share behind those that the last bucket has, or into a new one where that is full. */
+static void add_to_buckets(rg_shares *s, rg_share *share) {
+    const rg_dtype dtype = (rg_dtype)rg_dtype_of(share->leaf);
+    const int64_t most = (int64_t)(s->cap / rgi_element_size(dtype));
+    rg_bucket *b = s->n_buckets ? &s->buckets[s->n_buckets - 1] : NULL;
+    if (!b || b->dtype != dtype || b->n + share->n > most) {
+        b = &s->buckets[s->n_buckets++];
+        *b = (rg_bucket){ .dtype = dtype };
+    }
+    share->bucket = (int)(b - s->buckets);
+    share->place = b->n_shares++;
+    share->at = b->n;
+    b->n += share->n;
+}
+
+/* Gives a bucket its memory. Behind its gradients comes a number for each share. */
+static bool bucket_begin(const rg_shares *s, rg_bucket *b) {
+    RG_SCOPE();
+    b->n += b->n_shares;
+    if (b->n > INT_MAX)
+        return rg_fail(RG_VALUE_ERROR, "distributed",
+                       "a gradient of %lld elements is too large for a message", (long long)b->n);
+    const int64_t room = rgi_hops_room(rg_world_size(), rg_rank(), b->n);
+    b->sums = rg_keep(rg_empty_dims(RG_DIMS(s->levels * b->n), b->dtype));
+    b->room = b->sums ? rg_keep(rg_empty_dims(RG_DIMS(room), b->dtype)) : NULL;
+    return b->room;
+}
+
+bool rgi_buckets_make(rg_shares *s) {
+    s->buckets = rgi_room(&s->bucket_holder, (size_t)s->n * sizeof *s->buckets);
+    for (int i = 0; s->buckets && i < s->n; i++)
+        add_to_buckets(s, s->order[i]);
+    bool ok = s->buckets;
+    for (int i = 0; ok && i < s->n_buckets; i++)
+        ok = bucket_begin(s, &s->buckets[i]);
+    return ok;
+}
+
+void rgi_buckets_drop(rg_shares *s) {
+    for (int i = 0; i < s->n_buckets; i++) {
+        rgi_room_drop(&s->buckets[i].sums);
+        rgi_room_drop(&s->buckets[i].room);
+    }
+    s->n_buckets = 0;
+    rgi_room_drop(&s->bucket_holder);
+}
+
+/* ---- sending --------------------------------------------------------------------------- */
+
+void rgi_buckets_expect(rg_shares *s) {
+    s->launched = 0;
+    for (int i = 0; i < s->n_buckets; i++) {
+        s->buckets[i].missing = s->buckets[i].n_shares;
+        s->buckets[i].done = false;
+    }
+}
+
+/* Says of each share whether this rank has used it. */
+static void write_marks(const rg_shares *s, const rg_bucket *b) {
+    for (int i = 0; i < s->n; i++) {
+        const rg_share *share = &s->v[i];
+        if (&s->buckets[share->bucket] != b)
+            continue;
+        char *mark = rgi_bucket_sum(b, 0, b->n - b->n_shares + share->place);
+        const float as_float = share->used;
+        const double as_double = share->used;
+        if (b->dtype == RG_FLOAT32)
+            memcpy(mark, &as_float, sizeof as_float);
+        else
+            memcpy(mark, &as_double, sizeof as_double);
+    }
+}
+
+static void launch(rg_shares *s) {
+    rg_bucket *b = &s->buckets[s->launched];
+    write_marks(s, b);
+    b->sum = (rg_tree_sum){ .op = RG_REDUCE_SUM,
+                            .dtype = b->dtype,
+                            .data = rgi_bucket_sum(b, 0, 0),
+                            .room = rg_data(b->room),
+                            .n = b->n,
+                            .tag = s->launched++ };
+    s->distributed->bytes_sent += rgi_hops_send(rg_world_size(), rg_rank(), b->n)
+                                  * (int64_t)rgi_element_size(b->dtype);
+}
+
+bool rgi_buckets_advance(rg_shares *s) {
+    while (s->launched < s->n_buckets && !s->buckets[s->launched].missing)
+        launch(s);
+    bool all = s->launched == s->n_buckets;
+    for (int i = 0; i < s->launched; i++) {
+        rg_bucket *b = &s->buckets[i];
+        if (!b->done)
+            b->done = rgi_tree_sum_advance(&b->sum);
+        all = all && b->done;
+    }
+    return all;
+}

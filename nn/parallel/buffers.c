@@ -1,0 +1,79 @@
+/*
+ * buffers.c: buffers that a forward changes, as batch norm's running means. Each shard's forward
+ * begins with what they were before the batch, and after it they are the mean of what the shards
+ * made of them; so they don't depend on which rank had which shard. Those that aren't floating
+ * point, such as counts, are as one shard has left them.
+ */
+#include "shares.h"
+#include "autograd/ops.h"
+
+#include "hash.h"
+
+/* ---- which they are -------------------------------------------------------------------- */
+
+bool rgi_buffers_list(rg_shares *s, rg_named_list all) {
+    s->buffers = rgi_room(&s->buffers_holder, (size_t)all.n * sizeof *s->buffers);
+    for (int i = 0; s->buffers && i < all.n; i++)
+        s->buffers[s->n_buffers++] = (rg_buffer){ .now = rg_keep(all.v[i].tensor) };
+    return s->buffers;
+}
+
+static void drop_buffer(rg_buffer *b) {
+    rg_drop(b->now);
+    rgi_room_drop(&b->before);
+}
+
+void rgi_buffers_end(rg_shares *s) {
+    for (int i = 0; i < s->n_buffers; i++)
+        drop_buffer(&s->buffers[i]);
+    s->n_buffers = 0;
+    rgi_room_drop(&s->buffers_holder);
+}
+
+/* Keeps those that the first forward has changed, and shares those of floating point. All ranks
+ * must have found the same. */
+static bool find_changing(rg_shares *s) {
+    uint64_t hash = 1;
+    int n = 0;
+    for (int i = 0; i < s->n_buffers; i++) {
+        rg_buffer *b = &s->buffers[i];
+        if (rg_version(b->now) == b->version) {
+            drop_buffer(b);
+            continue;
+        }
+        hash = rgi_hash(hash, &i, sizeof i);
+        s->buffers[n++] = *b;
+        if (rg_is_floating_point(b->now))
+            rgi_shares_add_buffer(s, b->now);
+    }
+    s->n_buffers = n;
+    s->buffers_known = true;
+    rgi_buckets_drop(s);
+    const rg_claim mine = rgi_claim_number("distributed", rgi_buckets_make(s),
+                                           (int64_t)(hash >> 1));
+    return rgi_all_agree(&mine, "the hash of the buffers that a forward changes");
+}
+
+/* ---- a forward ------------------------------------------------------------------------- */
+
+static bool keep_before(rg_shares *s, rg_buffer *b) {
+    b->version = rg_version(b->now);
+    if (!s->buffers_known)
+        b->before = rg_keep(rg_clone(b->now));
+    else
+        rg_copy_(b->before, b->now);
+    return b->before;
+}
+
+bool rgi_buffers_before_forward(rg_shares *s) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    bool ok = true;
+    for (int i = 0; ok && s->calls == 0 && i < s->n_buffers; i++) {
+        rg_buffer *b = &s->buffers[i];
+        ok = s->turn == 0 ? keep_before(s, b) : rg_copy_(b->now, b->before) != NULL;
+    }
+    return ok;
+}
+
+bool rgi_buffers_after_forward(rg_shares *s) { return s->buffers_known || find_changing(s); }

@@ -1,0 +1,36 @@
+/*
+ * combine.c: what op makes of two arrays, element by element. Integers that overflow wrap around;
+ * the sum of two bools is whether any is true.
+ */
+#include "tree_sum.h"
+
+#define T        float
+#define NAMED(f) f##_floats
+#include "combine.h"
+#define T        double
+#define NAMED(f) f##_doubles
+#include "combine.h"
+#define T        uint64_t
+#define NAMED(f) f##_words
+#include "combine.h"
+#define T        int64_t
+#define NAMED(f) f##_integers
+#include "combine.h"
+#define T        uint8_t
+#define NAMED(f) f##_bools
+#include "combine.h"
+
+void rgi_combine(rg_reduce_op op, rg_dtype dtype, void *to, const void *left, const void *right,
+                 int64_t n) {
+    const bool sum = op == RG_REDUCE_SUM;
+    if (dtype == RG_FLOAT32)
+        combine_floats(op, to, left, right, n);
+    else if (dtype == RG_FLOAT64)
+        combine_doubles(op, to, left, right, n);
+    else if (dtype == RG_INT64 && sum)
+        combine_words(op, to, left, right, n);
+    else if (dtype == RG_INT64)
+        combine_integers(op, to, left, right, n);
+    else
+        combine_bools(sum ? RG_REDUCE_MAX : op, to, left, right, n);
+}

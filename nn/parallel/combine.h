@@ -1,0 +1,43 @@
+/*
+ * combine.h: how two numbers of type T become one, as ordinary functions. It is included once for
+ * each type, with T and NAMED(f), the name of f for that type, and leaves neither defined.
+ */
+static void NAMED(sum)(T *to, const T *left, const T *right, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = left[i] + right[i];
+}
+
+/* Where one of the two is a NaN, so is their sum. */
+static T NAMED(above)(T a, T b) {
+    if (a >= b)
+        return a;
+    return b >= a ? b : (T)(a + b);
+}
+
+static void NAMED(max)(T *to, const T *left, const T *right, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = NAMED(above)(left[i], right[i]);
+}
+
+static T NAMED(below)(T a, T b) {
+    if (a <= b)
+        return a;
+    return b <= a ? b : (T)(a + b);
+}
+
+static void NAMED(min)(T *to, const T *left, const T *right, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = NAMED(below)(left[i], right[i]);
+}
+
+static void NAMED(combine)(rg_reduce_op op, T *to, const T *left, const T *right, int64_t n) {
+    if (op == RG_REDUCE_SUM)
+        NAMED(sum)(to, left, right, n);
+    else if (op == RG_REDUCE_MAX)
+        NAMED(max)(to, left, right, n);
+    else
+        NAMED(min)(to, left, right, n);
+}
+
+#undef T
+#undef NAMED

@@ -1,0 +1,230 @@
+/*
+ * distributed.c: the module that trains with all ranks: how it is made, its forward, and a batch's
+ * parts. What becomes of gradients is in shares.c.
+ */
+#include "hash.h"
+#include "shares.h"
+#include "autograd/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char distributed_name[] = "distributed";
+
+/* ---- random streams -------------------------------------------------------------------- */
+
+/* Mixes bits so that neighbours become strangers (splitmix64). */
+static uint64_t mixed(uint64_t x) {
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* Draws what the streams of a batch begin with, once a batch, and so as often on all ranks. */
+static bool draw_stream(rg_shares *s) {
+    if (s->drawn)
+        return true;
+    rg_tensor *number = rg_randint(0, INT64_MAX, 1);
+    if (!number)
+        return false;
+    s->stream = (uint64_t)rg_item_int(number);
+    s->drawn = true;
+    return true;
+}
+
+/* Runs the model's forward with random numbers and buffers of the shard's own. */
+static rg_tensor *forward_of_shard(rg_distributed *d, rg_list in) {
+    rg_shares *s = d->shares;
+    rg_generator *g = rg_default_generator();
+    rg_tensor *state = draw_stream(s) ? rg_generator_state(g) : NULL;
+    const uint64_t shard = (uint64_t)(d->first + s->turn);
+    const uint64_t seed = mixed(mixed(s->stream + shard) + (uint64_t)s->calls);
+    if (!state || !rgi_buffers_before_forward(s) || !rg_generator_seed(g, seed))
+        return NULL;
+    s->calls++;
+    rg_tensor *y = rg_call_list(d->module, in);
+    return rg_generator_set_state(g, state) && y && rgi_buffers_after_forward(s) ? y : NULL;
+}
+
+/* ---- the module ------------------------------------------------------------------------ */
+
+static rg_tensor *distributed_forward(rg_module *m, rg_list in, void *keywords) {
+    rg_distributed *d = (rg_distributed *)m;
+    (void)keywords;
+    if (!d->shares || !rg_is_grad_enabled())
+        return rg_call_list(d->module, in);
+    if (d->shares->open)
+        return rg_fail(RG_RUNTIME_ERROR, distributed_name,
+                       "a backward run has failed, and left the sums of its batch undone");
+    rg_tensor *y = forward_of_shard(d, in);
+    d->shares->armed = y;
+    return y;
+}
+
+static void distributed_repr(rg_module *m, char *text, size_t room) {
+    snprintf(text, room, "shards=%d", ((rg_distributed *)m)->shards);
+}
+
+static void distributed_destroy(rg_module *m) {
+    rg_distributed *d = (rg_distributed *)m;
+    if (d->shares)
+        rgi_shares_end(d->shares);
+    rgi_room_drop(&d->shares_room);
+}
+
+static const rg_module_class distributed_class = { .name = "DistributedDataParallel",
+                                                   .forward_with = distributed_forward,
+                                                   .extra_repr = distributed_repr,
+                                                   .destroy = distributed_destroy };
+
+/* ---- the same on all ranks ------------------------------------------------------------- */
+
+/* Returns a hash of what a tensor is, without its values. */
+static uint64_t hash_form(uint64_t hash, const rg_named *t) {
+    const rg_dims shape = rg_shape(t->tensor);
+    const int dtype = rg_dtype_of(t->tensor);
+    hash = rgi_hash(hash, t->name, strlen(t->name));
+    hash = rgi_hash(hash, &dtype, sizeof dtype);
+    return rgi_hash(hash, shape.v, (size_t)shape.n * sizeof *shape.v);
+}
+
+/* A model's parameters and buffers, which the scope owns. */
+typedef struct {
+    rg_named_list parameters, buffers;
+} model_tensors;
+
+static bool list_tensors(const rg_distributed *d, model_tensors *all) {
+    all->parameters = rg_named_parameters(d->module);
+    all->buffers = rg_named_buffers(d->module);
+    return all->parameters.n >= 0 && all->buffers.n >= 0;
+}
+
+/* Calls f with each of them, until a call fails. Returns whether none did. */
+typedef bool with_tensor(const rg_named *t, void *context);
+static bool with_tensors(const model_tensors *all, with_tensor *f, void *context) {
+    bool ok = true;
+    for (int i = 0; ok && i < all->parameters.n; i++)
+        ok = f(&all->parameters.v[i], context);
+    for (int i = 0; ok && i < all->buffers.n; i++)
+        ok = f(&all->buffers.v[i], context);
+    return ok;
+}
+
+static bool hash_one_form(const rg_named *t, void *context) {
+    uint64_t *hash = context;
+    *hash = hash_form(*hash, t);
+    return true;
+}
+
+static bool hash_value(const rg_named *t, void *context) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    uint64_t *hash = context;
+    rg_tensor *whole = rg_contiguous(t->tensor);
+    const size_t size = whole ? rgi_element_size((rg_dtype)rg_dtype_of(whole)) : 0;
+    if (whole)
+        *hash = rgi_hash(hash_form(*hash, t), rg_data(whole), (size_t)rg_numel(whole) * size);
+    return whole;
+}
+
+static bool take_from_rank_0(const rg_named *t, void *context) {
+    (void)context;
+    return rg_broadcast_(t->tensor, 0);
+}
+
+/* Returns whether all ranks get the same hash, for which f looks at each tensor. */
+static bool same_hash(const rg_distributed *d, const char *op, with_tensor *f, const char *what) {
+    RG_SCOPE();
+    uint64_t hash = 1;
+    model_tensors all;
+    const bool ok = list_tensors(d, &all) && with_tensors(&all, f, &hash);
+    const rg_claim mine = rgi_claim_number(op, ok, (int64_t)(hash >> 1));
+    return rgi_all_agree(&mine, what);
+}
+
+/* Gives all ranks the tensors of rank 0. */
+static bool take_all_from_rank_0(const rg_distributed *d) {
+    RG_SCOPE();
+    model_tensors all;
+    return rgi_all_ok(distributed_name, list_tensors(d, &all))
+           && with_tensors(&all, take_from_rank_0, NULL);
+}
+
+bool rg_distributed_check(const rg_distributed *d) {
+    static const char op[] = "distributed_check";
+    return rgi_group_given(op)
+           && same_hash(d, op, hash_value, "the hash of the parameters and buffers");
+}
+
+/* ---- making ---------------------------------------------------------------------------- */
+
+/* Gives the rank its shards. Where their number isn't a multiple of the ranks', some ranks have one
+ * more. */
+static bool deal_shards(rg_distributed *d, int64_t shards) {
+    const int64_t size = rg_world_size(), rank = rg_rank();
+    if (shards == 0)
+        shards = size;
+    if (shards < size || shards > INT32_MAX)
+        return rg_fail(RG_VALUE_ERROR, distributed_name, "%d ranks can't have %lld shards",
+                       (int)size, (long long)shards);
+    d->shards = (int)shards;
+    d->first = (int)(rank * shards / size);
+    d->local = (int)((rank + 1) * shards / size) - d->first;
+    return true;
+}
+
+/* Makes the ranks' models the same. */
+static bool unite(const rg_distributed *d) {
+    const rg_claim mine = rgi_claim_number(distributed_name, true, d->shards);
+    return rgi_all_agree(&mine, "the number of shards")
+           && same_hash(d, distributed_name, hash_one_form,
+                        "the hash of the parameters' names and shapes")
+           && (rg_world_size() == 1 || take_all_from_rank_0(d)) && rg_distributed_check(d);
+}
+
+static bool begin_shares(rg_distributed *d, double bucket_cap_mb) {
+    d->shares = rgi_room(&d->shares_room, sizeof *d->shares);
+    if (!d->shares)
+        return false;
+    d->shares->distributed = d;
+    return rgi_shares_begin(d->shares, bucket_cap_mb);
+}
+
+rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o) {
+    RG_SCOPE();
+    rg_distributed *d = RG_MODULE(rg_distributed, &distributed_class, .shards = 0);
+    RG_CHILD(d, module, model);
+    if (!d)
+        rg_module_free(model);
+    d = RG_READY(d);
+    if (!rgi_group_given(distributed_name)) {
+        rg_module_free(d);
+        return NULL;
+    }
+    bool ok = d && deal_shards(d, o.shards);
+    if (ok && !(o.bucket_cap_mb > 0))
+        ok = rg_fail(RG_VALUE_ERROR, distributed_name, "bucket_cap_mb is %g", o.bucket_cap_mb);
+    ok = rgi_all_ok(distributed_name, ok) && unite(d);
+    if (ok && d->shards > 1)
+        ok = rgi_all_ok(distributed_name, begin_shares(d, o.bucket_cap_mb));
+    if (ok)
+        return d;
+    rg_module_free(d);
+    return NULL;
+}
+
+/* ---- batches --------------------------------------------------------------------------- */
+
+rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch) {
+    const int ndim = rg_ndim(batch);
+    if (ndim < 0)
+        return NULL;
+    const int64_t rows = ndim ? rg_size(batch, 0) : 1;
+    if (rows % d->shards)
+        return rg_fail(RG_VALUE_ERROR, "distributed_part",
+                       "a batch of %lld rows can't be cut into %d equal shards", (long long)rows,
+                       d->shards);
+    const int64_t each = rows / d->shards, turn = d->shares ? d->shares->turn : 0;
+    return rg_narrow(batch, 0, (d->first + turn) * each, each);
+}

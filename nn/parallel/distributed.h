@@ -1,0 +1,69 @@
+/*
+ * distributed.h: training with many ranks as with one: torch's DistributedDataParallel, to the bit.
+ *
+ *     rg_distributed *all = rg_nn_distributed(model, .shards = 4);
+ *     RG_FOR (int step = 0; step < steps; step++) {
+ *         rg_pair batch = rg_get_batch(text, 32, 128);
+ *         rg_optim_zero_grad(optimizer);
+ *         RG_FOR (int i = 0; i < all->local; i++) {
+ *             rg_tensor *x = rg_distributed_part(all, batch.first);
+ *             rg_tensor *y = rg_distributed_part(all, batch.second);
+ *             rg_backward(rg_call(all, x, y));
+ *         }
+ *         rg_clip_grad_norm_(rg_parameters(model), 1);
+ *         rg_optim_step(optimizer);
+ *     }
+ *
+ * A batch is cut into `shards` equal parts, whatever the number of ranks, and each shard has a
+ * backward run of its own. A rank takes its shards one after the other, adds their gradients up,
+ * and sends nothing until the last: that is what gradient accumulation is, so there is no no_sync.
+ * In the last run the sums go to the other ranks, in buckets, while the run goes on. When it ends,
+ * each parameter's .grad is the mean over all shards, on all ranks, added to what was there before
+ * the first of them. All sums follow one binary tree over the shards. So the weights are the same
+ * to the last bit on any number of ranks that is a power of two and divides the shards, also on
+ * one.
+ *
+ * All ranks begin with the same seed and draw the same batches. Random numbers within a shard's
+ * forward, as dropout's, come from a stream of the shard's own, for which the default generator
+ * draws once a batch: its state is the same on all ranks, and after each batch, at any number of
+ * them. Buffers that a forward changes, as batch norm's, are before each shard what they were
+ * before the batch, and after it the mean of what the shards made of them.
+ */
+#pragma once
+
+#include "../module.h"
+#include "process_group.h"
+
+RG_PUBLIC_BEGIN
+
+typedef struct rg_distributed {
+    rg_module base;
+    rg_module *module;        /* This is the model itself, a child. */
+    int shards;               /* A batch has so many. */
+    int first, local;         /* This rank's begin with that one, and are so many. */
+    int64_t bytes_sent;       /* So many bytes of gradients this rank has sent. */
+    struct rg_shares *shares; /* The library alone looks into it; */
+    rg_tensor *shares_room;   /* this is its memory. */
+} rg_distributed;
+
+typedef struct RG_OPTIONS rg_distributed_options {
+    RG_BY_NAME;
+    int shards RG_DEFAULT(0);              /* 0 stands for one for each rank. */
+    double bucket_cap_mb RG_DEFAULT(25.0); /* Gradients are sent once there are so many MiB. */
+} rg_distributed_options;
+/* Returns a module whose forward is the model's, and which takes the model over; if it fails, the
+ * model is freed. The parameters and buffers become those of rank 0. Parameters that require grad
+ * now take part; they and their dtypes must stay. What a backward run doesn't reach counts as 0,
+ * and where no shard reaches a parameter, its .grad stays. A call of the model itself, in a shard's
+ * place, takes no part either. */
+rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o);
+#define rg_nn_distributed(model, ...) \
+    rg_nn_distributed_with(           \
+        model, RG_KEYWORDS(rg_distributed_options, (.bucket_cap_mb = 25), __VA_ARGS__))
+/* Returns those of a batch's rows that the shard has whose turn it is. Where rows are costly to
+ * make, such as windows of a file, the batch is one of their indices. */
+rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch);
+/* Returns whether all ranks have the same parameters and buffers, to the bit; else all fail. */
+bool rg_distributed_check(const rg_distributed *d);
+
+RG_PUBLIC_END

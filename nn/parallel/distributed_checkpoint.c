@@ -1,0 +1,32 @@
+/*
+ * distributed_checkpoint.c: a run of many ranks in one file, which is that of a run of one.
+ */
+#include "distributed_checkpoint.h"
+#include "group.h"
+#include "hash.h"
+
+bool rg_distributed_save_checkpoint(const char *path, rg_checkpoint run) {
+    static const char op[] = "distributed_save_checkpoint";
+    return rgi_group_given(op) && rgi_all_ok(op, rg_rank() != 0 || rg_save_checkpoint(path, run));
+}
+
+/* Returns a hash of what differs where the ranks have loaded different files: the generator, which
+ * each draw changes, and the numbers. */
+static uint64_t hash_of_run(const rg_checkpoint *run, rg_tensor *random) {
+    uint64_t hash = rgi_hash(1, rg_data(random), (size_t)rg_numel(random) * sizeof(int64_t));
+    for (int i = 0; i < run->numbers.n; i++)
+        hash = rgi_hash(hash, run->numbers.v[i].value, sizeof(double));
+    return hash >> 1;
+}
+
+bool rg_distributed_load_checkpoint(const char *path, rg_checkpoint run) {
+    static const char op[] = "distributed_load_checkpoint";
+    RG_SCOPE();
+    if (!rgi_group_given(op) || !rgi_all_ok(op, rg_load_checkpoint(path, run)))
+        return false;
+    rg_generator *g = run.generator ? run.generator : rg_default_generator();
+    rg_tensor *random = rg_generator_state(g);
+    const uint64_t hash = random ? hash_of_run(&run, random) : 0;
+    const rg_claim mine = rgi_claim_number(op, random, (int64_t)hash);
+    return rgi_all_agree(&mine, "the hash of the file's random state and numbers");
+}

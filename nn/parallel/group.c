@@ -1,0 +1,208 @@
+/*
+ * group.c: the process group, how its ranks find out whether they agree, and what they do together
+ * to single tensors. What moves gradients is in distributed.c.
+ */
+#include "group.h"
+#include "tree_sum.h"
+#include "autograd/ops.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static enum { NOT_YET, THERE, OVER } group_state;
+/* There is room for a claim of each rank. */
+static rg_claim *claims;
+static rg_tensor *claims_holder;
+
+/* ---- beginning and ending -------------------------------------------------------------- */
+
+bool rg_init_process_group(void) {
+    if (group_state != NOT_YET)
+        return rg_fail(RG_RUNTIME_ERROR, "init_process_group", "%s",
+                       group_state == THERE ? "trying to initialize the process group twice!"
+                                            : "a process can't begin a second group");
+    if (!rgi_transport_begin())
+        return false;
+    group_state = THERE;
+    claims = rgi_room(&claims_holder, (size_t)rgi_transport_size() * sizeof *claims);
+    if (!claims)
+        rg_destroy_process_group();
+    return claims;
+}
+
+void rg_destroy_process_group(void) {
+    if (group_state != THERE)
+        return;
+    rgi_transport_end();
+    rgi_room_drop(&claims_holder);
+    group_state = OVER;
+}
+
+bool rg_is_initialized(void) { return group_state == THERE; }
+
+bool rgi_group_given(const char *op) {
+    return group_state == THERE
+           || rg_fail(RG_VALUE_ERROR, op,
+                      "Default process group has not been initialized, please make sure to call "
+                      "init_process_group.");
+}
+
+int rg_rank(void) { return rgi_group_given("rank") ? rgi_transport_rank() : -1; }
+
+int rg_world_size(void) { return rgi_group_given("world_size") ? rgi_transport_size() : -1; }
+
+void rg_abort_on_error(rg_code code, const char *message) {
+    fflush(stdout);
+    if (group_state == THERE)
+        fprintf(stderr, "rank %d of %d: %s\n", rgi_transport_rank(), rgi_transport_size(), message);
+    else
+        fprintf(stderr, "%s\n", message);
+    fflush(stderr);
+    rgi_transport_abort(code == RG_OUT_OF_MEMORY ? 2 : 1);
+}
+
+/* ---- memory ---------------------------------------------------------------------------- */
+
+void *rgi_room(rg_tensor **holder, size_t bytes) {
+    RG_SCOPE();
+    *holder = rg_keep(rg_zeros_dims(RG_DIMS((int64_t)(bytes / 8 + 1)), RG_INT64));
+    return *holder ? rg_data(*holder) : NULL;
+}
+
+void rgi_room_drop(rg_tensor **holder) {
+    if (*holder)
+        rg_drop(*holder);
+    *holder = NULL;
+}
+
+size_t rgi_element_size(rg_dtype dtype) {
+    if (dtype == RG_BOOL)
+        return 1;
+    return dtype == RG_FLOAT32 ? 4 : 8;
+}
+
+/* ---- agreement ------------------------------------------------------------------------- */
+
+rg_claim rgi_claim_number(const char *op, bool ok, int64_t number) {
+    rg_claim claim;
+    memset(&claim, 0, sizeof claim);
+    snprintf(claim.op, sizeof claim.op, "%s", op);
+    claim.dtype = RG_NO_DTYPE;
+    claim.number = number;
+    if (!ok)
+        snprintf(claim.failure, sizeof claim.failure, "%s", rg_error());
+    return claim;
+}
+
+rg_claim rgi_claim_tensor(const char *op, rg_tensor *t, int64_t number) {
+    const rg_dims shape = t ? rg_shape(t) : (rg_dims){ 0 };
+    rg_claim claim = rgi_claim_number(op, t != NULL, number);
+    claim.dtype = t ? rg_dtype_of(t) : RG_NO_DTYPE;
+    claim.shape.n = shape.n;
+    for (int d = 0; d < shape.n; d++)
+        claim.shape.v[d] = shape.v[d];
+    return claim;
+}
+
+/* Writes what a rank has: "float32 [2, 3]". */
+static const char *tensor_text(const rg_claim *c, char text[200]) {
+    if (c->dtype == RG_NO_DTYPE)
+        return "no tensor";
+    int n = snprintf(text, 200, "%s [", rg_dtype_name((rg_dtype)c->dtype));
+    for (int d = 0; d < c->shape.n; d++)
+        n += snprintf(text + n, 200 - (size_t)n, "%s%lld", d ? ", " : "", (long long)c->shape.v[d]);
+    snprintf(text + n, 200 - (size_t)n, "]");
+    return text;
+}
+
+/* Fails with what rank i has against rank 0's claim. */
+static bool refuse_claim(const rg_claim *mine, const rg_claim *zero, const rg_claim *c, int i,
+                         const char *what) {
+    char a[200], b[200];
+    if (c->failure[0])
+        return rg_fail(RG_RUNTIME_ERROR, mine->op, "rank %d failed: %s", i, c->failure);
+    if (strcmp(c->op, zero->op) != 0)
+        return rg_fail(RG_RUNTIME_ERROR, mine->op, "rank 0 calls %s, but rank %d calls %s",
+                       zero->op, i, c->op);
+    if (c->number != zero->number)
+        return rg_fail(RG_VALUE_ERROR, mine->op, "%s is %lld on rank 0, but %lld on rank %d", what,
+                       (long long)zero->number, (long long)c->number, i);
+    return rg_fail(RG_VALUE_ERROR, mine->op, "rank 0 has %s, but rank %d has %s",
+                   tensor_text(zero, a), i, tensor_text(c, b));
+}
+
+/* A rank that has failed has its own sentence already. */
+bool rgi_all_agree(const rg_claim *mine, const char *what) {
+    const int size = rgi_transport_size();
+    rgi_transport_gather(mine, claims, (int)sizeof *mine);
+    if (mine->failure[0])
+        return false;
+    for (int i = 0; i < size; i++)
+        if (claims[i].failure[0])
+            return refuse_claim(mine, &claims[0], &claims[i], i, what);
+    for (int i = 1; i < size; i++)
+        if (memcmp(&claims[i], &claims[0], sizeof *claims) != 0)
+            return refuse_claim(mine, &claims[0], &claims[i], i, what);
+    return true;
+}
+
+bool rgi_all_ok(const char *op, bool ok) {
+    const rg_claim claim = rgi_claim_number(op, ok, 0);
+    return rgi_all_agree(&claim, "");
+}
+
+/* ---- what the ranks do together -------------------------------------------------------- */
+
+/* Returns a contiguous copy of t to work on, which a message can hold. */
+static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {
+    rg_tensor *copy = t ? rg_contiguous(rg_clone(t)) : NULL;
+    if (copy && rg_numel(copy) > INT_MAX)
+        return rg_fail(RG_VALUE_ERROR, op, "a tensor of %lld elements is too large for a message",
+                       (long long)rg_numel(copy));
+    return copy;
+}
+
+rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o) {
+    static const char op[] = "all_reduce_";
+    RG_SCOPE();
+    RG_NO_GRAD();
+    if (!rgi_group_given(op))
+        return NULL;
+    rg_tensor *copy = copy_to_send(op, t), *room = NULL;
+    rg_tree_sum r = { .op = o.op };
+    if (copy && (unsigned)o.op > RG_REDUCE_MIN)
+        copy = rg_fail(RG_VALUE_ERROR, op, "there is no operation %d", (int)o.op);
+    if (copy) {
+        r.dtype = (rg_dtype)rg_dtype_of(copy);
+        r.n = rg_numel(copy);
+        r.data = rg_data(copy);
+        room = rg_empty_dims(RG_DIMS(rgi_hops_room(rg_world_size(), rg_rank(), r.n)), r.dtype);
+        r.room = room ? rg_data(room) : NULL;
+    }
+    const rg_claim mine = rgi_claim_tensor(op, room ? copy : NULL, o.op);
+    if (!rgi_all_agree(&mine, "the operation"))
+        return NULL;
+    while (!rgi_tree_sum_advance(&r))
+        continue;
+    return rg_copy_(t, copy);
+}
+
+rg_tensor *rg_broadcast_(rg_tensor *t, int src) {
+    static const char op[] = "broadcast_";
+    RG_SCOPE();
+    RG_NO_GRAD();
+    if (!rgi_group_given(op))
+        return NULL;
+    rg_tensor *copy = copy_to_send(op, t);
+    if (copy && (src < 0 || src >= rg_world_size()))
+        copy = rg_fail(RG_VALUE_ERROR, op, "there is no rank %d among %d", src, rg_world_size());
+    const rg_claim mine = rgi_claim_tensor(op, copy, src);
+    if (!rgi_all_agree(&mine, "src"))
+        return NULL;
+    rgi_transport_broadcast(rg_data(copy), rg_numel(copy),
+                            rgi_element_size((rg_dtype)rg_dtype_of(copy)), src);
+    return rg_copy_(t, copy);
+}
+
+bool rg_barrier(void) { return rgi_group_given("barrier") && rgi_all_ok("barrier", true); }

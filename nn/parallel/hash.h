@@ -1,0 +1,20 @@
+/*
+ * hash.h: by which ranks find out whether they have the same. Private.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+/* Returns a hash of n bytes and of what was hashed before. */
+static inline uint64_t rgi_hash(uint64_t hash, const void *data, size_t n) {
+    const char *bytes = data;
+    for (uint64_t word; n >= sizeof word; n -= sizeof word, bytes += sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    for (; n; n--)
+        hash = (hash ^ (unsigned char)*bytes++) * 0x100000001b3u;
+    return hash;
+}

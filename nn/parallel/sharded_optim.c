@@ -1,0 +1,211 @@
+/*
+ * sharded_optim.c: steps of an optimizer whose state lies in parts on the ranks, and that state
+ * together again.
+ */
+#include "sharded_optim.h"
+#include "group.h"
+#include "autograd/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- whose a parameter is -------------------------------------------------------------- */
+
+/* The optimizer's parameters, in the order of their states, with their ranks. The scope owns it. */
+typedef struct {
+    int n;
+    rg_tensor **params;
+    int64_t *owner;
+} ownership;
+
+/* Returns memory that the scope owns. */
+static void *scope_room(size_t bytes) {
+    rg_tensor *block = rg_zeros_dims(RG_DIMS((int64_t)(bytes / 8 + 1)), RG_INT64);
+    return block ? rg_data(block) : NULL;
+}
+
+static bool list_params(rg_optim *o, ownership *w) {
+    int groups = rg_optim_n_groups(o);
+    for (int i = 0; i < groups; i++)
+        w->n += rg_optim_parameters(o, i).n;
+    if (groups < 0)
+        return false;
+    w->params = scope_room((size_t)w->n * sizeof *w->params);
+    w->owner = scope_room((size_t)w->n * sizeof *w->owner);
+    int n = 0;
+    for (int i = 0; w->params && w->owner && i < groups; i++) {
+        const rg_list list = rg_optim_parameters(o, i);
+        if (list.n < 0)
+            return false;
+        for (int k = 0; k < list.n; k++)
+            w->params[n++] = list.v[k];
+    }
+    return w->params && w->owner;
+}
+
+static bool find_owners(rg_optim *o, ownership *w) {
+    if (!list_params(o, w))
+        return false;
+    int64_t all = 0, before = 0;
+    for (int i = 0; i < w->n; i++)
+        all += rg_numel(w->params[i]);
+    for (int i = 0; i < w->n; i++) {
+        w->owner[i] = before * rg_world_size() / (all ? all : 1);
+        before += rg_numel(w->params[i]);
+    }
+    return true;
+}
+
+/* ---- a step ---------------------------------------------------------------------------- */
+
+/* Takes the gradients of other ranks' parameters away and keeps them, or puts them back. */
+static bool hide_gradients(const ownership *w, rg_tensor **hidden) {
+    for (int i = 0; i < w->n; i++) {
+        if (w->owner[i] == rg_rank())
+            continue;
+        rg_tensor *gradient = rg_grad_of(w->params[i]);
+        if (!gradient)
+            return false;
+        if (gradient == RG_NONE)
+            continue;
+        hidden[i] = rg_keep(gradient);
+        if (!rg_set_grad(w->params[i], RG_NONE))
+            return false;
+    }
+    return true;
+}
+
+static bool show_gradients(const ownership *w, rg_tensor **hidden) {
+    bool ok = true;
+    for (int i = 0; hidden && i < w->n; i++) {
+        if (!hidden[i])
+            continue;
+        ok = rg_set_grad(w->params[i], hidden[i]) && ok;
+        rg_drop(hidden[i]);
+    }
+    return ok;
+}
+
+bool rg_sharded_optim_step(rg_optim *o) {
+    static const char op[] = "sharded_optim_step";
+    RG_SCOPE();
+    RG_NO_GRAD();
+    ownership w = { 0 };
+    if (!rgi_group_given(op))
+        return false;
+    bool ok = find_owners(o, &w);
+    rg_tensor **hidden = ok ? scope_room((size_t)w.n * sizeof *hidden) : NULL;
+    ok = hidden && hide_gradients(&w, hidden) && rg_optim_step(o);
+    ok = show_gradients(&w, hidden) && ok;
+    if (!rgi_all_ok(op, ok))
+        return false;
+    for (int i = 0; ok && i < w.n && rg_world_size() > 1; i++)
+        ok = rg_broadcast_(w.params[i], (int)w.owner[i]);
+    return ok;
+}
+
+/* ---- the state ------------------------------------------------------------------------- */
+
+/* Returns whether an entry of the state is of a parameter, and then whose that is: -1 if not. */
+static int64_t owner_of_entry(const ownership *w, const char *name) {
+    if (strncmp(name, "state.", 6) != 0)
+        return -1;
+    const int i = atoi(name + 6);
+    return i < w->n ? w->owner[i] : -1;
+}
+
+/* Returns the rank's own state: that of its parameters, and what belongs to none. */
+static rg_named_list own_state(rg_optim *o, const ownership *w, bool of_params_alone) {
+    const rg_named_list all = rg_optim_state_dict(o), failed = { .n = -1 };
+    rg_named *v = all.n < 0 ? NULL : scope_room((size_t)all.n * sizeof *v);
+    rg_named_list own = { 0, v };
+    if (!v)
+        return failed;
+    for (int i = 0; i < all.n; i++) {
+        const int64_t owner = owner_of_entry(w, all.v[i].name);
+        if (owner == rg_rank() || (owner < 0 && !of_params_alone))
+            v[own.n++] = all.v[i];
+    }
+    return own;
+}
+
+bool rg_sharded_optim_release(rg_optim *o) {
+    static const char op[] = "sharded_optim_release";
+    RG_SCOPE();
+    ownership w = { 0 };
+    if (!rgi_group_given(op) || !find_owners(o, &w))
+        return false;
+    const rg_named_list own = own_state(o, &w, false);
+    return own.n >= 0 && rg_optim_load_state_dict(o, own);
+}
+
+/* An entry of the state, as a rank tells the others of it. */
+typedef struct {
+    char name[64];
+    int64_t dtype;
+    rg_dims shape;
+} entry_header;
+
+/* Sends an entry of rank src to all; *entry is it there, and becomes it elsewhere. */
+static bool send_entry(int src, rg_named *entry, entry_header *header) {
+    if (rg_rank() == src) {
+        memset(header, 0, sizeof *header);
+        snprintf(header->name, sizeof header->name, "%s", entry->name);
+        header->dtype = rg_dtype_of(entry->tensor);
+        header->shape = rg_shape(entry->tensor);
+    }
+    rgi_transport_broadcast(header, sizeof *header, 1, src);
+    entry->name = header->name;
+    if (rg_rank() != src)
+        entry->tensor = rg_empty_dims(header->shape, (rg_dtype)header->dtype);
+    return rg_broadcast_(entry->tensor, src);
+}
+
+/* Puts the entries that rank src has into v, on rank 0, behind the first *n. */
+static bool take_entries(int src, int64_t entries, const rg_named *own, rg_named *v,
+                         entry_header *headers, int64_t *n) {
+    for (int64_t i = 0; i < entries; i++) {
+        RG_SCOPE();
+        rg_named entry = { 0 };
+        if (rg_rank() == src)
+            entry = own[i];
+        if (!send_entry(src, &entry, &headers[*n]))
+            return false;
+        if (rg_rank() == 0)
+            v[(*n)++] = (rg_named){ entry.name, rg_escape(entry.tensor) };
+    }
+    return true;
+}
+
+bool rg_sharded_optim_gather(rg_optim *o) {
+    static const char op[] = "sharded_optim_gather";
+    RG_SCOPE();
+    RG_NO_GRAD();
+    ownership w = { 0 };
+    if (!rgi_group_given(op))
+        return false;
+    const int size = rg_world_size();
+    rg_named_list own = { .n = -1 };
+    if (find_owners(o, &w))
+        own = own_state(o, &w, rg_rank() != 0);
+    rg_tensor *counts = own.n < 0 ? NULL : rg_zeros_dims(RG_DIMS(size), RG_INT64);
+    if (counts)
+        ((int64_t *)rg_data(counts))[rg_rank()] = own.n;
+    if (!rg_all_reduce_(counts))
+        return false;
+    const size_t most = (size_t)rg_item_int(rg_sum(counts));
+    rg_named *v = scope_room(most * sizeof *v);
+    entry_header *headers = scope_room(most * sizeof *headers);
+    if (!rgi_all_ok(op, v && headers))
+        return false;
+    int64_t n = 0;
+    bool ok = true;
+    for (; rg_rank() == 0 && n < own.n; n++)
+        v[n] = own.v[n];
+    for (int src = 1; ok && src < size; src++)
+        ok = take_entries(src, ((const int64_t *)rg_data(counts))[src], own.v, v, headers, &n);
+    if (ok && rg_rank() == 0)
+        ok = rg_optim_load_state_dict(o, (rg_named_list){ (int)n, v });
+    return rgi_all_ok(op, ok);
+}

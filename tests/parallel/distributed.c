@@ -1,0 +1,263 @@
+/*
+ * distributed.c: what rg_nn_distributed does with gradients beyond a plain training, and what it
+ * refuses. It is run by tests/parallel/run, with several numbers of ranks, of which 4 is the most.
+ */
+#include "holds.h"
+
+#include <math.h>
+
+enum { SHARDS = 4, ROWS = 8 };
+static int rank, size;
+
+static rg_sequential *make_model(void) {
+    return rg_nn_sequential(rg_nn_linear(3, 5), rg_nn_tanh(), rg_nn_linear(5, 2),
+                            rg_nn_linear(2, 1));
+}
+
+/* Returns the same rows on all ranks. */
+static rg_tensor *make_batch(void) {
+    rg_generator *g = rg_generator_new(5);
+    rg_tensor *x = rg_randn_dims(RG_DIMS(ROWS, 3), RG_FLOAT32, g);
+    rg_generator_free(g);
+    return x;
+}
+
+static rg_tensor *loss_of(void *module, rg_tensor *x) {
+    return rg_mean(rg_square(rg_call(module, x)));
+}
+
+static void backward_of_batch(rg_distributed *d, rg_tensor *x) {
+    RG_FOR (int i = 0; i < d->local; i++)
+        HOLDS(rg_backward(loss_of(d, rg_distributed_part(d, x))));
+}
+
+/* ---- gradients ------------------------------------------------------------------------- */
+
+/* Gradients are those of the whole batch, and are added to what was there. */
+static void test_gradients_of_a_batch(void) {
+    RG_SCOPE();
+    rg_sequential *model = make_model();
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS, .bucket_cap_mb = 1e-4);
+    HOLDS(d && d->shards == SHARDS && (SHARDS % size || d->local == SHARDS / size));
+    rg_tensor *x = make_batch(), *w = rg_parameters(model).v[0];
+    for (int round = 1; round < 4; round++) {
+        backward_of_batch(d, x);
+        rg_tensor *g = rg_grad(loss_of(model, x), w);
+        HOLDS(rg_allclose(rg_grad_of(w), rg_mul(g, round), 1e-4, 1e-6));
+    }
+    /* The model's own call takes no part. */
+    const int64_t sent = d->bytes_sent;
+    rg_zero_grad(model);
+    HOLDS(rg_backward(loss_of(model, rg_mul(x, rank))) && d->bytes_sent == sent);
+    HOLDS((rank == 0) == (rg_item(rg_sum(rg_abs(rg_grad_of(w)))) == 0));
+    rg_module_free(d);
+}
+
+/* What only some shards reach is summed over these; what none reaches has no gradient. */
+static void test_what_is_not_reached(void) {
+    RG_SCOPE();
+    rg_sequential *model = make_model();
+    rg_list all = rg_parameters(model);
+    rg_requires_grad_(all.v[1], false);
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS);
+    rg_tensor *x = make_batch(), *w = all.v[0], *last = all.v[5];
+    for (int round = 0; round < 3; round++) {
+        RG_FOR (int i = 0; i < d->local; i++) {
+            const int shard = d->first + i;
+            rg_tensor *y = rg_call(d, rg_distributed_part(d, x));
+            rg_tensor *loss = shard == 2 ? rg_sum(y) : rg_sum(rg_mul(last, shard));
+            HOLDS(rg_backward(loss));
+        }
+        /* The last bias had 2 rows of ones, and the numbers 0, 1 and 3. */
+        HOLDS(rg_at(rg_grad_of(last), 0) == (round + 1) * (2 + 0 + 1 + 3) / 4.);
+        HOLDS(rg_grad_of(w) != RG_NONE && rg_grad_of(all.v[1]) == RG_NONE);
+        HOLDS(rg_distributed_check(d));
+        rg_set_grad(w, RG_NONE);
+    }
+    rg_zero_grad(model);
+    RG_FOR (int i = 0; i < d->local; i++) {
+        HOLDS(rg_call(d, rg_distributed_part(d, x)));
+        HOLDS(rg_backward(rg_sum(last)));
+    }
+    HOLDS(rg_grad_of(w) == RG_NONE && rg_at(rg_grad_of(last), 0) == 1);
+    rg_module_free(d);
+}
+
+/* A parameter of float64 among others of float32. */
+typedef struct {
+    rg_module base;
+    rg_module *inner;
+    rg_tensor *scale;
+} mixed;
+
+static rg_tensor *mixed_forward(rg_module *m, rg_tensor *x) {
+    mixed *self = (mixed *)m;
+    return rg_mul(rg_to(rg_call(self->inner, x), RG_FLOAT64), self->scale);
+}
+
+static const rg_module_class mixed_class = { .name = "Mixed", .forward = mixed_forward };
+
+static void test_types(void) {
+    RG_SCOPE();
+    mixed *model = RG_MODULE(mixed, &mixed_class);
+    RG_CHILD(model, inner, make_model());
+    RG_PARAMETER(model, scale, rg_full_dims(RG_DIMS(1), 2, RG_FLOAT64));
+    rg_distributed *d = rg_nn_distributed(RG_READY(model), .shards = SHARDS);
+    rg_tensor *x = make_batch();
+    for (int round = 0; round < 3; round++) {
+        rg_zero_grad(model);
+        backward_of_batch(d, x);
+        rg_tensor *g = rg_grad(loss_of(model, x), model->scale);
+        HOLDS(rg_dtype_of(rg_grad_of(model->scale)) == RG_FLOAT64);
+        HOLDS(rg_allclose(rg_grad_of(model->scale), g, 1e-6, 1e-9));
+    }
+    rg_module_free(d);
+}
+
+/* Returns the running means that a shard's forward would make of those that there are. */
+static rg_tensor *means_of_shard(rg_batch_norm_module *norm, rg_tensor *x, int shard) {
+    RG_SCOPE();
+    rg_batch_norm_module *own = rg_deepcopy(norm);
+    HOLDS(rg_call(own, rg_narrow(x, 0, shard * (ROWS / SHARDS), ROWS / SHARDS)));
+    rg_tensor *means = rg_clone(rg_get_buffer(own, "running_mean"));
+    rg_module_free(own);
+    return rg_escape(means);
+}
+
+/* Batch norm's running means become the mean of what each shard makes of those before the batch,
+ * to the bit; its count goes up by one. */
+static void test_buffers(void) {
+    RG_SCOPE();
+    rg_batch_norm_module *norm = rg_nn_batch_norm1d(3);
+    rg_sequential *model = rg_nn_sequential(norm, rg_nn_dropout(0.5), rg_nn_linear(3, 1));
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS, .bucket_cap_mb = 1e-5);
+    rg_tensor *x = make_batch(), *means[SHARDS];
+    for (int round = 1; round < 4; round++) {
+        for (int i = 0; i < SHARDS; i++)
+            means[i] = means_of_shard(norm, x, i);
+        rg_tensor *left = rg_add(means[0], means[1]), *right = rg_add(means[2], means[3]);
+        rg_tensor *want = rg_div(rg_add(left, right), SHARDS);
+        backward_of_batch(d, x);
+        rg_tensor *got = rg_get_buffer(norm, "running_mean");
+        HOLDS(size == 3 ? rg_allclose(got, want, 1e-5, 1e-7) : rg_equal(got, want));
+        HOLDS(rg_item(rg_get_buffer(norm, "num_batches_tracked")) == round);
+        HOLDS(rg_distributed_check(d));
+    }
+    rg_module_free(d);
+}
+
+/* The gradients of a batch's last run leave while the run goes on. */
+static rg_tensor *note_bytes(rg_tensor *gradient, void *context) {
+    const rg_distributed *d = ((void **)context)[0];
+    *(int64_t *)((void **)context)[1] = d->bytes_sent;
+    (void)gradient;
+    return RG_NONE;
+}
+
+static void test_they_leave_under_backward(void) {
+    RG_SCOPE();
+    rg_sequential *model = make_model();
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS, .bucket_cap_mb = 1e-5);
+    rg_tensor *x = make_batch(), *w = rg_parameters(model).v[0];
+    int64_t before_last = 0;
+    void *context[] = { d, &before_last };
+    HOLDS(rg_register_hook(w, note_bytes, context) >= 0);
+    backward_of_batch(d, x);
+    const int64_t first = before_last;
+    backward_of_batch(d, x);
+    HOLDS(size == 1 || (first > 0 && before_last > 2 * first && d->bytes_sent > before_last));
+    rg_tensor *sent = rg_scalar_dtype((double)d->bytes_sent, RG_INT64);
+    const int64_t n = rg_num_parameters(model) + 6;
+    HOLDS(rg_all_reduce_(sent));
+    HOLDS((size & (size - 1)) || rg_item_int(sent) == 2 * 2 * (size - 1) * n * 4);
+    rg_module_free(d);
+}
+
+/* ---- what is refused ------------------------------------------------------------------- */
+
+static void test_refusals(void) {
+    RG_SCOPE();
+    const bool odd = rank == size - 1;
+    FAILS(rg_nn_distributed(NULL), "");
+    FAILS(rg_nn_distributed(make_model(), .shards = -1), "ranks can't have -1 shards");
+    FAILS(rg_nn_distributed(make_model(), .bucket_cap_mb = 0), "bucket_cap_mb is 0");
+    if (size > 1) {
+        FAILS(rg_nn_distributed(make_model(), .shards = size - 1), "shards");
+        FAILS(rg_nn_distributed(make_model(), .shards = odd ? 8 : 4), "the number of shards is 4");
+        FAILS(rg_nn_distributed(odd ? (void *)rg_nn_linear(3, 4) : make_model(), .shards = 4),
+              "the hash of the parameters' names and shapes is");
+    }
+    rg_sequential *model = make_model();
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS);
+    rg_tensor *x = make_batch(), *w = rg_parameters(model).v[0];
+    FAILS(rg_distributed_part(d, rg_ones(6, 3)), "a batch of 6 rows can't be cut into 4");
+    FAILS(rg_distributed_part(d, rg_scalar(1.)), "a batch of 1 rows can't be cut into 4");
+    FAILS(rg_distributed_part(d, NULL), "expected a tensor but got NULL");
+    rg_tensor *loss = loss_of(d, rg_distributed_part(d, x));
+    HOLDS(rg_grad(loss, w, .retain_graph = true));
+    FAILS(rg_backward(loss), "a parameter's gradient arrives twice");
+    FAILS(rg_call(d, x), "a backward run has failed");
+    if (size > 1 && odd)
+        rg_fill_(rg_detach(w), 3);
+    if (size > 1)
+        FAILS(rg_distributed_check(d), "the hash of the parameters and buffers is");
+    rg_module_free(d);
+    FAILS(rg_sharded_optim_step(NULL), "expected an optimizer but got NULL");
+    FAILS(rg_sharded_optim_gather(NULL), "expected an optimizer but got NULL");
+    FAILS(rg_sharded_optim_release(NULL), "expected an optimizer but got NULL");
+    FAILS(rg_distributed_load_checkpoint("/nowhere/at/all", (rg_checkpoint){ .model = model }),
+          "/nowhere/at/all");
+    if (rank == 0)
+        FAILS(rg_distributed_save_checkpoint("/nowhere/at/all", (rg_checkpoint){ 0 }), "/nowhere");
+    else
+        FAILS(rg_distributed_save_checkpoint("/nowhere/at/all", (rg_checkpoint){ 0 }),
+              "rank 0 failed: save_checkpoint: [Errno 2] No such file or directory: '/nowhere");
+    /* Without gradients, and with one shard, it is the model alone. */
+    d = rg_nn_distributed(make_model(), .shards = SHARDS);
+    HOLDS(rg_equal(rg_call(d->module, x), rg_call(d, x)));
+    HOLDS(strcmp(rg_module_repr(d), "") != 0);
+    rg_module_free(d);
+}
+
+/* Where one rank has no memory, all get NULL, and nothing is left behind. */
+static void test_no_memory_on_one_rank(void) {
+    bool made = false;
+    for (int64_t request = 1; !made; request++) {
+        RG_SCOPE();
+        rg_sequential *model = make_model();
+        rg_distributed_options o = { .shards = SHARDS, .bucket_cap_mb = 1e-4 };
+        if (rank == size - 1)
+            rg_memory_fail_at(request);
+        rg_distributed *d = rg_nn_distributed_with(model, o);
+        rg_memory_fail_at(0);
+        made = d;
+        HOLDS(made || rg_error_code());
+        rg_error_clear();
+        rg_tensor *sum = rg_scalar_dtype(made, RG_INT64);
+        HOLDS(rg_all_reduce_(sum) && (rg_item(sum) == 0 || rg_item(sum) == size));
+        rg_module_free(d);
+    }
+}
+
+int main(void) {
+    HOLDS(rg_init_process_group());
+    rank = rg_rank();
+    size = rg_world_size();
+    static void (*const tests[])(void) = {
+        test_gradients_of_a_batch,
+        test_what_is_not_reached,
+        test_types,
+        test_they_leave_under_backward,
+        test_buffers,
+        test_refusals,
+        test_no_memory_on_one_rank,
+    };
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        const int64_t before = rg_memory_stats().now;
+        tests[i]();
+        HOLDS(rg_memory_stats().now == before);
+    }
+    rg_destroy_process_group();
+    if (rank == 0)
+        printf("distributed: as it should be on %d ranks\n", size);
+}

@@ -1,0 +1,32 @@
+/*
+ * holds.h: what the programs here assert. Check is no help where several processes run one test:
+ * what doesn't hold on one rank ends the programs of all.
+ */
+#pragma once
+
+#include "nn/parallel/parallel.h"
+#include "regard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline void end_unless(bool holds, const char *file, int line) {
+    char text[600];
+    if (holds)
+        return;
+    snprintf(text, sizeof text, "%s:%d does not hold; the last error is '%s'", file, line,
+             rg_error());
+    rg_abort_on_error(RG_RUNTIME_ERROR, text);
+}
+
+/* Asserts that it is true. */
+#define HOLDS(condition) end_unless((condition) ? true : false, __FILE__, __LINE__)
+
+/* Asserts that the call fails with a sentence that has the text. */
+#define FAILS(call, text)                                                               \
+    do {                                                                                \
+        rg_error_clear();                                                               \
+        HOLDS(!(call) && rg_error_code() != RG_OK && strstr(rg_error(), text) != NULL); \
+        rg_error_clear();                                                               \
+    } while (0)
