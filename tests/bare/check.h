@@ -81,6 +81,7 @@ static inline int bare_same(const char *x, const char *y) { return x && y && str
 #define ck_assert_double_le(x, y) BARE_COMPARE(double, "%.17g", x, <=, y)
 #define ck_assert_double_lt(x, y) BARE_COMPARE(double, "%.17g", x, <, y)
 #define ck_assert_double_gt(x, y) BARE_COMPARE(double, "%.17g", x, >, y)
+#define ck_assert_double_ge(x, y) BARE_COMPARE(double, "%.17g", x, >=, y)
 #define ck_assert_ptr_eq(x, y)    BARE_COMPARE(void *, "%p", (void *)(x), ==, (void *)(y))
 #define ck_assert_ptr_null(x)     ck_assert_msg((x) == NULL, "%s is not NULL", #x)
 #define ck_assert_ptr_nonnull(x)  ck_assert_msg((x) != NULL, "%s is NULL", #x)
