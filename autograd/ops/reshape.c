@@ -259,6 +259,7 @@ rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other) {
 /* ---- flatten: dims joined to one; unflatten: one dim cut into several ---------- */
 
 rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim) {
+    RG_AS("flatten");
     int start, end;
     if (!rgi_check(x, "flatten") || !rgi_wrap_dim("flatten", start_dim, x->ndim, &start)
         || !rgi_wrap_dim("flatten", end_dim, x->ndim, &end))
@@ -280,6 +281,7 @@ rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim) {
 }
 
 rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes) {
+    RG_AS("unflatten");
     int at;
     if (!rgi_check(x, "unflatten") || !rgi_wrap_dim("unflatten", dim, x->ndim, &at))
         return NULL;

@@ -436,5 +436,18 @@ START_TEST(test_numbers) {
 }
 END_TEST
 
+/* A view that can't follow its base says which function asked for it, also where that is made of
+ * others. */
+START_TEST(test_views_left_behind) {
+    rg_tensor *y = rg_mul(rg_requires_grad_(T(2, 6), true), 1);
+    rg_list parts = rg_split(y, 1, 0);
+    ck_ok(rg_mul_(y, 2));
+    ck_fails(rg_flatten(parts.v[0], 0, 1), RG_RUNTIME_ERROR,
+             "flatten: Output 0 of Split is a view");
+    ck_fails(rg_unflatten(parts.v[1], 1, RG_DIMS(2, 3)), RG_RUNTIME_ERROR,
+             "unflatten: Output 1 of Split is a view");
+}
+END_TEST
+
 RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims, test_sizes,
-         test_bools_in_place, test_numbers)
+         test_bools_in_place, test_numbers, test_views_left_behind)
