@@ -1105,10 +1105,12 @@ static void one_call(void) {
     }
     require(rg_error_code() == RG_OK || well_formed(rg_error()), calling, "a malformed message");
     if (!nested) {
-        /* max_norm shortens rows of the table, also where what follows fails. The grad_fn of a view
-         * that can't follow its base is an error, so the call's own is looked at before. */
+        /* max_norm shortens rows of the table, also where what follows fails; batch norm moves its
+         * running mean and variance. The grad_fn of a view that can't follow its base is an error,
+         * so the call's own is looked at before. */
         bool shortens = strcmp(calling, "embedding_with") == 0;
-        take_prints(!shortens && (!writes || !y), !y);
+        bool moves = strcmp(calling, "batch_norm_with") == 0;
+        take_prints(!shortens && (!(writes || moves) || !y), !y);
     }
     require(rg_is_grad_enabled() == !no_grad, calling, "grad mode is another");
     if (y)
