@@ -654,7 +654,15 @@ static bool step_of_packed(void) {
     return differentiates(y.output, r.h_n);
 }
 
+/* A dropout between layers of which there is but one is warned of. */
+static bool layer_with_a_warning(void) {
+    rg_rnn_module *m = rg_nn_lstm(3, 2, .dropout = 0.5);
+    rg_module_free(m);
+    return m;
+}
+
 START_TEST(test_out_of_memory) {
+    twin_out_of_memory(layer_with_a_warning);
     denied_x = rg_randn(3, 2, 3);
     denied_lengths = rg_parse("[2, 3]");
     denied_layer = rg_nn_gru(3, 2, .num_layers = 2);
