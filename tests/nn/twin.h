@@ -122,6 +122,8 @@ __attribute__((unused)) static void twin_out_of_memory(bool (*f)(void)) {
         }
         ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "request %d failed with: %s",
                       (int)fail, rg_error());
+        ck_assert_msg(!ok || rg_error_code() == RG_OK, "request %d: a result, and an error: %s",
+                      (int)fail, rg_error());
         ck_assert_msg(rg_live_tensors() == live && rg_memory_stats().nodes == nodes,
                       "request %d failed, and something is alive", (int)fail);
         ck_assert_msg(rg_memory_stats().other <= other + 65536,
