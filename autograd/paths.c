@@ -256,7 +256,8 @@ static void *zeroed(size_t bytes) {
     return block;
 }
 
-static bool begin_at_loss(path_run *r, rg_tensor *loss) {
+/* A loss that is a leaf leads to no other leaf. */
+static bool begin_at_loss(path_run *r, rg_tensor *loss, rg_tensor *w) {
     RG_SCOPE();
     rg_node *root = rgi_node_of(loss);
     rg_paths *p = r->paths;
@@ -264,6 +265,8 @@ static bool begin_at_loss(path_run *r, rg_tensor *loss) {
         return false;
     p->step[0] = (path_step){ .before = -1 };
     p->n_steps = 1;
+    if (!root->op && root != rgi_node_of(w))
+        return true;
     rg_edge edge = { root, loss->output };
     path_parts *parts = parts_at(r, place_number(r, &edge));
     rg_tensor *one = rg_ones_like(loss);
@@ -280,7 +283,7 @@ static bool run_paths(path_run *r, rg_tensor *loss, rg_tensor *w) {
     r->parts = zeroed(r->n_parts * sizeof *r->parts);
     if (!run->grads || !run->marks || !r->parts)
         return false;
-    if (!rgi_run_ask(run, 1, &w) || !begin_at_loss(r, loss))
+    if (!rgi_run_ask(run, 1, &w) || !begin_at_loss(r, loss, w))
         return false;
     for (size_t i = 0; i < run->n_nodes; i++)
         if (!walk_path_node(r, run->nodes[i]))

@@ -363,6 +363,19 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
+/* A loss that is a leaf has a path to itself, and to no other leaf. */
+START_TEST(test_loss_is_a_leaf) {
+    rg_tensor *loss = rg_requires_grad_(rg_ones(1, 1), true);
+    rg_tensor *w = rg_requires_grad_(rg_ones(4, 2), true);
+    rg_explanation e = rg_explain(loss, w);
+    ck_assert_int_eq(e.n, 0);
+    ck_assert(rg_equal(e.gradient, rg_zeros(4, 2)));
+    e = rg_explain(loss, loss);
+    ck_assert_int_eq(e.n, 1);
+    ck_assert(rg_equal(e.gradient, rg_ones(1, 1)));
+}
+END_TEST
+
 RG_TESTS(explain, test_shares, test_packed, test_more_paths_than_are_kept, test_paths_of_one_size,
          test_picture, test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost,
-         test_verdicts, test_refusals, test_out_of_memory, test_graphs)
+         test_verdicts, test_refusals, test_out_of_memory, test_graphs, test_loss_is_a_leaf)
