@@ -81,6 +81,7 @@ rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1) {
 }
 
 rg_tensor *rg_mT(rg_tensor *x) {
+    RG_AS("mT");
     if (!rgi_check(x, "mT"))
         return NULL;
     if (x->ndim == 0)
@@ -106,6 +107,7 @@ static rg_tensor *permute_backwards(const rg_op *op, rg_tensor *x) {
 }
 
 rg_tensor *rg_T(rg_tensor *x) {
+    RG_AS("T");
     return rgi_check(x, "T") ? permute_backwards(&rg_op_permute, x) : NULL;
 }
 
@@ -159,6 +161,7 @@ static rg_dims movedim_order(int ndim, const rg_dims *source, const rg_dims *des
 }
 
 rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination) {
+    RG_AS("movedim");
     if (!rgi_check(x, "movedim") || !rgi_check_dims("movedim", source.n)
         || !rgi_check_dims("movedim", destination.n))
         return NULL;

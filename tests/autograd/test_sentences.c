@@ -446,6 +446,9 @@ START_TEST(test_views_left_behind) {
              "flatten: Output 0 of Split is a view");
     ck_fails(rg_unflatten(parts.v[1], 1, RG_DIMS(2, 3)), RG_RUNTIME_ERROR,
              "unflatten: Output 1 of Split is a view");
+    ck_fails(rg_movedim(parts.v[0], 0, 1), RG_RUNTIME_ERROR, "movedim: Output 0 of Split is a");
+    ck_fails(rg_mT(parts.v[0]), RG_RUNTIME_ERROR, "mT: Output 0 of Split is a view");
+    ck_fails(rg_T(parts.v[0]), RG_RUNTIME_ERROR, "T: Output 0 of Split is a view");
 }
 END_TEST
 
