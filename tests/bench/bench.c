@@ -285,17 +285,23 @@ static void run_toy(void) {
 }
 
 static rg_replay *replay;
-static void toy_step(void *unused) {
+static void (*recorded)(void);
+static void run_recorded(void *unused) {
     (void)unused;
-    run_toy();
+    recorded();
+}
+/* Records a row's run, which its setup has prepared. */
+static void record(void (*run)(void)) {
+    recorded = run;
+    replay = rg_record(run_recorded, NULL);
 }
 static void toy_sgd_replayed(void) {
     toy_sgd();
-    replay = rg_record(toy_step, NULL);
+    record(run_toy);
 }
 static void toy_adam_replayed(void) {
     toy_adam();
-    replay = rg_record(toy_step, NULL);
+    record(run_toy);
 }
 static void run_replay(void) { rg_replay_run(replay); }
 
@@ -376,13 +382,9 @@ static double check_gpt(void) {
     return rg_item(rg_gpt_forward(gpt, idx, targets).loss);
 }
 static void small_gpt(void) { gpt_step(4, 4, 128, 65, 12, 64); }
-static void gpt_once(void *unused) {
-    (void)unused;
-    run_gpt_step();
-}
 static void small_gpt_replayed(void) {
     small_gpt();
-    replay = rg_record(gpt_once, NULL);
+    record(run_gpt_step);
 }
 static void gpt2(void) { gpt_step(12, 12, 768, 50257, 4, 64); }
 
@@ -510,10 +512,6 @@ static void run_micro(void) {
     rg_backward(loss);
     rg_optim_step(optim);
 }
-static void micro_once(void *unused) {
-    (void)unused;
-    run_micro();
-}
 static double check_micro(void) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -526,19 +524,19 @@ static void micro_16_8_32(void) { micro_gpt(16, 8, 32); }
 static void micro_16_16_64(void) { micro_gpt(16, 16, 64); }
 static void micro_1_8_16_replayed(void) {
     micro_1_8_16();
-    replay = rg_record(micro_once, NULL);
+    record(run_micro);
 }
 static void micro_16_8_16_replayed(void) {
     micro_16_8_16();
-    replay = rg_record(micro_once, NULL);
+    record(run_micro);
 }
 static void micro_16_8_32_replayed(void) {
     micro_16_8_32();
-    replay = rg_record(micro_once, NULL);
+    record(run_micro);
 }
 static void micro_16_16_64_replayed(void) {
     micro_16_16_64();
-    replay = rg_record(micro_once, NULL);
+    record(run_micro);
 }
 
 /* ---- W9: recurrent layers: 64 steps, 128 wide ----------------------------------------------- */
