@@ -64,9 +64,18 @@ void rg_abort_on_error(rg_code code, const char *message) {
 
 /* ---- memory ---------------------------------------------------------------------------- */
 
+static rg_tensor *block_of(size_t bytes) {
+    return rg_zeros_dims(RG_DIMS((int64_t)(bytes / 8 + 1)), RG_INT64);
+}
+
+void *rgi_scope_room(size_t bytes) {
+    rg_tensor *block = block_of(bytes);
+    return block ? rg_data(block) : NULL;
+}
+
 void *rgi_room(rg_tensor **holder, size_t bytes) {
     RG_SCOPE();
-    *holder = rg_keep(rg_zeros_dims(RG_DIMS((int64_t)(bytes / 8 + 1)), RG_INT64));
+    *holder = rg_keep(block_of(bytes));
     return *holder ? rg_data(*holder) : NULL;
 }
 

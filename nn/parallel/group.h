@@ -27,6 +27,8 @@ bool rgi_all_ok(const char *op, bool ok);
 /* Returns whether there is a group. */
 bool rgi_group_given(const char *op);
 
+/* Returns memory of zeros that the scope owns, or NULL. */
+void *rgi_scope_room(size_t bytes);
 /* Returns memory of zeros, and gives *holder the tensor that it belongs to, which is to be dropped;
  * or returns NULL. */
 void *rgi_room(rg_tensor **holder, size_t bytes);

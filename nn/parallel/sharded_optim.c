@@ -19,20 +19,18 @@ typedef struct {
     int64_t *owner;
 } ownership;
 
-/* Returns memory that the scope owns. */
-static void *scope_room(size_t bytes) {
-    rg_tensor *block = rg_zeros_dims(RG_DIMS((int64_t)(bytes / 8 + 1)), RG_INT64);
-    return block ? rg_data(block) : NULL;
-}
-
 static bool list_params(rg_optim *o, ownership *w) {
-    int groups = rg_optim_n_groups(o);
-    for (int i = 0; i < groups; i++)
-        w->n += rg_optim_parameters(o, i).n;
+    const int groups = rg_optim_n_groups(o);
     if (groups < 0)
         return false;
-    w->params = scope_room((size_t)w->n * sizeof *w->params);
-    w->owner = scope_room((size_t)w->n * sizeof *w->owner);
+    for (int i = 0; i < groups; i++) {
+        const rg_list list = rg_optim_parameters(o, i);
+        if (list.n < 0)
+            return false;
+        w->n += list.n;
+    }
+    w->params = rgi_scope_room((size_t)w->n * sizeof *w->params);
+    w->owner = rgi_scope_room((size_t)w->n * sizeof *w->owner);
     int n = 0;
     for (int i = 0; w->params && w->owner && i < groups; i++) {
         const rg_list list = rg_optim_parameters(o, i);
@@ -95,7 +93,7 @@ bool rg_sharded_optim_step(rg_optim *o) {
     if (!rgi_group_given(op))
         return false;
     bool ok = find_owners(o, &w);
-    rg_tensor **hidden = ok ? scope_room((size_t)w.n * sizeof *hidden) : NULL;
+    rg_tensor **hidden = ok ? rgi_scope_room((size_t)w.n * sizeof *hidden) : NULL;
     ok = hidden && hide_gradients(&w, hidden) && rg_optim_step(o);
     ok = show_gradients(&w, hidden) && ok;
     if (!rgi_all_ok(op, ok))
@@ -118,7 +116,7 @@ static int64_t owner_of_entry(const ownership *w, const char *name) {
 /* Returns the rank's own state: that of its parameters, and what belongs to none. */
 static rg_named_list own_state(rg_optim *o, const ownership *w, bool of_params_alone) {
     const rg_named_list all = rg_optim_state_dict(o), failed = { .n = -1 };
-    rg_named *v = all.n < 0 ? NULL : scope_room((size_t)all.n * sizeof *v);
+    rg_named *v = all.n < 0 ? NULL : rgi_scope_room((size_t)all.n * sizeof *v);
     rg_named_list own = { 0, v };
     if (!v)
         return failed;
@@ -195,8 +193,8 @@ bool rg_sharded_optim_gather(rg_optim *o) {
     if (!rg_all_reduce_(counts))
         return false;
     const size_t most = (size_t)rg_item_int(rg_sum(counts));
-    rg_named *v = scope_room(most * sizeof *v);
-    entry_header *headers = scope_room(most * sizeof *headers);
+    rg_named *v = rgi_scope_room(most * sizeof *v);
+    entry_header *headers = rgi_scope_room(most * sizeof *headers);
     if (!rgi_all_ok(op, v && headers))
         return false;
     int64_t n = 0;
