@@ -33,8 +33,7 @@ typedef struct {
     /* A head has so many queries and keys, and a batch so many heads. The queries of a head make
      * `tiles` tiles. */
     int64_t queries, keys, heads, tiles;
-    /* There are so many heads in all batches. */
-    int64_t parts;
+    int64_t all_heads; /* So many heads are in all batches. */
     double scale;
     bool causal;
     k_product *product;
@@ -165,8 +164,8 @@ static bool attention_by_lanes(const attention_plan *plan) {
     const int64_t length = RG_MAX(plan->queries, plan->keys);
     const int64_t width = RG_MAX(plan->in[0]->size[3], plan->in[2]->size[3]);
     const int64_t at_once = 64 / (int64_t)rgi_sizeof(plan->in[0]->dtype);
-    const double lanes = (double)((plan->parts - 1) / at_once + 1) * (double)at_once;
-    const double filled = (double)plan->parts / lanes;
+    const double lanes = (double)((plan->all_heads - 1) / at_once + 1) * (double)at_once;
+    const double filled = (double)plan->all_heads / lanes;
     return (double)length * (double)width <= 1024 * filled * filled;
 }
 
@@ -213,7 +212,7 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
                             .queries = q->size[2],
                             .keys = in[1]->size[2],
                             .heads = q->size[1],
-                            .parts = q->size[0] * q->size[1],
+                            .all_heads = q->size[0] * q->size[1],
                             .tiles = (q->size[2] - 1) / ATTENTION_SIDE + 1,
                             .scale = a->scale,
                             .causal = a->causal,
@@ -223,13 +222,13 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
     if (attention_by_lanes(&plan)) {
         rg_work *work = K_LOOP_OF(g ? lanes_back : lanes, q->dtype, "attention");
         return work
-               && attention_run(&plan, work, (plan.parts - 1) / ATTENTION_LANES + 1,
+               && attention_run(&plan, work, (plan.all_heads - 1) / ATTENTION_LANES + 1,
                                 ATTENTION_LANES * plan.queries * plan.keys * wide,
                                 attention_lanes_room(&plan));
     }
     rg_work *work = K_LOOP_OF(g ? backward : forward, q->dtype, "attention");
     if (!work || !plan.product || !plan.turn)
         return false;
-    return attention_run(&plan, work, plan.parts * (g ? 1 : plan.tiles),
+    return attention_run(&plan, work, plan.all_heads * (g ? 1 : plan.tiles),
                          attention_steps(&plan, wide), attention_room(&plan, wide));
 }

@@ -278,7 +278,7 @@ static GROUP K_NAME(lanes_begin)(const attention_plan *plan, int64_t first, int 
     char *room = plan->room + (size_t)worker * plan->bytes;
     GROUP group = { .plan = plan,
                     .first = first,
-                    .heads = (int)RG_MIN(LANES, plan->parts - first),
+                    .heads = (int)RG_MIN(LANES, plan->all_heads - first),
                     .wide = attention_whole_rows(plan->in[0]->size[3]),
                     .wide_v = attention_whole_rows(plan->in[2]->size[3]) };
     const int64_t queries = attention_whole_rows(plan->queries);
@@ -332,7 +332,7 @@ static void K_NAME(lanes_forward)(const attention_plan *plan, int64_t first, int
 
 static void K_NAME(attention_lanes_forward)(void *context, int64_t begin, int64_t end, int worker) {
     const attention_plan *plan = context;
-    const int64_t last = RG_MIN(end * ATTENTION_LANES, plan->parts);
+    const int64_t last = RG_MIN(end * ATTENTION_LANES, plan->all_heads);
     for (int64_t first = begin * ATTENTION_LANES; first < last; first += LANES)
         K_NAME(lanes_forward)(plan, first, worker);
 }
@@ -414,7 +414,7 @@ static void K_NAME(lanes_backward)(const attention_plan *plan, int64_t first, in
 static void K_NAME(attention_lanes_backward)(void *context, int64_t begin, int64_t end,
                                              int worker) {
     const attention_plan *plan = context;
-    const int64_t last = RG_MIN(end * ATTENTION_LANES, plan->parts);
+    const int64_t last = RG_MIN(end * ATTENTION_LANES, plan->all_heads);
     for (int64_t first = begin * ATTENTION_LANES; first < last; first += LANES)
         K_NAME(lanes_backward)(plan, first, worker);
 }
