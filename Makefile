@@ -93,7 +93,7 @@ CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-gu
            test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
            style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
-           install-core install-mpi $(CHECKS) \
+           install-core install-mpi test-leaks $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare
 .PHONY: $(GOALS) programs stb print-public
 .DELETE_ON_ERROR:
@@ -177,7 +177,9 @@ LEAKS        = valgrind -q --leak-check=full --error-exitcode=9 \
                --show-leak-kinds=definite,indirect,possible
 run-valgrind:
 	@CK_FORK=no REGARD_POOL=0 $(MAKE) --no-print-directory RUN="$(LEAKS)" CXX= \
-	    SKIP="$(if $(QUICK),$(LONG_CHECKED))" run-tests
+	    SKIP="$(if $(QUICK),$(LONG_CHECKED))" run-tests $(if $(MPI),test-leaks)
+test-leaks: $(TOGETHER)
+	@tests/parallel/leaks $(BUILD)
 
 ## sets       every test in each instruction set below the best; QUICK=1: test programs alone
 sets: deps
@@ -289,7 +291,7 @@ $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 	@mkdir -p $(@D)
 	$(call Q,link,$@) $(CXX) $(CXXFLAGS) -MMD -MP -o $@ $< $(SHARED) '-Wl,-rpath,$(abspath $(BUILD))'
 
-$(BUILD)/examples/char_gpt: $(PARALLEL)
+$(BUILD)/examples/char_gpt $(BUILD)/examples/train_self_attention: $(PARALLEL)
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $(filter-out $(STATIC),$^) $(STATIC) \
 	    $(if $(filter $(PARALLEL),$^),$(MPILIBS)) $(LIBS)
@@ -341,7 +343,8 @@ test-refused:
 
 # Several processes learn together, as one does. KILLS=50 kills so many of them, to see that what is
 # left goes on.
-test-parallel: $(if $(MPI),$(TOGETHER) $(MPI_STATIC) $(STATIC) $(BUILD)/examples/char_gpt)
+test-parallel: $(if $(MPI),$(TOGETHER) $(MPI_STATIC) $(STATIC) $(BUILD)/examples/char_gpt \
+               $(BUILD)/examples/train_self_attention)
 ifneq ($(MPI),)
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(MPILIBS) $(LIBS)" tests/parallel/run $(BUILD) $(KILLS)
 else
@@ -368,9 +371,10 @@ docs: $(BUILD)/tests/docs/ops
 $(BUILD)/tests/docs/ops: $(BUILD)/tests/docs/ops.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
-## demo       trains a self-attention layer, with pictures; ARGS="'Other words' --steps 600"
+## demo       trains a self-attention layer, with pictures; ARGS="'Other words' --steps 600",
+##            LAUNCH="mpirun -n 4"
 demo: $(BUILD)/examples/train_self_attention
-	@$< --out $(BUILD)/demo $(ARGS)
+	@$(LAUNCH) $< --out $(BUILD)/demo $(ARGS)
 
 ## deps       installs what the tests need: check libstb-dev pkg-config; with Clang libomp-dev
 deps:

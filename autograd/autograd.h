@@ -170,7 +170,8 @@ bool rg_is_anomaly_enabled(void);
 
 /* The profiler counts each op's calls, time, bytes and floating point operations.
  * REGARD_PROFILE=1 in the environment prints the table when the program ends;
- * REGARD_PROFILE=FILE.json also writes each call there, for chrome://tracing.
+ * REGARD_PROFILE=FILE.json also writes each call there, for chrome://tracing, and %p in FILE
+ * stands for the process's number.
  * rg_set_profiling returns whether it was on before. rg_profile_table returns the table
  * so far, a string of the scope's; rg_profile_cost returns a row of it, "matmul" or
  * "matmul, backward", and the sum of all rows for NULL. */
@@ -181,6 +182,26 @@ typedef struct rg_cost {
     double ns, bytes, flops;
 } rg_cost;
 rg_cost rg_profile_cost(const char *row);
+
+/* What a program does beside ops has rows of its own, under names that it gives. Names are UTF-8;
+ * rows tell them apart by the first 63 bytes. While the profiler is off, nothing is counted.
+ *
+ * RG_RECORD_FUNCTION("read a batch"); is torch's record_function up to the end of the C block. Ops
+ * that are called inside have their time in their own rows. */
+typedef struct rg_profile_guard {
+    const char *name;
+    double began, outer;
+} rg_profile_guard;
+rg_profile_guard rg_profile_open(const char *name);
+void rg_profile_close(rg_profile_guard *g);
+#define RG_RECORD_FUNCTION(name)                        \
+    rg_profile_guard RG_PASTE(rg_profile_, __COUNTER__) \
+        __attribute__((cleanup(rg_profile_close), unused)) = rg_profile_open(name)
+/* What goes on while the thread does other things, as a message on its way, begins with
+ * double began = rg_profile_begin(); and ends with rg_profile_end("send", began, bytes);, in any
+ * order and on any thread. */
+double rg_profile_begin(void);
+void rg_profile_end(const char *name, double began, double bytes);
 
 /* ---- looking ----------------------------------------------------------------------
  * rg_graph_dot returns the graph behind y in Graphviz's language, with the names of

@@ -1,13 +1,15 @@
 /*
  * profile.c: the cost of each op: calls, time without that of the calls inside it,
  * bytes of the tensors that it reads and makes, floating point operations. A
- * gradient that a rule makes costs as much as the calls of the rule.
+ * gradient that a rule makes costs as much as the calls of the rule. What else a program
+ * does has rows of its own, where the program says so.
  * REGARD_PROFILE=1 in the environment prints the table to standard error when the
  * program ends; REGARD_PROFILE=FILE.json also writes every call there, as
  * chrome://tracing reads it.
  */
+#include "autograd.h"
 #include "engine.h"
-#include "tensor/c_locale.h"
+#include "profile_file.h"
 #include "tensor/text.h"
 #include "watch.h"
 
@@ -17,19 +19,20 @@
 #include <time.h>
 #include <string.h>
 
+/* An op's name outlives the program; one that the program gives is copied to `given`, as far as
+ * there is room, and `name` points there. */
 typedef struct {
     const char *name;
     bool backward;
     rg_cost cost;
+    char given[64];
 } profile_row;
 
 /* The table has profile_n rows: for each op that was called one for its forward, and one for its
- * backward. */
+ * backward, and one for each name that the program gives. */
 enum { PROFILE_ROWS = 1024 };
 static profile_row profile_rows[PROFILE_ROWS];
 static int profile_n;
-static FILE *profile_trace;
-static double profile_start;
 static pthread_mutex_t profile_lock = PTHREAD_MUTEX_INITIALIZER;
 /* The calls inside the present one have taken so many nanoseconds. */
 static __thread double profile_inside __attribute__((tls_model("initial-exec")));
@@ -59,31 +62,97 @@ void rgi_timing_begin(rg_timing *t) {
     t->began = profile_now();
 }
 
-/* Writes a call to the file for chrome://tracing, in microseconds. */
-static void trace_call(const char *name, bool backward, double began, double took) {
-    RG_C_NUMBERS();
-    fprintf(profile_trace,
-            "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"pid\": 0, \"tid\": %lu, "
-            "\"ts\": %.3f, \"dur\": %.3f}",
-            ftell(profile_trace) > 2 ? ",\n" : "", name, backward ? "backward" : "forward",
-            (unsigned long)pthread_self() >> 12, (began - profile_start) / 1e3, took / 1e3);
+/* Returns the place of an op's row, or profile_n where it has none yet. */
+static int row_of_op(const char *name, bool backward) {
+    int i = 0;
+    while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward))
+        i++;
+    return i;
+}
+
+static int row_of_given_name(const char *name) {
+    const size_t most = sizeof profile_rows->given - 1;
+    int i = 0;
+    while (i < profile_n
+           && (profile_rows[i].name != profile_rows[i].given
+               || strncmp(profile_rows[i].given, name, most) != 0))
+        i++;
+    return i;
+}
+
+/* Adds the cost to row i, which is a new one where i is profile_n. A full table takes no more.
+ * Returns the row, or NULL. */
+static profile_row *add_to_row(int i, const rg_cost *cost) {
+    if (i == PROFILE_ROWS)
+        return NULL;
+    profile_n = RG_MAX(profile_n, i + 1);
+    profile_add(&profile_rows[i].cost, cost);
+    return &profile_rows[i];
+}
+
+static void add_to_given_name(const char *name, const rg_cost *cost) {
+    profile_row *row = add_to_row(row_of_given_name(name), cost);
+    if (!row || row->name)
+        return;
+    snprintf(row->given, sizeof row->given, "%s", name);
+    row->name = row->given;
+}
+
+/* Returns what a call cost that ends now, without the calls inside it, and sets *took to its time
+ * with them. */
+static rg_cost cost_since(const rg_timing *t, double bytes, double flops, double *took) {
+    *took = profile_now() - t->began;
+    rg_cost own = { .calls = 1, .ns = *took - profile_inside, .bytes = bytes, .flops = flops };
+    profile_inside = t->outer + *took;
+    return own;
 }
 
 static void profile_end(const rg_timing *t, const char *name, bool backward, double bytes,
                         double flops) {
-    double took = profile_now() - t->began;
-    rg_cost own = { .calls = 1, .ns = took - profile_inside, .bytes = bytes, .flops = flops };
-    profile_inside = t->outer + took;
+    double took;
+    const rg_cost own = cost_since(t, bytes, flops, &took);
     pthread_mutex_lock(&profile_lock);
-    int i = 0;
-    while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward))
-        i++;
-    if (i == profile_n && i < PROFILE_ROWS)
-        profile_rows[profile_n++] = (profile_row){ name, backward, { 0 } };
-    if (i < PROFILE_ROWS)
-        profile_add(&profile_rows[i].cost, &own);
-    if (profile_trace)
-        trace_call(name, backward, t->began, took);
+    profile_row *row = add_to_row(row_of_op(name, backward), &own);
+    if (row) {
+        row->name = name;
+        row->backward = backward;
+    }
+    rgi_profile_file_call(name, backward ? "backward" : "forward", t->began, took);
+    pthread_mutex_unlock(&profile_lock);
+}
+
+/* ---- what isn't an op -------------------------------------------------------------- */
+
+rg_profile_guard rg_profile_open(const char *name) {
+    rg_profile_guard g = { 0 };
+    if (!name || !(rgi_watching & RG_WATCH_COST))
+        return g;
+    rg_timing t;
+    rgi_timing_begin(&t);
+    return (rg_profile_guard){ .name = name, .began = t.began, .outer = t.outer };
+}
+
+void rg_profile_close(rg_profile_guard *g) {
+    if (!g->name)
+        return;
+    double took;
+    const rg_timing t = { .began = g->began, .outer = g->outer };
+    const rg_cost own = cost_since(&t, 0, 0, &took);
+    pthread_mutex_lock(&profile_lock);
+    add_to_given_name(g->name, &own);
+    rgi_profile_file_call(g->name, "function", g->began, took);
+    pthread_mutex_unlock(&profile_lock);
+}
+
+double rg_profile_begin(void) { return rgi_watching & RG_WATCH_COST ? profile_now() : 0; }
+
+void rg_profile_end(const char *name, double began, double bytes) {
+    if (!name || !(began > 0))
+        return;
+    const double took = profile_now() - began;
+    pthread_mutex_lock(&profile_lock);
+    add_to_given_name(name, &(rg_cost){ .calls = 1, .ns = took, .bytes = bytes });
+    rgi_profile_file_beside(name, began, took, bytes);
     pthread_mutex_unlock(&profile_lock);
 }
 
@@ -214,14 +283,8 @@ __attribute__((constructor)) static void profile_open(void) {
     const char *want = getenv("REGARD_PROFILE");
     if (!want || !*want || strcmp(want, "0") == 0)
         return;
-    if (strcmp(want, "1")) {
-        profile_trace = fopen(want, "w");
-        if (profile_trace)
-            fputs("[\n", profile_trace);
-        else
-            fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", want);
-    }
-    profile_start = profile_now();
+    if (strcmp(want, "1"))
+        rgi_profile_file_begin(want);
     rg_set_profiling(true);
 }
 
@@ -231,8 +294,5 @@ __attribute__((destructor(200))) static void profile_close(void) {
     const char *table = rg_profile_table();
     if (table)
         fputs(table, stderr);
-    if (profile_trace) {
-        fputs("\n]\n", profile_trace);
-        fclose(profile_trace);
-    }
+    rgi_profile_file_end();
 }

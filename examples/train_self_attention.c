@@ -3,8 +3,10 @@
  * sentence from the others, and shows what it attends to. `make demo` runs it.
  *
  * A sentence of n words is read n times at once, each time with another word hidden:
- * another token stands in its place, and no word attends to that.
+ * another token stands in its place, and no word attends to that. Where `mpirun -n 4` starts
+ * the program, four processes share these rows among them.
  */
+#include "ranks.h"
 #include "show.h"
 
 /* ---- the layer ----------------------------------------------------------------- */
@@ -65,13 +67,13 @@ static rg_tensor *embed(Guesser *self, rg_tensor *words) {
     return rg_add(rg_call(self->word, words), rg_call(self->place, rg_arange(rg_size(words, -1))));
 }
 
-/* `words` is (n, n), and the i-th word of the i-th row is hidden. Returns (n, tokens), a guess for
+/* `words` is (rows, n), and one word of each row is hidden. Returns (rows, tokens), a guess for
  * each hidden word. */
 static rg_tensor *guesser_forward(rg_module *m, rg_tensor *words) {
     Guesser *self = (Guesser *)m;
-    rg_tensor *hidden = rg_unsqueeze(rg_eq(words, self->hidden), 1);
-    rg_tensor *context = rg_call(self->attention, embed(self, words), hidden);
-    return rg_call(self->project, rg_T(rg_diagonal(context, 0, 0, 1)));
+    rg_tensor *hidden = rg_eq(words, self->hidden);
+    rg_tensor *context = rg_call(self->attention, embed(self, words), rg_unsqueeze(hidden, 1));
+    return rg_call(self->project, rg_index(context, hidden));
 }
 
 static const rg_module_class guesser_class = { .name = "Guesser", .forward = guesser_forward };
@@ -124,8 +126,7 @@ typedef struct {
     int n;
     rg_tensor **words; /* Each sentence has a tensor of its words, (length). */
     rg_tensor **rows;  /* Each has (length, length), whose i-th row hides word i. */
-    rg_tensor *targets;
-    int64_t longest;
+    int64_t longest, words_in_all;
 } lesson;
 
 static rg_vocabulary *words_of(int n, const char *const sentences[]) {
@@ -157,9 +158,9 @@ static lesson read_sentences(int n, const char *const sentences[],
             refuse("'%s' has %s: a sentence takes two words or more", sentences[i],
                    length ? "one word" : "no words");
         l.longest = length > l.longest ? length : l.longest;
+        l.words_in_all += length;
         l.rows[i] = hide_each(l.words[i], vocabulary->unknown);
     }
-    l.targets = rg_cat((rg_list){ n, l.words }, 0);
     return l;
 }
 
@@ -169,6 +170,7 @@ static lesson read_sentences(int n, const char *const sentences[],
  * names none. */
 typedef struct {
     Guesser *model;
+    rg_distributed *all; /* The model, as all processes train it. */
     rg_optim *optimizer;
     rg_tensor *losses; /* The loss of each step that was made, of float64. */
     double step;
@@ -183,24 +185,53 @@ static bool with_checkpoint(bool (*f)(const char *path, rg_checkpoint run), trai
                                          .numbers = RG_NUMBERS({ "step", &t->step }) });
 }
 
+/* Returns what a shard has of a sentence: as many of its rows as of any other's. */
+static rg_tensor *part_of(rg_tensor *rows, int shard, int shards) {
+    const int64_t n = rg_size(rows, 0), from = n * shard / shards;
+    return rg_narrow(rows, 0, from, n * (shard + 1) / shards - from);
+}
+
+/* Returns a shard's part of the loss, as often as there are shards: the mean over them is the mean
+ * over all words. */
+static rg_tensor *loss_of_shard(const training *t, const lesson *l, int shard) {
+    const int shards = t->all->shards;
+    rg_tensor *guesses[l->n], *targets[l->n];
+    for (int i = 0; i < l->n; i++) {
+        guesses[i] = rg_call(t->all, part_of(l->rows[i], shard, shards));
+        targets[i] = part_of(l->words[i], shard, shards);
+    }
+    rg_tensor *guess = rg_cat((rg_list){ l->n, guesses }, 0);
+    rg_tensor *target = rg_cat((rg_list){ l->n, targets }, 0);
+    rg_tensor *loss = rg_cross_entropy(guess, target, .reduction = RG_SUM);
+    return rg_div(loss, (double)l->words_in_all / shards);
+}
+
+/* Goes backward from each shard's loss, and returns the mean of all of them. */
+static double learn(const training *t, const lesson *l) {
+    rg_tensor *losses = rg_zeros_dims(RG_DIMS(t->all->shards), RG_FLOAT64);
+    double *of_shard = rg_data(losses);
+    RG_FOR (int i = 0; i < t->all->local; i++) {
+        const int shard = t->all->first + i;
+        rg_tensor *loss = loss_of_shard(t, l, shard);
+        rg_backward(loss);
+        of_shard[shard] = rg_item(loss);
+    }
+    return rg_item(rg_mean(rg_all_reduce_(losses)));
+}
+
 static void train(training *t, const lesson *l) {
     const int64_t steps = rg_numel(t->losses);
     double *losses = rg_data(t->losses);
     progress p = progress_begin(steps);
     RG_FOR (int64_t step = (int64_t)t->step; step < steps; step++) {
-        rg_tensor *guesses[l->n];
-        for (int i = 0; i < l->n; i++)
-            guesses[i] = rg_call(t->model, l->rows[i]);
-        rg_tensor *loss = rg_cross_entropy(rg_cat((rg_list){ l->n, guesses }, 0), l->targets);
         rg_optim_zero_grad(t->optimizer);
-        rg_backward(loss);
+        losses[step] = learn(t, l);
         rg_optim_step(t->optimizer);
-        losses[step] = rg_item(loss);
         t->step = (double)step + 1;
         if (progress_due(&p, step + 1))
             progress_show(&p, step + 1, losses[step]);
         if (*t->resume && ((step + 1) % 100 == 0 || step + 1 == steps))
-            with_checkpoint(rg_save_checkpoint, t);
+            with_checkpoint(rg_distributed_save_checkpoint, t);
     }
 }
 
@@ -231,8 +262,19 @@ static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_t
     save_heat_map(folder, name, &map);
 }
 
+/* Shows what it has learned, in text and in pictures, which rank 0 alone makes. */
+static void show(const training *t, const lesson *l, const rg_vocabulary *vocabulary,
+                 const char *out) {
+    const int64_t steps = rg_numel(t->losses);
+    const double *losses = rg_data(t->losses);
+    print_curve("\nThe loss (cross-entropy), step by step:", steps, losses);
+    for (int i = 0; i < l->n; i++)
+        show_attention(t->model, vocabulary, l->words[i], out, i);
+    save_curve(out, "loss.svg", "Loss, step by step", steps, losses);
+}
+
 int main(int argc, char *argv[]) {
-    int64_t steps = 400, seed = 123, d = 8, d_kq = 4, d_v = 8;
+    int64_t steps = 400, seed = 123, d = 8, d_kq = 4, d_v = 8, shards = 0;
     double lr = 0.01;
     const char *out = "build/demo", *save = "", *resume = "";
     const char *standard[] = { "Life is short, eat dessert first" };
@@ -247,8 +289,11 @@ int main(int argc, char *argv[]) {
         { "save", TEXT, &save, 0, 0, "file for the weights that it learns" },
         { "resume", TEXT, &resume, 0, 0,
           "a checkpoint: training goes on from it if it is there, and writes it" },
+        { "shards", WHOLE, &shards, 0, 65536,
+          "parts of a step, which processes take among them; 0 is one for each" },
     };
     int first = READ_OPTIONS(argc, argv, "[sentence ...]", options);
+    begin_ranks();
     const char *const *sentences = first < argc ? (const char *const *)argv + first : standard;
     int n_sentences = first < argc ? argc - first : 1;
     rg_on_error(stop_on_error);
@@ -260,26 +305,25 @@ int main(int argc, char *argv[]) {
     check_gradients(d, d_kq, d_v);
     Guesser *model = guesser(vocabulary, l.longest, d, d_kq, d_v);
     printf("%s\n\n%lld parameters, %lld words of %lld different ones\n", rg_module_repr(model),
-           (long long)rg_num_parameters(model), (long long)rg_numel(l.targets),
+           (long long)rg_num_parameters(model), (long long)l.words_in_all,
            (long long)vocabulary->n - 1);
+    rg_distributed *all = rg_nn_distributed(model, .shards = (int)shards);
     rg_optim *optimizer = rg_optim_adamw(rg_parameters(model), .lr = lr, .weight_decay = 0.1);
-    training t = { model, optimizer, rg_zeros_dims(RG_DIMS(steps), RG_FLOAT64), 0, resume };
+    rg_tensor *losses = rg_zeros_dims(RG_DIMS(steps), RG_FLOAT64);
+    training t = { model, all, optimizer, losses, 0, resume };
     if (*resume && access(resume, F_OK) == 0) {
-        with_checkpoint(rg_load_checkpoint, &t);
+        with_checkpoint(rg_distributed_load_checkpoint, &t);
         printf("resumed after %.0f steps\n", t.step);
     }
     train(&t, &l);
-    if (*save)
+    if (*save && rg_rank() == 0)
         rg_module_save(model, save);
-
-    const double *losses = rg_data(t.losses);
-    print_curve("\nThe loss (cross-entropy), step by step:", steps, losses);
-    for (int i = 0; i < n_sentences; i++)
-        show_attention(model, vocabulary, l.words[i], out, i);
-    save_curve(out, "loss.svg", "Loss, step by step", steps, losses);
+    if (rg_rank() == 0)
+        show(&t, &l, vocabulary, out);
     free(l.words);
     free(l.rows);
     rg_optim_free(optimizer);
-    rg_module_free(model);
+    rg_module_free(all);
     rg_vocabulary_free(vocabulary);
+    rg_destroy_process_group();
 }

@@ -52,6 +52,7 @@ static void inside() {
     RG_HOOKS(m, RG_HOOKS_AT({ "0", plus_one, nullptr }, { "1", plus_one, nullptr }));
     CHECK(rg_item(rg_cache_get(rg_run_with_cache(m, "*", x).cache, "1")) == 4);
     rg_module_free(m);
+    RG_RECORD_FUNCTION("inside");
     RG_INFERENCE_MODE();
     CHECK(rg_is_inference(rg_ones(2)) && !rg_is_inference(x));
 }

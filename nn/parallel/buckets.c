@@ -86,17 +86,31 @@ static void write_marks(const rg_shares *s, const rg_bucket *b) {
     }
 }
 
+/* Returns how many bytes this rank sends of a bucket. */
+static int64_t bytes_to_send(const rg_bucket *b) {
+    return rgi_hops_send(rg_world_size(), rg_rank(), b->n) * (int64_t)rgi_element_size(b->dtype);
+}
+
 static void launch(rg_shares *s) {
     rg_bucket *b = &s->buckets[s->launched];
     write_marks(s, b);
+    b->began = rg_profile_begin();
     b->sum = (rg_tree_sum){ .op = RG_REDUCE_SUM,
                             .dtype = b->dtype,
                             .data = rgi_bucket_sum(b, 0, 0),
                             .room = rg_data(b->room),
                             .n = b->n,
                             .tag = s->launched++ };
-    s->distributed->bytes_sent += rgi_hops_send(rg_world_size(), rg_rank(), b->n)
-                                  * (int64_t)rgi_element_size(b->dtype);
+    s->distributed->bytes_sent += bytes_to_send(b);
+}
+
+/* Lets a bucket's sum go on, if it isn't done. */
+static void advance(rg_bucket *b) {
+    if (b->done)
+        return;
+    b->done = rgi_tree_sum_advance(&b->sum);
+    if (b->done)
+        rg_profile_end("all_reduce", b->began, (double)bytes_to_send(b));
 }
 
 bool rgi_buckets_advance(rg_shares *s) {
@@ -104,10 +118,8 @@ bool rgi_buckets_advance(rg_shares *s) {
         launch(s);
     bool all = s->launched == s->n_buckets;
     for (int i = 0; i < s->launched; i++) {
-        rg_bucket *b = &s->buckets[i];
-        if (!b->done)
-            b->done = rgi_tree_sum_advance(&b->sum);
-        all = all && b->done;
+        advance(&s->buckets[i]);
+        all = all && s->buckets[i].done;
     }
     return all;
 }

@@ -174,6 +174,7 @@ static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {
 
 rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o) {
     static const char op[] = "all_reduce_";
+    RG_RECORD_FUNCTION(op);
     RG_SCOPE();
     RG_NO_GRAD();
     if (!rgi_group_given(op))
@@ -199,6 +200,7 @@ rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o) {
 
 rg_tensor *rg_broadcast_(rg_tensor *t, int src) {
     static const char op[] = "broadcast_";
+    RG_RECORD_FUNCTION(op);
     RG_SCOPE();
     RG_NO_GRAD();
     if (!rgi_group_given(op))
@@ -214,4 +216,8 @@ rg_tensor *rg_broadcast_(rg_tensor *t, int src) {
     return rg_copy_(t, copy);
 }
 
-bool rg_barrier(void) { return rgi_group_given("barrier") && rgi_all_ok("barrier", true); }
+bool rg_barrier(void) {
+    static const char op[] = "barrier";
+    RG_RECORD_FUNCTION(op);
+    return rgi_group_given(op) && rgi_all_ok(op, true);
+}

@@ -189,12 +189,19 @@ static bool rest_arrives(rg_shares *s) {
     return true;
 }
 
+/* The profiler shows how much of the sums doesn't hide behind the run. */
+static void wait_for_sums(rg_shares *s) {
+    RG_RECORD_FUNCTION("wait for all_reduce");
+    while (!rgi_buckets_advance(s))
+        continue;
+}
+
 static bool run_ends(rg_shares *s) {
     const bool last = is_last_turn(s);
     if (!rest_arrives(s))
         return false;
-    while (last && !rgi_buckets_advance(s))
-        continue;
+    if (last)
+        wait_for_sums(s);
     if (!put_all(s, last) || (last && !s->settled && !settle_order(s)))
         return false;
     s->open = false;

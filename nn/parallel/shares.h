@@ -33,6 +33,7 @@ typedef struct rg_bucket {
     int64_t n;
     rg_tensor *sums, *room;
     rg_tree_sum sum;
+    double began; /* It left at this time of the profiler's. */
     bool done;
 } rg_bucket;
 

@@ -324,13 +324,126 @@ START_TEST(test_rows_are_in_order) {
 }
 END_TEST
 
+/* ---- what isn't an op -------------------------------------------------------------- */
+
+static void read_batch(void) {
+    RG_RECORD_FUNCTION("read a batch");
+    rg_exp(rg_ones(10));
+    {
+        RG_RECORD_FUNCTION("turn it");
+        usleep(2000);
+    }
+}
+
+/* A function's own row is without the ops, and the functions, that are called inside. */
+START_TEST(test_functions) {
+    const rg_cost exps = rg_profile_cost("exp");
+    read_batch();
+    rg_set_profiling(true);
+    const double began = now();
+    read_batch();
+    read_batch();
+    const double took = now() - began;
+    rg_set_profiling(false);
+    read_batch();
+    check_cost("read a batch", 2, 0, 0);
+    check_cost("turn it", 2, 0, 0);
+    check_cost_since(exps, "exp", 2, 2 * 10, 2 * 4 * (10 + 10));
+    const double whole = rg_profile_cost("read a batch").ns, inner = rg_profile_cost("turn it").ns;
+    ck_assert_msg(inner >= 2 * 2e6 && whole + inner <= took, "%g and %g of %g", whole, inner, took);
+    ck_assert_msg(whole < took - inner, "%g of %g", whole, took);
+}
+END_TEST
+
+/* What goes on beside the thread's calls takes no time from them, and ends in any order. */
+START_TEST(test_beside) {
+    ck_assert_double_eq(rg_profile_begin(), 0);
+    rg_set_profiling(true);
+    const double first = rg_profile_begin(), second = rg_profile_begin();
+    ck_assert(first > 0 && second >= first);
+    rg_exp2(rg_ones(10));
+    usleep(1000);
+    rg_profile_end("first", first, 100);
+    const double ns = rg_profile_cost("exp2").ns;
+    rg_exp2(rg_ones(10));
+    rg_profile_end("second", second, 20);
+    rg_set_profiling(false);
+    /* It began while the profiler was on. */
+    rg_profile_end("first", first, 1);
+    /* These didn't. */
+    rg_profile_end("first", rg_profile_begin(), 1000);
+    rg_profile_end("first", 0, 1000);
+    rg_profile_end("first", -1, 1000);
+    rg_profile_end("first", NAN, 1000);
+    rg_profile_end(NULL, first, 1000);
+    check_cost("first", 2, 0, 101);
+    check_cost("second", 1, 0, 20);
+    ck_assert(rg_profile_cost("first").ns > 1e6 && ns > 0);
+    ck_assert(rg_profile_cost("exp2").calls == 2);
+}
+END_TEST
+
+/* Names are copied, and have a row each, apart from that of an op of this name. */
+START_TEST(test_names) {
+    char name[100], row[64];
+    rg_set_profiling(true);
+    { RG_RECORD_FUNCTION(NULL); }
+    const double began = rg_profile_begin();
+    for (int i = 0; i < 6; i++) {
+        memset(name, 'x', sizeof name);
+        /* The 63rd byte counts, and the 64th doesn't. */
+        name[62] = (char)('a' + i / 3);
+        name[63] = (char)('a' + i);
+        name[99] = 0;
+        rg_profile_end(name, began, 1 + i);
+    }
+    rg_profile_end("sigmoid", began, 5);
+    rg_sigmoid(rg_ones(10));
+    rg_set_profiling(false);
+    memset(name, 0, sizeof name);
+    snprintf(row, sizeof row, "%062d%c", 0, 'a');
+    memset(row, 'x', 62);
+    check_cost(row, 3, 0, 1 + 2 + 3);
+    row[62] = 'b';
+    check_cost(row, 3, 0, 4 + 5 + 6);
+    check_cost("sigmoid", 2, 10, 5 + 2 * 40);
+    const char *table = rg_profile_table(), *line = strstr(table, "\nsigmoid ");
+    ck_assert(line && strstr(line + 1, "\nsigmoid "));
+}
+END_TEST
+
 /* ---- REGARD_PROFILE ---------------------------------------------------------------- */
 
 static int profiled(void) {
+    RG_RECORD_FUNCTION("a \"quoted\"\nname");
+    const double began = rg_profile_begin();
     rg_tensor *x = rg_requires_grad_(rg_ones(3), true);
     for (int i = 0; i < 3; i++)
         rg_backward(rg_sum(rg_exp(x)));
+    rg_profile_end("first", began, 12);
+    rg_profile_end("second", began, 3e9);
     return 0;
+}
+
+/* Reads the number that stands behind the text in the line, or fails. */
+static double number_behind(const char *line, const char *text) {
+    const char *at = line ? strstr(line, text) : NULL;
+    ck_assert_msg(at != NULL, "no %s", text);
+    return atof(at + strlen(text));
+}
+
+/* What went on beside the calls has a beginning and an end of one number, around the calls. */
+static void check_beside(const char *json, const char *name, const char *bytes) {
+    char begin[64], end[64];
+    snprintf(begin, sizeof begin, "{\"name\": \"%s\", \"cat\": \"beside\", \"ph\": \"b\"", name);
+    snprintf(end, sizeof end, "{\"name\": \"%s\", \"cat\": \"beside\", \"ph\": \"e\"", name);
+    const char *from = strstr(json, begin), *to = strstr(json, end);
+    const char *call = strstr(json, "{\"name\": \"exp\", \"cat\": \"backward\"");
+    ck_assert(number_behind(from, "\"id\": ") == number_behind(to, "\"id\": "));
+    ck_assert(strstr(from, bytes) && strstr(from, bytes) < to);
+    const double began = number_behind(call, "\"ts\": ");
+    ck_assert(number_behind(from, "\"ts\": ") < began);
+    ck_assert(number_behind(to, "\"ts\": ") > began + number_behind(call, "\"dur\": "));
 }
 
 /* Reads all that a program writes to its standard error where REGARD_PROFILE has this value. */
@@ -377,8 +490,35 @@ START_TEST(test_environment) {
     }
     ck_assert(strncmp(json, "[\n{", 3) == 0 && strcmp(json + strlen(json) - 4, "}\n]\n") == 0);
     ck_assert_int_ge(objects, 12);
-    ck_assert_int_eq(commas, objects - 1);
+    /* Two of the objects are inside others. */
+    ck_assert_int_eq(commas, objects - 2 - 1);
     ck_assert_int_eq(forwards, 3);
+    ck_assert(strstr(json, "{\"name\": \"a \\\"quoted\\\"\\nname\", \"cat\": \"function\""));
+    check_beside(json, "first", "\"args\": {\"bytes\": 12}}");
+    check_beside(json, "second", "\"args\": {\"bytes\": 3000000000}}");
+    ck_assert(number_behind(strstr(json, "\"first\""), "\"id\": ")
+              != number_behind(strstr(json, "\"second\""), "\"id\": "));
+}
+END_TEST
+
+/* Each process has a file of its own where the path says so. */
+START_TEST(test_file_of_a_process) {
+    static char text[8192];
+    char folder[] = "/tmp/profileXXXXXX", path[64], command[128];
+    if (rg_emulated() || getenv("EMULATED"))
+        return;
+    ck_assert(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/%%p-and-%%p.json", folder);
+    run_profiled(path, text, sizeof text);
+    run_profiled(path, text, sizeof text);
+    snprintf(command, sizeof command, "ls %s | sed 's/-and-/ /; s/\\.json//'", folder);
+    FILE *pipe = popen(command, "r");
+    long a, b, c, d;
+    ck_assert_int_eq(fscanf(pipe, "%ld %ld %ld %ld", &a, &b, &c, &d), 4);
+    pclose(pipe);
+    ck_assert(a == b && c == d && a != c && a > 0);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
 }
 END_TEST
 
@@ -390,8 +530,8 @@ int main(void) {
                              test_products_of_vectors, test_other_inputs, test_failed_calls,
                              test_attention, test_inside, test_times_are_each_calls_own,
                              test_seconds_pass, test_convolutions, test_a_failed_step_costs_nothing,
-                             test_what_fails_costs_nothing, test_rows_are_in_order,
-                             test_environment,
+                             test_what_fails_costs_nothing, test_rows_are_in_order, test_functions,
+                             test_beside, test_names, test_environment, test_file_of_a_process,
                              /* It fills the table, for all that come after it. */
                              test_many_ops };
     if (getenv("REGARD_PROFILE"))

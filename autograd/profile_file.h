@@ -1,0 +1,20 @@
+/*
+ * profile_file.h: the profiler's file, in which every call stands, as chrome://tracing and
+ * ui.perfetto.dev read it. Times are in nanoseconds of CLOCK_MONOTONIC. One thread at a time may
+ * write.
+ */
+#pragma once
+
+#include "tensor/base.h"
+
+/* Begins the file; %p in its path stands for the process's number. Where it can't be written,
+ * standard error says so. */
+void rgi_profile_file_begin(const char *path);
+/* Ends the file, if there is one. */
+void rgi_profile_file_end(void);
+
+/* Until a file is begun, these two do nothing. */
+/* A call of the thread's own, which stands inside the one around it. */
+void rgi_profile_file_call(const char *name, const char *kind, double began, double took);
+/* What went on beside the calls of threads: it has a line for itself. */
+void rgi_profile_file_beside(const char *name, double began, double took, double bytes);
