@@ -155,9 +155,11 @@ run-threads: $(THREADED:%=%.ran)
 fuzz:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" run-fuzzers
 
-# A short run of one fuzzer sees that each public function is called, and that its errors name it.
+# A short run of one fuzzer sees that each public function is called, that its errors name it, and
+# that it says what it has always said.
 test-names: $(BUILD)/tests/fuzz/fuzz_ops $(SHARED)
 	@tests/fuzz/covers $(SHARED)
+	@tests/fuzz/says $<
 	@$< 150000
 
 run-fuzzers: $(FUZZERS)

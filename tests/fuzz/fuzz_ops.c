@@ -5,6 +5,12 @@
  * function, and in the end nothing is alive.
  *
  *     build/tests/fuzz/fuzz_ops [calls] [seed]
+ *
+ * What each function says to a fixed series of such calls is written down in says.txt, as a number
+ * of results and a hash of all sentences, shapes and grad_fns:
+ *
+ *     build/tests/fuzz/fuzz_ops says             prints such a file
+ *     build/tests/fuzz/fuzz_ops says FUNCTION    prints what the hash is of
  */
 #include "regard.h"
 #include "autograd/engine.h"
@@ -55,6 +61,9 @@ static long results, refusals;
 static int gives;
 static size_t numbers; /* So many numbers were wrapped for it. */
 
+/* Most arguments make sense, and most new tensors of the pool fit each other. */
+static bool plain;
+
 /* Returns a number in [0, n). */
 static uint64_t any(uint64_t n) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -64,11 +73,15 @@ static uint64_t any(uint64_t n) {
 static int64_t odd_integer(void) {
     static const int64_t extremes[] = { INT64_MAX, INT64_MIN,        INT32_MAX,
                                         INT32_MIN, (int64_t)1 << 40, -100 };
+    if (plain && any(16))
+        return (int64_t)any(4) - 1;
     return any(24) == 0 ? extremes[any(sizeof extremes / sizeof extremes[0])] : (int64_t)any(8) - 2;
 }
 
 static double odd_number(void) {
     static const double odd[] = { NAN, INFINITY, -INFINITY, 0, -0.0, 1e308, -1e-320 };
+    if (plain && any(16))
+        return (double)any(100) / 100;
     return any(6) == 0 ? odd[any(sizeof odd / sizeof odd[0])] : (double)any(400) / 100 - 2;
 }
 
@@ -82,6 +95,8 @@ static rg_dims odd_dims(void) {
 }
 
 static rg_dtype odd_dtype(void) {
+    if (plain && any(16))
+        return RG_FLOAT32;
     if (any(3))
         return any(2) ? RG_FLOAT32 : RG_FLOAT64;
     return any(2) ? RG_INT64 : RG_BOOL;
@@ -91,7 +106,7 @@ static rg_dtype odd_dtype(void) {
 static rg_tensor *odd_tensor(void) {
     rg_dims shape = { .n = (int)any(4) };
     for (int d = 0; d < shape.n; d++)
-        shape.v[d] = (int64_t)any(4) + (any(8) != 0);
+        shape.v[d] = plain ? (int64_t)any(2) + 2 : (int64_t)any(4) + (any(8) != 0);
     rg_tensor *t = rg_empty_dims(shape, odd_dtype());
     for (int64_t i = 0; t && i < rg_numel(t); i++) {
         switch (rg_dtype_of(t)) {
@@ -111,6 +126,8 @@ static rg_tensor *odd_tensor(void) {
 }
 
 static rg_tensor *tensor(void) {
+    if (plain && any(16))
+        return any(5) ? pool[any(POOL)] : RG_NONE;
     uint64_t kind = any(60);
     if (kind == 0)
         return NULL;
@@ -186,44 +203,71 @@ static rg_generator *any_generator(void) {
     return any(2) ? generator : rg_default_generator();
 }
 
-#define T(k)     tensor()
-#define I(k)     (int)odd_integer()
-#define L(k)     odd_integer()
-#define X(k)     odd_number()
-#define D(k)     odd_dims()
-#define Y(k)     (rg_dtype)(any(20) ? any(4) : (uint64_t)odd_integer())
-#define S(k)     text()
-#define LIST(k)  list()
-#define ITEMS(k) n_items, items()
-#define G(k)     any_generator()
-#define LOSS_OPTIONS                                                                          \
+/* Compilers evaluate arguments in orders of their own. So that each order gives the same calls
+ * where these are to be fixed, the k-th argument then has a stream of random numbers of its own. */
+static uint64_t fixed;
+static uint64_t begin_argument(uint64_t k) {
+    uint64_t before = state;
+    if (fixed)
+        state = (fixed + k) * 0x9e3779b97f4a7c15u;
+    return before;
+}
+static void end_argument(uint64_t before) {
+    if (fixed)
+        state = before;
+}
+#define ARGUMENT(k, draw)                          \
+    ({                                             \
+        const uint64_t before = begin_argument(k); \
+        const __auto_type drawn = draw;            \
+        end_argument(before);                      \
+        drawn;                                     \
+    })
+
+#define T(k)         ARGUMENT(k, tensor())
+#define I(k)         (int)ARGUMENT(k, odd_integer())
+#define L(k)         ARGUMENT(k, odd_integer())
+#define X(k)         ARGUMENT(k, odd_number())
+#define D(k)         ARGUMENT(k, odd_dims())
+#define Y(k)         (rg_dtype) ARGUMENT(k, any(20) ? any(4) : (uint64_t)odd_integer())
+#define S(k)         ARGUMENT(k, text())
+#define LIST(k)      ARGUMENT(k, list())
+#define ITEMS(k)     n_items, ARGUMENT(k, items())
+#define G(k)         ARGUMENT(k, any_generator())
+#define LOSS_OPTIONS ARGUMENT(50, LOSS_OPTIONS_)
+#define LOSS_OPTIONS_                                                                         \
     (rg_loss_options) {                                                                       \
         .reduction = (rg_reduction)any(5), .weight = tensor(), .pos_weight = tensor(),        \
         .ignore_index = odd_integer(), .label_smoothing = odd_number(), .beta = odd_number(), \
         .delta = odd_number(), .log_target = any(2)                                           \
     }
-#define CONV_OPTIONS                                                                         \
+#define CONV_OPTIONS ARGUMENT(50, CONV_OPTIONS_)
+#define CONV_OPTIONS_                                                                        \
     (rg_conv_options) {                                                                      \
         .stride = any(2) ? 1 : odd_integer(), .padding = any(3) ? (int64_t)any(3) : RG_SAME, \
         .dilation = any(2) ? 1 : odd_integer(), .groups = any(2) ? 1 : odd_integer(),        \
         .strides = small_dims(), .paddings = small_dims(), .dilations = small_dims()         \
     }
-#define MAX_POOL_OPTIONS                                                                         \
+#define MAX_POOL_OPTIONS ARGUMENT(50, MAX_POOL_OPTIONS_)
+#define MAX_POOL_OPTIONS_                                                                        \
     (rg_max_pool_options) {                                                                      \
         .stride = any(3) ? (int64_t)any(3) : RG_KERNEL, .padding = any(3) ? (int64_t)any(3) : 0, \
         .dilation = any(2) ? 1 : odd_integer(), .ceil_mode = any(2), .strides = small_dims(),    \
         .paddings = small_dims(), .dilations = small_dims()                                      \
     }
-#define AVG_POOL_OPTIONS                                                                         \
+#define AVG_POOL_OPTIONS ARGUMENT(50, AVG_POOL_OPTIONS_)
+#define AVG_POOL_OPTIONS_                                                                        \
     (rg_avg_pool_options) {                                                                      \
         .stride = any(3) ? (int64_t)any(3) : RG_KERNEL, .padding = any(3) ? (int64_t)any(3) : 0, \
         .ceil_mode = any(2), .count_include_pad = any(2),                                        \
         .divisor_override = any(2) ? 0 : odd_integer(), .strides = small_dims(),                 \
         .paddings = small_dims()                                                                 \
     }
-#define MARGIN_OPTIONS(type, k) \
+#define MARGIN_OPTIONS(type, k) ARGUMENT(50, MARGIN_OPTIONS_(type))
+#define MARGIN_OPTIONS_(type) \
     (type) { .reduction = (rg_reduction)any(5), .margin = odd_number() }
-#define OPTIONS                                                          \
+#define OPTIONS ARGUMENT(50, OPTIONS_)
+#define OPTIONS_                                                         \
     (rg_backward_options) {                                              \
         .gradient = any(3) ? RG_NONE : tensor(), .retain_graph = any(2), \
         .create_graph = any(3) == 0, .allow_unused = any(2),             \
@@ -237,7 +281,7 @@ static const rg_item_index *items(void) {
         switch (any(6)) {
         case 0: v[i] = rg_index_text(text()); break;
         case 1: v[i] = rg_index_tensor(tensor()); break;
-        case 2: v[i] = rg_index_slice(odd_integer(), odd_integer(), odd_integer()); break;
+        case 2: v[i] = rg_index_slice(L(1), L(2), L(3)); break;
         case 3: v[i] = rg_index_bool(any(2)); break;
         case 4: v[i] = rg_index_unsigned((uint64_t)odd_integer()); break;
         default: v[i] = rg_index_number(odd_integer()); break;
@@ -627,7 +671,7 @@ static rg_tensor *does_parsed_back(void) {
 
 /* ---- of nn/ ---------------------------------------------------------------------- */
 
-#define M(k) (any(6) ? modules[any(MODULES)] : NULL)
+#define M(k) ARGUMENT(k, any(6) ? modules[any(MODULES)] : NULL)
 #define NORM_OPTIONS \
     (rg_norm_options) { .eps = odd_number(), .elementwise_affine = any(2), .bias = any(2) }
 #define NO_MASKS                                                                      \
@@ -688,7 +732,7 @@ static const char *any_mode(void) {
 #define MADE(name, ...)      CALL(name, made(rg_##name(__VA_ARGS__)))
 #define COUNTED(name, ...)   CALL(name, (rg_##name)(__VA_ARGS__).n >= 0 ? RG_NONE : NULL)
 #define PAIR(name, ...)      CALL(name, (rg_##name)(__VA_ARGS__).first)
-#define OPTIM(name, kind)    CALL(name, made_optim(rg_optim_with(kind, list(), PARAM_GROUP)))
+#define OPTIM(name, kind)    CALL(name, made_optim(rg_optim_with(kind, LIST(0), PARAM_GROUP)))
 #define SCHEDULE(name, kind) CALL(name, made_schedule(kind))
 
 static rg_tensor *made(void *m) {
@@ -831,7 +875,8 @@ static rg_tensor *does_register_full_backward_hook(void) { return call_hooked(fa
 static rg_tensor *does_register_full_backward_pre_hook(void) { return call_hooked(true); }
 
 static rg_tensor *does_vocabulary_new_with(void) {
-    rg_vocabulary *v = rg_vocabulary_new(any(6) ? text() : NULL, .characters = any(2),
+    const char *words = any(6) ? text() : NULL;
+    rg_vocabulary *v = rg_vocabulary_new(words, .characters = any(2),
                                          .unknown = any(2) ? "?" : NULL);
     rg_vocabulary_free(v);
     return v ? RG_NONE : NULL;
@@ -839,7 +884,7 @@ static rg_tensor *does_vocabulary_new_with(void) {
 
 /* Takes some batches, and puts the loader back to where it was before. */
 static rg_tensor *does_data_loader_new_with(void) {
-    rg_data_loader *l = rg_data_loader_new(list(), .batch_size = odd_integer(), .shuffle = any(2),
+    rg_data_loader *l = rg_data_loader_new(LIST(0), .batch_size = odd_integer(), .shuffle = any(2),
                                            .drop_last = any(2),
                                            .generator = any(2) ? generator : NULL);
     bool ok = l;
@@ -941,15 +986,21 @@ static const char *after_ending(const char *name) {
     return name;
 }
 
-/* Returns whether the message names the function as torch does, and not one that it is made of.
- * Capitals and _ don't count, and neither does what only C needs behind a name. */
-static bool named(const char *message, const char *name) {
-    /* These call several functions. */
+static bool calls_others(const char *name) {
     static const char *const others[] = { "backward_with", "grad_with",      "grad_many",
                                           "gradcheck",     "orders",         "options",
                                           "scopes",        "call_list",      "call_with",
                                           "set_grad",      "function_apply", "jacrev",
                                           "checkpoint",    "replays_run" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(name, others[i]))
+            return true;
+    return false;
+}
+
+/* Returns whether the message names the function as torch does, and not one that it is made of.
+ * Capitals and _ don't count, and neither does what only C needs behind a name. */
+static bool named(const char *message, const char *name) {
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
     if (strncmp(message, "torch.", 6) == 0)
         message += 6;
@@ -960,9 +1011,8 @@ static bool named(const char *message, const char *name) {
      * a part of another function. */
     if (strstr(message, "A view was created in"))
         return true;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(name, others[i]))
-            return true;
+    if (calls_others(name))
+        return true;
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
         if (!strncmp(name, before[i], strlen(before[i])))
             name += strlen(before[i]);
@@ -1129,6 +1179,91 @@ static void one_call(void) {
     replace((int)any(POOL), any(8) ? y : odd_tensor());
 }
 
+/* ---- what functions say ------------------------------------------------------------ */
+
+enum { SAID = 600 };
+
+/* Writes a tensor's dtype, shape and history, and a number made of its elements, unless these are
+ * unset, or floating, and may differ in their last bits from machine to machine. */
+static void say_tensor(rg_tensor *y, char line[1000]) {
+    int64_t sum = 0;
+    const int n = snprintf(line, 1000, "%s %s %s", rg_dtype_name(rg_dtype_of(y)), rg_repr_shape(y),
+                           rg_grad_fn(y));
+    const bool unset = strncmp(calling, "empty", 5) == 0 || rg_numel(y) > LARGEST;
+    const bool unsaid = unset || rg_is_floating_point(y);
+    rg_tensor *flat = unsaid ? NULL : rg_long(rg_reshape(rg_detach(y), -1));
+    for (int64_t i = 0; flat && i < rg_numel(flat); i++)
+        sum = (int64_t)((uint64_t)sum * 31 + (uint64_t)(int64_t)rg_at(flat, i));
+    snprintf(line + n, 1000 - (size_t)n, " %lld", (long long)sum);
+}
+
+/* Says what became of a call. Which of two numbers that int64 can't hold is refused is up to the
+ * compiler. */
+static void say(rg_tensor *y, char line[1000]) {
+    if (!y)
+        snprintf(line, 1000, "%s", rg_error() + strspn(rg_error(), "0123456789"));
+    else if (y == RG_NONE)
+        snprintf(line, 1000, "done");
+    else
+        say_tensor(y, line);
+}
+
+/* Makes the i-th call of a series, which depends on nothing but its seed. */
+static rg_tensor *call_fixed(size_t f, uint64_t seed, uint64_t i) {
+    state = (seed + i) * 0x9e3779b97f4a7c15u;
+    rg_manual_seed(seed);
+    rg_generator_seed(generator, seed);
+    memset(bytes, 0, sizeof bytes);
+    rg_set_grad_enabled(true);
+    plain = i / 20 % 3 > 0;
+    for (int k = 0; i % 20 == 0 && k < POOL; k++)
+        replace(k, odd_tensor());
+    rg_set_grad_enabled(any(4) != 0);
+    n_items = (int)any(5);
+    rg_error_clear();
+    nested = false;
+    fixed = state | 1;
+    rg_tensor *y = functions[f].call();
+    fixed = 0;
+    rg_set_default_dtype(RG_FLOAT32);
+    return y;
+}
+
+/* Prints a hash of all that a function says, or the sentences themselves. */
+static void say_function(size_t f, bool sentences) {
+    char line[1000];
+    uint64_t seed = 1, hash = 1;
+    long done = 0;
+    calling = functions[f].name;
+    alarm(20);
+    for (const char *c = calling; *c; c++)
+        seed = seed * 31 + (unsigned char)*c;
+    for (uint64_t i = 0; i < SAID; i++) {
+        RG_SCOPE();
+        rg_tensor *y = call_fixed(f, seed, i);
+        if (nested)
+            continue;
+        done += y != NULL;
+        say(y, line);
+        for (const char *c = line; *c; c++)
+            hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+        if (sentences)
+            puts(line);
+    }
+    if (!sentences)
+        printf("%s %ld %08x\n", calling, done, (unsigned)(hash >> 32));
+}
+
+/* Functions that call several others are left out: what these are depends on the table. */
+static void say_functions(const char *which) {
+    for (size_t f = 0; f < FUNCTIONS; f++) {
+        if (which && strcmp(which, functions[f].name) == 0)
+            say_function(f, true);
+        if (!which && !calls_others(functions[f].name))
+            say_function(f, false);
+    }
+}
+
 /* Nonsense is warned of too often to be read. */
 static void say_nothing(const char *message) { (void)message; }
 
@@ -1152,6 +1287,8 @@ int main(int argc, char **argv) {
     make_modules();
     for (int i = 0; i < POOL; i++)
         replace(i, odd_tensor());
+    if (argc > 1 && strcmp(argv[1], "says") == 0)
+        say_functions(argv[2]);
     for (long i = 0; i < calls; i++) {
         one_call();
         /* Fresh tensors come in, since a pool of NaN finds nothing. */
@@ -1174,8 +1311,9 @@ int main(int argc, char **argv) {
     rg_error_clear();
     rg_scope_end(mark);
     rg_memory after = rg_memory_stats();
-    printf("fuzz_ops: %d functions, %ld results, %ld refusals; %ld tensors alive\n", FUNCTIONS,
-           results, refusals, (long)(rg_live_tensors() - live));
+    if (calls > 0)
+        printf("fuzz_ops: %d functions, %ld results, %ld refusals; %ld tensors alive\n", FUNCTIONS,
+               results, refusals, (long)(rg_live_tensors() - live));
     return rg_live_tensors() != live || after.nodes != before.nodes
            || after.storages != before.storages;
 }
