@@ -216,6 +216,7 @@ rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b) {
         return NULL;
     RG_FAIL_IF(a->ndim != 1 || b->ndim != 1, "dot",
                "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
+    RG_AS("dot");
     return RG_APPLY(matmul, RG_A(matmul, "dot", "DotBackward0", MATMUL_DOT, false), a, b);
 }
 
@@ -225,6 +226,7 @@ rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b) {
     RG_FAIL_INDEX_IF(a->ndim == 0, "mv", "Dimension specified as 0 but tensor has no dimensions");
     RG_FAIL_IF(a->ndim != 2 || b->ndim != 1, "mv",
                "vector + matrix @ vector expected, got 1, %d, %d", a->ndim, b->ndim);
+    RG_AS("mv");
     return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0", MATMUL_MV, false), a, b);
 }
 
@@ -233,12 +235,14 @@ rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b) {
         return NULL;
     RG_FAIL_IF(a->ndim != 2, "mm", "self must be a matrix");
     RG_FAIL_IF(b->ndim != 2, "mm", "mat2 must be a matrix");
+    RG_AS("mm");
     return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0", MATMUL_MM, false), a, b);
 }
 
 rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "bmm") || !rgi_check(b, "bmm") || !rgi_bmm_allows("bmm", a, b))
         return NULL;
+    RG_AS("bmm");
     return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0", MATMUL_BMM, false), a, b);
 }
 
@@ -300,6 +304,7 @@ rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, doubl
 }
 
 rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
+    RG_AS("baddbmm");
     RG_AS("baddbmm");
     return RG_APPLY(addmm, RG_A(addmm, "BaddbmmBackward0", beta, alpha, true), c, a, b);
 }

@@ -59,7 +59,8 @@ static bool nested; /* A function was called by a hook, or by one that calls oth
 static long results, refusals;
 /* So many tensors does the function that is called give to its caller's scope; -1: nobody knows. */
 static int gives;
-static size_t numbers; /* So many numbers were wrapped for it. */
+static const char *answer; /* The function returned this text. */
+static size_t numbers;     /* So many numbers were wrapped for it. */
 
 /* Most arguments make sense, and most new tensors of the pool fit each other. */
 static bool plain;
@@ -102,9 +103,18 @@ static rg_dtype odd_dtype(void) {
     return any(2) ? RG_INT64 : RG_BOOL;
 }
 
+/* Returns a view whose history lags behind that of its base, which was written to since. */
+static rg_tensor *view_behind(rg_tensor *t) {
+    RG_ENABLE_GRAD();
+    rg_tensor *base = rg_mul(rg_requires_grad_(rg_detach(t), true), 1);
+    rg_tensor *view = any(2) ? rg_select(base, 0, 0) : rg_transpose(base, 0, -1);
+    rg_mul_(base, 1);
+    return view;
+}
+
 /* Returns a new tensor for the pool: small, of any dtype and layout. */
 static rg_tensor *odd_tensor(void) {
-    rg_dims shape = { .n = (int)any(4) };
+    rg_dims shape = { .n = any(plain ? 12 : 100) ? (int)any(4) : 5 };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = plain ? (int64_t)any(2) + 2 : (int64_t)any(4) + (any(8) != 0);
     rg_tensor *t = rg_empty_dims(shape, odd_dtype());
@@ -118,10 +128,15 @@ static rg_tensor *odd_tensor(void) {
     }
     if (any(3) == 0 && rg_is_floating_point(t))
         rg_requires_grad_(t, true);
-    if (any(4) == 0 && rg_ndim(t) > 1)
-        t = rg_transpose(t, 0, 1);
+    const int last = rg_ndim(t) - 1;
+    if (any(4) == 0 && last > 0)
+        t = rg_transpose(t, (int)any(2), last);
+    if (any(8) == 0 && last > 1)
+        t = rg_transpose(t, 0, 2);
     if (any(8) == 0)
         t = rg_unsqueeze(t, 0);
+    if (any(12) == 0 && rg_is_floating_point(t) && rg_ndim(t) && rg_size(t, 0))
+        t = view_behind(t);
     return t;
 }
 
@@ -926,7 +941,7 @@ static void make_modules(void) {
 #define NUMBER(name, ...) \
     CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__), rg_error_code() == RG_OK ? RG_NONE : NULL))
 #define SUCCESS(name, ...) CALL(name, (rg_##name)(__VA_ARGS__) ? RG_NONE : NULL)
-#define TEXT(name, ...)    CALL(name, (rg_##name)(__VA_ARGS__) ? RG_NONE : NULL)
+#define TEXT(name, ...)    CALL(name, (answer = (rg_##name)(__VA_ARGS__)) ? RG_NONE : NULL)
 #define DOES(name)         CALL(name, does_##name())
 #include "tests/autograd/golden.def"
 #include "beside.def"
@@ -1073,6 +1088,14 @@ static void replace(int slot, rg_tensor *t) {
     pool[slot] = t;
 }
 
+static void fill_pool(void) {
+    for (int k = 0; k < POOL; k++) {
+        const rg_tensor *before = pool[k];
+        while (pool[k] == before)
+            replace(k, odd_tensor());
+    }
+}
+
 /* What a call leaves behind for its thread: what its caller's scope owns, and what the library
  * notes of a call while it runs. */
 typedef struct {
@@ -1183,18 +1206,52 @@ static void one_call(void) {
 
 enum { SAID = 600 };
 
-/* Writes a tensor's dtype, shape and history, and a number made of its elements, unless these are
- * unset, or floating, and may differ in their last bits from machine to machine. */
+static void add_number(int64_t number, uint64_t *hash) {
+    *hash = (*hash ^ (uint64_t)number) * 1099511628211u;
+}
+
+static void add_layout(rg_tensor *t, uint64_t *hash) {
+    add_number(rg_dtype_of(t), hash);
+    for (int d = 0; d < rg_ndim(t); d++) {
+        add_number(rg_size(t, d), hash);
+        add_number(rg_stride(t, d), hash);
+    }
+}
+
+/* Writes a tensor's dtype, shape and history, and a hash of its strides and elements, unless these
+ * are unset, or floating, and may differ in their last bits from machine to machine. */
 static void say_tensor(rg_tensor *y, char line[1000]) {
-    int64_t sum = 0;
-    const int n = snprintf(line, 1000, "%s %s %s", rg_dtype_name(rg_dtype_of(y)), rg_repr_shape(y),
-                           rg_grad_fn(y));
+    uint64_t hash = 1;
     const bool unset = strncmp(calling, "empty", 5) == 0 || rg_numel(y) > LARGEST;
     const bool unsaid = unset || rg_is_floating_point(y);
     rg_tensor *flat = unsaid ? NULL : rg_long(rg_reshape(rg_detach(y), -1));
     for (int64_t i = 0; flat && i < rg_numel(flat); i++)
-        sum = (int64_t)((uint64_t)sum * 31 + (uint64_t)(int64_t)rg_at(flat, i));
-    snprintf(line + n, 1000 - (size_t)n, " %lld", (long long)sum);
+        add_number((int64_t)rg_at(flat, i), &hash);
+    add_layout(y, &hash);
+    snprintf(line, 1000, "%s %s %s %08x", rg_dtype_name(rg_dtype_of(y)), rg_repr_shape(y),
+             rg_grad_fn(y), (unsigned)(hash >> 32));
+}
+
+/* Says what becomes of a result's derivative: a sentence, or a hash of the gradients' layouts. What
+ * was written to through a view has a history as a whole. */
+static void say_backward(rg_tensor *y, char line[1000]) {
+    uint64_t hash = 1;
+    rg_error_clear();
+    if (y->flags & RG_VIEW)
+        y = rgi_base_of(y);
+    if (!rg_requires_grad(y)
+        || !rg_backward_with(y, (rg_backward_options){ .gradient = rg_ones_like(y) })) {
+        snprintf(line, 1000, "%s", rg_error());
+        return;
+    }
+    for (int i = 0; i < POOL; i++) {
+        rg_tensor *g = pool[i] && rg_is_leaf(pool[i]) ? rg_grad_of(pool[i]) : RG_NONE;
+        if (!g || g == RG_NONE)
+            continue;
+        add_number(i, &hash);
+        add_layout(g, &hash);
+    }
+    snprintf(line, 1000, "gradients %08x", (unsigned)(hash >> 32));
 }
 
 /* Says what became of a call. Which of two numbers that int64 can't hold is refused is up to the
@@ -1203,7 +1260,7 @@ static void say(rg_tensor *y, char line[1000]) {
     if (!y)
         snprintf(line, 1000, "%s", rg_error() + strspn(rg_error(), "0123456789"));
     else if (y == RG_NONE)
-        snprintf(line, 1000, "done");
+        snprintf(line, 1000, "%s", answer ? answer : "done");
     else
         say_tensor(y, line);
 }
@@ -1216,17 +1273,25 @@ static rg_tensor *call_fixed(size_t f, uint64_t seed, uint64_t i) {
     memset(bytes, 0, sizeof bytes);
     rg_set_grad_enabled(true);
     plain = i / 20 % 3 > 0;
-    for (int k = 0; i % 20 == 0 && k < POOL; k++)
-        replace(k, odd_tensor());
+    if (i % 20 == 0)
+        fill_pool();
     rg_set_grad_enabled(any(4) != 0);
     n_items = (int)any(5);
     rg_error_clear();
     nested = false;
+    answer = NULL;
     fixed = state | 1;
     rg_tensor *y = functions[f].call();
     fixed = 0;
     rg_set_default_dtype(RG_FLOAT32);
     return y;
+}
+
+static void add_line(const char *line, bool print, uint64_t *hash) {
+    for (const char *c = line; *c; c++)
+        add_number(*c, hash);
+    if (print)
+        puts(line);
 }
 
 /* Prints a hash of all that a function says, or the sentences themselves. */
@@ -1245,10 +1310,11 @@ static void say_function(size_t f, bool sentences) {
             continue;
         done += y != NULL;
         say(y, line);
-        for (const char *c = line; *c; c++)
-            hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-        if (sentences)
-            puts(line);
+        add_line(line, sentences, &hash);
+        if (!y || y == RG_NONE || !rg_requires_grad(y) || rg_numel(y) > LARGEST)
+            continue;
+        say_backward(y, line);
+        add_line(line, sentences, &hash);
     }
     if (!sentences)
         printf("%s %ld %08x\n", calling, done, (unsigned)(hash >> 32));
@@ -1285,8 +1351,7 @@ int main(int argc, char **argv) {
     tokenizer = rg_tokenizer_from_folder("tests/golden/files/gpt2");
     token_stream = rg_token_stream_begin(tokenizer);
     make_modules();
-    for (int i = 0; i < POOL; i++)
-        replace(i, odd_tensor());
+    fill_pool();
     if (argc > 1 && strcmp(argv[1], "says") == 0)
         say_functions(argv[2]);
     for (long i = 0; i < calls; i++) {

@@ -302,6 +302,26 @@ START_TEST(test_models) {
 }
 END_TEST
 
+static rg_tensor *inference_ones(int64_t rows, int64_t columns) {
+    RG_INFERENCE_MODE();
+    return rg_ones(rows, columns);
+}
+
+/* Products that are one row of the table have names of their own. */
+START_TEST(test_names_of_products) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(2, 2), true), *v = rg_select(w, 0, 0);
+    rg_tensor *x = inference_ones(2, 2), *row = rg_select(x, 0, 0);
+    rg_tensor *batch = rg_unsqueeze(w, 0), *xs = rg_unsqueeze(x, 0);
+    ck_fails(rg_matmul(w, x), RG_RUNTIME_ERROR, "matmul: Inference tensors cannot be saved");
+    ck_fails(rg_mm(w, x), RG_RUNTIME_ERROR, "mm: Inference tensors cannot be saved");
+    ck_fails(rg_mv(w, row), RG_RUNTIME_ERROR, "mv: Inference tensors cannot be saved");
+    ck_fails(rg_dot(v, row), RG_RUNTIME_ERROR, "dot: Inference tensors cannot be saved");
+    ck_fails(rg_bmm(batch, xs), RG_RUNTIME_ERROR, "bmm: Inference tensors cannot be saved");
+    ck_fails(rg_addmm(w, w, x, 1, 1), RG_RUNTIME_ERROR, "addmm: Inference tensors cannot be saved");
+    ck_fails(rg_baddbmm(batch, batch, xs, 1, 1), RG_RUNTIME_ERROR, "baddbmm: Inference tensors");
+}
+END_TEST
+
 /* Adam's state is made by its first step. */
 START_TEST(test_state_made_in_the_mode) {
     rg_tensor *w = leaf();
@@ -384,6 +404,6 @@ START_TEST(test_small_batches_give_the_gradient_of_a_large_one) {
 END_TEST
 
 RG_TESTS(inference, test_grad_mode_inside, test_a_refused_backward_changes_nothing,
-         test_data_taken_over, test_models, test_state_made_in_the_mode, test_recorded,
-         test_the_mode_is_the_threads, test_small_batches_give_the_gradient_of_a_large_one,
-         test_inference_as_in_torch)
+         test_data_taken_over, test_models, test_names_of_products, test_state_made_in_the_mode,
+         test_recorded, test_the_mode_is_the_threads,
+         test_small_batches_give_the_gradient_of_a_large_one, test_inference_as_in_torch)
