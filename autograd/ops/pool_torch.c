@@ -99,15 +99,16 @@ static void pool_planes(const rg_tensor *x, k_pool *p) {
         p->planes *= x->size[d];
 }
 
+static bool pool_absurd(int64_t number) { return number > RG_NUMEL_MAX || number < -RG_NUMEL_MAX; }
+
 /* Fails where a number is so large that sums with it overflow. */
 static bool pool_allows_numbers(const char *name, const k_window *z) {
     for (int d = 0; d < 2; d++) {
         int64_t span;
-        const bool absurd = z->kernel[d] > RG_NUMEL_MAX || z->stride[d] > RG_NUMEL_MAX
-                            || z->padding[d] > RG_NUMEL_MAX
+        const bool absurd = pool_absurd(z->kernel[d]) || pool_absurd(z->stride[d])
+                            || pool_absurd(z->padding[d]) || pool_absurd(z->dilation[d])
                             || __builtin_mul_overflow(z->dilation[d], z->kernel[d], &span)
-                            || span > RG_NUMEL_MAX || span < -RG_NUMEL_MAX
-                            || z->dilation[d] < -RG_NUMEL_MAX || z->stride[d] < -RG_NUMEL_MAX;
+                            || pool_absurd(span);
         RG_FAIL_IF(absurd, name, "a kernel, stride, padding or dilation is too large");
     }
     return true;

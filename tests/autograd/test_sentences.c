@@ -433,6 +433,9 @@ START_TEST(test_numbers) {
              huge);
     ck_fails(rg_max_pool2d(x, 2, .dilation = INT64_MAX), RG_RUNTIME_ERROR, huge);
     ck_fails(rg_avg_pool2d(x, RG_DIMS(2, INT64_MAX)), RG_RUNTIME_ERROR, huge);
+    ck_fails(rg_max_pool2d(x, INT64_MIN, .dilation = 0), RG_RUNTIME_ERROR, huge);
+    ck_fails(rg_max_pool2d(x, 2, .padding = INT64_MIN), RG_RUNTIME_ERROR, huge);
+    ck_fails(rg_avg_pool2d(x, 2, .stride = -RG_NUMEL_MAX - 1), RG_RUNTIME_ERROR, huge);
 }
 END_TEST
 
