@@ -221,22 +221,26 @@ static rg_generator *any_generator(void) {
 
 /* Compilers evaluate arguments in orders of their own. So that each order gives the same calls
  * where these are to be fixed, the k-th argument then has a stream of random numbers of its own. */
-static uint64_t begin_argument(uint64_t k) {
-    uint64_t before = state;
+enum { ARGUMENTS_DEEP = 8 };
+static uint64_t kept_states[ARGUMENTS_DEEP];
+static int arguments;
+static void begin_argument(uint64_t k) {
+    kept_states[arguments++] = state;
     if (fixed)
         state = (fixed + k) * 0x9e3779b97f4a7c15u;
-    return before;
 }
-static void end_argument(uint64_t before) {
+static void end_argument(void) {
+    arguments--;
     if (fixed)
-        state = before;
+        state = kept_states[arguments];
 }
-#define ARGUMENT(k, draw)                          \
-    ({                                             \
-        const uint64_t before = begin_argument(k); \
-        const __auto_type drawn = draw;            \
-        end_argument(before);                      \
-        drawn;                                     \
+#define ARGUMENT(k, ...) ARGUMENT_(RG_PASTE(drawn_, __COUNTER__), k, __VA_ARGS__)
+#define ARGUMENT_(drawn, k, ...)               \
+    ({                                         \
+        begin_argument(k);                     \
+        const __auto_type drawn = __VA_ARGS__; \
+        end_argument();                        \
+        drawn;                                 \
     })
 
 #define T(k)         ARGUMENT(k, tensor())
