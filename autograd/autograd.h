@@ -171,10 +171,10 @@ bool rg_is_anomaly_enabled(void);
 /* The profiler counts each op's calls, time, bytes and floating point operations.
  * REGARD_PROFILE=1 in the environment prints the table when the program ends;
  * REGARD_PROFILE=FILE.json also writes each call there, for chrome://tracing, and %p in FILE
- * stands for the process's number.
+ * stands for the process's number. A process that forks writes on; its child writes nothing there.
  * rg_set_profiling returns whether it was on before. rg_profile_table returns the table
- * so far, a string of the scope's; rg_profile_cost returns a row of it, "matmul" or
- * "matmul, backward", and the sum of all rows for NULL. */
+ * so far, a string of the scope's; rg_profile_cost returns what its rows of a name say, as "matmul"
+ * or "matmul, backward", and for NULL the sum of all rows but those of rg_profile_end. */
 bool rg_set_profiling(bool on);
 const char *rg_profile_table(void);
 typedef struct rg_cost {
@@ -183,11 +183,11 @@ typedef struct rg_cost {
 } rg_cost;
 rg_cost rg_profile_cost(const char *row);
 
-/* What a program does beside ops has rows of its own, under names that it gives. Names are UTF-8;
- * rows tell them apart by the first 63 bytes. While the profiler is off, nothing is counted.
+/* What a program does beside ops has rows of its own, under names that it gives: UTF-8, which rows
+ * tell apart by the first 63 bytes. What begins while the profiler is off isn't counted.
  *
- * RG_RECORD_FUNCTION("read a batch"); is torch's record_function up to the end of the C block. Ops
- * that are called inside have their time in their own rows. */
+ * RG_RECORD_FUNCTION("read a batch"); is torch's record_function up to the end of the C block, to
+ * which the name must last. Ops that are called inside have their time in their own rows. */
 typedef struct rg_profile_guard {
     const char *name;
     double began, outer;
@@ -199,7 +199,8 @@ void rg_profile_close(rg_profile_guard *g);
         __attribute__((cleanup(rg_profile_close), unused)) = rg_profile_open(name)
 /* What goes on while the thread does other things, as a message on its way, begins with
  * double began = rg_profile_begin(); and ends with rg_profile_end("send", began, bytes);, in any
- * order and on any thread. */
+ * order and on any thread. It has a line of its own in the file, and no share in the time of all
+ * calls. */
 double rg_profile_begin(void);
 void rg_profile_end(const char *name, double began, double bytes);
 

@@ -10,28 +10,30 @@
 #include "autograd.h"
 #include "engine.h"
 #include "profile_file.h"
+#include "tensor/c_locale.h"
 #include "tensor/text.h"
 #include "watch.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <string.h>
 
-/* An op's name outlives the program; one that the program gives is copied to `given`, as far as
- * there is room, and `name` points there. */
+/* What went on beside the threads' calls is no part of their time. */
 typedef struct {
     const char *name;
-    bool backward;
+    bool backward, beside;
     rg_cost cost;
-    char given[64];
 } profile_row;
 
 /* The table has profile_n rows: for each op that was called one for its forward, and one for its
- * backward, and one for each name that the program gives. */
-enum { PROFILE_ROWS = 1024 };
+ * backward, and one for each name that the program gives. An op's name outlives the program; one
+ * that is given is copied, as far as there is room, and its row's name points to the copy. */
+enum { PROFILE_ROWS = 1024, GIVEN_ROOM = 64 };
 static profile_row profile_rows[PROFILE_ROWS];
+static char given_names[PROFILE_ROWS][GIVEN_ROOM];
 static int profile_n;
 static pthread_mutex_t profile_lock = PTHREAD_MUTEX_INITIALIZER;
 /* The calls inside the present one have taken so many nanoseconds. */
@@ -70,32 +72,32 @@ static int row_of_op(const char *name, bool backward) {
     return i;
 }
 
-static int row_of_given_name(const char *name) {
-    const size_t most = sizeof profile_rows->given - 1;
+static int row_of_given_name(const char *name, bool beside) {
     int i = 0;
     while (i < profile_n
-           && (profile_rows[i].name != profile_rows[i].given
-               || strncmp(profile_rows[i].given, name, most) != 0))
+           && (profile_rows[i].name != given_names[i] || profile_rows[i].beside != beside
+               || strncmp(given_names[i], name, GIVEN_ROOM - 1) != 0))
         i++;
     return i;
 }
 
-/* Adds the cost to row i, which is a new one where i is profile_n. A full table takes no more.
- * Returns the row, or NULL. */
-static profile_row *add_to_row(int i, const rg_cost *cost) {
+/* Adds the cost to row i, which is a new one like `row` where i is profile_n. A full table takes no
+ * more. */
+static void add_to_row(int i, profile_row row, const rg_cost *cost) {
     if (i == PROFILE_ROWS)
-        return NULL;
-    profile_n = RG_MAX(profile_n, i + 1);
+        return;
+    if (i == profile_n)
+        profile_rows[profile_n++] = row;
     profile_add(&profile_rows[i].cost, cost);
-    return &profile_rows[i];
 }
 
-static void add_to_given_name(const char *name, const rg_cost *cost) {
-    profile_row *row = add_to_row(row_of_given_name(name), cost);
-    if (!row || row->name)
-        return;
-    snprintf(row->given, sizeof row->given, "%s", name);
-    row->name = row->given;
+static void add_to_given_name(const char *name, bool beside, const rg_cost *cost) {
+    const int i = row_of_given_name(name, beside);
+    if (i < PROFILE_ROWS && i == profile_n)
+        snprintf(given_names[i], GIVEN_ROOM, "%s", name);
+    add_to_row(i,
+               (profile_row){ .name = given_names[RG_MIN(i, PROFILE_ROWS - 1)], .beside = beside },
+               cost);
 }
 
 /* Returns what a call cost that ends now, without the calls inside it, and sets *took to its time
@@ -107,16 +109,13 @@ static rg_cost cost_since(const rg_timing *t, double bytes, double flops, double
     return own;
 }
 
-static void profile_end(const rg_timing *t, const char *name, bool backward, double bytes,
-                        double flops) {
+static void count_call(const rg_timing *t, const char *name, bool backward, double bytes,
+                       double flops) {
     double took;
     const rg_cost own = cost_since(t, bytes, flops, &took);
     pthread_mutex_lock(&profile_lock);
-    profile_row *row = add_to_row(row_of_op(name, backward), &own);
-    if (row) {
-        row->name = name;
-        row->backward = backward;
-    }
+    add_to_row(row_of_op(name, backward), (profile_row){ .name = name, .backward = backward },
+               &own);
     rgi_profile_file_call(name, backward ? "backward" : "forward", t->began, took);
     pthread_mutex_unlock(&profile_lock);
 }
@@ -124,10 +123,9 @@ static void profile_end(const rg_timing *t, const char *name, bool backward, dou
 /* ---- what isn't an op -------------------------------------------------------------- */
 
 rg_profile_guard rg_profile_open(const char *name) {
-    rg_profile_guard g = { 0 };
-    if (!name || !(rgi_watching & RG_WATCH_COST))
-        return g;
     rg_timing t;
+    if (!name || !(rgi_watching & RG_WATCH_COST))
+        return (rg_profile_guard){ 0 };
     rgi_timing_begin(&t);
     return (rg_profile_guard){ .name = name, .began = t.began, .outer = t.outer };
 }
@@ -139,7 +137,7 @@ void rg_profile_close(rg_profile_guard *g) {
     const rg_timing t = { .began = g->began, .outer = g->outer };
     const rg_cost own = cost_since(&t, 0, 0, &took);
     pthread_mutex_lock(&profile_lock);
-    add_to_given_name(g->name, &own);
+    add_to_given_name(g->name, false, &own);
     rgi_profile_file_call(g->name, "function", g->began, took);
     pthread_mutex_unlock(&profile_lock);
 }
@@ -147,11 +145,11 @@ void rg_profile_close(rg_profile_guard *g) {
 double rg_profile_begin(void) { return rgi_watching & RG_WATCH_COST ? profile_now() : 0; }
 
 void rg_profile_end(const char *name, double began, double bytes) {
-    if (!name || !(began > 0))
-        return;
     const double took = profile_now() - began;
+    if (!name || !(began > 0) || !(took >= 0) || !isfinite(bytes))
+        return;
     pthread_mutex_lock(&profile_lock);
-    add_to_given_name(name, &(rg_cost){ .calls = 1, .ns = took, .bytes = bytes });
+    add_to_given_name(name, true, &(rg_cost){ .calls = 1, .ns = took, .bytes = bytes });
     rgi_profile_file_beside(name, began, took, bytes);
     pthread_mutex_unlock(&profile_lock);
 }
@@ -185,7 +183,7 @@ void rgi_timing_of_call(const rg_timing *t, const rg_call *c) {
     double bytes = profile_bytes(c->n_in, c->in) + profile_bytes(c->n_out, c->out);
     double flops = profile_flops(c->op, c->attr, y, x->ndim, x->size)
                    * RG_MAX(1, c->op->terms.times);
-    profile_end(t, c->op->name, false, c->op->view ? 0 : bytes, flops);
+    count_call(t, c->op->name, false, c->op->view ? 0 : bytes, flops);
 }
 
 /* Returns the operations of a step that made `gradients` itself: each gradient of a product is as
@@ -227,7 +225,7 @@ void rgi_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made) {
     double bytes = profile_made_bytes(n, made);
     if (made)
         bytes += profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved);
-    profile_end(t, s->op->name, true, bytes, flops);
+    count_call(t, s->op->name, true, bytes, flops);
 }
 
 /* ---- the table --------------------------------------------------------------------- */
@@ -238,17 +236,18 @@ static int profile_by_time(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-static void profile_name(const profile_row *r, char name[64]) {
-    snprintf(name, 64, "%s%s", r->name, r->backward ? ", backward" : "");
+static void profile_name(const profile_row *r, char name[GIVEN_ROOM]) {
+    snprintf(name, GIVEN_ROOM, "%s%s", r->name, r->backward ? ", backward" : "");
 }
 
 rg_cost rg_profile_cost(const char *row) {
     rg_cost cost = { 0 };
     pthread_mutex_lock(&profile_lock);
     for (int i = 0; i < profile_n; i++) {
-        char name[64];
+        char name[GIVEN_ROOM];
         profile_name(&profile_rows[i], name);
-        if (!row || strcmp(row, name) == 0)
+        const bool asked = row ? strncmp(row, name, GIVEN_ROOM - 1) == 0 : !profile_rows[i].beside;
+        if (asked)
             profile_add(&cost, &profile_rows[i].cost);
     }
     pthread_mutex_unlock(&profile_lock);
@@ -266,20 +265,23 @@ const char *rg_profile_table(void) {
     pthread_mutex_unlock(&profile_lock);
     qsort(rows, (size_t)n, sizeof *rows, profile_by_time);
     rg_text text = { 0 };
+    RG_C_NUMBERS();
     rgi_text_add(&text, "%-36s %10s %12s %6s %12s %10s %10s\n", "op", "calls", "ms", "%",
                  "us a call", "GB/s", "GFLOP/s");
     for (int i = 0; i < n; i++) {
         const rg_cost *r = &rows[i].cost;
-        char name[64];
+        char name[GIVEN_ROOM], share[16] = "";
         profile_name(&rows[i], name);
-        rgi_text_add(&text, "%-36s %10ld %12.3f %6.1f %12.3f %10.2f %10.2f\n", name, (long)r->calls,
-                     r->ns / 1e6, all > 0 ? 100 * r->ns / all : 0, r->ns / 1e3 / (double)r->calls,
-                     r->bytes / r->ns, r->flops / r->ns);
+        if (!rows[i].beside)
+            snprintf(share, sizeof share, "%.1f", all > 0 ? 100 * r->ns / all : 0);
+        rgi_text_add(&text, "%-36s %10ld %12.3f %6s %12.3f %10.2f %10.2f\n", name, (long)r->calls,
+                     r->ns / 1e6, share, r->ns / 1e3 / (double)r->calls, r->bytes / r->ns,
+                     r->flops / r->ns);
     }
     return rgi_text_own(&text);
 }
 
-__attribute__((constructor)) static void profile_open(void) {
+__attribute__((constructor)) static void begin_as_environment_says(void) {
     const char *want = getenv("REGARD_PROFILE");
     if (!want || !*want || strcmp(want, "0") == 0)
         return;
@@ -288,7 +290,7 @@ __attribute__((constructor)) static void profile_open(void) {
     rg_set_profiling(true);
 }
 
-__attribute__((destructor(200))) static void profile_close(void) {
+__attribute__((destructor(200))) static void print_at_the_end(void) {
     if (!getenv("REGARD_PROFILE") || !(rgi_watching & RG_WATCH_COST))
         return;
     const char *table = rg_profile_table();

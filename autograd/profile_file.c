@@ -3,87 +3,106 @@
  */
 #include "profile_file.h"
 
-#include "tensor/files/json.h"
+#include "tensor/c_locale.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <time.h>
+#include <string.h>
 #include <unistd.h>
 
 static FILE *profile_file;
-static double profile_file_began;
+static pid_t profile_file_process;
 static long profile_file_events;
 
-/* Returns the path with the process's number in each %p's place. */
-static rg_text path_of_process(const char *path) {
-    rg_text text = { 0 };
-    const char *p;
-    for (; (p = strstr(path, "%p")); path = p + 2)
-        rgi_text_add(&text, "%.*s%ld", (int)(p - path), path, (long)getpid());
-    rgi_text_add(&text, "%s", path);
-    return text;
+/* ---- beginning and ending ------------------------------------------------------------ */
+
+/* Puts the path into own[], with the process's number in each %p's place. Returns whether there is
+ * room for it. */
+static bool path_of_process(const char *path, size_t room, char own[]) {
+    size_t n = 0;
+    for (const char *p = path; *p; p++) {
+        const bool number = p[0] == '%' && p[1] == 'p';
+        if (number)
+            n += (size_t)snprintf(own + n, room - n, "%ld", (long)getpid());
+        else
+            own[n++] = *p;
+        if (n >= room)
+            return false;
+        p += number;
+    }
+    own[n] = 0;
+    return true;
+}
+
+/* What is in the buffer must not be written by a child, too. */
+static void flush_before_fork(void) {
+    if (profile_file)
+        fflush(profile_file);
 }
 
 void rgi_profile_file_begin(const char *path) {
-    rg_text own = path_of_process(path);
-    if (!own.failed)
-        profile_file = fopen(own.v, "w");
-    if (profile_file)
-        fputs("[\n", profile_file);
-    else
-        fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", own.failed ? path : own.v);
-    rgi_text_free(&own);
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    profile_file_began = (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+    char own[4096];
+    if (path_of_process(path, sizeof own, own))
+        profile_file = fopen(own, "w");
+    if (!profile_file) {
+        fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", path);
+        return;
+    }
+    profile_file_process = getpid();
+    pthread_atfork(flush_before_fork, NULL, NULL);
+    fputs("[\n", profile_file);
 }
 
+static bool has_file(void) { return profile_file && profile_file_process == getpid(); }
+
 void rgi_profile_file_end(void) {
-    if (!profile_file)
+    if (!has_file())
         return;
     fputs("\n]\n", profile_file);
     fclose(profile_file);
     profile_file = NULL;
 }
 
-/* Begins an event with the fields that all events have, the time in microseconds among them. */
-static rg_text begin_event(const char *name, const char *kind, const char *phase, double when) {
-    rg_text e = { 0 };
-    rgi_text_add(&e, "%s{\"name\": ", profile_file_events ? ",\n" : "");
-    rgi_json_quote(&e, name);
-    rgi_text_add(&e, ", \"cat\": \"%s\", \"ph\": \"%s\", \"pid\": %ld, \"ts\": %.3f", kind, phase,
-                 (long)getpid(), (when - profile_file_began) / 1e3);
-    return e;
+/* ---- events -------------------------------------------------------------------------- */
+
+static void write_quoted(const char *text) {
+    putc('"', profile_file);
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            putc('\\', profile_file);
+        if ((unsigned char)*c < 0x20)
+            fprintf(profile_file, "\\u%04x", (unsigned)*c);
+        else
+            putc(*c, profile_file);
+    }
+    putc('"', profile_file);
 }
 
-/* An event for which there is no memory isn't written. */
-static void end_event(rg_text *e) {
-    rgi_text_add(e, "}");
-    if (!e->failed) {
-        fputs(e->v, profile_file);
-        profile_file_events++;
-    }
-    rgi_text_free(e);
+/* Begins an event with the fields that all events have, the time in microseconds among them. */
+static void begin_event(const char *name, const char *kind, const char *phase, double when) {
+    fputs(profile_file_events++ ? ",\n{\"name\": " : "{\"name\": ", profile_file);
+    write_quoted(name);
+    fprintf(profile_file, ", \"cat\": \"%s\", \"ph\": \"%s\", \"pid\": %ld, \"ts\": %.3f", kind,
+            phase, (long)profile_file_process, when / 1e3);
 }
 
 void rgi_profile_file_call(const char *name, const char *kind, double began, double took) {
-    if (!profile_file)
+    if (!has_file())
         return;
-    rg_text e = begin_event(name, kind, "X", began);
-    rgi_text_add(&e, ", \"tid\": %lu, \"dur\": %.3f", (unsigned long)pthread_self() >> 12,
-                 took / 1e3);
-    end_event(&e);
+    RG_C_NUMBERS();
+    begin_event(name, kind, "X", began);
+    fprintf(profile_file, ", \"tid\": %lu, \"dur\": %.3f}", (unsigned long)pthread_self() >> 12,
+            took / 1e3);
 }
 
 /* The two ends are events of one number, which is the beginning's place in the file. */
 void rgi_profile_file_beside(const char *name, double began, double took, double bytes) {
-    if (!profile_file)
+    if (!has_file())
         return;
+    RG_C_NUMBERS();
     const long id = profile_file_events;
-    rg_text begin = begin_event(name, "beside", "b", began);
-    rgi_text_add(&begin, ", \"id\": %ld, \"args\": {\"bytes\": %.0f}", id, bytes);
-    end_event(&begin);
-    rg_text end = begin_event(name, "beside", "e", began + took);
-    rgi_text_add(&end, ", \"id\": %ld", id);
-    end_event(&end);
+    begin_event(name, "beside", "b", began);
+    fprintf(profile_file, ", \"id\": %ld, \"args\": {\"bytes\": %.0f}}", id, bytes);
+    begin_event(name, "beside", "e", began + took);
+    fprintf(profile_file, ", \"id\": %ld}", id);
 }

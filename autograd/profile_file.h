@@ -1,7 +1,8 @@
 /*
  * profile_file.h: the profiler's file, in which every call stands, as chrome://tracing and
- * ui.perfetto.dev read it. Times are in nanoseconds of CLOCK_MONOTONIC. One thread at a time may
- * write.
+ * ui.perfetto.dev read it. Times are in nanoseconds of CLOCK_MONOTONIC, so that the files of a
+ * machine's processes can be laid side by side. One thread at a time may write. Nothing here asks
+ * the library for memory, since the profiler looks on while others do.
  */
 #pragma once
 
@@ -13,7 +14,7 @@ void rgi_profile_file_begin(const char *path);
 /* Ends the file, if there is one. */
 void rgi_profile_file_end(void);
 
-/* Until a file is begun, these two do nothing. */
+/* These two do nothing where this process hasn't begun a file. */
 /* A call of the thread's own, which stands inside the one around it. */
 void rgi_profile_file_call(const char *name, const char *kind, double began, double took);
 /* What went on beside the calls of threads: it has a line for itself. */

@@ -129,6 +129,9 @@ typedef struct {
     int64_t longest, words_in_all;
 } lesson;
 
+/* No sentence may have this word. */
+static const char hidden_word[] = "<hidden>";
+
 static rg_vocabulary *words_of(int n, const char *const sentences[]) {
     size_t room = 1;
     for (int i = 0; i < n; i++)
@@ -138,7 +141,7 @@ static rg_vocabulary *words_of(int n, const char *const sentences[]) {
         refuse("no memory for the sentences");
     for (int i = 0; i < n; i++)
         strcat(strcat(all, sentences[i]), " ");
-    rg_vocabulary *vocabulary = rg_vocabulary_new(all, .unknown = "<hidden>");
+    rg_vocabulary *vocabulary = rg_vocabulary_new(all, .unknown = hidden_word);
     free(all);
     return vocabulary;
 }
@@ -152,6 +155,8 @@ static lesson read_sentences(int n, const char *const sentences[],
     if (!l.words || !l.rows)
         refuse("no memory for the sentences");
     for (int i = 0; i < n; i++) {
+        if (strstr(sentences[i], hidden_word))
+            refuse("'%s' has the word %s, which stands for hidden ones", sentences[i], hidden_word);
         l.words[i] = rg_encode(vocabulary, sentences[i]);
         int64_t length = rg_numel(l.words[i]);
         if (length < 2)
@@ -185,14 +190,15 @@ static bool with_checkpoint(bool (*f)(const char *path, rg_checkpoint run), trai
                                          .numbers = RG_NUMBERS({ "step", &t->step }) });
 }
 
-/* Returns what a shard has of a sentence: as many of its rows as of any other's. */
+/* Returns what a shard has of a sentence's rows, or of its words: the shards' numbers differ by one
+ * at most. */
 static rg_tensor *part_of(rg_tensor *rows, int shard, int shards) {
     const int64_t n = rg_size(rows, 0), from = n * shard / shards;
     return rg_narrow(rows, 0, from, n * (shard + 1) / shards - from);
 }
 
-/* Returns a shard's part of the loss, as often as there are shards: the mean over them is the mean
- * over all words. */
+/* Returns a shard's part of the loss, times the number of shards: so the mean over the shards is
+ * the mean over all words. */
 static rg_tensor *loss_of_shard(const training *t, const lesson *l, int shard) {
     const int shards = t->all->shards;
     rg_tensor *guesses[l->n], *targets[l->n];

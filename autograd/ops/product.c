@@ -305,7 +305,6 @@ rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, doubl
 
 rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
     RG_AS("baddbmm");
-    RG_AS("baddbmm");
     return RG_APPLY(addmm, RG_A(addmm, "BaddbmmBackward0", beta, alpha, true), c, a, b);
 }
 

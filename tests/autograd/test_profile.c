@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -328,7 +329,7 @@ END_TEST
 
 static void read_batch(void) {
     RG_RECORD_FUNCTION("read a batch");
-    rg_exp(rg_ones(10));
+    rg_exp(rg_ones(1 << 20));
     {
         RG_RECORD_FUNCTION("turn it");
         usleep(2000);
@@ -348,14 +349,29 @@ START_TEST(test_functions) {
     read_batch();
     check_cost("read a batch", 2, 0, 0);
     check_cost("turn it", 2, 0, 0);
-    check_cost_since(exps, "exp", 2, 2 * 10, 2 * 4 * (10 + 10));
-    const double whole = rg_profile_cost("read a batch").ns, inner = rg_profile_cost("turn it").ns;
-    ck_assert_msg(inner >= 2 * 2e6 && whole + inner <= took, "%g and %g of %g", whole, inner, took);
-    ck_assert_msg(whole < took - inner, "%g of %g", whole, took);
+    check_cost_since(exps, "exp", 2, 2 << 20, 2 * 4 * (2 << 20));
+    const double own = rg_profile_cost("read a batch").ns, inner = rg_profile_cost("turn it").ns;
+    const double op = rg_profile_cost("exp").ns - exps.ns;
+    ck_assert_msg(inner >= 2 * 2e6, "%g", inner);
+    ck_assert_msg(own + inner + op <= took, "%g, %g and %g of %g", own, inner, op, took);
 }
 END_TEST
 
-/* What goes on beside the thread's calls takes no time from them, and ends in any order. */
+/* What goes on beside the thread's calls takes no time from those around it. */
+START_TEST(test_beside_takes_no_time) {
+    rg_set_profiling(true);
+    {
+        RG_RECORD_FUNCTION("around");
+        const double began = rg_profile_begin();
+        usleep(2000);
+        rg_profile_end("inside", began, 0);
+    }
+    rg_set_profiling(false);
+    ck_assert(rg_profile_cost("around").ns >= 2e6 && rg_profile_cost("inside").ns >= 2e6);
+}
+END_TEST
+
+/* It ends in any order, and is no part of the time of all calls. */
 START_TEST(test_beside) {
     ck_assert_double_eq(rg_profile_begin(), 0);
     rg_set_profiling(true);
@@ -366,7 +382,9 @@ START_TEST(test_beside) {
     rg_profile_end("first", first, 100);
     const double ns = rg_profile_cost("exp2").ns;
     rg_exp2(rg_ones(10));
+    const double all = rg_profile_cost(NULL).ns;
     rg_profile_end("second", second, 20);
+    ck_assert(rg_profile_cost(NULL).ns == all);
     rg_set_profiling(false);
     /* It began while the profiler was on. */
     rg_profile_end("first", first, 1);
@@ -375,6 +393,10 @@ START_TEST(test_beside) {
     rg_profile_end("first", 0, 1000);
     rg_profile_end("first", -1, 1000);
     rg_profile_end("first", NAN, 1000);
+    rg_profile_end("first", INFINITY, 1000);
+    rg_profile_end("first", 1e300, 1000);
+    rg_profile_end("first", first, NAN);
+    rg_profile_end("first", first, INFINITY);
     rg_profile_end(NULL, first, 1000);
     check_cost("first", 2, 0, 101);
     check_cost("second", 1, 0, 20);
@@ -400,12 +422,12 @@ START_TEST(test_names) {
     rg_profile_end("sigmoid", began, 5);
     rg_sigmoid(rg_ones(10));
     rg_set_profiling(false);
-    memset(name, 0, sizeof name);
     snprintf(row, sizeof row, "%062d%c", 0, 'a');
     memset(row, 'x', 62);
     check_cost(row, 3, 0, 1 + 2 + 3);
     row[62] = 'b';
     check_cost(row, 3, 0, 4 + 5 + 6);
+    check_cost(name, 3, 0, 4 + 5 + 6);
     check_cost("sigmoid", 2, 10, 5 + 2 * 40);
     const char *table = rg_profile_table(), *line = strstr(table, "\nsigmoid ");
     ck_assert(line && strstr(line + 1, "\nsigmoid "));
@@ -414,15 +436,28 @@ END_TEST
 
 /* ---- REGARD_PROFILE ---------------------------------------------------------------- */
 
+static bool profiled_child(void) {
+    const pid_t child = fork();
+    if (child == 0) {
+        rg_exp(rg_ones(3));
+        exit(0);
+    }
+    return child > 0 && waitpid(child, NULL, 0) == child;
+}
+
+/* A child writes nothing, and no event needs memory. */
 static int profiled(void) {
     RG_RECORD_FUNCTION("a \"quoted\"\nname");
     const double began = rg_profile_begin();
     rg_tensor *x = rg_requires_grad_(rg_ones(3), true);
     for (int i = 0; i < 3; i++)
         rg_backward(rg_sum(rg_exp(x)));
+    const bool forked = profiled_child();
+    rg_memory_fail_at(1);
     rg_profile_end("first", began, 12);
     rg_profile_end("second", began, 3e9);
-    return 0;
+    rg_memory_fail_at(0);
+    return !forked || rg_error_code() != RG_OK;
 }
 
 /* Reads the number that stands behind the text in the line, or fails. */
@@ -493,7 +528,7 @@ START_TEST(test_environment) {
     /* Two of the objects are inside others. */
     ck_assert_int_eq(commas, objects - 2 - 1);
     ck_assert_int_eq(forwards, 3);
-    ck_assert(strstr(json, "{\"name\": \"a \\\"quoted\\\"\\nname\", \"cat\": \"function\""));
+    ck_assert(strstr(json, "{\"name\": \"a \\\"quoted\\\"\\u000aname\", \"cat\": \"function\""));
     check_beside(json, "first", "\"args\": {\"bytes\": 12}}");
     check_beside(json, "second", "\"args\": {\"bytes\": 3000000000}}");
     ck_assert(number_behind(strstr(json, "\"first\""), "\"id\": ")
@@ -531,7 +566,8 @@ int main(void) {
                              test_attention, test_inside, test_times_are_each_calls_own,
                              test_seconds_pass, test_convolutions, test_a_failed_step_costs_nothing,
                              test_what_fails_costs_nothing, test_rows_are_in_order, test_functions,
-                             test_beside, test_names, test_environment, test_file_of_a_process,
+                             test_beside_takes_no_time, test_beside, test_names, test_environment,
+                             test_file_of_a_process,
                              /* It fills the table, for all that come after it. */
                              test_many_ops };
     if (getenv("REGARD_PROFILE"))

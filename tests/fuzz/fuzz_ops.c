@@ -234,8 +234,8 @@ static void end_argument(void) {
     if (fixed)
         state = kept_states[arguments];
 }
-#define ARGUMENT(k, ...) ARGUMENT_(RG_PASTE(drawn_, __COUNTER__), k, __VA_ARGS__)
-#define ARGUMENT_(drawn, k, ...)               \
+#define ARG(k, ...) ARG_(RG_PASTE(drawn_, __COUNTER__), k, __VA_ARGS__)
+#define ARG_(drawn, k, ...)                    \
     ({                                         \
         begin_argument(k);                     \
         const __auto_type drawn = __VA_ARGS__; \
@@ -243,38 +243,38 @@ static void end_argument(void) {
         drawn;                                 \
     })
 
-#define T(k)         ARGUMENT(k, tensor())
-#define I(k)         (int)ARGUMENT(k, odd_integer())
-#define L(k)         ARGUMENT(k, odd_integer())
-#define X(k)         ARGUMENT(k, odd_number())
-#define D(k)         ARGUMENT(k, odd_dims())
-#define Y(k)         (rg_dtype) ARGUMENT(k, any(20) ? any(4) : (uint64_t)odd_integer())
-#define S(k)         ARGUMENT(k, text())
-#define LIST(k)      ARGUMENT(k, list())
-#define ITEMS(k)     n_items, ARGUMENT(k, items())
-#define G(k)         ARGUMENT(k, any_generator())
-#define LOSS_OPTIONS ARGUMENT(50, LOSS_OPTIONS_)
+#define T(k)         ARG(k, tensor())
+#define I(k)         (int)ARG(k, odd_integer())
+#define L(k)         ARG(k, odd_integer())
+#define X(k)         ARG(k, odd_number())
+#define D(k)         ARG(k, odd_dims())
+#define Y(k)         (rg_dtype) ARG(k, any(20) ? any(4) : (uint64_t)odd_integer())
+#define S(k)         ARG(k, text())
+#define LIST(k)      ARG(k, list())
+#define ITEMS(k)     n_items, ARG(k, items())
+#define G(k)         ARG(k, any_generator())
+#define LOSS_OPTIONS ARG(50, LOSS_OPTIONS_)
 #define LOSS_OPTIONS_                                                                         \
     (rg_loss_options) {                                                                       \
         .reduction = (rg_reduction)any(5), .weight = tensor(), .pos_weight = tensor(),        \
         .ignore_index = odd_integer(), .label_smoothing = odd_number(), .beta = odd_number(), \
         .delta = odd_number(), .log_target = any(2)                                           \
     }
-#define CONV_OPTIONS ARGUMENT(50, CONV_OPTIONS_)
+#define CONV_OPTIONS ARG(50, CONV_OPTIONS_)
 #define CONV_OPTIONS_                                                                        \
     (rg_conv_options) {                                                                      \
         .stride = any(2) ? 1 : odd_integer(), .padding = any(3) ? (int64_t)any(3) : RG_SAME, \
         .dilation = any(2) ? 1 : odd_integer(), .groups = any(2) ? 1 : odd_integer(),        \
         .strides = small_dims(), .paddings = small_dims(), .dilations = small_dims()         \
     }
-#define MAX_POOL_OPTIONS ARGUMENT(50, MAX_POOL_OPTIONS_)
+#define MAX_POOL_OPTIONS ARG(50, MAX_POOL_OPTIONS_)
 #define MAX_POOL_OPTIONS_                                                                        \
     (rg_max_pool_options) {                                                                      \
         .stride = any(3) ? (int64_t)any(3) : RG_KERNEL, .padding = any(3) ? (int64_t)any(3) : 0, \
         .dilation = any(2) ? 1 : odd_integer(), .ceil_mode = any(2), .strides = small_dims(),    \
         .paddings = small_dims(), .dilations = small_dims()                                      \
     }
-#define AVG_POOL_OPTIONS ARGUMENT(50, AVG_POOL_OPTIONS_)
+#define AVG_POOL_OPTIONS ARG(50, AVG_POOL_OPTIONS_)
 #define AVG_POOL_OPTIONS_                                                                        \
     (rg_avg_pool_options) {                                                                      \
         .stride = any(3) ? (int64_t)any(3) : RG_KERNEL, .padding = any(3) ? (int64_t)any(3) : 0, \
@@ -282,10 +282,10 @@ static void end_argument(void) {
         .divisor_override = any(2) ? 0 : odd_integer(), .strides = small_dims(),                 \
         .paddings = small_dims()                                                                 \
     }
-#define MARGIN_OPTIONS(type, k) ARGUMENT(50, MARGIN_OPTIONS_(type))
+#define MARGIN_OPTIONS(type, k) ARG(50, MARGIN_OPTIONS_(type))
 #define MARGIN_OPTIONS_(type) \
     (type) { .reduction = (rg_reduction)any(5), .margin = odd_number() }
-#define OPTIONS ARGUMENT(50, OPTIONS_)
+#define OPTIONS ARG(50, OPTIONS_)
 #define OPTIONS_                                                         \
     (rg_backward_options) {                                              \
         .gradient = any(3) ? RG_NONE : tensor(), .retain_graph = any(2), \
@@ -690,7 +690,8 @@ static rg_tensor *does_parsed_back(void) {
 
 /* ---- of nn/ ---------------------------------------------------------------------- */
 
-#define M(k) ARGUMENT(k, any(6) ? modules[any(MODULES)] : NULL)
+#define PATH(k) ARG(k, any_path())
+#define M(k)    ARG(k, any(6) ? modules[any(MODULES)] : NULL)
 #define NORM_OPTIONS \
     (rg_norm_options) { .eps = odd_number(), .elementwise_affine = any(2), .bias = any(2) }
 #define NO_MASKS                                                                      \
@@ -1380,9 +1381,9 @@ int main(int argc, char **argv) {
     rg_error_clear();
     rg_scope_end(mark);
     rg_memory after = rg_memory_stats();
-    if (calls > 0)
-        printf("fuzz_ops: %d functions, %ld results, %ld refusals; %ld tensors alive\n", FUNCTIONS,
-               results, refusals, (long)(rg_live_tensors() - live));
+    fprintf(calls > 0 ? stdout : stderr,
+            "fuzz_ops: %d functions, %ld results, %ld refusals; %ld tensors alive\n", FUNCTIONS,
+            results, refusals, (long)(rg_live_tensors() - live));
     return rg_live_tensors() != live || after.nodes != before.nodes
            || after.storages != before.storages;
 }
