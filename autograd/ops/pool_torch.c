@@ -99,17 +99,14 @@ static void pool_planes(const rg_tensor *x, k_pool *p) {
         p->planes *= x->size[d];
 }
 
-static bool pool_absurd(int64_t number) { return number > RG_NUMEL_MAX || number < -RG_NUMEL_MAX; }
-
-/* Fails where a number is so large that sums with it overflow. */
+/* Fails where a number isn't an int, as torch's must be: products of two of them can't overflow. */
 static bool pool_allows_numbers(const char *name, const k_window *z) {
     for (int d = 0; d < 2; d++) {
-        int64_t span;
-        const bool absurd = pool_absurd(z->kernel[d]) || pool_absurd(z->stride[d])
-                            || pool_absurd(z->padding[d]) || pool_absurd(z->dilation[d])
-                            || __builtin_mul_overflow(z->dilation[d], z->kernel[d], &span)
-                            || pool_absurd(span);
-        RG_FAIL_IF(absurd, name, "a kernel, stride, padding or dilation is too large");
+        const int64_t numbers[] = { z->kernel[d], z->stride[d], z->padding[d], z->dilation[d] };
+        bool ints = true;
+        for (int i = 0; i < 4; i++)
+            ints = ints && numbers[i] == (int)numbers[i];
+        RG_FAIL_IF(!ints, name, "a kernel, stride, padding or dilation is too large");
     }
     return true;
 }

@@ -49,13 +49,16 @@ typedef struct {
 #define K_TYPES_NUMBERS
 #include "sets.h"
 
+/* Returns how many elements of x a window sees at most along a dim. */
+static int64_t pool_taps(const k_window *z, int d) { return RG_MIN(z->kernel[d], z->size[d]); }
+
 static bool pool_run(const k_pool *p, rg_work *loop, rg_tensor *y, const rg_tensor *indices,
                      const rg_tensor *x) {
     const k_window *z = &p->window;
     pool_work work = { p, y->data, x->data, indices ? (int64_t *)(void *)indices->data : NULL };
     const int64_t outputs = z->to[0] * z->to[1];
-    const int64_t taps = p->adaptive ? 1 : z->kernel[0] * z->kernel[1];
-    if (loop)
+    const int64_t taps = p->adaptive ? 1 : pool_taps(z, 0) * pool_taps(z, 1);
+    if (loop && p->planes)
         k_rows(p->planes, RG_MAX(z->size[0] * z->size[1], outputs * taps), loop, &work);
     return loop;
 }

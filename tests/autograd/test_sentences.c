@@ -425,17 +425,21 @@ START_TEST(test_numbers) {
             "max_pool1d: max_pool1d() Invalid computed output size: -3");
     static const char huge[] = "a kernel, stride, padding or dilation is too large";
     rg_tensor *x = T(1, 5, 5);
-    ck_ok(rg_max_pool2d(x, 2, .stride = RG_NUMEL_MAX));
-    ck_ok(rg_avg_pool2d(x, RG_DIMS(2, 2), .strides = RG_DIMS(RG_NUMEL_MAX, 1)));
-    ck_fails(rg_max_pool2d(x, 2, .stride = RG_NUMEL_MAX + 1), RG_RUNTIME_ERROR, huge);
+    ck_ok(rg_max_pool2d(x, 2, .stride = INT32_MAX));
+    ck_ok(rg_avg_pool2d(x, RG_DIMS(2, 2), .strides = RG_DIMS(INT32_MAX, 1)));
+    ck_fails(rg_max_pool2d(x, 2, .stride = (int64_t)INT32_MAX + 1), RG_RUNTIME_ERROR, huge);
     ck_fails(rg_max_pool2d(x, RG_DIMS(INT64_MAX, 2)), RG_RUNTIME_ERROR, huge);
     ck_fails(rg_max_pool2d(x, RG_DIMS(2, 2), .strides = RG_DIMS(1, INT64_MAX)), RG_RUNTIME_ERROR,
              huge);
     ck_fails(rg_max_pool2d(x, 2, .dilation = INT64_MAX), RG_RUNTIME_ERROR, huge);
     ck_fails(rg_avg_pool2d(x, RG_DIMS(2, INT64_MAX)), RG_RUNTIME_ERROR, huge);
     ck_fails(rg_max_pool2d(x, INT64_MIN, .dilation = 0), RG_RUNTIME_ERROR, huge);
+    ck_fails(rg_max_pool2d(x, 2, .dilation = (int64_t)INT32_MIN - 1), RG_RUNTIME_ERROR, huge);
+    rg_tensor *all = rg_avg_pool2d(rg_ones(1, 5, 5), INT32_MAX, .padding = INT32_MAX / 2);
+    const double area = (double)INT32_MAX * INT32_MAX;
+    ck_assert(rg_numel(all) == 1);
+    ck_assert_double_eq_tol(rg_item(all) * area, 25, 1e-5);
     ck_fails(rg_max_pool2d(x, 2, .padding = INT64_MIN), RG_RUNTIME_ERROR, huge);
-    ck_fails(rg_avg_pool2d(x, 2, .stride = -RG_NUMEL_MAX - 1), RG_RUNTIME_ERROR, huge);
 }
 END_TEST
 
