@@ -8,6 +8,8 @@
  *
  * With REGARD_POOL=0, under the sanitizers, under valgrind and in a debug build
  * (RG_DEBUG) every block is malloc's and free's own, and no header is reused.
+ * Tests have blocks guarded: each begins full of nonsense, and what lies behind its
+ * end must still be there when it is freed.
  */
 #define _GNU_SOURCE
 #include "memory.h"
@@ -36,6 +38,8 @@ static const int64_t CACHE_MAX = (int64_t)1 << 30;
  * sums the counts of those that have ended; `batches` are free blocks that no thread holds. The
  * lock is for these three. `flushed` is the bytes in use, but for each thread's drift. */
 static bool bypass;
+bool rgi_memory_guarded;
+atomic_long rgi_memory_spoilt;
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static rg_thread *threads;
 static rg_thread ended;
@@ -163,9 +167,9 @@ static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     return first;
 }
 
-/* Makes free blocks of what is left of the chunk. */
+/* Makes free blocks of what is left of the chunk, unless blocks are guarded. */
 static void cut_up_rest(rg_thread *me) {
-    while (me->fresh_bytes) {
+    while (me->fresh_bytes && !rgi_memory_guarded) {
         size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);
         rgi_put_back(me, me->fresh, bytes / 64);
         me->fresh += bytes;
@@ -191,8 +195,26 @@ static void *cut_from_chunk(rg_thread *me, size_t bytes) {
     return p;
 }
 
+/* Where blocks are guarded, the free ones are all in the spare batch, so that each request and each
+ * release takes the long way. */
+static void *guarded_alloc(rg_thread *me, size_t c, size_t size) {
+    rg_free_block **spare = &me->small[c].spare, *block = *spare;
+    if (!block)
+        return cut_from_chunk(me, size);
+    *spare = block->next;
+    return block;
+}
+
+static void guarded_free(rg_thread *me, void *block, size_t c) {
+    rg_free_block **spare = &me->small[c].spare, *b = block;
+    b->next = *spare;
+    *spare = b;
+}
+
 static void *small_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_list *list = &me->small[c];
+    if (RG_UNLIKELY(rgi_memory_guarded))
+        return guarded_alloc(me, c, size);
     if (!list->first) {
         list->first = take_batch(list, c);
         list->count = list->first ? list->first->count : 0;
@@ -209,6 +231,10 @@ static void *small_alloc(rg_thread *me, size_t c, size_t size) {
 }
 
 static void small_free(rg_thread *me, void *block, size_t c) {
+    if (RG_UNLIKELY(rgi_memory_guarded)) {
+        guarded_free(me, block, c);
+        return;
+    }
     if (me->small[c].count >= me->small[c].limit)
         retire(&me->small[c], c);
     rgi_put_back(me, block, c);
@@ -249,6 +275,18 @@ void rg_memory_trim(void) {
     me->cached = 0;
 }
 
+/* ---- guards ------------------------------------------------------------------------ */
+
+enum { NONSENSE = 0xA5 };
+
+/* Notes if something was written behind the end of a block that is freed. */
+static void look_behind(const void *block, size_t bytes, size_t size) {
+    const unsigned char *behind = (const unsigned char *)block + bytes;
+    const size_t n = size - bytes;
+    if (n && (behind[0] != NONSENSE || memcmp(behind, behind + 1, n - 1)))
+        atomic_fetch_add(&rgi_memory_spoilt, 1);
+}
+
 /* ---- the door ---------------------------------------------------------------------- */
 
 /* Returns a block, and sets *size to the block's size. Returns NULL where there is no memory, or
@@ -275,6 +313,8 @@ void *rgi_alloc(size_t bytes, rg_class cls) {
     if (RG_UNLIKELY(!block))
         return rgi_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes",
                         bytes);
+    if (RG_UNLIKELY(rgi_memory_guarded))
+        memset(block, NONSENSE, bypass ? bytes : size);
     rgi_count_bytes(me, cls, true, (long)size, 0);
     return block;
 }
@@ -300,6 +340,8 @@ void rgi_free(void *block, size_t bytes, rg_class cls) {
         return;
     size_t c = class_of(bytes, cls, &size);
     bool is_header = cls == RG_MEM_HEADER;
+    if (RG_UNLIKELY(rgi_memory_guarded && !is_header))
+        look_behind(block, bytes, bypass ? bytes : size);
     if (RG_UNLIKELY(bypass && is_header))
         header_keep(me, block);
     else if (RG_UNLIKELY(bypass))
@@ -336,7 +378,7 @@ void rgi_memory_begin_thread(rg_thread *me) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, choose_bypass);
     me->chunk = CHUNK_MIN;
-    for (uint32_t c = 0; c < RG_SMALL_CLASSES && !bypass; c++)
+    for (uint32_t c = 0; c < RG_SMALL_CLASSES && !bypass && !rgi_memory_guarded; c++)
         me->small[c].limit = c ? RG_SMALL_BATCH / c : RG_HEADER_BATCH;
     pthread_mutex_lock(&threads_lock);
     me->next = threads;

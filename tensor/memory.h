@@ -20,6 +20,10 @@ static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
 bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
 /* Returns whether every block is malloc's own; memory.c says when. */
 bool rgi_pool_bypassed(void);
+/* Tests set this before a program's first request: blocks are full of nonsense then, and each one
+ * that is freed after something was written behind its end is counted. */
+extern bool rgi_memory_guarded;
+extern atomic_long rgi_memory_spoilt;
 
 /* These begin and end a thread's free lists and counts. Only thread.c calls them. */
 void rgi_memory_begin_thread(rg_thread *me);

@@ -1,5 +1,6 @@
 /* test.c: the runner behind test.h. */
 #include "test.h"
+#include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/tensor.h"
 #include "tensor/thread.h"
@@ -40,12 +41,15 @@ static void end_clean(void) {
     rgi_scope_end_thread(rgi_me);
     int64_t more = rg_memory_stats().now - bytes;
     bytes += more;
+    ck_assert_msg(rgi_memory_spoilt == 0, "%ld blocks were written to behind their ends",
+                  (long)rgi_memory_spoilt);
     ck_assert_msg(more == 0 || rg_memory_may_stay, "%lld bytes are left behind", (long long)more);
 }
 
-int rg_run_tests(const char *name, size_t n, const TTest *const cases[]) {
+int rg_run_tests(const char *name, int guarded, size_t n, const TTest *const cases[]) {
     /* A child that dies must keep no line back. */
     setvbuf(stdout, NULL, _IOLBF, 0);
+    rgi_memory_guarded = guarded;
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
     /* The limit catches a hang and measures nothing, since valgrind is slow. */

@@ -11,12 +11,16 @@
 #include <check.h>
 #include <stdlib.h>
 
-#define RG_TESTS(name, ...)                                                \
-    int main(void) {                                                       \
-        const TTest *cases[] = { __VA_ARGS__ };                            \
-        return rg_run_tests(#name, sizeof cases / sizeof cases[0], cases); \
+#define RG_TESTS(name, ...) RG_TESTS_WITH(#name, 1, __VA_ARGS__)
+/* The same, for a program whose blocks of memory aren't guarded (see tensor/memory.h), since it is
+ * about the short way to them, or takes too long. */
+#define RG_TESTS_UNGUARDED(name, ...) RG_TESTS_WITH(#name, 0, __VA_ARGS__)
+#define RG_TESTS_WITH(name, guarded, ...)                                          \
+    int main(void) {                                                               \
+        const TTest *cases[] = { __VA_ARGS__ };                                    \
+        return rg_run_tests(name, guarded, sizeof cases / sizeof cases[0], cases); \
     }
-int rg_run_tests(const char *name, size_t n, const TTest *const cases[]);
+int rg_run_tests(const char *name, int guarded, size_t n, const TTest *const cases[]);
 /* A test fails that leaves memory behind, unless its program sets this, because what it makes stays
  * for as long as a program runs. */
 extern int rg_memory_may_stay;

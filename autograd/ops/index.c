@@ -24,9 +24,8 @@ static bool index_join(int64_t from_end[RG_MAX_DIMS], int *n, const rg_tensor *i
     return fits;
 }
 
-/* Gives p->offsets the shape to which the index tensors broadcast. */
-static bool index_offsets_shape(const char *op, int k, rg_tensor *const index[],
-                                rg_index_layout *p) {
+/* Gives `offsets` the shape to which the index tensors broadcast. Returns whether they do. */
+static bool index_offsets_shape(int k, rg_tensor *const index[], rg_dims *offsets) {
     int64_t from_end[RG_MAX_DIMS];
     int n = 0;
     bool fits = true;
@@ -34,19 +33,23 @@ static bool index_offsets_shape(const char *op, int k, rg_tensor *const index[],
         bool joined = index_join(from_end, &n, index[i]);
         fits = fits && joined;
     }
+    offsets->n = n;
+    for (int d = 0; d < n; d++)
+        offsets->v[d] = from_end[n - 1 - d];
+    return fits;
+}
+
+/* Fails, since the index tensors don't broadcast. */
+static bool index_no_shape(const char *op, int k, rg_tensor *const index[]) {
     char text[RG_MAX_DIMS * 192];
     int at = 0;
-    for (int i = 0; i < k && !fits; i++)
+    for (int i = 0; i < k; i++)
         at += snprintf(text + at, sizeof text - (size_t)at, "%s%s", i ? ", " : "",
                        RG_SHAPE_TEXT(index[i]));
-    RG_FAIL_INDEX_IF(!fits, op,
-                     "shape mismatch: indexing tensors could not be broadcast together with "
-                     "shapes %s",
-                     text);
-    p->offsets.n = n;
-    for (int d = 0; d < n; d++)
-        p->offsets.v[d] = from_end[n - 1 - d];
-    return true;
+    return rgi_fail(RG_INDEX_ERROR, op,
+                    "shape mismatch: indexing tensors could not be broadcast together with "
+                    "shapes %s",
+                    text);
 }
 
 /* Returns the dim in whose place the offsets stand: the first indexed one if these are neighbours,
@@ -58,16 +61,9 @@ static int index_place(const struct index_attr *a, int k) {
     return a->dim[0];
 }
 
-bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
-                      rg_tensor *const index[], rg_index_layout *p) {
-    if (!index_offsets_shape(op, k, index, p) || !rgi_check_dims(op, t->ndim - k + p->offsets.n))
-        return false;
-    bool nowhere = false;
-    bool none = false;
-    for (int i = 0; i < k; i++)
-        nowhere = nowhere || t->size[a->dim[i]] == 0;
-    for (int d = 0; d < p->offsets.n; d++)
-        none = none || p->offsets.v[d] == 0;
+/* Sets where the slices are. Requires the shape of the offsets. */
+static void index_lay_out(const rg_tensor *t, const struct index_attr *a, int k,
+                          rg_index_layout *p) {
     p->t = *t;
     p->at = index_place(a, k);
     for (int i = k - 1; i >= 0; i--)
@@ -81,6 +77,21 @@ bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_att
         p->shape.v[p->shape.n++] = p->offsets.v[d];
     for (int d = p->at + 1; d < p->t.ndim; d++)
         p->shape.v[p->shape.n++] = p->t.size[d];
+}
+
+bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
+                      rg_tensor *const index[], rg_index_layout *p) {
+    if (!index_offsets_shape(k, index, &p->offsets))
+        return index_no_shape(op, k, index);
+    if (!rgi_check_dims(op, t->ndim - k + p->offsets.n))
+        return false;
+    bool nowhere = false;
+    bool none = false;
+    for (int i = 0; i < k; i++)
+        nowhere = nowhere || t->size[a->dim[i]] == 0;
+    for (int d = 0; d < p->offsets.n; d++)
+        none = none || p->offsets.v[d] == 0;
+    index_lay_out(t, a, k, p);
     RG_FAIL_INDEX_IF(nowhere && !none, op, "index is out of bounds for dimension with size 0");
     return true;
 }
@@ -120,8 +131,9 @@ bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_te
     rg_index_layout p;
     if (row->numel == 0)
         return true;
-    if (!rgi_index_layout(op, t, a, k, index, &p))
-        return false;
+    /* The op's shape has found that the index tensors broadcast. */
+    index_offsets_shape(k, index, &p.offsets);
+    index_lay_out(t, a, k, &p);
     RG_SCOPE();
     rg_tensor *offsets = rg_zeros_dims(p.offsets, RG_INT64);
     if (!offsets)

@@ -384,7 +384,7 @@ static bool step_by_search(lbfgs_run *r, double slope) {
 static bool iterate(lbfgs_run *r, double i, bool *last) {
     const rg_param_group *g = &r->o->groups->options;
     rg_lbfgs *m = &r->s;
-    double slope, steepest = INFINITY, moved;
+    double slope, steepest = INFINITY, moved = 0;
     m->n_iter++;
     if (!choose_direction(r) || !dot_of(r->flat_grad, m->d, &slope))
         return false;
@@ -400,14 +400,11 @@ static bool iterate(lbfgs_run *r, double i, bool *last) {
         if (i != g->max_iter && (!evaluate(r, NULL) || !greatest_of(r->flat_grad, &steepest)))
             return false;
     }
-    *last = i == g->max_iter || r->evals >= g->max_eval || steepest <= g->tolerance_grad;
-    if (*last)
-        return true;
-    if (!greatest_of(m->d, &moved))
-        return false;
-    *last = fabs(moved * m->t) <= g->tolerance_change
+    const bool known = greatest_of(m->d, &moved);
+    *last = i == g->max_iter || r->evals >= g->max_eval || steepest <= g->tolerance_grad
+            || fabs(moved * m->t) <= g->tolerance_change
             || fabs(r->loss - m->prev_loss) < g->tolerance_change;
-    return true;
+    return known;
 }
 
 static bool minimise(lbfgs_run *r, rg_tensor **loss) {

@@ -828,18 +828,18 @@ START_TEST(test_many_leaves) {
 }
 END_TEST
 
-RG_TESTS(engine, test_many_leaves, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
-         test_one_value_used_many_times, test_paths_of_different_lengths,
-         test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone,
-         test_grad_of_inner_tensors, test_unused_inputs, test_a_result_without_elements,
-         test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away,
-         test_gradients_are_copies, test_a_gradient_that_two_have, test_hooks_are_counted,
-         test_gradients_from_outside_stay, test_what_is_missing_is_refused,
-         test_the_latest_comes_first, test_leaves_do_not_wait, test_leaves_at_the_ends,
-         test_hooks_that_come_and_go, test_a_failed_run_leaves_grads_alone, test_a_leafs_hook_fails,
-         test_a_gradient_is_no_view, test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle,
-         test_ending_a_scope_keeps_the_graph, test_a_chain_of_a_million, test_a_hook_drops_the_root,
-         test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
-         test_a_mutated_saved_value_is_named, test_a_stale_view_is_renewed,
-         test_threads_share_parameters, test_a_name_is_given_whole_or_not,
-         test_threads_hand_a_graph_on, test_failures_of_backward_have_names, test_detached_in_place)
+RG_TESTS_UNGUARDED(
+    engine, test_many_leaves, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
+    test_one_value_used_many_times, test_paths_of_different_lengths, test_wide_graphs_are_sorted,
+    test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
+    test_unused_inputs, test_a_result_without_elements, test_a_graph_is_freed_as_it_goes,
+    test_modes, test_hooks, test_a_hook_takes_itself_away, test_gradients_are_copies,
+    test_a_gradient_that_two_have, test_hooks_are_counted, test_gradients_from_outside_stay,
+    test_what_is_missing_is_refused, test_the_latest_comes_first, test_leaves_do_not_wait,
+    test_leaves_at_the_ends, test_hooks_that_come_and_go, test_a_failed_run_leaves_grads_alone,
+    test_a_leafs_hook_fails, test_a_gradient_is_no_view, test_a_run_inside_a_run,
+    test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
+    test_a_chain_of_a_million, test_a_hook_drops_the_root, test_slices_share_one_buffer,
+    test_in_place_is_recorded, test_in_place_is_refused, test_a_mutated_saved_value_is_named,
+    test_a_stale_view_is_renewed, test_threads_share_parameters, test_a_name_is_given_whole_or_not,
+    test_threads_hand_a_graph_on, test_failures_of_backward_have_names, test_detached_in_place)

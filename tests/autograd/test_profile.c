@@ -572,5 +572,5 @@ int main(void) {
                              test_many_ops };
     if (getenv("REGARD_PROFILE"))
         return profiled();
-    return rg_run_tests("profile", sizeof cases / sizeof cases[0], cases);
+    return rg_run_tests("profile", 1, sizeof cases / sizeof cases[0], cases);
 }

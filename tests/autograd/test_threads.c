@@ -122,4 +122,4 @@ START_TEST(test_a_thread_begins_by_recording) {
 }
 END_TEST
 
-RG_TESTS(threads, test_threads_give_what_one_gives, test_a_thread_begins_by_recording)
+RG_TESTS_UNGUARDED(threads, test_threads_give_what_one_gives, test_a_thread_begins_by_recording)

@@ -214,4 +214,4 @@ START_TEST(test_optimizer_and_token) {
 }
 END_TEST
 
-RG_TESTS(bits, test_training, test_rows, test_attention, test_optimizer_and_token)
+RG_TESTS_UNGUARDED(bits, test_training, test_rows, test_attention, test_optimizer_and_token)

@@ -279,5 +279,6 @@ static bool use(void) {
 START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
 END_TEST
 
-RG_TESTS(gpt, test_values_and_gradients, test_calling, test_generation, test_end, test_choices,
-         test_cache, test_second_order, test_bad_arguments, test_out_of_memory)
+RG_TESTS_UNGUARDED(gpt, test_values_and_gradients, test_calling, test_generation, test_end,
+                   test_choices, test_cache, test_second_order, test_bad_arguments,
+                   test_out_of_memory)

@@ -170,4 +170,4 @@ END_TEST
 START_TEST(test_translation) { follow("learn_translation", learn_translation, 1e-12); }
 END_TEST
 
-RG_TESTS(trajectory, test_layer, test_encoder, test_gpt, test_translation)
+RG_TESTS_UNGUARDED(trajectory, test_layer, test_encoder, test_gpt, test_translation)

@@ -703,6 +703,7 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(transformers, test_cases, test_repr, test_modules_of_ones_own, test_bad_arguments,
-         test_layers_are_copies, test_second_order, test_cache, test_hooks_with_cache,
-         test_bad_caches, test_attention_with_cache, test_out_of_memory)
+RG_TESTS_UNGUARDED(transformers, test_cases, test_repr, test_modules_of_ones_own,
+                   test_bad_arguments, test_layers_are_copies, test_second_order, test_cache,
+                   test_hooks_with_cache, test_bad_caches, test_attention_with_cache,
+                   test_out_of_memory)

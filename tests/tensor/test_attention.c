@@ -200,4 +200,4 @@ START_TEST(test_bits) {
 }
 END_TEST
 
-RG_TESTS(attention, test_values, test_bits)
+RG_TESTS_UNGUARDED(attention, test_values, test_bits)

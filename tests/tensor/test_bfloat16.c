@@ -185,4 +185,4 @@ START_TEST(test_batches) {
 }
 END_TEST
 
-RG_TESTS(bfloat16, test_names, test_rounding, test_products, test_batches)
+RG_TESTS_UNGUARDED(bfloat16, test_names, test_rounding, test_products, test_batches)

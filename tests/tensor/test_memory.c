@@ -309,7 +309,7 @@ START_TEST(test_pool_can_be_bypassed) {
 }
 END_TEST
 
-RG_TESTS(memory, test_nothing_is_asked_for_twice, test_statistics, test_peak,
-         test_blocks_are_aligned_and_apart, test_absurd_requests, test_short_way, test_grow,
-         test_each_request_fails, test_thread_exit, test_made_here_released_there,
-         test_threads_share, test_pool_can_be_bypassed)
+RG_TESTS_UNGUARDED(memory, test_nothing_is_asked_for_twice, test_statistics, test_peak,
+                   test_blocks_are_aligned_and_apart, test_absurd_requests, test_short_way,
+                   test_grow, test_each_request_fails, test_thread_exit,
+                   test_made_here_released_there, test_threads_share, test_pool_can_be_bypassed)

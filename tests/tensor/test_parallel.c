@@ -346,5 +346,5 @@ END_TEST
 #define ENVIRONMENT
 #endif
 
-RG_TESTS(parallel, ENVIRONMENT test_parts, test_fork, test_elements, test_rows, test_reductions,
-         test_products, test_layers)
+RG_TESTS_UNGUARDED(parallel, ENVIRONMENT test_parts, test_fork, test_elements, test_rows,
+                   test_reductions, test_products, test_layers)

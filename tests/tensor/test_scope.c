@@ -381,10 +381,10 @@ START_TEST(test_memory_of_a_thread) {
 }
 END_TEST
 
-RG_TESTS(scope, test_use_after_scope_is_named_though_others_are_made, test_scope_ends, test_escape,
-         test_for_releases_each_iteration, test_keep_and_drop, test_use_after_scope_is_named,
-         test_nesting, test_out_of_order, test_escape_many_levels, test_escape_what_is_outside,
-         test_escape_twice, test_keep_twice, test_drop_errors, test_lending,
-         test_return_from_a_loop, test_deep_stacks, test_stack_does_not_grow,
-         test_misuse_is_named_with_certainty, test_strings, test_memory_of_scopes,
-         test_memory_of_a_thread)
+RG_TESTS_UNGUARDED(scope, test_use_after_scope_is_named_though_others_are_made, test_scope_ends,
+                   test_escape, test_for_releases_each_iteration, test_keep_and_drop,
+                   test_use_after_scope_is_named, test_nesting, test_out_of_order,
+                   test_escape_many_levels, test_escape_what_is_outside, test_escape_twice,
+                   test_keep_twice, test_drop_errors, test_lending, test_return_from_a_loop,
+                   test_deep_stacks, test_stack_does_not_grow, test_misuse_is_named_with_certainty,
+                   test_strings, test_memory_of_scopes, test_memory_of_a_thread)
