@@ -14,15 +14,14 @@ __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
 
 /* ---- gathering --------------------------------------------------------------------- */
 
-/* An observer may have references of its own, so it is asked if there is one. */
+/* An observer may have a reference of its own to each, so it is asked if there is one. */
 bool rgi_is_sole_owner(const rg_tensor *t) {
     rg_graph_observer *o = rgi_graph_observer();
-    if (RG_UNLIKELY(o != NULL) && o->is_sole_owner)
-        return o->is_sole_owner(o, t);
-    bool only = t->storage->refs == 1;
+    const int observed = RG_UNLIKELY(o != NULL) && o->references ? o->references(o, t) : 0;
+    bool only = t->storage->refs == 1 + observed;
     if (t->flags & RG_VIEW)
-        only = t->storage->refs == 2 && rgi_base_of(t)->refs == 1;
-    return t->refs == 1 && only && t->flags & RG_CONTIGUOUS && !t->history;
+        only = t->storage->refs == 2 + observed && rgi_base_of(t)->refs == 1 + observed;
+    return t->refs == 1 + observed && only && t->flags & RG_CONTIGUOUS && !t->history;
 }
 
 bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g) {

@@ -22,8 +22,9 @@ struct rg_graph_observer {
      * adds to the buffer. */
     bool (*step)(rg_graph_observer *o, const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
                  rg_tensor *buffer);
-    /* Returns whether nobody but the caller and the observer has t, so that it may be added to. */
-    bool (*is_sole_owner)(rg_graph_observer *o, const rg_tensor *t);
+    /* Returns 1 where the observer has a reference to t, to its storage and, if it is a view, to
+     * its base. Returns -1 where t must not be added to, whoever has it. */
+    int (*references)(rg_graph_observer *o, const rg_tensor *t);
     /* A leaf is about to get the gradient g, or to lose the one that it has where g is NULL.
      * Returns the tensor that is to be its gradient instead of g. */
     rg_tensor *(*gradient)(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);

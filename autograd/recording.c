@@ -13,9 +13,12 @@
 
 /* ---- lists of pointers ------------------------------------------------------------- */
 
-bool rgi_pointers_add(rg_pointers *list, void *it) {
-    if (!rgi_grow((void **)&list->v, &list->room, list->n + 1, sizeof *list->v))
+/* Adds a pointer. Where there is no memory for it, the recording has failed. */
+static bool pointers_add(rg_replay *r, rg_pointers *list, void *it) {
+    if (!rgi_grow((void **)&list->v, &list->room, list->n + 1, sizeof *list->v)) {
+        r->failed = true;
         return false;
+    }
     list->v[list->n++] = it;
     return true;
 }
@@ -80,20 +83,17 @@ static bool is_lent(const rg_replay *r, const rg_storage *s) {
 void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
     if (!t || t == RG_NONE || rgi_pointers_have(&r->living, t))
         return;
-    if (!rgi_pointers_add(&r->held, t)) {
-        r->failed = true;
+    if (!pointers_add(r, &r->held, t))
         return;
-    }
     rgi_retain(t);
-    if (is_lent(r, t->storage) && !rgi_pointers_add(&r->living, t))
-        r->failed = true;
+    if (is_lent(r, t->storage))
+        pointers_add(r, &r->living, t);
 }
 
 /* Makes t look released, as everybody else has released it. Its header stays, since entries work on
  * it. */
 static void feign_release(rg_tensor *t) {
     rgi_forget_history(t);
-    rgi_forget_name(t);
     if (t->flags & RG_VIEW)
         rgi_view_leave(t);
     t->state = RG_DEAD;
@@ -101,24 +101,19 @@ static void feign_release(rg_tensor *t) {
 }
 
 /* A tensor whose release is feigned lets go of its history and its base, which may have held
- * others, so the list is gone through once more. */
+ * others, so the newest come first. */
 void rgi_recording_reap(rg_replay *r) {
     rg_tensor **living = (rg_tensor **)r->living.v;
-    bool more = true;
-    while (more) {
-        size_t n = 0;
-        more = false;
-        for (size_t i = 0; i < r->living.n; i++) {
-            rg_tensor *t = living[i];
-            if (t->refs > 1) {
-                living[n++] = t;
-                continue;
-            }
-            more = more || t->history || t->flags & RG_VIEW;
+    size_t first = r->living.n;
+    for (size_t i = r->living.n; i-- > 0;) {
+        rg_tensor *t = living[i];
+        if (t->refs > 1)
+            living[--first] = t;
+        else
             feign_release(t);
-        }
-        r->living.n = n;
     }
+    r->living.n -= first;
+    memmove(living, living + first, r->living.n * sizeof *living);
 }
 
 /* Returns the smallest storage that nobody uses and that holds so many bytes, but not more than
@@ -142,14 +137,13 @@ static bool lend_new(rg_replay *r, rg_tensor *t, size_t bytes) {
         return false;
     rgi_storage_begin(t, s, bytes);
     pointers_remove(&r->constants, s);
-    if (!rgi_pointers_add(&r->lent, s))
+    if (!pointers_add(r, &r->lent, s))
         return false;
     RG_COUNT_UP(&s->refs, 1);
     return true;
 }
 
 bool rgi_recording_lend(rg_replay *r, rg_tensor *t, size_t bytes) {
-    rgi_recording_reap(r);
     rg_storage *spare = r->lends_only_new ? NULL : spare_storage(r, bytes);
     if (spare) {
         RG_COUNT_UP(&spare->refs, 1);
@@ -173,6 +167,11 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
 }
 
 /* ---- constants --------------------------------------------------------------------- */
+
+/* The storage is listed already if another constant lay there that is gone. */
+bool rgi_recording_is_made(rg_replay *r, const rg_tensor *t) {
+    return rgi_recording_is_constant(r, t) || pointers_add(r, &r->constants, t->storage);
+}
 
 bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t) {
     return rgi_pointers_have(&r->constants, t->storage);
@@ -205,8 +204,6 @@ void rgi_recording_settle(rg_replay *r) {
     for (size_t i = 0; i < r->n_leaves; i++)
         rgi_node_release(r->leaves[i].leaf);
     rgi_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);
-    r->leaves = NULL;
-    r->n_leaves = 0;
     rgi_pointers_free(&r->lent);
     rgi_pointers_free(&r->living);
     rgi_pointers_free(&r->constants);

@@ -51,7 +51,7 @@ struct rg_replay {
     /* Entries work on these tensors. The recording has a reference for each time that one is
      * listed. */
     rg_pointers held;
-    /* The lists below are empty once the step is recorded. */
+    /* The lists below are gone once the step is recorded. */
     rg_replay_leaf *leaves;
     size_t n_leaves, leaf_room;
     /* The recording lends these storages, and has a reference to each. */
@@ -62,7 +62,6 @@ struct rg_replay {
     rg_pointers constants;
 };
 
-bool rgi_pointers_add(rg_pointers *list, void *it);
 bool rgi_pointers_have(const rg_pointers *list, const void *it);
 void rgi_pointers_free(rg_pointers *list);
 
@@ -80,6 +79,9 @@ bool rgi_recording_lend(rg_replay *r, rg_tensor *t, size_t bytes);
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad);
 /* Looks for tensors that only the recording has any more, and takes their memory back. */
 void rgi_recording_reap(rg_replay *r);
+/* Notes that the step has made t with its values. Returns false, and the recording has failed,
+ * where there is no memory. */
+bool rgi_recording_is_made(rg_replay *r, const rg_tensor *t);
 /* Returns whether t was made by the step, and no run makes it anew. */
 bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t);
 /* Notes that every run writes to all of t, or refuses, if the step made t and has read it. */

@@ -17,16 +17,16 @@
 
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 
-/* A tensor that is made with its values is a constant: no run makes it anew. Its storage is listed
- * already if another constant lay there that is gone. */
+/* A tensor that is made with its values is a constant: no run makes it anew. */
 static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
     rg_replay *r = (rg_replay *)o;
     rgi_set_observer(NULL);
     rg_tensor *t = rgi_new(dtype, ndim, size);
     rgi_set_observer(o);
-    if (t && !rgi_recording_is_constant(r, t) && !rgi_pointers_add(&r->constants, t->storage))
-        r->failed = true;
-    return t;
+    if (!t || rgi_recording_is_made(r, t))
+        return t;
+    rgi_release(t);
+    return NULL;
 }
 
 static bool recorder_allocate(rg_observer *o, rg_tensor *t, size_t bytes) {
@@ -105,9 +105,7 @@ static bool checked_call_again(void *context) {
     rg_call again = ((const noted_call *)context)->call;
     rg_tensor like[RG_MAX_OUTPUTS];
     for (int k = 0; k < again.n_out; k++) {
-        like[k].dtype = again.in[0]->dtype;
-        like[k].ndim = 0;
-        like[k].state = RG_ALIVE;
+        like[k] = *again.out[k];
         again.out[k] = &like[k];
     }
     RG_AS(again.op->name);
@@ -247,16 +245,9 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     return ok;
 }
 
-/* A tensor may be added to if it is in lent memory and, beside the recording and the base that a
- * view has, only the caller has it. */
-static bool recorder_is_sole_owner(rg_graph_observer *o, const rg_tensor *t) {
-    rg_replay *r = (rg_replay *)o;
-    rgi_recording_reap(r);
-    bool only = t->storage->refs == 2;
-    if (t->flags & RG_VIEW)
-        only = t->storage->refs == 3 && rgi_base_of(t)->refs == 2;
-    return t->refs == 2 && only && t->flags & RG_CONTIGUOUS && !t->history
-           && rgi_pointers_have(&r->living, t);
+/* A tensor may be added to if it is in lent memory. */
+static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
+    return rgi_pointers_have(&((rg_replay *)o)->living, t) ? 1 : -1;
 }
 
 /* ---- gradients of leaves ----------------------------------------------------------- */
@@ -370,13 +361,12 @@ static const rg_graph_observer recorder_calls = {
     .may_update = recorder_may_update,
     .applied = recorder_applied,
     .step = recorder_step,
-    .is_sole_owner = recorder_is_sole_owner,
+    .references = recorder_references,
     .gradient = recorder_gradient,
     .read_gradient = recorder_read_gradient,
 };
 
 rg_replay *rg_record(void (*step)(void *context), void *context) {
-    rgi_thread_start();
     RG_FAIL_IF(!step, "record", "there is no step");
     RG_FAIL_IF(rgi_this.observer, "record", "a step is being recorded already");
     rg_replay *r = rgi_alloc(sizeof *r, RG_MEM_OTHER);

@@ -2,6 +2,7 @@
  * test_replay.c: a recorded step goes on as the step itself would, bit for bit, and a
  * step that can't be done again is refused.
  */
+#include "autograd/function.h"
 #include "nn/optim.h"
 #include "nn/models/gpt.h"
 #include "nn/transformer.h"
@@ -207,6 +208,15 @@ static void nests(void *unused) {
     (void)unused;
     rg_record(looks, NULL);
 }
+static rg_replay *other_recording;
+static void runs_another(void *unused) {
+    (void)unused;
+    rg_replay_run(other_recording);
+}
+static void only_reads(void *unused) {
+    (void)unused;
+    rg_mul(x, 2);
+}
 static void fails(void *unused) {
     (void)unused;
     rg_matmul(x, rg_ones(5, 5));
@@ -244,6 +254,12 @@ START_TEST(test_refusals) {
         rg_error_clear();
     }
     ck_fails(rg_record(NULL, NULL), RG_RUNTIME_ERROR, "there is no step");
+    ck_fails(rg_record(nests, NULL), RG_RUNTIME_ERROR, "record: a step is being recorded already");
+    other_recording = rg_record(only_reads, NULL);
+    ck_ok(other_recording);
+    ck_fails(rg_record(runs_another, NULL), RG_NOT_IMPLEMENTED,
+             "replay_run: can't be part of a recorded step");
+    rg_replay_free(other_recording);
     ck_fails(rg_replay_run(NULL), RG_RUNTIME_ERROR, "there is no recorded step");
     rg_replay_free(NULL);
     /* Outside a recording a value may be looked at. */
@@ -484,10 +500,16 @@ START_TEST(test_forgotten_errors) {
             rg_replay_free(r);
             continue;
         }
+        rg_tensor *others[60];
+        for (int i = 0; i < 60; i++)
+            others[i] = rg_full(RG_DIMS(4), 3);
         rg_set_grad(w, RG_NONE);
+        ck_ok(rg_replay_run(r));
         ck_ok(rg_replay_run(r));
         ck_assert_msg(rg_equal(rg_grad_of(w), four), "request %d: %s", (int)fail,
                       rg_repr(rg_grad_of(w)));
+        for (int i = 0; i < 60; i++)
+            ck_assert(rg_equal(others[i], rg_full_like(others[i], 3)));
         rg_replay_free(r);
         recorded++;
     }
@@ -516,14 +538,20 @@ static void adds_up(void *context) {
 }
 
 START_TEST(test_gradients_add_up) {
-    rg_tensor *w = rg_requires_grad_(rg_randn(64), true);
-    rg_replay *r = rg_record(adds_up, w);
-    ck_ok(r);
-    for (int i = 2; i < 6; i++) {
-        ck_ok(rg_replay_run(r));
-        ck_assert(rg_allclose(rg_grad_of(w), rg_mul(rg_detach(w), 2 * i), 1e-5, 1e-6));
+    for (int given = 0; given < 2; given++) {
+        RG_SCOPE();
+        rg_tensor *w = rg_requires_grad_(rg_randn(64), true);
+        if (given)
+            rg_set_grad(w, rg_mul(rg_detach(w), 10));
+        rg_replay *r = rg_record(adds_up, w);
+        ck_ok(r);
+        for (int i = 2; i < 6; i++) {
+            ck_ok(rg_replay_run(r));
+            ck_assert(
+                rg_allclose(rg_grad_of(w), rg_mul(rg_detach(w), 2 * i + 10 * given), 1e-5, 1e-6));
+        }
+        rg_replay_free(r);
     }
-    rg_replay_free(r);
 }
 END_TEST
 
@@ -569,8 +597,9 @@ enum { SLOTS = 5, KEPT = 3, RUNS = 5 };
 typedef struct wild {
     /* `at` is where the sequence of random numbers has come to. */
     uint64_t seed, at;
-    /* p are the parameters, x is the input, `whole` holds whole numbers, and `kept` results. */
-    rg_tensor *p[2], *x, *whole, *kept[KEPT];
+    /* p are the parameters, x is the input, `whole` holds whole numbers, `place` is two rows, and
+     * `kept` results. */
+    rg_tensor *p[2], *x, *whole, *place, *kept[KEPT];
     rg_optim *optim;
 } wild;
 
@@ -582,7 +611,7 @@ static int any(wild *w, int n) {
 static rg_tensor *wild_value(wild *w, rg_tensor *a, rg_tensor *b) {
     RG_SCOPE();
     rg_tensor *t;
-    switch (any(w, 18)) {
+    switch (any(w, 22)) {
     case 0: return rg_escape(rg_tanh(a));
     case 1: return rg_escape(rg_add(a, b));
     case 2: return rg_escape(rg_mul(rg_tanh(a), 0.5));
@@ -599,7 +628,14 @@ static rg_tensor *wild_value(wild *w, rg_tensor *a, rg_tensor *b) {
     case 13: return rg_escape(rg_layer_norm(a, RG_DIMS(6), RG_NONE, RG_NONE, 1e-5));
     case 14: return rg_escape(rg_where(rg_gt(a, 0.1), b, rg_neg(a)));
     case 15: return rg_escape(rg_add(rg_tanh(a), w->whole));
-    case 16:
+    case 16: return rg_escape(rg_mul(rg_reshape(rg_reshape(a, 36), 6, 6), rg_T(b)));
+    case 17: return rg_escape(rg_T(rg_index_fill_(rg_T(rg_neg(a)), 0, w->place, 0.5)));
+    case 18: return rg_escape(rg_reshape(rg_add(rg_reshape(a, 36), rg_reshape(b, 36)), 6, 6));
+    case 19:
+        t = rg_T(rg_neg(a));
+        rg_set_item_(t, rg_narrow(rg_tanh(b), 0, 1, 2), w->place);
+        return rg_escape(t);
+    case 20:
         t = rg_neg(a);
         rg_add_(t, b);
         return rg_escape(rg_mul(t, rg_reshape(rg_arange(36), 6, 6)));
@@ -678,6 +714,7 @@ static wild wild_make(uint64_t seed) {
         w.p[i] = rg_requires_grad_(rg_keep(rg_randn(6, 6)), true);
     w.x = rg_keep(rg_randn(6, 6));
     w.whole = rg_keep(rg_randint(0, 3, 6, 6));
+    w.place = rg_keep(rg_randint(0, 6, 2));
     rg_list p = { 2, w.p };
     w.optim = seed % 2 ? rg_optim_adamw(p, .lr = 1e-2)
                        : rg_optim_sgd(p, .lr = 1e-2, .momentum = 0.9);
@@ -692,6 +729,7 @@ static void wild_drop(wild *w) {
     rg_drop(w->p[1]);
     rg_drop(w->x);
     rg_drop(w->whole);
+    rg_drop(w->place);
 }
 
 /* Returns all that can be seen after a step, in one tensor. */
@@ -909,23 +947,296 @@ START_TEST(test_absent_gradients) {
 }
 END_TEST
 
-/* Nobody has the gradient of a part but the recording. */
+/* A step gets a gradient from its graph's outside: g, which reaches w as a view. */
+typedef struct {
+    rg_tensor *w, *g, *a;
+} outside;
+
+/* Each of these steps writes to what nobody has but the recording. */
 static void drops_a_gradient(void *w) {
     rg_tensor *h = rg_mul(w, 2), *part = rg_narrow(h, 0, 0, 2);
     rg_grad(rg_sum(rg_mul(part, part)), h);
 }
+static rg_tensor *written;
+static void copies(void *w) { rg_copy_(written, rg_detach(w)); }
+static void fills(void *unused) {
+    (void)unused;
+    rg_fill_(written, 4);
+}
+static void draws_again(void *unused) {
+    (void)unused;
+    rg_normal_(written, 0, 1);
+}
+static void drops_two(void *w) { rg_max_dim(rg_detach(w), 0, false); }
 
 START_TEST(test_runs_write_to_their_own) {
+    static void (*const steps[])(void *) = { drops_a_gradient, copies, fills, draws_again,
+                                             drops_two };
+    enum { OTHERS = 40 };
+    for (int k = 0; k < RG_COUNT(steps); k++) {
+        RG_SCOPE();
+        rg_tensor *w = rg_requires_grad_(rg_randn(37, 11), true), *others[3 * OTHERS];
+        written = rg_zeros_dims(RG_DIMS(37, 11), RG_FLOAT64);
+        rg_replay *r = rg_record(steps[k], w);
+        ck_ok(r);
+        rg_drop(written);
+        for (int i = 0; i < OTHERS; i++) {
+            others[i] = rg_full(RG_DIMS(37, 11), 3);
+            others[OTHERS + i] = rg_full(RG_DIMS(11), 3);
+            others[2 * OTHERS + i] = rg_to(rg_full(RG_DIMS(37, 11), 3), RG_FLOAT64);
+        }
+        ck_ok(rg_replay_run(r));
+        for (int i = 0; i < 3 * OTHERS; i++)
+            ck_assert_msg(rg_equal(others[i], rg_full_like(others[i], 3)), "step %d, tensor %d", k,
+                          i);
+        rg_replay_free(r);
+    }
+}
+END_TEST
+
+/* What reads the data of an input in every run goes by how they lie there, though other data may
+ * have been set. */
+static rg_tensor *summand[2], *summed;
+static void sums(void *unused) {
+    (void)unused;
+    rg_drop(summed);
+    summed = rg_keep(rg_add(summand[0], summand[1]));
+}
+
+START_TEST(test_data_that_lie_otherwise) {
+    for (int k = 0; k < 3; k++) {
+        RG_SCOPE();
+        for (int i = 0; i < 2; i++)
+            summand[i] = rg_randn(5, 7);
+        rg_replay *r = rg_record(sums, NULL);
+        ck_ok(r);
+        rg_tensor *lies = rg_randn(7, 5);
+        for (int i = 0; i < 2; i++)
+            if (i == k || k == 2)
+                ck_ok(rg_set_data(summand[i], rg_T(lies)));
+        ck_ok(rg_replay_run(r));
+        ck_assert_msg(rg_equal(summed, rg_add(summand[0], summand[1])), "input %d", k);
+        rg_replay_free(r);
+        rg_drop(summed);
+        summed = NULL;
+    }
+}
+END_TEST
+
+/* An output stays as it lies, though the row is asked for its shape again. */
+static rg_tensor *picked;
+static void picks(void *from) { picked = rg_keep(rg_index_select(from, 0, rg_arange(4))); }
+
+START_TEST(test_outputs_stay_as_they_lie) {
     RG_SCOPE();
-    rg_tensor *w = rg_requires_grad_(rg_randn(37, 11), true), *others[40];
-    rg_replay *r = rg_record(drops_a_gradient, w);
+    rg_tensor *from = rg_randn(4, 3), *lies = rg_zeros(3, 4);
+    rg_replay *r = rg_record(picks, from);
     ck_ok(r);
-    for (int i = 0; i < 40; i++)
-        others[i] = rg_full(RG_DIMS(37, 11), 3);
-    ck_ok(rg_replay_run(r));
-    for (int i = 0; i < 40; i++)
-        ck_assert_msg(rg_equal(others[i], rg_full(RG_DIMS(37, 11), 3)), "tensor %d", i);
+    ck_ok(rg_set_data(picked, rg_T(lies)) && rg_replay_run(r));
+    ck_assert(rg_equal(picked, from) && rg_equal(lies, rg_T(from)));
     rg_replay_free(r);
+    rg_drop(picked);
+}
+END_TEST
+
+/* The gradients that a backward of the program's own returns share their memory, and the one is
+ * added to. */
+static bool shares_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_add(in[0], in[1]);
+    return out[0];
+}
+static bool shares_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    rg_tensor *both = rg_mul(g[0], 5);
+    gin[0] = both;
+    gin[1] = rg_detach(both);
+    return both;
+}
+static rg_function_class shares = { .name = "Shares",
+                                    .forward = shares_forward,
+                                    .backward = shares_backward };
+static rg_tensor *sharing[2];
+static void adds_to_one(void *adds) {
+    rg_tensor *one = sharing[*(int *)adds];
+    for (int i = 0; i < 2; i++)
+        rg_set_grad(sharing[i], RG_NONE);
+    rg_tensor *twice = rg_mul(one, 2);
+    rg_tensor *y = rg_function_apply(&shares, NULL, sharing[0], sharing[1]);
+    rg_backward(rg_add(rg_sum(twice), rg_add(rg_sum(y), rg_sum(rg_mul(one, 7)))));
+}
+
+START_TEST(test_gradients_that_share_memory) {
+    RG_SCOPE();
+    rg_memory_may_stay = 1;
+    for (int i = 0; i < 2; i++)
+        sharing[i] = rg_requires_grad_(rg_randn(6), true);
+    for (int adds = 0; adds < 2; adds++) {
+        adds_to_one(&adds);
+        for (int run = 0; run < 3; run++) {
+            rg_replay *r = run ? rg_record(adds_to_one, &adds) : NULL;
+            ck_assert(run == 0 || (r && (run == 1 || rg_replay_run(r))));
+            for (int i = 0; i < 2; i++)
+                ck_assert(
+                    rg_equal(rg_grad_of(sharing[i]), rg_full(RG_DIMS(6), i == adds ? 14 : 5)));
+            rg_replay_free(r);
+        }
+    }
+}
+END_TEST
+
+/* A gradient that comes from the outside is held, and what the step made for it is written to no
+ * more. */
+static void from_outside(void *context) {
+    outside *o = context;
+    rg_set_grad(o->w, RG_NONE);
+    rg_backward(o->w, .gradient = o->g);
+}
+static void from_a_leaf(void *w) {
+    rg_set_grad(w, RG_NONE);
+    rg_backward(w);
+}
+static void gives_what_it_fills(void *w) {
+    rg_tensor *g = rg_ones(6);
+    rg_backward(w, .gradient = g);
+    rg_fill_(g, 3);
+}
+
+START_TEST(test_given_gradients_are_held) {
+    RG_SCOPE();
+    outside o = { .w = rg_requires_grad_(rg_randn(6), true), .g = rg_full(RG_DIMS(6), 5.0) };
+    rg_replay *r = rg_record(from_outside, &o);
+    ck_ok(r);
+    rg_drop(o.g);
+    rg_set_grad(o.w, RG_NONE);
+    for (int i = 0; i < 40; i++)
+        rg_full(RG_DIMS(6), 7.0);
+    ck_ok(rg_replay_run(r));
+    ck_assert(rg_equal(rg_grad_of(o.w), rg_full(RG_DIMS(6), 5.0)));
+    rg_replay_free(r);
+    rg_tensor *one = rg_requires_grad_(rg_scalar(2.0), true);
+    r = rg_record(from_a_leaf, one);
+    ck_ok(r);
+    rg_set_grad(one, RG_NONE);
+    for (int i = 0; i < 40; i++)
+        rg_scalar(7.0);
+    ck_ok(rg_replay_run(r));
+    ck_assert_double_eq(rg_item(rg_grad_of(one)), 1);
+    rg_replay_free(r);
+    rg_set_grad(o.w, RG_NONE);
+    ck_fails(rg_record(gives_what_it_fills, o.w), RG_NOT_IMPLEMENTED,
+             "fill_: can't be part of a recorded step");
+}
+END_TEST
+
+/* Memory that goes round belongs to the mode in which it is lent. */
+static bool were_inference[2];
+static void changes_mode(void *w) {
+    rg_drop(rg_exp(w));
+    {
+        RG_INFERENCE_MODE();
+        rg_tensor *y = rg_exp(w);
+        were_inference[0] = rg_is_inference(y);
+        rg_drop(y);
+    }
+    were_inference[1] = rg_is_inference(rg_exp(w));
+}
+
+START_TEST(test_lent_memory_has_its_mode) {
+    RG_SCOPE();
+    rg_replay *r = rg_record(changes_mode, rg_ones(3));
+    ck_ok(r);
+    ck_assert(were_inference[0] && !were_inference[1]);
+    rg_replay_free(r);
+}
+END_TEST
+
+/* Returns the bytes of storages that a recording takes. */
+static int64_t bytes_of_step(void (*f)(void *), void *context, bool of_nodes) {
+    rg_memory before = rg_memory_stats();
+    rg_replay *r = rg_record(f, context);
+    rg_memory after = rg_memory_stats();
+    ck_ok(r);
+    rg_replay_free(r);
+    return of_nodes ? after.nodes - before.nodes : after.storages - before.storages;
+}
+
+/* Makes results of so many numbers, of which those of one letter are there together. */
+typedef struct {
+    rg_tensor *from;
+    int n, numbers[4];
+    const char *together;
+} sizes;
+static void makes_sizes(void *context) {
+    const sizes *s = context;
+    rg_tensor *y[4];
+    for (int i = 0, first = 0; i < s->n; i++) {
+        y[i] = rg_exp(rg_narrow(s->from, 0, 0, s->numbers[i]));
+        for (; s->together[i + 1] != s->together[i] && first <= i; first++)
+            rg_drop(y[first]);
+    }
+}
+
+static void chain_that_dies(void *w) {
+    rg_tensor *y = rg_tanh(w);
+    for (int i = 0; i < 5; i++) {
+        rg_tensor *next = rg_tanh(y);
+        rg_drop(y);
+        y = next;
+    }
+    rg_drop(y);
+    RG_NO_GRAD();
+    rg_tensor *v[6];
+    for (int i = 0; i < 6; i++)
+        v[i] = rg_exp(w);
+    for (int i = 0; i < 6; i++)
+        rg_drop(v[i]);
+}
+
+/* Four gradients of w are added up, which come as they are, or as views, while the graph holds all
+ * else. */
+static void adds_up_four(void *w, bool views) {
+    rg_tensor *sum = NULL;
+    rg_set_grad(w, RG_NONE);
+    for (int i = 0; i < 4; i++) {
+        rg_tensor *y = rg_sum(rg_tanh(views ? rg_reshape(w, 64, 64) : w));
+        sum = sum ? rg_add(sum, y) : y;
+    }
+    rg_backward(sum, .retain_graph = true);
+}
+static void adds_up_views(void *w) { adds_up_four(w, true); }
+static void adds_up_plain(void *w) { adds_up_four(w, false); }
+
+/* What is lent again is the smallest that suits, and has room for at most twice as much. */
+START_TEST(test_what_is_lent_again) {
+    RG_SCOPE();
+    rg_tensor *from = rg_randn(16384), *w = rg_requires_grad_(rg_randn(4096), true);
+    static const struct {
+        const char *together;
+        int numbers[4], takes;
+    } steps[] = {
+        { "ab", { 4064, 4064 }, 4064 },
+        { "ab", { 4064, 2032 }, 4064 },
+        { "ab", { 4064, 2031 }, 4064 + 2031 },
+        { "ab", { 2032, 4064 }, 2032 + 4064 },
+        { "aabb", { 6000, 4064, 4000, 5000 }, 6000 + 4064 },
+        { "aabb", { 4064, 6000, 4000, 5000 }, 6000 + 4064 },
+        { "aabb", { 4064, 6000, 5000, 4000 }, 6000 + 4064 },
+    };
+    for (int i = 0; i < RG_COUNT(steps); i++) {
+        sizes s = { .from = from, .together = steps[i].together };
+        s.n = (int)strlen(s.together);
+        memcpy(s.numbers, steps[i].numbers, sizeof s.numbers);
+        int64_t bytes = bytes_of_step(makes_sizes, &s, false), takes = 4 * steps[i].takes;
+        ck_assert_msg(bytes >= takes && bytes < takes + 2500, "step %d: %lld bytes", i,
+                      (long long)bytes);
+    }
+    ck_assert_int_le(bytes_of_step(chain_that_dies, w, false), 6 * 20480);
+    ck_assert_int_le(bytes_of_step(chain_that_dies, w, true), 0);
+    rg_set_grad(w, RG_NONE);
+    ck_assert_int_le(bytes_of_step(adds_up_views, w, false), 7 * 20480 + 2048);
+    rg_set_grad(w, RG_NONE);
+    ck_assert_int_le(bytes_of_step(adds_up_plain, w, false), 7 * 20480 + 2048);
 }
 END_TEST
 
@@ -993,11 +1304,6 @@ static void three_roots(void *w) {
               *v[] = { y, rg_select(y, 0, 0), rg_mul(y, 3) };
     rg_backward_many(3, v, NULL, (rg_backward_options){ .gradient = RG_NONE });
 }
-
-/* A step gets a gradient from its graph's outside: g, which reaches w as a view. */
-typedef struct {
-    rg_tensor *w, *g, *a;
-} outside;
 
 static void given_a_gradient(void *context) {
     outside *o = context;
@@ -1175,6 +1481,8 @@ RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test
          test_without_memory, test_forgotten_errors, test_gradients_add_up, test_wild_steps,
          test_memory_goes_round, test_rounds_take_turns, test_refused_as_by_the_step,
          test_refused_for_what_the_leaf_has, test_refused_deeds_fail, test_constants_are_told_apart,
-         test_runs_write_to_their_own, test_absent_gradients, test_three_roots,
-         test_a_gradient_from_outside_stays, test_graph_from_outside, test_indices,
-         test_released_recordings)
+         test_runs_write_to_their_own, test_data_that_lie_otherwise, test_outputs_stay_as_they_lie,
+         test_gradients_that_share_memory, test_given_gradients_are_held,
+         test_lent_memory_has_its_mode, test_what_is_lent_again, test_absent_gradients,
+         test_three_roots, test_a_gradient_from_outside_stays, test_graph_from_outside,
+         test_indices, test_released_recordings)
