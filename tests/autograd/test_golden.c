@@ -673,6 +673,102 @@ static void check_memory(const op_call *f) {
     golden_close(&file);
 }
 
+/* ---- names ------------------------------------------------------------------------ */
+
+/* Returns how long the name is without what only C needs behind it, or what says that x is written
+ * over. */
+static size_t length_of_name(const char *name) {
+    static const char *const whole[] = { "expand_as", "view_as", "reshape_as", "take_along_dim",
+                                         "unique_dim" };
+    static const char *const behind[] = { "_",     "_p",     "_with",  "_as",   "_dims", "_dim",
+                                          "_list", "_alpha", "_sizes", "_step", "_items" };
+    size_t n = strlen(name);
+    bool more = true;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        more = more && strcmp(name, whole[i]) != 0;
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < sizeof behind / sizeof *behind && !more; i++) {
+            const size_t end = strlen(behind[i]);
+            more = n > end && strncmp(name + n - end, behind[i], end) == 0;
+            n -= more ? end : 0;
+        }
+    }
+    return n;
+}
+
+/* Returns whether the sentence begins with the function's name, as PyTorch writes it. */
+static bool is_named_for(const char *said, const char *function) {
+    if (strcmp(function, "set_items_") == 0)
+        function = "set_item_";
+    const size_t n = length_of_name(function);
+    if (strncmp(said, "torch.", 6) == 0)
+        said += 6;
+    if (strncmp(said, function, n))
+        return false;
+    said += n;
+    said += *said == '_';
+    return *said == ':' || strncmp(said, "():", 3) == 0;
+}
+
+enum { SPOILT = 7 };
+
+/* Returns what an op may not take in x's place. */
+static rg_tensor *spoilt(rg_tensor *x, int how) {
+    switch (how) {
+    case 0: return rg_to(x, RG_BOOL);
+    case 1: return rg_to(x, RG_INT64);
+    case 2: return rg_to(x, rg_dtype_of(x) == RG_FLOAT64 ? RG_FLOAT32 : RG_FLOAT64);
+    case 3: return rg_unsqueeze(x, 0);
+    case 4: return rg_zeros_dims((rg_dims){ 0 }, (rg_dtype)rg_dtype_of(x));
+    case 5: return rg_ndim(x) ? rg_cat(RG_LIST(x, x), 0) : NULL;
+    default: return rg_ndim(x) ? rg_cat(RG_LIST(x, x), rg_ndim(x) - 1) : NULL;
+    }
+}
+
+/* A call with an argument that it refuses fails under its own name, whatever it is made of. */
+static void check_names_of(op_case *c, const op_call *f) {
+    RG_NO_GRAD();
+    for (int i = 0; i < c->n_args; i++) {
+        rg_tensor *right = c->arg[i].t;
+        for (int how = 0; how < SPOILT && right && right != RG_NONE; how++) {
+            RG_SCOPE();
+            c->arg[i].t = spoilt(right, how);
+            rg_error_clear();
+            op_result r = c->arg[i].t ? f->call(c->arg) : (op_result){ .n = 0 };
+            count->checks++;
+            if (r.n < 0 && rg_error_code() != RG_OUT_OF_MEMORY
+                && !is_named_for(rg_error(), f->name))
+                complain("argument %d spoilt in way %d: %s", i, how, rg_error());
+            rg_error_clear();
+        }
+        c->arg[i].t = right;
+    }
+}
+
+static void check_names(const op_call *f) {
+    enum { CASES = 12, ELEMENTS = 64 };
+    golden_file file;
+    static op_case c;
+    file_path = file.path;
+    current = &c;
+    if (!golden_open_in(&file, directory, f->name))
+        return;
+    for (int tried = 0; tried < CASES;) {
+        RG_SCOPE();
+        if (!op_case_next(&file, &c))
+            break;
+        bool fits = !c.error.kind;
+        for (int i = 0; i < c.n_args && fits; i++)
+            fits = !c.arg[i].t || c.arg[i].t == RG_NONE || rg_numel(c.arg[i].t) <= ELEMENTS;
+        if (fits) {
+            check_names_of(&c, f);
+            tried++;
+        }
+    }
+    golden_close(&file);
+}
+
 /* ---- running --------------------------------------------------------------------- */
 
 static size_t n_named;
@@ -697,6 +793,13 @@ START_TEST(test_without_memory) {
     const op_call *f = &op_calls[_i];
     if (is_wanted(f))
         check_memory(f);
+}
+END_TEST
+
+START_TEST(test_names) {
+    const op_call *f = &op_calls[_i];
+    if (is_wanted(f))
+        check_names(f);
 }
 END_TEST
 
@@ -782,6 +885,7 @@ int main(int argc, char **argv) {
     tcase_set_timeout(tcase, 1800);
     tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof op_calls / sizeof op_calls[0]));
     tcase_add_loop_test(tcase, test_without_memory, 0, (int)(sizeof op_calls / sizeof op_calls[0]));
+    tcase_add_loop_test(tcase, test_names, 0, (int)(sizeof op_calls / sizeof op_calls[0]));
     tcase_add_test(tcase, test_rejects);
     tcase_add_test(tcase, test_declared);
     suite_add_tcase(suite, tcase);
