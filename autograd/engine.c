@@ -170,7 +170,7 @@ static bool root_gradient(rg_run *r, rg_tensor *y, rg_tensor *gradient) {
             return false;
     }
     const rg_edge root = { rgi_node_of(y), y->output };
-    if (r->capturing && r->commits && !rgi_run_needs(r, &root))
+    if (!rgi_run_needs(r, &root))
         return true;
     rg_tensor **place = rgi_run_place(r, root);
     return place && rgi_accumulate_into(r, place, gradient);

@@ -487,6 +487,26 @@ START_TEST(test_gradients_from_outside_stay) {
 }
 END_TEST
 
+/* A root that isn't asked for, and leads to nothing that is, gets no gradient, and its hooks see
+ * none. */
+START_TEST(test_roots_that_are_not_asked_for) {
+    rg_tensor *x = leaf(2), *a = leaf(2), *b = rg_mul(a, 2), *g;
+    int calls = 0;
+    ck_assert_int_ge(rg_register_hook(a, count, &calls), 0);
+    ck_assert_int_ge(rg_register_hook(b, count, &calls), 0);
+    rg_tensor *y[] = { rg_mul(x, x), a, b }, *given[3];
+    for (int i = 0; i < 3; i++)
+        given[i] = rg_ones_like(y[i]);
+    ck_ok(rg_grad_many(3, y, given, 1, &x, &g,
+                       (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true }));
+    ck_assert_double_eq(rg_item(g), 4);
+    ck_assert_int_eq(calls, 0);
+    ck_ok(rg_grad_many(3, y, given, 1, &a, &g, (rg_backward_options){ .gradient = RG_NONE }));
+    ck_assert_double_eq(rg_item(g), 3);
+    ck_assert_int_eq(calls, 2);
+}
+END_TEST
+
 /* One gradient goes to a as it is, and to w as a view. What else reaches w, sooner or later, isn't
  * added to both. */
 START_TEST(test_a_gradient_that_two_have) {
@@ -834,12 +854,13 @@ RG_TESTS_UNGUARDED(
     test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
     test_unused_inputs, test_a_result_without_elements, test_a_graph_is_freed_as_it_goes,
     test_modes, test_hooks, test_a_hook_takes_itself_away, test_gradients_are_copies,
-    test_a_gradient_that_two_have, test_hooks_are_counted, test_gradients_from_outside_stay,
-    test_what_is_missing_is_refused, test_the_latest_comes_first, test_leaves_do_not_wait,
-    test_leaves_at_the_ends, test_hooks_that_come_and_go, test_a_failed_run_leaves_grads_alone,
-    test_a_leafs_hook_fails, test_a_gradient_is_no_view, test_a_run_inside_a_run,
-    test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
-    test_a_chain_of_a_million, test_a_hook_drops_the_root, test_slices_share_one_buffer,
-    test_in_place_is_recorded, test_in_place_is_refused, test_a_mutated_saved_value_is_named,
-    test_a_stale_view_is_renewed, test_threads_share_parameters, test_a_name_is_given_whole_or_not,
-    test_threads_hand_a_graph_on, test_failures_of_backward_have_names, test_detached_in_place)
+    test_a_gradient_that_two_have, test_roots_that_are_not_asked_for, test_hooks_are_counted,
+    test_gradients_from_outside_stay, test_what_is_missing_is_refused, test_the_latest_comes_first,
+    test_leaves_do_not_wait, test_leaves_at_the_ends, test_hooks_that_come_and_go,
+    test_a_failed_run_leaves_grads_alone, test_a_leafs_hook_fails, test_a_gradient_is_no_view,
+    test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle,
+    test_ending_a_scope_keeps_the_graph, test_a_chain_of_a_million, test_a_hook_drops_the_root,
+    test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
+    test_a_mutated_saved_value_is_named, test_a_stale_view_is_renewed,
+    test_threads_share_parameters, test_a_name_is_given_whole_or_not, test_threads_hand_a_graph_on,
+    test_failures_of_backward_have_names, test_detached_in_place)

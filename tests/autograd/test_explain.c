@@ -364,6 +364,33 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 /* A loss that is a leaf has a path to itself, and to no other leaf. */
+static int packs;
+static void *counts_pack(rg_tensor *t, void *context) {
+    (void)context;
+    packs++;
+    return rg_keep(t);
+}
+static rg_tensor *unpacks(void *packed, void *context) {
+    (void)context;
+    return packed;
+}
+static void drops_packed(void *packed, void *context) {
+    (void)context;
+    rg_drop(packed);
+}
+
+/* Nothing is recorded while a loss is explained. */
+START_TEST(test_nothing_is_recorded) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(4), true), *loss = rg_sum(rg_mul(w, rg_sin(w)));
+    const int64_t nodes = rg_memory_stats().nodes;
+    const rg_saved_hooks hooks = { counts_pack, unpacks, drops_packed, NULL };
+    RG_SAVED_HOOKS(hooks);
+    ck_assert_int_gt(rg_explain(loss, w).n, 0);
+    ck_assert_int_eq(packs, 0);
+    ck_assert_int_eq(rg_memory_stats().nodes, nodes);
+}
+END_TEST
+
 START_TEST(test_loss_is_a_leaf) {
     rg_tensor *loss = rg_requires_grad_(rg_ones(1, 1), true);
     rg_tensor *w = rg_requires_grad_(rg_ones(4, 2), true);
@@ -376,6 +403,7 @@ START_TEST(test_loss_is_a_leaf) {
 }
 END_TEST
 
-RG_TESTS(explain, test_shares, test_packed, test_more_paths_than_are_kept, test_paths_of_one_size,
-         test_picture, test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost,
-         test_verdicts, test_refusals, test_out_of_memory, test_graphs, test_loss_is_a_leaf)
+RG_TESTS(explain, test_nothing_is_recorded, test_shares, test_packed, test_more_paths_than_are_kept,
+         test_paths_of_one_size, test_picture, test_the_largest_are_kept, test_places_of_w,
+         test_where_a_gradient_is_lost, test_verdicts, test_refusals, test_out_of_memory,
+         test_graphs, test_loss_is_a_leaf)

@@ -1036,6 +1036,74 @@ START_TEST(test_gradients_by_outputs) {
 }
 END_TEST
 
+static bool counting_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    int64_t *state = rg_function_state(ctx);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(state[i], 0);
+    state[4] = ++state[0];
+    out[0] = rg_mul(in[0], (double)state[0]);
+    return out[0];
+}
+static bool counting_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = rg_mul(g[0], (double)*(int64_t *)rg_function_state(ctx));
+    return true;
+}
+static rg_function_class counting = { .name = "Counting",
+                                      .forward = counting_forward,
+                                      .backward = counting_backward,
+                                      .state_bytes = 5 * sizeof(int64_t) };
+static void counting_step(void *w) {
+    rg_set_grad(w, RG_NONE);
+    rg_backward(rg_sum(rg_function_apply(&counting, NULL, w)));
+}
+
+/* The state is 0 whenever forward begins, also in each run of a recording. */
+START_TEST(test_state_begins_at_0) {
+    rg_tensor *w = input(2, 3);
+    for (int i = 0; i < 3; i++)
+        counting_step(w);
+    rg_replay *r = rg_record(counting_step, w);
+    ck_ok(r);
+    for (int i = 0; i < 3; i++) {
+        ck_ok(rg_replay_run(r));
+        ck_assert(rg_equal(rg_grad_of(w), rg_ones_like(w)));
+    }
+    rg_replay_free(r);
+}
+END_TEST
+
+static bool passing_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = in[0];
+    out[1] = rg_mul(in[1], 2);
+    return rg_save_for_backward(ctx, in[0], in[1]);
+}
+/* y0 = a and y1 = 2 b, with gradients as if they were a^3 / 3 and a b^2 */
+static bool passing_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    rg_tensor *a = rg_saved_tensor(ctx, 0), *b = rg_saved_tensor(ctx, 1);
+    gin[0] = rg_mul(g[0], rg_mul(a, a));
+    gin[1] = rg_mul(g[1], rg_mul(rg_mul(a, b), 2));
+    return gin[0] && gin[1];
+}
+
+/* What is saved leads to the input that it is, though it is an output, too. */
+START_TEST(test_saved_inputs_that_are_outputs) {
+    static rg_function_class passing = {
+        .name = "Passing", .forward = passing_forward, .backward = passing_backward, .outputs = 2
+    };
+    rg_tensor *a = input(2, 3), *b = input(2, 3), *y[2], *g[2], *h[2];
+    ck_ok(rg_function_apply_many(&passing, NULL, RG_LIST(a, b), y));
+    rg_tensor *sum = rg_add(rg_sum(y[0]), rg_sum(y[1])), *leaves[] = { a, b };
+    ck_ok(rg_grad_many(1, &sum, NULL, 2, leaves, g,
+                       (rg_backward_options){ .gradient = RG_NONE, .create_graph = true }));
+    sum = rg_add(rg_sum(g[0]), rg_sum(g[1]));
+    ck_ok(rg_grad_many(1, &sum, NULL, 2, leaves, h, (rg_backward_options){ .gradient = RG_NONE }));
+    a = rg_detach(a);
+    b = rg_detach(b);
+    ck_assert(rg_allclose(h[0], rg_add(rg_mul(a, 2), rg_mul(b, 2)), 1e-12, 0));
+    ck_assert(rg_allclose(h[1], rg_mul(a, 2), 1e-12, 0));
+}
+END_TEST
+
 START_TEST(test_replay_of_odd_ops) {
     replayed r = { .w = input(2, 3) };
     planted = HONEST;
@@ -1090,10 +1158,11 @@ END_TEST
 /* A class has its row as long as the program runs. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(function, test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients,
-         test_contexts, test_failures, test_failures_in_backward, test_differentiated_once,
-         test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
-         test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
-         test_replay_of_odd_ops, test_replay_of_what_is_wanted, test_recordings_hold_results,
-         test_gradients_by_outputs, test_writes_to_outputs, test_saved_values_as_gradients,
-         test_no_gradient_comes_by, test_threads_share_a_class)
+RG_TESTS(function, test_state_begins_at_0, test_saved_inputs_that_are_outputs, test_honest_ops_pass,
+         test_each_mistake_is_named, test_absent_gradients, test_contexts, test_failures,
+         test_failures_in_backward, test_differentiated_once, test_outputs_without_gradient,
+         test_inputs_as_outputs, test_those_who_look_on, test_gradients_of_outputs,
+         test_most_of_everything, test_replay, test_replay_refuses, test_replay_of_odd_ops,
+         test_replay_of_what_is_wanted, test_recordings_hold_results, test_gradients_by_outputs,
+         test_writes_to_outputs, test_saved_values_as_gradients, test_no_gradient_comes_by,
+         test_threads_share_a_class)

@@ -4,6 +4,7 @@
  */
 #include "tests/in_turn.h"
 #include "tests/test.h"
+#include "autograd/function.h"
 #include "autograd/op.h"
 
 #include <math.h>
@@ -134,6 +135,38 @@ START_TEST(test_failing_backward) {
 END_TEST
 
 /* So many inputs are taken, and not one more. A check leaves its scope no tensors. */
+/* Second derivatives are checked with gradients of either sign, and none near 0. */
+static double least_seen, most_seen;
+static bool plain_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_square(in[0]);
+    return rg_save_for_backward(ctx, in[0]);
+}
+static bool seeing_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    for (int64_t i = 0; i < rg_numel(g[0]); i++) {
+        const double v = ((const double *)rg_data(rg_contiguous(rg_detach(g[0]))))[i];
+        least_seen = fmin(least_seen, v);
+        most_seen = fmax(most_seen, v);
+        ck_assert(fabs(v) > 0.4);
+    }
+    gin[0] = rg_mul(g[0], rg_mul(rg_saved_tensor(ctx, 0), 2));
+    return true;
+}
+static rg_function_class seeing = { .name = "Seeing",
+                                    .forward = plain_forward,
+                                    .backward = seeing_backward };
+static rg_tensor *seeing_function(rg_tensor *const in[], void *unused) {
+    (void)unused;
+    return rg_function_apply(&seeing, NULL, in[0]);
+}
+
+START_TEST(test_gradients_of_either_sign) {
+    rg_memory_may_stay = 1;
+    rg_tensor *x = rg_requires_grad_(rg_full_dims(RG_DIMS(5), 0.5, RG_FLOAT64), true);
+    ck_ok(rg_gradgradcheck(seeing_function, NULL, 1, &x));
+    ck_assert(least_seen < -0.4 && most_seen > 0.4);
+}
+END_TEST
+
 START_TEST(test_many_inputs) {
     rg_tensor *in[RG_MAX_INPUTS + 1];
     int n;
@@ -639,11 +672,11 @@ START_TEST(test_drawn_names) {
 }
 END_TEST
 
-RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
-         test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
-         test_several_outputs, test_leaves_as_outputs, test_outputs_and_inputs_of_all_kinds,
-         test_drawn_names, test_likely_causes, test_anomaly_forward, test_anomaly_backward,
-         test_anomaly_after_backward, test_anomaly_of_what_comes_in,
-         test_anomaly_with_absent_inputs, test_checks_without_memory, test_anomaly_without_memory,
-         test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,
-         test_slopes_of_nan)
+RG_TESTS(gradcheck, test_gradients_of_either_sign, test_planted_faults_are_rejected,
+         test_the_report_names_the_worst_element, test_what_gradcheck_asks_for,
+         test_failing_backward, test_many_inputs, test_several_outputs, test_leaves_as_outputs,
+         test_outputs_and_inputs_of_all_kinds, test_drawn_names, test_likely_causes,
+         test_anomaly_forward, test_anomaly_backward, test_anomaly_after_backward,
+         test_anomaly_of_what_comes_in, test_anomaly_with_absent_inputs, test_checks_without_memory,
+         test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
+         test_anomaly_of_several_outputs, test_slopes_of_nan)

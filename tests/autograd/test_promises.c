@@ -545,6 +545,27 @@ START_TEST(test_each_input_is_told_apart) {
 }
 END_TEST
 
+static bool rows_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_index_select(in[0], 0, in[1]);
+    return rg_save_for_backward(ctx, in[0], in[1]);
+}
+static bool rows_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    rg_tensor *none = rg_mul(rg_saved_tensor(ctx, 0), 0);
+    gin[0] = rg_index_add(none, 0, rg_saved_tensor(ctx, 1), g[0], 1);
+    return true;
+}
+
+/* Inputs that aren't of floating point stay what they are. */
+START_TEST(test_whole_inputs) {
+    static rg_function_class rows = { .name = "Rows",
+                                      .forward = rows_forward,
+                                      .backward = rows_backward };
+    rg_tensor *index = rg_arange(2);
+    ck_ok(rg_function_check(&rows, NULL, RG_LIST(wave(3, 2, 0.3), index)));
+    ck_assert(rg_dtype_of(index) == RG_INT64);
+}
+END_TEST
+
 START_TEST(test_ops_without_slope) {
     static rg_function_class counts = { .name = "Count", .forward = count_forward };
     static rg_function_class floors = { .name = "Floors",
@@ -641,7 +662,7 @@ END_TEST
 /* A class has its row as long as the program runs. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(promises, test_each_promise_at_each_place, test_what_is_asked_for, test_leaks_are_counted,
-         test_odd_ops_pass, test_whole_numbers_are_asked_nothing,
+RG_TESTS(promises, test_whole_inputs, test_each_promise_at_each_place, test_what_is_asked_for,
+         test_leaks_are_counted, test_odd_ops_pass, test_whole_numbers_are_asked_nothing,
          test_what_leads_second_derivatives_on, test_each_input_is_told_apart,
          test_ops_without_slope, test_memory_denied)

@@ -120,6 +120,14 @@ START_TEST(test_set_item_refusals) {
              "index 7 is out of bounds for dimension 0 with size 2");
     ck_assert_int_eq(rg_version(y), version);
     holds(rg_detach(y), "tensor([0, 9, 2, 3])");
+
+    /* Into a mask's places one element is converted, and several aren't. */
+    rg_tensor *narrow = rg_zeros(3), *mask = rg_gt(rg_ones(3), 0);
+    rg_tensor *wide = rg_full_dims(RG_DIMS(3), 2, RG_FLOAT64);
+    ck_ok(rg_set_item_(narrow, rg_clone(rg_select(wide, 0, 0)), mask));
+    ck_ok(rg_set_item_(narrow, rg_clone(rg_narrow(wide, 0, 0, 1)), mask));
+    ck_assert(rg_equal(narrow, rg_full(RG_DIMS(3), 2)));
+    ck_fails(rg_set_item_(narrow, wide, mask), RG_RUNTIME_ERROR, "set_item_: ");
 }
 END_TEST
 

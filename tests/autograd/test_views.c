@@ -5,6 +5,7 @@
  * by hand: memory, replay, threads, derivatives against differences.
  */
 #include "tests/test.h"
+#include "tensor/base.h"
 #include "tests/golden.h"
 #include "regard.h"
 
@@ -510,6 +511,62 @@ START_TEST(test_most_dims) {
 END_TEST
 
 /* A view of a detached tensor is a view of that; both share versions, but no history. */
+/* ---- views whose base was written to since ------------------------------------------- */
+
+static bool sin_over(rg_tensor *v) { return rg_sin_(v); }
+static bool sin_away(rg_tensor *v) { return rg_sin(v); }
+static bool adds_itself(rg_tensor *v) { return rg_add_(rg_zeros_like(v), v); }
+static bool is_drawn(rg_tensor *v) {
+    const char *dot = rg_graph_dot(v);
+    return dot && strstr(dot, "AsStridedBackward0") && strstr(dot, "AddBackward0");
+}
+static bool retains(rg_tensor *v) { return rg_retain_grad(v); }
+static bool is_detached(rg_tensor *v) { return rg_detach(v); }
+static bool backs(rg_tensor *v) { return rg_backward(v, .retain_graph = true); }
+static bool is_asked_for(rg_tensor *v) {
+    return rg_grad(rg_mul(v, 2), v, .retain_graph = true) != NULL;
+}
+
+/* Whoever uses a view whose base has a history since sees that of the base. */
+START_TEST(test_who_renews) {
+    static bool (*const uses[])(rg_tensor * v) = { sin_over,    sin_away, adds_itself,  is_drawn,
+                                                   is_detached, retains,  is_asked_for, backs };
+    for (int i = 0; i < RG_COUNT(uses); i++) {
+        RG_SCOPE();
+        rg_tensor *b = rg_zeros_dims(RG_DIMS(2), RG_FLOAT64), *v = rg_select(b, 0, 0);
+        rg_tensor *x = rg_requires_grad_(rg_ones_like(b), true);
+        ck_ok(rg_add_(b, x));
+        ck_assert_msg(uses[i](v), "use %d: %s", i, rg_error());
+        ck_assert(rg_requires_grad(v) && rg_error_code() == RG_OK);
+        ck_ok(rg_backward(rg_sum(b)));
+        rg_tensor *g = rg_grad_of(x);
+        const double twice = uses[i] == backs ? 2 : 1, first = uses[i] == sin_over ? cos(1) : twice;
+        ck_assert_msg(rg_at(g, 0) == first && rg_at(g, 1) == 1, "use %d: %s", i, rg_repr(g));
+    }
+}
+END_TEST
+
+/* What isn't alive has no history that counts: that it is gone is said, and nothing else. */
+START_TEST(test_writes_of_the_dead) {
+    union {
+        unsigned char bytes[256];
+        rg_tensor *aligned;
+    } none;
+    memset(none.bytes, 0xFF, sizeof none.bytes);
+    rg_tensor *x = counting(2), *v, *dead;
+    {
+        RG_NO_GRAD();
+        v = rg_select(rg_mul(x, 1), 0, 0);
+    }
+    for (int i = 0; i < 1; i++) {
+        RG_SCOPE();
+        dead = rg_mul(x, 2);
+    }
+    ck_fails(rg_add_(v, dead), RG_RELEASED, "add: tensor released with its scope");
+    ck_fails(rg_add_(v, (rg_tensor *)none.bytes), RG_TYPE_ERROR, "another pointer");
+}
+END_TEST
+
 START_TEST(test_detached) {
     rg_tensor *x = counting(3), *y = rg_mul(x, 2), *d = rg_detach(y), *v = rg_select(d, 0, 0);
     ck_ok(rg_mul_(v, 5));
@@ -923,9 +980,9 @@ START_TEST(test_named) {
 }
 END_TEST
 
-RG_TESTS(views, test_random_programs, test_base_takes_the_write_in, test_base_without_history,
-         test_subscripts_of_views, test_what_is_refused, test_detached, test_most_dims,
-         test_later_writes_are_seen, test_who_looks_on, test_layouts, test_a_base_with_other_data,
-         test_other_data, test_gradcheck, test_memory_fails, test_backward_of_many_writes,
-         test_replay, test_drawing_and_anomalies, test_threads, test_named,
-         test_writes_leave_nothing)
+RG_TESTS(views, test_random_programs, test_who_renews, test_writes_of_the_dead,
+         test_base_takes_the_write_in, test_base_without_history, test_subscripts_of_views,
+         test_what_is_refused, test_detached, test_most_dims, test_later_writes_are_seen,
+         test_who_looks_on, test_layouts, test_a_base_with_other_data, test_other_data,
+         test_gradcheck, test_memory_fails, test_backward_of_many_writes, test_replay,
+         test_drawing_and_anomalies, test_threads, test_named, test_writes_leave_nothing)
