@@ -17,7 +17,7 @@ static bool may_record_write(const rg_tensor *t, const char *op) {
     const rg_tensor *base = view ? rgi_base_of(t) : t;
     if (!rgi_may_touch(t, op))
         return false;
-    if (view && !rgi_view_follows(op, t, "is being"))
+    if (!rgi_view_follows(op, t, "is being"))
         return false;
     bool of_leaf = rgi_history_of(t) && !(base->history && rgi_node_of(base)->op);
     RG_FAIL_IF(of_leaf, op,

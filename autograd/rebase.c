@@ -65,7 +65,7 @@ static bool record_view(rg_tensor *after, const rg_tensor *t, const rg_strided *
  * now. A retained gradient is that of t's new value from now on; hooks stay where they are. */
 static rg_history *exchange_history(rg_tensor *t, const rg_tensor *after) {
     rg_history *before = t->history;
-    if (before && rgi_node_of(t)->hooks)
+    if (before)
         rgi_move_retained(t, after);
     t->history = after->history;
     t->output = after->output;

@@ -112,6 +112,54 @@ START_TEST(test_absurd_sizes) {
 }
 END_TEST
 
+/* A call takes memory for its result and for what it has to convert or to save, and for no more. */
+#define PEAK(blocks, call)                                                                         \
+    do {                                                                                           \
+        RG_SCOPE();                                                                                \
+        rg_memory_reset_peak();                                                                    \
+        const int64_t before = rg_memory_stats().now;                                              \
+        ck_ok(call);                                                                               \
+        const double taken = (double)(rg_memory_stats().peak - before) / (1 << 20);                \
+        ck_assert_msg(taken >= (blocks) && taken <= 1.26 * (blocks) + 0.1, "%s takes %.2f blocks", \
+                      #call, taken);                                                               \
+    } while (0)
+
+START_TEST(test_what_calls_take) {
+    /* A block is a MiB: so many float32. */
+    rg_tensor *x = rg_randn(512, 512), *w = rg_requires_grad_(rg_randn(512, 512), true);
+    rg_tensor *wide = rg_to(rg_randn(512, 512), RG_FLOAT64), *whole = rg_to(x, RG_INT64);
+    rg_tensor *y = rg_mul(w, 1), *z = rg_mul(w, 1), *row = rg_randn(512);
+    PEAK(1, rg_add(x, x));
+    PEAK(1, rg_add(x, row));
+    PEAK(1, rg_add(x, 2));
+    PEAK(1, rg_mul(w, x));
+    PEAK(4, rg_add(x, wide));
+    PEAK(4, rg_add(w, wide));
+    PEAK(2, rg_add(x, whole));
+    PEAK(2, rg_exp(whole));
+    PEAK(1, rg_exp(x));
+    PEAK(1, rg_softmax(x, 1));
+    PEAK(1, rg_matmul(x, x));
+    PEAK(1, rg_matmul(x, rg_T(x)));
+    PEAK(0, rg_add_(x, 1));
+    PEAK(0, rg_add_(x, row));
+    PEAK(1, rg_add_(y, x));
+    PEAK(1, rg_add_(y, z));
+    PEAK(1, rg_mul_(y, 3));
+    PEAK(2, rg_mul_(y, z));
+    PEAK(1, rg_copy_(z, y));
+    PEAK(0, rg_T(x));
+    PEAK(0, rg_reshape(x, 256, 1024));
+    PEAK(1, rg_reshape(rg_T(x), 256, 1024));
+    PEAK(0, rg_contiguous(x));
+    PEAK(0, rg_to(x, RG_FLOAT32));
+    PEAK(0, rg_sum(x));
+    PEAK(0, rg_mean_dim(x, 0, false));
+    PEAK(1, rg_where(rg_expand(rg_gt(row, 0), 512, 512), x, x));
+    PEAK(1, rg_cat(RG_LIST(rg_narrow(x, 0, 0, 256), rg_narrow(x, 0, 256, 256)), 0));
+}
+END_TEST
+
 /* The target of one row of scores has as many dims as it likes. */
 START_TEST(test_one_row_of_scores) {
     rg_tensor *x = rg_literal([ 1.0, 2.0, 4.0 ]), *target = rg_literal([2]);
@@ -306,9 +354,10 @@ START_TEST(test_all_outputs_or_none) {
 }
 END_TEST
 
-RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_attention_lies_as_its_query_does,
-         test_a_failed_list_can_be_looked_into, test_options_by_name, test_long_lists,
-         test_one_row_of_scores, test_absurd_sizes, test_indices_to_add_at, test_indices_stay,
-         test_overlapping_writes_are_refused, test_guards_on_one_line, test_einsum_of_all_letters,
-         test_parts_of_no_size, test_group_norm_of_one_value, test_distances_by_products,
-         test_no_reduction, test_lists_at_their_limits, test_all_outputs_or_none)
+RG_TESTS(calls, test_what_calls_take, test_arguments_are_evaluated_in_order,
+         test_attention_lies_as_its_query_does, test_a_failed_list_can_be_looked_into,
+         test_options_by_name, test_long_lists, test_one_row_of_scores, test_absurd_sizes,
+         test_indices_to_add_at, test_indices_stay, test_overlapping_writes_are_refused,
+         test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
+         test_group_norm_of_one_value, test_distances_by_products, test_no_reduction,
+         test_lists_at_their_limits, test_all_outputs_or_none)

@@ -546,6 +546,36 @@ START_TEST(test_who_renews) {
 }
 END_TEST
 
+/* Drawing over a view of what has a history since is refused under the name of what would be lost.
+ */
+START_TEST(test_draws_over_stale_views) {
+    rg_tensor *b = rg_zeros(2), *v = rg_select(b, 0, 0);
+    ck_ok(rg_add_(b, rg_requires_grad_(rg_ones(2), true)));
+    ck_fails(rg_uniform_(v, 0, 1), RG_RUNTIME_ERROR,
+             "uniform_: a result of AsStridedBackward0 would be overwritten");
+}
+END_TEST
+
+static rg_tensor *counts(rg_tensor *g, void *context) {
+    (void)g;
+    ++*(int *)context;
+    return RG_NONE;
+}
+
+/* A write goes to the base, and beside a view by which the written one was made: what looks on
+ * there sees only what was made of it before. */
+START_TEST(test_writes_beside_hooks) {
+    int calls = 0;
+    rg_tensor *x = counting(4), *b = rg_mul(x, 1), *u = rg_slice(b, 0, 0, 3, 1);
+    ck_assert_int_ge(rg_register_hook(u, counts, &calls), 0);
+    rg_tensor *v = rg_slice(u, 0, 1, 3, 1);
+    ck_ok(rg_mul_(v, 3));
+    ck_ok(rg_backward(rg_sum(b)));
+    ck_assert_int_eq(calls, 0);
+    ck_assert(rg_at(rg_grad_of(x), 0) == 1 && rg_at(rg_grad_of(x), 1) == 3);
+}
+END_TEST
+
 /* What isn't alive has no history that counts: that it is gone is said, and nothing else. */
 START_TEST(test_writes_of_the_dead) {
     union {
@@ -980,9 +1010,10 @@ START_TEST(test_named) {
 }
 END_TEST
 
-RG_TESTS(views, test_random_programs, test_who_renews, test_writes_of_the_dead,
-         test_base_takes_the_write_in, test_base_without_history, test_subscripts_of_views,
-         test_what_is_refused, test_detached, test_most_dims, test_later_writes_are_seen,
-         test_who_looks_on, test_layouts, test_a_base_with_other_data, test_other_data,
-         test_gradcheck, test_memory_fails, test_backward_of_many_writes, test_replay,
-         test_drawing_and_anomalies, test_threads, test_named, test_writes_leave_nothing)
+RG_TESTS(views, test_random_programs, test_who_renews, test_draws_over_stale_views,
+         test_writes_beside_hooks, test_writes_of_the_dead, test_base_takes_the_write_in,
+         test_base_without_history, test_subscripts_of_views, test_what_is_refused, test_detached,
+         test_most_dims, test_later_writes_are_seen, test_who_looks_on, test_layouts,
+         test_a_base_with_other_data, test_other_data, test_gradcheck, test_memory_fails,
+         test_backward_of_many_writes, test_replay, test_drawing_and_anomalies, test_threads,
+         test_named, test_writes_leave_nothing)
