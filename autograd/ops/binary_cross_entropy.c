@@ -82,6 +82,7 @@ static bool bce_check_shapes(const rg_tensor *p, const rg_tensor *target, const 
 
 rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss_options o) {
     const char *name = "binary_cross_entropy";
+    RG_AS(name);
     if (!rgi_loss_check(name, p, target, &o) || !bce_check_shapes(p, target, o.weight)
         || !rgi_loss_constant(name, name, "weight", o.weight))
         return NULL;
@@ -90,7 +91,6 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
     RG_FAIL_DTYPE_IF(!rgi_is_float(p->dtype), name, name, p->dtype);
     if (!bce_within_unit(p, "input") || !bce_within_unit(target, "target"))
         return NULL;
-    RG_AS(name);
     RG_SCOPE();
     rg_tensor *weight = rgi_is_none(o.weight) ? RG_NONE : rg_to(o.weight, p->dtype);
     return rg_escape(

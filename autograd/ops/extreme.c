@@ -144,7 +144,8 @@ static rg_tensor *extreme_dim_rule(const rg_step *s, rg_tensor *g) {
 
 static rg_values_indices extreme_dim_apply(const char *name, const rg_op *op, rg_tensor *x, int dim,
                                            bool keepdim) {
-    bool ok = rgi_check(x, name) && rgi_wrap_dim(name, dim, x->ndim, &dim);
+    RG_AS(name);
+    bool ok = rgi_check(x, NULL) && rgi_wrap_dim(NULL, dim, x->ndim, &dim);
     return rgi_apply_two(ok, op, RG_REDUCE_ATTR(ok ? 1u << dim : 0, keepdim),
                          sizeof(struct reduce_attr), x);
 }

@@ -51,10 +51,10 @@ static rg_tensor *gaussian_raised(rg_tensor *var, double eps) {
 
 rg_tensor *rg_gaussian_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_tensor *var,
                                      rg_gaussian_nll_options o) {
-    if (!rgi_check(x, "gaussian_nll_loss") || !rgi_check(target, "gaussian_nll_loss")
-        || !rgi_check(var, "gaussian_nll_loss") || !gaussian_check_signs(var))
-        return NULL;
     RG_AS("gaussian_nll_loss");
+    if (!rgi_check(x, NULL) || !rgi_check(target, NULL) || !rgi_check(var, NULL)
+        || !gaussian_check_signs(var))
+        return NULL;
     RG_SCOPE();
     if (elementwise_is_number(var))
         var = rg_mul(rg_ones_like(x), var);

@@ -155,18 +155,19 @@ rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t s
 
 rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length) {
     int d;
-    if (!rgi_check(x, "narrow"))
+    RG_AS("narrow");
+    if (!rgi_check(x, NULL))
         return NULL;
-    RG_FAIL_IF(x->ndim && length < 0, "narrow", "narrow(): length must be non-negative.");
+    RG_FAIL_IF(x->ndim && length < 0, NULL, "narrow(): length must be non-negative.");
     if (!rgi_part_check("narrow", RG_RUNTIME_ERROR, part_no_dims, x, dim, &d))
         return NULL;
     int64_t size = x->size[d];
-    RG_FAIL_INDEX_IF(start < -size || start > size, "narrow",
+    RG_FAIL_INDEX_IF(start < -size || start > size, NULL,
                      "start out of range (expected to be in range of [%lld, %lld], but got %lld)",
                      (long long)-size, (long long)size, (long long)start);
     if (start < 0)
         start += size;
-    RG_FAIL_IF(length > size - start, "narrow",
+    RG_FAIL_IF(length > size - start, NULL,
                "start (%lld) + length (%lld) exceeds dimension size (%lld).", (long long)start,
                (long long)length, (long long)size);
     return rgi_part_of(x, &(rg_part){ RG_PART_RANGE(d, start, length, 1) });

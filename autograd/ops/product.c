@@ -212,37 +212,37 @@ rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b) {
 /* ---- dot, mv, mm, bmm: matmul of operands with these numbers of dims ----------- */
 
 rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b) {
-    if (!rgi_check(a, "dot") || !rgi_check(b, "dot"))
-        return NULL;
-    RG_FAIL_IF(a->ndim != 1 || b->ndim != 1, "dot",
-               "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
     RG_AS("dot");
+    if (!rgi_check(a, NULL) || !rgi_check(b, NULL))
+        return NULL;
+    RG_FAIL_IF(a->ndim != 1 || b->ndim != 1, NULL,
+               "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
     return RG_APPLY(matmul, RG_A(matmul, "dot", "DotBackward0", MATMUL_DOT, false), a, b);
 }
 
 rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b) {
-    if (!rgi_check(a, "mv") || !rgi_check(b, "mv"))
-        return NULL;
-    RG_FAIL_INDEX_IF(a->ndim == 0, "mv", "Dimension specified as 0 but tensor has no dimensions");
-    RG_FAIL_IF(a->ndim != 2 || b->ndim != 1, "mv",
-               "vector + matrix @ vector expected, got 1, %d, %d", a->ndim, b->ndim);
     RG_AS("mv");
+    if (!rgi_check(a, NULL) || !rgi_check(b, NULL))
+        return NULL;
+    RG_FAIL_INDEX_IF(a->ndim == 0, NULL, "Dimension specified as 0 but tensor has no dimensions");
+    RG_FAIL_IF(a->ndim != 2 || b->ndim != 1, NULL,
+               "vector + matrix @ vector expected, got 1, %d, %d", a->ndim, b->ndim);
     return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0", MATMUL_MV, false), a, b);
 }
 
 rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b) {
-    if (!rgi_check(a, "mm") || !rgi_check(b, "mm"))
-        return NULL;
-    RG_FAIL_IF(a->ndim != 2, "mm", "self must be a matrix");
-    RG_FAIL_IF(b->ndim != 2, "mm", "mat2 must be a matrix");
     RG_AS("mm");
+    if (!rgi_check(a, NULL) || !rgi_check(b, NULL))
+        return NULL;
+    RG_FAIL_IF(a->ndim != 2, NULL, "self must be a matrix");
+    RG_FAIL_IF(b->ndim != 2, NULL, "mat2 must be a matrix");
     return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0", MATMUL_MM, false), a, b);
 }
 
 rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b) {
-    if (!rgi_check(a, "bmm") || !rgi_check(b, "bmm") || !rgi_bmm_allows("bmm", a, b))
-        return NULL;
     RG_AS("bmm");
+    if (!rgi_check(a, NULL) || !rgi_check(b, NULL) || !rgi_bmm_allows("bmm", a, b))
+        return NULL;
     return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0", MATMUL_BMM, false), a, b);
 }
 

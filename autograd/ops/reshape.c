@@ -228,7 +228,8 @@ rg_tensor *rgi_reshape_own(const char *node, rg_tensor *x, rg_dims shape) {
 }
 
 rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape) {
-    if (!rgi_check(x, "view") || !reshape_infer("view", x->numel, &shape, -1))
+    RG_AS("view");
+    if (!rgi_check(x, NULL) || !reshape_infer("view", x->numel, &shape, -1))
         return NULL;
     return reshape_apply(x, &shape, NULL, false);
 }

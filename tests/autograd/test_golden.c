@@ -564,6 +564,44 @@ static void check_declared(void) {
     fclose(file);
 }
 
+/* ---- names ------------------------------------------------------------------------ */
+
+/* Returns how long the name is without what only C needs behind it, or what says that x is written
+ * over. */
+static size_t length_of_name(const char *name) {
+    static const char *const whole[] = { "expand_as", "view_as", "reshape_as", "take_along_dim",
+                                         "unique_dim" };
+    static const char *const behind[] = { "_",    "_p",    "_full",  "_with",  "_as",   "_dims",
+                                          "_dim", "_list", "_alpha", "_sizes", "_step", "_items" };
+    size_t n = strlen(name);
+    bool more = true;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        more = more && strcmp(name, whole[i]) != 0;
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < sizeof behind / sizeof *behind && !more; i++) {
+            const size_t end = strlen(behind[i]);
+            more = n > end && strncmp(name + n - end, behind[i], end) == 0;
+            n -= more ? end : 0;
+        }
+    }
+    return n;
+}
+
+/* Returns whether the sentence begins with the function's name, as PyTorch writes it. */
+static bool is_named_for(const char *said, const char *function) {
+    if (strcmp(function, "set_items_") == 0)
+        function = "set_item_";
+    const size_t n = length_of_name(function);
+    if (strncmp(said, "torch.", 6) == 0)
+        said += 6;
+    if (strncmp(said, function, n))
+        return false;
+    said += n;
+    said += *said == '_';
+    return *said == ':' || strncmp(said, "():", 3) == 0;
+}
+
 /* ---- out of memory --------------------------------------------------------------- */
 
 /* Returns a hash of what a failed call must leave as it was: elements, version, place in the graph.
@@ -612,6 +650,8 @@ static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool 
     }
     c->arg[0].t = over;
     bool ok = r.n >= 0;
+    if (!ok && strncmp(rg_error(), "out of memory", 13) && !is_named_for(rg_error(), f->name))
+        complain("request %lld failed under another name: %s", (long long)fail, rg_error());
     if (ok && rg_error_code())
         complain("request %lld failed; the call did not: %s", (long long)fail, rg_error());
     int n = ok ? outputs_to_differentiate(r, y, cotangent) : 0;
@@ -673,43 +713,7 @@ static void check_memory(const op_call *f) {
     golden_close(&file);
 }
 
-/* ---- names ------------------------------------------------------------------------ */
-
-/* Returns how long the name is without what only C needs behind it, or what says that x is written
- * over. */
-static size_t length_of_name(const char *name) {
-    static const char *const whole[] = { "expand_as", "view_as", "reshape_as", "take_along_dim",
-                                         "unique_dim" };
-    static const char *const behind[] = { "_",     "_p",     "_with",  "_as",   "_dims", "_dim",
-                                          "_list", "_alpha", "_sizes", "_step", "_items" };
-    size_t n = strlen(name);
-    bool more = true;
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        more = more && strcmp(name, whole[i]) != 0;
-    while (more) {
-        more = false;
-        for (size_t i = 0; i < sizeof behind / sizeof *behind && !more; i++) {
-            const size_t end = strlen(behind[i]);
-            more = n > end && strncmp(name + n - end, behind[i], end) == 0;
-            n -= more ? end : 0;
-        }
-    }
-    return n;
-}
-
-/* Returns whether the sentence begins with the function's name, as PyTorch writes it. */
-static bool is_named_for(const char *said, const char *function) {
-    if (strcmp(function, "set_items_") == 0)
-        function = "set_item_";
-    const size_t n = length_of_name(function);
-    if (strncmp(said, "torch.", 6) == 0)
-        said += 6;
-    if (strncmp(said, function, n))
-        return false;
-    said += n;
-    said += *said == '_';
-    return *said == ':' || strncmp(said, "():", 3) == 0;
-}
+/* ---- what is refused --------------------------------------------------------------- */
 
 enum { SPOILT = 7 };
 

@@ -78,7 +78,7 @@ START_TEST(test_shapes) {
     ck_says(rg_quantile(T(3, 4), 1.5),
             "quantile: quantile() q must be in the range [0, 1] but got 1.5");
     ck_says(rg_max_dim(T(3, 0), 1, false).values,
-            "max_dim: max(): Expected reduction dim 1 to have non-zero size.");
+            "max(): Expected reduction dim 1 to have non-zero size.");
     ck_says(rg_median_dim(T(3, 0), 1, false).values,
             "median: Expected reduction dim 1 to have non-zero size.");
     ck_says(rg_kthvalue(T(3, 4), 5, 1, false).values,
