@@ -74,13 +74,12 @@ static bool ends_with(const char *text, size_t n, const char *tail) {
 static bool matches(const char *patterns, const char *name) {
     static const char large[] = "hook_result";
     bool by_name = ends_with(name, strlen(name), large);
-    while (*patterns) {
-        size_t n = strcspn(patterns, " ");
-        if (n && matches_one(patterns, patterns + n, name)
-            && (!by_name || ends_with(patterns, n, large)))
+    for (patterns += strspn(patterns, " "); *patterns; patterns += strspn(patterns, " ")) {
+        const char *pattern = patterns;
+        patterns += strcspn(patterns, " ");
+        if (matches_one(pattern, patterns, name)
+            && (!by_name || ends_with(pattern, (size_t)(patterns - pattern), large)))
             return true;
-        patterns += n;
-        patterns += strspn(patterns, " ");
     }
     return false;
 }

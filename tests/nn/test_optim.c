@@ -545,6 +545,31 @@ START_TEST(test_muon_at_the_edges) {
 END_TEST
 
 /* A run of LBFGS's that is saved and loaded in between goes on bit for bit. */
+static rg_tensor *part_of_sum(void *w) {
+    rg_set_grad(w, RG_NONE);
+    rg_tensor *loss = rg_mul(rg_sum(w), 0.25);
+    return rg_backward(loss) ? loss : NULL;
+}
+
+/* The first step is the rate over the gradient's sum, rounded to float32, and at most the rate
+ * itself, which isn't rounded. */
+START_TEST(test_lbfgs_first_step) {
+    for (int n = 3; n < 6; n++) {
+        RG_SCOPE();
+        rg_tensor *w = rg_requires_grad_(rg_ones(n), true);
+        rg_optim *o = rg_optim_lbfgs(RG_LIST(w), .lr = 0.1, .max_iter = 1);
+        ck_ok(rg_optim_step_closure(o, part_of_sum, w));
+        rg_named_list d = rg_optim_state_dict(o);
+        double t = 0;
+        for (int i = 0; i < d.n; i++)
+            if (strcmp(d.v[i].name, "state.0.t") == 0)
+                t = rg_item(d.v[i].tensor);
+        ck_assert(t == (n < 5 ? 0.1 : (float)(0.8f * 0.1)));
+        rg_optim_free(o);
+    }
+}
+END_TEST
+
 START_TEST(test_lbfgs_state) {
     for (int wolfe = 0; wolfe < 2; wolfe++) {
         RG_SCOPE();
@@ -866,5 +891,6 @@ END_TEST
 
 RG_TESTS(optim, test_trajectories, test_lbfgs, test_groups, test_strides, test_state,
          test_state_names, test_clipping, test_errors, test_newer_errors, test_muon_at_the_edges,
-         test_lbfgs_state, test_lbfgs_fails, test_out_of_memory, test_what_retains_its_gradient,
-         test_steps_leave_nothing, test_released_optimizers, test_the_first_metric_is_the_best)
+         test_lbfgs_first_step, test_lbfgs_state, test_lbfgs_fails, test_out_of_memory,
+         test_what_retains_its_gradient, test_steps_leave_nothing, test_released_optimizers,
+         test_the_first_metric_is_the_best)

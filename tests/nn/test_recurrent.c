@@ -289,6 +289,30 @@ START_TEST(test_hooks_see_all_results) {
 }
 END_TEST
 
+static rg_tensor *fails_after(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)m;
+    (void)in;
+    (void)context;
+    return rg_matmul(y, rg_ones(77, 77));
+}
+
+/* A call that fails after its results were made has none. */
+START_TEST(test_hooks_that_fail) {
+    rg_rnn_module *m = rg_nn_lstm(3, 2);
+    rg_tensor *x = rg_randn(4, 5, 3);
+    const rg_packed_sequence p = rg_pack_sequence(RG_LIST(rg_select(x, 0, 0), rg_select(x, 0, 1)));
+    ck_ok(p.data);
+    ck_assert(rg_register_forward_hook(&m->base, fails_after, NULL) >= 0);
+    const rg_rnn_packed_result r = rg_rnn_forward_packed(m, p);
+    ck_assert(!r.output.data && !r.h_n && !r.c_n && rg_error_code() != RG_OK);
+    rg_error_clear();
+    const rg_rnn_result whole = rg_lstm_forward(m, x);
+    ck_assert(!whole.output && !whole.h_n && !whole.c_n && rg_error_code() != RG_OK);
+    rg_error_clear();
+    rg_module_free(m);
+}
+END_TEST
+
 /* A whole sequence is what its pieces are, one after the other; and each of a batch is what it is
  * alone, whatever its length. */
 START_TEST(test_pieces_are_the_whole) {
@@ -678,7 +702,7 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 RG_TESTS(recurrent, test_what_pytorch_computes, test_ways_to_call, test_hooks_see_all_results,
-         test_pieces_are_the_whole, test_rows_and_threads_change_no_bit, test_replayed_steps,
-         test_packing, test_what_packing_refuses, test_what_layers_refuse, test_what_cells_refuse,
-         test_what_layers_take, test_what_constructors_refuse, test_what_scans_refuse,
-         test_out_of_memory)
+         test_hooks_that_fail, test_pieces_are_the_whole, test_rows_and_threads_change_no_bit,
+         test_replayed_steps, test_packing, test_what_packing_refuses, test_what_layers_refuse,
+         test_what_cells_refuse, test_what_layers_take, test_what_constructors_refuse,
+         test_what_scans_refuse, test_out_of_memory)

@@ -439,12 +439,15 @@ START_TEST(test_written) {
     rg_optim *o = rg_optim_adamw(rg_parameters(m), .lr = 0.5);
     ck_ok(rg_optim_step_lr(o, .step_size = 3) && rg_optim_exponential_lr(o, .gamma = 0.5));
     rg_tensor *mask = rg_arange(4);
-    double step = 70000, loss = 2.25, far = -INFINITY, less = -3;
+    double step = 70000, loss = 2.25, far = -INFINITY, less = -3, most = INT32_MAX, least = -most;
+    double beyond = most + 1;
     rg_checkpoint run = { .model = m,
                           .optim = o,
                           .tensors = RG_NAMED_LIST({ "mask", mask }),
                           .numbers = RG_NUMBERS({ "step", &step }, { "loss", &loss },
-                                                { "far", &far }, { "less", &less }) };
+                                                { "far", &far }, { "less", &less },
+                                                { "most", &most }, { "least", &least },
+                                                { "beyond", &beyond }) };
     ck_ok(rg_torch_save_checkpoint(scratch("f.pt"), run));
     rg_named_list file = rg_torch_load(scratch("f.pt"));
     ck_assert(same_lists(rg_named_below(file, "model"), rg_state_dict(m)));
@@ -453,6 +456,10 @@ START_TEST(test_written) {
               && rg_dtype_of(entry(file, "step")) == RG_INT64);
     ck_assert(rg_item(entry(file, "loss")) == 2.25 && rg_item(entry(file, "far")) == -INFINITY);
     ck_assert(rg_item(entry(file, "less")) == -3);
+    ck_assert(rg_item(entry(file, "most")) == most && rg_item(entry(file, "beyond")) == beyond);
+    ck_assert(rg_dtype_of(entry(file, "most")) == RG_INT64
+              && rg_dtype_of(entry(file, "least")) == RG_INT64
+              && rg_dtype_of(entry(file, "beyond")) == RG_FLOAT64);
     ck_assert(rg_dtype_of(entry(file, "optimizer.param_groups.0.amsgrad")) == RG_BOOL);
     ck_assert(rg_item(entry(file, "schedulers.1.gamma")) == 0.5);
     ck_ok(rg_optim_load_state_dict(o, rg_named_below(file, "optimizer")));

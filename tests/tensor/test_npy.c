@@ -13,8 +13,10 @@
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *golden_archive(const char *name) {
     static char path[512];
@@ -109,6 +111,24 @@ START_TEST(test_numpy) {
             ck_assert(rg_equal(back.v[i].tensor, list.v[i].tensor));
         }
     }
+    scratch_end();
+}
+END_TEST
+
+/* Where standard input is closed, a file has its number, and is closed like any other. */
+START_TEST(test_a_file_numbered_0) {
+    RG_SCOPE();
+    scratch_begin();
+    ck_ok(rg_save_npy(rg_ones(3), scratch("f.npy")));
+    const int kept = dup(0);
+    close(0);
+    rg_tensor *back = rg_load_npy(scratch("f.npy"));
+    const bool open = fcntl(0, F_GETFD) >= 0;
+    if (kept >= 0) {
+        dup2(kept, 0);
+        close(kept);
+    }
+    ck_assert(back && !open);
     scratch_end();
 }
 END_TEST
@@ -464,5 +484,5 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(npy, test_numpy, test_versions, test_views, test_names, test_dicts, test_heads,
-         test_bad_archives, test_changed, test_denied)
+RG_TESTS(npy, test_a_file_numbered_0, test_numpy, test_versions, test_views, test_names, test_dicts,
+         test_heads, test_bad_archives, test_changed, test_denied)

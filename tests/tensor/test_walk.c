@@ -318,5 +318,47 @@ START_TEST(test_large_layouts) {
 }
 END_TEST
 
-RG_TESTS(walk, test_walks, test_large_layouts, test_neighbouring_dims_merge, test_conversions,
-         test_copy_broadcasts, test_contiguous_copy, test_overlap, test_sizes_saturate)
+/* Sets the permutation that comes after this one. Returns false after the last. */
+static bool next_permutation(int n, int p[]) {
+    int i = n - 2, k = n - 1;
+    while (i >= 0 && p[i] > p[i + 1])
+        i--;
+    if (i < 0)
+        return false;
+    while (p[k] < p[i])
+        k--;
+    RG_SWAP(p[i], p[k]);
+    for (int a = i + 1, b = n - 1; a < b; a++, b--)
+        RG_SWAP(p[a], p[b]);
+    return true;
+}
+
+/* Of a dense tensor, whatever the order of its dims, the order in memory is that of the strides. */
+START_TEST(test_orders_of_dims) {
+    static const int64_t sizes[][5] = { { 3, 2, 2, 3, 2 }, { 2, 2, 2, 2, 2 }, { 2, 3, 4, 5, 2 } };
+    rg_tensor *base = numbered(RG_FLOAT32);
+    for (int k = 0; k < RG_COUNT(sizes); k++) {
+        int p[] = { 0, 1, 2, 3, 4 };
+        do {
+            RG_SCOPE();
+            rg_dims size = { .n = 5 }, stride = { .n = 5 };
+            int order[RG_MAX_DIMS];
+            int64_t step = 1;
+            memcpy(size.v, sizes[k], sizeof sizes[k]);
+            for (int i = 4; i >= 0; step *= size.v[p[i]], i--)
+                stride.v[p[i]] = step;
+            rg_tensor *t = strided(base, size, stride, 0);
+            bool in_order = true;
+            for (int i = 0; i < 5; i++)
+                in_order = in_order && p[i] == i;
+            ck_assert(rgi_memory_order(t, order) == in_order);
+            for (int i = 0; i < 5; i++)
+                ck_assert_int_eq(order[i], p[i]);
+        } while (next_permutation(5, p));
+    }
+}
+END_TEST
+
+RG_TESTS(walk, test_orders_of_dims, test_walks, test_large_layouts, test_neighbouring_dims_merge,
+         test_conversions, test_copy_broadcasts, test_contiguous_copy, test_overlap,
+         test_sizes_saturate)
