@@ -5,6 +5,7 @@
 #include "faults.h"
 #include "test.h"
 #include "tensor/tensor.h"
+#include "tensor/thread.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,13 +14,15 @@
 static bool call_once(bool (*f)(void), long fail_at_request) {
     rg_error_clear();
     const int64_t bytes = rg_memory_stats().now, tensors = rg_live_tensors();
-    bool done;
+    bool done, denied;
     {
         RG_SCOPE();
         rg_memory_fail_at(fail_at_request);
         done = f();
+        denied = fail_at_request > 0 && rgi_me->fail_at == 0;
         rg_memory_fail_at(0);
     }
+    ck_assert_msg(!done || !denied, "request %ld was denied, and nobody says so", fail_at_request);
     ck_assert_msg(done == (rg_error_code() == RG_OK), "it %s, but the error is '%s'",
                   done ? "got through" : "failed", rg_error());
     ck_assert_msg(faults.open == 0, "%d files stay open: %s", faults.open, rg_error());

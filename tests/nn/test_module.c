@@ -169,6 +169,29 @@ static void listed(const char *name, const char *words, rg_names keys) {
 }
 
 /* Without strict, the keys that torch would complain of are returned, in its order. */
+/* A state isn't loaded into what can't be written to, and that is said. */
+START_TEST(test_load_where_nothing_can_be_written) {
+    RG_SCOPE();
+    Tree *m = new_tree(), *from = new_tree();
+    ck_ok(m && from);
+    {
+        RG_INFERENCE_MODE();
+        RG_BUFFER(m, mask, rg_ones(3));
+    }
+    ck_assert(rg_is_inference(m->mask));
+    ck_fails(rg_load_state_dict(m, rg_state_dict(from), true), RG_RUNTIME_ERROR,
+             "load_state_dict: Inplace update to inference tensor outside InferenceMode is not "
+             "allowed.");
+    ck_fails(rg_load_state_dict_keys(m, rg_state_dict(from), true).missing_keys.n >= 0,
+             RG_RUNTIME_ERROR, "load_state_dict: Inplace update to inference tensor");
+    RG_BUFFER(m, mask, rg_expand(rg_ones(1), 3));
+    ck_fails(rg_load_state_dict(m, rg_state_dict(from), true), RG_RUNTIME_ERROR,
+             "load_state_dict: unsupported operation");
+    rg_module_free(m);
+    rg_module_free(from);
+}
+END_TEST
+
 START_TEST(test_keys_that_are_left_out) {
     RG_SCOPE();
     Tree *m = new_tree();
@@ -585,7 +608,8 @@ START_TEST(test_anomaly_names_the_module) {
 }
 END_TEST
 
-RG_TESTS(module, test_names_and_repr, test_nested_repr, test_load_state_dict_complains_as_torch,
-         test_keys_that_are_left_out, test_states_are_copied, test_modes_and_gradients,
-         test_tied_parameters, test_hooks, test_results_outlive_the_module, test_released_modules,
-         test_what_cannot_be_registered, test_out_of_memory, test_anomaly_names_the_module)
+RG_TESTS(module, test_load_where_nothing_can_be_written, test_names_and_repr, test_nested_repr,
+         test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
+         test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
+         test_results_outlive_the_module, test_released_modules, test_what_cannot_be_registered,
+         test_out_of_memory, test_anomaly_names_the_module)
