@@ -412,7 +412,7 @@ static bool differentiate(const request *q) {
 bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
                       rg_backward_options options) {
     const rg_list x = options.inputs;
-    if (x.n && !rgi_given_list(x.n, x.v, "backward"))
+    if (!rgi_given_list(x.n, x.v, "backward"))
         return false;
     return differentiate(&(request){ .op = "backward",
                                      .n = n,

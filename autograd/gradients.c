@@ -98,7 +98,7 @@ rg_tensor *rgi_sum_to(rg_tensor *g, const rg_meta *meta) {
     bool reshapes = g->ndim != meta->ndim;
     if (sum.n)
         g = rg_sum_dims(g, sum, true);
-    if (g && reshapes)
+    if (reshapes)
         g = rg_reshape_dims(g, rgi_meta_dims(meta));
     if (g && g->dtype != meta->dtype)
         g = rg_to(g, meta->dtype);

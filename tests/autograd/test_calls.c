@@ -124,6 +124,20 @@ END_TEST
                       #call, taken);                                                               \
     } while (0)
 
+static rg_tensor *chain_of(rg_tensor *x, int n) {
+    for (int i = 0; i < n; i++)
+        x = rg_sin(x);
+    return x;
+}
+
+/* Returns the loss of the rows of x, each by itself. */
+static rg_tensor *by_rows(rg_tensor *x) {
+    rg_tensor *sum = rg_sum(rg_sin(rg_select(x, 0, 0)));
+    for (int i = 1; i < 32; i++)
+        sum = rg_add(sum, rg_sum(rg_sin(rg_select(x, 0, i))));
+    return sum;
+}
+
 START_TEST(test_what_calls_take) {
     /* A block is a MiB: so many float32. */
     rg_tensor *x = rg_randn(512, 512), *w = rg_requires_grad_(rg_randn(512, 512), true);
@@ -156,6 +170,13 @@ START_TEST(test_what_calls_take) {
     PEAK(0, rg_sum(x));
     PEAK(0, rg_mean_dim(x, 0, false));
     PEAK(1, rg_where(rg_expand(rg_gt(row, 0), 512, 512), x, x));
+    /* On the way back a gradient is there until the next one is, and slices share one. */
+    rg_tensor *far = rg_sum(chain_of(w, 8)), *rows = by_rows(w);
+    PEAK(3, rg_grad(far, w, .retain_graph = true));
+    PEAK(3, rg_backward(far, .retain_graph = true));
+    rg_set_grad(w, RG_NONE);
+    PEAK(1, rg_grad(rows, w, .retain_graph = true));
+    PEAK(1, rg_backward(rows, .retain_graph = true));
     PEAK(1, rg_cat(RG_LIST(rg_narrow(x, 0, 0, 256), rg_narrow(x, 0, 256, 256)), 0));
 }
 END_TEST

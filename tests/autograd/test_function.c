@@ -1072,6 +1072,74 @@ START_TEST(test_state_begins_at_0) {
 }
 END_TEST
 
+/* y = x^3, whose gradient is made by a backward run of its own */
+static bool inner_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_mul(in[0], rg_square(in[0]));
+    return rg_save_for_backward(ctx, in[0]);
+}
+static bool inner_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    RG_ENABLE_GRAD();
+    rg_tensor *x = rg_requires_grad_(rg_clone(rg_detach(rg_saved_tensor(ctx, 0))), true);
+    rg_tensor *first = rg_sum(rg_mul(rg_mul(x, rg_square(x)), 0.5));
+    rg_tensor *second = rg_sum(rg_mul(rg_mul(x, rg_square(x)), 0.5));
+    if (!rg_backward(first) || !rg_backward(second))
+        return false;
+    gin[0] = rg_mul(g[0], rg_grad_of(x));
+    return gin[0];
+}
+static rg_function_class inner = { .name = "Inner",
+                                   .forward = inner_forward,
+                                   .backward = inner_backward,
+                                   .once_differentiable = true };
+static void inner_step(void *w) {
+    rg_set_grad(w, RG_NONE);
+    rg_backward(rg_sum(rg_function_apply(&inner, NULL, w)));
+}
+
+/* A backward may run another one, in a recording as outside of it. */
+START_TEST(test_a_backward_inside_a_backward) {
+    rg_tensor *w = input(2, 3);
+    inner_step(w);
+    ck_assert(rg_allclose(rg_grad_of(w), rg_mul(rg_square(rg_detach(w)), 3), 1e-12, 0));
+    rg_replay *r = rg_record(inner_step, w);
+    ck_ok(r);
+    for (int i = 0; i < 3; i++) {
+        RG_NO_GRAD();
+        ck_ok(rg_mul_(w, 1.1) && rg_replay_run(r));
+        ck_assert(rg_allclose(rg_grad_of(w), rg_mul(rg_square(w), 3), 1e-12, 0));
+    }
+    rg_replay_free(r);
+}
+END_TEST
+
+static bool nothing_back(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    (void)g;
+    (void)gin;
+    return true;
+}
+static rg_tensor *counts_gradient(rg_tensor *g, void *context) {
+    ck_assert_ptr_nonnull(g);
+    ++*(int *)context;
+    return RG_NONE;
+}
+
+/* A leaf to which no gradient comes has none that its hooks could see. */
+START_TEST(test_hooks_of_leaves_without_gradient) {
+    static rg_function_class nothing = { .name = "Nothing",
+                                         .forward = inner_forward,
+                                         .backward = nothing_back };
+    int calls = 0;
+    rg_tensor *x = input(2, 3), *other = input(2, 3);
+    ck_assert_int_ge(rg_register_hook(x, counts_gradient, &calls), 0);
+    ck_ok(rg_backward(rg_sum(rg_function_apply(&nothing, NULL, x))));
+    ck_assert(calls == 0 && rg_grad_of(x) == RG_NONE);
+    ck_ok(rg_backward(
+        rg_add(rg_sum(rg_function_apply(&nothing, NULL, x)), rg_sum(rg_mul(x, other)))));
+    ck_assert(calls == 1 && rg_equal(rg_grad_of(x), rg_detach(other)));
+}
+END_TEST
+
 static bool passing_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     out[0] = in[0];
     out[1] = rg_mul(in[1], 2);
@@ -1158,11 +1226,12 @@ END_TEST
 /* A class has its row as long as the program runs. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(function, test_state_begins_at_0, test_saved_inputs_that_are_outputs, test_honest_ops_pass,
-         test_each_mistake_is_named, test_absent_gradients, test_contexts, test_failures,
-         test_failures_in_backward, test_differentiated_once, test_outputs_without_gradient,
-         test_inputs_as_outputs, test_those_who_look_on, test_gradients_of_outputs,
-         test_most_of_everything, test_replay, test_replay_refuses, test_replay_of_odd_ops,
-         test_replay_of_what_is_wanted, test_recordings_hold_results, test_gradients_by_outputs,
-         test_writes_to_outputs, test_saved_values_as_gradients, test_no_gradient_comes_by,
-         test_threads_share_a_class)
+RG_TESTS(function, test_state_begins_at_0, test_a_backward_inside_a_backward,
+         test_hooks_of_leaves_without_gradient, test_saved_inputs_that_are_outputs,
+         test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients, test_contexts,
+         test_failures, test_failures_in_backward, test_differentiated_once,
+         test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
+         test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
+         test_replay_of_odd_ops, test_replay_of_what_is_wanted, test_recordings_hold_results,
+         test_gradients_by_outputs, test_writes_to_outputs, test_saved_values_as_gradients,
+         test_no_gradient_comes_by, test_threads_share_a_class)

@@ -403,7 +403,24 @@ START_TEST(test_small_batches_give_the_gradient_of_a_large_one) {
 }
 END_TEST
 
-RG_TESTS(inference, test_grad_mode_inside, test_a_refused_backward_changes_nothing,
-         test_data_taken_over, test_models, test_names_of_products, test_state_made_in_the_mode,
-         test_recorded, test_the_mode_is_the_threads,
-         test_small_batches_give_the_gradient_of_a_large_one, test_inference_as_in_torch)
+/* Only a gradient that is added to must not be of inference mode. */
+START_TEST(test_gradients_of_inference_mode) {
+    rg_tensor *x = rg_requires_grad_(rg_ones(3), true), *g;
+    {
+        RG_INFERENCE_MODE();
+        g = rg_ones(3);
+    }
+    ck_ok(rg_set_grad(x, g));
+    ck_ok(rg_grad(rg_sum(rg_mul(x, x)), x));
+    ck_fails(rg_backward(rg_sum(rg_mul(x, x))), RG_RUNTIME_ERROR,
+             "Inplace update to inference tensor outside InferenceMode is not allowed");
+    ck_ok(rg_set_grad(x, RG_NONE));
+    ck_ok(rg_backward(rg_sum(rg_mul(x, x))));
+}
+END_TEST
+
+RG_TESTS(inference, test_gradients_of_inference_mode, test_grad_mode_inside,
+         test_a_refused_backward_changes_nothing, test_data_taken_over, test_models,
+         test_names_of_products, test_state_made_in_the_mode, test_recorded,
+         test_the_mode_is_the_threads, test_small_batches_give_the_gradient_of_a_large_one,
+         test_inference_as_in_torch)
