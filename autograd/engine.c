@@ -81,7 +81,7 @@ static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     else if (!rgi_is_sole_owner(s->grad))
         own = rgi_copied(s->grad);
     rg_graph_observer *o = rgi_graph_observer();
-    if (RG_UNLIKELY(o != NULL) && own && o->gradient)
+    if (RG_UNLIKELY(o != NULL) && own)
         own = o->gradient(o, s->leaf, own);
     return own;
 }

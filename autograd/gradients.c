@@ -17,7 +17,7 @@ __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
 /* An observer may have a reference of its own to each, so it is asked if there is one. */
 bool rgi_is_sole_owner(const rg_tensor *t) {
     rg_graph_observer *o = rgi_graph_observer();
-    const int observed = RG_UNLIKELY(o != NULL) && o->references ? o->references(o, t) : 0;
+    const int observed = RG_UNLIKELY(o != NULL) ? o->references(o, t) : 0;
     bool only = t->storage->refs == 1 + observed;
     if (t->flags & RG_VIEW)
         only = t->storage->refs == 2 + observed && rgi_base_of(t)->refs == 1 + observed;
@@ -174,7 +174,7 @@ static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
     if (!usable && !make_buffer(place, &e.node->meta[e.output]))
         return false;
     rg_graph_observer *o = rgi_graph_observer();
-    if (RG_UNLIKELY(o != NULL) && o->step)
+    if (RG_UNLIKELY(o != NULL))
         return o->step(o, s, NULL, rule, *place);
     return rule->into(s, rgi_step_g(s, 0), *place);
 }
@@ -215,7 +215,7 @@ static bool pass_all(rg_run *r, rg_step *s, rg_tensor *fused[]) {
 
 static bool make_fused(const rg_step *s, rg_tensor *fused[]) {
     rg_graph_observer *o = rgi_graph_observer();
-    if (RG_UNLIKELY(o != NULL) && o->step)
+    if (RG_UNLIKELY(o != NULL))
         return o->step(o, s, fused, NULL, NULL);
     return s->op->fused(s, fused);
 }

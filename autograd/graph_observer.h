@@ -17,7 +17,8 @@ struct rg_graph_observer {
     bool (*may_update)(rg_graph_observer *o, const rg_tensor *t, const char *op);
     /* An op was applied; `alike` says that its inputs suit rgi_run_alike. */
     bool (*applied)(rg_graph_observer *o, const rg_call *c, size_t attr_size, bool alike);
-    /* Does a step of the run, in place of the engine: by the op's fused derivative, or all
+    /* A backward run asks for the next three of every observer under which it runs.
+     * Does a step of the run, in place of the engine: by the op's fused derivative, or all
      * `together`, which fills gin[], or, where `buffer` isn't NULL, by the rule's `into`, which
      * adds to the buffer. */
     bool (*step)(rg_graph_observer *o, const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,

@@ -18,3 +18,7 @@ typedef int derive_check(const rg_op *op, const rg_sample *sample);
 derive_check derive_first_order, derive_second_order, derive_layouts, derive_float32, derive_fused,
     derive_null, derive_leaves_nothing, derive_only_results, derive_no_gradient, derive_inplace,
     derive_inner, derive_overlap, derive_written, derive_out_of_memory;
+
+/* Returns whether a way back through the sample takes fewer calls where no graph is created:
+ * whether it goes by the fused derivative. */
+bool derive_is_fused(const rg_op *op, const rg_sample *sample);

@@ -585,6 +585,21 @@ START_TEST(test_those_who_look_on) {
 END_TEST
 
 /* Each output of several may be asked for, alone and with others. */
+/* A hook of one output is called once, with that output's gradient. */
+static rg_tensor *sees_once(rg_tensor *g, void *context) {
+    rg_tensor **seen = context;
+    ck_assert_ptr_null(*seen);
+    *seen = rg_keep(rg_clone(g));
+    return RG_NONE;
+}
+
+static void forget(rg_tensor *seen[]) {
+    for (int k = 0; k < 2; k++) {
+        rg_drop(seen[k]);
+        seen[k] = NULL;
+    }
+}
+
 START_TEST(test_gradients_of_outputs) {
     static rg_function_class two = {
         .name = "Two", .forward = two_forward, .backward = two_backward, .outputs = 2
@@ -592,13 +607,24 @@ START_TEST(test_gradients_of_outputs) {
     planted = HONEST;
     rg_tensor *x = input(2, 3), *y[2], *g[3];
     ck_ok(rg_function_apply_many(&two, NULL, RG_LIST(x), y));
+    rg_tensor *seen[] = { NULL, NULL };
+    for (int k = 0; k < 2; k++)
+        ck_assert_int_ge(rg_register_hook(y[k], sees_once, &seen[k]), 0);
     rg_tensor *z = rg_sum(rg_mul(rg_mul(y[0], 2), rg_mul(y[1], 3)));
-    ck_assert(rg_equal(rg_grad(z, y[1], .retain_graph = true), rg_mul(rg_detach(y[0]), 6)));
-    ck_assert(rg_equal(rg_grad(z, y[0], .retain_graph = true), rg_mul(rg_detach(y[1]), 6)));
+    ck_ok(rg_grad(z, x, .retain_graph = true));
+    for (int k = 0; k < 2; k++) {
+        ck_assert(rg_equal(seen[k], rg_mul(rg_detach(y[1 - k]), 6)));
+    }
+    for (int k = 1; k >= 0; k--) {
+        forget(seen);
+        ck_assert(rg_equal(rg_grad(z, y[k], .retain_graph = true), rg_mul(rg_detach(y[1 - k]), 6)));
+    }
     rg_tensor *both[] = { y[1], x, y[0] };
+    forget(seen);
     ck_ok(rg_grad_many(1, &z, NULL, 3, both, g, (rg_backward_options){ .gradient = RG_NONE }));
     ck_assert(rg_equal(g[0], rg_mul(rg_detach(y[0]), 6)));
     ck_assert(rg_equal(g[2], rg_mul(rg_detach(y[1]), 6)));
+    forget(seen);
 }
 END_TEST
 

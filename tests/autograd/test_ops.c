@@ -52,6 +52,20 @@ START_TEST(test_too_many_inputs) {
 }
 END_TEST
 
+/* A fused derivative is there to be taken. */
+START_TEST(test_fused_are_taken) {
+    int taken = 0;
+    for (int i = 0; i < rgi_n_ops; i++) {
+        bool fused = !rgi_ops[i]->fused;
+        for (const rg_sample *s = rgi_ops[i]->samples; s && s->inputs && !fused; s++)
+            fused = derive_is_fused(rgi_ops[i], s);
+        ck_assert_msg(fused, "%s: its fused derivative is in no sample taken", rgi_ops[i]->name);
+        taken += rgi_ops[i]->fused != NULL;
+    }
+    ck_assert_int_gt(taken, 20);
+}
+END_TEST
+
 /* Too few samples would let a mistake pass: each row needs a sample without elements, and one with
  * two dims or more. */
 START_TEST(test_rows_are_complete) {
@@ -266,6 +280,6 @@ START_TEST(test_wrong_fused_derivatives_are_rejected) {
 }
 END_TEST
 
-RG_TESTS(ops, test_too_many_inputs, test_rows_are_complete, test_every_op,
+RG_TESTS(ops, test_too_many_inputs, test_rows_are_complete, test_every_op, test_fused_are_taken,
          test_falsified_rules_are_rejected, test_wrong_second_derivatives_are_rejected,
          test_wrong_fused_derivatives_are_rejected)

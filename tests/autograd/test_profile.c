@@ -41,6 +41,50 @@ static void check_cost(const char *name, int64_t calls, double flops, double byt
     check_cost_since((rg_cost){ 0 }, name, calls, flops, bytes);
 }
 
+/* Reads the name of a row, and returns what it has cost. */
+static rg_cost cost_of_line(const char *line, char name[37]) {
+    sscanf(line, "%36[^\n]", name);
+    for (size_t n = strlen(name); n && name[n - 1] == ' ';)
+        name[--n] = 0;
+    return rg_profile_cost(name);
+}
+
+/* Each number of a row is what the costs say, and the rows stand in the order of their times. */
+START_TEST(test_columns) {
+    rg_tensor *a = rg_requires_grad_(rg_randn(40, 300), true), *b = rg_randn(300, 200);
+    rg_set_profiling(true);
+    for (int i = 0; i < 3; i++)
+        rg_backward(rg_sum(rg_tanh(rg_matmul(a, b))));
+    rg_set_profiling(false);
+    const char *table = rg_profile_table();
+    char name[37];
+    double all = 0, before = INFINITY, shares = 0;
+    int rows = 0;
+    for (const char *line = strchr(table, '\n') + 1; *line; line = strchr(line, '\n') + 1)
+        all += cost_of_line(line, name).ns;
+    for (const char *line = strchr(table, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
+        const rg_cost c = cost_of_line(line, name);
+        long calls;
+        double ms, percent, us, gb, gflops;
+        ck_assert_int_eq(
+            sscanf(line + 36, "%ld %lf %lf %lf %lf %lf", &calls, &ms, &percent, &us, &gb, &gflops),
+            6);
+        ck_assert_msg(calls == c.calls && calls > 0, "%s", name);
+        ck_assert_double_eq_tol(ms, c.ns / 1e6, 0.0006);
+        ck_assert_double_eq_tol(us, c.ns / 1e3 / (double)calls, 0.0006);
+        ck_assert_double_eq_tol(percent, 100 * c.ns / all, 0.06);
+        ck_assert_double_eq_tol(gb, c.bytes / c.ns, 0.006);
+        ck_assert_double_eq_tol(gflops, c.flops / c.ns, 0.006);
+        ck_assert(c.ns <= before);
+        before = c.ns;
+        shares += percent;
+        rows++;
+    }
+    ck_assert_int_ge(rows, 6);
+    ck_assert_double_eq_tol(shares, 100, 0.05 * rows + 0.01);
+}
+END_TEST
+
 START_TEST(test_counts) {
     rg_tensor *a = rg_requires_grad_(rg_randn(40, 300), true), *b = rg_randn(300, 200);
     long calls;
@@ -561,13 +605,13 @@ END_TEST
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
 int main(void) {
-    const TTest *cases[] = { test_counts, test_products, test_what_fails_costs_nothing,
-                             test_products_of_vectors, test_other_inputs, test_failed_calls,
-                             test_attention, test_inside, test_times_are_each_calls_own,
-                             test_seconds_pass, test_convolutions, test_a_failed_step_costs_nothing,
-                             test_what_fails_costs_nothing, test_rows_are_in_order, test_functions,
-                             test_beside_takes_no_time, test_beside, test_names, test_environment,
-                             test_file_of_a_process,
+    const TTest *cases[] = { test_counts, test_products, test_columns,
+                             test_what_fails_costs_nothing, test_products_of_vectors,
+                             test_other_inputs, test_failed_calls, test_attention, test_inside,
+                             test_times_are_each_calls_own, test_seconds_pass, test_convolutions,
+                             test_a_failed_step_costs_nothing, test_what_fails_costs_nothing,
+                             test_rows_are_in_order, test_functions, test_beside_takes_no_time,
+                             test_beside, test_names, test_environment, test_file_of_a_process,
                              /* It fills the table, for all that come after it. */
                              test_many_ops };
     if (getenv("REGARD_PROFILE"))
