@@ -375,7 +375,8 @@ static long calls_back(const rg_op *op, const rg_sample *s, bool create_graph) {
 }
 
 bool derive_is_fused(const rg_op *op, const rg_sample *s) {
-    return calls_back(op, s, false) < calls_back(op, s, true);
+    const long fused = calls_back(op, s, false), ruled = calls_back(op, s, true);
+    return fused == 1 || (fused > 1 && 2 * fused <= ruled);
 }
 
 /* ---- failing well ---------------------------------------------------------------- */
