@@ -463,6 +463,78 @@ START_TEST(test_bad_arguments) {
 END_TEST
 
 /* An encoder's layer that is another module's child is copied, and stays where it is. */
+/* Where gradients are wanted, torch takes its slow path, which leaves the padding where it is. */
+START_TEST(test_padding_that_is_cut_off) {
+    RG_SCOPE();
+    rg_transformer_encoder *m = rg_nn_transformer_encoder(
+        rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3, .batch_first = true), 1);
+    ck_ok(m);
+    rg_eval(m);
+    rg_tensor *src = rg_randn(2, 3, 4), *mask = rg_zeros_dims(RG_DIMS(2, 3), RG_BOOL);
+    rg_fill_(rg_select(rg_select(mask, 0, 0), 0, 2), 1);
+    for (int on = 1; on >= 0; on--) {
+        ck_ok(rg_module_requires_grad_(m, on));
+        rg_tensor *y = rg_transformer_encoder_forward(m, src, .src_key_padding_mask = mask);
+        ck_ok(y);
+        rg_tensor *there = rg_detach(rg_select(rg_select(y, 0, 0), 0, 2));
+        ck_assert((rg_item(rg_sum(rg_abs(there))) == 0) == !on);
+        RG_NO_GRAD();
+        y = rg_transformer_encoder_forward(m, src, .src_key_padding_mask = mask);
+        ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 0), 0, 2)))) == 0);
+    }
+    rg_module_free(m);
+}
+END_TEST
+
+/* A decoder's layer is called with two inputs, whichever way. */
+START_TEST(test_ways_to_call_a_decoder_layer) {
+    RG_SCOPE();
+    rg_transformer_decoder_layer *m = rg_nn_transformer_decoder_layer(4, 2, .dim_feedforward = 3,
+                                                                      .dropout = 0);
+    ck_ok(m);
+    rg_tensor *tgt = rg_randn(3, 4), *memory = rg_randn(2, 4);
+    rg_tensor *y = rg_call(m, tgt, memory);
+    ck_ok(y);
+    ck_assert(rg_equal(y, rg_transformer_decoder_layer_forward(m, tgt, memory)));
+    ck_fails(rg_call(m, tgt), RG_TYPE_ERROR, "TransformerDecoderLayer");
+    rg_tgt_options o = { .tgt_mask = RG_NONE,
+                         .memory_mask = RG_NONE,
+                         .tgt_key_padding_mask = RG_NONE,
+                         .memory_key_padding_mask = RG_NONE };
+    ck_ok(rg_call_keywords(m, &o, tgt, memory));
+    ck_fails(rg_call_keywords(m, &o, tgt), RG_TYPE_ERROR, "TransformerDecoderLayer");
+    ck_fails(rg_call_keywords(m, &o, tgt, memory, tgt), RG_TYPE_ERROR, "TransformerDecoderLayer");
+    rg_module_free(m);
+}
+END_TEST
+
+static rg_module *asked, *not_called;
+static void *keywords_seen;
+static rg_tensor *asks_for_keywords(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)m;
+    (void)in;
+    (void)context;
+    keywords_seen = rg_keywords_of_call(asked);
+    ck_assert(rg_error_code() == RG_OK);
+    ck_fails(rg_keywords_of_call(not_called), RG_RUNTIME_ERROR,
+             "keywords_of_call: no call of the ReLU is under way");
+    return y;
+}
+
+/* Inside a part, the keywords of the whole can be had. */
+START_TEST(test_keywords_from_inside) {
+    RG_SCOPE();
+    rg_transformer_encoder_layer *m = rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3);
+    asked = &m->base;
+    not_called = (rg_module *)rg_nn_relu();
+    ck_assert_int_ge(rg_register_forward_hook(&m->linear1->base, asks_for_keywords, NULL), 0);
+    ck_ok(rg_transformer_encoder_layer_forward(m, rg_randn(3, 4)));
+    ck_assert_ptr_nonnull(keywords_seen);
+    rg_module_free(not_called);
+    rg_module_free(m);
+}
+END_TEST
+
 START_TEST(test_layers_are_copies) {
     rg_sequential *home =
         rg_nn_sequential(rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3));
@@ -703,7 +775,8 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS_UNGUARDED(transformers, test_cases, test_repr, test_modules_of_ones_own,
+RG_TESTS_UNGUARDED(transformers, test_padding_that_is_cut_off, test_ways_to_call_a_decoder_layer,
+                   test_keywords_from_inside, test_cases, test_repr, test_modules_of_ones_own,
                    test_bad_arguments, test_layers_are_copies, test_second_order, test_cache,
                    test_hooks_with_cache, test_bad_caches, test_attention_with_cache,
                    test_out_of_memory)
