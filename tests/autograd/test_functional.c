@@ -277,6 +277,56 @@ START_TEST(test_vmap) {
 }
 END_TEST
 
+static rg_tensor *narrowed(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_square(rg_to(in[0], RG_FLOAT32));
+}
+static rg_tensor *fails_for_all(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_matmul(in[0], in[0]);
+}
+
+/* By rows a Jacobian is of x's dtype, as a gradient is, and by columns of y's. */
+START_TEST(test_dtypes_of_jacobians) {
+    for (int wide = 0; wide < 2; wide++) {
+        rg_tensor *x = rg_to(wave(3, 0, 0), wide ? RG_FLOAT64 : RG_FLOAT32);
+        for (int graph = 0; graph < 2; graph++) {
+            rg_tensor *j[] = { rg_jacrev(narrowed, NULL, 1, &x, .create_graph = graph),
+                               rg_jacfwd(narrowed, NULL, 1, &x, .create_graph = graph) };
+            for (int i = 0; i < 2; i++) {
+                ck_ok(j[i]);
+                ck_assert_msg(rg_dtype_of(j[i]) == (i ? RG_FLOAT32 : rg_dtype_of(x)),
+                              "%d %d %d: %s", wide, graph, i, rg_repr(j[i]));
+                ck_assert(rg_allclose(rg_to(j[i], RG_FLOAT64),
+                                      rg_diag_embed(rg_mul(rg_to(x, RG_FLOAT64), 2), 0, 0, 1), 1e-6,
+                                      1e-7));
+            }
+        }
+    }
+}
+END_TEST
+
+/* Each list has to be there, and each failure has the name of the function that was called. */
+START_TEST(test_what_derivatives_ask_for) {
+    rg_tensor *x = wave(3, 0, 0), *scalar = wave(1, 0, 0), *r;
+    ck_fails(rg_hvp(narrowed, NULL, 1, &scalar, NULL, &r), RG_TYPE_ERROR, "hvp: expected vectors");
+    ck_fails(rg_hvp(narrowed, NULL, 1, &scalar, &scalar, NULL), RG_TYPE_ERROR, "hvp: expected");
+    ck_fails(rg_jvp(narrowed, NULL, 1, &x, NULL, &r), RG_TYPE_ERROR, "jvp: expected vectors");
+    ck_fails(rg_jvp(narrowed, NULL, 1, &x, &x, NULL), RG_TYPE_ERROR, "jvp: expected");
+    ck_fails(rg_vjp(narrowed, NULL, 1, &x, x, NULL), RG_TYPE_ERROR, "vjp: expected");
+    for (int n = -1; n < 66; n += 66) {
+        ck_fails(rg_hessian(narrowed, NULL, n, &x), RG_VALUE_ERROR, "hessian: takes up to 64");
+        ck_fails(rg_jacrev(narrowed, NULL, n, &x), RG_VALUE_ERROR, "jacrev: takes up to 64");
+        ck_fails(rg_jacfwd(narrowed, NULL, n, &x), RG_VALUE_ERROR, "jacfwd: takes up to 64");
+    }
+    ck_fails(rg_hessian(narrowed, NULL, 1, &x, .argnum = 1), RG_INDEX_ERROR,
+             "hessian: there is no input 1 of 1");
+    rg_tensor *odd = wave(2, 3, 0);
+    ck_fails(rg_hessian(fails_for_all, NULL, 1, &odd), RG_RUNTIME_ERROR, "");
+    ck_fails(rg_hessian(NULL, NULL, 1, &odd), RG_TYPE_ERROR, "hessian: expected a function");
+}
+END_TEST
+
 START_TEST(test_what_vmap_refuses) {
     rg_tensor *in[] = { wave(4, 3, 0), wave(3, 3, 1) };
     ck_fails(rg_vmap(dot, NULL, 2, in), RG_VALUE_ERROR,
@@ -297,6 +347,8 @@ START_TEST(test_what_vmap_refuses) {
     ck_close(rg_vmap(first_of, NULL, 2, ((rg_tensor *[]){ in[0], RG_NONE })), in[0]);
     ck_close(rg_vmap(first_of, NULL, 1, in, .in_dims = RG_DIMS(-2)), in[0]);
     ck_fails(rg_vmap(NULL, NULL, 2, in), RG_TYPE_ERROR, "expected a function");
+    ck_fails(rg_vmap(dot, NULL, 2, ((rg_tensor *[]){ rg_zeros(0, 3), rg_ones(2, 3) })),
+             RG_VALUE_ERROR, "got sizes [0, 2] for the mapped dimension");
     ck_fails(rg_vmap(dot, NULL, 0, in), RG_VALUE_ERROR, "takes 1 to 64 inputs");
     ck_fails(rg_vmap(first_of, NULL, 1, in, .out_dim = 3), RG_INDEX_ERROR, "");
     rg_tensor *none = rg_zeros(0, 3);
@@ -431,7 +483,8 @@ START_TEST(test_memory_denied) {
 }
 END_TEST
 
-RG_TESTS(functional, test_jacobians, test_arguments, test_functions_without_slope, test_hessians,
-         test_products, test_inputs_without_slope, test_graphs_lead_to_the_context,
+RG_TESTS(functional, test_dtypes_of_jacobians, test_what_derivatives_ask_for, test_jacobians,
+         test_arguments, test_functions_without_slope, test_hessians, test_products,
+         test_inputs_without_slope, test_graphs_lead_to_the_context,
          test_another_use_does_not_count, test_vmap, test_what_vmap_refuses, test_most_inputs,
          test_most_dims, test_long_stacks, test_memory_denied)

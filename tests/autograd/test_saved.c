@@ -360,10 +360,28 @@ START_TEST(test_random_state_of_checkpoints) {
     rg_tensor *x = leaf(2, 3), *before;
     for (int preserved = 0; preserved < 2; preserved++) {
         rg_tensor *y = rg_checkpoint(with_noise, NULL, 1, &x, .preserve_rng_state = preserved);
+        rg_rand(5);
         before = rg_generator_state(rg_default_generator());
         ck_ok(rg_backward(rg_sum(y)));
         ck_assert(rg_equal(rg_generator_state(rg_default_generator()), before) == preserved);
     }
+}
+END_TEST
+
+static rg_tensor *of_two(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul(rg_sin(in[0]), rg_exp(rg_mul(in[1], in[1])));
+}
+
+/* What one way back left of the values is let go of by the next. */
+START_TEST(test_checkpoints_walked_in_parts) {
+    rg_tensor *in[] = { leaf(2, 3), leaf(2, 3) }, *want[2];
+    rg_tensor *y = rg_sum(of_two(in, NULL));
+    for (int i = 0; i < 2; i++)
+        want[i] = rg_grad(y, in[i], .retain_graph = true);
+    rg_tensor *z = rg_sum(rg_checkpoint(of_two, NULL, 2, in));
+    for (int turn = 0; turn < 4; turn++)
+        ck_assert(rg_equal(rg_grad(z, in[turn % 2], .retain_graph = true), want[turn % 2]));
 }
 END_TEST
 
@@ -476,9 +494,10 @@ START_TEST(test_memory_denied) {
 }
 END_TEST
 
-RG_TESTS(saved, test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
-         test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
-         test_hooks_that_fail, test_checkpoints_give_the_same_bits,
-         test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
-         test_odd_functions_in_checkpoints, test_random_state_of_checkpoints,
-         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied)
+RG_TESTS(saved, test_checkpoints_walked_in_parts, test_hooks_see_what_is_saved,
+         test_packed_values_are_freed, test_guards, test_hooks_in_odd_places,
+         test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less, test_hooks_that_fail,
+         test_checkpoints_give_the_same_bits, test_checkpoints_of_second_order,
+         test_checkpoints_within, test_what_checkpoints_refuse, test_odd_functions_in_checkpoints,
+         test_random_state_of_checkpoints, test_checkpoints_are_not_recorded,
+         test_checkpoints_take_less_memory, test_memory_denied)

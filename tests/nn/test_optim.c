@@ -615,6 +615,21 @@ START_TEST(test_lbfgs_state) {
             ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ d.n, part }), RG_RUNTIME_ERROR,
                      "Unexpected key(s) in state_dict: \"state.0.new\".");
         }
+        static const char *const odd[] = { "state.0.old_dirs",   "state.0.old_dirs.",
+                                           "state.0.old_dirs.x", "state.0.old_dirs./",
+                                           "state.0.old_dirs.:", "state.0.old_dirs.0x",
+                                           "state.0.old_dirs0",  "state.0.d.0",
+                                           "state.0.dd",         "state.0.old_dirs.100000",
+                                           "state.0.ro.100000",  "state.1.d",
+                                           "state.0.",           "state.d" };
+        for (int i = 0; i < RG_COUNT(odd); i++) {
+            char said[100];
+            memcpy(part, d.v, (size_t)d.n * sizeof *part);
+            part[d.n] = (rg_named){ odd[i], rg_ones(1) };
+            snprintf(said, sizeof said, "Unexpected key(s) in state_dict: \"%s\".", odd[i]);
+            ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ d.n + 1, part }),
+                     RG_RUNTIME_ERROR, said);
+        }
         /* A state that never stepped makes it one that never stepped. */
         rg_optim *fresh = rg_optim_lbfgs(la);
         ck_ok(rg_optim_load_state_dict(o, rg_optim_state_dict(fresh)));

@@ -115,6 +115,55 @@ START_TEST(test_numpy) {
 }
 END_TEST
 
+/* Returns how long NumPy's header for such a tensor is: 10 bytes, the dict, blanks for 21 digits of
+ * the dim along which the file may grow, more blanks, and the line's end, 64 bytes or their
+ * multiple. */
+static size_t length_in_numpy(const rg_tensor *t, bool fortran) {
+    char dict[512], shape[256] = "(", grows[32] = "";
+    for (int d = 0; d < t->ndim; d++)
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld", d ? ", " : "",
+                 (long long)t->size[d]);
+    if (t->ndim)
+        snprintf(grows, sizeof grows, "%lld", (long long)t->size[fortran ? t->ndim - 1 : 0]);
+    snprintf(dict, sizeof dict, "{'descr': '<f4', 'fortran_order': %s, 'shape': %s%s), }",
+             fortran ? "True" : "False", shape, t->ndim == 1 ? "," : "");
+    const size_t n = strlen(dict) + (t->ndim ? 21 - strlen(grows) : 0);
+    return (10 + n + 1 + 63) / 64 * 64 + (10 + n + 1) % 64 / 64;
+}
+
+/* The header has room for each dim to grow, in either order. */
+START_TEST(test_headers_of_all_lengths) {
+    RG_SCOPE();
+    rg_tensor fake = *rg_ones(1);
+    for (int ndim = 0; ndim <= RG_MAX_DIMS; ndim++)
+        for (int first = 1; first < 11; first++)
+            for (int last = 1; last < 11; last++)
+                for (int fortran = 0; fortran < (ndim > 1 ? 2 : 1); fortran++) {
+                    int64_t stride = 1;
+                    rg_text text = { 0 };
+                    fake.ndim = (uint8_t)ndim;
+                    for (int d = 0; d < ndim; d++)
+                        fake.size[d] = 2;
+                    for (int k = 0, size = 1; k < RG_MAX(first, last); k++, size *= 7) {
+                        if (ndim && k < first)
+                            fake.size[0] = size;
+                        if (ndim > 1 && k < last)
+                            fake.size[ndim - 1] = size;
+                    }
+                    for (int k = 0; k < ndim; k++) {
+                        const int d = fortran ? k : ndim - 1 - k;
+                        fake.stride[d] = stride;
+                        stride *= fake.size[d];
+                    }
+                    rgi_update_flags(&fake);
+                    ck_ok(rgi_npy_make_header(&text, &fake));
+                    const size_t want = length_in_numpy(&fake, rgi_npy_is_fortran(&fake));
+                    ck_each(text.n == want, "%s: %zu bytes, not %zu", text.v + 10, text.n, want);
+                    rgi_text_free(&text);
+                }
+}
+END_TEST
+
 /* Where standard input is closed, a file has its number, and is closed like any other. */
 START_TEST(test_a_file_numbered_0) {
     RG_SCOPE();
@@ -290,6 +339,8 @@ static const struct {
     { DICT("None", "False", "(2,)"), 8, "a type is expected" },
     { DICT("b'<f4'", "False", "(2,)"), 8, "a type is expected" },
     { DICT("'<f\\x34'", "False", "(2,)"), 8, "a type is expected" },
+    { DICT("'<f\n4'", "False", "(2,)"), 8, "a type is expected" },
+    { DICT("'<f4\x1F'", "False", "(2,)"), 8, "a type is expected" },
     { DICT("'<f4\"", "False", "(2,)"), 8, "of NumPy's type '<f4\", ', which no tensor takes" },
     { "", 0, "a dict is expected" },
     { "[1, 2]", 0, "a dict is expected" },
@@ -484,5 +535,6 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(npy, test_a_file_numbered_0, test_numpy, test_versions, test_views, test_names, test_dicts,
-         test_heads, test_bad_archives, test_changed, test_denied)
+RG_TESTS(npy, test_a_file_numbered_0, test_headers_of_all_lengths, test_numpy, test_versions,
+         test_views, test_names, test_dicts, test_heads, test_bad_archives, test_changed,
+         test_denied)
