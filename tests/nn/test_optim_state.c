@@ -5,6 +5,7 @@
 #include "tests/test.h"
 #include "regard.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { N = 3, MOST = 128 };
@@ -150,4 +151,81 @@ START_TEST(test_fresh_into_stepped) {
 }
 END_TEST
 
-RG_TESTS(optim_state, test_every_key_is_loaded, test_no_key_is_missed, test_fresh_into_stepped)
+static bool has_name(rg_named_list dict, const char *name) {
+    for (int i = 0; i < dict.n; i++)
+        if (strcmp(dict.v[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+enum { GROUPS = 40 };
+
+/* Returns an optimizer of many groups, each with one parameter, and three schedules. */
+static rg_optim *of_many_groups(rg_tensor *v[GROUPS], rg_schedule *s[3], double lr) {
+    rg_optim *o = NULL;
+    for (int i = 0; i < GROUPS; i++) {
+        v[i] = rg_requires_grad_(rg_full(RG_DIMS(2), i + 0.5), true);
+        if (i == 0)
+            o = rg_optim_adamw(RG_LIST(v[0]), .lr = lr);
+        else
+            ck_ok(rg_optim_add_group(o, RG_LIST(v[i]), .lr = lr / (i + 1)));
+    }
+    s[0] = rg_optim_step_lr(o, .step_size = 2);
+    s[1] = rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 3);
+    s[2] = rg_optim_exponential_lr(o, .gamma = 0.5);
+    ck_ok(s[0] && s[1] && s[2]);
+    return o;
+}
+
+static void step_all(rg_optim *o, rg_tensor *v[GROUPS], rg_schedule *s[3]) {
+    RG_SCOPE();
+    for (int i = 0; i < GROUPS; i++)
+        ck_ok(rg_set_grad(v[i], rg_add(rg_detach(v[i]), 1)));
+    ck_ok(rg_optim_step(o));
+    for (int k = 0; k < 3; k++)
+        ck_ok(rg_schedule_step(s[k]));
+}
+
+/* Each group and each schedule has its entries, by the names that the header tells. */
+START_TEST(test_many_groups_and_schedules) {
+    RG_SCOPE();
+    rg_tensor *v[GROUPS], *w[GROUPS];
+    rg_schedule *s[3], *t[3];
+    rg_optim *o = of_many_groups(v, s, 0.1), *q = of_many_groups(w, t, 0.7);
+    step_all(o, v, s);
+    rg_named_list dict = rg_optim_state_dict(o);
+    ck_assert(has_name(dict, "schedules.0.last_epoch") && has_name(dict, "schedules.2.last_epoch"));
+    ck_assert(!has_name(dict, "schedules.3.last_epoch"));
+    ck_assert(!has_name(dict, "schedules.0.T_cur") && !has_name(dict, "schedules.2.T_i"));
+    int restarting = 0;
+    for (int k = 0; k < 3; k++) {
+        char name[32];
+        snprintf(name, sizeof name, "schedules.%d.T_cur", k);
+        restarting += has_name(dict, name);
+    }
+    ck_assert_int_eq(restarting, 1);
+    ck_assert(has_name(dict, "schedules.1.T_cur") && has_name(dict, "schedules.1.T_i"));
+    ck_assert(has_name(dict, "param_groups.39.lr") && has_name(dict, "param_groups.0.params"));
+    ck_ok(rg_optim_load_state_dict(q, dict));
+    for (int i = 0; i < GROUPS; i++)
+        ck_ok(rg_set_data(w[i], rg_clone(rg_detach(v[i]))));
+    for (int k = 0; k < 4; k++) {
+        step_all(o, v, s);
+        step_all(q, w, t);
+    }
+    for (int i = 0; i < GROUPS; i++)
+        ck_assert(rg_equal(v[i], w[i]));
+    ck_assert(same_states(rg_optim_state_dict(o), rg_optim_state_dict(q)));
+    ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ 0, NULL }), RG_VALUE_ERROR,
+             "a different number of parameter groups");
+    ck_fails(rg_optim_load_state_dict(NULL, dict), RG_TYPE_ERROR, "load_state_dict: expected");
+    ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ 3, NULL }), RG_TYPE_ERROR,
+             "load_state_dict: expected");
+    ck_fails(rg_optim_state_dict(NULL).n >= 0, RG_TYPE_ERROR, "state_dict: expected");
+    rg_optim_free(o);
+    rg_optim_free(q);
+}
+END_TEST
+
+RG_TESTS(optim_state, test_every_key_is_loaded, test_no_key_is_missed, test_fresh_into_stepped,
+         test_many_groups_and_schedules)
