@@ -399,10 +399,10 @@ END_TEST
 
 /* Returns the tokenizer of the good file after up to four edits. */
 static rg_tokenizer *edited_tokenizer(const edit *const edits[4]) {
-    char text[3000], next[3000];
+    char text[4000], next[4000];
     size_t n = edited(text, good, &(edit){ "", "", "" });
     for (int k = 0; k < 4 && edits[k]; k++) {
-        char from[200], to[400];
+        char from[400], to[1200];
         edited(from, edits[k]->from, &(edit){ "", "", "" });
         edited(to, edits[k]->to, &(edit){ "", "", "" });
         n = edited(next, text, &(edit){ from, to, "" });
@@ -453,6 +453,21 @@ START_TEST(test_options) {
                                  " false, 'lstrip': false, 'rstrip': false, 'normalized': false,"
                                  " 'special': false}",
                                  "" };
+#define ADDED(id, content)                                                                        \
+    ", {'id': " #id ", 'content': '" content "', 'single_word': false, 'lstrip': false, 'rstrip'" \
+    ": false, 'normalized': false, 'special': true}"
+    static const edit prefixes = { "'special': true}",
+                                   "'special': true}" ADDED(7, "<") ADDED(8, "a<") ADDED(9, "<x>y")
+                                       ADDED(10, "<x"),
+                                   "" };
+    static const edit no_processor = { "'post_processor': {'type': 'TemplateProcessing', 'single':"
+                                       " [{'Sequence': {'id': 'A', 'type_id': 0}}], 'pair': [],"
+                                       " 'special_tokens': {}}, ",
+                                       "", "" };
+    static const edit null_processor = { "{'type': 'TemplateProcessing', 'single':"
+                                         " [{'Sequence': {'id': 'A', 'type_id': 0}}], 'pair': [],"
+                                         " 'special_tokens': {}}",
+                                         "null", "" };
     static const struct {
         const edit *edits[4];
         const char *text;
@@ -461,6 +476,10 @@ START_TEST(test_options) {
         const char *back;
     } rows[] = {
         { { NULL }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        { { &no_processor }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        { { &null_processor }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        /* The longest of the added tokens counts. */
+        { { &prefixes }, "<x>y<x<<x>ba<a", 7, { 9, 10, 7, 6, 1, 8, 0 }, "<x>y<x<<x>ba<a" },
         /* A blank comes before each piece that has none. */
         { { &prefix }, "ab<x>b a", 6, { 4, 6, 3, 1, 3, 0 }, " ab<x> b a" },
         { { &prefix }, " ab<x> ab", 3, { 4, 6, 4 }, " ab<x> ab" },
