@@ -304,7 +304,6 @@ bool rgi_find_paths(rg_paths *p, rg_tensor *loss, rg_tensor *w, double huge) {
     rgi_run_init(&r.run);
     r.run.op = "explain";
     r.run.capturing = true;
-    r.run.retain = true;
     bool ok = run_paths(&r, loss, w);
     for (size_t i = 0; r.parts && i < r.n_parts; i++)
         parts_free(r.parts[i]);

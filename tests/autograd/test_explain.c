@@ -388,6 +388,7 @@ START_TEST(test_nothing_is_recorded) {
     ck_assert_int_gt(rg_explain(loss, w).n, 0);
     ck_assert_int_eq(packs, 0);
     ck_assert_int_eq(rg_memory_stats().nodes, nodes);
+    ck_ok(rg_backward(loss));
 }
 END_TEST
 

@@ -485,6 +485,11 @@ START_TEST(test_what_is_refused) {
     ck_fails(rg_exp(untracked), RG_RUNTIME_ERROR,
              "A view was created in no_grad mode and its base or another view of its base has been "
              "modified inplace with grad mode enabled.");
+    /* Of a list of views whose base has no history, torch says so, too. */
+    parts = rg_split(rg_zeros_like(y), 2, 0);
+    ck_fails(rg_add_(parts.v[0], rg_narrow(y, 0, 0, 2)), RG_RUNTIME_ERROR,
+             "A view was created in no_grad mode and is being modified inplace with grad mode "
+             "enabled. This view is the output of a function that returns multiple views.");
     ck_fails(rg_detach_(rg_view(rg_zeros(4), 2, 2)), RG_RUNTIME_ERROR,
              "Can't detach views in-place");
 }
