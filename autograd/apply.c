@@ -45,8 +45,8 @@ static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_t
     return op->typing == RG_FLOATED && !rgi_is_float(dtype) ? rg_default_dtype() : dtype;
 }
 
-/* Returns a new tensor with t's values in that dtype. Of float64 only a weak number is converted; it
- * keeps its precision where it is stored as another float. */
+/* Returns a new tensor with t's values in that dtype. Of float64 only what has no dims is
+ * converted, as a number is, which keeps its precision where it is stored as another float. */
 static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_new_like(t, dtype);
     if (!copy)

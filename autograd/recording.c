@@ -101,7 +101,7 @@ static void feign_release(rg_tensor *t) {
 }
 
 /* A tensor whose release is feigned lets go of its history and its base, which may have held
- * others, so the newest come first. */
+ * others: mostly older ones, so the newest come first. What is left waits for the next time. */
 void rgi_recording_reap(rg_replay *r) {
     rg_tensor **living = (rg_tensor **)r->living.v;
     size_t first = r->living.n;
@@ -169,7 +169,7 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
 /* ---- constants --------------------------------------------------------------------- */
 
 /* The storage is listed already if another constant lay there that is gone. */
-bool rgi_recording_is_made(rg_replay *r, const rg_tensor *t) {
+bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t) {
     return rgi_recording_is_constant(r, t) || pointers_add(r, &r->constants, t->storage);
 }
 

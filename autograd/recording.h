@@ -81,7 +81,7 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad);
 void rgi_recording_reap(rg_replay *r);
 /* Notes that the step has made t with its values. Returns false, and the recording has failed,
  * where there is no memory. */
-bool rgi_recording_is_made(rg_replay *r, const rg_tensor *t);
+bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t);
 /* Returns whether t was made by the step, and no run makes it anew. */
 bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t);
 /* Notes that every run writes to all of t, or refuses, if the step made t and has read it. */

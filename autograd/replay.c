@@ -23,7 +23,7 @@ static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const 
     rgi_set_observer(NULL);
     rg_tensor *t = rgi_new(dtype, ndim, size);
     rgi_set_observer(o);
-    if (!t || rgi_recording_is_made(r, t))
+    if (!t || rgi_recording_adds_constant(r, t))
         return t;
     rgi_release(t);
     return NULL;

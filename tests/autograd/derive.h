@@ -19,6 +19,6 @@ derive_check derive_first_order, derive_second_order, derive_layouts, derive_flo
     derive_null, derive_leaves_nothing, derive_only_results, derive_no_gradient, derive_inplace,
     derive_inner, derive_overlap, derive_written, derive_out_of_memory;
 
-/* Returns whether a way back through the sample takes fewer calls where no graph is created:
- * whether it goes by the fused derivative. */
+/* Returns whether a way back through the sample takes one call, or at most half of those that it
+ * takes where a graph is created: whether it goes by the fused derivative. */
 bool derive_is_fused(const rg_op *op, const rg_sample *sample);

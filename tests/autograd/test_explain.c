@@ -363,7 +363,6 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-/* A loss that is a leaf has a path to itself, and to no other leaf. */
 static int packs;
 static void *counts_pack(rg_tensor *t, void *context) {
     (void)context;
@@ -392,6 +391,7 @@ START_TEST(test_nothing_is_recorded) {
 }
 END_TEST
 
+/* A loss that is a leaf has a path to itself, and to no other leaf. */
 START_TEST(test_loss_is_a_leaf) {
     rg_tensor *loss = rg_requires_grad_(rg_ones(1, 1), true);
     rg_tensor *w = rg_requires_grad_(rg_ones(4, 2), true);

@@ -584,7 +584,6 @@ START_TEST(test_those_who_look_on) {
 }
 END_TEST
 
-/* Each output of several may be asked for, alone and with others. */
 /* A hook of one output is called once, with that output's gradient. */
 static rg_tensor *sees_once(rg_tensor *g, void *context) {
     rg_tensor **seen = context;
@@ -600,6 +599,7 @@ static void forget(rg_tensor *seen[]) {
     }
 }
 
+/* Each output of several may be asked for, alone and with others. */
 START_TEST(test_gradients_of_outputs) {
     static rg_function_class two = {
         .name = "Two", .forward = two_forward, .backward = two_backward, .outputs = 2

@@ -134,7 +134,6 @@ START_TEST(test_failing_backward) {
 }
 END_TEST
 
-/* So many inputs are taken, and not one more. A check leaves its scope no tensors. */
 /* Second derivatives are checked with gradients of either sign, and none near 0. */
 static double least_seen, most_seen;
 static bool plain_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
@@ -167,6 +166,7 @@ START_TEST(test_gradients_of_either_sign) {
 }
 END_TEST
 
+/* So many inputs are taken, and not one more. A check leaves its scope no tensors. */
 START_TEST(test_many_inputs) {
     rg_tensor *in[RG_MAX_INPUTS + 1];
     int n;

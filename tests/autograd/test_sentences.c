@@ -459,5 +459,92 @@ START_TEST(test_views_left_behind) {
 }
 END_TEST
 
+static rg_tensor *same_of(rg_tensor *const in[], void *unused) {
+    (void)unused;
+    return rg_mul(in[0], 2);
+}
+
+/* What nothing but a mistake asks for. */
+START_TEST(test_rare_refusals) {
+    rg_tensor *x = rg_requires_grad_(rg_full_dims(RG_DIMS(2), 1, RG_FLOAT64), true);
+    rg_tensor *wide = rg_requires_grad_(rg_expand(rg_detach(rg_narrow(x, 0, 0, 1)), 3), true);
+    ck_fails(rg_gradcheck(same_of, NULL, 1, &wide), RG_RUNTIME_ERROR,
+             "The 0th input has a dimension with stride 0. gradcheck only supports");
+    ck_fails(rg_set_grad(rg_mul(x, 2), rg_detach(x)), RG_RUNTIME_ERROR,
+             "the tensor neither is a leaf that requires grad nor retains its grad");
+    ck_fails(rg_add_alpha(x, x, rg_ones(2)), RG_TYPE_ERROR,
+             "argument 'alpha' must be Number, not Tensor");
+    ck_fails(rg_add_alpha(x, x, rg_select(x, 0, 0)), RG_TYPE_ERROR,
+             "argument 'alpha' must be Number, not Tensor");
+
+    ck_fails(rg_joint_attention(T(2, 6), 1, false), RG_RUNTIME_ERROR,
+             "expected floats of (batch, n, 3 * heads * size), but got [2, 6] of torch.float32");
+    ck_fails(rg_joint_attention(I(2, 3, 6), 1, false), RG_RUNTIME_ERROR, "of torch.int64");
+    ck_fails(rg_joint_attention(T(2, 3, 6), 4, false), RG_RUNTIME_ERROR,
+             "a width of 6 isn't three times that of 4 heads");
+    ck_fails(rg_joint_attention(T(2, 3, 6), 0, false), RG_RUNTIME_ERROR, "that of 0 heads");
+    ck_fails(rg_joint_attention(T(2, 3, 6), 7, false), RG_RUNTIME_ERROR, "that of 7 heads");
+    ck_fails(rg_scaled_dot_product_attention(I(2, 3), I(2, 3), I(2, 3)), RG_RUNTIME_ERROR,
+             "expected scalar type Float but found Long");
+    ck_fails(rg_scaled_dot_product_attention(T(2, 3), T(2, 3), T(2, 3), .enable_gqa = true),
+             RG_INDEX_ERROR, "expected to be in range of [-2, 1], but got -3)");
+
+    ck_fails(rg_batch_norm(T(3), RG_NONE, RG_NONE, .training = true), RG_INDEX_ERROR,
+             "batch_norm: Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    rg_tensor *mean = rg_requires_grad_(T(3), true), *var = rg_ones(3);
+    ck_fails(rg_batch_norm(T(2, 3), mean, var), RG_RUNTIME_ERROR,
+             "with respect to argument 'running_mean'. This input cannot have requires_grad True.");
+    ck_fails(rg_batch_norm(T(2, 3), rg_detach(mean), rg_requires_grad_(rg_ones(3), true)),
+             RG_RUNTIME_ERROR, "argument 'running_var'. This input cannot have");
+
+    ck_fails(rg_conv2d(T(1, 1, 5, 5), T(1, 1, 2, 2), RG_NONE, .strides = RG_DIMS(1, 2, 3)),
+             RG_RUNTIME_ERROR,
+             "expected stride to be a single integer value or a list of 2 values to match the "
+             "convolution dimensions, but got stride=[1, 2, 3]");
+    ck_fails(rg_conv2d(T(1, 1, 5, 5), T(1, 1, 2, 2), RG_NONE, .stride = INT64_MAX),
+             RG_RUNTIME_ERROR, "a stride, padding or dilation is too large");
+    ck_fails(rg_conv2d(T(1, 1, 5, 5), T(1, 1, 2, 2), RG_NONE, .dilation = INT64_MAX),
+             RG_RUNTIME_ERROR, "a stride, padding or dilation is too large");
+    ck_fails(rg_conv2d(T(1, 1, 5, 5), T(1, 1, 2, 2), RG_NONE, .padding = RG_NUMEL_MAX + 1),
+             RG_RUNTIME_ERROR, "a stride, padding or dilation is too large");
+    ck_fails(rg_conv2d(T(1, 1, 0, 5), T(1, 1, 2, 2), RG_NONE, .padding = 2), RG_RUNTIME_ERROR,
+             "Only zero batch or zero channel inputs are supported, but got input shape: [1, 1, 0, "
+             "5]");
+    ck_fails(rg_max_pool2d(T(1, 5, 5), RG_DIMS(1, 2, 3)), RG_RUNTIME_ERROR,
+             "must either be a single int, or a tuple of two ints");
+    ck_fails(rg_avg_pool2d(T(1, 5, 5), RG_DIMS(2, 3), .paddings = RG_DIMS(1, 2)), RG_RUNTIME_ERROR,
+             "pad should be smaller than or equal to half of kernel size, but got padW = 2, padH = "
+             "1, kW = 3, kH = 2");
+    ck_fails(rg_adaptive_avg_pool2d(T(1, 5, 5), RG_DIMS(1, 2, 3)), RG_RUNTIME_ERROR,
+             "output_size must be 2");
+
+    ck_fails(rg_cross_entropy(T(2, 3), T(2, 3), .ignore_index = 1), RG_RUNTIME_ERROR,
+             "ignore_index is not supported for floating point target");
+    ck_fails(rg_nll_loss(T(2, 3, 4, 5), I(2, 4), .reduction = RG_MEAN), RG_RUNTIME_ERROR,
+             "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+             "2");
+    ck_fails(rg_smooth_l1_loss(T(2), T(2), .weight = T(2)), RG_TYPE_ERROR,
+             "smooth_l1_loss() got an unexpected keyword argument 'weight'");
+    rg_tensor *weight = rg_requires_grad_(rg_ones(3), true), *p = rg_full(RG_DIMS(3), 0.5);
+    ck_fails(rg_binary_cross_entropy(p, p, .weight = weight), RG_RUNTIME_ERROR,
+             "The function 'binary_cross_entropy' is not differentiable with respect to argument "
+             "'weight'. This input cannot have requires_grad True.");
+
+    ck_fails(rg_index_select(T(0, 3), 0, I(2)), RG_RUNTIME_ERROR,
+             "index_select(): self indexing axis dim should be positive");
+    ck_fails(rg_unique_dim(T(0, 0), 0).values, RG_RUNTIME_ERROR,
+             "Number of zero sized dimensions is more than one");
+    ck_fails(rg_einsum_list("ij", (rg_list){ 0, NULL }), RG_VALUE_ERROR,
+             "einsum(): must specify the equation string and at least one operand");
+    ck_fails(rg_einsum_list(NULL, RG_LIST(x)), RG_TYPE_ERROR, "the equation must be a string");
+    ck_fails(rg_pad_with(T(2, 3), RG_DIMS(1, 1), (rg_pad_mode)9, 0), RG_NOT_IMPLEMENTED,
+             "Unrecognised padding mode 9");
+    ck_fails(rg_pad_with(rg_to(T(2, 3), RG_BOOL), RG_DIMS(1, 1), RG_REPLICATE, 0),
+             RG_NOT_IMPLEMENTED, "\"replication_pad1d\" not implemented for 'Bool'");
+    ck_fails(rg_gru_scan(T(1, 2, 9), T(9, 4), T(9), T(2, 4), false), RG_RUNTIME_ERROR,
+             "expected h_0 as wide as h, 3, but got 4");
+}
+END_TEST
+
 RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims, test_sizes,
-         test_bools_in_place, test_numbers, test_views_left_behind)
+         test_bools_in_place, test_numbers, test_views_left_behind, test_rare_refusals)

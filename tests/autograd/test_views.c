@@ -515,7 +515,6 @@ START_TEST(test_most_dims) {
 }
 END_TEST
 
-/* A view of a detached tensor is a view of that; both share versions, but no history. */
 /* ---- views whose base was written to since ------------------------------------------- */
 
 static bool sin_over(rg_tensor *v) { return rg_sin_(v); }
@@ -602,6 +601,7 @@ START_TEST(test_writes_of_the_dead) {
 }
 END_TEST
 
+/* A view of a detached tensor is a view of that; both share versions, but no history. */
 START_TEST(test_detached) {
     rg_tensor *x = counting(3), *y = rg_mul(x, 2), *d = rg_detach(y), *v = rg_select(d, 0, 0);
     ck_ok(rg_mul_(v, 5));

@@ -232,7 +232,6 @@ static rg_gpt *model;
 static rg_tensor *idx;
 
 /* It is denied memory on its way there, and not back. */
-/* To take it back is denied nothing. */
 static bool requires_grad(void) {
     const bool ok = rg_module_requires_grad_(model, true);
     const int64_t left = rgi_me->fail_at;

@@ -168,7 +168,6 @@ static void listed(const char *name, const char *words, rg_names keys) {
     ck_assert_msg(keys.n ? strstr(text, want) != NULL : !strstr(text, words), "%s\n%s", text, want);
 }
 
-/* Without strict, the keys that torch would complain of are returned, in its order. */
 /* A state isn't loaded into what can't be written to, and that is said. */
 START_TEST(test_load_where_nothing_can_be_written) {
     RG_SCOPE();
@@ -192,6 +191,7 @@ START_TEST(test_load_where_nothing_can_be_written) {
 }
 END_TEST
 
+/* Without strict, the keys that torch would complain of are returned, in its order. */
 START_TEST(test_keys_that_are_left_out) {
     RG_SCOPE();
     Tree *m = new_tree();

@@ -544,7 +544,6 @@ START_TEST(test_muon_at_the_edges) {
 }
 END_TEST
 
-/* A run of LBFGS's that is saved and loaded in between goes on bit for bit. */
 static rg_tensor *part_of_sum(void *w) {
     rg_set_grad(w, RG_NONE);
     rg_tensor *loss = rg_mul(rg_sum(w), 0.25);
@@ -570,6 +569,7 @@ START_TEST(test_lbfgs_first_step) {
 }
 END_TEST
 
+/* A run of LBFGS's that is saved and loaded in between goes on bit for bit. */
 START_TEST(test_lbfgs_state) {
     for (int wolfe = 0; wolfe < 2; wolfe++) {
         RG_SCOPE();
