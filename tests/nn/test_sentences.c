@@ -172,4 +172,47 @@ START_TEST(test_groups) {
 }
 END_TEST
 
-RG_TESTS(nn_sentences, test_layers, test_attention, test_others, test_groups)
+/* What nothing but a mistake asks for. */
+START_TEST(test_rare_refusals) {
+    RG_SCOPE();
+    ck_says(rg_nn_conv2d(3, 4, 2, .groups = 0), "Conv2d: groups must be a positive integer");
+    ck_says(rg_nn_lstm_cell(2, 3, .nonlinearity = "relu"),
+            "LSTMCell: LSTMCell.__init__() got an unexpected keyword argument 'nonlinearity'");
+    ck_says(rg_nn_gru_cell(2, 3, .nonlinearity = "tanh"),
+            "GRUCell: GRUCell.__init__() got an unexpected keyword argument 'nonlinearity'");
+    rg_rnn_cell_module *cell = rg_nn_gru_cell(2, 3);
+    ck_fails(rg_call(cell, T(4, 2), T(3)), RG_RUNTIME_ERROR,
+             "For batched input, hx should also be 2-D");
+    ck_fails(rg_call(cell, T(2), T(4, 3)), RG_RUNTIME_ERROR,
+             "For unbatched input, hx should also be 1-D");
+    rg_rnn_module *rnn = rg_nn_gru(2, 3);
+    rg_packed_sequence packed = rg_pack_sequence(RG_LIST(T(4, 2)));
+    packed.data = T(4, 1, 2);
+    ck_fails(rg_rnn_forward_packed(rnn, packed).h_n, RG_RUNTIME_ERROR,
+             "input must have 2 dimensions, got 3");
+    ck_fails(rg_pad_sequence(RG_LIST(T(4, 2), T(3))), RG_RUNTIME_ERROR,
+             "expected sequences of as many dims, at least 1, but got 2 and 1");
+    ck_fails(rg_pad_sequence(RG_LIST(T())), RG_RUNTIME_ERROR, "but got 0 and 0");
+    ck_fails(rg_data_loader_new(((rg_list){ 0, NULL }), .batch_size = 2), RG_VALUE_ERROR,
+             "expected a tensor at least");
+    char name[300];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    rg_sequential *all = rg_nn_sequential(rg_nn_linear(2, 3));
+    rg_tensor *buffer = NULL;
+    ck_fails(rg_register_buffer(&all->base, name, &buffer, T(2),
+                                (rg_buffer_options){ .persistent = true }),
+             RG_VALUE_ERROR, "is too long");
+    ck_fails(rg_run_with_hooks_list(all, (rg_hooks_at){ -2, NULL }, RG_LIST(T(1, 2))),
+             RG_VALUE_ERROR, "expected hooks but got -2");
+    rg_optim *o = rg_optim_sgd(rg_parameters(all));
+    rg_schedule *s = rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 3);
+    ck_fails(rg_schedule_step_to(s, -4), RG_VALUE_ERROR, "Expected non-negative epoch, but got -4");
+    rg_optim_free(o);
+    rg_module_free(all);
+    rg_module_free(rnn);
+    rg_module_free(cell);
+}
+END_TEST
+
+RG_TESTS(nn_sentences, test_layers, test_attention, test_others, test_groups, test_rare_refusals)
