@@ -365,24 +365,27 @@ END_TEST
 
 static int packs;
 static void *counts_pack(rg_tensor *t, void *context) {
-    (void)context;
     packs++;
-    return rg_keep(t);
+    return pack_copy(t, context);
 }
-static rg_tensor *unpacks(void *packed, void *context) {
-    (void)context;
-    return packed;
+
+/* Of several paths one may be asked for, and the drawing has the nodes of that one. */
+START_TEST(test_one_path_of_several) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(4), true);
+    rg_tensor *loss = rg_sum(rg_add(rg_mul(w, 9), rg_add(rg_sin(rg_mul(w, 2)), rg_tanh(w))));
+    const rg_explanation all = rg_explain(loss, w, .paths = 9),
+                         one = rg_explain(loss, w, .paths = 1);
+    ck_assert(all.n == 3 && one.n >= 1 && all.dot && one.dot);
+    ck_assert(strstr(all.dot, "sin") && strstr(all.dot, "tanh"));
+    ck_assert_msg(!strstr(one.dot, "sin") && !strstr(one.dot, "tanh"), "%s", one.dot);
 }
-static void drops_packed(void *packed, void *context) {
-    (void)context;
-    rg_drop(packed);
-}
+END_TEST
 
 /* Nothing is recorded while a loss is explained. */
 START_TEST(test_nothing_is_recorded) {
     rg_tensor *w = rg_requires_grad_(rg_ones(4), true), *loss = rg_sum(rg_mul(w, rg_sin(w)));
     const int64_t nodes = rg_memory_stats().nodes;
-    const rg_saved_hooks hooks = { counts_pack, unpacks, drops_packed, NULL };
+    const rg_saved_hooks hooks = { counts_pack, unpack_copy, drop_copy, NULL };
     RG_SAVED_HOOKS(hooks);
     ck_assert_int_gt(rg_explain(loss, w).n, 0);
     ck_assert_int_eq(packs, 0);
@@ -404,7 +407,7 @@ START_TEST(test_loss_is_a_leaf) {
 }
 END_TEST
 
-RG_TESTS(explain, test_nothing_is_recorded, test_shares, test_packed, test_more_paths_than_are_kept,
-         test_paths_of_one_size, test_picture, test_the_largest_are_kept, test_places_of_w,
-         test_where_a_gradient_is_lost, test_verdicts, test_refusals, test_out_of_memory,
-         test_graphs, test_loss_is_a_leaf)
+RG_TESTS(explain, test_nothing_is_recorded, test_one_path_of_several, test_shares, test_packed,
+         test_more_paths_than_are_kept, test_paths_of_one_size, test_picture,
+         test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost, test_verdicts,
+         test_refusals, test_out_of_memory, test_graphs, test_loss_is_a_leaf)

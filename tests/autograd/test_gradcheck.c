@@ -642,6 +642,20 @@ START_TEST(test_graph_dot) {
 END_TEST
 
 /* Names are whole where they are long, and what a picture can't show is a blank. */
+/* Names of any length fit, however much of them must be escaped. */
+START_TEST(test_drawn_names_of_all_lengths) {
+    char name[200];
+    for (int n = 1; n < 150; n++) {
+        RG_SCOPE();
+        memset(name, '"', (size_t)n);
+        name[n] = 0;
+        rg_tensor *x = rg_set_name(input(2, 3), name);
+        const char *dot = rg_graph_dot(rg_mul(x, 2));
+        ck_assert(dot && strstr(dot, "\\\""));
+    }
+}
+END_TEST
+
 START_TEST(test_drawn_names) {
     char name[200], want[240];
     memset(name, 'a', sizeof name);
@@ -672,11 +686,12 @@ START_TEST(test_drawn_names) {
 }
 END_TEST
 
-RG_TESTS(gradcheck, test_gradients_of_either_sign, test_planted_faults_are_rejected,
-         test_the_report_names_the_worst_element, test_what_gradcheck_asks_for,
-         test_failing_backward, test_many_inputs, test_several_outputs, test_leaves_as_outputs,
-         test_outputs_and_inputs_of_all_kinds, test_drawn_names, test_likely_causes,
-         test_anomaly_forward, test_anomaly_backward, test_anomaly_after_backward,
-         test_anomaly_of_what_comes_in, test_anomaly_with_absent_inputs, test_checks_without_memory,
-         test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
-         test_anomaly_of_several_outputs, test_slopes_of_nan)
+RG_TESTS(gradcheck, test_gradients_of_either_sign, test_drawn_names_of_all_lengths,
+         test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
+         test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
+         test_several_outputs, test_leaves_as_outputs, test_outputs_and_inputs_of_all_kinds,
+         test_drawn_names, test_likely_causes, test_anomaly_forward, test_anomaly_backward,
+         test_anomaly_after_backward, test_anomaly_of_what_comes_in,
+         test_anomaly_with_absent_inputs, test_checks_without_memory, test_anomaly_without_memory,
+         test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,
+         test_slopes_of_nan)

@@ -121,6 +121,12 @@ START_TEST(test_set_item_refusals) {
     ck_assert_int_eq(rg_version(y), version);
     holds(rg_detach(y), "tensor([0, 9, 2, 3])");
 
+    /* Blanks may stand before and behind each item. */
+    rg_tensor *six = counting(2, 3);
+    holds(rg_index(six, " [1,0] "), "tensor([3, 4, 5, 0, 1, 2])");
+    ck_assert(rg_ndim(rg_index(six, " None ")) == 3 && rg_ndim(rg_index(six, " ... ")) == 2);
+    ck_assert(rg_ndim(rg_index(six, " 1 , 2 ")) == 0);
+
     /* Into a mask's places one element is converted, and several aren't. */
     rg_tensor *narrow = rg_zeros(3), *mask = rg_gt(rg_ones(3), 0);
     rg_tensor *wide = rg_full_dims(RG_DIMS(3), 2, RG_FLOAT64);
