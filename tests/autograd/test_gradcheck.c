@@ -642,6 +642,15 @@ START_TEST(test_graph_dot) {
 END_TEST
 
 /* Names are whole where they are long, and what a picture can't show is a blank. */
+/* Each drawing counts its nodes from 0 on, also where they were in another one. */
+START_TEST(test_drawn_numbers) {
+    rg_tensor *y = rg_cos(input(2, 3)), *z = rg_sin(y);
+    const char *alone = rg_graph_dot(y);
+    ck_assert(alone && strstr(alone, "n0 ") && rg_graph_dot(z));
+    ck_assert_str_eq(rg_graph_dot(y), alone);
+}
+END_TEST
+
 /* Names of any length fit, however much of them must be escaped. */
 START_TEST(test_drawn_names_of_all_lengths) {
     char name[200];
@@ -687,11 +696,11 @@ START_TEST(test_drawn_names) {
 END_TEST
 
 RG_TESTS(gradcheck, test_gradients_of_either_sign, test_drawn_names_of_all_lengths,
-         test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
-         test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
-         test_several_outputs, test_leaves_as_outputs, test_outputs_and_inputs_of_all_kinds,
-         test_drawn_names, test_likely_causes, test_anomaly_forward, test_anomaly_backward,
-         test_anomaly_after_backward, test_anomaly_of_what_comes_in,
-         test_anomaly_with_absent_inputs, test_checks_without_memory, test_anomaly_without_memory,
-         test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,
-         test_slopes_of_nan)
+         test_drawn_numbers, test_planted_faults_are_rejected,
+         test_the_report_names_the_worst_element, test_what_gradcheck_asks_for,
+         test_failing_backward, test_many_inputs, test_several_outputs, test_leaves_as_outputs,
+         test_outputs_and_inputs_of_all_kinds, test_drawn_names, test_likely_causes,
+         test_anomaly_forward, test_anomaly_backward, test_anomaly_after_backward,
+         test_anomaly_of_what_comes_in, test_anomaly_with_absent_inputs, test_checks_without_memory,
+         test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
+         test_anomaly_of_several_outputs, test_slopes_of_nan)

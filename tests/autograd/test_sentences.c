@@ -516,6 +516,8 @@ START_TEST(test_rare_refusals) {
              RG_RUNTIME_ERROR,
              "pad should be smaller than or equal to half of kernel size, but got padW = 2, padH = "
              "1, kW = 3, kH = 2");
+    ck_fails(rg_max_pool2d(T(1, 9, 9), RG_DIMS(2, 2), .paddings = RG_DIMS(2, 0), .dilation = 3),
+             RG_RUNTIME_ERROR, "but got padW = 0, padH = 2, kW = 2, kH = 2");
     ck_fails(rg_adaptive_avg_pool2d(T(1, 5, 5), RG_DIMS(1, 2, 3)), RG_RUNTIME_ERROR,
              "output_size must be 2");
 

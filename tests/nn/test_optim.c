@@ -550,6 +550,23 @@ static rg_tensor *part_of_sum(void *w) {
     return rg_backward(loss) ? loss : NULL;
 }
 
+static rg_tensor *sum_of(void *w) {
+    rg_set_grad(w, RG_NONE);
+    rg_tensor *loss = rg_sum(w);
+    return rg_backward(loss) ? loss : NULL;
+}
+
+/* A slope that is as small as the tolerance is still gone down. */
+START_TEST(test_lbfgs_at_its_tolerance) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_ones(1), true);
+    rg_optim *o = rg_optim_lbfgs(RG_LIST(w), .lr = 0.5, .tolerance_change = 1, .max_iter = 1);
+    ck_ok(rg_optim_step_closure(o, sum_of, w));
+    ck_assert(rg_item(w) == 0.5);
+    rg_optim_free(o);
+}
+END_TEST
+
 /* The first step is the rate over the gradient's sum, rounded to float32, and at most the rate
  * itself, which isn't rounded. */
 START_TEST(test_lbfgs_first_step) {
@@ -906,6 +923,6 @@ END_TEST
 
 RG_TESTS(optim, test_trajectories, test_lbfgs, test_groups, test_strides, test_state,
          test_state_names, test_clipping, test_errors, test_newer_errors, test_muon_at_the_edges,
-         test_lbfgs_first_step, test_lbfgs_state, test_lbfgs_fails, test_out_of_memory,
-         test_what_retains_its_gradient, test_steps_leave_nothing, test_released_optimizers,
-         test_the_first_metric_is_the_best)
+         test_lbfgs_first_step, test_lbfgs_at_its_tolerance, test_lbfgs_state, test_lbfgs_fails,
+         test_out_of_memory, test_what_retains_its_gradient, test_steps_leave_nothing,
+         test_released_optimizers, test_the_first_metric_is_the_best)

@@ -338,6 +338,23 @@ START_TEST(test_errors) {
 }
 END_TEST
 
+/* As many schedules as may be in a chain are all stepped. */
+START_TEST(test_the_longest_chain) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false);
+    rg_schedule *s[RG_MAX_DIMS + 1];
+    for (int i = 0; i <= RG_MAX_DIMS; i++)
+        s[i] = rg_optim_exponential_lr(o, .gamma = 0.5);
+    rg_schedule *chained = rg_optim_chained_scheduler(
+        o, .schedules = { s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8] });
+    ck_ok(chained);
+    const double lr = rg_optim_group(o, 0)->lr;
+    ck_ok(rg_schedule_step(chained));
+    ck_assert_double_eq(rg_optim_group(o, 0)->lr, lr / 512);
+    rg_optim_free(o);
+}
+END_TEST
+
 /* A group that comes later has no value in the lists of a schedule, which says so at its next
  * step, also where another schedule steps it. */
 START_TEST(test_groups_that_come_later) {
@@ -367,4 +384,5 @@ START_TEST(test_groups_that_come_later) {
 }
 END_TEST
 
-RG_TESTS(schedule, test_rates, test_newer_rates, test_errors, test_groups_that_come_later)
+RG_TESTS(schedule, test_rates, test_newer_rates, test_errors, test_groups_that_come_later,
+         test_the_longest_chain)

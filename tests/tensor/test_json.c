@@ -263,6 +263,7 @@ static const struct {
     { TEXT("[\\u0020\"asd\"]"), "at byte 1 a value is expected" },
     { TEXT("[\\n]"), "at byte 1 a value is expected" },
     { TEXT("\""), "at byte 1 a text doesn't end" },
+    { TEXT("\"\\u0041"), "at byte 7 a text doesn't end" },
     { TEXT("['single quote']"), "at byte 1 a value is expected" },
     { TEXT("abc"), "at byte 0 a value is expected" },
     { TEXT("[\"\\"), "at byte 3 there is an escape that JSON doesn't know" },
