@@ -10,6 +10,7 @@
 #include "op_cases.h"
 #include "tensor/structs.h"
 
+#include "tensor/memory.h"
 #include "tests/test.h"
 
 #include <stdarg.h>
@@ -528,6 +529,8 @@ static void check_function(const op_call *f, const char *folder) {
         rg_error_clear();
         if (rg_live_tensors() != before)
             complain("%lld tensors are alive after it", (long long)(rg_live_tensors() - before));
+        if (rgi_memory_spoilt)
+            complain("%ld blocks were written to behind their ends", (long)rgi_memory_spoilt);
     }
     golden_close(&file);
 }
@@ -868,6 +871,7 @@ int main(int argc, char **argv) {
     n_named = (size_t)argc - 1;
     named = argv + 1;
     verbose = argc > 1;
+    rgi_memory_guarded = true;
     snprintf(directory, sizeof directory, "%s/ops", golden_folder());
     count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     Suite *suite = suite_create("golden");
