@@ -423,6 +423,11 @@ START_TEST(test_numbers) {
             "bmm: expected scalar type Float but found Double");
     ck_says(rg_max_pool1d(T(1, 5), RG_DIMS(3), .dilation = 7),
             "max_pool1d: max_pool1d() Invalid computed output size: -3");
+    rg_tensor *whole = rg_ones_dims(RG_DIMS(2, 3, 3), RG_INT64), *first = rg_select(whole, 0, 0);
+    ck_says(rg_baddbmm(whole, whole, whole, 1e30, 1),
+            "baddbmm: value cannot be converted to type int64_t without overflow");
+    ck_says(rg_addmm(first, first, first, 1, INFINITY),
+            "addmm: value cannot be converted to type int64_t without overflow");
     static const char huge[] = "a kernel, stride, padding or dilation is too large";
     rg_tensor *x = T(1, 5, 5);
     ck_ok(rg_max_pool2d(x, 2, .stride = INT32_MAX));

@@ -522,6 +522,31 @@ START_TEST(test_newer_errors) {
 }
 END_TEST
 
+/* A step of a matrix larger than the squares in which it is worked on goes in a direction that is
+ * nearly orthogonal: its singular values are near 1. */
+START_TEST(test_muon_of_large_matrices) {
+    static const int64_t sides[][2] = { { 70, 90 }, { 90, 70 }, { 64, 64 }, { 33, 200 } };
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        RG_SCOPE();
+        rg_manual_seed(i);
+        const int64_t rows = sides[i][0], columns = sides[i][1];
+        rg_tensor *w = rg_requires_grad_(rg_zeros(rows, columns), true);
+        rg_optim *o = rg_optim_muon(RG_LIST(w), .lr = 1, .weight_decay = 0);
+        ck_ok(rg_set_grad(w, rg_randn(rows, columns)));
+        ck_ok(rg_optim_step(o));
+        const double scale = fmax(1, sqrt((double)rows / (double)columns));
+        rg_tensor *d = rg_double(rg_div(rg_detach(w), -scale));
+        rg_tensor *small = rows > columns ? rg_T(d) : d;
+        rg_tensor *square = rg_matmul(small, rg_T(small));
+        rg_tensor *off = rg_sub(square,
+                                rg_to(rg_eye(rg_size(small, 0), rg_size(small, 0)), RG_FLOAT64));
+        const double far = rg_item(rg_max(rg_abs(off)));
+        ck_assert_msg(far < 0.6, "%g at %lld", far, (long long)rows);
+        rg_optim_free(o);
+    }
+}
+END_TEST
+
 /* A gradient that is all zeros, a matrix without elements, a NaN, and strides. */
 START_TEST(test_muon_at_the_edges) {
     RG_SCOPE();
@@ -923,6 +948,6 @@ END_TEST
 
 RG_TESTS(optim, test_trajectories, test_lbfgs, test_groups, test_strides, test_state,
          test_state_names, test_clipping, test_errors, test_newer_errors, test_muon_at_the_edges,
-         test_lbfgs_first_step, test_lbfgs_at_its_tolerance, test_lbfgs_state, test_lbfgs_fails,
-         test_out_of_memory, test_what_retains_its_gradient, test_steps_leave_nothing,
-         test_released_optimizers, test_the_first_metric_is_the_best)
+         test_muon_of_large_matrices, test_lbfgs_first_step, test_lbfgs_at_its_tolerance,
+         test_lbfgs_state, test_lbfgs_fails, test_out_of_memory, test_what_retains_its_gradient,
+         test_steps_leave_nothing, test_released_optimizers, test_the_first_metric_is_the_best)

@@ -146,6 +146,8 @@ START_TEST(test_shapes) {
         numbers(RG_FLOAT32, RG_DIMS(1, 1, 1, 1, 1, 1, 1, 2)),
         rg_arange(6),
         rg_gt(numbers(RG_FLOAT32, RG_DIMS(6)), 0.5),
+        numbers(RG_FLOAT32, RG_DIMS(5, 7)),
+        rg_gt(numbers(RG_FLOAT32, RG_DIMS(2, 5, 7)), 0.5),
         RG_NONE,
     };
     const int n = RG_COUNT(v);

@@ -115,6 +115,22 @@ START_TEST(test_names) {
 }
 END_TEST
 
+/* What is tied is written once, also where it has one element or none. */
+START_TEST(test_small_things_tied) {
+    for (int64_t n = 0; n < 3; n++) {
+        Net *m = net(PLAIN);
+        scratch_begin();
+        ck_ok(rg_register_parameter(&m->base, "a", &m->a, rg_randn(n)));
+        ck_ok(rg_register_parameter(&m->base, "b", &m->b, rg_randn(n)));
+        rg_tie(&m->a, m->b);
+        ck_ok(rg_module_save(m, scratch("f")));
+        check_keys(scratch("f"), n ? "a counter other part b=a " : "a b counter other part ");
+        rg_module_free(m);
+        scratch_end();
+    }
+}
+END_TEST
+
 /* PyTorch's save_model wrote the file, and regard writes the same bytes. */
 START_TEST(test_golden) {
     scratch_begin();
@@ -346,5 +362,5 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(save, test_round_trip, test_names, test_golden, test_dtypes, test_strict, test_left_out,
-         test_no_name_has_all, test_refused, test_denied)
+RG_TESTS(save, test_round_trip, test_names, test_small_things_tied, test_golden, test_dtypes,
+         test_strict, test_left_out, test_no_name_has_all, test_refused, test_denied)

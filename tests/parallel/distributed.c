@@ -173,6 +173,21 @@ static void test_they_leave_under_backward(void) {
     rg_module_free(d);
 }
 
+/* A step in parts leaves every rank the gradients of all parameters. */
+static void test_gradients_after_a_sharded_step(void) {
+    RG_SCOPE();
+    rg_sequential *model = make_model();
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS);
+    const rg_list all = rg_parameters(model);
+    rg_optim *o = rg_optim_adam(all);
+    backward_of_batch(d, make_batch());
+    HOLDS(rg_sharded_optim_step(o));
+    for (int i = 0; i < all.n; i++)
+        HOLDS(rg_grad_of(all.v[i]) != RG_NONE);
+    rg_optim_free(o);
+    rg_module_free(d);
+}
+
 /* ---- what is refused ------------------------------------------------------------------- */
 
 static void test_refusals(void) {
@@ -185,6 +200,8 @@ static void test_refusals(void) {
         FAILS(rg_nn_distributed(make_model(), .shards = size - 1), "shards");
         FAILS(rg_nn_distributed(make_model(), .shards = odd ? 8 : 4), "the number of shards is 4");
         FAILS(rg_nn_distributed(odd ? (void *)rg_nn_linear(3, 4) : make_model(), .shards = 4),
+              "the hash of the parameters' names and shapes is");
+        FAILS(rg_nn_distributed(rg_nn_conv1d(2, 3, odd ? 3 : 5), .shards = 4),
               "the hash of the parameters' names and shapes is");
     }
     rg_sequential *model = make_model();
@@ -249,6 +266,7 @@ int main(void) {
         test_types,
         test_they_leave_under_backward,
         test_buffers,
+        test_gradients_after_a_sharded_step,
         test_refusals,
         test_no_memory_on_one_rank,
     };
