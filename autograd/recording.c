@@ -112,6 +112,8 @@ void rgi_recording_reap(rg_replay *r) {
         else
             feign_release(t);
     }
+    if (first == 0)
+        return;
     r->living.n -= first;
     memmove(living, living + first, r->living.n * sizeof *living);
 }
