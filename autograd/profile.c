@@ -93,11 +93,11 @@ static void add_to_row(int i, profile_row row, const rg_cost *cost) {
 
 static void add_to_given_name(const char *name, bool beside, const rg_cost *cost) {
     const int i = row_of_given_name(name, beside);
-    if (i < PROFILE_ROWS && i == profile_n)
+    if (i == PROFILE_ROWS)
+        return;
+    if (i == profile_n)
         snprintf(given_names[i], GIVEN_ROOM, "%s", name);
-    add_to_row(i,
-               (profile_row){ .name = given_names[RG_MIN(i, PROFILE_ROWS - 1)], .beside = beside },
-               cost);
+    add_to_row(i, (profile_row){ .name = given_names[i], .beside = beside }, cost);
 }
 
 /* Returns what a call cost that ends now, without the calls inside it, and sets *took to its time

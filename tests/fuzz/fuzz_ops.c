@@ -1294,7 +1294,7 @@ static rg_tensor *call_fixed(size_t f, uint64_t seed, uint64_t i) {
 
 static void add_line(const char *line, bool print, uint64_t *hash) {
     for (const char *c = line; *c; c++)
-        add_number(*c, hash);
+        add_number((unsigned char)*c, hash);
     if (print)
         puts(line);
 }
