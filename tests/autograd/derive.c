@@ -344,18 +344,8 @@ int derive_fused(const rg_op *op, const rg_sample *s) {
     return compare_runs("fused", &a, &a, RG_FLOAT64, true, 1e-12);
 }
 
-/* Returns how many calls the profiler has counted. */
-static long calls_counted(void) {
-    const char *table = rg_profile_table();
-    long sum = 0, calls;
-    for (const char *line = table ? strchr(table, '\n') + 1 : ""; *line;
-         line = strchr(line, '\n') + 1)
-        sum += sscanf(line + 36, "%ld", &calls) == 1 ? calls : 0;
-    return sum;
-}
-
 /* Returns how many calls a way back through the sample takes, or -1. */
-static long calls_back(const rg_op *op, const rg_sample *s, bool create_graph) {
+static int64_t calls_back(const rg_op *op, const rg_sample *s, bool create_graph) {
     RG_SCOPE();
     rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS];
     const int n = derive_inputs(s->inputs, RG_FLOAT64, in);
@@ -363,7 +353,7 @@ static long calls_back(const rg_op *op, const rg_sample *s, bool create_graph) {
         || !out[0]->history || out[0]->numel == 0)
         return -1;
     rg_tensor *g = rg_ones_dims(rg_shape(out[0]), (rg_dtype)out[0]->dtype);
-    const long before = calls_counted();
+    const int64_t before = rg_profile_cost(NULL).calls;
     rg_set_profiling(true);
     const bool ok = rg_backward_with(
         out[0], (rg_backward_options){ .gradient = g, .create_graph = create_graph });
@@ -371,11 +361,11 @@ static long calls_back(const rg_op *op, const rg_sample *s, bool create_graph) {
     for (int i = 0; i < n; i++)
         if (in[i] != RG_NONE && rg_requires_grad(in[i]))
             rg_set_grad(in[i], RG_NONE);
-    return ok ? calls_counted() - before : -1;
+    return ok ? rg_profile_cost(NULL).calls - before : -1;
 }
 
 bool derive_is_fused(const rg_op *op, const rg_sample *s) {
-    const long fused = calls_back(op, s, false), ruled = calls_back(op, s, true);
+    const int64_t fused = calls_back(op, s, false), ruled = calls_back(op, s, true);
     return fused == 1 || (fused > 1 && 2 * fused <= ruled);
 }
 

@@ -345,8 +345,10 @@ START_TEST(test_orders_of_dims) {
             int order[RG_MAX_DIMS];
             int64_t step = 1;
             memcpy(size.v, sizes[k], sizeof sizes[k]);
-            for (int i = 4; i >= 0; step *= size.v[p[i]], i--)
+            for (int i = 4; i >= 0; i--) {
                 stride.v[p[i]] = step;
+                step *= size.v[p[i]];
+            }
             rg_tensor *t = strided(base, size, stride, 0);
             bool in_order = true;
             for (int i = 0; i < 5; i++)
