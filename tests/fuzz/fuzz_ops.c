@@ -1229,9 +1229,10 @@ static void say_tensor(rg_tensor *y, char line[1000]) {
     uint64_t hash = 1;
     const bool unset = strncmp(calling, "empty", 5) == 0 || rg_numel(y) > LARGEST;
     const bool unsaid = unset || rg_is_floating_point(y);
-    rg_tensor *flat = unsaid ? NULL : rg_long(rg_reshape(rg_detach(y), -1));
+    rg_tensor *flat = unsaid ? NULL : rg_contiguous(rg_long(rg_reshape(rg_detach(y), -1)));
+    const int64_t *v = flat ? rg_data(flat) : NULL;
     for (int64_t i = 0; flat && i < rg_numel(flat); i++)
-        add_number((int64_t)rg_at(flat, i), &hash);
+        add_number(v[i], &hash);
     add_layout(y, &hash);
     snprintf(line, 1000, "%s %s %s %08x", rg_dtype_name(rg_dtype_of(y)), rg_repr_shape(y),
              rg_grad_fn(y), (unsigned)(hash >> 32));
