@@ -31,7 +31,7 @@ void rgi_buffers_end(rg_shares *s) {
 }
 
 /* Keeps those that the first forward has changed, and shares those of floating point. All ranks
- * must have found the same. */
+ * must have found the same; where they haven't, or there is no memory, no run can follow. */
 static bool find_changing(rg_shares *s) {
     uint64_t hash = 1;
     int n = 0;
@@ -51,17 +51,17 @@ static bool find_changing(rg_shares *s) {
     rgi_buckets_drop(s);
     const rg_claim mine = rgi_claim_number("distributed", rgi_buckets_make(s),
                                            (int64_t)(hash >> 1));
-    return rgi_all_agree(&mine, "the hash of the buffers that a forward changes");
+    s->open = !rgi_all_agree(&mine, "the hash of the buffers that a forward changes");
+    return !s->open;
 }
 
 /* ---- a forward ------------------------------------------------------------------------- */
 
-static bool keep_before(rg_shares *s, rg_buffer *b) {
+static bool keep_before(rg_buffer *b) {
     b->version = rg_version(b->now);
-    if (!s->buffers_known)
-        b->before = rg_keep(rg_clone(b->now));
-    else
-        rg_copy_(b->before, b->now);
+    if (b->before)
+        return rg_copy_(b->before, b->now);
+    b->before = rg_keep(rg_clone(b->now));
     return b->before;
 }
 
@@ -71,7 +71,7 @@ bool rgi_buffers_before_forward(rg_shares *s) {
     bool ok = true;
     for (int i = 0; ok && s->calls == 0 && i < s->n_buffers; i++) {
         rg_buffer *b = &s->buffers[i];
-        ok = s->turn == 0 ? keep_before(s, b) : rg_copy_(b->now, b->before) != NULL;
+        ok = s->turn == 0 ? keep_before(b) : rg_copy_(b->now, b->before) != NULL;
     }
     return ok;
 }

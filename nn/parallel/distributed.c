@@ -56,7 +56,7 @@ static rg_tensor *distributed_forward(rg_module *m, rg_list in, void *keywords) 
         return rg_call_list(d->module, in);
     if (d->shares->open)
         return rg_fail(RG_RUNTIME_ERROR, distributed_name,
-                       "a backward run has failed, and left the sums of its batch undone");
+                       "a run has failed, and left the sums of its batch undone");
     rg_tensor *y = forward_of_shard(d, in);
     d->shares->armed = y;
     return y;
@@ -165,7 +165,7 @@ static bool deal_shards(rg_distributed *d, int64_t shards) {
     const int64_t size = rg_world_size(), rank = rg_rank();
     if (shards == 0)
         shards = size;
-    if (shards < size || shards > INT32_MAX)
+    if (shards < size)
         return rg_fail(RG_VALUE_ERROR, distributed_name, "%d ranks can't have %lld shards",
                        (int)size, (long long)shards);
     d->shards = (int)shards;

@@ -116,8 +116,6 @@ rg_claim rgi_claim_tensor(const char *op, rg_tensor *t, int64_t number) {
 
 /* Writes what a rank has: "float32 [2, 3]". */
 static const char *tensor_text(const rg_claim *c, char text[200]) {
-    if (c->dtype == RG_NO_DTYPE)
-        return "no tensor";
     int n = snprintf(text, 200, "%s [", rg_dtype_name((rg_dtype)c->dtype));
     for (int d = 0; d < c->shape.n; d++)
         n += snprintf(text + n, 200 - (size_t)n, "%s%lld", d ? ", " : "", (long long)c->shape.v[d]);
@@ -165,6 +163,8 @@ bool rgi_all_ok(const char *op, bool ok) {
 
 /* Returns a contiguous copy of t to work on, which a message can hold. */
 static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {
+    if (!t && rg_error_code() == RG_OK)
+        return rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got NULL");
     rg_tensor *copy = t ? rg_contiguous(rg_clone(t)) : NULL;
     if (copy && rg_numel(copy) > INT_MAX)
         return rg_fail(RG_VALUE_ERROR, op, "a tensor of %lld elements is too large for a message",

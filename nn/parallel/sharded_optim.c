@@ -192,7 +192,10 @@ bool rg_sharded_optim_gather(rg_optim *o) {
         ((int64_t *)rg_data(counts))[rg_rank()] = own.n;
     if (!rg_all_reduce_(counts))
         return false;
-    const size_t most = (size_t)rg_item_int(rg_sum(counts));
+    const int64_t *entries = rg_data(counts);
+    size_t most = 0;
+    for (int i = 0; i < size; i++)
+        most += (size_t)entries[i];
     rg_named *v = rgi_scope_room(most * sizeof *v);
     entry_header *headers = rgi_scope_room(most * sizeof *headers);
     if (!rgi_all_ok(op, v && headers))
@@ -202,7 +205,7 @@ bool rg_sharded_optim_gather(rg_optim *o) {
     for (; rg_rank() == 0 && n < own.n; n++)
         v[n] = own.v[n];
     for (int src = 1; ok && src < size; src++)
-        ok = take_entries(src, ((const int64_t *)rg_data(counts))[src], own.v, v, headers, &n);
+        ok = take_entries(src, entries[src], own.v, v, headers, &n);
     if (ok && rg_rank() == 0)
         ok = rg_optim_load_state_dict(o, (rg_named_list){ (int)n, v });
     return rgi_all_ok(op, ok);

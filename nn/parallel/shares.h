@@ -62,7 +62,7 @@ typedef struct rg_shares {
     int turn;        /* This of the rank's shards is next. */
     int depth;       /* So many parts of the tree are summed up and wait. */
     bool armed;      /* A forward was run for the shard. */
-    bool open;       /* A backward run is under way. */
+    bool open;       /* A backward run is under way, or no run can follow one that failed. */
     uint64_t stream; /* The batch's streams of random numbers begin with it, */
     int calls;       /* and so many forwards of the shard have one already. */
     bool drawn;

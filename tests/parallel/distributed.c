@@ -83,6 +83,98 @@ static void test_what_is_not_reached(void) {
     rg_module_free(d);
 }
 
+/* A large parameter and one without elements, of which the first shard alone has gradients: zeros
+ * stand for the others'. */
+static void test_large_and_empty(void) {
+    RG_SCOPE();
+    rg_linear_module *wide = rg_nn_linear(3, 700);
+    rg_sequential *model = rg_nn_sequential(wide, rg_nn_linear(700, 0), rg_nn_linear(0, 3));
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS, .bucket_cap_mb = 1e-3);
+    rg_tensor *x = make_batch();
+    RG_FOR (int i = 0; i < d->local; i++) {
+        HOLDS(rg_call(d, rg_distributed_part(d, x)));
+        rg_tensor *sum = rg_sum(rg_mul(wide->weight, rg_arange(3)));
+        HOLDS(rg_backward(d->first + i == 0 ? sum : rg_sum(wide->bias)));
+    }
+    rg_tensor *want = rg_mul(rg_expand(rg_arange_as(3, RG_FLOAT32), 700, 3), 1. / SHARDS);
+    HOLDS(rg_equal(rg_grad_of(wide->weight), want));
+    HOLDS(rg_equal(rg_grad_of(wide->bias), rg_full(RG_DIMS(700), (SHARDS - 1.) / SHARDS)));
+    HOLDS(rg_distributed_check(d));
+    rg_module_free(d);
+}
+
+/* Returns how many sums of gradients a batch sends, where a bucket has room for so many bytes. */
+static int64_t sums_of_a_batch(double bytes) {
+    RG_SCOPE();
+    rg_sequential *model = rg_nn_sequential(
+        rg_nn_linear(4, 4, .bias = false), rg_nn_linear(4, 4, .bias = false),
+        rg_nn_linear(4, 4, .bias = false), rg_nn_linear(4, 4, .bias = false));
+    const double mb = bytes / 1048576;
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS, .bucket_cap_mb = mb);
+    rg_tensor *x = rg_ones(ROWS, 4);
+    backward_of_batch(d, x);
+    const int64_t before = rg_profile_cost("all_reduce").calls;
+    backward_of_batch(d, x);
+    const int64_t sums = rg_profile_cost("all_reduce").calls - before;
+    rg_module_free(d);
+    return sums;
+}
+
+/* Four gradients of 64 bytes go by twos where two just fit, alone where they don't, and together
+ * where all do. */
+static void test_sizes_of_buckets(void) {
+    rg_set_profiling(true);
+    HOLDS(sums_of_a_batch(1) == 4 && sums_of_a_batch(64) == 4 && sums_of_a_batch(127) == 4);
+    HOLDS(sums_of_a_batch(128) == 2 && sums_of_a_batch(191) == 2 && sums_of_a_batch(192) == 2);
+    HOLDS(sums_of_a_batch(255) == 2 && sums_of_a_batch(256) == 1);
+    rg_set_profiling(false);
+}
+
+/* There is a shard for each rank if nobody says how many; on one rank it is the model alone. */
+static void test_a_shard_for_each_rank(void) {
+    RG_SCOPE();
+    rg_sequential *model = make_model();
+    rg_distributed *d = rg_nn_distributed(model);
+    HOLDS(d && d->shards == size && d->first == rank && d->local == 1);
+    rg_tensor *x = rg_repeat(make_batch(), 3, 1);
+    rg_tensor *w = rg_parameters(model).v[0];
+    rg_tensor *part = rg_distributed_part(d, x);
+    HOLDS(rg_size(part, 0) == 3 * ROWS / size);
+    HOLDS(rg_equal(part, rg_narrow(x, 0, rank * (3 * ROWS / size), 3 * ROWS / size)));
+    HOLDS(rg_backward(loss_of(d, part)));
+    HOLDS(rg_allclose(rg_grad_of(w), rg_grad(loss_of(model, x), w), 1e-4, 1e-6));
+    HOLDS((d->bytes_sent > 0) == (size > 1));
+    rg_module_free(d);
+}
+
+/* Without gradients a call is the model's own: it draws nothing for the shards, and may be made
+ * between a shard's forward and its backward run, whose turn it leaves as it is. */
+static void test_without_gradients(void) {
+    RG_SCOPE();
+    rg_sequential *model = rg_nn_sequential(rg_nn_linear(3, 4), rg_nn_dropout(0.5),
+                                            rg_nn_linear(4, 1));
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS);
+    rg_tensor *x = make_batch(), *y, *same;
+    rg_manual_seed(5);
+    {
+        RG_NO_GRAD();
+        y = rg_call(d, x);
+        rg_manual_seed(5);
+        same = rg_call(model, x);
+    }
+    HOLDS(rg_equal(y, same));
+    rg_manual_seed(5);
+    rg_tensor *state = rg_generator_state(rg_default_generator());
+    {
+        RG_NO_GRAD();
+        rg_eval(d);
+        HOLDS(rg_equal(rg_call(d, x), rg_call(model, x)));
+        rg_train(d, true);
+    }
+    HOLDS(rg_equal(rg_generator_state(rg_default_generator()), state));
+    rg_module_free(d);
+}
+
 /* A parameter of float64 among others of float32. */
 typedef struct {
     rg_module base;
@@ -143,6 +235,22 @@ static void test_buffers(void) {
         HOLDS(rg_item(rg_get_buffer(norm, "num_batches_tracked")) == round);
         HOLDS(rg_distributed_check(d));
     }
+    rg_module_free(d);
+}
+
+/* A buffer that no forward changes takes no part: what a rank writes to it stays there. */
+static void test_buffers_that_stay(void) {
+    RG_SCOPE();
+    rg_batch_norm_module *still = rg_nn_batch_norm1d(3);
+    rg_sequential *model = rg_nn_sequential(still, rg_nn_batch_norm1d(3), rg_nn_linear(3, 1));
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS);
+    rg_tensor *x = make_batch(), *mean = rg_get_buffer(still, "running_mean");
+    rg_eval(still);
+    backward_of_batch(d, x);
+    rg_fill_(mean, rank);
+    backward_of_batch(d, x);
+    HOLDS(rg_equal(mean, rg_full(RG_DIMS(3), rank)));
+    HOLDS(rg_item(rg_get_buffer(still, "num_batches_tracked")) == 0);
     rg_module_free(d);
 }
 
@@ -213,7 +321,7 @@ static void test_refusals(void) {
     rg_tensor *loss = loss_of(d, rg_distributed_part(d, x));
     HOLDS(rg_grad(loss, w, .retain_graph = true));
     FAILS(rg_backward(loss), "a parameter's gradient arrives twice");
-    FAILS(rg_call(d, x), "a backward run has failed");
+    FAILS(rg_call(d, x), "a run has failed");
     if (size > 1 && odd)
         rg_fill_(rg_detach(w), 3);
     if (size > 1)
@@ -234,6 +342,34 @@ static void test_refusals(void) {
     HOLDS(rg_equal(rg_call(d->module, x), rg_call(d, x)));
     HOLDS(strcmp(rg_module_repr(d), "") != 0);
     rg_module_free(d);
+}
+
+/* Before there is a group nothing here can be called, and the model is freed. */
+static void test_without_a_group(void) {
+    static const char *const want = "Default process group has not been initialized";
+    RG_SCOPE();
+    rg_sequential *model = make_model();
+    rg_optim *o = rg_optim_adam(rg_parameters(model));
+    const rg_checkpoint run = { .model = model, .optim = o };
+    FAILS(rg_nn_distributed(make_model()), want);
+    FAILS(rg_nn_distributed(make_model(), .bucket_cap_mb = 0), want);
+    FAILS(rg_sharded_optim_step(o), want);
+    FAILS(rg_sharded_optim_gather(o), want);
+    FAILS(rg_sharded_optim_release(o), want);
+    FAILS(rg_distributed_save_checkpoint("/nowhere/at/all", run), want);
+    FAILS(rg_distributed_load_checkpoint("/nowhere/at/all", run), want);
+    rg_optim_free(o);
+    rg_module_free(model);
+}
+
+/* An optimizer whose parameters have no elements has steps, too. */
+static void test_nothing_to_move(void) {
+    RG_SCOPE();
+    rg_linear_module *empty = rg_nn_linear(0, 3, .bias = false);
+    rg_optim *o = rg_optim_sgd(rg_parameters(empty), .lr = 1);
+    HOLDS(rg_sharded_optim_step(o) && rg_sharded_optim_gather(o) && rg_sharded_optim_release(o));
+    rg_optim_free(o);
+    rg_module_free(empty);
 }
 
 /* Where one rank has no memory, all get NULL, and nothing is left behind. */
@@ -257,15 +393,26 @@ static void test_no_memory_on_one_rank(void) {
 }
 
 int main(void) {
+    /* The first of two calls takes what the thread keeps. */
+    test_without_a_group();
+    const int64_t at_first = rg_memory_stats().now;
+    test_without_a_group();
+    HOLDS(rg_memory_stats().now == at_first);
     HOLDS(rg_init_process_group());
     rank = rg_rank();
     size = rg_world_size();
     static void (*const tests[])(void) = {
         test_gradients_of_a_batch,
         test_what_is_not_reached,
+        test_large_and_empty,
+        test_sizes_of_buckets,
+        test_a_shard_for_each_rank,
+        test_without_gradients,
         test_types,
         test_they_leave_under_backward,
         test_buffers,
+        test_buffers_that_stay,
+        test_nothing_to_move,
         test_gradients_after_a_sharded_step,
         test_refusals,
         test_no_memory_on_one_rank,

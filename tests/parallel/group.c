@@ -85,6 +85,8 @@ static void test_disagreement(void) {
     FAILS(rg_broadcast_(rg_ones(2), size), "broadcast_: there is no rank");
     FAILS(rg_broadcast_(rg_ones(2), -1), "broadcast_: there is no rank -1");
     FAILS(rg_all_reduce_(rg_ones(2), .op = (rg_reduce_op)9), "there is no operation 9");
+    FAILS(rg_all_reduce_(NULL), "all_reduce_: expected a tensor but got NULL");
+    FAILS(rg_broadcast_(NULL, 0), "broadcast_: expected a tensor but got NULL");
     FAILS(rg_init_process_group(), "initialize the process group twice");
     if (size == 1)
         return;
@@ -95,6 +97,9 @@ static void test_disagreement(void) {
     FAILS(rg_all_reduce_(odd ? rg_ones(6) : rg_ones(2, 3)), text);
     snprintf(text, sizeof text, "but rank %d has torch.int64 [2]", size - 1);
     FAILS(rg_all_reduce_(odd ? rg_ones_dims(RG_DIMS(2), RG_INT64) : rg_ones(2)), text);
+    static const char null[] = "all_reduce_: expected a tensor but got NULL";
+    snprintf(text, sizeof text, "rank %d failed: %s", size - 1, null);
+    FAILS(rg_all_reduce_(odd ? NULL : rg_ones(2)), odd ? null : text);
     snprintf(text, sizeof text, "the operation is 0 on rank 0, but 1 on rank %d", size - 1);
     FAILS(rg_all_reduce_(rg_ones(2), .op = odd ? RG_REDUCE_MAX : RG_REDUCE_SUM), text);
     snprintf(text, sizeof text, "src is 0 on rank 0, but 1 on rank %d", size - 1);

@@ -1,0 +1,242 @@
+/*
+ * denied.c: what a distributed training needs of memory is denied to it, one request after another.
+ * It is run by tests/parallel/run, with several numbers of ranks.
+ *
+ *     denied            what a rank alone is denied in a batch, and the last rank in what all do
+ *     denied begin      the group itself is denied its memory, on all ranks
+ *     denied op|memory  an error before there is a group ends the program
+ */
+#include "holds.h"
+
+#include <unistd.h>
+
+enum { SHARDS = 4, ROWS = 8 };
+static int rank, size;
+static char path[64];
+
+/* ---- a training ------------------------------------------------------------------------ */
+
+/* A model with buffers that change, and its optimizer. */
+typedef struct {
+    rg_sequential *model;
+    rg_distributed *d;
+    rg_optim *o;
+    rg_tensor *x;
+} training;
+
+static training begin_training(void) {
+    rg_manual_seed(3);
+    training t = { .model = rg_nn_sequential(rg_nn_batch_norm1d(3), rg_nn_linear(3, 5),
+                                             rg_nn_dropout(0.5), rg_nn_linear(5, 2)) };
+    t.d = rg_nn_distributed(t.model, .shards = SHARDS, .bucket_cap_mb = 1e-5);
+    HOLDS(t.d);
+    t.o = rg_optim_adam(rg_parameters(t.model));
+    t.x = rg_randn(ROWS, 3);
+    return t;
+}
+
+static void end_training(training *t) {
+    rg_optim_free(t->o);
+    rg_module_free(t->d);
+}
+
+static bool one_batch(const training *t) {
+    bool ok = true;
+    RG_FOR (int i = 0; i < t->d->local; i++)
+        ok = ok && rg_backward(rg_mean(rg_square(rg_call(t->d, rg_distributed_part(t->d, t->x)))));
+    return ok;
+}
+
+/* ---- a rank alone ---------------------------------------------------------------------- */
+
+/* Returns whether the batch that comes after so many others, and after gradients where these
+ * stay, got through with this request denied. */
+static bool batch_denied(int others, bool gradients_stay, int64_t request) {
+    RG_SCOPE();
+    training t = begin_training();
+    for (int i = 0; i < others; i++)
+        HOLDS(one_batch(&t));
+    if (!gradients_stay)
+        rg_zero_grad(t.model);
+    rg_memory_fail_at(request);
+    const bool ok = one_batch(&t);
+    rg_memory_fail_at(0);
+    HOLDS(ok ? !rg_error_code() : rg_error_code() == RG_OUT_OF_MEMORY);
+    rg_error_clear();
+    /* A batch that failed after it had begun to sum is refused to go on. */
+    if (!ok && t.d->shares && !one_batch(&t))
+        HOLDS(strstr(rg_error(), "a run has failed")
+              || strstr(rg_error(), "expected a tensor but got NULL"));
+    rg_error_clear();
+    end_training(&t);
+    return ok;
+}
+
+/* Alone, each request of a batch is denied: of the first, at whose end the order of gradients is
+ * settled, and of the third, with gradients there before it and without. */
+static void test_batches_alone(void) {
+    for (int others = 0; others < 3; others += 2)
+        for (int stay = 0; stay < 2; stay++) {
+            HOLDS(batch_denied(others, stay, 0));
+            const int64_t before = rg_memory_stats().now;
+            int64_t request = 1;
+            while (!batch_denied(others, stay, request)) {
+                HOLDS(rg_memory_stats().now == before);
+                request++;
+            }
+            HOLDS(request > 300);
+        }
+}
+
+/* ---- all ranks together ---------------------------------------------------------------- */
+
+/* Calls f with each request of the last rank denied, until it gets through on all ranks: it fails
+ * on all or on none, and `after` is told which. Each call begins with a training of its own. */
+static void deny_last_rank(bool (*f)(training *), void (*after)(training *, bool done)) {
+    bool done = false;
+    for (int64_t request = 1; !done; request++) {
+        const int64_t before = rg_memory_stats().now;
+        {
+            RG_SCOPE();
+            training t = begin_training();
+            HOLDS(one_batch(&t) && rg_sharded_optim_step(t.o));
+            if (rank == size - 1)
+                rg_memory_fail_at(request);
+            done = f(&t);
+            rg_memory_fail_at(0);
+            HOLDS(done == !rg_error_code());
+            HOLDS(done || rank != size - 1 || rg_error_code() == RG_OUT_OF_MEMORY);
+            rg_error_clear();
+            rg_tensor *sum = rg_scalar_dtype(done, RG_INT64);
+            HOLDS(rg_all_reduce_(sum) && rg_item(sum) == (done ? size : 0));
+            after(&t, done);
+            end_training(&t);
+        }
+        HOLDS(rg_memory_stats().now == before);
+    }
+}
+
+static bool step(training *t) { return rg_sharded_optim_step(t->o); }
+
+/* Whether the step got through or not, each rank has all gradients. */
+static void gradients_are_there(training *t, bool done) {
+    const rg_list all = rg_parameters(t->model);
+    (void)done;
+    for (int i = 0; i < all.n; i++)
+        HOLDS(rg_grad_of(all.v[i]) && rg_grad_of(all.v[i]) != RG_NONE);
+}
+
+static bool gather(training *t) { return rg_sharded_optim_gather(t->o); }
+
+/* Returns for how many parameters there is a state. */
+static int states_of(training *t) {
+    const rg_named_list state = rg_optim_state_dict(t->o);
+    int n = 0;
+    HOLDS(state.n >= 0);
+    for (int i = 0; i < state.n; i++)
+        n += strstr(state.v[i].name, ".exp_avg_sq") != NULL;
+    return n;
+}
+
+/* What couldn't be gathered can be later. */
+static void rank_0_has_all(training *t, bool done) {
+    if (!done)
+        HOLDS(rg_sharded_optim_gather(t->o));
+    if (rank == 0)
+        HOLDS(states_of(t) == rg_parameters(t->model).n);
+}
+
+static bool check(training *t) { return rg_distributed_check(t->d); }
+static void nothing_changed(training *t, bool done) {
+    (void)done;
+    HOLDS(rg_distributed_check(t->d));
+}
+
+static rg_checkpoint run_of(training *t) {
+    return (rg_checkpoint){ .model = t->model, .optim = t->o };
+}
+
+static bool save(training *t) { return rg_distributed_save_checkpoint(path, run_of(t)); }
+
+static bool load(training *t) { return rg_distributed_load_checkpoint(path, run_of(t)); }
+
+/* What a rank couldn't load all can load later. */
+static void loads_later(training *t, bool done) {
+    if (!done)
+        HOLDS(rg_distributed_load_checkpoint(path, run_of(t)));
+    HOLDS(rg_distributed_check(t->d));
+}
+
+/* A rank's own state is nobody else's concern: release fails where there is no memory. */
+static void test_release(void) {
+    bool all_done = false;
+    for (int64_t request = 1; !all_done; request++) {
+        RG_SCOPE();
+        bool done;
+        training t = begin_training();
+        HOLDS(one_batch(&t) && rg_optim_step(t.o));
+        const int before = states_of(&t);
+        rg_memory_fail_at(request);
+        done = rg_sharded_optim_release(t.o);
+        rg_memory_fail_at(0);
+        HOLDS(done ? !rg_error_code() : rg_error_code() == RG_OUT_OF_MEMORY);
+        HOLDS(states_of(&t) == before || (done && size > 1));
+        rg_error_clear();
+        rg_tensor *least = rg_scalar_dtype(done, RG_INT64);
+        HOLDS(rg_all_reduce_(least, .op = RG_REDUCE_MIN));
+        all_done = rg_item(least) == 1;
+        end_training(&t);
+    }
+}
+
+/* ---- before there is a group ----------------------------------------------------------- */
+
+/* A group that gets no memory has failed for good. */
+static void deny_beginning(void) {
+    rg_memory_fail_at(1);
+    HOLDS(!rg_init_process_group() && rg_error_code() == RG_OUT_OF_MEMORY);
+    rg_memory_fail_at(0);
+    rg_error_clear();
+    HOLDS(!rg_is_initialized());
+    FAILS(rg_init_process_group(), "a process can't begin a second group");
+    puts("denied: there is no group");
+}
+
+/* The error ends the program. */
+static void end_by(const char *how) {
+    rg_on_error(rg_abort_on_error);
+    if (strcmp(how, "memory") == 0)
+        rg_memory_fail_at(1);
+    rg_matmul(rg_ones(2, 3), rg_ones(2, 3));
+    puts("denied: it goes on");
+}
+
+int main(int argc, char *argv[]) {
+    if (argc > 1) {
+        if (strcmp(argv[1], "begin") == 0)
+            deny_beginning();
+        else
+            end_by(argv[1]);
+        return 0;
+    }
+    HOLDS(rg_init_process_group());
+    rank = rg_rank();
+    size = rg_world_size();
+    rg_tensor *number = rg_scalar_dtype(getpid(), RG_INT64);
+    HOLDS(rg_broadcast_(number, 0));
+    snprintf(path, sizeof path, "/tmp/regard-denied-%lld", (long long)rg_item_int(number));
+    rg_drop(number);
+    if (size == 1)
+        test_batches_alone();
+    deny_last_rank(step, gradients_are_there);
+    deny_last_rank(gather, rank_0_has_all);
+    deny_last_rank(check, nothing_changed);
+    deny_last_rank(save, nothing_changed);
+    deny_last_rank(load, loads_later);
+    test_release();
+    if (rank == 0)
+        unlink(path);
+    rg_destroy_process_group();
+    if (rank == 0)
+        printf("denied: as it should be on %d ranks\n", size);
+}
