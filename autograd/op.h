@@ -95,7 +95,7 @@ typedef struct rg_sample {
  * that it isn't one. An element of a product is a sum of terms: there are as many as in[input] has
  * places along the dim that is number `from_last` from the end, where 1 is the last. A step makes
  * one product for each gradient in the RG_IN mask `gradients`, and `extra` products beside these.
- * Where only a part of the terms counts, `share` returns it. */
+ * Where only a part of the terms counts, or more of them, `share` returns how much of them does. */
 typedef struct rg_terms {
     uint8_t times, input, from_last;
     uint8_t gradients, extra;

@@ -156,6 +156,19 @@ void rg_profile_end(const char *name, double began, double bytes) {
 
 /* ---- the work of an application ---------------------------------------------------- */
 
+static rg_dims profile_shape(const rg_tensor *t) {
+    rg_dims shape = { .n = t->ndim };
+    memcpy(shape.v, t->size, (size_t)t->ndim * sizeof *t->size);
+    return shape;
+}
+
+static double profile_elements(rg_dims shape) {
+    double elements = 1;
+    for (int d = 0; d < shape.n; d++)
+        elements *= (double)shape.v[d];
+    return elements;
+}
+
 static double profile_bytes(int n, rg_tensor *const t[]) {
     double bytes = 0;
     for (int i = 0; i < n; i++)
@@ -164,56 +177,51 @@ static double profile_bytes(int n, rg_tensor *const t[]) {
     return bytes;
 }
 
-/* Returns how many operations make an output y: one for each element, or, in a product, two for
- * each term of each element. `ndim` and `size` are the shape of the input that says how many terms
- * there are. */
-static double profile_flops(const rg_op *op, const void *attr, const rg_tensor *y, int ndim,
-                            const int64_t *size) {
+/* Returns how many operations make an output of the shape y: one for each element, or, in a
+ * product, two for each term of each element. `terms_of` is the shape of the input that says how
+ * many terms there are. */
+static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dims terms_of) {
+    const double elements = profile_elements(y);
     if (!op->terms.times)
-        return op->view ? 0 : (double)y->numel;
-    int64_t terms = size[RG_MAX(ndim - op->terms.from_last, 0)];
-    int64_t rows = y->ndim > 1 ? y->size[y->ndim - 2] : 1;
-    double share = op->terms.share && y->numel ? op->terms.share(attr, rows, terms) : 1;
-    return 2 * (double)y->numel * (double)terms * share;
+        return op->view ? 0 : elements;
+    int64_t terms = terms_of.v[RG_MAX(terms_of.n - op->terms.from_last, 0)];
+    int64_t rows = y.n > 1 ? y.v[y.n - 2] : 1;
+    double share = op->terms.share ? op->terms.share(attr, rows, terms) : 1;
+    return 2 * elements * (double)terms * share;
 }
 
 void rgi_timing_of_call(const rg_timing *t, const rg_call *c) {
     const rg_tensor *y = c->out[0];
     const rg_tensor *x = c->n_in ? c->in[c->op->terms.input] : y;
     double bytes = profile_bytes(c->n_in, c->in) + profile_bytes(c->n_out, c->out);
-    double flops = profile_flops(c->op, c->attr, y, x->ndim, x->size)
-                   * RG_MAX(1, c->op->terms.times);
-    count_call(t, c->op->name, false, c->op->view ? 0 : bytes, flops);
+    double flops = profile_flops(c->op, c->attr, profile_shape(y), profile_shape(x));
+    count_call(t, c->op->name, false, c->op->view ? 0 : bytes,
+               flops * RG_MAX(1, c->op->terms.times));
 }
 
 /* Returns the operations of a step that made `gradients` itself: each gradient of a product is as
  * much work as one product. The shape of the input that says how many terms there are is known
- * from its node, or from its saved value. */
+ * from its node, or from its value, which the gradients of the others need. */
 static double profile_step_flops(const rg_step *s, uint32_t gradients) {
     const rg_terms *terms = &s->op->terms;
     const rg_node *n = s->node;
-    const rg_tensor *g = s->g[0];
-    int count = __builtin_popcount(gradients) + terms->extra;
-    if (n->edge[terms->input].node) {
-        const rg_edge *e = &n->edge[terms->input];
-        const rg_meta *of = &e->node->meta[e->output];
-        return profile_flops(s->op, s->attr, g, of->ndim, of->size) * count;
-    }
-    const rg_tensor *x = n->n_saved ? n->saved[terms->input] : NULL;
-    return x ? profile_flops(s->op, s->attr, g, x->ndim, x->size) * count : 0;
+    const int count = __builtin_popcount(gradients) + terms->extra;
+    const rg_dims y = rgi_meta_dims(&n->meta[0]);
+    if (!terms->times)
+        return profile_flops(s->op, s->attr, y, y) * count;
+    const rg_edge *e = &n->edge[terms->input];
+    const rg_dims terms_of = e->node ? rgi_meta_dims(&e->node->meta[e->output])
+                                     : profile_shape(n->saved[terms->input]);
+    return profile_flops(s->op, s->attr, y, terms_of) * count;
 }
 
 /* Returns the bytes of the gradients that a step made itself. */
 static double profile_made_bytes(const rg_node *n, uint32_t made) {
     double bytes = 0;
-    for (int i = 0; i < n->n_in && i < RG_INPUTS; i++) {
-        if (!(made >> i & 1))
-            continue;
-        const rg_meta *m = &n->edge[i].node->meta[n->edge[i].output];
-        double size = (double)rgi_sizeof(m->dtype);
-        for (int d = 0; d < m->ndim; d++)
-            size *= (double)m->size[d];
-        bytes += size;
+    for (uint32_t left = made; left; left &= left - 1) {
+        const rg_edge *e = &n->edge[__builtin_ctz(left)];
+        const rg_meta *m = &e->node->meta[e->output];
+        bytes += profile_elements(rgi_meta_dims(m)) * (double)rgi_sizeof(m->dtype);
     }
     return bytes;
 }
@@ -221,7 +229,7 @@ static double profile_made_bytes(const rg_node *n, uint32_t made) {
 void rgi_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made) {
     const rg_node *n = s->node;
     uint32_t gradients = made & (s->op->terms.times ? s->op->terms.gradients : ~0u);
-    double flops = gradients && s->g[0] ? profile_step_flops(s, gradients) : 0;
+    double flops = gradients ? profile_step_flops(s, gradients) : 0;
     double bytes = profile_made_bytes(n, made);
     if (made)
         bytes += profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved);

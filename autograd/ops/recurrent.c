@@ -380,9 +380,19 @@ static bool recurrent_allows(const char *name, int per, int n, rg_tensor *const 
     return true;
 }
 
-/* A step is one product by the weight, in each of the gradients as well. */
-#define RECURRENT_TERMS \
-    { .times = 1, .input = 1, .from_last = 1, .gradients = RG_IN(0) | RG_IN(1) }
+/* A step is one product by the weight, in each of the gradients as well. An element of h' is made of
+ * one of the product's for each gate. */
+static double recurrent_share(const void *attr, int64_t rows, int64_t terms) {
+    (void)rows;
+    (void)terms;
+    return recurrent_gates(attr);
+}
+
+#define RECURRENT_TERMS                                                           \
+    {                                                                             \
+        .times = 1, .input = 1, .from_last = 1, .gradients = RG_IN(0) | RG_IN(1), \
+        .share = recurrent_share                                                  \
+    }
 #define RECURRENT_SAMPLE(inputs, ...) \
     { inputs, RG_A(recurrent, __VA_ARGS__) }
 

@@ -8,6 +8,7 @@
 #include "autograd/ops.h"
 #include "tests/test.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,6 +202,119 @@ START_TEST(test_convolutions) {
 }
 END_TEST
 
+/* Counts the operations that go backward from y with this gradient in the row of that name. */
+static double flops_back(const char *name, rg_tensor *y) {
+    const double before = rg_profile_cost(name).flops;
+    rg_set_profiling(true);
+    ck_ok(rg_backward(rg_sum(y)));
+    rg_set_profiling(false);
+    return rg_profile_cost(name).flops - before;
+}
+
+/* Each gradient that is wanted of a product costs as much as the product, be the others wanted or
+ * not. */
+START_TEST(test_each_gradient_of_a_product) {
+    for (int wanted = 1; wanted < 8; wanted++) {
+        const int of_two = (wanted & 1) + (wanted >> 1 & 1);
+        rg_tensor *x = rg_requires_grad_(rg_randn(5, 7), wanted & 1);
+        rg_tensor *w = rg_requires_grad_(rg_randn(3, 7), wanted & 2);
+        rg_tensor *bias = rg_requires_grad_(rg_randn(3), wanted & 4);
+        ck_assert_double_eq(flops_back("linear, backward", rg_linear(x, w, bias)),
+                            of_two * 2. * 5 * 3 * 7);
+        if (of_two)
+            ck_assert_double_eq(flops_back("matmul, backward", rg_matmul(x, rg_T(w))),
+                                of_two * 2. * 5 * 3 * 7);
+        rg_tensor *image = rg_requires_grad_(rg_randn(2, 4, 6), wanted & 1);
+        rg_tensor *kernel = rg_requires_grad_(rg_randn(3, 4, 2), wanted & 2);
+        const double flops = flops_back("conv, backward", rg_conv1d(image, kernel, bias));
+        ck_assert_double_eq_tol(flops, of_two * 2. * 2 * 3 * 5 * (4 * 2), 1e-9);
+    }
+}
+END_TEST
+
+/* A scan makes a product of h and the weight in each step, and each of two gradients is as much
+ * work, whichever of the outputs they come from. */
+START_TEST(test_scans) {
+    for (int gates = 1; gates <= 5; gates++) {
+        static const char *const names[] = { "rnn_scan", "", "gru_scan", "lstm_scan", "lstm_scan" };
+        if (gates == 2)
+            continue;
+        const int width = gates == 5 ? 12 : 3 * gates;
+        rg_tensor *x = rg_requires_grad_(rg_randn(5, 2, width), true), *y, *h = rg_zeros(2, 3);
+        rg_tensor *weight = rg_requires_grad_(rg_randn(width, 3), true);
+        char back[32];
+        const rg_cost before = rg_profile_cost(names[gates - 1]);
+        rg_set_profiling(true);
+        if (gates == 1)
+            y = rg_rnn_scan(x, weight, h, false, false);
+        else if (gates == 3)
+            y = rg_gru_scan(x, weight, RG_NONE, h, false);
+        else
+            y = gates == 4 ? rg_lstm_scan(x, weight, h, h, false).h
+                           : rg_lstm_scan(x, weight, h, h, false).c;
+        const double flops = rg_profile_cost(names[gates - 1]).flops - before.flops;
+        ck_assert_double_eq(flops, 2 * (5 * 2 * 3) * width);
+        snprintf(back, sizeof back, "%s, backward", names[gates - 1]);
+        ck_assert_double_eq(flops_back(back, y), 2 * flops);
+    }
+}
+END_TEST
+
+/* An op that goes element by element costs one operation for each element, there and back. */
+START_TEST(test_elements) {
+    rg_tensor *x = rg_requires_grad_(rg_randn(5, 7), true);
+    ck_assert_double_eq(flops_back("relu, backward", rg_relu(x)), 5 * 7);
+    /* The gradients of a long list are made by a rule, one by one. */
+    rg_tensor *many[40];
+    for (int i = 0; i < 40; i++)
+        many[i] = x;
+    const rg_cost before = rg_profile_cost("cat, backward");
+    flops_back("cat, backward", rg_cat(rg_list_of(40, many), 0));
+    check_cost_since(before, "cat, backward", 1, 0, 0);
+}
+END_TEST
+
+static bool pair_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_add(in[0], in[1]);
+    out[1] = rg_sub(in[0], in[1]);
+    return out[0] && out[1];
+}
+static bool pair_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_add(g[0], g[1]);
+    gin[1] = rg_sub(g[0], g[1]);
+    return gin[0] && gin[1];
+}
+static bool constant_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    (void)in;
+    out[0] = rg_ones(5);
+    return out[0] != NULL;
+}
+
+/* An op that the program defines costs an operation for each element and gradient, whichever of
+ * its inputs and outputs have a part in it. */
+START_TEST(test_ops_of_the_program) {
+    static rg_function_class pair = {
+        .name = "Pair", .forward = pair_forward, .backward = pair_backward, .outputs = 2
+    };
+    static rg_function_class constant = { .name = "Constant", .forward = constant_forward };
+    for (int wanted = 1; wanted < 4; wanted++)
+        for (int output = 0; output < 2; output++) {
+            rg_tensor *a = rg_requires_grad_(rg_randn(2, 3), wanted & 1), *y[2];
+            rg_tensor *b = rg_requires_grad_(rg_randn(2, 3), wanted & 2);
+            ck_ok(rg_function_apply_many(&pair, NULL, RG_LIST(a, b), y));
+            ck_assert_double_eq(flops_back("Pair, backward", y[output]), wanted == 3 ? 12 : 6);
+        }
+    rg_set_profiling(true);
+    rg_tensor *five = rg_function_apply_list(&constant, NULL, (rg_list){ 0, NULL });
+    rg_set_profiling(false);
+    ck_assert_msg(five && rg_equal(five, rg_ones(5)), "%s", rg_error());
+    check_cost("Constant", 1, 5, 5 * 4);
+}
+END_TEST
+
 /* What fails isn't counted, on the way there or back. */
 START_TEST(test_a_failed_step_costs_nothing) {
     rg_tensor *x = rg_requires_grad_(rg_randn(2, 3), true), *h = rg_mul(x, 1);
@@ -255,8 +369,16 @@ START_TEST(test_attention) {
 }
 END_TEST
 
+static bool fails_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    (void)in;
+    (void)out;
+    return false;
+}
+
 /* A call that fails isn't counted, whichever way it takes. */
 START_TEST(test_failed_calls) {
+    static rg_function_class fails = { .name = "Fails", .forward = fails_forward };
     rg_tensor *x = rg_ones(2, 3);
     int64_t products = rg_profile_cost("matmul").calls, sums = rg_profile_cost("add").calls;
     rg_set_profiling(true);
@@ -265,7 +387,9 @@ START_TEST(test_failed_calls) {
     ck_fails(rg_add(x, rg_ones(4)), RG_RUNTIME_ERROR, "must match the size");
     ck_fails(rg_add(x, rg_ones_dims(RG_DIMS(4), RG_FLOAT64)), RG_RUNTIME_ERROR, "must match");
     ck_fails(rg_add(x, (rg_tensor *)NULL), RG_TYPE_ERROR, "");
+    ck_fails(rg_function_apply(&fails, NULL, x), RG_RUNTIME_ERROR, "forward failed");
     rg_set_profiling(false);
+    ck_assert_int_eq(rg_profile_cost("Fails").calls, 0);
     ck_assert_int_eq(rg_profile_cost("matmul").calls, products);
     ck_assert_int_eq(rg_profile_cost("add").calls, sums);
 }
@@ -292,6 +416,14 @@ START_TEST(test_many_ops) {
         rows++;
     ck_assert_int_ge(rows, 1024);
     ck_assert_int_lt(rows, 1100);
+    /* A name that is given has no room either, however long it is. */
+    const char *table = rg_profile_table();
+    static const char late[] = "a name that is given when the table is full, and a long one";
+    rg_set_profiling(true);
+    rg_profile_end(late, rg_profile_begin(), 12);
+    rg_set_profiling(false);
+    ck_assert_int_eq(rg_profile_cost(late).calls, 0);
+    ck_assert_str_eq(rg_profile_table(), table);
 }
 END_TEST
 
@@ -491,7 +623,7 @@ static bool profiled_child(void) {
 
 /* A child writes nothing, and no event needs memory. */
 static int profiled(void) {
-    RG_RECORD_FUNCTION("a \"quoted\"\nname");
+    RG_RECORD_FUNCTION("a \"quoted\"\nname\\\x1f \xc3\xa9");
     const double began = rg_profile_begin();
     rg_tensor *x = rg_requires_grad_(rg_ones(3), true);
     for (int i = 0; i < 3; i++)
@@ -525,14 +657,21 @@ static void check_beside(const char *json, const char *name, const char *bytes) 
     ck_assert(number_behind(to, "\"ts\": ") > began + number_behind(call, "\"dur\": "));
 }
 
-/* Reads all that a program writes to its standard error where REGARD_PROFILE has this value. */
-static void run_profiled(const char *value, char *text, size_t room) {
-    char command[256];
-    snprintf(command, sizeof command, "REGARD_PROFILE='%s' /proc/%d/exe 2>&1", value, getpid());
+/* Reads all that a program writes to its standard error where REGARD_PROFILE has this value, with
+ * these arguments, in this folder. */
+static void run_in(const char *folder, const char *value, const char *arguments, char *text,
+                   size_t room) {
+    static char command[8192];
+    snprintf(command, sizeof command, "cd '%s' && REGARD_PROFILE='%s' /proc/%d/exe %s 2>&1", folder,
+             value, getpid(), arguments);
     FILE *pipe = popen(command, "r");
     ck_assert(pipe != NULL);
     text[fread(text, 1, room - 1, pipe)] = 0;
     ck_assert_int_eq(pclose(pipe), 0);
+}
+
+static void run_profiled(const char *value, char *text, size_t room) {
+    run_in("/", value, "", text, room);
 }
 
 /* The variable asks for the table at the program's end, and a path for each call in a file. */
@@ -542,6 +681,10 @@ START_TEST(test_environment) {
     if (rg_emulated() || getenv("EMULATED"))
         return;
     run_profiled("0", text, sizeof text);
+    ck_assert_str_eq(text, "");
+    run_profiled("", text, sizeof text);
+    ck_assert_str_eq(text, "");
+    run_in("/", "1", "without-memory", text, sizeof text);
     ck_assert_str_eq(text, "");
     run_profiled("1", text, sizeof text);
     ck_assert_msg(strncmp(text, "op ", 3) == 0 && strstr(text, "\nexp ")
@@ -572,7 +715,8 @@ START_TEST(test_environment) {
     /* Two of the objects are inside others. */
     ck_assert_int_eq(commas, objects - 2 - 1);
     ck_assert_int_eq(forwards, 3);
-    ck_assert(strstr(json, "{\"name\": \"a \\\"quoted\\\"\\u000aname\", \"cat\": \"function\""));
+    ck_assert(strstr(json, "{\"name\": \"a \\\"quoted\\\"\\u000aname\\\\\\u001f \xc3\xa9\", "
+                        "\"cat\": \"function\""));
     check_beside(json, "first", "\"args\": {\"bytes\": 12}}");
     check_beside(json, "second", "\"args\": {\"bytes\": 3000000000}}");
     ck_assert(number_behind(strstr(json, "\"first\""), "\"id\": ")
@@ -580,31 +724,97 @@ START_TEST(test_environment) {
 }
 END_TEST
 
-/* Each process has a file of its own where the path says so. */
+/* Returns how many files there are in the folder, and takes them away; `name` is that of one. */
+static int take_files(const char *folder, char name[256]) {
+    char path[300];
+    int n = 0;
+    DIR *opened = opendir(folder);
+    ck_assert(opened != NULL);
+    for (const struct dirent *d; (d = readdir(opened));) {
+        if (d->d_name[0] == '.')
+            continue;
+        n++;
+        snprintf(name, 256, "%s", d->d_name);
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        ck_assert_int_eq(remove(path), 0);
+    }
+    closedir(opened);
+    return n;
+}
+
+/* Each process has a file of its own where the path says so. What stands for nothing stays as it
+ * is, and 1 is no path. */
 START_TEST(test_file_of_a_process) {
     static char text[8192];
-    char folder[] = "/tmp/profileXXXXXX", path[64], command[128];
+    char folder[] = "/tmp/profileXXXXXX", path[64], name[256];
     if (rg_emulated() || getenv("EMULATED"))
         return;
     ck_assert(mkdtemp(folder) != NULL);
-    snprintf(path, sizeof path, "%s/%%p-and-%%p.json", folder);
-    run_profiled(path, text, sizeof text);
-    run_profiled(path, text, sizeof text);
-    snprintf(command, sizeof command, "ls %s | sed 's/-and-/ /; s/\\.json//'", folder);
-    FILE *pipe = popen(command, "r");
-    long a, b, c, d;
-    ck_assert_int_eq(fscanf(pipe, "%ld %ld %ld %ld", &a, &b, &c, &d), 4);
-    pclose(pipe);
-    ck_assert(a == b && c == d && a != c && a > 0);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    ck_assert_int_eq(system(command), 0);
+    snprintf(path, sizeof path, "%s/100%%-%%p-and-%%p%%", folder);
+    long before = 0;
+    for (int i = 0; i < 2; i++) {
+        long a, b;
+        int end = 0;
+        run_profiled(path, text, sizeof text);
+        ck_assert_int_eq(take_files(folder, name), 1);
+        ck_assert_msg(sscanf(name, "100%%-%ld-and-%ld%%%n", &a, &b, &end) == 2
+                          && end == (int)strlen(name),
+                      "%s", name);
+        ck_assert(a == b && a > 0 && a != before);
+        before = a;
+    }
+    run_in(folder, "1", "", text, sizeof text);
+    ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
+
+/* A path is taken whole or not at all. */
+START_TEST(test_longest_paths) {
+    static char text[16384], path[5000];
+    char folder[] = "/tmp/profileXXXXXX", name[256];
+    if (rg_emulated() || getenv("EMULATED"))
+        return;
+    ck_assert(mkdtemp(folder) != NULL);
+    int written = 0, refused = 0;
+    for (int length = 4076; length <= 4100; length++) {
+        /* The path goes by ever more slashes to a file with two numbers. */
+        memset(path, '/', (size_t)length);
+        memcpy(path, folder, strlen(folder));
+        strcpy(path + length, "%p-%p");
+        run_profiled(path, text, sizeof text);
+        const int files = take_files(folder, name);
+        long a, b;
+        if (strncmp(text, "REGARD_PROFILE: can't write to '/tmp/", 37) == 0) {
+            ck_assert_int_eq(files, 0);
+            refused++;
+            continue;
+        }
+        ck_assert(files == 1 && sscanf(name, "%ld-%ld", &a, &b) == 2);
+        ck_assert_msg(a == b && length + strlen(name) < 4096, "%d: %s", length, name);
+        written++;
+    }
+    ck_assert(written > 0 && refused > 4);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
+/* A call that comes after the profiler's end isn't in its file. */
+__attribute__((destructor(101))) static void call_at_the_very_end(void) {
+    if (getenv("REGARD_PROFILE"))
+        rg_profile_end("late", rg_profile_begin(), 0);
+}
 
 /* A class has its row as long as the program runs. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-int main(void) {
+/* Where it is told to, the program has no memory for the table. */
+static bool ends_without_memory;
+__attribute__((destructor(201))) static void deny_memory_at_the_end(void) {
+    rg_memory_fail_at(ends_without_memory ? 1 : 0);
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
     const TTest *cases[] = { test_counts, test_products, test_columns,
                              test_what_fails_costs_nothing, test_products_of_vectors,
                              test_other_inputs, test_failed_calls, test_attention, test_inside,
@@ -612,9 +822,14 @@ int main(void) {
                              test_a_failed_step_costs_nothing, test_what_fails_costs_nothing,
                              test_rows_are_in_order, test_functions, test_beside_takes_no_time,
                              test_beside, test_names, test_environment, test_file_of_a_process,
+                             test_longest_paths, test_each_gradient_of_a_product,
+                             test_scans, test_elements,
+                             test_ops_of_the_program,
                              /* It fills the table, for all that come after it. */
                              test_many_ops };
-    if (getenv("REGARD_PROFILE"))
+    if (getenv("REGARD_PROFILE")) {
+        ends_without_memory = argc > 1;
         return profiled();
+    }
     return rg_run_tests("profile", 1, sizeof cases / sizeof cases[0], cases);
 }
