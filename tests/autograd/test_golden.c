@@ -775,25 +775,26 @@ static bool is_wanted(const op_call *f) {
     return wanted;
 }
 
-START_TEST(test_function) {
-    const op_call *f = &op_calls[_i];
-    if (is_wanted(f))
-        check_function(f, directory);
+/* Checks one function. The test of a function that fails a check fails, too. */
+static void run_check(int i, void (*check)(const op_call *f)) {
+    const op_call *f = &op_calls[i];
+    if (!is_wanted(f))
+        return;
+    const int failures = count->failures;
+    check(f);
+    ck_assert_msg(count->failures == failures, "%s: %d checks failed", f->name,
+                  count->failures - failures);
 }
+
+static void check_cases(const op_call *f) { check_function(f, directory); }
+
+START_TEST(test_function) { run_check(_i, check_cases); }
 END_TEST
 
-START_TEST(test_without_memory) {
-    const op_call *f = &op_calls[_i];
-    if (is_wanted(f))
-        check_memory(f);
-}
+START_TEST(test_without_memory) { run_check(_i, check_memory); }
 END_TEST
 
-START_TEST(test_names) {
-    const op_call *f = &op_calls[_i];
-    if (is_wanted(f))
-        check_names(f);
-}
+START_TEST(test_names) { run_check(_i, check_names); }
 END_TEST
 
 /* Each of these changes to the data is noticed. */
