@@ -48,33 +48,37 @@ static bool batch_norm_forward(rg_call *c) {
 }
 
 /* Returns the dims other than the channels. */
-static rg_dims batch_norm_dims(const rg_step *s) {
-    rg_dims dims = { .n = rgi_input_ndim(s, 0) - 1 };
+static rg_dims batch_norm_dims(int ndim) {
+    rg_dims dims = { .n = ndim - 1 };
     for (int d = 1; d < dims.n; d++)
         dims.v[d] = d + 1;
     return dims;
 }
 
-/* Returns a number for each channel in the shape in which it meets x. */
-static rg_tensor *batch_norm_wide(const rg_step *s, rg_tensor *t) {
-    rg_dims shape = { .n = rgi_input_ndim(s, 0) };
+/* Returns a number for each channel in the shape in which it meets an x of so many dims. */
+static rg_tensor *batch_norm_wide(rg_tensor *t, int ndim) {
+    rg_dims shape = { .n = ndim };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = 1;
     shape.v[1] = -1;
     return rg_reshape_dims(t, shape);
 }
 
-/* Returns x - mean, and makes *rstd the factor of each channel. */
+/* Returns x - mean, and makes *rstd the factor of each channel, or NULL where x can't be had. */
 static rg_tensor *batch_norm_centred(const rg_step *s, rg_tensor **rstd) {
     const struct batch_norm_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *var;
+    *rstd = NULL;
+    if (!x)
+        return NULL;
+    const int ndim = x->ndim;
     if (a->training) {
-        x = rg_sub(x, rg_mean_dims(x, batch_norm_dims(s), true));
-        var = rg_mean_dims(rg_square(x), batch_norm_dims(s), true);
+        x = rg_sub(x, rg_mean_dims(x, batch_norm_dims(ndim), true));
+        var = rg_mean_dims(rg_square(x), batch_norm_dims(ndim), true);
     } else {
-        x = rg_sub(x, batch_norm_wide(s, rgi_saved(s, 3)));
-        var = batch_norm_wide(s, rgi_saved(s, 4));
+        x = rg_sub(x, batch_norm_wide(rgi_saved(s, 3), ndim));
+        var = batch_norm_wide(rgi_saved(s, 4), ndim);
     }
     *rstd = rg_rsqrt(rg_add(var, a->eps));
     return x;
@@ -83,17 +87,17 @@ static rg_tensor *batch_norm_centred(const rg_step *s, rg_tensor **rstd) {
 /* Returns g weight. */
 static rg_tensor *batch_norm_weighted(const rg_step *s, rg_tensor *g) {
     rg_tensor *w = rgi_saved(s, 1);
-    return rgi_is_none(w) ? g : rg_mul(g, batch_norm_wide(s, w));
+    return !g || rgi_is_none(w) ? g : rg_mul(g, batch_norm_wide(w, g->ndim));
 }
 
 /* In training the gradients of mean and var reach x as well. */
 static rg_tensor *batch_norm_rule_x(const rg_step *s, rg_tensor *g) {
-    const rg_dims dims = batch_norm_dims(s);
     rg_tensor *rstd;
     rg_tensor *x = batch_norm_centred(s, &rstd);
     g = batch_norm_weighted(s, rgi_step_g(s, 0));
     if (!x)
         return NULL;
+    const rg_dims dims = batch_norm_dims(x->ndim);
     if (!RG_ATTR(s, batch_norm)->training)
         return rg_mul(rstd, g);
     rg_tensor *h = rg_mul(x, rstd);
@@ -101,14 +105,17 @@ static rg_tensor *batch_norm_rule_x(const rg_step *s, rg_tensor *g) {
     rg_tensor *gx = rg_mul(rstd, rg_sub(rg_sub(g, rg_mean_dims(g, dims, true)), along));
     if (!gx || (!s->g[1] && !s->g[2]))
         return gx;
-    rg_tensor *of_var = rg_mul(rg_mul(batch_norm_wide(s, rgi_step_g(s, 2)), x), 2);
-    rg_tensor *more = rg_add(batch_norm_wide(s, rgi_step_g(s, 1)), of_var);
+    rg_tensor *of_var = rg_mul(rg_mul(batch_norm_wide(rgi_step_g(s, 2), x->ndim), x), 2);
+    rg_tensor *more = rg_add(batch_norm_wide(rgi_step_g(s, 1), x->ndim), of_var);
     return rg_add(gx, rg_div(more, (double)(gx->numel / gx->size[1])));
 }
 
 /* Returns the sums of t by channel, in the shape of an input. */
 static rg_tensor *batch_norm_gather(const rg_step *s, rg_tensor *t) {
-    return rg_reshape_dims(rg_sum_dims(t, batch_norm_dims(s), false), rgi_input_dims(s, s->input));
+    if (!t)
+        return NULL;
+    t = rg_sum_dims(t, batch_norm_dims(t->ndim), false);
+    return rg_reshape_dims(t, rgi_input_dims(s, s->input));
 }
 
 static rg_tensor *batch_norm_rule_weight(const rg_step *s, rg_tensor *g) {

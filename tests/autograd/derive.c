@@ -531,6 +531,37 @@ int derive_inner(const rg_op *op, const rg_sample *s) {
     return faults;
 }
 
+/* An input that alone requires grad, so that less is saved for it, has the gradient that it has
+ * among all. */
+int derive_alone(const rg_op *op, const rg_sample *s) {
+    RG_SCOPE();
+    int faults = 0, outs = outputs_of(op), at = outs, n;
+    rg_tensor *in[RG_MAX_INPUTS], *want[RG_MAX_INPUTS + RG_MAX_OUTPUTS];
+    application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
+    if (op->no_grad)
+        return 0;
+    if (!values_of(&a, in, false, want, &n))
+        return fault(op, s, "alone", rg_error());
+    for (int i = 0; i < a.n && n > outs; i++) {
+        rg_tensor *alone[RG_MAX_INPUTS], *got[RG_MAX_INPUTS + RG_MAX_OUTPUTS];
+        int m;
+        if (in[i] == RG_NONE || !in[i]->history)
+            continue;
+        for (int k = 0; k < a.n; k++)
+            alone[k] = k == i || in[k] == RG_NONE ? in[k] : rg_detach(in[k]);
+        for (int graph = 0; graph < 2; graph++) {
+            derive_checks++;
+            if (!values_of(&a, alone, graph, got, &m))
+                faults += fault(op, s, "alone", rg_error());
+            else if (distance(m > outs ? got[outs] : RG_NONE, want[at]) > 1e-12)
+                faults += fault(op, s, "alone", "another gradient where the others are constants");
+            rg_error_clear();
+        }
+        at++;
+    }
+    return faults;
+}
+
 /* ---- writes ---------------------------------------------------------------------- */
 
 /* Returns numel elements of a buffer from `first` on, in that shape. */
@@ -592,18 +623,23 @@ static bool overwrite(rg_tensor *t) {
     return rgi_is_float(t->dtype) ? rg_add_(t, 0.25) : rg_zero_(t);
 }
 
-/* Differentiates y by the m inputs of x, one of which was written to since, and compares with the
- * gradients that are wanted. Returns the number of faults. */
-static int check_written(const application *a, rg_tensor *y, int m, rg_tensor *const x[],
-                         rg_tensor *const want[]) {
-    rg_tensor *v = cotangent_of(y), *got[RG_MAX_INPUTS];
+/* Differentiates the k outputs of y by the m inputs of x, after an input or an output was written
+ * to, and compares with the gradients that are wanted. Returns the number of faults. */
+static int check_written(const application *a, int k, rg_tensor *const y[], int m,
+                         rg_tensor *const x[], rg_tensor *const want[]) {
+    rg_tensor *v[RG_MAX_OUTPUTS], *got[RG_MAX_INPUTS];
     rg_backward_options o = { .gradient = RG_NONE, .allow_unused = true };
     int faults = 0;
+    for (int i = 0; i < k; i++)
+        v[i] = cotangent_of(y[i]);
     derive_checks++;
-    if (rg_grad_many(1, &y, &v, m, x, got, o)) {
-        for (int k = 0; k < m; k++)
-            if (distance(got[k], want[k]) > 0)
+    if (rg_grad_many(k, y, v, m, x, got, o)) {
+        if (rg_error_code())
+            faults += fault(a->op, a->sample, "written, but a gradient", rg_error());
+        for (int i = 0; i < m; i++)
+            if (distance(got[i], want[i]) > 0)
                 faults += fault(a->op, a->sample, "written", "a wrong gradient, and no error");
+        rg_error_clear();
         return faults;
     }
     char name[64];
@@ -615,29 +651,32 @@ static int check_written(const application *a, rg_tensor *y, int m, rg_tensor *c
     return faults;
 }
 
-/* An input that is written to before backward either isn't read there, so that the gradients are
- * what they were, or is refused by an error that names the op. */
+/* An input or an output that is written to before backward either isn't read there, so that the
+ * gradients are what they were, or is refused by an error that names the op. */
 int derive_written(const rg_op *op, const rg_sample *s) {
-    int faults = 0;
+    int faults = 0, outs = outputs_of(op);
     application a = { .op = op, .sample = s };
-    for (int i = 0; !op->no_grad && !op->view && i < 8; i++) {
+    for (int i = 0; !op->no_grad && !op->view && i < 8 + outs; i++) {
         RG_SCOPE();
-        rg_tensor *in[RG_MAX_INPUTS], *same[RG_MAX_INPUTS], *want[RG_MAX_INPUTS], *out[3];
-        rg_tensor *x[RG_MAX_INPUTS];
-        int n;
+        rg_tensor *in[RG_MAX_INPUTS], *same[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS];
+        rg_tensor *x[RG_MAX_INPUTS], *y[RG_MAX_OUTPUTS];
+        rg_tensor *want[RG_MAX_OUTPUTS + RG_MAX_INPUTS];
+        int n, k = 0;
         a.n = derive_inputs(s->inputs, RG_FLOAT64, in);
-        if (i >= a.n)
+        if (i >= a.n + outs)
             return faults;
         derive_inputs(s->inputs, RG_FLOAT64, same);
-        if (in[i] == RG_NONE || !in[i]->numel)
-            continue;
         if (!apply_all(&a, in, out) || !values_of(&a, same, false, want, &n))
             return fault(op, s, "written", rg_error());
+        rg_tensor *written = i < a.n ? in[i] : out[i - a.n];
         int m = inputs_with_history(a.n, in, x);
-        if (!out[0]->history || outputs_of(op) > 1 || m == 0 || !overwrite(in[i]))
+        for (int j = 0; j < outs; j++)
+            if (out[j]->history)
+                y[k++] = out[j];
+        if (written == RG_NONE || !written->numel || k == 0 || m == 0 || !overwrite(written))
             continue;
-        /* The gradients stand behind the one output. */
-        faults += check_written(&a, out[0], m, x, want + 1);
+        /* The gradients stand behind the outputs. */
+        faults += check_written(&a, k, y, m, x, want + outs);
     }
     return faults;
 }
@@ -659,7 +698,8 @@ static bool gradients_are_preset(int n, rg_tensor *const in[], rg_tensor *const 
     return true;
 }
 
-/* Runs the op, and backward from the one output. Returns whether both succeeded. */
+/* Runs the op, and backward from the one output; where the inputs have gaps, so has its gradient.
+ * Returns whether both succeeded. */
 static bool run_both_ways(const application *a, rg_tensor *const in[]) {
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
     if (!apply_all(a, in, out)) {
@@ -669,12 +709,16 @@ static bool run_both_ways(const application *a, rg_tensor *const in[]) {
                 rgi_fail(RG_RUNTIME_ERROR, a->op->name, "output %d stays where the call failed", k);
         return false;
     }
-    if (!out[a->output]->history || a->op->no_grad)
+    rg_tensor *y = out[a->output];
+    if (!y->history || a->op->no_grad)
         return true;
-    return rg_backward_with(rg_sum(out[a->output]),
-                            (rg_backward_options){ .gradient = RG_NONE,
-                                                   .retain_graph = true,
-                                                   .create_graph = a->create_graph });
+    rg_backward_options o = { .gradient = RG_NONE,
+                              .retain_graph = true,
+                              .create_graph = a->create_graph };
+    if (a->layout != STRIDED)
+        return rg_backward_with(rg_sum(y), o);
+    o.gradient = rg_expand_dims(rg_scalar_dtype(1, y->dtype), rg_shape(y));
+    return rg_backward_with(y, o);
 }
 
 /* Runs the op where this request for memory fails. Returns the number of faults, and whether the

@@ -22,6 +22,7 @@ static const struct {
     { "no gradient", derive_no_gradient },
     { "in place", derive_inplace },
     { "inner", derive_inner },
+    { "alone", derive_alone },
     { "overlap", derive_overlap },
     { "written", derive_written },
     { "out of memory", derive_out_of_memory },
