@@ -175,8 +175,9 @@ typedef struct {
     int64_t tries, most;
 } line_search;
 
-/* torch calls these c1 and c2. */
-static const double loss_falls_by = 1e-4, slope_falls_to = 0.9;
+/* torch calls these c1 and c2. Whatever tolerance_change is, it goes on while the ends are as far
+ * from each other as the last one says. */
+static const double loss_falls_by = 1e-4, slope_falls_to = 0.9, least_width = 1e-9;
 
 /* Returns the least place of the cubic through two points, between the bounds. */
 static double cubic_least(const line_point *p, const line_point *q, double low, double high) {
@@ -256,7 +257,7 @@ static bool search_line(line_search *l, double t, line_point *found) {
         return false;
     int low = done || !(ends[0].loss <= ends[1].loss);
     while (!done && l->tries < l->most) {
-        if (fabs(ends[1].t - ends[0].t) * l->width < l->r->o->groups->options.tolerance_change)
+        if (fabs(ends[1].t - ends[0].t) * l->width < least_width)
             break;
         line_point p;
         if (!evaluate_at(l, place_between(ends, &was_near), &p))

@@ -1,5 +1,6 @@
-"""Writes optim.txt, what PyTorch's optimizers make of three parameters in 100 steps, and
-schedule.txt, the learning rates of its schedules.
+"""Writes optim.txt, what PyTorch's optimizers make of three parameters in 100 steps, lbfgs.txt,
+where LBFGS looks for a minimum (see scripts()), schedule.txt, the learning rates of its schedules,
+and schedule_state.txt, their state_dicts.
 
     = adam_all.f32          the optimizer of this name in CASES, in float32
     : 1.25 ..               the parameters after 1, after 2, 10, 50 and 100 steps: a line each
@@ -7,6 +8,10 @@ schedule.txt, the learning rates of its schedules.
     = StepLR                the schedule of this name in SCHEDULES
     : 0.1 0.4 0.9           both groups' learning rates and the second's momentum or beta, before
                             and after each of 60 steps: a line each
+
+    = step                  a schedule of states()
+    - base_lrs.0 0.1        an entry of its state_dict after three steps: its name, and a number, a
+    - mode "min"            text in quotes, or none
 
 The gradient is made of the parameter itself, by operations that round alike everywhere:
 test_optim.c computes the same. Lion is its paper's pseudo-code. Muon's parameters are matrices.
@@ -217,6 +222,94 @@ def valleys():
                 data.numbers(values(ps, digits) + [f"{loss:.{digits}g}"])
 
 
+# Each of these has LBFGS's options, and the losses and the gradients of which the scripts are made.
+SCRIPTS = [
+    (dict(max_iter=4, max_eval=12), [0, 1, 2, 3, 4, -1, -2, -8], [1, -1, 2, -2, 4, -4, 8]),
+    (dict(lr=10, max_iter=3, max_eval=11), [0, 0, 5, -5, -10, 40], [1, -1, 9, -9, 0.5, 2, -2]),
+    (dict(lr=1e5, max_iter=2, max_eval=9), [0, -100, -200, -50, 100], [10, -10, 9, -9, 20, -1]),
+    (
+        dict(lr=8, max_iter=3, max_eval=9, tolerance_change=8),
+        [0, 8, -8, -16, -24, -4],
+        [8, -8, 16, -16, 4, 7],
+    ),
+    (dict(max_iter=5, max_eval=4, tolerance_grad=2), [0, -1, -2, -3, -4, 1], [4, -4, 3, 2, -2]),
+    (dict(lr=3, max_iter=6, max_eval=20, history_size=2), [0, -2, -4, -6, -8, 3], [1, 2, 3, -3]),
+    (dict(lr=1e-9, max_iter=1, max_eval=7, tolerance_change=0), [0, -1, 1], [1, -1, 2, -2]),
+    (dict(lr=5e-10, max_iter=1, max_eval=7, tolerance_change=0), [0, -1, 1], [1, -1, 2, -2]),
+]
+PLAIN_SCRIPTS = [
+    (dict(lr=0.5, max_iter=5, tolerance_change=1), [0, 1, 2, 3, 4], [1, -1, 2, -2, 4, 3]),
+    (dict(max_iter=4, tolerance_grad=1, history_size=1), [0, 2, 4, 8], [1, -1, 2, -2, 3, 8]),
+    (dict(lr=1e-10, max_iter=3, tolerance_change=0), [0, 1, 2], [-2, -1, -3, 1]),
+    (dict(max_iter=4, max_eval=3, tolerance_change=0.25), [0, 1, 0.25], [1, -1, 0.5, 0.25, 2]),
+]
+# These are the options of scripts that were found by hand: where a point's place is just as near to
+# an end as it may be, where there is no step to make, and where no loss is so small that a smaller
+# one doesn't follow: without points, the loss is -x.
+OWN_SCRIPTS = [
+    (dict(lr=10, max_iter=1, max_eval=9), [(0, 1), (40, -9), (5, 1), (4, 1), (3, 1), (2, 1)]),
+    (dict(max_iter=0), [(0, 1)]),
+    (dict(max_iter=1, max_eval=1), [(0, 1), (-1, 1), (1, 2)]),
+    (dict(max_iter=2, max_eval=4), []),
+    (dict(max_iter=3, max_eval=9), []),
+]
+
+
+def draw(state, items):
+    """Draws one of the items by a random number of its own, which every Python makes."""
+    state[0] = (state[0] * 6364136223846793005 + 1442695040888963407) % 2**64
+    return items[(state[0] >> 33) % len(items)]
+
+
+def follow_script(options, points):
+    """Returns where LBFGS evaluates the loss in two steps, and where it ends."""
+    x = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    o = torch.optim.LBFGS([x], **options)
+    places = []
+
+    def closure():
+        loss, slope = points[len(places) % len(points)] if points else (-x.item(), -1)
+        places.append(x.item())
+        x.grad = torch.tensor([slope], dtype=torch.float64)
+        return torch.tensor(float(loss), dtype=torch.float64)
+
+    for _ in range(2):
+        o.step(closure)
+    return [*places, x.item()]
+
+
+def write_script(options, points, wolfe):
+    places = follow_script(dict(options, line_search_fn="strong_wolfe" if wolfe else None), points)
+    if any(p != p or abs(p) > 1e100 for p in places):
+        return
+    words = {"lr": 1, "max_iter": 20, "max_eval": 0, "history_size": 100}
+    words |= {"tolerance_grad": 1e-7, "tolerance_change": 1e-9} | options
+    data.case("script", int(wolfe), *words.values())
+    data.numbers(v for point in points for v in point)
+    data.numbers(f"{p:.17g}" for p in places)
+
+
+def scripts():
+    """Writes what LBFGS makes of losses and slopes that follow each other whatever it does, so that
+    each of a line search's branches is taken, also where two numbers are equal.
+
+        = script 1 10 4 12 100 1e-7 1e-9    strong_wolfe, lr, max_iter, max_eval or 0, history_size,
+                                            tolerance_grad and tolerance_change
+        : 0 1 40 -9                         the loss and the slope, call by call, over and over
+        : 0 0.1 -1.5                        the places of the calls, and where two steps end
+    """
+    state = [1]
+    for wolfe, cases, n in ((True, SCRIPTS, 25), (False, PLAIN_SCRIPTS, 10)):
+        for options, losses, slopes in cases:
+            for _ in range(n):
+                points = [(draw(state, losses), draw(state, slopes)) for _ in range(9)]
+                points[0] = (0, slopes[0])
+                write_script(options, points, wolfe)
+    for options, points in OWN_SCRIPTS:
+        write_script(options, points, True)
+        write_script(options, points, False)
+
+
 S = torch.optim.lr_scheduler
 SCHEDULES = [
     ("StepLR", "StepLR", dict(step_size=7, gamma=0.3)),
@@ -422,9 +515,91 @@ def schedules():
         follow(name, o, S.ReduceLROnPlateau(o, **options), lambda s, t: s.step(metric(t)))
 
 
+def flat(value, name=""):
+    """Yields the entries for which a state_dict stands, with their names."""
+    if not isinstance(value, (dict, list, tuple)):
+        yield name, value
+        return
+    for key, v in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from flat(v, f"{name}.{key}" if name else str(key))
+
+
+def word_of(value):
+    if value is None or isinstance(value, str):
+        return f'"{value}"' if value else "none"
+    return f"{float(value):.17g}"
+
+
+def inverse(t):
+    return 1 / (1 + t)
+
+
+def states():
+    """Writes the state_dicts of schedules after three steps; test_schedule_state.c makes the same
+    schedules.
+    """
+    cycle = dict(max_lr=0.5, total_steps=7)
+    waves = dict(base_lr=0.05, max_lr=0.3, step_size_up=2)
+    for name, make in (
+        ("step", lambda o: S.StepLR(o, 2, 0.5)),
+        ("multi_step", lambda o: S.MultiStepLR(o, [2, 6, 6, 5], 0.5)),
+        ("exponential", lambda o: S.ExponentialLR(o, 0.5)),
+        ("linear", lambda o: S.LinearLR(o, 0.25, 0.75, 4)),
+        ("cosine", lambda o: S.CosineAnnealingLR(o, 5, 0.01)),
+        ("lambda", lambda o: S.LambdaLR(o, inverse)),
+        ("multiplicative", lambda o: S.MultiplicativeLR(o, inverse)),
+        ("constant", lambda o: S.ConstantLR(o, 0.25, 2)),
+        ("polynomial", lambda o: S.PolynomialLR(o, 6, 2.0)),
+        ("restarts", lambda o: S.CosineAnnealingWarmRestarts(o, 2, 3, 0.01)),
+        ("one_cycle", lambda o: S.OneCycleLR(o, **cycle)),
+        ("one_cycle_adam", lambda o: S.OneCycleLR(o, **cycle)),
+        (
+            "one_cycle_linear",
+            lambda o: S.OneCycleLR(
+                o, **cycle, anneal_strategy="linear", three_phase=True, cycle_momentum=False
+            ),
+        ),
+        ("cyclic", lambda o: S.CyclicLR(o, **waves)),
+        ("cyclic_adam", lambda o: S.CyclicLR(o, **waves, mode="triangular2", step_size_down=3)),
+        (
+            "cyclic_range",
+            lambda o: S.CyclicLR(o, **waves, mode="exp_range", gamma=0.5, cycle_momentum=False),
+        ),
+        ("cyclic_scaled", lambda o: S.CyclicLR(o, **waves, scale_fn=inverse)),
+        (
+            "cyclic_scaled_by_steps",
+            lambda o: S.CyclicLR(o, **waves, scale_fn=inverse, scale_mode="iterations"),
+        ),
+        ("plateau", lambda o: S.ReduceLROnPlateau(o, patience=1, cooldown=2, min_lr=0.125)),
+        (
+            "plateau_max",
+            lambda o: S.ReduceLROnPlateau(
+                o, mode="max", threshold_mode="abs", threshold=0.5, patience=4, min_lr=[0.1, 0.2]
+            ),
+        ),
+        (
+            "sequential",
+            lambda o: S.SequentialLR(o, [S.LinearLR(o), S.ExponentialLR(o, 0.5)], [2]),
+        ),
+        ("chained", lambda o: S.ChainedScheduler([S.StepLR(o, 2, 0.5), S.ExponentialLR(o, 0.5)])),
+    ):
+        o = two_groups(adam="adam" in name)
+        schedule = make(o)
+        for _ in range(3):
+            o.step()
+            schedule.step(*([1.0] if "plateau" in name else []))
+        data.case(name)
+        for key, value in flat(schedule.state_dict()):
+            data.line("-", key, word_of(value))
+
+
 warnings.simplefilter("ignore")
 with Golden("optim") as data:
     trajectories()
     valleys()
+with Golden("lbfgs") as data:
+    scripts()
 with Golden("schedule") as data:
     schedules()
+with Golden("schedule_state") as data:
+    states()
