@@ -384,5 +384,162 @@ START_TEST(test_groups_that_come_later) {
 }
 END_TEST
 
+/* What torch takes up to its bounds, and refuses beyond them. */
+START_TEST(test_options_at_their_bounds) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false);
+    ck_ok(rg_optim_constant_lr(o, .factor = 1) && rg_optim_constant_lr(o, .factor = 0));
+    ck_ok(rg_optim_linear_lr(o, .start_factor = 1, .end_factor = 0));
+    INVALID(rg_optim_linear_lr(o, .start_factor = 1.5), "Starting multiplicative factor expected");
+    INVALID(rg_optim_linear_lr(o, .end_factor = 1.5), "Ending multiplicative factor expected");
+    INVALID(rg_optim_linear_lr(o, .end_factor = -0.5), "Ending multiplicative factor expected");
+    INVALID(rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 5, .pct_start = -0.25),
+            "Expected float between 0 and 1 pct_start, but got -0.25");
+    INVALID(rg_optim_cyclic_lr(o, .max_lr = 1, .step_size_up = 0), "float division by zero");
+    INVALID(rg_optim_cyclic_lr(o, .max_lr = 1, .step_size_up = -3, .step_size_down = 3),
+            "float division by zero");
+    ck_ok(rg_optim_multi_step_lr(o, .milestones = RG_DIMS(1, 2, 3, 4, 5, 6, 7, 8)));
+    INVALID(rg_optim_multi_step_lr(o, .milestones = (rg_dims){ .n = 9 }),
+            "Expected up to 8 milestones, but got 9");
+    INVALID(rg_optim_step_lr(o, .step_size = 1, .milestones = (rg_dims){ .n = -1 }),
+            "Expected up to 8 milestones, but got -1");
+    static const rg_by_group one = { 1, { 1 } };
+    INVALID(rg_optim_cyclic_lr(o, .max_lrs = one), "max_lr has 1 values, param_groups has 2.");
+    INVALID(rg_optim_cyclic_lr(o, .max_lr = 1, .base_momentums = one), "base_momentum has 1 val");
+    INVALID(rg_optim_cyclic_lr(o, .max_lr = 1, .max_momentums = one), "max_momentum has 1 values");
+    INVALID(rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 9, .max_momentums = one),
+            "max_momentum has 1 values");
+    rg_optim_free(o);
+}
+END_TEST
+
+/* The whole cycle may go up, or all of it down: then its first phase ended before it began. */
+START_TEST(test_one_cycle_of_one_phase) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false);
+    rg_schedule *s = rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 5, .pct_start = 1,
+                                           .anneal_linear = true, .div_factor = 5);
+    ck_ok(s);
+    for (int t = 0; t < 5; t++) {
+        ck_assert_double_eq_tol(rg_optim_group(o, 0)->lr, 0.2 + 0.2 * t, 1e-15);
+        ck_ok(t == 4 || rg_schedule_step(s));
+    }
+    s = rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 5, .pct_start = 0,
+                              .anneal_linear = true, .div_factor = 5, .final_div_factor = 2);
+    ck_ok(s);
+    for (int t = 0; t < 5; t++) {
+        ck_assert_double_eq_tol(rg_optim_group(o, 0)->lr, 1 - 0.9 * (t + 1) / 5, 1e-15);
+        ck_ok(t == 4 || rg_schedule_step(s));
+    }
+    rg_optim_free(o);
+}
+END_TEST
+
+/* A factor of 0 can't be taken back, which torch notices when it should be. */
+START_TEST(test_constant_of_nothing) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false);
+    rg_schedule *s = rg_optim_constant_lr(o, .factor = 0, .total_iters = 2);
+    ck_ok(s && rg_schedule_step(s));
+    ck_assert(rg_optim_group(o, 0)->lr == 0);
+    INVALID(rg_schedule_step(s), "ConstantLR: float division by zero");
+    rg_optim_free(o);
+}
+END_TEST
+
+/* The scale is a function of the cycle's number, which begins with 1, or of the steps. */
+START_TEST(test_scales_of_cycles) {
+    static const double expected[][7] = { { 0, 0.25, 0.5, 0.25, 0, 0.5 / 3, 1.0 / 3 },
+                                          { 0, 0.25, 1.0 / 3, 0.125, 0, 0.5 / 6, 1.0 / 7 } };
+    for (int by_steps = 0; by_steps < 2; by_steps++) {
+        RG_SCOPE();
+        rg_optim *o = two_groups(false);
+        rg_schedule *s = rg_optim_cyclic_lr(o, .max_lr = 1, .step_size_up = 2,
+                                            .scale_fn = falling_scale, .exp_range = true,
+                                            .scale_iterations = by_steps, .cycle_momentum = false);
+        ck_ok(s);
+        for (int t = 0; t < 7; t++) {
+            ck_assert_double_eq_tol(rg_optim_group(o, 1)->lr, expected[by_steps][t], 1e-15);
+            ck_ok(rg_schedule_step(s));
+        }
+        rg_optim_free(o);
+    }
+}
+END_TEST
+
+static double by_place(int64_t t, void *context) {
+    int *calls = context;
+    return t ? ++*calls : 1;
+}
+
+/* There may be as many groups as a schedule's lists have places, and as many schedules in a
+ * sequence. */
+START_TEST(test_full_lists) {
+    RG_SCOPE();
+    int calls = 0;
+    rg_optim *o = rg_optim_sgd(RG_LIST(rg_requires_grad_(rg_zeros(1), true)), .lr = 1);
+    rg_schedule_options q = RG_SCHEDULE_(.context = &calls);
+    for (int i = 1; i < RG_MOST_BY_GROUP; i++)
+        ck_ok(rg_optim_add_group(o, RG_LIST(rg_requires_grad_(rg_zeros(1), true))));
+    for (int i = 0; i < RG_MOST_BY_GROUP; i++)
+        q.lr_lambdas[i] = by_place;
+    rg_schedule *s = rg_optim_schedule(o, RG_LAMBDA_LR, q);
+    ck_ok(s && rg_schedule_step(s));
+    for (int i = 0; i < RG_MOST_BY_GROUP; i++)
+        ck_assert(rg_optim_group(o, i)->lr == i + 1);
+    rg_optim_free(o);
+
+    o = two_groups(false);
+    q = RG_SCHEDULE_(.milestones = RG_DIMS(1, 2, 3, 4, 5, 6, 7, 8));
+    for (int i = 0; i <= RG_MAX_DIMS; i++)
+        q.schedules[i] = rg_optim_constant_lr(o, .factor = 1.0 / (i + 1), .total_iters = 2);
+    s = rg_optim_schedule(o, RG_SEQUENTIAL_LR, q);
+    ck_ok(s);
+    for (int i = 0; i <= RG_MAX_DIMS; i++) {
+        ck_assert_double_eq_tol(rg_optim_group(o, 0)->lr, 0.1 / (i + 1), 1e-15);
+        ck_ok(rg_schedule_step(s));
+    }
+    rg_optim_free(o);
+}
+END_TEST
+
+/* A schedule that waits for its turn in a sequence begins at epoch 0 where it is stepped alone. */
+START_TEST(test_restarts_begin) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false);
+    rg_schedule *first = rg_optim_exponential_lr(o, .gamma = 0.5);
+    rg_schedule *waves = rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 2);
+    ck_ok(rg_optim_sequential_lr(o, .schedules = { first, waves }, .milestones = RG_DIMS(9)));
+    ck_ok(rg_schedule_step(waves));
+    ck_assert_double_eq(rg_optim_group(o, 0)->lr, 0.1);
+    ck_ok(rg_schedule_step(waves));
+    ck_assert_double_eq_tol(rg_optim_group(o, 0)->lr, 0.05, 1e-15);
+    rg_optim_free(o);
+}
+END_TEST
+
+/* A metric that is as good as the best one isn't better, and a rate that would fall by no more than
+ * eps stays. */
+START_TEST(test_plateau_at_its_bounds) {
+    for (int way = 0; way < 4; way++) {
+        RG_SCOPE();
+        rg_optim *o = two_groups(false);
+        const bool max = way % 2, absolute = way / 2;
+        rg_optim_group(o, 0)->lr = 1;
+        rg_optim_group(o, 1)->lr = 1.25;
+        rg_schedule *s = rg_optim_reduce_lr_on_plateau(o, .mode_max = max, .patience = 0,
+                                                       .threshold_abs = absolute, .threshold = 0,
+                                                       .factor = 0.5, .eps = 0.5);
+        ck_ok(rg_schedule_step_metric(s, 3));
+        ck_assert(rg_optim_group(o, 1)->lr == 1.25);
+        ck_ok(rg_schedule_step_metric(s, 3));
+        ck_assert(rg_optim_group(o, 0)->lr == 1 && rg_optim_group(o, 1)->lr == 0.625);
+        rg_optim_free(o);
+    }
+}
+END_TEST
+
 RG_TESTS(schedule, test_rates, test_newer_rates, test_errors, test_groups_that_come_later,
-         test_the_longest_chain)
+         test_the_longest_chain, test_options_at_their_bounds, test_one_cycle_of_one_phase,
+         test_constant_of_nothing, test_scales_of_cycles, test_full_lists, test_restarts_begin,
+         test_plateau_at_its_bounds)
