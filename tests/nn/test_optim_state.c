@@ -227,5 +227,43 @@ START_TEST(test_many_groups_and_schedules) {
 }
 END_TEST
 
+/* Loads a state with one entry more. */
+static bool loads_with(rg_optim *o, const char *name, rg_tensor *t) {
+    RG_SCOPE();
+    rg_named v[MOST];
+    rg_named_list dict = copy_of(rg_optim_state_dict(o), v);
+    ck_assert_int_lt(dict.n, MOST);
+    v[dict.n++] = (rg_named){ name, t };
+    return rg_optim_load_state_dict(o, dict);
+}
+
+/* What torch keeps in each group beside regard's own is passed over, by whole names only. */
+START_TEST(test_names_in_groups) {
+    RG_SCOPE();
+    learner l = new_learner(RG_ADAM, 0.1);
+    ck_ok(loads_with(l.o, "param_groups.0.foreach", rg_ones(1)));
+    ck_ok(loads_with(l.o, "param_groups.1.capturable", rg_ones(1)));
+    ck_ok(loads_with(l.o, "param_groups.1.maximise", RG_NONE));
+    static const char *const odd[] = { "Param_groups.0.foreach",  "param_groups.1234567890.fused",
+                                       "param_groups.0:.foreach", "param_groups./.foreach",
+                                       "param_groups..foreach",   "param_groups.0_foreach",
+                                       "param_groups.0.foreach_", "foreach" };
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        char said[100];
+        snprintf(said, sizeof said, "Adam: Unexpected key(s) in state_dict: \"%s\".", odd[i]);
+        ck_fails(loads_with(l.o, odd[i], rg_ones(1)), RG_RUNTIME_ERROR, said);
+    }
+    ck_fails(loads_with(l.o, "param_groups.2.params.0", rg_zeros(1)), RG_VALUE_ERROR,
+             "a different number of parameter groups");
+    ck_fails(loads_with(l.o, "param_groups.70.params.0", rg_zeros(1)), RG_VALUE_ERROR,
+             "a different number of parameter groups");
+    ck_fails(loads_with(l.o, NULL, rg_ones(1)), RG_TYPE_ERROR,
+             "load_state_dict: expected a name but got NULL");
+    ck_fails(loads_with(l.o, "param_groups.0.lr", NULL), RG_TYPE_ERROR,
+             "load_state_dict: expected a tensor but got NULL");
+    rg_optim_free(l.o);
+}
+END_TEST
+
 RG_TESTS(optim_state, test_every_key_is_loaded, test_no_key_is_missed, test_fresh_into_stepped,
-         test_many_groups_and_schedules)
+         test_many_groups_and_schedules, test_names_in_groups)
