@@ -25,13 +25,13 @@ rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows,
     bool falls = steps > 0;
     int n = 0;
     for (int64_t t = 0; t < steps && falls; t++) {
-        falls = sizes[t] > 0 && (t == 0 || sizes[t] <= sizes[t - 1]) && sizes[t] <= rows;
+        falls = sizes[t] > 0 && (t == 0 || sizes[t] <= sizes[t - 1])
+                && sizes[t] <= rows - runs.rows;
         if (t && !single && sizes[t] == sizes[t - 1])
             runs.v[n - 1].steps++;
         else
             runs.v[n++] = (rg_step_run){ .at = runs.rows, .steps = 1, .batch = sizes[t] };
-        runs.rows += sizes[t];
-        falls = falls && runs.rows <= rows;
+        runs.rows += falls ? sizes[t] : 0;
     }
     if (!falls || runs.rows != rows)
         rgi_fail(RG_RUNTIME_ERROR, op,
@@ -94,7 +94,7 @@ static rg_tensor *pack_rows(const char *op, rg_tensor *x, rg_tensor *sizes, int6
         part[i] = rg_flatten(steps, 0, 1);
         step += r->steps;
     }
-    return part ? rg_cat(rg_list_of(runs.n, part), 0) : NULL;
+    return rg_cat(rg_list_of(runs.n, part), 0);
 }
 
 /* Returns where each place of a permutation came from. */
@@ -120,7 +120,7 @@ static rg_packed_sequence pack(const char *op, rg_tensor *x, rg_tensor *lengths,
     p.batch_sizes = packed_sizes(lengths);
     p.data = pack_rows(op, x, p.batch_sizes, rows);
     p.unsorted_indices = inverted(p.sorted_indices);
-    return p.data && p.unsorted_indices ? p : no_packed;
+    return p.unsorted_indices ? p : no_packed;
 }
 
 static rg_packed_sequence escape_packed(rg_packed_sequence p) {
@@ -213,7 +213,7 @@ static rg_padded_sequence pad_packed(const char *op, rg_packed_sequence p,
                  (long long)o->total_length, (long long)steps);
         return failed;
     }
-    rg_tensor *y = part ? rg_cat(rg_list_of(runs.n, part), 0) : NULL;
+    rg_tensor *y = rg_cat(rg_list_of(runs.n, part), 0);
     if (o->total_length)
         y = padded(y, 0, o->total_length - steps, o->padding_value, false);
     rg_tensor *lengths = lengths_of(&runs);
@@ -238,8 +238,8 @@ rg_padded_sequence rg_pad_packed_sequence_with(rg_packed_sequence packed, rg_pad
     }
     RG_AS(op);
     RG_SCOPE();
-    rg_padded_sequence y = pad_packed(op, packed, &o);
-    return y.output ? (rg_padded_sequence){ rg_escape(y.output), rg_escape(y.lengths) } : failed;
+    const rg_padded_sequence y = pad_packed(op, packed, &o);
+    return (rg_padded_sequence){ rg_escape(y.output), rg_escape(y.lengths) };
 }
 
 /* The others are as the first, but for the steps. */
@@ -283,7 +283,5 @@ rg_tensor *rg_pad_sequence_with(rg_list sequences, rg_pad_options o) {
         rg_tensor *t = rg_to(sequences.v[i], (rg_dtype)sequences.v[0]->dtype);
         part[i] = padded(t, 0, steps - sequences.v[i]->size[0], o.padding_value, left);
     }
-    if (!part)
-        return NULL;
     return rg_escape(rg_stack(rg_list_of(sequences.n, part), o.batch_first ? 0 : 1));
 }

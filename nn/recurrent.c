@@ -279,7 +279,6 @@ static rnn_state rnn_first(const rnn_run *r, int i) {
 static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
     const rg_rnn_module *self = r->self;
     const int directions = rnn_directions(self);
-    const bool drops = self->o.dropout > 0 && self->base.training;
     rg_tensor *x = r->x;
     for (int64_t layer = 0; layer < self->o.num_layers && x; layer++) {
         rg_tensor *out[2];
@@ -291,8 +290,8 @@ static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
             c[i] = s.c;
         }
         x = directions == 1 ? out[0] : rg_cat(rg_list_of(2, out), -1);
-        if (drops && layer + 1 < self->o.num_layers)
-            x = rg_dropout(x, self->o.dropout, true);
+        if (layer + 1 < self->o.num_layers)
+            x = rg_dropout(x, self->o.dropout, self->base.training);
     }
     return x;
 }
@@ -326,7 +325,7 @@ static rg_tensor *rnn_run_all(rg_rnn_module *self, rg_tensor *x, rg_rnn_keywords
         y = rg_transpose(y, 0, 1);
     if (!r.batched)
         y = rg_squeeze_dim(y, self->o.batch_first ? 0 : 1);
-    if (!y || !h_n || !c_n)
+    if (!h_n || !c_n)
         return NULL;
     k->h_n = rg_escape(h_n);
     k->c_n = rg_escape(c_n);
@@ -341,8 +340,8 @@ static rg_tensor *rnn_forward_with(rg_module *m, rg_list in, void *keywords) {
                               .unsorted_indices = RG_NONE };
     rg_rnn_keywords *k = keywords ? keywords : &plain;
     const int most = rnn_is_lstm(self) ? 3 : 2;
-    if (in.n < 1 || in.n > most)
-        return rgi_fail_for_inputs_of(m->cls, in.n, in.n < 1 ? 1 : most);
+    if (!in.n || in.n > most)
+        return rgi_fail_for_inputs_of(m->cls, in.n, in.n ? most : 1);
     if (in.n > 1)
         k->states.h_0 = in.v[1];
     if (in.n > 2)

@@ -255,6 +255,13 @@ START_TEST(test_ways_to_call) {
     ck_assert(rg_equal(rg_call(lstm, x), rg_lstm_forward(lstm, x).output));
     rg_tensor *h_1 = rg_narrow(h, 0, 0, 1);
     ck_assert(rg_equal(rg_call(gru, x, h_1), rg_gru_forward(gru, x, .h_0 = h_1).output));
+    /* The order of packed sequences counts for nothing where x isn't packed. */
+    rg_rnn_keywords k = { .states = { .h_0 = h_1, .c_0 = RG_NONE },
+                          .batch_sizes = RG_NONE,
+                          .sorted_indices = rg_parse("[4, 3, 2, 1, 0]"),
+                          .unsorted_indices = rg_parse("[4, 3, 2, 1, 0]") };
+    ck_ok(rg_call_keywords(gru, &k, x));
+    ck_assert(rg_equal(k.h_n, rg_gru_forward(gru, x, .h_0 = h_1).h_n));
     rg_sequential *both = rg_nn_sequential(rg_nn_rnn(3, 2), rg_nn_linear(2, 1));
     ck_assert(rg_size(rg_call(both, x), 2) == 1);
     rg_rnn_cell_module *cell = rg_nn_lstm_cell(3, 2);
@@ -296,6 +303,47 @@ static rg_tensor *fails_after(rg_module *m, rg_list in, rg_tensor *y, void *cont
     return rg_matmul(y, rg_ones(77, 77));
 }
 
+/* Puts what can't be made in the place of one of the results. */
+static rg_tensor *spoils(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)in;
+    rg_rnn_keywords *k = rg_keywords_of_call(m);
+    rg_tensor **place = context ? &k->c_n : &k->h_n;
+    *place = rg_matmul(y, rg_ones(77, 77));
+    return RG_NONE;
+}
+
+static rg_tensor *spoils_cell(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)in;
+    (void)context;
+    rg_rnn_cell_keywords *k = rg_keywords_of_call(m);
+    k->c = rg_matmul(y, rg_ones(77, 77));
+    return RG_NONE;
+}
+
+/* Where a hook fails to make another result than the output, the call has none. */
+START_TEST(test_hooks_that_spoil_a_result) {
+    rg_tensor *x = rg_randn(4, 2, 3);
+    const rg_packed_sequence p = rg_pack_padded_sequence(x, rg_parse("[4, 2]"));
+    for (int which = 0; which < 2; which++) {
+        rg_rnn_module *m = rg_nn_lstm(3, 2);
+        ck_assert(rg_register_forward_hook(&m->base, spoils, which ? &which : NULL) >= 0);
+        const rg_rnn_result r = rg_lstm_forward(m, x);
+        ck_assert(!r.output && !r.h_n && !r.c_n && rg_error_code() == RG_RUNTIME_ERROR);
+        rg_error_clear();
+        const rg_rnn_packed_result q = rg_lstm_forward_packed(m, p);
+        ck_assert(!q.output.data && !q.h_n && !q.c_n && rg_error_code() == RG_RUNTIME_ERROR);
+        rg_error_clear();
+        rg_module_free(m);
+    }
+    rg_rnn_cell_module *cell = rg_nn_lstm_cell(3, 2);
+    ck_assert(rg_register_forward_hook(&cell->base, spoils_cell, NULL) >= 0);
+    const rg_hidden_cells s = rg_lstm_cell_forward(cell, rg_select(x, 0, 0));
+    ck_assert(!s.h && !s.c && rg_error_code() == RG_RUNTIME_ERROR);
+    rg_error_clear();
+    rg_module_free(cell);
+}
+END_TEST
+
 /* A call that fails after its results were made has none. */
 START_TEST(test_hooks_that_fail) {
     rg_rnn_module *m = rg_nn_lstm(3, 2);
@@ -310,6 +358,24 @@ START_TEST(test_hooks_that_fail) {
     ck_assert(!whole.output && !whole.h_n && !whole.c_n && rg_error_code() != RG_OK);
     rg_error_clear();
     rg_module_free(m);
+}
+END_TEST
+
+/* Dropout between layers is for training alone, and takes no random numbers where it is zero. */
+START_TEST(test_dropout_between_layers) {
+    rg_tensor *x = rg_randn(4, 2, 3);
+    rg_rnn_module *with = rg_nn_gru(3, 5, .num_layers = 3, .dropout = 0.5),
+                  *without = rg_nn_gru(3, 5, .num_layers = 3);
+    ck_ok(rg_load_state_dict(without, rg_state_dict(with), true));
+    rg_tensor *y = rg_call(without, x);
+    ck_assert(!rg_allclose(rg_call(with, x), y, 1e-3, 1e-3));
+    rg_tensor *random = rg_generator_state(rg_default_generator());
+    rg_eval(with);
+    ck_assert(rg_equal(rg_call(with, x), y));
+    ck_assert(rg_equal(rg_call(without, x), y));
+    ck_assert(rg_equal(rg_generator_state(rg_default_generator()), random));
+    rg_module_free(with);
+    rg_module_free(without);
 }
 END_TEST
 
@@ -434,11 +500,32 @@ START_TEST(test_packing) {
     rg_tensor *a = rg_parse("[1, 2, 3]"), *b = rg_parse("[4]");
     ck_assert(rg_equal(rg_pad_sequence(RG_LIST(b, a), .batch_first = true),
                        rg_parse("[[4, 0, 0], [1, 2, 3]]")));
+    ck_assert(rg_equal(rg_pad_sequence(RG_LIST(b, a), .padding_side = NULL),
+                       rg_parse("[[4, 1], [0, 2], [0, 3]]")));
     ck_assert(rg_equal(rg_pad_sequence(RG_LIST(b, a), .padding_side = "left", .padding_value = 9),
                        rg_parse("[[9, 1], [9, 2], [4, 3]]")));
     const rg_packed_sequence s = rg_pack_sequence(RG_LIST(b, a), .enforce_sorted = false);
     ck_assert(rg_equal(s.data, rg_parse("[1, 4, 2, 3]")));
     ck_assert(rg_equal(s.batch_sizes, rg_parse("[2, 1, 1]")));
+}
+END_TEST
+
+/* Returns how often the op was called since the profile began. */
+static double calls_of(const char *op) { return (double)rg_profile_cost(op).calls; }
+
+/* Nothing is cut out where the whole batch goes on, and nothing is padded where nothing lacks. */
+START_TEST(test_what_needs_no_cutting) {
+    rg_tensor *x = rg_randn(4, 2, 3);
+    rg_rnn_module *m = rg_nn_rnn(3, 2);
+    const rg_packed_sequence p = rg_pack_padded_sequence(x, rg_parse("[4, 4]"));
+    const bool before = rg_set_profiling(true);
+    const double scans = calls_of("rnn_scan"), cuts = calls_of("narrow"), joins = calls_of("cat");
+    ck_ok(rg_call(m, x));
+    ck_assert(calls_of("rnn_scan") == scans + 1 && calls_of("narrow") == cuts);
+    ck_ok(rg_pad_packed_sequence(p, .total_length = 4).output);
+    ck_assert(calls_of("cat") == joins + 1);
+    rg_set_profiling(before);
+    rg_module_free(m);
 }
 END_TEST
 
@@ -495,6 +582,76 @@ START_TEST(test_what_packing_refuses) {
              "Expected padding_side to be one of left or right, but got x.");
     ck_fails(rg_pack_sequence(RG_LIST(rg_zeros(1, 3), rg_zeros(2, 3))).data, RG_RUNTIME_ERROR,
              "`lengths` array must be sorted");
+}
+END_TEST
+
+/* A sum that goes round is no sum: five times 2^62 isn't 2^62. */
+START_TEST(test_sizes_whose_sum_goes_round) {
+    const rg_packed_sequence many = { .data = rg_expand(rg_zeros(1), (int64_t)1 << 62),
+                                      .batch_sizes = rg_full_dims(RG_DIMS(5), 0x1p62, RG_INT64),
+                                      .sorted_indices = RG_NONE,
+                                      .unsorted_indices = RG_NONE };
+    ck_fails(rg_pad_packed_sequence(many).output, RG_RUNTIME_ERROR,
+             "expected batch_sizes of int64 that don't rise, with a sum of 4611686018427387904");
+    rg_packed_sequence few = many;
+    few.data = rg_zeros(3);
+    few.batch_sizes = rg_parse("[3, 9223372036854775807]");
+    ck_fails(rg_pad_packed_sequence(few).output, RG_RUNTIME_ERROR, "with a sum of 3");
+}
+END_TEST
+
+/* The sizes of steps are read while the step is recorded, and would be the same in every run. */
+typedef struct packing {
+    rg_tensor *x, *lengths;
+    rg_packed_sequence packed;
+    void *gru;
+    rg_tensor *made; /* A step's result. */
+} packing;
+static void packs_padded(void *context) {
+    packing *p = context;
+    p->made = rg_pack_padded_sequence(p->x, p->lengths).data;
+}
+static void packs_what_rises(void *context) {
+    packing *p = context;
+    p->made = rg_pack_padded_sequence(p->x, rg_neg(p->lengths)).data;
+}
+static void packs(void *context) {
+    packing *p = context;
+    p->made = rg_pack_sequence(RG_LIST(p->x, p->x)).data;
+}
+static void packs_what_grows(void *context) {
+    packing *p = context;
+    p->made = rg_pack_sequence(RG_LIST(rg_narrow(p->x, 0, 0, 1), p->x)).data;
+}
+static void pads_packed(void *context) {
+    packing *p = context;
+    p->made = rg_pad_packed_sequence(p->packed).output;
+}
+static void runs_packed(void *context) {
+    packing *p = context;
+    p->made = rg_gru_forward_packed(p->gru, p->packed).h_n;
+}
+
+START_TEST(test_packing_is_no_part_of_a_recorded_step) {
+    static const struct {
+        void (*step)(void *context);
+        const char *name;
+    } steps[] = {
+        { packs_padded, "pack_padded_sequence" }, { packs_what_rises, "pack_padded_sequence" },
+        { packs, "pack_sequence" },               { packs_what_grows, "pack_sequence" },
+        { pads_packed, "pad_packed_sequence" },   { runs_packed, "GRU" },
+    };
+    packing p = { .x = rg_randn(4, 2, 3), .lengths = rg_parse("[4, 2]"), .gru = rg_nn_gru(3, 2) };
+    p.packed = rg_pack_padded_sequence(p.x, p.lengths);
+    ck_ok(p.packed.data);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        char said[100];
+        snprintf(said, sizeof said, "%s: can't be part of a recorded step", steps[i].name);
+        p.made = p.x;
+        ck_fails(rg_record(steps[i].step, &p), RG_NOT_IMPLEMENTED, said);
+        ck_assert_msg(!p.made, "%s made something", steps[i].name);
+    }
+    rg_module_free(p.gru);
 }
 END_TEST
 
@@ -654,7 +811,8 @@ END_TEST
 /* ---- memory ---------------------------------------------------------------------- */
 
 static void *denied_layer;
-static rg_tensor *denied_x, *denied_lengths;
+static rg_tensor *denied_x, *denied_h, *denied_lengths;
+static rg_packed_sequence denied_packed;
 
 /* Returns whether every parameter has a gradient of the sum of both. */
 static bool differentiates(rg_tensor *y, rg_tensor *h_n) {
@@ -676,6 +834,32 @@ static bool step_of_packed(void) {
     const rg_rnn_packed_result r = rg_lstm_forward_packed((rg_rnn_module *)denied_layer, p);
     const rg_padded_sequence y = rg_pad_packed_sequence(r.output);
     return differentiates(y.output, r.h_n);
+}
+
+/* What has no batch is given one, and loses it again. */
+static bool step_without_batch(void) {
+    rg_tensor *x = rg_select(denied_x, 1, 0), *h = rg_select(denied_h, 1, 0);
+    return rg_lstm_forward((rg_rnn_module *)denied_layer, x, .h_0 = h, .c_0 = h).output;
+}
+
+/* The sizes of steps lie apart in memory, and the sequences not in the order of the states. */
+static bool step_from_states(void) {
+    const rg_rnn_packed_result r = rg_lstm_forward_packed(
+        (rg_rnn_module *)denied_layer, denied_packed, .h_0 = denied_h, .c_0 = denied_h);
+    return r.h_n;
+}
+
+static bool step_of_cell(void) { return rg_call(denied_layer, denied_x, denied_h, denied_h); }
+
+/* The lengths lie apart in memory, or aren't of int64. */
+static bool packs_and_pads(void) {
+    rg_tensor *apart = rg_select(rg_stack(RG_LIST(denied_lengths, denied_lengths), 1), 1, 0);
+    rg_tensor *x = denied_x, *part = rg_narrow(x, 0, 1, 2);
+    return rg_pack_padded_sequence(x, apart).data
+           && rg_pack_padded_sequence(x, rg_float(denied_lengths)).data
+           && rg_pack_sequence(RG_LIST(x, part)).data
+           && rg_pad_packed_sequence(denied_packed, .total_length = 5, .batch_first = true).output
+           && rg_pad_sequence(RG_LIST(part, rg_double(x)), .padding_side = "left");
 }
 
 /* A dropout between layers of which there is but one is warned of. */
@@ -701,8 +885,36 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
+START_TEST(test_out_of_memory_with_states) {
+    denied_x = rg_randn(3, 2, 3);
+    denied_h = rg_randn(1, 2, 2);
+    denied_lengths = rg_parse("[3, 2]");
+    denied_packed = rg_pack_padded_sequence(denied_x, rg_parse("[2, 3]"), .enforce_sorted = false);
+    rg_tensor *twice = rg_stack(RG_LIST(denied_packed.batch_sizes, denied_packed.batch_sizes), 1);
+    denied_packed.batch_sizes = rg_select(twice, 1, 0);
+    ck_assert(!rg_is_contiguous(denied_packed.batch_sizes));
+    twin_out_of_memory(packs_and_pads);
+    for (int batch_first = 0; batch_first < 2; batch_first++) {
+        denied_layer = rg_nn_lstm(3, 2, .batch_first = batch_first);
+        twin_out_of_memory(step_without_batch);
+        twin_out_of_memory(step_from_states);
+        rg_module_free(denied_layer);
+    }
+    denied_layer = rg_nn_lstm_cell(3, 2);
+    denied_x = rg_select(denied_x, 0, 0);
+    denied_h = rg_select(denied_h, 0, 0);
+    twin_out_of_memory(step_of_cell);
+    denied_x = rg_select(denied_x, 0, 0);
+    denied_h = rg_select(denied_h, 0, 0);
+    twin_out_of_memory(step_of_cell);
+    rg_module_free(denied_layer);
+}
+END_TEST
+
 RG_TESTS(recurrent, test_what_pytorch_computes, test_ways_to_call, test_hooks_see_all_results,
-         test_hooks_that_fail, test_pieces_are_the_whole, test_rows_and_threads_change_no_bit,
-         test_replayed_steps, test_packing, test_what_packing_refuses, test_what_layers_refuse,
-         test_what_cells_refuse, test_what_layers_take, test_what_constructors_refuse,
-         test_what_scans_refuse, test_out_of_memory)
+         test_hooks_that_fail, test_hooks_that_spoil_a_result, test_dropout_between_layers,
+         test_pieces_are_the_whole, test_rows_and_threads_change_no_bit, test_replayed_steps,
+         test_packing, test_what_needs_no_cutting, test_what_packing_refuses,
+         test_sizes_whose_sum_goes_round, test_packing_is_no_part_of_a_recorded_step,
+         test_what_layers_refuse, test_what_cells_refuse, test_what_layers_take,
+         test_what_constructors_refuse, test_what_scans_refuse, test_out_of_memory, test_out_of_memory_with_states)

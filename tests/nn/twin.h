@@ -106,8 +106,16 @@ __attribute__((unused)) static void twin_gradcheck(rg_function *f, void *m, rg_t
     }
 }
 
+/* The first failure since this was empty. */
+__attribute__((unused)) static char twin_failure[1024];
+__attribute__((unused)) static void twin_notes(rg_code code, const char *sentence) {
+    (void)code;
+    if (!*twin_failure)
+        snprintf(twin_failure, sizeof twin_failure, "%s", sentence);
+}
+
 /* Lets the first request for memory fail, then the second, and so on, until none does. No call may
- * crash, and nothing may be left. */
+ * crash, the sentence of what failed first must stand, and nothing may be left. */
 __attribute__((unused)) static void twin_out_of_memory(bool (*f)(void)) {
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
         int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes,
@@ -116,12 +124,17 @@ __attribute__((unused)) static void twin_out_of_memory(bool (*f)(void)) {
         {
             RG_SCOPE();
             rg_error_clear();
+            *twin_failure = '\0';
+            rg_error_handler *before = rg_on_error(twin_notes);
             rg_memory_fail_at(fail);
             ok = f();
             rg_memory_fail_at(0);
+            rg_on_error(before);
         }
         ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "request %d failed with: %s",
                       (int)fail, rg_error());
+        ck_assert_msg(ok || !strcmp(rg_error(), twin_failure), "request %d: '%s' hides '%s'",
+                      (int)fail, rg_error(), twin_failure);
         ck_assert_msg(!ok || rg_error_code() == RG_OK, "request %d: a result, and an error: %s",
                       (int)fail, rg_error());
         ck_assert_msg(rg_live_tensors() == live && rg_memory_stats().nodes == nodes,
