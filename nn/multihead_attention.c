@@ -95,9 +95,8 @@ static bool mha_check_keys_and_values(rg_multihead_attention *self, rg_tensor *k
     if (!shape_k || !shape_v)
         return false;
     MHA_FAIL_IF(packed, "key shape %s does not match value shape %s", shape_k, shape_v);
-    MHA_FAIL_IF(!packed, "key's sequence and batch dims %s do not match value's %s", shape_k,
-                shape_v);
-    return false;
+    return rgi_fail(RG_RUNTIME_ERROR, "multihead_attention",
+                    "key's sequence and batch dims %s do not match value's %s", shape_k, shape_v);
 }
 
 static bool mha_check_width(rg_multihead_attention *self, rg_tensor *query) {
@@ -342,7 +341,7 @@ static rg_tensor *mha_join(rg_multihead_attention *self, rg_tensor *y, int64_t l
  * if they are asked for, into the keywords. */
 static rg_tensor *mha_results(rg_multihead_attention *self, rg_attended a, const rg_tensor *q,
                               bool batched, rg_multihead_keywords *k) {
-    if (!a.output || !a.weights)
+    if (!a.output)
         return NULL;
     a.weights = mha_wanted_weights(a.weights, &k->options, batched);
     a.output = mha_join(self, a.output, q->size[0], q->size[1], batched);

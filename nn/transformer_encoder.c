@@ -91,7 +91,7 @@ static rg_tensor *transformer_encoder_run(rg_module *m, rg_tensor *src, const rg
                                 .is_causal = o->is_causal };
         x = rg_call_keywords(self->layers->v[i], &each, x);
     }
-    if (x && padded != RG_NONE)
+    if (padded != RG_NONE)
         x = rg_masked_fill(x, rg_unsqueeze(padded, 2), 0);
     return x && self->norm ? rg_call(self->norm, x) : x;
 }

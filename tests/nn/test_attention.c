@@ -156,6 +156,72 @@ START_TEST(test_unbatched) {
 }
 END_TEST
 
+/* One tensor as the query and the key is projected as two are that have the same numbers. */
+START_TEST(test_the_same_query_and_key) {
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_multihead_attention *m = rg_nn_multihead_attention(4, 2);
+    rg_tensor *x = rg_randn(3, 2, 4), *v = rg_randn(3, 2, 4);
+    for (int other = 0; other < 3; other++) {
+        rg_tensor *in[] = { x, x, x };
+        in[other] = v;
+        rg_tensor *y = rg_call(m, in[0], in[1], in[2]);
+        rg_tensor *apart = rg_call(m, rg_clone(in[0]), rg_clone(in[1]), rg_clone(in[2]));
+        ck_assert(rg_allclose(y, apart, 1e-12, 1e-12));
+    }
+    rg_module_free(m);
+}
+END_TEST
+
+static int looks;
+static rg_tensor *looks_on(rg_tensor *x, const char *name, void *context) {
+    (void)x;
+    (void)name;
+    (void)context;
+    looks++;
+    return RG_NONE;
+}
+
+/* Attention of which nothing is looked at is one op, although another part is looked at; and where
+ * it goes step by step for the sake of its weights, what only a look needs isn't done. */
+START_TEST(test_what_is_not_looked_at) {
+    rg_transformer_encoder_layer *m = rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3);
+    rg_tensor *x = rg_randn(3, 2, 4);
+    rg_eval(m);
+    rg_tensor *y = rg_call(m, x);
+    {
+        RG_HOOKS(m, RG_HOOKS_AT({ "linear1", looks_on, NULL }));
+        ck_assert(rg_equal(rg_call(m, x), y) && looks == 1);
+    }
+    const bool before = rg_set_profiling(true);
+    const int64_t turns = rg_profile_cost("transpose").calls;
+    ck_ok(rg_multihead_attention_forward(m->self_attn, x, x, x).weights);
+    /* The keys are turned, and nothing else. */
+    ck_assert_int_eq(rg_profile_cost("transpose").calls, turns + 1);
+    rg_set_profiling(before);
+    rg_module_free(m);
+}
+END_TEST
+
+static rg_tensor *spoils_weights(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)in;
+    (void)context;
+    rg_multihead_keywords *k = rg_keywords_of_call(m);
+    k->weights = rg_matmul(y, rg_ones(77, 77));
+    return RG_NONE;
+}
+
+/* Where a hook fails to make other weights, the call has no result. */
+START_TEST(test_hooks_that_spoil_weights) {
+    rg_multihead_attention *m = rg_nn_multihead_attention(4, 2);
+    rg_tensor *x = rg_randn(3, 2, 4);
+    ck_assert(rg_register_forward_hook(&m->base, spoils_weights, NULL) >= 0);
+    const rg_attended a = rg_multihead_attention_forward(m, x, x, x);
+    ck_assert(!a.output && !a.weights && rg_error_code() == RG_RUNTIME_ERROR);
+    rg_error_clear();
+    rg_module_free(m);
+}
+END_TEST
+
 START_TEST(test_positions) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_positions *made[] = { rg_nn_sinusoidal_positions(20, 4),
@@ -259,6 +325,9 @@ START_TEST(test_bad_arguments) {
     REFUSED(
         "key's sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([3, 2])",
         q, rg_zeros(4, 2, 5), rg_zeros(3, 2, 6), .need_weights = true);
+    rg_tensor *wide = rg_zeros(3, 2, 8);
+    REFUSED("mat1 and mat2 shapes cannot be multiplied (6x8 and ", wide, wide, wide,
+            .need_weights = true);
     m = same;
     rg_error_clear();
     ck_assert(!rg_multihead_attention_forward(NULL, q, q, q).output
@@ -312,8 +381,73 @@ static bool use(void) {
     return ok;
 }
 
-START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
+static rg_multihead_attention *denied;
+static rg_tensor *denied_x, *denied_mask, *denied_padding;
+
+/* Both masks are made to numbers, and get the places of the bias and the zeros. */
+static bool attends_masked(void) {
+    rg_tensor *x = denied_x;
+    return rg_multihead_attention_forward(denied, x, x, x, .attn_mask = denied_mask,
+                                          .key_padding_mask = denied_padding)
+        .output;
+}
+
+static bool attends_without_batch(void) {
+    rg_tensor *x = rg_select(denied_x, 1, 0), *padding = rg_select(denied_padding, 0, 0);
+    return rg_multihead_attention_forward(denied, x, x, x, .key_padding_mask = padding,
+                                          .average_attn_weights = true)
+        .weights;
+}
+
+static bool attends_from_cache(void) {
+    rg_attention_cache seen = { rg_zeros(2, 2, 5, 2), rg_zeros(2, 2, 5, 2), 0, false };
+    rg_tensor *x = denied_x, *first = rg_narrow(denied_mask, 0, 0, 2);
+    rg_tensor *y = rg_multihead_attention_forward(denied, x, x, x, .attn_mask = denied_mask,
+                                                  .key_padding_mask = denied_padding,
+                                                  .cache = &seen)
+                       .output;
+    x = rg_narrow(denied_x, 0, 0, 2);
+    return y && first && seen.length == 3
+           && rg_multihead_attention_forward(denied, x, x, x, .cache = &seen).weights;
+}
+
+/* The sentence names two shapes, for which there must be memory. */
+static bool refuses_values(void) {
+    rg_tensor *k = denied_x, *v = rg_narrow(denied_x, 0, 0, 2);
+    const bool packed = denied->in_proj_weight != RG_NONE;
+    rg_multihead_attention_forward(denied, k, k, v);
+    const char *sentence =
+        packed ? "multihead_attention: key shape torch.Size([3, 2, 4]) does not match value shape "
+                 "torch.Size([2, 2, 4])"
+               : "multihead_attention: key's sequence and batch dims torch.Size([3, 2]) do not "
+                 "match value's torch.Size([2, 2])";
+    const bool refused = v && !strcmp(rg_error(), sentence);
+    if (refused)
+        rg_error_clear();
+    return refused;
+}
+
+START_TEST(test_out_of_memory) {
+    twin_out_of_memory(use);
+    denied_x = rg_randn(3, 2, 4);
+    denied_mask = rg_parse("[[False, True, True], [False, False, True], [False, False, False]]");
+    denied_padding = rg_parse("[[False, False, False], [False, False, True]]");
+    denied = rg_nn_multihead_attention(4, 2, .add_bias_kv = true, .add_zero_attn = true);
+    twin_out_of_memory(attends_masked);
+    twin_out_of_memory(attends_without_batch);
+    rg_module_free(denied);
+    for (int apart = 0; apart < 2; apart++) {
+        denied = rg_nn_multihead_attention(4, 2, .kdim = apart ? 3 : 0);
+        twin_out_of_memory(refuses_values);
+        if (!apart) {
+            twin_out_of_memory(attends_masked);
+            twin_out_of_memory(attends_from_cache);
+        }
+        rg_module_free(denied);
+    }
+}
 END_TEST
 
-RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched, test_positions,
-         test_second_order, test_bad_arguments, test_out_of_memory)
+RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched,
+         test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_spoil_weights,
+         test_positions, test_second_order, test_bad_arguments, test_out_of_memory)

@@ -430,14 +430,17 @@ START_TEST(test_bad_arguments) {
              RG_RUNTIME_ERROR, "Need attn_mask if specifying the is_causal hint");
     ck_fails(rg_transformer_decoder_forward(m->decoder, rg_zeros(3, 4), rg_zeros(2, 1, 4)),
              RG_RUNTIME_ERROR, "For unbatched (2-D) `query`, expected `key` and `value` to be 2-D");
-    ck_assert(!rg_transformer_forward(NULL, rg_zeros(3, 4), rg_zeros(3, 4))
-              && !rg_transformer_encoder_forward(NULL, rg_zeros(3, 4))
-              && !rg_transformer_decoder_forward(NULL, rg_zeros(3, 4), rg_zeros(3, 4))
-              && !rg_transformer_decoder_layer_forward(NULL, rg_zeros(3, 4), rg_zeros(3, 4))
-              && !rg_transformer_decoder_cache(NULL, rg_zeros(3, 4), 3).tgt
-              && !rg_call(m, RG_NONE, rg_zeros(3, 4)) && !rg_call(m->decoder, RG_NONE, RG_NONE)
-              && !rg_call(m->encoder, (rg_tensor *)NULL));
+    ck_fails(rg_call(m, RG_NONE, rg_zeros(3, 4)), RG_TYPE_ERROR, "transformer: expected a tensor");
+    ck_fails(rg_call(m, rg_zeros(3, 4), RG_NONE), RG_TYPE_ERROR, "transformer: expected a tensor");
+    ck_fails(rg_call(m->encoder, RG_NONE), RG_TYPE_ERROR, "transformer_encoder: expected a tensor");
+    ck_fails(rg_call(m->decoder, RG_NONE, RG_NONE), RG_TYPE_ERROR,
+             "transformer_decoder: expected a tensor");
+    ck_assert(!rg_call(m->encoder, (rg_tensor *)NULL));
     rg_error_clear();
+    ck_fails(rg_transformer_encoder_forward(m->encoder, rg_zeros(3, 4),
+                                            .src_key_padding_mask = rg_long(rg_zeros(3))),
+             RG_RUNTIME_ERROR,
+             "transformer_encoder: only bool and floating types of src_key_padding_mask are");
     rg_module_free(m);
     ck_fails(rg_nn_transformer(.d_model = 4, .nhead = 3), RG_RUNTIME_ERROR,
              "embed_dim must be divisible by num_heads");
@@ -462,7 +465,51 @@ START_TEST(test_bad_arguments) {
 }
 END_TEST
 
-/* An encoder's layer that is another module's child is copied, and stays where it is. */
+/* Who calls no module is told which function was called. */
+START_TEST(test_no_module) {
+    rg_tensor *x = rg_zeros(3, 4);
+#define WITHOUT_MODULE(call, name) \
+    ck_fails(call, RG_TYPE_ERROR, name ": expected a module but got NULL")
+    WITHOUT_MODULE(rg_transformer_forward(NULL, x, x), "transformer");
+    WITHOUT_MODULE(rg_transformer_encoder_forward(NULL, x), "transformer_encoder");
+    WITHOUT_MODULE(rg_transformer_encoder_layer_forward(NULL, x), "transformer_encoder_layer");
+    WITHOUT_MODULE(rg_transformer_decoder_forward(NULL, x, x), "transformer_decoder");
+    WITHOUT_MODULE(rg_transformer_decoder_layer_forward(NULL, x, x), "transformer_decoder_layer");
+    WITHOUT_MODULE(rg_transformer_decoder_cache(NULL, x, 3).tgt, "transformer_decoder_cache");
+    WITHOUT_MODULE(rg_multihead_attention_forward(NULL, x, x, x).output, "multihead_attention");
+    WITHOUT_MODULE(rg_rnn_forward(NULL, x).output, "rnn_forward");
+    WITHOUT_MODULE(rg_lstm_cell_forward(NULL, x).h, "lstm_cell_forward");
+}
+END_TEST
+
+/* With keywords, too, a module takes as many inputs as it takes without. */
+START_TEST(test_numbers_of_inputs) {
+    rg_tensor *x = rg_zeros(3, 4), *in[] = { x, x, x, x };
+    rg_transformer *m = rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 1,
+                                          .num_decoder_layers = 1, .dim_feedforward = 3);
+    rg_transformer_encoder_layer *reads = (void *)m->encoder->layers->v[0];
+    const struct {
+        rg_module *m;
+        int takes;
+    } all[] = { { &m->base, 2 },
+                { &m->encoder->base, 1 },
+                { &m->decoder->base, 2 },
+                { &reads->base, 1 },
+                { m->decoder->layers->v[0], 2 },
+                { &reads->self_attn->base, 3 } };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int n = 0; n < 5; n++) {
+            char keywords[512] = "";
+            if (n == all[i].takes)
+                continue;
+            ck_fails(rg_call_with(all[i].m, (rg_list){ n, in }, keywords,
+                                  all[i].m->cls->keywords_bytes),
+                     RG_TYPE_ERROR, n < all[i].takes ? ".forward() missing " : ".forward() takes ");
+        }
+    rg_module_free(m);
+}
+END_TEST
+
 /* Where gradients are wanted, torch takes its slow path, which leaves the padding where it is. */
 START_TEST(test_padding_that_is_cut_off) {
     RG_SCOPE();
@@ -482,6 +529,107 @@ START_TEST(test_padding_that_is_cut_off) {
         y = rg_transformer_encoder_forward(m, src, .src_key_padding_mask = mask);
         ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 0), 0, 2)))) == 0);
     }
+    rg_module_free(m);
+}
+END_TEST
+
+/* Attention that stands in place of torch's own, and gives its query back. */
+static rg_tensor *gives_back(rg_module *m, rg_list in, void *keywords) {
+    (void)m;
+    ((rg_multihead_keywords *)keywords)->weights = RG_NONE;
+    return in.v[0];
+}
+static const rg_module_class other_class = { .name = "Other",
+                                             .forward_with = gives_back,
+                                             .keywords_bytes = sizeof(rg_multihead_keywords) };
+
+/* Returns whether the encoder, which is freed, puts zeros where src is padded. */
+static bool cuts_off(rg_transformer_encoder *m, bool masked) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    rg_tensor *src = rg_randn(2, 3, 4), *padding = rg_zeros_dims(RG_DIMS(2, 3), RG_BOOL);
+    rg_fill_(rg_select(rg_select(padding, 0, 1), 0, 2), 1);
+    ck_ok(m);
+    rg_tensor *y = rg_transformer_encoder_forward(m, src, .src_key_padding_mask = padding,
+                                                  .mask = masked ? rg_zeros(3, 3) : RG_NONE);
+    ck_ok(y);
+    rg_module_free(m);
+    return rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 1), 0, 2)))) == 0;
+}
+
+/* torch cuts the padding off where its fast path is open. */
+#define FAST(heads, ...)                                                                          \
+    rg_nn_transformer_encoder_layer(4, heads, .dim_feedforward = 3, .batch_first = true,          \
+                                    __VA_ARGS__)
+static rg_transformer_encoder *eval_of(void *layer) {
+    rg_transformer_encoder *m = rg_nn_transformer_encoder(layer, 2);
+    rg_eval(m);
+    return m;
+}
+
+START_TEST(test_padding_that_is_kept) {
+    ck_assert(cuts_off(eval_of(FAST(2, .dropout = 0)), false));
+    ck_assert(cuts_off(eval_of(FAST(4, .activation = rg_gelu)), false));
+    ck_assert(!cuts_off(eval_of(FAST(2, .dropout = 0)), true));
+    ck_assert(!cuts_off(eval_of(FAST(1, .dropout = 0)), false));
+    ck_assert(!cuts_off(eval_of(FAST(2, .bias = false)), false));
+    ck_assert(!cuts_off(eval_of(FAST(2, .activation = rg_tanh)), false));
+    ck_assert(!cuts_off(eval_of(FAST(2, .norm_first = true)), false));
+    ck_assert(!cuts_off(rg_nn_transformer_encoder(FAST(2, .dropout = 0), 2), false));
+    rg_transformer_encoder *m = rg_nn_transformer_encoder(FAST(2, .dropout = 0), 1,
+                                                          .enable_nested_tensor = false);
+    rg_eval(m);
+    ck_assert(!cuts_off(m, false));
+    rg_transformer_encoder_layer *l = FAST(2, .dropout = 0);
+    RG_CHILD(l, self_attn, RG_READY(RG_MODULE(rg_multihead_attention, &other_class)));
+    ck_assert(!cuts_off(eval_of(l), false));
+    /* A layer of one's own counts for none of torch's, whatever its fields are. */
+    l = FAST(2, .dropout = 0);
+    l->base.cls = &halve_class;
+    ck_assert(!cuts_off(eval_of(l), false));
+}
+END_TEST
+
+/* What isn't a mask of src is left to attention, which refuses it in torch's words. */
+START_TEST(test_padding_of_other_shapes) {
+    RG_NO_GRAD();
+    rg_transformer_encoder *m = eval_of(FAST(2, .dropout = 0));
+    rg_tensor *src = rg_randn(2, 3, 4);
+    static const struct {
+        rg_dims shape;
+        const char *sentence;
+    } others[] = {
+        { { .n = 1, .v = { 3 } }, "to be `None` or 2-D but found 1-D tensor instead" },
+        { { .n = 3, .v = { 2, 3, 1 } }, "to be `None` or 2-D but found 3-D tensor instead" },
+        { { .n = 2, .v = { 1, 3 } }, "Expected key_padded_mask.shape[0] to be 2, but got 1" },
+        { { .n = 2, .v = { 2, 2 } }, "Expected key_padded_mask.shape[1] to be 3, but got 2" },
+        { { .n = 2, .v = { 2, 4 } }, "Expected key_padded_mask.shape[1] to be 3, but got 4" },
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        rg_tensor *mask = rg_ones_dims(others[i].shape, RG_BOOL);
+        ck_fails(rg_transformer_encoder_forward(m, src, .src_key_padding_mask = mask),
+                 RG_RUNTIME_ERROR, others[i].sentence);
+    }
+    rg_tensor *y = rg_transformer_encoder_forward(
+        m, rg_zeros(2, 0, 4), .src_key_padding_mask = rg_zeros_dims(RG_DIMS(2, 0), RG_BOOL));
+    ck_assert(y && rg_size(y, 1) == 0);
+    rg_module_free(m);
+}
+END_TEST
+
+static rg_tensor *encoded;
+static void encodes(void *m) {
+    encoded = rg_transformer_encoder_forward(m, rg_ones(2, 3, 4),
+                                             .src_key_padding_mask = rg_zeros(2, 3));
+}
+
+/* Where the padding stands is looked at, which no run would do anew. */
+START_TEST(test_padding_in_a_recorded_step) {
+    rg_transformer_encoder *m = eval_of(FAST(2, .dropout = 0));
+    encoded = RG_NONE;
+    ck_fails(rg_record(encodes, m), RG_NOT_IMPLEMENTED,
+             "transformer_encoder: can't be part of a recorded step");
+    ck_assert(!encoded);
     rg_module_free(m);
 }
 END_TEST
@@ -535,6 +683,7 @@ START_TEST(test_keywords_from_inside) {
 }
 END_TEST
 
+/* An encoder's layer that is another module's child is copied, and stays where it is. */
 START_TEST(test_layers_are_copies) {
     rg_sequential *home =
         rg_nn_sequential(rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3));
@@ -688,6 +837,21 @@ START_TEST(test_bad_caches) {
              "expected a cache of (2, 2, positions, 2), but got torch.Size([3, 2, 2, 2])");
     other = (rg_decoder_cache){ NULL, NULL, 0 };
     ck_assert(!rg_transformer_decoder_forward(m, x, x, .cache = &other));
+    rg_error_clear();
+    other = (rg_decoder_cache){ cache.tgt, NULL, 0 };
+    ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_TYPE_ERROR,
+             "transformer_decoder: expected a tensor but got NULL");
+    other = (rg_decoder_cache){ RG_NONE, cache.memory, 0 };
+    ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_TYPE_ERROR,
+             "transformer_decoder: expected a tensor but got RG_NONE");
+    other = (rg_decoder_cache){ rg_zeros(2, 2, 2, 4, 2), rg_zeros(2, 2), 0 };
+    ck_fails(rg_transformer_decoder_layer_forward((void *)m->layers->v[0], x, x, .cache = &other),
+             RG_RUNTIME_ERROR, "expected a cache of (2, 2, positions, 2), but got torch.Size([2])");
+    rg_transformer_decoder_layer *layer = (void *)m->layers->v[1];
+    rg_multihead_attention *attention = layer->multihead_attn;
+    layer->multihead_attn = NULL;
+    ck_fails(rg_transformer_decoder_cache(m, x, 2).tgt, RG_TYPE_ERROR, "expected a module");
+    layer->multihead_attn = attention;
     ck_fails(rg_transformer_decoder_cache(m, x, -1).tgt, RG_RUNTIME_ERROR,
              "Dimension size must be non-negative.");
     ck_fails(rg_transformer_decoder_cache(m, rg_ones(3), 1).tgt, RG_RUNTIME_ERROR,
@@ -703,6 +867,71 @@ START_TEST(test_bad_caches) {
     ck_fails(rg_multihead_attention_forward(a, x, x, x, .cache = &seen).output, RG_RUNTIME_ERROR,
              "a cache can't stand beside add_bias_kv or add_zero_attn");
     rg_module_free(a);
+}
+END_TEST
+
+#define CACHED(q, k, v, ...) \
+    rg_multihead_attention_forward(m, q, k, v, .cache = &seen, __VA_ARGS__).output
+
+/* What attention refuses without a cache, it refuses with one, and nothing is written there. */
+START_TEST(test_bad_inputs_beside_a_cache) {
+    rg_multihead_attention *m = rg_nn_multihead_attention(4, 2);
+    rg_attention_cache seen = { rg_zeros(2, 2, 5, 2), rg_zeros(2, 2, 5, 2), 0, false };
+    rg_tensor *x = rg_ones(3, 2, 4), *few = rg_ones(2, 2, 4);
+    ck_fails(CACHED(RG_NONE, x, x, .need_weights = true), RG_TYPE_ERROR,
+             "multihead_attention: expected a tensor but got RG_NONE");
+    ck_fails(CACHED(x, RG_NONE, x, .need_weights = true), RG_TYPE_ERROR,
+             "multihead_attention: expected a tensor but got RG_NONE");
+    ck_fails(CACHED(x, x, RG_NONE, .need_weights = true), RG_TYPE_ERROR,
+             "multihead_attention: expected a tensor but got RG_NONE");
+    ck_fails(CACHED(rg_ones(4), x, x, .need_weights = true), RG_RUNTIME_ERROR,
+             "query should be unbatched 2D or batched 3D tensor but received 1-D query tensor");
+    ck_fails(CACHED(rg_ones(3, 2, 6), x, x, .need_weights = true), RG_RUNTIME_ERROR,
+             "was expecting embedding dimension of 4, but got 6");
+    ck_fails(CACHED(x, x, few, .need_weights = true), RG_RUNTIME_ERROR,
+             "key shape torch.Size([3, 2, 4]) does not match value shape torch.Size([2, 2, 4])");
+    ck_assert(rg_item(rg_sum(rg_abs(seen.keys))) == 0 && seen.length == 0);
+    ck_fails(CACHED(x, x, x, .attn_mask = rg_zeros(1, 1, 3, 3)), RG_RUNTIME_ERROR,
+             "expected `attn_mask` to be `None`, 2-D or 3-D but found 4-D");
+    ck_fails(CACHED(x, x, x, .attn_mask = rg_long(rg_zeros(3, 3))), RG_RUNTIME_ERROR,
+             "only bool and floating types of attn_mask are supported");
+    ck_fails(CACHED(x, x, x, .key_padding_mask = rg_long(rg_zeros(2, 3))), RG_RUNTIME_ERROR,
+             "only bool and floating types of key_padding_mask are supported");
+    ck_fails(CACHED(x, x, x, .key_padding_mask = rg_zeros(3)), RG_RUNTIME_ERROR,
+             "expected `key_padding_mask` to be `None` or 2-D but found 1-D");
+    ck_assert(seen.length == 0);
+    /* Keys and values that are complete stand for the inputs' own, which nobody asks for. */
+    seen.complete = true;
+    seen.length = 5;
+    ck_ok(CACHED(x, RG_NONE, RG_NONE, .need_weights = false));
+    ck_fails(CACHED(rg_ones(3, 2, 6), x, x, .need_weights = false), RG_RUNTIME_ERROR,
+             "was expecting embedding dimension of 4, but got 6");
+    ck_fails(CACHED(rg_ones(4), x, x, .need_weights = false), RG_RUNTIME_ERROR,
+             "query should be unbatched 2D or batched 3D tensor but received 1-D query tensor");
+    rg_module_free(m);
+}
+END_TEST
+
+static rg_tensor *doubled(rg_tensor *x, const char *name, void *context) {
+    (void)name;
+    (void)context;
+    return rg_mul(x, 2);
+}
+
+/* What is inside attention can be changed where there is a cache, too. */
+START_TEST(test_a_look_beside_a_cache) {
+    rg_multihead_attention *m = rg_nn_multihead_attention(4, 2, .bias = false);
+    rg_tensor *x = rg_randn(3, 2, 4);
+    for (int looked = 0; looked < 2; looked++) {
+        rg_attention_cache seen = { rg_zeros(2, 2, 5, 2), rg_zeros(2, 2, 5, 2), 0, false };
+        rg_tensor *y = CACHED(x, x, x, .need_weights = false);
+        rg_attention_cache again = { rg_zeros(2, 2, 5, 2), rg_zeros(2, 2, 5, 2), 0, false };
+        seen = again;
+        RG_HOOKS(m, RG_HOOKS_AT({ looked ? "hook_pattern" : "hook_z", doubled, NULL }));
+        rg_tensor *twice = CACHED(x, x, x, .need_weights = false);
+        ck_assert(rg_allclose(twice, rg_mul(y, 2), 1e-4, 1e-5));
+    }
+    rg_module_free(m);
 }
 END_TEST
 
@@ -775,8 +1004,10 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS_UNGUARDED(transformers, test_padding_that_is_cut_off, test_ways_to_call_a_decoder_layer,
-                   test_keywords_from_inside, test_cases, test_repr, test_modules_of_ones_own,
-                   test_bad_arguments, test_layers_are_copies, test_second_order, test_cache,
-                   test_hooks_with_cache, test_bad_caches, test_attention_with_cache,
-                   test_out_of_memory)
+RG_TESTS_UNGUARDED(transformers, test_padding_that_is_cut_off, test_padding_that_is_kept,
+                   test_padding_of_other_shapes, test_padding_in_a_recorded_step,
+                   test_ways_to_call_a_decoder_layer, test_keywords_from_inside, test_cases,
+                   test_repr, test_modules_of_ones_own, test_bad_arguments, test_no_module,
+                   test_numbers_of_inputs, test_layers_are_copies, test_second_order, test_cache,
+                   test_hooks_with_cache, test_bad_caches, test_bad_inputs_beside_a_cache,
+                   test_a_look_beside_a_cache, test_attention_with_cache, test_out_of_memory)
