@@ -42,13 +42,12 @@ static size_t backward_call_bytes(size_t hooks) {
     return sizeof(rg_backward_call) + hooks * sizeof(rg_module_hook);
 }
 
-/* Sets *call to a new call with the module's backward hooks, or to NULL where it has none. */
+/* Sets *call to a new call with the module's backward hooks, if it has any. */
 static bool backward_call_new(rg_module *m, rg_backward_call **call) {
     const rg_registry *r = m->registry;
     size_t n = 0;
     for (size_t i = 0; i < r->n_hooks; i++)
         n += is_backward_hook(&r->hooks[i]);
-    *call = NULL;
     if (!n)
         return true;
     rg_backward_call *c = rgi_alloc(backward_call_bytes(n), RG_MEM_OTHER);
@@ -197,8 +196,10 @@ static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
 static bool pass_through(rg_function_context *ctx, int n, rg_tensor *const in[], rg_tensor *out[]) {
     for (int i = 0; i < n; i++) {
         out[i] = rg_detach(in[i]);
-        if (!out[i] || (!rg_needs_input_grad(ctx, i) && !rg_mark_non_differentiable(ctx, out[i])))
+        if (!out[i])
             return false;
+        if (!rg_needs_input_grad(ctx, i))
+            rg_mark_non_differentiable(ctx, out[i]);
     }
     return rg_save_for_backward(ctx, ticket());
 }

@@ -139,7 +139,6 @@ static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in
         shape.v[d + 2] = fields.kernel_size.v[d];
         fan *= (double)shape.v[d + 2];
     }
-    const double bound = fan > 0 ? 1 / sqrt(fan) : 0;
     rg_conv_module *self = rg_module_new(sizeof *self, cls, &fields);
     RG_PARAMETER(
         self, weight,
@@ -147,8 +146,8 @@ static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in
     rg_tensor *bias = RG_NONE;
     if (o.bias && self) {
         bias = rg_zeros(out);
-        if (fan != 0)
-            bias = rg_nn_init_uniform_(bias, -bound, bound);
+        if (fan > 0)
+            bias = rg_nn_init_uniform_(bias, -1 / sqrt(fan), 1 / sqrt(fan));
     }
     RG_PARAMETER(self, bias, bias);
     return RG_READY(self);

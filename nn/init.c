@@ -48,10 +48,8 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t) {
 /* ---- by fans ------------------------------------------------------------------- */
 
 /* Finds the fans of a weight, which is (out, in, ...): the fan in is how many elements an output
- * sums up, and the fan out how many outputs an element reaches. Returns false on failure. */
-static bool init_fans(const char *op, rg_tensor *t, double *in, double *out) {
-    if (!rgi_check(t, op))
-        return false;
+ * sums up, and the fan out how many outputs an element reaches. Returns false where the weight has none. */
+static bool init_fans(const char *op, const rg_tensor *t, double *in, double *out) {
     RG_FAIL_VALUE_IF(
         t->ndim < 2, op,
         "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
@@ -72,7 +70,7 @@ static rg_tensor *init_spread(rg_tensor *t, bool uniform, double std) {
 static rg_tensor *init_xavier(const char *op, rg_tensor *t, bool uniform, double gain) {
     double in, out;
     RG_AS(op);
-    if (!init_fans(op, t, &in, &out))
+    if (!rgi_check(t, op) || !init_fans(op, t, &in, &out))
         return NULL;
     return init_spread(t, uniform, gain * sqrt(2 / (in + out)));
 }

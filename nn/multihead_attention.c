@@ -255,11 +255,8 @@ rg_attended rgi_attend_by_steps(rg_module *m, rg_point_of *point, rg_tensor *q, 
     double scale = sqrt(1 / (double)q->size[3]);
     rg_tensor *scores = rg_matmul(rg_mul(q, scale), rg_mT(k));
     scores = mask == RG_NONE ? scores : rg_add(scores, mask);
-    if (rgi_is_looking())
-        scores = point(m, "hook_attn_scores", scores);
-    rg_tensor *weights = rg_softmax(scores, -1);
-    if (rgi_is_looking())
-        weights = point(m, "hook_pattern", weights);
+    scores = point(m, "hook_attn_scores", scores);
+    rg_tensor *weights = point(m, "hook_pattern", rg_softmax(scores, -1));
     if (dropout > 0)
         weights = rg_dropout(weights, dropout, true);
     rg_tensor *z = mha_by_position(m, point, "hook_z", rg_matmul(weights, v));
@@ -398,7 +395,7 @@ static bool cache_write(rg_multihead_attention *self, rg_tensor *room, int64_t l
 /* Returns the mask, with -inf added where a key stands behind its query: there are l queries, and
  * the last of them has the position of the last key. */
 static rg_tensor *cache_causal(rg_tensor *mask, int64_t l, int64_t s, rg_dtype dtype) {
-    if (l == 1 || !mask)
+    if (l == 1)
         return mask;
     rg_tensor *causal = rg_triu(rg_full_dims(RG_DIMS(l, s), -INFINITY, dtype), s - l + 1);
     return mask == RG_NONE ? causal : rg_add(mask, causal);
@@ -455,8 +452,7 @@ rg_tensor *rgi_keys_and_values(rg_multihead_attention *self, rg_tensor *memory) 
         rg_tensor *x = mha_project_one(self, in, 1 + i);
         both[i] = x ? mha_heads(self, x, x->size[1], RG_NONE, false) : NULL;
     }
-    rg_tensor *stacked = rg_stack(RG_LIST(both[0], both[1]), 0);
-    return stacked ? rg_escape(stacked) : NULL;
+    return rg_escape(rg_stack(RG_LIST(both[0], both[1]), 0));
 }
 
 /* ---- the door ------------------------------------------------------------------ */

@@ -136,7 +136,7 @@ static rg_packed_sequence escape_packed(rg_packed_sequence p) {
 rg_packed_sequence rg_pack_padded_sequence_with(rg_tensor *x, rg_tensor *lengths,
                                                 rg_pack_options o) {
     const char *op = "pack_padded_sequence";
-    if (!rgi_check(x, op) || !rgi_check(lengths, op))
+    if (!rgi_check(x, op))
         return no_packed;
     RG_AS(op);
     RG_SCOPE();

@@ -14,12 +14,9 @@
 /* Adds "name=2", or "name=(2, 3)", to the text, and returns where it ends. `tuple` writes a number
  * as "(2,)". */
 static int pool_text(char *text, size_t room, int at, const char *name, rg_dims v, bool tuple) {
-    at += snprintf(text + at, room - (size_t)at, "%s%s=", at ? ", " : "", name);
-    if (v.n == 1 && !tuple && v.v[0] != RG_AS_IT_IS)
-        return at + snprintf(text + at, room - (size_t)at, "%lld", (long long)v.v[0]);
-    if (v.n == 1 && !tuple)
-        return at + snprintf(text + at, room - (size_t)at, "None");
-    at += snprintf(text + at, room - (size_t)at, "(");
+    const bool number = v.n == 1 && !tuple;
+    at += snprintf(text + at, room - (size_t)at, "%s%s=%s", at ? ", " : "", name,
+                   number ? "" : "(");
     for (int d = 0; d < v.n; d++) {
         const char *before = d ? ", " : "";
         if (v.v[d] == RG_AS_IT_IS)
@@ -27,7 +24,7 @@ static int pool_text(char *text, size_t room, int at, const char *name, rg_dims 
         else
             at += snprintf(text + at, room - (size_t)at, "%s%lld", before, (long long)v.v[d]);
     }
-    return at + snprintf(text + at, room - (size_t)at, v.n == 1 ? ",)" : ")");
+    return number ? at : at + snprintf(text + at, room - (size_t)at, v.n == 1 ? ",)" : ")");
 }
 
 /* Returns the list, or the number as a list of one. */
@@ -45,7 +42,7 @@ static rg_dims pool_stride(int64_t stride, rg_dims strides, rg_dims kernel) {
 /* Returns the greatest, and gives the indices to the keywords if there are any. */
 static rg_tensor *pool_give(rg_values_indices r, void *keywords) {
     rg_pool_keywords *k = keywords;
-    if (k && r.values)
+    if (k)
         k->indices = rg_escape(r.indices);
     return r.values;
 }

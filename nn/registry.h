@@ -86,7 +86,8 @@ rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);
 /* What the backward hooks of one call of a module share, or NULL where there are none. */
 typedef struct rg_backward_call rg_backward_call;
 /* Begins a call with the inputs, in whose place it puts aliases that tell the hooks of their
- * gradients. *call becomes NULL where m has no backward hook. Returns false on failure. */
+ * gradients. *call, which is NULL, stays so where m has no backward hook. Returns false on failure.
+ */
 bool rgi_backward_call_begin(rg_module *m, int n, rg_tensor *inputs[], rg_backward_call **call);
 /* Ends it. Returns y, or an alias that tells the hooks of its gradient. */
 rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y);

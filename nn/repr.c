@@ -96,7 +96,7 @@ static void repr_lines(rg_text *r, const char *text, int indent) {
 
 static void repr_module(rg_text *r, rg_module *m, int indent) {
     RG_SCOPE();
-    char room[256] = "";
+    char room[512] = ""; /* The longest text of a module of regard's own fits. */
     size_t children = 0;
     const char *extra = repr_extra(r, m, room, sizeof room);
     for (RG_EACH_ENTRY(e, m))

@@ -228,8 +228,7 @@ static rg_tensor *decoder_memory(rg_transformer_decoder *self, rg_tensor *memory
         rg_transformer_decoder_layer *layer = (void *)self->layers->v[i];
         each[i] = rgi_keys_and_values(layer->multihead_attn, memory);
     }
-    rg_tensor *all = each ? rg_stack(rg_list_of(n, each), 0) : NULL;
-    return all ? rg_escape(all) : NULL;
+    return rg_escape(rg_stack(rg_list_of(n, each), 0));
 }
 
 rg_decoder_cache rg_transformer_decoder_cache(rg_transformer_decoder *self, rg_tensor *memory,

@@ -193,6 +193,9 @@ START_TEST(test_what_is_not_looked_at) {
         ck_assert(rg_equal(rg_call(m, x), y) && looks == 1);
     }
     const bool before = rg_set_profiling(true);
+    const int64_t whole = rg_profile_cost("attention").calls;
+    ck_ok(rg_call(m, x));
+    ck_assert_int_eq(rg_profile_cost("attention").calls, whole + 1);
     const int64_t turns = rg_profile_cost("transpose").calls;
     ck_ok(rg_multihead_attention_forward(m->self_attn, x, x, x).weights);
     /* The keys are turned, and nothing else. */
@@ -210,15 +213,25 @@ static rg_tensor *spoils_weights(rg_module *m, rg_list in, rg_tensor *y, void *c
     return RG_NONE;
 }
 
-/* Where a hook fails to make other weights, the call has no result. */
-START_TEST(test_hooks_that_spoil_weights) {
-    rg_multihead_attention *m = rg_nn_multihead_attention(4, 2);
-    rg_tensor *x = rg_randn(3, 2, 4);
-    ck_assert(rg_register_forward_hook(&m->base, spoils_weights, NULL) >= 0);
-    const rg_attended a = rg_multihead_attention_forward(m, x, x, x);
-    ck_assert(!a.output && !a.weights && rg_error_code() == RG_RUNTIME_ERROR);
-    rg_error_clear();
-    rg_module_free(m);
+static rg_tensor *spoils_output(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)m;
+    (void)in;
+    (void)context;
+    return rg_matmul(y, rg_ones(77, 77));
+}
+
+/* Where a hook fails to make another output, or other weights, the call has neither. */
+START_TEST(test_hooks_that_fail) {
+    rg_forward_hook *const hooks[] = { spoils_output, spoils_weights };
+    for (int i = 0; i < 2; i++) {
+        rg_multihead_attention *m = rg_nn_multihead_attention(4, 2);
+        rg_tensor *x = rg_randn(3, 2, 4);
+        ck_assert(rg_register_forward_hook(&m->base, hooks[i], NULL) >= 0);
+        const rg_attended a = rg_multihead_attention_forward(m, x, x, x);
+        ck_assert(!a.output && !a.weights && rg_error_code() == RG_RUNTIME_ERROR);
+        rg_error_clear();
+        rg_module_free(m);
+    }
 }
 END_TEST
 
@@ -307,6 +320,9 @@ START_TEST(test_bad_arguments) {
             .key_padding_mask = rg_zeros(3, 3));
     REFUSED("Expected key_padded_mask.shape[1] to be 3, but got 4", q, q, q,
             .key_padding_mask = rg_zeros(2, 4));
+    /* Where both masks are wrong, the sentence is about the first. */
+    REFUSED("The shape of the 2D attn_mask is torch.Size([3, 4]), but should be (3, 3).", q, q, q,
+            .attn_mask = rg_zeros(3, 4), .key_padding_mask = rg_zeros(3, 3));
     REFUSED("only bool and floating types of attn_mask are supported", q, q, q,
             .attn_mask = rg_long(rg_zeros(3, 3)));
     REFUSED("only bool and floating types of key_padding_mask are supported", q, q, q,
@@ -334,7 +350,14 @@ START_TEST(test_bad_arguments) {
               && !rg_multihead_attention_forward(m, q, NULL, q).output
               && !rg_multihead_attention_forward(m, q, q, q, .attn_mask = NULL).output
               && !rg_self_attention_weights(NULL, q) && !rg_positions_forward(NULL, q, 0));
-    ck_assert(!rg_multihead_attention_forward(m, RG_NONE, q, q).output && !rg_call(m, RG_NONE));
+    for (int which = 0; which < 3; which++) {
+        rg_tensor *in[] = { q, q, q };
+        in[which] = RG_NONE;
+        rg_error_clear();
+        ck_fails(rg_multihead_attention_forward(m, in[0], in[1], in[2]).output, RG_TYPE_ERROR,
+                 "multihead_attention: expected a tensor but got RG_NONE");
+    }
+    ck_assert(!rg_call(m, RG_NONE));
     rg_module_free(m);
     rg_module_free(with_zero);
     rg_module_free(other);
@@ -449,5 +472,5 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched,
-         test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_spoil_weights,
+         test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
          test_positions, test_second_order, test_bad_arguments, test_out_of_memory)

@@ -233,6 +233,57 @@ START_TEST(test_nested) {
 }
 END_TEST
 
+static rg_tensor *sees_forward(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)m;
+    (void)in;
+    say(context);
+    say(y == RG_NONE ? "< " : "> ");
+    return RG_NONE;
+}
+
+/* Hooks of all four kinds beside each other, and each is called when its kind is. */
+START_TEST(test_all_kinds) {
+    static hook f = { "F", 0 }, p = { "P", 2 };
+    rg_module *m = product();
+    rg_register_forward_hook(m, sees_forward, "after");
+    rg_register_full_backward_hook(m, full, &f);
+    rg_register_forward_pre_hook(m, sees_forward, "before");
+    rg_register_full_backward_pre_hook(m, pre, &p);
+    rg_register_forward_hook(m, sees_forward, "last");
+    rg_tensor *x = rg_requires_grad_(VECTOR(1, 2), true);
+    ck_ok(back(rg_call(m, x)));
+    ck_assert(called("before< after> last> P[1,1] F(6,6|2,2) ") && grad_is(x, 6, 6));
+    rg_module_free(m);
+}
+END_TEST
+
+static rg_tensor *gives_none(rg_module *m, rg_tensor *x) {
+    (void)m;
+    (void)x;
+    return RG_NONE;
+}
+static const rg_module_class none_class = { .name = "None", .forward = gives_none };
+
+/* A result without a gradient is handed on as it is. */
+START_TEST(test_results_without_gradients) {
+    static hook f = { "F", 0 };
+    rg_module *none = RG_READY(&RG_MODULE(Product, &none_class)->base);
+    rg_module *same = &rg_nn_identity()->base;
+    rg_register_full_backward_hook(none, full, &f);
+    rg_register_full_backward_hook(same, full, &f);
+    rg_tensor *x = VECTOR(1, 2), *w = rg_requires_grad_(VECTOR(3, 4), true);
+    ck_assert(rg_call(none, x) == RG_NONE && rg_call(none, w) == RG_NONE);
+    ck_assert(rg_call(same, x) == x && rg_call(same, w) != w);
+    {
+        RG_NO_GRAD();
+        ck_assert(rg_call(same, w) == w);
+    }
+    ck_assert(rg_error_code() == RG_OK && called(""));
+    rg_module_free(none);
+    rg_module_free(same);
+}
+END_TEST
+
 /* ---- hooks that go wrong ------------------------------------------------------------------ */
 
 static bool other_size(rg_module *m, int n, rg_tensor *grad_input[], rg_tensor *grad, void *c) {
@@ -341,4 +392,5 @@ END_TEST
 /* The ops that call the hooks are made once and stay. */
 __attribute__((constructor)) static void ops_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(backward_hooks, test_calls, test_parameters, test_nested, test_errors, test_without_memory)
+RG_TESTS(backward_hooks, test_calls, test_parameters, test_nested, test_all_kinds,
+         test_results_without_gradients, test_errors, test_without_memory)

@@ -290,11 +290,40 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
+static void is_written(void *m, const char *text) {
+    ck_ok(m);
+    ck_assert_str_eq(rg_module_repr(m), text);
+    rg_module_free(m);
+}
+
+START_TEST(test_texts) {
+    is_written(rg_nn_rms_norm(4, .eps = 0), "RMSNorm((4,), eps=0.0, elementwise_affine=True)");
+    is_written(rg_nn_rms_norm(4), "RMSNorm((4,), eps=None, elementwise_affine=True)");
+    is_written(rg_nn_adaptive_avg_pool1d(RG_AS_IT_IS), "AdaptiveAvgPool1d(output_size=None)");
+    is_written(rg_nn_adaptive_max_pool2d(RG_AS_IT_IS), "AdaptiveMaxPool2d(output_size=None)");
+    is_written(rg_nn_adaptive_max_pool2d(RG_DIMS(RG_AS_IT_IS, 3)),
+               "AdaptiveMaxPool2d(output_size=(None, 3))");
+    is_written(rg_nn_avg_pool1d(3), "AvgPool1d(kernel_size=(3,), stride=(3,), padding=(0,))");
+}
+END_TEST
+
+/* The longest text of all is written as a whole. */
+START_TEST(test_long_text) {
+    const int64_t most = INT64_MAX, kernel = 1 << 29;
+    is_written(rg_nn_conv2d(most, 0, RG_DIMS(kernel, kernel), .strides = RG_DIMS(-most, -most),
+                            .paddings = RG_DIMS(-most, -most), .dilations = RG_DIMS(-most, -most),
+                            .groups = most, .bias = false, .padding_mode = RG_REPLICATE),
+               "Conv2d(9223372036854775807, 0, kernel_size=(536870912, 536870912), "
+               "stride=(-9223372036854775807, -9223372036854775807), "
+               "padding=(-9223372036854775807, -9223372036854775807), "
+               "dilation=(-9223372036854775807, -9223372036854775807), "
+               "groups=9223372036854775807, bias=False, padding_mode=replicate)");
+}
+END_TEST
+
 /* torch's bounds are ints or floats, ours floats. */
 START_TEST(test_hardtanh_is_written_with_floats) {
-    rg_plain_module *m = rg_nn_hardtanh(-2, 1e20);
-    ck_assert_str_eq(rg_module_repr(m), "Hardtanh(min_val=-2.0, max_val=1e+20)");
-    rg_module_free(m);
+    is_written(rg_nn_hardtanh(-2, 1e20), "Hardtanh(min_val=-2.0, max_val=1e+20)");
     ck_fails(rg_nn_hardtanh(1, 0.5), RG_VALUE_ERROR, "must be greater than min_val");
 }
 END_TEST
@@ -337,7 +366,66 @@ START_TEST(test_bad_constructors) {
 }
 END_TEST
 
-/* A module that is called on what it can't take complains as torch does, or passes NULL on. */
+/* With valid padding nothing is padded, whatever the mode. */
+START_TEST(test_valid_padding_of_all_modes) {
+    rg_tensor *x = rg_randn(2, 2, 7);
+    rg_conv_module *zeros = rg_nn_conv1d(2, 3, 2);
+    for (rg_pad_mode mode = RG_CONSTANT; mode <= RG_CIRCULAR; mode++) {
+        rg_conv_module *m = rg_nn_conv1d(2, 3, 2, .padding = RG_VALID, .padding_mode = mode);
+        ck_ok(rg_load_state_dict(m, rg_state_dict(zeros), true));
+        ck_assert(rg_equal(rg_call(m, x), rg_call(zeros, x)));
+        rg_module_free(m);
+    }
+    rg_module_free(zeros);
+}
+END_TEST
+
+/* Returns mean and variance of each channel of (batch, channels, length). */
+static rg_tensor *mean_of(rg_tensor *x) {
+    return rg_mean_dim(rg_flatten(rg_transpose(x, 0, 1), 1, -1), 1, false);
+}
+static rg_tensor *variance_of(rg_tensor *x) {
+    return rg_var_dim(rg_flatten(rg_transpose(x, 0, 1), 1, -1), 1, 1, false);
+}
+
+/* What a norm remembers of batches moves by its momentum, or is the average of all of them. */
+START_TEST(test_what_a_batch_norm_remembers) {
+    rg_tensor *x[3];
+    for (int i = 0; i < 3; i++)
+        x[i] = rg_add(rg_mul(rg_randn(4, 2, 5), 1 + i), 3 * i);
+    for (int average = 0; average < 2; average++) {
+        rg_batch_norm_module *m = rg_nn_batch_norm1d(2, .momentum = average ? NAN : 0.25);
+        rg_tensor *mean = rg_zeros(2), *variance = rg_ones(2);
+        for (int i = 0; i < 3; i++) {
+            const double part = average ? 1.0 / (i + 1) : 0.25;
+            ck_ok(rg_call(m, x[i]));
+            mean = rg_lerp(mean, mean_of(x[i]), part);
+            variance = rg_lerp(variance, variance_of(x[i]), part);
+            ck_assert(rg_item(m->num_batches_tracked) == i + 1);
+            ck_assert(rg_allclose(m->running_mean, mean, 1e-5, 1e-5));
+            ck_assert(rg_allclose(m->running_var, variance, 1e-5, 1e-5));
+        }
+        rg_eval(m);
+        ck_ok(rg_call(m, x[0]));
+        ck_assert(rg_item(m->num_batches_tracked) == 3);
+        ck_assert(rg_allclose(m->running_mean, mean, 1e-5, 1e-5));
+        rg_module_free(m);
+    }
+}
+END_TEST
+
+/* A norm that remembers nothing goes by the batch, in evaluation, too. */
+START_TEST(test_a_batch_norm_without_memory) {
+    rg_tensor *x = rg_randn(4, 2, 5);
+    rg_batch_norm_module *m = rg_nn_batch_norm1d(2, .track_running_stats = false);
+    rg_tensor *y = rg_call(m, x);
+    rg_eval(m);
+    ck_assert(y && rg_equal(rg_call(m, x), y));
+    ck_assert(rg_allclose(mean_of(rg_detach(y)), rg_zeros(2), 0, 1e-5));
+    rg_module_free(m);
+}
+END_TEST
+
 /* Modules of the greatest give the places, too, to who calls them with keywords. */
 START_TEST(test_places_of_the_greatest) {
     rg_tensor *x = rg_reshape(rg_sin(rg_arange(2 * 3 * 4 * 6)), 2, 3, 4, 6);
@@ -364,6 +452,7 @@ START_TEST(test_places_of_the_greatest) {
 }
 END_TEST
 
+/* A module that is called on what it can't take complains as torch does, or passes NULL on. */
 START_TEST(test_bad_inputs) {
     rg_set_default_dtype(RG_FLOAT32);
     rg_tensor *x = rg_ones(2, 3);
@@ -457,5 +546,7 @@ END_TEST
 RG_TESTS_UNGUARDED(layers, test_embedding_shortens_rows_of_its_table,
                    test_embedding_by_frequency_twice, test_values_and_gradients,
                    test_constructors_draw_torchs_numbers, test_second_order, test_out_of_memory,
-                   test_hardtanh_is_written_with_floats, test_bad_constructors, test_bad_inputs,
+                   test_texts, test_long_text, test_hardtanh_is_written_with_floats,
+                   test_bad_constructors, test_bad_inputs, test_valid_padding_of_all_modes,
+                   test_what_a_batch_norm_remembers, test_a_batch_norm_without_memory,
                    test_places_of_the_greatest)

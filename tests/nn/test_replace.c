@@ -112,6 +112,8 @@ START_TEST(test_unregistered) {
         rg_parameters(m).n != -1, RG_RUNTIME_ERROR,
         "the module in 'head' isn't registered: RG_CHILD, or a container's _set, puts it there");
     ck_fails(rg_load_state_dict(m, (rg_named_list){ 0, NULL }, false), RG_RUNTIME_ERROR, "'head'");
+    ck_fails(rg_module_repr(m), RG_RUNTIME_ERROR,
+             "module_repr: the module in 'head' isn't registered");
     m->head = head;
     ck_assert(rg_parameters(m).n == 5);
     rg_tensor *scale = m->scale, *loose = rg_ones(3);

@@ -409,6 +409,12 @@ START_TEST(test_modules_of_ones_own) {
     ck_fails(rg_call(m, rg_ones(2)), RG_TYPE_ERROR,
              "ReLU.forward() got unexpected keyword arguments");
     rg_module_free(m);
+    /* All weights are drawn anew, and one can't be. */
+    rg_linear_module *one = rg_nn_linear(2, 2);
+    RG_PARAMETER(one, weight, rg_expand(rg_zeros(1), 2, 2));
+    ck_ok(one);
+    ck_fails(rg_nn_transformer(.d_model = 2, .nhead = 1, .custom_encoder = one), RG_RUNTIME_ERROR,
+             "more than one element of the written-to tensor refers to a single memory location");
 }
 END_TEST
 
@@ -997,7 +1003,19 @@ static bool use_padding(void) {
     return ok;
 }
 
+static rg_transformer_encoder *denied;
+static bool encode_padded(void) {
+    RG_NO_GRAD();
+    rg_tensor *padding = rg_parse("[[False, False, True]]");
+    return padding
+           && rg_transformer_encoder_forward(denied, rg_ones(1, 3, 4),
+                                             .src_key_padding_mask = padding);
+}
+
 START_TEST(test_out_of_memory) {
+    denied = eval_of(FAST(2, .dropout = 0));
+    twin_out_of_memory(encode_padded);
+    rg_module_free(denied);
     twin_out_of_memory(use);
     twin_out_of_memory(use_cache);
     twin_out_of_memory(use_padding);
