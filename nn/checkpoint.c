@@ -7,6 +7,7 @@
 #include "data/data.h"
 #include "loading.h"
 #include "tensor/files/safetensors.h"
+#include "tensor/random.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
 
@@ -23,9 +24,22 @@ static const char *const optim_key = "optim", *const schedules_key = "schedules"
 
 /* ---- a run that is given -------------------------------------------------------------- */
 
+static rg_generator *generator_of(const rg_checkpoint *run) {
+    return run->generator ? run->generator : rg_default_generator();
+}
+
+static bool generator_given(rg_generator *g, const char *op) {
+    if (!rgi_generator_lock(g, op))
+        return false;
+    rgi_generator_unlock(g);
+    return true;
+}
+
 bool rgi_checkpoint_given(const rg_checkpoint *run, const char *op) {
-    if (!rgi_given_list(run->tensors.n, run->tensors.v, op)
+    if (!generator_given(generator_of(run), op)
+        || !rgi_given_list(run->tensors.n, run->tensors.v, op)
         || !rgi_given_list(run->numbers.n, run->numbers.v, op)
+        || (run->model && !rgi_module_given(run->model, op))
         || (run->optim && !rgi_optim_given(run->optim, op))
         || (run->loader && !rgi_loader_given(run->loader, op)))
         return false;
@@ -38,10 +52,6 @@ bool rgi_checkpoint_given(const rg_checkpoint *run, const char *op) {
             || !rgi_given(run->numbers.v[i].value, op, "a number's place"))
             return false;
     return true;
-}
-
-static rg_generator *generator_of(const rg_checkpoint *run) {
-    return run->generator ? run->generator : rg_default_generator();
 }
 
 /* Returns the kinds of the optimizer's schedules, which the scope owns, or NULL. */
@@ -77,21 +87,18 @@ typedef struct {
     int n;
 } parts_list;
 
-/* Adds a tensor under its part's name and its own. Returns false where there is no memory, or no
- * tensor. */
-static bool add_part(parts_list *all, part which, const char *name, rg_tensor *t) {
+/* Adds a tensor under its part's name and its own. What has no name for want of memory, or is no
+ * tensor, can't be written. */
+static void add_part(parts_list *all, part which, const char *name, rg_tensor *t) {
     rg_text text = { 0 };
     rgi_text_add(&text, "%s%s", part_names[which], name);
     const char *whole = rgi_text_own(&text);
     all->v[all->n++] = (rg_named){ whole, t };
-    return whole && t;
 }
 
-static bool add_list(parts_list *all, part which, rg_named_list list) {
+static void add_list(parts_list *all, part which, rg_named_list list) {
     for (int i = 0; i < list.n; i++)
-        if (!add_part(all, which, list.v[i].name, list.v[i].tensor))
-            return false;
-    return true;
+        add_part(all, which, list.v[i].name, list.v[i].tensor);
 }
 
 /* Adds the model's tensors, each under the first of its names. */
@@ -101,8 +108,8 @@ static bool add_model(parts_list *all, rg_named_list state) {
     for (int i = 0; ok && i < state.n; i++) {
         if (rgi_map_address(&known, state.v[i].tensor) >= 0)
             continue;
-        ok = rgi_map_put_address(&known, state.v[i].tensor, i)
-             && add_part(all, MODEL, state.v[i].name, state.v[i].tensor);
+        ok = rgi_map_put_address(&known, state.v[i].tensor, i);
+        add_part(all, MODEL, state.v[i].name, state.v[i].tensor);
     }
     rgi_map_free(&known);
     return ok;
@@ -139,14 +146,18 @@ bool rg_save_checkpoint(const char *path, rg_checkpoint run) {
         loader = rg_data_loader_state_dict(run.loader);
     const rg_named_list numbers = number_tensors(&run);
     rg_tensor *random = rg_generator_state(generator_of(&run));
-    if (model.n < 0 || optim.n < 0 || loader.n < 0 || numbers.n < 0 || !random)
+    if (model.n < 0 || optim.n < 0 || loader.n < 0 || numbers.n < 0)
         return false;
     const int most = model.n + optim.n + run.tensors.n + numbers.n + loader.n + 1;
     parts_list all = { .v = rgi_scope_alloc((size_t)most * sizeof *all.v) };
-    return all.v && add_model(&all, model) && add_list(&all, OPTIM, optim)
-           && add_list(&all, TENSORS, run.tensors) && add_list(&all, NUMBERS, numbers)
-           && add_list(&all, LOADER, loader) && add_part(&all, RANDOM, "", random)
-           && write_parts(op, path, &run, &all);
+    if (!all.v || !add_model(&all, model))
+        return false;
+    add_list(&all, OPTIM, optim);
+    add_list(&all, TENSORS, run.tensors);
+    add_list(&all, NUMBERS, numbers);
+    add_list(&all, LOADER, loader);
+    add_part(&all, RANDOM, "", random);
+    return write_parts(op, path, &run, &all);
 }
 
 /* ---- loading -------------------------------------------------------------------------- */
@@ -198,10 +209,10 @@ static rg_named_list read_checkpoint(const checkpoint_parts *c, const rg_checkpo
 
 /* Returns the part to which a name of the file belongs, or PARTS. */
 static part part_of(const char *name) {
-    part p = 0;
-    while (p < RANDOM && strncmp(name, part_names[p], strlen(part_names[p])))
-        p++;
-    return p < RANDOM || !strcmp(name, part_names[RANDOM]) ? p : PARTS;
+    for (part p = 0; p < RANDOM; p++)
+        if (!strncmp(name, part_names[p], strlen(part_names[p])))
+            return p;
+    return strcmp(name, part_names[RANDOM]) ? PARTS : RANDOM;
 }
 
 /* Puts each tensor of the file into its part. */
@@ -289,8 +300,8 @@ static bool random_fits(const checkpoint_parts *c) {
 
 /* Loads the parts, each of which was seen to fit. The optimizer is the last, for it can't fail. */
 static bool put_parts(checkpoint_parts *c, const rg_checkpoint *run) {
-    bool ok = rg_generator_set_state(generator_of(run), part_named(c, RANDOM, ""))
-              && (!run->loader || rgi_loader_load_end(&c->loader));
+    bool ok = (!run->loader || rgi_loader_load_end(&c->loader))
+              && rg_generator_set_state(generator_of(run), part_named(c, RANDOM, ""));
     for (int i = 0; ok && i < run->tensors.n; i++)
         ok = rg_copy_(run->tensors.v[i].tensor, part_named(c, TENSORS, run->tensors.v[i].name));
     if (run->model)

@@ -6,6 +6,7 @@
 #include "tests/killed.h"
 #include "tests/test.h"
 #include "regard.h"
+#include "tensor/memory.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -189,8 +190,10 @@ END_TEST
  * nothing. */
 static void refuses(training *t, rg_checkpoint saved, rg_checkpoint loaded, const char *text) {
     RG_SCOPE();
-    snapshot before = look_at(t);
     ck_ok(rg_save_checkpoint(file, saved));
+    /* The file's random state is another one than the program's. */
+    rg_rand(1);
+    snapshot before = look_at(t);
     ck_assert(!rg_load_checkpoint(file, loaded));
     ck_assert_msg(strstr(rg_error(), text), "%s", rg_error());
     rg_error_clear();
@@ -358,6 +361,10 @@ START_TEST(test_bad_files) {
         ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ 0 }), RG_IO_ERROR,
                  "it is no checkpoint");
     }
+    const rg_metadata_pair is = { "regard", "checkpoint" };
+    ck_ok(rg_save_file(((rg_named_list){ 0, NULL }), file, .metadata = { 1, &is }));
+    ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ 0 }), RG_RUNTIME_ERROR,
+             "run.safetensors': Missing key: \"random\"");
     save_wrong("numbers.step", STEP);
     ck_ok(rg_load_checkpoint(file, run));
     ck_assert_double_eq(step, 7);
@@ -381,6 +388,15 @@ START_TEST(test_other_files) {
              RG_TYPE_ERROR, "a name");
     ck_fails(rg_save_checkpoint(file, (rg_checkpoint){ .numbers = RG_NUMBERS({ "x", NULL }) }),
              RG_TYPE_ERROR, "a number's place");
+    const rg_checkpoint lists[] = { { .numbers = { -1, NULL } }, { .tensors = { -1, NULL } } };
+    for (int i = 0; i < 2; i++) {
+        ck_fails(rg_save_checkpoint(file, lists[i]), RG_TYPE_ERROR,
+                 "save_checkpoint: expected a list but got one that failed: its n is -1");
+        ck_fails(rg_load_checkpoint(file, lists[i]), RG_TYPE_ERROR,
+                 "load_checkpoint: expected a list but got one that failed: its n is -1");
+        ck_fails(rg_torch_save_checkpoint(file, lists[i]), RG_TYPE_ERROR,
+                 "torch_save_checkpoint: expected a list but got one that failed: its n is -1");
+    }
     end_training(&t);
     remove_folder();
 }
@@ -549,6 +565,107 @@ START_TEST(test_other_loaders) {
 }
 END_TEST
 
+/* Parts that were freed are refused, before anything is looked at or written. */
+START_TEST(test_released_parts) {
+    /* Under a sanitizer, what was freed may not be looked at. */
+    if (rgi_pool_bypassed())
+        return;
+    RG_SCOPE();
+    make_folder();
+    ck_ok(rg_save_checkpoint(file, (rg_checkpoint){ 0 }));
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+    rg_checkpoint runs[] = { { .model = rg_nn_linear(1, 1) },
+                             { .optim = rg_optim_sgd(RG_LIST(w)) },
+                             { .loader = rg_data_loader_new(RG_LIST(rg_ones(4))) },
+                             { .generator = rg_generator_new(1) } };
+    rg_module_free(runs[0].model);
+    rg_optim_free(runs[1].optim);
+    rg_data_loader_free(runs[2].loader);
+    rg_generator_free(runs[3].generator);
+    for (int i = 0; i < 4; i++) {
+        ck_fails(rg_save_checkpoint("no/file", runs[i]), RG_RELEASED, " released by rg_");
+        ck_fails(rg_load_checkpoint("no/file", runs[i]), RG_RELEASED, " released by rg_");
+        ck_fails(rg_torch_save_checkpoint("no/file", runs[i]), RG_RELEASED, " released by rg_");
+    }
+    remove_folder();
+}
+END_TEST
+
+/* A loader whose own generator was freed is refused before anything changes. */
+START_TEST(test_a_loader_without_its_generator) {
+    if (rgi_pool_bypassed())
+        return;
+    RG_SCOPE();
+    make_folder();
+    double step = 1;
+    epochs e = new_epochs(1, true);
+    rg_checkpoint run = { .loader = e.loader, .numbers = RG_NUMBERS({ "step", &step }) };
+    learn(&e, 2);
+    ck_ok(rg_save_checkpoint(file, run));
+    rg_generator_free(e.g);
+    e.g = NULL;
+    step = 2;
+    rg_rand(1);
+    rg_tensor *random = rg_generator_state(rg_default_generator());
+    ck_fails(rg_load_checkpoint(file, run), RG_RELEASED, "generator released by rg_generator_free");
+    ck_assert(rg_equal(rg_generator_state(rg_default_generator()), random) && step == 2);
+    end_epochs(&e);
+    remove_folder();
+}
+END_TEST
+
+/* Loads in a recorded step. */
+static void loads_recorded(void *context) { rg_load_checkpoint(file, *(rg_checkpoint *)context); }
+
+START_TEST(test_no_part_of_a_recorded_step) {
+    RG_SCOPE();
+    make_folder();
+    double step = 1;
+    rg_tensor *own = rg_ones(3);
+    rg_linear_module *m = rg_nn_linear(2, 2);
+    rg_checkpoint run = { .model = m,
+                          .tensors = RG_NAMED_LIST({ "own", own }),
+                          .numbers = RG_NUMBERS({ "step", &step }) };
+    ck_ok(rg_save_checkpoint(file, run));
+    step = 2;
+    rg_zero_(own);
+    rg_nn_init_zeros_(m->weight);
+    ck_fails(rg_record(loads_recorded, &run), RG_NOT_IMPLEMENTED,
+             "can't be part of a recorded step");
+    ck_assert(step == 2 && rg_item(rg_sum(own)) == 0 && rg_item(rg_sum(rg_abs(m->weight))) == 0);
+    ck_ok(rg_load_checkpoint(file, run));
+    ck_assert(step == 1 && rg_item(rg_sum(own)) == 3 && rg_item(rg_sum(rg_abs(m->weight))) > 0);
+    rg_module_free(m);
+    remove_folder();
+}
+END_TEST
+
+/* As torch, which copies each name's values in their order: the last one's stay in a tied weight.
+ */
+START_TEST(test_a_tied_weight_from_two) {
+    RG_SCOPE();
+    make_folder();
+    rg_linear_module *a = rg_nn_linear(2, 2), *b = rg_nn_linear(2, 2);
+    rg_sequential *apart = rg_nn_sequential(rg_nn_linear(2, 2), rg_nn_linear(2, 2)),
+                  *tied = rg_nn_sequential(a, b), *bare = rg_nn_sequential(rg_nn_relu());
+    ck_assert(rg_tie(&b->weight, a->weight));
+    ck_ok(rg_save_checkpoint(file, (rg_checkpoint){ .model = apart }));
+    ck_ok(rg_load_checkpoint(file, (rg_checkpoint){ .model = tied }));
+    ck_assert(rg_equal(a->weight, rg_get_parameter(apart, "1.weight")) && b->weight == a->weight);
+    /* A model of no tensors at all wants none. */
+    ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ .model = bare }), RG_RUNTIME_ERROR,
+             "Error(s) in loading state_dict for Sequential:\n\tUnexpected key(s)");
+    ck_ok(rg_save_checkpoint(file, (rg_checkpoint){ .model = bare }));
+    ck_ok(rg_load_checkpoint(file, (rg_checkpoint){ .model = bare }));
+    ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ .model = tied }), RG_RUNTIME_ERROR,
+             "Missing key(s) in state_dict: \"0.weight\"");
+    rg_module_free(apart);
+    rg_module_free(tied);
+    rg_module_free(bare);
+    remove_folder();
+}
+END_TEST
+
 /* ---- what fails ------------------------------------------------------------------------ */
 
 static training run, other;
@@ -700,4 +817,6 @@ START_TEST(test_killed) {
 END_TEST
 
 RG_TESTS(checkpoint, test_resumed, test_file, test_refused, test_kinds, test_within_an_epoch,
-         test_other_loaders, test_bad_files, test_other_files, test_denied, test_killed)
+         test_other_loaders, test_bad_files, test_other_files, test_released_parts,
+         test_a_loader_without_its_generator, test_no_part_of_a_recorded_step,
+         test_a_tied_weight_from_two, test_denied, test_killed)
