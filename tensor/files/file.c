@@ -104,7 +104,7 @@ const char *rgi_shown(const char *name, size_t n, char text[RG_SHOWN_ROOM]) {
         at += rgi_utf8_write(text + at, control ? '?' : code);
         name += more;
     }
-    memcpy(text + at, name < end ? ".." : "", name < end ? 3 : 1);
+    strcpy(text + at, name < end ? ".." : "");
     return text;
 }
 
@@ -112,9 +112,7 @@ char *rgi_file_text(const char *op, const char *path, size_t *n) {
     rg_file f;
     if (!rgi_file_open(&f, op, path))
         return NULL;
-    char *text = NULL;
-    if (f.bytes < SIZE_MAX)
-        text = rgi_scope_alloc((size_t)f.bytes + 1);
+    char *text = rgi_scope_alloc((size_t)RG_MIN(f.bytes, (uint64_t)SIZE_MAX - 1) + 1);
     if (text && rgi_file_read(&f, 0, text, (size_t)f.bytes)) {
         *n = (size_t)f.bytes;
         text[*n] = 0;
@@ -305,7 +303,6 @@ bool rgi_writer_end(rg_writer *w) {
 void rgi_writer_cancel(rg_writer *w) {
     if (w->fd >= 0)
         rgi_system.close(w->fd);
-    if (w->beside)
-        rgi_system.unlink(w->beside);
+    rgi_system.unlink(w->beside);
     writer_free(w);
 }

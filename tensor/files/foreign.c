@@ -180,9 +180,8 @@ static void write_rows(rg_writer *w, const rg_tensor *t) {
     const int64_t most = RG_MIN(t->size[0], RG_MAX(1, AT_ONCE / row_bytes));
     rg_tensor rows = *t;
     rows.size[0] = most;
-    rgi_update_flags(&rows);
     rg_tensor *copy = rgi_new_like(&rows, (rg_dtype)t->dtype);
-    w->failed = w->failed || !copy;
+    w->failed = !copy;
     for (int64_t done = 0; !w->failed && done < t->size[0]; done += most) {
         rows.size[0] = RG_MIN(most, t->size[0] - done);
         copy->size[0] = rows.size[0];

@@ -30,7 +30,7 @@ static const char *behind_digits(const char *text, char end, long *number) {
 }
 
 /* Returns the number of the process that made the file of this name for saving to `base`, or -1
- * where the name is none of those. */
+ * where the name is none of those. It may be 0, which is no process's. */
 static long process_of(const char *name, const char *base) {
     const size_t n = strlen(base);
     long process, count;
@@ -38,7 +38,7 @@ static long process_of(const char *name, const char *base) {
         return -1;
     const char *at = behind_digits(name + n + 1, '-', &process);
     at = at ? behind_digits(at, '.', &count) : NULL;
-    return at && strcmp(at, "new") == 0 && process > 0 && process <= INT_MAX ? process : -1;
+    return at && strcmp(at, "new") == 0 && process <= INT_MAX ? process : -1;
 }
 
 /* Takes a file of the folder away, if nobody is writing it. */

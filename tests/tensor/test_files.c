@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -76,6 +77,13 @@ START_TEST(test_read) {
 }
 END_TEST
 
+/* A file that is larger than any memory. */
+static int stat_endless(int fd, struct stat *status) {
+    const int result = fstat(fd, status);
+    status->st_size = -1;
+    return result;
+}
+
 START_TEST(test_no_file) {
     scratch_begin();
     rg_file f;
@@ -90,6 +98,10 @@ START_TEST(test_no_file) {
     /* A pipe that nobody writes to must not let the reader wait. */
     ck_assert(mkfifo(scratch("pipe"), 0600) == 0);
     ck_fails(rgi_file_text("load", scratch("pipe"), &n), RG_IO_ERROR, "it is no regular file");
+    const rg_system before = rgi_system;
+    rgi_system.stat = stat_endless;
+    ck_fails(rgi_file_text("load", scratch_write("f", "x", 1), &n), RG_OUT_OF_MEMORY, "");
+    rgi_system = before;
     scratch_end();
 }
 END_TEST
@@ -216,6 +228,39 @@ START_TEST(test_full_disk) {
 }
 END_TEST
 
+/* Closes a file, and says that it failed in a way of its own. */
+static int close_over_quota(int fd) {
+    close(fd);
+    errno = EDQUOT;
+    return -1;
+}
+
+static int close_interrupted(int fd) {
+    close(fd);
+    errno = EINTR;
+    return -1;
+}
+
+/* What failed first is what the error tells, and a close that a signal interrupts is none. */
+START_TEST(test_close_fails) {
+    const rg_system before = rgi_system;
+    scratch_begin();
+    faults_begin();
+    rgi_system.close = close_over_quota;
+    ck_fails(write_bytes(scratch("f"), SMALL, SMALL, 0), RG_IO_ERROR, "save: [Errno 122] ");
+    faults.full = true;
+    ck_fails(write_bytes(scratch("f"), SMALL, SMALL, 0), RG_IO_ERROR, "save: [Errno 28] ");
+    faults_end();
+    ck_assert_int_eq(scratch_files(), 0);
+    rgi_system.close = close_interrupted;
+    ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 0));
+    rgi_system = before;
+    check_bytes(scratch("f"), SMALL, 0);
+    ck_assert_int_eq(scratch_files(), 1);
+    scratch_end();
+}
+END_TEST
+
 /* ---- what stands there -------------------------------------------------------------- */
 
 static mode_t mode_of(const char *path) {
@@ -276,12 +321,14 @@ START_TEST(test_no_place) {
     rg_writer w;
     ck_fails(rgi_writer_begin(&w, "save", NULL), RG_TYPE_ERROR, "expected a path but got NULL");
     ck_fails(write_bytes(scratch("no/f"), 1, 1, 0), RG_IO_ERROR, "[Errno 2] No such file or");
-    ck_fails(write_bytes(scratch(""), 1, 1, 0), RG_IO_ERROR, "[Errno 21] Is a directory: '");
+    ck_fails(rgi_writer_begin(&w, "save", scratch("")), RG_IO_ERROR,
+             "[Errno 21] Is a directory: '");
     ck_fails(write_bytes("", 1, 1, 0), RG_IO_ERROR,
              "save: [Errno 2] No such file or directory: ''");
     /* To save into a device is a mistake, after which the device must still be there. */
     ck_assert(mkfifo(scratch("pipe"), 0600) == 0);
-    ck_fails(write_bytes(scratch("pipe"), 1, 1, 0), RG_IO_ERROR, "pipe': it is no regular file");
+    ck_fails(rgi_writer_begin(&w, "save", scratch("pipe")), RG_IO_ERROR,
+             "pipe': it is no regular file");
     char name[300] = { 0 };
     memset(name, 'x', sizeof name - 1);
     ck_fails(write_bytes(scratch(name), 1, 1, 0), RG_IO_ERROR, "[Errno 36] ");
@@ -301,6 +348,102 @@ START_TEST(test_beside_is_taken) {
     check_bytes(scratch("f"), SMALL, 0);
     ck_assert_int_eq(scratch_files(), 1);
     scratch_end();
+}
+END_TEST
+
+/* A system in which files that are made don't stay where they were made. */
+static struct {
+    int made, lose; /* So many were made, of which the first are lost, */
+    bool replaced;  /* with another in their place if this is set, */
+    bool exists;    /* or can't be made. */
+    int (*open)(const char *path, int flags, mode_t mode);
+} losing;
+
+static int open_and_lose(const char *path, int flags, mode_t mode) {
+    const bool makes = flags & O_CREAT;
+    if (makes && losing.exists && losing.made++ < losing.lose) {
+        errno = EEXIST;
+        return -1;
+    }
+    const int fd = losing.open(path, flags, mode);
+    if (!makes || losing.exists || losing.made++ >= losing.lose)
+        return fd;
+    ck_assert(fd >= 0 && unlink(path) == 0);
+    if (losing.replaced)
+        close(open(path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    return fd;
+}
+
+static bool write_losing(int lose, bool replaced, bool exists) {
+    faults_begin();
+    losing.made = 0;
+    losing.lose = lose;
+    losing.replaced = replaced;
+    losing.exists = exists;
+    losing.open = rgi_system.open;
+    rgi_system.open = open_and_lose;
+    const bool saved = write_bytes(scratch("f"), SMALL, SMALL, 0);
+    ck_assert_int_eq(faults.open, 0);
+    faults_end();
+    return saved;
+}
+
+/* Another process may take a new file for a leftover before its lock is held, and make one of its
+ * own there. After a hundred names the error says that they are taken. */
+static void check_losing(void) {
+    scratch_begin();
+    ck_ok(write_losing(99, false, true));
+    ck_assert_int_eq(losing.made, 100);
+    ck_ok(write_losing(99, false, false));
+    ck_assert_int_eq(losing.made, 100);
+    check_bytes(scratch("f"), SMALL, 0);
+    ck_assert_int_eq(scratch_files(), 1);
+    ck_fails(write_losing(100, false, true), RG_IO_ERROR, "save: [Errno 17] ");
+    ck_fails(write_losing(100, false, false), RG_IO_ERROR, "save: [Errno 17] ");
+    ck_assert_int_eq(losing.made, 100);
+    ck_assert_int_eq(scratch_files(), 1);
+    /* What another process made isn't renamed or taken away. */
+    ck_ok(write_losing(3, true, false));
+    ck_assert_int_eq(losing.made, 4);
+    check_bytes(scratch("f"), SMALL, 0);
+    ck_assert_int_eq(scratch_files(), 4);
+    scratch_end();
+}
+
+START_TEST(test_beside_is_lost) { check_losing(); }
+END_TEST
+
+/* Calls f while no file is numbered 0, so that the next one to be opened is. */
+static void without_file_0(void (*f)(void)) {
+    const int kept = dup(0);
+    close(0);
+    f();
+    const bool open = fcntl(0, F_GETFD) >= 0;
+    if (kept >= 0) {
+        dup2(kept, 0);
+        close(kept);
+    }
+    ck_assert(!open);
+}
+
+static void write_and_cancel(void) {
+    rg_writer w;
+    scratch_begin();
+    faults_begin();
+    ck_ok(write_bytes(scratch("f"), BIG, SMALL, 0));
+    ck_ok(rgi_writer_begin(&w, "save", scratch("f")));
+    ck_assert_int_eq(w.fd, 0);
+    rgi_writer_cancel(&w);
+    ck_assert_int_eq(faults.open, 0);
+    faults_end();
+    check_bytes(scratch("f"), BIG, 0);
+    ck_assert_int_eq(scratch_files(), 1);
+    scratch_end();
+}
+
+START_TEST(test_a_file_numbered_0) {
+    without_file_0(write_and_cancel);
+    without_file_0(check_losing);
 }
 END_TEST
 
@@ -325,7 +468,7 @@ START_TEST(test_cancel) {
     ck_assert_uint_eq(w.bytes, 64);
     rgi_write_zeros_to(&w, 64);
     ck_assert_uint_eq(w.bytes, 64);
-    rgi_write(&w, "", 0);
+    rgi_write(&w, NULL, 0);
     ck_assert_int_eq(scratch_files(), 1);
     rgi_writer_cancel(&w);
     ck_assert_int_eq(scratch_files(), 0);
@@ -473,6 +616,17 @@ START_TEST(test_leftovers) {
         { "f.%ld-x.new", dead, false },
         { "f.%ld-.new", dead, false },
         { "f.%ld.new", dead, false },
+        { "f.%ldx0.new", dead, false },
+        { "f.%ld_0.new", dead, false },
+        { "f.%ld.0.new", dead, false },
+        { "f.%ld-0-new", dead, false },
+        { "f.%ld-0xnew", dead, false },
+        { "f.%ld-0.", dead, false },
+        { "f.%ld-0", dead, false },
+        { "f.%ld-0.new", 0, false },
+        { "f.%ld-1.new", INT_MAX, true }, /* No process has so large a number, */
+        { "f.%ld-1.new", INT_MAX + 1L, false }, /* and none can have these. */
+        { "f.%ld-1.new", (1L << 32) + dead, false },
         { "f.-%ld-0.new", dead, false },
         { "f. %ld-0.new", dead, false },
         { "f.%ld99999999999999999999-0.new", dead, false },
@@ -504,8 +658,28 @@ START_TEST(test_leftovers) {
 }
 END_TEST
 
+/* A process of somebody else's is none that has ended: what it is writing stays. Nothing is seen
+ * where nobody else may write here. */
+START_TEST(test_leftover_of_another_user) {
+    scratch_begin();
+    scratch_write("f.1-0.new", "x", 1);
+    ck_assert(chmod(scratch(""), 0777) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool mine = (geteuid() == 0 && setuid(65534) != 0) || access(scratch(""), W_OK) != 0;
+        const bool stays = write_bytes(scratch("f"), SMALL, SMALL, 0)
+                           && access(scratch("f.1-0.new"), F_OK) == 0;
+        _exit(mine || stays ? 0 : 1);
+    }
+    int status;
+    ck_assert(waitpid(child, &status, 0) == child && status == 0);
+    scratch_end();
+}
+END_TEST
+
 RG_TESTS(files, test_read, test_no_file, test_short_calls, test_cut_short, test_read_faults,
-         test_write_faults, test_full_disk, test_permissions, test_links,
-         test_reader_keeps_old_file, test_no_place, test_beside_is_taken, test_in_this_folder,
-         test_cancel, test_denied, test_shown, test_kill_at_each_call, test_kill_at_any_time,
-         test_leftovers)
+         test_write_faults, test_full_disk, test_close_fails, test_permissions, test_links,
+         test_reader_keeps_old_file, test_no_place, test_beside_is_taken, test_beside_is_lost,
+         test_a_file_numbered_0, test_in_this_folder, test_cancel, test_denied, test_shown,
+         test_kill_at_each_call, test_kill_at_any_time, test_leftovers,
+         test_leftover_of_another_user)
