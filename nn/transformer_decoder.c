@@ -35,10 +35,9 @@ static rg_tensor *decoder_attend_memory(rg_transformer_decoder_layer *self, rg_t
         rg_tensor *keys = rg_select(o->cache->memory, 0, 0);
         if (!keys)
             return NULL;
-        /* Attention refuses keys that have no dim of positions. */
         known = (rg_attention_cache){ .keys = keys,
                                       .values = rg_select(o->cache->memory, 0, 1),
-                                      .length = keys->size[2],
+                                      .length = keys->ndim == 4 ? keys->size[2] : 0,
                                       .complete = true };
         cache = &known;
     }
