@@ -380,8 +380,8 @@ static bool recurrent_allows(const char *name, int per, int n, rg_tensor *const 
     return true;
 }
 
-/* A step is one product by the weight, in each of the gradients as well. An element of h' is made of
- * one of the product's for each gate. */
+/* A step is one product by the weight, in each of the gradients as well. An element of h' is made
+ * of one of the product's for each gate. */
 static double recurrent_share(const void *attr, int64_t rows, int64_t terms) {
     (void)rows;
     (void)terms;

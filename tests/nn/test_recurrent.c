@@ -925,4 +925,5 @@ RG_TESTS(recurrent, test_what_pytorch_computes, test_ways_to_call, test_hooks_se
          test_packing, test_what_needs_no_cutting, test_what_packing_refuses,
          test_sizes_whose_sum_goes_round, test_packing_is_no_part_of_a_recorded_step,
          test_what_layers_refuse, test_what_cells_refuse, test_what_layers_take,
-         test_what_constructors_refuse, test_what_scans_refuse, test_out_of_memory, test_out_of_memory_with_states)
+         test_what_constructors_refuse, test_what_scans_refuse, test_out_of_memory,
+         test_out_of_memory_with_states)
