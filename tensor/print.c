@@ -365,6 +365,9 @@ static void print_suffixes(printer *p, rg_tensor *t) {
         print_suffix(p, &line, "dtype=", rg_dtype_name(t->dtype), "");
     const rg_history *history = rgi_history_of(t);
     const char *grad_fn = history ? history->cls->name(t) : NULL;
+    /* A view is up to date once it has a name to show, or none, unless memory ran out. */
+    if (history && !grad_fn && rgi_is_stale(t))
+        p->text.failed = true;
     if (grad_fn)
         print_suffix(p, &line, "grad_fn=<", grad_fn, ">");
     else if (t->history)

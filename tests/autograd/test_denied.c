@@ -4,9 +4,11 @@
  * in test_ops.c.
  */
 #include "regard.h"
+#include "tensor/scope.h"
 #include "tests/in_turn.h"
 #include "tests/test.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* Returns a leaf with numbers from 0.1 on, which lie in memory with gaps. */
@@ -103,6 +105,48 @@ static rg_tensor *checkpoint_of(int n) {
     return in[0] && in[1] ? rg_checkpoint(sum_of_all, &inputs, n, in) : NULL;
 }
 
+/* Goes back to so many leaves that have hooks, and returns the last one. */
+static rg_tensor *with_many_hooks(int n) {
+    rg_tensor *sum = rg_zeros(1), *x = NULL;
+    for (int i = 0; i < n; i++) {
+        x = rg_requires_grad_(rg_scalar(2.), true);
+        if (!x || rg_register_hook(x, halved, NULL) < 0)
+            return NULL;
+        sum = rg_add(sum, x);
+    }
+    return sum && rg_backward(rg_sum(sum)) ? x : NULL;
+}
+
+/* Goes back from so many leaves, and returns the last one. */
+static rg_tensor *from_leaves(int n) {
+    static rg_tensor *v[40];
+    for (int i = 0; i < n; i++) {
+        v[i] = rg_requires_grad_(rg_scalar(2.), true);
+        if (!v[i])
+            return NULL;
+    }
+    const rg_backward_options o = { .gradient = RG_NONE };
+    return rg_backward_many(n, v, NULL, o) ? v[n - 1] : NULL;
+}
+
+/* Goes back from one root twice in one run, with gradients that stay the caller's. */
+static rg_tensor *from_one_root_twice(rg_tensor *x) {
+    const rg_backward_options o = { .gradient = RG_NONE };
+    rg_tensor *y = rg_mul(x, 2), *g = y ? rg_ones_like(y) : NULL;
+    return g && rg_backward_many(2, (rg_tensor *[]){ y, y }, (rg_tensor *[]){ g, g }, o) ? x : NULL;
+}
+
+static rg_tensor *retained_and_written(rg_tensor *y) {
+    return y && rg_retain_grad(y) ? rg_mul_(y, rg_to(rg_ones(1), RG_FLOAT64)) : NULL;
+}
+
+/* Returns t if what is printed of it says that its history is that of its base. */
+static rg_tensor *shown(rg_tensor *t) {
+    const char *text = t ? rg_repr(t) : NULL;
+    ck_assert(!text || rg_error_code() != RG_OK || strstr(text, "grad_fn=<AsStridedBackward0>"));
+    return text ? t : NULL;
+}
+
 #define CALL(name, call) \
     static bool call_##name(void) { return and_back(call); }
 #include "tests/autograd/denied.def"
@@ -129,6 +173,32 @@ START_TEST(test_denied_in_turn) {
 }
 END_TEST
 
+static bool hooked_leaves(void) { return with_many_hooks(20); }
+static bool leaves_as_roots(void) { return from_leaves(20); }
+static bool root_given_twice(void) { return from_one_root_twice(X(2, 3)); }
+static bool written(void) { return and_back(retained_and_written(rg_mul(X(2, 3), 1))); }
+static bool part_written(void) {
+    return and_back(retained_and_written(rg_select(rg_mul(X(2, 3), 1), 0, 1)));
+}
+
+/* Runs back from many leaves, and to many that have hooks; writes to what keeps its gradient. */
+START_TEST(test_runs_and_writes) {
+    ck_assert_int_ge(deny_in_turn(hooked_leaves, NULL), 60);
+    ck_assert_int_ge(deny_in_turn(leaves_as_roots, NULL), 60);
+    ck_assert_int_ge(deny_in_turn(root_given_twice, NULL), 10);
+    ck_assert_int_ge(deny_in_turn(written, NULL), 20);
+    ck_assert_int_ge(deny_in_turn(part_written, NULL), 20);
+}
+END_TEST
+
+static bool stale_and_shown(void) { return and_back(shown(stale_view(X(2, 3), false))); }
+
+/* What is printed of a view has its name, or nothing is printed. */
+START_TEST(test_a_stale_view_is_shown) {
+    ck_assert_int_ge(deny_in_turn(stale_and_shown, NULL), 20);
+}
+END_TEST
+
 /* A write that has no memory to renew what it reads is what failed, and not a part of it. */
 START_TEST(test_writes_are_named) {
     bool done = false;
@@ -148,4 +218,61 @@ START_TEST(test_writes_are_named) {
 }
 END_TEST
 
-RG_TESTS(denied, test_denied_in_turn, test_writes_are_named)
+/* Drawing over a stale view is refused by what its history is, or for want of memory to tell. */
+START_TEST(test_draws_over_a_stale_view) {
+    bool done = false;
+    for (int64_t n = 1; !done; n++) {
+        RG_SCOPE();
+        rg_tensor *base = rg_zeros(2, 3), *view = rg_select(base, 0, 1);
+        ck_assert(rg_add_(base, X(3, 2)) && rg_error_code() == RG_OK);
+        rg_memory_fail_at(n);
+        ck_assert(!rg_uniform_(view, 0, 1));
+        rg_memory_fail_at(0);
+        done = rg_error_code() != RG_OUT_OF_MEMORY;
+        ck_assert(!done || strstr(rg_error(), "a result of AsStridedBackward0 would be over"));
+        rg_error_clear();
+    }
+}
+END_TEST
+
+/* A run with hooks, and a write that isn't done directly. */
+static bool some_of_all(void) {
+    rg_tensor *x = rg_requires_grad_(rg_ones(2), true), *y = with_hook(x);
+    if (!y || rg_register_hook(y, halved, NULL) < 0)
+        return false;
+    return rg_backward(rg_sum(rg_mul_(y, rg_ones_dims(RG_DIMS(1), RG_FLOAT64))));
+}
+
+/* The stack of results has 64 places at first, of which so many are taken. */
+static void *with_full_stack(void *fill) {
+    bool done = false;
+    for (int64_t n = 1; !done; n++) {
+        RG_SCOPE();
+        rg_tensor *filled = rg_ones(1);
+        for (int i = 1; i < *(int *)fill; i++)
+            rgi_lend(filled);
+        rg_memory_fail_at(n);
+        done = some_of_all();
+        rg_memory_fail_at(0);
+        ck_each(done == (rg_error_code() == RG_OK), "%d before, request %d: %s", *(int *)fill,
+                (int)n, rg_error());
+        ck_each(done || rg_error_code() == RG_OUT_OF_MEMORY, "%d before, request %d: %s",
+                *(int *)fill, (int)n, rg_error());
+        rg_error_clear();
+    }
+    return NULL;
+}
+
+/* A thread's stack of results may be full at any place of what it does, and get no more room. */
+START_TEST(test_full_stacks) {
+    for (int fill = 44; fill <= 64; fill++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, with_full_stack, &fill);
+        pthread_join(thread, NULL);
+    }
+}
+END_TEST
+
+RG_TESTS(denied, test_draws_over_a_stale_view, test_full_stacks, test_runs_and_writes,
+         test_a_stale_view_is_shown, test_denied_in_turn,
+         test_writes_are_named)
