@@ -242,6 +242,8 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     rgi_set_observer(&r->collector.observer.tensors);
     bool ok = do_step(s, gin, rule, buffer);
     rgi_set_observer(&o->tensors);
+    /* A step that failed halfway, though the program forgets it, has tensors for half of a run. */
+    r->failed = r->failed || !ok;
     return ok;
 }
 

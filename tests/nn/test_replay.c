@@ -527,6 +527,80 @@ START_TEST(test_forgotten_errors) {
 }
 END_TEST
 
+/* The gradient of the first run back stays, whatever becomes of the second, whose gradient two
+ * leaves share. */
+static void goes_back_twice(void *context) {
+    rg_tensor *const *w = context;
+    rg_set_grad(w[0], RG_NONE);
+    rg_set_grad(w[1], RG_NONE);
+    rg_tensor *y = rg_sum(rg_mul(w[0], w[1]));
+    if (y)
+        rg_backward(y);
+    rg_tensor *both = rg_add(w[0], w[1]);
+    if (both)
+        rg_backward(rg_sum(both));
+    went_without = rg_error_code() != RG_OK;
+    rg_error_clear();
+}
+
+/* A step that forgets an error leaves in each run the gradients that it left while it was
+ * recorded. */
+START_TEST(test_forgotten_runs_back) {
+    rg_tensor *w[2] = { rg_requires_grad_(rg_full(RG_DIMS(2), 3.0), true),
+                        rg_requires_grad_(rg_full(RG_DIMS(2), 5.0), true) };
+    int without = 0, with = 0;
+    for (int64_t fail = 1; with < 3 && fail < 1000; fail++) {
+        RG_SCOPE();
+        rg_memory_fail_at(fail);
+        rg_replay *r = rg_record(goes_back_twice, w);
+        rg_memory_fail_at(0);
+        rg_error_clear();
+        if (!r)
+            continue;
+        without += went_without;
+        with += !went_without;
+        rg_tensor *left[2];
+        for (int i = 0; i < 2; i++) {
+            left[i] = rg_grad_of(w[i]);
+            left[i] = left[i] == RG_NONE ? RG_NONE : rg_clone(left[i]);
+            ck_ok(rg_set_grad(w[i], rg_full(RG_DIMS(2), 100.0)));
+        }
+        for (int run = 0; run < 2; run++) {
+            ck_ok(rg_replay_run(r));
+            for (int i = 0; i < 2; i++) {
+                rg_tensor *g = rg_grad_of(w[i]);
+                ck_assert_msg(left[i] == RG_NONE ? g == RG_NONE : rg_equal(g, left[i]),
+                              "request %d, leaf %d", (int)fail, i);
+            }
+        }
+        rg_replay_free(r);
+    }
+    ck_assert_int_eq(with, 3);
+    ck_assert_int_gt(without, 0);
+}
+END_TEST
+
+static void plain_backward(void *w) { rg_backward(rg_sum(rg_mul(w, w))); }
+
+/* Where the step hasn't taken the gradient away, what runs add to is made in the recording. */
+START_TEST(test_sums_without_memory) {
+    rg_tensor *w = rg_requires_grad_(rg_randn(3), true), *twice = rg_mul(rg_detach(w), 2);
+    rg_replay *r = NULL;
+    for (int64_t fail = 1; !r; fail++) {
+        rg_set_grad(w, RG_NONE);
+        rg_memory_fail_at(fail);
+        r = rg_record(plain_backward, w);
+        rg_memory_fail_at(0);
+        ck_assert_int_eq(rg_error_code(), r ? RG_OK : RG_OUT_OF_MEMORY);
+        ck_assert(r || rg_grad_of(w) == RG_NONE || rg_equal(rg_grad_of(w), twice));
+        rg_error_clear();
+    }
+    ck_ok(rg_replay_run(r));
+    ck_assert(rg_equal(rg_grad_of(w), rg_mul(twice, 2)));
+    rg_replay_free(r);
+}
+END_TEST
+
 /* A step reads the gradient that the run before it left, so no entry may write over that: the
  * memory of what the step made and dropped before is no room for it. */
 static void adds_up(void *context) {
@@ -876,7 +950,6 @@ static bool after(rg_tensor *t, void *context) {
     return true;
 }
 
-static void plain_backward(void *w) { rg_backward(rg_sum(rg_mul(w, w))); }
 static void recorded_sum(void *w) { rg_backward(rg_sum(rg_mul(w, w)), .create_graph = true); }
 
 /* These depend on what the leaf has: a hook that follows, or a gradient that a graph leads on. */
@@ -1036,6 +1109,51 @@ START_TEST(test_outputs_stay_as_they_lie) {
     ck_assert(rg_equal(picked, from) && rg_equal(lies, rg_T(from)));
     rg_replay_free(r);
     rg_drop(picked);
+}
+END_TEST
+
+/* What a step made and the program keeps may get other data, too: runs write where these lie. */
+static rg_tensor *made;
+static void makes(void *from) { made = rg_keep(rg_add(from, from)); }
+
+START_TEST(test_results_with_other_data) {
+    RG_SCOPE();
+    rg_tensor *from = rg_randn(4, 3), *lies = rg_zeros(3, 4);
+    rg_replay *r = rg_record(makes, from);
+    ck_ok(r);
+    ck_ok(rg_set_data(made, rg_T(lies)) && rg_replay_run(r));
+    ck_assert(rg_equal(made, rg_mul(from, 2)) && rg_equal(lies, rg_T(made)));
+    rg_replay_free(r);
+    rg_drop(made);
+}
+END_TEST
+
+/* A run may lack memory that an op needs for itself, and says so; the next one has it. */
+static rg_tensor *filled;
+static void fills_from_the_end(void *at) {
+    rg_drop(filled);
+    filled = rg_keep(rg_index_fill(rg_zeros(4), 0, at, rg_scalar(2)));
+}
+
+START_TEST(test_runs_without_memory) {
+    RG_SCOPE();
+    rg_tensor *at = rg_literal([ -1, 1 ]);
+    rg_replay *r = rg_record(fills_from_the_end, at);
+    ck_ok(r);
+    int failed = 0;
+    for (int64_t fail = 1; fail - failed < 3; fail++) {
+        rg_fill_(filled, 9);
+        rg_memory_fail_at(fail);
+        bool ok = rg_replay_run(r);
+        rg_memory_fail_at(0);
+        failed += !ok;
+        ck_assert_int_eq(rg_error_code(), ok ? RG_OK : RG_OUT_OF_MEMORY);
+        ck_assert(!ok || rg_equal(filled, rg_literal([ 0., 2., 0., 2. ])));
+        rg_error_clear();
+    }
+    ck_assert_int_gt(failed, 0);
+    rg_replay_free(r);
+    rg_drop(filled);
 }
 END_TEST
 
@@ -1478,11 +1596,12 @@ END_TEST
 
 RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_once_alone,
          test_fresh_draws, test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer,
-         test_without_memory, test_forgotten_errors, test_gradients_add_up, test_wild_steps,
-         test_memory_goes_round, test_rounds_take_turns, test_refused_as_by_the_step,
-         test_refused_for_what_the_leaf_has, test_refused_deeds_fail, test_constants_are_told_apart,
-         test_runs_write_to_their_own, test_data_that_lie_otherwise, test_outputs_stay_as_they_lie,
-         test_gradients_that_share_memory, test_given_gradients_are_held,
-         test_lent_memory_has_its_mode, test_what_is_lent_again, test_absent_gradients,
-         test_three_roots, test_a_gradient_from_outside_stays, test_graph_from_outside,
-         test_indices, test_released_recordings)
+         test_without_memory, test_forgotten_errors, test_forgotten_runs_back,
+         test_sums_without_memory, test_results_with_other_data, test_runs_without_memory,
+         test_gradients_add_up, test_wild_steps, test_memory_goes_round, test_rounds_take_turns,
+         test_refused_as_by_the_step, test_refused_for_what_the_leaf_has, test_refused_deeds_fail,
+         test_constants_are_told_apart, test_runs_write_to_their_own, test_data_that_lie_otherwise,
+         test_outputs_stay_as_they_lie, test_gradients_that_share_memory,
+         test_given_gradients_are_held, test_lent_memory_has_its_mode, test_what_is_lent_again,
+         test_absent_gradients, test_three_roots, test_a_gradient_from_outside_stays,
+         test_graph_from_outside, test_indices, test_released_recordings)
