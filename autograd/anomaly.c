@@ -75,11 +75,11 @@ static bool add_frame(rg_text *text, const char *before, char *address) {
     Dl_info at;
     if (!dladdr(address, &at) || (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0))
         return false;
-    const char *file = at.dli_fname ? strrchr(at.dli_fname, '/') : NULL;
+    const char *file = strrchr(at.dli_fname, '/');
     if (at.dli_sname)
         rgi_text_add(text, "%s%s", before, at.dli_sname);
     else
-        rgi_text_add(text, "%s%s+0x%zx", before, file ? file + 1 : "?",
+        rgi_text_add(text, "%s%s+0x%zx", before, file ? file + 1 : at.dli_fname,
                      (size_t)(address - (char *)at.dli_fbase));
     return true;
 }

@@ -1,0 +1,125 @@
+/*
+ * test_trace.c: what anomaly mode says of where a forward call was made, on a stack that the test
+ * makes up: functions of the program with and without a name, of the library, and of nobody.
+ */
+#define _GNU_SOURCE
+#include "autograd/autograd.h"
+#include "autograd/ops.h"
+#include "tests/autograd/keeps.h"
+#include "tests/test.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Frame i of the stack is at this address. Its letter says what it is: p is a function of the
+ * program, s one without a name, l a public function of the library, r one whose name begins with
+ * r alone, and ? isn't known. */
+static char frames[64];
+static const char *stack;
+static const char *program = "/usr/bin/program";
+
+/* This stands for the C library's. What lies beyond the end of the stack is named `beyond`. */
+int backtrace(void **address, int n) {
+    const int all = (int)strlen(stack);
+    for (int i = 0; i < n; i++)
+        address[i] = &frames[i];
+    return all < n ? all : n;
+}
+
+int dladdr(const void *address, Dl_info *at) {
+    const long i = (const char *)address - frames;
+    const char kind = i < (long)strlen(stack) ? stack[i] : 'b';
+    if (i < 0 || i >= (long)sizeof frames || kind == '?')
+        return 0;
+    *at = (Dl_info){ .dli_fname = program, .dli_fbase = frames };
+    if (kind == 'p')
+        at->dli_sname = "run";
+    if (kind == 'l')
+        at->dli_sname = "rg_log";
+    if (kind == 'r')
+        at->dli_sname = "rgb";
+    if (kind == 'b')
+        at->dli_sname = "beyond";
+    return 1;
+}
+
+#if __has_include(<execinfo.h>)
+enum { STACKS = 1 };
+#else
+enum { STACKS = 0 };
+#endif
+
+/* Asserts what is said of a call that was made there. */
+static void tells(const char *frames_of_it, const char *trace) {
+    RG_SCOPE();
+    char said[512];
+    stack = frames_of_it;
+    ck_ok(!rg_set_detect_anomaly(true));
+    ck_assert(!rg_log(rg_zeros(2)));
+    rg_set_detect_anomaly(false);
+    snprintf(said, sizeof said, "log: the first -inf arose forward in log of [2]; forward call: %s",
+             STACKS ? trace : "not recorded");
+    ck_assert_msg(!strcmp(rg_error(), said), "%s: '%s'", frames_of_it, rg_error());
+    rg_error_clear();
+}
+
+START_TEST(test_frames) {
+    tells("p", "run");
+    tells("s", "program+0x0");
+    tells("ps", "run < program+0x1");
+    tells("r", "rgb");
+    /* What the library calls is no place in the program, and neither is what nobody knows. */
+    tells("lp", "run");
+    tells("plp", "run < run");
+    tells("?l?ps?", "run < program+0x4");
+    tells("", "not recorded");
+    tells("l?", "");
+}
+END_TEST
+
+/* Eight are shown, of the 24 that are looked at. */
+START_TEST(test_many_frames) {
+    tells("pppppppsp", "run < run < run < run < run < run < run < program+0x7");
+    tells("llllllllllllllllllllllppp", "run < run");
+    tells("lllllllllllllllllllllllls", "");
+}
+END_TEST
+
+/* A program that was found by its name alone has no folder. */
+START_TEST(test_name_without_a_folder) {
+    program = "train";
+    tells("ss", "train+0x0 < train+0x1");
+    program = "bin/train";
+    tells("s", "train+0x0");
+}
+END_TEST
+
+/* The trace is that of the forward call, also where it is told backward. */
+START_TEST(test_backward) {
+    rg_tensor *x = rg_requires_grad_(rg_zeros(2), true);
+    stack = "ps";
+    rg_set_detect_anomaly(true);
+    rg_tensor *y = rg_sum(rg_sqrt(x));
+    stack = "psp";
+    ck_says(rg_backward(y), STACKS ? "sqrt: the first inf arose backward in SqrtBackward0, in the "
+                                     "gradient of its input 0, [2]; forward call: run < program+0x1"
+                                   : "sqrt: the first inf arose backward in SqrtBackward0, in the "
+                                     "gradient of its input 0, [2]; forward call: not recorded");
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
+/* Whoever looks on for another reason lets such values pass, there and back. */
+START_TEST(test_others_let_pass) {
+    rg_tensor *x = rg_requires_grad_(rg_zeros(2), true);
+    RG_SAVED_HOOKS(keeps);
+    ck_ok(rg_log(x));
+    ck_ok(rg_backward(rg_sum(rg_sqrt(x))));
+    ck_assert(isinf(rg_at(rg_grad_of(x), 0)));
+}
+END_TEST
+
+RG_TESTS(trace, test_frames, test_many_frames, test_name_without_a_folder, test_backward,
+         test_others_let_pass)
