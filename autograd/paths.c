@@ -192,13 +192,14 @@ static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
     for (int i = 0; i < n->n_in; i++) {
         if (!rgi_run_needs(&r->run, &n->edge[i]))
             continue;
+        /* There is a place, since the run has a slot for w from the beginning. */
         rg_tensor **place = rgi_run_place(&r->run, n->edge[i]);
-        rg_tensor *made = place ? *place : NULL;
+        rg_tensor *made = *place;
         if (!made)
             continue;
         *place = NULL;
         made = rgi_own(made);
-        path_parts *parts = ok && made ? parts_at(r, place_number(r, &n->edge[i])) : NULL;
+        path_parts *parts = ok ? parts_at(r, place_number(r, &n->edge[i])) : NULL;
         ok = parts && parts_add(parts, step, made)
              && rgi_accumulate_into(&r->run, &totals[i], made);
     }
@@ -225,6 +226,7 @@ static bool walk_parts(path_run *r, rg_node *n) {
     return ok;
 }
 
+/* What came to w stays, since nothing behind w leads to it. */
 static bool walk_path_node(path_run *r, rg_node *n) {
     RG_SCOPE();
     if (!(r->run.marks[n->slot] & RG_LEADS))
@@ -239,8 +241,6 @@ static bool walk_path_node(path_run *r, rg_node *n) {
     if (packed)
         rgi_pack_again(n);
     for (int k = 0; k < n->n_out; k++) {
-        if (r->run.marks[n->slot + (size_t)k] & RG_ASKED)
-            continue;
         parts_free(r->parts[n->slot + (size_t)k]);
         r->parts[n->slot + (size_t)k] = NULL;
     }
@@ -270,7 +270,7 @@ static bool begin_at_loss(path_run *r, rg_tensor *loss, rg_tensor *w) {
     rg_edge edge = { root, loss->output };
     path_parts *parts = parts_at(r, place_number(r, &edge));
     rg_tensor *one = rg_ones_like(loss);
-    return parts && one && parts_add(parts, 0, one);
+    return parts && parts_add(parts, 0, one);
 }
 
 static bool run_paths(path_run *r, rg_tensor *loss, rg_tensor *w) {

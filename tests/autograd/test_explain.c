@@ -96,6 +96,11 @@ START_TEST(test_graphs) {
     ck_assert(rg_function_apply_many(&twins_class, NULL, RG_LIST(w), y));
     rg_explanation e = explain(rg_sum(rg_add(rg_mul(y[0], y[1]), rg_exp(y[1]))), w);
     ck_assert_int_eq(e.n, 2);
+    for (int k = 0; k < 2; k++) {
+        e = explain(rg_sum(rg_exp(y[k])), w);
+        ck_assert_str_eq(e.v[0].ops, "sum <- exp <- Twins");
+        ck_assert_int_eq(e.n, 1);
+    }
     rg_list parts = rg_chunk(w, 3, 0);
     explain(rg_sum(rg_mul(rg_cat(RG_LIST(parts.v[0], parts.v[2], parts.v[0]), 0), 2)), w);
     explain(rg_sum(rg_mul(rg_expand(rg_narrow(w, 0, 0, 1), 5, 2), rg_narrow(w, 0, 1, 1))), w);
@@ -114,6 +119,49 @@ START_TEST(test_packed) {
         RG_SAVED_HOOKS(keeps);
         loss = rg_sum(rg_exp(rg_mul(rg_sin(w), w)));
     }
+    explain(loss, w);
+}
+END_TEST
+
+/* Anomaly mode keeps something for each node, too, and both may be at it. */
+START_TEST(test_with_traces) {
+    rg_tensor *w = leaf(2, 3), *loss[2];
+    rg_set_detect_anomaly(true);
+    loss[0] = rg_sum(rg_exp(rg_mul(rg_sin(w), w)));
+    {
+        RG_SAVED_HOOKS(keeps);
+        loss[1] = rg_sum(rg_exp(rg_mul(rg_sin(w), w)));
+    }
+    for (int on = 1; on >= 0; on--) {
+        rg_set_detect_anomaly(on);
+        for (int i = 0; i < 2; i++)
+            ck_assert_int_eq(explain(loss[i], w).n, 2);
+    }
+}
+END_TEST
+
+static int unpacks, good;
+static rg_tensor *unpacks_some(void *packed, void *context) {
+    (void)context;
+    return unpacks++ < good ? packed : rg_ones(7, 7);
+}
+
+/* A value that can't be had again is an error, whichever it is, and the next time it can be had. */
+START_TEST(test_values_that_are_gone) {
+    const rg_saved_hooks hooks = { pack_copy, unpacks_some, drop_copy, NULL };
+    rg_tensor *w = leaf(2, 3), *loss;
+    {
+        RG_SAVED_HOOKS(hooks);
+        loss = rg_sum(rg_exp(rg_mul(rg_sin(w), w)));
+    }
+    for (good = 0; good < 4; good++) {
+        unpacks = 0;
+        rg_error_clear();
+        ck_assert(rg_explain(loss, w).n < 0);
+        ck_assert_msg(strstr(rg_error(), "a saved tensor unpack hook returned"), "%s", rg_error());
+    }
+    rg_error_clear();
+    good = 100;
     explain(loss, w);
 }
 END_TEST
@@ -248,6 +296,10 @@ START_TEST(test_where_a_gradient_is_lost) {
     ck_assert_str_eq(e.first_zero, "mul, input 0 of [3]");
     ck_assert_str_eq(e.first_not_finite, "sqrt, input 0 of [3]");
     ck_assert(strstr(e.text, "it is not finite") && strstr(e.text, "way back: sqrt"));
+    /* What isn't finite isn't told twice, and what has no elements isn't zero. */
+    ck_assert(!e.first_huge && !strstr(e.text, "huge"));
+    e = rg_explain(rg_sum(rg_cat(RG_LIST(rg_exp(rg_narrow(w, 0, 0, 0)), w), 0)), w);
+    ck_assert(!e.first_zero && !strstr(e.text, "zero"));
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 1e9)), w);
     ck_assert_str_eq(e.first_huge, "mul, input 0 of [3]");
     ck_assert_double_eq_tol(e.v[0].share, 1, 1e-12);
@@ -408,6 +460,7 @@ START_TEST(test_loss_is_a_leaf) {
 END_TEST
 
 RG_TESTS(explain, test_nothing_is_recorded, test_one_path_of_several, test_shares, test_packed,
+         test_with_traces, test_values_that_are_gone,
          test_more_paths_than_are_kept, test_paths_of_one_size, test_picture,
          test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost, test_verdicts,
          test_refusals, test_out_of_memory, test_graphs, test_loss_is_a_leaf)
