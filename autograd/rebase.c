@@ -33,7 +33,7 @@ static bool place_in_base(const rg_tensor *t, rg_strided *at) {
     if (t->numel == 0)
         return true;
     at->start = (t->data - base->data) / (int64_t)rgi_sizeof((rg_dtype)base->dtype);
-    return t->storage == base->storage && t->dtype == base->dtype && at->start >= 0
+    return t->storage == base->storage && at->start >= 0
            && at->start + rgi_reach(t) <= rgi_reach(base) && !rgi_overlaps_itself(base);
 }
 
@@ -79,9 +79,10 @@ static void release_history(rg_history *h) {
 
 /* ---- views that were written to ---------------------------------------------------- */
 
-/* Returns the number that torch gives to the view among the outputs of the op that made it. */
+/* Returns the number that torch gives to the view among the outputs of the op that made it.
+ * Requires that n is no leaf. */
 static int output_number(const rg_node *n, const rg_tensor *t) {
-    bool is_part = n->op && (RG_IS(n->op, select) || RG_IS(n->op, slice));
+    bool is_part = RG_IS(n->op, select) || RG_IS(n->op, slice);
     return is_part ? ((const rg_part *)n->attr)->number : t->output;
 }
 
@@ -172,6 +173,8 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
 
 /* ---- writes ------------------------------------------------------------------------ */
 
+/* The write may be recorded, so t is no leaf, and a history as_strided is that of its base as that
+ * is now. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     rg_strided at;
     rg_tensor after;
@@ -179,7 +182,7 @@ rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     if (!(t->flags & RG_VIEW) || !n || !place_in_base(t, &at))
         return t;
     rg_tensor *base = rgi_base_of(t);
-    if (n->op && RG_IS(n->op, as_strided) && !n->hooks && n->edge[0].node == rgi_node_of(base))
+    if (RG_IS(n->op, as_strided) && !n->hooks)
         return t;
     if (!record_view(&after, t, &at, base))
         return NULL;
@@ -216,8 +219,7 @@ static bool record_rebase(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
 
 static void let_go_of_rebase(rg_rebase *r) {
     rgi_forget_history(&r->after);
-    if (r->base_after.history)
-        rgi_forget_history(&r->base_after);
+    rgi_forget_history(&r->base_after);
 }
 
 bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {

@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- random programs --------------------------------------------------------------- */
@@ -550,6 +551,81 @@ START_TEST(test_who_renews) {
 }
 END_TEST
 
+static rg_tensor *counts(rg_tensor *g, void *context) {
+    (void)g;
+    ++*(int *)context;
+    return RG_NONE;
+}
+
+static bool counts_after(rg_tensor *t, void *context) {
+    (void)t;
+    ++*(int *)context;
+    return true;
+}
+
+static bool hooks(rg_tensor *v) { return rg_register_hook(v, counts, NULL) >= 0; }
+static bool hooks_after(rg_tensor *v) {
+    return rg_register_post_accumulate_grad_hook(v, counts_after, NULL) >= 0;
+}
+static bool is_no_leaf(rg_tensor *v) { return rg_is_leaf(v); }
+static bool has_grad_fn(rg_tensor *v) { return rg_grad_fn(v); }
+static bool requires_none(rg_tensor *v) { return rg_requires_grad_(v, false); }
+static bool adds_away(rg_tensor *v) { return rg_add(rg_ones_like(v), v); }
+static bool multiplies(rg_tensor *v) { return rg_dot(v, v); }
+static bool is_part(rg_tensor *v) { return rg_narrow(v, 0, 0, 1); }
+
+/* A view that can't have a new history isn't used for anything that needs one: each use is refused,
+ * under its name and in torch's words, and leaves all as it was. */
+START_TEST(test_who_is_refused) {
+    static const struct {
+        const char *name;
+        bool (*use)(rg_tensor *v);
+    } uses[] = {
+        { "register_hook", hooks },
+        { "register_post_accumulate_grad_hook", hooks_after },
+        { "retain_grad", retains },
+        { "is_leaf", is_no_leaf },
+        { "grad_fn", has_grad_fn },
+        { "requires_grad_", requires_none },
+        { "sin", sin_away },
+        { "add", adds_away },
+        { "add_", adds_itself },
+        { "dot", multiplies },
+        { "narrow", is_part },
+        { "backward", backs },
+    };
+    rg_tensor *x = counting(4), *y = rg_mul(x, 1), *plain = rg_zeros_like(x);
+    rg_tensor *of[] = { rg_split(y, 2, 0).v[1], rg_split(plain, 2, 0).v[1] };
+    ck_ok(rg_add_(y, 1) && rg_add_(plain, x));
+    static const char *const says[] = { "Output 1 of Split is a view",
+                                        "A view was created in no_grad mode" };
+    for (int i = 0; i < RG_COUNT(uses); i++)
+        for (int k = 0; k < 2; k++) {
+            char said[200];
+            snprintf(said, sizeof said,
+                     "%s: %s and its base or another view of its base has been modified inplace",
+                     uses[i].name, says[k]);
+            ck_fails(uses[i].use(of[k]), RG_RUNTIME_ERROR, said);
+            ck_assert(rg_requires_grad(of[k]) && rg_version(of[k]) == 1);
+        }
+    ck_ok(rg_backward(rg_add(rg_sum(y), rg_sum(plain))));
+    holds(rg_grad_of(x), "tensor([2, 2, 2, 2])");
+}
+END_TEST
+
+/* A view of a list that is a leaf of its own stays one, whatever is written to a base that requires
+ * no grad. */
+START_TEST(test_a_part_that_is_a_leaf) {
+    rg_tensor *plain = rg_zeros_dims(RG_DIMS(4), RG_FLOAT64), *part = rg_split(plain, 2, 0).v[1];
+    ck_ok(rg_requires_grad_(part, true));
+    ck_ok(rg_add_(plain, 1));
+    ck_assert_str_eq(rg_repr(part), "tensor([1., 1.], dtype=torch.float64, requires_grad=True)");
+    ck_assert(rg_is_leaf(part) && *rg_grad_fn(part) == '\0');
+    ck_ok(rg_backward(rg_sum(rg_mul(part, 3))));
+    holds(rg_grad_of(part), "tensor([3, 3])");
+}
+END_TEST
+
 /* Drawing over a view of what has a history since is refused under the name of what would be lost.
  */
 START_TEST(test_draws_over_stale_views) {
@@ -559,12 +635,6 @@ START_TEST(test_draws_over_stale_views) {
              "uniform_: a result of AsStridedBackward0 would be overwritten");
 }
 END_TEST
-
-static rg_tensor *counts(rg_tensor *g, void *context) {
-    (void)g;
-    ++*(int *)context;
-    return RG_NONE;
-}
 
 /* A write goes to the base, and beside a view by which the written one was made: what looks on
  * there sees only what was made of it before. */
@@ -752,6 +822,29 @@ START_TEST(test_a_base_with_other_data) {
     ck_ok(rg_backward(rg_sum(rg_mul(old, 3))));
     holds(rg_grad_of(old), "tensor([3, 3])");
     holds(rg_grad_of(base), "tensor([0, 0, 3, 3])");
+}
+END_TEST
+
+/* A view of a leaf that has other data by now keeps its own history, though these lie in the same
+ * memory: before the view, behind it, or so that they share places. */
+START_TEST(test_a_leaf_with_other_data) {
+    for (int way = 0; way < 3; way++) {
+        RG_SCOPE();
+        rg_tensor *memory = rg_ones_dims(RG_DIMS(9), RG_FLOAT64);
+        rg_tensor *x = rg_detach(rg_narrow(memory, 0, 3, 3));
+        ck_ok(rg_requires_grad_(x, true));
+        rg_tensor *v = rg_select(x, 0, 1);
+        rg_tensor *other[] = { rg_narrow(memory, 0, 0, 3), rg_narrow(memory, 0, 6, 3),
+                               rg_expand(rg_narrow(memory, 0, 4, 1), 3) };
+        {
+            RG_NO_GRAD();
+            ck_ok(rg_set_data(x, rg_detach(other[way])));
+            ck_ok(rg_add_(memory, 1));
+        }
+        ck_ok(rg_backward(rg_mul(v, 5)));
+        holds(rg_grad_of(x), "tensor([0, 5, 0])");
+        ck_assert_str_eq(rg_grad_fn(v), "SelectBackward0");
+    }
 }
 END_TEST
 
@@ -1015,7 +1108,8 @@ START_TEST(test_named) {
 }
 END_TEST
 
-RG_TESTS(views, test_random_programs, test_who_renews, test_draws_over_stale_views,
+RG_TESTS(views, test_random_programs, test_who_renews, test_who_is_refused,
+         test_a_part_that_is_a_leaf, test_a_leaf_with_other_data, test_draws_over_stale_views,
          test_writes_beside_hooks, test_writes_of_the_dead, test_base_takes_the_write_in,
          test_base_without_history, test_subscripts_of_views, test_what_is_refused, test_detached,
          test_most_dims, test_later_writes_are_seen, test_who_looks_on, test_layouts,
