@@ -120,7 +120,7 @@ static inline bool run_forward(rg_call *c) {
 static inline bool make_outputs(rg_call *c, rg_tensor *over) {
     rg_tensor like[RG_MAX_OUTPUTS];
     for (int k = 0; k < c->n_out; k++) {
-        like[k].dtype = c->n_in ? c->in[0]->dtype : RG_FLOAT32;
+        like[k].dtype = c->in[0]->dtype;
         like[k].ndim = 0;
         like[k].state = RG_ALIVE;
         c->out[k] = &like[k];
@@ -128,8 +128,7 @@ static inline bool make_outputs(rg_call *c, rg_tensor *over) {
     bool ok = c->op->shape(c);
     for (int k = 0; k < c->n_out; k++)
         c->out[k] = NULL;
-    if (ok && over && c->op->inplace && like[0].dtype == over->dtype
-        && rgi_same_shape(&like[0], over)) {
+    if (ok && over && like[0].dtype == over->dtype && rgi_same_shape(&like[0], over)) {
         rgi_retain(over);
         c->out[0] = over;
     }
@@ -146,7 +145,7 @@ static inline bool view_input(rg_call *c) {
         c->out[k] = rgi_header_new();
         if (!c->out[k])
             return false;
-        c->out[k]->dtype = c->n_in ? c->in[0]->dtype : RG_FLOAT32;
+        c->out[k]->dtype = c->in[0]->dtype;
     }
     return c->op->view(c);
 }
@@ -154,7 +153,7 @@ static inline bool view_input(rg_call *c) {
 /* Makes the outputs from the inputs. Where `over` isn't NULL, it serves as out[0] if it fits. */
 static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
     const rg_op *op = c->op;
-    if (alike && !rgi_this.observer && (!over || (op->inplace && over == c->in[0])))
+    if (alike && !rgi_this.observer && (!over || over == c->in[0]))
         return compute_alike(c, over);
     if (op->view)
         return view_input(c);

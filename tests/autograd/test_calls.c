@@ -2,6 +2,7 @@
  * test_calls.c: how calls behave as C: arguments are evaluated from left to right,
  * failed lists are empty, and guards may stand on one line.
  */
+#include "autograd/graph_observer.h"
 #include "tensor/scope.h"
 #include "tests/test.h"
 #include "regard.h"
@@ -357,6 +358,62 @@ START_TEST(test_lists_at_their_limits) {
 }
 END_TEST
 
+/* ---- rows and guests of a test's own -------------------------------------------------- */
+
+/* An observer that looks at nothing changes nothing: a function that is NULL isn't called. */
+START_TEST(test_an_observer_of_nothing) {
+    rg_tensor *w = rg_requires_grad_(rg_literal([ 1., 2., 3. ]), true), *seen[2][4];
+    for (int watched = 0; watched < 2; watched++) {
+        rg_graph_observer nothing = { 0 };
+        rg_observer *before = rgi_set_observer(watched ? &nothing.tensors : NULL);
+        rg_tensor **v = seen[watched];
+        v[0] = rg_add_(rg_mul(w, rg_full(RG_DIMS(3), 2)), rg_cat(RG_LIST(w), 0));
+        v[1] = rg_mul_(rg_narrow(rg_exp(w), 0, 1, 2), rg_to(rg_ones(2), RG_FLOAT64));
+        bool set = rg_set_grad(w, rg_detach(v[0]));
+        v[2] = rg_grad_of(w);
+        v[3] = rg_copy_(rg_fill_(rg_zeros(3), 2), rg_sum_dim(rg_reshape(w, 3, 1), 1, false));
+        rgi_set_observer(before);
+        ck_assert_msg(set && rg_error_code() == RG_OK, "%s", rg_error());
+    }
+    for (int i = 0; i < 4; i++)
+        ck_assert_msg(rg_equal(seen[0][i], seen[1][i]), "%d: %s", i, rg_repr(seen[1][i]));
+    ck_assert_str_eq(rg_grad_fn(seen[1][0]), "AddBackward0");
+}
+END_TEST
+
+/* This op reads what lies behind an element after it has written the element. */
+static bool turned_forward(rg_call *c) {
+    const rg_tensor *x = c->in[0];
+    for (int64_t i = 0; i < x->numel; i++)
+        ((float *)c->out[0]->data)[i] = ((float *)x->data)[x->numel - 1 - i];
+    return true;
+}
+static rg_tensor *turned_rule(const rg_step *s, rg_tensor *g) {
+    (void)s;
+    return rg_flip(g, 0);
+}
+static const rg_op turned = { .name = "turned",
+                              .node = "TurnedBackward0",
+                              .n_in = 1,
+                              .shape = rgi_shape_same,
+                              .forward = turned_forward,
+                              .grad = { RG_RULE(0, turned_rule) } };
+
+/* An op that doesn't go element by element never writes over what it reads. */
+START_TEST(test_an_op_that_is_not_direct) {
+    rg_tensor *plain = rg_literal([ 1., 2., 3. ]), *want = rg_literal([ 3., 2., 1. ]);
+    ck_assert(rgi_apply_inplace("turned_", &turned, NULL, 0, 1, &plain) == plain);
+    ck_assert(rg_equal(plain, want));
+    rg_tensor *w = rg_requires_grad_(rg_clone(plain), true);
+    rg_tensor *y = rg_mul(w, rg_literal([ 1., 2., 3. ]));
+    ck_ok(rgi_apply_inplace("turned_", &turned, NULL, 0, 1, &y));
+    ck_assert_str_eq(rg_grad_fn(y), "TurnedBackward0");
+    ck_assert(rg_equal(y, rg_literal([ 3., 4., 3. ])));
+    ck_ok(rg_backward(rg_sum(rg_mul(y, rg_literal([ 1., 10., 100. ])))));
+    ck_assert(rg_equal(rg_grad_of(w), rg_literal([ 100., 20., 3. ])));
+}
+END_TEST
+
 /* A call that fails returns no output, also where its scope has room for the first one alone. */
 START_TEST(test_all_outputs_or_none) {
     rg_tensor *x = rg_ones(2, 3);
@@ -385,4 +442,5 @@ RG_TESTS(calls, test_what_calls_take, test_arguments_are_evaluated_in_order,
          test_indices_to_add_at, test_indices_stay, test_overlapping_writes_are_refused,
          test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
          test_group_norm_of_one_value, test_distances_by_products, test_no_reduction,
-         test_lists_at_their_limits, test_all_outputs_or_none)
+         test_lists_at_their_limits, test_all_outputs_or_none, test_an_observer_of_nothing,
+         test_an_op_that_is_not_direct)
