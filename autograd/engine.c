@@ -110,11 +110,11 @@ static bool leaves_prepare(rg_run *r) {
     return true;
 }
 
-/* Returns the slot of the leaf to which an edge leads, if that has hooks, which wait for it. */
+/* Returns the slot of the leaf to which an edge leads, if that has hooks. The slot is empty, and
+ * waits for nothing, where they came meanwhile and no gradient has. */
 static rg_leaf_slot *awaiting_slot(rg_run *r, const rg_edge *e) {
     bool hooked = e->node && !e->node->op && rgi_has_hooks(e->node) && rgi_run_needs(r, e);
-    rg_leaf_slot *s = hooked ? rgi_leaf_find(&r->leaves, e->node) : NULL;
-    return s && s->leaf && s->awaited != RG_LEAF_SEEN ? s : NULL;
+    return hooked ? rgi_leaf_find(&r->leaves, e->node) : NULL;
 }
 
 /* Runs the hooks of the leaves whose gradients are complete now that the node was walked, or was
@@ -340,15 +340,14 @@ static int by_completion(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Lists the leaves whose hooks are to be called, before anything is committed. */
+/* Lists the leaves whose hooks are to be called, before anything is committed. Where a step is
+ * recorded, rgi_run_hooks has refused them by now. */
 static bool list_hooked(const rg_run *r, leaves_hooked *l) {
     size_t most = 0;
     for (size_t i = 0; r->commits && i < rgi_leaf_slots(&r->leaves); i++)
         most += r->leaves.slots[i].grad && rgi_has_hooks_after(r->leaves.slots[i].leaf);
     if (RG_LIKELY(!most))
         return true;
-    if (!rgi_may_do_once("a hook"))
-        return false;
     if (!rgi_grow((void **)&l->v, &l->room, most, sizeof *l->v))
         return false;
     for (size_t i = 0; i < rgi_leaf_slots(&r->leaves); i++)

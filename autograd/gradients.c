@@ -234,7 +234,7 @@ static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s,
     rg_tensor *gin[RG_INPUTS] = { NULL };
     rg_graph_observer *o = rgi_graph_observer();
     bool ok;
-    if (o && o->step && !s->create_graph)
+    if (o && !s->create_graph)
         ok = o->step(o, s, gin, NULL, NULL);
     else
         ok = s->op->together(s, gin);

@@ -84,10 +84,10 @@ bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
 }
 
 bool rgi_has_hooks_after(const rg_node *leaf) {
-    for (size_t i = 0; rgi_has_hooks(leaf) && i < leaf->hooks->n; i++)
-        if (!leaf->hooks->v[i].removed && leaf->hooks->v[i].after)
-            return true;
-    return false;
+    const rg_hook *h = rgi_has_hooks(leaf) ? hook_from(leaf->hooks, 0) : NULL;
+    while (h && !h->after)
+        h = hook_from(leaf->hooks, h->id + 1);
+    return h;
 }
 
 /* A leaf that was released, while something else has its node, isn't called. */
@@ -105,11 +105,12 @@ bool rgi_run_hooks_after(rg_node *leaf) {
 
 /* ---- registering ------------------------------------------------------------------- */
 
+/* A hook that was taken away by rgi_move_retained is on a node that t no longer has. */
 rg_hook *rgi_hook_that_retains(const rg_tensor *t) {
     const rg_hooks *hooks = t->history ? rgi_node_of(t)->hooks : NULL;
     for (size_t i = 0; hooks && i < hooks->n; i++) {
         rg_hook *h = &hooks->v[i];
-        if (!h->removed && !h->function && !h->after && h->output == t->output)
+        if (!h->function && !h->after && h->output == t->output)
             return h;
     }
     return NULL;

@@ -210,6 +210,80 @@ START_TEST(test_odd_hooks) {
 }
 END_TEST
 
+/* A hook that fails is the last one: those of other leaves aren't called, and the run has failed,
+ * though all gradients are there. */
+START_TEST(test_a_hook_fails_before_others) {
+    RG_SCOPE();
+    rg_tensor *v[4], *y = rg_scalar(1.);
+    for (int i = 0; i < 4; i++) {
+        v[i] = leaf(2);
+        y = rg_mul(y, v[i]);
+        ck_assert_int_ge(rg_register_post_accumulate_grad_hook(v[i], i == 2 ? fails : note, "n"),
+                         0);
+    }
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "is invalid for input of size");
+    ck_assert(says("n8 "));
+    for (int i = 0; i < 4; i++)
+        ck_assert(is(rg_grad_of(v[i]), 8));
+}
+END_TEST
+
+/* A tensor that no longer requires grad, or does so again, isn't the leaf that the graph has. */
+START_TEST(test_another_leaf_by_now) {
+    for (int again = 0; again < 2; again++) {
+        RG_SCOPE();
+        rg_tensor *x = leaf(3), *w = leaf(2), *y = rg_mul(x, w);
+        ck_assert_int_ge(rg_register_post_accumulate_grad_hook(x, note, "x"), 0);
+        ck_assert_int_ge(rg_register_post_accumulate_grad_hook(w, note, "w"), 0);
+        ck_ok(rg_requires_grad_(x, false));
+        ck_ok(!again || rg_requires_grad_(x, true));
+        ck_ok(rg_backward(y));
+        ck_assert(says("w3 "));
+        ck_assert(rg_grad_of(x) == RG_NONE);
+    }
+}
+END_TEST
+
+/* A leaf has its gradient and retains none, whatever hooks it has. */
+START_TEST(test_leaves_retain_nothing) {
+    RG_SCOPE();
+    rg_tensor *x = leaf(3), *h = rg_mul(x, 2);
+    ck_assert_int_ge(rg_register_post_accumulate_grad_hook(x, note, "x"), 0);
+    ck_assert_int_ge(rg_register_hook(x, note_before, "h"), 0);
+    ck_ok(rg_retain_grad(x));
+    ck_assert(!rg_retains_grad(x) && !rg_retains_grad(h));
+    ck_ok(rg_retain_grad(h));
+    ck_assert(rg_retains_grad(h));
+}
+END_TEST
+
+/* A hook that can't be registered has no number but -1. */
+START_TEST(test_numbers_of_hooks) {
+    RG_SCOPE();
+    rg_tensor *x = leaf(3), *plain = rg_ones(2), *h = rg_mul(x, 2);
+    ck_assert_int_eq(rg_register_post_accumulate_grad_hook(NULL, note, ""), -1);
+    ck_assert_int_eq(rg_register_post_accumulate_grad_hook(x, NULL, ""), -1);
+    ck_assert_int_eq(rg_register_post_accumulate_grad_hook(plain, note, ""), -1);
+    ck_assert_int_eq(rg_register_post_accumulate_grad_hook(h, note, ""), -1);
+    ck_assert_int_eq(rg_register_hook(NULL, note_before, ""), -1);
+    ck_assert_int_eq(rg_register_hook(x, NULL, ""), -1);
+    ck_assert_int_eq(rg_register_hook(plain, note_before, ""), -1);
+    for (int64_t fail = 1, id = -1; id < 0; fail++) {
+        rg_memory_fail_at(fail);
+        id = rg_register_post_accumulate_grad_hook(x, note, "");
+        rg_memory_fail_at(0);
+        ck_assert(id == (rg_error_code() == RG_OK ? 0 : -1));
+        rg_error_clear();
+    }
+    /* Numbers that no hook has, beside those that are there. */
+    for (int n = 1; n < 40; n++) {
+        ck_assert_int_eq(rg_register_post_accumulate_grad_hook(x, note, ""), n);
+        ck_fails(rg_remove_hook(x, n + 1), RG_RUNTIME_ERROR, "the tensor has no hook");
+        ck_fails(rg_remove_hook(x, -1), RG_RUNTIME_ERROR, "the tensor has no hook");
+    }
+}
+END_TEST
+
 static bool all_of_it(void) {
     RG_SCOPE();
     rg_tensor *x = leaf(3), *w = leaf(2);
@@ -230,4 +304,6 @@ START_TEST(test_without_memory) { ck_assert_int_ge(deny_in_turn(all_of_it, NULL)
 END_TEST
 
 RG_TESTS(accumulate, test_inputs, test_inputs_with_a_graph, test_inputs_refused, test_after,
-         test_order, test_steps_in_backward, test_odd_hooks, test_without_memory)
+         test_order, test_steps_in_backward, test_odd_hooks, test_a_hook_fails_before_others,
+         test_another_leaf_by_now, test_leaves_retain_nothing, test_numbers_of_hooks,
+         test_without_memory)

@@ -5,8 +5,11 @@
  */
 #include "tests/test.h"
 #include "regard.h"
+#include "tensor/thread.h"
 
+#include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -131,6 +134,30 @@ START_TEST(test_unused_inputs) {
              "grad can be implicitly created only for scalar outputs");
     ck_fails(rg_backward(leaf_vector(3), .gradient = rg_zeros(2)), RG_RUNTIME_ERROR,
              "Mismatch in shape");
+}
+END_TEST
+
+/* What the graph hasn't, though it had a place in another run, has no gradient in this one; and
+ * where that isn't allowed, nothing has a result. */
+START_TEST(test_a_place_in_another_run) {
+    rg_tensor *x = leaf(2), *h = rg_mul(x, 3), *y = rg_mul(h, h), *other = rg_mul(x, 5), *g[3];
+    ck_ok(rg_backward(other, .retain_graph = true));
+    rg_backward_options o = { .gradient = RG_NONE, .retain_graph = true, .allow_unused = true };
+    ck_ok(rg_grad_many(1, &y, NULL, 3, (rg_tensor *[]){ y, other, x }, g, o));
+    ck_assert_double_eq(rg_item(g[0]), 1);
+    ck_assert(g[1] == RG_NONE);
+    ck_assert_double_eq(rg_item(g[2]), 36);
+    o.allow_unused = false;
+    for (int unused = 0; unused < 3; unused++) {
+        rg_tensor *of[] = { x, x, x };
+        char said[80];
+        of[unused] = other;
+        snprintf(said, sizeof said, "The differentiated Tensor at index %d appears", unused);
+        for (int j = 0; j < 3; j++)
+            g[j] = x;
+        ck_fails(rg_grad_many(1, &y, NULL, 3, of, g, o), RG_RUNTIME_ERROR, said);
+        ck_assert(!g[0] && !g[1] && !g[2]);
+    }
 }
 END_TEST
 
@@ -374,6 +401,69 @@ START_TEST(test_a_run_inside_a_run) {
     rg_tensor *z = rg_mul(h, 1), *again = rg_mul(z, 1);
     rg_register_hook(z, nested, again);
     ck_fails(rg_backward(again), RG_RUNTIME_ERROR, "is being differentiated already");
+}
+END_TEST
+
+/* A hook may not look at a graph that is being differentiated, by whichever end: these are the
+ * graph's own, and one that leads into it. */
+typedef struct {
+    rg_tensor *w, *root[2];
+    int calls;
+} onlooker;
+
+static rg_tensor *looks_on(rg_tensor *g, void *context) {
+    static const char sentence[] = "the graph is being differentiated already";
+    onlooker *o = context;
+    for (int i = 0; i < 2; i++) {
+        rg_tensor *y = o->root[i];
+        ck_fails(rg_graph_dot(y), RG_RUNTIME_ERROR, sentence);
+        ck_fails(rg_explain(y, o->w).n >= 0, RG_RUNTIME_ERROR, sentence);
+        ck_fails(rg_explain(y, o->w).text, RG_RUNTIME_ERROR, sentence);
+        ck_fails(rg_backward(y), RG_RUNTIME_ERROR, sentence);
+        ck_fails(rg_grad(y, o->w), RG_RUNTIME_ERROR, sentence);
+    }
+    o->calls++;
+    return g;
+}
+
+START_TEST(test_looks_at_a_running_graph) {
+    rg_tensor *w = leaf(2), *h = rg_mul(rg_exp(w), 1);
+    onlooker o = { .w = w, .root = { rg_mul(h, 3), rg_neg(rg_mul(h, 5)) } };
+    ck_assert_int_ge(rg_register_hook(h, looks_on, &o), 0);
+    for (int turn = 1; turn <= 2; turn++) {
+        ck_ok(rg_backward(o.root[0], .retain_graph = true));
+        ck_assert_int_eq(o.calls, turn);
+        ck_assert_double_eq_tol(grad_at(w, 0), 3 * turn * exp(2), 1e-12);
+        /* Once the run is over, everybody may. */
+        ck_ok(rg_graph_dot(o.root[1]));
+        ck_assert_int_eq(rg_explain(o.root[0], w).n, 1);
+    }
+}
+END_TEST
+
+/* Of an op's outputs each has hooks of its own, and keeps a gradient of its own; where none reaches
+ * one of them, its hooks aren't called. */
+START_TEST(test_hooks_of_outputs) {
+    rg_tensor *gates = rg_requires_grad_(rg_full(RG_DIMS(2, 1, 4), 0.5), true);
+    rg_tensor *none = rg_zeros(1, 1);
+    for (int used = 0; used < 2; used++)
+        for (int retained = 0; retained < 2; retained++) {
+            RG_SCOPE();
+            rg_hidden_cells y = rg_lstm_scan(gates, rg_ones(4, 1), none, none, false);
+            rg_tensor *out[] = { y.h, y.c };
+            int calls[2] = { 0 };
+            for (int k = 0; k < 2; k++)
+                ck_assert_int_ge(rg_register_hook(out[k], count, &calls[k]), 0);
+            ck_ok(rg_retain_grad(out[retained]));
+            ck_assert(rg_retains_grad(out[retained]) && !rg_retains_grad(out[!retained]));
+            ck_ok(rg_backward(rg_sum(rg_mul(out[used], 3))));
+            ck_assert(calls[used] == 1 && calls[!used] == 0);
+            ck_assert(rg_grad_of(out[!retained]) == RG_NONE);
+            if (used == retained)
+                ck_assert(rg_equal(rg_grad_of(out[used]), rg_full(RG_DIMS(2, 1, 1), 3.0)));
+            else
+                ck_assert(rg_grad_of(out[retained]) == RG_NONE);
+        }
 }
 END_TEST
 
@@ -683,6 +773,46 @@ START_TEST(test_a_mutated_saved_value_is_named) {
 }
 END_TEST
 
+static rg_tensor *add_one(rg_tensor *x) {
+    RG_NO_GRAD();
+    return rg_add_(x, 1);
+}
+
+#define HAS_BEEN(op, type, what)                                                                   \
+    op ": one of the variables needed for gradient computation has been modified by an inplace "   \
+       "operation: [torch." type "], which is " what ", is at version 1; expected version 0 "      \
+       "instead. The last write was by add_."
+
+/* A saved value has the number that it has among the op's inputs, or among its outputs. */
+START_TEST(test_a_mutated_saved_value_has_a_number) {
+    rg_tensor *a = leaf_vector(3), *b = leaf_vector(3), *y = rg_mul(a, b);
+    ck_ok(add_one(b));
+    ck_says(rg_backward(rg_sum(y)),
+            HAS_BEEN("mul", "DoubleTensor [3]", "input 1 of MulBackward0"));
+    y = rg_mul(a, rg_ones_like(b));
+    ck_says(rg_backward(rg_sum(y)), "");
+    rg_tensor *c = leaf_vector(3);
+    y = rg_mul(c, a);
+    ck_ok(add_one(c));
+    ck_says(rg_backward(rg_sum(y)),
+            HAS_BEEN("mul", "DoubleTensor [3]", "input 0 of MulBackward0"));
+    y = rg_exp(a);
+    ck_ok(add_one(y));
+    ck_says(rg_backward(rg_sum(y)),
+            HAS_BEEN("exp", "DoubleTensor [3]", "output 0 of ExpBackward0"));
+    rg_tensor *gates = rg_requires_grad_(rg_zeros(2, 1, 4), true), *none = rg_zeros(1, 1);
+    rg_hidden_cells cells = rg_lstm_scan(gates, rg_ones(4, 1), none, none, false);
+    ck_ok(add_one(cells.c));
+    char said[300];
+    rg_error_clear();
+    ck_assert(!rg_backward(rg_sum(cells.h)));
+    snprintf(said, sizeof said, "[torch.FloatTensor [2, 1, 1]], which is output 1 of %s, is at ",
+             rg_grad_fn(cells.h));
+    ck_assert_msg(strstr(rg_error(), said), "%s", rg_error());
+    rg_error_clear();
+}
+END_TEST
+
 /* The tensor and its place in the graph have one name: where a request for memory fails, the old.
  */
 START_TEST(test_a_name_is_given_whole_or_not) {
@@ -819,6 +949,40 @@ START_TEST(test_failures_of_backward_have_names) {
 }
 END_TEST
 
+/* Returns how many requests for memory a run back from a sum of n leaves makes: of all of them, or
+ * of those alone that are asked for. */
+static int64_t requests_of_run(int n, bool asked_for) {
+    RG_SCOPE();
+    const int64_t most = 1 << 20;
+    rg_tensor *v[40], *y = NULL;
+    for (int i = 0; i < n; i++) {
+        v[i] = leaf(i);
+        y = y ? rg_add(y, v[i]) : v[i];
+        ck_ok(rg_set_grad(v[i], rg_scalar_dtype(1., RG_FLOAT64)));
+    }
+    const rg_backward_options all = { .gradient = RG_NONE };
+    const rg_backward_options some = { .gradient = RG_NONE, .inputs = rg_list_of(n, v) };
+    rg_memory_fail_at(most);
+    ck_ok(rg_backward_with(y, asked_for ? some : all));
+    const int64_t left = rgi_me->fail_at;
+    rg_memory_fail_at(0);
+    for (int i = 0; i < n; i++)
+        ck_assert_double_eq(grad_at(v[i], 0), 2);
+    return most - left;
+}
+
+/* A small run needs no memory but for gradients, so one more leaf takes as much as the one before;
+ * and one that nothing is asked of takes less than one that has to mark what is. */
+START_TEST(test_small_runs_take_little) {
+    const int64_t two = requests_of_run(2, false), more = requests_of_run(3, false) - two;
+    for (int n = 2; n <= 15; n++) {
+        ck_assert_int_eq(requests_of_run(n, false), two + (n - 2) * more);
+        ck_assert_int_gt(requests_of_run(n, true), requests_of_run(n, false));
+    }
+    ck_assert_int_gt(requests_of_run(16, false), two + 14 * more);
+}
+END_TEST
+
 START_TEST(test_detached_in_place) {
     rg_tensor *x = leaf(2), *y = rg_mul(x, 3), *v = rg_reshape(rg_mul(x, 3), 1);
     ck_ok(rg_detach_(y));
@@ -863,4 +1027,6 @@ RG_TESTS_UNGUARDED(
     test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
     test_a_mutated_saved_value_is_named, test_a_stale_view_is_renewed,
     test_threads_share_parameters, test_a_name_is_given_whole_or_not, test_threads_hand_a_graph_on,
-    test_failures_of_backward_have_names, test_detached_in_place)
+    test_failures_of_backward_have_names, test_detached_in_place, test_a_place_in_another_run,
+    test_looks_at_a_running_graph, test_hooks_of_outputs, test_a_mutated_saved_value_has_a_number,
+    test_small_runs_take_little)
