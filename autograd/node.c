@@ -213,8 +213,7 @@ static inline bool save_values(rg_node *n, const rg_call *c, uint32_t needs, rg_
 
 static __attribute__((cold)) bool refuse_inference(const rg_call *c) {
     for (int k = 0; k < c->n_out; k++)
-        if (c->out[k]->history)
-            rgi_forget_history(c->out[k]);
+        rgi_forget_history(c->out[k]);
     return rgi_fail(
         RG_RUNTIME_ERROR, c->op->name,
         "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
@@ -267,7 +266,7 @@ bool rgi_record_needing(const rg_call *c, size_t attr_size, uint32_t needs) {
 
 void rgi_node_save_instead(rg_node *n, rg_tensor *t) {
     int slot = n->n_in;
-    rg_tensor *value = slot < n->n_saved ? n->saved[slot] : NULL;
+    rg_tensor *value = n->n_saved ? n->saved[slot] : NULL;
     if (!value)
         return;
     rgi_storage_release(value->storage);

@@ -71,7 +71,7 @@ rg_tensor *rgi_rule_same(const rg_step *s, rg_tensor *g) {
 bool rgi_contiguous_copies(int n, rg_tensor *copy[], rg_tensor *const t[]) {
     bool ok = true;
     for (int i = 0; i < n; i++) {
-        const bool none = !t[i] || rgi_is_none(t[i]);
+        const bool none = rgi_is_none(t[i]);
         copy[i] = none ? NULL : rgi_contiguous_copy(t[i], (rg_dtype)t[i]->dtype);
         ok = ok && (none || copy[i]);
     }

@@ -321,8 +321,8 @@ rg_tensor *rgi_copied(rg_tensor *x);
 rg_tensor *rgi_reshape_own(const char *node, rg_tensor *x, rg_dims shape);
 /* Writes a value over x, whatever the dtypes; the values that x held get no gradient. */
 rg_tensor *rgi_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value);
-/* Makes contiguous copies of n tensors, NULL for RG_NONE or NULL; the caller releases all of them,
- * also where one can't be made, which the result tells. */
+/* Makes contiguous copies of n tensors, NULL for RG_NONE; the caller releases all of them, also
+ * where one can't be made, which the result tells. */
 bool rgi_contiguous_copies(int n, rg_tensor *copy[], rg_tensor *const t[]);
 void rgi_release_all(int n, rg_tensor *t[]);
 /* Returns softmax, but 0 for rows of -inf throughout. */

@@ -11,7 +11,7 @@
 static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot,
                                                            rg_node *from, const rg_tensor *t) {
     rg_node *n = s->node;
-    if (!t && !n->freed && slot < n->n_in)
+    if (!t && !n->freed)
         return RG_NONE;
     RG_FAIL_IF(
         !t, s->op->name,

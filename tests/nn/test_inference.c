@@ -419,7 +419,24 @@ START_TEST(test_gradients_of_inference_mode) {
 }
 END_TEST
 
-RG_TESTS(inference, test_gradients_of_inference_mode, test_grad_mode_inside,
+/* Of inference tensors nothing is recorded, also where some of an op's inputs are absent. */
+START_TEST(test_absent_inputs) {
+    rg_tensor *x, *w;
+    {
+        RG_INFERENCE_MODE();
+        x = leaf();
+        w = leaf();
+    }
+    rg_tensor *y[] = { rg_layer_norm(x, RG_DIMS(3), RG_NONE, RG_NONE, 1e-5),
+                       rg_layer_norm(x, RG_DIMS(3), w, RG_NONE, 1e-5), rg_mul(x, w) };
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(y[i] && !rg_requires_grad(y[i]), "%d: %s", i, rg_error());
+    rg_tensor *normal = rg_layer_norm(ones(), RG_DIMS(3), RG_NONE, leaf(), 1e-5);
+    ck_assert(normal && rg_requires_grad(normal));
+}
+END_TEST
+
+RG_TESTS(inference, test_absent_inputs, test_gradients_of_inference_mode, test_grad_mode_inside,
          test_a_refused_backward_changes_nothing, test_data_taken_over, test_models,
          test_names_of_products, test_state_made_in_the_mode, test_recorded,
          test_the_mode_is_the_threads, test_small_batches_give_the_gradient_of_a_large_one,
