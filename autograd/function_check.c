@@ -223,7 +223,8 @@ static bool check_second_order(const rg_trial *s) {
 
 /* ---- all of it ---------------------------------------------------------------------- */
 
-/* Runs each check in a scope of its own, up to the first that fails. */
+/* Runs each check in a scope of its own, up to the first that fails, be it for lack of memory to
+ * compare with. */
 static bool run_checks(const rg_trial *s) {
     static bool (*const checks[])(const rg_trial *s) = {
         check_forward,    check_float32,     rgi_check_backward_writes, rgi_check_partly,
@@ -233,7 +234,7 @@ static bool run_checks(const rg_trial *s) {
     bool ok = true;
     for (int i = 0; i < RG_COUNT(checks) && ok; i++) {
         RG_SCOPE();
-        ok = checks[i](s);
+        ok = checks[i](s) && rg_error_code() != RG_OUT_OF_MEMORY;
     }
     return ok;
 }

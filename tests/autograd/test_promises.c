@@ -21,6 +21,7 @@ static rg_tensor *wave(int64_t n, int64_t m, double from) {
 
 typedef enum {
     HONEST,
+    NAN_AT_FIRST,
     OTHER_AGAIN,
     OTHER_SHAPE_AGAIN,
     FAILS_AGAIN,
@@ -65,6 +66,8 @@ typedef enum {
 /* Which mistake is planted, at which input or output; how often forward was called since. */
 static mistake planted;
 static int at, calls;
+/* Forward fails in that call, if it isn't 0. */
+static int fails_at;
 
 typedef struct {
     int runs;
@@ -125,6 +128,7 @@ static bool keeps_memory(rg_tensor *const y[]) {
 static bool fails(rg_function_context *ctx, rg_tensor *const in[], bool replayed) {
     const bool ungraphed = !rg_needs_input_grad(ctx, 0) && !rg_needs_input_grad(ctx, 1);
     return (planted == FAILS_AGAIN && calls == 2) || (planted == FAILS_UNGRAPHED && ungraphed)
+           || calls == fails_at
            || (planted == FAILS_IN_FLOAT32 && rg_dtype_of(in[0]) == RG_FLOAT32)
            || (planted == FAILS_IN_REPLAY && replayed)
            || refuses(in[at], planted == REFUSES_STRIDES, planted == REFUSES_ZERO_STRIDES);
@@ -137,6 +141,8 @@ static rg_tensor *mistaken(rg_function_context *ctx, rg_tensor *y, bool replayed
         || (planted == OTHER_IN_REPLAY && replayed)
         || (planted == OTHER_IN_FLOAT32 && rg_dtype_of(y) == RG_FLOAT32))
         return rg_mul(y, 1.01);
+    if (planted == NAN_AT_FIRST && calls == 1)
+        return rg_mul(y, NAN);
     if (planted == OTHER_SHAPE_AGAIN && calls == 2)
         return rg_unsqueeze(y, 0);
     if (planted == ONE_DTYPE)
@@ -242,6 +248,7 @@ static bool twin_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
 
 /* A %d stands for the place of the mistake, a $ for that of the other input or output. */
 static const char *const sentence_of[N_MISTAKES] = {
+    [NAN_AT_FIRST] = "Twin: output %d has other values in a second call with the same inputs",
     [OTHER_AGAIN] = "Twin: output %d has other values in a second call with the same inputs: "
                     "forward isn't deterministic, or leaves elements without a value",
     [OTHER_SHAPE_AGAIN] = "Twin: output %d has other values in a second call",
@@ -457,11 +464,22 @@ static bool cubed_backward(rg_function_context *ctx, rg_tensor *const g[], rg_te
     return gin[0] != NULL;
 }
 
+/* Beside it is a whole number. */
+static bool cubed_and_one_forward(rg_function_context *ctx, rg_tensor *const in[],
+                                  rg_tensor *out[]) {
+    out[1] = rg_arange(3);
+    return out[1] && cubed_forward(ctx, in, out);
+}
+
 /* Only where backward reads an intermediate result is that said. */
 START_TEST(test_what_leads_second_derivatives_on) {
-    static rg_function_class cubed[2] = {
+    static rg_function_class cubed[3] = {
         { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward },
-        { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward }
+        { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward },
+        { .name = "CubedAndOne",
+          .forward = cubed_and_one_forward,
+          .backward = cubed_backward,
+          .outputs = 2 }
     };
     planted = WRONG_SECOND;
     ck_fails(rg_function_check(&cubed[0], NULL, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
@@ -470,6 +488,8 @@ START_TEST(test_what_leads_second_derivatives_on) {
     planted = HONEST;
     ck_fails(rg_function_check(&cubed[1], NULL, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
              "Cubed: second derivatives don't agree with finite differences: ");
+    ck_fails(rg_function_check(&cubed[2], NULL, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
+             "CubedAndOne: second derivatives don't agree with finite differences: ");
 }
 END_TEST
 
@@ -626,10 +646,146 @@ START_TEST(test_odd_ops_pass) {
              "function_check: expected at least one input of floating point, to differentiate it");
     in[1] = NULL;
     ck_fails(rg_function_check(&sums, &most, ((rg_list){ 2, in })), RG_TYPE_ERROR, "");
+    ck_fails(rg_function_check(&sums, &one, ((rg_list){ 1, NULL })), RG_TYPE_ERROR,
+             "function_check: expected a list");
+    ck_fails(rg_function_check(&sums, &one, ((rg_list){ -1, NULL })), RG_TYPE_ERROR,
+             "function_check: expected a list but got one that failed");
+}
+END_TEST
+
+/* y = x / 2, made in one way or another */
+typedef enum { HALF_LARGER_IN_FLOAT32, HALF_WITH_SPARE_MEMORY, HALF_WITH_AN_ERROR_LEFT } half_way;
+
+static bool half_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    const half_way way = *(const half_way *)rg_function_args(ctx);
+    out[0] = rg_mul(in[0], 0.5);
+    if (!out[0])
+        return false;
+    if (way == HALF_LARGER_IN_FLOAT32)
+        out[0] = rg_dtype_of(in[0]) == RG_FLOAT32 ? rg_add(out[0], 0.25) : out[0];
+    else if (!rg_ones(100) && way == HALF_WITH_SPARE_MEMORY)
+        rg_error_clear();
+    return out[0] != NULL;
+}
+
+static bool half_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_mul(g[0], 0.5);
+    return gin[0] != NULL;
+}
+
+static const rg_function_class half = { .name = "Half",
+                                        .forward = half_forward,
+                                        .backward = half_backward,
+                                        .args_bytes = sizeof(half_way) };
+
+/* Float32 may differ by the tolerance, and by no more. */
+START_TEST(test_tolerance_of_float32) {
+    static rg_function_class halves[2];
+    halves[0] = halves[1] = half;
+    const half_way way = HALF_LARGER_IN_FLOAT32;
+    rg_tensor *x = rg_requires_grad_(rg_full_dims(RG_DIMS(3), 1, RG_FLOAT64), true);
+    ck_ok(rg_function_check(&halves[0], &way, RG_LIST(x), .float32_tol = 0.25));
+    ck_fails(rg_function_check(&halves[1], &way, RG_LIST(x), .float32_tol = 0.2499),
+             RG_RUNTIME_ERROR, "Half: output 0 has other values in float32 than in float64");
 }
 END_TEST
 
 /* ---- memory ---------------------------------------------------------------------------------- */
+
+/* An op may do without some memory, if it leaves no error. */
+START_TEST(test_spare_memory) {
+    static rg_function_class halves[2];
+    halves[0] = halves[1] = half;
+    half_way way = HALF_WITH_SPARE_MEMORY;
+    ck_ok(rg_function_check(&halves[0], &way, RG_LIST(wave(2, 3, 0.3))));
+    way = HALF_WITH_AN_ERROR_LEFT;
+    ck_fails(rg_function_check(&halves[1], &way, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
+             "Half: it goes on where memory runs out");
+}
+END_TEST
+
+/* The last call of all has all the memory that it asks for, and fails for another reason. */
+START_TEST(test_failure_in_the_last_call) {
+    static rg_function_class twins[3];
+    rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
+    planted = HONEST;
+    at = 0;
+    ck_ok(twin_passes(&twins[0], a, b));
+    ck_ok(twin_passes(&twins[1], a, b));
+    fails_at = calls;
+    ck_fails(twin_passes(&twins[2], a, b), RG_RUNTIME_ERROR,
+             "function_check: Twin: forward failed, and said nothing");
+    fails_at = 0;
+}
+END_TEST
+
+/* Where memory is denied to the check itself it fails, too. Its own trials with denied memory come
+ * last, and take back what was denied: from some request on it passes. Of an op that is wrong it
+ * says so, or that there is no memory. */
+static void deny_to_check(rg_function_class *cls, const void *args, rg_list inputs,
+                          const char *wrong) {
+    rg_function_check(cls, args, inputs);
+    for (int64_t n = 1, spared = 0; spared < 40; n++) {
+        rg_error_clear();
+        const int64_t before = rg_memory_stats().now;
+        rg_memory_fail_at(n);
+        const bool passed = rg_function_check(cls, args, inputs);
+        rg_memory_fail_at(0);
+        ck_each(rg_memory_stats().now <= before, "request %d leaks %d: %s", (int)n,
+                (int)(rg_memory_stats().now - before), rg_error());
+        const bool done = wrong ? !passed && strstr(rg_error(), wrong) : passed;
+        const bool refused = !passed && rg_error_code() == RG_OUT_OF_MEMORY;
+        ck_each(done || (refused && (wrong || spared == 0)), "%s: request %d: %s", cls->name, (int)n,
+                rg_error());
+        spared = done ? spared + 1 : 0;
+    }
+    rg_error_clear();
+}
+
+/* y = 2 x^T, whose elements don't lie one behind the other, and how many of x are positive */
+static bool turned_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_T(rg_mul(in[0], 2));
+    out[1] = rg_sum(rg_to(rg_gt(in[0], 0), RG_INT64));
+    return out[0] && out[1];
+}
+
+static bool turned_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_T(rg_mul(g[0], 2));
+    return gin[0] != NULL;
+}
+
+START_TEST(test_memory_denied_to_checks) {
+    static rg_function_class classes[] = {
+        { .name = "Sum",
+          .forward = sum_forward,
+          .backward = sum_backward,
+          .args_bytes = sizeof(int) },
+        { .name = "Floor", .forward = floor_forward, .backward = floor_backward },
+        { .name = "Floors",
+          .forward = floors_forward,
+          .backward = floors_backward,
+          .args_bytes = sizeof(int) },
+        { .name = "Turned",
+          .forward = turned_forward,
+          .backward = turned_backward,
+          .outputs = 2 },
+        { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward },
+    };
+    rg_tensor *a = wave(2, 2, 0.3), *b = wave(2, 2, 0.9);
+    const int none = 0, one = 1;
+    deny_to_check(&classes[0], &one, RG_LIST(a), NULL);
+    deny_to_check(&classes[1], NULL, RG_LIST(a), NULL);
+    deny_to_check(&classes[2], &none, RG_LIST(a, b), NULL);
+    deny_to_check(&classes[3], NULL, RG_LIST(a), NULL);
+    planted = WRONG_SECOND;
+    deny_to_check(&classes[4], NULL, RG_LIST(wave(2, 1, 0.3)),
+                  "Cubed: second derivatives don't agree with finite differences; backward reads");
+    planted = HONEST;
+}
+END_TEST
 
 /* Where memory is denied to the check itself it fails, too. Its own trials with denied memory come
  * last, and take back what was denied. */
@@ -665,4 +821,5 @@ __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 
 RG_TESTS(promises, test_whole_inputs, test_each_promise_at_each_place, test_what_is_asked_for,
          test_leaks_are_counted, test_odd_ops_pass, test_whole_numbers_are_asked_nothing,
          test_what_leads_second_derivatives_on, test_each_input_is_told_apart,
-         test_ops_without_slope, test_memory_denied)
+         test_ops_without_slope, test_memory_denied, test_tolerance_of_float32, test_spare_memory,
+         test_failure_in_the_last_call, test_memory_denied_to_checks)
