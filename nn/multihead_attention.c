@@ -181,9 +181,7 @@ static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, b
     if (padding == RG_NONE || !mask)
         return mask;
     padding = mha_padding_mask(padding, is, batched);
-    if (!padding || mask == RG_NONE)
-        return padding;
-    return rg_add(mask, padding);
+    return mask == RG_NONE ? padding : rg_add(mask, padding);
 }
 
 /* ---- forward ------------------------------------------------------------------- */

@@ -196,10 +196,13 @@ START_TEST(test_what_is_not_looked_at) {
     const int64_t whole = rg_profile_cost("attention").calls;
     ck_ok(rg_call(m, x));
     ck_assert_int_eq(rg_profile_cost("attention").calls, whole + 1);
-    const int64_t turns = rg_profile_cost("transpose").calls;
-    ck_ok(rg_multihead_attention_forward(m->self_attn, x, x, x).weights);
-    /* The keys are turned, and nothing else. */
+    const int64_t turns = rg_profile_cost("transpose").calls, pads = rg_profile_cost("pad").calls;
+    ck_ok(rg_multihead_attention_forward(m->self_attn, x, x, x, .attn_mask = rg_zeros(3, 3),
+                                         .key_padding_mask = rg_zeros(2, 3))
+              .weights);
+    /* The keys are turned, and nothing else; masks aren't made longer. */
     ck_assert_int_eq(rg_profile_cost("transpose").calls, turns + 1);
+    ck_assert_int_eq(rg_profile_cost("pad").calls, pads);
     rg_set_profiling(before);
     rg_module_free(m);
 }

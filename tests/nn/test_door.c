@@ -6,6 +6,7 @@
 #include "twin.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 
 /* ---- hooks inside a layer, as in PyTorch ----------------------------------------- */
@@ -379,5 +380,32 @@ START_TEST(test_recursion) {
 }
 END_TEST
 
+static rg_module *called_there;
+static rg_tensor *result_there;
+static void calls_there(int signal) {
+    (void)signal;
+    result_there = rg_call(called_there, rg_ones(1));
+}
+
+/* A program may run on a stack of its own, below the thread's. That isn't the end of the thread's.
+ */
+START_TEST(test_another_stack) {
+    /* ThreadSanitizer wants no handler that asks for memory. */
+    if (!CAN_RECUR)
+        return;
+    static char room[1 << 20];
+    stack_t own = { .ss_sp = room, .ss_size = sizeof room }, before;
+    struct sigaction there = { .sa_handler = calls_there, .sa_flags = SA_ONSTACK }, usual;
+    called_there = &rg_nn_relu()->base;
+    ck_ok(rg_call(called_there, rg_ones(1)));
+    ck_assert(!sigaltstack(&own, &before) && !sigaction(SIGUSR1, &there, &usual));
+    ck_assert(!raise(SIGUSR1));
+    ck_assert(!sigaction(SIGUSR1, &usual, NULL) && !sigaltstack(&before, NULL));
+    ck_ok(result_there);
+    rg_module_free(called_there);
+}
+END_TEST
+
 RG_TESTS(door, test_hooks_inside_layers, test_hooks_with_keywords_of_their_own,
-         test_inputs_and_keywords, test_hooks_that_free_their_module, test_recursion)
+         test_inputs_and_keywords, test_hooks_that_free_their_module, test_recursion,
+         test_another_stack)

@@ -797,6 +797,9 @@ START_TEST(test_what_constructors_refuse) {
              "Trying to create tensor with negative dimension -4: [-4, 3]");
     ck_fails(rg_nn_lstm(INT64_MAX, INT64_MAX), RG_RUNTIME_ERROR, "");
     ck_fails(rg_nn_gru(1, 2, .num_layers = INT64_MAX), RG_RUNTIME_ERROR, "");
+    /* The sentence is about the first weight that can't be made. */
+    ck_fails(rg_nn_gru(2, (int64_t)1 << 60), RG_RUNTIME_ERROR,
+             "GRU: Storage size calculation overflowed with sizes=[3458764513820540928, 2]");
 }
 END_TEST
 
