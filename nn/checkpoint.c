@@ -245,8 +245,8 @@ static rg_tensor *part_named(const checkpoint_parts *c, part p, const char *name
     return at < 0 ? NULL : c->part[p].list.v[at].tensor;
 }
 
-/* Returns the model's dictionary, in which a tied tensor is found under each of its names. A list
- * with .n == -1 means failure. */
+/* Returns the model's dictionary, in which a tied tensor is found under each of its names, but
+ * behind what the file has itself, which counts. A list with .n == -1 means failure. */
 static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     const rg_named_list found = c->part[MODEL].list, failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc((size_t)(found.n + own.n) * sizeof *v);
@@ -259,7 +259,7 @@ static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     for (int i = 0; i < own.n; i++) {
         const int64_t tied = rgi_map_address(&first, own.v[i].tensor);
         rg_tensor *t = tied < 0 ? NULL : part_named(c, MODEL, own.v[tied].name);
-        if (t && !part_named(c, MODEL, own.v[i].name))
+        if (t)
             v[n++] = (rg_named){ own.v[i].name, t };
         if (tied < 0 && !rgi_map_put_address(&first, own.v[i].tensor, i))
             n = -1;
@@ -298,14 +298,16 @@ static bool random_fits(const checkpoint_parts *c) {
     return state ? rgi_random_state_fits(state) : refuse(c, "Missing key:", RANDOM, "");
 }
 
-/* Loads the parts, each of which was seen to fit. The optimizer is the last, for it can't fail. */
+/* Loads the parts, each of which was seen to fit. The loader is the first, since the program may
+ * have freed its generator, and the optimizer the last, for it can't fail. Of a model that there
+ * isn't, nothing is loaded. */
 static bool put_parts(checkpoint_parts *c, const rg_checkpoint *run) {
-    bool ok = (!run->loader || rgi_loader_load_end(&c->loader))
-              && rg_generator_set_state(generator_of(run), part_named(c, RANDOM, ""));
+    bool ok = !run->loader || rgi_loader_load_end(&c->loader);
+    if (ok)
+        rg_generator_set_state(generator_of(run), part_named(c, RANDOM, ""));
     for (int i = 0; ok && i < run->tensors.n; i++)
         ok = rg_copy_(run->tensors.v[i].tensor, part_named(c, TENSORS, run->tensors.v[i].name));
-    if (run->model)
-        ok = rgi_module_load_end(&c->model, ok);
+    ok = rgi_module_load_end(&c->model, ok);
     if (run->optim)
         rgi_optim_load_end(&c->optim, ok);
     for (int i = 0; ok && i < run->numbers.n; i++)
@@ -343,8 +345,7 @@ static bool load_parts(checkpoint_parts *c, const rg_checkpoint *run) {
         || (run->model && !begin_model(c, run->model)))
         return false;
     if (run->optim && !rgi_optim_load_begin(&c->optim, run->optim, c->part[OPTIM].list, false)) {
-        if (run->model)
-            rgi_module_load_end(&c->model, false);
+        rgi_module_load_end(&c->model, false);
         return false;
     }
     return put_parts(c, run);

@@ -233,6 +233,27 @@ START_TEST(test_nested) {
 }
 END_TEST
 
+/* The gradient of the result waits for those of the inputs. Where these never come, the next one
+ * takes its place, and none is left in the end. */
+START_TEST(test_gradients_that_wait) {
+    static hook f = { "F", 0 };
+    Scale *s = scale();
+    rg_register_full_backward_hook(&s->base, full, &f);
+    const int64_t alive = rg_live_tensors();
+    {
+        RG_SCOPE();
+        rg_tensor *x = rg_requires_grad_(VECTOR(1, 2), true), *y = rg_sum(rg_call(s, x));
+        for (int i = 0; i < 3; i++)
+            ck_ok(rg_grad(y, s->w, .retain_graph = true));
+        ck_assert(called(""));
+        ck_ok(rg_grad(y, x));
+        ck_assert(called("F(2,3|1,1) "));
+    }
+    ck_assert_int_eq(rg_live_tensors(), alive);
+    rg_module_free(s);
+}
+END_TEST
+
 static rg_tensor *sees_forward(rg_module *m, rg_list in, rg_tensor *y, void *context) {
     (void)m;
     (void)in;
@@ -392,5 +413,6 @@ END_TEST
 /* The ops that call the hooks are made once and stay. */
 __attribute__((constructor)) static void ops_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(backward_hooks, test_calls, test_parameters, test_nested, test_all_kinds,
+RG_TESTS(backward_hooks, test_calls, test_parameters, test_nested,
+         test_gradients_that_wait, test_all_kinds,
          test_results_without_gradients, test_errors, test_without_memory)

@@ -565,6 +565,12 @@ START_TEST(test_other_loaders) {
 }
 END_TEST
 
+static void are_refused(rg_checkpoint run) {
+    ck_fails(rg_save_checkpoint("no/file", run), RG_RELEASED, " released by rg_");
+    ck_fails(rg_load_checkpoint("no/file", run), RG_RELEASED, " released by rg_");
+    ck_fails(rg_torch_save_checkpoint("no/file", run), RG_RELEASED, " released by rg_");
+}
+
 /* Parts that were freed are refused, before anything is looked at or written. */
 START_TEST(test_released_parts) {
     /* Under a sanitizer, what was freed may not be looked at. */
@@ -574,43 +580,65 @@ START_TEST(test_released_parts) {
     make_folder();
     ck_ok(rg_save_checkpoint(file, (rg_checkpoint){ 0 }));
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
-    rg_checkpoint runs[] = { { .model = rg_nn_linear(1, 1) },
-                             { .optim = rg_optim_sgd(RG_LIST(w)) },
-                             { .loader = rg_data_loader_new(RG_LIST(rg_ones(4))) },
-                             { .generator = rg_generator_new(1) } };
-    rg_module_free(runs[0].model);
-    rg_optim_free(runs[1].optim);
-    rg_data_loader_free(runs[2].loader);
-    rg_generator_free(runs[3].generator);
-    for (int i = 0; i < 4; i++) {
-        ck_fails(rg_save_checkpoint("no/file", runs[i]), RG_RELEASED, " released by rg_");
-        ck_fails(rg_load_checkpoint("no/file", runs[i]), RG_RELEASED, " released by rg_");
-        ck_fails(rg_torch_save_checkpoint("no/file", runs[i]), RG_RELEASED, " released by rg_");
-    }
+    rg_optim *o = rg_optim_sgd(RG_LIST(w));
+    rg_data_loader *l = rg_data_loader_new(RG_LIST(rg_ones(4)));
+    rg_optim_free(o);
+    rg_data_loader_free(l);
+    are_refused((rg_checkpoint){ .optim = o });
+    are_refused((rg_checkpoint){ .loader = l });
     remove_folder();
 }
 END_TEST
 
-/* A loader whose own generator was freed is refused before anything changes. */
-START_TEST(test_a_loader_without_its_generator) {
+START_TEST(test_other_released_parts) {
     if (rgi_pool_bypassed())
         return;
+    void *m = rg_nn_linear(1, 1);
+    rg_generator *g = rg_generator_new(1);
+    rg_module_free(m);
+    rg_generator_free(g);
+    are_refused((rg_checkpoint){ .model = m });
+    are_refused((rg_checkpoint){ .generator = g });
+}
+END_TEST
+
+/* Loads a run whose loader's own generator was freed, which must change nothing, and returns
+ * whether the default generator, too, is as it was. */
+static bool load_without_generator(void) {
     RG_SCOPE();
     make_folder();
     double step = 1;
     epochs e = new_epochs(1, true);
-    rg_checkpoint run = { .loader = e.loader, .numbers = RG_NUMBERS({ "step", &step }) };
+    rg_tensor *own = rg_ones(3);
+    rg_checkpoint run = { .model = e.model,
+                          .loader = e.loader,
+                          .tensors = RG_NAMED_LIST({ "own", own }),
+                          .numbers = RG_NUMBERS({ "step", &step }) };
     learn(&e, 2);
     ck_ok(rg_save_checkpoint(file, run));
     rg_generator_free(e.g);
     e.g = NULL;
     step = 2;
+    rg_zero_(own);
+    ck_ok(rg_nn_init_zeros_(rg_get_parameter(e.model, "weight")));
     rg_rand(1);
     rg_tensor *random = rg_generator_state(rg_default_generator());
     ck_fails(rg_load_checkpoint(file, run), RG_RELEASED, "generator released by rg_generator_free");
-    ck_assert(rg_equal(rg_generator_state(rg_default_generator()), random) && step == 2);
+    ck_assert(step == 2 && rg_item(rg_sum(own)) == 0);
+    ck_assert(rg_item(rg_sum(rg_abs(rg_get_parameter(e.model, "weight")))) == 0);
     end_epochs(&e);
     remove_folder();
+    return rg_equal(rg_generator_state(rg_default_generator()), random);
+}
+
+START_TEST(test_a_loader_without_its_generator) {
+    if (!rgi_pool_bypassed())
+        load_without_generator();
+}
+END_TEST
+
+START_TEST(test_the_generator_waits_for_the_loader) {
+    ck_assert(rgi_pool_bypassed() || load_without_generator());
 }
 END_TEST
 
@@ -818,5 +846,6 @@ END_TEST
 
 RG_TESTS(checkpoint, test_resumed, test_file, test_refused, test_kinds, test_within_an_epoch,
          test_other_loaders, test_bad_files, test_other_files, test_released_parts,
-         test_a_loader_without_its_generator, test_no_part_of_a_recorded_step,
+         test_other_released_parts, test_a_loader_without_its_generator,
+         test_the_generator_waits_for_the_loader, test_no_part_of_a_recorded_step,
          test_a_tied_weight_from_two, test_denied, test_killed)

@@ -458,6 +458,43 @@ START_TEST(test_types_of_options) {
 }
 END_TEST
 
+/* Returns whether the file has the text somewhere. */
+static bool has_text(const char *path, const char *text) {
+    char bytes[1 << 16];
+    FILE *f = fopen(path, "rb");
+    ck_assert_ptr_nonnull(f);
+    const size_t n = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    for (size_t i = 0; i + strlen(text) <= n; i++)
+        if (memcmp(bytes + i, text, strlen(text)) == 0)
+            return true;
+    return false;
+}
+
+/* Options that are texts in torch. */
+START_TEST(test_texts_of_options) {
+    RG_SCOPE();
+    scratch_begin();
+    static const struct {
+        int kind;
+        const char *key, *text;
+    } texts[] = { { RG_MUON, "adjust_lr_fn", "match_rms_adamw" },
+                  { RG_LBFGS, "line_search_fn", "strong_wolfe" } };
+    for (int i = 0; i < 2; i++)
+        for (int on = 0; on < 2; on++) {
+            rg_tensor *v[] = { start_at(0.5, NULL), start_at(-0.25, NULL) };
+            rg_optim *o = optim_of(texts[i].kind, false, on, v);
+            ck_ok(rg_torch_save_checkpoint(scratch("t.pt"), (rg_checkpoint){ .optim = o }));
+            for (int k = 0; k < 2; k++) {
+                ck_assert(has_text(scratch("t.pt"), texts[k].key) == (k == i));
+                ck_assert(has_text(scratch("t.pt"), texts[k].text) == (k == i && on));
+            }
+            rg_optim_free(o);
+        }
+    scratch_end();
+}
+END_TEST
+
 /* Returns how many entries stand below the name. */
 static int count_below(rg_named_list file, const char *name) {
     return rg_named_below(file, name).n;
@@ -606,5 +643,5 @@ END_TEST
 
 RG_TESTS(torch_checkpoint, test_module, test_optimizer, test_decoupled,
          test_optimizer_without_memory, test_schedules, test_first_rates, test_schedules_refused,
-         test_written, test_every_optimizer, test_types_of_options, test_lists_of_lbfgs,
-         test_lbfgs_without_a_direction, test_loader)
+         test_written, test_every_optimizer, test_types_of_options, test_texts_of_options,
+         test_lists_of_lbfgs, test_lbfgs_without_a_direction, test_loader)
