@@ -10,6 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What failed first since this was empty: its sentence must stand in the end. */
+static char first_failure[1024];
+static void note_failure(rg_code code, const char *sentence) {
+    (void)code;
+    if (!*first_failure)
+        snprintf(first_failure, sizeof first_failure, "%s", sentence);
+}
+
 /* Calls f with this request for memory denied, and returns whether it got through. */
 static bool call_once(bool (*f)(void), long fail_at_request) {
     rg_error_clear();
@@ -17,11 +25,16 @@ static bool call_once(bool (*f)(void), long fail_at_request) {
     bool done, denied;
     {
         RG_SCOPE();
+        *first_failure = '\0';
+        rg_error_handler *before = rg_on_error(note_failure);
         rg_memory_fail_at(fail_at_request);
         done = f();
         denied = fail_at_request > 0 && rgi_me->fail_at == 0;
         rg_memory_fail_at(0);
+        rg_on_error(before);
     }
+    ck_assert_msg(done || !*first_failure || !strcmp(rg_error(), first_failure),
+                  "'%s' stands in the place of '%s'", rg_error(), first_failure);
     ck_assert_msg(!done || !denied, "request %ld was denied, and nobody says so", fail_at_request);
     ck_assert_msg(done == (rg_error_code() == RG_OK), "it %s, but the error is '%s'",
                   done ? "got through" : "failed", rg_error());

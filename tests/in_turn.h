@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* Calls f, in a scope of its own, with each request for memory denied in turn, until it gets
- * through. Where it doesn't, the error must be RG_OUT_OF_MEMORY's; either way no file stays open
+ * through. Where it doesn't, the error must be that of the request; either way no file stays open
  * and no memory is taken. What else must hold is asserted by `after`, which is told whether f got
  * through, and may be NULL. Returns how many requests there were. */
 long deny_in_turn(bool (*f)(void), void (*after)(bool done));
