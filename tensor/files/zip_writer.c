@@ -48,7 +48,7 @@ static void write_record(rg_zip_writer *z, const zip_record *r) { rgi_write(&z->
 
 /* Adds bytes to the directory. */
 static void remember(rg_zip_writer *z, const void *from, size_t n) {
-    if (z->file.failed || n == 0)
+    if (z->file.failed)
         return;
     if (rgi_grow((void **)&z->directory, &z->room, z->n + n, 1)) {
         memcpy(z->directory + z->n, from, n);
@@ -59,9 +59,8 @@ static void remember(rg_zip_writer *z, const void *from, size_t n) {
 }
 
 static void fail_archive(rg_zip_writer *z, const char *sentence, const char *name) {
-    if (!z->file.failed)
-        rgi_fail(RG_VALUE_ERROR, z->file.op, "'%s': %s: \"%s\"", z->file.path, sentence,
-                 RG_SHOWN(name));
+    rgi_fail(RG_VALUE_ERROR, z->file.op, "'%s': %s: \"%s\"", z->file.path, sentence,
+             RG_SHOWN(name));
     z->file.failed = true;
 }
 
@@ -211,7 +210,7 @@ void rgi_zip_put(rg_zip_writer *z, const void *from, size_t n) {
 }
 
 void rgi_zip_put_elements(rg_zip_writer *z, const rg_tensor *t) {
-    if (t->flags & RG_CONTIGUOUS || t->numel == 0 || z->file.failed) {
+    if (t->flags & RG_CONTIGUOUS || z->file.failed) {
         rgi_zip_put(z, t->data, rgi_bytes_of(t));
         return;
     }

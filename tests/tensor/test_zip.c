@@ -10,6 +10,7 @@
 #include "tensor/files/crc32.h"
 #include "tensor/files/inflate.h"
 #include "tensor/files/zip.h"
+#include "tensor/storage.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -66,11 +67,9 @@ START_TEST(test_crc) {
 }
 END_TEST
 
-/* Inflates `n` bytes of what hexadecimal digits stand for, `part` at a time. */
-static bool inflate_hex(const char *hex, char *to, size_t n, size_t part) {
+/* Inflates `n` bytes of what is packed, `part` at a time. */
+static bool inflate_bytes(const char *bytes, size_t packed, char *to, size_t n, size_t part) {
     static rg_inflate i;
-    char bytes[512];
-    const size_t packed = bytes_of_hex(bytes, hex);
     const char *path = scratch_write("f", bytes, packed);
     rg_file f;
     if (!rgi_file_open(&f, "load", path))
@@ -86,9 +85,16 @@ static bool inflate_hex(const char *hex, char *to, size_t n, size_t part) {
     return ok;
 }
 
+/* Inflates what hexadecimal digits stand for. */
+static bool inflate_hex(const char *hex, char *to, size_t n, size_t part) {
+    char bytes[512];
+    return inflate_bytes(bytes, bytes_of_hex(bytes, hex), to, n, part);
+}
+
 START_TEST(test_inflate) {
     /* zlib has deflated these: with a fixed code, stored, stored and empty before that, with a code
-     * of its own, and with codes longer than those that are looked up at once. */
+     * of its own, and with codes longer than those that are looked up at once. The last one has as
+     * many codes as a block may have. */
     static const struct {
         const char *hex;
         size_t n;
@@ -114,6 +120,7 @@ START_TEST(test_inflate) {
           "00000000000000000000000000000000003cf8fffe7fdffffb9fffeffff7fdbffff9fffe7fdffffb"
           "9fffeffff7fdbffff9fffe7fdffffbdfff1f",
           30, 0x522181C4 },
+        { "edfd010100000080106cf5ff4447728405", 259, 0x34C2FA56 },
     };
     char to[70000];
     scratch_begin();
@@ -123,6 +130,14 @@ START_TEST(test_inflate) {
             const uint32_t crc = k == 1 ? rgi_crc32(0, abc, 60) : sound[k].crc;
             ck_assert_uint_eq(rgi_crc32(0, to, sound[k].n), crc);
         }
+    /* None of them may end sooner. */
+    for (int k = 0; k < RG_COUNT(sound); k++) {
+        char bytes[512];
+        const size_t packed = bytes_of_hex(bytes, sound[k].hex);
+        for (size_t cut = 0; cut < packed; cut++)
+            ck_fails(inflate_bytes(bytes, cut, to, sound[k].n, 70000), RG_IO_ERROR,
+                     "they end too early");
+    }
     scratch_end();
 }
 END_TEST
@@ -149,10 +164,16 @@ START_TEST(test_damaged) {
         { "05e081040000000000fc6f03", "a block has no code for its end", 1 },
         { "05e00109000000c32064d3fea104", "a block's code of literals is no code", 1 },
         { "05e00109000000c320645bff5203", "a block's code of literals is no code", 1 },
+        { "05e0010900000080206cf5ff890000000000", "a block's code of literals is no code", 1 },
+        { "05e1010100000080106cf5ff040100000000", "a block's code of distances is no code", 1 },
+        { "f5e001000000000000", "a block has too many codes", 1 },
+        { "05fe01000000000000", "a block has too many codes", 1 },
         { "05e20109000000c32064b37f2955", "a block's code of distances is no code", 1 },
         { "05e00109000000c32064b37f2907", "a block's code of distances is no code", 1 },
         { "0de00109000000c320645bff5293000000", "there is a code without a meaning", 9 },
         { "05e00109000000c320f46f2dffff00", "there is a code without a meaning", 9 },
+        { "0de0010100000082206cc5ff230af000", "they end too early", 300 },
+        { "0de0010100000082206cc5ff230ae00100", "there is a code without a meaning", 300 },
         { "1b03", "there is a length that has no meaning", 300 },
         { "73043e", "there is a distance that has no meaning", 9 },
         { "730442", "bytes are copied from before the first one", 9 },
@@ -167,6 +188,48 @@ START_TEST(test_damaged) {
         ck_assert_msg(rg_error_code() == RG_IO_ERROR && strstr(rg_error(), damaged[k].sentence),
                       "expected %s, got %s", damaged[k].sentence, rg_error());
     }
+    scratch_end();
+}
+END_TEST
+
+/* Half of the ring is inflated at once, and what follows it when more is asked for. */
+START_TEST(test_half_a_ring) {
+    enum { HALF = RG_INFLATE_RING / 2 };
+    static const struct {
+        const char *follows, *sentence;
+    } rows[] = {
+        { "0300", NULL },
+        { "010000ffff", NULL },
+        { "000000ffff010000ffff", NULL },
+        { "", "they end too early" },
+        { "00", "they end too early" },
+        { "07", "a block is of an unknown kind" },
+        { "01000000ff", "a block's length and its complement don't agree" },
+        { "01010000feff61", "a block's length and its complement don't agree" },
+        { "010100feff61", "it inflates to more than the 32768 bytes that it has" },
+        { "030000", "1 bytes follow those that are deflated" },
+    };
+    static char bytes[HALF + 64] = "\0\0\x80\xff\x7f", to[HALF];
+    scratch_begin();
+    for (int i = 0; i < HALF; i++)
+        bytes[5 + i] = (char)(i % 251);
+    for (int k = 0; k < RG_COUNT(rows); k++) {
+        const size_t n = 5 + HALF + bytes_of_hex(bytes + 5 + HALF, rows[k].follows);
+        if (rows[k].sentence)
+            ck_fails(inflate_bytes(bytes, n, to, HALF, HALF), RG_IO_ERROR, rows[k].sentence);
+        else
+            ck_ok(inflate_bytes(bytes, n, to, HALF, HALF));
+        ck_assert(memcmp(to, bytes + 5, HALF) == 0);
+    }
+    /* The bytes are read in parts, each of which may fail. */
+    faults_begin();
+    for (long part = 0; part < 4; part++) {
+        faults.calls = 0;
+        faults.fail_at = 3 + part;
+        ck_fails(inflate_bytes(bytes, 5 + HALF, to, HALF, HALF), RG_IO_ERROR, "[Errno 5] ");
+        ck_assert_str_eq(faults.failed, "pread");
+    }
+    faults_end();
     scratch_end();
 }
 END_TEST
@@ -234,6 +297,42 @@ START_TEST(test_harmless) {
 }
 END_TEST
 
+/* The directory may name the members in another order than that of their places. */
+START_TEST(test_directory_order) {
+    scratch_begin();
+    archive a;
+    make_good(&a, 0);
+    char entry[51];
+    ck_assert_uint_eq(a.place[ARCHIVE_ENTRY2] - a.place[ARCHIVE_ENTRY], sizeof entry);
+    memcpy(entry, a.v + a.place[ARCHIVE_ENTRY], sizeof entry);
+    archive_remove(&a, a.place[ARCHIVE_ENTRY], sizeof entry);
+    archive_insert(&a, a.place[ARCHIVE_ENTRY2], entry, sizeof entry);
+    ck_ok(read_archive(&a));
+    rg_zip z;
+    ck_ok(rgi_zip_open(&z, "load", scratch("f.zip")));
+    ck_assert(strcmp(z.v[0].name, "b.txt") == 0 && strcmp(z.v[1].name, "a.txt") == 0);
+    rgi_zip_close(&z);
+    /* Then, too, none may reach into another. */
+    archive_set(&a, a.place[ARCHIVE_LOCAL] + 28, 1, 2);
+    ck_fails(read_archive(&a), RG_IO_ERROR, "member \"b.txt\": it begins at byte 40, in another");
+    scratch_end();
+}
+END_TEST
+
+/* A last member without any bytes ends where its header does, just before the directory. */
+START_TEST(test_empty_member) {
+    scratch_begin();
+    const archive_member hello = { "a.txt", "hello", 5, 5, rgi_crc32(0, "hello", 5) };
+    const archive_member empty = { "b.txt", "", 0, 0, 0 };
+    archive a;
+    make_archive(&a, &hello, &empty, 0);
+    archive_set(&a, a.place[ARCHIVE_LOCAL2] + 8, 0, 2);
+    archive_set(&a, a.place[ARCHIVE_ENTRY2] + 10, 0, 2);
+    ck_ok(read_archive(&a));
+    scratch_end();
+}
+END_TEST
+
 /* ---- archives that are refused --------------------------------------------------------- */
 
 typedef struct {
@@ -264,6 +363,8 @@ static const bad_archive bad[] = {
     { true, ARCHIVE_LOCATOR, 4, 4, 1, "it is a part of an archive on several disks" },
     { true, ARCHIVE_LOCATOR, 8, 8, UINT64_MAX, "its 64-bit end record can't lie at byte 18446744" },
     { true, ARCHIVE_LOCATOR, 8, 8, 400, "its 64-bit end record can't lie at byte 400" },
+    { true, ARCHIVE_LOCATOR, 8, 8, 282, "its 64-bit end record can't lie at byte 282" },
+    { true, ARCHIVE_LOCATOR, 8, 8, 280, "it has no 64-bit end record at byte 280" },
     { true, ARCHIVE_LOCATOR, 8, 8, 0, "it has no 64-bit end record at byte 0" },
     { true, ARCHIVE_LOCATOR, 16, 4, 2, "it is a part of an archive on several disks" },
     { true, ARCHIVE_LOCATOR, 0, 1, 'Q', "its directory should end at byte" },
@@ -301,6 +402,7 @@ static const bad_archive bad[] = {
     { false, ARCHIVE_ENTRY, 20, 4, 4, "member \"a.txt\": it is stored, but takes 4 bytes for 5" },
     { false, ARCHIVE_ENTRY, 24, 4, 6, "member \"a.txt\": it is stored, but takes 5 bytes for 6" },
     { false, ARCHIVE_ENTRY2, 24, 4, 9 * 1032, "8 bytes can't be inflated to 9288" },
+    { false, ARCHIVE_ENTRY2, 24, 4, 9 * 1032 - 1, "says 8 bytes for 60, not 8 for 9287" },
     { false, ARCHIVE_ENTRY2, 24, 4, 0xFFFFFFFE, "8 bytes can't be inflated to 4294967294" },
     { false, ARCHIVE_ENTRY2, 24, 4, 0xFFFFFFFF, "member \"b.txt\": it has no 64-bit extra field" },
     { false, ARCHIVE_ENTRY, 42, 4, 0xFFFFFFFF, "member \"a.txt\": it has no 64-bit extra field" },
@@ -357,6 +459,112 @@ START_TEST(test_refused) {
 }
 END_TEST
 
+/* Several changes at once. */
+typedef struct {
+    archive_record record;
+    size_t at, bytes;
+    uint64_t v;
+} archive_change;
+
+/* The second member's sizes and CRC may stand behind its bytes. */
+#define DESCRIBED { ARCHIVE_LOCAL2, 6, 2, 8 }, { ARCHIVE_ENTRY2, 8, 2, 8 }
+#define LOCAL_CRC(v)      { ARCHIVE_LOCAL2, 14, 4, v }
+#define LOCAL_PACKED(v)   { ARCHIVE_LOCAL2, 18, 4, v }
+#define LOCAL_BYTES(v)    { ARCHIVE_LOCAL2, 22, 4, v }
+#define LOCAL_PACKED64(v) { ARCHIVE_LOCAL2, 47, 8, v }
+#define LOCAL_BYTES64(v)  { ARCHIVE_LOCAL2, 39, 8, v }
+/* The first member's 64-bit field has so many bytes, of which this number needs none. */
+#define ENTRY_FIELD(bytes) { ARCHIVE_ENTRY, 53, 2, bytes }
+#define NARROW_PACKED      { ARCHIVE_ENTRY, 20, 4, 5 }
+#define NARROW_PLACE       { ARCHIVE_ENTRY, 42, 4, 0 }
+
+static const struct {
+    bool wide;
+    archive_change changes[6];
+    const char *sentence; /* NULL for a sound archive. */
+} changed[] = {
+    { false, { DESCRIBED }, NULL },
+    { false, { DESCRIBED, LOCAL_CRC(0) }, NULL },
+    { false, { DESCRIBED, LOCAL_CRC(0), LOCAL_PACKED(0), LOCAL_BYTES(0) }, NULL },
+    { false, { DESCRIBED, LOCAL_CRC(1) }, "its local header has the CRC 00000001" },
+    { false, { LOCAL_CRC(0) }, "its local header has the CRC 00000000" },
+    { false, { DESCRIBED, LOCAL_CRC(0), LOCAL_PACKED(0) }, "says 0 bytes for 60, not 8 for 60" },
+    { false, { DESCRIBED, LOCAL_CRC(0), LOCAL_BYTES(0) }, "says 8 bytes for 0, not 8 for 60" },
+    { false, { DESCRIBED, LOCAL_PACKED(0), LOCAL_BYTES(0) }, "says 0 bytes for 0, not 8 for 60" },
+    { false, { LOCAL_CRC(0), LOCAL_PACKED(0), LOCAL_BYTES(0) }, "says 0 bytes for 0, not 8" },
+    { true, { DESCRIBED, LOCAL_CRC(0) }, NULL },
+    { true, { DESCRIBED, LOCAL_CRC(0), LOCAL_PACKED64(0), LOCAL_BYTES64(0) }, NULL },
+    { true, { DESCRIBED, LOCAL_CRC(0), LOCAL_PACKED64(0) }, "says 0 bytes for 60, not 8 for 60" },
+    { true, { DESCRIBED, LOCAL_CRC(0), LOCAL_BYTES64(0) }, "says 8 bytes for 0, not 8 for 60" },
+    { true, { DESCRIBED, LOCAL_PACKED64(0), LOCAL_BYTES64(0) }, "says 0 bytes for 0, not 8 for" },
+    { true, { LOCAL_CRC(0), LOCAL_PACKED64(0), LOCAL_BYTES64(0) }, "says 0 bytes for 0, not 8" },
+    /* Another field may follow the 64-bit one, and end with its length. */
+    { true, { NARROW_PLACE, ENTRY_FIELD(16), { ARCHIVE_ENTRY, 71, 4, 0x00040002 } }, NULL },
+    { true, { NARROW_PLACE, ENTRY_FIELD(20), { ARCHIVE_ENTRY, 75, 4, 0x00000002 } }, NULL },
+    { true,
+      { NARROW_PLACE, ENTRY_FIELD(20), { ARCHIVE_ENTRY, 75, 4, 0x00010002 } },
+      "its extra fields are longer than said" },
+    { true,
+      { NARROW_PLACE, ENTRY_FIELD(20), { ARCHIVE_ENTRY, 75, 4, 0x00000001 } },
+      "it has two 64-bit extra fields" },
+    { true,
+      { NARROW_PLACE, NARROW_PACKED, ENTRY_FIELD(8), { ARCHIVE_ENTRY, 63, 4, 0x000C0001 } },
+      "it has two 64-bit extra fields" },
+    { true, { ENTRY_FIELD(20) }, "its 64-bit extra field is too short" },
+    /* What isn't said to be UTF-8 isn't called so. */
+    { false,
+      { { ARCHIVE_ENTRY2, 8, 2, 0 }, { ARCHIVE_ENTRY2, 46, 1, 0xFF } },
+      "the name of member 1 is neither ASCII nor said to be UTF-8" },
+    /* The first entry's comment reaches into the second, and leaves 20 bytes that begin as one. */
+    { false,
+      { { ARCHIVE_ENTRY, 32, 2, 31 }, { ARCHIVE_ENTRY2, 31, 4, 0x02014B50 } },
+      "its directory has no entry for member 1" },
+};
+
+START_TEST(test_changed) {
+    scratch_begin();
+    for (int k = 0; k < RG_COUNT(changed); k++) {
+        archive a;
+        make_good(&a, changed[k].wide);
+        for (int i = 0; i < 6 && changed[k].changes[i].bytes; i++) {
+            const archive_change *c = &changed[k].changes[i];
+            archive_set(&a, a.place[c->record] + c->at, c->v, c->bytes);
+        }
+        rg_error_clear();
+        const bool sound = read_archive(&a);
+        const char *sentence = changed[k].sentence;
+        ck_assert_msg(sound ? !sentence : sentence && strstr(rg_error(), sentence),
+                      "row %d: expected %s, got %s", k, sentence, rg_error());
+    }
+    rg_error_clear();
+    scratch_end();
+}
+END_TEST
+
+/* What is deflated must give just the bytes that the archive says, and take all of its own. */
+START_TEST(test_deflated_members) {
+    scratch_begin();
+    char packed[64];
+    const size_t n = bytes_of_hex(packed, abc_deflated);
+    const archive_member hello = { "a.txt", "hello", 5, 5, rgi_crc32(0, "hello", 5) };
+    archive_member deflated = { "b.txt", packed, n + 1, 60, rgi_crc32(0, abc, 60) };
+    archive a;
+    packed[n] = 0;
+    make_archive(&a, &hello, &deflated, 0);
+    ck_fails(read_archive(&a), RG_IO_ERROR,
+             "member \"b.txt\": 1 bytes follow those that are deflated");
+    deflated = (archive_member){ "b.txt", packed, n, 59, rgi_crc32(0, abc, 59) };
+    make_archive(&a, &hello, &deflated, 0);
+    ck_fails(read_archive(&a), RG_IO_ERROR,
+             "member \"b.txt\": it inflates to more than the 59 bytes that it has");
+    deflated = (archive_member){ "b.txt", packed, n, 61, rgi_crc32(0, abc, 61) };
+    make_archive(&a, &hello, &deflated, 0);
+    ck_fails(read_archive(&a), RG_IO_ERROR,
+             "member \"b.txt\": it inflates to 60 bytes, and more are needed");
+    scratch_end();
+}
+END_TEST
+
 /* Two end records, both of which reach the end of the file, name two directories. */
 START_TEST(test_two_ends) {
     scratch_begin();
@@ -373,6 +581,11 @@ START_TEST(test_two_ends) {
     ck_fails(read_archive(&a), RG_IO_ERROR, "the name of member 0 is neither ASCII nor said to be");
     ck_fails(read_all(scratch_write("f.zip", "", 0)), RG_IO_ERROR, "it has 0 bytes");
     ck_fails(read_all(scratch("none")), RG_IO_ERROR, "[Errno 2] No such file");
+    /* The file begins with what says where the 64-bit end record is. */
+    make_good(&a, 1);
+    archive_remove(&a, 0, a.place[ARCHIVE_LOCATOR]);
+    archive_set(&a, 8, 0, 8);
+    ck_fails(read_archive(&a), RG_IO_ERROR, "its 64-bit end record can't lie at byte 0");
     /* The two members share their bytes. */
     make_good(&a, 0);
     archive_set(&a, a.place[ARCHIVE_ENTRY2] + 42, 0, 4);
@@ -487,6 +700,8 @@ static void check_large(const rg_zip *z, size_t i, uint64_t bytes, bool wide, ui
     ck_assert_int_eq(header[4], wide ? 45 : 20);
     const uint32_t said = wide ? UINT32_MAX : 0;
     ck_assert(memcmp(header + 18, &said, 4) == 0 && memcmp(header + 22, &said, 4) == 0);
+    /* Its name lies behind its entry, of which it took the last byte. */
+    ck_assert_int_eq((m->name + 1 - 46)[6], wide || m->at >= UINT32_MAX ? 45 : 20);
     if (i + 1 < z->n)
         ck_assert_uint_eq(z->v[i + 1].at, m->data + bytes + behind);
 }
@@ -545,6 +760,19 @@ START_TEST(test_write_refused) {
              "3 bytes were put into a member of 4");
     memset(name, 'x', 65536);
     ck_fails(write_named(path, name, "a", 3), RG_VALUE_ERROR, "name is longer than an archive can");
+    /* What is put after a failure asks for no memory, and leaves its sentence alone. */
+    RG_SCOPE();
+    rg_tensor *sparse = rg_rand(3, 4);
+    sparse->size[1] = 2;
+    rgi_update_flags(sparse);
+    rg_zip_writer failed;
+    ck_ok(rgi_zip_begin(&failed, "save", path));
+    rgi_zip_member_begin(&failed, "\xFF", 24, 64);
+    rg_memory_fail_at(1);
+    rgi_zip_put_elements(&failed, sparse);
+    rg_memory_fail_at(0);
+    ck_assert(strstr(rg_error(), "a member's name isn't UTF-8") && !rgi_zip_end(&failed));
+    rg_error_clear();
     name[65535] = 0;
     ck_ok(write_named(path, name, "", 3));
     ck_ok(read_all(path));
@@ -629,6 +857,7 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_read, test_harmless, test_refused,
-         test_two_ends, test_cuts, test_write, test_write_large, test_write_refused, test_faults,
+RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_half_a_ring, test_read, test_harmless,
+         test_directory_order, test_empty_member, test_refused, test_changed,
+         test_deflated_members, test_two_ends, test_cuts, test_write, test_write_large, test_write_refused, test_faults,
          test_denied)
