@@ -18,7 +18,8 @@
 /* What is in something that is in something may lie so deep. */
 enum { JSON_DEPTH = 128 };
 
-/* The next byte to read is *at. Texts are written, without their escapes, over what was read. */
+/* The next byte to read is *at, and *end is a 0. Texts are written, without their escapes, over what
+ * was read. */
 typedef struct {
     rg_json *j;
     const char *op, *path;
@@ -34,13 +35,10 @@ static bool complain(const parser *p, const char *what) {
                     (long long)(p->at - p->text), what);
 }
 
-/* Returns the number of a new value, or -1. */
+/* Returns the number of a new value, or -1. Each has a byte of the text at least, of which there are
+ * fewer than 2^32. */
 static int64_t add_value(parser *p, rg_json_kind kind) {
     rg_json *j = p->j;
-    if (j->n >= UINT32_MAX / 2) {
-        complain(p, "there are too many values");
-        return -1;
-    }
     if (!rgi_grow((void **)&j->v, &j->room, j->n + 1, sizeof *j->v))
         return -1;
     j->v[j->n] = (rg_json_value){ .kind = kind, .end = (uint32_t)j->n + 1 };
@@ -88,7 +86,7 @@ static bool json_unicode(parser *p, uint32_t *code) {
     if (high < 0xD800 || high > 0xDFFF)
         return true;
     int32_t low = -1;
-    if (high < 0xDC00 && p->end - p->at >= 2 && p->at[0] == '\\' && p->at[1] == 'u') {
+    if (high < 0xDC00 && p->at[0] == '\\' && p->at[1] == 'u') {
         p->at += 2;
         low = four_digits(p);
     }
@@ -106,7 +104,7 @@ static const char json_escapes[] = "\"\\bfnrt/", json_escaped[] = "\"\\\b\f\n\r\
 static bool json_escape(parser *p, uint32_t *code) {
     if (next_is(p, 'u'))
         return json_unicode(p, code);
-    const char *which = p->at < p->end && *p->at ? strchr(json_escapes, *p->at) : NULL;
+    const char *which = *p->at ? strchr(json_escapes, *p->at) : NULL;
     if (!which)
         return complain(p, "there is an escape that JSON doesn't know");
     p->at++;
@@ -176,7 +174,7 @@ static bool json_digits(parser *p) {
 
 static bool json_word(parser *p, const char *word, rg_json_kind kind) {
     size_t n = strlen(word);
-    if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n))
+    if (strncmp(p->at, word, n) != 0)
         return complain(p, "a value is expected");
     p->at += n;
     return add_value(p, kind) >= 0;

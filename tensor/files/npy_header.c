@@ -75,9 +75,8 @@ static bool npy_descr(npy_parser *p) {
         if (!name || n != strlen(name) + 1 || memcmp(text + 1, name, n - 1)
             || !memchr("<>=|", *text, 4))
             continue;
-        const bool other = *text == (rgi_little_endian() ? '>' : '<');
         p->h->type = (rg_foreign)i;
-        p->h->swapped = other && rgi_foreign[i].bytes > 1;
+        p->h->swapped = *text == (rgi_little_endian() ? '>' : '<');
         return true;
     }
     return rgi_npy_refuse(p->s, "its elements are of NumPy's type '%s', which no tensor takes",

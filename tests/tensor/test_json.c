@@ -98,6 +98,7 @@ static const json_case accepted[] = {
     TEXT("[\"asd\"]"),
     TEXT("[ \"asd\"]"),
     TEXT("[\"\\uDBFF\\uDFFF\"]"),
+    TEXT("[\"\\uD7FF\\uD800\\uDC00\\uE000\"]"),
     TEXT("[\"new\\u00A0line\"]"),
     TEXT("[\"\xf4\x8f\xbf\xbf\"]"),
     TEXT("[\"\xef\xbf\xbf\"]"),
@@ -243,6 +244,13 @@ static const struct {
     { TEXT("[\"\\uD800\\u1x\"]"), "at byte 10 there is half of a surrogate pair" },
     { TEXT("[\"\\uD800\"]"), "at byte 8 there is half of a surrogate pair" },
     { TEXT("[\"\\uDC00\"]"), "at byte 8 there is half of a surrogate pair" },
+    { TEXT("[\"\\uDFFF\"]"), "at byte 8 there is half of a surrogate pair" },
+    { TEXT("[\"\\uD800\\uDBFF\"]"), "at byte 14 there is half of a surrogate pair" },
+    { TEXT("\"\\uD800"), "at byte 7 there is half of a surrogate pair" },
+    { TEXT("\"\\uD800\\"), "at byte 7 there is half of a surrogate pair" },
+    { TEXT("\"\\uD800\\u"), "at byte 9 there is half of a surrogate pair" },
+    { TEXT("fals"), "at byte 0 a value is expected" },
+    { TEXT("[tru\0]"), "at byte 1 a value is expected" },
     { TEXT("[\"\\uD800\\uD800\"]"), "at byte 14 there is half of a surrogate pair" },
     { TEXT("[\"\\uDd1e\\uD834\"]"), "at byte 8 there is half of a surrogate pair" },
     { TEXT("[\"\\uDBFF\\uE000\"]"), "at byte 14 there is half of a surrogate pair" },
@@ -333,6 +341,40 @@ START_TEST(test_refused) {
     rg_json j;
     ck_fails(rgi_json_parse(&j, "read", "f", NULL, (size_t)1 << 32), RG_IO_ERROR,
              "'f': it has 4294967296 bytes, and 4294967295 are the most");
+    ck_fails(rgi_json_parse(&j, "read", "f", (char[]){ "x" }, UINT32_MAX), RG_IO_ERROR,
+             "at byte 0 a value is expected");
+}
+END_TEST
+
+/* What stands behind the 0 at a text's end is none of it, wherever a text may end. */
+static void check_end_of(json_case c) {
+    rg_json j;
+    for (size_t n = 0; n <= c.n; n++) {
+        char *whole = copy_of(c), *cut = malloc(n + 1), sentence[512];
+        memcpy(cut, whole, n);
+        whole[n] = cut[n] = 0;
+        rg_error_clear();
+        const bool alone = rgi_json_parse(&j, "read", "f", cut, n);
+        if (alone)
+            rgi_json_free(&j);
+        snprintf(sentence, sizeof sentence, "%s", rg_error());
+        rg_error_clear();
+        const bool followed = rgi_json_parse(&j, "read", "f", whole, n);
+        if (followed)
+            rgi_json_free(&j);
+        ck_each(alone == followed && strcmp(sentence, rg_error()) == 0, "%s, cut at %zu: '%s', '%s'",
+                c.v, n, sentence, rg_error());
+        free(whole);
+        free(cut);
+    }
+    rg_error_clear();
+}
+
+START_TEST(test_ends) {
+    for (int i = 0; i < RG_COUNT(accepted); i++)
+        check_end_of(accepted[i]);
+    for (int i = 0; i < RG_COUNT(refused); i++)
+        check_end_of(refused[i].text);
 }
 END_TEST
 
@@ -441,6 +483,8 @@ static const struct {
     { "1e400", false, 0, HUGE_VAL },
     { "1e-400", false, 0, 0 },
     { "100000000000000000000000000000000000000000", false, 0, 1e41 },
+    { "1000000000000000000000000000000", false, 0, 1e30 },
+    { "10000000000000000000000000000000", false, 0, 1e31 },
 };
 
 static void check_numbers(void) {
@@ -481,6 +525,7 @@ START_TEST(test_quote) {
     static const char *const texts[][2] = {
         { "", "\"\"" },
         { "plain", "\"plain\"" },
+        { " two words ", "\" two words \"" },
         { "a/\"b\"\\", "\"a/\\\"b\\\"\\\\\"" },
         { "\b\f\n\r\t", "\"\\b\\f\\n\\r\\t\"" },
         { "\x01\x1f\x7f", "\"\\u0001\\u001f\x7f\"" },
@@ -541,5 +586,5 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(json, test_accepted, test_refused, test_names, test_depth, test_values, test_numbers,
-         test_quote, test_every_byte, test_denied)
+RG_TESTS(json, test_accepted, test_refused, test_ends, test_names, test_depth, test_values,
+         test_numbers, test_quote, test_every_byte, test_denied)

@@ -128,7 +128,7 @@ static size_t length_in_numpy(const rg_tensor *t, bool fortran) {
     snprintf(dict, sizeof dict, "{'descr': '<f4', 'fortran_order': %s, 'shape': %s%s), }",
              fortran ? "True" : "False", shape, t->ndim == 1 ? "," : "");
     const size_t n = strlen(dict) + (t->ndim ? 21 - strlen(grows) : 0);
-    return (10 + n + 1 + 63) / 64 * 64 + (10 + n + 1) % 64 / 64;
+    return (10 + n + 1) / 64 * 64 + 64;
 }
 
 /* The header has room for each dim to grow, in either order. */
@@ -161,6 +161,21 @@ START_TEST(test_headers_of_all_lengths) {
                     ck_each(text.n == want, "%s: %zu bytes, not %zu", text.v + 10, text.n, want);
                     rgi_text_free(&text);
                 }
+    /* A tensor without elements may have other dims of any size. */
+    for (int ndim = 3; ndim <= RG_MAX_DIMS; ndim++)
+        for (int64_t first = 1; first < INT64_MAX / 10; first *= 10)
+            for (int64_t other = 1; other < INT64_MAX / 10; other *= 10) {
+                rg_text text = { 0 };
+                fake.ndim = (uint8_t)ndim;
+                for (int d = 0; d < ndim; d++)
+                    fake.size[d] = d ? other : first;
+                fake.size[1] = 0;
+                rgi_update_flags(&fake);
+                ck_ok(rgi_npy_make_header(&text, &fake));
+                const size_t want = length_in_numpy(&fake, false);
+                ck_each(text.n == want, "%s: %zu bytes, not %zu", text.v + 10, text.n, want);
+                rgi_text_free(&text);
+            }
 }
 END_TEST
 
@@ -296,6 +311,10 @@ static const struct {
     { DICT("'<f4'", "False", "(0,)"), 1, "its shape [0] takes 0 bytes, but 1 follow the header" },
     { DICT("'<f4'", "False", "()"), 0, "its shape [] takes 4 bytes, but 0 follow the header" },
     { DICT("'<f8'", "False", "(288230376151711744,)"), 8, "bytes, but 8 follow the header" },
+    { DICT("'<f4'", "True", "(1, 1, 1, 1, 1, 1, 1, 2)"), 8, NULL },
+    { DICT("'>b1'", "False", "(2,)"), 2, NULL },
+    { DICT("'<f8'", "False", "(576460752303423487,)"), 8, "bytes, but 8 follow the header" },
+    { DICT("'<f8'", "False", "(576460752303423488,)"), 8, "has too many elements" },
     { DICT("'<f8'", "False", "(9223372036854775807,)"), 8, "has too many elements" },
     { DICT("'<f8'", "False", "(9223372036854775808,)"), 8, "a size is larger than int64 can hold" },
     { DICT("'<f8'", "False", "(99999999999999999999,)"), 8,
@@ -386,6 +405,42 @@ START_TEST(test_dicts) {
 }
 END_TEST
 
+/* Writes an archive of a stored member of these bytes and an empty one, "z". */
+static const char *with_member(const char *name, const void *bytes, size_t n) {
+    static char packed[64];
+    const size_t m = bytes_of_hex(packed, "0300");
+    archive a;
+    make_archive(&a, &(archive_member){ name, bytes, n, n, rgi_crc32(0, bytes, n) },
+                 &(archive_member){ "z", packed, m, 0, 0 }, 0);
+    return scratch_write("f.npz", a.v, a.n);
+}
+
+/* What stands behind the dict's text in memory is none of it, wherever it may end. */
+START_TEST(test_ends_of_dicts) {
+    const rg_file file = { .op = "load_npy", .path = "f" };
+    const rg_npy_source s = { .file = &file };
+    for (int k = 0; k < RG_COUNT(dicts); k++)
+        for (size_t n = 0; n <= strlen(dicts[k].dict); n++)
+            for (const char *follows = "0L '\"})x"; *follows; follows++) {
+                char text[256], sentence[512];
+                rg_npy_header alone, followed;
+                memcpy(text, dicts[k].dict, n);
+                memset(text + n, 0, sizeof text - n);
+                rg_error_clear();
+                const bool ok = rgi_npy_parse(&s, text, n, &alone);
+                snprintf(sentence, sizeof sentence, "%s", rg_error());
+                memset(text + n, *follows, sizeof text - n);
+                rg_error_clear();
+                ck_each(rgi_npy_parse(&s, text, n, &followed) == ok, "%s, cut at %zu",
+                        dicts[k].dict, n);
+                ck_each(strcmp(rg_error(), sentence) == 0, "'%s', not '%s'", rg_error(), sentence);
+                ck_each(!ok || (alone.type == followed.type && alone.numel == followed.numel),
+                        "%s is read in two ways", dicts[k].dict);
+            }
+    rg_error_clear();
+}
+END_TEST
+
 START_TEST(test_heads) {
     static const struct {
         const char *head;
@@ -421,22 +476,26 @@ START_TEST(test_heads) {
     memset(file + 10 + 0x46, 0, 16);
     file[10 + 0x46 + 15] = (char)0x80;
     ck_fails(rg_load_npy(scratch_write("f", file, 10 + 0x46 + 16)), RG_IO_ERROR,
-             "element 1 is 9223372036854775808, which int64 can't hold");
+             "load_npy: '");
+    ck_fails(rg_load_npy(scratch("f")), RG_IO_ERROR,
+             "the array: element 1 is 9223372036854775808, which int64 can't hold");
+    rg_zip z;
+    ck_ok(rgi_zip_open(&z, "load", with_member("x.npy", file, 10 + 0x46 + 16)));
+    rg_npy_source s = { .file = &z.file, .bytes = z.v[0].bytes, .what = "member \"x.npy\"" };
+    s.stream = rgi_zip_stream(&z, &z.v[0]);
+    ck_fails(rgi_npy_read(&s), RG_IO_ERROR, "member \"x.npy\": element 1 is 9223372036854775808");
+    rgi_zip_stream_end(s.stream, false);
+    rgi_zip_close(&z);
+    /* The longest header that is taken has 10000 bytes. */
+    static char longest[10 + 10000 + 4] = "\x93NUMPY\1\0\x10\x27" DICT("'<f4'", "False", "()");
+    for (size_t i = 10 + strlen(longest + 10); i < 10 + 10000; i++)
+        longest[i] = ' ';
+    ck_ok(rg_load_npy(scratch_write("f", longest, sizeof longest)));
     scratch_end();
 }
 END_TEST
 
 /* ---- archives that are refused --------------------------------------------------------- */
-
-/* Writes an archive of one stored member and one that says `said` bytes. */
-static const char *with_member(const char *name, const void *bytes, size_t n) {
-    static char packed[64];
-    const size_t m = bytes_of_hex(packed, "0300");
-    archive a;
-    make_archive(&a, &(archive_member){ name, bytes, n, n, rgi_crc32(0, bytes, n) },
-                 &(archive_member){ "z", packed, m, 0, 0 }, 0);
-    return scratch_write("f.npz", a.v, a.n);
-}
 
 START_TEST(test_bad_archives) {
     RG_SCOPE();
@@ -448,6 +507,8 @@ START_TEST(test_bad_archives) {
              "f.npz': member \"z\": its name doesn't end with .npy");
     ck_fails(rg_load_npz(with_member("npy", file, n)).n >= 0, RG_IO_ERROR,
              "member \"npy\": its name doesn't end with .npy");
+    ck_fails(rg_load_npz(with_member("x.npz", file, n)).n >= 0, RG_IO_ERROR,
+             "member \"x.npz\": its name doesn't end with .npy");
     for (size_t k = 0; k < n; k++) {
         rg_zip z;
         rg_error_clear();
@@ -527,6 +588,13 @@ START_TEST(test_denied) {
         ck_assert_int_gt(deny_in_turn(calls[i], check_saved), 1);
         ck_assert_int_gt(fail_in_turn(calls[i], check_saved), 3);
     }
+    /* So it is with a part of a tensor, which is copied. */
+    array = rgi_own(rgi_alias(rg_rand(20, 30)));
+    array->size[1] = 7;
+    rgi_update_flags(array);
+    ck_ok(save_npy() && save_npz());
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_gt(deny_in_turn(calls[i], check_saved), 1);
     array = rg_arange(30000);
     ck_ok(save_npy() && save_npz());
     fail_in_turn(save_npy, check_saved);
@@ -536,5 +604,5 @@ START_TEST(test_denied) {
 END_TEST
 
 RG_TESTS(npy, test_a_file_numbered_0, test_headers_of_all_lengths, test_numpy, test_versions,
-         test_views, test_names, test_dicts, test_heads, test_bad_archives, test_changed,
-         test_denied)
+         test_views, test_names, test_dicts, test_ends_of_dicts, test_heads, test_bad_archives,
+         test_changed, test_denied)
