@@ -196,10 +196,10 @@ static bool read_header(rg_safetensors *s) {
     return rgi_file_read(&s->file, 8, s->header, (size_t)n);
 }
 
-/* Looks at both ends of the header before the JSON between them is read. */
+/* Looks at both ends of the header, which a 0 follows, before the JSON between them is read. */
 static bool check_ends(const rg_safetensors *s) {
     size_t n = s->header_bytes - 1;
-    if (n == 0 || s->header[0] != '{')
+    if (s->header[0] != '{')
         return rgi_file_refuse(&s->file, "its header doesn't begin with {");
     while (s->header[n - 1] == ' ')
         n--;
@@ -302,7 +302,7 @@ void rgi_safetensors_close(rg_safetensors *s) {
 const rg_safetensors_entry *rgi_safetensors_find(const rg_safetensors *s, const char *name) {
     const rg_safetensors_entry wanted = { .name = name }, *key = &wanted;
     const rg_safetensors_entry **found =
-        s->n ? bsearch(&key, s->named, (size_t)s->n, sizeof key, by_entry_name) : NULL;
+        bsearch(&key, s->named, (size_t)s->n, sizeof key, by_entry_name);
     return found ? *found : NULL;
 }
 

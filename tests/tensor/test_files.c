@@ -5,11 +5,14 @@
  */
 #include "tests/faults.h"
 #include "tests/killed.h"
+#include "tests/memory_file.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 #include "tensor/files.h"
 #include "tensor/files/file.h"
+#include "tensor/files/foreign.h"
 #include "tensor/scope.h"
+#include "tensor/storage.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -208,6 +211,38 @@ START_TEST(test_write_faults) {
     check_write_faults(SMALL, SMALL);
     check_write_faults(BIG, SMALL);
     check_write_faults(BIG, BIG);
+}
+END_TEST
+
+/* After a failure nothing more is written, no memory is asked for, and the sentence stays. */
+START_TEST(test_elements_after_a_failure) {
+    RG_SCOPE();
+    rg_writer w;
+    rg_tensor *part = rg_rand(300, 300);
+    part->size[1] = 200;
+    rgi_update_flags(part);
+    scratch_begin();
+    faults_begin();
+    ck_ok(rgi_writer_begin(&w, "save", scratch("f")));
+    faults.full = true;
+    rgi_write_elements(&w, part);
+    faults.full = false;
+    rg_memory_fail_at(1);
+    rgi_write_elements(&w, part);
+    rg_memory_fail_at(0);
+    ck_assert_msg(strstr(rg_error(), "save: [Errno 28] "), "%s", rg_error());
+    rg_error_clear();
+    ck_assert(!rgi_writer_end(&w) && scratch_files() == 0);
+    /* A copy that there is no memory for is such a failure, too. */
+    ck_ok(rgi_writer_begin(&w, "save", scratch("f")));
+    rg_memory_fail_at(1);
+    rgi_write_elements(&w, part);
+    rg_memory_fail_at(0);
+    ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
+    rg_error_clear();
+    ck_assert(!rgi_writer_end(&w) && scratch_files() == 0);
+    faults_end();
+    scratch_end();
 }
 END_TEST
 
@@ -447,6 +482,30 @@ START_TEST(test_a_file_numbered_0) {
 }
 END_TEST
 
+static char synced[64];
+
+static int open_and_note(const char *path, int flags, mode_t mode) {
+    if (flags & O_DIRECTORY)
+        snprintf(synced, sizeof synced, "%s", path);
+    return memory_open(path, flags, mode);
+}
+
+/* The folder that is synced is that in which the file was renamed. */
+START_TEST(test_synced_folder) {
+    static const char *const paths[][2] = {
+        { "f", "." }, { "/f", "/" }, { "no/f", "no" }, { "/no/f", "/no" }, { "./f", "." },
+        { "no/where/f", "no/where" },
+    };
+    memory_file_begin();
+    rgi_system.open = open_and_note;
+    for (int i = 0; i < RG_COUNT(paths); i++) {
+        ck_ok(write_bytes(paths[i][0], SMALL, SMALL, 0));
+        ck_assert_str_eq(synced, paths[i][1]);
+    }
+    memory_file_end();
+}
+END_TEST
+
 START_TEST(test_in_this_folder) {
     char before[4096];
     scratch_begin();
@@ -678,8 +737,8 @@ START_TEST(test_leftover_of_another_user) {
 END_TEST
 
 RG_TESTS(files, test_read, test_no_file, test_short_calls, test_cut_short, test_read_faults,
-         test_write_faults, test_full_disk, test_close_fails, test_permissions, test_links,
-         test_reader_keeps_old_file, test_no_place, test_beside_is_taken, test_beside_is_lost,
-         test_a_file_numbered_0, test_in_this_folder, test_cancel, test_denied, test_shown,
-         test_kill_at_each_call, test_kill_at_any_time, test_leftovers,
-         test_leftover_of_another_user)
+         test_write_faults, test_elements_after_a_failure, test_full_disk, test_close_fails,
+         test_permissions, test_links, test_reader_keeps_old_file, test_no_place,
+         test_beside_is_taken, test_beside_is_lost, test_a_file_numbered_0, test_synced_folder,
+         test_in_this_folder, test_cancel, test_denied, test_shown, test_kill_at_each_call,
+         test_kill_at_any_time, test_leftovers, test_leftover_of_another_user)

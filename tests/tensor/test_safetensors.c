@@ -531,6 +531,7 @@ static const struct {
     { "{\"b\":" F32("[0]", "[0,0]") ",\"a\":" F32("[1]", "[0,4]") "}", 4, 2 },
     { "{\"b\":" F32("[0]", "[4,4]") ",\"a\":" F32("[1]", "[0,4]") ",\"c\":" F32("[1]", "[4,8]") "}",
       8, 3 },
+    { "{\"a\":" F32("[1]", "[0,4]") ",\"b\":" F32("[0]", "[0,0]") "}", 4, 2 },
     { "{\"x\":" OF("\"U8\"", "[3]", "[0,3]") ",\"y\":" F32("[1]", "[3,7]") "}", 7, 2 },
 };
 
@@ -572,6 +573,20 @@ static bool use_everything(void) {
     return ok;
 }
 
+static bool look_at_metadata(void) {
+    rg_safe_file *f = rg_safe_open(golden_path("types"));
+    const bool ok = f && rg_safe_metadata(f).n >= 0;
+    rg_safe_close(f);
+    return ok;
+}
+
+static bool look_at_keys(void) {
+    rg_safe_file *f = rg_safe_open(golden_path("types"));
+    const bool ok = f && rg_safe_keys(f).n >= 0;
+    rg_safe_close(f);
+    return ok;
+}
+
 /* What stands there is whole, and nothing stands beside it. */
 static void check_saved(bool done) {
     RG_SCOPE();
@@ -585,6 +600,8 @@ START_TEST(test_denied) {
     scratch_begin();
     ck_assert_int_gt(deny_in_turn(use_everything, check_saved), 50);
     ck_assert_int_gt(fail_in_turn(use_everything, check_saved), 20);
+    ck_assert_int_gt(deny_in_turn(look_at_metadata, NULL), 5);
+    ck_assert_int_gt(deny_in_turn(look_at_keys, NULL), 5);
     scratch_end();
 }
 END_TEST

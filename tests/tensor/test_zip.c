@@ -760,6 +760,9 @@ START_TEST(test_write_refused) {
              "3 bytes were put into a member of 4");
     memset(name, 'x', 65536);
     ck_fails(write_named(path, name, "a", 3), RG_VALUE_ERROR, "name is longer than an archive can");
+    /* The first failure is the one that is told. */
+    ck_fails(write_named(path, "a", "a", 4), RG_RUNTIME_ERROR, "were put into a member of 4");
+    ck_fails(write_named(path, name, "\xFF", 3), RG_VALUE_ERROR, "is longer than an archive can");
     /* What is put after a failure asks for no memory, and leaves its sentence alone. */
     RG_SCOPE();
     rg_tensor *sparse = rg_rand(3, 4);
