@@ -736,8 +736,8 @@ static void deny_to_check(rg_function_class *cls, const void *args, rg_list inpu
                 (int)(rg_memory_stats().now - before), rg_error());
         const bool done = wrong ? !passed && strstr(rg_error(), wrong) : passed;
         const bool refused = !passed && rg_error_code() == RG_OUT_OF_MEMORY;
-        ck_each(done || (refused && (wrong || spared == 0)), "%s: request %d: %s", cls->name, (int)n,
-                rg_error());
+        ck_each(done || (refused && (wrong || spared == 0)), "%s: request %d: %s", cls->name,
+                (int)n, rg_error());
         spared = done ? spared + 1 : 0;
     }
     rg_error_clear();
