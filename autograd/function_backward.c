@@ -43,15 +43,15 @@ static bool gradient_fits(const rg_step *s, rg_tensor *g, int i) {
     return true;
 }
 
-/* Turns what backward made for input i into a reference of the engine's. An observer has a tensor
- * for it, the same in each run. */
+/* Turns what backward made for input i into a reference of the engine's. An observer, which there
+ * is only where no graph is created, has a tensor for it, the same in each run. */
 static rg_tensor *gradient_of(const rg_step *s, rg_tensor *g, int i, rg_observer *observer) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     if (!gradient_fits(s, g, i))
         return NULL;
     if (s->create_graph && row->cls.once_differentiable)
         g = gradient_made_once(s, g, i);
-    if (g && observer && !s->create_graph) {
+    if (observer) {
         rgi_set_observer(observer);
         rg_tensor *same = rgi_new_like(g, (rg_dtype)g->dtype);
         rgi_set_observer(NULL);

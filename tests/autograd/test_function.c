@@ -4,11 +4,14 @@
  */
 #include "autograd/function.h"
 #include "tensor/base.h"
+#include "tests/autograd/keeps.h"
 #include "tests/in_turn.h"
 #include "tests/test.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -386,7 +389,11 @@ static bool failing_backward(rg_function_context *ctx, rg_tensor *const g[], rg_
     (void)ctx;
     if (planted == RANDOM)
         gin[0] = rg_to(g[0], RG_INT64);
-    return planted == RANDOM;
+    if (planted == POINTS_TO_INPUT) {
+        RG_SCOPE();
+        gin[0] = rg_mul(g[0], 2);
+    }
+    return planted == RANDOM || planted == POINTS_TO_INPUT;
 }
 
 START_TEST(test_failures) {
@@ -446,6 +453,9 @@ START_TEST(test_failures_in_backward) {
     planted = RANDOM;
     ck_fails(rg_backward(rg_sum(rg_function_apply(&failing, NULL, x))), RG_RUNTIME_ERROR,
              "backward made a gradient of torch.int64 for input 0");
+    planted = POINTS_TO_INPUT;
+    ck_fails(rg_backward(rg_sum(rg_function_apply(&failing, NULL, x))), RG_RELEASED,
+             "Failing: tensor released with its scope");
     ck_assert(rg_grad_of(x) == RG_NONE);
     ck_fails(rg_function_apply(&forward_only, NULL, x), RG_NOT_IMPLEMENTED,
              "You must implement either the backward or vjp method");
@@ -1221,6 +1231,104 @@ START_TEST(test_replay_of_odd_ops) {
 }
 END_TEST
 
+/* ---- memory ------------------------------------------------------------------------- */
+
+static rg_tensor *leaf_of_memory(void) {
+    rg_tensor *x = rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64);
+    return x ? rg_requires_grad_(x, true) : NULL;
+}
+
+static bool differentiate_once(void) {
+    rg_tensor *x = leaf_of_memory(), *y = x ? rg_function_apply(&by_data, NULL, x) : NULL;
+    return y && rg_grad(rg_sum(y), x, .create_graph = true);
+}
+
+/* A write to the base of a view makes the view's history anew when it is asked for. */
+static bool apply_to_stale_view(void) {
+    rg_tensor *x = leaf_of_memory(), *base = x ? rg_mul(x, 1) : NULL;
+    rg_tensor *view = base ? rg_select(base, 0, 1) : NULL;
+    if (!view || !rg_mul_(base, 2))
+        return false;
+    rg_tensor *y = rg_function_apply(&cube, NULL, view);
+    return y && rg_backward(rg_sum(y));
+}
+
+static bool apply_with_state(void) {
+    const blend_args args = { 0.5 };
+    rg_tensor *x = leaf_of_memory(), *y[3];
+    return x && rg_function_apply_many(&blend, &args, RG_LIST(x, RG_NONE), y)
+           && rg_backward(rg_sum(y[0]));
+}
+
+static bool record_counting(void) {
+    rg_tensor *x = leaf_of_memory();
+    rg_replay *r = x ? rg_record(counting_step, x) : NULL;
+    rg_replay_free(r);
+    return r != NULL;
+}
+
+static bool record_forward(void) {
+    rg_tensor *x = rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64);
+    rg_replay *r = x ? rg_record(cube_and_drop, x) : NULL;
+    rg_replay_free(r);
+    return r != NULL;
+}
+
+START_TEST(test_denied_in_turn) {
+    bool (*const calls[])(void) = { differentiate_once, apply_to_stale_view, apply_with_state,
+                                    record_counting, record_forward };
+    for (int i = 0; i < RG_COUNT(calls); i++)
+        ck_assert_int_gt(deny_in_turn(calls[i], NULL), 3);
+    RG_SAVED_HOOKS(keeps);
+    deny_in_turn(apply_with_state, NULL);
+}
+END_TEST
+
+/* A class that found no memory for its row finds it later. */
+START_TEST(test_first_use_without_memory) {
+    static rg_function_class fresh = { .name = "FirstUse",
+                                       .forward = cube_forward,
+                                       .backward = cube_backward };
+    rg_tensor *x = input(2, 3);
+    rg_memory_fail_at(1);
+    ck_fails(rg_function_apply(&fresh, NULL, x), RG_OUT_OF_MEMORY, "out of memory");
+    rg_memory_fail_at(0);
+    rg_tensor *y = rg_function_apply(&fresh, NULL, x);
+    ck_assert(y && rg_equal(y, rg_pow(rg_detach(x), 3)));
+}
+END_TEST
+
+static const void *made_at;
+static bool noting_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_mul(g[0], 2);
+    made_at = gin[0] ? rg_data(gin[0]) : NULL;
+    return gin[0] != NULL;
+}
+static bool constant_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    (void)in;
+    out[0] = rg_ones(3);
+    return out[0] != NULL;
+}
+
+/* What backward makes is handed on without a copy; an op may have no inputs. */
+START_TEST(test_plain_ops) {
+    static rg_function_class noting = { .name = "Noting",
+                                        .forward = plain_forward,
+                                        .backward = noting_backward };
+    static rg_function_class constant = { .name = "Constant", .forward = constant_forward };
+    rg_tensor *x = input(2, 3);
+    for (int graph = 0; graph < 2; graph++) {
+        rg_tensor *g = rg_grad(rg_sum(rg_function_apply(&noting, NULL, x)), x,
+                               .create_graph = graph);
+        ck_assert(g && rg_data(g) == made_at);
+    }
+    rg_tensor *y = rg_function_apply_list(&constant, NULL, (rg_list){ 0, NULL });
+    ck_assert_msg(y && rg_equal(y, rg_ones(3)) && !rg_requires_grad(y), "%s", rg_error());
+}
+END_TEST
+
 /* ---- threads ------------------------------------------------------------------------ */
 
 static void *apply_often(void *context) {
@@ -1249,6 +1357,46 @@ START_TEST(test_threads_share_a_class) {
 }
 END_TEST
 
+enum { FRESH = 300 };
+static rg_function_class shared_classes[FRESH];
+static atomic_int arrived[FRESH];
+
+/* Applies each class at the moment at which another thread does. */
+static void *apply_first(void *context) {
+    rg_tensor *x = rg_detach(input(1, 1));
+    for (int i = 0; i < FRESH; i++) {
+        RG_SCOPE();
+        atomic_fetch_add(&arrived[i], 1);
+        while (atomic_load(&arrived[i]) < 2)
+            sched_yield();
+        if (!rg_function_apply(&shared_classes[i], NULL, x))
+            return NULL;
+    }
+    return context;
+}
+
+/* A class has one row, whoever applies it first. */
+START_TEST(test_first_use_by_two_threads) {
+    static rg_function_class alone[2] = { { .name = "Row", .forward = plain_forward },
+                                          { .name = "Row", .forward = plain_forward } };
+    rg_tensor *x = rg_detach(input(1, 1));
+    ck_ok(rg_function_apply(&alone[0], NULL, x));
+    const int64_t before = rg_memory_stats().other;
+    ck_ok(rg_function_apply(&alone[1], NULL, x));
+    const int64_t row = rg_memory_stats().other - before;
+    for (int i = 0; i < FRESH; i++)
+        shared_classes[i] = (rg_function_class){ .name = "Row", .forward = plain_forward };
+    pthread_t thread[2];
+    void *right[2];
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, apply_first, &right), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], &right[i]);
+    ck_assert(right[0] && right[1]);
+    ck_assert_int_eq(rg_memory_stats().other - before, (1 + FRESH) * row);
+}
+END_TEST
+
 /* A class has its row as long as the program runs. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
@@ -1260,4 +1408,5 @@ RG_TESTS(function, test_state_begins_at_0, test_a_backward_inside_a_backward,
          test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
          test_replay_of_odd_ops, test_replay_of_what_is_wanted, test_recordings_hold_results,
          test_gradients_by_outputs, test_writes_to_outputs, test_saved_values_as_gradients,
-         test_no_gradient_comes_by, test_threads_share_a_class)
+         test_no_gradient_comes_by, test_threads_share_a_class, test_denied_in_turn,
+         test_first_use_without_memory, test_plain_ops, test_first_use_by_two_threads)
