@@ -327,6 +327,47 @@ START_TEST(test_what_derivatives_ask_for) {
 }
 END_TEST
 
+/* Fails for one example, which the context counts down to. */
+static rg_tensor *fails_for_one(rg_tensor *const in[], void *left) {
+    if (--*(int *)left == 0)
+        return rg_fail(RG_VALUE_ERROR, "fails_for_one", "this example has no value");
+    return rg_mul(in[0], 2);
+}
+
+/* Where one of many examples fails, no other comes after it, and its sentence stands. */
+START_TEST(test_one_of_many_examples_fails) {
+    rg_tensor *x = wave(1100, 2, 0);
+    for (int failing = 100; failing <= 1100; failing += 250) {
+        int left = failing;
+        ck_fails(rg_vmap(fails_for_one, &left, 1, &x), RG_VALUE_ERROR,
+                 "fails_for_one: this example has no value");
+        ck_assert_int_eq(left, 0);
+    }
+}
+END_TEST
+
+/* What is returned has no history unless one is asked for, though it be what the caller gave. */
+START_TEST(test_histories_of_results) {
+    rg_tensor *x = rg_requires_grad_(wave(3, 0, 0), true), *r;
+    rg_tensor *v = rg_requires_grad_(wave(3, 0, 1), true);
+    rg_tensor *a = rg_requires_grad_(wave(5, 3, 0), true);
+    for (int graph = 0; graph < 2; graph++) {
+        rg_tensor *y[] = { rg_vjp(first_of, NULL, 1, &x, v, &r, .create_graph = graph),
+                           rg_jvp(layer, a, 1, &x, &v, &r, .create_graph = graph),
+                           rg_hvp(weighed, a, 1, &x, &v, &r, .create_graph = graph) };
+        for (int i = 0; i < 3; i++)
+            ck_assert_msg(y[i] && rg_requires_grad(y[i]) == graph, "%d: %s", i, rg_error());
+        rg_tensor *u = rg_requires_grad_(wave(5, 0, 1), true), *of[3];
+        ck_ok(rg_vjp(first_of, NULL, 1, &x, v, &of[0], .create_graph = graph));
+        ck_ok(rg_vjp(layer, a, 1, &x, u, &of[1], .create_graph = graph));
+        ck_ok(rg_jvp(layer, a, 1, &x, &v, &of[2], .create_graph = graph));
+        for (int i = 0; i < 3; i++)
+            ck_assert_msg(rg_requires_grad(of[i]) == graph && (graph || of[i] != v), "%d", i);
+        ck_close(rg_detach(of[0]), rg_detach(v));
+    }
+}
+END_TEST
+
 START_TEST(test_what_vmap_refuses) {
     rg_tensor *in[] = { wave(4, 3, 0), wave(3, 3, 1) };
     ck_fails(rg_vmap(dot, NULL, 2, in), RG_VALUE_ERROR,
@@ -486,5 +527,6 @@ END_TEST
 RG_TESTS(functional, test_dtypes_of_jacobians, test_what_derivatives_ask_for, test_jacobians,
          test_arguments, test_functions_without_slope, test_hessians, test_products,
          test_inputs_without_slope, test_graphs_lead_to_the_context,
-         test_another_use_does_not_count, test_vmap, test_what_vmap_refuses, test_most_inputs,
+         test_another_use_does_not_count, test_vmap, test_what_vmap_refuses,
+         test_one_of_many_examples_fails, test_histories_of_results, test_most_inputs,
          test_most_dims, test_long_stacks, test_memory_denied)
