@@ -230,7 +230,7 @@ static double excess_of(const check *c, double analytic, double numeric) {
     double excess = fabs(analytic - numeric) - tolerance;
     if (isnan(excess))
         return INFINITY;
-    return excess > 0 ? excess : 0;
+    return fmax(excess, 0);
 }
 
 /* Compares column (input, at) of the Jacobian, and keeps the worst of its elements. Where no output
@@ -372,10 +372,10 @@ bool rg_gradcheck_list_with(rg_list_function *f, void *context, int n, rg_tensor
  * inputs and the cotangents; that function is checked as any other. */
 
 /* Keeps those outputs that require grad. Returns how many they are. */
-static int differentiable(const outputs *y, rg_tensor *kept[]) {
+static int differentiable(const outputs *y, rg_tensor *kept[MOST_OUTPUTS]) {
     int m = 0;
     for (int k = 0; k < y->n; k++)
-        if (y->v[k]->history && m < RG_MAX_INPUTS)
+        if (y->v[k]->history)
             kept[m++] = y->v[k];
     return m;
 }
@@ -386,7 +386,7 @@ static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     check c = *(const check *)context;
     outputs y;
     int m = 0;
-    rg_tensor *out[RG_MAX_INPUTS], *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
+    rg_tensor *out[MOST_OUTPUTS], *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
     c.inputs = inputs;
     if (!call_function(&c, &y))
         return NULL;
@@ -424,7 +424,7 @@ static bool gradgradcheck_as(check *c) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
     outputs y;
-    rg_tensor *all[RG_MAX_INPUTS], *out[RG_MAX_INPUTS];
+    rg_tensor *all[RG_MAX_INPUTS], *out[MOST_OUTPUTS];
     if (!takes_arguments(c->op, c->f || c->many, c->n, RG_MAX_INPUTS - 1, c->inputs)
         || !call_function(c, &y))
         return false;

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -420,6 +421,38 @@ START_TEST(test_likely_causes) {
 }
 END_TEST
 
+/* Its gradient is half of what it should be, and it fails in a call that the context counts down
+ * to. */
+static rg_tensor *half_hidden_and_failing(rg_tensor *const in[], void *left) {
+    if (--*(int *)left == 0)
+        return rg_fail(RG_VALUE_ERROR, "failing", "this call has no value");
+    return rg_mul(rg_detach(in[0]), in[0]);
+}
+
+/* A function that fails while the cause is looked for is no reason to say another than the
+ * mismatch, and isn't called again. */
+START_TEST(test_failure_while_the_cause_is_looked_for) {
+    rg_tensor *x = input(1, 2);
+    int calls = 0;
+    ck_fails(rg_gradcheck(half_hidden_and_failing, &calls, 1, &x), RG_RUNTIME_ERROR,
+             "Jacobian mismatch");
+    calls = -calls;
+    for (int failing = 1; failing <= calls; failing++) {
+        int left = failing;
+        rg_error_clear();
+        ck_assert(!rg_gradcheck(half_hidden_and_failing, &left, 1, &x));
+        const char *said = rg_error();
+        ck_assert_int_eq(left, 0);
+        if (failing <= calls - 2)
+            ck_assert_msg(strcmp(said, "failing: this call has no value") == 0, "%s", said);
+        else
+            ck_assert_msg(strstr(said, "Jacobian mismatch") && !strstr(said, "deterministic"), "%s",
+                          said);
+    }
+    rg_error_clear();
+}
+END_TEST
+
 /* ---- anomaly mode ---------------------------------------------------------------- */
 
 #if __has_include(<execinfo.h>)
@@ -532,12 +565,31 @@ static bool draw_graph(void) {
     return rg_graph_dot(rg_sum(rg_mul(rg_sin(checked[0]), checked[1])));
 }
 
+/* A write to the base of a view makes the view's history anew when it is asked for. */
+static bool draw_stale_view(void) {
+    RG_SCOPE();
+    rg_tensor *base = rg_mul(checked[0], 2), *view = base ? rg_select(base, 0, 0) : NULL;
+    return view && rg_mul_(base, 2) && rg_graph_dot(view);
+}
+
+static bool check_turned(void) {
+    RG_SCOPE();
+    return rg_gradcheck_list(turned_list, NULL, 2, checked);
+}
+
 START_TEST(test_checks_without_memory) {
     for (int i = 0; i < 2; i++)
         checked[i] = input(1, 2);
     ck_ok(check_both_orders());
     deny_in_turn(check_both_orders, NULL);
     deny_in_turn(draw_graph, NULL);
+    rg_set_name(checked[1], "a name that is longer than what the drawing has room for at first, "
+                            "and needs memory of its own");
+    deny_in_turn(draw_graph, NULL);
+    deny_in_turn(draw_stale_view, NULL);
+    for (int i = 0; i < 2; i++)
+        checked[i] = input(2, 2);
+    deny_in_turn(check_turned, NULL);
 }
 END_TEST
 
@@ -636,8 +688,30 @@ START_TEST(test_graph_dot) {
     ck_fails(rg_graph_dot(rg_ones(2)), RG_RUNTIME_ERROR, "no graph behind it");
     ck_fails(rg_graph_save(y, "/nowhere/at/all.dot"), RG_IO_ERROR,
              "can't write to '/nowhere/at/all.dot'");
-    if (access("/dev/full", W_OK) == 0)
-        ck_fails(rg_graph_save(y, "/dev/full"), RG_IO_ERROR, "can't write to '/dev/full'");
+    ck_fails(rg_graph_save(y, NULL), RG_IO_ERROR, "can't write to ''");
+    if (access("/dev/full", W_OK) != 0)
+        return;
+    /* What is short is written when the file is closed, and what is long before that. */
+    for (int ops = 0; ops < 400; ops++) {
+        if (ops % 100 == 0)
+            ck_fails(rg_graph_save(y, "/dev/full"), RG_IO_ERROR, "can't write to '/dev/full'");
+        y = rg_neg(y);
+    }
+}
+END_TEST
+
+START_TEST(test_graph_save) {
+    char path[] = "/tmp/graphXXXXXX", text[1024];
+    const int made = mkstemp(path);
+    ck_assert_int_ge(made, 0);
+    close(made);
+    rg_tensor *y = rg_sum(rg_exp(input(2, 3)));
+    ck_ok(rg_graph_save(y, path));
+    FILE *file = fopen(path, "r");
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    remove(path);
+    ck_assert_str_eq(text, rg_graph_dot(y));
 }
 END_TEST
 
@@ -700,7 +774,8 @@ RG_TESTS(gradcheck, test_gradients_of_either_sign, test_drawn_names_of_all_lengt
          test_the_report_names_the_worst_element, test_what_gradcheck_asks_for,
          test_failing_backward, test_many_inputs, test_several_outputs, test_leaves_as_outputs,
          test_outputs_and_inputs_of_all_kinds, test_drawn_names, test_likely_causes,
-         test_anomaly_forward, test_anomaly_backward, test_anomaly_after_backward,
-         test_anomaly_of_what_comes_in, test_anomaly_with_absent_inputs, test_checks_without_memory,
-         test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
-         test_anomaly_of_several_outputs, test_slopes_of_nan)
+         test_failure_while_the_cause_is_looked_for, test_graph_save, test_anomaly_forward,
+         test_anomaly_backward, test_anomaly_after_backward, test_anomaly_of_what_comes_in,
+         test_anomaly_with_absent_inputs, test_checks_without_memory, test_anomaly_without_memory,
+         test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,
+         test_slopes_of_nan)
