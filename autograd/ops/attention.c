@@ -361,7 +361,7 @@ static bool attention_check_heads(const rg_tensor *q, const rg_tensor *k, const 
 /* Returns k or v with each head as often as q has heads for it. */
 static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
     int dim = t->ndim - 3;
-    int64_t times = t->size[dim] ? heads / t->size[dim] : 0;
+    int64_t times = heads / t->size[dim];
     if (times == 1)
         return t;
     rg_dims shape = rg_shape(t);
@@ -376,10 +376,7 @@ static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
 
 /* Returns the scale: the one that was given, else 1 / sqrt(the size of the last dim). */
 static double attention_scale(const rg_tensor *q, double given) {
-    double size = (double)q->size[q->ndim - 1];
-    if (given != 0)
-        return given;
-    return size > 0 ? 1 / sqrt(size) : 1;
+    return given != 0 ? given : 1 / sqrt((double)q->size[q->ndim - 1]);
 }
 
 /* Returns what the op does, made step by step. q and k are each multiplied by the scale's root, so

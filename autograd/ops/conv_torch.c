@@ -31,7 +31,7 @@ static bool conv_option(const char *name, const char *option, int dims, int64_t 
 bool rgi_conv_options(const char *name, int dims, const rg_tensor *x, const rg_tensor *weight,
                       const rg_conv_options *given, conv_options *o) {
     const bool same = given->padding == RG_SAME && !given->paddings.n;
-    const bool valid = given->padding == RG_VALID && !given->paddings.n;
+    const bool valid = given->padding == RG_VALID;
     *o = (conv_options){ .groups = given->groups };
     RG_FAIL_IF(weight->ndim < 3, name, "weight should have at least three dimensions");
     RG_FAIL_IF(same && weight->ndim != x->ndim, name,
@@ -52,8 +52,7 @@ bool rgi_conv_options(const char *name, int dims, const rg_tensor *x, const rg_t
     for (int d = 0; d < dims && same; d++) {
         RG_FAIL_IF(o->stride[d] != 1, name,
                    "padding='same' is not supported for strided convolutions");
-        const int64_t kernel = d + 2 < weight->ndim ? weight->size[d + 2] : 1;
-        const int64_t total = RG_MAX(0, o->dilation[d] * (kernel - 1));
+        const int64_t total = RG_MAX(0, o->dilation[d] * (weight->size[d + 2] - 1));
         o->padding[d] = total / 2;
         o->more[d] = total % 2;
     }

@@ -169,11 +169,8 @@ static bool nll_loss_forward(rg_call *c) {
 static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_dims shape = rgi_input_dims(s, 0);
     rg_dtype dtype = rgi_input_dtype(s, 0);
-    rg_tensor *g = rgi_step_g(s, 0);
+    rg_tensor *g = rgi_own(rgi_contiguous_copy(s->g[0], dtype));
     rg_nll z;
-    if (!g)
-        return false;
-    g = rgi_own(rgi_contiguous_copy(g, dtype));
     if (!g || !rgi_nll_begin(&z, s->attr, rgi_saved(s, 1), rgi_saved(s, 2)))
         return false;
     gin[0] = rgi_new(dtype, shape.n, shape.v);

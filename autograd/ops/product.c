@@ -75,7 +75,7 @@ static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, c
 /* Makes *gin the product of a^T and b, summed over the batches, which is one product of all rows.
  * Leaves it to the rule where the rows aren't contiguous. */
 static bool product_gradient_of_rows(rg_tensor **gin, const rg_tensor *a, const rg_tensor *b) {
-    if (a->ndim == 2 && b->ndim == 2)
+    if (a->ndim == 2)
         return product_gradient(gin, a, true, b, false);
     if (!(a->flags & b->flags & RG_CONTIGUOUS))
         return true;

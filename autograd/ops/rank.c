@@ -222,9 +222,7 @@ static rg_dims quantile_sizes(rg_tensor *x, const rg_tensor *q, int dim, bool ke
 
 /* Returns the elements at these ranks, or between two ranks, of lines sorted along the last dim. */
 static rg_tensor *quantile_at(rg_tensor *sorted, rg_tensor *ranks, enum quantile_mode mode) {
-    if (mode == LOWER)
-        ranks = rg_floor(ranks);
-    else if (mode == HIGHER)
+    if (mode == HIGHER)
         ranks = rg_ceil(ranks);
     else if (mode == NEAREST)
         ranks = rg_round(ranks);
