@@ -24,7 +24,8 @@ struct matmul_attr rgi_matmul_as_torch(const rg_tensor *a, const rg_tensor *b) {
     bool batches = a->ndim == 3 && b->ndim == 3;
     bool one_a = batches && a->size[0] == 1 && b->size[0] != 1;
     bool one_b = b->ndim <= 2 || (b->history && batches && b->size[0] == 1 && a->size[0] != 1);
-    how.swapped = a->history && b->ndim > 2 && (a->ndim <= 2 || one_a);
+    const bool empty = a->ndim == 1 && b->numel == 0;
+    how.swapped = b->ndim > 2 && (empty || (a->history && (a->ndim <= 2 || one_a)));
     if (a->ndim == 1 && b->ndim == 1) {
         how.kind = MATMUL_DOT;
         how.node = "DotBackward0";

@@ -43,26 +43,35 @@ static bool scatter_reduce_shape(rg_call *c) {
     return index->numel == 0 || rgi_index_in_range(index, x, a->dim);
 }
 
+/* A number as floats and bools have it, and as integers do. */
+typedef struct {
+    double number;
+    int64_t integer;
+} scatter_reduce_any;
+
 /* Joins one number to every place of t that the index names. */
 static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
-                                  const rg_tensor *index, double number) {
-    double room;
+                                  const rg_tensor *index, scatter_reduce_any joined) {
+    int64_t room;
     rg_tensor row = *index;
     row.dtype = t->dtype;
     row.data = (char *)&room;
     memset(row.stride, 0, sizeof row.stride);
-    rgi_store_f64(&room, t->dtype, number);
+    if (t->dtype == RG_INT64)
+        room = joined.integer;
+    else
+        rgi_store_f64(&room, t->dtype, joined.number);
     return k_index_along(how, &row, t, dim, index);
 }
 
 /* Returns the number that changes no sum, product or extreme. */
-static double scatter_reduce_neutral(enum scatter_reduce_how how, rg_dtype dtype) {
+static scatter_reduce_any scatter_reduce_neutral(enum scatter_reduce_how how, rg_dtype dtype) {
     double least = dtype == RG_BOOL ? 0 : -INFINITY;
     switch (how) {
-    case JOIN_PROD: return 1;
-    case JOIN_AMAX: return least;
-    case JOIN_AMIN: return dtype == RG_INT64 ? 0x1p62 : 1 - least;
-    default: return 0;
+    case JOIN_PROD: return (scatter_reduce_any){ 1, 1 };
+    case JOIN_AMAX: return (scatter_reduce_any){ least, INT64_MIN };
+    case JOIN_AMIN: return (scatter_reduce_any){ 1 - least, INT64_MAX };
+    default: return (scatter_reduce_any){ 0, 0 };
     }
 }
 
@@ -74,9 +83,9 @@ static bool scatter_reduce_divide(rg_tensor *y, const struct scatter_reduce_attr
     if (!count)
         return false;
     rgi_fill_number(count, 1, 1);
-    if (!a->include_self && !scatter_reduce_number(K_PUT, count, a->dim, index, 0))
+    if (!a->include_self && !scatter_reduce_number(K_PUT, count, a->dim, index, (scatter_reduce_any){ 0, 0 }))
         return false;
-    return scatter_reduce_number(K_ADD, count, a->dim, index, 1)
+    return scatter_reduce_number(K_ADD, count, a->dim, index, (scatter_reduce_any){ 1, 1 })
            && k_run_with(rgi_is_float(y->dtype) ? &k_div : &k_div_floor, y,
                          (rg_tensor *[]){ y, count }, NULL);
 }

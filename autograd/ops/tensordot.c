@@ -87,7 +87,8 @@ static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wr
         RG_FAIL_IF(*mask >> d & 1, "tensordot", "dim %d appears multiple times in the list of dims",
                    d);
         RG_FAIL_INDEX_IF(t->ndim == 0, "tensordot",
-                         "Dimension specified as %d but tensor has no dimensions", d);
+                         "Dimension specified as %lld but tensor has no dimensions",
+                         (long long)named->v[i]);
         *mask |= 1u << d;
         wrapped->v[i] = d;
     }
@@ -151,7 +152,7 @@ rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims i
         return NULL;
     RG_FAIL_IF(in_a.n != in_b.n, "tensordot", "both dimension lists should have same length");
     RG_FAIL_IF(a->dtype != b->dtype, "tensordot", "both inputs should have same dtype");
-    if (!rgi_check_dims("tensordot", a->ndim + b->ndim - 2 * in_a.n))
+    if (!rgi_check_dims("tensordot", RG_MAX(0, a->ndim + b->ndim - 2 * in_a.n)))
         return NULL;
     RG_AS("tensordot");
     RG_SCOPE();

@@ -1388,7 +1388,7 @@ def unary():
         "hardtanh": [(-1.0, 1.0), (2.0, -2.0)],
         "hardshrink": [(0.5,), (-1.0,)],
         "softshrink": [(0.5,), (0.0,), (-1.0,), (1e39,), (nan,)],
-        "threshold": [(0.5, -7.0), (1.5, 2.5), (-1.0, nan), (0.0, 1e19)],
+        "threshold": [(0.5, -7.0), (1.5, 2.5), (-1.0, nan), (0.0, 1e19), (1e19, 0.0)],
         "round_decimals": [(0,), (2,), (-1,)],
         "clamp": [(-1.0, 2.0), (None, 0.5), (2.0, -2.0), (None, None)],
         "clamp_min": [(0.5,)],
@@ -1670,6 +1670,28 @@ EINSUMS = [
     ("ij->...", (2, 3)),
     ("...ij->...ji", (0, 2, 3)),
     ("i,i->", (0,), (0,)),
+    ("ij,jk->ik", (2, 3), (1, 4)),
+    ("ijk,lm->j", (2, 3, 2), (2, 2)),
+    ("i,j,k->ijk", (2,), (3,), (4,)),
+    ("ij,ij,ij->ij", (2, 3), (2, 3), (2, 3)),
+    ("b,bi,bij->bij", (2,), (2, 3), (2, 3, 2)),
+    ("Aij,jk->Aik", (1, 2, 3), (3, 2)),
+    ("Aij,jk->Aik", (2, 2, 3), (3, 2)),
+    ("zAa,Aaz->aZ", (2, 3, 4), (3, 4, 2)),
+    ("AB,BC->AC", (2, 3), (4, 2)),
+    ("XZ,ZY->XY", (2, 3), (4, 2)),
+    ("ia,aj->ij", (2, 3), (4, 2)),
+    ("AA->A", (2, 3)),
+    ("ij->AA", (2, 3)),
+    ("ij{->ij", (2, 3)),
+    ("i[->ij", (2, 3)),
+    ("ij->i{", (2, 3)),
+    ("ij->i,j", (2, 3)),
+    ("ij->i->j", (2, 3)),
+    ("ij,jk->i1", (2, 3), (3, 4)),
+    (70 * "i", (2, 3)),
+    (70 * "i" + "...", (2, 3)),
+    ("ij->" + 70 * "i", (2, 3)),
 ]
 
 
@@ -1756,6 +1778,17 @@ def products():
     yield Case("matmul", T([[1, 2], [3, 4]]), T([[1, 2], [3, 4]]))
     yield Case("matmul", grid(2, 2), T([[1, 2], [3, 4]]))
     yield Case("matmul", T([[True]]), T([[True]]))
+    truths = [
+        torch.ones(*shape, dtype=torch.bool)
+        for shape in ((2,), (3,), (0,), (2, 3), (3, 2), (0, 2), (2, 0), (2, 2, 3), (2, 3, 0))
+    ]
+    for a, b in itertools.product(truths, truths):
+        yield Case("matmul", a, b)
+    for a in ((3,), (1, 3), (2, 3), (0, 3)):
+        for b in ((2, 3, 1), (2, 3, 2), (2, 3, 0), (0, 3, 2)):
+            yield Case("matmul", grid(*a), grid(*b))
+            yield Case("matmul", grid(*a), grid(*b).detach())
+            yield Case("matmul", grid(*a).detach(), grid(*b))
     for c in ((2, 4), (4,), (), (1,), (2, 1), (3, 4), (2, 5)):
         yield Case("addmm", grid(*c), grid(2, 3), grid(3, 4), 0.5, 2.0)
         yield Case("addmm", grid(*c), grid(2, 3), grid(3, 4), 0.0, 1.0)
@@ -1792,6 +1825,9 @@ def products():
         ((0,), (0, 1)),
     ):
         yield Case("tensordot_dims", grid(2, 3, 4), grid(3, 4, 2), a, b)
+    for a, b in itertools.product([(), (1,), (2,), (1, 2), (2, 1)], repeat=2):
+        yield Case("tensordot_dims", grid(*a), grid(*b), (0,), (0,))
+        yield Case("tensordot_dims", grid(*a), grid(*b), (-1,), (0,))
     for equation, *operands in EINSUMS:
         yield Case("einsum_list", equation, [grid(*shape) for shape in operands])
 
@@ -2063,6 +2099,10 @@ def indexing_by_tensors():
         (T([1.0, 2.0]),),
         (m3, 0),
         ("...", T([0, 1])),
+        (T([[0, 1, 2]] * 2), T([[0, 1, 2]] * 3)),
+        (T([[0, 1, 2]] * 2), T([[0, 1]] * 2)),
+        (T([[0, 1]] * 2), T([[0, 1, 2]] * 2)),
+        (T([[0, 1, 2]] * 2), ":", T([[0, 1]] * 2)),
         (True,),
         (False,),
         (True, 0),
@@ -2126,6 +2166,16 @@ def gathering():
         yield Case("index_select", t, 0, T([0]))
         yield Case("gather", t, 0, T(0))
         yield Case("scatter", t, 0, T([0]), Number(1))
+        yield Case("take_along_dim", t, T([-1]), 0)
+    yield Case("take_along_dim", no_elements(0, 3), T([[0, 1, 2]]), 1)
+    yield Case("take_along_dim", y, T([[-3, 5, 2, -1]]), 0)
+    yield Case("take_along_dim", y, T([[-3, 5, 2, -1]]), 1)
+    for t, source in ((T([1, 2, 3]), T([5, 7])), (T([True, False, True]), T([True, True]))):
+        for alpha in (0.0, 1.0, 3.0, -2.0):
+            yield Case("index_add", t, 0, T([0, 2]), source, alpha)
+    yield Case("index_add", grid(3), 0, T([0, 5]), grid(2), 1.0)
+    yield Case("index_add", grid(3), 0, T([0, 5]), grid(2), 2.0)
+    yield Case("index_add", T(1.0, f64), 0, T([5]), grid(1), 1.0)
     for t, k in (
         (y, T([[True], [False], [True]])),
         (y, T([True, False, True, False])),
@@ -2276,6 +2326,7 @@ def interleaving():
         T(2),
         T([2]),
         T([1, -1]),
+        T([-1, 1]),
         T([1, 2, 3]),
         T([[1, 2]]),
         T([1.0, 2.0], grad=False),
@@ -2343,6 +2394,16 @@ def writing_at_indices():
                 yield Case(name, y, 1, T([[0, 2], [1, 1]]), grid(3, 4), how, own)
                 yield Case(name, y, 0, torch.zeros(0, 4, dtype=i64), grid(3, 4), how, own)
                 yield Case(name, T([1, 5, -3]), 0, T([0, 0, 2, 2]), T([4, -9, 2, 2]), how, own)
+                for sign in (1, -1):
+                    yield Case(
+                        name,
+                        T([1, 5, -3]),
+                        0,
+                        T([0, 2, 2]),
+                        sign * T([2**62 + 7, 2**62 + 9, 2**62 + 8]),
+                        how,
+                        own,
+                    )
                 yield Case(
                     name, T([True, False]), 0, T([0, 0, 1]), T([True, False, True]), how, own
                 )
@@ -2381,6 +2442,9 @@ def distances():
     for mode in modes + ("mm",):
         yield Case("cdist_with", R(1, 2, 3, 5), R(2, 4, 5), 2.0, mode)
         yield Case("cdist_with", R(1, 5, 3, turned=True), R(2, 27, 3), 2.0, mode)
+        yield Case("cdist_with", R(1, 2, 2, 27, 3), R(2, 27, 3), 2.0, mode)
+        for a, b in (((27, 0), (2, 0)), ((0, 27, 3), (27, 3)), ((27, 3), (0, 3)), ((0, 3), (27, 3))):
+            yield Case("cdist_with", grid(*a), grid(*b), 2.0, mode)
     for dtype in (f64, f32):
         for p in (1.0, 2.0, 2.5, inf):
             yield Case(
@@ -2592,6 +2656,21 @@ def attending():
     yield attend(q, k, v, T([[1, 0, 1, 1, 0]] * 3))
     yield attend(grid(2, 0, 4), k, v)
     yield attend(q, grid(2, 0, 4), grid(2, 0, 2))
+    yield attend(q, grid(2, 0, 4), grid(2, 0, 2))
+    # What the op for four dims takes, and what is too much for it. (Where k and v have other batches,
+    # heads or lengths than they should, torch reads what isn't theirs.)
+    q, k, v = grid(2, 2, 3, 4), grid(2, 2, 5, 4), grid(2, 2, 5, 4)
+    yield attend(q, k, grid(2, 2, 5, 3))
+    yield attend(no_elements(2, 2, 0, 4), k, v)
+    yield attend(no_elements(0, 2, 3, 4), no_elements(0, 2, 5, 4), no_elements(0, 2, 5, 4))
+    yield attend(q, no_elements(2, 2, 0, 4), no_elements(2, 2, 0, 4))
+    yield attend(no_elements(2, 2, 3, 0), no_elements(2, 2, 5, 0), v)
+    for shape in ((3, 5), (4, 5), (3, 6), (2, 3, 5), (2, 1, 3, 5), (1, 2, 3, 5), (3, 1, 3, 5)):
+        m = grid(*shape).detach()
+        yield attend(q, k, v, m)
+        yield attend(q, k, v, m > 0)
+        yield attend(q, k, v, m.float())
+    yield attend(q, k, v, grid(3, 5))
     yield attend(grid(3, 4, dtype=f32), grid(5, 4, dtype=f32), grid(5, 2, dtype=f32), causal=1)
 
 
@@ -2671,6 +2750,22 @@ def losses_of_classes():
         yield loss_by_hand("cross_entropy", T([[1.0, -inf, 2.0]], f64), T([1]), reduction)
         yield loss_by_hand("cross_entropy", T([[1000.0, -1000.0, 0.0]], f64), T([1]), reduction)
         yield loss_by_hand("cross_entropy", grid(3), T([0.2, 0.3, 0.5], f64), reduction)
+        for s, weight in ((0.0, None), (0.3, None), (0.3, T([0.5, 2.0, 1.5], f64, False))):
+            p = T([0.2, 0.3, 0.5], f64)
+            yield loss_by_hand(
+                "cross_entropy", grid(3), p, reduction, weight=weight, label_smoothing=s
+            )
+            yield loss_by_hand(
+                "cross_entropy", grid(3), T(1), reduction, weight=weight, label_smoothing=s
+            )
+            yield loss_by_hand(
+                "cross_entropy",
+                grid(2, 3, 2),
+                turned(grid(2, 2)).detach().gt(0).long(),
+                reduction,
+                weight=weight,
+                label_smoothing=s,
+            )
 
 
 def losses_of_two():
@@ -3128,6 +3223,7 @@ def extremes():
         for mode in range(len(PADS)):
             yield Case("pad_with", row, (left, right), mode, 0.0)
             yield Case("pad_with", row, (left, right, 0, 0), mode, 0.0)
+            yield Case("pad_with", row, (left, right, 0, 0, 0, 0, 0, 0), mode, 0.0)
     empty = T([], f64, False)
     for shape in ((0, 2**32, 2**32), (2**62, 2, 0), (2**62, -1)):
         for name in ("reshape_dims", "view_dims"):
@@ -3316,6 +3412,9 @@ def large():
             yield Case("joint_attention", r(1, 2, 70, 72), 3, causal)
             yield Case("joint_attention", r(1, 2, 5, 12), 2, causal)
             gru = r(1, 3, 2, 6), r(2, 6, 2), r(3, 6), r(4, 2, 2)
+            wide = no_elements(3, 2, 0), no_elements(0, 0), no_elements(0), no_elements(2, 0)
+            yield Case("gru_scan", *wide, causal)
+            yield Case("rnn_scan", wide[0], wide[1], wide[3], 0, causal)
             yield Case("gru_scan", *gru, causal)
             yield Case("gru_scan", *gru[:2], None, gru[3], causal)
             for relu in (0, 1):
@@ -3367,6 +3466,8 @@ def convolving():
         dict(groups=2, dilation=0),
         dict(groups=2, dilation=3),
         dict(groups=2, padding="same", stride=2),
+        dict(groups=2, padding="same", stride=(1, 2)),
+        dict(groups=2, padding="same", stride=(2, 1)),
     ):
         yield case(x, w, grid(4), **options)
     for b in (grid(2), grid(3, 1), grid(4, dtype=f32)):
@@ -3377,6 +3478,10 @@ def convolving():
     yield case(grid(2, 0, 4), grid(2, 0, 3), grid(2))
     yield case(grid(2, 2, 0), grid(2, 2, 1))
     yield case(grid(2, 2, 4), grid(0, 2, 1))
+    yield case(grid(2, 2, 4), grid(0, 2, 1))
+    yield case(grid(2, 2, 4), grid(2, 2, 7))
+    for kernel in ((2, 3), (3, 2), (2, 2), (4, 1)):
+        yield case(grid(1, 2, 4, 5), grid(2, 2, *kernel), padding="same")
     yield case(grid(5, 4, 2).detach().permute(2, 1, 0).requires_grad_(), grid(3, 4, 2), grid(3))
     yield case(grid(2, 1, 1).detach().expand(2, 4, 6).requires_grad_(), grid(3, 4, 2))
     for dtype in (f64, f32):
@@ -3450,6 +3555,10 @@ def normalizing_batches():
         yield Case(*batch_norm(x, mean, var, w, grid(4), training))
         yield Case(*batch_norm(x, mean, var, grid(3, dtype=f32), b, training))
         yield Case(*batch_norm(x, mean.float(), var.float(), w, b, training))
+        yield Case(*batch_norm(x, mean.float(), var.float(), w.float(), b.float(), training))
+        yield Case(*batch_norm(x.float(), mean, var, w, b, training))
+        yield Case(*batch_norm(x.float(), mean.float(), var.float(), w, b.float(), training))
+        yield Case(*batch_norm(x.float(), mean.float(), var, w.float(), b.float(), training))
         yield Case(*batch_norm(x, mean, var, w, b, training, 0.1, 0.0))
         yield Case(*batch_norm(x, mean, var, w, b, training, 0.1, -1.0))
 
