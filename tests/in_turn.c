@@ -7,6 +7,7 @@
 #include "tensor/tensor.h"
 #include "tensor/thread.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,6 +78,49 @@ long deny_in_turn(bool (*f)(void), void (*after)(bool done)) {
         ck_assert(request < 1000000);
     }
     return request - 1;
+}
+
+typedef struct {
+    bool (*f)(void);
+    int left;      /* The list has room for so many. */
+    char said[64]; /* It isn't "" where f told what isn't so. */
+} starving;
+
+/* Denies each request in turn, until one is denied that would make the list grow. */
+static void *starve(void *context) {
+    starving *s = context;
+    RG_SCOPE();
+    do
+        rg_ones(1);
+    while (rgi_me->depth + (size_t)s->left < rgi_me->room);
+    const size_t room = rgi_me->room;
+    bool done = false;
+    for (long request = 1; !done && !*s->said; request++) {
+        RG_SCOPE();
+        rg_error_clear();
+        rg_memory_fail_at(request);
+        done = s->f();
+        rg_memory_fail_at(0);
+        if (rgi_me->room != room)
+            break;
+        if (rg_error_code() != (done ? RG_OK : RG_OUT_OF_MEMORY))
+            snprintf(s->said, sizeof s->said, "request %ld with %d left: %.20s", request, s->left,
+                     rg_error());
+    }
+    rg_error_clear();
+    return NULL;
+}
+
+void starve_in_turn(bool (*f)(void), int most) {
+    const int64_t tensors = rg_live_tensors();
+    for (int left = 1; left <= most; left++) {
+        starving s = { .f = f, .left = left };
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, starve, &s), 0);
+        pthread_join(thread, NULL);
+        ck_assert_msg(!*s.said, "%s", s.said);
+        ck_assert_int_eq(rg_live_tensors(), tensors);
+    }
 }
 
 /* Asserts that the error tells of the fault. */

@@ -12,6 +12,11 @@
  * through, and may be NULL. Returns how many requests there were. */
 long deny_in_turn(bool (*f)(void), void (*after)(bool done));
 
+/* A thread's list of what its scopes own grows seldom, and then asks for memory. Calls f in new
+ * threads whose lists are full after one tensor more, after two, and so on up to `most`, and denies
+ * them the room. f must fail then with RG_OUT_OF_MEMORY's error, or get through without. */
+void starve_in_turn(bool (*f)(void), int most);
+
 /* Does the same with each call of the file system: first each one fails, and then each read and
  * each write moves nothing. The function may get through only where what failed was to close a
  * file, or came after a rename. At last all calls move few bytes and are interrupted, and it must

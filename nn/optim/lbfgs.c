@@ -20,10 +20,8 @@ bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from) {
     *to = *from;
     to->pairs = NULL;
     to->room = 0;
-    if (from->n && !rgi_grow((void **)&to->pairs, &to->room, from->n, sizeof *to->pairs)) {
-        *to = (rg_lbfgs){ 0 };
+    if (from->n && !rgi_grow((void **)&to->pairs, &to->room, from->n, sizeof *to->pairs))
         return false;
-    }
     for (size_t i = 0; i < to->n; i++) {
         to->pairs[i] = from->pairs[i];
         rgi_retain(to->pairs[i].dir);
@@ -200,7 +198,7 @@ static bool evaluate_at(line_search *l, double t, line_point *p) {
         return false;
     put_params(l->r->o, l->x);
     *p = (line_point){ .t = t, .loss = l->r->loss, .gradient = rgi_lend(l->r->flat_grad) };
-    return p->gradient && dot_of(p->gradient, l->d, &p->slope);
+    return dot_of(p->gradient, l->d, &p->slope);
 }
 
 /* Returns whether the loss falls too little. */
@@ -316,7 +314,7 @@ static rg_tensor *direction(lbfgs_run *r) {
     rg_lbfgs *m = &r->s;
     rg_tensor *q = rg_neg(r->flat_grad);
     double product;
-    for (size_t i = m->n; q && i-- > 0;) {
+    for (size_t i = m->n; i-- > 0;) {
         rg_lbfgs_pair *pair = &m->pairs[i];
         if (!dot_of(pair->stp, q, &product))
             return NULL;
@@ -325,7 +323,7 @@ static rg_tensor *direction(lbfgs_run *r) {
     }
     m->n_al = m->n;
     q = rg_mul(q, m->h_diag);
-    for (size_t i = 0; q && i < m->n; i++) {
+    for (size_t i = 0; i < m->n; i++) {
         const rg_lbfgs_pair *pair = &m->pairs[i];
         if (!dot_of(pair->dir, q, &product))
             return NULL;
@@ -345,9 +343,9 @@ static bool choose_direction(lbfgs_run *r) {
         m->h_diag = 1;
     if (!first && !remember_step(r))
         return false;
-    if (!hold(&m->d, first ? rg_neg(r->flat_grad) : direction(r))
-        || !hold(&m->prev_flat_grad, r->flat_grad))
+    if (!hold(&m->d, first ? rg_neg(r->flat_grad) : direction(r)))
         return false;
+    hold(&m->prev_flat_grad, r->flat_grad);
     m->prev_loss = r->loss;
     m->t = lr;
     if (!first)
@@ -378,7 +376,8 @@ static bool step_by_search(lbfgs_run *r, double slope) {
         return false;
     m->t = found.t;
     r->loss = found.loss;
-    return hold(&r->flat_grad, found.gradient) && move_along(r, m->t, m->d);
+    hold(&r->flat_grad, found.gradient);
+    return move_along(r, m->t, m->d);
 }
 
 /* Goes one step. Sets *last where it was the last one. */

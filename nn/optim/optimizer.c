@@ -175,7 +175,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
     if (!o)
         return NULL;
     *o = (rg_optim){ .row = row, .holders = 1, .defaults.options = row->defaults };
-    if (rgi_is_lbfgs(o) && rgi_option_set(options.max_iter) && !rgi_option_set(options.max_eval))
+    if (rgi_option_set(options.max_iter) && !rgi_option_set(options.max_eval))
         options.max_eval = floor(options.max_iter * 5 / 4);
     if (!rg_optim_add_group_with(o, params, options) || !check_options(o)) {
         rg_optim_free(o);
@@ -226,7 +226,6 @@ bool rg_optim_zero_grad(rg_optim *o) {
     if (!rgi_optim_given(o, "zero_grad"))
         return false;
     for (size_t i = 0; i < o->n_slots; i++)
-        if (!rg_set_grad(o->slots[i].param, RG_NONE))
-            return false;
+        rg_set_grad(o->slots[i].param, RG_NONE);
     return true;
 }

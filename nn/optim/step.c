@@ -85,7 +85,7 @@ static bool add_muon_updates(rg_optim *o) {
  * and so rounds it. SGD's steps without a momentum don't count: the first one with it begins the
  * buffer. */
 static void count_step(const rg_optim *o, rg_optim_slot *slot) {
-    if (o->row->saves_step || takes_state(o, slot, 0))
+    if (takes_state(o, slot, 0))
         slot->step++;
     if (!o->row->factor)
         return;

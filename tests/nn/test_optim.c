@@ -572,6 +572,8 @@ START_TEST(test_newer_errors) {
              "got an unexpected keyword argument 'maximize'");
     ck_fails(rg_optim_lbfgs(l, .weight_decay = 1), RG_TYPE_ERROR,
              "got an unexpected keyword argument 'weight_decay'");
+    ck_fails(rg_optim_adam(l, .max_iter = 5), RG_TYPE_ERROR,
+             "got an unexpected keyword argument 'max_iter'");
     ck_fails(rg_optim_adam(l, .ns_coefficients = { 1, 2, 3 }), RG_TYPE_ERROR,
              "got an unexpected keyword argument 'ns_coefficients.0'");
     rg_optim *muon = rg_optim_muon(matrix, .ns_steps = 100), *lbfgs = rg_optim_lbfgs(l);
@@ -940,7 +942,7 @@ START_TEST(test_errors) {
 }
 END_TEST
 
-/* Goes one step with a closure, and loads the state that it left. A step that fails changes
+/* Goes three steps with a closure, and loads the state that they left. A step that fails changes
  * nothing. */
 static bool steps_with_closure(rg_optim *o, params *p) {
     RG_SCOPE();
@@ -949,7 +951,7 @@ static bool steps_with_closure(rg_optim *o, params *p) {
     if (!before)
         return false;
     bool ok = true;
-    for (int t = 0; t < 2 && ok; t++) {
+    for (int t = 0; t < 3 && ok; t++) {
         ok = rg_optim_step_closure(o, quiet_loss, &v);
         if (!ok && t == 0) {
             rg_memory_fail_at(0);
@@ -963,7 +965,7 @@ static bool steps_with_closure(rg_optim *o, params *p) {
 static rg_optim *newer_one(int which, params *p) {
     const rg_list all = { N_PARAMS, p->v }, first = { 1, p->v };
     switch (which) {
-    case 0: return rg_optim_lbfgs(all, .max_iter = 2, .strong_wolfe = true);
+    case 0: return rg_optim_lbfgs(all, .lr = 0.01, .max_iter = 4, .strong_wolfe = true);
     case 1: return rg_optim_lbfgs(all, .max_iter = 2);
     case 2: return rg_optim_muon(first, .ns_steps = 1);
     default: return rg_optim_nadam(all);
@@ -1028,9 +1030,48 @@ static bool group_after_refusal(void) {
     return ok;
 }
 
+/* Steps where the list of what scopes own has no room. */
+static bool steps_by_search(void) {
+    RG_SCOPE();
+    params p = make_params(RG_FLOAT64);
+    if (!p.v[0] || !p.v[1] || !p.v[2])
+        return false;
+    rg_optim *o = newer_one(0, &p);
+    valley v = { &p, o, 0 };
+    const bool ok = o && rg_optim_step_closure(o, quiet_loss, &v);
+    rg_optim_free(o);
+    return ok;
+}
+
+static bool steps_by_gradient(void) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *one = rg_ones(2);
+    rg_optim *o = w && one ? rg_optim_sgd(RG_LIST(w), .lr = 0.5) : NULL;
+    bool ok = o && rg_set_grad(w, one) && rg_optim_step(o);
+    ok = ok && ((const float *)rg_data(w))[0] == 0.5f;
+    rg_optim_free(o);
+    return ok;
+}
+
+static rg_optim *stepped;
+
+static bool list_stepped(void) {
+    RG_SCOPE();
+    return rg_optim_state_dict(stepped).n > 0;
+}
+
 START_TEST(test_out_of_memory) {
     ck_assert_int_ge(deny_in_turn(everything, NULL), 10);
     ck_assert_int_ge(deny_in_turn(group_after_refusal, NULL), 5);
+    RG_SCOPE();
+    params p = make_params(RG_FLOAT64);
+    stepped = rg_optim_lbfgs(((rg_list){ N_PARAMS, p.v }), .max_iter = 4);
+    valley v = { &p, stepped, 0 };
+    ck_ok(rg_optim_step_closure(stepped, valley_loss, &v));
+    ck_assert_int_ge(deny_in_turn(list_stepped, NULL), 15);
+    rg_optim_free(stepped);
+    starve_in_turn(steps_by_search, 24);
+    starve_in_turn(steps_by_gradient, 8);
 }
 END_TEST
 
@@ -1122,9 +1163,119 @@ START_TEST(test_steps_leave_nothing) {
 }
 END_TEST
 
+/* While the variance's length is 5 or less, RAdam doesn't divide by it. At step 9 it is 5. */
+START_TEST(test_radam_begins) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_zeros_dims(RG_DIMS(1), RG_FLOAT64), true);
+    rg_optim *o = rg_optim_radam(RG_LIST(w), .lr = 1, .betas = { 0, 0.7074214607621472 });
+    ck_ok(rg_set_grad(w, rg_full_dims(RG_DIMS(1), 4, RG_FLOAT64)));
+    for (int t = 1; t <= 9; t++) {
+        ck_ok(rg_optim_step(o));
+        ck_assert_double_eq(rg_item(rg_detach(w)), -4 * t);
+    }
+    ck_ok(rg_optim_step(o));
+    ck_assert_double_gt(rg_item(rg_detach(w)), -37.5);
+    rg_optim_free(o);
+}
+END_TEST
+
+static double entry_of(rg_named_list d, const char *name) {
+    for (int i = 0; i < d.n; i++)
+        if (strcmp(d.v[i].name, name) == 0)
+            return rg_item(d.v[i].tensor);
+    ck_abort_msg("there is no %s", name);
+}
+
+/* torch keeps the product of NAdam's momenta in the default dtype. */
+START_TEST(test_nadam_products) {
+    const rg_dtype before = rg_default_dtype();
+    for (int single = 0; single < 2; single++) {
+        RG_SCOPE();
+        rg_set_default_dtype(single ? RG_FLOAT32 : RG_FLOAT64);
+        rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+        rg_optim *o = rg_optim_nadam(RG_LIST(w), .momentum_decay = 0.3);
+        double product = 1;
+        for (int t = 1; t <= 5; t++) {
+            ck_ok(rg_set_grad(w, rg_ones(2)) && rg_optim_step(o));
+            const double factor = 0.9 * (1 - 0.5 * pow(0.96, t * 0.3));
+            product = single ? (float)product * (float)factor : product * factor;
+            ck_assert_double_eq(entry_of(rg_optim_state_dict(o), "state.0.mu_product"), product);
+        }
+        rg_optim_free(o);
+    }
+    rg_set_default_dtype(before);
+}
+END_TEST
+
+/* Makes NAdam's second step, behind which the momenta's product of the last parameter is another.
+ */
+static void step_from_products(rg_list l, double product) {
+    RG_SCOPE();
+    rg_optim *o = rg_optim_nadam(l);
+    for (int t = 0; t < 2; t++) {
+        for (int i = 0; i < l.n; i++)
+            ck_ok(rg_set_grad(l.v[i], rg_ones(2)));
+        ck_ok(rg_optim_step(o));
+        rg_named_list d = rg_optim_state_dict(o);
+        char name[32];
+        rg_named v[64];
+        snprintf(name, sizeof name, "state.%d.mu_product", l.n - 1);
+        for (int i = 0; i < d.n; i++)
+            v[i] = strcmp(d.v[i].name, name) ? d.v[i] : (rg_named){ name, rg_scalar(product) };
+        ck_ok(rg_optim_load_state_dict(o, (rg_named_list){ d.n, v }));
+    }
+    rg_optim_free(o);
+}
+
+/* Each parameter of a group has a product of its own. */
+START_TEST(test_products_apart) {
+    RG_SCOPE();
+    rg_tensor *a = rg_requires_grad_(rg_ones(2), true), *b = rg_requires_grad_(rg_ones(2), true);
+    rg_tensor *alone = rg_requires_grad_(rg_ones(2), true);
+    step_from_products(RG_LIST(a, b), 0.125);
+    step_from_products(RG_LIST(alone), 0.125);
+    ck_assert(rg_equal(b, alone) && !rg_equal(a, alone));
+}
+END_TEST
+
+static void step_recorded(void *context) {
+    void **c = context;
+    rg_optim_step_closure(c[0], sum_of, c[1]);
+}
+
+/* How often LBFGS calls its closure depends on what it sees there. */
+START_TEST(test_lbfgs_is_not_recorded) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+    void *c[] = { rg_optim_lbfgs(RG_LIST(w)), w };
+    ck_fails(rg_record(step_recorded, c), RG_NOT_IMPLEMENTED, "LBFGS");
+    ck_assert(rg_equal(w, rg_ones(2)));
+    rg_optim_free(c[0]);
+}
+END_TEST
+
+/* A gradient that can't be written to can't be clipped, and that is said. */
+START_TEST(test_clipping_what_cannot_be_written) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *grad;
+    {
+        RG_INFERENCE_MODE();
+        grad = rg_full(RG_DIMS(2), 3.);
+    }
+    ck_ok(rg_set_grad(w, grad));
+    ck_fails(rg_clip_grad_norm_(RG_LIST(w), 1.0), RG_RUNTIME_ERROR,
+             "clip_grad_norm_: Inplace update to inference tensor");
+    ck_fails(rg_clip_grad_value_(RG_LIST(w), 1.0), RG_RUNTIME_ERROR,
+             "clip_grad_value_: Inplace update to inference tensor");
+    ck_assert(rg_item(rg_sum(rg_grad_of(w))) == 6);
+}
+END_TEST
+
 RG_TESTS(optim, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, test_strides,
          test_state, test_state_names, test_clipping, test_errors, test_newer_errors,
          test_muon_at_the_edges, test_muon_of_large_matrices, test_lbfgs_first_step,
          test_lbfgs_at_its_tolerance, test_lbfgs_state, test_lbfgs_pairs, test_lbfgs_fails,
          test_out_of_memory, test_what_retains_its_gradient, test_steps_leave_nothing,
-         test_released_optimizers, test_the_first_metric_is_the_best)
+         test_released_optimizers, test_the_first_metric_is_the_best, test_radam_begins,
+         test_nadam_products, test_products_apart, test_lbfgs_is_not_recorded,
+         test_clipping_what_cannot_be_written)

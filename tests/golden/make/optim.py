@@ -244,12 +244,15 @@ PLAIN_SCRIPTS = [
     (dict(max_iter=4, max_eval=3, tolerance_change=0.25), [0, 1, 0.25], [1, -1, 0.5, 0.25, 2]),
 ]
 # These are the options of scripts that were found by hand: where a point's place is just as near to
-# an end as it may be, where there is no step to make, and where no loss is so small that a smaller
-# one doesn't follow: without points, the loss is -x.
+# an end as it may be, where there is no step to make, where the last point is the worst, where a
+# step is just as long as the tolerance, and where no loss is so small that a smaller one doesn't
+# follow: without points, the loss is -x.
 OWN_SCRIPTS = [
     (dict(lr=10, max_iter=1, max_eval=9), [(0, 1), (40, -9), (5, 1), (4, 1), (3, 1), (2, 1)]),
     (dict(max_iter=0), [(0, 1)]),
     (dict(max_iter=1, max_eval=1), [(0, 1), (-1, 1), (1, 2)]),
+    (dict(max_iter=1, max_eval=3), [(0, 1), (-1, 1), (-2, 1), (5, 1)]),
+    (dict(lr=0.5, max_iter=3, tolerance_change=0.5), [(0, 1), (-4, 4), (-9, 8)]),
     (dict(max_iter=2, max_eval=4), []),
     (dict(max_iter=3, max_eval=9), []),
 ]
