@@ -395,9 +395,13 @@ START_TEST(test_options_at_their_bounds) {
     INVALID(rg_optim_linear_lr(o, .end_factor = -0.5), "Ending multiplicative factor expected");
     INVALID(rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 5, .pct_start = -0.25),
             "Expected float between 0 and 1 pct_start, but got -0.25");
-    INVALID(rg_optim_cyclic_lr(o, .max_lr = 1, .step_size_up = 0), "float division by zero");
-    INVALID(rg_optim_cyclic_lr(o, .max_lr = 1, .step_size_up = -3, .step_size_down = 3),
+    const double lr = rg_optim_group(o, 0)->lr;
+    INVALID(rg_optim_cyclic_lr(o, .base_lr = 7, .max_lr = 9, .step_size_up = 0),
             "float division by zero");
+    INVALID(
+        rg_optim_cyclic_lr(o, .base_lr = 7, .max_lr = 9, .step_size_up = -3, .step_size_down = 3),
+        "float division by zero");
+    ck_assert(rg_optim_group(o, 0)->lr == lr);
     ck_ok(rg_optim_multi_step_lr(o, .milestones = RG_DIMS(1, 2, 3, 4, 5, 6, 7, 8)));
     INVALID(rg_optim_multi_step_lr(o, .milestones = (rg_dims){ .n = 9 }),
             "Expected up to 8 milestones, but got 9");
@@ -539,7 +543,30 @@ START_TEST(test_plateau_at_its_bounds) {
 }
 END_TEST
 
+/* A metric must be better by the threshold, or by so many parts of the best one. */
+START_TEST(test_thresholds) {
+    static const struct {
+        bool max, absolute;
+        double metric;
+        bool better;
+    } cases[] = { { false, true, 9.4, true },   { false, true, 9.5, false },
+                  { false, false, 9.4, false }, { false, false, 4.9, true },
+                  { true, true, 10.6, true },   { true, true, 10.5, false },
+                  { true, false, 14.9, false }, { true, false, 15.1, true } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RG_SCOPE();
+        rg_optim *o = two_groups(false);
+        rg_schedule *s = rg_optim_reduce_lr_on_plateau(o, .mode_max = cases[i].max, .patience = 0,
+                                                       .threshold_abs = cases[i].absolute,
+                                                       .threshold = 0.5);
+        ck_ok(rg_schedule_step_metric(s, 10) && rg_schedule_step_metric(s, cases[i].metric));
+        ck_assert_msg((rg_optim_group(o, 0)->lr == 0.1) == cases[i].better, "case %d", (int)i);
+        rg_optim_free(o);
+    }
+}
+END_TEST
+
 RG_TESTS(schedule, test_rates, test_newer_rates, test_errors, test_groups_that_come_later,
          test_the_longest_chain, test_options_at_their_bounds, test_one_cycle_of_one_phase,
          test_constant_of_nothing, test_scales_of_cycles, test_full_lists, test_restarts_begin,
-         test_plateau_at_its_bounds)
+         test_plateau_at_its_bounds, test_thresholds)

@@ -211,9 +211,10 @@ START_TEST(test_share_of_the_way_up) {
     for (int steps = 7; steps < 60; steps++) {
         RG_SCOPE();
         rg_optim *o = of_groups(2, false);
-        rg_schedule *s = rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = steps);
+        rg_schedule *s = rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = steps,
+                                               .pct_start = 0.45);
         ck_ok(s && rg_schedule_load_state_dict(s, rg_schedule_state_dict(s)));
-        ck_assert(s->o.pct_start == 0.3);
+        ck_assert(s->o.pct_start == 0.45);
         rg_optim_free(o);
     }
 }
@@ -306,6 +307,8 @@ START_TEST(test_odd_names) {
         { "step", "", "base_lrs./", "Unexpected key(s) in state_dict: \"base_lrs./\"" },
         { "step", "", "base_lrs.:", "Unexpected key(s) in state_dict: \"base_lrs.:\"" },
         { "step", "", "base_lrs.1x", "Unexpected key(s) in state_dict: \"base_lrs.1x\"" },
+        { "step", "", "base_lrs. 0", "Unexpected key(s) in state_dict: \"base_lrs. 0\"" },
+        { "step", "", "base_lrs.+0", "Unexpected key(s) in state_dict: \"base_lrs.+0\"" },
         { "step", "", "base_lrs0", "Unexpected key(s) in state_dict: \"base_lrs0\"" },
         { "step", "", "base_lrs.2", "\"base_lrs.2\" in state_dict is one too many" },
         { "step", "", "milestones.2", "Unexpected key(s) in state_dict: \"milestones.2\"" },
@@ -326,6 +329,58 @@ START_TEST(test_odd_names) {
                 wrong[i].sentence);
         rg_optim_free(s->optim);
     }
+}
+END_TEST
+
+/* What torch has beside its numbers is passed over, whatever it is, by schedules that don't go by
+ * it. */
+START_TEST(test_idle_names) {
+    static const char *const idle[] = { "verbose", "default_min_lr", "mode_worse", "use_beta1",
+                                        "_anything" };
+    for (size_t i = 0; i < RG_COUNT(made); i++) {
+        rg_schedule *s = new_schedule(i, 3);
+        RG_SCOPE();
+        const rg_named_list own = rg_schedule_state_dict(s);
+        for (int k = 0; k < RG_COUNT(idle); k++) {
+            rg_named v[MOST];
+            if (s->kind == RG_REDUCE_LR_ON_PLATEAU && (k == 1 || k == 2))
+                continue;
+            ck_ok(rg_schedule_load_state_dict(s, changed(own, v, idle[k], idle[k], rg_ones(2))));
+            ck_ok(rg_schedule_load_state_dict(s, changed(own, v, idle[k], idle[k], RG_NONE)));
+            ck_assert(same_lists(rg_schedule_state_dict(s), own));
+        }
+        rg_optim_free(s->optim);
+    }
+}
+END_TEST
+
+/* Flags are loaded, and lists of values as a whole: one that is missing isn't the schedule's own.
+ */
+START_TEST(test_flags_and_lists) {
+    rg_named v[MOST];
+    rg_schedule *s = new_schedule(named("one_cycle"), 3);
+    RG_SCOPE();
+    rg_named_list own = rg_schedule_state_dict(s);
+    for (int on = 0; on < 2; on++) {
+        ck_ok(rg_schedule_load_state_dict(
+            s, changed(own, v, "cycle_momentum", "cycle_momentum", rg_scalar((double)on))));
+        ck_assert(rg_item(entry(rg_schedule_state_dict(s), "cycle_momentum")->tensor) == on);
+    }
+    rg_optim_free(s->optim);
+    rg_optim *o = of_groups(2, false);
+    s = rg_optim_cyclic_lr(o, .base_lrs = RG_BY_GROUP(0.1, 0.2), .max_lrs = RG_BY_GROUP(1, 2));
+    own = rg_schedule_state_dict(s);
+    static const char *const lists[] = { "base_lrs", "max_lrs" };
+    for (int i = 0; i < 2; i++) {
+        char said[64];
+        int n = 0;
+        for (int k = 0; k < own.n; k++)
+            if (strncmp(own.v[k].name, lists[i], strlen(lists[i])) != 0)
+                v[n++] = own.v[k];
+        snprintf(said, sizeof said, "Missing key(s) in state_dict: \"%s\".", lists[i]);
+        refuses(s, (rg_named_list){ n, v }, said);
+    }
+    rg_optim_free(o);
 }
 END_TEST
 
@@ -392,4 +447,5 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 RG_TESTS(schedule_state, test_states, test_own_states, test_share_of_the_way_up, test_every_number,
-         test_odd_names, test_missing_parts, test_many_groups, test_out_of_memory)
+         test_odd_names, test_idle_names, test_flags_and_lists, test_missing_parts,
+         test_many_groups, test_out_of_memory)
