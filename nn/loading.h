@@ -67,7 +67,8 @@ bool rgi_checkpoint_given(const struct rg_checkpoint *run, const char *op);
 /* Returns the dictionary, which may be one of torch's in a file of torch.save's, as
  * rg_optim_state_dict writes it. Sets *torchs to whether it is torch's. The scope owns it. */
 rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict, bool *torchs);
-/* These two are the same for an optimizer. Its end can't fail. Where the dictionary is torch's,
- * which knows no schedules, theirs may stay as they are. */
+/* These two are the same for an optimizer that a program may use, and a list whose entries have
+ * names. Its end can't fail. Where the dictionary is torch's, which knows no schedules, theirs may
+ * stay as they are. */
 bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict, bool torchs);
 void rgi_optim_load_end(rg_optim_load *l, bool go);

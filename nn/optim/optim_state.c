@@ -149,7 +149,7 @@ static const char *const load_op = "load_state_dict";
 static bool check_groups(const rg_optim *o, rg_named_list dict) {
     size_t groups = 0;
     for (int i = 0; i < dict.n; i++)
-        groups += dict.v[i].name && strstr(dict.v[i].name, ".params");
+        groups += strstr(dict.v[i].name, ".params") != NULL;
     RG_FAIL_VALUE_IF(groups != o->n_groups, load_op,
                      "loaded state dict has a different number of parameter groups");
     return true;
@@ -172,7 +172,7 @@ static rg_tensor *copy_for(const rg_tensor *param, const rg_tensor *t) {
 }
 
 static bool find_value(const rg_optim_load *all, rg_named loaded) {
-    if (!rgi_given(loaded.name, load_op, "a name") || !rgi_check(loaded.tensor, load_op))
+    if (!rgi_check(loaded.tensor, load_op))
         return false;
     optim_entry *e = entry_named(all, loaded.name);
     if (!e)
@@ -247,7 +247,7 @@ static bool find_values(rg_optim_load *all, rg_named_list dict) {
     const bool lbfgs = rgi_is_lbfgs(all->optim);
     for (int i = 0; i < dict.n; i++) {
         const char *name = dict.v[i].name;
-        const bool apart = lbfgs && name && strncmp(name, "state.", 6) == 0;
+        const bool apart = lbfgs && strncmp(name, "state.", 6) == 0;
         if (!apart && !find_value(all, dict.v[i]))
             return false;
     }
@@ -256,8 +256,7 @@ static bool find_values(rg_optim_load *all, rg_named_list dict) {
 
 bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict, bool torchs) {
     *l = (rg_optim_load){ .optim = o, .torchs = torchs };
-    if (!rgi_optim_given(o, load_op) || !rgi_given_list(dict.n, dict.v, load_op)
-        || !list_entries(o, l) || !check_groups(o, dict))
+    if (!list_entries(o, l) || !check_groups(o, dict))
         return false;
     if (index_entries(l) && find_values(l, dict))
         return true;

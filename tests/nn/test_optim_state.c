@@ -2,6 +2,7 @@
  * test_optim_state.c: an optimizer's state is loaded to its last key, or not at all, whatever state
  * was there before.
  */
+#include "tests/scratch.h"
 #include "tests/test.h"
 #include "regard.h"
 
@@ -265,5 +266,53 @@ START_TEST(test_names_in_groups) {
 }
 END_TEST
 
+static rg_tensor *half_of_squares(void *parameters) {
+    const rg_list *l = parameters;
+    rg_tensor *loss = rg_scalar(0.);
+    for (int i = 0; i < l->n; i++) {
+        rg_set_grad(l->v[i], RG_NONE);
+        loss = rg_add(loss, rg_sum(rg_square(l->v[i])));
+    }
+    return rg_backward(rg_div(loss, 2)) ? loss : NULL;
+}
+
+/* Where a checkpoint's model can't be loaded, its optimizer isn't either. */
+static void fail_checkpoint(rg_optim_kind kind) {
+    RG_SCOPE();
+    scratch_begin();
+    void *m = rg_nn_bce_with_logits_loss(.weight = rg_ones(2)), *layer = rg_nn_linear(2, 2);
+    rg_module *s = (rg_module *)rg_nn_sequential(layer, m);
+    rg_list all = rg_parameters(s);
+    rg_param_group with = RG_PARAM_GROUP_(.lr = 0.25);
+    if (kind == RG_LBFGS)
+        with.max_iter = 4;
+    rg_optim *o = rg_optim_with(kind, all, with);
+    const rg_checkpoint run = { .model = s, .optim = o };
+    ck_ok(rg_optim_step_closure(o, half_of_squares, &all));
+    ck_ok(rg_save_checkpoint(scratch("c"), run));
+    ck_ok(rg_optim_step_closure(o, half_of_squares, &all));
+    rg_optim_group(o, 0)->lr = 0.5;
+    {
+        RG_INFERENCE_MODE();
+        rg_loss_module *loss = m;
+        ck_ok(rg_register_buffer(m, "weight", &loss->weight, rg_ones(2),
+                                 (rg_buffer_options){ .persistent = true }));
+    }
+    rg_named v[MOST];
+    const rg_named_list before = copy_of(rg_optim_state_dict(o), v);
+    ck_fails(rg_load_checkpoint(scratch("c"), run), RG_RUNTIME_ERROR,
+             "Inplace update to inference tensor");
+    ck_assert(has_state(o, before));
+    rg_optim_free(o);
+    rg_module_free(s);
+    scratch_end();
+}
+
+START_TEST(test_a_checkpoint_that_fails) {
+    fail_checkpoint(RG_ADAM);
+    fail_checkpoint(RG_LBFGS);
+}
+END_TEST
+
 RG_TESTS(optim_state, test_every_key_is_loaded, test_no_key_is_missed, test_fresh_into_stepped,
-         test_many_groups_and_schedules, test_names_in_groups)
+         test_many_groups_and_schedules, test_names_in_groups, test_a_checkpoint_that_fails)
