@@ -10,8 +10,8 @@
 extern __thread struct rg_look *rgi_looks __attribute__((tls_model("initial-exec")));
 static inline bool rgi_is_looking(void) { return RG_UNLIKELY(rgi_looks != NULL); }
 
-/* Returns x, or what the hooks put in its place. The name is the one that the value has below `of`.
- */
+/* Returns x, which may be NULL, or what the hooks put in its place. The name is the one that the
+ * value has below `of`. Requires that somebody looks. */
 rg_tensor *rgi_point(rg_module *of, const char *name, rg_tensor *x);
 /* This forward hook stands, while somebody looks, on the modules whose outputs are waited for. A
  * copy of a module doesn't have it. */

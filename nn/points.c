@@ -136,13 +136,13 @@ static rg_tensor *through_looks(struct rg_look *look, rg_module *of, const char 
     char text[2 * RG_PATH_ROOM];
     if (look->outer)
         x = through_looks(look->outer, of, name, x);
-    if (!x || look->busy || !name_for(look, of, name, text))
+    if (look->busy || !name_for(look, of, name, text))
         return x;
     return call_hooks(look, text, x);
 }
 
 rg_tensor *rgi_point(rg_module *of, const char *name, rg_tensor *x) {
-    return x && rgi_looks ? through_looks(rgi_looks, of, name, x) : x;
+    return through_looks(rgi_looks, of, name, x);
 }
 
 bool rgi_is_awaited(rg_module *of, const char *name) {
@@ -240,7 +240,7 @@ static bool hooks_given(const rg_hooks_at *hooks, const char *op) {
 static struct rg_look *look_begin(rg_module *m, const rg_hooks_at *hooks, const char *op) {
     RG_AS(op);
     RG_SCOPE();
-    if (!rgi_module_given(m, op) || !hooks_given(hooks, op))
+    if (!hooks_given(hooks, op))
         return NULL;
     rg_named_modules_list all = rg_named_modules(m);
     size_t bytes = (size_t)hooks->n * sizeof *hooks->v;

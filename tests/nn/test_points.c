@@ -4,6 +4,7 @@
  */
 #define TWIN_DATA "points"
 #include "twin.h"
+#include "tests/in_turn.h"
 
 #include <pthread.h>
 
@@ -269,6 +270,134 @@ START_TEST(test_order_and_nesting) {
 }
 END_TEST
 
+/* A look at a part doesn't name what is above it. */
+START_TEST(test_names_of_a_part) {
+    triple *m = RG_MODULE(triple, &triple_class);
+    rg_sequential *inner = rg_nn_sequential(rg_nn_relu(), RG_READY(m));
+    rg_sequential *outer = rg_nn_sequential(rg_nn_relu(), inner);
+    rg_cached_run run = rg_run_with_cache(inner, "*", rg_scalar(1));
+    ck_ok(run.output);
+    ck_assert_int_eq(run.cache.n, 3);
+    ck_assert(rg_item(rg_cache_get(run.cache, "1.hook_x")) == 1);
+    run = rg_run_with_cache(outer, "*hook_x", rg_scalar(1));
+    ck_assert(run.cache.n == 1 && rg_item(rg_cache_get(run.cache, "1.1.hook_x")) == 1);
+    rg_module_free(outer);
+}
+END_TEST
+
+static rg_tensor *large_forward(rg_module *m, rg_tensor *x) {
+    return rg_hook_point(m, "hook_result", x);
+}
+static const rg_module_class large_class = { .name = "Large", .forward = large_forward };
+
+/* What is large is kept only by a name that ends with its own, or is it. */
+START_TEST(test_what_is_asked_for_by_name) {
+    triple *m = RG_MODULE(triple, &large_class);
+    rg_sequential *s = rg_nn_sequential(RG_READY(m));
+    rg_tensor *x = rg_scalar(1);
+    ck_fails(rg_run_with_cache(m, "*", x).output, RG_VALUE_ERROR, "no value that is called '*'");
+    ck_fails(rg_run_with_cache(m, "hook_*", x).output, RG_VALUE_ERROR, "no value");
+    ck_assert_int_eq(rg_run_with_cache(m, "hook_result", x).cache.n, 1);
+    ck_assert_int_eq(rg_run_with_cache(m, "*hook_result", x).cache.n, 1);
+    ck_assert_int_eq(rg_run_with_cache(s, "*hook_result", x).cache.n, 1);
+    ck_assert_int_eq(rg_run_with_cache(s, "*", x).cache.n, 1);
+    rg_module_free(s);
+}
+END_TEST
+
+/* Where a hook fails, those that would come after it aren't called. */
+START_TEST(test_no_hook_after_a_failure) {
+    triple *m = RG_MODULE(triple, &triple_class);
+    m = RG_READY(m);
+    rg_tensor *x = rg_scalar(1);
+    calls = 0;
+    ck_fails(rg_run_with_hooks(
+                 m, RG_HOOKS_AT({ "hook_x", fails, NULL }, { "hook_x", leaves_alone, NULL }), x),
+             RG_TYPE_ERROR, "hook_x: expected a tensor of a hook");
+    RG_HOOKS(m, RG_HOOKS_AT({ "hook_x", fails, NULL }));
+    ck_fails(rg_run_with_hooks(m, RG_HOOKS_AT({ "hook_x", leaves_alone, NULL }), x), RG_TYPE_ERROR,
+             "hook_x: expected a tensor of a hook");
+    ck_assert_int_eq(calls, 0);
+    rg_module_free(m);
+}
+END_TEST
+
+/* Looks may end in any order. */
+START_TEST(test_ends_in_another_order) {
+    triple *m = RG_MODULE(triple, &triple_class);
+    m = RG_READY(m);
+    rg_sequential *s = rg_nn_sequential(m);
+    rg_tensor *x = rg_scalar(1);
+    for (int last = 0; last < 3; last++) {
+        rg_hooks_guard g[3];
+        for (int i = 0; i < 3; i++)
+            g[i] = rg_hooks_guard_open(s, RG_HOOKS_AT({ "0.hook_x", i ? plus_one : doubled, NULL },
+                                                      { "0", plus_one, NULL }));
+        ck_assert(rg_item(rg_call(s, x)) == 3 * (2 + 2) + 3);
+        rg_hooks_guard_close(&g[(last + 1) % 3]);
+        rg_hooks_guard_close(&g[(last + 2) % 3]);
+        ck_assert(rg_item(rg_call(s, x)) == 3 * 2 + 1);
+        rg_hooks_guard_close(&g[last]);
+        ck_assert(rg_item(rg_call(s, x)) == 3);
+    }
+    rg_module_free(s);
+}
+END_TEST
+
+static rg_tensor *calls_module(rg_tensor *x, const char *name, void *m) {
+    (void)name;
+    ck_assert_int_lt(calls++, 9);
+    return rg_add(rg_call(m, x), 10);
+}
+
+static void *calls_alone(void *model) {
+    rg_tensor *y = rg_call(model, rg_scalar(1));
+    return y && rg_item(y) == 1 ? model : NULL;
+}
+
+/* What a hook runs isn't looked at, nor what another thread runs: the outputs of modules, too. */
+START_TEST(test_outputs_that_nobody_looks_at) {
+    rg_sequential *s = rg_nn_sequential(rg_nn_relu());
+    pthread_t t;
+    void *ok;
+    RG_HOOKS(s, RG_HOOKS_AT({ "0", calls_module, s }));
+    calls = 0;
+    ck_assert_int_eq(pthread_create(&t, NULL, calls_alone, s), 0);
+    pthread_join(t, &ok);
+    ck_assert(ok == s && calls == 0);
+    ck_assert(rg_item(rg_call(s, rg_scalar(1))) == 11 && calls == 1);
+    rg_module_free(s);
+}
+END_TEST
+
+static rg_tensor *run_inside(rg_tensor *x, const char *name, void *context) {
+    (void)x;
+    (void)name;
+    rg_tensor **c = context;
+    c[1] = rg_keep(rg_call((void *)c[0], tokens()));
+    return RG_NONE;
+}
+
+/* A model makes what is large, and rounds in another order, only for those who look at it. */
+START_TEST(test_nothing_is_made_for_others) {
+    rg_gpt *m = small(), *other = small();
+    rg_tensor *plain = rg_call(m, tokens());
+    {
+        RG_HOOKS(other, RG_HOOKS_AT({ "*.hook_result *.hook_pattern", leaves_alone, NULL }));
+        ck_assert(rg_equal(rg_call(m, tokens()), plain));
+    }
+    rg_tensor *inside[] = { (void *)m, NULL };
+    ck_ok(rg_run_with_hooks(m, RG_HOOKS_AT({ "blocks.1.attn.hook_result", run_inside, inside }),
+                            tokens()));
+    ck_assert(rg_equal(inside[1], plain));
+    rg_drop(inside[1]);
+    ck_assert(
+        !rg_equal(rg_run_with_cache(m, "*.hook_result *.hook_pattern", tokens()).output, plain));
+    rg_module_free(m);
+    rg_module_free(other);
+}
+END_TEST
+
 START_TEST(test_a_hook_that_runs_the_model) {
     triple *m = RG_MODULE(triple, &triple_class);
     m = RG_READY(m);
@@ -301,7 +430,9 @@ START_TEST(test_refusals) {
     ck_fails(rg_run_with_cache(m, NULL, x).output, RG_TYPE_ERROR, "run_with_cache");
     ck_fails(rg_hook_point(m, "x", NULL), RG_TYPE_ERROR, "hook_point");
     ck_fails(rg_hook_point(NULL, "x", x), RG_TYPE_ERROR, "hook_point");
-    /* No hook stays behind. */
+    ck_fails(rg_hook_point(m, NULL, x), RG_TYPE_ERROR, "hook_point: expected a name but got NULL");
+    /* There may be no hooks at all, and then none stays behind. */
+    ck_ok(rg_run_with_hooks_list(m, (rg_hooks_at){ 0, NULL }, RG_LIST(x)));
     calls = 0;
     ck_ok(rg_call(m, x));
     ck_assert(calls == 0 && rg_hook_point(m, "x", x) == x);
@@ -313,11 +444,13 @@ END_TEST
 START_TEST(test_copies_and_ends) {
     rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_identity());
     rg_tensor *x = rg_scalar(1);
-    RG_HOOKS(s, RG_HOOKS_AT({ "*", doubled, NULL }));
+    rg_hooks_guard guard = rg_hooks_guard_open(s, RG_HOOKS_AT({ "*", doubled, NULL }));
     rg_sequential *copy = rg_deepcopy(s);
     ck_assert(rg_item(rg_call(s, x)) == 4 && rg_item(rg_call(copy, x)) == 1);
     rg_module_free(s);
     ck_assert(rg_item(rg_call(copy, x)) == 1);
+    rg_hooks_guard_close(&guard);
+    ck_assert_int_eq(rg_error_code(), RG_OK);
     rg_module_free(copy);
 }
 END_TEST
@@ -377,15 +510,42 @@ static bool run_denied(void) {
     return y && rg_run_with_cache(denied, "*", tokens()).output != NULL;
 }
 
+/* Looks at a module that never had a hook. */
+static bool look_at_new(void) {
+    RG_SCOPE();
+    rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_identity());
+    rg_tensor *x = s ? rg_ones(1) : NULL;
+    const bool ok = x && rg_run_with_hooks(s, RG_HOOKS_AT({ "*", leaves_alone, NULL }), x);
+    rg_module_free(s);
+    return ok;
+}
+
+/* Keeps values, of each of which the list must tell. */
+static bool cache_of_new(void) {
+    RG_SCOPE();
+    rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_identity());
+    rg_tensor *x = s ? rg_ones(1) : NULL;
+    const rg_cached_run run = x ? rg_run_with_cache(s, "*", x) : (rg_cached_run){ NULL };
+    bool ok = run.output != NULL;
+    for (int i = 0; i < run.cache.n && ok; i++)
+        ok = run.cache.v[i].tensor != NULL;
+    rg_module_free(s);
+    return ok;
+}
+
 START_TEST(test_out_of_memory) {
     denied = small();
     twin_out_of_memory(run_denied);
+    twin_out_of_memory(look_at_new);
+    starve_in_turn(cache_of_new, 12);
     rg_module_free(denied);
 }
 END_TEST
 
 RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_outputs_of_modules,
          test_called_twice, test_names_below_and_above, test_multihead_attention,
-         test_order_and_nesting, test_a_hook_that_runs_the_model, test_refusals,
-         test_copies_and_ends, test_hooks_are_the_threads, test_no_replay,
-         test_generation_is_steered, test_out_of_memory)
+         test_order_and_nesting, test_names_of_a_part, test_what_is_asked_for_by_name,
+         test_no_hook_after_a_failure, test_ends_in_another_order,
+         test_outputs_that_nobody_looks_at, test_nothing_is_made_for_others,
+         test_a_hook_that_runs_the_model, test_refusals, test_copies_and_ends,
+         test_hooks_are_the_threads, test_no_replay, test_generation_is_steered, test_out_of_memory)
