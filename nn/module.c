@@ -307,7 +307,7 @@ static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     if (!rg_is_leaf(value))
         value = rg_detach(value);
     value = rg_requires_grad_(value, true);
-    if (value && name && !*rg_name(value))
+    if (value && !*rg_name(value))
         value = rg_set_name(value, name);
     if (value)
         value->flags |= RG_IS_PARAMETER;
@@ -317,9 +317,9 @@ static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
 /* Returns the name of the parameter that has this name in m now, which tells m's path, too; or the
  * name itself. */
 static const char *name_before(const rg_module *m, const char *name) {
-    rg_entry *e = m && name && rgi_is_module(m) ? rgi_entry_named(m, name) : NULL;
+    rg_entry *e = name && rgi_is_module(m) ? rgi_entry_named(m, name) : NULL;
     rg_tensor *t = e && e->kind == RG_ENTRY_PARAMETER ? *e->place : RG_NONE;
-    return t != RG_NONE && is_kept(t) && rgi_name_of(t) ? rgi_name_of(t) : name;
+    return is_kept(t) && rgi_name_of(t) ? rgi_name_of(t) : name;
 }
 
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value) {
@@ -352,7 +352,7 @@ static bool leads_to(rg_module *from, const rg_module *to) {
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     if (!rgi_module_given(child, "register_child"))
         child = NULL;
-    bool circle = m && child && rgi_is_module(m) && leads_to(child, m);
+    bool circle = child && rgi_is_module(m) && leads_to(child, m);
     if (circle)
         rgi_fail_(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
     if (enter(m, RG_ENTRY_CHILD, name, (void **)place, circle ? NULL : child))

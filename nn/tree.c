@@ -197,7 +197,7 @@ rg_tensor *rg_get_buffer(void *m, const char *path) {
     if (!e)
         return NULL;
     RG_FAIL_VALUE_IF(e->kind != RG_ENTRY_BUFFER, "get_buffer", "`%s` is not a buffer", e->name);
-    return *e->place == RG_NONE ? RG_NONE : rgi_lend(*e->place);
+    return rgi_lend(*e->place);
 }
 
 /* ---- what is done to all ------------------------------------------------------- */
@@ -279,9 +279,10 @@ static bool convert(rg_named_list l, rg_dtype dtype) {
         if (rg_is_floating_point(t) && t->dtype != dtype && !prepare(&all[n++], l.v[i], dtype))
             return false;
     }
-    for (const conversion *c = all; c < all + n; c++)
-        if (!rg_set_data(c->t, c->data) || !rg_set_grad(c->t, c->grad))
-            return false;
+    for (const conversion *c = all; c < all + n; c++) {
+        rg_set_data(c->t, c->data);
+        rg_set_grad(c->t, c->grad);
+    }
     return true;
 }
 

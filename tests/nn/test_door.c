@@ -4,6 +4,7 @@
  */
 #define TWIN_DATA "hooks"
 #include "twin.h"
+#include "tensor/scope.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -220,6 +221,12 @@ START_TEST(test_inputs_and_keywords) {
     *order = 0;
     int id = rg_register_forward_hook(&m->base, doubled, NULL);
     ck_assert(rg_equal(rg_call(m, x, x, x, x), rg_mul(x, 8)));
+    /* Without an input there is none, whatever lay in the memory where it would be. */
+    {
+        RG_SCOPE();
+        memset(rgi_scope_alloc(sizeof x), 0x55, sizeof x);
+    }
+    ck_assert(rg_item(rg_call(m)) == 0);
     rg_register_forward_pre_hook(&m->base, give_one, NULL);
     ck_assert(rg_equal(rg_call(m, x, x), rg_mul(rg_add(x, 1), 2)) && rg_item(rg_call(m)) == 2);
     ck_assert(rg_remove_forward_hook(&m->base, id));

@@ -1,6 +1,7 @@
 /* test_module.c: the registry behind modules: names, states, copies, hooks, lifetimes. */
 #define TWIN_DATA "layers"
 #include "twin.h"
+#include "nn/registry.h"
 #include "tensor/memory.h"
 
 /* ---- the twin of layers.py's Tree ------------------------------------------------ */
@@ -216,12 +217,14 @@ START_TEST(test_keys_that_are_left_out) {
     ck_fails(rg_load_state_dict_keys(NULL, rg_state_dict(m), true).unexpected_keys.n >= 0,
              RG_TYPE_ERROR, "expected a module");
     bool done = false;
+    const int64_t version = rg_version(m->fc->bias);
     for (int64_t fail = 1; !done; fail++) {
         rg_memory_fail_at(fail);
         done = rg_load_state_dict_keys(m, changed_state(m, dropped, 7, add), false).missing_keys.n
                == 3;
         rg_memory_fail_at(0);
         ck_assert(done || rg_error_code() == RG_OUT_OF_MEMORY);
+        ck_assert(done || rg_version(m->fc->bias) == version);
         rg_error_clear();
         ck_assert(fail < 1000);
     }
@@ -452,6 +455,16 @@ START_TEST(test_released_modules) {
     ck_fails(rg_module_repr(all), RG_RELEASED, "module released");
     ck_fails(rg_register_forward_hook(&all->base, twice, NULL) != -1, RG_RELEASED,
              "module released");
+    ck_fails(rg_register_parameter(&all->base, "0", &x, x), RG_RELEASED,
+             "register_parameter: module released");
+    ck_fails(rg_register_child(&all->base, "a", &place, &rg_nn_relu()->base), RG_RELEASED,
+             "register_child: module released");
+    rg_tensor *dead = rg_keep(rg_ones(2));
+    rg_drop(dead);
+    ck_fails(rg_register_buffer(other, "a", &x, dead, (rg_buffer_options){ .persistent = true }),
+             RG_RELEASED, "register_buffer: ");
+    ck_fails(rg_parameters(dead).n != -1, RG_TYPE_ERROR,
+             "parameters: torch.FloatTensor is not a Module subclass");
     rg_module_free(other);
 }
 END_TEST
@@ -608,8 +621,170 @@ START_TEST(test_anomaly_names_the_module) {
 }
 END_TEST
 
+/* ---- what a program puts into fields by itself ------------------------------------------- */
+
+static bool is_said(void *m, const char *sentence) {
+    const bool said = rg_parameters(m).n == -1 && strstr(rg_error(), sentence);
+    rg_error_clear();
+    return said;
+}
+
+/* A field that was written to is noticed, and the module lets go of what it holds alone. */
+START_TEST(test_fields_of_others) {
+    RG_SCOPE();
+    rg_linear_module *l = rg_nn_linear(2, 3);
+    rg_tensor *weight = l->weight, *bias = l->bias, *own = rg_set_name(rg_ones(3), "own");
+    l->bias = NULL;
+    ck_assert(is_said(l, "parameters: expected a tensor but got NULL"));
+    ck_fails(rg_get_parameter(l, "bias"), RG_TYPE_ERROR, "get_parameter: expected a tensor");
+    l->weight = own;
+    ck_assert(is_said(l, "parameters: the tensor in 'weight' isn't registered"));
+    ck_fails(rg_get_parameter(l, "weight"), RG_RUNTIME_ERROR,
+             "get_parameter: the tensor in 'weight' isn't registered");
+    /* What comes next doesn't take the stranger's name over. */
+    ck_ok(rg_register_parameter(&l->base, "weight", &l->weight, rg_ones(3, 2)));
+    ck_assert_str_eq(rg_name(l->weight), "weight");
+    ck_assert_str_eq(rg_name(own), "own");
+    rg_drop(weight);
+    weight = l->weight;
+    l->weight = own;
+    rg_module_free(l);
+    ck_assert(rg_item(rg_sum(own)) == 3);
+    rg_drop(weight);
+    rg_drop(bias);
+}
+END_TEST
+
+/* The same with children: a module that isn't the parent's child stays the program's. */
+START_TEST(test_children_of_others) {
+    RG_SCOPE();
+    rg_sequential *s = rg_nn_sequential(rg_nn_linear(2, 3));
+    rg_module *child = s->v[0], *stranger = &rg_nn_linear(2, 2)->base;
+    s->v[0] = NULL;
+    ck_assert(is_said(s, "parameters: expected a module but got NULL"));
+    s->v[0] = stranger;
+    ck_assert(is_said(s, "the module in '0' isn't registered"));
+    ck_fails(rg_get_submodule(s, "0"), RG_RUNTIME_ERROR,
+             "get_submodule: the module in '0' isn't registered");
+    rg_module_free(s);
+    ck_ok(rg_call(stranger, rg_ones(2)));
+    s = rg_nn_sequential(stranger);
+    s->v[0] = NULL;
+    rg_module_free(s);
+    /* Nobody counts them any more. */
+    child->registry->parents = 0;
+    stranger->registry->parents = 0;
+    rg_module_free(child);
+    rg_module_free(stranger);
+}
+END_TEST
+
+/* Of many entries, too, each is found by its name. */
+START_TEST(test_first_of_many) {
+    RG_SCOPE();
+    rg_sequential *s = rg_nn_sequential();
+    for (int n = 1; n <= 40; n++) {
+        ck_ok(rg_sequential_append(s, rg_nn_relu()));
+        ck_assert(rg_get_submodule(s, "0") == s->v[0]);
+        for (int i = 0; i < n; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "%d", i);
+            ck_assert(rg_get_submodule(s, name) == s->v[i]);
+        }
+        ck_assert_int_eq(rg_named_modules(s).n, n + 1);
+    }
+    rg_module_free(s);
+}
+END_TEST
+
+/* A parameter without a name leaves the next one its own, or that of the field. */
+START_TEST(test_next_names) {
+    RG_SCOPE();
+    rg_linear_module *l = rg_nn_linear(2, 3);
+    ck_ok(rg_set_name(l->bias, NULL));
+    ck_ok(rg_register_parameter(&l->base, "bias", &l->bias, rg_ones(3)));
+    ck_assert_str_eq(rg_name(l->bias), "bias");
+    rg_sequential *s = rg_nn_sequential(l);
+    ck_assert_str_eq(rg_name(l->bias), "0.bias");
+    ck_ok(rg_register_parameter(&l->base, "bias", &l->bias, rg_ones(3)));
+    ck_assert_str_eq(rg_name(l->bias), "0.bias");
+    ck_ok(rg_register_parameter(&l->base, "bias", &l->bias, RG_NONE));
+    ck_ok(rg_register_parameter(&l->base, "bias", &l->bias, rg_ones(3)));
+    ck_assert_str_eq(rg_name(l->bias), "bias");
+    rg_module_free(s);
+}
+END_TEST
+
+/* Only the places that lie in the block move. */
+START_TEST(test_places_move) {
+    RG_SCOPE();
+    rg_tensor *before[3] = { 0 }, *after[3];
+    Some *m = RG_MODULE(Some, &some_class);
+    ck_ok(rg_register_parameter(&m->base, "a", &before[0], rg_ones(1)));
+    ck_ok(rg_register_parameter(&m->base, "b", &before[1], rg_ones(2)));
+    ck_ok(rg_register_parameter(&m->base, "c", &before[2], rg_ones(3)));
+    m = RG_READY(m);
+    ck_fails(rg_move_places(&m->base, before, NULL, sizeof before), RG_TYPE_ERROR,
+             "move_places: expected a block but got NULL");
+    ck_fails(rg_move_places(NULL, before, after, sizeof before), RG_TYPE_ERROR,
+             "move_places: expected a module but got NULL");
+    ck_ok(rg_move_places(&m->base, before, NULL, 0));
+    memcpy(after, before, sizeof after);
+    ck_ok(rg_move_places(&m->base, before, after, 2 * sizeof *before));
+    before[0] = before[1] = NULL;
+    after[2] = NULL;
+    rg_list p = rg_parameters(m);
+    ck_assert_int_eq(p.n, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(rg_numel(p.v[i]), i + 1);
+    rg_module_free(m);
+}
+END_TEST
+
+/* Keys and paths of any length are looked up, of which only short ones can be there. */
+START_TEST(test_long_names) {
+    RG_SCOPE();
+    rg_sequential *s = rg_nn_sequential(rg_nn_linear(1, 1));
+    rg_named_list own = rg_state_dict(s);
+    for (int n = 20; n < 200; n++) {
+        char key[256], said[400];
+        memset(key, 'x', (size_t)n);
+        snprintf(key + n, sizeof key - (size_t)n, ".weight");
+        const rg_named v[] = { own.v[0], own.v[1], { key, rg_ones(1) } };
+        snprintf(said, sizeof said, "Unexpected key(s) in state_dict: \"%s\". ", key);
+        ck_fails(rg_load_state_dict(s, (rg_named_list){ 3, v }, true), RG_RUNTIME_ERROR, said);
+        ck_fails(rg_get_parameter(s, key), RG_VALUE_ERROR,
+                 "get_parameter: Sequential has no attribute `xxxxxxx");
+    }
+    rg_module_free(s);
+}
+END_TEST
+
+/* Asks for what is refused. Memory is denied to the complaint, too. */
+static bool refused_load(void) {
+    RG_SCOPE();
+    rg_linear_module *m = rg_nn_linear(1, 1);
+    rg_tensor *one = rg_ones(1);
+    if (!m || !one)
+        return rg_module_free(m), false;
+    const rg_named v[] = { { "weight", one }, { "x", one }, { "y", one } };
+    const bool loaded = rg_load_state_dict(m, (rg_named_list){ 3, v }, true);
+    rg_module_free(m);
+    ck_assert(!loaded);
+    const bool refused = rg_error_code() == RG_RUNTIME_ERROR;
+    ck_assert(!refused || strstr(rg_error(), "Unexpected key(s) in state_dict: \"x\", \"y\". "));
+    if (refused)
+        rg_error_clear();
+    return refused;
+}
+
+START_TEST(test_refused_without_memory) { twin_out_of_memory(refused_load); }
+END_TEST
+
 RG_TESTS(module, test_load_where_nothing_can_be_written, test_names_and_repr, test_nested_repr,
          test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
          test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
          test_results_outlive_the_module, test_released_modules, test_what_cannot_be_registered,
-         test_out_of_memory, test_anomaly_names_the_module)
+         test_out_of_memory, test_anomaly_names_the_module, test_fields_of_others,
+         test_children_of_others, test_first_of_many, test_next_names, test_places_move,
+         test_long_names, test_refused_without_memory)
