@@ -64,13 +64,11 @@ static bool refuse_group(const char *op, const area *v, int n) {
 }
 
 /* Chooses the name under which the group is written: the first, by its letters, of those that have
- * all of the memory, and are in the file, if one is. */
+ * all of the memory, and are in the file, if one is. These stand in the order of their letters. */
 static bool choose_keeper(const char *op, area *v, int n) {
     const area *best = NULL;
     for (int i = 0; i < n; i++)
-        if (has_all_of_storage(&v[i])
-            && (!best || v[i].written > best->written
-                || (v[i].written == best->written && strcmp(v[i].it->name, best->it->name) < 0)))
+        if (has_all_of_storage(&v[i]) && (!best || v[i].written > best->written))
             best = &v[i];
     if (!best)
         return refuse_group(op, v, n);

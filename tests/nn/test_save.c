@@ -362,5 +362,135 @@ START_TEST(test_denied) {
 }
 END_TEST
 
+/* ---- names of one memory ------------------------------------------------------------------ */
+
+typedef struct {
+    rg_module base;
+    rg_tensor *v[4];
+} Parts;
+static const rg_module_class parts_class = { .name = "Parts" };
+
+/* Whatever the names, those that share memory are one group, also where a short one, which ends
+ * before the next begins, stands between. */
+START_TEST(test_parts_of_one_memory) {
+    static const char *const orders[] = { "abcd", "badc", "dcba", "cdab", "bcda", "dabc", "acbd" };
+    scratch_begin();
+    for (int i = 0; i < (int)(sizeof orders / sizeof *orders); i++) {
+        RG_SCOPE();
+        rg_tensor *all = rg_rand(6);
+        rg_tensor *parts[] = { all, rg_narrow(all, 0, 0, 2), rg_narrow(all, 0, 3, 2),
+                               rg_narrow(all, 0, 0, 3) };
+        Parts *m = RG_MODULE(Parts, &parts_class);
+        for (int k = 0; k < 4; k++) {
+            const int part = orders[(i + 3) % 7][k] - 'a';
+            const char name[] = { orders[i][part], 0 };
+            ck_ok(rg_register_buffer(&m->base, name, &m->v[k], parts[part],
+                                     (rg_buffer_options){ .persistent = true }));
+        }
+        m = RG_READY(m);
+        ck_ok(rg_module_save(m, scratch("f")));
+        char expected[64];
+        size_t n = (size_t)snprintf(expected, sizeof expected, "%c ", orders[i][0]);
+        for (char name = 'a'; name <= 'd'; name++)
+            if (name != orders[i][0])
+                n += (size_t)snprintf(expected + n, sizeof expected - n, "%c=%c ", name,
+                                      orders[i][0]);
+        check_keys(scratch("f"), expected);
+        ck_ok(rg_module_load(m, scratch("f")));
+        rg_module_free(m);
+    }
+    scratch_end();
+}
+END_TEST
+
+/* A module that has nothing goes to a file, and comes back; a pair of metadata needs its key. */
+START_TEST(test_nothing_to_save) {
+    RG_SCOPE();
+    scratch_begin();
+    void *m = rg_nn_identity();
+    rg_incompatible_keys keys;
+    ck_ok(rg_module_save(m, scratch("f")) && rg_module_load(m, scratch("f"), .keys = &keys));
+    ck_assert(keys.missing_keys.n == 0 && keys.unexpected_keys.n == 0);
+    rg_module_free(m);
+    const rg_metadata_pair pairs[] = { { NULL, "pt" } };
+    m = net(TIED);
+    ck_fails(rg_module_save(m, scratch("g"), .metadata = { 1, pairs }), RG_TYPE_ERROR,
+             "module_save: ");
+    rg_module_free(m);
+    scratch_end();
+}
+END_TEST
+
+/* The names that are returned are the caller's scope's; what else was read is not. */
+START_TEST(test_what_stays_of_a_load) {
+    RG_SCOPE();
+    scratch_begin();
+    void *m = rg_nn_layer_norm(2);
+    rg_tensor *one = rg_ones(2);
+    ck_ok(rg_save_file(RG_NAMED_LIST({ "weight", one }, { "first", one }), scratch("f")));
+    ck_ok(rg_save_file(RG_NAMED_LIST({ "bias", one }, { "other", one }), scratch("g")));
+    const int64_t live = rg_live_tensors();
+    rg_incompatible_keys a, b;
+    ck_ok(rg_module_load(m, scratch("f"), .strict = false, .keys = &a));
+    ck_ok(rg_module_load(m, scratch("g"), .strict = false, .keys = &b));
+    ck_assert_int_eq(rg_live_tensors(), live);
+    ck_assert_str_eq(a.missing_keys.v[0], "bias");
+    ck_assert_str_eq(a.unexpected_keys.v[0], "first");
+    ck_assert_str_eq(b.missing_keys.v[0], "weight");
+    ck_assert_str_eq(b.unexpected_keys.v[0], "other");
+    rg_module_free(m);
+    scratch_end();
+}
+END_TEST
+
+/* Where nobody asks for the names, it doesn't matter which of them are written. */
+START_TEST(test_load_parts_of_others) {
+    RG_SCOPE();
+    scratch_begin();
+    Net *m = net(PARTS);
+    ck_ok(rg_save_file(rg_state_dict(m), scratch("f")));
+    ck_fails(rg_module_load(m, scratch("f")), RG_RUNTIME_ERROR,
+             "module_load: Error while trying to find names to remove");
+    ck_ok(rg_module_load(m, scratch("f"), .strict = false));
+    rg_module_free(m);
+    scratch_end();
+}
+END_TEST
+
+static void *refusing;
+
+/* Returns whether the call failed with this code, and clears it. */
+static bool refused(bool done, rg_code code) {
+    ck_assert(!done);
+    if (rg_error_code() != code)
+        return false;
+    rg_error_clear();
+    return true;
+}
+
+static bool refused_save(void) {
+    return refused(rg_module_save(refusing, scratch("g")), RG_RUNTIME_ERROR);
+}
+static bool refused_load(void) {
+    return refused(rg_module_load(refusing, scratch("f")), RG_RUNTIME_ERROR);
+}
+
+/* Memory is denied to what is said of a refusal, too. */
+START_TEST(test_refused_without_memory) {
+    RG_SCOPE();
+    scratch_begin();
+    ck_ok(rg_save_file(RG_NAMED_LIST({ "x", rg_ones(2) }), scratch("f")));
+    refusing = net(PARTS);
+    ck_assert_int_gt(deny_in_turn(refused_save, NULL), 5);
+    rg_module_free(refusing);
+    refusing = net(PLAIN);
+    ck_assert_int_gt(deny_in_turn(refused_load, NULL), 5);
+    rg_module_free(refusing);
+    scratch_end();
+}
+END_TEST
+
 RG_TESTS(save, test_round_trip, test_names, test_small_things_tied, test_golden, test_dtypes,
-         test_strict, test_left_out, test_no_name_has_all, test_refused, test_denied)
+         test_strict, test_left_out, test_no_name_has_all, test_refused, test_denied,
+         test_parts_of_one_memory, test_nothing_to_save, test_what_stays_of_a_load,
+         test_load_parts_of_others, test_refused_without_memory)
