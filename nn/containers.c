@@ -56,8 +56,9 @@ static bool make_room_for(rg_sequential *self, size_t want) {
     size_t bytes = self->room * sizeof *self->v;
     if (want <= self->room)
         return true;
-    return rgi_grow((void **)&self->v, &self->room, want, sizeof *self->v)
-           && rg_move_places(&self->base, (const void *)before, self->v, bytes);
+    if (!rgi_grow((void **)&self->v, &self->room, want, sizeof *self->v))
+        return false;
+    return rg_move_places(&self->base, (const void *)before, self->v, bytes);
 }
 
 typedef struct place_name {
@@ -125,8 +126,10 @@ static void hold_children(const given_children *given) {
 static void let_go_of_children(const given_children *given) {
     for (int i = 0; i < given->n; i++) {
         rg_module *child = given_child(given, i);
-        if (rgi_is_module(child) && --child->registry->parents == 0)
-            rg_module_free(child);
+        if (!rgi_is_module(child))
+            continue;
+        child->registry->parents--;
+        rg_module_free(child);
     }
 }
 
@@ -330,7 +333,7 @@ static const rg_module_class parameter_list_class = { .name = "ParameterList",
 /* Puts the value into place i. What is no parameter yet shares its data with the one that it
  * becomes, and stays what it is. */
 static bool put_parameter(rg_parameter_list *self, int i, rg_tensor *value) {
-    if (value && value != RG_NONE && rgi_check(value, "register_parameter")
+    if (value != RG_NONE && rgi_check(value, "register_parameter")
         && !(value->flags & RG_IS_PARAMETER))
         value = rg_detach(value);
     return rg_register_parameter(&self->base, name_of_place(i).v, &self->v[i], value);

@@ -104,8 +104,6 @@ static bool is_copied(const rg_module_hook *h) {
 
 static bool copy_hooks(rg_registry *to, const rg_registry *from) {
     to->last_hook = from->last_hook;
-    if (!from->live_hooks)
-        return true;
     if (!rgi_grow((void **)&to->hooks, &to->hook_room, from->live_hooks, sizeof *to->hooks))
         return false;
     for (size_t i = 0; i < from->n_hooks; i++)
@@ -129,10 +127,12 @@ static rg_module *copy_struct(const rg_module *from) {
     bool ok = copy_hooks(m->registry, from->registry);
     for (RG_EACH_ENTRY(e, from))
         ok = ok && rgi_add_entry(m->registry, *e);
-    if (ok && rg_move_places(m, from, m, bytes))
-        return m;
-    rgi_module_end(m);
-    return NULL;
+    if (!ok) {
+        rgi_module_end(m);
+        return NULL;
+    }
+    rg_move_places(m, from, m, bytes);
+    return m;
 }
 
 /* Puts the copies into those places of the i-th module that lie in its struct, or into all others.
@@ -219,7 +219,7 @@ static bool copier_begin(copier *c, void *m) {
 static void abandon(const copier *c) {
     for (int i = 0; i < c->modules.n && c->module_copies; i++) {
         rg_module *m = c->module_copies[i];
-        if (m && i >= c->whole && m->cls->destroy)
+        if (i >= c->whole && m->cls->destroy)
             m->cls->destroy(m);
     }
     for (int i = 0; i < c->modules.n && c->module_copies; i++)
@@ -258,7 +258,7 @@ void *rg_deepcopy(void *m) {
     RG_SCOPE();
     RG_NO_GRAD();
     copier c;
-    if (!rgi_module_given(m, "deepcopy") || !rgi_may_do_once("deepcopy"))
+    if (!rgi_may_do_once("deepcopy"))
         return NULL;
     bool ok = copier_begin(&c, m) && copy_tensors(&c) && copy_modules(&c);
     if (ok)

@@ -4,6 +4,7 @@
  */
 #define TWIN_DATA "layers"
 #include "twin.h"
+#include "tensor/memory.h"
 
 /* ---- ModuleDict -------------------------------------------------------------------- */
 
@@ -221,5 +222,73 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
+/* ---- places ------------------------------------------------------------------------- */
+
+/* As in Python, the first place is -n, too, and the place behind the last one is n. */
+START_TEST(test_first_and_last_places) {
+    RG_SCOPE();
+    rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_tanh());
+    ck_ok(rg_sequential_insert(s, -2, rg_nn_gelu()) && rg_sequential_insert(s, 3, rg_nn_silu()));
+    ck_ok(rg_sequential_set(s, -4, rg_nn_identity()));
+    const char *names[] = { "Identity", "ReLU", "Tanh", "SiLU" };
+    for (int i = 0; i < 4; i++)
+        ck_assert_str_eq(s->v[i]->cls->name, names[i]);
+    ck_fails(rg_sequential_insert(s, -5, rg_nn_relu()), RG_INDEX_ERROR, "Index out of range: -5");
+    ck_fails(rg_sequential_insert(s, 5, rg_nn_relu()), RG_INDEX_ERROR, "Index out of range: 5");
+    ck_fails(rg_sequential_set(s, -5, rg_nn_relu()), RG_INDEX_ERROR, "index -5 is out of range");
+    ck_fails(rg_sequential_set(s, 4, rg_nn_relu()), RG_INDEX_ERROR, "index 4 is out of range");
+    rg_module_free(s);
+}
+END_TEST
+
+/* A child that stands in two trees has its name from the first one, and moves in the other one
+ * without another name. */
+START_TEST(test_names_in_two_trees) {
+    RG_SCOPE();
+    rg_linear_module *l = rg_nn_linear(2, 2);
+    rg_sequential *first = rg_nn_sequential(rg_nn_relu(), l), *second = rg_nn_sequential(l);
+    ck_assert_str_eq(rg_name(l->weight), "1.weight");
+    ck_ok(rg_sequential_insert(second, 0, rg_nn_relu()));
+    ck_ok(rg_sequential_insert(second, 0, rg_nn_relu()));
+    ck_assert_str_eq(rg_name(l->weight), "1.weight");
+    ck_ok(rg_sequential_insert(first, 0, rg_nn_relu()));
+    ck_assert_str_eq(rg_name(l->weight), "2.weight");
+    rg_module_free(first);
+    rg_module_free(second);
+}
+END_TEST
+
+/* What a program puts into a field is noticed, and what is no module, or was released, is refused
+ * in words that tell what is wrong. */
+START_TEST(test_what_isnt_held) {
+    RG_SCOPE();
+    rg_module_dict *m = rg_nn_module_dict({ "a", rg_nn_relu() });
+    rg_module *child = m->v[0], *stranger = &rg_nn_relu()->base;
+    m->v[0] = stranger;
+    ck_fails(rg_module_dict_get(m, "a"), RG_RUNTIME_ERROR,
+             "module_dict_get: the module in 'a' isn't registered");
+    ck_fails(rg_module_dict_items(m).n >= 0, RG_RUNTIME_ERROR,
+             "module_dict_items: the module in 'a' isn't registered");
+    m->v[0] = child;
+    ck_assert(rg_module_dict_get(m, "a") == child);
+    rg_parameter_list *list = rg_nn_parameter_list(rg_ones(2));
+    ck_fails(rg_parameter_list_append(list, NULL), RG_TYPE_ERROR,
+             "parameter_list_append: expected a tensor but got NULL");
+    rg_module_free(stranger);
+    if (!rgi_pool_bypassed()) {
+        ck_fails(rg_sequential_append(NULL, stranger), RG_TYPE_ERROR,
+                 "sequential_append: expected a module but got NULL");
+        rg_tensor *dead = rg_keep(rg_ones(2));
+        rg_drop(dead);
+        ck_fails(rg_parameter_list_append(list, dead), RG_RELEASED, "parameter_list_append: ");
+        ck_fails(rg_parameter_list_set(list, 0, dead), RG_RELEASED, "parameter_list_set: ");
+    }
+    ck_assert_int_eq(list->n, 1);
+    rg_module_free(list);
+    rg_module_free(m);
+}
+END_TEST
+
 RG_TESTS(containers, test_module_dict, test_parameter_list, test_trees_grow, test_paths,
-         test_keywords_of_call, test_out_of_memory)
+         test_keywords_of_call, test_out_of_memory, test_first_and_last_places,
+         test_names_in_two_trees, test_what_isnt_held)

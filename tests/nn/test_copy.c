@@ -2,6 +2,7 @@
  * test_copy.c: rg_deepcopy makes what copy.deepcopy makes: a tree of its own, tied and shared
  * within as the original is, of layers and of classes of one's own.
  */
+#include "tests/in_turn.h"
 #include "tests/test.h"
 #include "regard.h"
 
@@ -70,10 +71,18 @@ MADE(gpt, rg_nn_gpt(.block_size = 3, .vocab_size = 5, .n_layer = 2, .n_head = 1,
 MADE(lstm, rg_nn_lstm(3, 2, .num_layers = 2, .bidirectional = true))
 MADE(shared, shared_tree())
 
-static void *(*const makers[])(void) = { linear,     bare_linear, embedding,  loss,
-                                         sequential, empty,       dict,       parameters,
-                                         multihead,  rotary,      sinusoidal, transformer,
-                                         gpt,        shared,      many,       lstm };
+/* Makes a module whose buffer has a gradient, which its copy has, too. */
+static void *with_gradient(void) {
+    void *m = rg_nn_bce_with_logits_loss(.weight = rg_ones(3));
+    rg_tensor *buffer = m ? rg_named_buffers(m).v[0].tensor : NULL;
+    ck_ok(rg_requires_grad_(buffer, true) && rg_set_grad(buffer, rg_ones(3)));
+    return m;
+}
+
+static void *(*const makers[])(void) = {
+    linear, bare_linear, embedding,   loss, sequential, empty, dict, parameters,   multihead,
+    rotary, sinusoidal,  transformer, gpt,  shared,     many,  lstm, with_gradient
+};
 
 START_TEST(test_of_each_layer) {
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
@@ -328,5 +337,69 @@ START_TEST(test_not_registered) {
 }
 END_TEST
 
+/* A part of two trees has its place in the copy of the second one, which the first isn't in. */
+START_TEST(test_part_of_another_tree) {
+    RG_SCOPE();
+    rg_sequential *part = rg_nn_sequential(rg_nn_relu());
+    rg_sequential *first = rg_nn_sequential(rg_nn_relu(), rg_nn_relu(), part);
+    rg_sequential *second = rg_nn_sequential(rg_nn_relu(), part), *copy = rg_deepcopy(second);
+    ck_ok(copy);
+    rg_linear_module *l = rg_nn_linear(2, 2);
+    ck_ok(rg_sequential_append((rg_sequential *)copy->v[1], l));
+    ck_assert_str_eq(rg_name(l->weight), "1.1.weight");
+    ck_assert(part->n == 1 && rg_get_parameter(copy, "1.1.weight") == l->weight);
+    rg_module_free(first);
+    rg_module_free(second);
+    rg_module_free(copy);
+}
+END_TEST
+
+static void *graded;
+
+/* Copies a module whose buffer has a gradient, which the copy must have, too. */
+static bool copies_gradient(void) {
+    RG_SCOPE();
+    rg_loss_module *copy = rg_deepcopy(graded);
+    const bool ok = copy && rg_grad_of(copy->weight) != RG_NONE;
+    rg_module_free(copy);
+    return ok;
+}
+
+START_TEST(test_starved) {
+    graded = with_gradient();
+    starve_in_turn(copies_gradient, 12);
+    rg_module_free(graded);
+}
+END_TEST
+
+/* A copy is done: what can't be registered there changes nothing. */
+START_TEST(test_copies_are_ready) {
+    RG_SCOPE();
+    rg_sequential *m = rg_nn_sequential(), *copy = rg_deepcopy(m);
+    ck_assert(!rg_sequential_append(copy, NULL) && rg_error_code() == RG_TYPE_ERROR);
+    rg_error_clear();
+    ck_ok(rg_sequential_append(copy, rg_nn_relu()));
+    ck_assert(copy->n == 1 && m->n == 0);
+    rg_module_free(m);
+    rg_module_free(copy);
+}
+END_TEST
+
+/* The copy of what holds nothing takes as much memory as that. */
+START_TEST(test_copy_of_nothing) {
+    RG_SCOPE();
+    const int64_t before = rg_memory_stats().now;
+    void *m = rg_nn_sequential();
+    const int64_t own = rg_memory_stats().now - before;
+    void *copy = rg_deepcopy(m);
+    ck_ok(copy);
+    ck_assert_int_eq(rg_memory_stats().now - before, 2 * own);
+    rg_module_free(m);
+    rg_module_free(copy);
+    ck_assert_int_eq(rg_memory_stats().now, before);
+}
+END_TEST
+
 RG_TESTS(copy, test_of_each_layer, test_denied, test_ties, test_state, test_hooks,
-         test_class_of_ones_own, test_classes_without_copy, test_not_registered)
+         test_class_of_ones_own, test_classes_without_copy, test_not_registered,
+         test_part_of_another_tree, test_copy_of_nothing, test_copies_are_ready, test_starved)
