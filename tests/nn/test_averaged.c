@@ -223,4 +223,48 @@ static bool averaged_everything(void) {
 START_TEST(test_without_memory) { ck_assert_int_ge(deny_in_turn(averaged_everything, NULL), 10); }
 END_TEST
 
-RG_TESTS(averaged, test_averages, test_module, test_refused, test_vector, test_without_memory)
+/* ---- modules with less ------------------------------------------------------------------- */
+
+/* A model needs neither parameters nor buffers. */
+START_TEST(test_models_without) {
+    RG_SCOPE();
+    void *four = rg_nn_linear(3, 4), *five = rg_nn_linear(3, 5);
+    rg_averaged_model *of_four = rg_optim_averaged_model(four);
+    ck_fails(rg_averaged_model_update_parameters(of_four, five), RG_RUNTIME_ERROR,
+             "The size of tensor a (4) must match the size of tensor b (5) at non-singleton "
+             "dimension 0");
+    rg_module_free(of_four);
+    rg_module_free(four);
+    rg_module_free(five);
+    void *all[] = { rg_nn_identity(), rg_nn_linear(2, 3),
+                    rg_nn_bce_with_logits_loss(.weight = rg_ones(2)) };
+    for (int i = 0; i < 3; i++) {
+        rg_averaged_model *a = rg_optim_averaged_model(all[i], .use_buffers = true);
+        ck_ok(a && rg_averaged_model_update_parameters(a, all[i]));
+        ck_ok(rg_averaged_model_update_parameters(a, all[i]));
+        ck_assert_double_eq(rg_item(a->n_averaged), 2);
+        ck_fails(rg_averaged_model_update_parameters(a, NULL), RG_TYPE_ERROR,
+                 "averaged_model_update_parameters: expected a module but got NULL");
+        rg_module_free(a);
+        rg_module_free(all[i]);
+    }
+}
+END_TEST
+
+static void update(void *context) {
+    void **c = context;
+    rg_averaged_model_update_parameters(c[0], c[1]);
+}
+
+/* What is counted once can't be in a recording. */
+START_TEST(test_no_recording) {
+    RG_SCOPE();
+    void *model = rg_nn_linear(2, 3), *c[] = { rg_optim_averaged_model(model), model };
+    ck_fails(rg_record(update, c), RG_NOT_IMPLEMENTED, "averaged_model_update_parameters");
+    rg_module_free(c[0]);
+    rg_module_free(model);
+}
+END_TEST
+
+RG_TESTS(averaged, test_averages, test_module, test_refused, test_vector, test_without_memory,
+         test_models_without, test_no_recording)
