@@ -146,6 +146,14 @@ START_TEST(test_ties) {
     rg_module_free(other);
     rg_module_free(part);
     rg_module_free(copy);
+    /* A name that a program gave stays, whatever it looks like. */
+    rg_linear_module *l = rg_nn_linear(2, 2), *named;
+    ck_ok(rg_set_name(l->weight, ".weight") && rg_set_name(l->bias, "0.bias"));
+    named = rg_deepcopy(l);
+    ck_assert_str_eq(rg_name(named->weight), ".weight");
+    ck_assert_str_eq(rg_name(named->bias), "0.bias");
+    rg_module_free(l);
+    rg_module_free(named);
 }
 END_TEST
 

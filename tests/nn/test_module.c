@@ -694,6 +694,17 @@ START_TEST(test_first_of_many) {
         ck_assert_int_eq(rg_named_modules(s).n, n + 1);
     }
     rg_module_free(s);
+    /* What comes again is listed once, also where it was the first of all. */
+    s = rg_nn_sequential();
+    for (int n = 1; n <= 40; n++) {
+        ck_ok(rg_sequential_append(s, rg_nn_linear(1, 1)));
+        if (n % 8 == 0)
+            ck_ok(rg_sequential_append(s, s->v[0]));
+        ck_assert_int_eq(rg_parameters(s).n, 2 * n);
+        ck_assert_int_eq(rg_named_modules(s).n, n + 1);
+    }
+    ck_assert_int_eq(rg_state_dict(s).n, 90);
+    rg_module_free(s);
 }
 END_TEST
 
