@@ -436,7 +436,6 @@ rg_memory rg_memory_stats(void) {
 }
 
 void rg_memory_reset_peak(void) {
-    rgi_thread_start();
     pthread_mutex_lock(&threads_lock);
     ended.peak = 0;
     for (rg_thread *t = threads; t; t = t->next) {

@@ -32,6 +32,8 @@ static void thread_end(void *unused) {
     rgi_me = &nobody;
     if (me != &fallback)
         free(me);
+    else
+        fallback = (rg_thread){ .ready = false }; /* Another thread may need it. */
 }
 
 /* When the main thread returns from main, no key's destructor runs. */

@@ -3,8 +3,13 @@
 #include "tests/test.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
+#include "tensor/storage.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Makes blocks of many sizes, and named and kept tensors, too. */
 static void work(void) {
@@ -98,10 +103,12 @@ END_TEST
 
 START_TEST(test_absurd_requests) {
     rg_memory before = rg_memory_stats();
-    for (size_t bytes = (size_t)1 << 45; bytes; bytes *= 2) {
+    for (size_t bytes = (size_t)1 << 39; bytes; bytes *= 2) {
         ck_assert_ptr_null(rgi_alloc(bytes, RG_MEM_OTHER));
         ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
     }
+    /* The system isn't even asked for so much. */
+    ck_assert_int_eq(rg_memory_stats().system_calls, before.system_calls);
     ck_assert_ptr_null(rgi_alloc(SIZE_MAX, RG_MEM_STORAGE));
     ck_assert_str_eq(rg_error(), "out of memory: could not allocate 18446744073709551615 bytes");
     ck_assert_int_eq(rg_memory_stats().now, before.now);
@@ -142,6 +149,9 @@ START_TEST(test_grow) {
     ck_assert(!rgi_grow((void **)&list, &room, SIZE_MAX, 1));
     rg_memory_fail_at(1);
     ck_assert(!rgi_grow((void **)&list, &room, room + 1, sizeof *list));
+    rg_memory_fail_at(1);
+    ck_assert(rgi_grow((void **)&list, &room, room, sizeof *list)); /* Nothing is asked for. */
+    rg_memory_fail_at(0);
     ck_assert(list == was && room == had);
     for (int n = 1; n <= 1000; n++)
         ck_assert_int_eq(list[n - 1], n);
@@ -255,6 +265,328 @@ START_TEST(test_made_here_released_there) {
 END_TEST
 
 static rg_tensor *shared;
+static void *alias_for_others(void *unused) {
+    for (int i = 0; i < 3000; i++)
+        made[i] = rg_keep(rgi_own(rgi_alias(shared)));
+    return unused;
+}
+
+/* Requires that a list of free blocks is as long as it says, and no longer than it may be. */
+static void check_list(size_t c) {
+    const rg_free_list *list = &rgi_this.small[c];
+    size_t n = 0;
+    for (const rg_free_block *b = list->first; b; b = b->next)
+        n++;
+    ck_assert_uint_eq(n, list->count);
+    ck_assert(n <= list->limit);
+}
+
+/* More headers than a list holds come and go, in one thread and from one to another, and so does a
+ * block that is asked for in the long way: none of them gets lost. */
+START_TEST(test_no_block_gets_lost) {
+    int64_t calls = 0;
+    if (rgi_pool_bypassed())
+        return;
+    shared = rg_keep(rg_ones(10));
+    for (int round = 0; round < 60; round++) {
+        RG_SCOPE();
+        pthread_t thread;
+        for (int i = 0; i < 3000; i++)
+            rgi_own(rgi_alias(shared));
+        for (int i = 0; i < 2000; i++)
+            rgi_free(rgi_alloc(64, RG_MEM_OTHER), 64, RG_MEM_OTHER);
+        pthread_create(&thread, NULL, alias_for_others, NULL);
+        pthread_join(thread, NULL);
+        for (int i = 0; i < 3000; i++)
+            rg_drop(made[i]);
+        check_list(0);
+        check_list(1);
+        if (round == 20)
+            calls = rg_memory_stats().system_calls;
+    }
+    ck_assert_int_eq(rg_memory_stats().system_calls, calls);
+    rg_drop(shared);
+}
+END_TEST
+
+/* Asks for blocks of a size, and frees them. Returns how often the system was asked. */
+static int64_t calls_for(int n, size_t bytes) {
+    void *block[200];
+    const int64_t before = rg_memory_stats().system_calls;
+    for (int i = 0; i < n; i++)
+        block[i] = rgi_alloc(bytes, RG_MEM_OTHER);
+    for (int i = 0; i < n; i++)
+        rgi_free(block[i], bytes, RG_MEM_OTHER);
+    return rg_memory_stats().system_calls - before;
+}
+
+static void *ask_for_much(void *calls) {
+    *(int64_t *)calls = calls_for(200, 256);
+    return NULL;
+}
+
+static void *ask_for_the_rest(void *calls) {
+    *(int64_t *)calls = calls_for(3, 4096);
+    return NULL;
+}
+
+/* Leaves 8 KB of the first chunk, for which 64 headers are too many, and takes the second one. */
+static void *ask_for_two_chunks(void *calls) {
+    void *block[45];
+    const int64_t before = rg_memory_stats().system_calls;
+    for (int i = 0; i < 14; i++)
+        block[i] = rgi_alloc(4096, RG_MEM_OTHER);
+    rg_drop(rgi_own(rgi_alias(shared)));
+    for (int i = 14; i < 45; i++)
+        block[i] = rgi_alloc(4096, RG_MEM_OTHER);
+    *(int64_t *)calls = rg_memory_stats().system_calls - before;
+    for (int i = 0; i < 45; i++)
+        rgi_free(block[i], 4096, RG_MEM_OTHER);
+    return NULL;
+}
+
+static void *ask_for_20_megabytes(void *calls) {
+    static void *block[5120];
+    const int64_t before = rg_memory_stats().system_calls;
+    for (int i = 0; i < 5120; i++)
+        block[i] = rgi_alloc(4096, RG_MEM_OTHER);
+    *(int64_t *)calls = rg_memory_stats().system_calls - before;
+    ck_assert_int_le((int64_t)rgi_this.chunk, 4 << 20);
+    for (int i = 0; i < 5120; i++)
+        rgi_free(block[i], 4096, RG_MEM_OTHER);
+    return NULL;
+}
+
+static int64_t calls_of_thread(void *(*f)(void *)) {
+    int64_t calls = -1;
+    pthread_t thread;
+    pthread_create(&thread, NULL, f, &calls);
+    pthread_join(thread, NULL);
+    return calls;
+}
+
+/* A thread's first chunk has 64 KB, and each one twice as much as the one before, up to 4 MB. What
+ * is left of a chunk is cut up, and so is what a thread leaves for others. */
+START_TEST(test_chunks) {
+    if (rgi_pool_bypassed())
+        return;
+    shared = rg_keep(rg_ones(10));
+    ck_assert_int_le(calls_of_thread(ask_for_much), 1);
+    ck_assert_int_eq(calls_of_thread(ask_for_the_rest), 0);
+    ck_assert_int_le(calls_of_thread(ask_for_two_chunks), 2);
+    ck_assert_int_le(calls_of_thread(ask_for_20_megabytes), 11);
+    rg_drop(shared);
+}
+END_TEST
+
+static void *take_16_megabytes(void *unused) {
+    rg_drop(rg_zeros((4 << 20) - 16)); /* The storage's header takes 64 bytes. */
+    return unused;
+}
+
+/* The peak counts what all threads had at one time, also those that have ended. */
+START_TEST(test_peak_of_threads) {
+    pthread_t thread;
+    rg_drop(rg_zeros(1)); /* The scope has its stack now. */
+    rg_memory_reset_peak();
+    rg_memory a = rg_memory_stats();
+    for (int held = 0; held < 2; held++) {
+        rg_tensor *t = held ? rg_zeros((4 << 20) - 16) : NULL;
+        pthread_create(&thread, NULL, take_16_megabytes, NULL);
+        pthread_join(thread, NULL);
+        rg_drop(t);
+        rg_memory b = rg_memory_stats();
+        ck_assert_int_eq(b.now, a.now);
+        ck_assert_int_ge(b.peak, a.now + ((held + 1) << 24));
+        ck_assert_int_lt(b.peak, a.now + ((held + 1) << 24) + (2 << 20));
+    }
+}
+END_TEST
+
+/* ---- the system's limits ------------------------------------------------------------- */
+
+/* Returns how many bytes of addresses the process has, or 0 where that isn't told. */
+static size_t address_space(void) {
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f)
+        return 0;
+    if (fscanf(f, "%lu", &pages) != 1)
+        pages = 0;
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static struct rlimit unlimited;
+
+/* Lets the process have only so many bytes more. Returns false where that can't be. */
+static bool limit_memory(size_t more) {
+    const size_t now = address_space();
+    if (!now || rgi_pool_bypassed() || rg_slow() || getrlimit(RLIMIT_AS, &unlimited) != 0)
+        return false;
+    struct rlimit limit = unlimited;
+    limit.rlim_cur = now + more;
+    return setrlimit(RLIMIT_AS, &limit) == 0;
+}
+
+static void unlimit_memory(void) { ck_assert_int_eq(setrlimit(RLIMIT_AS, &unlimited), 0); }
+
+/* Asks for three blocks of half a gigabyte, to which nothing is written, and frees them. Returns
+ * how often the system was asked, or -1 where it had no room. */
+static int64_t take_large_blocks(void) {
+    void *block[3];
+    bool all = true;
+    const size_t bytes = (size_t)512 << 20;
+    const int64_t before = rg_memory_stats().system_calls;
+    for (int i = 0; i < 3; i++) {
+        block[i] = rgi_alloc(bytes, RG_MEM_OTHER);
+        all = all && block[i];
+    }
+    for (int i = 0; i < 3; i++)
+        if (block[i])
+            rgi_free(block[i], bytes, RG_MEM_OTHER);
+    rg_error_clear();
+    return all ? rg_memory_stats().system_calls - before : -1;
+}
+
+/* A thread keeps a gigabyte of large free blocks, and gives the others back at once. */
+START_TEST(test_large_blocks_kept) {
+    const size_t before = address_space();
+    if (rgi_pool_bypassed())
+        return;
+    rg_memory_trim();
+    const int64_t first = take_large_blocks();
+    if (first < 0)
+        return;
+    ck_assert_int_eq(first, 3);
+    ck_assert_int_eq(rgi_this.cached, (int64_t)1 << 30);
+    ck_assert_int_eq(take_large_blocks(), 1);
+    ck_assert_int_eq(rgi_this.cached, (int64_t)1 << 30);
+    rg_memory_trim();
+    ck_assert_int_eq(rgi_this.cached, 0);
+    ck_assert(address_space() <= before + ((size_t)256 << 20));
+}
+END_TEST
+
+/* Where the system has no memory, what the thread keeps goes back, and the request is made again.
+ */
+START_TEST(test_what_is_kept_makes_room) {
+    const size_t kept = (size_t)256 << 20, wanted = (size_t)200 << 20;
+    rgi_free(rgi_alloc(kept, RG_MEM_OTHER), kept, RG_MEM_OTHER);
+    if (!limit_memory((size_t)64 << 20))
+        return;
+    void *block = rgi_alloc(wanted, RG_MEM_OTHER);
+    unlimit_memory();
+    ck_ok(block);
+    rgi_free(block, wanted, RG_MEM_OTHER);
+    rg_memory_trim();
+}
+END_TEST
+
+/* Takes small blocks until three requests have failed: one that fails must leave the pool as it
+ * was. Returns them as a list. */
+static void *take_all_small_blocks(void) {
+    void *list = NULL;
+    for (int failures = 0; failures < 3;) {
+        void **block = rgi_alloc(4096, RG_MEM_OTHER);
+        if (!block) {
+            ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
+            failures++;
+            continue;
+        }
+        memset(block, 0, 4096);
+        *block = list;
+        list = block;
+    }
+    return list;
+}
+
+/* Begins scopes until there is no room for one more; it is then as if that one hadn't begun. */
+static void begin_all_scopes(void) {
+    size_t was = SIZE_MAX;
+    rg_error_clear();
+    while (rgi_this.scopes != was) {
+        was = rgi_this.scopes;
+        rg_scope_begin();
+        ck_each(was < 100000000, "there is no end of scopes");
+    }
+    ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
+    ck_assert_uint_eq(rg_scope_begin(), was);
+    rg_scope_end(was);
+    RG_FOR (int i = 0; i < 3; i++)
+        ck_assert_uint_eq(rgi_this.scopes, was);
+    ck_assert_uint_eq(rgi_this.scopes, was);
+}
+
+START_TEST(test_no_small_block_is_left) {
+    void *heap[8], *last;
+    const int64_t now = rg_memory_stats().now;
+    const size_t mark = rg_scope_begin();
+    /* Of so much malloc keeps a part, which no chunk fits into. */
+    for (int i = 0; i < 8; i++)
+        heap[i] = malloc(100000);
+    last = malloc(10);
+    for (int i = 0; i < 8; i++)
+        free(heap[i]);
+    if (limit_memory(0)) {
+        void *list = take_all_small_blocks();
+        begin_all_scopes();
+        unlimit_memory();
+        for (void *next; list; list = next) {
+            next = *(void **)list;
+            rgi_free(list, 4096, RG_MEM_OTHER);
+        }
+    }
+    free(last);
+    rg_scope_end(mark);
+    rg_error_clear();
+    ck_assert_int_le(rg_memory_stats().now, now + (1 << 20));
+}
+END_TEST
+
+/* Takes all that malloc has, and returns it as a list. */
+static void *take_all_of_malloc(void) {
+    void *list = NULL;
+    for (size_t bytes = (size_t)1 << 20; bytes >= 16; bytes /= 2)
+        for (void **block = malloc(bytes); block; block = malloc(bytes)) {
+            *block = list;
+            list = block;
+        }
+    return list;
+}
+
+/* Notes what the thread hears before and after its first call, for which there is no memory. */
+static void *begin_without_memory(void *said) {
+    void *list = take_all_of_malloc();
+    rgi_thread_start();
+    sprintf(said, "'%s', ", rg_error());
+    rg_zeros(1 << 20);
+    strcat(said, rg_error());
+    for (void *next; list; list = next) {
+        next = *(void **)list;
+        free(list);
+    }
+    return NULL;
+}
+
+/* A thread for which there is no memory can say so, and ends as others do. So can the next one. */
+START_TEST(test_no_thread_can_begin) {
+    const int64_t now = rg_memory_stats().now;
+    for (int round = 0; round < 2; round++) {
+        char said[200] = "";
+        pthread_t thread;
+        if (!limit_memory((size_t)64 << 20))
+            return;
+        pthread_create(&thread, NULL, begin_without_memory, said);
+        pthread_join(thread, NULL);
+        unlimit_memory();
+        const char *must = "'', out of memory: could not allocate ";
+        ck_assert_msg(strncmp(said, must, strlen(must)) == 0, "%s", said);
+    }
+    ck_assert_int_eq(rg_memory_stats().now, now);
+}
+END_TEST
+
 static void *hammer(void *seed) {
     for (int i = 0; i < 2000; i++) {
         RG_SCOPE();
@@ -309,7 +641,42 @@ START_TEST(test_pool_can_be_bypassed) {
 }
 END_TEST
 
+/* Returns whether the pool is bypassed in a process before which this is loaded. */
+static bool bypassed_beside(const char *preloaded) {
+    int status;
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        unsetenv("REGARD_POOL");
+        setenv("LD_PRELOAD", preloaded, 1);
+        _exit(rgi_pool_bypassed());
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* Of what is loaded before a program, valgrind alone bypasses the pool. A sanitizer always does. */
+START_TEST(test_pool_beside_others) {
+    const char *fork = getenv("CK_FORK");
+    if ((fork && strcmp(fork, "no") == 0) || rg_emulated())
+        return;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RG_DEBUG)
+    const bool always = true;
+#else
+    const bool always = false;
+#endif
+    ck_assert(bypassed_beside("") == always);
+    ck_assert(bypassed_beside("/usr/lib/libjemalloc.so.2") == always);
+    ck_assert(bypassed_beside("/usr/libexec/valgrind/vgpreload_core-amd64-linux.so"));
+}
+END_TEST
+
 RG_TESTS_UNGUARDED(memory, test_nothing_is_asked_for_twice, test_statistics, test_peak,
                    test_blocks_are_aligned_and_apart, test_absurd_requests, test_short_way,
                    test_grow, test_each_request_fails, test_thread_exit,
-                   test_made_here_released_there, test_threads_share, test_pool_can_be_bypassed)
+                   test_made_here_released_there, test_no_block_gets_lost, test_chunks,
+                   test_peak_of_threads, test_large_blocks_kept,
+                   test_what_is_kept_makes_room, test_no_small_block_is_left,
+                   test_no_thread_can_begin, test_threads_share, test_pool_can_be_bypassed,
+                   test_pool_beside_others)
