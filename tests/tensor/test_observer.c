@@ -1,0 +1,65 @@
+/* test_observer.c: an observer (tensor/observer.h) isn't asked for what it leaves out, and what it
+ * refuses isn't done. */
+#include "tests/test.h"
+#include "tensor/observer.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+
+#include <math.h>
+
+/* Makes tensors in all ways, writes to them, looks at them and lets go of them. */
+static void use_all(void) {
+    RG_SCOPE();
+    rg_tensor *t = rg_ones(3);
+    rg_tensor *output = rgi_own(rgi_new_output(RG_FLOAT32, 1, (int64_t[]){ 3 }));
+    ck_ok(t);
+    ck_ok(output);
+    ck_ok(rg_uniform_(output, 0, 1));
+    ck_ok(rg_randint(0, 9, 4));
+    ck_assert(rg_equal(t, rg_ones(3)) && rg_at(t, 2) == 1);
+    ck_assert(rgi_observe_copy(output, t, "copy"));
+    ck_assert(!rgi_observe_deed(output, "deed", &(rg_deed){ .redo = NULL }));
+    rg_drop(rg_keep(rg_zeros(2)));
+}
+
+START_TEST(test_who_asks_for_nothing) {
+    rg_observer nobody = { 0 };
+    rgi_thread_start();
+    ck_assert_ptr_null(rgi_set_observer(&nobody));
+    use_all();
+    ck_assert_ptr_eq(rgi_set_observer(NULL), &nobody);
+}
+END_TEST
+
+static bool refuses(rg_observer *o, const char *op) {
+    (void)o;
+    return rgi_fail(RG_NOT_IMPLEMENTED, op, "refused");
+}
+
+START_TEST(test_who_refuses) {
+    RG_SCOPE();
+    rg_observer strict = { .may_do_once = refuses };
+    rg_generator *g = rg_default_generator();
+    rg_tensor *t = rg_full(RG_DIMS(1), 0.5), *state = rg_generator_state(g), *other;
+    float copy = 7;
+    rgi_set_observer(&strict);
+    ck_fails(!isnan(rg_item(t)), RG_NOT_IMPLEMENTED, "item: refused");
+    ck_fails(rg_item_int(t) != -1, RG_NOT_IMPLEMENTED, "item: refused");
+    ck_fails(!isnan(rg_at(t, 0)), RG_NOT_IMPLEMENTED, "at: refused");
+    ck_fails(rg_data(t), RG_NOT_IMPLEMENTED, "data: refused");
+    ck_fails(rg_copy_out(t, &copy, sizeof copy), RG_NOT_IMPLEMENTED, "copy_out: refused");
+    ck_fails(rg_equal(t, t), RG_NOT_IMPLEMENTED, "equal: refused");
+    ck_fails(rg_allclose(t, t, 0, 0), RG_NOT_IMPLEMENTED, "allclose: refused");
+    ck_fails(rg_generator_seed(g, 1), RG_NOT_IMPLEMENTED, "generator_seed: refused");
+    ck_fails(rg_generator_set_state(g, state), RG_NOT_IMPLEMENTED, "generator_set_state: refused");
+    ck_fails(rg_randperm(3), RG_NOT_IMPLEMENTED, "randperm: refused");
+    ck_fails(rg_bernoulli(t), RG_NOT_IMPLEMENTED, "bernoulli: refused");
+    ck_fails(rg_multinomial(t, 1, true), RG_NOT_IMPLEMENTED, "multinomial: refused");
+    rgi_set_observer(NULL);
+    other = rg_generator_state(g);
+    ck_assert_msg(rg_equal(state, other), "a call that was refused drew numbers");
+    ck_assert(copy == 7);
+}
+END_TEST
+
+RG_TESTS(observer, test_who_asks_for_nothing, test_who_refuses)
