@@ -1,0 +1,54 @@
+/* test_guards.c: where tests have their blocks guarded, each begins full of nonsense, and what is
+ * written behind the end of one is noticed when it is freed. */
+#include "tests/test.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/structs.h"
+
+/* Writes zeros to a block of so many bytes, and returns how many blocks were found spoilt. */
+static long spoilt_by(size_t bytes, size_t from, size_t to) {
+    char *block = rgi_alloc(bytes, RG_MEM_OTHER);
+    ck_assert_ptr_nonnull(block);
+    memset(block + from, 0, to - from);
+    rgi_free(block, bytes, RG_MEM_OTHER);
+    return atomic_exchange(&rgi_memory_spoilt, 0);
+}
+
+START_TEST(test_behind_the_end) {
+    if (rgi_pool_bypassed())
+        return; /* Nothing is free behind malloc's own blocks. */
+    /* The blocks are of 64, 1024 and 5120 bytes, and the first two have no free byte. */
+    static const size_t full[] = { 64, 1024 }, others[] = { 1, 60, 63, 1000, 5000 };
+    for (int i = 0; i < RG_COUNT(full); i++)
+        ck_assert_int_eq(spoilt_by(full[i], 0, full[i]), 0);
+    for (int i = 0; i < RG_COUNT(others); i++) {
+        const size_t n = others[i], end = n < 64 ? 64 : n + 24;
+        ck_assert_int_eq(spoilt_by(n, 0, n), 0);
+        ck_assert_int_eq(spoilt_by(n, n, end), 1);
+        ck_assert_int_eq(spoilt_by(n, n, n + 1), 1);
+        ck_assert_int_eq(spoilt_by(n, end - 1, end), 1);
+    }
+    ck_assert_int_eq(spoilt_by(5000, 5000, 5120), 1);
+}
+END_TEST
+
+static bool all_bytes_are(const rg_tensor *t, size_t n, int value) {
+    size_t same = 0;
+    for (size_t i = 0; i < n; i++)
+        same += (unsigned char)t->data[i] == value;
+    return same == n;
+}
+
+/* Nothing is written to what is made empty, however large it is; but a bool of C is 0 or 1. */
+START_TEST(test_empty_is_left_alone) {
+    RG_SCOPE();
+    rg_tensor *small = rg_empty(100), *large = rg_empty_dims(RG_DIMS(1000, 10), RG_FLOAT64);
+    ck_assert(all_bytes_are(small, 400, 0xa5));
+    ck_assert(all_bytes_are(large, 80000, 0xa5));
+    ck_assert(all_bytes_are(rg_empty_like(small), 400, 0xa5));
+    ck_assert(all_bytes_are(rg_zeros_like(large), 80000, 0));
+    ck_assert(all_bytes_are(rg_empty_dims(RG_DIMS(99), RG_BOOL), 99, 0));
+}
+END_TEST
+
+RG_TESTS(guards, test_behind_the_end, test_empty_is_left_alone)
