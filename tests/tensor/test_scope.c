@@ -227,9 +227,88 @@ START_TEST(test_lending) {
         rg_drop(t);
     }
     ck_assert_int_eq(rg_numel(t), 3);
+    {
+        RG_SCOPE();
+        rgi_lend(t);
+        three();
+        rgi_lend(t);
+        for (int i = 0; i < 2; i++)
+            rg_drop(t);
+        ck_assert_str_eq(rg_error(), "");
+        ck_assert_int_eq(atomic_load(&t->refs), 1);
+    }
     ck_assert_int_eq(atomic_load(&t->refs), 1);
     ck_assert_ptr_null(rgi_lend(NULL));
     ck_assert_ptr_eq(rgi_lend(RG_NONE), RG_NONE);
+}
+END_TEST
+
+/* What stands first in a scope may have been dropped before something else escapes. */
+START_TEST(test_escape_where_the_first_was_dropped) {
+    int64_t before = rg_live_tensors();
+    {
+        RG_SCOPE();
+        {
+            RG_SCOPE();
+            rg_tensor *first = three(), *second = three();
+            three();
+            rg_drop(first);
+            ck_assert_ptr_eq(rg_escape(second), second);
+        }
+        ck_assert_int_eq(rg_live_tensors(), before + 1);
+    }
+    ck_assert_int_eq(rg_live_tensors(), before);
+}
+END_TEST
+
+/* A body that ends the loop's scope, or one around it, goes on in the scope outside. */
+START_TEST(test_a_loop_whose_scope_has_ended) {
+    int64_t before = rg_live_tensors();
+    for (int levels = 1; levels < 4; levels++) {
+        size_t mark = rg_scope_begin();
+        for (int i = 1; i < levels; i++)
+            mark = rg_scope_begin();
+        three();
+        RG_FOR (int i = 0; i < 3; i++) {
+            if (i == 0)
+                rg_scope_end(levels == 1 ? rgi_this.scopes - 1 : mark);
+            three();
+        }
+        ck_assert_uint_eq(rgi_this.scopes, levels == 1 ? mark + 1 : mark);
+        /* What was made in the body is the outer scope's, and stands behind what that has. */
+        ck_assert_int_eq(rg_live_tensors(), before + (levels == 1 ? 4 : 3));
+        three();
+        rgi_scope_end_thread(rgi_me);
+        ck_assert_int_eq(rg_live_tensors(), before);
+    }
+}
+END_TEST
+
+/* A request that a test denies isn't that for the marks of scopes. */
+START_TEST(test_denials_wait_for_others) {
+    size_t mark = rg_scope_begin();
+    rg_memory_fail_at(1);
+    for (int i = 0; i < 10000; i++)
+        rg_scope_begin();
+    ck_assert_uint_eq(rgi_this.scopes, mark + 10001);
+    ck_fails(rgi_scope_alloc(1), RG_OUT_OF_MEMORY, "out of memory");
+    ck_assert_ptr_nonnull(rgi_scope_alloc(1));
+    rg_scope_end(mark);
+}
+END_TEST
+
+/* After the end of all its scopes a thread may begin others. */
+START_TEST(test_all_scopes_end) {
+    int64_t before = rg_live_tensors();
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 100; i++) {
+            rg_scope_begin();
+            three();
+        }
+        rgi_scope_end_thread(rgi_me);
+        ck_assert_uint_eq(rgi_this.scopes, 0);
+        ck_assert_int_eq(rg_live_tensors(), before);
+    }
 }
 END_TEST
 
@@ -385,6 +464,8 @@ RG_TESTS_UNGUARDED(scope, test_use_after_scope_is_named_though_others_are_made, 
                    test_escape, test_for_releases_each_iteration, test_keep_and_drop,
                    test_use_after_scope_is_named, test_nesting, test_out_of_order,
                    test_escape_many_levels, test_escape_what_is_outside, test_escape_twice,
-                   test_keep_twice, test_drop_errors, test_lending, test_return_from_a_loop,
+                   test_escape_where_the_first_was_dropped, test_a_loop_whose_scope_has_ended,
+                   test_denials_wait_for_others, test_all_scopes_end, test_keep_twice,
+                   test_drop_errors, test_lending, test_return_from_a_loop,
                    test_deep_stacks, test_stack_does_not_grow, test_misuse_is_named_with_certainty,
                    test_strings, test_memory_of_scopes, test_memory_of_a_thread)
