@@ -1,5 +1,6 @@
 /* test_look.c: what is seen of a tensor, and how two compare, is torch's, and so are the
  * complaints. */
+#include "tests/in_turn.h"
 #include "tests/test.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
@@ -7,9 +8,11 @@
 
 #include <math.h>
 
-/* Returns a view of a matrix. */
+/* Returns a view of a matrix, or NULL where there is no memory. */
 static rg_tensor *transposed(rg_tensor *m) {
-    rg_tensor *t = rgi_alias(m);
+    rg_tensor *t = m ? rgi_alias(m) : NULL;
+    if (!t)
+        return NULL;
     t->size[0] = m->size[1];
     t->size[1] = m->size[0];
     t->stride[0] = m->stride[1];
@@ -60,6 +63,9 @@ START_TEST(test_looking_errors) {
              "cannot convert float infinity to integer");
     ck_fails(rg_item_int(rg_scalar(1e30)) != -1, RG_RUNTIME_ERROR,
              "value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_item_int(rg_scalar_dtype(0x1p63, RG_FLOAT64)) != -1, RG_RUNTIME_ERROR,
+             "value cannot be converted to type int64_t without overflow");
+    ck_assert_int_eq(rg_item_int(rg_scalar_dtype(-0x1p63, RG_FLOAT64)), INT64_MIN);
     ck_fails(!isnan(rg_at(m, 0, 3)), RG_INDEX_ERROR,
              "at: index 3 is out of bounds for dimension 1 with size 3");
     ck_fails(!isnan(rg_at(m, -3, 0)), RG_INDEX_ERROR,
@@ -110,6 +116,44 @@ START_TEST(test_looking_errors) {
         ck_fails(rg_empty_like(bad[i]), code, text);
         ck_fails(rg_full(RG_DIMS(1), bad[i]), code, text);
     }
+}
+END_TEST
+
+/* An expanded tensor may have more elements than an int64 or a size_t counts. */
+START_TEST(test_looking_at_too_much) {
+    const int64_t wide = (int64_t)1 << 40;
+    float room;
+    rg_tensor *t = rgi_own(rgi_alias(rg_ones(1, 1)));
+    t->size[0] = wide;
+    t->size[1] = wide;
+    t->stride[0] = 0;
+    t->stride[1] = 0;
+    rgi_update_flags(t);
+    ck_assert(rg_at(t, wide - 1, -wide) == 1);
+    ck_fails(!isnan(rg_at_dims(t, RG_DIMS())), RG_RUNTIME_ERROR,
+             "at: a Tensor with 9223372036854775807 elements cannot be converted to Scalar");
+    ck_fails(!isnan(rg_item(t)), RG_RUNTIME_ERROR,
+             "item: a Tensor with 9223372036854775807 elements cannot be converted to Scalar");
+    ck_fails(rg_copy_out(t, &room, sizeof room), RG_VALUE_ERROR,
+             "copy_out: 18446744073709551615 bytes are needed, but there is room for 4");
+    /* In 2^62 floats there are as many bytes as in none, were they counted in 64 bits. */
+    t->size[0] = (int64_t)1 << 31;
+    t->size[1] = (int64_t)1 << 31;
+    rgi_update_flags(t);
+    ck_fails(rg_copy_out(t, &room, sizeof room), RG_VALUE_ERROR,
+             "copy_out: 18446744073709551615 bytes are needed, but there is room for 4");
+}
+END_TEST
+
+static bool compares_copies(void) {
+    rg_tensor *m = transposed(rg_ones(2, 3));
+    rg_tensor *n = transposed(rg_ones_dims(RG_DIMS(2, 3), RG_INT64));
+    return m && n && rg_equal(m, n) && rg_allclose(m, m, 0, 0);
+}
+
+/* What can't be compared, for want of memory, isn't equal. */
+START_TEST(test_comparing_needs_memory) {
+    ck_assert_int_ge(deny_in_turn(compares_copies, NULL), 8);
 }
 END_TEST
 
@@ -169,4 +213,5 @@ START_TEST(test_allclose) {
 }
 END_TEST
 
-RG_TESTS(look, test_looking, test_looking_errors, test_equal, test_allclose)
+RG_TESTS(look, test_looking, test_looking_errors, test_looking_at_too_much, test_equal,
+         test_allclose, test_comparing_needs_memory)
