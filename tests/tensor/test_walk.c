@@ -8,6 +8,7 @@
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* Returns a view of a buffer of 4096 elements, with any sizes and strides. */
 static rg_tensor *strided(rg_tensor *base, rg_dims size, rg_dims stride, int64_t offset) {
@@ -38,6 +39,7 @@ struct visits {
 
 static void record(char *const p[], const int64_t step[], int64_t n, const void *context) {
     struct visits *v = (struct visits *)context;
+    ck_each(n > 0, "a loop over nothing is called");
     for (int64_t i = 0; i < n; i++, v->count++)
         for (int k = 0; k < v->n; k++)
             v->at[v->count][k] = p[k] + i * step[k] - (char *)v->t[k]->storage->data;
@@ -121,6 +123,14 @@ START_TEST(test_neighbouring_dims_merge) {
     rgi_walk_make(&w, 2, (rg_tensor *[]){ cube, strided(f, RG_DIMS(3, 1), RG_DIMS(1, 1), 0) },
                   false);
     ck_assert_int_eq(w.ndim, 3);
+    /* In the order of its strides a dense tensor is one row, whatever the order of its dims. */
+    rg_tensor *turned = strided(f, RG_DIMS(3, 4, 2), RG_DIMS(4, 1, 12), 0);
+    for (int by_stride = 0; by_stride < 2; by_stride++) {
+        rgi_walk_make(&w, 2, (rg_tensor *[]){ cube, cube }, by_stride);
+        ck_assert_int_eq(w.ndim, 1);
+        rgi_walk_make(&w, 2, (rg_tensor *[]){ turned, turned }, by_stride);
+        ck_assert_int_eq(w.ndim, by_stride ? 1 : 2);
+    }
 }
 END_TEST
 
@@ -237,6 +247,52 @@ START_TEST(test_overlap) {
 }
 END_TEST
 
+/* These are torch's rules for sizes that don't match: the last dims stand below each other, and
+ * those of size 1 are repeated. */
+START_TEST(test_expandable) {
+    static const struct {
+        rg_dims from, to;
+        bool fits;
+    } cases[] = {
+        { { 0 }, { 0 }, true },
+        { { 0 }, { 2, { 2, 3 } }, true },
+        { { 1, { 3 } }, { 2, { 2, 3 } }, true },
+        { { 1, { 1 } }, { 2, { 2, 3 } }, true },
+        { { 2, { 2, 1 } }, { 2, { 2, 3 } }, true },
+        { { 2, { 1, 3 } }, { 2, { 2, 3 } }, true },
+        { { 2, { 1, 1 } }, { 2, { 0, 3 } }, true },
+        { { 1, { 2 } }, { 2, { 2, 3 } }, false },
+        { { 2, { 2, 3 } }, { 2, { 2, 1 } }, false },
+        { { 2, { 1, 3 } }, { 1, { 3 } }, false },
+        { { 2, { 3, 1 } }, { 2, { 2, 3 } }, false },
+    };
+    RG_SCOPE();
+    for (int i = 0; i < RG_COUNT(cases); i++) {
+        rg_tensor *from = rg_zeros_dims(cases[i].from, RG_BOOL);
+        rg_tensor *to = rg_zeros_dims(cases[i].to, RG_BOOL);
+        ck_assert_msg(rgi_expandable(from, to) == cases[i].fits, "%s to %s", RG_SHAPE_TEXT(from),
+                      RG_SHAPE_TEXT(to));
+    }
+}
+END_TEST
+
+/* However long the text of a shape would be, it ends in its room, and with a bracket. */
+START_TEST(test_long_shapes) {
+    const int64_t least = INT64_MIN, most = INT64_MAX;
+    const int64_t sizes[] = { least, least, least, most, most, most, most, most, most, most };
+    for (int n = 0; n <= RG_COUNT(sizes); n++) {
+        char text[193], whole[400] = "[";
+        memset(text, '#', sizeof text);
+        ck_assert_ptr_eq(rgi_shape_text(n, sizes, text), text);
+        ck_assert_int_eq(text[192], '#');
+        for (int i = 0; i < RG_MIN(n, RG_MAX_DIMS); i++)
+            sprintf(whole + strlen(whole), "%s%lld", i ? ", " : "", (long long)sizes[i]);
+        strcat(whole, "]");
+        ck_assert_str_eq(text, whole);
+    }
+}
+END_TEST
+
 START_TEST(test_sizes_saturate) {
     RG_SCOPE();
     int64_t before = rg_live_tensors(), big = (int64_t)1 << 40;
@@ -251,6 +307,44 @@ START_TEST(test_sizes_saturate) {
     rg_tensor *wide = strided(rg_zeros(1), RG_DIMS(big, big), RG_DIMS(0, 0), 0);
     ck_assert(rg_numel(wide) == INT64_MAX && !rg_is_contiguous(wide));
     ck_assert_ptr_null(rgi_contiguous_copy(wide, RG_FLOAT32));
+    /* As many elements as a tensor may have at most are counted still, and then asked for. */
+    for (int more = 0; more < 2; more++) {
+        rg_error_clear();
+        ck_assert_ptr_null(rg_zeros_dims(RG_DIMS(INT64_MAX / 16 + more), RG_BOOL));
+        ck_assert_int_eq(rg_error_code(), more ? RG_RUNTIME_ERROR : RG_OUT_OF_MEMORY);
+    }
+}
+END_TEST
+
+/* Of strides that are equal, only the sizes may tell the order: a dim turns with one inside it that
+ * is larger. A stride of 0 tells nothing, and dims of size 1 may lie anywhere. torch.empty_like has
+ * these orders. */
+START_TEST(test_orders_of_equal_strides) {
+    static const struct {
+        rg_dims size, stride;
+        int order[3];
+        bool in_order;
+    } cases[] = {
+        { { 2, { 2, 1 } }, { 2, { 1, 1 } }, { 0, 1 }, true },
+        { { 2, { 1, 2 } }, { 2, { 1, 1 } }, { 1, 0 }, true },
+        { { 2, { 2, 2 } }, { 2, { 1, 1 } }, { 0, 1 }, true },
+        { { 2, { 3, 2 } }, { 2, { 1, 1 } }, { 0, 1 }, true },
+        { { 2, { 2, 3 } }, { 2, { 1, 1 } }, { 1, 0 }, false },
+        { { 2, { 2, 3 } }, { 2, { 0, 1 } }, { 0, 1 }, true },
+        { { 2, { 2, 3 } }, { 2, { 0, 0 } }, { 0, 1 }, true },
+        { { 3, { 2, 1, 3 } }, { 3, { 1, 9, 2 } }, { 1, 2, 0 }, false },
+        { { 3, { 2, 1, 3 } }, { 3, { 3, 1, 1 } }, { 0, 2, 1 }, true },
+        { { 3, { 1, 2, 3 } }, { 3, { 1, 3, 1 } }, { 1, 2, 0 }, true },
+    };
+    rg_tensor *base = numbered(RG_FLOAT32);
+    for (int i = 0; i < RG_COUNT(cases); i++) {
+        RG_SCOPE();
+        int order[RG_MAX_DIMS];
+        rg_tensor *t = strided(base, cases[i].size, cases[i].stride, 0);
+        ck_assert_msg(rgi_memory_order(t, order) == cases[i].in_order, "case %d", i);
+        for (int d = 0; d < t->ndim; d++)
+            ck_assert_msg(order[d] == cases[i].order[d], "case %d, dim %d", i, d);
+    }
 }
 END_TEST
 
@@ -361,6 +455,7 @@ START_TEST(test_orders_of_dims) {
 }
 END_TEST
 
-RG_TESTS(walk, test_orders_of_dims, test_walks, test_large_layouts, test_neighbouring_dims_merge,
-         test_conversions, test_copy_broadcasts, test_contiguous_copy, test_overlap,
+RG_TESTS(walk, test_orders_of_dims, test_orders_of_equal_strides, test_walks, test_large_layouts,
+         test_neighbouring_dims_merge, test_conversions, test_copy_broadcasts,
+         test_contiguous_copy, test_overlap, test_expandable, test_long_shapes,
          test_sizes_saturate)
