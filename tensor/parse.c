@@ -209,7 +209,8 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
         return parse_garbage(s, "a quote");
     if (cast && !parse_take(s, ")"))
         return parse_garbage(s, "')'");
-    if (*s->at && !parse_is_space(*s->at) && !strchr(",]})", *s->at)) {
+    /* At its end strchr finds the text's own. */
+    if (!parse_is_space(*s->at) && !strchr(",]})", *s->at)) {
         s->at = from;
         return parse_garbage(s, "a number");
     }

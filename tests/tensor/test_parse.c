@@ -159,6 +159,13 @@ START_TEST(test_forms) {
     ck_assert_str_eq(read("tf.Tensor(\n[[ True False]\n [False  True]], shape=(2, 2), dtype=bool)"),
                      "tensor([[ True, False],\n        [False,  True]])");
     ck_assert_str_eq(read("tf.Tensor(1.0, shape=(), dtype=float32)"), "tensor(1.)");
+    ck_assert_str_eq(read("tf.Tensor(1.0, shape=(), dtype=tf.float64)"),
+                     "tensor(1., dtype=torch.float64)");
+    ck_assert_str_eq(read("tensor([1.], requires_grad=False)"), "tensor([1.])");
+    ck_assert_str_eq(read("array([[1, 2]], shape=( 1 , 2 , ) )"), "tensor([[1, 2]])");
+    /* Python takes zeros alone for 0, but no other number that begins with them. */
+    ck_assert_str_eq(read("[00, 000, -00]"), "tensor([0, 0, 0])");
+    ck_assert_str_eq(read("[1,\r\n\v\f\t2]\r\n"), "tensor([1, 2])");
     ck_assert_str_eq(read("tensor([1, 2], dtype=torch.float64)"),
                      "tensor([1., 2.], dtype=torch.float64)");
     ck_assert_str_eq(rg_repr(rg_parse_dtype("tensor([1, 2], dtype=torch.float64)", RG_INT64)),
@@ -197,6 +204,14 @@ START_TEST(test_garbage) {
         { "[nano]", "expected a number but got 'nano]'" },
         { "[float('1)]", "expected a quote but got ')]'" },
         { "[float(1]", "expected ')' but got ']'" },
+        { "['5']", "expected a number but got ''5']'" },
+        { "[x\ny]", "expected a number but got 'x'" },
+        { "[abcdefghijklmnopqrstuvwxyz]",
+          "expected a number but got 'abcdefghijklmnopqrstuvwx'" },
+        { "[torch.np.inf]", "expected a number but got 'torch.np.inf]'" },
+        { "[math.np.inf]", "expected a number but got 'math.np.inf]'" },
+        { "[math.torch.inf]", "expected a number but got 'math.torch.inf]'" },
+        { "[1\x0e]", "expected a number but got '1\x0e]'" },
         { "[1, ..., 3]", "the text is summarised: '...' stands for elements it leaves out" },
         { "[...]", "the text is summarised: '...' stands for elements it leaves out" },
         { "[[1, 2], [3, four]]", "expected a number but got 'four]]'" },
@@ -205,6 +220,11 @@ START_TEST(test_garbage) {
         { "tensor([1]", "expected ',' or ')' but the text ends" },
         { "tensor([1], dtype=torch.int8)",
           "expected the dtype float32, float64, int64 or bool but got 'int8)'" },
+        { "tensor([1], dtype=tf.np.float32)",
+          "expected the dtype float32, float64, int64 or bool but got 'np.float32)'" },
+        { "tensor([1], dtype=torch.tf.float32)",
+          "expected the dtype float32, float64, int64 or bool but got 'tf.float32)'" },
+        { "tensor([1], size=3)", "expected a shape but got '3)'" },
         { "tensor([1], colour=red)",
           "expected dtype=, size=, shape=, requires_grad= or grad_fn=<..> but got 'colour=red)'" },
         { "tensor([1], grad_fn=<Mul)",
@@ -212,6 +232,8 @@ START_TEST(test_garbage) {
         { "tensor([1, 2], size=(3,))", "shape '[3]' is invalid for input of size 2" },
         { "tensor([], size=(99999999999, 99999999999))",
           "shape '[99999999999, 99999999999]' is invalid for input of size 0" },
+        { "tensor([], size=(4294967296, 4294967296, 1))",
+          "shape '[4294967296, 4294967296, 1]' is invalid for input of size 0" },
         { "tensor([], size=(0, -1))", "expected a shape but got '-1))'" },
         { "tensor([], size=(0,0,0,0,0,0,0,0,0))", "expected a shape but got '0))'" },
         { "tensor([], size=(0", "expected ',' or ')' but the text ends" },
@@ -226,6 +248,35 @@ START_TEST(test_garbage) {
     ck_fails(rg_parse(NULL), RG_TYPE_ERROR, "parse: expected a text but got NULL");
     ck_fails(rg_parse_dtype("[1]", (rg_dtype)9), RG_TYPE_ERROR,
              "parse: argument 'dtype' must be an rg_dtype, not 9");
+}
+END_TEST
+
+/* Returns a text with an integer of 400 digits in each place of the pattern's #. */
+static const char *with_huge(const char *pattern) {
+    static char text[4096];
+    char *to = text;
+    for (; *pattern; pattern++) {
+        const size_t n = *pattern == '#' ? 400 : 1;
+        memset(to, *pattern == '#' ? '7' : *pattern, n);
+        to += n;
+    }
+    *to = 0;
+    return text;
+}
+
+/* Of several faults torch names the leftmost, and of those in one place the one of the shape. */
+START_TEST(test_the_leftmost_fault) {
+    ck_fails(rg_parse_dtype(with_huge("[#, [1], #]"), RG_FLOAT32), RG_VALUE_ERROR,
+             "parse: int too large to convert to float");
+    ck_fails(rg_parse_dtype(with_huge("[1, [1], #]"), RG_FLOAT32), RG_TYPE_ERROR,
+             "parse: must be real number, not list");
+    ck_fails(rg_parse_dtype(with_huge("[#, [1], #]"), RG_INT64), RG_VALUE_ERROR,
+             "parse: Overflow when unpacking long long");
+    ck_fails(rg_parse("[[1], 99999999999999999999]"), RG_TYPE_ERROR, "parse: not a sequence");
+    ck_fails(rg_parse("[[99999999999999999999], 1]"), RG_VALUE_ERROR,
+             "parse: Overflow when unpacking long long");
+    ck_fails(rg_parse_dtype("[1e30, [1], 1e30]", RG_INT64), RG_RUNTIME_ERROR,
+             "parse: value cannot be converted to type int64 without overflow");
 }
 END_TEST
 
@@ -265,5 +316,5 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(parse, test_golden, test_round_trips, test_forms, test_garbage, test_deep_brackets,
-         test_out_of_memory)
+RG_TESTS(parse, test_golden, test_round_trips, test_forms, test_garbage,
+         test_the_leftmost_fault, test_deep_brackets, test_out_of_memory)
