@@ -46,17 +46,9 @@ rg_digits rgi_digits_rounded(double v, int n) {
     return digits_read(text);
 }
 
-/* Adds one to the last digit of the text of "%.*e". Returns false if all its digits are nines. */
-static bool digits_raise(char *text) {
-    char *c = strchr(text, 'e') - 1;
-    for (; c > text && (*c == '9' || *c == '.'); c--)
-        if (*c == '9')
-            *c = '0';
-    if (*c == '9')
-        return false;
-    ++*c;
-    return true;
-}
+/* Adds one to the last digit of the text of "%.*e". A nine becomes no digit, so that the text reads
+ * back as another number: what carries is never next above a power of two. */
+static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
 static bool digits_read_back(const char *text, double v, bool single) {
     return (single ? strtof(text, NULL) : strtod(text, NULL)) == v;
@@ -77,7 +69,10 @@ rg_digits rgi_digits_shortest(double v, bool single) {
         snprintf(text, sizeof text, "%.*e", n - 1, v);
         if (digits_read_back(text, v, single))
             break;
-        if (power_of_two && digits_raise(text) && digits_read_back(text, v, single))
+        if (!power_of_two)
+            continue;
+        digits_raise(text);
+        if (digits_read_back(text, v, single))
             break;
     }
     return digits_read(text);

@@ -249,7 +249,7 @@ static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
         print_put(p, " ", 1);
         p->column++;
     }
-    if (p->column + wide > p->linewidth - dim - 1 && p->column > indent) {
+    if (p->column + wide > p->linewidth - dim - 1) {
         while (p->text.n && p->text.v[p->text.n - 1] == ' ')
             p->text.n--;
         print_break(p, 1, indent);

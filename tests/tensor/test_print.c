@@ -1,9 +1,11 @@
 /* test_print.c: printing gives PyTorch's, Python's and NumPy's text to the character. */
 #include "print_cases.h"
 #include "tensor/base.h"
+#include "tensor/digits.h"
 
 #include <limits.h>
 #include <locale.h>
+#include <math.h>
 #include <unistd.h>
 
 static const char *text_of(const print_case *c) {
@@ -67,6 +69,57 @@ START_TEST(test_negative_edgeitems) {
     ck_ok(rg_repr_numpy(rg_ones(40, 50)));
     rg_set_printoptions((rg_printoptions){ 4, 0, INT_MIN, 80, -1 });
     ck_assert_str_eq(rg_repr(rg_ones(6)), "tensor([ ...])");
+}
+END_TEST
+
+/* Returns whether digits 10^exponent is v, as the type holds it. */
+static bool reads_back(long long digits, int exponent, double v, bool single) {
+    char text[64];
+    snprintf(text, sizeof text, "%llde%d", digits, exponent);
+    return (single ? strtof(text, NULL) : strtod(text, NULL)) == v;
+}
+
+/* Returns the first n digits of v, cut off or rounded. */
+static long long first_digits(double v, int n, bool rounded) {
+    char text[128], digits[32] = "";
+    snprintf(text, sizeof text, "%.*e", rounded ? n - 1 : 60, v);
+    digits[0] = text[0];
+    memcpy(digits + 1, text + 2, (size_t)n - 1);
+    return strtoll(digits, NULL, 10);
+}
+
+/* No fewer digits than the shortest ones stand for v. Of as many, the closest to v do, unless those
+ * stand for another number; then the next above do. */
+static void check_shortest(double v, bool single) {
+    const rg_digits s = rgi_digits_shortest(v, single);
+    char text[32] = "";
+    memcpy(text, s.d, (size_t)s.n);
+    const long long digits = strtoll(text, NULL, 10), closest = first_digits(v, s.n, true);
+    const int exponent = s.exponent - s.n + 1;
+    ck_each(reads_back(digits, exponent, v, single), "%a becomes %lld", v, digits);
+    const bool other = digits == closest + 1 && !reads_back(closest, exponent, v, single);
+    ck_each(digits == closest || other, "%a: %lld digits are closer than %lld", v, closest, digits);
+    if (s.n == 1)
+        return;
+    const long long fewer = first_digits(v, s.n - 1, false);
+    for (int more = 0; more < 2; more++)
+        ck_each(!reads_back(fewer + more, exponent + 1, v, single), "%a: %lld is shorter than %lld",
+                v, fewer + more, digits);
+}
+
+/* The numbers beside a power of two are nearer on one side than on the other. */
+START_TEST(test_shortest_digits) {
+    for (int single = 0; single < 2; single++)
+        for (int e = single ? -149 : -1074; e < (single ? 128 : 1024); e++) {
+            const double v = ldexp(1, e);
+            check_shortest(v, single);
+            check_shortest(single ? nextafterf((float)v, 0) : nextafter(v, 0), single);
+            check_shortest(single ? nextafterf((float)v, INFINITY) : nextafter(v, INFINITY),
+                           single);
+        }
+    print_reset();
+    ck_assert_str_eq(rg_str(rg_scalar_dtype(0x1p-1030, RG_FLOAT64)), "8.691694759794e-311");
+    ck_assert_str_eq(rg_repr_numpy(rg_scalar_dtype(0x1p-133, RG_FLOAT32)), "9.1835e-41");
 }
 END_TEST
 
@@ -170,4 +223,4 @@ START_TEST(test_print) {
 END_TEST
 
 RG_TESTS(print, test_golden, test_shape, test_options_are_clamped, test_negative_edgeitems,
-         test_locale, test_bad_arguments, test_out_of_memory, test_print)
+         test_shortest_digits, test_locale, test_bad_arguments, test_out_of_memory, test_print)
