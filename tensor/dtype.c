@@ -23,8 +23,8 @@ bool rgi_check_dtype(const char *op, int dtype) {
 }
 
 const char *rg_dtype_name(rg_dtype d) { return is_dtype(d) ? dtype_names[d].torch : "torch.?"; }
-const char *rgi_scalar_name(rg_dtype d) { return is_dtype(d) ? dtype_names[d].scalar : "?"; }
-const char *rgi_c_name(rg_dtype d) { return is_dtype(d) ? dtype_names[d].cpp : "?"; }
+const char *rgi_scalar_name(rg_dtype d) { return dtype_names[d].scalar; }
+const char *rgi_c_name(rg_dtype d) { return dtype_names[d].cpp; }
 
 rg_dtype rg_default_dtype(void) { return default_dtype; }
 

@@ -119,8 +119,6 @@ static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value
         return NULL;
     if (dtype == RG_NO_DTYPE)
         dtype = number_dtype(&v);
-    if (!rgi_check_dtype(op, dtype))
-        return NULL;
     if (rgi_is_float(v.dtype) && !rgi_number_fits(op, v.d, (rg_dtype)dtype))
         return NULL;
     return making_full(rgi_new_dims(op, shape, dtype), v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
@@ -175,7 +173,7 @@ static bool arange_ends(bool ends) {
 static rg_tensor *arange_floats(double start, double end, double step, rg_dtype dtype) {
     double steps = ceil((end - start) / step);
     if (!arange_leads(step > 0 ? end >= start : end <= start)
-        || !arange_ends(steps >= 0 && steps < 0x1p63))
+        || !arange_ends(steps < 0x1p63))
         return NULL;
     int64_t n = (int64_t)steps;
     rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS(n), dtype));

@@ -88,6 +88,10 @@ START_TEST(test_range_dtypes) {
     ck_assert_int_eq(rg_dtype_of(rg_arange_step(0, 3, 0.5)), RG_FLOAT32);
     ck_assert_int_eq(rg_numel(rg_arange_step(0, 3, 0.5)), 6);
     ck_assert_int_eq(rg_numel(rg_arange(0)), 0);
+    ck_assert_int_eq(rg_numel(rg_arange_step(3, 3, -1)), 0);
+    ck_assert_int_eq(rg_numel(rg_arange_step(3, 3, 1)), 0);
+    ck_assert_int_eq(rg_numel(rg_arange_step(3.0, 3, -1)), 0);
+    ck_assert_int_eq(rg_numel(rg_arange_step(3.0, 3, 1)), 0);
     ck_assert_int_eq(rg_numel(rg_arange_step(0, 1, INFINITY)), 0);
     ck_assert_int_eq(rg_item_int(rg_arange_step(INT64_MAX - 1, INT64_MAX, 1)), INT64_MAX - 1);
     ck_assert(rg_item(rg_linspace(0.5, 1, 1, RG_BOOL)) == 1);
@@ -112,6 +116,16 @@ START_TEST(test_range_errors) {
     ck_fails(rg_arange(INFINITY), RG_RUNTIME_ERROR, "arange: unsupported range: 0 -> inf");
     ck_fails(rg_arange(NAN), RG_RUNTIME_ERROR, "arange: unsupported range: 0 -> nan");
     ck_fails(rg_arange(1e30), RG_RUNTIME_ERROR, "arange: invalid size, possible overflow?");
+    ck_fails(rg_arange(0x1p63), RG_RUNTIME_ERROR, "arange: invalid size, possible overflow?");
+    ck_fails(rg_arange_step_as(-1e308, 1e308, INFINITY, RG_FLOAT64), RG_RUNTIME_ERROR,
+             "arange: invalid size, possible overflow?");
+    /* Each of the three is a float that int64 doesn't have. */
+    ck_fails(rg_arange_step_as(1e30, 5, 1, RG_INT64), RG_RUNTIME_ERROR,
+             "arange: value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_arange_step_as(0, 0x1p63, 1, RG_INT64), RG_RUNTIME_ERROR,
+             "arange: value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_arange_step_as(0, 5, 1e30, RG_INT64), RG_RUNTIME_ERROR,
+             "arange: value cannot be converted to type int64_t without overflow");
     ck_fails(rg_arange_step(INT64_MIN, INT64_MAX, 1), RG_RUNTIME_ERROR,
              "arange: invalid size, possible overflow?");
     ck_fails(rg_arange((int64_t)1 << 62), RG_RUNTIME_ERROR,
@@ -141,6 +155,8 @@ START_TEST(test_range_errors) {
              "Storage size calculation overflowed");
     ck_fails(rg_linspace(0, 1, 3, (rg_dtype)17), RG_TYPE_ERROR,
              "argument 'dtype' must be an rg_dtype, not 17");
+    ck_fails(rg_logspace(0, 1, 3, 10, (rg_dtype)17), RG_TYPE_ERROR,
+             "logspace: argument 'dtype' must be an rg_dtype, not 17");
     ck_fails(rg_eye(-1, 2), RG_RUNTIME_ERROR, "eye: n must be greater or equal to 0, got -1");
     ck_fails(rg_eye(2, -1), RG_RUNTIME_ERROR, "eye: m must be greater or equal to 0, got -1");
     ck_fails(rg_eye((int64_t)1 << 40, (int64_t)1 << 40), RG_RUNTIME_ERROR, "overflow");
