@@ -233,8 +233,6 @@ rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replaceme
     const rg_tensor *wide = rgi_own(rgi_contiguous_copy(weights, RG_FLOAT64));
     if (!drawn || !wide)
         return NULL;
-    if (drawn->numel == 0)
-        return rg_escape(drawn);
     /* One draw leaves nothing to replace. */
     const bool replace = replacement && draws > 1;
     const multinomial_draw draw = {

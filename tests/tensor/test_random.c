@@ -251,6 +251,62 @@ START_TEST(test_state_restores) {
 }
 END_TEST
 
+/* Of a block of 624 words, the state counts how many are left, from the whole block on. */
+START_TEST(test_states_within_a_block) {
+    RG_SCOPE();
+    rg_generator *g = rg_generator_new(5), *other = rg_generator_new(0);
+    for (int drawn = 1; drawn <= 1300; drawn++) {
+        RG_SCOPE();
+        rg_rand_dims(RG_DIMS(1), RG_FLOAT32, g);
+        ck_ok(rg_generator_set_state(other, rg_generator_state(g)));
+        ck_each(state_of(g) == state_of(other), "after %d words", drawn);
+    }
+    rg_generator_free(g);
+    rg_generator_free(other);
+}
+END_TEST
+
+/* A uniform that is equal to a probability isn't below it, and belongs to the category whose share
+ * ends there. */
+START_TEST(test_draws_at_the_edge) {
+    RG_SCOPE();
+    rg_generator *g = rg_generator_new(3);
+    const double u = *(double *)rg_rand_dims(RG_DIMS(1), RG_FLOAT64, g)->data;
+    rg_tensor *chance = rg_full_dims(RG_DIMS(1), u, RG_FLOAT64);
+    rg_tensor *above = rg_full_dims(RG_DIMS(1), nextafter(u, 1), RG_FLOAT64);
+    rg_tensor *shares = rg_from(((double[]){ u, 1 - u }), 2);
+    rg_tensor *below = rg_from(((double[]){ nextafter(u, 0), 1 - nextafter(u, 0) }), 2);
+    for (int way = 0; way < 6; way++) {
+        rg_tensor *t = rg_zeros(1);
+        ck_assert(rg_generator_seed(g, 3));
+        if (way < 2)
+            rg_bernoulli_with_(t, way ? nextafter(u, 1) : u, g);
+        else if (way < 4)
+            t = rg_bernoulli_with(way == 3 ? above : chance, g);
+        else
+            t = rg_multinomial_with(way == 5 ? below : shares, 2, true, g);
+        ck_assert_msg(rgi_load_f64(t->data, t->dtype) == way % 2, "way %d", way);
+    }
+    rg_generator_free(g);
+}
+END_TEST
+
+/* Where a float type has no number next to a bound, the range goes on to the next number inside,
+ * which here is the only one. */
+START_TEST(test_rounded_ranges) {
+    static const int64_t whole[] = { 1ll << 26, 1ll << 55 };
+    for (int i = 0; i < 2; i++) {
+        RG_SCOPE();
+        const rg_dtype dtype = i ? RG_FLOAT64 : RG_FLOAT32;
+        rg_generator *g = rg_default_generator();
+        rg_tensor *low = rg_randint_dims(-whole[i] - 6, -whole[i] + 1, RG_DIMS(9), dtype, g);
+        rg_tensor *high = rg_randint_dims(whole[i] - 1, whole[i] + 6, RG_DIMS(9), dtype, g);
+        ck_assert(rg_equal(low, rg_full_dims(RG_DIMS(9), (double)-whole[i], dtype)));
+        ck_assert(rg_equal(high, rg_full_dims(RG_DIMS(9), (double)whole[i], dtype)));
+    }
+}
+END_TEST
+
 START_TEST(test_bad_states) {
     RG_SCOPE();
     rg_generator *g = rg_default_generator();
@@ -406,8 +462,20 @@ START_TEST(test_multinomial_errors) {
     }
     ck_fails(rg_multinomial(rg_zeros(3, 0), 2, true), RG_RUNTIME_ERROR,
              "sum of probabilities <= 0");
+    /* Each row is summed on its own. */
+    for (int draws = 1; draws < 4; draws++)
+        ck_fails(rg_multinomial(rg_literal([ [ 1.0, 1.0, 1.0 ], [ 0.0, 0.0, 0.0 ] ]), draws,
+                                draws != 3),
+                 RG_RUNTIME_ERROR, "sum of probabilities <= 0");
     rg_tensor *none = rg_multinomial(rg_zeros(0, 3), 2, false);
     ck_assert(none->size[0] == 0 && none->size[1] == 2);
+    none = rg_multinomial(rg_zeros(0, 0), 2, true);
+    ck_assert(none->size[0] == 0 && none->size[1] == 2);
+    ck_fails(rg_multinomial(rg_zeros(0), 2, true), RG_RUNTIME_ERROR,
+             "sum of probabilities <= 0");
+    ck_ok(rg_multinomial(rg_zeros(0, 1 << 24), 2, true));
+    ck_fails(rg_multinomial(rg_zeros(0, (1 << 24) + 1), 2, true), RG_RUNTIME_ERROR,
+             "number of categories cannot exceed 2^24");
 }
 END_TEST
 
@@ -513,6 +581,8 @@ static void *draw_many(void *sum) {
         rg_tensor *t = rg_randint(0, 1 << 20, 3);
         for (int k = 0; k < 3; k++)
             *(int64_t *)sum += ((int64_t *)t->data)[k];
+        if (rg_initial_seed() != 9)
+            *(int64_t *)sum = INT64_MIN;
     }
     return NULL;
 }
@@ -573,6 +643,7 @@ START_TEST(test_released_generators) {
 END_TEST
 
 RG_TESTS(random, test_first_use_is_torchs_default_seed, test_torch_streams,
-         test_generators_are_apart, test_state_restores, test_bad_states, test_errors,
+         test_generators_are_apart, test_state_restores, test_states_within_a_block,
+         test_draws_at_the_edge, test_rounded_ranges, test_bad_states, test_errors,
          test_multinomial_errors, test_writes, test_large_permutation, test_out_of_memory,
          test_threads_share_the_stream, test_released_generators, test_generators_need_memory)
