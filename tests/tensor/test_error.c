@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 START_TEST(test_message_and_code) {
     ck_assert_str_eq(rg_error(), "");
@@ -52,6 +53,8 @@ START_TEST(test_no_name_comes_twice) {
         { "trace", "traces: one", "trace: traces: one" },
         { "trace", "trace", "trace: trace" },
         { "trace", "trace:one", "trace: trace:one" },
+        { "trace", "traces one", "trace: traces one" },
+        { "trace", "trace two", "trace: trace two" },
         { "pad", "narrow(): one", "pad: narrow(): one" },
         { "", "one: two", ": one: two" },
         { "_", "_: two", "_: _: two" },
@@ -120,6 +123,33 @@ START_TEST(test_a_handler_that_fails) {
 }
 END_TEST
 
+static void clearing_handler(rg_code code, const char *message) {
+    handler(code, message);
+    rg_error_clear();
+}
+
+START_TEST(test_a_handler_that_clears) {
+    rg_on_error(clearing_handler);
+    ck_assert(!rg_zeros(-2));
+    rg_on_error(NULL);
+    ck_assert_int_eq(handled_code, RG_RUNTIME_ERROR);
+    ck_assert_str_eq(handled_text, "zeros: Dimension size must be non-negative.");
+    ck_assert_int_eq(rg_error_code(), RG_OK);
+    ck_assert_str_eq(rg_error(), "");
+    handled = 0;
+}
+END_TEST
+
+START_TEST(test_failing_without_a_sentence) {
+    ck_assert_ptr_null(rg_fail(RG_VALUE_ERROR, "op", NULL));
+    ck_assert_int_eq(rg_error_code(), RG_VALUE_ERROR);
+    ck_assert_str_eq(rg_error(), "op: ");
+    ck_assert_ptr_null(rg_fail(RG_OK, NULL, NULL));
+    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
+    ck_assert_str_eq(rg_error(), "");
+}
+END_TEST
+
 /* However long a name or a sentence is, the message ends where its room does. */
 START_TEST(test_long_messages) {
     static char name[5000];
@@ -184,6 +214,25 @@ START_TEST(test_warnings_come_once_a_place) {
 }
 END_TEST
 
+/* Without a handler of its own, a program's warnings are lines of stderr. */
+START_TEST(test_warnings_are_printed) {
+    char path[] = "/tmp/regard-warning-XXXXXX", text[128] = "";
+    int file = mkstemp(path), err = dup(2);
+    ck_assert_int_ge(file, 0);
+    rg_on_warning(rg_print_warning);
+    fflush(stderr);
+    dup2(file, 2);
+    rgi_warn("op", "number %d", 7);
+    fflush(stderr);
+    dup2(err, 2);
+    close(err);
+    ck_assert_int_gt(pread(file, text, sizeof text - 1, 0), 0);
+    close(file);
+    unlink(path);
+    ck_assert_str_eq(text, "warning: op: number 7\n");
+}
+END_TEST
+
 static void *fail_elsewhere(void *text) {
     ck_assert_str_eq(rg_error(), "");
     rgi_fail(RG_IO_ERROR, NULL, "elsewhere");
@@ -203,6 +252,8 @@ START_TEST(test_errors_belong_to_the_thread) {
 END_TEST
 
 RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_no_name_comes_twice,
-         test_long_messages_are_cut, test_warnings_come_once_a_place, test_null_is_silent,
-         test_a_handler_that_fails, test_long_messages, test_handler,
+         test_long_messages_are_cut, test_warnings_come_once_a_place, test_warnings_are_printed,
+         test_null_is_silent,
+         test_a_handler_that_fails, test_a_handler_that_clears, test_failing_without_a_sentence,
+         test_long_messages, test_handler,
          test_errors_belong_to_the_thread)
