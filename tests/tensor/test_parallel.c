@@ -21,7 +21,7 @@ typedef struct {
 
 static void count_again(void *context, int64_t begin, int64_t end, int worker) {
     counted *c = context;
-    if (worker != 0)
+    if (worker != 0 || begin >= end)
         atomic_fetch_add(&c->wrong, 1);
     for (int64_t i = begin; i < end; i++)
         atomic_fetch_add(&c->times[i], 1);
@@ -29,7 +29,7 @@ static void count_again(void *context, int64_t begin, int64_t end, int worker) {
 
 static void count_part(void *context, int64_t begin, int64_t end, int worker) {
     counted *c = context;
-    if (begin % c->grain || end != RG_MIN(begin + c->grain, c->n) || worker < 0
+    if (begin % c->grain || begin >= c->n || end != RG_MIN(begin + c->grain, c->n) || worker < 0
         || worker >= c->workers)
         atomic_fetch_add(&c->wrong, 1);
     if (c->nested && c->workers > 1 && rgi_workers(1000, 1) != 1)
@@ -331,12 +331,14 @@ static int threads_for(const char *asked) {
 /* What is no number above 0 is as if it weren't there. A process that has asked already has its
  * answer. */
 START_TEST(test_threads_of_the_environment) {
-    static const char *const others[] = { "0", "-3", "", "many", "99999999999" };
+    static const char *const others[] = { "0", "-3", "", "many", "2147483648", "99999999999" };
     const char *fork_mode = getenv("CK_FORK");
     if (fork_mode && strcmp(fork_mode, "no") == 0)
         return;
     ck_assert_int_eq(threads_for("1"), 1);
     ck_assert_int_eq(threads_for("7"), 7);
+    /* Of the most that an int holds, a process returns the last eight bits. */
+    ck_assert_int_eq(threads_for("2147483647"), 255);
     for (int i = 0; i < RG_COUNT(others); i++)
         ck_assert_int_eq(threads_for(others[i]), threads_for(NULL));
 }
