@@ -105,6 +105,7 @@ START_TEST(test_walks) {
                                                     RG_DIMS(64, 1, 2, 1, 8, 1, 1), 0) });
     rg_tensor *empty = strided(f, RG_DIMS(3, 0, 4), RG_DIMS(4, 4, 1), 0);
     check_visits(2, (rg_tensor *[]){ empty, strided(b, RG_DIMS(1, 4), RG_DIMS(4, 1), 0) });
+    check_visits(2, (rg_tensor *[]){ empty, empty });
 }
 END_TEST
 
@@ -335,6 +336,9 @@ START_TEST(test_orders_of_equal_strides) {
         { { 3, { 2, 1, 3 } }, { 3, { 1, 9, 2 } }, { 1, 2, 0 }, false },
         { { 3, { 2, 1, 3 } }, { 3, { 3, 1, 1 } }, { 0, 2, 1 }, true },
         { { 3, { 1, 2, 3 } }, { 3, { 1, 3, 1 } }, { 1, 2, 0 }, true },
+        { { 3, { 2, 3, 4 } }, { 3, { 1, 0, 2 } }, { 2, 1, 0 }, false },
+        { { 3, { 2, 3, 4 } }, { 3, { 2, 0, 1 } }, { 0, 1, 2 }, true },
+        { { 3, { 2, 3, 4 } }, { 3, { 0, 1, 6 } }, { 0, 2, 1 }, false },
     };
     rg_tensor *base = numbered(RG_FLOAT32);
     for (int i = 0; i < RG_COUNT(cases); i++) {
