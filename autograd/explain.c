@@ -17,12 +17,11 @@
 static const char *ops_of(const rg_paths *p, int step) {
     int steps[256], n = 0;
     rg_text text = { 0 };
+    rgi_text_add(&text, "%s", "");
     for (; step > 0 && n < 256; step = p->step[step].before)
         steps[n++] = step;
     while (n-- > 0)
         rgi_text_add(&text, "%s%s", p->step[steps[n]].op, n ? " <- " : "");
-    if (!text.v)
-        rgi_text_add(&text, "%s", "");
     return rgi_text_own(&text);
 }
 
@@ -124,7 +123,7 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
             return false;
         double expected = rgi_inner_product(rg_numel(w), a, g);
         double off = fabs((high - low) / (2 * h) - expected) / fmax(norm, 1e-3);
-        e->off = off <= e->off ? e->off : off; /* NaN is far, too. */
+        e->off = off <= e->off || isnan(e->off) ? e->off : off; /* NaN is the farthest. */
     }
     e->agrees = e->off < 1e-6;
     return true;

@@ -50,8 +50,8 @@ typedef struct rg_explanation {
      * or huge of one that wasn't: "relu, input 0 of [3, 4]"; NULL means that there was none. */
     const char *first_zero, *first_not_finite, *first_huge;
     /* So far is the gradient from central differences of f, at the most, along its own direction
-     * and four random ones, relative to its norm; NAN means that there is no verdict. They agree up
-     * to 1e-6. */
+     * and four random ones, relative to its norm; NAN means that there is no verdict. They agree
+     * below 1e-6. */
     double off;
     bool agrees;
     const char *text; /* It says all this in words, */

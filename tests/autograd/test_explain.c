@@ -33,6 +33,9 @@ static rg_explanation explain(rg_tensor *loss, rg_tensor *w) {
     }
     ck_assert_msg(fabs(sum - 1) < 1e-9, "the shares add up to %g", sum);
     ck_assert(strstr(e.text, e.v[0].ops) && strncmp(e.dot, "digraph regard {", 16) == 0);
+    ck_assert(!strstr(e.text, "first zero") == !e.first_zero);
+    ck_assert(!strstr(e.text, "first not finite") == !e.first_not_finite);
+    ck_assert(!strstr(e.text, "first huge") == !e.first_huge);
     return e;
 }
 
@@ -178,6 +181,24 @@ START_TEST(test_more_paths_than_are_kept) {
     ck_assert(e.n == 0 && fabs(e.rest - 1) < 1e-9);
     e = rg_explain(rg_sum(rg_square(x)), w, .paths = 1000);
     ck_assert_int_eq(e.n, 24);
+}
+END_TEST
+
+/* Of a very long path the ops next to w are told, 256 of them. */
+START_TEST(test_long_paths) {
+    for (int ops = 254; ops <= 300; ops += ops < 258 ? 1 : 21) {
+        RG_SCOPE();
+        rg_tensor *w = leaf(1, 2), *x = rg_exp(w);
+        for (int i = 2; i < ops; i++)
+            x = rg_neg(x);
+        rg_explanation e = explain(rg_sum(x), w);
+        int told = 1;
+        for (const char *at = e.v[0].ops; (at = strstr(at, " <- ")); at++)
+            told++;
+        ck_assert_int_eq(told, ops < 256 ? ops : 256);
+        ck_assert_str_eq(e.v[0].ops + strlen(e.v[0].ops) - 17, "neg <- neg <- exp");
+        ck_assert(ops > 256 || strncmp(e.v[0].ops, "sum <- neg", 10) == 0);
+    }
 }
 END_TEST
 
@@ -329,6 +350,21 @@ static rg_tensor *half_detached(rg_tensor *const in[], void *x) {
     return rg_sum(rg_mul(in[0], rg_detach(in[0])));
 }
 static rg_tensor *broken(rg_tensor *const in[], void *x) { return rg_matmul(in[0], x); }
+static rg_tensor *sum_of_squares(rg_tensor *const in[], void *unused) {
+    (void)unused;
+    return rg_sum(rg_square(in[0]));
+}
+/* The first element, which has no value where that has moved by most of a step. */
+static rg_tensor *first_with_an_end(rg_tensor *const in[], void *unused) {
+    (void)unused;
+    rg_tensor *first = rg_select(rg_reshape(in[0], -1), 0, 0);
+    return rg_item(first) < -0.9e-6 ? rg_mul(first, NAN) : rg_mul(first, 1);
+}
+/* Two calls of it, one after the other, differ by so much. */
+static rg_tensor *rises_by(rg_tensor *const in[], void *rise) {
+    static int calls;
+    return rg_add(rg_mul(rg_sum(in[0]), 0), ++calls % 2 ? *(const double *)rise : 0);
+}
 
 START_TEST(test_verdicts) {
     rg_tensor *x = leaf(4, 3), *w = leaf(3, 2), *loss = honest(&w, x);
@@ -360,6 +396,52 @@ START_TEST(test_verdicts) {
 }
 END_TEST
 
+/* A gradient of zero has no direction of its own, and agrees where the slope is zero, too. */
+START_TEST(test_verdict_of_nothing) {
+    rg_tensor *w = rg_requires_grad_(rg_zeros_dims(RG_DIMS(2, 2), RG_FLOAT64), true);
+    rg_explanation e = rg_explain(sum_of_squares(&w, NULL), w, .f = sum_of_squares);
+    ck_assert_msg(e.agrees && e.off < 1e-6, "%s", e.text);
+}
+END_TEST
+
+/* Where the function has no value in one direction, there is no agreement, be it the first one. */
+START_TEST(test_verdict_without_a_value) {
+    rg_tensor *w = rg_requires_grad_(rg_zeros_dims(RG_DIMS(10, 10), RG_FLOAT64), true);
+    rg_explanation e = rg_explain(first_with_an_end(&w, NULL), w, .f = first_with_an_end);
+    ck_assert_msg(!e.agrees && isnan(e.off), "%s", e.text);
+}
+END_TEST
+
+/* They agree below the tolerance, which is relative to the norm, or to a thousandth. */
+START_TEST(test_verdict_at_the_tolerance) {
+    rg_tensor *w = rg_requires_grad_(rg_zeros_dims(RG_DIMS(2, 2), RG_FLOAT64), true);
+    const double step = 1e-6;
+    for (int ulps = -1; ulps <= 1; ulps++) {
+        double rise = 2e-15;
+        while (rise / (2 * step) / 1e-3 < 1e-6)
+            rise = nextafter(rise, 1);
+        while (rise / (2 * step) / 1e-3 > 1e-6)
+            rise = nextafter(rise, 0);
+        ck_assert(rise / (2 * step) / 1e-3 == 1e-6);
+        rise *= 1 + 1e-9 * ulps;
+        rg_explanation e = rg_explain(rg_mul(rg_sum(w), 0), w, .f = rises_by, .context = &rise);
+        ck_assert_msg(e.agrees == (ulps < 0), "%d: %s", ulps, e.text);
+    }
+}
+END_TEST
+
+/* Where the gradient is infinite there are no shares. */
+START_TEST(test_shares_of_infinity) {
+    rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
+    rg_explanation e = rg_explain(rg_sum(rg_mul(w, INFINITY)), w);
+    ck_assert_int_eq(e.n, 1);
+    ck_assert(isnan(e.rest) && isnan(e.v[0].share) && isnan(e.v[0].size));
+    ck_assert_msg(strstr(e.text, "it is not finite: there are no shares"), "%s", e.text);
+}
+END_TEST
+
+static void explains(void *w) { rg_explain(rg_sum(rg_exp(w)), w); }
+
 static const char *fails(rg_explanation e) { return e.n < 0 ? NULL : "it didn't"; }
 
 START_TEST(test_refusals) {
@@ -373,6 +455,8 @@ START_TEST(test_refusals) {
     rg_tensor *gone = rg_sum(rg_square(w));
     ck_ok(rg_backward(gone));
     ck_fails(fails(rg_explain(gone, w)), RG_RUNTIME_ERROR, "a second time");
+    ck_fails(rg_record(explains, w), RG_NOT_IMPLEMENTED,
+             "explain: can't be part of a recorded step");
 }
 END_TEST
 
@@ -400,15 +484,19 @@ static void deny_each(rg_tensor *loss, rg_tensor *w, rg_function *f, rg_tensor *
         spared = ok ? spared + 1 : 0;
     }
     rg_error_clear();
-    explain(loss, w);
+    ck_assert_int_ge(rg_explain(loss, w).n, 0);
 }
 
-/* Each request for memory fails in turn: with a verdict, with more paths than are kept, and for a
- * tensor that is no leaf, whose values were packed. */
+/* Each request for memory fails in turn: with a verdict, with more paths than are kept, for a
+ * tensor that is no leaf, whose values were packed, and where a gradient is lost in all ways. */
 START_TEST(test_out_of_memory) {
     rg_tensor *x = leaf(4, 3), *w = leaf(3, 2);
     deny_each(honest(&w, x), w, honest, x);
     deny_each(many_paths(w), w, NULL, NULL);
+    rg_tensor *lost = rg_add(rg_mul(rg_sqrt(rg_sub(w, w)), 0), rg_mul(w, 1e9));
+    const rg_explanation e = rg_explain(rg_sum(lost), w);
+    ck_assert(e.first_zero && e.first_not_finite && e.first_huge);
+    deny_each(rg_sum(lost), w, NULL, NULL);
     RG_SAVED_HOOKS(keeps);
     rg_tensor *inner = rg_max_dim(rg_exp(w), 0, false).values;
     deny_each(rg_sum(rg_exp(rg_mul(rg_sin(inner), inner))), inner, NULL, NULL);
@@ -459,8 +547,9 @@ START_TEST(test_loss_is_a_leaf) {
 }
 END_TEST
 
-RG_TESTS(explain, test_nothing_is_recorded, test_one_path_of_several, test_shares, test_packed,
-         test_with_traces, test_values_that_are_gone,
-         test_more_paths_than_are_kept, test_paths_of_one_size, test_picture,
-         test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost, test_verdicts,
-         test_refusals, test_out_of_memory, test_graphs, test_loss_is_a_leaf)
+RG_TESTS(explain, test_long_paths, test_verdict_of_nothing, test_verdict_without_a_value,
+         test_verdict_at_the_tolerance, test_shares_of_infinity, test_nothing_is_recorded,
+         test_one_path_of_several, test_shares, test_packed, test_more_paths_than_are_kept,
+         test_paths_of_one_size, test_picture, test_the_largest_are_kept, test_places_of_w,
+         test_where_a_gradient_is_lost, test_verdicts, test_refusals, test_out_of_memory,
+         test_graphs, test_loss_is_a_leaf, test_with_traces, test_values_that_are_gone)
