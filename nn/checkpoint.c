@@ -28,7 +28,7 @@ static rg_generator *generator_of(const rg_checkpoint *run) {
     return run->generator ? run->generator : rg_default_generator();
 }
 
-static bool generator_given(rg_generator *g, const char *op) {
+static bool generator_lives(rg_generator *g, const char *op) {
     if (!rgi_generator_lock(g, op))
         return false;
     rgi_generator_unlock(g);
@@ -36,7 +36,7 @@ static bool generator_given(rg_generator *g, const char *op) {
 }
 
 bool rgi_checkpoint_given(const rg_checkpoint *run, const char *op) {
-    if (!generator_given(generator_of(run), op)
+    if (!generator_lives(generator_of(run), op)
         || !rgi_given_list(run->tensors.n, run->tensors.v, op)
         || !rgi_given_list(run->numbers.n, run->numbers.v, op)
         || (run->model && !rgi_module_given(run->model, op))

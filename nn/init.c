@@ -48,8 +48,8 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t) {
 /* ---- by fans ------------------------------------------------------------------- */
 
 /* Finds the fans of a weight, which is (out, in, ...): the fan in is how many elements an output
- * sums up, and the fan out how many outputs an element reaches. Returns false where the weight has
- * none. */
+ * sums up, and the fan out how many outputs an element reaches. Returns false where the weight
+ * has none. */
 static bool init_fans(const char *op, const rg_tensor *t, double *in, double *out) {
     RG_FAIL_VALUE_IF(
         t->ndim < 2, op,

@@ -413,6 +413,5 @@ END_TEST
 /* The ops that call the hooks are made once and stay. */
 __attribute__((constructor)) static void ops_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(backward_hooks, test_calls, test_parameters, test_nested,
-         test_gradients_that_wait, test_all_kinds,
-         test_results_without_gradients, test_errors, test_without_memory)
+RG_TESTS(backward_hooks, test_calls, test_parameters, test_nested, test_gradients_that_wait,
+         test_all_kinds, test_results_without_gradients, test_errors, test_without_memory)

@@ -269,9 +269,8 @@ START_TEST(test_ways_to_call) {
     const rg_hidden_cells s = rg_lstm_cell_forward(cell, x_0, .h_0 = h_0, .c_0 = c_0);
     ck_assert(rg_equal(rg_call(cell, x_0, h_0, c_0), s.h) && s.c != RG_NONE);
     /* What has no batch is a row of a batch. */
-    const rg_hidden_cells row = rg_lstm_cell_forward(cell, rg_select(x_0, 0, 1),
-                                                     .h_0 = rg_select(h_0, 0, 1),
-                                                     .c_0 = rg_select(c_0, 0, 1));
+    const rg_hidden_cells row = rg_lstm_cell_forward(
+        cell, rg_select(x_0, 0, 1), .h_0 = rg_select(h_0, 0, 1), .c_0 = rg_select(c_0, 0, 1));
     ck_assert(rg_ndim(row.h) == 1 && rg_allclose(row.h, rg_select(s.h, 0, 1), 1e-6, 1e-6));
     ck_assert(rg_ndim(row.c) == 1 && rg_allclose(row.c, rg_select(s.c, 0, 1), 1e-6, 1e-6));
     rg_module_free(lstm);
@@ -645,9 +644,12 @@ START_TEST(test_packing_is_no_part_of_a_recorded_step) {
         void (*step)(void *context);
         const char *name;
     } steps[] = {
-        { packs_padded, "pack_padded_sequence" }, { packs_what_rises, "pack_padded_sequence" },
-        { packs, "pack_sequence" },               { packs_what_grows, "pack_sequence" },
-        { pads_packed, "pad_packed_sequence" },   { runs_packed, "GRU" },
+        { packs_padded, "pack_padded_sequence" },
+        { packs_what_rises, "pack_padded_sequence" },
+        { packs, "pack_sequence" },
+        { packs_what_grows, "pack_sequence" },
+        { pads_packed, "pad_packed_sequence" },
+        { runs_packed, "GRU" },
     };
     packing p = { .x = rg_randn(4, 2, 3), .lengths = rg_parse("[4, 2]"), .gru = rg_nn_gru(3, 2) };
     p.packed = rg_pack_padded_sequence(p.x, p.lengths);

@@ -497,20 +497,18 @@ START_TEST(test_numbers_of_inputs) {
     const struct {
         rg_module *m;
         int takes;
-    } all[] = { { &m->base, 2 },
-                { &m->encoder->base, 1 },
-                { &m->decoder->base, 2 },
-                { &reads->base, 1 },
-                { m->decoder->layers->v[0], 2 },
-                { &reads->self_attn->base, 3 } };
+    } all[] = {
+        { &m->base, 2 },     { &m->encoder->base, 1 },        { &m->decoder->base, 2 },
+        { &reads->base, 1 }, { m->decoder->layers->v[0], 2 }, { &reads->self_attn->base, 3 }
+    };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (int n = 0; n < 5; n++) {
             char keywords[512] = "";
             if (n == all[i].takes)
                 continue;
-            ck_fails(rg_call_with(all[i].m, (rg_list){ n, in }, keywords,
-                                  all[i].m->cls->keywords_bytes),
-                     RG_TYPE_ERROR, n < all[i].takes ? ".forward() missing " : ".forward() takes ");
+            ck_fails(
+                rg_call_with(all[i].m, (rg_list){ n, in }, keywords, all[i].m->cls->keywords_bytes),
+                RG_TYPE_ERROR, n < all[i].takes ? ".forward() missing " : ".forward() takes ");
         }
     rg_module_free(m);
 }
@@ -564,8 +562,8 @@ static bool cuts_off(rg_transformer_encoder *m, bool masked) {
 }
 
 /* torch cuts the padding off where its fast path is open. */
-#define FAST(heads, ...)                                                                          \
-    rg_nn_transformer_encoder_layer(4, heads, .dim_feedforward = 3, .batch_first = true,          \
+#define FAST(heads, ...)                                                                 \
+    rg_nn_transformer_encoder_layer(4, heads, .dim_feedforward = 3, .batch_first = true, \
                                     __VA_ARGS__)
 static rg_transformer_encoder *eval_of(void *layer) {
     rg_transformer_encoder *m = rg_nn_transformer_encoder(layer, 2);
