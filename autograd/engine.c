@@ -43,7 +43,7 @@ static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     bool leads = !r->capturing;
     for (int k = 0; k < n->n_out && !any; k++)
         any = g[k] != NULL;
-    for (int e = 0; e < n->n_in && any && !leads; e++)
+    for (int e = 0; e < n->n_in && !leads; e++)
         leads = rgi_run_needs(r, &n->edge[e]);
     if (!any || !leads)
         return true;
@@ -111,9 +111,9 @@ static bool leaves_prepare(rg_run *r) {
 }
 
 /* Returns the slot of the leaf to which an edge leads, if that has hooks. The slot is empty, and
- * waits for nothing, where they came meanwhile and no gradient has. */
+ * waits for nothing, where the leaf isn't asked for, or its hooks came meanwhile. */
 static rg_leaf_slot *awaiting_slot(rg_run *r, const rg_edge *e) {
-    bool hooked = e->node && !e->node->op && rgi_has_hooks(e->node) && rgi_run_needs(r, e);
+    bool hooked = e->node && !e->node->op && rgi_has_hooks(e->node);
     return hooked ? rgi_leaf_find(&r->leaves, e->node) : NULL;
 }
 
@@ -215,8 +215,6 @@ static bool await_leaves(rg_run *r) {
     r->awaits = true;
     for (size_t i = 0; i < r->n_nodes; i++) {
         const rg_node *n = r->nodes[i];
-        if (r->capturing && !r->marks[n->slot])
-            continue;
         for (const rg_edge *e = n->edge; e < n->edge + n->n_in; e++) {
             if (!e->node || e->node->op || !rgi_has_hooks(e->node) || !rgi_run_needs(r, e))
                 continue;
@@ -391,7 +389,7 @@ static bool differentiate(const request *q) {
     r.op = q->op;
     r.create_graph = q->options.create_graph;
     r.retain = q->options.retain_graph || q->options.create_graph;
-    r.capturing = q->results || q->x;
+    r.capturing = q->x;
     r.commits = !q->results;
     const char *outer = rgi_applying;
     rgi_applying = q->op;

@@ -89,8 +89,6 @@ bool rgi_may_sum_to(const rg_tensor *g, const rg_meta *meta) {
 }
 
 rg_tensor *rgi_sum_to(rg_tensor *g, const rg_meta *meta) {
-    if (fits(g, meta))
-        return g;
     rg_dims sum;
     RG_FAIL_IF(!dims_to_sum(g, meta, &sum), NULL,
                "returned an invalid gradient: got %s but expected shape compatible with %s",

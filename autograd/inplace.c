@@ -77,7 +77,7 @@ static bool may_write(const char *name, int n, rg_tensor *const in[]) {
 static bool collides(const rg_tensor *t, int n, rg_tensor *const in[]) {
     for (int i = 1; i < n; i++) {
         const rg_tensor *x = in[i];
-        if (!x || x == RG_NONE || x->storage != t->storage)
+        if (!x || x->storage != t->storage)
             continue;
         if (x->data != t->data || !rgi_same_shape(x, t)
             || memcmp(x->stride, t->stride, t->ndim * sizeof x->stride[0]))
@@ -154,8 +154,6 @@ rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr
     rg_tensor *source = rgi_grad_off ? t : rgi_beside_hooks(t);
     if (source && reads_overwritten(op, n, in))
         source = copy_with_history(source);
-    if (!source)
-        return NULL;
     if (source != t) {
         memcpy(apart, in, (size_t)n * sizeof *in);
         apart[0] = source;

@@ -42,6 +42,33 @@ START_TEST(test_inputs) {
 }
 END_TEST
 
+static rg_tensor *counts(rg_tensor *g, void *context) {
+    ++*(int *)context;
+    return g;
+}
+
+/* What lies behind a tensor that is asked for, or beside the way to it, is left alone: no hook is
+ * called there, and its saved values stay. */
+START_TEST(test_what_is_not_asked_for) {
+    for (int grad = 0; grad < 2; grad++) {
+        RG_SCOPE();
+        int calls = 0;
+        rg_tensor *x = leaf(1), *w = leaf(3), *behind = rg_exp(x), *beside = rg_exp(w);
+        rg_tensor *h = rg_mul(behind, behind), *y = rg_mul(rg_mul(h, h), beside);
+        ck_assert_int_ge(rg_register_hook(behind, counts, &calls), 0);
+        ck_assert_int_ge(rg_register_hook(beside, counts, &calls), 0);
+        if (grad)
+            ck_ok(rg_grad(y, h));
+        else
+            ck_ok(rg_backward(y, .inputs = RG_LIST(h)));
+        ck_assert_int_eq(calls, 0);
+        ck_assert(rg_grad_of(x) == RG_NONE && rg_grad_of(w) == RG_NONE);
+        ck_ok(rg_backward(h) && rg_backward(beside));
+        ck_assert_int_eq(calls, 2);
+    }
+}
+END_TEST
+
 START_TEST(test_inputs_with_a_graph) {
     RG_SCOPE();
     rg_tensor *x = leaf(3), *w = leaf(2);
@@ -303,7 +330,7 @@ static bool all_of_it(void) {
 START_TEST(test_without_memory) { ck_assert_int_ge(deny_in_turn(all_of_it, NULL), 10); }
 END_TEST
 
-RG_TESTS(accumulate, test_inputs, test_inputs_with_a_graph, test_inputs_refused, test_after,
-         test_order, test_steps_in_backward, test_odd_hooks, test_a_hook_fails_before_others,
-         test_another_leaf_by_now, test_leaves_retain_nothing, test_numbers_of_hooks,
-         test_without_memory)
+RG_TESTS(accumulate, test_inputs, test_what_is_not_asked_for, test_inputs_with_a_graph,
+         test_inputs_refused, test_after, test_order, test_steps_in_backward, test_odd_hooks,
+         test_a_hook_fails_before_others, test_another_leaf_by_now, test_leaves_retain_nothing,
+         test_numbers_of_hooks, test_without_memory)

@@ -187,6 +187,26 @@ END_TEST
 
 /* ---- modes ----------------------------------------------------------------------- */
 
+/* Gradients are added to what was set, element by element, also where all of these are one. */
+START_TEST(test_added_to_what_was_set) {
+    rg_tensor *x = leaf_vector(3), *one = rg_ones_dims(RG_DIMS(1), RG_FLOAT64);
+    ck_ok(rg_set_grad(x, rg_expand(one, 3)));
+    ck_ok(rg_backward(rg_sum(rg_mul(x, rg_detach(x)))));
+    for (int i = 0; i < 3; i++)
+        ck_assert_double_eq(grad_at(x, i), 2 + i);
+    ck_assert_double_eq(rg_at(one, 0), 1);
+}
+END_TEST
+
+/* A number that requires grad is a tensor from then on: its dtype counts beside another's. */
+START_TEST(test_a_number_that_requires_grad) {
+    rg_tensor *single = rg_sum(rg_ones(2)), *number = rg_wrap_float(2);
+    ck_assert_int_eq(rg_dtype_of(rg_mul(single, rg_wrap_float(2))), RG_FLOAT32);
+    ck_ok(rg_requires_grad_(number, true));
+    ck_assert_int_eq(rg_dtype_of(rg_mul(single, number)), rg_dtype_of(number));
+}
+END_TEST
+
 START_TEST(test_modes) {
     rg_tensor *x = leaf(2);
     {
@@ -401,6 +421,36 @@ START_TEST(test_a_run_inside_a_run) {
     rg_tensor *z = rg_mul(h, 1), *again = rg_mul(z, 1);
     rg_register_hook(z, nested, again);
     ck_fails(rg_backward(again), RG_RUNTIME_ERROR, "is being differentiated already");
+}
+END_TEST
+
+/* A hook that comes to a leaf meanwhile waits for the run's end, though all that may reach the leaf
+ * has. */
+START_TEST(test_late_hooks_come_last) {
+    int of_h, of_x;
+    rg_tensor *x = leaf(2), *h = rg_mul(x, 3), *z = leaf(5), *k = rg_mul(rg_mul(z, 2), h);
+    ck_assert_int_ge(rg_register_hook(x, note_turn, &of_x), 0);
+    ck_assert_int_ge(rg_register_hook(h, note_turn, &of_h), 0);
+    ck_assert_int_ge(rg_register_hook(k, one_more, z), 0);
+    turns = 0;
+    ck_ok(rg_backward(k));
+    ck_assert(of_h == 0 && of_x == 1);
+    ck_assert_int_eq(late, 2);
+    ck_assert_double_eq(grad_at(z, 0), 12);
+}
+END_TEST
+
+/* What a hook returns is refused in the name of the run, not of an op that was done before. */
+START_TEST(test_a_wrong_gradient_of_a_hook) {
+    rg_tensor *x = leaf_vector(49), *h = rg_mul(x, 2);
+    int id = rg_register_hook(x, refuse, NULL);
+    static const char sentence[] =
+        "backward: returned an invalid gradient: got [7, 7] but expected shape compatible with "
+        "[49]";
+    ck_says(rg_backward(rg_sum(rg_exp(h))), sentence);
+    ck_ok(rg_remove_hook(x, id));
+    ck_assert_int_ge(rg_register_hook(h, refuse, NULL), 0);
+    ck_says(rg_backward(rg_sum(rg_exp(h))), sentence);
 }
 END_TEST
 
@@ -732,6 +782,24 @@ START_TEST(test_in_place_is_recorded) {
 }
 END_TEST
 
+/* What is read lies in the memory that is written to, in another order: all is read before. */
+START_TEST(test_in_place_reads_first) {
+    double v[9] = { 1, 2, 4, 8, 16, 32, 64, 128, 256 };
+    for (int way = 0; way < 4; way++) {
+        rg_tensor *m = rg_from_double(v, RG_DIMS(3, 3)), *t = way & 1 ? rg_select(m, 0, 1) : m;
+        rg_tensor *x = way & 1 ? rg_select(m, 1, 1) : rg_T(m);
+        rg_tensor *want = rg_sub(t, x);
+        if (way & 2) {
+            t = rg_narrow(m, 0, 0, 2);
+            x = rg_narrow(m, 0, 1, 2);
+            want = rg_sub(t, x);
+        }
+        ck_ok(rg_sub_(t, x));
+        ck_assert_msg(rg_equal(t, want), "%d: %s", way, rg_repr(t));
+    }
+}
+END_TEST
+
 START_TEST(test_in_place_is_refused) {
     rg_tensor *x = leaf_vector(3), *v = rg_select(x, 0, 1);
     ck_fails(rg_add_(x, 1), RG_RUNTIME_ERROR,
@@ -1029,4 +1097,5 @@ RG_TESTS_UNGUARDED(
     test_threads_share_parameters, test_a_name_is_given_whole_or_not, test_threads_hand_a_graph_on,
     test_failures_of_backward_have_names, test_detached_in_place, test_a_place_in_another_run,
     test_looks_at_a_running_graph, test_hooks_of_outputs, test_a_mutated_saved_value_has_a_number,
-    test_small_runs_take_little)
+    test_small_runs_take_little, test_late_hooks_come_last, test_a_wrong_gradient_of_a_hook,
+    test_added_to_what_was_set, test_a_number_that_requires_grad, test_in_place_reads_first)
