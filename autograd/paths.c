@@ -24,8 +24,7 @@ typedef struct {
 /* ---- numbers --------------------------------------------------------------------------- */
 
 const double *rgi_doubles(rg_tensor *t) {
-    rg_tensor *d = rg_contiguous(rg_to(rg_detach(t), RG_FLOAT64));
-    return d ? rg_data(d) : NULL;
+    return rg_data(rg_contiguous(rg_to(rg_detach(t), RG_FLOAT64)));
 }
 
 double rgi_inner_product(int64_t n, const double *a, const double *b) {
@@ -292,7 +291,7 @@ static bool run_paths(path_run *r, rg_tensor *loss, rg_tensor *w) {
     rg_edge of_w = { rgi_node_of(w), w->output };
     bool there = !of_w.node->op || of_w.node->run == (uintptr_t)run;
     size_t at = there ? place_number(r, &of_w) : run->n_grads;
-    if (there && r->parts[at]) {
+    if (r->parts[at]) {
         r->paths->of_w = *r->parts[at];
         r->parts[at]->n = 0;
     }

@@ -181,6 +181,9 @@ START_TEST(test_more_paths_than_are_kept) {
     ck_assert(e.n == 0 && fabs(e.rest - 1) < 1e-9);
     e = rg_explain(rg_sum(rg_square(x)), w, .paths = 1000);
     ck_assert_int_eq(e.n, 24);
+    /* Those that go on together are no path. */
+    for (int i = 0; i < e.n; i++)
+        ck_assert_msg(strncmp(e.v[i].ops, "sum <- square", 13) == 0, "%s", e.v[i].ops);
 }
 END_TEST
 
@@ -319,8 +322,14 @@ START_TEST(test_where_a_gradient_is_lost) {
     ck_assert(strstr(e.text, "it is not finite") && strstr(e.text, "way back: sqrt"));
     /* What isn't finite isn't told twice, and what has no elements isn't zero. */
     ck_assert(!e.first_huge && !strstr(e.text, "huge"));
-    e = rg_explain(rg_sum(rg_cat(RG_LIST(rg_exp(rg_narrow(w, 0, 0, 0)), w), 0)), w);
-    ck_assert(!e.first_zero && !strstr(e.text, "zero"));
+    e = rg_explain(rg_sum(rg_sqrt(rg_sub(w, 1))), w);
+    ck_assert_str_eq(e.first_not_finite, "sqrt, input 0 of [3]");
+    ck_assert(!e.first_huge && !strstr(e.text, "huge"));
+    rg_tensor *rows = rg_requires_grad_(rg_ones(2, 3), true), *none = rg_narrow(rows, 0, 0, 0);
+    e = rg_explain(rg_sum(rg_mul(rg_cat(RG_LIST(rg_exp(none), rows), 0), 2)), rows);
+    ck_assert_str_eq(e.first_zero, "slice, input 0 of [2, 3]");
+    e = rg_explain(rg_add(rg_sum(rg_exp(none)), rg_sum(rows)), rows);
+    ck_assert_str_eq(e.first_zero, "slice, input 0 of [2, 3]");
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 1e9)), w);
     ck_assert_str_eq(e.first_huge, "mul, input 0 of [3]");
     ck_assert_double_eq_tol(e.v[0].share, 1, 1e-12);
@@ -330,6 +339,12 @@ START_TEST(test_where_a_gradient_is_lost) {
     ck_assert(!e.first_huge);
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 2)), w, .huge = 9);
     ck_assert_str_eq(e.first_huge, "mul, input 0 of [3]");
+    /* It is zero only if all of it is. */
+    for (int at = 0; at < 3; at++) {
+        rg_tensor *g = rg_zeros_dims(RG_DIMS(3), RG_FLOAT64);
+        rg_set_item_(g, 2, at);
+        ck_assert(!rg_explain(rg_sum(rg_mul(w, g)), w).first_zero);
+    }
     /* No path leads there. */
     rg_tensor *other = leaf(2, 2);
     e = rg_explain(rg_sum(w), other);
