@@ -414,6 +414,35 @@ START_TEST(test_an_op_that_is_not_direct) {
 }
 END_TEST
 
+/* Nothing is written behind the list of an op's outputs, whether it fails or not. */
+static bool makes_two;
+static bool pair_shape(rg_call *c) {
+    RG_FAIL_VALUE_IF(!makes_two, "pair", "there is none");
+    return rgi_shape_same(c);
+}
+static bool pair_forward(rg_call *c) {
+    for (int k = 0; k < 2; k++)
+        rgi_fill_zero(c->out[k]);
+    return true;
+}
+static const rg_op pair = {
+    .name = "pair", .n_in = 1, .n_out = 2, .shape = pair_shape, .forward = pair_forward
+};
+
+START_TEST(test_outputs_and_no_more) {
+    rg_tensor *x = rg_ones(3);
+    for (int two = 0; two < 2; two++) {
+        rg_tensor *out[] = { x, x, x };
+        makes_two = two;
+        ck_assert(rgi_apply_outputs(&pair, NULL, 0, 1, &x, out) == makes_two);
+        for (int k = 0; k < 2; k++)
+            ck_assert(two ? rg_equal(out[k], rg_zeros(3)) : !out[k]);
+        ck_assert(out[2] == x);
+    }
+    rg_error_clear();
+}
+END_TEST
+
 /* A call that fails returns no output, also where its scope has room for the first one alone. */
 START_TEST(test_all_outputs_or_none) {
     rg_tensor *x = rg_ones(2, 3);
@@ -443,4 +472,4 @@ RG_TESTS(calls, test_what_calls_take, test_arguments_are_evaluated_in_order,
          test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
          test_group_norm_of_one_value, test_distances_by_products, test_no_reduction,
          test_lists_at_their_limits, test_all_outputs_or_none, test_an_observer_of_nothing,
-         test_an_op_that_is_not_direct)
+         test_an_op_that_is_not_direct, test_outputs_and_no_more)

@@ -1400,7 +1400,45 @@ END_TEST
 /* A class has its row as long as the program runs. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(function, test_state_begins_at_0, test_a_backward_inside_a_backward,
+/* What backward returns for one input is a view of what it returns for the other: a gradient that
+ * is added to the one leaves the other alone. */
+static bool sum_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_add(in[0], in[1]);
+    return out[0];
+}
+
+static int given_as;
+static bool sum_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    rg_tensor *both = rg_mul(g[0], 5), *view = rg_view(both, 3, 2);
+    gin[given_as & 1] = given_as & 2 ? rg_view(view, 6) : rg_view(rg_view(both, 1, 6), 6);
+    gin[!(given_as & 1)] = rg_detach(both);
+    return true;
+}
+
+static rg_function_class sum_class = { .name = "SumOfTwo",
+                                       .forward = sum_forward,
+                                       .backward = sum_backward };
+
+START_TEST(test_a_view_and_its_memory) {
+    for (given_as = 0; given_as < 4; given_as++)
+        for (int more = 0; more < 2; more++) {
+            RG_SCOPE();
+            rg_tensor *w[] = { rg_requires_grad_(rg_ones(6), true),
+                               rg_requires_grad_(rg_ones(6), true) };
+            rg_tensor *before = rg_mul(w[more], 3);
+            rg_tensor *y = rg_function_apply(&sum_class, NULL, w[0], w[1]);
+            ck_ok(rg_backward(rg_add(rg_sum(y), rg_sum(before))));
+            for (int i = 0; i < 2; i++)
+                ck_assert_msg(rg_equal(rg_grad_of(w[i]), rg_full(RG_DIMS(6), i == more ? 8. : 5.)),
+                              "%d, %d: %s", given_as, i, rg_repr(rg_grad_of(w[i])));
+        }
+}
+END_TEST
+
+RG_TESTS(function, test_a_view_and_its_memory,
+         test_state_begins_at_0, test_a_backward_inside_a_backward,
          test_hooks_of_leaves_without_gradient, test_saved_inputs_that_are_outputs,
          test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients, test_contexts,
          test_failures, test_failures_in_backward, test_differentiated_once,

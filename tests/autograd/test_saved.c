@@ -494,7 +494,22 @@ START_TEST(test_memory_denied) {
 }
 END_TEST
 
-RG_TESTS(saved, test_checkpoints_walked_in_parts, test_hooks_see_what_is_saved,
+/* An op that saves nothing has nothing to pack, and takes no memory for it. */
+START_TEST(test_nothing_to_pack) {
+    RG_SCOPE();
+    counts c = { .how = KEEP };
+    rg_tensor *w = leaf(2, 3);
+    RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+    const int64_t before = rg_memory_stats().other;
+    ck_ok(rg_add(w, w));
+    ck_assert(c.packed == 0 && rg_memory_stats().other == before);
+    ck_ok(rg_mul(w, w));
+    ck_assert(c.packed == 2 && rg_memory_stats().other > before);
+}
+END_TEST
+
+RG_TESTS(saved, test_nothing_to_pack, test_checkpoints_walked_in_parts,
+         test_hooks_see_what_is_saved,
          test_packed_values_are_freed, test_guards, test_hooks_in_odd_places,
          test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less, test_hooks_that_fail,
          test_checkpoints_give_the_same_bits, test_checkpoints_of_second_order,

@@ -111,6 +111,26 @@ START_TEST(test_backward) {
 }
 END_TEST
 
+/* Where memory is denied, nothing is said, or all of it. */
+START_TEST(test_without_memory) {
+    rg_tensor *zero = rg_zeros(2);
+    stack = "pspsp";
+    rg_set_detect_anomaly(true);
+    bool done = false;
+    for (int64_t n = 1; !done; n++) {
+        RG_SCOPE();
+        rg_memory_fail_at(n);
+        ck_assert(!rg_log(zero));
+        rg_memory_fail_at(0);
+        done = rg_error_code() != RG_OUT_OF_MEMORY;
+        ck_assert_msg(!done || strstr(rg_error(), "arose forward in log of [2]; forward call: "),
+                      "request %d: %s", (int)n, rg_error());
+        rg_error_clear();
+    }
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
 /* Whoever looks on for another reason lets such values pass, there and back. */
 START_TEST(test_others_let_pass) {
     rg_tensor *x = rg_requires_grad_(rg_zeros(2), true);
@@ -122,4 +142,4 @@ START_TEST(test_others_let_pass) {
 END_TEST
 
 RG_TESTS(trace, test_frames, test_many_frames, test_name_without_a_folder, test_backward,
-         test_others_let_pass)
+         test_without_memory, test_others_let_pass)

@@ -668,6 +668,10 @@ START_TEST(test_writes_of_the_dead) {
     }
     ck_fails(rg_add_(v, dead), RG_RELEASED, "add: tensor released with its scope");
     ck_fails(rg_add_(v, (rg_tensor *)none.bytes), RG_TYPE_ERROR, "another pointer");
+    rg_tensor *recorded = rg_mul(x, 1);
+    ck_fails(rg_add_(recorded, dead), RG_RELEASED, "add: tensor released with its scope");
+    ck_fails(rg_add_(recorded, (rg_tensor *)none.bytes), RG_TYPE_ERROR, "another pointer");
+    ck_assert_str_eq(rg_grad_fn(recorded), "MulBackward0");
 }
 END_TEST
 
