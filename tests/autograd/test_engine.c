@@ -769,6 +769,32 @@ START_TEST(test_slices_share_one_buffer) {
 }
 END_TEST
 
+/* Returns how much a run back takes at most, with four gradients for x that come as they are, or as
+ * views. */
+static int64_t peak_of_four(bool views) {
+    RG_SCOPE();
+    enum { N = 1 << 16 };
+    rg_tensor *x = rg_requires_grad_(rg_ones(N), true), *y = rg_scalar(0.);
+    for (int i = 1; i <= 4; i++) {
+        rg_tensor *c = rg_full(RG_DIMS(N), (double)i);
+        y = rg_add(y, rg_sum(views ? rg_mul(rg_reshape(x, 2, N / 2), rg_reshape(c, 2, N / 2))
+                                   : rg_mul(x, c)));
+    }
+    rg_memory_reset_peak();
+    const int64_t before = rg_memory_stats().now;
+    ck_ok(rg_backward(y));
+    ck_assert_double_eq(grad_at(x, N - 1), 10);
+    return rg_memory_stats().peak - before;
+}
+
+/* Nobody else sees a view that is on its way, so that the next gradient is added in place. */
+START_TEST(test_views_are_added_to_in_place) {
+    peak_of_four(true);
+    const int64_t plain = peak_of_four(false);
+    ck_assert_int_le(peak_of_four(true), plain + (1 << 16));
+}
+END_TEST
+
 /* ---- in place, and views --------------------------------------------------------- */
 
 START_TEST(test_in_place_is_recorded) {
@@ -1098,4 +1124,5 @@ RG_TESTS_UNGUARDED(
     test_failures_of_backward_have_names, test_detached_in_place, test_a_place_in_another_run,
     test_looks_at_a_running_graph, test_hooks_of_outputs, test_a_mutated_saved_value_has_a_number,
     test_small_runs_take_little, test_late_hooks_come_last, test_a_wrong_gradient_of_a_hook,
-    test_added_to_what_was_set, test_a_number_that_requires_grad, test_in_place_reads_first)
+    test_views_are_added_to_in_place, test_added_to_what_was_set, test_a_number_that_requires_grad,
+    test_in_place_reads_first)

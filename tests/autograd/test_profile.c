@@ -115,6 +115,21 @@ START_TEST(test_counts) {
 }
 END_TEST
 
+/* What is done before and after isn't counted, there or back, though others look on. */
+START_TEST(test_while_it_is_off) {
+    rg_tensor *x = rg_requires_grad_(rg_ones(4), true);
+    const rg_cost there = rg_profile_cost("exp"), back = rg_profile_cost("exp, backward");
+    for (int turn = 0; turn < 4; turn++) {
+        rg_set_profiling(turn == 1);
+        rg_set_detect_anomaly(turn > 1);
+        ck_ok(rg_backward(rg_sum(rg_exp(x))));
+        ck_assert_int_eq(rg_profile_cost("exp").calls - there.calls, turn > 0);
+        ck_assert_int_eq(rg_profile_cost("exp, backward").calls - back.calls, turn > 0);
+    }
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
 /* Where the input that says how many terms there are needs no gradient, its shape is known from its
  * saved value. */
 START_TEST(test_other_inputs) {
@@ -818,6 +833,7 @@ int main(int argc, char **argv) {
     const TTest *cases[] = { test_counts, test_products, test_columns,
                              test_what_fails_costs_nothing, test_products_of_vectors,
                              test_other_inputs, test_failed_calls, test_attention, test_inside,
+                             test_while_it_is_off,
                              test_times_are_each_calls_own, test_seconds_pass, test_convolutions,
                              test_a_failed_step_costs_nothing, test_what_fails_costs_nothing,
                              test_rows_are_in_order, test_functions, test_beside_takes_no_time,
