@@ -185,8 +185,7 @@ static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dim
     if (!op->terms.times)
         return op->view ? 0 : elements;
     int64_t terms = terms_of.v[RG_MAX(terms_of.n - op->terms.from_last, 0)];
-    int64_t rows = y.n > 1 ? y.v[y.n - 2] : 1;
-    double share = op->terms.share ? op->terms.share(attr, rows, terms) : 1;
+    double share = op->terms.share ? op->terms.share(attr, y.v[y.n - 2], terms) : 1;
     return 2 * elements * (double)terms * share;
 }
 

@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -529,7 +530,7 @@ static void read_batch(void) {
 
 /* A function's own row is without the ops, and the functions, that are called inside. */
 START_TEST(test_functions) {
-    const rg_cost exps = rg_profile_cost("exp");
+    const rg_cost exps = rg_profile_cost("exp"), before = rg_profile_cost(NULL);
     read_batch();
     rg_set_profiling(true);
     const double began = now();
@@ -545,6 +546,8 @@ START_TEST(test_functions) {
     const double op = rg_profile_cost("exp").ns - exps.ns;
     ck_assert_msg(inner >= 2 * 2e6, "%g", inner);
     ck_assert_msg(own + inner + op <= took, "%g, %g and %g of %g", own, inner, op, took);
+    /* They are among all times. */
+    ck_assert_double_ge(rg_profile_cost(NULL).ns - before.ns, own + inner);
 }
 END_TEST
 
@@ -592,6 +595,12 @@ START_TEST(test_beside) {
     check_cost("first", 2, 0, 101);
     check_cost("second", 1, 0, 20);
     ck_assert(rg_profile_cost("first").ns > 1e6 && ns > 0);
+    /* It has no share of the time, so that a number less stands in its line. */
+    double numbers[6];
+    ck_assert_int_eq(sscanf(strstr(rg_profile_table(), "\nfirst ") + 7, "%lf %lf %lf %lf %lf %lf",
+                            &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4],
+                            &numbers[5]),
+                     5);
     ck_assert(rg_profile_cost("exp2").calls == 2);
 }
 END_TEST
@@ -622,6 +631,28 @@ START_TEST(test_names) {
     check_cost("sigmoid", 2, 10, 5 + 2 * 40);
     const char *table = rg_profile_table(), *line = strstr(table, "\nsigmoid ");
     ck_assert(line && strstr(line + 1, "\nsigmoid "));
+}
+END_TEST
+
+static void *profile_often(void *unused) {
+    for (int i = 0; i < 20000; i++) {
+        RG_RECORD_FUNCTION("often");
+        rg_profile_end("often beside", rg_profile_begin(), 1);
+    }
+    return unused;
+}
+
+/* No count is lost where threads count at once. */
+START_TEST(test_threads_count_together) {
+    pthread_t thread[2];
+    rg_set_profiling(true);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, profile_often, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    rg_set_profiling(false);
+    ck_assert_int_eq(rg_profile_cost("often").calls, 40000);
+    ck_assert_double_eq(rg_profile_cost("often beside").bytes, 40000);
 }
 END_TEST
 
@@ -838,7 +869,8 @@ int main(int argc, char **argv) {
                              test_a_failed_step_costs_nothing, test_what_fails_costs_nothing,
                              test_rows_are_in_order, test_functions, test_beside_takes_no_time,
                              test_beside, test_names, test_environment, test_file_of_a_process,
-                             test_longest_paths, test_each_gradient_of_a_product,
+                             test_longest_paths, test_threads_count_together,
+                             test_each_gradient_of_a_product,
                              test_scans, test_elements,
                              test_ops_of_the_program,
                              /* It fills the table, for all that come after it. */
