@@ -62,8 +62,7 @@ rg_tensor *rgi_trial_copy(rg_tensor *t, rg_trial_layout as, bool require_grad) {
         return t;
     RG_SCOPE();
     RG_NO_GRAD();
-    rg_tensor *copy = copy_laid(t, as);
-    return copy ? rg_escape(rg_requires_grad_(copy, require_grad)) : NULL;
+    return rg_escape(rg_requires_grad_(copy_laid(t, as), require_grad));
 }
 
 bool rgi_trial_inputs(const rg_trial *s, rg_tensor *to[]) {

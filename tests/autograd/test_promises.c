@@ -614,6 +614,32 @@ START_TEST(test_ops_without_slope) {
         rg_function_check(&quarters, NULL, RG_LIST(halves)), RG_RUNTIME_ERROR,
         "Quarter: backward doesn't agree with finite differences: gradcheck: Jacobian mismatch "
         "for output 0 with respect to input 0: at output [1] and input [0]");
+    /* An infinity is the same as another one. */
+    ((double *)rg_data(halves))[1] = INFINITY;
+    ck_fails(rg_function_check(&quarters, NULL, RG_LIST(halves)), RG_RUNTIME_ERROR,
+             "Quarter: backward doesn't agree with finite differences: gradcheck: Jacobian "
+             "mismatch");
+}
+END_TEST
+
+static void count_errors(rg_code code, const char *message) {
+    (void)code;
+    (void)message;
+}
+
+/* A dim of two is enough to expand, and an error handler is there afterwards as before. */
+START_TEST(test_small_inputs) {
+    static rg_function_class twins[2];
+    planted = REFUSES_ZERO_STRIDES;
+    for (at = 0; at < 2; at++)
+        ck_fails(twin_passes(&twins[at], wave(2, 1, 0.3), wave(2, 1, 0.9)), RG_RUNTIME_ERROR,
+                 "is expanded, and has a stride of 0: Twin: forward failed");
+    static rg_function_class quarters = { .name = "Quarter",
+                                          .forward = quarter_forward,
+                                          .backward = quarter_backward };
+    rg_on_error(count_errors);
+    ck_assert(rg_function_check(&quarters, NULL, RG_LIST(wave(2, 1, 0.3))));
+    ck_assert(rg_on_error(NULL) == count_errors);
 }
 END_TEST
 
@@ -645,7 +671,8 @@ START_TEST(test_odd_ops_pass) {
     ck_fails(rg_function_check(&floors, NULL, RG_LIST(whole)), RG_VALUE_ERROR,
              "function_check: expected at least one input of floating point, to differentiate it");
     in[1] = NULL;
-    ck_fails(rg_function_check(&sums, &most, ((rg_list){ 2, in })), RG_TYPE_ERROR, "");
+    ck_fails(rg_function_check(&sums, &most, ((rg_list){ 2, in })), RG_TYPE_ERROR,
+             "function_check: expected a tensor but got NULL");
     ck_fails(rg_function_check(&sums, &one, ((rg_list){ 1, NULL })), RG_TYPE_ERROR,
              "function_check: expected a list");
     ck_fails(rg_function_check(&sums, &one, ((rg_list){ -1, NULL })), RG_TYPE_ERROR,
@@ -818,8 +845,9 @@ END_TEST
 /* A class has its row as long as the program runs. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(promises, test_whole_inputs, test_each_promise_at_each_place, test_what_is_asked_for,
-         test_leaks_are_counted, test_odd_ops_pass, test_whole_numbers_are_asked_nothing,
-         test_what_leads_second_derivatives_on, test_each_input_is_told_apart,
-         test_ops_without_slope, test_memory_denied, test_tolerance_of_float32, test_spare_memory,
-         test_failure_in_the_last_call, test_memory_denied_to_checks)
+RG_TESTS(promises, test_small_inputs, test_whole_inputs, test_each_promise_at_each_place,
+         test_what_is_asked_for, test_leaks_are_counted, test_odd_ops_pass,
+         test_whole_numbers_are_asked_nothing, test_what_leads_second_derivatives_on,
+         test_each_input_is_told_apart, test_ops_without_slope, test_memory_denied,
+         test_tolerance_of_float32, test_spare_memory, test_failure_in_the_last_call,
+         test_memory_denied_to_checks)
