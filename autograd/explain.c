@@ -97,8 +97,7 @@ static double value_at(const rg_explain_options *o, rg_tensor *w, rg_tensor *bef
 
 static rg_tensor *direction_of(const rg_explanation *e, rg_generator *random, int k) {
     rg_tensor *d = k ? rg_randn_dims(rg_shape(e->gradient), RG_FLOAT64, random) : e->gradient;
-    rg_tensor *norm = rg_norm(d);
-    double length = norm ? rg_item(norm) : NAN;
+    const double length = rg_item(rg_norm(d));
     return length > 0 ? rg_div(d, length) : d;
 }
 
@@ -109,7 +108,7 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
     enum { DIRECTIONS = 5 };
     const double h = 1e-6;
     rg_tensor *before = rg_clone(rg_detach(w));
-    double norm = before ? rg_item(rg_norm(e->gradient)) : NAN;
+    const double norm = rg_item(rg_norm(e->gradient));
     e->off = 0;
     for (int k = 0; k < DIRECTIONS; k++) {
         rg_tensor *d = before ? direction_of(e, random, k) : NULL;

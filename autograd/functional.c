@@ -100,7 +100,7 @@ static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *c
     if (n > AT_ONCE) {
         rg_tensor *first = stack_of(one, context, from, n / 2, dim);
         rg_tensor *rest = first ? stack_of(one, context, from + n / 2, n - n / 2, dim) : NULL;
-        return rest ? rg_cat((rg_list){ 2, (rg_tensor *[]){ first, rest } }, dim) : NULL;
+        return rg_cat((rg_list){ 2, (rg_tensor *[]){ first, rest } }, dim);
     }
     rg_tensor *part[AT_ONCE];
     for (int i = 0; i < n; i++) {
@@ -190,8 +190,7 @@ static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[], int argnu
         || !joined_shape(d.op, d.y, d.in[argnum], &shape))
         return NULL;
     rg_tensor *matrix = made(&d, d.in[argnum]);
-    rg_tensor *jacobian = matrix ? outcome(&d, rg_reshape_dims(matrix, shape)) : NULL;
-    return jacobian ? rg_escape(jacobian) : NULL;
+    return rg_escape(outcome(&d, rg_reshape_dims(matrix, shape)));
 }
 
 rg_tensor *rg_jacrev_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],

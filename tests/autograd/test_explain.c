@@ -333,6 +333,7 @@ START_TEST(test_where_a_gradient_is_lost) {
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 1e9)), w);
     ck_assert_str_eq(e.first_huge, "mul, input 0 of [3]");
     ck_assert_double_eq_tol(e.v[0].share, 1, 1e-12);
+    ck_assert(strstr(e.text, "\nfirst huge on the way back: mul, input 0 of [3]\n"));
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 1e9)), w, .huge = 1e12);
     ck_assert(!e.first_huge);
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 2)), w, .huge = 10);
@@ -365,6 +366,12 @@ static rg_tensor *half_detached(rg_tensor *const in[], void *x) {
     return rg_sum(rg_mul(in[0], rg_detach(in[0])));
 }
 static rg_tensor *broken(rg_tensor *const in[], void *x) { return rg_matmul(in[0], x); }
+/* Along its gradient the slope is right. */
+static rg_tensor *last_detached(rg_tensor *const in[], void *unused) {
+    (void)unused;
+    rg_tensor *flat = rg_reshape(in[0], -1);
+    return rg_add(rg_select(flat, 0, 0), rg_mul(rg_detach(rg_select(flat, 0, 1)), 5));
+}
 static rg_tensor *sum_of_squares(rg_tensor *const in[], void *unused) {
     (void)unused;
     return rg_sum(rg_square(in[0]));
@@ -411,11 +418,14 @@ START_TEST(test_verdicts) {
 }
 END_TEST
 
-/* A gradient of zero has no direction of its own, and agrees where the slope is zero, too. */
+/* A gradient of zero has no direction of its own, and agrees where the slope is zero, too. One that
+ * leaves an element out differs along others. */
 START_TEST(test_verdict_of_nothing) {
     rg_tensor *w = rg_requires_grad_(rg_zeros_dims(RG_DIMS(2, 2), RG_FLOAT64), true);
     rg_explanation e = rg_explain(sum_of_squares(&w, NULL), w, .f = sum_of_squares);
     ck_assert_msg(e.agrees && e.off < 1e-6, "%s", e.text);
+    e = rg_explain(last_detached(&w, NULL), w, .f = last_detached);
+    ck_assert_msg(!e.agrees && e.off > 0.01, "%s", e.text);
 }
 END_TEST
 

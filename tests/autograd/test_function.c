@@ -331,6 +331,7 @@ static bool asking_forward(rg_function_context *ctx, rg_tensor *const in[], rg_t
     ck_fails(rg_needs_input_grad(ctx, 2), RG_INDEX_ERROR, "there is no input 2 of 2");
     ck_fails(rg_saved_tensor(ctx, 0), RG_RUNTIME_ERROR, "saved_tensor is for backward");
     ck_fails(rg_mark_non_differentiable(ctx, in[0]), RG_VALUE_ERROR, "takes an output");
+    ck_fails(rg_mark_non_differentiable(ctx, NULL), RG_TYPE_ERROR, "expected a tensor");
     ck_fails(
         rg_save_for_backward(ctx, in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0]),
         RG_VALUE_ERROR, "saves up to 8 tensors, but got 9");
@@ -439,6 +440,24 @@ START_TEST(test_failures) {
 }
 END_TEST
 
+/* It counts the runs of its forward in its state, which is 0 at first. */
+static bool counting_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    int64_t *state = rg_function_state(ctx);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(state[i], 0);
+    state[4] = ++state[0];
+    out[0] = rg_mul(in[0], (double)state[0]);
+    return out[0];
+}
+static bool counting_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = rg_mul(g[0], (double)*(int64_t *)rg_function_state(ctx));
+    return true;
+}
+static rg_function_class counting = { .name = "Counting",
+                                      .forward = counting_forward,
+                                      .backward = counting_backward,
+                                      .state_bytes = 5 * sizeof(int64_t) };
+
 /* ---- the graph ---------------------------------------------------------------------- */
 
 START_TEST(test_failures_in_backward) {
@@ -462,6 +481,9 @@ START_TEST(test_failures_in_backward) {
     ck_ok(rg_function_apply(&forward_only, NULL, rg_detach(x)));
     /* What was saved is gone after the first backward, and may not be written to before. */
     rg_tensor *y = rg_function_apply(&cube, NULL, x);
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "backward through the graph a second time");
+    y = rg_function_apply(&counting, NULL, x);
     ck_ok(rg_backward(rg_sum(y)));
     ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "backward through the graph a second time");
     rg_tensor *z = rg_mul(x, 2);
@@ -800,7 +822,8 @@ START_TEST(test_replay) {
 }
 END_TEST
 
-/* A graph of gradients whose backward reads numbers from a state can't be recorded. */
+/* A graph of gradients whose backward reads numbers from a state, or from data, can't be
+ * recorded. */
 static void second_of_state(void *context) {
     const blend_args args = { 0.5 };
     rg_tensor *x = context;
@@ -889,8 +912,14 @@ static void shrinking_back(void *context) {
     rg_grad(rg_sum(rg_function_apply(&shrinks, NULL, (rg_tensor *)context)), context);
 }
 
+static void second_by_data(void *x) {
+    rg_grad(rg_sum(rg_function_apply(&by_data, NULL, (rg_tensor *)x)), x, .create_graph = true);
+}
+
 START_TEST(test_replay_refuses) {
     rg_tensor *x = input(2, 3);
+    ck_fails(rg_record(second_by_data, x), RG_NOT_IMPLEMENTED,
+             "ByData: can't be part of a recorded step");
     ck_fails(rg_record(second_of_state, x), RG_NOT_IMPLEMENTED,
              "Blend: can't be part of a recorded step");
     void (*const others[])(void *context) = { growing,     widening,      saving_more,
@@ -1072,22 +1101,6 @@ START_TEST(test_gradients_by_outputs) {
 }
 END_TEST
 
-static bool counting_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
-    int64_t *state = rg_function_state(ctx);
-    for (int i = 0; i < 5; i++)
-        ck_assert_int_eq(state[i], 0);
-    state[4] = ++state[0];
-    out[0] = rg_mul(in[0], (double)state[0]);
-    return out[0];
-}
-static bool counting_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
-    gin[0] = rg_mul(g[0], (double)*(int64_t *)rg_function_state(ctx));
-    return true;
-}
-static rg_function_class counting = { .name = "Counting",
-                                      .forward = counting_forward,
-                                      .backward = counting_backward,
-                                      .state_bytes = 5 * sizeof(int64_t) };
 static void counting_step(void *w) {
     rg_set_grad(w, RG_NONE);
     rg_backward(rg_sum(rg_function_apply(&counting, NULL, w)));
@@ -1367,8 +1380,9 @@ static void *apply_first(void *context) {
     for (int i = 0; i < FRESH; i++) {
         RG_SCOPE();
         atomic_fetch_add(&arrived[i], 1);
-        while (atomic_load(&arrived[i]) < 2)
-            sched_yield();
+        for (int turns = 0; atomic_load(&arrived[i]) < 2; turns++)
+            if (turns > 1000)
+                sched_yield();
         if (!rg_function_apply(&shared_classes[i], NULL, x))
             return NULL;
     }
