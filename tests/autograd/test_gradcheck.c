@@ -167,6 +167,50 @@ START_TEST(test_gradients_of_either_sign) {
 }
 END_TEST
 
+static bool detaching_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = rg_mul(rg_detach(g[0]), rg_mul(rg_saved_tensor(ctx, 0), 2));
+    return gin[0] != NULL;
+}
+static rg_function_class detaching = { .name = "Detaching",
+                                       .forward = plain_forward,
+                                       .backward = detaching_backward };
+static rg_tensor *detaching_function(rg_tensor *const in[], void *unused) {
+    (void)unused;
+    return rg_function_apply(&detaching, NULL, in[0]);
+}
+
+/* A gradient depends on that of the output, too. */
+START_TEST(test_gradients_that_are_cut_off) {
+    rg_memory_may_stay = 1;
+    rg_tensor *x = input(2, 3);
+    ck_ok(rg_gradcheck(detaching_function, NULL, 1, &x));
+    ck_fails(rg_gradgradcheck(detaching_function, NULL, 1, &x), RG_RUNTIME_ERROR,
+             "Jacobian mismatch for output 0 with respect to input 1");
+}
+END_TEST
+
+/* x^2, with half of the gradient of that element that the context says. */
+static rg_tensor *half_of_one(rg_tensor *const in[], void *place) {
+    rg_tensor *flat = rg_reshape(in[0], -1), *parts[6];
+    for (int i = 0; i < 6; i++) {
+        rg_tensor *x = rg_narrow(flat, 0, i, 1);
+        parts[i] = rg_mul(x, i == *(int *)place ? rg_detach(x) : x);
+    }
+    return rg_reshape(rg_cat(rg_list_of(6, parts), 0), 2, 3);
+}
+
+/* Each element is looked at, and named. */
+START_TEST(test_each_element_is_checked) {
+    rg_tensor *x = input(2, 3);
+    for (int place = 0; place < 6; place++) {
+        char said[80];
+        snprintf(said, sizeof said, "at output [%d, %d] and input [%d, %d] the analytical",
+                 place / 3, place % 3, place / 3, place % 3);
+        ck_fails(rg_gradcheck(half_of_one, &place, 1, &x), RG_RUNTIME_ERROR, said);
+    }
+}
+END_TEST
+
 /* So many inputs are taken, and not one more. A check leaves its scope no tensors. */
 START_TEST(test_many_inputs) {
     rg_tensor *in[RG_MAX_INPUTS + 1];
@@ -202,6 +246,7 @@ START_TEST(test_what_gradcheck_asks_for) {
              "the analytical value is 0 but the numerical one is 2");
     ck_assert(rg_gradcheck(constant, rg_ones(2), 1, &x));
     ck_assert(rg_gradgradcheck(constant, rg_ones(2), 1, &x));
+    ck_assert(rg_gradgradcheck(constant, rg_ones(2), 1, &plain));
     rg_tensor *before = rg_clone(plain);
     plant = HONEST;
     ck_assert(rg_gradcheck(
@@ -418,6 +463,12 @@ START_TEST(test_likely_causes) {
              "torch.float64 and torch.float32.");
     ck_fails(rg_gradcheck(writes, NULL, 2, in), RG_RUNTIME_ERROR,
              "The function writes to one of its inputs in place");
+    /* It was written to before that check, and isn't in the next one. */
+    rg_error_clear();
+    ck_assert(!rg_gradcheck(half_hidden, NULL, 2, in));
+    ck_assert_msg(strstr(rg_error(), "mismatch") && !strstr(rg_error(), "in place"), "%s",
+                  rg_error());
+    rg_error_clear();
 }
 END_TEST
 
@@ -572,9 +623,15 @@ static bool draw_stale_view(void) {
     return view && rg_mul_(base, 2) && rg_graph_dot(view);
 }
 
-static bool check_turned(void) {
+/* Its output isn't contiguous, though it comes from one element. */
+static rg_tensor *two_squares(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_expand(rg_square(in[0]), 2, 1);
+}
+
+static bool check_two_squares(void) {
     RG_SCOPE();
-    return rg_gradcheck_list(turned_list, NULL, 2, checked);
+    return rg_gradcheck(two_squares, NULL, 1, checked);
 }
 
 START_TEST(test_checks_without_memory) {
@@ -587,9 +644,8 @@ START_TEST(test_checks_without_memory) {
                             "and needs memory of its own");
     deny_in_turn(draw_graph, NULL);
     deny_in_turn(draw_stale_view, NULL);
-    for (int i = 0; i < 2; i++)
-        checked[i] = input(2, 2);
-    deny_in_turn(check_turned, NULL);
+    checked[0] = input(1, 1);
+    deny_in_turn(check_two_squares, NULL);
 }
 END_TEST
 
@@ -769,7 +825,8 @@ START_TEST(test_drawn_names) {
 }
 END_TEST
 
-RG_TESTS(gradcheck, test_gradients_of_either_sign, test_drawn_names_of_all_lengths,
+RG_TESTS(gradcheck, test_gradients_that_are_cut_off, test_each_element_is_checked,
+         test_gradients_of_either_sign, test_drawn_names_of_all_lengths,
          test_drawn_numbers, test_planted_faults_are_rejected,
          test_the_report_names_the_worst_element, test_what_gradcheck_asks_for,
          test_failing_backward, test_many_inputs, test_several_outputs, test_leaves_as_outputs,
