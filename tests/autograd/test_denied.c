@@ -89,6 +89,35 @@ static rg_tensor *stale_view(rg_tensor *x, bool keeps) {
     return view;
 }
 
+/* Writes a part of x to another part. */
+static rg_tensor *set_with_own_part(rg_tensor *x) {
+    return x ? rg_set_item_(x, rg_narrow(x, 0, 1, 1), "0:1") : NULL;
+}
+
+/* Writes to whole numbers at an index that is a part of them. */
+static rg_tensor *set_with_own_index(void) {
+    rg_tensor *x = rg_arange(4);
+    return x ? rg_set_item_(x, 7, rg_narrow(x, 0, 1, 2)) : NULL;
+}
+
+static rg_tensor *recorded[3];
+static void record_batch_norm(void *unused) {
+    (void)unused;
+    rg_batch_norm(recorded[0], recorded[1], recorded[2], .training = true);
+}
+
+/* Records a step in which batch_norm writes to what runs along. */
+static rg_tensor *batch_norm_recorded(void) {
+    recorded[0] = rg_ones(4, 3);
+    recorded[1] = rg_zeros(3);
+    recorded[2] = rg_ones(3);
+    if (!recorded[0] || !recorded[1] || !recorded[2])
+        return NULL;
+    rg_replay *r = rg_record(record_batch_norm, NULL);
+    rg_replay_free(r);
+    return r ? recorded[0] : NULL;
+}
+
 /* A checkpoint calls its function with all inputs, or not at all. */
 static rg_tensor *sum_of_all(rg_tensor *const inputs[], void *context) {
     rg_tensor *sum = rg_sum(inputs[0]);
