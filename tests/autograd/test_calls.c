@@ -50,6 +50,81 @@ START_TEST(test_attention_lies_as_its_query_does) {
     rg_tensor *gq = rg_grad(y, q, .gradient = g);
     ck_assert(rg_is_contiguous(rg_transpose(gq, 1, 2)));
     ck_assert(rg_equal(gq, rg_grad(same, laid, .gradient = g)));
+    rg_tensor *wide = rg_expand(rg_randn(2, 1, 1, 4), 2, 3, 5, 4);
+    ck_assert(rg_is_contiguous(rg_scaled_dot_product_attention(wide, k, k)));
+}
+END_TEST
+
+/* Where torch reads beyond k and v or has an odd reason to refuse, batches, heads and masks
+ * broadcast as in the product and the sum that they stand in, and lengths that differ are refused.
+ */
+START_TEST(test_attention_broadcasts) {
+    rg_tensor *q = rg_randn(2, 3, 5, 4), *k = rg_randn(2, 3, 6, 4), *v = rg_randn(2, 3, 6, 4);
+    rg_tensor *first_k = rg_narrow(k, 0, 0, 1), *first_v = rg_narrow(v, 0, 0, 1);
+    rg_tensor *first_q = rg_narrow(q, 0, 0, 1), *head_q = rg_narrow(q, 1, 0, 1);
+    rg_tensor *wide_k = rg_clone(rg_expand(first_k, 2, 3, 6, 4));
+    rg_tensor *wide_v = rg_clone(rg_expand(first_v, 2, 3, 6, 4));
+    rg_tensor *wide_q = rg_clone(rg_expand(first_q, 2, 3, 5, 4));
+    rg_tensor *heads_q = rg_clone(rg_expand(head_q, 2, 3, 5, 4));
+    static const double close = 1e-5;
+#define ATTEND rg_scaled_dot_product_attention
+    ck_assert(rg_allclose(ATTEND(q, first_k, first_v), ATTEND(q, wide_k, wide_v), close, close));
+    ck_assert(rg_allclose(ATTEND(first_q, k, v), ATTEND(wide_q, k, v), close, close));
+    ck_assert(rg_allclose(ATTEND(head_q, k, v), ATTEND(heads_q, k, v), close, close));
+    ck_assert(rg_allclose(ATTEND(q, k, rg_narrow(v, 3, 1, 2)), rg_narrow(ATTEND(q, k, v), 3, 1, 2),
+                          close, close));
+    rg_tensor *row = rg_randn(6), *masks = rg_randn(2, 1, 5, 6);
+    ck_assert(rg_allclose(ATTEND(q, k, v, .attn_mask = row),
+                          ATTEND(q, k, v, .attn_mask = rg_clone(rg_expand(row, 5, 6))), close,
+                          close));
+    ck_assert(rg_allclose(ATTEND(first_q, first_k, first_v, .attn_mask = masks),
+                          ATTEND(wide_q, wide_k, wide_v, .attn_mask = masks), close, close));
+    ck_fails(ATTEND(q, k, rg_randn(2, 3, 7, 4)), RG_RUNTIME_ERROR, "scaled_dot_product_attention");
+    ck_fails(ATTEND(q, k, rg_randn(2, 3, 5, 4)), RG_RUNTIME_ERROR, "scaled_dot_product_attention");
+#undef ATTEND
+}
+END_TEST
+
+/* Returns how many calls of ops a call makes, as the profiler counts them. */
+#define CALLS(call)                                               \
+    __extension__({                                               \
+        const int64_t before = rg_profile_cost(NULL).calls;       \
+        rg_set_profiling(true);                                   \
+        ck_ok(call);                                              \
+        rg_set_profiling(false);                                  \
+        rg_profile_cost(NULL).calls - before;                     \
+    })
+
+/* What has the shape that is wanted is neither expanded nor scaled nor put together again. */
+START_TEST(test_nothing_is_done_twice) {
+    rg_tensor *x = rg_requires_grad_(rg_randn(3, 4), true), *y = rg_randn(3, 4);
+    rg_tensor *row = rg_randn(1, 4), *i = rg_zeros_dims(RG_DIMS(3, 4), RG_INT64);
+    ck_assert_int_eq(CALLS(rg_cdist(x, y)), 1);
+    const int64_t cosine = CALLS(rg_cosine_similarity(x, y, 1, 1e-8));
+    ck_assert_int_eq(CALLS(rg_cosine_similarity(x, row, 1, 1e-8)), cosine + 1);
+    ck_assert_int_eq(CALLS(rg_cosine_similarity(row, x, 1, 1e-8)), cosine + 1);
+    rg_tensor *large = rg_mul(y, 1e20);
+    ck_assert_int_gt(CALLS(rg_cosine_similarity(x, large, 1, 1e-8)), cosine + 1);
+    rg_tensor *sum = rg_mse_loss(x, y, .reduction = RG_SUM), *mean = rg_mse_loss(x, y);
+    const int64_t of_sum = CALLS(rg_grad(sum, x, .create_graph = true));
+    ck_assert_int_eq(CALLS(rg_grad(mean, x, .create_graph = true)), of_sum + 1);
+    rg_tensor *whole = rg_sum(rg_scatter(y, 0, i, x));
+    rg_tensor *part = rg_sum(rg_scatter(y, 0, rg_narrow(i, 0, 0, 1), x));
+    const int64_t of_whole = CALLS(rg_grad(whole, x, .create_graph = true));
+    ck_assert_int_eq(CALLS(rg_grad(part, x, .create_graph = true)), of_whole + 1);
+}
+END_TEST
+
+/* In eval mode batch_norm reads what runs along, and leaves it alone. */
+START_TEST(test_batch_norm_leaves_what_it_reads) {
+    rg_tensor *x = rg_randn(4, 3), *mean = rg_randn(3), *var = rg_add(rg_rand(3), 0.5);
+    rg_tensor *mean_was = rg_clone(mean), *var_was = rg_clone(var);
+    const int64_t versions = rg_version(mean) + rg_version(var);
+    ck_ok(rg_batch_norm(x, mean, var));
+    ck_assert(rg_equal(mean, mean_was) && rg_equal(var, var_was));
+    ck_assert(rg_version(mean) + rg_version(var) == versions);
+    ck_ok(rg_batch_norm(x, mean, var, .training = true));
+    ck_assert(!rg_equal(mean, mean_was) && !rg_equal(var, var_was));
 }
 END_TEST
 
@@ -256,6 +331,13 @@ START_TEST(test_overlapping_writes_are_refused) {
     ck_assert(
         rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([ 0, 1 ]), rg_narrow(x, 0, 2, 2)));
     ck_assert(rg_equal(x, rg_literal([ 2.0, 3.0, 2.0, 3.0 ])));
+    /* What lies side by side doesn't overlap. */
+    rg_tensor *first = rg_narrow(x, 0, 0, 2), *last = rg_narrow(x, 0, 2, 2);
+    rg_tensor *turned = rg_literal([ 1, 0 ]);
+    ck_ok(rg_scatter_(last, 0, turned, first));
+    ck_assert(rg_equal(x, rg_literal([ 2.0, 3.0, 3.0, 2.0 ])));
+    ck_ok(rg_scatter_(first, 0, turned, last));
+    ck_assert(rg_equal(x, rg_literal([ 2.0, 3.0, 3.0, 2.0 ])));
 }
 END_TEST
 
@@ -471,5 +553,6 @@ RG_TESTS(calls, test_what_calls_take, test_arguments_are_evaluated_in_order,
          test_indices_to_add_at, test_indices_stay, test_overlapping_writes_are_refused,
          test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
          test_group_norm_of_one_value, test_distances_by_products, test_no_reduction,
-         test_lists_at_their_limits, test_all_outputs_or_none, test_an_observer_of_nothing,
-         test_an_op_that_is_not_direct, test_outputs_and_no_more)
+         test_lists_at_their_limits, test_all_outputs_or_none, test_attention_broadcasts,
+         test_nothing_is_done_twice, test_batch_norm_leaves_what_it_reads,
+         test_an_observer_of_nothing, test_an_op_that_is_not_direct, test_outputs_and_no_more)

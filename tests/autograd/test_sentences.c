@@ -22,6 +22,12 @@ START_TEST(test_shapes) {
     ck_says(rg_stack(RG_LIST(T(2, 3), T(2, 3), T(2, 4)), 0),
             "stack: stack expects each tensor to be equal size, but got [2, 3] at entry 0 "
             "and [2, 4] at entry 2");
+    ck_says(rg_index(T(2, 5), I(2, 3), I(2, 4)),
+            "index: shape mismatch: indexing tensors could not be broadcast together with "
+            "shapes [2, 3], [2, 4]");
+    ck_says(rg_set_item_(T(2, 5), 1, I(4, 3), I(2, 3)),
+            "set_item_: shape mismatch: indexing tensors could not be broadcast together with "
+            "shapes [4, 3], [2, 3]");
     ck_says(rg_narrow(T(2, 5), 1, 7, 1),
             "narrow: start out of range (expected to be in range of [-5, 5], but got 7)");
     ck_says(rg_narrow(T(2, 5), 1, 3, 4),
@@ -268,6 +274,8 @@ START_TEST(test_layers) {
     ck_says(rg_batch_norm(T(3, 5), T(5), T(6)),
             "batch_norm: running_var should contain 5 elements not 6");
     ck_says(rg_pad(T(2, 3), -2, -3), "pad: narrow(): length must be non-negative.");
+    ck_fails(rg_pad_with(T(2, 2, 2, 2, 2), RG_DIMS(1, 1, 1, 1, 1, 1, 1, 1), RG_REFLECT, 0),
+             RG_NOT_IMPLEMENTED, "pad: Padding size 8 is not supported for 5D input tensor.");
     ck_says(rg_pad(T(2, 3), 1, 2, 3, 4, 5, 6),
             "pad: Padding length should be less than or equal to two times the input "
             "dimension but got padding length 6 and input of dimension 2");
@@ -366,6 +374,32 @@ START_TEST(test_dims) {
     ck_fails(rg_index(x, "None"), RG_RUNTIME_ERROR, many);
     ck_fails(rg_unsqueeze(x, 0), RG_RUNTIME_ERROR, many);
     ck_fails(rg_stack(RG_LIST(x, x), 0), RG_RUNTIME_ERROR, many);
+    ck_fails(rg_unfold(x, 0, 1, 1), RG_RUNTIME_ERROR, "unfold: a tensor has at most 8 dimensions");
+    ck_fails(rg_unflatten(x, 3, RG_DIMS(1, 1)), RG_RUNTIME_ERROR,
+             "unflatten: a tensor has at most 8 dimensions");
+    ck_fails(rg_index(x, I(1, 2)), RG_RUNTIME_ERROR, "index: a tensor has at most 8 dimensions");
+    ck_fails(rg_set_item_(x, 1, I(1, 2)), RG_RUNTIME_ERROR, "set_item_: a tensor has at most 8");
+    rg_tensor *wide = T(2, 2, 2, 2, 2);
+    ck_fails(rg_einsum("...a,b...->ab...", x, q), RG_RUNTIME_ERROR, "einsum");
+    ck_fails(rg_einsum("abcdefgha", x), RG_RUNTIME_ERROR, "einsum");
+    ck_fails(rg_einsum("abcde,fghij,af,bg,ch,di,ej->", wide, wide, T(2, 2), T(2, 2), T(2, 2),
+                       T(2, 2), T(2, 2)),
+             RG_RUNTIME_ERROR, "einsum: a tensor has at most 8 dimensions");
+}
+END_TEST
+
+/* A text that isn't there is refused, and so is a list. */
+START_TEST(test_nothing_given) {
+    rg_tensor *x = T(2, 3), *i = I(2, 3);
+    ck_says(rg_cdist(x, x, .compute_mode = NULL), "cdist: expected a text but got NULL");
+    ck_says(rg_meshgrid(RG_LIST(T(2), T(3)), .indexing = NULL).n,
+            "meshgrid: expected a text but got NULL");
+    ck_says(rg_scatter_reduce(x, 0, i, x, NULL), "scatter_reduce: expected a text but got NULL");
+    ck_fails(rg_split_sizes(x, 2, NULL, 0).n >= 0, RG_RUNTIME_ERROR,
+             "split: split_with_sizes expects split_sizes to sum exactly to 2");
+    ck_fails(rg_split_sizes(x, -1, (int64_t[]){ 2 }, 0).n >= 0, RG_RUNTIME_ERROR,
+             "split: split_with_sizes expects split_sizes to sum exactly to 2");
+    ck_ok(rg_split_sizes(T(0, 3), 0, NULL, 0).n == 0);
 }
 END_TEST
 
@@ -382,6 +416,14 @@ START_TEST(test_sizes) {
     rg_error_clear();
     ck_assert_ptr_null(rg_repeat_interleave(wide, 9));
     rg_error_clear();
+    const int64_t half = (int64_t)1 << 32, most = INT64_MAX;
+    ck_says(rg_reshape(T(0), half, half),
+            "reshape: shape '[4294967296, 4294967296]' is invalid for input of size 0");
+    ck_says(rg_reshape(T(2), half, half, 2),
+            "reshape: shape '[4294967296, 4294967296, 2]' is invalid for input of size 2");
+    ck_ok(rg_reshape(T(0), half, half, 0));
+    ck_fails(rg_split_sizes(T(3), 4, (int64_t[]){ most, most, 2, 3 }, 0).n >= 0, RG_RUNTIME_ERROR,
+             "split: split_with_sizes expects split_sizes to sum exactly to 3");
 }
 END_TEST
 
@@ -445,6 +487,25 @@ START_TEST(test_numbers) {
     ck_assert(rg_numel(all) == 1);
     ck_assert_double_eq_tol(rg_item(all) * area, 25, 1e-5);
     ck_fails(rg_max_pool2d(x, 2, .padding = INT64_MIN), RG_RUNTIME_ERROR, huge);
+    rg_tensor *row = T(1, 5);
+    ck_fails(rg_max_pool1d(row, 2, .stride = (int64_t)INT32_MAX + 1), RG_RUNTIME_ERROR,
+             "max_pool1d: a kernel, stride, padding or dilation is too large");
+    ck_fails(rg_max_pool1d(row, INT64_MAX), RG_RUNTIME_ERROR, huge);
+    ck_fails(rg_max_pool1d(row, 2, .dilation = INT64_MAX), RG_RUNTIME_ERROR, huge);
+    ck_ok(rg_max_pool1d(row, 2, .stride = INT32_MAX));
+    static const char absurd[] = "a stride, padding or dilation is too large";
+    rg_tensor *kernel = T(1, 1, 2), *signal = T(1, 1, 5);
+    ck_ok(rg_conv1d(signal, kernel, RG_NONE, .stride = RG_NUMEL_MAX));
+    ck_fails(rg_conv1d(signal, kernel, RG_NONE, .stride = RG_NUMEL_MAX + 1), RG_RUNTIME_ERROR,
+             absurd);
+    ck_fails(rg_conv1d(signal, kernel, RG_NONE, .dilation = RG_NUMEL_MAX), RG_RUNTIME_ERROR,
+             absurd);
+    ck_fails(rg_conv1d(signal, T(1, 1, 40), RG_NONE, .dilation = RG_NUMEL_MAX), RG_RUNTIME_ERROR,
+             absurd);
+    ck_fails(rg_conv1d(signal, kernel, RG_NONE, .dilation = RG_NUMEL_MAX / 2), RG_RUNTIME_ERROR,
+             "Kernel size can't be greater than actual input size");
+    ck_says(rg_take_along_dim(T(0, 3), I(1, 3), 0),
+            "take_along_dim: index 0 is out of bounds for dimension 0 with size 0");
 }
 END_TEST
 
@@ -554,5 +615,6 @@ START_TEST(test_rare_refusals) {
 }
 END_TEST
 
-RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims, test_sizes,
+RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims, test_nothing_given,
+         test_sizes,
          test_bools_in_place, test_numbers, test_views_left_behind, test_rare_refusals)

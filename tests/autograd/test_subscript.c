@@ -56,6 +56,29 @@ START_TEST(test_arguments_once_in_order) {
 }
 END_TEST
 
+/* What Python reads is read, too. */
+START_TEST(test_words_and_signs) {
+    rg_tensor *x = counting(3, 4);
+    holds(rg_index(x, "+1"), "tensor([4, 5, 6, 7])");
+    holds(rg_index(x, "+1:+3, -1"), "tensor([ 7, 11])");
+    holds(rg_index(x, "Ellipsis, 1"), "tensor([1, 5, 9])");
+    ck_fails(rg_index(x, "+"), RG_VALUE_ERROR, "is not an index in Python's syntax");
+    ck_fails(rg_index(x, "+-1"), RG_VALUE_ERROR, "is not an index in Python's syntax");
+    ck_fails(rg_index(x, "Ellipsi"), RG_VALUE_ERROR, "is not an index in Python's syntax");
+}
+END_TEST
+
+/* A value that requires grad is written to a view whose base doesn't: both do then. */
+START_TEST(test_written_to_a_view) {
+    rg_tensor *base = rg_zeros(3, 4), *row = rg_select(base, 0, 1);
+    rg_tensor *value = rg_requires_grad_(rg_ones(2), true);
+    ck_ok(rg_set_item_(row, value, "1:3"));
+    ck_assert(rg_requires_grad(base) && rg_requires_grad(row));
+    ck_ok(rg_backward(rg_sum(rg_mul(base, 3))));
+    holds(rg_grad_of(value), "tensor([3, 3])");
+}
+END_TEST
+
 START_TEST(test_views_share) {
     rg_tensor *x = counting(3, 4), *row = rg_index(x, 1);
     rg_set_item_(row, -1, 0);
@@ -217,4 +240,5 @@ END_TEST
 
 RG_TESTS(subscript, test_items, test_arguments_once_in_order, test_views_share,
          test_set_item_gradients, test_set_item_refusals, test_bad_text, test_out_of_memory,
-         test_slices_share_a_gradient)
+         test_slices_share_a_gradient, test_words_and_signs,
+         test_written_to_a_view)
