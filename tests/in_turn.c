@@ -83,10 +83,11 @@ long deny_in_turn(bool (*f)(void), void (*after)(bool done)) {
 typedef struct {
     bool (*f)(void);
     int left;      /* The list has room for so many. */
+    long request;  /* This is the first that is denied, and then the first that wasn't yet. */
     char said[64]; /* It isn't "" where f told what isn't so. */
 } starving;
 
-/* Denies each request in turn, until one is denied that would make the list grow. */
+/* Denies each request in turn, until the list has grown. */
 static void *starve(void *context) {
     starving *s = context;
     RG_SCOPE();
@@ -95,17 +96,15 @@ static void *starve(void *context) {
     while (rgi_me->depth + (size_t)s->left < rgi_me->room);
     const size_t room = rgi_me->room;
     bool done = false;
-    for (long request = 1; !done && !*s->said; request++) {
+    while (!done && !*s->said && rgi_me->room == room) {
         RG_SCOPE();
         rg_error_clear();
-        rg_memory_fail_at(request);
+        rg_memory_fail_at(s->request++);
         done = s->f();
         rg_memory_fail_at(0);
-        if (rgi_me->room != room)
-            break;
         if (rg_error_code() != (done ? RG_OK : RG_OUT_OF_MEMORY))
-            snprintf(s->said, sizeof s->said, "request %ld with %d left: %.20s", request, s->left,
-                     rg_error());
+            snprintf(s->said, sizeof s->said, "request %ld with %d left: %.20s", s->request - 1,
+                     s->left, rg_error());
     }
     rg_error_clear();
     return NULL;
@@ -114,12 +113,16 @@ static void *starve(void *context) {
 void starve_in_turn(bool (*f)(void), int most) {
     const int64_t tensors = rg_live_tensors();
     for (int left = 1; left <= most; left++) {
-        starving s = { .f = f, .left = left };
-        pthread_t thread;
-        ck_assert_int_eq(pthread_create(&thread, NULL, starve, &s), 0);
-        pthread_join(thread, NULL);
-        ck_assert_msg(!*s.said, "%s", s.said);
-        ck_assert_int_eq(rg_live_tensors(), tensors);
+        starving s = { .f = f, .left = left, .request = 1 };
+        /* What follows a request that was denied may make the list grow, before it was denied
+         * that itself: in the second thread it is. */
+        for (int k = 0; k < 2; k++) {
+            pthread_t thread;
+            ck_assert_int_eq(pthread_create(&thread, NULL, starve, &s), 0);
+            pthread_join(thread, NULL);
+            ck_assert_msg(!*s.said, "%s", s.said);
+            ck_assert_int_eq(rg_live_tensors(), tensors);
+        }
     }
 }
 
