@@ -97,7 +97,7 @@ static rg_backward_call *backward_call_of(rg_function_context *ctx) {
     return *(rg_backward_call *const *)rg_function_args(ctx);
 }
 
-/* Calls the hooks that see the inputs' gradients. */
+/* Calls the hooks that see the inputs' gradients, if there is one of the result. */
 static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
     for (size_t k = 0; k < c->n_hooks; k++) {
         const rg_module_hook *h = &c->hooks[k];
@@ -180,7 +180,7 @@ static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
         grad_input[i] = RG_NONE;
     for (int j = 0; j < c->n_hooked; j++)
         grad_input[c->place[j]] = g[j];
-    const bool ok = !c->grad_output || run_full_hooks(c, grad_input);
+    const bool ok = run_full_hooks(c, grad_input);
     forget_grad_output(c);
     for (int j = 0; ok && j < c->n_hooked; j++) {
         gin[j] = grad_input[c->place[j]];

@@ -144,7 +144,7 @@ static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in
         self, weight,
         rg_nn_init_kaiming_uniform_(rg_empty_dims(shape, rg_default_dtype()), .a = sqrt(5)));
     rg_tensor *bias = RG_NONE;
-    if (o.bias) {
+    if (o.bias && RG_UNFAILED_(self)) {
         bias = rg_zeros(out);
         if (fan > 0)
             bias = rg_nn_init_uniform_(bias, -1 / sqrt(fan), 1 / sqrt(fan));

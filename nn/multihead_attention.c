@@ -278,8 +278,6 @@ static bool mha_is_looked_into(rg_multihead_attention *self) {
 static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *const heads[3],
                                     rg_tensor *mask, bool causal, bool by_steps) {
     rg_tensor *q = heads[0], *k = heads[1], *v = heads[2];
-    if (!mask || !q || !k || !v)
-        return (rg_attended){ NULL, NULL };
     double dropout = self->base.training ? self->o.dropout : 0;
     if (by_steps)
         return rgi_attend_by_steps(&self->base, mha_point, q, k, v, mask, dropout);

@@ -87,6 +87,8 @@ rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_mod
     RG_CHILD(self, self_attn,
              rg_nn_multihead_attention(d_model, nhead, .dropout = o.dropout, .bias = o.bias,
                                        .batch_first = o.batch_first));
+    if (!RG_UNFAILED_(self))
+        return RG_READY(self);
     RG_CHILD(self, linear1, rg_nn_linear(d_model, o.dim_feedforward, .bias = o.bias));
     RG_CHILD(self, dropout, rg_nn_dropout(o.dropout));
     RG_CHILD(self, linear2, rg_nn_linear(o.dim_feedforward, d_model, .bias = o.bias));

@@ -112,6 +112,8 @@ rg_transformer_decoder_layer *rg_nn_transformer_decoder_layer_with(int64_t d_mod
     RG_CHILD(self, multihead_attn,
              rg_nn_multihead_attention(d_model, nhead, .dropout = o.dropout, .bias = o.bias,
                                        .batch_first = o.batch_first));
+    if (!RG_UNFAILED_(self))
+        return RG_READY(self);
     RG_CHILD(self, linear1, rg_nn_linear(d_model, o.dim_feedforward, .bias = o.bias));
     RG_CHILD(self, dropout, rg_nn_dropout(o.dropout));
     RG_CHILD(self, linear2, rg_nn_linear(o.dim_feedforward, d_model, .bias = o.bias));
@@ -175,7 +177,7 @@ static rg_tensor *decoder_run(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
         x = o->cache ? decoder_run_cached(self, i, x, memory, o)
                      : rg_call_keywords(self->layers->v[i], &each, x, memory);
     }
-    return x && self->norm ? rg_call(self->norm, x) : x;
+    return self->norm ? rg_call(self->norm, x) : x;
 }
 
 /* All layers write to the cache behind what it has; once all is done, that counts. */

@@ -93,7 +93,7 @@ static rg_tensor *transformer_encoder_run(rg_module *m, rg_tensor *src, const rg
     }
     if (padded != RG_NONE)
         x = rg_masked_fill(x, rg_unsqueeze(padded, 2), 0);
-    return x && self->norm ? rg_call(self->norm, x) : x;
+    return self->norm ? rg_call(self->norm, x) : x;
 }
 
 static rg_tensor *transformer_encoder_forward(rg_module *m, rg_tensor *src) {

@@ -193,9 +193,12 @@ START_TEST(test_what_is_not_looked_at) {
         ck_assert(rg_equal(rg_call(m, x), y) && looks == 1);
     }
     const bool before = rg_set_profiling(true);
-    const int64_t whole = rg_profile_cost("attention").calls;
-    ck_ok(rg_call(m, x));
+    const int64_t whole = rg_profile_cost("attention").calls,
+                  products = rg_profile_cost("linear").calls;
+    ck_ok(rg_call(m->self_attn, x));
     ck_assert_int_eq(rg_profile_cost("attention").calls, whole + 1);
+    /* One product makes query, key and value, and another one joins the heads. */
+    ck_assert_int_eq(rg_profile_cost("linear").calls, products + 2);
     const int64_t turns = rg_profile_cost("transpose").calls, pads = rg_profile_cost("pad").calls;
     ck_ok(rg_multihead_attention_forward(m->self_attn, x, x, x, .attn_mask = rg_zeros(3, 3),
                                          .key_padding_mask = rg_zeros(2, 3))

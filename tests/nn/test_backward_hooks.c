@@ -285,6 +285,13 @@ static rg_tensor *gives_none(rg_module *m, rg_tensor *x) {
 }
 static const rg_module_class none_class = { .name = "None", .forward = gives_none };
 
+static rg_tensor *gives_null(rg_module *m, rg_tensor *x) {
+    (void)m;
+    (void)x;
+    return NULL;
+}
+static const rg_module_class null_class = { .name = "Null", .forward = gives_null };
+
 /* A result without a gradient is handed on as it is. */
 START_TEST(test_results_without_gradients) {
     static hook f = { "F", 0 };
@@ -300,6 +307,11 @@ START_TEST(test_results_without_gradients) {
         ck_assert(rg_call(same, w) == w);
     }
     ck_assert(rg_error_code() == RG_OK && called(""));
+    rg_module *failed = RG_READY(&RG_MODULE(Product, &null_class)->base);
+    rg_register_full_backward_hook(failed, full, &f);
+    ck_fails(rg_call(failed, w), RG_TYPE_ERROR,
+             "Null: expected a tensor of forward and its hooks but got NULL");
+    rg_module_free(failed);
     rg_module_free(none);
     rg_module_free(same);
 }

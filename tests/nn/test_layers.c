@@ -356,6 +356,9 @@ START_TEST(test_bad_constructors) {
              "max_val (-2) must be greater than min_val (2)");
     ck_fails(rg_nn_triplet_margin_loss(.margin = 0), RG_VALUE_ERROR,
              "TripletMarginLoss: expected margin to be greater than 0, got 0.0 instead");
+    /* The weight fails first, and the sentence is about it. */
+    ck_fails(rg_nn_conv2d(1, -2, 3), RG_RUNTIME_ERROR,
+             "Trying to create tensor with negative dimension -2: [-2, 1, 3, 3]");
     ck_fails(rg_nn_prelu(.num_parameters = -1), RG_RUNTIME_ERROR,
              "Trying to create tensor with negative dimension -1: [-1]");
     void *empty[] = { rg_nn_linear(0, 3), rg_nn_linear(3, 0) };

@@ -527,8 +527,11 @@ START_TEST(test_what_needs_no_cutting) {
     const double scans = calls_of("rnn_scan"), cuts = calls_of("slice"), joins = calls_of("cat");
     ck_ok(rg_call(m, x));
     ck_assert(calls_of("rnn_scan") == scans + 1 && calls_of("slice") == cuts);
+    /* Steps of the same sequences are one piece. */
     ck_ok(rg_pad_packed_sequence(p, .total_length = 4).output);
-    ck_assert(calls_of("cat") == joins + 1);
+    ck_assert(calls_of("cat") == joins + 1 && calls_of("slice") == cuts + 1);
+    ck_ok(rg_pack_padded_sequence(x, rg_parse("[4, 4]")).data);
+    ck_assert(calls_of("slice") == cuts + 3);
     rg_set_profiling(before);
     rg_module_free(m);
 }
@@ -685,6 +688,12 @@ START_TEST(test_what_layers_refuse) {
              "For batched 3-D input, hx and cx should also be 3-D but got (2-D, 3-D) tensors");
     ck_fails(rg_gru_forward(gru, x, .h_0 = rg_zeros(1, 2, 5)).output, RG_RUNTIME_ERROR,
              "Expected hidden size (1, 2, 4), got [1, 2, 5]");
+    ck_fails(rg_gru_forward(gru, x, .h_0 = rg_zeros(2, 2, 4)).output, RG_RUNTIME_ERROR,
+             "Expected hidden size (1, 2, 4), got [2, 2, 4]");
+    ck_fails(rg_gru_forward(gru, x, .h_0 = rg_zeros(1, 3, 4)).output, RG_RUNTIME_ERROR,
+             "Expected hidden size (1, 2, 4), got [1, 3, 4]");
+    ck_fails(rg_lstm_forward(lstm, x, .h_0 = rg_zeros(1, 3, 4), .c_0 = h).output, RG_RUNTIME_ERROR,
+             "Expected hidden[0] size (1, 2, 4), got [1, 3, 4]");
     ck_fails(rg_gru_forward(gru, rg_zeros(5, 3), .h_0 = h).output, RG_RUNTIME_ERROR,
              "For unbatched 2-D input, hx should also be 2-D but got 3-D tensor");
     ck_fails(rg_gru_forward(gru, x, .h_0 = rg_to(h, RG_FLOAT64)).output, RG_RUNTIME_ERROR,
@@ -795,6 +804,10 @@ START_TEST(test_what_constructors_refuse) {
              "RNNBase.__init__() got an unexpected keyword argument 'nonlinearity'");
     ck_fails(rg_nn_rnn_cell(2, 3, .nonlinearity = "x"), RG_RUNTIME_ERROR,
              "Unknown nonlinearity: x");
+    rg_rnn_cell_module *none = rg_nn_gru_cell(3, 0);
+    ck_ok(none);
+    ck_assert(rg_size(rg_call(none, rg_zeros(2, 3)), 1) == 0);
+    rg_module_free(none);
     ck_fails(rg_nn_lstm_cell(3, -1), RG_RUNTIME_ERROR,
              "Trying to create tensor with negative dimension -4: [-4, 3]");
     ck_fails(rg_nn_lstm(INT64_MAX, INT64_MAX), RG_RUNTIME_ERROR, "");
@@ -862,6 +875,10 @@ static bool step_from_states(void) {
     return r.h_n;
 }
 
+static bool call_without_batch(void) {
+    return rg_call(denied_layer, rg_select(denied_x, 1, 0));
+}
+
 static bool step_of_cell(void) { return rg_call(denied_layer, denied_x, denied_h, denied_h); }
 
 /* The lengths lie apart in memory, or aren't of int64. */
@@ -910,6 +927,7 @@ START_TEST(test_out_of_memory_with_states) {
     for (int batch_first = 0; batch_first < 2; batch_first++) {
         denied_layer = rg_nn_lstm(3, 2, .batch_first = batch_first);
         twin_out_of_memory(step_without_batch);
+        twin_out_of_memory(call_without_batch);
         twin_out_of_memory(step_from_states);
         rg_module_free(denied_layer);
     }

@@ -451,6 +451,15 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_nn_transformer(.d_model = 4, .nhead = 3), RG_RUNTIME_ERROR,
              "embed_dim must be divisible by num_heads");
     ck_fails(rg_nn_transformer(.activation = NULL), RG_TYPE_ERROR, "a function as activation");
+    /* The sentence is about the first part that can't be made. */
+    ck_fails(rg_nn_transformer(.d_model = -1), RG_VALUE_ERROR,
+             "embed_dim and num_heads must be greater than 0, got embed_dim=-1");
+    ck_fails(rg_nn_transformer(.d_model = -1, .custom_encoder = rg_nn_relu()), RG_VALUE_ERROR,
+             "embed_dim and num_heads must be greater than 0, got embed_dim=-1");
+    ck_fails(rg_nn_transformer_encoder_layer(-1, 2), RG_VALUE_ERROR,
+             "embed_dim and num_heads must be greater than 0, got embed_dim=-1");
+    ck_fails(rg_nn_transformer_decoder_layer(-1, 2), RG_VALUE_ERROR,
+             "embed_dim and num_heads must be greater than 0, got embed_dim=-1");
     ck_fails(rg_nn_transformer_decoder_layer(4, 2, .activation = NULL), RG_TYPE_ERROR,
              "a function as activation");
     ck_fails(rg_nn_transformer_decoder_layer(4, 2, .dropout = -1), RG_VALUE_ERROR,
@@ -890,6 +899,9 @@ START_TEST(test_bad_inputs_beside_a_cache) {
              "multihead_attention: expected a tensor but got RG_NONE");
     ck_fails(CACHED(rg_ones(4), x, x, .need_weights = true), RG_RUNTIME_ERROR,
              "query should be unbatched 2D or batched 3D tensor but received 1-D query tensor");
+    ck_fails(CACHED(x, rg_ones(3, 4), x, .need_weights = true), RG_RUNTIME_ERROR,
+             "For batched (3-D) `query`, expected `key` and `value` to be 3-D but found 2-D and "
+             "3-D tensors respectively");
     ck_fails(CACHED(rg_ones(3, 2, 6), x, x, .need_weights = true), RG_RUNTIME_ERROR,
              "was expecting embedding dimension of 4, but got 6");
     ck_fails(CACHED(x, x, few, .need_weights = true), RG_RUNTIME_ERROR,
@@ -912,6 +924,29 @@ START_TEST(test_bad_inputs_beside_a_cache) {
              "was expecting embedding dimension of 4, but got 6");
     ck_fails(CACHED(rg_ones(4), x, x, .need_weights = false), RG_RUNTIME_ERROR,
              "query should be unbatched 2D or batched 3D tensor but received 1-D query tensor");
+    rg_module_free(m);
+}
+END_TEST
+
+/* A memory of as many positions as there are queries is seen as a whole by each of them. */
+START_TEST(test_a_memory_of_the_same_length) {
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_transformer_decoder *m =
+        rg_nn_transformer_decoder(rg_nn_transformer_decoder_layer(4, 2, .dim_feedforward = 3), 2);
+    rg_tensor *tgt = rg_randn(3, 2, 4), *memory = rg_randn(3, 2, 4);
+    rg_eval(m);
+    rg_decoder_cache cache = rg_transformer_decoder_cache(m, memory, 5);
+    rg_tensor *mask = rg_generate_square_subsequent_mask(3);
+    ck_assert(
+        rg_allclose(rg_transformer_decoder_forward(m, tgt, memory, .cache = &cache),
+                    rg_transformer_decoder_forward(m, tgt, memory, .tgt_mask = mask), 1e-12, 1e-12));
+    /* One position needs no mask, for it is the last. */
+    const bool before = rg_set_profiling(true);
+    const int64_t masks = rg_profile_cost("triu").calls, ops = rg_profile_cost("attention").calls;
+    ck_ok(rg_transformer_decoder_forward(m, rg_narrow(tgt, 0, 0, 1), memory, .cache = &cache));
+    ck_assert_int_eq(rg_profile_cost("triu").calls, masks);
+    ck_assert_int_eq(rg_profile_cost("attention").calls, ops + 4);
+    rg_set_profiling(before);
     rg_module_free(m);
 }
 END_TEST
@@ -1026,4 +1061,5 @@ RG_TESTS_UNGUARDED(transformers, test_padding_that_is_cut_off, test_padding_that
                    test_repr, test_modules_of_ones_own, test_bad_arguments, test_no_module,
                    test_numbers_of_inputs, test_layers_are_copies, test_second_order, test_cache,
                    test_hooks_with_cache, test_bad_caches, test_bad_inputs_beside_a_cache,
+                   test_a_memory_of_the_same_length,
                    test_a_look_beside_a_cache, test_attention_with_cache, test_out_of_memory)
