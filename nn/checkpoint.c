@@ -122,11 +122,8 @@ static bool write_parts(const char *op, const char *path, const rg_checkpoint *r
     };
     rg_metadata metadata = { 2, pairs };
     if (run->optim) {
-        const char *schedules = schedule_kinds(run->optim);
-        if (!schedules)
-            return false;
         pairs[metadata.n++] = (rg_metadata_pair){ optim_key, run->optim->row->name };
-        pairs[metadata.n++] = (rg_metadata_pair){ schedules_key, schedules };
+        pairs[metadata.n++] = (rg_metadata_pair){ schedules_key, schedule_kinds(run->optim) };
     }
     return rgi_safetensors_write(op, (rg_named_list){ all->n, all->v }, metadata, path);
 }
@@ -333,7 +330,7 @@ static bool lacked_parts_fit(const checkpoint_parts *c, const rg_checkpoint *run
 static bool begin_model(checkpoint_parts *c, void *model) {
     const rg_named_list own = rg_state_dict(model);
     const rg_named_list dict = own.n < 0 ? own : tied_again(c, own);
-    return dict.n >= 0 && rgi_module_load_begin(&c->model, model, dict, true);
+    return rgi_module_load_begin(&c->model, model, dict, true);
 }
 
 /* Finds out whether all parts fit, and only then loads them. */

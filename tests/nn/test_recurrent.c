@@ -264,6 +264,15 @@ START_TEST(test_ways_to_call) {
     ck_assert(rg_equal(k.h_n, rg_gru_forward(gru, x, .h_0 = h_1).h_n));
     rg_sequential *both = rg_nn_sequential(rg_nn_rnn(3, 2), rg_nn_linear(2, 1));
     ck_assert(rg_size(rg_call(both, x), 2) == 1);
+    /* What has no batch gets none. */
+    for (int batch_first = 0; batch_first < 2; batch_first++)
+        for (int64_t steps = 1; steps < 3; steps++) {
+            rg_rnn_module *m = rg_nn_lstm(3, 2, .batch_first = batch_first);
+            const rg_rnn_result one = rg_lstm_forward(m, rg_randn(steps, 3));
+            ck_assert(rg_ndim(one.output) == 2 && rg_size(one.output, 0) == steps);
+            ck_assert(rg_ndim(one.h_n) == 2 && rg_ndim(one.c_n) == 2);
+            rg_module_free(m);
+        }
     rg_rnn_cell_module *cell = rg_nn_lstm_cell(3, 2);
     rg_tensor *x_0 = rg_select(x, 0, 0), *h_0 = rg_select(h, 0, 0), *c_0 = rg_select(c, 0, 0);
     const rg_hidden_cells s = rg_lstm_cell_forward(cell, x_0, .h_0 = h_0, .c_0 = c_0);
@@ -583,6 +592,9 @@ START_TEST(test_what_packing_refuses) {
         ck_fails(rg_pad_packed_sequence(p).output, RG_RUNTIME_ERROR,
                  "expected batch_sizes of int64");
     }
+    /* The bits of this number are those of 7, but it is none of int64. */
+    p.batch_sizes = rg_full_dims(RG_DIMS(1), 7 * 0x1p-1074, RG_FLOAT64);
+    ck_fails(rg_pad_packed_sequence(p).output, RG_RUNTIME_ERROR, "expected batch_sizes of int64");
     ck_fails(rg_pad_sequence(rg_list_of(0, &x)), RG_RUNTIME_ERROR,
              "received an empty list of sequences");
     ck_fails(rg_pad_sequence(RG_LIST(rg_zeros(2, 3), rg_zeros(4, 2))), RG_RUNTIME_ERROR,
