@@ -111,9 +111,6 @@ static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
 /* Where no input requires grad, the hooks are called with the result's gradient alone. */
 static bool run_without_inputs(const rg_backward_call *c) {
     rg_tensor *none[MOST_HOOKED];
-    bool full = false;
-    for (size_t k = 0; k < c->n_hooks; k++)
-        full |= c->hooks[k].kind == RG_HOOK_BACKWARD;
     rgi_warn(c->m->cls->name,
              "Full backward hook is firing when gradients are computed with respect to module "
              "outputs since no inputs require gradients. See "
@@ -121,12 +118,15 @@ static bool run_without_inputs(const rg_backward_call *c) {
              "torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details.");
     for (int i = 0; i < MOST_HOOKED; i++)
         none[i] = RG_NONE;
-    if (full && !run_full_hooks(c, none))
+    if (!run_full_hooks(c, none))
         return false;
-    for (int i = 0; i < MOST_HOOKED; i++)
+    for (int i = 0; i < MOST_HOOKED; i++) {
+        if (!rgi_given(none[i], "full_backward_hook", "a gradient of the hook"))
+            return false;
         RG_FAIL_IF(none[i] != RG_NONE, c->m->cls->name,
                    "Backward hook for Modules where no input requires gradient should always "
                    "return None or None for all gradients.");
+    }
     return true;
 }
 

@@ -358,6 +358,7 @@ START_TEST(test_errors) {
     for (int way = 0; way < 2; way++) {
         id = rg_register_full_backward_hook(m, broken, way ? &h : NULL);
         ck_fails(back(rg_call(m, x)), RG_RUNTIME_ERROR, "is invalid for input of size 2");
+        ck_fails(back(rg_call(m, k)), RG_RUNTIME_ERROR, "is invalid for input of size 2");
         ck_ok(rg_remove_forward_hook(m, id));
     }
     id = rg_register_full_backward_pre_hook(m, other_size_pre, NULL);

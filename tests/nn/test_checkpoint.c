@@ -388,6 +388,16 @@ START_TEST(test_other_files) {
              RG_TYPE_ERROR, "a name");
     ck_fails(rg_save_checkpoint(file, (rg_checkpoint){ .numbers = RG_NUMBERS({ "x", NULL }) }),
              RG_TYPE_ERROR, "a number's place");
+    const rg_checkpoint tensors[] = { { .tensors = RG_NAMED_LIST({ NULL, t.average }) },
+                                      { .tensors = RG_NAMED_LIST({ "x", NULL }) },
+                                      { .tensors = RG_NAMED_LIST({ "x", RG_NONE }) } };
+    static const char *const said[] = { "a name but got NULL", "a tensor but got NULL",
+                                        "a tensor but got RG_NONE" };
+    for (int i = 0; i < 3; i++) {
+        ck_fails(rg_save_checkpoint("no/file", tensors[i]), RG_TYPE_ERROR, said[i]);
+        ck_fails(rg_load_checkpoint("no/file", tensors[i]), RG_TYPE_ERROR, said[i]);
+        ck_fails(rg_torch_save_checkpoint("no/file", tensors[i]), RG_TYPE_ERROR, said[i]);
+    }
     const rg_checkpoint lists[] = { { .numbers = { -1, NULL } }, { .tensors = { -1, NULL } } };
     for (int i = 0; i < 2; i++) {
         ck_fails(rg_save_checkpoint(file, lists[i]), RG_TYPE_ERROR,

@@ -592,6 +592,13 @@ START_TEST(test_what_packing_refuses) {
         ck_fails(rg_pad_packed_sequence(p).output, RG_RUNTIME_ERROR,
                  "expected batch_sizes of int64");
     }
+    /* No steps at all are none of a packed sequence, though they have no rows. */
+    const rg_packed_sequence empty = { .data = rg_zeros(0, 2),
+                                       .batch_sizes = rg_zeros_dims(RG_DIMS(0), RG_INT64),
+                                       .sorted_indices = RG_NONE,
+                                       .unsorted_indices = RG_NONE };
+    ck_fails(rg_pad_packed_sequence(empty).output, RG_RUNTIME_ERROR,
+             "expected batch_sizes of int64 that don't rise, with a sum of 0");
     /* The bits of this number are those of 7, but it is none of int64. */
     p.batch_sizes = rg_full_dims(RG_DIMS(1), 7 * 0x1p-1074, RG_FLOAT64);
     ck_fails(rg_pad_packed_sequence(p).output, RG_RUNTIME_ERROR, "expected batch_sizes of int64");
@@ -725,7 +732,15 @@ START_TEST(test_what_layers_refuse) {
     p.batch_sizes = rg_parse("[1, 1]");
     ck_fails(rg_gru_forward_packed(gru, p).h_n, RG_RUNTIME_ERROR, "expected batch_sizes of int64");
     p.batch_sizes = NULL;
-    ck_fails(rg_gru_forward_packed(gru, p).h_n, RG_TYPE_ERROR, "");
+    ck_fails(rg_gru_forward_packed(gru, p).h_n, RG_TYPE_ERROR,
+             "rnn_forward_packed: expected a tensor but got NULL");
+    p.batch_sizes = RG_NONE;
+    ck_fails(rg_gru_forward_packed(gru, p).h_n, RG_TYPE_ERROR,
+             "rnn_forward_packed: expected a tensor but got RG_NONE");
+    p.batch_sizes = rg_parse("[2, 2, 1, 1, 1]");
+    p.unsorted_indices = NULL;
+    ck_fails(rg_gru_forward_packed(gru, p).h_n, RG_TYPE_ERROR,
+             "rnn_forward_packed: expected a tensor but got NULL");
     rg_module_free(lstm);
     rg_module_free(gru);
     rg_module_free(rnn);
@@ -767,7 +782,8 @@ END_TEST
 
 static int warnings;
 static void count_warning(const char *message) {
-    warnings += strstr(message, "got dropout=0.25 and num_layers=1") != NULL;
+    ck_assert(strstr(message, "got dropout=0.25 and num_layers=1"));
+    warnings++;
 }
 
 START_TEST(test_what_layers_take) {
