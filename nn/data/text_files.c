@@ -163,11 +163,10 @@ static bool csv_whole(const csv_reader *r, char *cell, int64_t *v) {
     const char *blanks = " \t";
     char *begin = cell + strspn(cell, blanks), *end;
     const char *digits = begin + (*begin == '-' || *begin == '+');
-    if (*digits < '0' || *digits > '9')
-        return csv_refuse(r, "is no integer", cell);
     errno = 0;
     *v = strtoll(begin, &end, 10);
-    if (end[strspn(end, blanks)])
+    /* strtoll makes a 0 of nothing, and passes over white space of other kinds. */
+    if (*digits < '0' || end[strspn(end, blanks)])
         return csv_refuse(r, "is no integer", cell);
     if (errno)
         return csv_refuse(r, "is too large", cell);
@@ -192,7 +191,7 @@ static bool csv_line(csv_reader *r, bool header, int64_t *columns) {
         r->v[r->n++] = v;
     }
     const int64_t here = r->column - 1;
-    if (*columns >= 0 && here != *columns)
+    if (*columns && here != *columns)
         return rgi_file_refuse(r->file, "line %lld has %lld cells, and the first one %lld",
                                (long long)line, (long long)here, (long long)*columns);
     *columns = here;
@@ -203,7 +202,7 @@ static bool csv_table(csv_reader *r, int64_t *rows, int64_t *columns) {
     RG_C_NUMBERS();
     bool header = r->options.header;
     *rows = 0;
-    *columns = -1;
+    *columns = 0;
     for (r->line = 1; *r->at; r->line++) {
         const size_t blank = strspn(r->at, "\r");
         if (r->at[blank] == '\n' || !r->at[blank]) {
@@ -215,8 +214,6 @@ static bool csv_table(csv_reader *r, int64_t *rows, int64_t *columns) {
         *rows += !header;
         header = false;
     }
-    if (*columns < 0)
-        *columns = 0;
     return true;
 }
 

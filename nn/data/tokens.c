@@ -166,5 +166,5 @@ rg_pair rg_tokens_get_batch_with(const rg_tokens *tokens, int64_t batch_size, in
     rg_tensor *starts = rg_randint_dims(0, tokens->n - block_size, RG_DIMS(batch_size), RG_INT64,
                                         g);
     rg_pair p = rg_tokens_windows(tokens, starts, block_size);
-    return p.first ? (rg_pair){ rg_escape(p.first), rg_escape(p.second) } : no_windows;
+    return (rg_pair){ rg_escape(p.first), rg_escape(p.second) };
 }

@@ -186,10 +186,14 @@ START_TEST(test_state_refused) {
         v[0].tensor = rg_from_int64(positions + i, RG_DIMS());
         ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR, "doesn't fit 10 items");
     }
+    v[0].tensor = three;
     for (int i = 0; i < 3; i++) {
-        const char *name = v[i].name;
-        v[i].name = "other";
-        ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR, "the state has no \"");
+        const char *const name = v[i].name, *const others[] = { "other", NULL };
+        for (int k = 0; k < 2; k++) {
+            v[i].name = others[k];
+            ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR,
+                     "the state has no \"");
+        }
         v[i].name = name;
     }
     v[1].tensor = NULL;
@@ -210,17 +214,95 @@ START_TEST(test_state_refused) {
     ck_fails(rg_data_loader_new(RG_LIST(none), .shuffle = true), RG_VALUE_ERROR,
              "num_samples should be a positive integer value, but got num_samples=0");
     const double lengths[] = { 3, 8 }, negative[] = { -1, 11 }, halves[] = { 2.5, 7.5 };
+    const double half_too_many[] = { 2.5, 8 };
     const double fractions[] = { -0.5, 1.5 };
     const char *sum = "Sum of input lengths does not equal the length of the input dataset!";
     ck_fails(rg_random_split(10, 2, lengths).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, negative).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, halves).n >= 0, RG_VALUE_ERROR, sum);
+    ck_fails(rg_random_split(10, 2, half_too_many).n >= 0, RG_VALUE_ERROR, sum);
     const double too_many[] = { 1, 0.9e-9 };
     ck_fails(rg_random_split(10000000000, 2, too_many).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, fractions).n >= 0, RG_VALUE_ERROR,
              "Fraction at index 0 is not between 0 and 1");
     rg_data_loader_free(l);
     rg_generator_free(g);
+}
+END_TEST
+
+/* An order has each of the items once. An index outside of them is refused, be it far off or the
+ * next one; so is what the index leads to. */
+START_TEST(test_orders_refused) {
+    static const int64_t wrong[] = { -1, 4, 0, INT64_MIN / 2, INT64_MAX / 2 };
+    int64_t order[] = { 3, 1, 2, 0 }, at = 4;
+    rg_data_loader *l = rg_data_loader_new(RG_LIST(rg_arange(4)), .batch_size = 2);
+    rg_named v[] = { { "position", rg_from_int64(&at, RG_DIMS()) }, { "order", NULL } };
+    for (int place = 0; place < 3; place++)
+        for (int i = 0; i < 5; i++) {
+            RG_SCOPE();
+            const int64_t right = order[place];
+            order[place] = wrong[i];
+            v[1].tensor = rg_from_int64(order, RG_DIMS(4));
+            ck_fails(rg_data_loader_load_state_dict(l, (rg_named_list){ 2, v }), RG_VALUE_ERROR,
+                     "\"order\" isn't one of the 4 items");
+            order[place] = right;
+        }
+    v[1].tensor = rg_from_int64(order, RG_DIMS(4));
+    ck_ok(rg_data_loader_load_state_dict(l, (rg_named_list){ 2, v }));
+    ck_assert_int_eq(rg_data_loader_next(l).n, 0);
+    rg_data_loader_free(l);
+}
+END_TEST
+
+/* An epoch that has begun, but gave no batch yet, keeps its order. */
+START_TEST(test_goes_on_at_the_beginning) {
+    const int64_t order[] = { 2, 0, 3, 1 }, zero = 0;
+    rg_data_loader *l = rg_data_loader_new(RG_LIST(rg_arange(4)), .batch_size = 4, .shuffle = true);
+    rg_named v[] = { { "position", rg_from_int64(&zero, RG_DIMS()) },
+                     { "order", rg_from_int64(order, RG_DIMS(4)) } };
+    for (int again = 0; again < 3; again++) {
+        ck_ok(rg_data_loader_load_state_dict(l, (rg_named_list){ 2, v }));
+        ck_assert(rg_equal(rg_data_loader_next(l).v[0], v[1].tensor));
+    }
+    /* An epoch's end leaves nothing but what was there. */
+    const int64_t live = rg_live_tensors();
+    ck_assert_int_eq(rg_data_loader_next(l).n, 0);
+    ck_assert_int_le(rg_live_tensors(), live);
+    v[1].tensor = rg_zeros_dims(RG_DIMS(4), RG_INT64);
+    ck_fails(rg_data_loader_load_state_dict(l, (rg_named_list){ 2, v }), RG_VALUE_ERROR,
+             "\"order\" isn't one of the 4 items");
+    rg_data_loader_free(l);
+}
+END_TEST
+
+/* What was freed is noticed while its memory isn't in use for something else. Without the pool it
+ * is in use at once. */
+START_TEST(test_released) {
+    if (rgi_pool_bypassed())
+        return;
+    RG_SCOPE();
+    scratch_begin();
+    rg_data_loader *l = new_loader(NULL, false);
+    rg_named_list state = rg_data_loader_state_dict(l);
+    rg_data_loader_free(l);
+    static const char freed[] = "data loader released by rg_data_loader_free";
+    ck_fails((rg_data_loader_free(l), rg_error_code() == RG_OK), RG_RELEASED, freed);
+    ck_fails(rg_data_loader_len(l) >= 0, RG_RELEASED, freed);
+    ck_fails(rg_data_loader_next(l).n >= 0, RG_RELEASED, freed);
+    ck_fails(rg_data_loader_state_dict(l).n >= 0, RG_RELEASED, freed);
+    ck_fails(rg_data_loader_load_state_dict(l, state), RG_RELEASED, freed);
+    rg_tokens *tokens = rg_tokens_open(scratch_write("f", "123456", 6));
+    ck_ok(tokens);
+    rg_tokens_close(tokens);
+    static const char closed[] = "tokens released by rg_tokens_close";
+    ck_fails((rg_tokens_close(tokens), rg_error_code() == RG_OK), RG_RELEASED, closed);
+    ck_fails(rg_tokens_count(tokens) >= 0, RG_RELEASED, closed);
+    ck_fails(rg_tokens_windows(tokens, rg_literal([0]), 1).first, RG_RELEASED, closed);
+    ck_fails(rg_tokens_get_batch(tokens, 1, 1).first, RG_RELEASED, closed);
+    rg_data_loader_free(NULL);
+    rg_tokens_close(NULL);
+    ck_assert_int_eq(rg_error_code(), RG_OK);
+    scratch_end();
 }
 END_TEST
 
@@ -398,8 +480,11 @@ START_TEST(test_csv) {
     const char *texts[] = { "1,-2.5\n3e-3,4\n",
                             ("\xEF\xBB\xBF"
                              "1,-2.5\r\n3e-3,4"),
-                            "\n\"1\",\"-2.5\"\r\n\r\n 3E-3 ,+4\n\n", "01,-25e-1\n.003,4.\n" };
-    for (int i = 0; i < 4; i++) {
+                            "\n\"1\",\"-2.5\"\r\n\r\n 3E-3 ,+4\n\n",
+                            "01,-25e-1\n.003,4.\n",
+                            "\r\n1,-2.5\n\r\n3e-3,\"4\"\r",
+                            "1,-2.5\n3e-3,4\n\r" };
+    for (int i = 0; i < (int)(sizeof texts / sizeof *texts); i++) {
         rg_tensor *t = rg_load_csv(text_file(texts[i]));
         ck_assert_msg(t && rg_equal(t, want), "%d: %s", i, rg_error());
     }
@@ -407,6 +492,8 @@ START_TEST(test_csv) {
                                .delimiter = ';', .dtype = RG_FLOAT64);
     ck_assert(rg_ndim(t) == 2 && rg_dtype_of(t) == RG_FLOAT64 && isnan(rg_at(t, 0, 0)));
     ck_assert(rg_at(t, 0, 1) == -INFINITY);
+    t = rg_load_csv(text_file("1e39,-1e308\n"), .dtype = RG_FLOAT64);
+    ck_assert(rg_at(t, 0, 0) == 1e39 && rg_at(t, 0, 1) == -1e308);
     t = rg_load_csv(text_file("a,b\n"), .header = true);
     ck_assert(rg_size(t, 0) == 0 && rg_size(t, 1) == 2);
     t = rg_load_csv(text_file(""));
@@ -435,6 +522,9 @@ START_TEST(test_csv_of_integers) {
         { "nan\n", "\"nan\" is no integer" },
         { "0x10\n", "\"0x10\" is no integer" },
         { "+-1\n", "\"+-1\" is no integer" },
+        { "-\n", "\"-\" is no integer" },
+        { "\v1\n", "is no integer" },
+        { "x\n", "\"x\" is no integer" },
         { "1 2\n", "\"1 2\" is no integer" },
         { "5,9223372036854775808\n", "column 2: \"9223372036854775808\" is too large" },
         { "-9223372036854775809\n", "is too large" },
@@ -523,6 +613,15 @@ static bool use_tokens(const char *path) {
 static bool use_raw(void) { return use_tokens(scratch("t.bin")); }
 static bool use_npy(void) { return use_tokens(scratch("t.npy")); }
 
+/* The starts don't lie side by side. */
+static bool use_windows(void) {
+    rg_tokens *tokens = rg_tokens_open(scratch("t.bin"));
+    rg_tensor *starts = rg_slice(rg_arange(4), 0, 0, 4, 2);
+    const bool ok = tokens && starts && rg_tokens_windows(tokens, starts, 2).first;
+    rg_tokens_close(tokens);
+    return ok;
+}
+
 static bool use_split(void) {
     const double lengths[] = { 0.5, 0.5 };
     return rg_random_split(4, 2, lengths).n == 2;
@@ -545,14 +644,14 @@ static bool use_loader(void) {
 
 /* Each request for memory is denied in turn, and each call of the file system fails. */
 START_TEST(test_denied) {
-    static bool (*const uses[])(void) = { use_csv, use_lines, use_raw,
-                                          use_npy, use_split, use_loader };
+    static bool (*const uses[])(void) = { use_csv,     use_lines, use_raw,   use_npy,
+                                          use_windows, use_split, use_loader };
     RG_SCOPE();
     scratch_begin();
     scratch_write("t.csv", "1,2\n3,4\n", 8);
     scratch_write("t.bin", "1234567890", 10);
     ck_ok(rg_save_npy(rg_arange(9), scratch("t.npy")));
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < (int)(sizeof uses / sizeof *uses); i++) {
         ck_assert_int_gt(deny_in_turn(uses[i], NULL), 1);
         ck_assert_int_ge(fail_in_turn(uses[i], NULL), i < 4 ? 4 : 0);
     }
@@ -624,5 +723,6 @@ START_TEST(test_empty_parts) {
 END_TEST
 
 RG_TESTS(data, test_empty_parts, test_generator_is_gone, test_order, test_resume,
-         test_state_refused, test_tokens, test_bad_tokens, test_csv, test_csv_of_integers,
-         test_paths, test_bad_tables, test_lines, test_denied, test_batch_comes_again)
+         test_state_refused, test_orders_refused, test_goes_on_at_the_beginning, test_released,
+         test_tokens, test_bad_tokens, test_csv, test_csv_of_integers, test_paths, test_bad_tables,
+         test_lines, test_denied, test_batch_comes_again)
