@@ -33,9 +33,9 @@ bool rgi_merges_ready(rg_merges *m, size_t tokens) {
         qsort(m->v, m->n, sizeof *m->v, by_pair_and_rank);
     size_t kept = 0;
     for (size_t i = 0; i < m->n; i++) {
-        const rg_merge *next = i + 1 < m->n ? &m->v[i + 1] : NULL;
-        if (!next || next->left != m->v[i].left || next->right != m->v[i].right)
-            m->v[kept++] = m->v[i];
+        if (kept && m->v[kept - 1].left == m->v[i].left && m->v[kept - 1].right == m->v[i].right)
+            kept--;
+        m->v[kept++] = m->v[i];
     }
     m->n = kept;
     size_t at = 0;
@@ -50,7 +50,6 @@ bool rgi_merges_ready(rg_merges *m, size_t tokens) {
 void rgi_merges_free(rg_merges *m) {
     rgi_free(m->v, m->room * sizeof *m->v, RG_MEM_OTHER);
     rgi_free(m->first, m->first_room * sizeof *m->first, RG_MEM_OTHER);
-    *m = (rg_merges){ 0 };
 }
 
 /* Returns the merge of this pair, or NULL. */
@@ -177,5 +176,4 @@ size_t rgi_bpe_take(rg_bpe *w, int64_t *to) {
 void rgi_bpe_free(rg_bpe *w) {
     rgi_free(w->symbols, w->room * sizeof *w->symbols, RG_MEM_OTHER);
     rgi_free(w->heap, w->due_room * sizeof *w->heap, RG_MEM_OTHER);
-    *w = (rg_bpe){ 0 };
 }

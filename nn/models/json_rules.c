@@ -79,18 +79,19 @@ bool rgi_json_keeps(const rg_json_file *f, uint32_t object, const char *where,
     return true;
 }
 
-/* ---- looking -------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------
+ * What an object lacks is found at 0, where the file's own object is: no number, and no text. */
 
 int64_t rgi_json_whole(const rg_json_file *f, uint32_t object, const char *name, int64_t other) {
     int64_t whole;
     uint32_t at = rgi_json_find(&f->json, object, name);
-    return at && rgi_json_integer(&f->json, at, &whole) ? whole : other;
+    return rgi_json_integer(&f->json, at, &whole) ? whole : other;
 }
 
 double rgi_json_real(const rg_json_file *f, uint32_t object, const char *name, double other) {
     double number;
     uint32_t at = rgi_json_find(&f->json, object, name);
-    return at && rgi_json_number(&f->json, at, &number) ? number : other;
+    return rgi_json_number(&f->json, at, &number) ? number : other;
 }
 
 bool rgi_json_true(const rg_json_file *f, uint32_t object, const char *name, bool other) {
@@ -100,8 +101,7 @@ bool rgi_json_true(const rg_json_file *f, uint32_t object, const char *name, boo
 }
 
 const char *rgi_json_word(const rg_json_file *f, uint32_t object, const char *name) {
-    uint32_t at = rgi_json_find(&f->json, object, name);
-    return at ? rgi_json_text(&f->json, at) : NULL;
+    return rgi_json_text(&f->json, rgi_json_find(&f->json, object, name));
 }
 
 const char *rgi_path_in(const char *op, const char *folder, const char *name) {

@@ -86,7 +86,7 @@ static size_t broken_character(const char *p, const char *end, bool *unfinished)
     *unfinished = false;
     if (lead < 0xC2 || lead > 0xF4)
         return 1;
-    const size_t have = (size_t)(end - p), want = rgi_utf8_width(lead);
+    const size_t have = (size_t)(end - p);
     /* The second byte of some has narrower bounds, for shortest forms, surrogates and U+10FFFF. */
     if (lead == 0xE0)
         low = 0xA0;
@@ -96,15 +96,14 @@ static size_t broken_character(const char *p, const char *end, bool *unfinished)
         low = 0x90;
     else if (lead == 0xF4)
         high = 0x8F;
-    size_t n = 1;
-    for (; n < want && n < have; n++) {
+    for (size_t n = 1; n < have; n++) {
         if (u[n] < low || u[n] > high)
             return n;
         low = 0x80;
         high = 0xBF;
     }
-    *unfinished = n == have && n < want;
-    return n;
+    *unfinished = true;
+    return have;
 }
 
 /* Copies n bytes to `to`, which has room for three times as many, and writes U+FFFD for what is no

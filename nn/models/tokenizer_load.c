@@ -209,21 +209,20 @@ static bool load_merge_line(rg_tokenizer *t, const rg_file *f, size_t number, co
                             size_t n) {
     if (is_version(line, n))
         return true;
-    const char *blank = memchr(line, ' ', n);
-    size_t left = blank ? (size_t)(blank - line) : 0;
-    if (!blank || memchr(blank + 1, ' ', n - left - 1))
+    const char *blank = memchr(line, ' ', n), *end = line + n;
+    if (!blank || memchr(blank + 1, ' ', (size_t)(end - blank - 1)))
         return rgi_file_refuse(f,
                                "merge %zu is \"%s\", which isn't two tokens with a blank "
                                "between them",
                                number, RG_SHOWN_BYTES(line, n));
-    return load_merge(t, f, number, line, left, blank + 1, n - left - 1);
+    return load_merge(t, f, number, line, (size_t)(blank - line), blank + 1,
+                      (size_t)(end - blank - 1));
 }
 
 /* Reads merges, each of which is "left right", or ["left", "right"]. */
 static bool load_merges(rg_tokenizer *t, const rg_json_file *f, uint32_t merges) {
     const rg_json *j = &f->json;
     size_t number = 0;
-    rg_json_kind kind = j->v[merges].n ? j->v[merges + 1].kind : RG_JSON_ARRAY;
     for (RG_EACH_JSON(i, j, merges)) {
         RG_SCOPE();
         const rg_json_value *v = &j->v[i];
@@ -232,7 +231,7 @@ static bool load_merges(rg_tokenizer *t, const rg_json_file *f, uint32_t merges)
         number++;
         if (!pair && v->kind != RG_JSON_TEXT)
             return rgi_file_refuse(&f->file, "merge %zu is neither a text nor two texts", number);
-        if (v->kind != kind)
+        if (v->kind != j->v[merges + 1].kind)
             return rgi_file_refuse(&f->file, "merge %zu is %s, unlike the first one", number,
                                    pair ? "two texts" : "one text");
         bool ok = pair ? load_merge(t, &f->file, number, v[1].v, v[1].n, v[2].v, v[2].n)
@@ -256,7 +255,7 @@ static bool load_merges_file(rg_tokenizer *t, const char *op, const char *path) 
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         const char *stop = newline ? newline : end;
         size_t length = (size_t)(stop - line);
-        if (newline && length > 0 && line[length - 1] == '\r')
+        if (length > 0 && line[length - 1] == '\r')
             length--;
         if (!load_merge_line(t, &f, number + 1, line, length))
             return false;
@@ -279,7 +278,7 @@ static bool load_added_token(rg_tokenizer *t, const rg_json_file *f, uint32_t ad
     if (id != expected)
         return rgi_file_refuse(&f->file, "the number of the added token \"%s\" is %lld, not %lld",
                                RG_SHOWN(text), (long long)id, (long long)expected);
-    if (known >= 0 && t->tokens[id].added)
+    if (t->tokens[id].added)
         return rgi_file_refuse(&f->file, "the added token \"%s\" comes twice", RG_SHOWN(text));
     if (known < 0 && !put_token(t, id, text))
         return false;

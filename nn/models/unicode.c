@@ -30,7 +30,7 @@ unsigned rgi_unicode_at(const char *p, const char *end, size_t *n) {
     uint32_t code = 0;
     *n = rgi_utf8_read(p, end, &code);
     unsigned lower = code | 0x20;
-    if (lower >= 'a' && lower <= 'z' && code < 0x80)
+    if (lower >= 'a' && lower <= 'z')
         return RG_UNICODE_LETTER | RG_UNICODE_WORD;
     return rgi_unicode_class(code);
 }

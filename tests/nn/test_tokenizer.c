@@ -1,6 +1,7 @@
 /* test_tokenizer.c: texts become the numbers that Hugging Face's tokenizers gives, and numbers
  * texts; files that ask for what regard lacks, and broken ones, are refused with their sentence. */
 #include "nn/models/unicode.h"
+#include "tensor/memory.h"
 #include "tests/golden.h"
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
@@ -9,6 +10,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static const char *golden_path(const char *name) {
     static char path[600];
@@ -84,6 +87,7 @@ START_TEST(test_golden) {
     golden_numbers(t, true);
     ck_assert_int_eq(rg_tokenizer_size(t), 384);
     ck_assert_int_eq(rg_tokenizer_id(t, "<|endoftext|>"), 0);
+    ck_assert_int_eq(rg_error_code(), RG_OK);
     ck_assert_str_eq(rg_tokenizer_token(t, 383), "<n>");
     int64_t the = rg_tokenizer_id(t, "\u0120the");
     ck_assert_str_eq(rg_tokenizer_token(t, the), "\u0120the");
@@ -108,6 +112,9 @@ START_TEST(test_two_files) {
     ck_ok(t);
     golden_numbers(t, false);
     ck_assert_int_eq(rg_tokenizer_size(t), 380);
+    rg_tensor *ids = rg_tokenizer_encode(t, "a<|endoftext|>b");
+    ck_assert_str_eq(rg_tokenizer_decode(t, ids), "a<|endoftext|>b");
+    ck_assert_str_eq(rg_tokenizer_decode(t, ids, .skip_special_tokens = true), "ab");
     rg_tokenizer_free(t);
     scratch_end();
 }
@@ -180,6 +187,8 @@ START_TEST(test_stream_holds) {
     rg_token_stream_add(&s, v[0]);
     ck_assert_str_eq(rg_token_stream_add(&s, v[0]), "\uFFFD");
     ck_assert_str_eq(rg_token_stream_end(&s), "\uFFFD");
+    ck_assert_str_eq(rg_token_stream_end(&s), "");
+    ck_assert_int_eq(s.length, 0);
     rg_tokenizer_free(t);
 }
 END_TEST
@@ -216,10 +225,17 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_tokenizer_decode(t, rg_full(RG_DIMS(2), 384)), RG_INDEX_ERROR,
              "tokenizer_decode: index 384 is none of 384 tokens");
     ck_fails(rg_tokenizer_decode(t, rg_full(RG_DIMS(2), -1)), RG_INDEX_ERROR, "index -1 is none");
+    int64_t length = -7;
+    ck_fails(rg_tokenizer_decode(t, rg_full(RG_DIMS(2), 384), .length = &length), RG_INDEX_ERROR,
+             "tokenizer_decode: index 384");
+    ck_assert_int_eq(length, -7);
     ck_fails(rg_tokenizer_decode(t, rg_zeros(2)), RG_TYPE_ERROR, "dtype torch.int64");
     ck_fails(rg_tokenizer_decode(t, NULL), RG_TYPE_ERROR, "");
     ck_fails(rg_token_stream_add(&s, 384), RG_INDEX_ERROR, "token_stream_add: index 384");
     ck_fails(rg_token_stream_add(NULL, 1), RG_TYPE_ERROR, "expected a stream");
+    rg_token_stream nobody = rg_token_stream_begin(NULL);
+    ck_fails(rg_token_stream_add(&nobody, 1), RG_TYPE_ERROR,
+             "token_stream_add: expected a tokenizer but got NULL");
     ck_fails(rg_token_stream_end(NULL), RG_TYPE_ERROR, "expected a stream");
     ck_fails(rg_tokenizer_token(t, -1), RG_INDEX_ERROR, "tokenizer_token: index -1");
     ck_fails(rg_tokenizer_id(t, "no such") >= 0, RG_INDEX_ERROR, "KeyError: 'no such' is none of");
@@ -230,6 +246,26 @@ START_TEST(test_bad_arguments) {
              "[Errno 2] No such file or directory: '/no/such/tokenizer.json'");
     rg_tokenizer_free(t);
     rg_tokenizer_free(NULL);
+}
+END_TEST
+
+/* A tokenizer that was freed is noticed while its memory isn't in use for something else. Without
+ * the pool it is in use at once. */
+START_TEST(test_released) {
+    if (rgi_pool_bypassed())
+        return;
+    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
+    rg_token_stream s = rg_token_stream_begin(t);
+    rg_tensor *ids = rg_full(RG_DIMS(2), 1);
+    rg_tokenizer_free(t);
+    static const char said[] = "tokenizer released by rg_tokenizer_free";
+    ck_fails((rg_tokenizer_free(t), rg_error_code() == RG_OK), RG_RELEASED, said);
+    ck_fails(rg_tokenizer_size(t) >= 0, RG_RELEASED, said);
+    ck_fails(rg_tokenizer_id(t, "a") >= 0, RG_RELEASED, said);
+    ck_fails(rg_tokenizer_token(t, 0), RG_RELEASED, said);
+    ck_fails(rg_tokenizer_encode(t, "a"), RG_RELEASED, said);
+    ck_fails(rg_tokenizer_decode(t, ids), RG_RELEASED, said);
+    ck_fails(rg_token_stream_add(&s, 1), RG_RELEASED, said);
 }
 END_TEST
 
@@ -283,6 +319,11 @@ static const edit bad[] = {
     { "{'id': 'A'", "{'id': 'B'", "a piece's 'id' is 'B', which isn't supported" },
     { "{'id': 'A', 'type_id': 0}", "7", "a piece's 'Sequence' is 7" },
     { "'single': [", "'single': 3, 'pair': [", "comes twice in one object" },
+    { "'single': [", "'couple': [", "the post_processor's 'couple' isn't supported" },
+    { "'single': [{'Sequence': {'id': 'A', 'type_id': 0}}], ", "",
+      "the post_processor has no 'single'" },
+    { "{'Sequence': {'id': 'A', 'type_id': 0}}", "7", "a piece is no object" },
+    { "'type_id': 0", "'type_id': 2147483648", "a piece's 'type_id' is 2147483648" },
     { "'decoder'", "'decoders'", "'decoders' isn't supported" },
     { "'decoder': {'type': 'ByteLevel'", "'decoder': {'type': 'BPEDecoder'",
       "the decoder's 'type' is 'BPEDecoder', which isn't supported" },
@@ -325,6 +366,7 @@ static const edit bad[] = {
     { "'a b'", "['a']", "merge 1 is neither a text nor two texts" },
     { "'a b'", "['a', 'b', 'a']", "merge 1 is neither a text nor two" },
     { "'a b'", "['a', 1]", "merge 1 is neither a text nor two" },
+    { "'a b'", "[1, 'a']", "merge 1 is neither a text nor two" },
     { "'a b'", "7", "merge 1 is neither a text nor two" },
     { "'merges': [", "'merges': {}, 'x': [", "the model's 'merges' is an object" },
     { ", 'merges': ['a b', '\u0120 ab']", "", "the model has no 'merges'" },
@@ -388,6 +430,11 @@ START_TEST(test_bad_files) {
     static const int64_t ids[] = { 2, 4, 5, 6, 1 };
     same_numbers("ab", rg_tokenizer_encode(t, "ab abc<x>b"), ids, 5);
     rg_tokenizer_free(t);
+    n = edited(text, good, &(edit){ "'padding': null", "'padding': {}", "" });
+    path = scratch_write("t.json", text, n);
+    snprintf(text, sizeof text,
+             "tokenizer_from_file: '%s': \"padding\" is an object, which isn't supported", path);
+    ck_says(rg_tokenizer_from_file(path), text);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         n = edited(text, good, &bad[i]);
         path = scratch_write("t.json", text, n);
@@ -447,7 +494,6 @@ START_TEST(test_options) {
     static const edit later = { "'id': 6", "'id': 7", "" };
     static const edit fused = { "'fuse_unk': false", "'fuse_unk': true", "" };
     static const edit no_unknown = { "'unk_token': '<u>'", "'unk_token': null", "" };
-    static const edit raw = { "'<u>': 5", "'<u>': 5, '\u4e2d\u0120': 6", "" };
     static const edit second = { "'special': true}",
                                  "'special': true}, {'id': 7, 'content': '[y]', 'single_word':"
                                  " false, 'lstrip': false, 'rstrip': false, 'normalized': false,"
@@ -460,6 +506,24 @@ START_TEST(test_options) {
                                    "'special': true}" ADDED(7, "<") ADDED(8, "a<") ADDED(9, "<x>y")
                                        ADDED(10, "<x"),
                                    "" };
+    static const edit four = { "'a b'", "'a b', 'a b', 'b a', 'a b'", "" };
+    static const edit same_right = { "'\u0120 ab'", "'\u0120 b'", "" };
+    static const edit blank_b = { "'<u>': 5", "'<u>': 5, '\u0120b': 6", "" };
+    static const edit normalized = { "'normalized': false", "'normalized': true", "" };
+    static const edit shorter = { "'special': true}",
+                                  "'special': true}, {'id': 7, 'content': 'x>', 'single_word':"
+                                  " false, 'lstrip': false, 'rstrip': false, 'normalized': false,"
+                                  " 'special': false}",
+                                  "" };
+    static const edit last_a = { "'a': 0", "'a': 5", "" };
+    static const edit first_unknown = { "'<u>': 5", "'<u>': 0", "" };
+    static const edit no_dropout = { "'dropout': null", "'dropout': 0.0", "" };
+    static const edit word = { "'<x>', 'single_word': false", "'aab', 'single_word': true", "" };
+    static const edit blank = { "'<x>'", "'[a b]'", "" };
+    static const edit none_added = { "'added_tokens': [{'id': 6, 'content': '<x>', 'single_word':"
+                                     " false, 'lstrip': false, 'rstrip': false, 'normalized':"
+                                     " false, 'special': true}], ",
+                                     "", "" };
     static const edit no_processor = { "'post_processor': {'type': 'TemplateProcessing', 'single':"
                                        " [{'Sequence': {'id': 'A', 'type_id': 0}}], 'pair': [],"
                                        " 'special_tokens': {}}, ",
@@ -494,17 +558,37 @@ START_TEST(test_options) {
         /* Of two merges of one pair, the later one counts. */
         { { &twice, &pair, &later }, "aba", 2, { 0, 6 }, "aba" },
         { { &twice, &pair, &later }, "abab", 3, { 0, 6, 1 }, "abab" },
+        { { &four, &pair, &later }, "aba", 2, { 0, 6 }, "aba" },
+        { { &same_right, &blank_b, &later }, "ab b", 2, { 2, 6 }, "ab b" },
         /* A word of the vocabulary needs no merges, but others do. */
         { { &unmerged }, "ab ab", 5, { 0, 1, 3, 0, 1 }, "ab ab" },
         { { &whole, &unmerged }, "ab ab", 2, { 2, 4 }, "ab ab" },
         { { &whole, &unmerged }, "ba ab aab", 7, { 1, 0, 4, 3, 0, 0, 1 }, "ba ab aab" },
         { { &whole, &unmerged }, "a a", 3, { 0, 3, 0 }, "a a" },
         { { &whole }, "abab ab", 3, { 2, 2, 4 }, "abab ab" },
+        { { &whole }, "ababab ababab", 6, { 2, 2, 2, 4, 2, 2 }, "ababab ababab" },
+        /* An added token is none of the vocabulary's words. */
+        { { &whole, &word }, "aab 1aab", 5, { 6, 3, 5, 0, 2 }, "aab <u>aab" },
         { { &whole }, "<u> <x>", 5, { 5, 5, 5, 3, 6 }, "<u><u><u> <x>" },
         /* Bytes that aren't in the vocabulary. */
         { { NULL }, "ccab c", 5, { 5, 5, 2, 3, 5 }, "<u><u>ab <u>" },
         { { &fused }, "ccab cac", 6, { 5, 2, 3, 5, 0, 5 }, "<u>ab <u>a<u>" },
         { { &no_unknown }, "ccab cac", 3, { 2, 3, 0 }, "ab a" },
+        { { &no_unknown }, "c", 0, { 0 }, "" },
+        { { &no_unknown }, "ab\ncc\n", 1, { 2 }, "ab" },
+        /* The unknown token's number may be 0. */
+        { { &first_unknown, &last_a }, "ccab", 3, { 0, 0, 2 }, "<u><u>ab" },
+        { { &first_unknown, &last_a, &fused },
+          "ccab cac",
+          6,
+          { 0, 2, 3, 0, 5, 0 },
+          "<u>ab <u>a<u>" },
+        { { &no_dropout }, "ab ab", 2, { 2, 4 }, "ab ab" },
+        { { &none_added }, "ab<x>", 4, { 2, 5, 5, 5 }, "ab<u><u><u>" },
+        { { &blank }, "a[a b]b", 3, { 0, 6, 1 }, "a[a b]b" },
+        /* Those that are normalized are looked for after the others. */
+        { { &shorter }, "<x>x>", 2, { 6, 7 }, "<x>x>" },
+        { { &normalized, &shorter }, "<x>x>", 3, { 5, 7, 7 }, "<u>x>x>" },
         /* Added tokens that begin with different characters. */
         { { &second }, "[y]ab<x>b[y]", 5, { 7, 2, 6, 1, 7 }, "[y]ab<x>b[y]" },
     };
@@ -519,8 +603,163 @@ START_TEST(test_options) {
     }
     /* A character that stands for no byte is what it is, and so are those beside it. */
     static const int64_t ids[] = { 6, 0, 3, 7 };
-    rg_tokenizer *t = edited_tokenizer((const edit *const[4]){ &raw, &later });
-    ck_assert_str_eq(rg_tokenizer_decode(t, rg_from_int64(ids, RG_DIMS(4))), "\u4e2d\u0120a <x>");
+    static const char *const texts[] = { "\u4e2d\u0120", "\u0144", "a b", "a\u00ad", "\x7F" };
+    for (int i = 0; i < (int)(sizeof texts / sizeof *texts); i++) {
+        char to[40], back[40];
+        snprintf(to, sizeof to, "'<u>': 5, '%s': 6", texts[i]);
+        snprintf(back, sizeof back, "%sa <x>", texts[i]);
+        const edit raw = { "'<u>': 5", to, "" };
+        rg_tokenizer *t = edited_tokenizer((const edit *const[4]){ &raw, &later });
+        ck_assert_str_eq(rg_tokenizer_decode(t, rg_from_int64(ids, RG_DIMS(4))), back);
+        rg_tokenizer_free(t);
+    }
+    scratch_end();
+}
+END_TEST
+
+/* Returns the text between two pages that can't be read, right before the second one if `last`, and
+ * else right behind the first one. The next call overwrites it. */
+static const char *between_pages(const char *text, size_t n, bool last) {
+    static char *pages;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (!pages) {
+        pages = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ck_assert(pages != MAP_FAILED && !mprotect(pages + page, page, PROT_READ | PROT_WRITE));
+    }
+    ck_assert(n <= page);
+    return memcpy(pages + (last ? 2 * page - n : page), text, n);
+}
+
+/* A token that has to stand alone has no letter, digit, mark or underscore beside it; one that
+ * strips takes the white space beside it along. Nothing before or behind the text is looked at. The
+ * numbers are those of Hugging Face's tokenizers. */
+START_TEST(test_neighbours) {
+    static const edit alone = { "'single_word': false", "'single_word': true", "" };
+    static const edit left = { "'lstrip': false", "'lstrip': true", "" };
+    static const edit right = { "'rstrip': false", "'rstrip': true", "" };
+    static const struct {
+        const edit *edits[4];
+        const char *text;
+        int n;
+        int64_t ids[12];
+    } rows[] = {
+        { { &alone }, "<x>", 1, { 6 } },
+        { { &alone }, "<x> a", 3, { 6, 3, 0 } },
+        { { &alone }, "<x><x>", 2, { 6, 6 } },
+        { { &alone }, "-<x>-", 3, { 5, 6, 5 } },
+        { { &alone }, "a<x>", 4, { 0, 5, 5, 5 } },
+        { { &alone }, "<x>a", 4, { 5, 5, 5, 0 } },
+        { { &alone }, "a<x>b", 5, { 0, 5, 5, 5, 1 } },
+        { { &alone }, "<x>1", 4, { 5, 5, 5, 5 } },
+        { { &alone }, "_<x>", 4, { 5, 5, 5, 5 } },
+        { { &alone }, "b<x><x>", 5, { 1, 5, 5, 5, 6 } },
+        { { &alone }, "<x>b<x>", 7, { 5, 5, 5, 1, 5, 5, 5 } },
+        { { &alone }, "\u00e9<x>", 5, { 5, 5, 5, 5, 5 } },
+        { { &alone }, "<x>\u00e9", 5, { 5, 5, 5, 5, 5 } },
+        { { &alone }, "<x>\u0301", 5, { 5, 5, 5, 5, 5 } },
+        { { &alone }, "\u00b7<x>", 3, { 5, 5, 6 } },
+        { { &alone }, "\u4e2d<x>", 6, { 5, 5, 5, 5, 5, 5 } },
+        { { &alone }, "\u3000<x>\u3000", 7, { 5, 5, 5, 6, 5, 5, 5 } },
+        { { &alone }, "\U0001f600<x>", 5, { 5, 5, 5, 5, 6 } },
+        { { &alone }, "\U00010400<x>", 7, { 5, 5, 5, 5, 5, 5, 5 } },
+        { { &left }, "a <x>", 2, { 0, 6 } },
+        { { &left }, "\u3000\u00a0<x>b", 2, { 6, 1 } },
+        { { &left }, " \n\t<x> a<x>", 4, { 6, 3, 0, 6 } },
+        { { &left }, "<x> <x>", 2, { 6, 6 } },
+        { { &left }, "a\u2003<x>", 2, { 0, 6 } },
+        { { &right }, "a<x> b", 3, { 0, 6, 1 } },
+        { { &right }, "<x>\u3000\u00a0b", 2, { 6, 1 } },
+        { { &right }, "<x> \n<x> ", 2, { 6, 6 } },
+        { { &right }, "<x> ", 1, { 6 } },
+        { { &alone, &left, &right }, "a <x> b", 3, { 0, 6, 1 } },
+        { { &alone, &left, &right }, "a<x> b", 6, { 0, 5, 5, 5, 3, 1 } },
+        { { &alone, &left, &right }, "a <x>b", 6, { 0, 3, 5, 5, 5, 1 } },
+        { { &alone, &left, &right }, " <x> ", 1, { 6 } },
+    };
+    scratch_begin();
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
+        RG_SCOPE();
+        rg_tokenizer *t = edited_tokenizer(rows[i].edits);
+        const size_t n = strlen(rows[i].text);
+        for (int last = 0; last < 2; last++) {
+            const char *text = between_pages(rows[i].text, n, last);
+            rg_tensor *ids = rg_tokenizer_encode(t, text, .length = (int64_t)n);
+            same_numbers(rows[i].text, ids, rows[i].ids, rows[i].n);
+        }
+        rg_tokenizer_free(t);
+    }
+    scratch_end();
+}
+END_TEST
+
+/* Writes a tokenizer.json whose vocabulary has the 256 bytes, each under its own number, and loads
+ * it. What stands for a byte is the character of that code where one can see it, and one of those
+ * from U+0100 on where one can't. */
+static rg_tokenizer *tokenizer_of_bytes(void) {
+    char vocabulary[6000], text[9000], *to = vocabulary;
+    int hidden = 0;
+    for (int b = 0; b < 256; b++) {
+        const bool seen = (b > ' ' && b < 0x7F) || (b > 0xA0 && b != 0xAD);
+        to += sprintf(to, "%s'\\u%04x': %d", b ? ", " : "", (unsigned)(seen ? b : 256 + hidden), b);
+        hidden += !seen;
+    }
+    snprintf(text, sizeof text,
+             "{'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': false, 'trim_offsets':"
+             " true}, 'decoder': {'type': 'ByteLevel', 'add_prefix_space': true, 'trim_offsets':"
+             " true}, 'model': {'unk_token': 'none', 'vocab': {%s}, 'merges': []}}",
+             vocabulary);
+    for (char *c = text; *c; c++)
+        if (*c == '\'')
+            *c = '"';
+    return rg_tokenizer_from_file(scratch_write("t.json", text, strlen(text)));
+}
+
+/* Where the vocabulary has all bytes, an unknown token is never asked for. */
+START_TEST(test_bytes_alone) {
+    static const char text[] = " ~\x7F\n\0\u00a0\u00ad\u0144\u4e2d\U0010ffffa";
+    int64_t ids[sizeof text - 1], n;
+    for (size_t i = 0; i < sizeof text - 1; i++)
+        ids[i] = (unsigned char)text[i];
+    scratch_begin();
+    rg_tokenizer *t = tokenizer_of_bytes();
+    ck_ok(t);
+    ck_assert_int_eq(rg_tokenizer_size(t), 256);
+    same_numbers("bytes", rg_tokenizer_encode(t, text, .length = sizeof text - 1), ids,
+                 sizeof text - 1);
+    const char *back = rg_tokenizer_decode(t, rg_from_int64(ids, RG_DIMS(sizeof text - 1)),
+                                           .length = &n);
+    ck_assert(back && n == sizeof text - 1 && memcmp(back, text, (size_t)n) == 0);
+    rg_tokenizer_free(t);
+    scratch_end();
+}
+END_TEST
+
+/* Writes vocab.json and merges.txt of tokens of 1, 2, 4, .. 512 letters, and of 127 and 255. */
+static void write_long_merges(void) {
+    static const int tokens[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 127, 255 };
+    char vocab[3000] = "{", merges[3000] = "", a[513];
+    memset(a, 'a', 512);
+    for (int i = 0; i < 12; i++)
+        sprintf(vocab + strlen(vocab), "%s\"%.*s\": %d", i ? ", " : "", tokens[i], a, i);
+    strcat(vocab, "}");
+    for (int i = 0; i < 9; i++)
+        sprintf(merges + strlen(merges), "%.*s %.*s\n", tokens[i], a, tokens[i], a);
+    sprintf(merges + strlen(merges), "%.*s %.*s\n", 128, a, 127, a);
+    scratch_write("vocab.json", vocab, strlen(vocab));
+    scratch_write("merges.txt", merges, strlen(merges));
+}
+
+/* Tokens may have any length. */
+START_TEST(test_long_merges) {
+    static const int64_t ids[] = { 9, 9, 8, 0 };
+    char text[1282];
+    scratch_begin();
+    write_long_merges();
+    rg_tokenizer *t = rg_tokenizer_from_folder(scratch(""));
+    ck_ok(t);
+    memset(text, 'a', 1281);
+    text[1281] = 0;
+    same_numbers("a", rg_tokenizer_encode(t, text), ids, 4);
     rg_tokenizer_free(t);
     scratch_end();
 }
@@ -555,11 +794,15 @@ START_TEST(test_bad_two_files) {
     ck_assert_int_eq(remove(scratch("merges.txt")), 0);
     ck_fails(rg_tokenizer_from_folder(scratch("")), RG_IO_ERROR, "[Errno 2]");
     scratch_write("vocab.json", "{\"a\": 0, \"aa\": 1}", 17);
-    scratch_write("merges.txt", "#version: 0.2\r\na a", 18);
-    rg_tokenizer *t = rg_tokenizer_from_folder(scratch(""));
     static const int64_t ids[] = { 1, 0, 2, 0 };
-    same_numbers("aa", rg_tokenizer_encode(t, "aaab<|endoftext|>a"), ids, 4);
-    rg_tokenizer_free(t);
+    static const char *const ends[] = { "a a\r", "#version: 0.2\r\na a", "#version: 0.2\r\na a\r\n",
+                                        "a a\n", "a a" };
+    for (int i = 0; i < 5; i++) {
+        scratch_write("merges.txt", ends[i], strlen(ends[i]));
+        rg_tokenizer *t = rg_tokenizer_from_folder(scratch(""));
+        same_numbers("aa", rg_tokenizer_encode(t, "aaab<|endoftext|>a"), ids, 4);
+        rg_tokenizer_free(t);
+    }
     scratch_end();
 }
 END_TEST
@@ -577,6 +820,7 @@ static bool loaded(rg_tokenizer *t, int64_t tokens) {
 static bool load_file(void) { return loaded(rg_tokenizer_from_file(scratch("t.json")), 7); }
 static bool load_whole_folder(void) { return loaded(rg_tokenizer_from_folder(scratch("")), 7); }
 static bool load_two_files(void) { return loaded(rg_tokenizer_from_folder(scratch("")), 3); }
+static bool load_long_merges(void) { return loaded(rg_tokenizer_from_folder(scratch("")), 13); }
 
 static rg_tokenizer *small;
 
@@ -591,6 +835,12 @@ static bool decode_small(void) {
     rg_tensor *ids = rg_tokenizer_encode(small, "ab ab<x>b");
     return ids && rg_tokenizer_decode(small, ids);
 }
+/* The numbers don't lie side by side. */
+static bool decode_apart(void) {
+    rg_tensor *ids = rg_tokenizer_encode(small, "ab ab<x>b");
+    rg_tensor *apart = rg_slice(ids, 0, 0, 4, 2);
+    return apart && rg_tokenizer_decode(small, apart);
+}
 static bool stream_small(void) {
     rg_token_stream s = rg_token_stream_begin(small);
     return rg_token_stream_add(&s, 2) && rg_token_stream_end(&s);
@@ -598,7 +848,8 @@ static bool stream_small(void) {
 
 /* Each request for memory is denied in turn, and each call of the file system fails. */
 START_TEST(test_denied) {
-    static bool (*const calls[])(void) = { load_file, encode_small, decode_small, stream_small };
+    static bool (*const calls[])(void) = { load_file, encode_small, decode_small, decode_apart,
+                                           stream_small };
     char text[3000];
     scratch_begin();
     size_t n = edited(text, good, &(edit){ "1.0", "1.0", "" });
@@ -620,6 +871,96 @@ START_TEST(test_denied) {
 }
 END_TEST
 
+/* These numbers have no room in the tables' first blocks: those of a word that was seen before, of
+ * an added token, of a word that is a token, and of a piece with a blank before it. The merge in
+ * the middle of the long word makes two others due, where there were as many as the heap holds. */
+static const char *denied_text;
+static bool encode_denied(void) { return rg_tokenizer_encode(small, denied_text); }
+
+START_TEST(test_denied_in_words) {
+    static const edit prefix = { "'add_prefix_space': false", "'add_prefix_space': true", "" };
+    static const edit whole = { "'ignore_merges': false", "'ignore_merges': true", "" };
+    static const edit more = { "'<u>': 5", "'<u>': 5, 'aa': 6, 'aab': 7, 'aba': 8", "" };
+    static const edit merges = { "['a b'", "['a b', 'a a', 'a ab', 'ab a'", "" };
+    static const edit later = { "'id': 6", "'id': 9", "" };
+    char many[400] = "", middle[70];
+    for (int i = 0; i < 100; i++)
+        strcat(many, " ab");
+    memset(middle, 'a', 66);
+    strcpy(middle + 66, "");
+    middle[63] = 'b';
+    const struct {
+        const edit *edits[4];
+        const char *text;
+    } rows[] = {
+        { { NULL }, "<x>" },   { { NULL }, many },         { { &whole }, "ab" },
+        { { &prefix }, "ab" }, { { &whole }, "ab abcab" }, { { &more, &merges, &later }, middle },
+    };
+    scratch_begin();
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
+        small = edited_tokenizer(rows[i].edits);
+        denied_text = rows[i].text;
+        ck_assert_int_gt(deny_in_turn(encode_denied, NULL), 1);
+        rg_tokenizer_free(small);
+    }
+    /* A word that is longer than any token isn't looked for: nothing is asked for. */
+    long requests[2];
+    denied_text = "abababab";
+    for (int i = 0; i < 2; i++) {
+        small = edited_tokenizer((const edit *const[4]){ i ? &whole : NULL });
+        requests[i] = deny_in_turn(encode_denied, NULL);
+        rg_tokenizer_free(small);
+    }
+    ck_assert_int_eq(requests[0], requests[1]);
+    scratch_end();
+}
+END_TEST
+
+/* The last of the tokens may be the one for which a table has to grow. */
+static int64_t tokens_of_two_files;
+static bool load_so_many(void) {
+    return loaded(rg_tokenizer_from_folder(scratch("")), tokens_of_two_files);
+}
+
+START_TEST(test_denied_in_tables) {
+    char vocab[1000] = "";
+    scratch_begin();
+    write_long_merges();
+    deny_in_turn(load_long_merges, NULL);
+    scratch_write("merges.txt", "", 0);
+    for (int n = 1; n < 34; n++) {
+        sprintf(vocab + strlen(vocab), "%s\"%c%d\": %d", n > 1 ? ", " : "{", 'a' + n % 3, n, n - 1);
+        strcat(vocab, "}");
+        scratch_write("vocab.json", vocab, strlen(vocab));
+        vocab[strlen(vocab) - 1] = 0;
+        tokens_of_two_files = n + 1;
+        deny_in_turn(load_so_many, NULL);
+    }
+    scratch_end();
+}
+END_TEST
+
+/* A program whose standard input is closed gets its number for the next file. */
+START_TEST(test_file_of_number_0) {
+    scratch_begin();
+    write_long_merges();
+    const int input = dup(0);
+    close(0);
+    rg_tokenizer *t = rg_tokenizer_from_folder(scratch(""));
+    const int next = dup(1);
+    if (input >= 0)
+        dup2(input, 0);
+    else
+        close(next);
+    close(input);
+    ck_ok(loaded(t, 13));
+    ck_assert_int_eq(next, 0);
+    scratch_end();
+}
+END_TEST
+
 RG_TESTS(tokenizer, test_golden, test_two_files, test_zeros_and_lengths, test_stream_holds,
          test_ends, test_broken_characters, test_long_word, test_bad_arguments, test_bad_files,
-         test_contractions, test_options, test_bad_two_files, test_denied)
+         test_released, test_contractions, test_options, test_neighbours, test_bytes_alone,
+         test_long_merges, test_bad_two_files, test_denied, test_denied_in_words,
+         test_denied_in_tables, test_file_of_number_0)
