@@ -123,7 +123,7 @@ static bool config_options(const rg_json_file *f, rg_gpt_options *o) {
     uint32_t pruned = rgi_json_find(j, 0, "pruned_heads");
     if (!rgi_json_keeps(f, 0, "", config_rules))
         return false;
-    if (pruned && j->v[pruned].kind != RG_JSON_NULL && j->v[pruned].n)
+    if (pruned && j->v[pruned].n)
         return rgi_file_refuse(&f->file, "\"pruned_heads\" has some, which isn't supported");
     o->vocab_size = rgi_json_whole(f, 0, "vocab_size", 50257);
     o->block_size = rgi_json_whole(f, 0, "n_positions", 1024);
@@ -207,7 +207,7 @@ static bool open_indexed(weight_files *w, const rg_json_file *f, const char *fol
             break;
     }
     rgi_map_free(&known);
-    return ok && w->v;
+    return ok;
 }
 
 /* Opens the folder's files, whose paths the scope owns. */

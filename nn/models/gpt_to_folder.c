@@ -82,15 +82,11 @@ static bool write_weights(rg_gpt *m, const char *op, const char *path) {
             continue;
         v[out.n++] = (rg_named){ name, rgi_gpt_is_turned(name) ? rg_T(t) : t };
         /* Only embeddings and the head have no bias in transformers. */
-        bool biased = rgi_ends_with(name, ".weight") && !rgi_ends_with(name, "te.weight")
-                      && !rgi_ends_with(name, "pe.weight")
+        bool biased = !rgi_ends_with(name, "te.weight") && !rgi_ends_with(name, "pe.weight")
                       && !rgi_ends_with(name, "lm_head.weight");
         if (biased && !m->config.bias)
             v[out.n++] = (rg_named){ bias_of(name), rg_zeros(rg_size(t, 0)) };
     }
-    for (int i = 0; i < out.n; i++)
-        if (!v[i].name || !v[i].tensor)
-            return false;
     out.v = v;
     return rgi_safetensors_write(op, out, (rg_metadata){ 1, pairs }, path);
 }

@@ -138,13 +138,35 @@ START_TEST(test_special_tokens) {
         { "{\"eos_token_id\": [1,2,3,4,5,6,7,8,9]}", "has more than 8 tokens" },
         { "{\"bos_token_id\": -1}", "\"bos_token_id\" isn't the number of a token" },
         { "{\"pad_token_id\": 1.5}", "\"pad_token_id\" isn't the number of a token" },
+        { "{\"pad_token_id\": 2147483648}", "\"pad_token_id\" isn't the number of a token" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         scratch_write("generation_config.json", wrong[i][0], strlen(wrong[i][0]));
         ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, wrong[i][1]);
     }
+    static const char largest[] = "{\"pad_token_id\": 2147483647}";
+    scratch_write("generation_config.json", largest, sizeof largest - 1);
+    back = rg_gpt_from_folder(scratch(""));
+    ck_ok(back && back->config.pad_token_id == INT32_MAX);
+    rg_module_free(back);
     rg_module_free(none);
     scratch_end();
+}
+END_TEST
+
+/* A copy has a text of its own. */
+START_TEST(test_copies) {
+    rg_gpt *m = rg_nn_gpt(.block_size = 2, .vocab_size = 3, .n_layer = 1, .n_head = 1, .n_embd = 2);
+    ck_ok(rgi_rename(&m->generation_config, generation));
+    for (int i = 0; i < 2; i++) {
+        rg_gpt *copy = rg_deepcopy(m);
+        ck_ok(copy);
+        ck_assert(copy->generation_config != m->generation_config);
+        rg_module_free(m);
+        ck_assert_str_eq(copy->generation_config, generation);
+        m = copy;
+    }
+    rg_module_free(m);
 }
 END_TEST
 
@@ -180,10 +202,11 @@ START_TEST(test_written_config) {
         "  \"tie_word_embeddings\": true,\n  \"vocab_size\": 5\n}\n",
         "{\n  \"activation_function\": \"gelu_new\",\n"
         "  \"architectures\": [\n    \"GPT2LMHeadModel\"\n  ],\n"
-        "  \"attn_pdrop\": 0.125,\n  \"bos_token_id\": null,\n  \"embd_pdrop\": 0.25,\n"
-        "  \"eos_token_id\": null,\n  \"layer_norm_epsilon\": 0.03125,\n"
+        "  \"attn_pdrop\": 0.125,\n  \"bos_token_id\": 0,\n  \"embd_pdrop\": 0.25,\n"
+        "  \"eos_token_id\": [\n    0,\n    7\n  ],\n  \"layer_norm_epsilon\": 0.03125,\n"
         "  \"model_type\": \"gpt2\",\n  \"n_embd\": 6,\n  \"n_head\": 3,\n  \"n_inner\": 7,\n"
-        "  \"n_layer\": 2,\n  \"n_positions\": 9,\n  \"resid_pdrop\": 0,\n"
+        "  \"n_layer\": 2,\n  \"n_positions\": 9,\n  \"pad_token_id\": 0,\n"
+        "  \"resid_pdrop\": 0,\n"
         "  \"tie_word_embeddings\": false,\n  \"vocab_size\": 8\n}\n",
     };
     rg_gpt *models[] = {
@@ -191,7 +214,8 @@ START_TEST(test_written_config) {
                   .dropout = 0.5),
         rg_nn_gpt(.block_size = 9, .vocab_size = 8, .n_layer = 2, .n_head = 3, .n_embd = 6,
                   .n_inner = 7, .gelu_tanh = true, .attn_dropout = 0.125, .embd_dropout = 0.25,
-                  .layer_norm_epsilon = 0.03125, .untied = true),
+                  .layer_norm_epsilon = 0.03125, .untied = true, .bos_token_id = 0,
+                  .eos_token_id = RG_DIMS(0, 7), .pad_token_id = 0),
     };
     scratch_begin();
     for (int i = 0; i < 2; i++) {
@@ -251,12 +275,54 @@ START_TEST(test_older_files) {
     m = rg_gpt_from_folder(scratch(""));
     ck_ok(m);
     rg_module_free(m);
+    /* Weights of another type are converted. */
+    for (int i = 0; i < all.n; i++)
+        v[i].tensor = rg_double(v[i].tensor);
+    ck_assert(rg_save_file(all, scratch("model.safetensors")));
+    m = rg_gpt_from_folder(scratch(""));
+    ck_ok(m);
+    golden_model(m);
+    rg_module_free(m);
     v[all.n - 1].tensor = rg_zeros_like(v[all.n - 1].tensor);
     ck_assert(rg_save_file(all, scratch("model.safetensors")));
     ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR,
              "tensor \"lm_head.weight\" is another than \"transformer.wte.weight\"");
     free(v);
     free(config);
+    scratch_end();
+}
+END_TEST
+
+/* A head of its own isn't compared with anything. */
+START_TEST(test_head_of_its_own) {
+    scratch_begin();
+    rg_gpt *m = rg_nn_gpt(.block_size = 2, .vocab_size = 3, .n_layer = 1, .n_head = 1, .n_embd = 2,
+                          .untied = true);
+    rg_nn_init_constant_(m->lm_head->weight, NAN);
+    ck_ok(rg_gpt_to_folder(m, scratch("")));
+    rg_gpt *back = rg_gpt_from_folder(scratch(""));
+    ck_ok(back);
+    ck_assert(isnan(rg_at(back->lm_head->weight, 2, 1)));
+    rg_module_free(back);
+    rg_module_free(m);
+    scratch_end();
+}
+END_TEST
+
+/* What lies in the file as it does in memory, such as the largest matrix here, is read into its
+ * place. */
+START_TEST(test_memory_of_reading) {
+    enum { POSITIONS = 4000, EMBD = 8 };
+    scratch_begin();
+    rg_gpt *m = rg_nn_gpt(.block_size = POSITIONS, .vocab_size = 3, .n_layer = 1, .n_head = 1,
+                          .n_embd = EMBD);
+    ck_ok(rg_gpt_to_folder(m, scratch("")));
+    rg_module_free(m);
+    rg_memory_reset_peak();
+    m = rg_gpt_from_folder(scratch(""));
+    ck_ok(m);
+    ck_assert_int_lt(rg_memory_stats().peak - rg_memory_stats().now, POSITIONS * EMBD * 4 / 2);
+    rg_module_free(m);
     scratch_end();
 }
 END_TEST
@@ -368,12 +434,14 @@ static const struct {
     { "\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": 0", "\"layer_norm_epsilon\" is 0" },
     { "\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": -1", "epsilon\" is -1" },
     { "\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": []", "epsilon\" is an array" },
+    { "\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": 1.5", "epsilon\" is 1.5, which" },
     { "\"n_embd\": 16", "\"n_embd\": 0", "\"n_embd\" is 0, which isn't supported" },
     { "\"n_embd\": 16", "\"n_embd\": 17", "\"n_embd\", 17, is no multiple of \"n_head\", 2" },
     { "\"n_embd\": 16", "\"n_embd\": 18",
       "tensor \"transformer.wte.weight\" is of shape [384, 16]"
       ", not of [384, 18], as config.json has it" },
     { "\"n_embd\": 16", "\"n_embd\": 2147483646", "not of [384, 2147483646]" },
+    { "\"n_embd\": 16", "\"n_embd\": 2147483647", "\"n_embd\", 2147483647, is no multiple of" },
     { "\"n_embd\": 16", "\"n_embd\": 2147483648", "\"n_embd\" is 2147483648" },
     { "\"n_embd\": 16", "\"n_embd\": 16.0", "\"n_embd\" is 16.0, which isn't supported" },
     { "\"n_embd\": 16,", "", "not of [384, 768]" },
@@ -386,6 +454,8 @@ static const struct {
     { "\"n_layer\": 2", "\"n_layer\": 3", "it lacks tensor \"transformer.h.2.ln_1.weight\"" },
     { "\"n_layer\": 2", "\"n_layer\": 1", "tensor \"transformer.h.1.attn.c_attn.bias\" is none" },
     { "\"n_layer\": 2", "\"n_layer\": 0", "\"n_layer\" is 0, which isn't supported" },
+    { "\"n_layer\": 2", "\"n_layer\": 32767", "it lacks tensor \"transformer.h.2.ln_1.weight\"" },
+    { "\"n_layer\": 2", "\"n_layer\": 32768", "\"n_layer\" is 32768, which isn't supported" },
     { "\"n_layer\": 2", "\"n_layer\": 99999", "\"n_layer\" is 99999, which isn't supported" },
     { "\"n_positions\": 32", "\"n_positions\": 33", "tensor \"transformer.wpe.weight\" is of" },
     { "\"n_positions\": 32", "\"n_positions\": 32, \"n_ctx\": 16",
@@ -398,17 +468,30 @@ static const struct {
     { "embeddings\": true", "embeddings\": false", "it lacks tensor \"lm_head.weight\"" },
     { "embeddings\": true", "embeddings\": 1", "\"tie_word_embeddings\" is 1" },
     { "\"eos_token_id\": 0", "\"eos_token_id\": \"x\"", "\"eos_token_id\" is \"x\"" },
+    { "\"eos_token_id\": 0", "\"eos_token_id\": [0, \"x\"]",
+      "\"eos_token_id\" isn't the number of a token" },
     { "{", "[", "is no JSON" },
     { "{", "", "is no JSON" },
 };
 
-/* What transformers writes, and stands for nothing here. */
+/* What transformers writes, and stands for nothing here, or for what is taken where it isn't said.
+ */
 static const struct {
     const char *from, *to;
 } other_configs[] = {
     { "\"use_cache\": true", "\"pruned_heads\": {}" },
     { "\"use_cache\": true", "\"pruned_heads\": null" },
     { "\"use_cache\": true", "\"use_cache\": false" },
+    { "\"activation_function\": \"gelu_new\",", "" },
+    { "\"gelu_new\"", "\"gelu_pytorch_tanh\"" },
+    { "\"layer_norm_epsilon\": 1e-05,", "" },
+    { "\"attn_pdrop\": 0.1,", "" },
+    { "\"embd_pdrop\": 0.1,", "" },
+    { "\"resid_pdrop\": 0.1,", "" },
+    { "\"n_inner\": null", "\"n_inner\": 64" },
+    { "\"n_inner\": null,", "" },
+    { "\"n_positions\": 32", "\"n_positions\": 32, \"n_ctx\": 32" },
+    { "\"tie_word_embeddings\": true,", "" },
 };
 
 /* Writes the golden config.json with `to` in place of `from`. */
@@ -429,8 +512,15 @@ START_TEST(test_other_configs) {
         rg_gpt *m = rg_gpt_from_folder(scratch(""));
         ck_ok(m);
         golden_model(m);
+        ck_assert(m->config.attn_dropout == 0.1 && m->config.embd_dropout == 0.1);
+        ck_assert(m->config.dropout == 0.1 && m->config.layer_norm_epsilon == 1e-5);
         rg_module_free(m);
     }
+    write_config_with("1e-05", "1");
+    rg_gpt *m = rg_gpt_from_folder(scratch(""));
+    ck_ok(m);
+    ck_assert(m->config.layer_norm_epsilon == 1);
+    rg_module_free(m);
     free(config);
     scratch_end();
 }
@@ -536,19 +626,33 @@ END_TEST
 static rg_gpt *written;
 static bool write_folder(void) { return rg_gpt_to_folder(written, scratch("")); }
 
-/* Where a folder isn't written, the old model is in it, unless the second rename failed. Then the
- * old one is put there again. */
+/* Where a folder isn't written, the old model is in it, unless a rename failed behind another one.
+ * Where it isn't in it any more, it is put there again. */
 static void check_folder(bool done) {
     RG_SCOPE();
+    const bool three = written->generation_config, torn = !done && faults.renamed;
     rg_gpt *m = rg_gpt_from_folder(scratch(""));
-    const bool torn = !done && faults.renamed;
-    ck_assert_msg(torn ? !m : m && m->config.vocab_size == (done ? 4 : 3), "%s", rg_error());
-    ck_assert_int_eq(scratch_files(), 2);
+    if (torn) {
+        ck_assert_msg(strcmp(faults.failed, "rename") == 0, "%s failed", faults.failed);
+        ck_assert(three || !m);
+    } else {
+        ck_assert_msg(m && m->config.vocab_size == (done ? 4 : 3), "%s", rg_error());
+        ck_assert_int_eq(scratch_files(), done && three ? 3 : 2);
+    }
     rg_module_free(m);
     rg_error_clear();
+    if (!done && !torn)
+        return;
+    remove(scratch("generation_config.json"));
     m = smallest(3);
     ck_ok(rg_gpt_to_folder(m, scratch("")));
     rg_module_free(m);
+}
+
+static bool copy_written(void) {
+    rg_gpt *copy = rg_deepcopy(written);
+    rg_module_free(copy);
+    return copy;
 }
 
 START_TEST(test_write_fails) {
@@ -561,13 +665,15 @@ START_TEST(test_write_fails) {
     ck_assert_int_gt(fail_in_turn(write_folder, check_folder), 10);
     /* The model has a generation_config.json, too. */
     ck_ok(rgi_rename(&written->generation_config, generation));
-    ck_assert_int_gt(deny_in_turn(write_folder, NULL), 50);
-    ck_assert_int_gt(fail_in_turn(write_folder, NULL), 15);
+    ck_assert_int_gt(deny_in_turn(write_folder, check_folder), 50);
+    ck_assert_int_gt(fail_in_turn(write_folder, check_folder), 15);
+    ck_assert_int_gt(deny_in_turn(copy_written, NULL), 10);
     rg_module_free(written);
     scratch_end();
 }
 END_TEST
 
 RG_TESTS(gpt_folder, test_golden, test_there_and_back, test_written_config, test_without_biases,
-         test_special_tokens, test_older_files, test_shards, test_other_configs, test_bad_configs,
-         test_bad_weights, test_read_fails, test_write_fails)
+         test_special_tokens, test_copies, test_head_of_its_own, test_memory_of_reading,
+         test_older_files, test_shards, test_other_configs, test_bad_configs, test_bad_weights,
+         test_read_fails, test_write_fails)
