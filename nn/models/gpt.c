@@ -84,8 +84,6 @@ static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[
                                       int64_t t, int64_t position) {
     rg_tensor *causal = rg_full_dims(RG_DIMS(t, position + t), -INFINITY, (rg_dtype)qkv[0]->dtype);
     causal = rg_triu(causal, (int)position + 1);
-    if (!causal)
-        return NULL;
     return rgi_attend_by_steps(&self->base, gpt_point, qkv[0], qkv[1], qkv[2], causal, dropout)
         .output;
 }
@@ -204,7 +202,7 @@ static rg_tensor *gpt_embed(rg_gpt *self, rg_tensor *idx, rg_tensor *where) {
     const struct rg_gpt_transformer *g = self->transformer;
     rg_tensor *tokens = gpt_point(&self->base, "hook_embed", rg_call(g->wte, idx));
     rg_tensor *places = rg_call(g->wpe, where);
-    if (rgi_is_looking() && tokens)
+    if (rgi_is_looking())
         places = gpt_point(&self->base, "hook_pos_embed", rg_expand_as(places, tokens));
     return rg_add(tokens, places);
 }
@@ -294,8 +292,7 @@ static void gpt_destroy(rg_module *m) { rgi_rename(&((rg_gpt *)m)->generation_co
 static bool gpt_copy(rg_module *m, const rg_module *from) {
     rg_gpt *self = (rg_gpt *)m;
     self->generation_config = NULL;
-    const char *config = ((const rg_gpt *)from)->generation_config;
-    return !config || rgi_rename(&self->generation_config, config);
+    return rgi_rename(&self->generation_config, ((const rg_gpt *)from)->generation_config);
 }
 
 static const rg_module_class gpt_class = { .name = "GPT",
@@ -374,7 +371,7 @@ static bool gpt_draw_weights(rg_gpt *self) {
         bool matrix = t->ndim == 2, bias = strstr(all.v[i].name, ".bias");
         if (matrix && !rg_nn_init_normal_(t, 0, 0.02))
             return false;
-        if (bias && !matrix && !rg_nn_init_zeros_(t))
+        if (bias && !rg_nn_init_zeros_(t))
             return false;
     }
     double std = 0.02 / sqrt(2 * (double)self->config.n_layer);

@@ -63,7 +63,7 @@ rg_tensor *rgi_gpt_point(const rg_module_class *gpt, rg_module *m, const char *n
 
 bool rgi_gpt_is_awaited(const rg_module_class *gpt, rg_module *m, const char *const names[]) {
     char text[2 * RG_PATH_ROOM];
-    for (int i = 0; names[i] && rgi_is_looking(); i++) {
+    for (int i = 0; names[i]; i++) {
         rg_module *of = name_in_gpt(gpt, m, names[i], text);
         if (rgi_is_awaited(of, text))
             return true;

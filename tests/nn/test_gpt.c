@@ -36,6 +36,13 @@ START_TEST(test_values_and_gradients) {
 }
 END_TEST
 
+static rg_tensor *count_inputs(rg_module *m, rg_list in, rg_tensor *out, void *context) {
+    (void)m;
+    (void)out;
+    *(int *)context = in.n;
+    return RG_NONE;
+}
+
 START_TEST(test_calling) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_gpt *m = small(true, 0);
@@ -44,6 +51,13 @@ START_TEST(test_calling) {
     ck_assert(y.loss == RG_NONE && rg_equal(rg_call(m, tokens()), y.logits));
     ck_assert(
         rg_equal(rg_call(m, tokens(), targets()), rg_gpt_forward(m, tokens(), targets()).loss));
+    /* A hook sees as many inputs as there are. */
+    int inputs = 0;
+    ck_assert(rg_register_forward_hook((rg_module *)m, count_inputs, &inputs) >= 0);
+    rg_gpt_forward(m, tokens(), RG_NONE);
+    ck_assert_int_eq(inputs, 1);
+    rg_gpt_forward(m, tokens(), targets());
+    ck_assert_int_eq(inputs, 2);
     ck_assert(m->lm_head->weight == rg_state_dict(m).v[0].tensor);
     ck_assert_int_eq(rg_num_parameters(m), 11 * 4 + 6 * 4 + 2 * (8 + 60 + 20 + 8 + 80 + 68) + 8);
     rg_module_free(m);
@@ -118,6 +132,22 @@ START_TEST(test_choices) {
     rg_tensor *y = rg_gpt_generate(m, rg_literal([[0]]), 60, .each = count_and_stop,
                                    .context = &left);
     ck_assert(rg_size(y, 1) == 4 && left == 0);
+    rg_module_free(m);
+}
+END_TEST
+
+/* One row ends all, and no row ends nothing. */
+START_TEST(test_few_rows) {
+    static const double p[] = { 0.2, 0.4, 0.1, 0.3 };
+    rg_gpt *m = always(p);
+    rg_eval(m);
+    rg_tensor *y = rg_gpt_generate(m, rg_literal([[0]]), 9, .temperature = 0,
+                                   .eos_token_id = RG_DIMS(2, 1));
+    ck_assert(rg_equal(y, rg_literal([[ 0, 1 ]])));
+    y = rg_gpt_generate(m, rg_zeros_dims(RG_DIMS(0, 2), RG_INT64), 3, .temperature = 0,
+                        .eos_token_id = RG_DIMS(1));
+    ck_ok(y);
+    ck_assert(rg_size(y, 0) == 0 && rg_size(y, 1) == 5);
     rg_module_free(m);
 }
 END_TEST
@@ -204,6 +234,21 @@ START_TEST(test_cache) {
 }
 END_TEST
 
+/* Where nobody looks inside, a block's attention is one op, with a cache, too. */
+START_TEST(test_attention_is_one_op) {
+    rg_gpt *m = small(true, 0);
+    rg_tensor *cache = rg_gpt_cache(m, 1);
+    rg_set_profiling(true);
+    ck_ok(rg_gpt_cached(m, rg_literal([[ 1, 2 ]]), cache, 0));
+    ck_ok(rg_gpt_cached(m, rg_literal([[ 3, 4 ]]), cache, 2));
+    ck_ok(rg_call(m, tokens()));
+    rg_set_profiling(false);
+    ck_assert_int_eq(rg_profile_cost("attention").calls, 2 * 2);
+    ck_assert_int_eq(rg_profile_cost("joint_attention").calls, 2);
+    rg_module_free(m);
+}
+END_TEST
+
 static rg_tensor *loss_of(rg_tensor *const in[], void *m) {
     (void)in;
     return rg_call(m, tokens(), targets());
@@ -248,6 +293,11 @@ START_TEST(test_bad_arguments) {
              "generate: top_p 1.5 is not from 0 to 1");
     ck_fails(rg_gpt_generate(m, tokens(), 2, .top_p = NAN), RG_VALUE_ERROR, "top_p nan");
     ck_fails(rg_nn_gpt(.n_inner = -1), RG_VALUE_ERROR, "gpt: n_inner can't be -1");
+    rg_tensor *x = rg_zeros(1, 2, 4);
+    ck_fails(rg_call((rg_module *)rg_get_submodule(m, "transformer.h.0"), x, x), RG_TYPE_ERROR,
+             "Block.forward() takes 2 positional arguments but 3 were given");
+    ck_fails(rg_call((rg_module *)rg_get_submodule(m, "transformer.h.0.attn"), x, x), RG_TYPE_ERROR,
+             "CausalSelfAttention.forward() takes 2 positional arguments but 3 were given");
     ck_assert(!rg_gpt_generate(m, tokens(), INT64_MAX) && !rg_gpt_generate(NULL, tokens(), 1)
               && !rg_gpt_cache(NULL, 1) && !rg_gpt_cache(m, -1)
               && !rg_gpt_cached(NULL, tokens(), cache, 0) && !rg_gpt_cached(m, tokens(), RG_NONE, 0)
@@ -279,6 +329,6 @@ static bool use(void) {
 START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
 END_TEST
 
-RG_TESTS_UNGUARDED(gpt, test_values_and_gradients, test_calling, test_generation, test_end,
-                   test_choices, test_cache, test_second_order, test_bad_arguments,
-                   test_out_of_memory)
+RG_TESTS_UNGUARDED(gpt, test_values_and_gradients, test_calling, test_generation, test_few_rows,
+                   test_end, test_choices, test_cache, test_attention_is_one_op, test_second_order,
+                   test_bad_arguments, test_out_of_memory)

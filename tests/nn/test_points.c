@@ -114,6 +114,51 @@ START_TEST(test_values_replaced_in_a_gpt) {
 }
 END_TEST
 
+/* What the heads add is the same as what they add together, with a bias and without. */
+START_TEST(test_results_of_heads) {
+    rg_set_default_dtype(RG_FLOAT64);
+    for (int bias = 0; bias < 2; bias++) {
+        RG_SCOPE();
+        rg_gpt *m = rg_nn_gpt(.block_size = 6, .vocab_size = 11, .n_layer = 1, .n_head = 2,
+                              .n_embd = 4, .bias = bias);
+        rg_tensor *logits = rg_call(m, tokens());
+        rg_cached_run run = rg_run_with_cache(m, "*.hook_result *.hook_attn_out", tokens());
+        ck_ok(run.output);
+        ck_assert(rg_allclose(run.output, logits, 1e-12, 1e-13));
+        rg_tensor *sum = rg_sum_dim(rg_cache_get(run.cache, "blocks.0.attn.hook_result"), 2, false);
+        ck_assert(
+            rg_allclose(sum, rg_cache_get(run.cache, "blocks.0.hook_attn_out"), 1e-12, 1e-13));
+        rg_module_free(m);
+    }
+}
+END_TEST
+
+/* A block that stands in no GPT has the same values under nanoGPT's paths. */
+START_TEST(test_a_block_alone) {
+    static const char *const names[][2] = {
+        { "hook_resid_pre", "hook_resid_pre" }, { "ln_1.hook_normalized", "ln1.hook_normalized" },
+        { "attn.hook_z", "attn.hook_z" },       { "hook_attn_out", "hook_attn_out" },
+        { "mlp.hook_post", "mlp.hook_post" },   { "hook_resid_post", "hook_resid_post" },
+    };
+    rg_gpt *m = small();
+    rg_cached_run whole = rg_run_with_cache(m, "blocks.0.*", tokens());
+    rg_module *block = rg_deepcopy(rg_get_submodule(m, "transformer.h.0"));
+    ck_ok(block);
+    rg_cached_run alone = rg_run_with_cache(block, "*",
+                                            rg_cache_get(whole.cache, "blocks.0.hook_resid_pre"));
+    ck_ok(alone.output);
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blocks.0.%s", names[i][1]);
+        rg_tensor *x = rg_cache_get(alone.cache, names[i][0]);
+        ck_assert_msg(x && rg_equal(x, rg_cache_get(whole.cache, name)), "%s: %s", name,
+                      rg_error());
+    }
+    rg_module_free(block);
+    rg_module_free(m);
+}
+END_TEST
+
 /* ---- modules ------------------------------------------------------------------------ */
 
 /* The outputs of modules are kept under their paths, without another bit in the result. */
@@ -550,10 +595,11 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_outputs_of_modules,
-         test_called_twice, test_names_below_and_above, test_multihead_attention,
-         test_order_and_nesting, test_names_of_a_part, test_what_is_asked_for_by_name,
-         test_no_hook_after_a_failure, test_ends_in_another_order,
-         test_outputs_that_nobody_looks_at, test_nothing_is_made_for_others,
+RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_results_of_heads,
+         test_a_block_alone, test_outputs_of_modules, test_called_twice,
+         test_names_below_and_above, test_multihead_attention, test_order_and_nesting,
          test_a_hook_that_runs_the_model, test_refusals, test_copies_and_ends,
-         test_hooks_are_the_threads, test_no_replay, test_generation_is_steered, test_out_of_memory)
+         test_hooks_are_the_threads, test_no_replay, test_generation_is_steered,
+         test_out_of_memory, test_names_of_a_part, test_what_is_asked_for_by_name,
+         test_no_hook_after_a_failure, test_ends_in_another_order,
+         test_outputs_that_nobody_looks_at, test_nothing_is_made_for_others)
