@@ -23,8 +23,6 @@ rg_pair rg_get_batch_with(rg_tensor *data, int64_t batch_size, int64_t block_siz
                           rg_generator *g) {
     RG_AS("get_batch");
     RG_SCOPE();
-    if (!rgi_check(data, "get_batch"))
-        return no_pair;
     int64_t n = rg_size(data, 0);
     if (n < 0)
         return no_pair;

@@ -1,5 +1,6 @@
 /* test_text.c: vocabularies and batches are as Python's dict, split and slices make them. */
 #include "tests/golden.h"
+#include "tests/in_turn.h"
 #include "tests/test.h"
 #include "nn/models/batches.h"
 #include "nn/models/vocabulary.h"
@@ -58,6 +59,9 @@ START_TEST(test_characters) {
     const char broken[] = "\x80\xc3(\xf0\x9f\xf0\x9f\x99\x82\x82\xe4";
     rg_vocabulary *v = rg_vocabulary_new(broken, .characters = true);
     ck_assert_str_eq(rg_decode(v, rg_encode(v, broken)), broken);
+    /* A character has four bytes at most. */
+    ck_assert_int_eq(rg_numel(rg_encode(v, broken)), 7);
+    ck_assert_int_eq(rg_vocabulary_index(v, "\xf0\x9f\x99\x82"), 6);
     rg_vocabulary_free(v);
 }
 END_TEST
@@ -66,20 +70,24 @@ START_TEST(test_unknown_words) {
     rg_vocabulary *v = rg_vocabulary_new("to be or not to be");
     ck_fails(rg_encode(v, "to see"), RG_INDEX_ERROR, "KeyError: 'see'");
     ck_assert_int_eq(rg_vocabulary_index(v, "see"), -1);
-    ck_fails(rg_decode(v, rg_literal([0, 4])), RG_INDEX_ERROR, "index 4 is none of 4 tokens");
+    ck_fails(rg_decode(v, rg_literal([ 0, 4 ])), RG_INDEX_ERROR, "index 4 is none of 4 tokens");
     ck_fails(rg_decode(v, rg_literal([-1])), RG_INDEX_ERROR, "index -1");
     rg_vocabulary_free(v);
 
     /* Known tokens keep their numbers. */
     v = rg_vocabulary_new("to be or not to be", .unknown = "<unk>");
     ck_assert_int_eq(v->n, 5);
-    ck_assert(rg_equal(rg_encode(v, "to see or not"), rg_literal([3, 4, 2, 1])));
-    ck_assert_str_eq(rg_decode(v, rg_literal([[3, 4], [2, 0]])), "to <unk> or be");
+    ck_assert(rg_equal(rg_encode(v, "to see or not"), rg_literal([ 3, 4, 2, 1 ])));
+    ck_assert_str_eq(rg_decode(v, rg_literal([ [ 3, 4 ], [ 2, 0 ] ])), "to <unk> or be");
     rg_vocabulary_free(v);
 
     /* The text has the token for unknown ones already. */
     v = rg_vocabulary_new("a <unk> b", .unknown = "<unk>");
     ck_assert(v->n == 3 && rg_vocabulary_index(v, "c") == 0 && rg_vocabulary_index(v, "a") == 1);
+    rg_vocabulary_free(v);
+
+    v = rg_vocabulary_new("one, two", .drop = NULL);
+    ck_assert(v->n == 2 && rg_vocabulary_index(v, "one,") == 0);
     rg_vocabulary_free(v);
 
     v = rg_vocabulary_new("Life is short; eat, (dessert) first!", .drop = ",;!()");
@@ -207,9 +215,12 @@ START_TEST(test_out_of_memory) {
             rg_tensor *t = rg_encode(v, text);
             rg_pair parts = rg_split_text(t, 0.5), b = rg_get_batch(parts.first, 3, 4);
             const char *again = rg_decode(v, b.second);
+            const char *turned = rg_decode(v, rg_transpose(b.second, 0, 1));
             rg_memory_fail_at(0);
-            failed = !v || !t || !parts.first || !parts.second || !b.first || !b.second || !again;
+            failed = !v || !t || !parts.first || !parts.second || !b.first || !b.second || !again
+                     || !turned;
             ck_assert_int_eq(rg_error_code(), failed ? RG_OUT_OF_MEMORY : RG_OK);
+            ck_assert(!parts.first == !parts.second && !b.first == !b.second);
             rg_error_clear();
             rg_vocabulary_free(v);
         }
@@ -219,6 +230,36 @@ START_TEST(test_out_of_memory) {
         ck_assert_int_eq(rg_memory_stats().other, other);
         ck_assert_int_lt(n, 1000);
     }
+}
+END_TEST
+
+static char words[400];
+static bool make_vocabulary(void) {
+    rg_vocabulary *v = rg_vocabulary_new(words);
+    rg_vocabulary_free(v);
+    return v;
+}
+
+/* Whatever the number of words, the index may have to grow for any of them. */
+START_TEST(test_denied) {
+    for (int n = 1; n < 50; n++) {
+        sprintf(words + strlen(words), "w%d ", n);
+        ck_assert_int_gt(deny_in_turn(make_vocabulary, NULL), 1);
+    }
+    /* What failed first is told: no memory, or an index far behind. */
+    rg_vocabulary *v = rg_vocabulary_new(words);
+    rg_tensor *at = rg_cat(RG_LIST(rg_zeros_dims(RG_DIMS(300), RG_INT64), rg_literal([1000])), 0);
+    bool denied = true;
+    for (int64_t n = 1; denied; n++) {
+        RG_SCOPE();
+        rg_memory_fail_at(n);
+        const char *text = rg_decode(v, at);
+        denied = rgi_me->fail_at == 0;
+        rg_memory_fail_at(0);
+        ck_assert(!text && rg_error_code() == (denied ? RG_OUT_OF_MEMORY : RG_INDEX_ERROR));
+        rg_error_clear();
+    }
+    rg_vocabulary_free(v);
 }
 END_TEST
 
@@ -264,5 +305,5 @@ START_TEST(test_released_vocabularies) {
 END_TEST
 
 RG_TESTS(text, test_words, test_characters, test_unknown_words, test_batches,
-         test_train_and_validation, test_nothing_in_nothing_out, test_out_of_memory, test_threads,
-         test_released_vocabularies)
+         test_train_and_validation, test_nothing_in_nothing_out, test_out_of_memory, test_denied,
+         test_threads, test_released_vocabularies)
