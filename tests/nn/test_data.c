@@ -211,6 +211,9 @@ START_TEST(test_state_refused) {
     ck_fails(rg_data_loader_new(RG_LIST(rg_ones(3), three)), RG_VALUE_ERROR, "Size mismatch");
     ck_fails(rg_data_loader_new(RG_LIST(order), .batch_size = 0), RG_VALUE_ERROR,
              "batch_size should be a positive integer value, but got batch_size=0");
+    ck_fails(rg_data_loader_new(RG_LIST(order), .batch_size = -1), RG_VALUE_ERROR, "batch_size=-1");
+    ck_fails(rg_data_loader_new(((rg_list){ 0, NULL })), RG_VALUE_ERROR,
+             "expected a tensor at least");
     ck_fails(rg_data_loader_new(RG_LIST(none), .shuffle = true), RG_VALUE_ERROR,
              "num_samples should be a positive integer value, but got num_samples=0");
     const double lengths[] = { 3, 8 }, negative[] = { -1, 11 }, halves[] = { 2.5, 7.5 };
@@ -333,6 +336,12 @@ START_TEST(test_tokens) {
     ck_fails(rg_tokens_get_batch(tokens, 1, -1).first, RG_VALUE_ERROR, "block_size -1 isn't");
     ck_fails(rg_tokens_get_batch(tokens, 1, 5).first, RG_VALUE_ERROR,
              "tokens_get_batch: block_size 5 isn't from 0 to 4");
+    p = rg_tokens_windows(tokens, rg_literal([0]), 4);
+    ck_assert(rg_equal(p.second, rg_literal([[ 0, 65535, 7, 1 ]])));
+    p = rg_tokens_windows(tokens, rg_literal([4]), 0);
+    ck_assert(p.first && rg_size(p.first, 0) == 1 && rg_numel(p.second) == 0);
+    p = rg_tokens_get_batch(tokens, 3, 4);
+    ck_assert(p.first && rg_equal(rg_select(p.first, 0, 2), rg_literal([ 5, 0, 65535, 7 ])));
     /* A file that is cut short is an error, and no signal. */
     ck_assert(truncate(scratch("f.bin"), 3) == 0);
     ck_fails(rg_tokens_windows(tokens, rg_literal([2]), 2).first, RG_IO_ERROR,
@@ -499,8 +508,12 @@ START_TEST(test_csv) {
     t = rg_load_csv(text_file(""));
     ck_assert(rg_size(t, 0) == 0 && rg_size(t, 1) == 0);
     ck_fails(rg_load_csv(scratch_write("f", "1\0", 3)), RG_IO_ERROR, "it is no text: byte 1 is 0");
-    ck_fails(rg_load_csv(text_file("1"), .delimiter = '.'), RG_VALUE_ERROR,
-             "this character can't be the delimiter");
+    for (const char *c = "\"\r\n0123456789+-.eE";; c++) {
+        ck_fails(rg_load_csv(text_file("1"), .delimiter = *c), RG_VALUE_ERROR,
+                 "this character can't be the delimiter");
+        if (!*c)
+            break;
+    }
     ck_fails(rg_load_csv(text_file("1"), .dtype = RG_BOOL), RG_TYPE_ERROR, "expected dtype");
     scratch_end();
 }

@@ -197,7 +197,13 @@ START_TEST(test_end) {
     ck_assert_int_gt(ended, 10);
     ck_fails(rg_gpt_generate(m, begun, 1, .pad_token_id = 1000), RG_VALUE_ERROR,
              "pad_token_id 1000 is not from 0 to");
+    ck_fails(rg_gpt_generate(m, begun, 1, .pad_token_id = 11), RG_VALUE_ERROR,
+             "pad_token_id 11 is not from 0 to 10");
+    ck_ok(rg_gpt_generate(m, begun, 1, .pad_token_id = 10));
     ck_fails(rg_gpt_generate(m, begun, 1, .pad_token_id = -2), RG_VALUE_ERROR, "pad_token_id -2");
+    ck_fails(rg_gpt_generate(m, begun, 1, .eos_token_id = { .n = -1 }), RG_VALUE_ERROR,
+             "expected up to 8 tokens as eos_token_id, but got -1");
+    ck_ok(rg_gpt_generate(m, begun, 1, .eos_token_id = RG_DIMS(0, 1, 2, 3, 4, 5, 6, 7)));
     ck_fails(rg_gpt_generate(m, begun, 1, .eos_token_id = { .n = 9 }), RG_VALUE_ERROR,
              "expected up to 8 tokens as eos_token_id, but got 9");
     rg_module_free(m);
@@ -311,6 +317,15 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_nn_gpt(.n_head = 1, .n_embd = 1LL << 62), RG_VALUE_ERROR,
              "gpt: n_embd can't be 4611686018427387904");
     ck_fails(rg_nn_gpt(.n_layer = -1), RG_VALUE_ERROR, "gpt: n_layer can't be -1");
+    ck_fails(rg_nn_gpt(.n_layer = INT16_MAX + 1), RG_VALUE_ERROR, "gpt: n_layer can't be 32768");
+    ck_fails(rg_nn_gpt(.n_head = 1, .n_embd = INT32_MAX + 1LL), RG_VALUE_ERROR,
+             "gpt: n_embd can't be 2147483648");
+    ck_fails(rg_nn_gpt(.n_inner = INT32_MAX + 1LL), RG_VALUE_ERROR, "n_inner can't be 2147483648");
+    /* A model may have no blocks. */
+    m = rg_nn_gpt(.block_size = 4, .vocab_size = 11, .n_layer = 0, .n_head = 1, .n_embd = 2);
+    ck_ok(m);
+    ck_assert_int_eq(rg_size(rg_call(m, tokens()), 2), 11);
+    rg_module_free(m);
     ck_assert(!rg_nn_gpt(.n_head = 0) && !rg_nn_gpt(.n_layer = -1) && !rg_nn_gpt(.vocab_size = -1)
               && !rg_nn_gpt(.block_size = -1) && !rg_nn_gpt(.vocab_size = INT64_MAX)
               && !rg_nn_gpt(.n_embd = INT64_MAX, .n_head = 1) && !rg_nn_gpt(.dropout = 2));

@@ -143,6 +143,10 @@ START_TEST(test_batches) {
     ck_fails(rg_get_batch(five, 1, INT64_MAX).first, RG_RUNTIME_ERROR,
              "random_ expects 'from' to be less than 'to'");
     ck_assert_int_lt(rg_memory_stats().peak, peak + 65536);
+    rg_pair last = rg_get_batch(five, 3, 4), empty = rg_get_batch(five, 3, 0);
+    ck_assert(rg_equal(rg_select(last.first, 0, 2), rg_arange(4)));
+    ck_assert(rg_equal(rg_select(last.second, 0, 2), rg_arange_step(1, 5, 1)));
+    ck_assert(empty.first && rg_size(empty.first, 0) == 3 && rg_numel(empty.second) == 0);
     ck_fails(rg_get_batch(five, 1, -3).first, RG_VALUE_ERROR,
              "get_batch: block_size -3 is negative");
     ck_fails(rg_get_batch(five, 1, INT64_MIN).first, RG_VALUE_ERROR, "get_batch: block_size");
