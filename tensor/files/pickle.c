@@ -308,7 +308,7 @@ static bool read_global(rg_pickle *p) {
         return false;
     char text[160];
     const bool builtin = n == 11 && memcmp(module, "__builtin__", 11) == 0;
-    int length = snprintf(text, sizeof text, "%.*s.%.*s", builtin ? 8 : (int)RG_MIN(n, 1000u),
+    int length = snprintf(text, sizeof text, "%.*s.%.*s", (int)RG_MIN(n, 1000u),
                           builtin ? "builtins" : module, (int)RG_MIN(wide, 1000u), name);
     size_t whole = RG_MIN((size_t)length, sizeof text - 1);
     int row = memchr(module, 0, n) || memchr(name, 0, wide) ? -1 : rgi_pickle_global(text, whole);

@@ -168,7 +168,7 @@ bool rgi_torch_legacy(rg_torch_reader *r, char **text, size_t *room) {
         ok = legacy_begins(&w) ? legacy_parts(&w)
                                : rgi_file_refuse(r->file, "it isn't what torch.save writes: it is "
                                                           "no archive and has no magic number");
-    } while (!ok && w.starved);
+    } while (w.starved);
     *text = w.text;
     *room = w.room;
     return ok;

@@ -39,7 +39,7 @@ static bool check_version(const rg_torch_reader *r) {
     if (!small_member(r, "version", text) || (!*text && !small_member(r, ".data/version", text)))
         return false;
     long version = strtol(text, &end, 10);
-    if (end == text || (*end && *end != '\n') || version < 1 || version > 10)
+    if ((*end && *end != '\n') || version < 1 || version > 10)
         return rgi_file_refuse(r->file, "its version is '%s', and 1 to 10 are known",
                                RG_SHOWN(text));
     return true;
@@ -83,12 +83,12 @@ static char *archived_pickle(rg_torch_reader *r, size_t *room) {
                                  "torch.jit.load(f).state_dict() instead");
         return NULL;
     }
-    if (!m || m->bytes >= SIZE_MAX) {
+    if (!m) {
         rgi_file_refuse(r->file, "failed locating file data.pkl: it is an archive, but not one of "
                                  "torch.save's");
         return NULL;
     }
-    *room = (size_t)m->bytes + 1;
+    *room = (size_t)RG_MIN(m->bytes, (uint64_t)SIZE_MAX - 1) + 1;
     char *text = rgi_alloc(*room, RG_MEM_OTHER);
     if (!text || rgi_zip_read(r->zip, m, text))
         return text;

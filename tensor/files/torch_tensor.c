@@ -229,11 +229,11 @@ rg_tensor *rgi_torch_tensor(rg_torch_reader *r, uint32_t value, const char *name
     const bool whole = v->kind == RG_PICKLE_STORAGE;
     if (!whole)
         rgi_pickle_items(p, value, items, 4);
-    const uint8_t global = v->global ? v->global : p->v[items[0]].global;
+    const uint8_t stored = p->v[items[0]].global, global = v->global ? v->global : stored;
     const rg_foreign type = rgi_pickle_type(global);
-    if (type == RG_FOREIGN_COUNT || rgi_pickle_type(p->v[items[0]].global) == RG_FOREIGN_COUNT) {
+    if (type == RG_FOREIGN_COUNT || rgi_pickle_type(stored) == RG_FOREIGN_COUNT) {
         REFUSE_TENSOR(r, name, "its elements are of %s, which regard can't hold",
-                      rgi_pickle_global_name(global));
+                      rgi_pickle_global_name(type == RG_FOREIGN_COUNT ? global : stored));
         return NULL;
     }
     if (!whole)

@@ -85,7 +85,7 @@ static rg_tensor *py_as_tensor(const rg_py_part *part) {
 
 /* Takes the name back to what the parts lie in, and adds a list's item's number. */
 static void name_py_item(py_place *at) {
-    if (at->depth == 0 || at->item[at->depth] < 0)
+    if (at->item[at->depth] < 0)
         return;
     at->name.n = at->length[at->depth];
     rgi_text_add(&at->name, "%s%lld", at->name.n ? "." : "", (long long)at->item[at->depth]++);

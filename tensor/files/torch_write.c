@@ -47,8 +47,7 @@ static void pickle_bytes(torch_writer *w, const void *from, size_t n) {
     w->failed = w->failed || !rgi_grow((void **)&w->v, &w->room, w->n + n, 1);
     if (w->failed)
         return;
-    if (n > 0)
-        memcpy(w->v + w->n, from, n);
+    memcpy(w->v + w->n, from, n);
     w->n += n;
 }
 
@@ -120,7 +119,7 @@ static void pickle_int(torch_writer *w, int64_t i) {
     } else {
         /* The last byte's highest bit is the sign. */
         uint64_t bytes = 4;
-        while (bytes < 8 && i >> (8 * bytes - 1))
+        while (i >> (8 * bytes - 1))
             bytes++;
         pickle_number(w, '\x8A', bytes, 1);
         for (uint64_t b = 0; b < bytes; b++)

@@ -7,6 +7,7 @@
 #include "tensor/scope.h"
 #include "tensor/storage.h"
 #include "tensor/files/pickle.h"
+#include "tensor/files/torch_value.h"
 #include "tensor/files/zip.h"
 #include "tests/golden.h"
 #include "tests/in_turn.h"
@@ -301,6 +302,219 @@ START_TEST(test_pickled_sizes) {
 }
 END_TEST
 
+/* The members' folder has the file's name, where that is plain text. */
+START_TEST(test_folders) {
+    static const char *const rows[][2] = {
+        { "model.pt", "model" },       { "a.b/model", "model" },   { "a/model.v2.pt", "model.v2" },
+        { ".pt", "archive" },          { "a/.pt", "archive" },     { "m\u00e4.pt", "archive" },
+        { " .pt", " " },               { "~.pt", "~" },            { "a\x1f.pt", "archive" },
+        { "a\x7f.pt", "archive" },     { "\ra.pt", "archive" },    { "a b~.pt", "a b~" },
+    };
+    RG_SCOPE();
+    rg_named_list list = { 1, &(rg_named){ "w", rg_ones(2) } };
+    memory_file_begin();
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        rg_zip z;
+        char member[64];
+        snprintf(member, sizeof member, "%s/data.pkl", rows[i][1]);
+        ck_ok(rg_torch_save(list, rows[i][0]));
+        ck_ok(rgi_zip_open(&z, "test", rows[i][0]));
+        ck_assert_msg(rgi_zip_find(&z, member), "%s has no %s", rows[i][0], member);
+        rgi_zip_close(&z);
+        ck_assert_int_eq(rg_torch_load(rows[i][0]).n, 1);
+    }
+    memory_file_end();
+}
+END_TEST
+
+/* One tensor without a name is saved by itself, as torch.save(t, f) does, and comes back so. */
+START_TEST(test_nameless) {
+    static const char alone[] = "\x80\2ctorch._utils\n_rebuild_tensor_v2\n";
+    RG_SCOPE();
+    rg_named v[] = { { "", rg_ones(2) }, { "w", rg_ones(2) } };
+    memory_file_begin();
+    for (int n = 1; n <= 2; n++) {
+        ck_ok(rg_torch_save((rg_named_list){ n, v }, "x.pt"));
+        const bool is_alone = find_bytes(memory_file.v, memory_file.n, alone, sizeof alone - 1);
+        ck_assert_int_eq(is_alone, n == 1);
+        rg_named_list back = rg_torch_load("x.pt");
+        ck_assert_msg(back.n == n && !*back.v[0].name, "%s", rg_error());
+        ck_assert(rg_equal(back.v[0].tensor, v[0].tensor));
+    }
+    memory_file_end();
+}
+END_TEST
+
+/* What a pickle refers to again is found under numbers of one byte and of four. Each name before
+ * the tensors takes a number. */
+START_TEST(test_many_memos) {
+    enum { MOST = 260 };
+    static char names[MOST][8];
+    static rg_named v[MOST + 6];
+    memory_file_begin();
+    for (int before = 225; before < MOST; before++) {
+        RG_SCOPE();
+        int n = 0;
+        for (; n < before; n++) {
+            snprintf(names[n], sizeof names[n], "n%d", n);
+            v[n] = (rg_named){ names[n], RG_NONE };
+        }
+        rg_tensor *flags = rg_literal([ true, false ]), *doubles = rg_scalar_dtype(0.1, RG_FLOAT64);
+        v[n++] = (rg_named){ "a", flags };
+        v[n++] = (rg_named){ "b", doubles };
+        v[n++] = (rg_named){ "c", rgi_own(rgi_alias(flags)) };
+        v[n++] = (rg_named){ "d", rgi_own(rgi_alias(doubles)) };
+        v[n++] = (rg_named){ "e", rg_scalar_dtype(0.2, RG_FLOAT64) };
+        ck_ok(rg_torch_save((rg_named_list){ n, v }, "x.pt"));
+        rg_named_list back = rg_torch_load("x.pt");
+        ck_assert_msg(back.n == n, "%d: %s", before, rg_error());
+        for (int i = before; i < n; i++)
+            ck_assert(rg_equal(back.v[i].tensor, v[i].tensor));
+        ck_assert_ptr_eq(back.v[before].tensor->storage, back.v[before + 2].tensor->storage);
+        ck_assert_ptr_eq(back.v[before + 1].tensor->storage, back.v[before + 3].tensor->storage);
+    }
+    memory_file_end();
+}
+END_TEST
+
+/* ---- values within values ----------------------------------------------------------------- */
+
+/* A value of each kind in others of each kind, and the names that its parts get. */
+static const char *const value_names[] = {
+    "whole",  "real",  "flag",    "text",     "nothing",   "w",         "list.0", "list.1.0",
+    "list.1.1", "list.2.k", "list.2.-5", "list.3", "ordered.7", "counter.a", "tuple.0", "last",
+};
+
+static void make_value(rg_py *p, rg_tensor *w) {
+    rgi_py_begin(p, RG_PY_DICT);
+    rgi_py_int(p, "whole", 1000);
+    rgi_py_float(p, "real", -0.5);
+    rgi_py_bool(p, "flag", true);
+    rgi_py_text(p, "text", "two words");
+    rgi_py_none(p, "nothing");
+    rgi_py_tensor(p, "w", w);
+    rgi_py_begin_at(p, "list", RG_PY_LIST);
+    rgi_py_int(p, NULL, -3);
+    rgi_py_begin(p, RG_PY_TUPLE);
+    rgi_py_float(p, NULL, 1e300);
+    rgi_py_none(p, NULL);
+    rgi_py_end(p);
+    rgi_py_begin(p, RG_PY_DICT);
+    rgi_py_bool(p, "k", false);
+    rgi_py_int_key(p, -5);
+    rgi_py_int(p, NULL, 70000);
+    rgi_py_end(p);
+    rgi_py_tensor(p, NULL, w);
+    rgi_py_end(p);
+    rgi_py_begin_at(p, "ordered", RG_PY_ORDERED_DICT);
+    rgi_py_int_key(p, 7);
+    rgi_py_tensor(p, NULL, w);
+    rgi_py_end(p);
+    rgi_py_begin_at(p, "counter", RG_PY_COUNTER);
+    rgi_py_int(p, "a", 2);
+    rgi_py_end(p);
+    rgi_py_begin_at(p, "nobody", RG_PY_LIST);
+    rgi_py_end(p);
+    rgi_py_begin_at(p, "tuple", RG_PY_TUPLE);
+    rgi_py_text(p, NULL, "x");
+    rgi_py_end(p);
+    rgi_py_int(p, "last", 255);
+    rgi_py_end(p);
+}
+
+/* Requires that a value, once it is written and read, is the list that it is said to be. */
+static void check_value(rg_py *p, int n, const char *const *names) {
+    RG_SCOPE();
+    rg_named_list flat = rgi_py_flat(p);
+    ck_assert_msg(flat.n == n, "%d names: %s", flat.n, rg_error());
+    ck_ok(rgi_torch_write("save", p, "x.pt"));
+    rg_named_list back = rg_torch_load("x.pt");
+    ck_assert_msg(back.n == n, "%d names: %s", back.n, rg_error());
+    for (int i = 0; i < n; i++) {
+        rg_tensor *a = flat.v[i].tensor, *b = back.v[i].tensor;
+        ck_assert_str_eq(flat.v[i].name, names[i]);
+        ck_assert_str_eq(back.v[i].name, names[i]);
+        ck_assert_msg((a == RG_NONE) == (b == RG_NONE), "%s", names[i]);
+        ck_assert_msg(a == RG_NONE || (a->dtype == b->dtype && rg_equal(a, b)), "%s", names[i]);
+    }
+    rgi_py_free(p);
+}
+
+START_TEST(test_values) {
+    RG_SCOPE();
+    rg_tensor *w = rg_rand(2, 3);
+    memory_file_begin();
+    rg_py p = { 0 };
+    make_value(&p, w);
+    check_value(&p, RG_COUNT(value_names), value_names);
+    rg_named_list back = rg_torch_load("x.pt");
+    ck_assert(rg_item_int(back.v[0].tensor) == 1000 && rg_item(back.v[1].tensor) == -0.5);
+    ck_assert_ptr_eq(back.v[5].tensor->storage, back.v[12].tensor->storage);
+    /* A list or a tuple may be all there is, and so may one value. */
+    for (int tuple = 0; tuple < 2; tuple++) {
+        p = (rg_py){ 0 };
+        rgi_py_begin(&p, tuple ? RG_PY_TUPLE : RG_PY_LIST);
+        rgi_py_int(&p, NULL, 5);
+        rgi_py_begin(&p, RG_PY_LIST);
+        rgi_py_tensor(&p, NULL, w);
+        rgi_py_end(&p);
+        rgi_py_end(&p);
+        check_value(&p, 2, (const char *const[]){ "0", "1.0" });
+    }
+    p = (rg_py){ 0 };
+    rgi_py_tensor(&p, NULL, w);
+    check_value(&p, 1, (const char *const[]){ "" });
+    /* A text is one, though the list has no tensor of it. */
+    p = (rg_py){ 0 };
+    rgi_py_text(&p, NULL, "two words");
+    ck_ok(rgi_torch_write("save", &p, "x.pt"));
+    ck_assert_ptr_nonnull(find_bytes(memory_file.v, memory_file.n, "X\11\0\0\0two words", 14));
+    rgi_py_free(&p);
+    /* A tensor that failed fails all. */
+    p = (rg_py){ 0 };
+    rgi_py_begin(&p, RG_PY_LIST);
+    rgi_py_tensor(&p, NULL, NULL);
+    rgi_py_end(&p);
+    ck_assert(p.failed && rgi_py_flat(&p).n == -1 && !rgi_torch_write("save", &p, "x.pt"));
+    rgi_py_free(&p);
+    p = (rg_py){ 0 };
+    rgi_py_begin(&p, RG_PY_DICT);
+    rgi_py_int(&p, "\xff", 1);
+    rgi_py_end(&p);
+    ck_fails(rgi_torch_write("save", &p, "x.pt"), RG_VALUE_ERROR, "save: a name is no UTF-8");
+    rgi_py_free(&p);
+    memory_file_end();
+}
+END_TEST
+
+static bool flatten_value(void) {
+    rg_tensor *w = rg_ones(2, 3);
+    rg_py p = { 0 };
+    if (w)
+        make_value(&p, w);
+    const bool ok = w && rgi_py_flat(&p).n >= 0;
+    rgi_py_free(&p);
+    return ok;
+}
+
+static bool write_value(void) {
+    rg_tensor *w = rg_ones(2, 3);
+    rg_py p = { 0 };
+    if (w)
+        make_value(&p, w);
+    const bool ok = w && rgi_torch_write("save", &p, "x.pt");
+    rgi_py_free(&p);
+    return ok;
+}
+
+START_TEST(test_values_denied) {
+    memory_file_begin();
+    ck_assert_int_gt(deny_in_turn(flatten_value, NULL), 20);
+    ck_assert_int_gt(deny_in_turn(write_value, NULL), 20);
+    memory_file_end();
+}
+END_TEST
+
 /* ---- bad pickles ------------------------------------------------------------------------ */
 
 /* A member of an archive that a test makes. */
@@ -343,6 +557,7 @@ static void check_refused(rg_named_list list, const char *sentence, const char *
 #define FLOATS      STORAGE("Float", "0", "K\6")
 #define TWO_THREE   "K\2K\3\x86"
 #define THREE_ONE   "K\3K\1\x86"
+#define SIZE_MOST   "\x8a\10\xff\xff\xff\xff\xff\xff\xff\7"
 #define HUGE_HUGE   "\x8a\10\0\0\0\0\0\0\0\7\x8a\10\0\0\0\0\0\0\0\7\x86"
 #define REBUILD     "ctorch._utils\n_rebuild_tensor_v2\n"
 #define FROM_TYPE   "ctorch._tensor\n_rebuild_from_type_v2\n"
@@ -434,39 +649,113 @@ START_TEST(test_bad_opcodes) {
 END_TEST
 
 /* What isn't bad: the same macros, and forms that torch itself doesn't write. */
+static const struct {
+    const char *pickle;
+    size_t n;
+    int entries;
+} good_pickles[] = {
+#define GOOD(pickle, entries) { pickle, sizeof(pickle) - 1, entries }
+#define EIGHT_ONES "K\1K\1K\1K\1K\1K\1K\1K\1"
+#define NEGATED(truth) "}X\3\0\0\0neg" truth "s"
+    GOOD(DICT(ONE_TENSOR), 1),
+    GOOD(DICT(FLOATS), 1),
+    GOOD(DICT(V3("uint16", "K\1", "K\3\x85", "K\4\x85")), 1),
+    GOOD(DICT(TENSOR(FLOATS, "K\0", "](K\2K\3e", "](K\3K\1e")), 1),
+    GOOD(DICT(TENSOR(FLOATS, "K\0", "ctorch\nSize\n" TWO_THREE "\x85R", THREE_ONE)), 1),
+    GOOD(DICT(TENSOR(FLOATS, "J\0\0\0\7", "K\0K\3\x86", THREE_ONE)), 1),
+    GOOD(DICT(TENSOR(FLOATS, "K\0", SIZE_MOST "\x85", "K\0\x85")), 1),
+    GOOD(DICT(TENSOR(FLOATS, "K\0", "K\1\x85", SIZE_MOST "\x85")), 1),
+    GOOD(DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\0" TWO_THREE THREE_ONE "tR"), 1),
+    GOOD(DICT("ctorch.nn.parameter\nParameter\n" ONE_TENSOR "\x88\x86\x81"), 1),
+    GOOD(DICT(REBUILD "(" FLOATS "K\0))\x89}" NEGATED("\x89") "tR"), 1),
+    GOOD(DICT(REBUILD "(" FLOATS "K\0))\x89}NtR"), 1),
+    GOOD(DICT(REBUILD "(" FLOATS "K\0))\x89}}tR"), 1),
+    GOOD(DICT(FROM_TYPE "(" REBUILD "ctorch\nTensor\n(" FLOATS "K\0))\x89}tNtR"), 1),
+    GOOD(DICT(FROM_TYPE "(" REBUILD "ctorch.nn.parameter\nParameter\n(" FLOATS "K\0))\x89}tNtR"),
+         1),
+    GOOD(DICT(FROM_CPU "(" ONE_TENSOR "ctorch\nfloat32\nX\3\0\0\0xla\x89tR"), 1),
+    GOOD(DICT(FROM_CPU "(" V3("int32", "K\0", ")", ")") "ctorch\nint32\nX\3\0\0\0xla\x89tR"), 1),
+    /* Python 2 pickled the word as bytes. */
+    GOOD(DICT("(c_codecs\nencode\nX\7\0\0\0storageX\6\0\0\0latin1\x86Rctorch\nFloatStorage\n"
+              "X\1\0\0\0000X\3\0\0\0cpuK\6tQ"),
+         1),
+    GOOD("ccollections\nOrderedDict\n](](U\1aK\1eU\1bK\2\x86"
+         "e\x85R.",
+         2),
+    GOOD("ccollections\nOrderedDict\n)\x81U\1aK\1s}b.", 1),
+    GOOD("ccollections\nCounter\n}(U\1aK\1U\1bK\2U\1cK\3u\x85R.", 3),
+    GOOD("c__builtin__\nset\n)R.", 1),
+    GOOD("c__builtin__\nset\n)\x81.", 1),
+    GOOD("cbuiltins\nset\n](K\1K\2e\x85R.", 1),
+    GOOD("ctorch\nSize\nK\1K\2\x86\x85\x81.", 2),
+    GOOD("ctorch\nSize\n(" EIGHT_ONES EIGHT_ONES EIGHT_ONES EIGHT_ONES EIGHT_ONES EIGHT_ONES
+             EIGHT_ONES EIGHT_ONES "t\x85R.",
+         64),
+    GOOD("ctorch\ndevice\nX\4\0\0\0cudaK\1\x86R.", 1),
+    GOOD("\x80\5\x8f.", 1),
+    GOOD("c_codecs\nencode\n)R.", 1),
+    GOOD("ctorch.serialization\n_get_layout\nX\0\0\0\0\x85R.", 1),
+    GOOD("\x8a\0.", 1),
+    GOOD("N(NN.", 1),
+    GOOD("Nq\3.", 1),
+};
+
 START_TEST(test_good_pickles) {
+    memory_file_begin();
+    for (int i = 0; i < RG_COUNT(good_pickles); i++) {
+        RG_SCOPE();
+        rg_error_clear();
+        rg_named_list list = load_pickle(good_pickles[i].pickle, good_pickles[i].n);
+        ck_assert_msg(list.n == good_pickles[i].entries, "%d: %d entries: %s", i, list.n,
+                      rg_error());
+    }
+    memory_file_end();
+}
+END_TEST
+
+static bool load_again(void) { return rg_torch_load("x.pt").n >= 0; }
+
+/* Each of them is read, or the error is that there is no memory, whichever request is denied. */
+START_TEST(test_good_pickles_denied) {
+    memory_file_begin();
+    for (int i = 0; i < RG_COUNT(good_pickles); i++) {
+        {
+            RG_SCOPE();
+            load_pickle(good_pickles[i].pickle, good_pickles[i].n);
+        }
+        ck_assert_int_gt(deny_in_turn(load_again, NULL), 5);
+    }
+    memory_file_end();
+}
+END_TEST
+
+/* The machine's tables have room for 64 at first, and grow at any step of a call: so many values and
+ * items come before it. */
+START_TEST(test_calls_denied) {
     static const struct {
         const char *pickle;
         size_t n;
-        int entries;
-    } good[] = {
-#define GOOD(pickle, entries) { pickle, sizeof(pickle) - 1, entries }
-        GOOD(DICT(ONE_TENSOR), 1),
-        GOOD(DICT(FLOATS), 1),
-        GOOD(DICT(V3("uint16", "K\1", "K\3\x85", "K\4\x85")), 1),
-        GOOD(DICT(TENSOR(FLOATS, "K\0", "](K\2K\3e", "](K\3K\1e")), 1),
-        GOOD(DICT(TENSOR(FLOATS, "K\0", "ctorch\nSize\n" TWO_THREE "\x85R", THREE_ONE)), 1),
-        GOOD(DICT(TENSOR(FLOATS, "J\0\0\0\7", "K\0K\3\x86", THREE_ONE)), 1),
-        GOOD(DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\0" TWO_THREE THREE_ONE "tR"), 1),
-        GOOD(DICT("ctorch.nn.parameter\nParameter\n" ONE_TENSOR "\x88\x86\x81"), 1),
-        GOOD(DICT(FROM_CPU "(" ONE_TENSOR "ctorch\nfloat32\nX\3\0\0\0xla\x89tR"), 1),
-        GOOD("ccollections\nOrderedDict\n](](U\1aK\1eU\1bK\2\x86"
-             "e\x85R.",
-             2),
-        GOOD("ccollections\nOrderedDict\n)\x81U\1aK\1s}b.", 1),
-        GOOD("\x80\5\x8f.", 1),
-        GOOD("c_codecs\nencode\n)R.", 1),
-        GOOD("ctorch.serialization\n_get_layout\nX\0\0\0\0\x85R.", 1),
-        GOOD("\x8a\0.", 1),
-        GOOD("N(NN.", 1),
+    } calls[] = {
+#define CALL(pickle) { pickle, sizeof(pickle) - 1 }
+        CALL("ccollections\nOrderedDict\n](](U\1aK\1eU\1bK\2\x86" "e\x85R."),
+        CALL("cbuiltins\nset\n]\x85R."),
+        CALL("ctorch\ndevice\nX\4\0\0\0cudaK\1\x86R."),
+        CALL("c_codecs\nencode\nU\1a\x85R."),
+        CALL(FLOATS "."),
+        CALL(ONE_TENSOR "."),
     };
+    char pickle[512];
     memory_file_begin();
-    for (int i = 0; i < RG_COUNT(good); i++) {
-        RG_SCOPE();
-        rg_error_clear();
-        rg_named_list list = load_pickle(good[i].pickle, good[i].n);
-        ck_assert_msg(list.n == good[i].entries, "%d: %d entries: %s", i, list.n, rg_error());
-    }
+    for (int i = 0; i < RG_COUNT(calls); i++)
+        for (size_t before = 45; before < 70; before++) {
+            RG_SCOPE();
+            memcpy(pickle, "](", 2);
+            memset(pickle + 2, 'N', before);
+            pickle[2 + before] = 'e';
+            memcpy(pickle + before + 3, calls[i].pickle, calls[i].n);
+            ck_assert_int_gt(load_pickle(pickle, before + 3 + calls[i].n).n, 0);
+            ck_assert_int_gt(deny_in_turn(load_again, NULL), 5);
+        }
     memory_file_end();
 }
 END_TEST
@@ -517,6 +806,50 @@ static void add(growing *g, const char *bytes, size_t n) {
 }
 #define ADD(g, text) add(g, text, sizeof(text) - 1)
 
+/* Makes a list of n values under a name of so many letters. */
+static void make_named_list(growing *g, uint32_t letters, int n) {
+    g->n = 0;
+    ADD(g, "}X");
+    for (int i = 0; i < 4; i++)
+        add(g, &(char){ (char)(letters >> 8 * i) }, 1);
+    for (uint32_t i = 0; i < letters; i++)
+        ADD(g, "a");
+    ADD(g, "](");
+    for (int i = 0; i < n; i++)
+        ADD(g, "N");
+    ADD(g, "es.");
+}
+
+/* Returns where the last of n names begins, among names that each have a dot, a number and a 0
+ * behind so many letters. */
+static size_t place_of_last_name(uint32_t letters, int n) {
+    size_t at = 0;
+    for (int i = 0; i < n - 1; i++)
+        at += letters + 1 + (size_t)snprintf(NULL, 0, "%d", i) + 1;
+    return at;
+}
+
+/* For each byte of a pickle names may have 256 letters, up to the last name, and no more. */
+static void check_letters(growing *g) {
+    RG_SCOPE();
+    uint32_t letters = 4000;
+    int n = 1;
+    for (; n < 400; n++) {
+        if (n == 399) {
+            letters++;
+            n = 1;
+        }
+        make_named_list(g, letters, n);
+        if (place_of_last_name(letters, n) / 256 == g->n)
+            break;
+    }
+    rg_named_list list = load_pickle(g->v, g->n);
+    ck_assert_msg(list.n == n, "%s", rg_error());
+    make_named_list(g, letters, n + 1);
+    check_refused(load_pickle(g->v, g->n), "the names are longer than the pickle's bytes can say",
+                  "one name more");
+}
+
 START_TEST(test_limits) {
     static growing g;
     memory_file_begin();
@@ -565,6 +898,7 @@ START_TEST(test_limits) {
     ADD(&g, "es.");
     check_refused(load_pickle(g.v, g.n), "the names are longer than the pickle's bytes can say",
                   "names");
+    check_letters(&g);
     /* Shapes that are no shapes aren't looked through. */
     g.n = 0;
     ADD(&g, "ctorch\nSize\n(");
@@ -572,6 +906,20 @@ START_TEST(test_limits) {
         ADD(&g, "K\1");
     ADD(&g, "t\x85R.");
     check_refused(load_pickle(g.v, g.n), "argument 1 must be a tuple of ints", "a long shape");
+    /* Nor is what a view keeps, beyond 32 pairs. */
+    for (int pairs = 31; pairs <= 33; pairs++) {
+        RG_SCOPE();
+        g.n = 0;
+        ADD(&g, REBUILD "(" FLOATS "K\0))\x89}}(");
+        for (int i = 0; i < pairs; i++)
+            ADD(&g, "K\1\x89");
+        ADD(&g, "utR.");
+        rg_named_list list = load_pickle(g.v, g.n);
+        if (pairs <= 32)
+            ck_assert_msg(list.n == 1, "%s", rg_error());
+        else
+            check_refused(list, "argument 7 must be a dict of a few items", "metadata");
+    }
     memory_file_end();
 }
 END_TEST
@@ -590,6 +938,9 @@ START_TEST(test_bad_archives) {
         { { version }, "failed locating file data.pkl" },
         { { version, { "other/data.pkl", "}.", 2 } }, "failed locating file data.pkl" },
         { { pickle }, "its version is '', and 1 to 10 are known" },
+        { { pickle, { "archive/version", "\n", 1 } }, "its version is '?', and 1 to 10" },
+        { { pickle, { "archive/.data/version", "00000000000000000000000000000003", 32 } },
+          "its member '.data/version' has 32 bytes" },
         { { pickle, { "archive/version", "0\n", 2 } }, "its version is '0?', and 1 to 10" },
         { { pickle, { "archive/version", "11", 2 } },
           "its version is '11', and 1 to 10 are known" },
@@ -612,9 +963,15 @@ START_TEST(test_bad_archives) {
         write_archive(n, bad[i].m);
         check_refused(rg_torch_load("x.pt"), bad[i].sentence, bad[i].sentence);
     }
-    const member fine[] = { pickle, { "archive/.data/version", "1", 1 } };
-    write_archive(2, fine);
-    ck_assert_int_eq(rg_torch_load("x.pt").n, 0);
+    const char *const versions[] = { "1", "1\n", "10", "10\n" };
+    for (int i = 0; i < RG_COUNT(versions); i++) {
+        const member fine[] = { pickle, { "archive/.data/version", versions[i], strlen(versions[i]) } };
+        write_archive(2, fine);
+        ck_assert_msg(rg_torch_load("x.pt").n == 0, "%s: %s", versions[i], rg_error());
+    }
+    /* It begins as an archive does, and has no members. */
+    memory_file_set("PK\3\4PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\4\0\0\0\0\0", 26);
+    check_refused(rg_torch_load("x.pt"), "file not in a subdirectory", "no members");
     write_archive(0, NULL);
     ck_assert_int_eq(rg_torch_load("x.pt").n, -1);
     memory_file_end();
@@ -641,6 +998,7 @@ START_TEST(test_legacy) {
         TEXT(LEGACY, "the version, before byte 15: it ends too early"),
         TEXT(LEGACY "M\xe8\3.}.N.].", "Invalid protocol version: 1001 is known"),
         TEXT(LEGACY "N.}.N.].", "Invalid protocol version: 1001 is known"),
+        TEXT(LEGACY "G\0\0\0\0\0\0\3\xe9.}.N.].", "Invalid protocol version: 1001 is known"),
         TEXT(LEGACY "M\xe9\3.", "the writer's machine, before byte 19: it ends too early"),
         TEXT(LEGACY "M\xe9\3.I1\n.",
              "the writer's machine, before byte 20: Unsupported operand 73"),
@@ -648,6 +1006,16 @@ START_TEST(test_legacy) {
         TEXT(PREFACE "cos\nsystem\n.", "GLOBAL os.system was not an allowed global"),
         TEXT(PREFACE "N.", "the storages' keys, before byte 23: it ends too early"),
         TEXT(PREFACE "N.N.", "its storages' keys are None and no list"),
+        TEXT(PREFACE OLD_TENSOR("Short") ".U\0017\x85.\2\0\0\0\0\0\0\0\1\0\xff\xff",
+             "its storages' keys are a tuple and no list"),
+        TEXT(PREFACE OLD_TENSOR("Short") ".](U\0019U\0017e.\2\0\0\0\0\0\0\0\1\0\xff\xff",
+             "storage key '9' is no storage's"),
+        TEXT(PREFACE OLD_TENSOR("Short") ".](NU\0017e.\2\0\0\0\0\0\0\0\1\0\xff\xff",
+             "a storage's key is None and no str"),
+        TEXT(PREFACE "](" OLD("Short", "7", "K\2") OLD("Short", "7", "K\3") "e.]U\0017a."
+                     "\2\0\0\0\0\0\0\0\1\0\xff\xff",
+             "tensor \"1\": its storage is of torch.ShortStorage with 3 elements here, and of "
+             "torch.ShortStorage with 2 elsewhere"),
         TEXT(PREFACE "N.]Na.", "a storage's key is None and no str"),
         TEXT(PREFACE "N.]U\0017a.", "storage key '7' is no storage's"),
         TEXT(PREFACE OLD_TENSOR("Float") ".].", "tensor \"\": the file has no storage '7'"),
@@ -678,6 +1046,16 @@ START_TEST(test_legacy) {
     rg_named_list list = rg_torch_load("x.pt");
     ck_assert_msg(list.n == 1, "%s", rg_error());
     ck_assert(rg_equal(list.v[0].tensor, rg_literal([ 1, -1 ])));
+    /* Storages follow each other as the last pickle has their keys. */
+    static const char two[] = PREFACE "](" OLD("Short", "7", "K\2") OLD("Int", "8", "K\1")
+        OLD("Byte", "9", "K\3") "e.](U\0018U\0017U\0019e."
+        "\1\0\0\0\0\0\0\0\5\0\0\0" "\2\0\0\0\0\0\0\0\1\0\xff\xff" "\3\0\0\0\0\0\0\0\7\10\11";
+    memory_file_set(two, sizeof two - 1);
+    list = rg_torch_load("x.pt");
+    ck_assert_msg(list.n == 3, "%s", rg_error());
+    ck_assert(rg_equal(list.v[0].tensor, rg_literal([ 1, -1 ])));
+    ck_assert(rg_equal(list.v[1].tensor, rg_literal([5])));
+    ck_assert(rg_equal(list.v[2].tensor, rg_literal([ 7, 8, 9 ])));
     char tar[512] = { 0 };
     memcpy(tar + 257, "ustar", 5);
     memory_file_set(tar, sizeof tar);
@@ -702,6 +1080,57 @@ START_TEST(test_long_legacy) {
     check_refused(rg_torch_load("x.pt"),
                   "the storages' keys, before byte 1600025: it ends too early", "a long one");
     memory_file_end();
+}
+END_TEST
+
+/* The type that is told is the one that can't be held. */
+START_TEST(test_types_of_storages) {
+    static const char pickle[] = DICT("ctorch._utils\n_rebuild_tensor_v3\n(" STORAGE(
+        "QInt8", "0", "K\30") "K\0))\x89}ctorch\nuint8\ntR");
+    RG_SCOPE();
+    memory_file_begin();
+    check_refused(load_pickle(pickle, sizeof pickle - 1),
+                  "its elements are of torch.QInt8Storage, which regard can't hold", "a storage");
+    memory_file_end();
+}
+END_TEST
+
+/* The bytes of a storage are those of which the archive has the CRC, and all of them are read, also
+ * where the last are too few for an element. */
+START_TEST(test_storage_bytes) {
+    static const char pickle[] = DICT("ctorch._utils\n_rebuild_tensor_v3\n(" STORAGE(
+        "storage.Untyped", "0", "K\33") "K\0K\6\x85K\1\x85\x89}ctorch\nint32\ntR");
+    const char bytes[27] = { 1 };
+    const member m[] = { { "archive/data.pkl", pickle, sizeof pickle - 1 },
+                         { "archive/data/0", bytes, sizeof bytes },
+                         { "archive/version", "3\n", 2 } };
+    rg_zip z;
+    memory_file_begin();
+    write_archive(RG_COUNT(m), m);
+    ck_assert_int_gt(fail_in_turn(load_again, NULL), 10);
+    ck_ok(rgi_zip_open(&z, "test", "x.pt"));
+    const uint64_t first = z.v[1].data;
+    rgi_zip_close(&z);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        RG_SCOPE();
+        memory_file.v[first + i] ^= 1;
+        check_refused(rg_torch_load("x.pt"), "its bytes have the CRC", "another byte");
+        memory_file.v[first + i] ^= 1;
+    }
+    ck_ok(load_again());
+    memory_file_end();
+}
+END_TEST
+
+/* Pickles may have so many bytes, and no more; none of them is looked at then. */
+START_TEST(test_largest_pickle) {
+    const rg_file f = { .op = "torch_load", .path = "x.pt" };
+    rg_pickle p = { .file = &f, .what = "data.pkl", .bytes = "N.", .n = (size_t)1 << 29 };
+    ck_ok(rgi_pickle_read(&p));
+    rgi_pickle_free(&p);
+    p = (rg_pickle){ .file = &f, .what = "data.pkl", .bytes = "N.", .n = ((size_t)1 << 29) + 1 };
+    ck_fails(rgi_pickle_read(&p), RG_IO_ERROR, "it has 536870913 bytes, and 536870912 are the most");
+    rgi_pickle_free(&p);
 }
 END_TEST
 
@@ -805,7 +1234,36 @@ START_TEST(test_denied) {
 }
 END_TEST
 
+/* A scope that has no room for the tensors yet asks for it at last, and may be denied it. */
+START_TEST(test_first_list_denied) {
+    enum { NUMBERS = 150 };
+    static growing g;
+    ADD(&g, "](");
+    for (int i = 0; i < NUMBERS; i++)
+        ADD(&g, "K\1");
+    ADD(&g, "e.");
+    memory_file_begin();
+    write_archive(2, (member[]){ { "archive/data.pkl", g.v, g.n }, { "archive/version", "3", 1 } });
+    for (long request = 1;; request++) {
+        RG_SCOPE();
+        rg_memory_fail_at(request);
+        rg_named_list list = rg_torch_load("x.pt");
+        rg_memory_fail_at(0);
+        if (rg_error_code() == RG_OK) {
+            ck_assert_int_eq(list.n, NUMBERS);
+            break;
+        }
+        ck_assert(list.n == -1 && rg_error_code() == RG_OUT_OF_MEMORY);
+        rg_error_clear();
+    }
+    memory_file_end();
+}
+END_TEST
+
 RG_TESTS(torch_file, test_torch_golden, test_torch_again, test_torch_pickle, test_named_below,
-         test_torch_saved, test_torch_many, test_pickled_sizes, test_bad_pickles, test_shown,
-         test_bad_opcodes, test_good_pickles, test_pickled_longs, test_limits, test_bad_archives,
-         test_legacy, test_long_legacy, test_cut, test_cut_pickle, test_denied)
+         test_torch_saved, test_torch_many, test_pickled_sizes, test_folders, test_nameless,
+         test_many_memos, test_values, test_values_denied, test_bad_pickles, test_shown,
+         test_bad_opcodes, test_good_pickles, test_good_pickles_denied, test_calls_denied,
+         test_pickled_longs, test_limits, test_bad_archives, test_legacy, test_long_legacy,
+         test_storage_bytes, test_largest_pickle, test_cut, test_cut_pickle, test_denied,
+         test_first_list_denied, test_types_of_storages)
