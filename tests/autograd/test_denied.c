@@ -270,12 +270,14 @@ static rg_tensor *halved_if_there(rg_tensor *g, void *context) {
     return halved(g, context);
 }
 
-/* A run with hooks, and a write that isn't done directly. */
+/* A run with a hook that is the first to need a place, and one with hooks and a write that isn't
+ * done directly. */
 static bool some_of_all(void) {
-    rg_tensor *x = rg_requires_grad_(rg_ones(2), true), *y = with_hook(x);
-    if (!y || rg_register_hook(y, halved_if_there, NULL) < 0)
+    rg_tensor *x = rg_requires_grad_(rg_ones(2), true), *g = rg_ones(2), *y = with_hook(x);
+    if (!g || !y || rg_register_hook(y, halved_if_there, NULL) < 0)
         return false;
-    return rg_backward(rg_sum(rg_mul_(y, rg_ones_dims(RG_DIMS(1), RG_FLOAT64))));
+    return rg_backward(y, .gradient = g, .retain_graph = true)
+           && rg_backward(rg_sum(rg_mul_(y, rg_ones_dims(RG_DIMS(1), RG_FLOAT64))));
 }
 
 /* The stack of results has 64 places at first, of which so many are taken. */
