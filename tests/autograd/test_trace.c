@@ -91,8 +91,8 @@ END_TEST
 START_TEST(test_name_without_a_folder) {
     program = "train";
     tells("ss", "train+0x0 < train+0x1");
-    program = "bin/train";
-    tells("s", "train+0x0");
+    program = "/usr/bin/program";
+    tells("s", "program+0x0");
 }
 END_TEST
 
