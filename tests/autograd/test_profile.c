@@ -877,8 +877,8 @@ int main(int argc, char **argv) {
                              test_a_failed_step_costs_nothing, test_what_fails_costs_nothing,
                              test_rows_are_in_order, test_functions, test_beside_takes_no_time,
                              test_beside, test_names, test_environment, test_file_of_a_process,
-                             test_longest_paths, test_op_without_inputs, test_threads_count_together,
-                             test_each_gradient_of_a_product,
+                             test_longest_paths, test_op_without_inputs,
+                             test_threads_count_together, test_each_gradient_of_a_product,
                              test_scans, test_elements,
                              test_ops_of_the_program,
                              /* It fills the table, for all that come after it. */
