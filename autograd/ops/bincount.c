@@ -54,7 +54,7 @@ static bool bincount_make(rg_call *c) {
     rgi_fill_zero(y);
     rg_tensor row_flat = rgi_flat(*row);
     rg_tensor x_flat = rgi_flat(*x);
-    return x->numel == 0 || k_index_along(K_ADD, &row_flat, y, 0, &x_flat);
+    return k_index_along(K_ADD, &row_flat, y, 0, &x_flat);
 }
 
 RG_OP(bincount, .doc = "how often each integer occurs", .node = "NotImplemented", .n_in = 2,

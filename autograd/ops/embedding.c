@@ -63,7 +63,7 @@ static bool embedding_forward(rg_call *c) {
 /* Returns g, of which each row is divided by how often its index is there. torch's derivative of
  * this is 1, as if it divided by nothing; so the value is a constant, and g - g is added. */
 static rg_tensor *embedding_shared(const rg_step *s, rg_tensor *g, rg_tensor *index) {
-    if (!RG_ATTR(s, embedding)->by_frequency || !rgi_check(g, "embedding"))
+    if (!RG_ATTR(s, embedding)->by_frequency)
         return g;
     rg_tensor *none = rg_zeros_dims(RG_DIMS(rgi_input_dims(s, 1).v[0]), (rg_dtype)g->dtype);
     rg_tensor *flat = rg_reshape(index, index->numel);

@@ -130,8 +130,8 @@ static int extreme_dim(const void *attr) {
 static bool extreme_dim_shape(rg_call *c, const char *name) {
     rgi_reduce_sizes(c->out[1], c->in[0], c->attr);
     c->out[1]->dtype = RG_INT64;
-    return rgi_reduce_shape(c)
-           && extreme_check(name, c->in[0], &RG_DIMS(extreme_dim(c->attr)), RG_INDEX_ERROR);
+    rgi_reduce_sizes(c->out[0], c->in[0], c->attr);
+    return extreme_check(name, c->in[0], &RG_DIMS(extreme_dim(c->attr)), RG_INDEX_ERROR);
 }
 
 /* gx = g where the position along dim is the index, else 0 */
@@ -184,7 +184,8 @@ rg_values_indices rg_min_dim(rg_tensor *x, int dim, bool keepdim) {
 static bool argmax_shape(rg_call *c) {
     rg_dims dim = RG_DIMS(extreme_dim(c->attr));
     dim.n = rgi_reduce_named(c->attr);
-    return rgi_reduce_shape_int64(c) && extreme_check(c->op->name, c->in[0], &dim, RG_INDEX_ERROR);
+    rgi_reduce_shape_int64(c);
+    return extreme_check(c->op->name, c->in[0], &dim, RG_INDEX_ERROR);
 }
 
 static bool argmax_run(rg_call *c, bool smallest) {

@@ -154,7 +154,7 @@ static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
     rg_tensor *least = rg_div(eps, scale);
     t = rg_div(t, scale);
     norm = rg_norm_dim(t, 2, dim, true);
-    rg_tensor *value = norm ? rg_detach(norm) : NULL;
+    rg_tensor *value = rg_detach(norm);
     return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, least), value)));
 }
 

@@ -176,7 +176,7 @@ static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
     int ndim = rgi_input_ndim(s, 1);
     if (ndim == 1)
         return true;
-    if (a->ndim > 2 && ndim == 2)
+    if (ndim == 2)
         return product_gradient_of_rows(&gin[1], a, g);
     return product_gradient(&gin[1], a, true, g, false);
 }

@@ -268,7 +268,7 @@ static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g) {
     if (!rgi_index_saved(s, in, 2))
         return NULL;
     rg_tensor *there = subscript_take(g, a, s->n_in - 2, in + 2);
-    if (s->input == 1 || !there)
+    if (s->input == 1)
         return there;
     in[0] = g;
     in[1] = rg_expand_as(rg_zeros_dims((rg_dims){ 0 }, (rg_dtype)g->dtype), there);

@@ -128,7 +128,6 @@ static bool flat_add_text(rg_item_index flat[RG_MOST_ITEMS], int *count, const c
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !p, "index", "the text is NULL");
     do {
         rg_item_index item;
-        RG_FAIL_INDEX_IF(*count == RG_MOST_ITEMS, "index", "at most %d indices", RG_MOST_ITEMS);
         bool ok = text_item(&p, &item);
         if (!ok && item.kind == RG_INDEX_TENSOR)
             return false;

@@ -108,6 +108,10 @@ START_TEST(test_nothing_is_done_twice) {
     rg_tensor *sum = rg_mse_loss(x, y, .reduction = RG_SUM), *mean = rg_mse_loss(x, y);
     const int64_t of_sum = CALLS(rg_grad(sum, x, .create_graph = true));
     ck_assert_int_eq(CALLS(rg_grad(mean, x, .create_graph = true)), of_sum + 1);
+    ck_assert_int_eq(CALLS(rg_cross_entropy(y, rg_zeros_dims(RG_DIMS(3), RG_INT64))), 1);
+    rg_tensor *once = rg_sum(rg_repeat(x, 1, 3)), *twice = rg_sum(rg_repeat(x, 2, 3));
+    const int64_t of_once = CALLS(rg_grad(once, x));
+    ck_assert_int_eq(CALLS(rg_grad(twice, x)), of_once + 2);
     rg_tensor *whole = rg_sum(rg_scatter(y, 0, i, x));
     rg_tensor *part = rg_sum(rg_scatter(y, 0, rg_narrow(i, 0, 0, 1), x));
     const int64_t of_whole = CALLS(rg_grad(whole, x, .create_graph = true));
@@ -338,6 +342,9 @@ START_TEST(test_overlapping_writes_are_refused) {
     ck_assert(rg_equal(x, rg_literal([ 2.0, 3.0, 3.0, 2.0 ])));
     ck_ok(rg_scatter_(first, 0, turned, last));
     ck_assert(rg_equal(x, rg_literal([ 2.0, 3.0, 3.0, 2.0 ])));
+    rg_tensor *pairs = rg_reshape(rg_arange(4.), 2, 2);
+    ck_ok(rg_scatter_(rg_select(pairs, 1, 0), 0, turned, rg_select(pairs, 1, 1)));
+    ck_assert(rg_equal(pairs, rg_literal([ [ 3.0, 1.0 ], [ 1.0, 3.0 ] ])));
 }
 END_TEST
 

@@ -97,6 +97,30 @@ START_TEST(test_cosine_in_a_replay) {
 }
 END_TEST
 
+/* A variance that is a number is as good as a tensor of them, in x's own precision. */
+START_TEST(test_variance_as_a_number) {
+    rg_tensor *x = rg_to(rg_arange(4.), RG_FLOAT64), *zero = rg_zeros_like(x);
+    rg_tensor *many = rg_full_like(x, 0.3);
+    for (int full = 0; full < 2; full++)
+        ck_assert(rg_equal(rg_gaussian_nll_loss(x, zero, 0.3, .full = full),
+                           rg_gaussian_nll_loss(x, zero, many, .full = full)));
+}
+END_TEST
+
+/* Where several zeros join one product, torch's second derivative isn't right, and ours says that
+ * there is none; the first one is the same whether a graph is created or not. */
+START_TEST(test_product_of_several_zeros) {
+    rg_tensor *x = rg_literal_as(RG_FLOAT64, [ 3, 5 ]);
+    rg_tensor *source = rg_requires_grad_(rg_literal_as(RG_FLOAT64, [ 0, 2, 0, 7, 0 ]), true);
+    rg_tensor *at = rg_literal([ 0, 0, 0, 1, 1 ]);
+    rg_tensor *y = rg_sum(rg_scatter_reduce(x, 0, at, source, "prod"));
+    rg_tensor *g = rg_grad(y, source, .retain_graph = true);
+    ck_assert(rg_equal(g, rg_literal_as(RG_FLOAT64, [ 0, 0, 0, 0, 35 ])));
+    rg_tensor *twice = rg_grad(y, source, .create_graph = true);
+    ck_assert(rg_equal(rg_detach(twice), g));
+}
+END_TEST
+
 /* ---- shapes that a loss broadcasts ------------------------------------------------- */
 
 static int warnings;
@@ -233,4 +257,5 @@ END_TEST
 RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
          test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,
-         test_strides_of_new_dims, test_targets_within_the_unit)
+         test_strides_of_new_dims, test_targets_within_the_unit, test_variance_as_a_number,
+         test_product_of_several_zeros)

@@ -382,6 +382,7 @@ START_TEST(test_dims) {
     rg_tensor *wide = T(2, 2, 2, 2, 2);
     ck_fails(rg_einsum("...a,b...->ab...", x, q), RG_RUNTIME_ERROR, "einsum");
     ck_fails(rg_einsum("abcdefgha", x), RG_RUNTIME_ERROR, "einsum");
+    ck_ok(rg_einsum("abcd,efgh->abcdefgh", rg_select(wide, 0, 0), rg_select(wide, 0, 1)));
     ck_fails(rg_einsum("abcde,fghij,af,bg,ch,di,ej->", wide, wide, T(2, 2), T(2, 2), T(2, 2),
                        T(2, 2), T(2, 2)),
              RG_RUNTIME_ERROR, "einsum: a tensor has at most 8 dimensions");
@@ -525,6 +526,34 @@ START_TEST(test_views_left_behind) {
 }
 END_TEST
 
+static rg_tensor *scores, *classes;
+static void record_smoothed(void *unused) {
+    (void)unused;
+    rg_cross_entropy(scores, classes, .label_smoothing = 0.1);
+}
+static void record_twice(void *reduce) {
+    rg_tensor *x = rg_requires_grad_(rg_detach(scores), true);
+    rg_tensor *y = strcmp(reduce, "cumprod")
+                       ? rg_scatter_reduce(rg_ones(2, 3), 0, rg_zeros_dims(RG_DIMS(2, 3), RG_INT64),
+                                           x, reduce)
+                       : rg_cumprod(x, 0);
+    rg_grad(rg_sum(y), x, .create_graph = true);
+}
+
+/* What is decided by values is decided once, so that no recorded step may have it. */
+START_TEST(test_decided_by_values) {
+    static const char refused[] = "can't be part of a recorded step";
+    scores = rg_ones(2, 3);
+    classes = I(2);
+    ck_fails(rg_record(record_smoothed, NULL), RG_NOT_IMPLEMENTED, refused);
+    ck_fails(rg_record(record_twice, (void *)"cumprod"), RG_NOT_IMPLEMENTED, refused);
+    ck_fails(rg_record(record_twice, (void *)"prod"), RG_NOT_IMPLEMENTED, refused);
+    rg_replay *r = rg_record(record_twice, (void *)"sum");
+    ck_ok(r);
+    rg_replay_free(r);
+}
+END_TEST
+
 static rg_tensor *same_of(rg_tensor *const in[], void *unused) {
     (void)unused;
     return rg_mul(in[0], 2);
@@ -617,4 +646,5 @@ END_TEST
 
 RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims, test_nothing_given,
          test_sizes,
-         test_bools_in_place, test_numbers, test_views_left_behind, test_rare_refusals)
+         test_bools_in_place, test_numbers, test_views_left_behind, test_rare_refusals,
+         test_decided_by_values)
