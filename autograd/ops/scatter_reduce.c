@@ -82,10 +82,12 @@ static bool scatter_reduce_divide(rg_tensor *y, const struct scatter_reduce_attr
     rg_tensor *count = rgi_own(rgi_new_like(y, y->dtype));
     if (!count)
         return false;
+    const scatter_reduce_any none = { 0, 0 };
+    const scatter_reduce_any one = { 1, 1 };
     rgi_fill_number(count, 1, 1);
-    if (!a->include_self && !scatter_reduce_number(K_PUT, count, a->dim, index, (scatter_reduce_any){ 0, 0 }))
+    if (!a->include_self && !scatter_reduce_number(K_PUT, count, a->dim, index, none))
         return false;
-    return scatter_reduce_number(K_ADD, count, a->dim, index, (scatter_reduce_any){ 1, 1 })
+    return scatter_reduce_number(K_ADD, count, a->dim, index, one)
            && k_run_with(rgi_is_float(y->dtype) ? &k_div : &k_div_floor, y,
                          (rg_tensor *[]){ y, count }, NULL);
 }

@@ -644,7 +644,7 @@ START_TEST(test_rare_refusals) {
 }
 END_TEST
 
-RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims, test_nothing_given,
-         test_sizes,
+RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims,
+         test_nothing_given, test_sizes,
          test_bools_in_place, test_numbers, test_views_left_behind, test_rare_refusals,
          test_decided_by_values)

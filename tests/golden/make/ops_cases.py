@@ -2446,7 +2446,9 @@ def distances():
         yield Case("cdist_with", R(1, 2, 3, 5), R(2, 4, 5), 2.0, mode)
         yield Case("cdist_with", R(1, 5, 3, turned=True), R(2, 27, 3), 2.0, mode)
         yield Case("cdist_with", R(1, 2, 2, 27, 3), R(2, 27, 3), 2.0, mode)
-        for a, b in (((27, 0), (2, 0)), ((0, 27, 3), (27, 3)), ((27, 3), (0, 3)), ((0, 3), (27, 3))):
+        for a, b in (((27, 0), (2, 0)), ((0, 27, 3), (27, 3))):
+            yield Case("cdist_with", grid(*a), grid(*b), 2.0, mode)
+        for a, b in (((27, 3), (0, 3)), ((0, 3), (27, 3))):
             yield Case("cdist_with", grid(*a), grid(*b), 2.0, mode)
     for dtype in (f64, f32):
         for p in (1.0, 2.0, 2.5, inf):
@@ -2659,9 +2661,8 @@ def attending():
     yield attend(q, k, v, T([[1, 0, 1, 1, 0]] * 3))
     yield attend(grid(2, 0, 4), k, v)
     yield attend(q, grid(2, 0, 4), grid(2, 0, 2))
-    yield attend(q, grid(2, 0, 4), grid(2, 0, 2))
-    # What the op for four dims takes, and what is too much for it. (Where k and v have other batches,
-    # heads or lengths than they should, torch reads what isn't theirs.)
+    # What the op for four dims takes, and what is too much for it. (Where k and v have other
+    # batches, heads or lengths than they should, torch reads what isn't theirs.)
     q, k, v = grid(2, 2, 3, 4), grid(2, 2, 5, 4), grid(2, 2, 5, 4)
     yield attend(q, k, grid(2, 2, 5, 3))
     yield attend(no_elements(2, 2, 0, 4), k, v)
@@ -3480,7 +3481,6 @@ def convolving():
     yield case(grid(0, 2, 4), grid(2, 2, 3), grid(2))
     yield case(grid(2, 0, 4), grid(2, 0, 3), grid(2))
     yield case(grid(2, 2, 0), grid(2, 2, 1))
-    yield case(grid(2, 2, 4), grid(0, 2, 1))
     yield case(grid(2, 2, 4), grid(0, 2, 1))
     yield case(grid(2, 2, 4), grid(2, 2, 7))
     for kernel in ((2, 3), (3, 2), (2, 2), (4, 1)):
