@@ -20,7 +20,7 @@ bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from) {
     *to = *from;
     to->pairs = NULL;
     to->room = 0;
-    if (from->n && !rgi_grow((void **)&to->pairs, &to->room, from->n, sizeof *to->pairs))
+    if (!rgi_grow((void **)&to->pairs, &to->room, from->n, sizeof *to->pairs))
         return false;
     for (size_t i = 0; i < to->n; i++) {
         to->pairs[i] = from->pairs[i];
@@ -267,7 +267,7 @@ static bool search_line(line_search *l, double t, line_point *found) {
             continue;
         }
         done = is_flat(l, &p);
-        if (!done && p.slope * (ends[!low].t - ends[low].t) >= 0)
+        if (p.slope * (ends[!low].t - ends[low].t) >= 0)
             ends[!low] = ends[low];
         ends[low] = p;
     }
@@ -299,7 +299,7 @@ static bool remember_step(lbfgs_run *r) {
     rg_lbfgs *m = &r->s;
     rg_tensor *y = rg_sub(r->flat_grad, m->prev_flat_grad), *s = rg_mul(m->d, m->t);
     double ys, yy;
-    if (!y || !s || !dot_of(y, s, &ys))
+    if (!dot_of(y, s, &ys))
         return false;
     if (!(ys > 1e-10))
         return true;
@@ -401,7 +401,7 @@ static bool iterate(lbfgs_run *r, double i, bool *last) {
             return false;
     }
     const bool known = greatest_of(m->d, &moved);
-    *last = i == g->max_iter || r->evals >= g->max_eval || steepest <= g->tolerance_grad
+    *last = r->evals >= g->max_eval || steepest <= g->tolerance_grad
             || fabs(moved * m->t) <= g->tolerance_change
             || fabs(r->loss - m->prev_loss) < g->tolerance_change;
     return known;
