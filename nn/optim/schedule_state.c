@@ -491,7 +491,7 @@ static bool read_lists(schedule_load *l) {
     const bool cyclic = l->copy.kind == RG_CYCLIC_LR;
     RG_FAIL_IF(cyclic && (!o->base_lrs.n || !o->max_lrs.n), l->name,
                "Missing key(s) in state_dict: \"%s\".", o->max_lrs.n ? "base_lrs" : "max_lrs");
-    return cyclic || read_default_min_lr(l);
+    return read_default_min_lr(l);
 }
 
 static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) {

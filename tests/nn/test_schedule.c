@@ -315,6 +315,7 @@ START_TEST(test_errors) {
     rg_optim_group(o, 0)->lr = 0.5;
     INVALID(rg_optim_warmup_cosine_lr(o, 10, 10, 0.1, 0),
             "expected fewer steps of warmup than in total, but got 10 of 10");
+    INVALID(rg_optim_warmup_cosine_lr(o, 2, 9, 0, 0), "Starting multiplicative factor expected");
     /* A schedule that is refused leaves the rate alone. */
     ck_assert(rg_optim_group(o, 0)->lr == 0.5);
     ck_assert_ptr_null(rg_optim_step_lr(NULL, .step_size = 3));
@@ -543,6 +544,49 @@ START_TEST(test_plateau_at_its_bounds) {
 }
 END_TEST
 
+/* What a group has of a cycle is what torch's has: momenta only where they cycle. */
+START_TEST(test_groups_of_cycles) {
+    for (int momenta = 0; momenta < 2; momenta++) {
+        RG_SCOPE();
+        rg_optim *o = two_groups(false), *q = two_groups(false);
+        ck_ok(rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 5, .cycle_momentum = momenta));
+        ck_ok(rg_optim_cyclic_lr(q, .base_lr = 0.25, .max_lr = 1, .cycle_momentum = momenta));
+        rg_optim *both[] = { o, q };
+        for (int k = 0; k < 2; k++) {
+            rg_named_list d = rg_optim_state_dict(both[k]);
+            int n = 0;
+            for (int i = 0; i < d.n; i++)
+                n += strstr(d.v[i].name, "_momentum") != NULL;
+            ck_assert_int_eq(n, momenta ? 4 : 0);
+            rg_optim_free(k ? NULL : both[k]);
+        }
+        ck_assert(rg_optim_group(q, 0)->initial_lr == 0.25);
+        rg_optim_free(q);
+    }
+}
+END_TEST
+
+/* Where a schedule was placed at an epoch, it goes on from there. */
+START_TEST(test_on_from_an_epoch) {
+    for (int64_t epoch = 0; epoch < 40; epoch++)
+        for (int times = 1; times < 3; times++) {
+            RG_SCOPE();
+            rg_optim *o = two_groups(false), *q = two_groups(false);
+            rg_schedule *s = rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 3, .T_mult = times);
+            rg_schedule *t = rg_optim_cosine_annealing_warm_restarts(q, .T_0 = 3, .T_mult = times);
+            ck_ok(rg_schedule_step_to(s, epoch));
+            for (int64_t i = 0; i < epoch; i++)
+                ck_ok(rg_schedule_step(t));
+            for (int i = 0; i < 4; i++) {
+                ck_assert_double_eq_tol(rg_optim_group(o, 0)->lr, rg_optim_group(q, 0)->lr, 1e-12);
+                ck_ok(rg_schedule_step(s) && rg_schedule_step(t));
+            }
+            rg_optim_free(o);
+            rg_optim_free(q);
+        }
+}
+END_TEST
+
 /* A metric must be better by the threshold, or by so many parts of the best one. */
 START_TEST(test_thresholds) {
     static const struct {
@@ -569,4 +613,4 @@ END_TEST
 RG_TESTS(schedule, test_rates, test_newer_rates, test_errors, test_groups_that_come_later,
          test_the_longest_chain, test_options_at_their_bounds, test_one_cycle_of_one_phase,
          test_constant_of_nothing, test_scales_of_cycles, test_full_lists, test_restarts_begin,
-         test_plateau_at_its_bounds, test_thresholds)
+         test_plateau_at_its_bounds, test_thresholds, test_groups_of_cycles, test_on_from_an_epoch)

@@ -384,6 +384,17 @@ START_TEST(test_flags_and_lists) {
 }
 END_TEST
 
+/* A state without first rates leaves those that the groups have. */
+START_TEST(test_no_first_rates) {
+    RG_SCOPE();
+    rg_optim *o = of_groups(2, false);
+    rg_schedule *s = plateau(o);
+    ck_ok(s && exponential(o) && rg_schedule_load_state_dict(s, rg_schedule_state_dict(s)));
+    ck_assert(rg_optim_group(o, 0)->initial_lr == 0.1 && rg_optim_group(o, 1)->initial_lr == 0.4);
+    rg_optim_free(o);
+}
+END_TEST
+
 /* Each schedule of a sequence has its part of the dictionary. */
 START_TEST(test_missing_parts) {
     for (int part = 0; part < 2; part++) {
@@ -447,5 +458,5 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 RG_TESTS(schedule_state, test_states, test_own_states, test_share_of_the_way_up, test_every_number,
-         test_odd_names, test_idle_names, test_flags_and_lists, test_missing_parts,
-         test_many_groups, test_out_of_memory)
+         test_odd_names, test_idle_names, test_flags_and_lists, test_no_first_rates,
+         test_missing_parts, test_many_groups, test_out_of_memory)
