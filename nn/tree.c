@@ -145,7 +145,7 @@ static rg_entry *attribute(const char *op, rg_module *m, const char *text, size_
     char name[sizeof((rg_entry *)0)->name] = "";
     if (n < sizeof name)
         memcpy(name, text, n);
-    rg_entry *e = *name ? rgi_entry_named(m, name) : NULL;
+    rg_entry *e = rgi_entry_named(m, name);
     RG_FAIL_VALUE_IF(!e, op, "%s has no attribute `%.*s`", m->cls->name, (int)RG_MIN(n, 200), text);
     return rgi_is_registered(op, e) ? e : NULL;
 }

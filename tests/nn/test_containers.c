@@ -275,6 +275,10 @@ START_TEST(test_what_isnt_held) {
     ck_fails(rg_parameter_list_append(list, NULL), RG_TYPE_ERROR,
              "parameter_list_append: expected a tensor but got NULL");
     rg_module_free(stranger);
+    ck_fails(rg_sequential_insert(NULL, 0, rg_nn_relu()), RG_TYPE_ERROR,
+             "sequential_insert: expected a module but got NULL");
+    ck_fails(rg_module_list_set(NULL, 0, rg_nn_relu()), RG_TYPE_ERROR,
+             "module_list_set: expected a module but got NULL");
     if (!rgi_pool_bypassed()) {
         ck_fails(rg_sequential_append(NULL, stranger), RG_TYPE_ERROR,
                  "sequential_append: expected a module but got NULL");

@@ -389,6 +389,23 @@ START_TEST(test_ends_in_another_order) {
 }
 END_TEST
 
+/* A look ends with its model, and with no other one: not with what takes its place in memory. */
+START_TEST(test_a_look_at_what_ended) {
+    triple *m = RG_MODULE(triple, &triple_class), *other = RG_MODULE(triple, &triple_class);
+    m = RG_READY(m);
+    RG_HOOKS(m, RG_HOOKS_AT({ "hook_x", doubled, NULL }));
+    rg_module_free(RG_READY(other));
+    ck_assert(rg_item(rg_call(m, rg_scalar(1))) == 6);
+    rg_module_free(m);
+    for (int i = 0; i < 3; i++) {
+        m = RG_MODULE(triple, &triple_class);
+        m = RG_READY(m);
+        ck_assert(rg_item(rg_call(m, rg_scalar(1))) == 3);
+        rg_module_free(m);
+    }
+}
+END_TEST
+
 static rg_tensor *calls_module(rg_tensor *x, const char *name, void *m) {
     (void)name;
     ck_assert_int_lt(calls++, 9);
@@ -478,6 +495,8 @@ START_TEST(test_refusals) {
     ck_fails(rg_hook_point(m, NULL, x), RG_TYPE_ERROR, "hook_point: expected a name but got NULL");
     /* There may be no hooks at all, and then none stays behind. */
     ck_ok(rg_run_with_hooks_list(m, (rg_hooks_at){ 0, NULL }, RG_LIST(x)));
+    ck_fails(rg_run_with_hooks_list(m, (rg_hooks_at){ 1, NULL }, RG_LIST(x)), RG_TYPE_ERROR,
+             "run_with_hooks: expected hooks but got NULL");
     calls = 0;
     ck_ok(rg_call(m, x));
     ck_assert(calls == 0 && rg_hook_point(m, "x", x) == x);
@@ -595,9 +614,12 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_results_of_heads,
-         test_a_block_alone, test_outputs_of_modules, test_called_twice,
-         test_names_below_and_above, test_multihead_attention, test_order_and_nesting,
+RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_outputs_of_modules,
+         test_called_twice, test_names_below_and_above, test_multihead_attention,
+         test_order_and_nesting, test_names_of_a_part, test_what_is_asked_for_by_name,
+         test_no_hook_after_a_failure, test_ends_in_another_order, test_a_look_at_what_ended,
+         test_outputs_that_nobody_looks_at, test_nothing_is_made_for_others, test_results_of_heads,
+         test_a_block_alone)
          test_a_hook_that_runs_the_model, test_refusals, test_copies_and_ends,
          test_hooks_are_the_threads, test_no_replay, test_generation_is_steered,
          test_out_of_memory, test_names_of_a_part, test_what_is_asked_for_by_name,
