@@ -690,6 +690,15 @@ START_TEST(test_a_tied_weight_from_two) {
     ck_ok(rg_save_checkpoint(file, (rg_checkpoint){ .model = apart }));
     ck_ok(rg_load_checkpoint(file, (rg_checkpoint){ .model = tied }));
     ck_assert(rg_equal(a->weight, rg_get_parameter(apart, "1.weight")) && b->weight == a->weight);
+    /* The file has one name of the three that share a weight. */
+    rg_linear_module *c = rg_nn_linear(2, 2);
+    ck_ok(rg_sequential_append(tied, c) && rg_tie(&c->weight, a->weight));
+    ck_ok(rg_save_checkpoint(file, (rg_checkpoint){ .model = tied }));
+    rg_tensor *before = rg_clone(rg_detach(a->weight));
+    ck_ok(rg_nn_init_zeros_(a->weight));
+    ck_ok(rg_load_checkpoint(file, (rg_checkpoint){ .model = tied }));
+    ck_assert(rg_equal(c->weight, before) && b->weight == c->weight);
+    ck_ok(rg_save_checkpoint(file, (rg_checkpoint){ .model = apart }));
     /* A model of no tensors at all wants none. */
     ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ .model = bare }), RG_RUNTIME_ERROR,
              "Error(s) in loading state_dict for Sequential:\n\tUnexpected key(s)");

@@ -723,7 +723,10 @@ START_TEST(test_what_layers_refuse) {
              "only an LSTM has c_0");
     ck_fails(rg_lstm_forward(lstm, x, .h_0 = NULL, .c_0 = h).output, RG_TYPE_ERROR, "");
     ck_fails(rg_lstm_forward(NULL, x).output, RG_TYPE_ERROR, "");
-    ck_fails(rg_lstm_forward(lstm, NULL).output, RG_TYPE_ERROR, "");
+    ck_fails(rg_lstm_forward(lstm, NULL).output, RG_TYPE_ERROR,
+             "LSTM: expected a tensor but got NULL");
+    ck_fails(rg_call(lstm, RG_NONE), RG_TYPE_ERROR, "LSTM: expected a tensor but got RG_NONE");
+    ck_fails(rg_call(gru, RG_NONE), RG_TYPE_ERROR, "GRU: expected a tensor but got RG_NONE");
     ck_fails(rg_call(gru, x, h, h), RG_TYPE_ERROR,
              "GRU.forward() takes 3 positional arguments but 4 were given");
     rg_packed_sequence p = rg_pack_padded_sequence(x, rg_parse("[5, 2]"));
@@ -774,6 +777,7 @@ START_TEST(test_what_cells_refuse) {
              "GRUCell.forward() missing 1 required positional argument");
     ck_fails(rg_lstm_cell_forward(NULL, x).h, RG_TYPE_ERROR, "expected a module");
     ck_fails(rg_call(gru, NULL), RG_TYPE_ERROR, "GRUCell: expected a tensor but got NULL");
+    ck_fails(rg_call(gru, RG_NONE), RG_TYPE_ERROR, "GRUCell: expected a tensor but got RG_NONE");
     ck_fails(rg_call(gru, x, NULL), RG_TYPE_ERROR, "GRUCell: expected a tensor but got NULL");
     rg_module_free(lstm);
     rg_module_free(gru);
@@ -907,6 +911,12 @@ static bool call_without_batch(void) {
     return rg_call(denied_layer, rg_select(denied_x, 1, 0));
 }
 
+static bool copies_layer(void) {
+    rg_rnn_module *m = rg_deepcopy(denied_layer);
+    rg_module_free(m);
+    return m;
+}
+
 static bool step_of_cell(void) { return rg_call(denied_layer, denied_x, denied_h, denied_h); }
 
 /* The lengths lie apart in memory, or aren't of int64. */
@@ -956,6 +966,7 @@ START_TEST(test_out_of_memory_with_states) {
         denied_layer = rg_nn_lstm(3, 2, .batch_first = batch_first);
         twin_out_of_memory(step_without_batch);
         twin_out_of_memory(call_without_batch);
+        twin_out_of_memory(copies_layer);
         twin_out_of_memory(step_from_states);
         rg_module_free(denied_layer);
     }
