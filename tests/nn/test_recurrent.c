@@ -355,6 +355,12 @@ START_TEST(test_hooks_that_spoil_a_result) {
     ck_assert(!s.h && !s.c && rg_error_code() == RG_RUNTIME_ERROR);
     rg_error_clear();
     rg_module_free(cell);
+    cell = rg_nn_lstm_cell(3, 2);
+    ck_assert(rg_register_forward_hook(&cell->base, fails_after, NULL) >= 0);
+    const rg_hidden_cells none = rg_lstm_cell_forward(cell, rg_select(x, 0, 0));
+    ck_assert(!none.h && !none.c && rg_error_code() == RG_RUNTIME_ERROR);
+    rg_error_clear();
+    rg_module_free(cell);
 }
 END_TEST
 
@@ -907,9 +913,7 @@ static bool step_from_states(void) {
     return r.h_n;
 }
 
-static bool call_without_batch(void) {
-    return rg_call(denied_layer, rg_select(denied_x, 1, 0));
-}
+static bool call_without_batch(void) { return rg_call(denied_layer, rg_select(denied_x, 1, 0)); }
 
 static bool copies_layer(void) {
     rg_rnn_module *m = rg_deepcopy(denied_layer);

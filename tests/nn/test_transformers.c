@@ -596,6 +596,16 @@ START_TEST(test_padding_that_is_kept) {
     rg_transformer_encoder_layer *l = FAST(2, .dropout = 0);
     RG_CHILD(l, self_attn, RG_READY(RG_MODULE(rg_multihead_attention, &other_class)));
     ck_assert(!cuts_off(eval_of(l), false));
+    /* Where the batch is the second dim, a mask that fits the sizes by chance changes nothing. */
+    RG_NO_GRAD();
+    m = eval_of(rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3));
+    rg_tensor *padding = rg_zeros_dims(RG_DIMS(3, 3), RG_BOOL);
+    rg_fill_(rg_select(rg_select(padding, 0, 1), 0, 2), 1);
+    rg_tensor *y = rg_transformer_encoder_forward(m, rg_randn(3, 3, 4),
+                                                  .src_key_padding_mask = padding);
+    ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 1), 0, 2)))) > 0);
+    ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 2), 0, 1)))) > 0);
+    rg_module_free(m);
     /* A layer of one's own counts for none of torch's, whatever its fields are. */
     l = FAST(2, .dropout = 0);
     l->base.cls = &halve_class;
@@ -937,9 +947,9 @@ START_TEST(test_a_memory_of_the_same_length) {
     rg_eval(m);
     rg_decoder_cache cache = rg_transformer_decoder_cache(m, memory, 5);
     rg_tensor *mask = rg_generate_square_subsequent_mask(3);
-    ck_assert(
-        rg_allclose(rg_transformer_decoder_forward(m, tgt, memory, .cache = &cache),
-                    rg_transformer_decoder_forward(m, tgt, memory, .tgt_mask = mask), 1e-12, 1e-12));
+    ck_assert(rg_allclose(rg_transformer_decoder_forward(m, tgt, memory, .cache = &cache),
+                          rg_transformer_decoder_forward(m, tgt, memory, .tgt_mask = mask), 1e-12,
+                          1e-12));
     /* One position needs no mask, for it is the last. */
     const bool before = rg_set_profiling(true);
     const int64_t masks = rg_profile_cost("triu").calls, ops = rg_profile_cost("attention").calls;
@@ -1061,5 +1071,5 @@ RG_TESTS_UNGUARDED(transformers, test_padding_that_is_cut_off, test_padding_that
                    test_repr, test_modules_of_ones_own, test_bad_arguments, test_no_module,
                    test_numbers_of_inputs, test_layers_are_copies, test_second_order, test_cache,
                    test_hooks_with_cache, test_bad_caches, test_bad_inputs_beside_a_cache,
-                   test_a_memory_of_the_same_length,
-                   test_a_look_beside_a_cache, test_attention_with_cache, test_out_of_memory)
+                   test_a_memory_of_the_same_length, test_a_look_beside_a_cache,
+                   test_attention_with_cache, test_out_of_memory)
