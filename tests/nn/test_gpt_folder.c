@@ -655,8 +655,17 @@ static bool copy_written(void) {
     return copy;
 }
 
+/* What a list that failed has of items is no number of bytes. */
+static void note_bytes(rg_code code, const char *message) {
+    const char *bytes = strstr(message, "could not allocate ");
+    unsigned long long n = 0;
+    ck_assert(code != RG_OUT_OF_MEMORY || (bytes && sscanf(bytes + 19, "%llu", &n) == 1));
+    ck_assert_msg(n < 1 << 20, "%s", message);
+}
+
 START_TEST(test_write_fails) {
     scratch_begin();
+    rg_on_error(note_bytes);
     rg_gpt *m = smallest(3);
     ck_ok(rg_gpt_to_folder(m, scratch("")));
     rg_module_free(m);
@@ -668,6 +677,7 @@ START_TEST(test_write_fails) {
     ck_assert_int_gt(deny_in_turn(write_folder, check_folder), 50);
     ck_assert_int_gt(fail_in_turn(write_folder, check_folder), 15);
     ck_assert_int_gt(deny_in_turn(copy_written, NULL), 10);
+    rg_on_error(NULL);
     rg_module_free(written);
     scratch_end();
 }
