@@ -173,7 +173,6 @@ static bool open_weights(weight_files *w, const char *path) {
 static void close_weights(weight_files *w) {
     for (int i = 0; i < w->n; i++)
         rgi_safetensors_close(&w->v[i]);
-    w->n = 0;
 }
 
 /* Opens the files that the index tells of. They lie in its folder. */

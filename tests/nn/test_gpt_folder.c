@@ -76,6 +76,12 @@ START_TEST(test_golden) {
     ck_ok(m);
     ck_assert(!m->base.training && m->config.gelu_tanh && m->config.dropout == 0.1);
     ck_assert_double_eq(rg_item(rg_rand(1)), drawn);
+    /* What is made next is drawn again. */
+    rg_manual_seed(5);
+    rg_linear_module *layer = rg_nn_linear(3, 3);
+    rg_nn_init_normal_(layer->weight, 1000, 1);
+    ck_assert(fabs(rg_item(rg_mean(layer->weight)) - 1000) < 10);
+    rg_module_free(layer);
     golden_model(m);
     rg_module_free(m);
 }
@@ -173,16 +179,18 @@ END_TEST
 /* transformers' GPT-2 has biases, which are zeros where the model had none. */
 START_TEST(test_without_biases) {
     scratch_begin();
-    rg_gpt *m = rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 2, .n_head = 2, .n_embd = 4,
-                          .bias = false);
-    ck_assert(rg_gpt_to_folder(m, scratch("")));
-    rg_gpt *back = rg_gpt_from_folder(scratch(""));
-    ck_ok(back);
-    rg_tensor *idx = rg_literal([[ 1, 2, 6 ]]);
-    rg_eval(m);
-    ck_assert(rg_allclose(rg_call(m, idx), rg_call(back, idx), 1e-5, 1e-6));
-    rg_module_free(back);
-    rg_module_free(m);
+    for (int untied = 0; untied < 2; untied++) {
+        rg_gpt *m = rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 2, .n_head = 2,
+                              .n_embd = 4, .bias = false, .untied = untied);
+        ck_assert(rg_gpt_to_folder(m, scratch("")));
+        rg_gpt *back = rg_gpt_from_folder(scratch(""));
+        ck_ok(back);
+        rg_tensor *idx = rg_literal([[ 1, 2, 6 ]]);
+        rg_eval(m);
+        ck_assert(rg_allclose(rg_call(m, idx), rg_call(back, idx), 1e-5, 1e-6));
+        rg_module_free(back);
+        rg_module_free(m);
+    }
     scratch_end();
 }
 END_TEST
@@ -225,8 +233,17 @@ START_TEST(test_written_config) {
         ck_assert_msg(n == strlen(written[i]) && memcmp(text, written[i], n) == 0, "%.*s", (int)n,
                       text);
         free(text);
-        rg_module_free(models[i]);
     }
+    /* One token is no list. */
+    models[0]->config.eos_token_id = RG_DIMS(4);
+    ck_ok(rg_gpt_to_folder(models[0], scratch("")));
+    size_t n;
+    char *text = file_bytes(scratch("config.json"), &n);
+    text[n - 1] = 0;
+    ck_assert(strstr(text, "\"eos_token_id\": 4,\n"));
+    free(text);
+    rg_module_free(models[0]);
+    rg_module_free(models[1]);
     scratch_end();
 }
 END_TEST

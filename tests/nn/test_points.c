@@ -114,18 +114,23 @@ START_TEST(test_values_replaced_in_a_gpt) {
 }
 END_TEST
 
-/* What the heads add is the same as what they add together, with a bias and without. */
+/* What the heads add, and the bias, if there is one, is the same as what they add together. */
 START_TEST(test_results_of_heads) {
     rg_set_default_dtype(RG_FLOAT64);
     for (int bias = 0; bias < 2; bias++) {
         RG_SCOPE();
         rg_gpt *m = rg_nn_gpt(.block_size = 6, .vocab_size = 11, .n_layer = 1, .n_head = 2,
                               .n_embd = 4, .bias = bias);
+        rg_list p = rg_parameters(m);
+        for (int i = 0; i < p.n; i++)
+            rg_nn_init_normal_(p.v[i], 0, 0.5);
         rg_tensor *logits = rg_call(m, tokens());
         rg_cached_run run = rg_run_with_cache(m, "*.hook_result *.hook_attn_out", tokens());
         ck_ok(run.output);
         ck_assert(rg_allclose(run.output, logits, 1e-12, 1e-13));
         rg_tensor *sum = rg_sum_dim(rg_cache_get(run.cache, "blocks.0.attn.hook_result"), 2, false);
+        if (bias)
+            sum = rg_add(sum, rg_get_parameter(m, "transformer.h.0.attn.c_proj.bias"));
         ck_assert(
             rg_allclose(sum, rg_cache_get(run.cache, "blocks.0.hook_attn_out"), 1e-12, 1e-13));
         rg_module_free(m);
