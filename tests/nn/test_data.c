@@ -209,6 +209,9 @@ START_TEST(test_state_refused) {
     ck_fails(rg_data_loader_new(RG_LIST(rg_ones(3), rg_ones(4))), RG_VALUE_ERROR,
              "Size mismatch between tensors");
     ck_fails(rg_data_loader_new(RG_LIST(rg_ones(3), three)), RG_VALUE_ERROR, "Size mismatch");
+    ck_fails(rg_data_loader_new(RG_LIST(three)), RG_VALUE_ERROR, "Size mismatch");
+    ck_fails(rg_random_split(10, -1, NULL).n >= 0, RG_TYPE_ERROR, "random_split: expected a list");
+    ck_fails(rg_random_split(10, 2, NULL).n >= 0, RG_TYPE_ERROR, "random_split: expected a list");
     ck_fails(rg_data_loader_new(RG_LIST(order), .batch_size = 0), RG_VALUE_ERROR,
              "batch_size should be a positive integer value, but got batch_size=0");
     ck_fails(rg_data_loader_new(RG_LIST(order), .batch_size = -1), RG_VALUE_ERROR, "batch_size=-1");
@@ -344,6 +347,7 @@ START_TEST(test_tokens) {
     ck_assert(p.first && rg_equal(rg_select(p.first, 0, 2), rg_literal([ 5, 0, 65535, 7 ])));
     /* A file that is cut short is an error, and no signal. */
     ck_assert(truncate(scratch("f.bin"), 3) == 0);
+    ck_fails(rg_tokens_windows(tokens, rg_literal([2]), 2).first, RG_IO_ERROR, "tokens_windows: '");
     ck_fails(rg_tokens_windows(tokens, rg_literal([2]), 2).first, RG_IO_ERROR,
              "it was cut short at byte");
     rg_tokens_close(tokens);

@@ -334,6 +334,7 @@ static const edit bad[] = {
     { "'dropout': null", "'dropout': 0.1", "the model's 'dropout' is 0.1, which isn't" },
     { "'unk_token': '<u>'", "'unk_token': '<v>'", "unk_token '<v>' is not in the vocabulary" },
     { "'unk_token': '<u>'", "'unk_token': 3", "the model's 'unk_token' is 3" },
+    { "'<u>': 5", "'\u00ff': 5", "unk_token '<u>' is not in the vocabulary" },
     { "prefix': ''", "prefix': '##'", "'continuing_subword_prefix' is '##'" },
     { "suffix': null", "suffix': '</w>'", "'end_of_word_suffix' is '</w>'" },
     { "'fuse_unk': false", "'fuse_unk': 1", "the model's 'fuse_unk' is 1" },
@@ -434,6 +435,10 @@ START_TEST(test_bad_files) {
     path = scratch_write("t.json", text, n);
     snprintf(text, sizeof text,
              "tokenizer_from_file: '%s': \"padding\" is an object, which isn't supported", path);
+    ck_says(rg_tokenizer_from_file(path), text);
+    n = edited(text, good, &(edit){ "'padding': null", "'pudding': null", "" });
+    path = scratch_write("t.json", text, n);
+    snprintf(text, sizeof text, "tokenizer_from_file: '%s': \"pudding\" isn't supported", path);
     ck_says(rg_tokenizer_from_file(path), text);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         n = edited(text, good, &bad[i]);
@@ -734,6 +739,68 @@ START_TEST(test_bytes_alone) {
 }
 END_TEST
 
+/* Bytes that are no UTF-8 become as many U+FFFD as in Python's bytes.decode(errors="replace"): one
+ * for the longest beginning of a character, and one for each other byte. */
+START_TEST(test_no_utf8) {
+    static const struct {
+        const char *bytes;
+        int replaced; /* So many U+FFFD stand before the "a". */
+    } rows[] = {
+        { "\x80", 1 },
+        { "\xBF\x80", 2 },
+        { "\xC0\x80", 2 },
+        { "\xC1\xBF", 2 },
+        { "\xC2", 1 },
+        { "\xC2\xC2", 2 },
+        { "\xDF", 1 },
+        { "\xE0\x80", 2 },
+        { "\xE0\x9F\xBF", 3 },
+        { "\xE0\xA0", 1 },
+        { "\xE0\xBF", 1 },
+        { "\xE1\x80", 1 },
+        { "\xE2\x82", 1 },
+        { "\xED\x9F", 1 },
+        { "\xED\xA0\x80", 3 },
+        { "\xED\xBF\xBF", 3 },
+        { "\xEE\x80", 1 },
+        { "\xEF\xBF", 1 },
+        { "\xF0\x80\x80", 3 },
+        { "\xF0\x8F\xBF\xBF", 4 },
+        { "\xF0\x90", 1 },
+        { "\xF0\x90\x80", 1 },
+        { "\xF1\x80\x80", 1 },
+        { "\xF3\xBF\xBF", 1 },
+        { "\xF4\x8F\xBF", 1 },
+        { "\xF4\x90\x80\x80", 4 },
+        { "\xF5\x80", 2 },
+        { "\xFF\xFE", 2 },
+        { "\xF0\x90\xF0\x90", 2 },
+        { "\xE2\x82\xE2", 2 },
+    };
+    scratch_begin();
+    rg_tokenizer *t = tokenizer_of_bytes();
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
+        RG_SCOPE();
+        char want[20] = "";
+        int64_t ids[5], n = 0, length;
+        for (const char *b = rows[i].bytes; *b; b++)
+            ids[n++] = (unsigned char)*b;
+        ids[n++] = 'a';
+        for (int k = 0; k < rows[i].replaced; k++)
+            strcat(want, "\uFFFD");
+        /* Once at the text's end, and once before a letter. */
+        for (int64_t m = n - 1; m <= n; m++) {
+            if (m == n)
+                strcat(want, "a");
+            ck_assert_str_eq(rg_tokenizer_decode(t, rg_from_int64(ids, RG_DIMS(m))), want);
+            ck_assert_str_eq(streamed(t, ids, m, &length), want);
+        }
+    }
+    rg_tokenizer_free(t);
+    scratch_end();
+}
+END_TEST
+
 /* Writes vocab.json and merges.txt of tokens of 1, 2, 4, .. 512 letters, and of 127 and 255. */
 static void write_long_merges(void) {
     static const int tokens[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 127, 255 };
@@ -795,9 +862,9 @@ START_TEST(test_bad_two_files) {
     ck_fails(rg_tokenizer_from_folder(scratch("")), RG_IO_ERROR, "[Errno 2]");
     scratch_write("vocab.json", "{\"a\": 0, \"aa\": 1}", 17);
     static const int64_t ids[] = { 1, 0, 2, 0 };
-    static const char *const ends[] = { "a a\r", "#version: 0.2\r\na a", "#version: 0.2\r\na a\r\n",
-                                        "a a\n", "a a" };
-    for (int i = 0; i < 5; i++) {
+    static const char *const ends[] = { "#version\na a\n",          "a a\r", "#version: 0.2\r\na a",
+                                        "#version: 0.2\r\na a\r\n", "a a\n", "a a" };
+    for (int i = 0; i < (int)(sizeof ends / sizeof *ends); i++) {
         scratch_write("merges.txt", ends[i], strlen(ends[i]));
         rg_tokenizer *t = rg_tokenizer_from_folder(scratch(""));
         same_numbers("aa", rg_tokenizer_encode(t, "aaab<|endoftext|>a"), ids, 4);
@@ -962,5 +1029,5 @@ END_TEST
 RG_TESTS(tokenizer, test_golden, test_two_files, test_zeros_and_lengths, test_stream_holds,
          test_ends, test_broken_characters, test_long_word, test_bad_arguments, test_bad_files,
          test_released, test_contractions, test_options, test_neighbours, test_bytes_alone,
-         test_long_merges, test_bad_two_files, test_denied, test_denied_in_words,
+         test_no_utf8, test_long_merges, test_bad_two_files, test_denied, test_denied_in_words,
          test_denied_in_tables, test_file_of_number_0)
