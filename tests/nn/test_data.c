@@ -402,6 +402,13 @@ static const struct {
 
 START_TEST(test_bad_tokens) {
     scratch_begin();
+    /* One that isn't bad has the highest byte first. */
+    static const char swapped[] = NPY_OF(">u2", "(3,)   ") "\1\2\0\3\4\0";
+    rg_tokens *tokens = rg_tokens_open(scratch_write("f.npy", swapped, sizeof swapped - 1));
+    rg_pair p = rg_tokens_windows(tokens, rg_literal([0]), 2);
+    ck_assert(rg_equal(p.first, rg_literal([[ 258, 3 ]])));
+    ck_assert(rg_equal(p.second, rg_literal([[ 3, 1024 ]])));
+    rg_tokens_close(tokens);
     for (int i = 0; i < (int)(sizeof bad_tokens / sizeof *bad_tokens); i++)
         ck_fails(
             rg_tokens_open(scratch_write(bad_tokens[i].name, bad_tokens[i].bytes, bad_tokens[i].n),

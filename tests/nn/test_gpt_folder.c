@@ -234,6 +234,12 @@ START_TEST(test_written_config) {
                       text);
         free(text);
     }
+    /* The modules have what is written. */
+    const char *modules = rg_module_repr(models[1]);
+    ck_assert(strstr(modules, "(drop): Dropout(p=0.25,"));
+    ck_assert(strstr(modules, "(attn_dropout): Dropout(p=0.125,"));
+    ck_assert(strstr(modules, "(resid_dropout): Dropout(p=0.0,"));
+    ck_assert(strstr(modules, "LayerNorm((6,), eps=0.03125,"));
     /* One token is no list. */
     models[0]->config.eos_token_id = RG_DIMS(4);
     ck_ok(rg_gpt_to_folder(models[0], scratch("")));
@@ -572,6 +578,9 @@ START_TEST(test_bad_weights) {
     ck_assert(rg_save_file(all, scratch(path)));
     ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "is of type I64, which no weight is of");
     v[0].tensor = rg_unsqueeze(first.tensor, 0);
+    ck_assert(rg_save_file(all, scratch(path)));
+    ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "is of shape");
+    v[0].tensor = rg_unsqueeze(first.tensor, -1);
     ck_assert(rg_save_file(all, scratch(path)));
     ck_fails(rg_gpt_from_folder(scratch("")), RG_IO_ERROR, "is of shape");
     for (int i = 0; i < all.n; i++) {
