@@ -18,8 +18,8 @@
 /* What is in something that is in something may lie so deep. */
 enum { JSON_DEPTH = 128 };
 
-/* The next byte to read is *at, and *end is a 0. Texts are written, without their escapes, over what
- * was read. */
+/* The next byte to read is *at, and *end is a 0. Texts are written, without their escapes, over
+ * what was read. */
 typedef struct {
     rg_json *j;
     const char *op, *path;
@@ -35,8 +35,8 @@ static bool complain(const parser *p, const char *what) {
                     (long long)(p->at - p->text), what);
 }
 
-/* Returns the number of a new value, or -1. Each has a byte of the text at least, of which there are
- * fewer than 2^32. */
+/* Returns the number of a new value, or -1. Each has a byte of the text at least, of which there
+ * are fewer than 2^32. */
 static int64_t add_value(parser *p, rg_json_kind kind) {
     rg_json *j = p->j;
     if (!rgi_grow((void **)&j->v, &j->room, j->n + 1, sizeof *j->v))
@@ -46,13 +46,13 @@ static int64_t add_value(parser *p, rg_json_kind kind) {
 }
 
 static void skip_blanks(parser *p) {
-    while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r'))
+    while (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')
         p->at++;
 }
 
 /* Returns whether the next byte is c, and goes past it. */
 static bool next_is(parser *p, char c) {
-    if (p->at == p->end || *p->at != c)
+    if (*p->at != c)
         return false;
     p->at++;
     return true;
@@ -63,8 +63,6 @@ static bool next_is(parser *p, char c) {
 /* Reads the four digits of \u12ab. Returns -1 where they aren't four. */
 static int32_t four_digits(parser *p) {
     int32_t code = 0;
-    if (p->end - p->at < 4)
-        return -1;
     for (int i = 0; i < 4; i++) {
         char c = p->at[i];
         bool digit = c >= '0' && c <= '9';
@@ -145,7 +143,7 @@ static bool json_text(parser *p) {
 
 static bool digits(parser *p) {
     const char *begin = p->at;
-    while (p->at < p->end && *p->at >= '0' && *p->at <= '9')
+    while (*p->at >= '0' && *p->at <= '9')
         p->at++;
     return p->at > begin;
 }

@@ -88,9 +88,8 @@ static bool npy_order(npy_parser *p) {
     return p->h->fortran || npy_next(p, "False") || npy_complain(p, "True or False is expected");
 }
 
-/* Reads a size, which may end with the L of Python 2. */
+/* Reads a size, which blanks don't precede, and which may end with the L of Python 2. */
 static bool npy_size(npy_parser *p, int64_t *v) {
-    npy_next(p, "");
     const char *begin = p->at;
     *v = 0;
     for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++)

@@ -244,8 +244,13 @@ static const struct {
     { TEXT("[\"\\uD800\\u1x\"]"), "at byte 10 there is half of a surrogate pair" },
     { TEXT("[\"\\uD800\"]"), "at byte 8 there is half of a surrogate pair" },
     { TEXT("[\"\\uDC00\"]"), "at byte 8 there is half of a surrogate pair" },
+    { TEXT("[\"\\uDC00\\uDC00\"]"), "at byte 8 there is half of a surrogate pair" },
+    { TEXT("[1e+-1]"), "at byte 4 a digit is expected" },
+    { TEXT("[1e-+1]"), "at byte 4 a digit is expected" },
     { TEXT("[\"\\uDFFF\"]"), "at byte 8 there is half of a surrogate pair" },
     { TEXT("[\"\\uD800\\uDBFF\"]"), "at byte 14 there is half of a surrogate pair" },
+    { TEXT("\"\\uD800xuDC00\""), "at byte 7 there is half of a surrogate pair" },
+    { TEXT("\"\\uD800\\nDC00\""), "at byte 7 there is half of a surrogate pair" },
     { TEXT("\"\\uD800"), "at byte 7 there is half of a surrogate pair" },
     { TEXT("\"\\uD800\\"), "at byte 7 there is half of a surrogate pair" },
     { TEXT("\"\\uD800\\u"), "at byte 9 there is half of a surrogate pair" },
@@ -362,8 +367,8 @@ static void check_end_of(json_case c) {
         const bool followed = rgi_json_parse(&j, "read", "f", whole, n);
         if (followed)
             rgi_json_free(&j);
-        ck_each(alone == followed && strcmp(sentence, rg_error()) == 0, "%s, cut at %zu: '%s', '%s'",
-                c.v, n, sentence, rg_error());
+        ck_each(alone == followed && strcmp(sentence, rg_error()) == 0,
+                "%s, cut at %zu: '%s', '%s'", c.v, n, sentence, rg_error());
         free(whole);
         free(cut);
     }

@@ -261,6 +261,8 @@ START_TEST(test_names) {
     ck_fails(rg_save_npz((rg_named_list){ 2, v }, scratch("f.npz")), RG_VALUE_ERROR,
              "two members have one name: \".npy\"");
     v[1].name = NULL;
+    ck_fails(rg_save_npz((rg_named_list){ 2, v + 1 }, scratch("f.npz")), RG_TYPE_ERROR,
+             "save_npz: expected a name but got NULL");
     ck_fails(rg_save_npz((rg_named_list){ 2, v }, scratch("f.npz")), RG_TYPE_ERROR,
              "save_npz: expected a name but got NULL");
     ck_fails(rg_save_npz((rg_named_list){ -1, NULL }, scratch("f.npz")), RG_TYPE_ERROR,
@@ -273,6 +275,31 @@ START_TEST(test_names) {
     ck_fails(rg_load_npz(NULL).n >= 0, RG_TYPE_ERROR, "load_npz: expected a path but got NULL");
     ck_assert_int_eq(rg_load_npz(scratch("f.npz")).n, 0);
     scratch_end();
+}
+END_TEST
+
+/* Where a dim has one element its stride says nothing; what lies in both orders is in C's. */
+START_TEST(test_orders) {
+    static const struct {
+        int ndim;
+        int64_t size[3], stride[3];
+        bool fortran;
+    } rows[] = {
+        { 3, { 2, 1, 3 }, { 1, 99, 2 }, true }, { 3, { 2, 1, 3 }, { 3, 99, 1 }, false },
+        { 3, { 2, 3, 1 }, { 1, 2, 0 }, true },  { 2, { 2, 3 }, { 1, 3 }, false },
+        { 2, { 2, 3 }, { 2, 1 }, false },       { 2, { 1, 3 }, { 7, 1 }, false },
+        { 1, { 3 }, { 1 }, false },             { 1, { 3 }, { 2 }, false },
+        { 0, { 0 }, { 0 }, false },             { 2, { 0, 3 }, { 1, 2 }, false },
+    };
+    RG_SCOPE();
+    rg_tensor fake = *rg_ones(1);
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        fake.ndim = (uint8_t)rows[i].ndim;
+        memcpy(fake.size, rows[i].size, sizeof rows[i].size);
+        memcpy(fake.stride, rows[i].stride, sizeof rows[i].stride);
+        rgi_update_flags(&fake);
+        ck_assert_msg(rgi_npy_is_fortran(&fake) == rows[i].fortran, "row %d", i);
+    }
 }
 END_TEST
 
@@ -371,6 +398,11 @@ static const struct {
     { "{'descr': '<f4', 'descr': '<f4'}", 4, "its header has 'descr' twice" },
     { "{'shape': (), 'shape': ()}", 4, "its header has 'shape' twice" },
     { "{'fortran_order': True, 'fortran_order': True}", 4, "has 'fortran_order' twice" },
+    { "{'desc': '<f4'}", 4, "its header has a key 'desc', which .npy doesn't know" },
+    { "{'shapes': ()}", 4, "its header has a key 'shapes', which .npy doesn't know" },
+    { "{'': ()}", 4, "its header has a key '', which .npy doesn't know" },
+    { DICT("'<f8'", "False", "(0, 9223372036854775807)"), 0, "has too many elements" },
+    { DICT("'<f4'", "False", "(  2 ,\t3)"), 24, NULL },
     { "{'more': 1}", 4, "its header has a key 'more', which .npy doesn't know" },
     { "{'Descr': '<f4'}", 4, "its header has a key 'Descr', which .npy doesn't know" },
     { "{'descr' '<f4'}", 4, "a colon is expected" },
@@ -401,6 +433,45 @@ START_TEST(test_dicts) {
                               && strstr(rg_error(), "load_npy: '")),
                       "%s: expected %s, got %s", dicts[k].dict, sentence, rg_error());
     }
+    scratch_end();
+}
+END_TEST
+
+/* A type's first letter says which of an element's bytes comes first. */
+START_TEST(test_order_of_bytes) {
+    static const struct {
+        const char *dict;
+        char bytes[8];
+        size_t n;
+        int64_t value;
+    } rows[] = {
+        { DICT("'<i2'", "False", "()"), { 1, 2 }, 2, 0x201 },
+        { DICT("'>i2'", "False", "()"), { 1, 2 }, 2, 0x102 },
+        { DICT("'<i4'", "False", "()"), { 1, 2, 3, 4 }, 4, 0x4030201 },
+        { DICT("'>i4'", "False", "()"), { 1, 2, 3, 4 }, 4, 0x1020304 },
+        { DICT("'<u8'", "False", "()"), { 1, 2 }, 8, 0x201 },
+        { DICT("'>u8'", "False", "()"), { 0, 0, 0, 0, 0, 0, 1, 2 }, 8, 0x102 },
+        { DICT("'>i8'", "False", "()"), { 0, 0, 0, 0, 0, 0, 1, 2 }, 8, 0x102 },
+        { DICT("'>u1'", "False", "()"), { 7 }, 1, 7 },
+        { DICT("'|i1'", "False", "()"), { -7 }, 1, -7 },
+    };
+    RG_SCOPE();
+    scratch_begin();
+    for (int k = 0; k < RG_COUNT(rows); k++) {
+        char file[256] = "\x93NUMPY\1";
+        const size_t n = strlen(rows[k].dict);
+        file[8] = (char)n;
+        memcpy(file + 10, rows[k].dict, n);
+        memcpy(file + 10 + n, rows[k].bytes, rows[k].n);
+        rg_tensor *t = rg_load_npy(scratch_write("f.npy", file, 10 + n + rows[k].n));
+        ck_assert_msg(t && rg_item_int(t) == rows[k].value, "%s: %s", rows[k].dict, rg_error());
+    }
+    /* The sentence names the file and nothing else. */
+    char sentence[700];
+    const char *path = scratch_write("f.npy", "x", 1);
+    snprintf(sentence, sizeof sentence,
+             "load_npy: '%s': it is no .npy: it doesn't begin with \\x93NUMPY", path);
+    ck_says(rg_load_npy(path), sentence);
     scratch_end();
 }
 END_TEST
@@ -509,6 +580,13 @@ START_TEST(test_bad_archives) {
              "member \"npy\": its name doesn't end with .npy");
     ck_fails(rg_load_npz(with_member("x.npz", file, n)).n >= 0, RG_IO_ERROR,
              "member \"x.npz\": its name doesn't end with .npy");
+    rg_zip_writer w;
+    ck_ok(rgi_zip_begin(&w, "save", scratch("f.npz")));
+    rgi_zip_member_begin(&w, "x.npy", 3, 64);
+    rgi_zip_put(&w, "abc", 3);
+    ck_ok(rgi_zip_end(&w));
+    ck_fails(rg_load_npz(scratch("f.npz")).n >= 0, RG_IO_ERROR,
+             "f.npz': member \"x.npy\": it is no .npy");
     for (size_t k = 0; k < n; k++) {
         rg_zip z;
         rg_error_clear();
@@ -604,5 +682,5 @@ START_TEST(test_denied) {
 END_TEST
 
 RG_TESTS(npy, test_a_file_numbered_0, test_headers_of_all_lengths, test_numpy, test_versions,
-         test_views, test_names, test_dicts, test_ends_of_dicts, test_heads, test_bad_archives,
-         test_changed, test_denied)
+         test_views, test_names, test_orders, test_order_of_bytes, test_dicts, test_ends_of_dicts,
+         test_heads, test_bad_archives, test_changed, test_denied)
