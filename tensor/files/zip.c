@@ -207,7 +207,7 @@ static bool check_entry(const rg_zip *z, const rg_zip_member *m, const char *ent
     if (!m->deflated && m->packed != m->bytes)
         return refuse_member(z, m, "it is stored, but takes %llu bytes for %llu",
                              (unsigned long long)m->packed, (unsigned long long)m->bytes);
-    if (m->deflated && m->bytes / RG_INFLATE_MOST > m->packed)
+    if (m->bytes / RG_INFLATE_MOST > m->packed)
         return refuse_member(z, m, "%llu bytes can't be inflated to %llu",
                              (unsigned long long)m->packed, (unsigned long long)m->bytes);
     return true;

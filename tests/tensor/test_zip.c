@@ -234,6 +234,34 @@ START_TEST(test_half_a_ring) {
 }
 END_TEST
 
+/* Adds bits to bytes that begin as 0; the first is the lowest of its byte. */
+static void put_bits(char *to, size_t *at, const char *bits) {
+    for (; *bits; bits++, ++*at)
+        to[*at / 8] = (char)(to[*at / 8] | (*bits - '0') << (*at % 8));
+}
+
+/* Copies that go around the ring many times, and over its end at each of its bytes. */
+START_TEST(test_many_rings) {
+    enum { COPIES = 2000, N = 7 + COPIES * 258 };
+    static const size_t parts[] = { N, 1, 1000, RG_INFLATE_RING / 2 - 1, RG_INFLATE_RING / 2 + 1 };
+    static char bytes[COPIES * 2 + 64] = "\0\7\0\xf8\xff" "abcdefg", to[N];
+    size_t at = 12 * 8;
+    /* A last block with the fixed code: 258 bytes from 7 before, again and again, and the end. */
+    put_bits(bytes, &at, "110");
+    for (int i = 0; i < COPIES; i++)
+        put_bits(bytes, &at, "11000101" "00101" "0");
+    put_bits(bytes, &at, "0000000");
+    scratch_begin();
+    for (int k = 0; k < RG_COUNT(parts); k++) {
+        memset(to, 0, N);
+        ck_ok(inflate_bytes(bytes, (at + 7) / 8, to, N, parts[k]));
+        for (int i = 0; i < N; i++)
+            ck_each(to[i] == "abcdefg"[i % 7], "%zu at a time: byte %d", parts[k], i);
+    }
+    scratch_end();
+}
+END_TEST
+
 /* ---- archives that are read ------------------------------------------------------------ */
 
 START_TEST(test_read) {
@@ -287,6 +315,12 @@ START_TEST(test_harmless) {
         archive_set(&a, a.place[ARCHIVE_LOCAL] + (wide ? 18 : 22), 5, 4);
         ck_ok(read_archive(&a));
     }
+    /* Nobody looks at a local header's extra fields that has no need of one. */
+    make_good(&a, 0);
+    archive_set(&a, a.place[ARCHIVE_LOCAL2] + 28, 4, 2);
+    archive_set(&a, a.place[ARCHIVE_END] + 16, a.place[ARCHIVE_ENTRY] + 4, 4);
+    archive_insert(&a, a.place[ARCHIVE_PACKED], "\2\0\x63\0", 4);
+    ck_ok(read_archive(&a));
     /* The last bytes of an extra field may be too few for another. */
     make_good(&a, 0);
     archive_set(&a, a.place[ARCHIVE_ENTRY2] + 30, 3, 2);
@@ -511,6 +545,10 @@ static const struct {
       { NARROW_PLACE, NARROW_PACKED, ENTRY_FIELD(8), { ARCHIVE_ENTRY, 63, 4, 0x000C0001 } },
       "it has two 64-bit extra fields" },
     { true, { ENTRY_FIELD(20) }, "its 64-bit extra field is too short" },
+    /* The directory's place and its bytes would give its end, in 64 bits. */
+    { true,
+      { { ARCHIVE_END64, 40, 8, UINT64_MAX }, { ARCHIVE_END64, 48, 8, 282 } },
+      "its directory should end at byte 281" },
     /* What isn't said to be UTF-8 isn't called so. */
     { false,
       { { ARCHIVE_ENTRY2, 8, 2, 0 }, { ARCHIVE_ENTRY2, 46, 1, 0xFF } },
@@ -646,6 +684,8 @@ static void check_members(const char *path, size_t members, size_t alignment) {
         snprintf(name, sizeof name, "n%zu\xC3\xA9", i);
         ck_each(strcmp(m->name, name) == 0 && m->bytes == i % 300 * 5 && m->data % alignment == 0,
                 "%s, %s", m->name, name);
+        ck_each((m->name + 1 - 46)[8] == 8 && (m->name + 1 - 46)[9] == 8, "%s is UTF-8", name);
+        ck_each(alignment > 1 || m->data == m->at + 30 + strlen(name), "%s has blanks", name);
         ck_each(rgi_zip_read(&z, m, bytes), "%s", rg_error());
         for (size_t k = 0; k < m->bytes; k++)
             ck_each(bytes[k] == (char)i, "member %zu, byte %zu", i, k);
@@ -700,6 +740,7 @@ static void check_large(const rg_zip *z, size_t i, uint64_t bytes, bool wide, ui
     ck_assert_int_eq(header[4], wide ? 45 : 20);
     const uint32_t said = wide ? UINT32_MAX : 0;
     ck_assert(memcmp(header + 18, &said, 4) == 0 && memcmp(header + 22, &said, 4) == 0);
+    ck_assert(header[6] == 8 && header[7] == 0);
     /* Its name lies behind its entry, of which it took the last byte. */
     ck_assert_int_eq((m->name + 1 - 46)[6], wide || m->at >= UINT32_MAX ? 45 : 20);
     if (i + 1 < z->n)
@@ -860,7 +901,7 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_half_a_ring, test_read, test_harmless,
-         test_directory_order, test_empty_member, test_refused, test_changed,
-         test_deflated_members, test_two_ends, test_cuts, test_write, test_write_large, test_write_refused, test_faults,
-         test_denied)
+RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_half_a_ring, test_many_rings, test_read,
+         test_harmless, test_directory_order, test_empty_member, test_refused, test_changed,
+         test_deflated_members, test_two_ends, test_cuts, test_write, test_write_large,
+         test_write_refused, test_faults, test_denied)
