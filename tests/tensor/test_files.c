@@ -137,8 +137,11 @@ START_TEST(test_cut_short) {
     ck_ok(write_bytes(path, SMALL, SMALL, 0));
     faults_begin();
     faults.ends = true;
-    ck_fails(rgi_file_text("load", path, &n), RG_IO_ERROR,
-             "f': it was cut short at byte 0 while it was read");
+    for (int interrupts = 0; interrupts < 2; interrupts++) {
+        faults.interrupts = interrupts;
+        ck_fails(rgi_file_text("load", path, &n), RG_IO_ERROR,
+                 "f': it was cut short at byte 0 while it was read");
+    }
     ck_assert_int_eq(faults.open, 0);
     faults_end();
     /* This is what happens to a file that is opened and then cut. */
@@ -250,7 +253,11 @@ START_TEST(test_full_disk) {
     scratch_begin();
     faults_begin();
     faults.full = true;
-    ck_fails(write_bytes(scratch("f"), BIG, SMALL, 0), RG_IO_ERROR, "save: [Errno 28] ");
+    for (int interrupts = 0; interrupts < 2; interrupts++) {
+        faults.interrupts = interrupts;
+        ck_fails(write_bytes(scratch("f"), BIG, SMALL, 0), RG_IO_ERROR, "save: [Errno 28] ");
+    }
+    faults.interrupts = false;
     faults.full = false;
     faults.calls = 0;
     faults.fail_at = 3;
@@ -275,6 +282,56 @@ static int close_interrupted(int fd) {
     errno = EINTR;
     return -1;
 }
+
+static int syncs;
+
+static int sync_never(int fd) {
+    (void)fd;
+    errno = EIO;
+    return syncs++ < 10 ? -1 : 0;
+}
+
+/* A file is synced once before it is renamed, unless it has failed. */
+START_TEST(test_sync) {
+    scratch_begin();
+    faults_begin();
+    rgi_system.sync = sync_never;
+    ck_fails(write_bytes(scratch("f"), SMALL, SMALL, 0), RG_IO_ERROR, "save: [Errno 5] ");
+    ck_assert_int_eq(syncs, 1);
+    faults.full = true;
+    ck_fails(write_bytes(scratch("f"), SMALL, SMALL, 0), RG_IO_ERROR, "save: [Errno 28] ");
+    ck_assert_int_eq(syncs, 1);
+    faults_end();
+    ck_assert_int_eq(scratch_files(), 0);
+    scratch_end();
+}
+END_TEST
+
+/* What is settled is whole and beside its place, until it is ended or cancelled. */
+START_TEST(test_settle) {
+    scratch_begin();
+    rg_writer w;
+    for (int cancelled = 0; cancelled < 2; cancelled++) {
+        faults_begin();
+        ck_ok(rgi_writer_begin(&w, "save", scratch("f")));
+        rgi_write(&w, "text", 4);
+        ck_ok(rgi_writer_settle(&w));
+        ck_assert_int_eq(faults.open, 0);
+        ck_assert_int_eq(access(scratch("f"), F_OK), cancelled - 1);
+        if (cancelled)
+            rgi_writer_cancel(&w);
+        else
+            ck_ok(rgi_writer_end(&w));
+        faults_end();
+        ck_assert_int_eq(scratch_files(), 1);
+    }
+    size_t n;
+    char *bytes = file_bytes(scratch("f"), &n);
+    ck_assert(n == 4 && memcmp(bytes, "text", 4) == 0);
+    free(bytes);
+    scratch_end();
+}
+END_TEST
 
 /* What failed first is what the error tells, and a close that a signal interrupts is none. */
 START_TEST(test_close_fails) {
@@ -355,7 +412,8 @@ START_TEST(test_no_place) {
     scratch_begin();
     rg_writer w;
     ck_fails(rgi_writer_begin(&w, "save", NULL), RG_TYPE_ERROR, "expected a path but got NULL");
-    ck_fails(write_bytes(scratch("no/f"), 1, 1, 0), RG_IO_ERROR, "[Errno 2] No such file or");
+    ck_fails(rgi_writer_begin(&w, "save", scratch("no/f")), RG_IO_ERROR,
+             "[Errno 2] No such file or");
     ck_fails(rgi_writer_begin(&w, "save", scratch("")), RG_IO_ERROR,
              "[Errno 21] Is a directory: '");
     ck_fails(write_bytes("", 1, 1, 0), RG_IO_ERROR,
@@ -482,6 +540,15 @@ START_TEST(test_a_file_numbered_0) {
 }
 END_TEST
 
+/* Returns the number of a process that has ended. */
+static long dead_process(void) {
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    ck_assert(waitpid(child, NULL, 0) == child);
+    return child;
+}
+
 static char synced[64];
 
 static int open_and_note(const char *path, int flags, mode_t mode) {
@@ -510,6 +577,9 @@ START_TEST(test_in_this_folder) {
     char before[4096];
     scratch_begin();
     ck_assert(getcwd(before, sizeof before) != NULL && chdir(scratch("")) == 0);
+    char name[64];
+    snprintf(name, sizeof name, "f.%ld-0.new", dead_process());
+    scratch_write(name, "x", 1);
     ck_ok(write_bytes("f", SMALL, SMALL, 0));
     check_bytes("f", SMALL, 0);
     ck_assert(chdir(before) == 0);
@@ -648,15 +718,6 @@ START_TEST(test_kill_at_any_time) {
 }
 END_TEST
 
-/* Returns the number of a process that has ended. */
-static long dead_process(void) {
-    pid_t child = fork();
-    if (child == 0)
-        _exit(0);
-    ck_assert(waitpid(child, NULL, 0) == child);
-    return child;
-}
-
 /* The next save takes away what a killed one left, and nothing else. */
 START_TEST(test_leftovers) {
     scratch_begin();
@@ -675,6 +736,9 @@ START_TEST(test_leftovers) {
         { "f.%ld-x.new", dead, false },
         { "f.%ld-.new", dead, false },
         { "f.%ld.new", dead, false },
+        { "f_%ld-0.new", dead, false },
+        { "f0.%ld-0.new", dead, false },
+        { "f.%ld-99999999999999999999.new", dead, false },
         { "f.%ldx0.new", dead, false },
         { "f.%ld_0.new", dead, false },
         { "f.%ld.0.new", dead, false },
@@ -701,11 +765,18 @@ START_TEST(test_leftovers) {
     const int locked = open(scratch(name[FILES - 1]), O_RDONLY);
     ck_assert(locked >= 0 && flock(locked, LOCK_EX) == 0);
     /* What is no regular file stays. */
-    char folder[64], link[64];
+    char folder[64], link[64], pipe[64];
     snprintf(folder, sizeof folder, "f.%ld-3.new", dead);
     snprintf(link, sizeof link, "f.%ld-4.new", dead);
     ck_assert(mkdir(scratch(folder), 0700) == 0 && symlink(name[4], scratch(link)) == 0);
+    snprintf(pipe, sizeof pipe, "f.%ld-5.new", dead);
+    ck_assert(mkfifo(scratch(pipe), 0600) == 0);
+    const int next = dup(locked);
+    close(next);
     ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 0));
+    ck_assert_int_eq(dup(locked), next);
+    close(next);
+    ck_assert(access(scratch(pipe), F_OK) == 0);
     check_bytes(scratch("f"), SMALL, 0);
     for (int i = 0; i < FILES; i++)
         ck_assert_msg((access(scratch(name[i]), F_OK) != 0) == files[i].goes, "%s", name[i]);
@@ -713,6 +784,23 @@ START_TEST(test_leftovers) {
     close(locked);
     ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 0));
     ck_assert(access(scratch(name[FILES - 1]), F_OK) != 0);
+    scratch_end();
+}
+END_TEST
+
+/* What a living process writes stays, whatever the last error was. */
+START_TEST(test_leftover_of_the_living) {
+    char name[64];
+    scratch_begin();
+    snprintf(name, sizeof name, "f.%ld-7.new", (long)getpid());
+    scratch_write(name, "x", 1);
+    errno = ESRCH;
+    rgi_remove_leftovers(scratch("f"));
+    ck_assert_int_eq(scratch_files(), 1);
+    const int fd = open(scratch(name), O_RDONLY);
+    errno = EINTR;
+    ck_assert(fd >= 0 && rgi_hold(fd, scratch(name)));
+    close(fd);
     scratch_end();
 }
 END_TEST
@@ -737,8 +825,9 @@ START_TEST(test_leftover_of_another_user) {
 END_TEST
 
 RG_TESTS(files, test_read, test_no_file, test_short_calls, test_cut_short, test_read_faults,
-         test_write_faults, test_elements_after_a_failure, test_full_disk, test_close_fails,
-         test_permissions, test_links, test_reader_keeps_old_file, test_no_place,
+         test_write_faults, test_elements_after_a_failure, test_full_disk, test_sync, test_settle,
+         test_close_fails, test_permissions, test_links, test_reader_keeps_old_file, test_no_place,
          test_beside_is_taken, test_beside_is_lost, test_a_file_numbered_0, test_synced_folder,
          test_in_this_folder, test_cancel, test_denied, test_shown, test_kill_at_each_call,
-         test_kill_at_any_time, test_leftovers, test_leftover_of_another_user)
+         test_kill_at_any_time, test_leftovers, test_leftover_of_the_living,
+         test_leftover_of_another_user)
