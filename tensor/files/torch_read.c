@@ -26,7 +26,7 @@ static bool small_member(const rg_torch_reader *r, const char *name, char to[32]
     bool failed = false;
     const rg_zip_member *m = member_below(r, name, &failed);
     memset(to, 0, 32);
-    if (failed || !m)
+    if (!m)
         return !failed;
     if (m->bytes >= 32)
         return rgi_file_refuse(r->file, "its member '%s' has %llu bytes", name,
@@ -153,7 +153,7 @@ rg_named_list rg_torch_load(const char *path) {
         list = read_legacy(&f);
     rgi_file_close(&f);
     rg_zip zip;
-    if (!ok || !archive || !rgi_zip_open(&zip, torch_load_op, path))
+    if (!archive || !rgi_zip_open(&zip, torch_load_op, path))
         return list;
     rg_torch_reader r = { .file = &zip.file, .zip = &zip };
     list = read_archive(&r);

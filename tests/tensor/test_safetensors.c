@@ -326,6 +326,10 @@ START_TEST(test_lazy) {
     ck_assert(truncate(scratch("f"), (off_t)b->begin + 7) == 0);
     rgi_safetensors_close(&opened);
     ck_fails(rg_safe_get_tensor(f, "b"), RG_IO_ERROR, sentence);
+    ck_fails(rg_safe_get_tensor(f, "b"), RG_IO_ERROR, "safe_get_tensor: '");
+    const rg_named bad_and_good[] = { { NULL, rg_ones(3) }, { "a", rg_ones(3) } };
+    const rg_named_list nameless = { 2, bad_and_good };
+    ck_fails(rg_save_file(nameless, scratch("g")), RG_TYPE_ERROR, "expected a name but got NULL");
     rg_safe_close(f);
     rg_safe_close(NULL);
     ck_assert_int_eq(rg_error_code(), RG_OK);

@@ -171,6 +171,18 @@ START_TEST(test_torch_pickle) {
     ck_assert_ptr_null(rgi_zip_find(&z, "views/data/4"));
     for (size_t i = 0; i < z.n; i++)
         ck_assert_int_eq(z.v[i].data % 64, 0);
+    /* What stands beside it is torch's, too, in its order. */
+    static const char *const beside[][2] = {
+        { "data.pkl", NULL }, { ".format_version", "1" }, { ".storage_alignment", "64" },
+        { "byteorder", "little" }, { "data/0", NULL },
+    };
+    for (int i = 0; i < RG_COUNT(beside); i++) {
+        char text[32] = "";
+        ck_assert_str_eq(z.v[i].name + strlen("views/"), beside[i][0]);
+        ck_assert(!beside[i][1] || rgi_zip_read(&z, &z.v[i], text));
+        ck_assert_str_eq(text, beside[i][1] ? beside[i][1] : "");
+    }
+    ck_assert_str_eq(z.v[z.n - 1].name, "views/version");
     rgi_zip_close(&z);
     memory_file_end();
 }
@@ -193,6 +205,9 @@ START_TEST(test_named_below) {
     rg_named nameless = { NULL, RG_NONE };
     ck_fails(rg_named_below((rg_named_list){ 1, &nameless }, "a").n >= 0, RG_TYPE_ERROR, "a name");
     ck_fails(rg_named_below((rg_named_list){ -1, NULL }, "a").n >= 0, RG_TYPE_ERROR, "a list");
+    const rg_named no_tensors[] = { { "a.b", NULL }, { "a.c", RG_NONE } };
+    ck_fails(rg_named_below((rg_named_list){ 2, no_tensors }, "a").n >= 0, RG_TYPE_ERROR,
+             "named_below: expected a tensor");
 }
 END_TEST
 
@@ -447,6 +462,7 @@ START_TEST(test_values) {
     rg_py p = { 0 };
     make_value(&p, w);
     check_value(&p, RG_COUNT(value_names), value_names);
+    ck_assert(find_bytes(memory_file.v, memory_file.n, "\x80\2}(X\5\0\0\0whole", 14));
     rg_named_list back = rg_torch_load("x.pt");
     ck_assert(rg_item_int(back.v[0].tensor) == 1000 && rg_item(back.v[1].tensor) == -0.5);
     ck_assert_ptr_eq(back.v[5].tensor->storage, back.v[12].tensor->storage);
@@ -729,8 +745,8 @@ START_TEST(test_good_pickles_denied) {
 }
 END_TEST
 
-/* The machine's tables have room for 64 at first, and grow at any step of a call: so many values and
- * items come before it. */
+/* The machine's tables have room for 64 at first, and grow at any step of a call: so many values
+ * and items come before it. */
 START_TEST(test_calls_denied) {
     static const struct {
         const char *pickle;
@@ -965,8 +981,8 @@ START_TEST(test_bad_archives) {
     }
     const char *const versions[] = { "1", "1\n", "10", "10\n" };
     for (int i = 0; i < RG_COUNT(versions); i++) {
-        const member fine[] = { pickle, { "archive/.data/version", versions[i], strlen(versions[i]) } };
-        write_archive(2, fine);
+        const member said = { "archive/.data/version", versions[i], strlen(versions[i]) };
+        write_archive(2, (member[]){ pickle, said });
         ck_assert_msg(rg_torch_load("x.pt").n == 0, "%s: %s", versions[i], rg_error());
     }
     /* It begins as an archive does, and has no members. */
@@ -995,6 +1011,7 @@ START_TEST(test_legacy) {
         TEXT("hello, world", "it is no archive and has no magic number"),
         TEXT("\x93NUMPY\1\0v\0{'descr': '<f4'}", "it is no archive and has no magic number"),
         TEXT("\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x18.}.", "has no magic number"),
+        TEXT("\x81\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.M\xe9\3.}.N.].", "has no magic number"),
         TEXT(LEGACY, "the version, before byte 15: it ends too early"),
         TEXT(LEGACY "M\xe8\3.}.N.].", "Invalid protocol version: 1001 is known"),
         TEXT(LEGACY "N.}.N.].", "Invalid protocol version: 1001 is known"),
@@ -1129,7 +1146,8 @@ START_TEST(test_largest_pickle) {
     ck_ok(rgi_pickle_read(&p));
     rgi_pickle_free(&p);
     p = (rg_pickle){ .file = &f, .what = "data.pkl", .bytes = "N.", .n = ((size_t)1 << 29) + 1 };
-    ck_fails(rgi_pickle_read(&p), RG_IO_ERROR, "it has 536870913 bytes, and 536870912 are the most");
+    ck_fails(rgi_pickle_read(&p), RG_IO_ERROR,
+             "it has 536870913 bytes, and 536870912 are the most");
     rgi_pickle_free(&p);
 }
 END_TEST
