@@ -412,7 +412,6 @@ void rgi_memory_end_thread(rg_thread *me) {
 /* ---- statistics ------------------------------------------------------------------ */
 
 static void sum_counts(rg_thread *sum) {
-    rgi_thread_start();
     pthread_mutex_lock(&threads_lock);
     fold_counts(sum, &ended);
     for (rg_thread *t = threads; t; t = t->next)

@@ -268,6 +268,8 @@ static rg_tensor *shared;
 static void *alias_for_others(void *unused) {
     for (int i = 0; i < 3000; i++)
         made[i] = rg_keep(rgi_own(rgi_alias(shared)));
+    for (int i = 0; i < 20; i++)
+        rg_drop(rgi_own(rgi_alias(shared)));
     return unused;
 }
 
@@ -297,8 +299,10 @@ START_TEST(test_no_block_gets_lost) {
             rgi_free(rgi_alloc(64, RG_MEM_OTHER), 64, RG_MEM_OTHER);
         pthread_create(&thread, NULL, alias_for_others, NULL);
         pthread_join(thread, NULL);
-        for (int i = 0; i < 3000; i++)
+        for (int i = 0; i < 3000; i++) {
             rg_drop(made[i]);
+            ck_each(rgi_this.small[0].count <= rgi_this.small[0].limit, "the list is too long");
+        }
         check_list(0);
         check_list(1);
         if (round == 20)
@@ -330,8 +334,8 @@ static void *ask_for_the_rest(void *calls) {
     return NULL;
 }
 
-/* Leaves 9 KB of the first chunk, for which 64 headers are too much, and so takes the second one. Of
- * the five blocks of 4 KB, two come from there, and three are the other thread's. */
+/* Leaves 9 KB of the first chunk, for which 64 headers are too much, and so takes the second one.
+ * Of the five blocks of 4 KB, two come from there, and three are the other thread's. */
 static void *ask_for_two_chunks(void *calls) {
     void *block[48];
     const int64_t before = rg_memory_stats().system_calls;
@@ -401,6 +405,8 @@ START_TEST(test_peak_of_threads) {
         ck_assert_int_ge(b.peak, a.now + ((held + 1) << 24));
         ck_assert_int_lt(b.peak, a.now + ((held + 1) << 24) + (2 << 20));
     }
+    rg_memory_reset_peak();
+    ck_assert_int_lt(rg_memory_stats().peak, a.now + (1 << 20));
 }
 END_TEST
 
