@@ -31,6 +31,29 @@ START_TEST(test_who_asks_for_nothing) {
 }
 END_TEST
 
+static int times_released;
+static void counts(rg_observer *o) {
+    (void)o;
+    times_released++;
+}
+
+/* Whenever tensors may have been let go of, the observer hears of it. */
+START_TEST(test_who_hears_of_releases) {
+    rgi_thread_start();
+    rg_observer listener = { .released = counts };
+    rg_tensor *kept = rg_keep(rg_ones(2)), *owned = rg_ones(2);
+    rgi_set_observer(&listener);
+    rg_drop(kept);
+    ck_assert_int_eq(times_released, 1);
+    rg_drop(owned);
+    ck_assert_int_eq(times_released, 2);
+    rg_scope_end(rg_scope_begin());
+    ck_assert_int_eq(times_released, 3);
+    rgi_set_observer(NULL);
+    times_released = 0;
+}
+END_TEST
+
 static bool refuses(rg_observer *o, const char *op) {
     (void)o;
     return rgi_fail(RG_NOT_IMPLEMENTED, op, "refused");
@@ -62,4 +85,4 @@ START_TEST(test_who_refuses) {
 }
 END_TEST
 
-RG_TESTS(observer, test_who_asks_for_nothing, test_who_refuses)
+RG_TESTS(observer, test_who_asks_for_nothing, test_who_hears_of_releases, test_who_refuses)
