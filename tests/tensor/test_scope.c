@@ -239,7 +239,9 @@ START_TEST(test_lending) {
     }
     ck_assert_int_eq(atomic_load(&t->refs), 1);
     ck_assert_ptr_null(rgi_lend(NULL));
+    int refs = atomic_load(&RG_NONE->refs);
     ck_assert_ptr_eq(rgi_lend(RG_NONE), RG_NONE);
+    ck_assert_int_eq(atomic_load(&RG_NONE->refs), refs);
 }
 END_TEST
 
@@ -460,6 +462,36 @@ START_TEST(test_memory_of_a_thread) {
 }
 END_TEST
 
+static pthread_key_t late;
+static int64_t live_late;
+static void call_late(void *unused) {
+    (void)unused;
+    three();
+    live_late = rg_live_tensors();
+}
+
+static void *end_late(void *unused) {
+    pthread_setspecific(late, &late);
+    three();
+    return unused;
+}
+
+/* What runs after the library's own end of a thread may call the library still: the thread begins
+ * and ends once more. */
+START_TEST(test_calls_at_the_end_of_a_thread) {
+    pthread_t thread;
+    rgi_thread_start();
+    const int64_t live = rg_live_tensors(), bytes = rg_memory_stats().now;
+    pthread_key_create(&late, call_late);
+    pthread_create(&thread, NULL, end_late, NULL);
+    pthread_join(thread, NULL);
+    pthread_key_delete(late);
+    ck_assert_int_gt(live_late, live);
+    ck_assert_int_eq(rg_live_tensors(), live);
+    ck_assert_int_eq(rg_memory_stats().now, bytes);
+}
+END_TEST
+
 RG_TESTS_UNGUARDED(scope, test_use_after_scope_is_named_though_others_are_made, test_scope_ends,
                    test_escape, test_for_releases_each_iteration, test_keep_and_drop,
                    test_use_after_scope_is_named, test_nesting, test_out_of_order,
@@ -468,4 +500,5 @@ RG_TESTS_UNGUARDED(scope, test_use_after_scope_is_named_though_others_are_made, 
                    test_denials_wait_for_others, test_all_scopes_end, test_keep_twice,
                    test_drop_errors, test_lending, test_return_from_a_loop,
                    test_deep_stacks, test_stack_does_not_grow, test_misuse_is_named_with_certainty,
-                   test_strings, test_memory_of_scopes, test_memory_of_a_thread)
+                   test_strings, test_memory_of_scopes, test_memory_of_a_thread,
+                   test_calls_at_the_end_of_a_thread)
