@@ -19,7 +19,6 @@
 #include "structs.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -107,13 +106,12 @@ static bool parse_take(parser *s, const char *word) {
 
 /* ---- numbers -------------------------------------------------------------------- */
 
-/* A number is read without its sign. f is its value, and u the exact value of an integer. */
+/* A number is read without its sign. f is its value, and u the exact value of an integer, or the
+ * most that u holds. */
 typedef struct number {
     double f;
     uint64_t u;
     int kind;
-    /* `wide` says that the integer is too large for u. */
-    bool wide;
 } number;
 
 /* If the text goes on with the name, in small or capital letters, returns its end, else NULL. */
@@ -177,9 +175,7 @@ static bool parse_digits(parser *s, number *v) {
         s->at = from;
         return parse_garbage(s, "a number without leading zeros (C would read it as octal)");
     }
-    errno = 0;
     v->u = strtoull(from, NULL, hex ? 16 : 10);
-    v->wide = errno == ERANGE;
     parse_suffix(s, "uUlL", 3);
     return true;
 }
@@ -199,8 +195,7 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
     const bool has_sign = s->at > from;
     const bool cast = parse_take(s, "float(");
     const bool quoted = cast && (parse_take(s, "'") || parse_take(s, "\""));
-    if (cast)
-        *negative ^= parse_signs(s);
+    *negative ^= parse_signs(s);
     const char first = *s->at == '.' ? s->at[1] : *s->at;
     const bool has_digits = first >= '0' && first <= '9';
     if (!(has_digits ? parse_digits(s, v) : parse_named(s, from, v)))
@@ -232,7 +227,7 @@ static parsed parse_item(parser *s, const char *from, const number *v, bool nega
         return item;
     }
     item.i = (int64_t)(negative ? -v->u : v->u);
-    if (!s->wide_int && (v->wide || v->u > (uint64_t)INT64_MAX + negative))
+    if (!s->wide_int && v->u > (uint64_t)INT64_MAX + negative)
         s->wide_int = from;
     if (!s->huge && isinf(v->f))
         s->huge = from;

@@ -140,6 +140,7 @@ START_TEST(test_forms) {
     ck_assert_str_eq(rg_repr(rg_literal([float("inf"), -float("inf"), 1])),
                      "tensor([inf, -inf, 1.])");
     ck_assert_str_eq(read("[float('-inf'), float('nan'), float(2)]"), "tensor([-inf, nan, 2.])");
+    ck_assert_str_eq(read("[float(2), 3]"), "tensor([2., 3.])");
     ck_assert_str_eq(rg_repr(rg_literal_as(RG_INT64, [-9223372036854775808.0])),
                      "tensor([-9223372036854775808])");
     ck_fails(rg_literal_as(RG_INT64, [9223372036854775808.0]), RG_RUNTIME_ERROR,
@@ -162,6 +163,10 @@ START_TEST(test_forms) {
     ck_assert_str_eq(read("tf.Tensor(1.0, shape=(), dtype=tf.float64)"),
                      "tensor(1., dtype=torch.float64)");
     ck_assert_str_eq(read("tensor([1.], requires_grad=False)"), "tensor([1.])");
+    ck_assert_str_eq(read("[0xE, 0x1e2, -0x10]"), "tensor([ 14, 482, -16])");
+    ck_assert_str_eq(read("[0x1p3]"), "tensor([8.])");
+    ck_assert_str_eq(read("array([1., 2.], dtype=np.float64)"),
+                     "tensor([1., 2.], dtype=torch.float64)");
     ck_assert_str_eq(read("array([[1, 2]], shape=( 1 , 2 , ) )"), "tensor([[1, 2]])");
     /* Python takes zeros alone for 0, but no other number that begins with them. */
     ck_assert_str_eq(read("[00, 000, -00]"), "tensor([0, 0, 0])");
@@ -204,6 +209,8 @@ START_TEST(test_garbage) {
         { "[nano]", "expected a number but got 'nano]'" },
         { "[float('1)]", "expected a quote but got ')]'" },
         { "[float(1]", "expected ')' but got ']'" },
+        { "[1.5ff]", "expected a number but got '1.5ff]'" },
+        { "[1ulll]", "expected a number but got '1ulll]'" },
         { "['5']", "expected a number but got ''5']'" },
         { "[x\ny]", "expected a number but got 'x'" },
         { "[abcdefghijklmnopqrstuvwxyz]",
@@ -224,6 +231,10 @@ START_TEST(test_garbage) {
           "expected the dtype float32, float64, int64 or bool but got 'np.float32)'" },
         { "tensor([1], dtype=torch.tf.float32)",
           "expected the dtype float32, float64, int64 or bool but got 'tf.float32)'" },
+        { "tensor([1], dtype=torch.?)",
+          "expected the dtype float32, float64, int64 or bool but got '?)'" },
+        { "tensor([1], colour>)",
+          "expected dtype=, size=, shape=, requires_grad= or grad_fn=<..> but got 'colour>)'" },
         { "tensor([1], size=3)", "expected a shape but got '3)'" },
         { "tensor([1], colour=red)",
           "expected dtype=, size=, shape=, requires_grad= or grad_fn=<..> but got 'colour=red)'" },
@@ -272,6 +283,13 @@ START_TEST(test_the_leftmost_fault) {
              "parse: must be real number, not list");
     ck_fails(rg_parse_dtype(with_huge("[#, [1], #]"), RG_INT64), RG_VALUE_ERROR,
              "parse: Overflow when unpacking long long");
+    ck_fails(rg_parse("[1, [2], 99999999999999999999, [3]]"), RG_TYPE_ERROR,
+             "parse: 'list' object cannot be interpreted as an integer");
+    ck_fails(rg_parse("[18446744073709551616]"), RG_VALUE_ERROR,
+             "parse: Overflow when unpacking long long");
+    ck_fails(rg_parse("[-9223372036854775809]"), RG_VALUE_ERROR,
+             "parse: Overflow when unpacking long long");
+    ck_ok(rg_parse("[-9223372036854775808, 9223372036854775807]"));
     ck_fails(rg_parse("[[1], 99999999999999999999]"), RG_TYPE_ERROR, "parse: not a sequence");
     ck_fails(rg_parse("[[99999999999999999999], 1]"), RG_VALUE_ERROR,
              "parse: Overflow when unpacking long long");
