@@ -201,7 +201,7 @@ static void print_look(printer *p) {
     p->scientific = print_needs_exponents(p);
     if (!p->scientific && !p->fraction)
         p->precision = 0;
-    if (floats && p->precision < 0) {
+    if (p->precision < 0) {
         rgi_fail(RG_VALUE_ERROR, "repr", "Format specifier missing precision");
         p->text.failed = true;
     }

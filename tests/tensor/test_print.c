@@ -171,7 +171,9 @@ START_TEST(test_bad_arguments) {
     rg_set_printoptions((rg_printoptions){ -1, 1000, 3, 80, -1 });
     ck_fails(rg_repr(rg_scalar(1.5)), RG_VALUE_ERROR, "repr: Format specifier missing precision");
     ck_assert_str_eq(rg_repr(rg_ones(2)), "tensor([1., 1.])");
+    ck_assert_str_eq(rg_repr(rg_arange(2)), "tensor([0, 1])");
     print_reset();
+    ck_assert_str_eq(rg_repr_numpy(rg_full(RG_DIMS(2), (bool)true)), "[ True  True]");
     rg_print(NULL);
     ck_assert_int_eq(rg_error_code(), RG_TYPE_ERROR);
 }
