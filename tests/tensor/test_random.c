@@ -291,6 +291,22 @@ START_TEST(test_draws_at_the_edge) {
 }
 END_TEST
 
+/* Weights as small as these give many equal ratios: torch takes the first of the greatest for one
+ * draw, and another one of them for more. */
+START_TEST(test_draws_among_equals) {
+    static const int one[] = { 41, 0, 41, 32, 13, 22, 19, 16 };
+    static const int first_of_two[] = { 47, 0, 41, 32, 13, 22, 19, 16 };
+    for (int seed = 0; seed < RG_COUNT(one); seed++) {
+        RG_SCOPE();
+        rg_tensor *w = rg_full(RG_DIMS(50), 1e-45);
+        rg_manual_seed((uint64_t)seed);
+        ck_assert_int_eq((int)rg_at(rg_multinomial(w, 1, false), 0), one[seed]);
+        rg_manual_seed((uint64_t)seed);
+        ck_assert_int_eq((int)rg_at(rg_multinomial(w, 2, false), 0), first_of_two[seed]);
+    }
+}
+END_TEST
+
 /* Where a float type has no number next to a bound, the range goes on to the next number inside,
  * which here is the only one. */
 START_TEST(test_rounded_ranges) {
@@ -391,6 +407,9 @@ START_TEST(test_errors) {
              "\"bernoulli_tensor_cpu_p_\" not implemented for 'Long'");
     ck_fails(rg_randint(5, 5, 2), RG_RUNTIME_ERROR,
              "randint: random_ expects 'from' to be less than 'to', but got from=5 >= to=5");
+    ck_fails(rg_randint_dims(5, 5, RG_DIMS(2), RG_FLOAT32, rg_default_generator()),
+             RG_RUNTIME_ERROR,
+             "random_ expects 'from' to be less than 'to', but got from=5 >= to=5");
     ck_fails(rg_randint_dims((1ll << 53) + 1, (1ll << 53) + 9, RG_DIMS(2), RG_FLOAT32,
                              rg_default_generator()),
              RG_RUNTIME_ERROR,
@@ -467,6 +486,16 @@ START_TEST(test_multinomial_errors) {
         ck_fails(rg_multinomial(rg_literal([ [ 1.0, 1.0, 1.0 ], [ 0.0, 0.0, 0.0 ] ]), draws,
                                 draws != 3),
                  RG_RUNTIME_ERROR, "sum of probabilities <= 0");
+    /* With replacement each row is judged before the next one, and else all weights are first. */
+    rg_tensor *faults = rg_literal([ [ 0.0, 0.0 ], [ -1.0, 1.0 ] ]);
+    ck_fails(rg_multinomial(faults, 2, true), RG_RUNTIME_ERROR, "sum of probabilities <= 0");
+    ck_fails(rg_multinomial(faults, 2, false), RG_RUNTIME_ERROR,
+             "probability tensor contains either `inf`, `nan` or element < 0");
+    /* Weights that are equal, of which the last is 0, or whose sum is infinite, are good. */
+    ck_ok(rg_multinomial(rg_ones(2), 5, true));
+    ck_ok(rg_multinomial(rg_literal([ 1.0, 0.0 ]), 5, true));
+    rg_tensor *last = rg_multinomial(rg_full(RG_DIMS(2), 3e38), 5, true);
+    ck_assert(rg_equal(last, rg_full(RG_DIMS(5), 1)));
     rg_tensor *none = rg_multinomial(rg_zeros(0, 3), 2, false);
     ck_assert(none->size[0] == 0 && none->size[1] == 2);
     none = rg_multinomial(rg_zeros(0, 0), 2, true);
@@ -568,6 +597,7 @@ START_TEST(test_out_of_memory) {
             rg_memory_fail_at(0);
             ck_assert_msg(y || rg_error_code() == RG_OUT_OF_MEMORY, "%s", rg_error());
             done = y != NULL;
+            ck_assert_msg(!y || rg_error_code() == RG_OK, "%s: %s", r.kind, rg_error());
             if (!done)
                 ck_assert_int_eq(rg_live_tensors(), live);
         }
@@ -575,10 +605,11 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
+static rg_generator *common;
 static void *draw_many(void *sum) {
     for (int i = 0; i < 2000; i++) {
         RG_SCOPE();
-        rg_tensor *t = rg_randint(0, 1 << 20, 3);
+        rg_tensor *t = rg_randint_dims(0, 1 << 20, RG_DIMS(3), RG_INT64, common);
         for (int k = 0; k < 3; k++)
             *(int64_t *)sum += ((int64_t *)t->data)[k];
         if (rg_initial_seed() != 9)
@@ -590,18 +621,24 @@ static void *draw_many(void *sum) {
 /* Whichever thread draws, each word of the stream is drawn once. */
 START_TEST(test_threads_share_the_stream) {
     RG_SCOPE();
-    pthread_t thread[3];
-    int64_t sum[3] = { 0 }, alone = 0;
-    rg_manual_seed(9);
-    for (int i = 0; i < 3; i++)
-        pthread_create(&thread[i], NULL, draw_many, &sum[i]);
-    for (int i = 0; i < 3; i++)
-        pthread_join(thread[i], NULL);
-    rg_manual_seed(9);
-    rg_tensor *t = rg_randint(0, 1 << 20, 18000);
+    rg_generator *own = rg_generator_new(9);
+    int64_t alone = 0;
+    rg_tensor *t = rg_randint_dims(0, 1 << 20, RG_DIMS(18000), RG_INT64, own);
     for (int i = 0; i < 18000; i++)
         alone += ((int64_t *)t->data)[i];
-    ck_assert_int_eq(sum[0] + sum[1] + sum[2], alone);
+    rg_manual_seed(9);
+    rg_generator_seed(own, 9);
+    for (int which = 0; which < 2; which++) {
+        pthread_t thread[3];
+        int64_t sum[3] = { 0 };
+        common = which ? own : rg_default_generator();
+        for (int i = 0; i < 3; i++)
+            pthread_create(&thread[i], NULL, draw_many, &sum[i]);
+        for (int i = 0; i < 3; i++)
+            pthread_join(thread[i], NULL);
+        ck_assert_int_eq(sum[0] + sum[1] + sum[2], alone);
+    }
+    rg_generator_free(own);
 }
 END_TEST
 
@@ -644,6 +681,7 @@ END_TEST
 
 RG_TESTS(random, test_first_use_is_torchs_default_seed, test_torch_streams,
          test_generators_are_apart, test_state_restores, test_states_within_a_block,
-         test_draws_at_the_edge, test_rounded_ranges, test_bad_states, test_errors,
-         test_multinomial_errors, test_writes, test_large_permutation, test_out_of_memory,
-         test_threads_share_the_stream, test_released_generators, test_generators_need_memory)
+         test_draws_at_the_edge, test_draws_among_equals, test_rounded_ranges, test_bad_states,
+         test_errors, test_multinomial_errors, test_writes, test_large_permutation,
+         test_out_of_memory, test_threads_share_the_stream, test_released_generators,
+         test_generators_need_memory)
