@@ -106,8 +106,17 @@ START_TEST(test_looking_errors) {
         ck_fails(rg_data(bad[i]), code, text);
         ck_fails(rg_copy_out(bad[i], &bad, 100), code, text);
         ck_fails(rg_equal(m, bad[i]), code, text);
+        ck_fails(rg_equal(bad[i], m), code, text);
+        ck_fails(rg_allclose(m, bad[i], 1, 1), code, text);
         ck_fails(rg_allclose(bad[i], m, 1, 1), code, text);
         ck_fails(rg_result_type(m, bad[i]) != -1, code, text);
+        ck_fails(rg_result_type(bad[i], m) != -1, code, text);
+        ck_fails(rg_bernoulli(bad[i]), code, text);
+        ck_fails(rg_multinomial(bad[i], 1, true), code, text);
+        ck_fails(rg_rand_like(bad[i]), code, text);
+        ck_fails(rg_randn_like(bad[i]), code, text);
+        ck_fails(rg_arange_step(bad[i], 5, 1), code, text);
+        ck_fails(rg_arange_step(0, 5, bad[i]), code, text);
         ck_fails(rg_set_name(bad[i], "x"), code, text);
         ck_fails(rg_name(bad[i]), code, text);
         ck_fails(rg_keep(bad[i]), code, text);
@@ -197,7 +206,8 @@ START_TEST(test_allclose) {
     ck_assert(rg_allclose(rg_full(RG_DIMS(1), (bool)true), rg_full(RG_DIMS(1), (bool)false), 0, 1));
     ck_assert(!rg_allclose(rg_scalar(((int64_t)1 << 53) + 1), rg_scalar((int64_t)1 << 53), 0, 0));
     ck_assert(rg_allclose(rg_ones(1), rg_ones(2, 3), 0, 0)
-              && rg_allclose(rg_zeros(0), rg_zeros(1), 0, 0));
+              && rg_allclose(rg_zeros(0), rg_zeros(1), 0, 0)
+              && rg_allclose(rg_zeros(0, 3), rg_ones(3), 0, 0));
     ck_assert(!rg_allclose(rg_ones(2, 1), floats(1, 2), 0, 0));
     ck_assert_str_eq(rg_error(), "");
     ck_fails(

@@ -96,6 +96,8 @@ START_TEST(test_range_dtypes) {
     ck_assert_int_eq(rg_item_int(rg_arange_step(INT64_MAX - 1, INT64_MAX, 1)), INT64_MAX - 1);
     ck_assert(rg_item(rg_linspace(0.5, 1, 1, RG_BOOL)) == 1);
     ck_assert_int_eq(rg_numel(rg_logspace(0, 3, 0, 10, RG_BOOL)), 0);
+    ck_assert_int_eq(rg_numel(rg_linspace(0, 3, 0, RG_FLOAT64)), 0);
+    ck_assert(rg_equal(rg_arange_step_as(0.5, 5.9, 1, RG_INT64), rg_arange(5)));
     /* One number alone is a power of the start as it was given, not as float32 holds it. */
     rg_tensor *one = rg_logspace(1.1, 5, 1, 1e30, RG_FLOAT32);
     ck_assert(rg_item(one) == (float)pow(1e30, 1.1));
@@ -126,6 +128,12 @@ START_TEST(test_range_errors) {
              "arange: value cannot be converted to type int64_t without overflow");
     ck_fails(rg_arange_step_as(0, 5, 1e30, RG_INT64), RG_RUNTIME_ERROR,
              "arange: value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_arange_step(0, INT64_MIN, -1), RG_RUNTIME_ERROR,
+             "arange: invalid size, possible overflow?");
+    ck_fails(rg_arange_step(rg_ones(2), 5, 1), RG_TYPE_ERROR,
+             "arange: argument 'start' must be Number, not Tensor");
+    ck_fails(rg_arange_step(0, 5, rg_ones(2)), RG_TYPE_ERROR,
+             "arange: argument 'step' must be Number, not Tensor");
     ck_fails(rg_arange_step(INT64_MIN, INT64_MAX, 1), RG_RUNTIME_ERROR,
              "arange: invalid size, possible overflow?");
     ck_fails(rg_arange((int64_t)1 << 62), RG_RUNTIME_ERROR,
@@ -206,6 +214,8 @@ START_TEST(test_constant_errors) {
     ck_fails(
         rg_zeros(big, big), RG_RUNTIME_ERROR,
         "zeros: Storage size calculation overflowed with sizes=[1099511627776, 1099511627776]");
+    ck_fails(rg_zeros(0, big, big), RG_RUNTIME_ERROR, "zeros: Storage size calculation overflowed");
+    ck_fails(rg_zeros(big, big, 0), RG_RUNTIME_ERROR, "zeros: Storage size calculation overflowed");
     ck_fails(rg_zeros(big << 20), RG_RUNTIME_ERROR,
              "Storage size calculation overflowed with sizes=[1152921504606846976]");
     ck_fails(rg_zeros(big), RG_OUT_OF_MEMORY, "out of memory");
@@ -263,6 +273,8 @@ START_TEST(test_numbers) {
     int calls = 0;
     rg_scalar(calls++);
     ck_assert_int_eq(calls, 1);
+    ck_fails(rg_scalar(UINT64_MAX), RG_RUNTIME_ERROR,
+             "18446744073709551615: value cannot be converted to type int64_t without overflow");
     ck_fails(rg_scalar(NULL), RG_TYPE_ERROR, "scalar: expected a tensor but got NULL");
 }
 END_TEST
