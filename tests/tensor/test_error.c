@@ -113,6 +113,16 @@ static void failing_handler(rg_code code, const char *message) {
 
 START_TEST(test_a_handler_that_fails) {
     rg_on_error(failing_handler);
+    {
+        RG_AS("outer");
+        ck_assert(!rg_zeros(-2));
+        ck_assert_str_eq(rg_error(), "outer: Dimension size must be non-negative.");
+        /* What the handler called failed under its own name. */
+        ck_assert_str_eq(handled_text, "ones_like: expected a tensor but got RG_NONE");
+        rgi_fail(RG_VALUE_ERROR, "op", "later");
+        ck_assert_str_eq(rg_error(), "outer: later");
+    }
+    handled = 0;
     ck_assert(!rg_zeros(-2));
     ck_assert_int_eq(handled, 2);
     ck_assert_int_eq(handled_code, RG_TYPE_ERROR);
@@ -188,6 +198,13 @@ static void warning_handler(const char *message) {
     snprintf(warning_text, sizeof warning_text, "%s", message);
 }
 
+static void measuring_handler(const char *message) { warnings = (int)strlen(message); }
+
+static void failing_warning_handler(const char *message) {
+    (void)message;
+    rg_zeros(-2);
+}
+
 START_TEST(test_warnings_come_once_a_place) {
     ck_assert(rg_on_warning(warning_handler) == rg_print_warning);
     for (int i = 0; i < 3; i++)
@@ -211,6 +228,32 @@ START_TEST(test_warnings_come_once_a_place) {
     ck_assert(rg_on_warning(NULL) == warning_handler);
     rgi_warn("op", "unheard");
     ck_assert(rg_error_code() == RG_OK && rg_on_warning(rg_print_warning) == NULL);
+}
+END_TEST
+
+/* A sentence is cut where the message's room ends. */
+START_TEST(test_long_warnings) {
+    static char big[5000];
+    memset(big, 'x', sizeof big - 1);
+    rg_on_warning(measuring_handler);
+    rgi_warn("op", "%s", big);
+    rg_on_warning(rg_print_warning);
+    ck_assert_int_eq(warnings, 1023);
+    warnings = 0;
+}
+END_TEST
+
+/* What a handler calls fails under its own name, and what comes after it under the outer one. */
+START_TEST(test_a_warning_handler_that_fails) {
+    rg_on_warning(failing_warning_handler);
+    {
+        RG_AS("outer");
+        rgi_warn("op", "once");
+        ck_assert_str_eq(rg_error(), "zeros: Dimension size must be non-negative.");
+        rgi_fail(RG_VALUE_ERROR, "op", "later");
+        ck_assert_str_eq(rg_error(), "outer: later");
+    }
+    rg_on_warning(rg_print_warning);
 }
 END_TEST
 
@@ -253,6 +296,7 @@ END_TEST
 
 RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_no_name_comes_twice,
          test_long_messages_are_cut, test_warnings_come_once_a_place, test_warnings_are_printed,
+         test_long_warnings, test_a_warning_handler_that_fails,
          test_null_is_silent,
          test_a_handler_that_fails, test_a_handler_that_clears, test_failing_without_a_sentence,
          test_long_messages, test_handler,
