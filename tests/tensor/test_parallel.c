@@ -5,6 +5,9 @@
 #include "tensor/shape.h"
 #include "tensor/kernels/kernels.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -32,6 +35,10 @@ static void count_part(void *context, int64_t begin, int64_t end, int worker) {
     if (begin % c->grain || begin >= c->n || end != RG_MIN(begin + c->grain, c->n) || worker < 0
         || worker >= c->workers)
         atomic_fetch_add(&c->wrong, 1);
+#ifdef _OPENMP
+    if (omp_in_parallel() != (c->workers > 1))
+        atomic_fetch_add(&c->wrong, 1);
+#endif
     if (c->nested && c->workers > 1 && rgi_workers(1000, 1) != 1)
         atomic_fetch_add(&c->wrong, 1);
     if (c->nested)
