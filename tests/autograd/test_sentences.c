@@ -400,6 +400,8 @@ START_TEST(test_nothing_given) {
              "split: split_with_sizes expects split_sizes to sum exactly to 2");
     ck_fails(rg_split_sizes(x, -1, (int64_t[]){ 2 }, 0).n >= 0, RG_RUNTIME_ERROR,
              "split: split_with_sizes expects split_sizes to sum exactly to 2");
+    ck_fails(rg_split_sizes(T(0, 3), -1, (int64_t[]){ 0 }, 0).n >= 0, RG_RUNTIME_ERROR,
+             "split: split_with_sizes expects split_sizes to sum exactly to 0");
     ck_ok(rg_split_sizes(T(0, 3), 0, NULL, 0).n == 0);
 }
 END_TEST
