@@ -253,8 +253,11 @@ rg_attended rgi_attend_by_steps(rg_module *m, rg_point_of *point, rg_tensor *q, 
     double scale = sqrt(1 / (double)q->size[3]);
     rg_tensor *scores = rg_matmul(rg_mul(q, scale), rg_mT(k));
     scores = mask == RG_NONE ? scores : rg_add(scores, mask);
-    scores = point(m, "hook_attn_scores", scores);
-    rg_tensor *weights = point(m, "hook_pattern", rg_softmax(scores, -1));
+    if (rgi_is_looking())
+        scores = point(m, "hook_attn_scores", scores);
+    rg_tensor *weights = rg_softmax(scores, -1);
+    if (rgi_is_looking())
+        weights = point(m, "hook_pattern", weights);
     if (dropout > 0)
         weights = rg_dropout(weights, dropout, true);
     rg_tensor *z = mha_by_position(m, point, "hook_z", rg_matmul(weights, v));

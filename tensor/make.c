@@ -172,8 +172,7 @@ static bool arange_ends(bool ends) {
 
 static rg_tensor *arange_floats(double start, double end, double step, rg_dtype dtype) {
     double steps = ceil((end - start) / step);
-    if (!arange_leads(step > 0 ? end >= start : end <= start)
-        || !arange_ends(steps < 0x1p63))
+    if (!arange_leads(step > 0 ? end >= start : end <= start) || !arange_ends(steps < 0x1p63))
         return NULL;
     int64_t n = (int64_t)steps;
     rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS(n), dtype));

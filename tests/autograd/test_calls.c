@@ -86,13 +86,13 @@ START_TEST(test_attention_broadcasts) {
 END_TEST
 
 /* Returns how many calls of ops a call makes, as the profiler counts them. */
-#define CALLS(call)                                               \
-    __extension__({                                               \
-        const int64_t before = rg_profile_cost(NULL).calls;       \
-        rg_set_profiling(true);                                   \
-        ck_ok(call);                                              \
-        rg_set_profiling(false);                                  \
-        rg_profile_cost(NULL).calls - before;                     \
+#define CALLS(call)                                         \
+    __extension__({                                         \
+        const int64_t before = rg_profile_cost(NULL).calls; \
+        rg_set_profiling(true);                             \
+        ck_ok(call);                                        \
+        rg_set_profiling(false);                            \
+        rg_profile_cost(NULL).calls - before;               \
     })
 
 /* What has the shape that is wanted is neither expanded nor scaled nor put together again. */

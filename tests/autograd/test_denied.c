@@ -311,5 +311,4 @@ START_TEST(test_full_stacks) {
 END_TEST
 
 RG_TESTS(denied, test_draws_over_a_stale_view, test_full_stacks, test_runs_and_writes,
-         test_a_stale_view_is_shown, test_denied_in_turn,
-         test_writes_are_named)
+         test_a_stale_view_is_shown, test_denied_in_turn, test_writes_are_named)

@@ -872,24 +872,22 @@ static rg_tensor *add_one(rg_tensor *x) {
     return rg_add_(x, 1);
 }
 
-#define HAS_BEEN(op, type, what)                                                                   \
-    op ": one of the variables needed for gradient computation has been modified by an inplace "   \
-       "operation: [torch." type "], which is " what ", is at version 1; expected version 0 "      \
+#define HAS_BEEN(op, type, what)                                                                 \
+    op ": one of the variables needed for gradient computation has been modified by an inplace " \
+       "operation: [torch." type "], which is " what ", is at version 1; expected version 0 "    \
        "instead. The last write was by add_."
 
 /* A saved value has the number that it has among the op's inputs, or among its outputs. */
 START_TEST(test_a_mutated_saved_value_has_a_number) {
     rg_tensor *a = leaf_vector(3), *b = leaf_vector(3), *y = rg_mul(a, b);
     ck_ok(add_one(b));
-    ck_says(rg_backward(rg_sum(y)),
-            HAS_BEEN("mul", "DoubleTensor [3]", "input 1 of MulBackward0"));
+    ck_says(rg_backward(rg_sum(y)), HAS_BEEN("mul", "DoubleTensor [3]", "input 1 of MulBackward0"));
     y = rg_mul(a, rg_ones_like(b));
     ck_says(rg_backward(rg_sum(y)), "");
     rg_tensor *c = leaf_vector(3);
     y = rg_mul(c, a);
     ck_ok(add_one(c));
-    ck_says(rg_backward(rg_sum(y)),
-            HAS_BEEN("mul", "DoubleTensor [3]", "input 0 of MulBackward0"));
+    ck_says(rg_backward(rg_sum(y)), HAS_BEEN("mul", "DoubleTensor [3]", "input 0 of MulBackward0"));
     y = rg_exp(a);
     ck_ok(add_one(y));
     ck_says(rg_backward(rg_sum(y)),

@@ -1451,14 +1451,14 @@ START_TEST(test_a_view_and_its_memory) {
 }
 END_TEST
 
-RG_TESTS(function, test_a_view_and_its_memory,
-         test_state_begins_at_0, test_a_backward_inside_a_backward,
-         test_hooks_of_leaves_without_gradient, test_saved_inputs_that_are_outputs,
-         test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients, test_contexts,
-         test_failures, test_failures_in_backward, test_differentiated_once,
-         test_outputs_without_gradient, test_inputs_as_outputs, test_those_who_look_on,
-         test_gradients_of_outputs, test_most_of_everything, test_replay, test_replay_refuses,
-         test_replay_of_odd_ops, test_replay_of_what_is_wanted, test_recordings_hold_results,
-         test_gradients_by_outputs, test_writes_to_outputs, test_saved_values_as_gradients,
-         test_no_gradient_comes_by, test_threads_share_a_class, test_denied_in_turn,
-         test_first_use_without_memory, test_plain_ops, test_first_use_by_two_threads)
+RG_TESTS(function, test_a_view_and_its_memory, test_state_begins_at_0,
+         test_a_backward_inside_a_backward, test_hooks_of_leaves_without_gradient,
+         test_saved_inputs_that_are_outputs, test_honest_ops_pass, test_each_mistake_is_named,
+         test_absent_gradients, test_contexts, test_failures, test_failures_in_backward,
+         test_differentiated_once, test_outputs_without_gradient, test_inputs_as_outputs,
+         test_those_who_look_on, test_gradients_of_outputs, test_most_of_everything, test_replay,
+         test_replay_refuses, test_replay_of_odd_ops, test_replay_of_what_is_wanted,
+         test_recordings_hold_results, test_gradients_by_outputs, test_writes_to_outputs,
+         test_saved_values_as_gradients, test_no_gradient_comes_by, test_threads_share_a_class,
+         test_denied_in_turn, test_first_use_without_memory, test_plain_ops,
+         test_first_use_by_two_threads)

@@ -826,13 +826,12 @@ START_TEST(test_drawn_names) {
 END_TEST
 
 RG_TESTS(gradcheck, test_gradients_that_are_cut_off, test_each_element_is_checked,
-         test_gradients_of_either_sign, test_drawn_names_of_all_lengths,
-         test_drawn_numbers, test_planted_faults_are_rejected,
-         test_the_report_names_the_worst_element, test_what_gradcheck_asks_for,
-         test_failing_backward, test_many_inputs, test_several_outputs, test_leaves_as_outputs,
-         test_outputs_and_inputs_of_all_kinds, test_drawn_names, test_likely_causes,
-         test_failure_while_the_cause_is_looked_for, test_graph_save, test_anomaly_forward,
-         test_anomaly_backward, test_anomaly_after_backward, test_anomaly_of_what_comes_in,
-         test_anomaly_with_absent_inputs, test_checks_without_memory, test_anomaly_without_memory,
-         test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,
-         test_slopes_of_nan)
+         test_gradients_of_either_sign, test_drawn_names_of_all_lengths, test_drawn_numbers,
+         test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
+         test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
+         test_several_outputs, test_leaves_as_outputs, test_outputs_and_inputs_of_all_kinds,
+         test_drawn_names, test_likely_causes, test_failure_while_the_cause_is_looked_for,
+         test_graph_save, test_anomaly_forward, test_anomaly_backward, test_anomaly_after_backward,
+         test_anomaly_of_what_comes_in, test_anomaly_with_absent_inputs, test_checks_without_memory,
+         test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
+         test_anomaly_of_several_outputs, test_slopes_of_nan)

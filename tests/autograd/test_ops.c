@@ -21,8 +21,8 @@ static void check_every_op(const char *name, derive_check *check) {
     ck_assert_int_eq(faults, 0);
 }
 
-#define EVERY_OP(name)                                                   \
-    START_TEST(test_##name) { check_every_op(#name, derive_##name); }    \
+#define EVERY_OP(name)                                                \
+    START_TEST(test_##name) { check_every_op(#name, derive_##name); } \
     END_TEST
 EVERY_OP(first_order)
 EVERY_OP(second_order)

@@ -770,7 +770,7 @@ START_TEST(test_environment) {
     ck_assert_int_eq(commas, objects - 2 - 1);
     ck_assert_int_eq(forwards, 3);
     ck_assert(strstr(json, "{\"name\": \"a \\\"quoted\\\"\\u000aname\\\\\\u001f \xc3\xa9\", "
-                        "\"cat\": \"function\""));
+                           "\"cat\": \"function\""));
     check_beside(json, "first", "\"args\": {\"bytes\": 12}}");
     check_beside(json, "second", "\"args\": {\"bytes\": 3000000000}}");
     ck_assert(number_behind(strstr(json, "\"first\""), "\"id\": ")
@@ -872,15 +872,13 @@ int main(int argc, char **argv) {
     const TTest *cases[] = { test_counts, test_products, test_columns,
                              test_what_fails_costs_nothing, test_products_of_vectors,
                              test_other_inputs, test_failed_calls, test_attention, test_inside,
-                             test_while_it_is_off,
-                             test_times_are_each_calls_own, test_seconds_pass, test_convolutions,
-                             test_a_failed_step_costs_nothing, test_what_fails_costs_nothing,
-                             test_rows_are_in_order, test_functions, test_beside_takes_no_time,
-                             test_beside, test_names, test_environment, test_file_of_a_process,
-                             test_longest_paths, test_op_without_inputs,
+                             test_while_it_is_off, test_times_are_each_calls_own, test_seconds_pass,
+                             test_convolutions, test_a_failed_step_costs_nothing,
+                             test_what_fails_costs_nothing, test_rows_are_in_order, test_functions,
+                             test_beside_takes_no_time, test_beside, test_names, test_environment,
+                             test_file_of_a_process, test_longest_paths, test_op_without_inputs,
                              test_threads_count_together, test_each_gradient_of_a_product,
-                             test_scans, test_elements,
-                             test_ops_of_the_program,
+                             test_scans, test_elements, test_ops_of_the_program,
                              /* It fills the table, for all that come after it. */
                              test_many_ops };
     if (getenv("REGARD_PROFILE")) {

@@ -128,8 +128,7 @@ static bool keeps_memory(rg_tensor *const y[]) {
 static bool fails(rg_function_context *ctx, rg_tensor *const in[], bool replayed) {
     const bool ungraphed = !rg_needs_input_grad(ctx, 0) && !rg_needs_input_grad(ctx, 1);
     return (planted == FAILS_AGAIN && calls == 2) || (planted == FAILS_UNGRAPHED && ungraphed)
-           || calls == fails_at
-           || (planted == FAILS_IN_FLOAT32 && rg_dtype_of(in[0]) == RG_FLOAT32)
+           || calls == fails_at || (planted == FAILS_IN_FLOAT32 && rg_dtype_of(in[0]) == RG_FLOAT32)
            || (planted == FAILS_IN_REPLAY && replayed)
            || refuses(in[at], planted == REFUSES_STRIDES, planted == REFUSES_ZERO_STRIDES);
 }
@@ -823,10 +822,7 @@ START_TEST(test_memory_denied_to_checks) {
           .forward = floors_forward,
           .backward = floors_backward,
           .args_bytes = sizeof(int) },
-        { .name = "Turned",
-          .forward = turned_forward,
-          .backward = turned_backward,
-          .outputs = 2 },
+        { .name = "Turned", .forward = turned_forward, .backward = turned_backward, .outputs = 2 },
         { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward },
     };
     rg_tensor *a = wave(2, 2, 0.3), *b = wave(2, 2, 0.9);

@@ -510,10 +510,9 @@ START_TEST(test_nothing_to_pack) {
 END_TEST
 
 RG_TESTS(saved, test_nothing_to_pack, test_checkpoints_walked_in_parts,
-         test_hooks_see_what_is_saved,
-         test_packed_values_are_freed, test_guards, test_hooks_in_odd_places,
-         test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less, test_hooks_that_fail,
-         test_checkpoints_give_the_same_bits, test_checkpoints_of_second_order,
-         test_checkpoints_within, test_what_checkpoints_refuse, test_odd_functions_in_checkpoints,
-         test_random_state_of_checkpoints, test_checkpoints_are_not_recorded,
-         test_checkpoints_take_less_memory, test_memory_denied)
+         test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
+         test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
+         test_hooks_that_fail, test_checkpoints_give_the_same_bits,
+         test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
+         test_odd_functions_in_checkpoints, test_random_state_of_checkpoints,
+         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied)

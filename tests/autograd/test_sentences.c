@@ -535,10 +535,9 @@ static void record_smoothed(void *unused) {
 }
 static void record_twice(void *reduce) {
     rg_tensor *x = rg_requires_grad_(rg_detach(scores), true);
-    rg_tensor *y = strcmp(reduce, "cumprod")
-                       ? rg_scatter_reduce(rg_ones(2, 3), 0, rg_zeros_dims(RG_DIMS(2, 3), RG_INT64),
-                                           x, reduce)
-                       : rg_cumprod(x, 0);
+    rg_tensor *y = strcmp(reduce, "cumprod") ? rg_scatter_reduce(
+                       rg_ones(2, 3), 0, rg_zeros_dims(RG_DIMS(2, 3), RG_INT64), x, reduce)
+                                             : rg_cumprod(x, 0);
     rg_grad(rg_sum(y), x, .create_graph = true);
 }
 
@@ -647,6 +646,5 @@ START_TEST(test_rare_refusals) {
 END_TEST
 
 RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims,
-         test_nothing_given, test_sizes,
-         test_bools_in_place, test_numbers, test_views_left_behind, test_rare_refusals,
-         test_decided_by_values)
+         test_nothing_given, test_sizes, test_bools_in_place, test_numbers, test_views_left_behind,
+         test_rare_refusals, test_decided_by_values)

@@ -240,5 +240,4 @@ END_TEST
 
 RG_TESTS(subscript, test_items, test_arguments_once_in_order, test_views_share,
          test_set_item_gradients, test_set_item_refusals, test_bad_text, test_out_of_memory,
-         test_slices_share_a_gradient, test_words_and_signs,
-         test_written_to_a_view)
+         test_slices_share_a_gradient, test_words_and_signs, test_written_to_a_view)

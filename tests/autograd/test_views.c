@@ -581,18 +581,12 @@ START_TEST(test_who_is_refused) {
         const char *name;
         bool (*use)(rg_tensor *v);
     } uses[] = {
-        { "register_hook", hooks },
-        { "register_post_accumulate_grad_hook", hooks_after },
-        { "retain_grad", retains },
-        { "is_leaf", is_no_leaf },
-        { "grad_fn", has_grad_fn },
-        { "requires_grad_", requires_none },
-        { "sin", sin_away },
-        { "add", adds_away },
-        { "add_", adds_itself },
-        { "dot", multiplies },
-        { "narrow", is_part },
-        { "backward", backs },
+        { "register_hook", hooks }, { "register_post_accumulate_grad_hook", hooks_after },
+        { "retain_grad", retains }, { "is_leaf", is_no_leaf },
+        { "grad_fn", has_grad_fn }, { "requires_grad_", requires_none },
+        { "sin", sin_away },        { "add", adds_away },
+        { "add_", adds_itself },    { "dot", multiplies },
+        { "narrow", is_part },      { "backward", backs },
     };
     rg_tensor *x = counting(4), *y = rg_mul(x, 1), *plain = rg_zeros_like(x);
     rg_tensor *of[] = { rg_split(y, 2, 0).v[1], rg_split(plain, 2, 0).v[1] };

@@ -106,9 +106,9 @@ static void test_large_and_empty(void) {
 /* Returns how many sums of gradients a batch sends, where a bucket has room for so many bytes. */
 static int64_t sums_of_a_batch(double bytes) {
     RG_SCOPE();
-    rg_sequential *model = rg_nn_sequential(
-        rg_nn_linear(4, 4, .bias = false), rg_nn_linear(4, 4, .bias = false),
-        rg_nn_linear(4, 4, .bias = false), rg_nn_linear(4, 4, .bias = false));
+    rg_sequential *model =
+        rg_nn_sequential(rg_nn_linear(4, 4, .bias = false), rg_nn_linear(4, 4, .bias = false),
+                         rg_nn_linear(4, 4, .bias = false), rg_nn_linear(4, 4, .bias = false));
     const double mb = bytes / 1048576;
     rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS, .bucket_cap_mb = mb);
     rg_tensor *x = rg_ones(ROWS, 4);

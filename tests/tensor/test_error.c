@@ -296,8 +296,6 @@ END_TEST
 
 RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_no_name_comes_twice,
          test_long_messages_are_cut, test_warnings_come_once_a_place, test_warnings_are_printed,
-         test_long_warnings, test_a_warning_handler_that_fails,
-         test_null_is_silent,
+         test_long_warnings, test_a_warning_handler_that_fails, test_null_is_silent,
          test_a_handler_that_fails, test_a_handler_that_clears, test_failing_without_a_sentence,
-         test_long_messages, test_handler,
-         test_errors_belong_to_the_thread)
+         test_long_messages, test_handler, test_errors_belong_to_the_thread)

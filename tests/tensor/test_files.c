@@ -560,8 +560,8 @@ static int open_and_note(const char *path, int flags, mode_t mode) {
 /* The folder that is synced is that in which the file was renamed. */
 START_TEST(test_synced_folder) {
     static const char *const paths[][2] = {
-        { "f", "." }, { "/f", "/" }, { "no/f", "no" }, { "/no/f", "/no" }, { "./f", "." },
-        { "no/where/f", "no/where" },
+        { "f", "." },       { "/f", "/" },  { "no/f", "no" },
+        { "/no/f", "/no" }, { "./f", "." }, { "no/where/f", "no/where" },
     };
     memory_file_begin();
     rgi_system.open = open_and_note;
@@ -747,7 +747,7 @@ START_TEST(test_leftovers) {
         { "f.%ld-0.", dead, false },
         { "f.%ld-0", dead, false },
         { "f.%ld-0.new", 0, false },
-        { "f.%ld-1.new", INT_MAX, true }, /* No process has so large a number, */
+        { "f.%ld-1.new", INT_MAX, true },       /* No process has so large a number, */
         { "f.%ld-1.new", INT_MAX + 1L, false }, /* and none can have these. */
         { "f.%ld-1.new", (1L << 32) + dead, false },
         { "f.-%ld-0.new", dead, false },

@@ -683,7 +683,6 @@ RG_TESTS_UNGUARDED(memory, test_nothing_is_asked_for_twice, test_statistics, tes
                    test_blocks_are_aligned_and_apart, test_absurd_requests, test_short_way,
                    test_grow, test_each_request_fails, test_thread_exit,
                    test_made_here_released_there, test_no_block_gets_lost, test_chunks,
-                   test_peak_of_threads, test_large_blocks_kept,
-                   test_what_is_kept_makes_room, test_no_small_block_is_left,
-                   test_no_thread_can_begin, test_threads_share, test_pool_can_be_bypassed,
-                   test_pool_beside_others)
+                   test_peak_of_threads, test_large_blocks_kept, test_what_is_kept_makes_room,
+                   test_no_small_block_is_left, test_no_thread_can_begin, test_threads_share,
+                   test_pool_can_be_bypassed, test_pool_beside_others)

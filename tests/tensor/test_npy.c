@@ -285,11 +285,16 @@ START_TEST(test_orders) {
         int64_t size[3], stride[3];
         bool fortran;
     } rows[] = {
-        { 3, { 2, 1, 3 }, { 1, 99, 2 }, true }, { 3, { 2, 1, 3 }, { 3, 99, 1 }, false },
-        { 3, { 2, 3, 1 }, { 1, 2, 0 }, true },  { 2, { 2, 3 }, { 1, 3 }, false },
-        { 2, { 2, 3 }, { 2, 1 }, false },       { 2, { 1, 3 }, { 7, 1 }, false },
-        { 1, { 3 }, { 1 }, false },             { 1, { 3 }, { 2 }, false },
-        { 0, { 0 }, { 0 }, false },             { 2, { 0, 3 }, { 1, 2 }, false },
+        { 3, { 2, 1, 3 }, { 1, 99, 2 }, true },
+        { 3, { 2, 1, 3 }, { 3, 99, 1 }, false },
+        { 3, { 2, 3, 1 }, { 1, 2, 0 }, true },
+        { 2, { 2, 3 }, { 1, 3 }, false },
+        { 2, { 2, 3 }, { 2, 1 }, false },
+        { 2, { 1, 3 }, { 7, 1 }, false },
+        { 1, { 3 }, { 1 }, false },
+        { 1, { 3 }, { 2 }, false },
+        { 0, { 0 }, { 0 }, false },
+        { 2, { 0, 3 }, { 1, 2 }, false },
     };
     RG_SCOPE();
     rg_tensor fake = *rg_ones(1);
@@ -546,8 +551,7 @@ START_TEST(test_heads) {
     memset(file + 10 + strlen(file + 10), ' ', 0x46 - strlen(file + 10));
     memset(file + 10 + 0x46, 0, 16);
     file[10 + 0x46 + 15] = (char)0x80;
-    ck_fails(rg_load_npy(scratch_write("f", file, 10 + 0x46 + 16)), RG_IO_ERROR,
-             "load_npy: '");
+    ck_fails(rg_load_npy(scratch_write("f", file, 10 + 0x46 + 16)), RG_IO_ERROR, "load_npy: '");
     ck_fails(rg_load_npy(scratch("f")), RG_IO_ERROR,
              "the array: element 1 is 9223372036854775808, which int64 can't hold");
     rg_zip z;

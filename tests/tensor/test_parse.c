@@ -213,8 +213,7 @@ START_TEST(test_garbage) {
         { "[1ulll]", "expected a number but got '1ulll]'" },
         { "['5']", "expected a number but got ''5']'" },
         { "[x\ny]", "expected a number but got 'x'" },
-        { "[abcdefghijklmnopqrstuvwxyz]",
-          "expected a number but got 'abcdefghijklmnopqrstuvwx'" },
+        { "[abcdefghijklmnopqrstuvwxyz]", "expected a number but got 'abcdefghijklmnopqrstuvwx'" },
         { "[torch.np.inf]", "expected a number but got 'torch.np.inf]'" },
         { "[math.np.inf]", "expected a number but got 'math.np.inf]'" },
         { "[math.torch.inf]", "expected a number but got 'math.torch.inf]'" },
@@ -334,5 +333,5 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(parse, test_golden, test_round_trips, test_forms, test_garbage,
-         test_the_leftmost_fault, test_deep_brackets, test_out_of_memory)
+RG_TESTS(parse, test_golden, test_round_trips, test_forms, test_garbage, test_the_leftmost_fault,
+         test_deep_brackets, test_out_of_memory)

@@ -483,9 +483,9 @@ START_TEST(test_multinomial_errors) {
              "sum of probabilities <= 0");
     /* Each row is summed on its own. */
     for (int draws = 1; draws < 4; draws++)
-        ck_fails(rg_multinomial(rg_literal([ [ 1.0, 1.0, 1.0 ], [ 0.0, 0.0, 0.0 ] ]), draws,
-                                draws != 3),
-                 RG_RUNTIME_ERROR, "sum of probabilities <= 0");
+        ck_fails(
+            rg_multinomial(rg_literal([ [ 1.0, 1.0, 1.0 ], [ 0.0, 0.0, 0.0 ] ]), draws, draws != 3),
+            RG_RUNTIME_ERROR, "sum of probabilities <= 0");
     /* With replacement each row is judged before the next one, and else all weights are first. */
     rg_tensor *faults = rg_literal([ [ 0.0, 0.0 ], [ -1.0, 1.0 ] ]);
     ck_fails(rg_multinomial(faults, 2, true), RG_RUNTIME_ERROR, "sum of probabilities <= 0");
@@ -500,8 +500,7 @@ START_TEST(test_multinomial_errors) {
     ck_assert(none->size[0] == 0 && none->size[1] == 2);
     none = rg_multinomial(rg_zeros(0, 0), 2, true);
     ck_assert(none->size[0] == 0 && none->size[1] == 2);
-    ck_fails(rg_multinomial(rg_zeros(0), 2, true), RG_RUNTIME_ERROR,
-             "sum of probabilities <= 0");
+    ck_fails(rg_multinomial(rg_zeros(0), 2, true), RG_RUNTIME_ERROR, "sum of probabilities <= 0");
     ck_ok(rg_multinomial(rg_zeros(0, 1 << 24), 2, true));
     ck_fails(rg_multinomial(rg_zeros(0, (1 << 24) + 1), 2, true), RG_RUNTIME_ERROR,
              "number of categories cannot exceed 2^24");

@@ -173,7 +173,7 @@ START_TEST(test_torch_pickle) {
         ck_assert_int_eq(z.v[i].data % 64, 0);
     /* What stands beside it is torch's, too, in its order. */
     static const char *const beside[][2] = {
-        { "data.pkl", NULL }, { ".format_version", "1" }, { ".storage_alignment", "64" },
+        { "data.pkl", NULL },      { ".format_version", "1" }, { ".storage_alignment", "64" },
         { "byteorder", "little" }, { "data/0", NULL },
     };
     for (int i = 0; i < RG_COUNT(beside); i++) {
@@ -320,10 +320,10 @@ END_TEST
 /* The members' folder has the file's name, where that is plain text. */
 START_TEST(test_folders) {
     static const char *const rows[][2] = {
-        { "model.pt", "model" },       { "a.b/model", "model" },   { "a/model.v2.pt", "model.v2" },
-        { ".pt", "archive" },          { "a/.pt", "archive" },     { "m\u00e4.pt", "archive" },
-        { " .pt", " " },               { "~.pt", "~" },            { "a\x1f.pt", "archive" },
-        { "a\x7f.pt", "archive" },     { "\ra.pt", "archive" },    { "a b~.pt", "a b~" },
+        { "model.pt", "model" },   { "a.b/model", "model" }, { "a/model.v2.pt", "model.v2" },
+        { ".pt", "archive" },      { "a/.pt", "archive" },   { "m\u00e4.pt", "archive" },
+        { " .pt", " " },           { "~.pt", "~" },          { "a\x1f.pt", "archive" },
+        { "a\x7f.pt", "archive" }, { "\ra.pt", "archive" },  { "a b~.pt", "a b~" },
     };
     RG_SCOPE();
     rg_named_list list = { 1, &(rg_named){ "w", rg_ones(2) } };
@@ -396,7 +396,7 @@ END_TEST
 
 /* A value of each kind in others of each kind, and the names that its parts get. */
 static const char *const value_names[] = {
-    "whole",  "real",  "flag",    "text",     "nothing",   "w",         "list.0", "list.1.0",
+    "whole",    "real",     "flag",      "text",   "nothing",   "w",         "list.0",  "list.1.0",
     "list.1.1", "list.2.k", "list.2.-5", "list.3", "ordered.7", "counter.a", "tuple.0", "last",
 };
 
@@ -670,8 +670,9 @@ static const struct {
     size_t n;
     int entries;
 } good_pickles[] = {
-#define GOOD(pickle, entries) { pickle, sizeof(pickle) - 1, entries }
-#define EIGHT_ONES "K\1K\1K\1K\1K\1K\1K\1K\1"
+#define GOOD(pickle, entries) \
+    { pickle, sizeof(pickle) - 1, entries }
+#define EIGHT_ONES     "K\1K\1K\1K\1K\1K\1K\1K\1"
 #define NEGATED(truth) "}X\3\0\0\0neg" truth "s"
     GOOD(DICT(ONE_TENSOR), 1),
     GOOD(DICT(FLOATS), 1),
@@ -753,7 +754,8 @@ START_TEST(test_calls_denied) {
         size_t n;
     } calls[] = {
 #define CALL(pickle) { pickle, sizeof(pickle) - 1 }
-        CALL("ccollections\nOrderedDict\n](](U\1aK\1eU\1bK\2\x86" "e\x85R."),
+        CALL("ccollections\nOrderedDict\n](](U\1aK\1eU\1bK\2\x86"
+             "e\x85R."),
         CALL("cbuiltins\nset\n]\x85R."),
         CALL("ctorch\ndevice\nX\4\0\0\0cudaK\1\x86R."),
         CALL("c_codecs\nencode\nU\1a\x85R."),
@@ -1029,8 +1031,9 @@ START_TEST(test_legacy) {
              "storage key '9' is no storage's"),
         TEXT(PREFACE OLD_TENSOR("Short") ".](NU\0017e.\2\0\0\0\0\0\0\0\1\0\xff\xff",
              "a storage's key is None and no str"),
-        TEXT(PREFACE "](" OLD("Short", "7", "K\2") OLD("Short", "7", "K\3") "e.]U\0017a."
-                     "\2\0\0\0\0\0\0\0\1\0\xff\xff",
+        TEXT(PREFACE "](" OLD("Short", "7", "K\2")
+                 OLD("Short", "7", "K\3") "e.]U\0017a."
+                                          "\2\0\0\0\0\0\0\0\1\0\xff\xff",
              "tensor \"1\": its storage is of torch.ShortStorage with 3 elements here, and of "
              "torch.ShortStorage with 2 elsewhere"),
         TEXT(PREFACE "N.]Na.", "a storage's key is None and no str"),
@@ -1066,7 +1069,9 @@ START_TEST(test_legacy) {
     /* Storages follow each other as the last pickle has their keys. */
     static const char two[] = PREFACE "](" OLD("Short", "7", "K\2") OLD("Int", "8", "K\1")
         OLD("Byte", "9", "K\3") "e.](U\0018U\0017U\0019e."
-        "\1\0\0\0\0\0\0\0\5\0\0\0" "\2\0\0\0\0\0\0\0\1\0\xff\xff" "\3\0\0\0\0\0\0\0\7\10\11";
+                                "\1\0\0\0\0\0\0\0\5\0\0\0"
+                                "\2\0\0\0\0\0\0\0\1\0\xff\xff"
+                                "\3\0\0\0\0\0\0\0\7\10\11";
     memory_file_set(two, sizeof two - 1);
     list = rg_torch_load("x.pt");
     ck_assert_msg(list.n == 3, "%s", rg_error());

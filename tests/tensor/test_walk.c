@@ -494,6 +494,6 @@ START_TEST(test_orders_of_dims) {
 END_TEST
 
 RG_TESTS(walk, test_orders_of_dims, test_orders_of_equal_strides, test_walks, test_large_layouts,
-         test_neighbouring_dims_merge, test_conversions, test_copy_broadcasts,
-         test_contiguous_copy, test_overlap, test_overlaps_of_three_dims, test_expandable,
-         test_long_shapes, test_sizes_saturate)
+         test_neighbouring_dims_merge, test_conversions, test_copy_broadcasts, test_contiguous_copy,
+         test_overlap, test_overlaps_of_three_dims, test_expandable, test_long_shapes,
+         test_sizes_saturate)

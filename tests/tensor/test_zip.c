@@ -244,12 +244,17 @@ static void put_bits(char *to, size_t *at, const char *bits) {
 START_TEST(test_many_rings) {
     enum { COPIES = 2000, N = 7 + COPIES * 258 };
     static const size_t parts[] = { N, 1, 1000, RG_INFLATE_RING / 2 - 1, RG_INFLATE_RING / 2 + 1 };
-    static char bytes[COPIES * 2 + 64] = "\0\7\0\xf8\xff" "abcdefg", to[N];
+    static char bytes[COPIES * 2 + 64] = "\0\7\0\xf8\xff"
+                                         "abcdefg",
+                                   to[N];
     size_t at = 12 * 8;
     /* A last block with the fixed code: 258 bytes from 7 before, again and again, and the end. */
     put_bits(bytes, &at, "110");
     for (int i = 0; i < COPIES; i++)
-        put_bits(bytes, &at, "11000101" "00101" "0");
+        put_bits(bytes, &at,
+                 "11000101"
+                 "00101"
+                 "0");
     put_bits(bytes, &at, "0000000");
     scratch_begin();
     for (int k = 0; k < RG_COUNT(parts); k++) {
@@ -501,16 +506,25 @@ typedef struct {
 } archive_change;
 
 /* The second member's sizes and CRC may stand behind its bytes. */
-#define DESCRIBED { ARCHIVE_LOCAL2, 6, 2, 8 }, { ARCHIVE_ENTRY2, 8, 2, 8 }
-#define LOCAL_CRC(v)      { ARCHIVE_LOCAL2, 14, 4, v }
-#define LOCAL_PACKED(v)   { ARCHIVE_LOCAL2, 18, 4, v }
-#define LOCAL_BYTES(v)    { ARCHIVE_LOCAL2, 22, 4, v }
-#define LOCAL_PACKED64(v) { ARCHIVE_LOCAL2, 47, 8, v }
-#define LOCAL_BYTES64(v)  { ARCHIVE_LOCAL2, 39, 8, v }
+#define DESCRIBED \
+    { ARCHIVE_LOCAL2, 6, 2, 8 }, { ARCHIVE_ENTRY2, 8, 2, 8 }
+#define LOCAL_CRC(v) \
+    { ARCHIVE_LOCAL2, 14, 4, v }
+#define LOCAL_PACKED(v) \
+    { ARCHIVE_LOCAL2, 18, 4, v }
+#define LOCAL_BYTES(v) \
+    { ARCHIVE_LOCAL2, 22, 4, v }
+#define LOCAL_PACKED64(v) \
+    { ARCHIVE_LOCAL2, 47, 8, v }
+#define LOCAL_BYTES64(v) \
+    { ARCHIVE_LOCAL2, 39, 8, v }
 /* The first member's 64-bit field has so many bytes, of which this number needs none. */
-#define ENTRY_FIELD(bytes) { ARCHIVE_ENTRY, 53, 2, bytes }
-#define NARROW_PACKED      { ARCHIVE_ENTRY, 20, 4, 5 }
-#define NARROW_PLACE       { ARCHIVE_ENTRY, 42, 4, 0 }
+#define ENTRY_FIELD(bytes) \
+    { ARCHIVE_ENTRY, 53, 2, bytes }
+#define NARROW_PACKED \
+    { ARCHIVE_ENTRY, 20, 4, 5 }
+#define NARROW_PLACE \
+    { ARCHIVE_ENTRY, 42, 4, 0 }
 
 static const struct {
     bool wide;
