@@ -19,6 +19,11 @@ static void note_failure(rg_code code, const char *sentence) {
         snprintf(first_failure, sizeof first_failure, "%s", sentence);
 }
 
+void forget_failure(void) {
+    *first_failure = '\0';
+    rg_error_clear();
+}
+
 /* Calls f with this request for memory denied, and returns whether it got through. */
 static bool call_once(bool (*f)(void), long fail_at_request) {
     rg_error_clear();

@@ -12,6 +12,9 @@
  * through, and may be NULL. Returns how many requests there were. */
 long deny_in_turn(bool (*f)(void), void (*after)(bool done));
 
+/* Clears an error that f itself has provoked, so that another may stand in its place. */
+void forget_failure(void);
+
 /* A thread's list of what its scopes own grows seldom, and then asks for memory. Calls f in new
  * threads whose lists are full after one tensor more, after two, and so on up to `most`, and denies
  * them the room. f must fail then with RG_OUT_OF_MEMORY's error, or get through without. */

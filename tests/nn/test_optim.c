@@ -1024,7 +1024,7 @@ static bool group_after_refusal(void) {
     bool ok = o && !rg_optim_add_group(o, RG_LIST(p.v[1], p.v[1]))
               && rg_error_code() == RG_VALUE_ERROR;
     if (ok)
-        rg_error_clear();
+        forget_failure();
     ok = ok && rg_optim_add_group(o, RG_LIST(p.v[1], p.v[2])) && rg_optim_parameters(o, 1).n == 2;
     rg_optim_free(o);
     return ok;

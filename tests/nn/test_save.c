@@ -464,7 +464,7 @@ static bool refused(bool done, rg_code code) {
     ck_assert(!done);
     if (rg_error_code() != code)
         return false;
-    rg_error_clear();
+    forget_failure();
     return true;
 }
 
