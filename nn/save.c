@@ -125,10 +125,12 @@ bool rg_module_save_with(void *m, const char *path, rg_save_file_options o) {
     if (state.n < 0 || !rgi_given_list(o.metadata.n, o.metadata.v, op))
         return false;
     const area *areas = list_areas(op, state, &(rg_map){ 0 });
+    if (!areas)
+        return false;
     rg_named *kept = rgi_scope_alloc((size_t)state.n * sizeof *kept);
     rg_metadata_pair *pairs =
         rgi_scope_alloc(((size_t)o.metadata.n + (size_t)state.n) * sizeof *pairs);
-    if (!areas || !kept || !pairs)
+    if (!kept || !pairs)
         return false;
     rg_named_list tensors = { 0, kept };
     rg_metadata metadata = { o.metadata.n, pairs };
