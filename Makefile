@@ -148,7 +148,9 @@ tsan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g -fsanitize=thread" OPENMP= \
 	    run-threads
 
-THREADED := $(call programs,$(shell grep -l pthread_create $(wildcard tests/*/test_*.c)))
+# Of test_denied's threads one runs after the other, and it takes many minutes there.
+THREADED := $(call programs,$(filter-out %/test_denied.c,\
+                $(shell grep -l pthread_create $(wildcard tests/*/test_*.c))))
 run-threads: $(THREADED:%=%.ran)
 
 ## fuzz       every reader and every op, on what nobody would write, under the same sanitizers
