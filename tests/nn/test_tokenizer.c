@@ -499,14 +499,10 @@ START_TEST(test_options) {
     static const edit later = { "'id': 6", "'id': 7", "" };
     static const edit fused = { "'fuse_unk': false", "'fuse_unk': true", "" };
     static const edit no_unknown = { "'unk_token': '<u>'", "'unk_token': null", "" };
-    static const edit second = { "'special': true}",
-                                 "'special': true}, {'id': 7, 'content': '[y]', 'single_word':"
-                                 " false, 'lstrip': false, 'rstrip': false, 'normalized': false,"
-                                 " 'special': false}",
-                                 "" };
 #define ADDED(id, content)                                                                        \
     ", {'id': " #id ", 'content': '" content "', 'single_word': false, 'lstrip': false, 'rstrip'" \
     ": false, 'normalized': false, 'special': true}"
+    static const edit second = { "'special': true}", "'special': true}" ADDED(7, "[y]"), "" };
     static const edit prefixes = { "'special': true}",
                                    "'special': true}" ADDED(7, "<") ADDED(8, "a<") ADDED(9, "<x>y")
                                        ADDED(10, "<x"),
@@ -515,11 +511,7 @@ START_TEST(test_options) {
     static const edit same_right = { "'\u0120 ab'", "'\u0120 b'", "" };
     static const edit blank_b = { "'<u>': 5", "'<u>': 5, '\u0120b': 6", "" };
     static const edit normalized = { "'normalized': false", "'normalized': true", "" };
-    static const edit shorter = { "'special': true}",
-                                  "'special': true}, {'id': 7, 'content': 'x>', 'single_word':"
-                                  " false, 'lstrip': false, 'rstrip': false, 'normalized': false,"
-                                  " 'special': false}",
-                                  "" };
+    static const edit shorter = { "'special': true}", "'special': true}" ADDED(7, "x>"), "" };
     static const edit last_a = { "'a': 0", "'a': 5", "" };
     static const edit first_unknown = { "'<u>': 5", "'<u>': 0", "" };
     static const edit no_dropout = { "'dropout': null", "'dropout': 0.0", "" };

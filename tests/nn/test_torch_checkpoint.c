@@ -3,6 +3,7 @@
  * loaded into them.
  */
 #include "tests/in_turn.h"
+#include "tests/nn/schedules.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 #include "regard.h"
@@ -176,8 +177,7 @@ static rg_schedule *new_schedule(rg_optim *o, int kind, bool other) {
 
 static void step_schedule(rg_schedule *s, int kind, int times) {
     for (int i = 0; i < times; i++)
-        ck_ok(kind == RG_REDUCE_LR_ON_PLATEAU ? rg_schedule_step_metric(s, 1)
-                                              : rg_schedule_step(s));
+        ck_ok(step_any(s, (rg_schedule_kind)kind));
 }
 
 static rg_optim *of_two_groups(void) {
@@ -185,15 +185,6 @@ static rg_optim *of_two_groups(void) {
     rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 0.5, .momentum = 0.9);
     ck_ok(rg_optim_add_group(o, RG_LIST(u), .lr = 0.25));
     return o;
-}
-
-static bool same_lists(rg_named_list a, rg_named_list b) {
-    bool same = a.n == b.n && a.n > 0;
-    for (int i = 0; same && i < a.n; i++)
-        same = !strcmp(a.v[i].name, b.v[i].name)
-               && (a.v[i].tensor == RG_NONE ? b.v[i].tensor == RG_NONE
-                                            : rg_equal(a.v[i].tensor, b.v[i].tensor));
-    return same;
 }
 
 /* A schedule with other options, and an optimizer with other rates, go on as the first one does,
