@@ -107,6 +107,17 @@ START_TEST(test_variance_as_a_number) {
 }
 END_TEST
 
+/* One is what any power of one is, and the base where it is the power. */
+START_TEST(test_powers_with_one) {
+    rg_tensor *x = rg_literal_as(RG_FLOAT64, [ -2, 0, 3, NAN ]);
+    ck_assert(rg_equal(rg_pow(1, x), rg_ones_like(x)));
+    ck_assert(rg_allclose(rg_narrow(rg_pow(x, 1), 0, 0, 3), rg_narrow(x, 0, 0, 3), 0, 0));
+    rg_tensor *whole = rg_arange(4);
+    ck_assert(rg_equal(rg_pow(1, whole), rg_ones_like(whole)));
+    ck_assert(rg_equal(rg_pow(whole, 1), whole));
+}
+END_TEST
+
 /* Where several zeros join one product, torch's second derivative isn't right, and ours says that
  * there is none; the first one is the same whether a graph is created or not. */
 START_TEST(test_product_of_several_zeros) {
@@ -254,8 +265,16 @@ START_TEST(test_paddings_at_their_limits) {
 }
 END_TEST
 
+/* An even kernel that keeps the size pads one end more, and so may just fit. */
+START_TEST(test_kernel_that_just_fits) {
+    rg_on_warning(note_warning);
+    rg_tensor *x = rg_literal([[[3.]]]), *kernel = rg_literal([[[ 5., 7. ]]]);
+    ck_assert(rg_equal(rg_conv1d(x, kernel, RG_NONE, .padding = RG_SAME), rg_mul(x, 5)));
+}
+END_TEST
+
 RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
          test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,
          test_strides_of_new_dims, test_targets_within_the_unit, test_variance_as_a_number,
-         test_product_of_several_zeros)
+         test_powers_with_one, test_kernel_that_just_fits, test_product_of_several_zeros)

@@ -435,6 +435,14 @@ static bool quarter_backward(rg_function_context *ctx, rg_tensor *const g[], rg_
     return gin[0] != NULL;
 }
 
+/* y = x / 4, of which all but the first elements are 1 */
+static bool first_narrow_forward(rg_function_context *ctx, rg_tensor *const in[],
+                                 rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_to(rg_to(rg_mul(in[0], 0.25), RG_FLOAT32), (rg_dtype)rg_dtype_of(in[0]));
+    return out[0] && rg_fill_(rg_slice(out[0], 0, 1, rg_size(out[0], 0), 1), 1);
+}
+
 /* y = the sum of n, times a. Whole numbers are asked nothing: n may not lie in memory with gaps,
  * and backward reads it where it lay. */
 static bool times_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
@@ -605,6 +613,12 @@ START_TEST(test_ops_without_slope) {
     args = 1;
     ck_fails(rg_function_check(&wrong, &args, RG_LIST(a, b)), RG_RUNTIME_ERROR,
              "Wrong: the gradient of input 0 has other values where only input 0 requires grad");
+    /* One element is enough to tell that digits are lost. */
+    static rg_function_class narrow = { .name = "Narrow",
+                                        .forward = first_narrow_forward,
+                                        .backward = quarter_backward };
+    ck_fails(rg_function_check(&narrow, NULL, RG_LIST(wave(2, 1, 0.3))), RG_RUNTIME_ERROR,
+             "Narrow: output 0 has the precision of float32 for inputs of float64");
     /* Numbers of few digits may stay so, and a NaN has no digits. */
     rg_tensor *halves = rg_requires_grad_(rg_mul(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), 1.5), true);
     ck_ok(rg_function_check(&quarters, NULL, RG_LIST(halves)));

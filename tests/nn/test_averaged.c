@@ -251,6 +251,32 @@ START_TEST(test_models_without) {
 }
 END_TEST
 
+typedef struct {
+    rg_module base;
+    rg_tensor *steps;
+} Counter;
+static const rg_module_class counter_class = { .name = "Counter" };
+
+static Counter *new_counter(void) {
+    Counter *self = RG_MODULE(Counter, &counter_class);
+    RG_BUFFER(self, steps, rg_scalar(4));
+    return RG_READY(self);
+}
+
+/* A whole number may be the first thing of a model, and is averaged without its fraction. */
+START_TEST(test_whole_numbers) {
+    RG_SCOPE();
+    Counter *model = new_counter();
+    rg_averaged_model *a = rg_optim_averaged_model(model, .use_buffers = true);
+    ck_ok(rg_averaged_model_update_parameters(a, model));
+    ck_ok(rg_copy_(model->steps, 11));
+    ck_ok(rg_averaged_model_update_parameters(a, model));
+    ck_assert(rg_equal(rg_state_dict(a).v[1].tensor, rg_scalar(7)));
+    rg_module_free(a);
+    rg_module_free(model);
+}
+END_TEST
+
 static void update(void *context) {
     void **c = context;
     rg_averaged_model_update_parameters(c[0], c[1]);
@@ -266,5 +292,5 @@ START_TEST(test_no_recording) {
 }
 END_TEST
 
-RG_TESTS(averaged, test_averages, test_module, test_refused, test_vector, test_without_memory,
-         test_models_without, test_no_recording)
+RG_TESTS(averaged, test_whole_numbers, test_averages, test_module, test_refused, test_vector,
+         test_without_memory, test_models_without, test_no_recording)

@@ -196,6 +196,7 @@ START_TEST(test_allclose) {
     /* Integers are compared in all their digits. */
     rg_tensor *large = rg_scalar((int64_t)1 << 25), *next = rg_scalar(((int64_t)1 << 25) + 1);
     ck_assert(rg_allclose(large, next, 0, 1) && !rg_allclose(large, next, 0, 0.5));
+    ck_assert(rg_allclose(large, next, 1e-6, 0) && !rg_allclose(large, next, 1e-9, 0));
     ck_assert(rg_allclose(floats(INFINITY, 1), floats(INFINITY, 1), 0, 0));
     ck_assert(!rg_allclose(floats(INFINITY, 1), floats(1, 1), 0, INFINITY)
               && !rg_allclose(floats(1, 1), floats(1, INFINITY), 1, 1));

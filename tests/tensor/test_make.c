@@ -7,6 +7,7 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 
@@ -232,6 +233,13 @@ START_TEST(test_constant_errors) {
              "full: value cannot be converted to type int64_t without overflow");
     ck_fails(rg_full_dims(RG_DIMS(2), 1e300, RG_FLOAT32), RG_RUNTIME_ERROR,
              "full: value cannot be converted to type float without overflow");
+    /* The largest number itself fits, and the next one doesn't. */
+    for (int sign = -1; sign < 2; sign += 2) {
+        const double largest = sign * (double)FLT_MAX;
+        ck_assert_double_eq(rg_at(rg_full_dims(RG_DIMS(1), largest, RG_FLOAT32), 0), largest);
+        ck_fails(rg_full_dims(RG_DIMS(1), nextafter(largest, sign * INFINITY), RG_FLOAT32),
+                 RG_RUNTIME_ERROR, "value cannot be converted to type float without overflow");
+    }
     ck_fails(rg_full_like(rg_arange(2), -INFINITY), RG_RUNTIME_ERROR,
              "full_like: value cannot be converted to type int64_t without overflow");
     ck_fails(rg_full_like(RG_NONE, 1), RG_TYPE_ERROR,
