@@ -189,14 +189,23 @@ test-leaks: $(TOGETHER)
 sets: deps
 	@$(MAKE) --no-print-directory programs
 	@tests/sets $(firstword $(TESTS)) $(MAKE) --no-print-directory \
+	    SKIP="$(if $(QUICK),$(SAME_IN_SETS))" \
 	    $(if $(QUICK),run-tests,$(filter-out test-parallel,$(CHECKS)))
 
-# On other targets a warning is an error, for nobody reads what their compilers say.
-ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@ CFLAGS="-O2 -Werror"
+# QUICK=1 leaves these tests out, which take long and in which no loop of numbers is asked.
+SAME_IN_SETS = denied safetensors zip torch_file
 
-## musl       every test with musl as the C library
+# On other targets a warning is an error, for nobody reads what their compilers say.
+ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@ \
+            CFLAGS="$(if $(QUICK),-O1,-O2) -Werror"
+
+## musl       every test with musl as the C library; QUICK=1: without the long ones
 musl: musl-deps
-	@$(MAKE) $(ELSEWHERE) CC=musl-gcc run-bare run-tests test-notebooks test-examples
+	@$(MAKE) $(ELSEWHERE) CC=musl-gcc SKIP="$(if $(QUICK),$(LONG_ELSEWHERE))" \
+	    run-bare run-tests test-notebooks $(if $(QUICK),,test-examples)
+
+# QUICK=1 leaves these tests out: they compute much, and little of it is the C library's.
+LONG_ELSEWHERE = bits parallel ops golden trajectory gradcheck
 
 ## arm64      the tests but two long ones, on an emulated ARM of 64 bits; QUICK=1: but more of them
 arm64: arm64-deps
@@ -211,7 +220,8 @@ arm64-deps:
 
 # An emulator is twenty times as slow, and these would take many minutes, or one or two.
 LONG_EMULATED = parallel bits
-SLOW_EMULATED = trajectory golden gpt conv gradcheck transformers torch_file denied
+SLOW_EMULATED = trajectory golden gpt conv gradcheck transformers torch_file denied ops sets \
+                matmul attention bfloat16 promises
 
 # The small part of Check is seen to tell a test that fails.
 $(BUILD)/tests/bare/wrong: $(call compiled,tests/bare/wrong.c tests/bare/check.c)
@@ -235,6 +245,12 @@ THREADS := $(BUILD)/threads-$(if $(OPENMP),many,one)
 $(THREADS): $(or $(CLEAN),$(if $(wildcard $(THREADS)),,stb))
 	@mkdir -p $(@D)
 	@touch $@
+
+# Tests spend their time in the library, and are compiled twice as fast with little optimisation;
+# what is measured is compiled as a user's program would be.
+$(BUILD)/tests/%.o: override CFLAGS += $(LIGHTLY)
+$(BUILD)/tests/bench/%.o: LIGHTLY :=
+LIGHTLY := -O1
 
 $(BUILD)/%.o: %.c Makefile $(THREADS) | stb
 	@mkdir -p $(@D)
