@@ -196,6 +196,12 @@ START_TEST(test_state_refused) {
         }
         v[i].name = name;
     }
+    /* Where several are missing, the sentence is about the first. */
+    for (int n = 0; n < 3; n++) {
+        char said[40];
+        snprintf(said, sizeof said, "the state has no \"%s\"", v[n].name);
+        ck_fails(rg_data_loader_load_state_dict(l, (rg_named_list){ n, v }), RG_VALUE_ERROR, said);
+    }
     v[1].tensor = NULL;
     ck_fails(rg_data_loader_load_state_dict(l, dict), RG_TYPE_ERROR,
              "data_loader_load_state_dict: expected a tensor but got NULL");
@@ -460,6 +466,7 @@ static const struct {
     { "infinite\n", "\"infinite\" is no number", false },
     { "\xD9\xA1\n", "\"\xD9\xA1\" is no number", false },
     { "\xFF\n", "line 1, column 1: \"..\" is no number", false },
+    { "1\001,2\n", "line 1, column 1: \"1?\" is no number", false },
     { "1,\x1B[31m\n", "line 1, column 2: \"?[31m\" is no number", false },
     { "\"1\n", "line 1, column 1: \"\" begins with a quote that nothing ends", false },
     { "1,\"", "line 1, column 2: \"\" begins with a quote that nothing ends", false },
@@ -539,6 +546,13 @@ START_TEST(test_csv_of_integers) {
                                          " 9007199254740993 ,\"-0\"\r\n+7,-003\n"),
                                .header = true, .dtype = RG_INT64);
     ck_assert_msg(t && rg_equal(t, rg_from_int64(want, RG_DIMS(3, 2))), "%s", rg_error());
+    /* Blanks of both kinds may stand around a number, as many as there are. */
+    static const char *const blanks[] = { "7 \n", "7\t\n", "  7\n", "\t7\n", " \t 7\t \t\n" };
+    for (int i = 0; i < (int)(sizeof blanks / sizeof *blanks); i++)
+        for (int whole = 0; whole < 2; whole++) {
+            t = rg_load_csv(text_file(blanks[i]), .dtype = whole ? RG_INT64 : RG_FLOAT32);
+            ck_assert_msg(t && rg_item(t) == 7, "%s: %s", blanks[i], rg_error());
+        }
     static const char *const refused[][2] = {
         { "1,2\n3,4.0\n", "f.csv': line 2, column 2: \"4.0\" is no integer" },
         { "1,\n", "line 1, column 2: \"\" is no integer" },
@@ -548,6 +562,7 @@ START_TEST(test_csv_of_integers) {
         { "+-1\n", "\"+-1\" is no integer" },
         { "-\n", "\"-\" is no integer" },
         { "\v1\n", "is no integer" },
+        { " \n", "\" \" is no integer" },
         { "x\n", "\"x\" is no integer" },
         { "1 2\n", "\"1 2\" is no integer" },
         { "5,9223372036854775808\n", "column 2: \"9223372036854775808\" is too large" },
