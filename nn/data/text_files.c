@@ -130,8 +130,7 @@ static char *csv_cell(csv_reader *r, char *ends) {
     const bool returns = *end == '\r';
     *ends = end[returns];
     r->at = end + returns + (*ends != 0);
-    if (!quoted)
-        *end = 0;
+    *end = 0;
     if (returns && *ends && *ends != '\n')
         return csv_refuse(r, "is followed by a carriage return without a line feed", cell);
     if (*ends && *ends != r->options.delimiter && *ends != '\n')
