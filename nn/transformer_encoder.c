@@ -14,12 +14,12 @@ rg_module_list *rgi_clones(const char *op, void *layer, int64_t n) {
     if (!rgi_module_given(layer, op))
         return NULL;
     rg_module_list *list = rg_nn_module_list();
-    for (int64_t i = 0; i < n && list; i++) {
-        if (rg_module_list_append(list, rg_deepcopy(layer)))
-            continue;
-        rg_module_free(list);
-        list = NULL;
-    }
+    for (int64_t i = 0; i < n; i++)
+        if (!rg_module_list_append(list, rg_deepcopy(layer))) {
+            rg_module_free(list);
+            list = NULL;
+            break;
+        }
     rg_module_free(layer);
     return list;
 }

@@ -47,6 +47,9 @@ MADE(decoder, rg_nn_transformer_decoder(rg_nn_transformer_decoder_layer(4, 2, .d
                                         2, .norm = rg_nn_layer_norm(4)))
 MADE(transformer, rg_nn_transformer(.d_model = 2, .nhead = 1, .num_encoder_layers = 2,
                                     .num_decoder_layers = 1, .dim_feedforward = 3))
+MADE(transformer_of_others,
+     rg_nn_transformer(.d_model = 2, .nhead = 1, .custom_encoder = rg_nn_linear(2, 2),
+                       .custom_decoder = rg_nn_linear(2, 2)))
 MADE(module_dict, rg_nn_module_dict({ "a", rg_nn_linear(2, 3) }, { "b", rg_nn_relu() }))
 MADE(parameter_list, rg_nn_parameter_list(rg_zeros(2), rg_zeros(3)))
 MADE(lstm, rg_nn_lstm(3, 4, .num_layers = 2, .bidirectional = true, .proj_size = 2))
@@ -84,6 +87,7 @@ static const struct {
     ROW(encoder),
     ROW(decoder),
     ROW(transformer),
+    ROW(transformer_of_others),
     ROW(module_dict),
     ROW(parameter_list),
     ROW(gpt),
@@ -279,7 +283,7 @@ static bool calls_watched(void) {
 
 static bool generates(void) {
     RG_SCOPE();
-    return rg_gpt_generate(model, idx, 2, .top_p = 0.5)
+    return rg_gpt_generate(model, idx, 0) && rg_gpt_generate(model, idx, 2, .top_p = 0.5)
            && rg_gpt_generate(model, idx, 2, .top_k = 2);
 }
 

@@ -542,6 +542,11 @@ START_TEST(test_padding_that_is_cut_off) {
         y = rg_transformer_encoder_forward(m, src, .src_key_padding_mask = mask);
         ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 0), 0, 2)))) == 0);
     }
+    /* The weights are frozen now, but src may want a gradient. */
+    rg_tensor *y = rg_transformer_encoder_forward(m, rg_requires_grad_(rg_clone(src), true),
+                                                  .src_key_padding_mask = mask);
+    ck_ok(y);
+    ck_assert(rg_item(rg_sum(rg_abs(rg_detach(rg_select(rg_select(y, 0, 0), 0, 2))))) > 0);
     rg_module_free(m);
 }
 END_TEST
@@ -657,14 +662,20 @@ START_TEST(test_padding_in_a_recorded_step) {
 }
 END_TEST
 
-/* A decoder's layer is called with two inputs, whichever way. */
+/* A decoder, and its layer, are called with two inputs, whichever way. */
 START_TEST(test_ways_to_call_a_decoder_layer) {
     RG_SCOPE();
     rg_transformer_decoder_layer *m = rg_nn_transformer_decoder_layer(4, 2, .dim_feedforward = 3,
                                                                       .dropout = 0);
     ck_ok(m);
     rg_tensor *tgt = rg_randn(3, 4), *memory = rg_randn(2, 4);
-    rg_tensor *y = rg_call(m, tgt, memory);
+    rg_transformer_decoder *all = rg_nn_transformer_decoder(rg_deepcopy(m), 2);
+    rg_tensor *y = rg_call(all, tgt, memory);
+    ck_ok(y);
+    ck_assert(rg_equal(y, rg_transformer_decoder_forward(all, tgt, memory)));
+    ck_assert(!rg_equal(rg_transformer_decoder_forward(all, memory, tgt), y));
+    rg_module_free(all);
+    y = rg_call(m, tgt, memory);
     ck_ok(y);
     ck_assert(rg_equal(y, rg_transformer_decoder_layer_forward(m, tgt, memory)));
     ck_fails(rg_call(m, tgt), RG_TYPE_ERROR, "TransformerDecoderLayer");
@@ -884,6 +895,15 @@ START_TEST(test_bad_caches) {
              "a cache needs layers of TransformerDecoderLayer, but layer 1 is a ReLU");
     ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &cache), RG_TYPE_ERROR,
              "a cache needs layers of TransformerDecoderLayer");
+    /* A layer of one's own counts for none of torch's, whatever its fields are. */
+    rg_module *first = m->layers->v[0];
+    const rg_module_class *cls = first->cls;
+    rg_module_list_set(m->layers, 1, rg_deepcopy(first));
+    first->cls = &halve_class;
+    ck_fails(rg_transformer_decoder_cache(m, x, 1).tgt, RG_TYPE_ERROR,
+             "a cache needs layers of TransformerDecoderLayer, but layer 0 is a ");
+    first->cls = cls;
+    ck_ok(rg_transformer_decoder_cache(m, x, 1).tgt);
     rg_module_free(m);
     rg_multihead_attention *a = rg_nn_multihead_attention(4, 2, .add_zero_attn = true);
     rg_attention_cache seen = { rg_zeros(2, 2, 5, 2), rg_zeros(2, 2, 5, 2), 0, false };
