@@ -347,10 +347,29 @@ START_TEST(test_bad_arguments) {
     REFUSED(
         "key's sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([3, 2])",
         q, rg_zeros(4, 2, 5), rg_zeros(3, 2, 6), .need_weights = true);
+    REFUSED(
+        "key's sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([4, 3])",
+        q, rg_zeros(4, 2, 5), rg_zeros(4, 3, 6), .need_weights = true);
     rg_tensor *wide = rg_zeros(3, 2, 8);
     REFUSED("mat1 and mat2 shapes cannot be multiplied (6x8 and ", wide, wide, wide,
             .need_weights = true);
     m = same;
+    /* The length stands first in these sentences, wherever it stands in the inputs. */
+    rg_multihead_attention *turned[] = {
+        rg_nn_multihead_attention(8, 2, .batch_first = true),
+        rg_nn_multihead_attention(8, 2, .kdim = 5, .vdim = 6, .batch_first = true)
+    };
+    rg_tensor *q2 = rg_zeros(2, 3, 8);
+    ck_fails(rg_multihead_attention_forward(turned[0], q2, rg_zeros(2, 4, 8), rg_zeros(2, 5, 8))
+                 .output,
+             RG_RUNTIME_ERROR,
+             "key shape torch.Size([4, 2, 8]) does not match value shape torch.Size([5, 2, 8])");
+    ck_fails(rg_multihead_attention_forward(turned[1], q2, rg_zeros(2, 4, 5), rg_zeros(2, 7, 6))
+                 .output,
+             RG_RUNTIME_ERROR,
+             "sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([7, 2])");
+    rg_module_free(turned[0]);
+    rg_module_free(turned[1]);
     rg_error_clear();
     ck_assert(!rg_multihead_attention_forward(NULL, q, q, q).output
               && !rg_multihead_attention_forward(m, q, NULL, q).output
@@ -440,6 +459,16 @@ static bool attends_from_cache(void) {
            && rg_multihead_attention_forward(denied, x, x, x, .cache = &seen).weights;
 }
 
+/* A call that was to return weights, too, returns nothing without them. */
+static bool attends_by_call(void) {
+    rg_multihead_keywords k = { .options = { .key_padding_mask = RG_NONE,
+                                             .attn_mask = RG_NONE,
+                                             .need_weights = true,
+                                             .average_attn_weights = true },
+                                .weights = RG_NONE };
+    return rg_call_keywords(denied, &k, denied_x, denied_x, denied_x);
+}
+
 /* The sentence names two shapes, for which there must be memory. */
 static bool refuses_values(void) {
     rg_tensor *k = denied_x, *v = rg_narrow(denied_x, 0, 0, 2);
@@ -464,6 +493,7 @@ START_TEST(test_out_of_memory) {
     denied = rg_nn_multihead_attention(4, 2, .add_bias_kv = true, .add_zero_attn = true);
     twin_out_of_memory(attends_masked);
     twin_out_of_memory(attends_without_batch);
+    twin_out_of_memory(attends_by_call);
     rg_module_free(denied);
     for (int apart = 0; apart < 2; apart++) {
         denied = rg_nn_multihead_attention(4, 2, .kdim = apart ? 3 : 0);
