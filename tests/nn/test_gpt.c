@@ -136,6 +136,32 @@ START_TEST(test_choices) {
 }
 END_TEST
 
+static rg_tensor *notes_length(rg_tensor *x, const char *name, void *lengths) {
+    (void)name;
+    snprintf((char *)lengths + strlen(lengths), 3, "%d ", (int)rg_size(x, 1));
+    return RG_NONE;
+}
+
+/* What was read isn't read again, until the window moves; and where all tokens are wanted, they
+ * aren't copied. */
+START_TEST(test_what_generation_reads) {
+    rg_gpt *m = small(true, 0);
+    char lengths[40] = "";
+    rg_tensor *begun = rg_narrow(tokens(), 1, 0, 3);
+    RG_HOOKS(m, RG_HOOKS_AT({ "hook_embed", notes_length, lengths }));
+    const bool before = rg_set_profiling(true);
+    const int64_t copies = rg_profile_cost("clone").calls;
+    ck_ok(rg_gpt_generate(m, begun, 6));
+    ck_assert_str_eq(lengths, "3 1 1 1 6 6 ");
+    ck_assert_int_eq(rg_profile_cost("clone").calls, copies);
+    int left = 2;
+    ck_ok(rg_gpt_generate(m, begun, 6, .each = count_and_stop, .context = &left));
+    ck_assert_int_eq(rg_profile_cost("clone").calls, copies + 1);
+    rg_set_profiling(before);
+    rg_module_free(m);
+}
+END_TEST
+
 /* One row ends all, and no row ends nothing. */
 START_TEST(test_few_rows) {
     static const double p[] = { 0.2, 0.4, 0.1, 0.3 };
@@ -281,6 +307,10 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_call(m, rg_full(RG_DIMS(1, 2), 11)), RG_INDEX_ERROR, "out of range");
     ck_fails(rg_call(m, tokens(), rg_long(rg_zeros(3))), RG_VALUE_ERROR,
              "to match target batch_size");
+    const rg_logits_loss none = rg_gpt_forward(m, tokens(), rg_long(rg_zeros(3)));
+    ck_assert(!none.logits && !none.loss);
+    ck_says(rg_call(m, RG_NONE), "gpt: expected a tensor but got RG_NONE");
+    ck_says(rg_gpt_cached(m, RG_NONE, cache, 0), "gpt: expected a tensor but got RG_NONE");
     ck_fails(rg_gpt_cached(m, tokens(), cache, 0), RG_RUNTIME_ERROR, "");
     ck_fails(rg_gpt_cached(m, rg_literal([[1]]), cache, -1), RG_RUNTIME_ERROR, "Cannot forward");
     ck_fails(
@@ -345,5 +375,6 @@ START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
 END_TEST
 
 RG_TESTS_UNGUARDED(gpt, test_values_and_gradients, test_calling, test_generation, test_few_rows,
+                   test_what_generation_reads,
                    test_end, test_choices, test_cache, test_attention_is_one_op, test_second_order,
                    test_bad_arguments, test_out_of_memory)
