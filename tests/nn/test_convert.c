@@ -119,6 +119,25 @@ START_TEST(test_all_or_nothing) {
 }
 END_TEST
 
+static void converts(void *m) { rg_module_to(m, RG_FLOAT32); }
+
+/* A step can't be recorded that converts a module, be there anything to convert or not. */
+START_TEST(test_no_part_of_a_recorded_step) {
+    Views *m = new_views();
+    rg_sequential *none = rg_nn_sequential();
+    ck_ok(m && none);
+    for (int wide = 0; wide < 2; wide++) {
+        ck_ok(rg_module_to(m, wide ? RG_FLOAT64 : RG_FLOAT32));
+        ck_fails(rg_record(converts, m), RG_NOT_IMPLEMENTED,
+                 "module_to: can't be part of a recorded step");
+        ck_assert(all_are(m, wide ? RG_FLOAT64 : RG_FLOAT32));
+    }
+    ck_fails(rg_record(converts, none), RG_NOT_IMPLEMENTED, "module_to: can't be part");
+    rg_module_free(m);
+    rg_module_free(none);
+}
+END_TEST
+
 /* v.data = data, where v is a view: v leaves its base's memory, as in torch. */
 START_TEST(test_views_take_data) {
     rg_tensor *base = rg_zeros(4), *v = rg_narrow(base, 0, 1, 2);
@@ -135,4 +154,4 @@ START_TEST(test_views_take_data) {
 END_TEST
 
 RG_TESTS(convert, test_views_are_converted, test_views_take_data, test_shared_tensors,
-         test_all_or_nothing)
+         test_all_or_nothing, test_no_part_of_a_recorded_step)
