@@ -448,6 +448,17 @@ START_TEST(test_kinds) {
     ck_ok(rg_load_checkpoint(file, (rg_checkpoint){ .optim = warm }));
     ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ .optim = step }), RG_RUNTIME_ERROR,
              "run.safetensors': ");
+    /* What a schedule of the run's needs must be there, unlike in a dictionary of torch's. */
+    ck_ok(rg_save_checkpoint(file, (rg_checkpoint){ .optim = step }));
+    all = rg_load_file(file);
+    int left = 0;
+    for (int i = 0; i < all.n; i++)
+        if (!strstr(all.v[i].name, "last_epoch"))
+            ((rg_named *)all.v)[left++] = all.v[i];
+    ck_assert_int_eq(left, all.n - 1);
+    ck_ok(rg_save_file(((rg_named_list){ left, all.v }), file, .metadata = { 1, &is }));
+    ck_fails(rg_load_checkpoint(file, (rg_checkpoint){ .optim = step }), RG_RUNTIME_ERROR,
+             "Missing key(s) in state_dict: \"schedules.0.last_epoch\"");
     rg_optim *all_of_them[] = { adam, adamw, step, exponential, none, warm };
     for (int i = 0; i < 6; i++)
         rg_optim_free(all_of_them[i]);
