@@ -215,4 +215,26 @@ START_TEST(test_rare_refusals) {
 }
 END_TEST
 
-RG_TESTS(nn_sentences, test_layers, test_attention, test_others, test_groups, test_rare_refusals)
+/* Who frees or closes nothing made no mistake, whether an error stands or not. */
+START_TEST(test_nothing_to_free) {
+    for (int fails = 0; fails < 2; fails++) {
+        rg_error_clear();
+        if (fails)
+            rg_fail(RG_VALUE_ERROR, "test", "what stands");
+        rg_module_free(NULL);
+        rg_tokenizer_free(NULL);
+        rg_vocabulary_free(NULL);
+        rg_tokens_close(NULL);
+        rg_data_loader_free(NULL);
+        rg_optim_free(NULL);
+        rg_replay_free(NULL);
+        rg_replays_free(NULL);
+        rg_safe_close(NULL);
+        rg_generator_free(NULL);
+        ck_assert_str_eq(rg_error(), fails ? "test: what stands" : "");
+    }
+    rg_error_clear();
+}
+END_TEST
+
+RG_TESTS(nn_sentences, test_nothing_to_free, test_layers, test_attention, test_others, test_groups, test_rare_refusals)
