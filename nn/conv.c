@@ -29,9 +29,9 @@ static rg_dims conv_around(const rg_conv_module *self) {
 
 static rg_tensor *conv_module_forward(rg_module *m, rg_tensor *x) {
     rg_conv_module *self = (rg_conv_module *)m;
-    rg_conv_options o = { .stride = 1, .dilation = 1, .groups = self->groups };
-    o.strides = self->stride;
-    o.dilations = self->dilation;
+    rg_conv_options o = { .strides = self->stride,
+                          .dilations = self->dilation,
+                          .groups = self->groups };
     if (self->padding_mode != RG_CONSTANT)
         x = rg_pad_with(x, conv_around(self), self->padding_mode, 0);
     else if (self->padding_text)

@@ -98,8 +98,7 @@ static size_t struct_bytes(const rg_module *m) { return m->registry->bytes - siz
 
 /* A copy doesn't have the hook by which somebody looks inside the original. */
 static bool is_copied(const rg_module_hook *h) {
-    return h->kind != RG_HOOK_REMOVED
-           && !(h->kind == RG_HOOK_AFTER && h->forward == rgi_look_at_output);
+    return h->kind != RG_HOOK_REMOVED && h->forward != rgi_look_at_output;
 }
 
 static bool copy_hooks(rg_registry *to, const rg_registry *from) {

@@ -390,7 +390,7 @@ static bool knows_all(const weight_files *w, const rg_gpt *m) {
     bool ok = all.n > 0;
     for (int i = 0; ok && i < all.n; i++)
         ok = rgi_map_put_name(&known, after(all.v[i].name, "transformer."), 0);
-    for (int i = 0; ok && i < w->n; i++)
+    for (int i = 0; i < w->n; i++)
         for (int k = 0; ok && k < w->v[i].n; k++) {
             const char *name = after(w->v[i].v[k].name, "transformer.");
             int64_t times = rgi_map_name(&known, name);
