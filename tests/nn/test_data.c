@@ -519,6 +519,10 @@ START_TEST(test_csv) {
                                .delimiter = ';', .dtype = RG_FLOAT64);
     ck_assert(rg_ndim(t) == 2 && rg_dtype_of(t) == RG_FLOAT64 && isnan(rg_at(t, 0, 0)));
     ck_assert(rg_at(t, 0, 1) == -INFINITY);
+    t = rg_load_csv(text_file("nan,-inf\ninfinity,-3.4e38\n"));
+    ck_assert_msg(t && rg_dtype_of(t) == RG_FLOAT32 && isnan(rg_at(t, 0, 0)), "%s", rg_error());
+    ck_assert(rg_at(t, 0, 1) == -INFINITY && rg_at(t, 1, 0) == INFINITY);
+    ck_assert(rg_at(t, 1, 1) == -3.4e38f);
     t = rg_load_csv(text_file("1e39,-1e308\n"), .dtype = RG_FLOAT64);
     ck_assert(rg_at(t, 0, 0) == 1e39 && rg_at(t, 0, 1) == -1e308);
     t = rg_load_csv(text_file("a,b\n"), .header = true);

@@ -767,6 +767,10 @@ START_TEST(test_no_utf8) {
         { "\xFF\xFE", 2 },
         { "\xF0\x90\xF0\x90", 2 },
         { "\xE2\x82\xE2", 2 },
+        { "\xE1\xC0", 2 },
+        { "\xE1\x80\xC0", 2 },
+        { "\xF1\x80\xC0", 2 },
+        { "\xF1\x80\x80\xC0", 2 },
     };
     scratch_begin();
     rg_tokenizer *t = tokenizer_of_bytes();
@@ -834,6 +838,7 @@ START_TEST(test_bad_two_files) {
         { "{'a': 0, 'b': 0}", "", "tokens 'a' and 'b' have the same number, 0" },
         { "{'a': 0}", "a", "merge 1 is 'a', which isn't two tokens with a blank" },
         { "{'a': 0}", "#version: 0.2\n\n", "merge 2 is '', which isn't two tokens" },
+        { "{'a': 0}", "\r\n", "merge 1 is '', which isn't two tokens" },
         { "{'a': 0}", "#version: 0.2\na b\n", "merge 2 is of 'b', which is not in" },
         { "{'a': 0}", "a a\n", "merge 1 is of 'aa', which is not in the vocabulary" },
         { "{'a': 0}", "a a \n", "merge 1 is 'a a ', which isn't two tokens" },
