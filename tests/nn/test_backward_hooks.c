@@ -98,7 +98,11 @@ typedef struct {
     rg_tensor *w;
 } Scale;
 
-static rg_tensor *scale_forward(rg_module *m, rg_tensor *x) { return rg_mul(x, ((Scale *)m)->w); }
+/* A forward is never called without its input. */
+static rg_tensor *scale_forward(rg_module *m, rg_tensor *x) {
+    ck_assert(x != NULL);
+    return rg_mul(x, ((Scale *)m)->w);
+}
 
 static const rg_module_class scale_class = { .name = "Scale", .forward = scale_forward };
 

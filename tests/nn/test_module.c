@@ -551,6 +551,14 @@ START_TEST(test_what_cannot_be_registered) {
         ck_assert(!rg_module_to(NULL, RG_FLOAT64) && !rg_module_requires_grad_(NULL, true)
                   && !rg_register_child(NULL, "x", NULL, NULL));
         rg_tensor *y = rg_mul(rg_requires_grad_(rg_ones(2), true), 2);
+        /* What has a name of its own keeps it. */
+        Some *named = SOME(RG_PARAMETER(self, w, rg_set_name(rg_ones(1), "mine"));
+                           RG_PARAMETER(self, v, rg_ones(1)));
+        ck_assert(named != NULL);
+        ck_assert_str_eq(rg_name(named->w), "mine");
+        ck_assert_str_eq(rg_name(named->v), "v");
+        ck_assert_str_eq(rg_named_parameters(named).v[0].name, "w");
+        rg_module_free(named);
         /* As nn.Parameter(y), the parameter is a leaf. */
         Some *fine = SOME(RG_PARAMETER(self, w, y); RG_PARAMETER(self, v, RG_NONE));
         ck_assert(fine && rg_is_leaf(fine->w) && fine->w != y && fine->v == RG_NONE
@@ -593,6 +601,17 @@ static rg_tensor *steep(rg_module *m, rg_tensor *x) {
 }
 static const rg_module_class steep_class = { .name = "Steep", .forward = steep };
 
+/* Goes on where the child is denied this request for memory. */
+static int denied_to_child;
+static rg_tensor *explode_after_child(rg_module *m, rg_tensor *x) {
+    rg_memory_fail_at(denied_to_child);
+    rg_tensor *y = rg_call(((Some *)m)->child, x);
+    rg_memory_fail_at(0);
+    rg_error_clear();
+    return explode(m, y ? y : x);
+}
+static const rg_module_class outer_class = { .name = "Outer", .forward = explode_after_child };
+
 START_TEST(test_anomaly_names_the_module) {
     Tree *m = new_tree();
     rg_sequential *all = rg_nn_sequential(
@@ -606,6 +625,13 @@ START_TEST(test_anomaly_names_the_module) {
              "log: the first -inf arose forward in log of [2], in module 1.1 (Explode)");
     Some *alone = RG_MODULE(Some, &explode_class);
     ck_fails(rg_call(alone, rg_ones(2)), RG_RUNTIME_ERROR, "in module Explode");
+    /* A module that was called and has returned isn't the one that is named. */
+    Some *outer = RG_MODULE(Some, &outer_class);
+    RG_CHILD(outer, child, (rg_module *)rg_nn_relu());
+    outer = RG_READY(outer);
+    for (denied_to_child = 0; denied_to_child < 5; denied_to_child++)
+        ck_fails(rg_call(outer, rg_ones(2)), RG_RUNTIME_ERROR, "in module Outer");
+    rg_module_free(outer);
     rg_tensor *y = rg_call(slope, rg_requires_grad_(rg_ones(2), true));
     ck_ok(y);
     ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "in module 0.0 (Steep)");
