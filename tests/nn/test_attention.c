@@ -357,14 +357,14 @@ START_TEST(test_bad_arguments) {
     /* The length stands first in these sentences, wherever it stands in the inputs. */
     rg_multihead_attention *turned[] = {
         rg_nn_multihead_attention(8, 2, .batch_first = true),
-        rg_nn_multihead_attention(8, 2, .kdim = 5, .vdim = 6, .batch_first = true)
+        rg_nn_multihead_attention(8, 2, .kdim = 1, .vdim = 1, .batch_first = true)
     };
     rg_tensor *q2 = rg_zeros(2, 3, 8);
     ck_fails(rg_multihead_attention_forward(turned[0], q2, rg_zeros(2, 4, 8), rg_zeros(2, 5, 8))
                  .output,
              RG_RUNTIME_ERROR,
              "key shape torch.Size([4, 2, 8]) does not match value shape torch.Size([5, 2, 8])");
-    ck_fails(rg_multihead_attention_forward(turned[1], q2, rg_zeros(2, 4, 5), rg_zeros(2, 7, 6))
+    ck_fails(rg_multihead_attention_forward(turned[1], q2, rg_zeros(2, 4, 1), rg_zeros(2, 7, 1))
                  .output,
              RG_RUNTIME_ERROR,
              "sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([7, 2])");
@@ -459,6 +459,14 @@ static bool attends_from_cache(void) {
            && rg_multihead_attention_forward(denied, x, x, x, .cache = &seen).weights;
 }
 
+/* Query, key and value are projected apart. */
+static bool attends_to_others(void) {
+    rg_tensor *x = denied_x, *k = rg_narrow(denied_x, 0, 0, 2);
+    return k
+           && rg_multihead_attention_forward(denied, x, k, k, .key_padding_mask = rg_zeros(2, 2))
+                  .output;
+}
+
 /* A call that was to return weights, too, returns nothing without them. */
 static bool attends_by_call(void) {
     rg_multihead_keywords k = { .options = { .key_padding_mask = RG_NONE,
@@ -494,6 +502,7 @@ START_TEST(test_out_of_memory) {
     twin_out_of_memory(attends_masked);
     twin_out_of_memory(attends_without_batch);
     twin_out_of_memory(attends_by_call);
+    twin_out_of_memory(attends_to_others);
     rg_module_free(denied);
     for (int apart = 0; apart < 2; apart++) {
         denied = rg_nn_multihead_attention(4, 2, .kdim = apart ? 3 : 0);

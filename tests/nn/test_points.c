@@ -372,6 +372,59 @@ START_TEST(test_no_hook_after_a_failure) {
 }
 END_TEST
 
+enum { MOST_POINTS = 64 };
+static char points_seen[MOST_POINTS][64];
+
+static rg_tensor *notes_point(rg_tensor *x, const char *name, void *context) {
+    (void)x;
+    (void)context;
+    ck_assert_int_lt(calls, MOST_POINTS);
+    snprintf(points_seen[calls++], sizeof points_seen[0], "%s", name);
+    return RG_NONE;
+}
+
+/* Returns whether values come after this one that don't need it, but are used with it. */
+static bool stands_beside_others(const char *point) {
+    static const char *const beside[] = { "transformer.wte", "hook_embed", "hook_q", "hook_k" };
+    for (int i = 0; i < 4; i++)
+        if (strstr(point, beside[i]))
+            return true;
+    return false;
+}
+
+/* Where a hook fails, whichever point it stands at, the forward goes no further: no value is seen
+ * that needs that one, and the sentence is about it. */
+static void stops_at_each_point(void *m, rg_tensor *x, int least) {
+    calls = 0;
+    ck_ok(rg_run_with_hooks(m, RG_HOOKS_AT({ "*", notes_point, NULL }), x));
+    char names[MOST_POINTS][64];
+    memcpy(names, points_seen, sizeof names);
+    const int n = calls;
+    ck_assert_int_ge(n, least);
+    for (int i = 0; i < n; i++) {
+        RG_SCOPE();
+        char said[100];
+        snprintf(said, sizeof said, "%.63s: expected a tensor of a hook", names[i]);
+        calls = 0;
+        ck_fails(rg_run_with_hooks(
+                     m, RG_HOOKS_AT({ "*", notes_point, NULL }, { names[i], fails, NULL }), x),
+                 RG_TYPE_ERROR, said);
+        ck_assert_msg(calls == i + 1 || stands_beside_others(names[i]),
+                      "%s fails, and %d others follow", names[i], calls - i - 1);
+    }
+}
+
+START_TEST(test_no_point_after_a_failure) {
+    rg_gpt *gpt = small();
+    stops_at_each_point(gpt, tokens(), 30);
+    rg_module_free(gpt);
+    rg_transformer_encoder_layer *layer = rg_nn_transformer_encoder_layer(4, 2,
+                                                                          .dim_feedforward = 3);
+    stops_at_each_point(layer, rg_randn(3, 2, 4), 12);
+    rg_module_free(layer);
+}
+END_TEST
+
 /* Looks may end in any order. */
 START_TEST(test_ends_in_another_order) {
     triple *m = RG_MODULE(triple, &triple_class);
@@ -624,7 +677,7 @@ END_TEST
 RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_outputs_of_modules,
          test_called_twice, test_names_below_and_above, test_multihead_attention,
          test_order_and_nesting, test_names_of_a_part, test_what_is_asked_for_by_name,
-         test_no_hook_after_a_failure, test_ends_in_another_order, test_a_look_at_what_ended,
+         test_no_hook_after_a_failure, test_no_point_after_a_failure, test_ends_in_another_order, test_a_look_at_what_ended,
          test_outputs_that_nobody_looks_at, test_nothing_is_made_for_others, test_results_of_heads,
          test_a_block_alone, test_a_hook_that_runs_the_model, test_refusals, test_copies_and_ends,
          test_hooks_are_the_threads, test_no_replay, test_generation_is_steered, test_out_of_memory)
