@@ -58,6 +58,12 @@ START_TEST(test_calling) {
     ck_assert_int_eq(inputs, 1);
     rg_gpt_forward(m, tokens(), targets());
     ck_assert_int_eq(inputs, 2);
+    /* Where the loss can't be computed, there are no logits, either. */
+    const rg_logits_loss none = rg_gpt_forward(m, tokens(), rg_long(rg_zeros(3)));
+    ck_assert(!none.logits && !none.loss && rg_error_code() == RG_VALUE_ERROR);
+    ck_says(rg_call(m, RG_NONE), "gpt: expected a tensor but got RG_NONE");
+    ck_says(rg_gpt_cached(m, RG_NONE, rg_gpt_cache(m, 1), 0),
+            "gpt: expected a tensor but got RG_NONE");
     ck_assert(m->lm_head->weight == rg_state_dict(m).v[0].tensor);
     ck_assert_int_eq(rg_num_parameters(m), 11 * 4 + 6 * 4 + 2 * (8 + 60 + 20 + 8 + 80 + 68) + 8);
     rg_module_free(m);
@@ -307,10 +313,6 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_call(m, rg_full(RG_DIMS(1, 2), 11)), RG_INDEX_ERROR, "out of range");
     ck_fails(rg_call(m, tokens(), rg_long(rg_zeros(3))), RG_VALUE_ERROR,
              "to match target batch_size");
-    const rg_logits_loss none = rg_gpt_forward(m, tokens(), rg_long(rg_zeros(3)));
-    ck_assert(!none.logits && !none.loss);
-    ck_says(rg_call(m, RG_NONE), "gpt: expected a tensor but got RG_NONE");
-    ck_says(rg_gpt_cached(m, RG_NONE, cache, 0), "gpt: expected a tensor but got RG_NONE");
     ck_fails(rg_gpt_cached(m, tokens(), cache, 0), RG_RUNTIME_ERROR, "");
     ck_fails(rg_gpt_cached(m, rg_literal([[1]]), cache, -1), RG_RUNTIME_ERROR, "Cannot forward");
     ck_fails(

@@ -5,6 +5,7 @@
 #include "regard.h"
 #include "tests/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define T(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), RG_FLOAT32)
@@ -215,6 +216,56 @@ START_TEST(test_rare_refusals) {
 }
 END_TEST
 
+/* A module says which tensor isn't there before it looks at what that one has. */
+START_TEST(test_no_input) {
+    RG_SCOPE();
+    const struct {
+        void *m;
+        const char *name;
+        int takes;
+    } all[] = {
+        { rg_nn_linear(2, 3), "linear", 1 },
+        { rg_nn_embedding(3, 2), "embedding", 1 },
+        { rg_nn_layer_norm(2), "layer_norm", 1 },
+        { rg_nn_rms_norm(2), "rms_norm", 1 },
+        { rg_nn_group_norm(1, 2), "group_norm", 1 },
+        { rg_nn_batch_norm1d(2), "BatchNorm1d", 1 },
+        { rg_nn_batch_norm2d(2), "BatchNorm2d", 1 },
+        { rg_nn_conv1d(2, 3, 1), "conv1d", 1 },
+        { rg_nn_conv2d(2, 3, 1), "conv2d", 1 },
+        { rg_nn_max_pool1d(2), "max_pool1d", 1 },
+        { rg_nn_avg_pool2d(2), "avg_pool2d", 1 },
+        { rg_nn_dropout(0.5), "dropout", 1 },
+        { rg_nn_flatten(1, -1), "flatten", 1 },
+        { rg_nn_relu(), "relu", 1 },
+        { rg_nn_learned_positions(3, 2), "positions_forward", 1 },
+        { rg_nn_sinusoidal_positions(3, 2), "positions_forward", 1 },
+        { rg_nn_rotary_positions(3, 2, 10), "positions_forward", 1 },
+        { rg_nn_multihead_attention(2, 1), "multihead_attention", 1 },
+        { rg_nn_transformer_decoder(rg_nn_transformer_decoder_layer(2, 1), 1),
+          "transformer_decoder", 2 },
+        { rg_nn_transformer(.d_model = 2, .nhead = 1, .dim_feedforward = 2), "transformer", 2 },
+        { rg_nn_rnn(2, 3), "RNN", 1 },
+        { rg_nn_lstm(2, 3), "LSTM", 1 },
+        { rg_nn_gru(2, 3), "GRU", 1 },
+        { rg_nn_rnn_cell(2, 3), "RNNCell", 1 },
+        { rg_nn_lstm_cell(2, 3), "LSTMCell", 1 },
+        { rg_nn_gru_cell(2, 3), "GRUCell", 1 },
+        { rg_nn_mse_loss(), "mse_loss", 2 },
+        { rg_nn_cross_entropy_loss(), "cross_entropy", 2 },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rg_tensor *in[] = { RG_NONE, T(2, 2, 2) };
+        char sentence[100];
+        snprintf(sentence, sizeof sentence, "%s: expected a tensor but got RG_NONE", all[i].name);
+        ck_says(rg_call_list(all[i].m, (rg_list){ all[i].takes, in }), sentence);
+        ck_assert(!rg_call_list(all[i].m, (rg_list){ all[i].takes, in }));
+        rg_error_clear();
+        rg_module_free(all[i].m);
+    }
+}
+END_TEST
+
 /* Who frees or closes nothing made no mistake, whether an error stands or not. */
 START_TEST(test_nothing_to_free) {
     for (int fails = 0; fails < 2; fails++) {
@@ -237,4 +288,4 @@ START_TEST(test_nothing_to_free) {
 }
 END_TEST
 
-RG_TESTS(nn_sentences, test_nothing_to_free, test_layers, test_attention, test_others, test_groups, test_rare_refusals)
+RG_TESTS(nn_sentences, test_no_input, test_nothing_to_free, test_layers, test_attention, test_others, test_groups, test_rare_refusals)
