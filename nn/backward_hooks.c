@@ -196,8 +196,6 @@ static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
 static bool pass_through(rg_function_context *ctx, int n, rg_tensor *const in[], rg_tensor *out[]) {
     for (int i = 0; i < n; i++) {
         out[i] = rg_detach(in[i]);
-        if (!out[i])
-            return false;
         if (!rg_needs_input_grad(ctx, i))
             rg_mark_non_differentiable(ctx, out[i]);
     }

@@ -280,7 +280,7 @@ static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
     const rg_rnn_module *self = r->self;
     const int directions = rnn_directions(self);
     rg_tensor *x = r->x;
-    for (int64_t layer = 0; layer < self->o.num_layers && x; layer++) {
+    for (int64_t layer = 0; layer < self->o.num_layers; layer++) {
         rg_tensor *out[2];
         for (int d = 0; d < directions; d++) {
             const int64_t i = layer * directions + d;
