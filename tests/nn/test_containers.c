@@ -241,6 +241,64 @@ START_TEST(test_first_and_last_places) {
 }
 END_TEST
 
+/* Each place can be set and, in a list of modules, be inserted at, counted from either end; the
+ * others stay, or move by one. */
+enum { PLACES = 4 };
+
+static void each_place_is_set(int at) {
+    RG_SCOPE();
+    rg_parameter_list *p = rg_nn_parameter_list();
+    rg_module_list *m = rg_nn_module_list();
+    rg_tensor *value[PLACES], *other = rg_requires_grad_(rg_ones(2), true);
+    void *child[PLACES], *new_child = rg_nn_tanh();
+    for (int i = 0; i < PLACES; i++) {
+        value[i] = rg_requires_grad_(rg_ones(1), true);
+        child[i] = rg_nn_relu();
+        ck_ok(rg_parameter_list_append(p, value[i]) && rg_module_list_append(m, child[i]));
+    }
+    ck_ok(rg_parameter_list_set(p, at, other) && rg_module_list_set(m, at, new_child));
+    ck_assert(p->n == PLACES && m->n == PLACES);
+    for (int i = 0; i < PLACES; i++) {
+        const bool here = i == at || i == at + PLACES;
+        ck_assert_msg(rg_data(p->v[i]) == rg_data(here ? other : value[i]),
+                      "%d was set, and %d is wrong", at, i);
+        ck_assert_msg(m->v[i] == (here ? new_child : child[i]), "%d was set, and %d is wrong", at,
+                      i);
+    }
+    rg_module_free(p);
+    rg_module_free(m);
+}
+
+static void is_inserted_at_each_place(int at) {
+    RG_SCOPE();
+    rg_module_list *m = rg_nn_module_list();
+    void *child[PLACES], *added = rg_nn_tanh();
+    for (int i = 0; i < PLACES; i++) {
+        child[i] = rg_nn_linear(1, 1);
+        ck_ok(rg_module_list_append(m, child[i]));
+    }
+    ck_ok(rg_module_list_insert(m, at, added));
+    ck_assert_int_eq(m->n, PLACES + 1);
+    const int place = at < 0 ? at + PLACES : at;
+    for (int i = 0; i <= PLACES; i++) {
+        ck_assert(m->v[i] == (i == place ? added : child[i - (i > place)]));
+        char path[20];
+        snprintf(path, sizeof path, "%d", i);
+        ck_assert(rg_get_submodule(m, path) == m->v[i]);
+        snprintf(path, sizeof path, "%d.weight", i);
+        ck_assert(i == place || !strcmp(rg_name(((rg_linear_module *)m->v[i])->weight), path));
+    }
+    rg_module_free(m);
+}
+
+START_TEST(test_each_place) {
+    for (int at = -PLACES; at < PLACES; at++)
+        each_place_is_set(at);
+    for (int at = -PLACES; at <= PLACES; at++)
+        is_inserted_at_each_place(at);
+}
+END_TEST
+
 /* A child that stands in two trees has its name from the first one, and moves in the other one
  * without another name. */
 START_TEST(test_names_in_two_trees) {
@@ -294,5 +352,5 @@ START_TEST(test_what_isnt_held) {
 END_TEST
 
 RG_TESTS(containers, test_module_dict, test_parameter_list, test_trees_grow, test_paths,
-         test_keywords_of_call, test_out_of_memory, test_first_and_last_places,
+         test_keywords_of_call, test_out_of_memory, test_first_and_last_places, test_each_place,
          test_names_in_two_trees, test_what_isnt_held)

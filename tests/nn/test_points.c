@@ -608,7 +608,41 @@ START_TEST(test_no_replay) {
     triple *m = RG_MODULE(triple, &triple_class);
     m = RG_READY(m);
     void *context[] = { m, rg_scalar(1) };
+    calls = 0;
     ck_fails(rg_record(recorded_step, context), RG_NOT_IMPLEMENTED, "a hook at a point");
+    ck_assert_int_eq(calls, 0);
+    rg_module_free(m);
+}
+END_TEST
+
+static rg_tensor *long_forward(rg_module *m, rg_tensor *x) {
+    char name[2000];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    return rg_mul(rg_hook_point(m, name, x), 3);
+}
+static const rg_module_class long_class = { .name = "Long", .forward = long_forward };
+
+static rg_tensor *keeps_name(rg_tensor *x, const char *name, void *kept) {
+    (void)x;
+    snprintf(kept, 2000, "%s", name);
+    return RG_NONE;
+}
+
+/* A name of any length may be given: a hook is told the path and as much more as there is room. */
+START_TEST(test_long_names) {
+    char key[61], kept[2000] = "", path[200];
+    memset(key, 'k', sizeof key - 1);
+    key[sizeof key - 1] = '\0';
+    triple *inner = RG_MODULE(triple, &long_class);
+    rg_module_dict *m = rg_nn_module_dict({ key, RG_READY(inner) });
+    for (int i = 0; i < 2; i++)
+        m = rg_nn_module_dict({ key, m });
+    RG_HOOKS(m, RG_HOOKS_AT({ "*n", keeps_name, kept }));
+    ck_assert(rg_item(rg_call(inner, rg_scalar(2))) == 6);
+    const int n = snprintf(path, sizeof path, "%s.%s.%s.nnn", key, key, key);
+    ck_assert(strncmp(kept, path, (size_t)n) == 0 && strlen(kept) < 600);
+    ck_assert(strlen(kept) > 300 && strspn(kept + n, "n") == strlen(kept + n));
     rg_module_free(m);
 }
 END_TEST
@@ -677,7 +711,7 @@ END_TEST
 RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_outputs_of_modules,
          test_called_twice, test_names_below_and_above, test_multihead_attention,
          test_order_and_nesting, test_names_of_a_part, test_what_is_asked_for_by_name,
-         test_no_hook_after_a_failure, test_no_point_after_a_failure, test_ends_in_another_order, test_a_look_at_what_ended,
+         test_no_hook_after_a_failure, test_no_point_after_a_failure, test_long_names, test_ends_in_another_order, test_a_look_at_what_ended,
          test_outputs_that_nobody_looks_at, test_nothing_is_made_for_others, test_results_of_heads,
          test_a_block_alone, test_a_hook_that_runs_the_model, test_refusals, test_copies_and_ends,
          test_hooks_are_the_threads, test_no_replay, test_generation_is_steered, test_out_of_memory)

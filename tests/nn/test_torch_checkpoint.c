@@ -534,6 +534,28 @@ START_TEST(test_lbfgs_without_a_direction) {
 }
 END_TEST
 
+/* After its first iteration it has a direction, but no "al" yet, which the second one makes. A step
+ * ends after 5/4 as many calls of the closure as iterations are allowed: 3 allow for 2. */
+START_TEST(test_lbfgs_after_one_iteration) {
+    RG_SCOPE();
+    scratch_begin();
+    for (int iterations = 1; iterations < 3; iterations++) {
+        rg_tensor *v[] = { start_at(0.5, NULL), start_at(-0.25, NULL) };
+        rg_optim *o = rg_optim_lbfgs(rg_list_of(2, v), .lr = 0.01,
+                                     .max_iter = 2 * iterations - 1, .history_size = 3);
+        ck_ok(rg_optim_step_closure(o, loss_of, v));
+        ck_ok(rg_torch_save_checkpoint(scratch("i.pt"), (rg_checkpoint){ .optim = o }));
+        rg_named_list file = rg_torch_load(scratch("i.pt"));
+        ck_assert(rg_item(entry(file, "optimizer.state.0.n_iter")) == iterations);
+        ck_assert_int_eq(count_below(file, "optimizer.state.0.al"), iterations == 1 ? 0 : 3);
+        ck_assert_int_eq(rg_numel(entry(file, "optimizer.state.0.d")),
+                         rg_numel(v[0]) + rg_numel(v[1]));
+        rg_optim_free(o);
+    }
+    scratch_end();
+}
+END_TEST
+
 /* A loader's place is in the file, too. */
 START_TEST(test_loader) {
     RG_SCOPE();
@@ -635,4 +657,5 @@ END_TEST
 RG_TESTS(torch_checkpoint, test_module, test_optimizer, test_decoupled,
          test_optimizer_without_memory, test_schedules, test_first_rates, test_schedules_refused,
          test_written, test_every_optimizer, test_types_of_options, test_texts_of_options,
-         test_lists_of_lbfgs, test_lbfgs_without_a_direction, test_loader)
+         test_lists_of_lbfgs, test_lbfgs_without_a_direction,
+         test_lbfgs_after_one_iteration, test_loader)
