@@ -685,10 +685,28 @@ static bool use_loader(void) {
     return ok;
 }
 
+/* A state that can't be loaded is refused for what it is, if there is memory to find out. */
+static bool use_bad_state(void) {
+    rg_generator *g = rg_generator_new(3);
+    rg_tensor *x = rg_arange(5);
+    rg_data_loader *l = g && x ? rg_data_loader_new(RG_LIST(x), .generator = g) : NULL;
+    rg_named v[] = { { "position", rg_scalar_dtype(1, RG_INT64) },
+                     { "order", rg_arange(5) },
+                     { "generator", rg_zeros_dims(RG_DIMS(7), RG_INT64) } };
+    if (l && v[0].tensor && v[1].tensor && v[2].tensor)
+        rg_data_loader_load_state_dict(l, (rg_named_list){ 3, v });
+    const bool refused = strstr(rg_error(), "a generator state of 632");
+    if (refused)
+        forget_failure();
+    rg_data_loader_free(l);
+    rg_generator_free(g);
+    return refused;
+}
+
 /* Each request for memory is denied in turn, and each call of the file system fails. */
 START_TEST(test_denied) {
     static bool (*const uses[])(void) = { use_csv,     use_lines, use_raw,   use_npy,
-                                          use_windows, use_split, use_loader };
+                                          use_windows, use_split, use_loader, use_bad_state };
     RG_SCOPE();
     scratch_begin();
     scratch_write("t.csv", "1,2\n3,4\n", 8);

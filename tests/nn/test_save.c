@@ -208,6 +208,11 @@ static const struct {
       "module_load: Error(s) in loading state_dict for Net:"
       "\n\tsize mismatch for part: copying a param with shape torch.Size([4, 3]) from checkpoint, "
       "the shape in current model is torch.Size([2, 3])." },
+    { PLAIN,
+      { SAME("a"), { "part", "b" }, { "a", "more" } },
+      "module_load: Error(s) in loading state_dict for Net:"
+      "\n\tsize mismatch for b: copying a param with shape torch.Size([2, 3]) from checkpoint, "
+      "the shape in current model is torch.Size([4, 3])." },
     /* Any of the names that share may be in the file, but only one. */
     { TIED, { SAME("a"), SAME("other"), SAME("counter") }, NULL },
     { TIED, { SAME("b"), SAME("other"), SAME("counter") }, NULL },

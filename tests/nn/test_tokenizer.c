@@ -491,6 +491,7 @@ START_TEST(test_options) {
     static const edit not_whole = { "'ignore_merges': false, ", "", "" };
     static const edit whole = { "'ignore_merges': false", "'ignore_merges': true", "" };
     static const edit unmerged = { "['a b', '\u0120 ab']", "[]", "" };
+    static const edit longest = { "'<u>': 5", "'<u>': 5, 'babab': 6", "" };
     static const edit across = { "'\u0120 ab'", "'\u0120 ab', 'ab \u0120ab'", "" };
     static const edit across_token = { "'<u>': 5", "'ab\u0120ab': 6, '<u>': 5", "" };
     static const edit twice = { "'a b'", "'a b', 'b a', 'a b'", "" };
@@ -561,6 +562,8 @@ START_TEST(test_options) {
         { { &whole, &unmerged }, "ab ab", 2, { 2, 4 }, "ab ab" },
         { { &whole, &unmerged }, "ba ab aab", 7, { 1, 0, 4, 3, 0, 0, 1 }, "ba ab aab" },
         { { &whole, &unmerged }, "a a", 3, { 0, 3, 0 }, "a a" },
+        { { &whole, &longest, &later }, "babab ab", 2, { 6, 4 }, "babab ab" },
+        { { &whole, &longest, &later }, "bababa", 4, { 1, 2, 2, 0 }, "bababa" },
         { { &whole }, "abab ab", 3, { 2, 2, 4 }, "abab ab" },
         { { &whole }, "ababab ababab", 6, { 2, 2, 2, 4, 2, 2 }, "ababab ababab" },
         /* An added token is none of the vocabulary's words. */
@@ -842,6 +845,7 @@ START_TEST(test_bad_two_files) {
         { "{'a': 0}", "#version: 0.2\na b\n", "merge 2 is of 'b', which is not in" },
         { "{'a': 0}", "a a\n", "merge 1 is of 'aa', which is not in the vocabulary" },
         { "{'a': 0}", "a a \n", "merge 1 is 'a a ', which isn't two tokens" },
+        { "{'a': 0}", "#versio a\n", "merge 1 is of '#versio', which is not in" },
         { "{'a': 0}", "# version\n", "merge 1 is of '#', which is not in the vocabulary" },
         { "{'a': 0}", "a \xff\n", "merge 1 is of '..', which is not in the vocabulary" },
         { "{'a': 0}", "a\x1b[31m\n", "merge 1 is 'a?[31m', which isn't two tokens" },

@@ -542,6 +542,17 @@ START_TEST(test_padding_that_is_cut_off) {
         y = rg_transformer_encoder_forward(m, src, .src_key_padding_mask = mask);
         ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 0), 0, 2)))) == 0);
     }
+    /* One weight that wants a gradient is enough, whichever it is. */
+    rg_list weights = rg_parameters(m);
+    ck_assert_int_eq(weights.n, 12);
+    for (int i = 0; i < weights.n; i++) {
+        ck_ok(rg_requires_grad_(weights.v[i], true));
+        rg_tensor *y = rg_transformer_encoder_forward(m, src, .src_key_padding_mask = mask);
+        ck_ok(y);
+        rg_tensor *there = rg_detach(rg_select(rg_select(y, 0, 0), 0, 2));
+        ck_assert_msg(rg_item(rg_sum(rg_abs(there))) > 0, "weight %d", i);
+        ck_ok(rg_requires_grad_(weights.v[i], false));
+    }
     /* The weights are frozen now, but src may want a gradient. */
     rg_tensor *y = rg_transformer_encoder_forward(m, rg_requires_grad_(rg_clone(src), true),
                                                   .src_key_padding_mask = mask);
