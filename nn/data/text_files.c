@@ -144,8 +144,6 @@ static char *csv_cell(csv_reader *r, char *ends) {
 static bool csv_number(const csv_reader *r, char *cell, double *v) {
     const char *blanks = " \t";
     char *begin = cell + strspn(cell, blanks), *end;
-    if (!*begin)
-        return csv_refuse(r, "is no number", cell);
     *v = strtod(begin, &end);
     const bool decimal = begin[strspn(begin, "0123456789+-.eE \t")] == 0;
     if (end == begin || end[strspn(end, blanks)] || (!decimal && isfinite(*v))

@@ -325,8 +325,7 @@ static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalize
     for (size_t i = 0; i < t->n; i++)
         if (t->tokens[i].added && t->tokens[i].normalized == normalized)
             sorted[a->n++] = &t->tokens[i];
-    if (n > 1)
-        qsort(sorted, n, sizeof *sorted, by_first_byte);
+    qsort(sorted, n, sizeof *sorted, by_first_byte);
     size_t at = 0;
     for (unsigned b = 0; b <= 256; b++) {
         while (at < n && (unsigned char)*sorted[at]->text < b)
