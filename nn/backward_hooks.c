@@ -274,7 +274,8 @@ rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y) {
         return y;
     if (y && y != RG_NONE && rg_is_grad_enabled() && rg_requires_grad(y)) {
         rg_tensor *alias = NULL;
-        y = apply_hook_op(&result_op, call, (rg_list){ 1, &y }, &alias) ? alias : NULL;
+        apply_hook_op(&result_op, call, (rg_list){ 1, &y }, &alias);
+        y = alias;
     }
     backward_call_let_go(call);
     return y;

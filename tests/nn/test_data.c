@@ -685,6 +685,14 @@ static bool use_loader(void) {
     return ok;
 }
 
+static bool use_empty_loader(void) {
+    rg_tensor *none = rg_zeros(0, 2);
+    rg_data_loader *l = none ? rg_data_loader_new(RG_LIST(none)) : NULL;
+    const bool ok = l && rg_data_loader_next(l).n == 0;
+    rg_data_loader_free(l);
+    return ok;
+}
+
 /* A state that can't be loaded is refused for what it is, if there is memory to find out. */
 static bool use_bad_state(void) {
     rg_generator *g = rg_generator_new(3);
@@ -705,8 +713,9 @@ static bool use_bad_state(void) {
 
 /* Each request for memory is denied in turn, and each call of the file system fails. */
 START_TEST(test_denied) {
-    static bool (*const uses[])(void) = { use_csv,     use_lines, use_raw,   use_npy,
-                                          use_windows, use_split, use_loader, use_bad_state };
+    static bool (*const uses[])(void) = { use_csv,     use_lines,        use_raw,
+                                          use_npy,     use_windows,      use_split,
+                                          use_loader,  use_empty_loader, use_bad_state };
     RG_SCOPE();
     scratch_begin();
     scratch_write("t.csv", "1,2\n3,4\n", 8);

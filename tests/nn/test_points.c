@@ -464,6 +464,22 @@ START_TEST(test_a_look_at_what_ended) {
 }
 END_TEST
 
+/* Another module's end ends no look. */
+START_TEST(test_an_end_beside_a_look) {
+    rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_identity()), *other;
+    calls = 0;
+    rg_hooks_guard look = rg_hooks_guard_open(s, RG_HOOKS_AT({ "0 1", leaves_alone, NULL }));
+    other = rg_nn_sequential(rg_nn_relu());
+    rg_module_free(other);
+    ck_ok(rg_call(s, rg_scalar(1)));
+    ck_assert_int_eq(calls, 2);
+    rg_hooks_guard_close(&look);
+    ck_ok(rg_call(s, rg_scalar(1)));
+    ck_assert_int_eq(calls, 2);
+    rg_module_free(s);
+}
+END_TEST
+
 static rg_tensor *calls_module(rg_tensor *x, const char *name, void *m) {
     (void)name;
     ck_assert_int_lt(calls++, 9);
@@ -711,7 +727,7 @@ END_TEST
 RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_outputs_of_modules,
          test_called_twice, test_names_below_and_above, test_multihead_attention,
          test_order_and_nesting, test_names_of_a_part, test_what_is_asked_for_by_name,
-         test_no_hook_after_a_failure, test_no_point_after_a_failure, test_long_names, test_ends_in_another_order, test_a_look_at_what_ended,
+         test_no_hook_after_a_failure, test_no_point_after_a_failure, test_long_names, test_an_end_beside_a_look, test_ends_in_another_order, test_a_look_at_what_ended,
          test_outputs_that_nobody_looks_at, test_nothing_is_made_for_others, test_results_of_heads,
          test_a_block_alone, test_a_hook_that_runs_the_model, test_refusals, test_copies_and_ends,
          test_hooks_are_the_threads, test_no_replay, test_generation_is_steered, test_out_of_memory)

@@ -491,6 +491,7 @@ START_TEST(test_options) {
     static const edit not_whole = { "'ignore_merges': false, ", "", "" };
     static const edit whole = { "'ignore_merges': false", "'ignore_merges': true", "" };
     static const edit unmerged = { "['a b', '\u0120 ab']", "[]", "" };
+    static const edit word_0 = { "'a': 0, 'b': 1, 'ab': 2", "'ab': 0, 'b': 1, 'a': 2", "" };
     static const edit longest = { "'<u>': 5", "'<u>': 5, 'babab': 6", "" };
     static const edit across = { "'\u0120 ab'", "'\u0120 ab', 'ab \u0120ab'", "" };
     static const edit across_token = { "'<u>': 5", "'ab\u0120ab': 6, '<u>': 5", "" };
@@ -562,6 +563,7 @@ START_TEST(test_options) {
         { { &whole, &unmerged }, "ab ab", 2, { 2, 4 }, "ab ab" },
         { { &whole, &unmerged }, "ba ab aab", 7, { 1, 0, 4, 3, 0, 0, 1 }, "ba ab aab" },
         { { &whole, &unmerged }, "a a", 3, { 0, 3, 0 }, "a a" },
+        { { &whole, &unmerged, &word_0 }, "ab a", 3, { 0, 3, 2 }, "ab a" },
         { { &whole, &longest, &later }, "babab ab", 2, { 6, 4 }, "babab ab" },
         { { &whole, &longest, &later }, "bababa", 4, { 1, 2, 2, 0 }, "bababa" },
         { { &whole }, "abab ab", 3, { 2, 2, 4 }, "abab ab" },
