@@ -474,7 +474,9 @@ static bool attends_by_call(void) {
                                              .need_weights = true,
                                              .average_attn_weights = true },
                                 .weights = RG_NONE };
-    return rg_call_keywords(denied, &k, denied_x, denied_x, denied_x);
+    rg_tensor *y = rg_call_keywords(denied, &k, denied_x, denied_x, denied_x);
+    ck_assert((k.weights == RG_NONE) == !y);
+    return y;
 }
 
 /* The sentence names two shapes, for which there must be memory. */

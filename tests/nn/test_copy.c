@@ -205,6 +205,8 @@ static rg_tensor *count(rg_module *m, rg_list in, rg_tensor *y, void *calls) {
     return RG_NONE;
 }
 
+static void calls_it(void *m) { rg_call(m, rg_ones(2)); }
+
 START_TEST(test_hooks) {
     int calls[3] = { 0 };
     rg_linear_module *m = rg_nn_linear(2, 2);
@@ -220,6 +222,14 @@ START_TEST(test_hooks) {
     ck_assert(rg_register_forward_hook(&copy->base, count, &calls[0]) == ids[2] + 1);
     ck_ok(rg_call(m, rg_ones(2)) && rg_call(copy, rg_ones(2)));
     ck_assert(calls[0] == 1 && calls[1] == 2 && calls[2] == 3);
+    /* Once none is left, a step may be recorded: what was removed before isn't in the copy. */
+    ck_assert(rg_remove_forward_hook(&copy->base, ids[2]));
+    ck_fails(rg_record(calls_it, copy), RG_NOT_IMPLEMENTED, "a forward hook");
+    ck_assert(rg_remove_forward_hook(&copy->base, ids[2] + 1));
+    ck_fails(rg_remove_forward_hook(&copy->base, ids[0]), RG_VALUE_ERROR, "the module has no hook");
+    rg_replay *replay = rg_record(calls_it, copy);
+    ck_ok(replay);
+    rg_replay_free(replay);
     rg_module_free(m);
     rg_module_free(copy);
 }

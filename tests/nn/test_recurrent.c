@@ -925,6 +925,14 @@ static bool copies_layer(void) {
 
 static bool step_of_cell(void) { return rg_call(denied_layer, denied_x, denied_h, denied_h); }
 
+/* A call that fails puts nothing into its keywords. */
+static bool step_of_cell_with_keywords(void) {
+    rg_rnn_cell_keywords k = { .states = { .h_0 = denied_h, .c_0 = denied_h }, .c = RG_NONE };
+    rg_tensor *h = rg_call_keywords(denied_layer, &k, denied_x);
+    ck_assert((k.c == RG_NONE) == !h);
+    return h;
+}
+
 /* The lengths lie apart in memory, or aren't of int64. */
 static bool packs_and_pads(void) {
     rg_tensor *apart = rg_select(rg_stack(RG_LIST(denied_lengths, denied_lengths), 1), 1, 0);
@@ -980,9 +988,11 @@ START_TEST(test_out_of_memory_with_states) {
     denied_x = rg_select(denied_x, 0, 0);
     denied_h = rg_select(denied_h, 0, 0);
     twin_out_of_memory(step_of_cell);
+    twin_out_of_memory(step_of_cell_with_keywords);
     denied_x = rg_select(denied_x, 0, 0);
     denied_h = rg_select(denied_h, 0, 0);
     twin_out_of_memory(step_of_cell);
+    twin_out_of_memory(step_of_cell_with_keywords);
     rg_module_free(denied_layer);
 }
 END_TEST
