@@ -832,6 +832,154 @@ START_TEST(test_long_merges) {
 }
 END_TEST
 
+/* ---- any merges ---------------------------------------------------------------------- */
+
+/* A vocabulary of the letters a, b and c, and of what merges make of them. */
+enum { MOST_TOKENS = 32, MOST_MERGES = 16, MOST_LETTERS = 16 };
+typedef struct {
+    char token[MOST_TOKENS][MOST_LETTERS];
+    int n_tokens, n_merges;
+    struct {
+        int left, right, made;
+    } merge[MOST_MERGES];
+} merge_list;
+
+static int any_number(int n) { return (int)rg_item_int(rg_randint(0, n, 1)); }
+
+static int token_of(merge_list *m, const char *text) {
+    int i = 0;
+    while (i < m->n_tokens && strcmp(m->token[i], text) != 0)
+        i++;
+    if (i == m->n_tokens)
+        strcpy(m->token[m->n_tokens++], text);
+    return i;
+}
+
+/* Draws merges, of which some come twice. */
+static void draw_merges(merge_list *m) {
+    *m = (merge_list){ .token = { "a", "b", "c" }, .n_tokens = 3 };
+    while (m->n_merges < MOST_MERGES) {
+        const int left = any_number(m->n_tokens), right = any_number(m->n_tokens);
+        char made[2 * MOST_LETTERS];
+        const int n = sprintf(made, "%s%s", m->token[left], m->token[right]);
+        if (n >= MOST_LETTERS)
+            continue;
+        m->merge[m->n_merges].left = left;
+        m->merge[m->n_merges].right = right;
+        m->merge[m->n_merges++].made = token_of(m, made);
+    }
+}
+
+static void write_merges(const merge_list *m) {
+    char vocab[2000] = "", lines[2000] = "";
+    for (int i = 0; i < m->n_tokens; i++)
+        sprintf(vocab + strlen(vocab), "%s\"%s\": %d", i ? ", " : "{", m->token[i], i);
+    strcat(vocab, "}");
+    for (int i = 0; i < m->n_merges; i++)
+        sprintf(lines + strlen(lines), "%s %s\n", m->token[m->merge[i].left],
+                m->token[m->merge[i].right]);
+    scratch_write("vocab.json", vocab, strlen(vocab));
+    scratch_write("merges.txt", lines, strlen(lines));
+}
+
+/* A word's symbols, the last of which has none behind it: -1. The first is never gone. */
+typedef struct {
+    int token[MOST_LETTERS], before[MOST_LETTERS], behind[MOST_LETTERS];
+    bool gone[MOST_LETTERS];
+    struct {
+        int rank, at;
+    } due[4 * MOST_LETTERS];
+    int n_due;
+} symbols;
+
+/* Returns the last merge of this symbol with the one behind it, or -1. */
+static int merge_at(const merge_list *m, const symbols *s, int at) {
+    int rank = m->n_merges - 1;
+    if (at < 0 || s->gone[at] || s->behind[at] < 0)
+        return -1;
+    const int left = s->token[at], right = s->token[s->behind[at]];
+    while (rank >= 0 && (m->merge[rank].left != left || m->merge[rank].right != right))
+        rank--;
+    return rank;
+}
+
+static void add_due(const merge_list *m, symbols *s, int at) {
+    const int rank = merge_at(m, s, at);
+    if (rank < 0)
+        return;
+    s->due[s->n_due].rank = rank;
+    s->due[s->n_due++].at = at;
+}
+
+/* Takes out the first merge that is due: of the lowest rank, and of those the leftmost. */
+static int take_due(symbols *s, int *rank) {
+    int first = 0;
+    for (int i = 1; i < s->n_due; i++)
+        if (s->due[i].rank < s->due[first].rank
+            || (s->due[i].rank == s->due[first].rank && s->due[i].at < s->due[first].at))
+            first = i;
+    const int at = s->due[first].at;
+    *rank = s->due[first].rank;
+    s->due[first] = s->due[--s->n_due];
+    return at;
+}
+
+/* Merges the word as Hugging Face's tokenizers do: a merge is done in its turn if what stands there
+ * then makes the same token. Returns how many tokens there are. */
+static int merge_by_hand(const merge_list *m, const char *word, int64_t ids[MOST_LETTERS]) {
+    symbols s = { .n_due = 0 };
+    const int n = (int)strlen(word);
+    int rank, tokens = 0;
+    for (int i = 0; i < n; i++) {
+        s.token[i] = word[i] - 'a';
+        s.before[i] = i - 1;
+        s.behind[i] = i + 1 < n ? i + 1 : -1;
+    }
+    for (int i = 0; i < n; i++)
+        add_due(m, &s, i);
+    while (s.n_due > 0) {
+        const int at = take_due(&s, &rank), now = merge_at(m, &s, at);
+        if (now < 0 || m->merge[now].made != m->merge[rank].made)
+            continue;
+        const int right = s.behind[at];
+        s.token[at] = m->merge[rank].made;
+        s.behind[at] = s.behind[right];
+        s.gone[right] = true;
+        if (s.behind[at] >= 0)
+            s.before[s.behind[at]] = at;
+        add_due(m, &s, s.before[at]);
+        add_due(m, &s, at);
+    }
+    for (int i = 0; i >= 0; i = s.behind[i])
+        ids[tokens++] = s.token[i];
+    return tokens;
+}
+
+/* Words are merged in the order of the merges, whatever these are. */
+START_TEST(test_any_merges) {
+    scratch_begin();
+    rg_manual_seed(1);
+    for (int i = 0; i < 40; i++) {
+        RG_SCOPE();
+        merge_list m;
+        draw_merges(&m);
+        write_merges(&m);
+        rg_tokenizer *t = rg_tokenizer_from_folder(scratch(""));
+        ck_ok(t);
+        for (int k = 0; k < 30; k++) {
+            char word[MOST_LETTERS] = "";
+            int64_t ids[MOST_LETTERS];
+            const int n = 1 + any_number(MOST_LETTERS - 1);
+            for (int at = 0; at < n; at++)
+                word[at] = (char)('a' + any_number(3));
+            same_numbers(word, rg_tokenizer_encode(t, word), ids, merge_by_hand(&m, word, ids));
+        }
+        rg_tokenizer_free(t);
+    }
+    scratch_end();
+}
+END_TEST
+
 START_TEST(test_bad_two_files) {
     static const struct {
         const char *vocab, *merges, *sentence;
@@ -843,6 +991,7 @@ START_TEST(test_bad_two_files) {
         { "{'a': 0, 'b': 0}", "", "tokens 'a' and 'b' have the same number, 0" },
         { "{'a': 0}", "a", "merge 1 is 'a', which isn't two tokens with a blank" },
         { "{'a': 0}", "#version: 0.2\n\n", "merge 2 is '', which isn't two tokens" },
+        { "{'a': 0, 'aa': 1}", "a a\n a\n", "merge 2 is of '', which is not in" },
         { "{'a': 0}", "\r\n", "merge 1 is '', which isn't two tokens" },
         { "{'a': 0}", "#version: 0.2\na b\n", "merge 2 is of 'b', which is not in" },
         { "{'a': 0}", "a a\n", "merge 1 is of 'aa', which is not in the vocabulary" },
@@ -1028,7 +1177,7 @@ START_TEST(test_file_of_number_0) {
 }
 END_TEST
 
-RG_TESTS(tokenizer, test_golden, test_two_files, test_zeros_and_lengths, test_stream_holds,
+RG_TESTS(tokenizer, test_golden, test_any_merges, test_two_files, test_zeros_and_lengths, test_stream_holds,
          test_ends, test_broken_characters, test_long_word, test_bad_arguments, test_bad_files,
          test_released, test_contractions, test_options, test_neighbours, test_bytes_alone,
          test_no_utf8, test_long_merges, test_bad_two_files, test_denied, test_denied_in_words,
