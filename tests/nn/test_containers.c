@@ -311,8 +311,11 @@ START_TEST(test_names_in_two_trees) {
     ck_assert_str_eq(rg_name(l->weight), "1.weight");
     ck_ok(rg_sequential_insert(first, 0, rg_nn_relu()));
     ck_assert_str_eq(rg_name(l->weight), "2.weight");
-    rg_module_free(first);
+    /* The end of the second tree changes nothing for the first. */
     rg_module_free(second);
+    ck_ok(rg_sequential_insert(first, 0, rg_nn_relu()));
+    ck_assert_str_eq(rg_name(l->weight), "3.weight");
+    rg_module_free(first);
 }
 END_TEST
 

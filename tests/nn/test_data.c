@@ -233,6 +233,10 @@ START_TEST(test_state_refused) {
     ck_fails(rg_random_split(10, 2, negative).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, halves).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, half_too_many).n >= 0, RG_VALUE_ERROR, sum);
+    /* No more lengths are read than there are parts. */
+    const double two[] = { 0.5, 0.5, NAN }, all_of_ten[] = { 3, 7, NAN };
+    ck_assert_int_eq(rg_random_split(10, 2, two).n, 2);
+    ck_assert_int_eq(rg_random_split(10, 2, all_of_ten).n, 2);
     const double too_many[] = { 1, 0.9e-9 };
     ck_fails(rg_random_split(10000000000, 2, too_many).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, fractions).n >= 0, RG_VALUE_ERROR,
@@ -685,6 +689,14 @@ static bool use_loader(void) {
     return ok;
 }
 
+static rg_data_loader *saved_loader;
+static bool use_state(void) {
+    const rg_named_list dict = rg_data_loader_state_dict(saved_loader);
+    for (int i = 0; i < dict.n; i++)
+        ck_assert(dict.v[i].name && dict.v[i].tensor);
+    return dict.n == 3;
+}
+
 static bool use_empty_loader(void) {
     rg_tensor *none = rg_zeros(0, 2);
     rg_data_loader *l = none ? rg_data_loader_new(RG_LIST(none)) : NULL;
@@ -725,6 +737,14 @@ START_TEST(test_denied) {
         ck_assert_int_gt(deny_in_turn(uses[i], NULL), 1);
         ck_assert_int_ge(fail_in_turn(uses[i], NULL), i < 4 ? 4 : 0);
     }
+    rg_generator *g = rg_generator_new(3);
+    saved_loader = rg_data_loader_new(RG_LIST(rg_arange(5)), .shuffle = true, .generator = g);
+    for (int begun = 0; begun < 2; begun++) {
+        ck_assert_int_gt(deny_in_turn(use_state, NULL), 2);
+        ck_assert_int_eq(rg_data_loader_next(saved_loader).n, 1);
+    }
+    rg_data_loader_free(saved_loader);
+    rg_generator_free(g);
     scratch_end();
 }
 END_TEST

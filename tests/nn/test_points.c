@@ -243,8 +243,12 @@ START_TEST(test_multihead_attention) {
                                                              .is_causal = true);
     calls = 0;
     RG_HOOKS(m, RG_HOOKS_AT({ "self_attn.hook_q", patch, "self_attn.hook_q" }));
+    const bool before = rg_set_profiling(true);
+    const int64_t drops = rg_profile_cost("dropout").calls;
     rg_tensor *patched = rg_transformer_encoder_layer_forward(m, x, .src_mask = mask,
                                                               .is_causal = true);
+    ck_assert_int_eq(rg_profile_cost("dropout").calls, drops);
+    rg_set_profiling(before);
     ck_ok(patched);
     ck_assert_int_eq(calls, 1);
     ck_assert(!rg_allclose(patched, causal, 1e-3, 1e-3));

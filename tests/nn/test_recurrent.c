@@ -508,6 +508,10 @@ START_TEST(test_packing) {
     const rg_packed_sequence p = rg_pack_padded_sequence(x, rg_parse("[4, 2, 1]"));
     ck_assert(rg_equal(rg_flatten(p.data, 0, -1), rg_parse("[0, 1, 2, 3, 4, 6, 9]")));
     ck_assert(rg_equal(p.batch_sizes, rg_parse("[3, 2, 1, 1]")));
+    /* Lengths that lie apart in memory are those that they are. */
+    rg_tensor *apart = rg_select(rg_parse("[[4, 9], [2, 9], [1, 9]]"), 1, 0);
+    const rg_packed_sequence same = rg_pack_padded_sequence(x, apart);
+    ck_assert(rg_equal(same.data, p.data) && rg_equal(same.batch_sizes, p.batch_sizes));
     ck_assert(p.sorted_indices == RG_NONE && p.unsorted_indices == RG_NONE);
     const rg_packed_sequence q = rg_pack_padded_sequence(
         rg_transpose(x, 0, 1), rg_parse("[1, 4, 2]"), .batch_first = true, .enforce_sorted = false);

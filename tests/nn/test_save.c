@@ -209,6 +209,11 @@ static const struct {
       "\n\tsize mismatch for part: copying a param with shape torch.Size([4, 3]) from checkpoint, "
       "the shape in current model is torch.Size([2, 3])." },
     { PLAIN,
+      { { "a", "part" } },
+      "module_load: Error(s) in loading state_dict for Net:"
+      "\n\tsize mismatch for part: copying a param with shape torch.Size([4, 3]) from checkpoint, "
+      "the shape in current model is torch.Size([2, 3])." },
+    { PLAIN,
       { SAME("a"), { "part", "b" }, { "a", "more" } },
       "module_load: Error(s) in loading state_dict for Net:"
       "\n\tsize mismatch for b: copying a param with shape torch.Size([2, 3]) from checkpoint, "
