@@ -187,8 +187,8 @@ static void tell_place(rg_sequential *self, int i) {
     r->at = (size_t)(e - self->base.registry->entries);
     rgi_module_path(self->v[i], after, sizeof after);
     rg_code code = rgi_this.code;
-    if (!rgi_rename_below(self->v[i], before, after))
-        rgi_this.code = code;
+    rgi_rename_below(self->v[i], before, after);
+    rgi_this.code = code;
 }
 
 static bool container_append(const char *op, void *container, rg_module *child) {
