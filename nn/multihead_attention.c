@@ -337,8 +337,6 @@ static rg_tensor *mha_join(rg_multihead_attention *self, rg_tensor *y, int64_t l
  * if they are asked for, into the keywords. */
 static rg_tensor *mha_results(rg_multihead_attention *self, rg_attended a, const rg_tensor *q,
                               bool batched, rg_multihead_keywords *k) {
-    if (!a.output)
-        return NULL;
     a.weights = mha_wanted_weights(a.weights, &k->options, batched);
     a.output = mha_join(self, a.output, q->size[0], q->size[1], batched);
     if (!a.output || !a.weights)

@@ -98,11 +98,7 @@ static void *encoder_of(const rg_nn_transformer_options *o) {
     void *layer = rg_nn_transformer_encoder_layer_with(o->d_model, o->nhead, layer_options(o));
     if (!layer)
         return NULL;
-    rg_norm_module *norm = norm_of(o);
-    if (norm)
-        return rg_nn_transformer_encoder(layer, o->num_encoder_layers, .norm = norm);
-    rg_module_free(layer);
-    return NULL;
+    return rg_nn_transformer_encoder(layer, o->num_encoder_layers, .norm = norm_of(o));
 }
 
 static void *decoder_of(const rg_nn_transformer_options *o) {
@@ -111,11 +107,7 @@ static void *decoder_of(const rg_nn_transformer_options *o) {
     void *layer = rg_nn_transformer_decoder_layer_with(o->d_model, o->nhead, layer_options(o));
     if (!layer)
         return NULL;
-    rg_norm_module *norm = norm_of(o);
-    if (norm)
-        return rg_nn_transformer_decoder(layer, o->num_decoder_layers, .norm = norm);
-    rg_module_free(layer);
-    return NULL;
+    return rg_nn_transformer_decoder(layer, o->num_decoder_layers, .norm = norm_of(o));
 }
 
 /* Draws all weights of more than one dim anew, as torch does. */

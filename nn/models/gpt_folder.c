@@ -423,7 +423,7 @@ static rg_gpt *gpt_of_files(const weight_files *w, const rg_gpt_options *o) {
     if (!has_weights(w, o))
         return NULL;
     rg_gpt *m = gpt_undrawn(*o);
-    if (m && knows_all(w, m) && read_weights(w, m)) {
+    if (knows_all(w, m) && read_weights(w, m)) {
         rg_eval(m);
         return m;
     }

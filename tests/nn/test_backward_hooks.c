@@ -340,6 +340,15 @@ static bool broken(rg_module *m, int n, rg_tensor *grad_input[], rg_tensor *grad
     return c == NULL;
 }
 
+static bool refuses(rg_module *m, int n, rg_tensor *grad_input[], rg_tensor *grad, void *c) {
+    (void)m;
+    (void)n;
+    (void)grad_input;
+    (void)grad;
+    (void)c;
+    return rg_fail(RG_VALUE_ERROR, "refuses", "it is refused");
+}
+
 static rg_tensor *other_size_pre(rg_module *m, rg_tensor *grad, void *context) {
     (void)m;
     (void)grad;
@@ -365,6 +374,10 @@ START_TEST(test_errors) {
         ck_fails(back(rg_call(m, k)), RG_RUNTIME_ERROR, "is invalid for input of size 2");
         ck_ok(rg_remove_forward_hook(m, id));
     }
+    id = rg_register_full_backward_hook(m, refuses, NULL);
+    ck_fails(back(rg_call(m, x)), RG_VALUE_ERROR, "refuses: it is refused");
+    ck_fails(back(rg_call(m, k)), RG_VALUE_ERROR, "refuses: it is refused");
+    ck_ok(rg_remove_forward_hook(m, id));
     id = rg_register_full_backward_pre_hook(m, other_size_pre, NULL);
     ck_fails(back(rg_call(m, x)), RG_RUNTIME_ERROR,
              "hook 'full_backward_pre_hook' has changed the size of value");

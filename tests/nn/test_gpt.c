@@ -61,6 +61,10 @@ START_TEST(test_calling) {
     /* Where the loss can't be computed, there are no logits, either. */
     const rg_logits_loss none = rg_gpt_forward(m, tokens(), rg_long(rg_zeros(3)));
     ck_assert(!none.logits && !none.loss && rg_error_code() == RG_VALUE_ERROR);
+    for (int targeted = 0; targeted < 2; targeted++) {
+        const rg_logits_loss nothing = rg_gpt_forward(m, RG_NONE, targeted ? targets() : RG_NONE);
+        ck_assert(!nothing.logits && !nothing.loss);
+    }
     ck_says(rg_call(m, RG_NONE), "gpt: expected a tensor but got RG_NONE");
     ck_says(rg_gpt_cached(m, RG_NONE, rg_gpt_cache(m, 1), 0),
             "gpt: expected a tensor but got RG_NONE");

@@ -943,6 +943,7 @@ static bool packs_and_pads(void) {
     rg_tensor *x = denied_x, *part = rg_narrow(x, 0, 1, 2);
     return rg_pack_padded_sequence(x, apart).data
            && rg_pack_padded_sequence(x, rg_float(denied_lengths)).data
+           && rg_pack_padded_sequence(x, denied_lengths, .enforce_sorted = false).data
            && rg_pack_sequence(RG_LIST(x, part)).data
            && rg_pad_packed_sequence(denied_packed, .total_length = 5, .batch_first = true).output
            && rg_pad_sequence(RG_LIST(part, rg_double(x)), .padding_side = "left");
