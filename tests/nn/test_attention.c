@@ -226,6 +226,19 @@ static rg_tensor *spoils_output(rg_module *m, rg_list in, rg_tensor *y, void *co
     return rg_matmul(y, rg_ones(77, 77));
 }
 
+/* As in torch, a share below 0 drops nothing where the weights are asked for. */
+START_TEST(test_negative_dropout) {
+    rg_multihead_attention *m = rg_nn_multihead_attention(4, 2, .dropout = -0.5);
+    rg_tensor *x = rg_randn(3, 2, 4);
+    rg_attended a = rg_multihead_attention_forward(m, x, x, x, .need_weights = true);
+    ck_ok(a.output);
+    rg_eval(m);
+    rg_attended b = rg_multihead_attention_forward(m, x, x, x, .need_weights = true);
+    ck_assert(rg_equal(a.output, b.output) && rg_equal(a.weights, b.weights));
+    rg_module_free(m);
+}
+END_TEST
+
 /* Where a hook fails to make another output, or other weights, the call has neither. */
 START_TEST(test_hooks_that_fail) {
     rg_forward_hook *const hooks[] = { spoils_output, spoils_weights };
@@ -520,4 +533,4 @@ END_TEST
 
 RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched,
          test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
-         test_positions, test_second_order, test_bad_arguments, test_out_of_memory)
+         test_negative_dropout, test_positions, test_second_order, test_bad_arguments, test_out_of_memory)

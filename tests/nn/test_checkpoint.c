@@ -372,6 +372,37 @@ START_TEST(test_bad_files) {
 }
 END_TEST
 
+/* What the program has and the file lacks is refused, whatever else is there. */
+START_TEST(test_one_of_several_is_missing) {
+    RG_SCOPE();
+    make_folder();
+    double number[3] = { 1, 2, 3 };
+    rg_tensor *t[3] = { rg_ones(2), rg_ones(2), rg_ones(2) };
+    static const char *const names[] = { "a", "b", "c" };
+    for (int lacks = 0; lacks < 3; lacks++) {
+        rg_named tensors[3];
+        rg_number numbers[3];
+        for (int i = 0; i < 3; i++) {
+            tensors[i] = (rg_named){ names[i], t[i] };
+            numbers[i] = (rg_number){ names[i], &number[i] };
+        }
+        rg_checkpoint run = { .tensors = { 3, tensors }, .numbers = { 3, numbers } };
+        char said[60];
+        for (int of_numbers = 0; of_numbers < 2; of_numbers++) {
+            tensors[lacks].name = of_numbers ? names[lacks] : "z";
+            numbers[lacks].name = of_numbers ? "z" : names[lacks];
+            ck_ok(rg_save_checkpoint(file, run));
+            tensors[lacks].name = names[lacks];
+            numbers[lacks].name = names[lacks];
+            snprintf(said, sizeof said, "Missing key: \"%s.%s\"",
+                     of_numbers ? "numbers" : "tensors", names[lacks]);
+            ck_fails(rg_load_checkpoint(file, run), RG_RUNTIME_ERROR, said);
+        }
+    }
+    remove_folder();
+}
+END_TEST
+
 START_TEST(test_other_files) {
     RG_SCOPE();
     make_folder();
@@ -875,7 +906,8 @@ START_TEST(test_killed) {
 END_TEST
 
 RG_TESTS(checkpoint, test_resumed, test_file, test_refused, test_kinds, test_within_an_epoch,
-         test_other_loaders, test_bad_files, test_other_files, test_released_parts,
+         test_other_loaders, test_bad_files, test_one_of_several_is_missing,
+         test_other_files, test_released_parts,
          test_other_released_parts, test_a_loader_without_its_generator,
          test_the_generator_waits_for_the_loader, test_no_part_of_a_recorded_step,
          test_a_tied_weight_from_two, test_denied, test_killed)

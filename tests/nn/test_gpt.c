@@ -58,6 +58,12 @@ START_TEST(test_calling) {
     ck_assert_int_eq(inputs, 1);
     rg_gpt_forward(m, tokens(), targets());
     ck_assert_int_eq(inputs, 2);
+    rg_gpt *untied = rg_nn_gpt(.block_size = 6, .vocab_size = 11, .n_layer = 2, .n_head = 2,
+                               .n_embd = 4, .untied = true);
+    ck_assert_int_eq(rg_num_parameters(untied), rg_num_parameters(m) + 11 * 4);
+    ck_assert(rg_get_parameter(untied, "transformer.wte.weight") != untied->lm_head->weight);
+    ck_assert(rg_get_parameter(m, "transformer.wte.weight") == m->lm_head->weight);
+    rg_module_free(untied);
     /* Where the loss can't be computed, there are no logits, either. */
     const rg_logits_loss none = rg_gpt_forward(m, tokens(), rg_long(rg_zeros(3)));
     ck_assert(!none.logits && !none.loss && rg_error_code() == RG_VALUE_ERROR);

@@ -369,6 +369,17 @@ static rg_tensor *once(rg_module *m, rg_list in, rg_tensor *y, void *context) {
     ck_assert(rg_remove_forward_hook(m, own_id));
     return tell(m, in, y, context);
 }
+typedef struct {
+    rg_module base;
+} Bare;
+static int forwards;
+static rg_tensor *count_forwards(rg_module *m, rg_tensor *x) {
+    (void)m;
+    forwards++;
+    return x;
+}
+static const rg_module_class counting_class = { .name = "Counting", .forward = count_forwards };
+
 static rg_tensor *failing(rg_module *m, rg_list in, rg_tensor *y, void *context) {
     (void)m;
     (void)in;
@@ -400,6 +411,17 @@ START_TEST(test_hooks) {
     rg_register_forward_hook(m, failing, NULL);
     ck_fails(rg_call(m, rg_scalar(3)), RG_TYPE_ERROR,
              "Identity: expected a tensor of forward and its hooks but got NULL");
+    /* Where a hook fails before forward, neither that nor a hook behind it is called. */
+    Bare *bare = RG_MODULE(Bare, &counting_class);
+    rg_module *counting = &RG_READY(bare)->base;
+    rg_register_forward_pre_hook(counting, failing, NULL);
+    rg_register_forward_pre_hook(counting, tell, "p ");
+    rg_register_forward_hook(counting, tell, "q ");
+    *told = 0;
+    ck_assert(!rg_call(counting, rg_scalar(3)) && forwards == 0);
+    ck_assert_str_eq(told, "");
+    rg_error_clear();
+    rg_module_free(counting);
     ck_fails(rg_register_forward_hook(m, NULL, NULL) != -1, RG_TYPE_ERROR,
              "expected a function but got NULL");
     rg_module_free(m);
