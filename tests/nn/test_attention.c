@@ -239,6 +239,40 @@ START_TEST(test_negative_dropout) {
 }
 END_TEST
 
+/* Piece by piece, each query sees the keys up to its own, with and without weights; where the cache
+ * is complete, it sees all, and the inputs' own keys and values aren't looked at. */
+START_TEST(test_cache) {
+    static const int sizes[][4] = { { 1, 2, 2 }, { 2, 1, 2 }, { 3, 2 }, { 5 }, { 1, 1, 1, 2 } };
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_multihead_attention *m = rg_nn_multihead_attention(4, 2);
+    rg_tensor *x = rg_randn(5, 2, 4);
+    rg_tensor *whole = rg_multihead_attention_forward(
+                           m, x, x, x, .attn_mask = rg_generate_square_subsequent_mask(5))
+                           .output;
+    rg_tensor *all = rg_call(m, x);
+    for (int i = 0; i < 10; i++) {
+        RG_SCOPE();
+        rg_attention_cache seen = { rg_zeros(2, 2, 5, 2), rg_zeros(2, 2, 5, 2), 0, false };
+        for (int at = 0, k = 0; at < 5; at += sizes[i / 2][k++]) {
+            const int n = sizes[i / 2][k];
+            rg_tensor *part = rg_narrow(x, 0, at, n);
+            rg_tensor *y = rg_multihead_attention_forward(m, part, part, part, .cache = &seen,
+                                                          .need_weights = i % 2)
+                               .output;
+            ck_ok(y && seen.length == at + n);
+            ck_assert(rg_allclose(y, rg_narrow(whole, 0, at, n), 1e-12, 1e-12));
+        }
+        seen.complete = true;
+        rg_tensor *y = rg_multihead_attention_forward(m, x, rg_zeros(7, 1, 9), rg_zeros(3, 2, 1),
+                                                      .cache = &seen, .need_weights = i % 2)
+                           .output;
+        ck_ok(y && seen.length == 5);
+        ck_assert(rg_allclose(y, all, 1e-12, 1e-12));
+    }
+    rg_module_free(m);
+}
+END_TEST
+
 /* Where a hook fails to make another output, or other weights, the call has neither. */
 START_TEST(test_hooks_that_fail) {
     rg_forward_hook *const hooks[] = { spoils_output, spoils_weights };
@@ -533,4 +567,4 @@ END_TEST
 
 RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched,
          test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
-         test_negative_dropout, test_positions, test_second_order, test_bad_arguments, test_out_of_memory)
+         test_negative_dropout, test_cache, test_positions, test_second_order, test_bad_arguments, test_out_of_memory)
