@@ -365,6 +365,12 @@ START_TEST(test_tokens) {
              "'float32' is no type of integers");
     ck_fails(rg_tokens_open(scratch("none")), RG_IO_ERROR, "tokens_open: [Errno 2]");
     ck_ok(rg_save_npy(rg_literal([ 4, 5, 6 ]), scratch("f.npy")));
+    /* With a dtype, the file's bytes are the tokens, whatever its name is. */
+    tokens = rg_tokens_open(scratch("f.npy"), .dtype = "uint8");
+    ck_ok(tokens);
+    ck_assert_int_ge(rg_tokens_count(tokens), 3 * 8 + 64);
+    ck_assert(rg_at(rg_tokens_windows(tokens, rg_literal([0]), 1).first, 0, 0) == 0x93);
+    rg_tokens_close(tokens);
     tokens = rg_tokens_open(scratch("f.npy"));
     p = rg_tokens_windows(tokens, rg_literal([0]), 2);
     ck_assert(rg_equal(p.second, rg_literal([[ 5, 6 ]])));
