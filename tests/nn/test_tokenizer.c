@@ -492,6 +492,8 @@ START_TEST(test_options) {
     static const edit whole = { "'ignore_merges': false", "'ignore_merges': true", "" };
     static const edit unmerged = { "['a b', '\u0120 ab']", "[]", "" };
     static const edit word_0 = { "'a': 0, 'b': 1, 'ab': 2", "'ab': 0, 'b': 1, 'a': 2", "" };
+    static const edit blanks = { "'\u0120 ab'", "'\u0120 ab', '\u0120 \u0120'", "" };
+    static const edit two_blanks = { "'<u>': 5", "'<u>': 5, '\u0120\u0120': 6", "" };
     static const edit longest = { "'<u>': 5", "'<u>': 5, 'babab': 6", "" };
     static const edit across = { "'\u0120 ab'", "'\u0120 ab', 'ab \u0120ab'", "" };
     static const edit across_token = { "'<u>': 5", "'ab\u0120ab': 6, '<u>': 5", "" };
@@ -563,6 +565,10 @@ START_TEST(test_options) {
         { { &whole, &unmerged }, "ab ab", 2, { 2, 4 }, "ab ab" },
         { { &whole, &unmerged }, "ba ab aab", 7, { 1, 0, 4, 3, 0, 0, 1 }, "ba ab aab" },
         { { &whole, &unmerged }, "a a", 3, { 0, 3, 0 }, "a a" },
+        /* White space leaves its last character to what follows. */
+        { { &blanks, &two_blanks, &later }, "a  b", 4, { 0, 3, 3, 1 }, "a  b" },
+        { { &blanks, &two_blanks, &later }, "a   b", 4, { 0, 6, 3, 1 }, "a   b" },
+        { { &blanks, &two_blanks, &later }, "a  ab  ", 4, { 0, 3, 4, 6 }, "a  ab  " },
         { { &whole, &unmerged, &word_0 }, "ab a", 3, { 0, 3, 2 }, "ab a" },
         { { &whole, &longest, &later }, "babab ab", 2, { 6, 4 }, "babab ab" },
         { { &whole, &longest, &later }, "bababa", 4, { 1, 2, 2, 0 }, "bababa" },
