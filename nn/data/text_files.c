@@ -146,8 +146,7 @@ static bool csv_number(const csv_reader *r, char *cell, double *v) {
     char *begin = cell + strspn(cell, blanks), *end;
     *v = strtod(begin, &end);
     const bool decimal = begin[strspn(begin, "0123456789+-.eE \t")] == 0;
-    if (end == begin || end[strspn(end, blanks)]
-        || (!decimal && strpbrk(begin, "(0123456789")))
+    if (end == begin || end[strspn(end, blanks)] || (!decimal && strpbrk(begin, "(0123456789")))
         return csv_refuse(r, "is no number", cell);
     const bool fits = r->options.dtype == RG_FLOAT64 || isfinite((float)*v) || !isfinite(*v);
     if ((decimal && isinf(*v)) || !fits)

@@ -402,19 +402,18 @@ START_TEST(test_bad_arguments) {
             .need_weights = true);
     m = same;
     /* The length stands first in these sentences, wherever it stands in the inputs. */
-    rg_multihead_attention *turned[] = {
-        rg_nn_multihead_attention(8, 2, .batch_first = true),
-        rg_nn_multihead_attention(8, 2, .kdim = 1, .vdim = 1, .batch_first = true)
-    };
+    rg_multihead_attention *turned[] = { rg_nn_multihead_attention(8, 2, .batch_first = true),
+                                         rg_nn_multihead_attention(8, 2, .kdim = 1, .vdim = 1,
+                                                                   .batch_first = true) };
     rg_tensor *q2 = rg_zeros(2, 3, 8);
-    ck_fails(rg_multihead_attention_forward(turned[0], q2, rg_zeros(2, 4, 8), rg_zeros(2, 5, 8))
-                 .output,
-             RG_RUNTIME_ERROR,
-             "key shape torch.Size([4, 2, 8]) does not match value shape torch.Size([5, 2, 8])");
-    ck_fails(rg_multihead_attention_forward(turned[1], q2, rg_zeros(2, 4, 1), rg_zeros(2, 7, 1))
-                 .output,
-             RG_RUNTIME_ERROR,
-             "sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([7, 2])");
+    ck_fails(
+        rg_multihead_attention_forward(turned[0], q2, rg_zeros(2, 4, 8), rg_zeros(2, 5, 8)).output,
+        RG_RUNTIME_ERROR,
+        "key shape torch.Size([4, 2, 8]) does not match value shape torch.Size([5, 2, 8])");
+    ck_fails(
+        rg_multihead_attention_forward(turned[1], q2, rg_zeros(2, 4, 1), rg_zeros(2, 7, 1)).output,
+        RG_RUNTIME_ERROR,
+        "sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([7, 2])");
     rg_module_free(turned[0]);
     rg_module_free(turned[1]);
     rg_error_clear();
@@ -567,4 +566,5 @@ END_TEST
 
 RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched,
          test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
-         test_negative_dropout, test_cache, test_positions, test_second_order, test_bad_arguments, test_out_of_memory)
+         test_negative_dropout, test_cache, test_positions, test_second_order, test_bad_arguments,
+         test_out_of_memory)

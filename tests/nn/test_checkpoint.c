@@ -906,8 +906,7 @@ START_TEST(test_killed) {
 END_TEST
 
 RG_TESTS(checkpoint, test_resumed, test_file, test_refused, test_kinds, test_within_an_epoch,
-         test_other_loaders, test_bad_files, test_one_of_several_is_missing,
-         test_other_files, test_released_parts,
-         test_other_released_parts, test_a_loader_without_its_generator,
+         test_other_loaders, test_bad_files, test_one_of_several_is_missing, test_other_files,
+         test_released_parts, test_other_released_parts, test_a_loader_without_its_generator,
          test_the_generator_waits_for_the_loader, test_no_part_of_a_recorded_step,
          test_a_tied_weight_from_two, test_denied, test_killed)

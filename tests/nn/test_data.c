@@ -731,9 +731,9 @@ static bool use_bad_state(void) {
 
 /* Each request for memory is denied in turn, and each call of the file system fails. */
 START_TEST(test_denied) {
-    static bool (*const uses[])(void) = { use_csv,     use_lines,        use_raw,
-                                          use_npy,     use_windows,      use_split,
-                                          use_loader,  use_empty_loader, use_bad_state };
+    static bool (*const uses[])(void) = { use_csv,    use_lines,        use_raw,
+                                          use_npy,    use_windows,      use_split,
+                                          use_loader, use_empty_loader, use_bad_state };
     RG_SCOPE();
     scratch_begin();
     scratch_write("t.csv", "1,2\n3,4\n", 8);

@@ -387,6 +387,6 @@ START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
 END_TEST
 
 RG_TESTS_UNGUARDED(gpt, test_values_and_gradients, test_calling, test_generation, test_few_rows,
-                   test_what_generation_reads,
-                   test_end, test_choices, test_cache, test_attention_is_one_op, test_second_order,
-                   test_bad_arguments, test_out_of_memory)
+                   test_what_generation_reads, test_end, test_choices, test_cache,
+                   test_attention_is_one_op, test_second_order, test_bad_arguments,
+                   test_out_of_memory)

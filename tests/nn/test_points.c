@@ -731,7 +731,8 @@ END_TEST
 RG_TESTS(points, test_values_inside_a_gpt, test_values_replaced_in_a_gpt, test_outputs_of_modules,
          test_called_twice, test_names_below_and_above, test_multihead_attention,
          test_order_and_nesting, test_names_of_a_part, test_what_is_asked_for_by_name,
-         test_no_hook_after_a_failure, test_no_point_after_a_failure, test_long_names, test_an_end_beside_a_look, test_ends_in_another_order, test_a_look_at_what_ended,
+         test_no_hook_after_a_failure, test_no_point_after_a_failure, test_long_names,
+         test_an_end_beside_a_look, test_ends_in_another_order, test_a_look_at_what_ended,
          test_outputs_that_nobody_looks_at, test_nothing_is_made_for_others, test_results_of_heads,
          test_a_block_alone, test_a_hook_that_runs_the_model, test_refusals, test_copies_and_ends,
          test_hooks_are_the_threads, test_no_replay, test_generation_is_steered, test_out_of_memory)

@@ -595,9 +595,9 @@ START_TEST(test_what_packing_refuses) {
         rg_pad_packed_sequence(p, .total_length = 3).output, RG_VALUE_ERROR,
         "Expected total_length to be at least the length of the longest sequence in input, but "
         "got total_length=3 and max sequence length being 4");
-    static const char *const wrong[] = { "[3, 2, 1]", "[2, 3, 1, 1]", "[4, 5, 3]",
-                                         "[7, 0]",    "[8, -1]",      "[[7]]",
-                                         "[7.0]",     "7",            "[]" };
+    static const char *const wrong[] = { "[3, 2, 1]", "[2, 3, 1, 1]", "[4, 5, 3]", "[7, 0]",
+                                         "[8, -1]",   "[[7]]",        "[7.0]",     "7",
+                                         "[]" };
     /* "[4, 5, 3]" would do without what rises. */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         p.batch_sizes = rg_parse(wrong[i]);

@@ -288,4 +288,5 @@ START_TEST(test_nothing_to_free) {
 }
 END_TEST
 
-RG_TESTS(nn_sentences, test_no_input, test_nothing_to_free, test_layers, test_attention, test_others, test_groups, test_rare_refusals)
+RG_TESTS(nn_sentences, test_no_input, test_nothing_to_free, test_layers, test_attention,
+         test_others, test_groups, test_rare_refusals)

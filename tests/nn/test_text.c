@@ -85,7 +85,7 @@ START_TEST(test_unknown_words) {
     /* The text has the token for unknown ones already. */
     v = rg_vocabulary_new("a <unk> b", .unknown = "<unk>");
     ck_assert(v->n == 3 && rg_vocabulary_index(v, "c") == 0 && rg_vocabulary_index(v, "a") == 1);
-    ck_assert(rg_equal(rg_encode(v, "b see a"), rg_literal([2, 0, 1])));
+    ck_assert(rg_equal(rg_encode(v, "b see a"), rg_literal([ 2, 0, 1 ])));
     ck_assert_int_eq(rg_error_code(), RG_OK);
     rg_vocabulary_free(v);
 

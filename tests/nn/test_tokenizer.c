@@ -1183,8 +1183,8 @@ START_TEST(test_file_of_number_0) {
 }
 END_TEST
 
-RG_TESTS(tokenizer, test_golden, test_any_merges, test_two_files, test_zeros_and_lengths, test_stream_holds,
-         test_ends, test_broken_characters, test_long_word, test_bad_arguments, test_bad_files,
-         test_released, test_contractions, test_options, test_neighbours, test_bytes_alone,
-         test_no_utf8, test_long_merges, test_bad_two_files, test_denied, test_denied_in_words,
-         test_denied_in_tables, test_file_of_number_0)
+RG_TESTS(tokenizer, test_golden, test_any_merges, test_two_files, test_zeros_and_lengths,
+         test_stream_holds, test_ends, test_broken_characters, test_long_word, test_bad_arguments,
+         test_bad_files, test_released, test_contractions, test_options, test_neighbours,
+         test_bytes_alone, test_no_utf8, test_long_merges, test_bad_two_files, test_denied,
+         test_denied_in_words, test_denied_in_tables, test_file_of_number_0)

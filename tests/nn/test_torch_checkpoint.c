@@ -541,8 +541,8 @@ START_TEST(test_lbfgs_after_one_iteration) {
     scratch_begin();
     for (int iterations = 1; iterations < 3; iterations++) {
         rg_tensor *v[] = { start_at(0.5, NULL), start_at(-0.25, NULL) };
-        rg_optim *o = rg_optim_lbfgs(rg_list_of(2, v), .lr = 0.01,
-                                     .max_iter = 2 * iterations - 1, .history_size = 3);
+        rg_optim *o = rg_optim_lbfgs(rg_list_of(2, v), .lr = 0.01, .max_iter = 2 * iterations - 1,
+                                     .history_size = 3);
         ck_ok(rg_optim_step_closure(o, loss_of, v));
         ck_ok(rg_torch_save_checkpoint(scratch("i.pt"), (rg_checkpoint){ .optim = o }));
         rg_named_list file = rg_torch_load(scratch("i.pt"));
@@ -657,5 +657,5 @@ END_TEST
 RG_TESTS(torch_checkpoint, test_module, test_optimizer, test_decoupled,
          test_optimizer_without_memory, test_schedules, test_first_rates, test_schedules_refused,
          test_written, test_every_optimizer, test_types_of_options, test_texts_of_options,
-         test_lists_of_lbfgs, test_lbfgs_without_a_direction,
-         test_lbfgs_after_one_iteration, test_loader)
+         test_lists_of_lbfgs, test_lbfgs_without_a_direction, test_lbfgs_after_one_iteration,
+         test_loader)
