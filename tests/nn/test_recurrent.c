@@ -949,6 +949,13 @@ static bool packs_and_pads(void) {
            && rg_pad_sequence(RG_LIST(part, rg_double(x)), .padding_side = "left");
 }
 
+/* There are both results or none. */
+static bool pads_in_order(void) {
+    const rg_padded_sequence r = rg_pad_packed_sequence(denied_packed, .batch_first = true);
+    ck_assert(!r.output == !r.lengths);
+    return r.output;
+}
+
 /* A dropout between layers of which there is but one is warned of. */
 static bool layer_with_a_warning(void) {
     rg_rnn_module *m = rg_nn_lstm(3, 2, .dropout = 0.5);
@@ -981,6 +988,7 @@ START_TEST(test_out_of_memory_with_states) {
     denied_packed.batch_sizes = rg_select(twice, 1, 0);
     ck_assert(!rg_is_contiguous(denied_packed.batch_sizes));
     twin_out_of_memory(packs_and_pads);
+    twin_out_of_memory(pads_in_order);
     for (int batch_first = 0; batch_first < 2; batch_first++) {
         denied_layer = rg_nn_lstm(3, 2, .batch_first = batch_first);
         twin_out_of_memory(step_without_batch);

@@ -368,6 +368,8 @@ static const edit bad[] = {
     { "'a b'", "['a', 1]", "merge 1 is neither a text nor two" },
     { "'a b'", "[1, 'a']", "merge 1 is neither a text nor two" },
     { "'a b'", "7", "merge 1 is neither a text nor two" },
+    { "'a b'", "{'a': 'b'}", "merge 1 is neither a text nor two" },
+    { "'a b'", "{'a': 'b', 'c': 'd'}", "merge 1 is neither a text nor two" },
     { "'merges': [", "'merges': {}, 'x': [", "the model's 'merges' is an object" },
     { ", 'merges': ['a b', '\u0120 ab']", "", "the model has no 'merges'" },
     { "'id': 6", "'id': 7", "the number of the added token '<x>' is 7, not 6" },
