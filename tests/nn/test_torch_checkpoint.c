@@ -512,6 +512,33 @@ START_TEST(test_lists_of_lbfgs) {
 }
 END_TEST
 
+/* As in torch, parameters are numbered through all groups. */
+START_TEST(test_numbers_of_parameters) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_tensor *p[6];
+    for (int i = 0; i < 6; i++)
+        p[i] = rg_requires_grad_(rg_ones(i + 1), true);
+    rg_optim *o = rg_optim_adam(rg_list_of(1, p));
+    ck_ok(rg_optim_add_group(o, rg_list_of(3, p + 1)));
+    ck_ok(rg_optim_add_group(o, rg_list_of(2, p + 4)));
+    ck_ok(rg_torch_save_checkpoint(scratch("n.pt"), (rg_checkpoint){ .optim = o }));
+    rg_named_list file = rg_torch_load(scratch("n.pt"));
+    static const int sizes[] = { 1, 3, 2 };
+    for (int group = 0, number = 0; group < 3; group++) {
+        char name[60];
+        for (int i = 0; i < sizes[group]; i++) {
+            snprintf(name, sizeof name, "optimizer.param_groups.%d.params.%d", group, i);
+            ck_assert(rg_item(entry(file, name)) == number++);
+        }
+        snprintf(name, sizeof name, "optimizer.param_groups.%d.params", group);
+        ck_assert_int_eq(count_below(file, name), sizes[group]);
+    }
+    rg_optim_free(o);
+    scratch_end();
+}
+END_TEST
+
 static rg_tensor *flat_loss(void *context) {
     rg_tensor *loss = rg_sum(rg_mul(*(rg_tensor **)context, 0));
     return rg_backward(loss) ? loss : NULL;
@@ -657,5 +684,5 @@ END_TEST
 RG_TESTS(torch_checkpoint, test_module, test_optimizer, test_decoupled,
          test_optimizer_without_memory, test_schedules, test_first_rates, test_schedules_refused,
          test_written, test_every_optimizer, test_types_of_options, test_texts_of_options,
-         test_lists_of_lbfgs, test_lbfgs_without_a_direction, test_lbfgs_after_one_iteration,
-         test_loader)
+         test_lists_of_lbfgs, test_numbers_of_parameters, test_lbfgs_without_a_direction,
+         test_lbfgs_after_one_iteration, test_loader)
