@@ -306,6 +306,10 @@ START_TEST(test_no_name_has_all) {
     ck_ok(rg_register_buffer(&m->base, "part", &m->part, rg_ones(2),
                              (rg_buffer_options){ .persistent = true }));
     ck_ok(rg_module_save(m, scratch("f")) && rg_module_load(m, scratch("f")));
+    /* So are two, of tensors that are apart. */
+    ck_ok(rg_register_buffer(&m->base, "part", &m->part, rg_narrow(rg_ones(5), 0, 1, 2),
+                             (rg_buffer_options){ .persistent = true }));
+    ck_ok(rg_module_save(m, scratch("f")) && rg_module_load(m, scratch("f")));
     rg_module_free(m);
     scratch_end();
 }
