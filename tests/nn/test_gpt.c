@@ -287,12 +287,14 @@ START_TEST(test_attention_is_one_op) {
     rg_gpt *m = small(true, 0);
     rg_tensor *cache = rg_gpt_cache(m, 1);
     rg_set_profiling(true);
+    const int64_t before = rg_profile_cost("attention").calls,
+                  joint = rg_profile_cost("joint_attention").calls;
     ck_ok(rg_gpt_cached(m, rg_literal([[ 1, 2 ]]), cache, 0));
     ck_ok(rg_gpt_cached(m, rg_literal([[ 3, 4 ]]), cache, 2));
     ck_ok(rg_call(m, tokens()));
     rg_set_profiling(false);
-    ck_assert_int_eq(rg_profile_cost("attention").calls, 2 * 2);
-    ck_assert_int_eq(rg_profile_cost("joint_attention").calls, 2);
+    ck_assert_int_eq(rg_profile_cost("attention").calls, before + 2 * 2);
+    ck_assert_int_eq(rg_profile_cost("joint_attention").calls, joint + 2);
     rg_module_free(m);
 }
 END_TEST
