@@ -251,7 +251,8 @@ static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     if (!v)
         return failed;
     int n = found.n;
-    memcpy(v, found.v, (size_t)n * sizeof *v);
+    if (n > 0)
+        memcpy(v, found.v, (size_t)n * sizeof *v);
     for (int i = 0; i < own.n; i++) {
         const int64_t tied = rgi_map_address(&first, own.v[i].tensor);
         rg_tensor *t = tied < 0 ? NULL : part_named(c, MODEL, own.v[tied].name);
