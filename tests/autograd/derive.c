@@ -3,6 +3,7 @@
  * the op but its row.
  */
 #include "tests/autograd/derive.h"
+#include "tests/autograd/keeps.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -126,6 +127,7 @@ typedef struct {
     const rg_op *op;
     const rg_sample *sample;
     int n, output;
+    bool one_output; /* Gradients come from that output alone. */
     layout layout;
     bool create_graph;
 } application;
@@ -262,7 +264,7 @@ static int inputs_with_history(int n, rg_tensor *const in[], rg_tensor *x[]) {
 }
 
 /* Writes the outputs of an application to `value`, and behind them the gradient of each input for a
- * cotangent of 0.5, 0.6, .. of every floating output. Returns false if it failed. */
+ * cotangent of 0.5, 0.6, .. of every floating output, or of one. Returns false if it failed. */
 static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[],
                       int *n) {
     rg_tensor *out[RG_MAX_OUTPUTS], *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS];
@@ -271,7 +273,7 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
         return false;
     for (int i = 0; i < outs; i++) {
         value[i] = out[i];
-        if (!out[i]->history || a->op->no_grad)
+        if (!out[i]->history || a->op->no_grad || (a->one_output && i != a->output))
             continue;
         v[k] = cotangent_of(out[i]);
         y[k++] = out[i];
@@ -341,7 +343,11 @@ int derive_float32(const rg_op *op, const rg_sample *s) {
  * run with it. */
 int derive_fused(const rg_op *op, const rg_sample *s) {
     application a = { .op = op, .sample = s };
-    return compare_runs("fused", &a, &a, RG_FLOAT64, true, 1e-12);
+    int faults = compare_runs("fused", &a, &a, RG_FLOAT64, true, 1e-12);
+    a.one_output = true;
+    for (; a.output < op->n_out; a.output++)
+        faults += compare_runs("fused, from one output", &a, &a, RG_FLOAT64, true, 1e-12);
+    return faults;
 }
 
 /* Returns how many calls a way back through the sample takes, or -1. */
@@ -531,15 +537,13 @@ int derive_inner(const rg_op *op, const rg_sample *s) {
     return faults;
 }
 
-/* An input that alone requires grad, so that less is saved for it, has the gradient that it has
- * among all. */
-int derive_alone(const rg_op *op, const rg_sample *s) {
+static int alone_of(application a) {
     RG_SCOPE();
+    const rg_op *op = a.op;
+    const rg_sample *s = a.sample;
     int faults = 0, outs = outputs_of(op), at = outs, n;
     rg_tensor *in[RG_MAX_INPUTS], *want[RG_MAX_INPUTS + RG_MAX_OUTPUTS];
-    application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
-    if (op->no_grad)
-        return 0;
+    a.n = derive_inputs(s->inputs, RG_FLOAT64, in);
     if (!values_of(&a, in, false, want, &n))
         return fault(op, s, "alone", rg_error());
     for (int i = 0; i < a.n && n > outs; i++) {
@@ -559,6 +563,19 @@ int derive_alone(const rg_op *op, const rg_sample *s) {
         }
         at++;
     }
+    return faults;
+}
+
+/* An input that alone requires grad, so that less is saved for it, has the gradient that it has
+ * among all, from all outputs and from each. */
+int derive_alone(const rg_op *op, const rg_sample *s) {
+    application a = { .op = op, .sample = s };
+    if (op->no_grad)
+        return 0;
+    int faults = alone_of(a);
+    a.one_output = true;
+    for (; a.output < op->n_out; a.output++)
+        faults += alone_of(a);
     return faults;
 }
 
@@ -778,5 +795,61 @@ int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
         if (!op->some_strides && op->fused)
             faults += without_memory(a);
     }
+    return faults;
+}
+
+/* ---- saved values that are withheld ------------------------------------------------ */
+
+/* Hooks keep what is saved, and don't give back the value whose turn it is. */
+typedef struct {
+    int turn, unpacked;
+} withheld;
+
+static rg_tensor *unpack_but_one(void *packed, void *context) {
+    withheld *w = context;
+    w->unpacked++;
+    return w->unpacked == w->turn ? NULL : packed;
+}
+
+/* Runs the op and back with a saved value withheld. Returns the number of faults, and whether none
+ * was withheld, since fewer were asked for. */
+static int run_withheld(application a, int turn, bool *all) {
+    RG_SCOPE();
+    withheld w = { .turn = turn };
+    rg_saved_hooks hooks = keeps;
+    rg_tensor *in[RG_MAX_INPUTS], *grads[RG_MAX_INPUTS];
+    hooks.unpack = unpack_but_one;
+    hooks.context = &w;
+    a.n = derive_inputs(a.sample->inputs, RG_FLOAT64, in);
+    preset_gradients(a.n, in, grads);
+    rg_error_clear();
+    RG_SAVED_HOOKS(hooks);
+    const bool succeeded = run_both_ways(&a, in);
+    derive_checks++;
+    *all = w.unpacked < turn;
+    int faults = 0;
+    if (succeeded != *all || succeeded != !rg_error_code())
+        faults = fault(a.op, a.sample, "withheld", succeeded ? "has a gradient" : rg_error());
+    else if (!succeeded && !strstr(rg_error(), "unpack_hook expected to be a Tensor but got NULL"))
+        faults = fault(a.op, a.sample, "withheld", rg_error());
+    else if (!succeeded && !gradients_are_preset(a.n, in, grads))
+        faults = fault(a.op, a.sample, "withheld", "a failed run changed .grad");
+    rg_error_clear();
+    return faults;
+}
+
+/* Where a saved value can't be had back there is no gradient, but the hook's own sentence. */
+int derive_withheld(const rg_op *op, const rg_sample *s) {
+    int faults = 0;
+    for (int k = 0; k < outputs_of(op); k++)
+        for (int graph = 0; graph < 2; graph++) {
+            application a = { .op = op, .sample = s, .output = k, .create_graph = graph };
+            bool all = false;
+            const int64_t before = rg_live_tensors();
+            for (int turn = 1; !all && !faults; turn++)
+                faults += run_withheld(a, turn, &all);
+            if (rg_live_tensors() != before)
+                faults += fault(op, s, "withheld", "tensors are alive after it");
+        }
     return faults;
 }

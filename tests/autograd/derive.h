@@ -17,7 +17,8 @@ int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]
 typedef int derive_check(const rg_op *op, const rg_sample *sample);
 derive_check derive_first_order, derive_second_order, derive_layouts, derive_float32, derive_fused,
     derive_null, derive_leaves_nothing, derive_only_results, derive_no_gradient, derive_inplace,
-    derive_inner, derive_alone, derive_overlap, derive_written, derive_out_of_memory;
+    derive_inner, derive_alone, derive_overlap, derive_written, derive_out_of_memory,
+    derive_withheld;
 
 /* Returns whether a way back through the sample takes one call, or at most half of those that it
  * takes where a graph is created: whether it goes by the fused derivative. */
