@@ -40,6 +40,12 @@ bool rgi_check_dims(const char *op, int n) {
 
 /* ---- sizes ---------------------------------------------------------------------- */
 
+rg_dims rgi_dims_along(int n, int dim, int64_t size) {
+    rg_dims dims = { n, { 1, 1, 1, 1, 1, 1, 1, 1 } };
+    dims.v[dim] = size;
+    return dims;
+}
+
 bool rgi_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out) {
     int n = RG_MAX(a->ndim, b->ndim);
     if (rgi_same_shape(a, b)) {

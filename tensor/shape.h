@@ -44,6 +44,8 @@ static inline bool rgi_same_shape(const rg_tensor *a, const rg_tensor *b) {
 bool rgi_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out);
 /* Returns whether `from` broadcasts to the shape of `to`. */
 bool rgi_expandable(const rg_tensor *from, const rg_tensor *to);
+/* Returns n sizes of 1, but for that of the dim. */
+rg_dims rgi_dims_along(int n, int dim, int64_t size);
 /* A tensor has at most so many elements, lest their bytes overflow. */
 #define RG_NUMEL_MAX (INT64_MAX / 16)
 /* Returns the number of elements; -1 where a size is negative, or the product too large. */

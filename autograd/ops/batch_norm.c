@@ -57,11 +57,7 @@ static rg_dims batch_norm_dims(int ndim) {
 
 /* Returns a number for each channel in the shape in which it meets an x of so many dims. */
 static rg_tensor *batch_norm_wide(rg_tensor *t, int ndim) {
-    rg_dims shape = { .n = ndim };
-    for (int d = 0; d < shape.n; d++)
-        shape.v[d] = 1;
-    shape.v[1] = -1;
-    return rg_reshape_dims(t, shape);
+    return rg_reshape_dims(t, rgi_dims_along(ndim, 1, -1));
 }
 
 /* Returns x - mean, and makes *rstd the factor of each channel, or NULL where x can't be had. */

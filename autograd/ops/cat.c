@@ -116,7 +116,7 @@ static const char list_empty[] = "%s expects a non-empty TensorList";
 
 rg_tensor *rg_cat(rg_list tensors, int dim) {
     struct cat_attr a;
-    int64_t at = 0;
+    uint64_t at = 0;
     if (!list_check("cat", tensors, RG_VALUE_ERROR,
                     "torch.cat(): expected a non-empty list of Tensors"))
         return NULL;
@@ -127,12 +127,12 @@ rg_tensor *rg_cat(rg_list tensors, int dim) {
         return NULL;
     if (tensors.n > RG_MAX_INPUTS)
         return cat_in_groups(tensors, a.dim, rg_cat, rg_cat);
-    /* cat_shape refuses a sum that overflows. */
+    /* cat_shape refuses a sum that overflows, and wraps round here. */
     for (int i = 0; i < tensors.n; i++) {
         const rg_tensor *x = tensors.v[i];
-        a.start[i] = at;
-        if (!cat_skips(x) && a.dim < x->ndim && __builtin_add_overflow(at, x->size[a.dim], &at))
-            at = 0;
+        a.start[i] = (int64_t)at;
+        if (!cat_skips(x) && a.dim < x->ndim)
+            at += (uint64_t)x->size[a.dim];
     }
     return rgi_apply(&rg_op_cat, &a,
                      offsetof(struct cat_attr, start) + (size_t)tensors.n * sizeof a.start[0],

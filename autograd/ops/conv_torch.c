@@ -164,15 +164,20 @@ k_conv rgi_conv_sizes(const rg_tensor *x, const rg_tensor *weight, const conv_op
     k_conv z = { .batch = x->size[0],
                  .groups = o->groups,
                  .in = weight->size[1],
-                 .out = weight->size[0] / o->groups };
+                 .out = weight->size[0] / o->groups,
+                 .window = { .size = { 1 },
+                             .kernel = { 1 },
+                             .stride = { 1 },
+                             .dilation = { 1 },
+                             .to = { 1 } } };
     k_window *w = &z.window;
-    for (int i = 0; i < 2; i++) {
-        const int d = dims - 2 + i;
-        w->size[i] = d < 0 ? 1 : x->size[d + 2];
-        w->kernel[i] = d < 0 ? 1 : weight->size[d + 2];
-        w->stride[i] = d < 0 ? 1 : o->stride[d];
-        w->padding[i] = d < 0 ? 0 : o->padding[d];
-        w->dilation[i] = d < 0 ? 1 : o->dilation[d];
+    for (int d = 0; d < dims; d++) {
+        const int i = d + 2 - dims;
+        w->size[i] = x->size[d + 2];
+        w->kernel[i] = weight->size[d + 2];
+        w->stride[i] = o->stride[d];
+        w->padding[i] = o->padding[d];
+        w->dilation[i] = o->dilation[d];
         w->to[i] = (w->size[i] + 2 * w->padding[i] - w->dilation[i] * (w->kernel[i] - 1) - 1)
                        / w->stride[i]
                    + 1;

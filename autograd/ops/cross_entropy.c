@@ -82,10 +82,7 @@ static rg_tensor *cross_entropy_of_classes(rg_tensor *x, rg_tensor *t, const rg_
 
 /* Returns the weights of the classes along dim 1 (0 of a vector), to be multiplied with x. */
 static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x) {
-    rg_dims shape = { .n = x->ndim };
-    for (int d = 0; d < x->ndim; d++)
-        shape.v[d] = d == (x->ndim > 1) ? weight->size[0] : 1;
-    return rg_reshape_dims(weight, shape);
+    return rg_reshape_dims(weight, rgi_dims_along(x->ndim, x->ndim > 1, weight->size[0]));
 }
 
 /* Returns -sum(weight t log_softmax(x)), where t = (1 - s) t + s / classes for a smoothing s. */

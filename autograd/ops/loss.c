@@ -132,7 +132,7 @@ static double loss_scale(const struct loss_attr *a, const rg_tensor *each) {
 
 rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g) {
     rg_tensor *weight = s->n_in > 2 ? rgi_saved(s, 2) : RG_NONE;
-    if (!slope || !weight)
+    if (!slope)
         return NULL;
     double scale = loss_scale(RG_ATTR(s, loss), slope);
     if (scale != 1)

@@ -84,7 +84,7 @@ rg_tensor *rgi_nll_rule(const rg_step *s, rg_tensor *g) {
     t = rg_masked_fill(t, ignored, 0);
     rg_tensor *minus = rg_full_like(rg_to(t, rgi_input_dtype(s, 0)), -z.scale);
     g = rg_mul(g, rg_masked_fill(minus, ignored, 0));
-    if (t && !rgi_is_none(weight)) {
+    if (!rgi_is_none(weight)) {
         rg_tensor *of_targets = rg_index_select(weight, 0, rg_flatten(t, 0, -1));
         g = rg_mul(g, rg_reshape_dims(of_targets, rg_shape(t)));
     }

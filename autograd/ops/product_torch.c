@@ -12,9 +12,7 @@ static const char *matmul_node_of_matrices(const rg_tensor *a, const rg_tensor *
         bool thin = a->size[a->ndim - 2] <= 1 || b->size[b->ndim - 1] <= 1 || b->numel == 0;
         return thin ? "TransposeBackward0" : "CloneBackward0";
     }
-    if (a->ndim >= 3)
-        return "UnsafeViewBackward0";
-    return a->ndim == 1 ? "SqueezeBackward4" : "MmBackward0";
+    return a->ndim >= 3 ? "UnsafeViewBackward0" : "SqueezeBackward4";
 }
 
 struct matmul_attr rgi_matmul_as_torch(const rg_tensor *a, const rg_tensor *b) {

@@ -42,7 +42,7 @@ static rg_tensor rank_unreduced(const rg_call *c, const rg_tensor *y) {
 static rg_tensor *rank_rule(const rg_step *s, rg_tensor *g) {
     const struct rank_attr *a = RG_ATTR(s, rank);
     rg_tensor *index = rgi_saved_output_at(s, 1);
-    if (!a->keepdim && rgi_input_ndim(s, 0)) {
+    if (!a->keepdim) {
         index = rg_unsqueeze(index, a->dim);
         g = rg_unsqueeze(g, a->dim);
     }

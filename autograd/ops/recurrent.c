@@ -419,8 +419,7 @@ rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *
         return (rg_hidden_cells){ NULL, NULL };
     RG_SCOPE();
     const struct recurrent_attr a = { K_LSTM, reverse };
-    if (!rgi_apply_outputs(&rg_op_lstm_scan, &a, sizeof a, 4, in, out))
-        return (rg_hidden_cells){ NULL, NULL };
+    rgi_apply_outputs(&rg_op_lstm_scan, &a, sizeof a, 4, in, out);
     return (rg_hidden_cells){ rg_escape(out[0]), rg_escape(out[1]) };
 }
 
@@ -453,8 +452,8 @@ rg_tensor *rg_gru_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_h
                rgi_scalar_name((rg_dtype)bias_hh->dtype));
     RG_SCOPE();
     const struct recurrent_attr a = { K_GRU, reverse };
-    bool ok = rgi_apply_outputs(&rg_op_gru_scan, &a, sizeof a, 4, in, out);
-    return ok ? rg_escape(out[0]) : NULL;
+    rgi_apply_outputs(&rg_op_gru_scan, &a, sizeof a, 4, in, out);
+    return rg_escape(out[0]);
 }
 
 /* ---- rnn_scan: h' = tanh(gates + h weight^T), or relu ---------------------------- */

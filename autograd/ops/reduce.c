@@ -403,7 +403,7 @@ rg_tensor *rg_logsumexp(rg_tensor *x, int dim, bool keepdim) {
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     if (!rgi_check(x, "logsumexp"))
         return NULL;
-    rg_dims ones = { .n = x->ndim, .v = { 1, 1, 1, 1, 1, 1, 1, 1 } };
+    const rg_dims ones = rgi_dims_along(x->ndim, 0, 1);
     RG_FAIL_IF(dims.n == 0 && x->ndim && x->numel && !keepdim, "logsumexp",
                "output with shape [] doesn't match the broadcast shape %s", RG_DIMS_TEXT(&ones));
     return rgi_reduce_dims(&rg_op_logsumexp, x, dims, keepdim);

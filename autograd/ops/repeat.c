@@ -241,8 +241,8 @@ static rg_tensor **meshgrid_make(rg_list tensors, const char *indexing) {
     for (int i = 0; i < tensors.n; i++)
         shape.v[meshgrid_dim(i, tensors.n, xy)] = tensors.v[i]->numel;
     for (int i = 0; i < tensors.n && grid; i++) {
-        rg_dims along = { tensors.n, { 1, 1, 1, 1, 1, 1, 1, 1 } };
-        along.v[meshgrid_dim(i, tensors.n, xy)] = tensors.v[i]->numel;
+        const int dim = meshgrid_dim(i, tensors.n, xy);
+        const rg_dims along = rgi_dims_along(tensors.n, dim, tensors.v[i]->numel);
         grid[i] = RG_COMPOSITE("meshgrid",
                                rg_expand_dims(rg_view_dims(tensors.v[i], along), shape));
         if (!grid[i])

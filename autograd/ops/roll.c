@@ -86,8 +86,7 @@ static bool roll_forward(rg_call *c) {
 
 static rg_tensor *roll_rule(const rg_step *s, rg_tensor *g) {
     struct roll_attr a = *RG_ATTR(s, roll);
-    int n = a.flat ? 1 : g->ndim;
-    for (int d = 0; d < n; d++) {
+    for (int d = 0; d < g->ndim; d++) {
         int64_t size = a.flat ? g->numel : g->size[d];
         if (a.shift[d])
             a.shift[d] = size - a.shift[d];
@@ -114,10 +113,7 @@ static bool roll_check(rg_tensor *x, const rg_dims *shifts, const rg_dims *dims,
 
 /* Returns (a + b) mod n, for a in [0, n). */
 static int64_t roll_sum(int64_t a, int64_t b, int64_t n) {
-    b = n ? b % n : 0;
-    if (b < 0)
-        b += n;
-    return a >= n - b ? a - (n - b) : a + b;
+    return n ? (a + b % n + n) % n : 0;
 }
 
 /* torch doesn't look at the one dim of a tensor without elements. */

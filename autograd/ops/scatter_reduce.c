@@ -187,7 +187,7 @@ static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tenso
     rg_tensor *with_one = rg_gather(rg_mul(g, product), a->dim, index);
     rg_tensor *whole = rg_gather(rg_mul(g, rgi_saved_output(s)), a->dim, index);
     g = rg_where(alone, with_one, rg_div(whole, rg_masked_fill(part, zero, 1)));
-    if (!g || !s->create_graph)
+    if (!s->create_graph)
         return g;
     rg_tensor *several = rg_gt(zeros, 1);
     if (!several || !rgi_may_do_once("the gradient of scatter_reduce"))

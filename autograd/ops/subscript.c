@@ -220,10 +220,8 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 /* Returns the part of x to which the steps lead, at the n index tensors if there are any. */
 static rg_tensor *subscript_take(rg_tensor *x, const struct set_item_attr *way, int n,
                                  rg_tensor **index) {
-    for (int i = 0; i < way->n_steps && x; i++)
+    for (int i = 0; i < way->n_steps; i++)
         x = rgi_part_of(x, &way->step[i]);
-    if (!x)
-        return NULL;
     if (n == 0)
         return way->n_steps == 0 ? RG_APPLY(alias, RG_NO_ATTR, x) : x;
     rg_tensor *in[1 + RG_MAX_DIMS] = { x };
@@ -272,7 +270,7 @@ static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g) {
         return there;
     in[0] = g;
     in[1] = rg_expand_as(rg_zeros_dims((rg_dims){ 0 }, (rg_dtype)g->dtype), there);
-    return in[1] ? rgi_apply(s->op, a, set_item_bytes(a), s->n_in, in) : NULL;
+    return rgi_apply(s->op, a, set_item_bytes(a), s->n_in, in);
 }
 
 RG_OP(set_item, RG_NAMED(set_item), .doc = "x[items] = value", .node = "CopyBackwards",
