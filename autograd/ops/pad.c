@@ -22,13 +22,14 @@ static int64_t pad_at(const struct pad_attr *a, int ndim, int d, bool end) {
     return at < a->padding.n ? a->padding.v[at] : 0;
 }
 
-/* Writes the last n sizes as torch calls them: "H: 3, W: 4". */
-static const char *pad_text(const rg_tensor *t, int n, const char *between, char text[96]) {
+/* Writes the last n sizes as torch calls them, with blanks between them, but for what stands before
+ * the last one: "D: 2 H: 3, W: 4". */
+static const char *pad_text(const rg_tensor *t, int n, const char *before_last, char text[96]) {
     int used = 0;
     for (int i = n; i > 0; i--) {
-        long long size = t->size[t->ndim - i];
-        used += snprintf(text + used, 96 - (size_t)used, "%s%c: %lld", i == n ? "" : between,
-                         "DHW"[3 - i], size);
+        const char *before = i == 1 ? before_last : " ";
+        used += snprintf(text + used, 96 - (size_t)used, "%s%c: %lld", i == n ? "" : before,
+                         "DHW"[3 - i], (long long)t -> size[t->ndim - i]);
     }
     return text;
 }
@@ -92,8 +93,8 @@ static bool pad_shape(rg_call *c) {
             return false;
         small = small && y->size[d] < 1;
     }
-    RG_FAIL_IF(pad_mirrors(a) && small, NULL, "input (%s) is too small. Calculated output %s",
-               pad_text(x, n, n == 2 ? ", " : " ", (char[96]){ 0 }),
+    RG_FAIL_IF(pad_mirrors(a) && small, NULL, "input (%s%s) is too small. Calculated output %s",
+               pad_text(x, n, ", ", (char[96]){ 0 }), n == 2 && a->mode == RG_REPLICATE ? " " : "",
                pad_text(y, n, " ", (char[96]){ 0 }));
     rg_dims size = rg_shape(y);
     return rgi_dims_numel(NULL, &size) >= 0;

@@ -92,11 +92,45 @@ START_TEST(test_shapes) {
     ck_says(rg_topk(T(3, 4), 5, 1, true, true).values, "topk: selected index k out of range");
     ck_says(rg_softmax(T(3, 4), 2),
             "softmax: Dimension out of range (expected to be in range of [-2, 1], but got 2)");
+    ck_says(rg_rms_norm(I(2, 3), RG_DIMS(3), RG_NONE, 1e-5),
+            "rms_norm: \"rms_norm\" not implemented for 'Long'");
+    ck_says(rg_einsum("i->.", T(3)),
+            "einsum(): found '.' for output that is not part of any ellipsis (...)");
+    ck_says(rg_einsum("i.,j->ij", T(3), T(2)),
+            "einsum(): found '.' for operand 0 that is not part of any ellipsis");
+    ck_says(rg_triplet_margin_loss(T(1, 2), T(3, 1), T(5, 4), .swap = true),
+            "triplet_margin_loss: The size of tensor a (2) must match the size of tensor b (4) at "
+            "non-singleton dimension 1");
+    ck_says(rg_scaled_dot_product_attention(T(1, 4, 3, 2), T(1, 2, 3, 2), T(1, 3, 3, 2),
+                                            .enable_gqa = true),
+            "scaled_dot_product_attention: Number of heads in key and value must divide the number "
+            "of heads in ");
+    ck_says(rg_tensordot_dims(T(3), T(), RG_DIMS(0), RG_DIMS(0)),
+            "tensordot: Dimension specified as 0 but tensor has no dimensions");
     ck_says(rg_zeros(2, -3), "zeros: Dimension size must be non-negative.");
     ck_says(rg_register_hook(T(3), NULL, NULL) >= 0,
             "register_hook: cannot register a hook on a tensor that doesn't require gradient");
     ck_says(rg_remove_hook(rg_requires_grad_(T(3), true), 17),
             "remove_hook: the tensor has no hook 17");
+}
+END_TEST
+
+START_TEST(test_paddings) {
+    ck_says(rg_pad_with(T(2, 3), RG_DIMS(-1, -4), RG_REPLICATE, 0),
+            "pad: input (W: 3) is too small. Calculated output W: -2");
+    ck_says(rg_pad_with(T(2, 4, 3), RG_DIMS(-1, -4, -2, -3), RG_REFLECT, 0),
+            "pad: input (H: 4, W: 3) is too small. Calculated output H: -1 W: -2");
+}
+END_TEST
+
+/* torch writes two of these in its own way. */
+START_TEST(test_paddings_of_volumes) {
+    ck_says(rg_pad_with(T(2, 4, 3), RG_DIMS(-1, -4, -2, -3), RG_REPLICATE, 0),
+            "pad: input (H: 4, W: 3 ) is too small. Calculated output H: -1 W: -2");
+    ck_says(rg_pad_with(T(2, 5, 4, 3), RG_DIMS(-1, -4, -2, -3, -6, -2), RG_REPLICATE, 0),
+            "pad: input (D: 5 H: 4, W: 3) is too small. Calculated output D: -3 H: -1 W: -2");
+    ck_says(rg_pad_with(T(2, 5, 4, 3), RG_DIMS(-1, -4, -2, -3, -6, -2), RG_REFLECT, 0),
+            "pad: input (D: 5 H: 4, W: 3) is too small. Calculated output D: -3 H: -1 W: -2");
 }
 END_TEST
 
@@ -645,6 +679,6 @@ START_TEST(test_rare_refusals) {
 }
 END_TEST
 
-RG_TESTS(sentences, test_shapes, test_indices, test_products, test_layers, test_dims,
-         test_nothing_given, test_sizes, test_bools_in_place, test_numbers, test_views_left_behind,
-         test_rare_refusals, test_decided_by_values)
+RG_TESTS(sentences, test_shapes, test_paddings, test_paddings_of_volumes, test_indices,
+         test_products, test_layers, test_dims, test_nothing_given, test_sizes, test_bools_in_place,
+         test_numbers, test_views_left_behind, test_rare_refusals, test_decided_by_values)
