@@ -421,7 +421,8 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
         return rg_escape(attention_composed(q, k, v, o.attn_mask, scale, &o));
     rg_tensor *mask = rgi_is_none(o.attn_mask) ? RG_NONE : rg_to(o.attn_mask, q->dtype);
     rg_tensor *in[] = { q, k, v, mask };
-    rg_tensor *out[2];
+    rg_tensor *out[2] = { NULL };
     const struct attention_attr a = { { scale, o.is_causal } };
-    return rgi_apply_outputs(&rg_op_attention, &a, sizeof a, 4, in, out) ? rg_escape(out[0]) : NULL;
+    rgi_apply_outputs(&rg_op_attention, &a, sizeof a, 4, in, out);
+    return rg_escape(out[0]);
 }

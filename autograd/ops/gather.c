@@ -220,11 +220,9 @@ rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape
 /* gsource = g at the index, and 0 where the source is larger than the index */
 static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
     const struct index_along_attr *a = RG_ATTR(s, index_along);
-    rg_tensor *index = rgi_saved(s, 1);
-    if (!index)
-        return NULL;
     if (a->number)
         return RG_NONE;
+    rg_tensor *index = rgi_saved(s, 1);
     return rgi_scatter_widen(rg_gather(g, a->dim, index), index, rgi_input_dims(s, 2));
 }
 

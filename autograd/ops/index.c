@@ -259,7 +259,7 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
     RG_SCOPE();
     in[0] = rgi_same_shape(x, &shape) && x->ndim ? x : rg_expand_dims(x, dims);
     mask = rg_expand_dims(mask, dims);
-    if (!in[0] || !mask || !rgi_index_of_mask(mask, in + 1))
+    if (!rgi_index_of_mask(mask, in + 1))
         return NULL;
     return rg_escape(rgi_apply(&rg_op_index, &a, sizeof a, 1 + dims.n, in));
 }

@@ -24,8 +24,6 @@ static rg_tensor *norm_rule(const rg_step *s, rg_tensor *g) {
     if (p == 1)
         return rg_mul(rg_sign(x), g);
     y = rgi_reduce_restore(y, x->ndim, a);
-    if (!y)
-        return NULL;
     if (p == 2)
         return rg_mul(g, rg_masked_fill(rg_div(x, y), rg_eq(y, 0), 0));
     if (p == INFINITY || p == -INFINITY)

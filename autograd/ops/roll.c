@@ -112,9 +112,7 @@ static bool roll_check(rg_tensor *x, const rg_dims *shifts, const rg_dims *dims,
 }
 
 /* Returns (a + b) mod n, for a in [0, n). */
-static int64_t roll_sum(int64_t a, int64_t b, int64_t n) {
-    return n ? (a + b % n + n) % n : 0;
-}
+static int64_t roll_sum(int64_t a, int64_t b, int64_t n) { return n ? (a + b % n + n) % n : 0; }
 
 /* torch doesn't look at the one dim of a tensor without elements. */
 rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {

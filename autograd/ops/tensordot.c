@@ -164,7 +164,5 @@ rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims i
     if (!a)
         return NULL;
     b = tensordot_matrix(b, &in_b, true, &shape);
-    if (!b)
-        return NULL;
     return rg_escape(rg_reshape_dims(rg_mm(a, b), shape));
 }
