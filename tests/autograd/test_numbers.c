@@ -129,6 +129,34 @@ START_TEST(test_product_of_several_zeros) {
     ck_assert(rg_equal(g, rg_literal_as(RG_FLOAT64, [ 0, 0, 0, 0, 35 ])));
     rg_tensor *twice = rg_grad(y, source, .create_graph = true);
     ck_assert(rg_equal(rg_detach(twice), g));
+    ck_fails(
+        rg_grad(rg_sum(rg_mul(twice, twice)), source), RG_NOT_IMPLEMENTED,
+        "Double backward is unsupported for src when >1 zeros in src are scattered to the same "
+        "position in self");
+}
+END_TEST
+
+/* Two zeros leave nothing of a product, whatever the other factors are; one leaves those. */
+START_TEST(test_product_with_infinity) {
+    rg_tensor *x = rg_requires_grad_(rg_literal([ 0., 0., inf ]), true);
+    ck_assert(rg_equal(rg_grad(rg_prod(x), x), rg_zeros(3)));
+    rg_tensor *y = rg_requires_grad_(rg_literal([ 0., 2., inf ]), true);
+    rg_tensor *g = rg_grad(rg_prod(y), y);
+    ck_assert(g && rg_at(g, 0) == INFINITY && isnan(rg_at(g, 1)) && rg_at(g, 2) == 0);
+}
+END_TEST
+
+/* Where what was there takes no part, the extremes of truths are among the others alone. */
+START_TEST(test_extremes_of_truths) {
+    for (int truth = 0; truth < 2; truth++) {
+        rg_tensor *x = rg_full_dims(RG_DIMS(2), !truth, RG_BOOL), *at = rg_literal([0]);
+        rg_tensor *source = rg_full_dims(RG_DIMS(1), truth, RG_BOOL);
+        static const char *const hows[] = { "amax", "amin" };
+        for (int k = 0; k < 2; k++) {
+            rg_tensor *y = rg_scatter_reduce(x, 0, at, source, hows[k], .include_self = false);
+            ck_assert(y && rg_at(y, 0) == truth && rg_at(y, 1) == !truth);
+        }
+    }
 }
 END_TEST
 
@@ -265,6 +293,115 @@ START_TEST(test_paddings_at_their_limits) {
 }
 END_TEST
 
+/* What is reflected or repeated may be one dim, two or three, with a batch and without. */
+START_TEST(test_paddings_of_all_dims) {
+    static const rg_pad_mode modes[] = { RG_REFLECT, RG_REPLICATE, RG_CIRCULAR };
+    for (int n = 1; n <= 3; n++)
+        for (int k = 0; k < 6; k++) {
+            rg_dims shape = { n + 1 + k % 2, { 2, 2, 2, 2, 2 } };
+            const rg_dims padding = { 2 * n, { 1, 1, 1, 1, 1, 1 } };
+            const rg_pad_mode mode = modes[k / 2];
+            rg_tensor *y = rg_pad_with(rg_full(shape, 3), padding, mode, 0);
+            for (int d = shape.n - n; d < shape.n; d++)
+                shape.v[d] = 4;
+            ck_assert_msg(y && rg_equal(y, rg_full(shape, 3)), "%d dims, mode %d: %s", n, mode,
+                          rg_error());
+        }
+}
+END_TEST
+
+/* A padding, dilation or stride may be as large as a tensor, whatever comes of it. */
+START_TEST(test_convolutions_at_their_limits) {
+    static const char too_large[] = "a stride, padding or dilation is too large";
+    static const char no_room[] = "Storage size calculation overflowed";
+    const int64_t most = RG_NUMEL_MAX;
+    rg_tensor *x = rg_literal([[[3.]]]), *kernel = rg_literal([[[5.]]]);
+#define CONV(...) rg_conv1d(x, kernel, RG_NONE, __VA_ARGS__)
+    ck_assert(rg_equal(CONV(.stride = most), rg_mul(x, 5)));
+    ck_assert(rg_equal(CONV(.dilation = most), rg_mul(x, 5)));
+    ck_fails(CONV(.padding = most), RG_RUNTIME_ERROR, no_room);
+    ck_fails(CONV(.stride = most + 1), RG_RUNTIME_ERROR, too_large);
+    ck_fails(CONV(.dilation = most + 1), RG_RUNTIME_ERROR, too_large);
+    ck_fails(CONV(.padding = most + 1), RG_RUNTIME_ERROR, too_large);
+#undef CONV
+}
+END_TEST
+
+/* 2^63 is let through, as in torch, for the largest whole number is that as a float. */
+START_TEST(test_thresholds_of_whole_numbers) {
+    rg_tensor *x = rg_arange(3);
+    ck_ok(rg_threshold(x, 0x1p63, 7));
+    ck_assert(rg_equal(rg_threshold(x, -0x1p63, 7), x));
+    ck_ok(rg_threshold(x, 1, 0x1p63));
+    ck_ok(rg_threshold(x, 1, -0x1p63));
+    const double beyond = nextafter(0x1p63, INFINITY);
+    for (int sign = -1; sign < 2; sign += 2) {
+        ck_too_large(rg_threshold(x, sign * beyond, 7));
+        ck_too_large(rg_threshold(x, 1, sign * beyond));
+    }
+}
+END_TEST
+
+/* Shifts along one dim add up, in both directions and round and round. */
+START_TEST(test_shifts_add_up) {
+    rg_tensor *x = rg_arange(5);
+    for (int a = -12; a <= 12; a++)
+        for (int b = -12; b <= 12; b++) {
+            const int at = ((a + b) % 5 + 5) % 5;
+            rg_tensor *y = rg_roll_dims(x, RG_DIMS(a, b), RG_DIMS(0, 0));
+            ck_each(y && rg_item_int(rg_select(y, 0, at)) == 0, "%d and %d: %s", a, b, rg_repr(y));
+            ck_each(rg_equal(y, rg_roll(x, a + b, 0)), "%d and %d: %s", a, b, rg_repr(y));
+        }
+    rg_tensor *none = rg_roll_dims(rg_zeros(0, 2), RG_DIMS(3, 4), RG_DIMS(0, 1));
+    ck_assert(none && rg_size(none, 0) == 0);
+}
+END_TEST
+
+/* One index alone is looked at as closely as many are. */
+START_TEST(test_one_index_beyond) {
+    static const char *const hows[] = { "sum", "prod", "mean", "amax", "amin" };
+    for (int low = 0; low < 2; low++) {
+        rg_tensor *x = rg_zeros(3), *one = rg_ones(1), *i = rg_literal([3]);
+        if (low)
+            ck_ok(rg_fill_(i, -4));
+        const char *said = low ? "index -4 is out of bounds for dimension 0 with size 3"
+                               : "index 3 is out of bounds for dimension 0 with size 3";
+        ck_fails(rg_gather(x, 0, i), RG_RUNTIME_ERROR, said);
+        ck_fails(rg_scatter(x, 0, i, one), RG_RUNTIME_ERROR, said);
+        ck_fails(rg_scatter(x, 0, i, 2), RG_RUNTIME_ERROR, said);
+        ck_fails(rg_scatter_add(x, 0, i, one), RG_RUNTIME_ERROR, said);
+        ck_fails(rg_index(x, i), RG_INDEX_ERROR, said);
+        ck_fails(rg_set_item_(x, 1, i), RG_INDEX_ERROR, said);
+        for (int k = 0; k < RG_COUNT(hows); k++)
+            ck_fails(rg_scatter_reduce(x, 0, i, one, hows[k]), RG_RUNTIME_ERROR, said);
+    }
+}
+END_TEST
+
+/* No index is in a dim without elements, unless there is no index, either. */
+START_TEST(test_indices_into_nothing) {
+    static const char said[] = "index is out of bounds for dimension with size 0";
+    rg_tensor *i = rg_literal([0]);
+    ck_fails(rg_index(rg_zeros(0, 3), i, i), RG_INDEX_ERROR, said);
+    ck_fails(rg_index(rg_zeros(3, 0), i, i), RG_INDEX_ERROR, said);
+    ck_fails(rg_index(rg_zeros(0, 0), i, i), RG_INDEX_ERROR, said);
+    for (int first = 0; first < 3; first += 2) {
+        rg_tensor *none = rg_zeros_dims(RG_DIMS(first, 2 - first), RG_INT64);
+        rg_tensor *y = rg_index(rg_zeros(0, 3), none);
+        ck_assert(y && rg_ndim(y) == 3 && rg_size(y, 0) == first && rg_size(y, 2) == 3);
+    }
+}
+END_TEST
+
+/* A window of no elements over a number sees nothing of it, nor of what lies at its place. */
+START_TEST(test_windows_of_nothing) {
+    rg_tensor *x = rg_requires_grad_(rg_scalar(2.), true), *y = rg_unfold(x, 0, 0, 1);
+    ck_assert(y && rg_ndim(y) == 1 && rg_numel(y) == 0);
+    ck_ok(rg_backward(y, .gradient = rg_narrow(rg_ones(3), 0, 0, 0)));
+    ck_assert(rg_equal(rg_grad_of(x), rg_scalar(0.)));
+}
+END_TEST
+
 /* An even kernel that keeps the size pads one end more, and so may just fit. */
 START_TEST(test_kernel_that_just_fits) {
     rg_on_warning(note_warning);
@@ -277,4 +414,7 @@ RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsig
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
          test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,
          test_strides_of_new_dims, test_targets_within_the_unit, test_variance_as_a_number,
-         test_powers_with_one, test_kernel_that_just_fits, test_product_of_several_zeros)
+         test_powers_with_one, test_kernel_that_just_fits, test_product_of_several_zeros,
+         test_paddings_of_all_dims, test_convolutions_at_their_limits, test_shifts_add_up,
+         test_thresholds_of_whole_numbers, test_one_index_beyond, test_indices_into_nothing,
+         test_windows_of_nothing, test_product_with_infinity, test_extremes_of_truths)
