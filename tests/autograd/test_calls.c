@@ -100,6 +100,10 @@ START_TEST(test_nothing_is_done_twice) {
     rg_tensor *x = rg_requires_grad_(rg_randn(3, 4), true), *y = rg_randn(3, 4);
     rg_tensor *row = rg_randn(1, 4), *i = rg_zeros_dims(RG_DIMS(3, 4), RG_INT64);
     ck_assert_int_eq(CALLS(rg_cdist(x, y)), 1);
+    rg_tensor *heads = rg_randn(1, 2, 3, 4);
+    ck_assert_int_eq(CALLS(rg_scaled_dot_product_attention(heads, heads, heads)), 1);
+    ck_assert_int_eq(
+        CALLS(rg_scaled_dot_product_attention(heads, heads, heads, .enable_gqa = true)), 1);
     const int64_t cosine = CALLS(rg_cosine_similarity(x, y, 1, 1e-8));
     ck_assert_int_eq(CALLS(rg_cosine_similarity(x, row, 1, 1e-8)), cosine + 1);
     ck_assert_int_eq(CALLS(rg_cosine_similarity(row, x, 1, 1e-8)), cosine + 1);
@@ -109,6 +113,9 @@ START_TEST(test_nothing_is_done_twice) {
     const int64_t of_sum = CALLS(rg_grad(sum, x, .create_graph = true));
     ck_assert_int_eq(CALLS(rg_grad(mean, x, .create_graph = true)), of_sum + 1);
     ck_assert_int_eq(CALLS(rg_cross_entropy(y, rg_zeros_dims(RG_DIMS(3), RG_INT64))), 1);
+    rg_tensor *shares = rg_softmax(y, 1);
+    ck_assert_int_eq(CALLS(rg_cross_entropy(y, shares)) + 2,
+                     CALLS(rg_cross_entropy(y, shares, .label_smoothing = 0.1)));
     rg_tensor *once = rg_sum(rg_repeat(x, 1, 3)), *twice = rg_sum(rg_repeat(x, 2, 3));
     const int64_t of_once = CALLS(rg_grad(once, x));
     ck_assert_int_eq(CALLS(rg_grad(twice, x)), of_once + 2);
@@ -163,6 +170,22 @@ START_TEST(test_long_lists) {
 }
 END_TEST
 
+/* The first tensor that doesn't fit is what is wrong with a list, in whichever group it comes. */
+START_TEST(test_long_lists_that_fail) {
+    enum { N = RG_MAX_INPUTS + 10 };
+    static rg_tensor *v[N];
+    for (int i = 0; i < N; i++)
+        v[i] = rg_ones(1, 2);
+    v[7] = rg_ones(1, 3);
+    v[N - 1] = rg_ones(1, 1, 2);
+    ck_fails(rg_cat((rg_list){ N, v }, 0), RG_RUNTIME_ERROR,
+             "Expected size 2 but got size 3 for tensor number 7 in the list.");
+    ck_fails(rg_stack((rg_list){ N, v }, 0), RG_RUNTIME_ERROR,
+             "stack expects each tensor to be equal size, but got [1, 2] at entry 0 and [1, 3] at "
+             "entry 7");
+}
+END_TEST
+
 /* Along the first and the last dim, torch adds by scatter, and has scatter's sentence. */
 START_TEST(test_indices_to_add_at) {
     static const char *const sentences[] = {
@@ -180,6 +203,42 @@ START_TEST(test_indices_to_add_at) {
 }
 END_TEST
 
+/* A shape as long as a tensor's may be is no less than a short one. */
+START_TEST(test_all_dims) {
+    rg_tensor *x = rg_reshape(rg_sub(rg_arange(6.0), 3), 1, 2, 1, 1, 1, 1, 1, 3);
+    rg_tensor *two = rg_literal([ 0.5, 0.25 ]), *near = rg_reshape(x, 1, 2, 3), *v[RG_MAX_DIMS];
+#define NEAR(y) rg_reshape(y, 1, 2, 3)
+    ck_assert(rg_equal(NEAR(rg_prelu(x, two)), rg_prelu(near, two)));
+    ck_assert(rg_equal(NEAR(rg_batch_norm(x, two, two, .weight = two)),
+                       rg_batch_norm(near, two, two, .weight = two)));
+    ck_assert(rg_equal(rg_cross_entropy(x, rg_softmax(x, 1), .weight = two),
+                       rg_cross_entropy(near, rg_softmax(near, 1), .weight = two)));
+    ck_assert(rg_equal(rg_index(x, rg_gt(x, 0)), rg_literal([ 1.0, 2.0 ])));
+    ck_assert(rg_equal(rg_einsum("abcdefgh->bh", x), rg_reshape(x, 2, 3)));
+    ck_assert(rg_equal(rg_einsum("aacdbfgh->bh", rg_transpose(x, 1, 4)), rg_reshape(x, 2, 3)));
+    ck_assert(rg_equal(NEAR(rg_quantile(x, rg_literal([0.5]), .dim = 0)), near));
+    /* Two heads of one row each attend to the two rows of one head. */
+    rg_tensor *q = rg_reshape(near, 1, 1, 1, 1, 2, 1, 3), *k = rg_reshape(q, 1, 1, 1, 1, 1, 2, 3);
+    rg_tensor *y = rg_scaled_dot_product_attention(q, k, k, .enable_gqa = true);
+    rg_tensor *heads = rg_reshape(q, 2, 1, 3), *rows = rg_expand(near, 2, 2, 3);
+    ck_assert(rg_allclose(rg_reshape(y, 2, 1, 3),
+                          rg_scaled_dot_product_attention(heads, rows, rows), 1e-6, 1e-6));
+    static const char too_many[] = "a tensor has at most 8 dimensions, but 9 were asked for";
+    ck_fails(rg_quantile(x, rg_literal([0.5]), .dim = 0, .keepdim = true), RG_RUNTIME_ERROR,
+             too_many);
+    ck_fails(rg_one_hot(rg_to(x, RG_INT64), 3), RG_RUNTIME_ERROR, too_many);
+    ck_fails(rg_unflatten(rg_squeeze_dim(x, 0), 0, RG_DIMS(1, 1, -1)), RG_RUNTIME_ERROR, too_many);
+#undef NEAR
+    for (int i = 0; i < RG_MAX_DIMS; i++)
+        v[i] = rg_arange(1 + (i == 2));
+    rg_list grids = rg_meshgrid(rg_list_of(RG_MAX_DIMS, v));
+    ck_assert_int_eq(grids.n, RG_MAX_DIMS);
+    for (int i = 0; i < RG_MAX_DIMS; i++)
+        ck_assert(rg_equal(rg_reshape(grids.v[i], 2),
+                           i == 2 ? rg_arange(2) : rg_zeros_dims(RG_DIMS(2), RG_INT64)));
+}
+END_TEST
+
 /* Sizes that no tensor has. */
 START_TEST(test_absurd_sizes) {
     ck_fails(rg_diag_embed(rg_ones(2), INT64_MIN, 0, 1), RG_RUNTIME_ERROR, "diag_embed: ");
@@ -189,6 +248,12 @@ START_TEST(test_absurd_sizes) {
     ck_ok(flat);
     ck_assert(rg_ndim(flat) == 3 && rg_size(flat, 0) == 0 && rg_size(flat, 1) == 0);
     ck_assert(rg_size(flat, 2) == 3);
+    flat = rg_flatten(rg_expand(rg_zeros(0, 1, 1, 3), 0, large + 1, large + 1, 3), 1, 2);
+    ck_assert(flat && rg_size(flat, 1) == 0);
+    rg_tensor *wide = rg_expand(rg_zeros(0, 1), 0, large + 1);
+    rg_tensor *row = rg_expand(rg_ones(1, 1), 1, large + 1);
+    rg_tensor *product = rg_kron(wide, row);
+    ck_assert(product && rg_size(product, 0) == 0 && rg_size(product, 1) == INT64_MAX);
 }
 END_TEST
 
@@ -253,6 +318,10 @@ START_TEST(test_what_calls_take) {
     PEAK(0, rg_sum(x));
     PEAK(0, rg_mean_dim(x, 0, false));
     PEAK(1, rg_where(rg_expand(rg_gt(row, 0), 512, 512), x, x));
+    /* What is written to its own tensor is copied, and not all of the tensor. */
+    rg_tensor *zeros = rg_zeros_dims(RG_DIMS(512, 512), RG_INT64), *some = rg_select(zeros, 0, 1);
+    PEAK(0, rg_set_item_(x, rg_narrow(x, 0, 1, 1), 0));
+    PEAK(0, rg_set_item_(zeros, 0, rg_narrow(some, 0, 0, 4)));
     /* On the way back a gradient is there until the next one is, and slices share one. */
     rg_tensor *far = rg_sum(chain_of(w, 8)), *rows = by_rows(w);
     PEAK(3, rg_grad(far, w, .retain_graph = true));
@@ -289,6 +358,7 @@ START_TEST(test_options_by_name) {
                        rg_literal([ 0.0, -2.0 ])));
     ck_assert(rg_equal(rg_nan_to_num_(rg_literal([ nan, 1.0 ])), rg_literal([ 0.0, 1.0 ])));
     ck_assert_double_eq(rg_item(rg_quantile(x, 0.5)), 2.5);
+    ck_fails(rg_quantile(x, 0.5, .interpolation = NULL), RG_TYPE_ERROR, "expected a text");
     ck_assert(
         rg_equal(rg_quantile(x, 1, .dim = 0, .interpolation = "lower"), rg_literal([ 3.0, 4.0 ])));
     ck_assert(
@@ -368,6 +438,41 @@ START_TEST(test_einsum_of_all_letters) {
     ck_assert(rg_equal(rg_einsum("x...,...z->x...z", x, y), want));
     ck_assert(rg_equal(rg_einsum("XY...,Y...Z->XY...Z", x, y), want));
     ck_assert(rg_equal(rg_einsum("wx...,x...z->wx...z", x, y), want));
+}
+END_TEST
+
+/* An output that isn't given has the labels that occur once, in the order of their letters. */
+START_TEST(test_einsum_without_an_output) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    rg_tensor *x = rg_rand(2, 3), *turned = rg_t(x);
+    for (const char *first = letters; *first; first++)
+        for (const char *second = first + 1; *second; second++) {
+            const char in_order[] = { *first, *second, '\0' };
+            const char not_in_order[] = { *second, *first, '\0' };
+            ck_each(rg_equal(rg_einsum(in_order, x), x), "%s: %s", in_order, rg_error());
+            ck_each(rg_equal(rg_einsum(not_in_order, x), turned), "%s: %s", not_in_order,
+                    rg_error());
+        }
+}
+END_TEST
+
+/* Two operands are joined as their product is wanted, where nothing is summed over; and what is
+ * joined on the way has as many dims as a tensor may have, and no more. */
+START_TEST(test_einsum_of_products) {
+    rg_tensor *x = rg_requires_grad_(rg_rand(2, 3), true), *v = rg_rand(4);
+    rg_tensor *y = rg_einsum("ij,k->kji", x, v);
+    ck_assert_str_eq(rg_grad_fn(y), "MulBackward0");
+    ck_assert(rg_equal(y, rg_mul(rg_reshape(v, 4, 1, 1), rg_t(x))));
+    ck_assert_str_eq(rg_grad_fn(rg_einsum("i,j,ij->ji", rg_ones(2), rg_ones(3), x)),
+                     "MulBackward0");
+    rg_tensor *four = rg_ones(1, 2, 1, 2), *five = rg_ones(1, 1, 2, 1, 2);
+    rg_tensor *eight = rg_ones(1, 2, 1, 2, 1, 2, 1, 2);
+    ck_assert(rg_item(rg_einsum("abcd,efgh,abcdefgh->", four, four, eight)) == 16);
+    rg_tensor *wide = rg_ones(2, 2, 2, 2, 2), *broad = rg_ones(2, 2, 2, 2);
+    rg_tensor *all = rg_ones(2, 2, 2, 2, 2, 2, 2, 2);
+    ck_assert(rg_item(rg_einsum("abcde,fghi,abcdfghi->", five, broad, all)) == 512);
+    ck_fails(rg_einsum("abcde,fghi,abcdfghi->e", wide, broad, all), RG_RUNTIME_ERROR,
+             "einsum: a tensor has at most 8 dimensions, but 9 were asked for");
 }
 END_TEST
 
@@ -561,5 +666,6 @@ RG_TESTS(calls, test_what_calls_take, test_arguments_are_evaluated_in_order,
          test_guards_on_one_line, test_einsum_of_all_letters, test_parts_of_no_size,
          test_group_norm_of_one_value, test_distances_by_products, test_no_reduction,
          test_lists_at_their_limits, test_all_outputs_or_none, test_attention_broadcasts,
-         test_nothing_is_done_twice, test_batch_norm_leaves_what_it_reads,
+         test_nothing_is_done_twice, test_batch_norm_leaves_what_it_reads, test_all_dims,
+         test_einsum_without_an_output, test_einsum_of_products, test_long_lists_that_fail,
          test_an_observer_of_nothing, test_an_op_that_is_not_direct, test_outputs_and_no_more)
