@@ -185,6 +185,26 @@ START_TEST(test_hooks_that_fail_in_the_middle) {
 }
 END_TEST
 
+/* A value is asked for where the gradient is 0 whatever it was, and isn't where another input needs
+ * it alone. */
+START_TEST(test_values_asked_for) {
+    counts c = { .how = KEEP };
+    RG_SCOPE();
+    rg_tensor *x = leaf(4, 3), *w = leaf(1, 3), *y, *z;
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+        y = rg_sum(rg_pow(x, 0));
+        z = rg_sum(rg_batch_norm(rg_detach(x), RG_NONE, RG_NONE, .training = true,
+                                 .weight = rg_reshape(w, 3)));
+    }
+    c.fail_at = 1;
+    ck_fails(rg_backward(y), RG_TYPE_ERROR, "unpack_hook expected to be a Tensor but got NULL");
+    c.fail_at = c.unpacked = 0;
+    ck_ok(rg_backward(z));
+    ck_assert_int_eq(c.unpacked, 3);
+}
+END_TEST
+
 START_TEST(test_hooks_may_keep_less) {
     counts c = { .how = HALVE };
     RG_SCOPE();
@@ -512,7 +532,7 @@ END_TEST
 RG_TESTS(saved, test_nothing_to_pack, test_checkpoints_walked_in_parts,
          test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
          test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
-         test_hooks_that_fail, test_checkpoints_give_the_same_bits,
+         test_values_asked_for, test_hooks_that_fail, test_checkpoints_give_the_same_bits,
          test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
          test_odd_functions_in_checkpoints, test_random_state_of_checkpoints,
          test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied)

@@ -6,6 +6,7 @@
 #include "autograd/autograd.h"
 #include "autograd/ops.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static rg_tensor *counting(int64_t n, int64_t m) {
@@ -65,6 +66,47 @@ START_TEST(test_words_and_signs) {
     ck_fails(rg_index(x, "+"), RG_VALUE_ERROR, "is not an index in Python's syntax");
     ck_fails(rg_index(x, "+-1"), RG_VALUE_ERROR, "is not an index in Python's syntax");
     ck_fails(rg_index(x, "Ellipsi"), RG_VALUE_ERROR, "is not an index in Python's syntax");
+}
+END_TEST
+
+/* A word ends where no letter, digit or line follows; what follows isn't cut off. */
+START_TEST(test_words_end) {
+    static const char *const words[] = { "None", "True", "False", "Ellipsis" };
+    static const char more[] = "_a0Z";
+    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++)
+        for (const char *c = more; *c; c++) {
+            char text[16], said[80];
+            snprintf(text, sizeof text, "%s%c", words[i], *c);
+            snprintf(said, sizeof said, "is not an index in Python's syntax: see \"%s\"", text);
+            ck_fails(rg_index(counting(3, 4), text), RG_VALUE_ERROR, said);
+        }
+}
+END_TEST
+
+/* A slice of all is no slice, as in torch, unless it stands alone. */
+START_TEST(test_slices_of_all) {
+    rg_tensor *x = rg_requires_grad_(counting(3, 4), true);
+    ck_assert_str_eq(rg_grad_fn(rg_index(x, "0:3, :")), "AliasBackward0");
+    ck_assert_str_eq(rg_grad_fn(rg_index(x, ":, 0:4")), "AliasBackward0");
+    ck_assert_str_eq(rg_grad_fn(rg_index(x, "0:3, 0:9")), "AliasBackward0");
+    ck_assert_str_eq(rg_grad_fn(rg_index(x, "0:3")), "SliceBackward0");
+    ck_assert_str_eq(rg_grad_fn(rg_index(x, "0:2, :")), "SliceBackward0");
+    ck_assert_str_eq(rg_grad_fn(rg_index(x, "0:3, 0:4, None")), "UnsqueezeBackward0");
+}
+END_TEST
+
+/* What is written may be a part of what it is written to, and is read before. */
+START_TEST(test_written_with_itself) {
+    rg_tensor *x = counting(3, 3), *was = rg_clone(x);
+    ck_ok(rg_set_item_(x, rg_t(x), "..."));
+    ck_assert(rg_equal(x, rg_t(was)));
+    ck_ok(rg_set_item_(x, rg_flip(was, 0), "..."));
+    ck_ok(rg_set_item_(x, rg_narrow(x, 0, 0, 2), "1:"));
+    holds(x, "tensor([6, 7, 8, 6, 7, 8, 3, 4, 5])");
+    ck_ok(rg_set_item_(x, rg_narrow(x, 1, 1, 2), ":, :2"));
+    holds(x, "tensor([7, 8, 8, 7, 8, 8, 4, 5, 5])");
+    ck_ok(rg_set_item_(x, rg_narrow(x, 0, 1, 2), "[0, 1]"));
+    holds(x, "tensor([7, 8, 8, 4, 5, 5, 4, 5, 5])");
 }
 END_TEST
 
@@ -240,4 +282,5 @@ END_TEST
 
 RG_TESTS(subscript, test_items, test_arguments_once_in_order, test_views_share,
          test_set_item_gradients, test_set_item_refusals, test_bad_text, test_out_of_memory,
-         test_slices_share_a_gradient, test_words_and_signs, test_written_to_a_view)
+         test_slices_share_a_gradient, test_words_and_signs, test_words_end, test_written_to_a_view,
+         test_written_with_itself, test_slices_of_all)
