@@ -264,7 +264,8 @@ static int inputs_with_history(int n, rg_tensor *const in[], rg_tensor *x[]) {
 }
 
 /* Writes the outputs of an application to `value`, and behind them the gradient of each input for a
- * cotangent of 0.5, 0.6, .. of every floating output, or of one. Returns false if it failed. */
+ * cotangent of 0.5, 0.6, .. of every floating output, or of one, which has gaps where the inputs
+ * have. Returns false if it failed. */
 static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[],
                       int *n) {
     rg_tensor *out[RG_MAX_OUTPUTS], *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS];
@@ -275,7 +276,7 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
         value[i] = out[i];
         if (!out[i]->history || a->op->no_grad || (a->one_output && i != a->output))
             continue;
-        v[k] = cotangent_of(out[i]);
+        v[k] = laid_out(cotangent_of(out[i]), a->layout == STRIDED ? STRIDED : AS_IS);
         y[k++] = out[i];
     }
     *n = outs;
