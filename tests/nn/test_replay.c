@@ -313,6 +313,10 @@ ONCE(deepcopy, rg_deepcopy(plain))
 ONCE(schedule_step, rg_schedule_step(rates))
 ONCE(cumprod, rg_backward(rg_sum(rg_cumprod(w, 0))))
 ONCE(prod, rg_backward(rg_prod(w)))
+ONCE(scatter_reduce,
+     rg_backward(rg_sum(rg_scatter_reduce(weights, 0, rg_zeros_dims(RG_DIMS(2), RG_INT64), w,
+                                          "prod")),
+                 .create_graph = true))
 
 /* Each says that it can't be part of a step, and does nothing: no numbers are drawn. */
 START_TEST(test_once_alone) {
@@ -339,6 +343,7 @@ START_TEST(test_once_alone) {
         { once_schedule_step, "schedule_step" },
         { once_cumprod, "the gradient of cumprod" },
         { once_prod, "the gradient of prod" },
+        { once_scatter_reduce, "the gradient of scatter_reduce" },
     };
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
     own_generator = rg_generator_new(3);
