@@ -113,6 +113,12 @@ START_TEST(test_nothing_is_done_twice) {
     const int64_t of_sum = CALLS(rg_grad(sum, x, .create_graph = true));
     ck_assert_int_eq(CALLS(rg_grad(mean, x, .create_graph = true)), of_sum + 1);
     ck_assert_int_eq(CALLS(rg_cross_entropy(y, rg_zeros_dims(RG_DIMS(3), RG_INT64))), 1);
+    rg_tensor *from_end = rg_sub(i, 1);
+    ck_assert_int_eq(CALLS(rg_take_along_dim(y, i, 1)) + 1,
+                     CALLS(rg_take_along_dim(y, from_end, 1)));
+    rg_tensor *by_2 = rg_sum(rg_cdist(x, y)), *by_3 = rg_sum(rg_cdist(x, y, .p = 3));
+    ck_assert_int_lt(CALLS(rg_grad(by_2, x, .create_graph = true)),
+                     CALLS(rg_grad(by_3, x, .create_graph = true)));
     rg_tensor *shares = rg_softmax(y, 1);
     ck_assert_int_eq(CALLS(rg_cross_entropy(y, shares)) + 2,
                      CALLS(rg_cross_entropy(y, shares, .label_smoothing = 0.1)));
@@ -123,6 +129,17 @@ START_TEST(test_nothing_is_done_twice) {
     rg_tensor *part = rg_sum(rg_scatter(y, 0, rg_narrow(i, 0, 0, 1), x));
     const int64_t of_whole = CALLS(rg_grad(whole, x, .create_graph = true));
     ck_assert_int_eq(CALLS(rg_grad(part, x, .create_graph = true)), of_whole + 1);
+}
+END_TEST
+
+/* The gradient of a short sum is written out, and that of a long one is one number, expanded. */
+START_TEST(test_gradients_of_sums) {
+    for (int64_t n = 4095; n <= 4097; n++) {
+        rg_tensor *x = rg_requires_grad_(rg_zeros(n), true), *y = rg_mul(x, 1);
+        rg_tensor *g = rg_grad(rg_sum(y), y);
+        ck_assert(g && rg_equal(g, rg_ones(n)));
+        ck_assert_int_eq(rg_stride(g, 0), n <= 4096);
+    }
 }
 END_TEST
 
@@ -224,6 +241,7 @@ START_TEST(test_all_dims) {
     ck_assert(rg_allclose(rg_reshape(y, 2, 1, 3),
                           rg_scaled_dot_product_attention(heads, rows, rows), 1e-6, 1e-6));
     static const char too_many[] = "a tensor has at most 8 dimensions, but 9 were asked for";
+    ck_assert(rg_equal(rg_quantile(x, 0.5, .dim = 0, .keepdim = true), x));
     ck_fails(rg_quantile(x, rg_literal([0.5]), .dim = 0, .keepdim = true), RG_RUNTIME_ERROR,
              too_many);
     ck_fails(rg_one_hot(rg_to(x, RG_INT64), 3), RG_RUNTIME_ERROR, too_many);
@@ -471,6 +489,9 @@ START_TEST(test_einsum_of_products) {
     rg_tensor *wide = rg_ones(2, 2, 2, 2, 2), *broad = rg_ones(2, 2, 2, 2);
     rg_tensor *all = rg_ones(2, 2, 2, 2, 2, 2, 2, 2);
     ck_assert(rg_item(rg_einsum("abcde,fghi,abcdfghi->", five, broad, all)) == 512);
+    ck_assert(rg_equal(rg_einsum("abcdx,xefgh->abcdefgh", wide, wide), rg_mul(all, 2)));
+    ck_fails(rg_einsum("abcde,fghi->abcdefghi", wide, broad), RG_RUNTIME_ERROR,
+             "einsum: a tensor has at most 8 dimensions, but 9 were asked for");
     ck_fails(rg_einsum("abcde,fghi,abcdfghi->e", wide, broad, all), RG_RUNTIME_ERROR,
              "einsum: a tensor has at most 8 dimensions, but 9 were asked for");
 }
@@ -668,4 +689,5 @@ RG_TESTS(calls, test_what_calls_take, test_arguments_are_evaluated_in_order,
          test_lists_at_their_limits, test_all_outputs_or_none, test_attention_broadcasts,
          test_nothing_is_done_twice, test_batch_norm_leaves_what_it_reads, test_all_dims,
          test_einsum_without_an_output, test_einsum_of_products, test_long_lists_that_fail,
-         test_an_observer_of_nothing, test_an_op_that_is_not_direct, test_outputs_and_no_more)
+         test_an_observer_of_nothing, test_an_op_that_is_not_direct, test_outputs_and_no_more,
+         test_gradients_of_sums)

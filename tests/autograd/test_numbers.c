@@ -146,6 +146,15 @@ START_TEST(test_product_with_infinity) {
 }
 END_TEST
 
+/* An infinite gradient stays so where it is divided among those who asked for a row. */
+START_TEST(test_infinite_gradients_of_rows) {
+    rg_tensor *table = rg_requires_grad_(rg_ones(3, 1), true);
+    rg_tensor *y = rg_embedding(rg_literal([ 0, 2, 2 ]), table, .scale_grad_by_freq = true);
+    rg_tensor *g = rg_grad(y, table, .gradient = rg_literal([[inf], [inf], [3.0]]));
+    ck_assert(rg_equal(g, rg_literal([[inf], [0.0], [inf]])));
+}
+END_TEST
+
 /* Where what was there takes no part, the extremes of truths are among the others alone. */
 START_TEST(test_extremes_of_truths) {
     for (int truth = 0; truth < 2; truth++) {
@@ -323,6 +332,8 @@ START_TEST(test_convolutions_at_their_limits) {
     ck_fails(CONV(.stride = most + 1), RG_RUNTIME_ERROR, too_large);
     ck_fails(CONV(.dilation = most + 1), RG_RUNTIME_ERROR, too_large);
     ck_fails(CONV(.padding = most + 1), RG_RUNTIME_ERROR, too_large);
+    kernel = rg_ones(1, 1, 32);
+    ck_fails(CONV(.dilation = most), RG_RUNTIME_ERROR, too_large);
 #undef CONV
 }
 END_TEST
@@ -354,6 +365,9 @@ START_TEST(test_shifts_add_up) {
         }
     rg_tensor *none = rg_roll_dims(rg_zeros(0, 2), RG_DIMS(3, 4), RG_DIMS(0, 1));
     ck_assert(none && rg_size(none, 0) == 0);
+    ck_ok(rg_roll_dims(rg_zeros(0, 2), RG_DIMS(3), RG_DIMS(5)));
+    ck_fails(rg_roll_dims(rg_zeros(0, 2), RG_DIMS(3, 4), RG_DIMS(0, 5)), RG_INDEX_ERROR,
+             "roll: Dimension out of range (expected to be in range of [-2, 1], but got 5)");
 }
 END_TEST
 
@@ -417,4 +431,5 @@ RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsig
          test_powers_with_one, test_kernel_that_just_fits, test_product_of_several_zeros,
          test_paddings_of_all_dims, test_convolutions_at_their_limits, test_shifts_add_up,
          test_thresholds_of_whole_numbers, test_one_index_beyond, test_indices_into_nothing,
-         test_windows_of_nothing, test_product_with_infinity, test_extremes_of_truths)
+         test_windows_of_nothing, test_product_with_infinity, test_extremes_of_truths,
+         test_infinite_gradients_of_rows)

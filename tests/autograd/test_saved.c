@@ -185,6 +185,20 @@ START_TEST(test_hooks_that_fail_in_the_middle) {
 }
 END_TEST
 
+/* What was saved can't be written over before it is used, whatever it is used for. */
+START_TEST(test_saved_values_written_over) {
+    static const char modified[] = "has been modified by an inplace operation";
+    rg_tensor *x = leaf(2, 3), *base = rg_mul(x, 1), *one = rg_pow(base, 0);
+    ck_ok(rg_mul_(base, 2));
+    ck_fails(rg_backward(rg_sum(one)), RG_RUNTIME_ERROR, modified);
+    rg_tensor *q = rg_reshape(leaf(2, 3), 1, 1, 2, 3);
+    rg_tensor *mask = rg_zeros_dims(RG_DIMS(2, 2), RG_FLOAT64);
+    rg_tensor *y = rg_scaled_dot_product_attention(q, q, q, .attn_mask = mask);
+    ck_ok(rg_add_(mask, 1));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, modified);
+}
+END_TEST
+
 /* A value is asked for where the gradient is 0 whatever it was, and isn't where another input needs
  * it alone. */
 START_TEST(test_values_asked_for) {
@@ -535,4 +549,5 @@ RG_TESTS(saved, test_nothing_to_pack, test_checkpoints_walked_in_parts,
          test_values_asked_for, test_hooks_that_fail, test_checkpoints_give_the_same_bits,
          test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
          test_odd_functions_in_checkpoints, test_random_state_of_checkpoints,
-         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied)
+         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied,
+         test_saved_values_written_over)

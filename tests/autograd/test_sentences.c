@@ -94,6 +94,9 @@ START_TEST(test_shapes) {
             "softmax: Dimension out of range (expected to be in range of [-2, 1], but got 2)");
     ck_says(rg_rms_norm(I(2, 3), RG_DIMS(3), RG_NONE, 1e-5),
             "rms_norm: \"rms_norm\" not implemented for 'Long'");
+    ck_says(rg_einsum("i,i,i->i", T(3), T(1), T(4)),
+            "einsum(): subscript i has size 4 for operand 2 which does not broadcast with "
+            "previously seen size 3");
     ck_says(rg_einsum("i->.", T(3)),
             "einsum(): found '.' for output that is not part of any ellipsis (...)");
     ck_says(rg_einsum("i.,j->ij", T(3), T(2)),
