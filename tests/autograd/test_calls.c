@@ -7,6 +7,7 @@
 #include "tests/test.h"
 #include "regard.h"
 
+#include <stdio.h>
 #include <string.h>
 
 START_TEST(test_arguments_are_evaluated_in_order) {
@@ -257,10 +258,55 @@ START_TEST(test_all_dims) {
 }
 END_TEST
 
+/* A state of nothing has a gradient of nothing. */
+START_TEST(test_a_state_of_nothing) {
+    rg_tensor *gates = rg_requires_grad_(rg_zeros(3, 2, 0), true);
+    rg_tensor *weight = rg_requires_grad_(rg_zeros(0, 0), true), *h = rg_zeros(2, 0);
+    ck_ok(rg_backward(rg_sum(rg_rnn_scan(gates, weight, h, false, false))));
+    ck_assert(rg_equal(rg_grad_of(weight), rg_zeros(0, 0)));
+    ck_assert(rg_equal(rg_grad_of(gates), rg_zeros(3, 2, 0)));
+}
+END_TEST
+
+/* Truths have no products, unless there is nothing to multiply. */
+START_TEST(test_products_of_truths) {
+    static const struct {
+        rg_dims a, b;
+        const char *kernel;
+    } products[] = {
+        { { 2, { 2, 3 } }, { 2, { 3, 2 } }, "addmm_impl_cpu_" },
+        { { 2, { 2, 3 } }, { 1, { 3 } }, "addmv_impl_cpu" },
+        { { 3, { 2, 2, 3 } }, { 3, { 2, 3, 2 } }, "bmm" },
+        { { 2, { 0, 3 } }, { 2, { 3, 2 } }, NULL },
+        { { 2, { 2, 3 } }, { 2, { 3, 0 } }, NULL },
+        { { 2, { 2, 0 } }, { 2, { 0, 2 } }, NULL },
+        { { 2, { 0, 3 } }, { 1, { 3 } }, NULL },
+        { { 3, { 2, 0, 3 } }, { 3, { 2, 3, 2 } }, NULL },
+        { { 3, { 0, 2, 3 } }, { 3, { 0, 3, 2 } }, NULL },
+        { { 3, { 2, 2, 3 } }, { 3, { 2, 3, 0 } }, NULL },
+        { { 3, { 2, 2, 0 } }, { 3, { 2, 0, 2 } }, NULL },
+    };
+    for (int i = 0; i < (int)(sizeof products / sizeof *products); i++) {
+        rg_tensor *a = rg_zeros_dims(products[i].a, RG_BOOL);
+        rg_tensor *b = rg_zeros_dims(products[i].b, RG_BOOL);
+        char said[80];
+        snprintf(said, sizeof said, "matmul: \"%s\" not implemented for 'Bool'",
+                 products[i].kernel ? products[i].kernel : "");
+        if (products[i].kernel)
+            ck_fails(rg_matmul(a, b), RG_NOT_IMPLEMENTED, said);
+        else
+            ck_ok(rg_matmul(a, b));
+    }
+}
+END_TEST
+
 /* Sizes that no tensor has. */
 START_TEST(test_absurd_sizes) {
-    ck_fails(rg_diag_embed(rg_ones(2), INT64_MIN, 0, 1), RG_RUNTIME_ERROR, "diag_embed: ");
-    ck_fails(rg_diag_embed(rg_ones(2), INT64_MAX, 0, 1), RG_RUNTIME_ERROR, "diag_embed: ");
+    static const int64_t offsets[] = { INT64_MIN, INT64_MIN + 1, INT64_MAX - 1, INT64_MAX };
+    for (int i = 0; i < 4; i++)
+        ck_fails(rg_diag_embed(rg_ones(2), offsets[i], 0, 1), RG_RUNTIME_ERROR,
+                 "diag_embed: Storage size calculation overflowed with "
+                 "sizes=[9223372036854775807, 9223372036854775807]");
     const int64_t large = (int64_t)1 << 40;
     rg_tensor *flat = rg_flatten(rg_expand(rg_zeros(0, 1, 1, 3), 0, large, large, 3), 1, 2);
     ck_ok(flat);
@@ -690,4 +736,4 @@ RG_TESTS(calls, test_what_calls_take, test_arguments_are_evaluated_in_order,
          test_nothing_is_done_twice, test_batch_norm_leaves_what_it_reads, test_all_dims,
          test_einsum_without_an_output, test_einsum_of_products, test_long_lists_that_fail,
          test_an_observer_of_nothing, test_an_op_that_is_not_direct, test_outputs_and_no_more,
-         test_gradients_of_sums)
+         test_gradients_of_sums, test_a_state_of_nothing, test_products_of_truths)
