@@ -363,11 +363,8 @@ rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_in
         in[0] = subscript_take(x, &s.way, 0, NULL);
         s.way.n_steps = 0;
     }
-    for (int i = 0; i < s.n_index; i++) {
+    for (int i = 0; i < s.n_index; i++)
         in[2 + i] = s.index[i]->storage == x->storage ? rg_clone(s.index[i]) : s.index[i];
-        if (!in[2 + i])
-            return NULL;
-    }
     rg_tensor *y = rgi_apply_inplace("set_item_", &rg_op_set_item, &s.way, set_item_bytes(&s.way),
                                      2 + s.n_index, in);
     return y ? x : NULL;

@@ -146,6 +146,16 @@ START_TEST(test_product_with_infinity) {
 }
 END_TEST
 
+/* The mean of no losses is no number, whether there are no rows or no classes; their sum is 0. */
+START_TEST(test_losses_of_nothing) {
+    for (int rows = 0; rows < 3; rows += 2) {
+        rg_tensor *x = rg_ones(rows, rows ? 0 : 3);
+        ck_assert(isnan(rg_item(rg_cross_entropy(x, x))));
+        ck_assert(rg_item(rg_cross_entropy(x, x, .reduction = RG_SUM)) == 0);
+    }
+}
+END_TEST
+
 /* An infinite gradient stays so where it is divided among those who asked for a row. */
 START_TEST(test_infinite_gradients_of_rows) {
     rg_tensor *table = rg_requires_grad_(rg_ones(3, 1), true);
@@ -432,4 +442,4 @@ RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsig
          test_paddings_of_all_dims, test_convolutions_at_their_limits, test_shifts_add_up,
          test_thresholds_of_whole_numbers, test_one_index_beyond, test_indices_into_nothing,
          test_windows_of_nothing, test_product_with_infinity, test_extremes_of_truths,
-         test_infinite_gradients_of_rows)
+         test_infinite_gradients_of_rows, test_losses_of_nothing)

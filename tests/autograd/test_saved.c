@@ -191,6 +191,9 @@ START_TEST(test_saved_values_written_over) {
     rg_tensor *x = leaf(2, 3), *base = rg_mul(x, 1), *one = rg_pow(base, 0);
     ck_ok(rg_mul_(base, 2));
     ck_fails(rg_backward(rg_sum(one)), RG_RUNTIME_ERROR, modified);
+    rg_tensor *far = rg_cdist(x, rg_zeros_like(x), .p = 1), *sum = rg_sum(far);
+    ck_ok(rg_add_(far, 1));
+    ck_fails(rg_backward(sum, .create_graph = true), RG_RUNTIME_ERROR, modified);
     rg_tensor *q = rg_reshape(leaf(2, 3), 1, 1, 2, 3);
     rg_tensor *mask = rg_zeros_dims(RG_DIMS(2, 2), RG_FLOAT64);
     rg_tensor *y = rg_scaled_dot_product_attention(q, q, q, .attn_mask = mask);

@@ -108,6 +108,10 @@ START_TEST(test_shapes) {
                                             .enable_gqa = true),
             "scaled_dot_product_attention: Number of heads in key and value must divide the number "
             "of heads in ");
+    ck_says(rg_scaled_dot_product_attention(T(1, 4, 3, 2), T(1, 3, 3, 2), T(1, 2, 3, 2),
+                                            .enable_gqa = true),
+            "scaled_dot_product_attention: Number of heads in key and value must divide the number "
+            "of heads in ");
     ck_says(rg_tensordot_dims(T(3), T(), RG_DIMS(0), RG_DIMS(0)),
             "tensordot: Dimension specified as 0 but tensor has no dimensions");
     ck_says(rg_zeros(2, -3), "zeros: Dimension size must be non-negative.");
