@@ -194,6 +194,18 @@ START_TEST(test_saved_values_written_over) {
     rg_tensor *far = rg_cdist(x, rg_zeros_like(x), .p = 1), *sum = rg_sum(far);
     ck_ok(rg_add_(far, 1));
     ck_fails(rg_backward(sum, .create_graph = true), RG_RUNTIME_ERROR, modified);
+    rg_tensor *weight = rg_ones_dims(RG_DIMS(3), RG_FLOAT64), *class = rg_literal([ 0, 2 ]);
+    rg_tensor *of_classes = rg_cross_entropy(x, class, .weight = weight);
+    rg_tensor *nll = rg_nll_loss(x, class, .weight = weight);
+    ck_ok(rg_mul_(weight, 2));
+    for (int graph = 0; graph < 2; graph++) {
+        ck_fails(rg_backward(of_classes, .create_graph = graph), RG_RUNTIME_ERROR, modified);
+        ck_fails(rg_backward(nll, .create_graph = graph), RG_RUNTIME_ERROR, modified);
+    }
+    rg_tensor *at = rg_zeros_dims(RG_DIMS(2, 3), RG_INT64), *source = rg_detach(rg_clone(x));
+    rg_tensor *joined = rg_sum(rg_scatter_reduce(x, 0, at, source, "sum"));
+    ck_ok(rg_mul_(source, 2));
+    ck_fails(rg_backward(joined), RG_RUNTIME_ERROR, modified);
     rg_tensor *q = rg_reshape(leaf(2, 3), 1, 1, 2, 3);
     rg_tensor *mask = rg_zeros_dims(RG_DIMS(2, 2), RG_FLOAT64);
     rg_tensor *y = rg_scaled_dot_product_attention(q, q, q, .attn_mask = mask);
