@@ -137,7 +137,7 @@ static bool tensordot_sum_pair(rg_tensor **a, rg_tensor **b, int64_t dim_a, int6
                "contracted dimensions need to match, but first has size %lld in dim %lld and "
                "second has size %lld in dim %lld",
                (long long)size_a, (long long)dim_a, (long long)size_b, (long long)dim_b);
-    if (size_a == size_b || (*a)->ndim == 0 || (*b)->ndim == 0)
+    if (size_a == size_b)
         return true;
     if (size_a == 1)
         *b = rg_sum_dim(*b, db, true);

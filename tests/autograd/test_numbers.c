@@ -143,6 +143,10 @@ START_TEST(test_product_with_infinity) {
     rg_tensor *y = rg_requires_grad_(rg_literal([ 0., 2., inf ]), true);
     rg_tensor *g = rg_grad(rg_prod(y), y);
     ck_assert(g && rg_at(g, 0) == INFINITY && isnan(rg_at(g, 1)) && rg_at(g, 2) == 0);
+    rg_tensor *z = rg_requires_grad_(rg_literal([ [ 0., 2. ], [ 3., 4. ] ]), true);
+    for (int graph = 0; graph < 2; graph++)
+        ck_assert(rg_equal(rg_detach(rg_grad(rg_prod(z), z, .create_graph = graph)),
+                           rg_literal([ [ 24., 0. ], [ 0., 0. ] ])));
 }
 END_TEST
 

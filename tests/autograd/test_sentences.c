@@ -112,8 +112,12 @@ START_TEST(test_shapes) {
                                             .enable_gqa = true),
             "scaled_dot_product_attention: Number of heads in key and value must divide the number "
             "of heads in ");
-    ck_says(rg_tensordot_dims(T(3), T(), RG_DIMS(0), RG_DIMS(0)),
-            "tensordot: Dimension specified as 0 but tensor has no dimensions");
+    for (int n = 1; n < 4; n++) {
+        ck_says(rg_tensordot_dims(T(n), T(), RG_DIMS(0), RG_DIMS(0)),
+                "tensordot: Dimension specified as 0 but tensor has no dimensions");
+        ck_says(rg_tensordot_dims(T(), T(n), RG_DIMS(0), RG_DIMS(0)),
+                "tensordot: Dimension specified as 0 but tensor has no dimensions");
+    }
     ck_says(rg_zeros(2, -3), "zeros: Dimension size must be non-negative.");
     ck_says(rg_register_hook(T(3), NULL, NULL) >= 0,
             "register_hook: cannot register a hook on a tensor that doesn't require gradient");
