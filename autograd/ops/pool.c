@@ -97,8 +97,6 @@ static bool max_unpool_forward(rg_call *c) {
 
 static rg_tensor *max_unpool_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *indices = rgi_saved(s, 1);
-    if (!indices)
-        return NULL;
     rg_tensor *there = rg_gather(pool_flat(g), -1, pool_flat(indices));
     return rg_reshape_dims(there, rg_shape(indices));
 }

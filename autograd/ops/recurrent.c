@@ -272,7 +272,7 @@ static recurrent_back recurrent_begin(const rg_step *s) {
 static rg_tensor *recurrent_walk(const rg_step *s, recurrent_back *b, bool inner) {
     const struct recurrent_attr *a = s->attr;
     *b = recurrent_begin(s);
-    if (!b->y || !b->weight || !b->h_0)
+    if (!b->y || !b->h_0)
         return NULL;
     const int64_t steps = b->y->size[0];
     rg_tensor **g = rgi_scope_alloc((size_t)steps * sizeof *g);
@@ -292,7 +292,7 @@ static rg_tensor *recurrent_walk(const rg_step *s, recurrent_back *b, bool inner
         rg_tensor *by_weight = rg_matmul(g_z, b->weight);
         b->carry_h = a->kind == K_GRU ? rg_add(by_weight, b->carry_h) : by_weight;
         g[at] = inner ? g_z : g_x;
-        if (!before || !g_x || !g_z || !b->carry_h || (a->kind == K_LSTM && !b->carry_c))
+        if (!before || !g_x || !b->carry_h || (a->kind == K_LSTM && !b->carry_c))
             return NULL;
     }
     return g ? rg_stack(rg_list_of((int)steps, g), 0) : NULL;
