@@ -207,7 +207,7 @@ static const char *prod_node(const void *attr) {
  * those after it. */
 static rg_tensor *prod_of_others(rg_tensor *x, const struct reduce_attr *a) {
     bool flat = !rgi_reduce_named(a);
-    int dim = flat ? 0 : __builtin_ctz(a->dims);
+    int dim = __builtin_ctz(a->dims);
     rg_tensor *line = flat ? rg_reshape_dims(x, RG_DIMS(-1)) : x;
     rg_tensor *before = rgi_cumprod_before(line, dim, false);
     rg_tensor *others = rg_mul(before, rgi_cumprod_before(line, dim, true));
