@@ -29,7 +29,7 @@ static const char *pad_text(const rg_tensor *t, int n, const char *before_last, 
     for (int i = n; i > 0; i--) {
         const char *before = i == 1 ? before_last : " ";
         used += snprintf(text + used, 96 - (size_t)used, "%s%c: %lld", i == n ? "" : before,
-                         "DHW"[3 - i], (long long)t -> size[t->ndim - i]);
+                         "DHW"[3 - i], (long long)t->size[t->ndim - i]);
     }
     return text;
 }
