@@ -75,8 +75,7 @@ static bool hold(rg_tensor **place, rg_tensor *t) {
 static bool dot_of(rg_tensor *a, rg_tensor *b, double *product) {
     RG_SCOPE();
     rg_tensor *t = rg_dot(a, b);
-    if (t)
-        *product = rg_item(t);
+    *product = rg_item(t);
     return t;
 }
 
@@ -84,8 +83,7 @@ static bool dot_of(rg_tensor *a, rg_tensor *b, double *product) {
 static bool greatest_of(rg_tensor *a, double *most) {
     RG_SCOPE();
     rg_tensor *t = rg_amax(rg_abs(a));
-    if (t)
-        *most = rg_item(t);
+    *most = rg_item(t);
     return t;
 }
 
@@ -193,7 +191,6 @@ static double cubic_least(const line_point *p, const line_point *q, double low, 
 
 /* Sets *p to the point at t, and puts the parameters back. The scope owns its gradient. */
 static bool evaluate_at(line_search *l, double t, line_point *p) {
-    t = rounded(l->r, t);
     if (!move_along(l->r, t, l->d) || !evaluate(l->r, NULL))
         return false;
     put_params(l->r->o, l->x);
@@ -224,7 +221,7 @@ static bool bracket_line(line_search *l, double t, line_point ends[2], bool *don
         *done = is_flat(l, &p);
         if (*done || p.slope >= 0)
             return true;
-        t = cubic_least(&last, &p, p.t + 0.01 * (p.t - last.t), p.t * 10);
+        t = rounded(l->r, cubic_least(&last, &p, p.t + 0.01 * (p.t - last.t), p.t * 10));
         last = p;
         if (!evaluate_at(l, t, &p))
             return false;
@@ -258,7 +255,7 @@ static bool search_line(line_search *l, double t, line_point *found) {
         if (fabs(ends[1].t - ends[0].t) * l->width < least_width)
             break;
         line_point p;
-        if (!evaluate_at(l, place_between(ends, &was_near), &p))
+        if (!evaluate_at(l, rounded(l->r, place_between(ends, &was_near)), &p))
             return false;
         l->tries++;
         if (falls_little(l, &p) || p.loss >= ends[low].loss) {

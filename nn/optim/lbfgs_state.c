@@ -136,7 +136,7 @@ static const lbfgs_field *field_named(const char *name, size_t *place) {
             continue;
         if (!f->listed && !name[n])
             return f;
-        if (!f->listed || name[n] != '.' || name[n + 1] < '0' || name[n + 1] > '9')
+        if (!f->listed || name[n] != '.' || name[n + 1] < '0')
             continue;
         *place = strtoul(name + n + 1, &end, 10);
         if (!*end)
@@ -196,7 +196,7 @@ static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
 
 /* Returns whether all is there that belongs together. */
 static bool is_whole(const lbfgs_read *l) {
-    const bool begun = l->s->d || l->s->n;
+    const bool begun = l->s->n_iter > 0 || l->s->d || l->s->n;
     const int needed = begun ? NEEDED_WITH_D : NEEDED_FIRST;
     for (int i = 0; l->found && i < needed; i++)
         if (!(l->found & 1u << i))

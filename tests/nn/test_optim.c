@@ -673,6 +673,13 @@ START_TEST(test_lbfgs_at_its_tolerance) {
 }
 END_TEST
 
+static double entry_named(rg_named_list d, const char *name) {
+    for (int i = 0; i < d.n; i++)
+        if (strcmp(d.v[i].name, name) == 0)
+            return rg_item(d.v[i].tensor);
+    ck_abort_msg("no %s", name);
+}
+
 /* The first step is the rate over the gradient's sum, rounded to float32, and at most the rate
  * itself, which isn't rounded. */
 START_TEST(test_lbfgs_first_step) {
@@ -682,11 +689,46 @@ START_TEST(test_lbfgs_first_step) {
         rg_optim *o = rg_optim_lbfgs(RG_LIST(w), .lr = 0.1, .max_iter = 1);
         ck_ok(rg_optim_step_closure(o, part_of_sum, w));
         rg_named_list d = rg_optim_state_dict(o);
-        double t = 0;
-        for (int i = 0; i < d.n; i++)
-            if (strcmp(d.v[i].name, "state.0.t") == 0)
-                t = rg_item(d.v[i].tensor);
+        const double t = entry_named(d, "state.0.t");
         ck_assert(t == (n < 5 ? 0.1 : (float)(0.8f * 0.1)));
+        rg_optim_free(o);
+    }
+}
+END_TEST
+
+static rg_tensor *of_wells(void *w) {
+    static const float squares[] = { 1, 2, 3 };
+    rg_set_grad(w, RG_NONE);
+    rg_tensor *away = rg_sub(rg_square(w), rg_from_float(squares, RG_DIMS(3)));
+    rg_tensor *loss = rg_add(rg_sum(rg_square(away)), rg_sin(rg_sum(w)));
+    return rg_backward(loss) ? loss : NULL;
+}
+
+/* A step that the line search took as it was is the rate itself; one that it has found is a number
+ * of the parameters' dtype. The steps and parameters are torch's. */
+START_TEST(test_lbfgs_steps_of_a_search) {
+    static const double start[] = { 0.3, -0.7, 1.1 };
+    static const struct {
+        int64_t steps;
+        double t, first, last;
+    } want[] = {
+        { 1, 0.02413290925323963, 0.3078952729701996, 1.2716130018234253 },
+        { 2, 0.1047992929816246, 0.3342859148979187, 1.845244288444519 },
+        { 4, 0.3, 0.36705484986305237, 1.7772548198699951 },
+        { 5, 0.3, 0.3889881670475006, 1.7442659139633179 },
+    };
+    for (int i = 0; i < RG_COUNT(want); i++) {
+        RG_SCOPE();
+        rg_tensor *w = rg_to(rg_from_double(start, RG_DIMS(3)), RG_FLOAT32);
+        rg_requires_grad_(w, true);
+        rg_optim *o = rg_optim_lbfgs(RG_LIST(w), .lr = 0.3, .max_iter = (int)want[i].steps,
+                                     .strong_wolfe = true);
+        ck_ok(rg_optim_step_closure(o, of_wells, w));
+        const double t = entry_named(rg_optim_state_dict(o), "state.0.t");
+        ck_assert_msg(want[i].t == 0.3 ? t == 0.3 : t == (float)t, "%.17g", t);
+        ck_assert_double_eq_tol(t, want[i].t, 1e-4);
+        ck_assert_double_eq_tol(rg_at(rg_detach(w), 0), want[i].first, 1e-4);
+        ck_assert_double_eq_tol(rg_at(rg_detach(w), 2), want[i].last, 1e-4);
         rg_optim_free(o);
     }
 }
@@ -831,11 +873,67 @@ START_TEST(test_lbfgs_pairs) {
 }
 END_TEST
 
+/* After the first step there is a direction, and no pair yet: all the same no key may be absent. */
+START_TEST(test_lbfgs_without_pairs) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_ones(3), true);
+    rg_optim *o = rg_optim_lbfgs(RG_LIST(w), .lr = 0.1, .max_iter = 1);
+    ck_ok(rg_optim_step_closure(o, part_of_sum, w));
+    rg_named_list d = rg_optim_state_dict(o);
+    static const char *const needed[] = { "func_evals", "n_iter",         "d",        "t",
+                                          "H_diag",     "prev_flat_grad", "prev_loss" };
+    ck_assert_int_eq(count_entries(d, "state.0."), RG_COUNT(needed));
+    for (int i = 0; i < RG_COUNT(needed); i++) {
+        rg_named part[32];
+        char name[40], said[100];
+        snprintf(name, sizeof name, "state.0.%s", needed[i]);
+        snprintf(said, sizeof said, "Missing key(s) in state_dict: \"%s\".", name);
+        rg_named_list less = renamed(d, part, name, NULL);
+        ck_fails(rg_optim_load_state_dict(o, less), RG_RUNTIME_ERROR, said);
+        /* A direction asks for the rest, whatever the number of steps. */
+        for (int k = 0; k < less.n; k++)
+            if (strcmp(part[k].name, "state.0.n_iter") == 0)
+                part[k].tensor = rg_scalar(0.);
+        if (strcmp(needed[i], "d") != 0)
+            ck_fails(rg_optim_load_state_dict(o, less), RG_RUNTIME_ERROR, said);
+    }
+    rg_optim_free(o);
+}
+END_TEST
+
 static int calls_left;
 
 static rg_tensor *fails_later(void *context) {
     return calls_left-- > 0 ? valley_loss(context) : NULL;
 }
+
+/* Keeps the second loss that it computes, and fails. */
+static rg_tensor *kept_loss;
+static rg_tensor *fails_with_a_graph(void *w) {
+    if (calls_left-- > 0)
+        return sum_of(w);
+    kept_loss = rg_keep(rg_sum(rg_square(w)));
+    return NULL;
+}
+
+/* Parameters that are put back were written to: a graph that saved what they were in between is
+ * refused. */
+START_TEST(test_lbfgs_puts_back) {
+    for (int wolfe = 0; wolfe < 2; wolfe++) {
+        RG_SCOPE();
+        rg_tensor *w = rg_requires_grad_(rg_ones(3), true);
+        rg_optim *o = rg_optim_lbfgs(RG_LIST(w), .strong_wolfe = wolfe);
+        calls_left = 1;
+        rg_error_clear();
+        ck_assert(!rg_optim_step_closure(o, fails_with_a_graph, w));
+        ck_assert(rg_equal(w, rg_ones(3)));
+        ck_fails(rg_backward(kept_loss), RG_RUNTIME_ERROR,
+                 "has been modified by an inplace operation");
+        rg_drop(kept_loss);
+        rg_optim_free(o);
+    }
+}
+END_TEST
 
 /* Wherever the closure fails, parameters and state are as they were. */
 START_TEST(test_lbfgs_fails) {
@@ -1274,6 +1372,7 @@ RG_TESTS(optim, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, 
          test_state, test_state_names, test_clipping, test_errors, test_newer_errors,
          test_muon_at_the_edges, test_muon_of_large_matrices, test_lbfgs_first_step,
          test_lbfgs_at_its_tolerance, test_lbfgs_state, test_lbfgs_pairs, test_lbfgs_fails,
+         test_lbfgs_puts_back, test_lbfgs_without_pairs, test_lbfgs_steps_of_a_search,
          test_out_of_memory, test_what_retains_its_gradient, test_steps_leave_nothing,
          test_released_optimizers, test_the_first_metric_is_the_best, test_radam_begins,
          test_nadam_products, test_products_apart, test_lbfgs_is_not_recorded,
