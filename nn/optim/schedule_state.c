@@ -513,8 +513,11 @@ static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) 
         || (s->kind == RG_ONE_CYCLE_LR && !read_phases(l)))
         return false;
     const rg_named *worse = s->kind == RG_REDUCE_LR_ON_PLATEAU ? entry_of(l, "mode_worse") : NULL;
+    double sign = 0;
+    if (worse && !loaded_number(l, worse, &sign))
+        return false;
     if (worse)
-        l->copy.o.mode_max = rg_item(worse->tensor) < 0;
+        l->copy.o.mode_max = sign < 0;
     return rgi_schedule_check(s->optim, s->kind, &l->copy.o);
 }
 

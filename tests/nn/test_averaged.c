@@ -257,16 +257,16 @@ typedef struct {
 } Counter;
 static const rg_module_class counter_class = { .name = "Counter" };
 
-static Counter *new_counter(void) {
+static Counter *new_counter(rg_tensor *steps) {
     Counter *self = RG_MODULE(Counter, &counter_class);
-    RG_BUFFER(self, steps, rg_scalar(4));
+    RG_BUFFER(self, steps, steps);
     return RG_READY(self);
 }
 
 /* A whole number may be the first thing of a model, and is averaged without its fraction. */
 START_TEST(test_whole_numbers) {
     RG_SCOPE();
-    Counter *model = new_counter();
+    Counter *model = new_counter(rg_scalar(4));
     rg_averaged_model *a = rg_optim_averaged_model(model, .use_buffers = true);
     ck_ok(rg_averaged_model_update_parameters(a, model));
     ck_ok(rg_copy_(model->steps, 11));
@@ -274,6 +274,26 @@ START_TEST(test_whole_numbers) {
     ck_assert(rg_equal(rg_state_dict(a).v[1].tensor, rg_scalar(7)));
     rg_module_free(a);
     rg_module_free(model);
+}
+END_TEST
+
+/* Shapes are compared in all their dims and in no more, however the tensors lie in memory. */
+START_TEST(test_most_dims) {
+    RG_SCOPE();
+    rg_tensor *last = rg_transpose(rg_ones(3, 1, 1, 1, 1, 1, 1, 2), 0, 7);
+    Counter *model = new_counter(rg_zeros(2, 1, 1, 1, 1, 1, 1, 3)), *turned = new_counter(last);
+    Counter *longer = new_counter(rg_zeros(2, 1, 1, 1, 1, 1, 1, 4));
+    rg_averaged_model *a = rg_optim_averaged_model(model, .use_buffers = true);
+    ck_ok(rg_averaged_model_update_parameters(a, model));
+    ck_ok(rg_averaged_model_update_parameters(a, turned));
+    rg_tensor *mean = rg_full(RG_DIMS(2, 1, 1, 1, 1, 1, 1, 3), 0.5);
+    ck_assert(rg_equal(rg_state_dict(a).v[1].tensor, mean));
+    ck_fails(rg_averaged_model_update_parameters(a, longer), RG_RUNTIME_ERROR,
+             "The size of tensor a (3) must match the size of tensor b (4) at non-singleton "
+             "dimension 7");
+    void *all[] = { a, model, turned, longer };
+    for (int i = 0; i < 4; i++)
+        rg_module_free(all[i]);
 }
 END_TEST
 
@@ -292,5 +312,5 @@ START_TEST(test_no_recording) {
 }
 END_TEST
 
-RG_TESTS(averaged, test_whole_numbers, test_averages, test_module, test_refused, test_vector,
-         test_without_memory, test_models_without, test_no_recording)
+RG_TESTS(averaged, test_most_dims, test_whole_numbers, test_averages, test_module, test_refused,
+         test_vector, test_without_memory, test_models_without, test_no_recording)

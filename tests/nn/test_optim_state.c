@@ -152,6 +152,44 @@ START_TEST(test_fresh_into_stepped) {
 }
 END_TEST
 
+/* A state of torch's, which lists a group's parameters, may have been saved before there was a
+ * schedule: it lacks what schedules write into a group, which stays as it is. One of regard's own
+ * may not. */
+START_TEST(test_states_before_a_schedule) {
+    static const char *const of_schedules[] = { "initial_lr", "max_lr", "min_lr", "max_momentum",
+                                                "base_momentum" };
+    for (int which = 0; which < (int)(sizeof of_schedules / sizeof *of_schedules); which++)
+        for (int torchs = 0; torchs < 2; torchs++) {
+            RG_SCOPE();
+            rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+            rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 0.5, .momentum = 0.9);
+            ck_ok(rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 5));
+            const double before = rg_optim_group(o, 0)->initial_lr;
+            rg_named v[MOST], own[MOST];
+            const rg_named_list d = copy_of(rg_optim_state_dict(o), own);
+            int n = 0;
+            for (int i = 0; i < d.n; i++) {
+                const char *option = strrchr(d.v[i].name, '.') + 1;
+                if (strcmp(option, of_schedules[which]) == 0
+                    || (torchs && strncmp(d.v[i].name, "schedules.", 10) == 0))
+                    continue;
+                v[n] = d.v[i];
+                if (torchs && strcmp(option, "params") == 0)
+                    v[n].name = "param_groups.0.params.0";
+                n++;
+            }
+            ck_assert_int_lt(n, d.n);
+            if (torchs)
+                ck_ok(rg_optim_load_state_dict(o, (rg_named_list){ n, v }));
+            else
+                ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ n, v }), RG_RUNTIME_ERROR,
+                         "Missing key(s) in state_dict: \"param_groups.0.");
+            ck_assert(rg_optim_group(o, 0)->initial_lr == before);
+            rg_optim_free(o);
+        }
+}
+END_TEST
+
 static bool has_name(rg_named_list dict, const char *name) {
     for (int i = 0; i < dict.n; i++)
         if (strcmp(dict.v[i].name, name) == 0)
@@ -314,5 +352,6 @@ START_TEST(test_a_checkpoint_that_fails) {
 }
 END_TEST
 
-RG_TESTS(optim_state, test_every_key_is_loaded, test_no_key_is_missed, test_fresh_into_stepped,
-         test_many_groups_and_schedules, test_names_in_groups, test_a_checkpoint_that_fails)
+RG_TESTS(optim_state, test_states_before_a_schedule, test_every_key_is_loaded,
+         test_no_key_is_missed, test_fresh_into_stepped, test_many_groups_and_schedules,
+         test_names_in_groups, test_a_checkpoint_that_fails)

@@ -508,6 +508,47 @@ START_TEST(test_full_lists) {
 }
 END_TEST
 
+/* The schedules of a sequence wait at epoch -1, but for the one whose turn it is at the beginning,
+ * as torch's do. A milestone may have passed by then. */
+START_TEST(test_sequences_begin) {
+    static const struct {
+        int n;
+        int64_t milestones[2];
+        double epochs[3], rates[4];
+    } want[] = {
+        { 1, { 2 }, { 0, -1 }, { 1, 0.5, 1, 0.5 } },
+        { 1, { 0 }, { -1, 0 }, { 1, 0.5, 0.25, 0.125 } },
+        { 2, { 0, 2 }, { -1, 0, -1 }, { 1, 0.5, 1, 0.5 } },
+        { 2, { 0, 0 }, { -1, -1, 0 }, { 1, 0.5, 0.25, 0.125 } },
+        { 2, { -1, 2 }, { -1, 0, -1 }, { 1, 0.5, 1, 0.5 } },
+    };
+    for (int i = 0; i < RG_COUNT(want); i++) {
+        RG_SCOPE();
+        rg_optim *o = rg_optim_sgd(RG_LIST(rg_requires_grad_(rg_zeros(1), true)), .lr = 1);
+        rg_schedule_options q = RG_SCHEDULE_(.milestones = { .n = want[i].n });
+        for (int k = 0; k <= want[i].n; k++)
+            q.schedules[k] = rg_optim_exponential_lr(o, .gamma = 0.5);
+        for (int k = 0; k < want[i].n; k++)
+            q.milestones.v[k] = want[i].milestones[k];
+        rg_schedule *s = rg_optim_schedule(o, RG_SEQUENTIAL_LR, q);
+        ck_ok(s);
+        rg_named_list d = rg_schedule_state_dict(s);
+        for (int k = 0; k <= want[i].n; k++) {
+            char name[40];
+            snprintf(name, sizeof name, "_schedulers.%d.last_epoch", k);
+            for (int e = 0; e < d.n; e++)
+                if (strcmp(d.v[e].name, name) == 0)
+                    ck_assert_double_eq(rg_item(d.v[e].tensor), want[i].epochs[k]);
+        }
+        for (int t = 0; t < 4; t++) {
+            ck_assert_double_eq(rg_optim_group(o, 0)->lr, want[i].rates[t]);
+            ck_ok(rg_schedule_step(s));
+        }
+        rg_optim_free(o);
+    }
+}
+END_TEST
+
 /* A schedule that waits for its turn in a sequence begins at epoch 0 where it is stepped alone. */
 START_TEST(test_restarts_begin) {
     RG_SCOPE();
@@ -610,7 +651,8 @@ START_TEST(test_thresholds) {
 }
 END_TEST
 
-RG_TESTS(schedule, test_rates, test_newer_rates, test_errors, test_groups_that_come_later,
-         test_the_longest_chain, test_options_at_their_bounds, test_one_cycle_of_one_phase,
-         test_constant_of_nothing, test_scales_of_cycles, test_full_lists, test_restarts_begin,
-         test_plateau_at_its_bounds, test_thresholds, test_groups_of_cycles, test_on_from_an_epoch)
+RG_TESTS(schedule, test_sequences_begin, test_rates, test_newer_rates, test_errors,
+         test_groups_that_come_later, test_the_longest_chain, test_options_at_their_bounds,
+         test_one_cycle_of_one_phase, test_constant_of_nothing, test_scales_of_cycles,
+         test_full_lists, test_restarts_begin, test_plateau_at_its_bounds, test_thresholds,
+         test_groups_of_cycles, test_on_from_an_epoch)

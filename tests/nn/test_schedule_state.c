@@ -371,6 +371,25 @@ START_TEST(test_flags_and_lists) {
 }
 END_TEST
 
+/* torch's mode_worse is a number, which is below 0 where larger is better. */
+START_TEST(test_what_is_worse) {
+    static const double worse[] = { -INFINITY, -1, 0, 1, INFINITY };
+    for (int i = 0; i < RG_COUNT(worse); i++) {
+        rg_schedule *s = new_schedule(named("plateau"), 3);
+        RG_SCOPE();
+        rg_named v[MOST];
+        rg_named_list own = rg_schedule_state_dict(s);
+        refuses(s, changed(own, v, "mode_worse", "mode_worse", rg_ones(2)),
+                "ReduceLROnPlateau: \"mode_worse\" in state_dict is no number");
+        ck_ok(rg_schedule_load_state_dict(
+            s, changed(own, v, "mode_worse", "mode_worse", rg_scalar(worse[i]))));
+        const double now = rg_item(entry(rg_schedule_state_dict(s), "mode_worse")->tensor);
+        ck_assert(now == (worse[i] < 0 ? -INFINITY : INFINITY));
+        rg_optim_free(s->optim);
+    }
+}
+END_TEST
+
 /* A state without first rates leaves those that the groups have. */
 START_TEST(test_no_first_rates) {
     RG_SCOPE();
@@ -444,6 +463,7 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(schedule_state, test_states, test_own_states, test_share_of_the_way_up, test_every_number,
-         test_odd_names, test_idle_names, test_flags_and_lists, test_no_first_rates,
-         test_missing_parts, test_many_groups, test_out_of_memory)
+RG_TESTS(schedule_state, test_what_is_worse, test_states, test_own_states,
+         test_share_of_the_way_up, test_every_number, test_odd_names, test_idle_names,
+         test_flags_and_lists, test_no_first_rates, test_missing_parts, test_many_groups,
+         test_out_of_memory)
