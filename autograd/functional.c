@@ -234,6 +234,8 @@ rg_tensor *rg_hessian_with(rg_function *f, void *context, int n, rg_tensor *cons
 /* Takes the derivatives of y by all inputs that are floating point; the others have RG_NONE. */
 static bool derivatives(const derived *d, rg_tensor *y, rg_tensor *v, bool create_graph,
                         rg_tensor *results[]) {
+    if (!rgi_check(v, d->op))
+        return false;
     for (int i = 0; i < d->n; i++)
         results[i] = RG_NONE;
     int m = 0;

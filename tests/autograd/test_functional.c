@@ -311,6 +311,10 @@ START_TEST(test_what_derivatives_ask_for) {
     rg_tensor *x = wave(3, 0, 0), *scalar = wave(1, 0, 0), *r;
     ck_fails(rg_hvp(narrowed, NULL, 1, &scalar, NULL, &r), RG_TYPE_ERROR, "hvp: expected vectors");
     ck_fails(rg_hvp(narrowed, NULL, 1, &scalar, &scalar, NULL), RG_TYPE_ERROR, "hvp: expected");
+    rg_tensor *none = NULL;
+    ck_says(rg_hvp(narrowed, NULL, 1, &scalar, &none, &r), "hvp: expected a tensor but got NULL");
+    ck_says(rg_jvp(narrowed, NULL, 1, &x, &none, &r), "jvp: expected a tensor but got NULL");
+    ck_says(rg_vjp(narrowed, NULL, 1, &x, none, &r), "vjp: expected a tensor but got NULL");
     ck_fails(rg_jvp(narrowed, NULL, 1, &x, NULL, &r), RG_TYPE_ERROR, "jvp: expected vectors");
     ck_fails(rg_jvp(narrowed, NULL, 1, &x, &x, NULL), RG_TYPE_ERROR, "jvp: expected");
     ck_fails(rg_vjp(narrowed, NULL, 1, &x, x, NULL), RG_TYPE_ERROR, "vjp: expected");
@@ -507,6 +511,32 @@ static bool run_all(rg_tensor *a, rg_tensor *x, rg_tensor *v) {
            && rg_vmap(first_of, NULL, 1, &a);
 }
 
+/* What comes of a function that doesn't depend on its inputs. */
+static rg_tensor *own_constant(rg_tensor *const in[], void *context) {
+    (void)in;
+    return rg_mul(context, 2);
+}
+
+static rg_tensor *own_sum(rg_tensor *const in[], void *context) {
+    (void)in;
+    return rg_sum(context);
+}
+
+/* Gives its first input back, whatever the others are. */
+static rg_tensor *copy_of_first(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul(in[0], 1);
+}
+
+/* Functions that would go on without what they are given: a result of the context alone, and one
+ * that ignores an input. */
+static bool run_indifferent(rg_tensor *a, rg_tensor *x) {
+    rg_tensor *r;
+    return rg_jacrev(own_constant, x, 1, &a) && rg_jacfwd(own_constant, x, 1, &a)
+           && rg_vmap(copy_of_first, NULL, 2, ((rg_tensor *[]){ x, a }))
+           && rg_vjp(own_constant, x, 1, &a, x, &r) && rg_hvp(own_sum, x, 1, &a, &a, &r);
+}
+
 START_TEST(test_memory_denied) {
     rg_tensor *a = rg_requires_grad_(wave(3, 3, 0), true), *x = wave(3, 0, 1), *v = wave(3, 0, 2);
     ck_ok(run_all(a, x, v));
@@ -515,8 +545,12 @@ START_TEST(test_memory_denied) {
         const int64_t before = rg_memory_stats().now;
         rg_error_clear();
         rg_memory_fail_at(n);
-        done = run_all(a, x, v);
+        {
+            RG_SCOPE();
+            done = run_all(a, x, v) && run_indifferent(a, x);
+        }
         rg_memory_fail_at(0);
+        ck_each(!done || rg_error_code() == RG_OK, "request %d: %s", (int)n, rg_error());
         ck_each(done || rg_error_code() == RG_OUT_OF_MEMORY, "request %d: %s", (int)n, rg_error());
         ck_each(n == 1 || rg_memory_stats().now <= before, "request %d leaks", (int)n);
     }
