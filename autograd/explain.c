@@ -31,7 +31,7 @@ static rg_tensor *whole_gradient(const rg_paths *p, rg_tensor *w) {
     rg_tensor *sum = rg_zeros_like(w);
     for (int i = 0; i < p->of_w.n && sum; i++)
         sum = rg_add(sum, p->of_w.v[i].g);
-    return sum ? rg_escape(sum) : NULL;
+    return rg_escape(sum);
 }
 
 /* One path, and the number of its part. */
@@ -111,9 +111,7 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
     const double norm = rg_item(rg_norm(e->gradient));
     e->off = 0;
     for (int k = 0; k < DIRECTIONS; k++) {
-        rg_tensor *d = before ? direction_of(e, random, k) : NULL;
-        if (!d)
-            return false;
+        rg_tensor *d = direction_of(e, random, k);
         double high = value_at(o, w, before, d, h), low = value_at(o, w, before, d, -h);
         if (rg_error_code() != RG_OK)
             return false;
@@ -129,7 +127,6 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
 }
 
 static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w) {
-    e->off = NAN;
     if (!o->f || w->dtype != RG_FLOAT64 || !(w->flags & RG_CONTIGUOUS))
         return true;
     RG_SCOPE();

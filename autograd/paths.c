@@ -307,8 +307,6 @@ bool rgi_find_paths(rg_paths *p, rg_tensor *loss, rg_tensor *w, double huge) {
     for (size_t i = 0; r.parts && i < r.n_parts; i++)
         parts_free(r.parts[i]);
     rgi_free(r.parts, r.n_parts * sizeof *r.parts, RG_MEM_OTHER);
-    for (size_t i = 0; r.run.grads && i < r.n_parts; i++)
-        rgi_release(r.run.grads[i]);
     rgi_free(r.run.grads, r.n_parts * sizeof *r.run.grads, RG_MEM_OTHER);
     rgi_free(r.run.marks, r.n_parts, RG_MEM_OTHER);
     rgi_leaf_table_end(&r.run.leaves);

@@ -82,6 +82,18 @@ static bool twins_back(rg_function_context *ctx, rg_tensor *const g[], rg_tensor
     return true;
 }
 
+static bool zeros(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_mul(in[0], 0);
+    return out[0];
+}
+
+static bool zeros_back(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_mul(g[0], 0);
+    return gin[0];
+}
+
 static rg_function_class twins_class = {
     .name = "Twins", .forward = twins, .backward = twins_back, .outputs = 2
 };
@@ -113,6 +125,36 @@ START_TEST(test_graphs) {
     explain(rg_sum(w), w);
     /* The graph is as it was. */
     ck_ok(rg_backward(loss));
+}
+END_TEST
+
+/* What an op with several outputs was given is let go of, and nothing of the nodes that are made
+ * beside it. */
+START_TEST(test_nodes_beside_several_outputs) {
+    rg_memory_may_stay = 1; /* The class of an op stays. */
+    rg_tensor *w = leaf(3, 2), *y[2];
+    rg_tensor *older[] = { rg_exp(w), rg_sin(w), rg_tanh(w) };
+    ck_assert(rg_function_apply_many(&twins_class, NULL, RG_LIST(w), y));
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 2; k++) {
+            explain(rg_sum(rg_mul(older[i], y[k])), w);
+            explain(rg_sum(rg_mul(y[k], older[i])), w);
+            explain(rg_sum(rg_mul(rg_add(older[i], older[(i + 1) % 3]), rg_mul(y[0], y[1]))), w);
+        }
+}
+END_TEST
+
+/* A name of any length is cut off where there is no more room for it. */
+START_TEST(test_long_names) {
+    rg_memory_may_stay = 1;
+    static char name[201];
+    static rg_function_class nothing = { .name = name, .forward = zeros, .backward = zeros_back };
+    memset(name, 'n', 200);
+    rg_tensor *w = leaf(2, 3), *y = rg_function_apply(&nothing, NULL, w);
+    ck_ok(y);
+    rg_explanation e = rg_explain(rg_sum(y), w);
+    ck_assert(e.n == 1 && e.first_zero && !e.first_not_finite && !e.first_huge);
+    ck_assert(strlen(e.first_zero) == 127 && strncmp(e.first_zero, name, 127) == 0);
 }
 END_TEST
 
@@ -316,6 +358,7 @@ START_TEST(test_where_a_gradient_is_lost) {
     rg_explanation e = rg_explain(rg_sum(rg_exp(rg_relu(rg_neg(w)))), w);
     ck_assert_str_eq(e.first_zero, "relu, input 0 of [3]");
     ck_assert(isnan(e.rest) && strstr(e.text, "it is zero: there are no shares"));
+    ck_assert(strstr(e.text, "\nfirst zero on the way back: relu, input 0 of [3]\n"));
     e = rg_explain(rg_sum(rg_mul(rg_sqrt(rg_sub(w, 1)), 0)), w);
     ck_assert_str_eq(e.first_zero, "mul, input 0 of [3]");
     ck_assert_str_eq(e.first_not_finite, "sqrt, input 0 of [3]");
@@ -340,6 +383,12 @@ START_TEST(test_where_a_gradient_is_lost) {
     ck_assert(!e.first_huge);
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 2)), w, .huge = 9);
     ck_assert_str_eq(e.first_huge, "mul, input 0 of [3]");
+    /* What was seen on the way before is no part of what is seen now. */
+    e = rg_explain(rg_sum(rg_exp(rg_mul(rg_mul(w, 0), 3))), w);
+    ck_assert_str_eq(e.first_zero, "mul, input 0 of [3]");
+    e = rg_explain(rg_sum(rg_exp(rg_relu(rg_neg(rg_mul(w, 1e9))))), w);
+    ck_assert_str_eq(e.first_zero, "relu, input 0 of [3]");
+    ck_assert(!e.first_huge && !e.first_not_finite);
     /* It is zero only if all of it is. */
     for (int at = 0; at < 3; at++) {
         rg_tensor *g = rg_zeros_dims(RG_DIMS(3), RG_FLOAT64);
@@ -364,6 +413,15 @@ static rg_tensor *detached(rg_tensor *const in[], void *x) {
 static rg_tensor *half_detached(rg_tensor *const in[], void *x) {
     (void)x;
     return rg_sum(rg_mul(in[0], rg_detach(in[0])));
+}
+/* It is given w itself, so that it may as well take it from elsewhere. */
+static rg_tensor *of_the_context(rg_tensor *const in[], void *w) {
+    ck_assert_ptr_eq(in[0], w);
+    return rg_sum(rg_square(w));
+}
+static rg_tensor *no_result(rg_tensor *const in[], void *result) {
+    (void)in;
+    return result;
 }
 static rg_tensor *broken(rg_tensor *const in[], void *x) { return rg_matmul(in[0], x); }
 /* Along its gradient the slope is right. */
@@ -395,8 +453,15 @@ START_TEST(test_verdicts) {
     rg_explanation e = rg_explain(loss, w, .f = honest, .context = x);
     ck_assert_msg(e.agrees && e.off < 1e-7 && strstr(e.text, "agree: off by"), "%s", e.text);
     ck_assert(rg_equal(w, before) && rg_version(w) == version);
+    /* An error from before has no say. */
+    ck_assert(!rg_matmul(w, rg_ones(7)) && rg_error_code() != RG_OK);
+    e = rg_explain(loss, w, .f = honest, .context = x);
+    ck_assert(e.n > 0 && e.agrees);
+    rg_error_clear();
     e = rg_explain(detached(&w, x), w, .f = detached, .context = x);
     ck_assert(!e.agrees && e.off > 0.01 && strstr(e.text, "DISAGREE"));
+    e = rg_explain(of_the_context(&w, w), w, .f = of_the_context, .context = w);
+    ck_assert_msg(e.agrees && e.off < 1e-7, "%s", e.text);
     /* Along the gradient, of any length, the slope is off by the gradient's own norm, and nowhere
      * by more. */
     rg_tensor *half = half_detached(&w, NULL);
@@ -414,6 +479,9 @@ START_TEST(test_verdicts) {
     ck_assert_int_eq(rg_explain(loss, w, .f = broken, .context = rg_ones(7)).n, -1);
     ck_assert_msg(strstr(rg_error(), "matmul: size mismatch"), "%s", rg_error());
     ck_assert(rg_equal(w, before));
+    ck_says(rg_explain(loss, w, .f = no_result), "explain: expected a tensor but got NULL");
+    ck_says(rg_explain(loss, w, .f = no_result, .context = RG_NONE),
+            "explain: expected a tensor but got RG_NONE");
     rg_error_clear();
 }
 END_TEST
@@ -515,6 +583,7 @@ static void deny_each(rg_tensor *loss, rg_tensor *w, rg_function *f, rg_tensor *
 /* Each request for memory fails in turn: with a verdict, with more paths than are kept, for a
  * tensor that is no leaf, whose values were packed, and where a gradient is lost in all ways. */
 START_TEST(test_out_of_memory) {
+    rg_memory_may_stay = 1; /* The class of an op stays. */
     rg_tensor *x = leaf(4, 3), *w = leaf(3, 2);
     deny_each(honest(&w, x), w, honest, x);
     deny_each(many_paths(w), w, NULL, NULL);
@@ -522,6 +591,9 @@ START_TEST(test_out_of_memory) {
     const rg_explanation e = rg_explain(rg_sum(lost), w);
     ck_assert(e.first_zero && e.first_not_finite && e.first_huge);
     deny_each(rg_sum(lost), w, NULL, NULL);
+    rg_tensor *y[2];
+    ck_assert(rg_function_apply_many(&twins_class, NULL, RG_LIST(w), y));
+    deny_each(rg_sum(rg_mul(y[0], y[1])), w, NULL, NULL);
     RG_SAVED_HOOKS(keeps);
     rg_tensor *inner = rg_max_dim(rg_exp(w), 0, false).values;
     deny_each(rg_sum(rg_exp(rg_mul(rg_sin(inner), inner))), inner, NULL, NULL);
@@ -572,7 +644,8 @@ START_TEST(test_loss_is_a_leaf) {
 }
 END_TEST
 
-RG_TESTS(explain, test_long_paths, test_verdict_of_nothing, test_verdict_without_a_value,
+RG_TESTS(explain, test_long_names, test_nodes_beside_several_outputs,
+         test_long_paths, test_verdict_of_nothing, test_verdict_without_a_value,
          test_verdict_at_the_tolerance, test_shares_of_infinity, test_nothing_is_recorded,
          test_one_path_of_several, test_shares, test_packed, test_more_paths_than_are_kept,
          test_paths_of_one_size, test_picture, test_the_largest_are_kept, test_places_of_w,
