@@ -265,6 +265,9 @@ START_TEST(test_hooks) {
     ck_ok(rg_backward(y));
     ck_assert_double_eq(grad_at(x, 0), 36);
     ck_assert_int_eq(rg_register_hook(rg_detach(x), count, &seen), -1);
+    rg_error_clear();
+    ck_assert_int_eq(rg_register_hook(NULL, count, &seen), -1);
+    rg_error_clear();
     ck_fails(rg_retain_grad(rg_detach(x)), RG_RUNTIME_ERROR, "can't retain_grad");
 }
 END_TEST
@@ -585,6 +588,23 @@ START_TEST(test_gradients_are_copies) {
         "that the gradient and the tensor are the same size");
     ck_fails(rg_set_grad(x, rg_scalar(1)), RG_RUNTIME_ERROR,
              "attempting to assign a gradient with dtype 'long int' to a tensor with grad_dtype");
+}
+END_TEST
+
+/* A gradient is kept once for a tensor, however often that was asked for. */
+START_TEST(test_gradients_are_kept_once) {
+    int64_t kept[2];
+    for (int again = 0; again < 2; again++) {
+        RG_SCOPE();
+        rg_tensor *y = rg_mul(leaf(2), 3);
+        for (int i = 0; i <= again; i++)
+            ck_ok(rg_retain_grad(y));
+        rg_tensor *loss = rg_mul(y, 2);
+        const int64_t live = rg_live_tensors();
+        ck_ok(rg_backward(loss, .retain_graph = true));
+        kept[again] = rg_live_tensors() - live;
+    }
+    ck_assert_int_eq(kept[0], kept[1]);
 }
 END_TEST
 
@@ -1105,7 +1125,8 @@ START_TEST(test_many_leaves) {
 END_TEST
 
 RG_TESTS_UNGUARDED(
-    engine, test_many_leaves, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
+    engine, test_gradients_are_kept_once, test_many_leaves, test_accumulates_and_zeroes,
+    test_what_takes_no_part_has_no_sign,
     test_one_value_used_many_times, test_paths_of_different_lengths, test_wide_graphs_are_sorted,
     test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
     test_unused_inputs, test_a_result_without_elements, test_a_graph_is_freed_as_it_goes,

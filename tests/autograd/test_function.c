@@ -1063,6 +1063,27 @@ START_TEST(test_writes_to_outputs) {
 }
 END_TEST
 
+/* A gradient that is kept for an output goes with it where that is written to: none is kept any
+ * longer for what it was before. */
+START_TEST(test_kept_gradients_of_outputs) {
+    const blend_args args = { 0.5 };
+    int64_t kept[2];
+    for (int written = 0; written < 2; written++) {
+        RG_SCOPE();
+        rg_tensor *x = input(2, 3), *w = input(2, 3), *y[3];
+        ck_ok(rg_function_apply_many(&blend, &args, RG_LIST(x, w), y));
+        ck_ok(rg_retain_grad(y[1]));
+        rg_tensor *z = written ? rg_mul_(y[1], 7) : rg_mul(y[1], 7);
+        rg_tensor *loss = rg_add(rg_sum(y[0]), z);
+        const int64_t live = rg_live_tensors();
+        ck_ok(rg_backward(loss, .retain_graph = true));
+        kept[written] = rg_live_tensors() - live;
+        ck_assert_double_eq(rg_item(rg_grad_of(y[1])), written ? 1 : 7);
+    }
+    ck_assert_int_eq(kept[0], kept[1]);
+}
+END_TEST
+
 /* What no gradient reaches has none, whichever nodes stand beside it. */
 START_TEST(test_no_gradient_comes_by) {
     static rg_function_class second_alone = { .name = "SecondAlone",
@@ -1459,6 +1480,7 @@ RG_TESTS(function, test_a_view_and_its_memory, test_state_begins_at_0,
          test_those_who_look_on, test_gradients_of_outputs, test_most_of_everything, test_replay,
          test_replay_refuses, test_replay_of_odd_ops, test_replay_of_what_is_wanted,
          test_recordings_hold_results, test_gradients_by_outputs, test_writes_to_outputs,
+         test_kept_gradients_of_outputs,
          test_saved_values_as_gradients, test_no_gradient_comes_by, test_threads_share_a_class,
          test_denied_in_turn, test_first_use_without_memory, test_plain_ops,
          test_first_use_by_two_threads)

@@ -4,6 +4,7 @@
  */
 #include "autograd/op.h"
 #include "autograd/saved.h"
+#include "tests/in_turn.h"
 #include "tests/test.h"
 
 #include <stdio.h>
@@ -234,6 +235,23 @@ START_TEST(test_values_asked_for) {
 }
 END_TEST
 
+/* Where no hooks are in force, there are none to take away. */
+START_TEST(test_taken_away_once_too_often) {
+    counts c = { .how = KEEP };
+    RG_SCOPE();
+    rg_tensor *x = leaf(2, 3);
+    for (int i = 0; i < 2; i++) {
+        rg_pop_saved_hooks();
+        rg_sin(x);
+        ck_assert_int_eq(c.packed, i);
+        ck_assert(rg_push_saved_hooks((rg_saved_hooks){ pack, unpack, drop, &c }));
+        rg_sin(x);
+        rg_pop_saved_hooks();
+        ck_assert_int_eq(c.packed, i + 1);
+    }
+}
+END_TEST
+
 START_TEST(test_hooks_may_keep_less) {
     counts c = { .how = HALVE };
     RG_SCOPE();
@@ -417,6 +435,72 @@ START_TEST(test_random_state_of_checkpoints) {
 }
 END_TEST
 
+/* A way back for which there is no memory leaves the stream of random numbers as it was. */
+START_TEST(test_a_way_back_that_fails_draws_nothing) {
+    rg_tensor *x = leaf(2, 3);
+    bool done = false;
+    for (int64_t fail = 1; !done; fail++) {
+        RG_SCOPE();
+        rg_tensor *y = rg_sum(rg_checkpoint(with_noise, NULL, 1, &x));
+        rg_rand(5);
+        rg_tensor *before = rg_generator_state(rg_default_generator());
+        rg_memory_fail_at(fail);
+        done = rg_backward(y);
+        rg_memory_fail_at(0);
+        ck_assert(done == (rg_error_code() == RG_OK));
+        rg_error_clear();
+        ck_assert_msg(rg_equal(rg_generator_state(rg_default_generator()), before), "request %d",
+                      (int)fail);
+    }
+}
+END_TEST
+
+/* The sum of exp(x) of all three inputs, all of which it must get. */
+static rg_tensor *of_three(rg_tensor *const in[], void *context) {
+    (void)context;
+    rg_tensor *sum = NULL;
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(in[i]);
+        rg_tensor *it = rg_sum(rg_exp(in[i]));
+        sum = i ? rg_add(sum, it) : it;
+    }
+    return sum;
+}
+
+/* There and back through a checkpoint, of which one input needs no gradient. */
+static bool checkpointed(void) {
+    rg_tensor *in[3];
+    for (int i = 0; i < 3; i++) {
+        in[i] = rg_requires_grad_(rg_ones(2), i != 1);
+        if (!in[i])
+            return false;
+    }
+    rg_tensor *y = rg_checkpoint(of_three, NULL, 3, in);
+    return y && rg_backward(y);
+}
+
+/* A checkpoint that fails leaves the hooks in force that the program has. */
+START_TEST(test_checkpoints_without_memory) {
+    ck_assert_int_ge(deny_in_turn(checkpointed, NULL), 10);
+    counts c = { .how = KEEP };
+    RG_SCOPE();
+    rg_tensor *x = leaf(2, 3), *in[] = { x, x, x };
+    ck_assert(rg_push_saved_hooks((rg_saved_hooks){ pack, unpack, drop, &c }));
+    bool done = false;
+    for (int64_t fail = 1; !done; fail++) {
+        rg_memory_fail_at(fail);
+        done = rg_checkpoint(of_three, NULL, 3, in);
+        rg_memory_fail_at(0);
+        ck_assert(done == (rg_error_code() == RG_OK));
+        rg_error_clear();
+        const int packed = c.packed;
+        rg_sin(x);
+        ck_assert_int_eq(c.packed, packed + 1);
+    }
+    rg_pop_saved_hooks();
+}
+END_TEST
+
 static rg_tensor *of_two(rg_tensor *const in[], void *context) {
     (void)context;
     return rg_mul(rg_sin(in[0]), rg_exp(rg_mul(in[1], in[1])));
@@ -558,7 +642,8 @@ START_TEST(test_nothing_to_pack) {
 }
 END_TEST
 
-RG_TESTS(saved, test_nothing_to_pack, test_checkpoints_walked_in_parts,
+RG_TESTS(saved, test_nothing_to_pack, test_taken_away_once_too_often,
+         test_checkpoints_without_memory, test_a_way_back_that_fails_draws_nothing, test_checkpoints_walked_in_parts,
          test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
          test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
          test_values_asked_for, test_hooks_that_fail, test_checkpoints_give_the_same_bits,
