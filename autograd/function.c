@@ -194,7 +194,7 @@ static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
 static rg_tensor *output_of(rg_tensor *made, rg_tensor *const in[], int n) {
     rg_tensor *y = rgi_own(rgi_alias(made));
     for (int i = 0; i < n && y; i++) {
-        if (rgi_is_none(in[i]) || in[i]->storage != y->storage)
+        if (in[i]->storage != y->storage)
             continue;
         rgi_view_join(y, in[i]);
         y->flags = (uint8_t)((y->flags & ~RG_OF_LIST) | RG_UNTRACKED);
@@ -373,7 +373,7 @@ static bool same_saved(const rg_function_context *ctx, const rg_call *c,
         return took_another_way(c->op);
     for (int j = 0; j < was->n_saved; j++) {
         int slot = was->slot[j];
-        bool apart = slot != RG_SLOT_ABSENT && slot >= was->n_user && slot < RG_INPUTS;
+        bool apart = slot >= was->n_user && slot < RG_INPUTS;
         if (apart && rgi_is_none(ctx->saved[j]))
             return took_another_way(c->op);
         if (apart && !rgi_function_same(c->op, c->in[slot], ctx->saved[j]))

@@ -18,7 +18,7 @@ static bool check_input_layout(const rg_trial *s, int at, rg_trial_layout as) {
     if (!rgi_trial_inputs(s, in))
         return false;
     rg_tensor *laid = rgi_trial_copy(s->plain[at], as, rgi_trial_wants(s, at));
-    in[at] = laid ? rgi_trial_copy(laid, RG_LAID_PLAIN, rgi_trial_wants(s, at)) : NULL;
+    in[at] = rgi_trial_copy(laid, RG_LAID_PLAIN, rgi_trial_wants(s, at));
     if (!in[at] || !rgi_trial_run(s, in, &a))
         return false;
     in[at] = laid;
@@ -39,7 +39,7 @@ static bool check_gradient_layout(const rg_trial *s, int at, rg_trial_layout as)
         return true;
     rg_tensor *weights = rgi_trial_weights(a.y[at], at);
     rg_tensor *laid = weights ? rgi_trial_copy(weights, as, false) : NULL;
-    gy[at] = laid ? rgi_trial_copy(laid, RG_LAID_PLAIN, false) : NULL;
+    gy[at] = rgi_trial_copy(laid, RG_LAID_PLAIN, false);
     if (!gy[at] || !rgi_trial_gradients(s, in, gy, -1, false, &a))
         return false;
     gy[at] = laid;
@@ -221,11 +221,9 @@ static void run_recorded(void *context) {
 
 static void drop_result(const rg_trial *s, rg_trial_result *r) {
     for (int k = 0; k < s->n_out; k++)
-        if (r->y[k])
-            rg_drop(r->y[k]);
+        rg_drop(r->y[k]);
     for (int i = 0; i < s->n; i++)
-        if (r->g[i] && r->g[i] != RG_NONE)
-            rg_drop(r->g[i]);
+        rg_drop(r->g[i]);
 }
 
 /* Runs a recorded application again with every wanted input a little larger. */

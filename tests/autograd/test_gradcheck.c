@@ -241,6 +241,10 @@ START_TEST(test_what_gradcheck_asks_for) {
     ck_fails(rg_gradcheck(constant, x, 1, &plain), RG_VALUE_ERROR,
              "at least one input tensor to require gradient");
     ck_fails(rg_gradcheck(constant, x, 1, &single), RG_VALUE_ERROR, "not a float64 tensor");
+    ck_fails(rg_gradcheck(constant, x, 0, &x), RG_VALUE_ERROR,
+             "at least one input tensor to require gradient");
+    ck_fails(rg_gradcheck(constant, x, -1, &x), RG_VALUE_ERROR, "inputs, but got -1");
+    ck_fails(rg_gradgradcheck(constant, x, -1, &x), RG_VALUE_ERROR, "inputs, but got -1");
     ck_fails(rg_gradcheck(fails, NULL, 1, &x), RG_RUNTIME_ERROR, "cannot be multiplied");
     ck_fails(rg_gradcheck(hidden, NULL, 1, &x), RG_RUNTIME_ERROR,
              "the analytical value is 0 but the numerical one is 2");

@@ -531,6 +531,7 @@ static void read_batch(void) {
         RG_RECORD_FUNCTION("turn it");
         usleep(2000);
     }
+    { RG_RECORD_FUNCTION(NULL); }
 }
 
 /* A function's own row is without the ops, and the functions, that are called inside. */
@@ -645,6 +646,7 @@ static void *profile_often(void *unused) {
         RG_RECORD_FUNCTION("often");
         rg_profile_end("often beside", rg_profile_begin(), 1);
         rg_asin(rg_ones(1));
+        ck_each(rg_profile_cost("often").calls <= 20000, "too many calls");
     }
     return unused;
 }
@@ -771,6 +773,12 @@ START_TEST(test_environment) {
     ck_assert_int_eq(forwards, 3);
     ck_assert(strstr(json, "{\"name\": \"a \\\"quoted\\\"\\u000aname\\\\\\u001f \xc3\xa9\", "
                            "\"cat\": \"function\""));
+    /* The function is around the calls inside it. */
+    const char *around = strstr(json, "\"cat\": \"function\""), *call = strstr(json, exp);
+    const double began = number_behind(around, "\"ts\": ");
+    ck_assert(began <= number_behind(call, "\"ts\": "));
+    ck_assert(began + number_behind(around, "\"dur\": ")
+              >= number_behind(call, "\"ts\": ") + number_behind(call, "\"dur\": "));
     check_beside(json, "first", "\"args\": {\"bytes\": 12}}");
     check_beside(json, "second", "\"args\": {\"bytes\": 3000000000}}");
     ck_assert(number_behind(strstr(json, "\"first\""), "\"id\": ")

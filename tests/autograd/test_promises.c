@@ -480,13 +480,17 @@ static bool cubed_and_one_forward(rg_function_context *ctx, rg_tensor *const in[
 
 /* Only where backward reads an intermediate result is that said. */
 START_TEST(test_what_leads_second_derivatives_on) {
-    static rg_function_class cubed[3] = {
+    static rg_function_class cubed[4] = {
         { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward },
         { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward },
         { .name = "CubedAndOne",
           .forward = cubed_and_one_forward,
           .backward = cubed_backward,
-          .outputs = 2 }
+          .outputs = 2 },
+        { .name = "CubedWithAByte",
+          .forward = cubed_forward,
+          .backward = cubed_backward,
+          .state_bytes = 1 }
     };
     planted = WRONG_SECOND;
     ck_fails(rg_function_check(&cubed[0], NULL, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
@@ -497,6 +501,8 @@ START_TEST(test_what_leads_second_derivatives_on) {
              "Cubed: second derivatives don't agree with finite differences: ");
     ck_fails(rg_function_check(&cubed[2], NULL, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
              "CubedAndOne: second derivatives don't agree with finite differences: ");
+    ck_fails(rg_function_check(&cubed[3], NULL, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
+             "CubedWithAByte: second derivatives don't agree with finite differences: ");
 }
 END_TEST
 
