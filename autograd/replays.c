@@ -212,8 +212,7 @@ rg_tensor *rg_replays_run(rg_replays *r, int n, rg_tensor *const inputs[]) {
             return NULL;
         }
     }
-    if (y != RG_NONE)
-        rgi_copy_elements(y, s->result);
+    rgi_copy_elements(y, s->result);
     return rgi_own(y);
 }
 

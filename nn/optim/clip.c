@@ -18,10 +18,7 @@ static rg_tensor *norm_of_grads(rg_list params, double norm_type) {
         rg_tensor *grad = rg_grad_of(params.v[i]);
         if (grad == RG_NONE)
             continue;
-        norms[n] = rg_norm_p(grad, norm_type);
-        if (!norms[n])
-            return NULL;
-        n++;
+        norms[n++] = rg_norm_p(grad, norm_type);
     }
     if (n == 0)
         return rg_scalar_dtype(0, rg_default_dtype());

@@ -133,5 +133,5 @@ rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
         return NULL;
     turned = k_turned(x);
     update = rgi_own(rgi_contiguous_copy(tall ? &turned : x, slot->param->dtype));
-    return update ? rg_escape(update) : NULL;
+    return rg_escape(update);
 }

@@ -633,9 +633,11 @@ START_TEST(test_muon_at_the_edges) {
     RG_SCOPE();
     rg_tensor *m = rg_requires_grad_(rg_ones(3, 2), true);
     rg_tensor *none = rg_requires_grad_(rg_zeros(0, 4), true);
+    rg_tensor *thin = rg_requires_grad_(rg_zeros(4, 0), true);
     rg_tensor *turned = rg_requires_grad_(rg_T(rg_ones(2, 3)), true);
-    rg_optim *o = rg_optim_muon(RG_LIST(m, none, turned), .lr = 0.5, .weight_decay = 0);
+    rg_optim *o = rg_optim_muon(RG_LIST(m, none, thin, turned), .lr = 0.5, .weight_decay = 0);
     ck_ok(rg_set_grad(m, rg_zeros(3, 2)) && rg_set_grad(none, rg_zeros(0, 4)));
+    ck_ok(rg_set_grad(thin, rg_zeros(4, 0)));
     ck_ok(rg_set_grad(turned, rg_T(rg_zeros(2, 3))));
     ck_ok(rg_optim_step(o));
     ck_assert(rg_equal(m, rg_ones(3, 2)));
@@ -853,8 +855,10 @@ START_TEST(test_lbfgs_pairs) {
     static const struct {
         const char *from, *to, *sentence;
     } wrong[] = {
-        { "state.0.old_dirs.1", "state.0.old_dirs.0", "Missing key(s) in state_dict: \"state.0.o" },
-        { "state.0.old_stps.7", "state.0.old_stps.0", "Missing key(s) in state_dict: \"state.0.o" },
+        { "state.0.old_dirs.1", "state.0.old_dirs.0", "Missing key(s) in state_dict: "
+                                                      "\"state.0.old_dirs" },
+        { "state.0.old_stps.7", "state.0.old_stps.0", "Missing key(s) in state_dict: "
+                                                      "\"state.0.old_stps" },
         { "state.0.old_dirs.11", "state.0.old_dirs.12", "Unexpected key(s) in state_dict: " },
         { "state.0.ro.11", "state.0.ro.12", "Unexpected key(s) in state_dict: \"state.0.ro.12\"" },
     };
@@ -1150,6 +1154,25 @@ static bool steps_by_gradient(void) {
     return ok;
 }
 
+/* Steps matrices that are wide and tall, with Muon. */
+static bool steps_of_muon(void) {
+    RG_SCOPE();
+    rg_tensor *wide = rg_requires_grad_(rg_ones(2, 3), true);
+    rg_tensor *tall = rg_requires_grad_(rg_ones(3, 2), true);
+    rg_tensor *g = rg_ones(2, 3), *turned = rg_ones(3, 2);
+    if (!wide || !tall || !g || !turned || !rg_set_grad(wide, g) || !rg_set_grad(tall, turned))
+        return false;
+    rg_optim *o = rg_optim_muon(RG_LIST(wide, tall), .ns_steps = 1);
+    const bool ok = o && rg_optim_step(o);
+    ck_assert_int_eq(rg_version(wide), ok);
+    ck_assert_int_eq(rg_version(tall), ok);
+    rg_optim_free(o);
+    return ok;
+}
+
+START_TEST(test_muon_without_memory) { ck_assert_int_ge(deny_in_turn(steps_of_muon, NULL), 20); }
+END_TEST
+
 static rg_optim *stepped;
 
 static bool list_stepped(void) {
@@ -1370,8 +1393,9 @@ END_TEST
 
 RG_TESTS(optim, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, test_strides,
          test_state, test_state_names, test_clipping, test_errors, test_newer_errors,
-         test_muon_at_the_edges, test_muon_of_large_matrices, test_lbfgs_first_step,
-         test_lbfgs_at_its_tolerance, test_lbfgs_state, test_lbfgs_pairs, test_lbfgs_fails,
+         test_muon_at_the_edges, test_muon_without_memory, test_muon_of_large_matrices,
+         test_lbfgs_first_step, test_lbfgs_at_its_tolerance, test_lbfgs_state,
+         test_lbfgs_pairs, test_lbfgs_fails,
          test_lbfgs_puts_back, test_lbfgs_without_pairs, test_lbfgs_steps_of_a_search,
          test_out_of_memory, test_what_retains_its_gradient, test_steps_leave_nothing,
          test_released_optimizers, test_the_first_metric_is_the_best, test_radam_begins,

@@ -628,6 +628,26 @@ START_TEST(test_on_from_an_epoch) {
 }
 END_TEST
 
+static void step_schedule(void *s) { rg_schedule_step(s); }
+static void step_to_epoch(void *s) { rg_schedule_step_to(s, 3); }
+static void step_by_metric(void *s) { rg_schedule_step_metric(s, 1); }
+
+/* A step that can't be recorded isn't done, either. */
+START_TEST(test_no_recording) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false);
+    rg_schedule *s = rg_optim_exponential_lr(o, .gamma = 0.5);
+    rg_schedule *p = rg_optim_reduce_lr_on_plateau(o, .patience = 0, .threshold_abs = true,
+                                                   .threshold = 1);
+    ck_ok(s && p && rg_schedule_step_metric(p, 0));
+    ck_fails(rg_record(step_schedule, s), RG_NOT_IMPLEMENTED, "schedule_step: can't be part of");
+    ck_fails(rg_record(step_to_epoch, s), RG_NOT_IMPLEMENTED, "schedule_step_to: can't be part");
+    ck_fails(rg_record(step_by_metric, p), RG_NOT_IMPLEMENTED, "schedule_step_metric: can't be");
+    ck_assert_double_eq(rg_optim_group(o, 0)->lr, 0.1);
+    rg_optim_free(o);
+}
+END_TEST
+
 /* A metric must be better by the threshold, or by so many parts of the best one. */
 START_TEST(test_thresholds) {
     static const struct {
@@ -651,8 +671,8 @@ START_TEST(test_thresholds) {
 }
 END_TEST
 
-RG_TESTS(schedule, test_sequences_begin, test_rates, test_newer_rates, test_errors,
-         test_groups_that_come_later, test_the_longest_chain, test_options_at_their_bounds,
-         test_one_cycle_of_one_phase, test_constant_of_nothing, test_scales_of_cycles,
-         test_full_lists, test_restarts_begin, test_plateau_at_its_bounds, test_thresholds,
-         test_groups_of_cycles, test_on_from_an_epoch)
+RG_TESTS(schedule, test_no_recording, test_sequences_begin, test_rates, test_newer_rates,
+         test_errors, test_groups_that_come_later, test_the_longest_chain,
+         test_options_at_their_bounds, test_one_cycle_of_one_phase, test_constant_of_nothing,
+         test_scales_of_cycles, test_full_lists, test_restarts_begin, test_plateau_at_its_bounds,
+         test_thresholds, test_groups_of_cycles, test_on_from_an_epoch)

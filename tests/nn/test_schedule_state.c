@@ -371,6 +371,24 @@ START_TEST(test_flags_and_lists) {
 }
 END_TEST
 
+/* Each milestone is counted as often as it was given, also where all places are taken. */
+START_TEST(test_milestones_are_counted) {
+    RG_SCOPE();
+    rg_optim *o = of_groups(1, false);
+    const rg_dims given[] = { RG_DIMS(0), RG_DIMS(0, 3), RG_DIMS(3, 0, 3),
+                              RG_DIMS(1, 2, 3, 4, 5, 6, 7, 1) };
+    static const double times[][2] = { { 0, 1 }, { 0, 1 }, { 3, 2 }, { 1, 2 } };
+    for (int i = 0; i < RG_COUNT(given); i++) {
+        char name[32];
+        rg_schedule *s = rg_optim_multi_step_lr(o, .milestones = given[i]);
+        ck_ok(s);
+        snprintf(name, sizeof name, "milestones.%d", (int)times[i][0]);
+        ck_assert_double_eq(rg_item(entry(rg_schedule_state_dict(s), name)->tensor), times[i][1]);
+    }
+    rg_optim_free(o);
+}
+END_TEST
+
 /* torch's mode_worse is a number, which is below 0 where larger is better. */
 START_TEST(test_what_is_worse) {
     static const double worse[] = { -INFINITY, -1, 0, 1, INFINITY };
@@ -463,7 +481,7 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(schedule_state, test_what_is_worse, test_states, test_own_states,
-         test_share_of_the_way_up, test_every_number, test_odd_names, test_idle_names,
-         test_flags_and_lists, test_no_first_rates, test_missing_parts, test_many_groups,
-         test_out_of_memory)
+RG_TESTS(schedule_state, test_milestones_are_counted, test_what_is_worse, test_states,
+         test_own_states, test_share_of_the_way_up, test_every_number, test_odd_names,
+         test_idle_names, test_flags_and_lists, test_no_first_rates, test_missing_parts,
+         test_many_groups, test_out_of_memory)
