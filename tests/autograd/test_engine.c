@@ -591,6 +591,44 @@ START_TEST(test_gradients_are_copies) {
 }
 END_TEST
 
+static rg_tensor *note_dtype(rg_tensor *g, void *context) {
+    *(rg_dtype *)context = rg_dtype_of(g);
+    return RG_NONE;
+}
+
+/* The gradient that a run begins with becomes one of the root's dtype, for hooks and for .grad, be
+ * the root a leaf or not. */
+START_TEST(test_dtypes_of_first_gradients) {
+    for (int single = 0; single < 2; single++)
+        for (int inner = 0; inner < 2; inner++) {
+            const rg_dtype own = single ? RG_FLOAT32 : RG_FLOAT64, seen_first = RG_NO_DTYPE;
+            rg_dtype seen = seen_first;
+            rg_tensor *x = rg_requires_grad_(rg_full_dims(RG_DIMS(2), 1, own), true);
+            rg_tensor *y = inner ? rg_mul(x, 2) : x;
+            rg_tensor *g = rg_full_dims(RG_DIMS(2), 3, single ? RG_FLOAT64 : RG_FLOAT32);
+            ck_assert_int_ge(rg_register_hook(y, note_dtype, &seen), 0);
+            ck_ok(rg_backward(y, .gradient = g));
+            ck_assert(seen == own && rg_dtype_of(rg_grad_of(x)) == own);
+            ck_assert_double_eq(rg_at(rg_grad_of(x), 1), inner ? 6 : 3);
+        }
+}
+END_TEST
+
+static void back_with_hook(void *root) { rg_backward(root, .retain_graph = true); }
+
+/* A hook can't be part of a recorded step, and isn't called, either. */
+START_TEST(test_hooks_are_not_recorded) {
+    int seen = 0;
+    rg_tensor *x = leaf(2), *y = rg_mul(x, 3);
+    ck_assert_int_ge(rg_register_hook(y, count, &seen), 0);
+    ck_fails(rg_record(back_with_hook, y), RG_NOT_IMPLEMENTED, "a hook: can't be part of");
+    ck_assert_int_eq(seen, 0);
+    ck_assert(rg_grad_of(x) == RG_NONE);
+    ck_ok(rg_backward(y));
+    ck_assert_int_eq(seen, 1);
+}
+END_TEST
+
 /* A gradient is kept once for a tensor, however often that was asked for. */
 START_TEST(test_gradients_are_kept_once) {
     int64_t kept[2];
@@ -1125,7 +1163,8 @@ START_TEST(test_many_leaves) {
 END_TEST
 
 RG_TESTS_UNGUARDED(
-    engine, test_gradients_are_kept_once, test_many_leaves, test_accumulates_and_zeroes,
+    engine, test_dtypes_of_first_gradients, test_hooks_are_not_recorded,
+    test_gradients_are_kept_once, test_many_leaves, test_accumulates_and_zeroes,
     test_what_takes_no_part_has_no_sign,
     test_one_value_used_many_times, test_paths_of_different_lengths, test_wide_graphs_are_sorted,
     test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,

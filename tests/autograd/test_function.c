@@ -493,6 +493,29 @@ START_TEST(test_failures_in_backward) {
 }
 END_TEST
 
+/* Returns the gradient without its first dim. */
+static bool lesser_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_select(g[0], 0, 0);
+    return gin[0] != NULL;
+}
+
+/* A gradient may have more dims than its input, but not fewer, whatever the sizes are. */
+START_TEST(test_gradients_of_fewer_dims) {
+    static rg_function_class lesser = { .name = "Lesser",
+                                        .forward = cube_forward,
+                                        .backward = lesser_backward };
+    static const char *const said[] = { "got [3] but expected shape compatible with [1, 3]",
+                                        "got [1] but expected shape compatible with [1, 1]",
+                                        "got [3] but expected shape compatible with [3, 3]",
+                                        "got [1, 2] but expected shape compatible with [1, 1, 2]" };
+    rg_tensor *x[] = { input(1, 3), input(1, 1), input(3, 3), rg_reshape(input(1, 2), 1, 1, 2) };
+    for (int i = 0; i < 4; i++)
+        ck_fails(rg_backward(rg_sum(rg_function_apply(&lesser, NULL, x[i]))), RG_RUNTIME_ERROR,
+                 said[i]);
+}
+END_TEST
+
 START_TEST(test_differentiated_once) {
     rg_tensor *x = input(2, 3);
     rg_tensor *y = rg_function_apply(&by_data, NULL, x);
@@ -873,6 +896,20 @@ static void saving_none(void *context) {
     rg_function_apply(&saves, NULL, (rg_tensor *)context);
 }
 
+/* What it saved first is as large as nothing. */
+static bool saves_flag_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    static int calls;
+    out[0] = rg_mul(in[0], 2);
+    return rg_save_for_backward(ctx, calls++ ? RG_NONE : rg_gt(rg_sum(in[0]), 0));
+}
+
+static void saving_flag(void *context) {
+    static rg_function_class saves = { .name = "SavesFlag",
+                                       .forward = saves_flag_forward,
+                                       .backward = cube_backward };
+    rg_function_apply(&saves, NULL, (rg_tensor *)context);
+}
+
 static void growing(void *context) {
     static rg_function_class grows = { .name = "Grows", .forward = grows_forward };
     rg_function_apply(&grows, NULL, (rg_tensor *)context);
@@ -923,7 +960,8 @@ START_TEST(test_replay_refuses) {
     ck_fails(rg_record(second_of_state, x), RG_NOT_IMPLEMENTED,
              "Blend: can't be part of a recorded step");
     void (*const others[])(void *context) = { growing,     widening,      saving_more,
-                                              saving_none, saving_longer, shrinking_back };
+                                              saving_none, saving_longer, shrinking_back,
+                                              saving_flag };
     for (int i = 0; i < RG_COUNT(others); i++) {
         rg_replay *replay = rg_record(others[i], i < 3 ? rg_detach(x) : x);
         ck_ok(replay);
@@ -1480,7 +1518,7 @@ RG_TESTS(function, test_a_view_and_its_memory, test_state_begins_at_0,
          test_those_who_look_on, test_gradients_of_outputs, test_most_of_everything, test_replay,
          test_replay_refuses, test_replay_of_odd_ops, test_replay_of_what_is_wanted,
          test_recordings_hold_results, test_gradients_by_outputs, test_writes_to_outputs,
-         test_kept_gradients_of_outputs,
+         test_kept_gradients_of_outputs, test_gradients_of_fewer_dims,
          test_saved_values_as_gradients, test_no_gradient_comes_by, test_threads_share_a_class,
          test_denied_in_turn, test_first_use_without_memory, test_plain_ops,
          test_first_use_by_two_threads)

@@ -306,6 +306,24 @@ START_TEST(test_dtypes_of_jacobians) {
 }
 END_TEST
 
+static rg_tensor *nothing_of(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_narrow(rg_mul(in[0], 2), 0, 0, 0);
+}
+
+/* A function of no results has a Jacobian without rows, whether a graph is created or not. */
+START_TEST(test_jacobians_of_nothing) {
+    rg_tensor *x[] = { wave(3, 0, 0), rg_narrow(wave(3, 0, 0), 0, 0, 0) };
+    for (int i = 0; i < 2; i++)
+        for (int graph = 0; graph < 2; graph++) {
+            rg_tensor *want = rg_zeros_dims(RG_DIMS(0, rg_numel(x[i])), RG_FLOAT64);
+            rg_tensor *j[] = { rg_jacrev(nothing_of, NULL, 1, &x[i], .create_graph = graph),
+                               rg_jacfwd(nothing_of, NULL, 1, &x[i], .create_graph = graph) };
+            ck_assert(j[0] && j[1] && rg_equal(j[0], want) && rg_equal(j[1], want));
+        }
+}
+END_TEST
+
 /* Each list has to be there, and each failure has the name of the function that was called. */
 START_TEST(test_what_derivatives_ask_for) {
     rg_tensor *x = wave(3, 0, 0), *scalar = wave(1, 0, 0), *r;
@@ -558,7 +576,8 @@ START_TEST(test_memory_denied) {
 }
 END_TEST
 
-RG_TESTS(functional, test_dtypes_of_jacobians, test_what_derivatives_ask_for, test_jacobians,
+RG_TESTS(functional, test_jacobians_of_nothing, test_dtypes_of_jacobians,
+         test_what_derivatives_ask_for, test_jacobians,
          test_arguments, test_functions_without_slope, test_hessians, test_products,
          test_inputs_without_slope, test_graphs_lead_to_the_context,
          test_another_use_does_not_count, test_vmap, test_what_vmap_refuses,

@@ -518,6 +518,26 @@ START_TEST(test_checkpoints_walked_in_parts) {
 }
 END_TEST
 
+/* Where some values are left, and there is no memory to compute all again, each is let go of once.
+ */
+START_TEST(test_values_left_without_memory) {
+    rg_tensor *in[] = { leaf(2, 3), leaf(2, 3) };
+    bool done = false;
+    for (int64_t fail = 1; !done; fail++) {
+        RG_SCOPE();
+        rg_tensor *z = rg_sum(rg_checkpoint(of_two, NULL, 2, in));
+        ck_ok(rg_grad(z, in[0], .retain_graph = true));
+        ck_ok(rg_grad(z, in[1], .retain_graph = true));
+        rg_memory_fail_at(fail);
+        done = rg_grad(z, in[0], .retain_graph = true) && rg_grad(z, in[1], .retain_graph = true);
+        rg_memory_fail_at(0);
+        ck_assert(done == (rg_error_code() == RG_OK));
+        rg_error_clear();
+        ck_ok(rg_grad(z, in[1]));
+    }
+}
+END_TEST
+
 START_TEST(test_what_checkpoints_refuse) {
     block b = { .w = leaf(3, 3), .changes = true };
     rg_tensor *x = leaf(2, 3), *in[] = { rg_mul(x, 1) };
@@ -643,7 +663,8 @@ START_TEST(test_nothing_to_pack) {
 END_TEST
 
 RG_TESTS(saved, test_nothing_to_pack, test_taken_away_once_too_often,
-         test_checkpoints_without_memory, test_a_way_back_that_fails_draws_nothing, test_checkpoints_walked_in_parts,
+         test_checkpoints_without_memory, test_a_way_back_that_fails_draws_nothing,
+         test_checkpoints_walked_in_parts, test_values_left_without_memory,
          test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
          test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
          test_values_asked_for, test_hooks_that_fail, test_checkpoints_give_the_same_bits,

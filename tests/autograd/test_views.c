@@ -641,6 +641,16 @@ START_TEST(test_writes_beside_hooks) {
     ck_ok(rg_backward(rg_sum(b)));
     ck_assert_int_eq(calls, 0);
     ck_assert(rg_at(rg_grad_of(x), 0) == 1 && rg_at(rg_grad_of(x), 1) == 3);
+    /* So does what looks on at a view that was renewed since. */
+    x = counting(4);
+    b = rg_mul(x, 1);
+    v = rg_slice(b, 0, 0, 3, 1);
+    ck_ok(rg_mul_(b, 2));
+    ck_assert_int_ge(rg_register_hook(v, counts, &calls), 0);
+    ck_ok(rg_mul_(v, 3));
+    ck_ok(rg_backward(rg_sum(b)));
+    ck_assert_int_eq(calls, 0);
+    ck_assert(rg_at(rg_grad_of(x), 0) == 6 && rg_at(rg_grad_of(x), 3) == 2);
 }
 END_TEST
 
