@@ -652,6 +652,29 @@ START_TEST(test_muon_at_the_edges) {
 }
 END_TEST
 
+/* A matrix that is as wide as it is tall isn't turned: of one that is, the update differs from
+ * these of PyTorch's in its second digit. */
+START_TEST(test_muon_of_square_matrices) {
+    static const float slopes[] = { 1, 2, 3, 4, -5, 6, 7, 8, 10.5F };
+    static const double updates[2][9] = {
+        { 0.55859375, -0.1318359375, -0.49609375, -0.34765625, 0.90234375, -0.51953125,
+          -0.3984375, -0.54296875, -0.28515625 },
+        { 0.58203125, -0.345703125, -0.404296875, -0.1298828125, 0.90234375, -0.5390625,
+          -0.51171875, -0.5234375, -0.283203125 },
+    };
+    for (int turned = 0; turned < 2; turned++) {
+        RG_SCOPE();
+        rg_tensor *w = rg_requires_grad_(rg_zeros(3, 3), true);
+        rg_tensor *g = rg_from_float(slopes, RG_DIMS(3, 3));
+        rg_optim *o = rg_optim_muon(RG_LIST(w), .lr = 1, .weight_decay = 0);
+        ck_ok(rg_set_grad(w, turned ? rg_contiguous(rg_T(g)) : g) && rg_optim_step(o));
+        for (int i = 0; i < 9; i++)
+            ck_assert_double_eq_tol(rg_at(rg_detach(w), i / 3, i % 3), updates[turned][i], 1e-3);
+        rg_optim_free(o);
+    }
+}
+END_TEST
+
 static rg_tensor *part_of_sum(void *w) {
     rg_set_grad(w, RG_NONE);
     rg_tensor *loss = rg_mul(rg_sum(w), 0.25);
@@ -857,6 +880,10 @@ START_TEST(test_lbfgs_pairs) {
     } wrong[] = {
         { "state.0.old_dirs.1", "state.0.old_dirs.0", "Missing key(s) in state_dict: "
                                                       "\"state.0.old_dirs" },
+        { "state.0.old_dirs.0", "state.0.old_dirs.1", "Missing key(s) in state_dict: "
+                                                      "\"state.0.old_dirs" },
+        { "state.0.old_stps.0", "state.0.old_stps.1", "Missing key(s) in state_dict: "
+                                                      "\"state.0.old_stps" },
         { "state.0.old_stps.7", "state.0.old_stps.0", "Missing key(s) in state_dict: "
                                                       "\"state.0.old_stps" },
         { "state.0.old_dirs.11", "state.0.old_dirs.12", "Unexpected key(s) in state_dict: " },
@@ -965,6 +992,8 @@ START_TEST(test_lbfgs_fails) {
 }
 END_TEST
 
+static rg_tensor *as_it_is(void *loss) { return loss; }
+
 START_TEST(test_errors) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *v = rg_ones(2);
@@ -1040,6 +1069,10 @@ START_TEST(test_errors) {
     rg_set_grad(w, rg_ones_dims(RG_DIMS(2), RG_FLOAT64));
     ck_fails(rg_optim_step(o), RG_RUNTIME_ERROR,
              "a parameter's shape or dtype is not that of its gradient or state");
+    ck_fails(rg_optim_step_closure(o, as_it_is, w), RG_RUNTIME_ERROR,
+             "a parameter's shape or dtype is not that of its gradient or state");
+    ck_fails(rg_optim_step_closure(o, as_it_is, RG_NONE), RG_TYPE_ERROR,
+             "step_closure: expected a tensor but got RG_NONE");
     rg_optim_free(o);
 }
 END_TEST
@@ -1393,7 +1426,8 @@ END_TEST
 
 RG_TESTS(optim, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, test_strides,
          test_state, test_state_names, test_clipping, test_errors, test_newer_errors,
-         test_muon_at_the_edges, test_muon_without_memory, test_muon_of_large_matrices,
+         test_muon_at_the_edges, test_muon_of_square_matrices, test_muon_without_memory,
+         test_muon_of_large_matrices,
          test_lbfgs_first_step, test_lbfgs_at_its_tolerance, test_lbfgs_state,
          test_lbfgs_pairs, test_lbfgs_fails,
          test_lbfgs_puts_back, test_lbfgs_without_pairs, test_lbfgs_steps_of_a_search,

@@ -607,6 +607,22 @@ START_TEST(test_groups_of_cycles) {
 }
 END_TEST
 
+/* Only warm restarts refuse an epoch below 0, as in torch. */
+START_TEST(test_epochs_before_the_first) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false);
+    rg_schedule *s = rg_optim_exponential_lr(o, .gamma = 0.5);
+    ck_ok(rg_schedule_step_to(s, -1));
+    ck_assert_double_eq(rg_optim_group(o, 0)->lr, 0.2);
+    rg_optim_free(o);
+    o = two_groups(false);
+    s = rg_optim_cosine_annealing_warm_restarts(o, .T_0 = 3);
+    ck_fails(rg_schedule_step_to(s, -1), RG_VALUE_ERROR,
+             "CosineAnnealingWarmRestarts: Expected non-negative epoch, but got -1");
+    rg_optim_free(o);
+}
+END_TEST
+
 /* Where a schedule was placed at an epoch, it goes on from there. */
 START_TEST(test_on_from_an_epoch) {
     for (int64_t epoch = 0; epoch < 40; epoch++)
@@ -671,8 +687,8 @@ START_TEST(test_thresholds) {
 }
 END_TEST
 
-RG_TESTS(schedule, test_no_recording, test_sequences_begin, test_rates, test_newer_rates,
-         test_errors, test_groups_that_come_later, test_the_longest_chain,
-         test_options_at_their_bounds, test_one_cycle_of_one_phase, test_constant_of_nothing,
-         test_scales_of_cycles, test_full_lists, test_restarts_begin, test_plateau_at_its_bounds,
-         test_thresholds, test_groups_of_cycles, test_on_from_an_epoch)
+RG_TESTS(schedule, test_epochs_before_the_first, test_no_recording, test_sequences_begin,
+         test_rates, test_newer_rates, test_errors, test_groups_that_come_later,
+         test_the_longest_chain, test_options_at_their_bounds, test_one_cycle_of_one_phase,
+         test_constant_of_nothing, test_scales_of_cycles, test_full_lists, test_restarts_begin,
+         test_plateau_at_its_bounds, test_thresholds, test_groups_of_cycles, test_on_from_an_epoch)

@@ -167,6 +167,11 @@ START_TEST(test_states) {
         for (; golden_peek(&f) == '-'; n++)
             check_entry(&p, flat, golden_field(&f, '-'), made[i].name);
         ck_assert_msg(n == flat.n, "%s has %d entries, PyTorch %d", made[i].name, flat.n, n);
+        /* Only those that have others say so. */
+        int below = 0;
+        for (size_t k = 0; k < p.n; k++)
+            below += p.v[k].kind == RG_PY_KEY && strcmp(p.v[k].text, "_schedulers") == 0;
+        ck_assert_int_eq(below, rgi_schedules_below(s) > 0);
         rgi_py_free(&p);
         golden_close(&f);
         rg_optim_free(s->optim);
@@ -396,15 +401,30 @@ START_TEST(test_what_is_worse) {
         rg_schedule *s = new_schedule(named("plateau"), 3);
         RG_SCOPE();
         rg_named v[MOST];
-        rg_named_list own = rg_schedule_state_dict(s);
-        refuses(s, changed(own, v, "mode_worse", "mode_worse", rg_ones(2)),
-                "ReduceLROnPlateau: \"mode_worse\" in state_dict is no number");
-        ck_ok(rg_schedule_load_state_dict(
-            s, changed(own, v, "mode_worse", "mode_worse", rg_scalar(worse[i]))));
+        rg_named_list own = changed(rg_schedule_state_dict(s), v, "mode_worse", "mode_worse",
+                                    rg_scalar(worse[i]));
+        /* It may come first of all. */
+        for (int k = 0; k < own.n; k++)
+            if (strcmp(v[k].name, "mode_worse") == 0) {
+                const rg_named first = v[0];
+                v[0] = v[k];
+                v[k] = first;
+            }
+        ck_ok(rg_schedule_load_state_dict(s, own));
         const double now = rg_item(entry(rg_schedule_state_dict(s), "mode_worse")->tensor);
         ck_assert(now == (worse[i] < 0 ? -INFINITY : INFINITY));
         rg_optim_free(s->optim);
     }
+}
+END_TEST
+
+START_TEST(test_what_is_worse_is_a_number) {
+    rg_schedule *s = new_schedule(named("plateau"), 3);
+    RG_SCOPE();
+    rg_named v[MOST];
+    refuses(s, changed(rg_schedule_state_dict(s), v, "mode_worse", "mode_worse", rg_ones(2)),
+            "ReduceLROnPlateau: \"mode_worse\" in state_dict is no number");
+    rg_optim_free(s->optim);
 }
 END_TEST
 
@@ -481,7 +501,8 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(schedule_state, test_milestones_are_counted, test_what_is_worse, test_states,
+RG_TESTS(schedule_state, test_milestones_are_counted, test_what_is_worse,
+         test_what_is_worse_is_a_number, test_states,
          test_own_states, test_share_of_the_way_up, test_every_number, test_odd_names,
          test_idle_names, test_flags_and_lists, test_no_first_rates, test_missing_parts,
          test_many_groups, test_out_of_memory)
