@@ -87,7 +87,7 @@ static void parts_free(path_parts *parts) {
 static bool part_add(path_part *part, rg_tensor *g) {
     path_look is;
     rg_tensor *sum = rg_add(part->g, g);
-    if (!sum || !look_at(sum, &is))
+    if (!look_at(sum, &is))
         return false;
     rgi_retain(sum);
     rgi_release(part->g);

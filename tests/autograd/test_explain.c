@@ -389,6 +389,13 @@ START_TEST(test_where_a_gradient_is_lost) {
     e = rg_explain(rg_sum(rg_exp(rg_relu(rg_neg(rg_mul(w, 1e9))))), w);
     ck_assert_str_eq(e.first_zero, "relu, input 0 of [3]");
     ck_assert(!e.first_huge && !e.first_not_finite);
+    /* It is finite only if all of it is. */
+    for (int at = 0; at < 3; at++) {
+        rg_tensor *g = rg_ones_dims(RG_DIMS(3), RG_FLOAT64);
+        rg_set_item_(g, INFINITY, at);
+        e = rg_explain(rg_sum(rg_mul(w, g)), w);
+        ck_assert_str_eq(e.first_not_finite, "mul, input 0 of [3]");
+    }
     /* It is zero only if all of it is. */
     for (int at = 0; at < 3; at++) {
         rg_tensor *g = rg_zeros_dims(RG_DIMS(3), RG_FLOAT64);
@@ -568,8 +575,12 @@ static void deny_each(rg_tensor *loss, rg_tensor *w, rg_function *f, rg_tensor *
             RG_SCOPE();
             rg_error_clear();
             rg_memory_fail_at(fail);
-            ok = rg_explain(loss, w, .f = f, .context = x).n >= 0;
+            const rg_explanation e = rg_explain(loss, w, .f = f, .context = x);
             rg_memory_fail_at(0);
+            ok = e.n >= 0;
+            /* One that failed has nothing to tell. */
+            ck_assert(ok || (!e.gradient && !e.v && !e.text && !e.dot && !e.first_zero));
+            ck_assert(ok || (isnan(e.off) && !e.agrees && !e.first_not_finite && !e.first_huge));
         }
         ck_assert_msg(rg_error_code() == (ok ? RG_OK : RG_OUT_OF_MEMORY), "request %d: %s",
                       (int)fail, rg_error());
