@@ -438,8 +438,7 @@ static bool gradgradcheck_as(check *c) {
     for (int i = 0; i < c->n; i++)
         all[i] = c->inputs[i];
     for (int k = 0; k < m; k++) {
-        rg_tensor *v = cotangent(out[k]);
-        all[c->n + k] = v ? rg_requires_grad_(v, true) : NULL;
+        all[c->n + k] = rg_requires_grad_(cotangent(out[k]), true);
         if (!all[c->n + k])
             return false;
     }

@@ -614,6 +614,42 @@ START_TEST(test_dtypes_of_first_gradients) {
 }
 END_TEST
 
+/* A run needs room for many nodes; where there is none, it fails, whichever node it was at. */
+START_TEST(test_many_nodes_without_memory) {
+    rg_tensor *x = leaf(0.5), *y = x, *want = NULL;
+    for (int i = 0; i < 60; i++)
+        y = rg_add(rg_mul(y, 0.5), rg_add(rg_sin(x), rg_exp(x)));
+    bool done = false;
+    for (int64_t fail = 1; !done; fail++) {
+        RG_SCOPE();
+        rg_memory_fail_at(fail);
+        rg_tensor *g = rg_grad(y, x, .retain_graph = true);
+        rg_memory_fail_at(0);
+        done = g;
+        ck_assert(done == (rg_error_code() == RG_OK));
+        rg_error_clear();
+        want = rg_grad(y, x, .retain_graph = true);
+        ck_assert(want && (!g || rg_equal(g, want)));
+        fail += fail / 16;
+    }
+}
+END_TEST
+
+/* A hook for which there is no memory has no number. */
+START_TEST(test_a_hook_without_memory) {
+    int seen = 0;
+    rg_tensor *x = leaf(2), *h = rg_mul(x, 3);
+    rg_memory_fail_at(1);
+    ck_assert_int_eq(rg_register_hook(h, count, &seen), -1);
+    rg_memory_fail_at(0);
+    ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
+    rg_error_clear();
+    ck_assert_int_eq(rg_register_hook(h, count, &seen), 0);
+    ck_ok(rg_backward(h));
+    ck_assert_int_eq(seen, 1);
+}
+END_TEST
+
 static void back_with_hook(void *root) { rg_backward(root, .retain_graph = true); }
 
 /* A hook can't be part of a recorded step, and isn't called, either. */
@@ -1163,7 +1199,8 @@ START_TEST(test_many_leaves) {
 END_TEST
 
 RG_TESTS_UNGUARDED(
-    engine, test_dtypes_of_first_gradients, test_hooks_are_not_recorded,
+    engine, test_a_hook_without_memory, test_many_nodes_without_memory,
+    test_dtypes_of_first_gradients, test_hooks_are_not_recorded,
     test_gradients_are_kept_once, test_many_leaves, test_accumulates_and_zeroes,
     test_what_takes_no_part_has_no_sign,
     test_one_value_used_many_times, test_paths_of_different_lengths, test_wide_graphs_are_sorted,

@@ -910,6 +910,19 @@ static void saving_flag(void *context) {
     rg_function_apply(&saves, NULL, (rg_tensor *)context);
 }
 
+static bool saves_once_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    static int calls;
+    out[0] = rg_mul(in[0], 2);
+    return calls++ || rg_save_for_backward(ctx, in[0]);
+}
+
+static void saving_once(void *context) {
+    static rg_function_class saves = { .name = "SavesOnce",
+                                       .forward = saves_once_forward,
+                                       .backward = cube_backward };
+    rg_function_apply(&saves, NULL, (rg_tensor *)context);
+}
+
 static void growing(void *context) {
     static rg_function_class grows = { .name = "Grows", .forward = grows_forward };
     rg_function_apply(&grows, NULL, (rg_tensor *)context);
@@ -961,13 +974,16 @@ START_TEST(test_replay_refuses) {
              "Blend: can't be part of a recorded step");
     void (*const others[])(void *context) = { growing,     widening,      saving_more,
                                               saving_none, saving_longer, shrinking_back,
-                                              saving_flag };
+                                              saving_flag,  saving_once };
     for (int i = 0; i < RG_COUNT(others); i++) {
+        RG_SCOPE();
+        const int64_t live = rg_live_tensors();
         rg_replay *replay = rg_record(others[i], i < 3 ? rg_detach(x) : x);
         ck_ok(replay);
         ck_fails(rg_replay_run(replay), RG_RUNTIME_ERROR,
                  "the recorded step has taken another way");
         rg_replay_free(replay);
+        ck_assert_int_eq(rg_live_tensors() - live, i < 3);
     }
 }
 END_TEST

@@ -690,6 +690,35 @@ START_TEST(test_small_inputs) {
 }
 END_TEST
 
+/* y = 2 x0, whatever x1 is */
+static bool doubles_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    ck_assert_ptr_null(rg_function_state(ctx));
+    out[0] = rg_mul(in[0], 2);
+    return out[0] != NULL;
+}
+
+static bool doubles_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_mul(g[0], 2);
+    return gin[0] != NULL;
+}
+
+/* Digits of an input that needs no gradient say nothing of those that an output must have. What
+ * the check has made is gone afterwards. */
+START_TEST(test_digits_of_others) {
+    static rg_function_class doubles = { .name = "Doubles",
+                                         .forward = doubles_forward,
+                                         .backward = doubles_backward };
+    rg_tensor *few = rg_mul(rg_to(rg_arange(6), RG_FLOAT64), 0.125);
+    rg_requires_grad_(few, true);
+    for (int turn = 0; turn < 2; turn++) {
+        const int64_t live = rg_live_tensors();
+        ck_ok(rg_function_check(&doubles, NULL, RG_LIST(few, rg_detach(wave(2, 3, 0.3)))));
+        ck_assert_int_eq(rg_live_tensors() - live, 2);
+    }
+}
+END_TEST
+
 START_TEST(test_odd_ops_pass) {
     static rg_function_class floors = { .name = "Floor",
                                         .forward = floor_forward,
@@ -891,7 +920,7 @@ __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 
 
 RG_TESTS(promises, test_most_outputs, test_small_inputs, test_whole_inputs,
          test_each_promise_at_each_place, test_what_is_asked_for, test_leaks_are_counted,
-         test_odd_ops_pass, test_whole_numbers_are_asked_nothing,
+         test_odd_ops_pass, test_digits_of_others, test_whole_numbers_are_asked_nothing,
          test_what_leads_second_derivatives_on, test_each_input_is_told_apart,
          test_ops_without_slope, test_memory_denied, test_tolerance_of_float32, test_spare_memory,
          test_failure_in_the_last_call, test_memory_denied_to_checks)
