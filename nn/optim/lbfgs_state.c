@@ -183,8 +183,8 @@ static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
     }
     const size_t n = counts[FIELD_OLD_DIRS];
     s->n_al = counts[FIELD_AL];
-    if (n != counts[FIELD_OLD_STPS] || n != counts[FIELD_RO] || s->n_al > n)
-        return lbfgs_refuse("Missing", "old_dirs, old_stps or ro");
+    if (n != counts[FIELD_RO] || s->n_al > n)
+        return lbfgs_refuse("Missing", "old_dirs or ro");
     if (!n)
         return true;
     if (!rgi_grow((void **)&s->pairs, &s->room, n, sizeof *s->pairs))

@@ -340,7 +340,7 @@ static bool read_fields(schedule_load *l, int n, const schedule_field v[]) {
 static int64_t item_of(const char *name, const char *list) {
     const size_t n = strlen(list);
     char *end;
-    if (strncmp(name, list, n) != 0 || name[n] != '.' || name[n + 1] < '0' || name[n + 1] > '9')
+    if (strncmp(name, list, n) != 0 || name[n] != '.' || name[n + 1] < '0')
         return -1;
     const long long item = strtoll(name + n + 1, &end, 10);
     return *end ? -1 : item;

@@ -681,11 +681,34 @@ static rg_tensor *part_of_sum(void *w) {
     return rg_backward(loss) ? loss : NULL;
 }
 
+static rg_tensor *square_of(void *w) {
+    rg_set_grad(w, RG_NONE);
+    rg_tensor *loss = rg_sum(rg_square(w));
+    return rg_backward(loss) ? loss : NULL;
+}
+
 static rg_tensor *sum_of(void *w) {
     rg_set_grad(w, RG_NONE);
     rg_tensor *loss = rg_sum(w);
     return rg_backward(loss) ? loss : NULL;
 }
+
+/* Where there is no slope from the beginning there is no direction, and none in the state. */
+START_TEST(test_lbfgs_on_the_flat) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_zeros(2), true);
+    rg_optim *o = rg_optim_lbfgs(RG_LIST(w)), *q = rg_optim_lbfgs(RG_LIST(w));
+    ck_ok(rg_optim_step_closure(o, square_of, w));
+    rg_named_list d = rg_optim_state_dict(o);
+    ck_assert_str_eq(d.v[0].name, "state.0.func_evals");
+    ck_assert_str_eq(d.v[1].name, "state.0.n_iter");
+    ck_assert(d.n > 2 && strncmp(d.v[2].name, "state.0.", 8) != 0);
+    ck_ok(rg_optim_load_state_dict(q, d) && rg_optim_step_closure(q, square_of, w));
+    ck_assert_double_eq(rg_item(rg_optim_state_dict(q).v[0].tensor), 2);
+    rg_optim_free(o);
+    rg_optim_free(q);
+}
+END_TEST
 
 /* A slope that is as small as the tolerance is still gone down. */
 START_TEST(test_lbfgs_at_its_tolerance) {
@@ -814,6 +837,7 @@ START_TEST(test_lbfgs_state) {
                                            "state.0.old_dirs.x", "state.0.old_dirs./",
                                            "state.0.old_dirs.:", "state.0.old_dirs.0x",
                                            "state.0.old_dirs0",  "state.0.d.0",
+                                           "state.0.old_dirs_0", "state.0.old_dirsx5",
                                            "state.0.dd",         "state.0.old_dirs.100000",
                                            "state.0.ro.100000",  "state.1.d",
                                            "state.0.",           "state.d" };
@@ -1429,7 +1453,7 @@ RG_TESTS(optim, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, 
          test_muon_at_the_edges, test_muon_of_square_matrices, test_muon_without_memory,
          test_muon_of_large_matrices,
          test_lbfgs_first_step, test_lbfgs_at_its_tolerance, test_lbfgs_state,
-         test_lbfgs_pairs, test_lbfgs_fails,
+         test_lbfgs_on_the_flat, test_lbfgs_pairs, test_lbfgs_fails,
          test_lbfgs_puts_back, test_lbfgs_without_pairs, test_lbfgs_steps_of_a_search,
          test_out_of_memory, test_what_retains_its_gradient, test_steps_leave_nothing,
          test_released_optimizers, test_the_first_metric_is_the_best, test_radam_begins,

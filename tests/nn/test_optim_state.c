@@ -152,6 +152,43 @@ START_TEST(test_fresh_into_stepped) {
 }
 END_TEST
 
+/* A state of torch's must have all else, for each of more than nine groups. */
+START_TEST(test_groups_of_torchs) {
+    enum { ALL = 12 };
+    RG_SCOPE();
+    rg_optim *o = NULL;
+    for (int i = 0; i < ALL; i++) {
+        rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+        if (i == 0)
+            o = rg_optim_sgd(RG_LIST(w), .lr = 0.5);
+        else
+            ck_ok(rg_optim_add_group(o, RG_LIST(w), .lr = 0.5 / i));
+    }
+    const rg_named_list d = rg_optim_state_dict(o);
+    rg_named *v = malloc((size_t)d.n * sizeof *v);
+    char(*names)[48] = malloc((size_t)d.n * sizeof *names);
+    for (int i = 0; i < d.n; i++) {
+        v[i] = d.v[i];
+        snprintf(names[i], sizeof *names, "%s.0", d.v[i].name);
+        if (strstr(d.v[i].name, ".params"))
+            v[i].name = names[i];
+    }
+    ck_ok(rg_optim_load_state_dict(o, (rg_named_list){ d.n, v }));
+    for (int i = 0; i < d.n; i++) {
+        if (!strstr(d.v[i].name, ".lr"))
+            continue;
+        const rg_named last = v[d.n - 1], was = v[i];
+        v[i] = last;
+        ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ d.n - 1, v }), RG_RUNTIME_ERROR,
+                 was.name);
+        v[i] = was;
+    }
+    free(names);
+    free(v);
+    rg_optim_free(o);
+}
+END_TEST
+
 /* A state of torch's, which lists a group's parameters, may have been saved before there was a
  * schedule: it lacks what schedules write into a group, which stays as it is. One of regard's own
  * may not. */
@@ -352,6 +389,6 @@ START_TEST(test_a_checkpoint_that_fails) {
 }
 END_TEST
 
-RG_TESTS(optim_state, test_states_before_a_schedule, test_every_key_is_loaded,
-         test_no_key_is_missed, test_fresh_into_stepped, test_many_groups_and_schedules,
-         test_names_in_groups, test_a_checkpoint_that_fails)
+RG_TESTS(optim_state, test_groups_of_torchs, test_states_before_a_schedule,
+         test_every_key_is_loaded, test_no_key_is_missed, test_fresh_into_stepped,
+         test_many_groups_and_schedules, test_names_in_groups, test_a_checkpoint_that_fails)

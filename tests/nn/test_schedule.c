@@ -352,6 +352,13 @@ START_TEST(test_the_longest_chain) {
     const double lr = rg_optim_group(o, 0)->lr;
     ck_ok(rg_schedule_step(chained));
     ck_assert_double_eq(rg_optim_group(o, 0)->lr, lr / 512);
+    /* The last one is looked at like the others. */
+    rg_optim *other = two_groups(false);
+    s[8] = rg_optim_exponential_lr(other, .gamma = 0.5);
+    ck_fails(rg_optim_chained_scheduler(
+                 o, .schedules = { s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8] }),
+             RG_VALUE_ERROR, "but got scheduler ExponentialLR at index 8");
+    rg_optim_free(other);
     rg_optim_free(o);
 }
 END_TEST
@@ -604,6 +611,13 @@ START_TEST(test_groups_of_cycles) {
         ck_assert(rg_optim_group(q, 0)->initial_lr == 0.25);
         rg_optim_free(q);
     }
+    /* Where no momentum cycles, none is needed. */
+    RG_SCOPE();
+    rg_optim *o = rg_optim_adagrad(RG_LIST(rg_requires_grad_(rg_zeros(1), true)));
+    ck_ok(rg_optim_cyclic_lr(o, .base_lr = 0.25, .max_lr = 1, .cycle_momentum = false));
+    ck_fails(rg_optim_cyclic_lr(o, .base_lr = 0.25, .max_lr = 1), RG_VALUE_ERROR,
+             "CyclicLR: optimizer must support momentum or beta1 with `cycle_momentum` option");
+    rg_optim_free(o);
 }
 END_TEST
 
