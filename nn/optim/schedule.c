@@ -335,7 +335,7 @@ static void step_warm_restarts(rg_schedule *s) {
 static void place_warm_restarts(rg_schedule *s, double t) {
     const double first = (double)s->o.T_0, times = (double)s->o.T_mult;
     double before = 0, length = first;
-    if (t >= first && times == 1) {
+    if (times == 1) {
         before = t - fmod(t, first);
     } else if (t >= first) {
         const double n = trunc(log(t / first * (times - 1) + 1) / log(times));

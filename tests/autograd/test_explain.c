@@ -530,6 +530,21 @@ START_TEST(test_verdict_at_the_tolerance) {
 }
 END_TEST
 
+/* Nor are there where paths take each other back, or the norm is too large for a number. */
+START_TEST(test_no_shares) {
+    rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
+    rg_tensor *loss[] = { rg_sum(rg_sub(rg_mul(w, 3), rg_div(w, 1. / 3))),
+                          rg_sum(rg_add(rg_mul(w, 1e200), rg_div(w, 1e150))) };
+    ck_assert_double_eq(rg_item(rg_sum(rg_grad(loss[0], w, .retain_graph = true))), 0);
+    for (int i = 0; i < 2; i++) {
+        rg_explanation e = rg_explain(loss[i], w);
+        ck_assert_int_eq(e.n, 2);
+        for (int k = 0; k < 2; k++)
+            ck_assert(isnan(e.v[k].share) && isnan(e.v[k].size) && isnan(e.rest));
+    }
+}
+END_TEST
+
 /* Where the gradient is infinite there are no shares. */
 START_TEST(test_shares_of_infinity) {
     rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
@@ -655,7 +670,7 @@ START_TEST(test_loss_is_a_leaf) {
 }
 END_TEST
 
-RG_TESTS(explain, test_long_names, test_nodes_beside_several_outputs,
+RG_TESTS(explain, test_no_shares, test_long_names, test_nodes_beside_several_outputs,
          test_long_paths, test_verdict_of_nothing, test_verdict_without_a_value,
          test_verdict_at_the_tolerance, test_shares_of_infinity, test_nothing_is_recorded,
          test_one_path_of_several, test_shares, test_packed, test_more_paths_than_are_kept,

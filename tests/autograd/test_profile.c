@@ -627,6 +627,8 @@ START_TEST(test_names) {
     }
     rg_profile_end("sigmoid", began, 5);
     rg_sigmoid(rg_ones(10));
+    rg_profile_end("both", began, 3);
+    { RG_RECORD_FUNCTION("both"); }
     rg_set_profiling(false);
     snprintf(row, sizeof row, "%062d%c", 0, 'a');
     memset(row, 'x', 62);
@@ -636,6 +638,9 @@ START_TEST(test_names) {
     check_cost(name, 3, 0, 4 + 5 + 6);
     check_cost("sigmoid", 2, 10, 5 + 2 * 40);
     const char *table = rg_profile_table(), *line = strstr(table, "\nsigmoid ");
+    /* What goes on beside the calls has a row apart from a function of this name. */
+    line = strstr(table, "\nboth ");
+    ck_assert(line && strstr(line + 1, "\nboth "));
     /* A name that is cut off has one row, however often it comes. */
     for (int i = 0; i < 2; i++) {
         row[62] = (char)('a' + i);
