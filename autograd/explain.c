@@ -90,7 +90,7 @@ static double value_at(const rg_explain_options *o, rg_tensor *w, rg_tensor *bef
     rgi_named_as = NULL;
     rg_tensor *y = o->f(&w, o->context);
     rgi_named_as = named_as;
-    double value = rgi_check(y, "explain") ? rg_item(y) : NAN;
+    double value = rg_item(y);
     rgi_copy_elements(w, before);
     return value;
 }

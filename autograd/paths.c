@@ -213,7 +213,7 @@ static bool walk_parts(path_run *r, rg_node *n) {
     for (int i = 0; i < n->n_in; i++)
         totals[i] = NULL;
     bool ok = true;
-    for (int k = 0; k < n->n_out && ok; k++) {
+    for (int k = 0; k < n->n_out; k++) {
         path_parts *parts = r->parts[n->slot + (size_t)k];
         for (int i = 0; parts && i < parts->n && ok; i++)
             ok = step_for_part(r, n, k, &parts->v[i], totals);

@@ -111,6 +111,7 @@ static bool by_data_forward(rg_function_context *ctx, rg_tensor *const in[], rg_
 static bool by_data_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     rg_tensor *x = rg_contiguous(rg_saved_tensor(ctx, 0));
     rg_tensor *gy = rg_contiguous(g[0]);
+    ck_assert(!rg_is_grad_enabled());
     rg_tensor *gx = rg_empty_like(x);
     if (!x || !gy || !gx)
         return false;
