@@ -171,7 +171,7 @@ static bool parse_digits(parser *s, number *v) {
         return true;
     }
     const size_t digits = (size_t)(end - from);
-    if (from[0] == '0' && digits > 1 && !hex && strspn(from, "0") < digits) {
+    if (from[0] == '0' && !hex && strspn(from, "0") < digits) {
         s->at = from;
         return parse_garbage(s, "a number without leading zeros (C would read it as octal)");
     }

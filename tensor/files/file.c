@@ -303,7 +303,6 @@ bool rgi_writer_end(rg_writer *w) {
 void rgi_writer_cancel(rg_writer *w) {
     if (w->fd >= 0)
         rgi_system.close(w->fd);
-    if (w->beside)
-        rgi_system.unlink(w->beside);
+    rgi_system.unlink(w->beside);
     writer_free(w);
 }

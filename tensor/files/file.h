@@ -92,5 +92,5 @@ bool rgi_writer_settle(rg_writer *w);
 /* Settles and renames. Where that or anything before it failed, takes away what was written, and
  * returns false. */
 bool rgi_writer_end(rg_writer *w);
-/* Takes away what was written. */
+/* Takes away what was written. Requires, as all but the first do, that the writer has begun. */
 void rgi_writer_cancel(rg_writer *w);

@@ -195,7 +195,7 @@ static void write_rows(rg_writer *w, const rg_tensor *t) {
 }
 
 void rgi_write_elements(rg_writer *w, const rg_tensor *t) {
-    if (t->numel == 0 || w->failed)
+    if (w->failed)
         return;
     if (t->flags & RG_CONTIGUOUS)
         rgi_write(w, t->data, rgi_bytes_of(t));

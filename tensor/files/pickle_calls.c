@@ -393,9 +393,8 @@ static bool call_from_cpu(rg_pickle *p, arguments *a, uint32_t args, uint32_t *r
         return false;
     if (!is_dtype_value(p, a->v[1]))
         return refuse_argument(p, a, 1, "a dtype");
-    uint32_t storage;
     const rg_pickle_value *tensor = &p->v[a->v[0]];
-    rgi_pickle_items(p, a->v[0], &storage, 1);
+    const uint32_t storage = p->cells[tensor->first].value;
     const uint8_t had = tensor->global ? tensor->global : p->v[storage].global;
     *result = a->v[0];
     if (rgi_pickle_type(had) == rgi_pickle_type(p->v[a->v[1]].global))

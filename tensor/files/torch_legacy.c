@@ -93,7 +93,7 @@ static bool place_storage(rg_torch_reader *r, const char *key, uint64_t *at) {
     uint64_t n = 0;
     if (!rgi_file_read(r->file, *at, head, sizeof head))
         return false;
-    for (int i = 8; i-- > 0;)
+    for (size_t i = sizeof head; i-- > 0;)
         n = n << 8 | head[i];
     s->at = *at + sizeof head;
     if (n > (r->file->bytes - s->at) / rgi_foreign[type].bytes)

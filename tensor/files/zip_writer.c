@@ -34,7 +34,7 @@ typedef struct {
 
 static void add_number(zip_record *r, uint64_t v, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)
-        r->v[r->n++] = i < 8 ? (char)(v >> (8 * i)) : 0;
+        r->v[r->n++] = (char)(v >> (8 * i));
 }
 
 /* Adds a number of 32 bits, or what says that it stands elsewhere. */
@@ -48,8 +48,6 @@ static void write_record(rg_zip_writer *z, const zip_record *r) { rgi_write(&z->
 
 /* Adds bytes to the directory. */
 static void remember(rg_zip_writer *z, const void *from, size_t n) {
-    if (z->file.failed)
-        return;
     if (rgi_grow((void **)&z->directory, &z->room, z->n + n, 1)) {
         memcpy(z->directory + z->n, from, n);
         z->n += n;
@@ -95,7 +93,8 @@ static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t 
     if (wide) {
         add_number(&extra, RG_ZIP_EXTRA64, 2);
         add_number(&extra, 16, 2);
-        add_number(&extra, 0, 16);
+        add_number(&extra, 0, 8);
+        add_number(&extra, 0, 8);
     }
     const uint64_t at = z->file.bytes + RG_ZIP_LOCAL_BYTES + n + extra.n;
     size_t pad = (size_t)((alignment - at % alignment) % alignment);

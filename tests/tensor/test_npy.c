@@ -131,6 +131,15 @@ static size_t length_in_numpy(const rg_tensor *t, bool fortran) {
     return (10 + n + 1) / 64 * 64 + 64;
 }
 
+/* Asserts that the tensor's header is as long as NumPy's. */
+static void check_length(const rg_tensor *t) {
+    rg_text text = { 0 };
+    ck_ok(rgi_npy_make_header(&text, t));
+    const size_t want = length_in_numpy(t, rgi_npy_is_fortran(t));
+    ck_each(text.n == want, "%s: %zu bytes, not %zu", text.v + 10, text.n, want);
+    rgi_text_free(&text);
+}
+
 /* The header has room for each dim to grow, in either order. */
 START_TEST(test_headers_of_all_lengths) {
     RG_SCOPE();
@@ -140,7 +149,6 @@ START_TEST(test_headers_of_all_lengths) {
             for (int last = 1; last < 11; last++)
                 for (int fortran = 0; fortran < (ndim > 1 ? 2 : 1); fortran++) {
                     int64_t stride = 1;
-                    rg_text text = { 0 };
                     fake.ndim = (uint8_t)ndim;
                     for (int d = 0; d < ndim; d++)
                         fake.size[d] = 2;
@@ -156,25 +164,42 @@ START_TEST(test_headers_of_all_lengths) {
                         stride *= fake.size[d];
                     }
                     rgi_update_flags(&fake);
-                    ck_ok(rgi_npy_make_header(&text, &fake));
-                    const size_t want = length_in_numpy(&fake, rgi_npy_is_fortran(&fake));
-                    ck_each(text.n == want, "%s: %zu bytes, not %zu", text.v + 10, text.n, want);
-                    rgi_text_free(&text);
+                    check_length(&fake);
                 }
     /* A tensor without elements may have other dims of any size. */
     for (int ndim = 3; ndim <= RG_MAX_DIMS; ndim++)
         for (int64_t first = 1; first < INT64_MAX / 10; first *= 10)
             for (int64_t other = 1; other < INT64_MAX / 10; other *= 10) {
-                rg_text text = { 0 };
                 fake.ndim = (uint8_t)ndim;
                 for (int d = 0; d < ndim; d++)
                     fake.size[d] = d ? other : first;
                 fake.size[1] = 0;
                 rgi_update_flags(&fake);
-                ck_ok(rgi_npy_make_header(&text, &fake));
-                const size_t want = length_in_numpy(&fake, false);
-                ck_each(text.n == want, "%s: %zu bytes, not %zu", text.v + 10, text.n, want);
-                rgi_text_free(&text);
+                check_length(&fake);
+            }
+}
+END_TEST
+
+/* In Fortran's order it is the last dim that may grow, whatever the others are. */
+START_TEST(test_headers_in_fortran_order) {
+    RG_SCOPE();
+    rg_tensor fake = *rg_ones(1);
+    for (int ndim = 2; ndim <= RG_MAX_DIMS; ndim++)
+        for (int64_t other = 1; other <= 1000; other *= 10)
+            for (int64_t last = 1; last <= 1000000000; last *= 10) {
+                int64_t numel = last;
+                for (int d = 0; d < ndim - 1 && numel < RG_NUMEL_MAX; d++)
+                    numel *= 2 * other;
+                if (numel >= RG_NUMEL_MAX)
+                    continue;
+                fake.ndim = (uint8_t)ndim;
+                for (int d = 0; d < ndim; d++) {
+                    fake.size[d] = d < ndim - 1 ? 2 * other : last;
+                    fake.stride[d] = d ? fake.stride[d - 1] * fake.size[d - 1] : 1;
+                }
+                rgi_update_flags(&fake);
+                ck_assert(last == 1 || rgi_npy_is_fortran(&fake));
+                check_length(&fake);
             }
 }
 END_TEST
@@ -272,7 +297,7 @@ START_TEST(test_names) {
     ck_fails(rg_save_npy(t, NULL), RG_TYPE_ERROR, "save_npy: expected a path but got NULL");
     ck_fails(rg_save_npy(t, scratch("none/f")), RG_IO_ERROR, "save_npy: [Errno 2]");
     ck_fails(rg_load_npy(NULL), RG_TYPE_ERROR, "load_npy: expected a path but got NULL");
-    ck_fails(rg_load_npz(NULL).n >= 0, RG_TYPE_ERROR, "load_npz: expected a path but got NULL");
+    ck_fails(rg_load_npz(NULL).n != -1, RG_TYPE_ERROR, "load_npz: expected a path but got NULL");
     ck_assert_int_eq(rg_load_npz(scratch("f.npz")).n, 0);
     scratch_end();
 }
@@ -578,18 +603,18 @@ START_TEST(test_bad_archives) {
     char file[256] = "\x93NUMPY\1\0\x36\0{'descr': '<f4', 'fortran_order': False, 'shape': ()}";
     const size_t n = 10 + 0x36 + 4;
     file[10 + strlen(file + 10)] = ' ';
-    ck_fails(rg_load_npz(with_member("x.npy", file, n)).n >= 0, RG_IO_ERROR,
+    ck_fails(rg_load_npz(with_member("x.npy", file, n)).n != -1, RG_IO_ERROR,
              "f.npz': member \"z\": its name doesn't end with .npy");
-    ck_fails(rg_load_npz(with_member("npy", file, n)).n >= 0, RG_IO_ERROR,
+    ck_fails(rg_load_npz(with_member("npy", file, n)).n != -1, RG_IO_ERROR,
              "member \"npy\": its name doesn't end with .npy");
-    ck_fails(rg_load_npz(with_member("x.npz", file, n)).n >= 0, RG_IO_ERROR,
+    ck_fails(rg_load_npz(with_member("x.npz", file, n)).n != -1, RG_IO_ERROR,
              "member \"x.npz\": its name doesn't end with .npy");
     rg_zip_writer w;
     ck_ok(rgi_zip_begin(&w, "save", scratch("f.npz")));
     rgi_zip_member_begin(&w, "x.npy", 3, 64);
     rgi_zip_put(&w, "abc", 3);
     ck_ok(rgi_zip_end(&w));
-    ck_fails(rg_load_npz(scratch("f.npz")).n >= 0, RG_IO_ERROR,
+    ck_fails(rg_load_npz(scratch("f.npz")).n != -1, RG_IO_ERROR,
              "f.npz': member \"x.npy\": it is no .npy");
     for (size_t k = 0; k < n; k++) {
         rg_zip z;
@@ -601,7 +626,7 @@ START_TEST(test_bad_archives) {
         rgi_zip_stream_end(stream, false);
         rgi_zip_close(&z);
     }
-    ck_fails(rg_load_npz(scratch_write("f", file, n)).n >= 0, RG_IO_ERROR, "it is no zip archive");
+    ck_fails(rg_load_npz(scratch_write("f", file, n)).n != -1, RG_IO_ERROR, "it is no zip archive");
     ck_fails(rg_load_npy(golden_archive("numpy")), RG_IO_ERROR, "it is no .npy");
     scratch_end();
 }
@@ -685,6 +710,7 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(npy, test_a_file_numbered_0, test_headers_of_all_lengths, test_numpy, test_versions,
+RG_TESTS(npy, test_a_file_numbered_0, test_headers_of_all_lengths,
+         test_headers_in_fortran_order, test_numpy, test_versions,
          test_views, test_names, test_orders, test_order_of_bytes, test_dicts, test_ends_of_dicts,
          test_heads, test_bad_archives, test_changed, test_denied)

@@ -461,6 +461,13 @@ START_TEST(test_multinomial_errors) {
              "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
     ck_fails(rg_multinomial(rg_ones((1 << 24) + 1), 1, true), RG_RUNTIME_ERROR,
              "number of categories cannot exceed 2^24");
+    /* The first fault is named: a weight below 0 comes before its row's sum and other weights. */
+    ck_fails(rg_multinomial(rg_literal([ -1.0, inf ]), 2, true), RG_RUNTIME_ERROR,
+             "invalid multinomial distribution (encountering probability entry < 0)");
+    ck_fails(rg_multinomial(rg_literal([ 1.0, -1.0 ]), 2, true), RG_RUNTIME_ERROR,
+             "invalid multinomial distribution (encountering probability entry < 0)");
+    ck_fails(rg_multinomial(rg_literal([ [ 0.0, 0.0 ], [ -1.0, 2.0 ] ]), 2, true), RG_RUNTIME_ERROR,
+             "invalid multinomial distribution (sum of probabilities <= 0)");
     for (int draws = 1; draws < 3; draws++) {
         const char *distinct = "probability tensor contains either `inf`, `nan` or element < 0";
         bool again = draws == 2;

@@ -201,12 +201,12 @@ START_TEST(test_named_below) {
     ck_assert_int_eq(rg_named_below(all, "mode").n, 0);
     ck_assert_int_eq(rg_named_below(all, "epoch").n, 0);
     ck_assert_int_eq(rg_named_below(all, "").n, 0);
-    ck_fails(rg_named_below(all, NULL).n >= 0, RG_TYPE_ERROR, "named_below: expected a name");
+    ck_fails(rg_named_below(all, NULL).n != -1, RG_TYPE_ERROR, "named_below: expected a name");
     rg_named nameless = { NULL, RG_NONE };
-    ck_fails(rg_named_below((rg_named_list){ 1, &nameless }, "a").n >= 0, RG_TYPE_ERROR, "a name");
-    ck_fails(rg_named_below((rg_named_list){ -1, NULL }, "a").n >= 0, RG_TYPE_ERROR, "a list");
+    ck_fails(rg_named_below((rg_named_list){ 1, &nameless }, "a").n != -1, RG_TYPE_ERROR, "a name");
+    ck_fails(rg_named_below((rg_named_list){ -1, NULL }, "a").n != -1, RG_TYPE_ERROR, "a list");
     const rg_named no_tensors[] = { { "a.b", NULL }, { "a.c", RG_NONE } };
-    ck_fails(rg_named_below((rg_named_list){ 2, no_tensors }, "a").n >= 0, RG_TYPE_ERROR,
+    ck_fails(rg_named_below((rg_named_list){ 2, no_tensors }, "a").n != -1, RG_TYPE_ERROR,
              "named_below: expected a tensor");
 }
 END_TEST
@@ -225,9 +225,9 @@ START_TEST(test_torch_saved) {
     ck_fails(rg_torch_save((rg_named_list){ 1, v + 4 }, "x"), RG_TYPE_ERROR, "expected a tensor");
     ck_fails(rg_torch_save((rg_named_list){ -1, v }, "x"), RG_TYPE_ERROR, "expected a list");
     ck_fails(rg_torch_save((rg_named_list){ 1, v }, NULL), RG_TYPE_ERROR, "expected a path");
-    ck_fails(rg_torch_load(NULL).n >= 0, RG_TYPE_ERROR, "torch_load: expected a path");
+    ck_fails(rg_torch_load(NULL).n != -1, RG_TYPE_ERROR, "torch_load: expected a path");
     memory_file_end();
-    ck_fails(rg_torch_load("no such file").n >= 0, RG_IO_ERROR,
+    ck_fails(rg_torch_load("no such file").n != -1, RG_IO_ERROR,
              "torch_load: [Errno 2] No such file or directory: 'no such file'");
     ck_fails(rg_torch_save((rg_named_list){ 1, v }, "no such folder/x"), RG_IO_ERROR, "[Errno 2]");
 }

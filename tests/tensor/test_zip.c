@@ -172,6 +172,7 @@ START_TEST(test_damaged) {
         { "05e00109000000c32064b37f2907", "a block's code of distances is no code", 1 },
         { "0de00109000000c320645bff5293000000", "there is a code without a meaning", 9 },
         { "05e00109000000c320f46f2dffff00", "there is a code without a meaning", 9 },
+        { "05e00109000000c320f46f2d010000000000", "there is a code without a meaning", 9 },
         { "0de0010100000082206cc5ff230af000", "they end too early", 300 },
         { "0de0010100000082206cc5ff230ae00100", "there is a code without a meaning", 300 },
         { "1b03", "there is a length that has no meaning", 300 },
@@ -230,6 +231,31 @@ START_TEST(test_half_a_ring) {
         ck_assert_str_eq(faults.failed, "pread");
     }
     faults_end();
+    scratch_end();
+}
+END_TEST
+
+/* What stands before the damage can be read, in however small parts. */
+START_TEST(test_damage_in_sight) {
+    enum { HALF = RG_INFLATE_RING / 2 };
+    static char bytes[HALF + 64] = "\0\0\x80\xff\x7f", to[HALF];
+    static rg_inflate i;
+    scratch_begin();
+    for (int k = 0; k < HALF; k++)
+        bytes[5 + k] = (char)(k % 251);
+    bytes[5 + HALF] = 7;
+    const char *path = scratch_write("f", bytes, 5 + HALF + 1);
+    for (size_t part = 1; part < HALF; part *= 8) {
+        rg_file f;
+        ck_ok(rgi_file_open(&f, "load", path));
+        rgi_inflate_begin(&i, &f, 0, 5 + HALF + 1, "it");
+        for (size_t done = 0; done < HALF; done += part)
+            ck_each(rgi_inflate_read(&i, to + done, part), "%zu at a time, at %zu: %s", part, done,
+                    rg_error());
+        ck_assert(memcmp(to, bytes + 5, HALF) == 0);
+        ck_fails(rgi_inflate_read(&i, to, 1), RG_IO_ERROR, "a block is of an unknown kind");
+        rgi_file_close(&f);
+    }
     scratch_end();
 }
 END_TEST
@@ -332,6 +358,14 @@ START_TEST(test_harmless) {
     archive_insert(&a, a.place[ARCHIVE_END], "\0\0\0", 3);
     archive_set(&a, a.n - 10, a.n - 22 - a.place[ARCHIVE_ENTRY], 4);
     ck_ok(read_archive(&a));
+    /* An entry may have a comment of its own. */
+    for (int second = 0; second < 2; second++) {
+        make_good(&a, 0);
+        archive_set(&a, a.place[second ? ARCHIVE_ENTRY2 : ARCHIVE_ENTRY] + 32, 7, 2);
+        archive_insert(&a, a.place[second ? ARCHIVE_END : ARCHIVE_ENTRY2], "comment", 7);
+        archive_set(&a, a.n - 10, a.n - 22 - a.place[ARCHIVE_ENTRY], 4);
+        ck_ok(read_archive(&a));
+    }
     scratch_end();
 }
 END_TEST
@@ -671,6 +705,19 @@ END_TEST
 
 /* ---- writing --------------------------------------------------------------------------- */
 
+/* Asserts that a member's header and its entry, which is returned, say the same of flags, method
+ * and date, which is the first moment that an archive can name. */
+static const char *check_entry(const rg_zip *z, const rg_zip_member *m) {
+    static const char first_moment[] = "\0\0\x21\0";
+    /* The name lies behind the entry, of which it took the last byte. */
+    const char *entry = m->name + 1 - 46;
+    char header[30];
+    ck_ok(rgi_file_read(&z->file, m->at, header, sizeof header));
+    ck_each(memcmp(header + 4, entry + 6, 10) == 0, "%s: two headers", m->name);
+    ck_each(memcmp(entry + 12, first_moment, 4) == 0, "%s: another date", m->name);
+    return entry;
+}
+
 /* Writes members of names n0, n1, .. whose bytes are their number, 5 i of them. */
 static bool write_members(const char *path, int members, size_t alignment) {
     rg_zip_writer z;
@@ -698,7 +745,8 @@ static void check_members(const char *path, size_t members, size_t alignment) {
         snprintf(name, sizeof name, "n%zu\xC3\xA9", i);
         ck_each(strcmp(m->name, name) == 0 && m->bytes == i % 300 * 5 && m->data % alignment == 0,
                 "%s, %s", m->name, name);
-        ck_each((m->name + 1 - 46)[8] == 8 && (m->name + 1 - 46)[9] == 8, "%s is UTF-8", name);
+        const char *entry = check_entry(&z, m);
+        ck_each(entry[8] == 8 && entry[9] == 8 && entry[6] == 20, "%s is UTF-8", name);
         ck_each(alignment > 1 || m->data == m->at + 30 + strlen(name), "%s has blanks", name);
         ck_each(rgi_zip_read(&z, m, bytes), "%s", rg_error());
         for (size_t k = 0; k < m->bytes; k++)
@@ -745,7 +793,8 @@ static void put_hole(rg_zip_writer *z, const char *name, uint64_t bytes) {
 }
 
 /* Requires that the member has so many bytes, that its header, which ends where they begin, asks
- * for a reader of zip64 if it is wide, and that the next one begins `behind` bytes after them. */
+ * for a reader of zip64 if it is wide, that its entry has no more than it needs, and that the next
+ * member begins `behind` bytes after this one's. */
 static void check_large(const rg_zip *z, size_t i, uint64_t bytes, bool wide, uint64_t behind) {
     const rg_zip_member *m = &z->v[i];
     char header[30];
@@ -755,8 +804,10 @@ static void check_large(const rg_zip *z, size_t i, uint64_t bytes, bool wide, ui
     const uint32_t said = wide ? UINT32_MAX : 0;
     ck_assert(memcmp(header + 18, &said, 4) == 0 && memcmp(header + 22, &said, 4) == 0);
     ck_assert(header[6] == 8 && header[7] == 0);
-    /* Its name lies behind its entry, of which it took the last byte. */
-    ck_assert_int_eq((m->name + 1 - 46)[6], wide || m->at >= UINT32_MAX ? 45 : 20);
+    const char *entry = m->name + 1 - 46;
+    const bool far = m->at >= UINT32_MAX;
+    ck_assert_int_eq(entry[6], wide || far ? 45 : 20);
+    ck_assert_int_eq(entry[30], wide || far ? 4 + (wide ? 16 : 0) + (far ? 8 : 0) : 0);
     if (i + 1 < z->n)
         ck_assert_uint_eq(z->v[i + 1].at, m->data + bytes + behind);
 }
@@ -915,7 +966,8 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_half_a_ring, test_many_rings, test_read,
+RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_half_a_ring,
+         test_damage_in_sight, test_many_rings, test_read,
          test_harmless, test_directory_order, test_empty_member, test_refused, test_changed,
          test_deflated_members, test_two_ends, test_cuts, test_write, test_write_large,
          test_write_refused, test_faults, test_denied)
