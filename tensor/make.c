@@ -275,8 +275,7 @@ static double rounded_to(rg_dtype dtype, double v) {
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype) {
     if (!rgi_check_dtype("logspace", dtype))
         return NULL;
-    double only = rgi_kind(dtype) == RG_INTEGER ? pow(base, start) : 0;
-    rg_tensor *t = spaced_new("logspace", start, end, only, steps, dtype);
+    rg_tensor *t = spaced_new("logspace", start, end, pow(base, start), steps, dtype);
     if (!t)
         return NULL;
     if (steps > 1) {

@@ -11,7 +11,9 @@
 #include "tensor/files.h"
 #include "tensor/files/file.h"
 #include "tensor/files/foreign.h"
+#include "tensor/memory.h"
 #include "tensor/scope.h"
+#include "tensor/shape.h"
 #include "tensor/storage.h"
 
 #include <errno.h>
@@ -824,10 +826,44 @@ START_TEST(test_leftover_of_another_user) {
 }
 END_TEST
 
+/* ---- memory ---------------------------------------------------------------------------- */
+
+static bool to_file(rg_named_list list, const char *path) { return rg_save_file(list, path); }
+static bool to_npy(rg_named_list list, const char *path) {
+    return rg_save_npy(list.v[0].tensor, path);
+}
+
+/* Returns how many bytes more than before are in use at once while a tensor is saved. */
+static int64_t taken_by(bool (*save)(rg_named_list, const char *), rg_tensor *t) {
+    const rg_named_list list = { 1, &(rg_named){ "t", t } };
+    rg_memory_reset_peak();
+    const int64_t before = rg_memory_stats().now;
+    ck_ok(save(list, scratch("f")));
+    return rg_memory_stats().peak - before;
+}
+
+/* Elements that lie in their order are written from where they are. Others are copied, and where
+ * they are many, some rows at a time. */
+START_TEST(test_memory_for_saving) {
+    static bool (*const save[])(rg_named_list, const char *) = { to_file, to_npy, rg_save_npz,
+                                                                 rg_torch_save };
+    scratch_begin();
+    RG_SCOPE();
+    rg_tensor *t = rg_zeros(3000, 1000), *part = rgi_own(rgi_alias(t));
+    part->size[1] = 999;
+    rgi_update_flags(part);
+    for (int i = 0; i < RG_COUNT(save); i++)
+        ck_assert_int_lt(taken_by(save[i], t), 1 << 19);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_lt(taken_by(save[i], part), 1 << 21);
+    scratch_end();
+}
+END_TEST
+
 RG_TESTS(files, test_read, test_no_file, test_short_calls, test_cut_short, test_read_faults,
          test_write_faults, test_elements_after_a_failure, test_full_disk, test_sync, test_settle,
          test_close_fails, test_permissions, test_links, test_reader_keeps_old_file, test_no_place,
          test_beside_is_taken, test_beside_is_lost, test_a_file_numbered_0, test_synced_folder,
          test_in_this_folder, test_cancel, test_denied, test_shown, test_kill_at_each_call,
          test_kill_at_any_time, test_leftovers, test_leftover_of_the_living,
-         test_leftover_of_another_user)
+         test_leftover_of_another_user, test_memory_for_saving)

@@ -103,6 +103,8 @@ START_TEST(test_range_dtypes) {
     rg_tensor *one = rg_logspace(1.1, 5, 1, 1e30, RG_FLOAT32);
     ck_assert(rg_item(one) == (float)pow(1e30, 1.1));
     ck_assert(rg_item(rg_logspace(1e300, 1, 1, 10, RG_FLOAT32)) == INFINITY);
+    ck_assert(rg_item(rg_logspace(100, 1, 1, 10, RG_FLOAT64)) == 1e100);
+    ck_assert(rg_item(rg_logspace(100, 1, 1, 10, RG_BOOL)) == 1);
     ck_assert(
         rg_equal(rg_logspace(0, 3, 4, -2, RG_FLOAT32), rg_from(((float[]){ 1, -2, 4, -8 }), 4)));
     ck_assert_str_eq(rg_error(), "");
@@ -160,6 +162,8 @@ START_TEST(test_range_errors) {
              "value cannot be converted to type float without overflow");
     ck_fails(rg_logspace(30, 3, 1, 10, RG_INT64), RG_RUNTIME_ERROR,
              "value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_logspace(100, 3, 1, 10, RG_FLOAT32), RG_RUNTIME_ERROR,
+             "value cannot be converted to type float without overflow");
     ck_fails(rg_linspace(0, 1, INT64_MAX, RG_FLOAT64), RG_RUNTIME_ERROR,
              "Storage size calculation overflowed");
     ck_fails(rg_linspace(0, 1, 3, (rg_dtype)17), RG_TYPE_ERROR,

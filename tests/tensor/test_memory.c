@@ -645,6 +645,12 @@ START_TEST(test_pool_can_be_bypassed) {
     rg_drop(rg_zeros(5));
     ck_assert_int_eq(rg_memory_stats().system_calls, before + 4);
     work();
+    /* A header that was released stays readable, whatever is asked for later. */
+    rg_tensor *released = rg_keep(rg_zeros(5));
+    rg_drop(released);
+    for (int i = 0; i < 1000; i++)
+        rgi_own(rgi_alias(rg_zeros(5)));
+    ck_fails(rg_numel(released) >= 0, RG_RELEASED, "numel: ");
 }
 END_TEST
 

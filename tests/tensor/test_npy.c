@@ -609,7 +609,23 @@ START_TEST(test_bad_archives) {
              "member \"npy\": its name doesn't end with .npy");
     ck_fails(rg_load_npz(with_member("x.npz", file, n)).n != -1, RG_IO_ERROR,
              "member \"x.npz\": its name doesn't end with .npy");
+    /* What stands before a short name in memory is a part of its place in the file. */
+    static const struct {
+        const char *name;
+        uint64_t place;
+    } rows[] = { { "y", 0x706E2E }, { "py", 0x6E2E00 }, { "npy", 0x2E0000 } };
     rg_zip_writer w;
+    for (int k = 0; k < RG_COUNT(rows); k++) {
+        char sentence[80];
+        ck_ok(rgi_zip_begin(&w, "save", scratch("f.npz")));
+        ck_assert(lseek(w.file.fd, (off_t)rows[k].place, SEEK_SET) >= 0);
+        w.file.bytes = rows[k].place;
+        rgi_zip_member_begin(&w, rows[k].name, n, 1);
+        rgi_zip_put(&w, file, n);
+        ck_ok(rgi_zip_end(&w));
+        snprintf(sentence, sizeof sentence, "member \"%s\": its name doesn't end", rows[k].name);
+        ck_fails(rg_load_npz(scratch("f.npz")).n != -1, RG_IO_ERROR, sentence);
+    }
     ck_ok(rgi_zip_begin(&w, "save", scratch("f.npz")));
     rgi_zip_member_begin(&w, "x.npy", 3, 64);
     rgi_zip_put(&w, "abc", 3);

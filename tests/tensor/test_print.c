@@ -119,6 +119,9 @@ START_TEST(test_shortest_digits) {
         }
     print_reset();
     ck_assert_str_eq(rg_str(rg_scalar_dtype(0x1p-1030, RG_FLOAT64)), "8.691694759794e-311");
+    /* Zeros stand for the digits that aren't needed, also behind 15 others. */
+    ck_assert_str_eq(rg_str(rg_scalar_dtype(1234567890123450, RG_FLOAT64)), "1234567890123450.0");
+    ck_assert_str_eq(rg_str(rg_scalar_dtype(1000000000000000, RG_FLOAT64)), "1000000000000000.0");
     ck_assert_str_eq(rg_repr_numpy(rg_scalar_dtype(0x1p-133, RG_FLOAT32)), "9.1835e-41");
 }
 END_TEST

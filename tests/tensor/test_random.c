@@ -319,6 +319,10 @@ START_TEST(test_rounded_ranges) {
         rg_tensor *high = rg_randint_dims(whole[i] - 1, whole[i] + 6, RG_DIMS(9), dtype, g);
         ck_assert(rg_equal(low, rg_full_dims(RG_DIMS(9), (double)-whole[i], dtype)));
         ck_assert(rg_equal(high, rg_full_dims(RG_DIMS(9), (double)whole[i], dtype)));
+        /* A bound that the number next to it is rounded to stays as it is. */
+        const int64_t last = i ? 1ll << 53 : 1ll << 24;
+        rg_tensor *from = rg_randint_dims(last, last + 4, RG_DIMS(9), dtype, g);
+        ck_assert(rg_equal(from, rg_full_dims(RG_DIMS(9), (double)last, dtype)));
     }
 }
 END_TEST

@@ -342,6 +342,23 @@ START_TEST(test_lazy) {
 }
 END_TEST
 
+/* A file may have no tensors at all. */
+START_TEST(test_no_tensors) {
+    RG_SCOPE();
+    scratch_begin();
+    const rg_named_list none = { 0, NULL };
+    ck_ok(rg_save_file(none, scratch("f")));
+    ck_assert_int_eq(rg_load_file(scratch("f")).n, 0);
+    rg_safe_file *f = rg_safe_open(scratch("f"));
+    ck_ok(f);
+    ck_assert_int_eq(rg_safe_keys(f).n, 0);
+    ck_assert_int_eq(rg_safe_metadata(f).n, 0);
+    ck_fails(rg_safe_get_tensor(f, "a"), RG_INDEX_ERROR, "File does not contain tensor a");
+    rg_safe_close(f);
+    scratch_end();
+}
+END_TEST
+
 /* A use of what was closed is noticed, where the memory may still be looked at. */
 START_TEST(test_closed) {
     if (rgi_pool_bypassed())
@@ -632,5 +649,5 @@ END_TEST
 
 RG_TESTS(safetensors, test_types, test_keys_and_metadata, test_awkward, test_views,
          test_random_bits, test_what_cannot_be_written, test_header_too_long, test_lazy,
-         test_closed, test_bad_files, test_bad_lengths, test_cut_anywhere, test_any_byte,
-         test_bad_elements, test_good_files, test_slowly, test_denied, test_inside)
+         test_no_tensors, test_closed, test_bad_files, test_bad_lengths, test_cut_anywhere,
+         test_any_byte, test_bad_elements, test_good_files, test_slowly, test_denied, test_inside)

@@ -229,6 +229,8 @@ START_TEST(test_half_a_ring) {
         faults.fail_at = 3 + part;
         ck_fails(inflate_bytes(bytes, 5 + HALF, to, HALF, HALF), RG_IO_ERROR, "[Errno 5] ");
         ck_assert_str_eq(faults.failed, "pread");
+        /* Nothing more is read then: the file is closed. */
+        ck_assert_int_eq(faults.calls, faults.fail_at + 1);
     }
     faults_end();
     scratch_end();
