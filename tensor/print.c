@@ -90,6 +90,12 @@ static int64_t print_tail(const printer *p, int64_t n) {
     return p->edge < 0 ? RG_MIN(-(int64_t)p->edge, n) : n - p->edge;
 }
 
+/* Returns how many bytes lie between a dim's items. The stride of a dim of one item may be anything.
+ */
+static int64_t print_step(const rg_tensor *t, int dim) {
+    return t->size[dim] > 1 ? t->stride[dim] * (int64_t)rgi_sizeof(t->dtype) : 0;
+}
+
 /* Visits each element of the dims from `dim` on that will be shown. */
 static void print_visit(printer *p, int dim, const char *at,
                         void (*visit)(printer *, const char *)) {
@@ -99,7 +105,7 @@ static void print_visit(printer *p, int dim, const char *at,
         return;
     }
     const int64_t n = t->size[dim];
-    const int64_t step = n > 1 ? t->stride[dim] * (int64_t)rgi_sizeof(t->dtype) : 0;
+    const int64_t step = print_step(t, dim);
     const bool gap = print_has_gap(p, dim);
     const int64_t head = gap ? print_head(p, n) : n;
     const int64_t tail = gap ? print_tail(p, n) : n;
@@ -305,7 +311,7 @@ static void print_entry(printer *p, const char *at, int64_t k, int dim) {
 static void print_block(printer *p, int dim, const char *at) {
     const rg_tensor *t = p->t;
     const int64_t n = t->size[dim];
-    const int64_t step = t->stride[dim] * (int64_t)rgi_sizeof(t->dtype);
+    const int64_t step = print_step(t, dim);
     const bool gap = print_has_gap(p, dim);
     const int64_t head = gap ? print_head(p, n) : n;
     int64_t k = 0;

@@ -77,27 +77,17 @@ bool rgi_expandable(const rg_tensor *from, const rg_tensor *to) {
     return true;
 }
 
-int64_t rgi_dims_numel(const char *op, const rg_dims *d) {
+bool rgi_check_sizes(const char *op, const rg_dims *d) {
     int64_t n = 1;
-    bool empty = false;
     if (!rgi_check_dims(op, d->n))
-        return -1;
-    for (int i = 0; i < d->n; i++) {
-        empty |= d->v[i] == 0;
-        if (d->v[i] < 0) {
-            rgi_fail(RG_RUNTIME_ERROR, op,
-                     "Trying to create tensor with negative dimension %lld: %s", (long long)d->v[i],
-                     RG_DIMS_TEXT(d));
-            return -1;
-        }
-    }
+        return false;
     for (int i = 0; i < d->n; i++)
-        if (d->v[i] && (__builtin_mul_overflow(n, d->v[i], &n) || n > RG_NUMEL_MAX)) {
-            rgi_fail(RG_RUNTIME_ERROR, op, "Storage size calculation overflowed with sizes=%s",
-                     RG_DIMS_TEXT(d));
-            return -1;
-        }
-    return empty ? 0 : n;
+        RG_FAIL_IF(d->v[i] < 0, op, "Trying to create tensor with negative dimension %lld: %s",
+                   (long long)d->v[i], RG_DIMS_TEXT(d));
+    for (int i = 0; i < d->n; i++)
+        RG_FAIL_IF(d->v[i] && (__builtin_mul_overflow(n, d->v[i], &n) || n > RG_NUMEL_MAX), op,
+                   "Storage size calculation overflowed with sizes=%s", RG_DIMS_TEXT(d));
+    return true;
 }
 
 /* ---- strides -------------------------------------------------------------------- */

@@ -48,8 +48,8 @@ bool rgi_expandable(const rg_tensor *from, const rg_tensor *to);
 rg_dims rgi_dims_along(int n, int dim, int64_t size);
 /* A tensor has at most so many elements, lest their bytes overflow. */
 #define RG_NUMEL_MAX (INT64_MAX / 16)
-/* Returns the number of elements; -1 where a size is negative, or the product too large. */
-int64_t rgi_dims_numel(const char *op, const rg_dims *d);
+/* Fails where there are too many dims, a size is negative, or the product of all but 0 too large. */
+bool rgi_check_sizes(const char *op, const rg_dims *d);
 
 /* ---- strides -------------------------------------------------------------------- */
 

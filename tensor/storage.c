@@ -64,7 +64,7 @@ rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size) {
 }
 
 rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype) {
-    if (!rgi_check_dtype(op, dtype) || rgi_dims_numel(op, shape) < 0)
+    if (!rgi_check_dtype(op, dtype) || !rgi_check_sizes(op, shape))
         return NULL;
     return rgi_new((rg_dtype)dtype, shape->n, shape->v);
 }

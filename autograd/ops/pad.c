@@ -97,7 +97,7 @@ static bool pad_shape(rg_call *c) {
                pad_text(x, n, ", ", (char[96]){ 0 }), n == 2 && a->mode == RG_REPLICATE ? " " : "",
                pad_text(y, n, " ", (char[96]){ 0 }));
     rg_dims size = rg_shape(y);
-    return rgi_dims_numel(NULL, &size) >= 0;
+    return rgi_check_sizes(NULL, &size);
 }
 
 /* Returns which of a dim's n elements stands at place j behind the padding. If the mode is

@@ -20,7 +20,7 @@ static bool repeat_shape(rg_call *c) {
         if (__builtin_mul_overflow(shape.v[d], x->size[d - first], &shape.v[d]))
             shape.v[d] = INT64_MAX;
     rgi_set_size(c->out[0], &shape);
-    return rgi_dims_numel(NULL, &shape) >= 0;
+    return rgi_check_sizes(NULL, &shape);
 }
 
 /* Copies x once, and then dim by dim the block that is there already, which doubles. */

@@ -177,7 +177,7 @@ static bool read_header(rg_safetensors *s) {
                                s->file.bytes);
     if (!rgi_file_read(&s->file, 0, length, sizeof length))
         return false;
-    for (int i = 8; i-- > 0;)
+    for (size_t i = sizeof length; i-- > 0;)
         n = n << 8 | length[i];
     if (n > RG_SAFETENSORS_HEADER_MAX)
         return rgi_file_refuse(&s->file,

@@ -273,12 +273,10 @@ static void write_end(rg_zip_writer *z, uint64_t members, uint64_t at) {
 bool rgi_zip_end(rg_zip_writer *z) {
     end_member(z);
     const uint64_t members = rgi_map_names(&z->names), at = z->file.bytes;
-    if (!z->file.failed) {
-        rgi_write(&z->file, z->directory, z->n);
-        if (members >= RG_ZIP_WIDE16 || is_wide(z->n) || is_wide(at))
-            write_end64(z, members, at);
-        write_end(z, members, at);
-    }
+    rgi_write(&z->file, z->directory, z->n);
+    if (members >= RG_ZIP_WIDE16 || is_wide(z->n) || is_wide(at))
+        write_end64(z, members, at);
+    write_end(z, members, at);
     free_directory(z);
     return rgi_writer_end(&z->file);
 }

@@ -78,6 +78,8 @@ START_TEST(test_long_messages_are_cut) {
     rgi_fail(RG_VALUE_ERROR, "op", "%s", big);
     ck_assert_uint_eq(strlen(rg_error()), 1023);
     ck_assert(strncmp(rg_error(), "op: xxx", 7) == 0);
+    rgi_fail(RG_VALUE_ERROR, big, "sentence");
+    ck_assert_uint_eq(strspn(rg_error(), "x"), 1023);
 }
 END_TEST
 

@@ -32,6 +32,33 @@ START_TEST(test_behind_the_end) {
 }
 END_TEST
 
+/* So it is with a block that comes and goes in the short way. */
+START_TEST(test_short_way) {
+    if (rgi_pool_bypassed())
+        return;
+    for (int round = 0; round < 3; round++) {
+        char *block = rgi_alloc_fast(60, RG_MEM_OTHER);
+        ck_assert_ptr_nonnull(block);
+        ck_assert_int_eq((unsigned char)block[0], 0xa5);
+        block[60] = 0;
+        rgi_free_fast(block, 60, RG_MEM_OTHER);
+        ck_assert_int_eq(atomic_exchange(&rgi_memory_spoilt, 0), 1);
+    }
+}
+END_TEST
+
+/* A block that was freed is used again. */
+START_TEST(test_blocks_come_back) {
+    if (rgi_pool_bypassed())
+        return;
+    spoilt_by(4096, 0, 4096);
+    const int64_t before = rg_memory_stats().system_calls;
+    for (int i = 0; i < 10000; i++)
+        ck_assert_int_eq(spoilt_by(4096, 0, 1), 0);
+    ck_assert_int_eq(rg_memory_stats().system_calls, before);
+}
+END_TEST
+
 static bool all_bytes_are(const rg_tensor *t, size_t n, int value) {
     size_t same = 0;
     for (size_t i = 0; i < n; i++)
@@ -51,4 +78,5 @@ START_TEST(test_empty_is_left_alone) {
 }
 END_TEST
 
-RG_TESTS(guards, test_behind_the_end, test_empty_is_left_alone)
+RG_TESTS(guards, test_behind_the_end, test_short_way, test_blocks_come_back,
+         test_empty_is_left_alone)

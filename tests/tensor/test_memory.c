@@ -56,6 +56,11 @@ START_TEST(test_statistics) {
         rg_memory c = rg_memory_stats();
         ck_assert_int_eq(c.other - b.other, 64);
         ck_assert_int_eq(c.now, c.headers + c.storages + c.nodes + c.other);
+        void *node = rgi_alloc(100, RG_MEM_NODE);
+        rg_memory e = rg_memory_stats();
+        ck_assert(e.nodes - c.nodes == 128 && e.now - c.now == 128);
+        ck_assert_int_eq(e.now, e.headers + e.storages + e.nodes + e.other);
+        rgi_free(node, 100, RG_MEM_NODE);
         ck_assert_int_ge(c.peak, c.now);
     }
     rg_memory d = rg_memory_stats();
@@ -101,6 +106,54 @@ START_TEST(test_blocks_are_aligned_and_apart) {
 }
 END_TEST
 
+/* Returns how large a block for so many bytes is: the smallest multiple of 64, or from 4 KB on the
+ * smallest of four sizes between two powers of two. */
+static size_t size_for(size_t bytes) {
+    if (bytes <= 4096)
+        return RG_MAX(bytes + 63, 64) / 64 * 64;
+    for (size_t power = 4096;; power *= 2)
+        for (size_t quarters = 5; quarters <= 8; quarters++)
+            if (bytes <= power / 4 * quarters)
+                return power / 4 * quarters;
+}
+
+START_TEST(test_sizes_of_blocks) {
+    for (size_t power = 64; power < (size_t)1 << 24; power *= 2)
+        for (int k = 0; k < 12; k++) {
+            const size_t bytes = power + power / 4 * (size_t)(k / 3) + (size_t)(k % 3) - 1;
+            const int64_t before = rg_memory_stats().other;
+            void *block = rgi_alloc(bytes, RG_MEM_OTHER);
+            ck_assert_ptr_nonnull(block);
+            ck_each((size_t)(rg_memory_stats().other - before) == size_for(bytes), "%zu", bytes);
+            rgi_free(block, bytes, RG_MEM_OTHER);
+        }
+}
+END_TEST
+
+/* A block of 2 MB or more begins where a huge page does, and smaller ones don't all do so. */
+START_TEST(test_huge_pages) {
+    enum { SMALL = 128 << 10, HUGE = 2 << 20 };
+    void *small[64];
+    int aligned = 0;
+    if (rgi_pool_bypassed())
+        return;
+    rg_memory_trim();
+    for (int i = 0; i < 64; i++) {
+        small[i] = rgi_alloc(SMALL, RG_MEM_OTHER);
+        aligned += (uintptr_t)small[i] % HUGE == 0;
+    }
+    for (int i = 0; i < 64; i++)
+        rgi_free(small[i], SMALL, RG_MEM_OTHER);
+    ck_assert_int_lt(aligned, 64);
+    for (int i = 0; i < 3; i++) {
+        void *huge = rgi_alloc(HUGE << i, RG_MEM_OTHER);
+        ck_assert_uint_eq((uintptr_t)huge % HUGE, 0);
+        rgi_free(huge, HUGE << i, RG_MEM_OTHER);
+    }
+    rg_memory_trim();
+}
+END_TEST
+
 START_TEST(test_absurd_requests) {
     rg_memory before = rg_memory_stats();
     for (size_t bytes = (size_t)1 << 39; bytes; bytes *= 2) {
@@ -133,6 +186,8 @@ START_TEST(test_short_way) {
         }
     for (size_t bytes = SIZE_MAX; bytes > SIZE_MAX - 200; bytes--)
         ck_assert_ptr_null(rgi_alloc_fast(bytes, RG_MEM_NODE));
+    /* As long as no test wants a request to fail, none takes the long way for that. */
+    ck_assert_int_eq(rgi_this.fail_at, 0);
 }
 END_TEST
 
@@ -230,6 +285,84 @@ START_TEST(test_thread_exit) {
 }
 END_TEST
 
+/* Returns how many bytes of addresses the process has, or 0 where that isn't told. */
+static size_t address_space(void) {
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f)
+        return 0;
+    if (fscanf(f, "%lu", &pages) != 1)
+        pages = 0;
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void *keep_64_megabytes(void *unused) {
+    void *block = rgi_alloc((size_t)64 << 20, RG_MEM_OTHER);
+    rgi_free(block, (size_t)64 << 20, RG_MEM_OTHER);
+    return unused;
+}
+
+/* The large blocks that a thread kept go back to the system when it ends. */
+START_TEST(test_large_blocks_end_with_their_thread) {
+    pthread_t thread;
+    const size_t before = address_space();
+    if (rgi_pool_bypassed())
+        return;
+    for (int i = 0; i < 16; i++) {
+        pthread_create(&thread, NULL, keep_64_megabytes, NULL);
+        pthread_join(thread, NULL);
+    }
+    ck_assert(address_space() <= before + ((size_t)512 << 20));
+}
+END_TEST
+
+/* A thread that has begun says so, and ends when it is told to. */
+typedef struct {
+    pthread_t thread;
+    pthread_barrier_t begun, ending;
+} waiting_thread;
+
+static void *wait_to_end(void *waiting) {
+    waiting_thread *w = waiting;
+    rg_drop(rg_zeros(10));
+    pthread_barrier_wait(&w->begun);
+    pthread_barrier_wait(&w->ending);
+    return NULL;
+}
+
+/* Threads end in whatever order, and each one's counts are kept once. */
+START_TEST(test_orders_of_ending) {
+    static const int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
+                                     { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+    work();
+    const rg_memory before = rg_memory_stats();
+    for (int k = 0; k < RG_COUNT(orders); k++) {
+        waiting_thread w[3];
+        int64_t calls = 0;
+        for (int i = 0; i < 3; i++) {
+            pthread_barrier_init(&w[i].begun, NULL, 2);
+            pthread_barrier_init(&w[i].ending, NULL, 2);
+            pthread_create(&w[i].thread, NULL, wait_to_end, &w[i]);
+            pthread_barrier_wait(&w[i].begun);
+        }
+        calls = rg_memory_stats().system_calls;
+        for (int i = 0; i < 3; i++) {
+            waiting_thread *next = &w[orders[k][i]];
+            pthread_barrier_wait(&next->ending);
+            pthread_join(next->thread, NULL);
+            pthread_barrier_destroy(&next->begun);
+            pthread_barrier_destroy(&next->ending);
+            ck_assert_int_eq(rg_memory_stats().system_calls, calls);
+        }
+        const rg_memory now = rg_memory_stats();
+        ck_assert_int_eq(now.other, before.other);
+        ck_assert_int_eq(now.storages, before.storages);
+        ck_assert_int_eq(now.now, before.now);
+    }
+}
+END_TEST
+
 static rg_tensor *made[3000];
 static void *make_for_others(void *size) {
     for (int i = 0; i < 3000; i++)
@@ -293,8 +426,11 @@ START_TEST(test_no_block_gets_lost) {
     for (int round = 0; round < 60; round++) {
         RG_SCOPE();
         pthread_t thread;
-        for (int i = 0; i < 3000; i++)
+        for (int i = 0; i < 3000; i++) {
             rgi_own(rgi_alias(shared));
+            if (i % 50 == 0)
+                check_list(0);
+        }
         for (int i = 0; i < 2000; i++)
             rgi_free(rgi_alloc(64, RG_MEM_OTHER), 64, RG_MEM_OTHER);
         pthread_create(&thread, NULL, alias_for_others, NULL);
@@ -375,6 +511,9 @@ static int64_t calls_of_thread(void *(*f)(void *)) {
 START_TEST(test_chunks) {
     if (rgi_pool_bypassed())
         return;
+    for (uint32_t c = 1; c < RG_SMALL_CLASSES; c++)
+        ck_assert_uint_eq(rgi_this.small[c].limit, RG_SMALL_BATCH / c);
+    ck_assert_uint_eq(rgi_this.small[0].limit, RG_HEADER_BATCH);
     shared = rg_keep(rg_ones(10));
     ck_assert_int_le(calls_of_thread(ask_for_much), 1);
     ck_assert_int_eq(calls_of_thread(ask_for_the_rest), 0);
@@ -411,18 +550,6 @@ START_TEST(test_peak_of_threads) {
 END_TEST
 
 /* ---- the system's limits ------------------------------------------------------------- */
-
-/* Returns how many bytes of addresses the process has, or 0 where that isn't told. */
-static size_t address_space(void) {
-    unsigned long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (!f)
-        return 0;
-    if (fscanf(f, "%lu", &pages) != 1)
-        pages = 0;
-    fclose(f);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
 
 static struct rlimit unlimited;
 
@@ -469,6 +596,7 @@ START_TEST(test_large_blocks_kept) {
     ck_assert_int_eq(rgi_this.cached, (int64_t)1 << 30);
     ck_assert_int_eq(take_large_blocks(), 1);
     ck_assert_int_eq(rgi_this.cached, (int64_t)1 << 30);
+    ck_assert_int_eq(take_large_blocks(), 1);
     rg_memory_trim();
     ck_assert_int_eq(rgi_this.cached, 0);
     ck_assert(address_space() <= before + ((size_t)256 << 20));
@@ -686,8 +814,9 @@ START_TEST(test_pool_beside_others) {
 END_TEST
 
 RG_TESTS_UNGUARDED(memory, test_nothing_is_asked_for_twice, test_statistics, test_peak,
-                   test_blocks_are_aligned_and_apart, test_absurd_requests, test_short_way,
-                   test_grow, test_each_request_fails, test_thread_exit,
+                   test_blocks_are_aligned_and_apart, test_sizes_of_blocks, test_huge_pages,
+                   test_absurd_requests, test_short_way, test_grow, test_each_request_fails,
+                   test_thread_exit, test_large_blocks_end_with_their_thread, test_orders_of_ending,
                    test_made_here_released_there, test_no_block_gets_lost, test_chunks,
                    test_peak_of_threads, test_large_blocks_kept, test_what_is_kept_makes_room,
                    test_no_small_block_is_left, test_no_thread_can_begin, test_threads_share,

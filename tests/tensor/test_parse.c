@@ -168,6 +168,13 @@ START_TEST(test_forms) {
     ck_assert_str_eq(read("array([1., 2.], dtype=np.float64)"),
                      "tensor([1., 2.], dtype=torch.float64)");
     ck_assert_str_eq(read("array([[1, 2]], shape=( 1 , 2 , ) )"), "tensor([[1, 2]])");
+    ck_assert_str_eq(read("[[], [1]]"),
+                     "parse: expected sequence of length 0 at dim 1 (got 1)");
+    ck_assert_str_eq(read("[[1], []]"),
+                     "parse: expected sequence of length 1 at dim 1 (got 0)");
+    ck_assert_str_eq(read("array([7], shape=())"), "tensor(7)");
+    ck_assert_str_eq(read("array([7, 8], shape=())"),
+                     "parse: shape '[]' is invalid for input of size 2");
     /* Python takes zeros alone for 0, but no other number that begins with them. */
     ck_assert_str_eq(read("[00, 000, -00]"), "tensor([0, 0, 0])");
     ck_assert_str_eq(read("[1,\r\n\v\f\t2]\r\n"), "tensor([1, 2])");

@@ -163,6 +163,18 @@ START_TEST(test_locale) {
 }
 END_TEST
 
+/* The stride of a dim of one item says nothing. */
+START_TEST(test_any_stride) {
+    RG_SCOPE();
+    print_reset();
+    rg_tensor fake = *rg_ones(1, 1);
+    fake.stride[0] = INT64_MAX;
+    fake.stride[1] = -INT64_MAX;
+    ck_assert_str_eq(rg_repr(&fake), "tensor([[1.]])");
+    ck_assert_str_eq(rg_repr_numpy(&fake), "[[1.]]");
+}
+END_TEST
+
 START_TEST(test_bad_arguments) {
     ck_fails(rg_repr(NULL), RG_TYPE_ERROR, "repr: expected a tensor but got NULL");
     ck_fails(rg_repr(RG_NONE), RG_TYPE_ERROR, "repr: expected a tensor but got RG_NONE");
@@ -228,4 +240,5 @@ START_TEST(test_print) {
 END_TEST
 
 RG_TESTS(print, test_golden, test_shape, test_options_are_clamped, test_negative_edgeitems,
-         test_shortest_digits, test_locale, test_bad_arguments, test_out_of_memory, test_print)
+         test_shortest_digits, test_locale, test_any_stride,
+         test_bad_arguments, test_out_of_memory, test_print)

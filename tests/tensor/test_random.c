@@ -307,6 +307,33 @@ START_TEST(test_draws_among_equals) {
 }
 END_TEST
 
+/* Normals and uniforms of any parameters are those of the usual ones, scaled and moved. */
+START_TEST(test_scaled) {
+    static const double pairs[][2] = { { 0, 1 }, { 0, 2 }, { 1, 1 }, { 1, 2 }, { 2, 3 }, { -1, 0 } };
+    for (int i = 0; i < RG_COUNT(pairs) * 4; i++) {
+        RG_SCOPE();
+        const double a = pairs[i / 4][0], b = pairs[i / 4][1];
+        const rg_dtype dtype = i % 2 ? RG_FLOAT64 : RG_FLOAT32;
+        /* From sixteen on normals are drawn in blocks. */
+        const rg_dims size = RG_DIMS(i / 2 % 2 ? 40 : 5);
+        rg_manual_seed(7);
+        rg_tensor *z = rg_randn_dims(size, dtype, rg_default_generator());
+        rg_manual_seed(7);
+        rg_tensor *normal = rg_normal_(rg_zeros_dims(size, dtype), a, fabs(b));
+        rg_manual_seed(7);
+        rg_tensor *u = rg_rand_dims(size, dtype, rg_default_generator());
+        rg_manual_seed(7);
+        rg_tensor *uniform = rg_uniform_(rg_zeros_dims(size, dtype), a, b);
+        for (int64_t k = 0; k < size.v[0]; k++) {
+            ck_each(fabs(rg_at(normal, k) - (rg_at(z, k) * b + a)) < 1e-6, "%g, %g: %d", a, b,
+                    (int)k);
+            ck_each(fabs(rg_at(uniform, k) - (rg_at(u, k) * (b - a) + a)) < 1e-6, "%g, %g: %d", a,
+                    b, (int)k);
+        }
+    }
+}
+END_TEST
+
 /* Where a float type has no number next to a bound, the range goes on to the next number inside,
  * which here is the only one. */
 START_TEST(test_rounded_ranges) {
@@ -691,7 +718,7 @@ END_TEST
 
 RG_TESTS(random, test_first_use_is_torchs_default_seed, test_torch_streams,
          test_generators_are_apart, test_state_restores, test_states_within_a_block,
-         test_draws_at_the_edge, test_draws_among_equals, test_rounded_ranges, test_bad_states,
+         test_draws_at_the_edge, test_draws_among_equals, test_scaled, test_rounded_ranges, test_bad_states,
          test_errors, test_multinomial_errors, test_writes, test_large_permutation,
          test_out_of_memory, test_threads_share_the_stream, test_released_generators,
          test_generators_need_memory)

@@ -357,6 +357,36 @@ START_TEST(test_deep_stacks) {
 }
 END_TEST
 
+/* A scope that is left open inside a loop ends with the round. */
+START_TEST(test_open_scope_in_a_loop) {
+    const size_t scopes = rgi_this.scopes;
+    RG_FOR (int i = 0; i < 10; i++) {
+        ck_assert_uint_eq(rgi_this.scopes, scopes + 1);
+        rg_scope_begin();
+        three();
+    }
+    ck_assert_uint_eq(rgi_this.scopes, scopes);
+}
+END_TEST
+
+static void *keep_and_drop(void *depth) {
+    for (int i = 0; i < 3; i++)
+        rg_drop(rg_zeros(3));
+    rg_drop(rg_keep(rg_zeros(3)));
+    *(size_t *)depth = rgi_this.depth;
+    return NULL;
+}
+
+/* Where no scope is open, what was dropped leaves nothing behind, either. */
+START_TEST(test_root_stack_is_empty_again) {
+    pthread_t thread;
+    size_t depth = SIZE_MAX;
+    pthread_create(&thread, NULL, keep_and_drop, &depth);
+    pthread_join(thread, NULL);
+    ck_assert_uint_eq(depth, 0);
+}
+END_TEST
+
 START_TEST(test_stack_does_not_grow) {
     three();
     size_t depth = rgi_this.depth;
@@ -499,6 +529,7 @@ RG_TESTS_UNGUARDED(scope, test_use_after_scope_is_named_though_others_are_made, 
                    test_escape_where_the_first_was_dropped, test_a_loop_whose_scope_has_ended,
                    test_denials_wait_for_others, test_all_scopes_end, test_keep_twice,
                    test_drop_errors, test_lending, test_return_from_a_loop, test_deep_stacks,
+                   test_open_scope_in_a_loop, test_root_stack_is_empty_again,
                    test_stack_does_not_grow, test_misuse_is_named_with_certainty, test_strings,
                    test_memory_of_scopes, test_memory_of_a_thread,
                    test_calls_at_the_end_of_a_thread)

@@ -730,6 +730,20 @@ START_TEST(test_good_pickles) {
 }
 END_TEST
 
+/* Without elements a tensor has the strides of a new one, whatever the pickle says. */
+START_TEST(test_strides_of_nothing) {
+    static const char pickle[] = DICT(TENSOR(FLOATS, "K\1", "K\0K\3\x86", "K\7K\x9\x86"));
+    RG_SCOPE();
+    memory_file_begin();
+    rg_named_list list = load_pickle(pickle, sizeof pickle - 1);
+    ck_assert_msg(list.n == 1, "%s", rg_error());
+    const rg_tensor *t = list.v[0].tensor;
+    ck_assert(t->numel == 0 && t->stride[0] == 3 && t->stride[1] == 1);
+    ck_assert(t->data == t->storage->data);
+    memory_file_end();
+}
+END_TEST
+
 static bool load_again(void) { return rg_torch_load("x.pt").n >= 0; }
 
 /* Each of them is read, or the error is that there is no memory, whichever request is denied. */
@@ -895,6 +909,24 @@ static void check_copies(growing *g) {
     }
 }
 
+/* For each byte of a pickle, and one more, there may be four values, and no more: 29 times the same
+ * list of ten, and themselves, are 320 values in 79 bytes. */
+static void check_visits(growing *g) {
+    for (int times = 29; times < 31; times++) {
+        RG_SCOPE();
+        g->n = 0;
+        ADD(g, "\x80\2]q\0(NNNNNNNNNNe](");
+        for (int i = 0; i < times; i++)
+            ADD(g, "h\0");
+        ADD(g, "e.");
+        rg_named_list list = load_pickle(g->v, g->n);
+        if (times == 29)
+            ck_assert_msg(g->n == 79 && list.n == 290, "%zu, %d: %s", g->n, list.n, rg_error());
+        else
+            check_refused(list, "more values than the pickle's bytes can say", "one list more");
+    }
+}
+
 START_TEST(test_limits) {
     static growing g;
     memory_file_begin();
@@ -922,6 +954,7 @@ START_TEST(test_limits) {
     ADD(&g, ".");
     check_refused(load_pickle(g.v, g.n), "there are more values than the pickle's bytes can say",
                   "lists of lists");
+    check_visits(&g);
     /* A dict is copied again and again. */
     g.n = 0;
     ADD(&g, "}q\0(");
@@ -1339,7 +1372,8 @@ END_TEST
 RG_TESTS(torch_file, test_torch_golden, test_torch_again, test_torch_pickle, test_named_below,
          test_torch_saved, test_torch_many, test_pickled_sizes, test_folders, test_nameless,
          test_many_memos, test_values, test_values_denied, test_bad_pickles, test_shown,
-         test_bad_opcodes, test_good_pickles, test_good_pickles_denied, test_calls_denied,
+         test_bad_opcodes, test_good_pickles, test_strides_of_nothing,
+         test_good_pickles_denied, test_calls_denied,
          test_pickled_longs, test_limits, test_bad_archives, test_legacy, test_long_legacy,
          test_memory_for_legacy,
          test_storage_bytes, test_largest_pickle, test_cut, test_cut_pickle, test_denied,

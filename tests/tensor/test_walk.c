@@ -128,6 +128,10 @@ START_TEST(test_neighbouring_dims_merge) {
     rgi_walk_make(&w, 2, (rg_tensor *[]){ cube, strided(f, RG_DIMS(3, 1), RG_DIMS(1, 1), 0) },
                   false);
     ck_assert_int_eq(w.ndim, 3);
+    /* A dim of one element is none, whatever its stride. */
+    rg_tensor *wide = strided(f, RG_DIMS(2, 1, 12), RG_DIMS(12, 99, 1), 0);
+    rgi_walk_make(&w, 2, (rg_tensor *[]){ wide, wide }, false);
+    ck_assert(w.ndim == 1 && w.size[0] == 24);
     /* In the order of its strides a dense tensor is one row, whatever the order of its dims. */
     rg_tensor *turned = strided(f, RG_DIMS(3, 4, 2), RG_DIMS(4, 1, 12), 0);
     for (int by_stride = 0; by_stride < 2; by_stride++) {
