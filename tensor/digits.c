@@ -112,17 +112,19 @@ int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fracti
 }
 
 /* Writes one number on its own as Python's repr of a double does, and NumPy's of a float. */
-int rgi_print_alone(char *to, double v, bool single) {
-    if (!isfinite(v))
-        return print_nonfinite(to, v);
+void rgi_print_alone(char *to, double v, bool single) {
+    if (!isfinite(v)) {
+        print_nonfinite(to, v);
+        return;
+    }
     const double size = fabs(v);
     const double large = single ? 1e6 : 1e16;
     rg_digits s = rgi_digits_shortest(size, single);
-    if (v != 0 && (size < 1e-4 || size >= large))
-        return rgi_print_scientific(to, signbit(v), &s, -1, 2);
+    if (v != 0 && (size < 1e-4 || size >= large)) {
+        rgi_print_scientific(to, signbit(v), &s, -1, 2);
+        return;
+    }
     int n = rgi_print_positional(to, signbit(v), &s);
-    if (to[n - 1] != '.')
-        return n;
-    strcpy(to + n, "0"); /* A whole number ends with .0 */
-    return n + 1;
+    if (to[n - 1] == '.')
+        strcpy(to + n, "0"); /* A whole number ends with .0 */
 }

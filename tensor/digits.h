@@ -25,4 +25,4 @@ rg_digits rgi_digits_rounded(double v, int n);
 int rgi_print_number(char *to, const char *format, int precision, double v);
 int rgi_print_positional(char *to, bool negative, const rg_digits *s);
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide);
-int rgi_print_alone(char *to, double v, bool single);
+void rgi_print_alone(char *to, double v, bool single);

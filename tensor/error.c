@@ -105,7 +105,6 @@ rg_code rg_error_code(void) { return rgi_this.code; }
 
 void rg_error_clear(void) {
     rgi_this.code = RG_OK;
-    rgi_this.message[0] = 0;
 }
 
 rg_error_handler *rg_on_error(rg_error_handler *handler) {

@@ -52,6 +52,7 @@ START_TEST(test_three_operands) {
     ck_assert_int_eq(rgi_promote(3, (rg_tensor *[]){ d0, number, ints }), RG_FLOAT64);
     ck_assert_int_eq(rgi_promote(3, (rg_tensor *[]){ number, ints, bools }), RG_FLOAT32);
     ck_assert_int_eq(rgi_promote(3, (rg_tensor *[]){ d0, operand(2), number }), RG_FLOAT32);
+    ck_assert_int_eq(rgi_promote(3, (rg_tensor *[]){ operand(2), number, operand(3) }), RG_FLOAT64);
 }
 END_TEST
 

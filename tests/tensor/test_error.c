@@ -50,6 +50,8 @@ START_TEST(test_no_name_comes_twice) {
         { "index_add", "index_add_(): two", "index_add_(): two" },
         { "index_add_", "index_add_(): two", "index_add_(): two" },
         { "product", "_product: two", "_product: two" },
+        { "clamp_", "clamp(): two", "clamp(): two" },
+        { "clamp__", "clamp: two", "clamp: two" },
         { "trace", "traces: one", "trace: traces: one" },
         { "trace", "trace", "trace: trace" },
         { "trace", "trace:one", "trace: trace:one" },

@@ -15,6 +15,7 @@
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
+#include "tensor/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -152,6 +153,8 @@ START_TEST(test_cut_short) {
     ck_ok(rgi_file_open(&f, "load", path));
     ck_assert(truncate(path, 600) == 0);
     ck_ok(rgi_file_read(&f, 0, part, 600));
+    /* An end is no interruption, whatever the last error was. */
+    errno = EINTR;
     ck_fails(rgi_file_read(&f, 100, part, 900), RG_IO_ERROR, "it was cut short at byte 600");
     rgi_file_close(&f);
     scratch_end();
@@ -365,7 +368,7 @@ static mode_t mode_of(const char *path) {
 
 START_TEST(test_permissions) {
     scratch_begin();
-    mode_t before = umask(027);
+    mode_t before = umask(026);
     ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 0));
     ck_assert_int_eq(mode_of(scratch("f")), 0640);
     ck_assert(chmod(scratch("f"), 0604) == 0);
@@ -832,6 +835,18 @@ START_TEST(test_leftover_of_another_user) {
 }
 END_TEST
 
+/* ---- names ----------------------------------------------------------------------------- */
+
+/* What stands before a text in memory is none of it. */
+START_TEST(test_ends_of_names) {
+    const char *name = "h.0.attn.bias";
+    ck_assert(rgi_ends_with(name, "bias") && rgi_ends_with(name, "") && rgi_ends_with(name, name));
+    ck_assert(!rgi_ends_with(name, "attn") && !rgi_ends_with(name, "xh.0.attn.bias"));
+    for (size_t i = 0; i <= strlen(name); i++)
+        ck_assert(rgi_ends_with(name + i, ".bias") == (i <= strlen("h.0.attn")));
+}
+END_TEST
+
 /* ---- memory ---------------------------------------------------------------------------- */
 
 static bool to_file(rg_named_list list, const char *path) { return rg_save_file(list, path); }
@@ -872,4 +887,4 @@ RG_TESTS(files, test_read, test_no_file, test_short_calls, test_cut_short, test_
          test_beside_is_taken, test_beside_is_lost, test_a_file_numbered_0, test_synced_folder,
          test_in_this_folder, test_cancel, test_denied, test_shown, test_kill_at_each_call,
          test_kill_at_any_time, test_leftovers, test_leftover_of_the_living,
-         test_leftover_of_another_user, test_memory_for_saving)
+         test_leftover_of_another_user, test_ends_of_names, test_memory_for_saving)

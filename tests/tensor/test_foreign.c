@@ -159,6 +159,12 @@ START_TEST(test_own_types) {
         uint32_t f[3];
         for (int k = 0; k < 3; k++)
             put_bytes(from + k * 8, doubles[k], 8, swapped);
+        /* One, two or three of them are copied, and nothing behind them is written. */
+        for (int n = 0; n < 3; n++) {
+            memset(d, 0, sizeof d);
+            ck_assert_int_eq(rgi_convert(RG_FILE_F64, swapped, d, from, n), n);
+            ck_assert(memcmp(d, doubles, (size_t)n * 8) == 0 && d[n] == 0);
+        }
         ck_assert_int_eq(rgi_convert(RG_FILE_F64, swapped, d, from, 3), 3);
         ck_assert(memcmp(d, doubles, sizeof d) == 0);
         for (int k = 0; k < 3; k++)

@@ -224,5 +224,55 @@ START_TEST(test_allclose) {
 }
 END_TEST
 
+/* What returns a number returns -1 where it fails, and the rest NULL, false or no dims. */
+START_TEST(test_of_nothing) {
+    rg_tensor *const nothing[] = { NULL, RG_NONE };
+    for (int i = 0; i < 2; i++) {
+        rg_tensor *t = nothing[i];
+        ck_fails(rg_ndim(t) != -1, RG_TYPE_ERROR, "ndim: expected a tensor");
+        ck_fails(rg_numel(t) != -1, RG_TYPE_ERROR, "numel: expected a tensor");
+        ck_fails(rg_size(t, 0) != -1, RG_TYPE_ERROR, "size: expected a tensor");
+        ck_fails(rg_stride(t, 0) != -1, RG_TYPE_ERROR, "stride: expected a tensor");
+        ck_fails(rg_version(t) != -1, RG_TYPE_ERROR, "expected a tensor");
+        ck_fails(rg_shape(t).n != -1, RG_TYPE_ERROR, "shape: expected a tensor");
+        ck_fails(rg_item_int(t) != -1, RG_TYPE_ERROR, "item");
+        ck_fails(rg_is_contiguous(t), RG_TYPE_ERROR, "is_contiguous: expected a tensor");
+        ck_fails(rg_is_floating_point(t), RG_TYPE_ERROR, "is_floating_point: expected a tensor");
+    }
+    rg_tensor *scalar = rg_scalar(1);
+    ck_fails(rg_size(scalar, 0) != -1, RG_INDEX_ERROR, "but tensor has no dimensions");
+    ck_fails(rg_stride(scalar, 0) != -1, RG_INDEX_ERROR, "but tensor has no dimensions");
+    ck_fails(rg_size(rg_ones(2), 1) != -1, RG_INDEX_ERROR, "Dimension out of range");
+    ck_fails(rg_stride(rg_ones(2), -2) != -1, RG_INDEX_ERROR, "Dimension out of range");
+}
+END_TEST
+
+/* float32 is compared in float32, as in torch, where 0.1 is as large as 0.1 may be. */
+START_TEST(test_close_in_its_dtype) {
+    for (int d = RG_FLOAT32; d <= RG_FLOAT64; d++) {
+        const rg_dtype dtype = (rg_dtype)d;
+        rg_tensor *zero = rg_zeros_dims(RG_DIMS(1), dtype);
+        rg_tensor *tenth = rg_full_dims(RG_DIMS(1), 0.1, dtype);
+        ck_assert(rg_allclose(zero, tenth, 0, 0.1));
+        ck_assert(!rg_allclose(zero, tenth, 0, 0.0999999));
+    }
+}
+END_TEST
+
+/* A tensor that had more dims before has none of them any more. */
+START_TEST(test_fewer_dims) {
+    static const int64_t sizes[] = { 0, 1, 5, 500, 100000 };
+    for (int i = 0; i < RG_COUNT(sizes); i++) {
+        rg_tensor *x = rg_empty(2, 200, 3, 300);
+        rgi_set_size(x, &RG_DIMS(7, sizes[i]));
+        rgi_set_strides(x);
+        ck_assert(x->ndim == 2 && x->numel == 7 * sizes[i]);
+        ck_assert(rg_stride(x, 1) == 1 && rg_stride(x, 0) == RG_MAX(sizes[i], 1));
+        ck_assert(rg_is_contiguous(x));
+    }
+}
+END_TEST
+
 RG_TESTS(look, test_looking, test_looking_errors, test_looking_at_too_much, test_equal,
-         test_allclose, test_comparing_needs_memory)
+         test_allclose, test_comparing_needs_memory,
+         test_of_nothing, test_close_in_its_dtype, test_fewer_dims)

@@ -224,6 +224,8 @@ START_TEST(test_constant_errors) {
     ck_fails(rg_zeros(big << 20), RG_RUNTIME_ERROR,
              "Storage size calculation overflowed with sizes=[1152921504606846976]");
     ck_fails(rg_zeros(big), RG_OUT_OF_MEMORY, "out of memory");
+    ck_fails(rg_zeros(INT64_MAX / 16), RG_OUT_OF_MEMORY, "out of memory");
+    ck_fails(rg_zeros(INT64_MAX / 16 + 1), RG_RUNTIME_ERROR, "zeros: Storage size calculation");
     ck_fails(rg_empty_dims((rg_dims){ .n = 9 }, RG_FLOAT32), RG_RUNTIME_ERROR,
              "at most 8 dimensions, but 9 were asked for");
     ck_fails(rg_empty_dims((rg_dims){ .n = -1 }, RG_FLOAT32), RG_RUNTIME_ERROR,

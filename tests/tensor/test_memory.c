@@ -120,13 +120,38 @@ static size_t size_for(size_t bytes) {
 START_TEST(test_sizes_of_blocks) {
     for (size_t power = 64; power < (size_t)1 << 24; power *= 2)
         for (int k = 0; k < 12; k++) {
-            const size_t bytes = power + power / 4 * (size_t)(k / 3) + (size_t)(k % 3) - 1;
+            const size_t near = power + power / 4 * (size_t)(k / 3) + (size_t)(k % 3) - 1;
+            const size_t bytes = power == 64 && k == 0 ? 0 : near;
             const int64_t before = rg_memory_stats().other;
             void *block = rgi_alloc(bytes, RG_MEM_OTHER);
             ck_assert_ptr_nonnull(block);
             ck_each((size_t)(rg_memory_stats().other - before) == size_for(bytes), "%zu", bytes);
             rgi_free(block, bytes, RG_MEM_OTHER);
         }
+    rg_memory_trim();
+    for (int c = 0; c < RG_LARGE_CLASSES; c++)
+        ck_assert_ptr_null(rgi_this.large[c]);
+}
+END_TEST
+
+/* Whichever way blocks come and go, the peak is exact. */
+START_TEST(test_peak_of_both_ways) {
+    for (int way = 0; way < 4; way++) {
+        rgi_free_fast(rgi_alloc(64, RG_MEM_OTHER), 64, RG_MEM_OTHER);
+        rg_memory_reset_peak();
+        const int64_t before = rg_memory_stats().now;
+        for (int i = 0; i < 3000; i++) {
+            void *block = way & 1 ? rgi_alloc_fast(64, RG_MEM_OTHER) : rgi_alloc(64, RG_MEM_OTHER);
+            if (way & 2)
+                rgi_free_fast(block, 64, RG_MEM_OTHER);
+            else
+                rgi_free(block, 64, RG_MEM_OTHER);
+        }
+        ck_assert_int_eq(rg_memory_stats().peak, before + 64);
+        void *block = rgi_alloc(1 << 20, RG_MEM_OTHER);
+        ck_assert_int_eq(rg_memory_stats().peak, before + (1 << 20));
+        rgi_free(block, 1 << 20, RG_MEM_OTHER);
+    }
 }
 END_TEST
 
@@ -442,6 +467,30 @@ START_TEST(test_no_block_gets_lost) {
         check_list(0);
         check_list(1);
         if (round == 20)
+            calls = rg_memory_stats().system_calls;
+    }
+    ck_assert_int_eq(rg_memory_stats().system_calls, calls);
+    rg_drop(shared);
+}
+END_TEST
+
+static void *release_20_headers(void *unused) {
+    for (int i = 0; i < 20; i++)
+        rg_drop(rgi_own(rgi_alias(shared)));
+    return unused;
+}
+
+/* Of the headers that rest in a thread at its end, none gets lost, either. */
+START_TEST(test_no_header_gets_lost) {
+    int64_t calls = 0;
+    if (rgi_pool_bypassed() || rg_slow())
+        return;
+    shared = rg_keep(rg_ones(10));
+    for (int i = 0; i < 1000; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, release_20_headers, NULL);
+        pthread_join(thread, NULL);
+        if (i == 10)
             calls = rg_memory_stats().system_calls;
     }
     ck_assert_int_eq(rg_memory_stats().system_calls, calls);
@@ -814,10 +863,12 @@ START_TEST(test_pool_beside_others) {
 END_TEST
 
 RG_TESTS_UNGUARDED(memory, test_nothing_is_asked_for_twice, test_statistics, test_peak,
-                   test_blocks_are_aligned_and_apart, test_sizes_of_blocks, test_huge_pages,
+                   test_blocks_are_aligned_and_apart, test_sizes_of_blocks, test_peak_of_both_ways,
+                   test_huge_pages,
                    test_absurd_requests, test_short_way, test_grow, test_each_request_fails,
                    test_thread_exit, test_large_blocks_end_with_their_thread, test_orders_of_ending,
-                   test_made_here_released_there, test_no_block_gets_lost, test_chunks,
+                   test_made_here_released_there, test_no_block_gets_lost,
+                   test_no_header_gets_lost, test_chunks,
                    test_peak_of_threads, test_large_blocks_kept, test_what_is_kept_makes_room,
                    test_no_small_block_is_left, test_no_thread_can_begin, test_threads_share,
                    test_pool_can_be_bypassed, test_pool_beside_others)

@@ -137,6 +137,9 @@ static void check_length(const rg_tensor *t) {
     ck_ok(rgi_npy_make_header(&text, t));
     const size_t want = length_in_numpy(t, rgi_npy_is_fortran(t));
     ck_each(text.n == want, "%s: %zu bytes, not %zu", text.v + 10, text.n, want);
+    /* So many bytes stand behind those that say how many. */
+    const unsigned char *said = (const unsigned char *)text.v + 8;
+    ck_each((size_t)(said[0] | said[1] << 8) == want - 10, "%d, %d", said[0], said[1]);
     rgi_text_free(&text);
 }
 
@@ -260,6 +263,11 @@ START_TEST(test_views) {
         ck_ok(rg_save_npz((rg_named_list){ 1, &(rg_named){ "x", all[i] } }, scratch("f.npz")));
         rg_named_list list = rg_load_npz(scratch("f.npz"));
         ck_assert(list.n == 1 && rg_equal(list.v[0].tensor, all[i]));
+        /* In an archive its elements, too, begin at a multiple of 64 bytes. */
+        rg_zip z;
+        ck_ok(rgi_zip_open(&z, "load", scratch("f.npz")));
+        ck_assert_uint_eq(z.v[0].data % 64, 0);
+        rgi_zip_close(&z);
     }
     scratch_end();
 }

@@ -168,6 +168,7 @@ START_TEST(test_forms) {
     ck_assert_str_eq(read("array([1., 2.], dtype=np.float64)"),
                      "tensor([1., 2.], dtype=torch.float64)");
     ck_assert_str_eq(read("array([[1, 2]], shape=( 1 , 2 , ) )"), "tensor([[1, 2]])");
+    ck_assert_str_eq(read("array([2, 0], dtype=bool)"), "tensor([ True, False])");
     ck_assert_str_eq(read("[[], [1]]"),
                      "parse: expected sequence of length 0 at dim 1 (got 1)");
     ck_assert_str_eq(read("[[1], []]"),
@@ -340,5 +341,27 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
+/* Where there is no memory, this is what is said, whatever else is wrong with the text. */
+START_TEST(test_out_of_memory_in_bad_text) {
+    static char text[4096] = "[[0.], [1., 2.]";
+    for (int i = 0; i < 300; i++)
+        sprintf(text + strlen(text), ", [%d.]", i);
+    strcat(text, "]");
+    bool read = false;
+    for (int n = 1; !read; n++) {
+        RG_SCOPE();
+        rg_error_clear();
+        rg_memory_fail_at(n);
+        ck_assert_ptr_null(rg_parse(text));
+        read = rgi_this.fail_at > 0;
+        rg_memory_fail_at(0);
+        ck_assert_int_eq(rg_error_code(), read ? RG_VALUE_ERROR : RG_OUT_OF_MEMORY);
+        ck_assert(!read || n > 2);
+    }
+    rg_error_clear();
+}
+END_TEST
+
 RG_TESTS(parse, test_golden, test_round_trips, test_forms, test_garbage, test_the_leftmost_fault,
-         test_deep_brackets, test_out_of_memory)
+         test_deep_brackets, test_out_of_memory,
+         test_out_of_memory_in_bad_text)

@@ -52,6 +52,7 @@ START_TEST(test_options_are_clamped) {
     ck_assert(o.linewidth == 0 && o.sci_mode == 1);
     ck_ok(rg_repr(rg_full_dims(RG_DIMS(2, 2), 1e-300, RG_FLOAT64)));
     rg_set_printoptions((rg_printoptions){ INT_MAX, INT_MAX, INT_MAX, INT_MAX, -7 });
+    ck_assert_int_eq(rg_get_printoptions().sci_mode, -1);
     ck_ok(rg_repr(rg_full_dims(RG_DIMS(2, 2), -1.7e308, RG_FLOAT64)));
     rg_set_printoptions((rg_printoptions){ 1000, 1000, 3, 80, 0 });
     const char *text = rg_repr(rg_full_dims(RG_DIMS(1), -1.5e308 / 7, RG_FLOAT64));
@@ -187,7 +188,11 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_repr(rg_scalar(1.5)), RG_VALUE_ERROR, "repr: Format specifier missing precision");
     ck_assert_str_eq(rg_repr(rg_ones(2)), "tensor([1., 1.])");
     ck_assert_str_eq(rg_repr(rg_arange(2)), "tensor([0, 1])");
+    ck_assert_str_eq(rg_repr(rg_literal([ 1, 1000000 ])), "tensor([      1, 1000000])");
     print_reset();
+    /* The least of infinities decides how wide it gets, wherever it stands. */
+    ck_assert_str_eq(rg_repr_numpy(rg_literal([ -inf, 1.0, inf ])), "[-inf   1.  inf]");
+    ck_assert_str_eq(rg_repr_numpy(rg_literal([ -inf, 1.0 ])), "[-inf   1.]");
     ck_assert_str_eq(rg_repr_numpy(rg_full(RG_DIMS(2), (bool)true)), "[ True  True]");
     rg_print(NULL);
     ck_assert_int_eq(rg_error_code(), RG_TYPE_ERROR);

@@ -696,6 +696,9 @@ static const struct {
     GOOD(DICT("(c_codecs\nencode\nX\7\0\0\0storageX\6\0\0\0latin1\x86Rctorch\nFloatStorage\n"
               "X\1\0\0\0000X\3\0\0\0cpuK\6tQ"),
          1),
+    GOOD(DICT("(c_codecs\nencode\nX\7\0\0\0storage\x85Rctorch\nFloatStorage\n"
+              "X\1\0\0\0000X\3\0\0\0cpuK\6tQ"),
+         1),
     GOOD("ccollections\nOrderedDict\n](](U\1aK\1eU\1bK\2\x86"
          "e\x85R.",
          2),
@@ -1074,6 +1077,7 @@ START_TEST(test_legacy) {
         TEXT("hello, world", "it is no archive and has no magic number"),
         TEXT("\x93NUMPY\1\0v\0{'descr': '<f4'}", "it is no archive and has no magic number"),
         TEXT("\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x18.}.", "has no magic number"),
+        TEXT("\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19,M\xe9\3.}.N.].", "has no magic number"),
         TEXT("\x81\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.M\xe9\3.}.N.].", "has no magic number"),
         TEXT(LEGACY, "the version, before byte 15: it ends too early"),
         TEXT(LEGACY "M\xe8\3.}.N.].", "Invalid protocol version: 1001 is known"),
@@ -1143,6 +1147,9 @@ START_TEST(test_legacy) {
     memcpy(tar + 257, "ustar", 5);
     memory_file_set(tar, sizeof tar);
     check_refused(rg_torch_load("x.pt"), "it is in torch's old .tar format", "tar");
+    memcpy(tar + 257, "ustar  ", 8);
+    memory_file_set(tar, sizeof tar);
+    check_refused(rg_torch_load("x.pt"), "it is in torch's old .tar format", "GNU's tar");
     memory_file_end();
 }
 END_TEST
@@ -1164,6 +1171,8 @@ START_TEST(test_long_legacy) {
     memory_file.n -= 2;
     check_refused(rg_torch_load("x.pt"),
                   "the storages' keys, before byte 1800175: it ends too early", "a long one");
+    memory_write(0, "].", 2);
+    ck_assert_int_gt(deny_in_turn(load_again, NULL), 10);
     memory_file_end();
 }
 END_TEST

@@ -164,6 +164,8 @@ START_TEST(test_damaged) {
         { "05e081040000000000fc6f03", "a block has no code for its end", 1 },
         { "05e00109000000c32064d3fea104", "a block's code of literals is no code", 1 },
         { "05e00109000000c320645bff5203", "a block's code of literals is no code", 1 },
+        { "05e081b46ddbb66ddbc6944b6d7dccb5cf7dfeba3ffcff000000",
+          "a block's code of literals is no code", 1 },
         { "05e0010900000080206cf5ff890000000000", "a block's code of literals is no code", 1 },
         { "05e1010100000080106cf5ff040100000000", "a block's code of distances is no code", 1 },
         { "f5e001000000000000", "a block has too many codes", 1 },
@@ -331,10 +333,12 @@ END_TEST
 START_TEST(test_harmless) {
     scratch_begin();
     archive a;
-    make_good(&a, 0);
-    archive_set(&a, a.place[ARCHIVE_END] + 20, 7, 2);
-    archive_insert(&a, a.n, "comment", 7);
-    ck_ok(read_archive(&a));
+    for (int wide = 0; wide < 2; wide++) {
+        make_good(&a, wide);
+        archive_set(&a, a.place[ARCHIVE_END] + 20, 7, 2);
+        archive_insert(&a, a.n, "comment", 7);
+        ck_ok(read_archive(&a));
+    }
     /* Sizes and CRC that a descriptor has stand as 0 in the local header. */
     make_good(&a, 0);
     archive_set(&a, a.place[ARCHIVE_LOCAL] + 6, 8, 2);
@@ -707,6 +711,19 @@ END_TEST
 
 /* ---- writing --------------------------------------------------------------------------- */
 
+/* Asserts that what stands between a member's name and its bytes is a row of extra fields, each as
+ * long as it says. */
+static void check_extra_fields(const rg_zip *z, const rg_zip_member *m) {
+    uint64_t at = m->at + 30 + strlen(m->name);
+    while (at < m->data) {
+        unsigned char field[4];
+        ck_ok(rgi_file_read(&z->file, at, field, sizeof field));
+        at += sizeof field + (size_t)(field[2] | field[3] << 8);
+    }
+    ck_each(at == m->data, "%s: its extra fields end at %d, not %d", m->name, (int)at,
+            (int)m->data);
+}
+
 /* Asserts that a member's header and its entry, which is returned, say the same of flags, method
  * and date, which is the first moment that an archive can name. */
 static const char *check_entry(const rg_zip *z, const rg_zip_member *m) {
@@ -748,6 +765,7 @@ static void check_members(const char *path, size_t members, size_t alignment) {
         ck_each(strcmp(m->name, name) == 0 && m->bytes == i % 300 * 5 && m->data % alignment == 0,
                 "%s, %s", m->name, name);
         const char *entry = check_entry(&z, m);
+        check_extra_fields(&z, m);
         ck_each(entry[8] == 8 && entry[9] == 8 && entry[6] == 20, "%s is UTF-8", name);
         ck_each(alignment > 1 || m->data == m->at + 30 + strlen(name), "%s has blanks", name);
         ck_each(rgi_zip_read(&z, m, bytes), "%s", rg_error());
@@ -789,6 +807,29 @@ START_TEST(test_write_many) {
 }
 END_TEST
 
+/* A directory takes as much memory as it gives back, however long it is. */
+START_TEST(test_lengths_of_directories) {
+    scratch_begin();
+    int64_t before = 0;
+    for (int n = 1; n < 130; n++) {
+        char name[130] = "";
+        rg_zip_writer w;
+        rg_zip z;
+        memset(name, 'n', (size_t)n);
+        ck_ok(rgi_zip_begin(&w, "save", scratch("f.zip")));
+        rgi_zip_member_begin(&w, name, 0, 1);
+        ck_ok(rgi_zip_end(&w));
+        ck_ok(rgi_zip_open(&z, "load", scratch("f.zip")));
+        ck_assert_str_eq(z.v[0].name, name);
+        rgi_zip_close(&z);
+        if (n == 1)
+            before = rg_memory_stats().other;
+        ck_assert_int_eq(rg_memory_stats().other, before);
+    }
+    scratch_end();
+}
+END_TEST
+
 /* Puts a member whose bytes are 0. All but the first lie in a hole of the file, and aren't put. */
 static void put_hole(rg_zip_writer *z, const char *name, uint64_t bytes) {
     static const char zeros[1 << 17];
@@ -812,6 +853,7 @@ static void check_large(const rg_zip *z, size_t i, uint64_t bytes, bool wide, ui
     const uint32_t said = wide ? UINT32_MAX : 0;
     ck_assert(memcmp(header + 18, &said, 4) == 0 && memcmp(header + 22, &said, 4) == 0);
     ck_assert(header[6] == 8 && header[7] == 0);
+    check_extra_fields(z, m);
     const char *entry = m->name + 1 - 46;
     const bool far = m->at >= UINT32_MAX;
     ck_assert_int_eq(entry[6], wide || far ? 45 : 20);
@@ -977,6 +1019,6 @@ END_TEST
 RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_half_a_ring,
          test_damage_in_sight, test_many_rings, test_read,
          test_harmless, test_directory_order, test_empty_member, test_refused, test_changed,
-         test_deflated_members, test_two_ends, test_cuts, test_write, test_write_many,
+         test_deflated_members, test_two_ends, test_cuts, test_write, test_write_many, test_lengths_of_directories,
          test_write_large,
          test_write_refused, test_faults, test_denied)
