@@ -164,6 +164,20 @@ START_TEST(test_locale) {
 }
 END_TEST
 
+/* A view that is behind its base is printed like any other where it has no history. */
+START_TEST(test_stale_view) {
+    RG_SCOPE();
+    print_reset();
+    rg_tensor *base = rg_ones(2);
+    rg_tensor view = *base;
+    view.flags |= RG_VIEW;
+    view.base = base;
+    rgi_count_write(base, "test");
+    ck_assert(rgi_is_stale(&view));
+    ck_assert_str_eq(rg_repr(&view), "tensor([1., 1.])");
+}
+END_TEST
+
 /* The stride of a dim of one item says nothing. */
 START_TEST(test_any_stride) {
     RG_SCOPE();
@@ -245,5 +259,5 @@ START_TEST(test_print) {
 END_TEST
 
 RG_TESTS(print, test_golden, test_shape, test_options_are_clamped, test_negative_edgeitems,
-         test_shortest_digits, test_locale, test_any_stride,
+         test_shortest_digits, test_locale, test_stale_view, test_any_stride,
          test_bad_arguments, test_out_of_memory, test_print)

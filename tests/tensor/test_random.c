@@ -334,6 +334,32 @@ START_TEST(test_scaled) {
 }
 END_TEST
 
+/* Torch's numbers for seed 3: where more than 0.3 of all lies between the bounds, normals are drawn
+ * until they lie there, and else uniforms. */
+START_TEST(test_truncated) {
+    static const struct {
+        double mean, std, low, high, values[4];
+    } rows[] = {
+        { 0, 1, -0.5, 0.5, { 0.046182, 0.174833, 0.088978, -0.079854 } },
+        { 0, 1, -0.38, 0.38, { -0.354078, -0.162077, 0.207415, -0.247055 } },
+        { 0.7, 2, -1, 1.5, { 0.792365, 1.049667, 0.877956, -0.527436 } },
+        { 0.7, 2, 0, 1, { 0.034108, 0.286740, 0.772915, 0.174927 } },
+        { -1, 0.5, -0.5, 1, { -0.448838, -0.373051, -0.302292, -0.237609 } },
+        { 2, 1, -1, 1.2, { 1.055246, 0.712809, 0.700413, 0.307768 } },
+        { 0, 2, -2, -0.5, { -1.392737, -1.569890, -0.840628, -1.737609 } },
+    };
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        RG_SCOPE();
+        rg_manual_seed(3);
+        rg_tensor *x = rg_zeros_dims(RG_DIMS(4), RG_FLOAT64);
+        ck_ok(rg_trunc_normal_(x, rows[i].mean, rows[i].std, rows[i].low, rows[i].high));
+        for (int k = 0; k < 4; k++)
+            ck_each(fabs(rg_at(x, k) - rows[i].values[k]) < 1e-6, "row %d: %g, not %g", i,
+                    rg_at(x, k), rows[i].values[k]);
+    }
+}
+END_TEST
+
 /* Where a float type has no number next to a bound, the range goes on to the next number inside,
  * which here is the only one. */
 START_TEST(test_rounded_ranges) {
@@ -718,7 +744,8 @@ END_TEST
 
 RG_TESTS(random, test_first_use_is_torchs_default_seed, test_torch_streams,
          test_generators_are_apart, test_state_restores, test_states_within_a_block,
-         test_draws_at_the_edge, test_draws_among_equals, test_scaled, test_rounded_ranges, test_bad_states,
+         test_draws_at_the_edge, test_draws_among_equals, test_scaled, test_truncated,
+         test_rounded_ranges, test_bad_states,
          test_errors, test_multinomial_errors, test_writes, test_large_permutation,
          test_out_of_memory, test_threads_share_the_stream, test_released_generators,
          test_generators_need_memory)

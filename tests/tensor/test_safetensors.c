@@ -330,6 +330,7 @@ START_TEST(test_lazy) {
     const rg_named bad_and_good[] = { { NULL, rg_ones(3) }, { "a", rg_ones(3) } };
     const rg_named_list nameless = { 2, bad_and_good };
     ck_fails(rg_save_file(nameless, scratch("g")), RG_TYPE_ERROR, "expected a name but got NULL");
+    ck_fails(rg_save_file(nameless, NULL), RG_TYPE_ERROR, "save_file: expected a path but got");
     rg_safe_close(f);
     rg_safe_close(NULL);
     ck_assert_int_eq(rg_error_code(), RG_OK);

@@ -733,6 +733,20 @@ START_TEST(test_good_pickles) {
 }
 END_TEST
 
+/* True is 1 in memory, too. */
+START_TEST(test_pickled_bools) {
+    RG_SCOPE();
+    memory_file_begin();
+    rg_named_list list = load_pickle("](\x88\x89" "e.", 6);
+    ck_assert_msg(list.n == 2, "%s", rg_error());
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(rg_dtype_of(list.v[i].tensor), RG_BOOL);
+        ck_assert_int_eq(*list.v[i].tensor->data, !i);
+    }
+    memory_file_end();
+}
+END_TEST
+
 /* Without elements a tensor has the strides of a new one, whatever the pickle says. */
 START_TEST(test_strides_of_nothing) {
     static const char pickle[] = DICT(TENSOR(FLOATS, "K\1", "K\0K\3\x86", "K\7K\x9\x86"));
@@ -885,6 +899,25 @@ static void check_letters(growing *g) {
                   "one name more");
 }
 
+/* A number that can't be read is named with all of a name of 110 letters. */
+static void check_long_name(growing *g) {
+    RG_SCOPE();
+    static const char value[] = V3("uint64", "K\0", "K\3\x85", "K\1\x85");
+    char sentence[200], name[111] = "";
+    memset(name, 'n', 110);
+    g->n = 0;
+    ADD(g, "}X\x6e\0\0\0");
+    add(g, name, 110);
+    add(g, value, sizeof value - 1);
+    ADD(g, "s.");
+    const member m[] = { { "archive/data.pkl", g->v, g->n },
+                         { "archive/data/0", "\xff\xff\xff\xff\xff\xff\xff\xff--------========", 24 },
+                         { "archive/version", "3\n", 2 } };
+    write_archive(RG_COUNT(m), m);
+    snprintf(sentence, sizeof sentence, "tensor \"%s\": element 0 is 18446744073709551615", name);
+    check_refused(rg_torch_load("x.pt"), sentence, "a long name");
+}
+
 /* For each byte of a pickle its containers may have four items together, and no more: 1000 pairs
  * of a dict are copied 8 times, and each copy takes a tuple of one item. */
 static void check_copies(growing *g) {
@@ -958,6 +991,7 @@ START_TEST(test_limits) {
     check_refused(load_pickle(g.v, g.n), "there are more values than the pickle's bytes can say",
                   "lists of lists");
     check_visits(&g);
+    check_long_name(&g);
     /* A dict is copied again and again. */
     g.n = 0;
     ADD(&g, "}q\0(");
@@ -1381,7 +1415,7 @@ END_TEST
 RG_TESTS(torch_file, test_torch_golden, test_torch_again, test_torch_pickle, test_named_below,
          test_torch_saved, test_torch_many, test_pickled_sizes, test_folders, test_nameless,
          test_many_memos, test_values, test_values_denied, test_bad_pickles, test_shown,
-         test_bad_opcodes, test_good_pickles, test_strides_of_nothing,
+         test_bad_opcodes, test_good_pickles, test_pickled_bools, test_strides_of_nothing,
          test_good_pickles_denied, test_calls_denied,
          test_pickled_longs, test_limits, test_bad_archives, test_legacy, test_long_legacy,
          test_memory_for_legacy,
