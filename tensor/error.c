@@ -103,9 +103,7 @@ const char *rg_error(void) { return rgi_this.code == RG_OK ? "" : rgi_this.messa
 
 rg_code rg_error_code(void) { return rgi_this.code; }
 
-void rg_error_clear(void) {
-    rgi_this.code = RG_OK;
-}
+void rg_error_clear(void) { rgi_this.code = RG_OK; }
 
 rg_error_handler *rg_on_error(rg_error_handler *handler) {
     return atomic_exchange(&on_error, handler);

@@ -90,8 +90,7 @@ static int64_t print_tail(const printer *p, int64_t n) {
     return p->edge < 0 ? RG_MIN(-(int64_t)p->edge, n) : n - p->edge;
 }
 
-/* Returns how many bytes lie between a dim's items. The stride of a dim of one item may be anything.
- */
+/* Returns how many bytes lie between a dim's items. One item's stride may be anything. */
 static int64_t print_step(const rg_tensor *t, int dim) {
     return t->size[dim] > 1 ? t->stride[dim] * (int64_t)rgi_sizeof(t->dtype) : 0;
 }

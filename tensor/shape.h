@@ -48,7 +48,8 @@ bool rgi_expandable(const rg_tensor *from, const rg_tensor *to);
 rg_dims rgi_dims_along(int n, int dim, int64_t size);
 /* A tensor has at most so many elements, lest their bytes overflow. */
 #define RG_NUMEL_MAX (INT64_MAX / 16)
-/* Fails where there are too many dims, a size is negative, or the product of all but 0 too large. */
+/* Fails where there are too many dims, a size is negative, or the product of all that aren't 0 is
+ * too large. */
 bool rgi_check_sizes(const char *op, const rg_dims *d);
 
 /* ---- strides -------------------------------------------------------------------- */

@@ -240,6 +240,9 @@ START_TEST(test_of_nothing) {
         ck_fails(rg_is_floating_point(t), RG_TYPE_ERROR, "is_floating_point: expected a tensor");
     }
     rg_tensor *scalar = rg_scalar(1);
+    scalar->storage->inference = true;
+    ck_fails(rg_version(scalar) != -1, RG_RUNTIME_ERROR, "do not track version counter");
+    scalar->storage->inference = false;
     ck_fails(rg_size(scalar, 0) != -1, RG_INDEX_ERROR, "but tensor has no dimensions");
     ck_fails(rg_stride(scalar, 0) != -1, RG_INDEX_ERROR, "but tensor has no dimensions");
     ck_fails(rg_size(rg_ones(2), 1) != -1, RG_INDEX_ERROR, "Dimension out of range");
@@ -274,5 +277,5 @@ START_TEST(test_fewer_dims) {
 END_TEST
 
 RG_TESTS(look, test_looking, test_looking_errors, test_looking_at_too_much, test_equal,
-         test_allclose, test_comparing_needs_memory,
-         test_of_nothing, test_close_in_its_dtype, test_fewer_dims)
+         test_allclose, test_comparing_needs_memory, test_of_nothing, test_close_in_its_dtype,
+         test_fewer_dims)

@@ -864,11 +864,11 @@ END_TEST
 
 RG_TESTS_UNGUARDED(memory, test_nothing_is_asked_for_twice, test_statistics, test_peak,
                    test_blocks_are_aligned_and_apart, test_sizes_of_blocks, test_peak_of_both_ways,
-                   test_huge_pages,
-                   test_absurd_requests, test_short_way, test_grow, test_each_request_fails,
-                   test_thread_exit, test_large_blocks_end_with_their_thread, test_orders_of_ending,
-                   test_made_here_released_there, test_no_block_gets_lost,
-                   test_no_header_gets_lost, test_chunks,
-                   test_peak_of_threads, test_large_blocks_kept, test_what_is_kept_makes_room,
-                   test_no_small_block_is_left, test_no_thread_can_begin, test_threads_share,
-                   test_pool_can_be_bypassed, test_pool_beside_others)
+                   test_huge_pages, test_absurd_requests, test_short_way, test_grow,
+                   test_each_request_fails, test_thread_exit,
+                   test_large_blocks_end_with_their_thread, test_orders_of_ending,
+                   test_made_here_released_there, test_no_block_gets_lost, test_no_header_gets_lost,
+                   test_chunks, test_peak_of_threads, test_large_blocks_kept,
+                   test_what_is_kept_makes_room, test_no_small_block_is_left,
+                   test_no_thread_can_begin, test_threads_share, test_pool_can_be_bypassed,
+                   test_pool_beside_others)

@@ -734,7 +734,6 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(npy, test_a_file_numbered_0, test_headers_of_all_lengths,
-         test_headers_in_fortran_order, test_numpy, test_versions,
-         test_views, test_names, test_orders, test_order_of_bytes, test_dicts, test_ends_of_dicts,
-         test_heads, test_bad_archives, test_changed, test_denied)
+RG_TESTS(npy, test_a_file_numbered_0, test_headers_of_all_lengths, test_headers_in_fortran_order,
+         test_numpy, test_versions, test_views, test_names, test_orders, test_order_of_bytes,
+         test_dicts, test_ends_of_dicts, test_heads, test_bad_archives, test_changed, test_denied)

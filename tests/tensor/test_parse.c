@@ -169,10 +169,8 @@ START_TEST(test_forms) {
                      "tensor([1., 2.], dtype=torch.float64)");
     ck_assert_str_eq(read("array([[1, 2]], shape=( 1 , 2 , ) )"), "tensor([[1, 2]])");
     ck_assert_str_eq(read("array([2, 0], dtype=bool)"), "tensor([ True, False])");
-    ck_assert_str_eq(read("[[], [1]]"),
-                     "parse: expected sequence of length 0 at dim 1 (got 1)");
-    ck_assert_str_eq(read("[[1], []]"),
-                     "parse: expected sequence of length 1 at dim 1 (got 0)");
+    ck_assert_str_eq(read("[[], [1]]"), "parse: expected sequence of length 0 at dim 1 (got 1)");
+    ck_assert_str_eq(read("[[1], []]"), "parse: expected sequence of length 1 at dim 1 (got 0)");
     ck_assert_str_eq(read("array([7], shape=())"), "tensor(7)");
     ck_assert_str_eq(read("array([7, 8], shape=())"),
                      "parse: shape '[]' is invalid for input of size 2");
@@ -363,5 +361,4 @@ START_TEST(test_out_of_memory_in_bad_text) {
 END_TEST
 
 RG_TESTS(parse, test_golden, test_round_trips, test_forms, test_garbage, test_the_leftmost_fault,
-         test_deep_brackets, test_out_of_memory,
-         test_out_of_memory_in_bad_text)
+         test_deep_brackets, test_out_of_memory, test_out_of_memory_in_bad_text)

@@ -259,5 +259,5 @@ START_TEST(test_print) {
 END_TEST
 
 RG_TESTS(print, test_golden, test_shape, test_options_are_clamped, test_negative_edgeitems,
-         test_shortest_digits, test_locale, test_stale_view, test_any_stride,
-         test_bad_arguments, test_out_of_memory, test_print)
+         test_shortest_digits, test_locale, test_stale_view, test_any_stride, test_bad_arguments,
+         test_out_of_memory, test_print)

@@ -309,7 +309,9 @@ END_TEST
 
 /* Normals and uniforms of any parameters are those of the usual ones, scaled and moved. */
 START_TEST(test_scaled) {
-    static const double pairs[][2] = { { 0, 1 }, { 0, 2 }, { 1, 1 }, { 1, 2 }, { 2, 3 }, { -1, 0 } };
+    static const double pairs[][2] = {
+        { 0, 1 }, { 0, 2 }, { 1, 1 }, { 1, 2 }, { 2, 3 }, { -1, 0 },
+    };
     for (int i = 0; i < RG_COUNT(pairs) * 4; i++) {
         RG_SCOPE();
         const double a = pairs[i / 4][0], b = pairs[i / 4][1];
@@ -745,7 +747,6 @@ END_TEST
 RG_TESTS(random, test_first_use_is_torchs_default_seed, test_torch_streams,
          test_generators_are_apart, test_state_restores, test_states_within_a_block,
          test_draws_at_the_edge, test_draws_among_equals, test_scaled, test_truncated,
-         test_rounded_ranges, test_bad_states,
-         test_errors, test_multinomial_errors, test_writes, test_large_permutation,
-         test_out_of_memory, test_threads_share_the_stream, test_released_generators,
-         test_generators_need_memory)
+         test_rounded_ranges, test_bad_states, test_errors, test_multinomial_errors, test_writes,
+         test_large_permutation, test_out_of_memory, test_threads_share_the_stream,
+         test_released_generators, test_generators_need_memory)

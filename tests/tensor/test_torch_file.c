@@ -737,7 +737,9 @@ END_TEST
 START_TEST(test_pickled_bools) {
     RG_SCOPE();
     memory_file_begin();
-    rg_named_list list = load_pickle("](\x88\x89" "e.", 6);
+    rg_named_list list = load_pickle("](\x88\x89"
+                                     "e.",
+                                     6);
     ck_assert_msg(list.n == 2, "%s", rg_error());
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(rg_dtype_of(list.v[i].tensor), RG_BOOL);
@@ -910,8 +912,9 @@ static void check_long_name(growing *g) {
     add(g, name, 110);
     add(g, value, sizeof value - 1);
     ADD(g, "s.");
+    static const char large[] = "\xff\xff\xff\xff\xff\xff\xff\xff--------========";
     const member m[] = { { "archive/data.pkl", g->v, g->n },
-                         { "archive/data/0", "\xff\xff\xff\xff\xff\xff\xff\xff--------========", 24 },
+                         { "archive/data/0", large, sizeof large - 1 },
                          { "archive/version", "3\n", 2 } };
     write_archive(RG_COUNT(m), m);
     snprintf(sentence, sizeof sentence, "tensor \"%s\": element 0 is 18446744073709551615", name);
@@ -1216,7 +1219,7 @@ START_TEST(test_memory_for_legacy) {
     enum { N = 1 << 20 };
     static const char pickles[] = PREFACE REBUILD
         "(" OLD("Float", "7", "J\0\0\x10\0") "K\0K\2\x85K\1\x85\x89}tR"
-        ".]U\0017a.\0\0\x10\0\0\0\0\0";
+                                             ".]U\0017a.\0\0\x10\0\0\0\0\0";
     RG_SCOPE();
     memory_file_begin();
     memory_file_set(pickles, sizeof pickles - 1);
@@ -1416,8 +1419,7 @@ RG_TESTS(torch_file, test_torch_golden, test_torch_again, test_torch_pickle, tes
          test_torch_saved, test_torch_many, test_pickled_sizes, test_folders, test_nameless,
          test_many_memos, test_values, test_values_denied, test_bad_pickles, test_shown,
          test_bad_opcodes, test_good_pickles, test_pickled_bools, test_strides_of_nothing,
-         test_good_pickles_denied, test_calls_denied,
-         test_pickled_longs, test_limits, test_bad_archives, test_legacy, test_long_legacy,
-         test_memory_for_legacy,
+         test_good_pickles_denied, test_calls_denied, test_pickled_longs, test_limits,
+         test_bad_archives, test_legacy, test_long_legacy, test_memory_for_legacy,
          test_storage_bytes, test_largest_pickle, test_cut, test_cut_pickle, test_denied,
          test_first_list_denied, test_types_of_storages)

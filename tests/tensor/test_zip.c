@@ -1016,9 +1016,8 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_half_a_ring,
-         test_damage_in_sight, test_many_rings, test_read,
-         test_harmless, test_directory_order, test_empty_member, test_refused, test_changed,
-         test_deflated_members, test_two_ends, test_cuts, test_write, test_write_many, test_lengths_of_directories,
-         test_write_large,
-         test_write_refused, test_faults, test_denied)
+RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_half_a_ring, test_damage_in_sight,
+         test_many_rings, test_read, test_harmless, test_directory_order, test_empty_member,
+         test_refused, test_changed, test_deflated_members, test_two_ends, test_cuts, test_write,
+         test_write_many, test_lengths_of_directories, test_write_large, test_write_refused,
+         test_faults, test_denied)
