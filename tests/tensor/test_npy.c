@@ -191,9 +191,10 @@ START_TEST(test_headers_in_fortran_order) {
         for (int64_t other = 1; other <= 1000; other *= 10)
             for (int64_t last = 1; last <= 1000000000; last *= 10) {
                 int64_t numel = last;
-                for (int d = 0; d < ndim - 1 && numel < RG_NUMEL_MAX; d++)
-                    numel *= 2 * other;
-                if (numel >= RG_NUMEL_MAX)
+                bool fits = true;
+                for (int d = 0; d < ndim - 1; d++)
+                    fits = fits && !__builtin_mul_overflow(numel, 2 * other, &numel);
+                if (!fits)
                     continue;
                 fake.ndim = (uint8_t)ndim;
                 for (int d = 0; d < ndim; d++) {

@@ -490,6 +490,7 @@ START_TEST(test_errors) {
     ck_fails(rg_trunc_normal_(x, 0, 0, -2, 2), RG_RUNTIME_ERROR, "trunc_normal_: division by zero");
     ck_fails(rg_trunc_normal_(x, 0, 1, 2, -2), RG_RUNTIME_ERROR,
              "uniform_ expects to return a [from, to) range");
+    rg_manual_seed(0); /* Some streams do have such a number. */
     ck_fails(rg_trunc_normal_(one, 0, 1, -1e30, -5), RG_RUNTIME_ERROR,
              "rounds were not enough: almost nothing in "
              "[-1e+30, -5] is likely");
