@@ -301,8 +301,8 @@ void rgi_safetensors_close(rg_safetensors *s) {
 
 const rg_safetensors_entry *rgi_safetensors_find(const rg_safetensors *s, const char *name) {
     const rg_safetensors_entry wanted = { .name = name }, *key = &wanted;
-    const rg_safetensors_entry **found = bsearch(&key, s->named, (size_t)s->n, sizeof key,
-                                                 by_entry_name);
+    const rg_safetensors_entry **found =
+        s->n ? bsearch(&key, s->named, (size_t)s->n, sizeof key, by_entry_name) : NULL;
     return found ? *found : NULL;
 }
 
