@@ -263,6 +263,17 @@ static int inputs_with_history(int n, rg_tensor *const in[], rg_tensor *x[]) {
     return m;
 }
 
+/* Leaves numbers, each time others, in the memory that is taken next: an element that an op doesn't
+ * write then differs from run to run. */
+static void spoil_memory(void) {
+    static double number;
+    RG_SCOPE();
+    number += 1e9;
+    for (int64_t n = 4; n <= 128; n += 8)
+        for (int i = 0; i < 4; i++)
+            rg_full_dims(RG_DIMS(n), number, RG_FLOAT64);
+}
+
 /* Writes the outputs of an application to `value`, and behind them the gradient of each input for a
  * cotangent of 0.5, 0.6, .. of every floating output, or of one, which has gaps where the inputs
  * have. Returns false if it failed. */
@@ -270,6 +281,7 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
                       int *n) {
     rg_tensor *out[RG_MAX_OUTPUTS], *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS];
     int outs = outputs_of(a->op), k = 0;
+    spoil_memory();
     if (!apply_all(a, in, out))
         return false;
     for (int i = 0; i < outs; i++) {
@@ -284,6 +296,7 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
         return true;
     int m = inputs_with_history(a->n, in, x);
     *n += m;
+    spoil_memory();
     return rg_grad_many(k, y, v, m, x, value + outs,
                         (rg_backward_options){ .create_graph = graph, .allow_unused = true });
 }
