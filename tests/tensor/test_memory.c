@@ -157,7 +157,7 @@ END_TEST
 
 /* A block of 2 MB or more begins where a huge page does, and smaller ones don't all do so. */
 START_TEST(test_huge_pages) {
-    enum { SMALL = 128 << 10, HUGE = 2 << 20 };
+    enum { SMALL = 128 << 10, LARGE = 2 << 20 };
     void *small[64];
     int aligned = 0;
     if (rgi_pool_bypassed())
@@ -165,15 +165,15 @@ START_TEST(test_huge_pages) {
     rg_memory_trim();
     for (int i = 0; i < 64; i++) {
         small[i] = rgi_alloc(SMALL, RG_MEM_OTHER);
-        aligned += (uintptr_t)small[i] % HUGE == 0;
+        aligned += (uintptr_t)small[i] % LARGE == 0;
     }
     for (int i = 0; i < 64; i++)
         rgi_free(small[i], SMALL, RG_MEM_OTHER);
     ck_assert_int_lt(aligned, 64);
     for (int i = 0; i < 3; i++) {
-        void *huge = rgi_alloc(HUGE << i, RG_MEM_OTHER);
-        ck_assert_uint_eq((uintptr_t)huge % HUGE, 0);
-        rgi_free(huge, HUGE << i, RG_MEM_OTHER);
+        void *huge = rgi_alloc(LARGE << i, RG_MEM_OTHER);
+        ck_assert_uint_eq((uintptr_t)huge % LARGE, 0);
+        rgi_free(huge, LARGE << i, RG_MEM_OTHER);
     }
     rg_memory_trim();
 }
