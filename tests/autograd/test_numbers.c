@@ -118,6 +118,14 @@ START_TEST(test_powers_with_one) {
 }
 END_TEST
 
+/* The slope of |x| is the sign of x, however small x is, and 0 at 0. */
+START_TEST(test_slope_of_the_least_numbers) {
+    rg_tensor *x = rg_literal_as(RG_FLOAT64, [ 5e-324, 0, -1e-310, 2 ]);
+    ck_ok(rg_backward(rg_norm_p(rg_requires_grad_(x, true), 1)));
+    ck_assert(rg_equal(rg_grad_of(x), rg_literal_as(RG_FLOAT64, [ 1, 0, -1, 1 ])));
+}
+END_TEST
+
 /* Where several zeros join one product, torch's second derivative isn't right, and ours says that
  * there is none; the first one is the same whether a graph is created or not. */
 START_TEST(test_product_of_several_zeros) {
@@ -442,8 +450,9 @@ RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsig
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
          test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,
          test_strides_of_new_dims, test_targets_within_the_unit, test_variance_as_a_number,
-         test_powers_with_one, test_kernel_that_just_fits, test_product_of_several_zeros,
-         test_paddings_of_all_dims, test_convolutions_at_their_limits, test_shifts_add_up,
-         test_thresholds_of_whole_numbers, test_one_index_beyond, test_indices_into_nothing,
-         test_windows_of_nothing, test_product_with_infinity, test_extremes_of_truths,
-         test_infinite_gradients_of_rows, test_losses_of_nothing)
+         test_powers_with_one, test_slope_of_the_least_numbers, test_kernel_that_just_fits,
+         test_product_of_several_zeros, test_paddings_of_all_dims,
+         test_convolutions_at_their_limits, test_shifts_add_up, test_thresholds_of_whole_numbers,
+         test_one_index_beyond, test_indices_into_nothing, test_windows_of_nothing,
+         test_product_with_infinity, test_extremes_of_truths, test_infinite_gradients_of_rows,
+         test_losses_of_nothing)

@@ -443,5 +443,22 @@ END_TEST
 /* The ops that call the hooks are made once and stay. */
 __attribute__((constructor)) static void ops_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(backward_hooks, test_calls, test_parameters, test_nested, test_gradients_that_wait,
-         test_all_kinds, test_results_without_gradients, test_errors, test_without_memory)
+/* Hooks that come and go leave no more behind than the first of them did. */
+START_TEST(test_hooks_that_come_and_go) {
+    Scale *s = scale();
+    int64_t room = 0;
+    ck_assert(rg_register_full_backward_pre_hook(&s->base, pre, NULL) >= 0);
+    for (int i = 0; i < 2000; i++) {
+        const int id = rg_register_full_backward_pre_hook(&s->base, pre, NULL);
+        ck_ok(rg_remove_forward_hook(&s->base, id));
+        if (i == 20)
+            room = rg_memory_stats().other;
+    }
+    ck_assert_int_eq(rg_memory_stats().other, room);
+    rg_module_free(s);
+}
+END_TEST
+
+RG_TESTS(backward_hooks, test_hooks_that_come_and_go, test_calls, test_parameters, test_nested,
+         test_gradients_that_wait, test_all_kinds, test_results_without_gradients, test_errors,
+         test_without_memory)
