@@ -138,9 +138,11 @@ SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-san
 asan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" programs
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" \
-	    SKIP="$(if $(QUICK),$(LONG_SANITIZED))" $(CHECKS)
+	    SKIP="$(if $(QUICK),$(LONG_SANITIZED))" \
+	    $(if $(QUICK),run-tests test-parallel,$(CHECKS))
 
-# QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too.
+# QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too. Of the other
+# checks it keeps those that nothing else runs under sanitizers; `make fuzz` has a gate of its own.
 LONG_SANITIZED = bits parallel trajectory bfloat16 transformers
 
 ## tsan       the tests that start threads, under ThreadSanitizer
