@@ -141,8 +141,8 @@ asan: deps
 	    SKIP="$(if $(QUICK),$(LONG_SANITIZED))" \
 	    $(if $(QUICK),run-tests test-parallel,$(CHECKS))
 
-# QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too. Of the other
-# checks it keeps those that nothing else runs under sanitizers; `make fuzz` has a gate of its own.
+# QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too. Of the
+# other checks it keeps what nothing else runs under sanitizers; `make fuzz` has its own gate.
 LONG_SANITIZED = bits parallel trajectory bfloat16 transformers
 
 ## tsan       the tests that start threads, under ThreadSanitizer
