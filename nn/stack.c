@@ -5,6 +5,11 @@
 #include "stack.h"
 
 #include <pthread.h>
+#ifndef __GLIBC__
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /* A forward may take so many bytes, with all that it calls except the forwards of other modules. */
 static const size_t STACK_RESERVE = 256 << 10;
@@ -12,6 +17,22 @@ static const size_t STACK_RESERVE = 256 << 10;
 /* The thread's stack lies from `low` on, and grows down to there. */
 static __thread uintptr_t stack_low __attribute__((tls_model("initial-exec")));
 __thread uintptr_t rgi_stack_floor __attribute__((tls_model("initial-exec"))) = UINTPTR_MAX;
+
+/* Of the first thread's stack musl tells only the part in use, which may grow to the program's
+ * limit. Makes the stack as large as that. */
+static void grow_to_limit(uintptr_t *low, size_t *bytes) {
+#ifdef __GLIBC__
+    (void)low;
+    (void)bytes;
+#else
+    struct rlimit limit;
+    if (syscall(SYS_gettid) != getpid() || getrlimit(RLIMIT_STACK, &limit))
+        return;
+    uintptr_t high = *low + *bytes;
+    *bytes = (size_t)RG_MIN(limit.rlim_cur, high);
+    *low = high - *bytes;
+#endif
+}
 
 static void find_stack(void) {
     pthread_attr_t attributes;
@@ -23,6 +44,7 @@ static void find_stack(void) {
         pthread_attr_destroy(&attributes);
     }
     stack_low = (uintptr_t)low;
+    grow_to_limit(&stack_low, &bytes);
     rgi_stack_floor = stack_low + RG_MIN(STACK_RESERVE, bytes / 4);
 }
 
