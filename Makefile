@@ -139,10 +139,10 @@ asan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" programs
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" \
 	    SKIP="$(if $(QUICK),$(LONG_SANITIZED))" \
-	    $(if $(QUICK),run-tests test-parallel,$(CHECKS))
+	    $(if $(QUICK),run-tests test-notebooks test-parallel,$(CHECKS))
 
 # QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too. Of the
-# other checks it keeps what nothing else runs under sanitizers; `make fuzz` has its own gate.
+# other checks it keeps the notebooks and the many processes; `make fuzz` has its own gate.
 LONG_SANITIZED = bits parallel trajectory bfloat16 transformers
 
 ## tsan       the tests that start threads, under ThreadSanitizer

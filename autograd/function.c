@@ -194,7 +194,7 @@ static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
 static rg_tensor *output_of(rg_tensor *made, rg_tensor *const in[], int n) {
     rg_tensor *y = rgi_own(rgi_alias(made));
     for (int i = 0; i < n && y; i++) {
-        if (in[i]->storage != y->storage)
+        if (rgi_is_none(in[i]) || in[i]->storage != y->storage)
             continue;
         rgi_view_join(y, in[i]);
         y->flags = (uint8_t)((y->flags & ~RG_OF_LIST) | RG_UNTRACKED);

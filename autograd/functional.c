@@ -327,7 +327,7 @@ rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const in
         return NULL;
     rg_tensor *g[MOST_DERIVED];
     rg_tensor *u = rg_requires_grad_(rg_zeros_like(d.y), true);
-    bool ok = u && derivatives(&d, d.y, u, true, g);
+    bool ok = derivatives(&d, d.y, u, true, g);
     rg_tensor *sum = ok ? sum_of_products(&d, g, v) : NULL;
     /* Where nothing depends on the inputs, the sum is RG_NONE, and its derivative 0. */
     *result = sum ? derivative(sum, u, RG_NONE, d.create_graph) : NULL;

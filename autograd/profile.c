@@ -172,7 +172,7 @@ static double profile_elements(rg_dims shape) {
 static double profile_bytes(int n, rg_tensor *const t[]) {
     double bytes = 0;
     for (int i = 0; i < n; i++)
-        if (t[i])
+        if (t[i] && !rgi_is_none(t[i]))
             bytes += (double)t[i]->numel * (double)rgi_sizeof(t[i]->dtype);
     return bytes;
 }

@@ -212,7 +212,8 @@ rg_tensor *rg_replays_run(rg_replays *r, int n, rg_tensor *const inputs[]) {
             return NULL;
         }
     }
-    rgi_copy_elements(y, s->result);
+    if (y != RG_NONE)
+        rgi_copy_elements(y, s->result);
     return rgi_own(y);
 }
 

@@ -178,6 +178,7 @@ static bool prelu_check(const rg_tensor *x, const rg_tensor *weight) {
 rg_tensor *rg_prelu(rg_tensor *x, rg_tensor *weight) {
     if (!rgi_check(x, "prelu") || !rgi_check(weight, "prelu") || !prelu_check(x, weight))
         return NULL;
+    /* The weights lie along dim 1. What has no such dim has one weight. */
     const rg_dims aligned = rgi_dims_along(x->ndim, 1, weight->numel);
     return RG_COMPOSITE("prelu", RG_APPLY(prelu, RG_NO_ATTR, x, rg_reshape_dims(weight, aligned)));
 }

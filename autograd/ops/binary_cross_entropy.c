@@ -66,6 +66,8 @@ static bool bce_check_shapes(const rg_tensor *p, const rg_tensor *target, const 
                      "Using a target size (torch.Size(%s)) that is different to the input size "
                      "(torch.Size(%s)) is deprecated. Please ensure they have the same size.",
                      RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(p));
+    if (rgi_is_none(w))
+        return true;
     for (int d = 1; d <= RG_MIN(w->ndim, p->ndim); d++) {
         int64_t mine = w->size[w->ndim - d];
         int64_t other = p->size[p->ndim - d];

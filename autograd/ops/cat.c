@@ -127,7 +127,7 @@ rg_tensor *rg_cat(rg_list tensors, int dim) {
         return NULL;
     if (tensors.n > RG_MAX_INPUTS)
         return cat_in_groups(tensors, a.dim, rg_cat, rg_cat);
-    /* cat_shape refuses a sum that overflows, and wraps round here. */
+    /* A sum that overflows wraps round here, and cat_shape refuses it. */
     for (int i = 0; i < tensors.n; i++) {
         const rg_tensor *x = tensors.v[i];
         a.start[i] = (int64_t)at;

@@ -159,6 +159,7 @@ bool rgi_conv_allows(const char *name, int dims, const rg_tensor *x, const rg_te
     return true;
 }
 
+/* A line is the lower dim of a plane that is one element high. */
 k_conv rgi_conv_sizes(const rg_tensor *x, const rg_tensor *weight, const conv_options *o,
                       int dims) {
     k_conv z = { .batch = x->size[0],

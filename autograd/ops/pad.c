@@ -93,6 +93,7 @@ static bool pad_shape(rg_call *c) {
             return false;
         small = small && y->size[d] < 1;
     }
+    /* For images torch has a blank before the bracket where the mode is replicate. */
     RG_FAIL_IF(pad_mirrors(a) && small, NULL, "input (%s%s) is too small. Calculated output %s",
                pad_text(x, n, ", ", (char[96]){ 0 }), n == 2 && a->mode == RG_REPLICATE ? " " : "",
                pad_text(y, n, " ", (char[96]){ 0 }));

@@ -9,7 +9,6 @@
 #include "tensor/text.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char lbfgs_prefix[] = "state.0.";
@@ -130,17 +129,11 @@ static const lbfgs_field *field_named(const char *name, size_t *place) {
     name += prefix;
     for (int i = 0; i < RG_COUNT(lbfgs_fields); i++) {
         const lbfgs_field *f = &lbfgs_fields[i];
-        const size_t n = strlen(f->name);
-        char *end = NULL;
-        if (strncmp(name, f->name, n) != 0)
+        const int64_t at = f->listed ? rgi_place_in_list(name, f->name) : -1;
+        if (at < 0 && (f->listed || strcmp(name, f->name) != 0))
             continue;
-        if (!f->listed && !name[n])
-            return f;
-        if (!f->listed || name[n] != '.' || name[n + 1] < '0')
-            continue;
-        *place = strtoul(name + n + 1, &end, 10);
-        if (!*end)
-            return f;
+        *place = (size_t)RG_MAX(at, 0);
+        return f;
     }
     return NULL;
 }

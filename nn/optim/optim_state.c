@@ -11,7 +11,18 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+int64_t rgi_place_in_list(const char *name, const char *list) {
+    const size_t n = strlen(list);
+    if (strncmp(name, list, n) != 0 || name[n] != '.' || name[n + 1] < '0')
+        return -1;
+    /* strtoll takes blanks and signs, which stand before '0'. */
+    char *end;
+    const long long place = strtoll(name + n + 1, &end, 10);
+    return *end ? -1 : place;
+}
 
 /* ---- entries ------------------------------------------------------------------- */
 

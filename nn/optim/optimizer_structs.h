@@ -110,6 +110,12 @@ static inline bool rgi_is_lbfgs(const rg_optim *o) { return o->row == &rgi_optim
 /* Takes a holder away, and frees the optimizer if that was the last one. */
 void rgi_optim_let_go(rg_optim *o);
 
+/* ---- names in a state_dict ----------------------------------------------------- */
+
+/* Returns the place that a name stands for in a list, such as 2 for "base_lrs.2", or -1 where the
+ * name isn't one of the list's. */
+int64_t rgi_place_in_list(const char *name, const char *list);
+
 /* ---- a schedule ---------------------------------------------------------------- */
 
 /* These numbers are a schedule's state, which state_dict saves. */

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- fields: what is a number in torch and here ---------------------------------------- */
@@ -336,16 +335,6 @@ static bool read_fields(schedule_load *l, int n, const schedule_field v[]) {
     return true;
 }
 
-/* Returns the number that stands behind the list's name and a dot, or -1. */
-static int64_t item_of(const char *name, const char *list) {
-    const size_t n = strlen(list);
-    char *end;
-    if (strncmp(name, list, n) != 0 || name[n] != '.' || name[n + 1] < '0')
-        return -1;
-    const long long item = strtoll(name + n + 1, &end, 10);
-    return *end ? -1 : item;
-}
-
 static bool too_many(const schedule_load *l, const char *name) {
     return rgi_fail(RG_RUNTIME_ERROR, l->name, "\"%s\" in state_dict is one too many", name);
 }
@@ -385,7 +374,7 @@ static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
         { RG_REDUCE_LR_ON_PLATEAU, "min_lrs", &o->min_lrs },
     };
     for (int i = 0; i < RG_COUNT(lists); i++) {
-        *item = l->copy.kind == lists[i].kind ? item_of(name, lists[i].name) : -1;
+        *item = l->copy.kind == lists[i].kind ? rgi_place_in_list(name, lists[i].name) : -1;
         if (*item >= 0)
             return lists[i].list;
     }
@@ -408,9 +397,9 @@ static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
     const rg_schedule_kind kind = l->copy.kind;
     int64_t place;
     rg_by_group *list = list_of(l, e->name, &place);
-    const int64_t rate = item_of(e->name, "base_lrs");
-    const int64_t milestone = item_of(e->name,
-                                      kind == RG_SEQUENTIAL_LR ? "_milestones" : "milestones");
+    const int64_t rate = rgi_place_in_list(e->name, "base_lrs");
+    const int64_t milestone = rgi_place_in_list(e->name, kind == RG_SEQUENTIAL_LR ? "_milestones"
+                                                                                  : "milestones");
     *known = true;
     if (list)
         return read_value(l, e, list, place);
@@ -513,11 +502,12 @@ static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) 
         || (s->kind == RG_ONE_CYCLE_LR && !read_phases(l)))
         return false;
     const rg_named *worse = s->kind == RG_REDUCE_LR_ON_PLATEAU ? entry_of(l, "mode_worse") : NULL;
-    double sign = 0;
-    if (worse && !loaded_number(l, worse, &sign))
-        return false;
-    if (worse)
+    if (worse) {
+        double sign;
+        if (!loaded_number(l, worse, &sign))
+            return false;
         l->copy.o.mode_max = sign < 0;
+    }
     return rgi_schedule_check(s->optim, s->kind, &l->copy.o);
 }
 

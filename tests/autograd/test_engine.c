@@ -601,8 +601,8 @@ static rg_tensor *note_dtype(rg_tensor *g, void *context) {
 START_TEST(test_dtypes_of_first_gradients) {
     for (int single = 0; single < 2; single++)
         for (int inner = 0; inner < 2; inner++) {
-            const rg_dtype own = single ? RG_FLOAT32 : RG_FLOAT64, seen_first = RG_NO_DTYPE;
-            rg_dtype seen = seen_first;
+            const rg_dtype own = single ? RG_FLOAT32 : RG_FLOAT64;
+            rg_dtype seen = RG_NO_DTYPE;
             rg_tensor *x = rg_requires_grad_(rg_full_dims(RG_DIMS(2), 1, own), true);
             rg_tensor *y = inner ? rg_mul(x, 2) : x;
             rg_tensor *g = rg_full_dims(RG_DIMS(2), 3, single ? RG_FLOAT64 : RG_FLOAT32);
