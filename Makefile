@@ -131,7 +131,7 @@ run-tests: $(TESTS) $(CXXTEST) $(SHARED)
 
 # GCC 12 miscompiles UBSan's null check of a thread-local's address, and ASan sees null
 # pointers anyway.
-SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=null \
+SANITIZE := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=null \
             -fno-sanitize-recover=undefined
 
 ## asan       every test under AddressSanitizer and UBSan; QUICK=1: without the long ones
@@ -139,15 +139,16 @@ asan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" programs
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" \
 	    SKIP="$(if $(QUICK),$(LONG_SANITIZED))" \
-	    $(if $(QUICK),run-tests test-notebooks test-parallel,$(CHECKS))
+	    $(if $(QUICK),run-tests test-notebooks,$(CHECKS))
 
-# QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too. Of the
-# other checks it keeps the notebooks and the many processes; `make fuzz` has its own gate.
-LONG_SANITIZED = bits parallel trajectory bfloat16 transformers
+# QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too. `make fuzz`
+# has its own gate, and `make valgrind` runs the many processes.
+LONG_SANITIZED = bits parallel trajectory bfloat16 transformers golden gradcheck promises sets \
+                 matmul
 
 ## tsan       the tests that start threads, under ThreadSanitizer
 tsan: deps
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g -fsanitize=thread" OPENMP= \
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g1 -fsanitize=thread" OPENMP= \
 	    run-threads
 
 # Of test_denied's threads one runs after the other, and it takes many minutes there.
@@ -178,7 +179,7 @@ valgrind: deps
 # QUICK=1 leaves these tests out, which take long under valgrind; most run under the sanitizers.
 LONG_CHECKED = ops engine golden sets parallel foreign torch_file attention gpt layers init \
                transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder \
-               replays denied
+               replays denied recurrent copy promises bfloat16 npy profile points
 LEAKS        = valgrind -q --leak-check=full --error-exitcode=9 \
                --show-leak-kinds=definite,indirect,possible
 run-valgrind:
@@ -248,11 +249,11 @@ $(THREADS): $(or $(CLEAN),$(if $(wildcard $(THREADS)),,stb))
 	@mkdir -p $(@D)
 	@touch $@
 
-# Tests spend their time in the library, and are compiled twice as fast with little optimisation;
+# Tests spend their time in the library, and are compiled three times as fast without optimisation;
 # what is measured is compiled as a user's program would be.
 $(BUILD)/tests/%.o: override CFLAGS += $(LIGHTLY)
 $(BUILD)/tests/bench/%.o: LIGHTLY :=
-LIGHTLY := -O1
+LIGHTLY := -O0
 
 $(BUILD)/%.o: %.c Makefile $(THREADS) | stb
 	@mkdir -p $(@D)

@@ -108,18 +108,17 @@ static void pickle_float(torch_writer *w, double real) {
 
 /* Writes an integer of at least -2^31, in as few bytes as Python does. */
 static void pickle_int(torch_writer *w, int64_t i) {
-    if (i < 0) {
-        pickle_number(w, 'J', (uint64_t)i, 4);
-    } else if (i < 1 << 8) {
+    if (i >= 0 && i < 1 << 8) {
         pickle_number(w, 'K', (uint64_t)i, 1);
-    } else if (i < 1 << 16) {
+    } else if (i >= 0 && i < 1 << 16) {
         pickle_number(w, 'M', (uint64_t)i, 2);
-    } else if (i <= INT32_MAX) {
+    } else if (i >= INT32_MIN && i <= INT32_MAX) {
         pickle_number(w, 'J', (uint64_t)i, 4);
     } else {
         /* The last byte's highest bit is the sign. */
+        const int64_t sign = i < 0 ? -1 : 0;
         uint64_t bytes = 4;
-        while (i >> (8 * bytes - 1))
+        while (i >> (8 * bytes - 1) != sign)
             bytes++;
         pickle_number(w, '\x8A', bytes, 1);
         for (uint64_t b = 0; b < bytes; b++)

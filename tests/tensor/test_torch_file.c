@@ -317,6 +317,41 @@ START_TEST(test_pickled_sizes) {
 }
 END_TEST
 
+/* So are integers below zero, and the largest. */
+START_TEST(test_pickled_integers) {
+    static const struct {
+        int64_t whole;
+        const char *pickled;
+        size_t n;
+    } rows[] = {
+#define WHOLE(whole, pickled) { whole, pickled, sizeof(pickled) - 1 }
+        WHOLE(-1, "J\xff\xff\xff\xff"),
+        WHOLE(INT32_MIN, "J\0\0\0\x80"),
+        WHOLE((int64_t)INT32_MIN - 1, "\x8a\5\xff\xff\xff\x7f\xff"),
+        WHOLE(-((int64_t)1 << 39), "\x8a\5\0\0\0\0\x80"),
+        WHOLE(-((int64_t)1 << 39) - 1, "\x8a\6\xff\xff\xff\xff\x7f\xff"),
+        WHOLE(INT64_MIN, "\x8a\10\0\0\0\0\0\0\0\x80"),
+        WHOLE(INT64_MAX, "\x8a\10\xff\xff\xff\xff\xff\xff\xff\x7f"),
+    };
+    memory_file_begin();
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        RG_SCOPE();
+        rg_py p = { 0 };
+        rgi_py_begin(&p, RG_PY_DICT);
+        rgi_py_int(&p, "whole", rows[i].whole);
+        rgi_py_end(&p);
+        ck_ok(rgi_torch_write("save", &p, "integers.pt"));
+        rgi_py_free(&p);
+        ck_assert_msg(find_bytes(memory_file.v, memory_file.n, rows[i].pickled, rows[i].n),
+                      "%lld is written otherwise", (long long)rows[i].whole);
+        rg_named_list back = rg_torch_load("integers.pt");
+        ck_assert_msg(back.n == 1, "%s", rg_error());
+        ck_assert_int_eq(rg_item_int(back.v[0].tensor), rows[i].whole);
+    }
+    memory_file_end();
+}
+END_TEST
+
 /* The members' folder has the file's name, where that is plain text. */
 START_TEST(test_folders) {
     static const char *const rows[][2] = {
@@ -1416,10 +1451,10 @@ START_TEST(test_first_list_denied) {
 END_TEST
 
 RG_TESTS(torch_file, test_torch_golden, test_torch_again, test_torch_pickle, test_named_below,
-         test_torch_saved, test_torch_many, test_pickled_sizes, test_folders, test_nameless,
-         test_many_memos, test_values, test_values_denied, test_bad_pickles, test_shown,
-         test_bad_opcodes, test_good_pickles, test_pickled_bools, test_strides_of_nothing,
-         test_good_pickles_denied, test_calls_denied, test_pickled_longs, test_limits,
-         test_bad_archives, test_legacy, test_long_legacy, test_memory_for_legacy,
+         test_torch_saved, test_torch_many, test_pickled_sizes, test_pickled_integers, test_folders,
+         test_nameless, test_many_memos, test_values, test_values_denied, test_bad_pickles,
+         test_shown, test_bad_opcodes, test_good_pickles, test_pickled_bools,
+         test_strides_of_nothing, test_good_pickles_denied, test_calls_denied, test_pickled_longs,
+         test_limits, test_bad_archives, test_legacy, test_long_legacy, test_memory_for_legacy,
          test_storage_bytes, test_largest_pickle, test_cut, test_cut_pickle, test_denied,
          test_first_list_denied, test_types_of_storages)
