@@ -409,6 +409,7 @@ RG_OP(lstm_scan, .doc = "h, c and gates of an LSTM, step by step", .node = "Stac
       RG_SAMPLES(RECURRENT_SAMPLE("(3,2,8) (8,2) (2,2) (2,2)", K_LSTM, false),
                  RECURRENT_SAMPLE("(2,3,4) (4,1) (3,1) (3,1)", K_LSTM, true),
                  RECURRENT_SAMPLE("(1,2,12) (12,2) (2,2) (2,3)", K_LSTM, false),
+                 RECURRENT_SAMPLE("(2,1,20) (20,5) (1,5) (1,5)", K_LSTM, false),
                  RECURRENT_SAMPLE("(2,0,8) (8,2) (0,2) (0,2)", K_LSTM, false)));
 
 rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
@@ -435,6 +436,7 @@ RG_OP(gru_scan, .doc = "h and gates of a GRU, step by step", .node = "StackBackw
       RG_SAMPLES(RECURRENT_SAMPLE("(3,2,6) (6,2) (2,2) (6)", K_GRU, false),
                  RECURRENT_SAMPLE("(2,3,3) (3,1) (3,1) (3)", K_GRU, true),
                  RECURRENT_SAMPLE("(1,2,9) (9,3) (2,3) -", K_GRU, false),
+                 RECURRENT_SAMPLE("(2,1,15) (15,5) (1,5) (15)", K_GRU, false),
                  RECURRENT_SAMPLE("(2,0,6) (6,2) (0,2) (6)", K_GRU, false)));
 
 rg_tensor *rg_gru_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_hh, rg_tensor *h_0,

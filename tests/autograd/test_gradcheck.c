@@ -7,6 +7,7 @@
 #include "autograd/function.h"
 #include "autograd/op.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -710,6 +711,49 @@ START_TEST(test_slopes_of_nan) {
 }
 END_TEST
 
+static rg_tensor *times_nan(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul(in[0], NAN);
+}
+
+/* A slope that is NaN by both ways can't be checked, and isn't called right. */
+START_TEST(test_slopes_that_are_nan_by_both_ways) {
+    rg_tensor *x = input(2, 2);
+    ck_fails(rg_gradcheck(times_nan, NULL, 1, &x), RG_RUNTIME_ERROR, "Jacobian mismatch");
+    ck_fails(rg_gradcheck(times_nan, NULL, 1, &x, .atol = INFINITY), RG_RUNTIME_ERROR,
+             "Jacobian mismatch");
+}
+END_TEST
+
+/* This op leaps over 0 by more than a double can count, and says that its slope is infinite. */
+static bool leap_forward(rg_call *c) {
+    const double *x = (const double *)(void *)c->in[0]->data;
+    double *y = (double *)(void *)c->out[0]->data;
+    for (int64_t i = 0; i < c->in[0]->numel; i++)
+        y[i] = x[i] > 0 ? DBL_MAX : -DBL_MAX;
+    return true;
+}
+
+static rg_tensor *leap_rule(const rg_step *s, rg_tensor *g) {
+    (void)s;
+    return rg_masked_fill(g, rg_ne(g, 0), INFINITY);
+}
+
+static RG_OP(leap, .doc = "a leap over 0", .node = "LeapBackward0", .n_in = 1,
+             .shape = rgi_shape_same, .forward = leap_forward, .grad = { RG_RULE(0, leap_rule) });
+
+static rg_tensor *leap(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rgi_apply(&rg_op_leap, NULL, 0, 1, in);
+}
+
+/* Slopes that are infinite by both ways agree. */
+START_TEST(test_infinite_slopes) {
+    rg_tensor *x = rg_requires_grad_(rg_zeros_dims(RG_DIMS(2), RG_FLOAT64), true);
+    ck_ok(rg_gradcheck(leap, NULL, 1, &x));
+}
+END_TEST
+
 /* ---- drawing --------------------------------------------------------------------- */
 
 START_TEST(test_graph_dot) {
@@ -838,4 +882,5 @@ RG_TESTS(gradcheck, test_gradients_that_are_cut_off, test_each_element_is_checke
          test_graph_save, test_anomaly_forward, test_anomaly_backward, test_anomaly_after_backward,
          test_anomaly_of_what_comes_in, test_anomaly_with_absent_inputs, test_checks_without_memory,
          test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
-         test_anomaly_of_several_outputs, test_slopes_of_nan)
+         test_anomaly_of_several_outputs, test_slopes_of_nan, test_slopes_that_are_nan_by_both_ways,
+         test_infinite_slopes)

@@ -438,11 +438,17 @@ START_TEST(test_windows_of_nothing) {
 }
 END_TEST
 
-/* An even kernel that keeps the size pads one end more, and so may just fit. */
+/* An even kernel that keeps the size pads one end more, of which it warns, and so may just fit. An
+ * odd one doesn't. */
 START_TEST(test_kernel_that_just_fits) {
     rg_on_warning(note_warning);
     rg_tensor *x = rg_literal([[[3.]]]), *kernel = rg_literal([[[ 5., 7. ]]]);
+    warnings = 0;
+    ck_ok(rg_conv1d(x, rg_ones(1, 1, 3), RG_NONE, .padding = RG_SAME));
+    ck_ok(rg_conv1d(x, rg_ones(1, 1, 1), RG_NONE));
+    ck_assert_int_eq(warnings, 0);
     ck_assert(rg_equal(rg_conv1d(x, kernel, RG_NONE, .padding = RG_SAME), rg_mul(x, 5)));
+    ck_assert_int_eq(warnings, 1);
 }
 END_TEST
 

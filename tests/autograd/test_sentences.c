@@ -661,6 +661,10 @@ START_TEST(test_rare_refusals) {
              RG_RUNTIME_ERROR, "but got padW = 0, padH = 2, kW = 2, kH = 2");
     ck_fails(rg_adaptive_avg_pool2d(T(1, 5, 5), RG_DIMS(1, 2, 3)), RG_RUNTIME_ERROR,
              "output_size must be 2");
+    ck_fails(rg_adaptive_avg_pool2d(T(5), RG_AS_IT_IS), RG_RUNTIME_ERROR,
+             "elements of output_size must be greater than or equal to 0");
+    ck_fails(rg_adaptive_avg_pool2d(T(5, 4), RG_AS_IT_IS), RG_RUNTIME_ERROR,
+             "Expected 3D or 4D tensor, but got [5, 4]");
 
     ck_fails(rg_cross_entropy(T(2, 3), T(2, 3), .ignore_index = 1), RG_RUNTIME_ERROR,
              "ignore_index is not supported for floating point target");

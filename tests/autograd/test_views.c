@@ -1116,11 +1116,90 @@ START_TEST(test_named) {
 }
 END_TEST
 
-RG_TESTS(views, test_random_programs, test_who_renews, test_who_is_refused,
-         test_a_part_that_is_a_leaf, test_a_leaf_with_other_data, test_draws_over_stale_views,
-         test_writes_beside_hooks, test_writes_of_the_dead, test_base_takes_the_write_in,
-         test_base_without_history, test_subscripts_of_views, test_what_is_refused, test_detached,
-         test_most_dims, test_later_writes_are_seen, test_who_looks_on, test_layouts,
-         test_a_base_with_other_data, test_other_data, test_gradcheck, test_memory_fails,
-         test_backward_of_many_writes, test_replay, test_drawing_and_anomalies, test_threads,
-         test_named, test_writes_leave_nothing)
+/* ---- shapes of what lies apart --------------------------------------------------------- */
+
+/* Notes where each element of t lies, in order. */
+static void note_offsets(rg_tensor *t, int64_t offsets[]) {
+    for (int64_t i = 0; i < rg_numel(t); i++) {
+        int64_t rest = i;
+        offsets[i] = 0;
+        for (int d = rg_ndim(t) - 1; d >= 0; d--) {
+            offsets[i] += rest % rg_size(t, d) * rg_stride(t, d);
+            rest /= rg_size(t, d);
+        }
+    }
+}
+
+/* Returns whether there are strides that lead through the offsets in this shape: each dim's is the
+ * way to its second element. */
+static bool has_strides(const int64_t offsets[], rg_dims shape, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = i, apart = 1, offset = 0;
+        for (int d = shape.n - 1; d >= 0; d--) {
+            const int64_t at = rest % shape.v[d];
+            offset += at ? at * offsets[apart] : 0;
+            rest /= shape.v[d];
+            apart *= shape.v[d];
+        }
+        if (offset != offsets[i])
+            return false;
+    }
+    return true;
+}
+
+/* Returns how many of all shapes of x's elements in up to four dims view() gives, and asks that it
+ * gives just those that some strides have, with the elements in order. */
+static int count_views(rg_tensor *x) {
+    const int64_t n = rg_numel(x);
+    int64_t offsets[64];
+    int found = 0;
+    note_offsets(x, offsets);
+    for (int64_t a = 1; a <= n; a++)
+        for (int64_t b = 1; b <= n; b++)
+            for (int64_t c = 1; c <= n; c++) {
+                RG_SCOPE();
+                if (n % (a * b * c))
+                    continue;
+                const rg_dims shape = RG_DIMS(a, b, c, n / (a * b * c));
+                const bool fits = has_strides(offsets, shape, n);
+                rg_tensor *y = rg_view_dims(x, shape);
+                ck_assert_msg((y != NULL) == fits, "%s as %s", rg_str(x),
+                              rg_str(rg_zeros_dims(shape, RG_FLOAT32)));
+                ck_assert(rg_equal(fits ? y : rg_reshape_dims(x, shape),
+                                   rg_reshape_dims(rg_contiguous(x), shape)));
+                found += fits;
+                rg_error_clear();
+            }
+    return found;
+}
+
+/* Dims are joined and cut wherever strides allow it; a dim of one element is never in the way,
+ * whatever its stride is. */
+START_TEST(test_all_shapes_of_what_lies_apart) {
+    rg_tensor *row = rg_arange(12), *box = rg_reshape(rg_arange(24), 1, 2, 3, 4);
+    rg_tensor *apart[] = {
+        rg_reshape(row, 3, 4),
+        rg_t(rg_reshape(row, 3, 4)),
+        rg_narrow(rg_reshape(row, 3, 4), 1, 0, 2),
+        rg_permute(rg_select(rg_reshape(row, 1, 2, 3, 2), -1, 0), 1, 0, 2),
+        rg_permute(rg_narrow(box, 3, 1, 2), 1, 0, 2, 3),
+        rg_permute(rg_narrow(box, 2, 1, 1), 1, 2, 3, 0),
+        rg_permute(rg_narrow(box, 1, 1, 1), 3, 1, 0, 2),
+        rg_transpose(rg_narrow(box, 3, 2, 1), 1, 3),
+        rg_expand(rg_narrow(rg_reshape(row, 3, 1, 4), 2, 1, 2), 3, 2, 2),
+    };
+    int found = 0;
+    for (int i = 0; i < RG_COUNT(apart); i++)
+        found += count_views(apart[i]);
+    ck_assert_int_gt(found, 100);
+}
+END_TEST
+
+RG_TESTS(views, test_all_shapes_of_what_lies_apart, test_random_programs, test_who_renews,
+         test_who_is_refused, test_a_part_that_is_a_leaf, test_a_leaf_with_other_data,
+         test_draws_over_stale_views, test_writes_beside_hooks, test_writes_of_the_dead,
+         test_base_takes_the_write_in, test_base_without_history, test_subscripts_of_views,
+         test_what_is_refused, test_detached, test_most_dims, test_later_writes_are_seen,
+         test_who_looks_on, test_layouts, test_a_base_with_other_data, test_other_data,
+         test_gradcheck, test_memory_fails, test_backward_of_many_writes, test_replay,
+         test_drawing_and_anomalies, test_threads, test_named, test_writes_leave_nothing)
