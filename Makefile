@@ -179,7 +179,8 @@ valgrind: deps
 # QUICK=1 leaves these tests out, which take long under valgrind; most run under the sanitizers.
 LONG_CHECKED = ops engine golden sets parallel foreign torch_file attention gpt layers init \
                transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder \
-               replays denied recurrent copy promises bfloat16 npy profile points
+               replays denied recurrent copy promises bfloat16 npy profile points walk \
+               steps parse print replay functional random reduce
 LEAKS        = valgrind -q --leak-check=full --error-exitcode=9 \
                --show-leak-kinds=definite,indirect,possible
 run-valgrind:
