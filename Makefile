@@ -26,17 +26,17 @@ LIBS := -lm -ldl -pthread
 
 LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
-PUBLIC   := regard.h $(addprefix tensor/,keywords.h tensor.h files.h) \
-            autograd/autograd.h autograd/replay.h autograd/function.h \
-            autograd/functional.h autograd/saved.h autograd/explain.h \
-            autograd/ops.h autograd/ops_macros.h \
-            $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h optim.h) \
-            $(addprefix nn/,attention.h positions.h transformer.h recurrent.h checkpoint.h) \
-            nn/save.h nn/points.h nn/vector.h \
-            $(addprefix nn/optim/,optimizer.h clip.h schedule.h averaged_model.h) \
+PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/files/files.h \
+            $(addprefix autograd/,autograd.h ops.h ops_macros.h replay/replay.h) \
+            $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \
+            $(addprefix nn/,nn.h module.h containers.h vector.h inside/points.h) \
+            $(addprefix nn/layers/,layers.h losses.h init.h attention.h positions.h) \
+            $(addprefix nn/layers/,transformer.h recurrent.h) \
+            $(addprefix nn/save/,save.h checkpoint.h) \
+            $(addprefix nn/optim/,optim.h optimizer.h clip.h schedule.h averaged_model.h) \
             nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h) \
             $(addprefix nn/models/,tokenizer.h gpt_folder.h)
-sources   = $(sort $(filter-out nn/parallel/%,$(wildcard $(1)/*.c $(1)/*/*.c)))
+sources   = $(sort $(filter-out nn/parallel/%,$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c)))
 compiled  = $(patsubst %.c,$(BUILD)/%.o,$(1))
 objects   = $(call compiled,$(call sources,$(1)))
 ARCHIVES := $(LAYERS:%=$(BUILD)/libregard-%.a)

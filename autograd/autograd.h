@@ -12,7 +12,7 @@
 #pragma once
 
 #include "../tensor/tensor.h"
-#include "replay.h"
+#include "replay/replay.h"
 
 RG_PUBLIC_BEGIN
 

@@ -9,7 +9,7 @@
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 #include "hooks.h"
-#include "packed.h"
+#include "tools/packed.h"
 #include "rebase.h"
 #include "run.h"
 

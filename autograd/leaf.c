@@ -4,7 +4,7 @@
  */
 #include "graph_observer.h"
 #include "tensor/observer.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 #include "hooks.h"
 #include "node.h"
 #include "rebase.h"

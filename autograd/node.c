@@ -5,8 +5,8 @@
 #include "hooks.h"
 #include "node.h"
 #include "tensor/memory.h"
-#include "tensor/text.h"
-#include "packed.h"
+#include "tensor/text/text.h"
+#include "tools/packed.h"
 #include "rebase.h"
 #include "watch.h"
 

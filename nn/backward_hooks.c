@@ -3,8 +3,8 @@
  * that change nothing, one over a call's inputs and one over its result, whose steps back call the
  * hooks. Registering hooks, and the call itself, are in call.c.
  */
-#include "autograd/function.h"
-#include "autograd/saved.h"
+#include "autograd/tools/function.h"
+#include "autograd/tools/saved.h"
 #include "registry.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"

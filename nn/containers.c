@@ -8,7 +8,7 @@
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 #include "tensor/thread.h"
 
 #include <stdio.h>

@@ -2,14 +2,14 @@
  * copy.c: deep copies of modules, as copy.deepcopy makes them of PyTorch's: what is shared within
  * the tree is shared within the copy.
  */
-#include "looks.h"
+#include "inside/looks.h"
 #include "registry.h"
 #include "tensor/error.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 #include <string.h>
 

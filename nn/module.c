@@ -2,14 +2,14 @@
  * module.c: how a module is made, what is registered in it, and how it is freed. Calling it is in
  * call.c, walks over the whole tree are in tree.c.
  */
-#include "looks.h"
+#include "inside/looks.h"
 #include "registry.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 #include <stdio.h>
 

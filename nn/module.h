@@ -38,7 +38,7 @@
 
 #include "../autograd/autograd.h"
 #include "../autograd/ops.h"
-#include "../tensor/files.h"
+#include "../tensor/files/files.h"
 
 RG_PUBLIC_BEGIN
 

@@ -3,9 +3,9 @@
 
 #include "module.h"
 #include "containers.h"
-#include "layers.h"
-#include "losses.h"
+#include "layers/layers.h"
+#include "layers/losses.h"
 #include "data/data.h"
-#include "save.h"
+#include "save/save.h"
 #include "vector.h"
-#include "points.h"
+#include "inside/points.h"

@@ -8,7 +8,7 @@
  */
 #include "registry.h"
 #include "tensor/scope.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 #include "tensor/thread.h"
 
 static void repr_module(rg_text *r, rg_module *m, int indent);

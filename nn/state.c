@@ -1,11 +1,11 @@
 /*
  * state.c: a module's values by name, as state_dict has them, and how they are loaded.
  */
-#include "loading.h"
+#include "save/loading.h"
 #include "tensor/error.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 #include <stdlib.h>
 

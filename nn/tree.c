@@ -8,7 +8,7 @@
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 /* ---- lists --------------------------------------------------------------------- */
 

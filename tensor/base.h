@@ -7,17 +7,22 @@
  *     base, refs         macros; counts of references
  *     thread             what a thread owns
  *     observer           an optional guest who sees tensors made and written
- *     c_locale, error    numbers with a point; what a failed call leaves behind
- *     warning            what a call says that hasn't failed
- *     memory, text       the one door to malloc; strings that grow
+ *     error              the record that a failed call leaves
+ *     warning            the sentences of calls that haven't failed
+ *     memory             the one door to malloc
  *     map                from names, or addresses, to numbers
  *     structs            the tensor, its storage, its history
  *     dtype, shape       what is true of an element type; what shapes do
  *     storage, scope     births and deaths; who owns a result
  *     parallel, walk     threads at work; walks over tensors that broadcast
  *     kernels/           loops over elements
- *     make, look, compare, name, random, digits, print, parse
- *     files/             tensors in files: what is believed of a file, and what is refused
+ *     make, look, compare, name
+ *     random/            torch's streams of random numbers
+ *     text/              printing and parsing
+ *     files/             tensors in files: the formats, and the refusal of damaged files
+ *
+ * Two files of text/ stand on no tensor, and lower rooms call them: c_locale, numbers with a
+ * point in any locale, and text, a string that grows.
  *
  * One arrow points the other way: thread.c, which begins and ends a thread, calls
  * memory.c and scope.c for what they hold for it.

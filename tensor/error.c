@@ -4,7 +4,7 @@
  */
 #include "error.h"
 
-#include "c_locale.h"
+#include "text/c_locale.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * name.c: the names that tensors are given, for errors and drawings.
  */
 #include "storage.h"
-#include "text.h"
+#include "text/text.h"
 
 /* Returns a label with a copy of the name, or NULL where there is no memory. */
 static rg_label *label_new(const char *name) {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "storage.h"
-#include "text.h"
+#include "text/text.h"
 
 /* Gives the caller's reference to the innermost scope, and returns the tensor; NULL stays NULL. */
 static inline rg_tensor *rgi_own(rg_tensor *t);

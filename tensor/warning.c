@@ -6,7 +6,7 @@
  */
 #include "warning.h"
 
-#include "c_locale.h"
+#include "text/c_locale.h"
 #include "thread.h"
 
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * text, "1:3, None, -1".
  */
 #include "subscript.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #pragma once
 
 #include "../../autograd/ops.h"
-#include "../../tensor/files.h"
+#include "../../tensor/files/files.h"
 #include "../models/batches.h"
 
 RG_PUBLIC_BEGIN

@@ -4,10 +4,10 @@
  */
 #include "data.h"
 
-#include "nn/loading.h"
+#include "nn/save/loading.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
-#include "tensor/random.h"
+#include "tensor/random/random.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
 #include "tensor/warning.h"

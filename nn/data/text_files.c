@@ -3,7 +3,7 @@
  */
 #include "data.h"
 
-#include "tensor/c_locale.h"
+#include "tensor/text/c_locale.h"
 #include "tensor/error.h"
 #include "tensor/files/file.h"
 #include "tensor/files/utf8.h"

@@ -10,7 +10,7 @@
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 #include <string.h>
 

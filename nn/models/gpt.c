@@ -8,8 +8,8 @@
 #include "tensor/scope.h"
 #include "tensor/structs.h"
 #include "nn/containers.h"
-#include "nn/init.h"
-#include "nn/multihead.h"
+#include "nn/layers/init.h"
+#include "nn/layers/multihead.h"
 #include "nn/registry.h"
 
 #include <math.h>

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "../layers.h"
+#include "../layers/layers.h"
 
 RG_PUBLIC_BEGIN
 

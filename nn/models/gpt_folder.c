@@ -7,7 +7,7 @@
 #include "gpt_ids.h"
 #include "gpt_turned.h"
 #include "json_rules.h"
-#include "nn/undrawn.h"
+#include "nn/layers/undrawn.h"
 #include "tensor/error.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/map.h"

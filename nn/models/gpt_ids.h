@@ -6,7 +6,7 @@
 
 #include "gpt.h"
 #include "json_rules.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 /* Takes the ids that the file has into the options. Fails where they are none. */
 bool rgi_gpt_read_ids(const rg_json_file *f, rg_gpt_options *o);

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "nn/looks.h"
+#include "nn/inside/looks.h"
 
 /* Returns x, or what hooks put in its place, for the point of that name in m, a GPT or a module
  * below one, whose class this is. */

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 static inline bool rgi_gpt_is_turned(const char *name) {
     return rgi_ends_with(name, ".c_attn.weight") || rgi_ends_with(name, ".c_proj.weight")

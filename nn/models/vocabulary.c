@@ -6,7 +6,7 @@
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
 #include "tensor/storage.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 #include "autograd/ops.h"
 #include "tensor/map.h"
 #include "tensor/scope.h"

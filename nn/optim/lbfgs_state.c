@@ -6,7 +6,7 @@
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 #include <stddef.h>
 #include <string.h>

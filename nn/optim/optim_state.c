@@ -2,7 +2,7 @@
  * optim_state.c: an optimizer's state by name, and how it is loaded: its tensors, and the numbers
  * of its groups and schedules.
  */
-#include "nn/loading.h"
+#include "nn/save/loading.h"
 #include "tensor/map.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/storage.h"

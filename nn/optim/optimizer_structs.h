@@ -7,7 +7,7 @@
 #include "lbfgs.h"
 #include "optimizer.h"
 #include "schedule.h"
-#include "tensor/files/torch_value.h"
+#include "tensor/files/torch/torch_value.h"
 #include "tensor/map.h"
 #include "tensor/kernels/optim.h"
 

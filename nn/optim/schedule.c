@@ -2,7 +2,7 @@
  * schedule.c: how a schedule is made, and how it steps. The rates themselves are in schedules.c.
  */
 #include "optimizer_structs.h"
-#include "tensor/c_locale.h"
+#include "tensor/text/c_locale.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 

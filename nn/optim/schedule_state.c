@@ -3,7 +3,7 @@
  * read into copies of the schedules before anything changes. This file is long because each kind of
  * schedule has keys of its own.
  */
-#include "nn/loading.h"
+#include "nn/save/loading.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
 

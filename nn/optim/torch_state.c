@@ -4,7 +4,7 @@
  * their own, and None stands for what isn't there.
  */
 #include "optimizer_structs.h"
-#include "nn/loading.h"
+#include "nn/save/loading.h"
 #include "tensor/scope.h"
 
 #include <stdio.h>

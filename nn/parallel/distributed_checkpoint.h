@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "../checkpoint.h"
+#include "../save/checkpoint.h"
 #include "process_group.h"
 
 RG_PUBLIC_BEGIN

@@ -4,11 +4,11 @@
  */
 #include "file.h"
 
-#include "tensor/c_locale.h"
-#include "tensor/files/utf8.h"
+#include "tensor/text/c_locale.h"
+#include "utf8.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

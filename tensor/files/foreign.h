@@ -5,7 +5,7 @@
 #pragma once
 
 #include "tensor/dtype.h"
-#include "tensor/files/file.h"
+#include "file.h"
 
 /* A row is X(NAME, bytes, dtype, safetensors, numpy, torch, storage):
  *

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "tensor/files/file.h"
+#include "file.h"
 
 enum {
     RG_INFLATE_QUICK = 10,       /* Codes of so many bits are looked up at once. */

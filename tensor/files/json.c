@@ -3,10 +3,10 @@
  */
 #include "json.h"
 
-#include "tensor/c_locale.h"
+#include "tensor/text/c_locale.h"
 #include "tensor/error.h"
-#include "tensor/files/file.h"
-#include "tensor/files/utf8.h"
+#include "file.h"
+#include "utf8.h"
 #include "tensor/map.h"
 #include "tensor/memory.h"
 

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "tensor/files/file.h"
-#include "tensor/text.h"
+#include "file.h"
+#include "tensor/text/text.h"
 
 typedef enum {
     RG_JSON_NULL,

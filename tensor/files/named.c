@@ -1,7 +1,7 @@
 /*
  * named.c: parts of lists of named tensors.
  */
-#include "tensor/files.h"
+#include "files.h"
 #include "tensor/scope.h"
 
 #include <string.h>

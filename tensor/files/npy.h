@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "tensor/files/foreign.h"
-#include "tensor/files/zip.h"
-#include "tensor/text.h"
+#include "foreign.h"
+#include "zip.h"
+#include "tensor/text/text.h"
 
 /* Bytes that are read one after another: a file's, or a member's. */
 typedef struct {

@@ -3,7 +3,7 @@
  */
 #include "npy.h"
 
-#include "tensor/files.h"
+#include "files.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"

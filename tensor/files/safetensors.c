@@ -4,7 +4,7 @@
  */
 #include "safetensors.h"
 
-#include "tensor/files/json.h"
+#include "json.h"
 #include "tensor/scope.h"
 
 #include <inttypes.h>

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "tensor/files.h"
-#include "tensor/files/foreign.h"
+#include "files.h"
+#include "foreign.h"
 
 /* A header may have so many bytes, and no more, as in the format's own library. */
 enum { RG_SAFETENSORS_HEADER_MAX = 100000000 };

@@ -3,8 +3,8 @@
  */
 #include "safetensors.h"
 
-#include "tensor/files/json.h"
-#include "tensor/files/utf8.h"
+#include "json.h"
+#include "utf8.h"
 #include "tensor/map.h"
 #include "tensor/scope.h"
 

@@ -4,10 +4,10 @@
  */
 #include "zip.h"
 
-#include "tensor/files/crc32.h"
-#include "tensor/files/inflate.h"
-#include "tensor/files/utf8.h"
-#include "tensor/files/zip_records.h"
+#include "crc32.h"
+#include "inflate.h"
+#include "utf8.h"
+#include "zip_records.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "tensor/files/file.h"
+#include "file.h"
 #include "tensor/map.h"
 
 /* ---- reading -------------------------------------------------------------------------- */

@@ -5,9 +5,9 @@
  */
 #include "zip.h"
 
-#include "tensor/files/crc32.h"
-#include "tensor/files/utf8.h"
-#include "tensor/files/zip_records.h"
+#include "crc32.h"
+#include "utf8.h"
+#include "zip_records.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
 #include "tensor/storage.h"

@@ -2,8 +2,8 @@
  * derive.c: the checks of derive.h. Each applies an op to a sample's inputs and knows nothing of
  * the op but its row.
  */
-#include "tests/autograd/derive.h"
-#include "tests/autograd/keeps.h"
+#include "derive.h"
+#include "keeps.h"
 
 #include <ctype.h>
 #include <math.h>

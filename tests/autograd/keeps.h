@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "autograd/saved.h"
+#include "autograd/tools/saved.h"
 
 static void *pack_copy(rg_tensor *t, void *context) {
     (void)context;

@@ -178,7 +178,7 @@ static rg_tensor *shown(rg_tensor *t) {
 
 #define CALL(name, call) \
     static bool call_##name(void) { return and_back(call); }
-#include "tests/autograd/denied.def"
+#include "denied.def"
 #undef CALL
 
 START_TEST(test_denied_in_turn) {
@@ -187,7 +187,7 @@ START_TEST(test_denied_in_turn) {
         bool (*call)(void);
     } calls[] = {
 #define CALL(name, call) { #name, call_##name },
-#include "tests/autograd/denied.def"
+#include "denied.def"
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         bool ok;

@@ -2,11 +2,11 @@
  * test_explain.c: the paths of a gradient add up to it, what was lost on the way is named, and
  * differences judge it.
  */
-#include "autograd/explain.h"
-#include "autograd/function.h"
+#include "autograd/tools/explain.h"
+#include "autograd/tools/function.h"
 #include "autograd/op.h"
-#include "autograd/saved.h"
-#include "tests/autograd/keeps.h"
+#include "autograd/tools/saved.h"
+#include "keeps.h"
 #include "tests/test.h"
 
 #include <math.h>

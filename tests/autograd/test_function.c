@@ -2,9 +2,9 @@
  * test_function.c: ops that a program defines: what they can do, what they are refused, and the
  * planted mistakes that rg_function_check must name.
  */
-#include "autograd/function.h"
+#include "autograd/tools/function.h"
 #include "tensor/base.h"
-#include "tests/autograd/keeps.h"
+#include "keeps.h"
 #include "tests/in_turn.h"
 #include "tests/test.h"
 

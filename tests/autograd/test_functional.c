@@ -2,7 +2,7 @@
  * test_functional.c: Jacobians, Hessians, their products with vectors, and vmap. The numbers are
  * those of torch.func for the same functions, or follow from a formula.
  */
-#include "autograd/functional.h"
+#include "autograd/tools/functional.h"
 #include "autograd/op.h"
 #include "tests/test.h"
 

@@ -4,7 +4,7 @@
  */
 #include "tests/in_turn.h"
 #include "tests/test.h"
-#include "autograd/function.h"
+#include "autograd/tools/function.h"
 #include "autograd/op.h"
 
 #include <float.h>

@@ -6,7 +6,7 @@
 #include "regard.h"
 #include "autograd/engine.h"
 #include "tensor/thread.h"
-#include "tests/autograd/keeps.h"
+#include "keeps.h"
 #include "tests/test.h"
 
 #include <string.h>

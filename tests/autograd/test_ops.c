@@ -2,7 +2,7 @@
  * test_ops.c: checks every op by its row and samples alone. It proves that these checks reject what
  * is wrong, too: each rule of each op is falsified in turn, and must be caught.
  */
-#include "tests/autograd/derive.h"
+#include "derive.h"
 #include "tests/test.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * costs that it counts are exactly those that the shapes say.
  */
 #include "autograd/autograd.h"
-#include "autograd/function.h"
+#include "autograd/tools/function.h"
 #include "autograd/op.h"
 #include "autograd/ops.h"
 #include "tests/test.h"

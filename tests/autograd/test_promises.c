@@ -2,7 +2,7 @@
  * test_promises.c: rg_function_check names each promise that an op breaks, and the place where it
  * breaks it: the op has two inputs and two outputs, and each mistake is planted at either.
  */
-#include "autograd/function.h"
+#include "autograd/tools/function.h"
 #include "tensor/base.h"
 #include "tests/test.h"
 

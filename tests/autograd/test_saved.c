@@ -3,7 +3,7 @@
  * to the bit, in less memory.
  */
 #include "autograd/op.h"
-#include "autograd/saved.h"
+#include "autograd/tools/saved.h"
 #include "tests/in_turn.h"
 #include "tests/test.h"
 

@@ -2,7 +2,7 @@
  * test_sentences.c: whole sentences of ops that fail. Their numbers are all different where they
  * can be, so that none stands for another one.
  */
-#include "autograd/functional.h"
+#include "autograd/tools/functional.h"
 #include "autograd/op.h"
 #include "tests/test.h"
 

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "autograd/autograd.h"
 #include "autograd/ops.h"
-#include "tests/autograd/keeps.h"
+#include "keeps.h"
 #include "tests/test.h"
 
 #include <dlfcn.h>

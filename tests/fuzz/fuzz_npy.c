@@ -9,7 +9,7 @@
  */
 #include "mutate.h"
 #include "tensor/dtype.h"
-#include "tensor/files.h"
+#include "tensor/files/files.h"
 #include "tensor/shape.h"
 #include "tests/memory_file.h"
 

@@ -10,7 +10,7 @@
  * -fsanitize=fuzzer, it takes those of libFuzzer.
  */
 #include "mutate.h"
-#include "tensor/files.h"
+#include "tensor/files/files.h"
 #include "tensor/files/zip.h"
 #include "tensor/shape.h"
 #include "tests/memory_file.h"

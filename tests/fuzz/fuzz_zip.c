@@ -11,7 +11,7 @@
  */
 #include "mutate.h"
 #include "tensor/dtype.h"
-#include "tensor/files.h"
+#include "tensor/files/files.h"
 #include "tensor/files/inflate.h"
 #include "tensor/files/zip.h"
 #include "tensor/shape.h"

@@ -5,7 +5,7 @@
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 #include "regard.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "tests/golden.h"
 #include "tests/in_turn.h"
 #include "tests/test.h"
-#include "nn/optim.h"
+#include "nn/optim/optim.h"
 #include "tensor/memory.h"
 
 #include <math.h>

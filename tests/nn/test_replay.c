@@ -2,10 +2,10 @@
  * test_replay.c: a recorded step goes on as the step itself would, bit for bit, and a
  * step that can't be done again is refused.
  */
-#include "autograd/function.h"
-#include "nn/optim.h"
+#include "autograd/tools/function.h"
+#include "nn/optim/optim.h"
 #include "nn/models/gpt.h"
-#include "nn/transformer.h"
+#include "nn/layers/transformer.h"
 #include "tensor/memory.h"
 #include "tensor/thread.h"
 #include "tests/test.h"

@@ -3,7 +3,7 @@
  * other as the step itself would, bit for bit.
  */
 #include "nn/models/gpt.h"
-#include "nn/optim.h"
+#include "nn/optim/optim.h"
 #include "nn/vector.h"
 #include "tensor/memory.h"
 #include "tests/in_turn.h"

@@ -3,7 +3,7 @@
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/memory.h"
-#include "nn/optim.h"
+#include "nn/optim/optim.h"
 
 #include <math.h>
 #include <stdio.h>

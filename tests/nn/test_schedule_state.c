@@ -4,7 +4,7 @@
  */
 #include "tests/golden.h"
 #include "tests/in_turn.h"
-#include "tests/nn/schedules.h"
+#include "schedules.h"
 #include "tests/test.h"
 #include "nn/optim/optimizer_structs.h"
 #include "tensor/scope.h"

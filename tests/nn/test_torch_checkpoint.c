@@ -3,11 +3,11 @@
  * loaded into them.
  */
 #include "tests/in_turn.h"
-#include "tests/nn/schedules.h"
+#include "schedules.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 #include "regard.h"
-#include "tensor/files.h"
+#include "tensor/files/files.h"
 #include "tensor/memory.h"
 
 #include <math.h>

@@ -8,14 +8,14 @@
 #include "tests/memory_file.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
-#include "tensor/files.h"
+#include "tensor/files/files.h"
 #include "tensor/files/file.h"
 #include "tensor/files/foreign.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

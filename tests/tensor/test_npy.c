@@ -7,7 +7,7 @@
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
-#include "tensor/files.h"
+#include "tensor/files/files.h"
 #include "tensor/files/crc32.h"
 #include "tensor/files/npy.h"
 #include "tensor/scope.h"

@@ -1,7 +1,7 @@
 /* test_print.c: printing gives PyTorch's, Python's and NumPy's text to the character. */
 #include "print_cases.h"
 #include "tensor/base.h"
-#include "tensor/digits.h"
+#include "tensor/text/digits.h"
 
 #include <limits.h>
 #include <locale.h>

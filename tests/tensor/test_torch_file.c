@@ -2,12 +2,12 @@
  * test_torch_file.c: what torch.save writes is read as torch.load reads it, and written so that
  * torch opens it; what no torch wrote is refused, each mistake with its own sentence.
  */
-#include "tensor/files.h"
+#include "tensor/files/files.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
-#include "tensor/files/pickle.h"
-#include "tensor/files/torch_value.h"
+#include "tensor/files/torch/pickle.h"
+#include "tensor/files/torch/torch_value.h"
 #include "tensor/files/zip.h"
 #include "tests/golden.h"
 #include "tests/in_turn.h"

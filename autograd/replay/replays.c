@@ -1,0 +1,227 @@
+/*
+ * replays.c: a step whose inputs differ in shape from time to time has a recording for each shape.
+ * How a step is recorded, and runs again, is replay.c's business.
+ */
+#include "autograd/autograd.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/map.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "tensor/scope.h"
+
+static const char replays_run[] = "replays_run";
+enum { MOST_INPUTS = 64 };
+
+/* This is the step's recording for one shape, on inputs of its own. Until the step is recorded, all
+ * pointers are NULL; an input that is absent is RG_NONE. */
+typedef struct {
+    rg_replay *replay;
+    rg_tensor *result;
+    int n;
+    rg_tensor *inputs[];
+} shape_replay;
+
+/* The map leads from a shape's name to its place in v. */
+struct rg_replays {
+    rg_tensor *(*step)(rg_tensor *const inputs[], void *context);
+    void *context;
+    rg_map shapes;
+    shape_replay **v;
+    size_t n, room;
+    bool released; /* rg_replays_free has freed it. */
+};
+
+/* ---- the name of a shape ----------------------------------------------------------- */
+
+/* A number takes up to 11 bytes, which are not 0. Only the last one has its highest bit. */
+enum { SHAPE_NAME_ROOM = MOST_INPUTS * (2 + RG_MAX_DIMS) * 11 + 1 };
+
+static char *add_to_name(char *name, uint64_t number) {
+    for (; number > 63; number >>= 6)
+        *name++ = (char)(64 | (number & 63));
+    *name++ = (char)(128 | number);
+    return name;
+}
+
+/* Inputs that are alike in their number, dtypes and sizes have one name. */
+static void name_shape(char *name, int n, rg_tensor *const inputs[]) {
+    for (int i = 0; i < n; i++) {
+        const rg_tensor *t = inputs[i];
+        name = add_to_name(name, t == RG_NONE ? 0 : 1 + (uint64_t)t->dtype);
+        if (t == RG_NONE)
+            continue;
+        name = add_to_name(name, t->ndim);
+        for (int d = 0; d < t->ndim; d++)
+            name = add_to_name(name, (uint64_t)t->size[d]);
+    }
+    *name = 0;
+}
+
+/* ---- recordings -------------------------------------------------------------------- */
+
+static size_t shape_replay_bytes(int n) {
+    return sizeof(shape_replay) + (size_t)n * sizeof(rg_tensor *);
+}
+
+static void forget_recording(shape_replay *s) {
+    rg_replay_free(s->replay);
+    s->replay = NULL;
+    rgi_release(s->result);
+    s->result = NULL;
+    for (int i = 0; i < s->n; i++) {
+        rgi_release(s->inputs[i]);
+        s->inputs[i] = NULL;
+    }
+}
+
+static void shape_replay_free(shape_replay *s) {
+    forget_recording(s);
+    rgi_free(s, shape_replay_bytes(s->n), RG_MEM_OTHER);
+}
+
+static void forget_shapes(rg_replays *r) {
+    for (size_t i = 0; i < r->n; i++)
+        shape_replay_free(r->v[i]);
+    r->n = 0;
+    rgi_map_free(&r->shapes);
+}
+
+/* Lists a new shape of n inputs. The map is empty where it had no memory for one more: then all
+ * other shapes are let go of, too, and will be recorded anew. */
+static shape_replay *add_shape(rg_replays *r, const char *name, int n) {
+    if (!rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
+        return NULL;
+    shape_replay *s = rgi_alloc(shape_replay_bytes(n), RG_MEM_OTHER);
+    if (!s)
+        return NULL;
+    *s = (shape_replay){ .n = n };
+    for (int i = 0; i < n; i++)
+        s->inputs[i] = NULL;
+    r->v[r->n] = s;
+    if (rgi_map_put_name(&r->shapes, name, (int64_t)r->n++))
+        return s;
+    forget_shapes(r);
+    return NULL;
+}
+
+static shape_replay *find_shape(rg_replays *r, int n, rg_tensor *const inputs[]) {
+    char name[SHAPE_NAME_ROOM];
+    name_shape(name, n, inputs);
+    int64_t at = rgi_map_name(&r->shapes, name);
+    return at >= 0 ? r->v[at] : add_shape(r, name, n);
+}
+
+static void copy_inputs(shape_replay *s, rg_tensor *const inputs[]) {
+    for (int i = 0; i < s->n; i++)
+        if (inputs[i] != RG_NONE)
+            rgi_copy_elements(s->inputs[i], inputs[i]);
+}
+
+typedef struct {
+    rg_replays *replays;
+    shape_replay *shape;
+} shape_recording;
+
+/* This is what is recorded. The result lives on, so that every run writes to its own memory. */
+static void step_of_shape(void *context) {
+    const shape_recording *c = context;
+    rg_tensor *y = c->replays->step(c->shape->inputs, c->replays->context);
+    if (y != RG_NONE && !rgi_check(y, replays_run))
+        return;
+    if (y != RG_NONE)
+        rgi_retain(y);
+    c->shape->result = y;
+}
+
+/* Does the step for the first time with this shape. */
+static bool record_shape(rg_replays *r, shape_replay *s, rg_tensor *const inputs[]) {
+    bool ok = true;
+    for (int i = 0; ok && i < s->n; i++) {
+        bool none = inputs[i] == RG_NONE;
+        s->inputs[i] = none ? RG_NONE : rgi_new_like(inputs[i], inputs[i]->dtype);
+        ok = s->inputs[i];
+    }
+    if (ok) {
+        copy_inputs(s, inputs);
+        s->replay = rg_record(step_of_shape, &(shape_recording){ r, s });
+    }
+    if (!s->replay)
+        forget_recording(s);
+    return s->replay;
+}
+
+/* ---- what a program calls ------------------------------------------------------------ */
+
+rg_replays *rg_replays_new(rg_tensor *(*step)(rg_tensor *const inputs[], void *context),
+                           void *context) {
+    RG_FAIL_IF(!step, "replays_new", "there is no step");
+    rg_replays *r = rgi_alloc(sizeof *r, RG_MEM_OTHER);
+    if (r)
+        *r = (rg_replays){ .step = step, .context = context };
+    return r;
+}
+
+/* Freed ones keep their mark, since the pool's list of free blocks writes elsewhere in the block.
+ */
+static bool are_replays(const rg_replays *r, const char *op) {
+    RG_FAIL_IF(!r, op, "there are no recorded steps");
+    RG_FAIL_AS_IF(RG_RELEASED, r->released, op, "recorded steps released by rg_replays_free");
+    return true;
+}
+
+/* What has a history would lose it, since the step gets a copy. */
+static bool suit_step(int n, rg_tensor *const inputs[]) {
+    if (!rgi_given_list(n, inputs, replays_run))
+        return false;
+    RG_FAIL_IF(n > MOST_INPUTS, replays_run, "a step takes at most %d inputs, and these are %d",
+               MOST_INPUTS, n);
+    for (int i = 0; i < n; i++) {
+        if (inputs[i] == RG_NONE)
+            continue;
+        if (!rgi_check(inputs[i], replays_run))
+            return false;
+        RG_FAIL_IF(rg_requires_grad(inputs[i]), replays_run,
+                   "input %d requires grad, but a step is given copies, which have no history; "
+                   "give it through the context, or detach it",
+                   i);
+    }
+    return true;
+}
+
+/* Returns a new tensor of the result's shape, or RG_NONE where there is no result. */
+static rg_tensor *new_result(const shape_replay *s) {
+    return s->result == RG_NONE ? RG_NONE : rgi_new_like(s->result, s->result->dtype);
+}
+
+rg_tensor *rg_replays_run(rg_replays *r, int n, rg_tensor *const inputs[]) {
+    if (!are_replays(r, replays_run) || !suit_step(n, inputs) || !rgi_may_do_once(replays_run))
+        return NULL;
+    shape_replay *s = find_shape(r, n, inputs);
+    if (!s)
+        return NULL;
+    bool first = !s->replay;
+    if (first && !record_shape(r, s, inputs))
+        return NULL;
+    rg_tensor *y = new_result(s);
+    if (!y)
+        return NULL;
+    if (!first) {
+        copy_inputs(s, inputs);
+        if (!rg_replay_run(s->replay)) {
+            rgi_release(y);
+            return NULL;
+        }
+    }
+    if (y != RG_NONE)
+        rgi_copy_elements(y, s->result);
+    return rgi_own(y);
+}
+
+void rg_replays_free(rg_replays *r) {
+    if (!r || !are_replays(r, "replays_free"))
+        return;
+    forget_shapes(r);
+    rgi_free(r->v, r->room * sizeof *r->v, RG_MEM_OTHER);
+    r->released = true;
+    rgi_free(r, sizeof *r, RG_MEM_OTHER);
+}

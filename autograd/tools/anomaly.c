@@ -1,0 +1,168 @@
+/*
+ * anomaly.c: finding the op that made the first NaN or infinity out of finite
+ * numbers. While anomaly mode is on, every application looks at its outputs and
+ * remembers where it was called, and every step looks at the gradients that it made.
+ */
+#define _GNU_SOURCE
+#include "autograd/engine.h"
+#include "tensor/memory.h"
+#include "tensor/text/text.h"
+#include "tensor/thread.h"
+#include "autograd/watch.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#else
+/* musl has nothing that walks the stack, so it tells of no frame. */
+static int backtrace(void **address, int n) {
+    (void)address;
+    (void)n;
+    return 0;
+}
+#endif
+
+/* A trace remembers so many stack frames, and an error shows so many of the program's own. */
+enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
+
+/* A trace says where a forward call was made: on the stack, and in which module. */
+typedef struct {
+    int n;
+    void *address[TRACE_DEPTH];
+    char module[128];
+} trace;
+
+bool rg_set_detect_anomaly(bool on) {
+    int before = on ? atomic_fetch_or(&rgi_watching, RG_WATCH_VALUES)
+                    : atomic_fetch_and(&rgi_watching, ~RG_WATCH_VALUES);
+    return before & RG_WATCH_VALUES;
+}
+
+bool rg_is_anomaly_enabled(void) { return rgi_watching & RG_WATCH_VALUES; }
+
+void rgi_trace_free(void *t) { rgi_free(t, sizeof(trace), RG_MEM_OTHER); }
+
+/* ---- looking for values that are not finite ---------------------------------------- */
+
+/* Each of these loops makes *odd the first element that isn't finite. */
+#define FIND_ODD(NAME, suffix, T, ...)                                           \
+    static void find_odd_##suffix(char *const p[], const int64_t s[], int64_t n, \
+                                  const void *context) {                         \
+        double *odd = (double *)context;                                         \
+        for (int64_t i = 0; i < n && isfinite(*odd); i++)                        \
+            *odd = *(const T *)(p[0] + i * s[0]);                                \
+    }
+RG_FLOAT_DTYPES(FIND_ODD, )
+
+/* Returns the first element that isn't finite, or 0 if there is none. RG_NONE is of bool. */
+static double odd_element(rg_tensor *t) {
+    static rg_loop *const find_odd[] = RG_BY_FLOAT(find_odd);
+    double odd = 0;
+    if (rgi_is_float(t->dtype))
+        rgi_each(1, &t, find_odd[t->dtype], &odd);
+    return isfinite(odd) ? 0 : odd;
+}
+
+/* ---- saying where ------------------------------------------------------------------ */
+
+/* Adds the name of the function that an address lies in, or else its place in the file. Returns
+ * false, and adds nothing, if the address is unknown or in a public function of the library. */
+static bool add_frame(rg_text *text, const char *before, char *address) {
+    Dl_info at;
+    if (!dladdr(address, &at) || (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0))
+        return false;
+    const char *file = strrchr(at.dli_fname, '/');
+    if (at.dli_sname)
+        rgi_text_add(text, "%s%s", before, at.dli_sname);
+    else
+        rgi_text_add(text, "%s%s+0x%zx", before, file ? file + 1 : at.dli_fname,
+                     (size_t)(address - (char *)at.dli_fbase));
+    return true;
+}
+
+static void add_trace(rg_text *text, const trace *t) {
+    if (t && *t->module)
+        rgi_text_add(text, ", in module %s", t->module);
+    if (!t || !t->n) {
+        rgi_text_add(text, "; forward call: not recorded");
+        return;
+    }
+    rgi_text_add(text, "; forward call: ");
+    int shown = 0;
+    for (int i = 0; i < t->n && shown < TRACE_SHOWN; i++)
+        if (add_frame(text, shown ? " < " : "", t->address[i]))
+            shown++;
+}
+
+/* Fails with a sentence that has the odd value, the direction (forward or backward), the text that
+ * says which op made it of what, and the trace t. */
+static bool report(const rg_op *op, double odd, const char *direction, rg_text *where,
+                   const trace *t) {
+    RG_SCOPE();
+    add_trace(where, t);
+    const char *text = rgi_text_own(where);
+    if (!text)
+        return false;
+    const char *value = odd < 0 ? "-inf" : "inf";
+    if (isnan(odd))
+        value = "nan";
+    return rgi_fail(RG_RUNTIME_ERROR, op->name, "the first %s arose %s in %s", value, direction,
+                    text);
+}
+
+/* ---- looking on -------------------------------------------------------------------- */
+
+/* Gives the node a copy of the trace. Returns false if memory ran out. */
+static bool remember_trace(rg_node *n, const trace *here) {
+    rg_aside *aside = rgi_node_aside(n);
+    if (!aside)
+        return false;
+    aside->trace = rgi_alloc(sizeof *here, RG_MEM_OTHER);
+    if (aside->trace)
+        memcpy(aside->trace, here, sizeof *here);
+    return aside->trace != NULL;
+}
+
+/* A view has its base's values, and maybe shows one of them very often, so it isn't looked at. */
+bool rgi_watch_forward(const rg_call *c, rg_node *n) {
+    if (!rg_is_anomaly_enabled())
+        return true;
+    trace here;
+    here.n = backtrace(here.address, TRACE_DEPTH);
+    snprintf(here.module, sizeof here.module, "%s", rgi_inside ? rgi_inside : "");
+    if (n && !remember_trace(n, &here))
+        return false;
+    if (c->op->view)
+        return true;
+    double odd = 0;
+    for (int k = 0; k < c->n_out && odd == 0 && !rgi_in_rule; k++)
+        odd = odd_element(c->out[k]);
+    if (odd == 0)
+        return true;
+    /* An op that only passes on a value that came in has not made it. */
+    for (int i = 0; i < c->n_in; i++)
+        if (odd_element(c->in[i]) != 0)
+            return true;
+    rg_text where = { 0 };
+    rgi_text_add(&where, "%s of", c->op->name);
+    for (int i = 0; i < c->n_in; i++)
+        rgi_text_add(&where, " %s", rgi_is_none(c->in[i]) ? "none" : RG_SHAPE_TEXT(c->in[i]));
+    return report(c->op, odd, "forward", &where, &here);
+}
+
+bool rgi_watch_backward(const rg_step *s, rg_tensor *g, int input) {
+    double odd = rg_is_anomaly_enabled() ? odd_element(g) : 0;
+    if (odd == 0)
+        return true;
+    for (int k = 0; k < s->node->n_out; k++)
+        if (s->g[k] && odd_element(s->g[k]) != 0)
+            return true;
+    rg_text where = { 0 };
+    rgi_text_add(&where, "%s, in the gradient of its input %d, %s", rgi_node_name(s->node), input,
+                 RG_SHAPE_TEXT(g));
+    return report(s->op, odd, "backward", &where, s->node->aside ? s->node->aside->trace : NULL);
+}

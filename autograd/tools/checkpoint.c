@@ -1,0 +1,198 @@
+/*
+ * checkpoint.c: torch.utils.checkpoint: a part of the graph whose saved values are computed again
+ * when backward comes to them. It is made of hooks on saved tensors: in the first call each value
+ * becomes its number, and in the second one the values are gathered in the same order.
+ */
+#include "saved.h"
+#include "autograd/node.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+
+enum { MOST_CHECKPOINTED = 64 };
+
+/* A region is one call of f. `value` has room for the `saved` values; one that was fetched is NULL
+ * again. Each number that pack has given out has a reference, and so has the first call. */
+typedef struct {
+    atomic_int refs;
+    rg_function *f;
+    void *context;
+    int n, saved, gathered;
+    rg_tensor *in[MOST_CHECKPOINTED];
+    bool wants_grad[MOST_CHECKPOINTED];
+    uint32_t version[MOST_CHECKPOINTED];
+    rg_tensor *random;
+    rg_tensor **value;
+    size_t room;
+} region;
+
+typedef struct {
+    region *of;
+    int number;
+} place_in_region;
+
+static void drop_values(region *r) {
+    for (size_t i = 0; i < r->room; i++) {
+        rgi_release(r->value[i]);
+        r->value[i] = NULL;
+    }
+}
+
+static void region_release(region *r) {
+    if (atomic_fetch_sub(&r->refs, 1) > 1)
+        return;
+    drop_values(r);
+    rgi_free(r->value, r->room * sizeof *r->value, RG_MEM_OTHER);
+    for (int i = 0; i < r->n; i++)
+        rgi_release(r->in[i]);
+    rgi_release(r->random);
+    rgi_free(r, sizeof *r, RG_MEM_OTHER);
+}
+
+/* ---- the first call ------------------------------------------------------------------- */
+
+static void *number_value(rg_tensor *t, void *context) {
+    (void)t;
+    region *r = context;
+    place_in_region *p = rgi_alloc(sizeof *p, RG_MEM_OTHER);
+    if (!p)
+        return NULL;
+    *p = (place_in_region){ r, r->saved++ };
+    atomic_fetch_add(&r->refs, 1);
+    return p;
+}
+
+static void drop_place(void *packed, void *context) {
+    region_release(context);
+    rgi_free(packed, sizeof(place_in_region), RG_MEM_OTHER);
+}
+
+/* ---- the second call ------------------------------------------------------------------ */
+
+/* More values than in the first call are counted, but not kept. */
+static void *gather_value(rg_tensor *t, void *context) {
+    region *r = context;
+    const int number = r->gathered++;
+    if (number >= r->saved)
+        return r;
+    r->value[number] = rgi_alias(t);
+    return r->value[number] ? r : NULL;
+}
+
+static rg_tensor *refuse_unpacking(void *packed, void *context) {
+    (void)packed;
+    (void)context;
+    return rgi_fail(RG_RUNTIME_ERROR, "checkpoint",
+                    "a function in a checkpoint ran backward on what it computes");
+}
+
+/* Calls f for its saved values. */
+static bool gather(region *r) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    rg_tensor *in[MOST_CHECKPOINTED] = { NULL };
+    for (int i = 0; i < r->n; i++) {
+        in[i] = r->in[i];
+        if (rgi_is_none(in[i]))
+            continue;
+        RG_FAIL_IF(in[i]->storage->version != r->version[i], "checkpoint",
+                   "input %d has been modified by an inplace operation since: it is at version %u; "
+                   "expected version %u instead. The last write was by %s.",
+                   i, in[i]->storage->version, r->version[i], in[i]->storage->mutation);
+        in[i] = rg_detach(in[i]);
+        if (!in[i] || (r->wants_grad[i] && !rg_requires_grad_(in[i], true)))
+            return false;
+    }
+    r->gathered = 0;
+    RG_SAVED_HOOKS(((rg_saved_hooks){ gather_value, refuse_unpacking, NULL, r }));
+    return rgi_check(r->f(in, r->context), "checkpoint");
+}
+
+static bool compute_again(region *r) {
+    drop_values(r);
+    const size_t before = r->room;
+    if (!rgi_grow((void **)&r->value, &r->room, (size_t)r->saved, sizeof *r->value))
+        return false;
+    for (size_t i = before; i < r->room; i++)
+        r->value[i] = NULL;
+    rg_tensor *now = r->random ? rg_generator_state(rg_default_generator()) : NULL;
+    if (r->random && (!now || !rg_generator_set_state(rg_default_generator(), r->random)))
+        return false;
+    bool ok = gather(r);
+    ok = (!now || rg_generator_set_state(rg_default_generator(), now)) && ok;
+    RG_FAIL_IF(
+        ok && r->gathered != r->saved, "checkpoint",
+        "torch.utils.checkpoint: A different number of tensors was saved during the original "
+        "forward and recomputation. Number of tensors saved during forward: %d. Number of "
+        "tensors saved during recomputation: %d.",
+        r->saved, r->gathered);
+    return ok;
+}
+
+/* Returns the value with that number. Each is fetched once in a backward run; where it is gone,
+ * another run has fetched it, and all are computed once more. */
+static rg_tensor *fetch_value(void *packed, void *context) {
+    const place_in_region *p = packed;
+    region *r = context;
+    bool there = (size_t)p->number < r->room && r->value[p->number];
+    if (!there && !compute_again(r))
+        return NULL;
+    rg_tensor *value = r->value[p->number];
+    r->value[p->number] = NULL;
+    return rgi_own(value);
+}
+
+/* ---- the public function --------------------------------------------------------------- */
+
+static region *region_new(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                          bool preserve_rng_state) {
+    region *r = rgi_alloc(sizeof *r, RG_MEM_OTHER);
+    if (!r)
+        return NULL;
+    *r = (region){ .refs = 1, .f = f, .context = context };
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        rg_tensor *t = inputs[i];
+        const bool none = rgi_is_none(t);
+        r->in[i] = none ? t : rgi_alias(t);
+        r->wants_grad[i] = !none && t->history;
+        r->version[i] = none ? 0 : t->storage->version;
+        ok = r->in[i] != NULL;
+        r->n = ok ? i + 1 : i;
+    }
+    if (ok && preserve_rng_state) {
+        rg_tensor *state = rg_generator_state(rg_default_generator());
+        ok = state != NULL;
+        if (ok)
+            rgi_retain(state);
+        r->random = state;
+    }
+    if (ok)
+        return r;
+    region_release(r);
+    return NULL;
+}
+
+rg_tensor *rg_checkpoint_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                              rg_checkpoint_options options) {
+    RG_SCOPE();
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !f || (n > 0 && !inputs), "checkpoint",
+                  "expected a function and its inputs but got NULL");
+    RG_FAIL_VALUE_IF(n < 0 || n > MOST_CHECKPOINTED, "checkpoint",
+                     "takes up to %d inputs, but got %d", MOST_CHECKPOINTED, n);
+    for (int i = 0; i < n; i++)
+        if (!rgi_is_none(inputs[i]) && !rgi_check(inputs[i], "checkpoint"))
+            return NULL;
+    if (!rgi_may_do_once("checkpoint"))
+        return NULL;
+    region *r = region_new(f, context, n, inputs, options.preserve_rng_state);
+    if (!r)
+        return NULL;
+    const rg_saved_hooks hooks = { number_value, fetch_value, drop_place, r };
+    rg_tensor *y = NULL;
+    if (rg_push_saved_hooks(hooks)) {
+        y = f(inputs, context);
+        rg_pop_saved_hooks();
+    }
+    region_release(r);
+    return rgi_check(y, "checkpoint") ? rg_escape(y) : NULL;
+}

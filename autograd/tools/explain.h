@@ -1,0 +1,66 @@
+/*
+ * explain.h: why a gradient is what it is: by which paths it came, where it was lost, and whether
+ * finite differences agree.
+ *
+ *     rg_explanation e = rg_explain(loss, w);
+ *     puts(e.text);
+ *
+ * A path is the ops from the loss back to w. The gradient of w is the sum of what comes by each
+ * path; paths of the same ops, such as the heads of one layer, count as one. With c for what came
+ * by a path and G for the gradient,
+ *
+ *     share = <c, G> / <G, G>        size = |c| / |G|
+ *
+ * so that the shares of all paths add up to 1, and one that works against the gradient has a share
+ * below 0. Paths that cancel each other have sizes above their shares. Where G is 0 or not finite,
+ * there are no shares (NAN). Of more than 24 paths that meet at one place the smallest go on
+ * together, and count among `rest`.
+ *
+ * Hooks on gradients aren't called, and the graph stays as it is.
+ */
+#pragma once
+
+#include "../autograd.h"
+
+RG_PUBLIC_BEGIN
+
+typedef struct RG_OPTIONS rg_explain_options {
+    RG_BY_NAME;
+    /* So many paths are told of, the largest first. */
+    int paths RG_DEFAULT(8);
+    /* A gradient with an element above this is huge. */
+    double huge RG_DEFAULT(1e6);
+    /* Returns the loss anew, from inputs[0], which is w: for a verdict, if w is of float64. */
+    rg_function *f RG_DEFAULT(NULL);
+    void *context RG_DEFAULT(NULL);
+} rg_explain_options;
+
+/* "cross_entropy <- linear <- tanh <- linear" */
+typedef struct rg_gradient_path {
+    const char *ops;
+    double share, size;
+} rg_gradient_path;
+
+typedef struct rg_explanation {
+    int n; /* There are so many paths in v; -1 means failure. */
+    const rg_gradient_path *v;
+    double rest;         /* All other paths have this share. */
+    rg_tensor *gradient; /* This is the sum of what came by all paths. */
+    /* These steps were the first on the way back that made a gradient zero throughout, not finite,
+     * or huge of one that wasn't: "relu, input 0 of [3, 4]"; NULL means that there was none. */
+    const char *first_zero, *first_not_finite, *first_huge;
+    /* So far is the gradient from central differences of f, at the most, along its own direction
+     * and four random ones, relative to its norm; NAN means that there is no verdict. They agree
+     * below 1e-6. */
+    double off;
+    bool agrees;
+    const char *text; /* It says all this in words, */
+    const char *dot;  /* and this draws it in Graphviz's language. */
+} rg_explanation;
+/* The scope owns the texts, the paths and the gradient. */
+rg_explanation rg_explain_with(rg_tensor *loss, rg_tensor *w, rg_explain_options options);
+#define rg_explain(loss, w, ...) \
+    rg_explain_with(loss, w,     \
+                    RG_KEYWORDS(rg_explain_options, (.paths = 8, .huge = 1e6), __VA_ARGS__))
+
+RG_PUBLIC_END

@@ -1,0 +1,127 @@
+/*
+ * function_backward.c: a step back through an op that a user defines: its backward is called with
+ * what forward left, and what it made is checked before the engine takes it.
+ */
+#include "function_parts.h"
+#include "autograd/graph_observer.h"
+#include "tensor/observer.h"
+
+/* ---- backward ----------------------------------------------------------------------- */
+
+/* Whoever differentiates what this op made fails. It stands behind gradients of a class that is
+ * once_differentiable, so that these aren't taken for constants. */
+static const rg_op rg_op_differentiated_once = {
+    .name = "once_differentiable",
+    .node = "DelayedError",
+    .no_grad = "trying to differentiate twice a function that was marked with @once_differentiable",
+};
+
+/* Returns the gradient of input i in a graph that leads to the input, but no gradient back. */
+static rg_tensor *gradient_made_once(const rg_step *s, rg_tensor *g, int i) {
+    const rg_edge *e = &s->node->edge[i];
+    rg_tensor *input = rgi_join(g, e->node, e->output);
+    rg_call c = { .op = &rg_op_differentiated_once, .n_in = 1, .n_out = 1, .in = &input };
+    c.out[0] = rgi_own(rgi_alias(g));
+    return input && c.out[0] && rgi_record_needing(&c, 0, 0) ? c.out[0] : NULL;
+}
+
+/* Checks the gradient that backward has made for input i, with torch's sentence for a wrong
+ * shape. */
+static bool gradient_fits(const rg_step *s, rg_tensor *g, int i) {
+    if (!rgi_check(g, s->op->name))
+        return false;
+    RG_FAIL_IF(!rgi_is_float(g->dtype), s->op->name,
+               "backward made a gradient of %s for input %d: gradients are floating point",
+               rg_dtype_name((rg_dtype)g->dtype), i);
+    const rg_edge *e = &s->node->edge[i];
+    const rg_meta *m = &e->node->meta[e->output];
+    const rg_dims want = rgi_meta_dims(m);
+    RG_FAIL_IF(!rgi_may_sum_to(g, m), s->op->name,
+               "Function %s returned an invalid gradient at index %d - got %s but expected shape "
+               "compatible with %s",
+               s->op->node, i, RG_SHAPE_TEXT(g), RG_DIMS_TEXT(&want));
+    return true;
+}
+
+/* Turns what backward made for input i into a reference of the engine's. An observer, which there
+ * is only where no graph is created, has a tensor for it, the same in each run. */
+static rg_tensor *gradient_of(const rg_step *s, rg_tensor *g, int i, rg_observer *observer) {
+    const rg_function_row *row = (const rg_function_row *)s->op;
+    if (!gradient_fits(s, g, i))
+        return NULL;
+    if (s->create_graph && row->cls.once_differentiable)
+        g = gradient_made_once(s, g, i);
+    if (observer) {
+        rgi_set_observer(observer);
+        rg_tensor *same = rgi_new_like(g, (rg_dtype)g->dtype);
+        rgi_set_observer(NULL);
+        if (same && rgi_function_same(s->op, same, g))
+            return same;
+        rgi_release(same);
+        return NULL;
+    }
+    if (g)
+        rgi_retain(g);
+    return g;
+}
+
+/* Runs the class's backward on the gradients of the outputs. */
+static bool run_backward(rg_function_context *ctx, rg_tensor *made[]) {
+    const rg_step *s = ctx->step;
+    const rg_function_class *cls = &ctx->row->cls;
+    rg_tensor *g[RG_MAX_OUTPUTS];
+    for (int k = 0; k < s->node->n_out; k++) {
+        bool absent = cls->unmaterialized_grads && !s->g[k];
+        g[k] = absent ? RG_NONE : rgi_step_g(s, k);
+        if (!g[k])
+            return false;
+    }
+    bool inside = rgi_in_rule;
+    rgi_in_rule = true;
+    bool before = rg_set_grad_enabled(s->create_graph && !cls->once_differentiable);
+    bool ok = cls->backward(ctx, g, made);
+    rg_set_grad_enabled(before);
+    rgi_in_rule = inside;
+    RG_FAIL_IF(!ok && rg_error_code() == RG_OK, cls->name, "backward failed, and said nothing");
+    return ok;
+}
+
+static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_observer *observer) {
+    RG_SCOPE();
+    const rg_step *s = ctx->step;
+    const int n = ctx->attr->n_user;
+    rg_tensor *made[RG_FUNCTION_INPUTS];
+    for (int i = 0; i < n; i++)
+        made[i] = RG_NONE;
+    if (ctx->row->cls.state_bytes) {
+        ctx->state = rgi_saved(s, s->n_in - 1);
+        if (!ctx->state)
+            return false;
+    }
+    if (!run_backward(ctx, made))
+        return false;
+    for (int i = 0; i < n; i++) {
+        if (!rgi_wants(s, i) || made[i] == RG_NONE)
+            continue;
+        gin[i] = gradient_of(s, made[i], i, observer);
+        if (!gin[i])
+            return false;
+    }
+    return true;
+}
+
+/* A graph of gradients is made by what backward calls, which an observer sees. It would not see
+ * numbers that backward reads from the state. */
+bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]) {
+    const rg_function_row *row = (const rg_function_row *)s->op;
+    rg_function_context ctx = {
+        .row = row, .attr = (rg_function_attr *)s->attr, .step = s, .wanted = s->wanted
+    };
+    bool apart = row->cls.state_bytes || row->cls.once_differentiable;
+    if (s->create_graph)
+        return (!apart || rgi_may_do_once(row->op.name)) && backward_in_scope(&ctx, gin, NULL);
+    rg_observer *observer = rgi_set_observer(NULL);
+    bool ok = backward_in_scope(&ctx, gin, observer);
+    rgi_set_observer(observer);
+    return ok;
+}

@@ -1,0 +1,427 @@
+/*
+ * functional.c: derivatives as functions. All of them are made of backward runs: a product J v is
+ * the derivative of v^T J by v, which a graph of that gradient has.
+ */
+#include "functional.h"
+#include "autograd/node.h"
+#include "autograd/ops.h"
+#include "tensor/memory.h"
+
+#include <string.h>
+
+enum { MOST_DERIVED = 64 };
+
+/* A function, and its inputs as the derivative sees them: in[] are leaves, or views where a graph
+ * is created, so that only what the function does with its arguments counts. Those whose bit is set
+ * in `real` are floating point. */
+typedef struct {
+    const char *op;
+    rg_function *f;
+    void *context;
+    int n;
+    rg_tensor *in[MOST_DERIVED];
+    uint64_t real;
+    bool create_graph;
+    rg_tensor *y;
+} derived;
+
+static bool is_real(const derived *d, int i) { return d->real >> i & 1; }
+
+/* Returns the input as f is to see it. */
+static rg_tensor *seen_input(rg_tensor *x, bool create_graph) {
+    if (create_graph && x->history)
+        return rg_view_as(x, x);
+    return rg_requires_grad_(rg_detach(x), true);
+}
+
+/* Runs f. Requires that grad mode is on. */
+static bool run_derived(derived *d, rg_tensor *const inputs[]) {
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !d->f || (d->n > 0 && !inputs), d->op,
+                  "expected a function and its inputs but got NULL");
+    RG_FAIL_VALUE_IF(d->n < 0 || d->n > MOST_DERIVED, d->op, "takes up to %d inputs, but got %d",
+                     MOST_DERIVED, d->n);
+    for (int i = 0; i < d->n; i++) {
+        d->in[i] = inputs[i];
+        if (rgi_is_none(inputs[i]))
+            continue;
+        if (!rgi_check(inputs[i], d->op))
+            return false;
+        if (!rgi_is_float(inputs[i]->dtype))
+            continue;
+        d->real |= (uint64_t)1 << i;
+        d->in[i] = seen_input(inputs[i], d->create_graph);
+        if (!d->in[i])
+            return false;
+    }
+    d->y = d->f(d->in, d->context);
+    return rgi_check(d->y, d->op);
+}
+
+/* Returns what is left of y or of a derivative for the caller. */
+static rg_tensor *outcome(const derived *d, rg_tensor *t) {
+    return d->create_graph ? t : rg_detach(t);
+}
+
+/* Takes the derivative of y by x with this gradient, in a graph that stays; zeros where there is
+ * none. */
+static rg_tensor *derivative(rg_tensor *y, rg_tensor *x, rg_tensor *gradient, bool create_graph) {
+    rg_tensor *g = RG_NONE;
+    if (y->history)
+        g = rg_grad(y, x, .gradient = gradient, .retain_graph = true, .create_graph = create_graph,
+                    .allow_unused = true);
+    return g == RG_NONE ? rg_zeros_like(x) : g;
+}
+
+static bool is_argument(const derived *d, int argnum) {
+    RG_FAIL_INDEX_IF(argnum < 0 || argnum >= d->n, d->op, "there is no input %d of %d", argnum,
+                     d->n);
+    RG_FAIL_IF(!is_real(d, argnum), d->op,
+               "only Tensors of floating point dtype can require gradients");
+    return true;
+}
+
+/* Fails unless v is a tensor of that shape. */
+static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
+    if (!rgi_check(v, op))
+        return false;
+    RG_FAIL_IF(!rgi_same_shape(v, as), op,
+               "v has invalid size: should be torch.Size(%s) but got torch.Size(%s).",
+               RG_SHAPE_TEXT(as), RG_SHAPE_TEXT(v));
+    return true;
+}
+
+/* ---- many results, stacked -------------------------------------------------------------- */
+
+/* Stacks one(from), one(from + 1), .. along dim. A stack takes only so many tensors, so that more
+ * of them are stacked in two halves. */
+static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *context,
+                           int64_t from, int64_t n, int64_t dim) {
+    enum { AT_ONCE = 512 };
+    if (n > AT_ONCE) {
+        rg_tensor *first = stack_of(one, context, from, n / 2, dim);
+        rg_tensor *rest = first ? stack_of(one, context, from + n / 2, n - n / 2, dim) : NULL;
+        return rg_cat((rg_list){ 2, (rg_tensor *[]){ first, rest } }, dim);
+    }
+    rg_tensor *part[AT_ONCE];
+    for (int i = 0; i < n; i++) {
+        part[i] = one(from + i, context);
+        if (!part[i])
+            return NULL;
+    }
+    return rg_stack((rg_list){ (int)n, part }, dim);
+}
+
+/* ---- whole matrices ------------------------------------------------------------------- */
+
+/* Returns zeros like t but for a 1 as element number `at`. */
+static rg_tensor *unit_vector(const rg_tensor *t, int64_t at) {
+    rg_tensor *e = rgi_own(rgi_new((rg_dtype)t->dtype, t->ndim, t->size));
+    if (!e)
+        return NULL;
+    rgi_fill_zero(e);
+    rgi_store_f64(e->data + at * (int64_t)rgi_sizeof((rg_dtype)e->dtype), (rg_dtype)e->dtype, 1);
+    return e;
+}
+
+/* Returns the shape of y, and then that of x. */
+static bool joined_shape(const char *op, const rg_tensor *y, const rg_tensor *x, rg_dims *shape) {
+    RG_FAIL_IF(y->ndim + x->ndim > RG_MAX_DIMS, op,
+               "the Jacobian of %d by %d dims has more than the %d that a tensor may have", y->ndim,
+               x->ndim, RG_MAX_DIMS);
+    shape->n = y->ndim + x->ndim;
+    for (int d = 0; d < y->ndim; d++)
+        shape->v[d] = y->size[d];
+    for (int d = 0; d < x->ndim; d++)
+        shape->v[y->ndim + d] = x->size[d];
+    return true;
+}
+
+/* What rows are made of: the derivatives of y by x. */
+typedef struct {
+    rg_tensor *y, *x;
+    bool create_graph;
+} derived_rows;
+
+/* Returns the derivative for unit vector number e like y. */
+static rg_tensor *row_of(int64_t e, void *context) {
+    const derived_rows *rows = context;
+    rg_tensor *unit = unit_vector(rows->y, e);
+    if (!unit)
+        return NULL;
+    return rg_reshape(derivative(rows->y, rows->x, unit, rows->create_graph), rows->x->numel);
+}
+
+/* Returns the derivatives of y by x for each unit vector like y, one a row. Where no graph is
+ * created, each is copied into its row and released before the next one. */
+static rg_tensor *rows_of(rg_tensor *y, rg_tensor *x, bool create_graph) {
+    derived_rows made = { y, x, create_graph };
+    if (create_graph && y->numel > 0)
+        return stack_of(row_of, &made, 0, y->numel, 0);
+    const rg_dims shape = { .n = 2, .v = { y->numel, x->numel } };
+    rg_tensor *rows = rg_zeros_dims(shape, (rg_dtype)x->dtype);
+    const size_t bytes = (size_t)x->numel * rgi_sizeof((rg_dtype)x->dtype);
+    RG_FOR (int64_t e = 0; rows && e < y->numel; e++) {
+        rg_tensor *row = rg_contiguous(row_of(e, &made));
+        if (!row)
+            return NULL;
+        memcpy(rows->data + (size_t)e * bytes, row->data, bytes);
+    }
+    return rows;
+}
+
+/* The rows of the Jacobian are the derivatives of y. */
+static rg_tensor *jacobian_by_rows(const derived *d, rg_tensor *x) {
+    return rows_of(d->y, x, d->create_graph);
+}
+
+/* The gradient g = u^T J is linear in u, so that dg / du is J again, turned. */
+static rg_tensor *jacobian_by_columns(const derived *d, rg_tensor *x) {
+    rg_tensor *u = rg_requires_grad_(rg_zeros_like(d->y), true);
+    rg_tensor *g = u ? derivative(d->y, x, u, true) : NULL;
+    return g ? rg_T(rows_of(g, u, d->create_graph)) : NULL;
+}
+
+static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[], int argnum,
+                                 rg_tensor *(*made)(const derived *d, rg_tensor *x)) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    rg_dims shape;
+    if (!run_derived(&d, inputs) || !is_argument(&d, argnum)
+        || !joined_shape(d.op, d.y, d.in[argnum], &shape))
+        return NULL;
+    rg_tensor *matrix = made(&d, d.in[argnum]);
+    return rg_escape(outcome(&d, rg_reshape_dims(matrix, shape)));
+}
+
+rg_tensor *rg_jacrev_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                          rg_derivative_options options) {
+    const derived d = {
+        .op = "jacrev", .f = f, .context = context, .n = n, .create_graph = options.create_graph
+    };
+    return whole_jacobian(d, inputs, options.argnum, jacobian_by_rows);
+}
+
+rg_tensor *rg_jacfwd_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                          rg_derivative_options options) {
+    const derived d = {
+        .op = "jacfwd", .f = f, .context = context, .n = n, .create_graph = options.create_graph
+    };
+    return whole_jacobian(d, inputs, options.argnum, jacobian_by_columns);
+}
+
+typedef struct {
+    rg_function *f;
+    void *context;
+    int n, argnum;
+} inner_jacobian;
+
+static rg_tensor *jacobian_as_function(rg_tensor *const inputs[], void *context) {
+    const inner_jacobian *inner = context;
+    const rg_derivative_options options = { .argnum = inner->argnum, .create_graph = true };
+    return rg_jacrev_with(inner->f, inner->context, inner->n, inputs, options);
+}
+
+rg_tensor *rg_hessian_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                           rg_derivative_options options) {
+    RG_AS("hessian");
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !f, "hessian", "expected a function and its inputs but got NULL");
+    inner_jacobian inner = { f, context, n, options.argnum };
+    return rg_jacrev_with(jacobian_as_function, &inner, n, inputs, options);
+}
+
+/* ---- products with vectors -------------------------------------------------------------- */
+
+/* Takes the derivatives of y by all inputs that are floating point; the others have RG_NONE. */
+static bool derivatives(const derived *d, rg_tensor *y, rg_tensor *v, bool create_graph,
+                        rg_tensor *results[]) {
+    if (!rgi_check(v, d->op))
+        return false;
+    for (int i = 0; i < d->n; i++)
+        results[i] = RG_NONE;
+    int m = 0;
+    rg_tensor *x[MOST_DERIVED], *g[MOST_DERIVED];
+    for (int i = 0; i < d->n; i++)
+        if (is_real(d, i))
+            x[m++] = d->in[i];
+    const rg_backward_options options = { .retain_graph = true,
+                                          .create_graph = create_graph,
+                                          .allow_unused = true };
+    if (y->history && m && !rg_grad_many(1, &y, &v, m, x, g, options))
+        return false;
+    m = 0;
+    for (int i = 0; i < d->n; i++) {
+        if (!is_real(d, i))
+            continue;
+        rg_tensor *it = y->history ? g[m++] : RG_NONE;
+        results[i] = it == RG_NONE ? rg_zeros_like(d->in[i]) : it;
+        if (!results[i])
+            return false;
+    }
+    return true;
+}
+
+/* Returns whether there is room for n results, which are NULL until they are made. */
+static bool begin_results(const char *op, int n, rg_tensor *results[]) {
+    if (!rgi_given(results, op, "room for the results"))
+        return false;
+    for (int i = 0; i < n; i++)
+        results[i] = NULL;
+    return true;
+}
+
+/* Hands y and the n results out of the scope, or sets all to NULL. */
+static rg_tensor *hand_out(const derived *d, bool ok, int n, rg_tensor *results[]) {
+    for (int i = 0; i < n && ok; i++) {
+        if (results[i] == RG_NONE)
+            continue;
+        results[i] = outcome(d, results[i]);
+        ok = results[i] != NULL;
+    }
+    rg_tensor *y = ok ? outcome(d, d->y) : NULL;
+    for (int i = 0; i < n; i++)
+        results[i] = y ? rg_escape(results[i]) : NULL;
+    return y ? rg_escape(y) : NULL;
+}
+
+rg_tensor *rg_vjp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                       rg_tensor *v, rg_tensor *results[], rg_derivative_options options) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    derived d = {
+        .op = "vjp", .f = f, .context = context, .n = n, .create_graph = options.create_graph
+    };
+    if (!begin_results(d.op, n, results) || !run_derived(&d, inputs))
+        return NULL;
+    RG_FAIL_IF(v == RG_NONE && d.y->numel != 1, d.op,
+               "The vector v can only be None if the user-provided function returns a single "
+               "Tensor with a single element.");
+    if (v == RG_NONE)
+        v = rg_ones_like(d.y);
+    bool ok = vector_fits(d.op, v, d.y) && derivatives(&d, d.y, v, d.create_graph, results);
+    return hand_out(&d, ok, n, results);
+}
+
+/* Returns the sum of <g_i, v_i> over the inputs that have a vector, RG_NONE if none has. */
+static rg_tensor *sum_of_products(const derived *d, rg_tensor *const g[], rg_tensor *const v[]) {
+    rg_tensor *sum = RG_NONE;
+    for (int i = 0; i < d->n; i++) {
+        if (!is_real(d, i) || rgi_is_none(v[i]))
+            continue;
+        if (!vector_fits(d->op, v[i], d->in[i]))
+            return NULL;
+        rg_tensor *product = rg_sum(rg_mul(g[i], v[i]));
+        sum = sum == RG_NONE ? product : rg_add(sum, product);
+    }
+    return sum;
+}
+
+rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                       rg_tensor *const v[], rg_tensor **result, rg_derivative_options options) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    derived d = {
+        .op = "jvp", .f = f, .context = context, .n = n, .create_graph = options.create_graph
+    };
+    if (!begin_results(d.op, 1, result) || !rgi_given(v, d.op, "vectors")
+        || !run_derived(&d, inputs))
+        return NULL;
+    rg_tensor *g[MOST_DERIVED];
+    rg_tensor *u = rg_requires_grad_(rg_zeros_like(d.y), true);
+    bool ok = derivatives(&d, d.y, u, true, g);
+    rg_tensor *sum = ok ? sum_of_products(&d, g, v) : NULL;
+    /* Where nothing depends on the inputs, the sum is RG_NONE, and its derivative 0. */
+    *result = sum ? derivative(sum, u, RG_NONE, d.create_graph) : NULL;
+    return hand_out(&d, *result != NULL, 1, result);
+}
+
+rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                       rg_tensor *const v[], rg_tensor *results[], rg_derivative_options options) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    derived d = {
+        .op = "hvp", .f = f, .context = context, .n = n, .create_graph = options.create_graph
+    };
+    if (!begin_results(d.op, n, results) || !rgi_given(v, d.op, "vectors")
+        || !run_derived(&d, inputs))
+        return NULL;
+    RG_FAIL_IF(d.y->numel != 1, d.op,
+               "The Tensor returned by the function given to hvp should contain a single element");
+    rg_tensor *g[MOST_DERIVED];
+    bool ok = derivatives(&d, d.y, rg_ones_like(d.y), true, g);
+    rg_tensor *sum = ok ? sum_of_products(&d, g, v) : NULL;
+    if (sum == RG_NONE)
+        sum = rg_zeros_like(d.y);
+    ok = sum && derivatives(&d, sum, rg_ones_like(sum), d.create_graph, results);
+    return hand_out(&d, ok, n, results);
+}
+
+/* ---- one example after the other ---------------------------------------------------------- */
+
+/* Finds the dim of each input along which the examples lie, -1 where there is none, and how many
+ * there are. */
+static bool find_examples(int n, rg_tensor *const inputs[], const rg_dims *in_dims, int dim[],
+                          int64_t *count) {
+    *count = -1;
+    for (int i = 0; i < n; i++) {
+        int64_t in = in_dims->n ? in_dims->v[i] : 0;
+        dim[i] = -1;
+        if (rgi_is_none(inputs[i]) || in == RG_UNMAPPED)
+            continue;
+        if (!rgi_check(inputs[i], "vmap"))
+            return false;
+        const int ndim = inputs[i]->ndim;
+        RG_FAIL_VALUE_IF(in < -ndim || in >= ndim, "vmap",
+                         "Got in_dim=%lld for some input, but that input is a Tensor of "
+                         "dimensionality %d so expected in_dim to satisfy -%d <= in_dim < %d.",
+                         (long long)in, ndim, ndim, ndim);
+        dim[i] = (int)(in < 0 ? in + ndim : in);
+        const int64_t size = inputs[i]->size[dim[i]];
+        RG_FAIL_VALUE_IF(*count >= 0 && *count != size, "vmap",
+                         "Expected all tensors to have the same size in the mapped dimension, got "
+                         "sizes [%lld, %lld] for the mapped dimension",
+                         (long long)*count, (long long)size);
+        *count = size;
+    }
+    RG_FAIL_VALUE_IF(*count < 0, "vmap", "no input has a dim along which its examples lie");
+    RG_FAIL_VALUE_IF(*count == 0, "vmap", "there is no example to call the function with");
+    return true;
+}
+
+/* dim[i] is the one of inputs[i] along which the examples lie, or -1. */
+typedef struct {
+    rg_function *f;
+    void *context;
+    int n;
+    rg_tensor *const *inputs;
+    int dim[MOST_DERIVED];
+} mapped_function;
+
+static rg_tensor *result_of_example(int64_t at, void *context) {
+    const mapped_function *m = context;
+    RG_SCOPE();
+    rg_tensor *in[MOST_DERIVED];
+    for (int i = 0; i < m->n; i++) {
+        in[i] = m->dim[i] < 0 ? m->inputs[i] : rg_select(m->inputs[i], m->dim[i], at);
+        if (!in[i])
+            return NULL;
+    }
+    rg_tensor *y = m->f(in, m->context);
+    return rgi_check(y, "vmap") ? rg_escape(y) : NULL;
+}
+
+rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                        rg_vmap_options options) {
+    RG_SCOPE();
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !f || !inputs, "vmap",
+                  "expected a function and its inputs but got NULL");
+    RG_FAIL_VALUE_IF(n < 1 || n > MOST_DERIVED, "vmap", "takes 1 to %d inputs, but got %d",
+                     MOST_DERIVED, n);
+    RG_FAIL_VALUE_IF(options.in_dims.n && options.in_dims.n != n, "vmap",
+                     "in_dims has %d dims for %d inputs", options.in_dims.n, n);
+    mapped_function m = { .f = f, .context = context, .n = n, .inputs = inputs };
+    int64_t count;
+    if (!find_examples(n, inputs, &options.in_dims, m.dim, &count))
+        return NULL;
+    rg_tensor *all = stack_of(result_of_example, &m, 0, count, options.out_dim);
+    return all ? rg_escape(all) : NULL;
+}

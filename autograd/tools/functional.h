@@ -1,0 +1,89 @@
+/*
+ * functional.h: derivatives as functions, by torch.func's names: Jacobians, Hessians, their
+ * products with vectors, and vmap. Each takes a function of tensors, as rg_gradcheck does, the
+ * context that is handed on to it, and its n inputs, which stay as they are:
+ *
+ *     static rg_tensor *energy(rg_tensor *const in[], void *context) {
+ *         return rg_sum(rg_sin(rg_mul(in[0], (Model *)context ...)));
+ *     }
+ *
+ *     rg_tensor *h = rg_hessian(energy, &model, 1, &x);
+ *
+ * Only inputs of floating point are differentiated. What is returned has no history unless
+ * .create_graph asks for one: then it leads to the inputs, and to whatever else the function used.
+ */
+#pragma once
+
+#include "../autograd.h"
+
+RG_PUBLIC_BEGIN
+
+typedef struct RG_OPTIONS rg_derivative_options {
+    RG_BY_NAME;
+    /* The input that is differentiated, where only one is. */
+    int argnum RG_DEFAULT(0);
+    bool create_graph RG_DEFAULT(false);
+} rg_derivative_options;
+#define RG_DERIVATIVE_(...) \
+    RG_KEYWORDS(rg_derivative_options, (.argnum = 0, .create_graph = false), __VA_ARGS__)
+
+/* ---- whole matrices ------------------------------------------------------------------
+ * Element [i.., j..] of a Jacobian is dy[i..] / dx[j..]: its shape is that of y and then that of x.
+ * rg_jacrev runs backward once for each element of y, rg_jacfwd once for each element of x, through
+ * the graph of a gradient: it is the quicker one where y has more than three times as many elements
+ * as x. rg_hessian is the Jacobian of the Jacobian. */
+rg_tensor *rg_jacrev_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                          rg_derivative_options options);
+rg_tensor *rg_jacfwd_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                          rg_derivative_options options);
+rg_tensor *rg_hessian_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                           rg_derivative_options options);
+#define rg_jacrev(f, context, n, inputs, ...) \
+    rg_jacrev_with(f, context, n, inputs, RG_DERIVATIVE_(__VA_ARGS__))
+#define rg_jacfwd(f, context, n, inputs, ...) \
+    rg_jacfwd_with(f, context, n, inputs, RG_DERIVATIVE_(__VA_ARGS__))
+#define rg_jacobian(f, context, n, inputs, ...) \
+    rg_jacrev_with(f, context, n, inputs, RG_DERIVATIVE_(__VA_ARGS__))
+#define rg_hessian(f, context, n, inputs, ...) \
+    rg_hessian_with(f, context, n, inputs, RG_DERIVATIVE_(__VA_ARGS__))
+
+/* ---- products with vectors -------------------------------------------------------------
+ * None of these makes the matrix. Each returns y, or NULL where it failed. */
+
+/* Makes results[i] = v^T dy / dx_i: what backward gives. v has y's shape; RG_NONE stands for 1
+ * where y has one element. */
+rg_tensor *rg_vjp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                       rg_tensor *v, rg_tensor *results[], rg_derivative_options options);
+/* Makes *result = sum over i of dy / dx_i v_i, by two runs backward. v[i] has the shape of input i;
+ * RG_NONE stands for zeros. */
+rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                       rg_tensor *const v[], rg_tensor **result, rg_derivative_options options);
+/* Makes results[i] the product of row i of the Hessian of y, which has one element, with all v. */
+rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                       rg_tensor *const v[], rg_tensor *results[], rg_derivative_options options);
+#define rg_vjp(f, context, n, inputs, v, results, ...) \
+    rg_vjp_with(f, context, n, inputs, v, results, RG_DERIVATIVE_(__VA_ARGS__))
+#define rg_jvp(f, context, n, inputs, v, result, ...) \
+    rg_jvp_with(f, context, n, inputs, v, result, RG_DERIVATIVE_(__VA_ARGS__))
+#define rg_hvp(f, context, n, inputs, v, results, ...) \
+    rg_hvp_with(f, context, n, inputs, v, results, RG_DERIVATIVE_(__VA_ARGS__))
+
+/* ---- one example after the other -------------------------------------------------------- */
+
+/* As an in_dim, this stands for an input that is the same for all examples: torch's None. */
+#define RG_UNMAPPED INT64_MIN
+typedef struct RG_OPTIONS rg_vmap_options {
+    RG_BY_NAME;
+    /* Along these dims lie the examples in each input; none stands for dim 0 in all of them. */
+    rg_dims in_dims RG_DEFAULT({});
+    /* Along this dim they lie in the result. */
+    int out_dim RG_DEFAULT(0);
+} rg_vmap_options;
+/* Stacks f of each example. It is as f in a loop, draws of random numbers included, and as quick:
+ * where speed counts, let f take a batch. */
+rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                        rg_vmap_options options);
+#define rg_vmap(f, context, n, inputs, ...) \
+    rg_vmap_with(f, context, n, inputs, RG_KEYWORDS(rg_vmap_options, (.out_dim = 0), __VA_ARGS__))
+
+RG_PUBLIC_END

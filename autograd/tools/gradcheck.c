@@ -1,0 +1,454 @@
+/*
+ * gradcheck.c: the check that the gradients of a function are those that finite
+ * differences give. Each column of the Jacobian is measured by moving one element of
+ * one input by eps to either side; each row is computed by a backward run from one
+ * element of the output.
+ */
+#include "autograd/node.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A check calls f(inputs, context), or many(inputs, context), which returns several outputs, with n
+ * inputs; `op` is the function that the user called. */
+typedef struct {
+    const char *op;
+    rg_function *f;
+    rg_list_function *many;
+    void *context;
+    int n;
+    rg_tensor *const *inputs;
+    rg_gradcheck_options options;
+    int cotangents; /* For second order: so many outputs required grad at first. */
+} check;
+
+/* The outputs of a call are kept here, since the next call may use the function's array again. */
+enum { MOST_OUTPUTS = 64 };
+typedef struct {
+    int n;
+    rg_tensor *v[MOST_OUTPUTS];
+} outputs;
+
+/* A mismatch says by how much the two gradients of element `out` of an output with respect to
+ * element `at` of an input differ beyond the tolerance. */
+typedef struct {
+    int input, output;
+    int64_t at, out;
+    double analytic, numeric, excess;
+} mismatch;
+
+/* Returns the index of the element that is number `at` when t is counted row by row. */
+static rg_dims position(const rg_tensor *t, int64_t at) {
+    rg_dims index = { .n = t->ndim };
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        index.v[d] = at % t->size[d];
+        at /= t->size[d];
+    }
+    return index;
+}
+
+static double *element(const rg_tensor *t, int64_t at) {
+    rg_dims index = position(t, at);
+    double *it = (double *)t->data;
+    for (int d = 0; d < index.n; d++)
+        it += index.v[d] * t->stride[d];
+    return it;
+}
+
+/* Calls the function. Returns false where it, or one of its outputs, failed. */
+static bool call_function(const check *c, outputs *y) {
+    rg_tensor *one = c->f ? c->f(c->inputs, c->context) : NULL;
+    rg_list list = c->f ? (rg_list){ 1, &one } : c->many(c->inputs, c->context);
+    if (!rgi_given_list(list.n, list.v, c->op))
+        return false;
+    RG_FAIL_VALUE_IF(list.n > MOST_OUTPUTS, c->op, "takes up to %d outputs, but got %d",
+                     MOST_OUTPUTS, list.n);
+    y->n = list.n;
+    for (int k = 0; k < y->n; k++) {
+        y->v[k] = list.v[k];
+        if (!rgi_check(y->v[k], c->op))
+            return false;
+    }
+    return true;
+}
+
+/* Returns how many elements the outputs have together. */
+static int64_t elements_of(const outputs *y) {
+    int64_t n = 0;
+    for (int k = 0; k < y->n; k++)
+        n += y->v[k]->numel;
+    return n;
+}
+
+/* Fails with torch's sentence where the outputs haven't the shapes and dtypes of the first call. */
+static bool outputs_alike(const check *c, const outputs *first, const outputs *y) {
+    RG_FAIL_IF(y->n != first->n, c->op,
+               "Expected `func` to return as many outputs in each call, but got %d and %d",
+               first->n, y->n);
+    for (int k = 0; k < y->n; k++) {
+        const rg_tensor *a = first->v[k];
+        const rg_tensor *b = y->v[k];
+        RG_FAIL_IF(
+            !rgi_same_shape(a, b), c->op,
+            "Expected `func` to return outputs with the same shape when inputs are perturbed "
+            "by %g, but got: shapes torch.Size(%s) and torch.Size(%s).",
+            c->options.eps, RG_SHAPE_TEXT(a), RG_SHAPE_TEXT(b));
+        RG_FAIL_IF(
+            a->dtype != b->dtype, c->op,
+            "Expected `func` to return outputs with the same dtype when inputs are perturbed "
+            "by %g, but got: dtypes %s and %s.",
+            c->options.eps, rg_dtype_name(a->dtype), rg_dtype_name(b->dtype));
+    }
+    return true;
+}
+
+/* Returns the elements of all outputs, one after the other, as a float64 tensor that the caller's
+ * scope owns. It is a copy: a function may return one of its inputs, which changes when x is moved
+ * again. */
+static rg_tensor *values_of(const check *c, const outputs *first) {
+    RG_SCOPE();
+    outputs y;
+    if (!call_function(c, &y) || !outputs_alike(c, first, &y))
+        return NULL;
+    rg_tensor *values = rgi_own(rgi_new(RG_FLOAT64, 1, (int64_t[]){ elements_of(&y) }));
+    double *to = values ? (double *)values->data : NULL;
+    for (int k = 0; k < y.n && values; k++) {
+        rg_tensor *part = rgi_own(rgi_contiguous_copy(y.v[k], RG_FLOAT64));
+        if (!part)
+            return NULL;
+        memcpy(to, part->data, (size_t)part->numel * sizeof *to);
+        to += part->numel;
+    }
+    return rg_escape(values);
+}
+
+/* Returns the Jacobian's column (input, at) as measured: (f(x + eps) - f(x - eps)) / 2 eps. */
+static rg_tensor *numeric_column(const check *c, const outputs *first, int input, int64_t at) {
+    RG_SCOPE();
+    double *x = element(c->inputs[input], at);
+    double before = *x;
+    double eps = c->options.eps;
+    *x = before + eps;
+    rg_tensor *column = values_of(c, first);
+    *x = before - eps;
+    const rg_tensor *below = column ? values_of(c, first) : NULL;
+    *x = before;
+    if (!below)
+        return NULL;
+    double *slope = (double *)column->data;
+    for (int64_t i = 0; i < column->numel; i++)
+        slope[i] = (slope[i] - ((const double *)below->data)[i]) / (2 * eps);
+    return rg_escape(column);
+}
+
+/* A Jacobian's rows are in of[i] for input i, which is NULL if that requires no grad: element `at`
+ * of row `out` is of[i][out * numel + at], and `out` counts the elements of all outputs. reached[i]
+ * says that a gradient came to the input at all. */
+typedef struct {
+    double *of[RG_MAX_INPUTS];
+    bool reached[RG_MAX_INPUTS];
+} jacobian;
+
+/* Runs backward from one element of an output, and keeps what arrives as row `out`. */
+static bool analytic_row(const check *c, rg_tensor *y, int64_t element_of_y, jacobian *j,
+                         int64_t out) {
+    RG_SCOPE();
+    int m = 0;
+    rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
+    for (int i = 0; i < c->n; i++)
+        if (j->of[i])
+            wanted[m++] = c->inputs[i];
+    rg_tensor *one = rg_zeros_dims(rg_shape(y), y->dtype);
+    if (!one)
+        return false;
+    rgi_store_f64(one->data + element_of_y * (int64_t)rgi_sizeof(y->dtype), y->dtype, 1);
+    if (!rg_grad_many(1, &y, &one, m, wanted, g,
+                      (rg_backward_options){ .retain_graph = true, .allow_unused = true }))
+        return false;
+    m = 0;
+    for (int i = 0; i < c->n; i++) {
+        if (!j->of[i])
+            continue;
+        rg_tensor *row = g[m++];
+        j->reached[i] |= row != RG_NONE;
+        for (int64_t at = 0; at < c->inputs[i]->numel; at++)
+            j->of[i][out * c->inputs[i]->numel + at] = row == RG_NONE ? 0 : *element(row, at);
+    }
+    return true;
+}
+
+static bool analytic_rows(const check *c, const outputs *y, jacobian *j) {
+    int64_t out = 0;
+    for (int k = 0; k < y->n; k++) {
+        rg_tensor *output = y->v[k];
+        for (int64_t e = 0; e < output->numel; e++, out++)
+            if (output->history && !analytic_row(c, output, e, j, out))
+                return false;
+    }
+    return true;
+}
+
+/* Makes room for the rows. */
+static bool jacobian_new(const check *c, const outputs *y, jacobian *j) {
+    for (int i = 0; i < c->n; i++) {
+        j->of[i] = NULL;
+        j->reached[i] = false;
+        if (!c->inputs[i]->history)
+            continue;
+        rg_tensor *room =
+            rgi_own(rgi_new(RG_FLOAT64, 2, (int64_t[]){ elements_of(y), c->inputs[i]->numel }));
+        if (!room)
+            return false;
+        rgi_fill_zero(room);
+        j->of[i] = (double *)room->data;
+    }
+    return true;
+}
+
+/* Fails with torch's sentence unless a second backward run gives what the first one gave. */
+static bool backward_repeats(const check *c, const outputs *y, const jacobian *j) {
+    RG_SCOPE();
+    jacobian again;
+    if (!jacobian_new(c, y, &again) || !analytic_rows(c, y, &again))
+        return false;
+    for (int i = 0; i < c->n; i++)
+        for (int64_t e = 0; j->of[i] && e < elements_of(y) * c->inputs[i]->numel; e++)
+            RG_FAIL_IF(fabs(j->of[i][e] - again.of[i][e]) > c->options.nondet_tol, c->op,
+                       "Backward is not reentrant, i.e., running backward with same input and "
+                       "grad_output multiple times gives different values, although analytical "
+                       "gradient matches numerical gradient."
+                       "The tolerance for nondeterminism was %s.",
+                       rg_str(rg_scalar_dtype(c->options.nondet_tol, RG_FLOAT64)));
+    return true;
+}
+
+/* Returns by how much the values differ beyond the tolerance, 0 if they agree. Infinities agree
+ * with themselves, and NaN with nothing. */
+static double excess_of(const check *c, double analytic, double numeric) {
+    if (analytic == numeric)
+        return 0;
+    double tolerance = c->options.atol + c->options.rtol * fabs(numeric);
+    double excess = fabs(analytic - numeric) - tolerance;
+    if (isnan(excess))
+        return INFINITY;
+    return fmax(excess, 0);
+}
+
+/* Compares column (input, at) of the Jacobian, and keeps the worst of its elements. Where no output
+ * has a history every slope must be 0; else only those outputs count that have one. */
+static bool compare_column(const check *c, const outputs *y, bool any, const jacobian *j, int input,
+                           int64_t at, mismatch *worst) {
+    RG_SCOPE();
+    const rg_tensor *column = numeric_column(c, y, input, at);
+    if (!column)
+        return false;
+    int64_t out = 0;
+    for (int k = 0; k < y->n; k++) {
+        const rg_tensor *output = y->v[k];
+        for (int64_t e = 0; e < output->numel; e++, out++) {
+            double numeric = ((const double *)column->data)[out];
+            double analytic = j->of[input][out * c->inputs[input]->numel + at];
+            double excess = any && !output->history ? 0 : excess_of(c, analytic, numeric);
+            if (excess > worst->excess)
+                *worst = (mismatch){ input, k, at, e, analytic, numeric, excess };
+        }
+    }
+    return true;
+}
+
+/* Returns whether two more calls give the same values, or one of them fails. */
+static bool forward_repeats(const check *c, const outputs *y) {
+    RG_SCOPE();
+    const rg_tensor *a = values_of(c, y);
+    const rg_tensor *b = a ? values_of(c, y) : NULL;
+    return !b || memcmp(a->data, b->data, (size_t)a->numel * sizeof(double)) == 0;
+}
+
+/* Returns what likely is behind a mismatch, or "" where that can't be told. */
+static const char *likely_cause(const check *c, const outputs *y, const jacobian *j,
+                                const uint32_t versions[], const mismatch *worst) {
+    for (int i = 0; i < c->n; i++)
+        if (!rgi_is_none(c->inputs[i]) && c->inputs[i]->storage->version != versions[i])
+            return ". The function writes to one of its inputs in place";
+    if (!forward_repeats(c, y))
+        return ". The function isn't deterministic: it gives other values for the same inputs. "
+               "Does it drop out, or draw random numbers?";
+    if (!j->reached[worst->input])
+        return ". No gradient reaches that input: is it detached on its way, by rg_detach, "
+               "RG_NO_GRAD or rg_item?";
+    return "";
+}
+
+static bool report_mismatch(const check *c, const outputs *y, bool any, const jacobian *j,
+                            const uint32_t versions[], const mismatch *worst) {
+    const rg_tensor *output = y->v[worst->output];
+    rg_dims in = position(c->inputs[worst->input], worst->at);
+    rg_dims out = position(output, worst->out);
+    return rgi_fail(
+        RG_RUNTIME_ERROR, c->op,
+        "%sJacobian mismatch for output %d with respect to input %d: at output %s and "
+        "input %s the analytical value is %.12g but the numerical one is %.12g (%s)%s",
+        any ? "" : "Numerical gradient for function expected to be zero. ", worst->output,
+        worst->input, RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in), worst->analytic, worst->numeric,
+        output->history ? rgi_node_name(rgi_node_of(output)) : "a result without history",
+        likely_cause(c, y, j, versions, worst));
+}
+
+static bool jacobian_check(const check *c, const outputs *y, const uint32_t versions[]) {
+    mismatch worst = { .excess = 0 };
+    jacobian j;
+    bool any = false;
+    for (int k = 0; k < y->n; k++)
+        any |= y->v[k]->history != NULL;
+    if (!jacobian_new(c, y, &j) || !analytic_rows(c, y, &j) || !backward_repeats(c, y, &j))
+        return false;
+    for (int i = 0; i < c->n; i++)
+        for (int64_t at = 0; j.of[i] && at < c->inputs[i]->numel; at++)
+            if (!compare_column(c, y, any, &j, i, at, &worst))
+                return false;
+    return worst.excess == 0 || report_mismatch(c, y, any, &j, versions, &worst);
+}
+
+static bool takes_arguments(const char *op, bool f, int n, int most, rg_tensor *const inputs[]) {
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !f || (n > 0 && !inputs), op,
+                  "expected a function and its inputs but got NULL");
+    return (n >= 0 && n <= most)
+           || rgi_fail(RG_VALUE_ERROR, op, "takes up to %d inputs, but got %d", most, n);
+}
+
+/* Fails unless every input that requires grad can be checked, and there is one. */
+static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
+    int checked = 0;
+    for (int i = 0; i < n; i++) {
+        if (!rgi_is_none(inputs[i]) && !rgi_check(inputs[i], op))
+            return false;
+        if (!inputs[i]->history)
+            continue;
+        checked++;
+        RG_FAIL_VALUE_IF(inputs[i]->dtype != RG_FLOAT64, op,
+                         "input %d requires gradient and is not "
+                         "a float64 tensor",
+                         i);
+        RG_FAIL_IF(
+            rgi_overlaps_itself(inputs[i]), op,
+            "The %dth input has a dimension with stride 0. "
+            "gradcheck only supports inputs that are non-overlapping to be able to compute the "
+            "numerical gradients correctly. You should call .contiguous on the input before "
+            "passing it to gradcheck.",
+            i);
+    }
+    RG_FAIL_VALUE_IF(!checked, op,
+                     "gradcheck expects at least one input tensor to require gradient, but none of "
+                     "them have requires_grad=True.");
+    return true;
+}
+
+static bool gradcheck_as(const check *c) {
+    outputs y;
+    uint32_t versions[RG_MAX_INPUTS];
+    if (!takes_arguments(c->op, c->f || c->many, c->n, RG_MAX_INPUTS, c->inputs)
+        || !inputs_check(c->op, c->n, c->inputs))
+        return false;
+    for (int i = 0; i < c->n; i++)
+        versions[i] = rgi_is_none(c->inputs[i]) ? 0 : c->inputs[i]->storage->version;
+    return call_function(c, &y) && jacobian_check(c, &y, versions);
+}
+
+bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                       rg_gradcheck_options options) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    return gradcheck_as(&(check){ "gradcheck", f, NULL, context, n, inputs, options, 0 });
+}
+
+bool rg_gradcheck_list_with(rg_list_function *f, void *context, int n, rg_tensor *const inputs[],
+                            rg_gradcheck_options options) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    return gradcheck_as(&(check){ "gradcheck", NULL, f, context, n, inputs, options, 0 });
+}
+
+/* ---- second order -------------------------------------------------------------------
+ * The gradients of the outputs that have some, for a cotangent of each, are a function of the
+ * inputs and the cotangents; that function is checked as any other. */
+
+/* Keeps those outputs that require grad. Returns how many they are. */
+static int differentiable(const outputs *y, rg_tensor *kept[MOST_OUTPUTS]) {
+    int m = 0;
+    for (int k = 0; k < y->n; k++)
+        if (y->v[k]->history)
+            kept[m++] = y->v[k];
+    return m;
+}
+
+/* Returns the gradients of the function that `context` checks, as one vector. inputs[] has its
+ * inputs, and then a cotangent for each output that requires grad. */
+static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
+    check c = *(const check *)context;
+    outputs y;
+    int m = 0;
+    rg_tensor *out[MOST_OUTPUTS], *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
+    c.inputs = inputs;
+    if (!call_function(&c, &y))
+        return NULL;
+    for (int i = 0; i < c.n; i++)
+        if (inputs[i]->history)
+            wanted[m++] = inputs[i];
+    int n_out = differentiable(&y, out);
+    RG_FAIL_IF(n_out != c.cotangents, c.op,
+               "the function had %d outputs that require grad, and now has %d", c.cotangents,
+               n_out);
+    if (!rg_grad_many(n_out, out, inputs + c.n, m, wanted, g,
+                      (rg_backward_options){ .create_graph = true, .allow_unused = true }))
+        return NULL;
+    for (int j = 0; j < m; j++) {
+        if (g[j] == RG_NONE)
+            g[j] = rg_zeros_like(wanted[j]);
+        g[j] = rg_reshape(g[j], -1);
+    }
+    return rg_cat((rg_list){ m, g }, 0);
+}
+
+/* Returns a tensor like y with values of either sign, never near 0, and not drawn from the user's
+ * stream. */
+static rg_tensor *cotangent(rg_tensor *y) {
+    rg_tensor *v = rg_zeros_dims(rg_shape(y), y->dtype);
+    for (int64_t i = 0; v && i < v->numel; i++) {
+        double turn = fmod(0.6180339887498949 * (double)(i + 1), 1);
+        rgi_store_f64(v->data + i * (int64_t)rgi_sizeof(v->dtype), v->dtype,
+                      turn < 0.5 ? turn - 1 : turn);
+    }
+    return v;
+}
+
+static bool gradgradcheck_as(check *c) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    outputs y;
+    rg_tensor *all[RG_MAX_INPUTS], *out[MOST_OUTPUTS];
+    if (!takes_arguments(c->op, c->f || c->many, c->n, RG_MAX_INPUTS - 1, c->inputs)
+        || !call_function(c, &y))
+        return false;
+    int m = differentiable(&y, out);
+    /* A function whose outputs require no grad has no gradients to be checked. */
+    if (m == 0)
+        return true;
+    RG_FAIL_VALUE_IF(c->n + m > RG_MAX_INPUTS, c->op,
+                     "takes up to %d inputs and outputs, but got %d", RG_MAX_INPUTS, c->n + m);
+    c->cotangents = m;
+    for (int i = 0; i < c->n; i++)
+        all[i] = c->inputs[i];
+    for (int k = 0; k < m; k++)
+        all[c->n + k] = rg_requires_grad_(cotangent(out[k]), true);
+    return gradcheck_as(&(check){ c->op, derivative_of, NULL, c, c->n + m, all, c->options, 0 });
+}
+
+bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                           rg_gradcheck_options options) {
+    return gradgradcheck_as(&(check){ "gradgradcheck", f, NULL, context, n, inputs, options, 0 });
+}
+
+bool rg_gradgradcheck_list_with(rg_list_function *f, void *context, int n,
+                                rg_tensor *const inputs[], rg_gradcheck_options options) {
+    return gradgradcheck_as(&(check){ "gradgradcheck", NULL, f, context, n, inputs, options, 0 });
+}

@@ -1,0 +1,113 @@
+/*
+ * graphviz.c: the graph behind a tensor, as text in Graphviz's language: leaves
+ * as boxes with their names and shapes, ops as ellipses, arrows the way that the
+ * values went.
+ */
+#include "graphviz.h"
+#include "autograd/engine.h"
+#include "autograd/rebase.h"
+#include "tensor/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void rgi_add_label(rg_text *t, const char *text) {
+    const size_t most = 2 * strlen(text);
+    t->failed = t->failed || !rgi_grow((void **)&t->v, &t->room, t->n + most + 1, 1);
+    if (t->failed)
+        return;
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            t->v[t->n++] = '\\';
+        t->v[t->n++] = (unsigned char)*text < ' ' ? ' ' : *text;
+    }
+    t->v[t->n] = 0;
+}
+
+static void graph_node(rg_text *d, const rg_node *n, size_t number) {
+    char shape[192];
+    const char *size = rgi_shape_text(n->meta[0].ndim, n->meta[0].size, shape);
+    rg_text label = { 0 };
+    if (n->base.name)
+        rgi_add_label(&label, n->base.name);
+    d->failed = d->failed || label.failed;
+    const char *name = label.v ? label.v : "";
+    if (n->op)
+        rgi_text_add(d, "    n%zu [label=\"%s%s%s\\n%s\"]\n", number, name,
+                     n->base.name ? "\\n" : "", rgi_node_name(n), size);
+    else
+        rgi_text_add(
+            d, "    leaf%zu [shape=box, style=filled, fillcolor=lightblue, label=\"%s\\n%s\"]\n",
+            number, n->base.name ? name : "leaf", size);
+    rgi_text_free(&label);
+}
+
+/* These leaves are in the drawing already, each numbered by its place in v. */
+typedef struct {
+    const rg_node **v;
+    size_t n, room;
+} drawn_leaves;
+
+/* Draws an arrow from a leaf to node number i, and the leaf itself if it is new. */
+static void graph_leaf(rg_text *d, drawn_leaves *leaves, const rg_node *leaf, size_t i) {
+    size_t k = 0;
+    while (k < leaves->n && leaves->v[k] != leaf)
+        k++;
+    if (k == leaves->n) {
+        if (!rgi_grow((void **)&leaves->v, &leaves->room, k + 1, sizeof *leaves->v)) {
+            d->failed = true;
+            return;
+        }
+        leaves->v[leaves->n++] = leaf;
+        graph_node(d, leaf, k);
+    }
+    rgi_text_add(d, "    leaf%zu -> n%zu\n", k, i);
+}
+
+static void graph_of(rg_text *d, const rg_node_list *nodes, const rg_node *root) {
+    drawn_leaves leaves = { 0 };
+    rgi_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");
+    if (!root->op)
+        graph_node(d, root, 0);
+    for (size_t i = 0; i < nodes->n; i++) {
+        const rg_node *n = nodes->v[i];
+        graph_node(d, n, i);
+        for (int e = 0; e < n->n_in; e++) {
+            const rg_node *from = n->edge[e].node;
+            if (!from)
+                continue;
+            if (from->op)
+                rgi_text_add(d, "    n%zu -> n%zu\n", from->slot, i);
+            else
+                graph_leaf(d, &leaves, from, i);
+        }
+    }
+    rgi_text_add(d, "}\n");
+    rgi_free((void *)leaves.v, leaves.room * sizeof *leaves.v, RG_MEM_OTHER);
+}
+
+const char *rg_graph_dot(rg_tensor *y) {
+    rg_text d = { 0 };
+    rg_node_list nodes;
+    if (!rgi_check(y, "graph_dot") || !rgi_renew(y, "graph_dot"))
+        return NULL;
+    RG_FAIL_IF(!y->history, "graph_dot",
+               "the tensor does not require grad: there is no graph behind it");
+    if (!rgi_nodes_of(y, &nodes))
+        return NULL;
+    graph_of(&d, &nodes, rgi_node_of(y));
+    rgi_node_list_free(&nodes);
+    return rgi_text_own(&d);
+}
+
+bool rg_graph_save(rg_tensor *y, const char *path) {
+    RG_AS("graph_save");
+    RG_SCOPE();
+    const char *text = rg_graph_dot(y);
+    if (!text)
+        return false;
+    FILE *file = path ? fopen(path, "w") : NULL;
+    bool ok = file && fputs(text, file) >= 0;
+    ok = file && fclose(file) == 0 && ok;
+    return ok || rgi_fail(RG_IO_ERROR, "graph_save", "can't write to '%s'", path ? path : "");
+}

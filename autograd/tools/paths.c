@@ -1,0 +1,321 @@
+/*
+ * paths.c: a backward run that keeps apart what comes by different ops. Since a step is linear in
+ * the gradient that it is given, it is made once for each path that ends at its node. What is told
+ * of the paths is explain.c's business.
+ */
+#include "paths.h"
+#include "tensor/memory.h"
+#include "packed.h"
+#include "autograd/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* `parts` has a place for each output of each node, and one more for w, if that is a leaf. */
+typedef struct {
+    rg_run run;
+    rg_paths *paths;
+    path_parts **parts;
+    size_t n_parts;
+    double huge;
+} path_run;
+
+/* ---- numbers --------------------------------------------------------------------------- */
+
+const double *rgi_doubles(rg_tensor *t) {
+    return rg_data(rg_contiguous(rg_to(rg_detach(t), RG_FLOAT64)));
+}
+
+double rgi_inner_product(int64_t n, const double *a, const double *b) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+typedef struct {
+    bool zero, finite;
+    double norm, top;
+} path_look;
+
+static bool look_at(rg_tensor *t, path_look *is) {
+    RG_SCOPE();
+    const double *x = rgi_doubles(t);
+    if (!x)
+        return false;
+    *is = (path_look){ .zero = true, .finite = true };
+    is->norm = sqrt(rgi_inner_product(t->numel, x, x));
+    for (int64_t i = 0; i < t->numel; i++) {
+        is->zero = is->zero && x[i] == 0;
+        is->finite = is->finite && isfinite(x[i]);
+        is->top = fmax(is->top, fabs(x[i]));
+    }
+    return true;
+}
+
+/* ---- steps ------------------------------------------------------------------------------ */
+
+/* Returns the number of the step behind `before` at this node, which it adds if need be, or -2
+ * where there is no memory. */
+static int step_behind(rg_paths *p, int before, const rg_node *n) {
+    char op[sizeof p->step->op];
+    const char *name = n->base.name;
+    if (before == RG_REST)
+        return RG_REST;
+    snprintf(op, sizeof op, name ? "%s '%s'" : "%s", n->op->name, name);
+    for (size_t i = 1; i < p->n_steps; i++)
+        if (p->step[i].before == before && strcmp(p->step[i].op, op) == 0)
+            return (int)i;
+    if (!rgi_grow((void **)&p->step, &p->room, p->n_steps + 1, sizeof *p->step))
+        return -2;
+    path_step *s = &p->step[p->n_steps];
+    s->before = before;
+    memcpy(s->op, op, sizeof op);
+    return (int)p->n_steps++;
+}
+
+/* ---- parts ------------------------------------------------------------------------------ */
+
+static void parts_free(path_parts *parts) {
+    for (int i = 0; parts && i < parts->n; i++)
+        rgi_release(parts->v[i].g);
+    rgi_free(parts, sizeof *parts, RG_MEM_OTHER);
+}
+
+/* Adds g to a part. */
+static bool part_add(path_part *part, rg_tensor *g) {
+    path_look is;
+    rg_tensor *sum = rg_add(part->g, g);
+    if (!look_at(sum, &is))
+        return false;
+    rgi_retain(sum);
+    rgi_release(part->g);
+    part->g = sum;
+    part->norm = is.norm;
+    return true;
+}
+
+/* Returns the part of this step, or NULL. */
+static path_part *part_of_step(path_parts *parts, int step) {
+    for (int i = 0; i < parts->n; i++)
+        if (parts->v[i].step == step)
+            return &parts->v[i];
+    return NULL;
+}
+
+/* Lets the smallest part go on with the rest. */
+static bool give_up_smallest(path_parts *parts) {
+    path_part *least = NULL;
+    for (path_part *p = parts->v; p < parts->v + parts->n; p++)
+        if (p->step != RG_REST && (!least || !(p->norm >= least->norm)))
+            least = p;
+    path_part *rest = part_of_step(parts, RG_REST);
+    if (!rest) {
+        least->step = RG_REST;
+        return true;
+    }
+    if (!part_add(rest, least->g))
+        return false;
+    rgi_release(least->g);
+    *least = parts->v[--parts->n];
+    return true;
+}
+
+/* Adds what came by the step to the parts. */
+static bool parts_add(path_parts *parts, int step, rg_tensor *g) {
+    path_look is;
+    path_part *part = part_of_step(parts, step);
+    if (part)
+        return part_add(part, g);
+    /* The first that is given up becomes the rest without leaving its place, so a second goes. */
+    while (parts->n > RG_MOST_PATHS)
+        if (!give_up_smallest(parts))
+            return false;
+    if (!look_at(g, &is))
+        return false;
+    rgi_retain(g);
+    parts->v[parts->n++] = (path_part){ step, g, is.norm };
+    return true;
+}
+
+static path_parts *parts_at(path_run *r, size_t at) {
+    if (r->parts[at])
+        return r->parts[at];
+    path_parts *parts = rgi_alloc(sizeof *parts, RG_MEM_OTHER);
+    if (parts)
+        parts->n = 0;
+    r->parts[at] = parts;
+    return parts;
+}
+
+/* ---- a node ----------------------------------------------------------------------------- */
+
+static size_t place_number(const path_run *r, const rg_edge *e) {
+    return e->node->op ? e->node->slot + e->output : r->run.n_grads;
+}
+
+/* Tells that a step made something of a gradient that wasn't so. */
+static void tell_first(char text[128], bool is, const rg_node *n, int input) {
+    char shape[192];
+    if (!is || *text)
+        return;
+    const rg_meta *m = &n->edge[input].node->meta[n->edge[input].output];
+    snprintf(text, 128, "%s, input %d of %s", n->op->name, input,
+             rgi_shape_text(m->ndim, m->size, shape));
+}
+
+static bool tell_of_total(path_run *r, const rg_node *n, int input, rg_tensor *total) {
+    path_look is;
+    if (!look_at(total, &is))
+        return false;
+    rg_paths *p = r->paths;
+    tell_first(p->zero, is.zero && total->numel, n, input);
+    tell_first(p->not_finite, !is.finite, n, input);
+    tell_first(p->huge, is.finite && is.top > r->huge, n, input);
+    return true;
+}
+
+/* Makes one step of the node for a gradient of its output k, and hands what it made of each input
+ * to that input's parts and to its total. */
+static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
+                          rg_tensor *totals[]) {
+    RG_SCOPE();
+    int step = step_behind(r->paths, part->step, n);
+    rg_tensor **g = &r->run.grads[n->slot];
+    if (step == -2)
+        return false;
+    g[k] = part->g;
+    bool ok = rgi_run_step(&r->run, n);
+    g[k] = NULL;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!rgi_run_needs(&r->run, &n->edge[i]))
+            continue;
+        /* There is a place, since the run has a slot for w from the beginning. */
+        rg_tensor **place = rgi_run_place(&r->run, n->edge[i]);
+        rg_tensor *made = *place;
+        if (!made)
+            continue;
+        *place = NULL;
+        made = rgi_own(made);
+        path_parts *parts = ok ? parts_at(r, place_number(r, &n->edge[i])) : NULL;
+        ok = parts && parts_add(parts, step, made)
+             && rgi_accumulate_into(&r->run, &totals[i], made);
+    }
+    return ok;
+}
+
+/* Makes the steps of all parts of a node. */
+static bool walk_parts(path_run *r, rg_node *n) {
+    rg_tensor **totals = rgi_scope_alloc((size_t)n->n_in * sizeof *totals);
+    if (!totals)
+        return false;
+    for (int i = 0; i < n->n_in; i++)
+        totals[i] = NULL;
+    bool ok = true;
+    for (int k = 0; k < n->n_out; k++) {
+        path_parts *parts = r->parts[n->slot + (size_t)k];
+        for (int i = 0; parts && i < parts->n && ok; i++)
+            ok = step_for_part(r, n, k, &parts->v[i], totals);
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        ok = ok && (!totals[i] || tell_of_total(r, n, i, totals[i]));
+        rgi_release(totals[i]);
+    }
+    return ok;
+}
+
+/* What came to w stays, since nothing behind w leads to it. */
+static bool walk_path_node(path_run *r, rg_node *n) {
+    RG_SCOPE();
+    if (!(r->run.marks[n->slot] & RG_LEADS))
+        return true;
+    bool leads = false;
+    for (int e = 0; e < n->n_in; e++)
+        leads = leads || rgi_run_needs(&r->run, &n->edge[e]);
+    if (!leads)
+        return true;
+    bool packed = n->aside && n->aside->packed;
+    bool ok = (!packed || rgi_unpack_saved(n)) && walk_parts(r, n);
+    if (packed)
+        rgi_pack_again(n);
+    for (int k = 0; k < n->n_out; k++) {
+        parts_free(r->parts[n->slot + (size_t)k]);
+        r->parts[n->slot + (size_t)k] = NULL;
+    }
+    return ok;
+}
+
+/* ---- the run ----------------------------------------------------------------------------- */
+
+static void *zeroed(size_t bytes) {
+    void *block = rgi_alloc(bytes, RG_MEM_OTHER);
+    if (block)
+        memset(block, 0, bytes);
+    return block;
+}
+
+/* A loss that is a leaf leads to no other leaf. */
+static bool begin_at_loss(path_run *r, rg_tensor *loss, rg_tensor *w) {
+    RG_SCOPE();
+    rg_node *root = rgi_node_of(loss);
+    rg_paths *p = r->paths;
+    if (!rgi_grow((void **)&p->step, &p->room, 1, sizeof *p->step))
+        return false;
+    p->step[0] = (path_step){ .before = -1 };
+    p->n_steps = 1;
+    if (!root->op && root != rgi_node_of(w))
+        return true;
+    rg_edge edge = { root, loss->output };
+    path_parts *parts = parts_at(r, place_number(r, &edge));
+    rg_tensor *one = rg_ones_like(loss);
+    return parts && parts_add(parts, 0, one);
+}
+
+static bool run_paths(path_run *r, rg_tensor *loss, rg_tensor *w) {
+    rg_run *run = &r->run;
+    if (!rgi_run_visit(run, rgi_node_of(loss)) || !rgi_run_collect(run))
+        return false;
+    r->n_parts = run->n_grads + 1;
+    run->grads = zeroed(r->n_parts * sizeof *run->grads);
+    run->marks = zeroed(r->n_parts);
+    r->parts = zeroed(r->n_parts * sizeof *r->parts);
+    if (!run->grads || !run->marks || !r->parts)
+        return false;
+    if (!rgi_run_ask(run, 1, &w) || !begin_at_loss(r, loss, w))
+        return false;
+    for (size_t i = 0; i < run->n_nodes; i++)
+        if (!walk_path_node(r, run->nodes[i]))
+            return false;
+    /* A w that isn't in the graph has no parts. */
+    rg_edge of_w = { rgi_node_of(w), w->output };
+    bool there = !of_w.node->op || of_w.node->run == (uintptr_t)run;
+    size_t at = there ? place_number(r, &of_w) : run->n_grads;
+    if (r->parts[at]) {
+        r->paths->of_w = *r->parts[at];
+        r->parts[at]->n = 0;
+    }
+    return true;
+}
+
+bool rgi_find_paths(rg_paths *p, rg_tensor *loss, rg_tensor *w, double huge) {
+    path_run r = { .paths = p, .huge = huge };
+    rgi_run_init(&r.run);
+    r.run.op = "explain";
+    r.run.capturing = true;
+    bool ok = run_paths(&r, loss, w);
+    for (size_t i = 0; r.parts && i < r.n_parts; i++)
+        parts_free(r.parts[i]);
+    rgi_free(r.parts, r.n_parts * sizeof *r.parts, RG_MEM_OTHER);
+    rgi_free(r.run.grads, r.n_parts * sizeof *r.run.grads, RG_MEM_OTHER);
+    rgi_free(r.run.marks, r.n_parts, RG_MEM_OTHER);
+    rgi_leaf_table_end(&r.run.leaves);
+    rgi_run_let_go(&r.run);
+    return ok;
+}
+
+void rgi_paths_free(rg_paths *p) {
+    for (int i = 0; i < p->of_w.n; i++)
+        rgi_release(p->of_w.v[i].g);
+    rgi_free(p->step, p->room * sizeof *p->step, RG_MEM_OTHER);
+}

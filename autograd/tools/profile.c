@@ -1,0 +1,307 @@
+/*
+ * profile.c: the cost of each op: calls, time without that of the calls inside it,
+ * bytes of the tensors that it reads and makes, floating point operations. A
+ * gradient that a rule makes costs as much as the calls of the rule. What else a program
+ * does has rows of its own, where the program says so.
+ * REGARD_PROFILE=1 in the environment prints the table to standard error when the
+ * program ends; REGARD_PROFILE=FILE.json also writes every call there, as
+ * chrome://tracing reads it.
+ */
+#include "autograd/autograd.h"
+#include "autograd/engine.h"
+#include "profile_file.h"
+#include "tensor/text/c_locale.h"
+#include "tensor/text/text.h"
+#include "autograd/watch.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <string.h>
+
+/* What went on beside the threads' calls is no part of their time. */
+typedef struct {
+    const char *name;
+    bool backward, beside;
+    rg_cost cost;
+} profile_row;
+
+/* The table has profile_n rows: for each op that was called one for its forward, and one for its
+ * backward, and one for each name that the program gives. An op's name outlives the program; one
+ * that is given is copied, as far as there is room, and its row's name points to the copy. */
+enum { PROFILE_ROWS = 1024, GIVEN_ROOM = 64 };
+static profile_row profile_rows[PROFILE_ROWS];
+static char given_names[PROFILE_ROWS][GIVEN_ROOM];
+static int profile_n;
+static pthread_mutex_t profile_lock = PTHREAD_MUTEX_INITIALIZER;
+/* The calls inside the present one have taken so many nanoseconds. */
+static __thread double profile_inside __attribute__((tls_model("initial-exec")));
+
+static double profile_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+bool rg_set_profiling(bool on) {
+    int before = on ? atomic_fetch_or(&rgi_watching, RG_WATCH_COST)
+                    : atomic_fetch_and(&rgi_watching, ~RG_WATCH_COST);
+    return before & RG_WATCH_COST;
+}
+
+static void profile_add(rg_cost *to, const rg_cost *c) {
+    to->calls += c->calls;
+    to->ns += c->ns;
+    to->bytes += c->bytes;
+    to->flops += c->flops;
+}
+
+void rgi_timing_begin(rg_timing *t) {
+    t->outer = profile_inside;
+    profile_inside = 0;
+    t->began = profile_now();
+}
+
+/* Returns the place of an op's row, or profile_n where it has none yet. */
+static int row_of_op(const char *name, bool backward) {
+    int i = 0;
+    while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward))
+        i++;
+    return i;
+}
+
+static int row_of_given_name(const char *name, bool beside) {
+    int i = 0;
+    while (i < profile_n
+           && (profile_rows[i].name != given_names[i] || profile_rows[i].beside != beside
+               || strncmp(given_names[i], name, GIVEN_ROOM - 1) != 0))
+        i++;
+    return i;
+}
+
+/* Adds the cost to row i, which is a new one like `row` where i is profile_n. A full table takes no
+ * more. */
+static void add_to_row(int i, profile_row row, const rg_cost *cost) {
+    if (i == PROFILE_ROWS)
+        return;
+    if (i == profile_n)
+        profile_rows[profile_n++] = row;
+    profile_add(&profile_rows[i].cost, cost);
+}
+
+static void add_to_given_name(const char *name, bool beside, const rg_cost *cost) {
+    const int i = row_of_given_name(name, beside);
+    if (i == PROFILE_ROWS)
+        return;
+    if (i == profile_n)
+        snprintf(given_names[i], GIVEN_ROOM, "%s", name);
+    add_to_row(i, (profile_row){ .name = given_names[i], .beside = beside }, cost);
+}
+
+/* Returns what a call cost that ends now, without the calls inside it, and sets *took to its time
+ * with them. */
+static rg_cost cost_since(const rg_timing *t, double bytes, double flops, double *took) {
+    *took = profile_now() - t->began;
+    rg_cost own = { .calls = 1, .ns = *took - profile_inside, .bytes = bytes, .flops = flops };
+    profile_inside = t->outer + *took;
+    return own;
+}
+
+static void count_call(const rg_timing *t, const char *name, bool backward, double bytes,
+                       double flops) {
+    double took;
+    const rg_cost own = cost_since(t, bytes, flops, &took);
+    pthread_mutex_lock(&profile_lock);
+    add_to_row(row_of_op(name, backward), (profile_row){ .name = name, .backward = backward },
+               &own);
+    rgi_profile_file_call(name, backward ? "backward" : "forward", t->began, took);
+    pthread_mutex_unlock(&profile_lock);
+}
+
+/* ---- what isn't an op -------------------------------------------------------------- */
+
+rg_profile_guard rg_profile_open(const char *name) {
+    rg_timing t;
+    if (!name || !(rgi_watching & RG_WATCH_COST))
+        return (rg_profile_guard){ 0 };
+    rgi_timing_begin(&t);
+    return (rg_profile_guard){ .name = name, .began = t.began, .outer = t.outer };
+}
+
+void rg_profile_close(rg_profile_guard *g) {
+    if (!g->name)
+        return;
+    double took;
+    const rg_timing t = { .began = g->began, .outer = g->outer };
+    const rg_cost own = cost_since(&t, 0, 0, &took);
+    pthread_mutex_lock(&profile_lock);
+    add_to_given_name(g->name, false, &own);
+    rgi_profile_file_call(g->name, "function", g->began, took);
+    pthread_mutex_unlock(&profile_lock);
+}
+
+double rg_profile_begin(void) { return rgi_watching & RG_WATCH_COST ? profile_now() : 0; }
+
+void rg_profile_end(const char *name, double began, double bytes) {
+    const double took = profile_now() - began;
+    if (!name || !(began > 0) || !(took >= 0) || !isfinite(bytes))
+        return;
+    pthread_mutex_lock(&profile_lock);
+    add_to_given_name(name, true, &(rg_cost){ .calls = 1, .ns = took, .bytes = bytes });
+    rgi_profile_file_beside(name, began, took, bytes);
+    pthread_mutex_unlock(&profile_lock);
+}
+
+/* ---- the work of an application ---------------------------------------------------- */
+
+static rg_dims profile_shape(const rg_tensor *t) {
+    rg_dims shape = { .n = t->ndim };
+    memcpy(shape.v, t->size, (size_t)t->ndim * sizeof *t->size);
+    return shape;
+}
+
+static double profile_elements(rg_dims shape) {
+    double elements = 1;
+    for (int d = 0; d < shape.n; d++)
+        elements *= (double)shape.v[d];
+    return elements;
+}
+
+static double profile_bytes(int n, rg_tensor *const t[]) {
+    double bytes = 0;
+    for (int i = 0; i < n; i++)
+        if (t[i] && !rgi_is_none(t[i]))
+            bytes += (double)t[i]->numel * (double)rgi_sizeof(t[i]->dtype);
+    return bytes;
+}
+
+/* Returns how many operations make an output of the shape y: one for each element, or, in a
+ * product, two for each term of each element. `terms_of` is the shape of the input that says how
+ * many terms there are. */
+static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dims terms_of) {
+    const double elements = profile_elements(y);
+    if (!op->terms.times)
+        return op->view ? 0 : elements;
+    int64_t terms = terms_of.v[RG_MAX(terms_of.n - op->terms.from_last, 0)];
+    double share = op->terms.share ? op->terms.share(attr, y.v[y.n - 2], terms) : 1;
+    return 2 * elements * (double)terms * share;
+}
+
+void rgi_timing_of_call(const rg_timing *t, const rg_call *c) {
+    const rg_tensor *y = c->out[0];
+    const rg_tensor *x = c->n_in ? c->in[c->op->terms.input] : y;
+    double bytes = profile_bytes(c->n_in, c->in) + profile_bytes(c->n_out, c->out);
+    double flops = profile_flops(c->op, c->attr, profile_shape(y), profile_shape(x));
+    count_call(t, c->op->name, false, c->op->view ? 0 : bytes,
+               flops * RG_MAX(1, c->op->terms.times));
+}
+
+/* Returns the operations of a step that made `gradients` itself: each gradient of a product is as
+ * much work as one product. The shape of the input that says how many terms there are is known
+ * from its node, or from its value, which the gradients of the others need. */
+static double profile_step_flops(const rg_step *s, uint32_t gradients) {
+    const rg_terms *terms = &s->op->terms;
+    const rg_node *n = s->node;
+    const int count = __builtin_popcount(gradients) + terms->extra;
+    const rg_dims y = rgi_meta_dims(&n->meta[0]);
+    if (!terms->times)
+        return profile_flops(s->op, s->attr, y, y) * count;
+    const rg_edge *e = &n->edge[terms->input];
+    const rg_dims terms_of = e->node ? rgi_meta_dims(&e->node->meta[e->output])
+                                     : profile_shape(n->saved[terms->input]);
+    return profile_flops(s->op, s->attr, y, terms_of) * count;
+}
+
+/* Returns the bytes of the gradients that a step made itself. */
+static double profile_made_bytes(const rg_node *n, uint32_t made) {
+    double bytes = 0;
+    for (uint32_t left = made; left; left &= left - 1) {
+        const rg_edge *e = &n->edge[__builtin_ctz(left)];
+        const rg_meta *m = &e->node->meta[e->output];
+        bytes += profile_elements(rgi_meta_dims(m)) * (double)rgi_sizeof(m->dtype);
+    }
+    return bytes;
+}
+
+void rgi_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made) {
+    const rg_node *n = s->node;
+    uint32_t gradients = made & (s->op->terms.times ? s->op->terms.gradients : ~0u);
+    double flops = gradients ? profile_step_flops(s, gradients) : 0;
+    double bytes = profile_made_bytes(n, made);
+    if (made)
+        bytes += profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved);
+    count_call(t, s->op->name, true, bytes, flops);
+}
+
+/* ---- the table --------------------------------------------------------------------- */
+
+static int profile_by_time(const void *a, const void *b) {
+    double x = ((const profile_row *)a)->cost.ns;
+    double y = ((const profile_row *)b)->cost.ns;
+    return (x < y) - (x > y);
+}
+
+static void profile_name(const profile_row *r, char name[GIVEN_ROOM]) {
+    snprintf(name, GIVEN_ROOM, "%s%s", r->name, r->backward ? ", backward" : "");
+}
+
+rg_cost rg_profile_cost(const char *row) {
+    rg_cost cost = { 0 };
+    pthread_mutex_lock(&profile_lock);
+    for (int i = 0; i < profile_n; i++) {
+        char name[GIVEN_ROOM];
+        profile_name(&profile_rows[i], name);
+        const bool asked = row ? strncmp(row, name, GIVEN_ROOM - 1) == 0 : !profile_rows[i].beside;
+        if (asked)
+            profile_add(&cost, &profile_rows[i].cost);
+    }
+    pthread_mutex_unlock(&profile_lock);
+    return cost;
+}
+
+const char *rg_profile_table(void) {
+    /* The text is made from a copy of the rows: where it fails, the user's error handler is called,
+     * which may profile. */
+    profile_row rows[PROFILE_ROWS];
+    double all = rg_profile_cost(NULL).ns;
+    pthread_mutex_lock(&profile_lock);
+    int n = profile_n;
+    memcpy(rows, profile_rows, sizeof rows);
+    pthread_mutex_unlock(&profile_lock);
+    qsort(rows, (size_t)n, sizeof *rows, profile_by_time);
+    rg_text text = { 0 };
+    RG_C_NUMBERS();
+    rgi_text_add(&text, "%-36s %10s %12s %6s %12s %10s %10s\n", "op", "calls", "ms", "%",
+                 "us a call", "GB/s", "GFLOP/s");
+    for (int i = 0; i < n; i++) {
+        const rg_cost *r = &rows[i].cost;
+        char name[GIVEN_ROOM], share[16] = "";
+        profile_name(&rows[i], name);
+        if (!rows[i].beside)
+            snprintf(share, sizeof share, "%.1f", all > 0 ? 100 * r->ns / all : 0);
+        rgi_text_add(&text, "%-36s %10ld %12.3f %6s %12.3f %10.2f %10.2f\n", name, (long)r->calls,
+                     r->ns / 1e6, share, r->ns / 1e3 / (double)r->calls, r->bytes / r->ns,
+                     r->flops / r->ns);
+    }
+    return rgi_text_own(&text);
+}
+
+__attribute__((constructor)) static void begin_as_environment_says(void) {
+    const char *want = getenv("REGARD_PROFILE");
+    if (!want || !*want || strcmp(want, "0") == 0)
+        return;
+    if (strcmp(want, "1"))
+        rgi_profile_file_begin(want);
+    rg_set_profiling(true);
+}
+
+__attribute__((destructor(200))) static void print_at_the_end(void) {
+    if (!getenv("REGARD_PROFILE") || !(rgi_watching & RG_WATCH_COST))
+        return;
+    const char *table = rg_profile_table();
+    if (table)
+        fputs(table, stderr);
+    rgi_profile_file_end();
+}

@@ -1,0 +1,107 @@
+/*
+ * profile_file.c: the profiler's file: a list of JSON objects.
+ */
+#include "profile_file.h"
+
+#include "tensor/text/c_locale.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static FILE *profile_file;
+static pid_t profile_file_process;
+static long profile_file_events;
+
+/* ---- beginning and ending ------------------------------------------------------------ */
+
+/* Puts the path into own[], with the process's number in each %p's place. Returns whether there is
+ * room for it. */
+static bool path_of_process(const char *path, size_t room, char own[]) {
+    size_t n = 0;
+    for (const char *p = path; *p; p++) {
+        const bool number = p[0] == '%' && p[1] == 'p';
+        if (number)
+            n += (size_t)snprintf(own + n, room - n, "%ld", (long)getpid());
+        else
+            own[n++] = *p;
+        if (n >= room)
+            return false;
+        p += number;
+    }
+    own[n] = 0;
+    return true;
+}
+
+/* What is in the buffer must not be written by a child, too. */
+static void flush_before_fork(void) {
+    if (profile_file)
+        fflush(profile_file);
+}
+
+void rgi_profile_file_begin(const char *path) {
+    char own[4096];
+    if (path_of_process(path, sizeof own, own))
+        profile_file = fopen(own, "w");
+    if (!profile_file) {
+        fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", path);
+        return;
+    }
+    profile_file_process = getpid();
+    pthread_atfork(flush_before_fork, NULL, NULL);
+    fputs("[\n", profile_file);
+}
+
+static bool has_file(void) { return profile_file && profile_file_process == getpid(); }
+
+void rgi_profile_file_end(void) {
+    if (!has_file())
+        return;
+    fputs("\n]\n", profile_file);
+    fclose(profile_file);
+    profile_file = NULL;
+}
+
+/* ---- events -------------------------------------------------------------------------- */
+
+static void write_quoted(const char *text) {
+    putc('"', profile_file);
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            putc('\\', profile_file);
+        if ((unsigned char)*c < 0x20)
+            fprintf(profile_file, "\\u%04x", (unsigned)*c);
+        else
+            putc(*c, profile_file);
+    }
+    putc('"', profile_file);
+}
+
+/* Begins an event with the fields that all events have, the time in microseconds among them. */
+static void begin_event(const char *name, const char *kind, const char *phase, double when) {
+    fputs(profile_file_events++ ? ",\n{\"name\": " : "{\"name\": ", profile_file);
+    write_quoted(name);
+    fprintf(profile_file, ", \"cat\": \"%s\", \"ph\": \"%s\", \"pid\": %ld, \"ts\": %.3f", kind,
+            phase, (long)profile_file_process, when / 1e3);
+}
+
+void rgi_profile_file_call(const char *name, const char *kind, double began, double took) {
+    if (!has_file())
+        return;
+    RG_C_NUMBERS();
+    begin_event(name, kind, "X", began);
+    fprintf(profile_file, ", \"tid\": %lu, \"dur\": %.3f}", (unsigned long)pthread_self() >> 12,
+            took / 1e3);
+}
+
+/* The two ends are events of one number, which is the beginning's place in the file. */
+void rgi_profile_file_beside(const char *name, double began, double took, double bytes) {
+    if (!has_file())
+        return;
+    RG_C_NUMBERS();
+    const long id = profile_file_events;
+    begin_event(name, "beside", "b", began);
+    fprintf(profile_file, ", \"id\": %ld, \"args\": {\"bytes\": %.0f}}", id, bytes);
+    begin_event(name, "beside", "e", began + took);
+    fprintf(profile_file, ", \"id\": %ld}", id);
+}

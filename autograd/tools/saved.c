@@ -1,0 +1,184 @@
+/*
+ * saved.c: hooks on saved tensors. While a thread has hooks, each node hands them its saved values,
+ * lets go of these, and keeps what the hooks made of them; for a step back it gets them again.
+ */
+#include "saved.h"
+#include "packed.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "autograd/watch.h"
+
+/* `made[i]` is what pack made of the value in slot i, or NULL where none was saved; `header[i]`
+ * lies in the node, and is the value's while it is there. */
+typedef struct {
+    void *made;
+    rg_tensor *header;
+} packed_value;
+
+struct rg_packed {
+    rg_saved_hooks hooks;
+    int n;
+    packed_value v[];
+};
+
+/* ---- the thread's hooks --------------------------------------------------------------- */
+
+/* The innermost hooks are the last. Those without a pack stand for none. */
+static __thread struct {
+    rg_saved_hooks *v;
+    size_t n, room;
+} saved_thread __attribute__((tls_model("initial-exec")));
+
+/* So many hooks are in force, in all threads. */
+static atomic_int hooks_in_force;
+
+static bool push_hooks(const rg_saved_hooks *hooks) {
+    if (!rgi_grow((void **)&saved_thread.v, &saved_thread.room, saved_thread.n + 1,
+                  sizeof *saved_thread.v))
+        return false;
+    saved_thread.v[saved_thread.n++] = *hooks;
+    if (atomic_fetch_add(&hooks_in_force, 1) == 0)
+        atomic_fetch_or(&rgi_watching, RG_WATCH_SAVED);
+    return true;
+}
+
+bool rg_push_saved_hooks(rg_saved_hooks hooks) {
+    rgi_thread_start();
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !hooks.pack || !hooks.unpack, "push_saved_hooks",
+                  "expected pack and unpack but got NULL");
+    return push_hooks(&hooks);
+}
+
+void rg_pop_saved_hooks(void) {
+    if (saved_thread.n == 0)
+        return;
+    saved_thread.n--;
+    if (atomic_fetch_sub(&hooks_in_force, 1) == 1)
+        atomic_fetch_and(&rgi_watching, ~RG_WATCH_SAVED);
+    if (saved_thread.n > 0)
+        return;
+    rgi_free(saved_thread.v, saved_thread.room * sizeof *saved_thread.v, RG_MEM_OTHER);
+    saved_thread.v = NULL;
+    saved_thread.room = 0;
+}
+
+rg_saved_guard rg_saved_guard_open(rg_saved_hooks hooks) {
+    return (rg_saved_guard){ rg_push_saved_hooks(hooks) };
+}
+
+void rg_saved_guard_close(rg_saved_guard *guard) {
+    if (guard->pushed)
+        rg_pop_saved_hooks();
+    guard->pushed = false;
+}
+
+/* ---- packing -------------------------------------------------------------------------- */
+
+static void let_go(rg_node *n, int i) {
+    rgi_storage_release(n->saved[i]->storage);
+    n->saved[i] = NULL;
+}
+
+/* Does it for each saved value, while no hooks are in force and nothing is recorded. */
+static bool for_each_value(rg_node *n, rg_packed *p,
+                           bool (*do_value)(rg_node *n, rg_packed *p, int i)) {
+    static const rg_saved_hooks none;
+    if (!push_hooks(&none))
+        return false;
+    bool before = rg_set_grad_enabled(false);
+    bool ok = true;
+    for (int i = 0; i < p->n && ok; i++)
+        ok = do_value(n, p, i);
+    rg_set_grad_enabled(before);
+    rg_pop_saved_hooks();
+    return ok;
+}
+
+/* Calls pack for the value in slot i, if there is one. */
+static bool pack_value(rg_node *n, rg_packed *p, int i) {
+    if (!n->saved[i])
+        return true;
+    RG_SCOPE();
+    rg_tensor *t = rgi_own(rgi_alias(n->saved[i]));
+    if (!t)
+        return false;
+    const uint32_t version = t->storage->version;
+    p->v[i].header = n->saved[i];
+    p->v[i].made = p->hooks.pack(t, p->hooks.context);
+    RG_FAIL_IF(!p->v[i].made && rg_error_code() == RG_OK, n->op->name,
+               "a saved tensor pack hook failed, and said nothing");
+    RG_FAIL_IF(
+        t->storage->version != version, n->op->name,
+        "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
+        "to pack hook cannot be modified by in-place operations as this can lead to "
+        "unexpected side-effects.");
+    if (!p->v[i].made)
+        return false;
+    let_go(n, i);
+    return true;
+}
+
+bool rgi_pack_saved(rg_node *n) {
+    if (n->n_saved == 0 || saved_thread.n == 0)
+        return true;
+    const rg_saved_hooks *hooks = &saved_thread.v[saved_thread.n - 1];
+    if (!hooks->pack)
+        return true;
+    if (!rgi_may_do_once("saved_hooks"))
+        return false;
+    rg_aside *aside = rgi_node_aside(n);
+    if (!aside)
+        return false;
+    rg_packed *p = rgi_alloc(sizeof *p + n->n_saved * sizeof *p->v, RG_MEM_OTHER);
+    if (!p)
+        return false;
+    p->hooks = *hooks;
+    p->n = n->n_saved;
+    for (int i = 0; i < p->n; i++)
+        p->v[i] = (packed_value){ NULL, NULL };
+    aside->packed = p;
+    return for_each_value(n, p, pack_value);
+}
+
+void rgi_packed_free(rg_node *n) {
+    rg_packed *p = n->aside->packed;
+    n->aside->packed = NULL;
+    n->freed = true;
+    for (int i = 0; i < p->n; i++)
+        if (p->v[i].made && p->hooks.drop)
+            p->hooks.drop(p->v[i].made, p->hooks.context);
+    rgi_free(p, sizeof *p + (size_t)p->n * sizeof *p->v, RG_MEM_OTHER);
+}
+
+/* ---- unpacking ------------------------------------------------------------------------ */
+
+static bool unpack_value(rg_node *n, rg_packed *p, int i) {
+    if (!p->v[i].made)
+        return true;
+    rg_tensor *header = p->v[i].header;
+    rg_tensor *t = p->hooks.unpack(p->v[i].made, p->hooks.context);
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !t && rg_error_code() == RG_OK, n->op->name,
+                  "Output of saved tensor unpack_hook expected to be a Tensor but got NULL");
+    if (!rgi_check(t, n->op->name))
+        return false;
+    RG_FAIL_IF(t->dtype != header->dtype || !rgi_same_shape(t, header), n->op->name,
+               "a saved tensor unpack hook returned [torch.%sTensor %s] for [torch.%sTensor %s]",
+               rgi_scalar_name((rg_dtype)t->dtype), RG_SHAPE_TEXT(t),
+               rgi_scalar_name((rg_dtype)header->dtype), RG_SHAPE_TEXT(header));
+    rgi_alias_begin(header, t);
+    header->flags &= (uint8_t)~RG_WEAK;
+    n->saved[i] = header;
+    n->version[i] = t->storage->version;
+    return true;
+}
+
+bool rgi_unpack_saved(rg_node *n) {
+    RG_SCOPE();
+    return for_each_value(n, n->aside->packed, unpack_value);
+}
+
+void rgi_pack_again(rg_node *n) {
+    for (int i = 0; i < n->n_saved; i++)
+        if (n->saved[i])
+            let_go(n, i);
+}

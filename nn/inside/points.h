@@ -1,0 +1,115 @@
+/*
+ * points.h: looking inside a model: named values on the way of a forward, which are kept, looked
+ * at or replaced, as TransformerLens does it.
+ *
+ *     rg_cached_run run = rg_run_with_cache(model, "blocks.*.attn.hook_pattern", idx, targets);
+ *     rg_print(rg_cache_get(run.cache, "blocks.0.attn.hook_pattern"));
+ *
+ *     static rg_tensor *without_head(rg_tensor *z, const char *name, void *head) {
+ *         rg_tensor *others = rg_clone(z);
+ *         rg_zero_(rg_select(others, 2, *(int *)head));
+ *         return others;
+ *     }
+ *
+ *     loss = rg_run_with_hooks(
+ *         model, RG_HOOKS_AT({ "blocks.1.attn.hook_z", without_head, &head }), idx, targets);
+ *
+ * The output of each module is such a value, under the module's path, as rg_named_modules lists it
+ * ("transformer.h.0.mlp"), and so is each point inside a forward: its name is the path of the
+ * module, a dot, and its own name. Layers that have points:
+ *
+ *   MultiheadAttention  hook_q, hook_k, hook_v, hook_z (batch, position, head, size of a head),
+ *                       hook_attn_scores, hook_pattern (batch, head, query, key)
+ *   GPT                 hook_embed, hook_pos_embed, blocks.0.hook_resid_pre, blocks.0.ln1 and .ln2
+ *                       .hook_normalized, blocks.0.attn. with the six of above and hook_result
+ *                       (batch, position, head, embd), blocks.0.hook_attn_out, .hook_resid_mid,
+ *                       blocks.0.mlp.hook_pre and .hook_post, blocks.0.hook_mlp_out,
+ *                       .hook_resid_post, ln_final.hook_normalized. These are TransformerLens's
+ *                       names, and begin at the GPT and not at its modules' paths.
+ *
+ * and a module of yours has them where its forward says so:
+ *
+ *     weights = rg_hook_point(self, "hook_pattern", weights);
+ *
+ * Where nobody looks, a point costs a look at a pointer. Attention is one op then; while one of
+ * its points is looked at, it is made of several ops, whose sums round in another order.
+ * hook_result is as large as all heads' outputs: it is made only for a name that ends with it, and
+ * c_proj isn't called then.
+ *
+ * Gradients flow through what a hook returns; a value that is kept is part of the graph, so that
+ * rg_grad(loss, value) is its gradient.
+ */
+#pragma once
+
+#include "../module.h"
+
+RG_PUBLIC_BEGIN
+
+/* A hook returns what takes the place of the value, or RG_NONE, which leaves the value as it is.
+ * What the hook itself runs is not looked at. It must not be left by longjmp (see rg_error_handler
+ * in tensor.h). */
+typedef rg_tensor *rg_point_hook(rg_tensor *value, const char *name, void *context);
+/* `name` is one name, or several with blanks between them; * stands for any part of one. A hook
+ * that stands before another is called before it. */
+typedef struct rg_hook_at {
+    const char *name;
+    rg_point_hook *hook;
+    void *context;
+} rg_hook_at;
+/* A list is written RG_HOOKS_AT({ name, hook, context }, ..). */
+typedef struct rg_hooks_at {
+    int n;
+    const rg_hook_at *v;
+} rg_hooks_at;
+#ifndef __cplusplus
+#define RG_HOOKS_AT(...)                                                               \
+    ((rg_hooks_at){ (int)(sizeof((rg_hook_at[]){ __VA_ARGS__ }) / sizeof(rg_hook_at)), \
+                    (const rg_hook_at[]){ __VA_ARGS__ } })
+#endif
+
+/* Returns x, or what the hooks put in its place. `name` is the point's own, without the path of m.
+ */
+rg_tensor *rg_hook_point(void *m, const char *name, rg_tensor *x);
+
+/* Does what rg_call does, with the hooks. A hook that nothing was called for is an error. */
+rg_tensor *rg_run_with_hooks_list(void *m, rg_hooks_at hooks, rg_list inputs);
+#define rg_run_with_hooks(m, hooks, ...) rg_run_with_hooks_list(m, hooks, RG_LIST(__VA_ARGS__))
+
+/* Does what rg_call does, and keeps the values of those names, "*" for all, in the order in which
+ * they were made. Of several values of one name, the last is kept. The scope owns the list, whose n
+ * is -1 on failure, when `output` is NULL. */
+typedef struct rg_cached_run {
+    rg_tensor *output;
+    rg_named_list cache;
+} rg_cached_run;
+rg_cached_run rg_run_with_cache_list(void *m, const char *names, rg_list inputs);
+#define rg_run_with_cache(m, names, ...) rg_run_with_cache_list(m, names, RG_LIST(__VA_ARGS__))
+/* Returns the value of this name; fails where there is none. */
+rg_tensor *rg_cache_get(rg_named_list cache, const char *name);
+
+/* Keeps the hooks in force up to the end of the C block, for whatever calls m or what is below it:
+ *
+ *     RG_HOOKS(model, RG_HOOKS_AT({ "blocks.0.hook_resid_post", steer, direction }));
+ *     rg_tensor *more = rg_gpt_generate(model, idx, 20);
+ *
+ * The names live that long, too, and no other thread may call the module meanwhile, or free it.
+ * Where this fails, no hook is in force, and rg_error tells. */
+typedef struct rg_hooks_guard {
+    struct rg_look *look;
+} rg_hooks_guard;
+rg_hooks_guard rg_hooks_guard_open(void *m, rg_hooks_at hooks);
+void rg_hooks_guard_close(rg_hooks_guard *guard);
+#define RG_HOOKS(m, hooks)                          \
+    rg_hooks_guard RG_PASTE(rg_hooks_, __COUNTER__) \
+        __attribute__((cleanup(rg_hooks_guard_close), unused)) = rg_hooks_guard_open(m, hooks)
+
+RG_PUBLIC_END
+
+#ifdef __cplusplus
+#include <initializer_list>
+
+static inline rg_hooks_at rg_hooks_at_of(std::initializer_list<rg_hook_at> l) {
+    return rg_hooks_at{ (int)l.size(), l.begin() };
+}
+#define RG_HOOKS_AT(...) rg_hooks_at_of({ __VA_ARGS__ })
+#endif

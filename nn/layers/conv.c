@@ -1,0 +1,164 @@
+/*
+ * conv.c: Conv1d and Conv2d: what is padded with zeros is left to the convolution, other padding
+ * comes before it.
+ */
+#include "layers.h"
+#include "init.h"
+#include "nn/python_text.h"
+#include "tensor/error.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- forward ----------------------------------------------------------------------- */
+
+/* Returns how much is padded before and behind each dim, the last dim first, as rg_pad takes it. */
+static rg_dims conv_around(const rg_conv_module *self) {
+    rg_dims around = { .n = 2 * self->dims };
+    for (int d = 0; d < self->dims; d++) {
+        const int64_t total = self->dilation.v[d] * (self->kernel_size.v[d] - 1);
+        const bool same = self->padding_text && !strcmp(self->padding_text, "same");
+        const int at = 2 * (self->dims - 1 - d);
+        around.v[at] = same ? total / 2 : self->padding.v[d];
+        around.v[at + 1] = same ? total - total / 2 : self->padding.v[d];
+    }
+    return around;
+}
+
+static rg_tensor *conv_module_forward(rg_module *m, rg_tensor *x) {
+    rg_conv_module *self = (rg_conv_module *)m;
+    rg_conv_options o = { .strides = self->stride,
+                          .dilations = self->dilation,
+                          .groups = self->groups };
+    if (self->padding_mode != RG_CONSTANT)
+        x = rg_pad_with(x, conv_around(self), self->padding_mode, 0);
+    else if (self->padding_text)
+        o.padding = strcmp(self->padding_text, "same") ? RG_VALID : RG_SAME;
+    else
+        o.paddings = self->padding;
+    return self->dims == 1 ? rg_conv1d_with(x, self->weight, self->bias, o)
+                           : rg_conv2d_with(x, self->weight, self->bias, o);
+}
+
+/* ---- repr ---------------------------------------------------------------------------- */
+
+static const char *const conv_modes[] = { "zeros", "reflect", "replicate", "circular" };
+
+/* Adds ", name=(2, 3)" to the text, and returns where it ends. */
+static int conv_tuple(char *text, size_t room, int at, const char *name, const rg_dims *v) {
+    at += snprintf(text + at, room - (size_t)at, ", %s=(%lld,", name, (long long)v->v[0]);
+    if (v->n == 1)
+        return at + snprintf(text + at, room - (size_t)at, ")");
+    return at + snprintf(text + at, room - (size_t)at, " %lld)", (long long)v->v[1]);
+}
+
+static bool conv_all(const rg_dims *v, int64_t number) {
+    return v->v[0] == number && v->v[v->n - 1] == number;
+}
+
+/* Only what differs from torch's defaults is said. */
+static void conv_module_repr(rg_module *m, char *text, size_t room) {
+    rg_conv_module *self = (rg_conv_module *)m;
+    int at = snprintf(text, room, "%lld, %lld", (long long)self->in_channels,
+                      (long long)self->out_channels);
+    at = conv_tuple(text, room, at, "kernel_size", &self->kernel_size);
+    at = conv_tuple(text, room, at, "stride", &self->stride);
+    if (self->padding_text)
+        at += snprintf(text + at, room - (size_t)at, ", padding=%s", self->padding_text);
+    else if (!conv_all(&self->padding, 0))
+        at = conv_tuple(text, room, at, "padding", &self->padding);
+    if (!conv_all(&self->dilation, 1))
+        at = conv_tuple(text, room, at, "dilation", &self->dilation);
+    if (self->groups != 1)
+        at += snprintf(text + at, room - (size_t)at, ", groups=%lld", (long long)self->groups);
+    if (self->bias == RG_NONE)
+        at += snprintf(text + at, room - (size_t)at, ", bias=False");
+    if (self->padding_mode != RG_CONSTANT)
+        snprintf(text + at, room - (size_t)at, ", padding_mode=%s", conv_modes[self->padding_mode]);
+}
+
+static const rg_module_class conv1d_module_class = { .name = "Conv1d",
+                                                     .forward = conv_module_forward,
+                                                     .extra_repr = conv_module_repr };
+static const rg_module_class conv2d_module_class = { .name = "Conv2d",
+                                                     .forward = conv_module_forward,
+                                                     .extra_repr = conv_module_repr };
+
+/* ---- constructors -------------------------------------------------------------------- */
+
+/* Makes a number, or a list of one, a number for each dim. */
+static bool conv_sizes(const char *name, int dims, int64_t number, rg_dims list, rg_dims *to) {
+    RG_FAIL_IF(list.n < 0 || (list.n > 1 && list.n != dims), name,
+               "expected a single integer value or a list of %d values", dims);
+    to->n = dims;
+    for (int d = 0; d < dims; d++)
+        to->v[d] = list.n ? list.v[list.n > 1 ? d : 0] : number;
+    return true;
+}
+
+static bool conv_allows(const char *name, int64_t in, int64_t out, const rg_conv_module *fields) {
+    const int64_t groups = fields->groups;
+    const bool strided = !conv_all(&fields->stride, 1);
+    const bool same = fields->padding_text && !strcmp(fields->padding_text, "same");
+    RG_FAIL_VALUE_IF(groups <= 0, name, "groups must be a positive integer");
+    RG_FAIL_VALUE_IF(in % groups, name, "in_channels must be divisible by groups");
+    RG_FAIL_VALUE_IF(out % groups, name, "out_channels must be divisible by groups");
+    RG_FAIL_VALUE_IF(same && strided, name,
+                     "padding='same' is not supported for strided convolutions");
+    RG_FAIL_VALUE_IF((unsigned)fields->padding_mode > RG_CIRCULAR, name,
+                     "padding_mode must be one of {'zeros', 'reflect', 'circular', 'replicate'}, "
+                     "but got padding_mode='%d'",
+                     (int)fields->padding_mode);
+    return true;
+}
+
+/* torch draws both from about U(-1/sqrt(fan in), 1/sqrt(fan in)), the weight first. */
+static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in, int64_t out,
+                                rg_dims kernel, rg_conv_module_options o) {
+    RG_AS(cls->name);
+    rg_conv_module fields = { .dims = dims,
+                              .in_channels = in,
+                              .out_channels = out,
+                              .groups = o.groups,
+                              .padding_mode = o.padding_mode };
+    if (!o.paddings.n && (o.padding == RG_SAME || o.padding == RG_VALID)) {
+        fields.padding_text = o.padding == RG_SAME ? "same" : "valid";
+        o.padding = 0;
+    }
+    if (!conv_sizes(cls->name, dims, 0, kernel, &fields.kernel_size)
+        || !conv_sizes(cls->name, dims, o.stride, o.strides, &fields.stride)
+        || !conv_sizes(cls->name, dims, o.padding, o.paddings, &fields.padding)
+        || !conv_sizes(cls->name, dims, o.dilation, o.dilations, &fields.dilation)
+        || !conv_allows(cls->name, in, out, &fields))
+        return NULL;
+    rg_dims shape = { .n = dims + 2, .v = { out, in / o.groups } };
+    double fan = (double)(in / o.groups);
+    for (int d = 0; d < dims; d++) {
+        shape.v[d + 2] = fields.kernel_size.v[d];
+        fan *= (double)shape.v[d + 2];
+    }
+    rg_conv_module *self = rg_module_new(sizeof *self, cls, &fields);
+    RG_PARAMETER(
+        self, weight,
+        rg_nn_init_kaiming_uniform_(rg_empty_dims(shape, rg_default_dtype()), .a = sqrt(5)));
+    rg_tensor *bias = RG_NONE;
+    if (o.bias && RG_UNFAILED_(self)) {
+        bias = rg_zeros(out);
+        if (fan > 0)
+            bias = rg_nn_init_uniform_(bias, -1 / sqrt(fan), 1 / sqrt(fan));
+    }
+    RG_PARAMETER(self, bias, bias);
+    return RG_READY(self);
+}
+
+rg_conv_module *rg_nn_conv1d_with(int64_t in, int64_t out, rg_dims kernel,
+                                  rg_conv_module_options o) {
+    return conv_new(&conv1d_module_class, 1, in, out, kernel, o);
+}
+
+rg_conv_module *rg_nn_conv2d_with(int64_t in, int64_t out, rg_dims kernel,
+                                  rg_conv_module_options o) {
+    return conv_new(&conv2d_module_class, 2, in, out, kernel, o);
+}

@@ -1,0 +1,28 @@
+/*
+ * dropout.c: Dropout: in training, each element is zero with probability p, and the others are
+ * scaled by 1 / (1 - p).
+ */
+#include "layers.h"
+#include "nn/python_text.h"
+#include "tensor/error.h"
+
+#include <stdio.h>
+
+static rg_tensor *dropout_module_forward(rg_module *m, rg_tensor *x) {
+    return rg_dropout(x, ((rg_plain_module *)m)->a, m->training);
+}
+
+static void dropout_module_repr(rg_module *m, char *text, size_t room) {
+    snprintf(text, room, "p=%s, inplace=False", rgi_python_float(((rg_plain_module *)m)->a));
+}
+
+static const rg_module_class dropout_module_class = { .name = "Dropout",
+                                                      .forward = dropout_module_forward,
+                                                      .extra_repr = dropout_module_repr };
+
+rg_plain_module *rg_nn_dropout(double p) {
+    RG_FAIL_VALUE_IF(p < 0 || p > 1, "Dropout",
+                     "dropout probability has to be between 0 and 1, but got %s",
+                     rgi_python_float(p));
+    return RG_MODULE(rg_plain_module, &dropout_module_class, .a = p);
+}

@@ -1,0 +1,186 @@
+/*
+ * pool.c: modules of pooling, which have no parameters: windows that slide, and adaptive ones.
+ * Where they are called with rg_pool_keywords, modules of the greatest give the indices, too.
+ */
+#include "layers.h"
+#include "nn/python_text.h"
+#include "nn/registry.h"
+#include "tensor/error.h"
+
+#include <stdio.h>
+
+/* ---- text --------------------------------------------------------------------------- */
+
+/* Adds "name=2", or "name=(2, 3)", to the text, and returns where it ends. `tuple` writes a number
+ * as "(2,)". */
+static int pool_text(char *text, size_t room, int at, const char *name, rg_dims v, bool tuple) {
+    const bool number = v.n == 1 && !tuple;
+    at += snprintf(text + at, room - (size_t)at, "%s%s=%s", at ? ", " : "", name,
+                   number ? "" : "(");
+    for (int d = 0; d < v.n; d++) {
+        const char *before = d ? ", " : "";
+        if (v.v[d] == RG_AS_IT_IS)
+            at += snprintf(text + at, room - (size_t)at, "%sNone", before);
+        else
+            at += snprintf(text + at, room - (size_t)at, "%s%lld", before, (long long)v.v[d]);
+    }
+    return number ? at : at + snprintf(text + at, room - (size_t)at, v.n == 1 ? ",)" : ")");
+}
+
+/* Returns the list, or the number as a list of one. */
+static rg_dims list_or_number(int64_t number, rg_dims list) {
+    return list.n ? list : RG_DIMS(number);
+}
+
+/* Returns the stride, which is the kernel if none was given. */
+static rg_dims pool_stride(int64_t stride, rg_dims strides, rg_dims kernel) {
+    return stride == RG_KERNEL && !strides.n ? kernel : list_or_number(stride, strides);
+}
+
+/* ---- MaxPool1d, MaxPool2d ------------------------------------------------------------ */
+
+/* Returns the greatest, and gives the indices to the keywords if there are any. */
+static rg_tensor *pool_give(rg_values_indices r, void *keywords) {
+    rg_pool_keywords *k = keywords;
+    if (k)
+        k->indices = rg_escape(r.indices);
+    return r.values;
+}
+
+static rg_tensor *max_pool_module_forward(rg_module *m, rg_list in, void *keywords) {
+    rg_max_pool_module *self = (rg_max_pool_module *)m;
+    if (in.n != 1)
+        return rgi_fail_for_inputs_of(m->cls, in.n, 1);
+    rg_tensor *x = in.v[0];
+    if (self->dims == 2)
+        return pool_give(rg_max_pool2d_with_indices_with(x, self->kernel_size, self->o), keywords);
+    if (!keywords)
+        return rg_max_pool1d_with(x, self->kernel_size, self->o);
+    return pool_give(rg_max_pool1d_with_indices_with(x, self->kernel_size, self->o), keywords);
+}
+
+static void max_pool_module_repr(rg_module *m, char *text, size_t room) {
+    rg_max_pool_module *self = (rg_max_pool_module *)m;
+    const rg_max_pool_options *o = &self->o;
+    const rg_dims stride = pool_stride(o->stride, o->strides, self->kernel_size);
+    int at = pool_text(text, room, 0, "kernel_size", self->kernel_size, false);
+    at = pool_text(text, room, at, "stride", stride, false);
+    at = pool_text(text, room, at, "padding", list_or_number(o->padding, o->paddings), false);
+    at = pool_text(text, room, at, "dilation", list_or_number(o->dilation, o->dilations), false);
+    snprintf(text + at, room - (size_t)at, ", ceil_mode=%s", rgi_python_bool(o->ceil_mode));
+}
+
+#define MAX_POOL                                                                         \
+    .forward_with = max_pool_module_forward, .keywords_bytes = sizeof(rg_pool_keywords), \
+    .extra_repr = max_pool_module_repr
+static const rg_module_class max_pool_classes[2] = { { .name = "MaxPool1d", MAX_POOL },
+                                                     { .name = "MaxPool2d", MAX_POOL } };
+
+static rg_max_pool_module *max_pool_new(int dims, rg_dims kernel, rg_max_pool_options o) {
+    const rg_module_class *cls = &max_pool_classes[dims - 1];
+    RG_AS(cls->name);
+    return RG_READY(
+        RG_MODULE(rg_max_pool_module, cls, .dims = dims, .kernel_size = kernel, .o = o));
+}
+
+rg_max_pool_module *rg_nn_max_pool1d_with(rg_dims kernel, rg_max_pool_options o) {
+    return max_pool_new(1, kernel, o);
+}
+
+rg_max_pool_module *rg_nn_max_pool2d_with(rg_dims kernel, rg_max_pool_options o) {
+    return max_pool_new(2, kernel, o);
+}
+
+/* ---- AvgPool1d, AvgPool2d ------------------------------------------------------------ */
+
+static rg_tensor *avg_pool_module_forward(rg_module *m, rg_tensor *x) {
+    rg_avg_pool_module *self = (rg_avg_pool_module *)m;
+    return self->dims == 1 ? rg_avg_pool1d_with(x, self->kernel_size, self->o)
+                           : rg_avg_pool2d_with(x, self->kernel_size, self->o);
+}
+
+static void avg_pool_module_repr(rg_module *m, char *text, size_t room) {
+    rg_avg_pool_module *self = (rg_avg_pool_module *)m;
+    const rg_avg_pool_options *o = &self->o;
+    const bool tuple = self->dims == 1;
+    const rg_dims stride = pool_stride(o->stride, o->strides, self->kernel_size);
+    int at = pool_text(text, room, 0, "kernel_size", self->kernel_size, tuple);
+    at = pool_text(text, room, at, "stride", stride, tuple);
+    pool_text(text, room, at, "padding", list_or_number(o->padding, o->paddings), tuple);
+}
+
+#define AVG_POOL .forward = avg_pool_module_forward, .extra_repr = avg_pool_module_repr
+static const rg_module_class avg_pool_classes[2] = { { .name = "AvgPool1d", AVG_POOL },
+                                                     { .name = "AvgPool2d", AVG_POOL } };
+
+static rg_avg_pool_module *avg_pool_new(int dims, rg_dims kernel, rg_avg_pool_options o) {
+    const rg_module_class *cls = &avg_pool_classes[dims - 1];
+    RG_AS(cls->name);
+    return RG_READY(
+        RG_MODULE(rg_avg_pool_module, cls, .dims = dims, .kernel_size = kernel, .o = o));
+}
+
+rg_avg_pool_module *rg_nn_avg_pool1d_with(rg_dims kernel, rg_avg_pool_options o) {
+    return avg_pool_new(1, kernel, o);
+}
+
+rg_avg_pool_module *rg_nn_avg_pool2d_with(rg_dims kernel, rg_avg_pool_options o) {
+    return avg_pool_new(2, kernel, o);
+}
+
+/* ---- adaptive ------------------------------------------------------------------------ */
+
+static rg_tensor *adaptive_avg_module_forward(rg_module *m, rg_tensor *x) {
+    rg_adaptive_pool_module *self = (rg_adaptive_pool_module *)m;
+    return self->dims == 1 ? rg_adaptive_avg_pool1d(x, self->output_size.v[0])
+                           : rg_adaptive_avg_pool2d_with(x, self->output_size);
+}
+
+static rg_tensor *adaptive_max_module_forward(rg_module *m, rg_list in, void *keywords) {
+    rg_adaptive_pool_module *self = (rg_adaptive_pool_module *)m;
+    if (in.n != 1)
+        return rgi_fail_for_inputs_of(m->cls, in.n, 1);
+    rg_tensor *x = in.v[0];
+    if (self->dims == 1)
+        return pool_give(rg_adaptive_max_pool1d_with_indices(x, self->output_size.v[0]), keywords);
+    return pool_give(rg_adaptive_max_pool2d_with_indices_with(x, self->output_size), keywords);
+}
+
+static void adaptive_module_repr(rg_module *m, char *text, size_t room) {
+    rg_adaptive_pool_module *self = (rg_adaptive_pool_module *)m;
+    pool_text(text, room, 0, "output_size", self->output_size, false);
+}
+
+#define ADAPTIVE_AVG .forward = adaptive_avg_module_forward, .extra_repr = adaptive_module_repr
+#define ADAPTIVE_MAX                                                                         \
+    .forward_with = adaptive_max_module_forward, .keywords_bytes = sizeof(rg_pool_keywords), \
+    .extra_repr = adaptive_module_repr
+static const rg_module_class adaptive_classes[2][2] = {
+    { { .name = "AdaptiveAvgPool1d", ADAPTIVE_AVG },
+      { .name = "AdaptiveAvgPool2d", ADAPTIVE_AVG } },
+    { { .name = "AdaptiveMaxPool1d", ADAPTIVE_MAX },
+      { .name = "AdaptiveMaxPool2d", ADAPTIVE_MAX } },
+};
+
+static rg_adaptive_pool_module *adaptive_new(bool max, int dims, rg_dims size) {
+    const rg_module_class *cls = &adaptive_classes[max][dims - 1];
+    RG_AS(cls->name);
+    RG_FAIL_IF(size.n != 1 && size.n != dims, cls->name, "output_size must be %d", dims);
+    return RG_READY(RG_MODULE(rg_adaptive_pool_module, cls, .dims = dims, .output_size = size));
+}
+
+rg_adaptive_pool_module *rg_nn_adaptive_avg_pool1d(int64_t size) {
+    return adaptive_new(false, 1, RG_DIMS(size));
+}
+
+rg_adaptive_pool_module *rg_nn_adaptive_avg_pool2d_with(rg_dims size) {
+    return adaptive_new(false, 2, size);
+}
+
+rg_adaptive_pool_module *rg_nn_adaptive_max_pool1d(int64_t size) {
+    return adaptive_new(true, 1, RG_DIMS(size));
+}
+
+rg_adaptive_pool_module *rg_nn_adaptive_max_pool2d_with(rg_dims size) {
+    return adaptive_new(true, 2, size);
+}

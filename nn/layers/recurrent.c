@@ -1,0 +1,543 @@
+/*
+ * recurrent.c: LSTM, GRU and RNN as modules: layers and directions, and sequences of several
+ * lengths, made of rg_lstm_scan and its kind. (A packed sequence is in packed.c; a single step is
+ * in recurrent_cells.c.) This file is long because the three are one module, whose checks speak in
+ * torch's words.
+ */
+#include "packed.h"
+#include "init.h"
+#include "nn/python_text.h"
+#include "recurrent_parts.h"
+#include "nn/registry.h"
+#include "tensor/error.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/structs.h"
+#include "tensor/warning.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const rg_module_class lstm_class, gru_class, rnn_class;
+
+static bool rnn_is_lstm(const rg_rnn_module *self) { return self->base.cls == &lstm_class; }
+static bool rnn_is_gru(const rg_rnn_module *self) { return self->base.cls == &gru_class; }
+
+static int rnn_directions(const rg_rnn_module *self) { return self->o.bidirectional ? 2 : 1; }
+
+/* Returns how wide h is. */
+static int64_t rnn_width(const rg_rnn_module *self) {
+    return self->o.proj_size ? self->o.proj_size : self->hidden_size;
+}
+
+/* ---- what its arguments must be -------------------------------------------------- */
+
+/* A call has an input that is (steps, batch, ..) or, if it is packed, (all steps, ..), and the runs
+ * of steps that all layers go through. */
+typedef struct rnn_run {
+    rg_rnn_module *self;
+    rg_tensor *x, *h_0, *c_0;
+    bool packed, batched;
+    int64_t batch;
+    rg_step_runs runs;
+} rnn_run;
+
+static bool rnn_check_input(const rnn_run *r) {
+    const char *name = r->self->base.cls->name;
+    const rg_tensor *x = r->x;
+    const rg_dtype ours = (rg_dtype)r->self->weights[0].weight_ih->dtype;
+    const char *given = rg_dtype_name((rg_dtype)x->dtype), *has = rg_dtype_name(ours);
+    RG_FAIL_VALUE_IF(x->dtype != ours, name,
+                     "RNN input dtype (%s) does not match weight dtype (%s). Convert input: "
+                     "input.to(%s), or convert model: model.to(%s)",
+                     given, has, has, given);
+    const int dims = r->packed ? 2 : 3;
+    RG_FAIL_IF(x->ndim != dims, name, "input must have %d dimensions, got %d", dims, x->ndim);
+    RG_FAIL_IF(x->size[dims - 1] != r->self->input_size, name,
+               "input.size(-1) must be equal to input_size. Expected %lld, got %lld",
+               (long long)r->self->input_size, (long long)x->size[dims - 1]);
+    RG_FAIL_IF(x->size[0] == 0, name, "Expected sequence length to be larger than 0 in RNN");
+    return true;
+}
+
+/* Both states are given or none, and only an LSTM has a second. */
+static bool rnn_check_given(const rg_rnn_module *self, const rg_rnn_states *s) {
+    const char *name = self->base.cls->name;
+    rg_tensor *both[] = { s->h_0, s->c_0 };
+    for (int i = 0; i < 2; i++)
+        if (both[i] != RG_NONE && !rgi_check(both[i], name))
+            return false;
+    RG_FAIL_IF(!rnn_is_lstm(self) && s->c_0 != RG_NONE, name, "only an LSTM has c_0");
+    RG_FAIL_IF(rnn_is_lstm(self) && (s->h_0 == RG_NONE) != (s->c_0 == RG_NONE), name,
+               "h_0 and c_0 must be given together");
+    return true;
+}
+
+/* x is unbatched or batched, and so are the states. */
+static bool rnn_check_ranks(const rg_rnn_module *self, const rg_tensor *x, const rg_rnn_states *s) {
+    const char *name = self->base.cls->name;
+    const bool plain = self->base.cls == &rnn_class;
+    RG_FAIL_VALUE_IF(x->ndim != 2 && x->ndim != 3, name,
+                     "%s: Expected input to be 2D or 3D, got %dD%s instead", name, x->ndim,
+                     plain ? " tensor" : "");
+    if (s->h_0 == RG_NONE)
+        return true;
+    const char *kind = x->ndim == 3 ? "batched 3-D" : "unbatched 2-D";
+    const int h = s->h_0->ndim, c = rnn_is_lstm(self) ? s->c_0->ndim : h;
+    RG_FAIL_IF(rnn_is_lstm(self) && (h != x->ndim || c != x->ndim), name,
+               "For %s input, hx and cx should also be %d-D but got (%d-D, %d-D) tensors", kind,
+               x->ndim, h, c);
+    RG_FAIL_IF(h != x->ndim, name, "For %s input, hx should also be %d-D but got %d-D tensor", kind,
+               x->ndim, h);
+    return true;
+}
+
+/* A state is (layers and directions, batch, width). */
+static bool rnn_check_state(const rnn_run *r, const rg_tensor *t, const char *which,
+                            int64_t width) {
+    const char *name = r->self->base.cls->name;
+    const long long size[] = { r->self->n_weights, r->batch, width };
+    bool fits = t->ndim == 3;
+    for (int d = 0; d < 3 && fits; d++)
+        fits = t->size[d] == size[d];
+    RG_FAIL_IF(!fits, name, "Expected hidden%s size (%lld, %lld, %lld), got %s", which, size[0],
+               size[1], size[2], RG_SHAPE_TEXT(t));
+    RG_FAIL_IF(t->dtype != r->x->dtype, name,
+               "mat1 and mat2 must have the same dtype, but got %s and %s",
+               rgi_scalar_name((rg_dtype)t->dtype), rgi_scalar_name((rg_dtype)r->x->dtype));
+    return true;
+}
+
+/* Makes the run of an input that isn't packed. */
+static bool rnn_begin_padded(rnn_run *r) {
+    const bool batch_first = r->self->o.batch_first;
+    r->batched = r->x->ndim == 3;
+    if (!r->batched) {
+        r->x = rg_unsqueeze(r->x, batch_first ? 0 : 1);
+        if (r->h_0 != RG_NONE)
+            r->h_0 = rg_unsqueeze(r->h_0, 1);
+        if (r->c_0 != RG_NONE)
+            r->c_0 = rg_unsqueeze(r->c_0, 1);
+    }
+    if (batch_first)
+        r->x = rg_transpose(r->x, 0, 1);
+    if (!r->x || !r->h_0 || !r->c_0 || !rnn_check_input(r))
+        return false;
+    /* What is projected goes step by step. */
+    const int64_t steps = r->x->size[0];
+    const int n = r->self->o.proj_size ? (int)steps : 1;
+    r->batch = r->x->size[1];
+    r->runs = (rg_step_runs){ .n = n, .v = rgi_scope_alloc((size_t)n * sizeof *r->runs.v) };
+    for (int i = 0; i < n && r->runs.v; i++)
+        r->runs.v[i] = (rg_step_run){ .at = i, .steps = steps / n, .batch = r->batch };
+    return r->runs.v;
+}
+
+static bool rnn_begin_packed(rnn_run *r, const rg_rnn_keywords *k) {
+    const char *name = r->self->base.cls->name;
+    r->batched = true;
+    if (!rnn_check_input(r))
+        return false;
+    r->runs = rgi_step_runs(name, k->batch_sizes, r->x->size[0], r->self->o.proj_size > 0);
+    if (r->runs.n < 0)
+        return false;
+    r->batch = r->runs.v[0].batch;
+    if (k->sorted_indices == RG_NONE)
+        return true;
+    if (r->h_0 != RG_NONE)
+        r->h_0 = rg_index_select(r->h_0, 1, k->sorted_indices);
+    if (r->c_0 != RG_NONE)
+        r->c_0 = rg_index_select(r->c_0, 1, k->sorted_indices);
+    return r->h_0 && r->c_0;
+}
+
+static bool rnn_begin(rnn_run *r, const rg_rnn_keywords *k) {
+    if (!rnn_check_given(r->self, &k->states))
+        return false;
+    r->h_0 = k->states.h_0;
+    r->c_0 = k->states.c_0;
+    r->packed = k->batch_sizes != RG_NONE;
+    if (r->packed ? !rnn_begin_packed(r, k)
+                  : !rnn_check_ranks(r->self, r->x, &k->states) || !rnn_begin_padded(r))
+        return false;
+    if (r->h_0 == RG_NONE)
+        return true;
+    const bool lstm = rnn_is_lstm(r->self);
+    return rnn_check_state(r, r->h_0, lstm ? "[0]" : "", rnn_width(r->self))
+           && (!lstm || rnn_check_state(r, r->c_0, "[1]", r->self->hidden_size));
+}
+
+/* ---- one direction of one layer -------------------------------------------------- */
+
+/* This is h and c of the sequences that are under way, the longest first. c is RG_NONE but of an
+ * LSTM. */
+typedef struct rnn_state {
+    rg_tensor *h, *c;
+} rnn_state;
+
+/* Returns rows from begin to before end of both. */
+static rnn_state rnn_rows(rnn_state s, int64_t begin, int64_t end) {
+    rnn_state part = { rg_narrow(s.h, 0, begin, end - begin), RG_NONE };
+    if (s.c != RG_NONE)
+        part.c = rg_narrow(s.c, 0, begin, end - begin);
+    return part;
+}
+
+/* Returns n states, one behind the other. */
+static rnn_state rnn_join(int n, const rnn_state *s) {
+    rg_tensor **h = rgi_scope_alloc(2 * (size_t)n * sizeof *h);
+    if (!h || n == 1)
+        return h ? s[0] : (rnn_state){ NULL, NULL };
+    rg_tensor **c = h + n;
+    for (int i = 0; i < n; i++) {
+        h[i] = s[i].h;
+        c[i] = s[i].c;
+    }
+    const bool both = s[0].c != RG_NONE;
+    return (rnn_state){ rg_cat(rg_list_of(n, h), 0), both ? rg_cat(rg_list_of(n, c), 0) : RG_NONE };
+}
+
+/* Goes through the steps of gates, (steps, batch, gates), from a state, which becomes the last.
+ * Returns h of all steps. */
+static rg_tensor *rnn_scan(const rg_rnn_module *self, const rg_rnn_weights *w, rg_tensor *gates,
+                           rnn_state *s, bool reverse) {
+    if (!gates)
+        return NULL;
+    const int64_t last = reverse ? 0 : gates->size[0] - 1;
+    rg_tensor *y;
+    if (rnn_is_lstm(self)) {
+        const rg_hidden_cells all = rg_lstm_scan(gates, w->weight_hh, s->h, s->c, reverse);
+        y = self->o.proj_size ? rg_linear(all.h, w->weight_hr, RG_NONE) : all.h;
+        s->c = rg_select(all.c, 0, last);
+    } else if (rnn_is_gru(self)) {
+        y = rg_gru_scan(gates, w->weight_hh, w->bias_hh, s->h, reverse);
+    } else {
+        y = rg_rnn_scan(gates, w->weight_hh, s->h, self->o.nonlinearity != NULL, reverse);
+    }
+    s->h = rg_select(y, 0, last);
+    return y;
+}
+
+/* Returns the gates of a run as (steps, batch, gates). */
+static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step_run *run) {
+    if (!r->packed)
+        return r->runs.n == 1 ? gates : rg_narrow(gates, 0, run->at, run->steps);
+    gates = rg_narrow(gates, 0, run->at, run->steps * run->batch);
+    return rg_unflatten(gates, 0, RG_DIMS(run->steps, run->batch));
+}
+
+/* Goes through all runs, from a state, which becomes the last of each sequence. Forward, sequences
+ * come to their ends, and those are kept; in reverse, they begin. Returns h of all steps. */
+static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_tensor *x,
+                                rnn_state *s, bool reverse) {
+    const int n = r->runs.n;
+    const rnn_state begin = *s;
+    rg_tensor *gates = rgi_rnn_gates(x, w->weight_ih, w->bias_ih, w->bias_hh, rnn_is_gru(r->self));
+    rg_tensor **part = rgi_scope_alloc((size_t)n * sizeof *part);
+    rnn_state *ends = rgi_scope_alloc((size_t)n * sizeof *ends);
+    if (!gates || !part || !ends)
+        return NULL;
+    int first_end = n;
+    int64_t batch = reverse ? 0 : r->batch;
+    for (int i = 0; i < n; i++) {
+        const int at = reverse ? n - 1 - i : i;
+        const rg_step_run *run = &r->runs.v[at];
+        if (run->batch > batch) {
+            const rnn_state both[] = { *s, rnn_rows(begin, batch, run->batch) };
+            *s = batch ? rnn_join(2, both) : both[1];
+        } else if (run->batch < batch) {
+            ends[--first_end] = rnn_rows(*s, run->batch, batch);
+            *s = rnn_rows(*s, 0, run->batch);
+        }
+        batch = run->batch;
+        rg_tensor *y = rnn_scan(r->self, w, rnn_gates_of(r, gates, run), s, reverse);
+        part[at] = r->packed ? rg_flatten(y, 0, 1) : y;
+        if (!part[at])
+            return NULL;
+    }
+    ends[--first_end] = *s;
+    *s = rnn_join(n - first_end, ends + first_end);
+    return n == 1 ? part[0] : rg_cat(rg_list_of(n, part), 0);
+}
+
+/* ---- all layers ------------------------------------------------------------------ */
+
+/* Returns the state with which layer and direction number i begins. */
+static rnn_state rnn_first(const rnn_run *r, int i) {
+    const rg_rnn_module *self = r->self;
+    const bool lstm = rnn_is_lstm(self);
+    const rg_dtype dtype = (rg_dtype)r->x->dtype;
+    if (r->h_0 != RG_NONE)
+        return (rnn_state){ rg_select(r->h_0, 0, i), lstm ? rg_select(r->c_0, 0, i) : RG_NONE };
+    return (rnn_state){ rg_zeros_dims(RG_DIMS(r->batch, rnn_width(self)), dtype),
+                        lstm ? rg_zeros_dims(RG_DIMS(r->batch, self->hidden_size), dtype)
+                             : RG_NONE };
+}
+
+/* Returns the last layer's output; h and c have the last states of layers and directions. */
+static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
+    const rg_rnn_module *self = r->self;
+    const int directions = rnn_directions(self);
+    rg_tensor *x = r->x;
+    for (int64_t layer = 0; layer < self->o.num_layers; layer++) {
+        rg_tensor *out[2];
+        for (int d = 0; d < directions; d++) {
+            const int64_t i = layer * directions + d;
+            rnn_state s = rnn_first(r, (int)i);
+            out[d] = rnn_direction(r, &self->weights[i], x, &s, d);
+            h[i] = s.h;
+            c[i] = s.c;
+        }
+        x = directions == 1 ? out[0] : rg_cat(rg_list_of(2, out), -1);
+        if (layer + 1 < self->o.num_layers)
+            x = rg_dropout(x, self->o.dropout, self->base.training);
+    }
+    return x;
+}
+
+/* Returns the layers' last states as one tensor, as they were given: in the order of the sequences,
+ * and without a batch where there was none. */
+static rg_tensor *rnn_last(const rnn_run *r, const rg_rnn_keywords *k, rg_tensor **t) {
+    rg_tensor *all = rg_stack(rg_list_of(r->self->n_weights, t), 0);
+    if (!r->batched)
+        return rg_squeeze_dim(all, 1);
+    const bool sorted = r->packed && k->unsorted_indices != RG_NONE;
+    return sorted ? rg_index_select(all, 1, k->unsorted_indices) : all;
+}
+
+/* Returns the output, and puts h_n and c_n into the keywords. */
+static rg_tensor *rnn_run_all(rg_rnn_module *self, rg_tensor *x, rg_rnn_keywords *k) {
+    rnn_run r = { .self = self, .x = x };
+    RG_AS(self->base.cls->name);
+    if (!rgi_check(x, self->base.cls->name) || !rnn_begin(&r, k))
+        return NULL;
+    const size_t n = (size_t)self->n_weights;
+    rg_tensor **h = rgi_scope_alloc(2 * n * sizeof *h);
+    if (!h)
+        return NULL;
+    rg_tensor *y = rnn_layers(&r, h, h + n);
+    if (!y)
+        return NULL;
+    rg_tensor *h_n = rnn_last(&r, k, h);
+    rg_tensor *c_n = rnn_is_lstm(self) ? rnn_last(&r, k, h + n) : RG_NONE;
+    if (!r.packed && self->o.batch_first)
+        y = rg_transpose(y, 0, 1);
+    if (!r.batched)
+        y = rg_squeeze_dim(y, self->o.batch_first ? 0 : 1);
+    if (!h_n || !c_n)
+        return NULL;
+    k->h_n = rg_escape(h_n);
+    k->c_n = rg_escape(c_n);
+    return y;
+}
+
+static rg_tensor *rnn_forward_with(rg_module *m, rg_list in, void *keywords) {
+    rg_rnn_module *self = (rg_rnn_module *)m;
+    rg_rnn_keywords plain = { .states = { .h_0 = RG_NONE, .c_0 = RG_NONE },
+                              .batch_sizes = RG_NONE,
+                              .sorted_indices = RG_NONE,
+                              .unsorted_indices = RG_NONE };
+    rg_rnn_keywords *k = keywords ? keywords : &plain;
+    const int most = rnn_is_lstm(self) ? 3 : 2;
+    if (!in.n || in.n > most)
+        return rgi_fail_for_inputs_of(m->cls, in.n, in.n ? most : 1);
+    if (in.n > 1)
+        k->states.h_0 = in.v[1];
+    if (in.n > 2)
+        k->states.c_0 = in.v[2];
+    return rnn_run_all(self, in.v[0], k);
+}
+
+rg_rnn_result rg_rnn_forward_with(rg_rnn_module *m, rg_tensor *x, rg_rnn_states o) {
+    const rg_rnn_result failed = { NULL, NULL, NULL };
+    if (!rgi_module_given((rg_module *)m, "rnn_forward"))
+        return failed;
+    rg_rnn_keywords k = {
+        .states = o, .batch_sizes = RG_NONE, .sorted_indices = RG_NONE, .unsorted_indices = RG_NONE
+    };
+    rg_tensor *y = rg_call_keywords(m, &k, x);
+    return y && k.h_n && k.c_n ? (rg_rnn_result){ y, k.h_n, k.c_n } : failed;
+}
+
+rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequence x,
+                                                rg_rnn_states o) {
+    const rg_rnn_packed_result failed = { .h_n = NULL };
+    const char *op = "rnn_forward_packed";
+    rg_tensor *all[] = { x.batch_sizes, x.sorted_indices, x.unsorted_indices };
+    if (!rgi_module_given((rg_module *)m, op))
+        return failed;
+    for (int i = 0; i < 3; i++)
+        if ((i == 0 || all[i] != RG_NONE) && !rgi_check(all[i], op))
+            return failed;
+    rg_rnn_keywords k = { .states = o,
+                          .batch_sizes = x.batch_sizes,
+                          .sorted_indices = x.sorted_indices,
+                          .unsorted_indices = x.unsorted_indices };
+    x.data = rg_call_keywords(m, &k, x.data);
+    return x.data && k.h_n && k.c_n ? (rg_rnn_packed_result){ x, k.h_n, k.c_n } : failed;
+}
+
+/* ---- repr ------------------------------------------------------------------------ */
+
+/* Adds ", name=text" to the text, and returns where it ends. */
+static int rnn_add(char *text, size_t room, int at, const char *name, const char *value) {
+    return at + snprintf(text + at, room - (size_t)at, ", %s=%s", name, value);
+}
+
+/* Only what differs from torch's defaults is said. */
+static void rnn_repr(rg_module *m, char *text, size_t room) {
+    const rg_rnn_module *self = (rg_rnn_module *)m;
+    const rg_rnn_options *o = &self->o;
+    int at = snprintf(text, room, "%lld, %lld", (long long)self->input_size,
+                      (long long)self->hidden_size);
+    if (o->proj_size)
+        at += snprintf(text + at, room - (size_t)at, ", proj_size=%lld", (long long)o->proj_size);
+    if (o->num_layers != 1)
+        at += snprintf(text + at, room - (size_t)at, ", num_layers=%lld", (long long)o->num_layers);
+    if (!o->bias)
+        at = rnn_add(text, room, at, "bias", "False");
+    if (o->batch_first)
+        at = rnn_add(text, room, at, "batch_first", "True");
+    if (o->dropout != 0)
+        at = rnn_add(text, room, at, "dropout", rgi_python_float(o->dropout));
+    if (o->bidirectional)
+        rnn_add(text, room, at, "bidirectional", "True");
+}
+
+/* ---- making ---------------------------------------------------------------------- */
+
+static void rnn_destroy(rg_module *m) {
+    rg_rnn_module *self = (rg_rnn_module *)m;
+    rgi_free(self->weights, (size_t)self->n_weights * sizeof *self->weights, RG_MEM_OTHER);
+}
+
+static bool rnn_copy(rg_module *m, const rg_module *from) {
+    rg_rnn_module *self = (rg_rnn_module *)m;
+    const size_t bytes = (size_t)self->n_weights * sizeof *self->weights;
+    void *block = rgi_alloc(bytes, RG_MEM_OTHER);
+    if (!block)
+        return false;
+    self->weights = memcpy(block, self->weights, bytes);
+    return rg_move_places(m, ((const rg_rnn_module *)from)->weights, block, bytes);
+}
+
+#define RNN_CLASS(name_)                                                                           \
+    {                                                                                              \
+        .name = name_, .forward_with = rnn_forward_with,                                           \
+        .keywords_bytes = sizeof(rg_rnn_keywords), .extra_repr = rnn_repr, .destroy = rnn_destroy, \
+        .copy = rnn_copy                                                                           \
+    }
+static const rg_module_class lstm_class = RNN_CLASS("LSTM");
+static const rg_module_class gru_class = RNN_CLASS("GRU");
+static const rg_module_class rnn_class = RNN_CLASS("RNN");
+
+/* Warns of a dropout that has no place. Returns false where there is no memory to say so. */
+static bool rnn_warns_of_dropout(const char *name, const rg_rnn_options *o) {
+    const char *dropout = rgi_python_float(o->dropout);
+    if (!*dropout)
+        return false;
+    rgi_warn(name,
+             "dropout option adds dropout after all but last recurrent layer, so non-zero "
+             "dropout expects num_layers greater than 1, but got dropout=%s and num_layers=1",
+             dropout);
+    return true;
+}
+
+static bool rnn_allows_options(const char *name, const rg_rnn_options *o) {
+    const bool lstm = !strcmp(name, "LSTM"), plain = !strcmp(name, "RNN");
+    RG_FAIL_VALUE_IF(!lstm && o->proj_size, name,
+                     "proj_size argument is only supported for LSTM, not RNN or GRU");
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !plain && o->nonlinearity, name,
+                  "RNNBase.__init__() got an unexpected keyword argument 'nonlinearity'");
+    RG_FAIL_VALUE_IF(
+        o->nonlinearity && strcmp(o->nonlinearity, "tanh") && strcmp(o->nonlinearity, "relu"), name,
+        "Unknown nonlinearity '%s'. Select from 'tanh' or 'relu'.", o->nonlinearity);
+    RG_FAIL_VALUE_IF(!(o->dropout >= 0 && o->dropout <= 1), name,
+                     "dropout should be a number in range [0, 1] representing the probability of "
+                     "an element being zeroed");
+    return o->dropout == 0 || o->num_layers != 1 || rnn_warns_of_dropout(name, o);
+}
+
+static bool rnn_allows(const char *name, int64_t input, int64_t hidden, const rg_rnn_options *o) {
+    if (!rnn_allows_options(name, o))
+        return false;
+    RG_FAIL_VALUE_IF(input <= 0, name, "input_size must be greater than zero");
+    RG_FAIL_VALUE_IF(hidden <= 0, name, "hidden_size must be greater than zero");
+    RG_FAIL_VALUE_IF(o->num_layers <= 0, name, "num_layers must be greater than zero");
+    RG_FAIL_VALUE_IF(o->proj_size < 0, name,
+                     "proj_size should be a positive integer or zero to disable projections");
+    RG_FAIL_VALUE_IF(o->proj_size >= hidden, name, "proj_size has to be smaller than hidden_size");
+    RG_FAIL_IF(hidden > INT64_MAX / 4 || o->num_layers > INT32_MAX / 2, name,
+               "there is no room for so many weights");
+    return true;
+}
+
+/* Registers one of the weights of a layer and direction, of (rows, columns) or, where columns are
+ * 0, of (rows). torch draws all from U(-1/sqrt(hidden), 1/sqrt(hidden)). */
+static void rnn_weight(rg_rnn_module *self, const char *kind, int i, rg_tensor **place,
+                       int64_t rows, int64_t columns) {
+    char name[64];
+    const int directions = rnn_directions(self);
+    if (self->base.failed)
+        return;
+    snprintf(name, sizeof name, "%s_l%d%s", kind, i / directions, i % directions ? "_reverse" : "");
+    const double bound = 1 / sqrt((double)self->hidden_size);
+    rg_dims shape = { .n = columns ? 2 : 1, .v = { rows, columns } };
+    rg_tensor *w = rg_nn_init_uniform_(rg_empty_dims(shape, rg_default_dtype()), -bound, bound);
+    rg_register_parameter(&self->base, name, place, w);
+}
+
+/* Registers the weights of one layer and direction, in torch's order. */
+static void rnn_weights(rg_rnn_module *self, int i) {
+    rg_rnn_weights *w = &self->weights[i];
+    const int directions = rnn_directions(self);
+    const int gates = rgi_rnn_gate_count(rnn_is_lstm(self), rnn_is_gru(self));
+    const int64_t made = gates * self->hidden_size;
+    const int64_t width = rnn_width(self);
+    const int64_t input = i < directions ? self->input_size : width * directions;
+    *w = (rg_rnn_weights){ RG_NONE, RG_NONE, RG_NONE, RG_NONE, RG_NONE };
+    rnn_weight(self, "weight_ih", i, &w->weight_ih, made, input);
+    rnn_weight(self, "weight_hh", i, &w->weight_hh, made, width);
+    if (self->o.bias) {
+        rnn_weight(self, "bias_ih", i, &w->bias_ih, made, 0);
+        rnn_weight(self, "bias_hh", i, &w->bias_hh, made, 0);
+    }
+    if (self->o.proj_size)
+        rnn_weight(self, "weight_hr", i, &w->weight_hr, width, self->hidden_size);
+}
+
+static rg_rnn_module *rnn_new(const rg_module_class *cls, int64_t input, int64_t hidden,
+                              rg_rnn_options o) {
+    RG_AS(cls->name);
+    RG_SCOPE();
+    if (!rnn_allows(cls->name, input, hidden, &o))
+        return NULL;
+    if (o.nonlinearity)
+        o.nonlinearity = strcmp(o.nonlinearity, "tanh") ? "relu" : NULL;
+    const int n = (int)o.num_layers * (o.bidirectional ? 2 : 1);
+    rg_rnn_module fields = { .input_size = input, .hidden_size = hidden, .n_weights = n, .o = o };
+    fields.weights = rgi_alloc((size_t)n * sizeof *fields.weights, RG_MEM_OTHER);
+    if (!fields.weights)
+        return NULL;
+    rg_rnn_module *self = rg_module_new(sizeof *self, cls, &fields);
+    if (!self) {
+        rgi_free(fields.weights, (size_t)n * sizeof *fields.weights, RG_MEM_OTHER);
+        return NULL;
+    }
+    for (int i = 0; i < n; i++)
+        rnn_weights(self, i);
+    return RG_READY(self);
+}
+
+rg_rnn_module *rg_nn_lstm_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o) {
+    return rnn_new(&lstm_class, input_size, hidden_size, o);
+}
+
+rg_rnn_module *rg_nn_gru_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o) {
+    return rnn_new(&gru_class, input_size, hidden_size, o);
+}
+
+rg_rnn_module *rg_nn_rnn_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o) {
+    return rnn_new(&rnn_class, input_size, hidden_size, o);
+}

@@ -1,0 +1,178 @@
+/*
+ * recurrent.h: LSTM, GRU, RNN, and their cells, and sequences of several lengths, packed, as in
+ * torch.nn.utils.rnn. What a layer does in one direction is rg_lstm_scan and its kind, in
+ * autograd/ops.h.
+ *
+ *     rg_rnn_module *lstm = rg_nn_lstm(3, 4, .num_layers = 2, .batch_first = true);
+ *     rg_rnn_result y = rg_lstm_forward(lstm, x);
+ *     y = rg_lstm_forward(lstm, x, .h_0 = y.h_n, .c_0 = y.c_n);
+ *
+ *     rg_packed_sequence packed = rg_pack_padded_sequence(x, lengths, .batch_first = true);
+ *     rg_rnn_packed_result z = rg_lstm_forward_packed(lstm, packed);
+ *     rg_padded_sequence padded = rg_pad_packed_sequence(z.output, .batch_first = true);
+ */
+#pragma once
+
+#include "../module.h"
+
+RG_PUBLIC_BEGIN
+
+/* ---- sequences of several lengths ------------------------------------------------ */
+
+/* The steps of all sequences, one step after the other, of each step those of the sequences that
+ * still go on, the longest first: `data` is (all steps, ..), and `batch_sizes` says of each step
+ * how many they are. The indices say where the sequences stood, and are RG_NONE if they were
+ * sorted. */
+typedef struct rg_packed_sequence {
+    rg_tensor *data, *batch_sizes, *sorted_indices, *unsorted_indices;
+} rg_packed_sequence;
+typedef struct RG_OPTIONS rg_pack_options {
+    RG_BY_NAME;
+    bool batch_first RG_DEFAULT(false);
+    bool enforce_sorted RG_DEFAULT(true);
+} rg_pack_options;
+/* Packs x, (steps, batch, ..), whose sequences have these lengths. All of it is NULL on failure. */
+rg_packed_sequence rg_pack_padded_sequence_with(rg_tensor *x, rg_tensor *lengths,
+                                                rg_pack_options o);
+#define RG_PACK_(...) RG_KEYWORDS(rg_pack_options, (.enforce_sorted = true), __VA_ARGS__)
+#define rg_pack_padded_sequence(x, lengths, ...) \
+    rg_pack_padded_sequence_with(x, lengths, RG_PACK_(__VA_ARGS__))
+/* Packs tensors of (steps, ..). */
+rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o);
+#define rg_pack_sequence(sequences, ...) rg_pack_sequence_with(sequences, RG_PACK_(__VA_ARGS__))
+
+typedef struct RG_OPTIONS rg_pad_options {
+    RG_BY_NAME;
+    bool batch_first RG_DEFAULT(false);
+    double padding_value RG_DEFAULT(0);
+    int64_t total_length
+        RG_DEFAULT(0); /* 0 is the longest one's; only pad_packed_sequence has it. */
+    const char *padding_side RG_DEFAULT("right"); /* or "left"; only pad_sequence has it. */
+} rg_pad_options;
+/* Both are NULL on failure. */
+typedef struct rg_padded_sequence {
+    rg_tensor *output, *lengths;
+} rg_padded_sequence;
+#define RG_PAD_(...) RG_KEYWORDS(rg_pad_options, (.padding_side = "right"), __VA_ARGS__)
+/* Returns (steps, batch, ..), and the lengths. */
+rg_padded_sequence rg_pad_packed_sequence_with(rg_packed_sequence packed, rg_pad_options o);
+#define rg_pad_packed_sequence(packed, ...) \
+    rg_pad_packed_sequence_with(packed, RG_PAD_(__VA_ARGS__))
+/* Returns tensors of (steps, ..) as (the most steps, batch, ..). */
+rg_tensor *rg_pad_sequence_with(rg_list sequences, rg_pad_options o);
+#define rg_pad_sequence(sequences, ...) rg_pad_sequence_with(sequences, RG_PAD_(__VA_ARGS__))
+
+/* ---- LSTM, GRU, RNN ---------------------------------------------------------------- */
+
+typedef struct RG_OPTIONS rg_rnn_options {
+    RG_BY_NAME;
+    int64_t num_layers RG_DEFAULT(1);
+    bool bias RG_DEFAULT(true);
+    bool batch_first RG_DEFAULT(false);
+    double dropout RG_DEFAULT(0); /* It is done between layers. */
+    bool bidirectional RG_DEFAULT(false);
+    int64_t proj_size RG_DEFAULT(0); /* Only LSTM has it. */
+    /* Only RNN has it: "tanh", which NULL stands for, or "relu". */
+    const char *nonlinearity RG_DEFAULT(NULL);
+} rg_rnn_options;
+/* What isn't there is RG_NONE. */
+typedef struct rg_rnn_weights {
+    rg_tensor *weight_ih, *weight_hh, *bias_ih, *bias_hh, *weight_hr;
+} rg_rnn_weights;
+typedef struct rg_rnn_module {
+    rg_module base;
+    /* Those of layer l are weights[l], or if bidirectional weights[2 l] and, reverse, the next.
+     * They are registered as weight_ih_l0, .., weight_ih_l0_reverse and so on. */
+    rg_rnn_weights *weights;
+    int64_t input_size, hidden_size;
+    int n_weights;
+    rg_rnn_options o;
+} rg_rnn_module;
+rg_rnn_module *rg_nn_lstm_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o);
+rg_rnn_module *rg_nn_gru_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o);
+rg_rnn_module *rg_nn_rnn_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o);
+#define RG_RNN_(...) RG_KEYWORDS(rg_rnn_options, (.num_layers = 1, .bias = true), __VA_ARGS__)
+#define rg_nn_lstm(input_size, hidden_size, ...) \
+    rg_nn_lstm_with(input_size, hidden_size, RG_RNN_(__VA_ARGS__))
+#define rg_nn_gru(input_size, hidden_size, ...) \
+    rg_nn_gru_with(input_size, hidden_size, RG_RNN_(__VA_ARGS__))
+#define rg_nn_rnn(input_size, hidden_size, ...) \
+    rg_nn_rnn_with(input_size, hidden_size, RG_RNN_(__VA_ARGS__))
+
+/* What the layers and the cells begin with; where it is left out, they begin with zeros. An LSTM
+ * takes both or none, and others only h_0. */
+typedef struct RG_OPTIONS rg_rnn_states {
+    RG_BY_NAME;
+    rg_tensor *h_0 RG_DEFAULT(RG_NONE);
+    rg_tensor *c_0 RG_DEFAULT(RG_NONE);
+} rg_rnn_states;
+#define RG_STATES_(...) RG_KEYWORDS(rg_rnn_states, (.h_0 = RG_NONE, .c_0 = RG_NONE), __VA_ARGS__)
+/* c_n is RG_NONE but of an LSTM. All are NULL on failure. */
+typedef struct rg_rnn_result {
+    rg_tensor *output, *h_n, *c_n;
+} rg_rnn_result;
+typedef struct rg_rnn_packed_result {
+    rg_packed_sequence output;
+    rg_tensor *h_n, *c_n;
+} rg_rnn_packed_result;
+/* x is (steps, batch, input_size), batch first if so told, or without a batch. Each of the three
+ * names runs any of the three layers. rg_call(m, x), rg_call(m, x, h_0) and, of an LSTM,
+ * rg_call(m, x, h_0, c_0) return the output alone. */
+rg_rnn_result rg_rnn_forward_with(rg_rnn_module *m, rg_tensor *x, rg_rnn_states o);
+rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequence x,
+                                                rg_rnn_states o);
+#define rg_rnn_forward(m, x, ...)         rg_rnn_forward_with(m, x, RG_STATES_(__VA_ARGS__))
+#define rg_gru_forward(m, x, ...)         rg_rnn_forward_with(m, x, RG_STATES_(__VA_ARGS__))
+#define rg_lstm_forward(m, x, ...)        rg_rnn_forward_with(m, x, RG_STATES_(__VA_ARGS__))
+#define rg_rnn_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
+#define rg_gru_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
+#define rg_lstm_forward_packed(m, x, ...) rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
+/* These keywords are given to forward_with, which puts h_n and c_n in. If x is packed, it is given
+ * x's data, and the rest of x here; else batch_sizes is RG_NONE. */
+typedef struct rg_rnn_keywords {
+    rg_rnn_states states;
+    rg_tensor *batch_sizes RG_DEFAULT(RG_NONE);
+    rg_tensor *sorted_indices RG_DEFAULT(RG_NONE);
+    rg_tensor *unsorted_indices RG_DEFAULT(RG_NONE);
+    rg_tensor *h_n RG_DEFAULT(RG_NONE);
+    rg_tensor *c_n RG_DEFAULT(RG_NONE);
+} rg_rnn_keywords;
+
+/* ---- LSTMCell, GRUCell, RNNCell: one step ------------------------------------------ */
+
+typedef struct RG_OPTIONS rg_rnn_cell_options {
+    RG_BY_NAME;
+    bool bias RG_DEFAULT(true);
+    const char *nonlinearity RG_DEFAULT(NULL); /* as in rg_rnn_options */
+} rg_rnn_cell_options;
+typedef struct rg_rnn_cell_module {
+    rg_module base;
+    rg_tensor *weight_ih, *weight_hh, *bias_ih, *bias_hh;
+    int64_t input_size, hidden_size;
+    bool relu;
+} rg_rnn_cell_module;
+rg_rnn_cell_module *rg_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
+                                         rg_rnn_cell_options o);
+rg_rnn_cell_module *rg_nn_gru_cell_with(int64_t input_size, int64_t hidden_size,
+                                        rg_rnn_cell_options o);
+rg_rnn_cell_module *rg_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
+                                        rg_rnn_cell_options o);
+#define RG_CELL_(...) RG_KEYWORDS(rg_rnn_cell_options, (.bias = true), __VA_ARGS__)
+#define rg_nn_lstm_cell(input_size, hidden_size, ...) \
+    rg_nn_lstm_cell_with(input_size, hidden_size, RG_CELL_(__VA_ARGS__))
+#define rg_nn_gru_cell(input_size, hidden_size, ...) \
+    rg_nn_gru_cell_with(input_size, hidden_size, RG_CELL_(__VA_ARGS__))
+#define rg_nn_rnn_cell(input_size, hidden_size, ...) \
+    rg_nn_rnn_cell_with(input_size, hidden_size, RG_CELL_(__VA_ARGS__))
+/* x is (batch, input_size), or without a batch. GRU and RNN cells are called by rg_call(m, x) and
+ * rg_call(m, x, h); an LSTM's cell by rg_lstm_cell_forward(m, x, .h_0 = h, .c_0 = c), which returns
+ * h and c, or by rg_call(m, x, h, c), which returns h alone. */
+rg_hidden_cells rg_lstm_cell_forward_with(rg_rnn_cell_module *m, rg_tensor *x, rg_rnn_states o);
+#define rg_lstm_cell_forward(m, x, ...) rg_lstm_cell_forward_with(m, x, RG_STATES_(__VA_ARGS__))
+/* These keywords are given to forward_with, which puts c in. */
+typedef struct rg_rnn_cell_keywords {
+    rg_rnn_states states;
+    rg_tensor *c RG_DEFAULT(RG_NONE);
+} rg_rnn_cell_keywords;
+
+RG_PUBLIC_END

@@ -1,0 +1,198 @@
+/*
+ * recurrent_cells.c: LSTMCell, GRUCell and RNNCell: one step of rg_lstm_scan and its kind.
+ */
+#include "recurrent.h"
+#include "init.h"
+#include "recurrent_parts.h"
+#include "nn/registry.h"
+#include "tensor/error.h"
+#include "tensor/structs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const rg_module_class lstm_cell_class, gru_cell_class, rnn_cell_class;
+
+static bool cell_is_lstm(const rg_rnn_cell_module *self) {
+    return self->base.cls == &lstm_cell_class;
+}
+static bool cell_is_gru(const rg_rnn_cell_module *self) {
+    return self->base.cls == &gru_cell_class;
+}
+
+/* ---- what its arguments must be -------------------------------------------------- */
+
+static bool cell_check_ranks(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *const s[2]) {
+    const char *name = self->base.cls->name;
+    if (!rgi_check(x, name))
+        return false;
+    RG_FAIL_VALUE_IF(x->ndim != 1 && x->ndim != 2, name,
+                     "%s: Expected input to be 1D or 2D, got %dD instead", name, x->ndim);
+    for (int i = 0; i < 2; i++) {
+        if (s[i] == RG_NONE)
+            continue;
+        if (!rgi_check(s[i], name))
+            return false;
+        const char *which = i ? "hx[1]" : "hx[0]";
+        RG_FAIL_VALUE_IF(s[i]->ndim != 1 && s[i]->ndim != 2, name,
+                         "%s: Expected %s to be 1D or 2D, got %dD instead", name,
+                         cell_is_lstm(self) ? which : "hidden", s[i]->ndim);
+    }
+    RG_FAIL_IF(!cell_is_lstm(self) && s[1] != RG_NONE, name, "only an LSTM has c_0");
+    RG_FAIL_IF(cell_is_lstm(self) && (s[0] == RG_NONE) != (s[1] == RG_NONE), name,
+               "h_0 and c_0 must be given together");
+    return true;
+}
+
+/* x and the states have a batch. */
+static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
+                             rg_tensor *const s[2]) {
+    const char *name = self->base.cls->name;
+    RG_FAIL_IF(x->size[1] != self->input_size, name,
+               "input has inconsistent input_size: got %lld expected %lld", (long long)x->size[1],
+               (long long)self->input_size);
+    for (int i = 0; i < 2; i++) {
+        if (s[i] == RG_NONE)
+            continue;
+        RG_FAIL_IF(s[i]->ndim != 2, name, "For %s input, hx should also be %s",
+                   s[i]->ndim == 1 ? "batched" : "unbatched", s[i]->ndim == 1 ? "2-D" : "1-D");
+        RG_FAIL_IF(s[i]->size[0] != x->size[0], name,
+                   "Input batch size %lld doesn't match hidden%d batch size %lld",
+                   (long long)x->size[0], i, (long long)s[i]->size[0]);
+        RG_FAIL_IF(s[i]->size[1] != self->hidden_size, name,
+                   "hidden%d has inconsistent hidden_size: got %lld, expected %lld", i,
+                   (long long)s[i]->size[1], (long long)self->hidden_size);
+    }
+    return true;
+}
+
+/* ---- forward --------------------------------------------------------------------- */
+
+/* Returns h and, of an LSTM, c, which are RG_NONE else; x is (1, batch, input_size). */
+static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *h,
+                                 rg_tensor *c) {
+    rg_tensor *gates = rgi_rnn_gates(x, self->weight_ih, self->bias_ih, self->bias_hh,
+                                     cell_is_gru(self));
+    if (cell_is_lstm(self))
+        return rg_lstm_scan(gates, self->weight_hh, h, c, false);
+    if (cell_is_gru(self))
+        return (rg_hidden_cells){ rg_gru_scan(gates, self->weight_hh, self->bias_hh, h, false),
+                                  RG_NONE };
+    return (rg_hidden_cells){ rg_rnn_scan(gates, self->weight_hh, h, self->relu, false), RG_NONE };
+}
+
+/* Returns h, and puts c into the keywords. */
+static rg_tensor *cell_run(const rg_rnn_cell_module *self, rg_tensor *x, rg_rnn_cell_keywords *k) {
+    rg_tensor *s[] = { k->states.h_0, k->states.c_0 };
+    RG_AS(self->base.cls->name);
+    if (!cell_check_ranks(self, x, s))
+        return NULL;
+    const bool batched = x->ndim == 2;
+    if (!batched) {
+        x = rg_unsqueeze(x, 0);
+        for (int i = 0; i < 2; i++)
+            s[i] = s[i] == RG_NONE ? RG_NONE : rg_unsqueeze(s[i], 0);
+    }
+    if (!x || !s[0] || !s[1] || !cell_check_sizes(self, x, s))
+        return NULL;
+    for (int i = 0; i < 2; i++)
+        if (s[i] == RG_NONE && (i == 0 || cell_is_lstm(self)))
+            s[i] = rg_zeros_dims(RG_DIMS(x->size[0], self->hidden_size), (rg_dtype)x->dtype);
+    rg_hidden_cells y = cell_step(self, rg_unsqueeze(x, 0), s[0], s[1]);
+    y.h = rg_select(y.h, 0, 0);
+    if (cell_is_lstm(self))
+        y.c = rg_select(y.c, 0, 0);
+    if (!batched) {
+        y.h = rg_squeeze_dim(y.h, 0);
+        if (cell_is_lstm(self))
+            y.c = rg_squeeze_dim(y.c, 0);
+    }
+    if (!y.h || !y.c)
+        return NULL;
+    k->c = rg_escape(y.c);
+    return y.h;
+}
+
+static rg_tensor *cell_forward_with(rg_module *m, rg_list in, void *keywords) {
+    const rg_rnn_cell_module *self = (const rg_rnn_cell_module *)m;
+    rg_rnn_cell_keywords plain = { .states = { .h_0 = RG_NONE, .c_0 = RG_NONE } };
+    rg_rnn_cell_keywords *k = keywords ? keywords : &plain;
+    const int most = cell_is_lstm(self) ? 3 : 2;
+    if (!in.n || in.n > most)
+        return rgi_fail_for_inputs_of(m->cls, in.n, in.n ? most : 1);
+    if (in.n > 1)
+        k->states.h_0 = in.v[1];
+    if (in.n > 2)
+        k->states.c_0 = in.v[2];
+    return cell_run(self, in.v[0], k);
+}
+
+rg_hidden_cells rg_lstm_cell_forward_with(rg_rnn_cell_module *m, rg_tensor *x, rg_rnn_states o) {
+    const rg_hidden_cells failed = { NULL, NULL };
+    if (!rgi_module_given((rg_module *)m, "lstm_cell_forward"))
+        return failed;
+    rg_rnn_cell_keywords k = { .states = o, .c = RG_NONE };
+    rg_tensor *h = rg_call_keywords(m, &k, x);
+    return h && k.c ? (rg_hidden_cells){ h, k.c } : failed;
+}
+
+/* ---- repr and making ------------------------------------------------------------- */
+
+static void cell_repr(rg_module *m, char *text, size_t room) {
+    const rg_rnn_cell_module *self = (rg_rnn_cell_module *)m;
+    snprintf(text, room, "%lld, %lld%s%s", (long long)self->input_size,
+             (long long)self->hidden_size, self->bias_ih == RG_NONE ? ", bias=False" : "",
+             self->relu ? ", nonlinearity=relu" : "");
+}
+
+#define CELL_CLASS(name_)                                                       \
+    {                                                                           \
+        .name = name_, .forward_with = cell_forward_with,                       \
+        .keywords_bytes = sizeof(rg_rnn_cell_keywords), .extra_repr = cell_repr \
+    }
+static const rg_module_class lstm_cell_class = CELL_CLASS("LSTMCell");
+static const rg_module_class gru_cell_class = CELL_CLASS("GRUCell");
+static const rg_module_class rnn_cell_class = CELL_CLASS("RNNCell");
+
+/* Returns a weight drawn from U(-1/sqrt(hidden), 1/sqrt(hidden)), as torch draws it. */
+static rg_tensor *cell_weight(const rg_rnn_cell_module *self, rg_dims shape) {
+    const double bound = self->hidden_size > 0 ? 1 / sqrt((double)self->hidden_size) : 0;
+    return rg_nn_init_uniform_(rg_empty_dims(shape, rg_default_dtype()), -bound, bound);
+}
+
+static rg_rnn_cell_module *cell_new(const rg_module_class *cls, int64_t input, int64_t hidden,
+                                    rg_rnn_cell_options o) {
+    RG_AS(cls->name);
+    RG_SCOPE();
+    const char *by = o.nonlinearity ? o.nonlinearity : "tanh";
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, o.nonlinearity && cls != &rnn_cell_class, cls->name,
+                  "%s.__init__() got an unexpected keyword argument 'nonlinearity'", cls->name);
+    RG_FAIL_IF(strcmp(by, "tanh") && strcmp(by, "relu"), cls->name, "Unknown nonlinearity: %s", by);
+    RG_FAIL_IF(hidden > INT64_MAX / 4 || hidden < INT64_MIN / 4, cls->name,
+               "there is no room for so many weights");
+    rg_rnn_cell_module *self = RG_MODULE(rg_rnn_cell_module, cls, .input_size = input,
+                                         .hidden_size = hidden, .relu = !strcmp(by, "relu"));
+    const int gates = rgi_rnn_gate_count(cls == &lstm_cell_class, cls == &gru_cell_class);
+    const int64_t made = gates * hidden;
+    RG_PARAMETER(self, weight_ih, cell_weight(self, RG_DIMS(made, input)));
+    RG_PARAMETER(self, weight_hh, cell_weight(self, RG_DIMS(made, hidden)));
+    RG_PARAMETER(self, bias_ih, o.bias ? cell_weight(self, RG_DIMS(made)) : RG_NONE);
+    RG_PARAMETER(self, bias_hh, o.bias ? cell_weight(self, RG_DIMS(made)) : RG_NONE);
+    return RG_READY(self);
+}
+
+rg_rnn_cell_module *rg_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
+                                         rg_rnn_cell_options o) {
+    return cell_new(&lstm_cell_class, input_size, hidden_size, o);
+}
+
+rg_rnn_cell_module *rg_nn_gru_cell_with(int64_t input_size, int64_t hidden_size,
+                                        rg_rnn_cell_options o) {
+    return cell_new(&gru_cell_class, input_size, hidden_size, o);
+}
+
+rg_rnn_cell_module *rg_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
+                                        rg_rnn_cell_options o) {
+    return cell_new(&rnn_cell_class, input_size, hidden_size, o);
+}

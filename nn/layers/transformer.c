@@ -1,0 +1,100 @@
+/*
+ * transformer.c: TransformerEncoderLayer: attention and a feedforward network, each of which is
+ * added to its input, with a norm before or after.
+ */
+#include "nn/registry.h"
+#include "tensor/error.h"
+#include "tensor/structs.h"
+#include "transformer_parts.h"
+
+/* ---- forward ------------------------------------------------------------------- */
+
+bool rgi_check_mask(const char *op, const rg_tensor *mask, const char *name) {
+    RG_FAIL_IF(mask && mask->state == RG_ALIVE && mask->dtype == RG_INT64, op,
+               "only bool and floating types of %s are supported", name);
+    return true;
+}
+
+rg_tensor *rgi_feed_forward(rg_linear_module *linear1, rg_tensor *(*activation)(rg_tensor *x),
+                            rg_plain_module *inner, rg_linear_module *linear2,
+                            rg_plain_module *outer, rg_tensor *x) {
+    rg_tensor *hidden = rg_call(linear1, x);
+    if (!hidden)
+        return NULL;
+    hidden = rg_call(inner, activation(hidden));
+    return rg_call(outer, rg_call(linear2, hidden));
+}
+
+static rg_tensor *encoder_attend(rg_transformer_encoder_layer *self, rg_tensor *x,
+                                 const rg_src_options *o) {
+    rg_attended a = rg_multihead_attention_forward(
+        self->self_attn, x, x, x, .key_padding_mask = o->src_key_padding_mask,
+        .need_weights = false, .attn_mask = o->src_mask, .is_causal = o->is_causal);
+    return rg_call(self->dropout1, a.output);
+}
+
+static rg_tensor *encoder_feed_forward(rg_transformer_encoder_layer *self, rg_tensor *x) {
+    return rgi_feed_forward(self->linear1, self->o.activation, self->dropout, self->linear2,
+                            self->dropout2, x);
+}
+
+static rg_tensor *encoder_run(rg_module *m, rg_tensor *x, const rg_src_options *o) {
+    rg_transformer_encoder_layer *self = (rg_transformer_encoder_layer *)m;
+    const char *op = "transformer_encoder_layer";
+    if (!rgi_check_mask(op, o->src_key_padding_mask, "src_key_padding_mask")
+        || !rgi_check_mask(op, o->src_mask, "src_mask"))
+        return NULL;
+    if (self->o.norm_first) {
+        x = rg_add(x, encoder_attend(self, rg_call(self->norm1, x), o));
+        return rg_add(x, encoder_feed_forward(self, rg_call(self->norm2, x)));
+    }
+    x = rg_call(self->norm1, rg_add(x, encoder_attend(self, x, o)));
+    return rg_call(self->norm2, rg_add(x, encoder_feed_forward(self, x)));
+}
+
+static rg_tensor *encoder_layer_forward(rg_module *m, rg_tensor *x) {
+    return encoder_run(m, x,
+                       &(rg_src_options){ .src_mask = RG_NONE, .src_key_padding_mask = RG_NONE });
+}
+
+static rg_tensor *encoder_layer_forward_with(rg_module *m, rg_list in, void *keywords) {
+    return in.n == 1 ? encoder_run(m, in.v[0], keywords) : rgi_fail_for_inputs(m->cls, in.n);
+}
+
+rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *self,
+                                                     rg_tensor *x, rg_src_options o) {
+    if (!rgi_module_given((rg_module *)self, "transformer_encoder_layer"))
+        return NULL;
+    return rg_call_keywords(self, &o, x);
+}
+
+/* ---- making -------------------------------------------------------------------- */
+
+static const rg_module_class encoder_layer_class = { .name = "TransformerEncoderLayer",
+                                                     .forward = encoder_layer_forward,
+                                                     .forward_with = encoder_layer_forward_with,
+                                                     .keywords_bytes = sizeof(rg_src_options) };
+
+bool rgi_is_encoder_layer(const rg_module *m) { return m->cls == &encoder_layer_class; }
+
+rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
+                                                                   rg_transformer_options o) {
+    RG_AS("TransformerEncoderLayer");
+    if (!rgi_given(o.activation, "TransformerEncoderLayer", "a function as activation"))
+        return NULL;
+    rg_transformer_encoder_layer *self = RG_MODULE(rg_transformer_encoder_layer,
+                                                   &encoder_layer_class, .o = o);
+    RG_CHILD(self, self_attn,
+             rg_nn_multihead_attention(d_model, nhead, .dropout = o.dropout, .bias = o.bias,
+                                       .batch_first = o.batch_first));
+    if (!RG_UNFAILED_(self))
+        return RG_READY(self);
+    RG_CHILD(self, linear1, rg_nn_linear(d_model, o.dim_feedforward, .bias = o.bias));
+    RG_CHILD(self, dropout, rg_nn_dropout(o.dropout));
+    RG_CHILD(self, linear2, rg_nn_linear(o.dim_feedforward, d_model, .bias = o.bias));
+    RG_CHILD(self, norm1, rg_nn_layer_norm(d_model, .eps = o.layer_norm_eps, .bias = o.bias));
+    RG_CHILD(self, norm2, rg_nn_layer_norm(d_model, .eps = o.layer_norm_eps, .bias = o.bias));
+    RG_CHILD(self, dropout1, rg_nn_dropout(o.dropout));
+    RG_CHILD(self, dropout2, rg_nn_dropout(o.dropout));
+    return RG_READY(self);
+}

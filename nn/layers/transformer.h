@@ -1,0 +1,257 @@
+/*
+ * transformer.h: torch.nn.Transformer, and what it is made of: TransformerEncoder and
+ * TransformerDecoder, and their layers.
+ *
+ *     rg_transformer *m = rg_nn_transformer(.d_model = 64, .nhead = 4, .batch_first = true);
+ *     rg_tensor *causal = rg_generate_square_subsequent_mask(rg_size(tgt, 1));
+ *     rg_tensor *y = rg_transformer_forward(m, src, tgt, .tgt_mask = causal,
+ *                                           .src_key_padding_mask = padding,
+ *                                           .memory_key_padding_mask = padding);
+ *
+ * Masks and padding are those of rg_multihead_options. A flag is_causal is a hint that the mask is
+ * causal, which saves time; the mask must be given all the same.
+ */
+#pragma once
+
+#include "attention.h"
+#include "../containers.h"
+
+RG_PUBLIC_BEGIN
+
+/* ---- TransformerEncoderLayer ------------------------------------------------------
+ * A causal block is such a layer with .src_mask; .norm_first = true makes it pre-norm. */
+typedef struct RG_OPTIONS rg_transformer_options {
+    RG_BY_NAME;
+    int64_t dim_feedforward RG_DEFAULT(2048);
+    double dropout RG_DEFAULT(0.1);
+    /* This may be rg_relu, rg_gelu, or another function, which must not be left by longjmp. */
+    rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
+    double layer_norm_eps RG_DEFAULT(1e-5);
+    bool batch_first RG_DEFAULT(false);
+    /* If true, the layer computes x + f(norm(x)) in place of norm(x + f(x)). */
+    bool norm_first RG_DEFAULT(false);
+    bool bias RG_DEFAULT(true);
+} rg_transformer_options;
+typedef struct rg_transformer_encoder_layer {
+    rg_module base;
+    rg_multihead_attention *self_attn;
+    rg_linear_module *linear1, *linear2;
+    rg_plain_module *dropout, *dropout1, *dropout2;
+    rg_norm_module *norm1, *norm2;
+    rg_transformer_options o;
+} rg_transformer_encoder_layer;
+rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
+                                                                   rg_transformer_options o);
+#define rg_nn_transformer_encoder_layer(d_model, nhead, ...)                         \
+    rg_nn_transformer_encoder_layer_with(                                            \
+        d_model, nhead,                                                              \
+        RG_KEYWORDS(rg_transformer_options,                                          \
+                    (.dim_feedforward = 2048, .dropout = 0.1, .activation = rg_relu, \
+                     .layer_norm_eps = 1e-5, .bias = true),                          \
+                    __VA_ARGS__))
+
+/* These are the keywords of the layer's forward, too. */
+typedef struct RG_OPTIONS rg_src_options {
+    RG_BY_NAME;
+    rg_tensor *src_mask RG_DEFAULT(RG_NONE);
+    rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);
+    bool is_causal RG_DEFAULT(false);
+} rg_src_options;
+rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *m,
+                                                     rg_tensor *src, rg_src_options o);
+#define rg_transformer_encoder_layer_forward(m, src, ...)                                   \
+    rg_transformer_encoder_layer_forward_with(                                              \
+        m, src,                                                                             \
+        RG_KEYWORDS(rg_src_options, (.src_mask = RG_NONE, .src_key_padding_mask = RG_NONE), \
+                    __VA_ARGS__))
+
+/* The layer has these names, too. */
+typedef rg_transformer_encoder_layer rg_transformer_block;
+#define rg_nn_transformer_block      rg_nn_transformer_encoder_layer
+#define rg_transformer_block_forward rg_transformer_encoder_layer_forward
+
+/* ---- TransformerEncoder: num_layers copies of a layer, and a norm --------------------
+ * The encoder takes over the layer, which it copies and then frees, and the norm. A layer of one's
+ * own is called with rg_src_options as its keywords. */
+typedef struct RG_OPTIONS rg_encoder_options {
+    RG_BY_NAME;
+    void *norm RG_DEFAULT(RG_NONE);
+    /* If true, what stands at padded positions is 0 before the norm where torch takes its fast path
+     * for nested tensors: without gradients, in eval mode, with batch_first, post-norm, relu or
+     * gelu, an even number of heads, no mask, and padding that stands at the end. */
+    bool enable_nested_tensor RG_DEFAULT(true);
+} rg_encoder_options;
+typedef struct rg_transformer_encoder {
+    rg_module base;
+    rg_module_list *layers;
+    rg_module *norm; /* This is NULL where there is none. */
+    int64_t num_layers;
+    bool enable_nested_tensor;
+} rg_transformer_encoder;
+rg_transformer_encoder *rg_nn_transformer_encoder_with(void *layer, int64_t num_layers,
+                                                       rg_encoder_options o);
+#define rg_nn_transformer_encoder(layer, num_layers, ...)                                       \
+    rg_nn_transformer_encoder_with(layer, num_layers,                                           \
+                                   RG_KEYWORDS(rg_encoder_options,                              \
+                                               (.norm = RG_NONE, .enable_nested_tensor = true), \
+                                               __VA_ARGS__))
+
+/* These are the keywords of the encoder's forward, too. */
+typedef struct RG_OPTIONS rg_mask_options {
+    RG_BY_NAME;
+    rg_tensor *mask RG_DEFAULT(RG_NONE);
+    rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);
+    bool is_causal RG_DEFAULT(false);
+} rg_mask_options;
+rg_tensor *rg_transformer_encoder_forward_with(rg_transformer_encoder *m, rg_tensor *src,
+                                               rg_mask_options o);
+#define rg_transformer_encoder_forward(m, src, ...)                                      \
+    rg_transformer_encoder_forward_with(                                                 \
+        m, src,                                                                          \
+        RG_KEYWORDS(rg_mask_options, (.mask = RG_NONE, .src_key_padding_mask = RG_NONE), \
+                    __VA_ARGS__))
+
+/* ---- TransformerDecoderLayer ------------------------------------------------------- */
+typedef struct rg_transformer_decoder_layer {
+    rg_module base;
+    rg_multihead_attention *self_attn, *multihead_attn;
+    rg_linear_module *linear1, *linear2;
+    rg_plain_module *dropout, *dropout1, *dropout2, *dropout3;
+    rg_norm_module *norm1, *norm2, *norm3;
+    rg_transformer_options o;
+} rg_transformer_decoder_layer;
+rg_transformer_decoder_layer *rg_nn_transformer_decoder_layer_with(int64_t d_model, int64_t nhead,
+                                                                   rg_transformer_options o);
+#define rg_nn_transformer_decoder_layer(d_model, nhead, ...)                         \
+    rg_nn_transformer_decoder_layer_with(                                            \
+        d_model, nhead,                                                              \
+        RG_KEYWORDS(rg_transformer_options,                                          \
+                    (.dim_feedforward = 2048, .dropout = 0.1, .activation = rg_relu, \
+                     .layer_norm_eps = 1e-5, .bias = true),                          \
+                    __VA_ARGS__))
+
+/* A decoder that writes one position after the other keeps what it has computed: for each layer the
+ * keys and values of the memory, and of the positions of tgt that were. Both tensors are (layers,
+ * 2, batch, heads, positions, size of a head), and belong to the scope, as any result does; in a
+ * layer's own forward they have no dim for layers. */
+typedef struct rg_decoder_cache {
+    rg_tensor *tgt, *memory;
+    int64_t length; /* So many positions of tgt are in the cache. */
+} rg_decoder_cache;
+
+/* These are the keywords of a decoder's and of a decoder layer's forward, too. */
+typedef struct RG_OPTIONS rg_tgt_options {
+    RG_BY_NAME;
+    rg_tensor *tgt_mask RG_DEFAULT(RG_NONE);
+    rg_tensor *memory_mask RG_DEFAULT(RG_NONE);
+    rg_tensor *tgt_key_padding_mask RG_DEFAULT(RG_NONE);
+    rg_tensor *memory_key_padding_mask RG_DEFAULT(RG_NONE);
+    bool tgt_is_causal RG_DEFAULT(false);
+    bool memory_is_causal RG_DEFAULT(false);
+    /* With a cache, tgt has the positions that follow those in the cache, to which they are added.
+     * Each attends to itself and to those before it: no tgt_mask is needed. No gradient flows. */
+    rg_decoder_cache *cache RG_DEFAULT(NULL);
+} rg_tgt_options;
+#define RG_TGT_(...)                                                                           \
+    RG_KEYWORDS(rg_tgt_options,                                                                \
+                (.tgt_mask = RG_NONE, .memory_mask = RG_NONE, .tgt_key_padding_mask = RG_NONE, \
+                 .memory_key_padding_mask = RG_NONE),                                          \
+                __VA_ARGS__)
+rg_tensor *rg_transformer_decoder_layer_forward_with(rg_transformer_decoder_layer *m,
+                                                     rg_tensor *tgt, rg_tensor *memory,
+                                                     rg_tgt_options o);
+#define rg_transformer_decoder_layer_forward(m, tgt, memory, ...) \
+    rg_transformer_decoder_layer_forward_with(m, tgt, memory, RG_TGT_(__VA_ARGS__))
+
+/* ---- TransformerDecoder: num_layers copies of a layer, and a norm --------------------
+ * It takes over the layer and the norm as the encoder does. */
+typedef struct RG_OPTIONS rg_decoder_options {
+    RG_BY_NAME;
+    void *norm RG_DEFAULT(RG_NONE);
+} rg_decoder_options;
+typedef struct rg_transformer_decoder {
+    rg_module base;
+    rg_module_list *layers;
+    rg_module *norm; /* This is NULL where there is none. */
+    int64_t num_layers;
+} rg_transformer_decoder;
+rg_transformer_decoder *rg_nn_transformer_decoder_with(void *layer, int64_t num_layers,
+                                                       rg_decoder_options o);
+#define rg_nn_transformer_decoder(layer, num_layers, ...) \
+    rg_nn_transformer_decoder_with(                       \
+        layer, num_layers, RG_KEYWORDS(rg_decoder_options, (.norm = RG_NONE), __VA_ARGS__))
+rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *m, rg_tensor *tgt,
+                                               rg_tensor *memory, rg_tgt_options o);
+#define rg_transformer_decoder_forward(m, tgt, memory, ...) \
+    rg_transformer_decoder_forward_with(m, tgt, memory, RG_TGT_(__VA_ARGS__))
+/* Returns a cache with the memory in it, and with room for so many positions of tgt:
+ *
+ *     rg_decoder_cache cache = rg_transformer_decoder_cache(decoder, memory, 100);
+ *     for (..)
+ *         y = rg_transformer_decoder_forward(decoder, next, memory, .cache = &cache);
+ *
+ * The decoder's layers must be rg_transformer_decoder_layers. On failure both tensors are NULL. */
+rg_decoder_cache rg_transformer_decoder_cache(rg_transformer_decoder *m, rg_tensor *memory,
+                                              int64_t positions);
+
+/* ---- Transformer: an encoder that reads src, a decoder that writes tgt --------------- */
+typedef struct RG_OPTIONS rg_nn_transformer_options {
+    RG_BY_NAME;
+    int64_t d_model RG_DEFAULT(512);
+    int64_t nhead RG_DEFAULT(8);
+    int64_t num_encoder_layers RG_DEFAULT(6);
+    int64_t num_decoder_layers RG_DEFAULT(6);
+    int64_t dim_feedforward RG_DEFAULT(2048);
+    double dropout RG_DEFAULT(0.1);
+    rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
+    /* These are taken over. They are called with the keywords of the encoder's and of the decoder's
+     * forward. */
+    void *custom_encoder RG_DEFAULT(RG_NONE);
+    void *custom_decoder RG_DEFAULT(RG_NONE);
+    double layer_norm_eps RG_DEFAULT(1e-5);
+    bool batch_first RG_DEFAULT(false);
+    bool norm_first RG_DEFAULT(false);
+    bool bias RG_DEFAULT(true);
+} rg_nn_transformer_options;
+typedef struct rg_transformer {
+    rg_module base;
+    rg_transformer_encoder *encoder;
+    rg_transformer_decoder *decoder;
+    int64_t d_model, nhead;
+    bool batch_first;
+} rg_transformer;
+rg_transformer *rg_nn_transformer_with(rg_nn_transformer_options o);
+#define rg_nn_transformer(...)                                                                     \
+    rg_nn_transformer_with(                                                                        \
+        RG_KEYWORDS(rg_nn_transformer_options,                                                     \
+                    (.d_model = 512, .nhead = 8, .num_encoder_layers = 6, .num_decoder_layers = 6, \
+                     .dim_feedforward = 2048, .dropout = 0.1, .activation = rg_relu,               \
+                     .custom_encoder = RG_NONE, .custom_decoder = RG_NONE, .layer_norm_eps = 1e-5, \
+                     .bias = true),                                                                \
+                    __VA_ARGS__))
+
+/* These are the keywords of the forward, too. */
+typedef struct RG_OPTIONS rg_src_tgt_options {
+    RG_BY_NAME;
+    rg_tensor *src_mask RG_DEFAULT(RG_NONE);
+    rg_tensor *tgt_mask RG_DEFAULT(RG_NONE);
+    rg_tensor *memory_mask RG_DEFAULT(RG_NONE);
+    rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);
+    rg_tensor *tgt_key_padding_mask RG_DEFAULT(RG_NONE);
+    rg_tensor *memory_key_padding_mask RG_DEFAULT(RG_NONE);
+    bool src_is_causal RG_DEFAULT(false);
+    bool tgt_is_causal RG_DEFAULT(false);
+    bool memory_is_causal RG_DEFAULT(false);
+} rg_src_tgt_options;
+rg_tensor *rg_transformer_forward_with(rg_transformer *m, rg_tensor *src, rg_tensor *tgt,
+                                       rg_src_tgt_options o);
+#define rg_transformer_forward(m, src, tgt, ...)                                       \
+    rg_transformer_forward_with(                                                       \
+        m, src, tgt,                                                                   \
+        RG_KEYWORDS(rg_src_tgt_options,                                                \
+                    (.src_mask = RG_NONE, .tgt_mask = RG_NONE, .memory_mask = RG_NONE, \
+                     .src_key_padding_mask = RG_NONE, .tgt_key_padding_mask = RG_NONE, \
+                     .memory_key_padding_mask = RG_NONE),                              \
+                    __VA_ARGS__))
+
+RG_PUBLIC_END

@@ -1,0 +1,375 @@
+/*
+ * checkpoint.c: a run's parts as one list of named tensors, and back. How such a list lies in a
+ * file is safetensors.c's business.
+ */
+#include "checkpoint.h"
+
+#include "nn/data/data.h"
+#include "loading.h"
+#include "tensor/files/safetensors.h"
+#include "tensor/random/random.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+
+#include <string.h>
+
+/* A name in the file begins with its part's, but for the generator's, which is the name itself. */
+typedef enum { MODEL, OPTIM, TENSORS, NUMBERS, LOADER, RANDOM, PARTS } part;
+static const char *const part_names[PARTS] = { "model.",   "optim.",  "tensors.",
+                                               "numbers.", "loader.", "random" };
+
+/* The metadata say what the file is, and of which kinds are the optimizer and its schedules. */
+static const char *const kind_key = "regard", *const kind = "checkpoint";
+static const char *const optim_key = "optim", *const schedules_key = "schedules";
+
+/* ---- a run that is given -------------------------------------------------------------- */
+
+static rg_generator *generator_of(const rg_checkpoint *run) {
+    return run->generator ? run->generator : rg_default_generator();
+}
+
+static bool generator_lives(rg_generator *g, const char *op) {
+    if (!rgi_generator_lock(g, op))
+        return false;
+    rgi_generator_unlock(g);
+    return true;
+}
+
+bool rgi_checkpoint_given(const rg_checkpoint *run, const char *op) {
+    if (!generator_lives(generator_of(run), op)
+        || !rgi_given_list(run->tensors.n, run->tensors.v, op)
+        || !rgi_given_list(run->numbers.n, run->numbers.v, op)
+        || (run->model && !rgi_module_given(run->model, op))
+        || (run->optim && !rgi_optim_given(run->optim, op))
+        || (run->loader && !rgi_loader_given(run->loader, op)))
+        return false;
+    for (int i = 0; i < run->tensors.n; i++)
+        if (!rgi_given(run->tensors.v[i].name, op, "a name")
+            || !rgi_check(run->tensors.v[i].tensor, op))
+            return false;
+    for (int i = 0; i < run->numbers.n; i++)
+        if (!rgi_given(run->numbers.v[i].name, op, "a name")
+            || !rgi_given(run->numbers.v[i].value, op, "a number's place"))
+            return false;
+    return true;
+}
+
+/* Returns the kinds of the optimizer's schedules, which the scope owns, or NULL. */
+static const char *schedule_kinds(const rg_optim *o) {
+    rg_text text = { 0 };
+    for (const rg_schedule *s = o->schedules; s; s = s->next)
+        rgi_text_add(&text, "%s%s", text.n ? ", " : "", rgi_schedule_rows[s->kind].name);
+    if (!text.n)
+        rgi_text_add(&text, "none");
+    return rgi_text_own(&text);
+}
+
+/* Returns the run's numbers as 0-d tensors. A list with .n == -1 means failure. */
+static rg_named_list number_tensors(const rg_checkpoint *run) {
+    const rg_named_list failed = { .n = -1 };
+    rg_named *v = rgi_scope_alloc((size_t)run->numbers.n * sizeof *v);
+    if (!v)
+        return failed;
+    for (int i = 0; i < run->numbers.n; i++) {
+        const rg_number *number = &run->numbers.v[i];
+        v[i] = (rg_named){ number->name, rg_scalar_dtype(*number->value, RG_FLOAT64) };
+        if (!v[i].tensor)
+            return failed;
+    }
+    return (rg_named_list){ run->numbers.n, v };
+}
+
+/* ---- saving --------------------------------------------------------------------------- */
+
+/* A list for the file, which has room for all that there is. */
+typedef struct {
+    rg_named *v;
+    int n;
+} parts_list;
+
+/* Adds a tensor under its part's name and its own. What has no name for want of memory, or is no
+ * tensor, can't be written. */
+static void add_part(parts_list *all, part which, const char *name, rg_tensor *t) {
+    rg_text text = { 0 };
+    rgi_text_add(&text, "%s%s", part_names[which], name);
+    const char *whole = rgi_text_own(&text);
+    all->v[all->n++] = (rg_named){ whole, t };
+}
+
+static void add_list(parts_list *all, part which, rg_named_list list) {
+    for (int i = 0; i < list.n; i++)
+        add_part(all, which, list.v[i].name, list.v[i].tensor);
+}
+
+/* Adds the model's tensors, each under the first of its names. */
+static bool add_model(parts_list *all, rg_named_list state) {
+    rg_map known = { 0 };
+    bool ok = true;
+    for (int i = 0; ok && i < state.n; i++) {
+        if (rgi_map_address(&known, state.v[i].tensor) >= 0)
+            continue;
+        ok = rgi_map_put_address(&known, state.v[i].tensor, i);
+        add_part(all, MODEL, state.v[i].name, state.v[i].tensor);
+    }
+    rgi_map_free(&known);
+    return ok;
+}
+
+static bool write_parts(const char *op, const char *path, const rg_checkpoint *run,
+                        const parts_list *all) {
+    rg_metadata_pair pairs[] = {
+        { "format", "pt" }, { kind_key, kind }, { NULL, NULL }, { NULL, NULL }
+    };
+    rg_metadata metadata = { 2, pairs };
+    if (run->optim) {
+        pairs[metadata.n++] = (rg_metadata_pair){ optim_key, run->optim->row->name };
+        pairs[metadata.n++] = (rg_metadata_pair){ schedules_key, schedule_kinds(run->optim) };
+    }
+    return rgi_safetensors_write(op, (rg_named_list){ all->n, all->v }, metadata, path);
+}
+
+bool rg_save_checkpoint(const char *path, rg_checkpoint run) {
+    const char *op = "save_checkpoint";
+    RG_AS(op);
+    RG_SCOPE();
+    rg_named_list model = { 0 }, optim = { 0 }, loader = { 0 };
+    if (!rgi_checkpoint_given(&run, op))
+        return false;
+    if (run.model)
+        model = rg_state_dict(run.model);
+    if (run.optim)
+        optim = rg_optim_state_dict(run.optim);
+    if (run.loader)
+        loader = rg_data_loader_state_dict(run.loader);
+    const rg_named_list numbers = number_tensors(&run);
+    rg_tensor *random = rg_generator_state(generator_of(&run));
+    if (model.n < 0 || optim.n < 0 || loader.n < 0 || numbers.n < 0)
+        return false;
+    const int most = model.n + optim.n + run.tensors.n + numbers.n + loader.n + 1;
+    parts_list all = { .v = rgi_scope_alloc((size_t)most * sizeof *all.v) };
+    if (!all.v || !add_model(&all, model))
+        return false;
+    add_list(&all, OPTIM, optim);
+    add_list(&all, TENSORS, run.tensors);
+    add_list(&all, NUMBERS, numbers);
+    add_list(&all, LOADER, loader);
+    add_part(&all, RANDOM, "", random);
+    return write_parts(op, path, &run, &all);
+}
+
+/* ---- loading -------------------------------------------------------------------------- */
+
+/* The file's tensors, part by part, under their own names. */
+typedef struct {
+    const char *op, *path;
+    rg_dictionary part[PARTS];
+    rg_module_load model;
+    rg_optim_load optim;
+    rg_loader_load loader;
+} checkpoint_parts;
+
+static bool refuse(const checkpoint_parts *c, const char *what, part which, const char *name) {
+    return rgi_fail(RG_RUNTIME_ERROR, c->op, "%s \"%s%s\"", what, part_names[which],
+                    RG_SHOWN(name));
+}
+
+/* Returns whether the metadata have this text. Older files lack it, and may be anything. */
+static bool kind_fits(const rg_safetensors *file, const char *key, const char *what,
+                      const char *mine) {
+    const char *is = rgi_safetensors_text(file, key);
+    if (!mine || !is || !strcmp(is, mine))
+        return mine;
+    return rgi_fail(RG_RUNTIME_ERROR, file->file.op, "'%s': it is of %s %s, and not of %s",
+                    file->file.path, what, RG_SHOWN(is), mine);
+}
+
+static bool kinds_fit(const rg_safetensors *file, const rg_optim *o) {
+    return !o
+           || (kind_fits(file, optim_key, "optimizer", o->row->name)
+               && kind_fits(file, schedules_key, "schedules", schedule_kinds(o)));
+}
+
+/* Reads all tensors of a checkpoint. A list with .n == -1 means failure. */
+static rg_named_list read_checkpoint(const checkpoint_parts *c, const rg_checkpoint *run) {
+    rg_named_list all = { .n = -1 };
+    rg_safetensors file;
+    if (!rgi_safetensors_open(&file, c->op, c->path))
+        return all;
+    const char *is = rgi_safetensors_text(&file, kind_key);
+    if (!is || strcmp(is, kind))
+        rgi_file_refuse(&file.file, "it is no checkpoint: rg_load_file and rg_module_load read it");
+    else if (kinds_fit(&file, run->optim))
+        all = rgi_safetensors_read_all(&file);
+    rgi_safetensors_close(&file);
+    return all;
+}
+
+/* Returns the part to which a name of the file belongs, or PARTS. */
+static part part_of(const char *name) {
+    for (part p = 0; p < RANDOM; p++)
+        if (!strncmp(name, part_names[p], strlen(part_names[p])))
+            return p;
+    return strcmp(name, part_names[RANDOM]) ? PARTS : RANDOM;
+}
+
+/* Puts each tensor of the file into its part. */
+static bool sort_parts(checkpoint_parts *c, rg_named_list all) {
+    for (part p = 0; p < PARTS; p++) {
+        c->part[p].list.v = rgi_scope_alloc((size_t)all.n * sizeof *all.v);
+        if (!c->part[p].list.v)
+            return false;
+    }
+    for (int i = 0; i < all.n; i++) {
+        const part p = part_of(all.v[i].name);
+        RG_FAIL_IF(p == PARTS, c->op, "Unexpected key: \"%s\"", RG_SHOWN(all.v[i].name));
+        rg_dictionary *d = &c->part[p];
+        const char *name = all.v[i].name + strlen(part_names[p]);
+        ((rg_named *)d->list.v)[d->list.n] = (rg_named){ name, all.v[i].tensor };
+        if (!rgi_map_put_name(&d->places, name, d->list.n++))
+            return false;
+    }
+    return true;
+}
+
+static void free_parts(checkpoint_parts *c) {
+    for (part p = 0; p < PARTS; p++)
+        rgi_map_free(&c->part[p].places);
+}
+
+/* Returns what the file has under a name, or NULL without an error. */
+static rg_tensor *part_named(const checkpoint_parts *c, part p, const char *name) {
+    const int64_t at = rgi_map_name(&c->part[p].places, name);
+    return at < 0 ? NULL : c->part[p].list.v[at].tensor;
+}
+
+/* Returns the model's dictionary, in which a tied tensor is found under each of its names, but
+ * behind what the file has itself, which counts. A list with .n == -1 means failure. */
+static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
+    const rg_named_list found = c->part[MODEL].list, failed = { .n = -1 };
+    rg_named *v = rgi_scope_alloc((size_t)(found.n + own.n) * sizeof *v);
+    rg_map first = { 0 };
+    if (!v)
+        return failed;
+    int n = found.n;
+    if (n > 0)
+        memcpy(v, found.v, (size_t)n * sizeof *v);
+    for (int i = 0; i < own.n; i++) {
+        const int64_t tied = rgi_map_address(&first, own.v[i].tensor);
+        rg_tensor *t = tied < 0 ? NULL : part_named(c, MODEL, own.v[tied].name);
+        if (t)
+            v[n++] = (rg_named){ own.v[i].name, t };
+        if (tied < 0 && !rgi_map_put_address(&first, own.v[i].tensor, i))
+            n = -1;
+        if (n < 0)
+            break;
+    }
+    rgi_map_free(&first);
+    return (rg_named_list){ n, v };
+}
+
+/* Returns whether the file has just these of the program's own tensors in this part. */
+static bool own_part_fits(const checkpoint_parts *c, part p, rg_named_list own) {
+    rg_map names = { 0 };
+    bool ok = true;
+    for (int i = 0; ok && i < own.n; i++) {
+        const rg_named *mine = &own.v[i];
+        const rg_tensor *t = part_named(c, p, mine->name);
+        if (!t)
+            ok = refuse(c, "Missing key:", p, mine->name);
+        else if (!rgi_same_shape(t, mine->tensor) || t->dtype != mine->tensor->dtype)
+            ok = refuse(c, "The shape or dtype isn't the program's:", p, mine->name);
+        else
+            ok = rgi_may_overwrite(mine->tensor, c->op) && rgi_map_put_name(&names, mine->name, i);
+    }
+    const rg_named_list found = c->part[p].list;
+    for (int i = 0; ok && i < found.n; i++)
+        if (rgi_map_name(&names, found.v[i].name) < 0)
+            ok = refuse(c, "Unexpected key:", p, found.v[i].name);
+    rgi_map_free(&names);
+    return ok;
+}
+
+/* Returns whether the file has a random state that is one. */
+static bool random_fits(const checkpoint_parts *c) {
+    rg_tensor *state = part_named(c, RANDOM, "");
+    return state ? rgi_random_state_fits(state) : refuse(c, "Missing key:", RANDOM, "");
+}
+
+/* Loads the parts, each of which was seen to fit. The loader is the first, since the program may
+ * have freed its generator, and the optimizer the last, for it can't fail. Of a model that there
+ * isn't, nothing is loaded. */
+static bool put_parts(checkpoint_parts *c, const rg_checkpoint *run) {
+    bool ok = !run->loader || rgi_loader_load_end(&c->loader);
+    if (ok)
+        rg_generator_set_state(generator_of(run), part_named(c, RANDOM, ""));
+    for (int i = 0; ok && i < run->tensors.n; i++)
+        ok = rg_copy_(run->tensors.v[i].tensor, part_named(c, TENSORS, run->tensors.v[i].name));
+    ok = rgi_module_load_end(&c->model, ok);
+    if (run->optim)
+        rgi_optim_load_end(&c->optim, ok);
+    for (int i = 0; ok && i < run->numbers.n; i++)
+        *run->numbers.v[i].value = rg_item(part_named(c, NUMBERS, run->numbers.v[i].name));
+    return ok;
+}
+
+/* Returns whether the file has nothing of a part that the run lacks. */
+static bool lacked_parts_fit(const checkpoint_parts *c, const rg_checkpoint *run) {
+    const void *const has[] = {
+        [MODEL] = run->model, [OPTIM] = run->optim, [LOADER] = run->loader
+    };
+    static const part lacked[] = { MODEL, OPTIM, LOADER };
+    for (int i = 0; i < RG_COUNT(lacked); i++) {
+        const rg_named_list found = c->part[lacked[i]].list;
+        if (!has[lacked[i]] && found.n)
+            return refuse(c, "Unexpected key:", lacked[i], found.v[0].name);
+    }
+    return true;
+}
+
+/* Finds out whether the model can be loaded, and prepares it. */
+static bool begin_model(checkpoint_parts *c, void *model) {
+    const rg_named_list own = rg_state_dict(model);
+    const rg_named_list dict = own.n < 0 ? own : tied_again(c, own);
+    return rgi_module_load_begin(&c->model, model, dict, true);
+}
+
+/* Finds out whether all parts fit, and only then loads them. */
+static bool load_parts(checkpoint_parts *c, const rg_checkpoint *run) {
+    const rg_named_list numbers = number_tensors(run);
+    if (numbers.n < 0 || !own_part_fits(c, TENSORS, run->tensors)
+        || !own_part_fits(c, NUMBERS, numbers) || !random_fits(c) || !lacked_parts_fit(c, run)
+        || (run->loader && !rgi_loader_load_begin(&c->loader, run->loader, c->part[LOADER].list))
+        || (run->model && !begin_model(c, run->model)))
+        return false;
+    if (run->optim && !rgi_optim_load_begin(&c->optim, run->optim, c->part[OPTIM].list, false)) {
+        rgi_module_load_end(&c->model, false);
+        return false;
+    }
+    return put_parts(c, run);
+}
+
+/* Sorts what was read into parts and loads them. Whatever fails there names the file. */
+static bool load_all(checkpoint_parts *c, const rg_checkpoint *run, rg_named_list all) {
+    rg_text text = { 0 };
+    rgi_text_add(&text, "%s: '%s'", c->op, c->path);
+    const char *const named = rgi_text_own(&text), *const before = rgi_named_as;
+    if (!named)
+        return false;
+    rgi_named_as = named;
+    const bool ok = sort_parts(c, all) && load_parts(c, run);
+    rgi_named_as = before;
+    return ok;
+}
+
+bool rg_load_checkpoint(const char *path, rg_checkpoint run) {
+    checkpoint_parts c = { .op = "load_checkpoint", .path = path };
+    RG_AS(c.op);
+    RG_SCOPE();
+    RG_NO_GRAD();
+    if (!rgi_checkpoint_given(&run, c.op))
+        return false;
+    const rg_named_list all = read_checkpoint(&c, &run);
+    const bool ok = all.n >= 0 && load_all(&c, &run, all);
+    free_parts(&c);
+    return ok;
+}

@@ -1,0 +1,72 @@
+/*
+ * checkpoint.h: all that a training needs to go on as if it had never stopped, in one file.
+ *
+ *     double step = 0, best = INFINITY;
+ *     rg_checkpoint run = { .model = model, .optim = adam,
+ *                           .numbers = RG_NUMBERS({ "step", &step }, { "best", &best }) };
+ *     if (resuming && !rg_load_checkpoint("run.safetensors", run))
+ *         return puts(rg_error());
+ *     while (step < 1000) {
+ *         ...
+ *         step++;
+ *         rg_save_checkpoint("run.safetensors", run);
+ *     }
+ *
+ * A step counts before it is saved, so that no resumed run does it again.
+ * The file is one of safetensors: "model.fc.weight", "optim.state.0.exp_avg", "tensors.mask",
+ * "numbers.step", "loader.order", and "random", the state of the generator.
+ */
+#pragma once
+
+#include "../module.h"
+#include "../optim/optim.h"
+
+RG_PUBLIC_BEGIN
+
+/* A number of the program, which is saved, and set when it is loaded. */
+typedef struct rg_number {
+    const char *name;
+    double *value;
+} rg_number;
+typedef struct rg_number_list {
+    int n;
+    const rg_number *v;
+} rg_number_list;
+
+struct rg_data_loader;
+
+/* What isn't there is neither saved nor loaded, but for the generator. */
+typedef struct rg_checkpoint {
+    void *model;             /* Its parameters and its persistent buffers are saved. */
+    rg_optim *optim;         /* Its state, its options and its schedules are saved. */
+    rg_generator *generator; /* NULL stands for the default one. */
+    rg_named_list tensors;   /* The program's own tensors get the file's values in place. */
+    rg_number_list numbers;
+    struct rg_data_loader *loader; /* The epoch that is under way is saved, and how far it is. */
+} rg_checkpoint;
+
+/* Writes the file beside its place, syncs it and renames it, so that a kill at any moment leaves
+ * the old file or the new one. Tied weights are written once. The metadata name the kinds of the
+ * optimizer and of its schedules. Returns false on failure. */
+bool rg_save_checkpoint(const char *path, rg_checkpoint run);
+/* Loads what rg_save_checkpoint wrote from a run of the same parts; what the file lacks, what only
+ * the file has, and an optimizer or a schedule of another kind are errors, which name the file.
+ * Returns false on failure, and then nothing was loaded. */
+bool rg_load_checkpoint(const char *path, rg_checkpoint run);
+
+/* Writes the run as PyTorch's programs do, for torch.load(f, weights_only=True): a dict of "model",
+ * "optimizer" and "scheduler", which their load_state_dict takes ("schedulers", a list, where the
+ * optimizer has several that no SequentialLR steps), of "loader", and of the program's own tensors
+ * and numbers under their names. The generator isn't in it: regard's state isn't torch's. What
+ * torch saved so is loaded part by part, with rg_torch_load and rg_named_below. */
+bool rg_torch_save_checkpoint(const char *path, rg_checkpoint run);
+
+/* A compound literal lives to the end of its block. C++, in which it doesn't, takes an array:
+ * rg_number numbers[] = { { "step", &step } }; run.numbers = { 1, numbers }; */
+#ifndef __cplusplus
+#define RG_NUMBERS(...)                                                                 \
+    ((rg_number_list){ (int)(sizeof((rg_number[]){ __VA_ARGS__ }) / sizeof(rg_number)), \
+                       (const rg_number[]){ __VA_ARGS__ } })
+#endif
+
+RG_PUBLIC_END

@@ -1,0 +1,74 @@
+/*
+ * loading.h: loading a module's values, an optimizer's and a data loader's, in two steps: the first
+ * finds out whether all of it can be loaded, and the second does it. Between the two others can be
+ * asked, so that a checkpoint is loaded whole or not at all. Private.
+ */
+#pragma once
+
+#include "nn/optim/optimizer_structs.h"
+#include "nn/registry.h"
+#include "tensor/text/text.h"
+
+/* A dictionary with its places by name. Where a name comes twice, the first place counts. */
+typedef struct rg_dictionary {
+    rg_named_list list;
+    rg_map places;
+} rg_dictionary;
+
+/* Returns whether each entry of a dictionary has a name, and a tensor or RG_NONE. */
+bool rgi_state_given(rg_named_list dict, const char *op);
+
+/* A load takes the tensors of `dict` into `own`, which is the module's. */
+typedef struct rg_module_load {
+    rg_module *module;
+    rg_dictionary own, dict;
+    rg_names missing, unexpected; /* These keys of `own` and of `dict` aren't in the other one. */
+    rg_text complaint;
+} rg_module_load;
+
+/* Fails with torch's complaints where the module can't take the dictionary. Returns false, with
+ * nothing to end, on failure. A scope that is open must stay so until the end. */
+bool rgi_module_load_begin(rg_module_load *l, void *m, rg_named_list dict, bool strict);
+/* Copies the values, if `go`, and frees what the beginning made. */
+bool rgi_module_load_end(rg_module_load *l, bool go);
+
+/* The entries are names of the optimizer's state, with the dictionary's values for them. */
+typedef struct rg_optim_load {
+    rg_optim *optim;
+    struct optim_entry *v;
+    int n;
+    rg_map places;  /* It has the entries' places by name. */
+    bool *loaded;   /* The dictionary has something of the slot of this number. */
+    rg_lbfgs lbfgs; /* This is what LBFGS is to remember. */
+    bool torchs;    /* The dictionary is torch's. */
+} rg_optim_load;
+
+/* A data loader is to be so far in this order; its generator is to have this state. */
+typedef struct rg_loader_load {
+    struct rg_data_loader *loader;
+    rg_tensor *order, *generator; /* The latter is NULL where the loader has none of its own. */
+    int64_t position;             /* -1 stands for a place between two epochs. */
+} rg_loader_load;
+
+/* Returns whether a generator can take the state, by giving it to one of its own. */
+bool rgi_random_state_fits(rg_tensor *state);
+
+/* Returns whether a program may use the loader. */
+bool rgi_loader_given(const struct rg_data_loader *l, const char *op);
+/* These two are the same for a data loader. Once the beginning has succeeded, the end can fail only
+ * where the generator can't be written to, and then changes nothing. */
+bool rgi_loader_load_begin(rg_loader_load *load, struct rg_data_loader *l, rg_named_list dict);
+bool rgi_loader_load_end(const rg_loader_load *load);
+
+/* Returns whether a program's checkpoint is whole: nothing that it names is NULL. */
+struct rg_checkpoint;
+bool rgi_checkpoint_given(const struct rg_checkpoint *run, const char *op);
+
+/* Returns the dictionary, which may be one of torch's in a file of torch.save's, as
+ * rg_optim_state_dict writes it. Sets *torchs to whether it is torch's. The scope owns it. */
+rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict, bool *torchs);
+/* These two are the same for an optimizer that a program may use, and a list whose entries have
+ * names. Its end can't fail. Where the dictionary is torch's, which knows no schedules, theirs may
+ * stay as they are. */
+bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict, bool torchs);
+void rgi_optim_load_end(rg_optim_load *l, bool go);

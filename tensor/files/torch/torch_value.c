@@ -1,0 +1,142 @@
+/*
+ * torch_value.c: a value of Python's is put together, and made a list of names with dots.
+ */
+#include "torch_value.h"
+
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/text/text.h"
+
+#include <string.h>
+
+/* ---- putting together ----------------------------------------------------------------- */
+
+static void add_py(rg_py *p, rg_py_part part) {
+    p->failed = p->failed || !rgi_grow((void **)&p->v, &p->room, p->n + 1, sizeof *p->v);
+    if (!p->failed)
+        p->v[p->n++] = part;
+}
+
+static void add_py_at(rg_py *p, const char *key, rg_py_part part) {
+    if (key)
+        add_py(p, (rg_py_part){ .kind = RG_PY_KEY, .text = key });
+    add_py(p, part);
+}
+
+void rgi_py_free(rg_py *p) { rgi_free(p->v, p->room * sizeof *p->v, RG_MEM_OTHER); }
+
+void rgi_py_begin(rg_py *p, rg_py_kind kind) { add_py(p, (rg_py_part){ .kind = kind }); }
+
+void rgi_py_end(rg_py *p) { add_py(p, (rg_py_part){ .kind = RG_PY_END }); }
+
+void rgi_py_begin_at(rg_py *p, const char *key, rg_py_kind kind) {
+    add_py_at(p, key, (rg_py_part){ .kind = kind });
+}
+
+/* A tensor of NULL is one that failed. */
+void rgi_py_tensor(rg_py *p, const char *key, rg_tensor *t) {
+    add_py_at(p, key, (rg_py_part){ .kind = RG_PY_TENSOR, .tensor = t });
+    p->failed = p->failed || !t;
+}
+
+void rgi_py_int(rg_py *p, const char *key, int64_t whole) {
+    add_py_at(p, key, (rg_py_part){ .kind = RG_PY_INT, .whole = whole });
+}
+
+void rgi_py_float(rg_py *p, const char *key, double real) {
+    add_py_at(p, key, (rg_py_part){ .kind = RG_PY_FLOAT, .real = real });
+}
+
+void rgi_py_bool(rg_py *p, const char *key, bool flag) {
+    add_py_at(p, key, (rg_py_part){ .kind = RG_PY_BOOL, .whole = flag });
+}
+
+void rgi_py_text(rg_py *p, const char *key, const char *text) {
+    add_py_at(p, key, (rg_py_part){ .kind = RG_PY_TEXT, .text = text });
+}
+
+void rgi_py_none(rg_py *p, const char *key) {
+    add_py_at(p, key, (rg_py_part){ .kind = RG_PY_NONE });
+}
+
+void rgi_py_int_key(rg_py *p, int64_t key) {
+    add_py(p, (rg_py_part){ .kind = RG_PY_INT_KEY, .whole = key });
+}
+
+/* ---- as names ------------------------------------------------------------------------- */
+
+/* What the parts lie in: the name's length there, and the next item's number in a list, or -1. */
+typedef struct {
+    size_t length[RG_PY_DEPTH];
+    int64_t item[RG_PY_DEPTH];
+    int depth;
+    rg_text name;
+} py_place;
+
+static rg_tensor *py_as_tensor(const rg_py_part *part) {
+    switch (part->kind) {
+    case RG_PY_TENSOR: return part->tensor;
+    case RG_PY_INT: return rg_scalar_dtype((double)part->whole, RG_INT64);
+    case RG_PY_FLOAT: return rg_scalar_dtype(part->real, RG_FLOAT64);
+    case RG_PY_BOOL: return rg_scalar_dtype((double)part->whole, RG_BOOL);
+    default: return RG_NONE;
+    }
+}
+
+/* Takes the name back to what the parts lie in, and adds a list's item's number. */
+static void name_py_item(py_place *at) {
+    if (at->item[at->depth] < 0)
+        return;
+    at->name.n = at->length[at->depth];
+    rgi_text_add(&at->name, "%s%lld", at->name.n ? "." : "", (long long)at->item[at->depth]++);
+}
+
+static void name_py_key(py_place *at, const rg_py_part *part) {
+    at->name.n = at->length[at->depth];
+    const char *dot = at->name.n ? "." : "";
+    if (part->kind == RG_PY_KEY)
+        rgi_text_add(&at->name, "%s%s", dot, part->text);
+    else
+        rgi_text_add(&at->name, "%s%lld", dot, (long long)part->whole);
+}
+
+/* Returns a copy of the name, which the scope owns, or NULL. */
+static const char *py_name(const py_place *at) {
+    char *name = at->name.failed ? NULL : rgi_scope_alloc(at->name.n + 1);
+    if (!name)
+        return NULL;
+    if (at->name.n)
+        memcpy(name, at->name.v, at->name.n);
+    name[at->name.n] = 0;
+    return name;
+}
+
+rg_named_list rgi_py_flat(const rg_py *p) {
+    const rg_named_list failed = { .n = -1 };
+    rg_named *v = p->failed ? NULL : rgi_scope_alloc(p->n * sizeof *v);
+    py_place at = { .item = { -1 } };
+    bool ok = v;
+    int n = 0;
+    for (const rg_py_part *part = p->v; ok && part < p->v + p->n; part++) {
+        if (part->kind == RG_PY_KEY || part->kind == RG_PY_INT_KEY) {
+            name_py_key(&at, part);
+            continue;
+        }
+        if (part->kind == RG_PY_END) {
+            at.depth--;
+            continue;
+        }
+        name_py_item(&at);
+        if (part->kind < RG_PY_END) {
+            const bool list = part->kind == RG_PY_LIST || part->kind == RG_PY_TUPLE;
+            at.length[++at.depth] = at.name.n;
+            at.item[at.depth] = list ? 0 : -1;
+            continue;
+        }
+        v[n] = (rg_named){ py_name(&at), py_as_tensor(part) };
+        ok = v[n].name && v[n].tensor;
+        n++;
+    }
+    rgi_text_free(&at.name);
+    return ok ? (rg_named_list){ n, v } : failed;
+}

@@ -1,0 +1,295 @@
+/*
+ * distributions.c: how the generator's words become numbers of a distribution, and how tensors are
+ * filled with them. The conditions on the parameters, the numbers, and the order in which they are
+ * drawn are torch's. The functions that a user calls are in random.c.
+ */
+#include "random.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- draws ---------------------------------------------------------------------------
+ * Each draws n numbers of a dtype, at most a chunk; p holds the distribution's parameters. */
+
+typedef void random_draw(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p);
+
+/* Draws uniforms in [0, 1). */
+static void draw_unit(rg_generator *g, rg_dtype dtype, void *to, int n) {
+    if (dtype == RG_FLOAT64)
+        rgi_draw_doubles(g, to, n);
+    else
+        rgi_draw_floats(g, to, n);
+}
+
+/* Draws u (p1 - p0) + p0 for uniform u, rounded once; p1 itself becomes p0. */
+static void draw_uniform(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
+    draw_unit(g, dtype, to, n);
+    if (p[0] != 0 || p[1] != 1)
+        k_random_stretch(dtype, to, n, p[0], p[1]);
+}
+
+/* Draws normals of mean p0 and standard deviation p1, in whole blocks of sixteen. */
+static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
+    draw_unit(g, dtype, to, n);
+    k_random_normals(dtype, to, n);
+    if (p[0] != 0 || p[1] != 1)
+        k_random_scale(dtype, to, n, p[1], p[0]);
+}
+
+/* Draws normals in pairs, as float64 whatever the tensor's dtype; the second of a pair waits in the
+ * generator until it is asked for. */
+static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
+    double *y = to;
+    (void)dtype;
+    for (int i = 0; i < n; i++) {
+        double z = g->normal;
+        if (!g->has_normal) {
+            double u[2];
+            rgi_draw_doubles(g, u, 2);
+            double radius = sqrt(-2 * log1p(-u[1]));
+            double theta = 2 * M_PI * u[0];
+            z = radius * cos(theta);
+            g->normal = radius * sin(theta);
+        }
+        g->has_normal = !g->has_normal;
+        y[i] = fma(z, p[1], p[0]);
+    }
+}
+
+/* Draws -log(1 - u) / p0 for uniform u. */
+static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
+    double *y = to;
+    double scale = -1 / p[0];
+    (void)dtype;
+    rgi_draw_doubles(g, y, n);
+    for (int i = 0; i < n; i++)
+        y[i] = scale * log1p(-y[i]);
+}
+
+/* Draws whether u < p0 for uniform u. */
+static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
+    bool *y = to;
+    double u[RANDOM_CHUNK];
+    (void)dtype;
+    rgi_draw_doubles(g, u, n);
+    for (int i = 0; i < n; i++)
+        y[i] = u[i] < p[0];
+}
+
+/* Draws base + word % range. From a range of 2^28 on, a pair of words is taken as one number. */
+static void draw_integer(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
+    random_range r;
+    int64_t *y = to;
+    (void)dtype;
+    memcpy(&r, p, sizeof r);
+    if (r.range >= 1u << 28) {
+        uint64_t pairs[RANDOM_CHUNK];
+        rgi_draw_pairs(g, pairs, n);
+        for (int i = 0; i < n; i++)
+            y[i] = (int64_t)(pairs[i] % r.range + (uint64_t)r.base);
+    } else {
+        uint32_t words[RANDOM_CHUNK];
+        uint32_t range = (uint32_t)r.range;
+        rgi_draw_words(g, words, n);
+        for (int i = 0; i < n; i++)
+            y[i] = words[i] % range + r.base;
+    }
+}
+
+/* ---- filling a tensor ------------------------------------------------------------ */
+
+typedef struct random_source {
+    rg_generator *g;
+    random_draw *draw;
+    const double *p;
+    /* `draw` gives numbers of the dtype `drawn`, and `store` converts them to the tensor's, which
+     * is `held`. */
+    rg_dtype drawn, held;
+    rg_loop *store;
+} random_source;
+
+/* Fills a line of elements, chunk by chunk. */
+static void random_line(char *const p[], const int64_t step[], int64_t n, const void *context) {
+    const random_source *s = context;
+    const int64_t drawn_bytes = (int64_t)rgi_sizeof(s->drawn);
+    const bool direct = s->drawn == s->held && step[0] == drawn_bytes;
+    double chunk[RANDOM_CHUNK] __attribute__((aligned(64)));
+    for (int64_t from = 0; from < n; from += RANDOM_CHUNK) {
+        int m = (int)RG_MIN(n - from, RANDOM_CHUNK);
+        char *to = p[0] + from * step[0];
+        s->draw(s->g, s->drawn, direct ? to : (char *)chunk, m, s->p);
+        if (!direct)
+            s->store((char *[]){ to, (char *)chunk }, (int64_t[]){ step[0], drawn_bytes }, m, NULL);
+    }
+}
+
+/* Fills n elements in one piece, by blocks of sixteen. As torch does, it draws the words for the
+ * elements beyond the last whole block and throws them away, and then draws the last sixteen
+ * elements again. */
+static void random_blocks(char *const p[], const int64_t step[], int64_t n, const void *context) {
+    const random_source *s = context;
+    int64_t rest = n % 16;
+    random_line(p, step, n - rest, context);
+    if (rest) {
+        uint32_t unused[32];
+        rgi_draw_words(s->g, unused, (int)(rest * step[0] / (int64_t)sizeof *unused));
+        s->draw(s->g, s->drawn, p[0] + (n - 16) * step[0], 16, s->p);
+    }
+}
+
+/* Makes `sorted` a view of t whose elements come as they lie in memory, which is the order in which
+ * torch visits them: a transposed tensor's come column by column. Returns whether t itself has that
+ * order. */
+static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
+    int order[RG_MAX_DIMS];
+    bool same = rgi_memory_order(t, order);
+    *sorted = (rg_tensor){ .state = RG_ALIVE, .dtype = t->dtype, .ndim = t->ndim, .data = t->data };
+    for (int d = 0; d < t->ndim; d++) {
+        sorted->size[d] = t->size[order[d]];
+        sorted->stride[d] = t->stride[order[d]];
+    }
+    rgi_update_flags(sorted);
+    return same;
+}
+
+/* Fills t with what `draw` gives, which has the dtype `drawn`. */
+static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw,
+                      rg_dtype drawn, const double *p) {
+    if (!rgi_generator_lock(g, op))
+        return false;
+    random_source source = { .g = g,
+                             .draw = draw,
+                             .p = p,
+                             .drawn = drawn,
+                             .held = t->dtype,
+                             .store = rgi_copy_loop(t->dtype, drawn) };
+    rg_tensor sorted;
+    if (!(t->flags & RG_CONTIGUOUS)) {
+        random_order(t, &sorted);
+        t = &sorted;
+    }
+    rgi_each(1, &t, draw == draw_normal_blocks ? random_blocks : random_line, &source);
+    rgi_generator_unlock(g);
+    return true;
+}
+
+/* ---- distributions: torch's conditions on the parameters, then the fill ---------- */
+
+/* Returns whether uniforms and normals can be drawn in the dtype; else their fills refuse it. */
+static bool is_drawable(rg_dtype dtype) { return dtype == RG_FLOAT32 || dtype == RG_FLOAT64; }
+
+bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op) {
+    RG_FAIL_DTYPE_IF(t->numel && !is_drawable(t->dtype), op, "uniform", t->dtype);
+    return fill_with(t, g, op, draw_uniform, t->dtype, (double[]){ 0, 1 });
+}
+
+bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
+    RG_FAIL_DTYPE_IF(!is_drawable(t->dtype), op, "check_uniform_bounds", t->dtype);
+    const bool single = t->dtype == RG_FLOAT32;
+    const double low = p[0];
+    const double high = p[1];
+    const double max = single ? FLT_MAX : DBL_MAX;
+    RG_FAIL_IF(!(fabs(low) <= max && fabs(high) <= max), op, "%s is out of bounds for %s",
+               fabs(low) <= max ? "to" : "from", single ? "float" : "double");
+    RG_FAIL_IF(low > high, op,
+               "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", low,
+               high);
+    RG_FAIL_IF(high - low > max, op,
+               "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g "
+               "and from=%g which result in to-from to exceed the limit",
+               rgi_scalar_name(t->dtype), high, low);
+    return fill_with(t, g, op, draw_uniform, t->dtype, p);
+}
+
+/* A contiguous tensor of sixteen or more elements is drawn in blocks, others one by one. */
+bool rgi_fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
+    RG_FAIL_IF(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %g", p[1]);
+    RG_FAIL_DTYPE_IF(t->numel && !is_drawable(t->dtype), op, "normal_kernel_cpu", t->dtype);
+    if (t->numel < 16 || !(t->flags & RG_CONTIGUOUS))
+        return fill_with(t, g, op, draw_normal_pairs, RG_FLOAT64, p);
+    return fill_with(t, g, op, draw_normal_blocks, t->dtype, p);
+}
+
+bool rgi_fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
+    RG_FAIL_IF(!(p[0] > 0), op, "exponential_ expects lambda > 0.0, but found lambda=%g", p[0]);
+    RG_FAIL_IF(t->numel && !rgi_is_float(t->dtype), op,
+               "Exponential distribution is a continuous probability "
+               "distribution. dtype must be a floating point but you specified %s",
+               rgi_scalar_name(t->dtype));
+    return fill_with(t, g, op, draw_exponential, RG_FLOAT64, p);
+}
+
+bool rgi_fill_bernoulli(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
+    RG_FAIL_IF(!(p[0] >= 0 && p[0] <= 1), op, "bernoulli_ expects p to be in [0, 1], but got p=%g",
+               p[0]);
+    return fill_with(t, g, op, draw_bernoulli, RG_BOOL, p);
+}
+
+bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
+    return fill_with(t, g, op, draw_integer, RG_INT64, p);
+}
+
+/* ---- truncated normals: draw all, keep what is accepted, draw all again ---------- */
+
+/* After so many rounds a fill fails; torch sets no limit, and may go on for ever. */
+enum { TRUNC_ROUNDS = 1 << 20 };
+
+static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
+
+/* Where enough of the distribution lies inside the bounds, candidates are normals. Else they are
+ * uniforms, each of which is accepted with a probability that is the density there, divided by the
+ * highest density inside. */
+static k_truncation truncation_of(const double p[]) {
+    k_truncation r = { .mean = p[0], .std = p[1], .low = p[2], .high = p[3] };
+    double at_most_high = RG_MIN(r.high, r.mean);
+    double mode = (RG_MAX(at_most_high, r.low) - r.mean) / r.std;
+    double inside = trunc_cdf((r.high - r.mean) / r.std) - trunc_cdf((r.low - r.mean) / r.std);
+    r.log_peak = -0.5 * (mode * mode);
+    r.normal = inside > 0.3;
+    return r;
+}
+
+/* Draws candidates for all elements and, if the rule needs them, uniforms that decide on each. */
+static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *uniforms,
+                       const double p[], rg_generator *g, const char *op) {
+    if (r->normal)
+        return rgi_fill_normal(candidates, p, g, op);
+    return rgi_fill_uniform(candidates, p + 2, g, op)
+           && rgi_fill_uniform(uniforms, (double[]){ 0, 1 }, g, op);
+}
+
+/* p holds mean, std, low and high. Numbers are drawn into contiguous tensors, whose dims are t's in
+ * memory order. Whether normals come in blocks depends on how the tensor lies into which torch
+ * draws them: in the first round that is t, and later one that lies as t would without its gaps. */
+bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
+    RG_FAIL_IF(p[1] == 0, op, "division by zero");
+    const k_truncation rule = truncation_of(p);
+    RG_SCOPE();
+    rg_tensor sorted;
+    const bool in_order = random_order(t, &sorted);
+    rg_tensor *result = rgi_own(rgi_new_like(&sorted, t->dtype));
+    rg_tensor *candidates = result ? rgi_own(rgi_new_like(&sorted, t->dtype)) : NULL;
+    rg_tensor *uniforms = candidates ? rgi_own(rgi_new_like(&sorted, t->dtype)) : NULL;
+    rg_tensor *pending = uniforms ? rgi_own(rgi_new_like(&sorted, RG_BOOL)) : NULL;
+    if (!pending)
+        return false;
+    memset(pending->data, true, (size_t)t->numel);
+    bool any = true;
+    for (int round = 0; any; round++) {
+        RG_FAIL_IF(round == TRUNC_ROUNDS, op,
+                   "%d rounds were not enough: almost nothing in [%g, %g] is likely", round,
+                   rule.low, rule.high);
+        /* Without the flag, rgi_fill_normal draws one by one. */
+        const bool in_blocks = round ? in_order : (t->flags & RG_CONTIGUOUS) != 0;
+        candidates->flags = in_blocks ? RG_CONTIGUOUS : 0;
+        if (!trunc_draw(&rule, candidates, uniforms, p, g, op))
+            return false;
+        any = k_random_truncate(&rule, result, candidates, uniforms, pending);
+    }
+    rgi_copy_elements(&sorted, result);
+    return true;
+}

@@ -1,0 +1,190 @@
+/*
+ * generator.c: torch's generator of the CPU, mt19937: its words, the uniforms that are made of
+ * them, its seed and its state. What distributions make of the words is in distributions.c.
+ */
+#include "random.h"
+#include "tensor/error.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+
+/* The default generator is seeded at its first use, with torch's default seed. */
+static rg_generator default_generator = { .lock = PTHREAD_MUTEX_INITIALIZER,
+                                          .seed = 67280421310721 };
+
+/* ---- words ----------------------------------------------------------------------- */
+
+static void mt_seed(rg_generator *g, uint64_t seed) {
+    g->seed = seed;
+    g->word[0] = (uint32_t)seed;
+    for (uint32_t i = 1; i < K_RANDOM_WORDS; i++)
+        g->word[i] = 1812433253u * (g->word[i - 1] ^ g->word[i - 1] >> 30) + i;
+    g->left = 1;
+    g->next = 0;
+    g->has_normal = false;
+}
+
+void rgi_draw_words(rg_generator *g, uint32_t *to, int n) {
+    while (n > 0) {
+        if (g->left == 1) {
+            k_random_twist(g->word);
+            g->left = K_RANDOM_WORDS + 1;
+            g->next = 0;
+        }
+        int m = RG_MIN(n, g->left - 1);
+        k_random_temper(g->word + g->next, to, m);
+        g->left -= m;
+        g->next += m;
+        to += m;
+        n -= m;
+    }
+}
+
+/* The first word of a pair is its high half. */
+void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n) {
+    uint32_t words[2 * RANDOM_CHUNK];
+    rgi_draw_words(g, words, 2 * n);
+    for (int i = 0; i < n; i++)
+        to[i] = (uint64_t)words[2 * i] << 32 | words[2 * i + 1];
+}
+
+/* A float is made of the low 24 bits of a word. */
+void rgi_draw_floats(rg_generator *g, float *to, int n) {
+    uint32_t words[RANDOM_CHUNK];
+    rgi_draw_words(g, words, n);
+    k_random_floats(words, to, n);
+}
+
+/* A double is made of the low 53 bits of two words. */
+void rgi_draw_doubles(rg_generator *g, double *to, int n) {
+    uint64_t pairs[RANDOM_CHUNK];
+    rgi_draw_pairs(g, pairs, n);
+    for (int i = 0; i < n; i++)
+        to[i] = (double)(int64_t)(pairs[i] & 0x1fffffffffffff) * 0x1p-53;
+}
+
+/* ---- generators ------------------------------------------------------------------ */
+
+/* A freed generator keeps its mark while its memory isn't in use for something else: the pool's
+ * list of free blocks writes elsewhere in the block. */
+static bool generator_given(const rg_generator *g, const char *op) {
+    if (!rgi_given(g, op, "a generator"))
+        return false;
+    return !g->released || rgi_fail(RG_RELEASED, op, "generator released by rg_generator_free");
+}
+
+bool rgi_generator_lock(rg_generator *g, const char *op) {
+    if (!generator_given(g, op))
+        return false;
+    pthread_mutex_lock(&g->lock);
+    if (!g->left)
+        mt_seed(g, g->seed);
+    return true;
+}
+
+void rgi_generator_unlock(rg_generator *g) { pthread_mutex_unlock(&g->lock); }
+
+rg_generator *rg_default_generator(void) { return &default_generator; }
+
+void rg_manual_seed(uint64_t seed) { rg_generator_seed(&default_generator, seed); }
+
+uint64_t rg_initial_seed(void) {
+    rgi_generator_lock(&default_generator, "initial_seed");
+    uint64_t seed = default_generator.seed;
+    rgi_generator_unlock(&default_generator);
+    return seed;
+}
+
+rg_generator *rg_generator_new(uint64_t seed) {
+    rg_generator *g = rgi_alloc(sizeof *g, RG_MEM_OTHER);
+    if (!g)
+        return NULL;
+    pthread_mutex_init(&g->lock, NULL);
+    g->released = false;
+    mt_seed(g, seed);
+    return g;
+}
+
+void rg_generator_free(rg_generator *g) {
+    if (!g || g == &default_generator || !generator_given(g, "generator_free"))
+        return;
+    pthread_mutex_destroy(&g->lock);
+    g->released = true;
+    rgi_free(g, sizeof *g, RG_MEM_OTHER);
+}
+
+bool rg_generator_seed(rg_generator *g, uint64_t seed) {
+    if (!rgi_may_do_once("generator_seed") || !rgi_generator_lock(g, "generator_seed"))
+        return false;
+    mt_seed(g, seed);
+    rgi_generator_unlock(g);
+    return true;
+}
+
+/* ---- a generator's state ----------------------------------------------------------- */
+
+/* This is a state as torch.get_rng_state().view(torch.int64) holds it, so that it may travel to
+ * torch and back. */
+typedef struct generator_image {
+    uint64_t seed;
+    int32_t left;
+    int32_t seeded;
+    uint64_t next;
+    uint64_t word[K_RANDOM_WORDS];
+    /* torch also keeps x and rho of a pair of normals, which are always 0. */
+    double normal_x;
+    double normal;
+    double normal_rho;
+    int64_t has_normal;
+    /* torch's generator for the CPU never uses its normal of float32, and keeps 0 there. */
+    int64_t float_normal;
+} generator_image;
+
+enum { GENERATOR_IMAGE_NUMBERS = sizeof(generator_image) / sizeof(int64_t) };
+
+rg_tensor *rg_generator_state(rg_generator *g) {
+    if (!rgi_generator_lock(g, "generator_state"))
+        return NULL;
+    generator_image image = { .seed = g->seed,
+                              .left = g->left,
+                              .seeded = 1,
+                              .next = (uint64_t)g->next,
+                              .normal = g->has_normal ? g->normal : 0,
+                              .has_normal = g->has_normal };
+    for (int i = 0; i < K_RANDOM_WORDS; i++)
+        image.word[i] = g->word[i];
+    rgi_generator_unlock(g);
+    return rg_from_dims(&image, RG_INT64, RG_DIMS(GENERATOR_IMAGE_NUMBERS));
+}
+
+/* Reads the image out of a tensor. Fails with torch's sentence if the tensor holds no state. */
+static bool generator_read_image(rg_tensor *state, generator_image *image, const char *op) {
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, state->dtype != RG_INT64, op,
+                  "RNG state must be a torch.int64 tensor");
+    RG_FAIL_IF(state->ndim != 1, op, "RNG state must have 1 dim, but has %d", state->ndim);
+    RG_FAIL_IF(state->numel != GENERATOR_IMAGE_NUMBERS, op,
+               "Expected a generator state of %zu numbers but found the input RNG state size to "
+               "be %lld",
+               (size_t)GENERATOR_IMAGE_NUMBERS, (long long)state->numel);
+    rg_copy_out(state, image, sizeof *image);
+    bool valid = image->seeded && image->left >= 1 && image->left <= K_RANDOM_WORDS
+                 && image->next <= (uint64_t)(K_RANDOM_WORDS - image->left + 1);
+    RG_FAIL_IF(!valid, op, "Invalid mt19937 state");
+    return true;
+}
+
+bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
+    static const char op[] = "generator_set_state";
+    generator_image image;
+    if (!rgi_may_do_once(op) || !rgi_check(state, op) || !generator_read_image(state, &image, op)
+        || !rgi_generator_lock(g, op))
+        return false;
+    g->seed = image.seed;
+    g->left = image.left;
+    g->next = (int)image.next;
+    g->has_normal = image.has_normal & 1;
+    g->normal = image.normal;
+    for (int i = 0; i < K_RANDOM_WORDS; i++)
+        g->word[i] = (uint32_t)image.word[i];
+    rgi_generator_unlock(g);
+    return true;
+}

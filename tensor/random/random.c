@@ -1,0 +1,144 @@
+/*
+ * random.c: random numbers as users ask for them: a tensor filled in place, or a new one. The fills
+ * themselves are in distributions.c; sample.c has permutations and draws by probability.
+ */
+#include "random.h"
+#include "tensor/observer.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+#include "tensor/thread.h"
+
+#include <float.h>
+#include <string.h>
+
+/* ---- telling an observer ---------------------------------------------------------- */
+
+/* This is a call of `fill`, with its arguments. */
+typedef struct {
+    rg_tensor *t;
+    random_fill *fill;
+    double p[4];
+    rg_generator *g;
+    const char *op;
+} filling;
+
+static bool fill_again(void *context) {
+    const filling *f = context;
+    return f->fill(f->t, f->p, f->g, f->op);
+}
+
+/* Tells an observer how t is filled. To fill it again is to draw new numbers. */
+static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
+                         const char *op) {
+    if (RG_LIKELY(!rgi_this.observer))
+        return;
+    filling f = { t, fill, { p[0], p[1], p[2], p[3] }, g, op };
+    rgi_observe_deed(t, op, &(rg_deed){ .redo = fill_again, .context = &f, .bytes = sizeof f });
+}
+
+/* ---- in place -------------------------------------------------------------------- */
+
+static rg_tensor *fill_in_place(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
+                                const char *op) {
+    if (!rgi_may_write(t, op))
+        return NULL;
+    if (!fill(t, p, g, op))
+        return NULL;
+    observe_fill(t, fill, p, g, op);
+    rgi_count_write(t, op);
+    return t;
+}
+
+rg_tensor *rg_uniform_with_(rg_tensor *t, double low, double high, rg_generator *g) {
+    return fill_in_place(t, rgi_fill_uniform, (double[4]){ low, high }, g, "uniform_");
+}
+
+rg_tensor *rg_normal_with_(rg_tensor *t, double mean, double std, rg_generator *g) {
+    return fill_in_place(t, rgi_fill_normal, (double[4]){ mean, std }, g, "normal_");
+}
+
+rg_tensor *rg_trunc_normal_with_(rg_tensor *t, double mean, double std, double low, double high,
+                                 rg_generator *g) {
+    return fill_in_place(t, rgi_fill_trunc_normal, (double[4]){ mean, std, low, high }, g,
+                         "trunc_normal_");
+}
+
+rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g) {
+    return fill_in_place(t, rgi_fill_exponential, (double[4]){ rate }, g, "exponential_");
+}
+
+rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g) {
+    return fill_in_place(t, rgi_fill_bernoulli, (double[4]){ p }, g, "bernoulli_");
+}
+
+/* ---- new tensors ----------------------------------------------------------------- */
+
+/* Fills a new tensor with the standard case of a distribution: from 0 to 1, or of mean 0 and
+ * standard deviation 1. t may be NULL, where making it has failed already. */
+static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op) {
+    if (!t)
+        return NULL;
+    observe_fill(t, fill, (double[4]){ 0, 1 }, g, op);
+    if (fill(t, (double[]){ 0, 1 }, g, op))
+        return rgi_own(t);
+    rgi_release(t);
+    return NULL;
+}
+
+static rg_tensor *random_like(rg_tensor *x, random_fill *fill, const char *op) {
+    if (!rgi_check(x, op))
+        return NULL;
+    return random_made(rgi_new_dense_like(x, x->dtype), fill, rg_default_generator(), op);
+}
+
+rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g) {
+    return random_made(rgi_new_dims("rand", &shape, (int)dtype), rgi_fill_uniform, g, "rand");
+}
+
+rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g) {
+    return random_made(rgi_new_dims("randn", &shape, (int)dtype), rgi_fill_normal, g, "randn");
+}
+
+rg_tensor *rg_rand_like(rg_tensor *x) { return random_like(x, rgi_fill_uniform, "rand_like"); }
+
+rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, rgi_fill_normal, "randn_like"); }
+
+/* `limit` is the low end of a range of integers (sign 1) or the high one (sign -1), and v is the
+ * integer next to it on the inside. Returns limit, unless the dtype rounds v to the outside: then
+ * goes on inward, as torch does, to the next number that the dtype has, and returns that. */
+static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign) {
+    double element;
+    rgi_store_i64(&element, dtype, v);
+    int64_t rounded = rgi_load_i64(&element, dtype);
+    if (sign > 0 ? rounded >= limit : rounded < limit)
+        return limit;
+    uint64_t magnitude = v < 0 ? -(uint64_t)v : (uint64_t)v;
+    int digits = dtype == RG_FLOAT32 ? FLT_MANT_DIG : DBL_MANT_DIG;
+    uint64_t step = 1ull << (64 - digits - __builtin_clzll(magnitude));
+    return (int64_t)((uint64_t)rounded + (sign > 0 ? step : -step));
+}
+
+rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype,
+                           rg_generator *g) {
+    const char *op = "randint";
+    const char *casted = "";
+    RG_SCOPE();
+    rg_tensor *t = rgi_own(rgi_new_dims(op, &shape, (int)dtype));
+    if (!t)
+        return NULL;
+    if (low < high && rgi_is_float(dtype)) {
+        low = random_integer_bound(dtype, low + 1, low, 1);
+        high = random_integer_bound(dtype, high - 1, high, -1);
+        casted = " casted to dtype";
+    }
+    RG_FAIL_IF(low >= high, op,
+               "random_ expects 'from'%s to be less than 'to'%s, but got from=%lld >= to=%lld",
+               casted, casted, (long long)low, (long long)high);
+    RG_FAIL_IF(dtype == RG_BOOL && (low < 0 || high > 2), op, "%s is out of bounds for bool",
+               low < 0 || low > 1 ? "from" : "to - 1");
+    random_range range = { (uint64_t)high - (uint64_t)low, low };
+    double p[4] = { 0 };
+    memcpy(p, &range, sizeof range);
+    observe_fill(t, rgi_fill_integers, p, g, op);
+    return rgi_fill_integers(t, p, g, op) ? rg_escape(t) : NULL;
+}

@@ -1,0 +1,70 @@
+/*
+ * random.h: the room of random numbers, below the public surface of tensor.h. generator.c makes
+ * torch's words, distributions.c turns them into numbers and fills tensors with them, random.c has
+ * what users call for whole tensors, and sample.c draws indices, and ones and zeros by probability.
+ *
+ * The order of the draws is as much a part of torch's stream as the words are: elements are visited
+ * in memory order, normals come in pairs or in blocks of sixteen, and a double takes two words, the
+ * high one first.
+ */
+#pragma once
+
+#include "tensor/kernels/kernels.h"
+
+#include <pthread.h>
+
+/* ---- generator.c: mt19937 --------------------------------------------------------- */
+
+struct rg_generator {
+    pthread_mutex_t lock;
+    uint64_t seed;
+    /* `left` counts as torch does: it is 1 when the block is used up, and 0 before the first
+     * seed. */
+    int left;
+    /* `next` is the index of the block's next word. */
+    int next;
+    /* The second of a pair of normals waits here for the next call. */
+    bool has_normal;
+    /* rg_generator_free has freed it. */
+    bool released;
+    double normal;
+    /* The words are aligned, so that vectors of them don't cross cache lines. */
+    uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));
+};
+
+/* Locks the generator, and seeds it at its first use. Fails, in the name of op, if g is NULL or was
+ * freed. */
+bool rgi_generator_lock(rg_generator *g, const char *op);
+void rgi_generator_unlock(rg_generator *g);
+
+/* A caller draws at most so many elements at a time, which stay in the first cache. */
+enum { RANDOM_CHUNK = 512 };
+
+/* Each draws n, at most a chunk, from a locked generator: words, pairs of words as one number, and
+ * uniforms in [0, 1). */
+void rgi_draw_words(rg_generator *g, uint32_t *to, int n);
+void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n);
+void rgi_draw_floats(rg_generator *g, float *to, int n);
+void rgi_draw_doubles(rg_generator *g, double *to, int n);
+
+/* ---- distributions.c: fills ---------------------------------------------------------
+ * Each checks the distribution's parameters p as torch does, and fills t. Returns
+ * false if it fails, in the name of op. */
+
+typedef bool random_fill(rg_tensor *t, const double p[], rg_generator *g, const char *op);
+
+bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const char *op);
+bool rgi_fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op);
+bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op);
+bool rgi_fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op);
+bool rgi_fill_bernoulli(rg_tensor *t, const double p[], rg_generator *g, const char *op);
+
+/* Fills t with integers from base to base + range - 1; p holds the bytes of this struct. */
+typedef struct random_range {
+    uint64_t range;
+    int64_t base;
+} random_range;
+bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const char *op);
+
+/* Fills t with uniforms in [0, 1) of its own dtype. */
+bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op);

@@ -1,0 +1,249 @@
+/*
+ * sample.c: permutations, and draws by given probabilities: randperm, bernoulli and multinomial.
+ * The uniforms and exponentials that they compare with are filled by distributions.c.
+ */
+#include "random.h"
+#include "tensor/observer.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+
+#include <math.h>
+
+/* ---- permutations ----------------------------------------------------------------- */
+
+/* From so many elements on, torch swaps each element with one of those up to it, and takes two
+ * words for each. */
+enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
+
+/* Writes the integers from 0 to n - 1, and shuffles them as Fisher and Yates do: swaps each with
+ * one that is drawn from itself and those behind it or, if `within` is set, from itself and those
+ * before it. */
+static void random_permute(rg_generator *g, int64_t *order, int64_t n) {
+    const bool within = n >= PERMUTE_FROM_WITHIN;
+    const int64_t steps = within ? n : n - 1;
+    uint32_t words[RANDOM_CHUNK];
+    uint64_t pairs[RANDOM_CHUNK];
+    for (int64_t i = 0; i < n; i++)
+        order[i] = i;
+    for (int64_t from = 0; from < steps; from += RANDOM_CHUNK) {
+        int m = (int)RG_MIN(steps - from, RANDOM_CHUNK);
+        if (within)
+            rgi_draw_pairs(g, pairs, m);
+        else
+            rgi_draw_words(g, words, m);
+        for (int k = 0; k < m; k++) {
+            int64_t i = from + k;
+            int64_t other = within ? (int64_t)(pairs[k] % (uint64_t)(i + 1))
+                                   : i + words[k] % (uint32_t)(n - i);
+            RG_SWAP(order[i], order[other]);
+        }
+    }
+}
+
+rg_tensor *rg_randperm_with(int64_t n, rg_generator *g) {
+    static const char op[] = "randperm";
+    if (!rgi_may_do_once(op))
+        return NULL;
+    RG_SCOPE();
+    rg_tensor *t = rgi_own(rgi_new_dims(op, &RG_DIMS(n), RG_INT64));
+    if (!t || !rgi_generator_lock(g, op))
+        return NULL;
+    random_permute(g, (int64_t *)t->data, n);
+    rgi_generator_unlock(g);
+    return rg_escape(t);
+}
+
+/* ---- yes or no -------------------------------------------------------------------- */
+
+/* Returns true if all elements of p are probabilities; otherwise fails and returns false. */
+static bool bernoulli_check(rg_tensor *p, const char *op) {
+    const rg_tensor *wide = rgi_own(rgi_contiguous_copy(p, RG_FLOAT64));
+    if (!wide)
+        return false;
+    const double *chance = (const double *)wide->data;
+    for (int64_t i = 0; i < p->numel; i++)
+        RG_FAIL_IF(!(chance[i] >= 0 && chance[i] <= 1), op,
+                   "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+    return true;
+}
+
+/* Each probability is compared with a uniform number of its own dtype. */
+rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
+    const char *op = "bernoulli";
+    if (!rgi_may_do_once(op) || !rgi_check(p, op))
+        return NULL;
+    RG_FAIL_DTYPE_IF(p->numel && !rgi_is_float(p->dtype), op, "bernoulli_tensor_cpu_p_", p->dtype);
+    RG_SCOPE();
+    rg_tensor *t = rgi_own(rgi_new_like(p, p->dtype));
+    rg_tensor *below = rgi_own(rgi_new_like(p, RG_BOOL));
+    if (!t || !below || !bernoulli_check(p, op) || !rgi_fill_unit(t, g, op))
+        return NULL;
+    k_run(k_lt, below, t, p);
+    rgi_copy_elements(t, below);
+    return rg_escape(t);
+}
+
+/* ---- categories by weight --------------------------------------------------------- */
+
+/* torch computes in the weights' dtype. This file computes in float64, and rounds every result. */
+static double weight_rounded(double v, rg_dtype dtype) {
+    return dtype == RG_FLOAT32 ? (double)(float)v : v;
+}
+
+/* A call of multinomial draws into `drawn`. Each row of weights has so many categories, and `wide`
+ * points to the weights in float64. */
+typedef struct multinomial_draw {
+    rg_tensor *drawn;
+    rg_tensor *weights;
+    const double *wide;
+    int64_t categories;
+    rg_generator *g;
+    const char *op;
+} multinomial_draw;
+
+/* Fails with torch's sentences if the weights are no distribution. Only with replacement does torch
+ * look at each row's sum before it reads the next row, and say what is wrong with a weight. */
+static bool multinomial_check(const multinomial_draw *d, bool replacement) {
+    const char *wrong = NULL;
+    bool empty_row = false;
+    double sum = 0;
+    for (int64_t i = 0; i < d->weights->numel && !wrong; i++) {
+        if (replacement && empty_row)
+            break;
+        double weight = d->wide[i];
+        bool first = i % d->categories == 0;
+        bool last = i % d->categories == d->categories - 1;
+        sum = first ? weight : sum + weight;
+        if (last && sum == 0)
+            empty_row = true;
+        if (!(weight >= 0))
+            wrong = "encountering probability entry < 0";
+        else if (isinf(weight))
+            wrong = "encountering probability entry = infinity or NaN";
+    }
+    RG_FAIL_IF(wrong && !replacement, d->op,
+               "probability tensor contains either `inf`, `nan` or element < 0");
+    if (!wrong && empty_row)
+        wrong = "sum of probabilities <= 0";
+    RG_FAIL_IF(wrong, d->op, "invalid multinomial distribution (%s)", wrong);
+    return true;
+}
+
+/* Draws a row's categories with the largest weight / exponential, the largest first. `rank` is room
+ * for all categories. */
+static void draw_distinct_row(const multinomial_draw *d, const double *weight,
+                              const double *exponential, k_ranked *rank, int64_t *drawn,
+                              int64_t draws) {
+    int64_t best = 0;
+    for (int64_t i = 0; i < d->categories; i++) {
+        double ratio = weight_rounded(weight[i] / exponential[i], d->weights->dtype);
+        rank[i] = (k_ranked){ k_rank(ratio, true), i };
+        if (rank[i].key < rank[best].key)
+            best = i;
+    }
+    /* torch takes argmax for one draw, which gives the first of equals. */
+    if (draws == 1) {
+        drawn[0] = best;
+        return;
+    }
+    k_top(rank, d->categories, draws, true);
+    for (int64_t i = 0; i < draws; i++)
+        drawn[i] = rank[i].index;
+}
+
+/* Draws categories without replacement. */
+static bool draw_distinct(const multinomial_draw *d) {
+    RG_SCOPE();
+    rg_tensor *exponentials = rgi_own(rgi_new_dense_like(d->weights, d->weights->dtype));
+    k_ranked *rank = rgi_scope_alloc((size_t)d->categories * sizeof *rank);
+    if (!rank || !exponentials || !rgi_fill_exponential(exponentials, (double[]){ 1 }, d->g, d->op))
+        return false;
+    rg_tensor *wide = rgi_own(rgi_contiguous_copy(exponentials, RG_FLOAT64));
+    if (!wide)
+        return false;
+    const int64_t draws = d->drawn->size[d->drawn->ndim - 1];
+    const int64_t rows = d->drawn->numel / draws;
+    int64_t *drawn = (int64_t *)d->drawn->data;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t first = row * d->categories;
+        const double *exponential = (const double *)wide->data + first;
+        draw_distinct_row(d, d->wide + first, exponential, rank, drawn + row * draws, draws);
+    }
+    return true;
+}
+
+/* Sets share[i] to the sum of a row's first i + 1 weights, divided by the sum of all. */
+static void cumulate_shares(double *restrict share, const double *restrict weight, int64_t n,
+                            rg_dtype dtype) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum = weight_rounded(sum + weight[i], dtype);
+        share[i] = sum;
+    }
+    for (int64_t i = 0; i < n; i++)
+        share[i] = weight_rounded(share[i] / sum, dtype);
+    share[n - 1] = 1;
+}
+
+/* Draws with replacement: a draw is the row's first category whose share, with those of the
+ * categories before it, isn't below a uniform float64. */
+static bool draw_with_replacement(const multinomial_draw *d) {
+    RG_SCOPE();
+    rg_tensor *shares = rgi_own(rgi_new_like(d->weights, RG_FLOAT64));
+    rg_tensor *uniforms = rgi_own(rgi_new_like(d->drawn, RG_FLOAT64));
+    if (!shares || !uniforms || !rgi_fill_unit(uniforms, d->g, d->op))
+        return false;
+    for (int64_t first = 0; first < d->weights->numel; first += d->categories)
+        cumulate_shares((double *)shares->data + first, d->wide + first, d->categories,
+                        d->weights->dtype);
+    return k_searchsorted(d->drawn, shares, uniforms, false);
+}
+
+/* Returns what is wrong with the request, or NULL. */
+static const char *multinomial_refusal(int64_t rows, int64_t categories, int64_t draws,
+                                       bool replacement) {
+    if (draws <= 0)
+        return "cannot sample n_sample <= 0 samples";
+    if (!replacement && draws > categories)
+        return "cannot sample n_sample > prob_dist.size(-1) samples without replacement";
+    if (categories > 1 << 24)
+        return "number of categories cannot exceed 2^24";
+    if (categories == 0 && rows > 0)
+        return "invalid multinomial distribution (sum of probabilities <= 0)";
+    return NULL;
+}
+
+rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement,
+                               rg_generator *g) {
+    const char *op = "multinomial";
+    if (!rgi_may_do_once(op) || !rgi_check(weights, op))
+        return NULL;
+    RG_FAIL_IF(weights->ndim < 1 || weights->ndim > 2, op, "prob_dist must be 1 or 2 dim");
+    RG_FAIL_IF(!rgi_is_float(weights->dtype), op,
+               "multinomial only supports floating-point dtypes for input, got: %s",
+               rgi_scalar_name(weights->dtype));
+    const bool by_rows = weights->ndim == 2;
+    const int64_t categories = weights->size[weights->ndim - 1];
+    const int64_t rows = by_rows ? weights->size[0] : 1;
+    const char *refusal = multinomial_refusal(rows, categories, draws, replacement);
+    RG_FAIL_IF(refusal, op, "%s", refusal);
+    RG_SCOPE();
+    const rg_dims shape = { weights->ndim, { by_rows ? rows : draws, draws } };
+    rg_tensor *drawn = rgi_own(rgi_new_dims(op, &shape, RG_INT64));
+    const rg_tensor *wide = rgi_own(rgi_contiguous_copy(weights, RG_FLOAT64));
+    if (!drawn || !wide)
+        return NULL;
+    /* One draw leaves nothing to replace. */
+    const bool replace = replacement && draws > 1;
+    const multinomial_draw draw = {
+        .drawn = drawn,
+        .weights = weights,
+        .wide = (const double *)wide->data,
+        .categories = categories,
+        .g = g,
+        .op = op,
+    };
+    bool ok = multinomial_check(&draw, replace)
+              && (replace ? draw_with_replacement(&draw) : draw_distinct(&draw));
+    return ok ? rg_escape(drawn) : NULL;
+}

@@ -1,0 +1,130 @@
+/*
+ * digits.c: one number as text: its fewest digits, and how they are laid out. A number looks the
+ * same whatever LC_NUMERIC the program has set. How the numbers of a tensor stand together is in
+ * print.c.
+ */
+#include "digits.h"
+
+#include "tensor/base.h"
+#include "c_locale.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Writes nan, inf or -inf, and returns the length. */
+static int print_nonfinite(char *to, double v) {
+    if (isnan(v))
+        return sprintf(to, "nan");
+    return sprintf(to, "%s", v < 0 ? "-inf" : "inf");
+}
+
+/* Writes v as Python's '{:.4f}' and '{:.4e}' do, where 4 is the precision. */
+int rgi_print_number(char *to, const char *format, int precision, double v) {
+    if (!isfinite(v))
+        return print_nonfinite(to, v);
+    RG_C_NUMBERS();
+    return snprintf(to, RG_WORD_ROOM, format, precision, v);
+}
+
+/* Reads the text of "%.*e", without trailing zeros. */
+static rg_digits digits_read(const char *text) {
+    rg_digits s = { .n = 0 };
+    for (; *text != 'e'; text++)
+        if (*text != '.')
+            s.d[s.n++] = *text;
+    while (s.n > 1 && s.d[s.n - 1] == '0')
+        s.n--;
+    s.exponent = atoi(text + 1);
+    return s;
+}
+
+rg_digits rgi_digits_rounded(double v, int n) {
+    char text[RG_WORD_ROOM];
+    rgi_print_number(text, "%.*e", n - 1, v);
+    return digits_read(text);
+}
+
+/* Adds one to the last digit of the text of "%.*e". A nine becomes no digit, so that the text reads
+ * back as another number: what carries is never next above a power of two. */
+static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
+
+static bool digits_read_back(const char *text, double v, bool single) {
+    return (single ? strtof(text, NULL) : strtod(text, NULL)) == v;
+}
+
+/* Where several texts with the fewest digits read back as v, this returns the closest. At a power
+ * of two the gap above v is twice the one below, so the digits next above may read back where the
+ * closest ones don't. Where fewer than always_exact digits would do, the others are zeros, which
+ * digits_read leaves out. */
+rg_digits rgi_digits_shortest(double v, bool single) {
+    const bool subnormal = v < (single ? FLT_MIN : DBL_MIN);
+    const int always_exact = single ? FLT_DIG : DBL_DIG;
+    int exponent;
+    const bool power_of_two = frexp(v, &exponent) == 0.5;
+    char text[RG_WORD_ROOM];
+    RG_C_NUMBERS();
+    for (int n = subnormal ? 1 : always_exact;; n++) {
+        snprintf(text, sizeof text, "%.*e", n - 1, v);
+        if (digits_read_back(text, v, single))
+            break;
+        if (!power_of_two)
+            continue;
+        digits_raise(text);
+        if (digits_read_back(text, v, single))
+            break;
+    }
+    return digits_read(text);
+}
+
+/* Writes a number such as 12.5, 0.01 or 3. and returns the length. */
+int rgi_print_positional(char *to, bool negative, const rg_digits *s) {
+    int n = 0;
+    if (negative)
+        to[n++] = '-';
+    if (s->exponent < 0)
+        to[n++] = '0';
+    for (int i = 0; i <= s->exponent; i++)
+        to[n++] = i < s->n ? s->d[i] : '0';
+    to[n++] = '.';
+    for (int i = -1; i > s->exponent; i--)
+        to[n++] = '0';
+    for (int i = RG_MAX(s->exponent + 1, 0); i < s->n; i++)
+        to[n++] = s->d[i];
+    to[n] = 0;
+    return n;
+}
+
+/* Writes a number such as 1.25e+01, with at least `fraction` digits after the point and at least
+ * `wide` in the exponent, and returns the length. With a `fraction` of -1, a single digit has no
+ * point behind it. */
+int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide) {
+    int n = 0;
+    if (negative)
+        to[n++] = '-';
+    to[n++] = s->d[0];
+    if (s->n > 1 || fraction >= 0)
+        to[n++] = '.';
+    for (int i = 1; i < RG_MAX(s->n, fraction + 1); i++)
+        to[n++] = i < s->n ? s->d[i] : '0';
+    return n + sprintf(to + n, "e%c%0*d", s->exponent < 0 ? '-' : '+', wide, abs(s->exponent));
+}
+
+/* Writes one number on its own as Python's repr of a double does, and NumPy's of a float. */
+void rgi_print_alone(char *to, double v, bool single) {
+    if (!isfinite(v)) {
+        print_nonfinite(to, v);
+        return;
+    }
+    const double size = fabs(v);
+    const double large = single ? 1e6 : 1e16;
+    rg_digits s = rgi_digits_shortest(size, single);
+    if (v != 0 && (size < 1e-4 || size >= large)) {
+        rgi_print_scientific(to, signbit(v), &s, -1, 2);
+        return;
+    }
+    int n = rgi_print_positional(to, signbit(v), &s);
+    if (to[n - 1] == '.')
+        strcpy(to + n, "0"); /* A whole number ends with .0 */
+}

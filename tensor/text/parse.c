@@ -1,0 +1,477 @@
+/*
+ * parse.c: tensors from text. One reader serves literals as Python and C write them, what torch
+ * prints, and what NumPy and TensorFlow print:
+ *
+ *     text    = value | name "(" value { "," key "=" setting } ")"
+ *     value   = number | "[" [ value { separator value } [","] ] "]"      braces will do, too
+ *
+ * The separator is a comma, or throughout a list just space, as NumPy has it. requires_grad and
+ * grad_fn are read over: the result is a tensor without a past. Text is written by print.c.
+ */
+#define _GNU_SOURCE
+#include "c_locale.h"
+#include "tensor/dtype.h"
+#include "tensor/error.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
+#include "tensor/structs.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* An element is kept as a float and as an integer, since its dtype is known only at the end. */
+typedef struct parsed {
+    double f;
+    int64_t i;
+} parsed;
+
+typedef struct parser {
+    /* The text from here on is still to be read. */
+    const char *at;
+    /* shape.n and each size are -1 until they are known; the first number, or the first empty list,
+     * tells n. */
+    rg_dims shape;
+    /* `items` are the n elements that were read so far; there is room for `room`. */
+    parsed *items;
+    size_t n, room;
+    /* kind is the highest dtype seen: bool, int64 or float64. An empty list counts as float64. */
+    int kind;
+    /* The text names this dtype and this shape; where it names none, dtype or named.n is -1. */
+    int dtype;
+    rg_dims named;
+    /* These are the first integer and the first float that don't fit an int64, and the first
+     * integer that is too large for a double. */
+    const char *wide_int, *wide_float, *huge;
+    /* stray is the first list that stands where a number should be. */
+    const char *stray;
+    /* Only the leftmost fault is kept, for torch names that one. */
+    const char *fault_at;
+    rg_code code;
+    char message[192];
+} parser;
+
+/* Notes a fault unless one further left is noted. Returns false. */
+__attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const char *at,
+                                                              rg_code code, const char *format,
+                                                              ...) {
+    if (s->code != RG_OK && s->fault_at <= at)
+        return false;
+    s->fault_at = at;
+    s->code = code;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(s->message, sizeof s->message, format, args);
+    va_end(args);
+    return false;
+}
+
+/* Notes that the text is no tensor at all: this comes before any fault in its shape. Returns
+ * false. */
+static bool parse_garbage(parser *s, const char *expected) {
+    if (strncmp(s->at, "...", 3) == 0)
+        return parse_fault(s, NULL, RG_VALUE_ERROR,
+                           "the text is summarised: '...' stands for elements it leaves out");
+    if (*s->at == 0)
+        return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but the text ends", expected);
+    int shown = 0;
+    while (shown < 24 && s->at[shown] && s->at[shown] != '\n')
+        shown++;
+    return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but got '%.*s'", expected, shown,
+                       s->at);
+}
+
+static bool parse_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* Skips space. Returns whether there was any. */
+static bool parse_space(parser *s) {
+    const char *from = s->at;
+    while (parse_is_space(*s->at))
+        s->at++;
+    return s->at > from;
+}
+
+/* Skips the word. Returns whether it was there. */
+static bool parse_take(parser *s, const char *word) {
+    size_t n = strlen(word);
+    if (strncmp(s->at, word, n) != 0)
+        return false;
+    s->at += n;
+    return true;
+}
+
+/* ---- numbers -------------------------------------------------------------------- */
+
+/* A number is read without its sign. f is its value, and u the exact value of an integer, or the
+ * most that u holds. */
+typedef struct number {
+    double f;
+    uint64_t u;
+    int kind;
+} number;
+
+/* If the text goes on with the name, in small or capital letters, returns its end, else NULL. */
+static const char *parse_same_letters(const char *text, const char *name) {
+    for (; *name; name++, text++)
+        if ((*text | 32) != *name)
+            return NULL;
+    return text;
+}
+
+/* Reads true, False, nan, math.inf or INFINITY. If there is none, the fault names the text at
+ * `from`. */
+static bool parse_named(parser *s, const char *from, number *v) {
+    static const struct {
+        const char *name;
+        number value;
+    } names[] = {
+        { "true", { .kind = RG_BOOL, .f = 1, .u = 1 } },
+        { "false", { .kind = RG_BOOL } },
+        { "nan", { .kind = RG_FLOAT64, .f = NAN } },
+        { "infinity", { .kind = RG_FLOAT64, .f = INFINITY } },
+        { "inf", { .kind = RG_FLOAT64, .f = INFINITY } },
+    };
+    if (!parse_take(s, "math.") && !parse_take(s, "torch."))
+        parse_take(s, "np.");
+    for (int i = 0; i < RG_COUNT(names); i++) {
+        const char *end = parse_same_letters(s->at, names[i].name);
+        if (end) {
+            s->at = end;
+            *v = names[i].value;
+            return true;
+        }
+    }
+    s->at = from;
+    return parse_garbage(s, "a number");
+}
+
+/* Skips up to `most` of these letters behind a number. */
+static void parse_suffix(parser *s, const char *letters, int most) {
+    for (int i = 0; i < most && *s->at && strchr(letters, *s->at); i++)
+        s->at++;
+}
+
+/* Reads 12, 0x1F, 3LL, .5, 1., 2e-3f or 0x1.8p3. */
+static bool parse_digits(parser *s, number *v) {
+    const char *from = s->at;
+    const bool hex = from[0] == '0' && (from[1] | 32) == 'x';
+    char *end;
+    RG_C_NUMBERS();
+    *v = (number){ .f = strtod(from, &end), .kind = RG_INT64 };
+    for (const char *c = from; c < end; c++)
+        if (*c == '.' || (*c | 32) == (hex ? 'p' : 'e'))
+            v->kind = RG_FLOAT64;
+    s->at = end;
+    if (v->kind == RG_FLOAT64) {
+        parse_suffix(s, "fFlL", 1);
+        return true;
+    }
+    const size_t digits = (size_t)(end - from);
+    if (from[0] == '0' && !hex && strspn(from, "0") < digits) {
+        s->at = from;
+        return parse_garbage(s, "a number without leading zeros (C would read it as octal)");
+    }
+    v->u = strtoull(from, NULL, hex ? 16 : 10);
+    parse_suffix(s, "uUlL", 3);
+    return true;
+}
+
+/* Skips signs. Returns whether they make a minus. */
+static bool parse_signs(parser *s) {
+    bool negative = false;
+    for (; *s->at == '-' || *s->at == '+'; s->at++)
+        negative ^= *s->at == '-';
+    return negative;
+}
+
+/* Reads a number with its sign, which may stand in Python's float('-inf'), too. */
+static bool parse_signed(parser *s, number *v, bool *negative) {
+    const char *from = s->at;
+    *negative = parse_signs(s);
+    const bool has_sign = s->at > from;
+    const bool cast = parse_take(s, "float(");
+    const bool quoted = cast && (parse_take(s, "'") || parse_take(s, "\""));
+    *negative ^= parse_signs(s);
+    const char first = *s->at == '.' ? s->at[1] : *s->at;
+    const bool has_digits = first >= '0' && first <= '9';
+    if (!(has_digits ? parse_digits(s, v) : parse_named(s, from, v)))
+        return false;
+    if (quoted && !parse_take(s, "'") && !parse_take(s, "\""))
+        return parse_garbage(s, "a quote");
+    if (cast && !parse_take(s, ")"))
+        return parse_garbage(s, "')'");
+    /* At its end strchr finds the text's own. */
+    if (!parse_is_space(*s->at) && !strchr(",]})", *s->at)) {
+        s->at = from;
+        return parse_garbage(s, "a number");
+    }
+    if (cast)
+        v->kind = RG_FLOAT64;
+    else if (has_sign && v->kind == RG_BOOL)
+        v->kind = RG_INT64;
+    return true;
+}
+
+/* Returns the number as an element, and notes where it fits no int64, or no double. */
+static parsed parse_item(parser *s, const char *from, const number *v, bool negative) {
+    parsed item = { .f = negative ? -v->f : v->f };
+    if (v->kind == RG_FLOAT64) {
+        if (item.f >= -0x1p63 && item.f < 0x1p63)
+            item.i = (int64_t)item.f;
+        else if (!s->wide_float)
+            s->wide_float = from;
+        return item;
+    }
+    item.i = (int64_t)(negative ? -v->u : v->u);
+    if (!s->wide_int && v->u > (uint64_t)INT64_MAX + negative)
+        s->wide_int = from;
+    if (!s->huge && isinf(v->f))
+        s->huge = from;
+    return item;
+}
+
+static bool parse_number(parser *s, int depth) {
+    const char *from = s->at;
+    number v = { 0 };
+    bool negative;
+    if (!parse_signed(s, &v, &negative))
+        return false;
+    const parsed item = parse_item(s, from, &v, negative);
+    s->kind = RG_MAX(s->kind, v.kind);
+    if (s->shape.n < 0)
+        s->shape.n = depth;
+    else if (depth < s->shape.n)
+        parse_fault(s, from, RG_TYPE_ERROR, "not a sequence");
+    if (!rgi_grow((void **)&s->items, &s->room, s->n + 1, sizeof *s->items)) {
+        /* The thread has the failure's sentence already. */
+        s->code = RG_OK;
+        return false;
+    }
+    s->items[s->n++] = item;
+    return true;
+}
+
+/* ---- lists ------------------------------------------------------------------------ */
+
+/* Skips what separates values. *separator, 0 before the first, must be the same throughout. */
+static bool parse_separator(parser *s, char close, bool space, char *separator) {
+    char found = space ? ' ' : 0;
+    if (*s->at == ',')
+        found = ',';
+    if (!found || (*separator && found != *separator))
+        return parse_garbage(s, close == ']' ? "',' or ']'" : "',' or '}'");
+    *separator = found;
+    if (found == ',') {
+        s->at++;
+        parse_space(s);
+    }
+    return true;
+}
+
+static bool parse_value(parser *s, int depth);
+
+/* Reads the values up to the list's end. Returns how many there are, or -1. */
+static int64_t parse_values(parser *s, char close, int depth) {
+    char separator = 0;
+    for (int64_t n = 0;; n++) {
+        bool space = parse_space(s);
+        if (n && *s->at != close && !parse_separator(s, close, space, &separator))
+            return -1;
+        if (*s->at == close) {
+            s->at++;
+            return n;
+        }
+        if (!parse_value(s, depth + 1))
+            return -1;
+    }
+}
+
+/* Notes that dim `depth` has n items, as all its lists must. */
+static void parse_length(parser *s, const char *open, int depth, int64_t n) {
+    if (s->shape.n < 0)
+        s->shape.n = depth + 1;
+    if (s->shape.v[depth] < 0)
+        s->shape.v[depth] = n;
+    else if (s->shape.v[depth] != n)
+        parse_fault(s, open, RG_VALUE_ERROR,
+                    "expected sequence of length %lld at dim %d (got %lld)",
+                    (long long)s->shape.v[depth], depth, (long long)n);
+}
+
+static bool parse_list(parser *s, char close, int depth) {
+    const char *open = s->at;
+    if (depth == RG_MAX_DIMS)
+        return parse_fault(s, NULL, RG_VALUE_ERROR, "too many dimensions: a tensor has at most %d",
+                           RG_MAX_DIMS);
+    const bool stray = s->shape.n >= 0 && depth >= s->shape.n;
+    if (stray && !s->stray)
+        s->stray = open;
+    s->at++;
+    int64_t n = parse_values(s, close, depth);
+    if (n < 0)
+        return false;
+    if (n == 0)
+        s->kind = RG_FLOAT64;
+    if (!stray)
+        parse_length(s, open, depth, n);
+    return true;
+}
+
+static bool parse_value(parser *s, int depth) {
+    if (*s->at == '[')
+        return parse_list(s, ']', depth);
+    if (*s->at == '{')
+        return parse_list(s, '}', depth);
+    return parse_number(s, depth);
+}
+
+/* ---- what stands around them ----------------------------------------------------- */
+
+static bool parse_dtype_name(parser *s) {
+    if (!parse_take(s, "torch.") && !parse_take(s, "tf."))
+        parse_take(s, "np.");
+    for (s->dtype = 0; s->dtype < RG_DTYPE_COUNT; s->dtype++)
+        if (parse_take(s, rg_dtype_name((rg_dtype)s->dtype) + strlen("torch.")))
+            return true;
+    return parse_garbage(s, "the dtype float32, float64, int64 or bool");
+}
+
+/* Reads a shape, such as (2, 3). */
+static bool parse_shape(parser *s) {
+    s->named.n = 0;
+    if (!parse_take(s, "("))
+        return parse_garbage(s, "a shape");
+    for (;;) {
+        parse_space(s);
+        if (parse_take(s, ")"))
+            return true;
+        if (s->named.n == RG_MAX_DIMS || !isdigit((unsigned char)*s->at))
+            return parse_garbage(s, "a shape");
+        char *end;
+        s->named.v[s->named.n++] = strtoll(s->at, &end, 10);
+        s->at = end;
+        parse_space(s);
+        if (!parse_take(s, ",") && *s->at != ')')
+            return parse_garbage(s, "',' or ')'");
+    }
+}
+
+static bool parse_setting(parser *s) {
+    if (parse_take(s, "dtype="))
+        return parse_dtype_name(s);
+    if (parse_take(s, "size=") || parse_take(s, "shape="))
+        return parse_shape(s);
+    if (parse_take(s, "requires_grad=True") || parse_take(s, "requires_grad=False"))
+        return true;
+    const char *end = parse_take(s, "grad_fn=<") ? strchr(s->at, '>') : NULL;
+    if (!end)
+        return parse_garbage(s, "dtype=, size=, shape=, requires_grad= or grad_fn=<..>");
+    s->at = end + 1;
+    return true;
+}
+
+static bool parse_text(parser *s) {
+    static const char *const names[] = { "torch.tensor(", "tensor(", "tf.Tensor(", "np.array(",
+                                         "array(" };
+    bool named = false;
+    parse_space(s);
+    if (parse_take(s, "Parameter containing:"))
+        parse_space(s);
+    for (int i = 0; i < RG_COUNT(names) && !named; i++)
+        named = parse_take(s, names[i]);
+    parse_space(s);
+    if (!parse_value(s, 0))
+        return false;
+    for (parse_space(s); named && !parse_take(s, ")"); parse_space(s)) {
+        if (!parse_take(s, ","))
+            return parse_garbage(s, "',' or ')'");
+        parse_space(s);
+        if (!parse_setting(s))
+            return false;
+    }
+    parse_space(s);
+    return !*s->at || parse_garbage(s, "the end of the text");
+}
+
+/* ---- the tensor ------------------------------------------------------------------ */
+
+/* Takes the shape that the text names, if any; fails if that isn't for as many elements. */
+static bool parse_sizes(parser *s) {
+    if (s->named.n < 0)
+        return true;
+    int64_t n = 1;
+    bool fits = true;
+    for (int i = 0; i < s->named.n; i++)
+        fits = fits && !__builtin_mul_overflow(n, s->named.v[i], &n);
+    s->shape = s->named;
+    return (fits && n == (int64_t)s->n)
+           || parse_fault(s, NULL, RG_VALUE_ERROR,
+                          "shape '%s' is invalid for input of "
+                          "size %zu",
+                          RG_DIMS_TEXT(&s->named), s->n);
+}
+
+/* Returns whether the items fit the dtype, and notes the faults that depend on it. */
+static bool parse_fits(parser *s, rg_dtype dtype) {
+    bool whole = !rgi_is_float(dtype);
+    bool is_int = rgi_kind(dtype) == RG_INTEGER;
+    if (is_int && s->wide_int)
+        parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
+    if (is_int && s->wide_float)
+        parse_fault(s, s->wide_float, RG_RUNTIME_ERROR,
+                    "value cannot be converted to type int64 without overflow");
+    if (!whole && s->huge)
+        parse_fault(s, s->huge, RG_VALUE_ERROR, "int too large to convert to float");
+    if (s->stray)
+        parse_fault(s, s->stray, RG_TYPE_ERROR,
+                    whole ? "'list' object cannot be interpreted as an integer"
+                          : "must be real number, not list");
+    return s->code == RG_OK;
+}
+
+/* Returns the dtype that the text names, or else the one that its numbers have. */
+static rg_dtype parse_dtype_found(const parser *s) {
+    if (s->dtype >= 0)
+        return (rg_dtype)s->dtype;
+    return s->kind == RG_FLOAT64 ? rg_default_dtype() : (rg_dtype)s->kind;
+}
+
+/* Returns the tensor of what was read, or NULL. */
+static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
+    if (!parse_fits(s, dtype) || !parse_sizes(s))
+        return NULL;
+    rg_tensor *t = rgi_new(dtype, s->shape.n, s->shape.v);
+    for (size_t i = 0; t && i < s->n; i++) {
+        char *to = t->data + i * rgi_sizeof(dtype);
+        if (rgi_kind(dtype) == RG_INTEGER)
+            rgi_store_i64(to, dtype, s->items[i].i);
+        else
+            rgi_store_f64(to, dtype, s->items[i].f);
+    }
+    return t;
+}
+
+/* Reads the text into a tensor of this dtype, or, if that is -1, of the text's own. */
+static rg_tensor *parse_tensor(const char *text, int dtype) {
+    if (!rgi_given(text, "parse", "a text"))
+        return NULL;
+    parser s = {
+        .at = text, .shape = { -1, { -1, -1, -1, -1, -1, -1, -1, -1 } }, .dtype = -1, .named.n = -1
+    };
+    rg_tensor *t = NULL;
+    if (parse_text(&s))
+        t = parse_made(&s, dtype < 0 ? parse_dtype_found(&s) : (rg_dtype)dtype);
+    rgi_free(s.items, s.room * sizeof *s.items, RG_MEM_OTHER);
+    RG_FAIL_AS_IF(s.code, s.code != RG_OK, "parse", "%s", s.message);
+    return rgi_own(t);
+}
+
+rg_tensor *rg_parse(const char *text) { return parse_tensor(text, -1); }
+
+rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype) {
+    return rgi_check_dtype("parse", (int)dtype) ? parse_tensor(text, (int)dtype) : NULL;
+}

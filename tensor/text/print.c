@@ -1,0 +1,454 @@
+/*
+ * print.c: tensors as text: torch's (rg_repr), Python's for one number (rg_str), NumPy's and
+ * TensorFlow's. One pass over the elements that will be shown finds what they look like and how
+ * wide they get; another one writes them. One number's digits are in digits.c; text is read back by
+ * parse.c.
+ */
+#define _GNU_SOURCE
+#include "digits.h"
+#include "tensor/memory.h"
+#include "tensor/dtype.h"
+#include "tensor/error.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/structs.h"
+#include "text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static rg_printoptions print_options = {
+    .precision = 4, .threshold = 1000, .edgeitems = 3, .linewidth = 80, .sci_mode = -1
+};
+
+rg_printoptions rg_get_printoptions(void) { return print_options; }
+
+void rg_set_printoptions(rg_printoptions o) {
+    print_options = (rg_printoptions){
+        .precision = RG_MIN(o.precision, RG_PRECISION_MAX),
+        .threshold = RG_MAX(o.threshold, 0),
+        .edgeitems = o.edgeitems,
+        .linewidth = RG_MAX(o.linewidth, 0),
+        .sci_mode = o.sci_mode < 0 ? -1 : o.sci_mode > 0,
+    };
+}
+
+/* ---- the printer ----------------------------------------------------------------- */
+
+typedef struct printer {
+    const rg_tensor *t;
+    /* If `numpy` is set, the layout is NumPy's, else torch's. */
+    bool numpy;
+    /* If a tensor is cut, only `edge` items are shown at both ends of each dim. */
+    bool cut;
+    int edge;
+    int linewidth, precision, indent;
+    /* torch's floats are written with this format. */
+    const char *format;
+    /* The absolute values of the numbers that are finite and not 0 lie between these. */
+    double least, most;
+    /* These say that some number isn't whole, that words have exponents, that some number isn't
+     * finite, and that some number is -infinity. */
+    bool fraction, scientific, nonfinite, minus_inf;
+    /* All words get this width. */
+    int width;
+    /* NumPy's floats are measured in three parts: before the point, after the point, in the
+     * exponent. */
+    int left, right, exponent;
+    /* The line ends at this column so far, in NumPy's layout. */
+    int column;
+    rg_text text;
+    char word[RG_WORD_ROOM];
+} printer;
+
+/* Adds s to the text, so many times. */
+static void print_put(printer *p, const char *s, int64_t times) {
+    rg_text *t = &p->text;
+    for (size_t n = strlen(s); times > 0; times--) {
+        t->failed = t->failed || !rgi_grow((void **)&t->v, &t->room, t->n + n + 1, 1);
+        if (t->failed)
+            return;
+        memcpy(t->v + t->n, s, n + 1);
+        t->n += n;
+    }
+}
+
+/* Returns whether something is left out in the middle of dim. */
+static bool print_has_gap(const printer *p, int dim) {
+    return p->cut && p->t->size[dim] > 2 * (int64_t)p->edge;
+}
+
+/* Where a dim of n items has a gap, those before print_head are shown, and those from print_tail
+ * on: Python's [:edge] and [-edge:], which overlap where edge is negative. */
+static int64_t print_head(const printer *p, int64_t n) {
+    return p->edge < 0 ? RG_MAX(n + p->edge, 0) : p->edge;
+}
+
+static int64_t print_tail(const printer *p, int64_t n) {
+    return p->edge < 0 ? RG_MIN(-(int64_t)p->edge, n) : n - p->edge;
+}
+
+/* Returns how many bytes lie between a dim's items. One item's stride may be anything. */
+static int64_t print_step(const rg_tensor *t, int dim) {
+    return t->size[dim] > 1 ? t->stride[dim] * (int64_t)rgi_sizeof(t->dtype) : 0;
+}
+
+/* Visits each element of the dims from `dim` on that will be shown. */
+static void print_visit(printer *p, int dim, const char *at,
+                        void (*visit)(printer *, const char *)) {
+    const rg_tensor *t = p->t;
+    if (dim == t->ndim) {
+        visit(p, at);
+        return;
+    }
+    const int64_t n = t->size[dim];
+    const int64_t step = print_step(t, dim);
+    const bool gap = print_has_gap(p, dim);
+    const int64_t head = gap ? print_head(p, n) : n;
+    const int64_t tail = gap ? print_tail(p, n) : n;
+    for (int64_t i = 0; i < head; i++)
+        print_visit(p, dim + 1, at + i * step, visit);
+    for (int64_t i = RG_MAX(head, tail); i < n; i++)
+        print_visit(p, dim + 1, at + i * step, visit);
+}
+
+/* Notes what kinds of numbers there are, and how large they get. */
+static void print_scan(printer *p, const char *at) {
+    double v = rgi_load_f64(at, p->t->dtype);
+    double size = fabs(v);
+    p->nonfinite = p->nonfinite || !isfinite(v);
+    p->minus_inf = p->minus_inf || (isinf(v) && v < 0);
+    if (!isfinite(v) || v == 0)
+        return;
+    p->least = p->most ? fmin(p->least, size) : size;
+    p->most = fmax(p->most, size);
+    p->fraction = p->fraction || v != ceil(v);
+}
+
+/* ---- one element as a word --------------------------------------------------------
+ * NumPy's floats have the fewest digits, at most eight after the point. Where they are written with
+ * exponents, all have as many digits as the longest, and not just zeros at the end. */
+
+enum { NUMPY_PRECISION = 8 };
+
+static rg_digits numpy_digits(const printer *p, double v) {
+    rg_digits s = rgi_digits_shortest(fabs(v), p->t->dtype == RG_FLOAT32);
+    const int least = p->scientific ? p->right + 1 : 1;
+    const int most = NUMPY_PRECISION + 1 + (p->scientific ? 0 : s.exponent);
+    if (least <= s.n && s.n <= most)
+        return s;
+    return rgi_digits_rounded(fabs(v), RG_MAX(least, RG_MIN(s.n, most)));
+}
+
+/* Writes the element into p->word, and returns its length. */
+static int print_element(printer *p, const char *at) {
+    const rg_dtype dtype = p->t->dtype;
+    if (dtype == RG_BOOL)
+        return sprintf(p->word, "%s", rgi_load_i64(at, dtype) ? "True" : "False");
+    if (!rgi_is_float(dtype))
+        return sprintf(p->word, "%lld", (long long)rgi_load_i64(at, dtype));
+    double v = rgi_load_f64(at, dtype);
+    if (!p->numpy || !isfinite(v))
+        return rgi_print_number(p->word, p->format, p->precision, v);
+    rg_digits s = numpy_digits(p, v);
+    if (p->scientific)
+        return rgi_print_scientific(p->word, signbit(v), &s, p->right, p->exponent);
+    int n = rgi_print_positional(p->word, signbit(v), &s);
+    int wide = (int)strcspn(p->word, ".") + 1 + p->right;
+    memset(p->word + n, ' ', (size_t)(wide - n));
+    p->word[wide] = 0;
+    return wide;
+}
+
+/* Widens the words so that this element fits. Among torch's floats only those count that are finite
+ * and not 0. */
+static void print_measure(printer *p, const char *at) {
+    double v = rgi_load_f64(at, p->t->dtype);
+    bool floats = rgi_is_float(p->t->dtype);
+    if (floats && (!isfinite(v) || (v == 0 && !p->numpy)))
+        return;
+    if (!floats || !p->numpy) {
+        int length = print_element(p, at);
+        p->width = RG_MAX(p->width, length);
+        return;
+    }
+    rg_digits s = numpy_digits(p, v);
+    int before_point = p->scientific ? 1 : RG_MAX(s.exponent + 1, 1);
+    int after_point = s.n - 1 - (p->scientific ? 0 : s.exponent);
+    int in_exponent = abs(s.exponent) >= 100 ? 3 : 2;
+    p->left = RG_MAX(p->left, before_point + !!signbit(v));
+    p->right = RG_MAX(p->right, after_point);
+    p->exponent = RG_MAX(p->exponent, in_exponent);
+}
+
+/* Returns whether floats of these sizes need exponents. */
+static bool print_needs_exponents(const printer *p) {
+    if (!p->most)
+        return false;
+    if (!p->numpy) {
+        if (print_options.sci_mode >= 0)
+            return print_options.sci_mode;
+        return p->most / p->least > 1000 || p->most > 1e8 || p->least < 1e-4;
+    }
+    /* NumPy compares in the array's own precision. */
+    if (p->t->dtype == RG_FLOAT32)
+        return p->most >= 1e6 || p->least < 1e-4f || (float)p->most / (float)p->least > 1000;
+    return p->most >= 1e8 || p->least < 1e-4 || p->most / p->least > 1000;
+}
+
+/* Finds how all words are to be written, and how wide they get. */
+static void print_look(printer *p) {
+    const bool floats = rgi_is_float(p->t->dtype);
+    if (floats)
+        print_visit(p, 0, p->t->data, print_scan);
+    p->scientific = print_needs_exponents(p);
+    if (!p->scientific && !p->fraction)
+        p->precision = 0;
+    if (p->precision < 0) {
+        rgi_fail(RG_VALUE_ERROR, "repr", "Format specifier missing precision");
+        p->text.failed = true;
+    }
+    if (p->scientific)
+        p->format = "%.*e";
+    else
+        p->format = p->fraction ? "%.*f" : "%#.*f";
+    p->width = p->numpy && p->t->dtype == RG_BOOL && p->t->ndim ? 5 : 1;
+    print_visit(p, 0, p->t->data, print_measure);
+    if (!p->numpy || !floats)
+        return;
+    int after = p->right + 1 + (p->scientific ? 2 + p->exponent : 0);
+    /* inf and nan take three columns, and -inf takes four. */
+    if (p->nonfinite)
+        p->left = RG_MAX(p->left, 3 + p->minus_inf - after);
+    p->width = p->left + after;
+}
+
+/* ---- brackets and lines ---------------------------------------------------------- */
+
+/* Ends the line, with so many line feeds, and begins one with so much indent. */
+static void print_break(printer *p, int lines, int indent) {
+    if (!p->numpy)
+        print_put(p, ",", 1);
+    print_put(p, "\n", lines);
+    print_put(p, " ", indent);
+    p->column = indent;
+}
+
+static void print_word(printer *p, const char *at) {
+    print_put(p, " ", p->width - print_element(p, at));
+    print_put(p, p->word, 1);
+}
+
+/* Returns the text that stands for the items left out of the middle of a row. */
+static const char *print_dots(const printer *p) {
+    return p->numpy || p->edge == 0 ? "..." : " ...";
+}
+
+/* Goes on to the k-th item, which is `wide` columns wide, in NumPy's manner: a line holds as many
+ * items as fit. */
+static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
+    const int indent = p->indent + dim;
+    if (k) {
+        print_put(p, " ", 1);
+        p->column++;
+    }
+    if (p->column + wide > p->linewidth - dim - 1) {
+        while (p->text.n && p->text.v[p->text.n - 1] == ' ')
+            p->text.n--;
+        print_break(p, 1, indent);
+    }
+    p->column += wide;
+}
+
+/* Goes on to the k-th item in torch's manner: every line holds the same number of items. */
+static void print_next_torch(printer *p, int64_t k, int dim) {
+    if (k == 0)
+        return;
+    const int indent = p->indent + dim;
+    int64_t a_line = ((int64_t)p->linewidth - indent + 1) / (p->width + 2);
+    if (k % RG_MAX(a_line, 1) == 0)
+        print_break(p, 1, indent);
+    else
+        print_put(p, ", ", 1);
+}
+
+/* Writes the k-th item of a row, or dots for those left out if `at` is NULL. */
+static void print_item(printer *p, const char *at, int64_t k, int dim) {
+    if (p->numpy)
+        print_next_numpy(p, k, at ? p->width : 3, dim);
+    else
+        print_next_torch(p, k, dim);
+    if (at)
+        print_word(p, at);
+    else
+        print_put(p, print_dots(p), 1);
+}
+
+static void print_block(printer *p, int dim, const char *at);
+
+/* Writes the k-th block of a dim before the last, or dots for those left out if `at` is NULL. */
+static void print_inner(printer *p, const char *at, int64_t k, int dim) {
+    if (k)
+        print_break(p, p->t->ndim - 1 - dim, p->indent + dim);
+    if (at)
+        print_block(p, dim + 1, at);
+    else
+        print_put(p, "...", 1);
+}
+
+/* Writes the k-th thing in a dim's brackets: a number or a block, or dots if `at` is NULL. */
+static void print_entry(printer *p, const char *at, int64_t k, int dim) {
+    if (dim == p->t->ndim - 1)
+        print_item(p, at, k, dim);
+    else
+        print_inner(p, at, k, dim);
+}
+
+/* Writes what dim holds in brackets. */
+static void print_block(printer *p, int dim, const char *at) {
+    const rg_tensor *t = p->t;
+    const int64_t n = t->size[dim];
+    const int64_t step = print_step(t, dim);
+    const bool gap = print_has_gap(p, dim);
+    const int64_t head = gap ? print_head(p, n) : n;
+    int64_t k = 0;
+    print_put(p, "[", 1);
+    p->column = p->indent + dim;
+    for (int64_t i = 0; i < head; i++)
+        print_entry(p, at + i * step, k++, dim);
+    if (gap)
+        print_entry(p, NULL, k++, dim);
+    for (int64_t i = gap ? print_tail(p, n) : n; i < n; i++)
+        print_entry(p, at + i * step, k++, dim);
+    print_put(p, "]", 1);
+}
+
+static void print_contents(printer *p) {
+    if (p->t->numel == 0) {
+        print_put(p, "[]", 1);
+        return;
+    }
+    print_look(p);
+    if (p->t->ndim)
+        print_block(p, 0, p->t->data);
+    else
+        print_word(p, p->t->data);
+}
+
+/* Writes t's shape as Python's tuple: (2, 3), (3,), (). Returns buf. */
+static const char *print_tuple(const rg_tensor *t, char buf[192]) {
+    rgi_shape_text(t->ndim, t->size, buf);
+    size_t n = strlen(buf);
+    buf[0] = '(';
+    strcpy(buf + n - 1, t->ndim == 1 ? ",)" : ")");
+    return buf;
+}
+#define PRINT_TUPLE(t) print_tuple(t, (char[192]){ 0 })
+
+/* ---- torch's text ---------------------------------------------------------------- */
+
+/* Writes a comma, and then key, value and end, on this line or, where it would get too long, on the
+ * next. *line is the line's length, which torch at first takes to be two more than it is. */
+static void print_suffix(printer *p, size_t *line, const char *key, const char *value,
+                         const char *end) {
+    size_t n = strlen(key) + strlen(value) + strlen(end);
+    bool fits = *line + n + 2 <= (size_t)print_options.linewidth;
+    rgi_text_add(&p->text, "%s%s%s%s", fits ? ", " : ",\n       ", key, value, end);
+    *line = fits ? *line + n + 2 : 7 + n;
+}
+
+/* Writes what follows the numbers: size, dtype and grad_fn, each where torch shows it. */
+static void print_suffixes(printer *p, rg_tensor *t) {
+    const rg_text *text = &p->text;
+    const char *newline = text->failed ? NULL : memrchr(text->v, '\n', text->n);
+    size_t line = newline ? (size_t)(text->v + text->n - newline) + 1 : text->n + 2;
+    if (t->numel == 0 ? t->ndim != 1 : p->edge == 0)
+        print_suffix(p, &line, "size=", PRINT_TUPLE(t), "");
+    if (t->dtype != rg_default_dtype() && (t->numel == 0 || rgi_is_float(t->dtype)))
+        print_suffix(p, &line, "dtype=", rg_dtype_name(t->dtype), "");
+    const rg_history *history = rgi_history_of(t);
+    const char *grad_fn = history ? history->cls->name(t) : NULL;
+    /* A view is up to date once it has a name to show, or none, unless memory ran out. */
+    if (history && !grad_fn && rgi_is_stale(t))
+        p->text.failed = true;
+    if (grad_fn)
+        print_suffix(p, &line, "grad_fn=<", grad_fn, ">");
+    else if (t->history)
+        print_suffix(p, &line, "requires_grad=True", "", "");
+}
+
+const char *rg_repr(rg_tensor *t) {
+    if (!rgi_check(t, "repr"))
+        return NULL;
+    const rg_printoptions o = print_options;
+    printer p = { .t = t,
+                  .cut = t->numel > o.threshold,
+                  .edge = o.edgeitems,
+                  .linewidth = o.linewidth,
+                  .precision = o.precision,
+                  .indent = 8 };
+    RG_FAIL_IF(p.cut && p.edge < 0 && t->ndim > 1, "repr", "stack expects a non-empty TensorList");
+    if (t->flags & RG_IS_PARAMETER)
+        print_put(&p, "Parameter containing:\n", 1);
+    print_put(&p, "tensor(", 1);
+    print_contents(&p);
+    print_suffixes(&p, t);
+    print_put(&p, ")", 1);
+    return rgi_text_own(&p.text);
+}
+
+void rg_print(rg_tensor *t) {
+    RG_SCOPE();
+    const char *s = rg_repr(t);
+    if (s)
+        puts(s);
+}
+
+const char *rg_repr_shape(rg_tensor *t) {
+    if (!rgi_check(t, "repr_shape"))
+        return NULL;
+    rg_text text = { 0 };
+    rgi_text_add(&text, "torch.Size(%s)", RG_SHAPE_TEXT(t));
+    return rgi_text_own(&text);
+}
+
+/* ---- NumPy's and TensorFlow's ---------------------------------------------------- */
+
+/* Returns NumPy 2.4's str(). An array without dims is written as its number, with the digits that a
+ * single or a double needs. */
+static const char *print_numpy(const rg_tensor *t, bool single) {
+    printer p = {
+        .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1
+    };
+    if (t->ndim || !rgi_is_float(t->dtype)) {
+        print_contents(&p);
+    } else {
+        rgi_print_alone(p.word, rgi_load_f64(t->data, t->dtype), single);
+        print_put(&p, p.word, 1);
+    }
+    return rgi_text_own(&p.text);
+}
+
+const char *rg_repr_numpy(rg_tensor *t) {
+    return rgi_check(t, "repr_numpy") ? print_numpy(t, t->dtype == RG_FLOAT32) : NULL;
+}
+
+const char *rg_str(rg_tensor *t) {
+    if (!rgi_check(t, "str"))
+        return NULL;
+    /* A 0-d tensor is one number, and Python's numbers are doubles. */
+    return t->ndim ? rg_repr(t) : print_numpy(t, false);
+}
+
+const char *rg_repr_tf(rg_tensor *t) {
+    if (!rgi_check(t, "repr_tf"))
+        return NULL;
+    const char *array = print_numpy(t, t->dtype == RG_FLOAT32);
+    rg_text text = { .failed = !array };
+    if (array)
+        rgi_text_add(&text, "tf.Tensor(%s%s, shape=%s, dtype=%s)", strchr(array, '\n') ? "\n" : "",
+                     array, PRINT_TUPLE(t), strchr(rg_dtype_name(t->dtype), '.') + 1);
+    return rgi_text_own(&text);
+}
