@@ -404,7 +404,7 @@ demo: $(BUILD)/examples/train_self_attention
 deps:
 	@tests/deps check libstb-dev pkg-config $(if $(CLANG),libomp-dev)
 
-## size       lines of the three library folders
+## size       lines of the three library folders, of the heart, and of the tour's files
 size:
 	@tests/size $(wildcard $(LAYERS))
 
