@@ -321,7 +321,7 @@ rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2);
 rg_tensor *rg_unfold(rg_tensor *x, int dim, int64_t size, int64_t step);
 rg_list    rg_split(rg_tensor *x, int64_t size, int dim);       /* the last has the rest */
 rg_list    rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim);
-rg_list    rg_chunk(rg_tensor *x, int64_t chunks, int dim);     /* at most so many parts */
+rg_list    rg_chunk(rg_tensor *x, int64_t chunks, int dim);     /* at most that number of parts */
 rg_list    rg_unbind(rg_tensor *x, int dim);                    /* x[0], x[1], .. */
 
 /* ---- shapes: copies ------------------------------------------------------------ */
@@ -481,7 +481,7 @@ typedef struct RG_OPTIONS rg_conv_options {
     int64_t stride    RG_DEFAULT(1);
     int64_t padding   RG_DEFAULT(0); /* zeros beyond each end; RG_SAME keeps the size */
     int64_t dilation  RG_DEFAULT(1); /* how far apart a kernel's taps lie */
-    int64_t groups    RG_DEFAULT(1); /* so many groups of channels don't meet */
+    int64_t groups    RG_DEFAULT(1); /* the number of groups of channels, which don't meet */
     /* Where the two dims differ, these have a number for each: .strides = RG_DIMS(2, 1). */
     rg_dims strides   RG_DEFAULT({});
     rg_dims paddings  RG_DEFAULT({});

@@ -25,7 +25,7 @@ typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing, commits;
     bool awaits; /* Some leaves have hooks, which wait for their gradients to be complete. */
-    uint32_t contributions; /* So many gradients have reached leaves. */
+    uint32_t contributions; /* The number of gradients that have reached leaves. */
     rg_node **nodes;
     size_t n_nodes, node_room;
     rg_tensor **grads;

@@ -24,8 +24,8 @@ enum { MOST_HOOKED = 8 };
 struct rg_backward_call {
     atomic_int refs;
     rg_module *m;
-    int n;                  /* There are so many inputs. */
-    int n_hooked;           /* So many of them are tensors that the first op takes, or none. */
+    int n;                  /* The number of inputs. */
+    int n_hooked;           /* Those of them that are tensors that the first op takes, or none. */
     int place[MOST_HOOKED]; /* These are their places among the inputs. */
     rg_tensor *grad_output; /* NULL while no backward run is between the nodes. */
     size_t n_hooks;

@@ -50,7 +50,7 @@ static bool container_copy(rg_module *m, const rg_module *from) {
     return rg_move_places(m, ((const rg_sequential *)from)->v, block, bytes);
 }
 
-/* Makes room for so many children, whose places in memory change. */
+/* Makes room for `want` children, whose places in memory change. */
 static bool make_room_for(rg_sequential *self, size_t want) {
     uintptr_t before = (uintptr_t)self->v;
     size_t bytes = self->room * sizeof *self->v;

@@ -147,7 +147,7 @@ void rg_module_free(void *module) {
 
 /* ---- entries by name ----------------------------------------------------------- */
 
-/* Up to so many entries are looked through one by one; more are in the map. */
+/* Up to this number of entries are compared one by one; more are in the map. */
 enum { FEW_ENTRIES = 16 };
 
 rg_entry *rgi_entry_named(const rg_module *m, const char *name) {

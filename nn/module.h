@@ -77,7 +77,7 @@ struct rg_module {
 
 /* ---- making -------------------------------------------------------------------- */
 
-/* Allocates a module of so many bytes, and copies the fields into it. Returns NULL on failure. */
+/* Allocates a module of `bytes` bytes, and copies the fields into it. Returns NULL on failure. */
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields);
 /* Returns m, or, if a registration failed, frees it and returns NULL. */
 void *rg_module_ready(void *m);
@@ -96,7 +96,7 @@ bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_te
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Lets a registered place share another place's parameter. */
 bool rg_tie(rg_tensor **place, rg_tensor *parameter);
-/* Tells that the block of memory `from`, of so many bytes, in which m's registered places lie, has
+/* Tells that the block of memory `from`, of `bytes` bytes, in which m's registered places lie, has
  * become the block `to`, as after realloc. */
 bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 

@@ -39,8 +39,8 @@ typedef struct rg_module_hook {
 
 /* The registry lies in one block of memory with the module's struct, behind it. */
 typedef struct rg_registry {
-    size_t bytes;      /* The block has so many bytes. */
-    int parents;       /* So many modules have this one as their child. */
+    size_t bytes;      /* The bytes of the block. */
+    int parents;       /* The number of modules that have this one as their child. */
     bool ready;        /* The constructor is done: what fails from now on leaves m as it was. */
     rg_module *parent; /* The first parent stands here while it lives. */
     size_t at;         /* The parent's entry of this number is this module. */

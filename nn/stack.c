@@ -11,7 +11,7 @@
 #include <unistd.h>
 #endif
 
-/* A forward may take so many bytes, with all that it calls except the forwards of other modules. */
+/* The bytes of stack that a forward may take, with its calls but those of other forwards. */
 static const size_t STACK_RESERVE = 256 << 10;
 
 /* The thread's stack lies from `low` on, and grows down to there. */

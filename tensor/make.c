@@ -240,7 +240,7 @@ rg_tensor *(rg_arange_as)(rg_tensor *end, rg_dtype dtype) {
     return (rg_arange_step_as)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one), dtype);
 }
 
-/* Returns a tensor for so many numbers, or fails if an argument isn't valid. A single number is
+/* Returns a tensor for `steps` numbers, or fails if an argument isn't valid. A single number is
  * `only`. */
 static rg_tensor *spaced_new(const char *op, double start, double end, double only, int64_t steps,
                              rg_dtype dtype) {

@@ -28,10 +28,10 @@ enum {
     HUGE_MIN = 2 << 20,   /* From here a block is aligned to, and asks for, huge pages. */
     CHUNK_MIN = 64 << 10, /* A thread's first chunk is so large. */
     CHUNK_MAX = 4 << 20,  /* Each chunk is twice the one before, until it is so large. */
-    HEADERS_AT_ONCE = 64, /* So many headers are cut from a chunk together. */
+    HEADERS_AT_ONCE = 64, /* The number of headers that are cut from a chunk together. */
 };
 
-/* A thread keeps at most so many bytes of large free blocks. */
+/* The most bytes of large free blocks that a thread keeps. */
 static const int64_t CACHE_MAX = (int64_t)1 << 30;
 
 /* `bypass` says that every block is malloc's own. `threads` lists the threads that run, and `ended`

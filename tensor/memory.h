@@ -32,9 +32,9 @@ void rgi_memory_end_thread(rg_thread *me);
 /* ---- counting ------------------------------------------------------------------ */
 
 enum {
-    RG_DRIFT_MAX = 256 << 10,  /* A thread's bytes may be so far away from the common count. */
-    RG_SMALL_BATCH = 16 << 14, /* A list of small blocks holds at most so many times 64 bytes. */
-    RG_HEADER_BATCH = 512,     /* The list of headers holds at most so many. */
+    RG_DRIFT_MAX = 256 << 10,  /* A thread's greatest distance from the common count. */
+    RG_SMALL_BATCH = 16 << 14, /* The most that a list of small blocks holds, by 64 bytes. */
+    RG_HEADER_BATCH = 512,     /* The most headers that their list holds. */
 };
 
 /* Adds n to a count to which only its own thread writes, so that no locked instruction is
@@ -131,7 +131,7 @@ static inline void *rgi_header_at_hand(void) {
     return RG_UNLIKELY(me->fail_at) ? NULL : me->small[0].first;
 }
 
-/* Takes the header at hand, and a storage of so many bytes, which is returned. Where no such
+/* Takes the header at hand, and a storage of `bytes` bytes, which is returned. Where no such
  * storage is at hand, returns NULL and takes nothing. */
 static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
     rg_thread *me = &rgi_this;

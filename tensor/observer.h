@@ -24,7 +24,7 @@ typedef struct rg_observer rg_observer;
 struct rg_observer {
     /* Makes the tensor that rgi_new is asked for. */
     rg_tensor *(*make)(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size);
-    /* Gives t, which is an op's output, a storage of so many bytes. */
+    /* Gives t, which is an op's output, a storage of `bytes` bytes. */
     bool (*allocate)(rg_observer *o, rg_tensor *t, size_t bytes);
     /* A scope has ended, or a tensor was dropped, and others may have let go of tensors. */
     void (*released)(rg_observer *o);

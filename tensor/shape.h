@@ -46,7 +46,7 @@ bool rgi_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b
 bool rgi_expandable(const rg_tensor *from, const rg_tensor *to);
 /* Returns n sizes of 1, but for that of the dim. */
 rg_dims rgi_dims_along(int n, int dim, int64_t size);
-/* A tensor has at most so many elements, lest their bytes overflow. */
+/* The greatest number of elements of a tensor, lest their bytes overflow. */
 #define RG_NUMEL_MAX (INT64_MAX / 16)
 /* Fails where there are too many dims, a size is negative, or the product of all that aren't 0 is
  * too large. */

@@ -84,7 +84,7 @@ static inline bool rgi_may_touch(const rg_tensor *t, const char *op) {
 /* ---- how births are made ---------------------------------------------------------- */
 
 enum {
-    RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64, /* A header counts as so many. */
+    RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64, /* The bytes of a header, as counted. */
     RG_STORAGE_HEADER = 64, /* A storage's data follow at a multiple of 64 bytes. */
 };
 _Static_assert(sizeof(rg_storage) <= RG_STORAGE_HEADER, "a storage's header fits");

@@ -380,9 +380,9 @@ void rg_set_printoptions(rg_printoptions options);
 
 /* ---- memory ---------------------------------------------------------------------------- */
 typedef struct rg_memory {
-    int64_t now, peak;                       /* So many bytes are in use now, and were at most. */
+    int64_t now, peak;                       /* The bytes in use now, and at most. */
     int64_t headers, storages, nodes, other; /* The bytes in use now are for these. */
-    int64_t system_calls;                    /* So many requests were passed on to the system. */
+    int64_t system_calls;                    /* The requests that were passed on to the system. */
 } rg_memory;
 
 /* Returns how many tensors are alive, in all threads. */

@@ -39,7 +39,7 @@ typedef struct rg_free_list {
 enum {
     RG_SMALL_CLASSES = 65,
     RG_LARGE_CLASSES = 4 * 28,
-    RG_RESTING = 16, /* So many released headers rest; more wouldn't stay in L1. */
+    RG_RESTING = 16, /* The number of released headers that rest; more wouldn't stay in L1. */
 };
 
 typedef struct rg_thread {

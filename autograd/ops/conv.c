@@ -28,7 +28,7 @@ static bool conv_set_shape(rg_tensor *t, const struct conv_attr *a, int64_t rows
     return true;
 }
 
-/* Returns the attributes for a result of so many elements. */
+/* Returns the attributes for a result of `elements` elements. */
 static struct conv_attr conv_attr_for(const struct conv_attr *a, const char *node,
                                       double elements) {
     const k_conv *z = &a->z;

@@ -191,7 +191,7 @@ static void einsum_remove(einsum_dims *d, int at) {
         d->label[i] = d->label[i + 1];
 }
 
-/* Checks an operand's sizes against those seen so far. */
+/* Checks an operand's sizes against those of the operands before it. */
 static bool einsum_check_sizes(const einsum_operand *o, int operand, int64_t seen[]) {
     for (int d = 0; d < o->dims.n; d++) {
         int label = o->dims.label[d];

@@ -33,7 +33,7 @@ typedef struct {
     int n;
     rg_item_index item[RG_MOST_ITEMS];
     int64_t named;
-    int64_t hidden; /* An ellipsis stands for so many dims. */
+    int64_t hidden; /* The number of dims that an ellipsis stands for. */
     int64_t dim;    /* The next item is about this dim of the view. */
     bool only;      /* x[item] is read, with one item. */
     bool whole;     /* x[True] or x[False] is written to: all of x, under a new dim, or nothing. */

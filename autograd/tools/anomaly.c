@@ -26,7 +26,7 @@ static int backtrace(void **address, int n) {
 }
 #endif
 
-/* A trace remembers so many stack frames, and an error shows so many of the program's own. */
+/* The stack frames that a trace remembers, and those of the program's own that an error shows. */
 enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
 
 /* A trace says where a forward call was made: on the stack, and in which module. */

@@ -26,7 +26,7 @@ RG_PUBLIC_BEGIN
 
 typedef struct RG_OPTIONS rg_explain_options {
     RG_BY_NAME;
-    /* So many paths are told of, the largest first. */
+    /* The number of paths that are told of, the largest first. */
     int paths RG_DEFAULT(8);
     /* A gradient with an element above this is huge. */
     double huge RG_DEFAULT(1e6);
@@ -42,7 +42,7 @@ typedef struct rg_gradient_path {
 } rg_gradient_path;
 
 typedef struct rg_explanation {
-    int n; /* There are so many paths in v; -1 means failure. */
+    int n; /* The number of paths in v; -1 means failure. */
     const rg_gradient_path *v;
     double rest;         /* All other paths have this share. */
     rg_tensor *gradient; /* This is the sum of what came by all paths. */

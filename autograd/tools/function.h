@@ -49,9 +49,9 @@ typedef struct RG_OPTIONS rg_function_class {
      * `once_differentiable`. */
     bool (*backward)(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[])
         RG_DEFAULT(NULL);
-    /* There are so many outputs, up to 8; 0 stands for one. */
+    /* The number of outputs, up to 8; 0 stands for one. */
     int outputs RG_DEFAULT(0);
-    /* rg_function_apply copies so many bytes of its args, which rg_function_args returns. */
+    /* The bytes of the args, which rg_function_apply copies and rg_function_args returns. */
     size_t args_bytes RG_DEFAULT(0);
     /* Forward leaves so many bytes for backward, where rg_function_state says; they are 0 at
      * first. Pointers to tensors don't belong there: see rg_save_for_backward. */

@@ -19,7 +19,7 @@ typedef struct {
     int n;
     rg_tensor *const *inputs;
     rg_gradcheck_options options;
-    int cotangents; /* For second order: so many outputs required grad at first. */
+    int cotangents; /* For second order: the number of outputs that required grad at first. */
 } check;
 
 /* The outputs of a call are kept here, since the next call may use the function's array again. */

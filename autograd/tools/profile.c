@@ -36,7 +36,7 @@ static profile_row profile_rows[PROFILE_ROWS];
 static char given_names[PROFILE_ROWS][GIVEN_ROOM];
 static int profile_n;
 static pthread_mutex_t profile_lock = PTHREAD_MUTEX_INITIALIZER;
-/* The calls inside the present one have taken so many nanoseconds. */
+/* The nanoseconds that the calls inside the present one have taken. */
 static __thread double profile_inside __attribute__((tls_model("initial-exec")));
 
 static double profile_now(void) {

@@ -29,7 +29,7 @@ static __thread struct {
     size_t n, room;
 } saved_thread __attribute__((tls_model("initial-exec")));
 
-/* So many hooks are in force, in all threads. */
+/* The number of hooks in force, in all threads. */
 static atomic_int hooks_in_force;
 
 static bool push_hooks(const rg_saved_hooks *hooks) {

@@ -19,9 +19,9 @@ struct rg_data_loader {
     rg_data_loader_options options;
     int n_tensors;
     bool released;    /* rg_data_loader_free has freed it. */
-    int64_t n;        /* There are so many items. */
+    int64_t n;        /* The number of items. */
     rg_tensor *order; /* This is the epoch's; NULL between epochs. */
-    int64_t position; /* So many items were given out. */
+    int64_t position; /* The number of items that were given out. */
     rg_tensor *v[];
 };
 

@@ -47,7 +47,7 @@ static bool mha_check_mask_dtype(rg_tensor *mask, const char *name) {
     return true;
 }
 
-/* The mask is for so many keys. */
+/* The number of keys of the mask. */
 static bool mha_check_attn_mask(rg_multihead_attention *self, rg_tensor *query, int64_t keys,
                                 rg_tensor *mask) {
     if (mask == RG_NONE)

@@ -6,7 +6,7 @@
 
 #include "recurrent.h"
 
-/* The rows of a run begin at `at`: so many steps of so many sequences. */
+/* The rows of a run begin at `at`: `steps` steps of `batch` sequences. */
 typedef struct rg_step_run {
     int64_t at, steps, batch;
 } rg_step_run;

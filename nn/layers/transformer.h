@@ -136,7 +136,7 @@ rg_transformer_decoder_layer *rg_nn_transformer_decoder_layer_with(int64_t d_mod
  * layer's own forward they have no dim for layers. */
 typedef struct rg_decoder_cache {
     rg_tensor *tgt, *memory;
-    int64_t length; /* So many positions of tgt are in the cache. */
+    int64_t length; /* The number of positions of tgt in the cache. */
 } rg_decoder_cache;
 
 /* These are the keywords of a decoder's and of a decoder layer's forward, too. */
@@ -184,7 +184,7 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *m, rg_ten
                                                rg_tensor *memory, rg_tgt_options o);
 #define rg_transformer_decoder_forward(m, tgt, memory, ...) \
     rg_transformer_decoder_forward_with(m, tgt, memory, RG_TGT_(__VA_ARGS__))
-/* Returns a cache with the memory in it, and with room for so many positions of tgt:
+/* Returns a cache with the memory in it, and with room for `positions` positions of tgt:
  *
  *     rg_decoder_cache cache = rg_transformer_decoder_cache(decoder, memory, 100);
  *     for (..)

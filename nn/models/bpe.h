@@ -21,7 +21,7 @@ typedef struct {
 
 /* Adds a merge, whose rank is the number of those before it. */
 bool rgi_merges_add(rg_merges *m, uint32_t left, uint32_t right, uint32_t made);
-/* Sorts the merges of so many tokens. Where a pair was added twice, the last one counts. */
+/* Sorts the merges of `tokens` tokens. Where a pair was added twice, the last one counts. */
 bool rgi_merges_ready(rg_merges *m, size_t tokens);
 void rgi_merges_free(rg_merges *m);
 

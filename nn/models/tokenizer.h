@@ -37,7 +37,7 @@ const char *rg_tokenizer_token(const rg_tokenizer *t, int64_t id);
 
 typedef struct RG_OPTIONS rg_tokenizer_encode_options {
     RG_BY_NAME;
-    int64_t length RG_DEFAULT(-1); /* The text has so many bytes; -1: it ends with a 0. */
+    int64_t length RG_DEFAULT(-1); /* The bytes of the text; -1: it ends with a 0. */
 } rg_tokenizer_encode_options;
 /* Returns the text's int64 numbers, (length). Special tokens in the text become their numbers. A
  * text that isn't UTF-8 is refused. */
@@ -65,7 +65,7 @@ const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
  * is returned adds up to what rg_tokenizer_decode returns for all tokens. */
 typedef struct rg_token_stream {
     const rg_tokenizer *tokenizer;
-    int64_t length; /* The text that was returned last has so many bytes. */
+    int64_t length; /* The bytes of the text that was returned last. */
     /* These bytes begin a character that isn't whole yet. */
     int n_held;
     char held[4];

@@ -31,7 +31,7 @@ typedef struct {
     char *spaced; /* This holds a piece with a blank before it. */
     size_t spaced_room;
     seen_word *seen;
-    size_t n_seen; /* There are so many slots, a power of 2. */
+    size_t n_seen; /* The number of slots, a power of 2. */
 } encoding;
 
 /* ---- words ---------------------------------------------------------------------------- */

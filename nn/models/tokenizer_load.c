@@ -112,7 +112,7 @@ static bool keeps_file(const rg_json_file *f) {
 
 /* ---- the vocabulary ------------------------------------------------------------------- */
 
-/* Makes room for so many tokens, none of which has a text yet. */
+/* Makes room for n tokens, none of which has a text yet. */
 static bool begin_tokens(rg_tokenizer *t, size_t n) {
     if (!rgi_grow((void **)&t->tokens, &t->room, n, sizeof *t->tokens))
         return false;

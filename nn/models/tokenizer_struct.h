@@ -10,7 +10,7 @@
 
 typedef struct {
     const char *text; /* It is the table's. */
-    uint32_t bytes;   /* The text has so many. */
+    uint32_t bytes;   /* The bytes of the text. */
     bool model;       /* The vocabulary has the token, and it may come of merges. */
     bool added;       /* The token is looked for in texts before they are cut into words. */
     bool special;

@@ -13,7 +13,7 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_vocabulary {
-    int64_t n;       /* There are so many tokens. */
+    int64_t n;       /* The number of tokens. */
     int64_t unknown; /* The token for unknown ones has this index, or it is -1. */
     const char **tokens;
     char *drop;

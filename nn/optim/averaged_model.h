@@ -27,7 +27,7 @@ rg_multi_avg_fn rg_get_swa_multi_avg_fn(void);
 typedef struct rg_averaged_model {
     rg_module base;
     rg_module *module;     /* This is the average, a deep copy of the model at first. */
-    rg_tensor *n_averaged; /* So many updates were made. */
+    rg_tensor *n_averaged; /* The number of updates that were made. */
     rg_multi_avg_fn multi_avg_fn;
     bool use_buffers;
 } rg_averaged_model;

@@ -18,7 +18,7 @@ typedef struct rg_lbfgs {
     rg_tensor *d, *prev_flat_grad; /* Both are NULL before the first step. */
     rg_lbfgs_pair *pairs;          /* The oldest is the first. */
     size_t n, room;
-    size_t n_al; /* So many of the pairs have their al. */
+    size_t n_al; /* The number of pairs that have their al. */
 } rg_lbfgs;
 
 /* Makes `to` a copy of `from`, which shares its tensors. Returns false, with nothing to end, on

@@ -40,7 +40,7 @@ static void divide_by_norm(rg_tensor *x, double eps) {
 
 enum { PANEL_ROWS = 128, MOST_PANELS = 8, TURN_EDGE = 32 };
 
-/* Returns rows of a matrix, with so many of their columns. */
+/* Returns rows of a matrix, with the first `columns` of their columns. */
 static rg_tensor matrix_part(const rg_tensor *t, int64_t row, int64_t rows, int64_t columns) {
     rg_tensor part = *t;
     part.data += row * t->stride[0] * (int64_t)sizeof(float);

@@ -57,7 +57,7 @@ enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 /* A slot is a parameter, with what is kept for it. */
 typedef struct rg_optim_slot {
     rg_tensor *param, *state[RG_OPTIM_STATES]; /* A state is NULL until a step needs it. */
-    double step;                               /* The parameter has made so many steps. */
+    double step;                               /* The parameter's number of steps. */
     double product;                            /* This is the product of the row's factors. */
     size_t group;                              /* The parameter is in this group. */
     /* The current step works on these: parameter, gradient, and the states that take part. There

@@ -39,9 +39,9 @@ RG_PUBLIC_BEGIN
 typedef struct rg_distributed {
     rg_module base;
     rg_module *module;        /* This is the model itself, a child. */
-    int shards;               /* A batch has so many. */
-    int first, local;         /* This rank's begin with that one, and are so many. */
-    int64_t bytes_sent;       /* So many bytes of gradients this rank has sent. */
+    int shards;               /* The number of shards of a batch. */
+    int first, local;         /* The first shard of this rank, and their number. */
+    int64_t bytes_sent;       /* The bytes of gradients that this rank has sent. */
     struct rg_shares *shares; /* The library alone looks into it; */
     rg_tensor *shares_room;   /* this is its memory. */
 } rg_distributed;
@@ -49,7 +49,7 @@ typedef struct rg_distributed {
 typedef struct RG_OPTIONS rg_distributed_options {
     RG_BY_NAME;
     int shards RG_DEFAULT(0);              /* 0 stands for one for each rank. */
-    double bucket_cap_mb RG_DEFAULT(25.0); /* Gradients are sent once there are so many MiB. */
+    double bucket_cap_mb RG_DEFAULT(25.0); /* Gradients are sent once they take that many MiB. */
 } rg_distributed_options;
 /* Returns a module whose forward is the model's, and which takes the model over; if it fails, the
  * model is freed. The parameters and buffers become those of rank 0. Parameters that require grad

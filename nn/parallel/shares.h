@@ -14,7 +14,7 @@ typedef struct rg_share {
     struct rg_shares *of;
     rg_tensor *leaf;
     bool is_buffer;
-    int64_t n;         /* It has so many elements, */
+    int64_t n;         /* The number of its elements, */
     int bucket;        /* which lie in this bucket, */
     int64_t at;        /* from this one on, */
     int place;         /* as those of this place among the bucket's shares. */
@@ -29,7 +29,7 @@ typedef struct rg_share {
  * the other: the first of them is what is sent. */
 typedef struct rg_bucket {
     rg_dtype dtype;
-    int n_shares, missing; /* So many of its gradients haven't arrived. */
+    int n_shares, missing; /* The number of its gradients that haven't arrived. */
     int64_t n;
     rg_tensor *sums, *room;
     rg_tree_sum sum;
@@ -49,7 +49,7 @@ typedef struct rg_shares {
     rg_share *v;
     int n;
     rg_share **order;   /* Gradients are expected to arrive in this order. */
-    int arrived;        /* So many have, in the run that is under way. */
+    int arrived;        /* The number that have, in the run that is under way. */
     bool settled;       /* The order is one that was seen. */
     rg_buffer *buffers; /* At first all, and then those that a forward changes. */
     rg_tensor *buffers_holder;
@@ -57,14 +57,14 @@ typedef struct rg_shares {
     bool buffers_known;
     rg_bucket *buckets;
     int n_buckets, launched;
-    size_t cap;      /* A bucket has at most so many bytes, or one share. */
-    int levels;      /* Its sums are of so many parts of the tree at once. */
+    size_t cap;      /* The most bytes of a bucket, unless it has one share. */
+    int levels;      /* The parts of the tree that its sums are of at once. */
     int turn;        /* This of the rank's shards is next. */
-    int depth;       /* So many parts of the tree are summed up and wait. */
+    int depth;       /* The parts of the tree that are summed up and wait. */
     bool armed;      /* A forward was run for the shard. */
     bool open;       /* A backward run is under way, or no run can follow one that failed. */
     uint64_t stream; /* The batch's streams of random numbers begin with it, */
-    int calls;       /* and so many forwards of the shard have one already. */
+    int calls;       /* and the forwards of the shard that have one already. */
     bool drawn;
 } rg_shares;
 

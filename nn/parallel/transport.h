@@ -30,7 +30,7 @@ void rgi_exchange_begin(rg_exchange *e, int peer, int tag, size_t size, rg_parce
 /* Returns whether it is done; asking lets all that is on its way go on. */
 bool rgi_exchange_done(rg_exchange *e);
 
-/* Puts so many bytes of each rank into `all`, one rank behind the other. */
+/* Puts `bytes` bytes of each rank into `all`, one rank behind the other. */
 void rgi_transport_gather(const void *mine, void *all, int bytes);
 /* Gives all ranks n elements of rank src. */
 void rgi_transport_broadcast(void *data, int64_t n, size_t size, int src);

@@ -36,7 +36,7 @@ void rgi_fail_errno(const char *op, int number, const char *path);
 typedef struct {
     const char *op, *path;
     int fd;
-    uint64_t bytes; /* The file had so many when it was opened. */
+    uint64_t bytes; /* The file's bytes when it was opened. */
 } rg_file;
 
 /* Opens a regular file. Returns false, with nothing to close, on failure. */
@@ -72,10 +72,10 @@ typedef struct {
     const char *op;
     char *path;   /* The file is to have this path. It is another than the caller's for a link. */
     char *beside; /* Meanwhile it has this one. */
-    size_t room;  /* So many bytes were asked for each of the two. */
+    size_t room;  /* The bytes that were asked for each of the two. */
     int fd;
-    uint64_t bytes; /* So many were written so far. */
-    size_t used;    /* So many of them wait in the buffer. */
+    uint64_t bytes; /* The bytes that were written, */
+    size_t used;    /* and how many of them wait in the buffer. */
     char *buffer;
     bool failed;
 } rg_writer;

@@ -10,7 +10,7 @@
 /* A row is X(NAME, bytes, dtype, safetensors, numpy, torch, storage):
  *
  *     NAME         the type is RG_FILE_NAME
- *     bytes        an element takes so many
+ *     bytes        the bytes of an element
  *     dtype        a tensor of this dtype takes the values
  *     safetensors  is its name in safetensors
  *     numpy        is its name in NumPy's .npy, behind the byte order

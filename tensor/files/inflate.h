@@ -6,10 +6,10 @@
 #include "file.h"
 
 enum {
-    RG_INFLATE_QUICK = 10,       /* Codes of so many bits are looked up at once. */
+    RG_INFLATE_QUICK = 10,       /* The bits of a code that are looked up at once. */
     RG_INFLATE_RING = 1 << 16,   /* This is twice as far as a copy reaches back. */
-    RG_INFLATE_MOST = 1032,      /* One deflated byte stands for at most so many. */
-    RG_INFLATE_SYMBOLS = 288,    /* A code has at most so many symbols, */
+    RG_INFLATE_MOST = 1032,      /* The most bytes that one deflated byte stands for. */
+    RG_INFLATE_SYMBOLS = 288,    /* The most symbols of a code, */
     RG_INFLATE_LONGEST = 15 + 1, /* and each has fewer bits than this. */
 };
 
@@ -17,7 +17,7 @@ enum {
  * code is longer. */
 typedef struct {
     uint16_t quick[1 << RG_INFLATE_QUICK];
-    uint16_t count[RG_INFLATE_LONGEST];  /* So many symbols have codes of each length. */
+    uint16_t count[RG_INFLATE_LONGEST];  /* The number of symbols for each length of a code. */
     uint16_t symbol[RG_INFLATE_SYMBOLS]; /* They stand in the order of their codes. */
 } rg_inflate_code;
 
@@ -27,13 +27,13 @@ typedef struct {
     const char *what;
     uint64_t at, end;   /* The file's bytes from here to there aren't in `in` yet. */
     uint64_t bits;      /* The lowest is the next one, */
-    int n_bits;         /* and so many wait. */
+    int n_bits;         /* and their number. */
     size_t in_at, in_n; /* These of `in` come behind them. */
     enum { RG_INFLATE_HEADER, RG_INFLATE_STORED, RG_INFLATE_CODED, RG_INFLATE_DONE } phase;
     bool last;           /* The block is the last one. */
     bool failed;         /* The thread has the sentence. */
-    uint32_t stored;     /* The block has so many bytes left that are stored as they are. */
-    uint64_t made, read; /* So many bytes were inflated, and read. */
+    uint32_t stored;     /* The bytes that are left of a block that is stored as it is. */
+    uint64_t made, read; /* The bytes that were inflated, and read. */
     rg_inflate_code literals, distances;
     uint8_t in[1 << 13], ring[RG_INFLATE_RING];
 } rg_inflate;

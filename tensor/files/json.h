@@ -21,7 +21,7 @@ typedef enum {
 /* An array's values follow it. In an object a name, which is a text, stands before each value. */
 typedef struct {
     rg_json_kind kind;
-    uint32_t n;    /* It has so many values, or bytes of text. */
+    uint32_t n;    /* The number of its values, or of its bytes of text. */
     uint32_t end;  /* The value that comes after all that is in this one has this number. */
     const char *v; /* The text, with a 0 behind it, or the number as it is written. */
 } rg_json_value;

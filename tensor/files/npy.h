@@ -13,7 +13,7 @@ typedef struct {
     const rg_file *file;
     rg_zip_stream *stream; /* It is NULL for a file of its own. */
     const char *what;      /* Such as: member "weight.npy"; for errors. */
-    uint64_t at, bytes;    /* So many were read, of so many. */
+    uint64_t at, bytes;    /* The bytes that were read, and those that there are. */
 } rg_npy_source;
 /* Returns all of a file. */
 rg_npy_source rgi_npy_source(const rg_file *f);

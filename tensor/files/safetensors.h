@@ -8,7 +8,7 @@
 #include "files.h"
 #include "foreign.h"
 
-/* A header may have so many bytes, and no more, as in the format's own library. */
+/* The most bytes that a header may have, as in the format's own library. */
 enum { RG_SAFETENSORS_HEADER_MAX = 100000000 };
 
 /* ---- reading -------------------------------------------------------------------------- */

@@ -386,7 +386,7 @@ const rg_zip_member *rgi_zip_find(const rg_zip *z, const char *name) {
 struct rg_zip_stream {
     const rg_zip *z;
     const rg_zip_member *m;
-    uint64_t read; /* So many bytes were read, */
+    uint64_t read; /* The bytes that were read, */
     uint32_t crc;  /* and this is their CRC. */
     rg_inflate *inflate;
     char what[160]; /* member "weight.npy" */

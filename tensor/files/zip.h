@@ -56,11 +56,11 @@ bool rgi_zip_read(const rg_zip *z, const rg_zip_member *m, void *to);
 typedef struct {
     rg_writer file;
     rg_map names;
-    char *directory; /* It has n bytes so far, and room for `room`. */
+    char *directory; /* It has n bytes, and room for `room`. */
     size_t n, room;
     /* These are the last member's. */
     size_t entry;        /* It stands here in the directory. */
-    uint64_t bytes, put; /* So many of its bytes were put. */
+    uint64_t bytes, put; /* `put` of its bytes were put. */
     uint32_t crc;
 } rg_zip_writer;
 

@@ -20,7 +20,7 @@ enum {
     ZIP_VERSION64 = 45,    /* or this one for numbers of 64 bits. */
     ZIP_DATE = 1 << 5 | 1, /* This is the first day of 1980, as NumPy has it. */
     ZIP_AT_ONCE =
-        1 << 18, /* Parts of so many bytes are still in the cache when they are written. */
+        1 << 18, /* The bytes of a part, which is still in the cache when it is written. */
 };
 static const uint32_t ZIP_PERMISSIONS = 0100644u << 16;
 

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* So many channels are done at a time, and so many elements of one are summed side by side. */
+/* The channels that are done at a time, and the elements of one that are summed side by side. */
 enum { BATCH_CHANNELS = 16, BATCH_LANES = 16 };
 
 /* These are the elements of the tensors of k_batch_norm and k_batch_norm_backward. */

@@ -9,7 +9,7 @@
 
 /* For greater numbers pi / 2 in three parts would be too coarse. */
 #define CIRCLE_MOST 0x1p17f
-/* A block of so many elements is looked through at once, and stays in the first cache. */
+/* The elements of a block, which is searched at once and stays in the first cache. */
 enum { CIRCLE_BLOCK = 1024 };
 
 #define K_LOOPS "loops/circle.h"

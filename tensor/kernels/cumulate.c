@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* So many lines are done at once where they lie side by side. */
+/* The number of lines that are done at once where they lie side by side. */
 enum { CUMULATE_COLUMNS = 1024 };
 
 /* A line has n elements along the dim; step[] has the bytes from one to the next in y, x and z. */

@@ -104,7 +104,7 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
         return index_whole(how, row, t, index);
     rg_tensor base = *t;
     rg_tensor along = *index;
-    /* So many dims of the row are the index's. */
+    /* The number of dims of the row that are the index's. */
     int n = row->ndim - t->ndim + 1;
     rgi_copy_shape(&base, row);
     rgi_copy_shape(&along, row);

@@ -7,7 +7,7 @@
 #include "kernels.h"
 #include "smooth.h"
 
-/* A sum has so many lanes, whatever the type and the set, so that all sets give the same bits. */
+/* The number of lanes of a sum, one for all types and sets, so that these give the same bits. */
 enum { K_LANES = 16 };
 
 #define K_LOOPS "loops/lanes.h"

@@ -5,9 +5,9 @@
 #include "lanes.h"
 
 enum {
-    NORM_ROWS = 4,   /* The columns of so many rows are added up at once. */
-    NORM_CHUNK = 16, /* So many vectors of a row have a mean of their own. */
-    NORM_PARTS = 16, /* Rows are cut into so many parts at most. */
+    NORM_ROWS = 4,   /* The number of rows whose columns are added up at once. */
+    NORM_CHUNK = 16, /* The number of vectors of a row that have a mean of their own. */
+    NORM_PARTS = 16, /* The greatest number of parts that rows are cut into. */
 };
 
 /* The first rows are at y and x. Weights and biases may be NULL. Those of row r begin at

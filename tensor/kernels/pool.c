@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-/* So many windows side by side are done at once, POOL_ROUND fill vectors of any set, and fewer than
- * POOL_FEW are done one by one. */
+/* POOL_RUN windows side by side are done at once. POOL_ROUND of them fill vectors of any set. Fewer
+ * than POOL_FEW are done one by one. */
 enum { POOL_RUN = 256, POOL_ROUND = 16, POOL_FEW = 4 };
 
 /* Window o of one dim sees the elements from begin to before end, if each is seen. `counted` are

@@ -11,7 +11,7 @@
 
 /* ---- cutting ------------------------------------------------------------------------------- */
 
-/* If x has so many elements or more, the kept dims are walked as x lies in memory. */
+/* From this number of elements of x on, the kept dims are walked as x lies in memory. */
 enum { REDUCE_LARGE = 1 << 15 };
 
 /* A block is cut for threads into parts of `columns` of its columns. No sum's order depends on how

@@ -14,7 +14,7 @@ typedef struct {
 } reduce_block;
 typedef void reduce_loop(char *y, const char *x, const reduce_block *b);
 
-/* The sums of side-by-side columns that are made at once take so many bytes. */
+/* The bytes of the sums of side-by-side columns that are made at once. */
 enum { REDUCE_BLOCK = 8192 };
 
 /* Returns y with x's dims, the reduced ones at 1, so that a walk over x can go along with it. */

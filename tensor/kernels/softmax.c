@@ -16,10 +16,10 @@ typedef struct {
 typedef void softmax_loop(const softmax_rows *z, char *const p[], int64_t rows);
 
 enum {
-    SOFTMAX_SIDE = 256,  /* So many rows that lie side by side are made at once. */
-    SOFTMAX_ROOM = 4096, /* The powers of rows of up to so many elements are kept apart. */
-    SOFTMAX_STEP = 64,   /* So many elements of each of three rows are done in turn. */
-    SOFTMAX_PAGE = 4096, /* After so many bytes addresses look alike to loads and stores. */
+    SOFTMAX_SIDE = 256,  /* The number of rows side by side that are made at once. */
+    SOFTMAX_ROOM = 4096, /* The longest rows whose powers are kept in a buffer. */
+    SOFTMAX_STEP = 64,   /* The number of elements of each of three rows that are done in turn. */
+    SOFTMAX_PAGE = 4096, /* Addresses this far apart look alike to loads and stores. */
 };
 
 #define K_LOOPS "loops/softmax.h"

@@ -59,8 +59,8 @@ bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *
 /* These are the operands at one tile: as they lie, or turned over in `buffer`. */
 typedef struct {
     char *data[RG_MAX_OPERANDS];
-    int64_t step[RG_MAX_OPERANDS]; /* Columns are so many bytes apart. */
-    int64_t down[RG_MAX_OPERANDS]; /* Rows are so many bytes apart. */
+    int64_t step[RG_MAX_OPERANDS]; /* The distance of columns, in bytes. */
+    int64_t down[RG_MAX_OPERANDS]; /* The distance of rows, in bytes. */
     _Alignas(64) char buffer[RG_MAX_OPERANDS][TURN_SIDE * TURN_SIDE * sizeof(double)];
 } turn_operands;
 

@@ -235,7 +235,7 @@ bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const ch
 
 /* ---- truncated normals: draw all, keep what is accepted, draw all again ---------- */
 
-/* After so many rounds a fill fails; torch sets no limit, and may go on for ever. */
+/* The number of rounds after which a fill fails; torch sets no limit, and may go on for ever. */
 enum { TRUNC_ROUNDS = 1 << 20 };
 
 static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }

@@ -37,7 +37,7 @@ struct rg_generator {
 bool rgi_generator_lock(rg_generator *g, const char *op);
 void rgi_generator_unlock(rg_generator *g);
 
-/* A caller draws at most so many elements at a time, which stay in the first cache. */
+/* The greatest number of elements that a caller draws at a time; they stay in the first cache. */
 enum { RANDOM_CHUNK = 512 };
 
 /* Each draws n, at most a chunk, from a locked generator: words, pairs of words as one number, and

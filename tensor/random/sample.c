@@ -11,8 +11,8 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* From so many elements on, torch swaps each element with one of those up to it, and takes two
- * words for each. */
+/* From this number of elements on, torch swaps each element with itself or one before it, and takes
+ * two words for each. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
 /* Writes the integers from 0 to n - 1, and shuffles them as Fisher and Yates do: swaps each with

@@ -36,7 +36,7 @@ typedef struct parser {
     /* shape.n and each size are -1 until they are known; the first number, or the first empty list,
      * tells n. */
     rg_dims shape;
-    /* `items` are the n elements that were read so far; there is room for `room`. */
+    /* `items` are the n elements that were read; there is room for `room`. */
     parsed *items;
     size_t n, room;
     /* kind is the highest dtype seen: bool, int64 or float64. An empty list counts as float64. */

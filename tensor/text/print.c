@@ -57,13 +57,13 @@ typedef struct printer {
     /* NumPy's floats are measured in three parts: before the point, after the point, in the
      * exponent. */
     int left, right, exponent;
-    /* The line ends at this column so far, in NumPy's layout. */
+    /* The column at which the unfinished line ends, in NumPy's layout. */
     int column;
     rg_text text;
     char word[RG_WORD_ROOM];
 } printer;
 
-/* Adds s to the text, so many times. */
+/* Adds s to the text, `times` times. */
 static void print_put(printer *p, const char *s, int64_t times) {
     rg_text *t = &p->text;
     for (size_t n = strlen(s); times > 0; times--) {
@@ -227,7 +227,7 @@ static void print_look(printer *p) {
 
 /* ---- brackets and lines ---------------------------------------------------------- */
 
-/* Ends the line, with so many line feeds, and begins one with so much indent. */
+/* Ends the line with `lines` line feeds, and begins the next with `indent` blanks. */
 static void print_break(printer *p, int lines, int indent) {
     if (!p->numpy)
         print_put(p, ",", 1);

@@ -211,7 +211,7 @@ static const unsigned char *next_bytes(rg_pickle *p, size_t n) {
     return (const unsigned char *)p->bytes + p->at - n;
 }
 
-/* Reads a number of so many bytes, the lowest of which comes first. */
+/* Reads a number of `bytes` bytes, the lowest of which comes first. */
 static bool next_number(rg_pickle *p, size_t bytes, uint32_t *number) {
     const unsigned char *b = next_bytes(p, bytes);
     *number = 0;

@@ -43,7 +43,7 @@ typedef enum {
 typedef struct {
     uint8_t kind, global;
     bool open;            /* A reader is on its way through what is in the value. */
-    uint32_t n;           /* There are so many items or bytes, */
+    uint32_t n;           /* The number of items or bytes, */
     uint32_t first, last; /* and the items are the cells from the first to the last. */
     union {
         int64_t i;

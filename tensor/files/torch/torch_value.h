@@ -27,7 +27,7 @@ typedef enum {
     RG_PY_NONE
 } rg_py_kind;
 
-/* A value lies in so many others at most. */
+/* The greatest number of values around a value. */
 enum { RG_PY_DEPTH = 16 };
 
 /* A text must live as long as the value. */

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Python's pickler writes so many pairs of a dict at a time. */
+/* The number of pairs of a dict that Python's pickler writes at a time. */
 enum { PICKLE_BATCH = 1000, TORCH_ALIGNMENT = 64 };
 
 /* What a pickle refers to again has a number in its memo, or -1 as long as it has none. */
@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
     const char *op;
-    char *v; /* The pickle has n bytes so far, and room for more. */
+    char *v; /* The pickle has n bytes, and room for more. */
     size_t n, room;
     bool failed;
     uint32_t memoized;
@@ -53,7 +53,7 @@ static void pickle_bytes(torch_writer *w, const void *from, size_t n) {
 
 static void pickle_op(torch_writer *w, const char *ops) { pickle_bytes(w, ops, strlen(ops)); }
 
-/* Writes an opcode and a number of so many bytes, the lowest of which comes first. */
+/* Writes an opcode and a number of `bytes` bytes, the lowest of which comes first. */
 static void pickle_number(torch_writer *w, char op, uint64_t number, size_t bytes) {
     char v[9] = { op };
     for (size_t i = 0; i < bytes; i++)

@@ -16,7 +16,7 @@
 
 #define VECTOR K_NAME(matmul_vector)
 #define LANES  ((int)(K_VECTOR_BYTES / sizeof(T)))
-/* A panel of b has so many columns. */
+/* The number of columns of a panel of b. */
 #define PANEL (2 * LANES)
 
 typedef NUMBER VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
@@ -222,7 +222,7 @@ static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMB
 }
 
 #if K_IS_FLOAT
-/* y = a b, or y += a b, of one row and so many vectors. */
+/* y = a b, or y += a b, of one row and `vectors` vectors of columns. */
 K_INLINE void K_NAME(matmul_row_part)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                       bool add, const int vectors) {
     VECTOR sum[4] = { { 0 } };
@@ -266,7 +266,7 @@ static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void 
  * of its lines of memory at a time. Each tile has a time for each line of memory that its steps
  * along k fill. */
 K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
-    /* A row of a panel is so many lines of memory. */
+    /* The number of cache lines in a row of a panel. */
     enum { LINES = PANEL * sizeof(T) < 64 ? 1 : PANEL * sizeof(T) / 64 };
     const int64_t item = (int64_t)sizeof(T);
     const int64_t lines = LINES * z->k;

@@ -13,7 +13,7 @@
 
 #include "nan.h"
 
-/* Returns whether v takes the place of the best so far; nothing does once that is a NaN. */
+/* Returns whether v replaces the best value before it; nothing replaces a NaN. */
 K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
     const bool beyond = smallest ? v < best : v > best;
     const bool is_nan = K_NAME(is_nan)(v);
@@ -55,7 +55,7 @@ static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *bes
     return at;
 }
 
-/* Finds the extremes of so many columns, and their places. */
+/* Finds the extremes of `columns` columns, and their places. */
 static void K_NAME(place_columns)(T *best, PLACE *where, const char *x, const reduce_block *b,
                                   int64_t columns, bool smallest) {
     for (int64_t k = 0; k < columns; k++) {

@@ -230,7 +230,7 @@ static void K_NAME(softmax_side)(const softmax_rows *z, int64_t rows, T *y, cons
     K_NAME(softmax_side_shares)(z, rows, y, x, max);
 }
 
-/* Makes so many rows, the first of which are at p[0] and p[1]. */
+/* Makes `rows` rows, the first of which are at p[0] and p[1]. */
 static void K_NAME(softmax)(const softmax_rows *z, char *const p[], int64_t rows) {
     T *y = (T *)p[0];
     const T *x = (const T *)p[1];
@@ -298,7 +298,7 @@ K_INLINE void K_NAME(softmax_backward_side)(const softmax_rows *z, int64_t rows,
     }
 }
 
-/* Makes the gradients of so many rows: p[0] from g at p[1] and y at p[2]. */
+/* Makes the gradients of `rows` rows: p[0] from g at p[1] and y at p[2]. */
 static void K_NAME(softmax_backward)(const softmax_rows *z, char *const p[], int64_t rows) {
     T *gx = (T *)p[0];
     const T *g = (const T *)p[1];
