@@ -172,9 +172,9 @@ bool rg_is_anomaly_enabled(void);
  * REGARD_PROFILE=1 in the environment prints the table when the program ends;
  * REGARD_PROFILE=FILE.json also writes each call there, for chrome://tracing, and %p in FILE
  * stands for the process's number. A process that forks writes on; its child writes nothing there.
- * rg_set_profiling returns whether it was on before. rg_profile_table returns the table
- * so far, a string of the scope's; rg_profile_cost returns what its rows of a name say, as "matmul"
- * or "matmul, backward", and for NULL the sum of all rows but those of rg_profile_end. */
+ * rg_set_profiling returns whether it was on before. rg_profile_table returns the table of all
+ * calls until now, a string of the scope's; rg_profile_cost returns the cost of its rows of a name,
+ * "matmul" or "matmul, backward", and for NULL the sum of all rows but those of rg_profile_end. */
 bool rg_set_profiling(bool on);
 const char *rg_profile_table(void);
 typedef struct rg_cost {

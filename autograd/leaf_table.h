@@ -10,7 +10,7 @@ typedef struct rg_leaf_slot {
     rg_node *leaf;
     rg_tensor *grad;
     uint32_t last; /* This of the run's contributions to leaves was the last one to this leaf. */
-    /* So many steps that may contribute are still to come, of a leaf that has hooks. Once these
+    /* Of a leaf that has hooks: the number of steps to come that may contribute. Once the hooks
      * have run, this is RG_LEAF_SEEN. */
     uint32_t awaited;
 } rg_leaf_slot;

@@ -51,9 +51,9 @@ typedef struct rg_module_class {
     rg_tensor *(*forward)(rg_module *m, rg_tensor *x);
     rg_tensor *(*forward2)(rg_module *m, rg_tensor *x, rg_tensor *y);
     rg_tensor *(*forward3)(rg_module *m, rg_tensor *x, rg_tensor *y, rg_tensor *z);
-    /* forward_with runs where none of those three takes so many inputs, and wherever keywords are
-     * given. The keywords are the struct that rg_call_keywords was given, or NULL; keywords_bytes
-     * is the struct's size. */
+    /* forward_with runs where none of those three takes that number of inputs, and wherever
+     * keywords are given. The keywords are the struct that rg_call_keywords was given, or NULL;
+     * keywords_bytes is the struct's size. */
     rg_tensor *(*forward_with)(rg_module *m, rg_list inputs, void *keywords);
     size_t keywords_bytes;
     /* Writes what stands between the parentheses: "in_features=3, out_features=4". */

@@ -55,7 +55,7 @@ static rg_dims batch_norm_dims(int ndim) {
     return dims;
 }
 
-/* Returns a number for each channel in the shape in which it meets an x of so many dims. */
+/* Returns t, a number for each channel, in the shape that broadcasts with an x of ndim dims. */
 static rg_tensor *batch_norm_wide(rg_tensor *t, int ndim) {
     return rg_reshape_dims(t, rgi_dims_along(ndim, 1, -1));
 }

@@ -8,7 +8,7 @@
 
 /* ---- parts that the three share ------------------------------------------------ */
 
-/* The window may have one or two dims. An element of the result takes so many steps. Where x has no
+/* The window may have one or two dims. An element of the result takes `steps` steps. Where x has no
  * channels, y has none either, as in torch. */
 struct conv_attr {
     const char *node;

@@ -43,7 +43,7 @@ rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g);
 
 /* ---- losses over classes (nll.c, cross_entropy.c) ------------------------------ */
 
-/* x has so many classes, with `inner` elements for each; a target of `ignore` doesn't count. */
+/* x has `classes` classes, with `inner` elements for each; a target of `ignore` doesn't count. */
 struct nll_loss_attr {
     const char *node;
     int64_t classes, inner, ignore;

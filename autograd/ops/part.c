@@ -274,8 +274,8 @@ RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own",
 /* ---- diag_embed: zeros with x's last dim along a diagonal of two dims; gx is that diagonal of
  *      g ------------------------------------------------------------------------- */
 
-/* Returns how long the sides of a matrix are whose diagonal at the offset has so many elements, or
- * INT64_MAX where that is too much. */
+/* Returns the side of the square matrix whose diagonal at the offset has `length` elements, or
+ * INT64_MAX where that is too large. */
 static int64_t diagonal_side(int64_t length, int64_t offset) {
     int64_t side;
     if (offset == INT64_MIN || __builtin_add_overflow(length, llabs(offset), &side))

@@ -92,7 +92,7 @@ rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim) {
     return list_of_parts("split", x, n, first, sizes);
 }
 
-/* ---- chunk: at most so many parts of one size; of nothing, so many empty ones ---- */
+/* ---- chunk: at most `chunks` parts of one size; of nothing, `chunks` empty ones --- */
 
 rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim) {
     int d;

@@ -42,7 +42,7 @@ typedef struct {
 } subscript_items;
 
 /* Takes a step. There is room for it: each of x's dims, of which there are at most RG_MAX_DIMS, is
- * cut or dropped at most once, and so many dims may be new. */
+ * cut or dropped at most once, and at most RG_MAX_DIMS dims are new. */
 static bool subscript_step(subscript *s, rg_part step) {
     s->way.step[s->way.n_steps++] = step;
     rgi_take_part(&s->part, &step);

@@ -118,8 +118,8 @@ void rgi_recording_reap(rg_replay *r) {
     memmove(living, living + first, r->living.n * sizeof *living);
 }
 
-/* Returns the smallest storage that nobody uses and that holds so many bytes, but not more than
- * twice as many, or NULL if there is none. */
+/* Returns the smallest storage that nobody uses and that holds `bytes` bytes, but not more than
+ * twice that, or NULL if there is none. */
 static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
     rg_storage *best = NULL;
     for (size_t i = r->lent.n; i-- > 0;) {

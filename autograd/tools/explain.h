@@ -49,7 +49,7 @@ typedef struct rg_explanation {
     /* These steps were the first on the way back that made a gradient zero throughout, not finite,
      * or huge of one that wasn't: "relu, input 0 of [3, 4]"; NULL means that there was none. */
     const char *first_zero, *first_not_finite, *first_huge;
-    /* So far is the gradient from central differences of f, at the most, along its own direction
+    /* The greatest distance of the gradient from central differences of f, along its own direction
      * and four random ones, relative to its norm; NAN means that there is no verdict. They agree
      * below 1e-6. */
     double off;

@@ -53,7 +53,7 @@ typedef struct RG_OPTIONS rg_function_class {
     int outputs RG_DEFAULT(0);
     /* The bytes of the args, which rg_function_apply copies and rg_function_args returns. */
     size_t args_bytes RG_DEFAULT(0);
-    /* Forward leaves so many bytes for backward, where rg_function_state says; they are 0 at
+    /* The bytes that forward leaves for backward, where rg_function_state says; they are 0 at
      * first. Pointers to tensors don't belong there: see rg_save_for_backward. */
     size_t state_bytes RG_DEFAULT(0);
     /* Whoever differentiates a gradient of this op gets an error. */

@@ -92,8 +92,8 @@ static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
 
 /* ---- many results, stacked -------------------------------------------------------------- */
 
-/* Stacks one(from), one(from + 1), .. along dim. A stack takes only so many tensors, so that more
- * of them are stacked in two halves. */
+/* Stacks one(from), one(from + 1), .. along dim. A stack takes at most AT_ONCE tensors, so that
+ * more of them are stacked in two halves. */
 static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *context,
                            int64_t from, int64_t n, int64_t dim) {
     enum { AT_ONCE = 512 };

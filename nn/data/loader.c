@@ -222,7 +222,7 @@ rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
 }
 
 /* Returns what the dictionary has under a key; NULL, with an error, where that is absent or no
- * int64 of so many dims. */
+ * int64 of ndim dims. */
 static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
     const char *op = "data_loader_load_state_dict";
     for (int i = 0; i < dict.n; i++) {
@@ -252,8 +252,8 @@ static bool is_permutation(const int64_t *order, int64_t n) {
     return true;
 }
 
-/* Returns whether a loader can be so far in an order of so many items. Between epochs there need be
- * no order. */
+/* Returns whether a loader can be at this position of an order of `items` items. Between epochs
+ * there need be no order. */
 static bool place_fits(const rg_data_loader *l, int64_t position, int64_t items, const char *op) {
     const int64_t batch = l->options.batch_size;
     const bool whole = position == l->n || position % batch == 0;

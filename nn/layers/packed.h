@@ -10,12 +10,12 @@
 typedef struct rg_step_run {
     int64_t at, steps, batch;
 } rg_step_run;
-/* All runs have so many rows; the first has the most sequences. The scope owns the array. */
+/* All runs together have `rows` rows, and the first has the most sequences. The scope owns v. */
 typedef struct rg_step_runs {
     int n;
     rg_step_run *v;
     int64_t rows;
 } rg_step_runs;
 /* Returns the runs, each of a single step if so asked; where n is -1, batch_sizes aren't those of a
- * packed sequence of so many rows, and the error says so. */
+ * packed sequence of `rows` rows, and the thread has that error. */
 rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows, bool single);

@@ -77,7 +77,7 @@ bool rgi_lbfgs_list(const rg_lbfgs *s, rg_named *v) {
 
 /* ---- reading --------------------------------------------------------------------------- */
 
-/* The dictionary is read into s. Vectors must have so many elements, and become of this dtype. */
+/* The dictionary is read into s. Vectors must have numel elements, and become of this dtype. */
 typedef struct {
     rg_lbfgs *s;
     int64_t numel;

@@ -78,8 +78,8 @@ typedef struct rg_optim_row {
         int needs;
     } states[RG_OPTIM_STATES];
     bool saves_step; /* state_dict has the number of steps, as torch's has. */
-    /* Where it isn't NULL, the product so far of NAdam's momenta is part of the state: it returns
-     * the factor of a parameter's step. */
+    /* Where it isn't NULL, the product of NAdam's momenta until now is part of the state: it
+     * returns the factor of a parameter's step. */
     double (*factor)(const rg_param_group *g, double step);
     /* Fills in what the optimizer's kernel reads beside the numbers of all optimizers. */
     void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, const rg_optim_slot *slot);
@@ -125,10 +125,10 @@ enum {
     RG_NUM_BAD_EPOCHS,
     RG_COOLDOWN_COUNTER,
     RG_SCHEDULE_STATES_OF_ALL,
-    /* CosineAnnealingWarmRestarts has come so far in a cycle, which is so long. */
+    /* CosineAnnealingWarmRestarts: the place in the cycle, and the cycle's length. */
     RG_T_CUR = RG_SCHEDULE_STATES_OF_ALL,
     RG_T_I,
-    /* CyclicLR's cycle is so long, and this share of it goes up. */
+    /* CyclicLR: the cycle's length, and the share of it in which the rate goes up. */
     RG_TOTAL_SIZE,
     RG_STEP_RATIO,
     RG_SCHEDULE_STATES

@@ -16,7 +16,7 @@ int rgi_transport_size(void);
 /* Ends the programs of all ranks, with this status. */
 void rgi_transport_abort(int status);
 
-/* Two ranks send each other so many elements, or one of them sends and the other receives: the
+/* Two ranks send each other elements, or one of them sends and the other receives: each of the two
  * numbers may be 0. The memory belongs to the exchange until it is done. */
 typedef struct rg_exchange {
     int64_t requests[2];

@@ -29,8 +29,8 @@ typedef struct {
 
 static int64_t middle_of(stretch s) { return s.end - (s.end - s.from) / 2; }
 
-/* Returns what a rank still has after so many levels: at each it keeps the half that its bit
- * says. */
+/* Returns the stretch that a rank has left after `level` levels: at each it keeps the half that its
+ * bit says. */
 static stretch stretch_at(int64_t n, int rank, int level) {
     stretch s = { 0, n };
     for (int i = 0; i < level; i++) {

@@ -43,7 +43,7 @@ typedef struct rg_optim_load {
     bool torchs;    /* The dictionary is torch's. */
 } rg_optim_load;
 
-/* A data loader is to be so far in this order; its generator is to have this state. */
+/* The position in this order that a data loader is to have, and the state of its generator. */
 typedef struct rg_loader_load {
     struct rg_data_loader *loader;
     rg_tensor *order, *generator; /* The latter is NULL where the loader has none of its own. */

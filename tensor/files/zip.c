@@ -32,7 +32,7 @@ static bool refuse_member(const rg_zip *z, const rg_zip_member *m, const char *f
 
 /* ---- the end -------------------------------------------------------------------------- */
 
-/* The directory has n entries in so many bytes, from the file's byte `at` on; the records of the
+/* The directory has n entries in `bytes` bytes, from the file's byte `at` on; the records of the
  * end begin at `stop`. */
 typedef struct {
     uint64_t n, bytes, at, stop;

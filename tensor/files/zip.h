@@ -14,8 +14,8 @@ typedef struct {
     const char *name; /* It is UTF-8. */
     uint64_t at;      /* The member's local header begins here, */
     uint64_t data;    /* and its bytes here. */
-    uint64_t packed;  /* The member takes so many bytes in the archive, */
-    uint64_t bytes;   /* and so many once it is inflated. */
+    uint64_t packed;  /* The bytes that the member takes in the archive, */
+    uint64_t bytes;   /* and those once it is inflated. */
     uint32_t crc;
     bool described; /* Sizes and CRC may stand behind the bytes alone. */
     bool deflated;  /* A member that isn't is stored as it is. */
@@ -66,7 +66,7 @@ typedef struct {
 
 /* Opens a new archive beside the path. Returns false, with nothing to end, on failure. */
 bool rgi_zip_begin(rg_zip_writer *z, const char *op, const char *path);
-/* Adds a member of so many bytes, which begin at a multiple of `alignment`; the rgi_zip_put calls
+/* Adds a member of `bytes` bytes, which begin at a multiple of `alignment`; the rgi_zip_put calls
  * that follow give just these bytes. A name that is no UTF-8, is longer than 65535 bytes, or is a
  * member's already, fails. After a failure these do nothing. */
 void rgi_zip_member_begin(rg_zip_writer *z, const char *name, uint64_t bytes, size_t alignment);

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A record begins with four bytes that say which it is, and has so many in all, names and extra
- * fields aside. */
+/* A record begins with four bytes that say which it is. The second number of each pair is its size
+ * in bytes, without names and extra fields. */
 enum {
     RG_ZIP_LOCAL = 0x04034B50, /* It stands before a member's bytes. */
     RG_ZIP_LOCAL_BYTES = 30,

@@ -13,9 +13,9 @@
  * ATTENTION_BLOCK. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
-/* Where heads go by lanes, a tile has so many queries, whose sums with two keys fill half of the
- * registers; a group has so many rows or a multiple. A part of the work is ATTENTION_LANES heads,
- * which are as many as the widest vectors have lanes. */
+/* Where heads go by lanes, a tile has ATTENTION_ROWS queries, whose sums with two keys fill half of
+ * the registers; a group has that number of rows or a multiple. A part of the work is
+ * ATTENTION_LANES heads, which are as many as the widest vectors have lanes. */
 enum { ATTENTION_ROWS = 4, ATTENTION_LANES = 16 };
 
 /* This is the matrix of one batch and head, whose rows have `size` elements; row and col are the
@@ -30,10 +30,10 @@ typedef struct {
 typedef struct {
     rg_tensor *const *in, *const *gin;
     const rg_tensor *y, *lse, *g, *g_lse, *mask;
-    /* A head has so many queries and keys, and a batch so many heads. The queries of a head make
-     * `tiles` tiles. */
+    /* The queries and keys of a head, and the heads of a batch. The queries of a head make `tiles`
+     * tiles. */
     int64_t queries, keys, heads, tiles;
-    int64_t all_heads; /* So many heads are in all batches. */
+    int64_t all_heads; /* The number of heads in all batches. */
     double scale;
     bool causal;
     k_product *product;

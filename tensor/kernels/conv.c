@@ -11,24 +11,24 @@
 #include "window.h"
 
 enum {
-    /* So many rows of columns are written out at once, and multiplied by so many rows of weights:
-     * they stay in the second cache. */
+    /* The rows of columns that are written out at once, and the rows of weights that they are
+     * multiplied by: they stay in the second cache. */
     CONV_TERMS = 384,
     CONV_ROWS = 128,
-    /* A stretch of pixels has at most so many bytes. Its length is a multiple of CONV_ROUND. */
+    /* The most bytes of a stretch of pixels, whose length is a multiple of CONV_ROUND. */
     CONV_STRETCH = 1024,
     CONV_ROUND = 32,
     /* A row of columns may be written this far beyond its end. */
     CONV_SLACK = 64,
-    /* The weights' gradient is summed over so many shares of the batch, or fewer if the sums would
-     * take more than so many bytes. */
+    /* The shares of the batch over which the weights' gradient is summed; there are fewer if the
+     * sums would take more than CONV_SUM_BYTES. */
     CONV_SHARES = 16,
     CONV_SUM_BYTES = 16 << 20,
-    /* A strip's copy has about so many bytes, and the gradient of the weights takes about so many
-     * windows at once: they stay in the second cache, and in the first. */
+    /* The bytes of a strip's copy, about, which stay in the second cache, and the windows that the
+     * weights' gradient takes at once, about, which stay in the first. */
     SLIDE_BYTES = 1 << 17,
     SLIDE_WINDOWS = 192,
-    /* So many elements may be read or written behind a copy. */
+    /* The number of elements that may be read or written behind a copy. */
     SLIDE_SLACK = 32,
     /* No set's tiles have more rows. */
     SLIDE_TILE = 8
@@ -41,17 +41,17 @@ typedef struct {
      * gradient by w is summed in y: (shares, groups, terms, wide). */
     char *y;
     const char *x, *w, *bias;
-    /* A kernel has so many taps, and an output is the sum of so many terms, which are a group's
-     * channels times the taps. An image of y has so many pixels. */
+    /* The taps of a kernel, the terms that an output is the sum of, which are a group's channels
+     * times the taps, and the pixels of an image of y. */
     int64_t taps, terms, pixels;
-    /* A stretch of an image has so many pixels; an image has so many of them. */
+    /* The pixels of a stretch of an image, and the stretches of an image. */
     int64_t stretch, stretches;
-    /* Where windows move on by one, a stretch is a strip of so many rows of windows. Its copy has
-     * lines of so many elements and, for each channel, a plane of so many. Term l sees what lies
-     * at[l] behind a window's first element. */
+    /* Where windows move on by one, a stretch is a strip of `rows` rows of windows. Its copy has
+     * lines of `width` elements and, for each channel, a plane of `plane` elements. Term l reads
+     * the element at[l] behind a window's first one. */
     int64_t rows, width, plane;
     int64_t *at;
-    /* The gradients are made in blocks of so many channels of x, of which a group has `blocks`. */
+    /* The gradients are made in blocks of `channels` channels of x; a group has `blocks` blocks. */
     int64_t channels, blocks;
     int64_t shares, wide;
     k_product *product;
@@ -93,7 +93,7 @@ static conv_plan conv_plan_of(const k_conv *z, rg_dtype dtype, int64_t rows) {
     return p;
 }
 
-/* Does all parts, each of which takes so many steps, with room for `items` elements a worker. */
+/* Does all parts, each of which takes `steps` steps, with room for `items` elements a worker. */
 static bool conv_run(conv_plan *p, rg_dtype dtype, int64_t parts, double steps, int64_t items,
                      rg_work *work) {
     const int64_t grain = RG_MAX(1, (int64_t)(0x1p17 / RG_MAX(1, steps)));
@@ -129,7 +129,7 @@ static bool slide_pays(const k_conv *z) {
     return w->to[0] * w->to[1] * 4 >= RG_MIN(each, joined) * LANES * 3;
 }
 
-/* Makes a plan whose strips have at most so many windows, and copies of at most so many bytes. */
+/* Makes a plan whose strips have at most `windows` windows, and copies of SLIDE_BYTES at most. */
 static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows) {
     const k_window *w = &z->window;
     conv_plan p = conv_plan_begin(z, dtype);

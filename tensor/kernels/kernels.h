@@ -353,7 +353,7 @@ typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t 
  * These are products of float32 by way of bfloat16. */
 /* Returns whether the processor has the instruction, and its set runs. */
 bool k_has_bfloat16(void);
-/* Returns the bytes of room for tiles of so many columns, or 0 if the product stays float32's: it
+/* Returns the bytes of room for tiles of `columns` columns, or 0 if the product stays float32's: it
  * does unless the precision asks for bfloat16's, or the factors are of it. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16);
 /* y = alpha a b + beta c */

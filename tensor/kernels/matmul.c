@@ -18,15 +18,15 @@ enum {
     MATMUL_KC = 384,
     MATMUL_MC = 256,
     MATMUL_STAYS = 1 << 17,
-    /* From so many rows on it pays to fetch b ahead, and from so many on to pack it. */
+    /* The number of rows from which it pays to fetch b ahead, and from which to pack it. */
     MATMUL_SOME = 16,
     MATMUL_MANY = 128,
     /* With more columns than these it pays to pack a. */
     MATMUL_WIDE = 512,
-    /* A tiny product has at most so many steps in all, and so many along k. */
+    /* The most steps of a tiny product, in all and along k. */
     MATMUL_TINY = 1000,
     MATMUL_TINY_K = 8,
-    /* So many dot products are summed at once. */
+    /* The number of dot products that are summed at once. */
     MATMUL_STREAMS = 4
 };
 
@@ -87,16 +87,16 @@ rg_tensor k_turned(const rg_tensor *t) {
 typedef struct {
     k_product_sizes z;
     const rg_tensor *y, *a, *b;
-    /* Each tensor has so many dims of batches. */
+    /* The dims of batches that each tensor has. */
     int y_dims, a_dims, b_dims;
-    /* A tile has so many rows and columns. `across` tiles lie side by side in a y, which has
-     * `tiles` in all. */
+    /* A tile has `rows` rows and `columns` columns. `across` tiles lie side by side in a y, which
+     * has `tiles` in all. */
     int64_t rows, columns, across, tiles;
     double alpha, beta;
     /* Each row of y begins as beta times this one or, if it is NULL, as beta times what y holds. */
     const char *bias;
     matmul_product *product;
-    /* Each worker has so many bytes of room, which is NULL if the product needs none. */
+    /* Each worker has `bytes` bytes of the room, which is NULL if the product needs none. */
     char *room;
     size_t bytes;
     bool of_bfloat16; /* The factors' elements are such numbers. */

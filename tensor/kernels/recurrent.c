@@ -9,9 +9,9 @@
 #include "tensor/memory.h"
 
 enum {
-    /* The weights lie in panels of so many columns, and zeros fill the last one up. */
+    /* The columns of a panel of weights; zeros fill the last one up. */
     RECUR_PANEL = 64,
-    /* A part has a multiple of so many rows of the batch, but at most so many. */
+    /* A part has a multiple of RECUR_ROUND rows of the batch, and at most RECUR_MOST. */
     RECUR_ROUND = 8,
     RECUR_MOST = 64
 };
@@ -52,7 +52,7 @@ static int64_t recur_panels(int64_t n) { return (n + RECUR_PANEL - 1) / RECUR_PA
 
 /* Packs the weights, does all parts, and frees what that took. `rows` weights, which are columns of
  * the product, are packed if the product is by the weights turned, else as many columns. A row of
- * the batch needs so many elements of room. */
+ * the batch needs `room` elements of room. */
 static bool recur_run(recur_plan *p, const rg_tensor *weight, bool turned, int64_t room,
                       rg_work *work) {
     static k_recurrent_pack *const packs[K_DTYPES][K_SETS] = K_TABLE_FLOATS(recur_pack);

@@ -41,7 +41,7 @@
  *     K_IS_BOOL          1 for bool, else 0
  *     K_FROM_FLOAT       1 if S is float or double, else 0
  *     K_VECTOR_BYTES     the width of the set's vectors: 16, 32 or 64
- *     K_TILE_ROWS        so many rows of two vectors leave a few registers free
+ *     K_TILE_ROWS        the rows of a tile: of two vectors each, they leave a few registers free
  *     K_SET_IS_AVX512    1 in that set alone, for loops that are written in its intrinsics
  *     K_SET_IS_AVX2      1 in that set alone
  *     K_INLINE           how a function begins that must be inlined into a loop

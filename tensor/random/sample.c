@@ -90,7 +90,7 @@ static double weight_rounded(double v, rg_dtype dtype) {
     return dtype == RG_FLOAT32 ? (double)(float)v : v;
 }
 
-/* A call of multinomial draws into `drawn`. Each row of weights has so many categories, and `wide`
+/* A call of multinomial draws into `drawn`. A row of weights has `categories` elements, and `wide`
  * points to the weights in float64. */
 typedef struct multinomial_draw {
     rg_tensor *drawn;

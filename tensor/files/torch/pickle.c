@@ -14,7 +14,7 @@
 
 /* The machine's numbers have 32 bits. */
 #define PICKLE_BYTES_MAX ((size_t)1 << 29)
-/* A pickle may fill so many cells for each of its bytes. What a program writes needs fewer than
+/* The most cells that a pickle may fill for each of its bytes. Pickles of programs need fewer than
  * one; a crafted one copies a dict again and again. */
 enum { PICKLE_CELLS_A_BYTE = 4, PROTOCOL_MOST = 5 };
 
@@ -246,7 +246,7 @@ static bool push_int(rg_pickle *p, rg_pickle_kind kind, int64_t i) {
     return push_value(p, (rg_pickle_value){ .kind = kind, .i = i });
 }
 
-/* An integer of so many bytes is written out; for two or fewer it isn't negative. */
+/* Reads an integer of `bytes` bytes; of two or fewer it isn't negative. */
 static bool read_int(rg_pickle *p, size_t bytes) {
     uint32_t number;
     return next_number(p, bytes, &number) && push_int(p, RG_PICKLE_INT, (int32_t)number);
@@ -286,7 +286,7 @@ static bool read_float(rg_pickle *p) {
     return push_value(p, v);
 }
 
-/* Reads a text whose length is a number of so many bytes. */
+/* Reads a text whose length is a number of `bytes` bytes. */
 static bool pickle_read_text(rg_pickle *p, size_t bytes) {
     uint32_t n;
     if (!next_number(p, bytes, &n))

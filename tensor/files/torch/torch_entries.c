@@ -12,9 +12,9 @@
 #include <string.h>
 
 enum {
-    DEPTH_MOST = 256,     /* Containers lie in each other at most so deep. */
-    VISITS_A_BYTE = 4,    /* A container that is in others comes more than once; of a pickle's */
-    LETTERS_A_BYTE = 256, /* byte there may be so many values and letters of names. */
+    DEPTH_MOST = 256,     /* The greatest depth of containers in each other. */
+    VISITS_A_BYTE = 4,    /* A container that is in others comes more than once: the most values */
+    LETTERS_A_BYTE = 256, /* and letters of names for each byte of a pickle. */
 };
 
 /* An entry's name begins at a place of `names`. `path` is the name of the value that is looked

@@ -11,10 +11,10 @@
 #include "tensor/map.h"
 #include "tensor/text/text.h"
 
-/* A storage has so many bytes in the file: those of a member, or those from a place on. Once its
+/* A storage has `bytes` bytes in the file: those of a member, or those from `at` on. Once its
  * elements are read as those of a type, a tensor of one dim holds them; tensors share it. */
 typedef struct {
-    uint8_t global; /* The pickle gives it this type, and so many elements. */
+    uint8_t global; /* The type that the pickle gives it. */
     int64_t numel;
     uint64_t bytes;
     const rg_zip_member *member;

@@ -62,9 +62,9 @@ static T *K_NAME(attention_take)(char **room, int64_t n) {
 /* ---- forward ------------------------------------------------------------------------------- */
 
 /* A tile of queries walks over the keys. A weight in `scores` is e^(score - most), where `most` is
- * its query's largest score so far. By these weights `out` is the sum of rows of v, and `total` is
- * the sum of the weights themselves. `shift` is what is taken from the scores. When `most` rises,
- * earlier sums are multiplied by `fade`. */
+ * its query's largest score among the keys that were read. By these weights `out` is the sum of
+ * rows of v, and `total` is the sum of the weights themselves. `shift` is subtracted from the
+ * scores. When `most` rises, earlier sums are multiplied by `fade`. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, mask;
@@ -115,7 +115,7 @@ static void K_NAME(attention_hide)(const QUERIES *tile, const attention_stretch 
     }
 }
 
-/* shift = the largest score so far of each query */
+/* shift = the largest score of each query among the keys that were read */
 static void K_NAME(attention_maxima)(QUERIES *tile, const attention_stretch *stretch) {
     for (int64_t i = 0; i < tile->lanes; i += LANES) {
         const int64_t seen = attention_seen(tile->plan, stretch, stretch->n, i);
@@ -130,8 +130,8 @@ static void K_NAME(attention_maxima)(QUERIES *tile, const attention_stretch *str
     }
 }
 
-/* Makes what attention_maxima has found the largest scores so far. Returns whether any has risen,
- * so that the sums so far are to be multiplied by `fade`. */
+/* Makes the scores that attention_maxima has found the largest ones. Returns whether any has risen,
+ * so that the earlier sums are to be multiplied by `fade`. */
 static bool K_NAME(attention_fade)(QUERIES *tile) {
     bool fades = false;
     for (int64_t i = 0; i < tile->lanes; i++) {
