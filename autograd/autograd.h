@@ -183,8 +183,8 @@ typedef struct rg_cost {
 } rg_cost;
 rg_cost rg_profile_cost(const char *row);
 
-/* What a program does beside ops has rows of its own, under names that it gives: UTF-8, which rows
- * tell apart by the first 63 bytes. What begins while the profiler is off isn't counted.
+/* A program's work beside ops has rows of its own, under names that it gives: UTF-8, of which the
+ * first 63 bytes tell rows apart. Work that begins while the profiler is off isn't counted.
  *
  * RG_RECORD_FUNCTION("read a batch"); is torch's record_function up to the end of the C block, to
  * which the name must last. Ops that are called inside have their time in their own rows. */
@@ -197,7 +197,7 @@ void rg_profile_close(rg_profile_guard *g);
 #define RG_RECORD_FUNCTION(name)                        \
     rg_profile_guard RG_PASTE(rg_profile_, __COUNTER__) \
         __attribute__((cleanup(rg_profile_close), unused)) = rg_profile_open(name)
-/* What goes on while the thread does other things, as a message on its way, begins with
+/* Work that goes on while the thread does other things, as a message on its way, begins with
  * double began = rg_profile_begin(); and ends with rg_profile_end("send", began, bytes);, in any
  * order and on any thread. It has a line of its own in the file, and no share in the time of all
  * calls. */

@@ -10,8 +10,8 @@ typedef struct rg_leaf_slot {
     rg_node *leaf;
     rg_tensor *grad;
     uint32_t last; /* This of the run's contributions to leaves was the last one to this leaf. */
-    /* Of a leaf that has hooks: the number of steps to come that may contribute. Once the hooks
-     * have run, this is RG_LEAF_SEEN. */
+    /* The number of steps to come that may contribute, if the leaf has hooks. Once these have run,
+     * it is RG_LEAF_SEEN. */
     uint32_t awaited;
 } rg_leaf_slot;
 enum { RG_LEAF_SEEN = 0x7fffffff };

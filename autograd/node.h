@@ -83,7 +83,7 @@ struct rg_node {
     /* Only a leaf has a gradient of its own. */
     rg_tensor *grad;
     rg_hooks *hooks;
-    /* What rare guests keep for the node, or NULL. */
+    /* The data that rare guests keep for the node, or NULL. */
     rg_aside *aside;
     /* `run` is the address of the run that visits the node, else 0, and `slot` the node's place
      * there. */

@@ -102,8 +102,8 @@ static const char advice_for_inferred[] =
     "you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
     "tracked).";
 
-/* What made a view that doesn't follow its base: the block around it, NULL for a list of views, how
- * a write outside of the block is described, and what to do instead. */
+/* The origin of a view that doesn't follow its base: the block around it, NULL for a list of views,
+ * the description of a write outside of the block, and the advice. */
 typedef struct {
     const char *block, *outside, *advice;
 } view_origin;

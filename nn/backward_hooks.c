@@ -25,7 +25,7 @@ struct rg_backward_call {
     atomic_int refs;
     rg_module *m;
     int n;                  /* The number of inputs. */
-    int n_hooked;           /* Those of them that are tensors that the first op takes, or none. */
+    int n_hooked;           /* The number of them that are tensors and go into the first op. */
     int place[MOST_HOOKED]; /* These are their places among the inputs. */
     rg_tensor *grad_output; /* NULL while no backward run is between the nodes. */
     size_t n_hooks;
@@ -192,7 +192,8 @@ static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
 
 /* ---- the ops --------------------------------------------------------------------------- */
 
-/* What requires no grad, such as an index, has none behind the op, either. */
+/* Passes the inputs on. One that requires no grad, such as an index, has none behind the op,
+ * either. */
 static bool pass_through(rg_function_context *ctx, int n, rg_tensor *const in[], rg_tensor *out[]) {
     for (int i = 0; i < n; i++) {
         out[i] = rg_detach(in[i]);

@@ -102,7 +102,7 @@ static bool put_named(rg_sequential *self, const char *name, rg_module *child) {
 
 /* ---- making -------------------------------------------------------------------- */
 
-/* What a constructor is given: children, or, where `v` is NULL, children with names. */
+/* The arguments of a constructor: children or, where `v` is NULL, children with names. */
 typedef struct given_children {
     int n;
     rg_module *const *v;

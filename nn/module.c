@@ -264,7 +264,7 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     }
     if (!e)
         return NULL;
-    /* What stays in the module is taken from its scope, once nothing can fail any more. */
+    /* A value that stays in the module is taken from its scope, once nothing can fail any more. */
     if (kind != RG_ENTRY_CHILD && value != RG_NONE)
         rg_keep(value);
     *place = value;

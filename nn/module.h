@@ -227,7 +227,7 @@ rg_named_list rg_state_dict(void *m);
  * `strict`, a name is missing or unknown, copies none, and fails with torch's list of complaints.
  */
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict);
-/* What torch's load_state_dict returns: names that the dictionary lacks, and names that the module
+/* The result of torch's load_state_dict: names that the dictionary lacks, and names that the module
  * lacks, in torch's order. The scope owns them; lists with .n == -1 mean failure. */
 typedef struct rg_incompatible_keys {
     rg_names missing_keys, unexpected_keys;

@@ -83,7 +83,7 @@ bool rgi_module_given(const rg_module *m, const char *op);
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
 rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);
 
-/* What the backward hooks of one call of a module share, or NULL where there are none. */
+/* The state that the backward hooks of one call of a module share, or NULL where there are none. */
 typedef struct rg_backward_call rg_backward_call;
 /* Begins a call with the inputs, in whose place it puts aliases that tell the hooks of their
  * gradients. *call, which is NULL, stays so where m has no backward hook. Returns false on failure.

@@ -18,8 +18,8 @@ static const size_t STACK_RESERVE = 256 << 10;
 static __thread uintptr_t stack_low __attribute__((tls_model("initial-exec")));
 __thread uintptr_t rgi_stack_floor __attribute__((tls_model("initial-exec"))) = UINTPTR_MAX;
 
-/* Of the first thread's stack musl tells only the part in use, which may grow to the program's
- * limit. Makes the stack as large as that. */
+/* Makes the first thread's stack as large as the program's limit, to which it may grow: musl tells
+ * only the part of it that is in use. */
 static void grow_to_limit(uintptr_t *low, size_t *bytes) {
 #ifdef __GLIBC__
     (void)low;

@@ -225,7 +225,7 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     return rgi_module_load_begin(&l, m, dict, strict) && rgi_module_load_end(&l, true);
 }
 
-/* What is listed belongs to the caller's scope, so that none is opened here. */
+/* The lists belong to the caller's scope, so that none is opened here. */
 rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool strict) {
     RG_AS("load_state_dict");
     RG_NO_GRAD();

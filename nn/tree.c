@@ -20,7 +20,7 @@ typedef struct walker {
     rg_map known; /* The map has what was found, where that is much and is listed once. */
 } walker;
 
-/* So much is looked through one by one; more is in the map. */
+/* Up to this number of entries are compared one by one; more are in the map. */
 enum { FEW_FOUND = 32 };
 
 /* A trail holds the names from the top of the tree down to a module or tensor, innermost first. */

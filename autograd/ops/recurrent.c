@@ -160,7 +160,7 @@ static bool recurrent_make(const rg_step *s, rg_tensor *gin[], const k_recurrent
     return ok;
 }
 
-/* What the gates have as their gradient, and no elements, are left to the rules. */
+/* A gradient of the gates, and empty tensors, are left to the rules. */
 static bool recurrent_fused(const rg_step *s, rg_tensor *gin[]) {
     enum { G_Y, G_C, Y, C, GATES, WEIGHT, H_0, C_0, ALL };
     const int at = recurrent_gates_at(s->attr);

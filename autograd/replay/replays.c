@@ -169,7 +169,8 @@ static bool are_replays(const rg_replays *r, const char *op) {
     return true;
 }
 
-/* What has a history would lose it, since the step gets a copy. */
+/* Returns whether the inputs suit a step. One with a history would lose it, since the step gets a
+ * copy. */
 static bool suit_step(int n, rg_tensor *const inputs[]) {
     if (!rgi_given_list(n, inputs, replays_run))
         return false;

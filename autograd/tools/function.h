@@ -56,7 +56,7 @@ typedef struct RG_OPTIONS rg_function_class {
     /* The bytes that forward leaves for backward, where rg_function_state says; they are 0 at
      * first. Pointers to tensors don't belong there: see rg_save_for_backward. */
     size_t state_bytes RG_DEFAULT(0);
-    /* Whoever differentiates a gradient of this op gets an error. */
+    /* Differentiating a gradient of this op is an error. */
     bool once_differentiable RG_DEFAULT(false);
     /* The gradient of an output that got none is RG_NONE, and not zeros. */
     bool unmaterialized_grads RG_DEFAULT(false);

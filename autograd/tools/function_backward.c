@@ -8,7 +8,7 @@
 
 /* ---- backward ----------------------------------------------------------------------- */
 
-/* Whoever differentiates what this op made fails. It stands behind gradients of a class that is
+/* Differentiating a result of this op fails. The op stands behind gradients of a class that is
  * once_differentiable, so that these aren't taken for constants. */
 static const rg_op rg_op_differentiated_once = {
     .name = "once_differentiable",

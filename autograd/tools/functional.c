@@ -136,7 +136,7 @@ static bool joined_shape(const char *op, const rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* What rows are made of: the derivatives of y by x. */
+/* The rows are the derivatives of y by x. */
 typedef struct {
     rg_tensor *y, *x;
     bool create_graph;

@@ -225,7 +225,7 @@ static bool walk_parts(path_run *r, rg_node *n) {
     return ok;
 }
 
-/* What came to w stays, since nothing behind w leads to it. */
+/* Walks one node. The gradients that came to w stay, since no node behind w leads to it. */
 static bool walk_path_node(path_run *r, rg_node *n) {
     RG_SCOPE();
     if (!(r->run.marks[n->slot] & RG_LEADS))

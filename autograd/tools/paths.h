@@ -13,8 +13,8 @@ typedef struct {
     char op[96];
 } path_step;
 
-/* What came by the path that ends with this step, or, where that is RG_REST, by all that go on
- * together. */
+/* The gradient that came by the path that ends with this step or, where that is RG_REST, by all
+ * paths that go on together. */
 enum { RG_REST = -1, RG_MOST_PATHS = 24 };
 typedef struct {
     int step;

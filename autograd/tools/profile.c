@@ -21,7 +21,7 @@
 #include <time.h>
 #include <string.h>
 
-/* What went on beside the threads' calls is no part of their time. */
+/* A row of the table. Work that went on beside the threads' calls is no part of their time. */
 typedef struct {
     const char *name;
     bool backward, beside;

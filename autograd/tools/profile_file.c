@@ -33,7 +33,7 @@ static bool path_of_process(const char *path, size_t room, char own[]) {
     return true;
 }
 
-/* What is in the buffer must not be written by a child, too. */
+/* The buffer is written out before a fork, lest the child write it, too. */
 static void flush_before_fork(void) {
     if (profile_file)
         fflush(profile_file);

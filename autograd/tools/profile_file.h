@@ -17,5 +17,5 @@ void rgi_profile_file_end(void);
 /* These two do nothing where this process hasn't begun a file. */
 /* A call of the thread's own, which stands inside the one around it. */
 void rgi_profile_file_call(const char *name, const char *kind, double began, double took);
-/* What went on beside the calls of threads: it has a line for itself. */
+/* Writes work that went on beside the calls of threads, on a line of its own. */
 void rgi_profile_file_beside(const char *name, double began, double took, double bytes);

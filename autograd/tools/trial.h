@@ -17,7 +17,8 @@ typedef struct rg_trial {
     rg_function_check_options options;
 } rg_trial;
 
-/* What a run has made. Where no gradient reached an input, or none was asked for, it is RG_NONE. */
+/* The results of a run: outputs, and gradients of inputs. A gradient that didn't arrive, or wasn't
+ * asked for, is RG_NONE. */
 typedef struct rg_trial_result {
     rg_tensor *y[RG_MAX_OUTPUTS], *g[RG_FUNCTION_INPUTS];
 } rg_trial_result;
@@ -67,7 +68,8 @@ bool rgi_trial_agree(const rg_trial *s, const rg_trial_result *a, const rg_trial
 bool rgi_check_layouts(const rg_trial *s);
 /* The gradients of some inputs, from some outputs. */
 bool rgi_check_partly(const rg_trial *s);
-/* What isn't the op's own: what it may not write to, and what may change or go before backward. */
+/* Tensors that aren't the op's own: those that it may not write to, and those that may change or go
+ * before backward. */
 bool rgi_check_backward_writes(const rg_trial *s);
 bool rgi_check_inputs_later(const rg_trial *s);
 bool rgi_check_replay(const rg_trial *s);

@@ -124,7 +124,7 @@ static bool rnn_begin_padded(rnn_run *r) {
         r->x = rg_transpose(r->x, 0, 1);
     if (!r->x || !r->h_0 || !r->c_0 || !rnn_check_input(r))
         return false;
-    /* What is projected goes step by step. */
+    /* A layer with a projection goes step by step. */
     const int64_t steps = r->x->size[0];
     const int n = r->self->o.proj_size ? (int)steps : 1;
     r->batch = r->x->size[1];

@@ -75,13 +75,13 @@ typedef struct RG_OPTIONS rg_rnn_options {
     /* Only RNN has it: "tanh", which NULL stands for, or "relu". */
     const char *nonlinearity RG_DEFAULT(NULL);
 } rg_rnn_options;
-/* What isn't there is RG_NONE. */
+/* The weights of one layer and direction; absent ones are RG_NONE. */
 typedef struct rg_rnn_weights {
     rg_tensor *weight_ih, *weight_hh, *bias_ih, *bias_hh, *weight_hr;
 } rg_rnn_weights;
 typedef struct rg_rnn_module {
     rg_module base;
-    /* Those of layer l are weights[l], or if bidirectional weights[2 l] and, reverse, the next.
+    /* Layer l has weights[l], or if bidirectional weights[2 l] and, for the reverse, the next.
      * They are registered as weight_ih_l0, .., weight_ih_l0_reverse and so on. */
     rg_rnn_weights *weights;
     int64_t input_size, hidden_size;
@@ -99,8 +99,8 @@ rg_rnn_module *rg_nn_rnn_with(int64_t input_size, int64_t hidden_size, rg_rnn_op
 #define rg_nn_rnn(input_size, hidden_size, ...) \
     rg_nn_rnn_with(input_size, hidden_size, RG_RNN_(__VA_ARGS__))
 
-/* What the layers and the cells begin with; where it is left out, they begin with zeros. An LSTM
- * takes both or none, and others only h_0. */
+/* The states with which layers and cells begin; states that are left out are zeros. An LSTM takes
+ * both or none, and others only h_0. */
 typedef struct RG_OPTIONS rg_rnn_states {
     RG_BY_NAME;
     rg_tensor *h_0 RG_DEFAULT(RG_NONE);

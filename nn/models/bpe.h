@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
     rg_merge *v;
     size_t n, room;
-    uint32_t *first; /* Those of a left token begin here. There is one more number than tokens. */
+    uint32_t *first; /* The first merge of each left token; there is one more number than tokens. */
     size_t first_room;
 } rg_merges;
 

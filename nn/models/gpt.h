@@ -26,12 +26,12 @@ typedef struct RG_OPTIONS rg_gpt_options {
     int64_t n_embd RG_DEFAULT(768);
     double dropout RG_DEFAULT(0);
     bool bias RG_DEFAULT(true);
-    /* What follows is nanoGPT's where it isn't given; gpt_folder.h's models may have another. */
-    int64_t n_inner RG_DEFAULT(0);           /* c_fc widens to so much; 0 stands for 4 n_embd. */
+    /* The defaults of these are nanoGPT's; models of gpt_folder.h may have others. */
+    int64_t n_inner RG_DEFAULT(0);           /* The width of c_fc; 0 stands for 4 n_embd. */
     bool gelu_tanh RG_DEFAULT(false);        /* The GELU is the one by way of tanh. */
     bool untied RG_DEFAULT(false);           /* wte and lm_head have weights of their own. */
     double layer_norm_epsilon RG_DEFAULT(0); /* 0 stands for 1e-5. */
-    /* Of the embeddings' sum, and of attention's weights; -1 stands for dropout, the others'. */
+    /* The dropout of the embeddings' sum and of attention's weights; -1 stands for `dropout`. */
     double embd_dropout RG_DEFAULT(-1);
     double attn_dropout RG_DEFAULT(-1);
     /* These tokens begin, end and fill up a text; -1, or a list of none, stands for no such token.

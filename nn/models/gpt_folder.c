@@ -19,8 +19,8 @@
 
 /* ---- config.json ---------------------------------------------------------------------- */
 
-/* What is taken as anything changes nothing about logits: it is about training, about other heads,
- * about generation, or about the file's own past. */
+/* The rules for config.json. A key that may have any value doesn't change logits: it is about
+ * training, about other heads, about generation, or about the file's own past. */
 enum { RULE_ID = RG_RULE_NULL | RG_RULE_WHOLE, RULE_SIZE = RG_RULE_WHOLE };
 static const rg_json_rule config_rules[] = {
     { "model_type", RG_RULE_MUST, "gpt2" },

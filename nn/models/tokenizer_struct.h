@@ -22,14 +22,14 @@ typedef struct {
 typedef struct {
     uint32_t *v;
     size_t n, room;
-    uint32_t first[257]; /* Those that begin with byte b lie from first[b] to first[b + 1]. */
+    uint32_t first[257]; /* Tokens that begin with byte b lie from first[b] to first[b + 1]. */
 } rg_added_tokens;
 
 struct rg_tokenizer {
     rg_map names; /* They are the tokens' texts, and lead to their numbers. */
     rg_token *tokens;
     size_t n, room;
-    /* What the i-th token decodes to lies from bytes_at[i] to bytes_at[i + 1]. */
+    /* The text of the i-th token, decoded, lies from bytes_at[i] to bytes_at[i + 1]. */
     char *bytes;
     uint64_t *bytes_at;
     size_t bytes_room, bytes_at_room;

@@ -253,7 +253,7 @@ static bool index_entries(rg_optim_load *all) {
     return true;
 }
 
-/* What LBFGS remembers is read apart. */
+/* Finds the values of a dictionary. LBFGS's own are read by lbfgs_state.c. */
 static bool find_values(rg_optim_load *all, rg_named_list dict) {
     const bool lbfgs = rgi_is_lbfgs(all->optim);
     for (int i = 0; i < dict.n; i++) {

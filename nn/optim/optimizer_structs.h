@@ -96,7 +96,7 @@ struct rg_optim {
     rg_map places; /* The slots' numbers by the addresses of their parameters. */
     rg_schedule *schedules;
     rg_lbfgs lbfgs; /* It is empty in all others. */
-    int holders;    /* Whoever made it is one; each recording that has a step of it is another. */
+    int holders;    /* The program is one; each recording that has a step of it is another. */
     bool released;  /* rg_optim_free has freed it; recordings may still step it. */
 };
 /* Returns the orthogonal update of Muon's step, which the scope owns, or NULL on failure. The

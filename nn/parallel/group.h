@@ -12,7 +12,7 @@ typedef struct rg_claim {
     char op[32];
     int64_t dtype; /* RG_NO_DTYPE where the rank has no tensor. */
     rg_dims shape;
-    int64_t number;    /* What else must be the same. */
+    int64_t number;    /* A number that must be the same on all ranks. */
     char failure[200]; /* The rank's sentence, where it can't go on. */
 } rg_claim;
 /* Both return what a rank claims: that it has this tensor, or none; and where it has none though it

@@ -37,7 +37,7 @@ int rg_world_size(void);
 /* ---- what the ranks do together -------------------------------------------------------- */
 
 typedef enum rg_reduce_op {
-    RG_REDUCE_SUM, /* Of bool: whether any is true, as is the maximum. */
+    RG_REDUCE_SUM, /* The sum; of bool whether any is true, as is the maximum. */
     RG_REDUCE_MAX,
     RG_REDUCE_MIN
 } rg_reduce_op;

@@ -175,7 +175,7 @@ static void batch_ends(rg_shares *s) {
         s->v[i].used = false;
 }
 
-/* What the run hasn't reached counts as zeros; buffers are as the forward has left them. */
+/* Gradients that the run hasn't reached count as zeros; buffers are as the forward left them. */
 static bool rest_arrives(rg_shares *s) {
     RG_SCOPE();
     for (int i = 0; i < s->n; i++) {

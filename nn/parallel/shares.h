@@ -20,7 +20,7 @@ typedef struct rg_share {
     int place;         /* as those of this place among the bucket's shares. */
     int hook, after;   /* Its hooks have these ids. */
     bool arrived;      /* The run that is under way has made its gradient. */
-    bool used;         /* So has some run of this batch. */
+    bool used;         /* Some run of this batch has used it. */
     rg_tensor *before; /* The .grad that it had before the batch, or NULL. */
 } rg_share;
 

@@ -35,7 +35,7 @@ typedef struct rg_number_list {
 
 struct rg_data_loader;
 
-/* What isn't there is neither saved nor loaded, but for the generator. */
+/* The parts of a run. A part that is NULL is neither saved nor loaded, but for the generator. */
 typedef struct rg_checkpoint {
     void *model;             /* Its parameters and its persistent buffers are saved. */
     rg_optim *optim;         /* Its state, its options and its schedules are saved. */

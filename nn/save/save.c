@@ -18,7 +18,7 @@
 typedef struct area {
     const rg_named *it;
     const char *begin, *end;
-    const char *keeper; /* What this name shares is written under that one, or NULL. */
+    const char *keeper; /* The name under which shared elements are written, or NULL. */
     bool written;       /* The file has this name. */
 } area;
 
@@ -146,7 +146,7 @@ bool rg_module_save_with(void *m, const char *path, rg_save_file_options o) {
 
 /* ---- loading ------------------------------------------------------------------------ */
 
-/* What is loaded, and what is wrong with it. */
+/* The module and the dictionaries of a load, and the mistakes that were found. */
 typedef struct module_loading {
     rg_module *module;
     rg_named_list state, file;

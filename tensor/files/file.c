@@ -191,7 +191,7 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     *w = (rg_writer){ .op = op, .fd = -1 };
     if (!rgi_given_path(path, op))
         return false;
-    /* What a link points to is replaced, and the link stays. */
+    /* The file that a link points to is replaced, and the link stays. */
     char *target = realpath(path, NULL);
     const char *at = target ? target : path;
     w->room = strlen(at) + 64;

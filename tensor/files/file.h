@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* What may fail calls the system through this table, so that the tests can let each call fail. The
+/* Calls of the system that may fail go through this table, so that the tests can let each fail. The
  * questions that come before a save (what a path leads to, what stands there, whose permissions it
  * has) don't: where there is no answer, a new file is made. */
 typedef struct {

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is in something that is in something may lie so deep. */
+/* The greatest depth of values inside each other. */
 enum { JSON_DEPTH = 128 };
 
 /* The next byte to read is *at, and *end is a 0. Texts are written, without their escapes, over

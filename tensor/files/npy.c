@@ -61,7 +61,7 @@ bool rgi_npy_read_header(rg_npy_source *s, rg_npy_header *h) {
     const int64_t n = npy_read_length(s);
     if (n < 0 || !npy_read(s, text, (size_t)n) || !rgi_npy_parse(s, text, (size_t)n, h))
         return false;
-    /* What is more than was promised isn't left aside, as NumPy does: it was saved by someone. */
+    /* Bytes beyond the promised ones are refused, which NumPy ignores: someone has saved them. */
     const uint64_t want = (uint64_t)h->numel * rgi_foreign[h->type].bytes, have = s->bytes - s->at;
     return want == have
            || rgi_npy_refuse(s, "its shape %s takes %llu bytes, but %llu follow the header",

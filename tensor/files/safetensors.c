@@ -229,7 +229,7 @@ static bool read_entries(rg_safetensors *s, const rg_json *j) {
 
 /* ---- the order of the data ---------------------------------------------------------- */
 
-/* Of two tensors at one place the empty one comes first. */
+/* Sorts tensors by place; where two are at one place, the empty one comes first. */
 static int by_place(const void *a, const void *b) {
     const rg_safetensors_entry *x = a, *y = b;
     if (x->begin != y->begin)

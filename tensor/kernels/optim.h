@@ -27,15 +27,15 @@ typedef enum k_optimizer {
 typedef struct k_optimizer_numbers {
     /* The gradient is multiplied by this: -1 to go up the gradient (maximize), else 1. */
     double sign;
-    /* So much of the parameter is added to the gradient, and in Lion to the update. */
+    /* The share of the parameter that is added to the gradient, and in Lion to the update. */
     double weight_decay;
     /* The update is multiplied by this: minus the learning rate, which some optimizers correct. */
     double rate;
     union {
         /* t[2], where there is a momentum, is its buffer. */
         struct {
-            double momentum; /* So much of the buffer is kept. */
-            double entering; /* So much of the gradient enters: 1 - dampening. */
+            double momentum; /* The share of the buffer that is kept. */
+            double entering; /* The share of the gradient that enters: 1 - dampening. */
             bool first;      /* The buffer doesn't count yet and becomes the gradient. */
             bool nesterov;
             bool has_buffer;
@@ -73,7 +73,7 @@ typedef struct k_optimizer_numbers {
             double square_kept, square_entering; /* beta2, 1 - beta2 */
             double square_correction;            /* 1 - beta2^step */
             double eps;
-            double gradient_rate, mean_rate; /* So much of each is added to the parameter. */
+            double gradient_rate, mean_rate; /* The factors of both in the parameter. */
             double shrink;                   /* The parameter is multiplied by this. */
         } nadam;
         struct {

@@ -174,7 +174,7 @@ static bool push_value(rg_pickle *p, rg_pickle_value value) {
     return rgi_pickle_add(p, value, &number) && pickle_add_number(&p->stack, number);
 }
 
-/* What lies on the stack below the last mark is out of reach. */
+/* Returns the number of values above the last mark; those below it are out of reach. */
 static size_t stack_left(const rg_pickle *p) {
     return p->stack.n - (p->marks.n ? p->marks.v[p->marks.n - 1] : 0);
 }

@@ -27,7 +27,7 @@ typedef enum {
     RG_PICKLE_UNHELD, /* This is what no tensor of regard's can hold. */
 } rg_pickle_kind;
 
-/* What the fields hold, kind by kind; the others are 0.
+/* A value. The fields hold, kind by kind (the others are 0):
  *
  *     bool, int   i is the value
  *     float       f is the value

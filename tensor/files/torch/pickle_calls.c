@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What a call of a global gives. */
+/* The result of calling a global. */
 typedef enum {
     CALL_NOTHING, /* It can't be called. */
     CALL_DICT,

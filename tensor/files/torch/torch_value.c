@@ -65,7 +65,8 @@ void rgi_py_int_key(rg_py *p, int64_t key) {
 
 /* ---- as names ------------------------------------------------------------------------- */
 
-/* What the parts lie in: the name's length there, and the next item's number in a list, or -1. */
+/* The containers around a value: the name's length in each, and the next item's index in a list, or
+ * -1. */
 typedef struct {
     size_t length[RG_PY_DEPTH];
     int64_t item[RG_PY_DEPTH];

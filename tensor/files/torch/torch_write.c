@@ -18,7 +18,7 @@
 /* The number of pairs of a dict that Python's pickler writes at a time. */
 enum { PICKLE_BATCH = 1000, TORCH_ALIGNMENT = 64 };
 
-/* What a pickle refers to again has a number in its memo, or -1 as long as it has none. */
+/* The numbers in the pickle's memo of values that it refers to again, or -1 for those without. */
 typedef struct {
     int64_t rebuild, ordered_dict, storage, cpu, types[RG_DTYPE_COUNT];
 } torch_memo;
@@ -328,7 +328,7 @@ bool rg_torch_save(rg_named_list list, const char *path) {
 
 /* ---- values within values --------------------------------------------------------------- */
 
-/* What begins and what ends a thing, before and behind its items. */
+/* The opcodes that begin and that end a container, before and behind its items. */
 static const struct {
     const char *begins, *ends;
 } py_brackets[] = {
