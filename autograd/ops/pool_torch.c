@@ -111,7 +111,7 @@ static bool pool_allows_numbers(const char *name, const k_window *z) {
     return true;
 }
 
-/* Checks the sizes of both kinds of pooling. With one dim their errors have the name of a pool1d. */
+/* Checks the sizes of both kinds of pooling. Errors of one dim have the name of a pool1d. */
 static bool pool_sizes(const char *name, const rg_tensor *x, bool ceil_mode, k_pool *p) {
     pool_planes(x, p);
     k_window *z = &p->window;
