@@ -248,7 +248,7 @@ static inline bool rgi_run_alike(const rg_call *c) {
 /* ---- shapes and views that many ops share (op.c) ---------------------------------- */
 /* Gives each output the shape of in[0]. */
 bool rgi_shape_same(rg_call *c);
-/* These give out[0] the shape that the inputs broadcast to; the second makes it bool, too. */
+/* Give out[0] the shape that the inputs broadcast to; the second makes it bool, too. */
 bool rgi_shape_broadcast(rg_call *c);
 bool rgi_shape_broadcast_bool(rg_call *c);
 /* Gives out[0] the storage, shape and strides of in[0]. A view then changes size, stride and data,

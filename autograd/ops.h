@@ -436,7 +436,7 @@ rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending);  /* sort's indice
 rg_tensor *rg_unique(rg_tensor *x);                             /* distinct values in order */
 rg_unique_result rg_unique_full(rg_tensor *x);                  /* also where and how often */
 rg_unique_result rg_unique_dim(rg_tensor *x, int dim);          /* distinct slices along dim */
-/* These return for each value the place where it would go in a sorted row: behind values that are
+/* Return for each value the place where it would go in a sorted row: behind values that are
  * equal to it if `right`, else before them. bucketize takes the values first. */
 rg_tensor *rg_searchsorted(rg_tensor *sorted, rg_tensor *values, bool right);
 /* rg_searchsorted(x, values, right, .sorter = rg_argsort(x, -1, false)) takes rows that aren't
@@ -542,7 +542,7 @@ rg_values_indices rg_adaptive_max_pool2d_with_indices_with(rg_tensor *x, rg_dims
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
 rg_tensor *rg_softmin(rg_tensor *x, int dim);                   /* e^-x / sum(e^-x) */
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim);               /* x - ln sum(e^x) */
-/* These convert x to the dtype first; the gradient comes back in x's dtype. */
+/* Convert x to the dtype first; the gradient comes back in x's dtype. */
 rg_tensor *rg_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_softmin_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_log_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
@@ -600,7 +600,7 @@ rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
  * rg_linear of x and weight_ih, with its bias. If reverse, the last step is the first. rg_nn_lstm
  * and its kind, in nn/recurrent.h, are made of these; torch has no such functions. */
 
-/* These are h and c of all steps, (steps, batch, hidden); both are NULL on failure. */
+/* h and c of all steps, (steps, batch, hidden); both are NULL on failure. */
 typedef struct rg_hidden_cells {
     rg_tensor *h, *c;
 } rg_hidden_cells;

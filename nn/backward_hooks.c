@@ -26,7 +26,7 @@ struct rg_backward_call {
     rg_module *m;
     int n;                  /* The number of inputs. */
     int n_hooked;           /* The number of them that are tensors and go into the first op. */
-    int place[MOST_HOOKED]; /* These are their places among the inputs. */
+    int place[MOST_HOOKED]; /* Their places among the inputs. */
     rg_tensor *grad_output; /* NULL while no backward run is between the nodes. */
     size_t n_hooks;
     rg_module_hook hooks[];

@@ -30,7 +30,7 @@ typedef struct rg_module_list {
 } rg_module_list;
 rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children);
 rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
-/* These put a child at the end, before child i, and in the place of child i, which is freed. As in
+/* Put a child at the end, before child i, and in the place of child i, which is freed. As in
  * torch, i counts from the end where it is negative. The child then belongs to the container; if
  * this fails, it is freed, and the container is as before. */
 bool rg_sequential_append(rg_sequential *m, void *child);

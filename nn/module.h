@@ -210,13 +210,13 @@ typedef struct rg_named_modules_list {
     int n;
     const rg_named_module *v;
 } rg_named_modules_list;
-/* These three list a shared tensor once. */
+/* List a shared tensor once. */
 rg_list rg_parameters(void *m);
 rg_named_list rg_named_parameters(void *m);
 rg_named_list rg_named_buffers(void *m);
 /* Lists m itself first, as "". */
 rg_named_modules_list rg_named_modules(void *m);
-/* These return what stands under the path, such as "layers.0.linear1", and fail with torch's
+/* Return what stands under the path, such as "layers.0.linear1", and fail with torch's
  * sentence where it is none. The path "" leads to m itself. */
 void *rg_get_submodule(void *m, const char *path);
 rg_tensor *rg_get_parameter(void *m, const char *path);

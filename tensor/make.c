@@ -12,7 +12,7 @@
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
-/* This is the element of a 0-d tensor, as a double and as an integer, since float64 can't hold
+/* The element of a 0-d tensor, as a double and as an integer, since float64 can't hold
  * every int64. */
 typedef struct making_number {
     rg_dtype dtype;
@@ -160,7 +160,7 @@ rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype) {
 
 /* ---- ranges ---------------------------------------------------------------------- */
 
-/* These refuse a step that leads away from the end, and a range that is too long. */
+/* Refuse a step that leads away from the end, and a range that is too long. */
 static bool arange_leads(bool leads) {
     RG_FAIL_IF(!leads, "arange", "upper bound and lower bound inconsistent with step sign");
     return true;

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* These are in bytes, but for the last. */
+/* Numbers of bytes, but for the last. */
 enum {
     SMALL_MAX = 4096,     /* Up to here each class holds 64 bytes more than the one before. */
     HUGE_MIN = 2 << 20,   /* From here a block is aligned to, and asks for, huge pages. */

@@ -25,7 +25,7 @@ bool rgi_pool_bypassed(void);
 extern bool rgi_memory_guarded;
 extern atomic_long rgi_memory_spoilt;
 
-/* These begin and end a thread's free lists and counts. Only thread.c calls them. */
+/* Begin and end a thread's free lists and counts. Only thread.c calls them. */
 void rgi_memory_begin_thread(rg_thread *me);
 void rgi_memory_end_thread(rg_thread *me);
 

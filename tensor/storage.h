@@ -15,7 +15,7 @@
 static inline rg_tensor *rgi_header_new(void);
 /* Gives t contiguous strides, and storage for its size. */
 bool rgi_allocate(rg_tensor *t);
-/* These return a contiguous tensor with one reference, whose elements have no value yet. */
+/* Return a contiguous tensor with one reference, whose elements have no value yet. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
 /* Returns such a tensor for an op's output; an observer may be the one that gives it the
@@ -139,7 +139,7 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     memcpy(a->stride, t->stride, sizeof a->stride);
 }
 
-/* These serve rgi_new and rgi_new_output where a block isn't at hand, a size isn't small, or there
+/* Serve rgi_new and rgi_new_output where a block isn't at hand, a size isn't small, or there
  * is an observer. */
 rg_tensor *rgi_new_slowly(rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size);

@@ -228,13 +228,13 @@ rg_tensor *rg_zeros_like(rg_tensor *x);
 rg_tensor *rg_ones_like(rg_tensor *x);
 rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
 
-/* These return 0, 1, 2 and so on, below end; and start, start + step and so on, before end. */
+/* Return 0, 1, 2 and so on, below end; and start, start + step and so on, before end. */
 rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
-/* These two return them in a dtype. For int64 the three numbers lose their fractions first. */
+/* Return the same in a dtype. For int64 the three numbers lose their fractions first. */
 rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
 rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
-/* These return evenly spaced numbers from start to end, and base to the power of each. */
+/* Return evenly spaced numbers from start to end, and base to the power of each. */
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
 /* Returns n rows and m columns with ones on the diagonal. */
@@ -266,7 +266,7 @@ bool rg_set_default_dtype(rg_dtype dtype);
 
 /* ---- looking -------------------------------------------------------------------------- */
 
-/* These return -1 where they fail. A stride counts elements; the version counts the writes to the
+/* Return -1 where they fail. A stride counts elements; the version counts the writes to the
  * tensor's memory. */
 int rg_ndim(rg_tensor *t);
 int64_t rg_size(rg_tensor *t, int dim);
@@ -276,7 +276,7 @@ int rg_dtype_of(rg_tensor *t);
 int64_t rg_version(rg_tensor *t);
 /* Returns a list whose n is -1 where it fails. */
 rg_dims rg_shape(rg_tensor *t);
-/* These return false where they fail. */
+/* Return false where they fail. */
 bool rg_is_contiguous(rg_tensor *t);
 bool rg_is_floating_point(rg_tensor *t);
 
@@ -299,7 +299,7 @@ bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
 
 /* Returns a name such as "torch.float32". */
 const char *rg_dtype_name(rg_dtype dtype);
-/* These return the dtype to which both are promoted, or -1. */
+/* Return the dtype to which both are promoted, or -1. */
 int rg_promote_types(rg_dtype a, rg_dtype b);
 int rg_result_type(rg_tensor *a, rg_tensor *b);
 /* A name appears in errors and drawings; it is "" for a tensor without one. */

@@ -17,7 +17,7 @@ void rg_print_warning(const char *message) { fprintf(stderr, "warning: %s\n", me
 
 static _Atomic(rg_warning_handler *) on_warning = rg_print_warning;
 
-/* These are the hashes of what was said, 0 where there is room. A program that fills the table has
+/* The hashes of what was said, 0 where there is room. A program that fills the table has
  * heard enough, and gets no more warnings. */
 enum { MOST_WARNINGS = 256 };
 static _Atomic uint64_t warned[MOST_WARNINGS];

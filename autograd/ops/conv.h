@@ -6,7 +6,7 @@
 
 #include "autograd/op.h"
 
-/* These are options for one or two dims. `more` is how much "same" padding has more at the far end
+/* Options for one or two dims. `more` is how much "same" padding has more at the far end
  * of a dim than at the near one. */
 typedef struct conv_options {
     int64_t stride[2], padding[2], dilation[2], more[2], groups;

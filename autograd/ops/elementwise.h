@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* These make the samples of ops on one input, on two that broadcast, and on three. Letters
+/* Make the samples of ops on one input, on two that broadcast, and on three. Letters
  * before a shape say of which kind its values are (see rg_sample in op.h). */
 #define SAMPLES_1(kind, attr)                                                         \
     RG_SAMPLES({ kind "(2,3)", attr }, { kind "(2,1,3)", attr }, { kind "()", attr }, \

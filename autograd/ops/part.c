@@ -24,7 +24,7 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
     t->stride[dim] = stride;
 }
 
-/* These return a b and a + b, wrapped to 60 bits. Only the stride of a dim with at most one element
+/* Return a b and a + b, wrapped to 60 bits. Only the stride of a dim with at most one element
  * can be so large. Nothing is read by such a stride, so it may have any value that doesn't overflow
  * where it is counted in bytes. */
 static int64_t part_product(int64_t a, int64_t b) {

@@ -31,7 +31,7 @@ static const rg_dims rg_no_dims = { 0 };
 rg_tensor *rgi_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none,
                       bool keepdim, double p);
 
-/* These three apply an op over everything, over one dim, and over several. */
+/* Apply an op over everything, over one dim, and over several. */
 static inline rg_tensor *rgi_reduce_all(const rg_op *op, rg_tensor *x) {
     return rgi_reduce(op, x, &rg_no_dims, RG_UNNAMED, false, 0);
 }

@@ -12,7 +12,7 @@
 static const char replays_run[] = "replays_run";
 enum { MOST_INPUTS = 64 };
 
-/* This is the step's recording for one shape, on inputs of its own. Until the step is recorded, all
+/* The step's recording for one shape, on inputs of its own. Until the step is recorded, all
  * pointers are NULL; an input that is absent is RG_NONE. */
 typedef struct {
     rg_replay *replay;
@@ -122,7 +122,7 @@ typedef struct {
     shape_replay *shape;
 } shape_recording;
 
-/* This is what is recorded. The result lives on, so that every run writes to its own memory. */
+/* The step that is recorded. The result lives on, so that every run writes to its own memory. */
 static void step_of_shape(void *context) {
     const shape_recording *c = context;
     rg_tensor *y = c->replays->step(c->shape->inputs, c->replays->context);

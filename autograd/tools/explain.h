@@ -45,7 +45,7 @@ typedef struct rg_explanation {
     int n; /* The number of paths in v; -1 means failure. */
     const rg_gradient_path *v;
     double rest;         /* All other paths have this share. */
-    rg_tensor *gradient; /* This is the sum of what came by all paths. */
+    rg_tensor *gradient; /* The sum of the gradients of all paths. */
     /* These steps were the first on the way back that made a gradient zero throughout, not finite,
      * or huge of one that wasn't: "relu, input 0 of [3, 4]"; NULL means that there was none. */
     const char *first_zero, *first_not_finite, *first_huge;

@@ -85,7 +85,7 @@ rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i);
 bool rg_needs_input_grad(rg_function_context *ctx, int i);
 /* In forward, says that no gradient flows through this output. */
 bool rg_mark_non_differentiable(rg_function_context *ctx, rg_tensor *output);
-/* These return the bytes that rg_function_class describes, NULL where there are none. */
+/* Return the bytes that rg_function_class describes, NULL where there are none. */
 const void *rg_function_args(rg_function_context *ctx);
 void *rg_function_state(rg_function_context *ctx);
 
@@ -101,7 +101,7 @@ void *rg_function_state(rg_function_context *ctx);
  * says what it is. No other thread may use regard meanwhile. */
 typedef struct RG_OPTIONS rg_function_check_options {
     RG_BY_NAME;
-    /* These are for finite differences, as in rg_gradcheck. */
+    /* For finite differences, as in rg_gradcheck. */
     double eps RG_DEFAULT(1e-6);
     double atol RG_DEFAULT(1e-5);
     double rtol RG_DEFAULT(1e-3);

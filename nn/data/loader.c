@@ -20,7 +20,7 @@ struct rg_data_loader {
     int n_tensors;
     bool released;    /* rg_data_loader_free has freed it. */
     int64_t n;        /* The number of items. */
-    rg_tensor *order; /* This is the epoch's; NULL between epochs. */
+    rg_tensor *order; /* The epoch's order; NULL between epochs. */
     int64_t position; /* The number of items that were given out. */
     rg_tensor *v[];
 };

@@ -71,7 +71,7 @@ typedef struct RG_OPTIONS rg_multihead_options {
      */
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
     bool average_attn_weights RG_DEFAULT(true);
-    /* This is a hint that attn_mask is causal; attn_mask must be given all the same. */
+    /* A hint that attn_mask is causal; attn_mask must be given all the same. */
     bool is_causal RG_DEFAULT(false);
     /* With a cache, the keys and values are those in it, and each query attends to the positions
      * that stand before its own, and to its own: no attn_mask is needed. No gradient flows. */

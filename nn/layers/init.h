@@ -14,7 +14,7 @@ rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, doubl
 rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value);
 rg_tensor *rg_nn_init_ones_(rg_tensor *t);
 rg_tensor *rg_nn_init_zeros_(rg_tensor *t);
-/* These two draw with variance 2 gain^2 / (fan_in + fan_out). */
+/* Draw with variance 2 gain^2 / (fan_in + fan_out). */
 rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);
 rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
 /* Makes rows or columns, whichever are fewer, orthogonal and of length gain. */
@@ -26,7 +26,7 @@ typedef struct RG_OPTIONS rg_kaiming_options {
     const char *mode RG_DEFAULT("fan_in"); /* The other mode is "fan_out". */
     const char *nonlinearity RG_DEFAULT("leaky_relu");
 } rg_kaiming_options;
-/* These two draw with variance gain^2 / fan, where the nonlinearity decides the gain, and the mode
+/* Draw with variance gain^2 / fan, where the nonlinearity decides the gain, and the mode
  * which of the fans it is. */
 rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o);
 rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);

@@ -111,7 +111,7 @@ typedef struct RG_OPTIONS rg_conv_module_options {
     rg_dims paddings RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});
     bool bias RG_DEFAULT(true);
-    rg_pad_mode padding_mode RG_DEFAULT(RG_CONSTANT); /* It is torch's "zeros". */
+    rg_pad_mode padding_mode RG_DEFAULT(RG_CONSTANT); /* Torch's "zeros". */
 } rg_conv_module_options;
 rg_conv_module *rg_nn_conv1d_with(int64_t in_channels, int64_t out_channels, rg_dims kernel_size,
                                   rg_conv_module_options o);
@@ -204,7 +204,7 @@ rg_batch_norm_module *rg_nn_batch_norm2d_with(int64_t num_features, rg_batch_nor
 /* ---- layers without parameters: rg_nn_x is a module that computes rg_x --------- */
 typedef struct rg_plain_module {
     rg_module base;
-    /* These are the constructor's arguments, in order. */
+    /* The constructor's arguments, in order. */
     double a, b;
 } rg_plain_module;
 rg_plain_module *rg_nn_identity(void);

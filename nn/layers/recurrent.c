@@ -170,7 +170,7 @@ static bool rnn_begin(rnn_run *r, const rg_rnn_keywords *k) {
 
 /* ---- one direction of one layer -------------------------------------------------- */
 
-/* This is h and c of the sequences that are under way, the longest first. c is RG_NONE but of an
+/* h and c of the sequences that are under way, the longest first. c is RG_NONE but of an
  * LSTM. */
 typedef struct rnn_state {
     rg_tensor *h, *c;

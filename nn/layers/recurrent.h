@@ -69,7 +69,7 @@ typedef struct RG_OPTIONS rg_rnn_options {
     int64_t num_layers RG_DEFAULT(1);
     bool bias RG_DEFAULT(true);
     bool batch_first RG_DEFAULT(false);
-    double dropout RG_DEFAULT(0); /* It is done between layers. */
+    double dropout RG_DEFAULT(0); /* Done between layers. */
     bool bidirectional RG_DEFAULT(false);
     int64_t proj_size RG_DEFAULT(0); /* Only LSTM has it. */
     /* Only RNN has it: "tanh", which NULL stands for, or "relu". */

@@ -50,7 +50,7 @@ rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_mod
                      .layer_norm_eps = 1e-5, .bias = true),                          \
                     __VA_ARGS__))
 
-/* These are the keywords of the layer's forward, too. */
+/* The keywords of the layer's forward, too. */
 typedef struct RG_OPTIONS rg_src_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);
@@ -84,7 +84,7 @@ typedef struct RG_OPTIONS rg_encoder_options {
 typedef struct rg_transformer_encoder {
     rg_module base;
     rg_module_list *layers;
-    rg_module *norm; /* This is NULL where there is none. */
+    rg_module *norm; /* NULL where there is none. */
     int64_t num_layers;
     bool enable_nested_tensor;
 } rg_transformer_encoder;
@@ -96,7 +96,7 @@ rg_transformer_encoder *rg_nn_transformer_encoder_with(void *layer, int64_t num_
                                                (.norm = RG_NONE, .enable_nested_tensor = true), \
                                                __VA_ARGS__))
 
-/* These are the keywords of the encoder's forward, too. */
+/* The keywords of the encoder's forward, too. */
 typedef struct RG_OPTIONS rg_mask_options {
     RG_BY_NAME;
     rg_tensor *mask RG_DEFAULT(RG_NONE);
@@ -139,7 +139,7 @@ typedef struct rg_decoder_cache {
     int64_t length; /* The number of positions of tgt in the cache. */
 } rg_decoder_cache;
 
-/* These are the keywords of a decoder's and of a decoder layer's forward, too. */
+/* The keywords of a decoder's and of a decoder layer's forward, too. */
 typedef struct RG_OPTIONS rg_tgt_options {
     RG_BY_NAME;
     rg_tensor *tgt_mask RG_DEFAULT(RG_NONE);
@@ -172,7 +172,7 @@ typedef struct RG_OPTIONS rg_decoder_options {
 typedef struct rg_transformer_decoder {
     rg_module base;
     rg_module_list *layers;
-    rg_module *norm; /* This is NULL where there is none. */
+    rg_module *norm; /* NULL where there is none. */
     int64_t num_layers;
 } rg_transformer_decoder;
 rg_transformer_decoder *rg_nn_transformer_decoder_with(void *layer, int64_t num_layers,
@@ -204,8 +204,8 @@ typedef struct RG_OPTIONS rg_nn_transformer_options {
     int64_t dim_feedforward RG_DEFAULT(2048);
     double dropout RG_DEFAULT(0.1);
     rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
-    /* These are taken over. They are called with the keywords of the encoder's and of the decoder's
-     * forward. */
+    /* Children that are taken over, and called with the keywords of the encoder's and of the
+     * decoder's forward. */
     void *custom_encoder RG_DEFAULT(RG_NONE);
     void *custom_decoder RG_DEFAULT(RG_NONE);
     double layer_norm_eps RG_DEFAULT(1e-5);
@@ -230,7 +230,7 @@ rg_transformer *rg_nn_transformer_with(rg_nn_transformer_options o);
                      .bias = true),                                                                \
                     __VA_ARGS__))
 
-/* These are the keywords of the forward, too. */
+/* The keywords of the forward, too. */
 typedef struct RG_OPTIONS rg_src_tgt_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);

@@ -19,10 +19,10 @@ enum {
     RG_RULE_FALSE = 1 << 1,
     RG_RULE_TRUE = 1 << 2,
     RG_RULE_BOOL = RG_RULE_FALSE | RG_RULE_TRUE,
-    RG_RULE_EMPTY = 1 << 3, /* It is "". */
-    RG_RULE_TEXT = 1 << 4,  /* It is any text without a 0. */
+    RG_RULE_EMPTY = 1 << 3, /* The empty text. */
+    RG_RULE_TEXT = 1 << 4,  /* Any text without a 0. */
     RG_RULE_ZERO = 1 << 5,
-    RG_RULE_WHOLE = 1 << 6, /* It is an integer of 0 or more that int32 holds. */
+    RG_RULE_WHOLE = 1 << 6, /* An integer of 0 or more that int32 holds. */
     RG_RULE_NUMBER = 1 << 7,
     RG_RULE_ARRAY = 1 << 8,
     RG_RULE_OBJECT = 1 << 9,

@@ -50,7 +50,7 @@ rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
 typedef struct RG_OPTIONS rg_tokenizer_decode_options {
     RG_BY_NAME;
     bool skip_special_tokens RG_DEFAULT(false);
-    int64_t *length RG_DEFAULT(NULL); /* It is set to the text's bytes: the text may have a 0. */
+    int64_t *length RG_DEFAULT(NULL); /* Set to the text's bytes: the text may have a 0. */
 } rg_tokenizer_decode_options;
 /* Returns the text of the numbers, of any shape. Bytes that aren't UTF-8 become U+FFFD, as Python's
  * errors="replace" has it. The scope owns the text. */

@@ -38,7 +38,7 @@ static const rg_json_rule model_rules[] = {
     { "merges", RG_RULE_ARRAY | RG_RULE_MUST, NULL },
     { NULL, 0, NULL },
 };
-/* These are the pre-tokenizer's, the decoder's and the post-processor's. Of the latter two no
+/* Fields of the pre-tokenizer, the decoder and the post-processor. Of the latter two no
  * option matters to numbers and to texts. */
 static const rg_json_rule byte_level_rules[] = {
     { "type", RG_RULE_MUST, "ByteLevel" },

@@ -9,7 +9,7 @@
 #include "tensor/map.h"
 
 typedef struct {
-    const char *text; /* It is the table's. */
+    const char *text; /* Owned by the table. */
     uint32_t bytes;   /* The bytes of the text. */
     bool model;       /* The vocabulary has the token, and it may come of merges. */
     bool added;       /* The token is looked for in texts before they are cut into words. */
@@ -26,7 +26,7 @@ typedef struct {
 } rg_added_tokens;
 
 struct rg_tokenizer {
-    rg_map names; /* They are the tokens' texts, and lead to their numbers. */
+    rg_map names; /* From the tokens' texts to their numbers. */
     rg_token *tokens;
     size_t n, room;
     /* The text of the i-th token, decoded, lies from bytes_at[i] to bytes_at[i + 1]. */

@@ -15,7 +15,7 @@
 
 RG_PUBLIC_BEGIN
 
-/* These are the ways to average: keep `decay` of the average at each update, or take the plain mean
+/* The ways to average: keep `decay` of the average at each update, or take the plain mean
  * of all that were there, which is the default. A decay that isn't between 0 and 1 is an error. */
 typedef struct rg_multi_avg_fn {
     bool ema, failed;
@@ -26,7 +26,7 @@ rg_multi_avg_fn rg_get_swa_multi_avg_fn(void);
 
 typedef struct rg_averaged_model {
     rg_module base;
-    rg_module *module;     /* This is the average, a deep copy of the model at first. */
+    rg_module *module;     /* The average, a deep copy of the model at first. */
     rg_tensor *n_averaged; /* The number of updates that were made. */
     rg_multi_avg_fn multi_avg_fn;
     bool use_buffers;

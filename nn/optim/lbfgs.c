@@ -167,7 +167,7 @@ typedef struct {
     lbfgs_run *r;
     rg_tensor **x, *d;
     line_point from;
-    double width; /* This is d's greatest absolute value. */
+    double width; /* d's greatest absolute value. */
     int64_t tries, most;
 } line_search;
 

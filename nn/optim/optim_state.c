@@ -33,8 +33,8 @@ typedef struct optim_entry {
     double *number;
     rg_optim_slot *slot; /* The entry is part of this slot, or of none if it is NULL. */
     bool optional;       /* Only some options ask for this state. */
-    const double *given; /* This is the number where the dictionary has none. */
-    bool settled;        /* It is always that, whatever the dictionary has. */
+    const double *given; /* The number where the dictionary has none. */
+    bool settled;        /* The value is always `given`, whatever the dictionary has. */
     bool schedules;      /* A schedule set the number. */
     bool text;           /* In torch it is a text, which a dictionary of torch's doesn't have. */
     rg_tensor *found;    /* The dictionary that is loaded has this value. */

@@ -26,7 +26,7 @@ enum {
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* These are torch's names of the options: "lr", "betas.0", "betas.1" and so on; what is a text in
+/* Torch's names of the options: "lr", "betas.0", "betas.1" and so on; what is a text in
  * torch has a name of its own. */
 extern const char *const rgi_option_names[RG_OPTION_COUNT];
 /* Returns whether torch has a text, or None, in the option's place. */
@@ -58,7 +58,7 @@ enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 typedef struct rg_optim_slot {
     rg_tensor *param, *state[RG_OPTIM_STATES]; /* A state is NULL until a step needs it. */
     double step;                               /* The parameter's number of steps. */
-    double product;                            /* This is the product of the row's factors. */
+    double product;                            /* The product of the row's factors. */
     size_t group;                              /* The parameter is in this group. */
     /* The current step works on these: parameter, gradient, and the states that take part. There
      * are none where there is no gradient. */
@@ -95,7 +95,7 @@ struct rg_optim {
     size_t n_groups, groups_room, n_slots, slots_room;
     rg_map places; /* The slots' numbers by the addresses of their parameters. */
     rg_schedule *schedules;
-    rg_lbfgs lbfgs; /* It is empty in all others. */
+    rg_lbfgs lbfgs; /* Empty in all others. */
     int holders;    /* The program is one; each recording that has a step of it is another. */
     bool released;  /* rg_optim_free has freed it; recordings may still step it. */
 };

@@ -38,7 +38,7 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_distributed {
     rg_module base;
-    rg_module *module;        /* This is the model itself, a child. */
+    rg_module *module;        /* The model itself, a child. */
     int shards;               /* The number of shards of a batch. */
     int first, local;         /* The first shard of this rank, and their number. */
     int64_t bytes_sent;       /* The bytes of gradients that this rank has sent. */

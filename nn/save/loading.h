@@ -39,7 +39,7 @@ typedef struct rg_optim_load {
     int n;
     rg_map places;  /* It has the entries' places by name. */
     bool *loaded;   /* The dictionary has something of the slot of this number. */
-    rg_lbfgs lbfgs; /* This is what LBFGS is to remember. */
+    rg_lbfgs lbfgs; /* The state that LBFGS is to have. */
     bool torchs;    /* The dictionary is torch's. */
 } rg_optim_load;
 

@@ -151,7 +151,7 @@ typedef struct module_loading {
     rg_module *module;
     rg_named_list state, file;
     rg_map state_names, file_names;
-    rg_incompatible_keys keys; /* They are sorted by their letters. */
+    rg_incompatible_keys keys; /* Sorted by their letters. */
 } module_loading;
 
 static bool index_names(rg_map *map, rg_named_list list) {

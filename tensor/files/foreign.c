@@ -61,12 +61,12 @@ static inline float float_of_f8_e4m3(uint8_t bits) {
     return small_float(bits, 4, 3);
 }
 
-/* This is the upper half of a float16. */
+/* The upper half of a float16. */
 static inline float float_of_f8_e5m2(uint8_t bits) {
     return float_of_f16((uint16_t)((uint32_t)bits << 8));
 }
 
-/* This is an exponent alone: 2^(bits - 127). */
+/* An exponent alone: 2^(bits - 127). */
 static inline float float_of_f8_e8m0(uint8_t bits) {
     return bits == 0xFF ? float_of_bits(0x7FC00000) : ldexpf(1, bits - 127);
 }

@@ -7,7 +7,7 @@
 
 enum {
     RG_INFLATE_QUICK = 10,       /* The bits of a code that are looked up at once. */
-    RG_INFLATE_RING = 1 << 16,   /* This is twice as far as a copy reaches back. */
+    RG_INFLATE_RING = 1 << 16,   /* Twice as far as a copy reaches back. */
     RG_INFLATE_MOST = 1032,      /* The most bytes that one deflated byte stands for. */
     RG_INFLATE_SYMBOLS = 288,    /* The most symbols of a code, */
     RG_INFLATE_LONGEST = 15 + 1, /* and each has fewer bits than this. */

@@ -11,7 +11,7 @@
 /* Bytes that are read one after another: a file's, or a member's. */
 typedef struct {
     const rg_file *file;
-    rg_zip_stream *stream; /* It is NULL for a file of its own. */
+    rg_zip_stream *stream; /* NULL for a file of its own. */
     const char *what;      /* Such as: member "weight.npy"; for errors. */
     uint64_t at, bytes;    /* The bytes that were read, and those that there are. */
 } rg_npy_source;

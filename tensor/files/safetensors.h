@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     rg_file file;
     int n;
-    rg_safetensors_entry *v;            /* They are in the order of the file, */
+    rg_safetensors_entry *v;            /* The entries in the order of the file, */
     const rg_safetensors_entry **named; /* and here in the order of their names. */
     rg_metadata metadata;
     /* safetensors.c alone uses these. */

@@ -11,7 +11,7 @@
 /* ---- reading -------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *name; /* It is UTF-8. */
+    const char *name; /* UTF-8. */
     uint64_t at;      /* The member's local header begins here, */
     uint64_t data;    /* and its bytes here. */
     uint64_t packed;  /* The bytes that the member takes in the archive, */
@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     rg_file file;
     size_t n;
-    rg_zip_member *v; /* They are in the directory's order. No name comes twice. */
+    rg_zip_member *v; /* The members in the directory's order. No name comes twice. */
     /* zip.c alone uses these. */
     char *directory;
     size_t directory_bytes, room;
@@ -58,9 +58,9 @@ typedef struct {
     rg_map names;
     char *directory; /* It has n bytes, and room for `room`. */
     size_t n, room;
-    /* These are the last member's. */
-    size_t entry;        /* It stands here in the directory. */
-    uint64_t bytes, put; /* `put` of its bytes were put. */
+    /* The last member's place in the directory, its bytes, those that were put, their CRC. */
+    size_t entry;
+    uint64_t bytes, put;
     uint32_t crc;
 } rg_zip_writer;
 

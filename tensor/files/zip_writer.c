@@ -18,7 +18,7 @@ enum {
     ZIP_UNIX = 3 << 8,     /* Names and permissions are as Unix has them. */
     ZIP_VERSION = 20,      /* A reader needs this version of the format, */
     ZIP_VERSION64 = 45,    /* or this one for numbers of 64 bits. */
-    ZIP_DATE = 1 << 5 | 1, /* This is the first day of 1980, as NumPy has it. */
+    ZIP_DATE = 1 << 5 | 1, /* The first day of 1980, as NumPy has it. */
     ZIP_AT_ONCE =
         1 << 18, /* The bytes of a part, which is still in the cache when it is written. */
 };

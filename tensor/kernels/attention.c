@@ -18,7 +18,7 @@ enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
  * ATTENTION_LANES heads, which are as many as the widest vectors have lanes. */
 enum { ATTENTION_ROWS = 4, ATTENTION_LANES = 16 };
 
-/* This is the matrix of one batch and head, whose rows have `size` elements; row and col are the
+/* The matrix of one batch and head, whose rows have `size` elements; row and col are the
  * distances of its rows and columns in elements. */
 typedef struct {
     const char *data;
@@ -88,7 +88,7 @@ static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                .size = t->size[n - 1] };
 }
 
-/* These are the matrices of as many heads as a vector has lanes. */
+/* The matrices of as many heads as a vector has lanes. */
 typedef struct {
     const char *data[ATTENTION_LANES];
     int64_t row, col, size;

@@ -9,7 +9,7 @@
 /* The channels that are done at a time, and the elements of one that are summed side by side. */
 enum { BATCH_CHANNELS = 16, BATCH_LANES = 16 };
 
-/* These are the elements of the tensors of k_batch_norm and k_batch_norm_backward. */
+/* The elements of the tensors of k_batch_norm and k_batch_norm_backward. */
 typedef struct {
     const k_batch_norm *z;
     char *y, *gweight, *gbias;

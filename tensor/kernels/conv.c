@@ -37,7 +37,7 @@ enum {
 /* A plan is what all parts of one call share. */
 typedef struct {
     const k_conv *z;
-    /* They are the tensors' elements. In the gradient by x, w is turned: (groups, terms, out). The
+    /* The tensors' elements. In the gradient by x, w is turned: (groups, terms, out). The
      * gradient by w is summed in y: (shares, groups, terms, wide). */
     char *y;
     const char *x, *w, *bias;

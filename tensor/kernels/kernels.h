@@ -104,7 +104,7 @@ extern const rg_kernel k_hardsigmoid, k_logsigmoid;
 extern const rg_kernel k_tanh_grad, k_sigmoid_grad, k_relu_grad, k_gelu_grad, k_gelu_tanh_grad;
 extern const rg_kernel k_silu_grad, k_mish_grad, k_hardswish_grad, k_hardsigmoid_grad;
 extern const rg_kernel k_logsigmoid_grad;
-/* These take numbers. */
+/* Take numbers. */
 extern const rg_kernel k_hardtanh, k_leaky_relu, k_elu, k_softplus, k_threshold, k_hardshrink;
 extern const rg_kernel k_softshrink;
 extern const rg_kernel k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_softplus_grad;
@@ -139,13 +139,13 @@ typedef enum k_reduction {
     K_SUM,
     K_SUM_WIDE, /* Floats are added up in float64. */
     K_NANSUM,   /* NaN counts as 0. */
-    K_COUNT,    /* This is how many are not 0. */
+    K_COUNT,    /* The number that are not 0. */
     K_PROD,
     K_MAX,
     K_MIN,
     K_NORM_0, /* Only floats have norms. */
     K_NORM_1,
-    K_NORM_2, /* This is sum(x^2), whose root is still to be taken. */
+    K_NORM_2, /* sum(x^2), whose root is still to be taken. */
     K_NORM_MAX,
     K_NORM_MIN,
 } k_reduction;
@@ -263,7 +263,7 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool tu
  * exact: bfloat16's instruction, where there is one, rounds sums alone. */
 bool k_matmul_of_bfloat16(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool turn_b);
 
-/* These are the sizes of one product, m rows, n columns and k steps, and how far apart the rows and
+/* The sizes of one product, m rows, n columns and k steps, and how far apart the rows and
  * columns of y, a and b lie, in elements, and the rows of c, whose columns lie as y's. */
 typedef struct {
     int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col, c_row;
@@ -292,7 +292,7 @@ typedef struct k_conv {
     int64_t batch, groups, in, out;
     k_window window;
 } k_conv;
-/* These are y, the gradient of x, and that of w. The bias may be NULL. Each returns false where
+/* y, the gradient of x, and that of w. The bias may be NULL. Each returns false where
  * there is no memory, or no loop for the dtype. */
 bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                 const rg_tensor *bias);
@@ -308,7 +308,7 @@ typedef struct k_pool {
     bool adaptive, count_padding;
     int64_t divisor;
 } k_pool;
-/* These find the greatest of each window, and where in its plane it is, and the means; and make the
+/* Find the greatest of each window, and where in its plane it is, and the means; and make the
  * gradients. Each returns whether there is a loop for the dtype. */
 bool k_max_pool(const k_pool *p, rg_tensor *y, rg_tensor *indices, const rg_tensor *x);
 bool k_max_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *indices,
@@ -327,7 +327,7 @@ typedef struct k_recurrent {
     int64_t steps, batch, hidden, from;
     bool reverse; /* The last step is the first. */
 } k_recurrent;
-/* They are h_0 (batch, from) and c_0 (batch, hidden), y and c (steps, batch, hidden), and the gates
+/* h_0 (batch, from) and c_0 (batch, hidden), y and c (steps, batch, hidden), and the gates
  * as they open (steps, batch, 4 hidden), of a GRU r, u, t and z's last. Only an LSTM has c and c_0;
  * an RNN has no gates. */
 typedef struct k_recurrent_values {
@@ -405,7 +405,7 @@ bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tens
 /* ---- index.c ----
  * Indices are int64 and in range. An index that comes again adds up, or overwrites, in order. The
  * first two return whether there is a loop for the dtype. */
-/* These are row = t[index], t[index] = row, t[index] += row, t[index] *= row, and t[index] = the
+/* row = t[index], t[index] = row, t[index] += row, t[index] *= row, and t[index] = the
  * greater, or the lesser, of the two. */
 typedef enum { K_GET, K_PUT, K_ADD, K_MULTIPLY, K_GREATER, K_LESSER } k_index_how;
 /* Indices along dim name single elements, as in gather and scatter. */

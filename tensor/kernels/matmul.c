@@ -42,7 +42,7 @@ static int64_t matmul_lines(int64_t m, int64_t columns) {
  * the next it is `group_step` bytes more. */
 typedef struct {
     const char *next; /* The line that lies here is fetched next. */
-    int64_t in_group; /* It is this one of its group, counted from 0. */
+    int64_t in_group; /* The index within its group. */
     int64_t lines, left, at_once;
     int64_t line_step, group_lines, group_step;
 } matmul_prefetch;

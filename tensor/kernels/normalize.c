@@ -20,7 +20,7 @@ typedef struct {
 } norm_work;
 typedef void norm_loop(const norm_work *work, int64_t begin, int64_t end);
 
-/* These are the operands of the gradients. Every `grain` rows add to sums of their own. */
+/* The operands of the gradients. Every `grain` rows add to sums of their own. */
 typedef struct {
     const k_norm_rows *z;
     char *gx;

@@ -22,7 +22,7 @@ typedef enum k_optimizer {
     K_MEAN
 } k_optimizer;
 
-/* These are the numbers of one step. Where something "enters" a mean, the rest of the mean is
+/* The numbers of one step. Where something "enters" a mean, the rest of the mean is
  * "kept". */
 typedef struct k_optimizer_numbers {
     /* The gradient is multiplied by this: -1 to go up the gradient (maximize), else 1. */

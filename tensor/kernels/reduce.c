@@ -34,7 +34,7 @@ static void reduce_part(void *share, int64_t begin, int64_t end, int worker) {
     s->loop(s->y + first * b.y_step, s->x + first * b.step1, &b);
 }
 
-/* This is a dim of x, with the bytes from one index to the next in x and in y. In y they are 0 if
+/* A dim of x, with the bytes from one index to the next in x and in y. In y they are 0 if
  * the dim is reduced. */
 typedef struct {
     int64_t size, x_step, y_step;

@@ -28,7 +28,7 @@ bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *valu
 
 /* ---- nonzero --------------------------------------------------------------------------- */
 
-/* This is a walk over a tensor's rows: `at` is the index of the row, and p its first element. */
+/* A walk over a tensor's rows: `at` is the index of the row, and p its first element. */
 typedef struct {
     const rg_tensor *x;
     int64_t at[RG_MAX_DIMS];

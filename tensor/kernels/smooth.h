@@ -71,7 +71,7 @@ extern const float k_exp_least, k_exp_most, k_exp_flush;
 K_INLINE float k_step_float(float a, float b, float c) { return fmaf(a, b, c); }
 K_INLINE double k_step_double(double a, double b, double c) { return a * b + c; }
 
-/* These return p of e^r = 1 + r + r^2 p, where |r| <= ln(2) / 2. */
+/* Return p of e^r = 1 + r + r^2 p, where |r| <= ln(2) / 2. */
 K_INLINE float k_exp_fit_float(float r) {
     float p = fmaf(fmaf(0.00139504854f, r, 0.00836888796f), r, 0.0416662059f);
     p = fmaf(p, r, 0.166665189f);
@@ -84,7 +84,7 @@ K_INLINE double k_exp_fit_double(double r) {
     return p * r + 0.50000000000000122;
 }
 
-/* These return p of ln(1 + r) = r - p, where sqrt(1/2) <= 1 + r < sqrt(2); for doubles by
+/* Return p of ln(1 + r) = r - p, where sqrt(1/2) <= 1 + r < sqrt(2); for doubles by
  * ln(1 + r) = 2 artanh(r / (2 + r)). */
 K_INLINE float k_log_fit_float(float r) {
     const float z = r * r;
@@ -128,7 +128,7 @@ K_INLINE double k_log_fit_double(double r) {
 #define LOG1P_LEAST  1e-9
 #include "exponential.h"
 
-/* These return e^x for x below 88, and 0 where e^x < 2^-126; doubles need no such short form. */
+/* Return e^x for x below 88, and 0 where e^x < 2^-126; doubles need no such short form. */
 K_INLINE float k_exp_below_float(float x) {
     uint32_t power;
     float r;

@@ -60,7 +60,7 @@ k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
 
 /* ---- lines --------------------------------------------------------------------------- */
 
-/* These are lines of n elements, of which the first k are wanted, in order if `sorted`. `top` says
+/* Lines of n elements, of which the first k are wanted, in order if `sorted`. `top` says
  * that only these are looked for. step[] has the bytes between neighbours in values, indices and x,
  * and `bytes` those of one element. */
 typedef struct {

@@ -56,7 +56,7 @@ bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *
     return true;
 }
 
-/* These are the operands at one tile: as they lie, or turned over in `buffer`. */
+/* The operands at one tile: as they lie, or turned over in `buffer`. */
 typedef struct {
     char *data[RG_MAX_OPERANDS];
     int64_t step[RG_MAX_OPERANDS]; /* The distance of columns, in bytes. */

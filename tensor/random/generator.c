@@ -122,7 +122,7 @@ bool rg_generator_seed(rg_generator *g, uint64_t seed) {
 
 /* ---- a generator's state ----------------------------------------------------------- */
 
-/* This is a state as torch.get_rng_state().view(torch.int64) holds it, so that it may travel to
+/* A state as torch.get_rng_state().view(torch.int64) holds it, so that it may travel to
  * torch and back. */
 typedef struct generator_image {
     uint64_t seed;

@@ -13,7 +13,7 @@
 
 /* ---- telling an observer ---------------------------------------------------------- */
 
-/* This is a call of `fill`, with its arguments. */
+/* A call of `fill`, with its arguments. */
 typedef struct {
     rg_tensor *t;
     random_fill *fill;

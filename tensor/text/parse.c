@@ -44,7 +44,7 @@ typedef struct parser {
     /* The text names this dtype and this shape; where it names none, dtype or named.n is -1. */
     int dtype;
     rg_dims named;
-    /* These are the first integer and the first float that don't fit an int64, and the first
+    /* The first integer and the first float that don't fit an int64, and the first
      * integer that is too large for a double. */
     const char *wide_int, *wide_float, *huge;
     /* stray is the first list that stands where a number should be. */

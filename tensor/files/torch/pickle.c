@@ -56,7 +56,7 @@ enum {
     OP_EMPTY_SET = 0x8F,
 };
 
-/* These are Python's other opcodes. */
+/* Python's other opcodes. */
 static const char *const pickle_refused[256] = {
     ['0'] = "POP",
     ['1'] = "POP_MARK",

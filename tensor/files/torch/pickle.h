@@ -24,7 +24,7 @@ typedef enum {
     RG_PICKLE_STORAGE,
     RG_PICKLE_TENSOR,
     RG_PICKLE_OTHER,  /* Devices and layouts have no value here. */
-    RG_PICKLE_UNHELD, /* This is what no tensor of regard's can hold. */
+    RG_PICKLE_UNHELD, /* A value that no tensor of regard's can hold. */
 } rg_pickle_kind;
 
 /* A value. The fields hold, kind by kind (the others are 0):

@@ -25,7 +25,7 @@ typedef struct {
 /* `made` has a tensor, or NULL, for each value of the pickle. */
 typedef struct {
     const rg_file *file;
-    const rg_zip *zip;  /* This is NULL where the file is no archive. */
+    const rg_zip *zip;  /* NULL where the file is no archive. */
     const char *prefix; /* The members' names begin with n bytes of this. */
     size_t prefix_n;
     bool swapped; /* The bytes of elements are in the other order than the machine's. */

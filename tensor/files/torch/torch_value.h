@@ -8,7 +8,7 @@
 #include "tensor/files/files.h"
 
 typedef enum {
-    /* These begin something that RG_PY_END ends. */
+    /* Beginnings of containers, which RG_PY_END ends. */
     RG_PY_DICT,
     RG_PY_ORDERED_DICT,
     RG_PY_COUNTER,
@@ -18,7 +18,7 @@ typedef enum {
     /* In what is a dict, each value stands behind one of these. */
     RG_PY_KEY,
     RG_PY_INT_KEY,
-    /* These are values by themselves. */
+    /* Values by themselves. */
     RG_PY_TENSOR,
     RG_PY_INT,
     RG_PY_FLOAT,
@@ -51,7 +51,7 @@ void rgi_py_free(rg_py *p);
 
 void rgi_py_begin(rg_py *p, rg_py_kind kind);
 void rgi_py_end(rg_py *p);
-/* These add a value; with a key before it, unless the key is NULL. */
+/* Add a value; with a key before it, unless the key is NULL. */
 void rgi_py_begin_at(rg_py *p, const char *key, rg_py_kind kind);
 void rgi_py_tensor(rg_py *p, const char *key, rg_tensor *t);
 void rgi_py_int(rg_py *p, const char *key, int64_t whole);

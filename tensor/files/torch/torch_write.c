@@ -25,7 +25,7 @@ typedef struct {
 
 /* A storage's key has a number in the memo, too. */
 typedef struct {
-    const rg_tensor *tensor; /* This is the first that lies in the storage. */
+    const rg_tensor *tensor; /* The first that lies in the storage. */
     int64_t key;
 } written_storage;
 

@@ -72,7 +72,7 @@ typedef struct {
      * `turned` is q^T. Rows of `out` are wide_v wide. */
     int64_t head, first, n, lanes, wide_v;
     T *turned, *scores, *out, *v_room;
-    /* These are aligned, since a vector across two lines of memory would be slow to read again. */
+    /* Aligned, since a vector across two cache lines would be slow to read again. */
     T most[SIDE] __attribute__((aligned(64)));
     T total[SIDE] __attribute__((aligned(64)));
     T shift[SIDE] __attribute__((aligned(64)));

@@ -144,7 +144,7 @@ K_INLINE T K_NAME(xlogy)(T a, T b) {
     return a == 0 && b == b ? 0 : product;
 }
 
-/* These sum the larger exponential and the smaller one as a part of it. Of two equal infinities the
+/* Sum the larger exponential and the smaller one as a part of it. Of two equal infinities the
  * difference would be NaN. */
 K_INLINE T K_NAME(logaddexp)(T a, T b) {
     const T most = a > b || a != a ? a : b;

@@ -14,7 +14,7 @@
 K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float *x,
                                  const bool steep, const share_pieces c) {
     const float magic = 6291456.f;   /* 3 * 2^21: adding it rounds to halves */
-    const int32_t most = 0x40f00000; /* These are the bits of 7.5. */
+    const int32_t most = 0x40f00000; /* The bits of 7.5. */
     float u[LANES], p[LANES], term[LANES];
     int32_t at[LANES];
     K_INDEPENDENT
@@ -61,7 +61,7 @@ static inline const float *K_NAME(share_operand)(const char *p, int64_t step, in
     return room;
 }
 
-/* This is the loop of a kernel whose last operand is p[last]. */
+/* The loop of a kernel whose last operand is p[last]. */
 K_INLINE void K_NAME(share_loop)(char *const p[], const int64_t s[], int64_t n, const int last,
                                  const share_pieces c) {
     const bool steep = last == 2;

@@ -8,8 +8,8 @@
 typedef struct {
     T x, t;
     T d, a; /* d = x - t, a = |d| */
-    T by;   /* This is a loss's pos_weight, or for a slope the gradient times the scale. */
-    T c;    /* This is beta, delta or the least denominator. */
+    T by;   /* A loss's pos_weight, or for a slope the gradient times the scale. */
+    T c;    /* beta, delta or the least denominator. */
 } ELEMENT;
 
 typedef T LOSS(const ELEMENT *e);

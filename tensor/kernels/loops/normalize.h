@@ -6,12 +6,12 @@
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)
 
-/* These are a row's operands, and what was found of the row. The elements of results are made of
+/* A row's operands, and what was found of the row. The elements of results are made of
  * them. */
 typedef struct {
     const T *x, *g, *weight, *bias;
     T mean, rstd;   /* rstd = 1 / sqrt(variance + eps) */
-    T scale, shift; /* These are the weight and the bias of a channel. */
+    T scale, shift; /* The weight and the bias of a channel. */
     T sum, dot;     /* mean_i gw_i, mean_i gw_i h_i */
 } ROW;
 

@@ -5,7 +5,7 @@
 #define ROW   K_NAME(softmax_row)
 #define LANES K_NAME(lanes)
 
-/* These are a row's operands, and what was found of the row. The elements of results are made of
+/* A row's operands, and what was found of the row. The elements of results are made of
  * them. */
 typedef struct {
     const T *x, *power, *y, *g;
