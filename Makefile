@@ -89,7 +89,7 @@ CXX         := $(if $(CLANG),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-guide test-refused \
+CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
            test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
            style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
@@ -351,11 +351,11 @@ test-notebooks: $(NOTEBOOKS:%=$(BUILD)/examples/notebooks/%)
 test-examples: $(EXAMPLES)
 	@tests/examples $(BUILD)
 
-# README.md's programs print what it says that they print.
-test-readme: $(STATIC) $(BUILD)/examples/train_self_attention
-	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" tests/readme $(BUILD)
+# The programs of README.md and of the guides in docs/ print what these say that they print.
+test-pages: $(STATIC) $(BUILD)/examples/train_self_attention
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" tests/pages $(BUILD)
 
-# So does the program of the guide in docs/, for which the public headers are enough.
+# So does the program of docs/own_layer.md, for which the public headers are enough.
 test-guide: $(STATIC)
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" MAKE="$(MAKE)" tests/guide $(BUILD)
 print-public:
