@@ -226,11 +226,13 @@ K_INLINE VECTOR K_NAME(lanes_greater)(VECTOR x, VECTOR least) {
     return (VECTOR)((more & (__typeof__(more))x) | (~more & (__typeof__(more))least));
 }
 
-/* x = exp(x), of n numbers that are at most 0. */
-K_INLINE void K_NAME(attention_powers)(T *x, int64_t n) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        x[i] = K_TYPED(k_exp_below)(x[i]);
+/* x = exp(x - shift), which is at most 1, for n keys of a tile's queries. */
+K_INLINE void K_NAME(attention_powers)(T *x, const T *shift, int64_t n) {
+    for (int64_t j = 0; j < n; j++) {
+        K_INDEPENDENT
+        for (int i = 0; i < ROWS * LANES; i++)
+            x[j * ROWS * LANES + i] = K_TYPED(k_exp_below)(x[j * ROWS * LANES + i] - shift[i]);
+    }
 }
 
 /* scores = exp(scores - most) where `most` is each query's largest. Returns `most`, and the sums of
@@ -247,10 +249,7 @@ static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROW
         shift[i] = (VECTOR)(seen & (__typeof__(seen))most[i]);
         total[i] = (VECTOR){ 0 };
     }
-    for (int64_t j = 0; j < reach; j++)
-        for (int i = 0; i < ROWS; i++)
-            scores[j * ROWS + i] -= shift[i];
-    K_NAME(attention_powers)((T *)scores, reach * ROWS * LANES);
+    K_NAME(attention_powers)((T *)scores, (const T *)shift, reach);
     for (int64_t j = 0; j < reach; j++)
         for (int i = 0; i < ROWS; i++)
             total[i] += scores[j * ROWS + i];
@@ -354,20 +353,25 @@ static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR
 }
 
 /* scores, which become p = exp(scores - lse), and slopes, which are g v^T, become s = p (slopes -
- * lost), where lost = sum(p slopes) - g_lse. */
+ * lost), where lost = sum(p slopes) / sum(p) - g_lse. The rounding of lse multiplies all p of a
+ * query by one factor near 1. Without the division that factor would stay in lost: where one weight
+ * is nearly 1, its slope is nearly lost, and the difference would be mostly this error. */
 static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reach) {
     VECTOR *p = group->scores;
     VECTOR *s = group->slopes;
-    VECTOR lost[ROWS];
-    for (int i = 0; i < ROWS; i++)
-        lost[i] = -group->g_lse[first + i];
+    VECTOR lost[ROWS] = { 0 };
+    VECTOR total[ROWS] = { 0 };
+    K_NAME(attention_powers)((T *)p, (const T *)(group->lse + first), reach);
     for (int64_t j = 0; j < reach; j++)
-        for (int i = 0; i < ROWS; i++)
-            p[j * ROWS + i] -= group->lse[first + i];
-    K_NAME(attention_powers)((T *)p, reach * ROWS * LANES);
-    for (int64_t j = 0; j < reach; j++)
-        for (int i = 0; i < ROWS; i++)
+        for (int i = 0; i < ROWS; i++) {
+            total[i] += p[j * ROWS + i];
             K_NAME(lanes_step)(&lost[i], p + j * ROWS + i, s + j * ROWS + i);
+        }
+    for (int i = 0; i < ROWS; i++) {
+        /* The sum is nearly 1, so that one of Newton's steps finds its inverse. */
+        const VECTOR inverse = 2 - total[i];
+        lost[i] = lost[i] * (inverse * (2 - total[i] * inverse)) - group->g_lse[first + i];
+    }
     for (int64_t j = 0; j < reach; j++)
         for (int i = 0; i < ROWS; i++)
             s[j * ROWS + i] = p[j * ROWS + i] * (s[j * ROWS + i] - lost[i]);
