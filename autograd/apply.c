@@ -115,9 +115,29 @@ static inline bool run_forward(rg_call *c) {
     return ok;
 }
 
-/* Makes outputs of the dtypes and the shapes that the op says. Where `over` isn't NULL, it serves
- * as out[0] if it fits. */
-static inline bool make_outputs(rg_call *c, rg_tensor *over) {
+/* Makes the one output, of the dtype and the shape that the op says. Where `over` isn't NULL, it
+ * serves as the output if it fits. */
+static inline bool make_output(rg_call *c, rg_tensor *over) {
+    rg_tensor like;
+    like.dtype = c->in[0]->dtype;
+    like.ndim = 0;
+    like.state = RG_ALIVE;
+    c->out[0] = &like;
+    bool ok = c->op->shape(c);
+    c->out[0] = NULL;
+    if (!ok)
+        return false;
+    if (over && like.dtype == over->dtype && rgi_same_shape(&like, over)) {
+        rgi_retain(over);
+        c->out[0] = over;
+        return true;
+    }
+    c->out[0] = rgi_new_output((rg_dtype)like.dtype, like.ndim, like.size);
+    return c->out[0];
+}
+
+/* Makes several outputs, of the dtypes and the shapes that the op says. */
+static __attribute__((noinline)) bool make_outputs(rg_call *c) {
     rg_tensor like[RG_MAX_OUTPUTS];
     for (int k = 0; k < c->n_out; k++) {
         like[k].dtype = c->in[0]->dtype;
@@ -128,13 +148,8 @@ static inline bool make_outputs(rg_call *c, rg_tensor *over) {
     bool ok = c->op->shape(c);
     for (int k = 0; k < c->n_out; k++)
         c->out[k] = NULL;
-    if (ok && over && like[0].dtype == over->dtype && rgi_same_shape(&like[0], over)) {
-        rgi_retain(over);
-        c->out[0] = over;
-    }
     for (int k = 0; ok && k < c->n_out; k++) {
-        if (!c->out[k])
-            c->out[k] = rgi_new_output((rg_dtype)like[k].dtype, like[k].ndim, like[k].size);
+        c->out[k] = rgi_new_output((rg_dtype)like[k].dtype, like[k].ndim, like[k].size);
         ok = c->out[k];
     }
     return ok;
@@ -150,14 +165,17 @@ static inline bool view_input(rg_call *c) {
     return c->op->view(c);
 }
 
-/* Makes the outputs from the inputs. Where `over` isn't NULL, it serves as out[0] if it fits. */
-static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
+/* Makes the outputs from the inputs. Where `over` isn't NULL, the op has one output, and it serves
+ * as that if it fits. */
+static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike,
+                                                          bool observed) {
     const rg_op *op = c->op;
-    if (alike && !rgi_this.observer && (!over || over == c->in[0]))
+    if (alike && !observed && (!over || over == c->in[0]))
         return compute_alike(c, over);
     if (op->view)
         return view_input(c);
-    if (!make_outputs(c, over))
+    bool made = RG_LIKELY(c->n_out == 1) ? make_output(c, over) : make_outputs(c);
+    if (!made)
         return false;
     if (!op->kernel)
         return run_forward(c);
@@ -172,16 +190,23 @@ static __attribute__((noinline, cold)) bool are_of_inference(const rg_call *c) {
     return true;
 }
 
+/* Tells the observer. Returns false where it refuses. */
+static __attribute__((noinline, cold)) bool tell_of_call(const rg_call *c, size_t attr_size,
+                                                         bool alike) {
+    rg_graph_observer *o = rgi_graph_observer();
+    return !o->applied || o->applied(o, c, attr_size, alike);
+}
+
 /* Makes the outputs, and records a node if a gradient is wanted and any of them can have one. */
 static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c, size_t attr_size,
                                                                      bool wants_grad,
                                                                      rg_tensor *over, bool alike) {
     if (wants_grad && rgi_was_inference_used() && are_of_inference(c))
         wants_grad = false;
-    if (!compute(c, wants_grad ? NULL : over, alike))
+    const bool observed = RG_UNLIKELY(rgi_this.observer != NULL);
+    if (!compute(c, wants_grad ? NULL : over, alike, observed))
         return false;
-    rg_graph_observer *o = rgi_graph_observer();
-    if (RG_UNLIKELY(o != NULL) && o->applied && !o->applied(o, c, attr_size, alike))
+    if (RG_UNLIKELY(observed) && !tell_of_call(c, attr_size, alike))
         return false;
     if (!wants_grad)
         return RG_LIKELY(!rgi_watching) || rgi_watch_forward(c, NULL);
@@ -260,13 +285,15 @@ static inline __attribute__((always_inline)) inputs_seen look_at_inputs(const rg
     const rg_op *op = c->op;
     rg_tensor *const *in = c->in;
     inputs_seen seen = { .plain = c->n_in <= RG_MAX_RULES, .alike = by_kernel(op) };
+    uintptr_t histories = 0;
     for (int i = 0; i < c->n_in && seen.plain; i++) {
         seen.plain = is_plain(op, in[i], in);
         if (!seen.plain)
             break;
-        seen.wants_grad |= in[i]->history != NULL;
+        histories |= (uintptr_t)in[i]->history;
         seen.alike = seen.alike && is_alike(in[i], in, i);
     }
+    seen.wants_grad = histories;
     if (op->typing == RG_FLOATED && seen.plain)
         seen.plain = rgi_is_float(in[0]->dtype);
     return seen;

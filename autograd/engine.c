@@ -27,7 +27,7 @@ typedef struct {
     int n, m;
     rg_tensor *const *y, *const *gradients, *const *x;
     rg_tensor **results;
-    rg_backward_options options;
+    const rg_backward_options *options;
 } request;
 
 /* ---- the walk ---------------------------------------------------------------------- */
@@ -89,8 +89,8 @@ static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
 /* Makes what the leaves are to keep before any of it is committed, so that committing can't
  * fail. */
 static bool leaves_prepare(rg_run *r) {
-    for (size_t i = 0; i < rgi_leaf_slots(&r->leaves); i++) {
-        rg_leaf_slot *s = &r->leaves.slots[i];
+    rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
+    for (rg_leaf_slot *s = r->leaves.slots; s < end; s++) {
         if (!s->grad)
             continue;
         bool hooks_wait = rgi_has_hooks(s->leaf) && s->awaited != RG_LEAF_SEEN;
@@ -149,15 +149,31 @@ static bool walk(rg_run *r) {
 
 /* ---- the beginning ----------------------------------------------------------------- */
 
-static bool root_gradient(rg_run *r, rg_tensor *y, rg_tensor *gradient) {
-    RG_SCOPE();
-    if (gradient == RG_NONE) {
-        RG_FAIL_IF(y->numel != 1, r->op, "grad can be implicitly created only for scalar outputs");
-        gradient = rgi_own(rgi_new_like(y, y->dtype));
-        if (!gradient)
-            return false;
-        rgi_store_f64(gradient->data, gradient->dtype, 1);
+/* Gives a root, which is one number, the gradient 1. */
+static bool root_one(rg_run *r, rg_tensor *y) {
+    RG_FAIL_IF(y->numel != 1, r->op, "grad can be implicitly created only for scalar outputs");
+    const rg_edge root = { rgi_node_of(y), y->output };
+    if (!rgi_run_needs(r, &root))
+        return true;
+    rg_tensor **place = rgi_run_place(r, root);
+    rg_tensor *one = place ? rgi_new_like(y, y->dtype) : NULL;
+    if (!one)
+        return false;
+    rgi_store_f64(one->data, one->dtype, 1);
+    if (RG_LIKELY(!*place)) {
+        *place = one;
+        return true;
     }
+    RG_SCOPE();
+    bool ok = rgi_accumulate_into(r, place, one);
+    rgi_release(one);
+    return ok;
+}
+
+static bool root_gradient(rg_run *r, rg_tensor *y, rg_tensor *gradient) {
+    if (gradient == RG_NONE)
+        return root_one(r, y);
+    RG_SCOPE();
     if (!rgi_check(gradient, r->op))
         return false;
     RG_FAIL_IF(!rgi_same_shape(gradient, y), r->op,
@@ -276,8 +292,8 @@ static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
 static bool leaves_may_commit(const rg_run *r) {
     if (!rgi_was_inference_used() || r->create_graph)
         return true;
-    for (size_t i = 0; i < rgi_leaf_slots(&r->leaves); i++) {
-        const rg_leaf_slot *s = &r->leaves.slots[i];
+    const rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
+    for (const rg_leaf_slot *s = r->leaves.slots; s < end; s++) {
         if (s->grad && s->leaf->grad && !rgi_may_touch(s->leaf->grad, "backward"))
             return false;
     }
@@ -288,11 +304,10 @@ static void leaves_commit(rg_run *r) {
     bool alone = RG_ALONE;
     if (!alone)
         pthread_mutex_lock(&commit_lock);
-    for (size_t i = 0; i < rgi_leaf_slots(&r->leaves); i++) {
-        rg_leaf_slot *s = &r->leaves.slots[i];
+    rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
+    for (rg_leaf_slot *s = r->leaves.slots; s < end; s++)
         if (s->grad && rgi_node_has_headers(s->leaf))
             leaf_commit(r, s);
-    }
     if (!alone)
         pthread_mutex_unlock(&commit_lock);
 }
@@ -319,7 +334,7 @@ static bool run_finish(rg_run *r, const request *q) {
         leaves_commit(r);
     bool ok = true;
     for (int j = 0; j < q->m && ok && q->results; j++) {
-        q->results[j] = result_of(r, q->x[j], j, q->options.allow_unused);
+        q->results[j] = result_of(r, q->x[j], j, q->options->allow_unused);
         ok = q->results[j] != NULL;
     }
     return ok;
@@ -338,20 +353,26 @@ static int by_completion(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Returns whether the slot has a gradient, and its leaf such hooks. */
+static inline bool is_hooked(const rg_leaf_slot *s) {
+    return s->grad && rgi_has_hooks(s->leaf) && rgi_has_hooks_after(s->leaf);
+}
+
 /* Lists the leaves whose hooks are to be called, before anything is committed. Where a step is
  * recorded, rgi_run_hooks has refused them by now. */
 static bool list_hooked(const rg_run *r, leaves_hooked *l) {
+    const rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     size_t most = 0;
-    for (size_t i = 0; r->commits && i < rgi_leaf_slots(&r->leaves); i++)
-        most += r->leaves.slots[i].grad && rgi_has_hooks_after(r->leaves.slots[i].leaf);
-    if (RG_LIKELY(!most))
+    for (const rg_leaf_slot *s = r->leaves.slots; s < end; s++)
+        most += is_hooked(s);
+    if (RG_LIKELY(!most) || !r->commits)
         return true;
     if (!rgi_grow((void **)&l->v, &l->room, most, sizeof *l->v))
         return false;
-    for (size_t i = 0; i < rgi_leaf_slots(&r->leaves); i++)
-        if (r->leaves.slots[i].grad && rgi_has_hooks_after(r->leaves.slots[i].leaf)) {
-            l->v[l->n++] = r->leaves.slots[i];
-            rgi_node_retain(r->leaves.slots[i].leaf);
+    for (const rg_leaf_slot *s = r->leaves.slots; s < end; s++)
+        if (is_hooked(s)) {
+            l->v[l->n++] = *s;
+            rgi_node_retain(s->leaf);
         }
     return true;
 }
@@ -387,8 +408,8 @@ static bool differentiate(const request *q) {
     leaves_hooked hooked = { 0 };
     rgi_run_init(&r);
     r.op = q->op;
-    r.create_graph = q->options.create_graph;
-    r.retain = q->options.retain_graph || q->options.create_graph;
+    r.create_graph = q->options->create_graph;
+    r.retain = q->options->retain_graph || q->options->create_graph;
     r.capturing = q->x;
     r.commits = !q->results;
     const char *outer = rgi_applying;
@@ -417,7 +438,7 @@ bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
                                      .gradients = gradients,
                                      .m = x.n,
                                      .x = x.v,
-                                     .options = options });
+                                     .options = &options });
 }
 
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,
@@ -432,7 +453,7 @@ bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int
                                      .m = m,
                                      .x = x,
                                      .results = results,
-                                     .options = options });
+                                     .options = &options });
 }
 
 bool rg_backward_with(rg_tensor *y, rg_backward_options options) {

@@ -24,12 +24,8 @@ bool rgi_is_sole_owner(const rg_tensor *t) {
     return t->refs == 1 + observed && only && t->flags & RG_CONTIGUOUS && !t->history;
 }
 
-bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g) {
-    if (!*to) {
-        rgi_retain(g);
-        *to = g;
-        return true;
-    }
+/* Adds g to *to, which isn't NULL. */
+static __attribute__((noinline)) bool add_to(const rg_run *r, rg_tensor **to, rg_tensor *g) {
     if (!r->create_graph && rgi_is_sole_owner(*to)) {
         if (RG_UNLIKELY(rgi_this.observer != NULL))
             return rg_add_(*to, g);
@@ -43,6 +39,18 @@ bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g) {
     rgi_release(*to);
     *to = sum;
     return true;
+}
+
+static inline bool accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g) {
+    if (*to)
+        return add_to(r, to, g);
+    rgi_retain(g);
+    *to = g;
+    return true;
+}
+
+bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g) {
+    return accumulate_into(r, to, g);
 }
 
 rg_tensor **rgi_run_place(rg_run *r, rg_edge e) {
@@ -129,7 +137,7 @@ static inline rg_tensor *finished_gradient(const rg_step *s, int i, rg_tensor *g
 static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g) {
     g = finished_gradient(s, i, g);
     rg_tensor **place = g ? rgi_run_place(r, s->node->edge[i]) : NULL;
-    return place && rgi_accumulate_into(r, place, g);
+    return place && accumulate_into(r, place, g);
 }
 
 /* Passes *own on as `pass` does. It is a reference: an input that has no gradient yet takes it
@@ -185,7 +193,7 @@ static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !rule->rule, s->op->name,
                   "the derivative for input %d is not implemented", i);
     s->input = i;
-    rg_tensor *first = rgi_step_g(s, 0);
+    rg_tensor *first = RG_LIKELY(s->g[0] != NULL) ? s->g[0] : rgi_step_g(s, 0);
     bool inside = rgi_in_rule;
     rgi_in_rule = true;
     rg_tensor *g = first ? rule->rule(s, first) : NULL;
@@ -195,15 +203,17 @@ static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     return g == RG_NONE || pass(r, s, i, g);
 }
 
-/* Passes all gradients of a step on: those that `fused` holds, the others by their rules. */
-static bool pass_all(rg_run *r, rg_step *s, rg_tensor *fused[]) {
+/* Passes all gradients of a step on: those that `fused`, unless it is NULL, holds, and the others
+ * by their rules. */
+static inline __attribute__((always_inline)) bool pass_all(rg_run *r, rg_step *s,
+                                                           rg_tensor *fused[]) {
     const rg_node *n = s->node;
     bool ok = true;
     for (int i = 0; i < n->n_in && ok; i++) {
         bool wanted = i < RG_INPUTS ? rgi_wants(s, i) : rgi_run_needs(r, &n->edge[i]);
         if (!wanted)
             continue;
-        if (i < RG_MAX_RULES && fused[i])
+        if (fused && i < RG_MAX_RULES && fused[i])
             ok = pass_own(r, s, i, &fused[i]);
         else
             ok = pass_by_rule(r, s, i);
@@ -227,6 +237,18 @@ static uint32_t mask_of(rg_tensor *const gradients[]) {
     return mask;
 }
 
+/* Makes gradients of a step by the op's fused derivative, and passes all on. */
+static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, uint32_t *made) {
+    rg_tensor *fused[RG_MAX_RULES] = { NULL };
+    bool ok = make_fused(s, fused);
+    if (RG_UNLIKELY(rgi_watching & RG_WATCH_COST))
+        *made = mask_of(fused);
+    ok = ok && pass_all(r, s, fused);
+    for (int i = 0; i < RG_MAX_RULES && i < s->n_in; i++)
+        rgi_release(fused[i]);
+    return ok;
+}
+
 /* Makes the gradients of an op that a user has defined, and passes them on. */
 static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s, uint32_t *made) {
     rg_tensor *gin[RG_INPUTS] = { NULL };
@@ -248,7 +270,6 @@ static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s,
 }
 
 bool rgi_run_step(rg_run *r, rg_node *n) {
-    rg_tensor *fused[RG_MAX_RULES] = { NULL };
     rg_step s = { .node = n,
                   .op = n->op,
                   .attr = n->attr,
@@ -260,21 +281,19 @@ bool rgi_run_step(rg_run *r, rg_node *n) {
     for (int i = 0; r->capturing && i < n->n_in && i < RG_INPUTS; i++)
         if (!rgi_run_needs(r, &n->edge[i]))
             s.wanted &= ~RG_IN(i);
-    bool ok = true;
+    bool ok;
     bool timed = RG_UNLIKELY(rgi_watching & RG_WATCH_COST);
     rg_timing timing;
+    uint32_t made = 0;
     if (timed)
         rgi_timing_begin(&timing);
-    if (n->op->fused && !r->create_graph)
-        ok = make_fused(&s, fused);
-    uint32_t made = timed ? mask_of(fused) : 0;
     if (RG_UNLIKELY(n->op->together != NULL))
         ok = pass_together(r, &s, &made);
+    else if (n->op->fused && !r->create_graph)
+        ok = pass_fused(r, &s, &made);
     else
-        ok = ok && pass_all(r, &s, fused);
+        ok = pass_all(r, &s, NULL);
     if (timed && ok)
         rgi_timing_of_step(&timing, &s, made);
-    for (int i = 0; i < RG_MAX_RULES; i++)
-        rgi_release(fused[i]);
     return ok;
 }

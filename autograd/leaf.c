@@ -17,10 +17,14 @@ __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 static __thread bool grad_on_in_inference __attribute__((tls_model("initial-exec")));
 atomic_bool rgi_inference_used;
 
-bool rg_is_grad_enabled(void) { return rgi_this.inference ? grad_on_in_inference : !rgi_grad_off; }
+static inline bool is_grad_enabled(void) {
+    return RG_UNLIKELY(rgi_this.inference) ? grad_on_in_inference : !rgi_grad_off;
+}
+
+bool rg_is_grad_enabled(void) { return is_grad_enabled(); }
 
 bool rg_set_grad_enabled(bool on) {
-    bool before = rg_is_grad_enabled();
+    bool before = is_grad_enabled();
     if (rgi_this.inference)
         grad_on_in_inference = on;
     else

@@ -13,8 +13,9 @@ void rgi_leaf_table_begin(rg_leaf_table *t) {
 }
 
 void rgi_leaf_table_end(rg_leaf_table *t) {
-    for (size_t i = 0; i < rgi_leaf_slots(t); i++)
-        rgi_release(t->slots[i].grad);
+    const rg_leaf_slot *end = rgi_leaf_slots_end(t);
+    for (const rg_leaf_slot *s = t->slots; s < end; s++)
+        rgi_release(s->grad);
     if (t->slots != t->few)
         rgi_free(t->slots, t->room * sizeof *t->slots, RG_MEM_OTHER);
 }
@@ -53,12 +54,15 @@ static bool leaf_table_grow(rg_leaf_table *t) {
 /* The last slot of `few` is never taken, and of a larger table at most half are, so that every
  * search ends. */
 rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf) {
-    size_t most = t->slots == t->few ? RG_FEW_LEAVES - 1 : t->room / 2;
-    if (t->n >= most && !leaf_table_grow(t))
-        return NULL;
     rg_leaf_slot *s = rgi_leaf_find(t, leaf);
     if (s->leaf)
         return s;
+    size_t most = t->slots == t->few ? RG_FEW_LEAVES - 1 : t->room / 2;
+    if (RG_UNLIKELY(t->n >= most)) {
+        if (!leaf_table_grow(t))
+            return NULL;
+        s = rgi_leaf_find(t, leaf);
+    }
     s->leaf = leaf;
     t->n++;
     if (t->slots == t->few)

@@ -37,3 +37,7 @@ rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf);
 static inline size_t rgi_leaf_slots(const rg_leaf_table *t) {
     return t->slots == t->few ? t->n : t->room;
 }
+/* Returns the end of these slots, which begin at t->slots. */
+static inline rg_leaf_slot *rgi_leaf_slots_end(const rg_leaf_table *t) {
+    return t->slots + rgi_leaf_slots(t);
+}

@@ -127,8 +127,10 @@ static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, 
     n->attr = (char *)n + attrs;
     n->saved = (rg_tensor **)((char *)n + saved);
     n->version = (uint32_t *)((char *)n + versions);
-    for (int i = 0; i < n_saved; i++)
+    for (int i = 0; i < n_saved; i++) {
         n->saved[i] = NULL;
+        RG_FEW();
+    }
     *headers = (rg_tensor *)((char *)n + values);
     return n;
 }
@@ -275,7 +277,7 @@ void rgi_node_save_instead(rg_node *n, rg_tensor *t) {
 
 /* ---- releasing --------------------------------------------------------------------- */
 
-void rgi_node_free_saved(rg_node *n) {
+static inline void free_saved(rg_node *n) {
     rg_tensor **end = n->saved + n->n_saved;
     for (rg_tensor **s = n->saved; s < end; s++)
         if (*s) {
@@ -287,6 +289,8 @@ void rgi_node_free_saved(rg_node *n) {
         rgi_packed_free(n);
 }
 
+void rgi_node_free_saved(rg_node *n) { free_saved(n); }
+
 rg_aside *rgi_node_aside(rg_node *n) {
     if (n->aside)
         return n->aside;
@@ -296,12 +300,8 @@ rg_aside *rgi_node_aside(rg_node *n) {
     return n->aside;
 }
 
-static void node_destroy(rg_node *n) {
-    if (!n->freed)
-        rgi_node_free_saved(n);
-    for (int i = 0; i < n->n_in; i++)
-        if (n->edge[i].node)
-            rgi_node_release(n->edge[i].node);
+/* Releases what few nodes have. */
+static __attribute__((noinline)) void free_rarities(rg_node *n) {
     rgi_hooks_free(n->hooks);
     rgi_release(n->grad);
     if (n->base.name)
@@ -310,6 +310,18 @@ static void node_destroy(rg_node *n) {
         rgi_trace_free(n->aside->trace);
         rgi_free(n->aside, sizeof *n->aside, RG_MEM_OTHER);
     }
+}
+
+static inline void node_destroy(rg_node *n) {
+    if (!n->freed)
+        free_saved(n);
+    for (int i = 0; i < n->n_in; i++)
+        if (n->edge[i].node)
+            rgi_node_release(n->edge[i].node);
+    uintptr_t rarities = (uintptr_t)n->hooks | (uintptr_t)n->grad | (uintptr_t)n->base.name
+                         | (uintptr_t)n->aside;
+    if (RG_UNLIKELY(rarities))
+        free_rarities(n);
     rgi_free_fast(n, n->bytes, RG_MEM_NODE);
 }
 

@@ -36,6 +36,13 @@ bool rgi_shape_broadcast_bool(rg_call *c) {
 
 /* ---- views ------------------------------------------------------------------------- */
 
+static __attribute__((noinline)) void mark_without_grad(rg_tensor *y) {
+    if (rgi_this.inference)
+        y->flags |= RG_INFERRED;
+    else
+        y->flags = (uint8_t)((y->flags & ~RG_OF_LIST) | RG_UNTRACKED);
+}
+
 void rgi_view_begin(rg_call *c) {
     rg_tensor *y = c->out[0];
     rg_tensor *x = c->in[0];
@@ -43,14 +50,13 @@ void rgi_view_begin(rg_call *c) {
     y->storage = x->storage;
     y->data = x->data;
     rgi_view_join(y, x);
-    if (RG_UNLIKELY(rgi_this.inference))
-        y->flags |= RG_INFERRED;
-    else if (rgi_grad_off)
-        y->flags = (uint8_t)((y->flags & ~RG_OF_LIST) | RG_UNTRACKED);
+    if (RG_UNLIKELY(rgi_grad_off))
+        mark_without_grad(y);
     y->ndim = x->ndim;
     for (int i = 0; i < x->ndim; i++) {
         y->size[i] = x->size[i];
         y->stride[i] = x->stride[i];
+        RG_FEW();
     }
 }
 

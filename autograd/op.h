@@ -296,6 +296,7 @@ rg_tensor *rgi_step_g(const rg_step *s, int output);
 /* These need no saved value, only an input that requires grad. The last returns zeros like the
  * input whose gradient the rule is asked for. */
 rg_dims rgi_input_dims(const rg_step *s, int input);
+const int64_t *rgi_input_size(const rg_step *s, int input);
 int rgi_input_ndim(const rg_step *s, int input);
 rg_dtype rgi_input_dtype(const rg_step *s, int input);
 rg_tensor *rgi_input_zeros(const rg_step *s);

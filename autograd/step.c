@@ -72,6 +72,7 @@ static const rg_meta *input_meta(const rg_step *s, int input) {
     return &e->node->meta[e->output];
 }
 
+const int64_t *rgi_input_size(const rg_step *s, int input) { return input_meta(s, input)->size; }
 rg_dims rgi_input_dims(const rg_step *s, int input) { return rgi_meta_dims(input_meta(s, input)); }
 int rgi_input_ndim(const rg_step *s, int input) { return input_meta(s, input)->ndim; }
 rg_dtype rgi_input_dtype(const rg_step *s, int input) { return input_meta(s, input)->dtype; }

@@ -34,6 +34,8 @@
 #define RG_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0])))
 #define RG_MIN(a, b)   ((a) < (b) ? (a) : (b))
 #define RG_MAX(a, b)   ((a) > (b) ? (a) : (b))
+/* Stands in a loop over a few items: GCC would make a call of memset or memcpy of the loop. */
+#define RG_FEW() __asm__ volatile("")
 #define RG_SWAP(a, b)            \
     do {                         \
         __auto_type swap_ = (a); \

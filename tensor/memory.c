@@ -355,6 +355,11 @@ void rgi_free(void *block, size_t bytes, rg_class cls) {
     rgi_count_bytes(me, cls, false, (long)size, 0);
 }
 
+void rgi_free_both_slowly(void *header, size_t header_bytes, void *storage, size_t bytes) {
+    rgi_free(storage, bytes, RG_MEM_STORAGE);
+    rgi_free(header, header_bytes, RG_MEM_HEADER);
+}
+
 bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item) {
     if (want <= *capacity)
         return true;

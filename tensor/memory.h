@@ -145,13 +145,16 @@ static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
     return storage;
 }
 
-/* Frees a header and, if there is one, a storage. */
+/* Serves rgi_free_both where a list has no room. */
+void rgi_free_both_slowly(void *header, size_t header_bytes, void *storage, size_t bytes);
+
+/* Frees a header and, if there is one, a storage. The last thing that it does is a call, so that
+ * its caller has no registers to save. */
 static inline void rgi_free_both(void *header, size_t header_bytes, void *storage, size_t bytes) {
     rg_thread *me = &rgi_this;
     size_t c = storage ? rgi_small_class(bytes, RG_MEM_STORAGE) : 0;
     if (RG_UNLIKELY(!rgi_has_room(me, 0) || !rgi_has_room(me, c))) {
-        rgi_free(storage, bytes, RG_MEM_STORAGE);
-        rgi_free(header, header_bytes, RG_MEM_HEADER);
+        rgi_free_both_slowly(header, header_bytes, storage, bytes);
         return;
     }
     header = rgi_put_to_rest(me, header);

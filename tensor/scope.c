@@ -38,7 +38,6 @@ static inline void release_down_to(rg_thread *me, size_t depth) {
         if (t && RG_COUNT_DOWN(&t->refs, 1))
             rgi_destroy(t);
     }
-    rgi_observe_release();
 }
 
 /* ---- memory ------------------------------------------------------------------------ */
@@ -85,13 +84,24 @@ char *rgi_text_own(rg_text *t) {
 
 /* ---- ends -------------------------------------------------------------------------- */
 
+static __attribute__((noinline)) void tell_and_free_blocks(rg_thread *me, size_t level) {
+    rgi_observe_release();
+    free_blocks(me, level);
+}
+
+/* Ends what scopes inside the one of this level own, of which the stack's part begins at `depth`:
+ * tensors, and then, which is rare, blocks of memory. An observer is told. */
+static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
+    release_down_to(me, depth);
+    if (RG_UNLIKELY((uintptr_t)me->observer | (uintptr_t)me->blocks))
+        tell_and_free_blocks(me, level);
+}
+
 void rg_scope_end(size_t mark) {
     rg_thread *me = rgi_thread_get();
     if (mark >= me->scopes)
         return;
-    release_down_to(me, me->marks[mark]);
-    if (RG_UNLIKELY(me->blocks))
-        free_blocks(me, mark + 1);
+    end_inside(me, me->marks[mark], mark + 1);
     me->scopes = mark;
 }
 
@@ -102,9 +112,7 @@ void rg_scope_close(rg_scope_guard *guard) { rg_scope_end(guard->mark); }
 bool rg_scope_restart(rg_scope_guard *guard) {
     rg_thread *me = &rgi_this;
     if (guard->mark < me->scopes) {
-        release_down_to(me, me->marks[guard->mark]);
-        if (RG_UNLIKELY(me->blocks))
-            free_blocks(me, guard->mark + 1);
+        end_inside(me, me->marks[guard->mark], guard->mark + 1);
         me->scopes = guard->mark + 1;
     }
     return false;
@@ -113,7 +121,7 @@ bool rg_scope_restart(rg_scope_guard *guard) {
 void rgi_scope_end_thread(rg_thread *me) {
     me->scopes = 0;
     release_down_to(me, 0);
-    free_blocks(me, 0);
+    tell_and_free_blocks(me, 0);
     rgi_free(me->stack, me->room * sizeof *me->stack, RG_MEM_OTHER);
     rgi_free(me->marks, me->marks_room * sizeof *me->marks, RG_MEM_OTHER);
     me->stack = NULL;

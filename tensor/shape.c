@@ -9,7 +9,7 @@
 
 /* ---- dims ----------------------------------------------------------------------- */
 
-bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out) {
+bool rgi_wrap_dim_slowly(const char *op, int64_t dim, int ndim, int *out) {
     int n = ndim ? ndim : 1;
     RG_FAIL_INDEX_IF(dim < -n || dim >= n, op,
                      "Dimension out of range (expected to be in range of "

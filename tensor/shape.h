@@ -10,7 +10,13 @@
 
 /* Sets *out to the dim as one of 0 .. ndim - 1; a negative dim counts from the end. A 0-d tensor is
  * treated as if it had one dim. Returns false, and fails, where the dim is out of range. */
-bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
+static inline bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
+bool rgi_wrap_dim_slowly(const char *op, int64_t dim, int ndim, int *out);
+static inline bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out) {
+    int64_t wrapped = dim < 0 ? dim + ndim : dim;
+    *out = (int)wrapped;
+    return RG_LIKELY((uint64_t)wrapped < (uint64_t)ndim) || rgi_wrap_dim_slowly(op, dim, ndim, out);
+}
 /* Wraps each dim in place, and sets its bit in *mask. A dim that comes twice fails with the
  * sentence `again`, which is a format for the dim. */
 bool rgi_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again);

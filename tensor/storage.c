@@ -60,7 +60,10 @@ rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size) {
 }
 
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size) {
-    return rgi_new_fast(dtype, ndim, size);
+    rg_observer *observer = rgi_this.observer;
+    if (RG_UNLIKELY(observer != NULL) && observer->make)
+        return observer->make(observer, dtype, ndim, size);
+    return rgi_new_alone(dtype, ndim, size);
 }
 
 rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype) {
@@ -110,11 +113,11 @@ static inline void free_tensor(rg_tensor *t) {
 static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     if (t->history)
         t->history->cls->release(t->history);
-    if (t->flags & RG_NAMED)
+    if (RG_UNLIKELY(t->flags & RG_NAMED))
         rgi_forget_name(t);
-    rg_tensor *base = t->flags & RG_VIEW ? t->base : NULL;
+    if (t->flags & RG_VIEW)
+        rgi_release(t->base);
     free_tensor(t);
-    rgi_release(base);
 }
 
 /* The rarer cases are a call at the function's end, so that the usual case has no registers to

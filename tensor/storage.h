@@ -144,10 +144,11 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
 rg_tensor *rgi_new_slowly(rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size);
 
-/* Does what rgi_new does, inlined where both blocks are at hand and every size is small. */
-static inline rg_tensor *rgi_new_fast(rg_dtype dtype, int ndim, const int64_t *size) {
+/* Does what rgi_new does where nobody observes, inlined where both blocks are at hand and every
+ * size is small. */
+static inline rg_tensor *rgi_new_alone(rg_dtype dtype, int ndim, const int64_t *size) {
     rg_tensor *t = rgi_header_at_hand();
-    if (RG_UNLIKELY(!t || rgi_this.observer || !rgi_lay_out(t, ndim, size)))
+    if (RG_UNLIKELY(!t || !rgi_lay_out(t, ndim, size)))
         return rgi_new_slowly(dtype, ndim, size);
     int64_t numel = t->numel;
     size_t bytes = (size_t)numel * rgi_sizeof(dtype);
@@ -166,12 +167,13 @@ static inline rg_tensor *rgi_new_fast(rg_dtype dtype, int ndim, const int64_t *s
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size) {
     if (RG_UNLIKELY(rgi_this.observer != NULL))
         return rgi_new_observed(dtype, ndim, size);
-    return rgi_new_fast(dtype, ndim, size);
+    return rgi_new_alone(dtype, ndim, size);
 }
 
-/* Returns a tensor of x's shape and dtype. Requires that x is contiguous. */
+/* Returns a tensor of x's shape and dtype. Requires that x is contiguous, and that nobody
+ * observes. */
 static inline rg_tensor *rgi_new_beside(const rg_tensor *x) {
-    return rgi_new_fast((rg_dtype)x->dtype, x->ndim, x->size);
+    return rgi_new_alone((rg_dtype)x->dtype, x->ndim, x->size);
 }
 
 /* Takes a reference to the storage away, and frees the storage with the last one. */

@@ -161,22 +161,19 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     return ndim == 1 ? rg_squeeze_dim(g, -1) : g;
 }
 
-/* Vectors are left to the rules. */
+/* Vectors are left to the rules: a product with one has fewer dims than the other factor. */
 static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *a = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *b = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
     rg_tensor *g = s->g[0];
     if (!a || !b)
         return false;
-    if (!rgi_is_none(b) && b->ndim > 1 && rgi_input_ndim(s, 0) > 1
+    if (!rgi_is_none(b) && b->ndim > 1 && g->ndim >= b->ndim
         && !product_gradient(&gin[0], g, false, b, true))
         return false;
-    if (rgi_is_none(a) || a->ndim == 1)
+    if (rgi_is_none(a) || a->ndim == 1 || g->ndim < a->ndim)
         return true;
-    int ndim = rgi_input_ndim(s, 1);
-    if (ndim == 1)
-        return true;
-    if (ndim == 2)
+    if (a->ndim > 2 && rgi_input_ndim(s, 1) == 2)
         return product_gradient_of_rows(&gin[1], a, g);
     return product_gradient(&gin[1], a, true, g, false);
 }

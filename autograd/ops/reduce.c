@@ -92,14 +92,26 @@ static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
 
 static bool sum_forward(rg_call *c) { return k_sum(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims); }
 
+/* Returns whether a tensor of these sizes is small. */
+static bool has_few(int ndim, const int64_t *size) {
+    int64_t n = 1;
+    for (int d = 0; d < ndim; d++) {
+        if (size[d] > 4096 || n > 4096)
+            return false;
+        n *= size[d];
+    }
+    return n <= 4096;
+}
+
 /* Where everything is summed and that is not much, g is written out for each element, since what
  * comes next walks that faster. */
 static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
-    rg_dims shape = rgi_input_dims(s, 0);
+    const int64_t *size = rgi_input_size(s, 0);
+    const int ndim = rgi_input_ndim(s, 0);
     const rg_tensor *g = s->g[0];
-    if (g->numel != 1 || reduce_count(&shape, s->attr) > 4096)
+    if (g->numel != 1 || !has_few(ndim, size))
         return true;
-    gin[0] = rgi_new(g->dtype, shape.n, shape.v);
+    gin[0] = rgi_new(g->dtype, ndim, size);
     if (!gin[0])
         return false;
     if (g->dtype == RG_FLOAT32) {

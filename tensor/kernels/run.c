@@ -169,8 +169,10 @@ bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const d
     if (!loop)
         return false;
     rg_tensor *t[RG_MAX_OPERANDS] = { y };
-    for (int i = 0; i < k->n; i++)
+    for (int i = 0; i < k->n; i++) {
         t[i + 1] = in[i];
+        RG_FEW();
+    }
     k_run_apart(k->light, k->n + 1, t, loop, numbers);
     return true;
 }
