@@ -17,11 +17,8 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes
 STB      := $(shell pkg-config --cflags stb 2>/dev/null)
 STB      := $(patsubst -I%,-isystem %,$(or $(STB),-I/usr/include/stb))
 CLANG    := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
-# OpenMP brings the threads; `make OPENMP=` builds a library that has one.
-OPENMP   ?= $(shell RUN='$(RUN)' tests/openmp $(BUILD) $(CC))
-OPENMP   := $(OPENMP)
 override CFLAGS += -std=gnu11 $(WARNINGS) $(NUMBERS) -fPIC -fvisibility=hidden -pthread \
-                   $(OPENMP) -I. $(if $(BARE),-Itests/bare) $(STB)
+                   -I. $(if $(BARE),-Itests/bare) $(STB)
 LIBS := -lm -ldl -pthread
 
 LAYERS   := tensor autograd nn
@@ -148,8 +145,7 @@ LONG_SANITIZED = bits parallel trajectory bfloat16 transformers golden gradcheck
 
 ## tsan       the tests that start threads, under ThreadSanitizer
 tsan: deps
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g1 -fsanitize=thread" OPENMP= \
-	    run-threads
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g1 -fsanitize=thread" run-threads
 
 # Of test_denied's threads one runs after the other, and it takes many minutes there.
 THREADED := $(call programs,$(filter-out %/test_denied.c,\
@@ -173,8 +169,7 @@ run-fuzzers: $(FUZZERS)
 ## valgrind   every test under valgrind, where a leak is a failure; QUICK=1: without the long ones
 valgrind: deps
 	@tests/deps valgrind
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/valgrind CFLAGS="-O1 -gdwarf-4" OPENMP= \
-	    run-valgrind
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/valgrind CFLAGS="-O1 -gdwarf-4" run-valgrind
 
 # QUICK=1 leaves these tests out, which take long under valgrind; most run under the sanitizers.
 LONG_CHECKED = ops engine golden sets parallel foreign torch_file attention gpt layers init \
@@ -183,8 +178,9 @@ LONG_CHECKED = ops engine golden sets parallel foreign torch_file attention gpt 
                steps parse print replay functional random reduce
 LEAKS        = valgrind -q --leak-check=full --error-exitcode=9 \
                --show-leak-kinds=definite,indirect,possible
+# A fork's child would count the parent's threads as leaks. Tests of threads set their number.
 run-valgrind:
-	@CK_FORK=no REGARD_POOL=0 $(MAKE) --no-print-directory RUN="$(LEAKS)" CXX= \
+	@CK_FORK=no REGARD_POOL=0 REGARD_THREADS=1 $(MAKE) --no-print-directory RUN="$(LEAKS)" CXX= \
 	    SKIP="$(if $(QUICK),$(LONG_CHECKED))" run-tests $(if $(MPI),test-leaks)
 test-leaks: $(TOGETHER)
 	@tests/parallel/leaks $(BUILD)
@@ -244,19 +240,14 @@ endif
 stb:
 	@echo '#include <stb_ds.h>' | $(CC) $(STB) -E -xc - >/dev/null 2>&1 || tests/deps libstb-dev
 
-# This file's name changes when OpenMP is installed, so that everything is compiled again.
-THREADS := $(BUILD)/threads-$(if $(OPENMP),many,one)
-$(THREADS): $(or $(CLEAN),$(if $(wildcard $(THREADS)),,stb))
-	@mkdir -p $(@D)
-	@touch $@
-
 # Tests spend their time in the library, and are compiled three times as fast without optimisation;
 # what is measured is compiled as a user's program would be.
 $(BUILD)/tests/%.o: override CFLAGS += $(LIGHTLY)
 $(BUILD)/tests/bench/%.o: LIGHTLY :=
 LIGHTLY := -O0
 
-$(BUILD)/%.o: %.c Makefile $(THREADS) | stb
+# After `clean`, where that is asked for first, everything is compiled again.
+$(BUILD)/%.o: %.c Makefile $(CLEAN) | stb
 	@mkdir -p $(@D)
 	$(call Q,compile,$<) $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
@@ -304,7 +295,7 @@ $(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(call helpers,$(1)) $$(links_$(1))
 endef
 $(foreach l,$(LAYERS),$(eval $(call link_tests,$(l))))
 
-$(BUILD)/steps/%.o: %.c Makefile $(THREADS) | stb
+$(BUILD)/steps/%.o: %.c Makefile $(CLEAN) | stb
 	@mkdir -p $(@D)
 	$(call Q,compile,$<) $(CC) $(CFLAGS) -fsanitize-coverage=trace-pc -MMD -MP -c $< -o $@
 
@@ -400,9 +391,9 @@ $(BUILD)/tests/docs/ops: $(BUILD)/tests/docs/ops.o $(STATIC)
 demo: $(BUILD)/examples/train_self_attention
 	@$(LAUNCH) $< --out $(BUILD)/demo $(ARGS)
 
-## deps       installs what the tests need: check libstb-dev pkg-config; with Clang libomp-dev
+## deps       installs what the tests need: check libstb-dev pkg-config
 deps:
-	@tests/deps check libstb-dev pkg-config $(if $(CLANG),libomp-dev)
+	@tests/deps check libstb-dev pkg-config
 
 ## size       lines of the three library folders, of the heart, and of the tour's files
 size:
@@ -467,7 +458,7 @@ Description: autograd and neural-network modules in plain C
 Version: $(VERSION)
 Cflags: -I$(INCLUDE)
 Libs: -L$(LIBDIR) -lregard
-Libs.private: $(LIBS) $(OPENMP)
+Libs.private: $(LIBS)
 endef
 
 define regard-mpi.pc
@@ -493,7 +484,7 @@ if(NOT TARGET regard::regard)
   set_target_properties(regard::static PROPERTIES
     IMPORTED_LOCATION "$(LIBDIR)/libregard.a"
     INTERFACE_INCLUDE_DIRECTORIES "$(INCLUDE)"
-    INTERFACE_LINK_LIBRARIES "$(subst $(eval ) ,;,$(LIBS:-l%=%) $(OPENMP))")
+    INTERFACE_LINK_LIBRARIES "$(subst $(eval ) ,;,$(LIBS:-l%=%))")
 endif()
 endef
 

@@ -14,7 +14,8 @@
  *     structs            the tensor, its storage, its history
  *     dtype, shape       what is true of an element type; what shapes do
  *     storage, scope     births and deaths; who owns a result
- *     parallel, walk     threads at work; walks over tensors that broadcast
+ *     workers, parallel  the threads that help; loops that are spread over them
+ *     walk               walks over tensors that broadcast
  *     kernels/           loops over elements
  *     make, look, compare, name
  *     random/            torch's streams of random numbers

@@ -395,8 +395,8 @@ void rg_memory_trim(void);
 void rg_memory_fail_at(int64_t n);
 
 /* ---- threads --------------------------------------------------------------------------
- * No result changes with their number. At first there are as many as there are cores, or
- * as REGARD_NUM_THREADS or OMP_NUM_THREADS in the environment says. */
+ * No result changes with their number. At first there are as many as the process has cores, or
+ * as REGARD_THREADS in the environment says, or else REGARD_NUM_THREADS or OMP_NUM_THREADS. */
 
 /* Returns false where n isn't positive. */
 bool rg_set_num_threads(int n);

@@ -24,7 +24,7 @@ int rg_run_tests(const char *name, int guarded, size_t n, const TTest *const cas
 /* A test fails that leaves memory behind, unless its program sets this, because what it makes stays
  * for as long as a program runs. */
 extern int rg_memory_may_stay;
-/* Returns whether valgrind runs the program, on one thread and fifty times as slowly. */
+/* Returns whether valgrind runs the program, one thread at a time and fifty times as slowly. */
 int rg_emulated(void);
 /* Returns whether valgrind, a sanitizer or an emulator slows the program down; of the last one the
  * environment tells, with EMULATED. */

@@ -1,13 +1,11 @@
 /* test_parallel.c: work is spread over threads: every part is done once, whatever the number of
- * threads, inside other such work, and after a fork; and a kernel's bits are the same at 1 to 16
- * threads. */
+ * threads, and inside other such work; and a kernel's bits are the same at 1 to 16 threads. The
+ * threads themselves are test_workers.c's. */
 #include "tests/test.h"
+#include "tensor/workers.h"
 #include "tensor/shape.h"
 #include "tensor/kernels/kernels.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -35,10 +33,8 @@ static void count_part(void *context, int64_t begin, int64_t end, int worker) {
     if (begin % c->grain || begin >= c->n || end != RG_MIN(begin + c->grain, c->n) || worker < 0
         || worker >= c->workers)
         atomic_fetch_add(&c->wrong, 1);
-#ifdef _OPENMP
-    if (omp_in_parallel() != (c->workers > 1))
+    if (rgi_in_job() != (c->workers > 1))
         atomic_fetch_add(&c->wrong, 1);
-#endif
     if (c->nested && c->workers > 1 && rgi_workers(1000, 1) != 1)
         atomic_fetch_add(&c->wrong, 1);
     if (c->nested)
@@ -62,8 +58,9 @@ static void check_parts(int64_t n, int64_t grain, bool nested) {
 static const int counts[] = { 1, 2, 3, 16 };
 
 START_TEST(test_parts) {
-    for (int k = 0; k < RG_COUNT(counts); k++) {
-        ck_assert(rg_set_num_threads(counts[k]));
+    for (int k = 0; k < 2 * RG_COUNT(counts); k++) {
+        rgi_gather_workers = k % 2;
+        ck_assert(rg_set_num_threads(counts[k / 2]));
         for (int64_t n = 0; n <= 1000; n += n < 20 ? 1 : 89)
             for (int64_t grain = 1; grain <= n + 1; grain += 1 + grain) {
                 check_parts(n, grain, false);
@@ -73,22 +70,6 @@ START_TEST(test_parts) {
     rg_set_num_threads(100); /* There are fewer shares. */
     check_parts(1000, 1, false);
     ck_fails(rg_set_num_threads(0), RG_RUNTIME_ERROR, "set_num_threads expects a positive integer");
-}
-END_TEST
-
-/* OpenMP's threads don't come along in a fork: the child does the work alone. */
-START_TEST(test_fork) {
-    rg_set_num_threads(3);
-    check_parts(1000, 10, false);
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(20);
-        check_parts(1000, 10, false);
-        _exit(0);
-    }
-    int status;
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 END_TEST
 
@@ -122,6 +103,7 @@ static void check_bits(const char *what, compute *f, rg_tensor *y, rg_tensor *co
     bool large = rg_slow() || y->dtype != RG_FLOAT32 || y->numel > 10000000
                  || in[0]->numel > 10000000;
     char *first = malloc(bytes);
+    rgi_gather_workers = true; /* Else one thread might do it all where there are few cores. */
     for (int threads = 1; threads <= 16; threads += large && threads == 3 ? 13 : 1) {
         rg_set_num_threads(threads);
         memset(y->data, 0x5a, bytes);
@@ -316,17 +298,19 @@ START_TEST(test_layers) {
 }
 END_TEST
 
-#ifdef _OPENMP
-/* Returns how many threads there are for a process whose environment says so, or that says nothing
- * where `asked` is NULL. */
-static int threads_for(const char *asked) {
+static const char *const variables[] = { "REGARD_THREADS", "REGARD_NUM_THREADS",
+                                         "OMP_NUM_THREADS" };
+
+/* Returns how many threads there are for a process in whose environment variable number i has this
+ * value, and those after it 5; where `asked` is NULL, none has a value. */
+static int threads_for(int i, const char *asked) {
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
-        if (asked)
-            setenv("REGARD_NUM_THREADS", asked, 1);
-        else
-            unsetenv("REGARD_NUM_THREADS");
+        for (int k = 0; k < RG_COUNT(variables); k++)
+            unsetenv(variables[k]);
+        for (int k = i; asked && k < RG_COUNT(variables); k++)
+            setenv(variables[k], k == i ? asked : "5", 1);
         _exit(rg_get_num_threads());
     }
     int status;
@@ -342,18 +326,20 @@ START_TEST(test_threads_of_the_environment) {
     const char *fork_mode = getenv("CK_FORK");
     if (fork_mode && strcmp(fork_mode, "no") == 0)
         return;
-    ck_assert_int_eq(threads_for("1"), 1);
-    ck_assert_int_eq(threads_for("7"), 7);
-    /* Of the most that an int holds, a process returns the last eight bits. */
-    ck_assert_int_eq(threads_for("2147483647"), 255);
-    for (int i = 0; i < RG_COUNT(others); i++)
-        ck_assert_int_eq(threads_for(others[i]), threads_for(NULL));
+    const int last = RG_COUNT(variables) - 1;
+    ck_assert_int_eq(threads_for(0, NULL), RG_MIN(rgi_cores(), 255));
+    for (int i = 0; i <= last; i++) {
+        ck_assert_int_eq(threads_for(i, "1"), 1);
+        ck_assert_int_eq(threads_for(i, "7"), 7);
+        /* Of the most that an int holds, a process returns the last eight bits. */
+        ck_assert_int_eq(threads_for(i, "2147483647"), 255);
+        for (int k = 0; k < RG_COUNT(others); k++)
+            ck_assert_int_eq(threads_for(i, others[k]),
+                             i < last ? 5 : threads_for(0, NULL));
+    }
+    ck_assert_int_eq(threads_for(last, "3,2"), 3); /* OpenMP's list, a number for each level */
 }
 END_TEST
-#define ENVIRONMENT test_threads_of_the_environment,
-#else
-#define ENVIRONMENT
-#endif
 
-RG_TESTS_UNGUARDED(parallel, ENVIRONMENT test_parts, test_fork, test_elements, test_rows,
+RG_TESTS_UNGUARDED(parallel, test_threads_of_the_environment, test_parts, test_elements, test_rows,
                    test_reductions, test_products, test_layers)
