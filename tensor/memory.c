@@ -14,7 +14,7 @@
 #define _GNU_SOURCE
 #include "memory.h"
 
-#include "error.h"
+#include "load.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -289,30 +289,43 @@ static void look_behind(const void *block, size_t bytes, size_t size) {
 
 /* ---- the door ---------------------------------------------------------------------- */
 
-/* Returns a block, and sets *size to the block's size. Returns NULL where there is no memory, or
- * where a test wants the request to fail. */
-static void *find_block(rg_thread *me, size_t bytes, rg_class cls, size_t *size) {
-    const size_t absurd = (size_t)1 << 39;
-    if (RG_UNLIKELY(me->fail_at)) {
-        me->fail_at--;
-        if (me->fail_at == 0)
-            return NULL;
-    }
-    if (bytes >= absurd)
-        return NULL;
-    size_t c = class_of(bytes, cls, size);
+/* A block is never so large. */
+static const size_t ABSURD_BYTES = (size_t)1 << 39;
+
+/* Returns whether a test wants this request to fail. */
+static bool fails_now(rg_thread *me) {
+    if (!me->fail_at)
+        return false;
+    me->fail_at--;
+    me->watched = me->fail_at || me->load;
+    return me->fail_at == 0;
+}
+
+/* Fails, and returns NULL. */
+static void *refuse_bytes(size_t bytes) {
+    return rgi_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes", bytes);
+}
+
+/* Returns a block of class c, or NULL where there is no memory. */
+static void *find_block(rg_thread *me, size_t bytes, size_t c, size_t size) {
     if (RG_UNLIKELY(bypass))
         return system_alloc(bytes);
-    return c < RG_SMALL_CLASSES ? small_alloc(me, c, *size) : large_alloc(me, c, *size);
+    return c < RG_SMALL_CLASSES ? small_alloc(me, c, size) : large_alloc(me, c, size);
 }
 
 void *rgi_alloc(size_t bytes, rg_class cls) {
     rg_thread *me = rgi_thread_get();
-    size_t size = bytes;
-    void *block = find_block(me, bytes, cls, &size);
+    const bool absurd = bytes >= ABSURD_BYTES;
+    size_t size = bytes, c = absurd ? 0 : class_of(bytes, cls, &size);
+    if (RG_UNLIKELY(me->watched)) {
+        if (fails_now(me))
+            return refuse_bytes(bytes);
+        if (me->load && !rgi_load_may_take(me, size))
+            return NULL;
+    }
+    void *block = absurd ? NULL : find_block(me, bytes, c, size);
     if (RG_UNLIKELY(!block))
-        return rgi_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes",
-                        bytes);
+        return refuse_bytes(bytes);
     if (RG_UNLIKELY(rgi_memory_guarded))
         memset(block, NONSENSE, bypass ? bytes : size);
     rgi_count_bytes(me, cls, true, (long)size, 0);
@@ -449,4 +462,8 @@ void rg_memory_reset_peak(void) {
     pthread_mutex_unlock(&threads_lock);
 }
 
-void rg_memory_fail_at(int64_t n) { rgi_thread_get()->fail_at = n; }
+void rg_memory_fail_at(int64_t n) {
+    rg_thread *me = rgi_thread_get();
+    me->fail_at = n;
+    me->watched = n || me->load;
+}

@@ -6,7 +6,8 @@
 
 #include "thread.h"
 
-/* Returns a block, or NULL with RG_OUT_OF_MEMORY as the error. */
+/* Returns a block, or NULL with RG_OUT_OF_MEMORY as the error; in a load that takes too much, with
+ * load.h's. */
 void *rgi_alloc(size_t bytes, rg_class cls);
 /* Gives a block back; does nothing for NULL. */
 void rgi_free(void *block, size_t bytes, rg_class cls);
@@ -104,7 +105,7 @@ static inline void *rgi_put_to_rest(rg_thread *me, void *header) {
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls) {
     rg_thread *me = &rgi_this;
     size_t c = rgi_small_class(bytes, cls);
-    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at))
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->watched))
         return rgi_alloc(bytes, cls);
     void *b = rgi_take(me, c);
     rgi_count_bytes(me, cls, true, (long)(bytes + 63) / 64 * 64, 0);
@@ -124,11 +125,11 @@ static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls) {
 
 /* ---- a header and a storage at once ------------------------------------------------ */
 
-/* Returns the header that rgi_take_both would take, or NULL where none is at hand or a test wants a
- * request to fail. What lies in it behind an rg_free_block may be written to. */
+/* Returns the header that rgi_take_both would take, or NULL where none is at hand or requests
+ * are watched. What lies in it behind an rg_free_block may be written to. */
 static inline void *rgi_header_at_hand(void) {
     const rg_thread *me = &rgi_this;
-    return RG_UNLIKELY(me->fail_at) ? NULL : me->small[0].first;
+    return RG_UNLIKELY(me->watched) ? NULL : me->small[0].first;
 }
 
 /* Takes the header at hand, and a storage of `bytes` bytes, which is returned. Where no such

@@ -19,12 +19,16 @@ static size_t innermost_mark(const rg_thread *me) {
 size_t rg_scope_begin(void) {
     rg_thread *me = rgi_thread_get();
     if (RG_UNLIKELY(me->scopes == me->marks_room)) {
-        /* Since this function has no way to fail, a test can't make this request fail, either. */
+        /* Since this function has no way to fail, neither a test nor the limit of a load can make
+         * this request fail. */
         int64_t fail_at = me->fail_at;
+        struct rg_load *load = me->load;
         me->fail_at = 0;
+        me->load = NULL;
         bool grown = rgi_grow((void **)&me->marks, &me->marks_room, me->scopes + 1,
                               sizeof *me->marks);
         me->fail_at = fail_at;
+        me->load = load;
         if (!grown)
             return me->scopes;
     }

@@ -70,6 +70,12 @@ typedef struct rg_thread {
     size_t fresh_bytes, chunk;
     int64_t fail_at; /* The request that is this many from now fails; 0 lets all pass. */
 
+    /* load.c: the load that is under way, or NULL. */
+    struct rg_load *load;
+    /* Not 0 while a request may be refused, because of `fail_at` or of a load: then each request
+     * takes the long way. */
+    int64_t watched;
+
     /* Counts of memory.c: this thread alone writes them (but rg_memory_reset_peak resets the peaks
      * of all), and whoever asks for statistics reads them. The drift is the bytes that the common
      * count doesn't know of yet; only where it is above the watermark can the peak rise. Threads

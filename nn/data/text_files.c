@@ -7,6 +7,7 @@
 #include "tensor/error.h"
 #include "tensor/files/file.h"
 #include "tensor/files/utf8.h"
+#include "tensor/load.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
@@ -51,6 +52,7 @@ static char *cut_line(char *text) {
 
 rg_names rg_load_lines(const char *path) {
     const rg_names failed = { .n = -1 };
+    RG_LOADING("load_lines", path);
     rg_file f;
     char *text = read_text(&f, "load_lines", path);
     if (!text)
@@ -74,19 +76,15 @@ rg_names rg_load_lines(const char *path) {
 
 /* ---- cells ---------------------------------------------------------------------------- */
 
-/* A cell's number is whole where the table is to be one of int64. */
-typedef union {
-    double real;
-    int64_t whole;
-} csv_value;
-
+/* `cells` is a tensor of one dim with room for every cell behind the header, of which the first n
+ * are read; it is NULL until there is one. */
 typedef struct {
     const rg_file *file;
     rg_csv_options options;
     char *at;
     int64_t line, column; /* The next cell stands here; both count from 1. */
-    csv_value *v;
-    size_t n, room;
+    rg_tensor *cells;
+    int64_t n;
 } csv_reader;
 
 /* Fails with what is wrong with a cell, and returns NULL. */
@@ -169,22 +167,42 @@ static bool csv_whole(const csv_reader *r, char *cell, int64_t *v) {
     return true;
 }
 
+/* Makes room for the cells that follow. There are fewer where quotes hold a delimiter, and where a
+ * line is blank. */
+static bool csv_make_room(csv_reader *r) {
+    int64_t most = 1;
+    for (const char *p = r->at; *p; p++)
+        most += *p == r->options.delimiter || (*p == '\n' && p[1]);
+    r->cells = rgi_new(r->options.dtype, 1, &most);
+    return r->cells;
+}
+
+/* Reads a cell's number, which is the next one of the table. */
+static bool csv_read_cell(csv_reader *r, char *cell) {
+    double real = 0;
+    char *data = r->cells->data;
+    const int64_t n = r->n++;
+    if (r->options.dtype == RG_INT64)
+        return csv_whole(r, cell, (int64_t *)data + n);
+    if (!csv_number(r, cell, &real))
+        return false;
+    if (r->options.dtype == RG_FLOAT32)
+        ((float *)data)[n] = (float)real;
+    else
+        ((double *)data)[n] = real;
+    return true;
+}
+
 /* Reads a line's cells. Their number becomes *columns. */
 static bool csv_line(csv_reader *r, bool header, int64_t *columns) {
     r->column = 1;
+    if (!header && !r->cells && !csv_make_room(r))
+        return false;
     const int64_t line = r->line;
     for (char ends = r->options.delimiter; ends == r->options.delimiter; r->column++) {
         char *cell = csv_cell(r, &ends);
-        if (!cell)
+        if (!cell || (!header && !csv_read_cell(r, cell)))
             return false;
-        if (header)
-            continue;
-        csv_value v = { 0 };
-        const bool ok = r->options.dtype == RG_INT64 ? csv_whole(r, cell, &v.whole)
-                                                     : csv_number(r, cell, &v.real);
-        if (!ok || !rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
-            return false;
-        r->v[r->n++] = v;
     }
     const int64_t here = r->column - 1;
     if (*columns && here != *columns)
@@ -213,8 +231,28 @@ static bool csv_table(csv_reader *r, int64_t *rows, int64_t *columns) {
     return true;
 }
 
+/* Returns the table, which is the cells themselves where their room is full. */
+static rg_tensor *csv_result(csv_reader *r, int64_t rows, int64_t columns) {
+    rg_tensor *t = r->cells;
+    if (t && t->numel == r->n) {
+        r->cells = NULL;
+        t->ndim = 2;
+        t->size[0] = rows;
+        t->size[1] = columns;
+        t->stride[0] = columns;
+        t->stride[1] = 1;
+        rgi_update_flags(t);
+        return rgi_own(t);
+    }
+    t = rg_empty_dims(RG_DIMS(rows, columns), r->options.dtype);
+    if (t && t->numel > 0)
+        memcpy(t->data, r->cells->data, rgi_bytes_of(t));
+    return t;
+}
+
 rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o) {
     const char *op = "load_csv";
+    RG_LOADING(op, path);
     RG_SCOPE();
     RG_FAIL_AS_IF(RG_TYPE_ERROR,
                   o.dtype != RG_FLOAT32 && o.dtype != RG_FLOAT64 && o.dtype != RG_INT64, op,
@@ -229,13 +267,7 @@ rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o) {
     int64_t rows, columns;
     rg_tensor *t = NULL;
     if (csv_table(&r, &rows, &columns))
-        t = rg_empty_dims(RG_DIMS(rows, columns), o.dtype);
-    for (size_t i = 0; t && i < r.n; i++) {
-        if (o.dtype == RG_FLOAT32)
-            ((float *)t->data)[i] = (float)r.v[i].real;
-        else
-            ((csv_value *)t->data)[i] = r.v[i];
-    }
-    rgi_free(r.v, r.room * sizeof *r.v, RG_MEM_OTHER);
+        t = csv_result(&r, rows, columns);
+    rgi_release(r.cells);
     return rg_escape(t);
 }

@@ -7,6 +7,7 @@
 #include "tensor/error.h"
 #include "tensor/files/npy.h"
 #include "tensor/kernels/copy.h"
+#include "tensor/load.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
@@ -70,6 +71,7 @@ static bool find_raw(rg_tokens *tokens, const char *dtype) {
 rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o) {
     if (!rgi_given_path(path, "tokens_open"))
         return NULL;
+    RG_LOADING("tokens_open", path);
     rg_tokens *tokens = rgi_alloc(sizeof *tokens, RG_MEM_OTHER);
     if (!tokens)
         return NULL;

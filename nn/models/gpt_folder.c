@@ -10,6 +10,7 @@
 #include "nn/layers/undrawn.h"
 #include "tensor/error.h"
 #include "tensor/files/safetensors.h"
+#include "tensor/load.h"
 #include "tensor/map.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
@@ -432,8 +433,9 @@ static rg_gpt *gpt_of_files(const weight_files *w, const rg_gpt_options *o) {
 }
 
 rg_gpt *rg_gpt_from_folder(const char *folder) {
-    RG_SCOPE();
     weight_files w = { .op = "gpt_from_folder" };
+    RG_LOADING(w.op, folder);
+    RG_SCOPE();
     rg_gpt_options o;
     if (!read_config(w.op, folder, &o))
         return NULL;

@@ -6,6 +6,7 @@
 #include "tokenizer_struct.h"
 #include "tensor/error.h"
 #include "tensor/files/utf8.h"
+#include "tensor/load.h"
 #include "tensor/scope.h"
 
 #include <stdlib.h>
@@ -456,11 +457,13 @@ static rg_tokenizer *tokenizer_read(const char *op, const char *path, const char
 }
 
 rg_tokenizer *rg_tokenizer_from_file(const char *path) {
+    RG_LOADING("tokenizer_from_file", path);
     return tokenizer_read("tokenizer_from_file", path, NULL);
 }
 
 rg_tokenizer *rg_tokenizer_from_folder(const char *folder) {
     static const char op[] = "tokenizer_from_folder";
+    RG_LOADING(op, folder);
     RG_SCOPE();
     if (!rgi_given_path(folder, op))
         return NULL;

@@ -7,6 +7,7 @@
 #include "nn/data/data.h"
 #include "loading.h"
 #include "tensor/files/safetensors.h"
+#include "tensor/load.h"
 #include "tensor/random/random.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
@@ -363,6 +364,7 @@ static bool load_all(checkpoint_parts *c, const rg_checkpoint *run, rg_named_lis
 
 bool rg_load_checkpoint(const char *path, rg_checkpoint run) {
     checkpoint_parts c = { .op = "load_checkpoint", .path = path };
+    RG_LOADING(c.op, path);
     RG_AS(c.op);
     RG_SCOPE();
     RG_NO_GRAD();

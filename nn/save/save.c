@@ -6,6 +6,7 @@
 #include "nn/registry.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/kernels/copy.h"
+#include "tensor/load.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/text/text.h"
@@ -248,6 +249,7 @@ static bool load_module(void *m, const char *path, const rg_module_load_options 
 
 bool rg_module_load_with(void *m, const char *path, rg_module_load_options o) {
     RG_AS("module_load");
+    RG_LOADING("module_load", path);
     if (o.keys)
         return load_module(m, path, &o); /* The caller's scope owns the names. */
     RG_SCOPE();

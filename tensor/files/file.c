@@ -6,6 +6,7 @@
 
 #include "tensor/text/c_locale.h"
 #include "utf8.h"
+#include "tensor/load.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/text/text.h"
@@ -50,6 +51,7 @@ bool rgi_file_open(rg_file *f, const char *op, const char *path) {
         rgi_file_refuse(f, "it is no regular file");
     } else {
         f->bytes = (uint64_t)status.st_size;
+        rgi_load_reads(f->bytes);
         return true;
     }
     rgi_file_close(f);

@@ -15,6 +15,19 @@
 
 RG_PUBLIC_BEGIN
 
+/* ---- how much memory a load may take ------------------------------------------------------
+ * A small file can ask for much: a megabyte of zeros that NumPy deflated stands for a billion
+ * elements. Every function that loads a file, here and in nn/, takes no more memory at any moment,
+ * with what it returns, than 4 times the bytes of the files that it reads and 1 GB (1 << 30 bytes)
+ * more. Where a file needs more, the load fails with RG_IO_ERROR, and says how much it needs. */
+
+/* Sets the limit for all threads, in bytes, instead of that; 0 sets what stands above, and
+ * INT64_MAX is as good as no limit. A load that is under way keeps its own. Returns false, and
+ * changes nothing, where bytes is negative. */
+bool rg_set_load_limit(int64_t bytes);
+/* Returns the bytes that were set, or 0. */
+int64_t rg_get_load_limit(void);
+
 /* ---- safetensors ----------------------------------------------------------------------
  * A file of named tensors, as safetensors' Python has them:
  *

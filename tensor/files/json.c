@@ -284,13 +284,31 @@ static bool json_value(parser *p) {
     return ok;
 }
 
+/* Returns about how many values a text has: outside of texts, one begins behind each of these
+ * characters. With room for them from the start, a large text needs no copies of what was read. A
+ * text of nothing but commas gets no more room than others do. */
+static size_t expected_values(const char *text, size_t bytes) {
+    size_t n = 1;
+    bool quoted = false;
+    for (const char *p = text; p < text + bytes && *p; p++) {
+        if (*p == '"')
+            quoted = !quoted;
+        else if (quoted)
+            p += *p == '\\' && p[1];
+        else
+            n += *p == ',' || *p == ':' || *p == '[' || *p == '{';
+    }
+    return RG_MIN(n, bytes / 4 + 1);
+}
+
 bool rgi_json_parse(rg_json *j, const char *op, const char *path, char *text, size_t n) {
     *j = (rg_json){ 0 };
     parser p = { j, op, path, text, text, text + n, 0 };
     if (n > UINT32_MAX)
         return rgi_fail(RG_IO_ERROR, op, "'%s': it has %zu bytes, and %u are the most", path, n,
                         UINT32_MAX);
-    bool ok = json_value(&p);
+    bool ok = rgi_grow((void **)&j->v, &j->room, expected_values(text, n), sizeof *j->v)
+              && json_value(&p);
     skip_blanks(&p);
     if (ok && p.at < p.end)
         ok = complain(&p, "there is more behind the value");

@@ -4,7 +4,7 @@
 #include "npy.h"
 
 #include "files.h"
-#include "tensor/memory.h"
+#include "tensor/load.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
 
@@ -98,6 +98,7 @@ rg_tensor *rgi_npy_read(rg_npy_source *s) {
 }
 
 rg_tensor *rg_load_npy(const char *path) {
+    RG_LOADING("load_npy", path);
     rg_file f;
     if (!rgi_file_open(&f, "load_npy", path))
         return NULL;

@@ -4,6 +4,7 @@
 #include "npy.h"
 
 #include "files.h"
+#include "tensor/load.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
@@ -71,6 +72,7 @@ static rg_named_list npz_read(const rg_zip *z) {
 }
 
 rg_named_list rg_load_npz(const char *path) {
+    RG_LOADING("load_npz", path);
     rg_zip z;
     if (!rgi_zip_open(&z, "load_npz", path))
         return (rg_named_list){ .n = -1 };

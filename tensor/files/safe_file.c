@@ -3,6 +3,7 @@
  */
 #include "safetensors.h"
 
+#include "tensor/load.h"
 #include "tensor/scope.h"
 
 /* The path is a copy, and lies behind these fields. What follows the first two words of a block
@@ -15,6 +16,7 @@ struct rg_safe_file {
 };
 
 rg_named_list rg_load_file(const char *path) {
+    RG_LOADING("load_file", path);
     rg_safetensors s;
     if (!rgi_safetensors_open(&s, "load_file", path))
         return (rg_named_list){ .n = -1 };
@@ -24,6 +26,7 @@ rg_named_list rg_load_file(const char *path) {
 }
 
 rg_safe_file *rg_safe_open(const char *path) {
+    RG_LOADING("safe_open", path);
     if (!rgi_given_path(path, "safe_open"))
         return NULL;
     const size_t n = strlen(path) + 1, bytes = sizeof(rg_safe_file) + n;
@@ -89,6 +92,8 @@ rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name) {
     const char *op = "safe_get_tensor";
     if (!safe_file_given(f, op) || !rgi_given(name, op, "a name"))
         return NULL;
+    RG_LOADING(op, f->path);
+    rgi_load_reads(f->file.file.bytes);
     rg_safetensors s = f->file; /* Several threads may read, and an error has this op's name. */
     s.file.op = op;
     const rg_safetensors_entry *e = rgi_safetensors_find(&s, name);

@@ -356,9 +356,13 @@ static bool check_overlaps(const rg_zip *z) {
 
 bool rgi_zip_open(rg_zip *z, const char *op, const char *path) {
     *z = (rg_zip){ 0 };
+    rg_file file;
+    return rgi_file_open(&file, op, path) && rgi_zip_of(z, file);
+}
+
+bool rgi_zip_of(rg_zip *z, rg_file file) {
+    *z = (rg_zip){ .file = file };
     zip_end end = { 0 };
-    if (!rgi_file_open(&z->file, op, path))
-        return false;
     bool ok = read_end(z, &end) && read_directory(z, &end);
     for (size_t i = 0; ok && i < z->n; i++)
         ok = read_local(z, &z->v[i], end.at);

@@ -34,6 +34,8 @@ typedef struct {
 /* Opens an archive, and reads its directory and its members' local headers. Returns false, with
  * nothing to close, on failure. */
 bool rgi_zip_open(rg_zip *z, const char *op, const char *path);
+/* Does so for a file that is open, which it takes over: it closes it on failure, too. */
+bool rgi_zip_of(rg_zip *z, rg_file file);
 void rgi_zip_close(rg_zip *z);
 /* Returns the member of this name, or NULL. */
 const rg_zip_member *rgi_zip_find(const rg_zip *z, const char *name);

@@ -9,10 +9,9 @@
  * mutates inputs of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those of
  * libFuzzer.
  */
-#include "mutate.h"
+#include "limited.h"
 #include "regard.h"
 #include "nn/models/tokenizer_struct.h"
-#include "tests/memory_file.h"
 
 static long fuzz_read, fuzz_encoded;
 
@@ -41,10 +40,13 @@ static void fuzz_text(const rg_tokenizer *t, const char *text, size_t n, bool co
     fuzz_require(at == length, "a stream decodes to less");
 }
 
+static void load_and_free(void) { rg_tokenizer_free(rg_tokenizer_from_file("memory")); }
+
 /* Returns the tokenizer of a file of these bytes. */
 static rg_tokenizer *fuzz_load(const void *bytes, size_t n) {
     memory_file_begin();
     memory_file_set(bytes, n);
+    fuzz_limited(load_and_free);
     rg_tokenizer *t = rg_tokenizer_from_file("memory");
     memory_file_end();
     return t;

@@ -9,13 +9,12 @@
  * The program mutates files of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those
  * of libFuzzer.
  */
-#include "mutate.h"
+#include "limited.h"
 #include "tensor/dtype.h"
 #include "tensor/files/files.h"
 #include "tensor/files/inflate.h"
 #include "tensor/files/zip.h"
 #include "tensor/shape.h"
-#include "tests/memory_file.h"
 
 static long fuzz_read; /* So many files were read. */
 
@@ -74,6 +73,8 @@ static void fuzz_again(rg_named_list all) {
     }
 }
 
+static void fuzz_load(void) { rg_load_npz("x"); }
+
 static void fuzz_arrays(void) {
     RG_SCOPE();
     rg_error_clear();
@@ -92,6 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     rg_error_clear();
     fuzz_inflate(size);
     fuzz_members();
+    fuzz_limited(fuzz_load);
     fuzz_arrays();
     memory_file_end();
     return 0;

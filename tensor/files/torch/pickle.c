@@ -1,6 +1,6 @@
 /*
- * pickle.c: the machine's opcodes, its stack, its marks and its memo. What a global does when it is
- * called is said in pickle_calls.c.
+ * pickle.c: the machine's opcodes, its stack, its marks and its memo. The values that it makes are
+ * kept in pickle_values.c, and calls of globals are done in pickle_calls.c.
  */
 #include "pickle.h"
 
@@ -14,9 +14,7 @@
 
 /* The machine's numbers have 32 bits. */
 #define PICKLE_BYTES_MAX ((size_t)1 << 29)
-/* The most cells that a pickle may fill for each of its bytes. Pickles of programs need fewer than
- * one; a crafted one copies a dict again and again. */
-enum { PICKLE_CELLS_A_BYTE = 4, PROTOCOL_MOST = 5 };
+enum { PROTOCOL_MOST = 5 };
 
 /* The opcode that is being read, with those that torch's weights-only reader takes. */
 enum {
@@ -105,62 +103,7 @@ bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...) {
     return rgi_file_refuse(p->file, "%s, before byte %zu: %s", p->what, p->at, sentence);
 }
 
-const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value) {
-    static const char *const names[] = {
-        [RG_PICKLE_NONE] = "None",         [RG_PICKLE_BOOL] = "a bool",
-        [RG_PICKLE_INT] = "an int",        [RG_PICKLE_LONG] = "an int that int64 can't hold",
-        [RG_PICKLE_FLOAT] = "a float",     [RG_PICKLE_TEXT] = "a str",
-        [RG_PICKLE_BYTES] = "bytes",       [RG_PICKLE_TUPLE] = "a tuple",
-        [RG_PICKLE_LIST] = "a list",       [RG_PICKLE_DICT] = "a dict",
-        [RG_PICKLE_SET] = "a set",         [RG_PICKLE_GLOBAL] = "a global",
-        [RG_PICKLE_STORAGE] = "a storage", [RG_PICKLE_TENSOR] = "a tensor",
-        [RG_PICKLE_OTHER] = "an object",   [RG_PICKLE_UNHELD] = "an object",
-    };
-    const rg_pickle_value *v = &p->v[value];
-    return v->kind == RG_PICKLE_GLOBAL ? rgi_pickle_global_name(v->global) : names[v->kind];
-}
-
-/* ---- what the machine holds ----------------------------------------------------------- */
-
-bool rgi_pickle_add(rg_pickle *p, rg_pickle_value value, uint32_t *number) {
-    if (!rgi_grow((void **)&p->v, &p->value_room, p->n_values + 1, sizeof *p->v))
-        return false;
-    *number = (uint32_t)p->n_values;
-    p->v[p->n_values++] = value;
-    return true;
-}
-
-bool rgi_pickle_append(rg_pickle *p, uint32_t to, uint32_t item) {
-    if (p->n_cells >= p->n * PICKLE_CELLS_A_BYTE)
-        return rgi_pickle_refuse(p, "it stands for more than its bytes can say");
-    if (!rgi_grow((void **)&p->cells, &p->cell_room, p->n_cells + 1, sizeof *p->cells))
-        return false;
-    uint32_t cell = (uint32_t)p->n_cells++;
-    p->cells[cell] = (rg_pickle_cell){ .value = item };
-    rg_pickle_value *v = &p->v[to];
-    if (v->n++ == 0)
-        v->first = cell;
-    else
-        p->cells[v->last].next = cell;
-    v->last = cell;
-    return true;
-}
-
-size_t rgi_pickle_items(const rg_pickle *p, uint32_t of, uint32_t *to, size_t room) {
-    size_t n = 0;
-    for (RG_EACH_ITEM(cell, p, of))
-        if (n < room)
-            to[n++] = p->cells[cell].value;
-        else
-            break;
-    return p->v[of].n;
-}
-
-bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text) {
-    const rg_pickle_value *v = &p->v[value];
-    return (v->kind == RG_PICKLE_TEXT || v->kind == RG_PICKLE_BYTES) && v->n == strlen(text)
-           && memcmp(v->v, text, v->n) == 0;
-}
+/* ---- the stack ------------------------------------------------------------------------ */
 
 static bool pickle_add_number(rg_pickle_numbers *to, uint32_t number) {
     if (!rgi_grow((void **)&to->v, &to->room, to->n + 1, sizeof *to->v))
@@ -172,6 +115,11 @@ static bool pickle_add_number(rg_pickle_numbers *to, uint32_t number) {
 static bool push_value(rg_pickle *p, rg_pickle_value value) {
     uint32_t number;
     return rgi_pickle_add(p, value, &number) && pickle_add_number(&p->stack, number);
+}
+
+static bool push_empty(rg_pickle *p, rg_pickle_kind kind) {
+    uint32_t number;
+    return rgi_pickle_add_empty(p, kind, &number) && pickle_add_number(&p->stack, number);
 }
 
 /* Returns the number of values above the last mark; those below it are out of reach. */
@@ -409,7 +357,9 @@ static bool build_top(rg_pickle *p) {
     if (!stack_has(p, 2))
         return false;
     p->stack.n--;
-    return rgi_pickle_build(p, stack_top(p), p->stack.v[p->stack.n]);
+    const uint32_t state = p->stack.v[p->stack.n];
+    rgi_pickle_end_wait(p, state);
+    return rgi_pickle_build(p, stack_top(p), state);
 }
 
 static bool load_persistent(rg_pickle *p) {
@@ -446,8 +396,8 @@ static bool run_opcode(rg_pickle *p, unsigned char op) {
     case OP_NEWFALSE: return push_int(p, RG_PICKLE_BOOL, 0);
     case OP_NEWTRUE: return push_int(p, RG_PICKLE_BOOL, 1);
     case OP_EMPTY_TUPLE: return push_kind(p, RG_PICKLE_TUPLE);
-    case OP_EMPTY_LIST: return push_kind(p, RG_PICKLE_LIST);
-    case OP_EMPTY_DICT: return push_kind(p, RG_PICKLE_DICT);
+    case OP_EMPTY_LIST: return push_empty(p, RG_PICKLE_LIST);
+    case OP_EMPTY_DICT: return push_empty(p, RG_PICKLE_DICT);
     case OP_EMPTY_SET: return push_kind(p, RG_PICKLE_SET);
     case OP_BININT: return read_int(p, 4);
     case OP_BININT1: return read_int(p, 1);

@@ -42,7 +42,9 @@ typedef enum {
  */
 typedef struct {
     uint8_t kind, global;
-    bool open;            /* A reader is on its way through what is in the value. */
+    uint16_t open : 1;    /* A reader is on its way through what is in the value. */
+    uint16_t waits : 1;   /* The list or dict is empty, and lies in no other value yet. */
+    uint16_t height : 14; /* The depth to which containers lie in each other in the value. */
     uint32_t n;           /* The number of items or bytes, */
     uint32_t first, last; /* and the items are the cells from the first to the last. */
     union {
@@ -75,7 +77,8 @@ typedef struct {
     rg_pickle_cell *cells;
     size_t n_cells, cell_room;
     rg_pickle_numbers stack, marks, memo;
-    uint32_t result; /* The number of the value that the pickle stands for. */
+    uint32_t waiting; /* The number of values that wait. */
+    uint32_t result;  /* The number of the value that the pickle stands for. */
 } rg_pickle;
 
 /* Reads a pickle at byte p->at, up to and with its STOP. The caller sets the fields from `file` to
@@ -103,13 +106,17 @@ const char *rgi_pickle_global_name(uint8_t global);
  * regard can hold. Bytes without a type count as uint8. */
 rg_foreign rgi_pickle_type(uint8_t global);
 
-/* ---- between pickle.c and pickle_calls.c ---------------------------------------------- */
+/* ---- between pickle.c, pickle_values.c and pickle_calls.c ----------------------------- */
 
 /* Fails with RG_IO_ERROR: what is wrong at the opcode that was read last. Returns false. */
 bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 /* Adds a value, and sets *number. */
 bool rgi_pickle_add(rg_pickle *p, rg_pickle_value value, uint32_t *number);
+/* Adds an empty list or dict, which waits until it has an item or lies in another value. Fails
+ * where too many do, as in a nest without an end. */
+bool rgi_pickle_add_empty(rg_pickle *p, rg_pickle_kind kind, uint32_t *number);
+void rgi_pickle_end_wait(rg_pickle *p, uint32_t value);
 /* Adds an item to the end of a value's. */
 bool rgi_pickle_append(rg_pickle *p, uint32_t to, uint32_t item);
 /* Returns the number of the global's row, or -1. */

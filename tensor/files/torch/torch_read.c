@@ -4,6 +4,7 @@
  */
 #include "torch_file.h"
 
+#include "tensor/load.h"
 #include "tensor/memory.h"
 
 #include <stdlib.h>
@@ -143,17 +144,21 @@ static bool is_archive(const rg_file *f, bool *archive) {
 }
 
 rg_named_list rg_torch_load(const char *path) {
+    RG_LOADING(torch_load_op, path);
     rg_named_list list = { .n = -1 };
     bool archive = false;
     rg_file f;
     if (!rgi_file_open(&f, torch_load_op, path))
         return list;
-    bool ok = is_archive(&f, &archive);
+    const bool ok = is_archive(&f, &archive);
     if (ok && !archive)
         list = read_legacy(&f);
-    rgi_file_close(&f);
+    if (!archive) {
+        rgi_file_close(&f);
+        return list;
+    }
     rg_zip zip;
-    if (!archive || !rgi_zip_open(&zip, torch_load_op, path))
+    if (!rgi_zip_of(&zip, f))
         return list;
     rg_torch_reader r = { .file = &zip.file, .zip = &zip };
     list = read_archive(&r);
