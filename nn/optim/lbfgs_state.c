@@ -9,6 +9,7 @@
 #include "tensor/text/text.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char lbfgs_prefix[] = "state.0.";
@@ -160,10 +161,10 @@ static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_field *f, size_t place, 
     return true;
 }
 
-/* Makes room for as many pairs as old_dirs has, of which `al` may have fewer. Every entry of the
- * state must be a field's. */
+/* Makes room for the pairs up to the last one that an entry names. Of `al`, the last ones may be
+ * absent. Every entry of the state must be a field's. */
 static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
-    size_t counts[RG_COUNT(lbfgs_fields)] = { 0 }, place;
+    size_t ends[RG_COUNT(lbfgs_fields)] = { 0 }, place, n = 0;
     for (int i = 0; i < dict.n; i++) {
         if (strncmp(dict.v[i].name, "state.", 6) != 0)
             continue;
@@ -172,18 +173,44 @@ static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
                    "Error(s) in loading state_dict for LBFGS: Unexpected key(s) in state_dict: "
                    "\"%s\".",
                    dict.v[i].name);
-        counts[f - lbfgs_fields] += f->listed;
+        size_t *end = &ends[f - lbfgs_fields];
+        if (f->listed)
+            *end = RG_MAX(*end, place + 1);
+        n = RG_MAX(n, *end);
     }
-    const size_t n = counts[FIELD_OLD_DIRS];
-    s->n_al = counts[FIELD_AL];
-    if (n != counts[FIELD_RO] || s->n_al > n)
-        return lbfgs_refuse("Missing", "old_dirs or ro");
+    s->n_al = ends[FIELD_AL];
     if (!n)
         return true;
     if (!rgi_grow((void **)&s->pairs, &s->room, n, sizeof *s->pairs))
         return false;
     s->n = n;
-    memset(s->pairs, 0, n * sizeof *s->pairs);
+    for (size_t i = 0; i < n; i++)
+        s->pairs[i] = (rg_lbfgs_pair){ .ro = RG_UNSET, .al = RG_UNSET };
+    return true;
+}
+
+/* Fails with the place in a list that lacks an entry. */
+static bool lacks_place(const char *list, size_t place) {
+    char name[40];
+    snprintf(name, sizeof name, "%s.%zu", list, place);
+    return lbfgs_refuse("Missing", name);
+}
+
+/* Returns whether each pair has what belongs to it. */
+static bool pairs_are_whole(const rg_lbfgs *s) {
+    for (size_t i = 0; i < s->n; i++) {
+        rg_lbfgs_pair *pair = &s->pairs[i];
+        if (!pair->dir)
+            return lacks_place("old_dirs", i);
+        if (!pair->stp)
+            return lacks_place("old_stps", i);
+        if (!rgi_option_set(pair->ro))
+            return lacks_place("ro", i);
+        if (i < s->n_al && !rgi_option_set(pair->al))
+            return lacks_place("al", i);
+        if (i >= s->n_al)
+            pair->al = 0;
+    }
     return true;
 }
 
@@ -194,10 +221,7 @@ static bool is_whole(const lbfgs_read *l) {
     for (int i = 0; l->found && i < needed; i++)
         if (!(l->found & 1u << i))
             return lbfgs_refuse("Missing", lbfgs_fields[i].name);
-    for (size_t i = 0; i < l->s->n; i++)
-        if (!l->s->pairs[i].dir || !l->s->pairs[i].stp)
-            return lbfgs_refuse("Missing", l->s->pairs[i].dir ? "old_stps" : "old_dirs");
-    return true;
+    return pairs_are_whole(l->s);
 }
 
 static bool read_lbfgs_entries(lbfgs_read *l, rg_named_list dict) {

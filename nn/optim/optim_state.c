@@ -32,7 +32,7 @@ typedef struct optim_entry {
     rg_tensor **tensor;
     double *number;
     rg_optim_slot *slot; /* The entry is part of this slot, or of none if it is NULL. */
-    bool optional;       /* Only some options ask for this state. */
+    int needs;           /* The state is needed where this option isn't 0, or always. */
     const double *given; /* The number where the dictionary has none. */
     bool settled;        /* The value is always `given`, whatever the dictionary has. */
     bool schedules;      /* A schedule set the number. */
@@ -52,14 +52,17 @@ __attribute__((format(printf, 3, 4))) static void add_entry(rg_optim_load *all, 
 static void add_slot(rg_optim_load *all, rg_optim *o, size_t i) {
     rg_optim_slot *slot = &o->slots[i];
     if (o->row->saves_step)
-        add_entry(all, (optim_entry){ .number = &slot->step, .slot = slot }, "state.%zu.step", i);
+        add_entry(all,
+                  (optim_entry){ .number = &slot->step, .slot = slot, .needs = RG_ALWAYS },
+                  "state.%zu.step", i);
     if (o->row->factor)
-        add_entry(all, (optim_entry){ .number = &slot->product, .slot = slot },
+        add_entry(all,
+                  (optim_entry){ .number = &slot->product, .slot = slot, .needs = RG_ALWAYS },
                   "state.%zu.mu_product", i);
     for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++) {
         optim_entry e = { .tensor = &slot->state[k],
                           .slot = slot,
-                          .optional = o->row->states[k].needs != RG_ALWAYS };
+                          .needs = o->row->states[k].needs };
         add_entry(all, e, "state.%zu.%s", i, o->row->states[k].name);
     }
 }
@@ -202,12 +205,25 @@ static bool find_value(const rg_optim_load *all, rg_named loaded) {
     return e->found;
 }
 
+/* Returns whether the options of a group, as they will be, ask for a state. */
+static bool state_is_asked_for(const rg_optim_load *all, const optim_entry *e) {
+    if (e->needs == RG_ALWAYS)
+        return true;
+    char name[sizeof e->name];
+    const size_t group = e->slot->group;
+    snprintf(name, sizeof name, "param_groups.%zu.%s", group, rgi_option_names[e->needs]);
+    const int64_t at = rgi_map_name(&all->places, name);
+    if (at >= 0 && all->v[at].found)
+        return rg_item(all->v[at].found) != 0;
+    return all->optim->groups[group].option[e->needs] != 0;
+}
+
 /* Returns whether the dictionary must have the entry. A parameter's state may be absent as a whole.
  * A number of a group or schedule must be there if the optimizer has it now. */
 static bool entry_is_needed(const rg_optim_load *all, const optim_entry *e) {
     if (!e->slot)
         return !e->given && !((e->schedules || e->text) && all->torchs) && entry_is_there(e);
-    return !e->optional && all->loaded[e->slot - all->optim->slots];
+    return all->loaded[e->slot - all->optim->slots] && state_is_asked_for(all, e);
 }
 
 static bool check_found(const rg_optim_load *all) {

@@ -115,8 +115,10 @@ rg_list rg_optim_parameters(rg_optim *o, int i);
 /* Lists the optimizer's own tensors, "state.0.exp_avg", and as 0-d tensors its numbers,
  * "param_groups.0.lr" and "schedules.0.last_epoch". A list with .n == -1 means failure. */
 rg_named_list rg_optim_state_dict(rg_optim *o);
-/* Copies all values. Keys that are missing or unknown are an error, which changes nothing. The list
- * may be torch's own, as rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer") gives it. */
+/* Copies all values. Keys that are missing or unknown are an error, which changes nothing. The
+ * state of a parameter may be absent as a whole, as before its first step: SGD's, Lion's and Muon's
+ * is one key. The list may be torch's own, as rg_named_below(rg_torch_load("checkpoint.pt"),
+ * "optimizer") gives it. */
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
 RG_PUBLIC_END

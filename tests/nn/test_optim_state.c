@@ -33,10 +33,12 @@ static learner new_learner(int kind, double lr) {
     rg_param_group with = RG_PARAM_GROUP_(.lr = lr);
     if (kind == RG_SGD)
         with.momentum = 0.9;
-    if (kind == RG_ADAM)
+    if (kind == RG_ADAM || kind == RG_ADAMW)
         with.amsgrad = true;
-    if (kind == RG_RMSPROP)
+    if (kind == RG_RMSPROP) {
         with.momentum = 0.5;
+        with.centered = true;
+    }
     for (int i = 0; i < N; i++)
         l.v[i] = rg_requires_grad_(rg_full_dims(RG_DIMS(2, i), i + 0.5, RG_FLOAT64), true);
     l.o = rg_optim_with((rg_optim_kind)kind, (rg_list){ N - 1, l.v }, with);
@@ -94,10 +96,10 @@ START_TEST(test_every_key_is_loaded) {
 }
 END_TEST
 
-/* A state that lacks a key changes nothing. Only what not every variant has may be absent, and all
- * that a parameter has, which for Lion is one key. */
+/* A state that lacks a key changes nothing. As in torch, a key may be absent that older states
+ * lack, and all that a parameter has, which is one key for SGD, Lion and Muon. */
 START_TEST(test_no_key_is_missed) {
-    for (int kind = RG_SGD; kind <= RG_RADAM; kind++) {
+    for (int kind = RG_SGD; kind <= RG_MUON; kind++) {
         RG_SCOPE();
         learner from = new_learner(kind, 0.1), to = new_learner(kind, 0.3);
         step_learner(&from, 0.5);
@@ -111,9 +113,9 @@ START_TEST(test_no_key_is_missed) {
             rg_named_list part = copy_of(whole, v);
             memmove(v + without, v + without + 1, (size_t)(whole.n - without - 1) * sizeof *v);
             part.n--;
-            bool optional = strstr(name, "max_exp_avg_sq") || strstr(name, "momentum_buffer")
-                            || strstr(name, "decoupled")
-                            || (kind == RG_LION && strstr(name, "exp_avg"));
+            const bool one_key = kind == RG_SGD || kind == RG_LION || kind == RG_MUON;
+            const bool optional =
+                strstr(name, "decoupled") || (one_key && strncmp(name, "state.", 6) == 0);
             bool loaded = rg_optim_load_state_dict(to.o, part);
             ck_assert_msg(loaded == optional, "without %s: %s", name, rg_error());
             ck_assert(loaded || strstr(rg_error(), strstr(name, ".params") ? "groups" : name));
@@ -125,6 +127,32 @@ START_TEST(test_no_key_is_missed) {
         rg_optim_free(from.o);
         rg_optim_free(to.o);
     }
+}
+END_TEST
+
+/* A state that only an option asks for is asked for by the option that is loaded. */
+START_TEST(test_states_of_an_option) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+    rg_optim *with = rg_optim_adam(RG_LIST(w), .amsgrad = true);
+    rg_optim *without = rg_optim_adam(RG_LIST(w));
+    ck_ok(rg_set_grad(w, rg_ones(2)));
+    ck_ok(rg_optim_step(with) && rg_optim_step(without));
+    rg_named v[MOST], more[MOST];
+    const rg_named_list lacks = copy_of(rg_optim_state_dict(without), v);
+    ck_ok(rg_optim_load_state_dict(with, lacks));
+    ck_assert(rg_optim_group(with, 0)->amsgrad == 0);
+    int n = 0;
+    for (int i = 0; i < lacks.n; i++) {
+        more[n] = lacks.v[i];
+        if (strstr(lacks.v[i].name, ".amsgrad"))
+            more[n].tensor = rg_scalar(1.);
+        n++;
+    }
+    ck_fails(rg_optim_load_state_dict(with, (rg_named_list){ n, more }), RG_RUNTIME_ERROR,
+             "Missing key(s) in state_dict: \"state.0.max_exp_avg_sq\".");
+    rg_optim_free(with);
+    rg_optim_free(without);
 }
 END_TEST
 
@@ -390,5 +418,6 @@ START_TEST(test_a_checkpoint_that_fails) {
 END_TEST
 
 RG_TESTS(optim_state, test_groups_of_torchs, test_states_before_a_schedule,
-         test_every_key_is_loaded, test_no_key_is_missed, test_fresh_into_stepped,
-         test_many_groups_and_schedules, test_names_in_groups, test_a_checkpoint_that_fails)
+         test_every_key_is_loaded, test_no_key_is_missed, test_states_of_an_option,
+         test_fresh_into_stepped, test_many_groups_and_schedules, test_names_in_groups,
+         test_a_checkpoint_that_fails)
