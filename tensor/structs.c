@@ -4,6 +4,7 @@
 #include "structs.h"
 
 #include "thread.h"
+#include "unheld.h"
 
 rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 
@@ -11,6 +12,8 @@ bool rgi_check_slow(rg_tensor *t, const char *op) {
     if (t && t->state == RG_DEAD)
         return rgi_fail(RG_RELEASED, op,
                         "tensor released with its scope; return it with rg_escape");
+    if (rgi_is_unheld(t))
+        return rgi_fail(RG_RUNTIME_ERROR, op, "%s", rgi_name_of(t));
     if (!t && rgi_this.code != RG_OK)
         return false;
     const char *got = "another pointer";

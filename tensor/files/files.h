@@ -98,8 +98,9 @@ bool rg_save_npz(rg_named_list list, const char *path);
  * optimizer.state.0.exp_avg, optimizer.param_groups.0.lr. What would come twice under one name is
  * an error. Numbers are tensors of no dims: an int is an int64, a float a float64. What is neither
  * a tensor nor a number (None, a text, a dtype) has RG_NONE for a tensor; a dict or list without
- * anything in it has no entry. Tensors share memory where they did in torch, if their elements are
- * of one type there; none requires a gradient.
+ * anything in it has no entry. An int that int64 can't hold is an entry like others, but each
+ * function that is given its tensor fails with the entry's name. Tensors share memory where they
+ * did in torch, if their elements are of one type there; none requires a gradient.
  *
  * A file that torch.load(f, weights_only=True) refuses is refused here: nothing that it says is
  * ever run. So is one with tensors that regard can't hold: sparse, quantized or complex ones. */

@@ -3,8 +3,14 @@
  */
 #include "files.h"
 #include "tensor/scope.h"
+#include "tensor/unheld.h"
 
 #include <string.h>
+
+/* Returns whether rg_torch_load may have given the tensor to an entry. */
+static bool may_be_listed(rg_tensor *t) {
+    return t == RG_NONE || rgi_is_unheld(t) || rgi_check(t, "named_below");
+}
 
 rg_named_list rg_named_below(rg_named_list list, const char *prefix) {
     const rg_named_list failed = { .n = -1 };
@@ -19,7 +25,7 @@ rg_named_list rg_named_below(rg_named_list list, const char *prefix) {
     for (int i = 0; i < list.n; i++) {
         const char *name = list.v[i].name;
         if (!rgi_given(name, "named_below", "a name")
-            || (list.v[i].tensor != RG_NONE && !rgi_check(list.v[i].tensor, "named_below")))
+            || !may_be_listed(list.v[i].tensor))
             return failed;
         if (strncmp(name, prefix, length) == 0 && name[length] == '.')
             v[n++] = (rg_named){ name + length + 1, list.v[i].tensor };

@@ -6,6 +6,7 @@
 
 #include "tensor/memory.h"
 #include "tensor/scope.h"
+#include "tensor/unheld.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -78,6 +79,25 @@ static bool add_torch_number(torch_walk *w, const rg_pickle_value *v) {
         *(bool *)t->data = v->i;
     else
         memcpy(t->data, &v->i, sizeof v->i);
+    return add_torch_entry(w, t);
+}
+
+/* Adds an entry whose integer int64 can't hold. The tensor fails where it is used. */
+static bool add_large_integer(torch_walk *w) {
+    RG_SCOPE();
+    rg_text sentence = { 0 };
+    rgi_text_add(&sentence, "entry \"%s\" of '%s': it is an integer that int64 can't hold",
+                 RG_SHOWN(w->path.v ? w->path.v : ""), w->reader->file->path);
+    const char *name = rgi_text_own(&sentence);
+    rg_tensor *t = name ? rgi_new(RG_INT64, 0, NULL) : NULL;
+    if (!t)
+        return false;
+    if (!rg_set_name(t, name)) {
+        rgi_release(t);
+        return false;
+    }
+    *(int64_t *)t->data = 0;
+    t->state = RG_UNHELD;
     return add_torch_entry(w, t);
 }
 
@@ -170,7 +190,7 @@ static bool walk_value(torch_walk *w, uint32_t value, int depth) {
     case RG_PICKLE_BOOL:
     case RG_PICKLE_INT:
     case RG_PICKLE_FLOAT: return add_torch_number(w, v);
-    case RG_PICKLE_LONG: return REFUSE_VALUE(w, "it is an integer that int64 can't hold");
+    case RG_PICKLE_LONG: return add_large_integer(w);
     case RG_PICKLE_UNHELD: return REFUSE_VALUE(w, "%s, which regard can't hold", v->v);
     case RG_PICKLE_NONE:
     case RG_PICKLE_TEXT:
