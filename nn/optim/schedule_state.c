@@ -421,11 +421,50 @@ static const rg_named *entry_of(const schedule_load *l, const char *name) {
     return NULL;
 }
 
+/* Returns whether the dictionary has all n items of a list, or none. Fails with the first that it
+ * lacks. */
+static bool list_is_whole(const schedule_load *l, const char *list, int64_t n) {
+    int64_t there = 0;
+    for (int i = 0; i < l->dict.n; i++)
+        there += rgi_place_in_list(l->dict.v[i].name, list) >= 0;
+    if (there == 0)
+        return true;
+    for (int64_t item = 0; there < n && item < n; item++) {
+        char name[48];
+        snprintf(name, sizeof name, "%s.%lld", list, (long long)item);
+        RG_FAIL_IF(!entry_of(l, name), l->name, "Missing key(s) in state_dict: \"%s\".", name);
+    }
+    return true;
+}
+
+/* Returns whether each list has an item for each group, and SequentialLR all its milestones. */
+static bool lists_are_whole(const schedule_load *l) {
+    static const char *const lists[] = { "base_lrs", "max_lrs", "base_momentums", "max_momentums",
+                                         "min_lrs" };
+    for (int i = 0; i < RG_COUNT(lists); i++)
+        if (!list_is_whole(l, lists[i], (int64_t)l->copy.optim->n_groups))
+            return false;
+    const rg_dims *milestones = &l->copy.o.milestones;
+    if (l->copy.kind != RG_SEQUENTIAL_LR || milestones->n == 0)
+        return true;
+    RG_FAIL_IF(!entry_of(l, "_milestones.0"), l->name,
+               "Missing key(s) in state_dict: \"_milestones.0\".");
+    return list_is_whole(l, "_milestones", milestones->n);
+}
+
+/* Returns whether a name of the dictionary begins so. */
+static bool has_prefix(const schedule_load *l, const char *prefix) {
+    for (int i = 0; i < l->dict.n; i++)
+        if (strncmp(l->dict.v[i].name, prefix, strlen(prefix)) == 0)
+            return true;
+    return false;
+}
+
 /* OneCycleLR's share of the way up, and whether it has three phases, lie in the phases' ends. */
 static bool read_phases(schedule_load *l) {
     rg_schedule_options *o = &l->copy.o;
     double ends[3], number;
-    o->three_phase = entry_of(l, "_schedule_phases.2.end_step");
+    o->three_phase = has_prefix(l, "_schedule_phases.2.");
     const int phases = one_cycle_ends(o, ends);
     for (int i = 0; i < phases; i++) {
         char name[40];
@@ -480,7 +519,7 @@ static bool read_lists(schedule_load *l) {
     const bool cyclic = l->copy.kind == RG_CYCLIC_LR;
     RG_FAIL_IF(cyclic && (!o->base_lrs.n || !o->max_lrs.n), l->name,
                "Missing key(s) in state_dict: \"%s\".", o->max_lrs.n ? "base_lrs" : "max_lrs");
-    return read_default_min_lr(l);
+    return lists_are_whole(l) && read_default_min_lr(l);
 }
 
 static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) {
