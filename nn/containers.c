@@ -333,10 +333,13 @@ static const rg_module_class parameter_list_class = { .name = "ParameterList",
 /* Puts the value into place i. What is no parameter yet shares its data with the one that it
  * becomes, and stays what it is. */
 static bool put_parameter(rg_parameter_list *self, int i, rg_tensor *value) {
-    if (value != RG_NONE && rgi_check(value, "register_parameter")
-        && !(value->flags & RG_IS_PARAMETER))
-        value = rg_detach(value);
-    return rg_register_parameter(&self->base, name_of_place(i).v, &self->v[i], value);
+    const bool shares = value != RG_NONE && rgi_check(value, "register_parameter")
+                        && !(value->flags & RG_IS_PARAMETER);
+    rg_tensor *parameter = shares ? rg_detach(value) : value;
+    const bool ok = rg_register_parameter(&self->base, name_of_place(i).v, &self->v[i], parameter);
+    if (!ok && shares && parameter)
+        rg_drop(parameter);
+    return ok;
 }
 
 static bool append_parameter(rg_parameter_list *self, rg_tensor *value) {

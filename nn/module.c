@@ -323,9 +323,13 @@ static const char *name_before(const rg_module *m, const char *name) {
 }
 
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value) {
+    rg_tensor *parameter = value;
     if (value && !rgi_is_none(value))
-        value = as_parameter(value, name_before(m, name));
-    return enter(m, RG_ENTRY_PARAMETER, name, (void **)place, value);
+        parameter = as_parameter(value, name_before(m, name));
+    const bool ok = enter(m, RG_ENTRY_PARAMETER, name, (void **)place, parameter);
+    if (!ok && parameter && parameter != value)
+        rg_drop(parameter);
+    return ok;
 }
 
 bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value,

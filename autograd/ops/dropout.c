@@ -2,6 +2,7 @@
  * dropout.c: elements that are taken away at random.
  */
 #include "autograd/op.h"
+#include "tensor/text/digits.h"
 
 /* ---- dropout: x times a mask of 0 and 1 / (1 - p), which is drawn in the order in which x lies in
  *      memory -------------------------------------------------------------------- */
@@ -12,7 +13,7 @@ rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *
     rg_code code = p == p ? RG_VALUE_ERROR : RG_RUNTIME_ERROR;
     RG_FAIL_AS_IF(code, !(p >= 0 && p <= 1), "dropout",
                   "dropout probability has to be between 0 and 1, but got %s",
-                  rg_str(rg_scalar_dtype(p, RG_FLOAT64)));
+                  rgi_python_float(p));
     if (p == 0 || !training || x->numel == 0)
         return rgi_lend(x);
     if (p == 1)

@@ -3,6 +3,7 @@
  * made of other functions, as torch makes it.
  */
 #include "loss.h"
+#include "tensor/text/digits.h"
 
 /* Each loss checks its tensors and its reduction first. */
 static bool embedding_loss_check(const char *name, rg_tensor *a, rg_tensor *b, rg_tensor *c,
@@ -83,7 +84,7 @@ rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, r
     if (!embedding_loss_check("triplet_margin_loss", anchor, positive, negative, o.reduction))
         return NULL;
     RG_FAIL_VALUE_IF(o.margin <= 0, "triplet_margin_loss", "margin must be greater than 0, got %s",
-                     rg_str(rg_scalar_dtype(o.margin, RG_FLOAT64)));
+                     rgi_python_float(o.margin));
     RG_FAIL_IF(anchor->ndim != positive->ndim || anchor->ndim != negative->ndim,
                "triplet_margin_loss",
                "The anchor, positive, and negative tensors are expected to have the same number of "

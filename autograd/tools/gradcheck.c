@@ -5,6 +5,7 @@
  * element of the output.
  */
 #include "autograd/node.h"
+#include "tensor/text/digits.h"
 
 #include <math.h>
 #include <string.h>
@@ -218,7 +219,7 @@ static bool backward_repeats(const check *c, const outputs *y, const jacobian *j
                        "grad_output multiple times gives different values, although analytical "
                        "gradient matches numerical gradient."
                        "The tolerance for nondeterminism was %s.",
-                       rg_str(rg_scalar_dtype(c->options.nondet_tol, RG_FLOAT64)));
+                       rgi_python_float(c->options.nondet_tol));
     return true;
 }
 

@@ -179,8 +179,11 @@ rg_list rg_data_loader_next(rg_data_loader *l) {
         return failed;
     /* The last of n items was the last of a batch, or the sampler ran out within the batch. */
     const bool runs_out = ends ? l->options.drop_last || l->n % whole == 0 : items < whole;
-    if (runs_out && !run_out(l))
+    if (runs_out && !run_out(l)) {
+        for (int i = 0; i < l->n_tensors && !ends; i++)
+            rg_drop(batch[i]);
         return failed;
+    }
     if (!ends) {
         l->position += items;
         return (rg_list){ l->n_tensors, batch };
@@ -203,6 +206,7 @@ rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
     rg_named *v = rgi_scope_alloc(sizeof *v * RG_COUNT(loader_keys));
     if (!v)
         return failed;
+    RG_SCOPE();
     const int64_t none = -1;
     const bool own = l->options.generator;
     /* The tensors are copies, and have the same shapes at any time, so that others' values can be
@@ -218,6 +222,8 @@ rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
         if (!value[i])
             return failed;
     }
+    for (int i = 0; i < n; i++)
+        rg_escape(value[i]);
     return (rg_named_list){ n, v };
 }
 

@@ -63,6 +63,7 @@ static const rg_module_class batch_norm2d_module_class = { .name = "BatchNorm2d"
 static rg_batch_norm_module *batch_norm_new(const rg_module_class *cls, int dims, int64_t n,
                                             rg_batch_norm_module_options o) {
     RG_AS(cls->name);
+    RG_SCOPE();
     const bool tracks = o.track_running_stats;
     rg_batch_norm_module *self = RG_MODULE(rg_batch_norm_module, cls, .dims = dims,
                                            .num_features = n, .o = o);

@@ -118,6 +118,7 @@ static bool conv_allows(const char *name, int64_t in, int64_t out, const rg_conv
 static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in, int64_t out,
                                 rg_dims kernel, rg_conv_module_options o) {
     RG_AS(cls->name);
+    RG_SCOPE();
     rg_conv_module fields = { .dims = dims,
                               .in_channels = in,
                               .out_channels = out,

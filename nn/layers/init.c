@@ -31,6 +31,7 @@ rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, doubl
 
 rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value) {
     RG_AS("constant_");
+    RG_SCOPE();
     RG_NO_GRAD();
     return rg_fill_(t, value);
 }

@@ -15,6 +15,7 @@ typedef rg_tensor *loss_function(rg_tensor *x, rg_tensor *target, rg_loss_option
 
 static rg_loss_module *loss_new(const rg_module_class *cls, loss_function *f, rg_loss_options o) {
     RG_AS(cls->name);
+    RG_SCOPE();
     rg_loss_module *self = RG_MODULE(rg_loss_module, cls, .o = o, .f = f);
     /* The module keeps a reference of its own, and the program's scope its own, too. */
     RG_BUFFER(self, weight, rgi_lend(o.weight));

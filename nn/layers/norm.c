@@ -12,6 +12,7 @@
 static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_dims affine,
                                 bool has_bias, rg_norm_options o) {
     RG_AS(cls->name);
+    RG_SCOPE();
     o.bias = o.bias && o.elementwise_affine;
     rg_norm_module *self = RG_MODULE(rg_norm_module, cls, .shape = shape, .o = o);
     rg_dtype dtype = rg_default_dtype();

@@ -70,6 +70,7 @@ static rg_tensor *position_angles(int64_t max_len, int64_t dim, double base) {
 
 rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim) {
     RG_AS("LearnedPositions");
+    RG_SCOPE();
     rg_positions *self = RG_MODULE(rg_positions, &learned_class);
     RG_PARAMETER(self, weight, rg_randn(max_len, dim));
     return RG_READY(self);

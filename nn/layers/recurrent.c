@@ -432,16 +432,12 @@ static const rg_module_class lstm_class = RNN_CLASS("LSTM");
 static const rg_module_class gru_class = RNN_CLASS("GRU");
 static const rg_module_class rnn_class = RNN_CLASS("RNN");
 
-/* Warns of a dropout that has no place. Returns false where there is no memory to say so. */
-static bool rnn_warns_of_dropout(const char *name, const rg_rnn_options *o) {
-    const char *dropout = rgi_python_float(o->dropout);
-    if (!*dropout)
-        return false;
+/* Warns of a dropout that has no place. */
+static void rnn_warns_of_dropout(const char *name, const rg_rnn_options *o) {
     rgi_warn(name,
              "dropout option adds dropout after all but last recurrent layer, so non-zero "
              "dropout expects num_layers greater than 1, but got dropout=%s and num_layers=1",
-             dropout);
-    return true;
+             rgi_python_float(o->dropout));
 }
 
 static bool rnn_allows_options(const char *name, const rg_rnn_options *o) {
@@ -456,7 +452,9 @@ static bool rnn_allows_options(const char *name, const rg_rnn_options *o) {
     RG_FAIL_VALUE_IF(!(o->dropout >= 0 && o->dropout <= 1), name,
                      "dropout should be a number in range [0, 1] representing the probability of "
                      "an element being zeroed");
-    return o->dropout == 0 || o->num_layers != 1 || rnn_warns_of_dropout(name, o);
+    if (o->dropout != 0 && o->num_layers == 1)
+        rnn_warns_of_dropout(name, o);
+    return true;
 }
 
 static bool rnn_allows(const char *name, int64_t input, int64_t hidden, const rg_rnn_options *o) {

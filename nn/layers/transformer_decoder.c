@@ -238,13 +238,14 @@ rg_decoder_cache rg_transformer_decoder_cache(rg_transformer_decoder *self, rg_t
     const rg_decoder_cache failed = { NULL, NULL, 0 };
     if (!rgi_module_given((rg_module *)self, "transformer_decoder_cache"))
         return failed;
+    RG_SCOPE();
     rg_tensor *known = decoder_memory(self, memory);
     if (!known)
         return failed;
     rg_dims shape = rg_shape(known);
     shape.v[4] = positions;
     rg_tensor *room = rg_zeros_dims(shape, (rg_dtype)known->dtype);
-    return room ? (rg_decoder_cache){ room, known, 0 } : failed;
+    return room ? (rg_decoder_cache){ rg_escape(room), rg_escape(known), 0 } : failed;
 }
 
 /* ---- a decoder ----------------------------------------------------------------- */

@@ -26,3 +26,18 @@ int rgi_print_number(char *to, const char *format, int precision, double v);
 int rgi_print_positional(char *to, bool negative, const rg_digits *s);
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide);
 void rgi_print_alone(char *to, double v, bool single);
+
+/* No float has a longer text than this. */
+typedef struct rg_python_float {
+    char text[40];
+} rg_python_float;
+
+static inline rg_python_float rgi_python_float_of(double x) {
+    rg_python_float f;
+    rgi_print_alone(f.text, x, false);
+    return f;
+}
+
+/* Returns Python's text of a float, such as "1e-05", which lasts until the end of the full
+ * expression. */
+#define rgi_python_float(x) (rgi_python_float_of(x).text)

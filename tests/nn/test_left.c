@@ -1,0 +1,214 @@
+/*
+ * test_left.c: what calls of nn/ leave behind: a call that goes well gives its results to its
+ * caller's scope and nothing else; one that is denied memory gives no tensor. fuzz_ops.c looks at
+ * functions that take tensors, and at those that make modules; here are functions of a loader, an
+ * optimizer or another object that fuzz_ops.c has none of, and functions that read and write files.
+ * tests/fuzz/covers sees to it that none is forgotten.
+ */
+#include "tests/left.h"
+#include "tests/scratch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- objects that are called ------------------------------------------------------------- */
+
+static struct {
+    rg_gpt *gpt;
+    rg_self_attention *attention;
+    rg_multihead_attention *heads;
+    rg_positions *positions;
+    rg_transformer *transformer;
+    rg_transformer_encoder_layer *encoder_layer;
+    rg_transformer_decoder_layer *decoder_layer;
+    rg_sequential *list;
+    rg_module_list *modules;
+    rg_module_dict *dict;
+    rg_parameter_list *parameters;
+    rg_linear_module *linear, *tied;
+    rg_averaged_model *averaged;
+    rg_data_loader *loader, *drawing_loader;
+    rg_generator *generator;
+    rg_tokens *tokens;
+    rg_safe_file *file;
+    rg_optim *optim, *lbfgs, *growing;
+    rg_schedule *schedule, *plateau;
+} o;
+
+/* Tensors that are passed, and parameters that no optimizer has yet. */
+enum { SPARE = 64 };
+static rg_tensor *x, *x3, *idx, *starts, *cache, *spare[SPARE];
+static rg_named_list loader_state, optim_state, schedule_state;
+/* Where a buffer and a child are registered. */
+static rg_tensor *buffer_place;
+static rg_module *child_place;
+
+static void make_modules(void) {
+    o.gpt = rg_nn_gpt(.block_size = 4, .vocab_size = 5, .n_layer = 1, .n_head = 1, .n_embd = 2);
+    o.attention = rg_nn_self_attention(4, 2, 4);
+    o.heads = rg_nn_multihead_attention(4, 2);
+    o.positions = rg_nn_learned_positions(5, 4);
+    o.transformer = rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 1,
+                                      .num_decoder_layers = 1, .dim_feedforward = 3,
+                                      .batch_first = true);
+    o.encoder_layer = rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3);
+    o.decoder_layer = rg_nn_transformer_decoder_layer(4, 2, .dim_feedforward = 3);
+    o.list = rg_nn_sequential(rg_nn_linear(4, 4), rg_nn_relu());
+    o.modules = rg_nn_module_list(rg_nn_relu());
+    o.dict = rg_nn_module_dict({ "a", rg_nn_relu() });
+    o.parameters = rg_nn_parameter_list(rg_ones(2));
+    o.linear = rg_nn_linear(4, 4);
+    o.tied = rg_nn_linear(4, 4);
+    o.averaged = rg_optim_averaged_model(o.linear);
+}
+
+static void make_objects(void) {
+    rg_manual_seed(1);
+    scratch_begin();
+    x = rg_ones(3, 4);
+    x3 = rg_ones(2, 3, 4);
+    idx = rg_zeros_dims(RG_DIMS(1, 2), RG_INT64);
+    starts = rg_arange(2);
+    make_modules();
+    o.generator = rg_generator_new(3);
+    o.loader = rg_data_loader_new(RG_LIST(rg_randn(6, 2)), .batch_size = 4);
+    o.drawing_loader = rg_data_loader_new(RG_LIST(rg_randn(6, 2)), .batch_size = 4, .shuffle = true,
+                                          .generator = o.generator);
+    o.optim = rg_optim_adam(rg_parameters(o.linear), .lr = 1e-3);
+    o.lbfgs = rg_optim_lbfgs(rg_parameters(o.linear));
+    o.schedule = rg_optim_step_lr(o.optim, .step_size = 2);
+    o.plateau = rg_optim_reduce_lr_on_plateau(o.lbfgs);
+    for (int i = 0; i < SPARE; i++)
+        spare[i] = rg_requires_grad_(rg_ones(2), true);
+    o.growing = rg_optim_sgd(RG_LIST(spare[0]));
+    cache = rg_gpt_cache(o.gpt, 1);
+    loader_state = rg_data_loader_state_dict(o.drawing_loader);
+    optim_state = rg_optim_state_dict(o.optim);
+    schedule_state = rg_schedule_state_dict(o.schedule);
+    rg_backward(rg_sum(rg_call(o.linear, x)));
+    ck_assert(rg_module_save(o.linear, scratch("saved")));
+    ck_assert(rg_save_npy(rg_arange(20), scratch("tokens.npy")));
+    ck_assert(rg_save_checkpoint(scratch("run"), (rg_checkpoint){ .model = o.linear }));
+    ck_assert(mkdir(scratch("gpt"), 0700) == 0);
+    scratch_write("numbers.csv", "1,2\n3,4\n", 8);
+    o.tokens = rg_tokens_open(scratch("tokens.npy"));
+    o.file = rg_safe_open(scratch("saved"));
+    ck_assert_msg(o.tokens && o.file && o.plateau && o.loader, "%s", rg_error());
+}
+
+static void free_objects(void) {
+    void *modules[] = { o.gpt,           o.attention,     o.heads,   o.positions,
+                        o.transformer,   o.encoder_layer, o.decoder_layer,
+                        o.list,          o.modules,       o.dict,    o.parameters,
+                        o.averaged,      o.linear,        o.tied };
+    rg_data_loader_free(o.loader);
+    rg_data_loader_free(o.drawing_loader);
+    rg_generator_free(o.generator);
+    rg_tokens_close(o.tokens);
+    rg_safe_close(o.file);
+    rg_optim_free(o.optim);
+    rg_optim_free(o.lbfgs);
+    rg_optim_free(o.growing);
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        rg_module_free(modules[i]);
+    remove(scratch("gpt/config.json"));
+    remove(scratch("gpt/model.safetensors"));
+    remove(scratch("gpt"));
+    scratch_end();
+}
+
+static rg_tensor *closure(void *context) {
+    (void)context;
+    rg_tensor *loss = rg_sum(rg_square(rg_call(o.linear, x)));
+    return rg_optim_zero_grad(o.lbfgs) && rg_backward(loss) ? loss : NULL;
+}
+
+/* A call that gives now more tensors and now fewer says here how many; -1: nobody knows. */
+static int given;
+
+/* An optimizer's dictionary has some tensors of its own, and others that were made for it; where
+ * memory lacks, the first of these stay, as the list's memory does. */
+static bool lists(rg_named_list dict) {
+    given = -1;
+    return dict.n > 0;
+}
+
+static bool next_of(rg_data_loader *l) {
+    rg_list batch = rg_data_loader_next(l);
+    given = batch.n;
+    return batch.n >= 0;
+}
+
+static bool adds_group(void) {
+    static int used;
+    rg_tensor *parameter[] = { spare[used + 1] };
+    const bool ok = rg_optim_add_group(o.growing, rg_list_of(1, parameter));
+    used += ok;
+    return ok;
+}
+
+/* Frees what a call has made. Returns whether it has. */
+static bool let_go(rg_data_loader *l) {
+    rg_data_loader_free(l);
+    return l;
+}
+static bool closed(rg_tokens *t) {
+    rg_tokens_close(t);
+    return t;
+}
+static bool shut(rg_safe_file *f) {
+    rg_safe_close(f);
+    return f;
+}
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+#define LEFT(gives, memory, ...) \
+    static bool RG_PASTE(call_, __LINE__)(void) { return __VA_ARGS__; }
+#include "left.def"
+#undef LEFT
+
+static const struct {
+    const char *text;
+    bool (*call)(void);
+    size_t gives;
+    bool memory;
+} calls[] = {
+#define LEFT(gives, memory, ...) { #__VA_ARGS__, RG_PASTE(call_, __LINE__), gives, memory },
+#include "left.def"
+};
+enum { CALLS = sizeof calls / sizeof *calls, AGAIN = 4, MOST = 4000 };
+
+/* Makes a call, with this request for memory denied if it isn't 0. Returns whether it goes well. */
+static bool look_after(int i, int64_t fail) {
+    RG_SCOPE();
+    const left_behind was = look_behind();
+    rg_error_clear();
+    given = (int)calls[i].gives;
+    rg_memory_fail_at(fail);
+    const bool ok = calls[i].call();
+    rg_memory_fail_at(0);
+    ck_assert_msg(ok == !rg_error_code(), "%s: %s", calls[i].text, rg_error());
+    size_t gives = ok ? (size_t)given : 0;
+    if (given < 0)
+        gives = look_behind().tensors - was.tensors;
+    check_left(calls[i].text, was, gives, !ok || calls[i].memory);
+    rg_error_clear();
+    return ok;
+}
+
+START_TEST(test_calls) {
+    make_objects();
+    for (int i = 0; i < CALLS; i++) {
+        for (int again = 0; again < AGAIN; again++)
+            ck_assert_msg(look_after(i, 0), "%s failed", calls[i].text);
+        int64_t fail = 1;
+        while (!look_after(i, fail))
+            ck_assert(fail++ < MOST);
+    }
+    free_objects();
+}
+END_TEST
+
+RG_TESTS(left, test_calls)
