@@ -175,7 +175,7 @@ valgrind: deps
 LONG_CHECKED = ops engine golden sets parallel foreign torch_file attention gpt layers init \
                transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder \
                replays denied recurrent copy promises bfloat16 npy profile points walk \
-               steps parse print replay functional random reduce
+               steps parse print replay functional random reduce sizes
 LEAKS        = valgrind -q --leak-check=full --error-exitcode=9 \
                --show-leak-kinds=definite,indirect,possible
 # A fork's child would count the parent's threads as leaks. Tests of threads set their number.
@@ -205,7 +205,7 @@ musl: musl-deps
 	    run-bare run-tests test-notebooks $(if $(QUICK),,test-examples)
 
 # QUICK=1 leaves these tests out: they compute much, and little of it is the C library's.
-LONG_ELSEWHERE = bits parallel ops golden trajectory gradcheck
+LONG_ELSEWHERE = bits parallel ops golden trajectory gradcheck sizes
 
 ## arm64      the tests but two long ones, on an emulated ARM of 64 bits; QUICK=1: but more of them
 arm64: arm64-deps
@@ -221,7 +221,7 @@ arm64-deps:
 # An emulator is twenty times as slow, and these would take many minutes, or one or two.
 LONG_EMULATED = parallel bits
 SLOW_EMULATED = trajectory golden gpt conv gradcheck transformers torch_file denied ops sets \
-                matmul attention bfloat16 promises
+                matmul attention bfloat16 promises sizes
 
 # The small part of Check is seen to tell a test that fails.
 $(BUILD)/tests/bare/wrong: $(call compiled,tests/bare/wrong.c tests/bare/check.c)
