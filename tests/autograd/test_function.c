@@ -125,6 +125,22 @@ static rg_function_class by_data = { .name = "ByData",
                                      .backward = by_data_backward,
                                      .once_differentiable = true };
 
+/* y = round(x), whose gradient is zeros that have no history. */
+static bool steps_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_round(in[0]);
+    return rg_save_for_backward(ctx, in[0]) && out[0];
+}
+
+static bool steps_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)g;
+    gin[0] = rg_zeros_like(rg_saved_tensor(ctx, 0));
+    return gin[0];
+}
+
+static rg_function_class steps = { .name = "Steps",
+                                   .forward = steps_forward,
+                                   .backward = steps_backward };
+
 /* ---- honest ops pass ---------------------------------------------------------------- */
 
 START_TEST(test_honest_ops_pass) {
@@ -136,6 +152,7 @@ START_TEST(test_honest_ops_pass) {
     ck_ok(rg_function_check(&blend, &args, RG_LIST(input(2, 3), rg_neg(input(2, 3)))));
     ck_ok(rg_function_check(&blend, &args, RG_LIST(input(3, 2), RG_NONE)));
     ck_ok(rg_function_check(&by_data, NULL, RG_LIST(input(4, 2))));
+    ck_ok(rg_function_check(&steps, NULL, RG_LIST(input(4, 2))));
 }
 END_TEST
 

@@ -62,6 +62,42 @@ static rg_tensor *square_times(rg_tensor *const in[], void *context) {
     return rgi_apply(&rg_op_square_times, NULL, 0, 2, in);
 }
 
+static rg_list square_times_list(rg_tensor *const in[], void *context) {
+    static rg_tensor *y;
+    y = square_times(in, context);
+    return (rg_list){ y ? 1 : -1, &y };
+}
+
+/* Puts into `ok` what each check says of the planted op where grad mode is as given. */
+static void check_in_mode(bool grad, bool ok[4]) {
+    RG_SCOPE();
+    const bool before = rg_set_grad_enabled(grad);
+    rg_tensor *in[] = { input(3, 3), rg_detach(rg_select(input(3, 3), 0, 1)) };
+    rg_requires_grad_(in[1], true);
+    ok[0] = rg_gradcheck(square_times, NULL, 2, in);
+    ok[1] = rg_gradcheck_list(square_times_list, NULL, 2, in);
+    ok[2] = rg_gradgradcheck(square_times, NULL, 2, in);
+    ok[3] = rg_gradgradcheck_list(square_times_list, NULL, 2, in);
+    ck_assert(rg_set_grad_enabled(before) == grad);
+    rg_error_clear();
+}
+
+/* Grad mode is on for what is checked, whatever it is outside: else nothing would require grad, and
+ * nothing be checked. (torch's check finds no gradient there, and fails.) */
+START_TEST(test_within_no_grad) {
+    for (plant = HONEST; plant <= NOT_SUMMED; plant++) {
+        bool with[4], without[4];
+        check_in_mode(true, with);
+        check_in_mode(false, without);
+        ck_assert_msg(memcmp(with, without, sizeof with) == 0, "fault %d", plant);
+        ck_assert(with[0] == with[1] && with[2] == with[3]);
+        ck_assert(plant != HONEST || (with[0] && with[2]));
+        ck_assert(plant != FLIPPED || !with[0]);
+        ck_assert(plant != WRONG_SECOND || !with[2]);
+    }
+}
+END_TEST
+
 START_TEST(test_planted_faults_are_rejected) {
     for (plant = HONEST; plant <= NOT_SUMMED; plant++) {
         RG_SCOPE();
@@ -873,7 +909,8 @@ START_TEST(test_drawn_names) {
 }
 END_TEST
 
-RG_TESTS(gradcheck, test_gradients_that_are_cut_off, test_each_element_is_checked,
+RG_TESTS(gradcheck, test_within_no_grad, test_gradients_that_are_cut_off,
+         test_each_element_is_checked,
          test_gradients_of_either_sign, test_drawn_names_of_all_lengths, test_drawn_numbers,
          test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
          test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,

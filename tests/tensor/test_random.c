@@ -336,6 +336,37 @@ START_TEST(test_scaled) {
 }
 END_TEST
 
+/* A number that rounding takes up to the upper end becomes the lower one, as torch's do: of 1000
+ * numbers for seed 3 that many are low. */
+START_TEST(test_rounded_up) {
+    static const struct {
+        double low, high;
+        rg_dtype dtype;
+        int lowest;
+    } rows[] = {
+        { 1, 1 + 0x1p-23, RG_FLOAT32, 1000 },
+        { 16777216, 16777220, RG_FLOAT32, 498 },
+        { -16777220, -16777216, RG_FLOAT32, 498 },
+        { 1, 1 + 0x1p-52, RG_FLOAT64, 1000 },
+        { 0, 1, RG_FLOAT32, 0 },
+    };
+    for (int i = 0; i < RG_COUNT(rows); i++)
+        for (int64_t n = 1; n <= 1000; n += n < 20 ? 1 : 490) {
+            RG_SCOPE();
+            rg_manual_seed(3);
+            rg_tensor *x = rg_uniform_(rg_zeros_dims(RG_DIMS(n), rows[i].dtype), rows[i].low,
+                                       rows[i].high);
+            int lowest = 0;
+            for (int64_t k = 0; k < n; k++) {
+                ck_each(rg_at(x, k) >= rows[i].low && rg_at(x, k) < rows[i].high, "%g in [%g, %g)",
+                        rg_at(x, k), rows[i].low, rows[i].high);
+                lowest += rg_at(x, k) == rows[i].low;
+            }
+            ck_assert_msg(n < 1000 || lowest == rows[i].lowest, "%d are low", lowest);
+        }
+}
+END_TEST
+
 /* Torch's numbers for seed 3: where more than 0.3 of all lies between the bounds, normals are drawn
  * until they lie there, and else uniforms. */
 START_TEST(test_truncated) {
@@ -748,6 +779,6 @@ END_TEST
 RG_TESTS(random, test_first_use_is_torchs_default_seed, test_torch_streams,
          test_generators_are_apart, test_state_restores, test_states_within_a_block,
          test_draws_at_the_edge, test_draws_among_equals, test_scaled, test_truncated,
-         test_rounded_ranges, test_bad_states, test_errors, test_multinomial_errors, test_writes,
-         test_large_permutation, test_out_of_memory, test_threads_share_the_stream,
-         test_released_generators, test_generators_need_memory)
+         test_rounded_up, test_rounded_ranges, test_bad_states, test_errors,
+         test_multinomial_errors, test_writes, test_large_permutation, test_out_of_memory,
+         test_threads_share_the_stream, test_released_generators, test_generators_need_memory)
