@@ -87,7 +87,7 @@ CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
 CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
-           test-parallel
+           test-literals test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
            style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
            install-core install-mpi test-leaks $(CHECKS) \
@@ -344,7 +344,8 @@ test-examples: $(EXAMPLES)
 
 # The programs of README.md and of the guides in docs/ print what these say that they print.
 test-pages: $(STATIC) $(BUILD)/examples/train_self_attention
-	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" tests/pages $(BUILD)
+	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" CFLAGS="$(CFLAGS)" CXXFLAGS="$(CXXFLAGS)" \
+	    LIBS="$(LIBS)" tests/pages $(BUILD)
 
 # So does the program of docs/own_layer.md, for which the public headers are enough.
 test-guide: $(STATIC)
@@ -355,6 +356,11 @@ print-public:
 # The compilers of C and C++ refuse the lines that must not compile.
 test-refused:
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" tests/refused
+
+# Options that are literals live as long as the call that they are given to.
+test-literals: $(STATIC)
+	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" LIBS="$(LIBS)" OPENMP="$(OPENMP)" RUN="$(RUN)" \
+	    tests/literals/run $(BUILD)
 
 # Several processes learn together, as one does. KILLS=50 kills so many of them, to see that what is
 # left goes on.

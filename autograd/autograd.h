@@ -88,9 +88,8 @@ typedef struct RG_OPTIONS rg_backward_options {
 bool rg_backward_with(rg_tensor *y, rg_backward_options options);
 rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options);
 #define RG_BACKWARD_(...) RG_KEYWORDS(rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
-#define rg_backward(y, ...) \
-    RG_CALL_KEYWORDS(rg_backward_with, y, rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
-#define rg_grad(y, x, ...) rg_grad_with(y, x, RG_BACKWARD_(__VA_ARGS__))
+#define rg_backward(y, ...) rg_backward_with(y, RG_BACKWARD_(__VA_ARGS__))
+#define rg_grad(y, x, ...)  rg_grad_with(y, x, RG_BACKWARD_(__VA_ARGS__))
 /* Several outputs and inputs have functions of their own. `gradients` is NULL or has one for each
  * y, RG_NONE where y has one element; options.gradient is not used. */
 bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
@@ -209,5 +208,20 @@ void rg_profile_end(const char *name, double began, double bytes);
  * rg_set_name; rg_graph_save writes it to a file. */
 const char *rg_graph_dot(rg_tensor *y);
 bool rg_graph_save(rg_tensor *y, const char *path);
+
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_backward_many(n, ...) rg_backward_many(RG_WHOLE(n), __VA_ARGS__)
+#define rg_grad_many(n, y, gradients, m, ...) \
+    rg_grad_many(RG_WHOLE(n), y, gradients, RG_WHOLE(m), __VA_ARGS__)
+#define rg_remove_hook(t, id) rg_remove_hook(t, RG_WHOLE(id))
+#define rg_gradcheck_with(f, context, n, ...) \
+    rg_gradcheck_with(f, context, RG_WHOLE(n), __VA_ARGS__)
+#define rg_gradgradcheck_with(f, context, n, ...) \
+    rg_gradgradcheck_with(f, context, RG_WHOLE(n), __VA_ARGS__)
+#define rg_gradcheck_list_with(f, context, n, ...) \
+    rg_gradcheck_list_with(f, context, RG_WHOLE(n), __VA_ARGS__)
+#define rg_gradgradcheck_list_with(f, context, n, ...) \
+    rg_gradgradcheck_list_with(f, context, RG_WHOLE(n), __VA_ARGS__)
 
 RG_PUBLIC_END

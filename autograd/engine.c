@@ -427,8 +427,8 @@ static bool differentiate(const request *q) {
 
 /* ---- the public functions ---------------------------------------------------------- */
 
-bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
-                      rg_backward_options options) {
+bool(rg_backward_many)(int n, rg_tensor *const y[], rg_tensor *const gradients[],
+                       rg_backward_options options) {
     const rg_list x = options.inputs;
     if (!rgi_given_list(x.n, x.v, "backward"))
         return false;
@@ -441,8 +441,8 @@ bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
                                      .options = &options });
 }
 
-bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,
-                  rg_tensor *const x[], rg_tensor *results[], rg_backward_options options) {
+bool(rg_grad_many)(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,
+                   rg_tensor *const x[], rg_tensor *results[], rg_backward_options options) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !results, "grad", "there is no room for results: got NULL");
     RG_FAIL_AS_IF(RG_TYPE_ERROR, options.inputs.v, "grad",
                   "grad() got multiple values for argument 'inputs'");

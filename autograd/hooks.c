@@ -231,7 +231,7 @@ int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_
     return h->id;
 }
 
-bool rg_remove_hook(rg_tensor *t, int id) {
+bool(rg_remove_hook)(rg_tensor *t, int id) {
     if (!rgi_check(t, "remove_hook"))
         return false;
     rg_hooks *hooks = t->history ? rgi_node_of(t)->hooks : NULL;

@@ -281,10 +281,11 @@ rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, dou
 rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias);
 
 /* ---- lists of tensors -------------------------------------------------------------
- * A list that a function takes is RG_LIST(a, b, c), or rg_list_of(n, v) for the n tensors of an
- * array, also within a macro, which takes the comma of (rg_list){ n, v } for one between its own
- * arguments. A list that a function returns has n tensors in v, and the scope owns it. Where the
- * function failed, n is -1 and the first 64 of v are NULL. */
+ * A list that a function takes is RG_LIST(a, b, c), which lives to the end of its block, and in C++
+ * as long as the innermost scope; or rg_list_of(n, v) for the n tensors of an array, also within a
+ * macro, which takes the comma of (rg_list){ n, v } for one between its own arguments. A list that
+ * a function returns has n tensors in v, and the scope owns it. Where the function failed, n is -1
+ * and the first 64 of v are NULL. */
 
 /* rg_einsum("ij,jk->ik", a, b) is sum over j of a_ij b_jk: each letter is the label of a dim. */
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands);

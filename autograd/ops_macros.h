@@ -2,6 +2,8 @@
  * ops_macros.h: what lets ops.h be called as Python is: numbers where a tensor is expected,
  * variadic shapes, options by name, arguments from left to right, and items in brackets. ops.h
  * includes it; the functions are explained there.
+ *
+ * This file is long because the preprocessor has no loop: each function has a row of its own.
  */
 #pragma once
 
@@ -24,9 +26,10 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define RG_LIST(...)                                                                 \
     ((rg_list){ (int)(sizeof((rg_tensor *[]){ __VA_ARGS__ }) / sizeof(rg_tensor *)), \
                 (rg_tensor *[]){ __VA_ARGS__ } })
+#define RG_ARGUMENTS_(...) RG_LIST(__VA_ARGS__)
 #endif
 
-#define rg_einsum(equation, ...)   rg_einsum_list(equation, RG_LIST(__VA_ARGS__))
+#define rg_einsum(equation, ...)   rg_einsum_list(equation, RG_ARGUMENTS_(__VA_ARGS__))
 #define rg_view(x, ...)            rg_view_dims(x, RG_DIMS(__VA_ARGS__))
 #define rg_reshape(x, ...)         rg_reshape_dims(x, RG_DIMS(__VA_ARGS__))
 #define rg_permute(x, ...)         rg_permute_dims(x, RG_DIMS(__VA_ARGS__))
@@ -44,23 +47,30 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 /* ---- arguments from left to right -------------------------------------------------
  * C leaves it open in which order arguments are evaluated. These macros fix it, so that
  * rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) draws as Python would. The number n makes the names
- * unique. */
+ * unique. In C the arguments stand in a block of the macro's own, so that an array which is a
+ * literal among them ends with the call; none of these functions keeps what it points to. */
 
-#define RG_IN_ORDER_2(f, n, a, b, ...)    RG_IN_ORDER_2_(f, n, a, b, ##__VA_ARGS__)
-#define RG_IN_ORDER_3(f, n, a, b, c, ...) RG_IN_ORDER_3_(f, n, a, b, c, ##__VA_ARGS__)
-#define RG_IN_ORDER_2_(f, n, a, b, ...)     \
-    __extension__({                         \
-        rg_tensor *rg_a##n = (a);           \
-        rg_tensor *rg_b##n = (b);           \
-        f(rg_a##n, rg_b##n, ##__VA_ARGS__); \
+#ifdef __cplusplus
+#define RG_IN_ORDER_2(f, n, a, b, ...) (rg_in_order{ (a), (b) }.two(f __VA_OPT__(, ) __VA_ARGS__))
+#define RG_IN_ORDER_3(f, n, a, b, c, ...) \
+    (rg_in_order{ (a), (b), (c) }.three(f __VA_OPT__(, ) __VA_ARGS__))
+#else
+#define RG_IN_ORDER_2(f, n, a, b, ...)    RG_IN_ORDER_2_(f, n, a, b __VA_OPT__(, ) __VA_ARGS__)
+#define RG_IN_ORDER_3(f, n, a, b, c, ...) RG_IN_ORDER_3_(f, n, a, b, c __VA_OPT__(, ) __VA_ARGS__)
+#define RG_IN_ORDER_2_(f, n, a, b, ...)                 \
+    __extension__({                                     \
+        rg_tensor *rg_a##n = (a);                       \
+        rg_tensor *rg_b##n = (b);                       \
+        f(rg_a##n, rg_b##n __VA_OPT__(, ) __VA_ARGS__); \
     })
-#define RG_IN_ORDER_3_(f, n, a, b, c, ...)           \
-    __extension__({                                  \
-        rg_tensor *rg_a##n = (a);                    \
-        rg_tensor *rg_b##n = (b);                    \
-        rg_tensor *rg_c##n = (c);                    \
-        f(rg_a##n, rg_b##n, rg_c##n, ##__VA_ARGS__); \
+#define RG_IN_ORDER_3_(f, n, a, b, c, ...)                       \
+    __extension__({                                              \
+        rg_tensor *rg_a##n = (a);                                \
+        rg_tensor *rg_b##n = (b);                                \
+        rg_tensor *rg_c##n = (c);                                \
+        f(rg_a##n, rg_b##n, rg_c##n __VA_OPT__(, ) __VA_ARGS__); \
     })
+#endif
 
 #define rg_matmul(a, b)    RG_IN_ORDER_2(rg_matmul, __COUNTER__, a, b)
 #define rg_mm(a, b)        RG_IN_ORDER_2(rg_mm, __COUNTER__, a, b)
@@ -128,7 +138,13 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 #ifdef __cplusplus
 #define RG_SIZES_(k) rg_sizes_of(k)
 #else
-#define RG_SIZES_(k) _Generic((k), rg_dims : rg_sizes_of_dims, default : rg_sizes_of_number)(k)
+/* clang-format off */
+#define RG_SIZES_(k)                                                         \
+    ((void)RG_REQUIRE_(RG_IS_SIZES_(k), RG_WHOLE_SIZES_),                    \
+     _Generic((k), rg_dims: rg_sizes_of_dims, default: rg_sizes_of_number)(k))
+/* clang-format on */
+#define RG_IS_SIZES_(k) \
+    (_Generic((k), rg_dims : 1, default : 0) || RG_BY_TYPE_(k, 0, 0, 1, 0, 1, 1, 0))
 #endif
 
 #define RG_MAX_POOL_(...) \
@@ -234,8 +250,8 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 #define rg_clamp_min(x, a)                   RG_T2(rg_clamp_min, x, a)
 #define rg_clamp_max(x, a)                   RG_T2(rg_clamp_max, x, a)
 #define rg_lerp(a, b, w)                     RG_T3(rg_lerp, a, b, w)
-#define rg_scatter(x, dim, index, source)    (rg_scatter)(x, dim, index, RG_WRAP(source))
-#define rg_index_fill(x, dim, index, value)  (rg_index_fill)(x, dim, index, RG_WRAP(value))
+#define rg_scatter(x, dim, index, source)    (rg_scatter)(x, RG_WHOLE(dim), index, RG_WRAP(source))
+#define rg_index_fill(x, dim, index, v)      (rg_index_fill)(x, RG_WHOLE(dim), index, RG_WRAP(v))
 #define rg_bucketize(value, bounds, right)   (rg_bucketize)(RG_WRAP(value), bounds, right)
 #define rg_copy_(x, s)                       RG_T2(rg_copy_, x, s)
 #define rg_fill_(x, v)                       RG_T2(rg_fill_, x, v)
@@ -261,8 +277,124 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 #define rg_clamp_(x, a, b)                   RG_T3(rg_clamp_, x, a, b)
 #define rg_lerp_(x, b, w)                    RG_T3(rg_lerp_, x, b, w)
 #define rg_masked_fill_(x, m, v)             RG_T3(rg_masked_fill_, x, m, v)
-#define rg_scatter_(x, dim, index, source)   (rg_scatter_)(x, dim, index, RG_WRAP(source))
-#define rg_index_fill_(x, dim, index, value) (rg_index_fill_)(x, dim, index, RG_WRAP(value))
+#define rg_scatter_(x, dim, index, source)   (rg_scatter_)(x, RG_WHOLE(dim), index, RG_WRAP(source))
+#define rg_index_fill_(x, dim, index, value) \
+    (rg_index_fill_)(x, RG_WHOLE(dim), index, RG_WRAP(value))
+
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
+/* Asks it of the last of two arguments. More than two are what the commas of a literal make of the
+ * first, (rg_list){ 2, v }: these stay as they are. */
+#define RG_LAST_OF_2_(...)                                                                  \
+    RG_ITEM_COUNT_(__VA_ARGS__, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, \
+                   RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_,  \
+                   RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_LAST_OF_, RG_ALL_OF_, )           \
+    (__VA_ARGS__)
+#define RG_LAST_OF_(first, n) first, RG_WHOLE(n)
+#define RG_ALL_OF_(...)       __VA_ARGS__
+
+#define rg_round_decimals(x, decimals)           rg_round_decimals(x, RG_WHOLE(decimals))
+#define rg_sum_dim(x, dim, keepdim)              rg_sum_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_nansum_dim(x, dim, keepdim)           rg_nansum_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_mean_dim(x, dim, keepdim)             rg_mean_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_prod_dim(x, dim, keepdim)             rg_prod_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_amax_dim(x, dim, keepdim)             rg_amax_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_amin_dim(x, dim, keepdim)             rg_amin_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_max_dim(x, dim, keepdim)              rg_max_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_min_dim(x, dim, keepdim)              rg_min_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_median_dim(x, dim, keepdim)           rg_median_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_kthvalue(x, k, dim, keepdim)          rg_kthvalue(x, RG_WHOLE(k), RG_WHOLE(dim), keepdim)
+#define rg_argmax_dim(x, dim, keepdim)           rg_argmax_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_argmin_dim(x, dim, keepdim)           rg_argmin_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_var_dim(x, dim, correction, keepdim)  rg_var_dim(x, RG_WHOLE(dim), correction, keepdim)
+#define rg_std_dim(x, dim, correction, keepdim)  rg_std_dim(x, RG_WHOLE(dim), correction, keepdim)
+#define rg_norm_dim(x, p, dim, keepdim)          rg_norm_dim(x, p, RG_WHOLE(dim), keepdim)
+#define rg_logsumexp(x, dim, keepdim)            rg_logsumexp(x, RG_WHOLE(dim), keepdim)
+#define rg_cumsum(x, dim)                        rg_cumsum(x, RG_WHOLE(dim))
+#define rg_cumprod(x, dim)                       rg_cumprod(x, RG_WHOLE(dim))
+#define rg_logcumsumexp(x, dim)                  rg_logcumsumexp(x, RG_WHOLE(dim))
+#define rg_any_dim(x, dim, keepdim)              rg_any_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_all_dim(x, dim, keepdim)              rg_all_dim(x, RG_WHOLE(dim), keepdim)
+#define rg_count_nonzero_dim(x, dim)             rg_count_nonzero_dim(x, RG_WHOLE(dim))
+#define rg_sum_dim_as(x, dim, keepdim, dtype)    rg_sum_dim_as(x, RG_WHOLE(dim), keepdim, dtype)
+#define rg_nansum_dim_as(x, dim, keepdim, dtype) rg_nansum_dim_as(x, RG_WHOLE(dim), keepdim, dtype)
+#define rg_mean_dim_as(x, dim, keepdim, dtype)   rg_mean_dim_as(x, RG_WHOLE(dim), keepdim, dtype)
+#define rg_prod_dim_as(x, dim, keepdim, dtype)   rg_prod_dim_as(x, RG_WHOLE(dim), keepdim, dtype)
+#define rg_norm_dim_as(x, p, dim, keepdim, dtype) \
+    rg_norm_dim_as(x, p, RG_WHOLE(dim), keepdim, dtype)
+#define rg_cumsum_as(x, dim, dtype)        rg_cumsum_as(x, RG_WHOLE(dim), dtype)
+#define rg_cumprod_as(x, dim, dtype)       rg_cumprod_as(x, RG_WHOLE(dim), dtype)
+#define rg_tensordot(a, b, n)              rg_tensordot(a, b, RG_WHOLE(n))
+#define rg_flatten(x, start_dim, end_dim)  rg_flatten(x, RG_WHOLE(start_dim), RG_WHOLE(end_dim))
+#define rg_unflatten(x, dim, ...)          rg_unflatten(x, RG_WHOLE(dim), __VA_ARGS__)
+#define rg_transpose(x, dim0, dim1)        rg_transpose(x, RG_WHOLE(dim0), RG_WHOLE(dim1))
+#define rg_movedim(x, source, destination) rg_movedim(x, RG_WHOLE(source), RG_WHOLE(destination))
+#define rg_squeeze_dim(x, dim)             rg_squeeze_dim(x, RG_WHOLE(dim))
+#define rg_unsqueeze(x, dim)               rg_unsqueeze(x, RG_WHOLE(dim))
+#define rg_narrow(x, dim, start, length) \
+    rg_narrow(x, RG_WHOLE(dim), RG_WHOLE(start), RG_WHOLE(length))
+#define rg_select(x, dim, index) rg_select(x, RG_WHOLE(dim), RG_WHOLE(index))
+#define rg_slice(x, dim, start, end, step) \
+    rg_slice(x, RG_WHOLE(dim), RG_WHOLE(start), RG_WHOLE(end), RG_WHOLE(step))
+#define rg_diagonal(x, offset, dim1, dim2) \
+    rg_diagonal(x, RG_WHOLE(offset), RG_WHOLE(dim1), RG_WHOLE(dim2))
+#define rg_unfold(x, dim, size, step) rg_unfold(x, RG_WHOLE(dim), RG_WHOLE(size), RG_WHOLE(step))
+#define rg_split(x, size, dim)        rg_split(x, RG_WHOLE(size), RG_WHOLE(dim))
+#define rg_split_sizes(x, n, ...)     rg_split_sizes(x, RG_WHOLE(n), RG_LAST_OF_2_(__VA_ARGS__))
+#define rg_chunk(x, chunks, dim)      rg_chunk(x, RG_WHOLE(chunks), RG_WHOLE(dim))
+#define rg_unbind(x, dim)             rg_unbind(x, RG_WHOLE(dim))
+#define rg_cat(...)                   rg_cat(RG_LAST_OF_2_(__VA_ARGS__))
+#define rg_stack(...)                 rg_stack(RG_LAST_OF_2_(__VA_ARGS__))
+#define rg_roll(x, shift, dim)        rg_roll(x, RG_WHOLE(shift), RG_WHOLE(dim))
+#define rg_tril(x, diagonal)          rg_tril(x, RG_WHOLE(diagonal))
+#define rg_triu(x, diagonal)          rg_triu(x, RG_WHOLE(diagonal))
+#define rg_diag(x, diagonal)          rg_diag(x, RG_WHOLE(diagonal))
+#define rg_diag_embed(x, offset, dim1, dim2) \
+    rg_diag_embed(x, RG_WHOLE(offset), RG_WHOLE(dim1), RG_WHOLE(dim2))
+#define rg_index_items(x, n, ...)       rg_index_items(x, RG_WHOLE(n), __VA_ARGS__)
+#define rg_set_items_(x, value, n, ...) rg_set_items_(x, value, RG_WHOLE(n), __VA_ARGS__)
+#define rg_index_number(number)         rg_index_number(RG_WHOLE(number))
+#define rg_index_unsigned(number)       rg_index_unsigned(RG_WHOLE(number))
+#define rg_index_slice(start, end, step) \
+    rg_index_slice(RG_WHOLE(start), RG_WHOLE(end), RG_WHOLE(step))
+#define rg_gather(x, dim, index)              rg_gather(x, RG_WHOLE(dim), index)
+#define rg_scatter_add(x, dim, index, source) rg_scatter_add(x, RG_WHOLE(dim), index, source)
+#define rg_index_select(x, dim, index)        rg_index_select(x, RG_WHOLE(dim), index)
+#define rg_index_add(x, dim, index, source, alpha) \
+    rg_index_add(x, RG_WHOLE(dim), index, source, alpha)
+#define rg_index_copy(x, dim, index, source) rg_index_copy(x, RG_WHOLE(dim), index, source)
+#define rg_scatter_reduce_with(x, dim, ...)  rg_scatter_reduce_with(x, RG_WHOLE(dim), __VA_ARGS__)
+#define rg_take_along_dim(x, index, dim)     rg_take_along_dim(x, index, RG_WHOLE(dim))
+#define rg_topk(x, k, dim, largest, sorted)  rg_topk(x, RG_WHOLE(k), RG_WHOLE(dim), largest, sorted)
+#define rg_sort(x, dim, descending)          rg_sort(x, RG_WHOLE(dim), descending)
+#define rg_argsort(x, dim, descending)       rg_argsort(x, RG_WHOLE(dim), descending)
+#define rg_unique_dim(x, dim)                rg_unique_dim(x, RG_WHOLE(dim))
+#define rg_one_hot(index, classes)           rg_one_hot(index, RG_WHOLE(classes))
+#define rg_adaptive_avg_pool1d(x, size)      rg_adaptive_avg_pool1d(x, RG_WHOLE(size))
+#define rg_adaptive_max_pool1d(x, size)      rg_adaptive_max_pool1d(x, RG_WHOLE(size))
+#define rg_adaptive_max_pool1d_with_indices(x, size) \
+    rg_adaptive_max_pool1d_with_indices(x, RG_WHOLE(size))
+#define rg_softmax(x, dim)               rg_softmax(x, RG_WHOLE(dim))
+#define rg_softmin(x, dim)               rg_softmin(x, RG_WHOLE(dim))
+#define rg_log_softmax(x, dim)           rg_log_softmax(x, RG_WHOLE(dim))
+#define rg_softmax_as(x, dim, dtype)     rg_softmax_as(x, RG_WHOLE(dim), dtype)
+#define rg_softmin_as(x, dim, dtype)     rg_softmin_as(x, RG_WHOLE(dim), dtype)
+#define rg_log_softmax_as(x, dim, dtype) rg_log_softmax_as(x, RG_WHOLE(dim), dtype)
+#define rg_glu(x, dim)                   rg_glu(x, RG_WHOLE(dim))
+#define rg_group_norm(x, groups, weight, bias, eps) \
+    rg_group_norm(x, RG_WHOLE(groups), weight, bias, eps)
+#define rg_normalize(x, p, dim, eps)         rg_normalize(x, p, RG_WHOLE(dim), eps)
+#define rg_cosine_similarity(a, b, dim, eps) rg_cosine_similarity(a, b, RG_WHOLE(dim), eps)
+#define rg_joint_attention(qkv, heads, is_causal) \
+    rg_joint_attention(qkv, RG_WHOLE(heads), is_causal)
+#define rg_scatter_add_(x, dim, index, source) rg_scatter_add_(x, RG_WHOLE(dim), index, source)
+#define rg_index_copy_(x, dim, index, source)  rg_index_copy_(x, RG_WHOLE(dim), index, source)
+
+#define rg_scatter_reduce_with_(x, dim, ...) rg_scatter_reduce_with_(x, RG_WHOLE(dim), __VA_ARGS__)
+
+#define rg_index_add_(x, dim, index, source, alpha) \
+    rg_index_add_(x, RG_WHOLE(dim), index, source, alpha)
 
 /* ---- items in brackets: rg_index(x, items...), rg_set_item_(x, value, items...) ----
  * Each argument is evaluated once, in order, and becomes an rg_item_index. */
@@ -272,22 +404,20 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 
 static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
 
-/* RG_ITEM_(v) makes an item of a value by its type, in C++ by overloads below. */
-#ifdef __cplusplus
-#define RG_ITEM_(v) rg_index_item(v)
-#else
+/* RG_ITEM_(v) makes an item of a value by its type. */
+#define RG_ITEM_TYPES_ \
+    "an item in brackets is a whole number, a tensor, a text, a bool or an RG_SLICE"
+#ifndef __cplusplus
 /* clang-format off */
-#define RG_ITEM_(v)                                                                              \
-    _Generic((v),                                                                                \
-        rg_item_index: rg_index_item, rg_tensor *: rg_index_tensor, void *: rg_index_tensor,     \
-        const char *: rg_index_text, char *: rg_index_text, _Bool: rg_index_bool,                \
-        int: rg_index_number, unsigned: rg_index_number, long: rg_index_number,                  \
-        unsigned long: rg_index_unsigned, long long: rg_index_number,                            \
-        unsigned long long: rg_index_unsigned, short: rg_index_number,                           \
-        unsigned short: rg_index_number, signed char: rg_index_number,                           \
-        unsigned char: rg_index_number)(v)
+#define RG_ITEM_BY_TYPE_(v, item, tensor, text, yes_no, whole, large, other)   \
+    _Generic((v),                                                              \
+        rg_item_index: item, const char *: text, char *: text,                 \
+        default: RG_BY_TYPE_(v, tensor, tensor, yes_no, other, whole, large, other))
+#define RG_ITEM_(v)                                                                           \
+    ((void)RG_REQUIRE_(RG_ITEM_BY_TYPE_(v, 1, 1, 1, 1, 1, 1, 0), RG_ITEM_TYPES_),             \
+     RG_ITEM_BY_TYPE_(v, rg_index_item, rg_index_tensor, rg_index_text, rg_index_bool,        \
+                      rg_index_number, rg_index_unsigned, rg_index_number)(v))
 /* clang-format on */
-#endif
 
 /* RG_ITEMS_ declares the array rg_i and writes RG_ITEM for each argument, which the preprocessor
  * has no loop for. RG_ITEMS_OF writes the first item, and then the name RG_ITEMS_NEXT, which
@@ -295,10 +425,9 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
  * each scan expands one more of these to RG_ITEMS_OF with the arguments that are left. */
 #define RG_ITEM_COUNT(...) \
     RG_ITEM_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
 #define RG_ITEM(n, item)                        \
     {                                           \
-        RG_AUTO rg_v##n = (item);               \
+        __auto_type rg_v##n = (item);           \
         rg_i##n[rg_c##n++] = RG_ITEM_(rg_v##n); \
     }
 #define RG_ITEMS_OF(n, item, ...) \
@@ -317,7 +446,7 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
 #define RG_INDEX_(n, x, ...) RG_INDEX__(n, x, RG_ITEM_COUNT(__VA_ARGS__), __VA_ARGS__)
 #define RG_INDEX__(n, x, count, ...)               \
     __extension__({                                \
-        RG_AUTO rg_x##n = (x);                     \
+        rg_tensor *rg_x##n = (x);                  \
         RG_ITEMS_(n, count, __VA_ARGS__)           \
         rg_index_items(rg_x##n, rg_c##n, rg_i##n); \
     })
@@ -326,31 +455,55 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
     RG_SET_ITEM__(n, x, value, RG_ITEM_COUNT(__VA_ARGS__), __VA_ARGS__)
 #define RG_SET_ITEM__(n, x, value, count, ...)                      \
     __extension__({                                                 \
-        RG_AUTO rg_x##n = (x);                                      \
-        RG_AUTO rg_a##n = (value);                                  \
+        rg_tensor *rg_x##n = (x);                                   \
+        __auto_type rg_a##n = (value);                              \
         RG_ITEMS_(n, count, __VA_ARGS__)                            \
         rg_set_items_(rg_x##n, RG_WRAP(rg_a##n), rg_c##n, rg_i##n); \
     })
+#endif
 
 RG_PUBLIC_END
 
 #ifdef __cplusplus
 static inline rg_list rg_list_of(std::initializer_list<rg_tensor *> l) {
-    return rg_list{ (int)l.size(), l.begin() };
+    return rg_list_in_scope<rg_list>(l);
 }
 #define RG_LIST(...) rg_list_of({ __VA_ARGS__ })
+/* A list that nobody but a call sees lives to the end of the whole expression. */
+static inline rg_list rg_arguments(std::initializer_list<rg_tensor *> l) {
+    return rg_list{ (int)l.size(), l.begin() };
+}
+#define RG_ARGUMENTS_(...) rg_arguments({ __VA_ARGS__ })
 
 static inline rg_dims rg_sizes_of(rg_dims d) { return d; }
-static inline rg_dims rg_sizes_of(int64_t n) { return rg_sizes_of_number(n); }
+template <typename T> static inline rg_dims rg_sizes_of(T n) {
+    return rg_sizes_of_number(rg_dim_of(n));
+}
 
 static inline rg_item_index rg_index_item(rg_tensor *t) { return rg_index_tensor(t); }
 static inline rg_item_index rg_index_item(decltype(nullptr)) { return rg_index_tensor(nullptr); }
 static inline rg_item_index rg_index_item(const char *text) { return rg_index_text(text); }
+static inline rg_item_index rg_index_item(char *text) { return rg_index_text(text); }
 static inline rg_item_index rg_index_item(bool b) { return rg_index_bool(b); }
-static inline rg_item_index rg_index_item(int i) { return rg_index_number(i); }
-static inline rg_item_index rg_index_item(unsigned i) { return rg_index_number(i); }
-static inline rg_item_index rg_index_item(long i) { return rg_index_number(i); }
 static inline rg_item_index rg_index_item(unsigned long i) { return rg_index_unsigned(i); }
-static inline rg_item_index rg_index_item(long long i) { return rg_index_number(i); }
 static inline rg_item_index rg_index_item(unsigned long long i) { return rg_index_unsigned(i); }
+template <typename T> static inline rg_item_index rg_index_item(T i) {
+    static_assert(std::is_integral<T>::value || std::is_enum<T>::value, RG_ITEM_TYPES_);
+    return rg_index_number((int64_t)i);
+}
+
+/* Braces are evaluated from left to right: x, the value and the items. */
+struct rg_indexed {
+    enum { MOST = 16 };
+    rg_tensor *x, *value;
+    int n;
+    rg_item_index items[MOST];
+    template <typename... I>
+    rg_indexed(rg_tensor *of, rg_tensor *by, I... item)
+        : x(of), value(by), n(sizeof...(I)), items{ rg_index_item(item)... } {}
+    rg_tensor *get() const { return rg_index_items(x, n, items); }
+    rg_tensor *set() const { return rg_set_items_(x, value, n, items); }
+};
+#define rg_index(x, ...)            (rg_indexed{ (x), nullptr, __VA_ARGS__ }.get())
+#define rg_set_item_(x, value, ...) (rg_indexed{ (x), RG_WRAP(value), __VA_ARGS__ }.set())
 #endif

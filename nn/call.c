@@ -153,7 +153,7 @@ static void close_hook_gaps(rg_registry *r) {
     r->n_hooks = n;
 }
 
-bool rg_remove_forward_hook(rg_module *m, int id) {
+bool(rg_remove_forward_hook)(rg_module *m, int id) {
     if (!rgi_module_given(m, "remove_forward_hook"))
         return false;
     rg_registry *r = m->registry;
@@ -254,7 +254,7 @@ static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
 
 rg_tensor *rg_call_list(rg_module *m, rg_list in) { return call(m, in, NULL); }
 
-rg_tensor *rg_call_with(rg_module *m, rg_list in, void *keywords, size_t keywords_bytes) {
+rg_tensor *(rg_call_with)(rg_module *m, rg_list in, void *keywords, size_t keywords_bytes) {
     if (!rgi_module_given(m, "call"))
         return NULL;
     const rg_module_class *c = m->cls;

@@ -160,15 +160,15 @@ static const rg_module_class module_dict_class = { .name = "ModuleDict",
                                                    .destroy = container_destroy,
                                                    .copy = container_copy };
 
-rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children) {
+rg_sequential *(rg_nn_sequential_of)(int n, rg_module *const *children) {
     return container_new(&sequential_class, &(given_children){ .n = n, .v = children });
 }
 
-rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children) {
+rg_module_list *(rg_nn_module_list_of)(int n, rg_module *const *children) {
     return container_new(&module_list_class, &(given_children){ .n = n, .v = children });
 }
 
-rg_module_dict *rg_nn_module_dict_of(int n, const rg_module_item *items) {
+rg_module_dict *(rg_nn_module_dict_of)(int n, const rg_module_item *items) {
     return container_new(&module_dict_class, &(given_children){ .n = n, .items = items });
 }
 
@@ -235,11 +235,11 @@ bool rg_sequential_append(rg_sequential *m, void *child) {
     return container_append("sequential_append", m, child);
 }
 
-bool rg_sequential_insert(rg_sequential *m, int i, void *child) {
+bool(rg_sequential_insert)(rg_sequential *m, int i, void *child) {
     return container_insert("sequential_insert", m, i, child);
 }
 
-bool rg_sequential_set(rg_sequential *m, int i, void *child) {
+bool(rg_sequential_set)(rg_sequential *m, int i, void *child) {
     return container_set("sequential_set", m, i, child);
 }
 
@@ -247,11 +247,11 @@ bool rg_module_list_append(rg_module_list *m, void *child) {
     return container_append("module_list_append", m, child);
 }
 
-bool rg_module_list_insert(rg_module_list *m, int i, void *child) {
+bool(rg_module_list_insert)(rg_module_list *m, int i, void *child) {
     return container_insert("module_list_insert", m, i, child);
 }
 
-bool rg_module_list_set(rg_module_list *m, int i, void *child) {
+bool(rg_module_list_set)(rg_module_list *m, int i, void *child) {
     return container_set("module_list_set", m, i, child);
 }
 
@@ -365,7 +365,7 @@ bool rg_parameter_list_append(rg_parameter_list *m, rg_tensor *value) {
     return rgi_module_given((rg_module *)m, "parameter_list_append") && append_parameter(m, value);
 }
 
-bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value) {
+bool(rg_parameter_list_set)(rg_parameter_list *m, int i, rg_tensor *value) {
     RG_AS("parameter_list_set");
     if (!rgi_module_given((rg_module *)m, "parameter_list_set"))
         return false;

@@ -71,17 +71,11 @@ typedef struct rg_parameter_list {
 rg_parameter_list *rg_nn_parameter_list_of(rg_list values);
 bool rg_parameter_list_append(rg_parameter_list *m, rg_tensor *value);
 bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
-#define rg_nn_parameter_list(...) rg_nn_parameter_list_of(RG_LIST(__VA_ARGS__))
+#define rg_nn_parameter_list(...) rg_nn_parameter_list_of(RG_ARGUMENTS_(__VA_ARGS__))
 
 #ifdef __cplusplus
-#define RG_MODULE_ITEMS_(n, ...)                               \
-    [](std::initializer_list<rg_module_item> l) {              \
-        return rg_nn_module_dict_of((int)l.size(), l.begin()); \
-    }({ __VA_ARGS__ })
-#define RG_MODULES_(n, f, ...)                                  \
-    [](std::initializer_list<void *> l) {                       \
-        return f((int)l.size(), (rg_module *const *)l.begin()); \
-    }({ __VA_ARGS__ })
+#define RG_MODULE_ITEMS_(n, ...) rg_module_dict_from({ __VA_ARGS__ })
+#define RG_MODULES_(n, f, ...)   rg_modules_from(f, { __VA_ARGS__ })
 #else
 #define RG_MODULE_ITEMS_(n, ...) RG_MODULE_ITEMS__(n, __VA_ARGS__)
 #define RG_MODULE_ITEMS__(n, ...)                                                              \
@@ -90,14 +84,60 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
         rg_nn_module_dict_of((int)(sizeof rg_i##n / sizeof(rg_module_item)) - 1, rg_i##n + 1); \
     })
 #define RG_MODULES_(n, f, ...) RG_MODULES__(n, f, __VA_ARGS__)
-#define RG_MODULES__(n, f, ...)                                                                 \
-    __extension__({                                                                             \
-        void *rg_m##n[] = { (void *)0, __VA_ARGS__ };                                           \
-        f((int)(sizeof rg_m##n / sizeof(void *)) - 1, (rg_module *const *)(void *)rg_m##n + 1); \
+#define RG_MODULES__(n, f, ...)                                                        \
+    __extension__({                                                                    \
+        void *rg_m##n[] = { (void *)0, __VA_ARGS__ };                                  \
+        f((int)(sizeof rg_m##n / sizeof(void *)) - 1 + RG_CHECK_MODULES_(__VA_ARGS__), \
+          (rg_module *const *)(void *)rg_m##n + 1);                                    \
     })
+/* It is 0. The first 32 modules are looked at, eight at a time. */
+#define RG_CHECK_MODULES_(...) \
+    RG_CHECK_32_(__VA_ARGS__ __VA_OPT__(, ) RG_8_NULLS_, RG_8_NULLS_, RG_8_NULLS_, RG_8_NULLS_, 0)
+#define RG_8_NULLS_ \
+    (void *)0, (void *)0, (void *)0, (void *)0, (void *)0, (void *)0, (void *)0, (void *)0
+#define RG_CHECK_32_(...)                                            \
+    (RG_CHECK_8_(__VA_ARGS__) + RG_CHECK_8_(RG_DROP_8_(__VA_ARGS__)) \
+     + RG_CHECK_8_(RG_DROP_8_(RG_DROP_8_(__VA_ARGS__)))              \
+     + RG_CHECK_8_(RG_DROP_8_(RG_DROP_8_(RG_DROP_8_(__VA_ARGS__)))))
+#define RG_DROP_8_(...)                          RG_DROP_8__(__VA_ARGS__)
+#define RG_DROP_8__(a, b, c, d, e, f, g, h, ...) __VA_ARGS__
+#define RG_CHECK_8_(...)                         RG_CHECK_8__(__VA_ARGS__)
+#define RG_CHECK_8__(a, b, c, d, e, f, g, h, ...)                                           \
+    RG_REQUIRE_(RG_MAY_BE_MODULE_(a) && RG_MAY_BE_MODULE_(b) && RG_MAY_BE_MODULE_(c)        \
+                    && RG_MAY_BE_MODULE_(d) && RG_MAY_BE_MODULE_(e) && RG_MAY_BE_MODULE_(f) \
+                    && RG_MAY_BE_MODULE_(g) && RG_MAY_BE_MODULE_(h),                        \
+                RG_NO_MODULE_)
 #endif
 #define rg_nn_sequential(...)  RG_MODULES_(__COUNTER__, rg_nn_sequential_of, __VA_ARGS__)
 #define rg_nn_module_list(...) RG_MODULES_(__COUNTER__, rg_nn_module_list_of, __VA_ARGS__)
 #define rg_nn_module_dict(...) RG_MODULE_ITEMS_(__COUNTER__, __VA_ARGS__)
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_nn_sequential_of(n, ...)        rg_nn_sequential_of(RG_WHOLE(n), __VA_ARGS__)
+#define rg_nn_module_list_of(n, ...)       rg_nn_module_list_of(RG_WHOLE(n), __VA_ARGS__)
+#define rg_sequential_insert(m, i, child)  rg_sequential_insert(m, RG_WHOLE(i), child)
+#define rg_sequential_set(m, i, child)     rg_sequential_set(m, RG_WHOLE(i), child)
+#define rg_module_list_insert(m, i, child) rg_module_list_insert(m, RG_WHOLE(i), child)
+#define rg_module_list_set(m, i, child)    rg_module_list_set(m, RG_WHOLE(i), child)
+#define rg_nn_module_dict_of(n, ...)       rg_nn_module_dict_of(RG_WHOLE(n), __VA_ARGS__)
+#define rg_parameter_list_set(m, i, value) rg_parameter_list_set(m, RG_WHOLE(i), value)
+
 RG_PUBLIC_END
+
+#ifdef __cplusplus
+struct rg_child {
+    rg_module *module;
+    template <typename T> rg_child(T m) : module(rg_as_module(m)) {}
+};
+template <typename F> static inline auto rg_modules_from(F f, std::initializer_list<rg_child> l) {
+    return f((int)l.size(), l.size() ? &l.begin()->module : nullptr);
+}
+struct rg_child_item : rg_module_item {
+    template <typename T>
+    rg_child_item(const char *key, T m) : rg_module_item{ key, rg_as_module(m) } {}
+};
+static inline rg_module_dict *rg_module_dict_from(std::initializer_list<rg_child_item> l) {
+    return rg_nn_module_dict_of((int)l.size(), l.begin());
+}
+#endif

@@ -15,7 +15,7 @@
 
 /* ---- making -------------------------------------------------------------------- */
 
-void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields) {
+void *(rg_module_new)(size_t bytes, const rg_module_class *cls, const void *fields) {
     size_t both = (bytes + 7) / 8 * 8 + sizeof(rg_registry);
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !cls || !cls->name, "module", "a module's class must have a name");
     rg_module *m = rgi_alloc(both, RG_MEM_OTHER);
@@ -366,7 +366,7 @@ bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_mod
     return false;
 }
 
-bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes) {
+bool(rg_move_places)(rg_module *m, const void *from, void *to, size_t bytes) {
     if (!rgi_module_given(m, "move_places") || (bytes && !rgi_given(to, "move_places", "a block")))
         return false;
     for (RG_EACH_ENTRY(e, m)) {

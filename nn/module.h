@@ -46,25 +46,25 @@ typedef struct rg_module rg_module;
 
 /* None of its functions may be left by longjmp (see rg_error_handler in tensor.h). */
 typedef struct rg_module_class {
-    const char *name;
+    const char *name RG_EMPTY;
     /* rg_call(m, x) runs forward, rg_call(m, x, y) forward2, rg_call(m, x, y, z) forward3. */
-    rg_tensor *(*forward)(rg_module *m, rg_tensor *x);
-    rg_tensor *(*forward2)(rg_module *m, rg_tensor *x, rg_tensor *y);
-    rg_tensor *(*forward3)(rg_module *m, rg_tensor *x, rg_tensor *y, rg_tensor *z);
+    rg_tensor *(*forward)(rg_module *m, rg_tensor *x)RG_EMPTY;
+    rg_tensor *(*forward2)(rg_module *m, rg_tensor *x, rg_tensor *y)RG_EMPTY;
+    rg_tensor *(*forward3)(rg_module *m, rg_tensor *x, rg_tensor *y, rg_tensor *z)RG_EMPTY;
     /* forward_with runs where none of those three takes that number of inputs, and wherever
      * keywords are given. The keywords are the struct that rg_call_keywords was given, or NULL;
      * keywords_bytes is the struct's size. */
-    rg_tensor *(*forward_with)(rg_module *m, rg_list inputs, void *keywords);
-    size_t keywords_bytes;
+    rg_tensor *(*forward_with)(rg_module *m, rg_list inputs, void *keywords)RG_EMPTY;
+    size_t keywords_bytes RG_EMPTY;
     /* Writes what stands between the parentheses: "in_features=3, out_features=4". */
-    void (*extra_repr)(rg_module *m, char *text, size_t room);
+    void (*extra_repr)(rg_module *m, char *text, size_t room) RG_EMPTY;
     /* Frees what the module holds besides its parameters, buffers and children. */
-    void (*destroy)(rg_module *m);
+    void (*destroy)(rg_module *m) RG_EMPTY;
     /* rg_deepcopy calls this once m has the bytes of `from`, with parameters, buffers and children
      * of its own in the registered fields of its struct. It gives m what destroy is to free, and
      * tells rg_move_places of registered places that lie outside of the struct. Where it returns
      * false, m holds nothing that destroy would free. */
-    bool (*copy)(rg_module *m, const rg_module *from);
+    bool (*copy)(rg_module *m, const rg_module *from) RG_EMPTY;
 } rg_module_class;
 
 struct rg_module {
@@ -100,6 +100,16 @@ bool rg_tie(rg_tensor **place, rg_tensor *parameter);
  * become the block `to`, as after realloc. */
 bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 
+/* RG_A_MODULE_(m) is m as an rg_module *, whatever module it is. A tensor or a text is none. */
+#define RG_NO_MODULE_ "a module belongs here: a pointer to a struct that begins with an rg_module"
+#ifdef __cplusplus
+#define RG_A_MODULE_(m) rg_as_module(m)
+#else
+#define RG_A_MODULE_(m) ((void)RG_REQUIRE_(RG_MAY_BE_MODULE_(m), RG_NO_MODULE_), (rg_module *)(m))
+#define RG_MAY_BE_MODULE_(m) \
+    RG_BY_TYPE_(m, 0, 1, 0, 0, 0, 0, _Generic((m), char * : 0, const char * : 0, default : 1))
+#endif
+
 /* Where self is NULL or has failed, RG_PARAMETER and RG_BUFFER don't evaluate the value. RG_CHILD
  * evaluates the child wherever self isn't NULL, and frees it if self has failed. */
 #define RG_UNFAILED_(self) ((self) && !(self)->base.failed)
@@ -114,7 +124,7 @@ bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 #define RG_CHILD(self, field, child)                                                          \
     ((void)((self)                                                                            \
             && rg_register_child(&(self)->base, #field, (rg_module **)(void *)&(self)->field, \
-                                 (rg_module *)(child))))
+                                 RG_A_MODULE_(child))))
 #define RG_READY(self) ((__typeof__(self))rg_module_ready(self))
 #ifndef __cplusplus
 #define RG_MODULE(type, cls, ...) \
@@ -133,7 +143,7 @@ void *rg_deepcopy(void *m);
 /* Runs forward and the hooks in a scope of their own, and returns the output. Every forward of a
  * module goes this way, also what a layer runs inside itself. */
 rg_tensor *rg_call_list(rg_module *m, rg_list inputs);
-#define rg_call(m, ...) rg_call_list((rg_module *)(m), RG_LIST(__VA_ARGS__))
+#define rg_call(m, ...) rg_call_list(RG_A_MODULE_(m), RG_ARGUMENTS_(__VA_ARGS__))
 /* Does so with keywords, which are a pointer to the struct that the module's class expects. Where
  * forward has more than one result, the struct has room for the others, which forward gives to the
  * scope outside:
@@ -155,7 +165,7 @@ rg_tensor *rg_call_list(rg_module *m, rg_list inputs);
  */
 rg_tensor *rg_call_with(rg_module *m, rg_list inputs, void *keywords, size_t keywords_bytes);
 #define rg_call_keywords(m, keywords, ...) \
-    rg_call_with((rg_module *)(m), RG_LIST(__VA_ARGS__), keywords, sizeof *(keywords))
+    rg_call_with(RG_A_MODULE_(m), RG_ARGUMENTS_(__VA_ARGS__), keywords, sizeof *(keywords))
 
 /* A hook returns what takes the place of y; RG_NONE leaves y as it is. A pre-hook is called
  * before forward, with y RG_NONE: what it returns takes the place of the first input. A hook may
@@ -237,12 +247,34 @@ rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool s
 /* Returns torch's text, which the scope owns. */
 const char *rg_module_repr(void *m);
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_module_new(bytes, ...)          rg_module_new(RG_WHOLE(bytes), __VA_ARGS__)
+#define rg_move_places(m, from, to, bytes) rg_move_places(m, from, to, RG_WHOLE(bytes))
+#define rg_call_with(m, inputs, keywords, keywords_bytes) \
+    rg_call_with(m, inputs, keywords, RG_WHOLE(keywords_bytes))
+#define rg_remove_forward_hook(m, id) rg_remove_forward_hook(m, RG_WHOLE(id))
+
 RG_PUBLIC_END
 
 #ifdef __cplusplus
-template <typename T> static inline T *rg_module_of(const rg_module_class *cls, T fields) {
+template <typename T> static inline rg_module *rg_as_module(T *m) {
+    static_assert(!std::is_same<T, rg_tensor>::value && !std::is_arithmetic<T>::value
+                      && !std::is_same<T, const char>::value,
+                  RG_NO_MODULE_);
+    return (rg_module *)m;
+}
+static inline rg_module *rg_as_module(decltype(nullptr)) { return nullptr; }
+template <typename T> static inline T *rg_module_of(const rg_module_class *cls, T fields, int) {
     return (T *)rg_module_new(sizeof(T), cls, &fields);
 }
-#define RG_MODULE(type, cls, ...) rg_module_of<type>(cls, type{ __VA_ARGS__ })
+/* Compilers aren't to warn of fields that are left out. */
+#define RG_MODULE(type, cls, ...)                                                  \
+    ((void)__extension__({                                                         \
+         _Pragma("GCC diagnostic push")                                            \
+             _Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"") 0; \
+     }),                                                                           \
+     rg_module_of<type>(cls, type{ __VA_ARGS__ },                                  \
+                        __extension__({ _Pragma("GCC diagnostic pop") 0; })))
 template <typename T> static inline T *rg_deepcopy(T *m) { return (T *)rg_deepcopy((void *)m); }
 #endif

@@ -1,14 +1,51 @@
 /*
- * keywords.h: Python's keyword arguments, f(x, .eps = 1e-6, .reduction = RG_SUM). RG_KEYWORDS makes
- * a struct of the type from the last arguments; absent fields have their defaults. An option is
- * given by its name alone: f(x, 1e-6) doesn't compile.
+ * keywords.h: what lets a call in C be as in Python, and what the compiler refuses in one.
+ *
+ * RG_KEYWORDS has Python's keyword arguments, f(x, .eps = 1e-6, .reduction = RG_SUM): it makes a
+ * struct of the type from the last arguments; absent fields have their defaults. An option is given
+ * by its name alone: f(x, 1e-6) doesn't compile. Nor does a fraction where a whole number belongs,
+ * or a pointer to something else than the function takes.
  */
 #pragma once
 
 #include <stdbool.h>
+#ifdef __cplusplus
+#include <type_traits>
+#endif
 
 #define RG_PASTE_(a, b) a##b
 #define RG_PASTE(a, b)  RG_PASTE_(a, b)
+
+/* In C these two are no more than warnings to older compilers: a module where a tensor belongs. */
+#ifndef __cplusplus
+#ifdef __clang__ /* Options may be left out, of which -pedantic warns. */
+#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
+#endif
+#pragma GCC diagnostic error "-Wincompatible-pointer-types"
+#pragma GCC diagnostic error "-Wint-conversion"
+#endif
+
+/* ---- whole numbers ------------------------------------------------------------------- */
+
+/* RG_WHOLE(n) is n. Where n is a fraction or a pointer, it doesn't compile: neither can be combined
+ * bit by bit with the constant, which is 0, and whose name says what was expected. Each function
+ * that takes a whole number, such as a size or a dim, is also a macro that wraps it so. What it
+ * takes beside, it doesn't change; a literal with commas stands in parentheses there. */
+#ifdef __cplusplus
+template <int line> struct rg_whole_number {};
+template <typename T, int line> static constexpr inline T operator|(T n, rg_whole_number<line>) {
+    static_assert(!std::is_floating_point<T>::value && !std::is_pointer<T>::value,
+                  "a whole number belongs here: an int, an int64_t or a size_t");
+    return n;
+}
+#define RG_A_WHOLE_NUMBER_BELONGS_HERE \
+    rg_whole_number<__LINE__> {}
+#else
+enum { RG_A_WHOLE_NUMBER_BELONGS_HERE };
+#endif
+#define RG_WHOLE(n) ((n) | RG_A_WHOLE_NUMBER_BELONGS_HERE)
+
+/* ---- options by name ----------------------------------------------------------------- */
 
 /* A struct of options begins with RG_BY_NAME, and each field ends in RG_DEFAULT: between fields lie
  * members of no size, which no value converts to (an array of char would take a string). In C, GCC
@@ -19,9 +56,17 @@
 #else
 #define RG_OPTIONS
 #endif
+#define RG_BY_ITS_NAME_ \
+    "an option goes by its name, as .bias does in rg_nn_linear(3, 4, .bias = false)"
 #ifdef __cplusplus
 class rg_options_go_by_name {
     __extension__ bool nothing[0] __attribute__((unused));
+
+  public:
+    rg_options_go_by_name() = default;
+    template <typename T> rg_options_go_by_name(T) {
+        static_assert(std::is_void<T>::value, RG_BY_ITS_NAME_);
+    }
 };
 #define RG_BY_NAME rg_options_go_by_name rg_before = {}
 #define RG_DEFAULT_NAMED_(place, ...) \
@@ -38,41 +83,59 @@ typedef struct rg_options_go_by_name {
 #endif
 #define RG_DEFAULT(...) RG_DEFAULT_NAMED_(__LINE__, __VA_ARGS__)
 
-/* In C the defaults are those of RG_KEYWORDS, in C++ those of the struct. */
+/* Ends a field of a struct that programs fill in themselves, by name: C++ has it empty then,
+ * without a warning, as C has. */
+#ifdef __cplusplus
+#define RG_EMPTY = {}
+#else
+#define RG_EMPTY
+#endif
+
+/* In C the defaults are those of RG_KEYWORDS, in C++ those of the struct. What the arguments point
+ * to, such as an array that is a literal, lives to the end of the caller's block in C, and to the
+ * end of the whole expression in C++: the arguments stand in no block of the macro's own. */
 #ifdef __cplusplus
 #define RG_KEYWORDS(type, defaults, ...) \
     type { __VA_ARGS__ }
-#define RG_CALL_KEYWORDS(function, first, type, defaults, ...) function(first, type{ __VA_ARGS__ })
 #else
+/* Each default that is given anew is meant so, and the text of long arguments is looked at alone:
+ * compilers aren't to warn of either. A fraction is no option that is a whole number, of which they
+ * are to tell. */
 #ifdef __clang__
-#define RG_QUIET_ \
-    _Pragma("GCC diagnostic push") _Pragma("clang diagnostic ignored \"-Winitializer-overrides\"")
+#define RG_QUIET_                                                                                  \
+    _Pragma("GCC diagnostic push") _Pragma("clang diagnostic ignored \"-Winitializer-overrides\"") \
+        _Pragma("clang diagnostic ignored \"-Woverlength-strings\"")
+#define RG_STRICT_                                             \
+    _Pragma("clang diagnostic error \"-Wliteral-conversion\"") \
+        _Pragma("clang diagnostic error \"-Wfloat-conversion\"")
 #define RG_LOUD_ _Pragma("GCC diagnostic pop")
 #elif __GNUC__ >= 12
-#define RG_QUIET_ \
-    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
-#define RG_LOUD_ _Pragma("GCC diagnostic pop")
+#define RG_QUIET_                                                                        \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
+        _Pragma("GCC diagnostic ignored \"-Woverlength-strings\"")
+#define RG_STRICT_ _Pragma("GCC diagnostic error \"-Wfloat-conversion\"")
+#define RG_LOUD_   _Pragma("GCC diagnostic pop")
 #else /* GCC 11 takes no pragma in a macro's argument, and warns of fields that aren't named. */
 #define RG_QUIET_
+#define RG_STRICT_
 #define RG_LOUD_
 #pragma GCC diagnostic ignored "-Woverride-init"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif
-#define RG_KEYWORDS(type, defaults, ...) \
-    RG_KEYWORDS_(RG_PASTE(rg_k, __COUNTER__), type, defaults, __VA_ARGS__)
-#define RG_KEYWORDS_(name, type, defaults, ...)                    \
-    __extension__({                                                \
-        RG_QUIET_ type name = { RG_STRIP_ defaults, __VA_ARGS__ }; \
-        RG_LOUD_ name;                                             \
-    })
-/* Calls function(first, options) while what the options point to, such as an RG_LIST among them,
- * still lives: beyond RG_KEYWORDS it wouldn't. */
-#define RG_CALL_KEYWORDS(function, first, type, defaults, ...) \
-    RG_CALL_KEYWORDS_(RG_PASTE(rg_k, __COUNTER__), function, first, type, defaults, __VA_ARGS__)
-#define RG_CALL_KEYWORDS_(name, function, first, type, defaults, ...) \
-    __extension__({                                                   \
-        RG_QUIET_ type name = { RG_STRIP_ defaults, __VA_ARGS__ };    \
-        RG_LOUD_ function(first, name);                               \
-    })
+#define RG_QUIETLY_ (void)__extension__({ RG_QUIET_ RG_STRICT_ 0; })
+#define RG_LOUDLY_  __extension__({ RG_LOUD_ 0; })
+#define RG_KEYWORDS(type, defaults, ...)                       \
+    (*(RG_QUIETLY_, &(type){ RG_STRIP_ defaults, __VA_ARGS__ } \
+                        + RG_REQUIRE_(RG_IS_NAMED_(#__VA_ARGS__), RG_BY_ITS_NAME_) + RG_LOUDLY_))
 #define RG_STRIP_(...) __VA_ARGS__
+/* The first option is looked at: without a dot it is a value alone. */
+#define RG_IS_NAMED_(text) (sizeof(text) == 1 || !__builtin_memcmp(text, ".", 1))
 #endif
+
+/* In C, is 0 where the condition holds; else it doesn't compile, and the sentence says why. Clang
+ * would write out the whole condition, were it not chosen by. */
+#define RG_REQUIRE_(condition, sentence)                                     \
+    (0 * (int)sizeof(struct {                                                \
+         _Static_assert(__builtin_choose_expr((condition), 1, 0), sentence); \
+         int unused;                                                         \
+     }))

@@ -47,9 +47,9 @@ static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, in
     return rgi_wrap_dim(op, dim, t->ndim, &d) ? list[d] : -1;
 }
 
-int64_t rg_size(rg_tensor *t, int dim) { return one_of_dims("size", t, t ? t->size : NULL, dim); }
+int64_t(rg_size)(rg_tensor *t, int dim) { return one_of_dims("size", t, t ? t->size : NULL, dim); }
 
-int64_t rg_stride(rg_tensor *t, int dim) {
+int64_t(rg_stride)(rg_tensor *t, int dim) {
     return one_of_dims("stride", t, t ? t->stride : NULL, dim);
 }
 
@@ -129,7 +129,7 @@ void *rg_data(rg_tensor *t) {
     return rgi_may_do_once("data") && rgi_check(t, "data") ? t->data : NULL;
 }
 
-bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
+bool(rg_copy_out)(rg_tensor *t, void *to, size_t bytes) {
     if (!rgi_may_do_once("copy_out") || !rgi_check(t, "copy_out"))
         return false;
     size_t need;

@@ -45,11 +45,11 @@ static rg_tensor *wrapped(rg_dtype dtype, const void *number) {
 }
 
 rg_tensor *rg_wrap_float(double x) { return wrapped(RG_FLOAT64, &x); }
-rg_tensor *rg_wrap_int(int64_t x) { return wrapped(RG_INT64, &x); }
+rg_tensor *(rg_wrap_int)(int64_t x) { return wrapped(RG_INT64, &x); }
 rg_tensor *rg_wrap_bool(bool x) { return wrapped(RG_BOOL, &x); }
 
 /* The call that the number is for isn't known here, so the error begins with the number. */
-rg_tensor *rg_wrap_unsigned(uint64_t x) {
+rg_tensor *(rg_wrap_unsigned)(uint64_t x) {
     char digits[24];
     if (x <= INT64_MAX)
         return rg_wrap_int((int64_t)x);
@@ -147,8 +147,8 @@ rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
     return full_of("full_like", &shape, value, x->dtype);
 }
 
-rg_tensor *rg_eye(int64_t n, int64_t m) { return rg_eye_as(n, m, rg_default_dtype()); }
-rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype) {
+rg_tensor *(rg_eye)(int64_t n, int64_t m) { return rg_eye_as(n, m, rg_default_dtype()); }
+rg_tensor *(rg_eye_as)(int64_t n, int64_t m, rg_dtype dtype) {
     RG_AS("eye");
     RG_FAIL_IF(n < 0, "eye", "n must be greater or equal to 0, got %lld", (long long)n);
     RG_FAIL_IF(m < 0, "eye", "m must be greater or equal to 0, got %lld", (long long)m);
@@ -256,7 +256,7 @@ static rg_tensor *spaced_new(const char *op, double start, double end, double on
     return rgi_new_dims(op, &RG_DIMS(steps), dtype);
 }
 
-rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype) {
+rg_tensor *(rg_linspace)(double start, double end, int64_t steps, rg_dtype dtype) {
     rg_tensor *t = rgi_own(spaced_new("linspace", start, end, start, steps, dtype));
     if (t && steps == 1)
         rgi_store_f64(t->data, dtype, start);
@@ -272,7 +272,7 @@ static double rounded_to(rg_dtype dtype, double v) {
     return rgi_load_f64(&element, dtype);
 }
 
-rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype) {
+rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, rg_dtype dtype) {
     if (!rgi_check_dtype("logspace", dtype))
         return NULL;
     rg_tensor *t = spaced_new("logspace", start, end, pow(base, start), steps, dtype);

@@ -462,7 +462,7 @@ void rg_memory_reset_peak(void) {
     pthread_mutex_unlock(&threads_lock);
 }
 
-void rg_memory_fail_at(int64_t n) {
+void(rg_memory_fail_at)(int64_t n) {
     rg_thread *me = rgi_thread_get();
     me->fail_at = n;
     me->watched = n || me->load;

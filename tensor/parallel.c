@@ -41,7 +41,7 @@ int rg_get_num_threads(void) {
     return atomic_load_explicit(&wanted_threads, memory_order_relaxed);
 }
 
-bool rg_set_num_threads(int n) {
+bool(rg_set_num_threads)(int n) {
     RG_FAIL_IF(n < 1, "set_num_threads", "set_num_threads expects a positive integer");
     atomic_store_explicit(&wanted_threads, n, memory_order_relaxed);
     rgi_retry_workers();

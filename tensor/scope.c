@@ -69,6 +69,15 @@ void *rgi_scope_alloc(size_t bytes) {
     return block + 1;
 }
 
+void *(rg_scope_copy)(const void *from, size_t bytes) {
+    if (bytes && !rgi_given(from, "scope_copy", "memory"))
+        return NULL;
+    void *own = rgi_scope_alloc(bytes);
+    if (own && bytes)
+        memcpy(own, from, bytes);
+    return own;
+}
+
 /* Frees the blocks that scopes inside the one of this level own. */
 static __attribute__((noinline)) void free_blocks(rg_thread *me, size_t level) {
     while (me->blocks && me->blocks->level > level) {
@@ -101,7 +110,7 @@ static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
         tell_and_free_blocks(me, level);
 }
 
-void rg_scope_end(size_t mark) {
+void(rg_scope_end)(size_t mark) {
     rg_thread *me = rgi_thread_get();
     if (mark >= me->scopes)
         return;

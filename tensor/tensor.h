@@ -93,6 +93,9 @@ rg_tensor *rg_keep(rg_tensor *t);
 void rg_drop(rg_tensor *t);
 /* Hands t to the scope outside: return rg_escape(y); */
 rg_tensor *rg_escape(rg_tensor *t);
+/* Returns a copy of the memory, which the innermost scope owns: what is to live as long as the
+ * scope's tensors do, as the array of a list in C++. Returns NULL on failure. */
+void *rg_scope_copy(const void *from, size_t bytes);
 
 /* RG_SCOPE and RG_FOR are made of these. rg_scope_restart always returns false. */
 typedef struct rg_scope_guard {
@@ -166,6 +169,8 @@ typedef struct rg_dims {
 
 #define RG_NO_SIZE_ \
     "a dtype is no size: give it to the function with _dims, rg_zeros_dims(RG_DIMS(2, 3), dtype)"
+#define RG_WHOLE_SIZES_ \
+    "sizes, dims and indices are whole numbers: an int, an int64_t or a size_t each"
 #ifndef __cplusplus
 #define RG_DIMS(...) ((rg_dims){ RG_COUNT_SIZES_(__VA_ARGS__), { __VA_ARGS__ } })
 #define RG_COUNT_SIZES_(...)                                     \
@@ -174,14 +179,17 @@ typedef struct rg_dims {
 /* The value is 0: the macro only checks the sizes. A 0 of its own comes before them, lest there be
  * none. */
 #define RG_CHECK_SIZES_(zero, a, b, c, d, e, f, g, h, ...)                                         \
-    (0 * (int)sizeof(struct {                                                                      \
-         _Static_assert(!(RG_IS_DTYPE_(a) || RG_IS_DTYPE_(b) || RG_IS_DTYPE_(c) || RG_IS_DTYPE_(d) \
-                          || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f) || RG_IS_DTYPE_(g)                 \
-                          || RG_IS_DTYPE_(h)),                                                     \
-                        RG_NO_SIZE_);                                                              \
-         int unused;                                                                               \
-     }))
+    (RG_REQUIRE_(RG_IS_WHOLE_(a) && RG_IS_WHOLE_(b) && RG_IS_WHOLE_(c) && RG_IS_WHOLE_(d)          \
+                     && RG_IS_WHOLE_(e) && RG_IS_WHOLE_(f) && RG_IS_WHOLE_(g) && RG_IS_WHOLE_(h),  \
+                 RG_WHOLE_SIZES_)                                                                  \
+     + RG_REQUIRE_(!(RG_IS_DTYPE_(a) || RG_IS_DTYPE_(b) || RG_IS_DTYPE_(c) || RG_IS_DTYPE_(d)      \
+                     || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f) || RG_IS_DTYPE_(g) || RG_IS_DTYPE_(h)), \
+                   RG_NO_SIZE_))
 #define RG_IS_DTYPE_(x) _Generic((x), rg_dtype : 1, default : 0)
+/* A conditional has the type to which a short number, or a few bits of one, are promoted. */
+#define RG_IS_WHOLE_(x)                                                                        \
+    _Generic((1 ? (x) : 0), int : 1, unsigned : 1, long : 1, unsigned long : 1, long long : 1, \
+             unsigned long long : 1, default : 0)
 #endif
 
 /* ---- tensors by name -------------------------------------------------------------------
@@ -190,9 +198,9 @@ typedef struct rg_dims {
  *
  *     RG_NAMED_LIST({ "weight", w }, { "bias", b })
  *
- * which lives to the end of its block (in C++, of its statement), or as rg_named_list_of(n, v) for
- * an array's first n; also within a macro, which takes the comma of (rg_named_list){ n, v } for one
- * between its own arguments. */
+ * which lives to the end of its block, in C++ as long as the innermost scope; or as
+ * rg_named_list_of(n, v) for an array's first n; also within a macro, which takes the comma of
+ * (rg_named_list){ n, v } for one between its own arguments. */
 typedef struct rg_named {
     const char *name;
     rg_tensor *tensor;
@@ -425,50 +433,58 @@ static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
 /* An argument of the type void * is NULL, or a context that is a tensor. */
 static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }
 
+#define RG_TENSOR_OR_NUMBER_ "a tensor (an rg_tensor *) or a number belongs here"
 #ifdef __cplusplus
-#define RG_AUTO    auto
 #define RG_WRAP(x) rg_wrap(x)
 #else
-#define RG_AUTO __auto_type
 /* clang-format off */
-#define RG_WRAP(x)                            \
-    _Generic((x),                             \
-        rg_tensor *: rg_wrap_tensor,          \
-        const void *: rg_wrap_void,           \
-        void *: rg_wrap_void,                 \
-        _Bool: rg_wrap_bool,                  \
-        float: rg_wrap_float,                 \
-        double: rg_wrap_float,                \
-        long double: rg_wrap_float,           \
-        unsigned long: rg_wrap_unsigned,      \
-        unsigned long long: rg_wrap_unsigned, \
-        default: rg_wrap_int)(x)
+/* Chooses by the type of x. Where it is neither a tensor nor a number, that is `other`. */
+#define RG_BY_TYPE_(x, tensor, absent, yes_no, fraction, whole, large, other)           \
+    _Generic((x),                                                                       \
+        rg_tensor *: tensor, void *: absent, const void *: absent, _Bool: yes_no,       \
+        float: fraction, double: fraction, long double: fraction,                       \
+        char: whole, signed char: whole, unsigned char: whole, short: whole,            \
+        unsigned short: whole, int: whole, unsigned: whole, long: whole,                \
+        long long: whole, unsigned long: large, unsigned long long: large, default: other)
 /* clang-format on */
+#define RG_WRAP(x)                                                                          \
+    ((void)RG_REQUIRE_(RG_BY_TYPE_(x, 1, 1, 1, 1, 1, 1, 0), RG_TENSOR_OR_NUMBER_),          \
+     RG_BY_TYPE_(x, rg_wrap_tensor, rg_wrap_void, rg_wrap_bool, rg_wrap_float, rg_wrap_int, \
+                 rg_wrap_unsigned, rg_wrap_void)(x))
 #endif
 
+/* RG_T1, RG_T2 and RG_T3 call f with what a, b and c become, and evaluate these once and from left
+ * to right. In C++ so do braces, and what stands in them lives to the end of the whole expression.
+ */
+#ifdef __cplusplus
+#define RG_T1(f, a)       (rg_in_order{ RG_WRAP(a) }.one(f))
+#define RG_T2(f, a, b)    (rg_in_order{ RG_WRAP(a), RG_WRAP(b) }.two(f))
+#define RG_T3(f, a, b, c) (rg_in_order{ RG_WRAP(a), RG_WRAP(b), RG_WRAP(c) }.three(f))
+#else
 #define RG_T1(f, a)    RG_T1_(f, RG_PASTE(rg_a, __COUNTER__), a)
 #define RG_T2(f, a, b) RG_T2_(f, RG_PASTE(rg_a, __COUNTER__), a, RG_PASTE(rg_b, __COUNTER__), b)
 #define RG_T3(f, a, b, c)                                                     \
     RG_T3_(f, RG_PASTE(rg_a, __COUNTER__), a, RG_PASTE(rg_b, __COUNTER__), b, \
            RG_PASTE(rg_c, __COUNTER__), c)
-#define RG_T1_(f, x, a)  \
-    __extension__({      \
-        RG_AUTO x = (a); \
-        f(RG_WRAP(x));   \
+#define RG_T1_(f, x, a)      \
+    __extension__({          \
+        __auto_type x = (a); \
+        f(RG_WRAP(x));       \
     })
 #define RG_T2_(f, x, a, y, b)      \
     __extension__({                \
-        RG_AUTO x = (a);           \
-        RG_AUTO y = (b);           \
+        __auto_type x = (a);       \
+        __auto_type y = (b);       \
         f(RG_WRAP(x), RG_WRAP(y)); \
     })
 #define RG_T3_(f, x, a, y, b, z, c)            \
     __extension__({                            \
-        RG_AUTO x = (a);                       \
-        RG_AUTO y = (b);                       \
-        RG_AUTO z = (c);                       \
+        __auto_type x = (a);                   \
+        __auto_type y = (b);                   \
+        __auto_type z = (c);                   \
         f(RG_WRAP(x), RG_WRAP(y), RG_WRAP(z)); \
     })
+#endif
 
 #define rg_full(shape, value)             RG_FULL_(shape, value)
 #define RG_FULL_(shape, value)            (rg_full)(shape, RG_WRAP(value))
@@ -481,32 +497,61 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
     (rg_arange_step_as)(RG_WRAP(start), RG_WRAP(end), RG_WRAP(step), dtype)
 #define rg_scalar(number) RG_T1(rg_scalar, number)
 
+#define RG_FROM_THESE_ "rg_from copies from an array of float, double, int64_t, int or bool"
 #ifndef __cplusplus
 /* clang-format off */
-#define rg_from(data, ...)       \
-    _Generic(*(data),            \
-        float: rg_from_float,    \
-        double: rg_from_double,  \
-        int64_t: rg_from_int64,  \
-        int: rg_from_int,        \
-        bool: rg_from_bool)(data, RG_DIMS(__VA_ARGS__))
+#define RG_FROM_(data, a_float, a_double, an_int64, an_int, a_bool, other) \
+    _Generic(*(data), float: a_float, double: a_double, int64_t: an_int64, \
+             int: an_int, bool: a_bool, default: other)
 /* clang-format on */
+#define rg_from(data, ...)                                                                   \
+    ((void)RG_REQUIRE_(RG_FROM_(data, 1, 1, 1, 1, 1, 0), RG_FROM_THESE_),                    \
+     RG_FROM_(data, rg_from_float, rg_from_double, rg_from_int64, rg_from_int, rg_from_bool, \
+              rg_from_bool)(data, RG_DIMS(__VA_ARGS__)))
 #endif
+
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_scope_end(mark)                    rg_scope_end(RG_WHOLE(mark))
+#define rg_scope_copy(from, bytes)            rg_scope_copy(from, RG_WHOLE(bytes))
+#define rg_linspace(start, end, steps, dtype) rg_linspace(start, end, RG_WHOLE(steps), dtype)
+#define rg_logspace(start, end, steps, base, dtype) \
+    rg_logspace(start, end, RG_WHOLE(steps), base, dtype)
+#define rg_eye(n, m)                    rg_eye(RG_WHOLE(n), RG_WHOLE(m))
+#define rg_eye_as(n, m, dtype)          rg_eye_as(RG_WHOLE(n), RG_WHOLE(m), dtype)
+#define rg_size(t, dim)                 rg_size(t, RG_WHOLE(dim))
+#define rg_stride(t, dim)               rg_stride(t, RG_WHOLE(dim))
+#define rg_copy_out(t, to, bytes)       rg_copy_out(t, to, RG_WHOLE(bytes))
+#define rg_manual_seed(seed)            rg_manual_seed(RG_WHOLE(seed))
+#define rg_generator_new(seed)          rg_generator_new(RG_WHOLE(seed))
+#define rg_generator_seed(g, seed)      rg_generator_seed(g, RG_WHOLE(seed))
+#define rg_randint_dims(low, high, ...) rg_randint_dims(RG_WHOLE(low), RG_WHOLE(high), __VA_ARGS__)
+#define rg_randperm_with(n, g)          rg_randperm_with(RG_WHOLE(n), g)
+#define rg_multinomial_with(weights, draws, replacement, g) \
+    rg_multinomial_with(weights, RG_WHOLE(draws), replacement, g)
+#define rg_memory_fail_at(n)  rg_memory_fail_at(RG_WHOLE(n))
+#define rg_set_num_threads(n) rg_set_num_threads(RG_WHOLE(n))
+#define rg_wrap_int(x)        rg_wrap_int(RG_WHOLE(x))
+#define rg_wrap_unsigned(x)   rg_wrap_unsigned(RG_WHOLE(x))
 
 RG_PUBLIC_END
 
 #ifdef __cplusplus
 #include <initializer_list>
 
+/* The scope owns the array of a list, lest it end with the expression. */
+template <typename L, typename T> static inline L rg_list_in_scope(std::initializer_list<T> l) {
+    const void *v = rg_scope_copy(l.begin(), l.size() * sizeof(T));
+    return L{ v ? (int)l.size() : -1, static_cast<const T *>(v) };
+}
 static inline rg_named_list rg_named_list_of(std::initializer_list<rg_named> l) {
-    return rg_named_list{ (int)l.size(), l.begin() };
+    return rg_list_in_scope<rg_named_list>(l);
 }
 #define RG_NAMED_LIST(...) rg_named_list_of({ __VA_ARGS__ })
 
-template <typename T> struct rg_is_dtype_ { static constexpr bool value = false; };
-template <> struct rg_is_dtype_<rg_dtype> { static constexpr bool value = true; };
 template <typename T> static inline int64_t rg_dim_of(T v) {
-    static_assert(!rg_is_dtype_<T>::value, RG_NO_SIZE_);
+    static_assert(!std::is_same<T, rg_dtype>::value, RG_NO_SIZE_);
+    static_assert(!std::is_floating_point<T>::value && !std::is_pointer<T>::value, RG_WHOLE_SIZES_);
     return (int64_t)v;
 }
 template <typename... T> static inline rg_dims rg_dims_of(T... v) {
@@ -519,18 +564,31 @@ static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
 static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
 static inline rg_tensor *rg_wrap(unsigned long x) { return rg_wrap_unsigned(x); }
 static inline rg_tensor *rg_wrap(unsigned long long x) { return rg_wrap_unsigned(x); }
-/* In a type of whole numbers, 0.5 is 0. */
 template <typename T> static inline rg_tensor *rg_wrap(T x) {
-    if constexpr ((T)0.5 == (T)0)
+    static_assert(std::is_arithmetic<T>::value || std::is_enum<T>::value, RG_TENSOR_OR_NUMBER_);
+    if constexpr (std::is_floating_point<T>::value)
+        return rg_wrap_float((double)x);
+    else if constexpr (std::is_arithmetic<T>::value || std::is_enum<T>::value)
         return rg_wrap_int((int64_t)x);
     else
-        return rg_wrap_float((double)x);
+        return nullptr;
 }
+
+struct rg_in_order {
+    rg_tensor *a, *b = nullptr, *c = nullptr;
+    template <typename F> auto one(F f) const { return f(a); }
+    template <typename F, typename... O> auto two(F f, O... o) const { return f(a, b, o...); }
+    template <typename F, typename... O> auto three(F f, O... o) const { return f(a, b, c, o...); }
+};
 
 static inline rg_tensor *rg_from_any(const float *p, rg_dims s) { return rg_from_float(p, s); }
 static inline rg_tensor *rg_from_any(const double *p, rg_dims s) { return rg_from_double(p, s); }
 static inline rg_tensor *rg_from_any(const int64_t *p, rg_dims s) { return rg_from_int64(p, s); }
 static inline rg_tensor *rg_from_any(const int *p, rg_dims s) { return rg_from_int(p, s); }
 static inline rg_tensor *rg_from_any(const bool *p, rg_dims s) { return rg_from_bool(p, s); }
+template <typename T> static inline rg_tensor *rg_from_any(const T *, rg_dims) {
+    static_assert(std::is_void<T>::value && !std::is_void<T>::value, RG_FROM_THESE_);
+    return nullptr;
+}
 #define rg_from(data, ...) rg_from_any(data, RG_DIMS(__VA_ARGS__))
 #endif

@@ -20,7 +20,7 @@ rg_tensor *rg_sum_as(rg_tensor *x, rg_dtype dtype) {
     return RG_COMPOSITE("sum", summed_as("sum", x, rg_sum(rg_to(x, dtype)), dtype));
 }
 
-rg_tensor *rg_sum_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
+rg_tensor *(rg_sum_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE("sum",
                         summed_as("sum", x, rg_sum_dim(rg_to(x, dtype), dim, keepdim), dtype));
 }
@@ -34,7 +34,7 @@ rg_tensor *rg_nansum_as(rg_tensor *x, rg_dtype dtype) {
     return RG_COMPOSITE("nansum", summed_as("nansum", x, rg_nansum(rg_to(x, dtype)), dtype));
 }
 
-rg_tensor *rg_nansum_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
+rg_tensor *(rg_nansum_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE(
         "nansum", summed_as("nansum", x, rg_nansum_dim(rg_to(x, dtype), dim, keepdim), dtype));
 }
@@ -48,7 +48,7 @@ rg_tensor *rg_prod_as(rg_tensor *x, rg_dtype dtype) {
     return RG_COMPOSITE("prod", summed_as("prod", x, rg_prod(rg_to(x, dtype)), dtype));
 }
 
-rg_tensor *rg_prod_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
+rg_tensor *(rg_prod_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE("prod",
                         summed_as("prod", x, rg_prod_dim(rg_to(x, dtype), dim, keepdim), dtype));
 }
@@ -64,14 +64,14 @@ static rg_tensor *running_as(const char *op, const char *cpu, rg_tensor *x, int 
     return rg_to(x, dtype);
 }
 
-rg_tensor *rg_cumsum_as(rg_tensor *x, int dim, rg_dtype dtype) {
+rg_tensor *(rg_cumsum_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     RG_AS("cumsum");
     RG_SCOPE();
     rg_tensor *y = rg_cumsum(running_as("cumsum", "cumsum_out_cpu", x, dim, dtype), dim);
     return rg_escape(summed_as("cumsum", x, y, dtype));
 }
 
-rg_tensor *rg_cumprod_as(rg_tensor *x, int dim, rg_dtype dtype) {
+rg_tensor *(rg_cumprod_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     RG_AS("cumprod");
     RG_SCOPE();
     rg_tensor *y = rg_cumprod(running_as("cumprod", "cumprod_out_cpu", x, dim, dtype), dim);
@@ -94,7 +94,7 @@ rg_tensor *rg_mean_as(rg_tensor *x, rg_dtype dtype) {
     return RG_COMPOSITE("mean", rg_mean(mean_as_dtype(x, dtype)));
 }
 
-rg_tensor *rg_mean_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
+rg_tensor *(rg_mean_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE("mean", rg_mean_dim(mean_as_dtype(x, dtype), dim, keepdim));
 }
 
@@ -127,7 +127,7 @@ rg_tensor *rg_norm_p_as(rg_tensor *x, double p, rg_dtype dtype) {
     return RG_COMPOSITE("norm", rg_norm_p(norm_as_dtype(x, dtype), p));
 }
 
-rg_tensor *rg_norm_dim_as(rg_tensor *x, double p, int dim, bool keepdim, rg_dtype dtype) {
+rg_tensor *(rg_norm_dim_as)(rg_tensor *x, double p, int dim, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE("norm", rg_norm_dim(norm_as_dtype(x, dtype), p, dim, keepdim));
 }
 
@@ -137,14 +137,14 @@ rg_tensor *rg_norm_dims_as(rg_tensor *x, double p, rg_dims dims, bool keepdim, r
 
 /* ---- softmax and its kind, which refuse integers themselves -------------------- */
 
-rg_tensor *rg_softmax_as(rg_tensor *x, int dim, rg_dtype dtype) {
+rg_tensor *(rg_softmax_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     return RG_COMPOSITE("softmax", rg_softmax(rg_to(x, dtype), dim));
 }
 
-rg_tensor *rg_log_softmax_as(rg_tensor *x, int dim, rg_dtype dtype) {
+rg_tensor *(rg_log_softmax_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     return RG_COMPOSITE("log_softmax", rg_log_softmax(rg_to(x, dtype), dim));
 }
 
-rg_tensor *rg_softmin_as(rg_tensor *x, int dim, rg_dtype dtype) {
+rg_tensor *(rg_softmin_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     return RG_COMPOSITE("softmin", rg_softmax(rg_to(rg_neg(x), dtype), dim));
 }

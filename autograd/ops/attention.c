@@ -270,7 +270,7 @@ RG_OP(joint_attention, RG_WITH(joint_attention),
       RG_SAMPLES(JOINT("(2,3,12)", 0.5, true, 2), JOINT("(1,4,6)", 1, false, 1),
                  JOINT("(2,1,9)", -0.3, true, 3), JOINT("(0,3,6)", 1, true, 2)));
 
-rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal) {
+rg_tensor *(rg_joint_attention)(rg_tensor *qkv, int64_t heads, bool is_causal) {
     const char *op = "joint_attention";
     if (!rgi_check(qkv, op))
         return NULL;

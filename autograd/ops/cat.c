@@ -114,7 +114,7 @@ static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner,
 
 static const char list_empty[] = "%s expects a non-empty TensorList";
 
-rg_tensor *rg_cat(rg_list tensors, int dim) {
+rg_tensor *(rg_cat)(rg_list tensors, int dim) {
     struct cat_attr a;
     uint64_t at = 0;
     if (!list_check("cat", tensors, RG_VALUE_ERROR,
@@ -178,7 +178,7 @@ RG_OP(stack, RG_WITH(stack), .doc = "tensors joined along a new dim", .node = "S
                  { "(2,3)", RG_A(stack, 2) }, { "() ()", RG_A(stack, 0) },
                  { "(0) (0)", RG_A(stack, 0) }));
 
-rg_tensor *rg_stack(rg_list tensors, int dim) {
+rg_tensor *(rg_stack)(rg_list tensors, int dim) {
     struct stack_attr a;
     if (!list_check("stack", tensors, RG_RUNTIME_ERROR, list_empty))
         return NULL;

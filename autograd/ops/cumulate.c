@@ -64,7 +64,7 @@ RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBack
       RG_WITH(cumsum), .shape = cumulate_shape, .forward = cumsum_forward,
       .grad = { RG_RULE(0, cumsum_rule) }, CUMULATE_SAMPLES);
 
-rg_tensor *rg_cumsum(rg_tensor *x, int dim) { return cumulate(&rg_op_cumsum, x, dim, false); }
+rg_tensor *(rg_cumsum)(rg_tensor *x, int dim) { return cumulate(&rg_op_cumsum, x, dim, false); }
 
 /* ---- recurrence: y_k = b_k + a_k y_(k-1), with y_(-1) = 0; gb is a recurrence of g from the
  *      other end, h_k = g_k + a_(k+1) h_(k+1); ga_k = h_k y_(k-1) ---------------- */
@@ -123,7 +123,7 @@ RG_OP(cumprod, .doc = "products of x up to each place along dim", .node = "Cumpr
       .n_in = 1, RG_WITH(cumsum), .shape = cumulate_shape, .forward = cumprod_forward,
       .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, cumprod_rule) }, CUMULATE_SAMPLES);
 
-rg_tensor *rg_cumprod(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x, dim, false); }
+rg_tensor *(rg_cumprod)(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x, dim, false); }
 
 /* ---- logcumsumexp: y_k = ln(e^x_0 + .. + e^x_k); gx_k = e^(x_k - y_k) h_k, where
  *      h_k = g_k + e^(y_k - y_(k+1)) h_(k+1), so that no exponent is above 0 ----- */
@@ -157,6 +157,6 @@ RG_OP(logcumsumexp, .doc = "ln of sums of e^x up to each place along dim",
                  { "()", RG_A(cumsum, 0, false) }, { "(5,3)", RG_A(cumsum, 0, false) },
                  { "(0,3)", RG_A(cumsum, 1, false) }, { "(2,0)", RG_A(cumsum, 1, false) }));
 
-rg_tensor *rg_logcumsumexp(rg_tensor *x, int dim) {
+rg_tensor *(rg_logcumsumexp)(rg_tensor *x, int dim) {
     return cumulate(&rg_op_logcumsumexp, x, dim, false);
 }

@@ -5,7 +5,7 @@
 
 /* ---- one_hot: y[..][c] = index[..] == c ---------------------------------------- */
 
-rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
+rg_tensor *(rg_one_hot)(rg_tensor *index, int64_t classes) {
     int64_t bad;
     if (!rgi_check(index, "one_hot"))
         return NULL;

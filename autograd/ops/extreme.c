@@ -68,7 +68,7 @@ rg_tensor *rg_amax(rg_tensor *x) {
     return ok ? rgi_reduce_all(&rg_op_amax, x) : NULL;
 }
 
-rg_tensor *rg_amax_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_amax_dim)(rg_tensor *x, int dim, bool keepdim) {
     bool ok = extreme_check("amax", x, &RG_DIMS(dim), RG_RUNTIME_ERROR);
     return ok ? rgi_reduce_dim(&rg_op_amax, x, dim, keepdim) : NULL;
 }
@@ -89,7 +89,7 @@ rg_tensor *rg_amin(rg_tensor *x) {
     return ok ? rgi_reduce_all(&rg_op_amin, x) : NULL;
 }
 
-rg_tensor *rg_amin_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_amin_dim)(rg_tensor *x, int dim, bool keepdim) {
     bool ok = extreme_check("amin", x, &RG_DIMS(dim), RG_RUNTIME_ERROR);
     return ok ? rgi_reduce_dim(&rg_op_amin, x, dim, keepdim) : NULL;
 }
@@ -171,11 +171,11 @@ RG_OP(min_dim, .doc = "min(x) along dim, and where", .node = "MinBackward0", .n_
       RG_WITH(reduce), RG_MADE(min_dim), .grad = { RG_RULE(RG_OUT(1), extreme_dim_rule) },
       EXTREME_DIM_SAMPLES);
 
-rg_values_indices rg_max_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_values_indices(rg_max_dim)(rg_tensor *x, int dim, bool keepdim) {
     return extreme_dim_apply("max", &rg_op_max_dim, x, dim, keepdim);
 }
 
-rg_values_indices rg_min_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_values_indices(rg_min_dim)(rg_tensor *x, int dim, bool keepdim) {
     return extreme_dim_apply("min", &rg_op_min_dim, x, dim, keepdim);
 }
 
@@ -220,11 +220,11 @@ static rg_tensor *argmax_over(const rg_op *op, rg_tensor *x, const rg_dims *dims
 }
 
 rg_tensor *rg_argmax(rg_tensor *x) { return argmax_over(&rg_op_argmax, x, &rg_no_dims, false); }
-rg_tensor *rg_argmax_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_argmax_dim)(rg_tensor *x, int dim, bool keepdim) {
     return argmax_over(&rg_op_argmax, x, &RG_DIMS(dim), keepdim);
 }
 
 rg_tensor *rg_argmin(rg_tensor *x) { return argmax_over(&rg_op_argmin, x, &rg_no_dims, false); }
-rg_tensor *rg_argmin_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_argmin_dim)(rg_tensor *x, int dim, bool keepdim) {
     return argmax_over(&rg_op_argmin, x, &RG_DIMS(dim), keepdim);
 }

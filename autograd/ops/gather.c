@@ -87,7 +87,7 @@ RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape =
                  ALONG("(2,3,4) i3(2,5,3)", 1), ALONG("() i1()", 0), ALONG("() i1(3)", 0),
                  ALONG("(2,3) i1(0)", 0)));
 
-rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index) {
+rg_tensor *(rg_gather)(rg_tensor *x, int dim, rg_tensor *index) {
     struct index_along_attr a = { 0 };
     if (!rgi_check(x, "gather") || !rgi_wrap_dim("gather", dim, x->ndim, &a.dim))
         return NULL;
@@ -97,7 +97,7 @@ rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index) {
 /* ---- take_along_dim: gather, of both as they broadcast ------------------------- */
 
 /* Where an index is out of bounds, torch takes in place of each its remainder by the size. */
-rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
+rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
     const char *op = "take_along_dim";
     int d;
     if (!rgi_check(x, op) || !rgi_check(index, op))
@@ -331,7 +331,7 @@ RG_OP(index_select, .doc = "the slices of x at the indices along dim",
       RG_SAMPLES(ALONG("(5,3) i5(7)", 0), ALONG("(2,3,4) i3(2)", 1), ALONG("(2,3) i3()", 1),
                  ALONG("() i1(1)", 0), ALONG("(3,2) i1(0)", 0), ALONG("(3,0) i3(2)", 0)));
 
-rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index) {
+rg_tensor *(rg_index_select)(rg_tensor *x, int dim, rg_tensor *index) {
     struct index_along_attr a = { 0 };
     if (!rgi_check(x, "index_select") || !rgi_wrap_dim("index_select", dim, x->ndim, &a.dim))
         return NULL;
@@ -392,12 +392,14 @@ RG_OP(index_add, .doc = "x with slices of the source added at the indices along 
       RG_SAMPLES(ALONG("(5,3) i5(7) (7,3)", 0), ALONG("(2,3,4) i3(2) (2,2,4)", 1),
                  ALONG("() i1(1) ()", 0), ALONG("(3,2) i1(0) (0,2)", 0)));
 
-rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
+rg_tensor *(rg_index_add)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
+                          double alpha) {
     return RG_COMPOSITE("index_add",
                         scatter_apply(&rg_op_index_add, NULL, x, dim, index, source, alpha));
 }
 
-rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
+rg_tensor *(rg_index_add_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
+                           double alpha) {
     return RG_COMPOSITE(
         "index_add_", scatter_apply(&rg_op_index_add, "index_add_", x, dim, index, source, alpha));
 }

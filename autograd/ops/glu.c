@@ -67,7 +67,7 @@ RG_OP(glu, .doc = "the first half along dim times sigmoid(the second)", .node = 
                  { "(2,6,3)", RG_A(glu, 1) }, { "(6)", RG_A(glu, 0) }, { "(0,4)", RG_A(glu, 1) },
                  { "(3,0)", RG_A(glu, 1) }));
 
-rg_tensor *rg_glu(rg_tensor *x, int dim) {
+rg_tensor *(rg_glu)(rg_tensor *x, int dim) {
     struct glu_attr a;
     if (!rgi_check(x, "glu"))
         return NULL;

@@ -213,14 +213,14 @@ RG_OP(index_copy, .doc = "x with slices of the source at the indices along dim",
                  COPY("() i1(1) ()", 0), COPY("(3) i3(1) ()", 0), COPY("(3,2) i1(0) (0,2)", 0),
                  COPY("(0,3) i3(1) (0,1)", 1)));
 
-rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
+rg_tensor *(rg_index_copy)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
     struct index_write_attr a = { .node = "IndexCopyBackward0" };
     if (!rgi_check(x, "index_copy") || !rgi_wrap_dim("index_copy", dim, x->ndim, &a.dim))
         return NULL;
     return RG_APPLY(index_copy, &a, x, index, source);
 }
 
-rg_tensor *rg_index_copy_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
+rg_tensor *(rg_index_copy_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
     struct index_write_attr a = { .node = "IndexCopyBackward0" };
     RG_AS("index_copy_");
     if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim)

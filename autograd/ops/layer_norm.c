@@ -307,8 +307,8 @@ static bool group_norm_check(rg_tensor *x, int64_t groups, const rg_tensor *weig
     return group_norm_fits("weight", weight, x, weight) && group_norm_fits("bias", bias, x, weight);
 }
 
-rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
-                         double eps) {
+rg_tensor *(rg_group_norm)(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
+                           double eps) {
     if (!rgi_check(x, "group_norm") || !rgi_check_optional(weight, "group_norm")
         || !rgi_check_optional(bias, "group_norm") || !group_norm_check(x, groups, weight, bias)
         || !norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias))

@@ -86,7 +86,7 @@ static rg_tensor *norm_over(rg_tensor *x, double p, const rg_dims *dims, bool ke
 
 rg_tensor *rg_norm(rg_tensor *x) { return rg_norm_p(x, 2); }
 rg_tensor *rg_norm_p(rg_tensor *x, double p) { return norm_over(x, p, &rg_no_dims, false); }
-rg_tensor *rg_norm_dim(rg_tensor *x, double p, int dim, bool keep) {
+rg_tensor *(rg_norm_dim)(rg_tensor *x, double p, int dim, bool keep) {
     return norm_over(x, p, &RG_DIMS(dim), keep);
 }
 
@@ -96,7 +96,7 @@ rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keep) {
 
 /* ---- normalize: x / max(norm_p(x), eps) along dim ------------------------------ */
 
-rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
+rg_tensor *(rg_normalize)(rg_tensor *x, double p, int dim, double eps) {
     return RG_COMPOSITE("normalize", rg_div(x, rg_clamp_min(rg_norm_dim(x, p, dim, true), eps)));
 }
 
@@ -156,7 +156,7 @@ static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
     return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, least), value)));
 }
 
-rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps) {
+rg_tensor *(rg_cosine_similarity)(rg_tensor *a, rg_tensor *b, int dim, double eps) {
     rg_tensor wide = { 0 };
     if (!rgi_check(a, "cosine_similarity") || !rgi_check(b, "cosine_similarity"))
         return NULL;

@@ -120,7 +120,7 @@ RG_OP(select, .doc = "x at one index of dim", PART_ROW("SelectBackward0"), PART_
       RG_SAMPLES(PART("(2,3)", RG_PART_INDEX(0, 1)), PART("(2,3,4)", RG_PART_INDEX(1, 0)),
                  PART("(3)", RG_PART_INDEX(0, 2)), PART("(2,0)", RG_PART_INDEX(0, 1))));
 
-rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index) {
+rg_tensor *(rg_select)(rg_tensor *x, int dim, int64_t index) {
     int d;
     if (!rgi_part_check("select", RG_INDEX_ERROR, part_no_dims, x, dim, &d))
         return NULL;
@@ -144,7 +144,7 @@ int64_t rgi_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step
     return end > *start ? (end - *start - 1) / step + 1 : 0;
 }
 
-rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step) {
+rg_tensor *(rg_slice)(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step) {
     int d;
     if (!rgi_part_check("slice", RG_INDEX_ERROR, part_no_dims, x, dim, &d))
         return NULL;
@@ -153,7 +153,7 @@ rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t s
     return rgi_part_of(x, &(rg_part){ RG_PART_RANGE(d, start, length, step) });
 }
 
-rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length) {
+rg_tensor *(rg_narrow)(rg_tensor *x, int dim, int64_t start, int64_t length) {
     int d;
     RG_AS("narrow");
     if (!rgi_check(x, NULL))
@@ -191,7 +191,7 @@ static void diagonal_within(const rg_tensor *x, rg_part *p) {
         p->start = 0;
 }
 
-rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2) {
+rg_tensor *(rg_diagonal)(rg_tensor *x, int64_t offset, int dim1, int dim2) {
     rg_part p = { .kind = RG_AT_DIAGONAL, .start = offset };
     if (!rgi_check(x, "diagonal") || !rgi_wrap_dim("diagonal", dim1, x->ndim, &p.dim)
         || !rgi_wrap_dim("diagonal", dim2, x->ndim, &p.dim2))
@@ -209,7 +209,7 @@ RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW("UnsqueezeBackwa
       RG_SAMPLES(PART("(2,3)", RG_PART_NEW(1)), PART("()", RG_PART_NEW(0)),
                  PART("(0,2)", RG_PART_NEW(2))));
 
-rg_tensor *rg_unsqueeze(rg_tensor *x, int dim) {
+rg_tensor *(rg_unsqueeze)(rg_tensor *x, int dim) {
     rg_part p = { RG_PART_NEW(0) };
     if (!rgi_check(x, "unsqueeze") || !rgi_wrap_dim("unsqueeze", dim, x->ndim + 1, &p.dim)
         || !rgi_check_dims("unsqueeze", x->ndim + 1))
@@ -283,7 +283,7 @@ static int64_t diagonal_side(int64_t length, int64_t offset) {
     return side;
 }
 
-rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2) {
+rg_tensor *(rg_diag_embed)(rg_tensor *x, int64_t offset, int dim1, int dim2) {
     struct unslice_attr a = { .at = { RG_PART_DIAGONAL(0, 0, offset, 0) } };
     if (!rgi_check(x, "diag_embed") || !rgi_wrap_dim("diag_embed", dim1, x->ndim + 1, &a.at.dim)
         || !rgi_wrap_dim("diag_embed", dim2, x->ndim + 1, &a.at.dim2))
@@ -305,7 +305,7 @@ rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2) {
 
 /* ---- diag: a vector's matrix, or a matrix's diagonal --------------------------- */
 
-rg_tensor *rg_diag(rg_tensor *x, int64_t offset) {
+rg_tensor *(rg_diag)(rg_tensor *x, int64_t offset) {
     RG_AS("diag");
     if (!rgi_check(x, "diag"))
         return NULL;

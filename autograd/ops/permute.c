@@ -66,7 +66,7 @@ rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims) {
 RG_OP(transpose, .doc = "x with two dims exchanged", .node = "TransposeBackward0", RG_WITH(permute),
       .n_in = 1, .view = permute_view, .grad = { RG_RULE(0, permute_rule) }, PERMUTE_SAMPLES);
 
-rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1) {
+rg_tensor *(rg_transpose)(rg_tensor *x, int dim0, int dim1) {
     int a, b;
     if (!rgi_check(x, "transpose") || !rgi_wrap_dim("transpose", dim0, x->ndim, &a)
         || !rgi_wrap_dim("transpose", dim1, x->ndim, &b))
@@ -182,6 +182,6 @@ rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination) {
     return permute_apply(&rg_op_permute, x, &order);
 }
 
-rg_tensor *rg_movedim(rg_tensor *x, int source, int destination) {
+rg_tensor *(rg_movedim)(rg_tensor *x, int source, int destination) {
     return rg_movedim_dims(x, RG_DIMS(source), RG_DIMS(destination));
 }

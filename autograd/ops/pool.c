@@ -268,7 +268,7 @@ rg_tensor *rg_adaptive_avg_pool2d_with(rg_tensor *x, rg_dims size) {
     return RG_APPLY(mean_pool, &a, x);
 }
 
-rg_tensor *rg_adaptive_avg_pool1d(rg_tensor *x, int64_t size) {
+rg_tensor *(rg_adaptive_avg_pool1d)(rg_tensor *x, int64_t size) {
     if (!rgi_check(x, "adaptive_avg_pool1d") || !rgi_pool_allows_row("adaptive_avg_pool1d", x))
         return NULL;
     return RG_COMPOSITE(
@@ -289,7 +289,7 @@ rg_tensor *rg_adaptive_max_pool2d_with(rg_tensor *x, rg_dims size) {
     return POOL_VALUES("adaptive_max_pool2d", rg_adaptive_max_pool2d_with_indices_with(x, size));
 }
 
-rg_values_indices rg_adaptive_max_pool1d_with_indices(rg_tensor *x, int64_t size) {
+rg_values_indices(rg_adaptive_max_pool1d_with_indices)(rg_tensor *x, int64_t size) {
     RG_AS("adaptive_max_pool1d_with_indices");
     if (!rgi_check(x, "adaptive_max_pool1d") || !rgi_pool_allows_row("adaptive_max_pool1d", x)
         || !rgi_adaptive_pool_sees("adaptive_max_pool1d", x, 2))
@@ -299,6 +299,6 @@ rg_values_indices rg_adaptive_max_pool1d_with_indices(rg_tensor *x, int64_t size
         rg_adaptive_max_pool2d_with_indices_with(rg_unsqueeze(x, -2), RG_DIMS(1, size)));
 }
 
-rg_tensor *rg_adaptive_max_pool1d(rg_tensor *x, int64_t size) {
+rg_tensor *(rg_adaptive_max_pool1d)(rg_tensor *x, int64_t size) {
     return POOL_VALUES("adaptive_max_pool1d", rg_adaptive_max_pool1d_with_indices(x, size));
 }

@@ -78,7 +78,7 @@ RG_OP(kthvalue, .doc = "the k-th least of x along dim, and where", .node = "Kthv
       RG_SAMPLES(RANKED("d(2,5)", 1, false, 2), RANKED("d(2,4,3)", 1, true, 3),
                  RANKED("()", 0, false, 1), RANKED("d(0,3)", 1, false, 2)));
 
-rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim) {
+rg_values_indices(rg_kthvalue)(rg_tensor *x, int64_t k, int dim, bool keepdim) {
     struct rank_attr a = { .keepdim = keepdim, .k = k };
     bool ok = rank_check("kthvalue", x, dim, &a);
     if (ok && (k < 1 || k > (x->ndim ? x->size[a.dim] : 1)))
@@ -106,7 +106,7 @@ RG_OP(median_dim, .doc = "the median of x along dim, and where", .node = "Median
       RG_SAMPLES(RANKED("d(2,5)", 1, false, 0), RANKED("d(2,4,3)", 1, true, 0),
                  RANKED("()", 0, false, 0), RANKED("d(0,3)", 1, false, 0)));
 
-rg_values_indices rg_median_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_values_indices(rg_median_dim)(rg_tensor *x, int dim, bool keepdim) {
     struct rank_attr a = { .keepdim = keepdim };
     bool ok = rank_check("median", x, dim, &a);
     RG_AS("median");

@@ -134,7 +134,7 @@ RG_OP(sum, .doc = "sum(x) over dims", .node_of = sum_node, .n_in = 1, RG_WITH(re
       .grad = { RG_RULE(0, reduce_expand) }, REDUCE_SAMPLES);
 
 rg_tensor *rg_sum(rg_tensor *x) { return rgi_reduce_all(&rg_op_sum, x); }
-rg_tensor *rg_sum_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_sum_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_sum, x, dim, keepdim);
 }
 
@@ -158,7 +158,7 @@ RG_OP(nansum, .doc = "sum(x) over dims, where NaN counts as 0", .node = "NansumB
       .grad = { RG_RULE(RG_IN(0), nansum_rule) }, REDUCE_SAMPLES);
 
 rg_tensor *rg_nansum(rg_tensor *x) { return rgi_reduce_all(&rg_op_nansum, x); }
-rg_tensor *rg_nansum_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_nansum_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_nansum, x, dim, keepdim);
 }
 
@@ -196,7 +196,7 @@ static bool mean_check(rg_tensor *x) {
 }
 
 rg_tensor *rg_mean(rg_tensor *x) { return mean_check(x) ? rgi_reduce_all(&rg_op_mean, x) : NULL; }
-rg_tensor *rg_mean_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_mean_dim)(rg_tensor *x, int dim, bool keepdim) {
     return mean_check(x) ? rgi_reduce_dim(&rg_op_mean, x, dim, keepdim) : NULL;
 }
 
@@ -253,7 +253,7 @@ RG_OP(prod, .doc = "the product of x over a dim", .node_of = prod_node, .n_in = 
                  REDUCED("(0,3)", 2), REDUCED("(3,0)", 2)));
 
 rg_tensor *rg_prod(rg_tensor *x) { return rgi_reduce_all(&rg_op_prod, x); }
-rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_prod_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_prod, x, dim, keepdim);
 }
 
@@ -279,7 +279,7 @@ RG_OP(all, .doc = "is every x over dims not 0?", .n_in = 1, RG_WITH(reduce), .sh
       .forward = all_forward, REDUCE_SAMPLES);
 
 rg_tensor *rg_any(rg_tensor *x) { return rgi_reduce_all(&rg_op_any, x); }
-rg_tensor *rg_any_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_any_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_any, x, dim, keepdim);
 }
 
@@ -288,7 +288,7 @@ rg_tensor *rg_any_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
 }
 
 rg_tensor *rg_all(rg_tensor *x) { return rgi_reduce_all(&rg_op_all, x); }
-rg_tensor *rg_all_dim(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_all_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_all, x, dim, keepdim);
 }
 
@@ -306,7 +306,7 @@ RG_OP(count_nonzero, .doc = "how many x over dims are not 0", .n_in = 1, RG_WITH
       .shape = rgi_reduce_shape_int64, .forward = count_nonzero_forward, REDUCE_SAMPLES);
 
 rg_tensor *rg_count_nonzero(rg_tensor *x) { return rgi_reduce_all(&rg_op_count_nonzero, x); }
-rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim) {
+rg_tensor *(rg_count_nonzero_dim)(rg_tensor *x, int dim) {
     return rgi_reduce_dim(&rg_op_count_nonzero, x, dim, false);
 }
 
@@ -354,7 +354,7 @@ RG_OP(var, .doc = "sum((x - mean)^2) / (n - correction) over dims", .node = "Var
       .grad = { RG_RULE(RG_IN(0), var_rule) }, VAR_SAMPLES);
 
 rg_tensor *rg_var(rg_tensor *x) { return rg_var_dims(x, rg_no_dims, 1, false); }
-rg_tensor *rg_var_dim(rg_tensor *x, int dim, double correction, bool keepdim) {
+rg_tensor *(rg_var_dim)(rg_tensor *x, int dim, double correction, bool keepdim) {
     return rg_var_dims(x, RG_DIMS(dim), correction, keepdim);
 }
 
@@ -379,7 +379,7 @@ RG_OP(std, .doc = "sqrt(var(x)) over dims", .node = "StdBackward0", .n_in = 1, R
       .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, std_rule) }, VAR_SAMPLES);
 
 rg_tensor *rg_std(rg_tensor *x) { return rg_std_dims(x, rg_no_dims, 1, false); }
-rg_tensor *rg_std_dim(rg_tensor *x, int dim, double correction, bool keepdim) {
+rg_tensor *(rg_std_dim)(rg_tensor *x, int dim, double correction, bool keepdim) {
     return rg_std_dims(x, RG_DIMS(dim), correction, keepdim);
 }
 
@@ -407,7 +407,7 @@ RG_OP(logsumexp, .doc = "ln sum(e^x) over dims", .node = "LogsumexpBackward0", .
       .forward = logsumexp_forward, .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, logsumexp_rule) },
       REDUCE_SAMPLES);
 
-rg_tensor *rg_logsumexp(rg_tensor *x, int dim, bool keepdim) {
+rg_tensor *(rg_logsumexp)(rg_tensor *x, int dim, bool keepdim) {
     return rg_logsumexp_dims(x, RG_DIMS(dim), keepdim);
 }
 

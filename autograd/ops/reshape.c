@@ -123,7 +123,7 @@ static rg_tensor *squeeze_at(const char *node, rg_tensor *x, rg_dims dims) {
     return RG_APPLY(squeeze, &a, x);
 }
 
-rg_tensor *rg_squeeze_dim(rg_tensor *x, int dim) {
+rg_tensor *(rg_squeeze_dim)(rg_tensor *x, int dim) {
     return squeeze_at("SqueezeBackward1", x, RG_DIMS(dim));
 }
 
@@ -257,7 +257,7 @@ rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other) {
 
 /* ---- flatten: dims joined to one; unflatten: one dim cut into several ---------- */
 
-rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim) {
+rg_tensor *(rg_flatten)(rg_tensor *x, int start_dim, int end_dim) {
     RG_AS("flatten");
     int start, end;
     if (!rgi_check(x, "flatten") || !rgi_wrap_dim("flatten", start_dim, x->ndim, &start)
@@ -279,7 +279,7 @@ rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim) {
     return rg_reshape_dims(x, shape);
 }
 
-rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes) {
+rg_tensor *(rg_unflatten)(rg_tensor *x, int dim, rg_dims sizes) {
     RG_AS("unflatten");
     int at;
     if (!rgi_check(x, "unflatten") || !rgi_wrap_dim("unflatten", dim, x->ndim, &at))

@@ -135,6 +135,6 @@ rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {
     return RG_APPLY(roll, &a, x);
 }
 
-rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim) {
+rg_tensor *(rg_roll)(rg_tensor *x, int64_t shift, int dim) {
     return rg_roll_dims(x, RG_DIMS(shift), RG_DIMS(dim));
 }

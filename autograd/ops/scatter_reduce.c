@@ -262,8 +262,8 @@ static bool scatter_reduce_check(struct scatter_reduce_attr *a, rg_tensor *x, in
            && rgi_scatter_fits(x, index, source, a->dim) && scatter_reduce_read(a, reduce);
 }
 
-rg_tensor *rg_scatter_reduce_with(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
-                                  const char *reduce, rg_scatter_reduce_options o) {
+rg_tensor *(rg_scatter_reduce_with)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
+                                    const char *reduce, rg_scatter_reduce_options o) {
     struct scatter_reduce_attr a = { .include_self = o.include_self };
     RG_AS("scatter_reduce");
     if (!scatter_reduce_check(&a, x, dim, index, source, reduce))
@@ -271,8 +271,8 @@ rg_tensor *rg_scatter_reduce_with(rg_tensor *x, int dim, rg_tensor *index, rg_te
     return scatter_reduce_again(&a, x, index, source);
 }
 
-rg_tensor *rg_scatter_reduce_with_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
-                                   const char *reduce, rg_scatter_reduce_options o) {
+rg_tensor *(rg_scatter_reduce_with_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
+                                     const char *reduce, rg_scatter_reduce_options o) {
     struct scatter_reduce_attr a = { .include_self = o.include_self };
     RG_AS("scatter_reduce_");
     if (!scatter_reduce_check(&a, x, dim, index, source, reduce)

@@ -75,13 +75,13 @@ RG_OP(softmax, .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0", RG
       .n_in = 1, RG_MADE(softmax), .fused = softmax_fused,
       .grad = { RG_RULE(RG_OUTPUT, softmax_rule) }, SOFTMAX_SAMPLES);
 
-rg_tensor *rg_softmax(rg_tensor *x, int dim) {
+rg_tensor *(rg_softmax)(rg_tensor *x, int dim) {
     return softmax_apply("softmax", &rg_op_softmax, x, dim);
 }
 
 /* ---- softmin: softmax(-x) ------------------------------------------------------ */
 
-rg_tensor *rg_softmin(rg_tensor *x, int dim) {
+rg_tensor *(rg_softmin)(rg_tensor *x, int dim) {
     return RG_COMPOSITE("softmin", rg_softmax(rg_neg(x), dim));
 }
 
@@ -119,6 +119,6 @@ RG_OP(log_softmax, .doc = "x - ln sum(e^x) along dim", .node = "LogSoftmaxBackwa
       RG_WITH(softmax), .n_in = 1, RG_MADE(log_softmax), .fused = log_softmax_fused,
       .grad = { RG_RULE(RG_OUTPUT, log_softmax_rule) }, SOFTMAX_SAMPLES);
 
-rg_tensor *rg_log_softmax(rg_tensor *x, int dim) {
+rg_tensor *(rg_log_softmax)(rg_tensor *x, int dim) {
     return softmax_apply("log_softmax", &rg_op_log_softmax, x, dim);
 }

@@ -34,13 +34,13 @@ RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackwa
                  { "()", RG_A(sort, .dim = 0) }, { "(0,3)", RG_A(sort, .dim = 1) },
                  { "(2,0)", RG_A(sort, .dim = 1) }));
 
-rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending) {
+rg_values_indices(rg_sort)(rg_tensor *x, int dim, bool descending) {
     struct sort_attr a = { .descending = descending };
     bool ok = rgi_check(x, "sort") && rgi_wrap_dim("sort", dim, x->ndim, &a.dim);
     return rgi_apply_two(ok, &rg_op_sort, &a, sizeof a, x);
 }
 
-rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending) {
+rg_tensor *(rg_argsort)(rg_tensor *x, int dim, bool descending) {
     return RG_COMPOSITE("argsort", rg_sort(x, dim, descending).indices);
 }
 
@@ -78,7 +78,7 @@ static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a) {
     return true;
 }
 
-rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted) {
+rg_values_indices(rg_topk)(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted) {
     struct sort_attr a = { .descending = largest, .sorted = sorted, .k = k };
     return rgi_apply_two(topk_check(x, dim, &a), &rg_op_topk, &a, sizeof a, x);
 }
@@ -214,7 +214,7 @@ static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped) {
     return true;
 }
 
-rg_unique_result rg_unique_dim(rg_tensor *x, int dim) {
+rg_unique_result(rg_unique_dim)(rg_tensor *x, int dim) {
     if (!unique_dim_check(x, dim, &dim))
         return (rg_unique_result){ NULL, NULL, NULL };
     return unique_apply(&rg_op_unique_dim, x, dim);

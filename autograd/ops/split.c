@@ -55,7 +55,7 @@ static const char split_no_dims[] = "%s expects at least a 1-dimensional tensor"
 
 /* ---- split: parts of one size, of which the last may be smaller; or of these sizes ---- */
 
-rg_list rg_split(rg_tensor *x, int64_t size, int dim) {
+rg_list(rg_split)(rg_tensor *x, int64_t size, int dim) {
     int d;
     if (!rgi_part_check("split", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d))
         return rgi_list_failed;
@@ -68,7 +68,7 @@ rg_list rg_split(rg_tensor *x, int64_t size, int dim) {
     return split_even("split", x, size, d);
 }
 
-rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim) {
+rg_list(rg_split_sizes)(rg_tensor *x, int n, const int64_t *sizes, int dim) {
     int d;
     if (!rgi_part_check("split", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d))
         return rgi_list_failed;
@@ -94,7 +94,7 @@ rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim) {
 
 /* ---- chunk: at most `chunks` parts of one size; of nothing, `chunks` empty ones --- */
 
-rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim) {
+rg_list(rg_chunk)(rg_tensor *x, int64_t chunks, int dim) {
     int d;
     if (!rgi_part_check("chunk", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d))
         return rgi_list_failed;
@@ -108,7 +108,7 @@ rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim) {
 
 /* ---- unbind: x[0], x[1], .. along dim ------------------------------------------ */
 
-rg_list rg_unbind(rg_tensor *x, int dim) {
+rg_list(rg_unbind)(rg_tensor *x, int dim) {
     int d;
     if (!rgi_check(x, "unbind") || !rgi_wrap_dim("unbind", dim, x->ndim, &d))
         return rgi_list_failed;

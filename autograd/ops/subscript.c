@@ -229,7 +229,7 @@ static rg_tensor *subscript_take(rg_tensor *x, const struct set_item_attr *way, 
     return rgi_apply(&rg_op_index, &way->at, sizeof way->at, 1 + n, in);
 }
 
-rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items) {
+rg_tensor *(rg_index_items)(rg_tensor *x, int n, const rg_item_index *items) {
     subscript s;
     RG_AS("index");
     if (!rgi_check(x, "index"))
@@ -342,7 +342,7 @@ static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, con
 }
 
 /* Where x is a view in the graph, its part is written to as a view of x's base. */
-rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
+rg_tensor *(rg_set_items_)(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
     RG_AS("set_item_");
     if (!rgi_check(x, "set_item_") || !rgi_check(value, "set_item_"))

@@ -17,20 +17,20 @@ const char rgi_index_ellipsis[] = "...";
 rg_item_index rg_index_text(const char *text) {
     return (rg_item_index){ .kind = RG_INDEX_TEXT, .text = text };
 }
-rg_item_index rg_index_number(int64_t number) {
+rg_item_index(rg_index_number)(int64_t number) {
     return (rg_item_index){ .kind = RG_INDEX_NUMBER, .start = number };
 }
 rg_item_index rg_index_tensor(rg_tensor *t) {
     return (rg_item_index){ .kind = RG_INDEX_TENSOR, .tensor = t };
 }
 /* A number that int64 can't hold fails as a tensor of its own does. */
-rg_item_index rg_index_unsigned(uint64_t number) {
+rg_item_index(rg_index_unsigned)(uint64_t number) {
     if (number > INT64_MAX)
         return rg_index_tensor(rg_wrap_unsigned(number));
     return rg_index_number((int64_t)number);
 }
 rg_item_index rg_index_bool(bool b) { return (rg_item_index){ .kind = RG_INDEX_BOOL, .start = b }; }
-rg_item_index rg_index_slice(int64_t start, int64_t end, int64_t step) {
+rg_item_index(rg_index_slice)(int64_t start, int64_t end, int64_t step) {
     return (rg_item_index){ .kind = RG_INDEX_SLICE, .start = start, .end = end, .step = step };
 }
 

@@ -60,7 +60,7 @@ rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
 
 /* ---- tensordot: the sum over named dims of a and b, of which the others remain ---- */
 
-rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n) {
+rg_tensor *(rg_tensordot)(rg_tensor *a, rg_tensor *b, int n) {
     rg_dims in_a = { .n = n };
     rg_dims in_b = { .n = n };
     if (!rgi_check(a, "tensordot") || !rgi_check(b, "tensordot"))

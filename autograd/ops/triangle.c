@@ -39,10 +39,10 @@ RG_OP(triu, .doc = "x on and above a diagonal, else 0", .node = "TriuBackward0",
       .n_in = 1, .shape = tril_shape, .forward = triu_forward, .grad = { RG_RULE(0, tril_rule) },
       TRIL_SAMPLES);
 
-rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal) {
+rg_tensor *(rg_tril)(rg_tensor *x, int64_t diagonal) {
     return RG_APPLY(tril, RG_A(tril, diagonal), x);
 }
 
-rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal) {
+rg_tensor *(rg_triu)(rg_tensor *x, int64_t diagonal) {
     return RG_APPLY(triu, RG_A(tril, diagonal), x);
 }

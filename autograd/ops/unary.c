@@ -119,7 +119,7 @@ RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1",
       RG_SAMPLES({ "z(2,3)", RG_A(round_decimals, 0) }, { "z()", RG_A(round_decimals, -1) },
                  { "z(0,3)", RG_A(round_decimals, 1) }));
 
-rg_tensor *rg_round_decimals(rg_tensor *x, int decimals) {
+rg_tensor *(rg_round_decimals)(rg_tensor *x, int decimals) {
     return RG_APPLY(round_decimals, RG_A(round_decimals, decimals), x);
 }
 

@@ -71,7 +71,7 @@ RG_OP(unfold, .doc = "windows that slide along a dim", .node = "UnfoldBackward0"
                  { "(2,5)", RG_A(unfold, 1, 2, 3) }, { "()", RG_A(unfold, 0, 1, 1) },
                  { "(3)", RG_A(unfold, 0, 0, 1) }, { "(0,3)", RG_A(unfold, 1, 2, 1) }));
 
-rg_tensor *rg_unfold(rg_tensor *x, int dim, int64_t size, int64_t step) {
+rg_tensor *(rg_unfold)(rg_tensor *x, int dim, int64_t size, int64_t step) {
     struct unfold_attr a = { .size = size, .step = step };
     if (!rgi_check(x, "unfold") || !rgi_wrap_dim("unfold", dim, x->ndim, &a.dim))
         return NULL;

@@ -52,4 +52,8 @@ rg_tensor *rg_replays_run(rg_replays *r, int n, rg_tensor *const inputs[]);
  * NULL is left alone. */
 void rg_replays_free(rg_replays *r);
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_replays_run(r, n, ...) rg_replays_run(r, RG_WHOLE(n), __VA_ARGS__)
+
 RG_PUBLIC_END

@@ -194,7 +194,7 @@ static rg_tensor *new_result(const shape_replay *s) {
     return s->result == RG_NONE ? RG_NONE : rgi_new_like(s->result, s->result->dtype);
 }
 
-rg_tensor *rg_replays_run(rg_replays *r, int n, rg_tensor *const inputs[]) {
+rg_tensor *(rg_replays_run)(rg_replays *r, int n, rg_tensor *const inputs[]) {
     if (!are_replays(r, replays_run) || !suit_step(n, inputs) || !rgi_may_do_once(replays_run))
         return NULL;
     shape_replay *s = find_shape(r, n, inputs);

@@ -172,8 +172,8 @@ static region *region_new(rg_function *f, void *context, int n, rg_tensor *const
     return NULL;
 }
 
-rg_tensor *rg_checkpoint_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                              rg_checkpoint_options options) {
+rg_tensor *(rg_checkpoint_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                                rg_checkpoint_options options) {
     RG_SCOPE();
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !f || (n > 0 && !inputs), "checkpoint",
                   "expected a function and its inputs but got NULL");

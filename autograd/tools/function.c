@@ -79,7 +79,7 @@ void *rg_function_state(rg_function_context *ctx) {
     return ctx && ctx->state ? ctx->state->data : NULL;
 }
 
-bool rg_needs_input_grad(rg_function_context *ctx, int i) {
+bool(rg_needs_input_grad)(rg_function_context *ctx, int i) {
     if (!rgi_given(ctx, "needs_input_grad", "a context"))
         return false;
     RG_FAIL_INDEX_IF(i < 0 || i >= ctx->attr->n_user, ctx->row->op.name,
@@ -126,7 +126,7 @@ bool rg_save_for_backward_list(rg_function_context *ctx, rg_list tensors) {
     return true;
 }
 
-rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i) {
+rg_tensor *(rg_saved_tensor)(rg_function_context *ctx, int i) {
     if (!rgi_given(ctx, "saved_tensor", "a context"))
         return NULL;
     const char *op = ctx->row->op.name;

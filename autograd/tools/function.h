@@ -69,7 +69,8 @@ typedef struct RG_OPTIONS rg_function_class {
 rg_tensor *rg_function_apply_list(rg_function_class *cls, const void *args, rg_list inputs);
 bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list inputs,
                             rg_tensor *out[]);
-#define rg_function_apply(cls, args, ...) rg_function_apply_list(cls, args, RG_LIST(__VA_ARGS__))
+#define rg_function_apply(cls, args, ...) \
+    rg_function_apply_list(cls, args, RG_ARGUMENTS_(__VA_ARGS__))
 
 /* ---- in forward and backward -------------------------------------------------------- */
 
@@ -78,7 +79,7 @@ bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list in
  * what they are now: a write to one in between makes backward fail. Only what is an input or an
  * output leads a second derivative on. To be called once, in forward. */
 bool rg_save_for_backward_list(rg_function_context *ctx, rg_list tensors);
-#define rg_save_for_backward(ctx, ...) rg_save_for_backward_list(ctx, RG_LIST(__VA_ARGS__))
+#define rg_save_for_backward(ctx, ...) rg_save_for_backward_list(ctx, RG_ARGUMENTS_(__VA_ARGS__))
 /* In backward, returns what was saved as number i. */
 rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i);
 /* Returns whether the gradient of input i is wanted: backward need not make any other. */
@@ -115,5 +116,10 @@ bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list in
                 (.eps = 1e-6, .atol = 1e-5, .rtol = 1e-3, .float32_tol = 1e-3), __VA_ARGS__)
 #define rg_function_check(cls, args, inputs, ...) \
     rg_function_check_with(cls, args, inputs, RG_FUNCTION_CHECK_(__VA_ARGS__))
+
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_saved_tensor(ctx, i)     rg_saved_tensor(ctx, RG_WHOLE(i))
+#define rg_needs_input_grad(ctx, i) rg_needs_input_grad(ctx, RG_WHOLE(i))
 
 RG_PUBLIC_END

@@ -193,16 +193,16 @@ static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[], int argnu
     return rg_escape(outcome(&d, rg_reshape_dims(matrix, shape)));
 }
 
-rg_tensor *rg_jacrev_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                          rg_derivative_options options) {
+rg_tensor *(rg_jacrev_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                            rg_derivative_options options) {
     const derived d = {
         .op = "jacrev", .f = f, .context = context, .n = n, .create_graph = options.create_graph
     };
     return whole_jacobian(d, inputs, options.argnum, jacobian_by_rows);
 }
 
-rg_tensor *rg_jacfwd_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                          rg_derivative_options options) {
+rg_tensor *(rg_jacfwd_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                            rg_derivative_options options) {
     const derived d = {
         .op = "jacfwd", .f = f, .context = context, .n = n, .create_graph = options.create_graph
     };
@@ -221,8 +221,8 @@ static rg_tensor *jacobian_as_function(rg_tensor *const inputs[], void *context)
     return rg_jacrev_with(inner->f, inner->context, inner->n, inputs, options);
 }
 
-rg_tensor *rg_hessian_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                           rg_derivative_options options) {
+rg_tensor *(rg_hessian_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                             rg_derivative_options options) {
     RG_AS("hessian");
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !f, "hessian", "expected a function and its inputs but got NULL");
     inner_jacobian inner = { f, context, n, options.argnum };
@@ -283,8 +283,8 @@ static rg_tensor *hand_out(const derived *d, bool ok, int n, rg_tensor *results[
     return y ? rg_escape(y) : NULL;
 }
 
-rg_tensor *rg_vjp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                       rg_tensor *v, rg_tensor *results[], rg_derivative_options options) {
+rg_tensor *(rg_vjp_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                         rg_tensor *v, rg_tensor *results[], rg_derivative_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
     derived d = {
@@ -315,8 +315,8 @@ static rg_tensor *sum_of_products(const derived *d, rg_tensor *const g[], rg_ten
     return sum;
 }
 
-rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                       rg_tensor *const v[], rg_tensor **result, rg_derivative_options options) {
+rg_tensor *(rg_jvp_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                         rg_tensor *const v[], rg_tensor **result, rg_derivative_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
     derived d = {
@@ -334,8 +334,9 @@ rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const in
     return hand_out(&d, *result != NULL, 1, result);
 }
 
-rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                       rg_tensor *const v[], rg_tensor *results[], rg_derivative_options options) {
+rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                         rg_tensor *const v[], rg_tensor *results[],
+                         rg_derivative_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
     derived d = {
@@ -409,8 +410,8 @@ static rg_tensor *result_of_example(int64_t at, void *context) {
     return rgi_check(y, "vmap") ? rg_escape(y) : NULL;
 }
 
-rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                        rg_vmap_options options) {
+rg_tensor *(rg_vmap_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                          rg_vmap_options options) {
     RG_SCOPE();
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !f || !inputs, "vmap",
                   "expected a function and its inputs but got NULL");

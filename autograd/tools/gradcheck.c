@@ -355,15 +355,15 @@ static bool gradcheck_as(const check *c) {
     return call_function(c, &y) && jacobian_check(c, &y, versions);
 }
 
-bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                       rg_gradcheck_options options) {
+bool(rg_gradcheck_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                        rg_gradcheck_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
     return gradcheck_as(&(check){ "gradcheck", f, NULL, context, n, inputs, options, 0 });
 }
 
-bool rg_gradcheck_list_with(rg_list_function *f, void *context, int n, rg_tensor *const inputs[],
-                            rg_gradcheck_options options) {
+bool(rg_gradcheck_list_with)(rg_list_function *f, void *context, int n, rg_tensor *const inputs[],
+                             rg_gradcheck_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
     return gradcheck_as(&(check){ "gradcheck", NULL, f, context, n, inputs, options, 0 });
@@ -444,12 +444,12 @@ static bool gradgradcheck_as(check *c) {
     return gradcheck_as(&(check){ c->op, derivative_of, NULL, c, c->n + m, all, c->options, 0 });
 }
 
-bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                           rg_gradcheck_options options) {
+bool(rg_gradgradcheck_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                            rg_gradcheck_options options) {
     return gradgradcheck_as(&(check){ "gradgradcheck", f, NULL, context, n, inputs, options, 0 });
 }
 
-bool rg_gradgradcheck_list_with(rg_list_function *f, void *context, int n,
-                                rg_tensor *const inputs[], rg_gradcheck_options options) {
+bool(rg_gradgradcheck_list_with)(rg_list_function *f, void *context, int n,
+                                 rg_tensor *const inputs[], rg_gradcheck_options options) {
     return gradgradcheck_as(&(check){ "gradgradcheck", NULL, f, context, n, inputs, options, 0 });
 }

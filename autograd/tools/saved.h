@@ -15,10 +15,10 @@ RG_PUBLIC_BEGIN
  * there is one, is called when the graph lets go of what it kept. pack returns NULL where it fails,
  * as unpack does. pack must not write to the value; none may be left by longjmp. */
 typedef struct rg_saved_hooks {
-    void *(*pack)(rg_tensor *t, void *context);
-    rg_tensor *(*unpack)(void *packed, void *context);
-    void (*drop)(void *packed, void *context);
-    void *context;
+    void *(*pack)(rg_tensor *t, void *context)RG_EMPTY;
+    rg_tensor *(*unpack)(void *packed, void *context)RG_EMPTY;
+    void (*drop)(void *packed, void *context) RG_EMPTY;
+    void *context RG_EMPTY;
 } rg_saved_hooks;
 
 /* RG_SAVED_HOOKS(hooks); puts them in force to the end of the C block, for this thread; the
@@ -37,7 +37,8 @@ void rg_saved_guard_close(rg_saved_guard *guard);
 /* ---- memory for time -------------------------------------------------------------------
  * As torch.utils.checkpoint.checkpoint (use_reentrant=False): returns f(inputs, context), of which
  * the graph keeps only the inputs. Backward calls f once more, with the same random draws, for the
- * values that it needs: f must do the same again, on what it finds in its context, too. Inputs that
+ * values that it needs: f must do the same again, on what it finds in its context, too, which must
+ * live until then: a literal doesn't where it stands within another call's arguments. Inputs that
  * were written to since are an error. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
@@ -51,5 +52,10 @@ rg_tensor *rg_checkpoint_with(rg_function *f, void *context, int n, rg_tensor *c
     rg_checkpoint_with(                           \
         f, context, n, inputs,                    \
         RG_KEYWORDS(rg_checkpoint_options, (.preserve_rng_state = true), __VA_ARGS__))
+
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_checkpoint_with(f, context, n, ...) \
+    rg_checkpoint_with(f, context, RG_WHOLE(n), __VA_ARGS__)
 
 RG_PUBLIC_END

@@ -117,4 +117,13 @@ rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_gen
 #define rg_random_split(n, parts, lengths) \
     rg_random_split_with(n, parts, lengths, rg_default_generator())
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_tokens_windows(tokens, starts, block_size) \
+    rg_tokens_windows(tokens, starts, RG_WHOLE(block_size))
+#define rg_tokens_get_batch_with(tokens, batch_size, block_size, g) \
+    rg_tokens_get_batch_with(tokens, RG_WHOLE(batch_size), RG_WHOLE(block_size), g)
+#define rg_random_split_with(n, parts, ...) \
+    rg_random_split_with(RG_WHOLE(n), RG_WHOLE(parts), __VA_ARGS__)
+
 RG_PUBLIC_END

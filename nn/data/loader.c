@@ -352,7 +352,7 @@ static bool sizes_of_lengths(int64_t n, int parts, const double *lengths, int64_
     return true;
 }
 
-rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_generator *g) {
+rg_list(rg_random_split_with)(int64_t n, int parts, const double *lengths, rg_generator *g) {
     RG_AS("random_split");
     const rg_list failed = { .n = -1 };
     if (!rgi_given_list(parts, lengths, "random_split"))

@@ -133,7 +133,7 @@ static bool block_fits(const rg_tokens *tokens, int64_t block_size, const char *
     return true;
 }
 
-rg_pair rg_tokens_windows(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size) {
+rg_pair(rg_tokens_windows)(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size) {
     const char *op = "tokens_windows";
     RG_SCOPE();
     if (!tokens_given(tokens, op) || !rgi_check(starts, op))
@@ -157,8 +157,8 @@ rg_pair rg_tokens_windows(const rg_tokens *tokens, rg_tensor *starts, int64_t bl
     return (rg_pair){ rg_escape(p.first), rg_escape(p.second) };
 }
 
-rg_pair rg_tokens_get_batch_with(const rg_tokens *tokens, int64_t batch_size, int64_t block_size,
-                                 rg_generator *g) {
+rg_pair(rg_tokens_get_batch_with)(const rg_tokens *tokens, int64_t batch_size, int64_t block_size,
+                                  rg_generator *g) {
     RG_AS("tokens_get_batch");
     RG_SCOPE();
     if (!tokens_given(tokens, "tokens_get_batch"))

@@ -56,7 +56,8 @@ typedef struct rg_hook_at {
     rg_point_hook *hook;
     void *context;
 } rg_hook_at;
-/* A list is written RG_HOOKS_AT({ name, hook, context }, ..). */
+/* A list is written RG_HOOKS_AT({ name, hook, context }, ..). It lives to the end of its block, and
+ * in C++ as long as the innermost scope. */
 typedef struct rg_hooks_at {
     int n;
     const rg_hook_at *v;
@@ -73,7 +74,8 @@ rg_tensor *rg_hook_point(void *m, const char *name, rg_tensor *x);
 
 /* Does what rg_call does, with the hooks. A hook that nothing was called for is an error. */
 rg_tensor *rg_run_with_hooks_list(void *m, rg_hooks_at hooks, rg_list inputs);
-#define rg_run_with_hooks(m, hooks, ...) rg_run_with_hooks_list(m, hooks, RG_LIST(__VA_ARGS__))
+#define rg_run_with_hooks(m, hooks, ...) \
+    rg_run_with_hooks_list(m, hooks, RG_ARGUMENTS_(__VA_ARGS__))
 
 /* Does what rg_call does, and keeps the values of those names, "*" for all, in the order in which
  * they were made. Of several values of one name, the last is kept. The scope owns the list, whose n
@@ -83,7 +85,8 @@ typedef struct rg_cached_run {
     rg_named_list cache;
 } rg_cached_run;
 rg_cached_run rg_run_with_cache_list(void *m, const char *names, rg_list inputs);
-#define rg_run_with_cache(m, names, ...) rg_run_with_cache_list(m, names, RG_LIST(__VA_ARGS__))
+#define rg_run_with_cache(m, names, ...) \
+    rg_run_with_cache_list(m, names, RG_ARGUMENTS_(__VA_ARGS__))
 /* Returns the value of this name; fails where there is none. */
 rg_tensor *rg_cache_get(rg_named_list cache, const char *name);
 
@@ -106,10 +109,8 @@ void rg_hooks_guard_close(rg_hooks_guard *guard);
 RG_PUBLIC_END
 
 #ifdef __cplusplus
-#include <initializer_list>
-
 static inline rg_hooks_at rg_hooks_at_of(std::initializer_list<rg_hook_at> l) {
-    return rg_hooks_at{ (int)l.size(), l.begin() };
+    return rg_list_in_scope<rg_hooks_at>(l);
 }
 #define RG_HOOKS_AT(...) rg_hooks_at_of({ __VA_ARGS__ })
 #endif

@@ -235,18 +235,18 @@ static const rg_module_class log_softmax_module_class = { .name = "LogSoftmax",
                                                           .forward = log_softmax_module_forward,
                                                           .extra_repr = dim_repr };
 
-rg_plain_module *rg_nn_softmax(int dim) {
+rg_plain_module *(rg_nn_softmax)(int dim) {
     return RG_MODULE(rg_plain_module, &softmax_module_class, .a = dim);
 }
 
-rg_plain_module *rg_nn_log_softmax(int dim) {
+rg_plain_module *(rg_nn_log_softmax)(int dim) {
     return RG_MODULE(rg_plain_module, &log_softmax_module_class, .a = dim);
 }
 
-rg_plain_module *rg_nn_softmin(int dim) {
+rg_plain_module *(rg_nn_softmin)(int dim) {
     return RG_MODULE(rg_plain_module, &softmin_module_class, .a = dim);
 }
 
-rg_plain_module *rg_nn_glu(int dim) {
+rg_plain_module *(rg_nn_glu)(int dim) {
     return RG_MODULE(rg_plain_module, &glu_module_class, .a = dim);
 }

@@ -54,11 +54,12 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_
 /* Keys and values of positions that were read, so that they need not be computed again, in tensors
  * of (batch, heads, room, size of a head). The first `length` positions are filled. */
 typedef struct rg_attention_cache {
-    rg_tensor *keys, *values;
-    int64_t length;
+    rg_tensor *keys RG_EMPTY;
+    rg_tensor *values RG_EMPTY;
+    int64_t length RG_EMPTY;
     /* If true, nothing is added: every query attends to all that is there, and key and value are
      * not looked at. Else those of key and value are put behind the others, and counted. */
-    bool complete;
+    bool complete RG_EMPTY;
 } rg_attention_cache;
 
 typedef struct RG_OPTIONS rg_multihead_options {
@@ -84,7 +85,7 @@ typedef struct rg_attended {
 /* These keywords are given to the module's forward_with, which puts the weights in. A class of
  * one's own that stands in place of rg_multihead_attention takes them. */
 typedef struct rg_multihead_keywords {
-    rg_multihead_options options;
+    rg_multihead_options options RG_EMPTY;
     rg_tensor *weights RG_DEFAULT(RG_NONE);
 } rg_multihead_keywords;
 rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_tensor *query,
@@ -99,5 +100,13 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_te
     rg_multihead_attention_forward_with(m, query, key, value, RG_MULTIHEAD_(__VA_ARGS__))
 /* Returns (n, n) with -inf above the diagonal and 0 elsewhere. */
 rg_tensor *rg_generate_square_subsequent_mask(int64_t n);
+
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_nn_self_attention(d_in, d_out_kq, d_out_v) \
+    rg_nn_self_attention(RG_WHOLE(d_in), RG_WHOLE(d_out_kq), RG_WHOLE(d_out_v))
+#define rg_nn_multihead_attention_with(embed_dim, num_heads, ...) \
+    rg_nn_multihead_attention_with(RG_WHOLE(embed_dim), RG_WHOLE(num_heads), __VA_ARGS__)
+#define rg_generate_square_subsequent_mask(n) rg_generate_square_subsequent_mask(RG_WHOLE(n))
 
 RG_PUBLIC_END

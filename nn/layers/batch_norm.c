@@ -76,10 +76,10 @@ static rg_batch_norm_module *batch_norm_new(const rg_module_class *cls, int dims
     return RG_READY(self);
 }
 
-rg_batch_norm_module *rg_nn_batch_norm1d_with(int64_t n, rg_batch_norm_module_options o) {
+rg_batch_norm_module *(rg_nn_batch_norm1d_with)(int64_t n, rg_batch_norm_module_options o) {
     return batch_norm_new(&batch_norm1d_module_class, 1, n, o);
 }
 
-rg_batch_norm_module *rg_nn_batch_norm2d_with(int64_t n, rg_batch_norm_module_options o) {
+rg_batch_norm_module *(rg_nn_batch_norm2d_with)(int64_t n, rg_batch_norm_module_options o) {
     return batch_norm_new(&batch_norm2d_module_class, 2, n, o);
 }

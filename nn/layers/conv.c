@@ -154,12 +154,12 @@ static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in
     return RG_READY(self);
 }
 
-rg_conv_module *rg_nn_conv1d_with(int64_t in, int64_t out, rg_dims kernel,
-                                  rg_conv_module_options o) {
+rg_conv_module *(rg_nn_conv1d_with)(int64_t in, int64_t out, rg_dims kernel,
+                                    rg_conv_module_options o) {
     return conv_new(&conv1d_module_class, 1, in, out, kernel, o);
 }
 
-rg_conv_module *rg_nn_conv2d_with(int64_t in, int64_t out, rg_dims kernel,
-                                  rg_conv_module_options o) {
+rg_conv_module *(rg_nn_conv2d_with)(int64_t in, int64_t out, rg_dims kernel,
+                                    rg_conv_module_options o) {
     return conv_new(&conv2d_module_class, 2, in, out, kernel, o);
 }

@@ -38,7 +38,7 @@ static const rg_module_class embedding_module_class = { .name = "Embedding",
                                                         .extra_repr = embedding_module_repr };
 
 /* torch draws the table from N(0, 1), and then clears the row of the padding. */
-rg_embedding_module *rg_nn_embedding_with(int64_t n, int64_t dim, rg_embedding_options o) {
+rg_embedding_module *(rg_nn_embedding_with)(int64_t n, int64_t dim, rg_embedding_options o) {
     RG_AS("Embedding");
     RG_SCOPE();
     bool padded = o.padding_idx != INT64_MIN;

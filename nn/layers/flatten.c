@@ -19,6 +19,6 @@ static const rg_module_class flatten_module_class = { .name = "Flatten",
                                                       .forward = flatten_module_forward,
                                                       .extra_repr = flatten_module_repr };
 
-rg_plain_module *rg_nn_flatten(int start_dim, int end_dim) {
+rg_plain_module *(rg_nn_flatten)(int start_dim, int end_dim) {
     return RG_MODULE(rg_plain_module, &flatten_module_class, .a = start_dim, .b = end_dim);
 }

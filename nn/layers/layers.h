@@ -237,4 +237,28 @@ rg_plain_module *rg_nn_glu(int dim);
 rg_plain_module *rg_nn_dropout(double p);
 rg_plain_module *rg_nn_flatten(int start_dim, int end_dim);
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_nn_linear_with(in_features, out_features, ...) \
+    rg_nn_linear_with(RG_WHOLE(in_features), RG_WHOLE(out_features), __VA_ARGS__)
+#define rg_nn_embedding_with(num_embeddings, embedding_dim, ...) \
+    rg_nn_embedding_with(RG_WHOLE(num_embeddings), RG_WHOLE(embedding_dim), __VA_ARGS__)
+#define rg_nn_group_norm_with(groups, channels, ...) \
+    rg_nn_group_norm_with(RG_WHOLE(groups), RG_WHOLE(channels), __VA_ARGS__)
+#define rg_nn_conv1d_with(in_channels, out_channels, ...) \
+    rg_nn_conv1d_with(RG_WHOLE(in_channels), RG_WHOLE(out_channels), __VA_ARGS__)
+#define rg_nn_conv2d_with(in_channels, out_channels, ...) \
+    rg_nn_conv2d_with(RG_WHOLE(in_channels), RG_WHOLE(out_channels), __VA_ARGS__)
+#define rg_nn_adaptive_avg_pool1d(output_size) rg_nn_adaptive_avg_pool1d(RG_WHOLE(output_size))
+#define rg_nn_adaptive_max_pool1d(output_size) rg_nn_adaptive_max_pool1d(RG_WHOLE(output_size))
+#define rg_nn_batch_norm1d_with(num_features, ...) \
+    rg_nn_batch_norm1d_with(RG_WHOLE(num_features), __VA_ARGS__)
+#define rg_nn_batch_norm2d_with(num_features, ...) \
+    rg_nn_batch_norm2d_with(RG_WHOLE(num_features), __VA_ARGS__)
+#define rg_nn_softmax(dim)                rg_nn_softmax(RG_WHOLE(dim))
+#define rg_nn_softmin(dim)                rg_nn_softmin(RG_WHOLE(dim))
+#define rg_nn_log_softmax(dim)            rg_nn_log_softmax(RG_WHOLE(dim))
+#define rg_nn_glu(dim)                    rg_nn_glu(RG_WHOLE(dim))
+#define rg_nn_flatten(start_dim, end_dim) rg_nn_flatten(RG_WHOLE(start_dim), RG_WHOLE(end_dim))
+
 RG_PUBLIC_END

@@ -527,8 +527,8 @@ static rg_linear_module *mha_out_proj(int64_t embed, bool bias) {
     return NULL;
 }
 
-rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t heads,
-                                                       rg_multihead_attention_options o) {
+rg_multihead_attention *(rg_nn_multihead_attention_with)(int64_t embed, int64_t heads,
+                                                         rg_multihead_attention_options o) {
     RG_AS("MultiheadAttention");
     RG_SCOPE();
     RG_FAIL_VALUE_IF(embed <= 0 || heads <= 0, "MultiheadAttention",
@@ -553,7 +553,7 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t he
     return RG_READY(self);
 }
 
-rg_tensor *rg_generate_square_subsequent_mask(int64_t n) {
+rg_tensor *(rg_generate_square_subsequent_mask)(int64_t n) {
     RG_AS("generate_square_subsequent_mask");
     RG_SCOPE();
     return rg_escape(rg_triu(rg_full_dims(RG_DIMS(n, n), -INFINITY, rg_default_dtype()), 1));

@@ -103,7 +103,7 @@ static const rg_module_class group_norm_module_class = { .name = "GroupNorm",
                                                          .forward = group_norm_module_forward,
                                                          .extra_repr = group_norm_module_repr };
 
-rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_options o) {
+rg_norm_module *(rg_nn_group_norm_with)(int64_t groups, int64_t channels, rg_norm_options o) {
     RG_FAIL_VALUE_IF(groups == 0, "GroupNorm", "integer modulo by zero");
     RG_FAIL_VALUE_IF(groups != -1 && channels % groups, "GroupNorm",
                      "num_channels (%lld) must be divisible by num_groups (%lld)",

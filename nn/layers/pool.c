@@ -169,7 +169,7 @@ static rg_adaptive_pool_module *adaptive_new(bool max, int dims, rg_dims size) {
     return RG_READY(RG_MODULE(rg_adaptive_pool_module, cls, .dims = dims, .output_size = size));
 }
 
-rg_adaptive_pool_module *rg_nn_adaptive_avg_pool1d(int64_t size) {
+rg_adaptive_pool_module *(rg_nn_adaptive_avg_pool1d)(int64_t size) {
     return adaptive_new(false, 1, RG_DIMS(size));
 }
 
@@ -177,7 +177,7 @@ rg_adaptive_pool_module *rg_nn_adaptive_avg_pool2d_with(rg_dims size) {
     return adaptive_new(false, 2, size);
 }
 
-rg_adaptive_pool_module *rg_nn_adaptive_max_pool1d(int64_t size) {
+rg_adaptive_pool_module *(rg_nn_adaptive_max_pool1d)(int64_t size) {
     return adaptive_new(true, 1, RG_DIMS(size));
 }
 

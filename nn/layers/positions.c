@@ -43,7 +43,7 @@ static rg_tensor *positions_forward_with(rg_module *m, rg_list in, void *keyword
     return in.n == 1 ? positions_run(m, in.v[0], k->start) : rgi_fail_for_inputs(m->cls, in.n);
 }
 
-rg_tensor *rg_positions_forward(rg_positions *self, rg_tensor *x, int64_t start) {
+rg_tensor *(rg_positions_forward)(rg_positions *self, rg_tensor *x, int64_t start) {
     if (!rgi_module_given((rg_module *)self, "positions_forward"))
         return NULL;
     return rg_call_keywords(self, &(positions_keywords){ start }, x);
@@ -68,7 +68,7 @@ static rg_tensor *position_angles(int64_t max_len, int64_t dim, double base) {
     return rg_outer(rg_to(rg_arange(max_len), dtype), inverse);
 }
 
-rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim) {
+rg_positions *(rg_nn_learned_positions)(int64_t max_len, int64_t dim) {
     RG_AS("LearnedPositions");
     RG_SCOPE();
     rg_positions *self = RG_MODULE(rg_positions, &learned_class);
@@ -76,7 +76,7 @@ rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim) {
     return RG_READY(self);
 }
 
-rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim) {
+rg_positions *(rg_nn_sinusoidal_positions)(int64_t max_len, int64_t dim) {
     RG_AS("SinusoidalPositions");
     RG_SCOPE();
     rg_tensor *angles = position_angles(max_len, dim, 10000);
@@ -86,7 +86,7 @@ rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim) {
     return RG_READY(self);
 }
 
-rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base) {
+rg_positions *(rg_nn_rotary_positions)(int64_t max_len, int64_t dim, double base) {
     RG_AS("RotaryPositions");
     RG_SCOPE();
     RG_FAIL_VALUE_IF(dim % 2, "RotaryPositions", "dim must be even, but got %lld", (long long)dim);

@@ -26,4 +26,14 @@ rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
 /* Returns x with its positions, of which the first is `start`; in rg_call(m, x) the first is 0. */
 rg_tensor *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_nn_learned_positions(max_len, dim) \
+    rg_nn_learned_positions(RG_WHOLE(max_len), RG_WHOLE(dim))
+#define rg_nn_sinusoidal_positions(max_len, dim) \
+    rg_nn_sinusoidal_positions(RG_WHOLE(max_len), RG_WHOLE(dim))
+#define rg_nn_rotary_positions(max_len, dim, base) \
+    rg_nn_rotary_positions(RG_WHOLE(max_len), RG_WHOLE(dim), base)
+#define rg_positions_forward(m, x, start) rg_positions_forward(m, x, RG_WHOLE(start))
+
 RG_PUBLIC_END

@@ -528,14 +528,14 @@ static rg_rnn_module *rnn_new(const rg_module_class *cls, int64_t input, int64_t
     return RG_READY(self);
 }
 
-rg_rnn_module *rg_nn_lstm_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o) {
+rg_rnn_module *(rg_nn_lstm_with)(int64_t input_size, int64_t hidden_size, rg_rnn_options o) {
     return rnn_new(&lstm_class, input_size, hidden_size, o);
 }
 
-rg_rnn_module *rg_nn_gru_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o) {
+rg_rnn_module *(rg_nn_gru_with)(int64_t input_size, int64_t hidden_size, rg_rnn_options o) {
     return rnn_new(&gru_class, input_size, hidden_size, o);
 }
 
-rg_rnn_module *rg_nn_rnn_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o) {
+rg_rnn_module *(rg_nn_rnn_with)(int64_t input_size, int64_t hidden_size, rg_rnn_options o) {
     return rnn_new(&rnn_class, input_size, hidden_size, o);
 }

@@ -130,7 +130,7 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
 /* These keywords are given to forward_with, which puts h_n and c_n in. If x is packed, it is given
  * x's data, and the rest of x here; else batch_sizes is RG_NONE. */
 typedef struct rg_rnn_keywords {
-    rg_rnn_states states;
+    rg_rnn_states states RG_EMPTY;
     rg_tensor *batch_sizes RG_DEFAULT(RG_NONE);
     rg_tensor *sorted_indices RG_DEFAULT(RG_NONE);
     rg_tensor *unsorted_indices RG_DEFAULT(RG_NONE);
@@ -171,8 +171,23 @@ rg_hidden_cells rg_lstm_cell_forward_with(rg_rnn_cell_module *m, rg_tensor *x, r
 #define rg_lstm_cell_forward(m, x, ...) rg_lstm_cell_forward_with(m, x, RG_STATES_(__VA_ARGS__))
 /* These keywords are given to forward_with, which puts c in. */
 typedef struct rg_rnn_cell_keywords {
-    rg_rnn_states states;
+    rg_rnn_states states RG_EMPTY;
     rg_tensor *c RG_DEFAULT(RG_NONE);
 } rg_rnn_cell_keywords;
+
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_nn_lstm_with(input_size, hidden_size, ...) \
+    rg_nn_lstm_with(RG_WHOLE(input_size), RG_WHOLE(hidden_size), __VA_ARGS__)
+#define rg_nn_gru_with(input_size, hidden_size, ...) \
+    rg_nn_gru_with(RG_WHOLE(input_size), RG_WHOLE(hidden_size), __VA_ARGS__)
+#define rg_nn_rnn_with(input_size, hidden_size, ...) \
+    rg_nn_rnn_with(RG_WHOLE(input_size), RG_WHOLE(hidden_size), __VA_ARGS__)
+#define rg_nn_lstm_cell_with(input_size, hidden_size, ...) \
+    rg_nn_lstm_cell_with(RG_WHOLE(input_size), RG_WHOLE(hidden_size), __VA_ARGS__)
+#define rg_nn_gru_cell_with(input_size, hidden_size, ...) \
+    rg_nn_gru_cell_with(RG_WHOLE(input_size), RG_WHOLE(hidden_size), __VA_ARGS__)
+#define rg_nn_rnn_cell_with(input_size, hidden_size, ...) \
+    rg_nn_rnn_cell_with(RG_WHOLE(input_size), RG_WHOLE(hidden_size), __VA_ARGS__)
 
 RG_PUBLIC_END

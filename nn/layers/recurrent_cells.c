@@ -182,17 +182,17 @@ static rg_rnn_cell_module *cell_new(const rg_module_class *cls, int64_t input, i
     return RG_READY(self);
 }
 
-rg_rnn_cell_module *rg_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
-                                         rg_rnn_cell_options o) {
+rg_rnn_cell_module *(rg_nn_lstm_cell_with)(int64_t input_size, int64_t hidden_size,
+                                           rg_rnn_cell_options o) {
     return cell_new(&lstm_cell_class, input_size, hidden_size, o);
 }
 
-rg_rnn_cell_module *rg_nn_gru_cell_with(int64_t input_size, int64_t hidden_size,
-                                        rg_rnn_cell_options o) {
+rg_rnn_cell_module *(rg_nn_gru_cell_with)(int64_t input_size, int64_t hidden_size,
+                                          rg_rnn_cell_options o) {
     return cell_new(&gru_cell_class, input_size, hidden_size, o);
 }
 
-rg_rnn_cell_module *rg_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
-                                        rg_rnn_cell_options o) {
+rg_rnn_cell_module *(rg_nn_rnn_cell_with)(int64_t input_size, int64_t hidden_size,
+                                          rg_rnn_cell_options o) {
     return cell_new(&rnn_cell_class, input_size, hidden_size, o);
 }

@@ -26,7 +26,7 @@ static rg_tensor *self_attention_forward(rg_module *m, rg_tensor *x) {
 static const rg_module_class self_attention_class = { .name = "SelfAttention",
                                                       .forward = self_attention_forward };
 
-rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v) {
+rg_self_attention *(rg_nn_self_attention)(int64_t d_in, int64_t d_out_kq, int64_t d_out_v) {
     RG_AS("SelfAttention");
     RG_SCOPE();
     rg_self_attention *self = RG_MODULE(rg_self_attention, &self_attention_class,

@@ -77,8 +77,8 @@ static const rg_module_class encoder_layer_class = { .name = "TransformerEncoder
 
 bool rgi_is_encoder_layer(const rg_module *m) { return m->cls == &encoder_layer_class; }
 
-rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
-                                                                   rg_transformer_options o) {
+rg_transformer_encoder_layer *(rg_nn_transformer_encoder_layer_with)(int64_t d_model, int64_t nhead,
+                                                                     rg_transformer_options o) {
     RG_AS("TransformerEncoderLayer");
     if (!rgi_given(o.activation, "TransformerEncoderLayer", "a function as activation"))
         return NULL;

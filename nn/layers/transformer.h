@@ -254,4 +254,17 @@ rg_tensor *rg_transformer_forward_with(rg_transformer *m, rg_tensor *src, rg_ten
                      .memory_key_padding_mask = RG_NONE),                              \
                     __VA_ARGS__))
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_nn_transformer_encoder_layer_with(d_model, nhead, ...) \
+    rg_nn_transformer_encoder_layer_with(RG_WHOLE(d_model), RG_WHOLE(nhead), __VA_ARGS__)
+#define rg_nn_transformer_encoder_with(layer, num_layers, ...) \
+    rg_nn_transformer_encoder_with(layer, RG_WHOLE(num_layers), __VA_ARGS__)
+#define rg_nn_transformer_decoder_layer_with(d_model, nhead, ...) \
+    rg_nn_transformer_decoder_layer_with(RG_WHOLE(d_model), RG_WHOLE(nhead), __VA_ARGS__)
+#define rg_nn_transformer_decoder_with(layer, num_layers, ...) \
+    rg_nn_transformer_decoder_with(layer, RG_WHOLE(num_layers), __VA_ARGS__)
+#define rg_transformer_decoder_cache(m, memory, positions) \
+    rg_transformer_decoder_cache(m, memory, RG_WHOLE(positions))
+
 RG_PUBLIC_END

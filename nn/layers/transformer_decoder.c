@@ -99,8 +99,8 @@ static const rg_module_class decoder_layer_class = { .name = "TransformerDecoder
 static bool is_decoder_layer(const rg_module *m) { return m->cls == &decoder_layer_class; }
 
 /* Children are drawn in torch's order. */
-rg_transformer_decoder_layer *rg_nn_transformer_decoder_layer_with(int64_t d_model, int64_t nhead,
-                                                                   rg_transformer_options o) {
+rg_transformer_decoder_layer *(rg_nn_transformer_decoder_layer_with)(int64_t d_model, int64_t nhead,
+                                                                     rg_transformer_options o) {
     RG_AS("TransformerDecoderLayer");
     if (!rgi_given(o.activation, "TransformerDecoderLayer", "a function as activation"))
         return NULL;
@@ -232,8 +232,8 @@ static rg_tensor *decoder_memory(rg_transformer_decoder *self, rg_tensor *memory
     return rg_escape(rg_stack(rg_list_of(n, each), 0));
 }
 
-rg_decoder_cache rg_transformer_decoder_cache(rg_transformer_decoder *self, rg_tensor *memory,
-                                              int64_t positions) {
+rg_decoder_cache(rg_transformer_decoder_cache)(rg_transformer_decoder *self, rg_tensor *memory,
+                                               int64_t positions) {
     RG_AS("transformer_decoder_cache");
     const rg_decoder_cache failed = { NULL, NULL, 0 };
     if (!rgi_module_given((rg_module *)self, "transformer_decoder_cache"))
@@ -255,8 +255,8 @@ static const rg_module_class decoder_class = { .name = "TransformerDecoder",
                                                .forward_with = decoder_forward_with,
                                                .keywords_bytes = sizeof(rg_tgt_options) };
 
-rg_transformer_decoder *rg_nn_transformer_decoder_with(void *layer, int64_t num_layers,
-                                                       rg_decoder_options o) {
+rg_transformer_decoder *(rg_nn_transformer_decoder_with)(void *layer, int64_t num_layers,
+                                                         rg_decoder_options o) {
     RG_AS("TransformerDecoder");
     rg_transformer_decoder *self = RG_MODULE(rg_transformer_decoder, &decoder_class,
                                              .num_layers = num_layers);

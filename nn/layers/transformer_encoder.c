@@ -122,8 +122,8 @@ static const rg_module_class transformer_encoder_class = {
     .keywords_bytes = sizeof(rg_mask_options),
 };
 
-rg_transformer_encoder *rg_nn_transformer_encoder_with(void *layer, int64_t num_layers,
-                                                       rg_encoder_options o) {
+rg_transformer_encoder *(rg_nn_transformer_encoder_with)(void *layer, int64_t num_layers,
+                                                         rg_encoder_options o) {
     RG_AS("TransformerEncoder");
     rg_transformer_encoder *self = RG_MODULE(rg_transformer_encoder, &transformer_encoder_class,
                                              .num_layers = num_layers,

@@ -19,8 +19,8 @@ rg_pair rg_split_text(rg_tensor *data, double fraction) {
     return p.first && p.second ? p : no_pair;
 }
 
-rg_pair rg_get_batch_with(rg_tensor *data, int64_t batch_size, int64_t block_size,
-                          rg_generator *g) {
+rg_pair(rg_get_batch_with)(rg_tensor *data, int64_t batch_size, int64_t block_size,
+                           rg_generator *g) {
     RG_AS("get_batch");
     RG_SCOPE();
     int64_t n = rg_size(data, 0);

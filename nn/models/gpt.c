@@ -266,7 +266,7 @@ rg_logits_loss rg_gpt_forward(rg_gpt *self, rg_tensor *idx, rg_tensor *targets) 
     return logits ? (rg_logits_loss){ logits, k.loss } : failed;
 }
 
-rg_tensor *rg_gpt_cached(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position) {
+rg_tensor *(rg_gpt_cached)(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position) {
     RG_NO_GRAD();
     if (!rgi_module_given((rg_module *)self, "gpt_cached") || !rgi_check(cache, "gpt_cached"))
         return NULL;

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-rg_tensor *rg_gpt_cache(rg_gpt *self, int64_t batch) {
+rg_tensor *(rg_gpt_cache)(rg_gpt *self, int64_t batch) {
     if (!rgi_given(self, "gpt_cache", "a module"))
         return NULL;
     RG_AS("gpt_cache");
@@ -102,8 +102,8 @@ static bool have_ended(rg_tensor *ended, bool *all) {
     return !isnan(each);
 }
 
-rg_tensor *rg_gpt_generate_with(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
-                                rg_generate_options o) {
+rg_tensor *(rg_gpt_generate_with)(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
+                                  rg_generate_options o) {
     if (!generate_check(self, idx, max_new_tokens, &o))
         return NULL;
     RG_SCOPE();

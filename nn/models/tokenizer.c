@@ -69,7 +69,7 @@ static bool is_token(const rg_tokenizer *t, int64_t id, const char *op) {
     return true;
 }
 
-const char *rg_tokenizer_token(const rg_tokenizer *t, int64_t id) {
+const char *(rg_tokenizer_token)(const rg_tokenizer *t, int64_t id) {
     if (!rgi_tokenizer_given(t, "tokenizer_token") || !is_token(t, id, "tokenizer_token"))
         return NULL;
     return t->tokens[id].text;
@@ -195,7 +195,7 @@ rg_token_stream rg_token_stream_begin(const rg_tokenizer *t) {
     return (rg_token_stream){ .tokenizer = t };
 }
 
-const char *rg_token_stream_add(rg_token_stream *s, int64_t id) {
+const char *(rg_token_stream_add)(rg_token_stream *s, int64_t id) {
     if (!rgi_given(s, "token_stream_add", "a stream")
         || !rgi_tokenizer_given(s->tokenizer, "token_stream_add")
         || !is_token(s->tokenizer, id, "token_stream_add"))

@@ -76,4 +76,9 @@ const char *rg_token_stream_add(rg_token_stream *s, int64_t id);
 /* Returns U+FFFD for a character that was left unfinished, or "". The stream begins again. */
 const char *rg_token_stream_end(rg_token_stream *s);
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_tokenizer_token(t, id)  rg_tokenizer_token(t, RG_WHOLE(id))
+#define rg_token_stream_add(s, id) rg_token_stream_add(s, RG_WHOLE(id))
+
 RG_PUBLIC_END

@@ -93,7 +93,7 @@ int rg_optim_n_groups(rg_optim *o) {
     return rgi_optim_given(o, "n_groups") ? (int)o->n_groups : -1;
 }
 
-rg_param_group *rg_optim_group(rg_optim *o, int i) {
+rg_param_group *(rg_optim_group)(rg_optim *o, int i) {
     if (!rgi_optim_given(o, "group"))
         return NULL;
     RG_FAIL_INDEX_IF(i < 0 || (size_t)i >= o->n_groups, "group", "there is no group %d of %zu", i,
@@ -101,7 +101,7 @@ rg_param_group *rg_optim_group(rg_optim *o, int i) {
     return &o->groups[i].options;
 }
 
-rg_list rg_optim_parameters(rg_optim *o, int i) {
+rg_list(rg_optim_parameters)(rg_optim *o, int i) {
     RG_AS("parameters");
     const rg_list failed = { .n = -1 };
     if (!rg_optim_group(o, i))

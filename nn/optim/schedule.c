@@ -276,8 +276,8 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
     return s;
 }
 
-rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total,
-                                       double start_factor, double eta_min) {
+rg_schedule *(rg_optim_warmup_cosine_lr)(rg_optim *o, int64_t warmup, int64_t total,
+                                         double start_factor, double eta_min) {
     RG_AS("warmup_cosine_lr");
     RG_FAIL_VALUE_IF(warmup < 0 || warmup >= total, "warmup_cosine_lr",
                      "expected fewer steps of warmup than in total, but got %lld of %lld",
@@ -365,7 +365,7 @@ bool rg_schedule_step(rg_schedule *s) {
     return rg_schedule_step(now);
 }
 
-bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
+bool(rg_schedule_step_to)(rg_schedule *s, int64_t epoch) {
     if (!may_step(s, "schedule_step_to"))
         return false;
     rg_schedule_rate *rate = rgi_schedule_rows[s->kind].closed;

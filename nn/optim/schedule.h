@@ -163,6 +163,12 @@ bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
  * torch, multiplies the present rate by its lambda there. */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_optim_warmup_cosine_lr(o, warmup, total, start_factor, eta_min) \
+    rg_optim_warmup_cosine_lr(o, RG_WHOLE(warmup), RG_WHOLE(total), start_factor, eta_min)
+#define rg_schedule_step_to(s, epoch) rg_schedule_step_to(s, RG_WHOLE(epoch))
+
 RG_PUBLIC_END
 
 #ifdef __cplusplus

@@ -198,7 +198,7 @@ rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o) {
     return rg_copy_(t, copy);
 }
 
-rg_tensor *rg_broadcast_(rg_tensor *t, int src) {
+rg_tensor *(rg_broadcast_)(rg_tensor *t, int src) {
     static const char op[] = "broadcast_";
     RG_RECORD_FUNCTION(op);
     RG_SCOPE();

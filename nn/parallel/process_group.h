@@ -62,4 +62,8 @@ bool rg_barrier(void);
  * It is the one function of regard's that ends a program, and no other calls it. */
 void rg_abort_on_error(rg_code code, const char *message);
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_broadcast_(t, src) rg_broadcast_(t, RG_WHOLE(src))
+
 RG_PUBLIC_END

@@ -37,12 +37,13 @@ struct rg_data_loader;
 
 /* The parts of a run. A part that is NULL is neither saved nor loaded, but for the generator. */
 typedef struct rg_checkpoint {
-    void *model;             /* Its parameters and its persistent buffers are saved. */
-    rg_optim *optim;         /* Its state, its options and its schedules are saved. */
-    rg_generator *generator; /* NULL stands for the default one. */
-    rg_named_list tensors;   /* The program's own tensors get the file's values in place. */
-    rg_number_list numbers;
-    struct rg_data_loader *loader; /* The epoch that is under way is saved, and how far it is. */
+    void *model RG_EMPTY;             /* Its parameters and its persistent buffers are saved. */
+    rg_optim *optim RG_EMPTY;         /* Its state, its options and its schedules are saved. */
+    rg_generator *generator RG_EMPTY; /* NULL stands for the default one. */
+    rg_named_list tensors RG_EMPTY; /* The program's own tensors get the file's values in place. */
+    rg_number_list numbers RG_EMPTY;
+    /* The epoch that is under way is saved, and how far it is. */
+    struct rg_data_loader *loader RG_EMPTY;
 } rg_checkpoint;
 
 /* Writes the file beside its place, syncs it and renames it, so that a kill at any moment leaves
@@ -61,8 +62,7 @@ bool rg_load_checkpoint(const char *path, rg_checkpoint run);
  * torch saved so is loaded part by part, with rg_torch_load and rg_named_below. */
 bool rg_torch_save_checkpoint(const char *path, rg_checkpoint run);
 
-/* A compound literal lives to the end of its block. C++, in which it doesn't, takes an array:
- * rg_number numbers[] = { { "step", &step } }; run.numbers = { 1, numbers }; */
+/* Such a list lives to the end of its block, and in C++ as long as the innermost scope. */
 #ifndef __cplusplus
 #define RG_NUMBERS(...)                                                                 \
     ((rg_number_list){ (int)(sizeof((rg_number[]){ __VA_ARGS__ }) / sizeof(rg_number)), \
@@ -70,3 +70,10 @@ bool rg_torch_save_checkpoint(const char *path, rg_checkpoint run);
 #endif
 
 RG_PUBLIC_END
+
+#ifdef __cplusplus
+static inline rg_number_list rg_number_list_of(std::initializer_list<rg_number> l) {
+    return rg_list_in_scope<rg_number_list>(l);
+}
+#define RG_NUMBERS(...) rg_number_list_of({ __VA_ARGS__ })
+#endif

@@ -85,7 +85,7 @@ void rgi_generator_unlock(rg_generator *g) { pthread_mutex_unlock(&g->lock); }
 
 rg_generator *rg_default_generator(void) { return &default_generator; }
 
-void rg_manual_seed(uint64_t seed) { rg_generator_seed(&default_generator, seed); }
+void(rg_manual_seed)(uint64_t seed) { rg_generator_seed(&default_generator, seed); }
 
 uint64_t rg_initial_seed(void) {
     rgi_generator_lock(&default_generator, "initial_seed");
@@ -94,7 +94,7 @@ uint64_t rg_initial_seed(void) {
     return seed;
 }
 
-rg_generator *rg_generator_new(uint64_t seed) {
+rg_generator *(rg_generator_new)(uint64_t seed) {
     rg_generator *g = rgi_alloc(sizeof *g, RG_MEM_OTHER);
     if (!g)
         return NULL;
@@ -112,7 +112,7 @@ void rg_generator_free(rg_generator *g) {
     rgi_free(g, sizeof *g, RG_MEM_OTHER);
 }
 
-bool rg_generator_seed(rg_generator *g, uint64_t seed) {
+bool(rg_generator_seed)(rg_generator *g, uint64_t seed) {
     if (!rgi_may_do_once("generator_seed") || !rgi_generator_lock(g, "generator_seed"))
         return false;
     mt_seed(g, seed);

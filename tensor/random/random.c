@@ -118,8 +118,8 @@ static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, in
     return (int64_t)((uint64_t)rounded + (sign > 0 ? step : -step));
 }
 
-rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype,
-                           rg_generator *g) {
+rg_tensor *(rg_randint_dims)(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype,
+                             rg_generator *g) {
     const char *op = "randint";
     const char *casted = "";
     RG_SCOPE();

@@ -40,7 +40,7 @@ static void random_permute(rg_generator *g, int64_t *order, int64_t n) {
     }
 }
 
-rg_tensor *rg_randperm_with(int64_t n, rg_generator *g) {
+rg_tensor *(rg_randperm_with)(int64_t n, rg_generator *g) {
     static const char op[] = "randperm";
     if (!rgi_may_do_once(op))
         return NULL;
@@ -213,8 +213,8 @@ static const char *multinomial_refusal(int64_t rows, int64_t categories, int64_t
     return NULL;
 }
 
-rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement,
-                               rg_generator *g) {
+rg_tensor *(rg_multinomial_with)(rg_tensor *weights, int64_t draws, bool replacement,
+                                 rg_generator *g) {
     const char *op = "multinomial";
     if (!rgi_may_do_once(op) || !rgi_check(weights, op))
         return NULL;

@@ -652,6 +652,7 @@ static rg_tensor *does_scopes(void) {
     }
     for (int i = (int)any(3); i > 0 && y && y != RG_NONE; i--)
         y = rg_escape(y);
+    rg_scope_copy(any(4) ? mark : NULL, any(sizeof mark));
     rg_scope_end(mark[n - 1] + any(3));
     rg_scope_end(mark[any((uint64_t)n)]);
     rg_scope_end(SIZE_MAX);

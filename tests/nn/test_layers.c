@@ -446,9 +446,9 @@ START_TEST(test_places_of_the_greatest) {
         ck_assert(rg_equal(y, want[i].values) && rg_equal(k.indices, want[i].indices));
         ck_assert(rg_equal(rg_call(m[i], in), want[i].values));
         rg_tensor *two[] = { in, in };
-        ck_fails(rg_call_with(m[i], (rg_list){ 2, two }, &k, sizeof k), RG_TYPE_ERROR,
+        ck_fails(rg_call_with(m[i], rg_list_of(2, two), &k, sizeof k), RG_TYPE_ERROR,
                  "positional arguments but 3 were given");
-        ck_fails(rg_call_with(m[i], (rg_list){ 0, two }, &k, sizeof k), RG_TYPE_ERROR,
+        ck_fails(rg_call_with(m[i], rg_list_of(0, two), &k, sizeof k), RG_TYPE_ERROR,
                  ".forward() missing 1 required positional argument");
         rg_module_free(m[i]);
     }

@@ -526,7 +526,7 @@ START_TEST(test_what_cannot_be_registered) {
         ck_fails(
             SOME(RG_CHILD(self, child, rg_nn_linear(-1, 2)); RG_PARAMETER(self, w, rg_ones(-3))),
             RG_RUNTIME_ERROR, "negative dimension -1");
-        ck_fails(SOME(RG_CHILD(self, child, RG_NONE)), RG_TYPE_ERROR, "RG_NONE");
+        ck_fails(SOME(RG_CHILD(self, child, (void *)RG_NONE)), RG_TYPE_ERROR, "RG_NONE");
         ck_fails(SOME(RG_CHILD(self, child, self)), RG_VALUE_ERROR, "child of itself");
         rg_module *relu = ((rg_sequential *)outer)->v[0], *up = NULL;
         ck_fails(rg_register_child(relu, "up", &up, outer), RG_VALUE_ERROR, "child of itself");

@@ -518,7 +518,7 @@ START_TEST(test_numbers_of_inputs) {
             if (n == all[i].takes)
                 continue;
             ck_fails(
-                rg_call_with(all[i].m, (rg_list){ n, in }, keywords, all[i].m->cls->keywords_bytes),
+                rg_call_with(all[i].m, rg_list_of(n, in), keywords, all[i].m->cls->keywords_bytes),
                 RG_TYPE_ERROR, n < all[i].takes ? ".forward() missing " : ".forward() takes ");
         }
     rg_module_free(m);

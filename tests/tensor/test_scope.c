@@ -471,6 +471,10 @@ START_TEST(test_memory_of_scopes) {
     ck_assert_int_eq(other(), with_one);
     ck_assert_str_eq(hello, "hello");
     ck_fails(rgi_scope_alloc(SIZE_MAX), RG_OUT_OF_MEMORY, "out of memory");
+    ck_assert_str_eq(rg_scope_copy("copied", 7), "copied");
+    ck_assert(rg_scope_copy(NULL, 0) != NULL);
+    ck_fails(rg_scope_copy(NULL, 1), RG_TYPE_ERROR, "scope_copy: expected memory but got NULL");
+    ck_fails(rg_scope_copy("", SIZE_MAX), RG_OUT_OF_MEMORY, "out of memory");
     rg_scope_end(outer);
     ck_assert_int_eq(other(), before);
 }
