@@ -83,14 +83,14 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
 
 /* ---- computing --------------------------------------------------------------------- */
 
-/* Inputs are alike if each is contiguous and of in[0]'s dtype, and has in[0]'s shape or is one
- * number. by_kernel returns whether the op has a kernel for such inputs, is_alike whether input i
- * is one. */
+/* Inputs are alike if each is plain (RG_PLAIN) and of in[0]'s dtype, and has in[0]'s shape or is
+ * one number. by_kernel returns whether the op has a kernel for such inputs, is_alike whether input
+ * i is one. */
 static inline bool by_kernel(const rg_op *op) {
     return op->kernel && (op->shape == rgi_shape_broadcast || op->shape == rgi_shape_same);
 }
 static inline bool is_alike(const rg_tensor *t, rg_tensor *const in[], int i) {
-    return t->flags & RG_CONTIGUOUS && t->dtype == in[0]->dtype
+    return t->flags & RG_PLAIN && t->dtype == in[0]->dtype
            && (i == 0 || t->ndim == 0 || rgi_same_shape(t, in[0]));
 }
 
@@ -115,6 +115,23 @@ static inline bool run_forward(rg_call *c) {
     return ok;
 }
 
+/* Lays out the output of an op that is laid between its inputs. */
+static void lay_out(const rg_call *c, rg_tensor *y) {
+    rg_tensor *const *in = c->given ? c->given : c->in;
+    if (!rgi_are_plain(c->n_in, in))
+        rgi_lay_out_between(y, c->n_in, in);
+}
+
+/* Returns a new tensor of like's dtype, shape and strides, which are without gaps. */
+static inline rg_tensor *new_output(const rg_tensor *like) {
+    rg_tensor *t = rgi_new_output((rg_dtype)like->dtype, like->ndim, like->size);
+    if (RG_UNLIKELY(!(like->flags & RG_PLAIN)) && t) {
+        memcpy(t->stride, like->stride, sizeof t->stride);
+        rgi_update_flags(t);
+    }
+    return t;
+}
+
 /* Makes the one output, of the dtype and the shape that the op says. Where `over` isn't NULL, it
  * serves as the output if it fits. */
 static inline bool make_output(rg_call *c, rg_tensor *over) {
@@ -122,6 +139,7 @@ static inline bool make_output(rg_call *c, rg_tensor *over) {
     like.dtype = c->in[0]->dtype;
     like.ndim = 0;
     like.state = RG_ALIVE;
+    like.flags = RG_CONTIGUOUS | RG_PLAIN;
     c->out[0] = &like;
     bool ok = c->op->shape(c);
     c->out[0] = NULL;
@@ -132,7 +150,9 @@ static inline bool make_output(rg_call *c, rg_tensor *over) {
         c->out[0] = over;
         return true;
     }
-    c->out[0] = rgi_new_output((rg_dtype)like.dtype, like.ndim, like.size);
+    if (c->op->laid_between)
+        lay_out(c, &like);
+    c->out[0] = new_output(&like);
     return c->out[0];
 }
 
@@ -143,13 +163,14 @@ static __attribute__((noinline)) bool make_outputs(rg_call *c) {
         like[k].dtype = c->in[0]->dtype;
         like[k].ndim = 0;
         like[k].state = RG_ALIVE;
+        like[k].flags = RG_CONTIGUOUS | RG_PLAIN;
         c->out[k] = &like[k];
     }
     bool ok = c->op->shape(c);
     for (int k = 0; k < c->n_out; k++)
         c->out[k] = NULL;
     for (int k = 0; ok && k < c->n_out; k++) {
-        c->out[k] = rgi_new_output((rg_dtype)like[k].dtype, like[k].ndim, like[k].size);
+        c->out[k] = new_output(&like[k]);
         ok = c->out[k];
     }
     return ok;
@@ -235,11 +256,12 @@ static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_te
         if (ok && in[i]->history)
             wants_grad = true;
     }
+    c->given = c->in;
     c->in = in;
     if (c->op->typing != RG_AS_GIVEN)
         ok = ok && convert_inputs(c->op, n, in, converted, typed);
     for (int i = 0; i < n && ok; i++)
-        alike = alike && is_alike(in[i], in, i);
+        alike = alike && is_alike(in[i], in, i) && c->given[i]->flags & RG_PLAIN;
     ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike);
     /* The timing reads the inputs, so these must still be there. */
     if (ok && timing)

@@ -69,8 +69,20 @@ static void drop_gradients(const rg_run *r, const rg_node *n, rg_tensor **g, boo
     }
 }
 
+/* Returns whether the gradient lies in memory as its leaf does, or, where the leaf has gaps, is
+ * contiguous. */
+static inline bool lies_as_leaf(const rg_node *leaf, const rg_tensor *g) {
+    const int64_t *stride = rgi_leaf_strides(leaf);
+    if (RG_LIKELY(!stride))
+        return g->flags & RG_CONTIGUOUS;
+    for (int d = 0; d < g->ndim; d++)
+        if (g->size[d] != 1 && g->stride[d] != stride[d])
+            return false;
+    return true;
+}
+
 /* Returns the gradient that a leaf is to keep: the gathered one itself, or a tensor of the scope's
- * if others may hold the gathered one or if a sum is recorded. */
+ * if others may hold the gathered one, if it must lie otherwise, or if a sum is recorded. */
 static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     bool sum = r->create_graph && s->leaf->grad;
     if (sum && !rgi_may_do_once("backward"))
@@ -78,8 +90,8 @@ static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     rg_tensor *own = s->grad;
     if (sum)
         own = rg_add(s->leaf->grad, s->grad);
-    else if (!rgi_is_sole_owner(s->grad))
-        own = rgi_copied(s->grad);
+    else if (!rgi_is_sole_owner(s->grad) || !lies_as_leaf(s->leaf, s->grad))
+        own = rgi_copied(s->grad, rgi_leaf_strides(s->leaf));
     rg_graph_observer *o = rgi_graph_observer();
     if (RG_UNLIKELY(o != NULL) && own)
         own = o->gradient(o, s->leaf, own);

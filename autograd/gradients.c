@@ -21,7 +21,7 @@ bool rgi_is_sole_owner(const rg_tensor *t) {
     bool only = t->storage->refs == 1 + observed;
     if (t->flags & RG_VIEW)
         only = t->storage->refs == 2 + observed && rgi_base_of(t)->refs == 1 + observed;
-    return t->refs == 1 + observed && only && t->flags & RG_CONTIGUOUS && !t->history;
+    return t->refs == 1 + observed && only && !t->history && rgi_is_dense(t);
 }
 
 /* Adds g to *to, which isn't NULL. */
@@ -176,7 +176,7 @@ static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
     rg_tensor **place = rgi_run_place(r, e);
     if (!place)
         return false;
-    bool usable = *place && rgi_is_sole_owner(*place);
+    bool usable = *place && (*place)->flags & RG_CONTIGUOUS && rgi_is_sole_owner(*place);
     if (!usable && !make_buffer(place, &e.node->meta[e.output]))
         return false;
     rg_graph_observer *o = rgi_graph_observer();

@@ -96,7 +96,7 @@ static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[]) {
 
 /* Returns a copy of t in t's place in the graph. */
 static rg_tensor *copy_with_history(rg_tensor *t) {
-    rg_tensor *copy = rgi_new_like(t, t->dtype);
+    rg_tensor *copy = rgi_new_dense_like(t, (rg_dtype)t->dtype);
     if (!copy)
         return NULL;
     rgi_copy_elements(copy, t);

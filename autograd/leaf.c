@@ -139,6 +139,8 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
     t->dtype = data->dtype;
     memcpy(t->stride, data->stride, sizeof t->stride);
     rgi_update_flags(t);
+    if (n)
+        rgi_leaf_lie_as(n, t);
     if (n && n->meta[0].dtype != data->dtype) {
         n->meta[0].dtype = data->dtype;
         rgi_release(n->grad);

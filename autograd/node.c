@@ -142,11 +142,19 @@ static void set_meta(rg_meta *m, const rg_tensor *t) {
         m->size[d] = t->size[d];
 }
 
+/* A leaf has no attributes: its strides take their place. */
+void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t) {
+    const size_t bytes = t->ndim * sizeof t->stride[0];
+    leaf->attr_size = t->flags & RG_CONTIGUOUS || !rgi_is_dense(t) ? 0 : (uint32_t)bytes;
+    memcpy(leaf->attr, t->stride, leaf->attr_size);
+}
+
 rg_node *rgi_leaf_new(const rg_tensor *t) {
     rg_tensor *none;
-    rg_node *n = node_new(NULL, 0, 1, t->ndim, 0, 0, 0, &none);
+    rg_node *n = node_new(NULL, 0, 1, t->ndim, t->ndim * sizeof t->stride[0], 0, 0, &none);
     if (!n)
         return NULL;
+    rgi_leaf_lie_as(n, t);
     n->order = 0;
     set_meta(&n->meta[0], t);
     atomic_store_explicit(&n->refs, 1, memory_order_relaxed);

@@ -19,6 +19,13 @@ bool rgi_shape_same(rg_call *c) {
     return true;
 }
 
+bool rgi_shape_kept(rg_call *c) {
+    rgi_shape_same(c);
+    if (!(c->in[0]->flags & RG_PLAIN))
+        rgi_lay_out_as(c->out[0], c->in[0]);
+    return true;
+}
+
 bool rgi_shape_broadcast(rg_call *c) {
     rg_tensor *y = c->out[0];
     rgi_copy_shape(y, c->in[0]);

@@ -30,13 +30,15 @@ typedef struct rg_node rg_node;
 /* ---- an application --------------------------------------------------------------- */
 
 /* `attr` points to the op's own struct, `in` holds RG_NONE where an optional input is absent, and
- * the dtype of each output is preset to in[0]'s. */
+ * the dtype of each output is preset to in[0]'s. Where inputs were converted, `given` has them as
+ * they came; else it is NULL. */
 typedef struct rg_call {
     const rg_op *op;
     const void *attr;
     int n_in, n_out;
     rg_tensor *const *in;
     rg_tensor *out[RG_MAX_OUTPUTS];
+    rg_tensor *const *given;
 } rg_call;
 
 /* One step of a backward run is an application, seen from its node. A rule is asked for the
@@ -144,6 +146,9 @@ struct rg_op {
     rg_terms terms;
     /* The op goes element by element, so that forward may write over in[0]. */
     bool inplace;
+    /* out[0] lies in memory as the inputs do (rgi_lay_out_between); else the shape function may lay
+     * it out, or it is contiguous. */
+    bool laid_between;
     /* The last sample's inputs are NULL. */
     const rg_sample *samples;
 };
@@ -179,6 +184,8 @@ extern const int rgi_n_ops;
         (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } \
     }
 #define RG_ATTR(s, ident) ((const struct ident##_attr *)(s)->attr)
+/* RG_ELEMENTWISE is for an op whose output element is made of the inputs' elements at its place. */
+#define RG_ELEMENTWISE .inplace = true, .laid_between = true
 /* RG_MADE puts shape and forward by the op's name into a row, RG_WITH the size of its attributes;
  * RG_NAMED is for attributes that begin with torch's name of the node, or NULL. */
 #define RG_MADE(ident)  .shape = ident##_shape, .forward = ident##_forward
@@ -248,6 +255,9 @@ static inline bool rgi_run_alike(const rg_call *c) {
 /* ---- shapes and views that many ops share (op.c) ---------------------------------- */
 /* Gives each output the shape of in[0]. */
 bool rgi_shape_same(rg_call *c);
+/* Gives each output the shape of in[0], and lets out[0] lie in memory as in[0] does
+ * (rgi_lay_out_as). */
+bool rgi_shape_kept(rg_call *c);
 /* Give out[0] the shape that the inputs broadcast to; the second makes it bool, too. */
 bool rgi_shape_broadcast(rg_call *c);
 bool rgi_shape_broadcast_bool(rg_call *c);
@@ -313,10 +323,12 @@ extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
     return rgi_is_none(t) || rgi_check(t, op);
 }
-/* rgi_to_as is rg_to with that name for the node; rgi_copied returns a copy, which has torch's name
- * for a copy into .grad. */
+/* Returns a copy of x that is contiguous. */
+rg_tensor *rgi_contiguous_clone(rg_tensor *x);
+/* rgi_to_as is rg_to with that name for the node; rgi_copied returns a copy, contiguous or with
+ * these strides, which has torch's name for a copy into .grad. */
 rg_tensor *rgi_to_as(const char *node, rg_tensor *x, rg_dtype dtype);
-rg_tensor *rgi_copied(rg_tensor *x);
+rg_tensor *rgi_copied(rg_tensor *x, const int64_t *stride);
 /* Returns x, which nobody else sees, in a shape of as many elements, and with that name for the
  * node. */
 rg_tensor *rgi_reshape_own(const char *node, rg_tensor *x, rg_dims shape);

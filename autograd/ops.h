@@ -15,6 +15,12 @@
  * rg_sub(1, p). A dim may be negative: -1 is the last. RG_NONE stands for an argument that is left
  * out. The macros that make this so are in ops_macros.h.
  *
+ * A result lies in memory as torch's does. What is computed element by element, a copy, and what is
+ * like a tensor have the strides of their inputs, without gaps: rg_sin(rg_T(x)) is transposed, and
+ * no rg_view flattens it. rg_contiguous gives a tensor row by row. Two things differ from torch:
+ * images with channels last become contiguous in convolutions and pooling, and a gradient from
+ * rg_grad may have its dims in another order than torch's. A leaf's own gradient lies as the leaf.
+ *
  * This file is long because it lists every function, so that a reader looks in one place.
  */
 #pragma once

@@ -112,8 +112,10 @@ rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) {
     return making_zeros(rgi_new_dims("zeros", &shape, dtype));
 }
 
-/* Returns a new tensor filled with a number. RG_NO_DTYPE stands for the number's own dtype. */
-static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value, int dtype) {
+/* Returns a new tensor filled with a number: one like `like`, or, where that is NULL, of this
+ * shape. RG_NO_DTYPE stands for the number's own dtype. */
+static rg_tensor *full_of(const char *op, const rg_tensor *like, const rg_dims *shape,
+                          rg_tensor *value, int dtype) {
     making_number v;
     if (!number_of(op, "fill_value", value, &v))
         return NULL;
@@ -121,19 +123,22 @@ static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value
         dtype = number_dtype(&v);
     if (rgi_is_float(v.dtype) && !rgi_number_fits(op, v.d, (rg_dtype)dtype))
         return NULL;
-    return making_full(rgi_new_dims(op, shape, dtype), v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
+    rg_tensor *t = like ? rgi_new_dense_like(like, (rg_dtype)dtype)
+                        : rgi_new_dims(op, shape, dtype);
+    return making_full(t, v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
 }
 
 rg_tensor *(rg_full_dims)(rg_dims shape, rg_tensor *value, rg_dtype dtype) {
-    return rgi_check_dtype("full", dtype) ? full_of("full", &shape, value, dtype) : NULL;
+    return rgi_check_dtype("full", dtype) ? full_of("full", NULL, &shape, value, dtype) : NULL;
 }
 
 rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) {
-    return full_of("full", &shape, value, RG_NO_DTYPE);
+    return full_of("full", NULL, &shape, value, RG_NO_DTYPE);
 }
 
+/* Returns a new tensor that lies in memory as x does. */
 static rg_tensor *like(const char *op, rg_tensor *x) {
-    return rgi_check(x, op) ? rgi_new_like(x, x->dtype) : NULL;
+    return rgi_check(x, op) ? rgi_new_dense_like(x, x->dtype) : NULL;
 }
 
 rg_tensor *rg_empty_like(rg_tensor *x) { return making_any(like("empty_like", x)); }
@@ -143,8 +148,7 @@ rg_tensor *rg_ones_like(rg_tensor *x) { return making_full(like("ones_like", x),
 rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
     if (!rgi_check(x, "full_like"))
         return NULL;
-    rg_dims shape = rg_shape(x);
-    return full_of("full_like", &shape, value, x->dtype);
+    return full_of("full_like", x, NULL, value, x->dtype);
 }
 
 rg_tensor *(rg_eye)(int64_t n, int64_t m) { return rg_eye_as(n, m, rg_default_dtype()); }

@@ -103,7 +103,7 @@ static int64_t saturating_product(int64_t a, int64_t b) {
 void rgi_set_strides(rg_tensor *t) {
     int64_t stride = 1;
     if (RG_LIKELY(rgi_lay_out(t, t->ndim, t->size))) {
-        t->flags |= RG_CONTIGUOUS;
+        t->flags |= RG_CONTIGUOUS | RG_PLAIN;
         return;
     }
     for (int i = t->ndim - 1; i >= 0; i--) {
@@ -116,47 +116,65 @@ void rgi_set_strides(rg_tensor *t) {
 void rgi_update_flags(rg_tensor *t) {
     int64_t numel = 1;
     bool contiguous = true;
+    bool plain = true;
     bool empty = false;
     for (int i = t->ndim - 1; i >= 0; i--) {
-        if (t->size[i] != 1 && t->stride[i] != numel)
-            contiguous = false;
+        if (t->stride[i] != numel) {
+            plain = false;
+            contiguous = contiguous && t->size[i] == 1;
+        }
         if (t->size[i] == 0)
             empty = true;
         else
             numel = saturating_product(numel, t->size[i]);
     }
     t->numel = empty ? 0 : numel;
+    t->flags &= (uint8_t) ~(RG_CONTIGUOUS | RG_PLAIN);
     if (contiguous || empty)
         t->flags |= RG_CONTIGUOUS;
-    else
-        t->flags &= (uint8_t)~RG_CONTIGUOUS;
+    if (plain)
+        t->flags |= RG_PLAIN;
 }
 
 typedef enum shape_order { SHAPE_IN_ORDER, SHAPE_TURNED, SHAPE_UNORDERED } shape_order;
 
-/* Returns whether dim `outer` lies outside dim `inner` in memory (in order), inside it (turned), or
- * whether nothing decides that (unordered). As in torch, the larger stride lies outside, and a
- * stride of 0 decides nothing; if the strides are equal, the dims are turned where `inner` is
- * larger, and else unordered. */
-static shape_order order_of(const rg_tensor *t, int outer, int inner) {
-    int64_t step_in = t->stride[inner];
-    int64_t step_out = t->stride[outer];
-    if (step_in == 0 || step_out == 0)
-        return SHAPE_UNORDERED;
-    if (step_in != step_out)
-        return step_in < step_out ? SHAPE_IN_ORDER : SHAPE_TURNED;
-    return t->size[inner] <= t->size[outer] ? SHAPE_UNORDERED : SHAPE_TURNED;
+/* Returns the stride of an input that broadcasts to y along one of y's dims, and 0 where it has one
+ * element for all of the dim. */
+static int64_t stride_along(const rg_tensor *y, const rg_tensor *in, int dim) {
+    const int d = dim - (y->ndim - in->ndim);
+    return d < 0 || (in->size[d] == 1 && y->size[dim] != 1) ? 0 : in->stride[d];
 }
 
-/* Sorts the dims by insertion, from the last one on. */
-bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
-    int n = t->ndim;
-    for (int d = 0; d < n; d++)
+/* Returns whether y's dim `outer` lies outside dim `inner` in memory (in order), inside it
+ * (turned), or whether nothing decides that (unordered). As in torch, the first input that decides
+ * it counts: the larger stride lies outside, and a stride of 0 decides nothing; if the strides are
+ * equal, the dims are turned where `inner` is larger, and else unordered. */
+static shape_order order_of(const rg_tensor *y, int n, rg_tensor *const in[], int outer,
+                            int inner) {
+    for (int i = 0; i < n; i++) {
+        const int64_t step_in = stride_along(y, in[i], inner);
+        const int64_t step_out = stride_along(y, in[i], outer);
+        if (step_in == 0 || step_out == 0)
+            continue;
+        if (step_in != step_out)
+            return step_in < step_out ? SHAPE_IN_ORDER : SHAPE_TURNED;
+        if (y->size[inner] > y->size[outer])
+            return SHAPE_TURNED;
+    }
+    return SHAPE_UNORDERED;
+}
+
+/* Sorts y's dims by insertion, from the last one on, as n inputs order them. Returns whether they
+ * are as they were. */
+static bool sort_dims(const rg_tensor *y, int n, rg_tensor *const in[], int order[RG_MAX_DIMS]) {
+    const int dims = y->ndim;
+    bool sorted = true;
+    for (int d = 0; d < dims; d++)
         order[d] = d;
-    for (int d = n - 2; d >= 0; d--) {
+    for (int d = dims - 2; d >= 0; d--) {
         int at = d;
-        for (int inner = d + 1; inner < n; inner++) {
-            shape_order found = order_of(t, order[at], order[inner]);
+        for (int inner = d + 1; inner < dims; inner++) {
+            const shape_order found = order_of(y, n, in, order[at], order[inner]);
             if (found == SHAPE_IN_ORDER)
                 break;
             if (found == SHAPE_TURNED) {
@@ -165,8 +183,15 @@ bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
             }
         }
     }
+    for (int d = 0; d < dims; d++)
+        sorted = sorted && order[d] == d;
+    return sorted;
+}
+
+bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
     int last = -1;
-    for (int d = 0; d < n; d++) {
+    sort_dims(t, 1, (rg_tensor *[]){ (rg_tensor *)t }, order);
+    for (int d = 0; d < t->ndim; d++) {
         if (t->size[order[d]] == 1)
             continue;
         if (order[d] < last)
@@ -174,6 +199,101 @@ bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
         last = order[d];
     }
     return true;
+}
+
+/* ---- the strides of results ------------------------------------------------------ */
+
+/* Gives t strides for its dims in this order in memory. A dim counts as one of `least` elements at
+ * least. */
+static void stride_in_order(rg_tensor *t, const int order[], int64_t least) {
+    int64_t stride = 1;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        t->stride[order[d]] = stride;
+        stride = saturating_product(stride, RG_MAX(t->size[order[d]], least));
+    }
+    rgi_update_flags(t);
+}
+
+static void take_strides(rg_tensor *t, const rg_tensor *from) {
+    memcpy(t->stride, from->stride, sizeof t->stride);
+    rgi_update_flags(t);
+}
+
+/* Returns whether t lies in memory in this order of its dims, without gaps. */
+static bool lies_in_order(const rg_tensor *t, const int order[]) {
+    int64_t stride = 1;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        const int64_t size = t->size[order[d]];
+        if (size != 1 && t->stride[order[d]] != stride)
+            return false;
+        stride *= size;
+    }
+    return true;
+}
+
+/* Each dim of more than one element has the stride to which those inside it add up. */
+bool rgi_is_dense_in_some_order(const rg_tensor *t) {
+    int64_t stride = 1;
+    for (int found = 0; stride < t->numel; stride *= t->size[found - 1]) {
+        found = 0;
+        for (int d = 0; d < t->ndim; d++)
+            if (t->size[d] != 1 && t->stride[d] == stride)
+                found = d + 1;
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static const int channels_last[] = { 0, 2, 3, 1 };
+
+/* Gives y the strides that torch gives a result of inputs that have one shape and lie in memory in
+ * the same way: contiguous, with the channels of images last, or without gaps. Strides of dims of
+ * size 1 are what tells these apart. Returns false where the inputs are none of these. */
+static bool lay_out_as_all(rg_tensor *y, int n, rg_tensor *const in[]) {
+    bool contiguous = true;
+    bool last = y->ndim == 4;
+    bool alike = true;
+    const rg_tensor *first = NULL;
+    for (int i = 0; i < n; i++) {
+        if (rgi_is_none(in[i]))
+            continue;
+        if (!rgi_same_shape(y, in[i]))
+            return false;
+        first = first ? first : in[i];
+        contiguous = contiguous && in[i]->flags & RG_CONTIGUOUS;
+        last = last && lies_in_order(in[i], channels_last);
+        alike = alike && !memcmp(in[i]->stride, first->stride, y->ndim * sizeof *y->stride);
+    }
+    if (contiguous)
+        rgi_set_strides(y);
+    else if (last)
+        stride_in_order(y, channels_last, 0);
+    else if (alike && first && rgi_is_dense(first))
+        take_strides(y, first);
+    else
+        return false;
+    return true;
+}
+
+void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]) {
+    int order[RG_MAX_DIMS];
+    if (lay_out_as_all(y, n, in))
+        return;
+    if (sort_dims(y, n, in, order))
+        rgi_set_strides(y);
+    else
+        stride_in_order(y, order, 0);
+}
+
+void rgi_lay_out_as(rg_tensor *y, const rg_tensor *x) {
+    int order[RG_MAX_DIMS];
+    if (rgi_is_dense(x)) {
+        take_strides(y, x);
+        return;
+    }
+    sort_dims(x, 1, (rg_tensor *[]){ (rg_tensor *)x }, order);
+    stride_in_order(y, order, 1);
 }
 
 /* Elements lie apart if, with the dims sorted by stride, each stride is larger than what the dims

@@ -75,10 +75,32 @@ static inline bool rgi_lay_out(rg_tensor *t, int ndim, const int64_t *size) {
     return true;
 }
 
-/* Sets contiguous strides, numel and RG_CONTIGUOUS from the sizes. */
+/* Sets contiguous strides, numel, RG_CONTIGUOUS and RG_PLAIN from the sizes. */
 void rgi_set_strides(rg_tensor *t);
-/* Sets numel and RG_CONTIGUOUS from the sizes and the strides. */
+/* Sets numel, RG_CONTIGUOUS and RG_PLAIN from the sizes and the strides. */
 void rgi_update_flags(rg_tensor *t);
+
+/* A result of single elements, and a copy, lie in memory as what they are made of, as in torch.
+ * Both functions give y, whose sizes are set, strides without gaps. The first gives those of a
+ * result of n inputs that broadcast to y: its dims lie in the order of the first input that has an
+ * order for them. The second gives those of a copy of x, which has y's shape: x's own if x has no
+ * gaps. */
+void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]);
+void rgi_lay_out_as(rg_tensor *y, const rg_tensor *x);
+/* Returns whether t's elements lie side by side in memory, in any order of the dims. */
+static inline bool rgi_is_dense(const rg_tensor *t);
+bool rgi_is_dense_in_some_order(const rg_tensor *t);
+static inline bool rgi_is_dense(const rg_tensor *t) {
+    return RG_LIKELY(t->flags & RG_CONTIGUOUS) || rgi_is_dense_in_some_order(t);
+}
+/* Returns whether rgi_set_strides would give all inputs, but those that are RG_NONE, the strides
+ * that they have. What is made of them has such strides, too. */
+static inline bool rgi_are_plain(int n, rg_tensor *const in[]) {
+    bool plain = true;
+    for (int i = 0; i < n && plain; i++)
+        plain = in[i]->flags & RG_PLAIN || rgi_is_none(in[i]);
+    return plain;
+}
 /* Finds the order of the dims in memory, outermost first. Returns whether the dims are in that
  * order already. */
 bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]);

@@ -77,16 +77,16 @@ rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype) {
 }
 
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype) {
-    int order[RG_MAX_DIMS];
     rg_tensor *t = rgi_new_like(x, dtype);
-    if (!t || t->numel == 0 || rgi_memory_order(x, order))
-        return t;
-    int64_t stride = 1;
-    for (int d = t->ndim - 1; d >= 0; d--) {
-        t->stride[order[d]] = stride;
-        stride *= t->size[order[d]];
-    }
-    rgi_update_flags(t);
+    if (t && !(x->flags & RG_PLAIN))
+        rgi_lay_out_as(t, x);
+    return t;
+}
+
+rg_tensor *rgi_new_between(rg_dtype dtype, int n, rg_tensor *const in[]) {
+    rg_tensor *t = rgi_new_like(in[0], dtype);
+    if (t && !rgi_are_plain(n, in))
+        rgi_lay_out_between(t, n, in);
     return t;
 }
 

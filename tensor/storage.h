@@ -21,9 +21,11 @@ rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
 /* Returns such a tensor for an op's output; an observer may be the one that gives it the
  * storage. */
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
-/* Returns a tensor of x's shape that has no gaps, and whose dims lie in memory in the order of
- * x's. */
+/* Returns a tensor of x's shape that has no gaps, and lies in memory as x does (rgi_lay_out_as). */
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype);
+/* Returns a tensor for a result of single elements of these inputs, which have one shape
+ * (rgi_lay_out_between). */
+rg_tensor *rgi_new_between(rg_dtype dtype, int n, rg_tensor *const in[]);
 /* Returns a new tensor as a user asked for it; fails if the shape or the dtype isn't valid. */
 rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype);
 /* Returns a new tensor on t's storage, without history. */
@@ -128,7 +130,7 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     atomic_store_explicit(&a->refs, 1, memory_order_relaxed);
     a->dtype = t->dtype;
     a->ndim = t->ndim;
-    a->flags = t->flags & (RG_CONTIGUOUS | RG_WEAK);
+    a->flags = t->flags & (RG_CONTIGUOUS | RG_PLAIN | RG_WEAK);
     a->output = 0;
     atomic_store_explicit(&a->slot, 0, memory_order_relaxed);
     atomic_store_explicit(&a->kept, 0, memory_order_relaxed);
@@ -157,7 +159,7 @@ static inline rg_tensor *rgi_new_alone(rg_dtype dtype, int ndim, const int64_t *
         return rgi_new_slowly(dtype, ndim, size);
     rgi_header_begin(t);
     t->dtype = (uint8_t)dtype;
-    t->flags = RG_CONTIGUOUS;
+    t->flags = RG_CONTIGUOUS | RG_PLAIN;
     t->ndim = (uint8_t)ndim;
     t->numel = numel;
     rgi_storage_begin(t, s, bytes);

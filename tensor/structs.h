@@ -40,6 +40,7 @@ enum rg_tensor_flags {
     RG_CONTIGUOUS = 1,
     RG_WEAK = 2,           /* A wrapped number is weak in promotion. */
     RG_VIEW = 4,           /* A view shares another tensor's storage, and its history. */
+    RG_PLAIN = 8,          /* The strides are those that rgi_set_strides gives; also of size 1. */
     RG_IS_PARAMETER = 16,  /* A module's parameter prints as one. */
     RG_OF_LIST = 32,       /* A view is one of a list that one function made, or a view of one. */
     RG_UNTRACKED = 64,     /* A view was made without grad mode, or is a view of such a one. */
@@ -113,9 +114,9 @@ static inline bool rgi_check(rg_tensor *t, const char *op) {
 bool rgi_check_list(rg_list list, const char *op);
 
 /* RG_NUMBER is a 0-d tensor whose element stands elsewhere. */
-#define RG_NUMBER(type, place)            \
-    ((rg_tensor){ .state = RG_ALIVE,      \
-                  .dtype = type,          \
-                  .flags = RG_CONTIGUOUS, \
-                  .numel = 1,             \
+#define RG_NUMBER(type, place)                       \
+    ((rg_tensor){ .state = RG_ALIVE,                 \
+                  .dtype = type,                     \
+                  .flags = RG_CONTIGUOUS | RG_PLAIN, \
+                  .numel = 1,                        \
                   .data = (char *)(place) })

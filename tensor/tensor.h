@@ -231,7 +231,7 @@ rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
 #define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 /* The result has the value's dtype, or the default one if the value is a float. */
 rg_tensor *rg_full(rg_dims shape, rg_tensor *value);
-rg_tensor *rg_empty_like(rg_tensor *x);
+rg_tensor *rg_empty_like(rg_tensor *x); /* These four have x's order of the dims in memory, too. */
 rg_tensor *rg_zeros_like(rg_tensor *x);
 rg_tensor *rg_ones_like(rg_tensor *x);
 rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
@@ -295,7 +295,7 @@ int64_t rg_item_int(rg_tensor *t);
 double rg_at_dims(rg_tensor *t, rg_dims index);
 #define rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
 /* Returns a pointer to the first element itself, not to a copy; the strides say where the others
- * lie. */
+ * lie: rg_contiguous(t) has them row by row. */
 void *rg_data(rg_tensor *t);
 /* Copies the elements row by row. Returns false where they don't fit. */
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes);

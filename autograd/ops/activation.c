@@ -29,10 +29,10 @@ static rg_tensor *relu_rule(const rg_step *s, rg_tensor *g) {
 }
 
 static bool relu_fused(const rg_step *s, rg_tensor *gin[]) {
-    return elementwise_fused(s, gin, &k_relu_grad, rgi_saved_output(s), NULL);
+    return elementwise_fused_by_value(s, gin, &k_relu_grad, rgi_saved_output(s), NULL);
 }
 
-RG_OP(relu, .doc = "max(x, 0)", .node = "ReluBackward0", .n_in = 1, .inplace = true,
+RG_OP(relu, .doc = "max(x, 0)", .node = "ReluBackward0", .n_in = 1, RG_ELEMENTWISE,
       .shape = relu_shape, .kernel = &k_relu, .fused = relu_fused,
       .grad = { RG_RULE(RG_OUTPUT, relu_rule) }, SAMPLES_1("z", NULL));
 
@@ -61,7 +61,7 @@ static bool hardtanh_fused(const rg_step *s, rg_tensor *gin[]) {
                              activation_numbers(s->attr));
 }
 
-RG_OP(hardtanh, .doc = "min(max(x, k0), k1)", RG_NAMED(activation), .n_in = 1, .inplace = true,
+RG_OP(hardtanh, .doc = "min(max(x, k0), k1)", RG_NAMED(activation), .n_in = 1, RG_ELEMENTWISE,
       .shape = hardtanh_shape, .forward = hardtanh_forward, .fused = hardtanh_fused,
       .grad = { RG_RULE(RG_IN(0), hardtanh_rule) },
       SAMPLES_1("z", RG_A(activation, "HardtanhBackward0", { -0.5, 0.5 })));
@@ -104,11 +104,11 @@ static rg_tensor *leaky_relu_rule(const rg_step *s, rg_tensor *g) {
 }
 
 static bool leaky_relu_fused(const rg_step *s, rg_tensor *gin[]) {
-    return elementwise_fused(s, gin, &k_leaky_relu_grad, rgi_saved(s, 0),
-                             activation_numbers(s->attr));
+    return elementwise_fused_by_value(s, gin, &k_leaky_relu_grad, rgi_saved(s, 0),
+                                      activation_numbers(s->attr));
 }
 
-RG_OP(leaky_relu, .doc = "x > 0 ? x : k0 x", RG_NAMED(activation), .n_in = 1, .inplace = true,
+RG_OP(leaky_relu, .doc = "x > 0 ? x : k0 x", RG_NAMED(activation), .n_in = 1, RG_ELEMENTWISE,
       .shape = leaky_relu_shape, .forward = leaky_relu_forward, .fused = leaky_relu_fused,
       .grad = { RG_RULE(RG_IN(0), leaky_relu_rule) },
       SAMPLES_1("z", RG_A(activation, "LeakyReluBackward0", { 0.1 })));
@@ -148,12 +148,15 @@ static bool prelu_fused(const rg_step *s, rg_tensor *gin[]) {
         return false;
     if (!rgi_wants(s, 0))
         return true;
-    gin[0] = rgi_new(g->dtype, g->ndim, g->size);
+    gin[0] = rgi_new_like(g, (rg_dtype)g->dtype);
+    rg_tensor *in[] = { x, w, s->g[0] };
+    if (gin[0] && !rgi_are_plain(3, in))
+        rgi_lay_out_between(gin[0], 3, in);
     return gin[0] && k_run(k_prelu_grad, gin[0], s->g[0], x, w);
 }
 
 RG_OP(prelu, .doc = "x > 0 ? x : w x", .node = "PreluKernelBackward0", .n_in = 2,
-      .shape = prelu_shape, .kernel = &k_prelu, .fused = prelu_fused,
+      .laid_between = true, .shape = prelu_shape, .kernel = &k_prelu, .fused = prelu_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), prelu_rule_x), RG_RULE(RG_IN(0), prelu_rule_w) },
       SAMPLES_2("z", "", NULL));
 
@@ -204,7 +207,7 @@ static bool elu_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 RG_OP(elu, .doc = "x > 0 ? k0 x : k1 (e^(k2 x) - 1)", RG_NAMED(activation), .n_in = 1,
-      .inplace = true, .shape = elu_shape, .forward = elu_forward, .fused = elu_fused,
+      RG_ELEMENTWISE, .shape = elu_shape, .forward = elu_forward, .fused = elu_fused,
       .grad = { RG_RULE(RG_IN(0), elu_rule) },
       SAMPLES_1("z", RG_A(activation, "EluBackward0", { 1, 1.5, 0.5 })));
 
@@ -264,7 +267,7 @@ static bool gelu_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 RG_OP(gelu, .doc = "x (1 + erf(x / sqrt 2)) / 2", .node = "GeluBackward0", .n_in = 1,
-      .inplace = true, .shape = gelu_shape, .kernel = &k_gelu, .fused = gelu_fused,
+      RG_ELEMENTWISE, .shape = gelu_shape, .kernel = &k_gelu, .fused = gelu_fused,
       .grad = { RG_RULE(RG_IN(0), gelu_rule) }, SAMPLES_1("", NULL));
 
 rg_tensor *rg_gelu(rg_tensor *x) { return RG_APPLY(gelu, RG_NO_ATTR, x); }
@@ -290,7 +293,7 @@ static bool gelu_tanh_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 RG_OP(gelu_tanh, .doc = "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2", .node = "GeluBackward0",
-      .n_in = 1, .inplace = true, .shape = gelu_tanh_shape, .kernel = &k_gelu_tanh,
+      .n_in = 1, RG_ELEMENTWISE, .shape = gelu_tanh_shape, .kernel = &k_gelu_tanh,
       .fused = gelu_tanh_fused, .grad = { RG_RULE(RG_IN(0), gelu_tanh_rule) }, SAMPLES_1("", NULL));
 
 rg_tensor *rg_gelu_tanh(rg_tensor *x) { return RG_APPLY(gelu_tanh, RG_NO_ATTR, x); }
@@ -309,7 +312,7 @@ static bool silu_fused(const rg_step *s, rg_tensor *gin[]) {
     return elementwise_fused(s, gin, &k_silu_grad, rgi_saved(s, 0), NULL);
 }
 
-RG_OP(silu, .doc = "x sigmoid(x)", .node = "SiluBackward0", .n_in = 1, .inplace = true,
+RG_OP(silu, .doc = "x sigmoid(x)", .node = "SiluBackward0", .n_in = 1, RG_ELEMENTWISE,
       .shape = silu_shape, .kernel = &k_silu, .fused = silu_fused,
       .grad = { RG_RULE(RG_IN(0), silu_rule) }, SAMPLES_1("", NULL));
 
@@ -331,7 +334,7 @@ static bool mish_fused(const rg_step *s, rg_tensor *gin[]) {
     return elementwise_fused(s, gin, &k_mish_grad, rgi_saved(s, 0), NULL);
 }
 
-RG_OP(mish, .doc = "x tanh(softplus(x))", .node = "MishBackward0", .n_in = 1, .inplace = true,
+RG_OP(mish, .doc = "x tanh(softplus(x))", .node = "MishBackward0", .n_in = 1, RG_ELEMENTWISE,
       .shape = mish_shape, .kernel = &k_mish, .fused = mish_fused,
       .grad = { RG_RULE(RG_IN(0), mish_rule) }, SAMPLES_1("", NULL));
 
@@ -360,7 +363,7 @@ static bool softplus_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 RG_OP(softplus, .doc = "ln(1 + e^(k0 x)) / k0; x where k0 x > k1", RG_NAMED(activation), .n_in = 1,
-      .inplace = true, .shape = softplus_shape, .forward = softplus_forward,
+      RG_ELEMENTWISE, .shape = softplus_shape, .forward = softplus_forward,
       .fused = softplus_fused, .grad = { RG_RULE(RG_IN(0), softplus_rule) },
       SAMPLES_1("", RG_A(activation, "SoftplusBackward0", { 2, 20 })));
 
@@ -390,7 +393,7 @@ static bool hardswish_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 RG_OP(hardswish, .doc = "x min(max(x + 3, 0), 6) / 6", .node = "HardswishBackward0", .n_in = 1,
-      .inplace = true, .shape = hardswish_shape, .kernel = &k_hardswish, .fused = hardswish_fused,
+      RG_ELEMENTWISE, .shape = hardswish_shape, .kernel = &k_hardswish, .fused = hardswish_fused,
       .grad = { RG_RULE(RG_IN(0), hardswish_rule) }, SAMPLES_1("", NULL));
 
 rg_tensor *rg_hardswish(rg_tensor *x) { return RG_APPLY(hardswish, RG_NO_ATTR, x); }
@@ -412,7 +415,7 @@ static bool hardsigmoid_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 RG_OP(hardsigmoid, .doc = "min(max(x + 3, 0), 6) / 6", .node = "HardsigmoidBackward0", .n_in = 1,
-      .inplace = true, .shape = hardsigmoid_shape, .kernel = &k_hardsigmoid,
+      RG_ELEMENTWISE, .shape = hardsigmoid_shape, .kernel = &k_hardsigmoid,
       .fused = hardsigmoid_fused, .grad = { RG_RULE(RG_IN(0), hardsigmoid_rule) },
       SAMPLES_1("", NULL));
 

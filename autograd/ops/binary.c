@@ -7,7 +7,7 @@
 /* ---- add: a + b; ga = gb = g --------------------------------------------------- */
 
 RG_OP(add, .doc = "a + b", .node = "AddBackward0", .n_in = 2, .typing = RG_PROMOTED,
-      .inplace = true, .shape = rgi_shape_broadcast, .kernel = &k_add,
+      RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_add,
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(0, rgi_rule_same) }, SAMPLES_2("", "", NULL));
 
 rg_tensor *(rg_add)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(add, RG_NO_ATTR, a, b); }
@@ -21,7 +21,7 @@ static rg_tensor *sub_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(sub, .doc = "a - b", .node = "SubBackward0", .n_in = 2, .typing = RG_PROMOTED,
-      .inplace = true, .shape = rgi_shape_broadcast, .kernel = &k_sub,
+      RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_sub,
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(0, sub_rule_b) }, SAMPLES_2("", "", NULL));
 
 /* Fails with torch's sentence if a or b is bool. */
@@ -77,7 +77,7 @@ static rg_tensor *add_alpha_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, RG_NAMED(add_alpha), .typing = RG_PROMOTED,
-      .inplace = true, .shape = rgi_shape_broadcast, .forward = add_alpha_forward,
+      RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .forward = add_alpha_forward,
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(0, add_alpha_rule_b) },
       SAMPLES_2("", "",
                 RG_A(add_alpha, "AddBackward0", .alpha = 2.5, .integer = 2, .dtype = RG_FLOAT64)));
@@ -122,7 +122,7 @@ rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
 static rg_tensor *mul_rule_a(const rg_step *s, rg_tensor *g) { return rg_mul(g, rgi_saved(s, 1)); }
 static rg_tensor *mul_rule_b(const rg_step *s, rg_tensor *g) { return rg_mul(g, rgi_saved(s, 0)); }
 
-RG_OP(mul, .doc = "a b", .node = "MulBackward0", .n_in = 2, .typing = RG_PROMOTED, .inplace = true,
+RG_OP(mul, .doc = "a b", .node = "MulBackward0", .n_in = 2, .typing = RG_PROMOTED, RG_ELEMENTWISE,
       .shape = rgi_shape_broadcast, .kernel = &k_mul,
       .grad = { RG_RULE(RG_IN(1), mul_rule_a), RG_RULE(RG_IN(0), mul_rule_b) },
       SAMPLES_2("", "", NULL));
@@ -140,7 +140,7 @@ static rg_tensor *div_rule_b(const rg_step *s, rg_tensor *g) {
     return rg_mul(rg_neg(g), rg_div(rg_div(a, b), b));
 }
 
-RG_OP(div, .doc = "a / b", .node = "DivBackward0", .n_in = 2, .typing = RG_FLOATED, .inplace = true,
+RG_OP(div, .doc = "a / b", .node = "DivBackward0", .n_in = 2, .typing = RG_FLOATED, RG_ELEMENTWISE,
       .shape = rgi_shape_broadcast, .kernel = &k_div,
       .grad = { RG_RULE(RG_IN(1), div_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), div_rule_b) },
       SAMPLES_2("", "z", NULL));
@@ -151,7 +151,7 @@ rg_tensor *(rg_div_)(rg_tensor *a, rg_tensor *b) { return RG_APPLY_(div, RG_NO_A
 /* ---- over: a / b under the name that torch's own code gives it when b is a number ---- */
 
 RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED,
-      .inplace = true, .shape = rgi_shape_broadcast, .kernel = &k_div,
+      RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_div,
       .grad = { RG_RULE(RG_IN(1), div_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), div_rule_b) },
       SAMPLES_2("", "z", NULL));
 
@@ -178,7 +178,7 @@ static bool div_floor_shape(rg_call *c) {
 static bool div_floor_forward(rg_call *c) { return divided_forward(c, &k_div_floor); }
 
 RG_OP(div_floor, .doc = "floor(a / b)", .node = "DivBackward2", .n_in = 2, .typing = RG_PROMOTED,
-      .inplace = true, RG_MADE(div_floor),
+      RG_ELEMENTWISE, RG_MADE(div_floor),
       .grad = { RG_RULE(0, divided_rule), RG_RULE(0, divided_rule) }, SAMPLES_2("", "z", NULL));
 
 rg_tensor *(rg_div_floor)(rg_tensor *a, rg_tensor *b) {
@@ -194,7 +194,7 @@ static bool div_trunc_shape(rg_call *c) {
 static bool div_trunc_forward(rg_call *c) { return divided_forward(c, &k_div_trunc); }
 
 RG_OP(div_trunc, .doc = "trunc(a / b)", .node = "DivBackward2", .n_in = 2, .typing = RG_PROMOTED,
-      .inplace = true, RG_MADE(div_trunc),
+      RG_ELEMENTWISE, RG_MADE(div_trunc),
       .grad = { RG_RULE(0, divided_rule), RG_RULE(0, divided_rule) }, SAMPLES_2("", "z", NULL));
 
 rg_tensor *(rg_div_trunc)(rg_tensor *a, rg_tensor *b) {
@@ -204,7 +204,7 @@ rg_tensor *(rg_div_trunc)(rg_tensor *a, rg_tensor *b) {
 /* ---- floor_divide: floor(a / b), without a derivative -------------------------- */
 
 RG_OP(floor_divide, .doc = "floor(a / b)", .node = "NotImplemented", .n_in = 2,
-      .typing = RG_PROMOTED, .inplace = true, .shape = div_floor_shape,
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = div_floor_shape,
       .forward = div_floor_forward,
       .no_grad = "derivative for aten::floor_divide is not implemented: a quotient rounded down "
                  "is flat almost everywhere; rg_div_floor gives zeros",
@@ -260,7 +260,7 @@ static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(remainder, .doc = "a - b floor(a / b)", RG_NAMED(operands), .n_in = 2, .typing = RG_PROMOTED,
-      .inplace = true, RG_MADE(remainder),
+      RG_ELEMENTWISE, RG_MADE(remainder),
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(RG_IN(0) | RG_IN(1), remainder_rule_b) },
       SAMPLES_2("z", "z", RG_A(operands, "RemainderBackward1", TENSOR_TENSOR, 0)));
 
@@ -287,7 +287,7 @@ static rg_tensor *fmod_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(fmod, .doc = "a - b trunc(a / b)", RG_NAMED(operands), .n_in = 2, .typing = RG_PROMOTED,
-      .inplace = true, RG_MADE(fmod),
+      RG_ELEMENTWISE, RG_MADE(fmod),
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(RG_IN(0) | RG_IN(1), fmod_rule_b) },
       SAMPLES_2("z", "z", RG_A(operands, "FmodBackward1", TENSOR_TENSOR, 0)));
 
@@ -362,7 +362,7 @@ static rg_tensor *pow_rule_b(const rg_step *s, rg_tensor *g) {
     return rg_where(constant, 0, rg_mul(g, rg_mul(y, rg_log(a))));
 }
 
-RG_OP(pow, .doc = "a^b", .n_in = 2, RG_NAMED(operands), .typing = RG_PROMOTED, .inplace = true,
+RG_OP(pow, .doc = "a^b", .n_in = 2, RG_NAMED(operands), .typing = RG_PROMOTED, RG_ELEMENTWISE,
       RG_MADE(pow),
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), pow_rule_a),
                 RG_RULE(RG_IN(0) | RG_IN(1) | RG_OUTPUT, pow_rule_b) },
@@ -396,7 +396,7 @@ static rg_tensor *xlogy_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(xlogy, .doc = "a ln b, but 0 where a is 0", RG_NAMED(operands), .n_in = 2,
-      .typing = RG_FLOATED, .inplace = true, .shape = rgi_shape_broadcast, .kernel = &k_xlogy,
+      .typing = RG_FLOATED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_xlogy,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), xlogy_rule_a),
                 RG_RULE(RG_IN(0) | RG_IN(1), xlogy_rule_b) },
       SAMPLES_2("", "p", RG_A(operands, "XlogyBackward0", TENSOR_TENSOR, 0)));
@@ -446,10 +446,10 @@ static rg_tensor *logaddexp_rule_b(const rg_step *s, rg_tensor *g) {
     .grad = { RG_RULE(RG_IN(0) | RG_IN(1), logaddexp_rule_a), \
               RG_RULE(RG_IN(0) | RG_IN(1), logaddexp_rule_b) }
 RG_OP(logaddexp, .doc = "ln(e^a + e^b)", .node = "LogaddexpBackward0", .n_in = 2,
-      .typing = RG_PROMOTED, .inplace = true, .shape = logaddexp_shape, .kernel = &k_logaddexp,
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = logaddexp_shape, .kernel = &k_logaddexp,
       LOGADDEXP_GRADIENT, SAMPLES_2("", "", NULL));
 RG_OP(logaddexp2, .doc = "log2(2^a + 2^b)", .node = "Logaddexp2Backward0", .n_in = 2,
-      .typing = RG_PROMOTED, .inplace = true, .shape = logaddexp_shape, .kernel = &k_logaddexp2,
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = logaddexp_shape, .kernel = &k_logaddexp2,
       LOGADDEXP_GRADIENT, SAMPLES_2("", "", NULL));
 
 rg_tensor *(rg_logaddexp)(rg_tensor *a, rg_tensor *b) {
@@ -481,7 +481,7 @@ static rg_tensor *atan2_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(atan2, .doc = "the angle of the point (b, a)", .node = "Atan2Backward0", .n_in = 2,
-      .typing = RG_FLOATED, .inplace = true, .shape = rgi_shape_broadcast, .kernel = &k_atan2,
+      .typing = RG_FLOATED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_atan2,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), atan2_rule_a),
                 RG_RULE(RG_IN(0) | RG_IN(1), atan2_rule_b) },
       SAMPLES_2("z", "z", NULL));

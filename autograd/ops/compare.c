@@ -13,8 +13,8 @@ static bool test_shape(rg_call *c) {
 
 /* TEST makes an op's row, with the kernel k_ident, and its function. */
 #define TEST(ident, formula)                                                           \
-    RG_OP(ident, .doc = formula, .n_in = 1, .shape = test_shape, .kernel = &k_##ident, \
-          SAMPLES_1("", NULL));                                                        \
+    RG_OP(ident, .doc = formula, .n_in = 1, .laid_between = true, .shape = test_shape, \
+          .kernel = &k_##ident, SAMPLES_1("", NULL));                                  \
     rg_tensor *rg_##ident(rg_tensor *x) { return RG_APPLY(ident, RG_NO_ATTR, x); }
 
 TEST(isnan, "is x NaN?")
@@ -42,7 +42,7 @@ static rg_tensor *compare_in_place(const char *name, const char *node_of_number,
 
 /* COMPARISON makes an op's row, with the kernel k_ident, and its functions. */
 #define COMPARISON(ident, Node, formula)                                                         \
-    RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED,                               \
+    RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .laid_between = true,         \
           .shape = rgi_shape_broadcast_bool, .kernel = &k_##ident, SAMPLES_2("", "", NULL));     \
     rg_tensor *(rg_##ident)(rg_tensor * a, rg_tensor * b) {                                      \
         return RG_APPLY(ident, RG_NO_ATTR, a, b);                                                \

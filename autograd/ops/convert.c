@@ -5,15 +5,24 @@
 
 /* ---- to: x in another dtype; the engine converts g back ------------------------ */
 
-/* node is torch's name if it isn't this op's. */
+/* node is torch's name if it isn't this op's. The copy lies in memory as x does, or else has the
+ * strides that are given. */
 struct to_attr {
     const char *node;
     rg_dtype dtype;
+    bool strided;
+    int64_t stride[RG_MAX_DIMS];
 };
 
 static bool to_shape(rg_call *c) {
-    c->out[0]->dtype = RG_ATTR(c, to)->dtype;
-    return rgi_shape_same(c);
+    const struct to_attr *a = RG_ATTR(c, to);
+    c->out[0]->dtype = a->dtype;
+    if (!a->strided)
+        return rgi_shape_kept(c);
+    rgi_shape_same(c);
+    memcpy(c->out[0]->stride, a->stride, sizeof a->stride);
+    rgi_update_flags(c->out[0]);
+    return true;
 }
 
 static bool to_forward(rg_call *c) {
@@ -23,28 +32,51 @@ static bool to_forward(rg_call *c) {
 
 RG_OP(to, RG_NAMED(to), .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1,
       RG_MADE(to), .grad = { RG_RULE(0, rgi_rule_same) },
-      RG_SAMPLES({ "(2,3)", RG_A(to, NULL, RG_FLOAT64) }, { "()", RG_A(to, NULL, RG_FLOAT64) },
-                 { "(0,2)", RG_A(to, NULL, RG_FLOAT64) }));
+      RG_SAMPLES({ "(2,3)", RG_A(to, .dtype = RG_FLOAT64) },
+                 { "()", RG_A(to, .dtype = RG_FLOAT64) },
+                 { "(0,2)", RG_A(to, .dtype = RG_FLOAT64) }));
 
 rg_tensor *rgi_to_as(const char *node, rg_tensor *x, rg_dtype dtype) {
     if (!rgi_check(x, "to") || !rgi_check_dtype("to", (int)dtype))
         return NULL;
-    return x->dtype == dtype ? rgi_lend(x) : RG_APPLY(to, RG_A(to, node, dtype), x);
+    if (x->dtype == dtype)
+        return rgi_lend(x);
+    return RG_APPLY(to, RG_A(to, .node = node, .dtype = dtype), x);
 }
 
-rg_tensor *rgi_copied(rg_tensor *x) {
-    return RG_APPLY(to, RG_A(to, "CopyBackwards", (rg_dtype)x->dtype), x);
+rg_tensor *rgi_copied(rg_tensor *x, const int64_t *stride) {
+    struct to_attr a = { .node = "CopyBackwards", .dtype = (rg_dtype)x->dtype, .strided = true };
+    rg_tensor contiguous = { .ndim = x->ndim };
+    rgi_copy_shape(&contiguous, x);
+    rgi_set_strides(&contiguous);
+    memcpy(a.stride, stride ? stride : contiguous.stride, x->ndim * sizeof *stride);
+    return RG_APPLY(to, &a, x);
 }
 
 rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rgi_to_as(NULL, x, dtype); }
 
 /* ---- clone: x in a storage of its own; gx = g ---------------------------------- */
 
-RG_OP(clone, .doc = "x again, in a storage of its own", .node = "CloneBackward0", .n_in = 1,
-      .shape = rgi_shape_same, .forward = to_forward, .grad = { RG_RULE(0, rgi_rule_same) },
-      RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
+/* The copy is contiguous, or lies in memory as x does. */
+struct clone_attr {
+    bool contiguous;
+};
 
-rg_tensor *rg_clone(rg_tensor *x) { return RG_APPLY(clone, RG_NO_ATTR, x); }
+static bool clone_shape(rg_call *c) {
+    return RG_ATTR(c, clone)->contiguous ? rgi_shape_same(c) : rgi_shape_kept(c);
+}
+
+RG_OP(clone, RG_WITH(clone), .doc = "x again, in a storage of its own", .node = "CloneBackward0",
+      .n_in = 1, .shape = clone_shape, .forward = to_forward,
+      .grad = { RG_RULE(0, rgi_rule_same) },
+      RG_SAMPLES({ "(2,3)", RG_A(clone, false) }, { "()", RG_A(clone, false) },
+                 { "(0,2)", RG_A(clone, false) }));
+
+rg_tensor *rg_clone(rg_tensor *x) { return RG_APPLY(clone, RG_A(clone, .contiguous = false), x); }
+
+rg_tensor *rgi_contiguous_clone(rg_tensor *x) {
+    return RG_APPLY(clone, RG_A(clone, .contiguous = true), x);
+}
 
 rg_tensor *rg_contiguous(rg_tensor *x) {
     if (!rgi_check(x, "contiguous"))
@@ -52,5 +84,5 @@ rg_tensor *rg_contiguous(rg_tensor *x) {
     if (x->flags & RG_CONTIGUOUS)
         return rgi_lend(x);
     RG_AS("contiguous");
-    return rg_clone(x);
+    return rgi_contiguous_clone(x);
 }

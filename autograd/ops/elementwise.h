@@ -61,8 +61,19 @@ static inline bool elementwise_fused(const rg_step *s, rg_tensor *gin[], const r
     rg_tensor *g = rgi_step_g(s, 0);
     if (!g || !v)
         return false;
-    gin[0] = rgi_new_like(v, v->dtype);
-    if (!gin[0])
+    rg_tensor *in[] = { g, v };
+    gin[0] = rgi_new_between((rg_dtype)v->dtype, 2, in);
+    return gin[0] && k_run_with(kernel, gin[0], in, k);
+}
+
+/* Does what elementwise_fused does where torch's function takes v first, so that v's order of the
+ * dims counts before g's. */
+static inline bool elementwise_fused_by_value(const rg_step *s, rg_tensor *gin[],
+                                              const rg_kernel *kernel, rg_tensor *v,
+                                              const double *k) {
+    rg_tensor *g = rgi_step_g(s, 0);
+    if (!g || !v)
         return false;
-    return k_run_with(kernel, gin[0], (rg_tensor *[]){ g, v }, k);
+    gin[0] = rgi_new_between((rg_dtype)v->dtype, 2, (rg_tensor *[]){ v, g });
+    return gin[0] && k_run_with(kernel, gin[0], (rg_tensor *[]){ g, v }, k);
 }

@@ -19,6 +19,11 @@ static bool glu_shape(rg_call *c) {
     RG_FAIL_DTYPE_IF(!rgi_is_float(c->in[0]->dtype), "glu", "glu_cpu", c->in[0]->dtype);
     rgi_shape_same(c);
     c->out[0]->size[RG_ATTR(c, glu)->dim] /= 2;
+    if (c->in[0]->flags & RG_PLAIN)
+        return true;
+    const rg_part first = glu_half(c->in[0], RG_ATTR(c, glu)->dim, 0);
+    RG_PART_HEADER(half, *c->in[0], &first);
+    rgi_lay_out_between(c->out[0], 2, (rg_tensor *[]){ &half, &half });
     return true;
 }
 
@@ -47,7 +52,7 @@ static bool glu_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *x = rgi_saved(s, 0);
     if (!x)
         return false;
-    gin[0] = rgi_new_dense_like(x, x->dtype);
+    gin[0] = rgi_new_like(x, (rg_dtype)x->dtype);
     if (!gin[0])
         return false;
     int dim = RG_ATTR(s, glu)->dim;

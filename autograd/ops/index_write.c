@@ -46,7 +46,7 @@ static bool index_fill_shape(rg_call *c) {
     RG_FAIL_INDEX_IF(!k_index_within(index, -size, size, &bad), NULL,
                      "index %lld is out of bounds for dimension %d with size %lld", (long long)bad,
                      dim, (long long)size);
-    return rgi_shape_same(c);
+    return rgi_shape_kept(c);
 }
 
 /* Returns the indices, of which those below 0 count from the end, as they count from the start. */

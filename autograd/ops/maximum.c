@@ -24,7 +24,7 @@ static rg_tensor *maximum_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(maximum, .doc = "a > b ? a : b; NaN if either is", .node = "MaximumBackward0", .n_in = 2,
-      .typing = RG_PROMOTED, .inplace = true, .shape = rgi_shape_broadcast, .kernel = &k_maximum,
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_maximum,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), maximum_rule_a),
                 RG_RULE(RG_IN(0) | RG_IN(1), maximum_rule_b) },
       SAMPLES_2("", "", NULL));
@@ -46,7 +46,7 @@ static rg_tensor *minimum_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(minimum, .doc = "a < b ? a : b; NaN if either is", .node = "MinimumBackward0", .n_in = 2,
-      .typing = RG_PROMOTED, .inplace = true, .shape = rgi_shape_broadcast, .kernel = &k_minimum,
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_minimum,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), minimum_rule_a),
                 RG_RULE(RG_IN(0) | RG_IN(1), minimum_rule_b) },
       SAMPLES_2("", "", NULL));
@@ -70,7 +70,7 @@ static rg_tensor *fmax_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(fmax, .doc = "a > b ? a : b; the other where one is NaN", .node = "FmaxBackward0", .n_in = 2,
-      .typing = RG_PROMOTED, .inplace = true, .shape = rgi_shape_broadcast, .kernel = &k_fmax,
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_fmax,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), fmax_rule_a),
                 RG_RULE(RG_IN(0) | RG_IN(1), fmax_rule_b) },
       SAMPLES_2("", "", NULL));
@@ -94,7 +94,7 @@ static rg_tensor *fmin_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(fmin, .doc = "a < b ? a : b; the other where one is NaN", .node = "FminBackward0", .n_in = 2,
-      .typing = RG_PROMOTED, .inplace = true, .shape = rgi_shape_broadcast, .kernel = &k_fmin,
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_fmin,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), fmin_rule_a),
                 RG_RULE(RG_IN(0) | RG_IN(1), fmin_rule_b) },
       SAMPLES_2("", "", NULL));

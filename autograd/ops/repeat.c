@@ -158,7 +158,7 @@ static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_
     for (int d = dim + 1; d < x->ndim; d++)
         after *= x->size[d];
     rg_tensor *places = rg_reshape(x, before, size, 1, after);
-    return rg_view_dims(rg_clone(rg_expand(places, before, size, times, after)), shape);
+    return rg_view_dims(rgi_contiguous_clone(rg_expand(places, before, size, times, after)), shape);
 }
 
 /* Returns the slices of x along dim, each so often as its element of repeats says. */

@@ -58,7 +58,12 @@ static bool expand_view(rg_call *c) {
     for (int d = want->n - 1; d >= 0; d--) {
         int64_t from = d < shift ? 1 : x->size[d - shift];
         y->size[d] = want->v[d] == -1 ? from : want->v[d];
-        y->stride[d] = from == y->size[d] && d >= shift ? x->stride[d - shift] : 0;
+        if (from != y->size[d] || x->ndim == 0)
+            y->stride[d] = 0;
+        else if (d >= shift)
+            y->stride[d] = x->stride[d - shift];
+        else
+            y->stride[d] = d + 1 < want->n ? y->size[d + 1] * y->stride[d + 1] : 1;
     }
     rgi_view_end(c);
     RG_FAIL_IF(y->numel == INT64_MAX, "expand", "numel: integer multiplication overflow");

@@ -26,7 +26,7 @@ static rg_tensor *flip_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(flip, RG_WITH(flip), .doc = "x backwards along some dims", .node = "FlipBackward0", .n_in = 1,
-      .shape = rgi_shape_same, .forward = flip_forward, .grad = { RG_RULE(0, flip_rule) },
+      .shape = rgi_shape_kept, .forward = flip_forward, .grad = { RG_RULE(0, flip_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(flip, 1) }, { "(2,3,4)", RG_A(flip, 6) }, { "()", RG_A(flip, 0) },
                  { "(0,3)", RG_A(flip, 3) }));
 

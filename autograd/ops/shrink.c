@@ -34,7 +34,7 @@ static bool shrink_fused(const rg_step *s, rg_tensor *gin[]) {
     return elementwise_fused(s, gin, &k_shrink_grad, rgi_saved(s, 0), shrink_numbers(s->attr));
 }
 
-RG_OP(hardshrink, .doc = "-k0 <= x <= k0 ? 0 : x", RG_NAMED(shrink), .n_in = 1, .inplace = true,
+RG_OP(hardshrink, .doc = "-k0 <= x <= k0 ? 0 : x", RG_NAMED(shrink), .n_in = 1, RG_ELEMENTWISE,
       .shape = hardshrink_shape, .forward = hardshrink_forward, .fused = shrink_fused,
       .grad = { RG_RULE(RG_IN(0), shrink_rule) },
       SAMPLES_1("z", RG_A(shrink, "HardshrinkBackward0", { 0.5 })));
@@ -52,7 +52,7 @@ static bool softshrink_forward(rg_call *c) {
 }
 
 RG_OP(softshrink, .doc = "x > k0 ? x - k0 : x < -k0 ? x + k0 : 0", RG_NAMED(shrink), .n_in = 1,
-      .inplace = true, .shape = softshrink_shape, .forward = softshrink_forward,
+      RG_ELEMENTWISE, .shape = softshrink_shape, .forward = softshrink_forward,
       .fused = shrink_fused, .grad = { RG_RULE(RG_IN(0), shrink_rule) },
       SAMPLES_1("z", RG_A(shrink, "SoftshrinkBackward0", { 0.5 })));
 
@@ -89,10 +89,11 @@ static rg_tensor *threshold_rule(const rg_step *s, rg_tensor *g) {
 }
 
 static bool threshold_fused(const rg_step *s, rg_tensor *gin[]) {
-    return elementwise_fused(s, gin, &k_threshold_grad, rgi_saved(s, 0), shrink_numbers(s->attr));
+    return elementwise_fused_by_value(s, gin, &k_threshold_grad, rgi_saved(s, 0),
+                                      shrink_numbers(s->attr));
 }
 
-RG_OP(threshold, .doc = "x <= k0 ? k1 : x", RG_NAMED(shrink), .n_in = 1, .inplace = true,
+RG_OP(threshold, .doc = "x <= k0 ? k1 : x", RG_NAMED(shrink), .n_in = 1, RG_ELEMENTWISE,
       .shape = threshold_shape, .forward = threshold_forward, .fused = threshold_fused,
       .grad = { RG_RULE(RG_IN(0), threshold_rule) },
       SAMPLES_1("z", RG_A(shrink, "ThresholdBackward0", { 0.5, -2 })));

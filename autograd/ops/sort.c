@@ -14,8 +14,11 @@ struct sort_attr {
 };
 
 static bool sort_shape(rg_call *c) {
+    const rg_tensor *x = c->in[0];
     rgi_shape_same(c);
     c->out[1]->dtype = RG_INT64;
+    for (int k = 0; k < 2 && !(x->flags & RG_PLAIN); k++)
+        rgi_lay_out_as(c->out[k], x);
     return true;
 }
 
@@ -48,7 +51,8 @@ rg_tensor *(rg_argsort)(rg_tensor *x, int dim, bool descending) {
 
 static bool topk_shape(rg_call *c) {
     const struct sort_attr *a = RG_ATTR(c, sort);
-    sort_shape(c);
+    rgi_shape_same(c);
+    c->out[1]->dtype = RG_INT64;
     if (c->in[0]->ndim) {
         c->out[0]->size[a->dim] = a->k;
         c->out[1]->size[a->dim] = a->k;

@@ -27,7 +27,7 @@ static rg_tensor *where_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(where, .doc = "condition ? a : b", .node = "WhereBackward0", .n_in = 3, .typing = RG_PROMOTED,
-      .typed = RG_IN(1) | RG_IN(2), .shape = where_shape, .kernel = &k_where,
+      .typed = RG_IN(1) | RG_IN(2), .laid_between = true, .shape = where_shape, .kernel = &k_where,
       .grad = { RG_NO_RULE, RG_RULE(RG_IN(0), where_rule_a), RG_RULE(RG_IN(0), where_rule_b) },
       RG_SAMPLES({ "b(2,3) (2,3) (2,3)", NULL }, { "b(3) (2,1,3) (4,1)", NULL },
                  { "b(2,2) () (2)", NULL }, { "b() () ()", NULL }, { "b(0,1) (3) (0,3)", NULL }));
@@ -170,7 +170,7 @@ static rg_tensor *clamp_rule_high(const rg_step *s, rg_tensor *g) {
 #define CLAMP_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2))
 #define CLAMP       RG_A(clamp, "ClampBackward1", NULL)
 RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typing = RG_PROMOTED,
-      .optional = RG_IN(1) | RG_IN(2), .inplace = true, RG_MADE(clamp),
+      .optional = RG_IN(1) | RG_IN(2), RG_ELEMENTWISE, RG_MADE(clamp),
       .grad = { RG_RULE(CLAMP_NEEDS, clamp_rule_x), RG_RULE(CLAMP_NEEDS, clamp_rule_low),
                 RG_RULE(CLAMP_NEEDS, clamp_rule_high) },
       RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP }, { "(2,1,3) s(4,1) p()", CLAMP },
@@ -266,7 +266,7 @@ static rg_tensor *lerp_rule_weight(const rg_step *s, rg_tensor *g) {
     return rg_mul(g, rg_sub(b, a));
 }
 
-RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, RG_NAMED(lerp), .inplace = true,
+RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, RG_NAMED(lerp), RG_ELEMENTWISE,
       .shape = lerp_shape, .kernel = &k_lerp,
       .grad = { RG_RULE(RG_IN(2), lerp_rule_a), RG_RULE(RG_IN(2), lerp_rule_b),
                 RG_RULE(RG_IN(0) | RG_IN(1), lerp_rule_weight) },
@@ -332,7 +332,7 @@ static rg_tensor *addcmul_rule_c(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(addcmul, .doc = "x + value a b", .node = "AddcmulBackward0", .n_in = 3, RG_WITH(addc),
-      .inplace = true, .typing = RG_PROMOTED, RG_MADE(addcmul),
+      RG_ELEMENTWISE, .typing = RG_PROMOTED, RG_MADE(addcmul),
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(RG_IN(2), addcmul_rule_b),
                 RG_RULE(RG_IN(1), addcmul_rule_c) },
       SAMPLES_3("", RG_A(addc, { 1.5 })));
@@ -369,7 +369,7 @@ static rg_tensor *addcdiv_rule_c(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(addcdiv, .doc = "x + value a / b", .node = "AddcdivBackward0", .n_in = 3, RG_WITH(addc),
-      .inplace = true, .typing = RG_PROMOTED, RG_MADE(addcdiv),
+      RG_ELEMENTWISE, .typing = RG_PROMOTED, RG_MADE(addcdiv),
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(RG_IN(2), addcdiv_rule_b),
                 RG_RULE(RG_IN(1) | RG_IN(2), addcdiv_rule_c) },
       SAMPLES_3("z", RG_A(addc, { 1.5 })));

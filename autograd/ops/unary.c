@@ -27,7 +27,7 @@
 /* UNARY_OP makes the row of an op, with the kernel k_ident, and the functions rg_ident and
  * rg_ident_. */
 #define UNARY_OP(ident, Node, formula, value, ...)                                              \
-    RG_OP(ident, .doc = formula, .node = Node "Backward0", .n_in = 1, .inplace = true,          \
+    RG_OP(ident, .doc = formula, .node = Node "Backward0", .n_in = 1, RG_ELEMENTWISE,          \
           .kernel = &k_##ident, .grad = { RG_RULE(NEEDS_##value, ident##_rule) }, __VA_ARGS__); \
     rg_tensor *rg_##ident(rg_tensor *x) { return RG_APPLY(ident, RG_NO_ATTR, x); }              \
     rg_tensor *rg_##ident##_(rg_tensor *x) { return RG_APPLY_(ident, RG_NO_ATTR, x); }
@@ -79,7 +79,7 @@ static rg_tensor *square_rule(const rg_step *s, rg_tensor *g) {
     return rg_mul(g, rg_mul(x, 2));
 }
 
-RG_OP(square, .doc = "x^2", .node = "PowBackward0", .n_in = 1, .inplace = true,
+RG_OP(square, .doc = "x^2", .node = "PowBackward0", .n_in = 1, RG_ELEMENTWISE,
       .shape = square_shape, .kernel = &k_square, .grad = { RG_RULE(RG_IN(0), square_rule) },
       SAMPLES_1("", NULL));
 
@@ -114,7 +114,7 @@ static rg_tensor *round_decimals_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1", .n_in = 1,
-      .inplace = true, RG_WITH(round_decimals), RG_MADE(round_decimals),
+      RG_ELEMENTWISE, RG_WITH(round_decimals), RG_MADE(round_decimals),
       .grad = { RG_RULE(0, round_decimals_rule) },
       RG_SAMPLES({ "z(2,3)", RG_A(round_decimals, 0) }, { "z()", RG_A(round_decimals, -1) },
                  { "z(0,3)", RG_A(round_decimals, 1) }));
@@ -145,7 +145,7 @@ static rg_tensor *nan_to_num_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(nan_to_num, .doc = "x with numbers for NaN and infinities", .node = "NanToNumBackward0",
-      .n_in = 1, .inplace = true, RG_WITH(nan_to_num), .shape = rgi_shape_same,
+      .n_in = 1, RG_ELEMENTWISE, RG_WITH(nan_to_num), .shape = rgi_shape_same,
       .forward = nan_to_num_forward, .grad = { RG_RULE(RG_IN(0), nan_to_num_rule) },
       SAMPLES_1("", RG_A(nan_to_num, { 1, 2, 3 })));
 

@@ -136,6 +136,7 @@ static bool recorder_applied(rg_graph_observer *o, const rg_call *c, size_t attr
     if (!n)
         return true;
     n->call = *c;
+    n->call.given = NULL;
     n->alike = alike;
     n->call.in = n->in;
     n->call.attr = n->in + c->n_in;
@@ -308,7 +309,7 @@ static void remember_leaf(rg_replay *r, rg_node *leaf, bool made) {
 static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
     if (leaf->grad)
         return leaf->grad;
-    rg_tensor *sum = rgi_own(rgi_new_like(g, g->dtype));
+    rg_tensor *sum = rgi_own(rgi_new_dense_like(g, (rg_dtype)g->dtype));
     if (!sum)
         return NULL;
     rgi_copy_elements(sum, g);

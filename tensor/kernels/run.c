@@ -133,12 +133,17 @@ static bool run_streams(const rg_walk *w, const rg_tensor *out) {
 }
 
 void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const void *context) {
-    if (RG_LIKELY(t[0]->numel < RUN_LONG)) {
+    const bool is_short = RG_LIKELY(t[0]->numel < RUN_LONG);
+    if (is_short && t[0]->flags & RG_CONTIGUOUS) {
         rgi_each(n, t, loop, context);
         return;
     }
     rg_walk w;
     rgi_walk_make(&w, n, t, true);
+    if (is_short) {
+        rgi_walk_run(&w, loop, context);
+        return;
+    }
     run_spread spread = { .whole = &w,
                           .loop = loop,
                           .context = context,

@@ -1,11 +1,13 @@
 /*
- * op_cases.h: reads the cases that ops.py wrote into tests/golden/data/ops/: a function, its
- * arguments, and what PyTorch computed. The top of tests/golden/make/ops.py tells what the lines'
- * letters mean.
+ * op_cases.h: reads the cases that ops.py wrote into tests/golden/data/ops/, and layouts.py into
+ * tests/golden/data/layouts/: a function, its arguments, and what PyTorch computed. The tops of
+ * both scripts, in tests/golden/make/, tell what the lines' letters mean.
  */
 #pragma once
 
 #include "regard.h"
+#include "tensor/base.h"
+#include "tensor/shape.h"
 #include "tests/golden.h"
 
 #include <ctype.h>
@@ -33,7 +35,7 @@ typedef struct op_expected_tensor {
     bool none; /* There is no gradient. */
     bool view; /* The tensor shares the storage of the first argument. */
     char dtype[4], node[64];
-    rg_dims shape;
+    rg_dims shape, stride; /* Where strides aren't given, stride.n is -1. */
     size_t step;    /* Only every step-th value is given. */
     double largest; /* Where step > 1, no value is larger than this. */
     char *values;
@@ -53,6 +55,7 @@ typedef struct op_case {
     op_argument arg[OP_ARGUMENTS];
     rg_tensor *leaf[OP_LIST];
     op_expected_tensor out[OP_OUTPUTS], first[OP_LIST], second[OP_LIST];
+    rg_dims *stride; /* While a case is read, the next strides go here. */
     op_error error, backward_error;
     double largest; /* No argument's finite number is larger in magnitude, or this is 100. */
 } op_case;
@@ -85,38 +88,17 @@ static rg_tensor *op_cotangent(unsigned k, rg_tensor *like) {
     return t;
 }
 
-/* Returns zeros with these strides: a whole tensor, narrowed, transposed and expanded. */
+/* Returns zeros with these strides, as a view. */
 static rg_tensor *op_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) {
-    /* `order` lists the dims by falling stride, and then those that are expanded or have one
-     * element. */
-    int order[RG_MAX_DIMS], n = 0;
+    int64_t n = 1;
     for (int d = 0; d < shape.n; d++)
-        if (stride.v[d] && shape.v[d] != 1) {
-            int at = n++;
-            for (; at && stride.v[order[at - 1]] < stride.v[d]; at--)
-                order[at] = order[at - 1];
-            order[at] = d;
-        }
-    rg_dims whole = { .n = n + 1 };
-    for (int k = 0; k < n; k++)
-        whole.v[k] = k ? stride.v[order[k - 1]] / stride.v[order[k]] : shape.v[order[0]];
-    whole.v[n] = n ? stride.v[order[n - 1]] : 1;
-    rg_tensor *t = rg_select(rg_zeros_dims(whole, dtype), n, 0);
-    for (int k = 0; k < n; k++)
-        t = rg_narrow(t, k, 0, shape.v[order[k]]);
-    for (int d = 0; d < shape.n; d++)
-        if (!stride.v[d] || shape.v[d] == 1) {
-            t = rg_unsqueeze(t, n);
-            order[n++] = d;
-        }
-    for (int d = 0; d < shape.n; d++) {
-        int k = d;
-        while (order[k] != d)
-            k++;
-        t = rg_transpose(t, d, k);
-        order[k] = order[d];
-    }
-    return rg_expand_dims(t, shape);
+        n += RG_MAX(shape.v[d] - 1, 0) * stride.v[d];
+    rg_tensor *t = rg_expand_dims(rg_select(rg_zeros_dims(RG_DIMS(n), dtype), 0, 0), shape);
+    if (!t)
+        return NULL;
+    memcpy(t->stride, stride.v, (size_t)shape.n * sizeof stride.v[0]);
+    rgi_update_flags(t);
+    return t;
 }
 
 /* Fills t with values, or with the k-th numbers that are made by rule if the values are "r k". */
@@ -182,6 +164,7 @@ static rg_tensor *op_number(op_case *c, char *rest) {
 static void op_expected(op_expected_tensor *e, char *rest) {
     char *word = golden_word(&rest);
     e->none = *word == '-';
+    e->stride.n = -1;
     if (e->none)
         return;
     e->shape = golden_dims(word);
@@ -214,16 +197,24 @@ static void op_read_head(op_case *c, char *words) {
     }
 }
 
-/* Reads an output (> or v), a first gradient (g), or a second one (h). */
+/* Reads an output (> or v), a first gradient (g), a second one (h), or strides of the one before
+ * (~). */
 static void op_read_expected(op_case *c, char kind, char *rest) {
+    if (kind == '~') {
+        *c->stride = golden_dims(rest);
+        return;
+    }
     if (kind == 'g') {
+        c->stride = &c->first[c->n_first].stride;
         op_expected(&c->first[c->n_first++], rest);
         return;
     }
     if (kind == 'h') {
+        c->stride = &c->second[c->n_second].stride;
         op_expected(&c->second[c->n_second++], rest);
         return;
     }
+    c->stride = &c->out[c->n_outs].stride;
     op_expected_tensor *e = &c->out[c->n_outs++];
     e->view = kind == 'v';
     snprintf(e->dtype, sizeof e->dtype, "%s", golden_word(&rest));
@@ -269,7 +260,7 @@ static bool op_case_next(golden_file *f, op_case *c) {
     while (golden_peek(f) && golden_peek(f) != '=') {
         char *line = golden_line(f);
         char *rest = line + 1 + (line[1] == ' ');
-        if (strchr(">vgh", *line)) {
+        if (strchr(">vgh~", *line)) {
             op_read_expected(c, *line, rest);
         } else if (*line == '!' || *line == '?') {
             op_error *e = *line == '!' ? &c->error : &c->backward_error;

@@ -1,6 +1,7 @@
 /*
  * test_golden.c: compares every public function of autograd/ops.h with PyTorch: values, dtypes,
- * shapes, grad_fn, first and second gradients, and errors. The cases lie in tests/golden/data/ops/.
+ * shapes, strides, grad_fn, first and second gradients, and errors. The cases lie in
+ * tests/golden/data/ops/, and those that are about strides in tests/golden/data/layouts/.
  * Each request for memory is refused in turn, too.
  *
  *     build/tests/autograd/test_golden                            all functions
@@ -120,6 +121,17 @@ static bool lies_in(rg_tensor *t, rg_tensor *x) {
     return at >= from && at <= from + (size_t)last * bytes[rg_dtype_of(x)];
 }
 
+static void check_strides(const char *what, int k, rg_tensor *t, const op_expected_tensor *e) {
+    rg_dims stride = { .n = rg_ndim(t) };
+    if (e->none || e->stride.n < 0)
+        return;
+    memcpy(stride.v, t->stride, sizeof stride.v);
+    count->checks++;
+    if (!same_shape(stride, e->stride))
+        complain("%s %d of shape %s has strides %s, torch's %s", what, k, shape_of(e->shape),
+                 shape_of(stride), shape_of(e->stride));
+}
+
 static void check_output(int k, rg_tensor *t, const op_expected_tensor *e) {
     const char *node = "-";
     if (rg_requires_grad(t))
@@ -136,8 +148,8 @@ static void check_output(int k, rg_tensor *t, const op_expected_tensor *e) {
     else if (current->arg[0].kind == 't' && rg_numel(t) && e->view != lies_in(t, current->arg[0].t))
         complain("output %d is %s, torch's %s", k, e->view ? "a copy" : "a view",
                  e->view ? "a view" : "a copy");
-    else
-        same_values("output", k, t, e);
+    else if (same_values("output", k, t, e))
+        check_strides("output", k, t, e);
 }
 
 /* A gradient of None and one of zeros count as the same. */
@@ -154,8 +166,8 @@ static void check_gradient(const char *what, int k, rg_tensor *t, const op_expec
     if (!same_shape(rg_shape(t), zeros.shape) || rg_dtype_of(t) != rg_dtype_of(current->leaf[k]))
         complain("%s %d has shape %s, its input %s", what, k, shape_of(rg_shape(t)),
                  shape_of(zeros.shape));
-    else
-        same_values(what, k, t, e->none ? &zeros : e);
+    else if (same_values(what, k, t, e->none ? &zeros : e) && strcmp(what, "gradient") == 0)
+        check_strides(what, k, t, e);
 }
 
 /* Copies a text. Blanks and line feeds that follow each other become one blank. */
@@ -398,7 +410,8 @@ static void check_case(op_case *c, const op_call *f) {
     }
 }
 
-static char directory[512]; /* The cases lie in this folder. */
+static char directory[512]; /* The cases lie in this folder, */
+static char layouts[512];   /* and those that are about strides in this one. */
 
 static void check_function(const op_call *f, const char *folder) {
     golden_file file;
@@ -677,7 +690,10 @@ static void run_check(int i, void (*check)(const op_call *f)) {
                   count->failures - failures);
 }
 
-static void check_cases(const op_call *f) { check_function(f, directory); }
+static void check_cases(const op_call *f) {
+    check_function(f, directory);
+    check_function(f, layouts);
+}
 
 START_TEST(test_function) { run_check(_i, check_cases); }
 END_TEST
@@ -695,6 +711,7 @@ START_TEST(test_rejects) {
         "t f64 g 2 c : 2 3\n"
         "t f64 g 2 c : 5 7\n"
         "> f64 MulBackward0 2 : 10 21\n"
+        "~ 1\n"
         "g 2 : -4.7998046875 -6.7744140625\n"
         "g 2 : -1.919921875 -2.9033203125\n"
         "h 2 : -0.94589900970459 -0.2145357131958\n"
@@ -715,6 +732,7 @@ START_TEST(test_rejects) {
         { "MulBackward0", "-" },
         { "2 : 10", "2,1 : 10" },
         { "> f64", "v f64" },
+        { "~ 1", "~ 2" },
         { "-4.7998046875", "4.7998046875" },
         { "-2.9033203125", "-2.9062236328125" },
         { "-0.2145357131958", "-0.2145357141958" },
@@ -765,6 +783,7 @@ int main(int argc, char **argv) {
     verbose = argc > 1;
     rgi_memory_guarded = true;
     snprintf(directory, sizeof directory, "%s/ops", golden_folder());
+    snprintf(layouts, sizeof layouts, "%s/layouts", golden_folder());
     count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     Suite *suite = suite_create("golden");
     TCase *tcase = tcase_create("golden");

@@ -1195,11 +1195,107 @@ START_TEST(test_all_shapes_of_what_lies_apart) {
 }
 END_TEST
 
-RG_TESTS(views, test_all_shapes_of_what_lies_apart, test_random_programs, test_who_renews,
-         test_who_is_refused, test_a_part_that_is_a_leaf, test_a_leaf_with_other_data,
-         test_draws_over_stale_views, test_writes_beside_hooks, test_writes_of_the_dead,
-         test_base_takes_the_write_in, test_base_without_history, test_subscripts_of_views,
-         test_what_is_refused, test_detached, test_most_dims, test_later_writes_are_seen,
-         test_who_looks_on, test_layouts, test_a_base_with_other_data, test_other_data,
-         test_gradcheck, test_memory_fails, test_backward_of_many_writes, test_replay,
-         test_drawing_and_anomalies, test_threads, test_named, test_writes_leave_nothing)
+/* ---- how results lie in memory ------------------------------------------------------ */
+
+static void check_turned(const char *what, rg_tensor *t) {
+    ck_assert_msg(t && rg_stride(t, 0) == 1 && rg_stride(t, 1) == 3, "%s: %s", what, rg_error());
+}
+
+/* What is made of a transposed tensor element by element is transposed in memory, too; so is a
+ * copy, and what is like it. (tests/golden/data/layouts/ has every function, and other layouts.) */
+START_TEST(test_results_lie_as_their_inputs) {
+    rg_tensor *x = rg_reshape(rg_arange_as(12, RG_FLOAT64), 4, 3);
+    rg_tensor *xT = rg_t(x);
+    rg_tensor *number = rg_scalar(2.5);
+    check_turned("sin", rg_sin(xT));
+    check_turned("add", rg_add(xT, 1));
+    check_turned("to", rg_to(xT, RG_FLOAT32));
+    check_turned("mul of an integer", rg_mul(rg_to(xT, RG_INT64), number));
+    check_turned("where", rg_where(rg_gt(xT, 3), xT, 0));
+    check_turned("dropout", rg_dropout(xT, 0.5, true));
+    check_turned("clone", rg_clone(xT));
+    check_turned("zeros_like", rg_zeros_like(xT));
+    check_turned("ones_like", rg_ones_like(xT));
+    check_turned("full_like", rg_full_like(xT, 7));
+    check_turned("empty_like", rg_empty_like(xT));
+    check_turned("rand_like", rg_rand_like(xT));
+    check_turned("a copy of what has gaps", rg_clone(rg_t(rg_narrow(rg_zeros(4, 5), 1, 1, 3))));
+    ck_assert(rg_equal(rg_full_like(xT, 7), rg_full(RG_DIMS(3, 4), 7)));
+    ck_assert(rg_is_contiguous(rg_contiguous(xT)));
+    ck_assert(rg_is_contiguous(rg_clone(rg_expand(rg_reshape(rg_arange(3), 1, 3), 4, 3))));
+
+    rg_tensor *y = rg_clone(xT);
+    ck_assert(rg_zero_(rg_reshape(y, -1)) != NULL);
+    ck_assert(rg_equal(y, xT));
+    ck_assert(rg_view(rg_sin(xT), -1) == NULL);
+    ck_assert_msg(strstr(rg_error(), "view size is not compatible"), "%s", rg_error());
+}
+END_TEST
+
+/* The gradient of a leaf lies as the leaf does, or is contiguous if the leaf has gaps. */
+START_TEST(test_gradients_lie_as_their_leaves) {
+    for (int graph = 0; graph < 2; graph++) {
+        rg_tensor *row = rg_requires_grad_(rg_ones(4, 3), true);
+        rg_tensor *turned = rg_requires_grad_(rg_clone(rg_t(rg_ones(4, 3))), true);
+        rg_tensor *gaps = rg_requires_grad_(rg_t(rg_narrow(rg_ones(4, 5), 1, 1, 3)), true);
+        rg_tensor *y = rg_mul(rg_mul(rg_t(row), rg_clone(rg_t(rg_ones(4, 3)))), turned);
+        y = rg_sum(rg_mul(y, gaps));
+        for (int again = 0; again < 2; again++) {
+            ck_assert(rg_backward(y, .create_graph = graph, .retain_graph = true));
+            ck_assert(rg_is_contiguous(rg_grad_of(row)));
+            check_turned("a leaf's gradient", rg_grad_of(turned));
+            if (!again)
+                ck_assert(rg_is_contiguous(rg_grad_of(gaps)));
+            rg_tensor *all = rg_full(RG_DIMS(3, 4), again + 1.0);
+            ck_assert(rg_equal(rg_grad_of(turned), all) && rg_equal(rg_grad_of(gaps), all));
+            ck_assert(rg_equal(rg_grad_of(row), rg_t(all)));
+        }
+        ck_assert(rg_set_grad(turned, RG_NONE));
+        ck_assert(rg_set_data(turned, rg_ones(3, 4)));
+        ck_assert(rg_backward(rg_sum(rg_t(turned))));
+        ck_assert(rg_is_contiguous(rg_grad_of(turned)));
+    }
+}
+END_TEST
+
+/* A step that was recorded with turned tensors runs on them. */
+static rg_tensor *turned_x, *turned_w, *turned_y;
+
+static void turned_step(void *unused) {
+    (void)unused;
+    rg_tensor *y = rg_mul(rg_sigmoid(rg_t(turned_x)), turned_w);
+    turned_y = rg_keep(rg_add(y, rg_dropout(rg_clone(y), 0, true)));
+    rg_backward(rg_sum(rg_square(turned_y)));
+}
+
+START_TEST(test_replay_of_what_is_turned) {
+    turned_x = rg_randn(4, 3);
+    turned_w = rg_requires_grad_(rg_clone(rg_t(rg_randn(4, 3))), true);
+    rg_replay *r = rg_record(turned_step, NULL);
+    ck_assert_msg(r != NULL, "%s", rg_error());
+    check_turned("an output", turned_y);
+    rg_mul_(turned_x, 0.5);
+    ck_assert(rg_set_grad(turned_w, RG_NONE));
+    ck_assert_msg(rg_replay_run(r), "%s", rg_error());
+    rg_tensor *y = rg_clone(turned_y), *gradient = rg_clone(rg_grad_of(turned_w));
+    rg_drop(turned_y);
+    ck_assert(rg_set_grad(turned_w, RG_NONE));
+    turned_step(NULL);
+    ck_assert(rg_equal(y, turned_y));
+    ck_assert(rg_allclose(gradient, rg_grad_of(turned_w), 1e-6, 0));
+    check_turned("a gradient", rg_grad_of(turned_w));
+    rg_drop(turned_y);
+    rg_replay_free(r);
+}
+END_TEST
+
+RG_TESTS(views, test_results_lie_as_their_inputs, test_gradients_lie_as_their_leaves,
+         test_replay_of_what_is_turned, test_all_shapes_of_what_lies_apart, test_random_programs,
+         test_who_renews, test_who_is_refused, test_a_part_that_is_a_leaf,
+         test_a_leaf_with_other_data, test_draws_over_stale_views, test_writes_beside_hooks,
+         test_writes_of_the_dead, test_base_takes_the_write_in, test_base_without_history,
+         test_subscripts_of_views, test_what_is_refused, test_detached, test_most_dims,
+         test_later_writes_are_seen, test_who_looks_on, test_layouts, test_a_base_with_other_data,
+         test_other_data, test_gradcheck, test_memory_fails, test_backward_of_many_writes,
+         test_replay, test_drawing_and_anomalies, test_threads, test_named,
+         test_writes_leave_nothing)

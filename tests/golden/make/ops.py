@@ -338,7 +338,8 @@ def gradient_text(letter, g):
 def argument_lines(arg, ctype):
     if isinstance(arg, torch.Tensor):
         grad = "g" if arg.requires_grad else "-"
-        strides = "c" if arg.is_contiguous() else shape_text(arg.stride())
+        plain = arg.stride() == torch.empty(arg.shape).stride()
+        strides = "c" if plain else shape_text(arg.stride())
         values = "r %d" % arg.seed if hasattr(arg, "seed") else values_text(arg, exact=True)
         return [" ".join(["t", NAMES[arg.dtype], grad, shape_text(arg.shape), strides, values])]
     if arg is None:
