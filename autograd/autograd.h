@@ -28,9 +28,13 @@ RG_PUBLIC_BEGIN
  * when it is next used. Refused are views of leaves, and views that a list holds
  * (rg_split, rg_unbind) or that were made without grad mode, as torch refuses them. */
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on);
+/* Returns true also for a view that isn't recorded, but whose base requires grad: one that was made
+ * without grad mode, or before the base was told to. */
 bool rg_requires_grad(rg_tensor *t);
 bool rg_is_leaf(rg_tensor *t);
 rg_tensor *rg_detach(rg_tensor *t);
+/* Makes t a leaf. What was made of t before keeps its gradients, also where torch refuses to use a
+ * value that was saved before it was detached. */
 rg_tensor *rg_detach_(rg_tensor *t);
 bool rg_set_data(rg_tensor *t, rg_tensor *data);
 const char *rg_grad_fn(rg_tensor *t);

@@ -67,7 +67,7 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     RG_FAIL_IF(on && t->storage->inference && !rgi_this.inference, "requires_grad_",
                "Setting requires_grad=True on inference tensor outside InferenceMode is not "
                "allowed.");
-    if (on && rg_requires_grad(t))
+    if (on && (t->history || (rgi_is_stale(t) && rgi_base_of(t)->history)))
         return t;
     if (!rgi_renew(t, "requires_grad_"))
         return NULL;
@@ -94,8 +94,7 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
 
 /* A view that was written to requires grad where its base does, even if it can't be used. */
 bool rg_requires_grad(rg_tensor *t) {
-    return rgi_check(t, "requires_grad")
-           && (t->history || (rgi_is_stale(t) && rgi_base_of(t)->history));
+    return rgi_check(t, "requires_grad") && rgi_is_float(t->dtype) && rgi_history_of(t);
 }
 
 bool rg_is_leaf(rg_tensor *t) {

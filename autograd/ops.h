@@ -506,6 +506,7 @@ rg_tensor *rg_conv2d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_c
  * a number or RG_DIMS. */
 
 #define RG_KERNEL   INT64_MIN /* As a stride, it is the kernel's size. */
+#define RG_WINDOW   INT64_MIN /* As a divisor, it is the window's size, and torch's None. */
 #define RG_AS_IT_IS INT64_MIN /* As an adaptive size, it is x's, and torch's None. */
 typedef struct RG_OPTIONS rg_max_pool_options {
     RG_BY_NAME;
@@ -530,7 +531,7 @@ typedef struct RG_OPTIONS rg_avg_pool_options {
     int64_t padding          RG_DEFAULT(0);
     bool ceil_mode           RG_DEFAULT(false);
     bool count_include_pad   RG_DEFAULT(true);
-    int64_t divisor_override RG_DEFAULT(0); /* Sums are divided by it, unless it is 0. */
+    int64_t divisor_override RG_DEFAULT(RG_WINDOW); /* Sums are divided by it. */
     rg_dims strides          RG_DEFAULT({});
     rg_dims paddings         RG_DEFAULT({});
 } rg_avg_pool_options;
@@ -574,7 +575,9 @@ typedef struct RG_OPTIONS rg_batch_norm_options {
 } rg_batch_norm_options;
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                               rg_batch_norm_options o);
-/* x / sqrt(mean(x^2) + eps) weight; an eps below 0 means the dtype's own. */
+/* As an eps, it is the default: torch's None in rms_norm, which is the dtype's own epsilon. */
+#define RG_OWN_EPS (-__builtin_inf())
+/* x / sqrt(mean(x^2) + eps) weight */
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps);
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps); /* x / max(norm(x), eps) */
 /* sum(a b) / (max(norm(a), eps) max(norm(b), eps)) */

@@ -150,7 +150,9 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 #define RG_MAX_POOL_(...) \
     RG_KEYWORDS(rg_max_pool_options, (.stride = RG_KERNEL, .dilation = 1), __VA_ARGS__)
 #define RG_AVG_POOL_(...) \
-    RG_KEYWORDS(rg_avg_pool_options, (.stride = RG_KERNEL, .count_include_pad = true), __VA_ARGS__)
+    RG_KEYWORDS(rg_avg_pool_options,                                                             \
+                (.stride = RG_KERNEL, .count_include_pad = true, .divisor_override = RG_WINDOW), \
+                __VA_ARGS__)
 #define rg_max_pool1d(x, kernel, ...) \
     rg_max_pool1d_with(x, RG_SIZES_(kernel), RG_MAX_POOL_(__VA_ARGS__))
 #define rg_max_pool2d(x, kernel, ...) \

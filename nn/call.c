@@ -171,6 +171,9 @@ bool(rg_remove_forward_hook)(rg_module *m, int id) {
 static bool may_call(rg_module *m, rg_list in) {
     if (!rgi_module_given(m, "call") || !rgi_given_list(in.n, in.v, m->cls->name))
         return false;
+    RG_FAIL_IF(RG_UNLIKELY(m->failed), m->cls->name,
+               "the module isn't whole, since something wasn't registered in its constructor; "
+               "RG_READY returns NULL for such a module");
     for (int i = 0; i < in.n; i++)
         if (in.v[i] != RG_NONE && !rgi_check(in.v[i], m->cls->name))
             return false;

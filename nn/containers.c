@@ -82,7 +82,7 @@ static bool refuse_child(rg_module *child) {
 static bool append_as(rg_sequential *self, const char *name, rg_module *child) {
     if (!make_room_for(self, (size_t)self->n + 1))
         return refuse_child(child);
-    if (!rg_register_child(&self->base, name, &self->v[self->n], child))
+    if (!rgi_put_child(&self->base, name, &self->v[self->n], child))
         return false;
     self->n++;
     return true;
@@ -92,12 +92,12 @@ static bool append(rg_sequential *self, rg_module *child) {
     return append_as(self, name_of_place(self->n).v, child);
 }
 
-/* Puts a child under the name, in the place of the one that is there, or behind the others. */
+/* Puts a child under the name, as rgi_container_put does. */
 static bool put_named(rg_sequential *self, const char *name, rg_module *child) {
     const rg_entry *e = name ? rgi_entry_named(&self->base, name) : NULL;
     if (!e)
         return append_as(self, name, child);
-    return rg_register_child(&self->base, name, (rg_module **)(void *)e->place, child);
+    return rgi_put_child(&self->base, name, (rg_module **)(void *)e->place, child);
 }
 
 /* ---- making -------------------------------------------------------------------- */
@@ -172,7 +172,40 @@ rg_module_dict *(rg_nn_module_dict_of)(int n, const rg_module_item *items) {
     return container_new(&module_dict_class, &(given_children){ .n = n, .items = items });
 }
 
+bool rgi_is_container(const rg_module *m) {
+    return m->cls == &sequential_class || m->cls == &module_list_class
+           || m->cls == &module_dict_class;
+}
+
+/* A place among the container's own may have moved, and has the child already. */
+bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child) {
+    rg_sequential *self = (rg_sequential *)m;
+    const bool own = (uintptr_t)place - (uintptr_t)self->v < self->room * sizeof *self->v;
+    if (!put_named(self, name, child))
+        return false;
+    if (!own)
+        *place = child;
+    return true;
+}
+
 /* ---- changing ------------------------------------------------------------------ */
+
+/* Returns whether the child at place i is named after the place: rg_register_child may have given
+ * it another name. */
+static bool is_named_by_place(const rg_sequential *self, int i) {
+    const rg_entry *e = rgi_entry_named(&self->base, name_of_place(i).v);
+    return e && e->place == (void **)(void *)&self->v[i];
+}
+
+/* Returns the entry of the child at place i. */
+static const rg_entry *entry_of_place(const rg_sequential *self, int i) {
+    if (RG_LIKELY(is_named_by_place(self, i)))
+        return rgi_entry_named(&self->base, name_of_place(i).v);
+    const rg_entry *e = self->base.registry->entries;
+    while (e->place != (void **)(void *)&self->v[i])
+        e++;
+    return e;
+}
 
 /* Takes down that the child at place i stands there now, and renames its parameters. A name is a
  * label: where there is no memory for a new one, the old one stays. */
@@ -205,10 +238,15 @@ static bool container_insert(const char *op, void *container, int i, rg_module *
         refuse_child(child);
         return rgi_fail(RG_INDEX_ERROR, op, "Index out of range: %d", i);
     }
+    if (i < 0)
+        i += self->n;
+    for (int k = i; k < self->n; k++)
+        if (!is_named_by_place(self, k)) {
+            refuse_child(child);
+            return rgi_fail(RG_INDEX_ERROR, op, "KeyError: '%d'", k);
+        }
     if (!append(self, child))
         return false;
-    if (i < 0)
-        i += self->n - 1;
     for (int k = self->n - 1; k > i; k--)
         self->v[k] = self->v[k - 1];
     self->v[i] = child;
@@ -228,7 +266,7 @@ static bool container_set(const char *op, void *container, int i, rg_module *chi
     }
     if (i < 0)
         i += self->n;
-    return rg_register_child(&self->base, name_of_place(i).v, &self->v[i], child);
+    return rgi_put_child(&self->base, entry_of_place(self, i)->name, &self->v[i], child);
 }
 
 bool rg_sequential_append(rg_sequential *m, void *child) {

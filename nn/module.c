@@ -354,6 +354,12 @@ static bool leads_to(rg_module *from, const rg_module *to) {
 }
 
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
+    const bool contained = rgi_is_module(m) && rgi_is_container(m) && name && place;
+    return contained ? rgi_container_put(m, name, place, child)
+                     : rgi_put_child(m, name, place, child);
+}
+
+bool rgi_put_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     if (!rgi_module_given(child, "register_child"))
         child = NULL;
     bool circle = child && rgi_is_module(m) && leads_to(child, m);

@@ -92,7 +92,8 @@ typedef struct RG_OPTIONS rg_buffer_options {
 /* Puts a tensor that isn't trained into the place and keeps it there. */
 bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value,
                         rg_buffer_options o);
-/* Takes over the child, which is freed if this fails. */
+/* Takes over the child, which is freed if this fails. A Sequential, or another list of modules, has
+ * it behind its others, or in the place of the one with that name. */
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Lets a registered place share another place's parameter. */
 bool rg_tie(rg_tensor **place, rg_tensor *parameter);

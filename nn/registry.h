@@ -63,6 +63,14 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name);
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry);
 /* Frees m's struct and registry, but nothing that they point to. */
 void rgi_module_end(rg_module *m);
+/* Registers the child in a place of m's own, which need not be in its struct, as rg_register_child
+ * does for a module that is no container. */
+bool rgi_put_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
+/* Returns whether m is a Sequential, a ModuleList or a ModuleDict. */
+bool rgi_is_container(const rg_module *m);
+/* Puts the child under the name into m, in the place of the one that is there, or behind the
+ * others, and into *place. */
+bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Takes down that m holds a child, which stands in m's entry e. */
 void rgi_join_parent(rg_module *m, const rg_entry *e, rg_module *child);
 /* Writes m's path from the top of its tree, "h.0.attn", and returns its length. */

@@ -153,7 +153,7 @@ bool rgi_conv_allows(const char *name, int dims, const rg_tensor *x, const rg_te
     RG_FAIL_IF(x->numel == 0 && x->size[0] && x->size[1], name,
                "Only zero batch or zero channel inputs are supported, but got input shape: %s",
                RG_SHAPE_TEXT(x));
-    RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), name, "slow_conv2d_cpu", x->dtype);
+    RG_FAIL_DTYPE_IF(x->dtype == RG_BOOL, name, "slow_conv2d_cpu", x->dtype);
     RG_FAIL_IF(x->dtype != weight->dtype, name, "expected scalar type %s but found %s",
                rgi_scalar_name((rg_dtype)x->dtype), rgi_scalar_name((rg_dtype)weight->dtype));
     return true;

@@ -160,6 +160,7 @@ rg_tensor *(rg_cosine_similarity)(rg_tensor *a, rg_tensor *b, int dim, double ep
     rg_tensor wide = { 0 };
     if (!rgi_check(a, "cosine_similarity") || !rgi_check(b, "cosine_similarity"))
         return NULL;
+    RG_FAIL_IF(!(eps >= 0), "cosine_similarity", "eps must be non-negative, got: %g", eps);
     rg_dtype dtype = rgi_promote(2, (rg_tensor *[]){ a, b });
     RG_FAIL_IF(!rgi_is_float(dtype), "cosine_similarity",
                "expected common dtype to be floating point, yet common dtype is %s",

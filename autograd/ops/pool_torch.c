@@ -144,7 +144,7 @@ bool rgi_avg_pool_sizes(const char *name, const rg_tensor *x, const rg_dims *ker
     const rg_dims *strides = o->stride == RG_KERNEL && !o->strides.n ? kernel : &o->strides;
     int third;
     p->count_padding = o->count_include_pad;
-    p->divisor = o->divisor_override;
+    p->divisor = o->divisor_override == RG_WINDOW ? 0 : o->divisor_override;
     z->dilation[0] = 1;
     z->dilation[1] = 1;
     if (!pool_option(name, "kernel_size", dims, 0, kernel, 1, z->kernel)
@@ -152,6 +152,7 @@ bool rgi_avg_pool_sizes(const char *name, const rg_tensor *x, const rg_dims *ker
         || !pool_option(name, "padding", dims, o->padding, &o->paddings, 0, z->padding)
         || !rgi_wrap_dim(name, -3, x->ndim, &third))
         return false;
+    RG_FAIL_IF(o->divisor_override == 0, name, "divisor must be not zero");
     RG_FAIL_DTYPE_IF(x->dtype == RG_BOOL, name, "avg_pool2d", x->dtype);
     return pool_sizes(name, x, o->ceil_mode, p);
 }

@@ -47,8 +47,8 @@ rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedd
  * last dims, which have this shape. GroupNorm normalises over groups of channels. */
 typedef struct RG_OPTIONS rg_norm_options {
     RG_BY_NAME;
-    /* -1 stands for 1e-5, and in RMSNorm for the dtype's own epsilon. */
-    double eps RG_DEFAULT(-1);
+    /* RG_OWN_EPS stands for 1e-5, and in RMSNorm for the dtype's own epsilon. */
+    double eps RG_DEFAULT(RG_OWN_EPS);
     /* In GroupNorm this is what torch calls affine. */
     bool elementwise_affine RG_DEFAULT(true);
     bool bias RG_DEFAULT(true);
@@ -64,7 +64,8 @@ rg_norm_module *rg_nn_layer_norm_with(rg_dims shape, rg_norm_options o);
 rg_norm_module *rg_nn_rms_norm_with(rg_dims shape, rg_norm_options o);
 rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_options o);
 #define RG_NORM_(...) \
-    RG_KEYWORDS(rg_norm_options, (.eps = -1, .elementwise_affine = true, .bias = true), __VA_ARGS__)
+    RG_KEYWORDS(rg_norm_options, (.eps = RG_OWN_EPS, .elementwise_affine = true, .bias = true), \
+                __VA_ARGS__)
 #define rg_nn_layer_norm_dims(shape, ...) rg_nn_layer_norm_with(shape, RG_NORM_(__VA_ARGS__))
 #define rg_nn_rms_norm_dims(shape, ...)   rg_nn_rms_norm_with(shape, RG_NORM_(__VA_ARGS__))
 #define rg_nn_layer_norm(n, ...)          rg_nn_layer_norm_with(RG_DIMS(n), RG_NORM_(__VA_ARGS__))

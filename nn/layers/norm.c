@@ -22,7 +22,7 @@ static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_di
     return RG_READY(self);
 }
 
-static double norm_eps(double eps) { return eps == -1 ? 1e-5 : eps; }
+static double norm_eps(double eps) { return eps == RG_OWN_EPS ? 1e-5 : eps; }
 
 /* Writes a shape as Python's tuple: "()", "(2,)", "(2, 3)". Returns how much was written. */
 static size_t norm_shape_repr(rg_dims shape, char *text, size_t room) {
@@ -71,7 +71,7 @@ static void rms_norm_module_repr(rg_module *m, char *text, size_t room) {
     rg_norm_module *self = (rg_norm_module *)m;
     size_t at = norm_shape_repr(self->shape, text, room);
     snprintf(text + at, room - at, ", eps=%s, elementwise_affine=%s",
-             self->o.eps < 0 ? "None" : rgi_python_float(self->o.eps),
+             self->o.eps == RG_OWN_EPS ? "None" : rgi_python_float(self->o.eps),
              rgi_python_bool(self->o.elementwise_affine));
 }
 

@@ -375,7 +375,7 @@ static void print_suffixes(printer *p, rg_tensor *t) {
         p->text.failed = true;
     if (grad_fn)
         print_suffix(p, &line, "grad_fn=<", grad_fn, ">");
-    else if (t->history)
+    else if (history && rgi_is_float(t->dtype))
         print_suffix(p, &line, "requires_grad=True", "", "");
 }
 

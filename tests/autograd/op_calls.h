@@ -87,10 +87,10 @@ static const rg_item_index *op_items(const op_argument *a) {
         .stride = RG_KERNEL, .dilation = 1, .ceil_mode = I(5), .strides = D(2), .paddings = D(3), \
         .dilations = D(4)                                                                         \
     }
-#define AVG_POOL_OPTIONS                                                   \
-    (rg_avg_pool_options) {                                                \
-        .stride = RG_KERNEL, .ceil_mode = I(4), .count_include_pad = I(5), \
-        .divisor_override = L(6), .strides = D(2), .paddings = D(3)        \
+#define AVG_POOL_OPTIONS                                                               \
+    (rg_avg_pool_options) {                                                            \
+        .stride = RG_KERNEL, .ceil_mode = I(4), .count_include_pad = I(5),             \
+        .divisor_override = L(6) ? L(6) : RG_WINDOW, .strides = D(2), .paddings = D(3) \
     }
 #define MARGIN_OPTIONS(type, k) \
     (type) { .reduction = (rg_reduction)I(k), .margin = X(k + 1) }

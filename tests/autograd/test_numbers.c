@@ -452,7 +452,58 @@ START_TEST(test_kernel_that_just_fits) {
 }
 END_TEST
 
-RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsigned_numbers,
+/* ---- whole numbers ------------------------------------------------------------------ */
+
+static rg_tensor *whole_numbers(int64_t from, rg_dims shape) {
+    int64_t n = 1;
+    for (int d = 0; d < shape.n; d++)
+        n *= shape.v[d];
+    return rg_reshape_dims(rg_add(rg_arange(n), from), shape);
+}
+
+/* PyTorch's numbers; and the convolution of doubles, which hold these numbers exactly. */
+START_TEST(test_convolutions_of_whole_numbers) {
+    rg_tensor *x = whole_numbers(-8, RG_DIMS(1, 2, 2, 4));
+    rg_tensor *w = whole_numbers(-5, RG_DIMS(2, 1, 2, 3));
+    rg_tensor *bias = rg_literal([ 100, -100 ]);
+    rg_tensor *y = rg_conv2d(x, w, bias, .groups = 2, .strides = RG_DIMS(2, 1),
+                             .paddings = RG_DIMS(1, 2), .dilations = RG_DIMS(1, 2));
+    rg_tensor *torchs = rg_literal([
+        108, 107, 122, 119, 122, 115, 128, 119, -88, -77, -90, -81, -74, -69, -84, -81
+    ]);
+    ck_assert(rg_dtype_of(y) == RG_INT64 && rg_equal(y, rg_reshape(torchs, 1, 2, 2, 4)));
+    const int64_t sizes[][5] = { { 2, 3, 4, 9, 2 }, { 3, 2, 5, 70, 3 }, { 1, 1, 1, 1, 1 },
+                                 { 0, 2, 3, 5, 2 }, { 2, 0, 3, 5, 2 } };
+    for (int i = 0; i < RG_COUNT(sizes); i++)
+        for (int stride = 1; stride < 3; stride++) {
+            const int64_t *s = sizes[i];
+            x = whole_numbers(-7, RG_DIMS(s[0], s[1], s[3]));
+            w = whole_numbers(-3, RG_DIMS(s[2], s[1], s[4]));
+            y = rg_conv1d(x, w, RG_NONE, .stride = stride, .padding = 1);
+            rg_tensor *exact = rg_conv1d(rg_to(x, RG_FLOAT64), rg_to(w, RG_FLOAT64), RG_NONE,
+                                         .stride = stride, .padding = 1);
+            ck_each(y && rg_dtype_of(y) == RG_INT64 && rg_equal(y, rg_to(exact, RG_INT64)),
+                    "sizes %d, stride %d: %s", i, stride, rg_error());
+        }
+    rg_tensor *large = rg_literal([[[ 4611686018427387904, 4611686018427387904, 3 ]]]);
+    y = rg_conv1d(large, rg_literal([[[ 2, 2 ]]]), RG_NONE);
+    ck_assert(rg_equal(y, rg_literal([[[ 0, -9223372036854775802 ]]])));
+}
+END_TEST
+
+/* An eps below 0 is one as any other, as in PyTorch. */
+START_TEST(test_eps_below_zero) {
+    rg_tensor *x = rg_literal([ 1., 2., 3. ]);
+    rg_tensor *torchs = rg_literal([ 0.5222329678670, 1.044465935734, 1.566698903601 ]);
+    ck_assert(rg_allclose(rg_rms_norm(x, RG_DIMS(3), RG_NONE, -1), torchs, 1e-6, 0));
+    ck_assert(rg_item(rg_all(rg_isnan(rg_rms_norm(x, RG_DIMS(3), RG_NONE, -100)))));
+    ck_assert(rg_allclose(rg_rms_norm(x, RG_DIMS(3), RG_NONE, RG_OWN_EPS),
+                          rg_rms_norm(x, RG_DIMS(3), RG_NONE, 0), 1e-6, 0));
+}
+END_TEST
+
+RG_TESTS(numbers, test_convolutions_of_whole_numbers, test_eps_below_zero, test_lists_of_an_array,
+         test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
          test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,
          test_strides_of_new_dims, test_targets_within_the_unit, test_variance_as_a_number,

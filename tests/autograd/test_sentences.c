@@ -378,6 +378,16 @@ START_TEST(test_layers) {
     ck_says(rg_avg_pool2d(T(1, 5, 6), RG_DIMS(2, 3), .padding = 2),
             "avg_pool2d: pad should be at most half of effective kernel size, but got "
             "pad=2, kernel_size=2 and dilation=1");
+    ck_says(rg_cosine_similarity(T(2, 3), T(2, 3), 1, -0.5),
+            "cosine_similarity: eps must be non-negative, got: -0.5");
+    ck_says(rg_avg_pool2d(T(1, 5, 6), 2, .divisor_override = 0),
+            "avg_pool2d: divisor must be not zero");
+    ck_says(rg_conv1d(rg_gt(T(1, 1, 5), 0), rg_gt(T(1, 1, 2), 0), RG_NONE),
+            "conv1d: \"slow_conv2d_cpu\" not implemented for 'Bool'");
+    ck_says(rg_conv1d(I(1, 1, 5), T(1, 1, 2), RG_NONE),
+            "conv1d: expected scalar type Long but found Float");
+    ck_says(rg_conv1d(I(1, 1, 5), I(1, 1, 2), T(1)),
+            "conv1d: Input type (long int) and bias type (float) should be the same");
     ck_says(rg_avg_pool2d(T(1, 5, 6), RG_DIMS(2, 8)),
             "avg_pool2d: Given input size: (1x5x6). Calculated output size: (1x2x0). "
             "Output size is too small");

@@ -6,6 +6,7 @@
  */
 #include "tests/test.h"
 #include "tensor/base.h"
+#include "tensor/structs.h"
 #include "tests/golden.h"
 #include "regard.h"
 
@@ -167,7 +168,8 @@ static bool second_order(program *p, rg_tensor *loss) {
         bool known = false;
         for (int j = 0; j < k; j++)
             known = known || p->t[j] == p->t[k];
-        if (known || !rg_requires_grad(p->t[k]) || !rg_is_leaf(p->t[k]))
+        /* A view that requires grad only since its base does has no history. */
+        if (known || !rg_is_leaf(p->t[k]) || !p->t[k]->history)
             continue;
         leaves[p->n_leaves] = p->t[k];
         p->leaf[p->n_leaves++] = k;
@@ -1289,13 +1291,41 @@ START_TEST(test_replay_of_what_is_turned) {
 }
 END_TEST
 
+/* A view that isn't recorded requires grad if its base does, as in PyTorch: one that was made
+ * without grad mode, or before the base was told to. What is made of it still has no history. */
+START_TEST(test_requires_grad_of_the_base) {
+    rg_tensor *x = rg_requires_grad_(rg_ones(4), true), *of_leaf, *of_result;
+    rg_tensor *result = rg_mul(x, 1), *later = rg_ones(4), *before = rg_narrow(later, 0, 0, 2);
+    {
+        RG_NO_GRAD();
+        of_leaf = rg_narrow(x, 0, 0, 2);
+        of_result = rg_narrow(result, 0, 0, 2);
+    }
+    ck_assert(!rg_requires_grad(before));
+    rg_requires_grad_(later, true);
+    rg_tensor *const views[] = { of_leaf, of_result, before };
+    for (int i = 0; i < RG_COUNT(views); i++) {
+        ck_each(rg_requires_grad(views[i]) && rg_is_leaf(views[i]) && !*rg_grad_fn(views[i]),
+                "view %d", i);
+        ck_assert_str_eq(rg_repr(views[i]), "tensor([1., 1.], requires_grad=True)");
+        ck_each(!rg_requires_grad(rg_detach(views[i])), "view %d", i);
+        ck_each(!rg_requires_grad(rg_mul(views[i], 2)), "view %d", i);
+    }
+    rg_requires_grad_(later, false);
+    ck_assert(!rg_requires_grad(before));
+    ck_assert(rg_requires_grad_(of_leaf, true) && rg_backward(rg_sum(rg_mul(of_leaf, 3))));
+    ck_assert(rg_equal(rg_grad_of(of_leaf), rg_mul(rg_ones(2), 3)) && rg_grad_of(x) == RG_NONE);
+    ck_assert_msg(rg_error_code() == RG_OK, "%s", rg_error());
+}
+END_TEST
+
 RG_TESTS(views, test_results_lie_as_their_inputs, test_gradients_lie_as_their_leaves,
          test_replay_of_what_is_turned, test_all_shapes_of_what_lies_apart, test_random_programs,
-         test_who_renews, test_who_is_refused, test_a_part_that_is_a_leaf,
-         test_a_leaf_with_other_data, test_draws_over_stale_views, test_writes_beside_hooks,
-         test_writes_of_the_dead, test_base_takes_the_write_in, test_base_without_history,
-         test_subscripts_of_views, test_what_is_refused, test_detached, test_most_dims,
-         test_later_writes_are_seen, test_who_looks_on, test_layouts, test_a_base_with_other_data,
-         test_other_data, test_gradcheck, test_memory_fails, test_backward_of_many_writes,
-         test_replay, test_drawing_and_anomalies, test_threads, test_named,
-         test_writes_leave_nothing)
+         test_who_renews, test_who_is_refused, test_requires_grad_of_the_base,
+         test_a_part_that_is_a_leaf, test_a_leaf_with_other_data, test_draws_over_stale_views,
+         test_writes_beside_hooks, test_writes_of_the_dead, test_base_takes_the_write_in,
+         test_base_without_history, test_subscripts_of_views, test_what_is_refused, test_detached,
+         test_most_dims, test_later_writes_are_seen, test_who_looks_on, test_layouts,
+         test_a_base_with_other_data, test_other_data, test_gradcheck, test_memory_fails,
+         test_backward_of_many_writes, test_replay, test_drawing_and_anomalies, test_threads,
+         test_named, test_writes_leave_nothing)

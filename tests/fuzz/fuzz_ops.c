@@ -280,7 +280,7 @@ static void end_argument(void) {
     (rg_avg_pool_options) {                                                                      \
         .stride = any(3) ? (int64_t)any(3) : RG_KERNEL, .padding = any(3) ? (int64_t)any(3) : 0, \
         .ceil_mode = any(2), .count_include_pad = any(2),                                        \
-        .divisor_override = any(2) ? 0 : odd_integer(), .strides = small_dims(),                 \
+        .divisor_override = any(2) ? RG_WINDOW : odd_integer(), .strides = small_dims(),         \
         .paddings = small_dims()                                                                 \
     }
 #define MARGIN_OPTIONS(type, k) ARG(50, MARGIN_OPTIONS_(type))

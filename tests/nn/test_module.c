@@ -507,6 +507,18 @@ static const rg_module_class some_class = { .name = "Some" };
         RG_READY(self);                            \
     })
 
+/* A constructor that forgets RG_READY hands out a module that lacks a part: no call runs it. */
+START_TEST(test_without_ready) {
+    Some *self = RG_MODULE(Some, &some_class);
+    RG_CHILD(self, child, rg_nn_linear(-1, 2));
+    RG_PARAMETER(self, w, rg_ones(1));
+    ck_assert(self && self->base.failed);
+    rg_error_clear();
+    ck_fails(rg_call(self, rg_ones(1)), RG_RUNTIME_ERROR, "the module isn't whole");
+    rg_module_free(self);
+}
+END_TEST
+
 START_TEST(test_what_cannot_be_registered) {
     int64_t live = rg_live_tensors(), other = rg_memory_stats().other;
     RG_FOR (int once = 0; once < 1; once++) {
@@ -862,7 +874,8 @@ END_TEST
 RG_TESTS(module, test_load_where_nothing_can_be_written, test_names_and_repr, test_nested_repr,
          test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
          test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
-         test_results_outlive_the_module, test_released_modules, test_what_cannot_be_registered,
+         test_results_outlive_the_module, test_released_modules, test_without_ready,
+         test_what_cannot_be_registered,
          test_out_of_memory, test_anomaly_names_the_module, test_fields_of_others,
          test_children_of_others, test_first_of_many, test_next_names, test_twice_and_nothing,
          test_places_move, test_long_names, test_refused_without_memory)

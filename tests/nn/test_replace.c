@@ -256,8 +256,71 @@ static bool replace(void) {
     return ok;
 }
 
+/* What is registered in a container is a part of it, as in PyTorch: behind the others, or in the
+ * place of the one with that name. */
+START_TEST(test_registered_in_containers) {
+    int64_t live = rg_live_tensors(), other = rg_memory_stats().other;
+    rg_sequential *s = rg_nn_sequential(rg_nn_linear(2, 2));
+    rg_module *act = NULL;
+    ck_ok(rg_register_child(&s->base, "act", &act, &rg_nn_relu()->base));
+    ck_assert(s->n == 2 && s->v[1] == act);
+    ck_assert_str_eq(rg_module_repr(s),
+                     "Sequential(\n"
+                     "  (0): Linear(in_features=2, out_features=2, bias=True)\n"
+                     "  (act): ReLU()\n"
+                     ")");
+    RG_FOR (int once = 0; once < 1; once++)
+        ck_assert(rg_item(rg_min(rg_call(s, rg_randn(9, 2)))) >= 0
+                  && rg_item(rg_min(rg_call(s, rg_mul(rg_randn(9, 2), 5)))) >= 0);
+    ck_ok(rg_register_child(&s->base, "act", &act, &rg_nn_tanh()->base));
+    ck_assert(s->n == 2 && s->v[1] == act && !strcmp(act->cls->name, "Tanh"));
+    ck_ok(rg_sequential_append(s, rg_nn_linear(2, 2)));
+    ck_ok(rg_sequential_set(s, 1, rg_nn_sigmoid()));
+    ck_fails(rg_sequential_insert(s, 0, rg_nn_relu()), RG_INDEX_ERROR,
+             "sequential_insert: KeyError: '1'");
+    ck_ok(rg_sequential_insert(s, 2, rg_nn_relu()));
+    ck_assert_str_eq(rg_module_repr(s),
+                     "Sequential(\n"
+                     "  (0): Linear(in_features=2, out_features=2, bias=True)\n"
+                     "  (act): Sigmoid()\n"
+                     "  (2): ReLU()\n"
+                     "  (3): Linear(in_features=2, out_features=2, bias=True)\n"
+                     ")");
+    for (int i = 0; i < 40; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%d", i);
+        ck_ok(rg_register_child(&s->base, name, &act, &rg_nn_linear(2, 2)->base));
+        ck_assert(s->n == i + 5 && s->v[i + 4] == act);
+    }
+    ck_ok(rg_register_child(&s->base, "0", &s->v[0], &rg_nn_tanh()->base));
+    ck_assert(s->n == 44 && !strcmp(s->v[0]->cls->name, "Tanh"));
+    ck_fails(rg_register_child(&s->base, "a.b", &act, &rg_nn_relu()->base), RG_VALUE_ERROR,
+             "module name can't contain \".\"");
+    ck_fails(rg_register_child(&s->base, "up", &act, &s->base), RG_VALUE_ERROR,
+             "child of itself");
+    ck_assert(s->n == 44);
+    RG_FOR (int once = 0; once < 1; once++) {
+        rg_sequential *copy = rg_deepcopy(s);
+        ck_ok(rg_register_child(&copy->base, "more", &act, &rg_nn_relu()->base));
+        ck_assert(copy->n == 45 && rg_call(copy, rg_ones(2)) && s->n == 44);
+        rg_module_free(copy);
+        ck_ok(rg_call(s, rg_ones(2)));
+    }
+    rg_module_free(s);
+    rg_module_list *list = rg_nn_module_list(rg_nn_relu());
+    rg_module_dict *dict = rg_nn_module_dict({ "a", rg_nn_relu() });
+    ck_ok(rg_register_child(&list->base, "1", &act, &rg_nn_tanh()->base) && list->v[1] == act);
+    ck_ok(rg_register_child(&dict->base, "b", &act, &rg_nn_tanh()->base)
+          && rg_module_dict_get(dict, "b") == act && rg_module_dict_items(dict).n == 2);
+    rg_module_free(list);
+    rg_module_free(dict);
+    ck_assert(rg_live_tensors() == live && rg_memory_stats().other <= other + 4096);
+}
+END_TEST
+
 START_TEST(test_out_of_memory) { twin_out_of_memory(replace); }
 END_TEST
 
 RG_TESTS(replace, test_replaced_in_a_module, test_failures_change_nothing, test_unregistered,
-         test_sequential, test_module_list, test_tensors_among_modules, test_out_of_memory)
+         test_sequential, test_registered_in_containers, test_module_list,
+         test_tensors_among_modules, test_out_of_memory)
