@@ -309,7 +309,7 @@ static double gpt_dropout(const rg_gpt_options *o, double other) {
 }
 
 static rg_norm_module *gpt_norm_new(const rg_gpt_options *o) {
-    double eps = o->layer_norm_epsilon ? o->layer_norm_epsilon : -1;
+    double eps = o->layer_norm_epsilon ? o->layer_norm_epsilon : RG_OWN_EPS;
     return rg_nn_layer_norm(o->n_embd, .bias = o->bias, .eps = eps);
 }
 
