@@ -11,7 +11,7 @@ static const int64_t LOAD_LEAST = (int64_t)1 << 30, LOAD_TIMES = 4;
 /* The limit that the program set, or 0. */
 static _Atomic int64_t load_limit;
 
-bool rg_set_load_limit(int64_t bytes) {
+bool(rg_set_load_limit)(int64_t bytes) {
     RG_FAIL_VALUE_IF(bytes < 0, "set_load_limit", "expected at least 0 bytes but got %lld",
                      (long long)bytes);
     load_limit = bytes;

@@ -119,4 +119,8 @@ bool rg_torch_save(rg_named_list list, const char *path);
  * There may be none. A list that failed gives one that failed. */
 rg_named_list rg_named_below(rg_named_list list, const char *prefix);
 
+/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+
+#define rg_set_load_limit(bytes) rg_set_load_limit(RG_WHOLE(bytes))
+
 RG_PUBLIC_END
