@@ -359,7 +359,7 @@ test-refused:
 
 # Options that are literals live as long as the call that they are given to.
 test-literals: $(STATIC)
-	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" LIBS="$(LIBS)" OPENMP="$(OPENMP)" RUN="$(RUN)" \
+	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" LIBS="$(LIBS)" RUN="$(RUN)" \
 	    tests/literals/run $(BUILD)
 
 # Several processes learn together, as one does. KILLS=50 kills so many of them, to see that what is
