@@ -91,8 +91,11 @@ typedef struct {
     const char *tail;
 } member;
 
+/* Returns a member's CRC. One that is too large to be read has none. */
 static uint32_t crc_of(const member *m) {
     const size_t unit = strlen(m->unit) + !*m->unit;
+    if (m->times > 1 << 24)
+        return 0;
     uint32_t crc = rgi_crc32(0, m->head, m->n);
     for (size_t i = 0; i < m->times; i++)
         crc = rgi_crc32(crc, m->unit, unit);
