@@ -855,8 +855,13 @@ static const struct {
                      "t f64 g 4 c r 3\n"
                      "L 2\ni 0\nL 1\nL 1\ni 1\n" },
     { "conv2d_with", "= conv2d_with\n"
-                     "t f64 g 2,5,7,9 c r 1\n"
-                     "t f64 g 4,5,3,3 c r 2\n"
+                     "t f64 g 1,2,9,16 c r 1\n"
+                     "t f64 g 4,2,3,3 c r 2\n"
+                     "t f64 g 4 c r 3\n"
+                     "L 1\ni 0\nL 1\nL 1\ni 1\n" },
+    { "conv1d_with", "= conv1d_with\n"
+                     "t f64 g 1,2,32 c r 1\n"
+                     "t f64 g 4,2,3 c r 2\n"
                      "t f64 g 4 c r 3\n"
                      "L 1\ni 0\nL 1\nL 1\ni 1\n" },
     { "conv1d_with", "= conv1d_with\n"
