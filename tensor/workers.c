@@ -9,6 +9,9 @@
  * After a job a worker spins for a moment, since the next job is often close, and then sleeps. When
  * a thread notices that others want its core, the machine counts as busy for a while. Then callers
  * try whether spinning pays, and whether help does.
+ *
+ * This file is long because what threads do on a quiet machine and on a busy one is the same
+ * waiting: the two halves share the clock, the words and the jobs.
  */
 #define _GNU_SOURCE
 #include "workers.h"
@@ -141,20 +144,22 @@ static void pool_watch(int64_t now) {
 /* On a busy machine a worker that loses its core in the midst of a part keeps its caller waiting,
  * and one that spins may take its caller's core. A trial therefore has jobs done in each of three
  * ways for TRIAL_TIME, and then, for TRIAL_CHOSEN_TIME, in the way in which most was done each
- * second. Processor time is the measure. Helped work takes more of it, since its data move between
- * the caches, and so help must bring TRIAL_HELP times as much as the caller alone; for the sake of
- * other programs spinning must bring TRIAL_SPIN times as much as sleeping. */
+ * second; that time doubles whenever the same way is chosen again, up to TRIAL_CHOSEN_MOST,
+ * because each trial moves threads between the cores. Processor time is the measure. Helped work
+ * takes more of it, since its data move between the caches, and so help must bring TRIAL_HELP
+ * times as much as the caller alone; for the sake of other programs spinning must bring TRIAL_SPIN
+ * times as much as sleeping. */
 enum { TRIAL_SPINNING, TRIAL_SLEEPING, TRIAL_ALONE, TRIAL_WAYS };
-enum { TRIAL_TIME = 16000000, TRIAL_CHOSEN_TIME = 300000000 };
-#define TRIAL_HELP 1.2
-#define TRIAL_SPIN 1.4
+enum { TRIAL_TIME = 16000000, TRIAL_CHOSEN_TIME = 300000000, TRIAL_CHOSEN_MOST = 2000000000 };
+#define TRIAL_HELP 1.3
+#define TRIAL_SPIN 1.2
 
 /* The stage, which lasts until `until`, is one of the ways, or TRIAL_WAYS while the chosen one is
  * in use. Of the jobs that were done in a way, `work` is the processor time, and `time` the time
  * that passed. */
 static struct {
     atomic_int stage, chosen;
-    _Atomic int64_t until, work[TRIAL_WAYS], time[TRIAL_WAYS];
+    _Atomic int64_t until, length, work[TRIAL_WAYS], time[TRIAL_WAYS];
 } trial = { .stage = TRIAL_WAYS };
 
 static double trial_rate(int way) {
@@ -168,15 +173,27 @@ static int trial_best(void) {
     return spinning > TRIAL_SPIN * sleeping ? TRIAL_SPINNING : TRIAL_SLEEPING;
 }
 
+/* Chooses a way, and returns for how long. */
+static int64_t trial_choose(void) {
+    const int best = trial_best();
+    const bool again =
+        atomic_exchange_explicit(&trial.chosen, best, memory_order_relaxed) == best;
+    const int64_t twice = RG_MIN(2 * pool_get(&trial.length), TRIAL_CHOSEN_MOST);
+    const int64_t length = again ? RG_MAX(twice, TRIAL_CHOSEN_TIME) : TRIAL_CHOSEN_TIME;
+    pool_set(&trial.length, length);
+    return length;
+}
+
 static void trial_begin_stage(int stage, int64_t now) {
+    int64_t length = TRIAL_TIME;
     if (stage < TRIAL_WAYS) {
         pool_set(&trial.work[stage], 0);
         pool_set(&trial.time[stage], 0);
     } else {
-        atomic_store_explicit(&trial.chosen, trial_best(), memory_order_relaxed);
+        length = trial_choose();
     }
     atomic_store_explicit(&trial.stage, stage, memory_order_relaxed);
-    pool_set(&trial.until, now + (stage < TRIAL_WAYS ? TRIAL_TIME : TRIAL_CHOSEN_TIME));
+    pool_set(&trial.until, now + length);
 }
 
 /* Returns the way in which jobs are done now. */
@@ -247,6 +264,15 @@ static bool pool_change(pool_worker *w, uintptr_t from, uintptr_t to) {
                                                    memory_order_acquire);
 }
 
+/* Returns the core that the thread is on, or -1. */
+static int pool_core(void) {
+#ifdef CPU_CLR
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+}
+
 /* Offers the job to a worker, and wakes it if it sleeps. Returns false if it isn't free. A worker
  * whose mutex is taken is just falling asleep or waking, and counts as not free. */
 static bool pool_offer(pool_worker *w, rg_job *job) {
@@ -279,8 +305,26 @@ static void pool_sleep(pool_worker *w) {
     pthread_mutex_unlock(&w->mutex);
 }
 
+/* Moves the worker to another core if it is on its caller's, where the two would only take turns.
+ * The system does that by itself, but on a busy machine it may take a tenth of a second. */
+static void pool_leave_core(int core) {
+#ifdef CPU_CLR
+    cpu_set_t all, others;
+    if (core < 0 || pool_core() != core || sched_getaffinity(0, sizeof all, &all))
+        return;
+    others = all;
+    CPU_CLR(core, &others);
+    if (CPU_COUNT(&others) && sched_setaffinity(0, sizeof others, &others) == 0)
+        sched_setaffinity(0, sizeof all, &all);
+#else
+    (void)core;
+#endif
+}
+
 static void pool_help(pool_worker *w, rg_job *job) {
     const int i = (int)(w - workers);
+    if (job->timed)
+        pool_leave_core(job->core);
     if (!rgi_gather_workers)
         pool_call(job, i);
     const int64_t began = job->timed ? pool_clock(CLOCK_THREAD_CPUTIME_ID) : 0;
@@ -449,6 +493,7 @@ static void pool_do(rg_job *job) {
 /* Does the job, and counts it in the trial. */
 static void pool_run_timed(rg_job *job, int64_t began) {
     const int way = trial_go_on(began);
+    job->core = way == TRIAL_SPINNING ? pool_core() : -1;
     if (way != TRIAL_ALONE)
         pool_call(job, 0);
     const int64_t used = pool_clock(CLOCK_THREAD_CPUTIME_ID);
