@@ -17,9 +17,10 @@
  *
  * A result lies in memory as torch's does. What is computed element by element, a copy, and what is
  * like a tensor have the strides of their inputs, without gaps: rg_sin(rg_T(x)) is transposed, and
- * no rg_view flattens it. rg_contiguous gives a tensor row by row. Two things differ from torch:
- * images with channels last become contiguous in convolutions and pooling, and a gradient from
- * rg_grad may have its dims in another order than torch's. A leaf's own gradient lies as the leaf.
+ * no rg_view flattens it. rg_contiguous gives a tensor row by row. A leaf's gradient lies as the
+ * leaf does. Where torch has rules of its own (convolutions and pooling of images with channels
+ * last, nonzero, kron, quantile, unique_dim), results here are contiguous, and gradients by rg_grad
+ * may have their dims in another order than torch's.
  *
  * This file is long because it lists every function, so that a reader looks in one place.
  */
