@@ -87,7 +87,7 @@ CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
 CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
-           test-literals test-parallel
+           test-debugger test-literals test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
            style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
            install-core install-mpi test-leaks $(CHECKS) \
@@ -361,6 +361,10 @@ test-refused:
 test-literals: $(STATIC)
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" LIBS="$(LIBS)" RUN="$(RUN)" \
 	    tests/literals/run $(BUILD)
+
+# A debugger stops at rg_fail where the library itself fails.
+test-debugger: $(BUILD)/examples/gpt2
+	@tests/debugger $< /absent x
 
 # Several processes learn together, as one does. KILLS=50 kills so many of them, to see that what is
 # left goes on.

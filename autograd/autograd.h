@@ -134,7 +134,8 @@ int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_
  * among the inputs: they are changed where they lie. With _list the function returns
  * up to 64 outputs, in an array that outlives it; those that don't require grad, such as
  * integers, count only where none does, and then must not change. A longjmp must not leave the
- * function (see rg_error_handler). */
+ * function (see rg_error_handler). Behind the inputs stand 16 NULLs, whatever calls the function:
+ * one that reads more inputs than it is given fails. */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
 typedef rg_list rg_list_function(rg_tensor *const inputs[], void *context);
 typedef struct RG_OPTIONS rg_gradcheck_options {

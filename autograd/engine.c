@@ -434,7 +434,7 @@ static bool differentiate(const request *q) {
     ok = run_hooked(&hooked, ok);
     rg_set_grad_enabled(before);
     rgi_applying = outer;
-    return ok;
+    return ok || rgi_halt_training();
 }
 
 /* ---- the public functions ---------------------------------------------------------- */
@@ -443,7 +443,7 @@ bool(rg_backward_many)(int n, rg_tensor *const y[], rg_tensor *const gradients[]
                        rg_backward_options options) {
     const rg_list x = options.inputs;
     if (!rgi_given_list(x.n, x.v, "backward"))
-        return false;
+        return rgi_halt_training();
     return differentiate(&(request){ .op = "backward",
                                      .n = n,
                                      .y = y,

@@ -119,7 +119,7 @@ rg_tensor *rg_detach_(rg_tensor *t) {
 
 /* The leaf keeps its identity, and takes over data of its shape, for which no memory is needed. If
  * it was a view, it no longer shares its base's memory. */
-bool rg_set_data(rg_tensor *t, rg_tensor *data) {
+static bool set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;
     rg_node *n = rgi_node_of(t);
@@ -146,6 +146,10 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
         n->grad = NULL;
     }
     return true;
+}
+
+bool rg_set_data(rg_tensor *t, rg_tensor *data) {
+    return set_data(t, data) || rgi_halt_training();
 }
 
 /* ---- .grad ------------------------------------------------------------------------- */
@@ -188,7 +192,7 @@ static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
     return grad;
 }
 
-bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
+static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_check(t, "set_grad") || (grad != RG_NONE && !rgi_check(grad, "set_grad")))
         return false;
     rg_tensor **place = grad_place(t);
@@ -209,4 +213,8 @@ bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
     rgi_release(*place);
     *place = kept;
     return true;
+}
+
+bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
+    return set_grad(t, grad) || rgi_halt_training();
 }

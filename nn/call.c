@@ -207,7 +207,7 @@ bool rgi_free_after_call(const rg_module *m) {
     if (!outermost)
         return false;
     if (outermost->frees)
-        rgi_fail_(RG_RELEASED, "module_free", "module released by rg_module_free");
+        rg_fail(RG_RELEASED, "module_free", "module released by rg_module_free");
     outermost->frees = true;
     return true;
 }

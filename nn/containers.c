@@ -219,9 +219,11 @@ static void tell_place(rg_sequential *self, int i) {
     const rg_entry *e = rgi_entry_named(&self->base, name_of_place(i).v);
     r->at = (size_t)(e - self->base.registry->entries);
     rgi_module_path(self->v[i], after, sizeof after);
-    rg_code code = rgi_this.code;
+    rg_failure failure;
+    rgi_set_failure_aside(&failure);
     rgi_rename_below(self->v[i], before, after);
-    rgi_this.code = code;
+    rgi_forget_failure();
+    rgi_bring_failure_back(&failure);
 }
 
 static bool container_append(const char *op, void *container, rg_module *child) {

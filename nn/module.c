@@ -108,7 +108,7 @@ bool rgi_is_registered(const char *op, const rg_entry *e) {
 static void release_value(rg_module *m, rg_entry_kind kind, void *value) {
     if (kind != RG_ENTRY_CHILD) {
         if (is_kept(value))
-            rg_drop(value);
+            rgi_drop_as(value, RG_MODULE_FREED);
         return;
     }
     rg_module *child = value;
@@ -364,7 +364,7 @@ bool rgi_put_child(rg_module *m, const char *name, rg_module **place, rg_module 
         child = NULL;
     bool circle = child && rgi_is_module(m) && leads_to(child, m);
     if (circle)
-        rgi_fail_(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
+        rg_fail(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
     if (enter(m, RG_ENTRY_CHILD, name, (void **)place, circle ? NULL : child))
         return true;
     if (!circle)
@@ -395,7 +395,7 @@ bool rg_tie(rg_tensor **place, rg_tensor *parameter) {
                      RG_SHAPE_TEXT(*place), rg_dtype_name((*place)->dtype),
                      RG_SHAPE_TEXT(parameter), rg_dtype_name(parameter->dtype));
     rg_keep(parameter);
-    rg_drop(*place);
+    rgi_drop_as(*place, RG_MODULE_FREED);
     *place = parameter;
     return true;
 }

@@ -19,21 +19,19 @@ static void repr_module(rg_text *r, rg_module *m, int indent);
 static const char *repr_extra(rg_text *r, rg_module *m, char *text, size_t room) {
     if (!m->cls->extra_repr)
         return "";
-    rg_code before = rgi_this.code;
-    rgi_this.code = RG_OK;
+    rg_failure before;
+    rgi_set_failure_aside(&before);
     m->cls->extra_repr(m, text, room);
-    while (rgi_this.code == RG_OK && strlen(text) + 1 >= room) {
+    while (!rgi_failed() && strlen(text) + 1 >= room) {
         room *= 2;
         text = rgi_scope_alloc(room);
         if (text)
             m->cls->extra_repr(m, text, room);
     }
-    if (rgi_this.code == RG_OK) {
-        rgi_this.code = before;
-        return text;
-    }
-    r->failed = true;
-    return "";
+    const bool failed = rgi_failed();
+    rgi_bring_failure_back(&before);
+    r->failed |= failed;
+    return failed ? "" : text;
 }
 
 /* Neighbours in a ModuleList that have the same text are a run, and share a line. */

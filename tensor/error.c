@@ -1,6 +1,6 @@
 /*
- * error.c: what a failed call leaves behind: a code and one line, kept by the
- * thread until the next root failure or rg_error_clear().
+ * error.c: what a failed call leaves behind: a code and one line, which stand until
+ * rg_error_clear(), or until the next failure after somebody has looked at them.
  */
 #include "error.h"
 
@@ -12,20 +12,30 @@
 
 static _Atomic(rg_error_handler *) on_error;
 
-/* A failure inside the handler doesn't replace the root failure, but the handler may clear the
- * error. What it calls fails under its own names, not under that of RG_AS. */
-static void call_handler(rg_thread *me, rg_code code, const char *line) {
+static void look_at_failure(rg_thread *me) {
+    if (!me->failure.unread)
+        return;
+    me->failure.unread = false;
+    me->failure.halts = false;
+}
+
+/* A failure inside the handler doesn't replace the one that it is called with, but the handler may
+ * clear the error. What it calls fails under its own names, not under that of RG_AS. `stands` tells
+ * whether the line is of the failure that stands, which the handler has looked at then. */
+static void call_handler(rg_thread *me, rg_code code, const char *line, bool stands) {
     rg_error_handler *handler = on_error;
+    const rg_failure failure = me->failure;
     const char *as = rgi_named_as;
     if (!handler)
         return;
     rgi_named_as = NULL;
-    handler(code, me->message);
+    handler(code, line);
     rgi_named_as = as;
-    if (me->code == RG_OK)
+    if (me->failure.code == RG_OK)
         return;
-    memcpy(me->message, line, sizeof me->message);
-    me->code = code;
+    me->failure = failure;
+    if (stands)
+        look_at_failure(me);
 }
 
 /* Returns whether the line, "op: sentence" with the sentence at `at`, names op twice: some of
@@ -48,42 +58,70 @@ static bool names_op_twice(const char *line, size_t at) {
     return again[0] == ':' && again[1] == ' ';
 }
 
-void rgi_fail_(rg_code code, const char *op, const char *format, ...) {
+/* Every failure of the library, and of a program's own ops, passes here: a debugger stops at it by
+ * `break rg_fail`. */
+rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rgi_thread_get();
-    char line[sizeof me->message]; /* The arguments may quote me->message. */
+    char line[sizeof me->failure.message]; /* The arguments may quote the message. */
     if (!op)
         op = rgi_applying;
     if (rgi_named_as)
         op = rgi_named_as;
+    if (code == RG_OK)
+        code = RG_RUNTIME_ERROR;
     va_list args;
     va_start(args, format);
     {
         RG_C_NUMBERS();
         int at = op ? snprintf(line, sizeof line, "%s: ", op) : 0;
         at = RG_MIN(at, (int)sizeof line - 1);
-        vsnprintf(line + at, sizeof line - (size_t)at, format, args);
+        line[at] = 0;
+        if (format)
+            vsnprintf(line + at, sizeof line - (size_t)at, format, args);
         if (at && names_op_twice(line, (size_t)at))
             memmove(line, line + at, strlen(line + at) + 1);
     }
     va_end(args);
-    memcpy(me->message, line, sizeof line);
-    me->code = code;
-    call_handler(me, code, line);
+    const bool stands = !me->failure.unread;
+    if (stands) {
+        me->failure.code = code;
+        me->failure.unread = true;
+        me->failure.halts = false;
+        memcpy(me->failure.message, line, sizeof line);
+    }
+    call_handler(me, code, line, stands);
+    return NULL;
 }
 
-rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
-    char sentence[sizeof rgi_this.message];
-    va_list args;
-    va_start(args, format);
-    sentence[0] = 0;
-    if (format)
-        vsnprintf(sentence, sizeof sentence, format, args);
-    va_end(args);
-    return rgi_fail(code == RG_OK ? RG_RUNTIME_ERROR : code, op, "%s", sentence);
+void rgi_forget_failure(void) {
+    look_at_failure(&rgi_this);
+    if (rgi_failed())
+        rgi_this.failure.code = RG_OK;
+}
+
+void rgi_set_failure_aside(rg_failure *aside) {
+    rg_thread *me = &rgi_this;
+    aside->code = me->failure.code;
+    if (aside->code == RG_OK)
+        return;
+    *aside = me->failure;
+    rgi_forget_failure();
+}
+
+void rgi_bring_failure_back(const rg_failure *aside) {
+    rg_thread *me = &rgi_this;
+    if (aside->code != RG_OK && (aside->unread || me->failure.code == RG_OK))
+        me->failure = *aside;
+}
+
+bool rgi_halt_training(void) {
+    if (rgi_this.failure.unread)
+        rgi_this.failure.halts = true;
+    return false;
 }
 
 bool rgi_given(const void *it, const char *op, const char *what) {
-    if (!it && rgi_this.code == RG_OK)
+    if (!it && !rgi_failed())
         rgi_fail(RG_TYPE_ERROR, op, "expected %s but got NULL", what);
     return it;
 }
@@ -93,17 +131,25 @@ bool rgi_given_path(const char *path, const char *op) {
 }
 
 bool rgi_given_list(int64_t n, const void *v, const char *op) {
-    if (n < 0 && rgi_this.code == RG_OK)
+    if (n < 0 && !rgi_failed())
         rgi_fail(RG_TYPE_ERROR, op, "expected a list but got one that failed: its n is %lld",
                  (long long)n);
     return n >= 0 && (n == 0 || rgi_given(v, op, "a list"));
 }
 
-const char *rg_error(void) { return rgi_this.code == RG_OK ? "" : rgi_this.message; }
+const char *rg_error_peek(void) { return rgi_failed() ? rgi_this.failure.message : ""; }
 
-rg_code rg_error_code(void) { return rgi_this.code; }
+const char *rg_error(void) {
+    look_at_failure(&rgi_this);
+    return rg_error_peek();
+}
 
-void rg_error_clear(void) { rgi_this.code = RG_OK; }
+rg_code rg_error_code(void) {
+    look_at_failure(&rgi_this);
+    return rgi_this.failure.code;
+}
+
+void rg_error_clear(void) { rgi_forget_failure(); }
 
 rg_error_handler *rg_on_error(rg_error_handler *handler) {
     return atomic_exchange(&on_error, handler);

@@ -6,16 +6,39 @@
 
 #include "thread.h"
 
-/* Records "op: sentence" as the thread's error, and returns NULL. A sentence that begins with the
- * op's name, "op(): ..", gets no other. An op of NULL stands for the one that is being applied, if
- * there is one. A macro wraps the call, so that the compiler sees that the value is NULL. */
-#define rgi_fail(...)           \
-    __extension__({             \
-        rgi_fail_(__VA_ARGS__); \
-        (void *)0;              \
+/* Fails with "op: sentence", and returns NULL. A sentence that begins with the op's name,
+ * "op(): ..", gets no other. An op of NULL stands for the one that is being applied, if there is
+ * one. A macro wraps the call, so that the compiler sees that the value is NULL.
+ *
+ * The failure becomes the thread's error, unless an earlier one stands that nobody has looked at:
+ * what comes after a failure that went unnoticed mostly follows from it, by a number such as -1 or
+ * NaN, by false, or by what was not done. Whoever calls rg_error, rg_error_code or rg_error_clear
+ * looks, and so does a handler. The library itself never calls these three; it reads
+ * rgi_this.failure, which is no looking. */
+#define rgi_fail(...)         \
+    __extension__({           \
+        rg_fail(__VA_ARGS__); \
+        (void *)0;            \
     })
-void rgi_fail_(rg_code code, const char *op, const char *format, ...)
-    __attribute__((format(printf, 3, 4), cold));
+
+/* Returns whether a failure stands, be it read or unread. */
+static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
+
+/* A function that tries what may fail, and itself looks at how it failed, sets the failure aside
+ * that stood before, so that none stands while it tries. Afterwards it brings that one back, which
+ * then stands again if it is unread, or if no other stands. */
+void rgi_set_failure_aside(rg_failure *aside);
+void rgi_bring_failure_back(const rg_failure *aside);
+
+/* Forgets the failure that stands. In between the two above, another may then say what is wrong. */
+void rgi_forget_failure(void);
+
+/* Halts training, and returns false: a function that failed to compute gradients, or to change
+ * gradients or weights, ends with `return rgi_halt_training();`. As long as nobody looks at the
+ * failure that stands, training is halted: what would change weights or write them to a file
+ * fails, too, by `if (rgi_training_halted()) return false;`, and leaves that failure as it is. */
+bool rgi_halt_training(void) __attribute__((cold));
+static inline bool rgi_training_halted(void) { return RG_UNLIKELY(rgi_this.failure.halts); }
 
 /* Where the condition holds, these fail and return NULL, or false, from their caller: RG_FAIL_IF
  * with torch's RuntimeError, the others with other codes. */

@@ -36,7 +36,7 @@ static rg_dtype number_dtype(const making_number *v) {
 }
 
 static rg_tensor *wrapped(rg_dtype dtype, const void *number) {
-    rg_tensor *t = rgi_new(dtype, 0, NULL);
+    rg_tensor *t = rgi_new_named("scalar", dtype, 0, NULL);
     if (!t)
         return NULL;
     memcpy(t->data, number, rgi_sizeof(dtype));
@@ -62,7 +62,8 @@ rg_tensor *(rg_scalar)(rg_tensor *number) {
     making_number v;
     if (!number_of("scalar", "number", number, &v))
         return NULL;
-    rg_tensor *t = rgi_new(number->flags & RG_WEAK ? number_dtype(&v) : v.dtype, 0, NULL);
+    const rg_dtype dtype = number->flags & RG_WEAK ? number_dtype(&v) : v.dtype;
+    rg_tensor *t = rgi_new_named("scalar", dtype, 0, NULL);
     if (t)
         rgi_fill_number(t, v.d, v.i);
     return rgi_own(t);
@@ -73,7 +74,7 @@ rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype) {
         return NULL;
     if (rgi_kind(dtype) == RG_INTEGER && !rgi_number_fits("scalar", number, dtype))
         return NULL;
-    rg_tensor *t = rgi_new(dtype, 0, NULL);
+    rg_tensor *t = rgi_new_named("scalar", dtype, 0, NULL);
     if (t)
         rgi_store_f64(t->data, dtype, number);
     return rgi_own(t);
@@ -138,7 +139,13 @@ rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) {
 
 /* Returns a new tensor that lies in memory as x does. */
 static rg_tensor *like(const char *op, rg_tensor *x) {
-    return rgi_check(x, op) ? rgi_new_dense_like(x, x->dtype) : NULL;
+    if (!rgi_check(x, op))
+        return NULL;
+    const char *outer = rgi_applying;
+    rgi_applying = op;
+    rg_tensor *t = rgi_new_dense_like(x, x->dtype);
+    rgi_applying = outer;
+    return t;
 }
 
 rg_tensor *rg_empty_like(rg_tensor *x) { return making_any(like("empty_like", x)); }

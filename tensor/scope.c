@@ -133,7 +133,8 @@ bool rg_scope_restart(rg_scope_guard *guard) {
 
 void rgi_scope_end_thread(rg_thread *me) {
     me->scopes = 0;
-    release_down_to(me, 0);
+    while (me->depth > 0)
+        rgi_release_as(me->stack[--me->depth], RG_THREAD_ENDED);
     tell_and_free_blocks(me, 0);
     rgi_free(me->stack, me->room * sizeof *me->stack, RG_MEM_OTHER);
     rgi_free(me->marks, me->marks_room * sizeof *me->marks, RG_MEM_OTHER);
@@ -154,11 +155,15 @@ rg_tensor *rgi_own_slowly(rg_tensor *t) {
     rg_thread *me = rgi_thread_get();
     if (!t || t == RG_NONE)
         return t;
-    if (!rgi_grow((void **)&me->stack, &me->room, me->depth + 1, sizeof *me->stack)) {
-        rgi_release(t);
-        return NULL;
-    }
-    return rgi_own(t);
+    const char *outer = rgi_applying;
+    if (!outer)
+        rgi_applying = "scope";
+    const bool grown = rgi_grow((void **)&me->stack, &me->room, me->depth + 1, sizeof *me->stack);
+    rgi_applying = outer;
+    if (grown)
+        return rgi_own(t);
+    rgi_release(t);
+    return NULL;
 }
 
 rg_tensor *rgi_lend(rg_tensor *t) {
@@ -211,12 +216,12 @@ static bool unkeep(rg_tensor *t) {
     return false;
 }
 
-void rg_drop(rg_tensor *t) {
+void rgi_drop_as(rg_tensor *t, uint32_t state) {
     rg_thread *me = rgi_thread_get();
     if (!t || t == RG_NONE || !rgi_check(t, "drop"))
         return;
     if (unkeep(t)) {
-        rgi_release(t);
+        rgi_release_as(t, state);
         rgi_observe_release();
         return;
     }
@@ -227,9 +232,11 @@ void rg_drop(rg_tensor *t) {
         return;
     }
     take_from_stack(me, at);
-    rgi_release(t);
+    rgi_release_as(t, state);
     rgi_observe_release();
 }
+
+void rg_drop(rg_tensor *t) { rgi_drop_as(t, RG_DROPPED); }
 
 rg_tensor *rg_escape(rg_tensor *t) {
     rg_thread *me = rgi_thread_get();

@@ -12,6 +12,8 @@ static inline rg_tensor *rgi_own(rg_tensor *t);
 rg_tensor *rgi_own_slowly(rg_tensor *t);
 /* Adds a reference, gives it to the innermost scope, and returns the tensor. */
 rg_tensor *rgi_lend(rg_tensor *t);
+/* Does what rg_drop does, and if t is released, leaves it in this state (structs.h). */
+void rgi_drop_as(rg_tensor *t, uint32_t state);
 /* Returns memory that the innermost scope owns, aligned to 64 bytes, or NULL where there is none.
  * There may be no bytes. */
 void *rgi_scope_alloc(size_t bytes);

@@ -48,28 +48,42 @@ static rg_tensor *new_by(rg_observer *observer, rg_dtype dtype, int ndim, const 
     return NULL;
 }
 
-__attribute__((noinline)) rg_tensor *rgi_new_slowly(rg_dtype dtype, int ndim, const int64_t *size) {
+__attribute__((noinline)) rg_tensor *rgi_new_slowly(const char *op, rg_dtype dtype, int ndim,
+                                                    const int64_t *size) {
     rg_observer *observer = rgi_this.observer;
-    if (RG_UNLIKELY(observer != NULL) && observer->make)
-        return observer->make(observer, dtype, ndim, size);
-    return new_by(NULL, dtype, ndim, size);
+    const char *outer = rgi_applying;
+    if (op)
+        rgi_applying = op;
+    rg_tensor *t = RG_UNLIKELY(observer != NULL) && observer->make
+                       ? observer->make(observer, dtype, ndim, size)
+                       : new_by(NULL, dtype, ndim, size);
+    rgi_applying = outer;
+    return t;
 }
 
 rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size) {
     return new_by(rgi_this.observer, dtype, ndim, size);
 }
 
-rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size) {
+static inline rg_tensor *new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size) {
     rg_observer *observer = rgi_this.observer;
     if (RG_UNLIKELY(observer != NULL) && observer->make)
-        return observer->make(observer, dtype, ndim, size);
-    return rgi_new_alone(dtype, ndim, size);
+        return rgi_new_slowly(op, dtype, ndim, size);
+    return rgi_new_alone(op, dtype, ndim, size);
+}
+
+rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size) {
+    return new_named(NULL, dtype, ndim, size);
+}
+
+rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size) {
+    return new_named(op, dtype, ndim, size);
 }
 
 rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype) {
     if (!rgi_check_dtype(op, dtype) || !rgi_check_sizes(op, shape))
         return NULL;
-    return rgi_new((rg_dtype)dtype, shape->n, shape->v);
+    return new_named(op, (rg_dtype)dtype, shape->n, shape->v);
 }
 
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype) {
@@ -99,25 +113,31 @@ rg_tensor *rgi_alias(rg_tensor *t) {
 
 /* ---- deaths ------------------------------------------------------------------------ */
 
-/* Frees a tensor's header, and its storage where no other tensor has that. */
-static inline void free_tensor(rg_tensor *t) {
+/* Frees a tensor's header, which keeps the state, and its storage where no other tensor has
+ * that. */
+static inline void free_tensor(rg_tensor *t, uint32_t state) {
     rg_storage *s = t->storage;
-    t->state = RG_DEAD;
+    t->state = state;
     if (s && RG_COUNT_DOWN(&s->refs, 1))
         rgi_free_both(t, RG_HEADER_BYTES, s, RG_STORAGE_HEADER + s->bytes);
     else
         rgi_free_both(t, RG_HEADER_BYTES, NULL, 0);
 }
 
-/* Ends a tensor that has a history, a name or a base, which it lets go of. */
-static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
+/* Lets go of t's history and name, if it has any. */
+static inline void leave_others(rg_tensor *t) {
     if (t->history)
         t->history->cls->release(t->history);
     if (RG_UNLIKELY(t->flags & RG_NAMED))
         rgi_forget_name(t);
+}
+
+/* Ends a tensor that has a history, a name or a base, which it lets go of. */
+static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
+    leave_others(t);
     if (t->flags & RG_VIEW)
         rgi_release(t->base);
-    free_tensor(t);
+    free_tensor(t, RG_DEAD);
 }
 
 /* The rarer cases are a call at the function's end, so that the usual case has no registers to
@@ -126,7 +146,16 @@ __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
     if (t->history || t->flags & (RG_VIEW | RG_NAMED))
         destroy_known(t);
     else
-        free_tensor(t);
+        free_tensor(t, RG_DEAD);
+}
+
+void rgi_release_as(rg_tensor *t, uint32_t state) {
+    while (t && t != RG_NONE && RG_COUNT_DOWN(&t->refs, 1)) {
+        leave_others(t);
+        rg_tensor *base = t->flags & RG_VIEW ? t->base : NULL;
+        free_tensor(t, state);
+        t = base;
+    }
 }
 
 int64_t rg_live_tensors(void) { return rg_memory_stats().headers / RG_HEADER_BYTES; }

@@ -17,6 +17,8 @@ static inline rg_tensor *rgi_header_new(void);
 bool rgi_allocate(rg_tensor *t);
 /* Return a contiguous tensor with one reference, whose elements have no value yet. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
+/* Does the same; a failure has the op's name. */
+rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
 /* Returns such a tensor for an op's output; an observer may be the one that gives it the
  * storage. */
@@ -36,7 +38,10 @@ rg_tensor *rgi_alias(rg_tensor *t);
 static inline void rgi_retain(rg_tensor *t);
 /* Takes a reference away; NULL and RG_NONE have none. */
 static inline void rgi_release(rg_tensor *t);
-/* Ends a tensor that has no reference any more. */
+/* Does so, and if it was the last one, leaves the tensor in this state, which tells what released
+ * it. */
+void rgi_release_as(rg_tensor *t, uint32_t state);
+/* Ends a tensor that has no reference any more, and leaves it in the state RG_DEAD. */
 void rgi_destroy(rg_tensor *t);
 /* Takes t's name away, if it has one. */
 void rgi_forget_name(rg_tensor *t);
@@ -142,21 +147,22 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
 }
 
 /* Serve rgi_new and rgi_new_output where a block isn't at hand, a size isn't small, or there
- * is an observer. */
-rg_tensor *rgi_new_slowly(rg_dtype dtype, int ndim, const int64_t *size);
+ * is an observer. A failure has the op's name, or for NULL that of the op that is being applied. */
+rg_tensor *rgi_new_slowly(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size);
 
 /* Does what rgi_new does where nobody observes, inlined where both blocks are at hand and every
- * size is small. */
-static inline rg_tensor *rgi_new_alone(rg_dtype dtype, int ndim, const int64_t *size) {
+ * size is small. It fails as rgi_new_slowly does. */
+static inline rg_tensor *rgi_new_alone(const char *op, rg_dtype dtype, int ndim,
+                                       const int64_t *size) {
     rg_tensor *t = rgi_header_at_hand();
     if (RG_UNLIKELY(!t || !rgi_lay_out(t, ndim, size)))
-        return rgi_new_slowly(dtype, ndim, size);
+        return rgi_new_slowly(op, dtype, ndim, size);
     int64_t numel = t->numel;
     size_t bytes = (size_t)numel * rgi_sizeof(dtype);
     rg_storage *s = rgi_take_both(RG_HEADER_BYTES, RG_STORAGE_HEADER + bytes);
     if (RG_UNLIKELY(!s))
-        return rgi_new_slowly(dtype, ndim, size);
+        return rgi_new_slowly(op, dtype, ndim, size);
     rgi_header_begin(t);
     t->dtype = (uint8_t)dtype;
     t->flags = RG_CONTIGUOUS | RG_PLAIN;
@@ -169,13 +175,13 @@ static inline rg_tensor *rgi_new_alone(rg_dtype dtype, int ndim, const int64_t *
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size) {
     if (RG_UNLIKELY(rgi_this.observer != NULL))
         return rgi_new_observed(dtype, ndim, size);
-    return rgi_new_alone(dtype, ndim, size);
+    return rgi_new_alone(NULL, dtype, ndim, size);
 }
 
 /* Returns a tensor of x's shape and dtype. Requires that x is contiguous, and that nobody
  * observes. */
 static inline rg_tensor *rgi_new_beside(const rg_tensor *x) {
-    return rgi_new_alone((rg_dtype)x->dtype, x->ndim, x->size);
+    return rgi_new_alone(NULL, (rg_dtype)x->dtype, x->ndim, x->size);
 }
 
 /* Takes a reference to the storage away, and frees the storage with the last one. */

@@ -8,13 +8,26 @@
 
 rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 
+static const struct {
+    uint32_t state;
+    const char *released;
+} ends[] = {
+    { RG_DEAD, "with its scope; return it with rg_escape" },
+    { RG_DROPPED, "by rg_drop" },
+    { RG_MODULE_FREED, "with its module, by rg_module_free or rg_tie; rg_keep it before" },
+    { RG_OPTIM_FREED, "with its optimizer, by rg_optim_free; rg_keep it before" },
+    { RG_LOADER_FREED, "with its loader, by rg_data_loader_free; rg_keep it before" },
+    { RG_REPLAY_FREED, "with its recording, by rg_replay_free; rg_keep it before" },
+    { RG_THREAD_ENDED, "at the end of the thread whose scope it was in; rg_keep it there" },
+};
+
 bool rgi_check_slow(rg_tensor *t, const char *op) {
-    if (t && t->state == RG_DEAD)
-        return rgi_fail(RG_RELEASED, op,
-                        "tensor released with its scope; return it with rg_escape");
+    for (int i = 0; t && i < RG_COUNT(ends); i++)
+        if (t->state == ends[i].state)
+            return rgi_fail(RG_RELEASED, op, "tensor released %s", ends[i].released);
     if (rgi_is_unheld(t))
         return rgi_fail(RG_RUNTIME_ERROR, op, "%s", rgi_name_of(t));
-    if (!t && rgi_this.code != RG_OK)
+    if (!t && rgi_failed())
         return false;
     const char *got = "another pointer";
     if (!t)

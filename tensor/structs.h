@@ -33,8 +33,19 @@ struct rg_history {
     char *name;
 };
 
-/* A tensor's state is one of these; nothing else in memory is likely to look like them. */
-enum { RG_ALIVE = 0x52454741, RG_DEAD = 0x44454144 };
+/* A tensor's state is one of these; nothing else in memory is likely to look like them. The states
+ * of a released tensor tell what released it, for the sentence of a later use. They differ in their
+ * highest byte alone. RG_DEAD is the one of what a scope released. */
+enum {
+    RG_ALIVE = 0x52454741,
+    RG_DEAD = 0x44454144,
+    RG_DROPPED = 0x45454144,
+    RG_MODULE_FREED = 0x46454144,
+    RG_OPTIM_FREED = 0x47454144,
+    RG_LOADER_FREED = 0x48454144,
+    RG_REPLAY_FREED = 0x49454144,
+    RG_THREAD_ENDED = 0x4a454144,
+};
 
 enum rg_tensor_flags {
     RG_CONTIGUOUS = 1,

@@ -117,8 +117,20 @@ bool rg_scope_restart(rg_scope_guard *guard);
 #define RG_FOR(...) RG_FOR_(RG_PASTE(rg_for_, __COUNTER__), __VA_ARGS__)
 
 /* ---- errors ---------------------------------------------------------------------------
- * The thread keeps its last root failure. A NULL argument is no new one: it gives a NULL
- * result and leaves the message alone, so that a chain of calls needs one check. */
+ * The thread keeps one failure: the first that nobody has looked at. What fails after it, such as
+ * rg_zeros(rg_size(h, 0), 5) where h is NULL and its size -1, mostly follows from it and doesn't
+ * take its place, so that a chain of calls needs one check. Whoever calls rg_error, rg_error_code
+ * or rg_error_clear has looked, and the next failure takes the place; a handler has looked at
+ * each failure. A program that goes on after a failure that it expected, such as a file that isn't
+ * there, calls rg_error_clear. A NULL argument is no failure of its own where one stands: it gives
+ * a NULL result.
+ *
+ * Where a backward run, an optimizer's step, clipping, a schedule or another function that changes
+ * weights or gradients fails, training is halted until somebody looks: steps, clipping and
+ * schedules return false, or NULL, and change nothing, and no tensors are written to a file. The
+ * error is still the first failure.
+ *
+ * Every failure passes through rg_fail: in a debugger, `break rg_fail` stops where it happens. */
 typedef enum rg_code {
     RG_OK,
     RG_RUNTIME_ERROR,
@@ -133,12 +145,15 @@ typedef enum rg_code {
 
 /* Returns the error's one line, or "" if nothing failed. */
 const char *rg_error(void);
+/* Returns the same line, but doesn't count as looking: for what writes logs, or passes a failure on
+ * that its caller is still to see. */
+const char *rg_error_peek(void);
 rg_code rg_error_code(void);
 void rg_error_clear(void);
 /* Fails with a sentence of your own, "op: sentence", as a function of regard fails: an op or a
  * module of yours returns what this returns, which is NULL. */
 rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4), cold));
 
 /* A handler is called with each failure; it returns, or ends the program. As any function that the
  * library calls back, it must not be left by longjmp or by an exception of C++: scopes, grad mode
@@ -371,7 +386,8 @@ typedef struct rg_printoptions {
     int sci_mode; /* Exponents are written never (0), always (1) or where it is better (-1). */
 } rg_printoptions;
 
-/* Writes rg_repr and a line feed to standard output. */
+/* Writes rg_repr and a line feed to standard output, and flushes it. It returns nothing: where the
+ * output is full or closed, rg_error tells. */
 void rg_print(rg_tensor *t);
 /* Returns the text that torch prints. */
 const char *rg_repr(rg_tensor *t);

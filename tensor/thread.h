@@ -42,6 +42,15 @@ enum {
     RG_RESTING = 16, /* The number of released headers that rest; more wouldn't stay in L1. */
 };
 
+/* A failure: its code, which is RG_OK where there is none, and its line. A failure is unread until
+ * somebody has looked at it (error.h says who). It halts training where it left gradients or
+ * weights as they were before. */
+typedef struct rg_failure {
+    rg_code code;
+    bool unread, halts;
+    char message[1024];
+} rg_failure;
+
 typedef struct rg_thread {
     bool ready;
     bool inference; /* Inference mode is on. */
@@ -84,9 +93,7 @@ typedef struct rg_thread {
     atomic_long drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;
 
-    /* error.c keeps the thread's last failure here. */
-    rg_code code;
-    char message[1024];
+    rg_failure failure; /* error.c: the failure that stands. */
 } rg_thread;
 
 /* The initial-exec model is quick, but gives a library that is loaded late very little room:

@@ -6,6 +6,7 @@
 #include "tensor/text/text.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,14 +50,17 @@ static bool text_word(const char **p, const char *word) {
     return true;
 }
 
-static bool text_number(const char **p, int64_t *out) {
+/* Returns whether a number stands at *p. *fits tells whether int64 can hold it; else it becomes the
+ * largest or the smallest. */
+static bool text_number(const char **p, int64_t *out, bool *fits) {
     char *end;
     text_skip(p);
     if (!isdigit((unsigned char)**p)
         && !((**p == '-' || **p == '+') && isdigit((unsigned char)(*p)[1])))
         return false;
-    /* A number that is too large becomes the largest. */
+    errno = 0;
     *out = strtoll(*p, &end, 10);
+    *fits = errno != ERANGE;
     *p = end;
     return true;
 }
@@ -77,18 +81,21 @@ static rg_tensor *text_list(const char **p) {
     return t && t->numel == 0 ? rg_to(t, RG_INT64) : t;
 }
 
-/* Reads a number, or start:end:step, of which each may be absent. */
+/* Reads a number, or start:end:step, of which each may be absent. A number that int64 can't hold
+ * fails, but in a range it stands for the end of the dim. */
 static bool text_range(const char **p, rg_item_index *item) {
     int64_t v[3] = { 0, INT64_MAX, 1 };
-    bool number = text_number(p, &v[0]);
+    bool fits = true;
+    bool number = text_number(p, &v[0], &fits);
     text_skip(p);
     if (**p != ':') {
-        *item = rg_index_number(v[0]);
+        *item = fits ? rg_index_number(v[0]) : rg_index_tensor(NULL);
+        RG_FAIL_VALUE_IF(!fits, "index", "Overflow when unpacking long long");
         return number;
     }
     for (int i = 1; i < 3 && **p == ':'; i++) {
         (*p)++;
-        text_number(p, &v[i]);
+        text_number(p, &v[i], &fits);
         text_skip(p);
     }
     *item = rg_index_slice(v[0], v[1], v[2]);

@@ -382,14 +382,17 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
         .collector = { .observer.tensors.make = collector_make, .replay = r },
         .giver = { .observer.tensors.make = giver_make, .replay = r },
     };
-    rg_error_clear();
+    rg_failure before;
+    rgi_set_failure_aside(&before);
     rgi_set_observer(&r->recorder.tensors);
     size_t mark = rg_scope_begin();
     step(context);
     rg_scope_end(mark);
     rgi_set_observer(NULL);
     rgi_recording_settle(r);
-    if (!r->failed && rg_error_code() == RG_OK)
+    const bool ok = !r->failed && !rgi_failed();
+    rgi_bring_failure_back(&before);
+    if (ok)
         return r;
     rg_replay_free(r);
     return NULL;
@@ -404,14 +407,14 @@ static bool is_recording(const rg_replay *r, const char *op) {
 }
 
 bool rg_replay_run(rg_replay *r) {
-    if (!is_recording(r, "replay_run") || !rgi_may_do_once("replay_run"))
-        return false;
+    if (rgi_training_halted() || !is_recording(r, "replay_run") || !rgi_may_do_once("replay_run"))
+        return rgi_halt_training();
     bool ok = true;
     size_t mark = rg_scope_begin();
     for (size_t i = 0; ok && i < r->n_entries; i++)
         ok = r->entries[i].redo(r->entries[i].context);
     rg_scope_end(mark);
-    return ok;
+    return ok || rgi_halt_training();
 }
 
 void rg_replay_free(rg_replay *r) {
@@ -424,7 +427,7 @@ void rg_replay_free(rg_replay *r) {
         rgi_free(e->context, e->bytes, RG_MEM_OTHER);
     }
     for (size_t i = 0; i < r->held.n; i++)
-        rgi_release(r->held.v[i]);
+        rgi_release_as(r->held.v[i], RG_REPLAY_FREED);
     rgi_free(r->entries, r->entry_room * sizeof *r->entries, RG_MEM_OTHER);
     rgi_pointers_free(&r->held);
     r->released = true;

@@ -2,7 +2,7 @@
  * replays.c: a step whose inputs differ in shape from time to time has a recording for each shape.
  * How a step is recorded, and runs again, is replay.c's business.
  */
-#include "autograd/autograd.h"
+#include "autograd/inputs.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/map.h"
 #include "tensor/memory.h"
@@ -12,8 +12,8 @@
 static const char replays_run[] = "replays_run";
 enum { MOST_INPUTS = 64 };
 
-/* The step's recording for one shape, on inputs of its own. Until the step is recorded, all
- * pointers are NULL; an input that is absent is RG_NONE. */
+/* The step's recording for one shape, on inputs of its own, behind which stand NULLs. Until the
+ * step is recorded, all pointers are NULL; an input that is absent is RG_NONE. */
 typedef struct {
     rg_replay *replay;
     rg_tensor *result;
@@ -60,7 +60,7 @@ static void name_shape(char *name, int n, rg_tensor *const inputs[]) {
 /* ---- recordings -------------------------------------------------------------------- */
 
 static size_t shape_replay_bytes(int n) {
-    return sizeof(shape_replay) + (size_t)n * sizeof(rg_tensor *);
+    return sizeof(shape_replay) + (size_t)(n + RG_INPUTS_BEHIND) * sizeof(rg_tensor *);
 }
 
 static void forget_recording(shape_replay *s) {
@@ -97,6 +97,7 @@ static shape_replay *add_shape(rg_replays *r, const char *name, int n) {
     *s = (shape_replay){ .n = n };
     for (int i = 0; i < n; i++)
         s->inputs[i] = NULL;
+    rgi_inputs_end(s->inputs, n);
     r->v[r->n] = s;
     if (rgi_map_put_name(&r->shapes, name, (int64_t)r->n++))
         return s;

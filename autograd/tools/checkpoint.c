@@ -3,6 +3,7 @@
  * when backward comes to them. It is made of hooks on saved tensors: in the first call each value
  * becomes its number, and in the second one the values are gathered in the same order.
  */
+#include "autograd/inputs.h"
 #include "saved.h"
 #include "autograd/node.h"
 #include "tensor/memory.h"
@@ -89,7 +90,8 @@ static rg_tensor *refuse_unpacking(void *packed, void *context) {
 static bool gather(region *r) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
-    rg_tensor *in[MOST_CHECKPOINTED] = { NULL };
+    rg_tensor *in[MOST_CHECKPOINTED + RG_INPUTS_BEHIND];
+    rgi_inputs_end(in, r->n);
     for (int i = 0; i < r->n; i++) {
         in[i] = r->in[i];
         if (rgi_is_none(in[i]))
@@ -188,9 +190,10 @@ rg_tensor *(rg_checkpoint_with)(rg_function *f, void *context, int n, rg_tensor 
     if (!r)
         return NULL;
     const rg_saved_hooks hooks = { number_value, fetch_value, drop_place, r };
-    rg_tensor *y = NULL;
+    rg_tensor *in[MOST_CHECKPOINTED + RG_INPUTS_BEHIND], *y = NULL;
+    rgi_inputs_copy(in, n, inputs);
     if (rg_push_saved_hooks(hooks)) {
-        y = f(inputs, context);
+        y = f(in, context);
         rg_pop_saved_hooks();
     }
     region_release(r);

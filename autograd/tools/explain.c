@@ -4,6 +4,7 @@
  */
 #include "explain.h"
 #include "graphviz.h"
+#include "autograd/inputs.h"
 #include "paths.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
@@ -77,6 +78,26 @@ static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
 
 /* ---- finite differences ------------------------------------------------------------------ */
 
+enum { MOST_EXPLAINED = 64 };
+
+/* Calls f with its inputs. Where it fails, the sentence says how many they were. */
+static double value_of(const rg_explain_options *o, rg_tensor *w) {
+    rg_tensor *in[MOST_EXPLAINED + RG_INPUTS_BEHIND];
+    const rg_list inputs = o->inputs.n ? o->inputs : (rg_list){ 1, &w };
+    const char *named_as = rgi_named_as;
+    rgi_inputs_copy(in, inputs.n, inputs.v);
+    rgi_named_as = NULL;
+    rg_tensor *y = o->f(in, o->context);
+    rgi_named_as = named_as;
+    if (!rgi_failed())
+        return rg_item(y);
+    const rg_failure failure = rgi_this.failure;
+    rgi_forget_failure();
+    rgi_fail(failure.code, "explain", "f failed with %d input%s (.inputs gives it others): %s",
+             inputs.n, inputs.n == 1 ? "" : "s", failure.message);
+    return NAN;
+}
+
 /* Returns f's value with step * direction added to w, which gets `before` back. Writes that aren't
  * counted leave the graph as it is. */
 static double value_at(const rg_explain_options *o, rg_tensor *w, rg_tensor *before,
@@ -86,11 +107,7 @@ static double value_at(const rg_explain_options *o, rg_tensor *w, rg_tensor *bef
     if (!moved)
         return NAN;
     rgi_copy_elements(w, moved);
-    const char *named_as = rgi_named_as;
-    rgi_named_as = NULL;
-    rg_tensor *y = o->f(&w, o->context);
-    rgi_named_as = named_as;
-    double value = rg_item(y);
+    const double value = value_of(o, w);
     rgi_copy_elements(w, before);
     return value;
 }
@@ -112,8 +129,9 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
     e->off = 0;
     for (int k = 0; k < DIRECTIONS; k++) {
         rg_tensor *d = direction_of(e, random, k);
-        double high = value_at(o, w, before, d, h), low = value_at(o, w, before, d, -h);
-        if (rg_error_code() != RG_OK)
+        const double high = value_at(o, w, before, d, h);
+        const double low = rgi_failed() ? NAN : value_at(o, w, before, d, -h);
+        if (rgi_failed())
             return false;
         const double *a = rgi_doubles(d), *g = a ? rgi_doubles(e->gradient) : NULL;
         if (!g)
@@ -130,11 +148,13 @@ static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w) 
     if (!o->f || w->dtype != RG_FLOAT64 || !(w->flags & RG_CONTIGUOUS))
         return true;
     RG_SCOPE();
-    rg_error_clear();
-    rg_generator *random = rg_generator_new(1);
     RG_NO_GRAD();
+    rg_failure before;
+    rgi_set_failure_aside(&before);
+    rg_generator *random = rg_generator_new(1);
     bool ok = random && compare_with_differences(e, o, w, random);
     rg_generator_free(random);
+    rgi_bring_failure_back(&before);
     return ok;
 }
 
@@ -277,7 +297,9 @@ static bool may_explain(rg_tensor *loss, rg_tensor *w, const rg_explain_options 
                "element 0 of tensors does not require grad and does not have a grad_fn");
     RG_FAIL_IF(!w->history, "explain", "One of the differentiated Tensors does not require grad");
     RG_FAIL_VALUE_IF(o->paths < 0, "explain", "paths can't be %d", o->paths);
-    return true;
+    RG_FAIL_VALUE_IF(o->inputs.n > MOST_EXPLAINED, "explain", "takes up to %d inputs, but got %d",
+                     MOST_EXPLAINED, o->inputs.n);
+    return rgi_given_list(o->inputs.n, o->inputs.v, "explain");
 }
 
 rg_explanation rg_explain_with(rg_tensor *loss, rg_tensor *w, rg_explain_options options) {

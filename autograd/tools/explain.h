@@ -30,9 +30,12 @@ typedef struct RG_OPTIONS rg_explain_options {
     int paths RG_DEFAULT(8);
     /* A gradient with an element above this is huge. */
     double huge RG_DEFAULT(1e6);
-    /* Returns the loss anew, from inputs[0], which is w: for a verdict, if w is of float64. */
+    /* Returns the loss anew, from the inputs, as rg_gradcheck takes it: for a verdict, if w is of
+     * float64. w, which is one of the inputs, or reaches f by the context, is changed where it lies
+     * and gets its values back. Without .inputs, w is the only input. */
     rg_function *f RG_DEFAULT(NULL);
     void *context RG_DEFAULT(NULL);
+    rg_list inputs RG_DEFAULT({});
 } rg_explain_options;
 
 /* "cross_entropy <- linear <- tanh <- linear" */

@@ -150,9 +150,9 @@ static bool run_class_forward(rg_function_context *ctx) {
     bool before = rg_set_grad_enabled(false);
     bool ok = cls->forward(ctx, ctx->in, ctx->out);
     rg_set_grad_enabled(before);
-    RG_FAIL_IF(!ok && rg_error_code() == RG_OK, cls->name, "forward failed, and said nothing");
+    RG_FAIL_IF(!ok && !rgi_failed(), cls->name, "forward failed, and said nothing");
     for (int k = 0; k < cls->outputs && ok; k++) {
-        RG_FAIL_IF(!ctx->out[k] && rg_error_code() == RG_OK, cls->name, "forward made no output %d",
+        RG_FAIL_IF(!ctx->out[k] && !rgi_failed(), cls->name, "forward made no output %d",
                    k);
         ok = rgi_check(ctx->out[k], cls->name);
     }
@@ -314,7 +314,7 @@ static bool class_takes_inputs(const rg_function_class *cls, const void *args, r
 static bool apply_in_scope(const rg_function_row *row, const void *args, rg_list inputs,
                            rg_tensor *out[]) {
     RG_SCOPE();
-    rg_tensor *in[RG_INPUTS], *made[RG_MAX_OUTPUTS] = { NULL };
+    rg_tensor *in[RG_INPUTS] = { NULL }, *made[RG_MAX_OUTPUTS] = { NULL };
     for (int i = 0; i < inputs.n; i++)
         in[i] = inputs.v[i];
     rg_function_context ctx = { .row = row };

@@ -69,7 +69,7 @@ static rg_tensor *gradient_of(const rg_step *s, rg_tensor *g, int i, rg_observer
 static bool run_backward(rg_function_context *ctx, rg_tensor *made[]) {
     const rg_step *s = ctx->step;
     const rg_function_class *cls = &ctx->row->cls;
-    rg_tensor *g[RG_MAX_OUTPUTS];
+    rg_tensor *g[RG_MAX_OUTPUTS] = { NULL };
     for (int k = 0; k < s->node->n_out; k++) {
         bool absent = cls->unmaterialized_grads && !s->g[k];
         g[k] = absent ? RG_NONE : rgi_step_g(s, k);
@@ -82,7 +82,7 @@ static bool run_backward(rg_function_context *ctx, rg_tensor *made[]) {
     bool ok = cls->backward(ctx, g, made);
     rg_set_grad_enabled(before);
     rgi_in_rule = inside;
-    RG_FAIL_IF(!ok && rg_error_code() == RG_OK, cls->name, "backward failed, and said nothing");
+    RG_FAIL_IF(!ok && !rgi_failed(), cls->name, "backward failed, and said nothing");
     return ok;
 }
 
@@ -91,7 +91,7 @@ static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_obs
     const rg_step *s = ctx->step;
     const int n = ctx->attr->n_user;
     rg_tensor *made[RG_FUNCTION_INPUTS];
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < RG_FUNCTION_INPUTS; i++)
         made[i] = RG_NONE;
     if (ctx->row->cls.state_bytes) {
         ctx->state = rgi_saved(s, s->n_in - 1);

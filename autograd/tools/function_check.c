@@ -211,8 +211,14 @@ static bool check_second_order(const rg_trial *s) {
         return false;
     if (rg_gradgradcheck_list_with(outputs_of, (void *)(uintptr_t)s, s->n, in, differences(s)))
         return true;
+    rg_failure mismatch;
+    rgi_set_failure_aside(&mismatch);
+    const bool saves = saves_intermediates(s);
+    if (rgi_failed())
+        return false;
+    rgi_bring_failure_back(&mismatch);
     return rgi_trial_failed(
-        s, saves_intermediates(s)
+        s, saves
                ? "second derivatives don't agree with finite differences; backward "
                  "reads an intermediate result, but only what is an input or an "
                  "output leads them on"
@@ -232,7 +238,7 @@ static bool run_checks(const rg_trial *s) {
     bool ok = true;
     for (int i = 0; i < RG_COUNT(checks) && ok; i++) {
         RG_SCOPE();
-        ok = checks[i](s) && rg_error_code() != RG_OUT_OF_MEMORY;
+        ok = checks[i](s) && rgi_this.failure.code != RG_OUT_OF_MEMORY;
     }
     return ok;
 }
@@ -282,6 +288,9 @@ bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list in
                    .options = options };
     if (!trial_begin(&s, inputs))
         return false;
-    rg_error_clear();
-    return run_checks(&s);
+    rg_failure before;
+    rgi_set_failure_aside(&before);
+    const bool ok = run_checks(&s);
+    rgi_bring_failure_back(&before);
+    return ok;
 }

@@ -3,6 +3,7 @@
  * the derivative of v^T J by v, which a graph of that gradient has.
  */
 #include "functional.h"
+#include "autograd/inputs.h"
 #include "autograd/node.h"
 #include "autograd/ops.h"
 #include "tensor/memory.h"
@@ -19,7 +20,7 @@ typedef struct {
     rg_function *f;
     void *context;
     int n;
-    rg_tensor *in[MOST_DERIVED];
+    rg_tensor *in[MOST_DERIVED + RG_INPUTS_BEHIND];
     uint64_t real;
     bool create_graph;
     rg_tensor *y;
@@ -53,6 +54,7 @@ static bool run_derived(derived *d, rg_tensor *const inputs[]) {
         if (!d->in[i])
             return false;
     }
+    rgi_inputs_end(d->in, d->n);
     d->y = d->f(d->in, d->context);
     return rgi_check(d->y, d->op);
 }
@@ -400,7 +402,8 @@ typedef struct {
 static rg_tensor *result_of_example(int64_t at, void *context) {
     const mapped_function *m = context;
     RG_SCOPE();
-    rg_tensor *in[MOST_DERIVED];
+    rg_tensor *in[MOST_DERIVED + RG_INPUTS_BEHIND];
+    rgi_inputs_end(in, m->n);
     for (int i = 0; i < m->n; i++) {
         in[i] = m->dim[i] < 0 ? m->inputs[i] : rg_select(m->inputs[i], m->dim[i], at);
         if (!in[i])

@@ -4,6 +4,7 @@
  * one input by eps to either side; each row is computed by a backward run from one
  * element of the output.
  */
+#include "autograd/inputs.h"
 #include "autograd/node.h"
 #include "tensor/text/digits.h"
 
@@ -58,8 +59,10 @@ static double *element(const rg_tensor *t, int64_t at) {
 
 /* Calls the function. Returns false where it, or one of its outputs, failed. */
 static bool call_function(const check *c, outputs *y) {
-    rg_tensor *one = c->f ? c->f(c->inputs, c->context) : NULL;
-    rg_list list = c->f ? (rg_list){ 1, &one } : c->many(c->inputs, c->context);
+    rg_tensor *in[RG_MAX_INPUTS + RG_INPUTS_BEHIND];
+    rgi_inputs_copy(in, c->n, c->inputs);
+    rg_tensor *one = c->f ? c->f(in, c->context) : NULL;
+    rg_list list = c->f ? (rg_list){ 1, &one } : c->many(in, c->context);
     if (!rgi_given_list(list.n, list.v, c->op))
         return false;
     RG_FAIL_VALUE_IF(list.n > MOST_OUTPUTS, c->op, "takes up to %d outputs, but got %d",
@@ -285,6 +288,12 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
     const rg_tensor *output = y->v[worst->output];
     rg_dims in = position(c->inputs[worst->input], worst->at);
     rg_dims out = position(output, worst->out);
+    rg_failure before;
+    rgi_set_failure_aside(&before);
+    const char *cause = likely_cause(c, y, j, versions, worst);
+    /* A failure while the cause is looked for is no reason to say another than the mismatch. */
+    rgi_forget_failure();
+    rgi_bring_failure_back(&before);
     return rgi_fail(
         RG_RUNTIME_ERROR, c->op,
         "%sJacobian mismatch for output %d with respect to input %d: at output %s and "
@@ -292,7 +301,7 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
         any ? "" : "Numerical gradient for function expected to be zero. ", worst->output,
         worst->input, RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in), worst->analytic, worst->numeric,
         output->history ? rgi_node_name(rgi_node_of(output)) : "a result without history",
-        likely_cause(c, y, j, versions, worst));
+        cause);
 }
 
 static bool jacobian_check(const check *c, const outputs *y, const uint32_t versions[]) {

@@ -152,9 +152,9 @@ static bool check_written_input(const rg_trial *s, int at) {
             return false;
     }
     if (!rgi_trial_gradients(s, in, NULL, -1, false, &after)) {
-        const bool noticed = rg_error_code() != RG_OUT_OF_MEMORY;
+        const bool noticed = rgi_this.failure.code != RG_OUT_OF_MEMORY;
         if (noticed)
-            rg_error_clear();
+            rgi_forget_failure();
         return noticed;
     }
     for (int i = 0; i < s->n; i++)
@@ -165,6 +165,9 @@ static bool check_written_input(const rg_trial *s, int at) {
                 "to before backward, which nobody noticed: keep what backward reads by "
                 "rg_save_for_backward",
                 i, at);
+    /* A backward may have noticed the write, and gone on without that value. */
+    if (rgi_this.failure.code != RG_OUT_OF_MEMORY)
+        rgi_forget_failure();
     return true;
 }
 
@@ -287,15 +290,15 @@ static bool run_denied(const rg_trial *s, rg_tensor *in[], const rg_trial_result
     rg_memory_fail_at(0);
     if (!*denied)
         return ok;
-    if (!ok && rg_error_code() != RG_OUT_OF_MEMORY)
+    if (!ok && rgi_this.failure.code != RG_OUT_OF_MEMORY)
         return rgi_trial_failed(s, "where memory runs out it fails with another error");
-    if (ok && (rg_error_code() != RG_OK || !rgi_trial_agree(s, right, &r, RG_TRIAL_SAME, ""))) {
-        rg_error_clear();
+    if (ok && (rgi_failed() || !rgi_trial_agree(s, right, &r, RG_TRIAL_SAME, ""))) {
+        rgi_forget_failure();
         return rgi_trial_wrong(s,
                                "it goes on where memory runs out: a function that returns NULL has "
                                "failed, and forward or backward must, too");
     }
-    rg_error_clear();
+    rgi_forget_failure();
     return true;
 }
 
@@ -314,12 +317,14 @@ static bool check_denied(const rg_trial *s) {
         if (ok && denied && n > 1 && more > 0)
             ok = rgi_trial_wrong(s, "it leaks %lld bytes where memory runs out", (long long)more);
     }
-    char sentence[1024];
-    snprintf(sentence, sizeof sentence, "%s", rg_error());
     rg_on_error(handler);
-    return ok
-           || rgi_fail(rg_error_code(), "function_check", "%s",
-                       sentence + (strncmp(sentence, "function_check: ", 16) ? 0 : 16));
+    if (ok)
+        return true;
+    /* The handler is told, too. */
+    const rg_failure failure = rgi_this.failure;
+    rgi_forget_failure();
+    return rgi_fail(failure.code, "function_check", "%s",
+                    failure.message + (strncmp(failure.message, "function_check: ", 16) ? 0 : 16));
 }
 
 bool rgi_check_memory(const rg_trial *s) { return check_leaks(s) && check_denied(s); }

@@ -105,7 +105,7 @@ static bool pack_value(rg_node *n, rg_packed *p, int i) {
     const uint32_t version = t->storage->version;
     p->v[i].header = n->saved[i];
     p->v[i].made = p->hooks.pack(t, p->hooks.context);
-    RG_FAIL_IF(!p->v[i].made && rg_error_code() == RG_OK, n->op->name,
+    RG_FAIL_IF(!p->v[i].made && !rgi_failed(), n->op->name,
                "a saved tensor pack hook failed, and said nothing");
     RG_FAIL_IF(
         t->storage->version != version, n->op->name,
@@ -157,7 +157,7 @@ static bool unpack_value(rg_node *n, rg_packed *p, int i) {
         return true;
     rg_tensor *header = p->v[i].header;
     rg_tensor *t = p->hooks.unpack(p->v[i].made, p->hooks.context);
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, !t && rg_error_code() == RG_OK, n->op->name,
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !t && !rgi_failed(), n->op->name,
                   "Output of saved tensor unpack_hook expected to be a Tensor but got NULL");
     if (!rgi_check(t, n->op->name))
         return false;

@@ -13,17 +13,18 @@
 /* Where there was no memory for the check itself, that is what is wrong, and not the op. */
 bool rgi_trial_wrong(const rg_trial *s, const char *format, ...) {
     char sentence[1024];
-    if (rg_error_code() == RG_OUT_OF_MEMORY)
+    if (rgi_this.failure.code == RG_OUT_OF_MEMORY)
         return false;
     va_list args;
     va_start(args, format);
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
+    rgi_forget_failure();
     return rgi_fail(RG_RUNTIME_ERROR, "function_check", "%s: %s", s->cls->name, sentence);
 }
 
 bool rgi_trial_failed(const rg_trial *s, const char *when) {
-    return rgi_trial_wrong(s, "%s: %s", when, rg_error());
+    return rgi_trial_wrong(s, "%s: %s", when, rg_error_peek());
 }
 
 /* ---- copies ------------------------------------------------------------------------- */

@@ -82,7 +82,7 @@ void rg_data_loader_free(rg_data_loader *l) {
     if (!l || !rgi_loader_given(l, "data_loader_free"))
         return;
     for (int i = 0; i < l->n_tensors; i++)
-        rgi_release(l->v[i]);
+        rgi_release_as(l->v[i], RG_LOADER_FREED);
     rgi_release(l->order);
     l->released = true;
     rgi_free(l, loader_bytes(l->n_tensors), RG_MEM_OTHER);

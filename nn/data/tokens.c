@@ -139,7 +139,7 @@ rg_pair(rg_tokens_windows)(const rg_tokens *tokens, rg_tensor *starts, int64_t b
     if (!tokens_given(tokens, op) || !rgi_check(starts, op))
         return no_windows;
     if (starts->dtype != RG_INT64 || starts->ndim != 1) {
-        rgi_fail_(RG_TYPE_ERROR, op,
+        rg_fail(RG_TYPE_ERROR, op,
                   "expected starts of dtype torch.int64 with 1 dim but got %s "
                   "with %d",
                   rg_dtype_name((rg_dtype)starts->dtype), starts->ndim);

@@ -102,7 +102,7 @@ double rg_nn_init_calculate_gain(const char *nonlinearity, double param) {
     for (int i = 0; i < RG_COUNT(known); i++)
         if (strcmp(nonlinearity, known[i].name) == 0)
             return known[i].gain;
-    rgi_fail_(RG_VALUE_ERROR, "calculate_gain", "Unsupported nonlinearity %s", nonlinearity);
+    rg_fail(RG_VALUE_ERROR, "calculate_gain", "Unsupported nonlinearity %s", nonlinearity);
     return NAN;
 }
 

@@ -58,7 +58,7 @@ int64_t rg_tokenizer_id(const rg_tokenizer *t, const char *token) {
         return -1;
     int64_t id = rgi_map_name(&t->names, token);
     if (id < 0)
-        rgi_fail_(RG_INDEX_ERROR, "tokenizer_id", "KeyError: '%s' is none of the %zu tokens", token,
+        rg_fail(RG_INDEX_ERROR, "tokenizer_id", "KeyError: '%s' is none of the %zu tokens", token,
                   t->n);
     return id;
 }

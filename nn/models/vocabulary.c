@@ -139,7 +139,7 @@ int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token) {
     if (at >= 0)
         return at;
     if (v->unknown < 0)
-        rgi_fail_(RG_INDEX_ERROR, "vocabulary_index", "KeyError: '%s' is none of the %lld tokens",
+        rg_fail(RG_INDEX_ERROR, "vocabulary_index", "KeyError: '%s' is none of the %lld tokens",
                   token, (long long)v->n);
     return v->unknown;
 }

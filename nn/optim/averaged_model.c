@@ -129,7 +129,7 @@ static void average_pair(const rg_averaged_model *m, const averaged_pair *pair, 
     rgi_count_write(pair->average, averaged_op);
 }
 
-bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model) {
+static bool update_parameters(rg_averaged_model *m, void *model) {
     averaged_pairs p;
     if (!rgi_module_given((const rg_module *)m, averaged_op)
         || !rgi_module_given(model, averaged_op) || !rgi_may_do_once(averaged_op))
@@ -149,4 +149,10 @@ bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model) {
     *(int64_t *)(void *)m->n_averaged->data = n + 1;
     rgi_count_write(m->n_averaged, averaged_op);
     return true;
+}
+
+bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model) {
+    if (rgi_training_halted())
+        return false;
+    return update_parameters(m, model) || rgi_halt_training();
 }

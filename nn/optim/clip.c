@@ -25,7 +25,7 @@ static rg_tensor *norm_of_grads(rg_list params, double norm_type) {
     return rg_norm_p(rg_stack((rg_list){ n, norms }, 0), norm_type);
 }
 
-rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o) {
+static rg_tensor *clip_norm(rg_list params, double max_norm, rg_clip_options o) {
     if (!rgi_check_list(params, "clip_grad_norm_"))
         return NULL;
     RG_AS("clip_grad_norm_");
@@ -48,7 +48,14 @@ rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_opti
     return rg_escape(total);
 }
 
-bool rg_clip_grad_value_(rg_list params, double clip_value) {
+rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o) {
+    rg_tensor *norm = rgi_training_halted() ? NULL : clip_norm(params, max_norm, o);
+    if (!norm)
+        rgi_halt_training();
+    return norm;
+}
+
+static bool clip_values(rg_list params, double clip_value) {
     if (!rgi_check_list(params, "clip_grad_value_"))
         return false;
     RG_AS("clip_grad_value_");
@@ -60,4 +67,10 @@ bool rg_clip_grad_value_(rg_list params, double clip_value) {
             return false;
     }
     return true;
+}
+
+bool rg_clip_grad_value_(rg_list params, double clip_value) {
+    if (rgi_training_halted())
+        return false;
+    return clip_values(params, clip_value) || rgi_halt_training();
 }

@@ -109,7 +109,7 @@ static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
         RG_ENABLE_GRAD();
         y = r->closure(r->context);
     }
-    if (!rgi_check(y, lbfgs_name))
+    if (!rgi_check(y, lbfgs_name) || rgi_training_halted())
         return false;
     RG_FAIL_IF(y->numel != 1, lbfgs_name,
                "a Tensor with %lld elements cannot be converted to Scalar", (long long)y->numel);

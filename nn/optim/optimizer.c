@@ -207,9 +207,9 @@ void rgi_optim_let_go(rg_optim *o) {
     if (--o->holders)
         return;
     for (size_t i = 0; i < o->n_slots; i++) {
-        rgi_release(o->slots[i].param);
+        rgi_release_as(o->slots[i].param, RG_OPTIM_FREED);
         for (int k = 0; k < RG_OPTIM_STATES; k++)
-            rgi_release(o->slots[i].state[k]);
+            rgi_release_as(o->slots[i].state[k], RG_OPTIM_FREED);
     }
     for (rg_schedule *s = o->schedules, *next; s; s = next) {
         next = s->next;

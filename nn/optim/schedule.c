@@ -346,7 +346,7 @@ static void place_warm_restarts(rg_schedule *s, double t) {
     s->state[RG_T_I] = length;
 }
 
-bool rg_schedule_step(rg_schedule *s) {
+static bool step_schedule(rg_schedule *s) {
     if (!may_step(s, "schedule_step"))
         return false;
     double t = s->state[RG_LAST_EPOCH] + 1;
@@ -362,10 +362,16 @@ bool rg_schedule_step(rg_schedule *s) {
     s->state[RG_LAST_EPOCH] = t;
     if (rgi_milestones_at(s, t))
         return set_rates(now, 0, rgi_schedule_rows[now->kind].closed);
-    return rg_schedule_step(now);
+    return step_schedule(now);
 }
 
-bool(rg_schedule_step_to)(rg_schedule *s, int64_t epoch) {
+bool rg_schedule_step(rg_schedule *s) {
+    if (rgi_training_halted())
+        return false;
+    return step_schedule(s) || rgi_halt_training();
+}
+
+static bool step_to(rg_schedule *s, int64_t epoch) {
     if (!may_step(s, "schedule_step_to"))
         return false;
     rg_schedule_rate *rate = rgi_schedule_rows[s->kind].closed;
@@ -376,6 +382,12 @@ bool(rg_schedule_step_to)(rg_schedule *s, int64_t epoch) {
         place_warm_restarts(s, (double)epoch);
     }
     return set_rates(s, (double)epoch, rate);
+}
+
+bool(rg_schedule_step_to)(rg_schedule *s, int64_t epoch) {
+    if (rgi_training_halted())
+        return false;
+    return step_to(s, epoch) || rgi_halt_training();
 }
 
 /* ---- ReduceLROnPlateau: times factor when a metric gets no better for long ----- */
@@ -396,7 +408,7 @@ static void plateau_reduce(rg_schedule *s) {
     }
 }
 
-bool rg_schedule_step_metric(rg_schedule *s, double metric) {
+static bool step_by_metric(rg_schedule *s, double metric) {
     if (!may_step(s, "schedule_step_metric"))
         return false;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, s->kind != RG_REDUCE_LR_ON_PLATEAU,
@@ -421,4 +433,10 @@ bool rg_schedule_step_metric(rg_schedule *s, double metric) {
     state[RG_NUM_BAD_EPOCHS] = 0;
     plateau_reduce(s);
     return true;
+}
+
+bool rg_schedule_step_metric(rg_schedule *s, double metric) {
+    if (rgi_training_halted())
+        return false;
+    return step_by_metric(s, metric) || rgi_halt_training();
 }

@@ -135,7 +135,7 @@ static void observe_step(rg_optim *o) {
         o->holders++;
 }
 
-bool rg_optim_step(rg_optim *o) {
+static bool step_once(rg_optim *o) {
     if (!rgi_optim_given(o, "step"))
         return false;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, rgi_is_lbfgs(o), "LBFGS",
@@ -144,7 +144,14 @@ bool rg_optim_step(rg_optim *o) {
     return step_all(o);
 }
 
-rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context) {
+/* Gradients that a failed backward left are those of an earlier step. */
+bool rg_optim_step(rg_optim *o) {
+    if (rgi_training_halted())
+        return false;
+    return step_once(o) || rgi_halt_training();
+}
+
+static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) {
     static const char op[] = "step_closure";
     if (!rgi_optim_given(o, op) || !rgi_given(closure, op, "a closure"))
         return NULL;
@@ -156,4 +163,11 @@ rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context
         loss = closure(context);
     }
     return rgi_check(loss, op) && rg_optim_step(o) ? loss : NULL;
+}
+
+rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context) {
+    rg_tensor *loss = rgi_training_halted() ? NULL : step_closure(o, closure, context);
+    if (!loss)
+        rgi_halt_training();
+    return loss;
 }

@@ -100,7 +100,7 @@ rg_claim rgi_claim_number(const char *op, bool ok, int64_t number) {
     claim.dtype = RG_NO_DTYPE;
     claim.number = number;
     if (!ok)
-        snprintf(claim.failure, sizeof claim.failure, "%s", rg_error());
+        snprintf(claim.failure, sizeof claim.failure, "%s", rg_error_peek());
     return claim;
 }
 
@@ -163,7 +163,7 @@ bool rgi_all_ok(const char *op, bool ok) {
 
 /* Returns a contiguous copy of t to work on, which a message can hold. */
 static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {
-    if (!t && rg_error_code() == RG_OK)
+    if (!t && !rg_error_peek()[0])
         return rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got NULL");
     rg_tensor *copy = t ? rg_contiguous(rg_clone(t)) : NULL;
     if (copy && rg_numel(copy) > INT_MAX)

@@ -153,7 +153,7 @@ static bool may_replace(rg_writer *w, mode_t *mode) {
     if (S_ISDIR(old.st_mode)) {
         writer_fail(w, EISDIR);
     } else if (!S_ISREG(old.st_mode)) {
-        rgi_fail_(RG_IO_ERROR, w->op, "'%s': it is no regular file", w->path);
+        rg_fail(RG_IO_ERROR, w->op, "'%s': it is no regular file", w->path);
         w->failed = true;
     }
     return !w->failed;
@@ -191,7 +191,7 @@ static bool open_beside(rg_writer *w) {
 
 bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     *w = (rg_writer){ .op = op, .fd = -1 };
-    if (!rgi_given_path(path, op))
+    if (rgi_training_halted() || !rgi_given_path(path, op))
         return false;
     /* The file that a link points to is replaced, and the link stays. */
     char *target = realpath(path, NULL);

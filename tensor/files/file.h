@@ -80,7 +80,8 @@ typedef struct {
     bool failed;
 } rg_writer;
 
-/* Opens a new file beside the path. Returns false, with nothing to end, on failure. */
+/* Opens a new file beside the path. Returns false, with nothing to end, on failure, and where
+ * training is halted (error.h). */
 bool rgi_writer_begin(rg_writer *w, const char *op, const char *path);
 /* Writes n bytes, or does nothing where something failed before. */
 void rgi_write(rg_writer *w, const void *from, size_t n);

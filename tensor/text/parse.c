@@ -19,6 +19,7 @@
 #include "tensor/structs.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -352,7 +353,10 @@ static bool parse_shape(parser *s) {
         if (s->named.n == RG_MAX_DIMS || !isdigit((unsigned char)*s->at))
             return parse_garbage(s, "a shape");
         char *end;
+        errno = 0;
         s->named.v[s->named.n++] = strtoll(s->at, &end, 10);
+        if (errno == ERANGE)
+            return parse_garbage(s, "a size that int64 can hold");
         s->at = end;
         parse_space(s);
         if (!parse_take(s, ",") && *s->at != ')')
@@ -457,6 +461,7 @@ static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
 
 /* Reads the text into a tensor of this dtype, or, if that is -1, of the text's own. */
 static rg_tensor *parse_tensor(const char *text, int dtype) {
+    RG_AS("parse");
     if (!rgi_given(text, "parse", "a text"))
         return NULL;
     parser s = {

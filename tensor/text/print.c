@@ -5,6 +5,7 @@
  * parse.c.
  */
 #define _GNU_SOURCE
+#include "c_locale.h"
 #include "digits.h"
 #include "tensor/memory.h"
 #include "tensor/dtype.h"
@@ -14,6 +15,7 @@
 #include "tensor/structs.h"
 #include "text.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -402,8 +404,14 @@ const char *rg_repr(rg_tensor *t) {
 void rg_print(rg_tensor *t) {
     RG_SCOPE();
     const char *s = rg_repr(t);
-    if (s)
-        puts(s);
+    if (!s)
+        return;
+    /* Text that waits in stdout's buffer would fail later, when nobody looks. */
+    if (puts(s) < 0 || fflush(stdout) != 0) {
+        const int number = errno;
+        RG_C_NUMBERS(); /* strerror speaks the locale's language. */
+        rgi_fail(RG_IO_ERROR, "print", "[Errno %d] %s", number, strerror(number));
+    }
 }
 
 const char *rg_repr_shape(rg_tensor *t) {

@@ -670,7 +670,36 @@ START_TEST(test_loss_is_a_leaf) {
 }
 END_TEST
 
-RG_TESTS(explain, test_no_shares, test_long_names, test_nodes_beside_several_outputs,
+static rg_tensor *product(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_sum(rg_mul(rg_sin(in[0]), in[1]));
+}
+
+/* As gradcheck does, it takes all inputs of the function; one that isn't given is NULL. */
+START_TEST(test_inputs_of_the_function) {
+    rg_tensor *x = leaf(2, 3), *y = leaf(3, 2), *in[] = { x, rg_T(y) };
+    ck_ok(rg_gradcheck(product, NULL, 2, in));
+    rg_tensor *loss = product(in, NULL);
+    rg_explanation e = rg_explain(loss, x, .f = product, .inputs = { 2, in });
+    ck_assert_msg(e.n >= 0 && e.agrees, "%s", rg_error());
+    ck_assert(rg_explain(loss, x, .f = product).n == -1);
+    ck_assert_str_eq(rg_error(), "explain: f failed with 1 input (.inputs gives it others): mul: "
+                                 "expected a tensor but got NULL");
+    rg_error_clear();
+    /* An unread failure stays, and none of its own is left where it went well. */
+    rg_zeros(-1);
+    e = rg_explain(loss, x, .f = product, .inputs = { 2, in });
+    ck_assert(e.n >= 0 && e.agrees);
+    ck_assert(strstr(rg_error(), "zeros:"));
+    rg_error_clear();
+    ck_assert(rg_explain(loss, x, .f = product, .inputs = { 65, in }).n == -1);
+    ck_assert_str_eq(rg_error(), "explain: takes up to 64 inputs, but got 65");
+    rg_error_clear();
+}
+END_TEST
+
+RG_TESTS(explain, test_inputs_of_the_function,
+         test_no_shares, test_long_names, test_nodes_beside_several_outputs,
          test_long_paths, test_verdict_of_nothing, test_verdict_without_a_value,
          test_verdict_at_the_tolerance, test_shares_of_infinity, test_nothing_is_recorded,
          test_one_path_of_several, test_shares, test_packed, test_more_paths_than_are_kept,

@@ -1544,7 +1544,36 @@ START_TEST(test_a_view_and_its_memory) {
 }
 END_TEST
 
-RG_TESTS(function, test_a_view_and_its_memory, test_state_begins_at_0,
+/* Behind the inputs, and behind the gradients of the outputs, stands NULL. */
+static bool forward_beyond(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_function_args(ctx) ? rg_mul(in[0], in[1]) : rg_mul(in[0], 2);
+    return out[0];
+}
+static bool backward_beyond(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    ck_assert_ptr_eq(gin[15], RG_NONE);
+    return rg_mul(g[0], g[1]);
+}
+
+START_TEST(test_what_reads_too_far) {
+    static rg_function_class reads_inputs = { .name = "ReadsInputs",
+                                              .forward = forward_beyond,
+                                              .backward = backward_beyond,
+                                              .args_bytes = sizeof(int) };
+    static rg_function_class reads_gradients = { .name = "ReadsGradients",
+                                                 .forward = forward_beyond,
+                                                 .backward = backward_beyond };
+    rg_tensor *x = rg_requires_grad_(rg_ones(2), true);
+    ck_fails(rg_function_apply_list(&reads_inputs, &(int){ 1 }, RG_LIST(x)), RG_TYPE_ERROR,
+             "expected a tensor but got NULL");
+    rg_tensor *y = rg_function_apply_list(&reads_gradients, NULL, RG_LIST(x));
+    ck_fails(rg_backward(rg_sum(y)), RG_TYPE_ERROR, "expected a tensor but got NULL");
+}
+END_TEST
+
+RG_TESTS(function, test_what_reads_too_far,
+         test_a_view_and_its_memory, test_state_begins_at_0,
          test_a_backward_inside_a_backward, test_hooks_of_leaves_without_gradient,
          test_saved_inputs_that_are_outputs, test_honest_ops_pass, test_each_mistake_is_named,
          test_absent_gradients, test_contexts, test_failures, test_failures_in_backward,

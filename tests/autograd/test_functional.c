@@ -4,6 +4,7 @@
  */
 #include "autograd/tools/functional.h"
 #include "autograd/op.h"
+#include "autograd/tools/saved.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -576,7 +577,51 @@ START_TEST(test_memory_denied) {
 }
 END_TEST
 
-RG_TESTS(functional, test_jacobians_of_nothing, test_dtypes_of_jacobians,
+/* A function that reads one input more than it is given gets NULL, and fails. */
+static int given; /* So many inputs are given. */
+static rg_tensor *reads_beyond(rg_tensor *const in[], void *context) {
+    (void)context;
+    for (int i = 0; i < 15; i++)
+        ck_assert_ptr_null(in[given + i]);
+    return rg_sum(rg_mul(in[0], in[given]));
+}
+
+static rg_list reads_beyond_list(rg_tensor *const in[], void *context) {
+    static rg_tensor *y[1];
+    y[0] = reads_beyond(in, context);
+    return (rg_list){ 1, y };
+}
+
+START_TEST(test_functions_that_read_too_many_inputs) {
+    static const char said[] = "expected a tensor but got NULL";
+    for (given = 1; given < 3; given++) {
+        RG_SCOPE();
+        rg_tensor *x = rg_requires_grad_(rg_ones_dims(RG_DIMS(2), RG_FLOAT64), true);
+        rg_tensor *in[] = { x, x }, *r[2];
+        rg_tensor *const v[] = { RG_NONE, RG_NONE };
+        const int n = given;
+        ck_fails(rg_gradcheck(reads_beyond, NULL, n, in), RG_TYPE_ERROR, said);
+        ck_fails(rg_gradcheck_list(reads_beyond_list, NULL, n, in), RG_TYPE_ERROR, said);
+        ck_fails(rg_gradgradcheck(reads_beyond, NULL, n, in), RG_TYPE_ERROR, said);
+        ck_fails(rg_gradgradcheck_list(reads_beyond_list, NULL, n, in), RG_TYPE_ERROR, said);
+        ck_fails(rg_jacrev(reads_beyond, NULL, n, in), RG_TYPE_ERROR, said);
+        ck_fails(rg_jacfwd(reads_beyond, NULL, n, in), RG_TYPE_ERROR, said);
+        ck_fails(rg_hessian(reads_beyond, NULL, n, in), RG_TYPE_ERROR, said);
+        ck_fails(rg_vjp(reads_beyond, NULL, n, in, RG_NONE, r), RG_TYPE_ERROR, said);
+        ck_fails(rg_jvp(reads_beyond, NULL, n, in, v, r), RG_TYPE_ERROR, said);
+        ck_fails(rg_hvp(reads_beyond, NULL, n, in, v, r), RG_TYPE_ERROR, said);
+        ck_fails(rg_vmap(reads_beyond, NULL, n, in), RG_TYPE_ERROR, said);
+        ck_fails(rg_checkpoint(reads_beyond, NULL, n, in), RG_TYPE_ERROR, said);
+        rg_tensor *plain = rg_detach(x), *given_in[] = { plain, plain };
+        rg_replays *replays = rg_replays_new(reads_beyond, NULL);
+        ck_fails(rg_replays_run(replays, n, given_in), RG_TYPE_ERROR, said);
+        rg_replays_free(replays);
+    }
+}
+END_TEST
+
+RG_TESTS(functional, test_functions_that_read_too_many_inputs,
+         test_jacobians_of_nothing, test_dtypes_of_jacobians,
          test_what_derivatives_ask_for, test_jacobians,
          test_arguments, test_functions_without_slope, test_hessians, test_products,
          test_inputs_without_slope, test_graphs_lead_to_the_context,

@@ -280,7 +280,21 @@ START_TEST(test_slices_share_a_gradient) {
 }
 END_TEST
 
-RG_TESTS(subscript, test_items, test_arguments_once_in_order, test_views_share,
+/* As in torch, a number that int64 can't hold fails; in a range it is the end of the dim. */
+START_TEST(test_numbers_beyond_int64) {
+    static const char said[] = "index: Overflow when unpacking long long";
+    rg_tensor *x = rg_arange(5);
+    ck_fails(rg_index(x, "99999999999999999999"), RG_VALUE_ERROR, said);
+    ck_fails(rg_index(x, "-99999999999999999999"), RG_VALUE_ERROR, said);
+    ck_fails(rg_index(x, "9223372036854775808"), RG_VALUE_ERROR, said);
+    ck_fails(rg_index(x, "9223372036854775807"), RG_INDEX_ERROR, "9223372036854775807");
+    ck_ok(rg_equal(rg_index(x, "1:99999999999999999999"), rg_literal([1, 2, 3, 4])));
+    ck_ok(rg_equal(rg_index(x, "-99999999999999999999:2"), rg_literal([0, 1])));
+}
+END_TEST
+
+RG_TESTS(subscript, test_numbers_beyond_int64,
+         test_items, test_arguments_once_in_order, test_views_share,
          test_set_item_gradients, test_set_item_refusals, test_bad_text, test_out_of_memory,
          test_slices_share_a_gradient, test_words_and_signs, test_words_end, test_written_to_a_view,
          test_written_with_itself, test_slices_of_all)

@@ -2,7 +2,8 @@
  * fuzz_ops.c: calls every public function with arguments that make no sense: shapes that don't fit,
  * dims out of range, extreme numbers, NaN, other dtypes, views, NULL, RG_NONE, tensors whose scope
  * has ended, failing memory. Each call gives a result, or an error whose message names the
- * function, and in the end nothing is alive.
+ * function, and in the end nothing is alive. A failure that nobody has looked at stays, whatever
+ * the call does.
  *
  *     build/tests/fuzz/fuzz_ops [calls] [seed]
  *
@@ -57,6 +58,9 @@ static char bytes[256];
 static const char *calling = "";
 static int depth;   /* So many calls run inside the outermost one. */
 static bool nested; /* A function was called by a hook, or by one that calls others. */
+static bool looked; /* This program has looked at the error. */
+#define rg_error_clear() (looked = true, rg_error_clear())
+#define rg_error_code()  (looked = true, rg_error_code())
 static long results, refusals;
 /* So many tensors does the function that is called give to its caller's scope; -1: nobody knows. */
 static int gives;
@@ -951,7 +955,7 @@ static void make_modules(void) {
 #define UNIQUE(name, ...)         CALL(name, (gives = 3, (rg_##name)(__VA_ARGS__)).values)
 #define TENSORS(name, ...)        CALL(name, first_of((rg_##name)(__VA_ARGS__)))
 #define NUMBER(name, ...) \
-    CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__), rg_error_code() == RG_OK ? RG_NONE : NULL))
+    CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__), *rg_error_peek() ? NULL : RG_NONE))
 #define SUCCESS(name, ...) CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__)) ? RG_NONE : NULL)
 #define TEXT(name, ...)    CALL(name, (answer = (rg_##name)(__VA_ARGS__)) ? RG_NONE : NULL)
 #define DOES(name)         CALL(name, does_##name())
@@ -1190,18 +1194,25 @@ static void one_call(void) {
     const left_behind before = look_behind();
     if (any(20) == 0)
         rg_memory_fail_at(1 + (int64_t)any(12));
+    const bool unread = any(8) == 0;
+    looked = false;
+    if (unread)
+        rg_fail(RG_VALUE_ERROR, "first", "unread");
     rg_tensor *y = functions[f].call();
     rg_memory_fail_at(0);
     check_left_behind(&before, !y);
     rg_set_default_dtype(RG_FLOAT32);
+    if (unread && !nested && !looked)
+        require(rgi_this.failure.unread && strcmp(rg_error_peek(), "first: unread") == 0, calling,
+                "an unread failure is lost");
     /* A function that was called inside may write, and clear errors. */
-    if (!nested) {
+    if (!nested && !unread) {
         require((y != NULL) == (rg_error_code() == RG_OK), calling,
                 y ? "an error in spite of a result" : "no error");
         require(y || named(rg_error(), calling), calling, "named otherwise");
     }
     require(rg_error_code() == RG_OK || well_formed(rg_error()), calling, "a malformed message");
-    if (!nested) {
+    if (!nested && !unread) {
         /* max_norm shortens rows of the table, also where what follows fails; batch norm moves its
          * running mean and variance. The grad_fn of a view that can't follow its base is an error,
          * so the call's own is looked at before. */

@@ -62,6 +62,7 @@ START_TEST(test_no_name_comes_twice) {
         { "_", "_: two", "_: _: two" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rg_error_clear();
         rgi_fail(RG_VALUE_ERROR, cases[i][0], "%s", cases[i][1]);
         ck_assert_str_eq(rg_error(), cases[i][2]);
     }
@@ -97,6 +98,73 @@ START_TEST(test_null_is_silent) {
     ck_fails(rg_zeros_like(NULL), RG_TYPE_ERROR, "zeros_like: expected a tensor but got NULL");
     ck_fails(rg_zeros_like(RG_NONE), RG_TYPE_ERROR,
              "zeros_like: expected a tensor but got RG_NONE");
+}
+END_TEST
+
+/* Fails with a sentence of its own. */
+static rg_tensor *first_failure(void) {
+    rg_error_clear();
+    return rg_zeros(2, -1);
+}
+
+/* What looks at the failure lets the next one take its place; what doesn't look leaves it. */
+START_TEST(test_the_first_unread_failure_stays) {
+    static const char first[] = "zeros: Dimension size must be non-negative.";
+    static const char next[] = "eye: n must be greater or equal to 0, got -1";
+    rg_tensor *h = first_failure();
+    ck_assert(!rg_eye(rg_size(h, 0), 5));
+    ck_assert_str_eq(rg_error_peek(), first);
+    ck_assert(!rg_eye((int64_t)rg_numel(h), rg_ndim(h)));
+    ck_assert(!rg_linspace(rg_item(h), 1, rg_ndim(h), RG_FLOAT32));
+    ck_assert(!rg_ones(2, rg_item_int(h)));
+    ck_assert(!rg_zeros_dims(rg_shape(h), RG_FLOAT32));
+    ck_assert(!rg_zeros_dims(RG_DIMS(2), (rg_dtype)rg_dtype_of(h)));
+    ck_assert(!rg_parse(rg_repr(h)));
+    ck_assert(!rgi_given_path(NULL, "load") && !rgi_given(NULL, "op", "a thing"));
+    ck_assert(!rg_fail(RG_TYPE_ERROR, "mine", "also"));
+    rg_drop(RG_NONE);
+    ck_assert_str_eq(rg_error(), first);
+    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
+    ck_assert(!rg_eye(-1, 5));
+    ck_assert_str_eq(rg_error_peek(), next);
+    /* The code alone is a look, too. */
+    first_failure();
+    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
+    ck_assert(!rg_eye(-1, 5));
+    ck_assert_str_eq(rg_error(), next);
+    /* NULL is no failure of its own where one stands, be it read or not. */
+    ck_assert(!rg_zeros_like(h));
+    ck_assert_str_eq(rg_error(), next);
+    rg_error_clear();
+    ck_assert_str_eq(rg_error_peek(), "");
+}
+END_TEST
+
+START_TEST(test_failures_aside) {
+    rg_failure aside;
+    /* An unread one comes back, whatever failed meanwhile. */
+    first_failure();
+    rgi_set_failure_aside(&aside);
+    ck_assert(!rgi_failed() && !*rg_error_peek());
+    ck_assert(!rg_eye(-1, 5));
+    rgi_bring_failure_back(&aside);
+    ck_assert(strstr(rg_error_peek(), "zeros") && rgi_this.failure.unread);
+    /* One that was read gives way to another, and comes back where there is none. */
+    rg_error();
+    rgi_set_failure_aside(&aside);
+    rgi_bring_failure_back(&aside);
+    ck_assert(strstr(rg_error_peek(), "zeros") && !rgi_this.failure.unread);
+    rgi_set_failure_aside(&aside);
+    ck_assert(!rg_eye(-1, 5));
+    rgi_bring_failure_back(&aside);
+    ck_assert(strstr(rg_error_peek(), "eye") && rgi_this.failure.unread);
+    /* Where there was none, the new one stays. */
+    rg_error_clear();
+    rgi_set_failure_aside(&aside);
+    ck_assert(!rg_eye(-1, 5));
+    rgi_bring_failure_back(&aside);
+    ck_assert(strstr(rg_error(), "eye"));
+    rg_error_clear();
 }
 END_TEST
 
@@ -150,6 +218,23 @@ START_TEST(test_a_handler_that_clears) {
     ck_assert_str_eq(handled_text, "zeros: Dimension size must be non-negative.");
     ck_assert_int_eq(rg_error_code(), RG_OK);
     ck_assert_str_eq(rg_error(), "");
+    handled = 0;
+}
+END_TEST
+
+/* Each failure is handed over, but one that the handler came too late for stays unread. */
+START_TEST(test_a_handler_that_comes_later) {
+    first_failure();
+    rg_on_error(handler);
+    ck_assert(!rg_eye(-1, 5));
+    ck_assert(strstr(handled_text, "eye: n must be"));
+    ck_assert(strstr(rg_error_peek(), "zeros") && rgi_this.failure.unread);
+    rg_error_clear();
+    ck_assert(!rg_zeros(-2));
+    ck_assert(!rgi_this.failure.unread);
+    ck_assert(!rg_eye(-1, 5));
+    ck_assert(strstr(rg_error(), "eye"));
+    rg_on_error(NULL);
     handled = 0;
 }
 END_TEST
@@ -298,8 +383,10 @@ START_TEST(test_errors_belong_to_the_thread) {
 }
 END_TEST
 
-RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_no_name_comes_twice,
-         test_long_messages_are_cut, test_warnings_come_once_a_place, test_warnings_are_printed,
-         test_long_warnings, test_a_warning_handler_that_fails, test_null_is_silent,
-         test_a_handler_that_fails, test_a_handler_that_clears, test_failing_without_a_sentence,
-         test_long_messages, test_handler, test_errors_belong_to_the_thread)
+RG_TESTS(error, test_the_first_unread_failure_stays, test_failures_aside,
+         test_a_handler_that_comes_later, test_message_and_code, test_the_outermost_name,
+         test_no_name_comes_twice, test_long_messages_are_cut, test_warnings_come_once_a_place,
+         test_warnings_are_printed, test_long_warnings, test_a_warning_handler_that_fails,
+         test_null_is_silent, test_a_handler_that_fails, test_a_handler_that_clears,
+         test_failing_without_a_sentence, test_long_messages, test_handler,
+         test_errors_belong_to_the_thread)

@@ -89,7 +89,7 @@ START_TEST(test_looking_errors) {
     rg_drop(bad[2]);
     for (int i = 0; i < 3; i++) {
         const char *text = (const char *[]){ "got NULL", "got RG_NONE",
-                                             "tensor released with its scope" }[i];
+                                             "tensor released by rg_drop" }[i];
         rg_code code = i == 2 ? RG_RELEASED : RG_TYPE_ERROR;
         ck_fails(rg_ndim(bad[i]) != -1, code, text);
         ck_fails(rg_size(bad[i], 0) != -1, code, text);

@@ -3,6 +3,7 @@
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/dtype.h"
+#include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
@@ -10,6 +11,8 @@
 #include <float.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Returns a view of a matrix. */
 static rg_tensor *transposed(rg_tensor *m) {
@@ -311,5 +314,68 @@ START_TEST(test_from_memory) {
 }
 END_TEST
 
-RG_TESTS(make, test_ranges_are_torchs, test_range_dtypes, test_range_errors, test_constants,
+/* ---- without memory ---------------------------------------------------------------- */
+
+static const int numbers[1000];
+
+/* Returns what the k-th function that makes a tensor makes, and its name. */
+static rg_tensor *make(int k, rg_tensor *old, rg_tensor *two, const char **name) {
+    switch (k) {
+    case 0: *name = "empty"; return rg_empty(1000);
+    case 1: *name = "zeros"; return rg_zeros(1000);
+    case 2: *name = "ones"; return rg_ones(1000);
+    case 3: *name = "full"; return rg_full_dims(RG_DIMS(1000), two, RG_FLOAT32);
+    case 4: *name = "full"; return rg_full(RG_DIMS(1000), two);
+    case 5: *name = "empty_like"; return rg_empty_like(old);
+    case 6: *name = "zeros_like"; return rg_zeros_like(old);
+    case 7: *name = "ones_like"; return rg_ones_like(old);
+    case 8: *name = "full_like"; return rg_full_like(old, two);
+    case 9: *name = "eye"; return rg_eye(30, 40);
+    case 10: *name = "arange"; return rg_arange(two);
+    case 11: *name = "arange"; return rg_arange_as(two, RG_FLOAT32);
+    case 12: *name = "linspace"; return rg_linspace(0, 1, 1000, RG_FLOAT32);
+    case 13: *name = "logspace"; return rg_logspace(0, 1, 1000, 10, RG_FLOAT32);
+    case 14: *name = "parse"; return rg_parse("[1, 2, 3]");
+    case 15: *name = "scalar"; return rg_scalar(two);
+    case 16: *name = "scalar"; return rg_scalar_dtype(2, RG_FLOAT64);
+    case 17: *name = "scalar"; return rg_wrap_float(2);
+    case 18: *name = "from"; return rg_from_int(numbers, RG_DIMS(1000));
+    case 19: *name = "rand"; return rg_rand(1000);
+    case 20: *name = "randn"; return rg_randn(1000);
+    case 21: *name = "randint"; return rg_randint(0, 9, 1000);
+    case 22: *name = "randperm"; return rg_randperm(1000);
+    case 23: *name = "rand_like"; return rg_rand_like(old);
+    case 24: *name = "randn_like"; return rg_randn_like(old);
+    }
+    *name = NULL;
+    return NULL;
+}
+
+/* Whichever request of a function that makes a tensor is denied, the sentence has its name. */
+START_TEST(test_what_makes_without_memory) {
+    const char *name;
+    rg_tensor *old = rg_zeros(1000), *two = rg_scalar(2);
+    for (int i = 0; i < 200; i++) /* There is room for more in the scope. */
+        rg_zeros(1);
+    for (int k = 0; make(k, old, two, &name); k++) {
+        bool done = false;
+        for (int64_t n = 1; !done; n++) {
+            RG_SCOPE();
+            char begins[64];
+            rg_error_clear();
+            rg_memory_fail_at(n);
+            done = make(k, old, two, &name);
+            rg_memory_fail_at(0);
+            snprintf(begins, sizeof begins, "%s: out of memory: ", name);
+            ck_each(done || strncmp(rg_error(), begins, strlen(begins)) == 0, "%d, %s: '%s'", k,
+                    name, rg_error());
+            ck_each(!done || (n > 1 && !*rg_error()), "%d, %s: '%s'", k, name, rg_error());
+        }
+    }
+    ck_assert(!name);
+}
+END_TEST
+
+RG_TESTS(make, test_what_makes_without_memory,
+         test_ranges_are_torchs, test_range_dtypes, test_range_errors, test_constants,
          test_constant_errors, test_numbers, test_from_memory)

@@ -764,7 +764,7 @@ START_TEST(test_no_thread_can_begin) {
         pthread_create(&thread, NULL, begin_without_memory, said);
         pthread_join(thread, NULL);
         unlimit_memory();
-        const char *must = "'', out of memory: could not allocate ";
+        const char *must = "'', zeros: out of memory: could not allocate ";
         ck_assert_msg(strncmp(said, must, strlen(must)) == 0, "%s", said);
     }
     ck_assert_int_eq(rg_memory_stats().now, now);

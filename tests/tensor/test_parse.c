@@ -262,6 +262,8 @@ START_TEST(test_garbage) {
         ck_assert_str_eq(rg_error() + strlen("parse: "), bad[i].sentence);
     }
     ck_fails(rg_parse(NULL), RG_TYPE_ERROR, "parse: expected a text but got NULL");
+    ck_fails(rg_parse("array([], shape=(99999999999999999999, 0), dtype=int64)"), RG_VALUE_ERROR,
+             "expected a size that int64 can hold");
     ck_fails(rg_parse_dtype("[1]", (rg_dtype)9), RG_TYPE_ERROR,
              "parse: argument 'dtype' must be an rg_dtype, not 9");
 }

@@ -3,9 +3,11 @@
 #include "tensor/base.h"
 #include "tensor/text/digits.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <unistd.h>
 
 static const char *text_of(const print_case *c) {
@@ -258,6 +260,36 @@ START_TEST(test_print) {
 }
 END_TEST
 
-RG_TESTS(print, test_golden, test_shape, test_options_are_clamped, test_negative_edgeitems,
+/* Runs rg_print with another file in stdout's place, and requires this error. */
+static void print_to(int file, const char *sentence) {
+    const int out = dup(1);
+    fflush(stdout);
+    rg_error_clear();
+    if (file < 0)
+        close(1);
+    else
+        dup2(file, 1);
+    rg_print(rg_ones(2));
+    dup2(out, 1);
+    close(out);
+    ck_assert_str_eq(rg_error(), sentence);
+    rg_error_clear();
+    fflush(stdout);
+}
+
+START_TEST(test_output_that_is_full_or_closed) {
+    const int full = open("/dev/full", O_WRONLY);
+    ck_assert_int_ge(full, 0);
+    print_to(full, "print: [Errno 28] No space left on device");
+    close(full);
+    print_to(-1, "print: [Errno 9] Bad file descriptor");
+    const int null = open("/dev/null", O_WRONLY);
+    print_to(null, "");
+    close(null);
+}
+END_TEST
+
+RG_TESTS(print, test_output_that_is_full_or_closed,
+         test_golden, test_shape, test_options_are_clamped, test_negative_edgeitems,
          test_shortest_digits, test_locale, test_stale_view, test_any_stride, test_bad_arguments,
          test_out_of_memory, test_print)

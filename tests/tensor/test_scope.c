@@ -210,7 +210,7 @@ START_TEST(test_drop_errors) {
     ck_assert_str_eq(rg_error(), "");
     rg_drop(t);
     ck_assert_int_eq(rg_error_code(), RG_RELEASED);
-    ck_assert_str_eq(rg_error(), "drop: tensor released with its scope; return it with rg_escape");
+    ck_assert_str_eq(rg_error(), "drop: tensor released by rg_drop");
     rg_error_clear();
     ck_fails(rg_keep(RG_NONE), RG_TYPE_ERROR, "keep: expected a tensor but got RG_NONE");
 }
@@ -526,7 +526,36 @@ START_TEST(test_calls_at_the_end_of_a_thread) {
 }
 END_TEST
 
-RG_TESTS_UNGUARDED(scope, test_use_after_scope_is_named_though_others_are_made, test_scope_ends,
+/* ---- what released a tensor ------------------------------------------------------- */
+
+static void *make_in_thread(void *unused) {
+    (void)unused;
+    return rg_ones(2);
+}
+
+START_TEST(test_what_released_it) {
+    rg_tensor *x;
+    {
+        RG_SCOPE();
+        x = rg_ones(2);
+    }
+    ck_fails(rg_ones_like(x), RG_RELEASED,
+             "ones_like: tensor released with its scope; return it with rg_escape");
+    x = rg_ones(2);
+    rg_drop(x);
+    ck_fails(rg_ones_like(x), RG_RELEASED, "ones_like: tensor released by rg_drop");
+    x = rg_keep(rg_ones(2));
+    rg_drop(x);
+    ck_fails(rg_ones_like(x), RG_RELEASED, "ones_like: tensor released by rg_drop");
+    pthread_t thread;
+    pthread_create(&thread, NULL, make_in_thread, NULL);
+    pthread_join(thread, (void **)&x);
+    ck_fails(rg_ones_like(x), RG_RELEASED, "ones_like: tensor released at the end of the thread");
+}
+END_TEST
+
+RG_TESTS_UNGUARDED(scope, test_what_released_it,
+         test_use_after_scope_is_named_though_others_are_made, test_scope_ends,
                    test_escape, test_for_releases_each_iteration, test_keep_and_drop,
                    test_use_after_scope_is_named, test_nesting, test_out_of_order,
                    test_escape_many_levels, test_escape_what_is_outside, test_escape_twice,
