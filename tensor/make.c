@@ -153,6 +153,7 @@ rg_tensor *rg_zeros_like(rg_tensor *x) { return making_zeros(like("zeros_like", 
 rg_tensor *rg_ones_like(rg_tensor *x) { return making_full(like("ones_like", x), 1, 1); }
 
 rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
+    RG_AS("full_like");
     if (!rgi_check(x, "full_like"))
         return NULL;
     return full_of("full_like", x, NULL, value, x->dtype);

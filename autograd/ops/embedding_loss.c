@@ -56,8 +56,8 @@ rg_tensor *rg_margin_ranking_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *ta
                RG_SHAPE_TEXT(a), RG_SHAPE_TEXT(b), RG_SHAPE_TEXT(target));
     RG_AS("margin_ranking_loss");
     RG_SCOPE();
-    rg_tensor *against = rg_neg(target);
-    rg_tensor *wrong = rg_mul(against, rg_sub(a, b));
+    rg_tensor *apart = rg_sub(a, b);
+    rg_tensor *wrong = rg_mul(rg_neg(target), apart);
     rg_tensor *each = rg_clamp_min(rg_add(wrong, o.margin), 0);
     return rg_escape(rgi_loss_reduce(each, o.reduction));
 }
