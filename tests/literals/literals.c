@@ -84,6 +84,18 @@ ROW(rg_explain_options, context) {
     return rg_explain(loss, x, .f = scaled_squares, .context = AT(double, 0.5)).agrees;
 }
 
+static rg_tensor *sum_of_product(rg_tensor *const in[], void *unused) {
+    (void)unused;
+    return rg_sum(rg_mul(in[0], in[1]));
+}
+
+ROW(rg_explain_options, inputs) {
+    rg_tensor *x = rg_double(rg_literal([ 1., 2. ]));
+    rg_tensor *w = rg_requires_grad_(rg_double(rg_literal([ 3., 4. ])), true);
+    rg_tensor *loss = rg_sum(rg_mul(x, w));
+    return rg_explain(loss, w, .f = sum_of_product, .inputs = RG_LIST(x, w)).agrees;
+}
+
 ROW(rg_tokens_options, dtype) {
     const uint32_t ids[] = { 1, 2, 3 };
     if (!write_file("tokens", ids, sizeof ids))
