@@ -100,8 +100,8 @@ bool rgi_record(const rg_call *c, size_t attr_size);
 bool rgi_record_needing(const rg_call *c, size_t attr_size, uint32_t needs);
 /* Returns a new leaf like t, with one reference, which belongs to the caller. */
 rg_node *rgi_leaf_new(const rg_tensor *t);
-/* Tells a leaf, which has t's shape, how t lies in memory: as in torch, its gradient is to lie so,
- * too, if t has no gaps. */
+/* Notes t's strides in its leaf: if t has no gaps, its gradient gets the same strides, as in
+ * torch. */
 void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t);
 /* Returns the strides that the leaf's gradient is to have, or NULL if it is to be contiguous. */
 static inline const int64_t *rgi_leaf_strides(const rg_node *leaf) {

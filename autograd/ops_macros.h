@@ -1,5 +1,5 @@
 /*
- * ops_macros.h: what lets ops.h be called as Python is: numbers where a tensor is expected,
+ * ops_macros.h: macros that let ops.h be called as Python is: numbers where a tensor is expected,
  * variadic shapes, options by name, arguments from left to right, and items in brackets. ops.h
  * includes it; the functions are explained there.
  *
@@ -140,7 +140,7 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 #else
 /* clang-format off */
 #define RG_SIZES_(k)                                                         \
-    ((void)RG_REQUIRE_(RG_IS_SIZES_(k), RG_WHOLE_SIZES_),                    \
+    ((void)RG_REQUIRE_OF_(RG_IS_SIZES_(k), RG_WHOLE_SIZES_),                 \
      _Generic((k), rg_dims: rg_sizes_of_dims, default: rg_sizes_of_number)(k))
 /* clang-format on */
 #define RG_IS_SIZES_(k) \
@@ -416,7 +416,7 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
         rg_item_index: item, const char *: text, char *: text,                 \
         default: RG_BY_TYPE_(v, tensor, tensor, yes_no, other, whole, large, other))
 #define RG_ITEM_(v)                                                                           \
-    ((void)RG_REQUIRE_(RG_ITEM_BY_TYPE_(v, 1, 1, 1, 1, 1, 1, 0), RG_ITEM_TYPES_),             \
+    ((void)RG_REQUIRE_OF_(RG_ITEM_BY_TYPE_(v, 1, 1, 1, 1, 1, 1, 0), RG_ITEM_TYPES_),          \
      RG_ITEM_BY_TYPE_(v, rg_index_item, rg_index_tensor, rg_index_text, rg_index_bool,        \
                       rg_index_number, rg_index_unsigned, rg_index_number)(v))
 /* clang-format on */

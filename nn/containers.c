@@ -304,11 +304,12 @@ bool rg_module_dict_set(rg_module_dict *m, const char *name, void *child) {
     return put_named((rg_sequential *)m, name, child);
 }
 
-/* Returns the dictionary's entry, or NULL. */
+/* Returns the dictionary's entry that is a module, or NULL. */
 static rg_entry *entry_of_dict(const char *op, rg_module_dict *m, const char *name) {
     if (!rgi_module_given((rg_module *)m, op) || !rgi_given(name, op, "a name"))
         return NULL;
-    return rgi_entry_named(&m->base, name);
+    rg_entry *e = rgi_entry_named(&m->base, name);
+    return e && e->kind == RG_ENTRY_CHILD ? e : NULL;
 }
 
 void *rg_module_dict_get(rg_module_dict *m, const char *name) {
@@ -331,13 +332,15 @@ rg_named_modules_list rg_module_dict_items(rg_module_dict *m) {
     rg_named_module *items = rgi_scope_alloc((size_t)m->n * sizeof *items);
     if (!items)
         return failed;
-    for (int i = 0; i < m->n; i++) {
-        const rg_entry *e = &m->base.registry->entries[i];
+    int n = 0;
+    for (RG_EACH_ENTRY(e, &m->base)) {
+        if (e->kind != RG_ENTRY_CHILD)
+            continue;
         if (!rgi_is_registered("module_dict_items", e))
             return failed;
-        items[i] = (rg_named_module){ e->name, *e->place };
+        items[n++] = (rg_named_module){ e->name, *e->place };
     }
-    return (rg_named_modules_list){ m->n, items };
+    return (rg_named_modules_list){ n, items };
 }
 
 /* ---- ParameterList ------------------------------------------------------------- */

@@ -103,7 +103,7 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
 #define RG_DROP_8__(a, b, c, d, e, f, g, h, ...) __VA_ARGS__
 #define RG_CHECK_8_(...)                         RG_CHECK_8__(__VA_ARGS__)
 #define RG_CHECK_8__(a, b, c, d, e, f, g, h, ...)                                           \
-    RG_REQUIRE_(RG_MAY_BE_MODULE_(a) && RG_MAY_BE_MODULE_(b) && RG_MAY_BE_MODULE_(c)        \
+    RG_REQUIRE_OF_(RG_MAY_BE_MODULE_(a) && RG_MAY_BE_MODULE_(b) && RG_MAY_BE_MODULE_(c)     \
                     && RG_MAY_BE_MODULE_(d) && RG_MAY_BE_MODULE_(e) && RG_MAY_BE_MODULE_(f) \
                     && RG_MAY_BE_MODULE_(g) && RG_MAY_BE_MODULE_(h),                        \
                 RG_NO_MODULE_)

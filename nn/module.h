@@ -106,7 +106,8 @@ bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 #ifdef __cplusplus
 #define RG_A_MODULE_(m) rg_as_module(m)
 #else
-#define RG_A_MODULE_(m) ((void)RG_REQUIRE_(RG_MAY_BE_MODULE_(m), RG_NO_MODULE_), (rg_module *)(m))
+#define RG_A_MODULE_(m) \
+    ((void)RG_REQUIRE_OF_(RG_MAY_BE_MODULE_(m), RG_NO_MODULE_), (rg_module *)(m))
 #define RG_MAY_BE_MODULE_(m) \
     RG_BY_TYPE_(m, 0, 1, 0, 0, 0, 0, _Generic((m), char * : 0, const char * : 0, default : 1))
 #endif

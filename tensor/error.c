@@ -33,8 +33,9 @@ static void call_handler(rg_thread *me, rg_code code, const char *line, bool sta
     rgi_named_as = as;
     if (me->failure.code == RG_OK)
         return;
+    const bool unread = me->failure.unread;
     me->failure = failure;
-    if (stands)
+    if (stands || !unread)
         look_at_failure(me);
 }
 
@@ -115,8 +116,11 @@ void rgi_bring_failure_back(const rg_failure *aside) {
 }
 
 bool rgi_halt_training(void) {
-    if (rgi_this.failure.unread)
-        rgi_this.failure.halts = true;
+    rg_failure *f = &rgi_this.failure;
+    if (f->code != RG_OK && !on_error)
+        f->unread = true;
+    if (f->unread)
+        f->halts = true;
     return false;
 }
 

@@ -13,8 +13,8 @@
  * The failure becomes the thread's error, unless an earlier one stands that nobody has looked at:
  * what comes after a failure that went unnoticed mostly follows from it, by a number such as -1 or
  * NaN, by false, or by what was not done. Whoever calls rg_error, rg_error_code or rg_error_clear
- * looks, and so does a handler. The library itself never calls these three; it reads
- * rgi_this.failure, which is no looking. */
+ * looks, and so does a handler. The library itself never calls these three: it reads
+ * rgi_this.failure, which leaves the failure unread. */
 #define rgi_fail(...)         \
     __extension__({           \
         rg_fail(__VA_ARGS__); \
@@ -24,13 +24,13 @@
 /* Returns whether a failure stands, be it read or unread. */
 static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
 
-/* A function that tries what may fail, and itself looks at how it failed, sets the failure aside
- * that stood before, so that none stands while it tries. Afterwards it brings that one back, which
- * then stands again if it is unread, or if no other stands. */
+/* A function that tries something and looks at the failure itself sets the earlier failure aside,
+ * so that none stands while it tries. Afterwards it brings that one back, which then stands again
+ * if it is unread, or if no other stands. */
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
 
-/* Forgets the failure that stands. In between the two above, another may then say what is wrong. */
+/* Forgets the failure that stands. Between the two above it makes room for a better sentence. */
 void rgi_forget_failure(void);
 
 /* Halts training, and returns false: a function that failed to compute gradients, or to change

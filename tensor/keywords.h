@@ -1,5 +1,5 @@
 /*
- * keywords.h: what lets a call in C be as in Python, and what the compiler refuses in one.
+ * keywords.h: macros for Python's keyword arguments, and checks of arguments by the compiler.
  *
  * RG_KEYWORDS has Python's keyword arguments, f(x, .eps = 1e-6, .reduction = RG_SUM): it makes a
  * struct of the type from the last arguments; absent fields have their defaults. An option is given
@@ -23,6 +23,10 @@
 #endif
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #pragma GCC diagnostic error "-Wint-conversion"
+#elif defined __clang__ /* NULL isn't the number 0. */
+#pragma clang diagnostic error "-Wnull-conversion"
+#else
+#pragma GCC diagnostic error "-Wconversion-null"
 #endif
 
 /* ---- whole numbers ------------------------------------------------------------------- */
@@ -132,10 +136,21 @@ typedef struct rg_options_go_by_name {
 #define RG_IS_NAMED_(text) (sizeof(text) == 1 || !__builtin_memcmp(text, ".", 1))
 #endif
 
-/* In C, is 0 where the condition holds; else it doesn't compile, and the sentence says why. Clang
- * would write out the whole condition, were it not chosen by. */
+/* In C, is 0 where the condition holds; else it doesn't compile, and the sentence says why.
+ * __builtin_choose_expr keeps Clang from writing out the whole condition. */
 #define RG_REQUIRE_(condition, sentence)                                     \
     (0 * (int)sizeof(struct {                                                \
          _Static_assert(__builtin_choose_expr((condition), 1, 0), sentence); \
          int unused;                                                         \
      }))
+/* Does so for a condition on the type of a program's expression, within a function. Clang takes no
+ * literal of variables, such as (float[]){ x, y }, in the declaration of a struct. */
+#ifdef __clang__
+#define RG_REQUIRE_OF_(condition, sentence)                                 \
+    __extension__({                                                         \
+        _Static_assert(__builtin_choose_expr((condition), 1, 0), sentence); \
+        0;                                                                  \
+    })
+#else
+#define RG_REQUIRE_OF_(condition, sentence) RG_REQUIRE_(condition, sentence)
+#endif

@@ -5,8 +5,9 @@
 
 #include "tensor/files/files.h"
 
-/* The default limit: LOAD_LEAST bytes, and LOAD_TIMES those of the files. */
-static const int64_t LOAD_LEAST = (int64_t)1 << 30, LOAD_TIMES = 4;
+/* The default limit: LOAD_LEAST bytes, and LOAD_TIMES those of the files. Each byte of a file may
+ * become an int64, beside the byte itself, so that no plain file is refused. */
+static const int64_t LOAD_LEAST = (int64_t)1 << 30, LOAD_TIMES = 9;
 
 /* The limit that the program set, or 0. */
 static _Atomic int64_t load_limit;

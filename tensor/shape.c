@@ -231,7 +231,8 @@ static bool lies_in_order(const rg_tensor *t, const int order[]) {
     return true;
 }
 
-/* Each dim of more than one element has the stride to which those inside it add up. */
+/* Looks for a dim of stride 1, then for one whose stride is that dim's size, and so on: each next
+ * stride is the product of the sizes before. */
 bool rgi_is_dense_in_some_order(const rg_tensor *t) {
     int64_t stride = 1;
     for (int found = 0; stride < t->numel; stride *= t->size[found - 1]) {
@@ -248,8 +249,8 @@ bool rgi_is_dense_in_some_order(const rg_tensor *t) {
 static const int channels_last[] = { 0, 2, 3, 1 };
 
 /* Gives y the strides that torch gives a result of inputs that have one shape and lie in memory in
- * the same way: contiguous, with the channels of images last, or without gaps. Strides of dims of
- * size 1 are what tells these apart. Returns false where the inputs are none of these. */
+ * the same way: contiguous, with the channels of images last, or without gaps. Where two of
+ * these fit, strides of dims of size 1 decide. Returns false where the inputs are none of these. */
 static bool lay_out_as_all(rg_tensor *y, int n, rg_tensor *const in[]) {
     bool contiguous = true;
     bool last = y->ndim == 4;

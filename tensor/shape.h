@@ -80,11 +80,11 @@ void rgi_set_strides(rg_tensor *t);
 /* Sets numel, RG_CONTIGUOUS and RG_PLAIN from the sizes and the strides. */
 void rgi_update_flags(rg_tensor *t);
 
-/* A result of single elements, and a copy, lie in memory as what they are made of, as in torch.
- * Both functions give y, whose sizes are set, strides without gaps. The first gives those of a
+/* Results of elementwise functions, and copies, keep their inputs' order of dims in memory, as in
+ * torch. Both functions give y, whose sizes are set, strides without gaps. The first is for a
  * result of n inputs that broadcast to y: its dims lie in the order of the first input that has an
- * order for them. The second gives those of a copy of x, which has y's shape: x's own if x has no
- * gaps. */
+ * order for them. The second is for a copy of x, which has y's shape: the strides are x's own if x
+ * has no gaps. */
 void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]);
 void rgi_lay_out_as(rg_tensor *y, const rg_tensor *x);
 /* Returns whether t's elements lie side by side in memory, in any order of the dims. */
@@ -93,8 +93,8 @@ bool rgi_is_dense_in_some_order(const rg_tensor *t);
 static inline bool rgi_is_dense(const rg_tensor *t) {
     return RG_LIKELY(t->flags & RG_CONTIGUOUS) || rgi_is_dense_in_some_order(t);
 }
-/* Returns whether rgi_set_strides would give all inputs, but those that are RG_NONE, the strides
- * that they have. What is made of them has such strides, too. */
+/* Returns whether all inputs, but those that are RG_NONE, have the strides that rgi_set_strides
+ * gives. Their result has such strides, too. */
 static inline bool rgi_are_plain(int n, rg_tensor *const in[]) {
     bool plain = true;
     for (int i = 0; i < n && plain; i++)

@@ -25,8 +25,8 @@ rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
 /* Returns a tensor of x's shape that has no gaps, and lies in memory as x does (rgi_lay_out_as). */
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns a tensor for a result of single elements of these inputs, which have one shape
- * (rgi_lay_out_between). */
+/* Returns a tensor for an elementwise result of these inputs, which have one shape, laid out by
+ * rgi_lay_out_between. */
 rg_tensor *rgi_new_between(rg_dtype dtype, int n, rg_tensor *const in[]);
 /* Returns a new tensor as a user asked for it; fails if the shape or the dtype isn't valid. */
 rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype);

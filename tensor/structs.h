@@ -35,7 +35,7 @@ struct rg_history {
 
 /* A tensor's state is one of these; nothing else in memory is likely to look like them. The states
  * of a released tensor tell what released it, for the sentence of a later use. They differ in their
- * highest byte alone. RG_DEAD is the one of what a scope released. */
+ * highest byte alone. RG_DEAD says that a scope released it. */
 enum {
     RG_ALIVE = 0x52454741,
     RG_DEAD = 0x44454144,
@@ -51,7 +51,7 @@ enum rg_tensor_flags {
     RG_CONTIGUOUS = 1,
     RG_WEAK = 2,           /* A wrapped number is weak in promotion. */
     RG_VIEW = 4,           /* A view shares another tensor's storage, and its history. */
-    RG_PLAIN = 8,          /* The strides are those that rgi_set_strides gives; also of size 1. */
+    RG_PLAIN = 8,          /* All strides, also of size 1, are those of rgi_set_strides. */
     RG_IS_PARAMETER = 16,  /* A module's parameter prints as one. */
     RG_OF_LIST = 32,       /* A view is one of a list that one function made, or a view of one. */
     RG_UNTRACKED = 64,     /* A view was made without grad mode, or is a view of such a one. */

@@ -145,8 +145,8 @@ typedef enum rg_code {
 
 /* Returns the error's one line, or "" if nothing failed. */
 const char *rg_error(void);
-/* Returns the same line, but doesn't count as looking: for what writes logs, or passes a failure on
- * that its caller is still to see. */
+/* Returns the same line and leaves it unread: for a log, or for a function that passes the failure
+ * on to its caller. */
 const char *rg_error_peek(void);
 rg_code rg_error_code(void);
 void rg_error_clear(void);
@@ -213,7 +213,8 @@ typedef struct rg_dims {
  *
  *     RG_NAMED_LIST({ "weight", w }, { "bias", b })
  *
- * which lives to the end of its block, in C++ as long as the innermost scope; or as
+ * which lives to the end of its block, in C++ as long as the innermost scope (the names aren't
+ * copied); or as
  * rg_named_list_of(n, v) for an array's first n; also within a macro, which takes the comma of
  * (rg_named_list){ n, v } for one between its own arguments. */
 typedef struct rg_named {
@@ -464,7 +465,7 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
         long long: whole, unsigned long: large, unsigned long long: large, default: other)
 /* clang-format on */
 #define RG_WRAP(x)                                                                          \
-    ((void)RG_REQUIRE_(RG_BY_TYPE_(x, 1, 1, 1, 1, 1, 1, 0), RG_TENSOR_OR_NUMBER_),          \
+    ((void)RG_REQUIRE_OF_(RG_BY_TYPE_(x, 1, 1, 1, 1, 1, 1, 0), RG_TENSOR_OR_NUMBER_),       \
      RG_BY_TYPE_(x, rg_wrap_tensor, rg_wrap_void, rg_wrap_bool, rg_wrap_float, rg_wrap_int, \
                  rg_wrap_unsigned, rg_wrap_void)(x))
 #endif
@@ -521,7 +522,7 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
              int: an_int, bool: a_bool, default: other)
 /* clang-format on */
 #define rg_from(data, ...)                                                                   \
-    ((void)RG_REQUIRE_(RG_FROM_(data, 1, 1, 1, 1, 1, 0), RG_FROM_THESE_),                    \
+    ((void)RG_REQUIRE_OF_(RG_FROM_(data, 1, 1, 1, 1, 1, 0), RG_FROM_THESE_),                 \
      RG_FROM_(data, rg_from_float, rg_from_double, rg_from_int64, rg_from_int, rg_from_bool, \
               rg_from_bool)(data, RG_DIMS(__VA_ARGS__)))
 #endif
@@ -578,6 +579,8 @@ template <typename... T> static inline rg_dims rg_dims_of(T... v) {
 static inline rg_tensor *rg_wrap(rg_tensor *t) { return t; }
 static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
 static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
+/* C++ takes NULL for a number. A function of this type lets the compiler refuse it. */
+static inline rg_tensor *rg_wrap(long x) { return rg_wrap_int(x); }
 static inline rg_tensor *rg_wrap(unsigned long x) { return rg_wrap_unsigned(x); }
 static inline rg_tensor *rg_wrap(unsigned long long x) { return rg_wrap_unsigned(x); }
 template <typename T> static inline rg_tensor *rg_wrap(T x) {

@@ -97,8 +97,8 @@ typedef struct rg_thread {
 } rg_thread;
 
 /* The initial-exec model is quick, but gives a library that is loaded late very little room:
- * hence only pointers are thread-local. Until the thread's first call, this one points to a thread
- * that is nobody's, whose lists are empty. */
+ * hence only pointers are thread-local. Until the thread's first call, this one points to a shared
+ * placeholder, whose lists are empty. */
 extern __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec")));
 #define rgi_this (*rgi_me)
 

@@ -47,14 +47,15 @@ typedef struct {
 static pool_worker workers[RG_MOST_THREADS];
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
-/* `present` counts the threads, with the caller. `most` is the number from which on the system has
- * denied them. With `over` no thread is started any more. The mutex guards the three. The machine
- * counts as busy until `busy_until`, for `busy_for` nanoseconds at a time, and always if there are
- * more threads than cores, which makes it `crowded`. */
+/* `present` counts the threads, with the caller. The system refused to start more than `most`. With
+ * `over` no thread is started any more. The mutex guards the three. The machine counts as busy
+ * until `busy_until`, for `busy_for` nanoseconds at a time, and always while a job has more threads
+ * than there are `cores`, which makes it `crowded`. */
 static struct {
     pthread_mutex_t mutex;
     atomic_int present, most;
     bool over;
+    atomic_int cores;
     atomic_bool crowded;
     _Atomic int64_t busy_until, busy_for;
 } pool = { .mutex = PTHREAD_MUTEX_INITIALIZER, .present = 1, .most = RG_MOST_THREADS };
@@ -85,10 +86,11 @@ static void pool_add(_Atomic int64_t *x, int64_t more) {
 
 /* ---- quiet and busy machines ------------------------------------------------------------- */
 
-/* Times are in nanoseconds. A thread spins for POOL_SPIN, or, where it is to sleep, POOL_SPIN_BUSY.
- * A machine gets busy when a thread finds that POOL_LOST has passed between two looks at the clock,
- * or that it had to leave its core POOL_OFTEN times within about POOL_WATCH. It stays so for
- * POOL_BUSY, and for up to POOL_BUSY_MOST if it gets busy again and again. */
+/* Times are in nanoseconds. A thread spins for POOL_SPIN before it sleeps, and for POOL_SPIN_BUSY
+ * where spinning doesn't pay. A machine gets busy when a thread finds that POOL_LOST has passed
+ * between two looks at the clock, or that it had to leave its core POOL_OFTEN times within about
+ * POOL_WATCH. It stays so for POOL_BUSY, and for up to POOL_BUSY_MOST if it gets busy again and
+ * again. */
 enum {
     POOL_SPIN = 200000,
     POOL_SPIN_BUSY = 4000,
@@ -142,10 +144,10 @@ static void pool_watch(int64_t now) {
 /* ---- what pays on a busy machine --------------------------------------------------------- */
 
 /* On a busy machine a worker that loses its core in the midst of a part keeps its caller waiting,
- * and one that spins may take its caller's core. A trial therefore has jobs done in each of three
- * ways for TRIAL_TIME, and then, for TRIAL_CHOSEN_TIME, in the way in which most was done each
- * second; that time doubles whenever the same way is chosen again, up to TRIAL_CHOSEN_MOST,
- * because each trial moves threads between the cores. Processor time is the measure. Helped work
+ * and one that spins may take its caller's core. A trial therefore runs jobs in each of three ways
+ * for TRIAL_TIME. The way that did the most work a second is then used for TRIAL_CHOSEN_TIME. That
+ * time doubles, up to TRIAL_CHOSEN_MOST, whenever the same way is chosen again, because each trial
+ * moves threads between the cores. Processor time is the measure. Helped work
  * takes more of it, since its data move between the caches, and so help must bring TRIAL_HELP
  * times as much as the caller alone; for the sake of other programs spinning must bring TRIAL_SPIN
  * times as much as sleeping. */
@@ -155,8 +157,8 @@ enum { TRIAL_TIME = 16000000, TRIAL_CHOSEN_TIME = 300000000, TRIAL_CHOSEN_MOST =
 #define TRIAL_SPIN 1.2
 
 /* The stage, which lasts until `until`, is one of the ways, or TRIAL_WAYS while the chosen one is
- * in use. Of the jobs that were done in a way, `work` is the processor time, and `time` the time
- * that passed. */
+ * in use. work[w] is the processor time of the jobs that were done in way w, and time[w] the time
+ * that they took. */
 static struct {
     atomic_int stage, chosen;
     _Atomic int64_t until, length, work[TRIAL_WAYS], time[TRIAL_WAYS];
@@ -288,8 +290,8 @@ static bool pool_offer(pool_worker *w, rg_job *job) {
     return offered;
 }
 
-/* Offers the job to the workers 2 i + 1 and 2 i + 2, as every thread i does that takes part, and so
- * none has to call all others. In the place of a worker that isn't free it calls that one's two. */
+/* Thread i offers the job to the workers 2 i + 1 and 2 i + 2, so that no thread has to call all
+ * others. If one of the two isn't free, that worker's two are called instead. */
 static void pool_call(rg_job *job, int i) {
     for (int k = 2 * i + 1; k <= 2 * i + 2 && k < job->threads; k++)
         if (!pool_offer(&workers[k], job))
@@ -412,8 +414,15 @@ static void pool_grow(int threads) {
     }
     if (n < threads)
         atomic_store_explicit(&pool.most, n, memory_order_relaxed);
-    atomic_store_explicit(&pool.crowded, n > rgi_cores(), memory_order_relaxed);
+    atomic_store_explicit(&pool.cores, rgi_cores(), memory_order_relaxed);
     pthread_mutex_unlock(&pool.mutex);
+}
+
+/* Notes whether a job of this many threads crowds the cores. */
+static void pool_note_crowd(int threads) {
+    const bool crowded = threads > atomic_load_explicit(&pool.cores, memory_order_relaxed);
+    if (crowded != atomic_load_explicit(&pool.crowded, memory_order_relaxed))
+        atomic_store_explicit(&pool.crowded, crowded, memory_order_relaxed);
 }
 
 void rgi_retry_workers(void) {
@@ -459,8 +468,9 @@ static void pool_await(pool_worker *w, uintptr_t job) {
     pthread_setcancelstate(cancel, NULL);
 }
 
-/* Takes the job back from the workers that haven't begun, and waits for the others. Whoever offered
- * it to a worker has a lower number, and so it has ended when that worker's turn comes. */
+/* Takes the job back from the workers that haven't begun, and waits for the others. A worker
+ * was offered the job by a thread with a lower number, which has ended by the time that the worker
+ * is looked at. */
 static void pool_collect(rg_job *job) {
     const uintptr_t offer = (uintptr_t)job;
     for (int i = 1; i < job->threads; i++) {
@@ -509,6 +519,7 @@ void rgi_run_job(rg_job *job) {
     const int present = atomic_load_explicit(&pool.present, memory_order_relaxed);
     if (job->threads > present && present < atomic_load_explicit(&pool.most, memory_order_relaxed))
         pool_grow(job->threads);
+    pool_note_crowd(job->threads);
     const int64_t now = pool_now();
     pool_watch(now);
     job->timed = pool_is_busy(now) && !rgi_gather_workers;

@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 /* rgi_run_job calls help(job, 0), and lets the workers 1 to threads - 1 call help(job, i)
- * meanwhile: all of them, or only some, or none. Each call must go on until no part of the work is
- * left that nobody has begun, because rgi_run_job doesn't wait for a worker that hasn't begun. The
- * job must lie at an address that 8 divides, and help must not fail. The fields below `threads` are
- * the pool's own: whether processor time is counted, the caller's core or -1, and the workers'
- * processor time in nanoseconds. */
+ * meanwhile: all of them, or only some, or none. Each call takes parts until every part has been
+ * begun, because rgi_run_job doesn't wait for a worker that hasn't begun. The job must lie at an
+ * address that 8 divides, and help must not fail. The fields below `threads` are the pool's own:
+ * whether processor time is counted, the caller's core or -1, and the workers' processor time in
+ * nanoseconds. */
 typedef struct rg_job {
     void (*help)(struct rg_job *job, int me);
     int threads;

@@ -108,6 +108,7 @@ static bool checked_call_again(void *context) {
         like[k].dtype = again.out[k]->dtype;
         like[k].ndim = 0;
         like[k].state = RG_ALIVE;
+        like[k].flags = RG_CONTIGUOUS | RG_PLAIN;
         again.out[k] = &like[k];
     }
     RG_AS(again.op->name);
@@ -372,6 +373,8 @@ static const rg_graph_observer recorder_calls = {
 };
 
 rg_replay *rg_record(void (*step)(void *context), void *context) {
+    if (rgi_training_halted())
+        return NULL;
     RG_FAIL_IF(!step, "record", "there is no step");
     RG_FAIL_IF(rgi_this.observer, "record", "a step is being recorded already");
     rg_replay *r = rgi_alloc(sizeof *r, RG_MEM_OTHER);

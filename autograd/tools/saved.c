@@ -165,6 +165,14 @@ static bool unpack_value(rg_node *n, rg_packed *p, int i) {
                "a saved tensor unpack hook returned [torch.%sTensor %s] for [torch.%sTensor %s]",
                rgi_scalar_name((rg_dtype)t->dtype), RG_SHAPE_TEXT(t),
                rgi_scalar_name((rg_dtype)header->dtype), RG_SHAPE_TEXT(header));
+    /* A kernel may rely on the strides that the value had. */
+    if (memcmp(t->stride, header->stride, header->ndim * sizeof t->stride[0]) != 0) {
+        rg_tensor *as_saved = rgi_own(rgi_new_dense_like(header, (rg_dtype)header->dtype));
+        if (!as_saved)
+            return false;
+        rgi_copy_elements(as_saved, t);
+        t = as_saved;
+    }
     rgi_alias_begin(header, t);
     header->flags &= (uint8_t)~RG_WEAK;
     n->saved[i] = header;

@@ -103,7 +103,7 @@ static char *csv_quoted(const csv_reader *r, char *cell) {
         *to++ = *p;
     }
     if (!*p)
-        return csv_refuse(r, "begins with a quote that nothing ends", "");
+        return csv_refuse(r, "has an opening quote without a closing one", "");
     *to = 0;
     return p + 1;
 }
@@ -132,7 +132,7 @@ static char *csv_cell(csv_reader *r, char *ends) {
     if (returns && *ends && *ends != '\n')
         return csv_refuse(r, "is followed by a carriage return without a line feed", cell);
     if (*ends && *ends != r->options.delimiter && *ends != '\n')
-        return csv_refuse(r, "is in quotes, but doesn't end with them", cell);
+        return csv_refuse(r, "has text after its closing quote", cell);
     for (const char *p = cell; (p = strchr(p, '\n')); p++)
         r->line++;
     return cell;

@@ -18,7 +18,7 @@ RG_PUBLIC_BEGIN
 /* ---- how much memory a load may take ------------------------------------------------------
  * A small file can ask for much: a megabyte of zeros that NumPy deflated stands for a billion
  * elements. Every function that loads a file, here and in nn/, takes no more memory at any moment,
- * with what it returns, than 4 times the bytes of the files that it reads and 1 GB (1 << 30 bytes)
+ * with what it returns, than 9 times the bytes of the files that it reads and 1 GB (1 << 30 bytes)
  * more. Where a file needs more, the load fails with RG_IO_ERROR, and says how much it needs. */
 
 /* Sets the limit for all threads, in bytes, instead of that; 0 sets what stands above, and

@@ -22,7 +22,7 @@ static rg_tensor *leaf(int64_t n, int64_t m) {
 typedef struct {
     int packed, unpacked, dropped;
     int fail_at; /* This call fails; 0 stands for none. */
-    enum { KEEP, HALVE, FAIL_TO_PACK, WRITE, WRONG_SHAPE, FAIL_TO_UNPACK } how;
+    enum { KEEP, HALVE, TURN, FAIL_TO_PACK, WRITE, WRONG_SHAPE, FAIL_TO_UNPACK } how;
 } counts;
 
 static void *pack(rg_tensor *t, void *context) {
@@ -43,6 +43,8 @@ static rg_tensor *unpack(void *packed, void *context) {
         return NULL;
     if (c->how == WRONG_SHAPE)
         return rg_ones(7);
+    if (c->how == TURN)
+        return rg_t(rg_contiguous(rg_t(packed)));
     return c->how == HALVE ? rg_to(packed, RG_FLOAT64) : packed;
 }
 
@@ -80,6 +82,21 @@ START_TEST(test_hooks_see_what_is_saved) {
         chain(x);
     }
     ck_assert_int_eq(c.dropped, 8);
+}
+END_TEST
+
+/* Kernels read a saved value as it lay, whatever strides the hook's has. */
+START_TEST(test_a_value_comes_back_turned) {
+    counts c = { .how = TURN };
+    RG_SCOPE();
+    rg_tensor *x = leaf(3, 5), *weight = rg_randn_like(x), *y;
+    rg_tensor *direct = rg_grad(rg_sum(rg_mul(rg_softmax(x, -1), weight)), x);
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+        y = rg_softmax(x, -1);
+    }
+    ck_assert(rg_equal(rg_grad(rg_sum(rg_mul(y, weight)), x), direct));
+    ck_assert_int_eq(c.unpacked, 1);
 }
 END_TEST
 
@@ -663,7 +680,8 @@ START_TEST(test_nothing_to_pack) {
 }
 END_TEST
 
-RG_TESTS(saved, test_nothing_to_pack, test_taken_away_once_too_often,
+RG_TESTS(saved, test_a_value_comes_back_turned, test_nothing_to_pack,
+         test_taken_away_once_too_often,
          test_checkpoints_without_memory, test_a_way_back_that_fails_draws_nothing,
          test_checkpoints_walked_in_parts, test_values_left_without_memory,
          test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,

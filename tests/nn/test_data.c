@@ -478,11 +478,11 @@ static const struct {
     { "\xFF\n", "line 1, column 1: \"..\" is no number", false },
     { "1\001,2\n", "line 1, column 1: \"1?\" is no number", false },
     { "1,\x1B[31m\n", "line 1, column 2: \"?[31m\" is no number", false },
-    { "\"1\n", "line 1, column 1: \"\" begins with a quote that nothing ends", false },
-    { "1,\"", "line 1, column 2: \"\" begins with a quote that nothing ends", false },
-    { "\"1\"\"", "line 1, column 1: \"\" begins with a quote that nothing ends", false },
-    { "\"1\"2\n", "\"1\" is in quotes, but doesn't end with them", false },
-    { "\"1\" ,2\n", "\"1\" is in quotes, but doesn't end with them", false },
+    { "\"1\n", "line 1, column 1: \"\" has an opening quote without a closing one", false },
+    { "1,\"", "line 1, column 2: \"\" has an opening quote without a closing one", false },
+    { "\"1\"\"", "line 1, column 1: \"\" has an opening quote without a closing one", false },
+    { "\"1\"2\n", "\"1\" has text after its closing quote", false },
+    { "\"1\" ,2\n", "\"1\" has text after its closing quote", false },
     { "\"1\"\r2\n", "\"1\" is followed by a carriage return without a line feed", false },
     { "\"1\"\"\"\n", "\"1\"\" is no number", false },
     { "1\"2\"\n", "line 1, column 1: \"1\" is followed by a quote, but doesn't begin with one",
@@ -498,7 +498,7 @@ static const struct {
     { "a,b\n1\n", "line 2 has 1 cells, and the first one 2", true },
     { "a\n\"b\"\n", "line 2, column 1: \"b\" is no number", true },
     { "\"a\n\nb\"\nx\n", "line 4, column 1: \"x\" is no number", true },
-    { "\"a\n", "line 1, column 1: \"\" begins with a quote that nothing ends", true },
+    { "\"a\n", "line 1, column 1: \"\" has an opening quote without a closing one", true },
 };
 
 START_TEST(test_bad_tables) {

@@ -62,10 +62,22 @@ static bool does_checkpoint(void) {
            && rg_torch_save_checkpoint(scratch("g.pt"), run);
 }
 
+static void recorded_step(void *context) {
+    (void)context;
+    rg_optim_step(it.sgd);
+}
+static bool does_record(void) {
+    rg_replay *r = rg_record(recorded_step, NULL);
+    const bool recorded_it = r;
+    rg_replay_free(r);
+    return recorded_it;
+}
+
 static bool (*const doings[])(void) = {
     does_step,       does_closure,     does_lbfgs,   does_schedule,    does_schedule_to,
     does_metric,     does_clip,        does_clip_value, does_average,  does_save_module,
     does_save_file,  does_npy,         does_npz,     does_torch,       does_checkpoint,
+    does_record,
 };
 
 static void begin(void) {
@@ -167,6 +179,21 @@ START_TEST(test_what_halts) {
 }
 END_TEST
 
+/* A failure that was read, but neither cleared nor mended, halts again where training goes on with
+ * its NULL. */
+START_TEST(test_a_loop_that_only_reads) {
+    begin();
+    rg_tensor *weight = rg_clone(rg_detach(it.layer->weight));
+    rg_tensor *grad = rg_clone(rg_grad_of(it.layer->weight));
+    rg_tensor *y = rg_call(it.layer, rg_ones(2, 4));
+    ck_assert(*rg_error() && !rg_backward(y));
+    check_halted(weight, grad,
+                 "linear: mat1 and mat2 shapes cannot be multiplied (2x4 and 3x2)");
+    rg_error_clear();
+    end();
+}
+END_TEST
+
 /* What only asks, or looks for a file, doesn't halt: a program may go on without that file. */
 START_TEST(test_what_does_not_halt) {
     begin();
@@ -233,4 +260,4 @@ END_TEST
 
 RG_TESTS(halted, test_what_released_it,
          test_nothing_goes_on, test_the_first_failure_is_told, test_what_halts,
-         test_what_does_not_halt, test_a_handler_lets_it_go_on)
+         test_a_loop_that_only_reads, test_what_does_not_halt, test_a_handler_lets_it_go_on)

@@ -35,7 +35,7 @@ static void put_text(const char *text) { put(text, strlen(text)); }
 static void put_number(uint64_t v, size_t bytes) {
     ck_assert(bytes <= sizeof made.v - made.n);
     for (size_t i = 0; i < bytes; i++)
-        made.v[made.n++] = (unsigned char)(v >> 8 * i);
+        made.v[made.n++] = i < sizeof v ? (unsigned char)(v >> 8 * i) : 0;
 }
 
 static void put_times(const char *text, size_t times) {
@@ -461,7 +461,7 @@ START_TEST(test_default) {
     ck_assert_int_eq(rg_get_load_limit(), 0);
     const char *path = write_zeros("zeros.npz", 150000000);
     char limit[40];
-    snprintf(limit, sizeof limit, "the limit is %lld;", (long long)(most + 4 * (int64_t)made.n));
+    snprintf(limit, sizeof limit, "the limit is %lld;", (long long)(most + 9 * (int64_t)made.n));
     ck_assert_int_le(peak_of(load_npz, path, &ok), 1 << 20);
     ck_assert_msg(!ok && rg_error_code() == RG_IO_ERROR && strstr(rg_error(), limit)
                       && strstr(rg_error(), "loading it takes at least 1"),
@@ -526,7 +526,7 @@ static const struct {
 } pickles[] = {
     { "", "]", 1000000, ".", "more than 65536 lists and dicts are empty", 10000000 },
     { "", "}", 1000000, ".", "more than 65536 lists and dicts are empty", 10000000 },
-    { ")", "\x85", 1000000, ".", "a value lies in more than 1000 others", 2000000 },
+    { ")", "\x85", 1000000, ".", "values are nested more than 1000 deep", 2000000 },
 };
 
 START_TEST(test_deep_pickles) {

@@ -1028,7 +1028,7 @@ static void check_copies(growing *g) {
         ADD(g, ".");
         rg_named_list list = load_pickle(g->v, g->n);
         if (more)
-            check_refused(list, "it stands for more than its bytes can say", "one item more");
+            check_refused(list, "it makes more than 4 items a byte", "one item more");
         else
             ck_assert_msg(list.n == 1, "%s", rg_error());
     }
@@ -1090,7 +1090,7 @@ START_TEST(test_limits) {
     for (int i = 0; i < 1000; i++)
         ADD(&g, "ccollections\nCounter\nh\0\x85R");
     ADD(&g, ".");
-    check_refused(load_pickle(g.v, g.n), "it stands for more than its bytes can say", "copies");
+    check_refused(load_pickle(g.v, g.n), "it makes more than 4 items a byte", "copies");
     check_copies(&g);
     /* A long name stands before each of many short ones. */
     g.n = 0;

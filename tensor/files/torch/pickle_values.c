@@ -13,8 +13,8 @@ enum { PICKLE_CELLS_A_BYTE = 4 };
 /* The greatest depth to which containers lie in each other. Python's pickler fails at its limit of
  * recursion, which is 1000, unless a program has raised that. */
 enum { PICKLE_DEPTH = 1000 };
-/* The greatest number of lists and dicts that wait. While the outer ones of a nest wait for their
- * items, they are empty; apart from those only a tuple of empty lists has many that wait. */
+/* The most lists and dicts that may be empty and in no other value at one time. Only a crafted file
+ * has many. */
 enum { PICKLE_WAITING = 1 << 16 };
 
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value) {
@@ -63,7 +63,7 @@ static bool put_in(rg_pickle *p, uint32_t to, uint32_t item) {
     rgi_pickle_end_wait(p, to);
     rgi_pickle_end_wait(p, item);
     if (height > PICKLE_DEPTH)
-        return rgi_pickle_refuse(p, "a value lies in more than %d others", PICKLE_DEPTH);
+        return rgi_pickle_refuse(p, "values are nested more than %d deep", PICKLE_DEPTH);
     if (v->height < height)
         v->height = (uint16_t)(height & 0x3FFF);
     return true;
@@ -73,7 +73,7 @@ bool rgi_pickle_append(rg_pickle *p, uint32_t to, uint32_t item) {
     if (!put_in(p, to, item))
         return false;
     if (p->n_cells >= p->n * PICKLE_CELLS_A_BYTE)
-        return rgi_pickle_refuse(p, "it stands for more than its bytes can say");
+        return rgi_pickle_refuse(p, "it makes more than %d items a byte", PICKLE_CELLS_A_BYTE);
     if (!rgi_grow((void **)&p->cells, &p->cell_room, p->n_cells + 1, sizeof *p->cells))
         return false;
     uint32_t cell = (uint32_t)p->n_cells++;

@@ -83,7 +83,8 @@ static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap dow
                 *(VECTOR *)to = (VECTOR){ 0 };
             for (int64_t i = LANES; i < first; i++)
                 to[i] = 0;
-            K_NAME(conv_copy)(to + first, seen + col + first, last - first, limit);
+            if (last > first) /* Else the pixel may lie before the plane. */
+                K_NAME(conv_copy)(to + first, seen + col + first, last - first, limit);
             for (int64_t i = last; i < run; i++)
                 to[i] = 0;
         } else {
