@@ -331,7 +331,8 @@ rg_tensor *rg_set_name(rg_tensor *t, const char *name);
 const char *rg_name(rg_tensor *t);
 
 /* ---- random numbers: torch's mt19937 ---------------------------------------------------
- * After rg_manual_seed(123), rg_rand(6, 3) is torch.rand(6, 3). */
+ * After rg_manual_seed(123), rg_rand(6, 3) is torch.rand(6, 3). All threads share the default
+ * generator, as in torch: a thread that needs numbers of its own makes a generator. */
 void rg_manual_seed(uint64_t seed);
 uint64_t rg_initial_seed(void);
 rg_generator *rg_default_generator(void);
