@@ -118,8 +118,7 @@ static inline bool run_forward(rg_call *c) {
 /* Lays out the output of an op that is laid between its inputs. */
 static void lay_out(const rg_call *c, rg_tensor *y) {
     rg_tensor *const *in = c->given ? c->given : c->in;
-    if (!rgi_are_plain(c->n_in, in))
-        rgi_lay_out_between(y, c->n_in, in);
+    rgi_lay_out_between(y, c->n_in, in);
 }
 
 /* Returns a new tensor of like's dtype, shape and strides, which are without gaps. */

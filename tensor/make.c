@@ -137,20 +137,17 @@ rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) {
     return full_of("full", NULL, &shape, value, RG_NO_DTYPE);
 }
 
-/* Returns a new tensor that lies in memory as x does. */
-static rg_tensor *like(const char *op, rg_tensor *x) {
-    if (!rgi_check(x, op))
-        return NULL;
-    const char *outer = rgi_applying;
-    rgi_applying = op;
-    rg_tensor *t = rgi_new_dense_like(x, x->dtype);
-    rgi_applying = outer;
-    return t;
+rg_tensor *rg_empty_like(rg_tensor *x) {
+    return making_any(rgi_new_like_given("empty_like", x));
 }
 
-rg_tensor *rg_empty_like(rg_tensor *x) { return making_any(like("empty_like", x)); }
-rg_tensor *rg_zeros_like(rg_tensor *x) { return making_zeros(like("zeros_like", x)); }
-rg_tensor *rg_ones_like(rg_tensor *x) { return making_full(like("ones_like", x), 1, 1); }
+rg_tensor *rg_zeros_like(rg_tensor *x) {
+    return making_zeros(rgi_new_like_given("zeros_like", x));
+}
+
+rg_tensor *rg_ones_like(rg_tensor *x) {
+    return making_full(rgi_new_like_given("ones_like", x), 1, 1);
+}
 
 rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
     RG_AS("full_like");

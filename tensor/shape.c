@@ -277,7 +277,7 @@ static bool lay_out_as_all(rg_tensor *y, int n, rg_tensor *const in[]) {
     return true;
 }
 
-void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]) {
+void rgi_lay_out_between_strided(rg_tensor *y, int n, rg_tensor *const in[]) {
     int order[RG_MAX_DIMS];
     if (lay_out_as_all(y, n, in))
         return;

@@ -85,7 +85,8 @@ void rgi_update_flags(rg_tensor *t);
  * result of n inputs that broadcast to y: its dims lie in the order of the first input that has an
  * order for them. The second is for a copy of x, which has y's shape: the strides are x's own if x
  * has no gaps. */
-void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]);
+static inline void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]);
+void rgi_lay_out_between_strided(rg_tensor *y, int n, rg_tensor *const in[]);
 void rgi_lay_out_as(rg_tensor *y, const rg_tensor *x);
 /* Returns whether t's elements lie side by side in memory, in any order of the dims. */
 static inline bool rgi_is_dense(const rg_tensor *t);
@@ -100,6 +101,11 @@ static inline bool rgi_are_plain(int n, rg_tensor *const in[]) {
     for (int i = 0; i < n && plain; i++)
         plain = in[i]->flags & RG_PLAIN || rgi_is_none(in[i]);
     return plain;
+}
+/* Leaves y as it is, contiguous, where all inputs are plain. */
+static inline void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]) {
+    if (!rgi_are_plain(n, in))
+        rgi_lay_out_between_strided(y, n, in);
 }
 /* Finds the order of the dims in memory, outermost first. Returns whether the dims are in that
  * order already. */

@@ -97,9 +97,19 @@ rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype) {
     return t;
 }
 
+rg_tensor *rgi_new_like_given(const char *op, rg_tensor *x) {
+    if (!rgi_check(x, op))
+        return NULL;
+    const char *outer = rgi_applying;
+    rgi_applying = op;
+    rg_tensor *t = rgi_new_dense_like(x, (rg_dtype)x->dtype);
+    rgi_applying = outer;
+    return t;
+}
+
 rg_tensor *rgi_new_between(rg_dtype dtype, int n, rg_tensor *const in[]) {
     rg_tensor *t = rgi_new_like(in[0], dtype);
-    if (t && !rgi_are_plain(n, in))
+    if (t)
         rgi_lay_out_between(t, n, in);
     return t;
 }
@@ -113,8 +123,8 @@ rg_tensor *rgi_alias(rg_tensor *t) {
 
 /* ---- deaths ------------------------------------------------------------------------ */
 
-/* Frees a tensor's header, which keeps the state, and its storage where no other tensor has
- * that. */
+/* Frees a tensor's header, which keeps the state, and its storage, unless another tensor has the
+ * storage. */
 static inline void free_tensor(rg_tensor *t, uint32_t state) {
     rg_storage *s = t->storage;
     t->state = state;

@@ -25,6 +25,8 @@ rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
 /* Returns a tensor of x's shape that has no gaps, and lies in memory as x does (rgi_lay_out_as). */
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype);
+/* Returns such a tensor of x's dtype for a function of x; a failure has the op's name. */
+rg_tensor *rgi_new_like_given(const char *op, rg_tensor *x);
 /* Returns a tensor for an elementwise result of these inputs, which have one shape, laid out by
  * rgi_lay_out_between. */
 rg_tensor *rgi_new_between(rg_dtype dtype, int n, rg_tensor *const in[]);

@@ -406,7 +406,7 @@ void rg_set_printoptions(rg_printoptions options);
 
 /* ---- memory ---------------------------------------------------------------------------- */
 typedef struct rg_memory {
-    int64_t now, peak;                       /* The bytes in use now, and at most. */
+    int64_t now, peak;                       /* The bytes in use now, and their peak. */
     int64_t headers, storages, nodes, other; /* The bytes in use now are for these. */
     int64_t system_calls;                    /* The requests that were passed on to the system. */
 } rg_memory;

@@ -150,7 +150,7 @@ static bool prelu_fused(const rg_step *s, rg_tensor *gin[]) {
         return true;
     gin[0] = rgi_new_like(g, (rg_dtype)g->dtype);
     rg_tensor *in[] = { x, w, s->g[0] };
-    if (gin[0] && !rgi_are_plain(3, in))
+    if (gin[0])
         rgi_lay_out_between(gin[0], 3, in);
     return gin[0] && k_run(k_prelu_grad, gin[0], s->g[0], x, w);
 }

@@ -6,8 +6,8 @@
 
 #include "autograd/op.h"
 
-/* Options for one or two dims. `more` is how much "same" padding has more at the far end
- * of a dim than at the near one. */
+/* Options for one or two dims. `more` is the padding at the far end of a dim less that at the near
+ * end, which differ where padding is "same". */
 typedef struct conv_options {
     int64_t stride[2], padding[2], dilation[2], more[2], groups;
 } conv_options;

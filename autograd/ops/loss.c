@@ -94,7 +94,7 @@ bool rgi_loss_shape(rg_call *c) {
             return false;
     if (RG_ATTR(c, loss)->reduction != RG_EACH)
         c->out[0]->ndim = 0;
-    else if (!rgi_are_plain(2, c->in))
+    else
         rgi_lay_out_between(c->out[0], 2, c->in);
     return true;
 }

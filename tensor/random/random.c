@@ -86,13 +86,7 @@ static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, 
 }
 
 static rg_tensor *random_like(rg_tensor *x, random_fill *fill, const char *op) {
-    if (!rgi_check(x, op))
-        return NULL;
-    const char *outer = rgi_applying;
-    rgi_applying = op;
-    rg_tensor *t = rgi_new_dense_like(x, x->dtype);
-    rgi_applying = outer;
-    return random_made(t, fill, rg_default_generator(), op);
+    return random_made(rgi_new_like_given(op, x), fill, rg_default_generator(), op);
 }
 
 rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g) {
