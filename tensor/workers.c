@@ -6,21 +6,17 @@
  * never waits for a worker that hasn't begun: when it finds no part left to do, it takes its offers
  * back, and waits for those who have begun. A worker that gets no core therefore costs nothing.
  *
- * After a job a worker spins for a moment, since the next job is often close, and then sleeps. When
- * a thread notices that others want its core, the machine counts as busy for a while. Then callers
- * try whether spinning pays, and whether help does.
- *
- * This file is long because what threads do on a quiet machine and on a busy one is the same
- * waiting: the two halves share the clock, the words and the jobs.
+ * After a job a worker spins for a moment, since the next job is often close, and then sleeps. On a
+ * busy machine it sleeps at once, and jobs are helped only if that pays: busy.c has both questions.
  */
 #define _GNU_SOURCE
 #include "workers.h"
 
+#include "busy.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A worker's word is one of these, or the address of a job. The address alone is an offer;
@@ -48,16 +44,14 @@ static pool_worker workers[RG_MOST_THREADS];
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
 /* `present` counts the threads, with the caller. The system refused to start more than `most`. With
- * `over` no thread is started any more. The mutex guards the three. The machine counts as busy
- * until `busy_until`, for `busy_for` nanoseconds at a time, and always while a job has more threads
- * than there are `cores`, which makes it `crowded`. */
+ * `over` no thread is started any more. The mutex guards the three. The machine is `crowded` while
+ * a job has more threads than there are `cores`. */
 static struct {
     pthread_mutex_t mutex;
     atomic_int present, most;
     bool over;
     atomic_int cores;
     atomic_bool crowded;
-    _Atomic int64_t busy_until, busy_for;
 } pool = { .mutex = PTHREAD_MUTEX_INITIALIZER, .present = 1, .most = RG_MOST_THREADS };
 
 bool rgi_gather_workers;
@@ -73,150 +67,6 @@ int rgi_cores(void) {
     return (int)RG_MAX(1, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/* The counters of this file order nothing: what one thread hands another goes by the words. */
-static int64_t pool_get(const _Atomic int64_t *x) {
-    return atomic_load_explicit(x, memory_order_relaxed);
-}
-static void pool_set(_Atomic int64_t *x, int64_t value) {
-    atomic_store_explicit(x, value, memory_order_relaxed);
-}
-static void pool_add(_Atomic int64_t *x, int64_t more) {
-    atomic_fetch_add_explicit(x, more, memory_order_relaxed);
-}
-
-/* ---- quiet and busy machines ------------------------------------------------------------- */
-
-/* Times are in nanoseconds. A thread spins for POOL_SPIN before it sleeps, and for POOL_SPIN_BUSY
- * where spinning doesn't pay. A machine gets busy when a thread finds that POOL_LOST has passed
- * between two looks at the clock, or that it had to leave its core POOL_OFTEN times within about
- * POOL_WATCH. It stays so for POOL_BUSY, and for up to POOL_BUSY_MOST if it gets busy again and
- * again. */
-enum {
-    POOL_SPIN = 200000,
-    POOL_SPIN_BUSY = 4000,
-    POOL_LOST = 300000,
-    POOL_OFTEN = 4,
-    POOL_WATCH = 16000000,
-    POOL_BUSY = 100000000,
-    POOL_BUSY_MOST = 1600000000,
-};
-
-static int64_t pool_clock(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-static int64_t pool_now(void) { return pool_clock(CLOCK_MONOTONIC); }
-
-static bool pool_is_busy(int64_t now) {
-    return now < pool_get(&pool.busy_until)
-           || atomic_load_explicit(&pool.crowded, memory_order_relaxed);
-}
-
-static void pool_note_busy(int64_t now) {
-    const int64_t until = pool_get(&pool.busy_until);
-    int64_t length = RG_MAX(POOL_BUSY, pool_get(&pool.busy_for));
-    if (now > until + length)
-        length = POOL_BUSY;
-    else if (now > until)
-        length = RG_MIN(2 * length, POOL_BUSY_MOST);
-    pool_set(&pool.busy_for, length);
-    pool_set(&pool.busy_until, now + length);
-}
-
-/* Looks every POOL_WATCH how often the system has taken the thread's core away. */
-static void pool_watch(int64_t now) {
-#ifdef RUSAGE_THREAD
-    static __thread long before __attribute__((tls_model("initial-exec")));
-    static __thread int64_t next __attribute__((tls_model("initial-exec")));
-    struct rusage usage;
-    if (now < next || getrusage(RUSAGE_THREAD, &usage))
-        return;
-    if (now < next + POOL_WATCH && usage.ru_nivcsw - before >= POOL_OFTEN)
-        pool_note_busy(now);
-    before = usage.ru_nivcsw;
-    next = now + POOL_WATCH;
-#else
-    (void)now;
-#endif
-}
-
-/* ---- what pays on a busy machine --------------------------------------------------------- */
-
-/* On a busy machine a worker that loses its core in the midst of a part keeps its caller waiting,
- * and one that spins may take its caller's core. A trial therefore runs jobs in each of three ways
- * for TRIAL_TIME. The way that did the most work a second is then used for TRIAL_CHOSEN_TIME. That
- * time doubles, up to TRIAL_CHOSEN_MOST, whenever the same way is chosen again, because each trial
- * moves threads between the cores. Processor time is the measure. Helped work
- * takes more of it, since its data move between the caches, and so help must bring TRIAL_HELP
- * times as much as the caller alone; for the sake of other programs spinning must bring TRIAL_SPIN
- * times as much as sleeping. */
-enum { TRIAL_SPINNING, TRIAL_SLEEPING, TRIAL_ALONE, TRIAL_WAYS };
-enum { TRIAL_TIME = 16000000, TRIAL_CHOSEN_TIME = 300000000, TRIAL_CHOSEN_MOST = 2000000000 };
-#define TRIAL_HELP 1.3
-#define TRIAL_SPIN 1.2
-
-/* The stage, which lasts until `until`, is one of the ways, or TRIAL_WAYS while the chosen one is
- * in use. work[w] is the processor time of the jobs that were done in way w, and time[w] the time
- * that they took. */
-static struct {
-    atomic_int stage, chosen;
-    _Atomic int64_t until, length, work[TRIAL_WAYS], time[TRIAL_WAYS];
-} trial = { .stage = TRIAL_WAYS };
-
-static double trial_rate(int way) {
-    return (double)pool_get(&trial.work[way]) / (double)RG_MAX(1, pool_get(&trial.time[way]));
-}
-
-static int trial_best(void) {
-    const double spinning = trial_rate(TRIAL_SPINNING), sleeping = trial_rate(TRIAL_SLEEPING);
-    if (RG_MAX(spinning, sleeping) < TRIAL_HELP * trial_rate(TRIAL_ALONE))
-        return TRIAL_ALONE;
-    return spinning > TRIAL_SPIN * sleeping ? TRIAL_SPINNING : TRIAL_SLEEPING;
-}
-
-/* Chooses a way, and returns for how long. */
-static int64_t trial_choose(void) {
-    const int best = trial_best();
-    const bool again =
-        atomic_exchange_explicit(&trial.chosen, best, memory_order_relaxed) == best;
-    const int64_t twice = RG_MIN(2 * pool_get(&trial.length), TRIAL_CHOSEN_MOST);
-    const int64_t length = again ? RG_MAX(twice, TRIAL_CHOSEN_TIME) : TRIAL_CHOSEN_TIME;
-    pool_set(&trial.length, length);
-    return length;
-}
-
-static void trial_begin_stage(int stage, int64_t now) {
-    int64_t length = TRIAL_TIME;
-    if (stage < TRIAL_WAYS) {
-        pool_set(&trial.work[stage], 0);
-        pool_set(&trial.time[stage], 0);
-    } else {
-        length = trial_choose();
-    }
-    atomic_store_explicit(&trial.stage, stage, memory_order_relaxed);
-    pool_set(&trial.until, now + length);
-}
-
-/* Returns the way in which jobs are done now. */
-static int trial_way(void) {
-    const int stage = atomic_load_explicit(&trial.stage, memory_order_relaxed);
-    return stage < TRIAL_WAYS ? stage
-                              : atomic_load_explicit(&trial.chosen, memory_order_relaxed);
-}
-
-/* Returns the way in which a job that begins now is done. A trial that nobody went on with, because
- * the machine was quiet meanwhile, begins anew. */
-static int trial_go_on(int64_t now) {
-    const int64_t until = pool_get(&trial.until);
-    if (now > until) {
-        const int stage = atomic_load_explicit(&trial.stage, memory_order_relaxed);
-        const bool anew = stage == TRIAL_WAYS || now > until + TRIAL_TIME;
-        trial_begin_stage(anew ? 0 : stage + 1, now);
-    }
-    return trial_way();
-}
-
 /* ---- waiting ----------------------------------------------------------------------------- */
 
 static inline void pool_pause(void) {
@@ -227,11 +77,15 @@ static inline void pool_pause(void) {
 #endif
 }
 
-/* Returns whether a thread may spin for long. */
-static bool pool_may_spin(int64_t now) {
-    return !atomic_load_explicit(&pool.crowded, memory_order_relaxed)
-           && (!pool_is_busy(now) || trial_way() == TRIAL_SPINNING);
+/* Returns whether other threads want the core. */
+static bool pool_is_busy(int64_t now) {
+    return rgi_machine_is_busy(now)
+           || atomic_load_explicit(&pool.crowded, memory_order_relaxed);
 }
+
+/* Times are in nanoseconds. A thread spins for POOL_SPIN before it sleeps, and for POOL_SPIN_BUSY
+ * on a busy machine. It has lost its core if POOL_LOST passed between two looks at the clock. */
+enum { POOL_SPIN = 200000, POOL_SPIN_BUSY = 4000, POOL_LOST = 300000 };
 
 /* Waits for a while for the word to be another than `value`, and returns what it is then. */
 static uintptr_t pool_spin(_Atomic uintptr_t *word, uintptr_t value) {
@@ -244,12 +98,12 @@ static uintptr_t pool_spin(_Atomic uintptr_t *word, uintptr_t value) {
                 return seen;
             pool_pause();
         }
-        const int64_t now = pool_now();
+        const int64_t now = rgi_now();
         if (!began)
             began = now;
         else if (now - last > POOL_LOST)
-            pool_note_busy(now);
-        if (now - began > (pool_may_spin(now) ? POOL_SPIN : POOL_SPIN_BUSY))
+            rgi_note_busy(now);
+        if (now - began > (pool_is_busy(now) ? POOL_SPIN_BUSY : POOL_SPIN))
             return value;
         last = now;
     }
@@ -264,15 +118,6 @@ static uintptr_t pool_word(pool_worker *w) {
 static bool pool_change(pool_worker *w, uintptr_t from, uintptr_t to) {
     return atomic_compare_exchange_strong_explicit(&w->word, &from, to, memory_order_acq_rel,
                                                    memory_order_acquire);
-}
-
-/* Returns the core that the thread is on, or -1. */
-static int pool_core(void) {
-#ifdef CPU_CLR
-    return sched_getcpu();
-#else
-    return -1;
-#endif
 }
 
 /* Offers the job to a worker, and wakes it if it sleeps. Returns false if it isn't free. A worker
@@ -307,32 +152,15 @@ static void pool_sleep(pool_worker *w) {
     pthread_mutex_unlock(&w->mutex);
 }
 
-/* Moves the worker to another core if it is on its caller's, where the two would only take turns.
- * The system does that by itself, but on a busy machine it may take a tenth of a second. */
-static void pool_leave_core(int core) {
-#ifdef CPU_CLR
-    cpu_set_t all, others;
-    if (core < 0 || pool_core() != core || sched_getaffinity(0, sizeof all, &all))
-        return;
-    others = all;
-    CPU_CLR(core, &others);
-    if (CPU_COUNT(&others) && sched_setaffinity(0, sizeof others, &others) == 0)
-        sched_setaffinity(0, sizeof all, &all);
-#else
-    (void)core;
-#endif
-}
-
 static void pool_help(pool_worker *w, rg_job *job) {
     const int i = (int)(w - workers);
-    if (job->timed)
-        pool_leave_core(job->core);
     if (!rgi_gather_workers)
         pool_call(job, i);
-    const int64_t began = job->timed ? pool_clock(CLOCK_THREAD_CPUTIME_ID) : 0;
+    const int64_t began = job->timed ? rgi_clock(CLOCK_THREAD_CPUTIME_ID) : 0;
     job->help(job, i);
     if (job->timed)
-        pool_add(&job->helped, pool_clock(CLOCK_THREAD_CPUTIME_ID) - began);
+        atomic_fetch_add_explicit(&job->helped, rgi_clock(CLOCK_THREAD_CPUTIME_ID) - began,
+                                  memory_order_relaxed);
     if (atomic_exchange_explicit(&w->word, POOL_FREE, memory_order_acq_rel) & POOL_AWAITED) {
         pthread_mutex_lock(&w->mutex);
         pthread_cond_signal(&w->ended);
@@ -500,19 +328,18 @@ static void pool_do(rg_job *job) {
     inside = false;
 }
 
-/* Does the job, and counts it in the trial. */
+/* Does the job on a busy machine, with help if that pays, and counts its processor time. */
 static void pool_run_timed(rg_job *job, int64_t began) {
-    const int way = trial_go_on(began);
-    job->core = way == TRIAL_SPINNING ? pool_core() : -1;
-    if (way != TRIAL_ALONE)
+    const bool helped = rgi_help_pays(began);
+    if (helped)
         pool_call(job, 0);
-    const int64_t used = pool_clock(CLOCK_THREAD_CPUTIME_ID);
+    const int64_t before = rgi_clock(CLOCK_THREAD_CPUTIME_ID);
     pool_do(job);
-    const int64_t work = pool_clock(CLOCK_THREAD_CPUTIME_ID) - used;
-    if (way != TRIAL_ALONE)
+    const int64_t own = rgi_clock(CLOCK_THREAD_CPUTIME_ID) - before;
+    if (helped)
         pool_collect(job);
-    pool_add(&trial.work[way], work + pool_get(&job->helped));
-    pool_add(&trial.time[way], pool_now() - began);
+    const int64_t workers_time = atomic_load_explicit(&job->helped, memory_order_relaxed);
+    rgi_count_job(helped, own + workers_time, rgi_now() - began);
 }
 
 void rgi_run_job(rg_job *job) {
@@ -520,8 +347,8 @@ void rgi_run_job(rg_job *job) {
     if (job->threads > present && present < atomic_load_explicit(&pool.most, memory_order_relaxed))
         pool_grow(job->threads);
     pool_note_crowd(job->threads);
-    const int64_t now = pool_now();
-    pool_watch(now);
+    const int64_t now = rgi_now();
+    rgi_watch_machine(now);
     job->timed = pool_is_busy(now) && !rgi_gather_workers;
     if (job->timed) {
         pool_run_timed(job, now);

@@ -13,13 +13,11 @@
  * meanwhile: all of them, or only some, or none. Each call takes parts until every part has been
  * begun, because rgi_run_job doesn't wait for a worker that hasn't begun. The job must lie at an
  * address that 8 divides, and help must not fail. The fields below `threads` are the pool's own:
- * whether processor time is counted, the caller's core or -1, and the workers' processor time in
- * nanoseconds. */
+ * whether processor time is counted, and the workers' processor time in nanoseconds. */
 typedef struct rg_job {
     void (*help)(struct rg_job *job, int me);
     int threads;
     bool timed;
-    int core;
     _Atomic int64_t helped;
 } rg_job;
 void rgi_run_job(rg_job *job);
