@@ -73,11 +73,12 @@ void rgi_watch_machine(int64_t now) {
 /* Jobs are done with help for MEASURE_TIME, and then alone for as long. The way in which more
  * processor time was had in the same time is then used for KEEP_TIME. The time doubles, up to
  * KEEP_LONGEST, whenever the same way wins again, because each measurement moves threads between
- * the cores. The same work takes more processor time with help, since its data move between the
- * caches: hence help must bring MEASURE_HELP times as much of it. */
+ * the cores. Alone must win by the factor MEASURE_MARGIN: where the system happens to put the
+ * threads changes a single measurement by more than help does, and sleeping workers, which give way
+ * to other programs, get on well with most. */
 enum { MEASURE_HELPED, MEASURE_ALONE, MEASURE_WAYS };
 enum { MEASURE_TIME = 50000000, KEEP_TIME = 300000000, KEEP_LONGEST = 2000000000 };
-#define MEASURE_HELP 1.1
+#define MEASURE_MARGIN 1.15
 
 /* The stage, which lasts until `until`, is one of the ways, or MEASURE_WAYS while the way that won
  * is in use. processor[w] is the processor time of the jobs that were done in way w, and time[w]
@@ -97,7 +98,7 @@ static double measure_cores(int way) {
 /* Chooses the way that won, and returns the time for which it is used. */
 static int64_t measure_choose(void) {
     const bool alone =
-        measure_cores(MEASURE_HELPED) < MEASURE_HELP * measure_cores(MEASURE_ALONE);
+        measure_cores(MEASURE_ALONE) > MEASURE_MARGIN * measure_cores(MEASURE_HELPED);
     const bool again =
         atomic_exchange_explicit(&measure.alone_won, alone, memory_order_relaxed) == alone;
     const int64_t twice = RG_MIN(2 * busy_get(&measure.keep), KEEP_LONGEST);
