@@ -121,7 +121,8 @@ static rg_tensor *order_by_default(int64_t n) {
 /* Returns the next epoch's order, for which g draws. */
 static rg_tensor *draw_order(const rg_data_loader *l, rg_generator *g) {
     uint64_t unused;
-    /* Torch's iterator begins with a draw for its workers, whether there are any or not. */
+    /* Torch's iterator draws a base seed, which only worker processes use; the generator must
+     * move on as it does there. */
     if (!draw_seed(g, &unused))
         return NULL;
     if (!l->options.shuffle)

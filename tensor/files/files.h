@@ -103,13 +103,14 @@ bool rg_save_npz(rg_named_list list, const char *path);
  * did in torch, if their elements are of one type there; none requires a gradient.
  *
  * A file that torch.load(f, weights_only=True) refuses is refused here: nothing that it says is
- * ever run. So is one with tensors that regard can't hold: sparse, quantized or complex ones. */
+ * ever run. So are files of PyTorch before 1.6, and files with values that regard can't hold, as
+ * sparse, quantized and complex tensors; the error says what to save instead. */
 rg_named_list rg_torch_load(const char *path);
 /* Writes a list as an OrderedDict that torch.load(f, weights_only=True) opens, or the tensor alone
  * if the one name is "". Tensors that share memory share it in the file and in torch. RG_NONE is
  * written as None. An optimizer's state is a dict of dicts to torch: rg_torch_save_checkpoint in
- * nn/checkpoint.h writes it. Returns false where it fails, and leaves a file that was there as it
- * was. */
+ * nn/save/checkpoint.h writes it. Returns false where it fails, and leaves a file that was there
+ * as it was. */
 bool rg_torch_save(rg_named_list list, const char *path);
 /* Returns the entries whose names begin with the prefix and a dot, and takes these away from their
  * names, which stay a part of the list's:

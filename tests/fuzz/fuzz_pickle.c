@@ -1,5 +1,5 @@
 /*
- * fuzz_pickle.c: gives rg_torch_load archives and old files that nobody would write. What is read
+ * fuzz_pickle.c: gives rg_torch_load archives that nobody would write. What is read
  * can be looked at to its last element, written, and read again as the same; what isn't leaves an
  * error of its kind, which names the file.
  *
@@ -144,8 +144,8 @@ static const struct {
         STORAGE("Double", "0", "K\3")) "\x88}\x87R."),
     SEED("\1ctorch._utils\n_rebuild_tensor_v3\n(" STORAGE(
         "storage.Untyped", "1", "K\100") "K\1K\5\x85K\2\x85\x89}ctorch\nuint16\n}tR."),
-    SEED("\1ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor\n"
-         "ctorch\nTensor\n(" STORAGE("Bool", "1", "K\100") "K\0))t}tR."),
+    SEED("\1ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\n"
+         "ctorch\nTensor\n(" STORAGE("Bool", "1", "K\100") "K\0))\x89}t}tR."),
     SEED("\1(c__builtin__\nset\n]\x85Rc_codecs\nencode\nX\1\0\0\0aX\6\0\0\0latin1\x86R"
          "ctorch\ndevice\nX\3\0\0\0cpu\x85R\x8a\2\1\2t."),
     SEED("\1]q\0(h\0h\0]h\0ae."),

@@ -237,12 +237,6 @@ static const char *ints_in_pickle(void) {
     return write_pickle("ints.pt", "](", "K\1", 3000, "e.");
 }
 
-static const char *old_pickle(void) {
-    static char path[600];
-    snprintf(path, sizeof path, "%s/../files/legacy.pt", golden_folder());
-    return path;
-}
-
 static const char *one_line(void) {
     made.n = 0;
     put_times("1,", 20000);
@@ -347,7 +341,6 @@ static const struct {
     { "load_npy", bytes_in_npy, load_npy },
     { "load_npz", bytes_in_npz, load_npz },
     { "torch_load", ints_in_pickle, load_torch },
-    { "torch_load", old_pickle, load_torch },
     { "load_csv", one_line, load_csv },
     { "load_csv", one_line, load_whole },
     { "load_csv", quoted_cells, load_quoted },

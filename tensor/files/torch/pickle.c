@@ -150,9 +150,7 @@ void rgi_pickle_free(rg_pickle *p) {
 /* Returns the next n bytes, or NULL where there are fewer. */
 static const unsigned char *next_bytes(rg_pickle *p, size_t n) {
     if (n > p->n - p->at) {
-        p->starved = true;
-        if (!p->more)
-            rgi_pickle_refuse(p, "it ends too early");
+        rgi_pickle_refuse(p, "it ends too early");
         return NULL;
     }
     p->at += n;
@@ -261,8 +259,7 @@ static bool read_global(rg_pickle *p) {
     size_t whole = RG_MIN((size_t)length, sizeof text - 1);
     int row = memchr(module, 0, n) || memchr(name, 0, wide) ? -1 : rgi_pickle_global(text, whole);
     if (row < 0)
-        return rgi_pickle_refuse(p, "Unsupported global: GLOBAL %s was not an allowed global",
-                                 RG_SHOWN_BYTES(text, whole));
+        return rgi_pickle_refuse_global(p, text, whole);
     return push_value(p, (rg_pickle_value){ .kind = RG_PICKLE_GLOBAL, .global = (uint8_t)row });
 }
 

@@ -1,8 +1,8 @@
 /*
- * pickle.h: a machine for the pickles that torch.save writes. It knows the opcodes and the globals
- * of torch's own weights-only reader, and no others; what it meets besides is refused by name. A
- * global is a row of a table and never a function, so that nothing that a pickle names is run. What
- * comes out is a list of values, for which a file's reader makes tensors.
+ * pickle.h: a machine for the pickles that torch.save writes. It knows the opcodes of torch's own
+ * weights-only reader, and those of its globals whose values the library can hold; anything else is
+ * refused by name. A global is a row of a table and never a function, so that nothing that a pickle
+ * names is run. The result is a list of values, for which a file's reader makes tensors.
  */
 #pragma once
 
@@ -23,8 +23,7 @@ typedef enum {
     RG_PICKLE_GLOBAL,
     RG_PICKLE_STORAGE,
     RG_PICKLE_TENSOR,
-    RG_PICKLE_OTHER,  /* Devices and layouts have no value here. */
-    RG_PICKLE_UNHELD, /* A value that no tensor of regard's can hold. */
+    RG_PICKLE_OTHER, /* Devices and layouts have no value here. */
 } rg_pickle_kind;
 
 /* A value. The fields hold, kind by kind (the others are 0):
@@ -38,7 +37,6 @@ typedef enum {
  *     storage     i elements of the type `global`; its one item is the key, a text
  *     tensor      four items: storage, offset, size, stride; `global` is its dtype, or 0 where the
  *                 storage tells it
- *     unheld      v says what it is: "it is sparse"
  */
 typedef struct {
     uint8_t kind, global;
@@ -64,14 +62,12 @@ typedef struct {
     size_t n, room;
 } rg_pickle_numbers;
 
-/* `what` names the pickle in the file, for errors: data.pkl. Where the bytes end too early and
- * `more` is set, reading fails without a sentence, and `starved` is set. */
+/* `what` names the pickle in the file, for errors: data.pkl. */
 typedef struct {
     const rg_file *file;
     const char *what;
     const char *bytes;
     size_t n, at;
-    bool more, starved;
     rg_pickle_value *v;
     size_t n_values, value_room;
     rg_pickle_cell *cells;
@@ -82,8 +78,8 @@ typedef struct {
 } rg_pickle;
 
 /* Reads a pickle at byte p->at, up to and with its STOP. The caller sets the fields from `file` to
- * `more`; the bytes must live as long as *p. Returns false on failure. Both ways there is something
- * to free. */
+ * `at`; the bytes must live as long as *p. Returns false on failure. The caller frees *p in both
+ * cases. */
 bool rgi_pickle_read(rg_pickle *p);
 void rgi_pickle_free(rg_pickle *p);
 
@@ -102,8 +98,7 @@ bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text);
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value);
 /* Returns a global's name: torch.float32. */
 const char *rgi_pickle_global_name(uint8_t global);
-/* Returns the element type of a dtype or of a storage; RG_FOREIGN_COUNT where it is none that
- * regard can hold. Bytes without a type count as uint8. */
+/* Returns the element type of a dtype or of a storage. Bytes without a type count as uint8. */
 rg_foreign rgi_pickle_type(uint8_t global);
 
 /* ---- between pickle.c, pickle_values.c and pickle_calls.c ----------------------------- */
@@ -121,6 +116,8 @@ void rgi_pickle_end_wait(rg_pickle *p, uint32_t value);
 bool rgi_pickle_append(rg_pickle *p, uint32_t to, uint32_t item);
 /* Returns the number of the global's row, or -1. */
 int rgi_pickle_global(const char *name, size_t n);
+/* Fails with the name of a global that has no row, and with the advice for it. Returns false. */
+bool rgi_pickle_refuse_global(const rg_pickle *p, const char *name, size_t n);
 /* Does what the opcodes REDUCE, NEWOBJ, BUILD and BINPERSID do. */
 bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t *result);
 bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *result);

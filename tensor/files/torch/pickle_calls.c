@@ -1,7 +1,7 @@
 /*
- * pickle_calls.c: the globals that torch's weights-only reader allows, and what a pickle gets where
- * it calls one of them. None is a function of the program: a call makes a value that says what was
- * asked for.
+ * pickle_calls.c: the globals that a pickle may name, and the value that a call of one makes. They
+ * are those of torch's weights-only reader whose values the library can hold; any other is refused
+ * by its name. None is a function of the program.
  */
 #include "pickle.h"
 
@@ -15,21 +15,11 @@ typedef enum {
     CALL_SET,
     CALL_BYTES,
     CALL_OTHER,
-    CALL_COMPLEX,
     CALL_PARAMETER,
     CALL_STATEFUL_PARAMETER,
-    CALL_REBUILD,
     CALL_REBUILD_V2,
     CALL_REBUILD_V3,
     CALL_FROM_TYPE,
-    CALL_FROM_CPU,
-    CALL_OLD_TENSOR,
-    CALL_SPARSE,
-    CALL_QUANTIZED,
-    CALL_NESTED,
-    CALL_META,
-    CALL_WRAPPED,
-    CALL_NUMPY,
 } call_kind;
 
 typedef enum { IS_FUNCTION, IS_DTYPE, IS_STORAGE } global_kind;
@@ -47,10 +37,6 @@ enum { NO_TYPE = RG_FOREIGN_COUNT };
     { "torch." name, CALL_NOTHING, IS_DTYPE, type }
 #define STORAGE(name, type) \
     { "torch." name "Storage", CALL_NOTHING, IS_STORAGE, type }
-#define STORAGES(name, type) STORAGE(name, type), STORAGE("cuda." name, type)
-#define OLD(name)            FUNCTION("torch." name "Tensor", CALL_OLD_TENSOR)
-#define OLD_SPARSE(name)     OLD("sparse." name), OLD("cuda.sparse." name)
-#define OLD_DENSE(name)      OLD(name), OLD("cuda." name)
 
 /* The row of an OrderedDict is the first, so that 0 is no dtype's and no storage's. */
 static const global_row global_rows[] = {
@@ -59,30 +45,16 @@ static const global_row global_rows[] = {
     FUNCTION("torch.nn.parameter.Parameter", CALL_PARAMETER),
     FUNCTION("torch.serialization._get_layout", CALL_OTHER),
     FUNCTION("torch.Size", CALL_SIZE),
-    FUNCTION("torch.Tensor", CALL_OLD_TENSOR),
+    FUNCTION("torch.Tensor", CALL_NOTHING),
     FUNCTION("torch.device", CALL_OTHER),
     FUNCTION("_codecs.encode", CALL_BYTES),
     FUNCTION("builtins.bytearray", CALL_BYTES),
     FUNCTION("builtins.set", CALL_SET),
-    FUNCTION("builtins.complex", CALL_COMPLEX),
     FUNCTION("torch._utils._rebuild_parameter", CALL_PARAMETER),
     FUNCTION("torch._utils._rebuild_parameter_with_state", CALL_STATEFUL_PARAMETER),
-    FUNCTION("torch._utils._rebuild_tensor", CALL_REBUILD),
     FUNCTION("torch._utils._rebuild_tensor_v2", CALL_REBUILD_V2),
     FUNCTION("torch._utils._rebuild_tensor_v3", CALL_REBUILD_V3),
     FUNCTION("torch._tensor._rebuild_from_type_v2", CALL_FROM_TYPE),
-    FUNCTION("torch._utils._rebuild_device_tensor_from_cpu_tensor", CALL_FROM_CPU),
-    FUNCTION("torch._utils._rebuild_device_tensor_from_numpy", CALL_NUMPY),
-    FUNCTION("torch._utils._rebuild_sparse_tensor", CALL_SPARSE),
-    FUNCTION("torch._utils._rebuild_qtensor", CALL_QUANTIZED),
-    FUNCTION("torch._utils._rebuild_nested_tensor", CALL_NESTED),
-    FUNCTION("torch._utils._rebuild_meta_tensor_no_storage", CALL_META),
-    FUNCTION("torch._utils._rebuild_wrapper_subclass", CALL_WRAPPED),
-    FUNCTION("torch.per_tensor_affine", CALL_NOTHING),
-    FUNCTION("torch.per_tensor_symmetric", CALL_NOTHING),
-    FUNCTION("torch.per_channel_affine", CALL_NOTHING),
-    FUNCTION("torch.per_channel_symmetric", CALL_NOTHING),
-    FUNCTION("torch.per_channel_affine_float_qparams", CALL_NOTHING),
 
     DTYPE("bool", RG_FILE_BOOL),
     DTYPE("uint8", RG_FILE_U8),
@@ -100,85 +72,55 @@ static const global_row global_rows[] = {
     DTYPE("bfloat16", RG_FILE_BF16),
     DTYPE("float32", RG_FILE_F32),
     DTYPE("float64", RG_FILE_F64),
-    DTYPE("float8_e4m3fnuz", NO_TYPE),
-    DTYPE("float8_e5m2fnuz", NO_TYPE),
-    DTYPE("float4_e2m1fn_x2", NO_TYPE),
-    DTYPE("complex32", NO_TYPE),
-    DTYPE("complex64", NO_TYPE),
-    DTYPE("complex128", NO_TYPE),
-    DTYPE("qint8", NO_TYPE),
-    DTYPE("qint32", NO_TYPE),
-    DTYPE("quint8", NO_TYPE),
-    DTYPE("quint4x2", NO_TYPE),
-    DTYPE("quint2x4", NO_TYPE),
-    DTYPE("bits8", NO_TYPE),
-    DTYPE("bits16", NO_TYPE),
-    DTYPE("bits1x8", NO_TYPE),
-    DTYPE("bits2x4", NO_TYPE),
-    DTYPE("bits4x2", NO_TYPE),
-    DTYPE("uint1", NO_TYPE),
-    DTYPE("uint2", NO_TYPE),
-    DTYPE("uint3", NO_TYPE),
-    DTYPE("uint4", NO_TYPE),
-    DTYPE("uint5", NO_TYPE),
-    DTYPE("uint6", NO_TYPE),
-    DTYPE("uint7", NO_TYPE),
-    DTYPE("int1", NO_TYPE),
-    DTYPE("int2", NO_TYPE),
-    DTYPE("int3", NO_TYPE),
-    DTYPE("int4", NO_TYPE),
-    DTYPE("int5", NO_TYPE),
-    DTYPE("int6", NO_TYPE),
-    DTYPE("int7", NO_TYPE),
 
-    STORAGES("Bool", RG_FILE_BOOL),
-    STORAGES("Byte", RG_FILE_U8),
-    STORAGES("Char", RG_FILE_I8),
-    STORAGES("Short", RG_FILE_I16),
-    STORAGES("Int", RG_FILE_I32),
-    STORAGES("Long", RG_FILE_I64),
-    STORAGES("Half", RG_FILE_F16),
-    STORAGES("BFloat16", RG_FILE_BF16),
-    STORAGES("Float", RG_FILE_F32),
-    STORAGES("Double", RG_FILE_F64),
-    STORAGES("ComplexFloat", NO_TYPE),
-    STORAGES("ComplexDouble", NO_TYPE),
-    STORAGE("QInt8", NO_TYPE),
-    STORAGE("QInt32", NO_TYPE),
-    STORAGE("QUInt8", NO_TYPE),
-    STORAGE("QUInt4x2", NO_TYPE),
-    STORAGE("QUInt2x4", NO_TYPE),
-    STORAGE("storage.Typed", NO_TYPE),
+    STORAGE("Bool", RG_FILE_BOOL),
+    STORAGE("Byte", RG_FILE_U8),
+    STORAGE("Char", RG_FILE_I8),
+    STORAGE("Short", RG_FILE_I16),
+    STORAGE("Int", RG_FILE_I32),
+    STORAGE("Long", RG_FILE_I64),
+    STORAGE("Half", RG_FILE_F16),
+    STORAGE("BFloat16", RG_FILE_BF16),
+    STORAGE("Float", RG_FILE_F32),
+    STORAGE("Double", RG_FILE_F64),
     STORAGE("storage.Untyped", RG_FILE_U8),
-
-    OLD("Bool"),
-    OLD("cuda.Bool"),
-    OLD_DENSE("Byte"),
-    OLD_DENSE("Char"),
-    OLD_DENSE("Short"),
-    OLD_DENSE("Int"),
-    OLD_DENSE("Long"),
-    OLD_DENSE("Half"),
-    OLD_DENSE("BFloat16"),
-    OLD_DENSE("Float"),
-    OLD_DENSE("Double"),
-    OLD_SPARSE("Byte"),
-    OLD_SPARSE("Char"),
-    OLD_SPARSE("Short"),
-    OLD_SPARSE("Int"),
-    OLD_SPARSE("Long"),
-    OLD_SPARSE("Half"),
-    OLD_SPARSE("BFloat16"),
-    OLD_SPARSE("Float"),
-    OLD_SPARSE("Double"),
 };
 _Static_assert(RG_COUNT(global_rows) <= UINT8_MAX, "a row's number is a byte");
+
+/* Globals whose names begin so belong to values that the library can't hold. `advice` says what the
+ * program that writes the file can save instead. */
+static const struct {
+    const char *begin, *advice;
+} unheld_rows[] = {
+    { "torch._utils._rebuild_sparse_", "it makes a sparse tensor: save t.to_dense()" },
+    { "torch._utils._rebuild_qtensor", "it makes a quantized tensor: save t.dequantize()" },
+    { "torch._utils._rebuild_nested_tensor", "it makes a nested tensor: save t.unbind()" },
+    { "torch._utils._rebuild_meta_tensor", "a tensor on the meta device has no elements" },
+    { "torch._utils._rebuild_wrapper_subclass", "it wraps a tensor: save the tensor itself" },
+    { "torch._utils._rebuild_device_tensor_", "its device has no storages: save t.cpu()" },
+    { "torch.Complex", "its elements are complex: save torch.view_as_real(t)" },
+    { "torch.complex", "its elements are complex: save torch.view_as_real(t)" },
+    { "torch.float", "regard has no such elements: save t.float()" },
+    { "builtins.complex", "it is a complex number: save its real and imag" },
+    { "torch.nn.modules.", "a module's code isn't run: save module.state_dict()" },
+};
 
 int rgi_pickle_global(const char *name, size_t n) {
     for (int i = 0; i < RG_COUNT(global_rows); i++)
         if (strlen(global_rows[i].name) == n && memcmp(global_rows[i].name, name, n) == 0)
             return i;
     return -1;
+}
+
+bool rgi_pickle_refuse_global(const rg_pickle *p, const char *name, size_t n) {
+    const char *advice = NULL;
+    for (int i = 0; i < RG_COUNT(unheld_rows) && !advice; i++) {
+        const size_t begin = strlen(unheld_rows[i].begin);
+        if (n >= begin && memcmp(unheld_rows[i].begin, name, begin) == 0)
+            advice = unheld_rows[i].advice;
+    }
+    return rgi_pickle_refuse(p, "Unsupported global: GLOBAL %s was not an allowed global%s%s",
+                             RG_SHOWN_BYTES(name, n), advice ? ": " : "", advice ? advice : "");
 }
 
 const char *rgi_pickle_global_name(uint8_t global) { return global_rows[global].name; }
@@ -243,37 +185,20 @@ static bool is_dtype_value(const rg_pickle *p, uint32_t value) {
            && global_rows[p->v[value].global].kind == IS_DTYPE;
 }
 
-static bool add_unheld(rg_pickle *p, const char *what, uint32_t *result) {
-    return rgi_pickle_add(p, (rg_pickle_value){ .kind = RG_PICKLE_UNHELD, .v = what }, result);
-}
-
 /* ---- containers ----------------------------------------------------------------------- */
 
-/* Adds a pair, which is a tuple or a list of a key and its value. */
-static bool put_pair(rg_pickle *p, const arguments *a, uint32_t dict, uint32_t pair) {
-    uint32_t v[2];
-    rg_pickle_kind kind = kind_of(p, pair);
-    bool listed = kind == RG_PICKLE_TUPLE || kind == RG_PICKLE_LIST;
-    if (!listed || rgi_pickle_items(p, pair, v, 2) != 2)
-        return refuse_argument(p, a, 0, "a list of pairs");
-    return rgi_pickle_append(p, dict, v[0]) && rgi_pickle_append(p, dict, v[1]);
-}
-
-/* OrderedDict(), OrderedDict([(key, value), ..]) as Python 2 wrote it, and Counter({key: n}). */
+/* OrderedDict() has no argument, and Counter({key: n}) has a dict. */
 static bool call_dict(rg_pickle *p, arguments *a, uint8_t row, uint32_t args, uint32_t *result) {
     rg_pickle_value dict = { .kind = RG_PICKLE_DICT, .global = row };
     if (!take_arguments(p, a, args, 0, 1) || !rgi_pickle_add(p, dict, result))
         return false;
     if (a->n == 0)
         return true;
-    const bool copy = kind_of(p, a->v[0]) == RG_PICKLE_DICT;
-    if (!copy && kind_of(p, a->v[0]) != RG_PICKLE_LIST)
-        return refuse_argument(p, a, 0, "a list of pairs");
-    for (RG_EACH_ITEM(cell, p, a->v[0])) {
-        uint32_t item = p->cells[cell].value;
-        if (copy ? !rgi_pickle_append(p, *result, item) : !put_pair(p, a, *result, item))
+    if (!argument_is(p, a, 0, RG_PICKLE_DICT, "a dict"))
+        return false;
+    for (RG_EACH_ITEM(cell, p, a->v[0]))
+        if (!rgi_pickle_append(p, *result, p->cells[cell].value))
             return false;
-    }
     return true;
 }
 
@@ -315,45 +240,41 @@ static bool call_other(rg_pickle *p, arguments *a, uint32_t args, uint32_t *resu
 
 /* ---- tensors -------------------------------------------------------------------------- */
 
-/* Torch keeps here that a view's numbers are to be negated, or conjugated where they are complex.
- * Returns whether one of them is so. */
-static bool is_negated(const rg_pickle *p, uint32_t metadata) {
-    bool negated = false;
-    for (RG_EACH_ITEM(cell, p, metadata)) {
+/* Fails where the metadata says that a view's numbers are negated, or conjugated where they are
+ * complex, when they are read. */
+static bool check_metadata(const rg_pickle *p, const arguments *a, size_t i) {
+    if (i >= a->n || kind_of(p, a->v[i]) == RG_PICKLE_NONE)
+        return true;
+    if (!argument_is(p, a, i, RG_PICKLE_DICT, "a dict"))
+        return false;
+    if (p->v[a->v[i]].n > SHAPE_MOST)
+        return refuse_argument(p, a, i, "a dict of a few items");
+    for (RG_EACH_ITEM(cell, p, a->v[i])) {
         const rg_pickle_value *v = &p->v[p->cells[cell].value];
-        negated |= v->kind == RG_PICKLE_BOOL && v->i;
+        if (v->kind == RG_PICKLE_BOOL && v->i)
+            return rgi_pickle_refuse(p, "a tensor is negated or conjugated when it is read: save "
+                                        "t.resolve_neg().resolve_conj()");
     }
-    return negated;
+    return true;
 }
 
 /* (storage, offset, size, stride, requires_grad, backward_hooks, dtype, metadata), of which the
- * first version has four, the second all but the dtype, and the metadata may be absent. The hooks
- * are ignored, and so is what requires a gradient: in a state_dict nothing does. */
-static bool call_rebuild(rg_pickle *p, arguments *a, int version, uint32_t args, uint32_t *result) {
-    static const size_t least[] = { 0, 4, 6, 7 }, most[] = { 0, 4, 7, 8 };
-    if (!take_arguments(p, a, args, least[version], most[version])
+ * second version has no dtype, and the metadata may be absent. The hooks are ignored, and so is
+ * requires_grad: in a state_dict it is false. */
+static bool call_rebuild(rg_pickle *p, arguments *a, bool has_dtype, uint32_t args,
+                         uint32_t *result) {
+    const size_t metadata = has_dtype ? 7 : 6;
+    if (!take_arguments(p, a, args, metadata, metadata + 1)
         || !argument_is(p, a, 0, RG_PICKLE_STORAGE, "a storage")
         || !argument_is(p, a, 1, RG_PICKLE_INT, "an int") || !argument_is_shape(p, a, 2)
-        || !argument_is_shape(p, a, 3))
+        || !argument_is_shape(p, a, 3) || !argument_is(p, a, 4, RG_PICKLE_BOOL, "a bool"))
         return false;
-    if (version > 1 && !argument_is(p, a, 4, RG_PICKLE_BOOL, "a bool"))
-        return false;
-    if (version == 3 && !is_dtype_value(p, a->v[6]))
+    if (has_dtype && !is_dtype_value(p, a->v[6]))
         return refuse_argument(p, a, 6, "a dtype");
-    const size_t metadata = most[version] - 1;
-    if (version > 1 && a->n > metadata && kind_of(p, a->v[metadata]) != RG_PICKLE_NONE) {
-        if (!argument_is(p, a, metadata, RG_PICKLE_DICT, "a dict"))
-            return false;
-        if (p->v[a->v[metadata]].n > SHAPE_MOST)
-            return refuse_argument(p, a, metadata, "a dict of a few items");
-        if (is_negated(p, a->v[metadata]))
-            return add_unheld(p,
-                              "it is negated or conjugated when it is read: save "
-                              "t.resolve_neg().resolve_conj()",
-                              result);
-    }
+    if (!check_metadata(p, a, metadata))
+        return false;
     rg_pickle_value tensor = { .kind = RG_PICKLE_TENSOR };
-    tensor.global = version == 3 ? p->v[a->v[6]].global : 0;
+    tensor.global = has_dtype ? p->v[a->v[6]].global : 0;
     bool ok = rgi_pickle_add(p, tensor, result);
     for (size_t i = 0; ok && i < 4; i++)
         ok = rgi_pickle_append(p, *result, a->v[i]);
@@ -363,10 +284,7 @@ static bool call_rebuild(rg_pickle *p, arguments *a, int version, uint32_t args,
 /* A parameter is its tensor. */
 static bool call_parameter(rg_pickle *p, arguments *a, size_t most, uint32_t args,
                            uint32_t *result) {
-    if (!take_arguments(p, a, args, 1, most))
-        return false;
-    if (kind_of(p, a->v[0]) != RG_PICKLE_UNHELD
-        && !argument_is(p, a, 0, RG_PICKLE_TENSOR, "a tensor"))
+    if (!take_arguments(p, a, args, 1, most) || !argument_is(p, a, 0, RG_PICKLE_TENSOR, "a tensor"))
         return false;
     *result = a->v[0];
     return true;
@@ -387,21 +305,6 @@ static bool call_from_type(rg_pickle *p, arguments *a, uint32_t args, uint32_t *
     return rgi_pickle_reduce(p, a->v[0], a->v[2], result);
 }
 
-/* (tensor, dtype, device, requires_grad). */
-static bool call_from_cpu(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
-    if (!take_arguments(p, a, args, 4, 4) || !argument_is(p, a, 0, RG_PICKLE_TENSOR, "a tensor"))
-        return false;
-    if (!is_dtype_value(p, a->v[1]))
-        return refuse_argument(p, a, 1, "a dtype");
-    const rg_pickle_value *tensor = &p->v[a->v[0]];
-    const uint32_t storage = p->cells[tensor->first].value;
-    const uint8_t had = tensor->global ? tensor->global : p->v[storage].global;
-    *result = a->v[0];
-    if (rgi_pickle_type(had) == rgi_pickle_type(p->v[a->v[1]].global))
-        return true;
-    return add_unheld(p, "its elements on the CPU have another dtype than on its device", result);
-}
-
 /* ---- the four opcodes ------------------------------------------------------------------ */
 
 bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t *result) {
@@ -418,20 +321,9 @@ bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t 
     case CALL_OTHER: return call_other(p, &a, args, result);
     case CALL_PARAMETER: return call_parameter(p, &a, 3, args, result);
     case CALL_STATEFUL_PARAMETER: return call_parameter(p, &a, 4, args, result);
-    case CALL_REBUILD: return call_rebuild(p, &a, 1, args, result);
-    case CALL_REBUILD_V2: return call_rebuild(p, &a, 2, args, result);
-    case CALL_REBUILD_V3: return call_rebuild(p, &a, 3, args, result);
+    case CALL_REBUILD_V2: return call_rebuild(p, &a, false, args, result);
+    case CALL_REBUILD_V3: return call_rebuild(p, &a, true, args, result);
     case CALL_FROM_TYPE: return call_from_type(p, &a, args, result);
-    case CALL_FROM_CPU: return call_from_cpu(p, &a, args, result);
-    case CALL_COMPLEX: return add_unheld(p, "it is a complex number", result);
-    case CALL_SPARSE: return add_unheld(p, "it is sparse", result);
-    case CALL_QUANTIZED: return add_unheld(p, "it is quantized", result);
-    case CALL_NESTED: return add_unheld(p, "it is nested", result);
-    case CALL_META: return add_unheld(p, "it is on the meta device and has no elements", result);
-    case CALL_WRAPPED: return add_unheld(p, "it is of a class that wraps a tensor", result);
-    case CALL_NUMPY: return add_unheld(p, "its elements are NumPy's, which isn't read", result);
-    case CALL_OLD_TENSOR:
-        return rgi_pickle_refuse(p, "%s was pickled by a torch before 0.4", a.name);
     case CALL_NOTHING: break;
     }
     return rgi_pickle_refuse(p, "%s can't be called", a.name);
@@ -442,7 +334,7 @@ bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *resu
                                ? (call_kind)global_rows[p->v[cls].global].call
                                : CALL_NOTHING;
     const bool ok = call == CALL_DICT || call == CALL_SIZE || call == CALL_SET
-                    || call == CALL_PARAMETER || call == CALL_OLD_TENSOR;
+                    || call == CALL_PARAMETER;
     if (!ok)
         return rgi_pickle_refuse(p,
                                  "Can only create new object for nn.Parameter or a dict, but got "
@@ -462,8 +354,7 @@ bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state) {
     return true;
 }
 
-/* Makes a storage of ("storage", type, key, location, numel), and in a file of torch before 1.6 a
- * sixth item, the part of another storage that it is. */
+/* Makes a storage of ("storage", type, key, location, numel). */
 bool rgi_pickle_persistent(rg_pickle *p, uint32_t id, uint32_t *result) {
     arguments a = { .name = "a storage" };
     if (kind_of(p, id) != RG_PICKLE_TUPLE)
@@ -472,7 +363,7 @@ bool rgi_pickle_persistent(rg_pickle *p, uint32_t id, uint32_t *result) {
     a.n = rgi_pickle_items(p, id, a.v, ARGUMENTS_MOST);
     if (a.n == 0 || !rgi_pickle_is(p, a.v[0], "storage"))
         return rgi_pickle_refuse(p, "Only persistent_load of storage is allowed");
-    if (!take_arguments(p, &a, id, 5, 6))
+    if (!take_arguments(p, &a, id, 5, 5))
         return false;
     const rg_pickle_value *type = &p->v[a.v[1]];
     if (type->kind != RG_PICKLE_GLOBAL || global_rows[type->global].kind != IS_STORAGE)
@@ -480,8 +371,6 @@ bool rgi_pickle_persistent(rg_pickle *p, uint32_t id, uint32_t *result) {
     if (!argument_is(p, &a, 2, RG_PICKLE_TEXT, "a str")
         || !argument_is(p, &a, 3, RG_PICKLE_TEXT, "a str")
         || !argument_is(p, &a, 4, RG_PICKLE_INT, "an int"))
-        return false;
-    if (a.n > 5 && !argument_is(p, &a, 5, RG_PICKLE_NONE, "None, for no part of a storage is read"))
         return false;
     const int64_t numel = p->v[a.v[4]].i;
     if (numel < 0)

@@ -26,7 +26,7 @@ const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value) {
         [RG_PICKLE_LIST] = "a list",       [RG_PICKLE_DICT] = "a dict",
         [RG_PICKLE_SET] = "a set",         [RG_PICKLE_GLOBAL] = "a global",
         [RG_PICKLE_STORAGE] = "a storage", [RG_PICKLE_TENSOR] = "a tensor",
-        [RG_PICKLE_OTHER] = "an object",   [RG_PICKLE_UNHELD] = "an object",
+        [RG_PICKLE_OTHER] = "an object",
     };
     const rg_pickle_value *v = &p->v[value];
     return v->kind == RG_PICKLE_GLOBAL ? rgi_pickle_global_name(v->global) : names[v->kind];

@@ -191,7 +191,6 @@ static bool walk_value(torch_walk *w, uint32_t value, int depth) {
     case RG_PICKLE_INT:
     case RG_PICKLE_FLOAT: return add_torch_number(w, v);
     case RG_PICKLE_LONG: return add_large_integer(w);
-    case RG_PICKLE_UNHELD: return REFUSE_VALUE(w, "%s, which regard can't hold", v->v);
     case RG_PICKLE_NONE:
     case RG_PICKLE_TEXT:
     case RG_PICKLE_BYTES:

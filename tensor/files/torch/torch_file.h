@@ -1,7 +1,7 @@
 /*
- * torch_file.h: what the files that read torch's files share: where a storage's elements are, and
- * how the pickle's values become entries. torch_read.c knows archives, torch_legacy.c what torch
- * wrote before 1.6, and torch_entries.c names.
+ * torch_file.h: what the files that read torch's archives share: where a storage's elements are,
+ * and how the pickle's values become entries. torch_read.c knows the archive's members,
+ * torch_tensor.c makes tensors, and torch_entries.c names them.
  */
 #pragma once
 
@@ -11,21 +11,19 @@
 #include "tensor/map.h"
 #include "tensor/text/text.h"
 
-/* A storage has `bytes` bytes in the file: those of a member, or those from `at` on. Once its
- * elements are read as those of a type, a tensor of one dim holds them; tensors share it. */
+/* A storage is a member of the archive. Once its elements are read as those of a type, a tensor of
+ * one dim holds them; tensors share it. */
 typedef struct {
     uint8_t global; /* The type that the pickle gives it. */
     int64_t numel;
-    uint64_t bytes;
     const rg_zip_member *member;
-    uint64_t at;
     rg_tensor *as[RG_FOREIGN_COUNT];
 } rg_torch_storage;
 
 /* `made` has a tensor, or NULL, for each value of the pickle. */
 typedef struct {
     const rg_file *file;
-    const rg_zip *zip;  /* NULL where the file is no archive. */
+    const rg_zip *zip;
     const char *prefix; /* The members' names begin with n bytes of this. */
     size_t prefix_n;
     bool swapped; /* The bytes of elements are in the other order than the machine's. */
@@ -39,11 +37,6 @@ typedef struct {
 
 /* Releases what the reader holds, but for the file. */
 void rgi_torch_reader_free(rg_torch_reader *r);
-/* Adds the storage of this key. Returns NULL where there is no memory. */
-rg_torch_storage *rgi_torch_add_storage(rg_torch_reader *r, const char *key,
-                                        rg_torch_storage storage);
-/* Reads a file of torch before 1.6 up to its storages' elements. */
-bool rgi_torch_legacy(rg_torch_reader *r, char **text, size_t *room);
 /* Returns the tensor of a value that is a tensor or a storage, or NULL. The reader owns it. `name`
  * is its entry's. */
 rg_tensor *rgi_torch_tensor(rg_torch_reader *r, uint32_t value, const char *name);

@@ -1,6 +1,6 @@
 /*
- * torch_read.c: opening what torch.save wrote: which of torch's formats it is, and what an archive
- * says beside its pickle.
+ * torch_read.c: opening the archive that torch.save wrote, and what it says beside its pickle. The
+ * formats that torch wrote before 1.6 aren't read.
  */
 #include "torch_file.h"
 
@@ -112,48 +112,35 @@ static rg_named_list read_archive(rg_torch_reader *r) {
     return list;
 }
 
-/* ---- which format it is ------------------------------------------------------------------ */
+/* ---- the file --------------------------------------------------------------------------- */
 
 static const char *const torch_load_op = "torch_load";
 
-/* Reads what isn't an archive. */
-static rg_named_list read_legacy(const rg_file *f) {
-    rg_named_list list = { .n = -1 };
-    rg_torch_reader r = { .file = f, .swapped = !rgi_little_endian() };
-    char *text = NULL;
-    size_t room = 0;
-    if (rgi_torch_legacy(&r, &text, &room))
-        list = rgi_torch_entries(&r);
-    rgi_torch_reader_free(&r);
-    rgi_free(text, room, RG_MEM_OTHER);
-    return list;
-}
-
-/* Tells the format by the first bytes. */
-static bool is_archive(const rg_file *f, bool *archive) {
+/* Fails where the file isn't an archive. Torch before 1.6 wrote the first bytes of `old`, in which
+ * the second byte is the protocol, and torch before 0.1.9 wrote a tar file. */
+static bool check_archive(const rg_file *f) {
+    static const char old[] = "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
     char head[512] = { 0 };
-    const size_t n = (size_t)RG_MIN(f->bytes, (uint64_t)sizeof head);
-    if (!rgi_file_read(f, 0, head, n))
+    if (!rgi_file_read(f, 0, head, (size_t)RG_MIN(f->bytes, (uint64_t)sizeof head)))
         return false;
-    if (memcmp(head + 257, "ustar", 5) == 0)
-        return rgi_file_refuse(f, "it is in torch's old .tar format: open and save it with a torch "
-                                  "that reads it, as torch.save(torch.load(f, "
-                                  "weights_only=False), f)");
-    *archive = memcmp(head, "PK\3\4", 4) == 0;
-    return true;
+    if (memcmp(head, "PK\3\4", 4) == 0)
+        return true;
+    const bool is_old = head[0] == old[0] && memcmp(head + 2, old + 2, sizeof old - 3) == 0;
+    if (!is_old && memcmp(head + 257, "ustar", 5) != 0)
+        return rgi_file_refuse(f, "it isn't what torch.save writes: it is no archive");
+    return rgi_file_refuse(f,
+                           "it is in torch's old %s: save it again with a torch of 1.6 or "
+                           "later, as torch.save(torch.load(f, weights_only=%s), f)",
+                           is_old ? "format" : ".tar format", is_old ? "True" : "False");
 }
 
 rg_named_list rg_torch_load(const char *path) {
     RG_LOADING(torch_load_op, path);
     rg_named_list list = { .n = -1 };
-    bool archive = false;
     rg_file f;
     if (!rgi_file_open(&f, torch_load_op, path))
         return list;
-    const bool ok = is_archive(&f, &archive);
-    if (ok && !archive)
-        list = read_legacy(&f);
-    if (!archive) {
+    if (!check_archive(&f)) {
         rgi_file_close(&f);
         return list;
     }

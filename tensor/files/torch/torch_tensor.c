@@ -29,8 +29,9 @@ void rgi_torch_reader_free(rg_torch_reader *r) {
 
 /* ---- storages ------------------------------------------------------------------------- */
 
-rg_torch_storage *rgi_torch_add_storage(rg_torch_reader *r, const char *key,
-                                        rg_torch_storage storage) {
+/* Adds the storage of this key. Returns NULL where there is no memory. */
+static rg_torch_storage *add_storage(rg_torch_reader *r, const char *key,
+                                     rg_torch_storage storage) {
     if (!rgi_grow((void **)&r->storages, &r->storage_room, r->n_storages + 1, sizeof storage)
         || !rgi_map_put_name(&r->keys, key, (int64_t)r->n_storages))
         return NULL;
@@ -47,13 +48,11 @@ static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_
     if (!path.failed) {
         rg_torch_storage storage = { .global = declared->global, .numel = declared->i };
         storage.member = rgi_zip_find(r->zip, path.v);
-        if (storage.member) {
-            storage.bytes = storage.member->bytes;
-            found = rgi_torch_add_storage(r, path.v + r->prefix_n + 5, storage);
-        } else {
+        if (storage.member)
+            found = add_storage(r, path.v + r->prefix_n + 5, storage);
+        else
             REFUSE_TENSOR(r, name, "the archive has no member '%s'",
                           RG_SHOWN_BYTES(path.v, path.n));
-        }
     }
     rgi_text_free(&path);
     return found;
@@ -69,13 +68,7 @@ static rg_torch_storage *look_for_storage(rg_torch_reader *r, uint32_t value, co
         return NULL;
     int64_t at = rgi_map_name(&r->keys, text.v);
     rgi_text_free(&text);
-    if (at < 0)
-        return storage_in_archive(r, key, v, name);
-    /* All that a file without an archive declares is known, but not all of it may have a place. */
-    if (r->zip || r->storages[at].at)
-        return &r->storages[at];
-    REFUSE_TENSOR(r, name, "the file has no storage '%s'", RG_SHOWN_BYTES(key->v, key->n));
-    return NULL;
+    return at < 0 ? storage_in_archive(r, key, v, name) : &r->storages[at];
 }
 
 /* Finds the storage that a value names. What the pickle says of its size must be true, and every
@@ -96,9 +89,9 @@ static rg_torch_storage *find_storage(rg_torch_reader *r, uint32_t value, const 
                       "its storage is of %s with %lld elements here, and of %s with %lld elsewhere",
                       rgi_pickle_global_name(v->global), (long long)v->i,
                       rgi_pickle_global_name(s->global), (long long)s->numel);
-    else if (s->bytes / size != (uint64_t)s->numel)
+    else if (s->member->bytes / size != (uint64_t)s->numel)
         REFUSE_TENSOR(r, name, "its storage has %llu bytes, which aren't those of %lld elements",
-                      (unsigned long long)s->bytes, (long long)s->numel);
+                      (unsigned long long)s->member->bytes, (long long)s->numel);
     else
         return s;
     return NULL;
@@ -117,7 +110,7 @@ static bool read_member(const rg_torch_reader *r, const rg_torch_storage *s, rg_
     rg_zip_stream *stream = rgi_zip_stream(r->zip, s->member);
     if (!stream)
         return false;
-    const size_t left = (size_t)(s->bytes % rgi_foreign[type].bytes);
+    const size_t left = (size_t)(s->member->bytes % rgi_foreign[type].bytes);
     bool ok = rgi_read_elements_of(r->file, next_of_member, stream, type, r->swapped, to, n, what)
               && rgi_zip_stream_read(stream, rest, left);
     bool whole = rgi_zip_stream_end(stream, ok);
@@ -127,7 +120,7 @@ static bool read_member(const rg_torch_reader *r, const rg_torch_storage *s, rg_
 /* Returns the storage's elements, as those of a type, in one dim. The storage owns them. */
 static rg_tensor *storage_as(rg_torch_reader *r, rg_torch_storage *s, rg_foreign type,
                              const char *name) {
-    const int64_t n = (int64_t)(s->bytes / rgi_foreign[type].bytes);
+    const int64_t n = (int64_t)(s->member->bytes / rgi_foreign[type].bytes);
     if (s->as[type])
         return s->as[type];
     rg_tensor *t = rgi_new(rgi_foreign[type].dtype, 1, &n);
@@ -135,9 +128,7 @@ static rg_tensor *storage_as(rg_torch_reader *r, rg_torch_storage *s, rg_foreign
         return NULL;
     char what[RG_SHOWN_ROOM + 32];
     snprintf(what, sizeof what, "tensor \"%s\"", RG_SHOWN(name));
-    bool ok = s->member ? read_member(r, s, type, t->data, n, what)
-                        : rgi_read_elements(r->file, s->at, type, r->swapped, t->data, n, what);
-    if (ok)
+    if (read_member(r, s, type, t->data, n, what))
         return s->as[type] = t;
     rgi_release(t);
     return NULL;
@@ -205,7 +196,7 @@ static rg_tensor *make_tensor(rg_torch_reader *r, const uint32_t *items, rg_fore
     if (!s || !take_sizes(r, items[2], "size", &size, name)
         || !take_sizes(r, items[3], "stride", &stride, name))
         return NULL;
-    const int64_t n = (int64_t)(s->bytes / rgi_foreign[type].bytes);
+    const int64_t n = (int64_t)(s->member->bytes / rgi_foreign[type].bytes);
     if (size.n != stride.n)
         REFUSE_TENSOR(r, name, "it has %d sizes and %d strides", size.n, stride.n);
     else if (!lies_within(&size, &stride, offset, n))
@@ -229,13 +220,7 @@ rg_tensor *rgi_torch_tensor(rg_torch_reader *r, uint32_t value, const char *name
     const bool whole = v->kind == RG_PICKLE_STORAGE;
     if (!whole)
         rgi_pickle_items(p, value, items, 4);
-    const uint8_t stored = p->v[items[0]].global, global = v->global ? v->global : stored;
-    const rg_foreign type = rgi_pickle_type(global);
-    if (type == RG_FOREIGN_COUNT || rgi_pickle_type(stored) == RG_FOREIGN_COUNT) {
-        REFUSE_TENSOR(r, name, "its elements are of %s, which regard can't hold",
-                      rgi_pickle_global_name(type == RG_FOREIGN_COUNT ? global : stored));
-        return NULL;
-    }
+    const rg_foreign type = rgi_pickle_type(v->global ? v->global : p->v[items[0]].global);
     if (!whole)
         return r->made[value] = make_tensor(r, items, type, name);
     rg_torch_storage *s = find_storage(r, value, name);
