@@ -9,9 +9,6 @@
 #include "tensor/thread.h"
 #include "graph_observer.h"
 #include "rebase.h"
-#include "watch.h"
-
-atomic_int rgi_watching;
 
 /* ---- inputs ------------------------------------------------------------------------ */
 
@@ -202,34 +199,33 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
     return k_run_with(op->kernel, c->out[0], c->in, NULL);
 }
 
-/* Returns whether all inputs are inference tensors, of which torch records nothing. */
-static __attribute__((noinline, cold)) bool are_of_inference(const rg_call *c) {
-    for (int i = 0; i < c->n_in; i++)
-        if (!rgi_is_none(c->in[i]) && !c->in[i]->storage->inference)
-            return false;
-    return true;
-}
-
-/* Tells the observer. Returns false where it refuses. */
+/* Tells the thread's observer. Returns false where it refuses. */
 static __attribute__((noinline, cold)) bool tell_of_call(const rg_call *c, size_t attr_size,
                                                          bool alike) {
     rg_graph_observer *o = rgi_graph_observer();
-    return !o->applied || o->applied(o, c, attr_size, alike);
+    return !o->computed || o->computed(o, c, attr_size, alike);
+}
+
+/* Asks the observers whether a call some of whose inputs require grad is to be recorded. Returns
+ * false where one refuses. */
+static __attribute__((noinline)) bool ask_to_record(const rg_call *c, bool *wants_grad) {
+    *wants_grad = rgi_records(c);
+    return !*wants_grad || rgi_may_save(c, rgi_needs_of(c));
 }
 
 /* Makes the outputs, and records a node if a gradient is wanted and any of them can have one. */
 static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c, size_t attr_size,
                                                                      bool wants_grad,
                                                                      rg_tensor *over, bool alike) {
-    if (wants_grad && rgi_was_inference_used() && are_of_inference(c))
-        wants_grad = false;
+    if (wants_grad && rgi_is_observed(RG_SEES_RECORDING) && !ask_to_record(c, &wants_grad))
+        return false;
     const bool observed = RG_UNLIKELY(rgi_this.observer != NULL);
     if (!compute(c, wants_grad ? NULL : over, alike, observed))
         return false;
     if (RG_UNLIKELY(observed) && !tell_of_call(c, attr_size, alike))
         return false;
     if (!wants_grad)
-        return RG_LIKELY(!rgi_watching) || rgi_watch_forward(c, NULL);
+        return !rgi_is_observed(RG_SEES_CALLS) || rgi_applied(c, NULL);
     bool any_float = false;
     for (int k = 0; k < c->n_out; k++)
         any_float |= rgi_is_float(c->out[k]->dtype);
@@ -241,7 +237,7 @@ static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c,
 /* Applies an op to inputs that want a closer look: some may be numbers, or absent, or must be
  * converted. Requires room for 3 n tensors in in[]: the inputs, then converted[] and typed[]. */
 static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_tensor *in[],
-                            const rg_timing *timing) {
+                            const rg_span *span) {
     int n = c->n_in;
     rg_tensor **converted = in + n;
     rg_tensor **typed = in + 2 * n;
@@ -262,9 +258,9 @@ static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_te
     for (int i = 0; i < n && ok; i++)
         alike = alike && is_alike(in[i], in, i) && c->given[i]->flags & RG_PLAIN;
     ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike);
-    /* The timing reads the inputs, so these must still be there. */
-    if (ok && timing)
-        rgi_timing_of_call(timing, c);
+    /* An observer may read the inputs, so these must still be there. */
+    if (ok && span)
+        rgi_end_call(span, c);
     for (int i = 0; i < n; i++)
         if (converted[i])
             rgi_release(converted[i]);
@@ -273,17 +269,17 @@ static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_te
 
 /* Finds room for the inputs, on the stack for all ops but cat and its kind, and applies the op. */
 static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t attr_size, rg_tensor *over,
-                                                   const rg_timing *timing) {
+                                                   const rg_span *span) {
     int n = c->n_in;
     rg_tensor *few[3 * RG_MAX_RULES];
     if (RG_LIKELY(n <= RG_MAX_RULES))
-        return apply_converted(c, attr_size, over, few, timing);
+        return apply_converted(c, attr_size, over, few, span);
     RG_FAIL_IF(n > RG_MAX_INPUTS, c->op->name, "at most %d tensors, but got %d", RG_MAX_INPUTS, n);
     size_t bytes = 3 * (size_t)n * sizeof(rg_tensor *);
     rg_tensor **in = rgi_alloc(bytes, RG_MEM_OTHER);
     if (!in)
         return false;
-    bool ok = apply_converted(c, attr_size, over, in, timing);
+    bool ok = apply_converted(c, attr_size, over, in, span);
     rgi_free(in, bytes, RG_MEM_OTHER);
     return ok;
 }
@@ -325,18 +321,18 @@ static inline __attribute__((always_inline)) bool apply(rg_call *c, size_t attr_
     inputs_seen seen = look_at_inputs(c);
     const char *outer = rgi_applying;
     rgi_applying = c->op->name;
-    rg_timing timing;
-    bool timed = RG_UNLIKELY(rgi_watching & RG_WATCH_COST);
+    rg_span span;
+    const bool spanned = rgi_is_observed(RG_SEES_SPANS);
     bool ok;
-    if (timed)
-        rgi_timing_begin(&timing);
+    if (spanned)
+        rgi_begin_span(&span);
     if (RG_LIKELY(seen.plain))
         ok = compute_and_record(c, attr_size, seen.wants_grad && !rgi_grad_off, over, seen.alike);
     else
-        ok = apply_slowly(c, attr_size, over, timed ? &timing : NULL);
+        ok = apply_slowly(c, attr_size, over, spanned ? &span : NULL);
     rgi_applying = outer;
-    if (timed && ok && seen.plain)
-        rgi_timing_of_call(&timing, c);
+    if (spanned && ok && seen.plain)
+        rgi_end_call(&span, c);
     for (int k = 0; RG_UNLIKELY(!ok) && k < c->n_out; k++)
         rgi_release(c->out[k]);
     return ok;

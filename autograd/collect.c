@@ -128,22 +128,3 @@ void rgi_run_let_go(rg_run *r) {
     if (r->nodes != r->few_nodes)
         rgi_free(r->nodes, r->node_room * sizeof *r->nodes, RG_MEM_OTHER);
 }
-
-bool rgi_nodes_of(const rg_tensor *y, rg_node_list *list) {
-    rg_run r;
-    rgi_run_init(&r);
-    bool ok = visit(&r, rgi_node_of(y)) && rgi_run_collect(&r);
-    for (size_t i = 0; i < r.n_nodes; i++)
-        r.nodes[i]->slot = i;
-    const size_t bytes = RG_MAX(r.n_nodes, 1) * sizeof *r.nodes;
-    *list = (rg_node_list){ ok ? rgi_alloc(bytes, RG_MEM_OTHER) : NULL, r.n_nodes };
-    if (list->v)
-        memcpy(list->v, r.nodes, r.n_nodes * sizeof *r.nodes);
-    rgi_run_let_go(&r);
-    return list->v;
-}
-
-void rgi_node_list_free(rg_node_list *list) {
-    rgi_free(list->v, RG_MAX(list->n, 1) * sizeof *list->v, RG_MEM_OTHER);
-    *list = (rg_node_list){ NULL, 0 };
-}

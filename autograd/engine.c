@@ -9,7 +9,6 @@
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 #include "hooks.h"
-#include "tools/packed.h"
 #include "rebase.h"
 #include "run.h"
 
@@ -32,6 +31,13 @@ typedef struct {
 
 /* ---- the walk ---------------------------------------------------------------------- */
 
+/* Makes the step of a node with which observers keep notes. */
+static __attribute__((noinline)) bool run_noted_step(rg_run *r, rg_node *n) {
+    bool ok = rgi_notes_begin_step(n) && rgi_run_step(r, n);
+    rgi_notes_end_step(n);
+    return ok;
+}
+
 /* Runs the hooks of a node whose gradients are complete, and then its step, unless no gradient
  * reached the node or none of its inputs needs one: the walk may end at a tensor that is asked
  * for. */
@@ -48,10 +54,7 @@ static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     if (!any || !leads)
         return true;
     rgi_applying = n->op->name;
-    bool packed = RG_UNLIKELY(n->aside != NULL) && n->aside->packed;
-    bool ok = (!packed || rgi_unpack_saved(n)) && rgi_run_step(r, n);
-    if (packed)
-        rgi_pack_again(n);
+    bool ok = RG_LIKELY(!n->notes) ? rgi_run_step(r, n) : run_noted_step(r, n);
     rgi_applying = r->op;
     if (ok && !r->retain)
         rgi_node_free_saved(n);
@@ -300,13 +303,13 @@ static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
     }
 }
 
-/* Returns whether no gradient that the run would add to is an inference tensor which it mustn't. */
+/* Asks the observers of each gradient that the run would add to. */
 static bool leaves_may_commit(const rg_run *r) {
-    if (!rgi_was_inference_used() || r->create_graph)
+    if (!rgi_is_observed(RG_SEES_COMMITS) || r->create_graph)
         return true;
     const rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     for (const rg_leaf_slot *s = r->leaves.slots; s < end; s++) {
-        if (s->grad && s->leaf->grad && !rgi_may_touch(s->leaf->grad, "backward"))
+        if (s->grad && s->leaf->grad && !rgi_may_add(s->leaf->grad))
             return false;
     }
     return true;

@@ -8,7 +8,6 @@
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 #include "run.h"
-#include "watch.h"
 
 __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
 
@@ -124,9 +123,9 @@ bool rgi_run_needs(const rg_run *r, const rg_edge *e) {
 }
 
 /* Returns the gradient g of input i as the input's node takes it: in the shape and the dtype of the
- * input. In anomaly mode it is looked at first. */
+ * input. Observers see it first. */
 static inline rg_tensor *finished_gradient(const rg_step *s, int i, rg_tensor *g) {
-    if (RG_UNLIKELY(rgi_watching) && !rgi_watch_backward(s, g, i))
+    if (rgi_is_observed(RG_SEES_GRADIENTS) && !rgi_made_gradient(s, g, i))
         return NULL;
     const rg_edge *e = &s->node->edge[i];
     const rg_meta *meta = &e->node->meta[e->output];
@@ -241,7 +240,7 @@ static uint32_t mask_of(rg_tensor *const gradients[]) {
 static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, uint32_t *made) {
     rg_tensor *fused[RG_MAX_RULES] = { NULL };
     bool ok = make_fused(s, fused);
-    if (RG_UNLIKELY(rgi_watching & RG_WATCH_COST))
+    if (rgi_is_observed(RG_SEES_SPANS))
         *made = mask_of(fused);
     ok = ok && pass_all(r, s, fused);
     for (int i = 0; i < RG_MAX_RULES && i < s->n_in; i++)
@@ -282,18 +281,18 @@ bool rgi_run_step(rg_run *r, rg_node *n) {
         if (!rgi_run_needs(r, &n->edge[i]))
             s.wanted &= ~RG_IN(i);
     bool ok;
-    bool timed = RG_UNLIKELY(rgi_watching & RG_WATCH_COST);
-    rg_timing timing;
+    const bool spanned = rgi_is_observed(RG_SEES_SPANS);
+    rg_span span;
     uint32_t made = 0;
-    if (timed)
-        rgi_timing_begin(&timing);
+    if (spanned)
+        rgi_begin_span(&span);
     if (RG_UNLIKELY(n->op->together != NULL))
         ok = pass_together(r, &s, &made);
     else if (n->op->fused && !r->create_graph)
         ok = pass_fused(r, &s, &made);
     else
         ok = pass_all(r, &s, NULL);
-    if (timed && ok)
-        rgi_timing_of_step(&timing, &s, made);
+    if (spanned && ok)
+        rgi_end_step(&span, &s, made);
     return ok;
 }

@@ -13,51 +13,20 @@
 
 __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 
-/* In inference mode nothing is recorded, whatever grad mode is, which is kept here meanwhile. */
-static __thread bool grad_on_in_inference __attribute__((tls_model("initial-exec")));
-atomic_bool rgi_inference_used;
+/* Grad mode as the program has set it. In inference mode nothing is recorded, whatever it is. */
+static __thread bool grad_set_off __attribute__((tls_model("initial-exec")));
 
-static inline bool is_grad_enabled(void) {
-    return RG_UNLIKELY(rgi_this.inference) ? grad_on_in_inference : !rgi_grad_off;
-}
-
-bool rg_is_grad_enabled(void) { return is_grad_enabled(); }
+bool rg_is_grad_enabled(void) { return !grad_set_off; }
 
 bool rg_set_grad_enabled(bool on) {
-    bool before = is_grad_enabled();
-    if (rgi_this.inference)
-        grad_on_in_inference = on;
-    else
-        rgi_grad_off = !on;
+    bool before = !grad_set_off;
+    grad_set_off = !on;
+    rgi_grad_off = !on || rgi_this.inference;
     return before;
 }
 
 rg_grad_guard rg_grad_guard_open(bool on) { return (rg_grad_guard){ rg_set_grad_enabled(on) }; }
 void rg_grad_guard_close(rg_grad_guard *guard) { rg_set_grad_enabled(guard->before); }
-
-/* ---- inference mode ---------------------------------------------------------------- */
-
-bool rg_is_inference_mode_enabled(void) { return rgi_this.inference; }
-
-bool rg_is_inference(rg_tensor *t) { return rgi_check(t, "is_inference") && t->storage->inference; }
-
-static void set_modes(bool inference, bool grad) {
-    rgi_thread_get()->inference = inference;
-    if (inference)
-        atomic_store(&rgi_inference_used, true);
-    grad_on_in_inference = grad;
-    rgi_grad_off = inference || !grad;
-}
-
-rg_inference_guard rg_inference_guard_open(bool on) {
-    const rg_inference_guard before = { rgi_this.inference, rg_is_grad_enabled() };
-    set_modes(on, !on);
-    return before;
-}
-
-void rg_inference_guard_close(rg_inference_guard *guard) {
-    set_modes(guard->inference, guard->grad);
-}
 
 /* ---- leaves ------------------------------------------------------------------------ */
 

@@ -2,13 +2,12 @@
  * node.c: the graph's nodes: how they are made, counted and released. Applying an op
  * is apply.c's business, and walking back over the nodes engine.c's.
  */
+#include "graph_observer.h"
 #include "hooks.h"
 #include "node.h"
 #include "tensor/memory.h"
 #include "tensor/text/text.h"
-#include "tools/packed.h"
 #include "rebase.h"
-#include "watch.h"
 
 /* `clock` is the order of the thread's newest node. `pending` lists nodes that nobody has any more
  * and that are yet to be destroyed; `draining` says that this is under way. */
@@ -120,7 +119,7 @@ static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, 
     n->bytes = bytes;
     n->grad = NULL;
     n->hooks = NULL;
-    n->aside = NULL;
+    n->notes = NULL;
     atomic_store_explicit(&n->run, 0, memory_order_relaxed);
     n->edge = (rg_edge *)((char *)n + edges);
     n->meta = (rg_meta *)((char *)n + metas);
@@ -161,20 +160,6 @@ rg_node *rgi_leaf_new(const rg_tensor *t) {
     return n;
 }
 
-/* Returns the mask of the values that some gradient of the call needs. */
-static inline uint32_t needs_of(const rg_call *c) {
-    const rg_gradient *rule = c->op->grad;
-    bool one_serves_all = c->op->n_in == 0;
-    uint32_t needs = 0;
-    for (int i = 0; i < c->n_in; i++) {
-        if (c->in[i]->history)
-            needs |= rule->needs;
-        if (!one_serves_all)
-            rule++;
-    }
-    return needs;
-}
-
 /* Leads the node to the nodes of its inputs, and puts it after them in order. */
 static inline void join_inputs(rg_node *n, const rg_call *c) {
     uint64_t order = graph_thread.clock;
@@ -205,31 +190,15 @@ static inline void save(rg_node *n, int slot, rg_tensor *value, rg_tensor *t) {
     n->version[slot] = t->storage->version;
 }
 
-/* Returns false if any of the values is an inference tensor. */
-static inline bool save_values(rg_node *n, const rg_call *c, uint32_t needs, rg_tensor *value) {
-    bool inference = false;
+static inline void save_values(rg_node *n, const rg_call *c, uint32_t needs, rg_tensor *value) {
     for (uint32_t left = needs; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         int output = i - RG_INPUTS;
         if (output >= 0)
             save(n, c->n_in + output, value++, c->out[output]);
-        else if (i < c->n_in) {
+        else if (i < c->n_in)
             save(n, i, value++, c->in[i]);
-            inference |= c->in[i]->storage && c->in[i]->storage->inference;
-        }
     }
-    return !inference;
-}
-
-static __attribute__((cold)) bool refuse_inference(const rg_call *c) {
-    for (int k = 0; k < c->n_out; k++)
-        rgi_forget_history(c->out[k]);
-    return rgi_fail(
-        RG_RUNTIME_ERROR, c->op->name,
-        "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
-        "inference mode in computation tracked by autograd. To work around this, you can make a "
-        "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
-        "`torch.inference_mode()`.");
 }
 
 /* Makes the node the history of the outputs, whose headers hold the only references to it. */
@@ -261,14 +230,14 @@ static inline __attribute__((always_inline)) bool record(const rg_call *c, size_
     join_inputs(n, c);
     for (int k = 0; k < c->n_out; k++)
         set_meta(&n->meta[k], c->out[k]);
-    bool saved = save_values(n, c, needs, value);
+    save_values(n, c, needs, value);
     join_outputs(n, c);
-    if (RG_UNLIKELY(!saved))
-        return refuse_inference(c);
-    return RG_LIKELY(!rgi_watching) || (rgi_watch_forward(c, n) && rgi_pack_saved(n));
+    return !rgi_is_observed(RG_SEES_CALLS) || rgi_applied(c, n);
 }
 
-bool rgi_record(const rg_call *c, size_t attr_size) { return record(c, attr_size, needs_of(c)); }
+bool rgi_record(const rg_call *c, size_t attr_size) {
+    return record(c, attr_size, rgi_needs_of(c));
+}
 
 bool rgi_record_needing(const rg_call *c, size_t attr_size, uint32_t needs) {
     return record(c, attr_size, needs);
@@ -293,20 +262,11 @@ static inline void free_saved(rg_node *n) {
             *s = NULL;
             n->freed = true;
         }
-    if (RG_UNLIKELY(n->aside && n->aside->packed))
-        rgi_packed_free(n);
+    if (RG_UNLIKELY(n->notes != NULL))
+        rgi_notes_freed_saved(n);
 }
 
 void rgi_node_free_saved(rg_node *n) { free_saved(n); }
-
-rg_aside *rgi_node_aside(rg_node *n) {
-    if (n->aside)
-        return n->aside;
-    n->aside = rgi_alloc(sizeof *n->aside, RG_MEM_OTHER);
-    if (n->aside)
-        *n->aside = (rg_aside){ NULL, NULL };
-    return n->aside;
-}
 
 /* Releases what few nodes have. */
 static __attribute__((noinline)) void free_rarities(rg_node *n) {
@@ -314,10 +274,7 @@ static __attribute__((noinline)) void free_rarities(rg_node *n) {
     rgi_release(n->grad);
     if (n->base.name)
         rgi_rename(&n->base.name, NULL);
-    if (n->aside) {
-        rgi_trace_free(n->aside->trace);
-        rgi_free(n->aside, sizeof *n->aside, RG_MEM_OTHER);
-    }
+    rgi_notes_free(n);
 }
 
 static inline void node_destroy(rg_node *n) {
@@ -327,7 +284,7 @@ static inline void node_destroy(rg_node *n) {
         if (n->edge[i].node)
             rgi_node_release(n->edge[i].node);
     uintptr_t rarities = (uintptr_t)n->hooks | (uintptr_t)n->grad | (uintptr_t)n->base.name
-                         | (uintptr_t)n->aside;
+                         | (uintptr_t)n->notes;
     if (RG_UNLIKELY(rarities))
         free_rarities(n);
     rgi_free_fast(n, n->bytes, RG_MEM_NODE);

@@ -42,13 +42,8 @@ typedef struct rg_hooks {
     int next_id;
 } rg_hooks;
 
-/* Anomaly mode keeps here where the forward call was made, and hooks on saved tensors what they
- * made of the saved values. */
-typedef struct rg_packed rg_packed;
-typedef struct rg_aside {
-    void *trace;
-    rg_packed *packed;
-} rg_aside;
+/* An observer's note (graph_observer.h). */
+typedef struct rg_note rg_note;
 
 /* A node is one block of memory: after this struct come its edges, metas, attributes, pointers to
  * saved values, their versions, and the headers of these values. */
@@ -83,8 +78,8 @@ struct rg_node {
     /* Only a leaf has a gradient of its own. */
     rg_tensor *grad;
     rg_hooks *hooks;
-    /* The data that rare guests keep for the node, or NULL. */
-    rg_aside *aside;
+    /* The list of what observers keep with the node; it is usually NULL. */
+    rg_note *notes;
     /* `run` is the address of the run that visits the node, else 0, and `slot` the node's place
      * there. */
     _Atomic uintptr_t run;
@@ -94,6 +89,19 @@ struct rg_node {
 };
 
 /* ---- making ------------------------------------------------------------------------ */
+/* Returns the mask of the values that some gradient of the call needs. */
+static inline uint32_t rgi_needs_of(const rg_call *c) {
+    const rg_gradient *rule = c->op->grad;
+    bool one_serves_all = c->op->n_in == 0;
+    uint32_t needs = 0;
+    for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i]->history)
+            needs |= rule->needs;
+        if (!one_serves_all)
+            rule++;
+    }
+    return needs;
+}
 /* Records an application: makes its node, and makes that the history of its outputs. */
 bool rgi_record(const rg_call *c, size_t attr_size);
 /* Does so where not the op, but `needs`, says which values the gradients need. */
@@ -125,15 +133,6 @@ static inline bool rgi_node_has_headers(const rg_node *n) { return n->refs >> 32
 static inline void rgi_node_retain(rg_node *n) { RG_COUNT_UP(&n->refs, 1); }
 void rgi_node_release(rg_node *n);
 void rgi_node_free_saved(rg_node *n);
-/* Returns what guests keep for the node, which is made if need be, or NULL where there is no
- * memory. */
-rg_aside *rgi_node_aside(rg_node *n);
 /* Makes t, over which the first output was written, that output's saved value if it has one. */
 void rgi_node_save_instead(rg_node *n, rg_tensor *t);
 rg_dims rgi_meta_dims(const rg_meta *m);
-
-/* Returns whether some thread was once in inference mode. */
-extern atomic_bool rgi_inference_used;
-static inline bool rgi_was_inference_used(void) {
-    return RG_UNLIKELY(atomic_load_explicit(&rgi_inference_used, memory_order_relaxed));
-}

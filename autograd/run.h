@@ -1,6 +1,6 @@
 /*
- * run.h: a backward run, as collect.c, gradients.c and engine.c see it, and paths.c, which walks
- * in another way. No other file includes this one.
+ * run.h: a backward run, as collect.c, gradients.c and engine.c see it. tools/paths.c walks the
+ * nodes in another way, and tools/graphviz.c draws them.
  */
 #pragma once
 

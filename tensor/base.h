@@ -6,7 +6,7 @@
  *
  *     base, refs         macros; counts of references
  *     thread             what a thread owns
- *     observer           an optional guest who sees tensors made and written
+ *     observer           who is told of tensors that are made and written
  *     error              the record that a failed call leaves
  *     warning            the sentences of calls that haven't failed
  *     memory             the one door to malloc

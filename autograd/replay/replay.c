@@ -1,6 +1,6 @@
 /*
  * replay.c: a step that is recorded once runs again as the list of what it did, on
- * the tensors that it did it to. Recording is a guest: it looks on as the thread's
+ * the tensors that it did it to. The recording looks on as the thread's
  * observer, and nothing outside this file and recording.c, which holds its tensors and
  * lends its memory, knows of it.
  *
@@ -121,7 +121,8 @@ static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const 
 }
 
 /* A view stays as it is in all runs, and needs no entry. */
-static bool recorder_applied(rg_graph_observer *o, const rg_call *c, size_t attr_size, bool alike) {
+static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t attr_size,
+                              bool alike) {
     rg_replay *r = (rg_replay *)o;
     for (int i = 0; i < c->n_in; i++)
         rgi_recording_hold(r, c->in[i]);
@@ -365,7 +366,7 @@ static const rg_graph_observer recorder_calls = {
                  .copied = recorder_copied,
                  .did = recorder_did },
     .may_update = recorder_may_update,
-    .applied = recorder_applied,
+    .computed = recorder_computed,
     .step = recorder_step,
     .references = recorder_references,
     .gradient = recorder_gradient,

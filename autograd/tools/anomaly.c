@@ -5,10 +5,10 @@
  */
 #define _GNU_SOURCE
 #include "autograd/engine.h"
+#include "autograd/graph_observer.h"
 #include "tensor/memory.h"
 #include "tensor/text/text.h"
 #include "tensor/thread.h"
-#include "autograd/watch.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -31,20 +31,15 @@ enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
 
 /* A trace says where a forward call was made: on the stack, and in which module. */
 typedef struct {
+    rg_note note;
     int n;
     void *address[TRACE_DEPTH];
     char module[128];
 } trace;
 
-bool rg_set_detect_anomaly(bool on) {
-    int before = on ? atomic_fetch_or(&rgi_watching, RG_WATCH_VALUES)
-                    : atomic_fetch_and(&rgi_watching, ~RG_WATCH_VALUES);
-    return before & RG_WATCH_VALUES;
-}
+static void trace_free(rg_note *note) { rgi_free(note, sizeof(trace), RG_MEM_OTHER); }
 
-bool rg_is_anomaly_enabled(void) { return rgi_watching & RG_WATCH_VALUES; }
-
-void rgi_trace_free(void *t) { rgi_free(t, sizeof(trace), RG_MEM_OTHER); }
+static const rg_note_class trace_class = { .free = trace_free };
 
 /* ---- looking for values that are not finite ---------------------------------------- */
 
@@ -114,23 +109,21 @@ static bool report(const rg_op *op, double odd, const char *direction, rg_text *
                     text);
 }
 
-/* ---- looking on -------------------------------------------------------------------- */
+/* ---- what it is told ------------------------------------------------------------------- */
 
 /* Gives the node a copy of the trace. Returns false if memory ran out. */
 static bool remember_trace(rg_node *n, const trace *here) {
-    rg_aside *aside = rgi_node_aside(n);
-    if (!aside)
+    trace *copy = rgi_alloc(sizeof *copy, RG_MEM_OTHER);
+    if (!copy)
         return false;
-    aside->trace = rgi_alloc(sizeof *here, RG_MEM_OTHER);
-    if (aside->trace)
-        memcpy(aside->trace, here, sizeof *here);
-    return aside->trace != NULL;
+    *copy = *here;
+    rgi_note_add(n, &copy->note, &trace_class);
+    return true;
 }
 
 /* A view has its base's values, and maybe shows one of them very often, so it isn't looked at. */
-bool rgi_watch_forward(const rg_call *c, rg_node *n) {
-    if (!rg_is_anomaly_enabled())
-        return true;
+static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
+    (void)o;
     trace here;
     here.n = backtrace(here.address, TRACE_DEPTH);
     snprintf(here.module, sizeof here.module, "%s", rgi_inside ? rgi_inside : "");
@@ -154,8 +147,9 @@ bool rgi_watch_forward(const rg_call *c, rg_node *n) {
     return report(c->op, odd, "forward", &where, &here);
 }
 
-bool rgi_watch_backward(const rg_step *s, rg_tensor *g, int input) {
-    double odd = rg_is_anomaly_enabled() ? odd_element(g) : 0;
+static bool check_gradient(rg_graph_observer *o, const rg_step *s, rg_tensor *g, int input) {
+    (void)o;
+    double odd = odd_element(g);
     if (odd == 0)
         return true;
     for (int k = 0; k < s->node->n_out; k++)
@@ -164,5 +158,14 @@ bool rgi_watch_backward(const rg_step *s, rg_tensor *g, int input) {
     rg_text where = { 0 };
     rgi_text_add(&where, "%s, in the gradient of its input %d, %s", rgi_node_name(s->node), input,
                  RG_SHAPE_TEXT(g));
-    return report(s->op, odd, "backward", &where, s->node->aside ? s->node->aside->trace : NULL);
+    const rg_note *forward = rgi_note_of(s->node, &trace_class);
+    return report(s->op, odd, "backward", &where, (const trace *)forward);
 }
+
+/* ---- the mode ---------------------------------------------------------------------- */
+
+static rg_graph_observer anomaly = { .applied = check_outputs, .made_gradient = check_gradient };
+
+bool rg_set_detect_anomaly(bool on) { return rgi_set_graph_observer(&anomaly, on); }
+
+bool rg_is_anomaly_enabled(void) { return rgi_is_in_force(&anomaly); }

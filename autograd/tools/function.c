@@ -8,7 +8,6 @@
 #include "autograd/graph_observer.h"
 #include "autograd/rebase.h"
 #include "tensor/memory.h"
-#include "autograd/watch.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -281,17 +280,20 @@ static bool apply_forward(rg_function_context *ctx, const void *args, rg_call *c
 static bool record_application(const rg_function_context *ctx, const rg_call *c, size_t attr_size) {
     const rg_op *op = c->op;
     rg_graph_observer *o = rgi_graph_observer();
-    if (o && o->applied && !o->applied(o, c, attr_size, false))
+    if (o && o->computed && !o->computed(o, c, attr_size, false))
         return false;
     if (!ctx->wanted)
-        return !rgi_watching || rgi_watch_forward(c, NULL);
+        return !rgi_is_observed(RG_SEES_CALLS) || rgi_applied(c, NULL);
     bool any = false;
     for (int k = 0; k < c->n_out; k++)
         any = any || (rgi_is_float(c->out[k]->dtype) && !(ctx->attr->apart >> k & 1));
     if (!any)
         return true;
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, op->no_grad, op->name, "%s", op->no_grad);
-    if (!rgi_record_needing(c, attr_size, ctx->attr->needs))
+    const uint32_t needs = ctx->attr->needs;
+    if (rgi_is_observed(RG_SEES_RECORDING) && !rgi_may_save(c, needs))
+        return false;
+    if (!rgi_record_needing(c, attr_size, needs))
         return false;
     for (int k = 0; k < c->n_out; k++)
         if (ctx->attr->apart >> k & 1)
@@ -319,14 +321,14 @@ static bool apply_in_scope(const rg_function_row *row, const void *args, rg_list
         in[i] = inputs.v[i];
     rg_function_context ctx = { .row = row };
     rg_call c = { .op = &row->op, .n_in = inputs.n, .n_out = row->op.n_out, .in = in };
-    rg_timing timing;
-    bool timed = rgi_watching & RG_WATCH_COST;
-    if (timed)
-        rgi_timing_begin(&timing);
+    rg_span span;
+    const bool spanned = rgi_is_observed(RG_SEES_SPANS);
+    if (spanned)
+        rgi_begin_span(&span);
     bool ok = apply_forward(&ctx, args, &c, in, made)
               && record_application(&ctx, &c, sizeof *ctx.attr + row->cls.args_bytes);
-    if (timed && ok)
-        rgi_timing_of_call(&timing, &c);
+    if (spanned && ok)
+        rgi_end_call(&span, &c);
     for (int k = 0; k < c.n_out && ok; k++)
         out[k] = rg_escape(c.out[k]);
     return ok;

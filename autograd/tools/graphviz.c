@@ -4,8 +4,8 @@
  * values went.
  */
 #include "graphviz.h"
-#include "autograd/engine.h"
 #include "autograd/rebase.h"
+#include "autograd/run.h"
 #include "tensor/memory.h"
 
 #include <stdio.h>
@@ -64,13 +64,16 @@ static void graph_leaf(rg_text *d, drawn_leaves *leaves, const rg_node *leaf, si
     rgi_text_add(d, "    leaf%zu -> n%zu\n", k, i);
 }
 
-static void graph_of(rg_text *d, const rg_node_list *nodes, const rg_node *root) {
+/* Draws the run's nodes, whose slots become their numbers. */
+static void graph_of(rg_text *d, const rg_run *run, const rg_node *root) {
     drawn_leaves leaves = { 0 };
     rgi_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");
     if (!root->op)
         graph_node(d, root, 0);
-    for (size_t i = 0; i < nodes->n; i++) {
-        const rg_node *n = nodes->v[i];
+    for (size_t i = 0; i < run->n_nodes; i++)
+        run->nodes[i]->slot = i;
+    for (size_t i = 0; i < run->n_nodes; i++) {
+        const rg_node *n = run->nodes[i];
         graph_node(d, n, i);
         for (int e = 0; e < n->n_in; e++) {
             const rg_node *from = n->edge[e].node;
@@ -88,16 +91,17 @@ static void graph_of(rg_text *d, const rg_node_list *nodes, const rg_node *root)
 
 const char *rg_graph_dot(rg_tensor *y) {
     rg_text d = { 0 };
-    rg_node_list nodes;
+    rg_run run;
     if (!rgi_check(y, "graph_dot") || !rgi_renew(y, "graph_dot"))
         return NULL;
     RG_FAIL_IF(!y->history, "graph_dot",
                "the tensor does not require grad: there is no graph behind it");
-    if (!rgi_nodes_of(y, &nodes))
-        return NULL;
-    graph_of(&d, &nodes, rgi_node_of(y));
-    rgi_node_list_free(&nodes);
-    return rgi_text_own(&d);
+    rgi_run_init(&run);
+    const bool ok = rgi_run_visit(&run, rgi_node_of(y)) && rgi_run_collect(&run);
+    if (ok)
+        graph_of(&d, &run, rgi_node_of(y));
+    rgi_run_let_go(&run);
+    return ok ? rgi_text_own(&d) : NULL;
 }
 
 bool rg_graph_save(rg_tensor *y, const char *path) {

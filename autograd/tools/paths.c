@@ -5,7 +5,7 @@
  */
 #include "paths.h"
 #include "tensor/memory.h"
-#include "packed.h"
+#include "autograd/graph_observer.h"
 #include "autograd/run.h"
 
 #include <math.h>
@@ -235,10 +235,8 @@ static bool walk_path_node(path_run *r, rg_node *n) {
         leads = leads || rgi_run_needs(&r->run, &n->edge[e]);
     if (!leads)
         return true;
-    bool packed = n->aside && n->aside->packed;
-    bool ok = (!packed || rgi_unpack_saved(n)) && walk_parts(r, n);
-    if (packed)
-        rgi_pack_again(n);
+    bool ok = rgi_notes_begin_step(n) && walk_parts(r, n);
+    rgi_notes_end_step(n);
     for (int k = 0; k < n->n_out; k++) {
         parts_free(r->parts[n->slot + (size_t)k]);
         r->parts[n->slot + (size_t)k] = NULL;

@@ -9,10 +9,10 @@
  */
 #include "autograd/autograd.h"
 #include "autograd/engine.h"
+#include "autograd/graph_observer.h"
 #include "profile_file.h"
 #include "tensor/text/c_locale.h"
 #include "tensor/text/text.h"
-#include "autograd/watch.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -45,11 +45,11 @@ static double profile_now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-bool rg_set_profiling(bool on) {
-    int before = on ? atomic_fetch_or(&rgi_watching, RG_WATCH_COST)
-                    : atomic_fetch_and(&rgi_watching, ~RG_WATCH_COST);
-    return before & RG_WATCH_COST;
-}
+/* A timing began at the time `began`. By then calls inside the call around this one had taken the
+ * time `outer`. All times are in nanoseconds. */
+typedef struct {
+    double began, outer;
+} timing;
 
 static void profile_add(rg_cost *to, const rg_cost *c) {
     to->calls += c->calls;
@@ -58,7 +58,7 @@ static void profile_add(rg_cost *to, const rg_cost *c) {
     to->flops += c->flops;
 }
 
-void rgi_timing_begin(rg_timing *t) {
+static void timing_begin(timing *t) {
     t->outer = profile_inside;
     profile_inside = 0;
     t->began = profile_now();
@@ -102,14 +102,14 @@ static void add_to_given_name(const char *name, bool beside, const rg_cost *cost
 
 /* Returns what a call cost that ends now, without the calls inside it, and sets *took to its time
  * with them. */
-static rg_cost cost_since(const rg_timing *t, double bytes, double flops, double *took) {
+static rg_cost cost_since(const timing *t, double bytes, double flops, double *took) {
     *took = profile_now() - t->began;
     rg_cost own = { .calls = 1, .ns = *took - profile_inside, .bytes = bytes, .flops = flops };
     profile_inside = t->outer + *took;
     return own;
 }
 
-static void count_call(const rg_timing *t, const char *name, bool backward, double bytes,
+static void count_call(const timing *t, const char *name, bool backward, double bytes,
                        double flops) {
     double took;
     const rg_cost own = cost_since(t, bytes, flops, &took);
@@ -120,13 +120,16 @@ static void count_call(const rg_timing *t, const char *name, bool backward, doub
     pthread_mutex_unlock(&profile_lock);
 }
 
+static rg_graph_observer profiler;
+static bool is_profiling(void) { return rgi_is_in_force(&profiler); }
+
 /* ---- what isn't an op -------------------------------------------------------------- */
 
 rg_profile_guard rg_profile_open(const char *name) {
-    rg_timing t;
-    if (!name || !(rgi_watching & RG_WATCH_COST))
+    timing t;
+    if (!name || !is_profiling())
         return (rg_profile_guard){ 0 };
-    rgi_timing_begin(&t);
+    timing_begin(&t);
     return (rg_profile_guard){ .name = name, .began = t.began, .outer = t.outer };
 }
 
@@ -134,7 +137,7 @@ void rg_profile_close(rg_profile_guard *g) {
     if (!g->name)
         return;
     double took;
-    const rg_timing t = { .began = g->began, .outer = g->outer };
+    const timing t = { .began = g->began, .outer = g->outer };
     const rg_cost own = cost_since(&t, 0, 0, &took);
     pthread_mutex_lock(&profile_lock);
     add_to_given_name(g->name, false, &own);
@@ -142,7 +145,7 @@ void rg_profile_close(rg_profile_guard *g) {
     pthread_mutex_unlock(&profile_lock);
 }
 
-double rg_profile_begin(void) { return rgi_watching & RG_WATCH_COST ? profile_now() : 0; }
+double rg_profile_begin(void) { return is_profiling() ? profile_now() : 0; }
 
 void rg_profile_end(const char *name, double began, double bytes) {
     const double took = profile_now() - began;
@@ -189,12 +192,27 @@ static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dim
     return 2 * elements * (double)terms * share;
 }
 
-void rgi_timing_of_call(const rg_timing *t, const rg_call *c) {
+/* Returns the timing in a span's notes. It began at 0 where the profiler was out of force then. */
+static timing timing_of(const rg_span *span) { return (timing){ span->notes[0], span->notes[1] }; }
+
+static void begin_timing(rg_graph_observer *o, rg_span *span) {
+    (void)o;
+    timing t;
+    timing_begin(&t);
+    span->notes[0] = t.began;
+    span->notes[1] = t.outer;
+}
+
+static void count_forward(rg_graph_observer *o, const rg_span *span, const rg_call *c) {
+    (void)o;
+    const timing t = timing_of(span);
+    if (!(t.began > 0))
+        return;
     const rg_tensor *y = c->out[0];
     const rg_tensor *x = c->n_in ? c->in[c->op->terms.input] : y;
     double bytes = profile_bytes(c->n_in, c->in) + profile_bytes(c->n_out, c->out);
     double flops = profile_flops(c->op, c->attr, profile_shape(y), profile_shape(x));
-    count_call(t, c->op->name, false, c->op->view ? 0 : bytes,
+    count_call(&t, c->op->name, false, c->op->view ? 0 : bytes,
                flops * RG_MAX(1, c->op->terms.times));
 }
 
@@ -225,15 +243,26 @@ static double profile_made_bytes(const rg_node *n, uint32_t made) {
     return bytes;
 }
 
-void rgi_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made) {
+static void count_backward(rg_graph_observer *o, const rg_span *span, const rg_step *s,
+                           uint32_t made) {
+    (void)o;
+    const timing t = timing_of(span);
+    if (!(t.began > 0))
+        return;
     const rg_node *n = s->node;
     uint32_t gradients = made & (s->op->terms.times ? s->op->terms.gradients : ~0u);
     double flops = gradients ? profile_step_flops(s, gradients) : 0;
     double bytes = profile_made_bytes(n, made);
     if (made)
         bytes += profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved);
-    count_call(t, s->op->name, true, bytes, flops);
+    count_call(&t, s->op->name, true, bytes, flops);
 }
+
+static rg_graph_observer profiler = { .begin_span = begin_timing,
+                                      .end_call = count_forward,
+                                      .end_step = count_backward };
+
+bool rg_set_profiling(bool on) { return rgi_set_graph_observer(&profiler, on); }
 
 /* ---- the table --------------------------------------------------------------------- */
 
@@ -298,7 +327,7 @@ __attribute__((constructor)) static void begin_as_environment_says(void) {
 }
 
 __attribute__((destructor(200))) static void print_at_the_end(void) {
-    if (!getenv("REGARD_PROFILE") || !(rgi_watching & RG_WATCH_COST))
+    if (!getenv("REGARD_PROFILE") || !is_profiling())
         return;
     const char *table = rg_profile_table();
     if (table)

@@ -3,10 +3,9 @@
  * lets go of these, and keeps what the hooks made of them; for a step back it gets them again.
  */
 #include "saved.h"
-#include "packed.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
-#include "autograd/watch.h"
+#include "autograd/graph_observer.h"
 
 /* `made[i]` is what pack made of the value in slot i, or NULL where none was saved; `header[i]`
  * lies in the node, and is the value's while it is there. */
@@ -15,11 +14,13 @@ typedef struct {
     rg_tensor *header;
 } packed_value;
 
-struct rg_packed {
+/* The note that a node keeps instead of its saved values. */
+typedef struct {
+    rg_note note;
     rg_saved_hooks hooks;
     int n;
     packed_value v[];
-};
+} packed_values;
 
 /* ---- the thread's hooks --------------------------------------------------------------- */
 
@@ -29,16 +30,15 @@ static __thread struct {
     size_t n, room;
 } saved_thread __attribute__((tls_model("initial-exec")));
 
-/* The number of hooks in force, in all threads. */
-static atomic_int hooks_in_force;
+static rg_graph_observer packer;
 
 static bool push_hooks(const rg_saved_hooks *hooks) {
     if (!rgi_grow((void **)&saved_thread.v, &saved_thread.room, saved_thread.n + 1,
                   sizeof *saved_thread.v))
         return false;
     saved_thread.v[saved_thread.n++] = *hooks;
-    if (atomic_fetch_add(&hooks_in_force, 1) == 0)
-        atomic_fetch_or(&rgi_watching, RG_WATCH_SAVED);
+    if (hooks->pack)
+        rgi_count_graph_observer(&packer, 1);
     return true;
 }
 
@@ -53,8 +53,8 @@ void rg_pop_saved_hooks(void) {
     if (saved_thread.n == 0)
         return;
     saved_thread.n--;
-    if (atomic_fetch_sub(&hooks_in_force, 1) == 1)
-        atomic_fetch_and(&rgi_watching, ~RG_WATCH_SAVED);
+    if (saved_thread.v[saved_thread.n].pack)
+        rgi_count_graph_observer(&packer, -1);
     if (saved_thread.n > 0)
         return;
     rgi_free(saved_thread.v, saved_thread.room * sizeof *saved_thread.v, RG_MEM_OTHER);
@@ -80,8 +80,8 @@ static void let_go(rg_node *n, int i) {
 }
 
 /* Does it for each saved value, while no hooks are in force and nothing is recorded. */
-static bool for_each_value(rg_node *n, rg_packed *p,
-                           bool (*do_value)(rg_node *n, rg_packed *p, int i)) {
+static bool for_each_value(rg_node *n, packed_values *p,
+                           bool (*do_value)(rg_node *n, packed_values *p, int i)) {
     static const rg_saved_hooks none;
     if (!push_hooks(&none))
         return false;
@@ -95,7 +95,7 @@ static bool for_each_value(rg_node *n, rg_packed *p,
 }
 
 /* Calls pack for the value in slot i, if there is one. */
-static bool pack_value(rg_node *n, rg_packed *p, int i) {
+static bool pack_value(rg_node *n, packed_values *p, int i) {
     if (!n->saved[i])
         return true;
     RG_SCOPE();
@@ -118,41 +118,25 @@ static bool pack_value(rg_node *n, rg_packed *p, int i) {
     return true;
 }
 
-bool rgi_pack_saved(rg_node *n) {
-    if (n->n_saved == 0 || saved_thread.n == 0)
-        return true;
-    const rg_saved_hooks *hooks = &saved_thread.v[saved_thread.n - 1];
-    if (!hooks->pack)
-        return true;
-    if (!rgi_may_do_once("saved_hooks"))
-        return false;
-    rg_aside *aside = rgi_node_aside(n);
-    if (!aside)
-        return false;
-    rg_packed *p = rgi_alloc(sizeof *p + n->n_saved * sizeof *p->v, RG_MEM_OTHER);
-    if (!p)
-        return false;
-    p->hooks = *hooks;
-    p->n = n->n_saved;
-    for (int i = 0; i < p->n; i++)
-        p->v[i] = (packed_value){ NULL, NULL };
-    aside->packed = p;
-    return for_each_value(n, p, pack_value);
+static void packed_free(rg_note *note) {
+    packed_values *p = (packed_values *)note;
+    rgi_free(p, sizeof *p + (size_t)p->n * sizeof *p->v, RG_MEM_OTHER);
 }
 
-void rgi_packed_free(rg_node *n) {
-    rg_packed *p = n->aside->packed;
-    n->aside->packed = NULL;
+/* Drops what the values became. */
+static void drop_packed(rg_note *note, rg_node *n) {
+    packed_values *p = (packed_values *)note;
     n->freed = true;
-    for (int i = 0; i < p->n; i++)
+    for (int i = 0; i < p->n; i++) {
         if (p->v[i].made && p->hooks.drop)
             p->hooks.drop(p->v[i].made, p->hooks.context);
-    rgi_free(p, sizeof *p + (size_t)p->n * sizeof *p->v, RG_MEM_OTHER);
+        p->v[i].made = NULL;
+    }
 }
 
 /* ---- unpacking ------------------------------------------------------------------------ */
 
-static bool unpack_value(rg_node *n, rg_packed *p, int i) {
+static bool unpack_value(rg_node *n, packed_values *p, int i) {
     if (!p->v[i].made)
         return true;
     rg_tensor *header = p->v[i].header;
@@ -180,13 +164,44 @@ static bool unpack_value(rg_node *n, rg_packed *p, int i) {
     return true;
 }
 
-bool rgi_unpack_saved(rg_node *n) {
+static bool unpack(rg_note *note, rg_node *n) {
     RG_SCOPE();
-    return for_each_value(n, n->aside->packed, unpack_value);
+    return for_each_value(n, (packed_values *)note, unpack_value);
 }
 
-void rgi_pack_again(rg_node *n) {
+static void let_go_of_all(rg_note *note, rg_node *n) {
+    (void)note;
     for (int i = 0; i < n->n_saved; i++)
         if (n->saved[i])
             let_go(n, i);
 }
+
+/* ---- the observer --------------------------------------------------------------------- */
+
+static const rg_note_class packed_class = {
+    .begin_step = unpack, .end_step = let_go_of_all, .freed_saved = drop_packed, .free = packed_free
+};
+
+/* Hands the values that a new node has saved to the thread's hooks, if it has any. */
+static bool pack_node(rg_graph_observer *o, const rg_call *c, rg_node *n) {
+    (void)o;
+    (void)c;
+    if (!n || n->n_saved == 0 || saved_thread.n == 0)
+        return true;
+    const rg_saved_hooks *hooks = &saved_thread.v[saved_thread.n - 1];
+    if (!hooks->pack)
+        return true;
+    if (!rgi_may_do_once("saved_hooks"))
+        return false;
+    packed_values *p = rgi_alloc(sizeof *p + n->n_saved * sizeof *p->v, RG_MEM_OTHER);
+    if (!p)
+        return false;
+    p->hooks = *hooks;
+    p->n = n->n_saved;
+    for (int i = 0; i < p->n; i++)
+        p->v[i] = (packed_value){ NULL, NULL };
+    rgi_note_add(n, &p->note, &packed_class);
+    return for_each_value(n, p, pack_value);
+}
+
+static rg_graph_observer packer = { .applied = pack_node };

@@ -621,6 +621,122 @@ END_TEST
 
 /* ---- rows and guests of a test's own -------------------------------------------------- */
 
+/* ---- observers of all threads ---------------------------------------------------------- */
+
+/* An observer counts what it is told of, and refuses the event whose bit is in `refuses`. */
+static struct {
+    int begun, calls, steps, asked, saves, applied, gradients, adds, notes_freed;
+    int refuses;
+} told;
+
+static bool refuse_if(int event) {
+    return !(told.refuses & event) || rgi_fail(RG_RUNTIME_ERROR, "observer", "it refuses");
+}
+static void told_begin(rg_graph_observer *o, rg_span *span) {
+    (void)o;
+    told.begun++;
+    span->notes[0] = 7;
+}
+static void told_call(rg_graph_observer *o, const rg_span *span, const rg_call *c) {
+    (void)o;
+    (void)c;
+    told.calls += span->notes[0] == 7;
+}
+static void told_step(rg_graph_observer *o, const rg_span *span, const rg_step *s, uint32_t made) {
+    (void)o;
+    (void)s;
+    (void)made;
+    told.steps += span->notes[0] == 7;
+}
+static bool told_records(rg_graph_observer *o, const rg_call *c) {
+    (void)o;
+    (void)c;
+    told.asked++;
+    return !(told.refuses & RG_SEES_RECORDING);
+}
+static bool told_may_save(rg_graph_observer *o, const rg_call *c, uint32_t needs) {
+    (void)o;
+    (void)c;
+    told.saves += needs != 0;
+    return true;
+}
+static void told_free(rg_note *note) {
+    told.notes_freed++;
+    rgi_free(note, sizeof *note, RG_MEM_OTHER);
+}
+static const rg_note_class told_class = { .free = told_free };
+static bool told_applied(rg_graph_observer *o, const rg_call *c, rg_node *n) {
+    (void)o;
+    (void)c;
+    told.applied++;
+    rg_note *note = n ? rgi_alloc(sizeof *note, RG_MEM_OTHER) : NULL;
+    if (note)
+        rgi_note_add(n, note, &told_class);
+    ck_assert(!n || rgi_note_of(n, &told_class) == note);
+    return refuse_if(RG_SEES_CALLS);
+}
+static bool told_gradient(rg_graph_observer *o, const rg_step *s, rg_tensor *g, int input) {
+    (void)o;
+    (void)s;
+    (void)g;
+    (void)input;
+    told.gradients++;
+    return refuse_if(RG_SEES_GRADIENTS);
+}
+static bool told_add(rg_graph_observer *o, rg_tensor *grad) {
+    (void)o;
+    (void)grad;
+    told.adds++;
+    return refuse_if(RG_SEES_COMMITS);
+}
+
+static bool square_and_back(rg_tensor *x) {
+    RG_SCOPE();
+    return rg_backward(rg_sum(rg_square(x)));
+}
+
+START_TEST(test_an_observer_of_all_threads) {
+    static rg_graph_observer teller = { .begin_span = told_begin,
+                                        .end_call = told_call,
+                                        .end_step = told_step,
+                                        .records = told_records,
+                                        .may_save = told_may_save,
+                                        .applied = told_applied,
+                                        .made_gradient = told_gradient,
+                                        .may_add = told_add };
+    rg_tensor *x = rg_requires_grad_(rg_rand(3), true);
+    ck_assert(square_and_back(x) && !told.begun && !told.applied);
+    ck_assert(!rgi_set_graph_observer(&teller, true));
+    ck_assert(square_and_back(x));
+    ck_assert_int_eq(told.calls + told.steps, told.begun);
+    ck_assert_int_eq(told.steps, 2);
+    ck_assert_int_eq(told.asked, 2);
+    ck_assert_int_eq(told.saves, 1);
+    ck_assert(told.applied >= 2 && told.applied == told.calls);
+    ck_assert_int_eq(told.gradients, 2);
+    ck_assert_int_eq(told.adds, 1);
+    ck_assert_int_eq(told.notes_freed, 2);
+    const int events[] = { RG_SEES_CALLS, RG_SEES_GRADIENTS, RG_SEES_COMMITS };
+    for (int i = 0; i < 3; i++) {
+        told.refuses = events[i];
+        ck_assert(!square_and_back(x) && strstr(rg_error(), "it refuses"));
+    }
+    told.refuses = RG_SEES_RECORDING;
+    ck_assert(!rg_requires_grad(rg_square(x)));
+    told.refuses = 0;
+    ck_assert(rgi_set_graph_observer(&teller, false));
+    const int applied = told.applied;
+    ck_assert(square_and_back(x));
+    ck_assert_int_eq(told.applied, applied);
+    rgi_count_graph_observer(&teller, 1);
+    rgi_count_graph_observer(&teller, 1);
+    rgi_count_graph_observer(&teller, -1);
+    ck_assert(rgi_is_in_force(&teller) && rgi_is_observed(RG_SEES_COMMITS));
+    rgi_count_graph_observer(&teller, -1);
+    ck_assert(!rgi_is_in_force(&teller) && !rgi_is_observed(~0));
+}
+END_TEST
+
 /* An observer that looks at nothing changes nothing: a function that is NULL isn't called. */
 START_TEST(test_an_observer_of_nothing) {
     rg_tensor *w = rg_requires_grad_(rg_literal([ 1., 2., 3. ]), true), *seen[2][4];
@@ -735,5 +851,6 @@ RG_TESTS(calls, test_what_calls_take, test_arguments_are_evaluated_in_order,
          test_lists_at_their_limits, test_all_outputs_or_none, test_attention_broadcasts,
          test_nothing_is_done_twice, test_batch_norm_leaves_what_it_reads, test_all_dims,
          test_einsum_without_an_output, test_einsum_of_products, test_long_lists_that_fail,
-         test_an_observer_of_nothing, test_an_op_that_is_not_direct, test_outputs_and_no_more,
-         test_gradients_of_sums, test_a_state_of_nothing, test_products_of_truths)
+         test_an_observer_of_all_threads, test_an_observer_of_nothing,
+         test_an_op_that_is_not_direct, test_outputs_and_no_more, test_gradients_of_sums,
+         test_a_state_of_nothing, test_products_of_truths)
