@@ -15,6 +15,7 @@
 #include "memory.h"
 
 #include "load.h"
+#include "warning.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -87,11 +88,22 @@ void rgi_drifted(rg_thread *me) {
 #define ALWAYS_BYPASSED false
 #endif
 
+/* Whether no thread has warned yet that REGARD_POOL has an unknown value. */
+static atomic_bool pool_unknown;
+
 static void choose_bypass(void) {
     const char *pool = getenv("REGARD_POOL");
     const char *preload = getenv("LD_PRELOAD");
     bool valgrind = preload && strstr(preload, "vgpreload");
     bypass = ALWAYS_BYPASSED || (pool ? strcmp(pool, "0") == 0 : valgrind);
+    atomic_init(&pool_unknown, pool && *pool && strcmp(pool, "0") && strcmp(pool, "1"));
+}
+
+/* The handler of warnings may call the library, so the thread's part has to be complete. */
+static void warn_of_unknown_pool(void) {
+    const char *taken = bypass ? "each block is malloc's own" : "free blocks are kept";
+    if (atomic_load(&pool_unknown) && atomic_exchange(&pool_unknown, false))
+        rgi_warn_of_variable("REGARD_POOL", getenv("REGARD_POOL"), "0 or 1", taken);
 }
 
 bool rgi_pool_bypassed(void) {
@@ -405,6 +417,7 @@ void rgi_memory_begin_thread(rg_thread *me) {
         threads->link = &me->next;
     threads = me;
     pthread_mutex_unlock(&threads_lock);
+    warn_of_unknown_pool();
 }
 
 void rgi_memory_end_thread(rg_thread *me) {

@@ -6,39 +6,62 @@
 #include "parallel.h"
 
 #include "error.h"
+#include "warning.h"
 #include "workers.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- how many ---------------------------------------------------------------------- */
 
 static atomic_int wanted_threads; /* 0 until the first question, or until the program sets it. */
 
-/* Returns the number of this variable of the environment, or 0 if it has none above 0. */
-static int threads_of(const char *variable) {
-    const char *asked = getenv(variable);
-    long n = asked ? strtol(asked, NULL, 10) : 0;
-    return n > 0 && n <= INT32_MAX ? (int)n : 0;
+static const char *const thread_variables[] = { "REGARD_THREADS", "REGARD_NUM_THREADS",
+                                                "OMP_NUM_THREADS" };
+
+/* Returns the number of threads that this text names, or 0 if it names none. OpenMP writes a list
+ * with a number for each level, the first of which counts. */
+static int threads_of(const char *text) {
+    char *end;
+    const long n = strtol(text, &end, 10);
+    end += strspn(end, " \t\n");
+    return n > 0 && n <= INT32_MAX && (!*end || *end == ',') ? (int)n : 0;
 }
 
-static void choose_threads(void) {
-    static const char *const variables[] = { "REGARD_THREADS", "REGARD_NUM_THREADS",
-                                             "OMP_NUM_THREADS" };
-    int n = 0;
-    for (int i = 0; i < RG_COUNT(variables) && !n; i++)
-        n = threads_of(variables[i]);
-    atomic_compare_exchange_strong(&wanted_threads, &(int){ 0 }, n ? n : rgi_cores());
+/* Warns of each variable that is set, but to no number, as far as the first one with a number,
+ * after which none is looked at. An empty variable counts as absent. */
+static void warn_of_thread_variables(int threads) {
+    char taken[64];
+    snprintf(taken, sizeof taken, "the number of threads is %d", threads);
+    for (int i = 0; i < RG_COUNT(thread_variables); i++) {
+        const char *text = getenv(thread_variables[i]);
+        if (text && threads_of(text))
+            return;
+        if (text && *text)
+            rgi_warn_of_variable(thread_variables[i], text, "a number from 1 to 2147483647", taken);
+    }
+}
+
+/* Threads that ask first at the same time find the same number, and one of them sets it. */
+static int choose_threads(void) {
+    int n = 0, nobody = 0;
+    for (int i = 0; i < RG_COUNT(thread_variables) && !n; i++) {
+        const char *text = getenv(thread_variables[i]);
+        n = text ? threads_of(text) : 0;
+    }
+    if (!n)
+        n = rgi_cores();
+    if (!atomic_compare_exchange_strong(&wanted_threads, &nobody, n))
+        return nobody;
+    warn_of_thread_variables(n);
+    return n;
 }
 
 int rg_get_num_threads(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    int n = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
-    if (n)
-        return n;
-    pthread_once(&once, choose_threads);
-    return atomic_load_explicit(&wanted_threads, memory_order_relaxed);
+    const int n = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
+    return n ? n : choose_threads();
 }
 
 bool(rg_set_num_threads)(int n) {

@@ -422,7 +422,8 @@ void rg_memory_fail_at(int64_t n);
 
 /* ---- threads --------------------------------------------------------------------------
  * No result changes with their number. At first there are as many as the process has cores, or
- * as REGARD_THREADS in the environment says, or else REGARD_NUM_THREADS or OMP_NUM_THREADS. */
+ * as REGARD_THREADS in the environment says, or else REGARD_NUM_THREADS or OMP_NUM_THREADS. A value
+ * that is no number above 0 counts as absent, with a warning. */
 
 /* Returns false where n isn't positive. */
 bool rg_set_num_threads(int n);

@@ -62,6 +62,14 @@ void rgi_warn(const char *op, const char *format, ...) {
     rgi_named_as = as;
 }
 
+void rgi_warn_of_variable(const char *variable, const char *value, const char *expected,
+                          const char *taken) {
+    const char *as = rgi_named_as;
+    rgi_named_as = NULL; /* The variable's name comes first, whatever function has read it. */
+    rgi_warn(variable, "'%.40s' is not %s; %s", value, expected, taken);
+    rgi_named_as = as;
+}
+
 rg_warning_handler *rg_on_warning(rg_warning_handler *handler) {
     for (int i = 0; i < MOST_WARNINGS; i++)
         atomic_store(&warned[i], 0);

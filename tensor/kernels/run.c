@@ -4,6 +4,7 @@
  */
 #include "kernels.h"
 #include "tensor/shape.h"
+#include "tensor/warning.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +49,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]) {
 }
 
 /* The best set is the last one that this processor has, for each is better than those before it.
- * REGARD_CPU in the environment names a lower one. Where it can't be had, standard error says so,
- * for no call has begun yet that could fail. */
+ * REGARD_CPU in the environment names a lower one. Where it can't be had, a warning says so, which
+ * comes before the program could have set a handler. */
 __attribute__((constructor)) static void choose_set(void) {
     int best = 0;
     char wrong[K_SET_TEXT];
@@ -59,7 +60,7 @@ __attribute__((constructor)) static void choose_set(void) {
     K_EACH_SET(IF_PRESENT)
     k_choose_set(getenv("REGARD_CPU"), best, wrong);
     if (*wrong)
-        fprintf(stderr, "REGARD_CPU: %s\n", wrong);
+        rgi_warn("REGARD_CPU", "%s", wrong);
 }
 
 void k_not_implemented(const char *name, rg_dtype dtype) {

@@ -311,6 +311,7 @@ static int threads_for(int i, const char *asked) {
             unsetenv(variables[k]);
         for (int k = i; asked && k < RG_COUNT(variables); k++)
             setenv(variables[k], k == i ? asked : "5", 1);
+        rg_on_warning(NULL);
         _exit(rg_get_num_threads());
     }
     int status;
@@ -341,5 +342,65 @@ START_TEST(test_threads_of_the_environment) {
 }
 END_TEST
 
-RG_TESTS_UNGUARDED(parallel, test_threads_of_the_environment, test_parts, test_elements, test_rows,
+static int warnings;
+static char warning[256];
+
+static void note_warning(const char *message) {
+    warnings++;
+    snprintf(warning, sizeof warning, "%s", message);
+    rg_set_num_threads(rg_get_num_threads()); /* A handler may call the library. */
+}
+
+/* Returns how many warnings a process gives in whose environment `variable` has this value and no
+ * other one has any, and prints the last one, after all that reads the environment was called. */
+static int warnings_for(const char *variable, const char *value, char text[256]) {
+    int out[2], status;
+    ck_assert_int_eq(pipe(out), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        for (int k = 0; k < RG_COUNT(variables); k++)
+            unsetenv(variables[k]);
+        setenv(variable, value, 1);
+        rg_on_warning(note_warning);
+        for (int i = 0; i < 3; i++) {
+            rg_get_num_threads();
+            rg_zeros(2, 3);
+        }
+        _exit(write(out[1], warning, sizeof warning) == sizeof warning ? warnings : 255);
+    }
+    close(out[1]);
+    ck_assert_int_eq(read(out[0], text, 256), 256);
+    close(out[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* A value that isn't taken gives one warning, with the variable, the value and what is taken. */
+START_TEST(test_warnings_of_the_environment) {
+    static const char *const wrong[] = { "0", "-3", "many", "2147483648", "7x", "1.5", " " };
+    const char *fork_mode = getenv("CK_FORK");
+    char text[256], want[256];
+    if (fork_mode && strcmp(fork_mode, "no") == 0)
+        return;
+    for (int i = 0; i < RG_COUNT(variables); i++) {
+        for (int k = 0; k < RG_COUNT(wrong); k++) {
+            ck_assert_int_eq(warnings_for(variables[i], wrong[k], text), 1);
+            snprintf(want, sizeof want,
+                     "%s: '%s' is not a number from 1 to 2147483647; the number of threads is %d",
+                     variables[i], wrong[k], rgi_cores());
+            ck_assert_str_eq(text, want);
+        }
+        ck_assert_int_eq(warnings_for(variables[i], "", text), 0);
+        ck_assert_int_eq(warnings_for(variables[i], " 3 ", text), 0);
+    }
+    ck_assert_int_eq(warnings_for("REGARD_POOL", "no", text), 1);
+    ck_assert(strstr(text, "REGARD_POOL: 'no' is not 0 or 1; ") == text);
+    ck_assert_int_eq(warnings_for("REGARD_POOL", "1", text), 0);
+    ck_assert_int_eq(warnings_for("REGARD_POOL", "0", text), 0);
+}
+END_TEST
+
+RG_TESTS_UNGUARDED(parallel, test_threads_of_the_environment, test_warnings_of_the_environment, test_parts, test_elements, test_rows,
                    test_reductions, test_products, test_layers)
