@@ -236,8 +236,8 @@ static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c,
 
 /* Applies an op to inputs that want a closer look: some may be numbers, or absent, or must be
  * converted. Requires room for 3 n tensors in in[]: the inputs, then converted[] and typed[]. */
-static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_tensor *in[],
-                            const rg_span *span) {
+RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_tensor *in[],
+                                   const rg_span *span) {
     int n = c->n_in;
     rg_tensor **converted = in + n;
     rg_tensor **typed = in + 2 * n;
@@ -268,8 +268,8 @@ static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_te
 }
 
 /* Finds room for the inputs, on the stack for all ops but cat and its kind, and applies the op. */
-static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t attr_size, rg_tensor *over,
-                                                   const rg_span *span) {
+RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t attr_size,
+                                                          rg_tensor *over, const rg_span *span) {
     int n = c->n_in;
     rg_tensor *few[3 * RG_MAX_RULES];
     if (RG_LIKELY(n <= RG_MAX_RULES))
@@ -343,8 +343,8 @@ static inline rg_call call_of(const rg_op *op, const void *attr, int n, rg_tenso
     return (rg_call){ .op = op, .attr = attr, .n_in = n, .n_out = n_out, .in = in };
 }
 
-rg_tensor *rgi_apply(const rg_op *op, const void *attr, size_t attr_size, int n,
-                     rg_tensor *const in[]) {
+RG_HOT rg_tensor *rgi_apply(const rg_op *op, const void *attr, size_t attr_size, int n,
+                            rg_tensor *const in[]) {
     rg_call c = call_of(op, attr, n, in);
     return apply(&c, attr_size, NULL) ? rgi_own(c.out[0]) : NULL;
 }

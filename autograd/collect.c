@@ -6,7 +6,7 @@
 #include "run.h"
 #include "tensor/memory.h"
 
-void rgi_run_init(rg_run *r) {
+RG_HOT void rgi_run_init(rg_run *r) {
     memset(r, 0, offsetof(rg_run, leaves));
     r->nodes = r->few_nodes;
     r->node_room = RG_FEW_NODES;
@@ -82,9 +82,9 @@ static void sort_nodes(rg_run *r) {
     }
 }
 
-bool rgi_run_visit(rg_run *r, rg_node *n) { return visit(r, n); }
+RG_HOT bool rgi_run_visit(rg_run *r, rg_node *n) { return visit(r, n); }
 
-bool rgi_run_collect(rg_run *r) {
+RG_HOT bool rgi_run_collect(rg_run *r) {
     bool ok = true;
     for (size_t i = 0; i < r->n_nodes && ok; i++) {
         const rg_edge *edge = r->nodes[i]->edge;
@@ -116,7 +116,7 @@ bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]) {
 }
 
 /* The oldest node is let go of first, since all that a root leads to may be released with it. */
-void rgi_run_let_go(rg_run *r) {
+RG_HOT void rgi_run_let_go(rg_run *r) {
     for (size_t i = r->n_nodes; i-- > 0;) {
         rg_node *n = r->nodes[i];
         bool held = n->held;

@@ -217,7 +217,7 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
 }
 
 /* Fails with the sentence, which may name i, if t doesn't require grad. */
-static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
+RG_HOT static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
     return rgi_check(t, op) && rgi_renew(t, op)
            && (t->history || rgi_fail(RG_RUNTIME_ERROR, op, sentence, i));
 }
@@ -418,7 +418,7 @@ static void run_free(rg_run *r, bool ok) {
     rgi_run_let_go(r);
 }
 
-static bool differentiate(const request *q) {
+RG_HOT static bool differentiate(const request *q) {
     rg_run r;
     leaves_hooked hooked = { 0 };
     rgi_run_init(&r);
@@ -471,7 +471,7 @@ bool(rg_grad_many)(int n, rg_tensor *const y[], rg_tensor *const gradients[], in
                                      .options = &options });
 }
 
-bool rg_backward_with(rg_tensor *y, rg_backward_options options) {
+RG_HOT bool rg_backward_with(rg_tensor *y, rg_backward_options options) {
     return rg_backward_many(1, &y, &options.gradient, options);
 }
 

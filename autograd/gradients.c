@@ -14,7 +14,7 @@ __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
 /* ---- gathering --------------------------------------------------------------------- */
 
 /* An observer may have a reference of its own to each, so it is asked if there is one. */
-bool rgi_is_sole_owner(const rg_tensor *t) {
+RG_HOT bool rgi_is_sole_owner(const rg_tensor *t) {
     rg_graph_observer *o = rgi_graph_observer();
     const int observed = RG_UNLIKELY(o != NULL) ? o->references(o, t) : 0;
     bool only = t->storage->refs == 1 + observed;
@@ -52,7 +52,7 @@ bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g) {
     return accumulate_into(r, to, g);
 }
 
-rg_tensor **rgi_run_place(rg_run *r, rg_edge e) {
+RG_HOT rg_tensor **rgi_run_place(rg_run *r, rg_edge e) {
     if (e.node->op)
         return &r->grads[e.node->slot + e.output];
     rg_leaf_slot *s = rgi_leaf_add(&r->leaves, e.node);
@@ -112,7 +112,7 @@ rg_tensor *rgi_sum_to(rg_tensor *g, const rg_meta *meta) {
 
 /* ---- a step ------------------------------------------------------------------------ */
 
-bool rgi_run_needs(const rg_run *r, const rg_edge *e) {
+RG_HOT bool rgi_run_needs(const rg_run *r, const rg_edge *e) {
     if (!e->node)
         return false;
     if (!r->capturing)
@@ -185,7 +185,7 @@ static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
 }
 
 /* Makes the gradient of input i by its rule, and passes it on; RG_NONE stands for zero. */
-static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
+RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     const rg_gradient *rule = rgi_gradient_of(s->op, i);
     if (rule->into && !r->create_graph)
         return pass_into(r, s, i, rule);
@@ -237,7 +237,7 @@ static uint32_t mask_of(rg_tensor *const gradients[]) {
 }
 
 /* Makes gradients of a step by the op's fused derivative, and passes all on. */
-static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, uint32_t *made) {
+RG_HOT static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, uint32_t *made) {
     rg_tensor *fused[RG_MAX_RULES] = { NULL };
     bool ok = make_fused(s, fused);
     if (rgi_is_observed(RG_SEES_SPANS))
@@ -268,7 +268,7 @@ static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s,
     return ok;
 }
 
-bool rgi_run_step(rg_run *r, rg_node *n) {
+RG_HOT bool rgi_run_step(rg_run *r, rg_node *n) {
     rg_step s = { .node = n,
                   .op = n->op,
                   .attr = n->attr,

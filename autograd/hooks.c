@@ -194,7 +194,7 @@ bool rg_retains_grad(rg_tensor *t) {
 /* A run looks for leaves that have hooks only where there may be some. */
 static atomic_bool leaves_were_hooked;
 
-bool rgi_were_leaves_hooked(void) {
+RG_HOT bool rgi_were_leaves_hooked(void) {
     return atomic_load_explicit(&leaves_were_hooked, memory_order_relaxed);
 }
 

@@ -18,7 +18,7 @@ static __thread bool grad_set_off __attribute__((tls_model("initial-exec")));
 
 bool rg_is_grad_enabled(void) { return !grad_set_off; }
 
-bool rg_set_grad_enabled(bool on) {
+RG_HOT bool rg_set_grad_enabled(bool on) {
     bool before = !grad_set_off;
     grad_set_off = !on;
     rgi_grad_off = !on || rgi_this.inference;
@@ -132,7 +132,7 @@ static rg_tensor **grad_place(rg_tensor *t) {
     return retained ? &retained->grad : NULL;
 }
 
-rg_tensor *rg_grad_of(rg_tensor *t) {
+RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) {
     if (!rgi_check(t, "grad_of"))
         return NULL;
     rg_tensor **place = grad_place(t);
@@ -184,6 +184,6 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     return true;
 }
 
-bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
+RG_HOT bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
     return set_grad(t, grad) || rgi_halt_training();
 }

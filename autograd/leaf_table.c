@@ -5,14 +5,14 @@
 #include "leaf_table.h"
 #include "tensor/memory.h"
 
-void rgi_leaf_table_begin(rg_leaf_table *t) {
+RG_HOT void rgi_leaf_table_begin(rg_leaf_table *t) {
     t->slots = t->few;
     t->n = 0;
     t->room = RG_FEW_LEAVES;
     t->few[0] = (rg_leaf_slot){ 0 };
 }
 
-void rgi_leaf_table_end(rg_leaf_table *t) {
+RG_HOT void rgi_leaf_table_end(rg_leaf_table *t) {
     const rg_leaf_slot *end = rgi_leaf_slots_end(t);
     for (const rg_leaf_slot *s = t->slots; s < end; s++)
         rgi_release(s->grad);
@@ -53,7 +53,7 @@ static bool leaf_table_grow(rg_leaf_table *t) {
 
 /* The last slot of `few` is never taken, and of a larger table at most half are, so that every
  * search ends. */
-rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf) {
+RG_HOT rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf) {
     rg_leaf_slot *s = rgi_leaf_find(t, leaf);
     if (s->leaf)
         return s;

@@ -41,7 +41,7 @@ static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
 
 /* Releases a header's reference. With the last header goes the gradient, since only a header can
  * ask for it: the gradient's graph may lead back here, and then neither would ever be released. */
-static void node_history_release(rg_history *h) {
+RG_HOT static void node_history_release(rg_history *h) {
     rg_node *n = (rg_node *)h;
     if (RG_UNLIKELY(n->grad || n->hooks)
         && atomic_load_explicit(&n->refs, memory_order_relaxed) >> 32 == 1)
@@ -235,7 +235,7 @@ static inline __attribute__((always_inline)) bool record(const rg_call *c, size_
     return !rgi_is_observed(RG_SEES_CALLS) || rgi_applied(c, n);
 }
 
-bool rgi_record(const rg_call *c, size_t attr_size) {
+RG_HOT bool rgi_record(const rg_call *c, size_t attr_size) {
     return record(c, attr_size, rgi_needs_of(c));
 }
 
@@ -266,7 +266,7 @@ static inline void free_saved(rg_node *n) {
         rgi_notes_freed_saved(n);
 }
 
-void rgi_node_free_saved(rg_node *n) { free_saved(n); }
+RG_HOT void rgi_node_free_saved(rg_node *n) { free_saved(n); }
 
 /* Releases what few nodes have. */
 static __attribute__((noinline)) void free_rarities(rg_node *n) {
@@ -292,7 +292,7 @@ static inline void node_destroy(rg_node *n) {
 
 /* A long history is released in a loop, not by recursion: nodes that are let go of meanwhile join a
  * list. */
-static __attribute__((noinline)) void node_gone(rg_node *n) {
+RG_HOT static __attribute__((noinline)) void node_gone(rg_node *n) {
     n->pending = graph_thread.pending;
     graph_thread.pending = n;
     if (graph_thread.draining)
@@ -311,4 +311,4 @@ static inline void node_let_go(rg_node *n, int64_t refs) {
         node_gone(n);
 }
 
-void rgi_node_release(rg_node *n) { node_let_go(n, 1); }
+RG_HOT void rgi_node_release(rg_node *n) { node_let_go(n, 1); }

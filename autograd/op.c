@@ -13,7 +13,7 @@ const int rgi_n_ops = RG_COUNT(rgi_ops);
 
 /* ---- shapes ------------------------------------------------------------------------ */
 
-bool rgi_shape_same(rg_call *c) {
+RG_HOT bool rgi_shape_same(rg_call *c) {
     for (int k = 0; k < c->n_out; k++)
         rgi_copy_shape(c->out[k], c->in[0]);
     return true;
@@ -43,14 +43,14 @@ bool rgi_shape_broadcast_bool(rg_call *c) {
 
 /* ---- views ------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) void mark_without_grad(rg_tensor *y) {
+RG_HOT static __attribute__((noinline)) void mark_without_grad(rg_tensor *y) {
     if (rgi_this.inference)
         y->flags |= RG_INFERRED;
     else
         y->flags = (uint8_t)((y->flags & ~RG_OF_LIST) | RG_UNTRACKED);
 }
 
-void rgi_view_begin(rg_call *c) {
+RG_HOT void rgi_view_begin(rg_call *c) {
     rg_tensor *y = c->out[0];
     rg_tensor *x = c->in[0];
     RG_COUNT_UP(&x->storage->refs, 1);
@@ -67,7 +67,7 @@ void rgi_view_begin(rg_call *c) {
     }
 }
 
-bool rgi_view_end(rg_call *c) {
+RG_HOT bool rgi_view_end(rg_call *c) {
     rgi_update_flags(c->out[0]);
     return true;
 }

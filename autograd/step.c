@@ -45,7 +45,7 @@ static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uin
     return rgi_in_rule ? rgi_own(rgi_alias(t)) : t;
 }
 
-rg_tensor *rgi_saved(const rg_step *s, int input) {
+RG_HOT rg_tensor *rgi_saved(const rg_step *s, int input) {
     return saved_at(s, input, s->node->edge[input].node, s->node->edge[input].output);
 }
 
@@ -53,7 +53,7 @@ rg_tensor *rgi_saved_output_at(const rg_step *s, int output) {
     return saved_at(s, s->n_in + output, s->node, (uint32_t)output);
 }
 
-rg_tensor *rgi_saved_output(const rg_step *s) { return rgi_saved_output_at(s, 0); }
+RG_HOT rg_tensor *rgi_saved_output(const rg_step *s) { return rgi_saved_output_at(s, 0); }
 
 /* ---- gradients and shapes ---------------------------------------------------------- */
 
@@ -72,9 +72,11 @@ static const rg_meta *input_meta(const rg_step *s, int input) {
     return &e->node->meta[e->output];
 }
 
-const int64_t *rgi_input_size(const rg_step *s, int input) { return input_meta(s, input)->size; }
+RG_HOT const int64_t *rgi_input_size(const rg_step *s, int input) {
+    return input_meta(s, input)->size;
+}
 rg_dims rgi_input_dims(const rg_step *s, int input) { return rgi_meta_dims(input_meta(s, input)); }
-int rgi_input_ndim(const rg_step *s, int input) { return input_meta(s, input)->ndim; }
+RG_HOT int rgi_input_ndim(const rg_step *s, int input) { return input_meta(s, input)->ndim; }
 rg_dtype rgi_input_dtype(const rg_step *s, int input) { return input_meta(s, input)->dtype; }
 
 rg_tensor *rgi_input_zeros(const rg_step *s) {

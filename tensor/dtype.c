@@ -43,7 +43,7 @@ static int rank_of(rg_dtype d) {
     return ranks[d];
 }
 
-int rg_promote_types(rg_dtype a, rg_dtype b) {
+RG_HOT int rg_promote_types(rg_dtype a, rg_dtype b) {
     if (!is_dtype(a) || !is_dtype(b))
         return -1;
     return rank_of(a) > rank_of(b) ? a : b;
@@ -52,7 +52,7 @@ int rg_promote_types(rg_dtype a, rg_dtype b) {
 /* As in torch, tensors with dims decide first. 0-d tensors, and after them wrapped numbers, change
  * the result only if they are of a higher kind than all before them. A wrapped float among integers
  * gives the default dtype. */
-rg_dtype rgi_promote(int n, rg_tensor *const t[]) {
+RG_HOT rg_dtype rgi_promote(int n, rg_tensor *const t[]) {
     enum { WITH_DIMS, ZERO_D, WRAPPED, GROUPS };
     int best[GROUPS] = { -1, -1, -1 };
     /* A float tensor and a number are the usual case. */
@@ -117,7 +117,7 @@ int64_t rgi_load_i64(const void *p, rg_dtype d) {
     return RG_OF_DOUBLE(rgi_load_f64(p, d), int64_t, RG_INTEGER, 0x1p63);
 }
 
-void rgi_store_f64(void *p, rg_dtype d, double v) {
+RG_HOT void rgi_store_f64(void *p, rg_dtype d, double v) {
 #define STORE_F64(NAME, suffix, type, kind, rank, limit, ...) \
     case RG_##NAME: *(type *)p = RG_OF_DOUBLE(v, type, kind, (double)limit); break;
     switch (d) {

@@ -124,7 +124,7 @@ bool rgi_halt_training(void) {
     return false;
 }
 
-bool rgi_given(const void *it, const char *op, const char *what) {
+RG_HOT bool rgi_given(const void *it, const char *op, const char *what) {
     if (!it && !rgi_failed())
         rgi_fail(RG_TYPE_ERROR, op, "expected %s but got NULL", what);
     return it;
@@ -134,7 +134,7 @@ bool rgi_given_path(const char *path, const char *op) {
     return path || rgi_fail(RG_TYPE_ERROR, op, "expected a path but got NULL");
 }
 
-bool rgi_given_list(int64_t n, const void *v, const char *op) {
+RG_HOT bool rgi_given_list(int64_t n, const void *v, const char *op) {
     if (n < 0 && !rgi_failed())
         rgi_fail(RG_TYPE_ERROR, op, "expected a list but got one that failed: its n is %lld",
                  (long long)n);

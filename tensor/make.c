@@ -44,7 +44,7 @@ static rg_tensor *wrapped(rg_dtype dtype, const void *number) {
     return rgi_own(t);
 }
 
-rg_tensor *rg_wrap_float(double x) { return wrapped(RG_FLOAT64, &x); }
+RG_HOT rg_tensor *rg_wrap_float(double x) { return wrapped(RG_FLOAT64, &x); }
 rg_tensor *(rg_wrap_int)(int64_t x) { return wrapped(RG_INT64, &x); }
 rg_tensor *rg_wrap_bool(bool x) { return wrapped(RG_BOOL, &x); }
 

@@ -124,7 +124,7 @@ static void do_in_parallel(parallel_work *p) {
     rgi_run_job(&p->job);
 }
 
-void rgi_parallel(int64_t n, int64_t grain, int workers, rg_work *work, void *context) {
+RG_HOT void rgi_parallel(int64_t n, int64_t grain, int workers, rg_work *work, void *context) {
     if (workers > 1) {
         parallel_work p;
         p.job = (rg_job){ .help = do_shares, .threads = workers };

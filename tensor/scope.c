@@ -16,7 +16,7 @@ static size_t innermost_mark(const rg_thread *me) {
     return me->scopes ? me->marks[me->scopes - 1] : 0;
 }
 
-size_t rg_scope_begin(void) {
+RG_HOT size_t rg_scope_begin(void) {
     rg_thread *me = rgi_thread_get();
     if (RG_UNLIKELY(me->scopes == me->marks_room)) {
         /* Since this function has no way to fail, neither a test nor the limit of a load can make
@@ -118,11 +118,11 @@ void(rg_scope_end)(size_t mark) {
     me->scopes = mark;
 }
 
-rg_scope_guard rg_scope_open(void) { return (rg_scope_guard){ rg_scope_begin(), true }; }
+RG_HOT rg_scope_guard rg_scope_open(void) { return (rg_scope_guard){ rg_scope_begin(), true }; }
 
-void rg_scope_close(rg_scope_guard *guard) { rg_scope_end(guard->mark); }
+RG_HOT void rg_scope_close(rg_scope_guard *guard) { rg_scope_end(guard->mark); }
 
-bool rg_scope_restart(rg_scope_guard *guard) {
+RG_HOT bool rg_scope_restart(rg_scope_guard *guard) {
     rg_thread *me = &rgi_this;
     if (guard->mark < me->scopes) {
         end_inside(me, me->marks[guard->mark], guard->mark + 1);
@@ -166,7 +166,7 @@ rg_tensor *rgi_own_slowly(rg_tensor *t) {
     return NULL;
 }
 
-rg_tensor *rgi_lend(rg_tensor *t) {
+RG_HOT rg_tensor *rgi_lend(rg_tensor *t) {
     if (!t || t == RG_NONE)
         return t;
     rgi_retain(t);

@@ -32,7 +32,7 @@ bool rgi_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, cons
     return true;
 }
 
-bool rgi_check_dims(const char *op, int n) {
+RG_HOT bool rgi_check_dims(const char *op, int n) {
     RG_FAIL_IF(n < 0 || n > RG_MAX_DIMS, op,
                "a tensor has at most %d dimensions, but %d were asked for", RG_MAX_DIMS, n);
     return true;
@@ -46,7 +46,8 @@ rg_dims rgi_dims_along(int n, int dim, int64_t size) {
     return dims;
 }
 
-bool rgi_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out) {
+RG_HOT bool rgi_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b,
+                                 rg_tensor *out) {
     int n = RG_MAX(a->ndim, b->ndim);
     if (rgi_same_shape(a, b)) {
         rgi_copy_shape(out, a);
@@ -113,7 +114,7 @@ void rgi_set_strides(rg_tensor *t) {
     rgi_update_flags(t);
 }
 
-void rgi_update_flags(rg_tensor *t) {
+RG_HOT void rgi_update_flags(rg_tensor *t) {
     int64_t numel = 1;
     bool contiguous = true;
     bool plain = true;
@@ -299,7 +300,7 @@ void rgi_lay_out_as(rg_tensor *y, const rg_tensor *x) {
 
 /* Elements lie apart if, with the dims sorted by stride, each stride is larger than what the dims
  * inside it reach together. */
-bool rgi_overlaps_itself(const rg_tensor *t) {
+RG_HOT bool rgi_overlaps_itself(const rg_tensor *t) {
     int64_t size[RG_MAX_DIMS];
     int64_t stride[RG_MAX_DIMS];
     int n = 0;

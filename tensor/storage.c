@@ -72,11 +72,11 @@ static inline rg_tensor *new_named(const char *op, rg_dtype dtype, int ndim, con
     return rgi_new_alone(op, dtype, ndim, size);
 }
 
-rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size) {
+RG_HOT rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size) {
     return new_named(NULL, dtype, ndim, size);
 }
 
-rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size) {
+RG_HOT rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size) {
     return new_named(op, dtype, ndim, size);
 }
 
@@ -86,7 +86,7 @@ rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype) {
     return new_named(op, (rg_dtype)dtype, shape->n, shape->v);
 }
 
-rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype) {
+RG_HOT rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype) {
     return rgi_new(dtype, x->ndim, x->size);
 }
 
@@ -114,7 +114,7 @@ rg_tensor *rgi_new_between(rg_dtype dtype, int n, rg_tensor *const in[]) {
     return t;
 }
 
-rg_tensor *rgi_alias(rg_tensor *t) {
+RG_HOT rg_tensor *rgi_alias(rg_tensor *t) {
     rg_tensor *a = rgi_alloc_fast(sizeof *a, RG_MEM_HEADER);
     if (a)
         rgi_alias_begin(a, t);
@@ -143,7 +143,7 @@ static inline void leave_others(rg_tensor *t) {
 }
 
 /* Ends a tensor that has a history, a name or a base, which it lets go of. */
-static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
+RG_HOT static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     leave_others(t);
     if (t->flags & RG_VIEW)
         rgi_release(t->base);
@@ -152,7 +152,7 @@ static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
 
 /* The rarer cases are a call at the function's end, so that the usual case has no registers to
  * save. */
-__attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
+RG_HOT __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
     if (t->history || t->flags & (RG_VIEW | RG_NAMED))
         destroy_known(t);
     else
@@ -181,7 +181,7 @@ bool rgi_fail_for_inference(const char *op) {
                     "https://github.com/pytorch/rfcs/pull/17 for more details.");
 }
 
-bool rgi_may_overwrite(const rg_tensor *t, const char *op) {
+RG_HOT bool rgi_may_overwrite(const rg_tensor *t, const char *op) {
     if (!rgi_may_touch(t, op))
         return false;
     return !rgi_overlaps_itself(t)
@@ -196,7 +196,7 @@ bool rgi_may_write(rg_tensor *t, const char *op) {
            && rgi_may_overwrite(t, op);
 }
 
-void rgi_count_write(rg_tensor *t, const char *op) {
+RG_HOT void rgi_count_write(rg_tensor *t, const char *op) {
     t->storage->version++;
     t->storage->mutation = op;
 }

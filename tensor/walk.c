@@ -97,7 +97,7 @@ void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context) {
     }
 }
 
-void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
+RG_HOT void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
     char *p[RG_MAX_OPERANDS];
     int64_t step[RG_MAX_OPERANDS];
     int k = 0;

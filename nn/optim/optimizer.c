@@ -188,7 +188,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
 
 /* A freed optimizer keeps its mark while its memory isn't in use for something else: the pool's
  * list of free blocks writes elsewhere in the block. */
-bool rgi_optim_given(const rg_optim *o, const char *op) {
+RG_HOT bool rgi_optim_given(const rg_optim *o, const char *op) {
     if (!rgi_given(o, op, "an optimizer"))
         return false;
     return !o->released || rgi_fail(RG_RELEASED, op, "optimizer released by rg_optim_free");

@@ -102,7 +102,7 @@ static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_opt
            && o->row->kernel != K_MUON;
 }
 
-static bool step_all(rg_optim *o) {
+RG_HOT static bool step_all(rg_optim *o) {
     RG_SCOPE();
     rg_optim_slot *end = o->slots + o->n_slots;
     for (rg_optim_slot *slot = o->slots; slot < end; slot++)
@@ -145,7 +145,7 @@ static bool step_once(rg_optim *o) {
 }
 
 /* Gradients that a failed backward left are those of an earlier step. */
-bool rg_optim_step(rg_optim *o) {
+RG_HOT bool rg_optim_step(rg_optim *o) {
     if (rgi_training_halted())
         return false;
     return step_once(o) || rgi_halt_training();

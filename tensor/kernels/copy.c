@@ -21,7 +21,7 @@ void rgi_copy_elements(rg_tensor *to, const rg_tensor *from) {
     k_run_apart(true, 2, (rg_tensor *[]){ to, (rg_tensor *)from }, loop, NULL);
 }
 
-void rgi_fill_zero(rg_tensor *t) {
+RG_HOT void rgi_fill_zero(rg_tensor *t) {
     if (t->flags & RG_CONTIGUOUS)
         memset(t->data, 0, (size_t)t->numel * rgi_sizeof(t->dtype));
     else
@@ -42,7 +42,7 @@ void rgi_fill_number(rg_tensor *t, double value, int64_t integer) {
     rgi_copy_elements(t, &RG_NUMBER(t->dtype, &v));
 }
 
-rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype) {
+RG_HOT rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype) {
     if (t->flags & RG_CONTIGUOUS && t->dtype == dtype) {
         rgi_retain(t);
         return t;

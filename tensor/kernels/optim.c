@@ -64,8 +64,8 @@ static bool all_contiguous(int n, rg_tensor *const t[]) {
     return true;
 }
 
-void k_optimizer_step(k_optimizer_loop *loop, int n, rg_tensor *const t[],
-                      const k_optimizer_numbers *z) {
+RG_HOT void k_optimizer_step(k_optimizer_loop *loop, int n, rg_tensor *const t[],
+                             const k_optimizer_numbers *z) {
     if (t[0]->numel >= RG_LARGE || !all_contiguous(n, t)) {
         optimizer_part part = { loop, n, (int64_t)rgi_sizeof(t[0]->dtype), z };
         rgi_each_apart(n, t, optimizer_run, &part);

@@ -108,8 +108,8 @@ static int reduce_merge(reduce_dim d[RG_MAX_DIMS + 2], int n) {
 }
 
 /* Cuts x into blocks, and folds them into y by the loop. */
-static void reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop,
-                          const void *context) {
+RG_HOT static void reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop,
+                                 const void *context) {
     const int64_t bytes = (int64_t)rgi_sizeof(x->dtype);
     if (x->numel == 0)
         return;
@@ -227,7 +227,7 @@ static const reduction reductions[] = {
     [K_NORM_MIN] = { INFINITY, 0, K_TABLE_FLOATS(min_norm) },
 };
 
-bool k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims) {
+RG_HOT bool k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     const reduction *r = &reductions[how];
     reduce_loop *loop = K_LOOP_OF(r->loops, x->dtype, "reduce");
     if (!loop)

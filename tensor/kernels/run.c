@@ -89,7 +89,7 @@ enum {
 
 /* On one thread all is one part, because the beginning and the end of a part that goes past the
  * caches take a microsecond. */
-void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
+RG_HOT void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
     const int64_t grain = RG_MAX(1, RUN_GRAIN / RG_MAX(n, 1));
     const int workers = rows * n < RG_LARGE ? 1 : rgi_workers(rows, RUN_WORTH * grain);
     const int64_t part = workers > 1 ? RG_MAX(grain, rows / RUN_PARTS) : rows;
@@ -133,7 +133,8 @@ static bool run_streams(const rg_walk *w, const rg_tensor *out) {
     return true;
 }
 
-void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const void *context) {
+RG_HOT void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop,
+                        const void *context) {
     const bool is_short = RG_LIKELY(t[0]->numel < RUN_LONG);
     if (is_short && t[0]->flags & RG_CONTIGUOUS) {
         rgi_each(n, t, loop, context);
@@ -166,11 +167,12 @@ void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const v
     k_rows(parts, w.numel / size * RG_MIN(spread.rows, size), run_part, &spread);
 }
 
-void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
+RG_HOT void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
     k_run_apart(false, n, t, inner, context);
 }
 
-bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers) {
+RG_HOT bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[],
+                       const double *numbers) {
     rg_loop *loop = K_LOOP_OF(k->by_dtype, in[k->n - 1]->dtype, k->name);
     if (!loop)
         return false;
