@@ -402,5 +402,6 @@ START_TEST(test_warnings_of_the_environment) {
 }
 END_TEST
 
-RG_TESTS_UNGUARDED(parallel, test_threads_of_the_environment, test_warnings_of_the_environment, test_parts, test_elements, test_rows,
-                   test_reductions, test_products, test_layers)
+RG_TESTS_UNGUARDED(parallel, test_threads_of_the_environment, test_warnings_of_the_environment,
+                   test_parts, test_elements, test_rows, test_reductions, test_products,
+                   test_layers)
