@@ -5,6 +5,7 @@
  * then committed at once, so that a run that fails leaves every .grad as it was.
  */
 #include "graph_observer.h"
+#include "tensor/lock.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/thread.h"
@@ -12,11 +13,8 @@
 #include "rebase.h"
 #include "run.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A caller asks for the gradients of n tensors y by the leaves or, where `results` isn't NULL, by m
  * tensors x only. `gradients` has the gradient of each y; it may be NULL, and RG_NONE stands for 1
@@ -318,13 +316,13 @@ static bool leaves_may_commit(const rg_run *r) {
 static void leaves_commit(rg_run *r) {
     bool alone = RG_ALONE;
     if (!alone)
-        pthread_mutex_lock(&commit_lock);
+        rgi_lock(RG_LOCK_GRADIENTS);
     rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     for (rg_leaf_slot *s = r->leaves.slots; s < end; s++)
         if (s->grad && rgi_node_has_headers(s->leaf))
             leaf_commit(r, s);
     if (!alone)
-        pthread_mutex_unlock(&commit_lock);
+        rgi_unlock(RG_LOCK_GRADIENTS);
 }
 
 static rg_tensor *result_of(const rg_run *r, rg_tensor *x, int index, bool allow_unused) {

@@ -3,15 +3,13 @@
  * graph, and the notes that they keep with nodes. What an observer does is its own file's business.
  */
 #include "graph_observer.h"
-
-#include <pthread.h>
+#include "tensor/lock.h"
 
 atomic_int rgi_observed;
 
 /* Observers are added at the list's beginning, and none is ever removed, so that the list can be
  * read while another thread adds to it. */
 static _Atomic(rg_graph_observer *) all_observers;
-static pthread_mutex_t observers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- being in force ---------------------------------------------------------------- */
 
@@ -44,7 +42,7 @@ static inline rg_graph_observer *first_in_force(void) {
 /* Updates the events that are observed, after o came into force or went out of it. Two threads may
  * come here in another order than they changed o->in_force in, and both find its last value. */
 static void update_events(rg_graph_observer *o) {
-    pthread_mutex_lock(&observers_lock);
+    rgi_lock(RG_LOCK_OBSERVERS);
     if (!o->listed) {
         o->listed = true;
         o->next = all_observers;
@@ -54,7 +52,7 @@ static void update_events(rg_graph_observer *o) {
     for (o = first_in_force(); o; o = in_force_from(o->next))
         events |= events_of(o);
     atomic_store(&rgi_observed, events);
-    pthread_mutex_unlock(&observers_lock);
+    rgi_unlock(RG_LOCK_OBSERVERS);
 }
 
 bool rgi_set_graph_observer(rg_graph_observer *o, bool on) {

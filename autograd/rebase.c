@@ -6,12 +6,9 @@
 #include "rebase.h"
 #include "hooks.h"
 #include "ops/strided.h"
+#include "tensor/lock.h"
 
-#include <pthread.h>
 #include <string.h>
-
-/* Two threads that use one view renew it once. */
-static pthread_mutex_t renew_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- where a view lies ------------------------------------------------------------- */
 
@@ -160,13 +157,14 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
         return false;
     }
     rg_history *released = after.history;
-    pthread_mutex_lock(&renew_lock);
+    /* Two threads that use one view renew it once. */
+    rgi_lock(RG_LOCK_VIEWS);
     if (rgi_is_stale(t)) {
         if (follows)
             released = exchange_history(t, &after);
         atomic_store_explicit(&t->version, t->storage->version, memory_order_release);
     }
-    pthread_mutex_unlock(&renew_lock);
+    rgi_unlock(RG_LOCK_VIEWS);
     release_history(released);
     return true;
 }

@@ -3,10 +3,10 @@
  * file includes stb_ds: where it gets its memory, and what happens if there is none, is said here.
  */
 #include "map.h"
+#include "lock.h"
 #include "memory.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,16 +29,13 @@ typedef struct map_put {
 /* The thread's put that is under way, if there is one. */
 static __thread map_put *putting __attribute__((tls_model("initial-exec")));
 
-/* The lock guards the seed that all of stb_ds's tables share. */
-static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Returns a new block with a copy of the old one, which stays. The lock is let go of meanwhile,
+/* Returns a new block with a copy of the old one, which stays. RG_LOCK_MAPS is let go of meanwhile,
  * since a request that fails calls the program's error handler, which may use a map, too. */
 static void *map_memory(const void *old, size_t bytes) {
     map_put *put = putting;
-    pthread_mutex_unlock(&map_lock);
+    rgi_unlock(RG_LOCK_MAPS);
     map_block *b = rgi_alloc(sizeof *b + bytes, RG_MEM_OTHER);
-    pthread_mutex_lock(&map_lock);
+    rgi_lock(RG_LOCK_MAPS);
     if (!b)
         longjmp(put->out_of_memory, 1);
     *b = (map_block){ put->map->blocks, bytes };
@@ -86,14 +83,14 @@ static bool put_or_empty(rg_map *m, const char *name, const void *address, int64
     map_put this = { .map = m };
     map_put *outer = putting;
     volatile bool done = false;
-    pthread_mutex_lock(&map_lock);
+    rgi_lock(RG_LOCK_MAPS);
     putting = &this;
     if (setjmp(this.out_of_memory) == 0) {
         put_key(m, name, address, number);
         done = true;
     }
     putting = outer;
-    pthread_mutex_unlock(&map_lock);
+    rgi_unlock(RG_LOCK_MAPS);
     if (!done)
         rgi_map_free(m);
     return done;

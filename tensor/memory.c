@@ -15,6 +15,7 @@
 #include "memory.h"
 
 #include "load.h"
+#include "lock.h"
 #include "warning.h"
 
 #include <limits.h>
@@ -36,12 +37,11 @@ enum {
 static const int64_t CACHE_MAX = (int64_t)1 << 30;
 
 /* `bypass` says that every block is malloc's own. `threads` lists the threads that run, and `ended`
- * sums the counts of those that have ended; `batches` are free blocks that no thread holds. The
- * lock is for these three. `flushed` is the bytes in use, but for each thread's drift. */
+ * sums the counts of those that have ended; `batches` are free blocks that no thread holds.
+ * RG_LOCK_MEMORY is for these three. `flushed` is the bytes in use, but for each thread's drift. */
 static bool bypass;
 bool rgi_memory_guarded;
 atomic_long rgi_memory_spoilt;
-static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static rg_thread *threads;
 static rg_thread ended;
 static atomic_long flushed;
@@ -149,10 +149,10 @@ static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
 static void hand_over(size_t c, rg_free_block *first) {
     if (!first)
         return;
-    pthread_mutex_lock(&threads_lock);
+    rgi_lock(RG_LOCK_MEMORY);
     first->batch = batches[c];
     batches[c] = first;
-    pthread_mutex_unlock(&threads_lock);
+    rgi_unlock(RG_LOCK_MEMORY);
 }
 
 /* Makes the list the spare batch, and the spare batch everybody's. */
@@ -171,11 +171,11 @@ static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     list->spare = NULL;
     if (first || !__atomic_load_n(&batches[c], __ATOMIC_RELAXED))
         return first;
-    pthread_mutex_lock(&threads_lock);
+    rgi_lock(RG_LOCK_MEMORY);
     first = batches[c];
     if (first)
         batches[c] = first->batch;
-    pthread_mutex_unlock(&threads_lock);
+    rgi_unlock(RG_LOCK_MEMORY);
     return first;
 }
 
@@ -410,13 +410,13 @@ void rgi_memory_begin_thread(rg_thread *me) {
     me->chunk = CHUNK_MIN;
     for (uint32_t c = 0; c < RG_SMALL_CLASSES && !bypass && !rgi_memory_guarded; c++)
         me->small[c].limit = c ? RG_SMALL_BATCH / c : RG_HEADER_BATCH;
-    pthread_mutex_lock(&threads_lock);
+    rgi_lock(RG_LOCK_MEMORY);
     me->next = threads;
     me->link = &threads;
     if (threads)
         threads->link = &me->next;
     threads = me;
-    pthread_mutex_unlock(&threads_lock);
+    rgi_unlock(RG_LOCK_MEMORY);
     warn_of_unknown_pool();
 }
 
@@ -432,22 +432,22 @@ void rgi_memory_end_thread(rg_thread *me) {
     }
     atomic_fetch_add_explicit(&flushed, count_of(&me->drift), memory_order_relaxed);
 
-    pthread_mutex_lock(&threads_lock);
+    rgi_lock(RG_LOCK_MEMORY);
     fold_counts(&ended, me);
     *me->link = me->next;
     if (me->next)
         me->next->link = me->link;
-    pthread_mutex_unlock(&threads_lock);
+    rgi_unlock(RG_LOCK_MEMORY);
 }
 
 /* ---- statistics ------------------------------------------------------------------ */
 
 static void sum_counts(rg_thread *sum) {
-    pthread_mutex_lock(&threads_lock);
+    rgi_lock(RG_LOCK_MEMORY);
     fold_counts(sum, &ended);
     for (rg_thread *t = threads; t; t = t->next)
         fold_counts(sum, t);
-    pthread_mutex_unlock(&threads_lock);
+    rgi_unlock(RG_LOCK_MEMORY);
 }
 
 rg_memory rg_memory_stats(void) {
@@ -466,13 +466,13 @@ rg_memory rg_memory_stats(void) {
 }
 
 void rg_memory_reset_peak(void) {
-    pthread_mutex_lock(&threads_lock);
+    rgi_lock(RG_LOCK_MEMORY);
     ended.peak = 0;
     for (rg_thread *t = threads; t; t = t->next) {
         atomic_store_explicit(&t->peak, 0, memory_order_relaxed);
         atomic_store_explicit(&t->watermark, LONG_MIN, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&threads_lock);
+    rgi_unlock(RG_LOCK_MEMORY);
 }
 
 void(rg_memory_fail_at)(int64_t n) {

@@ -226,14 +226,13 @@ static void pool_in_child(void) {
     rgi_retry_workers();
 }
 
-static void pool_expect_forks(void) {
+/* lock.c says why it registers after this. */
+__attribute__((constructor(101))) static void pool_expect_forks(void) {
     pthread_atfork(pool_before_fork, pool_in_parent, pool_in_child);
 }
 
 /* Starts what is missing of this many threads, or as many as the system grants. */
 static void pool_grow(int threads) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, pool_expect_forks);
     pthread_mutex_lock(&pool.mutex);
     int n = atomic_load_explicit(&pool.present, memory_order_relaxed);
     while (n < threads && !pool.over && pool_start(&workers[n])) {

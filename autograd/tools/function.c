@@ -7,9 +7,9 @@
 #include "function_parts.h"
 #include "autograd/graph_observer.h"
 #include "autograd/rebase.h"
+#include "tensor/lock.h"
 #include "tensor/memory.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +42,6 @@ static rg_function_row *row_new(const rg_function_class *cls) {
 
 /* Returns the row of a class, which the first caller makes. */
 static const rg_function_row *row_of_class(rg_function_class *cls) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static rg_function_row *rows __attribute__((used));
     if (!rgi_given(cls, "function_apply", "a class"))
         return NULL;
@@ -54,7 +53,7 @@ static const rg_function_row *row_of_class(rg_function_class *cls) {
     RG_FAIL_VALUE_IF(cls->outputs < 0 || cls->outputs > RG_MAX_OUTPUTS, cls->name,
                      "a class has up to %d outputs, but this says %d", RG_MAX_OUTPUTS,
                      cls->outputs);
-    pthread_mutex_lock(&lock);
+    rgi_lock(RG_LOCK_FUNCTIONS);
     row = cls->row;
     if (!row) {
         row = row_new(cls);
@@ -64,7 +63,7 @@ static const rg_function_row *row_of_class(rg_function_class *cls) {
         }
         __atomic_store_n(&cls->row, row, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&lock);
+    rgi_unlock(RG_LOCK_FUNCTIONS);
     return row;
 }
 

@@ -11,11 +11,11 @@
 #include "autograd/engine.h"
 #include "autograd/graph_observer.h"
 #include "profile_file.h"
+#include "tensor/lock.h"
 #include "tensor/text/c_locale.h"
 #include "tensor/text/text.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -35,7 +35,6 @@ enum { PROFILE_ROWS = 1024, GIVEN_ROOM = 64 };
 static profile_row profile_rows[PROFILE_ROWS];
 static char given_names[PROFILE_ROWS][GIVEN_ROOM];
 static int profile_n;
-static pthread_mutex_t profile_lock = PTHREAD_MUTEX_INITIALIZER;
 /* The nanoseconds that the calls inside the present one have taken. */
 static __thread double profile_inside __attribute__((tls_model("initial-exec")));
 
@@ -113,11 +112,11 @@ static void count_call(const timing *t, const char *name, bool backward, double 
                        double flops) {
     double took;
     const rg_cost own = cost_since(t, bytes, flops, &took);
-    pthread_mutex_lock(&profile_lock);
+    rgi_lock(RG_LOCK_PROFILE);
     add_to_row(row_of_op(name, backward), (profile_row){ .name = name, .backward = backward },
                &own);
     rgi_profile_file_call(name, backward ? "backward" : "forward", t->began, took);
-    pthread_mutex_unlock(&profile_lock);
+    rgi_unlock(RG_LOCK_PROFILE);
 }
 
 static rg_graph_observer profiler;
@@ -139,10 +138,10 @@ void rg_profile_close(rg_profile_guard *g) {
     double took;
     const timing t = { .began = g->began, .outer = g->outer };
     const rg_cost own = cost_since(&t, 0, 0, &took);
-    pthread_mutex_lock(&profile_lock);
+    rgi_lock(RG_LOCK_PROFILE);
     add_to_given_name(g->name, false, &own);
     rgi_profile_file_call(g->name, "function", g->began, took);
-    pthread_mutex_unlock(&profile_lock);
+    rgi_unlock(RG_LOCK_PROFILE);
 }
 
 double rg_profile_begin(void) { return is_profiling() ? profile_now() : 0; }
@@ -151,10 +150,10 @@ void rg_profile_end(const char *name, double began, double bytes) {
     const double took = profile_now() - began;
     if (!name || !(began > 0) || !(took >= 0) || !isfinite(bytes))
         return;
-    pthread_mutex_lock(&profile_lock);
+    rgi_lock(RG_LOCK_PROFILE);
     add_to_given_name(name, true, &(rg_cost){ .calls = 1, .ns = took, .bytes = bytes });
     rgi_profile_file_beside(name, began, took, bytes);
-    pthread_mutex_unlock(&profile_lock);
+    rgi_unlock(RG_LOCK_PROFILE);
 }
 
 /* ---- the work of an application ---------------------------------------------------- */
@@ -278,7 +277,7 @@ static void profile_name(const profile_row *r, char name[GIVEN_ROOM]) {
 
 rg_cost rg_profile_cost(const char *row) {
     rg_cost cost = { 0 };
-    pthread_mutex_lock(&profile_lock);
+    rgi_lock(RG_LOCK_PROFILE);
     for (int i = 0; i < profile_n; i++) {
         char name[GIVEN_ROOM];
         profile_name(&profile_rows[i], name);
@@ -286,7 +285,7 @@ rg_cost rg_profile_cost(const char *row) {
         if (asked)
             profile_add(&cost, &profile_rows[i].cost);
     }
-    pthread_mutex_unlock(&profile_lock);
+    rgi_unlock(RG_LOCK_PROFILE);
     return cost;
 }
 
@@ -295,10 +294,10 @@ const char *rg_profile_table(void) {
      * which may profile. */
     profile_row rows[PROFILE_ROWS];
     double all = rg_profile_cost(NULL).ns;
-    pthread_mutex_lock(&profile_lock);
+    rgi_lock(RG_LOCK_PROFILE);
     int n = profile_n;
     memcpy(rows, profile_rows, sizeof rows);
-    pthread_mutex_unlock(&profile_lock);
+    rgi_unlock(RG_LOCK_PROFILE);
     qsort(rows, (size_t)n, sizeof *rows, profile_by_time);
     rg_text text = { 0 };
     RG_C_NUMBERS();

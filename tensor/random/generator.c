@@ -8,8 +8,11 @@
 #include "tensor/observer.h"
 
 /* The default generator is seeded at its first use, with torch's default seed. */
-static rg_generator default_generator = { .lock = PTHREAD_MUTEX_INITIALIZER,
-                                          .seed = 67280421310721 };
+static rg_generator default_generator = { .seed = 67280421310721 };
+
+__attribute__((constructor(103))) static void begin_default_generator(void) {
+    rgi_own_lock_begin(&default_generator.lock);
+}
 
 /* ---- words ----------------------------------------------------------------------- */
 
@@ -75,13 +78,13 @@ static bool generator_given(const rg_generator *g, const char *op) {
 bool rgi_generator_lock(rg_generator *g, const char *op) {
     if (!generator_given(g, op))
         return false;
-    pthread_mutex_lock(&g->lock);
+    pthread_mutex_lock(&g->lock.mutex);
     if (!g->left)
         mt_seed(g, g->seed);
     return true;
 }
 
-void rgi_generator_unlock(rg_generator *g) { pthread_mutex_unlock(&g->lock); }
+void rgi_generator_unlock(rg_generator *g) { pthread_mutex_unlock(&g->lock.mutex); }
 
 rg_generator *rg_default_generator(void) { return &default_generator; }
 
@@ -98,7 +101,7 @@ rg_generator *(rg_generator_new)(uint64_t seed) {
     rg_generator *g = rgi_alloc(sizeof *g, RG_MEM_OTHER);
     if (!g)
         return NULL;
-    pthread_mutex_init(&g->lock, NULL);
+    rgi_own_lock_begin(&g->lock);
     g->released = false;
     mt_seed(g, seed);
     return g;
@@ -107,7 +110,7 @@ rg_generator *(rg_generator_new)(uint64_t seed) {
 void rg_generator_free(rg_generator *g) {
     if (!g || g == &default_generator || !generator_given(g, "generator_free"))
         return;
-    pthread_mutex_destroy(&g->lock);
+    rgi_own_lock_end(&g->lock);
     g->released = true;
     rgi_free(g, sizeof *g, RG_MEM_OTHER);
 }

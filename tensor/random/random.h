@@ -10,13 +10,12 @@
 #pragma once
 
 #include "tensor/kernels/kernels.h"
-
-#include <pthread.h>
+#include "tensor/lock.h"
 
 /* ---- generator.c: mt19937 --------------------------------------------------------- */
 
 struct rg_generator {
-    pthread_mutex_t lock;
+    rg_own_lock lock;
     uint64_t seed;
     /* `left` counts as torch does: it is 1 when the block is used up, and 0 before the first
      * seed. */

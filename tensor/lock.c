@@ -1,0 +1,59 @@
+/*
+ * lock.c: locks of the library, and what becomes of them in a child of fork.
+ */
+#include "lock.h"
+
+static pthread_mutex_t locks[RG_LOCKS] = { [0 ... RG_LOCKS - 1] = PTHREAD_MUTEX_INITIALIZER };
+
+/* RG_LOCK_GENERATORS guards the list. */
+static rg_own_lock *own_locks;
+
+void rgi_lock(rg_lock lock) { pthread_mutex_lock(&locks[lock]); }
+
+void rgi_unlock(rg_lock lock) { pthread_mutex_unlock(&locks[lock]); }
+
+void rgi_own_lock_begin(rg_own_lock *lock) {
+    pthread_mutex_init(&lock->mutex, NULL);
+    rgi_lock(RG_LOCK_GENERATORS);
+    lock->next = own_locks;
+    lock->link = &own_locks;
+    if (own_locks)
+        own_locks->link = &lock->next;
+    own_locks = lock;
+    rgi_unlock(RG_LOCK_GENERATORS);
+}
+
+void rgi_own_lock_end(rg_own_lock *lock) {
+    rgi_lock(RG_LOCK_GENERATORS);
+    *lock->link = lock->next;
+    if (lock->next)
+        lock->next->link = lock->link;
+    rgi_unlock(RG_LOCK_GENERATORS);
+    pthread_mutex_destroy(&lock->mutex);
+}
+
+/* ---- fork ---------------------------------------------------------------------------------- */
+
+static void lock_all(void) {
+    for (int i = 0; i < RG_LOCKS; i++) {
+        rgi_lock(i);
+        if (i == RG_LOCK_GENERATORS)
+            for (rg_own_lock *own = own_locks; own; own = own->next)
+                pthread_mutex_lock(&own->mutex);
+    }
+}
+
+/* Both the parent and the child have what the thread that forked had. */
+static void unlock_all(void) {
+    for (rg_own_lock *own = own_locks; own; own = own->next)
+        pthread_mutex_unlock(&own->mutex);
+    for (int i = RG_LOCKS - 1; i >= 0; i--)
+        rgi_unlock(i);
+}
+
+/* The handler that is registered last is called first before a fork. The pool's mutex is to be
+ * taken after these locks, since a thread that holds a generator's may wait for it, so that
+ * workers.c registers before. */
+__attribute__((constructor(102))) static void expect_forks(void) {
+    pthread_atfork(lock_all, unlock_all, unlock_all);
+}

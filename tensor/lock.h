@@ -1,0 +1,36 @@
+/*
+ * lock.h: locks of the library. A child of fork has none of its parent's other threads, which may
+ * have held some, so that a thread that forks takes every lock first. All locks are made here, but
+ * for those of workers.c, which has a way of its own.
+ */
+#pragma once
+
+#include "base.h"
+
+#include <pthread.h>
+
+/* The locks that always exist, in the order in which a thread may take one while it has another. */
+typedef enum rg_lock {
+    RG_LOCK_GRADIENTS,  /* Gradients of leaves are committed. */
+    RG_LOCK_GENERATORS, /* The list of generators. Each one's own lock follows it. */
+    RG_LOCK_FUNCTIONS,  /* The list of ops that the program defines. */
+    RG_LOCK_OBSERVERS,  /* The list of observers of the graph. */
+    RG_LOCK_PROFILE,    /* The profiler's table and its file. */
+    RG_LOCK_VIEWS,      /* The history of a view is made anew. */
+    RG_LOCK_MAPS,       /* The seed that all of stb_ds's tables share. */
+    RG_LOCK_MEMORY,     /* The list of threads, and the batches that no thread holds. */
+    RG_LOCKS
+} rg_lock;
+
+void rgi_lock(rg_lock lock);
+void rgi_unlock(rg_lock lock);
+
+/* A lock of an object, of which there may be any number: the list of them has it from begin to
+ * end. */
+typedef struct rg_own_lock {
+    pthread_mutex_t mutex;
+    struct rg_own_lock *next, **link;
+} rg_own_lock;
+
+void rgi_own_lock_begin(rg_own_lock *lock);
+void rgi_own_lock_end(rg_own_lock *lock);
