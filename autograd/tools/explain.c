@@ -81,7 +81,7 @@ static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
 enum { MOST_EXPLAINED = 64 };
 
 /* Calls f with its inputs. Where it fails, the sentence says how many they were. */
-static double value_of(const rg_explain_options *o, rg_tensor *w) {
+static rg_tensor *call_f(const rg_explain_options *o, rg_tensor *w) {
     rg_tensor *in[MOST_EXPLAINED + RG_INPUTS_BEHIND];
     const rg_list inputs = o->inputs.n ? o->inputs : (rg_list){ 1, &w };
     const char *named_as = rgi_named_as;
@@ -90,12 +90,12 @@ static double value_of(const rg_explain_options *o, rg_tensor *w) {
     rg_tensor *y = o->f(in, o->context);
     rgi_named_as = named_as;
     if (!rgi_failed())
-        return rg_item(y);
+        return y;
     const rg_failure failure = rgi_this.failure;
     rgi_forget_failure();
     rgi_fail(failure.code, "explain", "f failed with %d input%s (.inputs gives it others): %s",
              inputs.n, inputs.n == 1 ? "" : "s", failure.message);
-    return NAN;
+    return NULL;
 }
 
 /* Returns f's value with step * direction added to w, which gets `before` back. Writes that aren't
@@ -107,7 +107,7 @@ static double value_at(const rg_explain_options *o, rg_tensor *w, rg_tensor *bef
     if (!moved)
         return NAN;
     rgi_copy_elements(w, moved);
-    const double value = value_of(o, w);
+    const double value = rg_item(call_f(o, w));
     rgi_copy_elements(w, before);
     return value;
 }
@@ -118,14 +118,29 @@ static rg_tensor *direction_of(const rg_explanation *e, rg_generator *random, in
     return length > 0 ? rg_div(d, length) : d;
 }
 
-/* Compares the gradient with differences along its own direction and four others. Returns false
- * where f failed. */
+/* Returns whether the graph of f's value leads to w. A failure counts as yes. */
+static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
+    RG_SCOPE();
+    const bool grad = rg_is_grad_enabled();
+    rg_set_grad_enabled(true);
+    rg_tensor *y = call_f(o, w);
+    rg_tensor *g = RG_NONE;
+    if (y && y->history)
+        g = rg_grad(y, w, .allow_unused = true, .retain_graph = true);
+    rg_set_grad_enabled(grad);
+    return !rgi_is_none(g);
+}
+
+/* Compares the gradient with differences along its own direction and four others. There is no
+ * verdict where f gives the same value throughout and doesn't lead to w, though the loss does: then
+ * *unread becomes true. Returns false where f failed. */
 static bool compare_with_differences(rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
-                                     rg_generator *random) {
+                                     rg_generator *random, bool *unread) {
     enum { DIRECTIONS = 5 };
     const double h = 1e-6;
     rg_tensor *before = rg_clone(rg_detach(w));
     const double norm = rg_item(rg_norm(e->gradient));
+    bool moved = norm == 0;
     e->off = 0;
     for (int k = 0; k < DIRECTIONS; k++) {
         rg_tensor *d = direction_of(e, random, k);
@@ -137,14 +152,18 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
         if (!g)
             return false;
         double expected = rgi_inner_product(rg_numel(w), a, g);
+        moved |= high != low;
         double off = fabs((high - low) / (2 * h) - expected) / fmax(norm, 1e-3);
         e->off = off <= e->off || isnan(e->off) ? e->off : off; /* NaN is the farthest. */
     }
+    *unread = !moved && !f_leads_to(o, w);
+    if (*unread)
+        e->off = NAN;
     e->agrees = e->off < 1e-6;
-    return true;
+    return !rgi_failed();
 }
 
-static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w) {
+static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w, bool *unread) {
     if (!o->f || w->dtype != RG_FLOAT64 || !(w->flags & RG_CONTIGUOUS))
         return true;
     RG_SCOPE();
@@ -152,7 +171,7 @@ static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w) 
     rg_failure before;
     rgi_set_failure_aside(&before);
     rg_generator *random = rg_generator_new(1);
-    bool ok = random && compare_with_differences(e, o, w, random);
+    bool ok = random && compare_with_differences(e, o, w, random, unread);
     rg_generator_free(random);
     rgi_bring_failure_back(&before);
     return ok;
@@ -163,7 +182,7 @@ static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w) 
 static const char *name_of(rg_tensor *w) { return rgi_name_of(w) ? rgi_name_of(w) : "w"; }
 
 static void write_verdict(rg_text *t, const rg_explanation *e, const rg_explain_options *o,
-                          const rg_tensor *w) {
+                          rg_tensor *w, bool unread) {
     if (!o->f)
         rgi_text_add(t, "no verdict by differences: there is no function to compute the loss by\n");
     else if (w->dtype != RG_FLOAT64)
@@ -171,13 +190,18 @@ static void write_verdict(rg_text *t, const rg_explanation *e, const rg_explain_
                      rg_dtype_name((rg_dtype)w->dtype));
     else if (!(w->flags & RG_CONTIGUOUS))
         rgi_text_add(t, "no verdict by differences: the tensor isn't contiguous\n");
+    else if (unread)
+        rgi_text_add(t,
+                     "no verdict by differences: f doesn't read %s, neither as an input nor by "
+                     "the context\n",
+                     name_of(w));
     else
         rgi_text_add(t, "differences in float64 %s: off by %.2g of the norm\n",
                      e->agrees ? "agree" : "DISAGREE", e->off);
 }
 
 static const char *write_text(const rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
-                              double norm) {
+                              double norm, bool unread) {
     rg_text t = { 0 };
     rgi_text_add(&t, "%s: a gradient of %s, norm %.4g\n", name_of(w), RG_SHAPE_TEXT(w), norm);
     if (isnan(e->rest))
@@ -192,7 +216,7 @@ static const char *write_text(const rg_explanation *e, const rg_explain_options 
         rgi_text_add(&t, "first not finite on the way back: %s\n", e->first_not_finite);
     if (e->first_huge)
         rgi_text_add(&t, "first huge on the way back: %s\n", e->first_huge);
-    write_verdict(&t, e, o, w);
+    write_verdict(&t, e, o, w, unread);
     return rgi_text_own(&t);
 }
 
@@ -279,11 +303,12 @@ static bool tell(rg_explanation *e, const rg_paths *p, const rg_explain_options 
     }
     e->v = v;
     const double norm = norm_of_gradient(e->gradient);
+    bool unread = false;
     if (norm < 0 || !own_first(&e->first_zero, p->zero)
         || !own_first(&e->first_not_finite, p->not_finite) || !own_first(&e->first_huge, p->huge)
-        || !judge(e, o, w))
+        || !judge(e, o, w, &unread))
         return false;
-    e->text = write_text(e, o, w, norm);
+    e->text = write_text(e, o, w, norm, unread);
     e->dot = write_dot(p, e->n, told, w);
     return e->text && e->dot;
 }

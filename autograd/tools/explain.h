@@ -32,7 +32,8 @@ typedef struct RG_OPTIONS rg_explain_options {
     double huge RG_DEFAULT(1e6);
     /* Returns the loss anew, from the inputs, as rg_gradcheck takes it: for a verdict, if w is of
      * float64. w, which is one of the inputs, or reaches f by the context, is changed where it lies
-     * and gets its values back. Without .inputs, w is the only input. */
+     * and gets its values back. Without .inputs, w is the only input. If f doesn't read w, there is
+     * no verdict. */
     rg_function *f RG_DEFAULT(NULL);
     void *context RG_DEFAULT(NULL);
     rg_list inputs RG_DEFAULT({});

@@ -698,11 +698,46 @@ START_TEST(test_inputs_of_the_function) {
 }
 END_TEST
 
-RG_TESTS(explain, test_inputs_of_the_function,
-         test_no_shares, test_long_names, test_nodes_beside_several_outputs,
-         test_long_paths, test_verdict_of_nothing, test_verdict_without_a_value,
-         test_verdict_at_the_tolerance, test_shares_of_infinity, test_nothing_is_recorded,
-         test_one_path_of_several, test_shares, test_packed, test_more_paths_than_are_kept,
-         test_paths_of_one_size, test_picture, test_the_largest_are_kept, test_places_of_w,
-         test_where_a_gradient_is_lost, test_verdicts, test_refusals, test_out_of_memory,
-         test_graphs, test_loss_is_a_leaf, test_with_traces, test_values_that_are_gone)
+static rg_tensor *squares(rg_tensor *const in[], void *context) {
+    return rg_sum(rg_square(context ? context : in[0]));
+}
+static rg_tensor *signs(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_sum(rg_sign(in[0]));
+}
+
+/* A function that doesn't read w says nothing about the gradient of w. One that reads it, and has
+ * the same value throughout, does. */
+START_TEST(test_unread) {
+    rg_tensor *w = leaf(3, 1), *x = leaf(3, 2), *loss = rg_sum(rg_square(w));
+    rg_tensor *copy = rg_clone(rg_detach(w));
+    const rg_explanation unread[] = {
+        rg_explain(loss, w, .f = squares, .inputs = RG_LIST(x, w)),
+        rg_explain(loss, w, .f = squares, .inputs = RG_LIST(copy)),
+        rg_explain(loss, w, .f = squares, .context = x),
+    };
+    for (int i = 0; i < RG_COUNT(unread); i++) {
+        ck_assert(unread[i].n == 1 && isnan(unread[i].off) && !unread[i].agrees);
+        ck_assert(strstr(unread[i].text, "no verdict by differences: f doesn't read w, "));
+    }
+    rg_explanation e = rg_explain(loss, w, .f = squares, .inputs = RG_LIST(w, x));
+    ck_assert(e.agrees && strstr(e.text, "agree"));
+    e = rg_explain(loss, w, .f = squares, .context = w);
+    ck_assert(e.agrees);
+    e = rg_explain(loss, w, .f = signs);
+    ck_assert(!e.agrees && e.off > 0.9 && strstr(e.text, "DISAGREE"));
+    /* Neither the loss nor the function reads w: zero is right. */
+    e = rg_explain(rg_sum(rg_square(x)), w, .f = squares, .inputs = RG_LIST(x, w));
+    ck_assert(e.agrees && e.off == 0);
+    ck_assert(rg_is_grad_enabled());
+}
+END_TEST
+
+RG_TESTS(explain, test_unread, test_inputs_of_the_function, test_no_shares, test_long_names,
+         test_nodes_beside_several_outputs, test_long_paths, test_verdict_of_nothing,
+         test_verdict_without_a_value, test_verdict_at_the_tolerance, test_shares_of_infinity,
+         test_nothing_is_recorded, test_one_path_of_several, test_shares, test_packed,
+         test_more_paths_than_are_kept, test_paths_of_one_size, test_picture,
+         test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost, test_verdicts,
+         test_refusals, test_out_of_memory, test_graphs, test_loss_is_a_leaf, test_with_traces,
+         test_values_that_are_gone)

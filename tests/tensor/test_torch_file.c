@@ -1048,7 +1048,7 @@ START_TEST(test_limits) {
     static growing g;
     memory_file_begin();
     /* Lists in lists. */
-    for (int depth = 250; depth <= 260; depth++) {
+    for (int depth = 250; depth <= 1100; depth += depth < 260 ? 1 : 420) {
         RG_SCOPE();
         g.n = 0;
         for (int i = 0; i < depth; i++)
@@ -1062,6 +1062,20 @@ START_TEST(test_limits) {
             ck_assert_msg(list.n == 1, "%s", rg_error());
         else
             check_refused(list, "it lies in more than 256 others", "lists in lists");
+    }
+    /* Each list is put into the one before while it is empty itself. */
+    for (int depth = 250; depth <= 2000; depth += 350) {
+        RG_SCOPE();
+        g.n = 0;
+        ADD(&g, "]q\1q\0");
+        for (int i = 1; i < depth; i++)
+            ADD(&g, "h\0]q\0a");
+        ADD(&g, "h\0Nah\1.");
+        rg_named_list list = load_pickle(g.v, g.n);
+        if (depth <= 256)
+            ck_assert_msg(list.n == 1, "%s", rg_error());
+        else
+            check_refused(list, "it lies in more than 256 others", "lists into lists");
     }
     /* Each list has the one before twice. */
     g.n = 0;

@@ -8,6 +8,11 @@
 
 #include "tensor/files/foreign.h"
 
+/* The greatest depth to which containers lie in each other. The machine keeps to it, and so does
+ * whoever walks over the result, since a container can still grow when it lies in another one. */
+enum { RG_PICKLE_DEPTH = 256 };
+#define RG_PICKLE_TOO_DEEP "it lies in more than %d others"
+
 typedef enum {
     RG_PICKLE_NONE,
     RG_PICKLE_BOOL,

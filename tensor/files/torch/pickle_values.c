@@ -10,9 +10,6 @@
 /* The most cells that a pickle may fill for each of its bytes. Pickles of programs need fewer than
  * one; a crafted one copies a dict again and again. */
 enum { PICKLE_CELLS_A_BYTE = 4 };
-/* The greatest depth to which containers lie in each other. Python's pickler fails at its limit of
- * recursion, which is 1000, unless a program has raised that. */
-enum { PICKLE_DEPTH = 1000 };
 /* The most lists and dicts that may be empty and in no other value at one time. Only a crafted file
  * has many. */
 enum { PICKLE_WAITING = 1 << 16 };
@@ -62,8 +59,8 @@ static bool put_in(rg_pickle *p, uint32_t to, uint32_t item) {
     const unsigned height = p->v[item].height + 1u;
     rgi_pickle_end_wait(p, to);
     rgi_pickle_end_wait(p, item);
-    if (height > PICKLE_DEPTH)
-        return rgi_pickle_refuse(p, "values are nested more than %d deep", PICKLE_DEPTH);
+    if (height > RG_PICKLE_DEPTH)
+        return rgi_pickle_refuse(p, "a value of " RG_PICKLE_TOO_DEEP, RG_PICKLE_DEPTH);
     if (v->height < height)
         v->height = (uint16_t)(height & 0x3FFF);
     return true;

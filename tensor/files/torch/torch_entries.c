@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum {
-    DEPTH_MOST = 256,     /* The greatest depth of containers in each other. */
     VISITS_A_BYTE = 4,    /* A container that is in others comes more than once: the most values */
     LETTERS_A_BYTE = 256, /* and letters of names for each byte of a pickle. */
 };
@@ -168,8 +167,8 @@ static bool walk_container(torch_walk *w, uint32_t value, int depth) {
     rg_pickle_value *v = &w->reader->pickle.v[value];
     if (v->open)
         return REFUSE_VALUE(w, "it is in itself");
-    if (depth >= DEPTH_MOST)
-        return REFUSE_VALUE(w, "it lies in more than %d others", DEPTH_MOST);
+    if (depth >= RG_PICKLE_DEPTH)
+        return REFUSE_VALUE(w, RG_PICKLE_TOO_DEEP, RG_PICKLE_DEPTH);
     v->open = true;
     bool ok = v->kind == RG_PICKLE_DICT ? walk_dict(w, value, depth) : walk_list(w, value, depth);
     v->open = false;
