@@ -9,8 +9,6 @@
 #include "tensor/thread.h"
 #include "run.h"
 
-__thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
-
 /* ---- gathering --------------------------------------------------------------------- */
 
 /* An observer may have a reference of its own to each, so it is asked if there is one. */

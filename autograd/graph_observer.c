@@ -159,6 +159,12 @@ void rgi_notes_freed_saved(rg_node *n) {
             note->cls->freed_saved(note, n);
 }
 
+void rgi_notes_lost_headers(rg_node *n) {
+    for (rg_note *note = n->notes; note; note = note->next)
+        if (note->cls->lost_headers)
+            note->cls->lost_headers(note);
+}
+
 void rgi_notes_free(rg_node *n) {
     while (n->notes) {
         rg_note *note = n->notes;

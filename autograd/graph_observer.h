@@ -126,6 +126,8 @@ typedef struct rg_note_class {
     void (*end_step)(rg_note *note, rg_node *n);
     /* The node has freed its saved values. */
     void (*freed_saved)(rg_note *note, rg_node *n);
+    /* No tensor has the node as its history any more. */
+    void (*lost_headers)(rg_note *note);
     /* The node ends. */
     void (*free)(rg_note *note);
 } rg_note_class;
@@ -140,4 +142,5 @@ rg_note *rgi_note_of(const rg_node *n, const rg_note_class *cls);
 bool rgi_notes_begin_step(rg_node *n);
 void rgi_notes_end_step(rg_node *n);
 void rgi_notes_freed_saved(rg_node *n);
+void rgi_notes_lost_headers(rg_node *n);
 void rgi_notes_free(rg_node *n);

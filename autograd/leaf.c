@@ -1,6 +1,6 @@
 /*
- * leaf.c: what the user says about gradients: which tensors are leaves, where the graph
- * ends, whether it grows, and what .grad holds. The nodes behind it are node.c's.
+ * leaf.c: what a program says about gradients: which tensors are leaves, where the graph
+ * ends, and what .grad holds. The nodes behind it are node.c's.
  */
 #include "graph_observer.h"
 #include "tensor/observer.h"
@@ -8,25 +8,6 @@
 #include "hooks.h"
 #include "node.h"
 #include "rebase.h"
-
-/* ---- grad mode --------------------------------------------------------------------- */
-
-__thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
-
-/* Grad mode as the program has set it. In inference mode nothing is recorded, whatever it is. */
-static __thread bool grad_set_off __attribute__((tls_model("initial-exec")));
-
-bool rg_is_grad_enabled(void) { return !grad_set_off; }
-
-RG_HOT bool rg_set_grad_enabled(bool on) {
-    bool before = !grad_set_off;
-    grad_set_off = !on;
-    rgi_grad_off = !on || rgi_this.inference;
-    return before;
-}
-
-rg_grad_guard rg_grad_guard_open(bool on) { return (rg_grad_guard){ rg_set_grad_enabled(on) }; }
-void rg_grad_guard_close(rg_grad_guard *guard) { rg_set_grad_enabled(guard->before); }
 
 /* ---- leaves ------------------------------------------------------------------------ */
 
@@ -128,8 +109,7 @@ static rg_tensor **grad_place(rg_tensor *t) {
     rg_node *n = rgi_node_of(t);
     if (n && !n->op)
         return &n->grad;
-    rg_hook *retained = rgi_hook_that_retains(t);
-    return retained ? &retained->grad : NULL;
+    return rgi_retained(t);
 }
 
 RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) {

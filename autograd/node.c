@@ -3,11 +3,9 @@
  * is apply.c's business, and walking back over the nodes engine.c's.
  */
 #include "graph_observer.h"
-#include "hooks.h"
 #include "node.h"
 #include "tensor/memory.h"
 #include "tensor/text/text.h"
-#include "rebase.h"
 
 /* `clock` is the order of the thread's newest node. `pending` lists nodes that nobody has any more
  * and that are yet to be destroyed; `draining` says that this is under way. */
@@ -24,18 +22,10 @@ static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
 
 static inline void node_let_go(rg_node *n, int64_t refs);
 
-/* A view that was written to gets its history first. torch prints "Invalid" for one that can't. */
-static const char *node_history_name(rg_tensor *t) {
-    if (rgi_is_stale(t) && rgi_follows_base(t) && !rgi_is_renewable(t))
-        return "Invalid";
-    const rg_node *n = rgi_renew(t, "grad_fn") ? rgi_node_of(t) : NULL;
-    return n && n->op ? rgi_node_name(n) : NULL;
-}
-
 static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
     rg_tensor *grad = n->grad;
     n->grad = NULL;
-    rgi_hooks_forget_grads(n->hooks);
+    rgi_notes_lost_headers(n);
     rgi_release(grad);
 }
 
@@ -43,13 +33,13 @@ static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
  * ask for it: the gradient's graph may lead back here, and then neither would ever be released. */
 RG_HOT static void node_history_release(rg_history *h) {
     rg_node *n = (rg_node *)h;
-    if (RG_UNLIKELY(n->grad || n->hooks)
+    if (RG_UNLIKELY(n->grad || n->notes)
         && atomic_load_explicit(&n->refs, memory_order_relaxed) >> 32 == 1)
         node_forget_grad(n);
     node_let_go(n, HEADER_REF);
 }
 
-static const rg_history_class node_class = { node_history_name, node_history_release };
+rg_history_class rgi_node_class = { .release = node_history_release };
 
 const char *rgi_node_name(const rg_node *n) {
     if (!n->op)
@@ -107,7 +97,7 @@ static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, 
     rg_node *n = rgi_alloc_fast(bytes, RG_MEM_NODE);
     if (!n)
         return NULL;
-    n->base = (rg_history){ &node_class, NULL };
+    n->base = (rg_history){ &rgi_node_class, NULL };
     n->op = op;
     n->n_in = (uint16_t)n_in;
     n->n_out = (uint16_t)n_out;
@@ -118,7 +108,6 @@ static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, 
     n->wanted = 0;
     n->bytes = bytes;
     n->grad = NULL;
-    n->hooks = NULL;
     n->notes = NULL;
     atomic_store_explicit(&n->run, 0, memory_order_relaxed);
     n->edge = (rg_edge *)((char *)n + edges);
@@ -270,7 +259,6 @@ RG_HOT void rgi_node_free_saved(rg_node *n) { free_saved(n); }
 
 /* Releases what few nodes have. */
 static __attribute__((noinline)) void free_rarities(rg_node *n) {
-    rgi_hooks_free(n->hooks);
     rgi_release(n->grad);
     if (n->base.name)
         rgi_rename(&n->base.name, NULL);
@@ -283,8 +271,7 @@ static inline void node_destroy(rg_node *n) {
     for (int i = 0; i < n->n_in; i++)
         if (n->edge[i].node)
             rgi_node_release(n->edge[i].node);
-    uintptr_t rarities = (uintptr_t)n->hooks | (uintptr_t)n->grad | (uintptr_t)n->base.name
-                         | (uintptr_t)n->notes;
+    uintptr_t rarities = (uintptr_t)n->grad | (uintptr_t)n->base.name | (uintptr_t)n->notes;
     if (RG_UNLIKELY(rarities))
         free_rarities(n);
     rgi_free_fast(n, n->bytes, RG_MEM_NODE);

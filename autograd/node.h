@@ -19,29 +19,6 @@ typedef struct rg_meta {
     int64_t size[RG_MAX_DIMS];
 } rg_meta;
 
-/* A hook is called with the gradient of one output. Where `function` is NULL, it keeps that
- * gradient for rg_retain_grad, or calls `after` with the leaf once the gradient was added to the
- * leaf's. The leaf is no reference. `removed` marks a hook that is no longer there. */
-typedef struct rg_hook {
-    int id, output;
-    bool removed;
-    rg_hook_function *function;
-    rg_post_accumulate_grad_hook *after;
-    void *context;
-    union {
-        rg_tensor *grad;
-        rg_tensor *leaf;
-    };
-} rg_hook;
-
-/* A node's hooks are n, in the order of their ids, none of which is given twice; `live` of them
- * aren't removed. */
-typedef struct rg_hooks {
-    rg_hook *v;
-    size_t n, room, live;
-    int next_id;
-} rg_hooks;
-
 /* An observer's note (graph_observer.h). */
 typedef struct rg_note rg_note;
 
@@ -77,7 +54,6 @@ struct rg_node {
     void *attr;
     /* Only a leaf has a gradient of its own. */
     rg_tensor *grad;
-    rg_hooks *hooks;
     /* The list of what observers keep with the node; it is usually NULL. */
     rg_note *notes;
     /* `run` is the address of the run that visits the node, else 0, and `slot` the node's place
@@ -127,11 +103,13 @@ rg_tensor *rgi_join(rg_tensor *value, rg_node *n, uint32_t output);
 static inline rg_node *rgi_node_of(const rg_tensor *t) { return (rg_node *)t->history; }
 /* Returns torch's name, "MulBackward0" or the like. */
 const char *rgi_node_name(const rg_node *n);
-static inline bool rgi_has_hooks(const rg_node *n) { return n->hooks && n->hooks->live; }
 /* Returns whether any tensor header still has the node as its history. */
 static inline bool rgi_node_has_headers(const rg_node *n) { return n->refs >> 32; }
 static inline void rgi_node_retain(rg_node *n) { RG_COUNT_UP(&n->refs, 1); }
 void rgi_node_release(rg_node *n);
+/* The class of nodes as histories. rebase.c gives it its `name`, since a view gets its node anew
+ * first if it was written to. */
+extern rg_history_class rgi_node_class;
 void rgi_node_free_saved(rg_node *n);
 /* Makes t, over which the first output was written, that output's saved value if it has one. */
 void rgi_node_save_instead(rg_node *n, rg_tensor *t);

@@ -1,15 +1,7 @@
 /*
- * op.c: the list of all ops, and the shapes, views and the rule that many of them
- * share. Each op has its paragraph in ops/.
+ * op.c: the shapes, views and the rule that many ops share. Each op has its paragraph in ops/.
  */
 #include "node.h"
-
-const rg_op *const rgi_ops[] = {
-#define OP(name) &rg_op_##name,
-#include "ops.def"
-#undef OP
-};
-const int rgi_n_ops = RG_COUNT(rgi_ops);
 
 /* ---- shapes ------------------------------------------------------------------------ */
 

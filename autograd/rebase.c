@@ -5,7 +5,6 @@
  */
 #include "rebase.h"
 #include "hooks.h"
-#include "ops/strided.h"
 #include "tensor/lock.h"
 
 #include <string.h>
@@ -67,6 +66,12 @@ static rg_history *exchange_history(rg_tensor *t, const rg_tensor *after) {
     t->history = after->history;
     t->output = after->output;
     return before;
+}
+
+/* Lets `after`, whose node is new, keep its gradient if t keeps one. Returns false if there is no
+ * memory. */
+static bool retain_alike(const rg_tensor *after, const rg_tensor *t) {
+    return !rgi_retained(t) || rgi_retain_grad(after);
 }
 
 static void release_history(rg_history *h) {
@@ -152,7 +157,7 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
     follows = follows && place_in_base(t, &at);
     if (follows && !record_view(&after, t, &at, rgi_base_of(t)))
         return false;
-    if (follows && !rgi_retain_alike(&after, t)) {
+    if (follows && !retain_alike(&after, t)) {
         rgi_forget_history(&after);
         return false;
     }
@@ -169,6 +174,20 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
     return true;
 }
 
+/* ---- the name of a history --------------------------------------------------------- */
+
+/* A view that was written to gets its history first. torch prints "Invalid" for one that can't. */
+static const char *history_name(rg_tensor *t) {
+    if (rgi_is_stale(t) && rgi_follows_base(t) && !rgi_is_renewable(t))
+        return "Invalid";
+    const rg_node *n = rgi_renew(t, "grad_fn") ? rgi_node_of(t) : NULL;
+    return n && n->op ? rgi_node_name(n) : NULL;
+}
+
+__attribute__((constructor)) static void name_histories(void) {
+    rgi_node_class.name = history_name;
+}
+
 /* ---- writes ------------------------------------------------------------------------ */
 
 /* The write may be recorded, so t is no leaf, and a history as_strided is that of its base as that
@@ -180,7 +199,7 @@ rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     if (!(t->flags & RG_VIEW) || !n || !place_in_base(t, &at))
         return t;
     rg_tensor *base = rgi_base_of(t);
-    if (RG_IS(n->op, as_strided) && !n->hooks)
+    if (RG_IS(n->op, as_strided) && !rgi_hooks_of(n))
         return t;
     if (!record_view(&after, t, &at, base))
         return NULL;
@@ -223,8 +242,8 @@ static void let_go_of_rebase(rg_rebase *r) {
 bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
     if (!record_rebase(r, t, value))
         return false;
-    if (rgi_retain_alike(&r->after, t)
-        && (!r->base_after.history || rgi_retain_alike(&r->base_after, rgi_base_of(t))))
+    if (retain_alike(&r->after, t)
+        && (!r->base_after.history || retain_alike(&r->base_after, rgi_base_of(t))))
         return true;
     let_go_of_rebase(r);
     return false;

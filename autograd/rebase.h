@@ -7,6 +7,14 @@
 
 #include "node.h"
 
+/* The place of a view in its base, of which the ops of ops/strided.c are told. The base has this
+ * shape, and its elements lie in memory as `layout`, its strides, says. The view begins at element
+ * number `start` from there, and has this size and these strides. */
+typedef struct rg_strided {
+    rg_dims shape, layout, size, stride;
+    int64_t start;
+} rg_strided;
+
 /* Gives a view whose storage was written to a new history. Returns false if it failed, also with
  * torch's sentence, said of `op`, for a view that can't have one: one of a list, or one that was
  * made without grad mode. */

@@ -4,6 +4,8 @@
  */
 #include "engine.h"
 
+__thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
+
 /* ---- saved values ------------------------------------------------------------------ */
 
 /* Fails with torch's sentence if a saved value isn't there or isn't to be used. Returns RG_NONE for

@@ -29,25 +29,25 @@ struct rg_backward_call {
     int place[MOST_HOOKED]; /* Their places among the inputs. */
     rg_tensor *grad_output; /* NULL while no backward run is between the nodes. */
     size_t n_hooks;
-    rg_module_hook hooks[];
+    rg_hook hooks[];
 };
 
 /* ---- its life -------------------------------------------------------------------------- */
 
-static bool is_backward_hook(const rg_module_hook *h) {
+static bool is_backward_hook(const rg_hook *h) {
     return h->kind == RG_HOOK_BACKWARD || h->kind == RG_HOOK_BACKWARD_PRE;
 }
 
 static size_t backward_call_bytes(size_t hooks) {
-    return sizeof(rg_backward_call) + hooks * sizeof(rg_module_hook);
+    return sizeof(rg_backward_call) + hooks * sizeof(rg_hook);
 }
 
 /* Sets *call to a new call with the module's backward hooks, if it has any. */
 static bool backward_call_new(rg_module *m, rg_backward_call **call) {
-    const rg_registry *r = m->registry;
+    const rg_hook_list *hooks = &m->registry->hooks;
     size_t n = 0;
-    for (size_t i = 0; i < r->n_hooks; i++)
-        n += is_backward_hook(&r->hooks[i]);
+    for (size_t i = 0; i < hooks->n; i++)
+        n += is_backward_hook(&hooks->v[i]);
     if (!n)
         return true;
     rg_backward_call *c = rgi_alloc(backward_call_bytes(n), RG_MEM_OTHER);
@@ -56,9 +56,9 @@ static bool backward_call_new(rg_module *m, rg_backward_call **call) {
     memset(c, 0, backward_call_bytes(n));
     c->refs = 1;
     c->m = m;
-    for (size_t i = 0; i < r->n_hooks; i++)
-        if (is_backward_hook(&r->hooks[i]))
-            c->hooks[c->n_hooks++] = r->hooks[i];
+    for (size_t i = 0; i < hooks->n; i++)
+        if (is_backward_hook(&hooks->v[i]))
+            c->hooks[c->n_hooks++] = hooks->v[i];
     *call = c;
     return true;
 }
@@ -70,23 +70,23 @@ static void backward_call_let_go(rg_backward_call *c) {
     rgi_free(c, backward_call_bytes(c->n_hooks), RG_MEM_OTHER);
 }
 
-/* The nodes hold the call by a saved value, a ticket, in whose place they keep the call itself. */
-static void *ticket_pack(rg_tensor *t, void *context) {
+/* The nodes save a placeholder, and a hook on saved values keeps the call itself in its place. */
+static void *placeholder_pack(rg_tensor *t, void *context) {
     rg_backward_call *c = context;
     (void)t;
     RG_COUNT_UP(&c->refs, 1);
     return c;
 }
 
-static rg_tensor *ticket(void) { return rg_zeros_dims(RG_DIMS(1), RG_INT64); }
+static rg_tensor *placeholder(void) { return rg_zeros_dims(RG_DIMS(1), RG_INT64); }
 
-static rg_tensor *ticket_unpack(void *packed, void *context) {
+static rg_tensor *placeholder_unpack(void *packed, void *context) {
     (void)packed;
     (void)context;
-    return ticket();
+    return placeholder();
 }
 
-static void ticket_drop(void *packed, void *context) {
+static void placeholder_drop(void *packed, void *context) {
     (void)context;
     backward_call_let_go(packed);
 }
@@ -100,9 +100,10 @@ static rg_backward_call *backward_call_of(rg_function_context *ctx) {
 /* Calls the hooks that see the inputs' gradients, if there is one of the result. */
 static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
     for (size_t k = 0; k < c->n_hooks; k++) {
-        const rg_module_hook *h = &c->hooks[k];
+        const rg_hook *h = &c->hooks[k];
+        rg_full_backward_hook *function = (rg_full_backward_hook *)h->function;
         rg_tensor *g = h->kind == RG_HOOK_BACKWARD ? rgi_lend(c->grad_output) : NULL;
-        if (g && !h->backward(c->m, c->n, grad_input, g, h->context))
+        if (g && !function(c->m, c->n, grad_input, g, h->context))
             return false;
     }
     return true;
@@ -151,10 +152,11 @@ static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
     rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad = g[0];
     for (size_t k = 0; k < c->n_hooks; k++) {
-        const rg_module_hook *h = &c->hooks[k];
+        const rg_hook *h = &c->hooks[k];
+        rg_full_backward_pre_hook *function = (rg_full_backward_pre_hook *)h->function;
         rg_tensor *other = RG_NONE;
         if (h->kind == RG_HOOK_BACKWARD_PRE)
-            other = h->pre(c->m, grad, h->context);
+            other = function(c->m, grad, h->context);
         if (!is_gradient_like(other, g[0], "full_backward_pre_hook"))
             return false;
         if (other != RG_NONE)
@@ -200,7 +202,7 @@ static bool pass_through(rg_function_context *ctx, int n, rg_tensor *const in[],
         if (!rg_needs_input_grad(ctx, i))
             rg_mark_non_differentiable(ctx, out[i]);
     }
-    return rg_save_for_backward(ctx, ticket());
+    return rg_save_for_backward(ctx, placeholder());
 }
 
 static bool result_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
@@ -224,8 +226,8 @@ static rg_function_class inputs_ops[MOST_HOOKED] = {
 
 static bool apply_hook_op(rg_function_class *op, rg_backward_call *c, rg_list in,
                           rg_tensor *out[]) {
-    const rg_saved_hooks tickets = { ticket_pack, ticket_unpack, ticket_drop, c };
-    if (!rg_push_saved_hooks(tickets))
+    const rg_saved_hooks hooks = { placeholder_pack, placeholder_unpack, placeholder_drop, c };
+    if (!rg_push_saved_hooks(hooks))
         return false;
     const bool ok = rg_function_apply_many(op, &c, in, out);
     rg_pop_saved_hooks();

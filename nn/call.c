@@ -54,33 +54,19 @@ static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
 
 /* ---- hooks --------------------------------------------------------------------- */
 
-/* Returns the place of the first hook whose id isn't below this one. */
-static size_t hook_place(const rg_registry *r, int id) {
-    size_t low = 0, high = r->n_hooks;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (r->hooks[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Calls the hooks that run before, or those after, forward. What a hook returns takes the place
- * of *hooked, which is the first input, or the result. A hook may add and remove hooks: the next
- * one is found by its id. */
-static void run_hooks(rg_module *m, rg_module_hook_kind kind, rg_list in, rg_tensor **hooked) {
-    const bool before = kind == RG_HOOK_BEFORE;
-    const rg_registry *r = m->registry;
-    for (size_t i = 0; i < r->n_hooks && *hooked;) {
-        rg_module_hook h = r->hooks[i];
-        if (h.kind == kind) {
-            rg_tensor *other = h.forward(m, in, before ? RG_NONE : *hooked, h.context);
-            if (other != RG_NONE)
-                *hooked = other;
-        }
-        i = hook_place(r, h.id + 1);
+/* Calls the hooks of a kind, which run before forward or after it. What a hook returns takes the
+ * place of *hooked, which is the first input, or the result. A hook may add and remove hooks. */
+static void run_hooks(rg_module *m, int kind, rg_list in, rg_tensor **hooked) {
+    const rg_hook_list *hooks = &m->registry->hooks;
+    const rg_hook *h = rgi_hook_from(hooks, 0, kind);
+    while (h && *hooked) {
+        const int id = h->id;
+        rg_forward_hook *function = (rg_forward_hook *)h->function;
+        rg_tensor *y = kind == RG_HOOK_BEFORE ? RG_NONE : *hooked;
+        rg_tensor *other = function(m, in, y, h->context);
+        if (other != RG_NONE)
+            *hooked = other;
+        h = rgi_hook_from(hooks, id + 1, kind);
     }
 }
 
@@ -109,60 +95,39 @@ __attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *
     return rgi_backward_call_end(call, y);
 }
 
-static int add_hook(const char *op, rg_module *m, rg_module_hook hook) {
-    if (!rgi_module_given(m, op) || !rgi_given((void *)(uintptr_t)hook.forward, op, "a function"))
+static int add_hook(const char *op, rg_module *m, int kind, rg_any_function *hook, void *context) {
+    if (!rgi_module_given(m, op) || !rgi_given((void *)(uintptr_t)hook, op, "a function"))
         return -1;
-    rg_registry *r = m->registry;
-    if (!rgi_grow((void **)&r->hooks, &r->hook_room, r->n_hooks + 1, sizeof *r->hooks))
-        return -1;
-    hook.id = ++r->last_hook;
-    r->hooks[r->n_hooks++] = hook;
-    r->live_hooks++;
-    return r->last_hook;
+    return rgi_hook_add(&m->registry->hooks, kind, hook, context);
 }
 
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context) {
-    const rg_module_hook h = { .kind = RG_HOOK_AFTER, .forward = hook, .context = context };
-    return add_hook("register_forward_hook", m, h);
+    return add_hook("register_forward_hook", m, RG_HOOK_AFTER, (rg_any_function *)hook, context);
 }
 
 int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context) {
-    const rg_module_hook h = { .kind = RG_HOOK_BEFORE, .forward = hook, .context = context };
-    return add_hook("register_forward_pre_hook", m, h);
+    return add_hook("register_forward_pre_hook", m, RG_HOOK_BEFORE, (rg_any_function *)hook,
+                    context);
 }
 
 int rg_register_full_backward_hook(rg_module *m, rg_full_backward_hook *hook, void *context) {
-    const rg_module_hook h = { .kind = RG_HOOK_BACKWARD, .backward = hook, .context = context };
-    return add_hook("register_full_backward_hook", m, h);
+    return add_hook("register_full_backward_hook", m, RG_HOOK_BACKWARD, (rg_any_function *)hook,
+                    context);
 }
 
 int rg_register_full_backward_pre_hook(rg_module *m, rg_full_backward_pre_hook *hook,
                                        void *context) {
-    const rg_module_hook h = { .kind = RG_HOOK_BACKWARD_PRE, .pre = hook, .context = context };
-    return add_hook("register_full_backward_pre_hook", m, h);
-}
-
-/* Closes the gaps that removed hooks leave, once they are at least half. */
-static void close_hook_gaps(rg_registry *r) {
-    size_t n = 0;
-    if (r->n_hooks < 2 * r->live_hooks)
-        return;
-    for (size_t i = 0; i < r->n_hooks; i++)
-        if (r->hooks[i].kind != RG_HOOK_REMOVED)
-            r->hooks[n++] = r->hooks[i];
-    r->n_hooks = n;
+    return add_hook("register_full_backward_pre_hook", m, RG_HOOK_BACKWARD_PRE,
+                    (rg_any_function *)hook, context);
 }
 
 bool(rg_remove_forward_hook)(rg_module *m, int id) {
     if (!rgi_module_given(m, "remove_forward_hook"))
         return false;
-    rg_registry *r = m->registry;
-    size_t i = hook_place(r, id);
-    RG_FAIL_VALUE_IF(i == r->n_hooks || r->hooks[i].id != id || r->hooks[i].kind == RG_HOOK_REMOVED,
-                     "remove_forward_hook", "the module has no hook %d", id);
-    r->hooks[i].kind = RG_HOOK_REMOVED;
-    r->live_hooks--;
-    close_hook_gaps(r);
+    rg_hook_list *hooks = &m->registry->hooks;
+    rg_hook *h = rgi_hook_find(hooks, id);
+    RG_FAIL_VALUE_IF(!h, "remove_forward_hook", "the module has no hook %d", id);
+    rgi_hook_remove(hooks, h);
     return true;
 }
 
@@ -245,7 +210,7 @@ static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
     }
     call_frame frame = { calling, m, keywords, false };
     calling = &frame;
-    rg_tensor *y = RG_UNLIKELY(m->registry->live_hooks) ? forward_with_hooks(m, in, keywords)
+    rg_tensor *y = RG_UNLIKELY(m->registry->hooks.live) ? forward_with_hooks(m, in, keywords)
                                                         : forward_of(m, in, keywords);
     calling = frame.outer;
     rgi_inside = outside;

@@ -96,19 +96,18 @@ static bool copy_tensors(copier *c) {
 /* Returns how many bytes m's struct has. */
 static size_t struct_bytes(const rg_module *m) { return m->registry->bytes - sizeof(rg_registry); }
 
-/* A copy doesn't have the hook by which somebody looks inside the original. */
-static bool is_copied(const rg_module_hook *h) {
-    return h->kind != RG_HOOK_REMOVED && h->forward != rgi_look_at_output;
-}
-
+/* A copy has the same hooks, but for the one by which a program looks inside the original. */
 static bool copy_hooks(rg_registry *to, const rg_registry *from) {
-    to->last_hook = from->last_hook;
-    if (!rgi_grow((void **)&to->hooks, &to->hook_room, from->live_hooks, sizeof *to->hooks))
-        return false;
-    for (size_t i = 0; i < from->n_hooks; i++)
-        if (is_copied(&from->hooks[i]))
-            to->hooks[to->n_hooks++] = from->hooks[i];
-    to->live_hooks = to->n_hooks;
+    const rg_hook_list *hooks = &from->hooks;
+    for (size_t i = 0; i < hooks->n; i++) {
+        const rg_hook *h = &hooks->v[i];
+        if (h->kind == RG_HOOK_REMOVED || h->function == (rg_any_function *)rgi_look_at_output)
+            continue;
+        to->hooks.next_id = h->id;
+        if (rgi_hook_add(&to->hooks, h->kind, h->function, h->context) < 0)
+            return false;
+    }
+    to->hooks.next_id = hooks->next_id;
     return true;
 }
 

@@ -124,7 +124,7 @@ void rgi_module_end(rg_module *m) {
     rg_registry *r = m->registry;
     if (rgi_is_looking())
         rgi_looks_forget(m);
-    rgi_free(r->hooks, r->hook_room * sizeof *r->hooks, RG_MEM_OTHER);
+    rgi_hook_list_free(&r->hooks);
     rgi_free(r->entries, r->room * sizeof *r->entries, RG_MEM_OTHER);
     rgi_map_free(&r->names);
     m->released = true;

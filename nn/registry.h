@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "autograd/hook_list.h"
 #include "module.h"
 #include "tensor/map.h"
 
@@ -17,25 +18,9 @@ typedef struct rg_entry {
     void **place;
 } rg_entry;
 
-/* A hook runs before forward, after it, or in a backward run: with the gradient of the result, or
- * once those of the inputs are there, too. */
-typedef enum rg_module_hook_kind {
-    RG_HOOK_REMOVED,
-    RG_HOOK_BEFORE,
-    RG_HOOK_AFTER,
-    RG_HOOK_BACKWARD_PRE,
-    RG_HOOK_BACKWARD
-} rg_module_hook_kind;
-typedef struct rg_module_hook {
-    int id;
-    rg_module_hook_kind kind;
-    union {
-        rg_forward_hook *forward;
-        rg_full_backward_pre_hook *pre;
-        rg_full_backward_hook *backward;
-    };
-    void *context;
-} rg_module_hook;
+/* The kind of a module's hook says when it runs: before forward, after it, or in a backward run
+ * with the gradient of the result, or once those of the inputs are there, too. */
+enum { RG_HOOK_BEFORE, RG_HOOK_AFTER, RG_HOOK_BACKWARD_PRE, RG_HOOK_BACKWARD };
 
 /* The registry lies in one block of memory with the module's struct, behind it. */
 typedef struct rg_registry {
@@ -46,10 +31,8 @@ typedef struct rg_registry {
     size_t at;         /* The parent's entry of this number is this module. */
     rg_entry *entries;
     size_t n, room;
-    rg_map names;          /* The entries' numbers by their names, where there are many. */
-    rg_module_hook *hooks; /* Hooks stand in the order of their ids. */
-    size_t n_hooks, hook_room, live_hooks;
-    int last_hook; /* The newest hook has this id; no id is given twice. */
+    rg_map names; /* The entries' numbers by their names, where there are many. */
+    rg_hook_list hooks;
 } rg_registry;
 
 #define RG_EACH_ENTRY(e, m)                                                \

@@ -3,7 +3,7 @@
  * function of the user's applies these ops; the graph does, where a view or its base is written to
  * (rebase.c).
  */
-#include "strided.h"
+#include "autograd/rebase.h"
 
 /* ---- headers ------------------------------------------------------------------- */
 

@@ -355,28 +355,15 @@ rg_tensor *rg_function_apply_list(rg_function_class *cls, const void *args, rg_l
 
 /* ---- forward, done again ------------------------------------------------------------ */
 
-static bool took_another_way(const rg_op *op) {
-    return rgi_fail(RG_RUNTIME_ERROR, op->name, "the recorded step has taken another way");
-}
-
-bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from) {
-    if (to->data == from->data)
-        return true;
-    if (to->dtype != from->dtype || !rgi_same_shape(to, from))
-        return took_another_way(op);
-    rgi_copy_elements(to, from);
-    return true;
-}
-
 static bool same_saved(const rg_function_context *ctx, const rg_call *c,
                        const rg_function_attr *was) {
     if (ctx->attr->n_saved != was->n_saved)
-        return took_another_way(c->op);
+        return rgi_took_another_way(c->op);
     for (int j = 0; j < was->n_saved; j++) {
         int slot = was->slot[j];
         bool apart = slot >= was->n_user && slot < RG_INPUTS;
         if (apart && rgi_is_none(ctx->saved[j]))
-            return took_another_way(c->op);
+            return rgi_took_another_way(c->op);
         if (apart && !rgi_function_same(c->op, c->in[slot], ctx->saved[j]))
             return false;
     }

@@ -6,6 +6,21 @@
 #include "autograd/graph_observer.h"
 #include "tensor/observer.h"
 
+/* ---- recorded steps -------------------------------------------------------------------- */
+
+bool rgi_took_another_way(const rg_op *op) {
+    return rgi_fail(RG_RUNTIME_ERROR, op->name, "the recorded step has taken another way");
+}
+
+bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from) {
+    if (to->data == from->data)
+        return true;
+    if (to->dtype != from->dtype || !rgi_same_shape(to, from))
+        return rgi_took_another_way(op);
+    rgi_copy_elements(to, from);
+    return true;
+}
+
 /* ---- backward ----------------------------------------------------------------------- */
 
 /* Differentiating a result of this op fails. The op stands behind gradients of a class that is

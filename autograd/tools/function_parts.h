@@ -45,6 +45,8 @@ struct rg_function_context {
     uint32_t wanted;
 };
 
+/* Fails, since a run of a recorded step does otherwise than the step did. */
+bool rgi_took_another_way(const rg_op *op);
 /* Makes to's values those of `from`, for a recorded step, in which neither shape nor dtype may
  * change. */
 bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from);

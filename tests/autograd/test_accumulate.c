@@ -271,6 +271,26 @@ START_TEST(test_another_leaf_by_now) {
 }
 END_TEST
 
+static rg_tensor *ten_times(rg_tensor *g, void *context) {
+    (void)context;
+    return rg_mul(g, 10);
+}
+
+/* A retained gradient is the one that all hooks have seen, in whatever order they came, as in
+ * torch. */
+START_TEST(test_hooks_come_before_retaining) {
+    for (int last = 0; last < 2; last++) {
+        rg_tensor *x = rg_requires_grad_(rg_ones(1), true), *y = rg_mul(x, 2);
+        if (last)
+            ck_assert_int_eq(rg_register_hook(y, ten_times, NULL), 0);
+        ck_ok(rg_retain_grad(y));
+        ck_assert_int_eq(rg_register_hook(y, ten_times, NULL), last);
+        ck_ok(rg_backward(rg_sum(rg_mul(y, 3))));
+        ck_assert(is(rg_grad_of(y), last ? 300 : 30) && is(rg_grad_of(x), last ? 600 : 60));
+    }
+}
+END_TEST
+
 /* A leaf has its gradient and retains none, whatever hooks it has. */
 START_TEST(test_leaves_retain_nothing) {
     RG_SCOPE();
@@ -332,5 +352,6 @@ END_TEST
 
 RG_TESTS(accumulate, test_inputs, test_what_is_not_asked_for, test_inputs_with_a_graph,
          test_inputs_refused, test_after, test_order, test_steps_in_backward, test_odd_hooks,
-         test_a_hook_fails_before_others, test_another_leaf_by_now, test_leaves_retain_nothing,
-         test_numbers_of_hooks, test_without_memory)
+         test_a_hook_fails_before_others, test_another_leaf_by_now,
+         test_hooks_come_before_retaining, test_leaves_retain_nothing, test_numbers_of_hooks,
+         test_without_memory)

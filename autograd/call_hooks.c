@@ -1,0 +1,152 @@
+/*
+ * call_hooks.c: functions that a program registers to see a gradient on its way back or to change
+ * it, and their calls. A node's hooks are kept by hooks.c.
+ */
+#include "engine.h"
+#include "hooks.h"
+#include "rebase.h"
+#include "tensor/observer.h"
+
+/* ---- running ----------------------------------------------------------------------- */
+
+/* Calls the program's function, which may remove the hook itself, and takes what it returns. */
+static bool hook_call(const rg_node *n, const rg_hook *h, rg_tensor **grad) {
+    const int output = h->kind;
+    rg_hook_function *function = (rg_hook_function *)h->function;
+    rg_tensor *g = rgi_lend(*grad);
+    if (g)
+        g = function(g, h->context);
+    if (g == RG_NONE)
+        return true;
+    if (!rgi_check(g, "hook"))
+        return false;
+    g = rgi_sum_to(g, &n->meta[output]);
+    if (!g)
+        return false;
+    rgi_retain(g);
+    rgi_release(*grad);
+    *grad = g;
+    return true;
+}
+
+/* Adds to the gradient that an output keeps. Where no header is left to ask for it, it isn't kept:
+ * its graph would keep the node (see node_history_release). */
+static bool keep_gradient(const rg_node *n, rg_tensor **kept, rg_tensor *grad) {
+    if (!rgi_node_has_headers(n))
+        return true;
+    rg_tensor *sum = *kept ? rg_add(*kept, grad) : rg_clone(grad);
+    if (!sum)
+        return false;
+    rgi_retain(sum);
+    rgi_release(*kept);
+    *kept = sum;
+    return true;
+}
+
+/* Hooks that are added meanwhile wait for the next run. What is kept is the gradient that all hooks
+ * have seen, as in torch. */
+bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
+    if (!rgi_may_do_once("a hook"))
+        return false;
+    rg_hooks *hooks = rgi_hooks_of(n);
+    const int end = hooks->list.next_id;
+    const rg_hook *h = *grad ? rgi_hook_from(&hooks->list, 0, output) : NULL;
+    while (h && h->id < end) {
+        const int id = h->id;
+        if (!hook_call(n, h, grad))
+            return false;
+        h = rgi_hook_from(&hooks->list, id + 1, output);
+    }
+    return !*grad || !(hooks->retains >> output & 1)
+           || keep_gradient(n, &hooks->grad[output], *grad);
+}
+
+bool rgi_has_hooks_after(const rg_node *leaf) {
+    const rg_hooks *hooks = rgi_hooks_of(leaf);
+    return hooks && rgi_hook_from(&hooks->list, 0, RG_HOOK_AFTER_LEAF);
+}
+
+/* Returns whether the leaf of these hooks is there. Another one may lie at its address by now. */
+static bool is_leaf_there(const rg_hooks *hooks, const rg_node *leaf) {
+    return hooks->leaf && hooks->leaf->state == RG_ALIVE && hooks->leaf->history == &leaf->base;
+}
+
+/* A leaf that was released, while something else has its node, isn't called. */
+bool rgi_run_hooks_after(rg_node *leaf) {
+    const rg_hooks *hooks = rgi_hooks_of(leaf);
+    const int end = hooks->list.next_id;
+    const rg_hook *h = rgi_hook_from(&hooks->list, 0, RG_HOOK_AFTER_LEAF);
+    while (h && h->id < end) {
+        const int id = h->id;
+        rg_post_accumulate_grad_hook *after = (rg_post_accumulate_grad_hook *)h->function;
+        if (is_leaf_there(hooks, leaf) && !after(hooks->leaf, h->context))
+            return false;
+        h = rgi_hook_from(&hooks->list, id + 1, RG_HOOK_AFTER_LEAF);
+    }
+    return true;
+}
+
+/* ---- registering ------------------------------------------------------------------- */
+
+bool rg_retain_grad(rg_tensor *t) {
+    if (!rgi_check(t, "retain_grad") || !rgi_renew(t, "retain_grad"))
+        return false;
+    RG_FAIL_IF(!t->history, "retain_grad",
+               "can't retain_grad on Tensor that has requires_grad=False");
+    return !rgi_node_of(t)->op || rgi_retain_grad(t);
+}
+
+bool rg_retains_grad(rg_tensor *t) { return rgi_check(t, "retains_grad") && rgi_retained(t); }
+
+/* A run looks for leaves that have hooks only where there may be some. */
+static atomic_bool leaves_were_hooked;
+
+RG_HOT bool rgi_were_leaves_hooked(void) {
+    return atomic_load_explicit(&leaves_were_hooked, memory_order_relaxed);
+}
+
+int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
+    if (!rgi_check(t, "register_hook") || !rgi_renew(t, "register_hook"))
+        return -1;
+    if (!t->history || !function) {
+        rgi_fail(RG_RUNTIME_ERROR, "register_hook",
+                 "cannot register a hook on a tensor that doesn't require gradient");
+        return -1;
+    }
+    rg_node *n = rgi_node_of(t);
+    rg_hooks *hooks = rgi_hooks_make(n);
+    if (hooks && !n->op)
+        atomic_store_explicit(&leaves_were_hooked, true, memory_order_relaxed);
+    return hooks ? rgi_hook_add(&hooks->list, t->output, (rg_any_function *)function, context) : -1;
+}
+
+int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_hook *hook,
+                                          void *context) {
+    static const char op[] = "register_post_accumulate_grad_hook";
+    if (!rgi_check(t, op) || !rgi_renew(t, op) || !rgi_given(hook, op, "a function"))
+        return -1;
+    if (!t->history || rgi_node_of(t)->op) {
+        rgi_fail(RG_RUNTIME_ERROR, op,
+                 t->history ? "post accumulate grad hooks cannot be registered on non-leaf tensors"
+                            : "cannot register a hook on a tensor that doesn't require gradient");
+        return -1;
+    }
+    rg_node *leaf = rgi_node_of(t);
+    rg_hooks *hooks = rgi_hooks_make(leaf);
+    if (!hooks)
+        return -1;
+    if (!is_leaf_there(hooks, leaf))
+        hooks->leaf = t;
+    return rgi_hook_add(&hooks->list, RG_HOOK_AFTER_LEAF, (rg_any_function *)hook, context);
+}
+
+bool(rg_remove_hook)(rg_tensor *t, int id) {
+    if (!rgi_check(t, "remove_hook"))
+        return false;
+    rg_hooks *hooks = t->history ? rgi_hooks_of(rgi_node_of(t)) : NULL;
+    rg_hook *h = hooks ? rgi_hook_find(&hooks->list, id) : NULL;
+    RG_FAIL_IF(!h || !(h->kind == t->output || h->kind == RG_HOOK_AFTER_LEAF), "remove_hook",
+               "the tensor has no hook %d", id);
+    rgi_hook_remove(&hooks->list, h);
+    return true;
+}

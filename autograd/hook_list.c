@@ -1,0 +1,63 @@
+/*
+ * hook_list.c: hooks are added, found and removed. Calling them is the business of the list's
+ * owner.
+ */
+#include "hook_list.h"
+#include "tensor/memory.h"
+
+int rgi_hook_add(rg_hook_list *list, int kind, rg_any_function *function, void *context) {
+    if (!rgi_grow((void **)&list->v, &list->room, list->n + 1, sizeof *list->v))
+        return -1;
+    list->v[list->n++] = (rg_hook){ list->next_id, kind, function, context };
+    list->live++;
+    return list->next_id++;
+}
+
+/* Returns the place of the first hook whose id isn't below this one. */
+static size_t hook_place(const rg_hook_list *list, int id) {
+    size_t low = 0;
+    size_t high = list->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (list->v[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+rg_hook *rgi_hook_find(const rg_hook_list *list, int id) {
+    const size_t at = hook_place(list, id);
+    rg_hook *h = at < list->n ? &list->v[at] : NULL;
+    return h && h->id == id && h->kind != RG_HOOK_REMOVED ? h : NULL;
+}
+
+const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int kind) {
+    for (size_t i = hook_place(list, id); i < list->n; i++)
+        if (list->v[i].kind == kind)
+            return &list->v[i];
+    return NULL;
+}
+
+/* Closes the gaps that removed hooks leave, once they are at least half. */
+static void close_gaps(rg_hook_list *list) {
+    size_t n = 0;
+    if (list->n < 2 * list->live)
+        return;
+    for (size_t i = 0; i < list->n; i++)
+        if (list->v[i].kind != RG_HOOK_REMOVED)
+            list->v[n++] = list->v[i];
+    list->n = n;
+}
+
+void rgi_hook_remove(rg_hook_list *list, rg_hook *hook) {
+    hook->kind = RG_HOOK_REMOVED;
+    list->live--;
+    close_gaps(list);
+}
+
+void rgi_hook_list_free(rg_hook_list *list) {
+    rgi_free(list->v, list->room * sizeof *list->v, RG_MEM_OTHER);
+    *list = (rg_hook_list){ 0 };
+}
