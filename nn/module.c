@@ -22,7 +22,8 @@ void *(rg_module_new)(size_t bytes, const rg_module_class *cls, const void *fiel
     if (!m)
         return NULL;
     memcpy(m, fields, bytes);
-    *m = (rg_module){ .cls = cls,
+    *m = (rg_module){ .handle = RG_NEW_HANDLE(MODULE),
+                      .cls = cls,
                       .training = true,
                       .registry = (rg_registry *)((char *)m + both) - 1 };
     *m->registry = (rg_registry){ .bytes = both };
@@ -43,38 +44,16 @@ void *rg_module_ready(void *module) {
 
 /* ---- what is a module ---------------------------------------------------------- */
 
-/* A program may give a tensor in place of a module where the compiler can't see it. The bytes of
- * a tensor's state are the flags of a module, which are 0 or 1, and so tell one from the other. */
-_Static_assert(offsetof(rg_module, training) == offsetof(rg_tensor, state)
-                   && offsetof(rg_module, released) == offsetof(rg_tensor, state) + 2,
-               "a tensor's state stands where a module has its flags");
-
-static bool is_tensor(const void *it) {
-    const uint32_t alive = RG_ALIVE, dead = RG_DEAD;
-    const char *state = (const char *)it + offsetof(rg_tensor, state);
-    return memcmp(state, &alive, 3) == 0 || memcmp(state, &dead, 3) == 0;
-}
-
-/* A freed module keeps its mark, since the pool's list of free blocks writes elsewhere in the
- * block. The mark is read as a byte, since a tensor has no bool there. */
-static bool is_marked(const rg_module *m) {
-    return *((const unsigned char *)m + offsetof(rg_module, released)) != 0;
-}
-
-bool rgi_is_module(const rg_module *m) { return m && !is_marked(m); }
-
-__attribute__((cold)) static bool fail_for_module(const void *it, const char *op) {
-    const rg_tensor *t = it;
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, it == RG_NONE, op, "expected a module but got RG_NONE");
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, is_tensor(it), op, "torch.%sTensor is not a Module subclass",
-                  rgi_scalar_name((rg_dtype)t->dtype));
-    return rgi_fail(RG_RELEASED, op, "module released by rg_module_free");
+/* The compiler can't see everywhere that a tensor is given in a module's place. */
+__attribute__((cold)) static bool refuse_module(const rg_module *m, const char *op) {
+    const bool tensor = m && (const void *)m != RG_NONE && rgi_is_tensor(m);
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, tensor, op, "torch.%sTensor is not a Module subclass",
+                  rgi_scalar_name((rg_dtype)((const rg_tensor *)(const void *)m)->dtype));
+    return rgi_refuse_handle(m, op, RG_HANDLE_MODULE);
 }
 
 bool rgi_module_given(const rg_module *m, const char *op) {
-    if (!rgi_given(m, op, "a module"))
-        return false;
-    return RG_LIKELY(!is_marked(m)) || fail_for_module(m, op);
+    return RG_LIKELY(rgi_is_module(m)) || refuse_module(m, op);
 }
 
 /* ---- freeing ------------------------------------------------------------------- */
@@ -127,8 +106,7 @@ void rgi_module_end(rg_module *m) {
     rgi_hook_list_free(&r->hooks);
     rgi_free(r->entries, r->room * sizeof *r->entries, RG_MEM_OTHER);
     rgi_map_free(&r->names);
-    m->released = true;
-    rgi_free(m, r->bytes, RG_MEM_OTHER);
+    rgi_free_handle(&m->handle, r->bytes);
 }
 
 void rg_module_free(void *module) {

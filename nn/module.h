@@ -68,10 +68,10 @@ typedef struct rg_module_class {
 } rg_module_class;
 
 struct rg_module {
+    rg_handle handle;
     const rg_module_class *cls;
     bool training;
     bool failed;                  /* Something in the constructor was NULL. */
-    bool released;                /* rg_module_free has freed it. */
     struct rg_registry *registry; /* The library alone looks into it. */
 };
 
@@ -130,7 +130,7 @@ bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 #define RG_READY(self) ((__typeof__(self))rg_module_ready(self))
 #ifndef __cplusplus
 #define RG_MODULE(type, cls, ...) \
-    ((type *)rg_module_new(sizeof(type), cls, &(type){ .base = { 0 }, __VA_ARGS__ }))
+    ((type *)rg_module_new(sizeof(type), cls, &(type){ .base = { .training = true }, __VA_ARGS__ }))
 #endif
 
 /* Returns a copy of the whole tree, as copy.deepcopy does; NULL on failure. The struct's other

@@ -6,6 +6,7 @@
 
 #include "autograd/hook_list.h"
 #include "module.h"
+#include "tensor/handle.h"
 #include "tensor/map.h"
 
 typedef enum rg_entry_kind { RG_ENTRY_PARAMETER, RG_ENTRY_BUFFER, RG_ENTRY_CHILD } rg_entry_kind;
@@ -64,9 +65,9 @@ enum { RG_PATH_ROOM = 256 };
 bool rgi_rename_below(rg_module *m, const char *from, const char *to);
 /* Returns whether what stands in the entry's place was registered; else fails with what to do. */
 bool rgi_is_registered(const char *op, const rg_entry *e);
-/* Returns whether m is a module that lives, and no tensor, without an error if it isn't. */
-bool rgi_is_module(const rg_module *m);
-/* Returns whether m may be used. If not, the thread has an error. */
+/* Returns whether m is a module that wasn't freed. */
+static inline bool rgi_is_module(const rg_module *m) { return rgi_is_handle(m, RG_HANDLE_MODULE); }
+/* Returns whether m may be used; else fails. */
 bool rgi_module_given(const rg_module *m, const char *op);
 
 /* Fails with the sentence that n inputs are too many, or too few, for the class; the second one is

@@ -301,6 +301,9 @@ static void look_behind(const void *block, size_t bytes, size_t size) {
 
 /* ---- the door ---------------------------------------------------------------------- */
 
+/* A handle of more bytes doesn't rest. */
+enum { HANDLE_RESTS_MAX = 16 << 10 };
+
 /* A block is never so large. */
 static const size_t ABSURD_BYTES = (size_t)1 << 39;
 
@@ -380,6 +383,35 @@ void rgi_free(void *block, size_t bytes, rg_class cls) {
     rgi_count_bytes(me, cls, false, (long)size, 0);
 }
 
+/* Frees the handle that rests in place i, if there is one. */
+static void end_rest(rg_thread *me, uint32_t i) {
+    void *block = me->resting_handles[i].handle;
+    size_t size, c = class_of(me->resting_handles[i].bytes, RG_MEM_OTHER, &size);
+    if (block && c < RG_SMALL_CLASSES)
+        small_free(me, block, c);
+    else if (block)
+        large_free(me, block, c, size);
+    me->resting_handles[i].handle = NULL;
+}
+
+void rgi_free_handle(rg_handle *h, size_t bytes) {
+    rg_thread *me = rgi_thread_get();
+    h->released = true;
+    if (bypass || bytes > HANDLE_RESTS_MAX) {
+        rgi_free(h, bytes, RG_MEM_OTHER);
+        return;
+    }
+    size_t size;
+    class_of(bytes, RG_MEM_OTHER, &size);
+    if (rgi_memory_guarded)
+        look_behind(h, bytes, size);
+    const uint32_t i = me->handle_rests++ % RG_RESTING_HANDLES;
+    end_rest(me, i);
+    me->resting_handles[i].handle = h;
+    me->resting_handles[i].bytes = bytes;
+    rgi_count_bytes(me, RG_MEM_OTHER, false, (long)size, 0);
+}
+
 void rgi_free_both_slowly(void *header, size_t header_bytes, void *storage, size_t bytes) {
     rgi_free(storage, bytes, RG_MEM_STORAGE);
     rgi_free(header, header_bytes, RG_MEM_HEADER);
@@ -421,6 +453,8 @@ void rgi_memory_begin_thread(rg_thread *me) {
 }
 
 void rgi_memory_end_thread(rg_thread *me) {
+    for (uint32_t i = 0; i < RG_RESTING_HANDLES; i++)
+        end_rest(me, i);
     rg_memory_trim();
     cut_up_rest(me);
     for (int i = 0; i < RG_RESTING; i++)

@@ -11,8 +11,12 @@
 void *rgi_alloc(size_t bytes, rg_class cls);
 /* Gives a block back; does nothing for NULL. */
 void rgi_free(void *block, size_t bytes, rg_class cls);
-/* These two do the same for blocks that are asked for all the time: the usual case is inlined. To
- * free NULL isn't allowed here. */
+/* Marks a handle as released, and gives its block of RG_MEM_OTHER back. The thread's
+ * RG_RESTING_HANDLES last ones rest before their memory is used again, so that a use of one is
+ * noticed. */
+void rgi_free_handle(rg_handle *h, size_t bytes);
+/* These two do the same as the first two for blocks that are asked for all the time: the usual case
+ * is inlined. To free NULL isn't allowed here. */
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls);
 static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
 /* Sees to it that a block of RG_MEM_OTHER has room for `want` items, each of `item` bytes. Where it

@@ -3,6 +3,7 @@
  */
 #include "structs.h"
 
+#include "handle.h"
 #include "thread.h"
 #include "unheld.h"
 
@@ -29,12 +30,7 @@ bool rgi_check_slow(rg_tensor *t, const char *op) {
         return rgi_fail(RG_RUNTIME_ERROR, op, "%s", rgi_name_of(t));
     if (!t && rgi_failed())
         return false;
-    const char *got = "another pointer";
-    if (!t)
-        got = "NULL";
-    else if (t == RG_NONE)
-        got = "RG_NONE";
-    return rgi_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s", got);
+    return rgi_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s", rgi_name_of_pointer(t));
 }
 
 bool rgi_check_list(rg_list list, const char *op) {

@@ -93,6 +93,12 @@ struct rg_tensor {
 
 static inline bool rgi_is_none(const rg_tensor *t) { return t == RG_NONE; }
 
+/* Returns whether a pointer that isn't NULL leads to a tensor, released or not. */
+static inline bool rgi_is_tensor(const void *it) {
+    const uint32_t state = ((const rg_tensor *)it)->state, all_but_highest = 0xffffff;
+    return state == RG_ALIVE || (state & all_but_highest) == (RG_DEAD & all_but_highest);
+}
+
 /* Returns the tensor that t is a view of. Requires that t is a view. */
 static inline rg_tensor *rgi_base_of(const rg_tensor *t) {
     return t->flags & RG_NAMED ? t->label->base : t->base;

@@ -67,6 +67,15 @@ typedef enum __attribute__((packed)) rg_dtype {
 extern rg_tensor rg_none_;
 #define RG_NONE (&rg_none_)
 
+/* A handle is a block of memory that a program holds beside its tensors: a module, an optimizer, a
+ * generator. It begins with this header, which only the library reads and writes. The header lasts
+ * while the memory isn't in use for something else, so that a use after the release is noticed. */
+typedef struct rg_handle {
+    void *reserved; /* Free memory is chained up here. */
+    uint32_t kind;
+    bool released;
+} rg_handle;
+
 /* A list of tensors: RG_LIST(a, b, c), which ops.h describes. */
 typedef struct rg_list {
     int n;

@@ -40,6 +40,7 @@ enum {
     RG_SMALL_CLASSES = 65,
     RG_LARGE_CLASSES = 4 * 28,
     RG_RESTING = 16, /* The number of released headers that rest; more wouldn't stay in L1. */
+    RG_RESTING_HANDLES = 16,
 };
 
 /* A failure: its code, which is RG_OK where there is none, and its line. A failure is unread until
@@ -94,6 +95,14 @@ typedef struct rg_thread {
     struct rg_thread *next, **link;
 
     rg_failure failure; /* error.c: the failure that stands. */
+
+    /* memory.c: the handles that were released last, with their bytes, and the number of those that
+     * were ever put there. */
+    struct {
+        void *handle;
+        size_t bytes;
+    } resting_handles[RG_RESTING_HANDLES];
+    uint32_t handle_rests;
 } rg_thread;
 
 /* The initial-exec model is quick, but gives a library that is loaded late very little room:

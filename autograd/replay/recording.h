@@ -38,12 +38,11 @@ typedef struct rg_step_observer {
 } rg_step_observer;
 
 struct rg_replay {
+    rg_handle handle;
     rg_graph_observer recorder;
     rg_step_observer collector, giver;
     /* The step went wrong, or was refused. */
     bool failed;
-    /* rg_replay_free has freed it. */
-    bool released;
     /* Memory that is lent from now on must never have been lent before. */
     bool lends_only_new;
     rg_replay_entry *entries;

@@ -11,15 +11,21 @@
  * a run the giver hands out the same ones again.
  */
 #include "recording.h"
+#include "tensor/handle.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/thread.h"
+
+/* The recorder is a field of its recording. */
+static rg_replay *recording_of(void *recorder) {
+    return (rg_replay *)(void *)((char *)recorder - offsetof(rg_replay, recorder));
+}
 
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 
 /* A tensor that is made with its values is a constant: no run makes it anew. */
 static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
-    rg_replay *r = (rg_replay *)o;
+    rg_replay *r = recording_of(o);
     rgi_set_observer(NULL);
     rg_tensor *t = rgi_new(dtype, ndim, size);
     rgi_set_observer(o);
@@ -30,13 +36,13 @@ static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const 
 }
 
 static bool recorder_allocate(rg_observer *o, rg_tensor *t, size_t bytes) {
-    return rgi_recording_lend((rg_replay *)o, t, bytes);
+    return rgi_recording_lend(recording_of(o), t, bytes);
 }
 
-static void recorder_released(rg_observer *o) { rgi_recording_reap((rg_replay *)o); }
+static void recorder_released(rg_observer *o) { rgi_recording_reap(recording_of(o)); }
 
 static bool recorder_may_do_once(rg_observer *o, const char *op) {
-    return rgi_recording_refuse((rg_replay *)o, op);
+    return rgi_recording_refuse(recording_of(o), op);
 }
 
 typedef struct {
@@ -53,7 +59,7 @@ static bool copy_again(void *context) {
 }
 
 static bool recorder_copied(rg_observer *o, rg_tensor *to, rg_tensor *from, const char *op) {
-    rg_replay *r = (rg_replay *)o;
+    rg_replay *r = recording_of(o);
     if (!rgi_recording_makes_anew(r, to, op))
         return false;
     noted_copy *c = rgi_recording_note(r, copy_again, NULL, sizeof *c);
@@ -65,7 +71,7 @@ static bool recorder_copied(rg_observer *o, rg_tensor *to, rg_tensor *from, cons
 }
 
 static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op, const rg_deed *deed) {
-    rg_replay *r = (rg_replay *)o;
+    rg_replay *r = recording_of(o);
     const bool anew = !t || rgi_recording_makes_anew(r, t, op);
     void *context = anew ? rgi_recording_note(r, deed->redo, deed->drop, deed->bytes) : NULL;
     if (context)
@@ -116,14 +122,14 @@ static bool checked_call_again(void *context) {
 }
 
 static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const char *op) {
-    rg_replay *r = (rg_replay *)o;
+    rg_replay *r = recording_of(o);
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op);
 }
 
 /* A view stays as it is in all runs, and needs no entry. */
 static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t attr_size,
                               bool alike) {
-    rg_replay *r = (rg_replay *)o;
+    rg_replay *r = recording_of(o);
     for (int i = 0; i < c->n_in; i++)
         rgi_recording_hold(r, c->in[i]);
     for (int k = 0; k < c->n_out; k++)
@@ -218,7 +224,7 @@ static bool user_step_again(void *context) {
 
 static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin[],
                           const rg_gradient *rule, rg_tensor *buffer) {
-    rg_replay *r = (rg_replay *)o;
+    rg_replay *r = recording_of(o);
     const rg_node *node = s->node;
     size_t room = node->n_saved * sizeof(rg_tensor *);
     rg_redo *redo = s->op->together ? user_step_again : step_again;
@@ -254,7 +260,7 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
 
 /* A tensor may be added to if it is in lent memory. */
 static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
-    return rgi_pointers_have(&((rg_replay *)o)->living, t) ? 1 : -1;
+    return rgi_pointers_have(&(recording_of(o))->living, t) ? 1 : -1;
 }
 
 /* ---- gradients of leaves ----------------------------------------------------------- */
@@ -334,7 +340,7 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
 /* A gradient that the step takes away without having made it needs no entry: if the step makes
  * another, runs put that in its place. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
-    rg_replay *r = (rg_replay *)o;
+    rg_replay *r = recording_of(o);
     const rg_replay_leaf *known = find_leaf(r, leaf);
     bool was_made = known && known->made;
     bool was_taken_away = known && !known->made;
@@ -353,7 +359,7 @@ static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tens
 }
 
 static void recorder_read_gradient(rg_graph_observer *o, const rg_tensor *grad) {
-    rgi_recording_reads((rg_replay *)o, grad);
+    rgi_recording_reads(recording_of(o), grad);
 }
 
 /* ---- recording and running --------------------------------------------------------- */
@@ -382,6 +388,7 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     if (!r)
         return NULL;
     *r = (rg_replay){
+        .handle = RG_NEW_HANDLE(REPLAY),
         .recorder = recorder_calls,
         .collector = { .observer.tensors.make = collector_make, .replay = r },
         .giver = { .observer.tensors.make = giver_make, .replay = r },
@@ -402,16 +409,9 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     return NULL;
 }
 
-/* A freed recording keeps its mark, since the pool's list of free blocks writes elsewhere in the
- * block. */
-static bool is_recording(const rg_replay *r, const char *op) {
-    RG_FAIL_IF(!r, op, "there is no recorded step");
-    RG_FAIL_AS_IF(RG_RELEASED, r->released, op, "recorded step released by rg_replay_free");
-    return true;
-}
-
 bool rg_replay_run(rg_replay *r) {
-    if (rgi_training_halted() || !is_recording(r, "replay_run") || !rgi_may_do_once("replay_run"))
+    if (rgi_training_halted() || !rgi_handle_given(r, "replay_run", RG_HANDLE_REPLAY)
+        || !rgi_may_do_once("replay_run"))
         return rgi_halt_training();
     bool ok = true;
     size_t mark = rg_scope_begin();
@@ -422,7 +422,7 @@ bool rg_replay_run(rg_replay *r) {
 }
 
 void rg_replay_free(rg_replay *r) {
-    if (!r || !is_recording(r, "replay_free"))
+    if (!r || !rgi_handle_given(r, "replay_free", RG_HANDLE_REPLAY))
         return;
     for (size_t i = 0; i < r->n_entries; i++) {
         rg_replay_entry *e = &r->entries[i];
@@ -434,6 +434,5 @@ void rg_replay_free(rg_replay *r) {
         rgi_release_as(r->held.v[i], RG_REPLAY_FREED);
     rgi_free(r->entries, r->entry_room * sizeof *r->entries, RG_MEM_OTHER);
     rgi_pointers_free(&r->held);
-    r->released = true;
-    rgi_free(r, sizeof *r, RG_MEM_OTHER);
+    rgi_free_handle(&r->handle, sizeof *r);
 }

@@ -5,6 +5,7 @@
 #include "autograd/inputs.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/map.h"
+#include "tensor/handle.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
@@ -23,12 +24,12 @@ typedef struct {
 
 /* The map leads from a shape's name to its place in v. */
 struct rg_replays {
+    rg_handle handle;
     rg_tensor *(*step)(rg_tensor *const inputs[], void *context);
     void *context;
     rg_map shapes;
     shape_replay **v;
     size_t n, room;
-    bool released; /* rg_replays_free has freed it. */
 };
 
 /* ---- the name of a shape ----------------------------------------------------------- */
@@ -158,16 +159,8 @@ rg_replays *rg_replays_new(rg_tensor *(*step)(rg_tensor *const inputs[], void *c
     RG_FAIL_IF(!step, "replays_new", "there is no step");
     rg_replays *r = rgi_alloc(sizeof *r, RG_MEM_OTHER);
     if (r)
-        *r = (rg_replays){ .step = step, .context = context };
+        *r = (rg_replays){ .handle = RG_NEW_HANDLE(REPLAYS), .step = step, .context = context };
     return r;
-}
-
-/* Freed ones keep their mark, since the pool's list of free blocks writes elsewhere in the block.
- */
-static bool are_replays(const rg_replays *r, const char *op) {
-    RG_FAIL_IF(!r, op, "there are no recorded steps");
-    RG_FAIL_AS_IF(RG_RELEASED, r->released, op, "recorded steps released by rg_replays_free");
-    return true;
 }
 
 /* Returns whether the inputs suit a step. One with a history would lose it, since the step gets a
@@ -196,7 +189,8 @@ static rg_tensor *new_result(const shape_replay *s) {
 }
 
 rg_tensor *(rg_replays_run)(rg_replays *r, int n, rg_tensor *const inputs[]) {
-    if (!are_replays(r, replays_run) || !suit_step(n, inputs) || !rgi_may_do_once(replays_run))
+    if (!rgi_handle_given(r, replays_run, RG_HANDLE_REPLAYS) || !suit_step(n, inputs)
+        || !rgi_may_do_once(replays_run))
         return NULL;
     shape_replay *s = find_shape(r, n, inputs);
     if (!s)
@@ -220,10 +214,9 @@ rg_tensor *(rg_replays_run)(rg_replays *r, int n, rg_tensor *const inputs[]) {
 }
 
 void rg_replays_free(rg_replays *r) {
-    if (!r || !are_replays(r, "replays_free"))
+    if (!r || !rgi_handle_given(r, "replays_free", RG_HANDLE_REPLAYS))
         return;
     forget_shapes(r);
     rgi_free(r->v, r->room * sizeof *r->v, RG_MEM_OTHER);
-    r->released = true;
-    rgi_free(r, sizeof *r, RG_MEM_OTHER);
+    rgi_free_handle(&r->handle, sizeof *r);
 }

@@ -6,6 +6,7 @@
 
 #include "nn/save/loading.h"
 #include "tensor/error.h"
+#include "tensor/handle.h"
 #include "tensor/memory.h"
 #include "tensor/random/random.h"
 #include "tensor/scope.h"
@@ -16,9 +17,9 @@
 #include <string.h>
 
 struct rg_data_loader {
+    rg_handle handle;
     rg_data_loader_options options;
     int n_tensors;
-    bool released;    /* rg_data_loader_free has freed it. */
     int64_t n;        /* The number of items. */
     rg_tensor *order; /* The epoch's order; NULL between epochs. */
     int64_t position; /* The number of items that were given out. */
@@ -27,12 +28,6 @@ struct rg_data_loader {
 
 static size_t loader_bytes(int n) {
     return sizeof(rg_data_loader) + (size_t)n * sizeof(rg_tensor *);
-}
-
-bool rgi_loader_given(const rg_data_loader *l, const char *op) {
-    if (!rgi_given(l, op, "a data loader"))
-        return false;
-    return !l->released || rgi_fail(RG_RELEASED, op, "data loader released by rg_data_loader_free");
 }
 
 /* ---- making --------------------------------------------------------------------------- */
@@ -70,7 +65,9 @@ rg_data_loader *rg_data_loader_new_with(rg_list tensors, rg_data_loader_options 
     rg_data_loader *l = rgi_alloc(loader_bytes(tensors.n), RG_MEM_OTHER);
     if (!l)
         return NULL;
-    *l = (rg_data_loader){ .options = o, .n_tensors = tensors.n, .n = n };
+    *l = (rg_data_loader){
+        .handle = RG_NEW_HANDLE(DATA_LOADER), .options = o, .n_tensors = tensors.n, .n = n
+    };
     for (int i = 0; i < tensors.n; i++) {
         l->v[i] = tensors.v[i];
         rgi_retain(l->v[i]);
@@ -79,17 +76,16 @@ rg_data_loader *rg_data_loader_new_with(rg_list tensors, rg_data_loader_options 
 }
 
 void rg_data_loader_free(rg_data_loader *l) {
-    if (!l || !rgi_loader_given(l, "data_loader_free"))
+    if (!l || !rgi_handle_given(l, "data_loader_free", RG_HANDLE_DATA_LOADER))
         return;
     for (int i = 0; i < l->n_tensors; i++)
         rgi_release_as(l->v[i], RG_LOADER_FREED);
     rgi_release(l->order);
-    l->released = true;
-    rgi_free(l, loader_bytes(l->n_tensors), RG_MEM_OTHER);
+    rgi_free_handle(&l->handle, loader_bytes(l->n_tensors));
 }
 
 int64_t rg_data_loader_len(const rg_data_loader *l) {
-    if (!rgi_loader_given(l, "data_loader_len"))
+    if (!rgi_handle_given(l, "data_loader_len", RG_HANDLE_DATA_LOADER))
         return -1;
     const int64_t whole = l->n / l->options.batch_size;
     return whole + (!l->options.drop_last && l->n % l->options.batch_size);
@@ -170,7 +166,8 @@ static bool take_items(rg_data_loader *l, int64_t items, rg_tensor **batch) {
 rg_list rg_data_loader_next(rg_data_loader *l) {
     RG_AS("data_loader_next");
     const rg_list failed = { .n = -1 };
-    if (!rgi_loader_given(l, "data_loader_next") || (!l->order && !begin_epoch(l)))
+    if (!rgi_handle_given(l, "data_loader_next", RG_HANDLE_DATA_LOADER)
+        || (!l->order && !begin_epoch(l)))
         return failed;
     const int64_t whole = l->options.batch_size, left = l->n - l->position;
     const int64_t items = RG_MIN(whole, left);
@@ -202,7 +199,7 @@ static const char *const loader_keys[] = { "position", "order", "generator" };
 rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
     RG_AS("data_loader_state_dict");
     const rg_named_list failed = { .n = -1 };
-    if (!rgi_loader_given(l, "data_loader_state_dict"))
+    if (!rgi_handle_given(l, "data_loader_state_dict", RG_HANDLE_DATA_LOADER))
         return failed;
     rg_named *v = rgi_scope_alloc(sizeof *v * RG_COUNT(loader_keys));
     if (!v)
@@ -280,7 +277,7 @@ bool rgi_random_state_fits(rg_tensor *state) {
 
 bool rgi_loader_load_begin(rg_loader_load *load, rg_data_loader *l, rg_named_list dict) {
     const char *op = "data_loader_load_state_dict";
-    if (!rgi_loader_given(l, op) || !rgi_given_list(dict.n, dict.v, op))
+    if (!rgi_handle_given(l, op, RG_HANDLE_DATA_LOADER) || !rgi_given_list(dict.n, dict.v, op))
         return false;
     *load = (rg_loader_load){ .loader = l };
     rg_tensor *place = loader_value(dict, loader_keys[0], 0);

@@ -6,6 +6,7 @@
 
 #include "tensor/error.h"
 #include "tensor/files/npy.h"
+#include "tensor/handle.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/load.h"
 #include "tensor/memory.h"
@@ -16,20 +17,14 @@
 #include <string.h>
 
 struct rg_tokens {
+    rg_handle handle;
     rg_file file;
     char *path;
     rg_foreign type;
     bool swapped;
-    bool released; /* rg_tokens_close has closed it. */
-    uint64_t at;   /* The first token is here. */
+    uint64_t at; /* The first token is here. */
     int64_t n;
 };
-
-static bool tokens_given(const rg_tokens *tokens, const char *op) {
-    if (!rgi_given(tokens, op, "tokens"))
-        return false;
-    return !tokens->released || rgi_fail(RG_RELEASED, op, "tokens released by rg_tokens_close");
-}
 
 /* ---- opening -------------------------------------------------------------------------- */
 
@@ -75,7 +70,7 @@ rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o) {
     rg_tokens *tokens = rgi_alloc(sizeof *tokens, RG_MEM_OTHER);
     if (!tokens)
         return NULL;
-    *tokens = (rg_tokens){ .file.fd = -1 };
+    *tokens = (rg_tokens){ .handle = RG_NEW_HANDLE(TOKENS), .file.fd = -1 };
     bool ok = rgi_rename(&tokens->path, path)
               && rgi_file_open(&tokens->file, "tokens_open", tokens->path);
     if (ok && !o.dtype && rgi_ends_with(path, ".npy"))
@@ -89,16 +84,15 @@ rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o) {
 }
 
 void rg_tokens_close(rg_tokens *tokens) {
-    if (!tokens || !tokens_given(tokens, "tokens_close"))
+    if (!tokens || !rgi_handle_given(tokens, "tokens_close", RG_HANDLE_TOKENS))
         return;
     rgi_file_close(&tokens->file);
     rgi_rename(&tokens->path, NULL);
-    tokens->released = true;
-    rgi_free(tokens, sizeof *tokens, RG_MEM_OTHER);
+    rgi_free_handle(&tokens->handle, sizeof *tokens);
 }
 
 int64_t rg_tokens_count(const rg_tokens *tokens) {
-    return tokens_given(tokens, "tokens_count") ? tokens->n : -1;
+    return rgi_handle_given(tokens, "tokens_count", RG_HANDLE_TOKENS) ? tokens->n : -1;
 }
 
 /* ---- windows -------------------------------------------------------------------------- */
@@ -136,7 +130,7 @@ static bool block_fits(const rg_tokens *tokens, int64_t block_size, const char *
 rg_pair(rg_tokens_windows)(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size) {
     const char *op = "tokens_windows";
     RG_SCOPE();
-    if (!tokens_given(tokens, op) || !rgi_check(starts, op))
+    if (!rgi_handle_given(tokens, op, RG_HANDLE_TOKENS) || !rgi_check(starts, op))
         return no_windows;
     if (starts->dtype != RG_INT64 || starts->ndim != 1) {
         rg_fail(RG_TYPE_ERROR, op,
@@ -161,7 +155,7 @@ rg_pair(rg_tokens_get_batch_with)(const rg_tokens *tokens, int64_t batch_size, i
                                   rg_generator *g) {
     RG_AS("tokens_get_batch");
     RG_SCOPE();
-    if (!tokens_given(tokens, "tokens_get_batch"))
+    if (!rgi_handle_given(tokens, "tokens_get_batch", RG_HANDLE_TOKENS))
         return no_windows;
     if (!block_fits(tokens, block_size, "tokens_get_batch"))
         return no_windows;

@@ -11,14 +11,6 @@
 
 /* ---- life ----------------------------------------------------------------------------- */
 
-/* A freed tokenizer keeps its mark, since the pool's list of free blocks writes elsewhere in the
- * block. */
-bool rgi_tokenizer_given(const rg_tokenizer *t, const char *op) {
-    if (!rgi_given(t, op, "a tokenizer"))
-        return false;
-    return !t->released || rgi_fail(RG_RELEASED, op, "tokenizer released by rg_tokenizer_free");
-}
-
 void rgi_tokenizer_drop(rg_tokenizer *t) {
     rgi_map_free(&t->names);
     rgi_merges_free(&t->merges);
@@ -27,12 +19,11 @@ void rgi_tokenizer_drop(rg_tokenizer *t) {
     rgi_free(t->bytes_at, t->bytes_at_room * sizeof *t->bytes_at, RG_MEM_OTHER);
     rgi_free(t->plain.v, t->plain.room * sizeof *t->plain.v, RG_MEM_OTHER);
     rgi_free(t->normalized.v, t->normalized.room * sizeof *t->normalized.v, RG_MEM_OTHER);
-    t->released = true;
-    rgi_free(t, sizeof *t, RG_MEM_OTHER);
+    rgi_free_handle(&t->handle, sizeof *t);
 }
 
 void rg_tokenizer_free(rg_tokenizer *t) {
-    if (t && rgi_tokenizer_given(t, "tokenizer_free"))
+    if (t && rgi_handle_given(t, "tokenizer_free", RG_HANDLE_TOKENIZER))
         rgi_tokenizer_drop(t);
 }
 
@@ -50,11 +41,12 @@ size_t rgi_byte_character(unsigned char b, char *to) {
 /* ---- tokens --------------------------------------------------------------------------- */
 
 int64_t rg_tokenizer_size(const rg_tokenizer *t) {
-    return rgi_tokenizer_given(t, "tokenizer_size") ? (int64_t)t->n : -1;
+    return rgi_handle_given(t, "tokenizer_size", RG_HANDLE_TOKENIZER) ? (int64_t)t->n : -1;
 }
 
 int64_t rg_tokenizer_id(const rg_tokenizer *t, const char *token) {
-    if (!rgi_tokenizer_given(t, "tokenizer_id") || !rgi_given(token, "tokenizer_id", "a token"))
+    if (!rgi_handle_given(t, "tokenizer_id", RG_HANDLE_TOKENIZER)
+        || !rgi_given(token, "tokenizer_id", "a token"))
         return -1;
     int64_t id = rgi_map_name(&t->names, token);
     if (id < 0)
@@ -70,7 +62,8 @@ static bool is_token(const rg_tokenizer *t, int64_t id, const char *op) {
 }
 
 const char *(rg_tokenizer_token)(const rg_tokenizer *t, int64_t id) {
-    if (!rgi_tokenizer_given(t, "tokenizer_token") || !is_token(t, id, "tokenizer_token"))
+    if (!rgi_handle_given(t, "tokenizer_token", RG_HANDLE_TOKENIZER)
+        || !is_token(t, id, "tokenizer_token"))
         return NULL;
     return t->tokens[id].text;
 }
@@ -173,7 +166,8 @@ static const char *decode_ids(const rg_tokenizer *t, const int64_t *ids, int64_t
 
 const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
                                      rg_tokenizer_decode_options o) {
-    if (!rgi_tokenizer_given(t, "tokenizer_decode") || !rgi_check(ids, "tokenizer_decode"))
+    if (!rgi_handle_given(t, "tokenizer_decode", RG_HANDLE_TOKENIZER)
+        || !rgi_check(ids, "tokenizer_decode"))
         return NULL;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, ids->dtype != RG_INT64, "tokenizer_decode",
                   "expected indices of dtype torch.int64 but got %s", rg_dtype_name(ids->dtype));
@@ -197,7 +191,7 @@ rg_token_stream rg_token_stream_begin(const rg_tokenizer *t) {
 
 const char *(rg_token_stream_add)(rg_token_stream *s, int64_t id) {
     if (!rgi_given(s, "token_stream_add", "a stream")
-        || !rgi_tokenizer_given(s->tokenizer, "token_stream_add")
+        || !rgi_handle_given(s->tokenizer, "token_stream_add", RG_HANDLE_TOKENIZER)
         || !is_token(s->tokenizer, id, "token_stream_add"))
         return NULL;
     RG_FAIL_VALUE_IF(s->n_held < 0 || s->n_held > 3, "token_stream_add", "%d bytes are held",

@@ -241,7 +241,7 @@ static void encoding_end(encoding *e) {
 rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
                                     rg_tokenizer_encode_options o) {
     RG_AS("tokenizer_encode");
-    if (!rgi_tokenizer_given(t, "tokenizer_encode")
+    if (!rgi_handle_given(t, "tokenizer_encode", RG_HANDLE_TOKENIZER)
         || !rgi_given(text, "tokenizer_encode", "a text"))
         return NULL;
     RG_FAIL_VALUE_IF(o.length < -1, "tokenizer_encode", "the length %lld is negative",

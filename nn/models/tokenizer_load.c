@@ -397,7 +397,7 @@ static bool finish_tokenizer(rg_tokenizer *t) {
 static rg_tokenizer *tokenizer_new(void) {
     rg_tokenizer *t = rgi_alloc(sizeof *t, RG_MEM_OTHER);
     if (t)
-        *t = (rg_tokenizer){ .words = true };
+        *t = (rg_tokenizer){ .handle = RG_NEW_HANDLE(TOKENIZER), .words = true };
     return t;
 }
 

@@ -6,6 +6,7 @@
 
 #include "bpe.h"
 #include "tokenizer.h"
+#include "tensor/handle.h"
 #include "tensor/map.h"
 
 typedef struct {
@@ -26,6 +27,7 @@ typedef struct {
 } rg_added_tokens;
 
 struct rg_tokenizer {
+    rg_handle handle;
     rg_map names; /* From the tokens' texts to their numbers. */
     rg_token *tokens;
     size_t n, room;
@@ -42,11 +44,8 @@ struct rg_tokenizer {
     bool prefix_space;    /* A text gets a blank in front where it has none. */
     bool words;           /* A text is cut into words first. */
     rg_added_tokens plain, normalized;
-    bool released; /* rg_tokenizer_free has freed it. */
 };
 
-/* Returns whether t may be used. If not, the thread has an error. */
-bool rgi_tokenizer_given(const rg_tokenizer *t, const char *op);
 /* Writes the character by which vocabularies stand for a byte, and returns its bytes, 1 or 2. */
 size_t rgi_byte_character(unsigned char byte, char *to);
 /* Frees all that the tokenizer holds, and the tokenizer. */

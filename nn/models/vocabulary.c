@@ -3,6 +3,7 @@
  */
 #include "vocabulary.h"
 #include "tensor/error.h"
+#include "tensor/handle.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
 #include "tensor/storage.h"
@@ -102,37 +103,28 @@ rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o)
     rg_vocabulary *v = rgi_alloc(sizeof *v, RG_MEM_OTHER);
     if (!v)
         return NULL;
-    *v = (rg_vocabulary){ .characters = o.characters };
+    *v = (rg_vocabulary){ .handle = RG_NEW_HANDLE(VOCABULARY), .characters = o.characters };
     if (build_vocabulary(v, text, o))
         return v;
     rg_vocabulary_free(v);
     return NULL;
 }
 
-/* A freed vocabulary keeps its mark, since the pool's list of free blocks writes elsewhere in the
- * block. */
-static bool vocabulary_given(const rg_vocabulary *v, const char *op) {
-    if (!rgi_given(v, op, "a vocabulary"))
-        return false;
-    return !v->released || rgi_fail(RG_RELEASED, op, "vocabulary released by rg_vocabulary_free");
-}
-
 void rg_vocabulary_free(rg_vocabulary *v) {
-    if (!v || !vocabulary_given(v, "vocabulary_free"))
+    if (!v || !rgi_handle_given(v, "vocabulary_free", RG_HANDLE_VOCABULARY))
         return;
     if (v->index)
         rgi_map_free(v->index);
     rgi_free(v->index, sizeof *v->index, RG_MEM_OTHER);
     rgi_free(v->tokens, v->tokens_bytes, RG_MEM_OTHER);
     rgi_rename(&v->drop, NULL);
-    v->released = true;
-    rgi_free(v, sizeof *v, RG_MEM_OTHER);
+    rgi_free_handle(&v->handle, sizeof *v);
 }
 
 /* ---- using --------------------------------------------------------------------- */
 
 int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token) {
-    if (!vocabulary_given(v, "vocabulary_index")
+    if (!rgi_handle_given(v, "vocabulary_index", RG_HANDLE_VOCABULARY)
         || !rgi_given(token, "vocabulary_index", "a token"))
         return -1;
     int64_t at = rgi_map_name(v->index, token);
@@ -147,7 +139,8 @@ int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token) {
 rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
     RG_AS("encode");
     RG_SCOPE();
-    if (!vocabulary_given(v, "encode") || !rgi_given(text, "encode", "a text"))
+    if (!rgi_handle_given(v, "encode", RG_HANDLE_VOCABULARY)
+        || !rgi_given(text, "encode", "a text"))
         return NULL;
     char *token = rgi_scope_alloc(strlen(text) + 1);
     rg_tensor *t = token ? rg_empty_dims(RG_DIMS((int64_t)strlen(text)), RG_INT64) : NULL;
@@ -174,7 +167,7 @@ static bool decode_to(rg_text *text, const rg_vocabulary *v, const int64_t *inde
 }
 
 const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
-    if (!vocabulary_given(v, "decode") || !rgi_check(indices, "decode"))
+    if (!rgi_handle_given(v, "decode", RG_HANDLE_VOCABULARY) || !rgi_check(indices, "decode"))
         return NULL;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, indices->dtype != RG_INT64, "decode",
                   "expected indices of dtype torch.int64 but got %s",

@@ -13,12 +13,12 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_vocabulary {
+    rg_handle handle;
     int64_t n;       /* The number of tokens. */
     int64_t unknown; /* The token for unknown ones has this index, or it is -1. */
     const char **tokens;
     char *drop;
     bool characters;
-    bool released; /* rg_vocabulary_free has freed it. */
     /* The library alone uses these two. */
     struct rg_map *index;
     size_t tokens_bytes;

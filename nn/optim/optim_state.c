@@ -139,7 +139,7 @@ static rg_tensor *entry_value(const optim_entry *e) {
 rg_named_list rg_optim_state_dict(rg_optim *o) {
     const rg_named_list failed = { .n = -1 };
     rg_optim_load all = { 0 };
-    if (!rgi_optim_given(o, "state_dict") || !list_entries(o, &all))
+    if (!rgi_handle_given(o, "state_dict", RG_HANDLE_OPTIM) || !list_entries(o, &all))
         return failed;
     int n = rgi_lbfgs_names(&o->lbfgs);
     rg_named *v = rgi_scope_alloc((size_t)(n + all.n) * sizeof *v);
@@ -310,7 +310,7 @@ void rgi_optim_load_end(rg_optim_load *l, bool go) {
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
     rg_optim_load l;
-    if (!rgi_optim_given(o, load_op) || !rgi_given_list(dict.n, dict.v, load_op))
+    if (!rgi_handle_given(o, load_op, RG_HANDLE_OPTIM) || !rgi_given_list(dict.n, dict.v, load_op))
         return false;
     bool torchs;
     dict = rgi_optim_own_words(o, dict, &torchs);

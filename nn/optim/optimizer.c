@@ -68,7 +68,7 @@ static bool fill_slots(rg_optim *o, rg_list list) {
 
 bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) {
     RG_AS("add_group");
-    if (!rgi_optim_given(o, "add_group"))
+    if (!rgi_handle_given(o, "add_group", RG_HANDLE_OPTIM))
         return false;
     RG_FAIL_VALUE_IF(rgi_is_lbfgs(o) && o->n_groups, o->row->name,
                      "LBFGS doesn't support per-parameter options (parameter groups)");
@@ -90,11 +90,11 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
 }
 
 int rg_optim_n_groups(rg_optim *o) {
-    return rgi_optim_given(o, "n_groups") ? (int)o->n_groups : -1;
+    return rgi_handle_given(o, "n_groups", RG_HANDLE_OPTIM) ? (int)o->n_groups : -1;
 }
 
 rg_param_group *(rg_optim_group)(rg_optim *o, int i) {
-    if (!rgi_optim_given(o, "group"))
+    if (!rgi_handle_given(o, "group", RG_HANDLE_OPTIM))
         return NULL;
     RG_FAIL_INDEX_IF(i < 0 || (size_t)i >= o->n_groups, "group", "there is no group %d of %zu", i,
                      o->n_groups);
@@ -174,7 +174,9 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
     rg_optim *o = rgi_alloc(sizeof *o, RG_MEM_OTHER);
     if (!o)
         return NULL;
-    *o = (rg_optim){ .row = row, .holders = 1, .defaults.options = row->defaults };
+    *o = (rg_optim){
+        .handle = RG_NEW_HANDLE(OPTIM), .row = row, .holders = 1, .defaults.options = row->defaults
+    };
     if (rgi_option_set(options.max_iter) && !rgi_option_set(options.max_eval))
         options.max_eval = floor(options.max_iter * 5 / 4);
     if (!rg_optim_add_group_with(o, params, options) || !check_options(o)) {
@@ -186,20 +188,12 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
     return o;
 }
 
-/* A freed optimizer keeps its mark while its memory isn't in use for something else: the pool's
- * list of free blocks writes elsewhere in the block. */
-RG_HOT bool rgi_optim_given(const rg_optim *o, const char *op) {
-    if (!rgi_given(o, op, "an optimizer"))
-        return false;
-    return !o->released || rgi_fail(RG_RELEASED, op, "optimizer released by rg_optim_free");
-}
-
 void rg_optim_free(rg_optim *o) {
-    if (!o || !rgi_optim_given(o, "optim_free"))
+    if (!o || !rgi_handle_given(o, "optim_free", RG_HANDLE_OPTIM))
         return;
-    o->released = true;
+    o->handle.released = true;
     for (rg_schedule *s = o->schedules; s; s = s->next)
-        s->released = true;
+        s->handle.released = true;
     rgi_optim_let_go(o);
 }
 
@@ -213,17 +207,17 @@ void rgi_optim_let_go(rg_optim *o) {
     }
     for (rg_schedule *s = o->schedules, *next; s; s = next) {
         next = s->next;
-        rgi_free(s, sizeof *s, RG_MEM_OTHER);
+        rgi_free_handle(&s->handle, sizeof *s);
     }
     rgi_lbfgs_end(&o->lbfgs);
     rgi_map_free(&o->places);
     rgi_free(o->slots, o->slots_room * sizeof *o->slots, RG_MEM_OTHER);
     rgi_free(o->groups, o->groups_room * sizeof *o->groups, RG_MEM_OTHER);
-    rgi_free(o, sizeof *o, RG_MEM_OTHER);
+    rgi_free_handle(&o->handle, sizeof *o);
 }
 
 bool rg_optim_zero_grad(rg_optim *o) {
-    if (!rgi_optim_given(o, "zero_grad"))
+    if (!rgi_handle_given(o, "zero_grad", RG_HANDLE_OPTIM))
         return false;
     for (size_t i = 0; i < o->n_slots; i++)
         rg_set_grad(o->slots[i].param, RG_NONE);

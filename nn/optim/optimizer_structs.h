@@ -8,6 +8,7 @@
 #include "optimizer.h"
 #include "schedule.h"
 #include "tensor/files/torch/torch_value.h"
+#include "tensor/handle.h"
 #include "tensor/map.h"
 #include "tensor/kernels/optim.h"
 
@@ -89,6 +90,7 @@ extern const rg_optim_row rgi_optim_rows[RG_LBFGS + 1];
 /* ---- an optimizer -------------------------------------------------------------- */
 
 struct rg_optim {
+    rg_handle handle;
     const rg_optim_row *row;
     rg_group defaults, *groups;
     rg_optim_slot *slots;
@@ -96,15 +98,14 @@ struct rg_optim {
     rg_map places; /* The slots' numbers by the addresses of their parameters. */
     rg_schedule *schedules;
     rg_lbfgs lbfgs; /* Empty in all others. */
-    int holders;    /* The program is one; each recording that has a step of it is another. */
-    bool released;  /* rg_optim_free has freed it; recordings may still step it. */
+    /* The program is one; each recording that has a step of it is another, which may still step it
+     * once the program has released it. */
+    int holders;
 };
 /* Returns the orthogonal update of Muon's step, which the scope owns, or NULL on failure. The
  * slot's operands are parameter, gradient and buffer, none of which it changes. */
 rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
                            const k_optimizer_numbers *z);
-/* Returns whether a program may use the optimizer. */
-bool rgi_optim_given(const rg_optim *o, const char *op);
 /* Returns whether it is LBFGS, which has neither a kernel nor states of its parameters. */
 static inline bool rgi_is_lbfgs(const rg_optim *o) { return o->row == &rgi_optim_rows[RG_LBFGS]; }
 /* Takes a holder away, and frees the optimizer if that was the last one. */
@@ -135,10 +136,10 @@ enum {
 };
 
 struct rg_schedule {
+    rg_handle handle;
     rg_schedule *next;
     rg_optim *optim;
     rg_schedule_kind kind;
-    bool released; /* rg_optim_free has freed the optimizer. */
     rg_schedule_options o;
     double state[RG_SCHEDULE_STATES];
 };
@@ -155,8 +156,6 @@ extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
 static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {
     return kind == RG_LAMBDA_LR || kind == RG_MULTIPLICATIVE_LR;
 }
-/* Returns whether a program may use the schedule. */
-bool rgi_schedule_given(const rg_schedule *s, const char *op);
 /* Fails with torch's complaints where a schedule of this kind can't have the options. */
 bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
 /* Adds the schedule's state_dict as torch has it, behind the key, if that isn't NULL. */

@@ -111,7 +111,7 @@ static bool check_chained(const rg_optim *o, const rg_schedule_options *q) {
                      "scheduler.");
     for (int i = 0; i <= RG_MAX_DIMS && q->schedules[i]; i++) {
         const rg_schedule *s = q->schedules[i];
-        if (!rgi_schedule_given(s, name))
+        if (!rgi_handle_given(s, name, RG_HANDLE_SCHEDULE))
             return false;
         RG_FAIL_VALUE_IF(s->kind == RG_REDUCE_LR_ON_PLATEAU, name,
                          "ChainedScheduler does not support `ReduceLROnPlateau` scheduler as it "
@@ -258,12 +258,12 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
                      "there is no schedule %d", kind);
     RG_AS(rgi_schedule_rows[kind].name);
     complete_schedule(kind, &q);
-    if (!rgi_optim_given(o, "schedule") || !rgi_schedule_check(o, kind, &q))
+    if (!rgi_handle_given(o, "schedule", RG_HANDLE_OPTIM) || !rgi_schedule_check(o, kind, &q))
         return NULL;
     rg_schedule *s = rgi_alloc(sizeof *s, RG_MEM_OTHER);
     if (!s)
         return NULL;
-    *s = (rg_schedule){ .optim = o, .kind = kind, .o = q };
+    *s = (rg_schedule){ .handle = RG_NEW_HANDLE(SCHEDULE), .optim = o, .kind = kind, .o = q };
     s->state[RG_BEST] = q.mode_max ? -INFINITY : INFINITY;
     if (!begin_schedule(s)) {
         rgi_free(s, sizeof *s, RG_MEM_OTHER);
@@ -294,14 +294,8 @@ rg_schedule *(rg_optim_warmup_cosine_lr)(rg_optim *o, int64_t warmup, int64_t to
 
 /* ---- stepping ------------------------------------------------------------------ */
 
-bool rgi_schedule_given(const rg_schedule *s, const char *op) {
-    if (!rgi_given(s, op, "a schedule"))
-        return false;
-    return !s->released || rgi_fail(RG_RELEASED, op, "schedule released with its optimizer");
-}
-
 static bool may_step(rg_schedule *s, const char *op) {
-    return rgi_may_do_once(op) && rgi_schedule_given(s, op);
+    return rgi_may_do_once(op) && rgi_handle_given(s, op, RG_HANDLE_SCHEDULE);
 }
 
 int rgi_schedules_below(const rg_schedule *s) {

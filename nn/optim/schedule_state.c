@@ -264,7 +264,7 @@ void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s) {
 
 rg_named_list rg_schedule_state_dict(rg_schedule *s) {
     const rg_named_list failed = { .n = -1 };
-    if (!rgi_schedule_given(s, "schedule_state_dict"))
+    if (!rgi_handle_given(s, "schedule_state_dict", RG_HANDLE_SCHEDULE))
         return failed;
     rg_py p = { 0 };
     rgi_schedule_value(&p, NULL, s);
@@ -584,7 +584,7 @@ static bool read_tree(schedule_load *all, rg_schedule *s, rg_named_list dict) {
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict) {
     static const char op[] = "schedule_load_state_dict";
     RG_SCOPE();
-    if (!rgi_schedule_given(s, op) || !rgi_state_given(dict, op))
+    if (!rgi_handle_given(s, op, RG_HANDLE_SCHEDULE) || !rgi_state_given(dict, op))
         return false;
     const int n = count_tree(s);
     schedule_load *all = rgi_scope_alloc((size_t)n * sizeof *all);

@@ -136,7 +136,7 @@ static void observe_step(rg_optim *o) {
 }
 
 static bool step_once(rg_optim *o) {
-    if (!rgi_optim_given(o, "step"))
+    if (!rgi_handle_given(o, "step", RG_HANDLE_OPTIM))
         return false;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, rgi_is_lbfgs(o), "LBFGS",
                   "LBFGS.step() missing 1 required positional argument: 'closure'");
@@ -153,7 +153,7 @@ RG_HOT bool rg_optim_step(rg_optim *o) {
 
 static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) {
     static const char op[] = "step_closure";
-    if (!rgi_optim_given(o, op) || !rgi_given(closure, op, "a closure"))
+    if (!rgi_handle_given(o, op, RG_HANDLE_OPTIM) || !rgi_given(closure, op, "a closure"))
         return NULL;
     if (rgi_is_lbfgs(o))
         return rgi_lbfgs_step(o, closure, context);

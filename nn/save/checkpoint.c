@@ -41,8 +41,8 @@ bool rgi_checkpoint_given(const rg_checkpoint *run, const char *op) {
         || !rgi_given_list(run->tensors.n, run->tensors.v, op)
         || !rgi_given_list(run->numbers.n, run->numbers.v, op)
         || (run->model && !rgi_module_given(run->model, op))
-        || (run->optim && !rgi_optim_given(run->optim, op))
-        || (run->loader && !rgi_loader_given(run->loader, op)))
+        || (run->optim && !rgi_handle_given(run->optim, op, RG_HANDLE_OPTIM))
+        || (run->loader && !rgi_handle_given(run->loader, op, RG_HANDLE_DATA_LOADER)))
         return false;
     for (int i = 0; i < run->tensors.n; i++)
         if (!rgi_given(run->tensors.v[i].name, op, "a name")

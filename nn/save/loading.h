@@ -53,8 +53,6 @@ typedef struct rg_loader_load {
 /* Returns whether a generator can take the state, by giving it to one of its own. */
 bool rgi_random_state_fits(rg_tensor *state);
 
-/* Returns whether a program may use the loader. */
-bool rgi_loader_given(const struct rg_data_loader *l, const char *op);
 /* These two are the same for a data loader. Once the beginning has succeeded, the end can fail only
  * where the generator can't be written to, and then changes nothing. */
 bool rgi_loader_load_begin(rg_loader_load *load, struct rg_data_loader *l, rg_named_list dict);

@@ -3,15 +3,15 @@
  */
 #include "safetensors.h"
 
+#include "tensor/handle.h"
 #include "tensor/load.h"
 #include "tensor/scope.h"
 
-/* The path is a copy, and lies behind these fields. What follows the first two words of a block
- * stays as it is when the block is freed. */
+/* The path is a copy, and lies behind these fields. */
 struct rg_safe_file {
+    rg_handle handle;
     rg_safetensors file;
     size_t bytes;
-    bool released;
     char path[];
 };
 
@@ -33,7 +33,7 @@ rg_safe_file *rg_safe_open(const char *path) {
     rg_safe_file *f = rgi_alloc(bytes, RG_MEM_OTHER);
     if (!f)
         return NULL;
-    *f = (rg_safe_file){ .bytes = bytes };
+    *f = (rg_safe_file){ .handle = RG_NEW_HANDLE(SAFE_FILE), .bytes = bytes };
     memcpy(f->path, path, n);
     if (rgi_safetensors_open(&f->file, "safe_open", f->path))
         return f;
@@ -41,18 +41,11 @@ rg_safe_file *rg_safe_open(const char *path) {
     return NULL;
 }
 
-static bool safe_file_given(const rg_safe_file *f, const char *op) {
-    if (!rgi_given(f, op, "a file"))
-        return false;
-    return !f->released || rgi_fail(RG_RELEASED, op, "file released by rg_safe_close");
-}
-
 void rg_safe_close(rg_safe_file *f) {
-    if (!f || !safe_file_given(f, "safe_close"))
+    if (!f || !rgi_handle_given(f, "safe_close", RG_HANDLE_SAFE_FILE))
         return;
     rgi_safetensors_close(&f->file);
-    f->released = true;
-    rgi_free(f, f->bytes, RG_MEM_OTHER);
+    rgi_free_handle(&f->handle, f->bytes);
 }
 
 /* Returns a copy of the text, which the scope owns. */
@@ -64,7 +57,7 @@ static const char *scope_copy(const char *text) {
 
 rg_names rg_safe_keys(const rg_safe_file *f) {
     const rg_names failed = { .n = -1 };
-    if (!safe_file_given(f, "safe_keys"))
+    if (!rgi_handle_given(f, "safe_keys", RG_HANDLE_SAFE_FILE))
         return failed;
     const rg_safetensors *s = &f->file;
     const char **v = rgi_scope_alloc((size_t)s->n * sizeof *v);
@@ -76,7 +69,7 @@ rg_names rg_safe_keys(const rg_safe_file *f) {
 
 rg_metadata rg_safe_metadata(const rg_safe_file *f) {
     const rg_metadata failed = { .n = -1 };
-    if (!safe_file_given(f, "safe_metadata"))
+    if (!rgi_handle_given(f, "safe_metadata", RG_HANDLE_SAFE_FILE))
         return failed;
     const rg_metadata m = f->file.metadata;
     rg_metadata_pair *v = rgi_scope_alloc((size_t)m.n * sizeof *v);
@@ -90,7 +83,7 @@ rg_metadata rg_safe_metadata(const rg_safe_file *f) {
 
 rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name) {
     const char *op = "safe_get_tensor";
-    if (!safe_file_given(f, op) || !rgi_given(name, op, "a name"))
+    if (!rgi_handle_given(f, op, RG_HANDLE_SAFE_FILE) || !rgi_given(name, op, "a name"))
         return NULL;
     RG_LOADING(op, f->path);
     rgi_load_reads(f->file.file.bytes);

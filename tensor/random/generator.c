@@ -4,11 +4,13 @@
  */
 #include "random.h"
 #include "tensor/error.h"
+#include "tensor/handle.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 
 /* The default generator is seeded at its first use, with torch's default seed. */
-static rg_generator default_generator = { .seed = 67280421310721 };
+static rg_generator default_generator = { .handle = RG_NEW_HANDLE(GENERATOR),
+                                          .seed = 67280421310721 };
 
 __attribute__((constructor(103))) static void begin_default_generator(void) {
     rgi_own_lock_begin(&default_generator.lock);
@@ -67,16 +69,8 @@ void rgi_draw_doubles(rg_generator *g, double *to, int n) {
 
 /* ---- generators ------------------------------------------------------------------ */
 
-/* A freed generator keeps its mark while its memory isn't in use for something else: the pool's
- * list of free blocks writes elsewhere in the block. */
-static bool generator_given(const rg_generator *g, const char *op) {
-    if (!rgi_given(g, op, "a generator"))
-        return false;
-    return !g->released || rgi_fail(RG_RELEASED, op, "generator released by rg_generator_free");
-}
-
 bool rgi_generator_lock(rg_generator *g, const char *op) {
-    if (!generator_given(g, op))
+    if (!rgi_handle_given(g, op, RG_HANDLE_GENERATOR))
         return false;
     pthread_mutex_lock(&g->lock.mutex);
     if (!g->left)
@@ -102,17 +96,17 @@ rg_generator *(rg_generator_new)(uint64_t seed) {
     if (!g)
         return NULL;
     rgi_own_lock_begin(&g->lock);
-    g->released = false;
+    g->handle = (rg_handle)RG_NEW_HANDLE(GENERATOR);
     mt_seed(g, seed);
     return g;
 }
 
 void rg_generator_free(rg_generator *g) {
-    if (!g || g == &default_generator || !generator_given(g, "generator_free"))
+    if (!g || g == &default_generator
+        || !rgi_handle_given(g, "generator_free", RG_HANDLE_GENERATOR))
         return;
     rgi_own_lock_end(&g->lock);
-    g->released = true;
-    rgi_free(g, sizeof *g, RG_MEM_OTHER);
+    rgi_free_handle(&g->handle, sizeof *g);
 }
 
 bool(rg_generator_seed)(rg_generator *g, uint64_t seed) {

@@ -15,6 +15,7 @@
 /* ---- generator.c: mt19937 --------------------------------------------------------- */
 
 struct rg_generator {
+    rg_handle handle;
     rg_own_lock lock;
     uint64_t seed;
     /* `left` counts as torch does: it is 1 when the block is used up, and 0 before the first
@@ -24,8 +25,6 @@ struct rg_generator {
     int next;
     /* The second of a pair of normals waits here for the next call. */
     bool has_normal;
-    /* rg_generator_free has freed it. */
-    bool released;
     double normal;
     /* The words are aligned, so that vectors of them don't cross cache lines. */
     uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));

@@ -261,8 +261,8 @@ START_TEST(test_refusals) {
     for (int i = 0; i < 65; i++)
         in[i] = rg_ones(3);
     ck_fails(rg_replays_new(NULL, NULL), RG_RUNTIME_ERROR, "replays_new: there is no step");
-    ck_fails(rg_replays_run(NULL, 1, in), RG_RUNTIME_ERROR,
-             "replays_run: there are no recorded steps");
+    ck_fails(rg_replays_run(NULL, 1, in), RG_TYPE_ERROR,
+             "replays_run: expected recorded steps but got NULL");
     rg_replays *r = running = rg_replays_new(fails, &what);
     ck_fails(rg_replays_run(r, 65, in), RG_RUNTIME_ERROR,
              "replays_run: a step takes at most 64 inputs, and these are 65");
