@@ -4,12 +4,15 @@
  * once it is warm. Small blocks are cut from large chunks, on huge pages where
  * they can be, and never go back to the system; a thread that has too many of
  * them hands them on to others. Tensor headers have a list of their own: a
- * released one stays readable, so that its use is noticed.
+ * released one stays readable, so that its use is noticed. So do the handles that
+ * a thread released last.
  *
  * With REGARD_POOL=0, under the sanitizers, under valgrind and in a debug build
  * (RG_DEBUG) every block is malloc's and free's own, and no header is reused.
  * Tests have blocks guarded: each begins full of nonsense, and what lies behind its
  * end must still be there when it is freed.
+ *
+ * This file is long because all ways to a block share the lists and their counts.
  */
 #define _GNU_SOURCE
 #include "memory.h"

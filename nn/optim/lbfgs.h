@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "optimizer.h"
+#include "saved.h"
 
 /* A pair is how the gradient and the parameters changed in a step: torch's old_dirs and old_stps,
  * with ro, 1 over their product, and al, which the next step computes anew. */
@@ -28,10 +28,10 @@ bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from);
 void rgi_lbfgs_end(rg_lbfgs *s);
 rg_tensor *rgi_lbfgs_step(rg_optim *o, rg_closure *closure, void *context);
 
-/* Returns how many names state_dict has of it. */
-int rgi_lbfgs_names(const rg_lbfgs *s);
-/* Writes them, with their values, which the scope owns. */
-bool rgi_lbfgs_list(const rg_lbfgs *s, rg_named *v);
+/* Lists what state_dict has of it; a list with .n == -1 means failure. The scope owns the list. */
+rg_named_list rgi_lbfgs_list(const rg_optim *o);
+/* Adds it as PyTorch saves it: the state of the first parameter. */
+void rgi_lbfgs_add(rg_py *p, const rg_optim *o);
 /* Reads what the dictionary has under "state.", which must be whole. Returns false, with nothing to
  * end, on failure. */
 bool rgi_lbfgs_read(rg_lbfgs *s, const rg_optim *o, rg_named_list dict);

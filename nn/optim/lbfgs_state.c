@@ -14,66 +14,89 @@
 
 static const char lbfgs_prefix[] = "state.0.";
 
-/* The first two are there from the first step on, those up to the lists once there is a direction.
- * old_dirs, old_stps and ro have an entry for each pair, al has one for some. */
-enum {
-    FIELD_FUNC_EVALS,
-    FIELD_N_ITER,
-    FIELD_D,
-    FIELD_T,
-    FIELD_H_DIAG,
-    FIELD_PREV_FLAT_GRAD,
-    FIELD_PREV_LOSS,
-    FIELD_OLD_DIRS,
-    FIELD_OLD_STPS,
-    FIELD_RO,
-    FIELD_AL,
-    NEEDED_FIRST = FIELD_D,
-    NEEDED_WITH_D = FIELD_OLD_DIRS,
+/* A row is a field of rg_lbfgs, or, where it is listed, one of each pair. The rows are in the order
+ * in which PyTorch saves them. The first two are there from the first step on, the others once
+ * there is a direction; of `al` some pairs have one. */
+typedef struct {
+    rg_saved saved;
+    bool listed;
+} lbfgs_row;
+#define FIELD(kind, name, field) \
+    { { name, RG_SAVED_##kind, offsetof(rg_lbfgs, field), NULL }, false }
+#define LISTED(kind, name, field) \
+    { { name, RG_SAVED_##kind, offsetof(rg_lbfgs_pair, field), NULL }, true }
+static const lbfgs_row lbfgs_rows[] = {
+    FIELD(COUNT, "func_evals", func_evals),
+    FIELD(COUNT, "n_iter", n_iter),
+    LISTED(SCALAR, "al", al),
+    FIELD(TENSOR, "d", d),
+    FIELD(FLOAT, "t", t),
+    LISTED(TENSOR, "old_dirs", dir),
+    LISTED(TENSOR, "old_stps", stp),
+    LISTED(SCALAR, "ro", ro),
+    FIELD(SCALAR, "H_diag", h_diag),
+    FIELD(TENSOR, "prev_flat_grad", prev_flat_grad),
+    FIELD(FLOAT, "prev_loss", prev_loss),
 };
+enum { ROW_AL = 2, ROWS_WITHOUT_D = ROW_AL, LBFGS_ROWS = RG_COUNT(lbfgs_rows) };
 
-/* ---- the list -------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------- */
 
-int rgi_lbfgs_names(const rg_lbfgs *s) {
-    if (s->func_evals == 0)
-        return 0;
-    return s->d ? NEEDED_WITH_D + (int)(3 * s->n + s->n_al) : NEEDED_FIRST;
+/* Adds a field of each of the first n pairs, and None up to `room`. */
+static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_t n, size_t room,
+                         rg_dtype dtype) {
+    rgi_py_begin_at(p, row->name, RG_PY_LIST);
+    for (size_t i = 0; i < n; i++)
+        rgi_saved_add(p, row, &s->pairs[i], false, dtype);
+    for (size_t i = n; i < room; i++)
+        rgi_py_none(p, NULL);
+    rgi_py_end(p);
 }
 
-/* Adds an entry under "state.0.", its name and, if it isn't negative, its place in a list. Returns
- * false where there is no memory or no tensor. */
-static bool add_named(rg_named **v, const char *name, int64_t place, rg_tensor *t) {
-    rg_text text = { 0 };
-    rgi_text_add(&text, "%s%s", lbfgs_prefix, name);
-    if (place >= 0)
-        rgi_text_add(&text, ".%lld", (long long)place);
-    const char *whole = rgi_text_own(&text);
-    *(*v)++ = (rg_named){ whole, t };
-    return whole && t;
+/* Adds the rows that there are. In a file of regard's own, all numbers are float64 tensors, and
+ * `al` has no more than it has values. */
+static void add_rows(rg_py *p, const rg_lbfgs *s, bool own, size_t history_size) {
+    const int n = s->d ? LBFGS_ROWS : ROWS_WITHOUT_D;
+    const rg_dtype dtype = own || !s->d ? RG_FLOAT64 : (rg_dtype)s->d->dtype;
+    for (int i = 0; i < n; i++) {
+        rg_saved row = lbfgs_rows[i].saved;
+        if (own && row.kind != RG_SAVED_TENSOR)
+            row.kind = RG_SAVED_SCALAR;
+        if (!lbfgs_rows[i].listed)
+            rgi_saved_add(p, &row, s, true, dtype);
+        else if (i != ROW_AL)
+            add_of_pairs(p, &row, s, s->n, s->n, dtype);
+        else if (own || s->n_iter > 1)
+            add_of_pairs(p, &row, s, s->n_al, own ? s->n_al : history_size, dtype);
+    }
 }
 
-static bool add_lbfgs_number(rg_named **v, const char *name, int64_t place, double number) {
-    return add_named(v, name, place, rg_scalar_dtype(number, RG_FLOAT64));
+static void add_lbfgs(rg_py *p, const rg_optim *o, bool own) {
+    rgi_py_int_key(p, 0);
+    rgi_py_begin(p, RG_PY_DICT);
+    add_rows(p, &o->lbfgs, own, (size_t)o->groups->options.history_size);
+    rgi_py_end(p);
 }
 
-bool rgi_lbfgs_list(const rg_lbfgs *s, rg_named *v) {
-    bool ok = !rgi_lbfgs_names(s)
-              || (add_lbfgs_number(&v, "func_evals", -1, s->func_evals)
-                  && add_lbfgs_number(&v, "n_iter", -1, s->n_iter));
-    for (size_t i = 0; ok && i < s->n_al; i++)
-        ok = add_lbfgs_number(&v, "al", (int64_t)i, s->pairs[i].al);
-    if (!ok || !s->d)
-        return ok;
-    ok = add_named(&v, "d", -1, rgi_lend(s->d)) && add_lbfgs_number(&v, "t", -1, s->t);
-    for (size_t i = 0; ok && i < s->n; i++)
-        ok = add_named(&v, "old_dirs", (int64_t)i, rgi_lend(s->pairs[i].dir));
-    for (size_t i = 0; ok && i < s->n; i++)
-        ok = add_named(&v, "old_stps", (int64_t)i, rgi_lend(s->pairs[i].stp));
-    for (size_t i = 0; ok && i < s->n; i++)
-        ok = add_lbfgs_number(&v, "ro", (int64_t)i, s->pairs[i].ro);
-    return ok && add_lbfgs_number(&v, "H_diag", -1, s->h_diag)
-           && add_named(&v, "prev_flat_grad", -1, rgi_lend(s->prev_flat_grad))
-           && add_lbfgs_number(&v, "prev_loss", -1, s->prev_loss);
+static bool has_made_a_step(const rg_optim *o) { return o->lbfgs.func_evals > 0; }
+
+void rgi_lbfgs_add(rg_py *p, const rg_optim *o) {
+    if (has_made_a_step(o))
+        add_lbfgs(p, o, false);
+}
+
+rg_named_list rgi_lbfgs_list(const rg_optim *o) {
+    rg_py p = { 0 };
+    if (!has_made_a_step(o))
+        return (rg_named_list){ 0, NULL };
+    rgi_py_begin(&p, RG_PY_DICT);
+    rgi_py_begin_at(&p, "state", RG_PY_DICT);
+    add_lbfgs(&p, o, true);
+    rgi_py_end(&p);
+    rgi_py_end(&p);
+    const rg_named_list list = rgi_py_flat(&p);
+    rgi_py_free(&p);
+    return list;
 }
 
 /* ---- reading --------------------------------------------------------------------------- */
@@ -83,36 +106,8 @@ typedef struct {
     rg_lbfgs *s;
     int64_t numel;
     rg_dtype dtype;
-    uint32_t found; /* These of the fields were found. */
+    uint32_t found; /* Bit i says that row i was found. */
 } lbfgs_read;
-
-/* A field is a number or a vector, by itself or one of a list, in rg_lbfgs or in a pair. */
-typedef struct {
-    const char *name;
-    bool listed, vector;
-    size_t offset;
-} lbfgs_field;
-static const lbfgs_field lbfgs_fields[] = {
-    [FIELD_FUNC_EVALS] = { .name = "func_evals", .offset = offsetof(rg_lbfgs, func_evals) },
-    [FIELD_N_ITER] = { .name = "n_iter", .offset = offsetof(rg_lbfgs, n_iter) },
-    [FIELD_D] = { .name = "d", .vector = true, .offset = offsetof(rg_lbfgs, d) },
-    [FIELD_T] = { .name = "t", .offset = offsetof(rg_lbfgs, t) },
-    [FIELD_H_DIAG] = { .name = "H_diag", .offset = offsetof(rg_lbfgs, h_diag) },
-    [FIELD_PREV_FLAT_GRAD] = { .name = "prev_flat_grad",
-                               .vector = true,
-                               .offset = offsetof(rg_lbfgs, prev_flat_grad) },
-    [FIELD_PREV_LOSS] = { .name = "prev_loss", .offset = offsetof(rg_lbfgs, prev_loss) },
-    [FIELD_OLD_DIRS] = { .name = "old_dirs",
-                         .listed = true,
-                         .vector = true,
-                         .offset = offsetof(rg_lbfgs_pair, dir) },
-    [FIELD_OLD_STPS] = { .name = "old_stps",
-                         .listed = true,
-                         .vector = true,
-                         .offset = offsetof(rg_lbfgs_pair, stp) },
-    [FIELD_RO] = { .name = "ro", .listed = true, .offset = offsetof(rg_lbfgs_pair, ro) },
-    [FIELD_AL] = { .name = "al", .listed = true, .offset = offsetof(rg_lbfgs_pair, al) },
-};
 
 static bool lbfgs_refuse(const char *what, const char *name) {
     return rgi_fail(RG_RUNTIME_ERROR, "load_state_dict",
@@ -122,16 +117,16 @@ static bool lbfgs_refuse(const char *what, const char *name) {
 
 /* Returns the field that a name of the dictionary stands for, with its place in the list, or NULL
  * without an error. */
-static const lbfgs_field *field_named(const char *name, size_t *place) {
+static const lbfgs_row *row_named(const char *name, size_t *place) {
     const size_t prefix = sizeof lbfgs_prefix - 1;
     *place = 0;
     if (strncmp(name, lbfgs_prefix, prefix) != 0)
         return NULL;
     name += prefix;
-    for (int i = 0; i < RG_COUNT(lbfgs_fields); i++) {
-        const lbfgs_field *f = &lbfgs_fields[i];
-        const int64_t at = f->listed ? rgi_place_in_list(name, f->name) : -1;
-        if (at < 0 && (f->listed || strcmp(name, f->name) != 0))
+    for (int i = 0; i < LBFGS_ROWS; i++) {
+        const lbfgs_row *f = &lbfgs_rows[i];
+        const int64_t at = f->listed ? rgi_place_in_list(name, f->saved.name) : -1;
+        if (at < 0 && (f->listed || strcmp(name, f->saved.name) != 0))
             continue;
         *place = (size_t)RG_MAX(at, 0);
         return f;
@@ -140,18 +135,19 @@ static const lbfgs_field *field_named(const char *name, size_t *place) {
 }
 
 /* Takes an entry over. A vector becomes a reference to a copy. */
-static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_field *f, size_t place, const rg_named *e) {
+static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_row *f, size_t place, const rg_named *e) {
     char *base = f->listed ? (char *)&l->s->pairs[place] : (char *)l->s;
-    const bool fits = f->vector ? e->tensor->ndim == 1 && e->tensor->numel == l->numel
-                                : e->tensor->numel == 1;
+    const bool vector = f->saved.kind == RG_SAVED_TENSOR;
+    const bool fits = vector ? e->tensor->ndim == 1 && e->tensor->numel == l->numel
+                             : e->tensor->numel == 1;
     RG_FAIL_IF(!fits, "load_state_dict", "size mismatch for %s: its shape is %s", e->name,
                RG_SHAPE_TEXT(e->tensor));
-    l->found |= 1u << (f - lbfgs_fields);
-    if (!f->vector) {
-        *(double *)(base + f->offset) = rg_item(e->tensor);
+    l->found |= 1u << (f - lbfgs_rows);
+    if (!vector) {
+        *(double *)(base + f->saved.offset) = rg_item(e->tensor);
         return true;
     }
-    rg_tensor **to = (rg_tensor **)(base + f->offset);
+    rg_tensor **to = (rg_tensor **)(base + f->saved.offset);
     rg_tensor *own = rg_detach(rg_to(rg_clone(e->tensor), l->dtype));
     if (!own)
         return false;
@@ -164,21 +160,21 @@ static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_field *f, size_t place, 
 /* Makes room for the pairs up to the last one that an entry names. Of `al`, the last ones may be
  * absent. Every entry of the state must be a field's. */
 static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
-    size_t ends[RG_COUNT(lbfgs_fields)] = { 0 }, place, n = 0;
+    size_t ends[LBFGS_ROWS] = { 0 }, place, n = 0;
     for (int i = 0; i < dict.n; i++) {
         if (strncmp(dict.v[i].name, "state.", 6) != 0)
             continue;
-        const lbfgs_field *f = field_named(dict.v[i].name, &place);
+        const lbfgs_row *f = row_named(dict.v[i].name, &place);
         RG_FAIL_IF(!f || place > (size_t)dict.n, "load_state_dict",
                    "Error(s) in loading state_dict for LBFGS: Unexpected key(s) in state_dict: "
                    "\"%s\".",
                    dict.v[i].name);
-        size_t *end = &ends[f - lbfgs_fields];
+        size_t *end = &ends[f - lbfgs_rows];
         if (f->listed)
             *end = RG_MAX(*end, place + 1);
         n = RG_MAX(n, *end);
     }
-    s->n_al = ends[FIELD_AL];
+    s->n_al = ends[ROW_AL];
     if (!n)
         return true;
     if (!rgi_grow((void **)&s->pairs, &s->room, n, sizeof *s->pairs))
@@ -217,10 +213,10 @@ static bool pairs_are_whole(const rg_lbfgs *s) {
 /* Returns whether all is there that belongs together. */
 static bool is_whole(const lbfgs_read *l) {
     const bool begun = l->s->n_iter > 0 || l->s->d || l->s->n;
-    const int needed = begun ? NEEDED_WITH_D : NEEDED_FIRST;
+    const int needed = begun ? LBFGS_ROWS : ROWS_WITHOUT_D;
     for (int i = 0; l->found && i < needed; i++)
-        if (!(l->found & 1u << i))
-            return lbfgs_refuse("Missing", lbfgs_fields[i].name);
+        if (!lbfgs_rows[i].listed && !(l->found & 1u << i))
+            return lbfgs_refuse("Missing", lbfgs_rows[i].saved.name);
     return pairs_are_whole(l->s);
 }
 
@@ -228,7 +224,7 @@ static bool read_lbfgs_entries(lbfgs_read *l, rg_named_list dict) {
     for (int i = 0; i < dict.n; i++) {
         size_t place;
         const rg_named *e = &dict.v[i];
-        const lbfgs_field *f = field_named(e->name, &place);
+        const lbfgs_row *f = row_named(e->name, &place);
         if (!f)
             continue;
         if (f->listed && place >= l->s->n)

@@ -75,13 +75,13 @@ static void add_group(rg_optim_load *all, rg_optim *o, size_t i) {
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
         optim_entry e = { .number = &g->option[k],
                           .schedules = k >= RG_OPTION_FIRST_OF_SCHEDULES,
-                          .text = rgi_option_is_text(k) };
+                          .text = rgi_options[k].kind == RG_SAVED_TEXT };
         if (k == RG_OPTION_decoupled_weight_decay) {
             e.given = &o->row->defaults.decoupled_weight_decay;
             e.settled = o->row == &rgi_optim_rows[RG_ADAMW];
         }
         if (k >= RG_OPTION_FIRST_OF_SCHEDULES || rgi_option_set(g->option[k]))
-            add_entry(all, e, "param_groups.%zu.%s", i, rgi_option_names[k]);
+            add_entry(all, e, "param_groups.%zu.%s", i, rgi_options[k].name);
     }
 }
 
@@ -141,10 +141,15 @@ rg_named_list rg_optim_state_dict(rg_optim *o) {
     rg_optim_load all = { 0 };
     if (!rgi_handle_given(o, "state_dict", RG_HANDLE_OPTIM) || !list_entries(o, &all))
         return failed;
-    int n = rgi_lbfgs_names(&o->lbfgs);
-    rg_named *v = rgi_scope_alloc((size_t)(n + all.n) * sizeof *v);
-    if (!v || !rgi_lbfgs_list(&o->lbfgs, v))
+    const rg_named_list lbfgs = rgi_lbfgs_list(o);
+    if (lbfgs.n < 0)
         return failed;
+    int n = lbfgs.n;
+    rg_named *v = rgi_scope_alloc((size_t)(n + all.n) * sizeof *v);
+    if (!v)
+        return failed;
+    if (n)
+        memcpy(v, lbfgs.v, (size_t)n * sizeof *v);
     for (int i = 0; i < all.n; i++) {
         if (!entry_is_there(&all.v[i]))
             continue;
@@ -211,7 +216,7 @@ static bool state_is_asked_for(const rg_optim_load *all, const optim_entry *e) {
         return true;
     char name[sizeof e->name];
     const size_t group = e->slot->group;
-    snprintf(name, sizeof name, "param_groups.%zu.%s", group, rgi_option_names[e->needs]);
+    snprintf(name, sizeof name, "param_groups.%zu.%s", group, rgi_options[e->needs].name);
     const int64_t at = rgi_map_name(&all->places, name);
     if (at >= 0 && all->v[at].found)
         return rg_item(all->v[at].found) != 0;

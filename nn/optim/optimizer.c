@@ -12,14 +12,47 @@
 
 /* ---- groups -------------------------------------------------------------------- */
 
-#define OPTION_NAME(name) #name,
-const char *const rgi_option_names[RG_OPTION_COUNT] = { "lr",
-                                                        "betas.0",
-                                                        "betas.1",
-                                                        "ns_coefficients.0",
-                                                        "ns_coefficients.1",
-                                                        "ns_coefficients.2",
-                                                        RG_OPTIONS_(OPTION_NAME) };
+#define OPTION(kind, field) \
+    { #field, RG_SAVED_##kind, offsetof(rg_param_group, field), NULL }
+const rg_saved rgi_options[RG_OPTION_COUNT] = {
+    [RG_OPTION_lr] = OPTION(FLOAT, lr),
+    [RG_OPTION_beta1] = { "betas.0", RG_SAVED_PAIR, offsetof(rg_param_group, betas[0]), "betas" },
+    [RG_OPTION_beta2] = { "betas.1", RG_SAVED_BEHIND, offsetof(rg_param_group, betas[1]), NULL },
+    [RG_OPTION_ns_a] = { "ns_coefficients.0", RG_SAVED_TRIPLE,
+                         offsetof(rg_param_group, ns_coefficients[0]), "ns_coefficients" },
+    [RG_OPTION_ns_b] = { "ns_coefficients.1", RG_SAVED_BEHIND,
+                         offsetof(rg_param_group, ns_coefficients[1]), NULL },
+    [RG_OPTION_ns_c] = { "ns_coefficients.2", RG_SAVED_BEHIND,
+                         offsetof(rg_param_group, ns_coefficients[2]), NULL },
+    [RG_OPTION_lr_decay] = OPTION(FLOAT, lr_decay),
+    [RG_OPTION_alpha] = OPTION(FLOAT, alpha),
+    [RG_OPTION_momentum] = OPTION(FLOAT, momentum),
+    [RG_OPTION_dampening] = OPTION(FLOAT, dampening),
+    [RG_OPTION_eps] = OPTION(FLOAT, eps),
+    [RG_OPTION_weight_decay] = OPTION(FLOAT, weight_decay),
+    [RG_OPTION_initial_accumulator_value] = OPTION(FLOAT, initial_accumulator_value),
+    [RG_OPTION_nesterov] = OPTION(FLAG, nesterov),
+    [RG_OPTION_amsgrad] = OPTION(FLAG, amsgrad),
+    [RG_OPTION_centered] = OPTION(FLAG, centered),
+    [RG_OPTION_maximize] = OPTION(FLAG, maximize),
+    [RG_OPTION_decoupled_weight_decay] = OPTION(FLAG, decoupled_weight_decay),
+    [RG_OPTION_momentum_decay] = OPTION(FLOAT, momentum_decay),
+    [RG_OPTION_ns_steps] = OPTION(COUNT, ns_steps),
+    [RG_OPTION_match_rms_adamw] = { "match_rms_adamw", RG_SAVED_TEXT,
+                                    offsetof(rg_param_group, match_rms_adamw), "adjust_lr_fn" },
+    [RG_OPTION_max_iter] = OPTION(COUNT, max_iter),
+    [RG_OPTION_max_eval] = OPTION(COUNT, max_eval),
+    [RG_OPTION_tolerance_grad] = OPTION(FLOAT, tolerance_grad),
+    [RG_OPTION_tolerance_change] = OPTION(FLOAT, tolerance_change),
+    [RG_OPTION_history_size] = OPTION(COUNT, history_size),
+    [RG_OPTION_strong_wolfe] = { "strong_wolfe", RG_SAVED_TEXT,
+                                 offsetof(rg_param_group, strong_wolfe), "line_search_fn" },
+    [RG_OPTION_initial_lr] = OPTION(FLOAT, initial_lr),
+    [RG_OPTION_max_lr] = OPTION(FLOAT, max_lr),
+    [RG_OPTION_min_lr] = OPTION(FLOAT, min_lr),
+    [RG_OPTION_max_momentum] = OPTION(FLOAT, max_momentum),
+    [RG_OPTION_base_momentum] = OPTION(FLOAT, base_momentum),
+};
 
 /* Takes the options that aren't given from the defaults; refuses those that the optimizer doesn't
  * have. */
@@ -27,7 +60,7 @@ static bool complete_options(const rg_optim *o, rg_group *group) {
     for (int i = 0; i < RG_OPTION_FIRST_OF_SCHEDULES; i++) {
         bool given = rgi_option_set(group->option[i]);
         RG_FAIL_AS_IF(RG_TYPE_ERROR, given && !rgi_option_set(o->defaults.option[i]), o->row->name,
-                      "got an unexpected keyword argument '%s'", rgi_option_names[i]);
+                      "got an unexpected keyword argument '%s'", rgi_options[i].name);
         if (!given)
             group->option[i] = o->defaults.option[i];
     }

@@ -25,7 +25,7 @@ typedef struct rg_optim rg_optim;
     X(max_iter) X(max_eval) X(tolerance_grad) X(tolerance_change)      \
     X(history_size) X(strong_wolfe)                                    \
     X(initial_lr) X(max_lr) X(min_lr) X(max_momentum) X(base_momentum)
-#define RG_UNSET               __builtin_nan("0x7267")
+#define RG_UNSET               (-0x1.7267p+1023)
 #define RG_OPTION_(name)       double name RG_DEFAULT_NAMED_(name, RG_UNSET);
 #define RG_OPTION_UNSET_(name) , .name = RG_UNSET
 #define RG_NO_OPTIONS_ \

@@ -6,8 +6,8 @@
 
 #include "lbfgs.h"
 #include "optimizer.h"
+#include "saved.h"
 #include "schedule.h"
-#include "tensor/files/torch/torch_value.h"
 #include "tensor/handle.h"
 #include "tensor/map.h"
 #include "tensor/kernels/optim.h"
@@ -27,13 +27,9 @@ enum {
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* Torch's names of the options: "lr", "betas.0", "betas.1" and so on; what is a text in
- * torch has a name of its own. */
-extern const char *const rgi_option_names[RG_OPTION_COUNT];
-/* Returns whether torch has a text, or None, in the option's place. */
-static inline bool rgi_option_is_text(int option) {
-    return option == RG_OPTION_match_rms_adamw || option == RG_OPTION_strong_wolfe;
-}
+/* The options as fields of an rg_param_group, with the names that a state_dict has for them: "lr",
+ * "betas.0", "betas.1" and so on. */
+extern const rg_saved rgi_options[RG_OPTION_COUNT];
 
 typedef struct rg_group {
     union {
@@ -45,11 +41,8 @@ typedef struct rg_group {
 _Static_assert(sizeof(rg_param_group) == RG_OPTION_COUNT * sizeof(double),
                "one number for each option");
 
-/* Returns whether an option was given: whether it is anything but RG_UNSET. */
-static inline bool rgi_option_set(double option) {
-    const double unset = RG_UNSET;
-    return memcmp(&option, &unset, sizeof option) != 0;
-}
+/* Returns whether an option was given. RG_UNSET is a number that no option is given. */
+static inline bool rgi_option_set(double option) { return option != RG_UNSET; }
 
 /* ---- an optimizer's row -------------------------------------------------------- */
 

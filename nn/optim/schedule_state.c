@@ -1,7 +1,7 @@
 /*
- * schedule_state.c: a schedule's state_dict, with torch's keys, and how it is loaded: all of it is
- * read into copies of the schedules before anything changes. This file is long because each kind of
- * schedule has keys of its own.
+ * schedule_state.c: a schedule's state_dict, with PyTorch's keys, and how it is loaded: all of it
+ * is read into copies of the schedules before anything changes. This file is long because each kind
+ * of schedule has keys of its own.
  */
 #include "nn/save/loading.h"
 #include "tensor/scope.h"
@@ -11,101 +11,58 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- fields: what is a number in torch and here ---------------------------------------- */
+/* ---- fields: what is a number in PyTorch and here --------------------------------------- */
 
-typedef enum { WHOLE_FIELD, REAL_FIELD, FLAG_FIELD, COUNT_FIELD } field_type;
-typedef struct {
-    const char *name;
-    field_type type; /* The place holds an int64_t, a double, a bool, or a whole double. */
-    void *place;
-} schedule_field;
-enum { MOST_FIELDS = 9 };
+enum { MOST_FIELDS = 6 };
+#define OPTION(kind, field) \
+    { #field, RG_SAVED_##kind, offsetof(rg_schedule, o.field), NULL }
+#define STATE(kind, name, number) \
+    { name, RG_SAVED_##kind, offsetof(rg_schedule, state) + (number) * sizeof(double), NULL }
 
-/* Lists the options of the schedule's kind that torch's state_dict has, in its order. */
-static int list_options(rg_schedule *s, schedule_field v[MOST_FIELDS]) {
-    rg_schedule_options *o = &s->o;
-    int n = 0;
-    switch (s->kind) {
-    case RG_STEP_LR: v[n++] = (schedule_field){ "step_size", WHOLE_FIELD, &o->step_size };
-    /* fallthrough */
-    case RG_MULTI_STEP_LR:
-    case RG_EXPONENTIAL_LR: v[n++] = (schedule_field){ "gamma", REAL_FIELD, &o->gamma }; break;
-    case RG_LINEAR_LR:
-        v[n++] = (schedule_field){ "start_factor", REAL_FIELD, &o->start_factor };
-        v[n++] = (schedule_field){ "end_factor", REAL_FIELD, &o->end_factor };
-        v[n++] = (schedule_field){ "total_iters", WHOLE_FIELD, &o->total_iters };
-        break;
-    case RG_COSINE_ANNEALING_LR:
-        v[n++] = (schedule_field){ "T_max", WHOLE_FIELD, &o->T_max };
-        v[n++] = (schedule_field){ "eta_min", REAL_FIELD, &o->eta_min };
-        break;
-    case RG_ONE_CYCLE_LR:
-        v[n++] = (schedule_field){ "total_steps", WHOLE_FIELD, &o->total_steps };
-        v[n++] = (schedule_field){ "cycle_momentum", FLAG_FIELD, &o->cycle_momentum };
-        break;
-    case RG_REDUCE_LR_ON_PLATEAU:
-        v[n++] = (schedule_field){ "factor", REAL_FIELD, &o->factor };
-        v[n++] = (schedule_field){ "patience", WHOLE_FIELD, &o->patience };
-        v[n++] = (schedule_field){ "cooldown", WHOLE_FIELD, &o->cooldown };
-        v[n++] = (schedule_field){ "eps", REAL_FIELD, &o->eps };
-        v[n++] = (schedule_field){ "threshold", REAL_FIELD, &o->threshold };
-        break;
-    case RG_CONSTANT_LR:
-        v[n++] = (schedule_field){ "factor", REAL_FIELD, &o->factor };
-        v[n++] = (schedule_field){ "total_iters", WHOLE_FIELD, &o->total_iters };
-        break;
-    case RG_POLYNOMIAL_LR:
-        v[n++] = (schedule_field){ "total_iters", WHOLE_FIELD, &o->total_iters };
-        v[n++] = (schedule_field){ "power", REAL_FIELD, &o->power };
-        break;
-    case RG_COSINE_ANNEALING_WARM_RESTARTS:
-        v[n++] = (schedule_field){ "T_0", WHOLE_FIELD, &o->T_0 };
-        v[n++] = (schedule_field){ "T_i", COUNT_FIELD, &s->state[RG_T_I] };
-        v[n++] = (schedule_field){ "T_mult", WHOLE_FIELD, &o->T_mult };
-        v[n++] = (schedule_field){ "eta_min", REAL_FIELD, &o->eta_min };
-        v[n++] = (schedule_field){ "T_cur", COUNT_FIELD, &s->state[RG_T_CUR] };
-        break;
-    case RG_CYCLIC_LR:
-        v[n++] = (schedule_field){ "total_size", REAL_FIELD, &s->state[RG_TOTAL_SIZE] };
-        v[n++] = (schedule_field){ "step_ratio", REAL_FIELD, &s->state[RG_STEP_RATIO] };
-        v[n++] = (schedule_field){ "gamma", REAL_FIELD, &o->gamma };
-        v[n++] = (schedule_field){ "cycle_momentum", FLAG_FIELD, &o->cycle_momentum };
-        break;
-    case RG_LAMBDA_LR:
-    case RG_MULTIPLICATIVE_LR:
-    case RG_CHAINED_SCHEDULER:
-    case RG_SEQUENTIAL_LR: break;
-    }
-    return n;
-}
+/* The options of each kind that PyTorch's state_dict has, in its order. A row without a name ends
+ * the list. */
+static const rg_saved schedule_options[][MOST_FIELDS] = {
+    [RG_STEP_LR] = { OPTION(INT, step_size), OPTION(FLOAT, gamma) },
+    [RG_MULTI_STEP_LR] = { OPTION(FLOAT, gamma) },
+    [RG_EXPONENTIAL_LR] = { OPTION(FLOAT, gamma) },
+    [RG_LINEAR_LR] = { OPTION(FLOAT, start_factor), OPTION(FLOAT, end_factor),
+                       OPTION(INT, total_iters) },
+    [RG_COSINE_ANNEALING_LR] = { OPTION(INT, T_max), OPTION(FLOAT, eta_min) },
+    [RG_ONE_CYCLE_LR] = { OPTION(INT, total_steps), OPTION(BOOL, cycle_momentum) },
+    [RG_REDUCE_LR_ON_PLATEAU] = { OPTION(FLOAT, factor), OPTION(INT, patience),
+                                  OPTION(INT, cooldown), OPTION(FLOAT, eps),
+                                  OPTION(FLOAT, threshold) },
+    [RG_CONSTANT_LR] = { OPTION(FLOAT, factor), OPTION(INT, total_iters) },
+    [RG_POLYNOMIAL_LR] = { OPTION(INT, total_iters), OPTION(FLOAT, power) },
+    [RG_COSINE_ANNEALING_WARM_RESTARTS] = { OPTION(INT, T_0), STATE(COUNT, "T_i", RG_T_I),
+                                            OPTION(INT, T_mult), OPTION(FLOAT, eta_min),
+                                            STATE(COUNT, "T_cur", RG_T_CUR) },
+    [RG_CYCLIC_LR] = { STATE(FLOAT, "total_size", RG_TOTAL_SIZE),
+                       STATE(FLOAT, "step_ratio", RG_STEP_RATIO), OPTION(FLOAT, gamma),
+                       OPTION(BOOL, cycle_momentum) },
+    [RG_CHAINED_SCHEDULER] = { { NULL } },
+};
 
-/* Lists what the schedule's steps change. */
-static int list_counts(rg_schedule *s, schedule_field v[MOST_FIELDS]) {
-    int n = 0;
-    if (s->kind == RG_CHAINED_SCHEDULER)
-        return n;
-    v[n++] = (schedule_field){ "last_epoch", COUNT_FIELD, &s->state[RG_LAST_EPOCH] };
-    if (s->kind == RG_REDUCE_LR_ON_PLATEAU) {
-        v[n++] = (schedule_field){ "best", REAL_FIELD, &s->state[RG_BEST] };
-        v[n++] = (schedule_field){ "cooldown_counter", COUNT_FIELD,
-                                   &s->state[RG_COOLDOWN_COUNTER] };
-        v[n++] = (schedule_field){ "num_bad_epochs", COUNT_FIELD, &s->state[RG_NUM_BAD_EPOCHS] };
-    }
-    return n;
+/* The numbers that the schedules' steps change. */
+static const rg_saved no_counts[] = { { NULL } };
+static const rg_saved plain_counts[] = { STATE(COUNT, "last_epoch", RG_LAST_EPOCH), { NULL } };
+static const rg_saved plateau_counts[] = { STATE(COUNT, "last_epoch", RG_LAST_EPOCH),
+                                           STATE(FLOAT, "best", RG_BEST),
+                                           STATE(COUNT, "cooldown_counter", RG_COOLDOWN_COUNTER),
+                                           STATE(COUNT, "num_bad_epochs", RG_NUM_BAD_EPOCHS),
+                                           { NULL } };
+
+static const rg_saved *counts_of(rg_schedule_kind kind) {
+    if (kind == RG_CHAINED_SCHEDULER)
+        return no_counts;
+    return kind == RG_REDUCE_LR_ON_PLATEAU ? plateau_counts : plain_counts;
 }
 
 /* ---- state_dict ------------------------------------------------------------------------ */
 
-static void add_fields(rg_py *p, int n, const schedule_field v[]) {
-    for (int i = 0; i < n; i++) {
-        const void *at = v[i].place;
-        switch (v[i].type) {
-        case WHOLE_FIELD: rgi_py_int(p, v[i].name, *(const int64_t *)at); break;
-        case COUNT_FIELD: rgi_py_int(p, v[i].name, (int64_t) * (const double *)at); break;
-        case REAL_FIELD: rgi_py_float(p, v[i].name, *(const double *)at); break;
-        case FLAG_FIELD: rgi_py_bool(p, v[i].name, *(const bool *)at); break;
-        }
-    }
+static void add_fields(rg_py *p, const rg_saved *rows, const rg_schedule *s) {
+    for (; rows->name; rows++)
+        rgi_saved_add(p, rows, s, true, RG_FLOAT64);
 }
 
 static void add_rates(rg_py *p, const char *key, const rg_optim *o, int option) {
@@ -233,9 +190,8 @@ static void add_lambdas(rg_py *p, const rg_schedule *s) {
 }
 
 void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s) {
-    schedule_field v[MOST_FIELDS];
     rgi_py_begin_at(p, key, RG_PY_DICT);
-    add_fields(p, list_options(s, v), v);
+    add_fields(p, schedule_options[s->kind], s);
     if (s->kind == RG_MULTI_STEP_LR)
         add_milestones(p, &s->o.milestones);
     if (s->kind == RG_ONE_CYCLE_LR)
@@ -255,7 +211,7 @@ void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s) {
         rgi_py_bool(p, "_is_initial", false);
         rgi_py_bool(p, "_get_lr_called_within_step", false);
     }
-    add_fields(p, list_counts(s, v), v);
+    add_fields(p, counts_of(s->kind), s);
     add_rates(p, "_last_lr", s->optim, RG_OPTION_lr);
     if (rgi_is_by_lambda(s->kind))
         add_lambdas(p, s);
@@ -284,52 +240,18 @@ typedef struct {
     double *base_lrs; /* A NaN stands where the dictionary has none. */
 } schedule_load;
 
-/* Returns whether an entry is a number, and sets it. */
 static bool loaded_number(const schedule_load *l, const rg_named *e, double *number) {
-    RG_FAIL_IF(e->tensor == RG_NONE || e->tensor->numel != 1, l->name,
-               "\"%s\" in state_dict is no number", e->name);
-    *number = rg_item(e->tensor);
-    return true;
+    return rgi_saved_number(e, number, l->name);
 }
 
-static bool whole_of(const schedule_load *l, const rg_named *e, int64_t *whole) {
-    double number;
-    if (!loaded_number(l, e, &number))
-        return false;
-    RG_FAIL_IF(number != floor(number) || fabs(number) > 1e15, l->name,
-               "\"%s\" in state_dict is no whole number", e->name);
-    *whole = (int64_t)number;
-    return true;
-}
-
-static bool read_field(const schedule_load *l, const rg_named *e, const schedule_field *f) {
-    double number;
-    int64_t whole;
-    switch (f->type) {
-    case REAL_FIELD: return loaded_number(l, e, f->place);
-    case WHOLE_FIELD: return whole_of(l, e, f->place);
-    case COUNT_FIELD:
-        if (!whole_of(l, e, &whole))
-            return false;
-        *(double *)f->place = (double)whole;
-        return true;
-    case FLAG_FIELD:
-        if (!loaded_number(l, e, &number))
-            return false;
-        *(bool *)f->place = number != 0;
-        return true;
-    }
-    return false;
-}
-
-static bool read_fields(schedule_load *l, int n, const schedule_field v[]) {
-    for (int k = 0; k < n; k++) {
+static bool read_fields(schedule_load *l, const rg_saved *rows) {
+    for (; rows->name; rows++) {
         int at = 0;
-        while (at < l->dict.n && strcmp(l->dict.v[at].name, v[k].name) != 0)
+        while (at < l->dict.n && strcmp(l->dict.v[at].name, rows->name) != 0)
             at++;
-        RG_FAIL_IF(at == l->dict.n, l->name, "Missing key(s) in state_dict: \"%s\".", v[k].name);
+        RG_FAIL_IF(at == l->dict.n, l->name, "Missing key(s) in state_dict: \"%s\".", rows->name);
         l->known[at] = true;
-        if (!read_field(l, &l->dict.v[at], &v[k]))
+        if (!rgi_saved_read(rows, &l->copy, &l->dict.v[at], l->name))
             return false;
     }
     return true;
@@ -343,7 +265,7 @@ static bool too_many(const schedule_load *l, const char *name) {
 static bool read_milestone(schedule_load *l, const rg_named *e, int64_t item) {
     rg_dims *milestones = &l->copy.o.milestones;
     int64_t whole;
-    if (!whole_of(l, e, &whole))
+    if (!rgi_saved_whole(e, &whole, l->name))
         return false;
     if (l->copy.kind == RG_SEQUENTIAL_LR) {
         if (item >= milestones->n)
@@ -359,24 +281,27 @@ static bool read_milestone(schedule_load *l, const rg_named *e, int64_t item) {
     return true;
 }
 
-/* Returns the schedule's list of values for each group that has this item of torch's, or NULL. */
+/* Lists with a value for each group, as fields of rg_schedule_options. */
+static const struct {
+    rg_schedule_kind kind;
+    const char *name;
+    size_t offset;
+} group_lists[] = {
+    { RG_CYCLIC_LR, "base_lrs", offsetof(rg_schedule_options, base_lrs) },
+    { RG_CYCLIC_LR, "max_lrs", offsetof(rg_schedule_options, max_lrs) },
+    { RG_CYCLIC_LR, "base_momentums", offsetof(rg_schedule_options, base_momentums) },
+    { RG_CYCLIC_LR, "max_momentums", offsetof(rg_schedule_options, max_momentums) },
+    { RG_REDUCE_LR_ON_PLATEAU, "min_lrs", offsetof(rg_schedule_options, min_lrs) },
+};
+
+/* Returns the schedule's list that has this item of torch's, or NULL. */
 static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
-    rg_schedule_options *o = &l->copy.o;
-    const struct {
-        rg_schedule_kind kind;
-        const char *name;
-        rg_by_group *list;
-    } lists[] = {
-        { RG_CYCLIC_LR, "base_lrs", &o->base_lrs },
-        { RG_CYCLIC_LR, "max_lrs", &o->max_lrs },
-        { RG_CYCLIC_LR, "base_momentums", &o->base_momentums },
-        { RG_CYCLIC_LR, "max_momentums", &o->max_momentums },
-        { RG_REDUCE_LR_ON_PLATEAU, "min_lrs", &o->min_lrs },
-    };
-    for (int i = 0; i < RG_COUNT(lists); i++) {
-        *item = l->copy.kind == lists[i].kind ? rgi_place_in_list(name, lists[i].name) : -1;
+    for (int i = 0; i < RG_COUNT(group_lists); i++) {
+        *item = -1;
+        if (l->copy.kind == group_lists[i].kind)
+            *item = rgi_place_in_list(name, group_lists[i].name);
         if (*item >= 0)
-            return lists[i].list;
+            return (rg_by_group *)(void *)((char *)&l->copy.o + group_lists[i].offset);
     }
     return NULL;
 }
@@ -439,10 +364,8 @@ static bool list_is_whole(const schedule_load *l, const char *list, int64_t n) {
 
 /* Returns whether each list has an item for each group, and SequentialLR all its milestones. */
 static bool lists_are_whole(const schedule_load *l) {
-    static const char *const lists[] = { "base_lrs", "max_lrs", "base_momentums", "max_momentums",
-                                         "min_lrs" };
-    for (int i = 0; i < RG_COUNT(lists); i++)
-        if (!list_is_whole(l, lists[i], (int64_t)l->copy.optim->n_groups))
+    for (int i = 0; i < RG_COUNT(group_lists); i++)
+        if (!list_is_whole(l, group_lists[i].name, (int64_t)l->copy.optim->n_groups))
             return false;
     const rg_dims *milestones = &l->copy.o.milestones;
     if (l->copy.kind != RG_SEQUENTIAL_LR || milestones->n == 0)
@@ -523,7 +446,6 @@ static bool read_lists(schedule_load *l) {
 }
 
 static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) {
-    schedule_field v[MOST_FIELDS];
     const size_t groups = s->optim->n_groups;
     *l = (schedule_load){ .into = s,
                           .copy = *s,
@@ -536,9 +458,8 @@ static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) 
     memset(l->known, 0, (size_t)dict.n);
     for (size_t i = 0; i < groups; i++)
         l->base_lrs[i] = NAN;
-    if (!read_fields(l, list_options(&l->copy, v), v)
-        || !read_fields(l, list_counts(&l->copy, v), v) || !read_lists(l)
-        || (s->kind == RG_ONE_CYCLE_LR && !read_phases(l)))
+    if (!read_fields(l, schedule_options[s->kind]) || !read_fields(l, counts_of(s->kind))
+        || !read_lists(l) || (s->kind == RG_ONE_CYCLE_LR && !read_phases(l)))
         return false;
     const rg_named *worse = s->kind == RG_REDUCE_LR_ON_PLATEAU ? entry_of(l, "mode_worse") : NULL;
     if (worse) {

@@ -15,89 +15,6 @@ static const char *const torch_op = "torch_save_checkpoint";
 
 /* ---- an optimizer ----------------------------------------------------------------------- */
 
-/* Returns whether an option is True or False in torch. */
-static bool is_flag(int option) {
-    return option == RG_OPTION_nesterov || option == RG_OPTION_amsgrad
-           || option == RG_OPTION_centered || option == RG_OPTION_maximize
-           || option == RG_OPTION_decoupled_weight_decay;
-}
-
-/* Returns whether an option is an int in torch. */
-static bool is_whole_option(int option) {
-    return option == RG_OPTION_ns_steps || option == RG_OPTION_max_iter
-           || option == RG_OPTION_max_eval || option == RG_OPTION_history_size;
-}
-
-/* Adds an option that is a text in torch, or None. */
-static void add_torch_text(rg_py *p, int option, bool on) {
-    const bool muon = option == RG_OPTION_match_rms_adamw;
-    const char *key = muon ? "adjust_lr_fn" : "line_search_fn";
-    if (on)
-        rgi_py_text(p, key, muon ? "match_rms_adamw" : "strong_wolfe");
-    else
-        rgi_py_none(p, key);
-}
-
-/* Adds n numbers as a tuple. */
-static void add_torch_tuple(rg_py *p, const char *key, int n, const double *numbers) {
-    rgi_py_begin_at(p, key, RG_PY_TUPLE);
-    for (int i = 0; i < n; i++)
-        rgi_py_float(p, NULL, numbers[i]);
-    rgi_py_end(p);
-}
-
-/* Adds a list with a vector of each pair, which lies at `offset` in it. */
-static void add_torch_vectors(rg_py *p, const char *key, const rg_lbfgs *s, size_t offset) {
-    rgi_py_begin_at(p, key, RG_PY_LIST);
-    for (size_t i = 0; i < s->n; i++)
-        rgi_py_tensor(p, NULL, *(rg_tensor **)((char *)&s->pairs[i] + offset));
-    rgi_py_end(p);
-}
-
-/* Adds a list with a number of each of the first n pairs, which lies at `offset` in it, and None up
- * to `room`. The numbers are tensors of the parameters' dtype. */
-static void add_torch_numbers(rg_py *p, const char *key, const rg_lbfgs *s, size_t offset, size_t n,
-                              int64_t room) {
-    rgi_py_begin_at(p, key, RG_PY_LIST);
-    for (int64_t i = 0; i < room; i++) {
-        if (i < (int64_t)n) {
-            const double number = *(double *)((char *)&s->pairs[i] + offset);
-            rgi_py_tensor(p, NULL, rg_scalar_dtype(number, (rg_dtype)s->d->dtype));
-        } else {
-            rgi_py_none(p, NULL);
-        }
-    }
-    rgi_py_end(p);
-}
-
-/* Adds the direction of the last step, and what the next one is made of. */
-static void add_torch_direction(rg_py *p, const rg_lbfgs *s, int64_t history_size) {
-    if (s->n_iter > 1)
-        add_torch_numbers(p, "al", s, offsetof(rg_lbfgs_pair, al), s->n_al, history_size);
-    rgi_py_tensor(p, "d", s->d);
-    rgi_py_float(p, "t", s->t);
-    add_torch_vectors(p, "old_dirs", s, offsetof(rg_lbfgs_pair, dir));
-    add_torch_vectors(p, "old_stps", s, offsetof(rg_lbfgs_pair, stp));
-    add_torch_numbers(p, "ro", s, offsetof(rg_lbfgs_pair, ro), s->n, (int64_t)s->n);
-    rgi_py_tensor(p, "H_diag", rg_scalar_dtype(s->h_diag, (rg_dtype)s->d->dtype));
-    rgi_py_tensor(p, "prev_flat_grad", s->prev_flat_grad);
-    rgi_py_float(p, "prev_loss", s->prev_loss);
-}
-
-/* Adds what LBFGS remembers, as the state of the first parameter. */
-static void add_torch_lbfgs(rg_py *p, const rg_optim *o) {
-    const rg_lbfgs *s = &o->lbfgs;
-    if (s->func_evals == 0)
-        return;
-    rgi_py_int_key(p, 0);
-    rgi_py_begin(p, RG_PY_DICT);
-    rgi_py_int(p, "func_evals", (int64_t)s->func_evals);
-    rgi_py_int(p, "n_iter", (int64_t)s->n_iter);
-    if (s->d)
-        add_torch_direction(p, s, (int64_t)o->groups->options.history_size);
-    rgi_py_end(p);
-}
-
 static void add_torch_slot(rg_py *p, const rg_optim *o, size_t i) {
     const rg_optim_slot *slot = &o->slots[i];
     rgi_py_int_key(p, (int64_t)i);
@@ -115,23 +32,9 @@ static void add_torch_slot(rg_py *p, const rg_optim *o, size_t i) {
 /* Adds group g, whose parameters have the numbers from `first` on. */
 static void add_torch_group(rg_py *p, const rg_group *g, size_t first) {
     rgi_py_begin(p, RG_PY_DICT);
-    for (int k = 0; k < RG_OPTION_COUNT; k++) {
-        if (!rgi_option_set(g->option[k]) || k == RG_OPTION_beta2 || k == RG_OPTION_ns_b
-            || k == RG_OPTION_ns_c)
-            continue;
-        if (k == RG_OPTION_beta1)
-            add_torch_tuple(p, "betas", 2, g->options.betas);
-        else if (k == RG_OPTION_ns_a)
-            add_torch_tuple(p, "ns_coefficients", 3, g->options.ns_coefficients);
-        else if (rgi_option_is_text(k))
-            add_torch_text(p, k, g->option[k] != 0);
-        else if (is_whole_option(k))
-            rgi_py_int(p, rgi_option_names[k], (int64_t)g->option[k]);
-        else if (is_flag(k))
-            rgi_py_bool(p, rgi_option_names[k], g->option[k] != 0);
-        else
-            rgi_py_float(p, rgi_option_names[k], g->option[k]);
-    }
+    for (int k = 0; k < RG_OPTION_COUNT; k++)
+        if (rgi_option_set(g->option[k]))
+            rgi_saved_add(p, &rgi_options[k], &g->options, true, RG_FLOAT64);
     rgi_py_begin_at(p, "params", RG_PY_LIST);
     for (size_t i = 0; i < (size_t)g->n_params; i++)
         rgi_py_int(p, NULL, (int64_t)(first + i));
@@ -146,7 +49,7 @@ static void add_torch_optim(rg_py *p, const rg_optim *o) {
     for (size_t i = 0; i < o->n_slots; i++)
         if (o->slots[i].state[0])
             add_torch_slot(p, o, i);
-    add_torch_lbfgs(p, o);
+    rgi_lbfgs_add(p, o);
     rgi_py_end(p);
     rgi_py_begin_at(p, "param_groups", RG_PY_LIST);
     for (size_t i = 0; i < o->n_groups; i++) {

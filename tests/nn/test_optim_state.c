@@ -4,6 +4,7 @@
  */
 #include "tests/scratch.h"
 #include "tests/test.h"
+#include "nn/optim/optimizer_structs.h"
 #include "regard.h"
 
 #include <stdio.h>
@@ -417,7 +418,20 @@ START_TEST(test_a_checkpoint_that_fails) {
 }
 END_TEST
 
-RG_TESTS(optim_state, test_groups_of_torchs, test_states_before_a_schedule,
+/* Each option has a row that says how it is saved, and that leads to its own number. */
+START_TEST(test_options_have_rows) {
+    for (int k = 0; k < RG_OPTION_COUNT; k++) {
+        ck_assert_msg(rgi_options[k].name, "option %d has no row", k);
+        ck_assert_uint_eq(rgi_options[k].offset, (size_t)k * sizeof(double));
+        const char *dot = strchr(rgi_options[k].name, '.');
+        const bool first = rgi_options[k].kind == RG_SAVED_PAIR
+                           || rgi_options[k].kind == RG_SAVED_TRIPLE;
+        ck_assert(dot ? first == (dot[1] == '0') : rgi_options[k].kind != RG_SAVED_BEHIND);
+    }
+}
+END_TEST
+
+RG_TESTS(optim_state, test_options_have_rows, test_groups_of_torchs, test_states_before_a_schedule,
          test_every_key_is_loaded, test_no_key_is_missed, test_states_of_an_option,
          test_fresh_into_stepped, test_many_groups_and_schedules, test_names_in_groups,
          test_a_checkpoint_that_fails)

@@ -76,7 +76,7 @@ typedef struct {
 
 static rg_tensor *py_as_tensor(const rg_py_part *part) {
     switch (part->kind) {
-    case RG_PY_TENSOR: return part->tensor;
+    case RG_PY_TENSOR: return rgi_lend(part->tensor);
     case RG_PY_INT: return rg_scalar_dtype((double)part->whole, RG_INT64);
     case RG_PY_FLOAT: return rg_scalar_dtype(part->real, RG_FLOAT64);
     case RG_PY_BOOL: return rg_scalar_dtype((double)part->whole, RG_BOOL);
@@ -138,6 +138,7 @@ rg_named_list rgi_py_flat(const rg_py *p) {
         ok = v[n].name && v[n].tensor;
         n++;
     }
+    ok = ok && !at.name.failed;
     rgi_text_free(&at.name);
     return ok ? (rg_named_list){ n, v } : failed;
 }
