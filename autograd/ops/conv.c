@@ -1,9 +1,8 @@
 /*
  * conv.c: convolutions over one or two dims, and their gradients, which are ops of their own: each
- * is linear in both of its inputs, and the derivatives of the three are among the three. (What
- * torch says where they don't fit is in conv_torch.c.)
+ * is linear in both of its inputs, and the derivatives of the three are among the three.
  */
-#include "conv.h"
+#include "autograd/checks.h"
 #include "tensor/warning.h"
 
 /* ---- parts that the three share ------------------------------------------------ */
@@ -253,6 +252,114 @@ RG_OP(conv_weight, RG_WITH(conv), .doc = "the gradient of conv's w", .n_in = 2,
 
 /* ---- conv1d, conv2d ------------------------------------------------------------- */
 
+/* The options for each dim. `more` is the padding at the far end of a dim less that at the near
+ * end, which differ where padding is "same". */
+typedef struct conv_options {
+    int64_t stride[2], padding[2], dilation[2], more[2], groups;
+} conv_options;
+
+/* Makes *o of what was given. */
+static bool conv_take_options(int dims, const rg_tensor *weight, const rg_conv_options *given,
+                              conv_options *o) {
+    const bool same = given->padding == RG_SAME && !given->paddings.n;
+    const bool valid = given->padding == RG_VALID;
+    *o = (conv_options){ .groups = given->groups };
+    if (!rgi_want_option(NULL, "stride", dims, given->stride, &given->strides, o->stride)
+        || !rgi_want_option(NULL, "padding", dims, same || valid ? 0 : given->padding,
+                            &given->paddings, o->padding)
+        || !rgi_want_option(NULL, "dilation", dims, given->dilation, &given->dilations, o->dilation)
+        || !rgi_want_positive(NULL, "groups", 1, &o->groups)
+        || !rgi_want_positive(NULL, "stride", dims, o->stride)
+        || !rgi_want_non_negative(NULL, "padding", dims, o->padding)
+        || !rgi_want_positive(NULL, "dilation", dims, o->dilation))
+        return false;
+    for (int d = 0; d < dims; d++) {
+        int64_t span;
+        const bool large = o->padding[d] > RG_NUMEL_MAX || o->stride[d] > RG_NUMEL_MAX
+                           || __builtin_mul_overflow(o->dilation[d], weight->size[d + 2], &span)
+                           || span > RG_NUMEL_MAX || o->dilation[d] > RG_NUMEL_MAX;
+        RG_FAIL_IF(large, NULL, "a stride, padding or dilation is too large");
+        RG_FAIL_IF(same && o->stride[d] != 1, NULL,
+                   "padding='same' is not supported for strided convolutions");
+        const int64_t total = same ? o->dilation[d] * RG_MAX(0, weight->size[d + 2] - 1) : 0;
+        o->padding[d] += total / 2;
+        o->more[d] = total % 2;
+    }
+    return true;
+}
+
+/* Requires that groups of x's channels meet those of the weight. */
+static bool conv_want_channels(const rg_tensor *x, const rg_tensor *weight, long long groups) {
+    RG_FAIL_IF(weight->size[0] < groups || weight->size[0] % groups, NULL,
+               "Given groups=%lld, expected weight to be divisible by %lld at dimension 0, but got "
+               "weight of size %s instead",
+               groups, groups, RG_SHAPE_TEXT(weight));
+    RG_FAIL_IF(x->size[1] % groups || x->size[1] / groups != weight->size[1], NULL,
+               "Given groups=%lld, weight of size %s, expected input%s to have %lld channels, but "
+               "got %lld channels instead",
+               groups, RG_SHAPE_TEXT(weight), RG_SHAPE_TEXT(x), groups * (long long)weight->size[1],
+               (long long)x->size[1]);
+    return true;
+}
+
+/* Requires that the kernel has elements, and fits into x with its padding. A batch without items or
+ * without channels has no sums, but no other dim of x may be empty. */
+static bool conv_want_room(int dims, const rg_tensor *x, const rg_tensor *weight,
+                           const conv_options *o) {
+    rg_dims padded = { .n = dims }, span = { .n = dims };
+    bool fits = true;
+    for (int d = 0; d < dims; d++) {
+        padded.v[d] = x->size[d + 2] + 2 * o->padding[d] + o->more[d];
+        span.v[d] = o->dilation[d] * (weight->size[d + 2] - 1) + 1;
+        fits = fits && padded.v[d] >= span.v[d];
+    }
+    RG_FAIL_IF(!fits, NULL,
+               "Calculated padded input size per channel: %s. Kernel size: %s. Kernel size can't "
+               "be greater than actual input size",
+               RG_DIMS_TEXT(&padded), RG_DIMS_TEXT(&span));
+    return rgi_want_positive(NULL, "kernel size", dims, weight->size + 2)
+           && (!x->size[0] || !x->size[1] || rgi_want_elements(NULL, "input", x, 2));
+}
+
+/* Makes the options, and requires what a convolution of a batch needs. */
+static bool conv_wants(int dims, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
+                       const rg_conv_options *given, conv_options *o) {
+    return rgi_want_dims(NULL, "weight", weight, dims + 2, dims + 2)
+           && rgi_want_same_dtype(NULL, "input", x, "bias", bias)
+           && rgi_want_same_dtype(NULL, "input", x, "weight", weight) && rgi_want_no_bool(NULL, x)
+           && conv_take_options(dims, weight, given, o) && conv_want_channels(x, weight, o->groups)
+           && rgi_want_vector(NULL, "bias", bias, weight->size[0])
+           && conv_want_room(dims, x, weight, o);
+}
+
+/* Returns the sizes of a convolution. A line is the lower dim of a plane that is one element
+ * high. */
+static k_conv conv_sizes_of(const rg_tensor *x, const rg_tensor *weight, const conv_options *o,
+                            int dims) {
+    k_conv z = { .batch = x->size[0],
+                 .groups = o->groups,
+                 .in = weight->size[1],
+                 .out = weight->size[0] / o->groups,
+                 .window = { .size = { 1 },
+                             .kernel = { 1 },
+                             .stride = { 1 },
+                             .dilation = { 1 },
+                             .to = { 1 } } };
+    k_window *w = &z.window;
+    for (int d = 0; d < dims; d++) {
+        const int i = d + 2 - dims;
+        w->size[i] = x->size[d + 2];
+        w->kernel[i] = weight->size[d + 2];
+        w->stride[i] = o->stride[d];
+        w->padding[i] = o->padding[d];
+        w->dilation[i] = o->dilation[d];
+        w->to[i] = (w->size[i] + 2 * w->padding[i] - w->dilation[i] * (w->kernel[i] - 1) - 1)
+                       / w->stride[i]
+                   + 1;
+    }
+    return z;
+}
+
 /* Pads x at the far ends, where "same" padding is one more there than at the near ones. */
 static rg_tensor *conv_pad_more(rg_tensor *x, const conv_options *o, int dims) {
     rg_dims padding = { .n = 2 * dims };
@@ -275,23 +382,22 @@ static rg_tensor *conv_batched(rg_tensor *x, rg_tensor *weight, rg_tensor *bias,
     if (!x)
         return NULL;
     struct conv_attr a = { .dims = dims };
-    a.z = rgi_conv_sizes(x, weight, o, dims);
+    a.z = conv_sizes_of(x, weight, o, dims);
     return conv_of(&a, x, weight, bias);
 }
 
 static rg_tensor *conv_any(const char *name, int dims, rg_tensor *x, rg_tensor *weight,
                            rg_tensor *bias, const rg_conv_options *given) {
     conv_options o;
-    if (!rgi_check(x, name) || !rgi_check(weight, name) || !rgi_check_optional(bias, name)
-        || !rgi_conv_allows_rank(name, dims, x, bias))
-        return NULL;
-    const bool batched = x->ndim == dims + 2;
     RG_AS(name);
+    if (!rgi_check(x, NULL) || !rgi_check(weight, NULL) || !rgi_check_optional(bias, NULL)
+        || !rgi_want_dims(NULL, "input", x, dims + 1, dims + 2))
+        return NULL;
     RG_SCOPE();
+    const bool batched = x->ndim == dims + 2;
     if (!batched)
         x = rg_unsqueeze(x, 0);
-    if (!x || !rgi_conv_options(name, dims, x, weight, given, &o)
-        || !rgi_conv_allows(name, dims, x, weight, bias, &o))
+    if (!x || !conv_wants(dims, x, weight, bias, given, &o))
         return NULL;
     rg_tensor *y = conv_batched(x, weight, bias, &o, dims);
     return rg_escape(batched ? y : rg_squeeze_dim(y, 0));

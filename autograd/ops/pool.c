@@ -1,9 +1,8 @@
 /*
  * pool.c: the greatest element and the mean of windows that slide over the last two dims, or of
- * windows that divide these evenly. Over one dim, they are windows of one row. (What torch says
- * where they don't fit is in pool_torch.c.)
+ * windows that divide these evenly. Over one dim, they are windows of one row.
  */
-#include "pool.h"
+#include "autograd/checks.h"
 
 /* ---- parts that they share ------------------------------------------------------ */
 
@@ -175,6 +174,112 @@ RG_OP(mean_unpool, RG_NAMED(pool), .doc = "values spread over windows",
                  POOL_OF("(1,2,3,2)", NULL, 2, POOL_PAIR(5, 4), POOL_PAIR(3, 2), POOL_PAIR(0, 0),
                          POOL_PAIR(0, 0), POOL_PAIR(0, 0), POOL_PAIR(0, 0), .adaptive = true)));
 
+/* ---- windows: what sliding ones require ------------------------------------------ */
+
+/* Options are given as one number, or as a list where its n isn't 0. */
+typedef struct pool_option {
+    int64_t number;
+    const rg_dims *list;
+} pool_option;
+
+typedef struct pool_options {
+    pool_option kernel, stride, padding, dilation;
+    bool ceil_mode;
+} pool_options;
+
+/* Makes a window's option of one or two dims. A row's window has `row` down. */
+typedef bool pool_range(const char *op, const char *what, int n, const int64_t *v);
+static bool pool_take(const char *what, int dims, pool_option given, pool_range *range, int64_t row,
+                      int64_t to[2]) {
+    int64_t *first = to + 2 - dims;
+    to[0] = row;
+    if (!rgi_want_option(NULL, what, dims, given.number, given.list, first)
+        || !range(NULL, what, dims, first))
+        return false;
+    /* Products of two ints can't overflow. */
+    RG_FAIL_IF(to[0] != (int)to[0] || to[1] != (int)to[1], NULL, "%s is too large", what);
+    return true;
+}
+
+static bool pool_take_options(int dims, const pool_options *o, k_window *w) {
+    const bool as_kernel = o->stride.number == RG_KERNEL && !o->stride.list->n;
+    const pool_option stride = as_kernel ? o->kernel : o->stride;
+    return pool_take("kernel_size", dims, o->kernel, rgi_want_positive, 1, w->kernel)
+           && pool_take("stride", dims, stride, rgi_want_positive, 1, w->stride)
+           && pool_take("padding", dims, o->padding, rgi_want_non_negative, 0, w->padding)
+           && pool_take("dilation", dims, o->dilation, rgi_want_positive, 1, w->dilation);
+}
+
+/* Sets the sizes of a tensor's planes, and counts these. */
+static void pool_planes(const rg_tensor *x, k_pool *p) {
+    p->window.size[0] = x->size[x->ndim - 2];
+    p->window.size[1] = x->size[x->ndim - 1];
+    p->planes = 1;
+    for (int d = 0; d < x->ndim - 2; d++)
+        p->planes *= x->size[d];
+}
+
+/* Counts the windows along a dim. With ceil_mode the last one may end beyond the padding, but it
+ * begins before. */
+static int64_t pool_count(const k_window *w, int d, bool ceil_mode) {
+    const int64_t stride = w->stride[d];
+    const int64_t span = w->dilation[d] * (w->kernel[d] - 1) + 1;
+    const int64_t room = w->size[d] + 2 * w->padding[d] - span + (ceil_mode ? stride - 1 : 0);
+    const int64_t n = room / stride - (room < 0 && room % stride) + 1;
+    return n - (ceil_mode && (n - 1) * stride >= w->size[d] + w->padding[d]);
+}
+
+/* Makes the sizes of windows that slide over planes, and requires what they need. */
+static bool pool_wants(int dims, const rg_tensor *x, const pool_options *o, k_pool *p) {
+    k_window *w = &p->window;
+    if (!rgi_want_dims(NULL, "input", x, 3, 4) || !rgi_want_no_bool(NULL, x)
+        || !pool_take_options(dims, o, w))
+        return false;
+    pool_planes(x, p);
+    for (int d = 0; d < 2; d++) {
+        RG_FAIL_IF(w->padding[d] > w->kernel[d] / 2, NULL,
+                   "pad should be at most half of kernel size, but got pad=%lld and "
+                   "kernel_size=%lld",
+                   (long long)w->padding[d], (long long)w->kernel[d]);
+        w->to[d] = pool_count(w, d, o->ceil_mode);
+    }
+    if (!rgi_want_elements(NULL, "input", x, x->ndim - 3))
+        return false;
+    const int first = 2 - dims;
+    RG_FAIL_IF(w->to[0] < 1 || w->to[1] < 1, NULL,
+               "Given planes of size %s, calculated output size %s. Output size is too small",
+               rgi_shape_text(dims, w->size + first, (char[192]){ 0 }),
+               rgi_shape_text(dims, w->to + first, (char[192]){ 0 }));
+    return true;
+}
+
+static bool max_pool_wants(int dims, const rg_tensor *x, const rg_dims *kernel,
+                           const rg_max_pool_options *o, k_pool *p) {
+    const pool_options options = { { 0, kernel },
+                                   { o->stride, &o->strides },
+                                   { o->padding, &o->paddings },
+                                   { o->dilation, &o->dilations },
+                                   o->ceil_mode };
+    return pool_wants(dims, x, &options, p);
+}
+
+static bool avg_pool_wants(int dims, const rg_tensor *x, const rg_dims *kernel,
+                           const rg_avg_pool_options *o, k_pool *p) {
+    const pool_options options = { { 0, kernel },
+                                   { o->stride, &o->strides },
+                                   { o->padding, &o->paddings },
+                                   { 1, &(rg_dims){ 0 } },
+                                   o->ceil_mode };
+    p->count_padding = o->count_include_pad;
+    p->divisor = o->divisor_override == RG_WINDOW ? 0 : o->divisor_override;
+    RG_FAIL_IF(o->divisor_override == 0, NULL, "divisor must be not zero");
+    int channels;
+    return rgi_wrap_dim(NULL, -3, x->ndim, &channels) && pool_wants(dims, x, &options, p);
+}
+
+/* Requires what may be pooled over one dim. */
+static bool pool_wants_row(const rg_tensor *x) { return rgi_want_dims(NULL, "input", x, 2, 3); }
+
 /* ---- one dim as a row of two ----------------------------------------------------- */
 
 /* Returns values and indices without dim -2, as the scope outside owns them. */
@@ -199,7 +304,7 @@ rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,
                                                   rg_max_pool_options o) {
     struct pool_attr a = { 0 };
     RG_AS("max_pool2d_with_indices");
-    if (!rgi_check(x, "max_pool2d") || !rgi_max_pool_sizes("max_pool2d", x, &kernel, &o, &a.p))
+    if (!rgi_check(x, NULL) || !max_pool_wants(2, x, &kernel, &o, &a.p))
         return (rg_values_indices){ NULL, NULL };
     return max_pool_of(x, &a);
 }
@@ -210,7 +315,7 @@ static rg_values_indices max_pool_rows(rg_tensor *x, rg_dims kernel, rg_max_pool
     RG_AS("max_pool1d");
     RG_SCOPE();
     rg_tensor *rows = rg_unsqueeze(x, -2);
-    if (!rows || !rgi_max_pool_sizes("max_pool1d", rows, &kernel, &o, &a.p))
+    if (!rows || !max_pool_wants(1, rows, &kernel, &o, &a.p))
         return (rg_values_indices){ NULL, NULL };
     return pool_of_row(max_pool_of(rows, &a));
 }
@@ -218,13 +323,14 @@ static rg_values_indices max_pool_rows(rg_tensor *x, rg_dims kernel, rg_max_pool
 rg_values_indices rg_max_pool1d_with_indices_with(rg_tensor *x, rg_dims kernel,
                                                   rg_max_pool_options o) {
     RG_AS("max_pool1d_with_indices");
-    if (!rgi_check(x, "max_pool1d") || !rgi_pool_allows_row("max_pool1d", x))
+    if (!rgi_check(x, NULL) || !pool_wants_row(x))
         return (rg_values_indices){ NULL, NULL };
     return max_pool_rows(x, kernel, o);
 }
 
 rg_tensor *rg_max_pool1d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o) {
-    if (!rgi_check(x, "max_pool1d") || !rgi_max_pool1d_allows(x, &kernel, &o))
+    RG_AS("max_pool1d");
+    if (!rgi_check(x, NULL) || !pool_wants_row(x) || !rgi_want_float(NULL, x))
         return NULL;
     return POOL_VALUES("max_pool1d", max_pool_rows(x, kernel, o));
 }
@@ -238,38 +344,67 @@ rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options 
 rg_tensor *rg_avg_pool2d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o) {
     struct pool_attr a = { 0 };
     RG_AS("avg_pool2d");
-    if (!rgi_check(x, "avg_pool2d") || !rgi_avg_pool_sizes("avg_pool2d", x, &kernel, &o, &a.p))
+    if (!rgi_check(x, NULL) || !avg_pool_wants(2, x, &kernel, &o, &a.p))
         return NULL;
     return RG_APPLY(mean_pool, &a, x);
 }
 
 rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o) {
     struct pool_attr a = { 0 };
-    if (!rgi_check(x, "avg_pool1d") || !rgi_pool_allows_row("avg_pool1d", x))
-        return NULL;
     RG_AS("avg_pool1d");
+    if (!rgi_check(x, NULL) || !pool_wants_row(x))
+        return NULL;
     RG_SCOPE();
     rg_tensor *rows = rg_unsqueeze(x, -2);
-    if (!rows || !rgi_avg_pool_sizes("avg_pool1d", rows, &kernel, &o, &a.p))
+    if (!rows || !avg_pool_wants(1, rows, &kernel, &o, &a.p))
         return NULL;
     return rg_escape(rg_squeeze_dim(RG_APPLY(mean_pool, &a, rows), -2));
 }
 
 /* ---- adaptive pooling -------------------------------------------------------------- */
 
+/* Makes `size` two numbers, of which RG_AS_IT_IS becomes the size of x, and requires what both
+ * kinds of pooling need. */
+static bool adaptive_pool_wants(const rg_tensor *x, rg_dims *size) {
+    RG_FAIL_IF(size->n != 1 && size->n != 2, NULL, "output_size must be 2");
+    RG_FAIL_VALUE_IF(size->n == 2 && x->ndim <= 2, NULL, "Input dimension should be at least 3");
+    if (!rgi_want_dims(NULL, "input", x, 3, 4))
+        return false;
+    if (size->n == 1)
+        size->v[1] = size->v[0];
+    size->n = 2;
+    for (int d = 0; d < 2; d++)
+        if (size->v[d] == RG_AS_IT_IS)
+            size->v[d] = x->size[x->ndim - 2 + d];
+    return rgi_want_non_negative(NULL, "output_size", 2, size->v);
+}
+
+/* Requires what windows that divide planes need, and makes their sizes. */
+static bool adaptive_pool_sizes(const rg_tensor *x, int first, const rg_dims *size, k_pool *p) {
+    if (!rgi_want_elements(NULL, "input", x, first) || !rgi_want_float(NULL, x))
+        return false;
+    p->adaptive = true;
+    pool_planes(x, p);
+    p->window.to[0] = size->v[0];
+    p->window.to[1] = size->v[1];
+    return true;
+}
+
 rg_tensor *rg_adaptive_avg_pool2d_with(rg_tensor *x, rg_dims size) {
     struct pool_attr a = { "AdaptiveAvgPool2DBackward0", { 0 } };
     RG_AS("adaptive_avg_pool2d");
-    if (!rgi_check(x, "adaptive_avg_pool2d")
-        || !rgi_adaptive_avg_pool_sizes("adaptive_avg_pool2d", x, &size, &a.p))
+    if (!rgi_check(x, NULL) || !adaptive_pool_wants(x, &size))
         return NULL;
     if (size.v[0] == 1 && size.v[1] == 1)
         return rg_mean_dims(x, RG_DIMS(-1, -2), true);
+    if (!adaptive_pool_sizes(x, x->ndim - 2, &size, &a.p))
+        return NULL;
     return RG_APPLY(mean_pool, &a, x);
 }
 
 rg_tensor *(rg_adaptive_avg_pool1d)(rg_tensor *x, int64_t size) {
-    if (!rgi_check(x, "adaptive_avg_pool1d") || !rgi_pool_allows_row("adaptive_avg_pool1d", x))
+    RG_AS("adaptive_avg_pool1d");
+    if (!rgi_check(x, NULL) || !pool_wants_row(x))
         return NULL;
     return RG_COMPOSITE(
         "adaptive_avg_pool1d",
@@ -279,8 +414,8 @@ rg_tensor *(rg_adaptive_avg_pool1d)(rg_tensor *x, int64_t size) {
 rg_values_indices rg_adaptive_max_pool2d_with_indices_with(rg_tensor *x, rg_dims size) {
     struct pool_attr a = { "AdaptiveMaxPool2DBackward0", { 0 } };
     RG_AS("adaptive_max_pool2d_with_indices");
-    if (!rgi_check(x, "adaptive_max_pool2d")
-        || !rgi_adaptive_max_pool_sizes("adaptive_max_pool2d", x, &size, &a.p))
+    if (!rgi_check(x, NULL) || !adaptive_pool_wants(x, &size)
+        || !adaptive_pool_sizes(x, x->ndim == 4 ? 1 : x->ndim - 2, &size, &a.p))
         return (rg_values_indices){ NULL, NULL };
     return max_pool_of(x, &a);
 }
@@ -291,8 +426,8 @@ rg_tensor *rg_adaptive_max_pool2d_with(rg_tensor *x, rg_dims size) {
 
 rg_values_indices(rg_adaptive_max_pool1d_with_indices)(rg_tensor *x, int64_t size) {
     RG_AS("adaptive_max_pool1d_with_indices");
-    if (!rgi_check(x, "adaptive_max_pool1d") || !rgi_pool_allows_row("adaptive_max_pool1d", x)
-        || !rgi_adaptive_pool_sees("adaptive_max_pool1d", x, 2))
+    if (!rgi_check(x, NULL) || !pool_wants_row(x)
+        || !rgi_want_elements(NULL, "input", x, x->ndim - 2))
         return (rg_values_indices){ NULL, NULL };
     RG_SCOPE();
     return pool_of_row(

@@ -1,17 +1,19 @@
 /*
- * product.c: products of vectors and matrices: matmul, addmm, linear and their kind. (What torch
- * says where they don't fit is in product_torch.c, what is made of them in tensordot.c.)
+ * product.c: products of vectors and matrices: matmul, addmm, linear and their kind. (What is made
+ * of products is in tensordot.c.)
  */
-#include "product.h"
+#include "autograd/checks.h"
 
 /* ---- operands ------------------------------------------------------------------ */
 
-rg_tensor rgi_product_raise(rg_tensor t, int at) {
+/* Returns t's header with a dim of size 1 more at `at`: a vector as a matrix. */
+static rg_tensor product_raise(rg_tensor t, int at) {
     rgi_take_part(&t, &(rg_part){ RG_PART_NEW(at) });
     return t;
 }
 
-int64_t rgi_product_vectors(const rg_tensor *t, int dim) {
+/* Returns the number of vectors that lie along a dim of t. */
+static int64_t product_vectors(const rg_tensor *t, int dim) {
     int64_t n = 1;
     for (int d = 0; d < t->ndim; d++)
         n *= d == dim ? 1 : t->size[d];
@@ -22,7 +24,7 @@ int64_t rgi_product_vectors(const rg_tensor *t, int dim) {
 static rg_tensor product_folded(const rg_tensor *t) {
     rg_tensor y = *t;
     y.ndim = 2;
-    y.size[0] = rgi_product_vectors(t, t->ndim - 1);
+    y.size[0] = product_vectors(t, t->ndim - 1);
     y.size[1] = t->size[t->ndim - 1];
     y.stride[0] = y.size[1];
     y.stride[1] = 1;
@@ -53,6 +55,27 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
     if (b->ndim > 1)
         y->size[y->ndim++] = b->size[b->ndim - 1];
     return true;
+}
+
+/* Returns whether a and b, whose columns and rows are `terms`, need no further look. */
+static inline bool product_is_plain(const rg_tensor *a, const rg_tensor *b, int64_t terms) {
+    return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && a->dtype != RG_BOOL;
+}
+
+/* Requires that a's columns meet b's rows, and that both have one dtype. A product of bools exists
+ * only where it has no terms or no elements, and between two vectors never. */
+static bool product_wants(const char *op, const rg_tensor *a, const rg_tensor *b) {
+    const int64_t terms = a->size[a->ndim - 1];
+    const int row = b->ndim == 1 ? 0 : b->ndim - 2;
+    if (RG_LIKELY(product_is_plain(a, b, b->size[row])))
+        return true;
+    if (!rgi_want_product(op, a, b, terms, b->size[row])
+        || !rgi_want_same_dtype(op, "mat1", a, "mat2", b))
+        return false;
+    const bool vectors = a->ndim == 1 && b->ndim == 1;
+    const bool empty = product_vectors(a, a->ndim - 1) == 0 || product_vectors(b, row) == 0
+                       || terms == 0;
+    return rgi_want_dtype(op, empty && !vectors, a->dtype);
 }
 
 /* Makes *gin the product of a and b, neither of which is a vector. turn_a and turn_b say whether
@@ -87,16 +110,17 @@ static bool product_gradient_of_rows(rg_tensor **gin, const rg_tensor *a, const 
 /* ---- matmul: y = a b on the last two dims; a vector is a row on the left, a column on the
  *      right; ga = g b^T, gb = a^T g --------------------------------------------- */
 
+struct matmul_attr {
+    const char *name, *node;
+};
+
 static bool matmul_shape(rg_call *c) {
-    const struct matmul_attr *how = RG_ATTR(c, matmul);
+    const char *name = RG_ATTR(c, matmul)->name;
     const rg_tensor *a = c->in[0];
     const rg_tensor *b = c->in[1];
-    RG_FAIL_IF(a->ndim == 0 || b->ndim == 0, how->name,
-               "both arguments to matmul need to be at least 1D, but they are %dD and %dD", a->ndim,
-               b->ndim);
-    if (!product_shape(how->name, c->out[0], a, b))
-        return false;
-    return RG_LIKELY(rgi_product_fits(a, b)) || rgi_matmul_allows(how, a, b, c->out[0]);
+    return rgi_want_dims(name, "mat1", a, 1, RG_MAX_DIMS)
+           && rgi_want_dims(name, "mat2", b, 1, RG_MAX_DIMS) && product_shape(name, c->out[0], a, b)
+           && product_wants(name, a, b);
 }
 
 static bool matmul_forward(rg_call *c) {
@@ -112,13 +136,13 @@ static bool matmul_forward(rg_call *c) {
     rg_tensor y = *c->out[0];
     rg_tensor row, column;
     if (a->ndim == 1) {
-        row = rgi_product_raise(*a, 0);
-        y = rgi_product_raise(y, b->ndim == 1 ? 0 : y.ndim - 1);
+        row = product_raise(*a, 0);
+        y = product_raise(y, b->ndim == 1 ? 0 : y.ndim - 1);
         a = &row;
     }
     if (b->ndim == 1) {
-        column = rgi_product_raise(*b, 1);
-        y = rgi_product_raise(y, y.ndim);
+        column = product_raise(*b, 1);
+        y = product_raise(y, y.ndim);
         b = &column;
     }
     return k_matmul(&y, a, b);
@@ -153,7 +177,7 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     if (!a || !g)
         return NULL;
     if (a->ndim > 2 && ndim <= 2) {
-        int64_t rows = rgi_product_vectors(a, a->ndim - 1);
+        int64_t rows = product_vectors(a, a->ndim - 1);
         a = rg_reshape(a, rows, a->size[a->ndim - 1]);
         g = rg_reshape(g, rows, g->size[g->ndim - 1]);
     }
@@ -184,7 +208,7 @@ static const char *matmul_node(const void *attr) {
 
 /* MATMUL makes a sample. */
 #define MATMUL(a, b) \
-    { a " " b, RG_A(matmul, "matmul", "", MATMUL_BMM, false) }
+    { a " " b, RG_A(matmul, "matmul", "") }
 RG_OP(matmul, RG_WITH(matmul),
       .terms = { .times = 1, .input = 0, .from_last = 1, .gradients = RG_IN(0) | RG_IN(1) },
       .doc = "a b, on the last two dims", .node_of = matmul_node, .n_in = 2, RG_MADE(matmul),
@@ -197,12 +221,39 @@ RG_OP(matmul, RG_WITH(matmul),
                  MATMUL("(2,0)", "(0,2)"), MATMUL("(2,2,0)", "(0)"), MATMUL("(0)", "(0)"),
                  MATMUL("(0,2,3)", "(3,2)")));
 
+/* Torch makes one product of two matrices where one operand has no batch, and the name of the node
+ * tells of that. If the left one has none, torch multiplies both transposed, which is swapped. */
+static const char *matmul_node_of_one(const rg_tensor *a, const rg_tensor *b, bool swapped) {
+    if (!swapped)
+        return a->ndim >= 3 ? "UnsafeViewBackward0" : "SqueezeBackward4";
+    const bool thin = a->size[a->ndim - 2] <= 1 || b->size[b->ndim - 1] <= 1 || b->numel == 0;
+    return thin ? "TransposeBackward0" : "CloneBackward0";
+}
+
+/* Returns torch's name for the node of a product that isn't one of two matrices. */
+static const char *matmul_node_for(const rg_tensor *a, const rg_tensor *b) {
+    if (a->ndim == 1 && b->ndim == 1)
+        return "DotBackward0";
+    if (a->ndim == 2 && b->ndim == 1)
+        return "MvBackward0";
+    const bool batches = a->ndim == 3 && b->ndim == 3;
+    const bool one_a = batches && a->size[0] == 1 && b->size[0] != 1;
+    const bool one_b = b->ndim <= 2
+                       || (b->history && batches && b->size[0] == 1 && a->size[0] != 1);
+    const bool empty = a->ndim == 1 && b->numel == 0;
+    const bool swapped = b->ndim > 2 && (empty || (a->history && (a->ndim <= 2 || one_a)));
+    const bool vector = a->ndim == 0 || b->ndim <= 1 || (a->ndim == 1 && swapped);
+    if (vector || !(one_b || swapped))
+        return "UnsafeViewBackward0";
+    return matmul_node_of_one(a, b, swapped);
+}
+
 rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "matmul") || !rgi_check(b, "matmul"))
         return NULL;
-    struct matmul_attr how = { "matmul", "MmBackward0", MATMUL_MM, false };
+    struct matmul_attr how = { "matmul", "MmBackward0" };
     if (RG_UNLIKELY(a->ndim != 2 || b->ndim != 2))
-        how = rgi_matmul_as_torch(a, b);
+        how.node = matmul_node_for(a, b);
     return RG_APPLY(matmul, &how, a, b);
 }
 
@@ -210,41 +261,56 @@ rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b) {
 
 rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b) {
     RG_AS("dot");
-    if (!rgi_check(a, NULL) || !rgi_check(b, NULL))
+    if (!rgi_check(a, NULL) || !rgi_check(b, NULL) || !rgi_want_dims(NULL, "self", a, 1, 1)
+        || !rgi_want_dims(NULL, "tensor", b, 1, 1))
         return NULL;
-    RG_FAIL_IF(a->ndim != 1 || b->ndim != 1, NULL,
-               "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
-    return RG_APPLY(matmul, RG_A(matmul, "dot", "DotBackward0", MATMUL_DOT, false), a, b);
+    return RG_APPLY(matmul, RG_A(matmul, "dot", "DotBackward0"), a, b);
 }
 
 rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b) {
     RG_AS("mv");
-    if (!rgi_check(a, NULL) || !rgi_check(b, NULL))
+    if (!rgi_check(a, NULL) || !rgi_check(b, NULL) || !rgi_want_any_dim(NULL, a, 0)
+        || !rgi_want_dims(NULL, "self", a, 2, 2) || !rgi_want_dims(NULL, "vec", b, 1, 1))
         return NULL;
-    RG_FAIL_INDEX_IF(a->ndim == 0, NULL, "Dimension specified as 0 but tensor has no dimensions");
-    RG_FAIL_IF(a->ndim != 2 || b->ndim != 1, NULL,
-               "vector + matrix @ vector expected, got 1, %d, %d", a->ndim, b->ndim);
-    return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0", MATMUL_MV, false), a, b);
+    return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0"), a, b);
 }
 
 rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b) {
     RG_AS("mm");
-    if (!rgi_check(a, NULL) || !rgi_check(b, NULL))
+    if (!rgi_check(a, NULL) || !rgi_check(b, NULL) || !rgi_want_dims(NULL, "self", a, 2, 2)
+        || !rgi_want_dims(NULL, "mat2", b, 2, 2))
         return NULL;
-    RG_FAIL_IF(a->ndim != 2, NULL, "self must be a matrix");
-    RG_FAIL_IF(b->ndim != 2, NULL, "mat2 must be a matrix");
-    return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0", MATMUL_MM, false), a, b);
+    return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0"), a, b);
+}
+
+/* Requires two batches of as many matrices. */
+static bool product_wants_batches(const char *op, const rg_tensor *a, const rg_tensor *b) {
+    return rgi_want_dims(op, "batch1", a, 3, 3) && rgi_want_dims(op, "batch2", b, 3, 3)
+           && rgi_want_size(op, "batch2", b, 0, a->size[0]);
 }
 
 rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b) {
     RG_AS("bmm");
-    if (!rgi_check(a, NULL) || !rgi_check(b, NULL) || !rgi_bmm_allows("bmm", a, b))
+    if (!rgi_check(a, NULL) || !rgi_check(b, NULL) || !product_wants_batches(NULL, a, b))
         return NULL;
-    return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0", MATMUL_BMM, false), a, b);
+    return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0"), a, b);
 }
 
 /* ---- addmm, baddbmm: y = beta c + alpha a b;
  *      gc = beta g, ga = alpha g b^T, gb = alpha a^T g --------------------------- */
+
+struct addmm_attr {
+    const char *node;
+    double beta, alpha;
+    bool batched;
+};
+
+static bool addmm_wants_ranks(const char *op, bool batched, const rg_tensor *a,
+                              const rg_tensor *b) {
+    if (batched)
+        return product_wants_batches(op, a, b);
+    return rgi_want_dims(op, "mat1", a, 2, 2) && rgi_want_dims(op, "mat2", b, 2, 2);
+}
 
 static bool addmm_shape(rg_call *c) {
     const struct addmm_attr *how = RG_ATTR(c, addmm);
@@ -253,11 +319,14 @@ static bool addmm_shape(rg_call *c) {
     const rg_tensor *a = c->in[1];
     const rg_tensor *b = c->in[2];
     rg_tensor *y = c->out[0];
-    if (!rgi_addmm_allows_shapes(how, a, b))
+    if (!addmm_wants_ranks(op, how->batched, a, b)
+        || !rgi_want_product(op, a, b, a->size[a->ndim - 1], b->size[b->ndim - 2]))
         return false;
     rgi_copy_shape(y, a);
     y->size[a->ndim - 1] = b->size[a->ndim - 1];
-    return rgi_may_expand(op, bias, rg_shape(y)) && rgi_addmm_allows(how, bias, a, b);
+    return rgi_may_expand(op, bias, rg_shape(y)) && rgi_want_same_dtype(op, "mat1", a, "mat2", b)
+           && rgi_want_same_dtype(op, "self", bias, "mat2", b) && rgi_want_no_bool(op, a)
+           && rgi_number_fits(op, how->beta, a->dtype) && rgi_number_fits(op, how->alpha, a->dtype);
 }
 
 static bool addmm_forward(rg_call *c) {
@@ -314,10 +383,21 @@ struct linear_attr {
 static bool linear_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     const rg_tensor *w = c->in[1];
+    const rg_tensor *bias = c->in[2];
     rg_tensor *y = c->out[0];
     rgi_copy_shape(y, x);
     y->size[y->ndim - 1] = w->size[0];
-    return rgi_linear_allows(x, w, c->in[2], y);
+    if (RG_UNLIKELY(!product_is_plain(x, w, w->size[1]))) {
+        const rg_tensor turned = k_turned(w);
+        if (!product_wants("linear", x, &turned))
+            return false;
+    }
+    if (rgi_is_none(bias))
+        return true;
+    const rg_dims rows = { 2, { product_vectors(x, x->ndim - 1), w->size[0] } };
+    return rgi_may_expand("linear", bias, rows)
+           && rgi_want_same_dtype("linear", "bias", bias, "weight", w)
+           && rgi_want_no_bool("linear", x);
 }
 
 static bool linear_forward(rg_call *c) {
@@ -326,8 +406,8 @@ static bool linear_forward(rg_call *c) {
     rg_tensor x = *c->in[0];
     rg_tensor turned = k_turned(c->in[1]);
     if (x.ndim == 1) {
-        x = rgi_product_raise(x, 0);
-        y = rgi_product_raise(y, 0);
+        x = product_raise(x, 0);
+        y = product_raise(y, 0);
     }
     return k_matmul_with(&y, bias, &x, false, &turned, false, 1, !rgi_is_none(bias));
 }
@@ -341,7 +421,7 @@ static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     if (!x)
         return NULL;
-    int64_t rows = rgi_product_vectors(x, x->ndim - 1);
+    int64_t rows = product_vectors(x, x->ndim - 1);
     rg_tensor *rows_of_g = rg_reshape(g, rows, g->size[g->ndim - 1]);
     return rg_matmul(rg_mT(rows_of_g), rg_reshape(x, rows, x->size[x->ndim - 1]));
 }
@@ -381,17 +461,33 @@ static rg_tensor *linear_composed(rg_tensor *x, rg_tensor *weight, rg_tensor *bi
     rg_tensor wide;
     if (!rgi_broadcast_shapes("linear", y, bias, &wide))
         return NULL;
-    RG_FAIL_IF(!rgi_same_shape(&wide, y), "linear",
-               "output with shape %s doesn't match the broadcast shape %s", RG_SHAPE_TEXT(y),
-               RG_SHAPE_TEXT(&wide));
-    return rg_escape(rg_add(y, bias));
+    return rgi_want_no_wider("linear", y, &wide) ? rg_escape(rg_add(y, bias)) : NULL;
+}
+
+/* A vector has no sums to which a bias could be added but a vector's own. */
+static bool linear_wants_ranks(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
+    const bool matrix = x->ndim > 1 && !rgi_is_none(bias);
+    return rgi_want_dims("linear", "input", x, 1, RG_MAX_DIMS)
+           && rgi_want_dims("linear", "weight", weight, matrix ? 2 : 1, 2);
+}
+
+/* Returns torch's name for the node of the result. */
+static const char *linear_node(const rg_tensor *x, const rg_tensor *bias) {
+    if (rgi_is_none(bias)) {
+        if (x->ndim == 1)
+            return "SqueezeBackward4";
+        return x->ndim == 2 ? "MmBackward0" : "UnsafeViewBackward0";
+    }
+    if (x->ndim == 2)
+        return "AddmmBackward0";
+    return x->flags & RG_CONTIGUOUS ? "ViewBackward0" : "AddBackward0";
 }
 
 rg_tensor *(rg_linear)(rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
     if (!rgi_check(x, "linear") || !rgi_check(weight, "linear")
-        || !rgi_check_optional(bias, "linear") || !rgi_linear_allows_ranks(x, weight, bias))
+        || !rgi_check_optional(bias, "linear") || !linear_wants_ranks(x, weight, bias))
         return NULL;
     if (weight->ndim == 1 || !(rgi_is_none(bias) || bias->ndim == 1 || x->ndim == 2))
         return linear_composed(x, weight, bias);
-    return RG_APPLY(linear, RG_A(linear, rgi_linear_node(x, bias)), x, weight, bias);
+    return RG_APPLY(linear, RG_A(linear, linear_node(x, bias)), x, weight, bias);
 }

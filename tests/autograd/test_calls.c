@@ -272,28 +272,25 @@ END_TEST
 START_TEST(test_products_of_truths) {
     static const struct {
         rg_dims a, b;
-        const char *kernel;
+        bool refused;
     } products[] = {
-        { { 2, { 2, 3 } }, { 2, { 3, 2 } }, "addmm_impl_cpu_" },
-        { { 2, { 2, 3 } }, { 1, { 3 } }, "addmv_impl_cpu" },
-        { { 3, { 2, 2, 3 } }, { 3, { 2, 3, 2 } }, "bmm" },
-        { { 2, { 0, 3 } }, { 2, { 3, 2 } }, NULL },
-        { { 2, { 2, 3 } }, { 2, { 3, 0 } }, NULL },
-        { { 2, { 2, 0 } }, { 2, { 0, 2 } }, NULL },
-        { { 2, { 0, 3 } }, { 1, { 3 } }, NULL },
-        { { 3, { 2, 0, 3 } }, { 3, { 2, 3, 2 } }, NULL },
-        { { 3, { 0, 2, 3 } }, { 3, { 0, 3, 2 } }, NULL },
-        { { 3, { 2, 2, 3 } }, { 3, { 2, 3, 0 } }, NULL },
-        { { 3, { 2, 2, 0 } }, { 3, { 2, 0, 2 } }, NULL },
+        { { 2, { 2, 3 } }, { 2, { 3, 2 } }, true },
+        { { 2, { 2, 3 } }, { 1, { 3 } }, true },
+        { { 3, { 2, 2, 3 } }, { 3, { 2, 3, 2 } }, true },
+        { { 2, { 0, 3 } }, { 2, { 3, 2 } }, false },
+        { { 2, { 2, 3 } }, { 2, { 3, 0 } }, false },
+        { { 2, { 2, 0 } }, { 2, { 0, 2 } }, false },
+        { { 2, { 0, 3 } }, { 1, { 3 } }, false },
+        { { 3, { 2, 0, 3 } }, { 3, { 2, 3, 2 } }, false },
+        { { 3, { 0, 2, 3 } }, { 3, { 0, 3, 2 } }, false },
+        { { 3, { 2, 2, 3 } }, { 3, { 2, 3, 0 } }, false },
+        { { 3, { 2, 2, 0 } }, { 3, { 2, 0, 2 } }, false },
     };
     for (int i = 0; i < (int)(sizeof products / sizeof *products); i++) {
         rg_tensor *a = rg_zeros_dims(products[i].a, RG_BOOL);
         rg_tensor *b = rg_zeros_dims(products[i].b, RG_BOOL);
-        char said[80];
-        snprintf(said, sizeof said, "matmul: \"%s\" not implemented for 'Bool'",
-                 products[i].kernel ? products[i].kernel : "");
-        if (products[i].kernel)
-            ck_fails(rg_matmul(a, b), RG_NOT_IMPLEMENTED, said);
+        if (products[i].refused)
+            ck_fails(rg_matmul(a, b), RG_NOT_IMPLEMENTED, "matmul: not implemented for 'Bool'");
         else
             ck_ok(rg_matmul(a, b));
     }

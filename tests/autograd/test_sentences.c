@@ -250,27 +250,25 @@ START_TEST(test_products) {
     ck_says(rg_cdist(T(3, 4), T()), "cdist: cdist only supports at least 2D tensors, X2 got: 0D");
     ck_says(rg_cdist(T(3, 4), T(3, 5)),
             "cdist: X1 and X2 must have the same number of columns. X1: 4 X2: 5");
-    ck_says(rg_dot(T(3, 4), T(4)), "dot: 1D tensors expected, but got 2D and 1D tensors");
-    ck_says(rg_dot(T(3), T(4)),
-            "dot: inconsistent tensor size, expected tensor [3] and src [4] to have the "
-            "same number of elements, but got 3 and 4 elements respectively");
-    ck_says(rg_mv(T(3), T(4, 2)), "mv: vector + matrix @ vector expected, got 1, 1, 2");
-    ck_says(rg_mv(T(3, 5), T(4)), "mv: size mismatch, got input (3), mat (3x5), vec (4)");
-    ck_says(rg_mm(T(3, 5), T(4)), "mm: mat2 must be a matrix");
-    ck_says(rg_mm(T(5), T(4, 2)), "mm: self must be a matrix");
+    ck_says(rg_dot(T(3, 4), T(4)), "dot: Expected self to be 1D, but got 2D of shape [3, 4]");
+    ck_says(rg_dot(T(3), T(4)), "dot: mat1 and mat2 shapes cannot be multiplied (3 and 4)");
+    ck_says(rg_mv(T(3), T(4, 2)), "mv: Expected self to be 2D, but got 1D of shape [3]");
+    ck_says(rg_mv(T(3, 5), T(4)), "mv: mat1 and mat2 shapes cannot be multiplied (3x5 and 4)");
+    ck_says(rg_mm(T(3, 5), T(4)), "mm: Expected mat2 to be 2D, but got 1D of shape [4]");
+    ck_says(rg_mm(T(5), T(4, 2)), "mm: Expected self to be 2D, but got 1D of shape [5]");
     ck_says(rg_mm(T(3, 5), T(4, 2)), "mm: mat1 and mat2 shapes cannot be multiplied (3x5 and 4x2)");
     ck_says(rg_matmul(T(), T(4)),
-            "matmul: both arguments to matmul need to be at least 1D, but they are 0D and 1D");
+            "matmul: Expected mat1 to be at least 1D, but got 0D of shape []");
     ck_says(rg_bmm(T(2, 3, 5), T(2, 4, 6)),
-            "bmm: Expected size for first two dimensions of batch2 tensor to be: [2, 5] "
-            "but got: [2, 4].");
-    ck_says(rg_bmm(T(2, 3), T(2, 4, 6)), "bmm: batch1 must be a 3D tensor");
+            "bmm: mat1 and mat2 shapes cannot be multiplied (2x3x5 and 2x4x6)");
+    ck_says(rg_bmm(T(2, 3), T(2, 4, 6)),
+            "bmm: Expected batch1 to be 3D, but got 2D of shape [2, 3]");
     ck_says(rg_linear(T(), T(3, 4), RG_NONE),
-            "linear: both arguments to linear need to be at least 1D, but they are 0D and 2D");
+            "linear: Expected input to be at least 1D, but got 0D of shape []");
     ck_says(rg_linear(T(2, 5), T(3, 4), RG_NONE),
             "linear: mat1 and mat2 shapes cannot be multiplied (2x5 and 4x3)");
     ck_says(rg_linear(T(2, 4), T(3, 4, 1), RG_NONE),
-            "linear: t() expects a tensor with <= 2 dimensions, but self is 3D");
+            "linear: Expected weight to be 1D or 2D, but got 3D of shape [3, 4, 1]");
 }
 END_TEST
 
@@ -331,72 +329,70 @@ START_TEST(test_layers) {
             "pad: Argument #4: Padding size should be less than the corresponding input "
             "dimension, but got: padding (4, 1) at dimension 2 of input [1, 2, 3]");
     ck_says(rg_conv1d(T(2, 3), T(4, 3, 2, 1), RG_NONE),
-            "conv1d: Expected 4-dimensional input for 4-dimensional weight [4, 3, 2, 1], "
-            "but got 3-dimensional input of size [1, 2, 3] instead");
+            "conv1d: Expected weight to be 3D, but got 4D of shape [4, 3, 2, 1]");
     ck_says(rg_conv1d(T(2, 3, 5, 5), T(4, 3, 2), RG_NONE),
-            "conv1d: Expected 2D (unbatched) or 3D (batched) input to conv1d, but got "
-            "input of size: [2, 3, 5, 5]");
+            "conv1d: Expected input to be 2D or 3D, but got 4D of shape [2, 3, 5, 5]");
     ck_says(rg_conv2d(T(2, 3, 5, 5), T(4, 2, 2, 2), RG_NONE),
             "conv2d: Given groups=1, weight of size [4, 2, 2, 2], expected input[2, 3, 5, "
             "5] to have 2 channels, but got 3 channels instead");
     ck_says(rg_conv2d(T(2, 3, 5, 5), T(5, 1, 2, 2), RG_NONE, .groups = 3),
-            "conv2d: Given groups=3, expected weight to be divisible by 3 at dimension 0, "
-            "but got weight of size [[5, 1, 2, 2]] instead");
+            "conv2d: Given groups=3, expected weight to be divisible by 3 at dimension 0, but got "
+            "weight of size [5, 1, 2, 2] instead");
     ck_says(rg_conv2d(T(2, 3, 5, 5), T(2, 1, 2, 2), RG_NONE, .groups = 3),
-            "conv2d: Given groups=3, expected weight to be at least 3 at dimension 0, but "
-            "got weight of size [2, 1, 2, 2] instead");
+            "conv2d: Given groups=3, expected weight to be divisible by 3 at dimension 0, but got "
+            "weight of size [2, 1, 2, 2] instead");
     ck_says(rg_conv2d(T(2, 3, 5, 5), T(4, 3, 2, 2), T(5)),
-            "conv2d: Given weight of size [4, 3, 2, 2], expected bias to be 1-dimensional "
-            "with 4 elements, but got bias of size [5] instead");
+            "conv2d: Expected bias to have shape [4], but got [5]");
     ck_says(rg_conv2d(T(2, 3, 5, 5), T(4, 3, 6, 7), RG_NONE),
-            "conv2d: Calculated padded input size per channel: (5 x 5). Kernel size: (6 x "
-            "7). Kernel size can't be greater than actual input size");
+            "conv2d: Calculated padded input size per channel: [5, 5]. Kernel size: [6, 7]. Kernel "
+            "size can't be greater than actual input size");
     ck_says(rg_conv2d(T(2, 3, 5, 5), T(4, 3, 2, 2), RG_NONE, .padding = -2),
-            "conv2d: negative padding is not supported");
-    ck_says(rg_max_pool2d(T(1, 5, 6), RG_DIMS(2, 3), .padding = 2),
-            "max_pool2d: pad should be at most half of effective kernel size, but got "
-            "pad=2, kernel_size=2 and dilation=1");
-    ck_says(rg_max_pool2d(T(1, 5, 6), RG_DIMS(0, 3)), "max_pool2d: stride should not be zero");
+            "conv2d: padding must be non-negative, but got [-2, -2]");
+    ck_says(
+        rg_max_pool2d(T(1, 5, 6), RG_DIMS(2, 3), .padding = 2),
+        "max_pool2d: pad should be at most half of kernel size, but got pad=2 and kernel_size=2");
+    ck_says(rg_max_pool2d(T(1, 5, 6), RG_DIMS(0, 3)),
+            "max_pool2d: kernel_size should be greater than zero, but got [0, 3]");
     ck_says(rg_max_pool2d(T(1, 5, 6), RG_DIMS(2, 3), .stride = -4),
-            "max_pool2d: stride should be greater than zero, but got dH: -4 dW: -4");
+            "max_pool2d: stride should be greater than zero, but got [-4, -4]");
     ck_says(rg_max_pool2d(T(1, 5, 6), RG_DIMS(2, 3), .dilation = -4),
-            "max_pool2d: pad should be at most half of effective kernel size, but got "
-            "pad=0, kernel_size=2 and dilation=-4");
-    ck_says(rg_max_pool2d(T(1, 5, 6), RG_DIMS(7, 3)),
-            "max_pool2d: Given input size: (1x5x6). Calculated output size: (1x0x2). "
-            "Output size is too small");
+            "max_pool2d: dilation should be greater than zero, but got [-4, -4]");
+    ck_says(
+        rg_max_pool2d(T(1, 5, 6), RG_DIMS(7, 3)),
+        "max_pool2d: Given planes of size [5, 6], calculated output size [0, 2]. Output size is "
+        "too small");
     ck_says(rg_max_pool1d(T(1, 5), RG_DIMS(7)),
-            "max_pool1d: max_pool1d() Invalid computed output size: 0");
-    ck_says(rg_max_pool1d(T(1, 5), RG_DIMS(3), .padding = 2),
-            "max_pool1d: max_pool1d() padding should be at most half of kernel size, but "
-            "got padding=2 and kernel_size=3");
+            "max_pool1d: Given planes of size [5], calculated output size [0]. Output size is too "
+            "small");
+    ck_says(
+        rg_max_pool1d(T(1, 5), RG_DIMS(3), .padding = 2),
+        "max_pool1d: pad should be at most half of kernel size, but got pad=2 and kernel_size=3");
     ck_says(rg_max_pool1d(T(1, 5), RG_DIMS(3), .padding = -2),
-            "max_pool1d: max_pool1d() padding must be non-negative, but got -2");
+            "max_pool1d: padding must be non-negative, but got -2");
     ck_says(rg_max_pool1d(T(5), RG_DIMS(3)),
-            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch "
-            "size for input, but got:[5]");
-    ck_says(rg_avg_pool2d(T(1, 5, 6), RG_DIMS(2, 3), .padding = 2),
-            "avg_pool2d: pad should be at most half of effective kernel size, but got "
-            "pad=2, kernel_size=2 and dilation=1");
+            "max_pool1d: Expected input to be 2D or 3D, but got 1D of shape [5]");
+    ck_says(
+        rg_avg_pool2d(T(1, 5, 6), RG_DIMS(2, 3), .padding = 2),
+        "avg_pool2d: pad should be at most half of kernel size, but got pad=2 and kernel_size=2");
     ck_says(rg_cosine_similarity(T(2, 3), T(2, 3), 1, -0.5),
             "cosine_similarity: eps must be non-negative, got: -0.5");
     ck_says(rg_avg_pool2d(T(1, 5, 6), 2, .divisor_override = 0),
             "avg_pool2d: divisor must be not zero");
     ck_says(rg_conv1d(rg_gt(T(1, 1, 5), 0), rg_gt(T(1, 1, 2), 0), RG_NONE),
-            "conv1d: \"slow_conv2d_cpu\" not implemented for 'Bool'");
+            "conv1d: not implemented for 'Bool'");
     ck_says(rg_conv1d(I(1, 1, 5), T(1, 1, 2), RG_NONE),
-            "conv1d: expected scalar type Long but found Float");
+            "conv1d: input and weight must have the same dtype, but got Long and Float");
     ck_says(rg_conv1d(I(1, 1, 5), I(1, 1, 2), T(1)),
-            "conv1d: Input type (long int) and bias type (float) should be the same");
-    ck_says(rg_avg_pool2d(T(1, 5, 6), RG_DIMS(2, 8)),
-            "avg_pool2d: Given input size: (1x5x6). Calculated output size: (1x2x0). "
-            "Output size is too small");
+            "conv1d: input and bias must have the same dtype, but got Long and Float");
+    ck_says(
+        rg_avg_pool2d(T(1, 5, 6), RG_DIMS(2, 8)),
+        "avg_pool2d: Given planes of size [5, 6], calculated output size [2, 0]. Output size is "
+        "too small");
     ck_says(rg_adaptive_avg_pool2d(T(1, 5, 6), RG_DIMS(3, -2)),
-            "adaptive_avg_pool2d: elements of output_size must be greater than or equal to "
-            "0 but received {3, -2}");
+            "adaptive_avg_pool2d: output_size must be non-negative, but got [3, -2]");
     ck_says(rg_adaptive_max_pool2d(T(1, 0, 6), RG_DIMS(3, 2)),
-            "adaptive_max_pool2d(): Expected input to have non-zero size for non-batch "
-            "dimensions, but input has sizes [1, 0, 6] with dimension 1 being empty");
+            "adaptive_max_pool2d: Expected input to have non-zero size for non-batch dimensions, "
+            "but got shape [1, 0, 6]");
     ck_says(rg_embedding(I(2), T(3, 4, 5)), "embedding: 'weight' must be 2-D");
     ck_says(rg_embedding(I(2), T(3), .max_norm = 2),
             "embedding: Expected 2-dimensional tensor, but got 1-dimensional tensor for "
@@ -520,15 +516,16 @@ START_TEST(test_numbers) {
             "scatter: Expected index [2, 3] to be no larger than self [2, 3] apart from dimension "
             "0 and to be no larger size than src [2, 1]");
     ck_says(rg_bmm(T(2, 3, 4), rg_zeros_dims(RG_DIMS(2, 4, 3), RG_FLOAT64)),
-            "bmm: expected scalar type Float but found Double");
+            "bmm: mat1 and mat2 must have the same dtype, but got Float and Double");
     ck_says(rg_max_pool1d(T(1, 5), RG_DIMS(3), .dilation = 7),
-            "max_pool1d: max_pool1d() Invalid computed output size: -3");
+            "max_pool1d: Given planes of size [5], calculated output size [-3]. Output size is too "
+            "small");
     rg_tensor *whole = rg_ones_dims(RG_DIMS(2, 3, 3), RG_INT64), *first = rg_select(whole, 0, 0);
     ck_says(rg_baddbmm(whole, whole, whole, 1e30, 1),
             "baddbmm: value cannot be converted to type int64_t without overflow");
     ck_says(rg_addmm(first, first, first, 1, INFINITY),
             "addmm: value cannot be converted to type int64_t without overflow");
-    static const char huge[] = "a kernel, stride, padding or dilation is too large";
+    static const char huge[] = " is too large", low[] = "should be greater than zero, but got";
     rg_tensor *x = T(1, 5, 5);
     ck_ok(rg_max_pool2d(x, 2, .stride = INT32_MAX));
     ck_ok(rg_avg_pool2d(x, RG_DIMS(2, 2), .strides = RG_DIMS(INT32_MAX, 1)));
@@ -538,16 +535,16 @@ START_TEST(test_numbers) {
              huge);
     ck_fails(rg_max_pool2d(x, 2, .dilation = INT64_MAX), RG_RUNTIME_ERROR, huge);
     ck_fails(rg_avg_pool2d(x, RG_DIMS(2, INT64_MAX)), RG_RUNTIME_ERROR, huge);
-    ck_fails(rg_max_pool2d(x, INT64_MIN, .dilation = 0), RG_RUNTIME_ERROR, huge);
-    ck_fails(rg_max_pool2d(x, 2, .dilation = (int64_t)INT32_MIN - 1), RG_RUNTIME_ERROR, huge);
+    ck_fails(rg_max_pool2d(x, INT64_MIN, .dilation = 0), RG_RUNTIME_ERROR, low);
+    ck_fails(rg_max_pool2d(x, 2, .dilation = (int64_t)INT32_MIN - 1), RG_RUNTIME_ERROR, low);
     rg_tensor *all = rg_avg_pool2d(rg_ones(1, 5, 5), INT32_MAX, .padding = INT32_MAX / 2);
     const double area = (double)INT32_MAX * INT32_MAX;
     ck_assert(rg_numel(all) == 1);
     ck_assert_double_eq_tol(rg_item(all) * area, 25, 1e-5);
-    ck_fails(rg_max_pool2d(x, 2, .padding = INT64_MIN), RG_RUNTIME_ERROR, huge);
+    ck_fails(rg_max_pool2d(x, 2, .padding = INT64_MIN), RG_RUNTIME_ERROR, "must be non-negative");
     rg_tensor *row = T(1, 5);
     ck_fails(rg_max_pool1d(row, 2, .stride = (int64_t)INT32_MAX + 1), RG_RUNTIME_ERROR,
-             "max_pool1d: a kernel, stride, padding or dilation is too large");
+             "max_pool1d: stride is too large");
     ck_fails(rg_max_pool1d(row, INT64_MAX), RG_RUNTIME_ERROR, huge);
     ck_fails(rg_max_pool1d(row, 2, .dilation = INT64_MAX), RG_RUNTIME_ERROR, huge);
     ck_ok(rg_max_pool1d(row, 2, .stride = INT32_MAX));
@@ -650,8 +647,8 @@ START_TEST(test_rare_refusals) {
 
     ck_fails(rg_conv2d(T(1, 1, 5, 5), T(1, 1, 2, 2), RG_NONE, .strides = RG_DIMS(1, 2, 3)),
              RG_RUNTIME_ERROR,
-             "expected stride to be a single integer value or a list of 2 values to match the "
-             "convolution dimensions, but got stride=[1, 2, 3]");
+             "conv2d: Expected stride to be a single integer value or a list of 2 values, but got "
+             "[1, 2, 3]");
     ck_fails(rg_conv2d(T(1, 1, 5, 5), T(1, 1, 2, 2), RG_NONE, .stride = INT64_MAX),
              RG_RUNTIME_ERROR, "a stride, padding or dilation is too large");
     ck_fails(rg_conv2d(T(1, 1, 5, 5), T(1, 1, 2, 2), RG_NONE, .dilation = INT64_MAX),
@@ -659,22 +656,25 @@ START_TEST(test_rare_refusals) {
     ck_fails(rg_conv2d(T(1, 1, 5, 5), T(1, 1, 2, 2), RG_NONE, .padding = RG_NUMEL_MAX + 1),
              RG_RUNTIME_ERROR, "a stride, padding or dilation is too large");
     ck_fails(rg_conv2d(T(1, 1, 0, 5), T(1, 1, 2, 2), RG_NONE, .padding = 2), RG_RUNTIME_ERROR,
-             "Only zero batch or zero channel inputs are supported, but got input shape: [1, 1, 0, "
-             "5]");
+             "conv2d: Expected input to have non-zero size for non-batch dimensions, but got shape "
+             "[1, 1, 0, 5]");
     ck_fails(rg_max_pool2d(T(1, 5, 5), RG_DIMS(1, 2, 3)), RG_RUNTIME_ERROR,
-             "must either be a single int, or a tuple of two ints");
-    ck_fails(rg_max_pool2d(T(1, 9, 9), RG_DIMS(2, 3), .paddings = RG_DIMS(1, 2), .dilation = 3),
-             RG_RUNTIME_ERROR,
-             "pad should be smaller than or equal to half of kernel size, but got padW = 2, padH = "
-             "1, kW = 3, kH = 2");
-    ck_fails(rg_max_pool2d(T(1, 9, 9), RG_DIMS(2, 2), .paddings = RG_DIMS(2, 0), .dilation = 3),
-             RG_RUNTIME_ERROR, "but got padW = 0, padH = 2, kW = 2, kH = 2");
+             "max_pool2d: Expected kernel_size to be a single integer value or a list of 2 values, "
+             "but got [1, 2, 3]");
+    ck_fails(
+        rg_max_pool2d(T(1, 9, 9), RG_DIMS(2, 3), .paddings = RG_DIMS(1, 2), .dilation = 3),
+        RG_RUNTIME_ERROR,
+        "max_pool2d: pad should be at most half of kernel size, but got pad=2 and kernel_size=3");
+    ck_fails(
+        rg_max_pool2d(T(1, 9, 9), RG_DIMS(2, 2), .paddings = RG_DIMS(2, 0), .dilation = 3),
+        RG_RUNTIME_ERROR,
+        "max_pool2d: pad should be at most half of kernel size, but got pad=2 and kernel_size=2");
     ck_fails(rg_adaptive_avg_pool2d(T(1, 5, 5), RG_DIMS(1, 2, 3)), RG_RUNTIME_ERROR,
              "output_size must be 2");
     ck_fails(rg_adaptive_avg_pool2d(T(5), RG_AS_IT_IS), RG_RUNTIME_ERROR,
-             "elements of output_size must be greater than or equal to 0");
+             "adaptive_avg_pool2d: Expected input to be 3D or 4D, but got 1D of shape [5]");
     ck_fails(rg_adaptive_avg_pool2d(T(5, 4), RG_AS_IT_IS), RG_RUNTIME_ERROR,
-             "Expected 3D or 4D tensor, but got [5, 4]");
+             "adaptive_avg_pool2d: Expected input to be 3D or 4D, but got 2D of shape [5, 4]");
 
     ck_fails(rg_cross_entropy(T(2, 3), T(2, 3), .ignore_index = 1), RG_RUNTIME_ERROR,
              "ignore_index is not supported for floating point target");

@@ -1,0 +1,95 @@
+/*
+ * checks.h: the checkers by which ops and layers say what they require. An error keeps PyTorch's
+ * kind (its code) and the clause that says what is wrong, with the op and the shapes. The order in
+ * which PyTorch checks, its typos and the names of its kernels aren't kept: a checker has one
+ * sentence, whoever calls it. What an op requires stands together, in its first lines; a check that
+ * only one op needs is an RG_FAIL_IF there.
+ *
+ *     return rgi_want_dims(op, "mat1", a, 2, 2) && rgi_want_dims(op, "mat2", b, 2, 2)
+ *            && rgi_want_same_dtype(op, "mat1", a, "mat2", b);
+ *
+ * Each checker returns true, or fails and returns false. `op` is the name that the error begins
+ * with, or NULL for the op that is being applied; `what` names an argument. A tensor that may be
+ * absent (RG_NONE) satisfies each checker but rgi_want_given.
+ */
+#pragma once
+
+#include "op.h"
+
+/* ---- dtypes ------------------------------------------------------------------------ */
+
+/* Requires that the op computes in the dtype; the second that it is a float, the third that it is
+ * no bool. They fail with RG_NOT_IMPLEMENTED: not implemented for 'Long'. */
+static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype);
+static inline bool rgi_want_float(const char *op, const rg_tensor *t);
+static inline bool rgi_want_no_bool(const char *op, const rg_tensor *t);
+/* Requires a tensor of integers, such as an index or a target. */
+bool rgi_want_integers(const char *op, const char *what, const rg_tensor *t);
+/* Requires a mask. */
+bool rgi_want_bools(const char *op, const char *what, const rg_tensor *t);
+bool rgi_want_same_dtype(const char *op, const char *what, const rg_tensor *t, const char *what2,
+                         const rg_tensor *t2);
+/* Requires that a result of dtype `from` can be written as `to`. */
+bool rgi_want_cast(const char *op, bool can, rg_dtype from, rg_dtype to);
+
+/* ---- shapes ------------------------------------------------------------------------ */
+
+/* Requires from `least` to `most` dims; RG_MAX_DIMS is any number of them. */
+static inline bool rgi_want_dims(const char *op, const char *what, const rg_tensor *t, int least,
+                                 int most);
+/* Requires a dim, and fails with RG_INDEX_ERROR: `dim` was named. */
+bool rgi_want_any_dim(const char *op, const rg_tensor *t, int64_t dim);
+/* Requires that one dim has a size. */
+bool rgi_want_size(const char *op, const char *what, const rg_tensor *t, int dim, int64_t size);
+bool rgi_want_shape(const char *op, const char *what, const rg_tensor *t, rg_dims shape);
+/* Requires a vector with an element for each of n channels or classes. */
+bool rgi_want_vector(const char *op, const char *what, const rg_tensor *t, int64_t n);
+/* Requires that no dim from `first` on is empty: the dims before it are the batch. */
+bool rgi_want_elements(const char *op, const char *what, const rg_tensor *t, int first);
+/* Requires that a result of shape `wide` fits into y, as where y is written in place. */
+bool rgi_want_no_wider(const char *op, const rg_tensor *y, const rg_tensor *wide);
+/* Requires that the product of two matrices, vectors or batches exists: `left` columns meet `right`
+ * rows. */
+bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, int64_t left,
+                      int64_t right);
+
+/* ---- numbers ----------------------------------------------------------------------- */
+
+/* Require that each of n numbers is greater than zero, or not below it. */
+bool rgi_want_positive(const char *op, const char *what, int n, const int64_t *v);
+bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_t *v);
+/* Writes an option of `dims` dims: the list if one was given, which has one number or one for each
+ * dim, else `number` for each dim. */
+bool rgi_want_option(const char *op, const char *what, int dims, int64_t number,
+                     const rg_dims *list, int64_t *to);
+
+/* ---- arguments ---------------------------------------------------------------------- */
+
+/* Requires an optional tensor. `when` says why it is needed: in evaluation mode. */
+bool rgi_want_given(const char *op, const char *what, const rg_tensor *t, const char *when);
+/* Requires that nobody wants the gradient of an argument for which there is none. */
+bool rgi_want_no_grad(const char *op, const char *what, rg_tensor *t);
+
+/* ---- inline, for what small calls require ------------------------------------------- */
+
+bool rgi_lacks_dtype(const char *op, rg_dtype dtype) __attribute__((cold));
+bool rgi_lacks_dims(const char *op, const char *what, const rg_tensor *t, int least, int most)
+    __attribute__((cold));
+
+static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype) {
+    return RG_LIKELY(computes) || rgi_lacks_dtype(op, dtype);
+}
+
+static inline bool rgi_want_float(const char *op, const rg_tensor *t) {
+    return rgi_want_dtype(op, rgi_is_float(t->dtype) || rgi_is_none(t), t->dtype);
+}
+
+static inline bool rgi_want_no_bool(const char *op, const rg_tensor *t) {
+    return rgi_want_dtype(op, t->dtype != RG_BOOL || rgi_is_none(t), t->dtype);
+}
+
+static inline bool rgi_want_dims(const char *op, const char *what, const rg_tensor *t, int least,
+                                 int most) {
+    const bool fits = t->ndim >= least && t->ndim <= most;
+    return RG_LIKELY(fits) || rgi_is_none(t) || rgi_lacks_dims(op, what, t, least, most);
+}
