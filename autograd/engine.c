@@ -426,6 +426,7 @@ RG_HOT static bool differentiate(const request *q) {
     r.capturing = q->x;
     r.commits = !q->results;
     const char *outer = rgi_applying;
+    const bool failed_before = rgi_failed();
     rgi_applying = q->op;
     bool before = rg_set_grad_enabled(r.create_graph);
     bool ok = run_begin(&r, q) && walk(&r) && list_hooked(&r, &hooked) && run_finish(&r, q);
@@ -435,6 +436,8 @@ RG_HOT static bool differentiate(const request *q) {
     ok = run_hooked(&hooked, ok);
     rg_set_grad_enabled(before);
     rgi_applying = outer;
+    if (!ok && !failed_before)
+        rgi_null_stayed_inside();
     return ok || rgi_halt_training();
 }
 

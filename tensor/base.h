@@ -8,7 +8,7 @@
  *     thread             what a thread owns
  *     observer           who is told of tensors that are made and written
  *     error              the record that a failed call leaves
- *     warning            the sentences of calls that haven't failed
+ *     warning, unread    the sentences of calls that haven't failed; unread failures are told
  *     memory             the one door to malloc
  *     map                from names, or addresses, to numbers
  *     structs            the tensor, its storage, its history

@@ -5,6 +5,7 @@
 #include "error.h"
 
 #include "text/c_locale.h"
+#include "unread.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,6 +90,7 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
         me->failure.unread = true;
         me->failure.halts = false;
         memcpy(me->failure.message, line, sizeof line);
+        rgi_unread_begin(me);
     }
     call_handler(me, code, line, stands);
     return NULL;
@@ -101,7 +103,8 @@ void rgi_forget_failure(void) {
 }
 
 void rgi_set_failure_aside(rg_failure *aside) {
-    rg_thread *me = &rgi_this;
+    rg_thread *me = rgi_thread_get();
+    me->aside++;
     aside->code = me->failure.code;
     if (aside->code == RG_OK)
         return;
@@ -111,6 +114,7 @@ void rgi_set_failure_aside(rg_failure *aside) {
 
 void rgi_bring_failure_back(const rg_failure *aside) {
     rg_thread *me = &rgi_this;
+    me->aside--;
     if (aside->code != RG_OK && (aside->unread || me->failure.code == RG_OK))
         me->failure = *aside;
 }
@@ -121,11 +125,15 @@ bool rgi_halt_training(void) {
         f->unread = true;
     if (f->unread)
         f->halts = true;
+    if (f->reached[0])
+        rgi_tell_unread();
     return false;
 }
 
 RG_HOT bool rgi_given(const void *it, const char *op, const char *what) {
-    if (!it && !rgi_failed())
+    if (!it && rgi_failed())
+        rgi_null_reached(op);
+    else if (!it)
         rgi_fail(RG_TYPE_ERROR, op, "expected %s but got NULL", what);
     return it;
 }

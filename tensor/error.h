@@ -5,6 +5,7 @@
 #pragma once
 
 #include "thread.h"
+#include "unread.h"
 
 /* Fails with "op: sentence", and returns NULL. A sentence that begins with the op's name,
  * "op(): ..", gets no other. An op of NULL stands for the one that is being applied, if there is
@@ -38,7 +39,9 @@ void rgi_forget_failure(void);
  * failure that stands, training is halted: what would change weights or write them to a file
  * fails, too, by `if (rgi_training_halted()) return false;`, and leaves that failure as it is. */
 bool rgi_halt_training(void) __attribute__((cold));
-static inline bool rgi_training_halted(void) { return RG_UNLIKELY(rgi_this.failure.halts); }
+static inline bool rgi_training_halted(void) {
+    return RG_UNLIKELY(rgi_this.failure.halts) && !rgi_tell_unread();
+}
 
 /* Where the condition holds, these fail and return NULL, or false, from their caller: RG_FAIL_IF
  * with torch's RuntimeError, the others with other codes. */

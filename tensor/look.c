@@ -70,9 +70,11 @@ static bool is_one_element(const char *op, int64_t numel) {
     return true;
 }
 
-/* Returns whether t has one element, and may be looked at. */
+/* Returns whether t has one element, and may be looked at. Few programs check a number for NaN or
+ * -1, so that a failure which arrives here is told. */
 static bool is_item(rg_tensor *t) {
-    return rgi_may_do_once("item") && rgi_check(t, "item") && is_one_element("item", t->numel);
+    return (rgi_may_do_once("item") && rgi_check(t, "item") && is_one_element("item", t->numel))
+           || rgi_tell_unread();
 }
 
 double rg_item(rg_tensor *t) { return is_item(t) ? rgi_load_f64(t->data, t->dtype) : NAN; }

@@ -134,6 +134,11 @@ bool rg_scope_restart(rg_scope_guard *guard);
  * there, calls rg_error_clear. A NULL argument is no failure of its own where one stands: it gives
  * a NULL result.
  *
+ * A failure that nobody has looked at is told on standard error, once: where NULL reaches rg_print,
+ * rg_item, rg_backward or an optimizer's step, where tensors are saved, or at the latest where the
+ * thread or the program ends. REGARD_ERRORS in the environment may be `quiet`, `trace`, which also
+ * tells the functions that were being called, or `abort`, which stops the program at the failure.
+ *
  * Where a backward run, an optimizer's step, clipping, a schedule or another function that changes
  * weights or gradients fails, training is halted until somebody looks: steps, clipping and
  * schedules return false, or NULL, and change nothing, and no tensors are written to a file. The
@@ -170,6 +175,9 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
 typedef void rg_error_handler(rg_code code, const char *message);
 /* Installs a handler, or none for NULL, and returns the one before. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
+/* Two handlers: one writes the line to standard error, and the other also aborts the program. */
+void rg_print_error(rg_code code, const char *message);
+void rg_abort_on_error(rg_code code, const char *message);
 
 /* A call that succeeds may still warn, as torch does: a loss says that the target has another
  * shape. A handler is called with "mse_loss: Using a target size ..", once for each place, which is

@@ -5,6 +5,7 @@
 #include "memory.h"
 #include "thread.h"
 #include "scope.h"
+#include "unread.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 static void thread_end(void *unused) {
     rg_thread *me = &rgi_this;
     (void)unused;
+    rgi_tell_unread();
     rgi_scope_end_thread(me);
     rgi_memory_end_thread(me);
     rgi_me = &nobody;

@@ -41,14 +41,20 @@ enum {
     RG_LARGE_CLASSES = 4 * 28,
     RG_RESTING = 16, /* The number of released headers that rest; more wouldn't stay in L1. */
     RG_RESTING_HANDLES = 16,
+    RG_STACK_DEPTH = 32,
 };
 
 /* A failure: its code, which is RG_OK where there is none, and its line. A failure is unread until
  * somebody has looked at it (error.h says who). It halts training where it left gradients or
- * weights as they were before. */
+ * weights as they were before. unread.c fills in the rest: whether the failure was told, the names
+ * of the functions that NULL reached because of it, and the `depth` return addresses of the call
+ * that failed, which are there only if they are asked for. */
 typedef struct rg_failure {
     rg_code code;
-    bool unread, halts;
+    bool unread, halts, told;
+    int depth;
+    void *stack[RG_STACK_DEPTH];
+    char reached[160];
     char message[1024];
 } rg_failure;
 
@@ -94,7 +100,9 @@ typedef struct rg_thread {
     atomic_long drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;
 
-    rg_failure failure; /* error.c: the failure that stands. */
+    /* error.c: the failure that stands, and how many earlier ones are set aside. */
+    rg_failure failure;
+    int aside;
 
     /* memory.c: the handles that were released last, with their bytes, and the number of those that
      * were ever put there. */

@@ -52,7 +52,7 @@ int rg_rank(void) { return rgi_group_given("rank") ? rgi_transport_rank() : -1; 
 
 int rg_world_size(void) { return rgi_group_given("world_size") ? rgi_transport_size() : -1; }
 
-void rg_abort_on_error(rg_code code, const char *message) {
+void rg_abort_ranks_on_error(rg_code code, const char *message) {
     fflush(stdout);
     if (group_state == THERE)
         fprintf(stderr, "rank %d of %d: %s\n", rgi_transport_rank(), rgi_transport_size(), message);

@@ -4,7 +4,7 @@
  *     int main(void) {
  *         if (!rg_init_process_group())
  *             return puts(rg_error());
- *         rg_on_error(rg_abort_on_error);
+ *         rg_on_error(rg_abort_ranks_on_error);
  *         ...
  *         rg_destroy_process_group();
  *     }
@@ -60,7 +60,7 @@ bool rg_barrier(void);
 /* A handler for rg_on_error: it writes "rank 2 of 4: " and the sentence to stderr, and ends the
  * programs of all ranks. Without it, ranks that wait for one that has failed would wait for ever.
  * It is the one function of regard's that ends a program, and no other calls it. */
-void rg_abort_on_error(rg_code code, const char *message);
+void rg_abort_ranks_on_error(rg_code code, const char *message);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
 

@@ -191,6 +191,7 @@ static bool open_beside(rg_writer *w) {
 
 bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     *w = (rg_writer){ .op = op, .fd = -1 };
+    rgi_tell_unread();
     if (rgi_training_halted() || !rgi_given_path(path, op))
         return false;
     /* The file that a link points to is replaced, and the link stays. */

@@ -403,9 +403,12 @@ const char *rg_repr(rg_tensor *t) {
 
 void rg_print(rg_tensor *t) {
     RG_SCOPE();
+    RG_AS("print");
     const char *s = rg_repr(t);
-    if (!s)
+    if (!s) {
+        rgi_tell_unread();
         return;
+    }
     /* Text that waits in stdout's buffer would fail later, when nobody looks. */
     if (puts(s) < 0 || fflush(stdout) != 0) {
         const int number = errno;

@@ -436,7 +436,7 @@ START_TEST(test_failures) {
              "HalfMade: forward made no output 1");
     ck_assert(!out[0] && !out[1]);
     planted = HONEST;
-    ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR, "size mismatch");
+    ck_fails(rg_function_apply(&failing, NULL, x), RG_RUNTIME_ERROR, "cannot be multiplied");
     ck_fails(rg_function_apply(&nameless, NULL, x), RG_VALUE_ERROR, "a class needs a name");
     ck_fails(rg_function_apply(&many, NULL, x), RG_VALUE_ERROR,
              "a class has up to 8 outputs, but this says 9");

@@ -793,6 +793,7 @@ START_TEST(test_declared) {
 END_TEST
 
 int main(int argc, char **argv) {
+    setenv("REGARD_ERRORS", "quiet", 0);
     n_named = (size_t)argc - 1;
     named = argv + 1;
     verbose = argc > 1;

@@ -888,6 +888,7 @@ __attribute__((destructor(201))) static void deny_memory_at_the_end(void) {
 
 int main(int argc, char **argv) {
     (void)argv;
+    setenv("REGARD_ERRORS", "quiet", 0);
     const TTest *cases[] = { test_counts, test_products, test_columns,
                              test_what_fails_costs_nothing, test_products_of_vectors,
                              test_other_inputs, test_failed_calls, test_attention, test_inside,

@@ -944,6 +944,7 @@ END_TEST
 static void say_nothing(const char *message) { (void)message; }
 
 int main(int argc, char **argv) {
+    setenv("REGARD_ERRORS", "quiet", 0);
     rg_on_warning(say_nothing);
     n_named = argc - 1;
     named = argv + 1;

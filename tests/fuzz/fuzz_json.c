@@ -135,8 +135,7 @@ static const char *const fuzz_words[] = {
 };
 
 int main(int argc, char **argv) {
-    long iterations = argc > 1 ? atol(argv[1]) : 100000;
-    fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    const long iterations = fuzz_begin(argc, argv, 100000);
     char text[512];
     for (long i = 0; i < iterations; i++) {
         const char *seed = fuzz_seeds[fuzz_below(RG_COUNT(fuzz_seeds))];

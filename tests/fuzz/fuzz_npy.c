@@ -71,8 +71,7 @@ static const char *const words[] = {
 };
 
 int main(int argc, char **argv) {
-    const long iterations = argc > 1 ? atol(argv[1]) : 100000;
-    fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    const long iterations = fuzz_begin(argc, argv, 100000);
     uint8_t file[512];
     for (long i = 0; i < iterations; i++) {
         const uint32_t k = fuzz_below(RG_COUNT(seeds));

@@ -161,8 +161,7 @@ static size_t fuzz_make(uint8_t *file, size_t room) {
 }
 
 int main(int argc, char **argv) {
-    long iterations = argc > 1 ? atol(argv[1]) : 100000;
-    fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    const long iterations = fuzz_begin(argc, argv, 100000);
     uint8_t file[1024];
     for (long i = 0; i < iterations; i++) {
         size_t n = fuzz_make(file, sizeof file);

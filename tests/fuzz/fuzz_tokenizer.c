@@ -168,8 +168,7 @@ static size_t fuzz_some(char *text, size_t n, size_t room, uint32_t most) {
 }
 
 int main(int argc, char **argv) {
-    long iterations = argc > 1 ? atol(argv[1]) : 20000;
-    fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    const long iterations = fuzz_begin(argc, argv, 20000);
     static char input[20000];
     for (long i = 0; i < iterations; i++) {
         size_t n = write_whole(input, fuzz_below(2) ? ADDED(260, "<x>", "true", "false")

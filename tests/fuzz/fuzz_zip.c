@@ -132,8 +132,7 @@ static const char *const words[] = {
 };
 
 int main(int argc, char **argv) {
-    const long iterations = argc > 1 ? atol(argv[1]) : 20000;
-    fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    const long iterations = fuzz_begin(argc, argv, 20000);
     static uint8_t seeds[2][4096], file[4096];
     const size_t n[] = { make_seed(seeds[0], false), make_seed(seeds[1], true) };
     for (long i = 0; i < iterations; i++) {

@@ -22,6 +22,14 @@ static inline void fuzz_require(bool truth, const char *what) {
 #ifndef RG_LIBFUZZER
 static uint64_t fuzz_state;
 
+/* Takes a fuzzer's arguments, the number of its inputs and the seed, and returns that number, which
+ * is `usual` where it isn't given. Nearly all inputs fail, so failures aren't told. */
+static inline long fuzz_begin(int argc, char **argv, long usual) {
+    setenv("REGARD_ERRORS", "quiet", 0);
+    fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    return argc > 1 ? atol(argv[1]) : usual;
+}
+
 /* Returns a number of 0 .. n - 1. */
 static uint32_t fuzz_below(uint32_t n) {
     fuzz_state = fuzz_state * 6364136223846793005u + 1442695040888963407u;

@@ -387,7 +387,7 @@ START_TEST(test_bad_arguments) {
             k, q, .need_weights = true);
     REFUSED("shape '[4, 4, 4]' is invalid for input of size 32", q, rg_zeros(4, 1, 8),
             rg_zeros(4, 1, 8), .need_weights = true);
-    REFUSED("mat1 and mat2 shapes cannot be multiplied (8x7 and 8x8)", q, rg_zeros(4, 2, 7),
+    REFUSED("mat1 and mat2 shapes cannot be multiplied (4x2x7 and 8x8)", q, rg_zeros(4, 2, 7),
             rg_zeros(4, 2, 7), .need_weights = true);
     rg_multihead_attention *same = m;
     m = other;
@@ -398,7 +398,7 @@ START_TEST(test_bad_arguments) {
         "key's sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([4, 3])",
         q, rg_zeros(4, 2, 5), rg_zeros(4, 3, 6), .need_weights = true);
     rg_tensor *wide = rg_zeros(3, 2, 8);
-    REFUSED("mat1 and mat2 shapes cannot be multiplied (6x8 and ", wide, wide, wide,
+    REFUSED("mat1 and mat2 shapes cannot be multiplied (3x2x8 and ", wide, wide, wide,
             .need_weights = true);
     m = same;
     /* The length stands first in these sentences, wherever it stands in the inputs. */

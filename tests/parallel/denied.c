@@ -204,7 +204,7 @@ static void deny_beginning(void) {
 
 /* The error ends the program. */
 static void end_by(const char *how) {
-    rg_on_error(rg_abort_on_error);
+    rg_on_error(rg_abort_ranks_on_error);
     if (strcmp(how, "memory") == 0)
         rg_memory_fail_at(1);
     rg_matmul(rg_ones(2, 3), rg_ones(2, 3));

@@ -17,7 +17,7 @@ static inline void end_unless(bool holds, const char *file, int line) {
         return;
     snprintf(text, sizeof text, "%s:%d does not hold; the last error is '%s'", file, line,
              rg_error());
-    rg_abort_on_error(RG_RUNTIME_ERROR, text);
+    rg_abort_ranks_on_error(RG_RUNTIME_ERROR, text);
 }
 
 /* Asserts that it is true. */

@@ -115,7 +115,7 @@ int main(int argc, char *argv[]) {
     int *const places[] = { &layers, &dim, &rows, &rounds };
     for (int i = 1; i < argc && i <= 4; i++)
         *places[i - 1] = atoi(argv[i]);
-    rg_on_error(rg_abort_on_error);
+    rg_on_error(rg_abort_ranks_on_error);
     HOLDS(rg_init_process_group() && rounds <= 1000);
     rg_set_num_threads(1);
     rg_manual_seed(1);

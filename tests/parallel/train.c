@@ -128,7 +128,7 @@ static void check_parts(rg_optim *o, rg_list params) {
 }
 
 int main(int argc, char *argv[]) {
-    rg_on_error(rg_abort_on_error);
+    rg_on_error(rg_abort_ranks_on_error);
     HOLDS(rg_init_process_group());
     read_arguments(argc, argv);
     rg_manual_seed(1);

@@ -1,0 +1,179 @@
+/*
+ * unread.c: what is written of a failure that nobody has looked at, and when.
+ */
+#define _GNU_SOURCE
+#include "unread.h"
+
+#include "warning.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if __has_include(<execinfo.h>)
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
+#define HAS_STACKS true
+#else
+#define HAS_STACKS false
+#endif
+
+/* ---- how much is told ----------------------------------------------------------------- */
+
+typedef enum { TELL_UNKNOWN, TELL_LINE, TELL_QUIET, TELL_TRACE, TELL_ABORT } tell_mode;
+
+static tell_mode mode_of(const char *value) {
+    static const char *const names[] = { [TELL_LINE] = "",
+                                         [TELL_QUIET] = "quiet",
+                                         [TELL_TRACE] = "trace",
+                                         [TELL_ABORT] = "abort" };
+    for (tell_mode mode = TELL_LINE; mode <= TELL_ABORT; mode++)
+        if (strcmp(value, names[mode]) == 0)
+            return mode;
+    return TELL_UNKNOWN;
+}
+
+/* Returns how much is told, which is read from the environment once. */
+static tell_mode told_mode(void) {
+    static _Atomic(tell_mode) chosen;
+    const tell_mode before = chosen;
+    if (before)
+        return before;
+    const char *value = getenv("REGARD_ERRORS");
+    const tell_mode asked = mode_of(value ? value : "");
+    chosen = asked ? asked : TELL_LINE;
+    if (!asked)
+        rgi_warn_of_variable("REGARD_ERRORS", value, "quiet, trace or abort",
+                             "a failure that nobody has looked at is told in a line");
+    return chosen;
+}
+
+/* ---- the stack ------------------------------------------------------------------------ */
+
+#if HAS_STACKS
+/* Returns the address as the file of the program or library counts it: from the file's beginning,
+ * unless a program is linked for a fixed address. An address of return is one behind the call. */
+static uintptr_t place_in_file(const void *address, const Dl_info *file) {
+    const ElfW(Ehdr) *head = file->dli_fbase;
+    const uintptr_t begin = head->e_type == ET_EXEC ? 0 : (uintptr_t)head;
+    return (uintptr_t)address - begin - 1;
+}
+
+/* Writes "main at train.c:40", as the command addr2line finds it by the file's debug information,
+ * into text. Returns false where it finds nothing. */
+static bool find_line(const Dl_info *file, uintptr_t place, char *text, size_t bytes) {
+    char command[1200];
+    if (strchr(file->dli_fname, '\''))
+        return false;
+    snprintf(command, sizeof command, "addr2line -f -p -s -e '%s' %#lx 2>/dev/null",
+             file->dli_fname, (unsigned long)place);
+    FILE *lines = popen(command, "r");
+    const bool found = lines && fgets(text, (int)bytes, lines) && text[0] != '?';
+    if (lines)
+        pclose(lines);
+    text[found ? strcspn(text, "(\n") : 0] = 0; /* In parentheses is which of a line's parts. */
+    return found;
+}
+
+/* Writes a line for a return address, and returns whether it is in main, below which nothing of the
+ * program is. */
+static bool tell_address(const void *address) {
+    Dl_info file;
+    char text[512];
+    if (!dladdr(address, &file) || !file.dli_fname)
+        return false;
+    const uintptr_t place = place_in_file(address, &file);
+    if (find_line(&file, place, text, sizeof text))
+        dprintf(STDERR_FILENO, "    %s\n", text);
+    else
+        dprintf(STDERR_FILENO, "    %s at %s+%#lx\n", file.dli_sname ? file.dli_sname : "?",
+                file.dli_fname, (unsigned long)place);
+    return strncmp(text, "main at ", 8) == 0;
+}
+
+static void note_stack(rg_failure *f) { f->depth = backtrace(f->stack, RG_STACK_DEPTH); }
+
+/* The first addresses are those of this file and of rg_fail. */
+static void tell_stack(const rg_failure *f) {
+    enum { OWN = 3 };
+    for (int i = OWN; i < f->depth; i++)
+        if (tell_address(f->stack[i]))
+            return;
+}
+#else
+static void note_stack(rg_failure *f) { f->depth = 0; }
+static void tell_stack(const rg_failure *f) { (void)f; }
+#endif
+
+/* ---- telling -------------------------------------------------------------------------- */
+
+static void tell_line(const char *line, const char *reached) {
+    const bool any = *reached;
+    fflush(stdout);
+    dprintf(STDERR_FILENO, "regard: %s%s%s%s\n", line, any ? " (NULL then reached " : "", reached,
+            any ? ")" : "");
+}
+
+static void tell_failure(rg_failure *f) {
+    f->told = true;
+    tell_line(f->message, f->reached);
+    tell_stack(f);
+}
+
+void rgi_unread_begin(rg_thread *me) {
+    rg_failure *f = &me->failure;
+    const tell_mode mode = told_mode();
+    f->told = false;
+    f->depth = 0;
+    f->reached[0] = 0;
+    if (mode != TELL_TRACE && mode != TELL_ABORT)
+        return;
+    note_stack(f);
+    if (mode == TELL_ABORT && !me->aside) {
+        tell_failure(f);
+        abort();
+    }
+}
+
+void rgi_null_reached(const char *op) {
+    rg_failure *f = &rgi_this.failure;
+    const size_t n = strlen(f->reached);
+    if (rgi_named_as)
+        op = rgi_named_as;
+    if (!f->unread || !op)
+        return;
+    /* A function may look at an argument more than once. */
+    const size_t bytes = strlen(op);
+    if (n >= bytes && strcmp(f->reached + n - bytes, op) == 0)
+        return;
+    if (n + bytes + sizeof ", .." < sizeof f->reached)
+        snprintf(f->reached + n, sizeof f->reached - n, "%s%s", n ? ", " : "", op);
+    else if (n && f->reached[n - 1] != '.')
+        snprintf(f->reached + n, sizeof f->reached - n, ", ..");
+}
+
+void rgi_null_stayed_inside(void) { rgi_this.failure.reached[0] = 0; }
+
+bool rgi_tell_unread(void) {
+    rg_thread *me = &rgi_this;
+    if (me->failure.unread && !me->failure.told && !me->aside && told_mode() != TELL_QUIET)
+        tell_failure(&me->failure);
+    return false;
+}
+
+/* ---- handlers ------------------------------------------------------------------------- */
+
+void rg_print_error(rg_code code, const char *message) {
+    rg_failure *f = &rgi_this.failure;
+    if (f->code == code && strcmp(f->message, message) == 0)
+        tell_failure(f);
+    else
+        tell_line(message, "");
+}
+
+void rg_abort_on_error(rg_code code, const char *message) {
+    rg_print_error(code, message);
+    abort();
+}

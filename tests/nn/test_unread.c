@@ -1,0 +1,250 @@
+/* test_unread.c: failures that a program doesn't look at are told on standard error, once. */
+#include "regard.h"
+#include "tensor/error.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MATMUL "regard: matmul: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)"
+
+static rg_tensor *wrong(void) { return rg_matmul(rg_ones(6, 3), rg_ones(4, 2)); }
+
+/* ---- programs ------------------------------------------------------------------------- */
+
+static void ends(void) { wrong(); }
+
+static void prints(void) { rg_print(rg_softmax(rg_exp(wrong()), -1)); }
+
+static void prints_twice(void) {
+    rg_tensor *y = wrong();
+    rg_print(y);
+    rg_print(y);
+}
+
+static void takes_item(void) { rg_item(rg_sum(wrong())); }
+
+static void looks(void) {
+    wrong();
+    rg_error();
+}
+
+static void looks_late(void) {
+    rg_print(wrong());
+    rg_error();
+}
+
+static void peeks(void) {
+    wrong();
+    rg_error_peek();
+}
+
+static void clears(void) {
+    wrong();
+    rg_error_clear();
+}
+
+static void note_nothing(rg_code code, const char *message) {
+    (void)code;
+    (void)message;
+}
+
+static void has_handler(void) {
+    rg_on_error(note_nothing);
+    rg_print(wrong());
+}
+
+static void has_printing_handler(void) {
+    rg_on_error(rg_print_error);
+    rg_print(wrong());
+}
+
+static void has_aborting_handler(void) {
+    rg_on_error(rg_abort_on_error);
+    rg_print(wrong());
+}
+
+static void *print_in_thread(void *unused) {
+    (void)unused;
+    wrong();
+    return NULL;
+}
+
+static void has_thread(void) {
+    pthread_t thread;
+    ck_assert(!pthread_create(&thread, NULL, print_in_thread, NULL));
+    pthread_join(thread, NULL);
+    dprintf(STDERR_FILENO, "joined\n");
+}
+
+static void trains(void) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(4, 2), true);
+    rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 0.1);
+    for (int i = 0; i < 3; i++) {
+        rg_backward(rg_sum(rg_matmul(rg_ones(6, 3), w)));
+        rg_optim_step(o);
+    }
+    rg_error_clear();
+    rg_optim_free(o);
+}
+
+/* The backward run fails by itself, and the step that it halts tells so. */
+static void halts(void) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(4, 2), true);
+    rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 0.1);
+    rg_backward(rg_exp(w));
+    dprintf(STDERR_FILENO, "step\n");
+    rg_optim_step(o);
+    rg_optim_free(o);
+}
+
+static void saves(void) {
+    rg_size(wrong(), 0);
+    rg_save_npy(rg_ones(2), scratch_write("x.npy", "", 0));
+    dprintf(STDERR_FILENO, "saved\n");
+}
+
+static void reaches_many(void) {
+    rg_tensor *y = wrong();
+    for (int i = 0; i < 40; i++)
+        y = i % 2 ? rg_exp(y) : rg_sin(y);
+    rg_print(y);
+}
+
+static void fails_twice(void) {
+    wrong();
+    rg_error();
+    rg_ones(-1);
+}
+
+/* The library looks at the failure of what it tries. */
+static void tries(void) {
+    rg_failure aside;
+    rgi_set_failure_aside(&aside);
+    wrong();
+    rgi_forget_failure();
+    rgi_bring_failure_back(&aside);
+    dprintf(STDERR_FILENO, "tried\n");
+}
+
+/* ---- what they tell ------------------------------------------------------------------- */
+
+/* Runs a program in a process of its own, in whose environment REGARD_ERRORS has this value, and
+ * returns what it writes to standard error. `signal` is set to that which ended it, or 0. */
+static const char *told_by(void (*program)(void), const char *value, int *signal) {
+    static char text[8192];
+    int out[2], status;
+    size_t n = 0;
+    ssize_t more;
+    ck_assert_int_eq(pipe(out), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        dup2(out[1], STDERR_FILENO);
+        ck_assert(freopen("/dev/null", "w", stdout));
+        setenv("REGARD_ERRORS", value, 1);
+        program();
+        exit(0);
+    }
+    close(out[1]);
+    while ((more = read(out[0], text + n, sizeof text - 1 - n)) > 0)
+        n += (size_t)more;
+    text[n] = 0;
+    close(out[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    *signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return text;
+}
+
+static const struct {
+    void (*program)(void);
+    const char *tells;
+} programs[] = {
+    { ends, MATMUL "\n" },
+    { prints, MATMUL " (NULL then reached exp, softmax, print)\n" },
+    { prints_twice, MATMUL " (NULL then reached print)\n" },
+    { takes_item, MATMUL " (NULL then reached sum, item)\n" },
+    { looks, "" },
+    { looks_late, MATMUL " (NULL then reached print)\n" },
+    { peeks, MATMUL "\n" },
+    { clears, "" },
+    { has_handler, "" },
+    { has_printing_handler, MATMUL "\n" },
+    { has_thread, MATMUL "\njoined\n" },
+    { trains, MATMUL " (NULL then reached sum, backward)\n" },
+    { halts, "step\nregard: backward: grad can be implicitly created only for scalar outputs\n" },
+    { saves, MATMUL " (NULL then reached size)\nsaved\n" },
+    { fails_twice,
+      "regard: ones: Trying to create tensor with negative dimension -1: [-1]\n" },
+    { tries, "tried\n" },
+};
+
+START_TEST(test_lines) {
+    int signal;
+    scratch_begin();
+    for (int i = 0; i < RG_COUNT(programs); i++) {
+        const char *text = told_by(programs[i].program, "", &signal);
+        ck_assert_int_eq(signal, 0);
+        ck_assert_msg(strcmp(text, programs[i].tells) == 0, "program %d told \"%s\"", i, text);
+    }
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_quiet) {
+    int signal;
+    scratch_begin();
+    for (int i = 0; i < RG_COUNT(programs); i++)
+        if (programs[i].program != has_printing_handler)
+            ck_assert(!strstr(told_by(programs[i].program, "quiet", &signal), "regard:"));
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_abort) {
+    int signal;
+    ck_assert(strncmp(told_by(ends, "abort", &signal), MATMUL "\n", sizeof MATMUL) == 0);
+    ck_assert_int_eq(signal, SIGABRT);
+    ck_assert_str_eq(told_by(tries, "abort", &signal), "tried\n");
+    ck_assert_int_eq(signal, 0);
+    ck_assert_str_eq(told_by(has_aborting_handler, "", &signal), MATMUL "\n");
+    ck_assert_int_eq(signal, SIGABRT);
+}
+END_TEST
+
+/* Names of functions need the C library's help, and those of static ones the command addr2line. */
+START_TEST(test_trace) {
+    int signal;
+    const char *text = told_by(prints, "trace", &signal);
+    ck_assert(strncmp(text, MATMUL " (NULL then", sizeof MATMUL) == 0);
+#if __has_include(<execinfo.h>)
+    ck_assert_msg(strchr(text, '\n')[1], "%s", text);
+    if (system("addr2line --version >/dev/null 2>&1") == 0)
+        ck_assert_msg(strstr(text, "    wrong at test_unread.c:"), "%s", text);
+#endif
+}
+END_TEST
+
+/* The list of functions is cut where there is no more room. */
+START_TEST(test_many_functions) {
+    int signal;
+    const char *text = told_by(reaches_many, "", &signal);
+    ck_assert(strncmp(text, MATMUL " (NULL then reached sin, exp, sin", sizeof MATMUL + 30) == 0);
+    ck_assert_msg(strstr(text, "exp, ..)\n") || strstr(text, "sin, ..)\n"), "%s", text);
+}
+END_TEST
+
+START_TEST(test_unknown_value) {
+    int signal;
+    ck_assert_str_eq(told_by(ends, "loud", &signal),
+                     "warning: REGARD_ERRORS: 'loud' is not quiet, trace or abort; a failure that "
+                     "nobody has looked at is told in a line\n" MATMUL "\n");
+}
+END_TEST
+
+RG_TESTS_UNGUARDED(unread, test_lines, test_quiet, test_abort, test_trace, test_many_functions,
+                   test_unknown_value)
