@@ -46,6 +46,9 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
         y->size[1] = b->size[1];
         return true;
     }
+    if (!rgi_want_dims(op, "mat1", a, 1, RG_MAX_DIMS)
+        || !rgi_want_dims(op, "mat2", b, 1, RG_MAX_DIMS))
+        return false;
     rg_tensor batch_a = product_batch(a);
     rg_tensor batch_b = product_batch(b);
     if (!rgi_broadcast_shapes(op, &batch_a, &batch_b, y))
@@ -64,18 +67,17 @@ static inline bool product_is_plain(const rg_tensor *a, const rg_tensor *b, int6
 
 /* Requires that a's columns meet b's rows, and that both have one dtype. A product of bools exists
  * only where it has no terms or no elements, and between two vectors never. */
-static bool product_wants(const char *op, const rg_tensor *a, const rg_tensor *b) {
-    const int64_t terms = a->size[a->ndim - 1];
+static __attribute__((noinline)) bool product_wants(const char *op, const rg_tensor *a,
+                                                    const rg_tensor *b) {
     const int row = b->ndim == 1 ? 0 : b->ndim - 2;
-    if (RG_LIKELY(product_is_plain(a, b, b->size[row])))
-        return true;
+    const int64_t terms = a->size[a->ndim - 1];
     if (!rgi_want_product(op, a, b, terms, b->size[row])
         || !rgi_want_same_dtype(op, "mat1", a, "mat2", b))
         return false;
     const bool vectors = a->ndim == 1 && b->ndim == 1;
     const bool empty = product_vectors(a, a->ndim - 1) == 0 || product_vectors(b, row) == 0
                        || terms == 0;
-    return rgi_want_dtype(op, empty && !vectors, a->dtype);
+    return rgi_want_dtype(op, a->dtype != RG_BOOL || (empty && !vectors), a->dtype);
 }
 
 /* Makes *gin the product of a and b, neither of which is a vector. turn_a and turn_b say whether
@@ -118,9 +120,10 @@ static bool matmul_shape(rg_call *c) {
     const char *name = RG_ATTR(c, matmul)->name;
     const rg_tensor *a = c->in[0];
     const rg_tensor *b = c->in[1];
-    return rgi_want_dims(name, "mat1", a, 1, RG_MAX_DIMS)
-           && rgi_want_dims(name, "mat2", b, 1, RG_MAX_DIMS) && product_shape(name, c->out[0], a, b)
-           && product_wants(name, a, b);
+    if (!product_shape(name, c->out[0], a, b))
+        return false;
+    const int64_t rows = b->size[b->ndim == 1 ? 0 : b->ndim - 2];
+    return RG_LIKELY(product_is_plain(a, b, rows)) || product_wants(name, a, b);
 }
 
 static bool matmul_forward(rg_call *c) {
