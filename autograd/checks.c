@@ -143,8 +143,10 @@ bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_
     return want_from(op, what, n, v, 0, "must be non-negative");
 }
 
-bool rgi_want_option(const char *op, const char *what, int dims, int64_t number,
+bool rgi_want_option(const char *op, const char *what, int dims, int64_t number, int64_t absent,
                      const rg_dims *list, int64_t *to) {
+    if (!rgi_given_once(op, what, number, absent, list->n))
+        return false;
     RG_FAIL_IF(list->n < 0 || (list->n > 1 && list->n != dims), op,
                "Expected %s to be a single integer value or a list of %d values, but got %s", what,
                dims, list->n < 0 ? "NULL" : RG_DIMS_TEXT(list));

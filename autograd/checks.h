@@ -59,8 +59,8 @@ bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, in
 bool rgi_want_positive(const char *op, const char *what, int n, const int64_t *v);
 bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_t *v);
 /* Writes an option of `dims` dims: the list if one was given, which has one number or one for each
- * dim, else `number` for each dim. */
-bool rgi_want_option(const char *op, const char *what, int dims, int64_t number,
+ * dim, else `number` for each dim. Where a list was given, the number must be `absent`. */
+bool rgi_want_option(const char *op, const char *what, int dims, int64_t number, int64_t absent,
                      const rg_dims *list, int64_t *to);
 
 /* ---- arguments ---------------------------------------------------------------------- */

@@ -490,7 +490,8 @@ typedef struct RG_OPTIONS rg_conv_options {
     int64_t padding   RG_DEFAULT(0); /* zeros beyond each end; RG_SAME keeps the size */
     int64_t dilation  RG_DEFAULT(1); /* how far apart a kernel's taps lie */
     int64_t groups    RG_DEFAULT(1); /* the number of groups of channels, which don't meet */
-    /* Where the two dims differ, these have a number for each: .strides = RG_DIMS(2, 1). */
+    /* Where the two dims differ, these have a number for each: .strides = RG_DIMS(2, 1). No number
+     * may stand beside its list. */
     rg_dims strides   RG_DEFAULT({});
     rg_dims paddings  RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});

@@ -77,3 +77,6 @@ bool rgi_given_path(const char *path, const char *op);
 /* Returns whether v can be a list of n items. A negative n fails, and so does a v of NULL, unless n
  * is 0; an error that stands already stays. */
 bool rgi_given_list(int64_t n, const void *v, const char *op);
+/* Refuses an option's number beside its list, which has n values: the number would have no effect.
+ * `absent` is the number that stands for none. */
+bool rgi_given_once(const char *op, const char *what, int64_t number, int64_t absent, int n);

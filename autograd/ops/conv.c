@@ -262,12 +262,13 @@ typedef struct conv_options {
 static bool conv_take_options(int dims, const rg_tensor *weight, const rg_conv_options *given,
                               conv_options *o) {
     const bool same = given->padding == RG_SAME && !given->paddings.n;
-    const bool valid = given->padding == RG_VALID;
+    const bool valid = given->padding == RG_VALID && !given->paddings.n;
     *o = (conv_options){ .groups = given->groups };
-    if (!rgi_want_option(NULL, "stride", dims, given->stride, &given->strides, o->stride)
-        || !rgi_want_option(NULL, "padding", dims, same || valid ? 0 : given->padding,
+    if (!rgi_want_option(NULL, "stride", dims, given->stride, 1, &given->strides, o->stride)
+        || !rgi_want_option(NULL, "padding", dims, same || valid ? 0 : given->padding, 0,
                             &given->paddings, o->padding)
-        || !rgi_want_option(NULL, "dilation", dims, given->dilation, &given->dilations, o->dilation)
+        || !rgi_want_option(NULL, "dilation", dims, given->dilation, 1, &given->dilations,
+                            o->dilation)
         || !rgi_want_positive(NULL, "groups", 1, &o->groups)
         || !rgi_want_positive(NULL, "stride", dims, o->stride)
         || !rgi_want_non_negative(NULL, "padding", dims, o->padding)

@@ -176,9 +176,9 @@ RG_OP(mean_unpool, RG_NAMED(pool), .doc = "values spread over windows",
 
 /* ---- windows: what sliding ones require ------------------------------------------ */
 
-/* Options are given as one number, or as a list where its n isn't 0. */
+/* An option is one number, or a list where its n isn't 0. Then the number is `absent`. */
 typedef struct pool_option {
-    int64_t number;
+    int64_t number, absent;
     const rg_dims *list;
 } pool_option;
 
@@ -193,7 +193,7 @@ static bool pool_take(const char *what, int dims, pool_option given, pool_range 
                       int64_t to[2]) {
     int64_t *first = to + 2 - dims;
     to[0] = row;
-    if (!rgi_want_option(NULL, what, dims, given.number, given.list, first)
+    if (!rgi_want_option(NULL, what, dims, given.number, given.absent, given.list, first)
         || !range(NULL, what, dims, first))
         return false;
     /* Products of two ints can't overflow. */
@@ -255,20 +255,20 @@ static bool pool_wants(int dims, const rg_tensor *x, const pool_options *o, k_po
 
 static bool max_pool_wants(int dims, const rg_tensor *x, const rg_dims *kernel,
                            const rg_max_pool_options *o, k_pool *p) {
-    const pool_options options = { { 0, kernel },
-                                   { o->stride, &o->strides },
-                                   { o->padding, &o->paddings },
-                                   { o->dilation, &o->dilations },
+    const pool_options options = { { 0, 0, kernel },
+                                   { o->stride, RG_KERNEL, &o->strides },
+                                   { o->padding, 0, &o->paddings },
+                                   { o->dilation, 1, &o->dilations },
                                    o->ceil_mode };
     return pool_wants(dims, x, &options, p);
 }
 
 static bool avg_pool_wants(int dims, const rg_tensor *x, const rg_dims *kernel,
                            const rg_avg_pool_options *o, k_pool *p) {
-    const pool_options options = { { 0, kernel },
-                                   { o->stride, &o->strides },
-                                   { o->padding, &o->paddings },
-                                   { 1, &(rg_dims){ 0 } },
+    const pool_options options = { { 0, 0, kernel },
+                                   { o->stride, RG_KERNEL, &o->strides },
+                                   { o->padding, 0, &o->paddings },
+                                   { 1, 1, &(rg_dims){ 0 } },
                                    o->ceil_mode };
     p->count_padding = o->count_include_pad;
     p->divisor = o->divisor_override == RG_WINDOW ? 0 : o->divisor_override;

@@ -29,7 +29,9 @@ static rg_dims conv_around(const rg_conv_module *self) {
 
 static rg_tensor *conv_module_forward(rg_module *m, rg_tensor *x) {
     rg_conv_module *self = (rg_conv_module *)m;
-    rg_conv_options o = { .strides = self->stride,
+    rg_conv_options o = { .stride = 1,
+                          .strides = self->stride,
+                          .dilation = 1,
                           .dilations = self->dilation,
                           .groups = self->groups };
     if (self->padding_mode != RG_CONSTANT)
@@ -88,8 +90,12 @@ static const rg_module_class conv2d_module_class = { .name = "Conv2d",
 
 /* ---- constructors -------------------------------------------------------------------- */
 
-/* Makes a number, or a list of one, a number for each dim. */
-static bool conv_sizes(const char *name, int dims, int64_t number, rg_dims list, rg_dims *to) {
+/* Makes a number, or a list of one, a number for each dim. Where there is a list, the number must
+ * be `absent`. */
+static bool conv_sizes(const char *name, const char *what, int dims, int64_t number, int64_t absent,
+                       rg_dims list, rg_dims *to) {
+    if (!rgi_given_once(name, what, number, absent, list.n))
+        return false;
     RG_FAIL_IF(list.n < 0 || (list.n > 1 && list.n != dims), name,
                "expected a single integer value or a list of %d values", dims);
     to->n = dims;
@@ -128,10 +134,10 @@ static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in
         fields.padding_text = o.padding == RG_SAME ? "same" : "valid";
         o.padding = 0;
     }
-    if (!conv_sizes(cls->name, dims, 0, kernel, &fields.kernel_size)
-        || !conv_sizes(cls->name, dims, o.stride, o.strides, &fields.stride)
-        || !conv_sizes(cls->name, dims, o.padding, o.paddings, &fields.padding)
-        || !conv_sizes(cls->name, dims, o.dilation, o.dilations, &fields.dilation)
+    if (!conv_sizes(cls->name, "kernel_size", dims, 0, 0, kernel, &fields.kernel_size)
+        || !conv_sizes(cls->name, "stride", dims, o.stride, 1, o.strides, &fields.stride)
+        || !conv_sizes(cls->name, "padding", dims, o.padding, 0, o.paddings, &fields.padding)
+        || !conv_sizes(cls->name, "dilation", dims, o.dilation, 1, o.dilations, &fields.dilation)
         || !conv_allows(cls->name, in, out, &fields))
         return NULL;
     rg_dims shape = { .n = dims + 2, .v = { out, in / o.groups } };

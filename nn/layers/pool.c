@@ -79,6 +79,10 @@ static const rg_module_class max_pool_classes[2] = { { .name = "MaxPool1d", MAX_
 static rg_max_pool_module *max_pool_new(int dims, rg_dims kernel, rg_max_pool_options o) {
     const rg_module_class *cls = &max_pool_classes[dims - 1];
     RG_AS(cls->name);
+    if (!rgi_given_once(cls->name, "stride", o.stride, RG_KERNEL, o.strides.n)
+        || !rgi_given_once(cls->name, "padding", o.padding, 0, o.paddings.n)
+        || !rgi_given_once(cls->name, "dilation", o.dilation, 1, o.dilations.n))
+        return NULL;
     return RG_READY(
         RG_MODULE(rg_max_pool_module, cls, .dims = dims, .kernel_size = kernel, .o = o));
 }
@@ -116,6 +120,9 @@ static const rg_module_class avg_pool_classes[2] = { { .name = "AvgPool1d", AVG_
 static rg_avg_pool_module *avg_pool_new(int dims, rg_dims kernel, rg_avg_pool_options o) {
     const rg_module_class *cls = &avg_pool_classes[dims - 1];
     RG_AS(cls->name);
+    if (!rgi_given_once(cls->name, "stride", o.stride, RG_KERNEL, o.strides.n)
+        || !rgi_given_once(cls->name, "padding", o.padding, 0, o.paddings.n))
+        return NULL;
     return RG_READY(
         RG_MODULE(rg_avg_pool_module, cls, .dims = dims, .kernel_size = kernel, .o = o));
 }

@@ -239,6 +239,27 @@ static bool begin_schedule(rg_schedule *s) {
     return !rate || set_rates(first, 0, rate);
 }
 
+/* Refuses a value for all groups beside one for each: the first would have no effect. */
+static bool values_are_given_once(const char *name, const rg_schedule_options *q) {
+    const struct {
+        const char *one, *each;
+        bool both;
+    } pairs[] = {
+        { "base_lr", "base_lrs", q->base_lrs.n && q->base_lr != 0 },
+        { "max_lr", "max_lrs", q->max_lrs.n && q->max_lr != 0 },
+        { "min_lr", "min_lrs", q->min_lrs.n && q->min_lr != 0 },
+        { "base_momentum", "base_momentums",
+          q->base_momentums.n && rgi_option_set(q->base_momentum) },
+        { "max_momentum", "max_momentums",
+          q->max_momentums.n && rgi_option_set(q->max_momentum) },
+        { "lr_lambda", "lr_lambdas", q->lr_lambdas[0] && q->lr_lambda },
+    };
+    for (int i = 0; i < RG_COUNT(pairs); i++)
+        RG_FAIL_VALUE_IF(pairs[i].both, name, "%s and %s can't both be given", pairs[i].one,
+                         pairs[i].each);
+    return true;
+}
+
 /* Fills in what has another default in each schedule. */
 static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
     const bool cyclic = kind == RG_CYCLIC_LR;
@@ -257,6 +278,8 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
     RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(rgi_schedule_rows), "schedule",
                      "there is no schedule %d", kind);
     RG_AS(rgi_schedule_rows[kind].name);
+    if (!values_are_given_once(rgi_schedule_rows[kind].name, &q))
+        return NULL;
     complete_schedule(kind, &q);
     if (!rgi_handle_given(o, "schedule", RG_HANDLE_OPTIM) || !rgi_schedule_check(o, kind, &q))
         return NULL;

@@ -265,28 +265,54 @@ static void end_argument(void) {
         .ignore_index = odd_integer(), .label_smoothing = odd_number(), .beta = odd_number(), \
         .delta = odd_number(), .log_target = any(2)                                           \
     }
-#define CONV_OPTIONS ARG(50, CONV_OPTIONS_)
-#define CONV_OPTIONS_                                                                        \
-    (rg_conv_options) {                                                                      \
-        .stride = any(2) ? 1 : odd_integer(), .padding = any(3) ? (int64_t)any(3) : RG_SAME, \
-        .dilation = any(2) ? 1 : odd_integer(), .groups = any(2) ? 1 : odd_integer(),        \
-        .strides = small_dims(), .paddings = small_dims(), .dilations = small_dims()         \
+#define CONV_OPTIONS ARG(50, any_conv_options())
+static rg_conv_options any_conv_options(void) {
+    rg_conv_options o = { .stride = any(2) ? 1 : odd_integer(),
+                          .padding = any(3) ? (int64_t)any(3) : RG_SAME,
+                          .dilation = any(2) ? 1 : odd_integer(),
+                          .groups = any(2) ? 1 : odd_integer(),
+                          .strides = small_dims(),
+                          .paddings = small_dims(),
+                          .dilations = small_dims() };
+    /* Seldom a number stands beside its list, which is refused. */
+    if (any(16)) {
+        o.stride = o.strides.n ? 1 : o.stride;
+        o.padding = o.paddings.n ? 0 : o.padding;
+        o.dilation = o.dilations.n ? 1 : o.dilation;
     }
-#define MAX_POOL_OPTIONS ARG(50, MAX_POOL_OPTIONS_)
-#define MAX_POOL_OPTIONS_                                                                        \
-    (rg_max_pool_options) {                                                                      \
-        .stride = any(3) ? (int64_t)any(3) : RG_KERNEL, .padding = any(3) ? (int64_t)any(3) : 0, \
-        .dilation = any(2) ? 1 : odd_integer(), .ceil_mode = any(2), .strides = small_dims(),    \
-        .paddings = small_dims(), .dilations = small_dims()                                      \
+    return o;
+}
+#define MAX_POOL_OPTIONS ARG(50, any_max_pool_options())
+static rg_max_pool_options any_max_pool_options(void) {
+    rg_max_pool_options o = { .stride = any(3) ? (int64_t)any(3) : RG_KERNEL,
+                              .padding = any(3) ? (int64_t)any(3) : 0,
+                              .dilation = any(2) ? 1 : odd_integer(),
+                              .ceil_mode = any(2),
+                              .strides = small_dims(),
+                              .paddings = small_dims(),
+                              .dilations = small_dims() };
+    if (any(16)) {
+        o.stride = o.strides.n ? RG_KERNEL : o.stride;
+        o.padding = o.paddings.n ? 0 : o.padding;
+        o.dilation = o.dilations.n ? 1 : o.dilation;
     }
-#define AVG_POOL_OPTIONS ARG(50, AVG_POOL_OPTIONS_)
-#define AVG_POOL_OPTIONS_                                                                        \
-    (rg_avg_pool_options) {                                                                      \
-        .stride = any(3) ? (int64_t)any(3) : RG_KERNEL, .padding = any(3) ? (int64_t)any(3) : 0, \
-        .ceil_mode = any(2), .count_include_pad = any(2),                                        \
-        .divisor_override = any(2) ? RG_WINDOW : odd_integer(), .strides = small_dims(),         \
-        .paddings = small_dims()                                                                 \
+    return o;
+}
+#define AVG_POOL_OPTIONS ARG(50, any_avg_pool_options())
+static rg_avg_pool_options any_avg_pool_options(void) {
+    rg_avg_pool_options o = { .stride = any(3) ? (int64_t)any(3) : RG_KERNEL,
+                              .padding = any(3) ? (int64_t)any(3) : 0,
+                              .ceil_mode = any(2),
+                              .count_include_pad = any(2),
+                              .divisor_override = any(2) ? RG_WINDOW : odd_integer(),
+                              .strides = small_dims(),
+                              .paddings = small_dims() };
+    if (any(16)) {
+        o.stride = o.strides.n ? RG_KERNEL : o.stride;
+        o.padding = o.paddings.n ? 0 : o.padding;
     }
+    return o;
+}
 #define MARGIN_OPTIONS(type, k) ARG(50, MARGIN_OPTIONS_(type))
 #define MARGIN_OPTIONS_(type) \
     (type) { .reduction = (rg_reduction)any(5), .margin = odd_number() }
@@ -709,13 +735,24 @@ static rg_tensor *does_parsed_back(void) {
 /* Returns how many channels a module is to have, which are few, or less than none. */
 static int64_t any_channels(void) { return any(9) ? (int64_t)any(4) : odd_integer(); }
 
-#define CONV_MODULE_OPTIONS                                                                  \
-    (rg_conv_module_options) {                                                               \
-        .stride = any(2) ? 1 : odd_integer(), .padding = any(3) ? (int64_t)any(3) : RG_SAME, \
-        .dilation = any(2) ? 1 : odd_integer(), .groups = any(2) ? 1 : any(4),               \
-        .strides = small_dims(), .paddings = small_dims(), .dilations = small_dims(),        \
-        .bias = any(2), .padding_mode = (rg_pad_mode)any(5)                                  \
+#define CONV_MODULE_OPTIONS any_conv_module_options()
+static rg_conv_module_options any_conv_module_options(void) {
+    rg_conv_module_options o = { .stride = any(2) ? 1 : odd_integer(),
+                                 .padding = any(3) ? (int64_t)any(3) : RG_SAME,
+                                 .dilation = any(2) ? 1 : odd_integer(),
+                                 .groups = any(2) ? 1 : any(4),
+                                 .strides = small_dims(),
+                                 .paddings = small_dims(),
+                                 .dilations = small_dims(),
+                                 .bias = any(2),
+                                 .padding_mode = (rg_pad_mode)any(5) };
+    if (any(16)) {
+        o.stride = o.strides.n ? 1 : o.stride;
+        o.padding = o.paddings.n ? 0 : o.padding;
+        o.dilation = o.dilations.n ? 1 : o.dilation;
     }
+    return o;
+}
 #define BATCH_NORM_OPTIONS                                                               \
     (rg_batch_norm_module_options) {                                                     \
         .eps = odd_number(), .momentum = odd_number(), .affine = any(2), .bias = any(2), \

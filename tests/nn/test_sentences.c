@@ -288,5 +288,47 @@ START_TEST(test_nothing_to_free) {
 }
 END_TEST
 
-RG_TESTS(nn_sentences, test_no_input, test_nothing_to_free, test_layers, test_attention,
-         test_others, test_groups, test_rare_refusals)
+/* A number beside its list would have no effect. */
+START_TEST(test_options_are_given_once) {
+    rg_tensor *x = rg_ones(1, 1, 8, 8), *w = rg_ones(1, 1, 2, 2);
+    const rg_dims two = RG_DIMS(2, 1);
+    rg_optim *o = rg_optim_sgd(RG_LIST(rg_requires_grad_(rg_ones(2), true)), .momentum = 0.9);
+#define TWICE(call, what)                                             \
+    ck_fails(call, RG_VALUE_ERROR, what " and " what "s can't both be given")
+    TWICE(rg_conv2d(x, w, RG_NONE, .stride = 2, .strides = two), "stride");
+    TWICE(rg_conv2d(x, w, RG_NONE, .padding = 2, .paddings = two), "padding");
+    TWICE(rg_conv2d(x, w, RG_NONE, .padding = RG_SAME, .paddings = two), "padding");
+    TWICE(rg_conv2d(x, w, RG_NONE, .padding = RG_VALID, .paddings = two), "padding");
+    TWICE(rg_conv2d(x, w, RG_NONE, .dilation = 2, .dilations = two), "dilation");
+    TWICE(rg_max_pool2d(x, 2, .stride = 2, .strides = two), "stride");
+    TWICE(rg_max_pool2d(x, 2, .padding = 1, .paddings = RG_DIMS(1, 1)), "padding");
+    TWICE(rg_max_pool2d(x, 2, .dilation = 2, .dilations = two), "dilation");
+    TWICE(rg_avg_pool2d(x, 2, .stride = 2, .strides = two), "stride");
+    TWICE(rg_avg_pool2d(x, 2, .padding = 1, .paddings = RG_DIMS(1, 1)), "padding");
+    TWICE(rg_nn_conv2d(1, 1, 2, .stride = 2, .strides = two), "stride");
+    TWICE(rg_nn_conv2d(1, 1, 2, .padding = 2, .paddings = two), "padding");
+    TWICE(rg_nn_conv2d(1, 1, 2, .padding = RG_SAME, .paddings = two), "padding");
+    TWICE(rg_nn_conv2d(1, 1, 2, .dilation = 2, .dilations = two), "dilation");
+    TWICE(rg_nn_max_pool2d(2, .stride = 2, .strides = two), "stride");
+    TWICE(rg_nn_max_pool2d(2, .padding = 1, .paddings = two), "padding");
+    TWICE(rg_nn_max_pool2d(2, .dilation = 2, .dilations = two), "dilation");
+    TWICE(rg_nn_avg_pool2d(2, .stride = 2, .strides = two), "stride");
+    TWICE(rg_nn_avg_pool2d(2, .padding = 1, .paddings = two), "padding");
+    TWICE(rg_optim_cyclic_lr(o, .base_lr = 1, .base_lrs = RG_BY_GROUP(1)), "base_lr");
+    TWICE(rg_optim_cyclic_lr(o, .max_lr = 1, .max_lrs = RG_BY_GROUP(1)), "max_lr");
+    TWICE(rg_optim_one_cycle_lr(o, .base_momentum = 1, .base_momentums = RG_BY_GROUP(1)),
+          "base_momentum");
+    TWICE(rg_optim_one_cycle_lr(o, .max_momentum = 1, .max_momentums = RG_BY_GROUP(1)),
+          "max_momentum");
+    TWICE(rg_optim_reduce_lr_on_plateau(o, .min_lr = 1, .min_lrs = RG_BY_GROUP(1)), "min_lr");
+#undef TWICE
+    ck_ok(rg_conv2d(x, w, RG_NONE, .strides = two, .paddings = two, .dilations = two));
+    rg_max_pool_module *pool = rg_nn_max_pool2d(2, .strides = two);
+    ck_ok(rg_call(pool, x));
+    rg_module_free(pool);
+    rg_optim_free(o);
+}
+END_TEST
+
+RG_TESTS(nn_sentences, test_options_are_given_once, test_no_input, test_nothing_to_free,
+         test_layers, test_attention, test_others, test_groups, test_rare_refusals)
