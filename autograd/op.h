@@ -129,7 +129,7 @@ struct rg_op {
     bool some_strides;
     /* Computes the outputs; false means that it failed and the error stands. */
     bool (*forward)(rg_call *c);
-    /* These loops compute out[0], in place of forward, for an op without attributes. */
+    /* These loops compute out[0] where there is no forward. */
     const rg_kernel *kernel;
     /* There is one gradient for each input; where an op takes any number of inputs, the first
      * serves all. */
@@ -149,6 +149,8 @@ struct rg_op {
     /* out[0] lies in memory as the inputs do (rgi_lay_out_between); else the shape function may lay
      * it out, or it is contiguous. */
     bool laid_between;
+    /* For rgi_elementwise_shape, the name of torch's kernel, which refuses a dtype. */
+    const char *cpu;
     /* The last sample's inputs are NULL. */
     const rg_sample *samples;
 };

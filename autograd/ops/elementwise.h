@@ -1,7 +1,8 @@
 /*
  * elementwise.h: parts of a paragraph that ops on one element at a time share: samples, shapes that
  * refuse some dtypes, and a gradient that is made in one pass. The ops themselves are in unary.c,
- * activation.c, binary.c, maximum.c, compare.c, ternary.c and replace.c.
+ * activation.c, binary.c, maximum.c, compare.c, ternary.c and replace.c, and their table is
+ * tensor/kernels/elementwise.def.
  */
 #pragma once
 
@@ -23,6 +24,44 @@
     RG_SAMPLES({ "(2,3) (2,3) " c "(2,3)", attr }, { "(2,1,3) (4,1) " c "()", attr }, \
                { "(3) (2,1) " c "(2,3)", attr }, { "() () " c "()", attr },           \
                { "(0,3) (3) " c "(1)", attr })
+
+/* ---- parts of a row in tensor/kernels/elementwise.def ----------------------------- */
+
+/* The value that a gradient reads: NEEDS_ says what to keep for it, and VALUE_ declares it. */
+#define NEEDS_g 0
+#define NEEDS_x RG_IN(0)
+#define NEEDS_y RG_OUTPUT
+#define VALUE_g (void)s
+#define VALUE_x rg_tensor *x = rgi_saved(s, 0)
+#define VALUE_y rg_tensor *y = rgi_saved_output(s)
+
+/* The dtypes that a row allows. */
+#define DTYPES_FLOATED            .typing = RG_FLOATED, .shape = rgi_shape_same
+#define DTYPES_FLOATS(torch)      .shape = rgi_elementwise_shape, .cpu = torch
+#define DTYPES_NUMBERS(torch)     DTYPES_FLOATS(torch)
+#define DTYPES_NUMBERS_IF(shape_) .shape = shape_
+#define DTYPES_ALL                .shape = rgi_shape_same
+
+/* RULE_OF_ROW defines name_rule, OP_OF_ROW is what the row says of the op, and the others define
+ * rg_name and rg_name_. */
+#define RULE_OF_ROW(name, value, gradient)                          \
+    static rg_tensor *name##_rule(const rg_step *s, rg_tensor *g) { \
+        VALUE_##value;                                              \
+        return gradient;                                            \
+    }
+#define OP_OF_ROW(name, Node, formula, dtypes, value)                                      \
+    .doc = formula, .node = #Node "Backward0", .n_in = 1, RG_ELEMENTWISE, DTYPES_##dtypes, \
+    .kernel = &k_##name, .grad = { RG_RULE(NEEDS_##value, name##_rule) }
+#define FUNCTION_OF_ROW(name) \
+    rg_tensor *rg_##name(rg_tensor *x) { return RG_APPLY(name, RG_NO_ATTR, x); }
+#define FUNCTION_IN_PLACE_OF_ROW(name) \
+    rg_tensor *rg_##name##_(rg_tensor *x) { return RG_APPLY_(name, RG_NO_ATTR, x); }
+
+/* Gives the output in[0]'s shape. Fails as torch's kernel op->cpu does if the op's kernel has no
+ * loop for in[0]'s dtype. */
+bool rgi_elementwise_shape(rg_call *c);
+
+/* ---- checks --------------------------------------------------------------------- */
 
 /* Gives the output in[0]'s shape. Fails for integers and bool as torch's kernel `cpu` does. */
 static inline bool elementwise_of_floats(rg_call *c, const char *cpu) {

@@ -4,10 +4,6 @@
  */
 #include "elementwise.h"
 
-bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d) {
-    return !rgi_is_float(t->dtype) || rgi_number_fits(op, rgi_load_f64(t->data, t->dtype), d);
-}
-
 /* ---- where: condition ? a : b; ga = condition ? g : 0, gb = condition ? 0 : g ---- */
 
 static bool where_shape(rg_call *c) {

@@ -26,6 +26,21 @@ typedef struct rg_kernel {
 #define K_KERNEL_OF(op, n, light, TYPES) \
     const rg_kernel k_##op = { #op, n, light, K_TABLE_##TYPES(op##_loop) };
 
+/* Defines the kernel of a row in elementwise.def, by the row's weight and dtypes. */
+#define K_KERNEL_OF_ROW(op, n, weight, dtypes) \
+    K_KERNEL_OF_ROW_(op, n, K_##weight, K_LOOPS_FOR_##dtypes)
+#define K_KERNEL_OF_ROW_(op, n, light, TYPES) K_KERNEL_OF(op, n, light, TYPES)
+enum { K_HEAVY = false, K_LIGHT = true };
+#define K_LOOPS_FOR_FLOATED       FLOATS
+#define K_LOOPS_FOR_FLOATS(f)     FLOATS
+#define K_LOOPS_FOR_NUMBERS(f)    NUMBERS
+#define K_LOOPS_FOR_NUMBERS_IF(f) NUMBERS
+#define K_LOOPS_FOR_ALL           ALL
+
+/* Declares the kernels of the rows. Those that follow have no row. */
+#define UNARY(name, ...) extern const rg_kernel k_##name;
+#include "elementwise.def"
+
 /* Runs a kernel, with up to three numbers where it takes some, else NULL. Returns false, with
  * torch's sentence, if the kernel has no loop for the dtype. */
 bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
@@ -88,12 +103,8 @@ typedef struct k_turning {
 bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *context);
 void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void *context);
 
-/* ---- unary.c and circle.c: of one element. round_up and round_down take a number. ---- */
-extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac;
-extern const rg_kernel k_exp, k_exp2, k_expm1, k_log, k_log1p, k_log2, k_log10, k_sqrt, k_rsqrt;
-extern const rg_kernel k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh;
-extern const rg_kernel k_cosh, k_tanh, k_asin, k_acos, k_atan, k_erf, k_erfc;
-extern const rg_kernel k_round_up, k_round_down;
+/* ---- unary.c: of one element. round_up and round_down take a number. ---- */
+extern const rg_kernel k_square, k_cube, k_reciprocal_square, k_tanh, k_round_up, k_round_down;
 /* The numbers stand for NaN, infinity and -infinity. */
 extern const rg_kernel k_nan_to_num;
 

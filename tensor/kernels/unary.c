@@ -1,46 +1,28 @@
 /*
- * unary.c: functions of one element whose result has its type. A new one is a function and a row in
- * loops/unary.h, and a row here.
+ * unary.c: functions of one element whose result has its type. A new one is a row in
+ * elementwise.def and a function in loops/unary.h.
  */
 #include "kernels.h"
 
 #include "smooth.h"
 
+/* Sine, cosine and tangent of floats up to this number are short polynomials. For greater ones
+ * pi / 2 in three parts would be too coarse. */
+#define CIRCLE_MOST 0x1p17f
+/* The elements of a block, which is searched at once and stays in the first cache. */
+enum { CIRCLE_BLOCK = 1024 };
+
 #define K_LOOPS "loops/unary.h"
 #define K_TYPES_ALL
 #include "sets.h"
 
-K_LIGHT_KERNEL(sign, 1, ALL)
+#define UNARY(name, Node, formula, weight, dtypes, ...) K_KERNEL_OF_ROW(name, 1, weight, dtypes)
+#include "elementwise.def"
 
-K_LIGHT_KERNEL(neg, 1, NUMBERS)
-K_LIGHT_KERNEL(abs, 1, NUMBERS)
 K_LIGHT_KERNEL(square, 1, NUMBERS)
-K_LIGHT_KERNEL(floor, 1, NUMBERS)
-K_LIGHT_KERNEL(ceil, 1, NUMBERS)
-K_LIGHT_KERNEL(round, 1, NUMBERS)
-K_LIGHT_KERNEL(trunc, 1, NUMBERS)
-
 K_LIGHT_KERNEL(cube, 1, FLOATS)
-K_KERNEL(frac, 1, FLOATS)
+K_KERNEL(reciprocal_square, 1, FLOATS)
 K_KERNEL(nan_to_num, 1, FLOATS)
 K_KERNEL(round_up, 1, FLOATS)
 K_KERNEL(round_down, 1, FLOATS)
-K_KERNEL(sqrt, 1, FLOATS)
-K_KERNEL(rsqrt, 1, FLOATS)
-K_KERNEL(reciprocal, 1, FLOATS)
-K_KERNEL(reciprocal_square, 1, FLOATS)
-K_KERNEL(exp, 1, FLOATS)
-K_KERNEL(exp2, 1, FLOATS)
-K_KERNEL(expm1, 1, FLOATS)
-K_KERNEL(log, 1, FLOATS)
-K_KERNEL(log1p, 1, FLOATS)
-K_KERNEL(log2, 1, FLOATS)
-K_KERNEL(log10, 1, FLOATS)
-K_KERNEL(sinh, 1, FLOATS)
-K_KERNEL(cosh, 1, FLOATS)
 K_KERNEL(tanh, 1, FLOATS)
-K_KERNEL(asin, 1, FLOATS)
-K_KERNEL(acos, 1, FLOATS)
-K_KERNEL(atan, 1, FLOATS)
-K_KERNEL(erf, 1, FLOATS)
-K_KERNEL(erfc, 1, FLOATS)

@@ -145,6 +145,8 @@ K_MAP_1(atan)
 K_MAP_1(erf)
 K_MAP_1(erfc)
 
+#include "circle.h"
+
 #endif
 
 #include "map_end.h"
