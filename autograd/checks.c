@@ -41,6 +41,12 @@ bool rgi_want_cast(const char *op, bool can, rg_dtype from, rg_dtype to) {
     return true;
 }
 
+bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype) {
+    RG_FAIL_IF(t->history && !rgi_grad_off && !rgi_is_float(dtype), op,
+               "Autograd not support dtype: %s", rgi_scalar_name(dtype));
+    return true;
+}
+
 /* ---- shapes ------------------------------------------------------------------------ */
 
 bool rgi_lacks_dims(const char *op, const char *what, const rg_tensor *t, int least, int most) {
@@ -59,6 +65,12 @@ bool rgi_lacks_dims(const char *op, const char *what, const rg_tensor *t, int le
 bool rgi_want_any_dim(const char *op, const rg_tensor *t, int64_t dim) {
     RG_FAIL_INDEX_IF(t->ndim == 0, op, "Dimension specified as %lld but tensor has no dimensions",
                      (long long)dim);
+    return true;
+}
+
+bool rgi_want_reducible(const char *op, const rg_tensor *t, int dim) {
+    RG_FAIL_INDEX_IF(t->ndim && t->size[dim] == 0, op,
+                     "Expected reduction dim %d to have non-zero size.", dim);
     return true;
 }
 
@@ -143,6 +155,15 @@ bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_
     return want_from(op, what, n, v, 0, "must be non-negative");
 }
 
+bool rgi_want_indices(rg_code code, const char *op, const rg_tensor *index, int64_t from,
+                      int64_t size, int dim) {
+    int64_t bad;
+    RG_FAIL_AS_IF(code, !k_index_within(index, from, size, &bad), op,
+                  "index %lld is out of bounds for dimension %d with size %lld", (long long)bad,
+                  dim, (long long)size);
+    return true;
+}
+
 bool rgi_want_option(const char *op, const char *what, int dims, int64_t number, int64_t absent,
                      const rg_dims *list, int64_t *to) {
     if (!rgi_given_once(op, what, number, absent, list->n))
@@ -162,8 +183,8 @@ bool rgi_want_given(const char *op, const char *what, const rg_tensor *t, const 
     return true;
 }
 
-bool rgi_want_no_grad(const char *op, const char *what, rg_tensor *t) {
-    RG_FAIL_IF(!rgi_is_none(t) && rg_requires_grad(t), op,
+bool rgi_want_no_grad(const char *op, const char *what, const rg_tensor *t) {
+    RG_FAIL_IF(!rgi_is_none(t) && rg_requires_grad((rg_tensor *)t), op,
                "not differentiable with respect to argument '%s'. This input cannot have "
                "requires_grad True.",
                what);

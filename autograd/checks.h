@@ -31,6 +31,8 @@ bool rgi_want_same_dtype(const char *op, const char *what, const rg_tensor *t, c
                          const rg_tensor *t2);
 /* Requires that a result of dtype `from` can be written as `to`. */
 bool rgi_want_cast(const char *op, bool can, rg_dtype from, rg_dtype to);
+/* Requires that what is recorded of t isn't lost in a dtype that has no gradients. */
+bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype);
 
 /* ---- shapes ------------------------------------------------------------------------ */
 
@@ -39,6 +41,8 @@ static inline bool rgi_want_dims(const char *op, const char *what, const rg_tens
                                  int most);
 /* Requires a dim, and fails with RG_INDEX_ERROR: `dim` was named. */
 bool rgi_want_any_dim(const char *op, const rg_tensor *t, int64_t dim);
+/* Requires an element to reduce a dim to, and fails with RG_INDEX_ERROR. */
+bool rgi_want_reducible(const char *op, const rg_tensor *t, int dim);
 /* Requires that one dim has a size. */
 bool rgi_want_size(const char *op, const char *what, const rg_tensor *t, int dim, int64_t size);
 bool rgi_want_shape(const char *op, const char *what, const rg_tensor *t, rg_dims shape);
@@ -58,6 +62,9 @@ bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, in
 /* Require that each of n numbers is greater than zero, or not below it. */
 bool rgi_want_positive(const char *op, const char *what, int n, const int64_t *v);
 bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_t *v);
+/* Requires that indices along a dim of `size` are from `from` to size - 1. Torch's code varies. */
+bool rgi_want_indices(rg_code code, const char *op, const rg_tensor *index, int64_t from,
+                      int64_t size, int dim);
 /* Writes an option of `dims` dims: the list if one was given, which has one number or one for each
  * dim, else `number` for each dim. Where a list was given, the number must be `absent`. */
 bool rgi_want_option(const char *op, const char *what, int dims, int64_t number, int64_t absent,
@@ -68,7 +75,7 @@ bool rgi_want_option(const char *op, const char *what, int dims, int64_t number,
 /* Requires an optional tensor. `when` says why it is needed: in evaluation mode. */
 bool rgi_want_given(const char *op, const char *what, const rg_tensor *t, const char *when);
 /* Requires that nobody wants the gradient of an argument for which there is none. */
-bool rgi_want_no_grad(const char *op, const char *what, rg_tensor *t);
+bool rgi_want_no_grad(const char *op, const char *what, const rg_tensor *t);
 
 /* ---- inline, for what small calls require ------------------------------------------- */
 

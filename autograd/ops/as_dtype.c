@@ -2,7 +2,7 @@
  * as_dtype.c: reductions, running sums and softmax that are told a dtype, as torch's dtype= does: x
  * is converted, and then the function without _as computes. The gradient is converted back.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 /* ---- sums and products --------------------------------------------------------- */
 
@@ -11,9 +11,7 @@
 static rg_tensor *summed_as(const char *op, rg_tensor *x, rg_tensor *y, rg_dtype dtype) {
     if (!y)
         return NULL;
-    RG_FAIL_IF(!rgi_is_float(dtype) && x->history && !rgi_grad_off, op,
-               "Autograd not support dtype: %s", rgi_scalar_name(dtype));
-    return rg_to(y, dtype);
+    return rgi_want_tracked(op, x, dtype) ? rg_to(y, dtype) : NULL;
 }
 
 rg_tensor *rg_sum_as(rg_tensor *x, rg_dtype dtype) {
@@ -55,26 +53,25 @@ rg_tensor *(rg_prod_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype)
 
 /* Returns x in the dtype. No kernel adds up bools, which torch minds only where x has dims and
  * elements. */
-static rg_tensor *running_as(const char *op, const char *cpu, rg_tensor *x, int dim,
-                             rg_dtype dtype) {
+static rg_tensor *running_as(const char *op, rg_tensor *x, int dim, rg_dtype dtype) {
     int wrapped;
     if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &wrapped))
         return NULL;
-    RG_FAIL_DTYPE_IF(dtype == RG_BOOL && x->ndim && x->numel, op, cpu, dtype);
-    return rg_to(x, dtype);
+    const bool computes = dtype != RG_BOOL || !x->ndim || !x->numel;
+    return rgi_want_dtype(op, computes, dtype) ? rg_to(x, dtype) : NULL;
 }
 
 rg_tensor *(rg_cumsum_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     RG_AS("cumsum");
     RG_SCOPE();
-    rg_tensor *y = rg_cumsum(running_as("cumsum", "cumsum_out_cpu", x, dim, dtype), dim);
+    rg_tensor *y = rg_cumsum(running_as("cumsum", x, dim, dtype), dim);
     return rg_escape(summed_as("cumsum", x, y, dtype));
 }
 
 rg_tensor *(rg_cumprod_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     RG_AS("cumprod");
     RG_SCOPE();
-    rg_tensor *y = rg_cumprod(running_as("cumprod", "cumprod_out_cpu", x, dim, dtype), dim);
+    rg_tensor *y = rg_cumprod(running_as("cumprod", x, dim, dtype), dim);
     return rg_escape(summed_as("cumprod", x, y, dtype));
 }
 

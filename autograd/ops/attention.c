@@ -2,7 +2,7 @@
  * attention.c: softmax(scale q k^T + mask) v, as ops that keep no weights, and composed of other
  * ops where these don't serve.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 #include <math.h>
 
@@ -332,15 +332,11 @@ static bool attention_check(rg_tensor *q, rg_tensor *k, rg_tensor *v,
     if (!rgi_check(q, ATTENTION) || !rgi_check(k, ATTENTION) || !rgi_check(v, ATTENTION)
         || !rgi_check_optional(o->attn_mask, ATTENTION))
         return false;
-    RG_FAIL_IF(q->dtype != k->dtype || k->dtype != v->dtype, ATTENTION,
-               "Expected query, key, and value to have the same dtype, but got query.dtype: %s "
-               "key.dtype: %s and value.dtype: %s instead.",
-               rgi_c_name(q->dtype), rgi_c_name(k->dtype), rgi_c_name(v->dtype));
-    RG_FAIL_IF(q->ndim < 2 || k->ndim < 2 || v->ndim < 2, ATTENTION,
-               "Expected query, key, and value to all be  at least 2 dimensional, but got "
-               "query.dim: %d key.dim: %d and value.dim: %d instead.",
-               q->ndim, k->ndim, v->ndim);
-    if (!attention_check_mask(q, o))
+    if (!rgi_want_dims(ATTENTION, "query", q, 2, RG_MAX_DIMS)
+        || !rgi_want_dims(ATTENTION, "key", k, 2, RG_MAX_DIMS)
+        || !rgi_want_dims(ATTENTION, "value", v, 2, RG_MAX_DIMS)
+        || !rgi_want_same_dtype(ATTENTION, "query", q, "key", k)
+        || !rgi_want_same_dtype(ATTENTION, "query", q, "value", v) || !attention_check_mask(q, o))
         return false;
     RG_FAIL_IF(!rgi_is_float(q->dtype), ATTENTION, "expected scalar type Float but found %s",
                rgi_scalar_name(q->dtype));

@@ -2,7 +2,7 @@
  * batch_norm.c: batch norm: channels with mean 0 and variance 1 over the batch, or by the means and
  * variances that ran along before. (Norms of rows are in layer_norm.c.)
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 #include "tensor/observer.h"
 
 #include <math.h>
@@ -224,7 +224,7 @@ static rg_tensor *batch_norm_of_none(rg_tensor *x, const rg_batch_norm_options *
     return y;
 }
 
-/* Fails with torch's sentence unless t has a number for each channel. */
+/* Requires that t has a number for each channel. */
 static bool batch_norm_fits(const char *name, const rg_tensor *t, int64_t channels) {
     RG_FAIL_IF(!rgi_is_none(t) && t->numel != channels, "batch_norm",
                "%s should contain %lld elements not %lld", name, (long long)channels,
@@ -253,50 +253,28 @@ static bool batch_norm_allows_values(const rg_tensor *x, const rg_tensor *runnin
     return true;
 }
 
-/* t has the running mean and variance, the weight and the bias. The first of weight, bias, mean and
- * variance that is there says whether torch takes the dtypes for mixed ones. */
-static bool batch_norm_allows_dtypes(const rg_tensor *x, rg_tensor *const t[4]) {
-    const rg_tensor *first = NULL;
-    const rg_tensor *odd = NULL;
-    bool floats = true;
-    for (int i = 0; i < 4; i++) {
-        const rg_tensor *p = t[(i + 2) % 4];
-        if (rgi_is_none(p))
-            continue;
-        first = first ? first : p;
-        odd = p->dtype != x->dtype ? p : odd;
-        floats = floats && p->dtype == RG_FLOAT32;
-    }
-    RG_FAIL_IF(odd && first->dtype != x->dtype, "batch_norm", "mixed dtype (CPU): %s",
-               floats ? "all inputs must share same datatype."
-                      : "expect parameter to have scalar type of Float");
-    RG_FAIL_IF(odd, "batch_norm", "expected scalar type %s but found %s",
-               rgi_scalar_name((rg_dtype)x->dtype), rgi_scalar_name((rg_dtype)odd->dtype));
-    return true;
-}
-
 static bool batch_norm_allows(const rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                               const rg_batch_norm_options *o) {
     rg_tensor *t[] = { running_mean, running_var, o->weight, o->bias };
     static const char *const names[] = { "running_mean", "running_var", "weight", "bias" };
     const int64_t channels = x->ndim > 1 ? x->size[1] : 0;
     for (int i = 0; i < 4; i++) {
-        RG_FAIL_IF(i < 2 && !o->training && rgi_is_none(t[i]), "batch_norm",
-                   "%s must be defined in evaluation mode", names[i]);
+        const bool needed = i < 2 && !o->training;
+        if (needed && !rgi_want_given("batch_norm", names[i], t[i], "in evaluation mode"))
+            return false;
         if (!batch_norm_fits(names[i], t[i], channels))
             return false;
     }
     RG_FAIL_INDEX_IF(x->ndim < 2 && x->numel, "batch_norm",
                      "Dimension out of range (expected to be in range of [%d, %d], but got 1)",
                      -RG_MAX(1, x->ndim), RG_MAX(1, x->ndim) - 1);
-    for (int i = 0; i < 2; i++)
-        RG_FAIL_IF(
-            !rgi_is_none(t[i]) && rg_requires_grad(t[i]), "batch_norm",
-            "The function 'native_batch_norm' is not differentiable with respect to argument "
-            "'%s'. This input cannot have requires_grad True.",
-            names[i]);
-    RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), "batch_norm", "batch_norm", x->dtype);
-    return batch_norm_allows_dtypes(x, t);
+    if (!rgi_want_no_grad("batch_norm", names[0], t[0])
+        || !rgi_want_no_grad("batch_norm", names[1], t[1]) || !rgi_want_float("batch_norm", x))
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (!rgi_want_same_dtype("batch_norm", "input", x, names[i], t[i]))
+            return false;
+    return true;
 }
 
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,

@@ -4,6 +4,8 @@
  */
 #include "loss.h"
 
+#include "autograd/checks.h"
+
 /* ---- binary_cross_entropy: -weight (t ln x + (1 - t) ln(1 - x)), logarithms at least -100;
  *      gx = g weight (x - t) / max((1 - x) x, c), gt = g weight (ln(1 - x) - ln x) ---- */
 
@@ -84,12 +86,10 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
     const char *name = "binary_cross_entropy";
     RG_AS(name);
     if (!rgi_loss_check(name, p, target, &o) || !bce_check_shapes(p, target, o.weight)
-        || !rgi_loss_constant(name, name, "weight", o.weight))
+        || !rgi_loss_constant(name, "weight", o.weight))
         return NULL;
-    RG_FAIL_IF(p->dtype != target->dtype, name, "Found dtype %s but expected %s",
-               rgi_scalar_name(target->dtype), rgi_scalar_name(p->dtype));
-    RG_FAIL_DTYPE_IF(!rgi_is_float(p->dtype), name, name, p->dtype);
-    if (!bce_within_unit(p, "input") || !bce_within_unit(target, "target"))
+    if (!rgi_want_same_dtype(name, "input", p, "target", target) || !rgi_want_float(name, p)
+        || !bce_within_unit(p, "input") || !bce_within_unit(target, "target"))
         return NULL;
     RG_SCOPE();
     rg_tensor *weight = rgi_is_none(o.weight) ? RG_NONE : rg_to(o.weight, p->dtype);
@@ -143,20 +143,13 @@ static bool bce_with_logits_check(const rg_tensor *x, const rg_tensor *target,
     RG_FAIL_VALUE_IF(!rgi_same_shape(x, target), name,
                      "Target size (torch.Size(%s)) must be the same as input size (torch.Size(%s))",
                      RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(x));
-    if (!rgi_loss_constant(name, name, "weight", o->weight)
-        || !rgi_loss_constant(name, name, "pos_weight", o->pos_weight))
+    if (!rgi_loss_constant(name, "weight", o->weight)
+        || !rgi_loss_constant(name, "pos_weight", o->pos_weight))
         return false;
-    RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), name, "log_sigmoid_cpu", x->dtype);
-    RG_FAIL_IF(target->dtype == RG_BOOL, name,
-               "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
-               "`^` or `logical_xor()` operator instead.");
     RG_FAIL_IF(o->pos_weight->dtype == RG_BOOL && o->pos_weight != RG_NONE, name,
-               "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
-               "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
-    RG_FAIL_IF(!rgi_is_float(target->dtype), name,
-               "result type %s can't be cast to the desired output type Long",
-               rgi_scalar_name(x->dtype));
-    return true;
+               "Subtraction, the `-` operator, with a bool tensor is not supported: pos_weight");
+    return rgi_want_float(name, x)
+           && rgi_want_cast(name, rgi_is_float(target->dtype), x->dtype, target->dtype);
 }
 
 /* In torch the result is written over 1 - target, so that the target's dtype is the result's. */

@@ -1,7 +1,7 @@
 /*
  * bincount.c: how often each integer occurs.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 /* ---- bincount: y_v = how many x are v, or the sum of their weights --------------- */
 
@@ -41,8 +41,8 @@ static bool bincount_make(rg_call *c) {
     rg_tensor *x = rgi_own(rgi_contiguous_copy(c->in[0], RG_INT64));
     if (!x || !bincount_length(x, RG_ATTR(c, bincount)->minlength, &y->size[0]))
         return false;
-    RG_FAIL_IF(!rgi_is_none(weights) && !rgi_same_shape(weights, x), NULL,
-               "weights should be 1-d and have the same length as input");
+    if (!rgi_want_shape(NULL, "weights", weights, rg_shape(x)))
+        return false;
     rg_tensor *row = rgi_own(rgi_new_like(x, y->dtype));
     y->ndim = 1;
     if (!row || !rgi_allocate(y))
@@ -69,8 +69,9 @@ rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o) {
     RG_AS("bincount");
     if (!rgi_check(x, NULL) || !rgi_check_optional(o.weights, NULL))
         return NULL;
-    RG_FAIL_DTYPE_IF(x->dtype != RG_INT64, NULL, "bincount_cpu", x->dtype);
-    RG_FAIL_IF(o.minlength < 0, NULL, "minlength should be >= 0");
-    RG_FAIL_IF(x->ndim != 1, NULL, "bincount only supports 1-d non-negative integral inputs.");
+    if (!rgi_want_dtype(NULL, x->dtype == RG_INT64, x->dtype)
+        || !rgi_want_non_negative(NULL, "minlength", 1, &o.minlength)
+        || !rgi_want_dims(NULL, "input", x, 1, 1))
+        return NULL;
     return RG_APPLY(bincount, &a, x, x->numel ? o.weights : RG_NONE);
 }

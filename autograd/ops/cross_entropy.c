@@ -3,6 +3,8 @@
  * classes.
  */
 #include "loss.h"
+
+#include "autograd/checks.h"
 #include "tensor/observer.h"
 
 /* ---- cross_entropy: y = weight[t] (lse - x[t]) with lse = ln sum(e^x), for classes in the
@@ -151,12 +153,7 @@ static bool cross_entropy_check(const rg_tensor *x, const rg_tensor *target,
                      "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
     const rg_tensor *w = o->weight;
     int64_t classes = x->size[x->ndim > 1];
-    RG_FAIL_IF(probabilities && !rgi_is_none(w) && (w->ndim != 1 || w->size[0] != classes),
-               "cross_entropy",
-               "cross_entropy: weight tensor should be defined either for all %lld classes or no "
-               "classes but got weight tensor of shape: %s",
-               (long long)classes, RG_SHAPE_TEXT(w));
-    return true;
+    return !probabilities || rgi_want_vector("cross_entropy", "weight", w, classes);
 }
 
 rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {

@@ -3,6 +3,8 @@
  * which some of their gradients are made.
  */
 #include "reduce.h"
+
+#include "autograd/checks.h"
 #include "tensor/observer.h"
 
 #include <math.h>
@@ -129,8 +131,7 @@ rg_tensor *(rg_cumprod)(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod,
  *      h_k = g_k + e^(y_k - y_(k+1)) h_(k+1), so that no exponent is above 0 ----- */
 
 static bool logcumsumexp_shape(rg_call *c) {
-    RG_FAIL_DTYPE_IF(!rgi_is_float(c->in[0]->dtype), NULL, "logcumsumexp_out_cpu", c->in[0]->dtype);
-    return rgi_shape_same(c);
+    return rgi_want_float(NULL, c->in[0]) && rgi_shape_same(c);
 }
 
 static bool logcumsumexp_forward(rg_call *c) { return cumulate_run(c, K_LOGCUMSUMEXP); }

@@ -2,7 +2,7 @@
  * distance.c: distances between all rows of two matrices, or of batches of them. (The norm of one
  * tensor is in norm.c.)
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 #include <math.h>
 #include <string.h>
@@ -188,21 +188,16 @@ static bool cdist_mode(const char *mode, double p, int64_t n, int64_t m, bool *p
 }
 
 static bool cdist_check(const rg_tensor *a, const rg_tensor *b, double p) {
-    RG_FAIL_IF(a->ndim < 2, NULL, "cdist only supports at least 2D tensors, X1 got: %dD", a->ndim);
-    RG_FAIL_IF(b->ndim < 2, NULL, "cdist only supports at least 2D tensors, X2 got: %dD", b->ndim);
-    int64_t in_a = a->size[a->ndim - 1];
-    int64_t in_b = b->size[b->ndim - 1];
-    RG_FAIL_IF(in_a != in_b, NULL,
-               "X1 and X2 must have the same number of columns. X1: %lld X2: %lld", (long long)in_a,
-               (long long)in_b);
+    if (!rgi_want_dims(NULL, "X1", a, 2, RG_MAX_DIMS)
+        || !rgi_want_dims(NULL, "X2", b, 2, RG_MAX_DIMS)
+        || !rgi_want_size(NULL, "X2", b, b->ndim - 1, a->size[a->ndim - 1]))
+        return false;
     RG_FAIL_IF(!rgi_is_float(a->dtype), NULL,
                "cdist only supports floating-point dtypes, X1 got: %s", rgi_scalar_name(a->dtype));
     RG_FAIL_IF(!rgi_is_float(b->dtype), NULL,
                "cdist only supports floating-point dtypes, X2 got: %s", rgi_scalar_name(b->dtype));
     RG_FAIL_IF(!(p >= 0), NULL, "cdist only supports non-negative p values");
-    RG_FAIL_IF(a->dtype != b->dtype, NULL, "expected scalar type %s but found %s",
-               rgi_scalar_name(a->dtype), rgi_scalar_name(b->dtype));
-    return true;
+    return rgi_want_same_dtype(NULL, "X1", a, "X2", b);
 }
 
 /* Returns t's matrices in a batch of that shape. */

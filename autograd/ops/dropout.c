@@ -1,7 +1,7 @@
 /*
  * dropout.c: elements that are taken away at random.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 #include "tensor/text/digits.h"
 
 /* ---- dropout: x times a mask of 0 and 1 / (1 - p), which is drawn in the order in which x lies in
@@ -18,9 +18,8 @@ rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *
         return rgi_lend(x);
     if (p == 1)
         return RG_COMPOSITE("dropout", rg_mul(x, rg_zeros_like(x)));
-    RG_FAIL_IF(!rgi_is_float(x->dtype), "dropout",
-               "result type Float can't be cast to the desired output type %s",
-               rgi_scalar_name(x->dtype));
+    if (!rgi_want_cast("dropout", rgi_is_float(x->dtype), RG_FLOAT32, x->dtype))
+        return NULL;
     RG_AS("dropout");
     RG_SCOPE();
     rg_tensor *kept = rg_bernoulli_with_(rgi_own(rgi_new_dense_like(x, x->dtype)), 1 - p, g);

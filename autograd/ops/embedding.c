@@ -1,7 +1,7 @@
 /*
  * embedding.c: class indices as rows: of a table, or with a 1 in the class's place.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 /* ---- one_hot: y[..][c] = index[..] == c ---------------------------------------- */
 
@@ -47,9 +47,8 @@ static bool embedding_shape(rg_call *c) {
     const rg_tensor *index = c->in[0];
     const rg_tensor *weight = c->in[1];
     rg_tensor *y = c->out[0];
-    int64_t bad;
-    RG_FAIL_INDEX_IF(!k_index_within(index, 0, weight->size[0], &bad), NULL,
-                     "index out of range in self");
+    if (!rgi_want_indices(RG_INDEX_ERROR, NULL, index, 0, weight->size[0], 0))
+        return false;
     y->dtype = weight->dtype;
     rgi_copy_shape(y, index);
     y->size[y->ndim++] = weight->size[1];
@@ -118,41 +117,21 @@ RG_OP(embedding, RG_WITH(embedding), .doc = "the rows of a table at the indices"
                  { "i1(0,2) (3,2)", RG_A(embedding, -1, false) },
                  { "i3(4) (3,0)", RG_A(embedding, -1, false) }));
 
-/* Returns torch's name of the type of an index that isn't Long. */
-static const char *embedding_type(const rg_tensor *index) {
-    if (index->dtype == RG_BOOL)
-        return "CPUBoolType";
-    return index->dtype == RG_FLOAT32 ? "torch.FloatTensor" : "torch.DoubleTensor";
-}
-
 static bool embedding_check(const rg_tensor *index, const rg_tensor *weight) {
-    RG_FAIL_IF(weight->ndim != 2, "embedding", "'weight' must be 2-D");
-    RG_FAIL_IF(index->dtype != RG_INT64, "embedding",
-               "Expected tensor for argument #1 'indices' to have one of the following scalar "
-               "types: Long, Int; but got %s instead (while checking arguments for embedding)",
-               embedding_type(index));
-    return rgi_check_dims("embedding", index->ndim + 1);
+    return rgi_want_dims("embedding", "weight", weight, 2, 2)
+           && rgi_want_integers("embedding", "indices", index)
+           && rgi_check_dims("embedding", index->ndim + 1);
 }
 
 /* ---- max_norm: rows that are asked for and too long are shortened in the table ---- */
 
 static bool embedding_renorm_check(const rg_tensor *index, const rg_tensor *weight) {
-    int64_t bad;
-    RG_FAIL_IF(index->dtype != RG_INT64, "embedding",
-               "Expected tensor for argument #2 'indices' to have one of the following scalar "
-               "types: Long, Int; but got %s instead (while checking arguments for "
-               "embedding_renorm_)",
-               embedding_type(index));
-    RG_FAIL_IF(weight->ndim != 2, "embedding",
-               "Expected 2-dimensional tensor, but got %d-dimensional tensor for argument #1 "
-               "'self' (while checking arguments for embedding_renorm_)",
-               weight->ndim);
+    if (!embedding_check(index, weight))
+        return false;
     RG_FAIL_IF(!rgi_is_float(weight->dtype), "embedding",
                "norm(): input dtype should be either floating point or complex. Got %s instead.",
                rgi_scalar_name(weight->dtype));
-    RG_FAIL_INDEX_IF(!k_index_within(index, 0, weight->size[0], &bad), "embedding",
-                     "index out of range in self");
-    return true;
+    return rgi_want_indices(RG_INDEX_ERROR, "embedding", index, 0, weight->size[0], 0);
 }
 
 /* A row whose norm is above max_norm is multiplied by max_norm / (norm + 1e-7), in double

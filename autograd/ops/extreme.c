@@ -4,6 +4,8 @@
  */
 #include "reduce.h"
 
+#include "autograd/checks.h"
+
 /* ---- parts that extremes share ------------------------------------------------- */
 
 /* Fails with torch's sentence for an extreme of nothing. dims are as they were given: an empty list
@@ -21,9 +23,8 @@ static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, r
                   hint);
     for (int i = 0; i < RG_MIN(dims->n, RG_MAX_DIMS); i++) {
         int d;
-        RG_FAIL_INDEX_IF(rgi_wrap_dim(name, dims->v[i], x->ndim, &d) && x->size[d] == 0, NULL,
-                         "%s(): Expected reduction dim %lld to have non-zero size.", name,
-                         (long long)dims->v[i]);
+        if (rgi_wrap_dim(name, dims->v[i], x->ndim, &d) && !rgi_want_reducible(name, x, d))
+            return false;
     }
     return true;
 }

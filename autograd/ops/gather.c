@@ -3,17 +3,14 @@
  * scatter, by slices in index_select and index_add. (Python's x[...] is in subscript.c.)
  */
 #include "elementwise.h"
+
+#include "autograd/checks.h"
 #include "gather.h"
 
 /* ---- parts that they share ----------------------------------------------------- */
 
 bool rgi_index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) {
-    int64_t size = rgi_index_size(x, dim);
-    int64_t bad;
-    RG_FAIL_IF(!k_index_within(index, 0, size, &bad), NULL,
-               "index %lld is out of bounds for dimension %d with size %lld", (long long)bad, dim,
-               (long long)size);
-    return true;
+    return rgi_want_indices(RG_RUNTIME_ERROR, NULL, index, 0, rgi_index_size(x, dim), dim);
 }
 
 /* `number` says that the source was given as a number, `scaled` that index_add's alpha isn't 1. */
@@ -62,7 +59,8 @@ static bool gather_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     const rg_tensor *index = c->in[1];
     int dim = RG_ATTR(c, index_along)->dim;
-    RG_FAIL_IF(index->dtype != RG_INT64, NULL, "gather(): Expected dtype int32/int64 for index");
+    if (!rgi_want_integers(NULL, "index", index))
+        return false;
     RG_FAIL_IF(index->numel && rgi_index_ndim(x) != rgi_index_ndim(index), NULL,
                "Index tensor must have the same number of dimensions as input tensor");
     for (int d = 0; d < rgi_index_ndim(index) && index->numel; d++)
@@ -102,17 +100,9 @@ rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
     int d;
     if (!rgi_check(x, op) || !rgi_check(index, op))
         return NULL;
-    RG_FAIL_IF(
-        x->ndim != index->ndim, op,
-        "torch.take_along_dim(): input and indices should have the same number of dimensions, but "
-        "got %d dimensions for input, and %d dimensions for indices",
-        x->ndim, index->ndim);
-    RG_FAIL_IF(index->dtype != RG_INT64, op,
-               "torch.take_along_dim(): dtype of indices should be Long but got %s",
-               rgi_scalar_name(index->dtype));
-    RG_FAIL_INDEX_IF(x->ndim == 0, op, "Dimension specified as %d but tensor has no dimensions",
-                     dim);
-    if (!rgi_wrap_dim(op, dim, x->ndim, &d))
+    if (!rgi_want_dims(op, "indices", index, x->ndim, x->ndim)
+        || !rgi_want_integers(op, "indices", index) || !rgi_want_any_dim(op, x, dim)
+        || !rgi_wrap_dim(op, dim, x->ndim, &d))
         return NULL;
     rg_tensor rest = *index;
     rg_tensor shape = *x;
@@ -163,10 +153,8 @@ static bool scatter_sizes_fit(const rg_tensor *x, const rg_tensor *index, const 
 
 static bool scatter_dtypes_fit(const rg_tensor *x, const rg_tensor *index,
                                const rg_tensor *source) {
-    RG_FAIL_IF(index->dtype != RG_INT64, NULL, "scatter(): Expected dtype int32/int64 for index");
-    RG_FAIL_IF(x->dtype != source->dtype, NULL,
-               "scatter(): Expected self.dtype to be equal to src.dtype");
-    return true;
+    return rgi_want_integers(NULL, "index", index)
+           && rgi_want_same_dtype(NULL, "self", x, "src", source);
 }
 
 bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source,
@@ -300,19 +288,17 @@ static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     const rg_tensor *index = c->in[1];
     int dim = RG_ATTR(c, index_along)->dim;
-    int64_t bad;
-    RG_FAIL_INDEX_IF(index->ndim > 1, NULL, "index_select(): Index is supposed to be a vector");
-    RG_FAIL_IF(index->dtype != RG_INT64, NULL,
-               "index_select(): Expected dtype int32 or int64 for index");
+    RG_FAIL_INDEX_IF(index->ndim > 1, NULL, "Index is supposed to be a vector");
+    if (!rgi_want_integers(NULL, "index", index))
+        return false;
     RG_FAIL_IF(x->ndim == 0 && index->numel != 1, NULL,
                "index_select(): Index to scalar can have only 1 value, got %lld value(s)",
                (long long)index->numel);
     RG_FAIL_IF(x->ndim && x->size[dim] == 0 && index->numel, NULL,
                "index_select(): self indexing axis dim should be positive");
-    bool within = k_index_within(index, 0, rgi_index_size(x, dim), &bad);
-    RG_FAIL_INDEX_IF(!within && (x->ndim < 2 || dim == 0), NULL, "index out of range in self");
-    RG_FAIL_IF(!within, NULL, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld",
-               (long long)bad, (long long)x->size[dim]);
+    const rg_code code = x->ndim < 2 || dim == 0 ? RG_INDEX_ERROR : RG_RUNTIME_ERROR;
+    if (!rgi_want_indices(code, NULL, index, 0, rgi_index_size(x, dim), dim))
+        return false;
     rgi_copy_shape(c->out[0], x);
     if (x->ndim)
         c->out[0]->size[dim] = index->numel;
@@ -345,24 +331,18 @@ static bool index_add_shape(rg_call *c) {
     const rg_tensor *index = c->in[1];
     const rg_tensor *source = c->in[2];
     int dim = RG_ATTR(c, index_along)->dim;
-    int64_t bad;
     RG_FAIL_INDEX_IF(index->ndim > 1, NULL,
-                     "index_add_(): Index is supposed to be a vector, but got dim: %d with type: "
-                     "%s and size: %s",
+                     "Index is supposed to be a vector, but got dim: %d with type: %s and size: %s",
                      index->ndim, rgi_scalar_name(index->dtype), RG_SHAPE_TEXT(index));
-    RG_FAIL_IF(index->dtype != RG_INT64, NULL,
-               "index_add_(): Expected dtype int32/int64 for index but got: %s",
-               rgi_scalar_name(index->dtype));
-    RG_FAIL_IF(x->dtype != source->dtype, NULL,
-               "index_add_(): self (%s) and source (%s) must have the same scalar type",
-               rgi_scalar_name(x->dtype), rgi_scalar_name(source->dtype));
+    if (!rgi_want_integers(NULL, "index", index)
+        || !rgi_want_same_dtype(NULL, "self", x, "source", source))
+        return false;
     RG_FAIL_IF(source->ndim && dim >= source->ndim, NULL,
-               "index_add_(): Indexing dim %d is out of bounds of the source tensor with dim %d",
-               dim, source->ndim);
+               "Indexing dim %d is out of bounds of the source tensor with dim %d", dim,
+               source->ndim);
     int64_t count = rgi_index_size(source, dim);
     RG_FAIL_IF(count != index->numel, NULL,
-               "index_add_(): Number of indices (%lld) should be equal to source.size(dim): "
-               "(%lld), for dim: %d",
+               "Number of indices (%lld) should be equal to source.size(dim): (%lld), for dim: %d",
                (long long)index->numel, (long long)count, dim);
     bool fits = x->ndim == source->ndim;
     for (int d = 0; d < x->ndim && fits; d++)
@@ -372,13 +352,11 @@ static bool index_add_shape(rg_call *c) {
                "dimension. Got self.shape = %s source.shape = %s",
                RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
     rgi_copy_shape(c->out[0], x);
-    /* Along the first or the last dim torch computes this by scatter, and fails with scatter's
-     * sentence. */
-    if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_along)->scaled)
-        return rgi_index_in_range(index, x, dim);
-    RG_FAIL_INDEX_IF(!k_index_within(index, 0, rgi_index_size(x, dim), &bad), NULL,
-                     "index out of range in self");
-    return true;
+    /* Along the first or the last dim torch computes this by scatter, and fails with its code. */
+    const bool scatters = x->ndim > 1 && (dim == 0 || dim == x->ndim - 1)
+                          && !RG_ATTR(c, index_along)->scaled;
+    return rgi_want_indices(scatters ? RG_RUNTIME_ERROR : RG_INDEX_ERROR, NULL, index, 0,
+                            rgi_index_size(x, dim), dim);
 }
 
 static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g) {

@@ -1,7 +1,7 @@
 /*
  * glu.c: a tensor's first half along a dim, gated by its second half.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 /* ---- glu: a s, where x is a and b side by side along dim, and s = sigmoid(b);
  *      ga = g s, gb = g a s (1 - s) ---------------------------------------------- */
@@ -16,7 +16,8 @@ static rg_part glu_half(const rg_tensor *x, int dim, int which) {
 }
 
 static bool glu_shape(rg_call *c) {
-    RG_FAIL_DTYPE_IF(!rgi_is_float(c->in[0]->dtype), "glu", "glu_cpu", c->in[0]->dtype);
+    if (!rgi_want_float("glu", c->in[0]))
+        return false;
     rgi_shape_same(c);
     c->out[0]->size[RG_ATTR(c, glu)->dim] /= 2;
     if (c->in[0]->flags & RG_PLAIN)

@@ -4,6 +4,8 @@
  */
 #include "subscript.h"
 
+#include "autograd/checks.h"
+
 #include <stdio.h>
 
 /* ---- where index tensors lead -------------------------------------------------- */
@@ -246,9 +248,8 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
     rg_tensor *in[1 + RG_MAX_DIMS];
     if (!rgi_check(x, "masked_select") || !rgi_check(mask, "masked_select"))
         return NULL;
-    RG_FAIL_IF(mask->dtype != RG_BOOL, "masked_select",
-               "masked_select: expected BoolTensor for mask");
-    if (!rgi_broadcast_shapes("masked_select", mask, x, &shape))
+    if (!rgi_want_bools("masked_select", "mask", mask)
+        || !rgi_broadcast_shapes("masked_select", mask, x, &shape))
         return NULL;
     rg_dims dims = { .n = RG_MAX(shape.ndim, 1), .v = { 1 } };
     for (int d = 0; d < shape.ndim; d++) {
@@ -272,8 +273,8 @@ rg_tensor *rg_take(rg_tensor *x, rg_tensor *index) {
     RG_AS("take");
     if (!rgi_check(x, NULL) || !rgi_check(index, NULL))
         return NULL;
-    RG_FAIL_IF(index->dtype != RG_INT64, NULL, "Expected a long tensor for index, but got %s",
-               rgi_scalar_name(index->dtype));
+    if (!rgi_want_integers(NULL, "index", index))
+        return NULL;
     RG_FAIL_INDEX_IF(x->numel == 0 && index->numel, NULL, "tried to take from an empty tensor");
     RG_FAIL_INDEX_IF(!k_index_within(index, -x->numel, x->numel, &bad), NULL,
                      "out of range: tried to access index %lld on a tensor of %lld elements.",

@@ -3,6 +3,8 @@
  * and with other slices (index_copy). (Those that are added to are in gather.c.)
  */
 #include "elementwise.h"
+
+#include "autograd/checks.h"
 #include "gather.h"
 
 #include <stdio.h>
@@ -41,12 +43,8 @@ static bool index_fill_shape(rg_call *c) {
     const rg_tensor *index = c->in[1];
     int dim = RG_ATTR(c, index_write)->dim;
     int64_t size = rgi_index_size(c->in[0], dim);
-    int64_t bad;
-    RG_FAIL_IF(index->ndim > 1, NULL, "Index has to be a vector/scalar");
-    RG_FAIL_INDEX_IF(!k_index_within(index, -size, size, &bad), NULL,
-                     "index %lld is out of bounds for dimension %d with size %lld", (long long)bad,
-                     dim, (long long)size);
-    return rgi_shape_kept(c);
+    return rgi_want_dims(NULL, "index", index, 0, 1)
+           && rgi_want_indices(RG_INDEX_ERROR, NULL, index, -size, size, dim) && rgi_shape_kept(c);
 }
 
 /* Returns the indices, of which those below 0 count from the end, as they count from the start. */
@@ -102,10 +100,8 @@ RG_OP(index_fill, .doc = "x with a number at the indices along dim", RG_NAMED(in
 static bool index_fill_check(rg_tensor *x, rg_tensor *index, rg_tensor *value) {
     if (!rgi_check(x, NULL) || !rgi_check(index, NULL) || !rgi_check(value, NULL))
         return false;
-    RG_FAIL_IF(value->ndim, NULL,
-               "index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d "
-               "dimension(s).",
-               value->ndim);
+    if (!rgi_want_dims(NULL, "value", value, 0, 0))
+        return false;
     RG_FAIL_INDEX_IF(index->dtype != RG_INT64, NULL, "Expected dtype int64 for index.");
     return rgi_element_fits(NULL, value, x->dtype);
 }
@@ -122,9 +118,7 @@ static rg_tensor *index_fill(const char *in_place, rg_tensor *x, int dim, rg_ten
     if (in_place)
         return rgi_apply_inplace(in_place, &rg_op_index_fill, &a, sizeof a, 3, in);
     rg_tensor *y = rgi_apply(&rg_op_index_fill, &a, sizeof a, 3, in);
-    RG_FAIL_IF(y && value->history && !rgi_grad_off && !floats, NULL,
-               "Autograd not support dtype: %s", rgi_scalar_name(x->dtype));
-    return y;
+    return y && !rgi_want_tracked(NULL, value, x->dtype) ? NULL : y;
 }
 
 rg_tensor *(rg_index_fill)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *value) {
@@ -161,11 +155,9 @@ static bool index_copy_fits(const rg_tensor *x, const rg_tensor *index, const rg
                      "When source and destination are not scalars, their dimensionality must "
                      "match. Source dimensionality (%d), destination dimensionality (%d)",
                      source->ndim, x->ndim);
-    RG_FAIL_IF(index->dtype != RG_INT64, NULL, "Expected a long tensor for index, but got %s",
-               rgi_scalar_name(index->dtype));
-    RG_FAIL_IF(x->dtype != source->dtype, NULL,
-               "self and source expected to have the same dtype, but got (self) %s and (source) %s",
-               rgi_scalar_name(x->dtype), rgi_scalar_name(source->dtype));
+    if (!rgi_want_integers(NULL, "index", index)
+        || !rgi_want_same_dtype(NULL, "self", x, "source", source))
+        return false;
     bool fits = RG_MAX(x->ndim, 1) == RG_MAX(source->ndim, 1);
     for (int d = 0; d < x->ndim && fits; d++)
         fits = d == dim || x->size[d] == source->size[d];
@@ -183,13 +175,9 @@ static bool index_copy_fits(const rg_tensor *x, const rg_tensor *index, const rg
 static bool index_copy_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     int dim = RG_ATTR(c, index_write)->dim;
-    int64_t bad;
-    if (!index_copy_fits(x, c->in[1], c->in[2], dim))
-        return false;
-    RG_FAIL_INDEX_IF(!k_index_within(c->in[1], 0, rgi_index_size(x, dim), &bad), NULL,
-                     "index %lld is out of bounds for dimension %d with size %lld", (long long)bad,
-                     dim, (long long)rgi_index_size(x, dim));
-    return rgi_shape_same(c);
+    return index_copy_fits(x, c->in[1], c->in[2], dim)
+           && rgi_want_indices(RG_INDEX_ERROR, NULL, c->in[1], 0, rgi_index_size(x, dim), dim)
+           && rgi_shape_same(c);
 }
 
 static bool index_copy_forward(rg_call *c) { return index_write(c, c->in[2], c->in[1]); }

@@ -1,7 +1,7 @@
 /*
  * layer_norm.c: layer, group and rms norm: rows with mean 0 and variance 1, or with mean square 1.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 #include "tensor/memory.h"
 
 #include <string.h>
@@ -201,14 +201,10 @@ static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg
     return true;
 }
 
-static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x,
-                        const rg_tensor *weight, const rg_tensor *bias) {
-    RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), op, kernel, x->dtype);
-    const rg_tensor *odd = !rgi_is_none(weight) && weight->dtype != x->dtype ? weight : bias;
-    RG_FAIL_IF(!rgi_is_none(odd) && odd->dtype != x->dtype, op, "mixed dtype (CPU): %s",
-               x->dtype == RG_FLOAT32 ? "expect parameter to have scalar type of Float"
-                                      : "all inputs must share same datatype.");
-    return true;
+static bool norm_dtypes(const char *op, const rg_tensor *x, const rg_tensor *weight,
+                        const rg_tensor *bias) {
+    return rgi_want_float(op, x) && rgi_want_same_dtype(op, "input", x, "weight", weight)
+           && rgi_want_same_dtype(op, "input", x, "bias", bias);
 }
 
 #define NORM_GRADIENTS                                                                        \
@@ -238,7 +234,7 @@ rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weig
     struct norm_attr a = { .eps = eps };
     if (!norm_shapes("layer_norm", ", ", x, &normalized_shape, (rg_tensor *[]){ weight, bias }, 2,
                      &a)
-        || !norm_dtypes("layer_norm", "LayerNormKernelImpl", x, weight, bias))
+        || !norm_dtypes("layer_norm", x, weight, bias))
         return NULL;
     return RG_APPLY(layer_norm, &a, x, weight, bias);
 }
@@ -256,7 +252,7 @@ rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight
     if (eps == RG_OWN_EPS && x && rgi_is_float(x->dtype))
         a.eps = rgi_epsilon(x->dtype);
     if (!norm_shapes("rms_norm", "", x, &normalized_shape, &weight, 1, &a)
-        || !norm_dtypes("rms_norm", "rms_norm", x, RG_NONE, RG_NONE))
+        || !norm_dtypes("rms_norm", x, RG_NONE, RG_NONE))
         return NULL;
     if (rgi_is_none(weight) || weight->dtype == x->dtype)
         return RG_APPLY(rms_norm, &a, x, weight);
@@ -274,24 +270,11 @@ RG_OP(group_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over group
                  NORM("(0,6,3) (6) (6)", 0, 2, 3, 3, 1e-5),
                  NORM("(2,4,0) (4) (4)", 2, 2, 2, 0, 1e-5)));
 
-/* Fails with torch's sentence unless t is a vector with a number for each channel. torch shows the
- * weight's shape also where the bias is wrong. */
-static bool group_norm_fits(const char *name, const rg_tensor *t, const rg_tensor *x,
-                            const rg_tensor *weight) {
-    bool fits = rgi_is_none(t) || (t->ndim == 1 && t->size[0] == x->size[1]);
-    RG_FAIL_IF(!fits, "group_norm",
-               "Expected %s to be a vector of size equal to the number of channels in input, but "
-               "got %s of shape %s and input of shape %s",
-               name, name, rgi_is_none(weight) ? "[0]" : RG_SHAPE_TEXT(weight), RG_SHAPE_TEXT(x));
-    return true;
-}
-
 static bool group_norm_check(rg_tensor *x, int64_t groups, const rg_tensor *weight,
                              const rg_tensor *bias) {
-    RG_FAIL_IF(x->ndim < 2, "group_norm",
-               "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
-    RG_FAIL_IF(groups <= 0, "group_norm", "Expected num groups to be greater than 0, got %lld",
-               (long long)groups);
+    if (!rgi_want_dims("group_norm", "input", x, 2, RG_MAX_DIMS)
+        || !rgi_want_positive("group_norm", "num_groups", 1, &groups))
+        return false;
     int64_t channels = x->size[1];
     int64_t rows = x->size[0] * channels / groups;
     rg_dims values = rg_shape(x);
@@ -304,14 +287,15 @@ static bool group_norm_check(rg_tensor *x, int64_t groups, const rg_tensor *weig
                "Expected number of channels in input to be divisible by num_groups, but got input "
                "of shape %s and num_groups=%lld",
                RG_SHAPE_TEXT(x), (long long)groups);
-    return group_norm_fits("weight", weight, x, weight) && group_norm_fits("bias", bias, x, weight);
+    return rgi_want_vector("group_norm", "weight", weight, channels)
+           && rgi_want_vector("group_norm", "bias", bias, channels);
 }
 
 rg_tensor *(rg_group_norm)(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
                            double eps) {
     if (!rgi_check(x, "group_norm") || !rgi_check_optional(weight, "group_norm")
         || !rgi_check_optional(bias, "group_norm") || !group_norm_check(x, groups, weight, bias)
-        || !norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias))
+        || !norm_dtypes("group_norm", x, weight, bias))
         return NULL;
     const struct norm_attr a = { .batch = x->size[0],
                                  .groups = groups,

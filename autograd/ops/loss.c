@@ -5,6 +5,8 @@
  * those by a likelihood in likelihood_loss.c.)
  */
 #include "loss.h"
+
+#include "autograd/checks.h"
 #include "tensor/warning.h"
 
 /* ---- options ------------------------------------------------------------------- */
@@ -35,14 +37,8 @@ static void loss_compares_shapes(const char *name, const rg_tensor *x, const rg_
              RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(x));
 }
 
-bool rgi_loss_constant(const char *name, const char *function, const char *what,
-                       const rg_tensor *t) {
-    if (rgi_is_none(t) || !t->history || rgi_grad_off)
-        return true;
-    return rgi_fail(RG_RUNTIME_ERROR, name,
-                    "The function '%s' is not differentiable with respect to argument '%s'. This "
-                    "input cannot have requires_grad True.",
-                    function, what);
+bool rgi_loss_constant(const char *name, const char *what, const rg_tensor *t) {
+    return rgi_grad_off || rgi_want_no_grad(name, what, t);
 }
 
 rg_tensor *rgi_loss_reduce(rg_tensor *each, rg_reduction how) {
@@ -80,10 +76,7 @@ static bool loss_weight_fits(const rg_call *c, int input) {
     const rg_tensor *second = y_first ? weight : y;
     if (!rgi_broadcast_shapes(c->op->name, first, second, &wide))
         return false;
-    RG_FAIL_IF(!rgi_same_shape(&wide, y), c->op->name,
-               "output with shape %s doesn't match the broadcast shape %s", RG_SHAPE_TEXT(y),
-               RG_SHAPE_TEXT(&wide));
-    return true;
+    return rgi_want_no_wider(c->op->name, y, &wide);
 }
 
 bool rgi_loss_shape(rg_call *c) {
@@ -173,13 +166,14 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
                { "d(4) z(4)", RG_A(loss, RG_EACH, c) }, { "d() z()", RG_A(loss, RG_EACH, c) }, \
                { "(0,3) (0,3)", RG_A(loss, RG_SUM, c) })
 
-/* Applies the op. Fails with the sentence of torch's kernel `cpu` if neither tensor has floats. */
-static rg_tensor *distance_apply(const rg_op *op, const char *cpu, rg_tensor *x, rg_tensor *t,
+/* Applies the op, which requires that one of the tensors has floats. */
+static rg_tensor *distance_apply(const rg_op *op, rg_tensor *x, rg_tensor *t,
                                  rg_reduction reduction, double c) {
     const struct loss_attr a = { reduction, c };
     rg_tensor *in[] = { x, t };
     rg_dtype dtype = rgi_promote(2, in);
-    RG_FAIL_DTYPE_IF(!rgi_is_float(dtype), op->name, cpu, dtype);
+    if (!rgi_want_dtype(op->name, rgi_is_float(dtype), dtype))
+        return NULL;
     return rgi_apply(op, &a, sizeof a, 2, in);
 }
 
@@ -218,7 +212,7 @@ rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) 
         return NULL;
     loss_compares_shapes("mse_loss", x, target);
     if (rgi_is_none(o.weight))
-        return distance_apply(&rg_op_mse_loss, "mse_cpu", x, target, o.reduction, 0);
+        return distance_apply(&rg_op_mse_loss, x, target, o.reduction, 0);
     return RG_COMPOSITE("mse_loss", loss_weighted("mse_loss", rg_pow(rg_sub(x, target), 2),
                                                   o.weight, o.reduction, true));
 }
@@ -273,7 +267,7 @@ rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_optio
     RG_AS("smooth_l1_loss");
     if (o.beta == 0)
         return rg_l1_loss_with(x, target, o);
-    return distance_apply(&rg_op_smooth_l1_loss, "smooth_l1_cpu", x, target, o.reduction, o.beta);
+    return distance_apply(&rg_op_smooth_l1_loss, x, target, o.reduction, o.beta);
 }
 
 /* ---- huber_loss: with d = x - t, |d| <= delta ? d^2 / 2 : delta (|d| - delta / 2);
@@ -311,9 +305,9 @@ rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o
     loss_compares_shapes("huber_loss", x, target);
     RG_FAIL_IF(!(o.delta > 0), "huber_loss",
                "huber_loss does not support non-positive values for delta.");
-    RG_FAIL_IF(!rgi_is_float(x->dtype) && rgi_is_float(target->dtype), "huber_loss",
-               "result type %s can't be cast to the desired output type %s",
-               rgi_scalar_name(target->dtype), rgi_scalar_name(x->dtype));
+    if (!rgi_want_cast("huber_loss", rgi_is_float(x->dtype) || !rgi_is_float(target->dtype),
+                       target->dtype, x->dtype))
+        return NULL;
     RG_AS("huber_loss");
     RG_SCOPE();
     if (rgi_is_float(x->dtype))
@@ -321,8 +315,8 @@ rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o
     if (!target)
         return NULL;
     bool weighted = !rgi_is_none(o.weight);
-    rg_tensor *y = distance_apply(&rg_op_huber_loss, "huber_cpu", x, target,
-                                  weighted ? RG_EACH : o.reduction, o.delta);
+    rg_tensor *y = distance_apply(&rg_op_huber_loss, x, target, weighted ? RG_EACH : o.reduction,
+                                  o.delta);
     if (weighted)
         y = loss_weighted("huber_loss", y, o.weight, o.reduction, false);
     return rg_escape(y);

@@ -16,10 +16,8 @@ bool rgi_loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_
 /* Fails with torch's sentence unless the reduction is one that every loss knows. */
 bool rgi_loss_check_reduction(const char *name, rg_reduction how);
 
-/* Fails with torch's sentence if the argument `what`, which torch doesn't differentiate by, wants a
- * gradient. `function` is the function of torch's that the sentence names. */
-bool rgi_loss_constant(const char *name, const char *function, const char *what,
-                       const rg_tensor *t);
+/* Requires that nobody wants the gradient of the argument `what`, which has none. */
+bool rgi_loss_constant(const char *name, const char *what, const rg_tensor *t);
 
 /* Returns each element's loss, their sum, or their mean. */
 rg_tensor *rgi_loss_reduce(rg_tensor *each, rg_reduction how);

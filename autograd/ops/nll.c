@@ -4,6 +4,8 @@
  */
 #include "loss.h"
 
+#include "autograd/checks.h"
+
 /* ---- parts that losses over classes share -------------------------------------- */
 
 struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_options *o) {
@@ -93,7 +95,7 @@ rg_tensor *rgi_nll_rule(const rg_step *s, rg_tensor *g) {
     return rg_scatter(rgi_input_zeros(s), 1, rg_unsqueeze(t, 1), rg_unsqueeze(g, 1));
 }
 
-/* ---- torch's sentences --------------------------------------------------------- */
+/* ---- requirements -------------------------------------------------------------- */
 
 static bool nll_check_target(const rg_tensor *x, const rg_tensor *t) {
     RG_FAIL_VALUE_IF(x->ndim == 0, "nll_loss", "Expected 1 or more dimensions (got 0)");
@@ -101,8 +103,8 @@ static bool nll_check_target(const rg_tensor *x, const rg_tensor *t) {
     RG_FAIL_VALUE_IF(x->ndim != 1 && x->size[0] != batch, "nll_loss",
                      "Expected input batch_size (%lld) to match target batch_size (%lld).",
                      (long long)x->size[0], (long long)batch);
-    RG_FAIL_INDEX_IF(x->ndim != 1 && t->ndim == 0, "nll_loss",
-                     "Dimension specified as 0 but tensor has no dimensions");
+    if (x->ndim != 1 && !rgi_want_any_dim("nll_loss", t, 0))
+        return false;
     RG_FAIL_IF(x->ndim <= 2 && t->ndim > 1, "nll_loss",
                "0D or 1D target tensor expected, multi-target not supported");
     RG_FAIL_VALUE_IF(x->ndim == 1 && t->ndim == 1 && batch != 1, "nll_loss",
@@ -115,41 +117,20 @@ static bool nll_check_target(const rg_tensor *x, const rg_tensor *t) {
     if (x->ndim <= 2)
         return true;
     RG_PART_HEADER(without_classes, *x, (&(rg_part){ RG_PART_INDEX(1, 0) }));
-    bool fits = rgi_same_shape(t, &without_classes);
-    RG_FAIL_IF(!fits && x->ndim == 4, "nll_loss", "size mismatch (got input: %s , target: %s",
-               RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(t));
-    RG_FAIL_IF(!fits, "nll_loss", "Expected target size %s, got %s",
-               RG_SHAPE_TEXT(&without_classes), RG_SHAPE_TEXT(t));
-    return true;
+    return rgi_want_shape("nll_loss", "target", t, rg_shape(&without_classes));
 }
 
 static bool nll_check_weight(const rg_tensor *x, const rg_tensor *weight) {
     int64_t classes = x->size[x->ndim > 1];
-    const char *function = x->ndim > 2 ? "nll_loss2d_forward" : "nll_loss_forward";
-    if (!rgi_loss_constant("nll_loss", function, "weight", weight))
+    if (!rgi_loss_constant("nll_loss", "weight", weight))
         return false;
-    bool odd = !rgi_is_none(weight) && (weight->ndim != 1 || weight->size[0] != classes);
-    RG_FAIL_IF(odd && x->ndim > 2, "nll_loss",
-               "weight tensor should be defined either for all or no classes");
-    RG_FAIL_IF(odd, "nll_loss",
-               "weight tensor should be defined either for all %lld classes or no classes but got "
-               "weight tensor of shape: %s",
-               (long long)classes, RG_SHAPE_TEXT(weight));
-    return true;
+    return rgi_want_vector("nll_loss", "weight", weight, classes);
 }
 
 bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
-    const char *type = rgi_scalar_name(x->dtype);
-    if (!nll_check_target(x, t) || !nll_check_weight(x, weight))
-        return false;
-    RG_FAIL_IF(t->dtype != RG_INT64, "nll_loss",
-               "expected target dtype to be Long or Byte, but got %s", rgi_scalar_name(t->dtype));
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !rgi_is_float(x->dtype), "nll_loss",
-                  "\"nll_loss%s_out_frame\" not implemented for '%s'",
-                  x->ndim > 2 ? "2d_forward" : "", type);
-    RG_FAIL_IF(!rgi_is_none(weight) && weight->dtype != x->dtype, "nll_loss",
-               "expected scalar type %s but found %s", type, rgi_scalar_name(weight->dtype));
-    return true;
+    return nll_check_target(x, t) && nll_check_weight(x, weight)
+           && rgi_want_integers("nll_loss", "target", t) && rgi_want_float("nll_loss", x)
+           && rgi_want_same_dtype("nll_loss", "input", x, "weight", weight);
 }
 
 /* ---- nll_loss: -weight[t] x[t] over the classes, which are dim 1 (0 of a vector); the mean

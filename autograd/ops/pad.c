@@ -1,7 +1,7 @@
 /*
  * pad.c: elements added, or taken away, at the ends of the last dims.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 #include <stdio.h>
 
@@ -20,18 +20,6 @@ struct pad_attr {
 static int64_t pad_at(const struct pad_attr *a, int ndim, int d, bool end) {
     int at = 2 * (ndim - 1 - d) + end;
     return at < a->padding.n ? a->padding.v[at] : 0;
-}
-
-/* Writes the last n sizes as torch calls them, with blanks between them, but for what stands before
- * the last one: "D: 2 H: 3, W: 4". */
-static const char *pad_text(const rg_tensor *t, int n, const char *before_last, char text[96]) {
-    int used = 0;
-    for (int i = n; i > 0; i--) {
-        const char *before = i == 1 ? before_last : " ";
-        used += snprintf(text + used, 96 - (size_t)used, "%s%c: %lld", i == n ? "" : before,
-                         "DHW"[3 - i], (long long)t->size[t->ndim - i]);
-    }
-    return text;
 }
 
 static bool pad_mirrors(const struct pad_attr *a) {
@@ -79,13 +67,8 @@ static bool pad_shape(rg_call *c) {
     rg_tensor *y = c->out[0];
     rg_tensor *x = c->in[0];
     int n = a->padding.n / 2;
-    bool empty = false;
-    for (int d = x->ndim == n + 2; d < x->ndim; d++)
-        empty = empty || x->size[d] == 0;
-    RG_FAIL_IF(pad_mirrors(a) && empty, NULL,
-               "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other "
-               "non-zero dimensions for input, but got: %s",
-               n + 1, n + 2, RG_SHAPE_TEXT(x));
+    if (pad_mirrors(a) && !rgi_want_elements(NULL, "input", x, x->ndim == n + 2))
+        return false;
     rgi_copy_shape(y, x);
     bool small = n > 0;
     for (int d = x->ndim - 1; d >= x->ndim - n; d--) {
@@ -93,10 +76,8 @@ static bool pad_shape(rg_call *c) {
             return false;
         small = small && y->size[d] < 1;
     }
-    /* For images torch has a blank before the bracket where the mode is replicate. */
-    RG_FAIL_IF(pad_mirrors(a) && small, NULL, "input (%s%s) is too small. Calculated output %s",
-               pad_text(x, n, ", ", (char[96]){ 0 }), n == 2 && a->mode == RG_REPLICATE ? " " : "",
-               pad_text(y, n, " ", (char[96]){ 0 }));
+    RG_FAIL_IF(pad_mirrors(a) && small, NULL, "input %s is too small. Calculated output %s",
+               RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(y));
     rg_dims size = rg_shape(y);
     return rgi_check_sizes(NULL, &size);
 }
@@ -229,9 +210,7 @@ static bool pad_check(const rg_tensor *x, const rg_dims *padding, rg_pad_mode mo
                   "dimension) - 3D or 4D input: padding size = 4 (pads last 2 dimensions) - 4D or "
                   "5D input: padding size = 6 (pads last 3 dimensions)",
                   padding->n, x->ndim);
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, mode == RG_REPLICATE && x->dtype == RG_BOOL, "pad",
-                  "\"replication_pad%dd\" not implemented for 'Bool'", n);
-    return true;
+    return mode != RG_REPLICATE || rgi_want_no_bool("pad", x);
 }
 
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value) {

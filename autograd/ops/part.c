@@ -4,6 +4,8 @@
  */
 #include "view.h"
 
+#include "autograd/checks.h"
+
 #include <stdlib.h>
 
 /* ---- headers of parts ---------------------------------------------------------- */
@@ -314,7 +316,8 @@ rg_tensor *(rg_diag)(rg_tensor *x, int64_t offset) {
         diagonal_within(x, &p);
         return RG_APPLY(diagonal_copy, &p, x);
     }
-    RG_FAIL_IF(x->ndim != 1, "diag", "diag(): Supports 1D or 2D tensors. Got %dD", x->ndim);
+    if (!rgi_want_dims("diag", "input", x, 1, 2))
+        return NULL;
     int64_t size = diagonal_side(x->numel, offset);
     p.node = "DiagEmbedBackward0";
     return RG_APPLY(unslice, RG_A(unslice, p, { 2, { size, size } }), x);
@@ -344,11 +347,9 @@ RG_OP(trace, .doc = "the sum of a matrix's diagonal", .node = "TraceBackward0",
 
 rg_tensor *rg_trace(rg_tensor *x) {
     rg_part p = { RG_PART_DIAGONAL(0, 1, 0, 0) };
-    if (!rgi_check(x, "trace"))
+    if (!rgi_check(x, "trace") || !rgi_want_dims("trace", "input", x, 2, 2)
+        || !rgi_want_no_bool("trace", x))
         return NULL;
-    RG_FAIL_IF(x->ndim != 2, "trace", "trace: expected a matrix, but got tensor with dim %d",
-               x->ndim);
-    RG_FAIL_DTYPE_IF(x->dtype == RG_BOOL, "trace", "trace", RG_BOOL);
     diagonal_within(x, &p);
     return RG_APPLY(trace, &p, x);
 }

@@ -3,6 +3,8 @@
  */
 #include "view.h"
 
+#include "autograd/checks.h"
+
 /* ---- parts that they share: dim d of y is dim dims[d] of x --------------------- */
 
 struct permute_attr {
@@ -49,12 +51,10 @@ rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims) {
     uint32_t mask;
     if (!rgi_check(x, "permute"))
         return NULL;
-    RG_FAIL_IF(
-        dims.n != x->ndim, "permute",
-        "permute(sparse_coo): number of dimensions in the tensor input does not match the length "
-        "of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = "
-        "%d",
-        x->ndim, dims.n);
+    RG_FAIL_IF(dims.n != x->ndim, "permute",
+               "number of dimensions in the tensor input does not match the length of the desired "
+               "ordering of dimensions: input.dim() = %d is not equal to len(dims) = %d",
+               x->ndim, dims.n);
     if (!rgi_wrap_dims("permute", &dims, x->ndim, &mask,
                        "permute(): duplicate dims are not allowed."))
         return NULL;
@@ -86,10 +86,7 @@ rg_tensor *rg_mT(rg_tensor *x) {
         return NULL;
     if (x->ndim == 0)
         return rgi_lend(x);
-    RG_FAIL_IF(x->ndim < 2, "mT",
-               "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.",
-               x->ndim);
-    return rg_transpose(x, -2, -1);
+    return rgi_want_dims("mT", "input", x, 2, RG_MAX_DIMS) ? rg_transpose(x, -2, -1) : NULL;
 }
 
 /* ---- T, t: x with its dims in reverse; t: of a matrix, or a vector as it is ---- */
@@ -114,9 +111,7 @@ rg_tensor *rg_T(rg_tensor *x) {
 rg_tensor *rg_t(rg_tensor *x) {
     if (!rgi_check(x, "t"))
         return NULL;
-    RG_FAIL_IF(x->ndim > 2, "t", "t() expects a tensor with <= 2 dimensions, but self is %dD",
-               x->ndim);
-    return permute_backwards(&rg_op_t, x);
+    return rgi_want_dims("t", "input", x, 0, 2) ? permute_backwards(&rg_op_t, x) : NULL;
 }
 
 /* ---- movedim: dims in other places, the others in their order ------------------ */

@@ -4,6 +4,8 @@
  */
 #include "reduce.h"
 
+#include "autograd/checks.h"
+
 #include <limits.h>
 #include <string.h>
 
@@ -53,17 +55,12 @@ static rg_tensor *rank_rule(const rg_step *s, rg_tensor *g) {
 static bool rank_check(const char *op, rg_tensor *x, int dim, struct rank_attr *a) {
     if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &a->dim))
         return false;
-    RG_FAIL_INDEX_IF(x->ndim && x->size[a->dim] == 0, op,
-                     "Expected reduction dim %d to have non-zero size.", a->dim);
-    return true;
+    return rgi_want_reducible(op, x, a->dim);
 }
 
 /* ---- kthvalue: the k-th least along dim, and where; g goes there --------------- */
 
-static bool kthvalue_shape(rg_call *c) {
-    RG_FAIL_DTYPE_IF(c->in[0]->dtype == RG_BOOL, NULL, "kthvalue_cpu", RG_BOOL);
-    return rank_shape(c);
-}
+static bool kthvalue_shape(rg_call *c) { return rgi_want_no_bool(NULL, c->in[0]) && rank_shape(c); }
 
 static bool kthvalue_forward(rg_call *c) {
     const struct rank_attr *a = RG_ATTR(c, rank);
@@ -90,8 +87,7 @@ rg_values_indices(rg_kthvalue)(rg_tensor *x, int64_t k, int dim, bool keepdim) {
 /* ---- median_dim: the median along dim, of two the lesser, and where; g goes there ---- */
 
 static bool median_dim_shape(rg_call *c) {
-    RG_FAIL_DTYPE_IF(c->in[0]->dtype == RG_BOOL, NULL, "median_out", RG_BOOL);
-    return rank_shape(c);
+    return rgi_want_no_bool(NULL, c->in[0]) && rank_shape(c);
 }
 
 static bool median_dim_forward(rg_call *c) {
@@ -116,9 +112,8 @@ rg_values_indices(rg_median_dim)(rg_tensor *x, int dim, bool keepdim) {
 /* ---- median: of everything; those that equal it share g evenly, and NaNs do ---- */
 
 static bool median_shape(rg_call *c) {
-    RG_FAIL_DTYPE_IF(c->in[0]->dtype == RG_BOOL, NULL, "median_cpu", RG_BOOL);
     c->out[0]->ndim = 0;
-    return true;
+    return rgi_want_no_bool(NULL, c->in[0]);
 }
 
 /* The median of nothing is NaN, or the least integer. */
@@ -186,12 +181,11 @@ static bool quantile_check(rg_tensor *x, rg_tensor *q, const char *interpolation
     if (!quantile_read(interpolation, mode))
         return false;
     RG_FAIL_IF(x->numel == 0, NULL, "quantile() input tensor must be non-empty");
-    RG_FAIL_IF(q->ndim > 1, NULL, "quantile() q must be a scalar or 1D tensor");
+    if (!rgi_want_dims(NULL, "q", q, 0, 1))
+        return false;
     RG_FAIL_IF(!rgi_is_float(x->dtype), NULL,
                "quantile() input tensor must be either float or double dtype");
-    RG_FAIL_IF(!number && q->dtype != x->dtype, NULL,
-               "quantile() q tensor must be same dtype as the input tensor");
-    return true;
+    return number || rgi_want_same_dtype(NULL, "q", q, "input", x);
 }
 
 /* Fails with torch's sentence if an element of q isn't in [0, 1]. */

@@ -4,6 +4,8 @@
  */
 #include "view.h"
 
+#include "autograd/checks.h"
+
 #include <string.h>
 
 /* ---- repeat: x over and over, so often along each dim; gx is the sum of g over the copies ---- */
@@ -116,7 +118,8 @@ static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *t
 /* The op makes its output itself, since the repeats say how large it is. */
 static bool interleave_make(rg_call *c) {
     rg_tensor *y = c->out[0];
-    RG_FAIL_DTYPE_IF(c->in[0]->dtype != RG_INT64, NULL, "repeat_interleave_cpu", c->in[0]->dtype);
+    if (!rgi_want_dtype(NULL, c->in[0]->dtype == RG_INT64, c->in[0]->dtype))
+        return false;
     RG_SCOPE();
     rg_tensor *repeats = rgi_own(rgi_contiguous_copy(c->in[0], RG_INT64));
     if (!repeats || !interleave_total(repeats, RG_ATTR(c, interleave)->output_size, &y->size[0]))
@@ -142,7 +145,8 @@ RG_OP(interleave, .doc = "each index so often as the repeats say", RG_WITH(inter
  * the dim's places is expanded. */
 static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_t output_size) {
     rg_dims shape = rg_shape(x);
-    RG_FAIL_IF(times < 0, NULL, "Repeats must be non-negative");
+    if (!rgi_want_non_negative(NULL, "Repeats", 1, &times))
+        return NULL;
     RG_FAIL_INDEX_IF(x->ndim == 0, NULL,
                      "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
     int64_t size = x->size[dim];
@@ -166,10 +170,8 @@ static rg_tensor *interleave_each(rg_tensor *x, rg_tensor *repeats, int dim, int
     int wrapped;
     if (!repeats)
         return NULL;
-    RG_FAIL_IF(repeats->ndim > 1, NULL, "repeats must be 0-dim or 1-dim tensor");
-    RG_FAIL_INDEX_IF(x->ndim == 0, NULL, "Dimension specified as %d but tensor has no dimensions",
-                     dim);
-    if (!rgi_wrap_dim(NULL, dim, x->ndim, &wrapped))
+    if (!rgi_want_dims(NULL, "repeats", repeats, 0, 1) || !rgi_want_any_dim(NULL, x, dim)
+        || !rgi_wrap_dim(NULL, dim, x->ndim, &wrapped))
         return NULL;
     int64_t size = x->size[wrapped];
     RG_FAIL_IF(repeats->numel != 1 && repeats->numel != size, NULL,
@@ -214,16 +216,13 @@ static bool meshgrid_check(rg_list tensors, const char *indexing) {
     for (int i = 0; i < tensors.n; i++)
         if (!rgi_check(tensors.v[i], "meshgrid"))
             return false;
-    for (int i = 1; i < tensors.n; i++)
-        RG_FAIL_IF(tensors.v[i]->dtype != tensors.v[0]->dtype, NULL,
-                   "meshgrid expects all tensors to have the same dtype");
     RG_FAIL_IF(strcmp(indexing, "xy") && strcmp(indexing, "ij"), NULL,
                "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: %s",
                indexing);
     for (int i = 0; i < tensors.n; i++)
-        RG_FAIL_IF(tensors.v[i]->ndim > 1, NULL,
-                   "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %s",
-                   RG_SHAPE_TEXT(tensors.v[i]));
+        if (!rgi_want_same_dtype(NULL, "tensor", tensors.v[i], "the first", tensors.v[0])
+            || !rgi_want_dims(NULL, "tensor", tensors.v[i], 0, 1))
+            return false;
     return rgi_check_dims("meshgrid", tensors.n);
 }
 

@@ -3,6 +3,8 @@
  * end with.
  */
 #include "elementwise.h"
+
+#include "autograd/checks.h"
 #include "tensor/observer.h"
 
 /* ---- replace: source, in the shape and dtype of x; gx = 0, gsource = g --------- */
@@ -12,12 +14,7 @@ struct replace_attr {
 };
 
 static bool replace_shape(rg_call *c) {
-    if (!rgi_shape_broadcast(c))
-        return false;
-    RG_FAIL_IF(!rgi_same_shape(c->out[0], c->in[0]), NULL,
-               "output with shape %s doesn't match the broadcast shape %s", RG_SHAPE_TEXT(c->in[0]),
-               RG_SHAPE_TEXT(c->out[0]));
-    return true;
+    return rgi_shape_broadcast(c) && rgi_want_no_wider(NULL, c->in[0], c->out[0]);
 }
 
 static bool replace_forward(rg_call *c) {
@@ -67,9 +64,8 @@ static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor 
 rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value) {
     if (!rgi_check(x, "fill_") || !rgi_check(value, "fill_"))
         return NULL;
-    RG_FAIL_IF(value->ndim, "fill_",
-               "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.",
-               value->ndim);
+    if (!rgi_want_dims("fill_", "value", value, 0, 0))
+        return NULL;
     bool number = elementwise_is_number(value);
     if (number && !rgi_element_fits("fill_", value, x->dtype))
         return NULL;

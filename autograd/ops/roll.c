@@ -2,7 +2,7 @@
  * roll.c: elements moved along their dims: turned round, or pushed on with those that fall off
  * coming back at the other end.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 /* ---- flip: x backwards along some dims; gx is g backwards along them ----------- */
 
@@ -125,10 +125,8 @@ rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {
         return RG_APPLY(roll, &a, x);
     for (int i = 0; i < shifts.n; i++) {
         int d;
-        RG_FAIL_INDEX_IF(x->ndim == 0, "roll",
-                         "Dimension specified as %lld but tensor has no dimensions",
-                         (long long)dims.v[i]);
-        if (!rgi_wrap_dim("roll", dims.v[i], x->ndim, &d))
+        if (!rgi_want_any_dim("roll", x, dims.v[i])
+            || !rgi_wrap_dim("roll", dims.v[i], x->ndim, &d))
             return NULL;
         a.shift[d] = roll_sum(a.shift[d], shifts.v[i], x->size[d]);
     }

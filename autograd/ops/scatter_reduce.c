@@ -3,6 +3,8 @@
  * an extreme. (Those that are only put or added there are in gather.c.)
  */
 #include "gather.h"
+
+#include "autograd/checks.h"
 #include "tensor/observer.h"
 
 #include <math.h>
@@ -36,9 +38,8 @@ static bool scatter_reduce_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     const rg_tensor *index = c->in[1];
     const struct scatter_reduce_attr *a = RG_ATTR(c, scatter_reduce);
-    RG_FAIL_DTYPE_IF(a->how == JOIN_MEAN && x->dtype == RG_BOOL, NULL,
-                     index->numel ? "scatter_gather_tensor_cpu_reduce_mean" : "div_floor_cpu",
-                     RG_BOOL);
+    if (a->how == JOIN_MEAN && !rgi_want_no_bool(NULL, x))
+        return false;
     rgi_copy_shape(c->out[0], x);
     return index->numel == 0 || rgi_index_in_range(index, x, a->dim);
 }

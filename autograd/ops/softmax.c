@@ -1,7 +1,7 @@
 /*
  * softmax.c: softmax along a dim, that of -x, and its logarithm.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 /* ---- parts that they share ----------------------------------------------------- */
 
@@ -13,11 +13,7 @@ struct softmax_attr {
  * dim. */
 static bool softmax_shape_as(rg_call *c, const char *name) {
     const rg_tensor *x = c->in[0];
-    const char *last = RG_ATTR(c, softmax)->dim >= x->ndim - 1 ? "lastdim_" : "";
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, x->numel && !rgi_is_float(x->dtype), name,
-                  "\"%s_%skernel_impl\" not implemented for '%s'", name, last,
-                  rgi_scalar_name(x->dtype));
-    return rgi_shape_same(c);
+    return rgi_want_dtype(name, !x->numel || rgi_is_float(x->dtype), x->dtype) && rgi_shape_same(c);
 }
 
 static bool softmax_make(rg_call *c, k_softmax_kind kind) {

@@ -2,7 +2,7 @@
  * sort.c: order along a dim, and what sorting finds: the largest k, the distinct
  * values, places.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 /* ---- sort: x in order along dim, and where it was; g goes where the value came from ---- */
 
@@ -204,9 +204,8 @@ static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped) {
     int empty = 0;
     if (!rgi_check(x, "unique_dim"))
         return false;
-    RG_FAIL_INDEX_IF(x->ndim == 0, "unique_dim",
-                     "Dimension specified as %d but tensor has no dimensions", dim);
-    if (!rgi_wrap_dim("unique_dim", dim, x->ndim, wrapped))
+    if (!rgi_want_any_dim("unique_dim", x, dim)
+        || !rgi_wrap_dim("unique_dim", dim, x->ndim, wrapped))
         return false;
     for (int d = 0; d < x->ndim; d++)
         empty += x->size[d] == 0;
@@ -254,14 +253,9 @@ struct searchsorted_attr {
 static bool searchsorted_shape(rg_call *c) {
     const rg_tensor *sorted = c->in[0];
     const rg_tensor *values = c->in[1];
-    RG_FAIL_IF(sorted->ndim == 0, NULL,
-               "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
-               "dimension");
-    RG_FAIL_IF(
-        values->ndim == 0 && sorted->ndim != 1, NULL,
-        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
-        "is 1, but we got boundaries tensor dim(%d) and input value's dim(0) numel(1)",
-        sorted->ndim);
+    const int most = values->ndim == 0 ? 1 : RG_MAX_DIMS;
+    if (!rgi_want_dims(NULL, "boundaries", sorted, 1, most))
+        return false;
     bool matched = sorted->ndim == 1 || sorted->ndim == values->ndim;
     for (int d = 0; d < sorted->ndim - 1 && matched; d++)
         matched = sorted->size[d] == values->size[d];
@@ -271,8 +265,8 @@ static bool searchsorted_shape(rg_call *c) {
         "dimensions of boundaries tensor and input value tensor must match, but we got boundaries "
         "tensor %s and input value tensor %s",
         RG_SHAPE_TEXT(sorted), RG_SHAPE_TEXT(values));
-    RG_FAIL_DTYPE_IF(sorted->dtype == RG_BOOL && values->numel, "searchsorted",
-                     "searchsorted_out_cpu", RG_BOOL);
+    if (values->numel && !rgi_want_no_bool(NULL, sorted))
+        return false;
     rgi_copy_shape(c->out[0], values);
     c->out[0]->dtype = RG_INT64;
     return true;
@@ -298,17 +292,12 @@ rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
 
 /* Fails with torch's sentence unless the sorter can say in which order `sorted` is sorted. */
 static bool searchsorted_sorter(const rg_tensor *sorted, const rg_tensor *sorter) {
-    int64_t bad;
-    RG_FAIL_IF(!rgi_same_shape(sorted, sorter), NULL,
-               "torch.searchsorted(): boundary and sorter must have the same size, but got "
-               "boundary tensor %sand got sorter tensor %s",
-               RG_SHAPE_TEXT(sorted), RG_SHAPE_TEXT(sorter));
-    RG_FAIL_IF(sorter->dtype != RG_INT64, NULL,
-               "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
-               rgi_scalar_name(sorter->dtype));
-    RG_FAIL_IF(sorter->ndim && !k_index_within(sorter, 0, sorter->size[sorter->ndim - 1], &bad),
-               NULL, "torch.searchsorted(): sorter index out of range");
-    return true;
+    if (!rgi_want_shape(NULL, "sorter", sorter, rg_shape((rg_tensor *)sorted))
+        || !rgi_want_integers(NULL, "sorter", sorter))
+        return false;
+    const int last = sorter->ndim - 1;
+    return last < 0
+           || rgi_want_indices(RG_RUNTIME_ERROR, NULL, sorter, 0, sorter->size[last], last);
 }
 
 rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right,
@@ -329,7 +318,7 @@ rg_tensor *(rg_bucketize)(rg_tensor *values, rg_tensor *boundaries, bool right) 
     RG_AS("bucketize");
     if (!rgi_check(values, "bucketize") || !rgi_check(boundaries, "bucketize"))
         return NULL;
-    RG_FAIL_IF(boundaries->ndim != 1, "bucketize",
-               "boundaries tensor must be 1 dimension, but got dim(%d)", boundaries->ndim);
+    if (!rgi_want_dims("bucketize", "boundaries", boundaries, 1, 1))
+        return NULL;
     return (rg_searchsorted)(boundaries, values, right);
 }

@@ -2,15 +2,14 @@
  * tensordot.c: products over any dims, made of those of matrices and of elements: outer, kron,
  * inner, tensordot.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 /* ---- outer: y_ij = a_i b_j ----------------------------------------------------- */
 
 rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b) {
-    if (!rgi_check(a, "outer") || !rgi_check(b, "outer"))
+    if (!rgi_check(a, "outer") || !rgi_check(b, "outer") || !rgi_want_dims("outer", "self", a, 1, 1)
+        || !rgi_want_dims("outer", "vec2", b, 1, 1))
         return NULL;
-    RG_FAIL_IF(a->ndim != 1, "outer", "outer: Expected 1-D argument self, but got %d-D", a->ndim);
-    RG_FAIL_IF(b->ndim != 1, "outer", "outer: Expected 1-D argument vec2, but got %d-D", b->ndim);
     return RG_COMPOSITE("outer", rg_mul(rg_unsqueeze(a, 1), b));
 }
 
@@ -86,9 +85,8 @@ static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wr
             return false;
         RG_FAIL_IF(*mask >> d & 1, "tensordot", "dim %d appears multiple times in the list of dims",
                    d);
-        RG_FAIL_INDEX_IF(t->ndim == 0, "tensordot",
-                         "Dimension specified as %lld but tensor has no dimensions",
-                         (long long)named->v[i]);
+        if (!rgi_want_any_dim("tensordot", t, named->v[i]))
+            return false;
         *mask |= 1u << d;
         wrapped->v[i] = d;
     }
@@ -151,8 +149,8 @@ rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims i
         || !rgi_check_dims("tensordot", in_a.n) || !rgi_check_dims("tensordot", in_b.n))
         return NULL;
     RG_FAIL_IF(in_a.n != in_b.n, "tensordot", "both dimension lists should have same length");
-    RG_FAIL_IF(a->dtype != b->dtype, "tensordot", "both inputs should have same dtype");
-    if (!rgi_check_dims("tensordot", RG_MAX(0, a->ndim + b->ndim - 2 * in_a.n)))
+    if (!rgi_want_same_dtype("tensordot", "a", a, "b", b)
+        || !rgi_check_dims("tensordot", RG_MAX(0, a->ndim + b->ndim - 2 * in_a.n)))
         return NULL;
     RG_AS("tensordot");
     RG_SCOPE();

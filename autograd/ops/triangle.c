@@ -1,7 +1,7 @@
 /*
  * triangle.c: matrices of which one side of a diagonal is 0.
  */
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 /* ---- tril, triu: x on and below, or above, a diagonal, else 0; gx is g there, else 0 ---- */
 
@@ -10,9 +10,7 @@ struct tril_attr {
 };
 
 static bool tril_shape(rg_call *c) {
-    RG_FAIL_IF(c->in[0]->ndim < 2, c->op->name, "%s: input tensor must have at least 2 dimensions",
-               c->op->name);
-    return rgi_shape_same(c);
+    return rgi_want_dims(NULL, "input", c->in[0], 2, RG_MAX_DIMS) && rgi_shape_same(c);
 }
 
 static bool tril_run(rg_call *c, bool lower) {

@@ -208,7 +208,7 @@ END_TEST
 START_TEST(test_indices_to_add_at) {
     static const char *const sentences[] = {
         "index 5 is out of bounds for dimension 0 with size 2",
-        "index out of range in self",
+        "index 5 is out of bounds for dimension 1 with size 3",
         "index 5 is out of bounds for dimension 2 with size 4",
     };
     rg_tensor *x = rg_zeros(2, 3, 4), *index = rg_literal([ 0, 5 ]);

@@ -252,7 +252,7 @@ START_TEST(test_paddings_that_overflow) {
     ck_assert(rg_equal(PAD(least, most, RG_REPLICATE), rg_literal([[[2.]]])));
     ck_assert(rg_equal(PAD(most, least, RG_REPLICATE), rg_literal([[[1.]]])));
     ck_fails(PAD(most, most, RG_REPLICATE), RG_RUNTIME_ERROR,
-             "input (W: 2) is too small. Calculated output W: 0");
+             "input [1, 1, 2] is too small. Calculated output [1, 1, 0]");
     ck_fails(PAD(least, least, RG_REPLICATE), RG_RUNTIME_ERROR, "which is invalid");
     ck_fails(PAD(least, least, RG_CIRCULAR), RG_RUNTIME_ERROR, "an empty dimension");
     ck_fails(PAD(least, 1, RG_REFLECT), RG_RUNTIME_ERROR, "too small");

@@ -42,16 +42,15 @@ START_TEST(test_shapes) {
             "diagonal: diagonal dimensions cannot be identical 1, 1");
     ck_says(rg_diagonal(T(2, 5), 0, 0, 3),
             "diagonal: Dimension out of range (expected to be in range of [-2, 1], but got 3)");
-    ck_says(rg_diag(T(2, 5, 3), 0), "diag(): Supports 1D or 2D tensors. Got 3D");
-    ck_says(rg_trace(T(2, 5, 3)), "trace: expected a matrix, but got tensor with dim 3");
+    ck_says(rg_diag(T(2, 5, 3), 0),
+            "diag: Expected input to be 1D or 2D, but got 3D of shape [2, 5, 3]");
+    ck_says(rg_trace(T(2, 5, 3)), "trace: Expected input to be 2D, but got 3D of shape [2, 5, 3]");
     ck_says(rg_permute(T(2, 5, 3), 1, 0),
-            "permute: permute(sparse_coo): number of dimensions in the tensor input does "
-            "not match the length of the desired ordering of dimensions i.e. input.dim() = "
-            "3 is not equal to len(dims) = 2");
+            "permute: number of dimensions in the tensor input does not match the length of the "
+            "desired ordering of dimensions: input.dim() = 3 is not equal to len(dims) = 2");
     ck_says(rg_permute(T(2, 5, 3), 1, 0, 1), "permute(): duplicate dims are not allowed.");
-    ck_says(rg_mT(T(3)),
-            "mT: tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.");
-    ck_says(rg_t(T(2, 5, 3)), "t: t() expects a tensor with <= 2 dimensions, but self is 3D");
+    ck_says(rg_mT(T(3)), "mT: Expected input to be at least 2D, but got 1D of shape [3]");
+    ck_says(rg_t(T(2, 5, 3)), "t: Expected input to be 0D to 2D, but got 3D of shape [2, 5, 3]");
     ck_says(rg_expand(T(2, 3), 3),
             "expand: expand(torch.FloatTensor{[2, 3]}, size=[3]): the number of sizes "
             "provided (1) must be greater or equal to the number of dimensions in the "
@@ -84,7 +83,7 @@ START_TEST(test_shapes) {
     ck_says(rg_quantile(T(3, 4), 1.5),
             "quantile: quantile() q must be in the range [0, 1] but got 1.5");
     ck_says(rg_max_dim(T(3, 0), 1, false).values,
-            "max(): Expected reduction dim 1 to have non-zero size.");
+            "max: Expected reduction dim 1 to have non-zero size.");
     ck_says(rg_median_dim(T(3, 0), 1, false).values,
             "median: Expected reduction dim 1 to have non-zero size.");
     ck_says(rg_kthvalue(T(3, 4), 5, 1, false).values,
@@ -93,7 +92,7 @@ START_TEST(test_shapes) {
     ck_says(rg_softmax(T(3, 4), 2),
             "softmax: Dimension out of range (expected to be in range of [-2, 1], but got 2)");
     ck_says(rg_rms_norm(I(2, 3), RG_DIMS(3), RG_NONE, 1e-5),
-            "rms_norm: \"rms_norm\" not implemented for 'Long'");
+            "rms_norm: not implemented for 'Long'");
     ck_says(rg_einsum("i,i,i->i", T(3), T(1), T(4)),
             "einsum(): subscript i has size 4 for operand 2 which does not broadcast with "
             "previously seen size 3");
@@ -128,20 +127,20 @@ END_TEST
 
 START_TEST(test_paddings) {
     ck_says(rg_pad_with(T(2, 3), RG_DIMS(-1, -4), RG_REPLICATE, 0),
-            "pad: input (W: 3) is too small. Calculated output W: -2");
+            "pad: input [2, 3] is too small. Calculated output [2, -2]");
     ck_says(rg_pad_with(T(2, 4, 3), RG_DIMS(-1, -4, -2, -3), RG_REFLECT, 0),
-            "pad: input (H: 4, W: 3) is too small. Calculated output H: -1 W: -2");
+            "pad: input [2, 4, 3] is too small. Calculated output [2, -1, -2]");
 }
 END_TEST
 
 /* torch writes two of these in its own way. */
 START_TEST(test_paddings_of_volumes) {
     ck_says(rg_pad_with(T(2, 4, 3), RG_DIMS(-1, -4, -2, -3), RG_REPLICATE, 0),
-            "pad: input (H: 4, W: 3 ) is too small. Calculated output H: -1 W: -2");
+            "pad: input [2, 4, 3] is too small. Calculated output [2, -1, -2]");
     ck_says(rg_pad_with(T(2, 5, 4, 3), RG_DIMS(-1, -4, -2, -3, -6, -2), RG_REPLICATE, 0),
-            "pad: input (D: 5 H: 4, W: 3) is too small. Calculated output D: -3 H: -1 W: -2");
+            "pad: input [2, 5, 4, 3] is too small. Calculated output [2, -3, -1, -2]");
     ck_says(rg_pad_with(T(2, 5, 4, 3), RG_DIMS(-1, -4, -2, -3, -6, -2), RG_REFLECT, 0),
-            "pad: input (D: 5 H: 4, W: 3) is too small. Calculated output D: -3 H: -1 W: -2");
+            "pad: input [2, 5, 4, 3] is too small. Calculated output [2, -3, -1, -2]");
 }
 END_TEST
 
@@ -158,22 +157,20 @@ START_TEST(test_indices) {
             "scatter: Expected index [2, 3] to be no larger than self [2, 3] apart from "
             "dimension 1 and to be no larger size than src [1, 4]");
     ck_says(rg_take_along_dim(T(2, 3), I(2), 1),
-            "torch.take_along_dim(): input and indices should have the same number of "
-            "dimensions, but got 2 dimensions for input, and 1 dimensions for indices");
+            "take_along_dim: Expected indices to be 2D, but got 1D of shape [2]");
     ck_says(rg_index_select(T(), 0, I(2)),
             "index_select(): Index to scalar can have only 1 value, got 2 value(s)");
     ck_says(rg_index_select(T(3, 4), 0, rg_add(I(2), 5)),
-            "index_select: index out of range in self");
-    ck_says(rg_index_select(T(3, 4), 1, I(2, 2)),
-            "index_select(): Index is supposed to be a vector");
+            "index_select: index 5 is out of bounds for dimension 0 with size 3");
+    ck_says(rg_index_select(T(3, 4), 1, I(2, 2)), "index_select: Index is supposed to be a vector");
     ck_says(rg_index_add(T(3, 4), 0, I(2, 2), T(2, 4), 1),
-            "index_add_(): Index is supposed to be a vector, but got dim: 2 with type: "
-            "Long and size: [2, 2]");
+            "index_add: Index is supposed to be a vector, but got dim: 2 with type: Long and "
+            "size: [2, 2]");
     ck_says(rg_index_add(T(3, 4), 0, I(2), T(3, 4), 1),
-            "index_add_(): Number of indices (2) should be equal to source.size(dim): (3), "
-            "for dim: 0");
+            "index_add: Number of indices (2) should be equal to source.size(dim): (3), for "
+            "dim: 0");
     ck_says(rg_index_add(T(3, 4), 1, I(2), T(3), 1),
-            "index_add_(): Indexing dim 1 is out of bounds of the source tensor with dim 1");
+            "index_add: Indexing dim 1 is out of bounds of the source tensor with dim 1");
     ck_says(rg_index_copy(T(3, 4), 0, I(2, 2), T(2, 4)),
             "index_copy: Index should have dimension 1 or 0 (got 2)");
     ck_says(rg_index_copy(T(3, 4), 0, I(2), T()),
@@ -188,27 +185,23 @@ START_TEST(test_indices) {
     ck_says(rg_index_copy(T(3, 4), 0, I(2), T(5, 4)),
             "index_copy: Number of indices (2) should be equal to source.size(dim) (5)");
     ck_says(rg_index_fill(T(3, 4), 0, I(2), T(3)),
-            "index_fill: index_fill_ only supports a 0-dimensional value tensor, but got "
-            "tensor with 1 dimension(s).");
+            "index_fill: Expected value to be 0D, but got 1D of shape [3]");
     ck_says(rg_take(T(3, 4), rg_add(I(2), 12)),
             "take: out of range: tried to access index 12 on a tensor of 12 elements.");
     ck_says(rg_masked_fill(T(3, 4), rg_gt(T(3, 4), 0), T(2, 2, 2)),
             "masked_fill: masked_fill_ only supports a 0-dimensional value tensor, but got "
             "tensor with 3 dimension(s).");
-    ck_says(
-        rg_fill_(T(3, 4), T(2, 2)),
-        "fill_: fill_ only supports 0-dimension value tensor but got tensor with 2 dimensions.");
+    ck_says(rg_fill_(T(3, 4), T(2, 2)),
+            "fill_: Expected value to be 0D, but got 2D of shape [2, 2]");
     ck_says(rg_repeat_interleave(T(3, 4), I(2), .dim = 0),
             "repeat_interleave: repeats must have the same size as input along dim, but "
             "got repeats.size(0) = 2 and input.size(0) = 3");
     ck_says(rg_repeat_interleave(T(3), rg_add(I(3), 2), .output_size = 5),
             "repeat_interleave: allocated size does not match required size");
     ck_says(rg_searchsorted(T(3, 4), rg_scalar(1), false),
-            "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
-            "dimension is 1, but we got boundaries tensor dim(2) and input value's dim(0) "
-            "numel(1)");
+            "searchsorted: Expected boundaries to be 1D, but got 2D of shape [3, 4]");
     ck_says(rg_bucketize(T(3), T(3, 4), false),
-            "bucketize: boundaries tensor must be 1 dimension, but got dim(2)");
+            "bucketize: Expected boundaries to be 1D, but got 2D of shape [3, 4]");
     ck_says(rg_bincount(rg_add(I(2), INT64_MAX)),
             "bincount: maximum value of input overflowed, it should be < "
             "9223372036854775807 but got 9223372036854775807");
@@ -216,8 +209,9 @@ START_TEST(test_indices) {
 END_TEST
 
 START_TEST(test_products) {
-    ck_says(rg_outer(T(3, 4), T(2)), "outer: Expected 1-D argument self, but got 2-D");
-    ck_says(rg_outer(T(3), T(2, 4, 1)), "outer: Expected 1-D argument vec2, but got 3-D");
+    ck_says(rg_outer(T(3, 4), T(2)), "outer: Expected self to be 1D, but got 2D of shape [3, 4]");
+    ck_says(rg_outer(T(3), T(2, 4, 1)),
+            "outer: Expected vec2 to be 1D, but got 3D of shape [2, 4, 1]");
     ck_says(rg_tensordot(T(3, 4), T(4), -2),
             "tensordot: tensordot expects dims >= 0, but got dims=-2");
     ck_says(rg_tensordot(T(3, 4), T(4), 2),
@@ -246,10 +240,11 @@ START_TEST(test_products) {
             "einsum(): dimension 0 covered by ellipsis in operand 1has size 4 which does "
             "not broadcast with previously seen ellipsis with size 2 for the respective "
             "dimension");
-    ck_says(rg_cdist(T(3), T(3, 4)), "cdist: cdist only supports at least 2D tensors, X1 got: 1D");
-    ck_says(rg_cdist(T(3, 4), T()), "cdist: cdist only supports at least 2D tensors, X2 got: 0D");
+    ck_says(rg_cdist(T(3), T(3, 4)),
+            "cdist: Expected X1 to be at least 2D, but got 1D of shape [3]");
+    ck_says(rg_cdist(T(3, 4), T()), "cdist: Expected X2 to be at least 2D, but got 0D of shape []");
     ck_says(rg_cdist(T(3, 4), T(3, 5)),
-            "cdist: X1 and X2 must have the same number of columns. X1: 4 X2: 5");
+            "cdist: Expected X2 to have size 4 at dimension 1, but got shape [3, 5]");
     ck_says(rg_dot(T(3, 4), T(4)), "dot: Expected self to be 1D, but got 2D of shape [3, 4]");
     ck_says(rg_dot(T(3), T(4)), "dot: mat1 and mat2 shapes cannot be multiplied (3 and 4)");
     ck_says(rg_mv(T(3), T(4, 2)), "mv: Expected self to be 2D, but got 1D of shape [3]");
@@ -279,13 +274,11 @@ START_TEST(test_layers) {
     ck_says(rg_nll_loss(T(4), I(3)),
             "nll_loss: For 1D input, 1D target must have size 1, but got target size: 3");
     ck_says(rg_nll_loss(T(3, 4), I(3), .weight = T(5)),
-            "nll_loss: weight tensor should be defined either for all 4 classes or no "
-            "classes but got weight tensor of shape: [5]");
+            "nll_loss: Expected weight to have shape [4], but got [5]");
     ck_says(rg_cross_entropy(T(3, 4), I(2)),
             "cross_entropy: Expected input batch_size (3) to match target batch_size (2).");
     ck_says(rg_cross_entropy(T(3, 4), I(3), .weight = T(5)),
-            "cross_entropy: weight tensor should be defined either for all 4 classes or no "
-            "classes but got weight tensor of shape: [5]");
+            "cross_entropy: Expected weight to have shape [4], but got [5]");
     ck_says(rg_cross_entropy(T(3, 4), I(3), .label_smoothing = 1.5),
             "cross_entropy: label_smoothing must be between 0.0 and 1.0. Got: 1.5");
     ck_says(rg_cross_entropy(T(3, 4), rg_add(I(3), -9)),
@@ -393,15 +386,17 @@ START_TEST(test_layers) {
     ck_says(rg_adaptive_max_pool2d(T(1, 0, 6), RG_DIMS(3, 2)),
             "adaptive_max_pool2d: Expected input to have non-zero size for non-batch dimensions, "
             "but got shape [1, 0, 6]");
-    ck_says(rg_embedding(I(2), T(3, 4, 5)), "embedding: 'weight' must be 2-D");
+    ck_says(rg_embedding(I(2), T(3, 4, 5)),
+            "embedding: Expected weight to be 2D, but got 3D of shape [3, 4, 5]");
     ck_says(rg_embedding(I(2), T(3), .max_norm = 2),
-            "embedding: Expected 2-dimensional tensor, but got 1-dimensional tensor for "
-            "argument #1 'self' (while checking arguments for embedding_renorm_)");
-    ck_says(rg_embedding(rg_add(I(2), 3), T(3, 4)), "embedding: index out of range in self");
-    ck_says(rg_nll_loss(T(3, 4, 2), I(3, 5)), "nll_loss: Expected target size [3, 2], got [3, 5]");
+            "embedding: Expected weight to be 2D, but got 1D of shape [3]");
+    ck_says(rg_embedding(rg_add(I(2), 3), T(3, 4)),
+            "embedding: index 3 is out of bounds for dimension 0 with size 3");
+    ck_says(rg_nll_loss(T(3, 4, 2), I(3, 5)),
+            "nll_loss: Expected target to have shape [3, 2], but got [3, 5]");
     ck_says(rg_scaled_dot_product_attention(T(3), T(4, 5), T(2, 4, 5)),
-            "scaled_dot_product_attention: Expected query, key, and value to all be  at "
-            "least 2 dimensional, but got query.dim: 1 key.dim: 2 and value.dim: 3 instead.");
+            "scaled_dot_product_attention: Expected query to be at least 2D, but got 1D of "
+            "shape [3]");
     ck_says(rg_binary_cross_entropy(T(3, 4), T(3, 4), .weight = T(5)),
             "binary_cross_entropy: Attempting to broadcast a dimension of length 5 at -1! "
             "Mismatching argument at index 1 had torch.Size([5]); but expected shape "
@@ -508,7 +503,7 @@ START_TEST(test_numbers) {
             "linear: The expanded size of the tensor (4) must match the existing size (5) at "
             "non-singleton dimension 1.  Target sizes: [2, 4].  Tensor sizes: [5]");
     ck_says(rg_nll_loss(T(3, 4), I(3), .weight = I(4)),
-            "nll_loss: expected scalar type Float but found Long");
+            "nll_loss: input and weight must have the same dtype, but got Float and Long");
     ck_says(rg_index(T(), "::2"), "index: slice() cannot be applied to a 0-dim tensor.");
     ck_says(rg_scatter(T(2, 3), 0, I(2, 3), T(2)),
             "scatter: Dimension out of range (expected to be in range of [-1, 0], but got 1)");
@@ -685,8 +680,8 @@ START_TEST(test_rare_refusals) {
              "smooth_l1_loss() got an unexpected keyword argument 'weight'");
     rg_tensor *weight = rg_requires_grad_(rg_ones(3), true), *p = rg_full(RG_DIMS(3), 0.5);
     ck_fails(rg_binary_cross_entropy(p, p, .weight = weight), RG_RUNTIME_ERROR,
-             "The function 'binary_cross_entropy' is not differentiable with respect to argument "
-             "'weight'. This input cannot have requires_grad True.");
+             "binary_cross_entropy: not differentiable with respect to argument 'weight'. This "
+             "input cannot have requires_grad True.");
 
     ck_fails(rg_index_select(T(0, 3), 0, I(2)), RG_RUNTIME_ERROR,
              "index_select(): self indexing axis dim should be positive");
@@ -698,7 +693,7 @@ START_TEST(test_rare_refusals) {
     ck_fails(rg_pad_with(T(2, 3), RG_DIMS(1, 1), (rg_pad_mode)9, 0), RG_NOT_IMPLEMENTED,
              "Unrecognised padding mode 9");
     ck_fails(rg_pad_with(rg_to(T(2, 3), RG_BOOL), RG_DIMS(1, 1), RG_REPLICATE, 0),
-             RG_NOT_IMPLEMENTED, "\"replication_pad1d\" not implemented for 'Bool'");
+             RG_NOT_IMPLEMENTED, "pad: not implemented for 'Bool'");
     ck_fails(rg_gru_scan(T(1, 2, 9), T(9, 4), T(9), T(2, 4), false), RG_RUNTIME_ERROR,
              "expected h_0 as wide as h, 3, but got 4");
 }
