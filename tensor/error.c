@@ -130,6 +130,10 @@ bool rgi_halt_training(void) {
     return false;
 }
 
+RG_HOT bool rg_training_halted(void) { return rgi_training_halted(); }
+
+bool rg_halt_training(void) { return rgi_halt_training(); }
+
 RG_HOT bool rgi_given(const void *it, const char *op, const char *what) {
     if (!it && rgi_failed())
         rgi_null_reached(op);

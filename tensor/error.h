@@ -42,6 +42,15 @@ bool rgi_halt_training(void) __attribute__((cold));
 static inline bool rgi_training_halted(void) {
     return RG_UNLIKELY(rgi_this.failure.halts) && !rgi_tell_unread();
 }
+/* These two do both: the call runs unless training is halted, and halts it where it returns false,
+ * or NULL. Return what the call returns; false, or NULL, where it didn't run. */
+#define RG_UNLESS_HALTED(call)        (!rgi_training_halted() && ((call) || rgi_halt_training()))
+#define RG_TENSOR_UNLESS_HALTED(call) (rgi_training_halted() ? NULL : rgi_halting(call))
+static inline rg_tensor *rgi_halting(rg_tensor *t) {
+    if (!t)
+        rgi_halt_training();
+    return t;
+}
 
 /* Where the condition holds, these fail and return NULL, or false, from their caller: RG_FAIL_IF
  * with torch's RuntimeError, the others with other codes. */

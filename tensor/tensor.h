@@ -142,7 +142,8 @@ bool rg_scope_restart(rg_scope_guard *guard);
  * Where a backward run, an optimizer's step, clipping, a schedule or another function that changes
  * weights or gradients fails, training is halted until somebody looks: steps, clipping and
  * schedules return false, or NULL, and change nothing, and no tensors are written to a file. The
- * error is still the first failure.
+ * error is still the first failure. A program's own step of training does the same with
+ * rg_training_halted and rg_halt_training.
  *
  * Every failure passes through rg_fail: in a debugger, `break rg_fail` stops where it happens. */
 typedef enum rg_code {
@@ -163,6 +164,11 @@ const char *rg_error(void);
  * on to its caller. */
 const char *rg_error_peek(void);
 rg_code rg_error_code(void);
+/* Returns whether training is halted: then a step must change nothing, and return false. */
+bool rg_training_halted(void);
+/* Halts training, where a failure stands, and returns false: a step that fails ends with
+ * `return rg_halt_training();`. */
+bool rg_halt_training(void);
 void rg_error_clear(void);
 /* Fails with a sentence of your own, "op: sentence", as a function of regard fails: an op or a
  * module of yours returns what this returns, which is NULL. */

@@ -152,7 +152,5 @@ static bool update_parameters(rg_averaged_model *m, void *model) {
 }
 
 bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model) {
-    if (rgi_training_halted())
-        return false;
-    return update_parameters(m, model) || rgi_halt_training();
+    return RG_UNLESS_HALTED(update_parameters(m, model));
 }

@@ -49,10 +49,7 @@ static rg_tensor *clip_norm(rg_list params, double max_norm, rg_clip_options o) 
 }
 
 rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o) {
-    rg_tensor *norm = rgi_training_halted() ? NULL : clip_norm(params, max_norm, o);
-    if (!norm)
-        rgi_halt_training();
-    return norm;
+    return RG_TENSOR_UNLESS_HALTED(clip_norm(params, max_norm, o));
 }
 
 static bool clip_values(rg_list params, double clip_value) {
@@ -70,7 +67,5 @@ static bool clip_values(rg_list params, double clip_value) {
 }
 
 bool rg_clip_grad_value_(rg_list params, double clip_value) {
-    if (rgi_training_halted())
-        return false;
-    return clip_values(params, clip_value) || rgi_halt_training();
+    return RG_UNLESS_HALTED(clip_values(params, clip_value));
 }

@@ -125,8 +125,8 @@ static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
 static bool move_along(const lbfgs_run *r, double t, rg_tensor *d) {
     RG_SCOPE();
     int64_t at = 0;
-    for (size_t i = 0; i < r->o->n_slots; i++) {
-        rg_tensor *p = r->o->slots[i].param;
+    for (RG_EACH_SLOT(slot, r->o)) {
+        rg_tensor *p = slot->param;
         rg_tensor *part = rg_reshape_dims(rg_slice(d, 0, at, at + p->numel, 1), rg_shape(p));
         if (!rg_add_alpha_(p, part, t))
             return false;

@@ -240,8 +240,8 @@ bool rgi_lbfgs_read(rg_lbfgs *s, const rg_optim *o, rg_named_list dict) {
     RG_NO_GRAD();
     *s = (rg_lbfgs){ 0 };
     lbfgs_read l = { .s = s, .dtype = o->slots->param->dtype };
-    for (size_t i = 0; i < o->n_slots; i++)
-        l.numel += o->slots[i].param->numel;
+    for (RG_EACH_SLOT(slot, o))
+        l.numel += slot->param->numel;
     if (make_pairs(s, dict) && read_lbfgs_entries(&l, dict))
         return true;
     rgi_lbfgs_end(s);

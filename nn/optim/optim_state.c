@@ -276,7 +276,7 @@ static bool index_entries(rg_optim_load *all) {
 
 /* Finds the values of a dictionary. LBFGS's own are read by lbfgs_state.c. */
 static bool find_values(rg_optim_load *all, rg_named_list dict) {
-    const bool lbfgs = rgi_is_lbfgs(all->optim);
+    const bool lbfgs = all->optim->row == &rgi_optim_rows[RG_LBFGS];
     for (int i = 0; i < dict.n; i++) {
         const char *name = dict.v[i].name;
         const bool apart = lbfgs && strncmp(name, "state.", 6) == 0;

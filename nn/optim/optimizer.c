@@ -103,8 +103,8 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     RG_AS("add_group");
     if (!rgi_handle_given(o, "add_group", RG_HANDLE_OPTIM))
         return false;
-    RG_FAIL_VALUE_IF(rgi_is_lbfgs(o) && o->n_groups, o->row->name,
-                     "LBFGS doesn't support per-parameter options (parameter groups)");
+    RG_FAIL_VALUE_IF(o->row->step_by_closure && o->n_groups, o->row->name,
+                     "%s doesn't support per-parameter options (parameter groups)", o->row->name);
     rg_group group = { { options }, list.n };
     if (!complete_options(o, &group) || !rgi_given_list(list.n, list.v, o->row->name))
         return false;
@@ -143,9 +143,9 @@ rg_list(rg_optim_parameters)(rg_optim *o, int i) {
     if (!v)
         return failed;
     int n = 0;
-    for (size_t k = 0; k < o->n_slots; k++)
-        if (o->slots[k].group == (size_t)i)
-            v[n++] = o->slots[k].param;
+    for (RG_EACH_SLOT(slot, o))
+        if (slot->group == (size_t)i)
+            v[n++] = slot->param;
     return (rg_list){ n, v };
 }
 
@@ -233,10 +233,10 @@ void rg_optim_free(rg_optim *o) {
 void rgi_optim_let_go(rg_optim *o) {
     if (--o->holders)
         return;
-    for (size_t i = 0; i < o->n_slots; i++) {
-        rgi_release_as(o->slots[i].param, RG_OPTIM_FREED);
+    for (RG_EACH_SLOT(slot, o)) {
+        rgi_release_as(slot->param, RG_OPTIM_FREED);
         for (int k = 0; k < RG_OPTIM_STATES; k++)
-            rgi_release_as(o->slots[i].state[k], RG_OPTIM_FREED);
+            rgi_release_as(slot->state[k], RG_OPTIM_FREED);
     }
     for (rg_schedule *s = o->schedules, *next; s; s = next) {
         next = s->next;
@@ -252,7 +252,7 @@ void rgi_optim_let_go(rg_optim *o) {
 bool rg_optim_zero_grad(rg_optim *o) {
     if (!rgi_handle_given(o, "zero_grad", RG_HANDLE_OPTIM))
         return false;
-    for (size_t i = 0; i < o->n_slots; i++)
-        rg_set_grad(o->slots[i].param, RG_NONE);
+    for (RG_EACH_SLOT(slot, o))
+        rg_set_grad(slot->param, RG_NONE);
     return true;
 }

@@ -75,6 +75,13 @@ typedef struct rg_optim_row {
     /* Where it isn't NULL, the product of NAdam's momenta until now is part of the state: it
      * returns the factor of a parameter's step. */
     double (*factor)(const rg_param_group *g, double step);
+    /* Where it isn't NULL, it returns the update of a parameter, which the scope owns, or NULL on
+     * failure. It is the kernel's last operand; the others it doesn't change. */
+    rg_tensor *(*update)(const rg_param_group *g, const rg_optim_slot *slot,
+                         const k_optimizer_numbers *z);
+    /* Where it isn't NULL, it is all of a step, which calls the closure itself. It returns the
+     * first loss, or NULL on failure. The row then has neither a kernel nor states. */
+    rg_tensor *(*step_by_closure)(rg_optim *o, rg_closure *closure, void *context);
     /* Fills in what the optimizer's kernel reads beside the numbers of all optimizers. */
     void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, const rg_optim_slot *slot);
 } rg_optim_row;
@@ -95,12 +102,15 @@ struct rg_optim {
      * once the program has released it. */
     int holders;
 };
-/* Returns the orthogonal update of Muon's step, which the scope owns, or NULL on failure. The
- * slot's operands are parameter, gradient and buffer, none of which it changes. */
+/* Walks over all slots: for (RG_EACH_SLOT(slot, o)). */
+#define RG_EACH_SLOT(slot, o)         \
+    rg_optim_slot *slot = (o)->slots; \
+    slot < (o)->slots + (o)->n_slots; \
+    slot++
+/* Returns the orthogonal update of Muon's step: the row's `update`. The slot's operands are
+ * parameter, gradient and buffer. */
 rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
                            const k_optimizer_numbers *z);
-/* Returns whether it is LBFGS, which has neither a kernel nor states of its parameters. */
-static inline bool rgi_is_lbfgs(const rg_optim *o) { return o->row == &rgi_optim_rows[RG_LBFGS]; }
 /* Takes a holder away, and frees the optimizer if that was the last one. */
 void rgi_optim_let_go(rg_optim *o);
 

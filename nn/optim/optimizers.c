@@ -205,9 +205,11 @@ const rg_optim_row rgi_optim_rows[] = {
                       .nesterov = 1, .eps = 1e-7, .ns_coefficients = { 3.4445, -4.775, 2.0315 },
                       .ns_steps = 5, .match_rms_adamw = 0 },
         .states = { { "momentum_buffer", RG_ALWAYS } },
+        .update = rgi_muon_update,
     },
     [RG_LBFGS] = {
         .name = "LBFGS",
+        .step_by_closure = rgi_lbfgs_step,
         .defaults = { RG_NO_OPTIONS_, .lr = 1, .max_iter = 20, .max_eval = 25,
                       .tolerance_grad = 1e-7, .tolerance_change = 1e-9, .history_size = 100,
                       .strong_wolfe = 0 },

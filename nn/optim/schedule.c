@@ -382,11 +382,7 @@ static bool step_schedule(rg_schedule *s) {
     return step_schedule(now);
 }
 
-bool rg_schedule_step(rg_schedule *s) {
-    if (rgi_training_halted())
-        return false;
-    return step_schedule(s) || rgi_halt_training();
-}
+bool rg_schedule_step(rg_schedule *s) { return RG_UNLESS_HALTED(step_schedule(s)); }
 
 static bool step_to(rg_schedule *s, int64_t epoch) {
     if (!may_step(s, "schedule_step_to"))
@@ -402,9 +398,7 @@ static bool step_to(rg_schedule *s, int64_t epoch) {
 }
 
 bool(rg_schedule_step_to)(rg_schedule *s, int64_t epoch) {
-    if (rgi_training_halted())
-        return false;
-    return step_to(s, epoch) || rgi_halt_training();
+    return RG_UNLESS_HALTED(step_to(s, epoch));
 }
 
 /* ---- ReduceLROnPlateau: times factor when a metric gets no better for long ----- */
@@ -453,7 +447,5 @@ static bool step_by_metric(rg_schedule *s, double metric) {
 }
 
 bool rg_schedule_step_metric(rg_schedule *s, double metric) {
-    if (rgi_training_halted())
-        return false;
-    return step_by_metric(s, metric) || rgi_halt_training();
+    return RG_UNLESS_HALTED(step_by_metric(s, metric));
 }

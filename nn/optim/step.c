@@ -67,13 +67,13 @@ static k_optimizer_numbers numbers_of(const rg_optim *o, const rg_optim_slot *sl
     return z;
 }
 
-/* Adds the updates to the operands, all of them before anything changes. */
-static bool add_muon_updates(rg_optim *o) {
-    for (rg_optim_slot *slot = o->slots; slot < o->slots + o->n_slots; slot++) {
+/* Adds the row's updates to the operands, all of them before anything changes. */
+static bool add_updates(const rg_optim *o) {
+    for (RG_EACH_SLOT(slot, o)) {
         if (!slot->n_operands)
             continue;
         const k_optimizer_numbers z = numbers_of(o, slot);
-        rg_tensor *update = rgi_muon_update(&o->groups[slot->group].options, slot, &z);
+        rg_tensor *update = o->row->update(&o->groups[slot->group].options, slot, &z);
         if (!update)
             return false;
         slot->operand[slot->n_operands++] = update;
@@ -95,24 +95,23 @@ static void count_step(const rg_optim *o, rg_optim_slot *slot) {
                                                      : (float)product * (float)factor;
 }
 
-/* Neighbours mostly have the same numbers, so these are seldom computed anew. Muon's depend on the
- * parameter's shape, too. */
+/* Neighbours mostly have the same numbers, so these are seldom computed anew. Those of a row with
+ * updates depend on the parameter's shape, too. */
 static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_optim_slot *b) {
     return a->group == b->group && a->step == b->step && a->product == b->product
-           && o->row->kernel != K_MUON;
+           && !o->row->update;
 }
 
 RG_HOT static bool step_all(rg_optim *o) {
     RG_SCOPE();
-    rg_optim_slot *end = o->slots + o->n_slots;
-    for (rg_optim_slot *slot = o->slots; slot < end; slot++)
+    for (RG_EACH_SLOT(slot, o))
         if (!gather_operands(o, slot))
             return false;
-    if (o->row->kernel == K_MUON && !add_muon_updates(o))
+    if (o->row->update && !add_updates(o))
         return false;
     const rg_optim_slot *last = NULL;
     k_optimizer_numbers z;
-    for (rg_optim_slot *slot = o->slots; slot < end; slot++) {
+    for (RG_EACH_SLOT(slot, o)) {
         if (!slot->n_operands)
             continue;
         count_step(o, slot);
@@ -138,25 +137,21 @@ static void observe_step(rg_optim *o) {
 static bool step_once(rg_optim *o) {
     if (!rgi_handle_given(o, "step", RG_HANDLE_OPTIM))
         return false;
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, rgi_is_lbfgs(o), "LBFGS",
-                  "LBFGS.step() missing 1 required positional argument: 'closure'");
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, o->row->step_by_closure, o->row->name,
+                  "%s.step() missing 1 required positional argument: 'closure'", o->row->name);
     observe_step(o);
     return step_all(o);
 }
 
 /* Gradients that a failed backward left are those of an earlier step. */
-RG_HOT bool rg_optim_step(rg_optim *o) {
-    if (rgi_training_halted())
-        return false;
-    return step_once(o) || rgi_halt_training();
-}
+RG_HOT bool rg_optim_step(rg_optim *o) { return RG_UNLESS_HALTED(step_once(o)); }
 
 static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) {
     static const char op[] = "step_closure";
     if (!rgi_handle_given(o, op, RG_HANDLE_OPTIM) || !rgi_given(closure, op, "a closure"))
         return NULL;
-    if (rgi_is_lbfgs(o))
-        return rgi_lbfgs_step(o, closure, context);
+    if (o->row->step_by_closure)
+        return o->row->step_by_closure(o, closure, context);
     rg_tensor *loss;
     {
         RG_ENABLE_GRAD();
@@ -166,8 +161,5 @@ static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) 
 }
 
 rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context) {
-    rg_tensor *loss = rgi_training_halted() ? NULL : step_closure(o, closure, context);
-    if (!loss)
-        rgi_halt_training();
-    return loss;
+    return RG_TENSOR_UNLESS_HALTED(step_closure(o, closure, context));
 }

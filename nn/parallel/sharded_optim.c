@@ -85,14 +85,15 @@ static bool show_gradients(const ownership *w, rg_tensor **hidden) {
     return ok;
 }
 
-bool rg_sharded_optim_step(rg_optim *o) {
+/* A rank whose training is halted takes part until the ranks have found out that one has failed. */
+static bool step_own_part(rg_optim *o) {
     static const char op[] = "sharded_optim_step";
     RG_SCOPE();
     RG_NO_GRAD();
     ownership w = { 0 };
     if (!rgi_group_given(op))
         return false;
-    bool ok = find_owners(o, &w);
+    bool ok = !rg_training_halted() && find_owners(o, &w);
     rg_tensor **hidden = ok ? rgi_scope_room((size_t)w.n * sizeof *hidden) : NULL;
     ok = hidden && hide_gradients(&w, hidden) && rg_optim_step(o);
     ok = show_gradients(&w, hidden) && ok;
@@ -102,6 +103,8 @@ bool rg_sharded_optim_step(rg_optim *o) {
         ok = rg_broadcast_(w.params[i], (int)w.owner[i]);
     return ok;
 }
+
+bool rg_sharded_optim_step(rg_optim *o) { return step_own_part(o) || rg_halt_training(); }
 
 /* ---- the state ------------------------------------------------------------------------- */
 

@@ -362,6 +362,31 @@ static void test_without_a_group(void) {
     rg_module_free(model);
 }
 
+/* A rank whose training is halted moves nothing, and halts the training of all ranks. */
+static void test_halted_step(void) {
+    RG_SCOPE();
+    rg_sequential *model = make_model();
+    rg_optim *o = rg_optim_sgd(rg_parameters(model), .lr = 1);
+    rg_tensor *w = rg_parameters(model).v[0];
+    HOLDS(rg_backward(rg_sum(rg_call(model, rg_ones(1, 3)))));
+    HOLDS(!rg_training_halted());
+    if (rank == size - 1)
+        HOLDS(!rg_set_grad(w, rg_ones(7)));
+    HOLDS(rg_training_halted() == (rank == size - 1));
+    const rg_list params = rg_parameters(model);
+    rg_tensor *before[8];
+    for (int i = 0; i < params.n; i++)
+        before[i] = rg_clone(params.v[i]);
+    HOLDS(!rg_sharded_optim_step(o) && rg_training_halted());
+    HOLDS(!rg_optim_step(o) && rg_training_halted());
+    for (int i = 0; i < params.n; i++)
+        HOLDS(rank < size - 1 || rg_equal(params.v[i], before[i]));
+    rg_error_clear();
+    HOLDS(!rg_training_halted() && rg_sharded_optim_step(o));
+    rg_optim_free(o);
+    rg_module_free(model);
+}
+
 /* An optimizer whose parameters have no elements has steps, too. */
 static void test_nothing_to_move(void) {
     RG_SCOPE();
@@ -412,6 +437,7 @@ int main(void) {
         test_they_leave_under_backward,
         test_buffers,
         test_buffers_that_stay,
+        test_halted_step,
         test_nothing_to_move,
         test_gradients_after_a_sharded_step,
         test_refusals,
