@@ -9,6 +9,7 @@
 #include "linear.h"
 #include "multihead.h"
 #include "nn/registry.h"
+#include "sequence_checks.h"
 #include "tensor/structs.h"
 
 #include <math.h>
@@ -42,41 +43,13 @@ static bool mha_check_ranks(rg_tensor *const in[3]) {
     return true;
 }
 
-static bool mha_check_mask_dtype(rg_tensor *mask, const char *name) {
-    MHA_FAIL_IF(mask->dtype == RG_INT64, "only bool and floating types of %s are supported", name);
-    return true;
-}
-
-/* The number of keys of the mask. */
-static bool mha_check_attn_mask(rg_multihead_attention *self, rg_tensor *query, int64_t keys,
-                                rg_tensor *mask) {
-    if (mask == RG_NONE)
-        return true;
-    if (!rgi_check(mask, "multihead_attention"))
-        return false;
-    MHA_FAIL_IF(mask->ndim != 2 && mask->ndim != 3,
-                "For %s `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found %d-D "
-                "tensor instead",
-                mha_kind(query), mask->ndim);
-    if (mask->ndim == 3 && query->ndim == 2) {
-        long long heads = self->num_heads, l = query->size[0], s = keys;
-        MHA_FAIL_IF(mask->size[0] != heads || mask->size[1] != l || mask->size[2] != s,
-                    "Expected `attn_mask` shape to be (%lld, %lld, %lld) but got %s", heads, l, s,
-                    rg_repr_shape(mask));
-    }
-    return mha_check_mask_dtype(mask, "attn_mask");
-}
-
-static bool mha_check_key_padding_mask(rg_tensor *query, rg_tensor *mask) {
-    if (mask == RG_NONE)
-        return true;
-    if (!rgi_check(mask, "multihead_attention"))
-        return false;
-    MHA_FAIL_IF(mask->ndim != query->ndim - 1,
-                "For %s `query`, expected `key_padding_mask` to be `None` or %d-D but found %d-D "
-                "tensor instead",
-                mha_kind(query), query->ndim - 1, mask->ndim);
-    return mha_check_mask_dtype(mask, "key_padding_mask");
+/* The sizes of masks are checked when scores are laid out. */
+static bool mha_check_masks(const rg_tensor *query, const rg_multihead_options *o) {
+    const char *op = "multihead_attention";
+    const int padding_dims = query->ndim - 1;
+    return rgi_want_mask_beside(op, "attn_mask", o->attn_mask, query, 2, 3)
+           && rgi_want_mask_beside(op, "key_padding_mask", o->key_padding_mask, query, padding_dims,
+                                   padding_dims);
 }
 
 /* Keys and values must have the same length and batch, and where one weight projects query, key and
@@ -111,8 +84,7 @@ static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
     for (int i = 0; i < 3; i++)
         if (!rgi_check(in[i], "multihead_attention"))
             return false;
-    if (!mha_check_ranks(in) || !mha_check_attn_mask(self, in[0], in[1]->size[0], o->attn_mask)
-        || !mha_check_key_padding_mask(in[0], o->key_padding_mask))
+    if (!mha_check_ranks(in) || !mha_check_masks(in[0], o))
         return false;
     MHA_FAIL_IF(o->is_causal && o->attn_mask == RG_NONE,
                 "Need attn_mask if specifying the is_causal hint. You may use the Transformer "
@@ -418,8 +390,7 @@ static rg_tensor *mha_run_cached(rg_multihead_attention *self, rg_tensor *const 
         s += key->size[0];
     }
     mha_sizes sizes = { l, n, s, self->num_heads, 0 };
-    if (!mha_check_attn_mask(self, in[0], s, o->attn_mask)
-        || !mha_check_key_padding_mask(in[0], o->key_padding_mask))
+    if (!mha_check_masks(in[0], o))
         return NULL;
     rg_tensor *mask = mha_mask(o, &sizes, batched, (rg_dtype)q->dtype);
     bool by_steps = o->need_weights || mha_is_looked_into(self);

@@ -8,6 +8,7 @@
 #include "init.h"
 #include "nn/python_text.h"
 #include "recurrent_parts.h"
+#include "sequence_checks.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
@@ -54,59 +55,20 @@ static bool rnn_check_input(const rnn_run *r) {
                      given, has, has, given);
     const int dims = r->packed ? 2 : 3;
     RG_FAIL_IF(x->ndim != dims, name, "input must have %d dimensions, got %d", dims, x->ndim);
-    RG_FAIL_IF(x->size[dims - 1] != r->self->input_size, name,
-               "input.size(-1) must be equal to input_size. Expected %lld, got %lld",
-               (long long)r->self->input_size, (long long)x->size[dims - 1]);
+    if (!rgi_want_input_size(name, x, r->self->input_size))
+        return false;
     RG_FAIL_IF(x->size[0] == 0, name, "Expected sequence length to be larger than 0 in RNN");
     return true;
 }
 
-/* Both states are given or none, and only an LSTM has a second. */
-static bool rnn_check_given(const rg_rnn_module *self, const rg_rnn_states *s) {
-    const char *name = self->base.cls->name;
-    rg_tensor *both[] = { s->h_0, s->c_0 };
-    for (int i = 0; i < 2; i++)
-        if (both[i] != RG_NONE && !rgi_check(both[i], name))
-            return false;
-    RG_FAIL_IF(!rnn_is_lstm(self) && s->c_0 != RG_NONE, name, "only an LSTM has c_0");
-    RG_FAIL_IF(rnn_is_lstm(self) && (s->h_0 == RG_NONE) != (s->c_0 == RG_NONE), name,
-               "h_0 and c_0 must be given together");
-    return true;
-}
-
-/* x is unbatched or batched, and so are the states. */
-static bool rnn_check_ranks(const rg_rnn_module *self, const rg_tensor *x, const rg_rnn_states *s) {
-    const char *name = self->base.cls->name;
-    const bool plain = self->base.cls == &rnn_class;
-    RG_FAIL_VALUE_IF(x->ndim != 2 && x->ndim != 3, name,
-                     "%s: Expected input to be 2D or 3D, got %dD%s instead", name, x->ndim,
-                     plain ? " tensor" : "");
-    if (s->h_0 == RG_NONE)
-        return true;
-    const char *kind = x->ndim == 3 ? "batched 3-D" : "unbatched 2-D";
-    const int h = s->h_0->ndim, c = rnn_is_lstm(self) ? s->c_0->ndim : h;
-    RG_FAIL_IF(rnn_is_lstm(self) && (h != x->ndim || c != x->ndim), name,
-               "For %s input, hx and cx should also be %d-D but got (%d-D, %d-D) tensors", kind,
-               x->ndim, h, c);
-    RG_FAIL_IF(h != x->ndim, name, "For %s input, hx should also be %d-D but got %d-D tensor", kind,
-               x->ndim, h);
-    return true;
-}
-
 /* A state is (layers and directions, batch, width). */
-static bool rnn_check_state(const rnn_run *r, const rg_tensor *t, const char *which,
-                            int64_t width) {
-    const char *name = r->self->base.cls->name;
-    const long long size[] = { r->self->n_weights, r->batch, width };
-    bool fits = t->ndim == 3;
-    for (int d = 0; d < 3 && fits; d++)
-        fits = t->size[d] == size[d];
-    RG_FAIL_IF(!fits, name, "Expected hidden%s size (%lld, %lld, %lld), got %s", which, size[0],
-               size[1], size[2], RG_SHAPE_TEXT(t));
-    RG_FAIL_IF(t->dtype != r->x->dtype, name,
-               "mat1 and mat2 must have the same dtype, but got %s and %s",
-               rgi_scalar_name((rg_dtype)t->dtype), rgi_scalar_name((rg_dtype)r->x->dtype));
-    return true;
+static bool rnn_check_states(const rnn_run *r) {
+    const rg_rnn_module *self = r->self;
+    const char *name = self->base.cls->name;
+    const bool lstm = rnn_is_lstm(self);
+    const rg_dims h = RG_DIMS(self->n_weights, r->batch, rnn_width(self));
+    const rg_dims c = RG_DIMS(self->n_weights, r->batch, self->hidden_size);
+    return rgi_want_state(name, lstm, 0, r->h_0, h) && rgi_want_state(name, lstm, 1, r->c_0, c);
 }
 
 /* Makes the run of an input that isn't packed. */
@@ -153,19 +115,18 @@ static bool rnn_begin_packed(rnn_run *r, const rg_rnn_keywords *k) {
 }
 
 static bool rnn_begin(rnn_run *r, const rg_rnn_keywords *k) {
-    if (!rnn_check_given(r->self, &k->states))
+    const char *name = r->self->base.cls->name;
+    rg_tensor *const states[] = { k->states.h_0, k->states.c_0 };
+    if (!rgi_want_states(name, rnn_is_lstm(r->self), states))
         return false;
-    r->h_0 = k->states.h_0;
-    r->c_0 = k->states.c_0;
+    r->h_0 = states[0];
+    r->c_0 = states[1];
     r->packed = k->batch_sizes != RG_NONE;
-    if (r->packed ? !rnn_begin_packed(r, k)
-                  : !rnn_check_ranks(r->self, r->x, &k->states) || !rnn_begin_padded(r))
-        return false;
-    if (r->h_0 == RG_NONE)
-        return true;
-    const bool lstm = rnn_is_lstm(r->self);
-    return rnn_check_state(r, r->h_0, lstm ? "[0]" : "", rnn_width(r->self))
-           && (!lstm || rnn_check_state(r, r->c_0, "[1]", r->self->hidden_size));
+    if (r->packed)
+        return rnn_begin_packed(r, k) && rnn_check_states(r);
+    return rgi_want_maybe_batched(name, "input", r->x, 3)
+           && rgi_want_states_like(name, r->x, 3, states) && rnn_begin_padded(r)
+           && rnn_check_states(r);
 }
 
 /* ---- one direction of one layer -------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "recurrent.h"
 #include "init.h"
 #include "recurrent_parts.h"
+#include "sequence_checks.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
 #include "tensor/structs.h"
@@ -23,48 +24,28 @@ static bool cell_is_gru(const rg_rnn_cell_module *self) {
 
 /* ---- what its arguments must be -------------------------------------------------- */
 
-static bool cell_check_ranks(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *const s[2]) {
+static bool cell_check_dims(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *const s[2]) {
     const char *name = self->base.cls->name;
-    if (!rgi_check(x, name))
+    const bool lstm = cell_is_lstm(self);
+    const char *names[] = { lstm ? "hx[0]" : "hidden", "hx[1]" };
+    if (!rgi_check(x, name) || !rgi_want_maybe_batched(name, "input", x, 2)
+        || !rgi_want_states(name, lstm, s))
         return false;
-    RG_FAIL_VALUE_IF(x->ndim != 1 && x->ndim != 2, name,
-                     "%s: Expected input to be 1D or 2D, got %dD instead", name, x->ndim);
-    for (int i = 0; i < 2; i++) {
-        if (s[i] == RG_NONE)
-            continue;
-        if (!rgi_check(s[i], name))
+    for (int i = 0; i < 2; i++)
+        if (s[i] != RG_NONE && !rgi_want_maybe_batched(name, names[i], s[i], 2))
             return false;
-        const char *which = i ? "hx[1]" : "hx[0]";
-        RG_FAIL_VALUE_IF(s[i]->ndim != 1 && s[i]->ndim != 2, name,
-                         "%s: Expected %s to be 1D or 2D, got %dD instead", name,
-                         cell_is_lstm(self) ? which : "hidden", s[i]->ndim);
-    }
-    RG_FAIL_IF(!cell_is_lstm(self) && s[1] != RG_NONE, name, "only an LSTM has c_0");
-    RG_FAIL_IF(cell_is_lstm(self) && (s[0] == RG_NONE) != (s[1] == RG_NONE), name,
-               "h_0 and c_0 must be given together");
-    return true;
+    return rgi_want_states_like(name, x, 2, s);
 }
 
-/* x and the states have a batch. */
+/* Requires that x and the states have a batch. */
 static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
                              rg_tensor *const s[2]) {
     const char *name = self->base.cls->name;
-    RG_FAIL_IF(x->size[1] != self->input_size, name,
-               "input has inconsistent input_size: got %lld expected %lld", (long long)x->size[1],
-               (long long)self->input_size);
-    for (int i = 0; i < 2; i++) {
-        if (s[i] == RG_NONE)
-            continue;
-        RG_FAIL_IF(s[i]->ndim != 2, name, "For %s input, hx should also be %s",
-                   s[i]->ndim == 1 ? "batched" : "unbatched", s[i]->ndim == 1 ? "2-D" : "1-D");
-        RG_FAIL_IF(s[i]->size[0] != x->size[0], name,
-                   "Input batch size %lld doesn't match hidden%d batch size %lld",
-                   (long long)x->size[0], i, (long long)s[i]->size[0]);
-        RG_FAIL_IF(s[i]->size[1] != self->hidden_size, name,
-                   "hidden%d has inconsistent hidden_size: got %lld, expected %lld", i,
-                   (long long)s[i]->size[1], (long long)self->hidden_size);
-    }
-    return true;
+    const bool lstm = cell_is_lstm(self);
+    const rg_dims shape = RG_DIMS(x->size[0], self->hidden_size);
+    return rgi_want_input_size(name, x, self->input_size)
+           && rgi_want_state(name, lstm, 0, s[0], shape)
+           && rgi_want_state(name, lstm, 1, s[1], shape);
 }
 
 /* ---- forward --------------------------------------------------------------------- */
@@ -86,7 +67,7 @@ static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, r
 static rg_tensor *cell_run(const rg_rnn_cell_module *self, rg_tensor *x, rg_rnn_cell_keywords *k) {
     rg_tensor *s[] = { k->states.h_0, k->states.c_0 };
     RG_AS(self->base.cls->name);
-    if (!cell_check_ranks(self, x, s))
+    if (!cell_check_dims(self, x, s))
         return NULL;
     const bool batched = x->ndim == 2;
     if (!batched) {

@@ -9,12 +9,6 @@
 
 /* ---- forward ------------------------------------------------------------------- */
 
-bool rgi_check_mask(const char *op, const rg_tensor *mask, const char *name) {
-    RG_FAIL_IF(mask && mask->state == RG_ALIVE && mask->dtype == RG_INT64, op,
-               "only bool and floating types of %s are supported", name);
-    return true;
-}
-
 rg_tensor *rgi_feed_forward(rg_linear_module *linear1, rg_tensor *(*activation)(rg_tensor *x),
                             rg_plain_module *inner, rg_linear_module *linear2,
                             rg_plain_module *outer, rg_tensor *x) {
@@ -41,8 +35,8 @@ static rg_tensor *encoder_feed_forward(rg_transformer_encoder_layer *self, rg_te
 static rg_tensor *encoder_run(rg_module *m, rg_tensor *x, const rg_src_options *o) {
     rg_transformer_encoder_layer *self = (rg_transformer_encoder_layer *)m;
     const char *op = "transformer_encoder_layer";
-    if (!rgi_check_mask(op, o->src_key_padding_mask, "src_key_padding_mask")
-        || !rgi_check_mask(op, o->src_mask, "src_mask"))
+    if (!rgi_want_mask(op, "src_key_padding_mask", o->src_key_padding_mask)
+        || !rgi_want_mask(op, "src_mask", o->src_mask))
         return NULL;
     if (self->o.norm_first) {
         x = rg_add(x, encoder_attend(self, rg_call(self->norm1, x), o));

@@ -78,9 +78,8 @@ static rg_tensor *cut_off(rg_transformer_encoder *self, rg_tensor *src, const rg
 static rg_tensor *transformer_encoder_run(rg_module *m, rg_tensor *src, const rg_mask_options *o) {
     rg_transformer_encoder *self = (rg_transformer_encoder *)m;
     const char *op = "transformer_encoder";
-    if (!rgi_check(src, op) || !rgi_check_mask(op, o->src_key_padding_mask, "src_key_padding_mask")
-        || !rgi_check_mask(op, o->mask, "mask")
-        || (o->src_key_padding_mask != RG_NONE && !rgi_check(o->src_key_padding_mask, op)))
+    if (!rgi_check(src, op) || !rgi_want_mask(op, "src_key_padding_mask", o->src_key_padding_mask)
+        || !rgi_want_mask(op, "mask", o->mask))
         return NULL;
     RG_FAIL_INDEX_IF(!self->layers->n, op, "index 0 is out of range");
     rg_tensor *padded = cut_off(self, src, o);

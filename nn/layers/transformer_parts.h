@@ -3,10 +3,9 @@
  */
 #pragma once
 
+#include "sequence_checks.h"
 #include "transformer.h"
 
-/* Fails with torch's sentence where a mask is of integers. */
-bool rgi_check_mask(const char *op, const rg_tensor *mask, const char *name);
 /* Returns dropout(linear2(dropout(activation(linear1(x))))). */
 rg_tensor *rgi_feed_forward(rg_linear_module *linear1, rg_tensor *(*activation)(rg_tensor *x),
                             rg_plain_module *inner, rg_linear_module *linear2,

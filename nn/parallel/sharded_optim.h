@@ -24,8 +24,7 @@
 RG_PUBLIC_BEGIN
 
 /* Does what rg_optim_step does, to the same bits: each rank moves its own parameters, and gives
- * them to the others. Returns false on failure, on all ranks. Where it
- * fails on a rank, it fails and halts training on all. */
+ * them to the others. Where it fails on one rank, it returns false and halts training on all. */
 bool rg_sharded_optim_step(rg_optim *o);
 /* Gives rank 0 the states of all ranks' parameters, as a checkpoint needs them. */
 bool rg_sharded_optim_gather(rg_optim *o);

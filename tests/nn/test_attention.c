@@ -360,8 +360,8 @@ START_TEST(test_bad_arguments) {
         one, one, one, .key_padding_mask = rg_zeros(1, 3));
     REFUSED("expected `attn_mask` to be `None`, 2-D or 3-D but found 4-D", q, q, q,
             .attn_mask = rg_zeros(1, 1, 3, 3));
-    REFUSED("Expected `attn_mask` shape to be (2, 3, 3) but got torch.Size([1, 3, 4])", one, one,
-            one, .attn_mask = rg_zeros(1, 3, 4));
+    REFUSED("The shape of the 3D attn_mask is torch.Size([1, 3, 4]), but should be (2, 3, 3).", one,
+            one, one, .attn_mask = rg_zeros(1, 3, 4));
     ck_fails(rg_multihead_attention_forward(with_zero, q, q, q, .key_padding_mask = rg_zeros(2, 4))
                  .output,
              RG_RUNTIME_ERROR, "Expected key_padded_mask.shape[1] to be 4, but got 5");

@@ -72,16 +72,16 @@ START_TEST(test_attention) {
         "should be (3, 5).");
     ck_says(rg_multihead_attention_forward(mha, T(3, 4), T(5, 4), T(5, 4), .attn_mask = T(7, 3, 5))
                 .output,
-            "multihead_attention: Expected `attn_mask` shape to be (2, 3, 5) but got "
-            "torch.Size([7, 3, 5])");
+            "multihead_attention: The shape of the 3D attn_mask is torch.Size([7, 3, 5]), "
+            "but should be (2, 3, 5).");
     ck_says(rg_multihead_attention_forward(mha, T(3, 4), T(5, 4), T(5, 4), .attn_mask = T(2, 6, 5))
                 .output,
-            "multihead_attention: Expected `attn_mask` shape to be (2, 3, 5) but got "
-            "torch.Size([2, 6, 5])");
+            "multihead_attention: The shape of the 3D attn_mask is torch.Size([2, 6, 5]), "
+            "but should be (2, 3, 5).");
     ck_says(rg_multihead_attention_forward(mha, T(3, 4), T(5, 4), T(5, 4), .attn_mask = T(2, 3, 6))
                 .output,
-            "multihead_attention: Expected `attn_mask` shape to be (2, 3, 5) but got "
-            "torch.Size([2, 3, 6])");
+            "multihead_attention: The shape of the 3D attn_mask is torch.Size([2, 3, 6]), "
+            "but should be (2, 3, 5).");
     ck_says(rg_multihead_attention_forward(mha, T(6, 3, 4), T(6, 5, 4), T(6, 5, 4),
                                            .attn_mask = T(2, 3, 5))
                 .output,
@@ -183,9 +183,9 @@ START_TEST(test_rare_refusals) {
             "GRUCell: GRUCell.__init__() got an unexpected keyword argument 'nonlinearity'");
     rg_rnn_cell_module *cell = rg_nn_gru_cell(2, 3);
     ck_fails(rg_call(cell, T(4, 2), T(3)), RG_RUNTIME_ERROR,
-             "For batched input, hx should also be 2-D");
+             "For batched 2-D input, hx should also be 2-D");
     ck_fails(rg_call(cell, T(2), T(4, 3)), RG_RUNTIME_ERROR,
-             "For unbatched input, hx should also be 1-D");
+             "For unbatched 1-D input, hx should also be 1-D");
     rg_rnn_module *rnn = rg_nn_gru(2, 3);
     rg_packed_sequence packed = rg_pack_sequence(RG_LIST(T(4, 2)));
     packed.data = T(4, 1, 2);
