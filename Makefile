@@ -409,9 +409,10 @@ deps:
 size:
 	@tests/size $(wildcard $(LAYERS))
 
-## style      the rules of style that a script can see
+## style      the rules of style, of includes and of calls that a script can see
 style: $(STATIC) $(SHARED)
 	@tests/style $^
+	@tests/rooms $(BUILD) $(PUBLIC)
 
 ## fmt        clang-format over the lines that are changed and not committed
 fmt:

@@ -7,8 +7,6 @@
  */
 #pragma once
 
-#include "ops.h"
-
 #ifdef __cplusplus
 #include <initializer_list>
 #endif

@@ -153,6 +153,8 @@ rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
 
 /* ---- names --------------------------------------------------------------------- */
 
+rg_module *rgi_module_parent(const rg_module *m) { return m->registry->parent; }
+
 size_t rgi_module_path(const rg_module *m, char *text, size_t room) {
     const rg_registry *r = m->registry;
     text[0] = 0;

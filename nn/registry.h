@@ -5,7 +5,7 @@
 #pragma once
 
 #include "autograd/hook_list.h"
-#include "module.h"
+#include "given.h"
 #include "tensor/handle.h"
 #include "tensor/map.h"
 
@@ -57,9 +57,6 @@ bool rgi_is_container(const rg_module *m);
 bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Takes down that m holds a child, which stands in m's entry e. */
 void rgi_join_parent(rg_module *m, const rg_entry *e, rg_module *child);
-/* Writes m's path from the top of its tree, "h.0.attn", and returns its length. */
-size_t rgi_module_path(const rg_module *m, char *text, size_t room);
-enum { RG_PATH_ROOM = 256 };
 /* Renames each parameter of m whose name is `from`, a dot and its name in m: `to` takes the place
  * of `from`. Where one of the two is "", the dot is left out, too. */
 bool rgi_rename_below(rg_module *m, const char *from, const char *to);
@@ -67,13 +64,6 @@ bool rgi_rename_below(rg_module *m, const char *from, const char *to);
 bool rgi_is_registered(const char *op, const rg_entry *e);
 /* Returns whether m is a module that wasn't freed. */
 static inline bool rgi_is_module(const rg_module *m) { return rgi_is_handle(m, RG_HANDLE_MODULE); }
-/* Returns whether m may be used; else fails. */
-bool rgi_module_given(const rg_module *m, const char *op);
-
-/* Fails with the sentence that n inputs are too many, or too few, for the class; the second one is
- * told how many it takes. */
-rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
-rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);
 
 /* The state that the backward hooks of one call of a module share, or NULL where there are none. */
 typedef struct rg_backward_call rg_backward_call;

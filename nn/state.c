@@ -1,7 +1,8 @@
 /*
  * state.c: a module's values by name, as state_dict has them, and how they are loaded.
  */
-#include "save/loading.h"
+#include "registry.h"
+#include "state.h"
 #include "tensor/error.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"

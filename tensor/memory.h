@@ -23,6 +23,9 @@ static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
  * hasn't, the block moves to one of twice the capacity or more. Returns false where there is no
  * memory, and leaves the block as it was. */
 bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
+/* Returns memory that the innermost scope owns, aligned to 64 bytes, or NULL where there is none.
+ * There may be no bytes. */
+void *rgi_scope_alloc(size_t bytes);
 /* Returns whether every block is malloc's own; memory.c says when. */
 bool rgi_pool_bypassed(void);
 /* Tests set this before a program's first request: blocks are full of nonsense then, and each one

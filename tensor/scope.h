@@ -14,11 +14,6 @@ rg_tensor *rgi_own_slowly(rg_tensor *t);
 rg_tensor *rgi_lend(rg_tensor *t);
 /* Does what rg_drop does, and if t is released, leaves it in this state (structs.h). */
 void rgi_drop_as(rg_tensor *t, uint32_t state);
-/* Returns memory that the innermost scope owns, aligned to 64 bytes, or NULL where there is none.
- * There may be no bytes. */
-void *rgi_scope_alloc(size_t bytes);
-/* Frees the text, and returns a copy that the scope owns; NULL where there was no memory for it. */
-char *rgi_text_own(rg_text *t);
 
 /* Releases and frees all that the thread's scopes own. Only thread.c calls it. */
 void rgi_scope_end_thread(rg_thread *me);

@@ -35,6 +35,8 @@ bool rgi_check_slow(rg_tensor *t, const char *op) {
     return rgi_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s", rgi_name_of_pointer(t));
 }
 
+bool rgi_given_tensor(rg_tensor *t, const char *op) { return rgi_check(t, op); }
+
 bool rgi_check_list(rg_list list, const char *op) {
     if (!rgi_given_list(list.n, list.v, op))
         return false;

@@ -127,8 +127,6 @@ bool rgi_check_slow(rg_tensor *t, const char *op) __attribute__((cold));
 static inline bool rgi_check(rg_tensor *t, const char *op) {
     return RG_LIKELY(t && t->state == RG_ALIVE && t != RG_NONE) || rgi_check_slow(t, op);
 }
-/* Returns whether it is a list, and each of its tensors may be worked on. */
-bool rgi_check_list(rg_list list, const char *op);
 
 /* RG_NUMBER is a 0-d tensor whose element stands elsewhere. */
 #define RG_NUMBER(type, place)                       \

@@ -7,11 +7,8 @@
 #include "tensor/error.h"
 #include "tensor/files/npy.h"
 #include "tensor/handle.h"
-#include "tensor/kernels/copy.h"
 #include "tensor/load.h"
 #include "tensor/memory.h"
-#include "tensor/scope.h"
-#include "tensor/storage.h"
 #include "tensor/text/text.h"
 
 #include <string.h>
@@ -101,7 +98,8 @@ static const rg_pair no_windows;
 
 /* Reads each window and the token behind it into `row`, and copies it to the two tensors. */
 static bool read_windows(const rg_tokens *tokens, const int64_t *starts, int64_t *row, rg_pair p) {
-    const int64_t batch_size = p.first->size[0], block_size = p.first->size[1];
+    const int64_t batch_size = rg_size(p.first, 0), block_size = rg_size(p.first, 1);
+    int64_t *first = rg_data(p.first), *second = rg_data(p.second);
     const size_t bytes = (size_t)block_size * sizeof *row;
     rg_file file = tokens->file;
     file.op = "tokens_windows";
@@ -113,8 +111,8 @@ static bool read_windows(const rg_tokens *tokens, const int64_t *starts, int64_t
         if (!rgi_read_elements(&file, at, tokens->type, tokens->swapped, row, block_size + 1,
                                "a window"))
             return false;
-        memcpy((int64_t *)p.first->data + i * block_size, row, bytes);
-        memcpy((int64_t *)p.second->data + i * block_size, row + 1, bytes);
+        memcpy(first + i * block_size, row, bytes);
+        memcpy(second + i * block_size, row + 1, bytes);
     }
     return true;
 }
@@ -130,23 +128,23 @@ static bool block_fits(const rg_tokens *tokens, int64_t block_size, const char *
 rg_pair(rg_tokens_windows)(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size) {
     const char *op = "tokens_windows";
     RG_SCOPE();
-    if (!rgi_handle_given(tokens, op, RG_HANDLE_TOKENS) || !rgi_check(starts, op))
+    if (!rgi_handle_given(tokens, op, RG_HANDLE_TOKENS) || !rgi_given_tensor(starts, op))
         return no_windows;
-    if (starts->dtype != RG_INT64 || starts->ndim != 1) {
+    if (rg_dtype_of(starts) != RG_INT64 || rg_ndim(starts) != 1) {
         rg_fail(RG_TYPE_ERROR, op,
-                  "expected starts of dtype torch.int64 with 1 dim but got %s "
-                  "with %d",
-                  rg_dtype_name((rg_dtype)starts->dtype), starts->ndim);
+                "expected starts of dtype torch.int64 with 1 dim but got %s "
+                "with %d",
+                rg_dtype_name(rg_dtype_of(starts)), rg_ndim(starts));
         return no_windows;
     }
     if (!block_fits(tokens, block_size, op))
         return no_windows;
-    rg_dims shape = RG_DIMS(starts->size[0], block_size);
-    const rg_tensor *at = rgi_own(rgi_contiguous_copy(starts, RG_INT64));
+    rg_dims shape = RG_DIMS(rg_size(starts, 0), block_size);
+    rg_tensor *at = rg_contiguous(starts);
     rg_pair p = { rg_empty_dims(shape, RG_INT64), rg_empty_dims(shape, RG_INT64) };
     int64_t *row = rgi_scope_alloc((size_t)(block_size + 1) * sizeof *row);
     if (!at || !p.first || !p.second || !row
-        || !read_windows(tokens, (const int64_t *)at->data, row, p))
+        || !read_windows(tokens, (const int64_t *)rg_data(at), row, p))
         return no_windows;
     return (rg_pair){ rg_escape(p.first), rg_escape(p.second) };
 }

@@ -4,7 +4,6 @@
 #include "batches.h"
 #include "tensor/error.h"
 #include "autograd/ops.h"
-#include "tensor/structs.h"
 
 static const rg_pair no_pair;
 

@@ -5,12 +5,12 @@
 #include "gpt.h"
 #include "gpt_points.h"
 #include "tensor/error.h"
-#include "tensor/scope.h"
-#include "tensor/structs.h"
 #include "nn/containers.h"
 #include "nn/layers/init.h"
 #include "nn/layers/multihead.h"
-#include "nn/registry.h"
+#include "nn/given.h"
+#include "tensor/text/text.h"
+#include "tensor/memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static rg_tensor *gpt_remember(rg_tensor *cache, rg_tensor *x, int64_t position,
 /* Attends step by step, so that hooks see the values inside. */
 static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[3], double dropout,
                                       int64_t t, int64_t position) {
-    rg_tensor *causal = rg_full_dims(RG_DIMS(t, position + t), -INFINITY, (rg_dtype)qkv[0]->dtype);
+    rg_tensor *causal = rg_full_dims(RG_DIMS(t, position + t), -INFINITY, rg_dtype_of(qkv[0]));
     causal = rg_triu(causal, (int)position + 1);
     return rgi_attend_by_steps(&self->base, gpt_point, qkv[0], qkv[1], qkv[2], causal, dropout)
         .output;
@@ -93,7 +93,7 @@ static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[
  * (2, batch, heads, block, size of a head), or RG_NONE. */
 static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double dropout,
                                 rg_tensor *cache, int64_t position, bool by_steps) {
-    int64_t t = all->size[1];
+    int64_t t = rg_size(all, 1);
     /* `all` becomes (3, batch, heads, t, size of a head). */
     all = rg_permute(rg_unflatten(all, 2, RG_DIMS(3, self->n_head, -1)), 2, 0, 3, 1, 4);
     rg_tensor *q = rg_select(all, 0, 0), *k = rg_select(all, 0, 1), *v = rg_select(all, 0, 2);
@@ -186,11 +186,11 @@ static rg_tensor *gpt_block_forward_with(rg_module *m, rg_list in, void *keyword
 
 /* Fails unless idx, which begins at this position, is a part of a block. */
 static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) {
-    if (!rgi_check(idx, "gpt"))
+    if (!rgi_given_tensor(idx, "gpt"))
         return false;
-    RG_FAIL_IF(idx->ndim != 2 || idx->size[1] == 0, "gpt",
+    RG_FAIL_IF(rg_ndim(idx) != 2 || rg_size(idx, 1) == 0, "gpt",
                "expected idx of (batch, length), but got %s", rg_repr_shape(idx));
-    int64_t t = idx->size[1];
+    int64_t t = rg_size(idx, 1);
     RG_FAIL_IF(position < 0 || position > self->config.block_size - t, "gpt",
                "Cannot forward sequence of length %lld, block size is only %lld",
                (long long)t + position, (long long)self->config.block_size);
@@ -212,7 +212,7 @@ static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, const cached_keywords
     const struct rg_gpt_transformer *g = self->transformer;
     if (!gpt_check_idx(self, idx, k->position))
         return NULL;
-    int64_t t = idx->size[1];
+    int64_t t = rg_size(idx, 1);
     rg_tensor *where = rg_arange_step(k->position, k->position + t, 1);
     rg_tensor *x = rg_call(g->drop, gpt_embed(self, idx, where));
     for (int i = 0; i < g->h->n && x; i++) {
@@ -268,7 +268,8 @@ rg_logits_loss rg_gpt_forward(rg_gpt *self, rg_tensor *idx, rg_tensor *targets) 
 
 rg_tensor *(rg_gpt_cached)(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position) {
     RG_NO_GRAD();
-    if (!rgi_module_given((rg_module *)self, "gpt_cached") || !rgi_check(cache, "gpt_cached"))
+    if (!rgi_module_given((rg_module *)self, "gpt_cached")
+        || !rgi_given_tensor(cache, "gpt_cached"))
         return NULL;
     gpt_keywords k = { { cache, position }, RG_NONE };
     return rg_call_keywords(self, &k, idx);
@@ -368,7 +369,7 @@ static bool gpt_draw_weights(rg_gpt *self) {
     rg_named_list all = rg_state_dict(self);
     for (int i = 0; i < all.n; i++) {
         rg_tensor *t = all.v[i].tensor;
-        bool matrix = t->ndim == 2, bias = strstr(all.v[i].name, ".bias");
+        bool matrix = rg_ndim(t) == 2, bias = strstr(all.v[i].name, ".bias");
         if (matrix && !rg_nn_init_normal_(t, 0, 0.02))
             return false;
         if (bias && !rg_nn_init_zeros_(t))

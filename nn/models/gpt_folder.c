@@ -12,7 +12,7 @@
 #include "tensor/files/safetensors.h"
 #include "tensor/load.h"
 #include "tensor/map.h"
-#include "tensor/scope.h"
+#include "tensor/memory.h"
 #include "tensor/shape.h"
 
 #include <stdio.h>
@@ -338,7 +338,7 @@ static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, 
                         bool turned) {
     RG_SCOPE();
     RG_NO_GRAD();
-    if (!turned && rgi_foreign[e->type].dtype == (rg_dtype)to->dtype)
+    if (!turned && rgi_foreign[e->type].dtype == rg_dtype_of(to))
         return rgi_safetensors_read_into(s, e, to);
     rg_tensor *t = rgi_safetensors_read(s, e);
     return rg_copy_(to, turned ? rg_T(t) : t);
@@ -352,7 +352,7 @@ static bool check_tied(const weight_files *w, const rg_gpt *m) {
     if (!e)
         return true;
     rg_tensor *weight = m->lm_head->weight;
-    rg_tensor *head = rg_to(rgi_safetensors_read(s, e), (rg_dtype)weight->dtype);
+    rg_tensor *head = rg_to(rgi_safetensors_read(s, e), rg_dtype_of(weight));
     if (!head)
         return false;
     if (rg_equal(head, weight))

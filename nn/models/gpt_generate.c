@@ -4,7 +4,6 @@
  */
 #include "gpt.h"
 #include "tensor/error.h"
-#include "tensor/structs.h"
 
 #include <math.h>
 
@@ -14,16 +13,16 @@ rg_tensor *(rg_gpt_cache)(rg_gpt *self, int64_t batch) {
     RG_AS("gpt_cache");
     const rg_gpt_options *o = &self->config;
     rg_dims shape = RG_DIMS(o->n_layer, 2, batch, o->n_head, o->block_size, o->n_embd / o->n_head);
-    return rg_zeros_dims(shape, self->lm_head->weight->dtype);
+    return rg_zeros_dims(shape, rg_dtype_of(self->lm_head->weight));
 }
 
 static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                            const rg_generate_options *o) {
-    if (!rgi_given(self, "gpt_generate", "a module") || !rgi_check(idx, "gpt_generate"))
+    if (!rgi_given(self, "gpt_generate", "a module") || !rgi_given_tensor(idx, "gpt_generate"))
         return false;
-    RG_FAIL_IF(idx->ndim != 2 || idx->dtype != RG_INT64, "gpt_generate",
+    RG_FAIL_IF(rg_ndim(idx) != 2 || rg_dtype_of(idx) != RG_INT64, "gpt_generate",
                "expected idx of (batch, length) and dtype torch.int64, but got %s and %s",
-               rg_repr_shape(idx), rg_dtype_name(idx->dtype));
+               rg_repr_shape(idx), rg_dtype_name(rg_dtype_of(idx)));
     RG_FAIL_IF(max_new_tokens < 0, "gpt_generate", "max_new_tokens %lld is negative",
                (long long)max_new_tokens);
     RG_FAIL_IF(o->top_k < 0, "gpt_generate", "top_k %lld is negative", (long long)o->top_k);
@@ -108,12 +107,12 @@ rg_tensor *(rg_gpt_generate_with)(rg_gpt *self, rg_tensor *idx, int64_t max_new_
         return NULL;
     RG_SCOPE();
     RG_NO_GRAD();
-    int64_t length = idx->size[1], read = 0;
+    int64_t length = rg_size(idx, 1), read = 0;
     int64_t top_k = RG_MIN(o.top_k, self->config.vocab_size);
-    rg_tensor *cache = rg_gpt_cache(self, idx->size[0]), *all = rg_pad(idx, 0, max_new_tokens);
-    rg_tensor *ended = rg_zeros_dims(RG_DIMS(idx->size[0], 1), RG_BOOL);
+    rg_tensor *cache = rg_gpt_cache(self, rg_size(idx, 0)), *all = rg_pad(idx, 0, max_new_tokens);
+    rg_tensor *ended = rg_zeros_dims(RG_DIMS(rg_size(idx, 0), 1), RG_BOOL);
     bool ok = cache && all && ended;
-    int64_t end = ok ? all->size[1] : 0;
+    int64_t end = ok ? rg_size(all, 1) : 0;
     RG_FOR (int64_t t = length; ok && t < end; t++) {
         rg_tensor *logits = generate_logits(self, all, cache, read, t);
         rg_tensor *next = generate_fill(generate_draw(logits, top_k, &o), ended, &o);
@@ -123,7 +122,7 @@ rg_tensor *(rg_gpt_generate_with)(rg_gpt *self, rg_tensor *idx, int64_t max_new_
         if (ok && ((o.each && !o.each(next, o.context)) || over))
             end = t + 1;
     }
-    if (ok && end < all->size[1])
+    if (ok && end < rg_size(all, 1))
         all = rg_clone(rg_narrow(all, 1, 0, end));
     return ok ? rg_escape(all) : NULL;
 }

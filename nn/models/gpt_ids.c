@@ -2,7 +2,6 @@
  * gpt_ids.c: a model's special tokens in the files of its folder.
  */
 #include "gpt_ids.h"
-#include "tensor/scope.h"
 
 /* Reads an id, if the value is one. */
 static bool read_id(const rg_json_file *f, const char *name, uint32_t value, int64_t *id) {

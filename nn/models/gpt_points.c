@@ -3,7 +3,7 @@
  * GPT, in place of the paths of nanoGPT's modules.
  */
 #include "gpt_points.h"
-#include "nn/registry.h"
+#include "nn/given.h"
 #include "tensor/base.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static const struct {
 
 static rg_module *gpt_above(const rg_module_class *gpt, rg_module *m) {
     while (m && m->cls != gpt)
-        m = m->registry->parent;
+        m = rgi_module_parent(m);
     return m;
 }
 

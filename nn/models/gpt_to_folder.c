@@ -5,10 +5,10 @@
 #include "gpt_ids.h"
 #include "gpt_turned.h"
 #include "json_rules.h"
-#include "nn/registry.h"
+#include "nn/given.h"
 #include "tensor/error.h"
 #include "tensor/files/safetensors.h"
-#include "tensor/scope.h"
+#include "tensor/memory.h"
 
 #include <string.h>
 

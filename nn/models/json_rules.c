@@ -3,7 +3,6 @@
  */
 #include "json_rules.h"
 #include "tensor/memory.h"
-#include "tensor/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
 #include "tokenizer_struct.h"
 #include "tensor/error.h"
 #include "tensor/files/utf8.h"
-#include "tensor/kernels/copy.h"
-#include "tensor/scope.h"
+#include "tensor/memory.h"
+#include "autograd/ops.h"
 
 #include <string.h>
 
@@ -167,17 +167,18 @@ static const char *decode_ids(const rg_tokenizer *t, const int64_t *ids, int64_t
 const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
                                      rg_tokenizer_decode_options o) {
     if (!rgi_handle_given(t, "tokenizer_decode", RG_HANDLE_TOKENIZER)
-        || !rgi_check(ids, "tokenizer_decode"))
+        || !rgi_given_tensor(ids, "tokenizer_decode"))
         return NULL;
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, ids->dtype != RG_INT64, "tokenizer_decode",
-                  "expected indices of dtype torch.int64 but got %s", rg_dtype_name(ids->dtype));
-    rg_tensor *dense = rgi_contiguous_copy(ids, RG_INT64);
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, rg_dtype_of(ids) != RG_INT64, "tokenizer_decode",
+                  "expected indices of dtype torch.int64 but got %s",
+                  rg_dtype_name(rg_dtype_of(ids)));
+    rg_tensor *dense = rg_keep(rg_contiguous(ids));
     if (!dense)
         return NULL;
     size_t n;
-    const char *text = decode_ids(t, (const int64_t *)dense->data, dense->numel,
+    const char *text = decode_ids(t, (const int64_t *)rg_data(dense), rg_numel(dense),
                                   o.skip_special_tokens, &n);
-    rgi_release(dense);
+    rg_drop(dense);
     if (text && o.length)
         *o.length = (int64_t)n;
     return text;

@@ -6,9 +6,8 @@
 #include "unicode.h"
 #include "tensor/error.h"
 #include "tensor/files/utf8.h"
-#include "tensor/scope.h"
 #include "autograd/ops.h"
-#include "tensor/structs.h"
+#include "tensor/memory.h"
 
 #include <string.h>
 
@@ -252,9 +251,7 @@ rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
     encoding e;
     rg_tensor *ids = NULL;
     if (encoding_begin(&e, t, n) && encode_between(&e, &t->plain, text, text + n))
-        ids = rg_empty_dims(RG_DIMS((int64_t)e.n), RG_INT64);
-    if (ids && e.n > 0)
-        memcpy(ids->data, e.ids, e.n * sizeof *e.ids);
+        ids = rg_from_int64(e.ids, RG_DIMS((int64_t)e.n));
     encoding_end(&e);
     return ids;
 }

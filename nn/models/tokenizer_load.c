@@ -7,7 +7,7 @@
 #include "tensor/error.h"
 #include "tensor/files/utf8.h"
 #include "tensor/load.h"
-#include "tensor/scope.h"
+#include "tensor/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,13 +4,10 @@
 #include "vocabulary.h"
 #include "tensor/error.h"
 #include "tensor/handle.h"
-#include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
-#include "tensor/storage.h"
 #include "tensor/text/text.h"
 #include "autograd/ops.h"
 #include "tensor/map.h"
-#include "tensor/scope.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -143,16 +140,16 @@ rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
         || !rgi_given(text, "encode", "a text"))
         return NULL;
     char *token = rgi_scope_alloc(strlen(text) + 1);
-    rg_tensor *t = token ? rg_empty_dims(RG_DIMS((int64_t)strlen(text)), RG_INT64) : NULL;
-    if (!t)
+    int64_t *index = token ? rgi_scope_alloc(strlen(text) * sizeof *index) : NULL;
+    if (!index)
         return NULL;
-    int64_t n = 0, *index = (int64_t *)t->data;
+    int64_t n = 0;
     for (; next_token(v, &text, token); n++) {
         index[n] = rg_vocabulary_index(v, token);
         if (index[n] < 0)
             return NULL;
     }
-    return rg_escape(rg_clone(rg_narrow(t, 0, 0, n)));
+    return rg_escape(rg_from_int64(index, RG_DIMS(n)));
 }
 
 /* Adds the text of the tokens with these indices. Returns false if an index has no token. */
@@ -167,18 +164,19 @@ static bool decode_to(rg_text *text, const rg_vocabulary *v, const int64_t *inde
 }
 
 const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
-    if (!rgi_handle_given(v, "decode", RG_HANDLE_VOCABULARY) || !rgi_check(indices, "decode"))
+    if (!rgi_handle_given(v, "decode", RG_HANDLE_VOCABULARY)
+        || !rgi_given_tensor(indices, "decode"))
         return NULL;
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, indices->dtype != RG_INT64, "decode",
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, rg_dtype_of(indices) != RG_INT64, "decode",
                   "expected indices of dtype torch.int64 but got %s",
-                  rg_dtype_name(indices->dtype));
-    rg_tensor *dense = rgi_contiguous_copy(indices, RG_INT64);
+                  rg_dtype_name(rg_dtype_of(indices)));
+    rg_tensor *dense = rg_keep(rg_contiguous(indices));
     if (!dense)
         return NULL;
     rg_text text = { 0 };
     rgi_text_add(&text, "%s", "");
-    if (!decode_to(&text, v, (const int64_t *)dense->data, dense->numel))
+    if (!decode_to(&text, v, (const int64_t *)rg_data(dense), rg_numel(dense)))
         text.failed = true;
-    rgi_release(dense);
+    rg_drop(dense);
     return rgi_text_own(&text);
 }

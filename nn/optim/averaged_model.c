@@ -3,7 +3,7 @@
  * parameter is averaged in one pass.
  */
 #include "averaged_model.h"
-#include "nn/registry.h"
+#include "nn/given.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/kernels/optim.h"
 #include "tensor/observer.h"

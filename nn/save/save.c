@@ -3,10 +3,11 @@
  * and read it: what several names share is in the file once.
  */
 #include "save.h"
-#include "nn/registry.h"
+#include "nn/given.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/load.h"
+#include "tensor/map.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/text/text.h"

@@ -15,6 +15,8 @@ typedef struct rg_text {
 /* Adds to the end, as printf would, with a point in numbers. */
 void rgi_text_add(rg_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rgi_text_free(rg_text *t);
+/* Frees the text, and returns a copy that the scope owns; NULL where there was no memory for it. */
+char *rgi_text_own(rg_text *t);
 
 /* Returns whether the text ends so. */
 bool rgi_ends_with(const char *text, const char *end);
