@@ -2,7 +2,6 @@
  * copy.c: deep copies of modules, as copy.deepcopy makes them of PyTorch's: what is shared within
  * the tree is shared within the copy.
  */
-#include "inside/looks.h"
 #include "registry.h"
 #include "tensor/error.h"
 #include "tensor/kernels/copy.h"
@@ -96,12 +95,13 @@ static bool copy_tensors(copier *c) {
 /* Returns how many bytes m's struct has. */
 static size_t struct_bytes(const rg_module *m) { return m->registry->bytes - sizeof(rg_registry); }
 
-/* A copy has the same hooks, but for the one by which a program looks inside the original. */
+/* A copy has the same hooks, but for that of the observer of modules. */
 static bool copy_hooks(rg_registry *to, const rg_registry *from) {
     const rg_hook_list *hooks = &from->hooks;
     for (size_t i = 0; i < hooks->n; i++) {
         const rg_hook *h = &hooks->v[i];
-        if (h->kind == RG_HOOK_REMOVED || h->function == (rg_any_function *)rgi_look_at_output)
+        rg_any_function *of_observer = (rg_any_function *)rgi_module_observer.hook;
+        if (h->kind == RG_HOOK_REMOVED || h->function == of_observer)
             continue;
         to->hooks.next_id = h->id;
         if (rgi_hook_add(&to->hooks, h->kind, h->function, h->context) < 0)

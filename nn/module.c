@@ -2,7 +2,6 @@
  * module.c: how a module is made, what is registered in it, and how it is freed. Calling it is in
  * call.c, walks over the whole tree are in tree.c.
  */
-#include "inside/looks.h"
 #include "registry.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
@@ -99,10 +98,12 @@ static void release_value(rg_module *m, rg_entry_kind kind, void *value) {
     rg_module_free(child);
 }
 
+rg_module_observer rgi_module_observer;
+
 void rgi_module_end(rg_module *m) {
     rg_registry *r = m->registry;
-    if (rgi_is_looking())
-        rgi_looks_forget(m);
+    if (rgi_module_observer.ended)
+        rgi_module_observer.ended(m);
     rgi_hook_list_free(&r->hooks);
     rgi_free(r->entries, r->room * sizeof *r->entries, RG_MEM_OTHER);
     rgi_map_free(&r->names);

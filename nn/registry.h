@@ -23,6 +23,14 @@ typedef struct rg_entry {
  * with the gradient of the result, or once those of the inputs are there, too. */
 enum { RG_HOOK_BEFORE, RG_HOOK_AFTER, RG_HOOK_BACKWARD_PRE, RG_HOOK_BACKWARD };
 
+/* The one observer of modules is told where a module ends, and has a forward hook on some of them,
+ * which copies of a module don't have. Its functions are NULL where no file has set them. */
+typedef struct rg_module_observer {
+    void (*ended)(const rg_module *m);
+    rg_forward_hook *hook;
+} rg_module_observer;
+extern rg_module_observer rgi_module_observer;
+
 /* The registry lies in one block of memory with the module's struct, behind it. */
 typedef struct rg_registry {
     size_t bytes;      /* The bytes of the block. */

@@ -4,7 +4,7 @@
  */
 #include "data.h"
 
-#include "nn/save/loading.h"
+#include "load_loader.h"
 #include "tensor/error.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"

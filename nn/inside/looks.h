@@ -13,11 +13,6 @@ static inline bool rgi_is_looking(void) { return RG_UNLIKELY(rgi_looks != NULL);
 /* Returns x, which may be NULL, or what the hooks put in its place. The name is the one that the
  * value has below `of`. Requires that somebody looks. */
 rg_tensor *rgi_point(rg_module *of, const char *name, rg_tensor *x);
-/* This forward hook stands, while somebody looks, on the modules whose outputs are waited for. A
- * copy of a module doesn't have it. */
-rg_forward_hook rgi_look_at_output;
-/* Tells the looks that m ends. */
-void rgi_looks_forget(const rg_module *m);
 /* Returns whether a hook waits for this name. */
 bool rgi_is_awaited(rg_module *of, const char *name);
 

@@ -161,7 +161,7 @@ rg_tensor *rg_hook_point(void *m, const char *name, rg_tensor *x) {
     return rgi_is_looking() ? rgi_point(m, name, x) : x;
 }
 
-rg_tensor *rgi_look_at_output(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+static rg_tensor *look_at_output(rg_module *m, rg_list in, rg_tensor *y, void *context) {
     (void)m;
     (void)in;
     const looked_module *at = context;
@@ -192,7 +192,7 @@ static bool list_modules(struct rg_look *look, const rg_named_modules_list *all)
         if (!rgi_rename(&at->name, all->v[i].name))
             return false;
         look->n_modules++;
-        at->id = rg_register_forward_hook(at->module, rgi_look_at_output, at);
+        at->id = rg_register_forward_hook(at->module, look_at_output, at);
         if (at->id < 0)
             return false;
     }
@@ -216,7 +216,8 @@ static void look_end(struct rg_look *look) {
     rgi_free(look, sizeof *look + (size_t)look->n * sizeof *look->v, RG_MEM_OTHER);
 }
 
-void rgi_looks_forget(const rg_module *m) {
+/* The looks of this thread let a module go that ends. */
+static void forget_module(const rg_module *m) {
     for (struct rg_look *look = rgi_looks; look; look = look->outer) {
         if (look->root == m)
             look->root = NULL;
@@ -224,6 +225,10 @@ void rgi_looks_forget(const rg_module *m) {
             if (look->modules[i].module == m)
                 look->modules[i].id = -1;
     }
+}
+
+__attribute__((constructor)) static void observe_modules(void) {
+    rgi_module_observer = (rg_module_observer){ .ended = forget_module, .hook = look_at_output };
 }
 
 static bool hooks_given(const rg_hooks_at *hooks, const char *op) {

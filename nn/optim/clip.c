@@ -4,7 +4,7 @@
 #include "clip.h"
 #include "tensor/error.h"
 #include "nn/python_text.h"
-#include "tensor/scope.h"
+#include "tensor/memory.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * optim_state.c: an optimizer's state by name, and how it is loaded: its tensors, and the numbers
  * of its groups and schedules.
  */
-#include "nn/save/loading.h"
+#include "load_optim.h"
 #include "tensor/map.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/storage.h"

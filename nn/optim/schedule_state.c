@@ -3,9 +3,10 @@
  * is read into copies of the schedules before anything changes. This file is long because each kind
  * of schedule has keys of its own.
  */
-#include "nn/save/loading.h"
+#include "load_optim.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
+#include "nn/state.h"
 
 #include <math.h>
 #include <stdio.h>

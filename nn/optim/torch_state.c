@@ -4,8 +4,9 @@
  * their own, and None stands for what isn't there.
  */
 #include "optimizer_structs.h"
-#include "nn/save/loading.h"
-#include "tensor/scope.h"
+#include "load_optim.h"
+#include "tensor/text/text.h"
+#include "tensor/memory.h"
 
 #include <stdio.h>
 #include <string.h>

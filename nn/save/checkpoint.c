@@ -5,7 +5,10 @@
 #include "checkpoint.h"
 
 #include "nn/data/data.h"
-#include "loading.h"
+#include "checkpoint_given.h"
+#include "nn/data/load_loader.h"
+#include "nn/optim/load_optim.h"
+#include "nn/state.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/load.h"
 #include "tensor/random/random.h"

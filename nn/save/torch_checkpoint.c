@@ -4,9 +4,12 @@
  */
 #include "checkpoint.h"
 #include "nn/data/data.h"
-#include "loading.h"
-#include "tensor/scope.h"
-#include "tensor/storage.h"
+#include "checkpoint_given.h"
+#include "tensor/text/text.h"
+#include "tensor/memory.h"
+#include "tensor/map.h"
+#include "tensor/error.h"
+#include "nn/optim/load_optim.h"
 
 #include <math.h>
 #include <stddef.h>
