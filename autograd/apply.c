@@ -194,7 +194,7 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
     bool made = RG_LIKELY(c->n_out == 1) ? make_output(c, over) : make_outputs(c);
     if (!made)
         return false;
-    if (!op->kernel)
+    if (op->forward)
         return run_forward(c);
     return k_run_with(op->kernel, c->out[0], c->in, NULL);
 }

@@ -149,7 +149,9 @@ struct rg_op {
     /* out[0] lies in memory as the inputs do (rgi_lay_out_between); else the shape function may lay
      * it out, or it is contiguous. */
     bool laid_between;
-    /* For rgi_elementwise_shape, the name of torch's kernel, which refuses a dtype. */
+    /* Parts of an elementwise op, for the functions in ops/elementwise.h: the kernel that makes the
+     * gradient in one pass, and the name of torch's kernel, which refuses a dtype. */
+    const rg_kernel *slope;
     const char *cpu;
     /* The last sample's inputs are NULL. */
     const rg_sample *samples;

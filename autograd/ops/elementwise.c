@@ -1,5 +1,6 @@
 /*
- * elementwise.c: what the ops that go element by element share: checks of dtypes and numbers.
+ * elementwise.c: functions that stand in the rows of ops that go element by element, and checks of
+ * dtypes and numbers.
  */
 #include "elementwise.h"
 
@@ -11,4 +12,30 @@ bool rgi_elementwise_shape(rg_call *c) {
 
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d) {
     return !rgi_is_float(t->dtype) || rgi_number_fits(op, rgi_load_f64(t->data, t->dtype), d);
+}
+
+bool rgi_elementwise_forward(rg_call *c) {
+    return k_run_with(c->op->kernel, c->out[0], c->in, NUMBERS_OF(c));
+}
+
+/* Returns the value that the rule reads. */
+static rg_tensor *slope_value(const rg_step *s) {
+    return s->op->grad[0].needs == RG_OUTPUT ? rgi_saved_output(s) : rgi_saved(s, 0);
+}
+
+bool rgi_elementwise_slope(const rg_step *s, rg_tensor *gin[]) {
+    rg_tensor *in[] = { rgi_step_g(s, 0), slope_value(s) };
+    if (!in[0] || !in[1])
+        return false;
+    gin[0] = rgi_new_between((rg_dtype)in[1]->dtype, 2, in);
+    return gin[0] && k_run_with(s->op->slope, gin[0], in, NUMBERS_OF(s));
+}
+
+bool rgi_elementwise_slope_by_value(const rg_step *s, rg_tensor *gin[]) {
+    rg_tensor *g = rgi_step_g(s, 0);
+    rg_tensor *v = slope_value(s);
+    if (!g || !v)
+        return false;
+    gin[0] = rgi_new_between((rg_dtype)v->dtype, 2, (rg_tensor *[]){ v, g });
+    return gin[0] && k_run_with(s->op->slope, gin[0], (rg_tensor *[]){ g, v }, NUMBERS_OF(s));
 }

@@ -42,8 +42,8 @@
 #define DTYPES_NUMBERS_IF(shape_) .shape = shape_
 #define DTYPES_ALL                .shape = rgi_shape_same
 
-/* RULE_OF_ROW defines name_rule, OP_OF_ROW is what the row says of the op, and the others define
- * rg_name and rg_name_. */
+/* RULE_OF_ROW defines name_rule, OP_OF_ROW and SLOPE_OF_ROW are what the row says of the op, and
+ * the others define rg_name and rg_name_. */
 #define RULE_OF_ROW(name, value, gradient)                          \
     static rg_tensor *name##_rule(const rg_step *s, rg_tensor *g) { \
         VALUE_##value;                                              \
@@ -52,6 +52,9 @@
 #define OP_OF_ROW(name, Node, formula, dtypes, value)                                      \
     .doc = formula, .node = #Node "Backward0", .n_in = 1, RG_ELEMENTWISE, DTYPES_##dtypes, \
     .kernel = &k_##name, .grad = { RG_RULE(NEEDS_##value, name##_rule) }
+#define SLOPE_OF_ROW(name, order) .slope = &k_##name##_grad, .fused = SLOPE_##order
+#define SLOPE_BY_G                rgi_elementwise_slope
+#define SLOPE_BY_VALUE            rgi_elementwise_slope_by_value
 #define FUNCTION_OF_ROW(name) \
     rg_tensor *rg_##name(rg_tensor *x) { return RG_APPLY(name, RG_NO_ATTR, x); }
 #define FUNCTION_IN_PLACE_OF_ROW(name) \
@@ -93,26 +96,22 @@ static inline bool elementwise_is_number(const rg_tensor *t) {
  * not. */
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d);
 
-/* Makes the one input's gradient in one pass of a kernel over g and v, the value that the rule
- * reads; k holds the kernel's numbers, or is NULL. */
-static inline bool elementwise_fused(const rg_step *s, rg_tensor *gin[], const rg_kernel *kernel,
-                                     rg_tensor *v, const double *k) {
-    rg_tensor *g = rgi_step_g(s, 0);
-    if (!g || !v)
-        return false;
-    rg_tensor *in[] = { g, v };
-    gin[0] = rgi_new_between((rg_dtype)v->dtype, 2, in);
-    return gin[0] && k_run_with(kernel, gin[0], in, k);
-}
+/* ---- ops of one tensor that take up to three numbers beside it ------------------- */
 
-/* Does what elementwise_fused does where torch's function takes v first, so that v's order of the
- * dims counts before g's. */
-static inline bool elementwise_fused_by_value(const rg_step *s, rg_tensor *gin[],
-                                              const rg_kernel *kernel, rg_tensor *v,
-                                              const double *k) {
-    rg_tensor *g = rgi_step_g(s, 0);
-    if (!g || !v)
-        return false;
-    gin[0] = rgi_new_between((rg_dtype)v->dtype, 2, (rg_tensor *[]){ v, g });
-    return gin[0] && k_run_with(kernel, gin[0], (rg_tensor *[]){ g, v }, k);
-}
+/* A formula calls the numbers k0, k1 and k2. */
+struct numbers_attr {
+    const char *node;
+    double k[3];
+};
+
+/* Returns the numbers of a call or a step, or NULL if its op takes none. */
+#define NUMBERS_OF(s) ((s)->op->attr_size ? RG_ATTR(s, numbers)->k : NULL)
+
+/* Runs the op's kernel with the call's numbers. */
+bool rgi_elementwise_forward(rg_call *c);
+
+/* Make the gradient in one pass of the op's slope over g and the value that the rule reads. The
+ * gradient takes the order of dims that g has, or in the second function the value has, as torch's
+ * function does. */
+bool rgi_elementwise_slope(const rg_step *s, rg_tensor *gin[]);
+bool rgi_elementwise_slope_by_value(const rg_step *s, rg_tensor *gin[]);

@@ -128,34 +128,3 @@ rg_tensor *rg_nan_to_num_with_(rg_tensor *x, rg_nan_to_num_options o) {
     struct nan_to_num_attr a = nan_to_num_numbers(x, &o);
     return RG_APPLY_(nan_to_num, &a, x);
 }
-
-/* ---- tanh; gx = g (1 - y^2) ---------------------------------------------------- */
-
-static rg_tensor *tanh_rule(const rg_step *s, rg_tensor *g) {
-    rg_tensor *y = rgi_saved_output(s);
-    return rg_mul(g, rg_sub(1, rg_square(y)));
-}
-
-static bool tanh_fused(const rg_step *s, rg_tensor *gin[]) {
-    return elementwise_fused(s, gin, &k_tanh_grad, rgi_saved_output(s), NULL);
-}
-
-RG_OP(tanh, OP_OF_ROW(tanh, Tanh, "tanh x", FLOATED, y), .fused = tanh_fused, SAMPLES_1("", NULL));
-FUNCTION_OF_ROW(tanh)
-FUNCTION_IN_PLACE_OF_ROW(tanh)
-
-/* ---- sigmoid: 1 / (1 + e^-x); gx = g (1 - y) y --------------------------------- */
-
-static rg_tensor *sigmoid_rule(const rg_step *s, rg_tensor *g) {
-    rg_tensor *y = rgi_saved_output(s);
-    return rg_mul(rg_mul(g, rg_sub(1, y)), y);
-}
-
-static bool sigmoid_fused(const rg_step *s, rg_tensor *gin[]) {
-    return elementwise_fused(s, gin, &k_sigmoid_grad, rgi_saved_output(s), NULL);
-}
-
-RG_OP(sigmoid, OP_OF_ROW(sigmoid, Sigmoid, "1 / (1 + e^-x)", FLOATED, y), .fused = sigmoid_fused,
-      SAMPLES_1("", NULL));
-FUNCTION_OF_ROW(sigmoid)
-FUNCTION_IN_PLACE_OF_ROW(sigmoid)

@@ -92,7 +92,7 @@ typedef struct {
 static bool call_again(void *context) {
     noted_call *n = context;
     rg_call *c = &n->call;
-    if (!c->op->kernel)
+    if (c->op->forward)
         return c->op->forward(c);
     /* Inputs may have other data by now (rg_set_data), which may lie otherwise. */
     bool alike = n->alike && c->out[0]->flags & RG_CONTIGUOUS;

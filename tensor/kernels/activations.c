@@ -1,17 +1,24 @@
 /*
- * activations.c: what networks put between their layers, and its gradient. A new one is a
- * function or two and their rows in loops/activations.h, and its rows here. gelu, which is made
- * of many short polynomials, is in gelu.c.
+ * activations.c: functions that networks put between their layers, and their gradients. A new one
+ * is a row in elementwise.def and two functions in loops/activations.h. Those that take numbers,
+ * or two tensors, have their rows here.
  */
 #include "kernels.h"
 
+#include "gelu.h"
 #include "smooth.h"
 
 #define K_LOOPS "loops/activations.h"
 #define K_TYPES_NUMBERS
 #include "sets.h"
 
-K_LIGHT_KERNEL(relu, 1, NUMBERS)
+#define ACTIVATION(name, Node, Module, ...) ACTIVATION_ALONE(name, Node, __VA_ARGS__)
+#define ACTIVATION_ALONE(name, Node, formula, weight, dtypes, samples, value, gradient, slope, \
+                         order)                                                                \
+    K_KERNEL_OF_ROW(name, 1, weight, dtypes)                                                   \
+    K_KERNEL_OF_ROW(name##_grad, 2, slope, FLOATED)
+#include "elementwise.def"
+
 K_LIGHT_KERNEL(hardtanh, 1, NUMBERS)
 K_LIGHT_KERNEL(threshold, 1, NUMBERS)
 K_LIGHT_KERNEL(hardshrink, 1, FLOATS)
@@ -19,18 +26,10 @@ K_LIGHT_KERNEL(softshrink, 1, FLOATS)
 K_LIGHT_KERNEL(leaky_relu, 1, FLOATS)
 K_LIGHT_KERNEL(prelu, 2, FLOATS)
 K_KERNEL(glu, 2, FLOATS)
-K_KERNEL(sigmoid, 1, FLOATS)
 K_KERNEL(elu, 1, FLOATS)
-K_KERNEL(silu, 1, FLOATS)
-K_KERNEL(mish, 1, FLOATS)
 K_KERNEL(softplus, 1, FLOATS)
-K_KERNEL(hardswish, 1, FLOATS)
-K_KERNEL(hardsigmoid, 1, FLOATS)
 K_KERNEL(logsigmoid, 1, FLOATS)
 
-K_LIGHT_KERNEL(tanh_grad, 2, FLOATS)
-K_LIGHT_KERNEL(sigmoid_grad, 2, FLOATS)
-K_LIGHT_KERNEL(relu_grad, 2, FLOATS)
 K_LIGHT_KERNEL(hardtanh_grad, 2, FLOATS)
 K_LIGHT_KERNEL(threshold_grad, 2, FLOATS)
 K_LIGHT_KERNEL(shrink_grad, 2, FLOATS)
@@ -38,9 +37,5 @@ K_LIGHT_KERNEL(leaky_relu_grad, 2, FLOATS)
 K_LIGHT_KERNEL(prelu_grad, 3, FLOATS)
 K_KERNEL(glu_grad, 3, FLOATS)
 K_KERNEL(elu_grad, 2, FLOATS)
-K_KERNEL(silu_grad, 2, FLOATS)
-K_KERNEL(mish_grad, 2, FLOATS)
 K_KERNEL(softplus_grad, 2, FLOATS)
-K_KERNEL(hardswish_grad, 2, FLOATS)
-K_KERNEL(hardsigmoid_grad, 2, FLOATS)
 K_KERNEL(logsigmoid_grad, 2, FLOATS)

@@ -38,7 +38,9 @@ enum { K_HEAVY = false, K_LIGHT = true };
 #define K_LOOPS_FOR_ALL           ALL
 
 /* Declares the kernels of the rows. Those that follow have no row. */
-#define UNARY(name, ...) extern const rg_kernel k_##name;
+#define UNARY(name, ...)            extern const rg_kernel k_##name;
+#define ACTIVATION(name, ...)       extern const rg_kernel k_##name, k_##name##_grad;
+#define ACTIVATION_ALONE(name, ...) ACTIVATION(name)
 #include "elementwise.def"
 
 /* Runs a kernel, with up to three numbers where it takes some, else NULL. Returns false, with
@@ -104,17 +106,12 @@ bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *
 void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void *context);
 
 /* ---- unary.c: of one element. round_up and round_down take a number. ---- */
-extern const rg_kernel k_square, k_cube, k_reciprocal_square, k_tanh, k_round_up, k_round_down;
+extern const rg_kernel k_square, k_cube, k_reciprocal_square, k_round_up, k_round_down;
 /* The numbers stand for NaN, infinity and -infinity. */
 extern const rg_kernel k_nan_to_num;
 
-/* ---- activations.c and gelu.c: gradients take g and x; those of tanh, sigmoid and relu take g
- * and y ---- */
-extern const rg_kernel k_sigmoid, k_relu, k_gelu, k_gelu_tanh, k_silu, k_mish, k_hardswish;
-extern const rg_kernel k_hardsigmoid, k_logsigmoid;
-extern const rg_kernel k_tanh_grad, k_sigmoid_grad, k_relu_grad, k_gelu_grad, k_gelu_tanh_grad;
-extern const rg_kernel k_silu_grad, k_mish_grad, k_hardswish_grad, k_hardsigmoid_grad;
-extern const rg_kernel k_logsigmoid_grad;
+/* ---- activations.c: slopes take g and x, or g and y, as the gradients in the rows do ---- */
+extern const rg_kernel k_logsigmoid, k_logsigmoid_grad;
 /* Take numbers. */
 extern const rg_kernel k_hardtanh, k_leaky_relu, k_elu, k_softplus, k_threshold, k_hardshrink;
 extern const rg_kernel k_softshrink;

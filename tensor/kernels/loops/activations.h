@@ -37,6 +37,7 @@ K_INLINE T K_NAME(softshrink)(T x, const T *k) {
 }
 K_INLINE T K_NAME(shrink_grad)(T g, T x, const T *k) { return x >= -k[0] && x <= k[0] ? 0 : g; }
 
+K_INLINE T K_NAME(tanh)(T x) { return K_TYPED(k_tanh)(x); }
 K_INLINE T K_NAME(tanh_grad)(T g, T y) { return g * (1 - y * y); }
 
 K_INLINE T K_NAME(sigmoid)(T x) { return 1 / (1 + K_TYPED(k_exp)(-x)); }
@@ -110,6 +111,7 @@ K_MAP_2_WITH(threshold_grad)
 K_MAP_1_WITH(hardshrink)
 K_MAP_1_WITH(softshrink)
 K_MAP_2_WITH(shrink_grad)
+K_MAP_1(tanh)
 K_MAP_2(tanh_grad)
 K_MAP_1(sigmoid)
 K_MAP_2(sigmoid_grad)
@@ -133,6 +135,8 @@ K_MAP_1(hardsigmoid)
 K_MAP_2(hardsigmoid_grad)
 K_MAP_1(logsigmoid)
 K_MAP_2(logsigmoid_grad)
+
+#include "gelu.h"
 
 #endif
 

@@ -1,9 +1,8 @@
 /*
- * loops/gelu.h: the first operand times the share of the last one. Floats look up the
- * coefficients of their polynomials, and doubles take libm's functions. gelu.c says what a share
- * is.
+ * loops/gelu.h: the first operand times the share of the last one, a part of activations.h. Floats
+ * look up the coefficients of their polynomials, and doubles take libm's functions. kernels/gelu.h
+ * says what a share is.
  */
-#include "map.h"
 
 #if K_SIZE == 4
 
@@ -118,5 +117,3 @@ K_MAP_2(gelu_grad)
 K_MAP_2(gelu_tanh_grad)
 
 #endif
-
-#include "map_end.h"

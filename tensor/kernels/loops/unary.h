@@ -108,8 +108,6 @@ K_INLINE T K_NAME(sinh)(T x) { return K_TYPED(k_sinh)(x); }
 
 K_INLINE T K_NAME(cosh)(T x) { return K_TYPED(k_cosh)(x); }
 
-K_INLINE T K_NAME(tanh)(T x) { return K_TYPED(k_tanh)(x); }
-
 K_INLINE T K_NAME(asin)(T x) { return K_TYPED(k_asin)(x); }
 
 K_INLINE T K_NAME(acos)(T x) { return K_TYPED(k_acos)(x); }
@@ -138,7 +136,6 @@ K_MAP_1(log2)
 K_MAP_1(log10)
 K_MAP_1(sinh)
 K_MAP_1(cosh)
-K_MAP_1(tanh)
 K_MAP_1(asin)
 K_MAP_1(acos)
 K_MAP_1(atan)

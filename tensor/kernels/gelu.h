@@ -1,5 +1,6 @@
 /*
- * gelu.c: gelu, its tanh form and their slopes, which are made of many short polynomials.
+ * gelu.h: for activations.c, the coefficients of gelu, its tanh form and their slopes, which are
+ * made of many short polynomials.
  *
  * All four are made of a share s, which goes from 0 to 1, with s(-x) = 1 - s(x): x s(x) are
  * gelu and its tanh form, and their slopes are such shares themselves. 1 - s(|x|), which is what
@@ -7,7 +8,9 @@
  * from 7.25 on it is 0. Slopes, which are steeper, have one degree more. (An exponential and a
  * polynomial for it would be twice the multiplications.)
  */
-#include "kernels.h"
+#pragma once
+
+#include "tensor/base.h"
 
 #include <math.h>
 
@@ -61,14 +64,3 @@ __attribute__((constructor)) static void share_fit_all(void) {
     share_fit(share_gelu_tanh, false, share_of_tanh);
     share_fit(share_gelu_tanh_grad, true, share_of_tanh_slope);
 }
-
-#include "smooth.h"
-
-#define K_LOOPS "loops/gelu.h"
-#define K_TYPES_FLOATS
-#include "sets.h"
-
-K_KERNEL(gelu, 1, FLOATS)
-K_KERNEL(gelu_tanh, 1, FLOATS)
-K_KERNEL(gelu_grad, 2, FLOATS)
-K_KERNEL(gelu_tanh_grad, 2, FLOATS)
