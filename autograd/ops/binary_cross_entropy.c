@@ -51,7 +51,7 @@ RG_OP(binary_cross_entropy, .doc = "-weight (t ln x + (1 - t) ln(1 - x))",
                  { "u() u() -", RG_A(loss, RG_SUM, 1e-12f) },
                  { "u(0,3) u(0,3) -", RG_A(loss, RG_SUM, 1e-12f) }));
 
-/* Fails with torch's sentence unless every element is in [0, 1]. */
+/* Fails unless every element is in [0, 1]. */
 static bool bce_within_unit(rg_tensor *t, const char *what) {
     RG_SCOPE();
     rg_tensor *inside = rg_all(rg_logical_and(rg_ge(rg_detach(t), 0), rg_le(rg_detach(t), 1)));

@@ -9,7 +9,7 @@ struct bincount_attr {
     int64_t minlength;
 };
 
-/* Sets *length to the largest integer and one more, or minlength. Fails with torch's sentence if
+/* Sets *length to the largest integer and one more, or minlength. Fails if
  * one is negative, or too large. */
 static bool bincount_length(const rg_tensor *x, int64_t minlength, int64_t *length) {
     int64_t largest = -1;

@@ -23,7 +23,7 @@ static const rg_tensor *cat_first(int n, rg_tensor *const v[]) {
     return v[i];
 }
 
-/* Fails with torch's sentence unless input i has the first's size along every dim but the one that
+/* Fails unless input i has the first's size along every dim but the one that
  * they are joined along. */
 static bool cat_fits(const rg_call *c, const rg_tensor *first, int i) {
     int dim = RG_ATTR(c, cat)->dim;

@@ -113,7 +113,7 @@ static bool einsum_parse_operands(const char *equation, int *at, einsum_operand 
     return true;
 }
 
-/* Fails with torch's sentence unless operand i has as many dims as labels. */
+/* Fails unless operand i has as many dims as labels. */
 static bool einsum_check_labels(const einsum_operand *o, int i) {
     int labels = o->n - o->ellipsis;
     int ndim = o->t->ndim;
@@ -128,7 +128,7 @@ static bool einsum_check_labels(const einsum_operand *o, int i) {
     return true;
 }
 
-/* Fails with torch's sentence if a label of the output comes twice, or in no operand. */
+/* Fails if a label of the output comes twice, or in no operand. */
 static bool einsum_check_output(const einsum_operand *out, const int count[EINSUM_LABELS]) {
     for (int k = 0; k < RG_MIN(out->n, RG_COUNT(out->given)); k++) {
         int l = out->given[k];

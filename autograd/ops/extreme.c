@@ -8,7 +8,7 @@
 
 /* ---- parts that extremes share ------------------------------------------------- */
 
-/* Fails with torch's sentence for an extreme of nothing. dims are as they were given: an empty list
+/* Fails for an extreme of nothing. dims are as they were given: an empty list
  * means everything. */
 static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, rg_code code) {
     if (!rgi_check(x, name))

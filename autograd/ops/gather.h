@@ -13,10 +13,10 @@ static inline int64_t rgi_index_size(const rg_tensor *t, int dim) {
     return t->ndim ? t->size[dim] : 1;
 }
 
-/* Fails with torch's sentence if an index is out of bounds. */
+/* Fails if an index is out of bounds. */
 bool rgi_index_in_range(const rg_tensor *index, const rg_tensor *x, int dim);
 
-/* Fails with torch's sentence unless source can be scattered over x along dim: dtypes, numbers of
+/* Fails unless source can be scattered over x along dim: dtypes, numbers of
  * dims and sizes must fit. */
 bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source, int dim);
 
@@ -24,7 +24,7 @@ bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tenso
  * names; the rest is 0. */
 rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape);
 
-/* Fails with torch's sentence if the source lies in x, which is to be written to: anywhere where
+/* Fails if the source lies in x, which is to be written to: anywhere where
  * both are contiguous, else from the same first element on. (What overlaps in other ways is written
  * to after all has been read.) */
 bool rgi_scatter_apart(const char *op, const rg_tensor *x, const rg_tensor *source);

@@ -163,7 +163,7 @@ static int64_t norm_product(const rg_tensor *x, int from, int to) {
     return (int64_t)n;
 }
 
-/* Fails with torch's sentence unless x's shape is [*, normalized_shape], and that of the n affine
+/* Fails unless x's shape is [*, normalized_shape], and that of the n affine
  * tensors (weight, bias) normalized_shape. In its sentence torch writes `star` behind the *. Fills
  * in the sizes. */
 static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg_dims *shape,

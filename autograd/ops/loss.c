@@ -63,7 +63,7 @@ static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *we
 
 /* ---- parts of a row whose loss k_loss computes --------------------------------- */
 
-/* Fails with torch's sentence unless the weight can be broadcast to y's shape. torch names y's
+/* Fails unless the weight can be broadcast to y's shape. torch names y's
  * shape first beside a weight, and second beside a pos_weight. */
 static bool loss_weight_fits(const rg_call *c, int input) {
     rg_tensor *y = c->out[0];

@@ -9,11 +9,11 @@
 
 /* ---- options ------------------------------------------------------------------- */
 
-/* Fails with torch's sentence unless all tensors are there and the reduction is one that the loss
+/* Fails unless all tensors are there and the reduction is one that the loss
  * knows. */
 bool rgi_loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o);
 
-/* Fails with torch's sentence unless the reduction is one that every loss knows. */
+/* Fails unless the reduction is one that every loss knows. */
 bool rgi_loss_check_reduction(const char *name, rg_reduction how);
 
 /* Requires that nobody wants the gradient of the argument `what`, which has none. */
@@ -68,7 +68,7 @@ typedef struct {
     rg_tensor *x, *each;
 } rg_nll_forward;
 
-/* Fails with torch's sentence where shapes, dtypes or the weight don't fit. */
+/* Fails where shapes, dtypes or the weight don't fit. */
 bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight);
 struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_options *o);
 bool rgi_nll_shape(rg_call *c);

@@ -45,7 +45,7 @@ bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, 
     return true;
 }
 
-/* Fails with torch's sentence if a target that counts is no class. */
+/* Fails if a target that counts is no class. */
 static bool nll_within(const rg_tensor *target, const struct nll_loss_attr *a) {
     const int64_t *class = (const int64_t *)target->data;
     for (int64_t i = 0; i < target->numel; i++)

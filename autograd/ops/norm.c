@@ -53,7 +53,7 @@ RG_OP(norm, .doc = "sum(|x|^p)^(1/p) over dims", .node = "LinalgVectorNormBackwa
                  REDUCED("z(4,3)", 2, true, 0), REDUCED("z()", RG_UNNAMED, false, 2),
                  REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
 
-/* Fails with torch's sentence for what has no norm: integers, and the largest or smallest of
+/* Fails for what has no norm: integers, and the largest or smallest of
  * nothing. dims are as they were given. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (!rgi_check(x, "norm"))

@@ -34,7 +34,7 @@ static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t
     return first != second;
 }
 
-/* Gives y its size along dim d. Fails with torch's sentence if there is no such padding. Where the
+/* Gives y its size along dim d. Fails if there is no such padding. Where the
  * sum overflows in a mode that repeats elements, torch names the wrapped size, and so does the
  * caller, which refuses one that is negative. */
 static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x, int d) {

@@ -126,7 +126,7 @@ static bool movedim_wrap(rg_dims *dims, int ndim) {
     return true;
 }
 
-/* Makes a mask of the dims. Fails with torch's sentence, in which `what` and `text` show them, if
+/* Makes a mask of the dims. Fails with a sentence in which `what` and `text` show them, if
  * one comes twice. */
 static bool movedim_mask(const rg_dims *dims, uint32_t *mask, const char *what, const char *text) {
     *mask = 0;

@@ -51,7 +51,7 @@ static rg_tensor *rank_rule(const rg_step *s, rg_tensor *g) {
     return rg_scatter(rgi_input_zeros(s), a->dim, index, g);
 }
 
-/* Fails with torch's sentence if there is no element along dim; sets a->dim. */
+/* Fails if there is no element along dim; sets a->dim. */
 static bool rank_check(const char *op, rg_tensor *x, int dim, struct rank_attr *a) {
     if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &a->dim))
         return false;
@@ -188,7 +188,7 @@ static bool quantile_check(rg_tensor *x, rg_tensor *q, const char *interpolation
     return number || rgi_want_same_dtype(NULL, "q", q, "input", x);
 }
 
-/* Fails with torch's sentence if an element of q isn't in [0, 1]. */
+/* Fails if an element of q isn't in [0, 1]. */
 static bool quantile_within(const rg_tensor *q) {
     for (int64_t i = 0; i < q->numel; i++) {
         int64_t step = q->ndim ? q->stride[0] * (int64_t)rgi_sizeof(q->dtype) : 0;

@@ -99,7 +99,7 @@ struct interleave_attr {
     int64_t output_size;
 };
 
-/* Sets *total to the sum of the repeats. Fails with torch's sentence if that isn't the given one,
+/* Sets *total to the sum of the repeats. Fails if that isn't the given one,
  * or if one of them is negative. */
 static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *total) {
     const int64_t *times = (const int64_t *)repeats->data;

@@ -190,7 +190,7 @@ RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = 
                  { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
 
-/* Puts what is left over in the place of the one -1. Fails with torch's sentence if numel elements
+/* Puts what is left over in the place of the one -1. Fails if numel elements
  * don't have that shape; dim is the one that is to be unflattened, or -1. */
 static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim) {
     if (!rgi_check_dims(op, shape->n))

@@ -244,7 +244,7 @@ RG_OP(scatter_reduce, .doc = "x joined by source at index along dim",
                  JOIN("() i1(3) d(3)", 0, JOIN_AMIN, false),
                  JOIN("(0,3) i1(0,3) (2,3)", 0, JOIN_MEAN, true)));
 
-/* Sets a->how. Fails with torch's sentence if the name is none of the five. */
+/* Sets a->how. Fails if the name is none of the five. */
 static bool scatter_reduce_read(struct scatter_reduce_attr *a, const char *name) {
     static const char *const names[JOINS] = { "sum", "prod", "mean", "amax", "amin" };
     int how = 0;

@@ -290,7 +290,7 @@ rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
     return RG_APPLY(searchsorted, RG_A(searchsorted, right), sorted, values);
 }
 
-/* Fails with torch's sentence unless the sorter can say in which order `sorted` is sorted. */
+/* Fails unless the sorter can say in which order `sorted` is sorted. */
 static bool searchsorted_sorter(const rg_tensor *sorted, const rg_tensor *sorter) {
     if (!rgi_want_shape(NULL, "sorter", sorter, rg_shape((rg_tensor *)sorted))
         || !rgi_want_integers(NULL, "sorter", sorter))

@@ -114,7 +114,7 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     return true;
 }
 
-/* Counts the dims of x that the items name. Fails with torch's sentence if x has fewer. */
+/* Counts the dims of x that the items name. Fails if x has fewer. */
 static bool subscript_count(rg_tensor *x, subscript_items *list) {
     const rg_item_index *first = &list->item[0];
     list->named = 0;

@@ -23,7 +23,7 @@ typedef struct {
     rg_dims offsets, shape;
 } rg_index_layout;
 
-/* Fills in *p for k index tensors. Fails with torch's sentence if they can't be for these dims of
+/* Fills in *p for k index tensors. Fails if they can't be for these dims of
  * t. */
 bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
                       rg_tensor *const index[], rg_index_layout *p);

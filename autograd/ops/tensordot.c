@@ -74,7 +74,7 @@ rg_tensor *(rg_tensordot)(rg_tensor *a, rg_tensor *b, int n) {
     return rg_tensordot_dims(a, b, in_a, in_b);
 }
 
-/* Wraps the named dims. Fails with torch's sentence if one comes twice or isn't there. */
+/* Wraps the named dims. Fails if one comes twice or isn't there. */
 static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wrapped,
                            uint32_t *mask) {
     *mask = 0;

@@ -3,7 +3,7 @@
  * can be, so that none stands for another one.
  */
 #include "autograd/tools/functional.h"
-#include "autograd/op.h"
+#include "autograd/checks.h"
 #include "tests/test.h"
 
 #include <string.h>
@@ -699,6 +699,71 @@ START_TEST(test_rare_refusals) {
 }
 END_TEST
 
-RG_TESTS(sentences, test_shapes, test_paddings, test_paddings_of_volumes, test_indices,
-         test_products, test_layers, test_dims, test_nothing_given, test_sizes, test_bools_in_place,
-         test_numbers, test_views_left_behind, test_rare_refusals, test_decided_by_values)
+/* Each checker has one sentence, whoever calls it, and nothing to say of what fits or is absent. */
+START_TEST(test_checkers) {
+    rg_tensor *x = T(2, 3), *row = T(3), *index = I(2), *leaf = rg_requires_grad_(T(2), true);
+    rg_tensor *y = rg_exp(leaf);
+    const int64_t low[] = { 1, -2 };
+    int64_t to[2];
+    ck_says(rgi_want_float("op", index), "op: not implemented for 'Long'");
+    ck_says(rgi_want_no_bool("op", rg_gt(x, 0)), "op: not implemented for 'Bool'");
+    ck_says(rgi_want_integers("op", "index", x), "op: Expected index of dtype Long, but got Float");
+    ck_says(rgi_want_bools("op", "mask", x), "op: Expected mask of dtype Bool, but got Float");
+    ck_says(rgi_want_same_dtype("op", "a", x, "b", index),
+            "op: a and b must have the same dtype, but got Float and Long");
+    ck_says(rgi_want_cast("op", false, RG_FLOAT64, RG_INT64),
+            "op: result type Double can't be cast to the desired output type Long");
+    ck_says(rgi_want_tracked("op", y, RG_INT64), "op: Autograd not support dtype: Long");
+    ck_says(rgi_want_dims("op", "x", x, 3, 3),
+            "op: Expected x to be 3D, but got 2D of shape [2, 3]");
+    ck_says(rgi_want_dims("op", "x", x, 0, 1),
+            "op: Expected x to be 0D or 1D, but got 2D of shape [2, 3]");
+    ck_says(rgi_want_dims("op", "x", x, 3, 5),
+            "op: Expected x to be 3D to 5D, but got 2D of shape [2, 3]");
+    ck_says(rgi_want_dims("op", "x", x, 4, RG_MAX_DIMS),
+            "op: Expected x to be at least 4D, but got 2D of shape [2, 3]");
+    ck_says(rgi_want_any_dim("op", T(), -4),
+            "op: Dimension specified as -4 but tensor has no dimensions");
+    ck_says(rgi_want_reducible("op", T(2, 0), 1),
+            "op: Expected reduction dim 1 to have non-zero size.");
+    ck_says(rgi_want_size("op", "x", x, 1, 4),
+            "op: Expected x to have size 4 at dimension 1, but got shape [2, 3]");
+    ck_says(rgi_want_shape("op", "x", x, RG_DIMS(2, 4)),
+            "op: Expected x to have shape [2, 4], but got [2, 3]");
+    ck_says(rgi_want_vector("op", "x", row, 4), "op: Expected x to have shape [4], but got [3]");
+    ck_says(rgi_want_elements("op", "x", T(2, 0, 3), 1),
+            "op: Expected x to have non-zero size for non-batch dimensions, but got shape "
+            "[2, 0, 3]");
+    ck_says(rgi_want_no_wider("op", row, x),
+            "op: output with shape [3] doesn't match the broadcast shape [2, 3]");
+    ck_says(rgi_want_product("op", x, T(4, 5), 3, 4),
+            "op: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
+    ck_says(rgi_want_indices(RG_INDEX_ERROR, "op", rg_add(index, 5), -5, 5, 1),
+            "op: index 5 is out of bounds for dimension 1 with size 5");
+    ck_says(rgi_want_positive("op", "n", 2, low),
+            "op: n should be greater than zero, but got [1, -2]");
+    ck_says(rgi_want_non_negative("op", "n", 1, low + 1), "op: n must be non-negative, but got -2");
+    ck_says(rgi_want_option("op", "n", 2, 1, 1, &RG_DIMS(1, 2, 3), to),
+            "op: Expected n to be a single integer value or a list of 2 values, but got [1, 2, 3]");
+    ck_says(rgi_want_given("op", "x", RG_NONE, "in evaluation mode"),
+            "op: x must be defined in evaluation mode");
+    ck_says(rgi_want_no_grad("op", "x", leaf),
+            "op: not differentiable with respect to argument 'x'. This input cannot have "
+            "requires_grad True.");
+    ck_ok(rgi_want_dims("op", "x", RG_NONE, 1, 1) && rgi_want_shape("op", "x", RG_NONE, RG_DIMS(9))
+          && rgi_want_size("op", "x", RG_NONE, 0, 9) && rgi_want_integers("op", "x", RG_NONE)
+          && rgi_want_float("op", RG_NONE) && rgi_want_no_bool("op", RG_NONE)
+          && rgi_want_same_dtype("op", "a", x, "b", RG_NONE));
+    ck_ok(rgi_want_indices(RG_INDEX_ERROR, "op", rg_add(index, 4), -5, 5, 1)
+          && rgi_want_given("op", "x", x, "") && rgi_want_tracked("op", y, RG_FLOAT64)
+          && rgi_want_no_grad("op", "x", x) && rgi_want_no_wider("op", x, x)
+          && rgi_want_elements("op", "x", T(0, 2), 1) && rgi_want_positive("op", "n", 1, low)
+          && rgi_want_option("op", "n", 2, 7, 0, &(rg_dims){ 0 }, to));
+    ck_assert(to[0] == 7 && to[1] == 7);
+}
+END_TEST
+
+RG_TESTS(sentences, test_checkers, test_shapes, test_paddings, test_paddings_of_volumes,
+         test_indices, test_products, test_layers, test_dims, test_nothing_given, test_sizes,
+         test_bools_in_place, test_numbers, test_views_left_behind, test_rare_refusals,
+         test_decided_by_values)
