@@ -41,7 +41,7 @@ void *rg_module_ready(void *module) {
     return m;
 }
 
-/* ---- what is a module ---------------------------------------------------------- */
+/* ---- the check ----------------------------------------------------------------- */
 
 /* The compiler can't see everywhere that a tensor is given in a module's place. */
 __attribute__((cold)) static bool refuse_module(const rg_module *m, const char *op) {
@@ -81,8 +81,8 @@ bool rgi_is_registered(const char *op, const rg_entry *e) {
     return rgi_given(t, op, "a tensor");
 }
 
-/* Lets go of what an entry of m has. What was put there without being registered is the
- * program's. */
+/* Lets go of the value of an entry of m, unless it was put there without being registered, and
+ * belongs to the program. */
 static void release_value(rg_module *m, rg_entry_kind kind, void *value) {
     if (kind != RG_ENTRY_CHILD) {
         if (is_kept(value))
@@ -194,7 +194,7 @@ bool rgi_rename_below(rg_module *m, const char *from, const char *to) {
     return l.n >= 0;
 }
 
-/* Names the parameters of what is to become m's child: "w_query" becomes "attn.w_query". */
+/* Names the parameters of a future child of m: "w_query" becomes "attn.w_query". */
 static bool name_child(rg_module *m, const char *name, rg_module *child) {
     RG_SCOPE();
     char above[RG_PATH_ROOM];

@@ -152,7 +152,7 @@ static bool record_shape(rg_replays *r, shape_replay *s, rg_tensor *const inputs
     return s->replay;
 }
 
-/* ---- what a program calls ------------------------------------------------------------ */
+/* ---- public functions ---------------------------------------------------------------- */
 
 rg_replays *rg_replays_new(rg_tensor *(*step)(rg_tensor *const inputs[], void *context),
                            void *context) {

@@ -1,6 +1,6 @@
 /*
- * multihead.h: what a decoder's cache, and a GPT that is looked into, ask of MultiheadAttention.
- * Private; the module is in attention.h.
+ * multihead.h: functions of MultiheadAttention for a decoder's cache, and for a GPT whose inner
+ * values are read. Private; the module is in attention.h.
  */
 #pragma once
 

@@ -16,7 +16,7 @@
 
 #define MHA_FAIL_IF(condition, ...) RG_FAIL_IF(condition, "multihead_attention", __VA_ARGS__)
 
-/* ---- what its arguments must be ------------------------------------------------ */
+/* ---- checks of its arguments --------------------------------------------------- */
 
 /* Returns x as (length, batch, ..), in which torch computes, and of which its errors speak. */
 static rg_tensor *mha_length_first(rg_multihead_attention *self, rg_tensor *x) {
@@ -141,7 +141,7 @@ static rg_tensor *mha_padding_mask(rg_tensor *mask, const mha_sizes *is, bool ba
     return rg_unsqueeze(rg_unsqueeze(mask, 1), 1);
 }
 
-/* Returns what is added to the scores of (n, heads, l, s + more); RG_NONE means nothing. */
+/* Returns the mask that is added to the scores of (n, heads, l, s + more), or RG_NONE. */
 static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, bool batched,
                            rg_dtype dtype) {
     rg_tensor *mask = mha_as_added(o->attn_mask, dtype);
@@ -261,7 +261,7 @@ static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *con
     return (rg_attended){ y, RG_NONE };
 }
 
-/* Returns what is added to the scores of the projected query and key, x[0] and x[1]. */
+/* Returns the mask that is added to the scores of the projected query and key, x[0] and x[1]. */
 static rg_tensor *mha_mask_for(rg_multihead_attention *self, rg_tensor *const x[3],
                                const rg_multihead_options *o, bool batched) {
     int64_t more = (self->bias_k != RG_NONE) + self->o.add_zero_attn;

@@ -32,7 +32,7 @@ static int64_t rnn_width(const rg_rnn_module *self) {
     return self->o.proj_size ? self->o.proj_size : self->hidden_size;
 }
 
-/* ---- what its arguments must be -------------------------------------------------- */
+/* ---- checks of its arguments ----------------------------------------------------- */
 
 /* A call has an input that is (steps, batch, ..) or, if it is packed, (all steps, ..), and the runs
  * of steps that all layers go through. */

@@ -1,5 +1,5 @@
 /*
- * sequence_checks.h: what attention, transformer and recurrent layers require of their arguments.
+ * sequence_checks.h: requirements of attention, transformer and recurrent layers.
  * Each function returns true, or fails and returns false; `op` is the name that the error begins
  * with. They go on from autograd/checks.h, which has the requirements of ops. Private.
  */

@@ -180,7 +180,8 @@ static rg_tensor *decoder_run(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
     return self->norm ? rg_call(self->norm, x) : x;
 }
 
-/* All layers write to the cache behind what it has; once all is done, that counts. */
+/* All layers write to the cache behind its present positions; its length grows at the end, when
+ * nothing can fail any more. */
 static rg_tensor *decoder_continue(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
                                    const rg_tgt_options *o) {
     RG_NO_GRAD();

@@ -102,7 +102,7 @@ static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs
     return ok;
 }
 
-/* Makes what an average that isn't floating point becomes, by torch's way of rounding. */
+/* Makes the next value of an average that isn't floating point, rounded as torch rounds it. */
 static bool make_next(const rg_averaged_model *m, averaged_pair *pair, int64_t n) {
     const double decay = m->multi_avg_fn.decay;
     rg_tensor *a = rg_detach(pair->average), *b = pair->current, *y;

@@ -14,7 +14,7 @@
 
 static const char *const lbfgs_name = "LBFGS";
 
-/* ---- what it remembers ----------------------------------------------------------------- */
+/* ---- its memory ------------------------------------------------------------------------ */
 
 bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from) {
     *to = *from;
@@ -55,7 +55,7 @@ typedef struct {
     rg_lbfgs s;
     rg_tensor *flat_grad;
     double loss;
-    double evals; /* This step has called the closure so often. */
+    double evals; /* The number of calls of the closure in this step. */
     bool single;  /* The numbers are float32's. */
 } lbfgs_run;
 

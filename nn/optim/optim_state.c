@@ -26,7 +26,7 @@ int64_t rgi_place_in_list(const char *name, const char *list) {
 
 /* ---- entries ------------------------------------------------------------------- */
 
-/* An entry is a name of the state, with the place of what it names: a tensor or a number. */
+/* An entry is a name of the state, and points to the tensor or the number that has this name. */
 typedef struct optim_entry {
     char name[56];
     rg_tensor **tensor;

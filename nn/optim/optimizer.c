@@ -54,7 +54,7 @@ const rg_saved rgi_options[RG_OPTION_COUNT] = {
     [RG_OPTION_base_momentum] = OPTION(FLOAT, base_momentum),
 };
 
-/* Takes the options that aren't given from the defaults; refuses those that the optimizer doesn't
+/* Takes options that aren't given from the defaults. Refuses an option that the optimizer doesn't
  * have. */
 static bool complete_options(const rg_optim *o, rg_group *group) {
     for (int i = 0; i < RG_OPTION_FIRST_OF_SCHEDULES; i++) {
@@ -67,7 +67,7 @@ static bool complete_options(const rg_optim *o, rg_group *group) {
     return true;
 }
 
-/* Checks what is to become parameter i, and notes its place. */
+/* Checks a tensor that is to become parameter i, and notes its index. */
 static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     const char *name = o->row->name;
     RG_FAIL_VALUE_IF(!rg_is_leaf(param) && !rg_retains_grad(param), name,
@@ -84,8 +84,8 @@ static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     return rgi_map_put_address(&o->places, param, (int64_t)i);
 }
 
-/* Puts the list's parameters into the slots behind those that there are. A call that failed before
- * left the map of places empty. */
+/* Puts the list's parameters into the slots behind the present ones. A call that failed before left
+ * the map of places empty. */
 static bool fill_slots(rg_optim *o, rg_list list) {
     for (size_t i = rgi_map_addresses(&o->places); i < o->n_slots; i++)
         if (!rgi_map_put_address(&o->places, o->slots[i].param, (int64_t)i))
@@ -171,7 +171,7 @@ static const char *const checked_by_muon[RG_OPTION_COUNT] = {
     [RG_OPTION_weight_decay] = "weight decay",
 };
 
-/* torch's SGD refuses what is negative; the others refuse a NaN, too, and a beta of 1 or more. */
+/* torch's SGD refuses a negative number; the others refuse a NaN, too, and a beta of 1 or more. */
 static bool option_is_bad(const rg_optim *o, int option, double value) {
     if (o->row == &rgi_optim_rows[RG_SGD])
         return value < 0;

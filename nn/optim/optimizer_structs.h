@@ -1,6 +1,6 @@
 /*
- * optimizer_structs.h: what is behind an rg_optim and an rg_schedule. Private; what a program may
- * use is in optimizer.h and schedule.h.
+ * optimizer_structs.h: the structs of optimizers and schedules. Private; optimizer.h and schedule.h
+ * have the functions that programs call.
  */
 #pragma once
 
@@ -48,7 +48,7 @@ static inline bool rgi_option_set(double option) { return option != RG_UNSET; }
 
 enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 
-/* A slot is a parameter, with what is kept for it. */
+/* A slot is a parameter with its state. */
 typedef struct rg_optim_slot {
     rg_tensor *param, *state[RG_OPTIM_STATES]; /* A state is NULL until a step needs it. */
     double step;                               /* The parameter's number of steps. */
@@ -165,7 +165,7 @@ bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_sched
 void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s);
 /* Returns how many schedules the schedule steps: SequentialLR's and ChainedScheduler's. */
 int rgi_schedules_below(const rg_schedule *s);
-/* Returns the group's value: that of the list if there is one. */
+/* Returns the group's value: an item of the list, or, where that is empty, `one`. */
 static inline double rgi_of_group(const rg_by_group *list, double one, size_t group) {
     return list->n ? list->v[group] : one;
 }

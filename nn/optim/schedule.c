@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what its options must be -------------------------------------------------- */
+/* ---- checks of its options ----------------------------------------------------- */
 
 /* A rule holds for one kind of schedule. Where it isn't kept, torch's complaint says so; a
  * complaint that ends in a blank is followed by the number. */

@@ -87,7 +87,7 @@ static double cosine_closed(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- LambdaLR: the first rate times the program's function of t ---------------- */
 
-/* Returns the value of the group's function, or of that of all groups. */
+/* Returns the value of the group's function, or of the one function that all groups share. */
 static double lambda_at(const rg_schedule *s, const rg_param_group *g, double t) {
     rg_lr_lambda *one = s->o.lr_lambda;
     return (one ? one : s->o.lr_lambdas[rgi_group_place(s, g)])((int64_t)t, s->o.context);

@@ -143,7 +143,7 @@ static bool step_once(rg_optim *o) {
     return step_all(o);
 }
 
-/* Gradients that a failed backward left are those of an earlier step. */
+/* After a backward run that failed, parameters have the gradients of an earlier step. */
 RG_HOT bool rg_optim_step(rg_optim *o) { return RG_UNLESS_HALTED(step_once(o)); }
 
 static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) {

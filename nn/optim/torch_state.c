@@ -1,7 +1,7 @@
 /*
  * torch_state.c: an optimizer's state as torch.save writes it, in the words of regard's own. In
  * torch's, a group lists the numbers of its parameters, options that change no result have names of
- * their own, and None stands for what isn't there.
+ * their own, and None stands for an absent value.
  */
 #include "optimizer_structs.h"
 #include "load_optim.h"

@@ -116,7 +116,8 @@ static int64_t owner_of_entry(const ownership *w, const char *name) {
     return i < w->n ? w->owner[i] : -1;
 }
 
-/* Returns the rank's own state: that of its parameters, and what belongs to none. */
+/* Returns the rank's own state: that of its parameters, and, unless of_params_alone, the entries
+ * that belong to no parameter. */
 static rg_named_list own_state(rg_optim *o, const ownership *w, bool of_params_alone) {
     const rg_named_list all = rg_optim_state_dict(o), failed = { .n = -1 };
     rg_named *v = all.n < 0 ? NULL : rgi_scope_room((size_t)all.n * sizeof *v);
