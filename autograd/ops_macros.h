@@ -476,9 +476,7 @@ static inline rg_list rg_arguments(std::initializer_list<rg_tensor *> l) {
 #define RG_ARGUMENTS_(...) rg_arguments({ __VA_ARGS__ })
 
 static inline rg_dims rg_sizes_of(rg_dims d) { return d; }
-template <typename T> static inline rg_dims rg_sizes_of(T n) {
-    return rg_sizes_of_number(rg_dim_of(n));
-}
+static inline rg_dims rg_sizes_of(rg_one_size n) { return rg_sizes_of_number(n.v); }
 
 static inline rg_item_index rg_index_item(rg_tensor *t) { return rg_index_tensor(t); }
 static inline rg_item_index rg_index_item(decltype(nullptr)) { return rg_index_tensor(nullptr); }

@@ -31,23 +31,28 @@
 
 /* ---- whole numbers ------------------------------------------------------------------- */
 
-/* RG_WHOLE(n) is n. Where n is a fraction or a pointer, it doesn't compile: neither can be combined
- * bit by bit with the constant, which is 0, and whose name says what was expected. Each function
- * that takes a whole number, such as a size or a dim, is also a macro that wraps it so. What it
- * takes beside, it doesn't change; a literal with commas stands in parentheses there. */
+/* RG_WHOLE(n) is n. Where n is a fraction or a pointer, it doesn't compile: in C neither can be
+ * combined bit by bit with the constant, which is 0, and whose name says what was expected. Each
+ * function that takes a whole number, such as a size or a dim, is also a macro that wraps it so.
+ * What it takes beside, it doesn't change; a literal with commas stands in parentheses there. */
 #ifdef __cplusplus
-template <int line> struct rg_whole_number {};
-template <typename T, int line> static constexpr inline T operator|(T n, rg_whole_number<line>) {
-    static_assert(!std::is_floating_point<T>::value && !std::is_pointer<T>::value,
-                  "a whole number belongs here: an int, an int64_t or a size_t");
-    return n;
-}
-#define RG_A_WHOLE_NUMBER_BELONGS_HERE \
-    rg_whole_number<__LINE__> {}
+/* NULL is a long to G++, which refuses it where it is converted. So a long is taken as a long long,
+ * and the template takes the other types: here, and where sizes and operands are. (Clang refuses it
+ * only where the macro NULL and the conversion come from one and the same macro.) */
+template <typename T> using rg_no_long = std::enable_if_t<!std::is_same<T, long>::value>;
+template <int line> struct rg_whole_number {
+    static constexpr inline long long of(long long n) { return n; }
+    template <typename T, typename = rg_no_long<T>> static constexpr inline T of(T n) {
+        static_assert(!std::is_floating_point<T>::value && !std::is_pointer<T>::value,
+                      "a whole number belongs here: an int, an int64_t or a size_t");
+        return n;
+    }
+};
+#define RG_WHOLE(n) (rg_whole_number<__LINE__>::of(n))
 #else
 enum { RG_A_WHOLE_NUMBER_BELONGS_HERE };
-#endif
 #define RG_WHOLE(n) ((n) | RG_A_WHOLE_NUMBER_BELONGS_HERE)
+#endif
 
 /* ---- options by name ----------------------------------------------------------------- */
 

@@ -591,27 +591,42 @@ static inline rg_named_list rg_named_list_of(std::initializer_list<rg_named> l) 
 }
 #define RG_NAMED_LIST(...) rg_named_list_of({ __VA_ARGS__ })
 
-template <typename T> static inline int64_t rg_dim_of(T v) {
-    static_assert(!std::is_same<T, rg_dtype>::value, RG_NO_SIZE_);
-    static_assert(!std::is_floating_point<T>::value && !std::is_pointer<T>::value, RG_WHOLE_SIZES_);
-    return (int64_t)v;
+struct rg_one_size {
+    int64_t v;
+    rg_one_size(long long n) : v(n) {}
+    template <typename T, typename = rg_no_long<T>> rg_one_size(T n) : v((int64_t)n) {
+        static_assert(!std::is_same<T, rg_dtype>::value, RG_NO_SIZE_);
+        static_assert(!std::is_floating_point<T>::value && !std::is_pointer<T>::value,
+                      RG_WHOLE_SIZES_);
+    }
+};
+struct rg_no_size {};
+static inline rg_dims rg_dims_of(rg_no_size) { return rg_dims{}; }
+template <size_t n> static inline rg_dims rg_dims_of(const rg_one_size (&sizes)[n]) {
+    static_assert(n <= RG_MAX_DIMS, "there are too many sizes");
+    rg_dims d = { (int)n, {} };
+    for (size_t i = 0; i < n; i++)
+        d.v[i] = sizes[i].v;
+    return d;
 }
-template <typename... T> static inline rg_dims rg_dims_of(T... v) {
-    return rg_dims{ (int)sizeof...(v), { rg_dim_of(v)... } };
-}
-#define RG_DIMS(...) rg_dims_of(__VA_ARGS__)
+#define RG_DIMS(...) rg_dims_of({ __VA_ARGS__ })
 
-static inline rg_tensor *rg_wrap(rg_tensor *t) { return t; }
-static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
-static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
-/* C++ takes NULL for a number. A function of this type lets the compiler refuse it. */
-static inline rg_tensor *rg_wrap(long x) { return rg_wrap_int(x); }
-static inline rg_tensor *rg_wrap(unsigned long x) { return rg_wrap_unsigned(x); }
-static inline rg_tensor *rg_wrap(unsigned long long x) { return rg_wrap_unsigned(x); }
-template <typename T> static inline rg_tensor *rg_wrap(T x) {
-    static_assert(std::is_arithmetic<T>::value || std::is_enum<T>::value, RG_TENSOR_OR_NUMBER_);
-    if constexpr (std::is_floating_point<T>::value)
+static inline rg_tensor *rg_wrap(long long x) { return rg_wrap_int(x); }
+template <typename T, typename = rg_no_long<T>> static inline rg_tensor *rg_wrap(T x) {
+    using type = std::remove_cv_t<T>;
+    constexpr bool is_tensor = std::is_same<type, rg_tensor *>::value
+                               || std::is_same<type, decltype(nullptr)>::value;
+    static_assert(is_tensor || std::is_arithmetic<T>::value || std::is_enum<T>::value,
+                  RG_TENSOR_OR_NUMBER_);
+    if constexpr (is_tensor)
+        return x;
+    else if constexpr (std::is_same<type, bool>::value)
+        return rg_wrap_bool(x);
+    else if constexpr (std::is_floating_point<T>::value)
         return rg_wrap_float((double)x);
+    else if constexpr (std::is_same<type, unsigned long>::value
+                       || std::is_same<type, unsigned long long>::value)
+        return rg_wrap_unsigned(x);
     else if constexpr (std::is_arithmetic<T>::value || std::is_enum<T>::value)
         return rg_wrap_int((int64_t)x);
     else
