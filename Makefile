@@ -24,7 +24,7 @@ LIBS := -lm -ldl -pthread
 LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
 PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/files/files.h \
-            $(addprefix autograd/,autograd.h ops.h ops_macros.h replay/replay.h) \
+            $(addprefix autograd/,autograd.h ops/ops.h ops/ops_macros.h replay/replay.h) \
             $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \
             $(addprefix nn/,nn.h module.h containers.h vector.h inside/points.h) \
             $(addprefix nn/layers/,layers.h losses.h init.h attention.h positions.h) \

@@ -5,7 +5,7 @@
  * then committed at once, so that a run that fails leaves every .grad as it was.
  */
 #include "graph_observer.h"
-#include "tensor/lock.h"
+#include "tensor/threads/lock.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/thread.h"

@@ -3,7 +3,7 @@
  * graph, and the notes that they keep with nodes. What an observer does is its own file's business.
  */
 #include "graph_observer.h"
-#include "tensor/lock.h"
+#include "tensor/threads/lock.h"
 
 atomic_int rgi_observed;
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "autograd.h"
-#include "ops.h"
+#include "ops/ops.h"
 #include "tensor/base.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"

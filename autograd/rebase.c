@@ -5,7 +5,7 @@
  */
 #include "rebase.h"
 #include "hooks.h"
-#include "tensor/lock.h"
+#include "tensor/threads/lock.h"
 
 #include <string.h>
 

@@ -37,7 +37,7 @@
 #pragma once
 
 #include "../autograd/autograd.h"
-#include "../autograd/ops.h"
+#include "../autograd/ops/ops.h"
 #include "../tensor/files/files.h"
 
 RG_PUBLIC_BEGIN

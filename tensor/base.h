@@ -14,7 +14,7 @@
  *     structs            the tensor, its storage, its history
  *     dtype, shape       what is true of an element type; what shapes do
  *     storage, scope     births and deaths; who owns a result
- *     workers, parallel  the threads that help; loops that are spread over them
+ *     threads/           the threads that help; loops that are spread over them; locks
  *     walk               walks over tensors that broadcast
  *     kernels/           loops over elements
  *     make, look, compare, name

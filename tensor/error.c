@@ -30,6 +30,7 @@ static void call_handler(rg_thread *me, rg_code code, const char *line, bool sta
     if (!handler)
         return;
     rgi_named_as = NULL;
+    me->failure.told = true; /* The handler may end the program. */
     handler(code, line);
     rgi_named_as = as;
     if (me->failure.code == RG_OK)

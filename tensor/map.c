@@ -3,7 +3,7 @@
  * file includes stb_ds: where it gets its memory, and what happens if there is none, is said here.
  */
 #include "map.h"
-#include "lock.h"
+#include "threads/lock.h"
 #include "memory.h"
 
 #include <assert.h>

@@ -18,7 +18,7 @@
 #include "memory.h"
 
 #include "load.h"
-#include "lock.h"
+#include "threads/lock.h"
 #include "warning.h"
 
 #include <limits.h>

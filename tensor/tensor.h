@@ -12,7 +12,7 @@
  *   threads       how many do the work
  *
  * Functions that differentiate, and those that write in place, are in
- * autograd/ops.h. A name is PyTorch's with rg_ before it; a trailing _ says that
+ * autograd/ops/ops.h. A name is PyTorch's with rg_ before it; a trailing _ says that
  * the function changes its first argument and returns it.
  *
  * Every function that returns a tensor or a string gives it to the innermost

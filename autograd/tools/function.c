@@ -7,7 +7,7 @@
 #include "function_parts.h"
 #include "autograd/graph_observer.h"
 #include "autograd/rebase.h"
-#include "tensor/lock.h"
+#include "tensor/threads/lock.h"
 #include "tensor/memory.h"
 
 #include <stdio.h>

@@ -25,7 +25,7 @@
 #pragma once
 
 #include "../autograd.h"
-#include "../ops.h"
+#include "../ops/ops.h"
 
 RG_PUBLIC_BEGIN
 

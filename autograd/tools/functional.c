@@ -5,7 +5,7 @@
 #include "functional.h"
 #include "autograd/inputs.h"
 #include "autograd/node.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 #include "tensor/memory.h"
 
 #include <string.h>

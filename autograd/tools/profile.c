@@ -11,7 +11,7 @@
 #include "autograd/engine.h"
 #include "autograd/graph_observer.h"
 #include "profile_file.h"
-#include "tensor/lock.h"
+#include "tensor/threads/lock.h"
 #include "tensor/text/c_locale.h"
 #include "tensor/text/text.h"
 

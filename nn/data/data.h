@@ -18,7 +18,7 @@
  */
 #pragma once
 
-#include "../../autograd/ops.h"
+#include "../../autograd/ops/ops.h"
 #include "../../tensor/files/files.h"
 #include "../models/batches.h"
 

@@ -1,6 +1,6 @@
 /*
  * attention.h: attention as modules: the notebook's SelfAttention, and torch's MultiheadAttention.
- * The function that both rest on is rg_scaled_dot_product_attention, in autograd/ops.h.
+ * The function that both rest on is rg_scaled_dot_product_attention, in autograd/ops/ops.h.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
  * losses.h: losses as modules: rg_call(loss, x, target). Their options are those of the
- * functions in autograd/ops.h.
+ * functions in autograd/ops/ops.h.
  *
  *     rg_loss_module *loss = rg_nn_cross_entropy_loss(.label_smoothing = 0.1);
  *     rg_backward(rg_call(loss, logits, target));

@@ -1,7 +1,7 @@
 /*
  * recurrent.h: LSTM, GRU, RNN, and their cells, and sequences of several lengths, packed, as in
  * torch.nn.utils.rnn. What a layer does in one direction is rg_lstm_scan and its kind, in
- * autograd/ops.h.
+ * autograd/ops/ops.h.
  *
  *     rg_rnn_module *lstm = rg_nn_lstm(3, 4, .num_layers = 2, .batch_first = true);
  *     rg_rnn_result y = rg_lstm_forward(lstm, x);

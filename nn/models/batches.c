@@ -3,7 +3,7 @@
  */
 #include "batches.h"
 #include "tensor/error.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 
 static const rg_pair no_pair;
 

@@ -5,7 +5,7 @@
 #include "tensor/error.h"
 #include "tensor/files/utf8.h"
 #include "tensor/memory.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 
 #include <string.h>
 

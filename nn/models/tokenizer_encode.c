@@ -6,7 +6,7 @@
 #include "unicode.h"
 #include "tensor/error.h"
 #include "tensor/files/utf8.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 #include "tensor/memory.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "tensor/handle.h"
 #include "tensor/memory.h"
 #include "tensor/text/text.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 #include "tensor/map.h"
 
 #include <stdlib.h>

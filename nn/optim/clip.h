@@ -4,7 +4,7 @@
 #pragma once
 
 #include "../../autograd/autograd.h"
-#include "../../autograd/ops.h"
+#include "../../autograd/ops/ops.h"
 
 RG_PUBLIC_BEGIN
 

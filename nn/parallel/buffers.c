@@ -5,7 +5,7 @@
  * point, such as counts, are as one shard has left them.
  */
 #include "shares.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 
 #include "hash.h"
 

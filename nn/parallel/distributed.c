@@ -4,7 +4,7 @@
  */
 #include "hash.h"
 #include "shares.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  */
 #include "group.h"
 #include "tree_sum.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 
 #include <limits.h>
 #include <stdio.h>

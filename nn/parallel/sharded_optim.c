@@ -4,7 +4,7 @@
  */
 #include "sharded_optim.h"
 #include "group.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>

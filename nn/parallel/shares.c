@@ -3,7 +3,7 @@
  * it, as the tree says, and after the last shard they become the parameters' .grad.
  */
 #include "shares.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 
 #include <string.h>
 

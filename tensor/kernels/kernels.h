@@ -7,7 +7,7 @@
 
 #include "copy.h"
 #include "sets.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 /* ---- element by element ----
  * A kernel makes y from in[0] .. in[n - 1], by a loop for the dtype of the last one. A kernel is

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "tensor/kernels/kernels.h"
-#include "tensor/lock.h"
+#include "tensor/threads/lock.h"
 
 /* ---- generator.c: mt19937 --------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /*
- * op_calls.h: calls every public function of autograd/ops.h with the arguments of a golden case, by
- * the table in golden.def.
+ * op_calls.h: calls every public function of autograd/ops/ops.h with the arguments of a golden
+ * case, by the table in golden.def.
  */
 #pragma once
 

@@ -3,7 +3,7 @@
 #include "tests/in_turn.h"
 #include "tests/test.h"
 #include "autograd/autograd.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 #include "tensor/memory.h"
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * none of the library's locks is left to a thread that the child doesn't have.
  */
 #include "autograd/autograd.h"
-#include "autograd/ops.h"
-#include "tensor/lock.h"
+#include "autograd/ops/ops.h"
+#include "tensor/threads/lock.h"
 #include "tensor/random/random.h"
 #include "tests/test.h"
 

@@ -1,5 +1,5 @@
 /*
- * test_golden.c: compares every public function of autograd/ops.h with PyTorch: values, dtypes,
+ * test_golden.c: compares every public function of autograd/ops/ops.h with PyTorch: values, dtypes,
  * shapes, strides, grad_fn, first and second gradients, and errors. The cases lie in
  * tests/golden/data/ops/, and those that are about strides in tests/golden/data/layouts/.
  * Each request for memory is refused in turn, too.
@@ -475,8 +475,8 @@ static void check_declared(void) {
     static const char *const kinds[] = { "rg_tensor *rg_", "rg_list    rg_",
                                          "rg_values_indices rg_", "rg_unique_result rg_" };
     char line[512], name[64];
-    FILE *file = fopen("autograd/ops.h", "r");
-    ck_assert_msg(file != NULL, "autograd/ops.h is not here");
+    FILE *file = fopen("autograd/ops/ops.h", "r");
+    ck_assert_msg(file != NULL, "autograd/ops/ops.h is not here");
     while (fgets(line, sizeof line, file)) {
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
             if (strncmp(line, kinds[i], strlen(kinds[i])) == 0

@@ -5,7 +5,7 @@
 #include "autograd/autograd.h"
 #include "autograd/tools/function.h"
 #include "autograd/op.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 #include "tests/test.h"
 
 #include <dirent.h>

@@ -4,7 +4,7 @@
  */
 #include "tests/test.h"
 #include "autograd/autograd.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "autograd/autograd.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 #include "keeps.h"
 #include "tests/test.h"
 

@@ -14,7 +14,7 @@ static const char *derivative_of(const rg_op *op) {
 
 int main(void) {
     printf("# Ops\n\nEvery op of the graph, from its row. The functions that users call are in "
-           "autograd/ops.h.\n\n"
+           "autograd/ops/ops.h.\n\n"
            "| op | formula | inputs | in place | derivative |\n| --- | --- | --- | --- | --- |\n");
     for (int i = 0; i < rgi_n_ops; i++) {
         const rg_op *op = rgi_ops[i];

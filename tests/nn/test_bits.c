@@ -4,7 +4,7 @@
  */
 #include "tests/test.h"
 #include "regard.h"
-#include "tensor/workers.h"
+#include "tensor/threads/workers.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #define TWIN_DATA "recurrent"
 #include "twin.h"
-#include "tensor/workers.h"
+#include "tensor/threads/workers.h"
 
 /* ---- a case: recurrent.py says what its lines are -------------------------------- */
 

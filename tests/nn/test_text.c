@@ -4,7 +4,7 @@
 #include "tests/test.h"
 #include "nn/models/batches.h"
 #include "nn/models/vocabulary.h"
-#include "autograd/ops.h"
+#include "autograd/ops/ops.h"
 #include "tensor/memory.h"
 
 #include <pthread.h>

@@ -58,6 +58,17 @@ static void has_handler(void) {
     rg_print(wrong());
 }
 
+static void print_and_exit(rg_code code, const char *message) {
+    (void)code;
+    dprintf(STDERR_FILENO, "%s\n", message);
+    exit(0);
+}
+
+static void has_exiting_handler(void) {
+    rg_on_error(print_and_exit);
+    rg_print(wrong());
+}
+
 static void has_printing_handler(void) {
     rg_on_error(rg_print_error);
     rg_print(wrong());
@@ -173,6 +184,7 @@ static const struct {
     { peeks, MATMUL "\n" },
     { clears, "" },
     { has_handler, "" },
+    { has_exiting_handler, "matmul: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)\n" },
     { has_printing_handler, MATMUL "\n" },
     { has_thread, MATMUL "\njoined\n" },
     { trains, MATMUL " (NULL then reached sum, backward)\n" },

@@ -6,7 +6,7 @@
  * number of threads.
  */
 #include "tests/test.h"
-#include "tensor/workers.h"
+#include "tensor/threads/workers.h"
 #include "tensor/shape.h"
 #include "tensor/kernels/kernels.h"
 

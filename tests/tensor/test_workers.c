@@ -2,8 +2,8 @@
  * many callers at once, in the child of a fork, and as far as the system grants them; a caller
  * doesn't wait for one that is busy; and a program ends while they work. */
 #include "tests/test.h"
-#include "tensor/parallel.h"
-#include "tensor/workers.h"
+#include "tensor/threads/parallel.h"
+#include "tensor/threads/workers.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -6,8 +6,8 @@
     REGARD_GOLDEN=FOLDER build/tests/autograd/test_golden
                                                      tries other and more samples
 
-The functions are those that autograd/ops.h declares, and some of tensor.h. ops_cases.py says how
-each is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were
+The functions are those that autograd/ops/ops.h declares, and some of tensor.h. ops_cases.py says
+how each is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were
 made by hand. OpInfo needs the package expecttest.
 
 A file is a list of cases; a line's first character says what it holds:
@@ -70,8 +70,8 @@ KEEP = 48  # An expected tensor of more values is thinned.
 
 
 def declared():
-    """Returns the functions of autograd/ops.h: name -> the types of the parameters."""
-    text = open(os.path.join(HERE, "../../../autograd/ops.h")).read()
+    """Returns the functions of autograd/ops/ops.h: name -> the types of the parameters."""
+    text = open(os.path.join(HERE, "../../../autograd/ops/ops.h")).read()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     functions = {}
     for name, params in re.findall(

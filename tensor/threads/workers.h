@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "base.h"
+#include "tensor/base.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  */
 #pragma once
 
-#include "base.h"
-#include "tensor.h"
+#include "tensor/base.h"
+#include "tensor/tensor.h"
 
 /* rgi_parallel works on [0, n) in parts of `grain`, the last of which may be shorter. For each part
  * one of `workers` threads, which are counted from 0, calls work(context, begin, end, worker).

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base.h"
+#include "tensor/base.h"
 
 #include <pthread.h>
 

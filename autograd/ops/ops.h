@@ -26,7 +26,7 @@
  */
 #pragma once
 
-#include "../tensor/tensor.h"
+#include "../../tensor/tensor.h"
 
 #include <limits.h>
 #include <math.h>

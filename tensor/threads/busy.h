@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "base.h"
+#include "tensor/base.h"
 
 #include <stdbool.h>
 #include <stdint.h>

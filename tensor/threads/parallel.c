@@ -5,8 +5,8 @@
  */
 #include "parallel.h"
 
-#include "error.h"
-#include "warning.h"
+#include "tensor/error.h"
+#include "tensor/warning.h"
 #include "workers.h"
 
 #include <stdatomic.h>
