@@ -48,6 +48,7 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_new_like(t, dtype);
     if (!copy)
         return NULL;
+    /* A number is held as float64. */
     if (t->dtype == RG_FLOAT64)
         rgi_store_f64(copy->data, dtype, *(double *)t->data);
     else

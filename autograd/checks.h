@@ -92,7 +92,7 @@ static inline bool rgi_want_float(const char *op, const rg_tensor *t) {
 }
 
 static inline bool rgi_want_no_bool(const char *op, const rg_tensor *t) {
-    return rgi_want_dtype(op, t->dtype != RG_BOOL || rgi_is_none(t), t->dtype);
+    return rgi_want_dtype(op, !rgi_is_bool(t->dtype) || rgi_is_none(t), t->dtype);
 }
 
 static inline bool rgi_want_dims(const char *op, const char *what, const rg_tensor *t, int least,

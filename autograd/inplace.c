@@ -125,7 +125,7 @@ static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
 
 /* Gives t the values of y, and its place in the graph. */
 static bool take_over(const char *name, rg_tensor *t, rg_tensor *y) {
-    bool to_bool = t->dtype == RG_BOOL && y->dtype != RG_BOOL;
+    bool to_bool = rgi_is_bool(t->dtype) && !rgi_is_bool(y->dtype);
     bool to_integer = rgi_is_float(y->dtype) && !rgi_is_float(t->dtype);
     RG_FAIL_IF(!rgi_same_shape(y, t), name,
                "output with shape %s doesn't match the broadcast shape %s", RG_SHAPE_TEXT(t),

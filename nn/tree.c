@@ -3,6 +3,7 @@
  * what is done to each of them. Walks go in the order of registration; names are joined with dots.
  */
 #include "registry.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
@@ -290,7 +291,7 @@ bool rg_module_to(void *m, rg_dtype dtype) {
     RG_AS("module_to");
     RG_SCOPE();
     RG_FAIL_AS_IF(
-        RG_TYPE_ERROR, dtype != RG_FLOAT32 && dtype != RG_FLOAT64, "module_to",
+        RG_TYPE_ERROR, !rgi_is_float(dtype), "module_to",
         "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=%s",
         rg_dtype_name(dtype));
     rg_named_list l = rgi_walk("module_to", m,

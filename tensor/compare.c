@@ -57,9 +57,9 @@ bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
     RG_FAIL_IF(!(atol >= 0), "allclose", "atol must be greater than or equal to zero, but got %g",
                atol);
     rg_dtype dtype = a->dtype;
-    if (rgi_kind(dtype) == RG_BOOLEAN)
+    if (rgi_is_bool(dtype))
         dtype = RG_FLOAT32;
-    else if (rgi_kind(dtype) == RG_INTEGER && (rtol > 0 || atol > 0))
+    else if (rgi_is_integer(dtype) && (rtol > 0 || atol > 0))
         dtype = RG_FLOAT64;
     return compare_all("allclose", a, b, dtype, (compare_limits){ rtol, atol });
 }

@@ -84,11 +84,8 @@ int rg_result_type(rg_tensor *a, rg_tensor *b) {
 /* ---- one element ------------------------------------------------------------------ */
 
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype) {
-#define LIMIT(NAME, suffix, type, kind, rank, limit, ...) [RG_##NAME] = limit,
-    static const double limits[] = { RG_DTYPES(LIMIT, ) };
-    double limit = limits[dtype];
-    bool fits = rgi_kind(dtype) == RG_INTEGER ? v >= -limit && v < limit
-                                              : !(fabs(v) > limit) || isinf(v);
+    const double limit = rgi_limit(dtype);
+    bool fits = rgi_is_integer(dtype) ? v >= -limit && v < limit : !(fabs(v) > limit) || isinf(v);
     return fits
            || rgi_fail(RG_RUNTIME_ERROR, op,
                        "value cannot be converted to type %s without overflow",

@@ -64,15 +64,53 @@ static inline rg_kind rgi_kind(rg_dtype d) {
     return (rg_kind)kinds[d];
 }
 
-static inline bool rgi_is_float(rg_dtype d) { return rgi_kind(d) == RG_FLOATING; }
+/* These compare with the rows of a kind, which the compiler turns into one comparison; they may be
+ * asked of a number that is no dtype. */
+#define RG_DTYPE_OR_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, d) || d == RG_##NAME
+static inline bool rgi_is_bool(rg_dtype d) { return false RG_BOOL_DTYPES(RG_DTYPE_OR_, d); }
+static inline bool rgi_is_integer(rg_dtype d) { return false RG_INTEGER_DTYPES(RG_DTYPE_OR_, d); }
+static inline bool rgi_is_float(rg_dtype d) { return false RG_FLOAT_DTYPES(RG_DTYPE_OR_, d); }
+
+/* Returns true if a tensor of this dtype may hold indices. Kernels read indices as int64_t, and
+ * torch makes them so; where torch takes int32, too, its sentences say so. */
+static inline bool rgi_is_index(rg_dtype d) { return d == RG_INT64; }
+
+/* Returns the greatest finite number of a dtype; for an integer dtype, the number after it. */
+static inline double rgi_limit(rg_dtype d) {
+#define RG_DTYPE_LIMIT_(NAME, suffix, type, kind, rank, limit, ...) [RG_##NAME] = limit,
+    static const double limits[] = { RG_DTYPES(RG_DTYPE_LIMIT_, ) };
+    return limits[d];
+}
+
+/* A row of the floating dtypes' facts, which float.h has: FLT_EPSILON and its like. A new floating
+ * dtype is a line here, whose macros are defined above it. */
+#define RG_FLOAT_FACT_float(FACT)  FLT_##FACT
+#define RG_FLOAT_FACT_double(FACT) DBL_##FACT
+#define RG_DTYPE_FACT_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, FACT) \
+    [RG_##NAME] = RG_FLOAT_FACT_##suffix(FACT),
 
 /* Returns the distance from 1 to the next number of a floating dtype. */
 static inline double rgi_epsilon(rg_dtype d) {
-#define RG_DTYPE_EPSILON_(NAME, suffix, ...) [RG_##NAME] = RG_EPSILON_##suffix,
-#define RG_EPSILON_float                     FLT_EPSILON
-#define RG_EPSILON_double                    DBL_EPSILON
-    static const double epsilon[] = { RG_FLOAT_DTYPES(RG_DTYPE_EPSILON_, ) };
-    return epsilon[d];
+    static const double epsilons[] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, EPSILON) };
+    return epsilons[d];
+}
+
+/* Returns the least positive number that a floating dtype holds with all of its bits. */
+static inline double rgi_least_normal(rg_dtype d) {
+    static const double least[] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, MIN) };
+    return least[d];
+}
+
+/* Returns the number of bits of a floating dtype's mantissa, its leading 1 included. */
+static inline int rgi_mantissa_bits(rg_dtype d) {
+    static const uint8_t bits[] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, MANT_DIG) };
+    return bits[d];
+}
+
+/* Returns the number of decimal digits that every number of a floating dtype keeps. */
+static inline int rgi_decimal_digits(rg_dtype d) {
+    static const uint8_t digits[] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, DIG) };
+    return digits[d];
 }
 
 /* Returns true if `dtype` is one of the dtypes; otherwise fails and returns false. */
@@ -98,6 +136,17 @@ bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
  * range become an integer type's least value. */
 #define RG_OF_DOUBLE(v, type, kind, limit) \
     ((kind) == RG_INTEGER && !((v) >= -(limit) && (v) < (limit)) ? (type) - (limit) : (type)(v))
+
+/* Returns v as the dtype holds it: rounded to it, or cut to an integer. */
+static inline double rgi_rounded(double v, rg_dtype d) {
+#define RG_DTYPE_ROUND_(NAME, suffix, type, kind, rank, limit, ...) \
+    case RG_##NAME: return (double)RG_OF_DOUBLE(v, type, kind, (double)limit);
+    switch (d) {
+        RG_DTYPES(RG_DTYPE_ROUND_, )
+    case RG_NO_DTYPE: break;
+    }
+    return v;
+}
 
 double rgi_load_f64(const void *p, rg_dtype d);
 int64_t rgi_load_i64(const void *p, rg_dtype d);

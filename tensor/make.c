@@ -72,7 +72,7 @@ rg_tensor *(rg_scalar)(rg_tensor *number) {
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype) {
     if (!rgi_check_dtype("scalar", dtype))
         return NULL;
-    if (rgi_kind(dtype) == RG_INTEGER && !rgi_number_fits("scalar", number, dtype))
+    if (rgi_is_integer(dtype) && !rgi_number_fits("scalar", number, dtype))
         return NULL;
     rg_tensor *t = rgi_new_named("scalar", dtype, 0, NULL);
     if (t)
@@ -96,7 +96,7 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
 
 /* Leaves the elements as they are, but clears bools, since a bool of C must be 0 or 1. */
 static rg_tensor *making_any(rg_tensor *t) {
-    return t && t->dtype == RG_BOOL ? making_zeros(t) : rgi_own(t);
+    return t && rgi_is_bool(t->dtype) ? making_zeros(t) : rgi_own(t);
 }
 
 rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) {
@@ -126,7 +126,7 @@ static rg_tensor *full_of(const char *op, const rg_tensor *like, const rg_dims *
         return NULL;
     rg_tensor *t = like ? rgi_new_dense_like(like, (rg_dtype)dtype)
                         : rgi_new_dims(op, shape, dtype);
-    return making_full(t, v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
+    return making_full(t, v.d, rgi_is_bool(dtype) ? v.d != 0 : v.i);
 }
 
 rg_tensor *(rg_full_dims)(rg_dims shape, rg_tensor *value, rg_dtype dtype) {
@@ -137,13 +137,9 @@ rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) {
     return full_of("full", NULL, &shape, value, RG_NO_DTYPE);
 }
 
-rg_tensor *rg_empty_like(rg_tensor *x) {
-    return making_any(rgi_new_like_given("empty_like", x));
-}
+rg_tensor *rg_empty_like(rg_tensor *x) { return making_any(rgi_new_like_given("empty_like", x)); }
 
-rg_tensor *rg_zeros_like(rg_tensor *x) {
-    return making_zeros(rgi_new_like_given("zeros_like", x));
-}
+rg_tensor *rg_zeros_like(rg_tensor *x) { return making_zeros(rgi_new_like_given("zeros_like", x)); }
 
 rg_tensor *rg_ones_like(rg_tensor *x) {
     return making_full(rgi_new_like_given("ones_like", x), 1, 1);
@@ -221,7 +217,7 @@ static rg_tensor *arange_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, i
     bool floats = rgi_is_float(a.dtype) || rgi_is_float(b.dtype) || rgi_is_float(s.dtype);
     if (dtype == RG_NO_DTYPE)
         dtype = floats ? rg_default_dtype() : RG_INT64;
-    RG_FAIL_DTYPE_IF(dtype == RG_BOOL, "arange", "arange_cpu", dtype);
+    RG_FAIL_DTYPE_IF(rgi_is_bool(dtype), "arange", "arange_cpu", dtype);
     RG_FAIL_IF(!(s.d > 0 || s.d < 0), "arange", "step must be nonzero");
     RG_FAIL_IF(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %g -> %g", a.d, b.d);
     if (rgi_is_float(dtype))
@@ -256,7 +252,7 @@ static rg_tensor *spaced_new(const char *op, double start, double end, double on
     if (!rgi_check_dtype(op, dtype))
         return NULL;
     RG_FAIL_IF(steps < 0, op, "number of steps must be non-negative");
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, steps > 1 && rgi_kind(dtype) == RG_BOOLEAN, op,
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, steps > 1 && rgi_is_bool(dtype), op,
                   "\"%s_cpu\" not implemented for '%s'", op, rgi_scalar_name(dtype));
     if (steps == 1 && !rgi_number_fits(op, only, dtype))
         return NULL;
@@ -274,13 +270,6 @@ rg_tensor *(rg_linspace)(double start, double end, int64_t steps, rg_dtype dtype
     return t;
 }
 
-/* Returns the number, rounded to what the dtype can hold. */
-static double rounded_to(rg_dtype dtype, double v) {
-    double element;
-    rgi_store_f64(&element, dtype, v);
-    return rgi_load_f64(&element, dtype);
-}
-
 rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, rg_dtype dtype) {
     if (!rgi_check_dtype("logspace", dtype))
         return NULL;
@@ -288,10 +277,10 @@ rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, r
     if (!t)
         return NULL;
     if (steps > 1) {
-        start = rounded_to(dtype, start);
-        end = rounded_to(dtype, end);
+        start = rgi_rounded(start, dtype);
+        end = rgi_rounded(end, dtype);
     }
-    double width = rgi_is_float(dtype) ? rounded_to(dtype, end - start) : end - start;
+    double width = rgi_is_float(dtype) ? rgi_rounded(end - start, dtype) : end - start;
     double step = steps > 1 ? width / ((double)steps - 1) : 0;
     for (int64_t i = 0; i < steps; i++) {
         /* As in torch, the second half is counted from the end. */
@@ -318,7 +307,7 @@ rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape) {
     if (!t)
         return NULL;
     /* Whatever the bytes are, only 0 and 1 go in. */
-    if (dtype == RG_BOOL)
+    if (rgi_is_bool(dtype))
         for (int64_t i = 0; i < t->numel; i++)
             t->data[i] = ((const char *)data)[i] != 0;
     else if (t->numel)

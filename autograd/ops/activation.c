@@ -9,7 +9,7 @@
 /* ---- the rows ------------------------------------------------------------------- */
 
 static bool relu_shape(rg_call *c) {
-    RG_FAIL_IF(c->in[0]->dtype == RG_BOOL, "relu", "Boolean inputs not supported for relu");
+    RG_FAIL_IF(rgi_is_bool(c->in[0]->dtype), "relu", "Boolean inputs not supported for relu");
     return rgi_shape_same(c);
 }
 
@@ -71,7 +71,7 @@ static rg_tensor *gelu_tanh_slope(rg_tensor *x) {
 /* ---- hardtanh: min(max(x, k0), k1); gx = g where k0 < x < k1, else 0 ----------- */
 
 static bool hardtanh_shape(rg_call *c) {
-    RG_FAIL_IF(c->in[0]->dtype == RG_BOOL, "hardtanh", "Bool inputs not supported for hardtanh");
+    RG_FAIL_IF(rgi_is_bool(c->in[0]->dtype), "hardtanh", "Bool inputs not supported for hardtanh");
     return rgi_shape_same(c);
 }
 

@@ -57,7 +57,7 @@ static rg_tensor *running_as(const char *op, rg_tensor *x, int dim, rg_dtype dty
     int wrapped;
     if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &wrapped))
         return NULL;
-    const bool computes = dtype != RG_BOOL || !x->ndim || !x->numel;
+    const bool computes = !rgi_is_bool(dtype) || !x->ndim || !x->numel;
     return rgi_want_dtype(op, computes, dtype) ? rg_to(x, dtype) : NULL;
 }
 

@@ -316,7 +316,8 @@ static bool attention_check_mask(const rg_tensor *q, const rg_attention_options 
     const rg_tensor *mask = o->attn_mask;
     if (rgi_is_none(mask))
         return true;
-    bool fits = mask->dtype == RG_BOOL || mask->dtype == RG_FLOAT32 || mask->dtype == q->dtype;
+    /* torch takes masks of float32 with any query. */
+    bool fits = rgi_is_bool(mask->dtype) || mask->dtype == RG_FLOAT32 || mask->dtype == q->dtype;
     RG_FAIL_IF(!fits, ATTENTION,
                "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
                "attn_mask.dtype: %s and  query.dtype: %s instead.",
@@ -409,7 +410,7 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
     if (!k || !v)
         return NULL;
     double scale = attention_scale(q, o.scale);
-    if (!rgi_is_none(o.attn_mask) && o.attn_mask->dtype == RG_BOOL)
+    if (!rgi_is_none(o.attn_mask) && rgi_is_bool(o.attn_mask->dtype))
         o.attn_mask = attention_added(o.attn_mask, q->dtype);
     if (!o.attn_mask)
         return NULL;

@@ -6,8 +6,8 @@
 
 /* ---- add: a + b; ga = gb = g --------------------------------------------------- */
 
-RG_OP(add, .doc = "a + b", .node = "AddBackward0", .n_in = 2, .typing = RG_PROMOTED,
-      RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_add,
+RG_OP(add, .doc = "a + b", .node = "AddBackward0", .n_in = 2, .typing = RG_PROMOTED, RG_ELEMENTWISE,
+      .shape = rgi_shape_broadcast, .kernel = &k_add,
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(0, rgi_rule_same) }, SAMPLES_2("", "", NULL));
 
 rg_tensor *(rg_add)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(add, RG_NO_ATTR, a, b); }
@@ -20,15 +20,15 @@ static rg_tensor *sub_rule_b(const rg_step *s, rg_tensor *g) {
     return rg_neg(g);
 }
 
-RG_OP(sub, .doc = "a - b", .node = "SubBackward0", .n_in = 2, .typing = RG_PROMOTED,
-      RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_sub,
+RG_OP(sub, .doc = "a - b", .node = "SubBackward0", .n_in = 2, .typing = RG_PROMOTED, RG_ELEMENTWISE,
+      .shape = rgi_shape_broadcast, .kernel = &k_sub,
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(0, sub_rule_b) }, SAMPLES_2("", "", NULL));
 
 /* Fails with torch's sentence if a or b is bool. */
 static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, op) || !rgi_check(b, op))
         return false;
-    if (RG_LIKELY(a->dtype != RG_BOOL && b->dtype != RG_BOOL))
+    if (RG_LIKELY(!rgi_is_bool(a->dtype) && !rgi_is_bool(b->dtype)))
         return true;
     RG_FAIL_IF(a->dtype == b->dtype, op,
                "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
@@ -60,14 +60,14 @@ struct add_alpha_attr {
 static bool add_alpha_forward(rg_call *c) {
     const struct add_alpha_attr *a = RG_ATTR(c, add_alpha);
     rg_dtype result = c->in[0]->dtype;
-    RG_FAIL_IF(a->dtype == RG_BOOL && result != RG_BOOL, "add",
+    RG_FAIL_IF(rgi_is_bool(a->dtype) && !rgi_is_bool(result), "add",
                "Boolean alpha only supported for Boolean results.");
     RG_FAIL_IF(rgi_is_float(a->dtype) && !rgi_is_float(result), "add",
                "For integral input tensors, argument alpha must not be a floating point number.");
     if (rgi_is_float(a->dtype) && !rgi_number_fits("add", a->alpha, result))
         return false;
     double k[3] = { a->alpha };
-    if (result == RG_INT64)
+    if (rgi_is_integer(result))
         memcpy(k, &a->integer, sizeof a->integer);
     return k_run_with(&k_add_alpha, c->out[0], c->in, k);
 }
@@ -150,8 +150,8 @@ rg_tensor *(rg_div_)(rg_tensor *a, rg_tensor *b) { return RG_APPLY_(div, RG_NO_A
 
 /* ---- over: a / b under the name that torch's own code gives it when b is a number ---- */
 
-RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED,
-      RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_div,
+RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, RG_ELEMENTWISE,
+      .shape = rgi_shape_broadcast, .kernel = &k_div,
       .grad = { RG_RULE(RG_IN(1), div_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), div_rule_b) },
       SAMPLES_2("", "z", NULL));
 
@@ -159,8 +159,8 @@ RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOA
 
 /* Runs a kernel that divides. Fails for integers if b has a 0. */
 static bool divided_forward(rg_call *c, const rg_kernel *kernel) {
-    RG_FAIL_IF(c->in[0]->dtype == RG_INT64 && c->out[0]->numel && k_has_zero(c->in[1]), c->op->name,
-               "ZeroDivisionError");
+    RG_FAIL_IF(rgi_is_integer(c->in[0]->dtype) && c->out[0]->numel && k_has_zero(c->in[1]),
+               c->op->name, "ZeroDivisionError");
     return k_run_with(kernel, c->out[0], c->in, NULL);
 }
 
@@ -204,8 +204,7 @@ rg_tensor *(rg_div_trunc)(rg_tensor *a, rg_tensor *b) {
 /* ---- floor_divide: floor(a / b), without a derivative -------------------------- */
 
 RG_OP(floor_divide, .doc = "floor(a / b)", .node = "NotImplemented", .n_in = 2,
-      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = div_floor_shape,
-      .forward = div_floor_forward,
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = div_floor_shape, .forward = div_floor_forward,
       .no_grad = "derivative for aten::floor_divide is not implemented: a quotient rounded down "
                  "is flat almost everywhere; rg_div_floor gives zeros",
       SAMPLES_2("", "z", NULL));
@@ -311,8 +310,8 @@ static bool pow_shape(rg_call *c) {
     if (!rgi_shape_broadcast(c))
         return false;
     if (o->are != TENSOR_NUMBER)
-        RG_FAIL_DTYPE_IF(c->in[0]->dtype == RG_BOOL, "pow", "pow", RG_BOOL);
-    RG_FAIL_IF(c->in[0]->dtype == RG_INT64 && o->are == TENSOR_NUMBER && o->number < 0, "pow",
+        RG_FAIL_DTYPE_IF(rgi_is_bool(c->in[0]->dtype), "pow", "pow", RG_BOOL);
+    RG_FAIL_IF(rgi_is_integer(c->in[0]->dtype) && o->are == TENSOR_NUMBER && o->number < 0, "pow",
                "Integers to negative integer powers are not allowed.");
     return true;
 }

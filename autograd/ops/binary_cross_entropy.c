@@ -146,7 +146,7 @@ static bool bce_with_logits_check(const rg_tensor *x, const rg_tensor *target,
     if (!rgi_loss_constant(name, "weight", o->weight)
         || !rgi_loss_constant(name, "pos_weight", o->pos_weight))
         return false;
-    RG_FAIL_IF(o->pos_weight->dtype == RG_BOOL && o->pos_weight != RG_NONE, name,
+    RG_FAIL_IF(rgi_is_bool(o->pos_weight->dtype) && o->pos_weight != RG_NONE, name,
                "Subtraction, the `-` operator, with a bool tensor is not supported: pos_weight");
     return rgi_want_float(name, x)
            && rgi_want_cast(name, rgi_is_float(target->dtype), x->dtype, target->dtype);

@@ -29,7 +29,7 @@ static bool bincount_length(const rg_tensor *x, int64_t minlength, int64_t *leng
 static rg_dtype bincount_dtype(const rg_tensor *weights) {
     if (rgi_is_none(weights))
         return RG_INT64;
-    return weights->dtype == RG_FLOAT32 ? RG_FLOAT32 : RG_FLOAT64;
+    return rgi_is_float(weights->dtype) ? weights->dtype : RG_FLOAT64;
 }
 
 /* The op makes its output itself, since the integers say how large it is. */
@@ -69,7 +69,7 @@ rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o) {
     RG_AS("bincount");
     if (!rgi_check(x, NULL) || !rgi_check_optional(o.weights, NULL))
         return NULL;
-    if (!rgi_want_dtype(NULL, x->dtype == RG_INT64, x->dtype)
+    if (!rgi_want_dtype(NULL, rgi_is_index(x->dtype), x->dtype)
         || !rgi_want_non_negative(NULL, "minlength", 1, &o.minlength)
         || !rgi_want_dims(NULL, "input", x, 1, 1))
         return NULL;

@@ -74,7 +74,7 @@ static inline bool elementwise_of_floats(rg_call *c, const char *cpu) {
 
 /* Gives the output in[0]'s shape. Fails for bool as torch's kernel `cpu` does. */
 static inline bool elementwise_of_numbers(rg_call *c, const char *cpu) {
-    RG_FAIL_DTYPE_IF(c->in[0]->dtype == RG_BOOL, c->op->name, cpu, RG_BOOL);
+    RG_FAIL_DTYPE_IF(rgi_is_bool(c->in[0]->dtype), c->op->name, cpu, RG_BOOL);
     return rgi_shape_same(c);
 }
 
@@ -83,7 +83,7 @@ static inline bool elementwise_of_numbers(rg_call *c, const char *cpu) {
 static inline bool elementwise_broadcast_numbers(rg_call *c, const char *cpu) {
     if (!rgi_shape_broadcast(c))
         return false;
-    RG_FAIL_DTYPE_IF(c->in[0]->dtype == RG_BOOL, c->op->name, cpu, RG_BOOL);
+    RG_FAIL_DTYPE_IF(rgi_is_bool(c->in[0]->dtype), c->op->name, cpu, RG_BOOL);
     return true;
 }
 

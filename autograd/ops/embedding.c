@@ -9,7 +9,7 @@ rg_tensor *(rg_one_hot)(rg_tensor *index, int64_t classes) {
     int64_t bad;
     if (!rgi_check(index, "one_hot"))
         return NULL;
-    RG_FAIL_IF(index->dtype != RG_INT64, "one_hot",
+    RG_FAIL_IF(!rgi_is_index(index->dtype), "one_hot",
                "one_hot is only applicable to index tensor of type LongTensor.");
     if (!rgi_check_dims("one_hot", index->ndim + 1))
         return NULL;

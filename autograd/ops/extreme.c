@@ -216,7 +216,7 @@ RG_OP(argmin, .doc = "where x is smallest along dim", .n_in = 1, RG_WITH(reduce)
 static rg_tensor *argmax_over(const rg_op *op, rg_tensor *x, const rg_dims *dims, bool keepdim) {
     if (!rgi_check(x, op->name))
         return NULL;
-    RG_FAIL_IF(x->dtype == RG_BOOL, NULL, "%s(): does not support bool input", op->name);
+    RG_FAIL_IF(rgi_is_bool(x->dtype), NULL, "%s(): does not support bool input", op->name);
     return rgi_reduce(op, x, dims, RG_UNNAMED, keepdim, 0);
 }
 

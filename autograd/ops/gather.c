@@ -236,7 +236,7 @@ static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
         return NULL;
     if (rgi_is_float(source->dtype))
         return rg_mul(source, alpha);
-    if (source->dtype == RG_BOOL)
+    if (rgi_is_bool(source->dtype))
         return rg_mul(source, (bool)(alpha != 0));
     return rg_mul(source, (int64_t)alpha);
 }

@@ -102,7 +102,7 @@ static bool index_fill_check(rg_tensor *x, rg_tensor *index, rg_tensor *value) {
         return false;
     if (!rgi_want_dims(NULL, "value", value, 0, 0))
         return false;
-    RG_FAIL_INDEX_IF(index->dtype != RG_INT64, NULL, "Expected dtype int64 for index.");
+    RG_FAIL_INDEX_IF(!rgi_is_index(index->dtype), NULL, "Expected dtype int64 for index.");
     return rgi_element_fits(NULL, value, x->dtype);
 }
 

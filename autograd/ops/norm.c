@@ -114,7 +114,12 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
  *      squares overflow from 1e19 on in float32, and its cosine is 0 or NaN then.) ---- */
 
 /* Numbers between 1 / cosine_far and cosine_far have squares in range, whose sums are so, too. */
-static double cosine_far(const rg_tensor *t) { return t->dtype == RG_FLOAT32 ? 0x1p50 : 0x1p400; }
+#define COSINE_FAR_float  0x1p50
+#define COSINE_FAR_double 0x1p400
+static double cosine_far(const rg_tensor *t) {
+    static const double far[] = RG_BY_FLOAT(COSINE_FAR);
+    return far[t->dtype];
+}
 
 /* Returns whether t has to be scaled before its norm is taken. A recorded step always scales, since
  * it may see other numbers when it runs again. */

@@ -116,7 +116,7 @@ static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t
 static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_attr *a) {
     rg_tensor to = *y;
     rg_tensor from = *whole;
-    bool integer = rgi_kind((rg_dtype)y->dtype) == RG_INTEGER;
+    bool integer = rgi_is_integer(y->dtype);
     rgi_fill_number(y, a->value, integer ? (int64_t)a->value : a->value != 0);
     for (int d = 0; d < from.ndim; d++) {
         int64_t left = pad_at(a, from.ndim, d, false);

@@ -62,7 +62,7 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
 
 /* Returns whether a and b, whose columns and rows are `terms`, need no further look. */
 static inline bool product_is_plain(const rg_tensor *a, const rg_tensor *b, int64_t terms) {
-    return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && a->dtype != RG_BOOL;
+    return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && !rgi_is_bool(a->dtype);
 }
 
 /* Requires that a's columns meet b's rows, and that both have one dtype. A product of bools exists
@@ -77,7 +77,7 @@ static __attribute__((noinline)) bool product_wants(const char *op, const rg_ten
     const bool vectors = a->ndim == 1 && b->ndim == 1;
     const bool empty = product_vectors(a, a->ndim - 1) == 0 || product_vectors(b, row) == 0
                        || terms == 0;
-    return rgi_want_dtype(op, a->dtype != RG_BOOL || (empty && !vectors), a->dtype);
+    return rgi_want_dtype(op, !rgi_is_bool(a->dtype) || (empty && !vectors), a->dtype);
 }
 
 /* Makes *gin the product of a and b, neither of which is a vector. turn_a and turn_b say whether
@@ -130,7 +130,7 @@ static bool matmul_forward(rg_call *c) {
     const rg_tensor *a = c->in[0];
     const rg_tensor *b = c->in[1];
     /* Only products of bools without terms get as far as this, and they are false. */
-    if (RG_UNLIKELY(c->out[0]->dtype == RG_BOOL)) {
+    if (RG_UNLIKELY(rgi_is_bool(c->out[0]->dtype))) {
         rgi_fill_zero(c->out[0]);
         return true;
     }

@@ -114,6 +114,7 @@ static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     gin[0] = rgi_new(g->dtype, ndim, size);
     if (!gin[0])
         return false;
+    /* The loop of the usual dtype is shorter than a call. */
     if (g->dtype == RG_FLOAT32) {
         float v = *(const float *)g->data;
         float *to = (float *)gin[0]->data;

@@ -118,7 +118,7 @@ static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *t
 /* The op makes its output itself, since the repeats say how large it is. */
 static bool interleave_make(rg_call *c) {
     rg_tensor *y = c->out[0];
-    if (!rgi_want_dtype(NULL, c->in[0]->dtype == RG_INT64, c->in[0]->dtype))
+    if (!rgi_want_dtype(NULL, rgi_is_index(c->in[0]->dtype), c->in[0]->dtype))
         return false;
     RG_SCOPE();
     rg_tensor *repeats = rgi_own(rgi_contiguous_copy(c->in[0], RG_INT64));

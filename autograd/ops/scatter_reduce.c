@@ -58,8 +58,8 @@ static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
     row.dtype = t->dtype;
     row.data = (char *)&room;
     memset(row.stride, 0, sizeof row.stride);
-    if (t->dtype == RG_INT64)
-        room = joined.integer;
+    if (rgi_is_integer(t->dtype))
+        rgi_store_i64(&room, t->dtype, joined.integer);
     else
         rgi_store_f64(&room, t->dtype, joined.number);
     return k_index_along(how, &row, t, dim, index);
@@ -67,7 +67,7 @@ static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
 
 /* Returns the number that changes no sum, product or extreme. */
 static scatter_reduce_any scatter_reduce_neutral(enum scatter_reduce_how how, rg_dtype dtype) {
-    double least = dtype == RG_BOOL ? 0 : -INFINITY;
+    double least = rgi_is_bool(dtype) ? 0 : -INFINITY;
     switch (how) {
     case JOIN_PROD: return (scatter_reduce_any){ 1, 1 };
     case JOIN_AMAX: return (scatter_reduce_any){ least, INT64_MIN };

@@ -37,7 +37,7 @@ RG_OP(softshrink, .doc = "x > k0 ? x - k0 : x < -k0 ? x + k0 : 0", RG_NAMED(numb
 rg_tensor *rg_softshrink(rg_tensor *x, double lambd) {
     if (!rgi_check(x, "softshrink"))
         return NULL;
-    double most = x->dtype == RG_FLOAT32 ? FLT_MAX : DBL_MAX;
+    const double most = rgi_limit(x->dtype);
     RG_FAIL_IF(rgi_is_float(x->dtype) && !(lambd >= 0 && lambd <= most), "softshrink",
                "lambda must be in range [0, %g] for input dtype %s, but found %g", most,
                rgi_scalar_name(x->dtype), lambd);
@@ -53,7 +53,7 @@ rg_tensor *rg_tanhshrink(rg_tensor *x) { return RG_COMPOSITE("tanhshrink", rg_su
 static bool threshold_shape(rg_call *c) {
     const double *k = NUMBERS_OF(c);
     bool fits = fabs(k[0]) <= 0x1p63 && fabs(k[1]) <= 0x1p63;
-    RG_FAIL_IF(c->in[0]->dtype == RG_INT64 && !fits, "threshold",
+    RG_FAIL_IF(rgi_is_integer(c->in[0]->dtype) && !fits, "threshold",
                "value cannot be converted to type int64_t without overflow");
     return elementwise_of_numbers(c, "threshold_cpu");
 }

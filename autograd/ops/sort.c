@@ -78,7 +78,7 @@ static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a) {
         return false;
     RG_FAIL_IF(a->k < 0 || a->k > (x->ndim ? x->size[a->dim] : 1), "topk",
                "selected index k out of range");
-    RG_FAIL_IF(x->dtype == RG_BOOL, "topk", "topk does not support bool dtypes on CPU");
+    RG_FAIL_IF(rgi_is_bool(x->dtype), "topk", "topk does not support bool dtypes on CPU");
     return true;
 }
 

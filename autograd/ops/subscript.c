@@ -93,7 +93,7 @@ static bool subscript_tensor(subscript *s, subscript_items *list, rg_tensor *ind
     list->at[s->n_index] = (int)list->dim;
     list->index[s->n_index] = index;
     s->n_index++;
-    list->dim += index->dtype == RG_BOOL ? index->ndim : 1;
+    list->dim += rgi_is_bool(index->dtype) ? index->ndim : 1;
     return true;
 }
 
@@ -129,7 +129,7 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
             return false;
         RG_FAIL_INDEX_IF(rgi_is_float(t->dtype), "index",
                          "tensors used as indices must be long, int, byte or bool tensors");
-        list->named += t->dtype == RG_BOOL ? t->ndim : 1;
+        list->named += rgi_is_bool(t->dtype) ? t->ndim : 1;
     }
     bool alone = x->ndim == 0 && list->n == 1;
     RG_FAIL_INDEX_IF(
@@ -146,7 +146,7 @@ static rg_item_index subscript_plain(rg_item_index item) {
     rg_tensor *t = item.tensor;
     if (item.kind != RG_INDEX_TENSOR || t->ndim)
         return item;
-    if (t->dtype == RG_BOOL)
+    if (rgi_is_bool(t->dtype))
         return rg_index_bool(*(const bool *)t->data);
     return rg_index_number(rgi_load_i64(t->data, RG_INT64));
 }
@@ -176,7 +176,7 @@ static bool subscript_item(subscript *s, subscript_items *list, int k) {
 static bool subscript_indices(subscript *s, const subscript_items *list, int n) {
     s->n_index = 0;
     for (int k = 0; k < n; k++) {
-        if (list->index[k]->dtype == RG_BOOL) {
+        if (rgi_is_bool(list->index[k]->dtype)) {
             if (!subscript_mask(s, list->index[k], list->at[k]))
                 return false;
             continue;
@@ -211,7 +211,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
     for (int k = 0; k < list.n; k++)
         if (!subscript_item(s, &list, k))
             return false;
-    s->masked = s->n_index == 1 && list.index[0]->dtype == RG_BOOL;
+    s->masked = s->n_index == 1 && rgi_is_bool(list.index[0]->dtype);
     return subscript_indices(s, &list, s->n_index);
 }
 

@@ -7,7 +7,7 @@
 /* ---- where: condition ? a : b; ga = condition ? g : 0, gb = condition ? 0 : g ---- */
 
 static bool where_shape(rg_call *c) {
-    RG_FAIL_IF(c->in[0]->dtype != RG_BOOL, "where",
+    RG_FAIL_IF(!rgi_is_bool(c->in[0]->dtype), "where",
                "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
                rgi_scalar_name(c->in[0]->dtype));
     c->out[0]->dtype = c->in[1]->dtype;
@@ -54,7 +54,7 @@ static bool masked_fill_shape(rg_call *c) {
                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %d "
                "dimension(s).",
                value->ndim);
-    RG_FAIL_IF(mask->dtype != RG_BOOL, "masked_fill",
+    RG_FAIL_IF(!rgi_is_bool(mask->dtype), "masked_fill",
                "masked_fill_ only supports boolean masks, but got mask with dtype %s",
                rgi_c_name(mask->dtype));
     if (RG_ATTR(c, masked_fill)->inplace)

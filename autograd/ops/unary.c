@@ -11,7 +11,7 @@
 
 static bool neg_shape(rg_call *c) {
     RG_FAIL_IF(
-        c->in[0]->dtype == RG_BOOL, "neg",
+        rgi_is_bool(c->in[0]->dtype), "neg",
         "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
         "invert a mask, use the `~` or `logical_not()` operator instead.");
     return rgi_shape_same(c);
@@ -31,7 +31,7 @@ static rg_tensor *circle(rg_tensor *x) { return rg_rsqrt(rg_sub(1, rg_square(x))
 
 /* rg_square makes an integer of a bool, which rg_square_ can't. */
 static bool square_shape(rg_call *c) {
-    RG_FAIL_IF(c->in[0]->dtype == RG_BOOL, "square_",
+    RG_FAIL_IF(rgi_is_bool(c->in[0]->dtype), "square_",
                "result type Long can't be cast to the desired output type Bool");
     return rgi_shape_same(c);
 }
@@ -48,7 +48,7 @@ RG_OP(square, .doc = "x^2", .node = "PowBackward0", .n_in = 1, RG_ELEMENTWISE,
 rg_tensor *rg_square(rg_tensor *x) {
     if (!rgi_check(x, "square"))
         return NULL;
-    return x->dtype == RG_BOOL ? rg_to(x, RG_INT64) : RG_APPLY(square, RG_NO_ATTR, x);
+    return rgi_is_bool(x->dtype) ? rg_to(x, RG_INT64) : RG_APPLY(square, RG_NO_ATTR, x);
 }
 
 rg_tensor *rg_square_(rg_tensor *x) { return RG_APPLY_(square, RG_NO_ATTR, x); }
@@ -114,7 +114,7 @@ RG_OP(nan_to_num, .doc = "x with numbers for NaN and infinities", .node = "NanTo
 /* Returns the numbers, where NaN as a bound stands for the largest that the dtype has. */
 static struct nan_to_num_attr nan_to_num_numbers(const rg_tensor *x,
                                                  const rg_nan_to_num_options *o) {
-    double most = x && x->dtype == RG_FLOAT32 ? FLT_MAX : DBL_MAX;
+    const double most = x ? rgi_limit(x->dtype) : 0;
     return (struct nan_to_num_attr){ { o->nan, isnan(o->posinf) ? most : o->posinf,
                                        isnan(o->neginf) ? -most : o->neginf } };
 }

@@ -300,8 +300,7 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
         "input %s the analytical value is %.12g but the numerical one is %.12g (%s)%s",
         any ? "" : "Numerical gradient for function expected to be zero. ", worst->output,
         worst->input, RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in), worst->analytic, worst->numeric,
-        output->history ? rgi_node_name(rgi_node_of(output)) : "a result without history",
-        cause);
+        output->history ? rgi_node_name(rgi_node_of(output)) : "a result without history", cause);
 }
 
 static bool jacobian_check(const check *c, const outputs *y, const uint32_t versions[]) {
@@ -335,6 +334,7 @@ static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
         if (!inputs[i]->history)
             continue;
         checked++;
+        /* Differences need all the digits that there are. */
         RG_FAIL_VALUE_IF(inputs[i]->dtype != RG_FLOAT64, op,
                          "input %d requires gradient and is not "
                          "a float64 tensor",

@@ -4,6 +4,7 @@
  * of attention without one.
  */
 #include "attention.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "init.h"
 #include "linear.h"
@@ -97,7 +98,7 @@ static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
 /* Returns numbers that may be added to the scores: a mask of bool becomes -inf where it is true,
  * which leaves the key out. */
 static rg_tensor *mha_as_added(rg_tensor *mask, rg_dtype dtype) {
-    if (mask == RG_NONE || mask->dtype != RG_BOOL)
+    if (mask == RG_NONE || !rgi_is_bool(mask->dtype))
         return mask;
     return rg_masked_fill(rg_zeros_dims(rg_shape(mask), dtype), mask, -INFINITY);
 }

@@ -2,6 +2,7 @@
  * packed.c: sequences of several lengths as torch.nn.utils.rnn packs and pads them.
  */
 #include "packed.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
@@ -15,7 +16,7 @@ rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows,
     rg_step_runs runs = { .n = -1 };
     if (!rgi_check(batch_sizes, op) || !rgi_may_do_once(op))
         return runs;
-    const bool listed = batch_sizes->dtype == RG_INT64 && batch_sizes->ndim == 1;
+    const bool listed = rgi_is_index(batch_sizes->dtype) && batch_sizes->ndim == 1;
     const int64_t steps = listed ? batch_sizes->size[0] : 0;
     batch_sizes = rg_contiguous(batch_sizes);
     runs.v = rgi_scope_alloc((size_t)RG_MAX(1, steps) * sizeof *runs.v);

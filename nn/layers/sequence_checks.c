@@ -22,7 +22,7 @@ bool rgi_want_mask(const char *op, const char *what, rg_tensor *mask) {
         return true;
     if (!rgi_check(mask, op))
         return false;
-    RG_FAIL_IF(mask->dtype != RG_BOOL && !rgi_is_float(mask->dtype), op,
+    RG_FAIL_IF(!rgi_is_bool(mask->dtype) && !rgi_is_float(mask->dtype), op,
                "only bool and floating types of %s are supported", what);
     return true;
 }

@@ -3,6 +3,7 @@
  * added to its input, with a norm before or after.
  */
 #include "nn/registry.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/structs.h"
 #include "transformer_parts.h"

@@ -306,6 +306,7 @@ static bool has_weight(const weight_files *w, const rg_gpt_options *o, const wei
                                "has it",
                                name, rgi_shape_text(e->shape.n, e->shape.v, is),
                                rgi_shape_text(wanted.n, wanted.v, should));
+    /* Rooms with public headers alone can't ask the table of dtypes. */
     if (dtype != RG_FLOAT32 && dtype != RG_FLOAT64)
         return rgi_file_refuse(&s->file, "tensor \"%s\" is of type %s, which no weight is of", name,
                                rgi_foreign[e->type].safetensors);

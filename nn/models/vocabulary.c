@@ -167,6 +167,7 @@ const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
     if (!rgi_handle_given(v, "decode", RG_HANDLE_VOCABULARY)
         || !rgi_given_tensor(indices, "decode"))
         return NULL;
+    /* Rooms with public headers alone can't ask the table of dtypes. */
     RG_FAIL_AS_IF(RG_TYPE_ERROR, rg_dtype_of(indices) != RG_INT64, "decode",
                   "expected indices of dtype torch.int64 but got %s",
                   rg_dtype_name(rg_dtype_of(indices)));

@@ -409,6 +409,7 @@ static bool minimise(lbfgs_run *r, rg_tensor **loss) {
     double steepest;
     if (!evaluate(r, loss) || !greatest_of(r->flat_grad, &steepest))
         return false;
+    /* Rooms with public headers alone can't ask the table of dtypes. */
     r->single = r->flat_grad->dtype == RG_FLOAT32;
     bool last = steepest <= g->tolerance_grad;
     for (double i = 1; !last && i <= g->max_iter; i++)

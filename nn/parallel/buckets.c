@@ -77,12 +77,13 @@ static void write_marks(const rg_shares *s, const rg_bucket *b) {
         if (&s->buckets[share->bucket] != b)
             continue;
         char *mark = rgi_bucket_sum(b, 0, b->n - b->n_shares + share->place);
-        const float as_float = share->used;
-        const double as_double = share->used;
-        if (b->dtype == RG_FLOAT32)
-            memcpy(mark, &as_float, sizeof as_float);
-        else
-            memcpy(mark, &as_double, sizeof as_double);
+        switch (b->dtype) {
+        case RG_FLOAT32: *(float *)mark = share->used; break;
+        case RG_FLOAT64: *(double *)mark = share->used; break;
+        case RG_BOOL:
+        case RG_INT64:
+        case RG_NO_DTYPE: break; /* Only floats have gradients. */
+        }
     }
 }
 

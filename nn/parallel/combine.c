@@ -23,14 +23,16 @@
 void rgi_combine(rg_reduce_op op, rg_dtype dtype, void *to, const void *left, const void *right,
                  int64_t n) {
     const bool sum = op == RG_REDUCE_SUM;
-    if (dtype == RG_FLOAT32)
-        combine_floats(op, to, left, right, n);
-    else if (dtype == RG_FLOAT64)
-        combine_doubles(op, to, left, right, n);
-    else if (dtype == RG_INT64 && sum)
-        combine_words(op, to, left, right, n);
-    else if (dtype == RG_INT64)
-        combine_integers(op, to, left, right, n);
-    else
-        combine_bools(sum ? RG_REDUCE_MAX : op, to, left, right, n);
+    switch (dtype) {
+    case RG_FLOAT32: combine_floats(op, to, left, right, n); break;
+    case RG_FLOAT64: combine_doubles(op, to, left, right, n); break;
+    case RG_INT64:
+        if (sum)
+            combine_words(op, to, left, right, n);
+        else
+            combine_integers(op, to, left, right, n);
+        break;
+    case RG_BOOL: combine_bools(sum ? RG_REDUCE_MAX : op, to, left, right, n); break;
+    case RG_NO_DTYPE: break;
+    }
 }

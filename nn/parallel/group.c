@@ -86,9 +86,14 @@ void rgi_room_drop(rg_tensor **holder) {
 }
 
 size_t rgi_element_size(rg_dtype dtype) {
-    if (dtype == RG_BOOL)
-        return 1;
-    return dtype == RG_FLOAT32 ? 4 : 8;
+    switch (dtype) {
+    case RG_BOOL: return sizeof(bool);
+    case RG_INT64: return sizeof(int64_t);
+    case RG_FLOAT32: return sizeof(float);
+    case RG_FLOAT64: return sizeof(double);
+    case RG_NO_DTYPE: break;
+    }
+    return 0;
 }
 
 /* ---- agreement ------------------------------------------------------------------------- */

@@ -126,14 +126,25 @@ static bool settle_order(rg_shares *s) {
     return rgi_all_ok("distributed", rgi_buckets_make(s));
 }
 
+/* Returns true if a rank has used the share of this mark. Only floats have gradients. */
+static bool is_used(rg_dtype dtype, const void *mark) {
+    switch (dtype) {
+    case RG_FLOAT32: return *(const float *)mark != 0;
+    case RG_FLOAT64: return *(const double *)mark != 0;
+    case RG_BOOL:
+    case RG_INT64:
+    case RG_NO_DTYPE: break;
+    }
+    return false;
+}
+
 /* Returns the mean of the shards' gradients, added to what there was before, or RG_NONE where there
  * is none of either. */
 static rg_tensor *final_gradient(const rg_share *share) {
     const rg_bucket *b = &share->of->buckets[share->bucket];
     rg_tensor *before = share->before ? share->before : RG_NONE;
     char *mark = rgi_bucket_sum(b, 0, b->n - b->n_shares + share->place);
-    const double used = b->dtype == RG_FLOAT32 ? *(float *)mark : *(double *)mark;
-    if (used == 0)
+    if (!is_used(b->dtype, mark))
         return before;
     rg_tensor *sum = rg_from_dims(rgi_bucket_sum(b, 0, share->at), b->dtype, rg_shape(share->leaf));
     rg_tensor *mean = rg_div_(sum, share->of->distributed->shards);

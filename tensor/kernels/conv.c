@@ -189,8 +189,8 @@ typedef struct {
 } conv_whole;
 
 /* Adds what one tap sees in a plane of x, times its weight, to a plane of y. */
-static void whole_tap(const k_window *w, uint64_t *y, const uint64_t *x, uint64_t weight,
-                      k_tap row, k_tap col) {
+static void whole_tap(const k_window *w, uint64_t *y, const uint64_t *x, uint64_t weight, k_tap row,
+                      k_tap col) {
     for (int64_t i = row.begin; i < row.end; i++) {
         const int64_t line = (i * w->stride[0] + row.shift) * w->size[1] + col.shift;
         for (int64_t j = col.begin; j < col.end; j++)
@@ -238,9 +238,11 @@ bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tens
                 const rg_tensor *bias) {
     static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(conv_forward);
     const rg_dtype dtype = (rg_dtype)y->dtype;
-    if (dtype == RG_INT64 && y->numel > 0)
+    /* whole_convolve is written for 64-bit integers. */
+    const bool whole = dtype == RG_INT64;
+    if (whole && y->numel > 0)
         whole_convolve(z, y, x, w, bias);
-    if (dtype == RG_INT64)
+    if (whole)
         return true;
     rg_work *work = K_LOOP_OF(loops, dtype, "conv");
     if (!work || y->numel == 0)

@@ -238,6 +238,7 @@ static bool matmul_choose(matmul_plan *p) {
     static matmul_product *const products[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_product);
     const rg_dtype dtype = p->y->dtype;
     const k_product_sizes *z = &p->z;
+    /* Only the products of floats may be made of bfloat16s. */
     p->bytes = dtype == RG_FLOAT32 ? k_bfloat16_room(z, p->columns, p->of_bfloat16) : 0;
     if (p->bytes) {
         p->product = k_bfloat16_product;

@@ -235,7 +235,7 @@ RG_HOT bool k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t
     if (r->unit == 0)
         rgi_fill_zero(y);
     else
-        rgi_fill_number(y, r->unit, y->dtype == RG_BOOL ? r->integer > 0 : r->integer);
+        rgi_fill_number(y, r->unit, rgi_is_bool(y->dtype) ? r->integer > 0 : r->integer);
     reduce_blocks(y, x, dims, loop, NULL);
     return true;
 }

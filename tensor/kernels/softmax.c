@@ -96,7 +96,8 @@ static softmax_rows softmax_rows_of(const rg_tensor *y, int dim, k_softmax_kind 
 
 /* Returns whether a register of sixteen floats holds a row. */
 static bool softmax_is_short(const softmax_rows *z, const rg_tensor *y) {
-    return z->last && z->n <= K_LANES && y->dtype == RG_FLOAT32;
+    const bool floats = y->dtype == RG_FLOAT32; /* softmax_short is written for float. */
+    return floats && z->last && z->n <= K_LANES;
 }
 
 bool k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {

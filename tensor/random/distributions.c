@@ -19,10 +19,8 @@ typedef void random_draw(rg_generator *g, rg_dtype dtype, void *to, int n, const
 
 /* Draws uniforms in [0, 1). */
 static void draw_unit(rg_generator *g, rg_dtype dtype, void *to, int n) {
-    if (dtype == RG_FLOAT64)
-        rgi_draw_doubles(g, to, n);
-    else
-        rgi_draw_floats(g, to, n);
+    static void (*const draws[])(rg_generator * g, void *to, int n) = RG_BY_FLOAT(rgi_draw);
+    draws[dtype](g, to, n);
 }
 
 /* Draws u (p1 - p0) + p0 for uniform u, rounded once; p1 itself becomes p0. */
@@ -49,7 +47,7 @@ static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, 
         double z = g->normal;
         if (!g->has_normal) {
             double u[2];
-            rgi_draw_doubles(g, u, 2);
+            rgi_draw_double(g, u, 2);
             double radius = sqrt(-2 * log1p(-u[1]));
             double theta = 2 * M_PI * u[0];
             z = radius * cos(theta);
@@ -65,7 +63,7 @@ static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, c
     double *y = to;
     double scale = -1 / p[0];
     (void)dtype;
-    rgi_draw_doubles(g, y, n);
+    rgi_draw_double(g, y, n);
     for (int i = 0; i < n; i++)
         y[i] = scale * log1p(-y[i]);
 }
@@ -75,7 +73,7 @@ static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, con
     bool *y = to;
     double u[RANDOM_CHUNK];
     (void)dtype;
-    rgi_draw_doubles(g, u, n);
+    rgi_draw_double(g, u, n);
     for (int i = 0; i < n; i++)
         y[i] = u[i] < p[0];
 }
@@ -179,22 +177,18 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
 
 /* ---- distributions: torch's conditions on the parameters, then the fill ---------- */
 
-/* Returns whether uniforms and normals can be drawn in the dtype; else their fills refuse it. */
-static bool is_drawable(rg_dtype dtype) { return dtype == RG_FLOAT32 || dtype == RG_FLOAT64; }
-
 bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op) {
-    RG_FAIL_DTYPE_IF(t->numel && !is_drawable(t->dtype), op, "uniform", t->dtype);
+    RG_FAIL_DTYPE_IF(t->numel && !rgi_is_float(t->dtype), op, "uniform", t->dtype);
     return fill_with(t, g, op, draw_uniform, t->dtype, (double[]){ 0, 1 });
 }
 
 bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
-    RG_FAIL_DTYPE_IF(!is_drawable(t->dtype), op, "check_uniform_bounds", t->dtype);
-    const bool single = t->dtype == RG_FLOAT32;
+    RG_FAIL_DTYPE_IF(!rgi_is_float(t->dtype), op, "check_uniform_bounds", t->dtype);
     const double low = p[0];
     const double high = p[1];
-    const double max = single ? FLT_MAX : DBL_MAX;
+    const double max = rgi_limit(t->dtype);
     RG_FAIL_IF(!(fabs(low) <= max && fabs(high) <= max), op, "%s is out of bounds for %s",
-               fabs(low) <= max ? "to" : "from", single ? "float" : "double");
+               fabs(low) <= max ? "to" : "from", rgi_c_name(t->dtype));
     RG_FAIL_IF(low > high, op,
                "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", low,
                high);
@@ -208,7 +202,7 @@ bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const cha
 /* A contiguous tensor of sixteen or more elements is drawn in blocks, others one by one. */
 bool rgi_fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %g", p[1]);
-    RG_FAIL_DTYPE_IF(t->numel && !is_drawable(t->dtype), op, "normal_kernel_cpu", t->dtype);
+    RG_FAIL_DTYPE_IF(t->numel && !rgi_is_float(t->dtype), op, "normal_kernel_cpu", t->dtype);
     if (t->numel < 16 || !(t->flags & RG_CONTIGUOUS))
         return fill_with(t, g, op, draw_normal_pairs, RG_FLOAT64, p);
     return fill_with(t, g, op, draw_normal_blocks, t->dtype, p);

@@ -53,18 +53,19 @@ void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n) {
 }
 
 /* A float is made of the low 24 bits of a word. */
-void rgi_draw_floats(rg_generator *g, float *to, int n) {
+void rgi_draw_float(rg_generator *g, void *to, int n) {
     uint32_t words[RANDOM_CHUNK];
     rgi_draw_words(g, words, n);
     k_random_floats(words, to, n);
 }
 
 /* A double is made of the low 53 bits of two words. */
-void rgi_draw_doubles(rg_generator *g, double *to, int n) {
+void rgi_draw_double(rg_generator *g, void *to, int n) {
+    double *uniform = to;
     uint64_t pairs[RANDOM_CHUNK];
     rgi_draw_pairs(g, pairs, n);
     for (int i = 0; i < n; i++)
-        to[i] = (double)(int64_t)(pairs[i] & 0x1fffffffffffff) * 0x1p-53;
+        uniform[i] = (double)(int64_t)(pairs[i] & 0x1fffffffffffff) * 0x1p-53;
 }
 
 /* ---- generators ------------------------------------------------------------------ */
@@ -155,6 +156,7 @@ rg_tensor *rg_generator_state(rg_generator *g) {
 
 /* Reads the image out of a tensor. Fails with torch's sentence if the tensor holds no state. */
 static bool generator_read_image(rg_tensor *state, generator_image *image, const char *op) {
+    /* The image is whole words of 64 bits. */
     RG_FAIL_AS_IF(RG_TYPE_ERROR, state->dtype != RG_INT64, op,
                   "RNG state must be a torch.int64 tensor");
     RG_FAIL_IF(state->ndim != 1, op, "RNG state must have 1 dim, but has %d", state->ndim);

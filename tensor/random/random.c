@@ -111,8 +111,7 @@ static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, in
     if (sign > 0 ? rounded >= limit : rounded < limit)
         return limit;
     uint64_t magnitude = v < 0 ? -(uint64_t)v : (uint64_t)v;
-    int digits = dtype == RG_FLOAT32 ? FLT_MANT_DIG : DBL_MANT_DIG;
-    uint64_t step = 1ull << (64 - digits - __builtin_clzll(magnitude));
+    uint64_t step = 1ull << (64 - rgi_mantissa_bits(dtype) - __builtin_clzll(magnitude));
     return (int64_t)((uint64_t)rounded + (sign > 0 ? step : -step));
 }
 
@@ -132,7 +131,7 @@ rg_tensor *(rg_randint_dims)(int64_t low, int64_t high, rg_dims shape, rg_dtype 
     RG_FAIL_IF(low >= high, op,
                "random_ expects 'from'%s to be less than 'to'%s, but got from=%lld >= to=%lld",
                casted, casted, (long long)low, (long long)high);
-    RG_FAIL_IF(dtype == RG_BOOL && (low < 0 || high > 2), op, "%s is out of bounds for bool",
+    RG_FAIL_IF(rgi_is_bool(dtype) && (low < 0 || high > 2), op, "%s is out of bounds for bool",
                low < 0 || low > 1 ? "from" : "to - 1");
     random_range range = { (uint64_t)high - (uint64_t)low, low };
     double p[4] = { 0 };

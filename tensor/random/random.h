@@ -39,11 +39,11 @@ void rgi_generator_unlock(rg_generator *g);
 enum { RANDOM_CHUNK = 512 };
 
 /* Each draws n, at most a chunk, from a locked generator: words, pairs of words as one number, and
- * uniforms in [0, 1). */
+ * uniforms in [0, 1), which are floats or doubles. */
 void rgi_draw_words(rg_generator *g, uint32_t *to, int n);
 void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n);
-void rgi_draw_floats(rg_generator *g, float *to, int n);
-void rgi_draw_doubles(rg_generator *g, double *to, int n);
+void rgi_draw_float(rg_generator *g, void *to, int n);
+void rgi_draw_double(rg_generator *g, void *to, int n);
 
 /* ---- distributions.c: fills ---------------------------------------------------------
  * Each checks the distribution's parameters p as torch does, and fills t. Returns

@@ -85,11 +85,6 @@ rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
 
 /* ---- categories by weight --------------------------------------------------------- */
 
-/* torch computes in the weights' dtype. This file computes in float64, and rounds every result. */
-static double weight_rounded(double v, rg_dtype dtype) {
-    return dtype == RG_FLOAT32 ? (double)(float)v : v;
-}
-
 /* A call of multinomial draws into `drawn`. A row of weights has `categories` elements, and `wide`
  * points to the weights in float64. */
 typedef struct multinomial_draw {
@@ -136,7 +131,7 @@ static void draw_distinct_row(const multinomial_draw *d, const double *weight,
                               int64_t draws) {
     int64_t best = 0;
     for (int64_t i = 0; i < d->categories; i++) {
-        double ratio = weight_rounded(weight[i] / exponential[i], d->weights->dtype);
+        double ratio = rgi_rounded(weight[i] / exponential[i], d->weights->dtype);
         rank[i] = (k_ranked){ k_rank(ratio, true), i };
         if (rank[i].key < rank[best].key)
             best = i;
@@ -177,11 +172,11 @@ static void cumulate_shares(double *restrict share, const double *restrict weigh
                             rg_dtype dtype) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        sum = weight_rounded(sum + weight[i], dtype);
+        sum = rgi_rounded(sum + weight[i], dtype);
         share[i] = sum;
     }
     for (int64_t i = 0; i < n; i++)
-        share[i] = weight_rounded(share[i] / sum, dtype);
+        share[i] = rgi_rounded(share[i] / sum, dtype);
     share[n - 1] = 1;
 }
 

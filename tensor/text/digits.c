@@ -50,29 +50,33 @@ rg_digits rgi_digits_rounded(double v, int n) {
  * back as another number: what carries is never next above a power of two. */
 static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
-static bool digits_read_back(const char *text, double v, bool single) {
-    return (single ? strtof(text, NULL) : strtod(text, NULL)) == v;
+static double digits_read_float(const char *text) { return strtof(text, NULL); }
+static double digits_read_double(const char *text) { return strtod(text, NULL); }
+
+static bool digits_read_back(const char *text, double v, rg_dtype dtype) {
+    static double (*const readers[])(const char *) = RG_BY_FLOAT(digits_read);
+    return readers[dtype](text) == v;
 }
 
 /* Where several texts with the fewest digits read back as v, this returns the closest. At a power
  * of two the gap above v is twice the one below, so the digits next above may read back where the
  * closest ones don't. Where fewer than always_exact digits would do, the others are zeros, which
  * digits_read leaves out. */
-rg_digits rgi_digits_shortest(double v, bool single) {
-    const bool subnormal = v < (single ? FLT_MIN : DBL_MIN);
-    const int always_exact = single ? FLT_DIG : DBL_DIG;
+rg_digits rgi_digits_shortest(double v, rg_dtype dtype) {
+    const bool subnormal = v < rgi_least_normal(dtype);
+    const int always_exact = rgi_decimal_digits(dtype);
     int exponent;
     const bool power_of_two = frexp(v, &exponent) == 0.5;
     char text[RG_WORD_ROOM];
     RG_C_NUMBERS();
     for (int n = subnormal ? 1 : always_exact;; n++) {
         snprintf(text, sizeof text, "%.*e", n - 1, v);
-        if (digits_read_back(text, v, single))
+        if (digits_read_back(text, v, dtype))
             break;
         if (!power_of_two)
             continue;
         digits_raise(text);
-        if (digits_read_back(text, v, single))
+        if (digits_read_back(text, v, dtype))
             break;
     }
     return digits_read(text);
@@ -111,15 +115,20 @@ int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fracti
     return n + sprintf(to + n, "e%c%0*d", s->exponent < 0 ? '-' : '+', wide, abs(s->exponent));
 }
 
+/* From these sizes on, a number on its own is written with an exponent. */
+#define DIGITS_LARGE_float  1e6
+#define DIGITS_LARGE_double 1e16
+static const double digits_large[] = RG_BY_FLOAT(DIGITS_LARGE);
+
 /* Writes one number on its own as Python's repr of a double does, and NumPy's of a float. */
-void rgi_print_alone(char *to, double v, bool single) {
+void rgi_print_alone(char *to, double v, rg_dtype dtype) {
     if (!isfinite(v)) {
         print_nonfinite(to, v);
         return;
     }
     const double size = fabs(v);
-    const double large = single ? 1e6 : 1e16;
-    rg_digits s = rgi_digits_shortest(size, single);
+    const double large = digits_large[dtype];
+    rg_digits s = rgi_digits_shortest(size, dtype);
     if (v != 0 && (size < 1e-4 || size >= large)) {
         rgi_print_scientific(to, signbit(v), &s, -1, 2);
         return;

@@ -3,8 +3,7 @@
  */
 #pragma once
 
-#include <float.h>
-#include <stdbool.h>
+#include "tensor/dtype.h"
 
 /* No precision is larger than the first of these; no number's text is longer than the second. */
 enum { RG_PRECISION_MAX = 1000, RG_WORD_ROOM = RG_PRECISION_MAX + DBL_MAX_10_EXP + 16 };
@@ -15,9 +14,9 @@ typedef struct rg_digits {
     int n, exponent;
 } rg_digits;
 
-/* Both take v >= 0. The first returns the fewest digits that read back as v, as a float if `single`
- * is set; the second returns v rounded to n digits, without zeros at the end. */
-rg_digits rgi_digits_shortest(double v, bool single);
+/* Both take v >= 0. The first returns the fewest digits that read back as v, in a floating
+ * dtype; the second returns v rounded to n digits, without zeros at the end. */
+rg_digits rgi_digits_shortest(double v, rg_dtype dtype);
 rg_digits rgi_digits_rounded(double v, int n);
 
 /* Each writes a number, and returns the length of its text. The format is one of printf's for a
@@ -25,7 +24,7 @@ rg_digits rgi_digits_rounded(double v, int n);
 int rgi_print_number(char *to, const char *format, int precision, double v);
 int rgi_print_positional(char *to, bool negative, const rg_digits *s);
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide);
-void rgi_print_alone(char *to, double v, bool single);
+void rgi_print_alone(char *to, double v, rg_dtype dtype);
 
 /* No float has a longer text than this. */
 typedef struct rg_python_float {
@@ -34,7 +33,7 @@ typedef struct rg_python_float {
 
 static inline rg_python_float rgi_python_float_of(double x) {
     rg_python_float f;
-    rgi_print_alone(f.text, x, false);
+    rgi_print_alone(f.text, x, RG_FLOAT64);
     return f;
 }
 

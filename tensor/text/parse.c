@@ -41,7 +41,7 @@ typedef struct parser {
     parsed *items;
     size_t n, room;
     /* kind is the highest dtype seen: bool, int64 or float64. An empty list counts as float64. */
-    int kind;
+    rg_dtype kind;
     /* The text names this dtype and this shape; where it names none, dtype or named.n is -1. */
     int dtype;
     rg_dims named;
@@ -112,7 +112,7 @@ static bool parse_take(parser *s, const char *word) {
 typedef struct number {
     double f;
     uint64_t u;
-    int kind;
+    rg_dtype kind;
 } number;
 
 /* If the text goes on with the name, in small or capital letters, returns its end, else NULL. */
@@ -167,7 +167,7 @@ static bool parse_digits(parser *s, number *v) {
         if (*c == '.' || (*c | 32) == (hex ? 'p' : 'e'))
             v->kind = RG_FLOAT64;
     s->at = end;
-    if (v->kind == RG_FLOAT64) {
+    if (rgi_is_float(v->kind)) {
         parse_suffix(s, "fFlL", 1);
         return true;
     }
@@ -212,7 +212,7 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
     }
     if (cast)
         v->kind = RG_FLOAT64;
-    else if (has_sign && v->kind == RG_BOOL)
+    else if (has_sign && rgi_is_bool(v->kind))
         v->kind = RG_INT64;
     return true;
 }
@@ -220,7 +220,7 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
 /* Returns the number as an element, and notes where it fits no int64, or no double. */
 static parsed parse_item(parser *s, const char *from, const number *v, bool negative) {
     parsed item = { .f = negative ? -v->f : v->f };
-    if (v->kind == RG_FLOAT64) {
+    if (rgi_is_float(v->kind)) {
         if (item.f >= -0x1p63 && item.f < 0x1p63)
             item.i = (int64_t)item.f;
         else if (!s->wide_float)
@@ -242,7 +242,7 @@ static bool parse_number(parser *s, int depth) {
     if (!parse_signed(s, &v, &negative))
         return false;
     const parsed item = parse_item(s, from, &v, negative);
-    s->kind = RG_MAX(s->kind, v.kind);
+    s->kind = (rg_dtype)rg_promote_types(s->kind, v.kind);
     if (s->shape.n < 0)
         s->shape.n = depth;
     else if (depth < s->shape.n)
@@ -422,7 +422,7 @@ static bool parse_sizes(parser *s) {
 /* Returns whether the items fit the dtype, and notes the faults that depend on it. */
 static bool parse_fits(parser *s, rg_dtype dtype) {
     bool whole = !rgi_is_float(dtype);
-    bool is_int = rgi_kind(dtype) == RG_INTEGER;
+    bool is_int = rgi_is_integer(dtype);
     if (is_int && s->wide_int)
         parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
     if (is_int && s->wide_float)
@@ -441,7 +441,7 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
 static rg_dtype parse_dtype_found(const parser *s) {
     if (s->dtype >= 0)
         return (rg_dtype)s->dtype;
-    return s->kind == RG_FLOAT64 ? rg_default_dtype() : (rg_dtype)s->kind;
+    return rgi_is_float(s->kind) ? rg_default_dtype() : s->kind;
 }
 
 /* Returns the tensor of what was read, or NULL. */
@@ -451,7 +451,7 @@ static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
     rg_tensor *t = rgi_new(dtype, s->shape.n, s->shape.v);
     for (size_t i = 0; t && i < s->n; i++) {
         char *to = t->data + i * rgi_sizeof(dtype);
-        if (rgi_kind(dtype) == RG_INTEGER)
+        if (rgi_is_integer(dtype))
             rgi_store_i64(to, dtype, s->items[i].i);
         else
             rgi_store_f64(to, dtype, s->items[i].f);

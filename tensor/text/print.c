@@ -136,7 +136,7 @@ static void print_scan(printer *p, const char *at) {
 enum { NUMPY_PRECISION = 8 };
 
 static rg_digits numpy_digits(const printer *p, double v) {
-    rg_digits s = rgi_digits_shortest(fabs(v), p->t->dtype == RG_FLOAT32);
+    rg_digits s = rgi_digits_shortest(fabs(v), p->t->dtype);
     const int least = p->scientific ? p->right + 1 : 1;
     const int most = NUMPY_PRECISION + 1 + (p->scientific ? 0 : s.exponent);
     if (least <= s.n && s.n <= most)
@@ -147,7 +147,7 @@ static rg_digits numpy_digits(const printer *p, double v) {
 /* Writes the element into p->word, and returns its length. */
 static int print_element(printer *p, const char *at) {
     const rg_dtype dtype = p->t->dtype;
-    if (dtype == RG_BOOL)
+    if (rgi_is_bool(dtype))
         return sprintf(p->word, "%s", rgi_load_i64(at, dtype) ? "True" : "False");
     if (!rgi_is_float(dtype))
         return sprintf(p->word, "%lld", (long long)rgi_load_i64(at, dtype));
@@ -194,10 +194,11 @@ static bool print_needs_exponents(const printer *p) {
             return print_options.sci_mode;
         return p->most / p->least > 1000 || p->most > 1e8 || p->least < 1e-4;
     }
-    /* NumPy compares in the array's own precision. */
-    if (p->t->dtype == RG_FLOAT32)
-        return p->most >= 1e6 || p->least < 1e-4f || (float)p->most / (float)p->least > 1000;
-    return p->most >= 1e8 || p->least < 1e-4 || p->most / p->least > 1000;
+    /* NumPy compares in the array's own precision, which limits the digits before the point. */
+    const rg_dtype dtype = p->t->dtype;
+    const double large = pow(10, RG_MIN(NUMPY_PRECISION, rgi_decimal_digits(dtype)));
+    return p->most >= large || p->least < rgi_rounded(1e-4, dtype)
+           || rgi_rounded(p->most / p->least, dtype) > 1000;
 }
 
 /* Finds how all words are to be written, and how wide they get. */
@@ -216,7 +217,7 @@ static void print_look(printer *p) {
         p->format = "%.*e";
     else
         p->format = p->fraction ? "%.*f" : "%#.*f";
-    p->width = p->numpy && p->t->dtype == RG_BOOL && p->t->ndim ? 5 : 1;
+    p->width = p->numpy && rgi_is_bool(p->t->dtype) && p->t->ndim ? 5 : 1;
     print_visit(p, 0, p->t->data, print_measure);
     if (!p->numpy || !floats)
         return;
@@ -428,35 +429,35 @@ const char *rg_repr_shape(rg_tensor *t) {
 /* ---- NumPy's and TensorFlow's ---------------------------------------------------- */
 
 /* Returns NumPy 2.4's str(). An array without dims is written as its number, with the digits that a
- * single or a double needs. */
-static const char *print_numpy(const rg_tensor *t, bool single) {
+ * number of the dtype needs, if it is floating. */
+static const char *print_numpy(const rg_tensor *t, rg_dtype dtype) {
     printer p = {
         .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1
     };
     if (t->ndim || !rgi_is_float(t->dtype)) {
         print_contents(&p);
     } else {
-        rgi_print_alone(p.word, rgi_load_f64(t->data, t->dtype), single);
+        rgi_print_alone(p.word, rgi_load_f64(t->data, t->dtype), dtype);
         print_put(&p, p.word, 1);
     }
     return rgi_text_own(&p.text);
 }
 
 const char *rg_repr_numpy(rg_tensor *t) {
-    return rgi_check(t, "repr_numpy") ? print_numpy(t, t->dtype == RG_FLOAT32) : NULL;
+    return rgi_check(t, "repr_numpy") ? print_numpy(t, t->dtype) : NULL;
 }
 
 const char *rg_str(rg_tensor *t) {
     if (!rgi_check(t, "str"))
         return NULL;
     /* A 0-d tensor is one number, and Python's numbers are doubles. */
-    return t->ndim ? rg_repr(t) : print_numpy(t, false);
+    return t->ndim ? rg_repr(t) : print_numpy(t, RG_FLOAT64);
 }
 
 const char *rg_repr_tf(rg_tensor *t) {
     if (!rgi_check(t, "repr_tf"))
         return NULL;
-    const char *array = print_numpy(t, t->dtype == RG_FLOAT32);
+    const char *array = print_numpy(t, t->dtype);
     rg_text text = { .failed = !array };
     if (array)
         rgi_text_add(&text, "tf.Tensor(%s%s, shape=%s, dtype=%s)", strchr(array, '\n') ? "\n" : "",

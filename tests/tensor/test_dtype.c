@@ -89,4 +89,39 @@ START_TEST(test_default_dtype) {
 }
 END_TEST
 
-RG_TESTS(dtype, test_result_type, test_three_operands, test_names_and_types, test_default_dtype)
+/* A number that is no dtype is of no kind, too. */
+START_TEST(test_kinds) {
+    for (int d = -1; d <= RG_DTYPE_COUNT; d++) {
+        const rg_dtype dtype = (rg_dtype)d;
+        const int kinds = rgi_is_bool(dtype) + rgi_is_integer(dtype) + rgi_is_float(dtype);
+        ck_each(kinds == (d >= 0 && d < RG_DTYPE_COUNT), "%d is of %d kinds", d, kinds);
+        ck_each(!rgi_is_index(dtype) || rgi_is_integer(dtype), "%d may be an index", d);
+    }
+}
+END_TEST
+
+/* Numbers are rounded as they are where they are stored, and float.h's facts are so by rounding. */
+START_TEST(test_rounding) {
+    static const double numbers[] = { 0, 1, -1, 2.5, 0.1, -0.1, 1e30, 1e300, INFINITY, 1.0 / 3 };
+    for (int d = RG_INT64; d < RG_DTYPE_COUNT; d++) {
+        const rg_dtype dtype = (rg_dtype)d;
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            double element;
+            rgi_store_f64(&element, dtype, numbers[i]);
+            ck_each(rgi_rounded(numbers[i], dtype) == rgi_load_f64(&element, dtype), "%d: %g", d,
+                    numbers[i]);
+        }
+        if (!rgi_is_float(dtype))
+            continue;
+        const double epsilon = rgi_epsilon(dtype);
+        ck_each(rgi_rounded(1 + epsilon, dtype) == 1 + epsilon, "%d: epsilon is none", d);
+        ck_each(rgi_rounded(1 + epsilon / 2, dtype) == 1, "%d: epsilon is too large", d);
+        ck_each(epsilon == ldexp(1, 1 - rgi_mantissa_bits(dtype)), "%d: the mantissa's bits", d);
+        ck_each(rgi_decimal_digits(dtype) == (int)floor(-log10(epsilon)), "%d: the digits", d);
+        ck_each(isfinite(rgi_rounded(rgi_limit(dtype), dtype)), "%d: the limit isn't finite", d);
+    }
+}
+END_TEST
+
+RG_TESTS(dtype, test_result_type, test_three_operands, test_names_and_types, test_default_dtype,
+         test_kinds, test_rounding)

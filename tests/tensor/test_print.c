@@ -94,7 +94,7 @@ static long long first_digits(double v, int n, bool rounded) {
 /* No fewer digits than the shortest ones stand for v. Of as many, the closest to v do, unless those
  * stand for another number; then the next above do. */
 static void check_shortest(double v, bool single) {
-    const rg_digits s = rgi_digits_shortest(v, single);
+    const rg_digits s = rgi_digits_shortest(v, single ? RG_FLOAT32 : RG_FLOAT64);
     char text[32] = "";
     memcpy(text, s.d, (size_t)s.n);
     const long long digits = strtoll(text, NULL, 10), closest = first_digits(v, s.n, true);
