@@ -6,6 +6,7 @@
 #include "digits.h"
 
 #include "tensor/base.h"
+#include "tensor/dtype.h"
 #include "c_locale.h"
 
 #include <math.h>

@@ -3,7 +3,9 @@
  */
 #pragma once
 
-#include "tensor/dtype.h"
+#include "tensor/tensor.h"
+
+#include <float.h>
 
 /* No precision is larger than the first of these; no number's text is longer than the second. */
 enum { RG_PRECISION_MAX = 1000, RG_WORD_ROOM = RG_PRECISION_MAX + DBL_MAX_10_EXP + 16 };
