@@ -201,12 +201,12 @@ typedef struct {
 } training;
 
 /* Writes or reads the checkpoint. */
-static bool with_checkpoint(bool (*f)(const char *path, rg_checkpoint run), training *t) {
+static bool with_checkpoint(bool (*f)(const char *path, rg_training run), training *t) {
     return f(resume,
-             (rg_checkpoint){ .model = t->model,
-                              .optim = t->optimizer,
-                              .tensors = { 1, (rg_named[]){ { "losses", t->losses } } },
-                              .numbers = RG_NUMBERS({ "step", &t->step }, { "best", &t->best }) });
+             (rg_training){ .model = t->model,
+                            .optim = t->optimizer,
+                            .tensors = { 1, (rg_named[]){ { "losses", t->losses } } },
+                            .numbers = RG_NUMBERS({ "step", &t->step }, { "best", &t->best }) });
 }
 
 /* Shows how well it guesses what it hasn't learned from, and writes what is to be kept. */

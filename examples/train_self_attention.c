@@ -183,11 +183,11 @@ typedef struct {
 } training;
 
 /* Writes or reads the checkpoint. */
-static bool with_checkpoint(bool (*f)(const char *path, rg_checkpoint run), training *t) {
-    return f(t->resume, (rg_checkpoint){ .model = t->model,
-                                         .optim = t->optimizer,
-                                         .tensors = { 1, (rg_named[]){ { "losses", t->losses } } },
-                                         .numbers = RG_NUMBERS({ "step", &t->step }) });
+static bool with_checkpoint(bool (*f)(const char *path, rg_training run), training *t) {
+    return f(t->resume, (rg_training){ .model = t->model,
+                                       .optim = t->optimizer,
+                                       .tensors = { 1, (rg_named[]){ { "losses", t->losses } } },
+                                       .numbers = RG_NUMBERS({ "step", &t->step }) });
 }
 
 /* Returns what a shard has of a sentence's rows, or of its words: the shards' numbers differ by one

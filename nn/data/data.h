@@ -99,11 +99,11 @@ int64_t rg_data_loader_len(const rg_data_loader *l);
  * of none, once, and the next call begins the next epoch. A list with .n == -1 means failure. */
 rg_list rg_data_loader_next(rg_data_loader *l);
 /* Returns what a checkpoint has to keep: the order of the epoch that is under way, how far it is,
- * and the generator, if the loader has one of its own. An rg_checkpoint keeps it with .loader = l.
+ * and the generator, if the loader has one of its own. An rg_training keeps it with .loader = l.
  * The tensors are the caller's own, of the same shapes at any time:
  *
  *     rg_named_list state = rg_data_loader_state_dict(l);
- *     rg_load_checkpoint("run.safetensors", (rg_checkpoint){ .tensors = state });
+ *     rg_load_checkpoint("run.safetensors", (rg_training){ .tensors = state });
  *     rg_data_loader_load_state_dict(l, state);
  */
 rg_named_list rg_data_loader_state_dict(rg_data_loader *l);

@@ -65,11 +65,6 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
         RG_KEYWORDS(rg_src_options, (.src_mask = RG_NONE, .src_key_padding_mask = RG_NONE), \
                     __VA_ARGS__))
 
-/* The layer has these names, too. */
-typedef rg_transformer_encoder_layer rg_transformer_block;
-#define rg_nn_transformer_block      rg_nn_transformer_encoder_layer
-#define rg_transformer_block_forward rg_transformer_encoder_layer_forward
-
 /* ---- TransformerEncoder: num_layers copies of a layer, and a norm --------------------
  * The encoder takes over the layer, which it copies and then frees, and the norm. A layer of one's
  * own is called with rg_src_options as its keywords. */

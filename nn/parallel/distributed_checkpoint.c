@@ -5,21 +5,21 @@
 #include "group.h"
 #include "hash.h"
 
-bool rg_distributed_save_checkpoint(const char *path, rg_checkpoint run) {
+bool rg_distributed_save_checkpoint(const char *path, rg_training run) {
     static const char op[] = "distributed_save_checkpoint";
     return rgi_group_given(op) && rgi_all_ok(op, rg_rank() != 0 || rg_save_checkpoint(path, run));
 }
 
 /* Returns a hash of what differs where the ranks have loaded different files: the generator, which
  * each draw changes, and the numbers. */
-static uint64_t hash_of_run(const rg_checkpoint *run, rg_tensor *random) {
+static uint64_t hash_of_run(const rg_training *run, rg_tensor *random) {
     uint64_t hash = rgi_hash(1, rg_data(random), (size_t)rg_numel(random) * sizeof(int64_t));
     for (int i = 0; i < run->numbers.n; i++)
         hash = rgi_hash(hash, run->numbers.v[i].value, sizeof(double));
     return hash >> 1;
 }
 
-bool rg_distributed_load_checkpoint(const char *path, rg_checkpoint run) {
+bool rg_distributed_load_checkpoint(const char *path, rg_training run) {
     static const char op[] = "distributed_load_checkpoint";
     RG_SCOPE();
     if (!rgi_group_given(op) || !rgi_all_ok(op, rg_load_checkpoint(path, run)))

@@ -12,9 +12,9 @@ RG_PUBLIC_BEGIN
 
 /* Rank 0 writes the file, as rg_save_checkpoint does, while the others wait. It has rank 0's
  * generator, so this is for between two batches. If it fails, all ranks fail. */
-bool rg_distributed_save_checkpoint(const char *path, rg_checkpoint run);
+bool rg_distributed_save_checkpoint(const char *path, rg_training run);
 /* All ranks read the file, which each of them must see. If it fails on one of them, or if they see
  * different files, all fail, and a rank may have loaded it. */
-bool rg_distributed_load_checkpoint(const char *path, rg_checkpoint run);
+bool rg_distributed_load_checkpoint(const char *path, rg_training run);
 
 RG_PUBLIC_END

@@ -28,7 +28,7 @@ static const char *const optim_key = "optim", *const schedules_key = "schedules"
 
 /* ---- a run that is given -------------------------------------------------------------- */
 
-static rg_generator *generator_of(const rg_checkpoint *run) {
+static rg_generator *generator_of(const rg_training *run) {
     return run->generator ? run->generator : rg_default_generator();
 }
 
@@ -39,7 +39,7 @@ static bool generator_lives(rg_generator *g, const char *op) {
     return true;
 }
 
-bool rgi_checkpoint_given(const rg_checkpoint *run, const char *op) {
+bool rgi_checkpoint_given(const rg_training *run, const char *op) {
     if (!generator_lives(generator_of(run), op)
         || !rgi_given_list(run->tensors.n, run->tensors.v, op)
         || !rgi_given_list(run->numbers.n, run->numbers.v, op)
@@ -69,7 +69,7 @@ static const char *schedule_kinds(const rg_optim *o) {
 }
 
 /* Returns the run's numbers as 0-d tensors. A list with .n == -1 means failure. */
-static rg_named_list number_tensors(const rg_checkpoint *run) {
+static rg_named_list number_tensors(const rg_training *run) {
     const rg_named_list failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc((size_t)run->numbers.n * sizeof *v);
     if (!v)
@@ -119,7 +119,7 @@ static bool add_model(parts_list *all, rg_named_list state) {
     return ok;
 }
 
-static bool write_parts(const char *op, const char *path, const rg_checkpoint *run,
+static bool write_parts(const char *op, const char *path, const rg_training *run,
                         const parts_list *all) {
     rg_metadata_pair pairs[] = {
         { "format", "pt" }, { kind_key, kind }, { NULL, NULL }, { NULL, NULL }
@@ -132,7 +132,7 @@ static bool write_parts(const char *op, const char *path, const rg_checkpoint *r
     return rgi_safetensors_write(op, (rg_named_list){ all->n, all->v }, metadata, path);
 }
 
-bool rg_save_checkpoint(const char *path, rg_checkpoint run) {
+bool rg_save_checkpoint(const char *path, rg_training run) {
     const char *op = "save_checkpoint";
     RG_AS(op);
     RG_SCOPE();
@@ -194,7 +194,7 @@ static bool kinds_fit(const rg_safetensors *file, const rg_optim *o) {
 }
 
 /* Reads all tensors of a checkpoint. A list with .n == -1 means failure. */
-static rg_named_list read_checkpoint(const checkpoint_parts *c, const rg_checkpoint *run) {
+static rg_named_list read_checkpoint(const checkpoint_parts *c, const rg_training *run) {
     rg_named_list all = { .n = -1 };
     rg_safetensors file;
     if (!rgi_safetensors_open(&file, c->op, c->path))
@@ -302,7 +302,7 @@ static bool random_fits(const checkpoint_parts *c) {
 /* Loads the parts, each of which was seen to fit. The loader is the first, since the program may
  * have freed its generator, and the optimizer the last, for it can't fail. Of a model that there
  * isn't, nothing is loaded. */
-static bool put_parts(checkpoint_parts *c, const rg_checkpoint *run) {
+static bool put_parts(checkpoint_parts *c, const rg_training *run) {
     bool ok = !run->loader || rgi_loader_load_end(&c->loader);
     if (ok)
         rg_generator_set_state(generator_of(run), part_named(c, RANDOM, ""));
@@ -317,7 +317,7 @@ static bool put_parts(checkpoint_parts *c, const rg_checkpoint *run) {
 }
 
 /* Returns whether the file has nothing of a part that the run lacks. */
-static bool lacked_parts_fit(const checkpoint_parts *c, const rg_checkpoint *run) {
+static bool lacked_parts_fit(const checkpoint_parts *c, const rg_training *run) {
     const void *const has[] = {
         [MODEL] = run->model, [OPTIM] = run->optim, [LOADER] = run->loader
     };
@@ -338,7 +338,7 @@ static bool begin_model(checkpoint_parts *c, void *model) {
 }
 
 /* Finds out whether all parts fit, and only then loads them. */
-static bool load_parts(checkpoint_parts *c, const rg_checkpoint *run) {
+static bool load_parts(checkpoint_parts *c, const rg_training *run) {
     const rg_named_list numbers = number_tensors(run);
     if (numbers.n < 0 || !own_part_fits(c, TENSORS, run->tensors)
         || !own_part_fits(c, NUMBERS, numbers) || !random_fits(c) || !lacked_parts_fit(c, run)
@@ -353,7 +353,7 @@ static bool load_parts(checkpoint_parts *c, const rg_checkpoint *run) {
 }
 
 /* Sorts what was read into parts and loads them. Whatever fails there names the file. */
-static bool load_all(checkpoint_parts *c, const rg_checkpoint *run, rg_named_list all) {
+static bool load_all(checkpoint_parts *c, const rg_training *run, rg_named_list all) {
     rg_text text = { 0 };
     rgi_text_add(&text, "%s: '%s'", c->op, c->path);
     const char *const named = rgi_text_own(&text), *const before = rgi_named_as;
@@ -365,7 +365,7 @@ static bool load_all(checkpoint_parts *c, const rg_checkpoint *run, rg_named_lis
     return ok;
 }
 
-bool rg_load_checkpoint(const char *path, rg_checkpoint run) {
+bool rg_load_checkpoint(const char *path, rg_training run) {
     checkpoint_parts c = { .op = "load_checkpoint", .path = path };
     RG_LOADING(c.op, path);
     RG_AS(c.op);

@@ -2,7 +2,7 @@
  * checkpoint.h: all that a training needs to go on as if it had never stopped, in one file.
  *
  *     double step = 0, best = INFINITY;
- *     rg_checkpoint run = { .model = model, .optim = adam,
+ *     rg_training run = { .model = model, .optim = adam,
  *                           .numbers = RG_NUMBERS({ "step", &step }, { "best", &best }) };
  *     if (resuming && !rg_load_checkpoint("run.safetensors", run))
  *         return puts(rg_error());
@@ -36,7 +36,7 @@ typedef struct rg_number_list {
 struct rg_data_loader;
 
 /* The parts of a run. A part that is NULL is neither saved nor loaded, but for the generator. */
-typedef struct rg_checkpoint {
+typedef struct rg_training {
     void *model RG_EMPTY;             /* Its parameters and its persistent buffers are saved. */
     rg_optim *optim RG_EMPTY;         /* Its state, its options and its schedules are saved. */
     rg_generator *generator RG_EMPTY; /* NULL stands for the default one. */
@@ -44,23 +44,23 @@ typedef struct rg_checkpoint {
     rg_number_list numbers RG_EMPTY;
     /* The epoch that is under way is saved, and how far it is. */
     struct rg_data_loader *loader RG_EMPTY;
-} rg_checkpoint;
+} rg_training;
 
 /* Writes the file beside its place, syncs it and renames it, so that a kill at any moment leaves
  * the old file or the new one. Tied weights are written once. The metadata name the kinds of the
  * optimizer and of its schedules. Returns false on failure. */
-bool rg_save_checkpoint(const char *path, rg_checkpoint run);
+bool rg_save_checkpoint(const char *path, rg_training run);
 /* Loads what rg_save_checkpoint wrote from a run of the same parts; what the file lacks, what only
  * the file has, and an optimizer or a schedule of another kind are errors, which name the file.
  * Returns false on failure, and then nothing was loaded. */
-bool rg_load_checkpoint(const char *path, rg_checkpoint run);
+bool rg_load_checkpoint(const char *path, rg_training run);
 
 /* Writes the run as PyTorch's programs do, for torch.load(f, weights_only=True): a dict of "model",
  * "optimizer" and "scheduler", which their load_state_dict takes ("schedulers", a list, where the
  * optimizer has several that no SequentialLR steps), of "loader", and of the program's own tensors
  * and numbers under their names. The generator isn't in it: regard's state isn't torch's. What
  * torch saved so is loaded part by part, with rg_torch_load and rg_named_below. */
-bool rg_torch_save_checkpoint(const char *path, rg_checkpoint run);
+bool rg_torch_save_checkpoint(const char *path, rg_training run);
 
 /* Such a list lives to the end of its block, and in C++ as long as the innermost scope. */
 #ifndef __cplusplus

@@ -6,4 +6,4 @@
 #include "checkpoint.h"
 
 /* Returns whether a program's checkpoint is whole: nothing that it names is NULL. */
-bool rgi_checkpoint_given(const rg_checkpoint *run, const char *op);
+bool rgi_checkpoint_given(const rg_training *run, const char *op);

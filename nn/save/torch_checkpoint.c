@@ -99,7 +99,7 @@ static void add_torch_list(rg_py *p, const char *key, rg_named_list list) {
 }
 
 /* Adds the program's own tensors and numbers; a number that is whole is an int. */
-static void add_torch_own(rg_py *p, const rg_checkpoint *run) {
+static void add_torch_own(rg_py *p, const rg_training *run) {
     for (int i = 0; i < run->tensors.n; i++)
         rgi_py_tensor(p, run->tensors.v[i].name, run->tensors.v[i].tensor);
     for (int i = 0; i < run->numbers.n; i++) {
@@ -112,7 +112,7 @@ static void add_torch_own(rg_py *p, const rg_checkpoint *run) {
 }
 
 /* Returns whether no name comes twice in the file's dict. */
-static bool checkpoint_names_differ(const rg_checkpoint *run) {
+static bool checkpoint_names_differ(const rg_training *run) {
     static const char *const taken[] = { "model", "optimizer", "scheduler", "schedulers",
                                          "loader" };
     rg_map names = { 0 };
@@ -130,7 +130,7 @@ static bool checkpoint_names_differ(const rg_checkpoint *run) {
     return ok;
 }
 
-bool rg_torch_save_checkpoint(const char *path, rg_checkpoint run) {
+bool rg_torch_save_checkpoint(const char *path, rg_training run) {
     RG_AS(torch_op);
     RG_SCOPE();
     if (!rgi_checkpoint_given(&run, torch_op) || !rgi_given_path(path, torch_op)

@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
     const bool plateau = !strcmp(argv[2], "ReduceLROnPlateau");
     for (int i = 0; ok && i < atoi(argv[5]); i++, epoch++)
         ok = train(model, o, s, plateau, file);
-    rg_checkpoint run = { .model = model, .optim = o, .numbers = RG_NUMBERS({ "epoch", &epoch }) };
+    rg_training run = { .model = model, .optim = o, .numbers = RG_NUMBERS({ "epoch", &epoch }) };
     ok = ok && rg_torch_save_checkpoint(argv[4], run);
     if (!ok)
         fprintf(stderr, "%s\n", *rg_error() ? rg_error() : "no such schedule");

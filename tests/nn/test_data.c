@@ -615,8 +615,8 @@ START_TEST(test_paths) {
     NO_PATH("safe_open", rg_safe_open(NULL));
     NO_PATH("torch_load", rg_torch_load(NULL).n >= 0);
     NO_PATH("torch_save", rg_torch_save(list, NULL));
-    NO_PATH("save_checkpoint", rg_save_checkpoint(NULL, (rg_checkpoint){ 0 }));
-    NO_PATH("load_checkpoint", rg_load_checkpoint(NULL, (rg_checkpoint){ 0 }));
+    NO_PATH("save_checkpoint", rg_save_checkpoint(NULL, (rg_training){ 0 }));
+    NO_PATH("load_checkpoint", rg_load_checkpoint(NULL, (rg_training){ 0 }));
     NO_PATH("tokenizer_from_file", rg_tokenizer_from_file(NULL));
     NO_PATH("tokenizer_from_folder", rg_tokenizer_from_folder(NULL));
     NO_PATH("gpt_from_folder", rg_gpt_from_folder(NULL));

@@ -57,7 +57,7 @@ static bool does_npy(void) { return rg_save_npy(it.layer->weight, scratch("c.npy
 static bool does_npz(void) { return rg_save_npz(rg_state_dict(it.layer), scratch("d.npz")); }
 static bool does_torch(void) { return rg_torch_save(rg_state_dict(it.layer), scratch("e.pt")); }
 static bool does_checkpoint(void) {
-    const rg_checkpoint run = { .model = it.layer, .optim = it.sgd };
+    const rg_training run = { .model = it.layer, .optim = it.sgd };
     return rg_save_checkpoint(scratch("f.safetensors"), run)
            && rg_torch_save_checkpoint(scratch("g.pt"), run);
 }

@@ -89,7 +89,7 @@ static void make_objects(void) {
     rg_backward(rg_sum(rg_call(o.linear, x)));
     ck_assert(rg_module_save(o.linear, scratch("saved")));
     ck_assert(rg_save_npy(rg_arange(20), scratch("tokens.npy")));
-    ck_assert(rg_save_checkpoint(scratch("run"), (rg_checkpoint){ .model = o.linear }));
+    ck_assert(rg_save_checkpoint(scratch("run"), (rg_training){ .model = o.linear }));
     ck_assert(mkdir(scratch("gpt"), 0700) == 0);
     scratch_write("numbers.csv", "1,2\n3,4\n", 8);
     o.tokens = rg_tokens_open(scratch("tokens.npy"));

@@ -277,7 +277,7 @@ static const char *saved_module(void) {
 
 static const char *saved_run(void) {
     make_net();
-    ck_ok(rg_save_checkpoint(scratch("run.safetensors"), (rg_checkpoint){ .model = net }));
+    ck_ok(rg_save_checkpoint(scratch("run.safetensors"), (rg_training){ .model = net }));
     return scratch("run.safetensors");
 }
 
@@ -326,7 +326,7 @@ static bool load_tokenizer_folder(const char *path) {
 }
 
 static bool load_run(const char *path) {
-    return rg_load_checkpoint(path, (rg_checkpoint){ .model = net });
+    return rg_load_checkpoint(path, (rg_training){ .model = net });
 }
 
 static const struct {

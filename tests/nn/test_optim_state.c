@@ -391,7 +391,7 @@ static void fail_checkpoint(rg_optim_kind kind) {
     if (kind == RG_LBFGS)
         with.max_iter = 4;
     rg_optim *o = rg_optim_with(kind, all, with);
-    const rg_checkpoint run = { .model = s, .optim = o };
+    const rg_training run = { .model = s, .optim = o };
     ck_ok(rg_optim_step_closure(o, half_of_squares, &all));
     ck_ok(rg_save_checkpoint(scratch("c"), run));
     ck_ok(rg_optim_step_closure(o, half_of_squares, &all));

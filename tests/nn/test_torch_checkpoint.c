@@ -199,7 +199,7 @@ START_TEST(test_schedules) {
             ck_ok(s && t);
             step_schedule(s, kind, 3);
             step_schedule(t, kind, 1);
-            ck_ok(rg_torch_save_checkpoint(scratch("f.pt"), (rg_checkpoint){ .optim = a }));
+            ck_ok(rg_torch_save_checkpoint(scratch("f.pt"), (rg_training){ .optim = a }));
             rg_named_list file = rg_torch_load(scratch("f.pt"));
             rg_named_list state = rg_named_below(file, "scheduler");
             ck_assert_msg(same_lists(state, rg_schedule_state_dict(s)), "kind %d", kind);
@@ -388,7 +388,7 @@ START_TEST(test_every_optimizer) {
             ck_ok(o);
             for (int i = 0; i < steps; i++)
                 ck_ok(rg_optim_step_closure(o, loss_of, v));
-            ck_ok(rg_torch_save_checkpoint(scratch("o.pt"), (rg_checkpoint){ .optim = o }));
+            ck_ok(rg_torch_save_checkpoint(scratch("o.pt"), (rg_training){ .optim = o }));
             for (int i = 0; i < 2; i++)
                 w[i] = start_at(0, v[i]);
             rg_optim *again = optim_of(kind, true, steps % 2, w);
@@ -423,7 +423,7 @@ START_TEST(test_types_of_options) {
     for (int kind = RG_SGD; kind <= RG_LBFGS; kind++) {
         rg_tensor *v[] = { start_at(0.5, NULL), start_at(-0.25, NULL) };
         rg_optim *o = optim_of(kind, false, false, v);
-        ck_ok(rg_torch_save_checkpoint(scratch("t.pt"), (rg_checkpoint){ .optim = o }));
+        ck_ok(rg_torch_save_checkpoint(scratch("t.pt"), (rg_training){ .optim = o }));
         rg_named_list group = rg_named_below(rg_torch_load(scratch("t.pt")),
                                              "optimizer.param_groups.0");
         for (int i = 0; i < group.n; i++) {
@@ -475,7 +475,7 @@ START_TEST(test_texts_of_options) {
         for (int on = 0; on < 2; on++) {
             rg_tensor *v[] = { start_at(0.5, NULL), start_at(-0.25, NULL) };
             rg_optim *o = optim_of(texts[i].kind, false, on, v);
-            ck_ok(rg_torch_save_checkpoint(scratch("t.pt"), (rg_checkpoint){ .optim = o }));
+            ck_ok(rg_torch_save_checkpoint(scratch("t.pt"), (rg_training){ .optim = o }));
             for (int k = 0; k < 2; k++) {
                 ck_assert(has_text(scratch("t.pt"), texts[k].key) == (k == i));
                 ck_assert(has_text(scratch("t.pt"), texts[k].text) == (k == i && on));
@@ -500,7 +500,7 @@ START_TEST(test_lists_of_lbfgs) {
     rg_optim *o = optim_of(RG_LBFGS, false, false, v);
     for (int i = 0; i < 3; i++)
         ck_ok(rg_optim_step_closure(o, loss_of, v));
-    ck_ok(rg_torch_save_checkpoint(scratch("l.pt"), (rg_checkpoint){ .optim = o }));
+    ck_ok(rg_torch_save_checkpoint(scratch("l.pt"), (rg_training){ .optim = o }));
     rg_named_list file = rg_torch_load(scratch("l.pt"));
     const int pairs = count_below(file, "optimizer.state.0.old_dirs");
     ck_assert_int_gt(pairs, 1);
@@ -522,7 +522,7 @@ START_TEST(test_numbers_of_parameters) {
     rg_optim *o = rg_optim_adam(rg_list_of(1, p));
     ck_ok(rg_optim_add_group(o, rg_list_of(3, p + 1)));
     ck_ok(rg_optim_add_group(o, rg_list_of(2, p + 4)));
-    ck_ok(rg_torch_save_checkpoint(scratch("n.pt"), (rg_checkpoint){ .optim = o }));
+    ck_ok(rg_torch_save_checkpoint(scratch("n.pt"), (rg_training){ .optim = o }));
     rg_named_list file = rg_torch_load(scratch("n.pt"));
     static const int sizes[] = { 1, 3, 2 };
     for (int group = 0, number = 0; group < 3; group++) {
@@ -551,7 +551,7 @@ START_TEST(test_lbfgs_without_a_direction) {
     rg_tensor *v = start_at(0.5, NULL);
     rg_optim *o = rg_optim_lbfgs(RG_LIST(v));
     ck_ok(rg_optim_step_closure(o, flat_loss, &v));
-    ck_ok(rg_torch_save_checkpoint(scratch("f.pt"), (rg_checkpoint){ .optim = o }));
+    ck_ok(rg_torch_save_checkpoint(scratch("f.pt"), (rg_training){ .optim = o }));
     rg_named_list file = rg_torch_load(scratch("f.pt"));
     ck_assert_int_eq(count_below(file, "optimizer.state.0"), 2);
     ck_assert(rg_item(entry(file, "optimizer.state.0.func_evals")) == 1);
@@ -571,7 +571,7 @@ START_TEST(test_lbfgs_after_one_iteration) {
         rg_optim *o = rg_optim_lbfgs(rg_list_of(2, v), .lr = 0.01, .max_iter = 2 * iterations - 1,
                                      .history_size = 3);
         ck_ok(rg_optim_step_closure(o, loss_of, v));
-        ck_ok(rg_torch_save_checkpoint(scratch("i.pt"), (rg_checkpoint){ .optim = o }));
+        ck_ok(rg_torch_save_checkpoint(scratch("i.pt"), (rg_training){ .optim = o }));
         rg_named_list file = rg_torch_load(scratch("i.pt"));
         ck_assert(rg_item(entry(file, "optimizer.state.0.n_iter")) == iterations);
         ck_assert_int_eq(count_below(file, "optimizer.state.0.al"), iterations == 1 ? 0 : 3);
@@ -589,7 +589,7 @@ START_TEST(test_loader) {
     scratch_begin();
     rg_data_loader *l = rg_data_loader_new(RG_LIST(rg_arange(10)), .batch_size = 3);
     rg_data_loader_next(l);
-    ck_ok(rg_torch_save_checkpoint(scratch("l.pt"), (rg_checkpoint){ .loader = l }));
+    ck_ok(rg_torch_save_checkpoint(scratch("l.pt"), (rg_training){ .loader = l }));
     rg_list batch = rg_data_loader_next(l);
     rg_named_list file = rg_torch_load(scratch("l.pt"));
     ck_ok(rg_data_loader_load_state_dict(l, rg_named_below(file, "loader")));
@@ -599,7 +599,7 @@ START_TEST(test_loader) {
 }
 END_TEST
 
-static rg_checkpoint denied_run;
+static rg_training denied_run;
 
 static bool save_denied(void) { return rg_torch_save_checkpoint(scratch("g.pt"), denied_run); }
 
@@ -613,13 +613,12 @@ START_TEST(test_written) {
     rg_tensor *mask = rg_arange(4);
     double step = 70000, loss = 2.25, far = -INFINITY, less = -3, most = INT32_MAX, least = -most;
     double beyond = most + 1;
-    rg_checkpoint run = { .model = m,
-                          .optim = o,
-                          .tensors = RG_NAMED_LIST({ "mask", mask }),
-                          .numbers = RG_NUMBERS({ "step", &step }, { "loss", &loss },
-                                                { "far", &far }, { "less", &less },
-                                                { "most", &most }, { "least", &least },
-                                                { "beyond", &beyond }) };
+    rg_training run = { .model = m,
+                        .optim = o,
+                        .tensors = RG_NAMED_LIST({ "mask", mask }),
+                        .numbers = RG_NUMBERS({ "step", &step }, { "loss", &loss }, { "far", &far },
+                                              { "less", &less }, { "most", &most },
+                                              { "least", &least }, { "beyond", &beyond }) };
     ck_ok(rg_torch_save_checkpoint(scratch("f.pt"), run));
     rg_named_list file = rg_torch_load(scratch("f.pt"));
     ck_assert(same_lists(rg_named_below(file, "model"), rg_state_dict(m)));

@@ -102,13 +102,14 @@ START_TEST(test_bad_arguments) {
              RG_RUNTIME_ERROR, "2D attn_mask");
     ck_assert(!rg_transformer_encoder_layer_forward(NULL, rg_zeros(3, 4)) && !rg_call(m, RG_NONE)
               && !rg_call(m, (rg_tensor *)NULL));
-    ck_fails(rg_transformer_block_forward(m, rg_zeros(3, 4), .src_mask = rg_long(rg_zeros(3, 3))),
+    ck_fails(rg_transformer_encoder_layer_forward(m, rg_zeros(3, 4),
+                                                  .src_mask = rg_long(rg_zeros(3, 3))),
              RG_RUNTIME_ERROR, "types of src_mask are");
     ck_fails(rg_transformer_encoder_layer_forward(m, rg_zeros(3, 4),
                                                   .src_key_padding_mask = rg_long(rg_zeros(3))),
              RG_RUNTIME_ERROR,
              "transformer_encoder_layer: only bool and floating types of src_key_padding_mask are");
-    ck_fails(rg_nn_transformer_block(4, 2, .activation = NULL), RG_TYPE_ERROR,
+    ck_fails(rg_nn_transformer_encoder_layer(4, 2, .activation = NULL), RG_TYPE_ERROR,
              "expected a function as activation but got NULL");
     ck_fails(rg_nn_transformer_encoder_layer(4, 3), RG_RUNTIME_ERROR,
              "embed_dim must be divisible by num_heads");

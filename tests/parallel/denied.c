@@ -152,9 +152,7 @@ static void nothing_changed(training *t, bool done) {
     HOLDS(rg_distributed_check(t->d));
 }
 
-static rg_checkpoint run_of(training *t) {
-    return (rg_checkpoint){ .model = t->model, .optim = t->o };
-}
+static rg_training run_of(training *t) { return (rg_training){ .model = t->model, .optim = t->o }; }
 
 static bool save(training *t) { return rg_distributed_save_checkpoint(path, run_of(t)); }
 

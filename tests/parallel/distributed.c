@@ -330,12 +330,11 @@ static void test_refusals(void) {
     FAILS(rg_sharded_optim_step(NULL), "expected an optimizer but got NULL");
     FAILS(rg_sharded_optim_gather(NULL), "expected an optimizer but got NULL");
     FAILS(rg_sharded_optim_release(NULL), "expected an optimizer but got NULL");
-    FAILS(rg_distributed_load_checkpoint("/nowhere/at/all", (rg_checkpoint){ 0 }),
-          "/nowhere/at/all");
+    FAILS(rg_distributed_load_checkpoint("/nowhere/at/all", (rg_training){ 0 }), "/nowhere/at/all");
     if (rank == 0)
-        FAILS(rg_distributed_save_checkpoint("/nowhere/at/all", (rg_checkpoint){ 0 }), "/nowhere");
+        FAILS(rg_distributed_save_checkpoint("/nowhere/at/all", (rg_training){ 0 }), "/nowhere");
     else
-        FAILS(rg_distributed_save_checkpoint("/nowhere/at/all", (rg_checkpoint){ 0 }),
+        FAILS(rg_distributed_save_checkpoint("/nowhere/at/all", (rg_training){ 0 }),
               "rank 0 failed: save_checkpoint: [Errno 2] No such file or directory: '/nowhere");
     /* Without gradients, and with one shard, it is the model alone. */
     d = rg_nn_distributed(make_model(), .shards = SHARDS);
@@ -350,7 +349,7 @@ static void test_without_a_group(void) {
     RG_SCOPE();
     rg_sequential *model = make_model();
     rg_optim *o = rg_optim_adam(rg_parameters(model));
-    const rg_checkpoint run = { .model = model, .optim = o };
+    const rg_training run = { .model = model, .optim = o };
     FAILS(rg_nn_distributed(make_model()), want);
     FAILS(rg_nn_distributed(make_model(), .bucket_cap_mb = 0), want);
     FAILS(rg_sharded_optim_step(o), want);

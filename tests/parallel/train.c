@@ -141,9 +141,9 @@ int main(int argc, char *argv[]) {
     const rg_list params = rg_parameters(model);
     rg_optim *o = rg_optim_adamw(params, .lr = 1e-3);
     double step = 0;
-    const rg_checkpoint run = { .model = model,
-                                .optim = o,
-                                .numbers = RG_NUMBERS({ "step", &step }) };
+    const rg_training run = { .model = model,
+                              .optim = o,
+                              .numbers = RG_NUMBERS({ "step", &step }) };
     if (*file && access(file, F_OK) == 0)
         HOLDS(rg_distributed_load_checkpoint(file, run) && (!zero || rg_sharded_optim_release(o)));
     RG_FOR (; step < steps;) {
