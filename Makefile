@@ -140,7 +140,7 @@ asan: deps
 
 # QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too. `make fuzz`
 # has its own gate, and `make valgrind` runs the many processes.
-LONG_SANITIZED = bits parallel trajectory bfloat16 transformers golden gradcheck promises sets \
+LONG_SANITIZED = bits parallel trajectory bfloat16 transformers golden gradcheck rule_checks sets \
                  matmul
 
 ## tsan       the tests that start threads, under ThreadSanitizer
@@ -174,7 +174,7 @@ valgrind: deps
 # QUICK=1 leaves these tests out, which take long under valgrind; most run under the sanitizers.
 LONG_CHECKED = ops engine golden sets parallel foreign torch_file attention gpt layers init \
                transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder \
-               replays denied recurrent copy promises bfloat16 npy profile points walk \
+               replays denied recurrent copy rule_checks bfloat16 npy profile points walk \
                steps parse print replay functional random reduce sizes
 LEAKS        = valgrind -q --leak-check=full --error-exitcode=9 \
                --show-leak-kinds=definite,indirect,possible
@@ -221,7 +221,7 @@ arm64-deps:
 # An emulator is twenty times as slow, and these would take many minutes, or one or two.
 LONG_EMULATED = parallel bits
 SLOW_EMULATED = trajectory golden gpt conv gradcheck transformers torch_file denied ops sets \
-                matmul attention bfloat16 promises sizes
+                matmul attention bfloat16 rule_checks sizes
 
 # The small part of Check is seen to tell a test that fails.
 $(BUILD)/tests/bare/wrong: $(call compiled,tests/bare/wrong.c tests/bare/check.c)

@@ -7,16 +7,16 @@
 
 #include "thread.h"
 
-/* A deed is work that redo(context) does again; redo returns false where it fails. An observer that
- * keeps the deed copies the context, which has `bytes` bytes. Before it frees the copy, it calls
- * `drop` with it, unless that function is NULL. */
+/* An operation that redo(context) repeats; redo returns false if it fails. An observer that keeps
+ * the operation copies the context, which has `bytes` bytes. Before it frees the copy, it calls
+ * drop(copy), unless `drop` is NULL. */
 typedef bool rg_redo(void *context);
-typedef struct rg_deed {
+typedef struct rg_operation {
     rg_redo *redo;
     void (*drop)(void *context);
     const void *context;
     size_t bytes;
-} rg_deed;
+} rg_operation;
 
 /* A function that is NULL isn't called. Where one returns false, or NULL, the observer has refused,
  * and its error stands; `did` is the exception. */
@@ -32,9 +32,9 @@ struct rg_observer {
     bool (*may_do_once)(rg_observer *o, const char *op);
     /* All of `to` was written to with the values of `from`, or with zeros where that is NULL. */
     bool (*copied)(rg_observer *o, rg_tensor *to, rg_tensor *from, const char *op);
-    /* All of t, if it isn't NULL, was or will be written to by the deed. The observer returns true
-     * if it keeps the deed's context. */
-    bool (*did)(rg_observer *o, rg_tensor *t, const char *op, const rg_deed *deed);
+    /* The operation has written, or will write, to all of t, unless t is NULL. Returns true if the
+     * observer keeps the operation's context. */
+    bool (*did)(rg_observer *o, rg_tensor *t, const char *op, const rg_operation *operation);
 };
 
 /* Makes o, or nobody if it is NULL, the thread's observer, and returns who it was. */
@@ -62,8 +62,9 @@ static inline bool rgi_observe_copy(rg_tensor *to, rg_tensor *from, const char *
     return RG_LIKELY(!o) || !o->copied || o->copied(o, to, from, op);
 }
 
-/* Returns whether an observer keeps the deed's context. */
-static inline bool rgi_observe_deed(rg_tensor *t, const char *op, const rg_deed *deed) {
+/* Returns whether an observer keeps the operation's context. */
+static inline bool rgi_observe_operation(rg_tensor *t, const char *op,
+                                         const rg_operation *operation) {
     rg_observer *o = rgi_this.observer;
-    return RG_UNLIKELY(o != NULL) && o->did && o->did(o, t, op, deed);
+    return RG_UNLIKELY(o != NULL) && o->did && o->did(o, t, op, operation);
 }

@@ -1,19 +1,20 @@
 /*
- * recording.c: the tensors and the memory of a recording. Which entries there are, and
- * how they run, is replay.c's business.
+ * recording.c: the tensors and the memory of a recording. replay.c makes the entries and runs
+ * them.
  *
- * Memory goes round, as it does in the step itself: outputs are lent storages, and a
- * storage that only the recording has any more is lent again. The recording holds a
- * reference to every tensor that an entry works on. A tensor to which it has the only
- * one has been released by everybody else; such tensors are looked for from time to
- * time, and let go of their memory.
+ * A recording has a pool of storages. While a step is recorded, each output gets its memory
+ * from the pool, and a storage that only the recording still uses serves the next output, as
+ * the allocator reuses memory in the step itself. The recording holds a reference to every
+ * tensor that an entry works on. Once the reference count of such a tensor is 1, the program
+ * has released it, and its storage is free again. The recording checks for such tensors
+ * whenever a scope ends.
  */
 #include "recording.h"
 #include "tensor/memory.h"
 
 /* ---- lists of pointers ------------------------------------------------------------- */
 
-/* Adds a pointer. Where there is no memory for it, the recording has failed. */
+/* Adds a pointer. Returns false, and marks the recording as failed, if memory runs out. */
 static bool pointers_add(rg_replay *r, rg_pointers *list, void *it) {
     if (!rgi_grow((void **)&list->v, &list->room, list->n + 1, sizeof *list->v)) {
         r->failed = true;
@@ -23,8 +24,8 @@ static bool pointers_add(rg_replay *r, rg_pointers *list, void *it) {
     return true;
 }
 
-/* Returns the pointer's place, or the list's length if it isn't there. The newest are looked at
- * first. */
+/* Returns the pointer's index, or the list's length if it isn't in the list. Searches from the
+ * newest to the oldest. */
 static size_t pointers_find(const rg_pointers *list, const void *it) {
     for (size_t i = list->n; i-- > 0;)
         if (list->v[i] == it)
@@ -60,7 +61,7 @@ bool rgi_recording_refuse(rg_replay *r, const char *op) {
 void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes) {
     if (r->failed)
         return NULL;
-    /* The recording has failed unless the entry is made. */
+    /* The recording counts as failed until the entry is made. */
     r->failed = true;
     void *context = rgi_alloc(bytes, RG_MEM_OTHER);
     if (!context)
@@ -74,25 +75,25 @@ void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size
     return context;
 }
 
-/* ---- memory that goes round -------------------------------------------------------- */
+/* ---- the pool -------------------------------------------------------- */
 
-static bool is_lent(const rg_replay *r, const rg_storage *s) {
-    return rgi_pointers_have(&r->lent, s);
+static bool is_in_pool(const rg_replay *r, const rg_storage *s) {
+    return rgi_pointers_have(&r->pool, s);
 }
 
 void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
-    if (!t || t == RG_NONE || rgi_pointers_have(&r->living, t))
+    if (!t || t == RG_NONE || rgi_pointers_have(&r->live, t))
         return;
     if (!pointers_add(r, &r->held, t))
         return;
     rgi_retain(t);
-    if (is_lent(r, t->storage))
-        pointers_add(r, &r->living, t);
+    if (is_in_pool(r, t->storage))
+        pointers_add(r, &r->live, t);
 }
 
-/* Makes t look released, as everybody else has released it. Its header stays, since entries work on
- * it. */
-static void feign_release(rg_tensor *t) {
+/* Marks t as released, and gives its storage back to the pool. The header stays, since entries work
+ * on it. */
+static void mark_released(rg_tensor *t) {
     rgi_forget_history(t);
     if (t->flags & RG_VIEW)
         rgi_view_leave(t);
@@ -100,30 +101,31 @@ static void feign_release(rg_tensor *t) {
     rgi_storage_release(t->storage);
 }
 
-/* A tensor whose release is feigned lets go of its history and its base, which may have held
- * others: mostly older ones, so the newest come first. What is left waits for the next time. */
+/* Releasing a tensor releases its history and its base, too, and these may hold other tensors. They
+ * are mostly older, so the loop runs from the newest to the oldest. Tensors that it misses are
+ * found at the next call. */
 void rgi_recording_reap(rg_replay *r) {
-    rg_tensor **living = (rg_tensor **)r->living.v;
-    size_t first = r->living.n;
-    for (size_t i = r->living.n; i-- > 0;) {
-        rg_tensor *t = living[i];
+    rg_tensor **live = (rg_tensor **)r->live.v;
+    size_t first = r->live.n;
+    for (size_t i = r->live.n; i-- > 0;) {
+        rg_tensor *t = live[i];
         if (t->refs > 1)
-            living[--first] = t;
+            live[--first] = t;
         else
-            feign_release(t);
+            mark_released(t);
     }
     if (first == 0)
         return;
-    r->living.n -= first;
-    memmove(living, living + first, r->living.n * sizeof *living);
+    r->live.n -= first;
+    memmove(live, live + first, r->live.n * sizeof *live);
 }
 
-/* Returns the smallest storage that nobody uses and that holds `bytes` bytes, but not more than
- * twice that, or NULL if there is none. */
+/* Returns the smallest unused storage of the pool that has from `bytes` to 2 * `bytes` bytes, or
+ * NULL if there is none. */
 static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
     rg_storage *best = NULL;
-    for (size_t i = r->lent.n; i-- > 0;) {
-        rg_storage *s = r->lent.v[i];
+    for (size_t i = r->pool.n; i-- > 0;) {
+        rg_storage *s = r->pool.v[i];
         bool suits = s->bytes >= bytes && s->bytes / 2 <= bytes;
         if (s->refs == 1 && suits && (!best || s->bytes < best->bytes))
             best = s;
@@ -131,46 +133,46 @@ static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
     return best;
 }
 
-/* Gives t a new storage, which is among those to lend from now on. A constant that lay at the same
- * address before is gone. */
-static bool lend_new(rg_replay *r, rg_tensor *t, size_t bytes) {
+/* Allocates a storage for t, and adds it to the pool. Its address may be that of a freed constant,
+ * which leaves the list of constants. */
+static bool allocate_new(rg_replay *r, rg_tensor *t, size_t bytes) {
     rg_storage *s = rgi_alloc(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s)
         return false;
     rgi_storage_begin(t, s, bytes);
     pointers_remove(&r->constants, s);
-    if (!pointers_add(r, &r->lent, s))
+    if (!pointers_add(r, &r->pool, s))
         return false;
     RG_COUNT_UP(&s->refs, 1);
     return true;
 }
 
-bool rgi_recording_lend(rg_replay *r, rg_tensor *t, size_t bytes) {
-    rg_storage *spare = r->lends_only_new ? NULL : spare_storage(r, bytes);
+bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes) {
+    rg_storage *spare = r->only_new_memory ? NULL : spare_storage(r, bytes);
     if (spare) {
         RG_COUNT_UP(&spare->refs, 1);
         spare->inference = rgi_this.inference;
         t->storage = spare;
         t->data = spare->data;
-    } else if (!lend_new(r, t, bytes)) {
+    } else if (!allocate_new(r, t, bytes)) {
         return false;
     }
     rgi_recording_hold(r, t);
     return true;
 }
 
-/* Where the step reads a gradient that it hasn't made, a run reads the one that the run before it
- * left. The step may make that gradient later, in memory that it is lent from now on. The entries
- * that are there already come before the reading, so none of them may write to such memory: it
- * must be new. */
+/* If the step reads a gradient that it hasn't made, a run reads the gradient that the run before it
+ * left. The step may make that gradient later, in memory that it gets from now on. The earlier
+ * entries run before the gradient is read, so they must not write to that memory: it has to be
+ * new. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
-    if (!grad || !is_lent(r, grad->storage))
-        r->lends_only_new = true;
+    if (!grad || !is_in_pool(r, grad->storage))
+        r->only_new_memory = true;
 }
 
 /* ---- constants --------------------------------------------------------------------- */
 
-/* The storage is listed already if another constant lay there that is gone. */
+/* The storage may be in the list already, if it has the address of a constant that was freed. */
 bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t) {
     return rgi_recording_is_constant(r, t) || pointers_add(r, &r->constants, t->storage);
 }
@@ -201,12 +203,12 @@ void rgi_recording_settle(rg_replay *r) {
         t->state = RG_ALIVE;
         RG_COUNT_UP(&t->storage->refs, 1);
     }
-    for (size_t i = 0; i < r->lent.n; i++)
-        rgi_storage_release(r->lent.v[i]);
+    for (size_t i = 0; i < r->pool.n; i++)
+        rgi_storage_release(r->pool.v[i]);
     for (size_t i = 0; i < r->n_leaves; i++)
         rgi_node_release(r->leaves[i].leaf);
     rgi_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);
-    rgi_pointers_free(&r->lent);
-    rgi_pointers_free(&r->living);
+    rgi_pointers_free(&r->pool);
+    rgi_pointers_free(&r->live);
     rgi_pointers_free(&r->constants);
 }

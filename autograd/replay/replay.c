@@ -1,14 +1,13 @@
 /*
- * replay.c: a step that is recorded once runs again as the list of what it did, on
- * the tensors that it did it to. The recording looks on as the thread's
- * observer, and nothing outside this file and recording.c, which holds its tensors and
- * lends its memory, knows of it.
+ * replay.c: recording a step, and running it again on the same tensors. The recording is an
+ * observer of the thread. Only this file and recording.c, which manages its tensors and memory,
+ * know of it.
  *
- * There are three observers. While a step is recorded, the recorder makes an entry of
- * each deed, and refuses what can't be done again. An op's forward and a fused
- * derivative are done again as a whole, so nobody observes what they do inside, but
- * for the tensors that a derivative makes: the collector keeps them, in order, and in
- * a run the giver hands out the same ones again.
+ * There are three observers. The recorder is in force while a step is recorded: it makes an
+ * entry of each operation, and refuses an operation that can't be repeated. An op's forward and
+ * a fused derivative are one entry each, so the recorder is switched off while they run. The
+ * tensors that a derivative makes are the exception: while a step is recorded, the collector
+ * keeps them in order, and in a run the source returns the same tensors in that order.
  */
 #include "recording.h"
 #include "tensor/handle.h"
@@ -23,7 +22,7 @@ static rg_replay *recording_of(void *recorder) {
 
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 
-/* A tensor that is made with its values is a constant: no run makes it anew. */
+/* A tensor that is made together with its values is a constant: no run makes it again. */
 static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
     rg_replay *r = recording_of(o);
     rgi_set_observer(NULL);
@@ -36,7 +35,7 @@ static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const 
 }
 
 static bool recorder_allocate(rg_observer *o, rg_tensor *t, size_t bytes) {
-    return rgi_recording_lend(recording_of(o), t, bytes);
+    return rgi_recording_allocate(recording_of(o), t, bytes);
 }
 
 static void recorder_released(rg_observer *o) { rgi_recording_reap(recording_of(o)); }
@@ -70,12 +69,14 @@ static bool recorder_copied(rg_observer *o, rg_tensor *to, rg_tensor *from, cons
     return true;
 }
 
-static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op, const rg_deed *deed) {
+static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
+                         const rg_operation *operation) {
     rg_replay *r = recording_of(o);
     const bool anew = !t || rgi_recording_makes_anew(r, t, op);
-    void *context = anew ? rgi_recording_note(r, deed->redo, deed->drop, deed->bytes) : NULL;
+    void *context = anew ? rgi_recording_note(r, operation->redo, operation->drop, operation->bytes)
+                         : NULL;
     if (context)
-        memcpy(context, deed->context, deed->bytes);
+        memcpy(context, operation->context, operation->bytes);
     rgi_recording_hold(r, t);
     return context != NULL;
 }
@@ -94,7 +95,7 @@ static bool call_again(void *context) {
     rg_call *c = &n->call;
     if (c->op->forward)
         return c->op->forward(c);
-    /* Inputs may have other data by now (rg_set_data), which may lie otherwise. */
+    /* rg_set_data may have given an input other data since, with other strides. */
     bool alike = n->alike && c->out[0]->flags & RG_CONTIGUOUS;
     for (int i = 0; i < c->n_in; i++)
         alike &= c->in[i]->flags & RG_CONTIGUOUS;
@@ -105,8 +106,8 @@ static bool call_again(void *context) {
     return true;
 }
 
-/* Asks the row's shape once more, of outputs that nobody has, before the forward goes by indices.
- */
+/* Calls the row's shape function again, on outputs in name only, since it checks indices before the
+ * forward uses them. */
 static bool checked_call_again(void *context) {
     rg_call again = ((const noted_call *)context)->call;
     rg_tensor like[RG_MAX_OUTPUTS];
@@ -126,7 +127,7 @@ static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const 
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op);
 }
 
-/* A view stays as it is in all runs, and needs no entry. */
+/* A view is the same in all runs, and needs no entry. */
 static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t attr_size,
                               bool alike) {
     rg_replay *r = recording_of(o);
@@ -156,10 +157,10 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
 
 /* ---- backward steps ---------------------------------------------------------------- */
 
-/* A run does the step by the op's fused derivative, or adds a gradient into its buffer. `original`
- * is the node itself, `copy` one with saved values of the recording's own, which may be written
- * to between runs. `first` is the place in the list of held tensors at which those begin that the
- * step makes. */
+/* A run repeats the step by the op's fused derivative, or adds a gradient into its buffer.
+ * `original` is the node. `copy` is a copy of it whose saved values belong to the recording, and
+ * may be written to between runs. The tensors that the step makes are in the list of held tensors
+ * from index `first` on. */
 typedef struct {
     rg_node *original, copy;
     rg_step step;
@@ -180,14 +181,14 @@ static rg_tensor *collector_make(rg_observer *o, rg_dtype dtype, int ndim, const
     return t;
 }
 
-static rg_tensor *giver_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
-    rg_step_observer *giver = (rg_step_observer *)o;
+static rg_tensor *source_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
+    rg_step_observer *source = (rg_step_observer *)o;
     (void)dtype;
     (void)ndim;
     (void)size;
-    RG_FAIL_IF(giver->next == giver->replay->held.n, NULL,
+    RG_FAIL_IF(source->next == source->replay->held.n, NULL,
                "the recorded step has taken another way");
-    rg_tensor *t = giver->replay->held.v[giver->next++];
+    rg_tensor *t = source->replay->held.v[source->next++];
     rgi_retain(t);
     return t;
 }
@@ -199,11 +200,11 @@ static bool do_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
     return s->op->together ? s->op->together(s, gin) : s->op->fused(s, gin);
 }
 
-/* Does the step again; gin[] has `most` places, which are NULL. */
+/* Repeats the step. gin[] has room for `most` gradients, which are NULL. */
 static inline __attribute__((always_inline)) bool redo_step(noted_step *n, rg_tensor *gin[],
                                                             int most) {
-    n->replay->giver.next = n->first;
-    rgi_set_observer(&n->replay->giver.observer.tensors);
+    n->replay->source.next = n->first;
+    rgi_set_observer(&n->replay->source.observer.tensors);
     bool ok = do_step(&n->step, gin, n->rule, n->buffer);
     rgi_set_observer(NULL);
     for (int i = 0; i < most; i++)
@@ -216,7 +217,7 @@ static bool step_again(void *context) {
     return redo_step(context, gin, RG_MAX_RULES);
 }
 
-/* An op that a user has defined may have more inputs than those of regard have rules. */
+/* A user's op may have more inputs than an op of regard has rules. */
 static bool user_step_again(void *context) {
     rg_tensor *gin[RG_INPUTS] = { NULL };
     return redo_step(context, gin, RG_INPUTS);
@@ -243,7 +244,7 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
         n->g[k] = s->g[k];
         rgi_recording_hold(r, n->g[k]);
     }
-    /* The buffer is held since it was made. */
+    /* The buffer is held already, since the recorder made it. */
     for (int i = 0; i < node->n_saved; i++) {
         n->saved[i] = node->saved[i] ? rgi_alias(node->saved[i]) : NULL;
         rgi_recording_hold(r, n->saved[i]);
@@ -253,21 +254,22 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     rgi_set_observer(&r->collector.observer.tensors);
     bool ok = do_step(s, gin, rule, buffer);
     rgi_set_observer(&o->tensors);
-    /* A step that failed halfway, though the program forgets it, has tensors for half of a run. */
+    /* If a step fails halfway, the recording has only some of its tensors, even if the program
+     * ignores the failure. */
     r->failed = r->failed || !ok;
     return ok;
 }
 
-/* A tensor may be added to if it is in lent memory. */
+/* A gradient may be added to in place if its memory is from the pool. */
 static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
-    return rgi_pointers_have(&(recording_of(o))->living, t) ? 1 : -1;
+    return rgi_pointers_have(&(recording_of(o))->live, t) ? 1 : -1;
 }
 
 /* ---- gradients of leaves ----------------------------------------------------------- */
 
-/* A run makes g the leaf's gradient, or takes the gradient away where g is NULL. If the step hasn't
- * taken away what was there, g is added to it instead; their sum is one tensor in all runs, since
- * the step may read it, even where another recording has made what was there. */
+/* A run makes g the leaf's gradient, or takes the gradient away if g is NULL. If the step adds to a
+ * gradient that is there already, `sum` is the sum of both: the same tensor in all runs, since the
+ * step may read it, even if another recording made the gradient that was there. */
 typedef struct {
     rg_node *leaf;
     rg_tensor *g, *sum;
@@ -290,7 +292,7 @@ static bool leaf_again(void *context) {
     return true;
 }
 
-/* Returns the leaf's place in the list, or NULL where the step has done nothing to it. */
+/* Returns the leaf's element in the list, or NULL if the step hasn't changed its gradient. */
 static rg_replay_leaf *find_leaf(rg_replay *r, const rg_node *leaf) {
     for (size_t i = 0; i < r->n_leaves; i++)
         if (r->leaves[i].leaf == leaf)
@@ -312,8 +314,8 @@ static void remember_leaf(rg_replay *r, rg_node *leaf, bool made) {
     r->leaves[r->n_leaves++] = (rg_replay_leaf){ leaf, made };
 }
 
-/* Returns the tensor to which runs add g: the leaf's gradient, or a new one like g, which has g's
- * values already. */
+/* Returns the tensor to which runs add g: the leaf's gradient, or else a new tensor with g's
+ * values. */
 static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
     if (leaf->grad)
         return leaf->grad;
@@ -325,8 +327,8 @@ static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
     return sum;
 }
 
-/* Makes the entry of what happens to the leaf's gradient. Returns its context, or NULL if the
- * recording has failed. */
+/* Makes an entry that sets the leaf's gradient. Returns its context, or NULL if the recording has
+ * failed. */
 static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
     noted_leaf *n = rgi_recording_note(r, leaf_again, drop_node, sizeof *n);
     if (!n)
@@ -337,8 +339,8 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
     return n;
 }
 
-/* A gradient that the step takes away without having made it needs no entry: if the step makes
- * another, runs put that in its place. */
+/* A gradient needs no entry if the step takes it away but didn't make it: if the step makes a new
+ * gradient, a run puts the new one in its place. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);
     const rg_replay_leaf *known = find_leaf(r, leaf);
@@ -391,7 +393,7 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
         .handle = RG_NEW_HANDLE(REPLAY),
         .recorder = recorder_calls,
         .collector = { .observer.tensors.make = collector_make, .replay = r },
-        .giver = { .observer.tensors.make = giver_make, .replay = r },
+        .source = { .observer.tensors.make = source_make, .replay = r },
     };
     rg_failure before;
     rgi_set_failure_aside(&before);

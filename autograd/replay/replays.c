@@ -1,6 +1,6 @@
 /*
- * replays.c: a step whose inputs differ in shape from time to time has a recording for each shape.
- * How a step is recorded, and runs again, is replay.c's business.
+ * replays.c: a step whose inputs change in shape has one recording for each shape. replay.c
+ * records a step and runs it.
  */
 #include "autograd/inputs.h"
 #include "tensor/kernels/copy.h"
@@ -13,8 +13,8 @@
 static const char replays_run[] = "replays_run";
 enum { MOST_INPUTS = 64 };
 
-/* The step's recording for one shape, on inputs of its own, behind which stand NULLs. Until the
- * step is recorded, all pointers are NULL; an input that is absent is RG_NONE. */
+/* The recording of the step for one shape of inputs. The recording has inputs of its own, followed
+ * by NULLs. All pointers are NULL until the step is recorded. An absent input is RG_NONE. */
 typedef struct {
     rg_replay *replay;
     rg_tensor *result;
@@ -22,7 +22,7 @@ typedef struct {
     rg_tensor *inputs[];
 } shape_replay;
 
-/* The map leads from a shape's name to its place in v. */
+/* The map gives the index in v of a shape's name. */
 struct rg_replays {
     rg_handle handle;
     rg_tensor *(*step)(rg_tensor *const inputs[], void *context);
@@ -34,7 +34,7 @@ struct rg_replays {
 
 /* ---- the name of a shape ----------------------------------------------------------- */
 
-/* A number takes up to 11 bytes, which are not 0. Only the last one has its highest bit. */
+/* A number takes up to 11 bytes, none of which is 0. Only the last byte has its highest bit set. */
 enum { SHAPE_NAME_ROOM = MOST_INPUTS * (2 + RG_MAX_DIMS) * 11 + 1 };
 
 static char *add_to_name(char *name, uint64_t number) {
@@ -44,7 +44,8 @@ static char *add_to_name(char *name, uint64_t number) {
     return name;
 }
 
-/* Inputs that are alike in their number, dtypes and sizes have one name. */
+/* Writes the name of the inputs' shape. Inputs with the same count, dtypes and sizes have the same
+ * name. */
 static void name_shape(char *name, int n, rg_tensor *const inputs[]) {
     for (int i = 0; i < n; i++) {
         const rg_tensor *t = inputs[i];
@@ -87,8 +88,8 @@ static void forget_shapes(rg_replays *r) {
     rgi_map_free(&r->shapes);
 }
 
-/* Lists a new shape of n inputs. The map is empty where it had no memory for one more: then all
- * other shapes are let go of, too, and will be recorded anew. */
+/* Adds a shape of n inputs to the list. If the map ran out of memory it is empty: then all other
+ * shapes are freed, too, and are recorded again when they come. */
 static shape_replay *add_shape(rg_replays *r, const char *name, int n) {
     if (!rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
         return NULL;
@@ -124,7 +125,8 @@ typedef struct {
     shape_replay *shape;
 } shape_recording;
 
-/* The step that is recorded. The result lives on, so that every run writes to its own memory. */
+/* The step that is recorded. Its result is kept, so that every run writes to the result's own
+ * memory. */
 static void step_of_shape(void *context) {
     const shape_recording *c = context;
     rg_tensor *y = c->replays->step(c->shape->inputs, c->replays->context);
@@ -135,7 +137,7 @@ static void step_of_shape(void *context) {
     c->shape->result = y;
 }
 
-/* Does the step for the first time with this shape. */
+/* Runs the step for the first time with this shape, and records it. */
 static bool record_shape(rg_replays *r, shape_replay *s, rg_tensor *const inputs[]) {
     bool ok = true;
     for (int i = 0; ok && i < s->n; i++) {
@@ -163,8 +165,8 @@ rg_replays *rg_replays_new(rg_tensor *(*step)(rg_tensor *const inputs[], void *c
     return r;
 }
 
-/* Returns whether the inputs suit a step. One with a history would lose it, since the step gets a
- * copy. */
+/* Returns whether inputs may be given to a step. An input with a history may not: the step gets a
+ * copy, and the history would be lost. */
 static bool suit_step(int n, rg_tensor *const inputs[]) {
     if (!rgi_given_list(n, inputs, replays_run))
         return false;
@@ -183,7 +185,7 @@ static bool suit_step(int n, rg_tensor *const inputs[]) {
     return true;
 }
 
-/* Returns a new tensor of the result's shape, or RG_NONE where there is no result. */
+/* Returns a new tensor of the result's shape, or RG_NONE if the step has no result. */
 static rg_tensor *new_result(const shape_replay *s) {
     return s->result == RG_NONE ? RG_NONE : rgi_new_like(s->result, s->result->dtype);
 }

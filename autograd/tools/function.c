@@ -1,8 +1,8 @@
 /*
- * function.c: ops that users define. A class becomes a row as those of regard's own ops are, and
- * an application a node as theirs: the inputs, then the intermediate results that forward saved,
- * then its state, which is a tensor of bytes, are what the node saves values of. Forward and
- * backward are one deed each: nobody observes what they do inside.
+ * function.c: ops that users define. A class becomes a row like those of regard's own ops, and
+ * a call of it becomes a node. The node saves values of the inputs, of the intermediate results
+ * that forward saved, and of its state, which is a tensor of bytes. Observers see forward and
+ * backward as one operation each, and nothing inside them.
  */
 #include "function_parts.h"
 #include "autograd/graph_observer.h"
@@ -40,7 +40,7 @@ static rg_function_row *row_new(const rg_function_class *cls) {
     return row;
 }
 
-/* Returns the row of a class, which the first caller makes. */
+/* Returns the row of a class. The first caller makes it. */
 static const rg_function_row *row_of_class(rg_function_class *cls) {
     static rg_function_row *rows __attribute__((used));
     if (!rgi_given(cls, "function_apply", "a class"))
@@ -85,7 +85,7 @@ bool(rg_needs_input_grad)(rg_function_context *ctx, int i) {
     return ctx->wanted >> i & 1;
 }
 
-/* Returns the number of a tensor among n others, or -1. */
+/* Returns the index of a tensor among n others, or -1. */
 static int index_among(const rg_tensor *t, rg_tensor *const v[], int n) {
     for (int i = 0; i < n; i++)
         if (v[i] == t)
@@ -157,8 +157,8 @@ static bool run_class_forward(rg_function_context *ctx) {
     return ok;
 }
 
-/* Puts what forward saved into slots, and adds intermediate results to the n inputs. Returns how
- * many inputs there are then, or -1 where there is no memory. */
+/* Finds a slot for each value that forward saved, and adds intermediate results to the n inputs.
+ * Returns the new number of inputs, or -1 if memory ran out. */
 static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
     rg_function_attr *a = ctx->attr;
     for (int j = 0; j < a->n_saved; j++) {
@@ -186,9 +186,9 @@ static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
     return n;
 }
 
-/* Returns a tensor of the scope's with the values of what forward returned, and without a history.
- * What lies in an input's memory is a view of it, which can't be written to: its history would be
- * made anew from the input's, without this op. */
+/* Returns a tensor of the scope with the values of an output of forward, and without a history. If
+ * the output shares memory with an input, it is a view of the input that can't be written to: a
+ * write would make its history from the input's, without this op. */
 static rg_tensor *output_of(rg_tensor *made, rg_tensor *const in[], int n) {
     rg_tensor *y = rgi_own(rgi_alias(made));
     for (int i = 0; i < n && y; i++) {
@@ -201,7 +201,7 @@ static rg_tensor *output_of(rg_tensor *made, rg_tensor *const in[], int n) {
     return y;
 }
 
-/* Fails where forward has written to an input whose gradient is asked for. */
+/* Fails if forward has written to an input whose gradient is wanted. */
 static bool inputs_untouched(const rg_function_context *ctx, const uint32_t version[]) {
     for (int i = 0; i < ctx->attr->n_user; i++)
         RG_FAIL_IF(ctx->wanted >> i & 1 && ctx->in[i]->storage->version != version[i],
@@ -212,7 +212,7 @@ static bool inputs_untouched(const rg_function_context *ctx, const uint32_t vers
     return true;
 }
 
-/* Sees to it that there is a state where the class has one, and that it is 0. */
+/* Makes the state, filled with zeros, if the class has one. */
 static bool begin_state(rg_function_context *ctx) {
     const size_t bytes = ctx->row->cls.state_bytes;
     if (bytes == 0)
@@ -235,8 +235,8 @@ static bool forward_unobserved(rg_function_context *ctx) {
     return ok;
 }
 
-/* Makes the context of an application to the inputs, which stand in in[], and runs its forward. The
- * call's inputs are then all that the node may save, its outputs those of the op. */
+/* Makes the context of a call with the inputs in in[], and runs its forward. Afterwards the call's
+ * inputs are all tensors that the node may save, and its outputs are the op's outputs. */
 static bool apply_forward(rg_function_context *ctx, const void *args, rg_call *c, rg_tensor *in[],
                           rg_tensor *made[]) {
     const rg_function_class *cls = &ctx->row->cls;
@@ -275,7 +275,7 @@ static bool apply_forward(rg_function_context *ctx, const void *args, rg_call *c
 
 /* ---- applying ----------------------------------------------------------------------- */
 
-/* Makes the node, and takes the history from outputs that are to have none. */
+/* Makes the node, and removes the history of outputs that were marked as not differentiable. */
 static bool record_application(const rg_function_context *ctx, const rg_call *c, size_t attr_size) {
     const rg_op *op = c->op;
     rg_graph_observer *o = rgi_graph_observer();
@@ -370,7 +370,8 @@ static bool same_saved(const rg_function_context *ctx, const rg_call *c,
     return true;
 }
 
-/* Runs forward for a recorded step, which keeps its outputs, what was saved and the state. */
+/* Runs forward again in a recorded step. Its outputs, saved values and state stay the same
+ * tensors. */
 static bool function_again(rg_call *c) {
     RG_SCOPE();
     const rg_function_attr *was = c->attr;

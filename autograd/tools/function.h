@@ -20,7 +20,7 @@
  *
  *     rg_tensor *y = rg_function_apply(&cube, NULL, x);
  *
- * rg_function_check tells whether such an op keeps the promises that regard's own ops keep.
+ * rg_function_check checks such an op as thoroughly as regard's own ops are checked.
  */
 #pragma once
 
@@ -29,43 +29,42 @@
 
 RG_PUBLIC_BEGIN
 
-/* A context is one application: forward leaves in it what backward needs. */
+/* A context is one call of the op. Forward stores in it the values that backward needs. */
 typedef struct rg_function_context rg_function_context;
 
-/* A class lasts as long as the program, and is the same for all threads. Neither of its functions
- * may be left by longjmp (see rg_error_handler in tensor.h). */
+/* A class has to last as long as the program, and is shared by all threads. Neither of its
+ * functions may be left by longjmp (see rg_error_handler in tensor.h). */
 typedef struct RG_OPTIONS rg_function_class {
     RG_BY_NAME;
-    /* Errors and the profiler call the op so; grad_fn is the name with "Backward" behind it. */
+    /* The name in errors and in the profiler. grad_fn is this name followed by "Backward". */
     const char *name RG_DEFAULT(NULL);
     /* Makes out[0], out[1], .. from the inputs, in a scope of its own and without recording. An
-     * absent input is RG_NONE. Returns false where it failed; a result that is NULL is a failure,
-     * too. */
+     * absent input is RG_NONE. Returns false if it failed; a NULL output is a failure, too. */
     bool (*forward)(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[])
         RG_DEFAULT(NULL);
-    /* Makes gin[i], the gradient of input i, from g[k], those of the outputs. It may leave gin[i]
-     * as RG_NONE, which stands for zero and is there at first. If it is written in regard's
-     * functions, second derivatives follow; where it works on the data instead, the class says
-     * `once_differentiable`. */
+    /* Makes gin[i], the gradient of input i, from g[k], the gradients of the outputs. Each gin[i]
+     * is RG_NONE at first, and may stay so; RG_NONE stands for zero. A backward of regard's
+     * functions can be differentiated itself. A backward that works on the data can't, and its
+     * class has to set `once_differentiable`. */
     bool (*backward)(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[])
         RG_DEFAULT(NULL);
     /* The number of outputs, up to 8; 0 stands for one. */
     int outputs RG_DEFAULT(0);
-    /* The bytes of the args, which rg_function_apply copies and rg_function_args returns. */
+    /* The size of the args, which rg_function_apply copies and rg_function_args returns. */
     size_t args_bytes RG_DEFAULT(0);
-    /* The bytes that forward leaves for backward, where rg_function_state says; they are 0 at
-     * first. Pointers to tensors don't belong there: see rg_save_for_backward. */
+    /* The size of the state that forward leaves for backward, all 0 at first; rg_function_state
+     * returns it. Don't store pointers to tensors there: use rg_save_for_backward. */
     size_t state_bytes RG_DEFAULT(0);
-    /* Differentiating a gradient of this op is an error. */
+    /* If true, differentiating a gradient of this op is an error. */
     bool once_differentiable RG_DEFAULT(false);
-    /* The gradient of an output that got none is RG_NONE, and not zeros. */
+    /* If true, an output that got no gradient has RG_NONE as its gradient, not zeros. */
     bool unmaterialized_grads RG_DEFAULT(false);
-    /* The library's own; leave it out. */
+    /* Private; leave it out. */
     void *row RG_DEFAULT(NULL);
 } rg_function_class;
 
-/* Applies the op to up to 16 tensors. rg_function_apply returns the first output, and
- * rg_function_apply_many puts all of them into out[]. */
+/* Applies the op to up to 16 tensors. rg_function_apply returns the first output;
+ * rg_function_apply_many writes all outputs to out[]. */
 rg_tensor *rg_function_apply_list(rg_function_class *cls, const void *args, rg_list inputs);
 bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list inputs,
                             rg_tensor *out[]);
@@ -74,39 +73,40 @@ bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list in
 
 /* ---- in forward and backward -------------------------------------------------------- */
 
-/* Keeps inputs, outputs or intermediate results for backward, up to 8; beside 16 inputs and a state
- * up to 7 of these may be intermediate results. What they are worth then is
- * what they are now: a write to one in between makes backward fail. Only what is an input or an
- * output leads a second derivative on. To be called once, in forward. */
+/* Keeps up to 8 inputs, outputs or intermediate results for backward. An op with 16 inputs and a
+ * state may keep up to 7 intermediate results. If a kept tensor is written to before backward,
+ * backward fails. A second derivative flows through kept inputs and outputs, but not through
+ * intermediate results. Call it once, in forward. */
 bool rg_save_for_backward_list(rg_function_context *ctx, rg_list tensors);
 #define rg_save_for_backward(ctx, ...) rg_save_for_backward_list(ctx, RG_ARGUMENTS_(__VA_ARGS__))
-/* In backward, returns what was saved as number i. */
+/* In backward, returns the saved tensor number i. */
 rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i);
-/* Returns whether the gradient of input i is wanted: backward need not make any other. */
+/* Returns whether the gradient of input i is wanted. Backward needn't make any other gradient. */
 bool rg_needs_input_grad(rg_function_context *ctx, int i);
-/* In forward, says that no gradient flows through this output. */
+/* In forward, marks an output through which no gradient flows. */
 bool rg_mark_non_differentiable(rg_function_context *ctx, rg_tensor *output);
-/* Return the bytes that rg_function_class describes, NULL where there are none. */
+/* Return the args and the state (see rg_function_class), or NULL if the class has none. */
 const void *rg_function_args(rg_function_context *ctx);
 void *rg_function_state(rg_function_context *ctx);
 
 /* ---- checking an op ------------------------------------------------------------------ */
 
-/* Checks, with these args and inputs as a sample, what regard's own ops are checked for: values and
- * gradients by finite differences, to second order unless the class is once_differentiable; the
- * same for inputs and gradients that aren't contiguous, or are expanded; in float32 as in float64;
- * with each gradient wanted alone; without a write to what isn't its own; replayed; with inputs
- * that are gone or were written to before backward; without a leak, and with each request for
- * memory denied in turn. Inputs are copied; those that require grad are differentiated, or all of
- * floating point where none does. Returns false at the first thing that is wrong, and rg_error()
- * says what it is. No other thread may use regard meanwhile. */
+/* Checks an op as regard's own ops are checked, with these args and inputs as a sample. It compares
+ * values and gradients with finite differences, to second order unless the class is
+ * once_differentiable; with inputs and gradients that aren't contiguous, or are expanded; in
+ * float32 and float64; with each gradient wanted alone. It checks that the op writes to no tensor
+ * of others, can be replayed, works or fails cleanly if inputs are released or written to before
+ * backward, leaks no memory, and survives the failure of each request for memory. Inputs are
+ * copied. Inputs that require grad are differentiated, or all floating-point inputs if none
+ * requires grad. Returns false at the first mistake, and rg_error() describes it. No other thread
+ * may use regard meanwhile. */
 typedef struct RG_OPTIONS rg_function_check_options {
     RG_BY_NAME;
-    /* For finite differences, as in rg_gradcheck. */
+    /* The step of finite differences, as in rg_gradcheck. */
     double eps RG_DEFAULT(1e-6);
     double atol RG_DEFAULT(1e-5);
     double rtol RG_DEFAULT(1e-3);
-    /* Float32 may differ from float64 by so much, relative to what is larger than 1. */
+    /* The largest difference between float32 and float64, relative to values larger than 1. */
     double float32_tol RG_DEFAULT(1e-3);
 } rg_function_check_options;
 bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list inputs,

@@ -1,6 +1,6 @@
 /*
- * function_backward.c: a step back through an op that a user defines: its backward is called with
- * what forward left, and what it made is checked before the engine takes it.
+ * function_backward.c: one step back through a user's op. It calls the class's backward with
+ * the values that forward saved, and checks the gradients before the engine takes them.
  */
 #include "function_parts.h"
 #include "autograd/graph_observer.h"
@@ -23,15 +23,16 @@ bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from) {
 
 /* ---- backward ----------------------------------------------------------------------- */
 
-/* Differentiating a result of this op fails. The op stands behind gradients of a class that is
- * once_differentiable, so that these aren't taken for constants. */
+/* The op of a node that can't be differentiated. Gradients of a once_differentiable class get it as
+ * their history, since without a history they would count as constants. */
 static const rg_op rg_op_differentiated_once = {
     .name = "once_differentiable",
     .node = "DelayedError",
     .no_grad = "trying to differentiate twice a function that was marked with @once_differentiable",
 };
 
-/* Returns the gradient of input i in a graph that leads to the input, but no gradient back. */
+/* Returns the gradient of input i with the history above, so that differentiating it again
+ * fails. */
 static rg_tensor *gradient_made_once(const rg_step *s, rg_tensor *g, int i) {
     const rg_edge *e = &s->node->edge[i];
     rg_tensor *input = rgi_join(g, e->node, e->output);
@@ -40,8 +41,8 @@ static rg_tensor *gradient_made_once(const rg_step *s, rg_tensor *g, int i) {
     return input && c.out[0] && rgi_record_needing(&c, 0, 0) ? c.out[0] : NULL;
 }
 
-/* Checks the gradient that backward has made for input i, with torch's sentence for a wrong
- * shape. */
+/* Checks the gradient that backward made for input i. The error for a wrong shape is torch's
+ * sentence. */
 static bool gradient_fits(const rg_step *s, rg_tensor *g, int i) {
     if (!rgi_check(g, s->op->name))
         return false;
@@ -58,8 +59,9 @@ static bool gradient_fits(const rg_step *s, rg_tensor *g, int i) {
     return true;
 }
 
-/* Turns what backward made for input i into a reference of the engine's. An observer, which there
- * is only where no graph is created, has a tensor for it, the same in each run. */
+/* Returns a reference, for the engine, to the gradient that backward made for input i. While a step
+ * is recorded or replayed (no graph is created then), the observer provides the tensor for it, the
+ * same one in each run. */
 static rg_tensor *gradient_of(const rg_step *s, rg_tensor *g, int i, rg_observer *observer) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     if (!gradient_fits(s, g, i))
@@ -125,8 +127,8 @@ static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_obs
     return true;
 }
 
-/* A graph of gradients is made by what backward calls, which an observer sees. It would not see
- * numbers that backward reads from the state. */
+/* If a graph is created, an observer sees the calls of backward, but not the numbers that backward
+ * reads from the state, so a class with a state is refused. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     rg_function_context ctx = {

@@ -1,42 +1,42 @@
 /*
- * function_check.c: whether an op that a user defines keeps the promises that regard's own ops
- * keep: here its values, in either dtype, and its derivatives; the others are in promises.c.
+ * function_check.c: checks that a user's op behaves as regard's own ops do. This file checks
+ * values, in both dtypes, and derivatives; rule_checks.c checks the rest.
  */
-#include "trial.h"
+#include "check_run.h"
 
 #include <math.h>
 
 /* ---- forward ------------------------------------------------------------------------ */
 
-static bool check_forward(const rg_trial *s) {
+static bool check_forward(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS], *again[RG_MAX_OUTPUTS],
         *ungraphed[RG_MAX_OUTPUTS];
-    if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, y))
+    if (!rgi_check_run_inputs(s, in) || !rgi_check_run_apply(s, in, y))
         return false;
     for (int i = 0; i < s->n; i++)
-        if (!rgi_trial_same(in[i], s->plain[i], 0))
-            return rgi_trial_wrong(s, "forward writes to input %d", i);
-    if (!rgi_trial_apply(s, in, again))
-        return rgi_trial_failed(s, "in a second call");
+        if (!rgi_check_run_same(in[i], s->plain[i], 0))
+            return rgi_check_run_wrong(s, "forward writes to input %d", i);
+    if (!rgi_check_run_apply(s, in, again))
+        return rgi_check_run_failed(s, "in a second call");
     for (int k = 0; k < s->n_out; k++)
-        if (!rgi_trial_same(y[k], again[k], 0))
-            return rgi_trial_wrong(
+        if (!rgi_check_run_same(y[k], again[k], 0))
+            return rgi_check_run_wrong(
                 s,
                 "output %d has other values in a second call with the same inputs: "
                 "forward isn't deterministic, or leaves elements without a value",
                 k);
     {
         RG_NO_GRAD();
-        if (!rgi_trial_apply(s, in, ungraphed))
-            return rgi_trial_failed(s, "without grad mode");
+        if (!rgi_check_run_apply(s, in, ungraphed))
+            return rgi_check_run_failed(s, "without grad mode");
     }
     for (int k = 0; k < s->n_out; k++)
-        if (!rgi_trial_same(y[k], ungraphed[k], 0))
-            return rgi_trial_wrong(s, "output %d has other values without grad mode", k);
+        if (!rgi_check_run_same(y[k], ungraphed[k], 0))
+            return rgi_check_run_wrong(s, "output %d has other values without grad mode", k);
     return true;
 }
 
-/* Returns whether float32 could not hold some value. */
+/* Returns whether t has a value that float32 can't hold. */
 static bool has_many_digits(rg_tensor *t) {
     RG_SCOPE();
     const rg_tensor *p = rgi_own(rgi_contiguous_copy(t, RG_FLOAT64));
@@ -48,7 +48,8 @@ static bool has_many_digits(rg_tensor *t) {
     return false;
 }
 
-/* Returns whether float32 could hold every value, though some aren't even halves. */
+/* Returns whether float32 can hold every value of t, while some values aren't even multiples of
+ * 1/2. */
 static bool has_few_digits(rg_tensor *t) {
     RG_SCOPE();
     bool odd = false;
@@ -60,24 +61,24 @@ static bool has_few_digits(rg_tensor *t) {
     return odd && !has_many_digits(t);
 }
 
-/* Fails where digits of float64 inputs, if they have many, are lost on the way. */
-static bool check_digits(const rg_trial *s) {
+/* Fails if the op loses digits of its float64 inputs. */
+static bool check_digits(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS];
-    rg_trial_result r;
+    rg_check_result r;
     bool many = false;
     for (int i = 0; i < s->n; i++)
-        many = many || (rgi_trial_wants(s, i) && has_many_digits(s->plain[i]));
+        many = many || (rgi_check_run_wants(s, i) && has_many_digits(s->plain[i]));
     if (!many)
         return true;
-    if (!rgi_trial_inputs(s, in) || !rgi_trial_run(s, in, &r))
+    if (!rgi_check_run_inputs(s, in) || !rgi_check_run_forward_backward(s, in, &r))
         return false;
     for (int k = 0; k < s->n_out; k++)
         if (rgi_is_float(r.y[k]->dtype) && has_few_digits(r.y[k]))
-            return rgi_trial_wrong(
+            return rgi_check_run_wrong(
                 s, "output %d has the precision of float32 for inputs of float64", k);
     for (int i = 0; i < s->n; i++)
         if (!rgi_is_none(r.g[i]) && has_few_digits(r.g[i]))
-            return rgi_trial_wrong(
+            return rgi_check_run_wrong(
                 s,
                 "the gradient of input %d has the precision of float32 for inputs of "
                 "float64",
@@ -85,116 +86,119 @@ static bool check_digits(const rg_trial *s) {
     return true;
 }
 
-/* Makes float32 copies of the inputs, and float64 copies of these. They are NULL where there is no
- * memory. */
-static void copy_narrow(const rg_trial *s, rg_tensor *narrow[], rg_tensor *wide[]) {
+/* Makes float32 copies of the inputs, and float64 copies of those. Both are NULL if memory ran
+ * out. */
+static void copy_narrow(const rg_check_run *s, rg_tensor *narrow[], rg_tensor *wide[]) {
     for (int i = 0; i < s->n; i++) {
         narrow[i] = wide[i] = s->plain[i];
         if (rgi_is_none(s->plain[i]) || !rgi_is_float(s->plain[i]->dtype))
             continue;
         rg_tensor *rounded = rg_to(s->plain[i], RG_FLOAT32);
-        narrow[i] = rgi_trial_copy(rounded, RG_LAID_PLAIN, rgi_trial_wants(s, i));
+        narrow[i] = rgi_check_run_copy(rounded, RG_LAID_PLAIN, rgi_check_run_wants(s, i));
         rounded = rg_to(rounded, RG_FLOAT64);
-        wide[i] = rgi_trial_copy(rounded, RG_LAID_PLAIN, rgi_trial_wants(s, i));
+        wide[i] = rgi_check_run_copy(rounded, RG_LAID_PLAIN, rgi_check_run_wants(s, i));
     }
 }
 
-static bool check_float32(const rg_trial *s) {
+static bool check_float32(const rg_check_run *s) {
     rg_tensor *narrow[RG_FUNCTION_INPUTS], *wide[RG_FUNCTION_INPUTS];
-    rg_trial_result a, b;
+    rg_check_result a, b;
     copy_narrow(s, narrow, wide);
-    if (!rgi_trial_run(s, wide, &a))
+    if (!rgi_check_run_forward_backward(s, wide, &a))
         return false;
-    if (!rgi_trial_run(s, narrow, &b))
-        return rgi_trial_failed(s, "with float32 inputs");
+    if (!rgi_check_run_forward_backward(s, narrow, &b))
+        return rgi_check_run_failed(s, "with float32 inputs");
     for (int k = 0; k < s->n_out; k++) {
         const bool same = a.y[k]->dtype == b.y[k]->dtype;
         if (same && rgi_is_float(a.y[k]->dtype))
-            return rgi_trial_wrong(s, "output %d is %s for inputs of float32 and of float64", k,
-                                   rg_dtype_name((rg_dtype)a.y[k]->dtype));
+            return rgi_check_run_wrong(s, "output %d is %s for inputs of float32 and of float64", k,
+                                       rg_dtype_name((rg_dtype)a.y[k]->dtype));
     }
     return check_digits(s)
-           && rgi_trial_agree(s, &a, &b, s->options.float32_tol, "in float32 than in float64");
+           && rgi_check_run_agree(s, &a, &b, s->options.float32_tol, "in float32 than in float64");
 }
 
 /* ---- derivatives -------------------------------------------------------------------- */
 
 static rg_list outputs_of(rg_tensor *const inputs[], void *context) {
     static __thread rg_tensor *y[RG_MAX_OUTPUTS];
-    const rg_trial *s = context;
+    const rg_check_run *s = context;
     rg_tensor *in[RG_FUNCTION_INPUTS];
     for (int i = 0; i < s->n; i++)
         in[i] = inputs[i];
-    return rgi_trial_apply(s, in, y) ? (rg_list){ s->n_out, y } : (rg_list){ -1, NULL };
+    return rgi_check_run_apply(s, in, y) ? (rg_list){ s->n_out, y } : (rg_list){ -1, NULL };
 }
 
-static rg_gradcheck_options differences(const rg_trial *s) {
+static rg_gradcheck_options differences(const rg_check_run *s) {
     return (rg_gradcheck_options){ .eps = s->options.eps,
                                    .atol = s->options.atol,
                                    .rtol = s->options.rtol };
 }
 
-/* Fails where backward makes no gradient of an input that the outputs depend on. */
-static bool gradients_are_made(const rg_trial *s, const rg_trial_result *r) {
+/* Fails if backward makes no gradient of an input that the outputs depend on. */
+static bool gradients_are_made(const rg_check_run *s, const rg_check_result *r) {
     for (int i = 0; i < s->n; i++) {
-        if (!rgi_trial_wants(s, i) || !rgi_is_none(r->g[i]))
+        if (!rgi_check_run_wants(s, i) || !rgi_is_none(r->g[i]))
             continue;
-        rg_trial alone = *s;
+        rg_check_run alone = *s;
         alone.wanted = RG_IN(i);
         rg_tensor *in[RG_FUNCTION_INPUTS];
-        if (!rgi_trial_inputs(&alone, in))
+        if (!rgi_check_run_inputs(&alone, in))
             return false;
         if (!rg_gradcheck_list_with(outputs_of, &alone, s->n, in, differences(s)))
-            return rgi_trial_wrong(
+            return rgi_check_run_wrong(
                 s, "backward makes no gradient of input %d, on which the outputs depend", i);
     }
     return true;
 }
 
-static bool check_gradients(const rg_trial *s) {
+static bool check_gradients(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS];
-    rg_trial_result r;
-    if (!rgi_trial_inputs(s, in) || !rgi_trial_run(s, in, &r) || !gradients_are_made(s, &r))
+    rg_check_result r;
+    if (!rgi_check_run_inputs(s, in) || !rgi_check_run_forward_backward(s, in, &r)
+        || !gradients_are_made(s, &r))
         return false;
     if (rg_gradcheck_list_with(outputs_of, (void *)(uintptr_t)s, s->n, in, differences(s)))
         return true;
-    return rgi_trial_failed(s, "backward doesn't agree with finite differences");
+    return rgi_check_run_failed(s, "backward doesn't agree with finite differences");
 }
 
-/* A backward that works on data makes gradients without a graph, though their own gradients may be
- * asked for: a gradient that isn't zero depends on those of the outputs at least. */
-static bool gradients_have_graphs(const rg_trial *s) {
+/* A backward that works on the data makes gradients without a graph, so that they count as
+ * constants. But a gradient that isn't zero depends at least on the outputs' gradients, so it must
+ * have a graph. */
+static bool gradients_have_graphs(const rg_check_run *s) {
     RG_ENABLE_GRAD();
     rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL };
-    rg_trial_result r;
-    if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, r.y))
+    rg_check_result r;
+    if (!rgi_check_run_inputs(s, in) || !rgi_check_run_apply(s, in, r.y))
         return false;
     for (int k = 0; k < s->n_out; k++) {
         if (!r.y[k]->history)
             continue;
-        gy[k] = rg_requires_grad_(rgi_trial_weights(r.y[k], k), true);
+        gy[k] = rg_requires_grad_(rgi_check_run_weights(r.y[k], k), true);
         if (!gy[k])
             return false;
     }
-    if (!rgi_trial_gradients(s, in, gy, -1, true, &r))
-        return rgi_trial_failed(s, "where a graph of the gradients is created");
+    if (!rgi_check_run_gradients(s, in, gy, -1, true, &r))
+        return rgi_check_run_failed(s, "where a graph of the gradients is created");
     for (int i = 0; i < s->n; i++) {
-        bool made = !rgi_trial_same(r.g[i], RG_NONE, 0);
+        bool made = !rgi_check_run_same(r.g[i], RG_NONE, 0);
         if (made && !r.g[i]->history)
-            return rgi_trial_wrong(s,
-                                   "the gradient of input %d has no history, so that it can't be "
-                                   "differentiated: write backward in regard's functions, or say "
-                                   ".once_differentiable = true",
-                                   i);
+            return rgi_check_run_wrong(
+                s,
+                "the gradient of input %d has no history, so that it can't be "
+                "differentiated: write backward in regard's functions, or say "
+                ".once_differentiable = true",
+                i);
     }
     return true;
 }
 
-/* Returns whether backward reads intermediate results that forward saved: the node has inputs then
- * that aren't the user's. */
-static bool saves_intermediates(const rg_trial *s) {
+/* Returns whether backward reads intermediate results that forward saved. Such a node has more
+ * inputs than the user's op. */
+static bool saves_intermediates(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS];
-    if (!rgi_trial_inputs(s, in) || !rgi_trial_apply(s, in, y))
+    if (!rgi_check_run_inputs(s, in) || !rgi_check_run_apply(s, in, y))
         return false;
     const int own = s->n + (s->cls->state_bytes > 0);
     for (int k = 0; k < s->n_out; k++)
@@ -203,11 +207,11 @@ static bool saves_intermediates(const rg_trial *s) {
     return false;
 }
 
-static bool check_second_order(const rg_trial *s) {
+static bool check_second_order(const rg_check_run *s) {
     if (s->cls->once_differentiable)
         return true;
     rg_tensor *in[RG_FUNCTION_INPUTS];
-    if (!gradients_have_graphs(s) || !rgi_trial_inputs(s, in))
+    if (!gradients_have_graphs(s) || !rgi_check_run_inputs(s, in))
         return false;
     if (rg_gradgradcheck_list_with(outputs_of, (void *)(uintptr_t)s, s->n, in, differences(s)))
         return true;
@@ -217,20 +221,19 @@ static bool check_second_order(const rg_trial *s) {
     if (rgi_failed())
         return false;
     rgi_bring_failure_back(&mismatch);
-    return rgi_trial_failed(
-        s, saves
-               ? "second derivatives don't agree with finite differences; backward "
-                 "reads an intermediate result, but only what is an input or an "
-                 "output leads them on"
-               : "second derivatives don't agree with finite differences");
+    return rgi_check_run_failed(
+        s, saves ? "second derivatives don't agree with finite differences; backward "
+                   "reads an intermediate result, but only what is an input or an "
+                   "output leads them on"
+                 : "second derivatives don't agree with finite differences");
 }
 
 /* ---- all of it ---------------------------------------------------------------------- */
 
-/* Runs each check in a scope of its own, up to the first that fails, be it for lack of memory to
- * compare with. */
-static bool run_checks(const rg_trial *s) {
-    static bool (*const checks[])(const rg_trial *s) = {
+/* Runs each check in a scope of its own. Stops at the first check that fails, also if it fails
+ * because memory ran out. */
+static bool run_checks(const rg_check_run *s) {
+    static bool (*const checks[])(const rg_check_run *s) = {
         check_forward,    check_float32,     rgi_check_backward_writes, rgi_check_partly,
         check_gradients,  rgi_check_layouts, rgi_check_inputs_later,    check_second_order,
         rgi_check_replay, rgi_check_memory
@@ -243,8 +246,8 @@ static bool run_checks(const rg_trial *s) {
     return ok;
 }
 
-/* Makes plain copies, of float64 where they are floating point. */
-static bool trial_begin(rg_trial *s, rg_list inputs) {
+/* Copies the inputs, contiguous, and as float64 if they are floating point. */
+static bool check_begin(rg_check_run *s, rg_list inputs) {
     for (int i = 0; i < s->n; i++) {
         rg_tensor *t = inputs.v[i];
         s->plain[i] = t;
@@ -263,7 +266,7 @@ static bool trial_begin(rg_trial *s, rg_list inputs) {
         const bool real = rgi_is_float(t->dtype);
         if (all && real)
             s->wanted |= RG_IN(i);
-        s->plain[i] = rgi_trial_copy(real ? rg_to(t, RG_FLOAT64) : t, RG_LAID_PLAIN, false);
+        s->plain[i] = rgi_check_run_copy(real ? rg_to(t, RG_FLOAT64) : t, RG_LAID_PLAIN, false);
         if (!s->plain[i])
             return false;
     }
@@ -281,12 +284,12 @@ bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list in
         return false;
     RG_FAIL_VALUE_IF(inputs.n > RG_FUNCTION_INPUTS, "function_check",
                      "takes up to %d inputs, but got %d", RG_FUNCTION_INPUTS, inputs.n);
-    rg_trial s = { .cls = cls,
-                   .args = args,
-                   .n = inputs.n,
-                   .n_out = RG_MAX(cls->outputs, 1),
-                   .options = options };
-    if (!trial_begin(&s, inputs))
+    rg_check_run s = { .cls = cls,
+                       .args = args,
+                       .n = inputs.n,
+                       .n_out = RG_MAX(cls->outputs, 1),
+                       .options = options };
+    if (!check_begin(&s, inputs))
         return false;
     rg_failure before;
     rgi_set_failure_aside(&before);

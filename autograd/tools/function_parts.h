@@ -1,6 +1,6 @@
 /*
- * function_parts.h: what function.c and function_backward.c share: a class's row, and what an
- * application keeps. Beside them only trial.h includes it, for the number of inputs.
+ * function_parts.h: the row of a user's class and the context of its calls, for function.c and
+ * function_backward.c. Beside these only check_run.h includes it, for the number of inputs.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 
 enum { RG_FUNCTION_INPUTS = 16, RG_FUNCTION_SAVED = 8 };
 
-/* A row is made when its class is first applied, and lasts as long as the program, in a list of all
- * of them. `node` is torch's name of the class's nodes. */
+/* A row is made when its class is first used, and lasts as long as the program. All rows form a
+ * list. `node` is torch's name of the class's nodes. */
 typedef struct rg_function_row {
     rg_op op;
     rg_function_class cls;
@@ -18,22 +18,22 @@ typedef struct rg_function_row {
     char node[];
 } rg_function_row;
 
-/* The attributes of an application: how many inputs are the user's, which values are saved, and
- * what it was given beside the tensors. What was saved as number j is input number slot[j],
- * output number slot[j] - RG_INPUTS, or RG_SLOT_ABSENT. */
+/* The attributes of a call: the number of the user's inputs, the slots of the saved values, and the
+ * args. The saved value number j is input number slot[j], output number slot[j] - RG_INPUTS, or
+ * absent (RG_SLOT_ABSENT). */
 typedef struct {
     uint8_t n_user, n_saved;
     bool has_saved;
     int8_t slot[RG_FUNCTION_SAVED];
-    /* Masks of the values that backward needs, of the inputs whose gradient was wanted, and of the
-     * outputs through which none flows. */
+    /* Masks of the values that backward needs, of the inputs whose gradient is wanted, and of the
+     * outputs that were marked as not differentiable. */
     uint32_t needs, wanted, apart;
     _Alignas(8) char args[];
 } rg_function_attr;
 
 enum { RG_SLOT_ABSENT = -1 };
 
-/* Forward has `in` and `out`, and saves; backward has `step`. */
+/* Forward uses `in` and `out`, and saves values; backward uses `step`. */
 struct rg_function_context {
     const rg_function_row *row;
     rg_function_attr *attr;
@@ -45,10 +45,9 @@ struct rg_function_context {
     uint32_t wanted;
 };
 
-/* Fails, since a run of a recorded step does otherwise than the step did. */
+/* Fails, since the op behaves differently in a run than while the step was recorded. */
 bool rgi_took_another_way(const rg_op *op);
-/* Makes to's values those of `from`, for a recorded step, in which neither shape nor dtype may
- * change. */
+/* Copies the values of `from` to `to`, in a recorded step. Neither shape nor dtype may change. */
 bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from);
-/* Makes all gradients of a step: the row's `together`. */
+/* Makes all gradients of a step. It is the `together` of the row. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]);

@@ -130,8 +130,8 @@ static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 
 static void observe_step(rg_optim *o) {
-    rg_deed deed = { optimizer_step_again, drop_optimizer, &o, sizeof o };
-    if (rgi_observe_deed(NULL, "step", &deed))
+    rg_operation operation = { optimizer_step_again, drop_optimizer, &o, sizeof o };
+    if (rgi_observe_operation(NULL, "step", &operation))
         o->holders++;
 }
 

@@ -33,7 +33,8 @@ static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_
     if (RG_LIKELY(!rgi_this.observer))
         return;
     filling f = { t, fill, { p[0], p[1], p[2], p[3] }, g, op };
-    rgi_observe_deed(t, op, &(rg_deed){ .redo = fill_again, .context = &f, .bytes = sizeof f });
+    rgi_observe_operation(t, op,
+                          &(rg_operation){ .redo = fill_again, .context = &f, .bytes = sizeof f });
 }
 
 /* ---- in place -------------------------------------------------------------------- */

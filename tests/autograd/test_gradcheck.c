@@ -617,7 +617,7 @@ START_TEST(test_anomaly_with_absent_inputs) {
 }
 END_TEST
 
-/* What came in odd isn't the op's deed. */
+/* What came in odd isn't the op's operation. */
 START_TEST(test_anomaly_of_what_comes_in) {
     rg_tensor *x = input(2, 2);
     rg_set_detect_anomaly(true);

@@ -18,7 +18,7 @@ static void use_all(void) {
     ck_ok(rg_randint(0, 9, 4));
     ck_assert(rg_equal(t, rg_ones(3)) && rg_at(t, 2) == 1);
     ck_assert(rgi_observe_copy(output, t, "copy"));
-    ck_assert(!rgi_observe_deed(output, "deed", &(rg_deed){ .redo = NULL }));
+    ck_assert(!rgi_observe_operation(output, "operation", &(rg_operation){ .redo = NULL }));
     rg_drop(rg_keep(rg_zeros(2)));
 }
 

@@ -1,5 +1,5 @@
 /*
- * test_promises.c: rg_function_check names each promise that an op breaks, and the place where it
+ * test_rule_checks.c: rg_function_check names each rule that an op breaks, and the place where it
  * breaks it: the op has two inputs and two outputs, and each mistake is planted at either.
  */
 #include "autograd/tools/function.h"
@@ -313,7 +313,7 @@ static bool twin_passes(rg_function_class *twin, rg_tensor *a, rg_tensor *b) {
     return rg_function_check(twin, &args, RG_LIST(a, b));
 }
 
-START_TEST(test_each_promise_at_each_place) {
+START_TEST(test_each_rule_at_each_place) {
     static rg_function_class twins[N_MISTAKES][2];
     rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
     for (planted = HONEST; planted < N_MISTAKES; planted++)
@@ -827,7 +827,7 @@ START_TEST(test_failure_in_the_last_call) {
 }
 END_TEST
 
-/* Where memory is denied to the check itself it fails, too. Its own trials with denied memory come
+/* Where memory is denied to the check itself it fails, too. Its own runs with denied memory come
  * last, and take back what was denied: from some request on it passes. Of an op that is wrong it
  * says so, or that there is no memory. */
 static void deny_to_check(rg_function_class *cls, const void *args, rg_list inputs,
@@ -891,7 +891,7 @@ START_TEST(test_memory_denied_to_checks) {
 }
 END_TEST
 
-/* Where memory is denied to the check itself it fails, too. Its own trials with denied memory come
+/* Where memory is denied to the check itself it fails, too. Its own runs with denied memory come
  * last, and take back what was denied. */
 START_TEST(test_memory_denied) {
     static rg_function_class twin;
@@ -922,8 +922,8 @@ END_TEST
 /* A class has its row as long as the program runs. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(promises, test_most_outputs, test_small_inputs, test_whole_inputs,
-         test_each_promise_at_each_place, test_what_is_asked_for, test_leaks_are_counted,
+RG_TESTS(rule_checks, test_most_outputs, test_small_inputs, test_whole_inputs,
+         test_each_rule_at_each_place, test_what_is_asked_for, test_leaks_are_counted,
          test_odd_ops_pass, test_digits_of_others, test_whole_numbers_are_asked_nothing,
          test_what_leads_second_derivatives_on, test_each_input_is_told_apart,
          test_ops_without_slope, test_memory_denied, test_tolerance_of_float32, test_spare_memory,

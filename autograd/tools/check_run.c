@@ -1,8 +1,8 @@
 /*
- * trial.c: running an op that a user defines, and comparing two runs. The outputs' gradients are
- * fixed numbers of both signs, so that no mistake cancels out.
+ * check_run.c: runs a user's op, and compares two runs. The outputs' gradients are fixed
+ * numbers of both signs, so that mistakes don't cancel out.
  */
-#include "trial.h"
+#include "check_run.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -10,8 +10,8 @@
 
 /* ---- what is wrong ------------------------------------------------------------------ */
 
-/* Where there was no memory for the check itself, that is what is wrong, and not the op. */
-bool rgi_trial_wrong(const rg_trial *s, const char *format, ...) {
+/* If the check itself ran out of memory, that error stays, since the op isn't to blame. */
+bool rgi_check_run_wrong(const rg_check_run *s, const char *format, ...) {
     char sentence[1024];
     if (rgi_this.failure.code == RG_OUT_OF_MEMORY)
         return false;
@@ -23,8 +23,8 @@ bool rgi_trial_wrong(const rg_trial *s, const char *format, ...) {
     return rgi_fail(RG_RUNTIME_ERROR, "function_check", "%s: %s", s->cls->name, sentence);
 }
 
-bool rgi_trial_failed(const rg_trial *s, const char *when) {
-    return rgi_trial_wrong(s, "%s: %s", when, rg_error_peek());
+bool rgi_check_run_failed(const rg_check_run *s, const char *when) {
+    return rgi_check_run_wrong(s, "%s: %s", when, rg_error_peek());
 }
 
 /* ---- copies ------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static rg_tensor *expanded_copy(rg_tensor *t) {
     return rg_expand_dims(rg_clone(rg_narrow(t, d, 0, 1)), rg_shape(t));
 }
 
-static rg_tensor *copy_laid(rg_tensor *t, rg_trial_layout as) {
+static rg_tensor *copy_laid(rg_tensor *t, rg_check_layout as) {
     switch (as) {
     case RG_LAID_STRIDED: return strided_copy(t);
     case RG_LAID_EXPANDED: return expanded_copy(t);
@@ -58,7 +58,7 @@ static rg_tensor *copy_laid(rg_tensor *t, rg_trial_layout as) {
     return rg_clone(rg_contiguous(t));
 }
 
-rg_tensor *rgi_trial_copy(rg_tensor *t, rg_trial_layout as, bool require_grad) {
+rg_tensor *rgi_check_run_copy(rg_tensor *t, rg_check_layout as, bool require_grad) {
     if (rgi_is_none(t))
         return t;
     RG_SCOPE();
@@ -66,9 +66,9 @@ rg_tensor *rgi_trial_copy(rg_tensor *t, rg_trial_layout as, bool require_grad) {
     return rg_escape(rg_requires_grad_(copy_laid(t, as), require_grad));
 }
 
-bool rgi_trial_inputs(const rg_trial *s, rg_tensor *to[]) {
+bool rgi_check_run_inputs(const rg_check_run *s, rg_tensor *to[]) {
     for (int i = 0; i < s->n; i++) {
-        to[i] = rgi_trial_copy(s->plain[i], RG_LAID_PLAIN, rgi_trial_wants(s, i));
+        to[i] = rgi_check_run_copy(s->plain[i], RG_LAID_PLAIN, rgi_check_run_wants(s, i));
         if (!to[i])
             return false;
     }
@@ -77,11 +77,11 @@ bool rgi_trial_inputs(const rg_trial *s, rg_tensor *to[]) {
 
 /* ---- running and comparing ---------------------------------------------------------- */
 
-bool rgi_trial_apply(const rg_trial *s, rg_tensor *in[], rg_tensor *y[]) {
+bool rgi_check_run_apply(const rg_check_run *s, rg_tensor *in[], rg_tensor *y[]) {
     return rg_function_apply_many(s->cls, s->args, (rg_list){ s->n, in }, y);
 }
 
-rg_tensor *rgi_trial_weights(const rg_tensor *y, int k) {
+rg_tensor *rgi_check_run_weights(const rg_tensor *y, int k) {
     rg_tensor *w = rgi_own(rgi_new(RG_FLOAT64, y->ndim, y->size));
     for (int64_t e = 0; w && e < w->numel; e++) {
         const double wave = sin(1.7 * (double)e + k + 0.4);
@@ -90,8 +90,8 @@ rg_tensor *rgi_trial_weights(const rg_tensor *y, int k) {
     return w ? rg_to(w, (rg_dtype)y->dtype) : NULL;
 }
 
-bool rgi_trial_gradients(const rg_trial *s, rg_tensor *const in[], rg_tensor *const given[],
-                         int only, bool create_graph, rg_trial_result *r) {
+bool rgi_check_run_gradients(const rg_check_run *s, rg_tensor *const in[], rg_tensor *const given[],
+                             int only, bool create_graph, rg_check_result *r) {
     int n = 0, m = 0;
     rg_tensor *y[RG_MAX_OUTPUTS], *gy[RG_MAX_OUTPUTS], *x[RG_FUNCTION_INPUTS],
         *g[RG_FUNCTION_INPUTS];
@@ -99,13 +99,13 @@ bool rgi_trial_gradients(const rg_trial *s, rg_tensor *const in[], rg_tensor *co
         if (!r->y[k]->history || (only >= 0 && k != only))
             continue;
         y[n] = r->y[k];
-        gy[n] = given && given[k] ? given[k] : rgi_trial_weights(r->y[k], k);
+        gy[n] = given && given[k] ? given[k] : rgi_check_run_weights(r->y[k], k);
         if (!gy[n++])
             return false;
     }
     for (int i = 0; i < s->n; i++) {
         r->g[i] = RG_NONE;
-        if (rgi_trial_wants(s, i))
+        if (rgi_check_run_wants(s, i))
             x[m++] = in[i];
     }
     if (n == 0)
@@ -117,13 +117,13 @@ bool rgi_trial_gradients(const rg_trial *s, rg_tensor *const in[], rg_tensor *co
         return false;
     m = 0;
     for (int i = 0; i < s->n; i++)
-        if (rgi_trial_wants(s, i))
+        if (rgi_check_run_wants(s, i))
             r->g[i] = g[m++];
     return true;
 }
 
-bool rgi_trial_run(const rg_trial *s, rg_tensor *in[], rg_trial_result *r) {
-    return rgi_trial_apply(s, in, r->y) && rgi_trial_gradients(s, in, NULL, -1, false, r);
+bool rgi_check_run_forward_backward(const rg_check_run *s, rg_tensor *in[], rg_check_result *r) {
+    return rgi_check_run_apply(s, in, r->y) && rgi_check_run_gradients(s, in, NULL, -1, false, r);
 }
 
 /* Returns whether two numbers differ by more than the tolerance, relative to the second where that
@@ -134,7 +134,7 @@ static bool numbers_differ(double a, double b, double tolerance) {
     return !(fabs(a - b) <= tolerance * RG_MAX(1, fabs(b)));
 }
 
-bool rgi_trial_same(rg_tensor *a, rg_tensor *b, double tolerance) {
+bool rgi_check_run_same(rg_tensor *a, rg_tensor *b, double tolerance) {
     RG_SCOPE();
     if (rgi_is_none(a) && rgi_is_none(b))
         return true;
@@ -152,13 +152,13 @@ bool rgi_trial_same(rg_tensor *a, rg_tensor *b, double tolerance) {
     return p && q;
 }
 
-bool rgi_trial_agree(const rg_trial *s, const rg_trial_result *a, const rg_trial_result *b,
-                     double tolerance, const char *when) {
+bool rgi_check_run_agree(const rg_check_run *s, const rg_check_result *a, const rg_check_result *b,
+                         double tolerance, const char *when) {
     for (int k = 0; k < s->n_out; k++)
-        if (!rgi_trial_same(a->y[k], b->y[k], tolerance))
-            return rgi_trial_wrong(s, "output %d has other values %s", k, when);
+        if (!rgi_check_run_same(a->y[k], b->y[k], tolerance))
+            return rgi_check_run_wrong(s, "output %d has other values %s", k, when);
     for (int i = 0; i < s->n; i++)
-        if (!rgi_trial_same(a->g[i], b->g[i], tolerance))
-            return rgi_trial_wrong(s, "the gradient of input %d has other values %s", i, when);
+        if (!rgi_check_run_same(a->g[i], b->g[i], tolerance))
+            return rgi_check_run_wrong(s, "the gradient of input %d has other values %s", i, when);
     return true;
 }
