@@ -771,12 +771,13 @@ static double block(double bytes) {
  * and y) and 23 backward (g, x and gx), attention 4 and 8, the two norms 4 and 6, gelu 8 and 12,
  * the two additions 6, and the sums to the biases 9. The weights, which are read twice, and their
  * gradients are 36 d^2 elements; the biases and the norms' weights are 28 d. Outside of the layers,
- * additions, norm and linear move 12 m d elements, the logits 5 m v, and the logits' weights 4 v d.
+ * additions, norm and linear move 12 m d elements, the logits 5 m v, the logits' weights 4 v d, and
+ * the embedding of positions 4 t d, with t indices of eight bytes.
  *
  * `held` is what lives when backward begins, each tensor in a block of its own. A layer holds five
  * streams (into the norms, into attention's first product and into c_fc, out of attention), q, k
  * and v together, gelu's x and y, and attention's logarithm for each row and head. The end holds
- * the norm's x and y, the logits, their logarithms, and the loss. */
+ * the norm's x and y, the logits, their logarithms, the loss, and the positions. */
 static growth_cost gpt_theory(const growth *g) {
     double l = (double)g->layers;
     double d = (double)g->width;
@@ -785,10 +786,10 @@ static growth_cost gpt_theory(const growth *g) {
     double m = (double)g->batch * t;
     double md = m * d;
     double in_layers = l * (96 * md + 2 * m * HEADS + 36 * d * d + 28 * d);
-    double outside = 12 * md + 5 * d + 5 * m * v + 4 * v * d + 2 * t * d + 10 * m + 2;
+    double outside = 12 * md + 5 * d + 5 * m * v + 4 * v * d + 4 * t * d + 2 * t + 10 * m + 2;
     double in_layer = 5 * block(4 * md) + block(12 * md) + 2 * block(16 * md);
     double logarithms = block(4 * m * HEADS);
-    double at_end = 2 * block(4 * md) + block(4 * m * v) + block(8 * m) + block(4);
+    double at_end = 2 * block(4 * md) + block(4 * m * v) + block(8 * m) + block(8 * t) + block(4);
     return (growth_cost){
         .flops = gpt_flops(g->layers, g->width, LETTERS, g->batch, g->length),
         .moved = 4 * (in_layers + outside),
