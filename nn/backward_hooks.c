@@ -1,7 +1,7 @@
 /*
- * backward_hooks.c: full backward hooks of modules, as torch's BackwardHook makes them: two ops
- * that change nothing, one over a call's inputs and one over its result, whose steps back call the
- * hooks. Registering hooks, and the call itself, are in call.c.
+ * backward_hooks.c: full backward hooks of modules. As in torch's BackwardHook, two ops are put
+ * into the graph, one over a call's inputs and one over its result. They change no value; their
+ * backward calls the hooks. call.c registers hooks and calls modules.
  */
 #include "autograd/tools/function.h"
 #include "autograd/tools/saved.h"
@@ -19,15 +19,16 @@
 
 enum { MOST_HOOKED = 8 };
 
-/* The graph's two nodes hold it, and while it lasts the call. Between them they hand over the
- * gradient of the result. */
+/* The hooks of one call. The two nodes in the graph own it together, and so does the call until it
+ * returns. The node of the result stores the result's gradient here, and the node of the inputs
+ * reads it. */
 struct rg_backward_call {
     atomic_int refs;
     rg_module *m;
     int n;                  /* The number of inputs. */
-    int n_hooked;           /* The number of them that are tensors and go into the first op. */
-    int place[MOST_HOOKED]; /* Their places among the inputs. */
-    rg_tensor *grad_output; /* NULL while no backward run is between the nodes. */
+    int n_hooked;           /* The number of inputs that are tensors; they go into the first op. */
+    int place[MOST_HOOKED]; /* The indices of these tensors among the inputs. */
+    rg_tensor *grad_output; /* NULL unless a backward run has passed the result's node only. */
     size_t n_hooks;
     rg_hook hooks[];
 };
@@ -70,7 +71,7 @@ static void backward_call_let_go(rg_backward_call *c) {
     rgi_free(c, backward_call_bytes(c->n_hooks), RG_MEM_OTHER);
 }
 
-/* The nodes save a placeholder, and a hook on saved values keeps the call itself in its place. */
+/* Packs the call itself in place of the saved placeholder, so that the nodes own the call. */
 static void *placeholder_pack(rg_tensor *t, void *context) {
     rg_backward_call *c = context;
     (void)t;
@@ -97,7 +98,7 @@ static rg_backward_call *backward_call_of(rg_function_context *ctx) {
     return *(rg_backward_call *const *)rg_function_args(ctx);
 }
 
-/* Calls the hooks that see the inputs' gradients, if there is one of the result. */
+/* Calls the hooks that take the inputs' gradients, if the result has a gradient. */
 static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
     for (size_t k = 0; k < c->n_hooks; k++) {
         const rg_hook *h = &c->hooks[k];
@@ -109,7 +110,7 @@ static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
     return true;
 }
 
-/* Where no input requires grad, the hooks are called with the result's gradient alone. */
+/* Calls the hooks with the result's gradient alone, where no input requires grad. */
 static bool run_without_inputs(const rg_backward_call *c) {
     rg_tensor *none[MOST_HOOKED];
     rgi_warn(c->m->cls->name,
@@ -136,7 +137,7 @@ static void forget_grad_output(rg_backward_call *c) {
     c->grad_output = NULL;
 }
 
-/* Returns whether what a hook has made may stand in the gradient's place. RG_NONE may. */
+/* Returns whether the tensor that a hook returned can replace the gradient. RG_NONE can. */
 static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char *hook) {
     if (!rgi_given(made, hook, "a gradient of the hook"))
         return false;
@@ -147,7 +148,7 @@ static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char 
     return made->state == RG_ALIVE;
 }
 
-/* The step back from the result: its gradient is there. */
+/* The result's node in a backward run: keeps its gradient and calls the pre-hooks. */
 static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad = g[0];
@@ -173,8 +174,8 @@ static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
     return ok;
 }
 
-/* The step back to the inputs. Where a gradient reaches them without the result's, as it does when
- * a gradient is differentiated, the hooks aren't called. */
+/* The inputs' node in a backward run. Doesn't call the hooks where the result has no gradient, as
+ * can happen when a gradient is itself differentiated. */
 static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad_input[MOST_HOOKED];
@@ -194,8 +195,8 @@ static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
 
 /* ---- the ops --------------------------------------------------------------------------- */
 
-/* Passes the inputs on. One that requires no grad, such as an index, has none behind the op,
- * either. */
+/* Returns the inputs unchanged. An output whose input requires no grad, such as an index, requires
+ * none either. */
 static bool pass_through(rg_function_context *ctx, int n, rg_tensor *const in[], rg_tensor *out[]) {
     for (int i = 0; i < n; i++) {
         out[i] = rg_detach(in[i]);
@@ -236,8 +237,8 @@ static bool apply_hook_op(rg_function_class *op, rg_backward_call *c, rg_list in
 
 /* ---- a call ---------------------------------------------------------------------------- */
 
-/* Returns whether what is made of t is recorded: a view needs a history of its own for that, or one
- * that it gets when it is next used. */
+/* Returns whether ops on t are recorded. A view needs a history of its own for that, or gets one
+ * when it is used next. */
 static bool is_in_graph(const rg_tensor *t) {
     return t->history || (rgi_is_stale(t) && rgi_base_of(t)->history);
 }

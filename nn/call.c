@@ -1,5 +1,5 @@
 /*
- * call.c: the one door through which every forward of every module goes, and the hooks there.
+ * call.c: calling a module. Every forward of every module runs here, with its hooks.
  */
 #include "registry.h"
 #include "stack.h"
@@ -54,8 +54,8 @@ static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
 
 /* ---- hooks --------------------------------------------------------------------- */
 
-/* Calls the hooks of a kind, which run before forward or after it. What a hook returns takes the
- * place of *hooked, which is the first input, or the result. A hook may add and remove hooks. */
+/* Calls the hooks of one kind, which run before forward or after it. A hook's result replaces
+ * *hooked: the first input before forward, the output after it. A hook may add and remove hooks. */
 static void run_hooks(rg_module *m, int kind, rg_list in, rg_tensor **hooked) {
     const rg_hook_list *hooks = &m->registry->hooks;
     const rg_hook *h = rgi_hook_from(hooks, 0, kind);
@@ -70,8 +70,8 @@ static void run_hooks(rg_module *m, int kind, rg_list in, rg_tensor **hooked) {
     }
 }
 
-/* Hooks are rare: their code stays out of the way of calls that have none. Where there is no input,
- * what a pre-hook returns becomes one. */
+/* Runs forward with hooks. Hooks are rare, so this code isn't inlined into calls without them. If a
+ * call has no input, the result of a pre-hook becomes its input. */
 __attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *m, rg_list in,
                                                                      void *keywords) {
     if (!rgi_may_do_once("a forward hook"))
@@ -145,7 +145,7 @@ static bool may_call(rg_module *m, rg_list in) {
     return true;
 }
 
-/* Returns "h.0.attn (Attention)", which anomaly mode shows, or NULL if there is no memory. */
+/* Returns "h.0.attn (Attention)", which anomaly mode prints, or NULL if there is no memory. */
 __attribute__((noinline, cold)) static const char *describe_module(rg_module *m) {
     char *text = rgi_scope_alloc(RG_PATH_ROOM);
     if (!text)
@@ -155,12 +155,12 @@ __attribute__((noinline, cold)) static const char *describe_module(rg_module *m)
     return text;
 }
 
-/* The thread's calls that are under way form a list, the innermost first. */
+/* A running call. A thread's running calls form a list, the innermost first. */
 typedef struct call_frame {
     struct call_frame *outer;
     rg_module *m;
     void *keywords;
-    bool frees; /* The module was freed meanwhile: the end of this call frees it. */
+    bool frees; /* The module was freed during the call; the call frees it at its end. */
 } call_frame;
 static __thread call_frame *calling __attribute__((tls_model("initial-exec")));
 
@@ -187,14 +187,14 @@ void *rg_keywords_of_call(rg_module *m) {
     return f->keywords;
 }
 
-/* Frees the module of a call that has ended. Returns y, which may be the module's own parameter. */
+/* Frees the module after its call. Returns y, which may be one of the module's parameters. */
 __attribute__((noinline, cold)) static rg_tensor *free_called(rg_module *m, rg_tensor *y) {
     y = rgi_lend(y);
     rg_module_free(m);
     return y;
 }
 
-/* Every forward of every module goes through here. */
+/* Runs forward: every call of a module comes here. */
 static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
     if (!may_call(m, in))
         return NULL;

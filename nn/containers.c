@@ -1,6 +1,6 @@
 /*
- * containers.c: Sequential, ModuleList, ModuleDict and ParameterList: children or parameters that
- * are named 0, 1, .., or have names of their own.
+ * containers.c: Sequential, ModuleList, ModuleDict and ParameterList. Their children or parameters
+ * are named 0, 1, .. or have names of their own.
  */
 #include "containers.h"
 #include "registry.h"
@@ -23,7 +23,8 @@ static rg_tensor *sequential_forward(rg_module *m, rg_tensor *x) {
 
 /* ---- all kinds ----------------------------------------------------------------- */
 
-/* The others are laid out as a Sequential is; v points to what the container holds. */
+/* Checks that another container's struct is laid out like a Sequential's, so that one code serves
+ * all of them. v points to the children or parameters. */
 #define LAID_OUT_ALIKE(type)                                                     \
     _Static_assert(sizeof(rg_sequential) == sizeof(type)                         \
                        && offsetof(rg_sequential, v) == offsetof(type, v)        \
@@ -50,7 +51,7 @@ static bool container_copy(rg_module *m, const rg_module *from) {
     return rg_move_places(m, ((const rg_sequential *)from)->v, block, bytes);
 }
 
-/* Makes room for `want` children, whose places in memory change. */
+/* Makes room for `want` children. Their addresses in v may change. */
 static bool make_room_for(rg_sequential *self, size_t want) {
     uintptr_t before = (uintptr_t)self->v;
     size_t bytes = self->room * sizeof *self->v;
@@ -71,14 +72,14 @@ static place_name name_of_place(int i) {
     return name;
 }
 
-/* Frees a child that isn't taken, if it is a module. */
+/* Frees a child that the container refuses, if it is a module. */
 static bool refuse_child(rg_module *child) {
     if (rgi_is_module(child))
         rg_module_free(child);
     return false;
 }
 
-/* Puts a child behind the others. */
+/* Appends a child. */
 static bool append_as(rg_sequential *self, const char *name, rg_module *child) {
     if (!make_room_for(self, (size_t)self->n + 1))
         return refuse_child(child);
@@ -92,7 +93,7 @@ static bool append(rg_sequential *self, rg_module *child) {
     return append_as(self, name_of_place(self->n).v, child);
 }
 
-/* Puts a child under the name, as rgi_container_put does. */
+/* Sets the child of this name, as rgi_container_put does. */
 static bool put_named(rg_sequential *self, const char *name, rg_module *child) {
     const rg_entry *e = name ? rgi_entry_named(&self->base, name) : NULL;
     if (!e)
@@ -113,8 +114,8 @@ static rg_module *given_child(const given_children *given, int i) {
     return given->v ? given->v[i] : given->items[i].module;
 }
 
-/* Keeps the children from being freed until let_go_of_children: one that comes twice must outlive
- * the first failure to take it. What is no module is left alone. */
+/* Adds a reference to each child until let_go_of_children. A child that is listed twice isn't freed
+ * then when it is refused the first time. A value that is no module is left alone. */
 static void hold_children(const given_children *given) {
     for (int i = 0; i < given->n; i++) {
         rg_module *child = given_child(given, i);
@@ -133,7 +134,7 @@ static void let_go_of_children(const given_children *given) {
     }
 }
 
-/* Takes over the children. If it fails, each of them is freed once. */
+/* Makes a container that owns the children. On failure, each of them is freed once. */
 static void *container_new(const rg_module_class *cls, const given_children *given) {
     RG_AS(cls->name);
     if (!rgi_given_list(given->n, given->v ? (const void *)given->v : given->items, cls->name))
@@ -177,7 +178,7 @@ bool rgi_is_container(const rg_module *m) {
            || m->cls == &module_dict_class;
 }
 
-/* A place among the container's own may have moved, and has the child already. */
+/* `place` may have moved since it was registered: v grows. It holds the child already. */
 bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     rg_sequential *self = (rg_sequential *)m;
     const bool own = (uintptr_t)place - (uintptr_t)self->v < self->room * sizeof *self->v;
@@ -190,14 +191,14 @@ bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_mod
 
 /* ---- changing ------------------------------------------------------------------ */
 
-/* Returns whether the child at place i is named after the place: rg_register_child may have given
- * it another name. */
+/* Returns whether the name of the child at index i is i. A child that rg_register_child added may
+ * have another name. */
 static bool is_named_by_place(const rg_sequential *self, int i) {
     const rg_entry *e = rgi_entry_named(&self->base, name_of_place(i).v);
     return e && e->place == (void **)(void *)&self->v[i];
 }
 
-/* Returns the entry of the child at place i. */
+/* Returns the entry of the child at index i. */
 static const rg_entry *entry_of_place(const rg_sequential *self, int i) {
     if (RG_LIKELY(is_named_by_place(self, i)))
         return rgi_entry_named(&self->base, name_of_place(i).v);
@@ -207,8 +208,8 @@ static const rg_entry *entry_of_place(const rg_sequential *self, int i) {
     return e;
 }
 
-/* Takes down that the child at place i stands there now, and renames its parameters. A name is a
- * label: where there is no memory for a new one, the old one stays. */
+/* Records that a child now stands at index i, and renames its parameters. Names are labels, so if
+ * there is no memory for a new one, the old one stays. */
 static void tell_place(rg_sequential *self, int i) {
     RG_SCOPE();
     rg_registry *r = self->v[i]->registry;
@@ -304,7 +305,7 @@ bool rg_module_dict_set(rg_module_dict *m, const char *name, void *child) {
     return put_named((rg_sequential *)m, name, child);
 }
 
-/* Returns the dictionary's entry that is a module, or NULL. */
+/* Returns the entry of a module in the dictionary, or NULL. */
 static rg_entry *entry_of_dict(const char *op, rg_module_dict *m, const char *name) {
     if (!rgi_module_given((rg_module *)m, op) || !rgi_given(name, op, "a name"))
         return NULL;
@@ -373,8 +374,8 @@ static const rg_module_class parameter_list_class = { .name = "ParameterList",
                                                       .destroy = container_destroy,
                                                       .copy = container_copy };
 
-/* Puts the value into place i. What is no parameter yet shares its data with the one that it
- * becomes, and stays what it is. */
+/* Puts the value at index i. A tensor that isn't a parameter stays unchanged; the list gets a new
+ * parameter that shares its data. */
 static bool put_parameter(rg_parameter_list *self, int i, rg_tensor *value) {
     const bool shares = value != RG_NONE && rgi_check(value, "register_parameter")
                         && !(value->flags & RG_IS_PARAMETER);

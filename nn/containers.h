@@ -30,9 +30,9 @@ typedef struct rg_module_list {
 } rg_module_list;
 rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children);
 rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
-/* Put a child at the end, before child i, and in the place of child i, which is freed. As in
- * torch, i counts from the end where it is negative. The child then belongs to the container; if
- * this fails, it is freed, and the container is as before. */
+/* Append a child, insert it before child i, and replace child i, which is freed. As in torch, a
+ * negative i counts from the end. The container then owns the child; on failure, the child is
+ * freed, and the container is as before. */
 bool rg_sequential_append(rg_sequential *m, void *child);
 bool rg_sequential_insert(rg_sequential *m, int i, void *child);
 bool rg_sequential_set(rg_sequential *m, int i, void *child);
@@ -51,17 +51,17 @@ typedef struct rg_module_item {
     void *module;
 } rg_module_item;
 rg_module_dict *rg_nn_module_dict_of(int n, const rg_module_item *items);
-/* Puts a child under the name; the one that was there is freed. The child then belongs to the
- * container; if this fails, it is freed, and the container is as before. */
+/* Sets the child of this name and frees the previous one. The dictionary then owns the child; on
+ * failure, the child is freed, and the dictionary is as before. */
 bool rg_module_dict_set(rg_module_dict *m, const char *name, void *child);
-/* Returns the child that has the name, or fails. */
+/* Returns the child of this name, or fails. */
 void *rg_module_dict_get(rg_module_dict *m, const char *name);
 bool rg_module_dict_contains(rg_module_dict *m, const char *name);
-/* Lists the children with their names, in the order in which these came; .n == -1 means failure. */
+/* Lists the children with their names, in the order of their insertion; .n == -1 means failure. */
 rg_named_modules_list rg_module_dict_items(rg_module_dict *m);
 
-/* Each value becomes a parameter that shares its data, as nn.Parameter does; a parameter stays what
- * it is. */
+/* A list of parameters. As in nn.Parameter, a tensor that isn't a parameter becomes one that shares
+ * its data. */
 typedef struct rg_parameter_list {
     rg_module base;
     int n;
@@ -90,7 +90,7 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
         f((int)(sizeof rg_m##n / sizeof(void *)) - 1 + RG_CHECK_MODULES_(__VA_ARGS__), \
           (rg_module *const *)(void *)rg_m##n + 1);                                    \
     })
-/* It is 0. The first 32 modules are looked at, eight at a time. */
+/* Is 0. Checks the types of the first 32 arguments, eight at a time. */
 #define RG_CHECK_MODULES_(...) \
     RG_CHECK_32_(__VA_ARGS__ __VA_OPT__(, ) RG_8_NULLS_, RG_8_NULLS_, RG_8_NULLS_, RG_8_NULLS_, 0)
 #define RG_8_NULLS_ \

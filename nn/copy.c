@@ -1,6 +1,6 @@
 /*
- * copy.c: deep copies of modules, as copy.deepcopy makes them of PyTorch's: what is shared within
- * the tree is shared within the copy.
+ * copy.c: deep copies of modules, as copy.deepcopy makes them. A tensor or module that is shared in
+ * the tree is shared in the copy.
  */
 #include "registry.h"
 #include "tensor/error.h"
@@ -12,21 +12,21 @@
 
 #include <string.h>
 
-/* Modules and tensors are listed once; `numbers` has the places of both in their lists. Until all
- * copies are there, nobody holds them: the tensors are the scope's. */
+/* The state of a copy. Each module and each tensor is listed once; `numbers` maps it to its index.
+ * Until all copies exist, no module holds them: the scope owns the copied tensors. */
 typedef struct copier {
     rg_named_list modules, tensors;
     rg_map numbers;
     rg_module **module_copies;
     rg_tensor **tensor_copies;
-    int whole; /* From this one on, the modules' copies have all that destroy frees. */
+    int whole; /* The copies of modules before this index are complete: destroy may run on them. */
 } copier;
 
 static rg_module *original(const copier *c, int i) {
     return (rg_module *)(void *)c->modules.v[i].tensor;
 }
 
-/* Returns what takes the original's place in the copy. */
+/* Returns the copy of the original's value. */
 static void *copy_of(const copier *c, rg_entry_kind kind, const void *value) {
     if (value == RG_NONE)
         return RG_NONE;
@@ -38,7 +38,7 @@ static void *copy_of(const copier *c, rg_entry_kind kind, const void *value) {
 
 /* ---- tensors ------------------------------------------------------------------- */
 
-/* Returns t's elements in a tensor of their own, whose dims lie in memory in the order of t's. */
+/* Returns a new tensor with t's elements and the same order of dims in memory. */
 static rg_tensor *copied_elements(rg_tensor *t) {
     rg_tensor *y = rgi_own(rgi_new_dense_like(t, (rg_dtype)t->dtype));
     if (y)
@@ -46,7 +46,8 @@ static rg_tensor *copied_elements(rg_tensor *t) {
     return y;
 }
 
-/* Gives the copy t's name, or, where that tells t's path in its tree, its path in the copy. */
+/* Names the copy as t is named. If t's name is its path in the tree, the copy's name is its path in
+ * the copied tree. */
 static bool name_copy(rg_tensor *copy, rg_tensor *t, const char *above, const char *name) {
     const char *before = rgi_name_of(t);
     rg_text path = { 0 };
@@ -92,10 +93,10 @@ static bool copy_tensors(copier *c) {
 
 /* ---- modules ------------------------------------------------------------------- */
 
-/* Returns how many bytes m's struct has. */
+/* Returns the size of m's struct in bytes. */
 static size_t struct_bytes(const rg_module *m) { return m->registry->bytes - sizeof(rg_registry); }
 
-/* A copy has the same hooks, but for that of the observer of modules. */
+/* Copies the hooks, except the hook of the observer of modules. */
 static bool copy_hooks(rg_registry *to, const rg_registry *from) {
     const rg_hook_list *hooks = &from->hooks;
     for (size_t i = 0; i < hooks->n; i++) {
@@ -111,7 +112,8 @@ static bool copy_hooks(rg_registry *to, const rg_registry *from) {
     return true;
 }
 
-/* Copies a module's struct, entries and hooks. The fields still have the original's values. */
+/* Copies a module's struct, entries and hooks. The struct's fields still point to the original's
+ * values. */
 static rg_module *copy_struct(const rg_module *from) {
     const rg_module_class *cls = from->cls;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, cls->destroy && !cls->copy, "deepcopy",
@@ -133,8 +135,8 @@ static rg_module *copy_struct(const rg_module *from) {
     return m;
 }
 
-/* Puts the copies into those places of the i-th module that lie in its struct, or into all others.
- */
+/* Stores the copies in the i-th module's registered places: in those inside its struct, or in all
+ * others. */
 static void fill_places(const copier *c, int i, bool in_struct) {
     const rg_module *from = original(c, i), *m = c->module_copies[i];
     const rg_entry *source = from->registry->entries;
@@ -146,7 +148,7 @@ static void fill_places(const copier *c, int i, bool in_struct) {
     }
 }
 
-/* Fails if one of m's places is still the original's. */
+/* Fails if a registered place of m still belongs to the original. */
 static bool has_own_places(const rg_module *m, const rg_module *from) {
     const rg_entry *source = from->registry->entries;
     for (RG_EACH_ENTRY(e, m)) {
@@ -159,7 +161,7 @@ static bool has_own_places(const rg_module *m, const rg_module *from) {
     return true;
 }
 
-/* Gives the i-th module's copy what its class says. */
+/* Completes the i-th module's copy with the function `copy` of its class. */
 static bool make_whole(copier *c, int i) {
     const rg_module *from = original(c, i);
     rg_module *m = c->module_copies[i];
@@ -213,7 +215,7 @@ static bool copier_begin(copier *c, void *m) {
     return ok;
 }
 
-/* Frees the copies of modules, which nobody holds yet. */
+/* Frees the copies of modules, which have no owner yet. */
 static void abandon(const copier *c) {
     for (int i = 0; i < c->modules.n && c->module_copies; i++) {
         rg_module *m = c->module_copies[i];
@@ -225,7 +227,8 @@ static void abandon(const copier *c) {
             rgi_module_end(c->module_copies[i]);
 }
 
-/* The i-th module's copy tells its path by way of the same parent, where that is copied, too. */
+/* Sets the parent of the i-th module's copy to the copy of the original's parent, if that was
+ * copied. */
 static void keep_parent(const copier *c, int i) {
     const rg_registry *from = original(c, i)->registry;
     rg_registry *to = c->module_copies[i]->registry;
@@ -236,7 +239,7 @@ static void keep_parent(const copier *c, int i) {
     to->at = from->at;
 }
 
-/* Lets each copy of a module hold what its places have. Nothing can fail any more. */
+/* Makes each copy of a module own its values. Nothing can fail any more. */
 static void hold_all(const copier *c) {
     for (int i = 0; i < c->modules.n; i++)
         keep_parent(c, i);

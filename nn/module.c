@@ -1,6 +1,6 @@
 /*
- * module.c: how a module is made, what is registered in it, and how it is freed. Calling it is in
- * call.c, walks over the whole tree are in tree.c.
+ * module.c: making a module, registering its values, and freeing it. call.c calls it; tree.c walks
+ * over the tree.
  */
 #include "registry.h"
 #include "tensor/dtype.h"
@@ -43,7 +43,7 @@ void *rg_module_ready(void *module) {
 
 /* ---- the check ----------------------------------------------------------------- */
 
-/* The compiler can't see everywhere that a tensor is given in a module's place. */
+/* A tensor may be passed as a module: the compiler can't see it everywhere. */
 __attribute__((cold)) static bool refuse_module(const rg_module *m, const char *op) {
     const bool tensor = m && (const void *)m != RG_NONE && rgi_is_tensor(m);
     RG_FAIL_AS_IF(RG_TYPE_ERROR, tensor, op, "torch.%sTensor is not a Module subclass",
@@ -81,8 +81,8 @@ bool rgi_is_registered(const char *op, const rg_entry *e) {
     return rgi_given(t, op, "a tensor");
 }
 
-/* Lets go of the value of an entry of m, unless it was put there without being registered, and
- * belongs to the program. */
+/* Releases the value of m's entry, unless the program stored it in the field without registering
+ * it, and so owns it. */
 static void release_value(rg_module *m, rg_entry_kind kind, void *value) {
     if (kind != RG_ENTRY_CHILD) {
         if (is_kept(value))
@@ -126,7 +126,7 @@ void rg_module_free(void *module) {
 
 /* ---- entries by name ----------------------------------------------------------- */
 
-/* Up to this number of entries are compared one by one; more are in the map. */
+/* Up to this number of entries are compared one by one; the map serves larger numbers. */
 enum { FEW_ENTRIES = 16 };
 
 rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
@@ -141,7 +141,7 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
     return NULL;
 }
 
-/* Where there is no memory and the map is left empty, the next entry fills it again. */
+/* If there is no memory for the map, it stays empty, and the next entry fills it. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
     if (!rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries))
         return NULL;
@@ -174,7 +174,7 @@ static const char *path_below(const char *above, const char *below) {
     return rgi_text_own(&path);
 }
 
-/* Returns false if there is no memory for a name. */
+/* Renames a parameter. Returns false if there is no memory for the name. */
 static bool rename_one(rg_named t, const char *from, const char *to) {
     const char *before = path_below(from, t.name);
     if (!before)
@@ -205,8 +205,8 @@ static bool name_child(rg_module *m, const char *name, rg_module *child) {
 
 /* ---- registering --------------------------------------------------------------- */
 
-/* A name that is there may be given again, for the same kind and place: the new value then takes
- * the place of the old one. */
+/* An existing name may be registered again, for the same kind and place. The new value replaces the
+ * old one. */
 static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name, void **place) {
     static const char *const kinds[] = {
         [RG_ENTRY_PARAMETER] = "parameter",
@@ -233,7 +233,7 @@ void rgi_join_parent(rg_module *m, const rg_entry *e, rg_module *child) {
     }
 }
 
-/* Puts the value into the place, and returns its entry, or NULL if there is no memory. */
+/* Stores the value and returns its entry, or NULL if there is no memory. */
 static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                            void *value) {
     rg_entry *e = rgi_entry_named(m, name);
@@ -245,7 +245,7 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     }
     if (!e)
         return NULL;
-    /* A value that stays in the module is taken from its scope, once nothing can fail any more. */
+    /* The module takes the value from its scope, now that nothing can fail any more. */
     if (kind != RG_ENTRY_CHILD && value != RG_NONE)
         rg_keep(value);
     *place = value;
@@ -256,8 +256,8 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     return e;
 }
 
-/* Returns the value's entry, or NULL where it fails. Then, before rg_module_ready, m has failed,
- * too; afterwards it is as before. The value stays where it was. */
+/* Returns the value's entry, or NULL on failure. On failure before rg_module_ready, m is marked as
+ * failed; afterwards m is unchanged. The value keeps its owner. */
 static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                        void *value) {
     static const char *const ops[] = {
@@ -279,8 +279,8 @@ static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void 
     return e;
 }
 
-/* Detaches the value from its history and lets it require grad, as nn.Parameter does, and gives it
- * the name if it has none. */
+/* Makes a parameter as nn.Parameter does: detached from its history, requiring grad, and named if
+ * it has no name. */
 static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     RG_AS("register_parameter");
     RG_FAIL_IF(rgi_check(value, NULL) && !rgi_is_float(value->dtype), NULL,
@@ -295,8 +295,7 @@ static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     return value;
 }
 
-/* Returns the name of the parameter that has this name in m now, which tells m's path, too; or the
- * name itself. */
+/* Returns the current name of m's parameter `name`, which includes m's path, or `name` itself. */
 static const char *name_before(const rg_module *m, const char *name) {
     rg_entry *e = name && rgi_is_module(m) ? rgi_entry_named(m, name) : NULL;
     rg_tensor *t = e && e->kind == RG_ENTRY_PARAMETER ? *e->place : RG_NONE;
@@ -321,8 +320,7 @@ bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_te
     return e;
 }
 
-/* Returns whether `to` is `from`, or stands below it. Nothing leads to a module that is nobody's
- * child. */
+/* Returns whether `to` is `from` or is below it. A module without parents is below none. */
 static bool leads_to(rg_module *from, const rg_module *to) {
     if (from == to)
         return true;

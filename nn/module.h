@@ -51,19 +51,19 @@ typedef struct rg_module_class {
     rg_tensor *(*forward)(rg_module *m, rg_tensor *x)RG_EMPTY;
     rg_tensor *(*forward2)(rg_module *m, rg_tensor *x, rg_tensor *y)RG_EMPTY;
     rg_tensor *(*forward3)(rg_module *m, rg_tensor *x, rg_tensor *y, rg_tensor *z)RG_EMPTY;
-    /* forward_with runs where none of those three takes that number of inputs, and wherever
-     * keywords are given. The keywords are the struct that rg_call_keywords was given, or NULL;
-     * keywords_bytes is the struct's size. */
+    /* forward_with runs for any other number of inputs, and for every call with keywords.
+     * `keywords` is the struct given to rg_call_keywords, or NULL; keywords_bytes is the struct's
+     * size. */
     rg_tensor *(*forward_with)(rg_module *m, rg_list inputs, void *keywords)RG_EMPTY;
     size_t keywords_bytes RG_EMPTY;
-    /* Writes what stands between the parentheses: "in_features=3, out_features=4". */
+    /* Writes the text between the parentheses: "in_features=3, out_features=4". */
     void (*extra_repr)(rg_module *m, char *text, size_t room) RG_EMPTY;
-    /* Frees what the module holds besides its parameters, buffers and children. */
+    /* Frees all that the module owns except its parameters, buffers and children. */
     void (*destroy)(rg_module *m) RG_EMPTY;
-    /* rg_deepcopy calls this once m has the bytes of `from`, with parameters, buffers and children
-     * of its own in the registered fields of its struct. It gives m what destroy is to free, and
-     * tells rg_move_places of registered places that lie outside of the struct. Where it returns
-     * false, m holds nothing that destroy would free. */
+    /* rg_deepcopy calls this after it has copied the bytes of `from` to m and stored copies of the
+     * parameters, buffers and children in m's struct. `copy` duplicates all that destroy frees, and
+     * calls rg_move_places for registered places outside of the struct. If it returns false, m must
+     * own nothing that destroy would free. */
     bool (*copy)(rg_module *m, const rg_module *from) RG_EMPTY;
 } rg_module_class;
 
@@ -71,7 +71,7 @@ struct rg_module {
     rg_handle handle;
     const rg_module_class *cls;
     bool training;
-    bool failed;                  /* Something in the constructor was NULL. */
+    bool failed;                  /* A value in the constructor was NULL. */
     struct rg_registry *registry; /* The library alone looks into it. */
 };
 
@@ -79,23 +79,24 @@ struct rg_module {
 
 /* Allocates a module of `bytes` bytes, and copies the fields into it. Returns NULL on failure. */
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields);
-/* Returns m, or, if a registration failed, frees it and returns NULL. */
+/* Returns m or, if a registration failed, frees it and returns NULL. */
 void *rg_module_ready(void *m);
-/* Frees the whole tree. NULL, or the child of another module, is left alone. */
+/* Frees the whole tree. Does nothing if m is NULL or the child of another module. */
 void rg_module_free(void *m);
-/* Puts the value into the place and keeps it there. RG_NONE stands for an absent parameter. */
+/* Stores the parameter in the field `place` and registers it. RG_NONE stands for an absent
+ * parameter. */
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value);
 typedef struct RG_OPTIONS rg_buffer_options {
     RG_BY_NAME;
-    bool persistent RG_DEFAULT(true); /* state_dict saves it. */
+    bool persistent RG_DEFAULT(true); /* state_dict includes it. */
 } rg_buffer_options;
-/* Puts a tensor that isn't trained into the place and keeps it there. */
+/* Stores a tensor that isn't trained in the field `place` and registers it. */
 bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value,
                         rg_buffer_options o);
-/* Takes over the child, which is freed if this fails. A Sequential, or another list of modules, has
- * it behind its others, or in the place of the one with that name. */
+/* Registers the child, which m then owns; on failure the child is freed. A Sequential or another
+ * container appends it, or replaces the child of that name. */
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
-/* Lets a registered place share another place's parameter. */
+/* Stores another field's parameter in a registered field, so that both share it. */
 bool rg_tie(rg_tensor **place, rg_tensor *parameter);
 /* Tells that the block of memory `from`, of `bytes` bytes, in which m's registered places lie, has
  * become the block `to`, as after realloc. */
@@ -112,8 +113,8 @@ bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
     RG_BY_TYPE_(m, 0, 1, 0, 0, 0, 0, _Generic((m), char * : 0, const char * : 0, default : 1))
 #endif
 
-/* Where self is NULL or has failed, RG_PARAMETER and RG_BUFFER don't evaluate the value. RG_CHILD
- * evaluates the child wherever self isn't NULL, and frees it if self has failed. */
+/* If self is NULL or has failed, RG_PARAMETER and RG_BUFFER don't evaluate the value. RG_CHILD
+ * evaluates the child unless self is NULL, and frees it if self has failed. */
 #define RG_UNFAILED_(self) ((self) && !(self)->base.failed)
 #define RG_PARAMETER(self, field, value) \
     ((void)(RG_UNFAILED_(self)           \
@@ -133,17 +134,17 @@ bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
     ((type *)rg_module_new(sizeof(type), cls, &(type){ .base = { .training = true }, __VA_ARGS__ }))
 #endif
 
-/* Returns a copy of the whole tree, as copy.deepcopy does; NULL on failure. The struct's other
- * fields are copied byte by byte, so that pointers point to what they pointed to: a class that
- * holds more says so with its function `copy`, and one that has destroy without it can't be copied.
- * What is shared or tied in the tree is shared or tied in the copy. Parameters are copied without
+/* Returns a copy of the whole tree, as copy.deepcopy does; NULL on failure. Other fields of the
+ * struct are copied byte by byte, so that pointers point to the original's memory: a class that
+ * owns more needs the function `copy`, and a class with destroy and without `copy` can't be copied.
+ * Values shared or tied in the tree are shared or tied in the copy. Parameters are copied without
  * their gradients, buffers with them, and hooks with the same contexts. */
 void *rg_deepcopy(void *m);
 
 /* ---- calling ------------------------------------------------------------------- */
 
-/* Runs forward and the hooks in a scope of their own, and returns the output. Every forward of a
- * module goes this way, also what a layer runs inside itself. */
+/* Runs forward and the hooks in a scope of their own, and returns the output. All calls of modules
+ * do this, also the calls inside a layer. */
 rg_tensor *rg_call_list(rg_module *m, rg_list inputs);
 #define rg_call(m, ...) rg_call_list(RG_A_MODULE_(m), RG_ARGUMENTS_(__VA_ARGS__))
 /* Does so with keywords, which are a pointer to the struct that the module's class expects. Where
@@ -169,26 +170,25 @@ rg_tensor *rg_call_with(rg_module *m, rg_list inputs, void *keywords, size_t key
 #define rg_call_keywords(m, keywords, ...) \
     rg_call_with(RG_A_MODULE_(m), RG_ARGUMENTS_(__VA_ARGS__), keywords, sizeof *(keywords))
 
-/* A hook returns what takes the place of y; RG_NONE leaves y as it is. A pre-hook is called
- * before forward, with y RG_NONE: what it returns takes the place of the first input. A hook may
- * free the module, which then lives until its call ends; it must not be left by longjmp (see
- * rg_error_handler in tensor.h). */
+/* A hook returns y's replacement, or RG_NONE to keep y. A pre-hook runs before forward, with
+ * RG_NONE as y: its result replaces the first input. A hook may free the module, which then lives
+ * until its call ends. A hook must not be left by longjmp (see rg_error_handler in tensor.h). */
 typedef rg_tensor *rg_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, void *context);
 /* Both return the hook's id, or -1 on failure. */
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context);
 int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context);
-/* Returns the keywords of the call of m that is under way, in which a hook finds the other results,
- * and a pre-hook what was asked for. Returns NULL where the call has none, and fails where there is
- * no call. */
+/* Returns the keywords of m's running call, where a hook finds the other results, and a pre-hook
+ * the options. Returns NULL if the call has none, and fails if m isn't called now. */
 void *rg_keywords_of_call(rg_module *m);
-/* torch's full backward hooks see gradients. A pre-hook is called with that of the result, and
- * returns the one to go on with, or RG_NONE for the same. The other is called with those of the n
- * inputs, too, once they are there, and may put others in their places: RG_NONE stands where an
- * input is absent or requires no grad. Where none does, it is called with the result's gradient,
- * after a warning, and must leave them. It returns false where it fails. Both see the positional
- * inputs, up to 8, and the result that forward returns; to that end forward gets views of its
- * inputs, and the caller one of the result, which can't be written to in place. A call's hooks are
- * those that the module has then; the module must live until the backward run. */
+/* torch's full backward hooks. A pre-hook gets the gradient of the result, and returns its
+ * replacement, or RG_NONE to keep it. The other kind runs once the gradients of the n inputs exist;
+ * it gets these and the result's, and may replace the inputs'. RG_NONE stands for the gradient of
+ * an input that is absent or requires no grad. If no input requires grad, the hook gets the
+ * result's gradient alone, after a warning, and must not replace anything. It returns false on
+ * failure. Both see the positional inputs, up to 8, and forward's result; therefore forward gets
+ * views of its inputs, and the caller a view of the result, which can't be written to in place. A
+ * call uses the hooks that the module has at that time. The module must live until the backward
+ * run. */
 typedef rg_tensor *rg_full_backward_pre_hook(rg_module *m, rg_tensor *grad_output, void *context);
 typedef bool rg_full_backward_hook(rg_module *m, int n, rg_tensor *grad_input[],
                                    rg_tensor *grad_output, void *context);
@@ -205,12 +205,12 @@ void rg_train(void *m, bool on);
 #define rg_eval(m) rg_train(m, false)
 bool rg_module_requires_grad_(void *m, bool on);
 void rg_zero_grad(void *m);
-/* Converts the parameters and buffers that are floating point, with their gradients, and views,
- * too, which then share no memory any more. If it fails, nothing was converted. */
+/* Converts floating point parameters and buffers, and their gradients. Views become tensors that
+ * share no memory. On failure, nothing was converted. */
 bool rg_module_to(void *m, rg_dtype dtype);
-/* Counts elements, those of a shared parameter once. Returns -1 on failure. */
+/* Returns the number of elements of all parameters, shared ones once, or -1 on failure. */
 int64_t rg_num_parameters(void *m);
-/* Calls f with each module, children before their parents. f must not be left by longjmp. */
+/* Calls f for each module, children before their parents. f must not be left by longjmp. */
 void rg_apply_to_modules(void *m, void (*f)(rg_module *m, void *context), void *context);
 
 /* The scope owns the lists' arrays and names. A list with .n == -1 means failure. */
@@ -222,31 +222,30 @@ typedef struct rg_named_modules_list {
     int n;
     const rg_named_module *v;
 } rg_named_modules_list;
-/* List a shared tensor once. */
+/* Lists each shared tensor once. */
 rg_list rg_parameters(void *m);
 rg_named_list rg_named_parameters(void *m);
 rg_named_list rg_named_buffers(void *m);
-/* Lists m itself first, as "". */
+/* Lists m itself first, with the name "". */
 rg_named_modules_list rg_named_modules(void *m);
-/* Return what stands under the path, such as "layers.0.linear1", and fail with torch's
- * sentence where it is none. The path "" leads to m itself. */
+/* Returns the module, parameter or buffer of this path, such as "layers.0.linear1"; fails as torch
+ * does if there is none. The path "" is m itself. */
 void *rg_get_submodule(void *m, const char *path);
 rg_tensor *rg_get_parameter(void *m, const char *path);
 rg_tensor *rg_get_buffer(void *m, const char *path);
 /* Lists parameters and persistent buffers, shared ones under each of their names. */
 rg_named_list rg_state_dict(void *m);
-/* Copies the values to those of the module that have the same names. If a shape differs or, with
- * `strict`, a name is missing or unknown, copies none, and fails with torch's list of complaints.
- */
+/* Copies the values to the module's tensors of the same names. If a shape differs or, with
+ * `strict`, a name is missing or unknown, copies nothing, and fails with torch's list of errors. */
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict);
-/* The result of torch's load_state_dict: names that the dictionary lacks, and names that the module
- * lacks, in torch's order. The scope owns them; lists with .n == -1 mean failure. */
+/* The result of torch's load_state_dict: the missing names and the unexpected ones, in torch's
+ * order. The scope owns them; lists with .n == -1 mean failure. */
 typedef struct rg_incompatible_keys {
     rg_names missing_keys, unexpected_keys;
 } rg_incompatible_keys;
-/* Does the same, and tells what was left out. It fails as rg_load_state_dict does. */
+/* Does rg_load_state_dict, and returns the names that weren't loaded. */
 rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool strict);
-/* Returns torch's text, which the scope owns. */
+/* Returns the module's text as torch prints it. The scope owns it. */
 const char *rg_module_repr(void *m);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
@@ -270,7 +269,7 @@ static inline rg_module *rg_as_module(decltype(nullptr)) { return nullptr; }
 template <typename T> static inline T *rg_module_of(const rg_module_class *cls, T fields, int) {
     return (T *)rg_module_new(sizeof(T), cls, &fields);
 }
-/* Compilers aren't to warn of fields that are left out. */
+/* Silences warnings about missing initializers. */
 #define RG_MODULE(type, cls, ...)                                                  \
     ((void)__extension__({                                                         \
          _Pragma("GCC diagnostic push")                                            \

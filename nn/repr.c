@@ -13,9 +13,9 @@
 
 static void repr_module(rg_text *r, rg_module *m, int indent);
 
-/* Returns what extra_repr writes, in the text or, where that has too little room for it, in memory
- * of the scope. extra_repr returns nothing, so the thread's error tells whether it failed; an error
- * from before still stands afterwards. */
+/* Returns extra_repr's text, in the given buffer or, if that is too small, in memory of the scope.
+ * extra_repr returns nothing, so its failure shows in the thread's error; an earlier error is
+ * restored afterwards. */
 static const char *repr_extra(rg_text *r, rg_module *m, char *text, size_t room) {
     if (!m->cls->extra_repr)
         return "";
@@ -34,14 +34,14 @@ static const char *repr_extra(rg_text *r, rg_module *m, char *text, size_t room)
     return failed ? "" : text;
 }
 
-/* Neighbours in a ModuleList that have the same text are a run, and share a line. */
+/* Consecutive children of a ModuleList with the same text, which are printed on one line. */
 typedef struct run_of_children {
     rg_text text;
     const char *first, *last;
     size_t n;
 } run_of_children;
 
-/* Adds the run's line, and ends the run. */
+/* Appends the run's line, and starts a new run. */
 static void flush_run(rg_text *r, run_of_children *run, int indent) {
     if (run->n == 1)
         rgi_text_add(r, "\n%*s(%s): ", indent, "", run->first);
@@ -81,7 +81,7 @@ static void repr_children(rg_text *r, rg_module *m, int indent) {
     flush_run(r, &run, indent);
 }
 
-/* Adds each line of the text as a line of its own. */
+/* Appends the text line by line, indented. */
 static void repr_lines(rg_text *r, const char *text, int indent) {
     for (;;) {
         size_t n = strcspn(text, "\n");
@@ -94,7 +94,7 @@ static void repr_lines(rg_text *r, const char *text, int indent) {
 
 static void repr_module(rg_text *r, rg_module *m, int indent) {
     RG_SCOPE();
-    char room[512] = ""; /* The longest text of a module of regard's own fits. */
+    char room[512] = ""; /* Large enough for the texts of regard's own modules. */
     size_t children = 0;
     const char *extra = repr_extra(r, m, room, sizeof room);
     for (RG_EACH_ENTRY(e, m))

@@ -1,5 +1,5 @@
 /*
- * stack.c: how much of the thread's stack is left, so that a recursion without end is an error.
+ * stack.c: the rest of the thread's stack, so that an endless recursion is an error.
  */
 #define _GNU_SOURCE
 #include "stack.h"
@@ -11,15 +11,15 @@
 #include <unistd.h>
 #endif
 
-/* The bytes of stack that a forward may take, with its calls but those of other forwards. */
+/* The bytes of stack that one forward may need, without the forwards that it calls. */
 static const size_t STACK_RESERVE = 256 << 10;
 
-/* The thread's stack lies from `low` on, and grows down to there. */
+/* The lowest address of the thread's stack, which grows downwards. */
 static __thread uintptr_t stack_low __attribute__((tls_model("initial-exec")));
 __thread uintptr_t rgi_stack_floor __attribute__((tls_model("initial-exec"))) = UINTPTR_MAX;
 
-/* Makes the first thread's stack as large as the program's limit, to which it may grow: musl tells
- * only the part of it that is in use. */
+/* Extends the main thread's stack to the program's limit, up to which it grows: musl returns only
+ * the part in use. */
 static void grow_to_limit(uintptr_t *low, size_t *bytes) {
 #ifdef __GLIBC__
     (void)low;

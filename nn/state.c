@@ -1,5 +1,5 @@
 /*
- * state.c: a module's values by name, as state_dict has them, and how they are loaded.
+ * state.c: a module's values by name, state_dict, and loading them.
  */
 #include "registry.h"
 #include "state.h"
@@ -33,8 +33,8 @@ static rg_tensor *tensor_named(const rg_dictionary *d, const char *name) {
 
 /* ---- complaints ---------------------------------------------------------------- */
 
-/* In torch, the last module on an unexpected key's way down the tree reports the key. Returns the
- * length of that module's name, with which the key begins. */
+/* In torch, the last module on the path of an unexpected key reports it. Returns the length of that
+ * module's name, a prefix of the key. */
 static size_t reporter(rg_module *m, const char *key) {
     char name[sizeof((rg_entry *)0)->name];
     size_t n = strcspn(key, ".");
@@ -49,7 +49,7 @@ static size_t reporter(rg_module *m, const char *key) {
     return n + (more ? more + 1 : 0);
 }
 
-/* Adds torch's `Missing key(s) in state_dict: "a", "b". `, if there are any. */
+/* Appends torch's `Missing key(s) in state_dict: "a", "b". `, if there are keys. */
 static void complain_of_keys(rg_text *complaint, const char *what, rg_names keys) {
     for (int i = 0; i < keys.n; i++)
         if (i > 0)
@@ -60,7 +60,7 @@ static void complain_of_keys(rg_text *complaint, const char *what, rg_names keys
         rgi_text_add(complaint, ". ");
 }
 
-/* Lists the module's keys that the dictionary lacks. */
+/* Lists the module's keys that are missing in the dictionary. */
 static bool list_missing(rg_module_load *l) {
     const rg_named_list own = l->own.list;
     const char **v = rgi_scope_alloc((size_t)own.n * sizeof *v);
@@ -71,8 +71,7 @@ static bool list_missing(rg_module_load *l) {
     return v;
 }
 
-/* An unexpected key is entry `at` of the dictionary, and its reporter is the module of this
- * number. */
+/* An unexpected key: its index in the dictionary, and the index of the module that reports it. */
 typedef struct unexpected_key {
     int64_t module, at;
 } unexpected_key;
@@ -83,7 +82,7 @@ static int by_module(const void *a, const void *b) {
     return difference < 0 ? -1 : difference > 0;
 }
 
-/* Returns the number of the key's reporter, or -1 if there is no memory to find it. */
+/* Returns the index of the key's reporter, or -1 if there is no memory. */
 static int64_t reporter_number(rg_module_load *l, const rg_map *modules, const char *key) {
     size_t n = reporter(l->module, key);
     char *name = rgi_scope_alloc(n + 1);
@@ -94,7 +93,7 @@ static int64_t reporter_number(rg_module_load *l, const rg_map *modules, const c
     return rgi_map_name(modules, name);
 }
 
-/* Lists the unexpected keys in `keys`, and returns how many there are, or -1. */
+/* Lists the unexpected keys, and returns their number, or -1. */
 static int find_unexpected(rg_module_load *l, const rg_map *modules, unexpected_key *keys) {
     rg_named_list dict = l->dict.list;
     int n = 0;
@@ -110,7 +109,7 @@ static int find_unexpected(rg_module_load *l, const rg_map *modules, unexpected_
     return n;
 }
 
-/* Lists the dictionary's keys that the module lacks. torch lists them module by module. */
+/* Lists the dictionary's keys that aren't the module's, in torch's order: module by module. */
 static bool list_unexpected(rg_module_load *l) {
     const rg_named_list dict = l->dict.list;
     const rg_named_list modules = rgi_walk("load_state_dict", l->module,
@@ -159,7 +158,7 @@ bool rgi_state_given(rg_named_list dict, const char *op) {
     return true;
 }
 
-/* Fails with torch's list of complaints if there are any. */
+/* Fails with torch's list of errors, if there are any. */
 static bool state_fits(rg_module_load *l, bool strict) {
     if (strict) {
         complain_of_keys(&l->complaint, "Missing", l->missing);
@@ -226,7 +225,7 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     return rgi_module_load_begin(&l, m, dict, strict) && rgi_module_load_end(&l, true);
 }
 
-/* The lists belong to the caller's scope, so that none is opened here. */
+/* The lists belong to the caller's scope, so this function opens no scope. */
 rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool strict) {
     RG_AS("load_state_dict");
     RG_NO_GRAD();

@@ -1,6 +1,6 @@
 /*
- * tree.c: walks over a module and all below it: lists of parameters, buffers and modules, and
- * what is done to each of them. Walks go in the order of registration; names are joined with dots.
+ * tree.c: walks over a module and all modules below it, which list parameters, buffers and modules,
+ * or change them. The order is that of registration; names are joined with dots.
  */
 #include "registry.h"
 #include "tensor/dtype.h"
@@ -18,19 +18,19 @@ typedef struct walker {
     rg_walk_for wanted;
     size_t n, room;
     rg_named *found;
-    rg_map known; /* The map has what was found, where that is much and is listed once. */
+    rg_map known; /* The set of found values, used if they are many and each is listed once. */
 } walker;
 
-/* Up to this number of entries are compared one by one; more are in the map. */
+/* Up to this number of found values are compared one by one; more are in the map. */
 enum { FEW_FOUND = 32 };
 
-/* A trail holds the names from the top of the tree down to a module or tensor, innermost first. */
+/* The names from a module or tensor up to the root, innermost first. */
 typedef struct trail {
     const struct trail *above;
     const char *name;
 } trail;
 
-/* Adds the names, joined with dots; the top of the tree has none. */
+/* Appends the names, joined with dots. The root has none. */
 static void add_trail(rg_text *text, const trail *t) {
     if (t->above) {
         add_trail(text, t->above);
@@ -48,7 +48,7 @@ static bool is_known(const walker *w, const void *what) {
     return false;
 }
 
-/* Puts what was found last into the map, once much was found. */
+/* Adds the last found value to the map, if there are many. */
 static bool make_known(walker *w) {
     for (size_t i = rgi_map_addresses(&w->known); w->n >= FEW_FOUND && i < w->n; i++)
         if (!rgi_map_put_address(&w->known, w->found[i].tensor, (int64_t)i))
@@ -56,8 +56,8 @@ static bool make_known(walker *w) {
     return true;
 }
 
-/* Adds a tensor or module to what was found, unless it is there and `saved` isn't wanted. Returns
- * false if there is no memory. */
+/* Adds a tensor or module to the found ones, unless it is among them already and `saved` is false.
+ * Returns false if there is no memory. */
 static bool found(walker *w, const trail *where, void *what) {
     rg_text name = { 0 };
     if (!w->wanted.saved && is_known(w, what))
@@ -141,7 +141,7 @@ int64_t rg_num_parameters(void *m) {
 
 /* ---- by path ------------------------------------------------------------------- */
 
-/* Returns m's entry whose name is the first n bytes of the text, or fails as torch does. */
+/* Returns m's entry whose name is the first n bytes of the text; fails as torch does. */
 static rg_entry *attribute(const char *op, rg_module *m, const char *text, size_t n) {
     char name[sizeof((rg_entry *)0)->name] = "";
     if (n < sizeof name)
@@ -151,7 +151,7 @@ static rg_entry *attribute(const char *op, rg_module *m, const char *text, size_
     return rgi_is_registered(op, e) ? e : NULL;
 }
 
-/* Returns the module to which the first n bytes of the path lead, or fails as torch does. */
+/* Returns the module of the path's first n bytes; fails as torch does. */
 static rg_module *module_at(const char *op, rg_module *m, const char *path, size_t n) {
     if (!rgi_module_given(m, op) || !rgi_given(path, op, "a path"))
         return NULL;
@@ -170,7 +170,7 @@ static rg_module *module_at(const char *op, rg_module *m, const char *path, size
     return m;
 }
 
-/* Returns the entry to which the whole path leads, or fails as torch does. */
+/* Returns the entry of the whole path; fails as torch does. */
 static rg_entry *entry_at(const char *op, rg_module *m, const char *path) {
     const char *dot = path ? strrchr(path, '.') : NULL;
     m = module_at(op, m, path, dot ? (size_t)(dot - path) : 0);
@@ -244,13 +244,12 @@ bool rg_module_requires_grad_(void *m, bool on) {
 
 /* ---- dtypes -------------------------------------------------------------------- */
 
-/* A conversion has the tensor that is converted, and what is to become its data and its gradient,
- * which may be RG_NONE. */
+/* A tensor to convert, with its new data and its new gradient, which may be RG_NONE. */
 typedef struct conversion {
     rg_tensor *t, *data, *grad;
 } conversion;
 
-/* Returns a copy whose dims lie in memory in the order of t's. */
+/* Returns a converted copy with the same order of dims in memory. */
 static rg_tensor *converted(const rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_own(rgi_new_dense_like(t, dtype));
     if (copy)
@@ -258,7 +257,7 @@ static rg_tensor *converted(const rg_tensor *t, rg_dtype dtype) {
     return copy;
 }
 
-/* Prepares what the tensor is to become. */
+/* Makes the tensor's new data and gradient. */
 static bool prepare(conversion *c, rg_named what, rg_dtype dtype) {
     rg_tensor *t = what.tensor, *grad = rg_grad_of(t);
     RG_FAIL_IF(!rg_is_leaf(t), "module_to", "only leaves can be converted, but '%s' was computed",
@@ -269,7 +268,8 @@ static bool prepare(conversion *c, rg_named what, rg_dtype dtype) {
     return c->data && c->grad;
 }
 
-/* Nothing changes before all copies are there, and from then on nothing can fail. */
+/* Converts all tensors. Nothing changes before all copies exist, and then nothing can fail any
+ * more. */
 static bool convert(rg_named_list l, rg_dtype dtype) {
     conversion *all = rgi_scope_alloc((size_t)l.n * sizeof *all);
     int n = 0;

@@ -7,7 +7,7 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* Returns room for as many tensors as the list has, if it has only tensors. */
+/* Allocates an array for the list's tensors; fails if one isn't a tensor. */
 static rg_tensor **room_for(rg_list list, const char *op) {
     if (!rgi_check_list(list, op))
         return NULL;

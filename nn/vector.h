@@ -7,10 +7,10 @@
 
 RG_PUBLIC_BEGIN
 
-/* Returns the parameters one after the other; gradients flow back into them. */
+/* Returns the concatenated parameters; gradients flow back to them. */
 rg_tensor *rg_parameters_to_vector(rg_list parameters);
-/* As torch does, gives each parameter its part of the vector as data: from then on they share its
- * memory. If the vector is too short, or this fails otherwise, nothing has changed. */
+/* Makes each parameter a view of its part of the vector, as torch does: they share memory from then
+ * on. On failure, such as a short vector, nothing has changed. */
 bool rg_vector_to_parameters(rg_tensor *vector, rg_list parameters);
 
 RG_PUBLIC_END

@@ -1,6 +1,6 @@
 /*
- * loader.c: batches of a list of tensors, in the order of torch's DataLoader and after its draws,
- * and the split of a dataset.
+ * loader.c: batches of a list of tensors, in the order and with the random draws of torch's
+ * DataLoader; and random_split.
  */
 #include "data.h"
 
@@ -21,8 +21,8 @@ struct rg_data_loader {
     rg_data_loader_options options;
     int n_tensors;
     int64_t n;        /* The number of items. */
-    rg_tensor *order; /* The epoch's order; NULL between epochs. */
-    int64_t position; /* The number of items that were given out. */
+    rg_tensor *order; /* The current epoch's order; NULL between epochs. */
+    int64_t position; /* The number of items returned in this epoch. */
     rg_tensor *v[];
 };
 
@@ -32,7 +32,7 @@ static size_t loader_bytes(int n) {
 
 /* ---- making --------------------------------------------------------------------------- */
 
-/* Returns how many items the tensors have, or -1 where they don't agree. */
+/* Returns the number of items of the tensors, or -1 if they differ. */
 static int64_t count_items(rg_list tensors, const char *op) {
     int64_t n = -1;
     if (!rgi_given_list(tensors.n, tensors.v, op))
@@ -103,7 +103,7 @@ static bool draw_seed(rg_generator *g, uint64_t *seed) {
     return true;
 }
 
-/* Returns the order that the default generator gives: it seeds another one, which shuffles. */
+/* Returns an order from the default generator, which seeds a second generator that shuffles. */
 static rg_tensor *order_by_default(int64_t n) {
     uint64_t seed;
     if (!draw_seed(rg_default_generator(), &seed))
@@ -114,11 +114,11 @@ static rg_tensor *order_by_default(int64_t n) {
     return order;
 }
 
-/* Returns the next epoch's order, for which g draws. */
+/* Returns the next epoch's order, drawn from g. */
 static rg_tensor *draw_order(const rg_data_loader *l, rg_generator *g) {
     uint64_t unused;
-    /* Torch's iterator draws a base seed, which only worker processes use; the generator must
-     * move on as it does there. */
+    /* Torch's iterator draws a base seed for worker processes. The draw is repeated here, so that
+     * the generator is in the same state afterwards. */
     if (!draw_seed(g, &unused))
         return NULL;
     if (!l->options.shuffle)
@@ -126,7 +126,8 @@ static rg_tensor *draw_order(const rg_data_loader *l, rg_generator *g) {
     return l->options.generator ? rg_randperm_with(l->n, g) : order_by_default(l->n);
 }
 
-/* Where there is no memory, the generator is as it was, so that the next call draws the same. */
+/* Draws an epoch's order. If there is no memory, the generator's state is restored, so that the
+ * next call draws the same order. */
 static bool begin_epoch(rg_data_loader *l) {
     RG_SCOPE();
     rg_generator *g = l->options.generator ? l->options.generator : rg_default_generator();
@@ -142,7 +143,7 @@ static bool begin_epoch(rg_data_loader *l) {
     return true;
 }
 
-/* Where torch's sampler runs out of items, it shuffles once more, and takes none of that. */
+/* Draws a second order and drops it, as torch's sampler does when it runs out of items. */
 static bool run_out(const rg_data_loader *l) {
     RG_SCOPE();
     return !l->options.shuffle || !l->options.generator
@@ -175,7 +176,7 @@ rg_list rg_data_loader_next(rg_data_loader *l) {
     rg_tensor **batch = rgi_scope_alloc((size_t)l->n_tensors * sizeof *batch);
     if (!batch || (!ends && !take_items(l, items, batch)))
         return failed;
-    /* The last of n items was the last of a batch, or the sampler ran out within the batch. */
+    /* The last item was also the last of a full batch, or the sampler ran out within the batch. */
     const bool runs_out = ends ? l->options.drop_last || l->n % whole == 0 : items < whole;
     if (runs_out && !run_out(l)) {
         for (int i = 0; i < l->n_tensors && !ends; i++)
@@ -207,8 +208,7 @@ rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
     RG_SCOPE();
     const int64_t none = -1;
     const bool own = l->options.generator;
-    /* The tensors are copies, and have the same shapes at any time, so that others' values can be
-     * put into them. */
+    /* The tensors are copies of constant shapes, so that loaded values can be copied into them. */
     rg_tensor *value[] = {
         rg_from_int64(l->order ? &l->position : &none, RG_DIMS()),
         l->order ? rg_clone(l->order) : rg_zeros_dims(RG_DIMS(l->n), RG_INT64),
@@ -225,8 +225,8 @@ rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
     return (rg_named_list){ n, v };
 }
 
-/* Returns what the dictionary has under a key; NULL, with an error, where that is absent or no
- * int64 of ndim dims. */
+/* Returns the dictionary's value under a key; fails and returns NULL if the key is missing or the
+ * value isn't int64 with ndim dims. */
 static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
     const char *op = "data_loader_load_state_dict";
     for (int i = 0; i < dict.n; i++) {
@@ -243,7 +243,7 @@ static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
     return rgi_fail(RG_VALUE_ERROR, op, "the state has no \"%s\"", key);
 }
 
-/* Returns whether each index of n comes once. */
+/* Returns whether `order` has each index below n once. */
 static bool is_permutation(const int64_t *order, int64_t n) {
     RG_SCOPE();
     char *seen = rgi_scope_alloc((size_t)n);
@@ -257,8 +257,8 @@ static bool is_permutation(const int64_t *order, int64_t n) {
     return true;
 }
 
-/* Returns whether a loader can be at this position of an order of `items` items. Between epochs
- * there need be no order. */
+/* Returns whether a loader can be at this position in an order of `items` items. Between epochs an
+ * order is optional. */
 static bool place_fits(const rg_data_loader *l, int64_t position, int64_t items, const char *op) {
     const int64_t batch = l->options.batch_size;
     const bool whole = position == l->n || position % batch == 0;
@@ -318,8 +318,8 @@ bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict) {
 static const char wrong_sum[] =
     "Sum of input lengths does not equal the length of the input dataset!";
 
-/* Sets sizes to the whole numbers for which fractions of n stand; what is left over goes to the
- * first ones. */
+/* Sets sizes to the integers that the fractions of n give; the remainder goes to the first sizes,
+ * one each. */
 static bool sizes_of_fractions(int64_t n, int parts, const double *lengths, int64_t *sizes) {
     int64_t left = n;
     for (int i = 0; i < parts; i++) {

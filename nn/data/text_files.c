@@ -18,12 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the text behind the mark with which some programs begin a file of UTF-8. */
+/* Returns the text after a byte order mark, if it begins with one. */
 static char *behind_mark(char *text) {
     return strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? text + 3 : text;
 }
 
-/* Reads a whole text without a 0 in it, which the scope owns. */
+/* Reads a whole text file, which must not have a 0 byte. The scope owns the text. */
 static char *read_text(rg_file *f, const char *op, const char *path) {
     size_t n;
     *f = (rg_file){ .op = op, .path = path, .fd = -1 };
@@ -76,26 +76,26 @@ rg_names rg_load_lines(const char *path) {
 
 /* ---- cells ---------------------------------------------------------------------------- */
 
-/* `cells` is a tensor of one dim with room for every cell behind the header, of which the first n
- * are read; it is NULL until there is one. */
+/* A CSV file that is being read. `cells` is a tensor of one dim with room for all remaining cells,
+ * of which the first n are read; NULL before the first cell. */
 typedef struct {
     const rg_file *file;
     rg_csv_options options;
     char *at;
-    int64_t line, column; /* The next cell stands here; both count from 1. */
+    int64_t line, column; /* The position of the next cell; both count from 1. */
     rg_tensor *cells;
     int64_t n;
 } csv_reader;
 
-/* Fails with what is wrong with a cell, and returns NULL. */
+/* Fails because of a cell: `what` says why. Returns NULL. */
 static void *csv_refuse(const csv_reader *r, const char *what, const char *cell) {
     rgi_file_refuse(r->file, "line %lld, column %lld: \"%s\" %s", (long long)r->line,
                     (long long)r->column, RG_SHOWN(cell), what);
     return NULL;
 }
 
-/* Copies what is in quotes to `cell`, where the first of them stands, with a 0 behind it. Returns
- * what is behind the quotes. */
+/* Copies a quoted cell's text to `cell`, where its opening quote stands, and ends it with a 0.
+ * Returns the position after the closing quote. */
 static char *csv_quoted(const csv_reader *r, char *cell) {
     char *to = cell, *p = cell + 1;
     for (; *p && (*p != '"' || p[1] == '"'); p++) {
@@ -117,8 +117,8 @@ static char *csv_plain(const csv_reader *r, char *cell) {
     return csv_refuse(r, "is followed by a quote, but doesn't begin with one", cell);
 }
 
-/* Returns the next cell with a 0 behind it. `*ends` becomes what stood there: the delimiter, a line
- * feed, or 0. */
+/* Returns the next cell, ended with a 0. Sets `*ends` to the character after it: the delimiter, a
+ * line feed, or 0. */
 static char *csv_cell(csv_reader *r, char *ends) {
     char *cell = r->at;
     const bool quoted = *cell == '"';
@@ -138,7 +138,7 @@ static char *csv_cell(csv_reader *r, char *ends) {
     return cell;
 }
 
-/* Reads a number as Python's float() does: in decimal, or nan or inf. */
+/* Reads a number like Python's float(): a decimal, nan or inf. */
 static bool csv_number(const csv_reader *r, char *cell, double *v) {
     const char *blanks = " \t";
     char *begin = cell + strspn(cell, blanks), *end;
@@ -153,14 +153,14 @@ static bool csv_number(const csv_reader *r, char *cell, double *v) {
     return true;
 }
 
-/* Reads a whole number in decimal. */
+/* Reads a decimal integer. */
 static bool csv_whole(const csv_reader *r, char *cell, int64_t *v) {
     const char *blanks = " \t";
     char *begin = cell + strspn(cell, blanks), *end;
     const char *digits = begin + (*begin == '-' || *begin == '+');
     errno = 0;
     *v = strtoll(begin, &end, 10);
-    /* strtoll makes a 0 of nothing, and passes over white space of other kinds. */
+    /* strtoll returns 0 for an empty text, and skips more kinds of white space than we do. */
     if (*digits < '0' || end[strspn(end, blanks)])
         return csv_refuse(r, "is no integer", cell);
     if (errno)
@@ -168,8 +168,8 @@ static bool csv_whole(const csv_reader *r, char *cell, int64_t *v) {
     return true;
 }
 
-/* Makes room for the cells that follow. There are fewer where quotes hold a delimiter, and where a
- * line is blank. */
+/* Makes room for the remaining cells. Delimiters and line feeds give an upper bound, since quoted
+ * cells may have delimiters and lines may be blank. */
 static bool csv_make_room(csv_reader *r) {
     int64_t most = 1;
     for (const char *p = r->at; *p; p++)
@@ -178,7 +178,7 @@ static bool csv_make_room(csv_reader *r) {
     return r->cells;
 }
 
-/* Reads a cell's number, which is the next one of the table. */
+/* Reads a cell's number and appends it to the table. */
 static bool csv_read_cell(csv_reader *r, char *cell) {
     double real = 0;
     char *data = r->cells->data;
@@ -196,7 +196,7 @@ static bool csv_read_cell(csv_reader *r, char *cell) {
     return true;
 }
 
-/* Reads a line's cells. Their number becomes *columns. */
+/* Reads a line's cells. Sets *columns to their number. */
 static bool csv_line(csv_reader *r, bool header, int64_t *columns) {
     r->column = 1;
     if (!header && !r->cells && !csv_make_room(r))
@@ -234,7 +234,7 @@ static bool csv_table(csv_reader *r, int64_t *rows, int64_t *columns) {
     return true;
 }
 
-/* Returns the table, which is the cells themselves where their room is full. */
+/* Returns the table: the tensor of cells itself if it is full, else a copy. */
 static rg_tensor *csv_result(csv_reader *r, int64_t rows, int64_t columns) {
     rg_tensor *t = r->cells;
     if (t && t->numel == r->n) {

@@ -1,6 +1,6 @@
 /*
- * tokens.c: files of tokens, read by windows. A file is read and not mapped, so that one that is
- * cut short meanwhile gives an error and not a signal.
+ * tokens.c: files of tokens, read by windows. A file is read and not mapped: if it is truncated
+ * meanwhile, a read fails, while a mapping would raise SIGBUS.
  */
 #include "data.h"
 
@@ -19,7 +19,7 @@ struct rg_tokens {
     char *path;
     rg_foreign type;
     bool swapped;
-    uint64_t at; /* The first token is here. */
+    uint64_t at; /* The file offset of the first token. */
     int64_t n;
 };
 
@@ -28,7 +28,7 @@ struct rg_tokens {
 /* Rooms with public headers alone can't ask the table of dtypes. */
 static bool is_token_type(rg_foreign type) { return rgi_foreign[type].dtype == RG_INT64; }
 
-/* Finds the tokens behind NumPy's header. */
+/* Reads NumPy's header and finds the offset of the tokens. */
 static bool find_npy(rg_tokens *tokens) {
     rg_npy_source s = rgi_npy_source(&tokens->file);
     rg_npy_header h;
@@ -97,7 +97,7 @@ int64_t rg_tokens_count(const rg_tokens *tokens) {
 
 static const rg_pair no_windows;
 
-/* Reads each window and the token behind it into `row`, and copies it to the two tensors. */
+/* Reads each window and the token after it into `row`, and copies both windows to the tensors. */
 static bool read_windows(const rg_tokens *tokens, const int64_t *starts, int64_t *row, rg_pair p) {
     const int64_t batch_size = rg_size(p.first, 0), block_size = rg_size(p.first, 1);
     int64_t *first = rg_data(p.first), *second = rg_data(p.second);

@@ -1,9 +1,9 @@
 /*
- * points.c: looks into a model. While one is in force, it hears of each point inside a forward, and
- * has forward hooks on those modules whose outputs it waits for. What a GPT calls its points is
- * models/gpt_points.c's business.
+ * points.c: hooks on named values inside a model. Each point in a forward calls the hooks of all
+ * hook scopes; modules whose outputs match a pattern get a forward hook. models/gpt_points.c has
+ * the names of a GPT's points.
  */
-#include "looks.h"
+#include "hook_scopes.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
 #include "tensor/map.h"
@@ -16,33 +16,35 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A module whose output is waited for, with the id of the forward hook there. */
+/* A module whose output some hook of a scope matches, with its forward hook's id. */
 typedef struct {
-    struct rg_look *look;
+    struct rg_hook_scope *scope;
     rg_module *module;
     char *name;
     int id;
-} looked_module;
+} awaited_module;
 
-/* A look is one list of hooks in force. `called[i]` says that hook i was; `busy`, that one runs.
- * Other threads don't have it in their lists, so what they run isn't looked at. */
-struct rg_look {
-    struct rg_look *outer;
+/* A hook scope: one list of hooks in force. `called[i]` is true once hook i was called; `busy`
+ * while one runs. The scopes are a thread's own: forwards of other threads don't call these hooks.
+ */
+struct rg_hook_scope {
+    struct rg_hook_scope *outer;
     rg_module *root;
     rg_thread *owner;
     bool busy;
     int n, n_modules;
-    looked_module *modules;
+    awaited_module *modules;
     size_t room;
     bool *called;
     rg_hook_at v[];
 };
 
-__thread struct rg_look *rgi_looks __attribute__((tls_model("initial-exec")));
+__thread struct rg_hook_scope *rgi_hook_scopes __attribute__((tls_model("initial-exec")));
 
 /* ---- names ------------------------------------------------------------------------- */
 
-/* Returns whether the name is what stands from `pattern` up to `end`, in which * is any part. */
+/* Returns whether the name matches the pattern that ends at `end`, in which * stands for any text.
+ */
 static bool matches_one(const char *pattern, const char *end, const char *name) {
     const char *star = NULL, *retry = NULL;
     while (*name) {
@@ -69,8 +71,8 @@ static bool ends_with(const char *text, size_t n, const char *tail) {
     return n >= m && memcmp(text + n - m, tail, m) == 0;
 }
 
-/* Returns whether the name is one of the patterns, which blanks keep apart. What must be asked for
- * by its own name isn't any part. */
+/* Returns whether the name matches one of the patterns, which are separated by blanks. A pattern
+ * with * doesn't match a point that must be asked for by its full name. */
 static bool matches(const char *patterns, const char *name) {
     static const char large[] = "hook_result";
     bool by_name = ends_with(name, strlen(name), large);
@@ -90,19 +92,19 @@ static bool is_above(const rg_module *above, const rg_module *m) {
     return m;
 }
 
-/* Writes the name that the value has for a look. Returns false where the look isn't at that model.
- * A look at a part of `of` has the names that `of` has. */
-static bool name_for(const struct rg_look *look, const rg_module *of, const char *name,
+/* Writes the value's name as the scope's root sees it. Returns false if `of` is outside of that
+ * root's tree. If the root is below `of`, the value has the name that `of` gives it. */
+static bool name_for(const struct rg_hook_scope *scope, const rg_module *of, const char *name,
                      char text[2 * RG_PATH_ROOM]) {
     char root[RG_PATH_ROOM];
     size_t at = 0;
-    if (is_above(look->root, of)) {
-        size_t n = rgi_module_path(look->root, root, sizeof root);
+    if (is_above(scope->root, of)) {
+        size_t n = rgi_module_path(scope->root, root, sizeof root);
         at = rgi_module_path(of, text, RG_PATH_ROOM);
         size_t begin = n ? RG_MIN(n + 1, at) : 0;
         at -= begin;
         memmove(text, text + begin, at);
-    } else if (!is_above(of, look->root)) {
+    } else if (!is_above(of, scope->root)) {
         return false;
     }
     snprintf(text + at, 2 * RG_PATH_ROOM - at, "%s%s", at ? "." : "", name);
@@ -111,17 +113,17 @@ static bool name_for(const struct rg_look *look, const rg_module *of, const char
 
 /* ---- calling hooks ------------------------------------------------------------------ */
 
-/* Calls the look's hooks for a value of that name. Returns what takes its place. */
-static rg_tensor *call_hooks(struct rg_look *look, const char *name, rg_tensor *x) {
-    for (int i = 0; i < look->n && x; i++) {
-        if (!matches(look->v[i].name, name))
+/* Calls the scope's hooks whose pattern matches the name. Returns x or its replacement. */
+static rg_tensor *call_hooks(struct rg_hook_scope *scope, const char *name, rg_tensor *x) {
+    for (int i = 0; i < scope->n && x; i++) {
+        if (!matches(scope->v[i].name, name))
             continue;
         if (!rgi_may_do_once("a hook at a point"))
             return NULL;
-        look->called[i] = true;
-        look->busy = true;
-        rg_tensor *other = look->v[i].hook(x, name, look->v[i].context);
-        look->busy = false;
+        scope->called[i] = true;
+        scope->busy = true;
+        rg_tensor *other = scope->v[i].hook(x, name, scope->v[i].context);
+        scope->busy = false;
         if (other == RG_NONE)
             continue;
         rgi_given(other, name, "a tensor of a hook");
@@ -130,26 +132,26 @@ static rg_tensor *call_hooks(struct rg_look *look, const char *name, rg_tensor *
     return x;
 }
 
-/* The outer looks come first. */
-static rg_tensor *through_looks(struct rg_look *look, rg_module *of, const char *name,
-                                rg_tensor *x) {
+/* Calls the hooks of the outer scopes first. */
+static rg_tensor *through_scopes(struct rg_hook_scope *scope, rg_module *of, const char *name,
+                                 rg_tensor *x) {
     char text[2 * RG_PATH_ROOM];
-    if (look->outer)
-        x = through_looks(look->outer, of, name, x);
-    if (look->busy || !name_for(look, of, name, text))
+    if (scope->outer)
+        x = through_scopes(scope->outer, of, name, x);
+    if (scope->busy || !name_for(scope, of, name, text))
         return x;
-    return call_hooks(look, text, x);
+    return call_hooks(scope, text, x);
 }
 
 rg_tensor *rgi_point(rg_module *of, const char *name, rg_tensor *x) {
-    return through_looks(rgi_looks, of, name, x);
+    return through_scopes(rgi_hook_scopes, of, name, x);
 }
 
 bool rgi_is_awaited(rg_module *of, const char *name) {
     char text[2 * RG_PATH_ROOM];
-    for (struct rg_look *look = rgi_looks; look; look = look->outer)
-        for (int i = 0; i < look->n && !look->busy; i++)
-            if (name_for(look, of, name, text) && matches(look->v[i].name, text))
+    for (struct rg_hook_scope *scope = rgi_hook_scopes; scope; scope = scope->outer)
+        for (int i = 0; i < scope->n && !scope->busy; i++)
+            if (name_for(scope, of, name, text) && matches(scope->v[i].name, text))
                 return true;
     return false;
 }
@@ -158,77 +160,79 @@ rg_tensor *rg_hook_point(void *m, const char *name, rg_tensor *x) {
     if (!rgi_module_given(m, "hook_point") || !rgi_given(name, "hook_point", "a name")
         || !rgi_check(x, "hook_point"))
         return NULL;
-    return rgi_is_looking() ? rgi_point(m, name, x) : x;
+    return rgi_has_hook_scope() ? rgi_point(m, name, x) : x;
 }
 
-static rg_tensor *look_at_output(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+static rg_tensor *output_hook(rg_module *m, rg_list in, rg_tensor *y, void *context) {
     (void)m;
     (void)in;
-    const looked_module *at = context;
-    if (at->look->owner != rgi_thread_get() || at->look->busy)
+    const awaited_module *at = context;
+    if (at->scope->owner != rgi_thread_get() || at->scope->busy)
         return RG_NONE;
-    rg_tensor *other = call_hooks(at->look, at->name, y);
+    rg_tensor *other = call_hooks(at->scope, at->name, y);
     return other == y ? RG_NONE : other;
 }
 
-/* ---- a look's begin and end --------------------------------------------------------- */
+/* ---- a hook scope's begin and end --------------------------------------------------- */
 
-static bool is_any_matched(const struct rg_look *look, const char *name) {
-    for (int i = 0; i < look->n; i++)
-        if (matches(look->v[i].name, name))
+static bool is_any_matched(const struct rg_hook_scope *scope, const char *name) {
+    for (int i = 0; i < scope->n; i++)
+        if (matches(scope->v[i].name, name))
             return true;
     return false;
 }
 
-/* Makes room for the modules that are waited for, which don't move any more. */
-static bool list_modules(struct rg_look *look, const rg_named_modules_list *all) {
-    if (!rgi_grow((void **)&look->modules, &look->room, (size_t)all->n + 1, sizeof *look->modules))
+/* Lists the modules whose output a hook matches. The list's address is final: forward hooks point
+ * into it. */
+static bool list_modules(struct rg_hook_scope *scope, const rg_named_modules_list *all) {
+    if (!rgi_grow((void **)&scope->modules, &scope->room, (size_t)all->n + 1,
+                  sizeof *scope->modules))
         return false;
     for (int i = 1; i < all->n; i++) {
-        if (!is_any_matched(look, all->v[i].name))
+        if (!is_any_matched(scope, all->v[i].name))
             continue;
-        looked_module *at = &look->modules[look->n_modules];
-        *at = (looked_module){ look, all->v[i].module, NULL, -1 };
+        awaited_module *at = &scope->modules[scope->n_modules];
+        *at = (awaited_module){ scope, all->v[i].module, NULL, -1 };
         if (!rgi_rename(&at->name, all->v[i].name))
             return false;
-        look->n_modules++;
-        at->id = rg_register_forward_hook(at->module, look_at_output, at);
+        scope->n_modules++;
+        at->id = rg_register_forward_hook(at->module, output_hook, at);
         if (at->id < 0)
             return false;
     }
     return true;
 }
 
-static void look_end(struct rg_look *look) {
-    struct rg_look **at = &rgi_looks;
-    while (*at && *at != look)
+static void scope_end(struct rg_hook_scope *scope) {
+    struct rg_hook_scope **at = &rgi_hook_scopes;
+    while (*at && *at != scope)
         at = &(*at)->outer;
     if (*at)
-        *at = look->outer;
-    for (int i = 0; i < look->n_modules; i++) {
-        looked_module *m = &look->modules[i];
+        *at = scope->outer;
+    for (int i = 0; i < scope->n_modules; i++) {
+        awaited_module *m = &scope->modules[i];
         if (m->id >= 0)
             rg_remove_forward_hook(m->module, m->id);
         rgi_rename(&m->name, NULL);
     }
-    rgi_free(look->modules, look->room * sizeof *look->modules, RG_MEM_OTHER);
-    rgi_free(look->called, (size_t)look->n + 1, RG_MEM_OTHER);
-    rgi_free(look, sizeof *look + (size_t)look->n * sizeof *look->v, RG_MEM_OTHER);
+    rgi_free(scope->modules, scope->room * sizeof *scope->modules, RG_MEM_OTHER);
+    rgi_free(scope->called, (size_t)scope->n + 1, RG_MEM_OTHER);
+    rgi_free(scope, sizeof *scope + (size_t)scope->n * sizeof *scope->v, RG_MEM_OTHER);
 }
 
-/* The looks of this thread let a module go that ends. */
+/* Removes a module that is being freed from this thread's scopes. */
 static void forget_module(const rg_module *m) {
-    for (struct rg_look *look = rgi_looks; look; look = look->outer) {
-        if (look->root == m)
-            look->root = NULL;
-        for (int i = 0; i < look->n_modules; i++)
-            if (look->modules[i].module == m)
-                look->modules[i].id = -1;
+    for (struct rg_hook_scope *scope = rgi_hook_scopes; scope; scope = scope->outer) {
+        if (scope->root == m)
+            scope->root = NULL;
+        for (int i = 0; i < scope->n_modules; i++)
+            if (scope->modules[i].module == m)
+                scope->modules[i].id = -1;
     }
 }
 
 __attribute__((constructor)) static void observe_modules(void) {
-    rgi_module_observer = (rg_module_observer){ .ended = forget_module, .hook = look_at_output };
+    rgi_module_observer = (rg_module_observer){ .ended = forget_module, .hook = output_hook };
 }
 
 static bool hooks_given(const rg_hooks_at *hooks, const char *op) {
@@ -242,64 +246,64 @@ static bool hooks_given(const rg_hooks_at *hooks, const char *op) {
     return true;
 }
 
-static struct rg_look *look_begin(rg_module *m, const rg_hooks_at *hooks, const char *op) {
+static struct rg_hook_scope *scope_begin(rg_module *m, const rg_hooks_at *hooks, const char *op) {
     RG_AS(op);
     RG_SCOPE();
     if (!hooks_given(hooks, op))
         return NULL;
     rg_named_modules_list all = rg_named_modules(m);
     size_t bytes = (size_t)hooks->n * sizeof *hooks->v;
-    struct rg_look *look = all.n < 0 ? NULL : rgi_alloc(sizeof *look + bytes, RG_MEM_OTHER);
-    if (!look)
+    struct rg_hook_scope *scope = all.n < 0 ? NULL : rgi_alloc(sizeof *scope + bytes, RG_MEM_OTHER);
+    if (!scope)
         return NULL;
-    *look = (struct rg_look){ .root = m, .owner = rgi_thread_get(), .n = hooks->n };
+    *scope = (struct rg_hook_scope){ .root = m, .owner = rgi_thread_get(), .n = hooks->n };
     if (bytes)
-        memcpy(look->v, hooks->v, bytes);
-    look->called = rgi_alloc((size_t)look->n + 1, RG_MEM_OTHER);
-    if (look->called)
-        memset(look->called, 0, (size_t)look->n + 1);
-    if (look->called && list_modules(look, &all)) {
-        look->outer = rgi_looks;
-        rgi_looks = look;
-        return look;
+        memcpy(scope->v, hooks->v, bytes);
+    scope->called = rgi_alloc((size_t)scope->n + 1, RG_MEM_OTHER);
+    if (scope->called)
+        memset(scope->called, 0, (size_t)scope->n + 1);
+    if (scope->called && list_modules(scope, &all)) {
+        scope->outer = rgi_hook_scopes;
+        rgi_hook_scopes = scope;
+        return scope;
     }
-    look_end(look);
+    scope_end(scope);
     return NULL;
 }
 
 rg_hooks_guard rg_hooks_guard_open(void *m, rg_hooks_at hooks) {
-    return (rg_hooks_guard){ look_begin(m, &hooks, "hooks") };
+    return (rg_hooks_guard){ scope_begin(m, &hooks, "hooks") };
 }
 
 void rg_hooks_guard_close(rg_hooks_guard *guard) {
-    if (guard->look)
-        look_end(guard->look);
-    guard->look = NULL;
+    if (guard->scope)
+        scope_end(guard->scope);
+    guard->scope = NULL;
 }
 
 /* ---- runs ----------------------------------------------------------------------------- */
 
-/* Calls m with the hooks, each of which must have been called for something. */
-static rg_tensor *run_looked_at(rg_module *m, const rg_hooks_at *hooks, rg_list inputs,
-                                const char *op) {
-    struct rg_look *look = look_begin(m, hooks, op);
-    if (!look)
+/* Calls m with the hooks. Fails if one of them was never called. */
+static rg_tensor *run_in_scope(rg_module *m, const rg_hooks_at *hooks, rg_list inputs,
+                               const char *op) {
+    struct rg_hook_scope *scope = scope_begin(m, hooks, op);
+    if (!scope)
         return NULL;
     rg_tensor *y = rg_call_list(m, inputs);
     int unseen = 0;
-    while (unseen < look->n && look->called[unseen])
+    while (unseen < scope->n && scope->called[unseen])
         unseen++;
-    look_end(look);
+    scope_end(scope);
     RG_FAIL_VALUE_IF(y && unseen < hooks->n, op, "the %s has no value that is called '%s'",
                      m->cls->name, hooks->v[unseen].name);
     return y;
 }
 
 rg_tensor *rg_run_with_hooks_list(void *m, rg_hooks_at hooks, rg_list inputs) {
-    return run_looked_at(m, &hooks, inputs, "run_with_hooks");
+    return run_in_scope(m, &hooks, inputs, "run_with_hooks");
 }
 
-/* The n values that were kept, each with a reference, by their numbers in `names`. */
+/* The n kept values, each with a reference; `names` maps a name to its index. */
 typedef struct {
     rg_map names;
     rg_tensor **v;
@@ -322,7 +326,7 @@ static rg_tensor *keep_value(rg_tensor *x, const char *name, void *context) {
     return RG_NONE;
 }
 
-/* Hands the values over to the scope. */
+/* Moves the values into the scope. */
 static rg_named_list list_kept(const kept_values *k) {
     const rg_named_list failed = { -1, NULL };
     rg_named *v = rgi_scope_alloc(k->n * sizeof *v);
@@ -341,7 +345,7 @@ rg_cached_run rg_run_with_cache_list(void *m, const char *names, rg_list inputs)
     const rg_cached_run failed = { NULL, { -1, NULL } };
     kept_values k = { .v = NULL };
     const rg_hook_at keep = { names, keep_value, &k };
-    rg_tensor *y = run_looked_at(m, &(rg_hooks_at){ 1, &keep }, inputs, "run_with_cache");
+    rg_tensor *y = run_in_scope(m, &(rg_hooks_at){ 1, &keep }, inputs, "run_with_cache");
     rg_cached_run run = { y, { -1, NULL } };
     if (y)
         run.cache = list_kept(&k);

@@ -1,6 +1,6 @@
 /*
- * points.h: looking inside a model: named values on the way of a forward, which are kept, looked
- * at or replaced, as TransformerLens does it.
+ * points.h: hooks on named values inside a model, which keep, read or replace values during a
+ * forward, as in TransformerLens.
  *
  *     rg_cached_run run = rg_run_with_cache(model, "blocks.*.attn.hook_pattern", idx, targets);
  *     rg_print(rg_cache_get(run.cache, "blocks.0.attn.hook_pattern"));
@@ -31,8 +31,8 @@
  *
  *     weights = rg_hook_point(self, "hook_pattern", weights);
  *
- * Where nobody looks, a point costs a look at a pointer. Attention is one op then; while one of
- * its points is looked at, it is made of several ops, whose sums round in another order.
+ * Without hooks in force, a point costs a test of a pointer. Attention is one op then; while a hook
+ * waits for one of its points, it is made of several ops, whose sums round in another order.
  * hook_result is as large as all heads' outputs: it is made only for a name that ends with it, and
  * c_proj isn't called then.
  *
@@ -45,19 +45,19 @@
 
 RG_PUBLIC_BEGIN
 
-/* A hook returns what takes the place of the value, or RG_NONE, which leaves the value as it is.
- * What the hook itself runs is not looked at. It must not be left by longjmp (see rg_error_handler
- * in tensor.h). */
+/* A hook returns the value's replacement, or RG_NONE to keep the value. Ops that the hook itself
+ * runs call no hooks of its list. A hook must not be left by longjmp (see rg_error_handler in
+ * tensor.h). */
 typedef rg_tensor *rg_point_hook(rg_tensor *value, const char *name, void *context);
-/* `name` is one name, or several with blanks between them; * stands for any part of one. A hook
- * that stands before another is called before it. */
+/* A hook and its pattern: one name, or several separated by blanks; * stands for any part of a
+ * name. Hooks are called in the list's order. */
 typedef struct rg_hook_at {
     const char *name;
     rg_point_hook *hook;
     void *context;
 } rg_hook_at;
-/* A list is written RG_HOOKS_AT({ name, hook, context }, ..). It lives to the end of its block, and
- * in C++ as long as the innermost scope. */
+/* A list of hooks, written RG_HOOKS_AT({ name, hook, context }, ..). It lives until the end of its
+ * block, and in C++ as long as the innermost scope. */
 typedef struct rg_hooks_at {
     int n;
     const rg_hook_at *v;
@@ -68,18 +68,18 @@ typedef struct rg_hooks_at {
                     (const rg_hook_at[]){ __VA_ARGS__ } })
 #endif
 
-/* Returns x, or what the hooks put in its place. `name` is the point's own, without the path of m.
+/* Returns x, or the hooks' replacement of x. `name` is the point's own name, without the path of m.
  */
 rg_tensor *rg_hook_point(void *m, const char *name, rg_tensor *x);
 
-/* Does what rg_call does, with the hooks. A hook that nothing was called for is an error. */
+/* Does rg_call with the hooks in force. Fails if a hook was never called. */
 rg_tensor *rg_run_with_hooks_list(void *m, rg_hooks_at hooks, rg_list inputs);
 #define rg_run_with_hooks(m, hooks, ...) \
     rg_run_with_hooks_list(m, hooks, RG_ARGUMENTS_(__VA_ARGS__))
 
-/* Does what rg_call does, and keeps the values of those names, "*" for all, in the order in which
- * they were made. Of several values of one name, the last is kept. The scope owns the list, whose n
- * is -1 on failure, when `output` is NULL. */
+/* Does rg_call, and keeps the values whose names match, "*" for all, in the order of their making.
+ * If several values have one name, the last is kept. The scope owns the list; on failure its n is
+ * -1 and `output` is NULL. */
 typedef struct rg_cached_run {
     rg_tensor *output;
     rg_named_list cache;
@@ -87,10 +87,11 @@ typedef struct rg_cached_run {
 rg_cached_run rg_run_with_cache_list(void *m, const char *names, rg_list inputs);
 #define rg_run_with_cache(m, names, ...) \
     rg_run_with_cache_list(m, names, RG_ARGUMENTS_(__VA_ARGS__))
-/* Returns the value of this name; fails where there is none. */
+/* Returns the value of this name; fails if there is none. */
 rg_tensor *rg_cache_get(rg_named_list cache, const char *name);
 
-/* Keeps the hooks in force up to the end of the C block, for whatever calls m or what is below it:
+/* Keeps the hooks in force until the end of the C block, for all calls of m and of modules below
+ * it:
  *
  *     RG_HOOKS(model, RG_HOOKS_AT({ "blocks.0.hook_resid_post", steer, direction }));
  *     rg_tensor *more = rg_gpt_generate(model, idx, 20);
@@ -98,7 +99,7 @@ rg_tensor *rg_cache_get(rg_named_list cache, const char *name);
  * The names live that long, too, and no other thread may call the module meanwhile, or free it.
  * Where this fails, no hook is in force, and rg_error tells. */
 typedef struct rg_hooks_guard {
-    struct rg_look *look;
+    struct rg_hook_scope *scope;
 } rg_hooks_guard;
 rg_hooks_guard rg_hooks_guard_open(void *m, rg_hooks_at hooks);
 void rg_hooks_guard_close(rg_hooks_guard *guard);

@@ -1,8 +1,8 @@
 /*
- * activations.c: activation functions as modules. Each module computes the function of ops.h that
- * has its name; its numbers a and b are the constructor's arguments. Those of x alone that have a
- * row in tensor/kernels/elementwise.def have their module from it. PReLU, which learns its slope,
- * is in prelu.c.
+ * activations.c: activation functions as modules. Each module calls the function of ops.h of the
+ * same name; its fields a and b hold the constructor's arguments. A function of x alone with a row
+ * in tensor/kernels/elementwise.def gets its module from that row. PReLU, whose slope is a
+ * parameter, is in prelu.c.
  */
 #include "layers.h"
 #include "nn/python_text.h"
@@ -10,9 +10,8 @@
 
 #include <stdio.h>
 
-/* An activation's class has its function, by the arguments that this takes beside x, and what the
- * module's text says of the arguments: their names, of which "" stands for a number without one, or
- * a text that is always the same. */
+/* An activation's class: its function, of one of several types, and the names of the arguments in
+ * the module's text. A number is printed without a name if its name is "". */
 typedef struct activation_class {
     rg_module_class base;
     rg_tensor *(*of_x)(rg_tensor *x);
@@ -35,7 +34,7 @@ static rg_tensor *activation_forward(rg_module *m, rg_tensor *x) {
     return c->of_dim(x, (int)plain->a);
 }
 
-/* Returns how long the text has become. */
+/* Returns the text's new length. */
 static int write_number(char *text, size_t room, const char *name, double number) {
     return snprintf(text, room, "%s%s%s", name, *name ? "=" : "", rgi_python_float(number));
 }

@@ -1,6 +1,6 @@
 /*
  * attention.h: attention as modules: the notebook's SelfAttention, and torch's MultiheadAttention.
- * The function that both rest on is rg_scaled_dot_product_attention, in autograd/ops/ops.h.
+ * Both call rg_scaled_dot_product_attention of autograd/ops/ops.h.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ typedef struct rg_self_attention {
     int64_t d_out_kq;
 } rg_self_attention;
 rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v);
-/* Returns the attention weights alone, which are the softmax. */
+/* Returns only the attention weights, the softmax. */
 rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);
 
 /* ---- MultiheadAttention -----------------------------------------------------------
@@ -35,10 +35,10 @@ typedef struct RG_OPTIONS rg_multihead_attention_options {
 } rg_multihead_attention_options;
 typedef struct rg_multihead_attention {
     rg_module base;
-    /* in_proj_weight projects the query, the key and the value if kdim and vdim are embed_dim; else
-     * each has a weight of its own. The weights that aren't used are RG_NONE. */
+    /* in_proj_weight projects query, key and value if kdim and vdim equal embed_dim; otherwise each
+     * of them has a weight of its own. Unused weights are RG_NONE. */
     rg_tensor *in_proj_weight, *q_proj_weight, *k_proj_weight, *v_proj_weight;
-    /* add_bias_kv puts bias_k behind the keys, and bias_v behind the values. */
+    /* add_bias_kv appends bias_k to the keys, and bias_v to the values. */
     rg_tensor *in_proj_bias, *bias_k, *bias_v;
     rg_linear_module *out_proj;
     int64_t embed_dim, num_heads;
@@ -51,39 +51,39 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_
         embed_dim, num_heads,                                \
         RG_KEYWORDS(rg_multihead_attention_options, (.bias = true), __VA_ARGS__))
 
-/* Keys and values of positions that were read, so that they need not be computed again, in tensors
- * of (batch, heads, room, size of a head). The first `length` positions are filled. */
+/* The projected keys and values of earlier positions, as tensors (batch, heads, room, head size).
+ * The first `length` positions are filled. */
 typedef struct rg_attention_cache {
     rg_tensor *keys RG_EMPTY;
     rg_tensor *values RG_EMPTY;
     int64_t length RG_EMPTY;
-    /* If true, nothing is added: every query attends to all that is there, and key and value are
-     * not looked at. Else those of key and value are put behind the others, and counted. */
+    /* If true, the cache is read-only: queries attend to its keys and values, and the arguments key
+     * and value are ignored. Otherwise the projections of key and value are appended, and `length`
+     * grows. */
     bool complete RG_EMPTY;
 } rg_attention_cache;
 
 typedef struct RG_OPTIONS rg_multihead_options {
     RG_BY_NAME;
-    /* The mask is (batch, keys). Where a mask of bool is true, the key is left out; a mask of
-     * floats is added to the scores. */
+    /* The mask is (batch, keys). A bool mask leaves a key out where it is true; a float mask is
+     * added to the scores. */
     rg_tensor *key_padding_mask RG_DEFAULT(RG_NONE);
     bool need_weights RG_DEFAULT(true);
-    /* The mask is (queries, keys) or (batch num_heads, queries, keys), of bool or floats as above.
-     */
+    /* The mask is (queries, keys) or (batch num_heads, queries, keys), bool or float as above. */
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
     bool average_attn_weights RG_DEFAULT(true);
-    /* A hint that attn_mask is causal; attn_mask must be given all the same. */
+    /* A hint that attn_mask is causal; attn_mask is required all the same. */
     bool is_causal RG_DEFAULT(false);
-    /* With a cache, the keys and values are those in it, and each query attends to the positions
-     * that stand before its own, and to its own: no attn_mask is needed. No gradient flows. */
+    /* With a cache, the keys and values come from it, and each query attends to earlier positions
+     * and to its own: attn_mask isn't needed. No gradient flows. */
     rg_attention_cache *cache RG_DEFAULT(NULL);
 } rg_multihead_options;
-/* The weights are RG_NONE if they weren't asked for. Both are NULL on failure. */
+/* The weights are RG_NONE if need_weights was false. Both are NULL on failure. */
 typedef struct rg_attended {
     rg_tensor *output, *weights;
 } rg_attended;
-/* These keywords are given to the module's forward_with, which puts the weights in. A class of
- * one's own that stands in place of rg_multihead_attention takes them. */
+/* The keywords of forward_with, which stores the weights here. A class that replaces
+ * rg_multihead_attention in a layer receives them, too. */
 typedef struct rg_multihead_keywords {
     rg_multihead_options options RG_EMPTY;
     rg_tensor *weights RG_DEFAULT(RG_NONE);

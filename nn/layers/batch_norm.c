@@ -1,6 +1,6 @@
 /*
- * batch_norm.c: BatchNorm1d and BatchNorm2d: what they remember of the batches are buffers. (Norms
- * that remember nothing are in norm.c.)
+ * batch_norm.c: BatchNorm1d and BatchNorm2d. The running mean, the running variance and the number
+ * of batches are buffers. (norm.c has the norms without buffers.)
  */
 #include "layers.h"
 #include "nn/python_text.h"
@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* Counts the batch, and returns by how much it moves the running numbers; NaN on failure. */
+/* Counts the batch, and returns its weight in the running mean and variance; NaN on failure. */
 static double batch_norm_momentum(rg_batch_norm_module *self) {
     RG_NO_GRAD();
     RG_SCOPE();

@@ -1,6 +1,6 @@
 /*
- * conv.c: Conv1d and Conv2d: what is padded with zeros is left to the convolution, other padding
- * comes before it.
+ * conv.c: Conv1d and Conv2d. Padding with zeros is a part of the convolution; other padding is an
+ * op before it.
  */
 #include "layers.h"
 #include "init.h"
@@ -14,7 +14,7 @@
 
 /* ---- forward ----------------------------------------------------------------------- */
 
-/* Returns how much is padded before and behind each dim, the last dim first, as rg_pad takes it. */
+/* Returns the padding before and after each dim, the last dim first, as rg_pad takes it. */
 static rg_dims conv_around(const rg_conv_module *self) {
     rg_dims around = { .n = 2 * self->dims };
     for (int d = 0; d < self->dims; d++) {
@@ -48,7 +48,7 @@ static rg_tensor *conv_module_forward(rg_module *m, rg_tensor *x) {
 
 static const char *const conv_modes[] = { "zeros", "reflect", "replicate", "circular" };
 
-/* Adds ", name=(2, 3)" to the text, and returns where it ends. */
+/* Appends ", name=(2, 3)" to the text, and returns the text's end. */
 static int conv_tuple(char *text, size_t room, int at, const char *name, const rg_dims *v) {
     at += snprintf(text + at, room - (size_t)at, ", %s=(%lld,", name, (long long)v->v[0]);
     if (v->n == 1)
@@ -60,7 +60,7 @@ static bool conv_all(const rg_dims *v, int64_t number) {
     return v->v[0] == number && v->v[v->n - 1] == number;
 }
 
-/* Only what differs from torch's defaults is said. */
+/* Prints only options that differ from torch's defaults. */
 static void conv_module_repr(rg_module *m, char *text, size_t room) {
     rg_conv_module *self = (rg_conv_module *)m;
     int at = snprintf(text, room, "%lld, %lld", (long long)self->in_channels,
@@ -90,8 +90,8 @@ static const rg_module_class conv2d_module_class = { .name = "Conv2d",
 
 /* ---- constructors -------------------------------------------------------------------- */
 
-/* Makes a number, or a list of one, a number for each dim. Where there is a list, the number must
- * be `absent`. */
+/* Sets a size for each dim, from one number or from a list. If there is a list, the number must be
+ * `absent`. */
 static bool conv_sizes(const char *name, const char *what, int dims, int64_t number, int64_t absent,
                        rg_dims list, rg_dims *to) {
     if (!rgi_given_once(name, what, number, absent, list.n))
@@ -120,7 +120,7 @@ static bool conv_allows(const char *name, int64_t in, int64_t out, const rg_conv
     return true;
 }
 
-/* torch draws both from about U(-1/sqrt(fan in), 1/sqrt(fan in)), the weight first. */
+/* Draws as torch does: the weight and then the bias from U(-1/sqrt(fan in), 1/sqrt(fan in)). */
 static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in, int64_t out,
                                 rg_dims kernel, rg_conv_module_options o) {
     RG_AS(cls->name);

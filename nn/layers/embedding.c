@@ -15,7 +15,7 @@ static rg_tensor *embedding_module_forward(rg_module *m, rg_tensor *index) {
                         .scale_grad_by_freq = self->scale_grad_by_freq);
 }
 
-/* Only what differs from torch's defaults is said. */
+/* Prints only options that differ from torch's defaults. */
 static void embedding_module_repr(rg_module *m, char *text, size_t room) {
     rg_embedding_module *self = (rg_embedding_module *)m;
     int at = snprintf(text, room, "%lld, %lld", (long long)self->num_embeddings,
@@ -37,7 +37,7 @@ static const rg_module_class embedding_module_class = { .name = "Embedding",
                                                         .forward = embedding_module_forward,
                                                         .extra_repr = embedding_module_repr };
 
-/* torch draws the table from N(0, 1), and then clears the row of the padding. */
+/* Draws the table from N(0, 1), and then sets the padding's row to zero, as torch does. */
 rg_embedding_module *(rg_nn_embedding_with)(int64_t n, int64_t dim, rg_embedding_options o) {
     RG_AS("Embedding");
     RG_SCOPE();

@@ -1,5 +1,5 @@
 /*
- * embedding_loss.c: losses of vectors that are to be near or far, as modules.
+ * embedding_loss.c: losses of distances between vectors, as modules.
  */
 #include "losses.h"
 #include "nn/python_text.h"

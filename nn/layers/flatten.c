@@ -1,5 +1,5 @@
 /*
- * flatten.c: Flatten: makes one dim of those from start_dim to end_dim.
+ * flatten.c: Flatten: joins the dims from start_dim to end_dim into one.
  */
 #include "layers.h"
 

@@ -1,5 +1,5 @@
 /*
- * identity.c: Identity: returns what it is given.
+ * identity.c: Identity: returns its input.
  */
 #include "layers.h"
 

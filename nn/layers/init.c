@@ -1,5 +1,5 @@
 /*
- * init.c: how weights begin: what torch.nn.init draws, in torch's order.
+ * init.c: the first values of weights, drawn as torch.nn.init draws them.
  */
 #include "init.h"
 #include "undrawn.h"
@@ -48,9 +48,8 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t) {
 
 /* ---- by fans ------------------------------------------------------------------- */
 
-/* Finds the fans of a weight, which is (out, in, ...): the fan in is how many elements an output
- * sums up, and the fan out how many outputs an element reaches. Returns false where the weight
- * has none. */
+/* Computes the fans of a weight (out, in, ...): fan in is the number of inputs of one output, and
+ * fan out the number of outputs of one input. Fails if the weight has fewer than two dims. */
 static bool init_fans(const char *op, const rg_tensor *t, double *in, double *out) {
     RG_FAIL_VALUE_IF(
         t->ndim < 2, op,
@@ -63,7 +62,7 @@ static bool init_fans(const char *op, const rg_tensor *t, double *in, double *ou
     return true;
 }
 
-/* Draws uniform or normal numbers with a mean of 0 and this standard deviation. */
+/* Draws uniform or normal numbers of mean 0 and of this standard deviation. */
 static rg_tensor *init_spread(rg_tensor *t, bool uniform, double std) {
     double bound = sqrt(3) * std;
     return uniform ? rg_nn_init_uniform_(t, -bound, bound) : rg_nn_init_normal_(t, 0, std);
@@ -135,8 +134,8 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
 
 /* ---- orthogonal ---------------------------------------------------------------- */
 
-/* Makes the rows of q orthonormal, as Gram and Schmidt do. Each row is done twice, against
- * rounding. */
+/* Makes the rows of q orthonormal by Gram-Schmidt. Each row is projected twice, because rounding
+ * errors remain after the first time. */
 static bool make_orthonormal(rg_tensor *q) {
     RG_FOR (int64_t i = 0; i < rg_size(q, 0); i++) {
         rg_tensor *row = rg_select(q, 0, i), *before = rg_slice(q, 0, 0, i, 1);
@@ -149,8 +148,8 @@ static bool make_orthonormal(rg_tensor *q) {
     return true;
 }
 
-/* torch takes the Q of a normal matrix, with signs such that R's diagonal is positive. That Q is
- * what Gram and Schmidt make of the matrix, here in float64. */
+/* torch returns Q of a normal matrix's QR decomposition, with the signs that make R's diagonal
+ * positive. Gram-Schmidt, here in float64, gives this Q. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain) {
     if (!rgi_check(t, "orthogonal_"))
         return NULL;

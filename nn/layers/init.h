@@ -1,6 +1,6 @@
 /*
- * init.h: how weights begin: torch.nn.init, which draws torch's own numbers. Each function fills
- * its first argument, which may require grad, and returns it.
+ * init.h: the first values of weights: torch.nn.init, with the same random draws. Each function
+ * fills its first argument, which may require grad, and returns it.
  */
 #pragma once
 
@@ -17,17 +17,16 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t);
 /* Draw with variance 2 gain^2 / (fan_in + fan_out). */
 rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);
 rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
-/* Makes rows or columns, whichever are fewer, orthogonal and of length gain. */
+/* Makes the rows orthogonal and of length gain, or the columns if they are fewer. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain);
 
 typedef struct RG_OPTIONS rg_kaiming_options {
     RG_BY_NAME;
-    double a RG_DEFAULT(0);                /* leaky_relu has this slope. */
-    const char *mode RG_DEFAULT("fan_in"); /* The other mode is "fan_out". */
+    double a RG_DEFAULT(0);                /* The slope of leaky_relu. */
+    const char *mode RG_DEFAULT("fan_in"); /* "fan_in" or "fan_out". */
     const char *nonlinearity RG_DEFAULT("leaky_relu");
 } rg_kaiming_options;
-/* Draw with variance gain^2 / fan, where the nonlinearity decides the gain, and the mode
- * which of the fans it is. */
+/* Draw with variance gain^2 / fan. The nonlinearity sets the gain, and the mode selects the fan. */
 rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o);
 rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
 #define RG_KAIMING_(...) \
@@ -36,8 +35,8 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
     rg_nn_init_kaiming_uniform_with_(t, RG_KAIMING_(__VA_ARGS__))
 #define rg_nn_init_kaiming_normal_(t, ...) \
     rg_nn_init_kaiming_normal_with_(t, RG_KAIMING_(__VA_ARGS__))
-/* Returns the nonlinearity's gain, or NaN on failure. Only leaky_relu looks at the parameter, which
- * is its slope. */
+/* Returns the nonlinearity's gain, or NaN on failure. Only leaky_relu uses the parameter, its
+ * slope. */
 double rg_nn_init_calculate_gain(const char *nonlinearity, double param);
 
 RG_PUBLIC_END

@@ -33,7 +33,7 @@ typedef struct rg_embedding_module {
     rg_tensor *weight;
     /* padding_idx is INT64_MIN if no row is for padding. */
     int64_t num_embeddings, embedding_dim, padding_idx;
-    /* Rows may be any length where max_norm is 0. */
+    /* 0 means no maximum of the rows' norm. */
     double max_norm, norm_type;
     bool scale_grad_by_freq;
 } rg_embedding_module;
@@ -43,20 +43,20 @@ rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedd
     rg_nn_embedding_with(num_embeddings, embedding_dim, RG_EMBEDDING_(__VA_ARGS__))
 
 /* ---- LayerNorm, RMSNorm, GroupNorm ------------------------------------------------
- * LayerNorm and RMSNorm normalise over the last dim, which has n elements; with _dims, over the
- * last dims, which have this shape. GroupNorm normalises over groups of channels. */
+ * LayerNorm and RMSNorm normalise over the last dim of n elements; their _dims variants over the
+ * last dims, of this shape. GroupNorm normalises over groups of channels. */
 typedef struct RG_OPTIONS rg_norm_options {
     RG_BY_NAME;
-    /* RG_OWN_EPS stands for 1e-5, and in RMSNorm for the dtype's own epsilon. */
+    /* RG_OWN_EPS stands for 1e-5 and, in RMSNorm, for the dtype's epsilon. */
     double eps RG_DEFAULT(RG_OWN_EPS);
-    /* In GroupNorm this is what torch calls affine. */
+    /* GroupNorm's affine. */
     bool elementwise_affine RG_DEFAULT(true);
     bool bias RG_DEFAULT(true);
 } rg_norm_options;
 typedef struct rg_norm_module {
     rg_module base;
     rg_tensor *weight, *bias;
-    /* GroupNorm keeps (groups, channels) here. */
+    /* GroupNorm stores (groups, channels). */
     rg_dims shape;
     rg_norm_options o;
 } rg_norm_module;
@@ -74,7 +74,7 @@ rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_
     rg_nn_group_norm_with(groups, channels, RG_NORM_(__VA_ARGS__))
 
 /* ---- PReLU: x > 0 ? x : weight x --------------------------------------------------
- * The weight has one slope, or one for each channel. */
+ * The weight holds one slope, or one per channel. */
 typedef struct rg_prelu_module {
     rg_module base;
     rg_tensor *weight;
@@ -83,7 +83,7 @@ typedef struct rg_prelu_module {
 typedef struct RG_OPTIONS rg_prelu_options {
     RG_BY_NAME;
     int64_t num_parameters RG_DEFAULT(1);
-    double init RG_DEFAULT(0.25); /* The slopes begin with it. */
+    double init RG_DEFAULT(0.25); /* The first value of the slopes. */
 } rg_prelu_options;
 rg_prelu_module *rg_nn_prelu_with(rg_prelu_options o);
 #define rg_nn_prelu(...) \
@@ -91,12 +91,13 @@ rg_prelu_module *rg_nn_prelu_with(rg_prelu_options o);
         RG_KEYWORDS(rg_prelu_options, (.num_parameters = 1, .init = 0.25), __VA_ARGS__))
 
 /* ---- Conv1d, Conv2d: rg_nn_conv2d(3, 8, 5, .stride = 2, .padding = 1) --------------
- * The kernel is a number or RG_DIMS(5, 3). The options are rg_conv2d's and two more. */
+ * The kernel is a number or RG_DIMS(5, 3). The options are those of rg_conv2d, and bias and
+ * padding_mode. */
 typedef struct rg_conv_module {
     rg_module base;
     rg_tensor *weight, *bias;
     int64_t in_channels, out_channels, groups;
-    /* There is a number for each of the dims. */
+    /* One size for each dim of the kernel. */
     rg_dims kernel_size, stride, padding, dilation;
     int dims;
     const char *padding_text; /* "same", "valid", or NULL */
@@ -112,7 +113,7 @@ typedef struct RG_OPTIONS rg_conv_module_options {
     rg_dims paddings RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});
     bool bias RG_DEFAULT(true);
-    rg_pad_mode padding_mode RG_DEFAULT(RG_CONSTANT); /* Torch's "zeros". */
+    rg_pad_mode padding_mode RG_DEFAULT(RG_CONSTANT); /* torch's "zeros" */
 } rg_conv_module_options;
 rg_conv_module *rg_nn_conv1d_with(int64_t in_channels, int64_t out_channels, rg_dims kernel_size,
                                   rg_conv_module_options o);
@@ -178,7 +179,7 @@ rg_adaptive_pool_module *rg_nn_adaptive_max_pool2d_with(rg_dims output_size);
 typedef struct RG_OPTIONS rg_batch_norm_module_options {
     RG_BY_NAME;
     double eps RG_DEFAULT(1e-5);
-    double momentum RG_DEFAULT(0.1); /* NAN is torch's None: all batches count alike. */
+    double momentum RG_DEFAULT(0.1); /* NAN is torch's None: all batches have equal weight. */
     bool affine RG_DEFAULT(true);
     bool bias RG_DEFAULT(true);
     bool track_running_stats RG_DEFAULT(true);

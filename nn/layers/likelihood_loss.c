@@ -1,5 +1,5 @@
 /*
- * likelihood_loss.c: losses by how likely a target is, as modules.
+ * likelihood_loss.c: negative log likelihood losses, as modules.
  */
 #include "losses.h"
 

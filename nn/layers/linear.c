@@ -29,7 +29,7 @@ const rg_module_class rgi_out_proj_class = { .name = "NonDynamicallyQuantizableL
                                              .forward = linear_module_forward,
                                              .extra_repr = linear_module_repr };
 
-/* torch draws both from about U(-1/sqrt(in), 1/sqrt(in)), the weight first. */
+/* Draws as torch does: the weight and then the bias from U(-1/sqrt(in), 1/sqrt(in)). */
 rg_linear_module *(rg_nn_linear_with)(int64_t in, int64_t out, rg_linear_options o) {
     RG_AS("Linear");
     RG_SCOPE();

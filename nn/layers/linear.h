@@ -1,6 +1,6 @@
 /*
- * linear.h: Linear under the name that it has inside MultiheadAttention. Private; rg_nn_linear is
- * in layers.h.
+ * linear.h: the Linear inside MultiheadAttention, which has another class name in torch. Private;
+ * rg_nn_linear is in layers.h.
  */
 #pragma once
 

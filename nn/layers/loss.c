@@ -1,5 +1,5 @@
 /*
- * loss.c: losses as modules of two inputs, x and target, over the functions of ops.h. Their
+ * loss.c: losses of two inputs, x and target, as modules that call the functions of ops.h. Their
  * weights are buffers, as in torch.
  */
 #include "losses.h"
@@ -17,7 +17,7 @@ static rg_loss_module *loss_new(const rg_module_class *cls, loss_function *f, rg
     RG_AS(cls->name);
     RG_SCOPE();
     rg_loss_module *self = RG_MODULE(rg_loss_module, cls, .o = o, .f = f);
-    /* The module keeps a reference of its own, and the program's scope its own, too. */
+    /* The module takes a reference of its own; the program's scope keeps its own. */
     RG_BUFFER(self, weight, rgi_lend(o.weight));
     RG_BUFFER(self, pos_weight, rgi_lend(o.pos_weight));
     return RG_READY(self);

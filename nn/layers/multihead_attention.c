@@ -1,7 +1,6 @@
 /*
- * multihead_attention.c: MultiheadAttention, as torch has it, with the sentences of torch's errors.
- * This file is long because attention with a cache shares the checks, the masks and the projections
- * of attention without one.
+ * multihead_attention.c: MultiheadAttention, with torch's error messages. This file is long because
+ * attention with a cache and without one share the checks, the masks and the projections.
  */
 #include "attention.h"
 #include "tensor/dtype.h"
@@ -19,7 +18,7 @@
 
 /* ---- checks of its arguments --------------------------------------------------- */
 
-/* Returns x as (length, batch, ..), in which torch computes, and of which its errors speak. */
+/* Returns x as (length, batch, ..): torch computes in this layout, and its errors show it. */
 static rg_tensor *mha_length_first(rg_multihead_attention *self, rg_tensor *x) {
     if (!x)
         return NULL;
@@ -44,7 +43,7 @@ static bool mha_check_ranks(rg_tensor *const in[3]) {
     return true;
 }
 
-/* The sizes of masks are checked when scores are laid out. */
+/* Checks the masks' dtypes and numbers of dims; their sizes are checked against the scores. */
 static bool mha_check_masks(const rg_tensor *query, const rg_multihead_options *o) {
     const char *op = "multihead_attention";
     const int padding_dims = query->ndim - 1;
@@ -53,8 +52,8 @@ static bool mha_check_masks(const rg_tensor *query, const rg_multihead_options *
                                    padding_dims);
 }
 
-/* Keys and values must have the same length and batch, and where one weight projects query, key and
- * value, the same width, too. */
+/* Keys and values must have the same length and batch, and also the same width as the query if one
+ * weight projects all three. */
 static bool mha_check_keys_and_values(rg_multihead_attention *self, rg_tensor *k, rg_tensor *v) {
     bool packed = self->in_proj_weight != RG_NONE, alike = true;
     int dims = packed ? k->ndim : k->ndim - 1;
@@ -95,16 +94,16 @@ static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
 
 /* ---- masks --------------------------------------------------------------------- */
 
-/* Returns numbers that may be added to the scores: a mask of bool becomes -inf where it is true,
- * which leaves the key out. */
+/* Returns a mask that can be added to the scores: a bool mask becomes -inf where it is true, and 0
+ * elsewhere. */
 static rg_tensor *mha_as_added(rg_tensor *mask, rg_dtype dtype) {
     if (mask == RG_NONE || !rgi_is_bool(mask->dtype))
         return mask;
     return rg_masked_fill(rg_zeros_dims(rg_shape(mask), dtype), mask, -INFINITY);
 }
 
-/* Queries are (l, n, ..) and keys (s, n, ..), where n is the batch. Behind the keys come `more`
- * positions: the bias, and zeros. */
+/* The sizes of the scores: queries are (l, n, ..) and keys (s, n, ..), where n is the batch. `more`
+ * positions follow the keys: the bias and zeros. */
 typedef struct mha_sizes {
     long long l, n, s, heads, more;
 } mha_sizes;
@@ -142,7 +141,7 @@ static rg_tensor *mha_padding_mask(rg_tensor *mask, const mha_sizes *is, bool ba
     return rg_unsqueeze(rg_unsqueeze(mask, 1), 1);
 }
 
-/* Returns the mask that is added to the scores of (n, heads, l, s + more), or RG_NONE. */
+/* Returns the sum of both masks for scores of (n, heads, l, s + more), or RG_NONE. */
 static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, bool batched,
                            rg_dtype dtype) {
     rg_tensor *mask = mha_as_added(o->attn_mask, dtype);
@@ -159,7 +158,7 @@ static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, b
 
 /* ---- forward ------------------------------------------------------------------- */
 
-/* Returns in[i], projected to (length, batch, embedding). */
+/* Returns in[i] projected to (length, batch, embedding). */
 static rg_tensor *mha_project_one(rg_multihead_attention *self, rg_tensor *const in[3], int i) {
     int64_t embed = self->embed_dim;
     bool packed = self->in_proj_weight != RG_NONE;
@@ -171,12 +170,12 @@ static rg_tensor *mha_project_one(rg_multihead_attention *self, rg_tensor *const
     return mha_length_first(self, rg_linear(in[i], weight, bias));
 }
 
-/* Puts the query, key and value, projected to (length, batch, embedding), into x. */
+/* Projects the query, the key and the value to (length, batch, embedding), into x. */
 static bool mha_project(rg_multihead_attention *self, rg_tensor *const in[3], rg_tensor *x[3]) {
     int64_t embed = self->embed_dim;
     bool packed = self->in_proj_weight != RG_NONE;
     if (packed && in[0] == in[1] && in[1] == in[2]) {
-        /* Where all three are one tensor, one product gives all three. */
+        /* If query, key and value are one tensor, one matrix product projects all three. */
         rg_tensor *all = rg_linear(in[0], self->in_proj_weight, self->in_proj_bias);
         all = mha_length_first(self, all);
         for (int i = 0; i < 3; i++)
@@ -188,8 +187,8 @@ static bool mha_project(rg_multihead_attention *self, rg_tensor *const in[3], rg
     return x[0] && x[1] && x[2];
 }
 
-/* Returns (length, n, embedding) as (n, heads, length, size of a head). A bias, and then zeros, may
- * be put after the last position. */
+/* Returns (length, n, embedding) as (n, heads, length, head size). A bias and then zeros may be
+ * appended to the positions. */
 static rg_tensor *mha_heads(rg_multihead_attention *self, rg_tensor *x, int64_t n, rg_tensor *bias,
                             bool zeros) {
     int64_t embed = self->embed_dim, heads = self->num_heads;
@@ -204,10 +203,11 @@ static rg_tensor *mha_heads(rg_multihead_attention *self, rg_tensor *x, int64_t 
     return x ? rg_permute(rg_view(x, x->size[0], n, heads, embed / heads), 1, 2, 0, 3) : NULL;
 }
 
-/* Lets the point see x of (n, heads, length, size) as (n, length, heads, size). */
+/* Calls the point's hooks with x (n, heads, length, size) transposed to (n, length, heads, size).
+ */
 static rg_tensor *mha_by_position(rg_module *m, rg_point_of *point, const char *name,
                                   rg_tensor *x) {
-    if (!rgi_is_looking())
+    if (!rgi_has_hook_scope())
         return x;
     return rg_transpose(point(m, name, rg_transpose(x, 1, 2)), 1, 2);
 }
@@ -226,10 +226,10 @@ rg_attended rgi_attend_by_steps(rg_module *m, rg_point_of *point, rg_tensor *q, 
     double scale = sqrt(1 / (double)q->size[3]);
     rg_tensor *scores = rg_matmul(rg_mul(q, scale), rg_mT(k));
     scores = mask == RG_NONE ? scores : rg_add(scores, mask);
-    if (rgi_is_looking())
+    if (rgi_has_hook_scope())
         scores = point(m, "hook_attn_scores", scores);
     rg_tensor *weights = rg_softmax(scores, -1);
-    if (rgi_is_looking())
+    if (rgi_has_hook_scope())
         weights = point(m, "hook_pattern", weights);
     if (dropout > 0)
         weights = rg_dropout(weights, dropout, true);
@@ -241,16 +241,16 @@ static rg_tensor *mha_point(rg_module *m, const char *name, rg_tensor *x) {
     return rgi_point(m, name, x);
 }
 
-/* Returns whether a value inside is waited for, so that attention isn't one op. */
-static bool mha_is_looked_into(rg_multihead_attention *self) {
-    for (int i = 0; rgi_attention_points[i] && rgi_is_looking(); i++)
+/* Returns whether a hook waits for a value inside attention, so that it can't be one op. */
+static bool mha_is_awaited(rg_multihead_attention *self) {
+    for (int i = 0; rgi_attention_points[i] && rgi_has_hook_scope(); i++)
         if (rgi_is_awaited(&self->base, rgi_attention_points[i]))
             return true;
     return false;
 }
 
-/* Attends with queries, keys and values of (n, heads, length, size of a head). Returns the heads'
- * outputs, and, where it goes step by step, the weights of each head. */
+/* Attends with queries, keys and values of (n, heads, length, head size). Returns the heads'
+ * outputs and, if computed in several ops, each head's weights. */
 static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *const heads[3],
                                     rg_tensor *mask, bool causal, bool by_steps) {
     rg_tensor *q = heads[0], *k = heads[1], *v = heads[2];
@@ -262,7 +262,7 @@ static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *con
     return (rg_attended){ y, RG_NONE };
 }
 
-/* Returns the mask that is added to the scores of the projected query and key, x[0] and x[1]. */
+/* Returns the mask that is added to the scores of the projected query x[0] and key x[1]. */
 static rg_tensor *mha_mask_for(rg_multihead_attention *self, rg_tensor *const x[3],
                                const rg_multihead_options *o, bool batched) {
     int64_t more = (self->bias_k != RG_NONE) + self->o.add_zero_attn;
@@ -270,11 +270,11 @@ static rg_tensor *mha_mask_for(rg_multihead_attention *self, rg_tensor *const x[
     return mha_mask(o, &sizes, batched, x[0]->dtype);
 }
 
-/* Attends with the projected query, key and value. Returns the heads' outputs, and the weights of
- * each head if they are asked for. */
+/* Attends with the projected query, key and value. Returns the heads' outputs, and each head's
+ * weights if need_weights is true. */
 static rg_attended mha_attend(rg_multihead_attention *self, rg_tensor *const x[3],
                               const rg_multihead_options *o, bool batched) {
-    bool by_steps = o->need_weights || mha_is_looked_into(self);
+    bool by_steps = o->need_weights || mha_is_awaited(self);
     bool causal = o->is_causal && o->key_padding_mask == RG_NONE && !by_steps;
     rg_tensor *mask = causal ? RG_NONE : mha_mask_for(self, x, o, batched);
     int64_t n = x[0]->size[1];
@@ -286,7 +286,7 @@ static rg_attended mha_attend(rg_multihead_attention *self, rg_tensor *const x[3
     return mha_attend_heads(self, heads, mask, causal, by_steps);
 }
 
-/* Returns the heads' weights as the caller wants them: averaged or not, and without a batch where
+/* Returns the heads' weights as the options ask: averaged or per head, and without the batch dim if
  * the query has none. */
 static rg_tensor *mha_wanted_weights(rg_tensor *weights, const rg_multihead_options *o,
                                      bool batched) {
@@ -297,8 +297,7 @@ static rg_tensor *mha_wanted_weights(rg_tensor *weights, const rg_multihead_opti
     return batched ? weights : rg_squeeze_dim(weights, 0);
 }
 
-/* Returns the heads' outputs, (batch, heads, length, size of a head), put together and projected.
- */
+/* Joins the heads' outputs, (batch, heads, length, head size), and applies out_proj. */
 static rg_tensor *mha_join(rg_multihead_attention *self, rg_tensor *y, int64_t l, int64_t n,
                            bool batched) {
     y = rg_reshape(rg_permute(y, 2, 0, 1, 3), l, n, self->embed_dim);
@@ -306,8 +305,8 @@ static rg_tensor *mha_join(rg_multihead_attention *self, rg_tensor *y, int64_t l
     return batched ? mha_length_first(self, y) : rg_squeeze_dim(y, 1);
 }
 
-/* Returns the output of the heads that attended with the projected query q, and puts the weights,
- * if they are asked for, into the keywords. */
+/* Attends with the projected query q. Returns the output, and stores the weights in the keywords if
+ * need_weights is true. */
 static rg_tensor *mha_results(rg_multihead_attention *self, rg_attended a, const rg_tensor *q,
                               bool batched, rg_multihead_keywords *k) {
     a.weights = mha_wanted_weights(a.weights, &k->options, batched);
@@ -349,7 +348,7 @@ static bool cache_check(rg_multihead_attention *self, rg_tensor *const in[3],
     return true;
 }
 
-/* Writes x, which are projected keys or values, behind the cache's others. */
+/* Appends x, projected keys or values, to the cache. */
 static bool cache_write(rg_multihead_attention *self, rg_tensor *room, int64_t length,
                         rg_tensor *x) {
     if (!x)
@@ -362,8 +361,8 @@ static bool cache_write(rg_multihead_attention *self, rg_tensor *room, int64_t l
     return rg_copy_(rg_narrow(room, 2, length, t), heads);
 }
 
-/* Returns the mask, with -inf added where a key stands behind its query: there are l queries, and
- * the last of them has the position of the last key. */
+/* Returns the mask with -inf added where a key comes after its query. The l queries are the last l
+ * positions of the keys. */
 static rg_tensor *cache_causal(rg_tensor *mask, int64_t l, int64_t s, rg_dtype dtype) {
     if (l == 1)
         return mask;
@@ -371,7 +370,7 @@ static rg_tensor *cache_causal(rg_tensor *mask, int64_t l, int64_t s, rg_dtype d
     return mask == RG_NONE ? causal : rg_add(mask, causal);
 }
 
-/* Does what mha_run does, with the keys and values of the cache. */
+/* Does mha_run with the cache's keys and values. */
 static rg_tensor *mha_run_cached(rg_multihead_attention *self, rg_tensor *const in[3],
                                  rg_multihead_keywords *k) {
     RG_NO_GRAD();
@@ -394,7 +393,7 @@ static rg_tensor *mha_run_cached(rg_multihead_attention *self, rg_tensor *const 
     if (!mha_check_masks(in[0], o))
         return NULL;
     rg_tensor *mask = mha_mask(o, &sizes, batched, (rg_dtype)q->dtype);
-    bool by_steps = o->need_weights || mha_is_looked_into(self);
+    bool by_steps = o->need_weights || mha_is_awaited(self);
     bool causal = !c->complete && mask == RG_NONE && l == s && !by_steps;
     if (!c->complete && !causal)
         mask = cache_causal(mask, l, s, (rg_dtype)q->dtype);
@@ -426,7 +425,7 @@ rg_tensor *rgi_keys_and_values(rg_multihead_attention *self, rg_tensor *memory) 
 
 /* ---- the door ------------------------------------------------------------------ */
 
-/* Returns the output, and puts the weights, if they are asked for, into the keywords. */
+/* Returns the output, and stores the weights in the keywords if need_weights is true. */
 static rg_tensor *mha_run(rg_multihead_attention *self, rg_tensor *const in[3],
                           rg_multihead_keywords *k) {
     const rg_multihead_options *o = &k->options;
@@ -487,7 +486,7 @@ static rg_tensor *mha_added_bias(bool there, int64_t embed) {
     return there ? rg_nn_init_xavier_normal_(rg_empty(1, 1, embed), 1) : RG_NONE;
 }
 
-/* Makes the last projection, which torch draws before all else. */
+/* Makes out_proj, which torch draws first. */
 static rg_linear_module *mha_out_proj(int64_t embed, bool bias) {
     rg_linear_module *linear = rg_nn_linear(embed, embed, .bias = bias);
     if (!linear)

@@ -1,5 +1,5 @@
 /*
- * norm.c: LayerNorm, RMSNorm and GroupNorm: a weight that begins as ones, a bias as zeros.
+ * norm.c: LayerNorm, RMSNorm and GroupNorm. Weights begin as ones, biases as zeros.
  */
 #include "layers.h"
 #include "tensor/error.h"
@@ -24,7 +24,7 @@ static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_di
 
 static double norm_eps(double eps) { return eps == RG_OWN_EPS ? 1e-5 : eps; }
 
-/* Writes a shape as Python's tuple: "()", "(2,)", "(2, 3)". Returns how much was written. */
+/* Writes a shape as a Python tuple: "()", "(2,)", "(2, 3)". Returns the number of bytes written. */
 static size_t norm_shape_repr(rg_dims shape, char *text, size_t room) {
     size_t at = (size_t)snprintf(text, room, "(");
     for (int d = 0; d < shape.n; d++)

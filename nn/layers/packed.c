@@ -1,5 +1,5 @@
 /*
- * packed.c: sequences of several lengths as torch.nn.utils.rnn packs and pads them.
+ * packed.c: packing and padding sequences of different lengths, as torch.nn.utils.rnn does.
  */
 #include "packed.h"
 #include "tensor/dtype.h"
@@ -47,7 +47,7 @@ rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows,
 
 static const rg_packed_sequence no_packed;
 
-/* Returns, for sorted lengths, how many sequences each step has. */
+/* Returns the batch size of each step for sorted lengths. */
 static rg_tensor *packed_sizes(const rg_tensor *lengths) {
     const int64_t *n = (const int64_t *)lengths->data;
     int64_t batch = lengths->size[0];
@@ -60,7 +60,7 @@ static rg_tensor *packed_sizes(const rg_tensor *lengths) {
     return sizes;
 }
 
-/* Requires contiguous lengths of int64. */
+/* Requires contiguous int64 lengths. */
 static bool pack_allows(const char *op, const rg_tensor *x, const rg_tensor *lengths) {
     RG_FAIL_IF(x->numel == 0, op, "Cannot pack empty tensors.");
     RG_FAIL_IF(lengths->size[0] != x->size[1], op,
@@ -82,7 +82,7 @@ static bool pack_allows(const char *op, const rg_tensor *x, const rg_tensor *len
     return true;
 }
 
-/* Returns the steps of x, (steps, batch, ..), one after the other. */
+/* Returns the packed steps of x, (steps, batch, ..). */
 static rg_tensor *pack_rows(const char *op, rg_tensor *x, rg_tensor *sizes, int64_t rows) {
     const rg_step_runs runs = rgi_step_runs(op, sizes, rows, false);
     if (runs.n < 0)
@@ -98,12 +98,12 @@ static rg_tensor *pack_rows(const char *op, rg_tensor *x, rg_tensor *sizes, int6
     return rg_cat(rg_list_of(runs.n, part), 0);
 }
 
-/* Returns where each place of a permutation came from. */
+/* Returns the inverse of a permutation. */
 static rg_tensor *inverted(rg_tensor *permutation) {
     return permutation == RG_NONE ? RG_NONE : rg_argsort(permutation, 0, false);
 }
 
-/* Packs x, (steps, batch, ..) with lengths of int64. */
+/* Packs x, (steps, batch, ..), with int64 lengths. */
 static rg_packed_sequence pack(const char *op, rg_tensor *x, rg_tensor *lengths, bool sorted) {
     rg_packed_sequence p = { .sorted_indices = RG_NONE };
     if (!sorted) {
@@ -150,7 +150,7 @@ rg_packed_sequence rg_pack_padded_sequence_with(rg_tensor *x, rg_tensor *lengths
                  lengths->ndim);
         return no_packed;
     }
-    /* It fails where x has no second dim. */
+    /* Fails if x has no second dim. */
     rg_tensor *turned = rg_transpose(x, 0, 1);
     if (!turned)
         return no_packed;
@@ -172,7 +172,7 @@ rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o) {
 
 /* ---- padding --------------------------------------------------------------------- */
 
-/* Returns x with `more` of a value behind the last along dim, or before the first. */
+/* Returns x with `more` elements of a value after its end along dim, or before its begin. */
 static rg_tensor *padded(rg_tensor *x, int dim, int64_t more, double value, bool before) {
     if (!x || !more)
         return x;
@@ -182,7 +182,7 @@ static rg_tensor *padded(rg_tensor *x, int dim, int64_t more, double value, bool
     return rg_cat(before ? RG_LIST(fill, x) : RG_LIST(x, fill), dim);
 }
 
-/* Returns the lengths of the sequences that the runs have, the longest first. */
+/* Returns the sequences' lengths, the longest first. */
 static rg_tensor *lengths_of(const rg_step_runs *runs) {
     rg_tensor *lengths = rg_zeros_dims(RG_DIMS(runs->v[0].batch), RG_INT64);
     for (int i = 0; lengths && i < runs->n; i++)
@@ -243,7 +243,7 @@ rg_padded_sequence rg_pad_packed_sequence_with(rg_packed_sequence packed, rg_pad
     return (rg_padded_sequence){ rg_escape(y.output), rg_escape(y.lengths) };
 }
 
-/* The others are as the first, but for the steps. */
+/* Requires that the other tensors have the first one's dims, except for the steps. */
 static bool pad_allows(const char *op, rg_list sequences) {
     const rg_tensor *first = sequences.v[0];
     for (int i = 0; i < sequences.n; i++) {

@@ -1,21 +1,22 @@
 /*
- * packed.h: how a packed sequence is read: as runs of steps that have the same sequences. Private;
- * packed sequences are in recurrent.h.
+ * packed.h: a packed sequence as runs. A run is a range of consecutive steps that have the same
+ * batch size. Private; packed sequences are in recurrent.h.
  */
 #pragma once
 
 #include "recurrent.h"
 
-/* The rows of a run begin at `at`: `steps` steps of `batch` sequences. */
+/* A run of `steps` steps of `batch` sequences each. Its first row is `at`. */
 typedef struct rg_step_run {
     int64_t at, steps, batch;
 } rg_step_run;
-/* All runs together have `rows` rows, and the first has the most sequences. The scope owns v. */
+/* The runs of a packed sequence, which have `rows` rows together. The first run has the largest
+ * batch. The scope owns v. */
 typedef struct rg_step_runs {
     int n;
     rg_step_run *v;
     int64_t rows;
 } rg_step_runs;
-/* Returns the runs, each of a single step if so asked; where n is -1, batch_sizes aren't those of a
- * packed sequence of `rows` rows, and the thread has that error. */
+/* Returns the runs, each of one step if asked. Fails with .n == -1 if batch_sizes doesn't fit a
+ * packed sequence of `rows` rows. */
 rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows, bool single);

@@ -1,6 +1,6 @@
 /*
- * pool.c: modules of pooling, which have no parameters: windows that slide, and adaptive ones.
- * Where they are called with rg_pool_keywords, modules of the greatest give the indices, too.
+ * pool.c: pooling as modules: sliding and adaptive windows. If called with rg_pool_keywords, max
+ * pooling returns the indices, too.
  */
 #include "layers.h"
 #include "nn/python_text.h"
@@ -11,8 +11,8 @@
 
 /* ---- text --------------------------------------------------------------------------- */
 
-/* Adds "name=2", or "name=(2, 3)", to the text, and returns where it ends. `tuple` writes a number
- * as "(2,)". */
+/* Appends "name=2" or "name=(2, 3)" to the text, and returns the text's end. If `tuple` is true, a
+ * single number is written as "(2,)". */
 static int pool_text(char *text, size_t room, int at, const char *name, rg_dims v, bool tuple) {
     const bool number = v.n == 1 && !tuple;
     at += snprintf(text + at, room - (size_t)at, "%s%s=%s", at ? ", " : "", name,
@@ -27,19 +27,19 @@ static int pool_text(char *text, size_t room, int at, const char *name, rg_dims 
     return number ? at : at + snprintf(text + at, room - (size_t)at, v.n == 1 ? ",)" : ")");
 }
 
-/* Returns the list, or the number as a list of one. */
+/* Returns the list, or the number as a list of length 1. */
 static rg_dims list_or_number(int64_t number, rg_dims list) {
     return list.n ? list : RG_DIMS(number);
 }
 
-/* Returns the stride, which is the kernel if none was given. */
+/* Returns the stride, whose default is the kernel. */
 static rg_dims pool_stride(int64_t stride, rg_dims strides, rg_dims kernel) {
     return stride == RG_KERNEL && !strides.n ? kernel : list_or_number(stride, strides);
 }
 
 /* ---- MaxPool1d, MaxPool2d ------------------------------------------------------------ */
 
-/* Returns the greatest, and gives the indices to the keywords if there are any. */
+/* Returns the maxima, and stores the indices in the keywords if there are any. */
 static rg_tensor *pool_give(rg_values_indices r, void *keywords) {
     rg_pool_keywords *k = keywords;
     if (k)

@@ -1,5 +1,5 @@
 /*
- * positions.c: where in the sequence a row stands: learned, sinusoidal and rotary positions.
+ * positions.c: learned, sinusoidal and rotary position embeddings.
  */
 #include "positions.h"
 #include "nn/registry.h"
@@ -10,7 +10,7 @@
 
 /* ---- forward ------------------------------------------------------------------- */
 
-/* Turns the halves (a, b) of x to (a cos - b sin, b cos + a sin). */
+/* Rotates the halves (a, b) of x to (a cos - b sin, b cos + a sin). */
 static rg_tensor *rotate(rg_positions *self, rg_tensor *x, int64_t start, int64_t length) {
     int64_t half = x->size[x->ndim - 1] / 2;
     rg_tensor *a = rg_narrow(x, -1, 0, half), *b = rg_narrow(x, -1, half, half);

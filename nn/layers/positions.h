@@ -1,5 +1,5 @@
 /*
- * positions.h: modules that tell a sequence x of (..., length, dim) where each row stands.
+ * positions.h: modules that encode the position of each row of a sequence x, (..., length, dim).
  *
  * Learned and sinusoidal positions are added to x. Rotary ones turn x: with its halves a and b,
  * x becomes (a cos - b sin, b cos + a sin), as Hugging Face's LLaMA has it. The i-th angle of a
@@ -13,17 +13,17 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_positions {
     rg_module base;
-    /* Learned and sinusoidal positions stand in weight, rotary ones in cos and sin. The others are
+    /* Learned and sinusoidal positions use weight, rotary ones cos and sin. The other fields are
      * NULL. */
     rg_tensor *weight, *cos, *sin;
 } rg_positions;
-/* Learned positions are trained, and begin with numbers from N(0, 1), as Embedding's weight does.
- */
+/* Makes learned positions: a parameter drawn from N(0, 1), as Embedding's weight. */
 rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim);
-/* Sines stand in the even columns, cosines in the odd ones. */
+/* Makes sinusoidal positions: sines in even columns, cosines in odd ones. */
 rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);
 rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
-/* Returns x with its positions, of which the first is `start`; in rg_call(m, x) the first is 0. */
+/* Returns x with its positions encoded, the first of which is `start`. rg_call(m, x) starts at 0.
+ */
 rg_tensor *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

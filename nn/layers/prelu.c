@@ -1,5 +1,5 @@
 /*
- * prelu.c: PReLU: x, or a learned slope times x where x isn't above 0.
+ * prelu.c: PReLU: x if x > 0, else slope times x, with a learned slope.
  */
 #include "layers.h"
 #include "tensor/error.h"

@@ -1,8 +1,7 @@
 /*
- * recurrent.c: LSTM, GRU and RNN as modules: layers and directions, and sequences of several
- * lengths, made of rg_lstm_scan and its kind. (A packed sequence is in packed.c; a single step is
- * in recurrent_cells.c.) This file is long because the three are one module, whose checks speak in
- * torch's words.
+ * recurrent.c: LSTM, GRU and RNN as modules of several layers and directions, over rg_lstm_scan and
+ * its siblings. (packed.c packs sequences; recurrent_cells.c has the cells.)
+ * This file is long because the three kinds are one module, with the checks of all of them.
  */
 #include "packed.h"
 #include "init.h"
@@ -27,15 +26,15 @@ static bool rnn_is_gru(const rg_rnn_module *self) { return self->base.cls == &gr
 
 static int rnn_directions(const rg_rnn_module *self) { return self->o.bidirectional ? 2 : 1; }
 
-/* Returns how wide h is. */
+/* Returns the width of h. */
 static int64_t rnn_width(const rg_rnn_module *self) {
     return self->o.proj_size ? self->o.proj_size : self->hidden_size;
 }
 
 /* ---- checks of its arguments ----------------------------------------------------- */
 
-/* A call has an input that is (steps, batch, ..) or, if it is packed, (all steps, ..), and the runs
- * of steps that all layers go through. */
+/* A call's input, (steps, batch, ..) or, if packed, (all steps, ..), and its runs of steps
+ * (packed.h). */
 typedef struct rnn_run {
     rg_rnn_module *self;
     rg_tensor *x, *h_0, *c_0;
@@ -61,7 +60,7 @@ static bool rnn_check_input(const rnn_run *r) {
     return true;
 }
 
-/* A state is (layers and directions, batch, width). */
+/* A state is (layers times directions, batch, width). */
 static bool rnn_check_states(const rnn_run *r) {
     const rg_rnn_module *self = r->self;
     const char *name = self->base.cls->name;
@@ -71,7 +70,7 @@ static bool rnn_check_states(const rnn_run *r) {
     return rgi_want_state(name, lstm, 0, r->h_0, h) && rgi_want_state(name, lstm, 1, r->c_0, c);
 }
 
-/* Makes the run of an input that isn't packed. */
+/* Makes the single run of an input that isn't packed. */
 static bool rnn_begin_padded(rnn_run *r) {
     const bool batch_first = r->self->o.batch_first;
     r->batched = r->x->ndim == 3;
@@ -86,7 +85,7 @@ static bool rnn_begin_padded(rnn_run *r) {
         r->x = rg_transpose(r->x, 0, 1);
     if (!r->x || !r->h_0 || !r->c_0 || !rnn_check_input(r))
         return false;
-    /* A layer with a projection goes step by step. */
+    /* A layer with a projection has runs of one step each. */
     const int64_t steps = r->x->size[0];
     const int n = r->self->o.proj_size ? (int)steps : 1;
     r->batch = r->x->size[1];
@@ -131,13 +130,12 @@ static bool rnn_begin(rnn_run *r, const rg_rnn_keywords *k) {
 
 /* ---- one direction of one layer -------------------------------------------------- */
 
-/* h and c of the sequences that are under way, the longest first. c is RG_NONE but of an
- * LSTM. */
+/* The state of a run's sequences, the longest first. c is RG_NONE except for an LSTM. */
 typedef struct rnn_state {
     rg_tensor *h, *c;
 } rnn_state;
 
-/* Returns rows from begin to before end of both. */
+/* Returns rows begin to end - 1 of both tensors. */
 static rnn_state rnn_rows(rnn_state s, int64_t begin, int64_t end) {
     rnn_state part = { rg_narrow(s.h, 0, begin, end - begin), RG_NONE };
     if (s.c != RG_NONE)
@@ -145,7 +143,7 @@ static rnn_state rnn_rows(rnn_state s, int64_t begin, int64_t end) {
     return part;
 }
 
-/* Returns n states, one behind the other. */
+/* Concatenates n states. */
 static rnn_state rnn_join(int n, const rnn_state *s) {
     rg_tensor **h = rgi_scope_alloc(2 * (size_t)n * sizeof *h);
     if (!h || n == 1)
@@ -159,8 +157,8 @@ static rnn_state rnn_join(int n, const rnn_state *s) {
     return (rnn_state){ rg_cat(rg_list_of(n, h), 0), both ? rg_cat(rg_list_of(n, c), 0) : RG_NONE };
 }
 
-/* Goes through the steps of gates, (steps, batch, gates), from a state, which becomes the last.
- * Returns h of all steps. */
+/* Runs over the steps of gates, (steps, batch, gates). Reads the first state from *state and writes
+ * the last one there. Returns h of all steps. */
 static rg_tensor *rnn_scan(const rg_rnn_module *self, const rg_rnn_weights *w, rg_tensor *gates,
                            rnn_state *s, bool reverse) {
     if (!gates)
@@ -180,7 +178,7 @@ static rg_tensor *rnn_scan(const rg_rnn_module *self, const rg_rnn_weights *w, r
     return y;
 }
 
-/* Returns the gates of a run as (steps, batch, gates). */
+/* Returns a run's gates as (steps, batch, gates). */
 static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step_run *run) {
     if (!r->packed)
         return r->runs.n == 1 ? gates : rg_narrow(gates, 0, run->at, run->steps);
@@ -188,8 +186,9 @@ static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step
     return rg_unflatten(gates, 0, RG_DIMS(run->steps, run->batch));
 }
 
-/* Goes through all runs, from a state, which becomes the last of each sequence. Forward, sequences
- * come to their ends, and those are kept; in reverse, they begin. Returns h of all steps. */
+/* Runs over all runs. Reads the first states and writes the last ones. In the forward direction
+ * sequences end at the end of a run and their states are set aside; in reverse, sequences begin
+ * there. Returns h of all steps. */
 static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_tensor *x,
                                 rnn_state *s, bool reverse) {
     const int n = r->runs.n;
@@ -224,7 +223,7 @@ static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_te
 
 /* ---- all layers ------------------------------------------------------------------ */
 
-/* Returns the state with which layer and direction number i begins. */
+/* Returns the first state of a layer and direction, by its index. */
 static rnn_state rnn_first(const rnn_run *r, int i) {
     const rg_rnn_module *self = r->self;
     const bool lstm = rnn_is_lstm(self);
@@ -236,7 +235,7 @@ static rnn_state rnn_first(const rnn_run *r, int i) {
                              : RG_NONE };
 }
 
-/* Returns the last layer's output; h and c have the last states of layers and directions. */
+/* Returns the last layer's output. h and c receive the last states of all layers and directions. */
 static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
     const rg_rnn_module *self = r->self;
     const int directions = rnn_directions(self);
@@ -257,8 +256,8 @@ static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
     return x;
 }
 
-/* Returns the layers' last states as one tensor, as they were given: in the order of the sequences,
- * and without a batch where there was none. */
+/* Returns the last states as one tensor in the caller's layout: in the original order of the
+ * sequences, and without the batch dim if the input has none. */
 static rg_tensor *rnn_last(const rnn_run *r, const rg_rnn_keywords *k, rg_tensor **t) {
     rg_tensor *all = rg_stack(rg_list_of(r->self->n_weights, t), 0);
     if (!r->batched)
@@ -267,7 +266,7 @@ static rg_tensor *rnn_last(const rnn_run *r, const rg_rnn_keywords *k, rg_tensor
     return sorted ? rg_index_select(all, 1, k->unsorted_indices) : all;
 }
 
-/* Returns the output, and puts h_n and c_n into the keywords. */
+/* Returns the output, and stores h_n and c_n in the keywords. */
 static rg_tensor *rnn_run_all(rg_rnn_module *self, rg_tensor *x, rg_rnn_keywords *k) {
     rnn_run r = { .self = self, .x = x };
     RG_AS(self->base.cls->name);
@@ -341,12 +340,12 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
 
 /* ---- repr ------------------------------------------------------------------------ */
 
-/* Adds ", name=text" to the text, and returns where it ends. */
+/* Appends ", name=text" to the text, and returns the text's end. */
 static int rnn_add(char *text, size_t room, int at, const char *name, const char *value) {
     return at + snprintf(text + at, room - (size_t)at, ", %s=%s", name, value);
 }
 
-/* Only what differs from torch's defaults is said. */
+/* Prints only options that differ from torch's defaults. */
 static void rnn_repr(rg_module *m, char *text, size_t room) {
     const rg_rnn_module *self = (rg_rnn_module *)m;
     const rg_rnn_options *o = &self->o;
@@ -393,7 +392,7 @@ static const rg_module_class lstm_class = RNN_CLASS("LSTM");
 static const rg_module_class gru_class = RNN_CLASS("GRU");
 static const rg_module_class rnn_class = RNN_CLASS("RNN");
 
-/* Warns of a dropout that has no place. */
+/* Warns that dropout has no effect with one layer. */
 static void rnn_warns_of_dropout(const char *name, const rg_rnn_options *o) {
     rgi_warn(name,
              "dropout option adds dropout after all but last recurrent layer, so non-zero "
@@ -432,8 +431,8 @@ static bool rnn_allows(const char *name, int64_t input, int64_t hidden, const rg
     return true;
 }
 
-/* Registers one of the weights of a layer and direction, of (rows, columns) or, where columns are
- * 0, of (rows). torch draws all from U(-1/sqrt(hidden), 1/sqrt(hidden)). */
+/* Registers one weight of a layer and direction: (rows, columns), or (rows) if columns is 0. As in
+ * torch, it is drawn from U(-1/sqrt(hidden), 1/sqrt(hidden)). */
 static void rnn_weight(rg_rnn_module *self, const char *kind, int i, rg_tensor **place,
                        int64_t rows, int64_t columns) {
     char name[64];

@@ -1,6 +1,6 @@
 /*
- * recurrent.h: LSTM, GRU, RNN, and their cells, and sequences of several lengths, packed, as in
- * torch.nn.utils.rnn. What a layer does in one direction is rg_lstm_scan and its kind, in
+ * recurrent.h: LSTM, GRU, RNN and their cells, and packed sequences of different lengths, as in
+ * torch.nn.utils.rnn. One direction of one layer is rg_lstm_scan or a sibling, in
  * autograd/ops/ops.h.
  *
  *     rg_rnn_module *lstm = rg_nn_lstm(3, 4, .num_layers = 2, .batch_first = true);
@@ -19,10 +19,10 @@ RG_PUBLIC_BEGIN
 
 /* ---- sequences of several lengths ------------------------------------------------ */
 
-/* The steps of all sequences, one step after the other, of each step those of the sequences that
- * still go on, the longest first: `data` is (all steps, ..), and `batch_sizes` says of each step
- * how many they are. The indices say where the sequences stood, and are RG_NONE if they were
- * sorted. */
+/* Sequences of different lengths, step by step: the rows of step 0, of step 1 and so on, in each
+ * step only the sequences that haven't ended, the longest first. `data` is (all steps, ..), and
+ * `batch_sizes` has each step's number of sequences. The indices map between this order and the
+ * original one; they are RG_NONE if the sequences were sorted. */
 typedef struct rg_packed_sequence {
     rg_tensor *data, *batch_sizes, *sorted_indices, *unsorted_indices;
 } rg_packed_sequence;
@@ -31,13 +31,14 @@ typedef struct RG_OPTIONS rg_pack_options {
     bool batch_first RG_DEFAULT(false);
     bool enforce_sorted RG_DEFAULT(true);
 } rg_pack_options;
-/* Packs x, (steps, batch, ..), whose sequences have these lengths. All of it is NULL on failure. */
+/* Packs x, (steps, batch, ..), whose sequences have the given lengths. All fields are NULL on
+ * failure. */
 rg_packed_sequence rg_pack_padded_sequence_with(rg_tensor *x, rg_tensor *lengths,
                                                 rg_pack_options o);
 #define RG_PACK_(...) RG_KEYWORDS(rg_pack_options, (.enforce_sorted = true), __VA_ARGS__)
 #define rg_pack_padded_sequence(x, lengths, ...) \
     rg_pack_padded_sequence_with(x, lengths, RG_PACK_(__VA_ARGS__))
-/* Packs tensors of (steps, ..). */
+/* Packs tensors (steps, ..). */
 rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o);
 #define rg_pack_sequence(sequences, ...) rg_pack_sequence_with(sequences, RG_PACK_(__VA_ARGS__))
 
@@ -45,20 +46,19 @@ typedef struct RG_OPTIONS rg_pad_options {
     RG_BY_NAME;
     bool batch_first RG_DEFAULT(false);
     double padding_value RG_DEFAULT(0);
-    int64_t total_length
-        RG_DEFAULT(0); /* 0 is the longest one's; only pad_packed_sequence has it. */
-    const char *padding_side RG_DEFAULT("right"); /* or "left"; only pad_sequence has it. */
+    int64_t total_length RG_DEFAULT(0); /* For pad_packed_sequence; 0 means the longest. */
+    const char *padding_side RG_DEFAULT("right"); /* "right" or "left"; for pad_sequence. */
 } rg_pad_options;
 /* Both are NULL on failure. */
 typedef struct rg_padded_sequence {
     rg_tensor *output, *lengths;
 } rg_padded_sequence;
 #define RG_PAD_(...) RG_KEYWORDS(rg_pad_options, (.padding_side = "right"), __VA_ARGS__)
-/* Returns (steps, batch, ..), and the lengths. */
+/* Returns the sequences as (steps, batch, ..), and their lengths. */
 rg_padded_sequence rg_pad_packed_sequence_with(rg_packed_sequence packed, rg_pad_options o);
 #define rg_pad_packed_sequence(packed, ...) \
     rg_pad_packed_sequence_with(packed, RG_PAD_(__VA_ARGS__))
-/* Returns tensors of (steps, ..) as (the most steps, batch, ..). */
+/* Returns tensors (steps, ..) as one tensor (maximum of steps, batch, ..). */
 rg_tensor *rg_pad_sequence_with(rg_list sequences, rg_pad_options o);
 #define rg_pad_sequence(sequences, ...) rg_pad_sequence_with(sequences, RG_PAD_(__VA_ARGS__))
 
@@ -69,20 +69,20 @@ typedef struct RG_OPTIONS rg_rnn_options {
     int64_t num_layers RG_DEFAULT(1);
     bool bias RG_DEFAULT(true);
     bool batch_first RG_DEFAULT(false);
-    double dropout RG_DEFAULT(0); /* Done between layers. */
+    double dropout RG_DEFAULT(0); /* Probability, between layers. */
     bool bidirectional RG_DEFAULT(false);
-    int64_t proj_size RG_DEFAULT(0); /* Only LSTM has it. */
-    /* Only RNN has it: "tanh", which NULL stands for, or "relu". */
+    int64_t proj_size RG_DEFAULT(0); /* For LSTM. */
+    /* For RNN: "tanh", also if NULL, or "relu". */
     const char *nonlinearity RG_DEFAULT(NULL);
 } rg_rnn_options;
-/* The weights of one layer and direction; absent ones are RG_NONE. */
+/* The weights of one layer and direction; absent weights are RG_NONE. */
 typedef struct rg_rnn_weights {
     rg_tensor *weight_ih, *weight_hh, *bias_ih, *bias_hh, *weight_hr;
 } rg_rnn_weights;
 typedef struct rg_rnn_module {
     rg_module base;
-    /* Layer l has weights[l], or if bidirectional weights[2 l] and, for the reverse, the next.
-     * They are registered as weight_ih_l0, .., weight_ih_l0_reverse and so on. */
+    /* Layer l has weights[l] or, if bidirectional, weights[2 l] and, for the reverse direction,
+     * weights[2 l + 1]. Their names are weight_ih_l0, .., weight_ih_l0_reverse and so on. */
     rg_rnn_weights *weights;
     int64_t input_size, hidden_size;
     int n_weights;
@@ -99,15 +99,15 @@ rg_rnn_module *rg_nn_rnn_with(int64_t input_size, int64_t hidden_size, rg_rnn_op
 #define rg_nn_rnn(input_size, hidden_size, ...) \
     rg_nn_rnn_with(input_size, hidden_size, RG_RNN_(__VA_ARGS__))
 
-/* The states with which layers and cells begin; states that are left out are zeros. An LSTM takes
- * both or none, and others only h_0. */
+/* The first states of layers and cells; absent states are zeros. An LSTM takes both or none, other
+ * kinds only h_0. */
 typedef struct RG_OPTIONS rg_rnn_states {
     RG_BY_NAME;
     rg_tensor *h_0 RG_DEFAULT(RG_NONE);
     rg_tensor *c_0 RG_DEFAULT(RG_NONE);
 } rg_rnn_states;
 #define RG_STATES_(...) RG_KEYWORDS(rg_rnn_states, (.h_0 = RG_NONE, .c_0 = RG_NONE), __VA_ARGS__)
-/* c_n is RG_NONE but of an LSTM. All are NULL on failure. */
+/* c_n is RG_NONE except for an LSTM. All fields are NULL on failure. */
 typedef struct rg_rnn_result {
     rg_tensor *output, *h_n, *c_n;
 } rg_rnn_result;
@@ -115,9 +115,9 @@ typedef struct rg_rnn_packed_result {
     rg_packed_sequence output;
     rg_tensor *h_n, *c_n;
 } rg_rnn_packed_result;
-/* x is (steps, batch, input_size), batch first if so told, or without a batch. Each of the three
- * names runs any of the three layers. rg_call(m, x), rg_call(m, x, h_0) and, of an LSTM,
- * rg_call(m, x, h_0, c_0) return the output alone. */
+/* x is (steps, batch, input_size), (batch, steps, input_size) with batch_first, or without a batch.
+ * Each of the three functions runs any of the three kinds. rg_call(m, x), rg_call(m, x, h_0) and,
+ * for an LSTM, rg_call(m, x, h_0, c_0) return the output alone. */
 rg_rnn_result rg_rnn_forward_with(rg_rnn_module *m, rg_tensor *x, rg_rnn_states o);
 rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequence x,
                                                 rg_rnn_states o);
@@ -127,8 +127,8 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
 #define rg_rnn_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
 #define rg_gru_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
 #define rg_lstm_forward_packed(m, x, ...) rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
-/* These keywords are given to forward_with, which puts h_n and c_n in. If x is packed, it is given
- * x's data, and the rest of x here; else batch_sizes is RG_NONE. */
+/* The keywords of forward_with, which stores h_n and c_n here. If x is packed, forward_with
+ * receives x's data as input, and the other fields here; otherwise batch_sizes is RG_NONE. */
 typedef struct rg_rnn_keywords {
     rg_rnn_states states RG_EMPTY;
     rg_tensor *batch_sizes RG_DEFAULT(RG_NONE);
@@ -164,12 +164,12 @@ rg_rnn_cell_module *rg_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
     rg_nn_gru_cell_with(input_size, hidden_size, RG_CELL_(__VA_ARGS__))
 #define rg_nn_rnn_cell(input_size, hidden_size, ...) \
     rg_nn_rnn_cell_with(input_size, hidden_size, RG_CELL_(__VA_ARGS__))
-/* x is (batch, input_size), or without a batch. GRU and RNN cells are called by rg_call(m, x) and
- * rg_call(m, x, h); an LSTM's cell by rg_lstm_cell_forward(m, x, .h_0 = h, .c_0 = c), which returns
- * h and c, or by rg_call(m, x, h, c), which returns h alone. */
+/* x is (batch, input_size), or without a batch. GRU and RNN cells are called by rg_call(m, x) or
+ * rg_call(m, x, h). An LSTM's cell is called by rg_lstm_cell_forward(m, x, .h_0 = h, .c_0 = c),
+ * which returns h and c, or by rg_call(m, x, h, c), which returns h alone. */
 rg_hidden_cells rg_lstm_cell_forward_with(rg_rnn_cell_module *m, rg_tensor *x, rg_rnn_states o);
 #define rg_lstm_cell_forward(m, x, ...) rg_lstm_cell_forward_with(m, x, RG_STATES_(__VA_ARGS__))
-/* These keywords are given to forward_with, which puts c in. */
+/* The keywords of forward_with, which stores c here. */
 typedef struct rg_rnn_cell_keywords {
     rg_rnn_states states RG_EMPTY;
     rg_tensor *c RG_DEFAULT(RG_NONE);

@@ -1,5 +1,5 @@
 /*
- * recurrent_cells.c: LSTMCell, GRUCell and RNNCell: one step of rg_lstm_scan and its kind.
+ * recurrent_cells.c: LSTMCell, GRUCell and RNNCell: one step of rg_lstm_scan and its siblings.
  */
 #include "recurrent.h"
 #include "init.h"
@@ -37,7 +37,7 @@ static bool cell_check_dims(const rg_rnn_cell_module *self, rg_tensor *x, rg_ten
     return rgi_want_states_like(name, x, 2, s);
 }
 
-/* Requires that x and the states have a batch. */
+/* Checks the sizes. x and the states must have a batch dim. */
 static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
                              rg_tensor *const s[2]) {
     const char *name = self->base.cls->name;
@@ -50,7 +50,7 @@ static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
 
 /* ---- forward --------------------------------------------------------------------- */
 
-/* Returns h and, of an LSTM, c, which are RG_NONE else; x is (1, batch, input_size). */
+/* Returns h and, for an LSTM, c, else RG_NONE. x is (1, batch, input_size). */
 static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *h,
                                  rg_tensor *c) {
     rg_tensor *gates = rgi_rnn_gates(x, self->weight_ih, self->bias_ih, self->bias_hh,
@@ -63,7 +63,7 @@ static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, r
     return (rg_hidden_cells){ rg_rnn_scan(gates, self->weight_hh, h, self->relu, false), RG_NONE };
 }
 
-/* Returns h, and puts c into the keywords. */
+/* Returns h, and stores c in the keywords. */
 static rg_tensor *cell_run(const rg_rnn_cell_module *self, rg_tensor *x, rg_rnn_cell_keywords *k) {
     rg_tensor *s[] = { k->states.h_0, k->states.c_0 };
     RG_AS(self->base.cls->name);

@@ -1,18 +1,18 @@
 /*
- * recurrent_parts.h: what the recurrent layers and their cells have in common.
+ * recurrent_parts.h: functions that recurrent layers and their cells share.
  */
 #pragma once
 
 #include "nn/module.h"
 
-/* Returns how many gates there are to each number of h. */
+/* Returns the number of gates. */
 static inline int rgi_rnn_gate_count(bool lstm, bool gru) {
     if (lstm)
         return 4;
     return gru ? 3 : 1;
 }
 
-/* Returns the gates that x makes, with the biases; a GRU's second is left to its steps. */
+/* Returns x's part of the gates, biases included. A GRU adds the second bias in each step. */
 static inline rg_tensor *rgi_rnn_gates(rg_tensor *x, rg_tensor *weight_ih, rg_tensor *bias_ih,
                                        rg_tensor *bias_hh, bool gru) {
     rg_tensor *bias = bias_ih;

@@ -1,6 +1,5 @@
 /*
- * sequence_checks.c: the sentences of attention, transformer and recurrent layers for arguments
- * that they can't take.
+ * sequence_checks.c: checks of the arguments of attention, transformer and recurrent layers.
  */
 #include "sequence_checks.h"
 

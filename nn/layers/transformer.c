@@ -1,6 +1,6 @@
 /*
- * transformer.c: TransformerEncoderLayer: attention and a feedforward network, each of which is
- * added to its input, with a norm before or after.
+ * transformer.c: TransformerEncoderLayer: attention and a feedforward network, each with a residual
+ * connection and a norm before or after it.
  */
 #include "nn/registry.h"
 #include "tensor/dtype.h"

@@ -1,6 +1,6 @@
 /*
- * transformer.h: torch.nn.Transformer, and what it is made of: TransformerEncoder and
- * TransformerDecoder, and their layers.
+ * transformer.h: torch.nn.Transformer and its parts: TransformerEncoder, TransformerDecoder, and
+ * their layers.
  *
  *     rg_transformer *m = rg_nn_transformer(.d_model = 64, .nhead = 4, .batch_first = true);
  *     rg_tensor *causal = rg_generate_square_subsequent_mask(rg_size(tgt, 1));
@@ -19,16 +19,16 @@
 RG_PUBLIC_BEGIN
 
 /* ---- TransformerEncoderLayer ------------------------------------------------------
- * A causal block is such a layer with .src_mask; .norm_first = true makes it pre-norm. */
+ * A causal block is this layer with .src_mask; .norm_first = true makes it pre-norm. */
 typedef struct RG_OPTIONS rg_transformer_options {
     RG_BY_NAME;
     int64_t dim_feedforward RG_DEFAULT(2048);
     double dropout RG_DEFAULT(0.1);
-    /* This may be rg_relu, rg_gelu, or another function, which must not be left by longjmp. */
+    /* rg_relu, rg_gelu, or another function. It must not be left by longjmp. */
     rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
     double layer_norm_eps RG_DEFAULT(1e-5);
     bool batch_first RG_DEFAULT(false);
-    /* If true, the layer computes x + f(norm(x)) in place of norm(x + f(x)). */
+    /* If true, the layer computes x + f(norm(x)), else norm(x + f(x)). */
     bool norm_first RG_DEFAULT(false);
     bool bias RG_DEFAULT(true);
 } rg_transformer_options;
@@ -50,7 +50,7 @@ rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_mod
                      .layer_norm_eps = 1e-5, .bias = true),                          \
                     __VA_ARGS__))
 
-/* The keywords of the layer's forward, too. */
+/* Also the keywords of the layer's forward. */
 typedef struct RG_OPTIONS rg_src_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);
@@ -66,20 +66,20 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
                     __VA_ARGS__))
 
 /* ---- TransformerEncoder: num_layers copies of a layer, and a norm --------------------
- * The encoder takes over the layer, which it copies and then frees, and the norm. A layer of one's
- * own is called with rg_src_options as its keywords. */
+ * The encoder copies the layer and frees it, and owns the norm. A layer of the program's own class
+ * is called with rg_src_options as its keywords. */
 typedef struct RG_OPTIONS rg_encoder_options {
     RG_BY_NAME;
     void *norm RG_DEFAULT(RG_NONE);
-    /* If true, what stands at padded positions is 0 before the norm where torch takes its fast path
-     * for nested tensors: without gradients, in eval mode, with batch_first, post-norm, relu or
-     * gelu, an even number of heads, no mask, and padding that stands at the end. */
+    /* If true, padded positions are 0 before the norm under the conditions of torch's fast path for
+     * nested tensors: no gradients, eval mode, batch_first, post-norm, relu or gelu, an even number
+     * of heads, no mask, and padding at the end of rows. */
     bool enable_nested_tensor RG_DEFAULT(true);
 } rg_encoder_options;
 typedef struct rg_transformer_encoder {
     rg_module base;
     rg_module_list *layers;
-    rg_module *norm; /* NULL where there is none. */
+    rg_module *norm; /* May be NULL. */
     int64_t num_layers;
     bool enable_nested_tensor;
 } rg_transformer_encoder;
@@ -91,7 +91,7 @@ rg_transformer_encoder *rg_nn_transformer_encoder_with(void *layer, int64_t num_
                                                (.norm = RG_NONE, .enable_nested_tensor = true), \
                                                __VA_ARGS__))
 
-/* The keywords of the encoder's forward, too. */
+/* Also the keywords of the encoder's forward. */
 typedef struct RG_OPTIONS rg_mask_options {
     RG_BY_NAME;
     rg_tensor *mask RG_DEFAULT(RG_NONE);
@@ -125,16 +125,16 @@ rg_transformer_decoder_layer *rg_nn_transformer_decoder_layer_with(int64_t d_mod
                      .layer_norm_eps = 1e-5, .bias = true),                          \
                     __VA_ARGS__))
 
-/* A decoder that writes one position after the other keeps what it has computed: for each layer the
- * keys and values of the memory, and of the positions of tgt that were. Both tensors are (layers,
- * 2, batch, heads, positions, size of a head), and belong to the scope, as any result does; in a
- * layer's own forward they have no dim for layers. */
+/* The cache of a decoder that generates one position after the other: for each layer the keys and
+ * values of the memory, and of the earlier positions of tgt. Both tensors are (layers, 2, batch,
+ * heads, positions, head size), and the scope owns them. A single layer's cache has no dim for
+ * layers. */
 typedef struct rg_decoder_cache {
     rg_tensor *tgt, *memory;
     int64_t length; /* The number of positions of tgt in the cache. */
 } rg_decoder_cache;
 
-/* The keywords of a decoder's and of a decoder layer's forward, too. */
+/* Also the keywords of a decoder's and of a decoder layer's forward. */
 typedef struct RG_OPTIONS rg_tgt_options {
     RG_BY_NAME;
     rg_tensor *tgt_mask RG_DEFAULT(RG_NONE);
@@ -143,8 +143,8 @@ typedef struct RG_OPTIONS rg_tgt_options {
     rg_tensor *memory_key_padding_mask RG_DEFAULT(RG_NONE);
     bool tgt_is_causal RG_DEFAULT(false);
     bool memory_is_causal RG_DEFAULT(false);
-    /* With a cache, tgt has the positions that follow those in the cache, to which they are added.
-     * Each attends to itself and to those before it: no tgt_mask is needed. No gradient flows. */
+    /* With a cache, tgt has the positions after those in the cache, and they are appended to it.
+     * Each attends to itself and to earlier positions: tgt_mask isn't needed. No gradient flows. */
     rg_decoder_cache *cache RG_DEFAULT(NULL);
 } rg_tgt_options;
 #define RG_TGT_(...)                                                                           \
@@ -159,7 +159,7 @@ rg_tensor *rg_transformer_decoder_layer_forward_with(rg_transformer_decoder_laye
     rg_transformer_decoder_layer_forward_with(m, tgt, memory, RG_TGT_(__VA_ARGS__))
 
 /* ---- TransformerDecoder: num_layers copies of a layer, and a norm --------------------
- * It takes over the layer and the norm as the encoder does. */
+ * The decoder copies the layer and frees it, and owns the norm. */
 typedef struct RG_OPTIONS rg_decoder_options {
     RG_BY_NAME;
     void *norm RG_DEFAULT(RG_NONE);
@@ -167,7 +167,7 @@ typedef struct RG_OPTIONS rg_decoder_options {
 typedef struct rg_transformer_decoder {
     rg_module base;
     rg_module_list *layers;
-    rg_module *norm; /* NULL where there is none. */
+    rg_module *norm; /* May be NULL. */
     int64_t num_layers;
 } rg_transformer_decoder;
 rg_transformer_decoder *rg_nn_transformer_decoder_with(void *layer, int64_t num_layers,
@@ -179,7 +179,7 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *m, rg_ten
                                                rg_tensor *memory, rg_tgt_options o);
 #define rg_transformer_decoder_forward(m, tgt, memory, ...) \
     rg_transformer_decoder_forward_with(m, tgt, memory, RG_TGT_(__VA_ARGS__))
-/* Returns a cache with the memory in it, and with room for `positions` positions of tgt:
+/* Returns a cache that holds the memory, and has room for `positions` positions of tgt:
  *
  *     rg_decoder_cache cache = rg_transformer_decoder_cache(decoder, memory, 100);
  *     for (..)
@@ -199,8 +199,8 @@ typedef struct RG_OPTIONS rg_nn_transformer_options {
     int64_t dim_feedforward RG_DEFAULT(2048);
     double dropout RG_DEFAULT(0.1);
     rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
-    /* Children that are taken over, and called with the keywords of the encoder's and of the
-     * decoder's forward. */
+    /* Modules that replace the encoder and the decoder. The transformer owns them, and calls them
+     * with the keywords of the encoder's and the decoder's forward. */
     void *custom_encoder RG_DEFAULT(RG_NONE);
     void *custom_decoder RG_DEFAULT(RG_NONE);
     double layer_norm_eps RG_DEFAULT(1e-5);
@@ -225,7 +225,7 @@ rg_transformer *rg_nn_transformer_with(rg_nn_transformer_options o);
                      .bias = true),                                                                \
                     __VA_ARGS__))
 
-/* The keywords of the forward, too. */
+/* Also the keywords of the forward. */
 typedef struct RG_OPTIONS rg_src_tgt_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);

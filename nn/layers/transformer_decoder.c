@@ -1,6 +1,6 @@
 /*
- * transformer_decoder.c: TransformerDecoderLayer: attention to the positions before, attention to
- * the memory, and a feedforward network; and TransformerDecoder, layers one after the other.
+ * transformer_decoder.c: TransformerDecoderLayer: self-attention, attention to the memory, and a
+ * feedforward network; and TransformerDecoder, a stack of such layers.
  */
 #include "multihead.h"
 #include "nn/registry.h"
@@ -11,7 +11,7 @@
 
 /* ---- a layer's forward --------------------------------------------------------- */
 
-/* Attends to tgt itself. The cache is the layer's part of a decoder's, or NULL. */
+/* Self-attention over tgt. The cache is this layer's part of the decoder's, or NULL. */
 static rg_tensor *decoder_attend_self(rg_transformer_decoder_layer *self, rg_tensor *x,
                                       const rg_tgt_options *o) {
     rg_attention_cache seen, *cache = NULL;
@@ -98,7 +98,7 @@ static const rg_module_class decoder_layer_class = { .name = "TransformerDecoder
 
 static bool is_decoder_layer(const rg_module *m) { return m->cls == &decoder_layer_class; }
 
-/* Children are drawn in torch's order. */
+/* Makes the children in torch's order, in which they are drawn. */
 rg_transformer_decoder_layer *(rg_nn_transformer_decoder_layer_with)(int64_t d_model, int64_t nhead,
                                                                      rg_transformer_options o) {
     RG_AS("TransformerDecoderLayer");
@@ -128,7 +128,7 @@ rg_transformer_decoder_layer *(rg_nn_transformer_decoder_layer_with)(int64_t d_m
 
 /* ---- the decoder's forward ----------------------------------------------------- */
 
-/* Fails unless each layer can have a cache. */
+/* Fails if a layer can't use a cache. */
 static bool decoder_check_layers(const char *op, const rg_transformer_decoder *self) {
     for (int i = 0; i < self->layers->n; i++) {
         const rg_module *layer = self->layers->v[i];
@@ -139,7 +139,7 @@ static bool decoder_check_layers(const char *op, const rg_transformer_decoder *s
     return true;
 }
 
-/* Fails unless the cache has a part for each layer. */
+/* Fails unless the cache has as many layers as the decoder. */
 static bool decoder_check_cache(const rg_transformer_decoder *self, const rg_decoder_cache *c) {
     const char *op = "transformer_decoder";
     int layers = self->layers->n;
@@ -180,8 +180,8 @@ static rg_tensor *decoder_run(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
     return self->norm ? rg_call(self->norm, x) : x;
 }
 
-/* All layers write to the cache behind its present positions; its length grows at the end, when
- * nothing can fail any more. */
+/* Each layer writes its keys and values after the cache's present positions. The length grows last,
+ * when nothing can fail any more. */
 static rg_tensor *decoder_continue(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
                                    const rg_tgt_options *o) {
     RG_NO_GRAD();
@@ -219,7 +219,7 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *self, rg_
 
 /* ---- its cache ----------------------------------------------------------------- */
 
-/* Returns the memory's keys and values in each layer. */
+/* Returns each layer's keys and values of the memory. */
 static rg_tensor *decoder_memory(rg_transformer_decoder *self, rg_tensor *memory) {
     RG_SCOPE();
     int n = self->layers->n;

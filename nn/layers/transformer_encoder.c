@@ -1,5 +1,5 @@
 /*
- * transformer_encoder.c: TransformerEncoder: layers one after the other, and a norm.
+ * transformer_encoder.c: TransformerEncoder: a stack of layers, and a norm.
  */
 #include "multihead.h"
 #include "nn/registry.h"
@@ -31,14 +31,14 @@ void rgi_drop_module(void *m) {
 
 /* ---- padding ------------------------------------------------------------------- */
 
-/* Returns whether torch's encoder would take its fast path with such a layer. */
+/* Returns whether torch's encoder would take its fast path with this layer. */
 static bool layer_is_fast(const rg_transformer_encoder_layer *l) {
     bool activation = l->o.activation == rg_relu || l->o.activation == rg_gelu;
     return !l->o.norm_first && l->o.batch_first && l->o.bias && activation
            && rgi_is_multihead(&l->self_attn->base) && l->self_attn->num_heads % 2 == 0;
 }
 
-/* Returns whether one of them requires grad. */
+/* Returns whether any tensor of the list requires grad. */
 static bool one_requires_grad(rg_list all) {
     for (int i = 0; i < all.n; i++)
         if (rg_requires_grad(all.v[i]))
@@ -46,8 +46,8 @@ static bool one_requires_grad(rg_list all) {
     return false;
 }
 
-/* Returns where src (batch, length, d_model) is padded, if torch would cut the padding off and put
- * zeros there afterwards; else RG_NONE. */
+/* Returns the mask of src's padding, if torch would cut the padding off and fill it with zeros
+ * afterwards; else RG_NONE. src is (batch, length, d_model). */
 static rg_tensor *cut_off(rg_transformer_encoder *self, rg_tensor *src, const rg_mask_options *o) {
     rg_module *first = self->layers->v[0];
     rg_tensor *padding = o->src_key_padding_mask;
@@ -62,8 +62,7 @@ static rg_tensor *cut_off(rg_transformer_encoder *self, rg_tensor *src, const rg
         return NULL;
     if (rg_is_grad_enabled() && (rg_requires_grad(src) || one_requires_grad(weights)))
         return RG_NONE;
-    /* A row's padding stands at the end where no position that is padded comes before another that
-     * isn't. */
+    /* All padding is at a row's end if no padded position comes before an unpadded one. */
     rg_tensor *padded = rg_ne(padding, 0);
     rg_tensor *before = rg_narrow(padded, 1, 0, src->size[1] - 1);
     rg_tensor *after = rg_narrow(padded, 1, 1, src->size[1] - 1);

@@ -1,5 +1,6 @@
 /*
- * transformer_parts.h: what the files of the transformer share. Private; transformer.h is public.
+ * transformer_parts.h: functions that the transformer's files share. Private; transformer.h is
+ * public.
  */
 #pragma once
 
@@ -10,9 +11,9 @@
 rg_tensor *rgi_feed_forward(rg_linear_module *linear1, rg_tensor *(*activation)(rg_tensor *x),
                             rg_plain_module *inner, rg_linear_module *linear2,
                             rg_plain_module *outer, rg_tensor *x);
-/* Returns a list of n copies of the layer, which is freed. */
+/* Returns a list of n copies of the layer, which it frees. */
 rg_module_list *rgi_clones(const char *op, void *layer, int64_t n);
-/* Frees a module that was to be taken over; RG_NONE and NULL are none. */
+/* Frees a module argument that has no new owner. RG_NONE and NULL are ignored. */
 void rgi_drop_module(void *m);
-/* Returns whether the module is a TransformerEncoderLayer, and no other that takes its keywords. */
+/* Returns whether the module's class is TransformerEncoderLayer. */
 bool rgi_is_encoder_layer(const rg_module *m);

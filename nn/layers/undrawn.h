@@ -1,10 +1,10 @@
 /*
- * undrawn.h: weights that are about to be read from a file aren't drawn first. Private.
+ * undrawn.h: skipping the random draw of weights that are about to be read from a file. Private.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* While this is true, what rg_nn_init_uniform_, rg_nn_init_normal_ and an embedding would draw in
- * this thread stays as it lies in memory, and the random stream stays where it is. */
+/* While true, rg_nn_init_uniform_, rg_nn_init_normal_ and embeddings leave the memory of weights
+ * uninitialised in this thread, and the random stream doesn't move. */
 extern __thread bool rgi_undrawn __attribute__((tls_model("initial-exec")));

@@ -1,5 +1,5 @@
 /*
- * batches.c: parts and windows of a long encoded text.
+ * batches.c: splits and random windows of a long encoded text.
  */
 #include "batches.h"
 #include "tensor/error.h"

@@ -1,5 +1,5 @@
 /*
- * batches.h: parts and windows of a long encoded text, to train on.
+ * batches.h: splits and random windows of a long encoded text, for training.
  */
 #pragma once
 
@@ -13,8 +13,8 @@ typedef struct rg_pair {
 } rg_pair;
 /* Returns data[:int(fraction * n)] and the rest. */
 rg_pair rg_split_text(rg_tensor *data, double fraction);
-/* Returns windows of (batch_size, block_size), and the windows that lie one element further on. The
- * first ones begin where torch.randint(len(data) - block_size, (batch_size,)) says. */
+/* Returns random windows (batch_size, block_size) of data, and the windows that start one element
+ * later. The starts are torch.randint(len(data) - block_size, (batch_size,)). */
 rg_pair rg_get_batch_with(rg_tensor *data, int64_t batch_size, int64_t block_size, rg_generator *g);
 #define rg_get_batch(data, batch_size, block_size) \
     rg_get_batch_with(data, batch_size, block_size, rg_default_generator())

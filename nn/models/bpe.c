@@ -1,6 +1,6 @@
 /*
- * bpe.c: a table of merges, and the merging of one word. Of all merges that are due the one of the
- * lowest rank is done, and among equals the leftmost, until none is left.
+ * bpe.c: the table of merges, and merging a word: the possible merge of lowest rank is made, the
+ * leftmost of several, until none is possible.
  */
 #include "bpe.h"
 #include "tensor/error.h"
@@ -69,15 +69,16 @@ static const rg_merge *find_merge(const rg_merges *m, uint32_t left, uint32_t ri
 
 /* ---- a word --------------------------------------------------------------------------- */
 
-/* The first symbol has none before it, and the last none behind it. */
+/* The first symbol has no previous one, and the last no next one. */
 enum { NO_SYMBOL = UINT32_MAX };
 
 typedef struct rg_bpe_symbol {
     uint32_t token, before, behind;
-    bool gone; /* The symbol has become a part of one before it. */
+    bool gone; /* Merged into a previous symbol. */
 } bpe_symbol;
 
-/* The symbol at `at` is to become `made` with the one behind it, unless either has changed. */
+/* A possible merge: the symbol at `at` and its successor become `made`. It is outdated if either
+ * has changed since. */
 typedef struct rg_bpe_due {
     uint32_t rank, at, made;
 } bpe_due;
@@ -98,8 +99,8 @@ static bool comes_before(bpe_due a, bpe_due b) {
     return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
 }
 
-/* Puts the pair of symbols at `left` and `right`, either of which may be NO_SYMBOL, into the heap
- * if there is a merge of it. */
+/* Pushes the pair of symbols onto the heap if the table has its merge. `left` or `right` may be
+ * NO_SYMBOL. */
 static bool push_pair(rg_bpe *w, const rg_merges *m, uint32_t left, uint32_t right) {
     if (left == NO_SYMBOL || right == NO_SYMBOL)
         return true;
@@ -121,7 +122,7 @@ static bool push_pair(rg_bpe *w, const rg_merges *m, uint32_t left, uint32_t rig
     return true;
 }
 
-/* Takes the heap's first. Requires that there is one. */
+/* Pops the heap's first merge. Requires a heap that isn't empty. */
 static bpe_due pop_due(rg_bpe *w) {
     bpe_due first = w->heap[0], last = w->heap[--w->due];
     size_t at = 0;
@@ -136,7 +137,7 @@ static bpe_due pop_due(rg_bpe *w) {
     return first;
 }
 
-/* Returns whether the pair of which the heap told makes the same token still. */
+/* Returns whether the merge is still possible: its pair hasn't changed. */
 static bool still_due(const rg_bpe *w, const rg_merges *m, bpe_due due) {
     const bpe_symbol *left = &w->symbols[due.at];
     if (left->gone || left->behind == NO_SYMBOL)

@@ -1,6 +1,6 @@
 /*
- * gpt.c: GPT: a decoder of nanoGPT's shape: its blocks, its forward, its constructor. Generation is
- * in gpt_generate.c.
+ * gpt.c: GPT, a decoder like nanoGPT's: its blocks, forward and constructor. gpt_generate.c
+ * generates.
  */
 #include "gpt.h"
 #include "gpt_points.h"
@@ -15,9 +15,9 @@
 #include <math.h>
 #include <string.h>
 
-/* The fields have nanoGPT's names. c_attn makes queries, keys and values; c_fc widens, and c_proj
- * leads back to embd; wte and wpe embed tokens and positions; h holds the blocks, and ln_f is the
- * last norm. */
+/* The fields have nanoGPT's names: c_attn computes queries, keys and values; c_fc widens and c_proj
+ * projects back; wte and wpe embed tokens and positions; h has the blocks, and ln_f is the last
+ * norm. */
 typedef struct {
     rg_module base;
     rg_linear_module *c_attn, *c_proj;
@@ -36,14 +36,14 @@ typedef struct {
     gpt_mlp *mlp;
 } gpt_block;
 
-/* These keywords lead through the model to its attention: x begins at this position, and the cache,
- * or a block's part of it, holds what was before. Where the cache is RG_NONE, x is all there is. */
+/* The keywords of the forward of blocks and attention: the position of x's first token, and the
+ * cache of earlier positions (or a block's part of it). If the cache is RG_NONE, x is the whole
+ * sequence. */
 typedef struct {
     rg_tensor *cache;
     int64_t position;
 } cached_keywords;
-/* The model's own keywords have a place for the loss, too, which forward fills where it is given
- * targets. */
+/* The keywords of the model's forward. With targets, it stores the loss here. */
 typedef struct {
     cached_keywords cached;
     rg_tensor *loss;
@@ -60,9 +60,9 @@ struct rg_gpt_transformer {
 
 static const rg_module_class gpt_class;
 
-/* Returns x, or what hooks put in its place: see points.h. */
+/* Returns x or its replacement by hooks: see points.h. */
 static inline rg_tensor *gpt_point(rg_module *m, const char *name, rg_tensor *x) {
-    return rgi_is_looking() ? rgi_gpt_point(&gpt_class, m, name, x) : x;
+    return rgi_has_hook_scope() ? rgi_gpt_point(&gpt_class, m, name, x) : x;
 }
 
 static rg_tensor *gpt_normalized(rg_norm_module *norm, rg_tensor *x) {
@@ -71,15 +71,15 @@ static rg_tensor *gpt_normalized(rg_norm_module *norm, rg_tensor *x) {
 
 /* ---- a block's forward --------------------------------------------------------- */
 
-/* Writes x, t keys or values of (batch, heads, t, size of a head), to this position of the cache,
- * which is (batch, heads, block, size of a head). Returns the cache's part up to their end. */
+/* Writes x, t keys or values of (batch, heads, t, head size), into the cache (batch, heads, block,
+ * head size) at this position. Returns the filled part of the cache. */
 static rg_tensor *gpt_remember(rg_tensor *cache, rg_tensor *x, int64_t position, int64_t t) {
     if (!rg_copy_(rg_narrow(cache, 2, position, t), x))
         return NULL;
     return rg_narrow(cache, 2, 0, position + t);
 }
 
-/* Attends step by step, so that hooks see the values inside. */
+/* Attends in several ops, so that hooks get the values between them. */
 static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[3], double dropout,
                                       int64_t t, int64_t position) {
     rg_tensor *causal = rg_full_dims(RG_DIMS(t, position + t), -INFINITY, rg_dtype_of(qkv[0]));
@@ -88,13 +88,13 @@ static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[
         .output;
 }
 
-/* Attends with `all`, which is (batch, t, 3 embd): the queries, keys and values of the t tokens
- * from this position on. The cache holds the keys and values of the tokens before them, and is
- * (2, batch, heads, block, size of a head), or RG_NONE. */
+/* Attends with `all`, (batch, t, 3 embd): the queries, keys and values of t tokens from this
+ * position on. The cache has the keys and values of earlier tokens as (2, batch, heads, block, head
+ * size), or is RG_NONE. */
 static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double dropout,
                                 rg_tensor *cache, int64_t position, bool by_steps) {
     int64_t t = rg_size(all, 1);
-    /* `all` becomes (3, batch, heads, t, size of a head). */
+    /* Reshape `all` to (3, batch, heads, t, head size). */
     all = rg_permute(rg_unflatten(all, 2, RG_DIMS(3, self->n_head, -1)), 2, 0, 3, 1, 4);
     rg_tensor *q = rg_select(all, 0, 0), *k = rg_select(all, 0, 1), *v = rg_select(all, 0, 2);
     if (cache != RG_NONE) {
@@ -114,17 +114,18 @@ static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double drop
     return rg_flatten(rg_transpose(y, 1, 2), 2, 3);
 }
 
-/* Returns whether a hook waits for a value that attention in one op doesn't make. */
-static bool gpt_is_looked_into(gpt_attention *self) {
-    return rgi_is_looking() && rgi_gpt_is_awaited(&gpt_class, &self->base, rgi_attention_points);
+/* Returns whether a hook waits for a value inside attention, so that it can't be one op. */
+static bool gpt_is_awaited(gpt_attention *self) {
+    return rgi_has_hook_scope()
+           && rgi_gpt_is_awaited(&gpt_class, &self->base, rgi_attention_points);
 }
 
-/* Returns c_proj's output for y, (batch, t, embd). Where a hook waits for it, what each head adds
- * is made on the way. */
+/* Returns c_proj's output for y, (batch, t, embd). If a hook waits for hook_result, the output is
+ * the sum of each head's result. */
 static rg_tensor *gpt_project(gpt_attention *self, rg_tensor *y) {
     static const char *const names[] = { "hook_result", NULL };
     const rg_linear_module *c = self->c_proj;
-    if (!rgi_is_looking() || !rgi_gpt_is_awaited(&gpt_class, &self->base, names))
+    if (!rgi_has_hook_scope() || !rgi_gpt_is_awaited(&gpt_class, &self->base, names))
         return rg_call(self->c_proj, y);
     rg_tensor *z = rg_transpose(rg_unflatten(y, 2, RG_DIMS(self->n_head, -1)), 1, 2);
     rg_tensor *weight = rg_unflatten(c->weight, 1, RG_DIMS(self->n_head, -1));
@@ -141,7 +142,7 @@ static rg_tensor *gpt_attend(rg_module *m, rg_tensor *x, const cached_keywords *
     if (!all)
         return NULL;
     double dropout = self->base.training ? self->attn_dropout->a : 0;
-    bool by_steps = gpt_is_looked_into(self);
+    bool by_steps = gpt_is_awaited(self);
     rg_tensor *y = k->cache == RG_NONE && dropout == 0 && !by_steps
                        ? rg_joint_attention(all, self->n_head, true)
                        : gpt_attend_to(self, all, dropout, k->cache, k->position, by_steps);
@@ -184,7 +185,7 @@ static rg_tensor *gpt_block_forward_with(rg_module *m, rg_list in, void *keyword
 
 /* ---- the model's forward ------------------------------------------------------- */
 
-/* Fails unless idx, which begins at this position, is a part of a block. */
+/* Fails unless idx, starting at this position, fits into a block. */
 static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) {
     if (!rgi_given_tensor(idx, "gpt"))
         return false;
@@ -197,17 +198,17 @@ static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) 
     return true;
 }
 
-/* Returns the sum of what stands for the tokens and for their places. */
+/* Returns the sum of the embeddings of tokens and positions. */
 static rg_tensor *gpt_embed(rg_gpt *self, rg_tensor *idx, rg_tensor *where) {
     const struct rg_gpt_transformer *g = self->transformer;
     rg_tensor *tokens = gpt_point(&self->base, "hook_embed", rg_call(g->wte, idx));
     rg_tensor *places = rg_call(g->wpe, where);
-    if (rgi_is_looking())
+    if (rgi_has_hook_scope())
         places = gpt_point(&self->base, "hook_pos_embed", rg_expand_as(places, tokens));
     return rg_add(tokens, places);
 }
 
-/* Returns the logits after each of idx, or only after the last. */
+/* Returns the logits after each token of idx, or after the last token alone. */
 static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, const cached_keywords *k, bool last) {
     const struct rg_gpt_transformer *g = self->transformer;
     if (!gpt_check_idx(self, idx, k->position))
@@ -304,7 +305,7 @@ static const rg_module_class gpt_class = { .name = "GPT",
                                            .forward_with = gpt_forward_with,
                                            .keywords_bytes = sizeof(gpt_keywords) };
 
-/* Returns one of the other dropouts. */
+/* Returns the probability `other`, where -1 stands for the option `dropout`. */
 static double gpt_dropout(const rg_gpt_options *o, double other) {
     return other == -1 ? o->dropout : other;
 }
@@ -362,9 +363,8 @@ static struct rg_gpt_transformer *gpt_transformer_new(const rg_gpt_options *o) {
     return RG_READY(self);
 }
 
-/* Draws the matrices from N(0, 0.02), the shared one once under each of its names, and makes the
- * biases zero. The weights of the projections whose output is added to x are then drawn again, with
- * a smaller deviation. */
+/* Initializes the weights as nanoGPT does: matrices from N(0, 0.02), the tied one twice, and zero
+ * biases. Then the projections before a residual sum are drawn again with a smaller deviation. */
 static bool gpt_draw_weights(rg_gpt *self) {
     rg_named_list all = rg_state_dict(self);
     for (int i = 0; i < all.n; i++) {

@@ -1,7 +1,7 @@
 /*
- * gpt_folder.c: GPT-2 from Hugging Face's folder. Each tensor is read into its place, one at a
- * time, so that no more memory is needed than the model's and the largest matrix's.
- * gpt_to_folder.c writes.
+ * gpt_folder.c: reads GPT-2 from Hugging Face's folder. Each tensor is read straight into its
+ * parameter, so that memory is needed only for the model and the largest matrix. gpt_to_folder.c
+ * writes folders.
  */
 #include "gpt_folder.h"
 #include "gpt_ids.h"
@@ -20,8 +20,8 @@
 
 /* ---- config.json ---------------------------------------------------------------------- */
 
-/* The rules for config.json. A key that may have any value doesn't change logits: it is about
- * training, about other heads, about generation, or about the file's own past. */
+/* The rules for config.json. Keys that accept any value don't change the logits: they concern
+ * training, other heads, generation, or the file's history. */
 enum { RULE_ID = RG_RULE_NULL | RG_RULE_WHOLE, RULE_SIZE = RG_RULE_WHOLE };
 static const rg_json_rule config_rules[] = {
     { "model_type", RG_RULE_MUST, "gpt2" },
@@ -75,7 +75,7 @@ static const rg_json_rule config_rules[] = {
     { NULL, 0, NULL },
 };
 
-/* Returns a share from 0 to less than 1, or -1 on failure. */
+/* Returns a dropout probability, from 0 to less than 1, or -1 on failure. */
 static double config_dropout(const rg_json_file *f, const char *name) {
     double p = rgi_json_real(f, 0, name, 0.1);
     if (p >= 0 && p < 1)
@@ -84,7 +84,7 @@ static double config_dropout(const rg_json_file *f, const char *name) {
     return -1;
 }
 
-/* Returns whether no size is 0, and they fit together. */
+/* Returns whether the sizes are positive and consistent. */
 static bool config_sizes(const rg_json_file *f, const rg_gpt_options *o) {
     const struct {
         const char *name;
@@ -118,7 +118,7 @@ static bool config_activation(const rg_json_file *f, rg_gpt_options *o) {
                            RG_SHOWN(name));
 }
 
-/* Reads the options. What the file lacks is as in transformers' GPT2Config. */
+/* Reads the options. Missing ones have the defaults of transformers' GPT2Config. */
 static bool config_options(const rg_json_file *f, rg_gpt_options *o) {
     const rg_json *j = &f->json;
     uint32_t pruned = rgi_json_find(j, 0, "pruned_heads");
@@ -157,7 +157,7 @@ static bool read_config(const char *op, const char *folder, rg_gpt_options *o) {
 
 /* ---- the files of weights ------------------------------------------------------------- */
 
-/* A model's weights lie in one file or in several. */
+/* The files of a model's weights: one, or several with an index. */
 typedef struct {
     const char *op;
     rg_safetensors *v;
@@ -176,7 +176,7 @@ static void close_weights(weight_files *w) {
         rgi_safetensors_close(&w->v[i]);
 }
 
-/* Opens the files that the index tells of. They lie in its folder. */
+/* Opens the files that the index lists, which are in its folder. */
 static bool open_indexed(weight_files *w, const rg_json_file *f, const char *folder) {
     const rg_json *j = &f->json;
     uint32_t weights = rgi_json_find(j, 0, "weight_map");
@@ -210,7 +210,7 @@ static bool open_indexed(weight_files *w, const rg_json_file *f, const char *fol
     return ok;
 }
 
-/* Opens the folder's files, whose paths the scope owns. */
+/* Opens the folder's files. The scope owns their paths. */
 static bool open_folder(weight_files *w, const char *folder) {
     const char *one = rgi_path_in(w->op, folder, "model.safetensors");
     const char *index = rgi_path_in(w->op, folder, "model.safetensors.index.json");
@@ -235,8 +235,8 @@ static const char *after(const char *name, const char *prefix) {
     return strncmp(name, prefix, n) ? name : name + n;
 }
 
-/* Finds the tensor in the files, with "transformer." in front or without. Returns NULL, without an
- * error, where they lack it. */
+/* Finds the tensor in the files, with the prefix "transformer." or without. Returns NULL, without
+ * an error, if it is missing. */
 static const rg_safetensors_entry *find_weight(const weight_files *w, const char *name,
                                                const rg_safetensors **file) {
     const char *names[] = { name, after(name, "transformer.") };
@@ -253,7 +253,7 @@ static const rg_safetensors_entry *find_weight(const weight_files *w, const char
 
 /* ---- which tensors there must be ------------------------------------------------------- */
 
-/* A size is one of these. */
+/* The dims of a tensor are among these sizes. */
 typedef enum { NO_SIZE, EMBD, EMBD_3, INNER, VOCAB, POSITIONS } weight_size;
 typedef struct {
     const char *name;
@@ -289,7 +289,7 @@ static rg_dims row_shape(const weight_row *row, const rg_gpt_options *o) {
     return d;
 }
 
-/* Returns whether a tensor is in the files, with the row's shape. */
+/* Returns whether the files have a tensor of the row's name and shape. */
 static bool has_weight(const weight_files *w, const rg_gpt_options *o, const weight_row *row,
                        const char *name) {
     char is[192], should[192];
@@ -313,8 +313,8 @@ static bool has_weight(const weight_files *w, const rg_gpt_options *o, const wei
     return true;
 }
 
-/* Returns whether all tensors are there, before memory is asked for: a few bytes of config.json can
- * tell of any number. */
+/* Returns whether the files have all tensors. Checked before memory is allocated: a few bytes of
+ * config.json can ask for any amount. */
 static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
     char name[64];
     for (int i = 0; i < RG_COUNT(other_weights); i++) {
@@ -334,7 +334,7 @@ static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
 
 /* ---- reading them ---------------------------------------------------------------------- */
 
-/* Reads a tensor of the file into a parameter. */
+/* Reads the file's tensor into a parameter. */
 static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, rg_tensor *to,
                         bool turned) {
     RG_SCOPE();
@@ -345,7 +345,7 @@ static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, 
     return rg_copy_(to, turned ? rg_T(t) : t);
 }
 
-/* The files may have lm_head.weight although it is tied; then it must be the same. */
+/* Files of a tied model may contain lm_head.weight; it must equal wte's weight. */
 static bool check_tied(const weight_files *w, const rg_gpt *m) {
     RG_SCOPE();
     const rg_safetensors *s;
@@ -379,12 +379,12 @@ static bool read_weights(const weight_files *w, rg_gpt *m) {
 
 /* ---- what else the files have --------------------------------------------------------- */
 
-/* Older files have each block's causal mask. */
+/* The name is a block's causal mask, which older files contain. */
 static bool is_mask(const char *name) {
     return rgi_ends_with(name, ".attn.bias") || rgi_ends_with(name, ".attn.masked_bias");
 }
 
-/* Returns whether the model has all that is in the files, and nothing is there twice. */
+/* Returns whether each tensor of the files is the model's, and none comes twice. */
 static bool knows_all(const weight_files *w, const rg_gpt *m) {
     RG_SCOPE();
     rg_map known = { 0 };
@@ -412,7 +412,7 @@ static bool knows_all(const weight_files *w, const rg_gpt *m) {
 
 /* ---- the model ------------------------------------------------------------------------ */
 
-/* Makes a model whose weights are whatever lies in memory. */
+/* Makes a model with uninitialised weights. */
 static rg_gpt *gpt_undrawn(rg_gpt_options o) {
     bool before = rgi_undrawn;
     rgi_undrawn = true;

@@ -1,5 +1,5 @@
 /*
- * gpt_folder.h: GPT-2 in a folder as Hugging Face's transformers has it: config.json and
+ * gpt_folder.h: GPT-2 in a folder of Hugging Face's transformers: config.json and
  * model.safetensors.
  *
  *     rg_gpt *model = rg_gpt_from_folder("gpt2");
@@ -13,15 +13,15 @@
 
 RG_PUBLIC_BEGIN
 
-/* Returns the folder's model, which doesn't train until rg_train is called. The weights may lie in
- * one file or in several (model.safetensors.index.json). What config.json asks for and rg_nn_gpt
- * can't do is refused by its name. The special tokens' ids are in the model's config;
- * those of generation_config.json, if there is one, count more, and the model keeps its text. */
+/* Returns the folder's model in eval mode; rg_train changes that. The weights may be in one file or
+ * in several (model.safetensors.index.json). An option of config.json that rg_nn_gpt lacks is an
+ * error that names it. The special tokens' ids are in the model's config; those of
+ * generation_config.json, if it exists, take precedence, and the model keeps that file's text. */
 rg_gpt *rg_gpt_from_folder(const char *folder);
-/* Writes config.json and model.safetensors, and the generation_config.json that the model keeps,
- * which transformers' from_pretrained opens. The folder must be there. A model without biases gets
- * some of zeros. Returns false on failure, which leaves the folder as it was, unless it is one of
- * the renames at the end that fails. */
+/* Writes config.json, model.safetensors, and the generation_config.json that the model keeps, for
+ * transformers' from_pretrained. The folder must exist. Missing biases are written as zeros.
+ * Returns false on failure, and then leaves the folder unchanged, unless a rename at the end has
+ * failed. */
 bool rg_gpt_to_folder(rg_gpt *m, const char *folder);
 
 RG_PUBLIC_END

@@ -1,6 +1,5 @@
 /*
- * gpt_generate.c: tokens that a GPT puts after those it is given. Keys and values of what was read
- * stay in a cache.
+ * gpt_generate.c: generation of tokens by a GPT, with a cache of keys and values.
  */
 #include "gpt.h"
 #include "tensor/error.h"
@@ -39,9 +38,9 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
     return true;
 }
 
-/* Returns the logits (batch, 1, vocabulary) of the token at t; the cache holds the tokens before
- * `read`. Once more than block_size tokens stand before t, the window moves: each token's position
- * changes, and the cache is of no more use. */
+/* Returns the logits (batch, 1, vocabulary) after the token at t. The cache holds the tokens before
+ * `read`. If t is beyond block_size, the window slides: all positions change, and the cache can't
+ * be used. */
 static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache, int64_t read,
                                   int64_t t) {
     int64_t block = self->config.block_size;
@@ -50,8 +49,8 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
     return rg_gpt_cached(self, rg_narrow(all, 1, read, t - read), cache, read);
 }
 
-/* Fills logits that don't reach the top_k-th, or that lie outside the share top_p, with -inf. The
- * most likely one always stays. */
+/* Sets logits to -inf that are below the top_k-th, or outside of the total probability top_p.
+ * Always keeps the most likely token. */
 static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     if (top_k) {
         rg_tensor *top = rg_topk(logits, top_k, -1, true, true).values;
@@ -80,7 +79,7 @@ static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_gener
     return rg_multinomial_with(rg_softmax(logits, -1), 1, false, generator);
 }
 
-/* Fills rows that have ended up with padding, and ends those whose token is one of eos. Returns the
+/* Pads rows that have ended, and marks rows as ended whose token is an eos token. Returns the
  * tokens. */
 static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_generate_options *o) {
     const rg_dims *eos = &o->eos_token_id;
@@ -93,8 +92,7 @@ static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_gene
     return rg_copy_(ended, ends) ? next : NULL;
 }
 
-/* Sets *all to whether there are rows, and all of them have ended. Returns false where there is no
- * memory. */
+/* Sets *all to whether there are rows and all have ended. Returns false if there is no memory. */
 static bool have_ended(rg_tensor *ended, bool *all) {
     RG_SCOPE();
     const double each = rg_item(rg_all(ended));

@@ -1,22 +1,22 @@
 /*
- * gpt_ids.c: a model's special tokens in the files of its folder.
+ * gpt_ids.c: special tokens in the files of a model's folder.
  */
 #include "gpt_ids.h"
 
-/* Reads an id, if the value is one. */
+/* Reads an id if the value is an integer. */
 static bool read_id(const rg_json_file *f, const char *name, uint32_t value, int64_t *id) {
     if (rgi_json_integer(&f->json, value, id) && *id >= 0 && *id <= INT32_MAX)
         return true;
     return rgi_file_refuse(&f->file, "\"%s\" isn't the number of a token", name);
 }
 
-/* Reads one id, or none, into *id. */
+/* Reads an id or null into *id. */
 static bool read_one_id(const rg_json_file *f, const char *name, int64_t *id) {
     const uint32_t value = rgi_json_find(&f->json, 0, name);
     return !value || f->json.v[value].kind == RG_JSON_NULL || read_id(f, name, value, id);
 }
 
-/* Reads one id, several, or none. */
+/* Reads an id, a list of ids, or null. */
 static bool read_some_ids(const rg_json_file *f, const char *name, rg_dims *ids) {
     const rg_json *j = &f->json;
     const uint32_t value = rgi_json_find(j, 0, name);

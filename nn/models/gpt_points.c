@@ -1,6 +1,6 @@
 /*
- * gpt_points.c: the names that a GPT's values have inside: TransformerLens's, which begin at the
- * GPT, in place of the paths of nanoGPT's modules.
+ * gpt_points.c: the names of a GPT's inner values. They are TransformerLens's, relative to the GPT,
+ * in place of the paths of nanoGPT's modules.
  */
 #include "gpt_points.h"
 #include "nn/given.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The last parts of modules' paths, and what takes their place. */
+/* Modules' paths and their names in TransformerLens. */
 static const struct {
     const char *ours, *theirs;
 } last_parts[] = { { "ln_1", "ln1" }, { "ln_2", "ln2" }, { "ln_f", "ln_final" } };
@@ -39,7 +39,7 @@ static void write_name(const char *path, const char *name, char *text, size_t ro
              name);
 }
 
-/* Writes the point's name, which begins at the module that is returned. */
+/* Writes the point's name, relative to the returned module. */
 static rg_module *name_in_gpt(const rg_module_class *cls, rg_module *m, const char *name,
                               char text[2 * RG_PATH_ROOM]) {
     rg_module *gpt = gpt_above(cls, m);

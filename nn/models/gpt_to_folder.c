@@ -1,5 +1,5 @@
 /*
- * gpt_to_folder.c: GPT-2 into a folder, as Hugging Face's transformers writes and reads it.
+ * gpt_to_folder.c: writes GPT-2 into a folder, for Hugging Face's transformers.
  */
 #include "gpt_folder.h"
 #include "gpt_ids.h"
@@ -41,7 +41,8 @@ static void config_text(rg_text *text, const rg_gpt *m) {
     rgi_text_add(text, "  \"vocab_size\": %lld\n}\n", (long long)o->vocab_size);
 }
 
-/* Writes all but the rename. Returns false, with nothing to end, on failure. */
+/* Writes the temporary files, without renaming them. Returns false on failure, after which there is
+ * nothing to free. */
 static bool begin_config(rg_writer *w, const rg_gpt *m, const char *op, const char *path) {
     rg_text text = { 0 };
     config_text(&text, m);
@@ -58,7 +59,7 @@ static bool begin_config(rg_writer *w, const rg_gpt *m, const char *op, const ch
 
 /* ---- weights -------------------------------------------------------------------------- */
 
-/* Returns a name with "bias" in place of "weight" at its end, or NULL where there is no memory. */
+/* Returns the name with its end "weight" replaced by "bias", or NULL if there is no memory. */
 static const char *bias_of(const char *name) {
     size_t n = strlen(name) - strlen("weight");
     char *bias = rgi_scope_alloc(n + sizeof "bias");
@@ -81,7 +82,7 @@ static bool write_weights(rg_gpt *m, const char *op, const char *path) {
         if (!m->config.untied && strcmp(name, "lm_head.weight") == 0)
             continue;
         v[out.n++] = (rg_named){ name, rgi_gpt_is_turned(name) ? rg_T(t) : t };
-        /* Only embeddings and the head have no bias in transformers. */
+        /* In transformers, all modules except embeddings and the head have a bias. */
         bool biased = !rgi_ends_with(name, "te.weight") && !rgi_ends_with(name, "pe.weight")
                       && !rgi_ends_with(name, "lm_head.weight");
         if (biased && !m->config.bias)

@@ -1,6 +1,6 @@
 /*
- * gpt_turned.h: which of GPT-2's matrices Hugging Face's transformers has as (in, out), where
- * rg_nn_gpt has (out, in). Private.
+ * gpt_turned.h: the matrices of GPT-2 that Hugging Face's transformers stores transposed: as (in,
+ * out), where rg_nn_gpt has (out, in). Private.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * json_rules.c: files of JSON whose members are known or refused.
+ * json_rules.c: reading JSON files by rules for their members.
  */
 #include "json_rules.h"
 #include "tensor/memory.h"
@@ -19,7 +19,7 @@ void rgi_json_file_free(rg_json_file *f) { rgi_json_free(&f->json); }
 
 /* ---- rules ---------------------------------------------------------------------------- */
 
-/* Returns whether a value is what the bits of `takes` tell. */
+/* Returns whether the value is of one of the kinds in the bits of `takes`. */
 static bool rule_takes(const rg_json *j, uint32_t value, unsigned takes) {
     int64_t whole;
     double number;
@@ -40,7 +40,7 @@ static bool rule_takes(const rg_json *j, uint32_t value, unsigned takes) {
     return takes & RG_RULE_NUMBER || (takes & RG_RULE_ZERO && number == 0);
 }
 
-/* Fails with what the value is. */
+/* Fails with the value in the message. */
 static bool refuse_value(const rg_json_file *f, uint32_t value, const char *where,
                          const char *name) {
     return rgi_file_refuse(&f->file, "%s%s\"%s\" is %s, which isn't supported", where,

@@ -1,5 +1,5 @@
 /*
- * tokenizer.c: a tokenizer's life, its tokens by number and by name, and decoding.
+ * tokenizer.c: making and freeing a tokenizer, its tokens by id and by text, and decoding.
  */
 #include "tokenizer_struct.h"
 #include "tensor/error.h"
@@ -70,9 +70,9 @@ const char *(rg_tokenizer_token)(const rg_tokenizer *t, int64_t id) {
 
 /* ---- decoding ------------------------------------------------------------------------- */
 
-/* Returns how many bytes at p, where there is no whole character, Python takes together as one
- * U+FFFD: the longest beginning of a character, or one byte. *unfinished is set to whether more
- * bytes behind them could make a character of them. */
+/* Returns the number of bytes at p, which begin no whole character, that Python replaces by one
+ * U+FFFD: the longest prefix of a character, or one byte. Sets *unfinished to whether more bytes
+ * could complete the prefix. */
 static size_t broken_character(const char *p, const char *end, bool *unfinished) {
     const unsigned char *u = (const unsigned char *)p;
     unsigned lead = u[0], low = 0x80, high = 0xBF;
@@ -80,7 +80,7 @@ static size_t broken_character(const char *p, const char *end, bool *unfinished)
     if (lead < 0xC2 || lead > 0xF4)
         return 1;
     const size_t have = (size_t)(end - p);
-    /* The second byte of some has narrower bounds, for shortest forms, surrogates and U+10FFFF. */
+    /* Some first bytes narrow the range of the second: shortest forms, surrogates, U+10FFFF. */
     if (lead == 0xE0)
         low = 0xA0;
     else if (lead == 0xED)
@@ -99,9 +99,9 @@ static size_t broken_character(const char *p, const char *end, bool *unfinished)
     return have;
 }
 
-/* Copies n bytes to `to`, which has room for three times as many, and writes U+FFFD for what is no
- * UTF-8. If `kept` isn't NULL, an unfinished character at the end stays out, and *kept is set to
- * its bytes. Returns how many bytes were written. */
+/* Copies n bytes to `to`, which has room for three times as many, and replaces invalid UTF-8 by
+ * U+FFFD. If `kept` isn't NULL, an unfinished character at the end isn't copied, and *kept is set
+ * to its bytes. Returns the number of bytes written. */
 static size_t copy_replacing(char *to, const char *p, size_t n, size_t *kept) {
     const char *end = p + n, *begin = to;
     while (p < end) {
@@ -129,7 +129,7 @@ static size_t token_bytes(const rg_tokenizer *t, int64_t id) {
     return (size_t)(t->bytes_at[id + 1] - t->bytes_at[id]);
 }
 
-/* Writes what the tokens decode to into `to`, unless it is NULL, and sets *n to the bytes. */
+/* Writes the decoded tokens to `to`, unless it is NULL, and sets *n to the number of bytes. */
 static bool join_tokens(const rg_tokenizer *t, const int64_t *ids, int64_t count, bool skip,
                         char *to, size_t *n) {
     *n = 0;
@@ -147,7 +147,7 @@ static bool join_tokens(const rg_tokenizer *t, const int64_t *ids, int64_t count
     return true;
 }
 
-/* Returns the text of the numbers, and sets *n to its bytes. */
+/* Returns the text of the ids, and sets *n to its bytes. */
 static const char *decode_ids(const rg_tokenizer *t, const int64_t *ids, int64_t count, bool skip,
                               size_t *n) {
     size_t bytes;

@@ -1,6 +1,6 @@
 /*
- * tokenizer.h: GPT-2's byte-level tokenizer: texts as numbers and back, the same numbers as Hugging
- * Face's tokenizers gives.
+ * tokenizer.h: GPT-2's byte-level tokenizer: encodes texts and decodes token ids, with the same ids
+ * as Hugging Face's tokenizers.
  *
  *     rg_tokenizer *t = rg_tokenizer_from_folder("gpt2");
  *     rg_tensor *ids = rg_tokenizer_encode(t, "Hello world");
@@ -17,30 +17,30 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_tokenizer rg_tokenizer;
 
-/* Reads folder/tokenizer.json; where there is none, vocab.json and merges.txt, as GPT2Tokenizer
- * does: "<|endoftext|>" is a special token then, and if the vocabulary lacks it comes behind all
- * others. What tokenizer.json asks for and regard lacks is refused by its name: models other than
- * BPE, normalizers, other pre-tokenizers than ByteLevel, templates that add tokens, .. */
+/* Reads folder/tokenizer.json or, if it doesn't exist, vocab.json and merges.txt, as GPT2Tokenizer
+ * does: then "<|endoftext|>" is a special token, which is appended if the vocabulary lacks it. A
+ * feature of tokenizer.json that regard lacks is an error that names it: models other than BPE,
+ * normalizers, pre-tokenizers other than ByteLevel, templates that add tokens, .. */
 rg_tokenizer *rg_tokenizer_from_folder(const char *folder);
-/* Reads a tokenizer.json, whatever its name. */
+/* Reads a tokenizer.json of any name. */
 rg_tokenizer *rg_tokenizer_from_file(const char *path);
-/* A use after this is noticed (RG_RELEASED) only while the memory isn't in use for something else.
- */
+/* Frees the tokenizer. A later use is an error (RG_RELEASED) as long as the allocator hasn't reused
+ * the memory. */
 void rg_tokenizer_free(rg_tokenizer *t);
 
-/* Returns how many tokens there are, added ones among them, or -1 on failure. */
+/* Returns the number of tokens, added tokens included, or -1 on failure. */
 int64_t rg_tokenizer_size(const rg_tokenizer *t);
-/* Returns the number of a token as the vocabulary writes it ("\u0120world"), or -1 on failure. */
+/* Returns the id of a token written as in the vocabulary ("\u0120world"), or -1 on failure. */
 int64_t rg_tokenizer_id(const rg_tokenizer *t, const char *token);
-/* Returns a token as the vocabulary writes it. It lives as long as the tokenizer. */
+/* Returns a token as the vocabulary writes it. The text lives as long as the tokenizer. */
 const char *rg_tokenizer_token(const rg_tokenizer *t, int64_t id);
 
 typedef struct RG_OPTIONS rg_tokenizer_encode_options {
     RG_BY_NAME;
-    int64_t length RG_DEFAULT(-1); /* The bytes of the text; -1: it ends with a 0. */
+    int64_t length RG_DEFAULT(-1); /* The length in bytes; -1: until a 0. */
 } rg_tokenizer_encode_options;
-/* Returns the text's int64 numbers, (length). Special tokens in the text become their numbers. A
- * text that isn't UTF-8 is refused. */
+/* Returns the text's ids, int64 of (length). Special tokens in the text become their ids. A text
+ * that isn't UTF-8 is an error. */
 rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
                                     rg_tokenizer_encode_options o);
 #define rg_tokenizer_encode(t, text, ...) \
@@ -50,10 +50,10 @@ rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
 typedef struct RG_OPTIONS rg_tokenizer_decode_options {
     RG_BY_NAME;
     bool skip_special_tokens RG_DEFAULT(false);
-    int64_t *length RG_DEFAULT(NULL); /* Set to the text's bytes: the text may have a 0. */
+    int64_t *length RG_DEFAULT(NULL); /* Receives the text's length: it may contain a 0. */
 } rg_tokenizer_decode_options;
-/* Returns the text of the numbers, of any shape. Bytes that aren't UTF-8 become U+FFFD, as Python's
- * errors="replace" has it. The scope owns the text. */
+/* Returns the text of ids of any shape. Invalid UTF-8 becomes U+FFFD, as with Python's
+ * errors="replace". The scope owns the text. */
 const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
                                      rg_tokenizer_decode_options o);
 #define rg_tokenizer_decode(t, ids, ...) \
@@ -61,19 +61,19 @@ const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
         t, ids,                          \
         RG_KEYWORDS(rg_tokenizer_decode_options, (.skip_special_tokens = false), __VA_ARGS__))
 
-/* Decodes token by token: a character that several tokens make up comes with the last of them. What
- * is returned adds up to what rg_tokenizer_decode returns for all tokens. */
+/* Decodes token by token: a character of several tokens is returned with the last of them. The
+ * returned texts together are rg_tokenizer_decode's result for all tokens. */
 typedef struct rg_token_stream {
     const rg_tokenizer *tokenizer;
-    int64_t length; /* The bytes of the text that was returned last. */
-    /* These bytes begin a character that isn't whole yet. */
+    int64_t length; /* The length of the last returned text. */
+    /* The bytes of an unfinished character. */
     int n_held;
     char held[4];
 } rg_token_stream;
 rg_token_stream rg_token_stream_begin(const rg_tokenizer *t);
-/* Returns the characters that this token makes whole; "" if there are none. The scope owns them. */
+/* Returns the characters that this token completes, or "". The scope owns the text. */
 const char *rg_token_stream_add(rg_token_stream *s, int64_t id);
-/* Returns U+FFFD for a character that was left unfinished, or "". The stream begins again. */
+/* Returns U+FFFD if a character is unfinished, else "". Resets the stream. */
 const char *rg_token_stream_end(rg_token_stream *s);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

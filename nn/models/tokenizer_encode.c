@@ -1,6 +1,6 @@
 /*
- * tokenizer_encode.c: a text becomes numbers: added tokens are found first, what lies between them
- * is cut into words, and a word's bytes are merged.
+ * tokenizer_encode.c: encodes a text: finds added tokens, cuts the text between them into words,
+ * and merges each word's bytes.
  */
 #include "tokenizer_struct.h"
 #include "unicode.h"
@@ -11,11 +11,11 @@
 
 #include <string.h>
 
-/* A text says most of its words many times. A short one that was merged before stands, with where
- * its numbers are, in the slot that its bytes choose. */
+/* A cached word. Texts repeat most words, so a short merged word is kept, with the position of its
+ * ids, in the slot of its hash. */
 enum { SEEN_BYTES = 26, SEEN_MOST = 1 << 14 };
 typedef struct {
-    uint32_t at; /* The numbers lie from here on in the text's. */
+    uint32_t at; /* The index of the word's first id. */
     uint8_t n, bytes;
     char word[SEEN_BYTES];
 } seen_word;
@@ -25,9 +25,9 @@ typedef struct {
     int64_t *ids;
     size_t n, room;
     rg_bpe word;
-    char *name; /* This holds a word as the vocabulary would write it. */
+    char *name; /* A buffer for a word as the vocabulary writes it. */
     size_t name_room;
-    char *spaced; /* This holds a piece with a blank before it. */
+    char *spaced; /* A buffer for a piece with a blank before it. */
     size_t spaced_room;
     seen_word *seen;
     size_t n_seen; /* The number of slots, a power of 2. */
@@ -42,7 +42,7 @@ static bool add_id(encoding *e, int64_t id) {
     return true;
 }
 
-/* Returns the number of the word if it is a token of the vocabulary, or -1; -2 on failure. */
+/* Returns the word's id if the whole word is a token of the vocabulary, else -1; -2 on failure. */
 static int64_t whole_word(encoding *e, const char *p, size_t n) {
     if (n > e->t->longest)
         return -1;
@@ -56,8 +56,8 @@ static int64_t whole_word(encoding *e, const char *p, size_t n) {
     return id >= 0 && e->t->tokens[id].model ? id : -1;
 }
 
-/* Puts the tokens of the word's bytes into e->word. One that isn't known becomes the unknown token,
- * or nothing where there is none. */
+/* Appends the tokens of the word's bytes to e->word. A byte without a token becomes the unknown
+ * token, or is dropped if there is none. */
 static bool take_bytes(encoding *e, const char *p, size_t n) {
     const rg_tokenizer *t = e->t;
     bool unknown = false, ok = true;
@@ -87,7 +87,7 @@ static bool merge_word(encoding *e, const char *p, size_t n) {
     return true;
 }
 
-/* Returns the slot for a word. */
+/* Returns the word's slot. */
 static seen_word *seen_slot(const encoding *e, const char *p, size_t n) {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)
@@ -113,7 +113,7 @@ static bool encode_word(encoding *e, const char *p, size_t n) {
     return true;
 }
 
-/* Encodes a piece of the text between added tokens. */
+/* Encodes the text between two added tokens. */
 static bool encode_piece(encoding *e, const char *p, size_t n) {
     if (e->t->prefix_space && *p != ' ') {
         if (!rgi_grow((void **)&e->spaced, &e->spaced_room, n + 1, 1))
@@ -133,7 +133,7 @@ static bool encode_piece(encoding *e, const char *p, size_t n) {
 
 /* ---- added tokens --------------------------------------------------------------------- */
 
-/* Returns the longest of these tokens that begins at p, or NULL. */
+/* Returns the longest of these tokens that is at p, or NULL. */
 static const rg_token *added_at(const encoding *e, const rg_added_tokens *a, const char *p,
                                 const char *end) {
     unsigned char lead = (unsigned char)*p;
@@ -145,7 +145,7 @@ static const rg_token *added_at(const encoding *e, const rg_added_tokens *a, con
     return NULL;
 }
 
-/* Returns whether no character of a word stands beside the token from `from` to `to`. */
+/* Returns whether the characters around the token, from `from` to `to`, aren't word characters. */
 static bool stands_alone(const char *begin, const char *from, const char *to, const char *end) {
     size_t n;
     bool before = from > begin && rgi_unicode_before(begin, from, &n) & RG_UNICODE_WORD;
@@ -153,7 +153,7 @@ static bool stands_alone(const char *begin, const char *from, const char *to, co
     return !before && !behind;
 }
 
-/* Returns where the white space begins that ends at p, but nothing before `begin`. */
+/* Returns the start of the white space that ends at p, at least `begin`. */
 static const char *space_before(const char *begin, const char *p) {
     size_t n;
     while (p > begin && (rgi_unicode_before(begin, p, &n) & RG_UNICODE_KINDS) == RG_UNICODE_SPACE)
@@ -170,7 +170,8 @@ static const char *space_behind(const char *p, const char *end) {
 
 static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end);
 
-/* Hands on what lies between tokens: to the search for the normalized ones, or to the words. */
+/* Passes the text between tokens on: to the search for normalized tokens, or to the encoding of
+ * words. */
 static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
     if (p >= end)
         return true;
@@ -179,8 +180,8 @@ static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, co
     return encode_piece(e, p, (size_t)(end - p));
 }
 
-/* Finds these tokens from the left, the longest first. What a token strips on its right is not left
- * out of the search for the next one: so Hugging Face's tokenizers have it. */
+/* Finds these tokens from left to right, the longest first. White space that a token strips on its
+ * right is searched again for the next token, as in Hugging Face's tokenizers. */
 static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
     const char *begin = p, *done = p;
     while (a->n > 0 && p < end) {
@@ -218,7 +219,7 @@ static bool check_utf8(const char *text, size_t n) {
     return true;
 }
 
-/* Makes more slots for longer texts. */
+/* Allocates more slots for longer texts. */
 static bool encoding_begin(encoding *e, const rg_tokenizer *t, size_t n) {
     *e = (encoding){ .t = t, .n_seen = 16 };
     while (e->n_seen < SEEN_MOST && e->n_seen < n / 8)

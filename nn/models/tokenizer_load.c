@@ -1,6 +1,6 @@
 /*
- * tokenizer_load.c: a tokenizer is read from tokenizer.json, or from vocab.json and merges.txt.
- * What the files ask for is known, or refused by its name.
+ * tokenizer_load.c: reads a tokenizer from tokenizer.json, or from vocab.json and merges.txt.
+ * Unknown features are errors that name them.
  */
 #include "json_rules.h"
 #include "tokenizer_struct.h"
@@ -39,8 +39,8 @@ static const rg_json_rule model_rules[] = {
     { "merges", RG_RULE_ARRAY | RG_RULE_MUST, NULL },
     { NULL, 0, NULL },
 };
-/* Fields of the pre-tokenizer, the decoder and the post-processor. Of the latter two no
- * option matters to numbers and to texts. */
+/* The fields of the pre-tokenizer, the decoder and the post-processor. The options of the latter
+ * two change no ids and no texts. */
 static const rg_json_rule byte_level_rules[] = {
     { "type", RG_RULE_MUST, "ByteLevel" },
     { "add_prefix_space", RG_RULE_BOOL | RG_RULE_MUST, NULL },
@@ -48,7 +48,7 @@ static const rg_json_rule byte_level_rules[] = {
     { "use_regex", RG_RULE_BOOL, NULL },
     { NULL, 0, NULL },
 };
-/* A template is taken that adds nothing to one text. */
+/* Templates are accepted if they add nothing to a single text. */
 static const rg_json_rule template_rules[] = {
     { "type", RG_RULE_MUST, "TemplateProcessing" },
     { "single", RG_RULE_ARRAY | RG_RULE_MUST, NULL },
@@ -100,7 +100,7 @@ static bool keeps_processor(const rg_json_file *f, uint32_t processor) {
     return rgi_json_keeps(f, processor, "the post_processor", byte_level_rules);
 }
 
-/* Returns whether all of the file but tokens and merges is supported. */
+/* Returns whether the file is supported, tokens and merges aside. */
 static bool keeps_file(const rg_json_file *f) {
     const rg_json *j = &f->json;
     return rgi_json_keeps(f, 0, "", file_rules)
@@ -113,7 +113,7 @@ static bool keeps_file(const rg_json_file *f) {
 
 /* ---- the vocabulary ------------------------------------------------------------------- */
 
-/* Makes room for n tokens, none of which has a text yet. */
+/* Makes room for n tokens, without texts yet. */
 static bool begin_tokens(rg_tokenizer *t, size_t n) {
     if (!rgi_grow((void **)&t->tokens, &t->room, n, sizeof *t->tokens))
         return false;
@@ -122,7 +122,7 @@ static bool begin_tokens(rg_tokenizer *t, size_t n) {
     return true;
 }
 
-/* Adds a token that isn't there. Requires that the number is below t->room. */
+/* Adds a new token. Requires an id below t->room. */
 static bool put_token(rg_tokenizer *t, int64_t id, const char *text) {
     if (!rgi_map_put_name(&t->names, text, id))
         return false;
@@ -132,7 +132,7 @@ static bool put_token(rg_tokenizer *t, int64_t id, const char *text) {
     return true;
 }
 
-/* Fails with what is wrong with the number of a token, of which there are n. */
+/* Fails because of a token's id; n is the number of tokens. */
 static bool refuse_number(const rg_json_file *f, uint32_t token, int64_t n) {
     const rg_json_value *v = &f->json.v[token];
     if (v[1].kind != RG_JSON_NUMBER)
@@ -141,7 +141,7 @@ static bool refuse_number(const rg_json_file *f, uint32_t token, int64_t n) {
                            RG_SHOWN(v->v), RG_SHOWN_BYTES(v[1].v, v[1].n), (long long)n - 1);
 }
 
-/* Reads the tokens of an object. The numbers have to be those from 0 on. */
+/* Reads an object's tokens. Their ids must be 0 to n - 1. */
 static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t vocab) {
     const rg_json *j = &f->json;
     int64_t n = j->v[vocab].n, id;
@@ -160,8 +160,8 @@ static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t voc
     return true;
 }
 
-/* Finds the token of each byte. Where one is lacking, an unknown token that is named has to be in
- * the vocabulary. */
+/* Finds each byte's token. If one is missing and the file names an unknown token, the vocabulary
+ * must have that. */
 static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unknown) {
     bool lacking = false;
     for (int b = 0; b < 256; b++) {
@@ -179,7 +179,7 @@ static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unkno
 
 /* ---- merges --------------------------------------------------------------------------- */
 
-/* Adds the merge of two tokens, which are no C texts. */
+/* Adds the merge of two tokens, given as texts with lengths. */
 static bool load_merge(rg_tokenizer *t, const rg_file *f, size_t number, const char *left, size_t n,
                        const char *right, size_t m) {
     char small[256], *name = n + m < sizeof small ? small : rgi_scope_alloc(n + m + 1);
@@ -187,7 +187,7 @@ static bool load_merge(rg_tokenizer *t, const rg_file *f, size_t number, const c
         return false;
     int64_t ids[3];
     for (int i = 0; i < 3; i++) {
-        /* The left one, the right one, and both together. */
+        /* The left text, the right one, and both joined. */
         size_t from_left = i == 1 ? 0 : n, from_right = i == 0 ? 0 : m;
         memcpy(name, left, from_left);
         memcpy(name + from_left, right, from_right);
@@ -205,7 +205,7 @@ static bool is_version(const char *line, size_t n) {
     return n >= sizeof version - 1 && memcmp(line, version, sizeof version - 1) == 0;
 }
 
-/* Reads "left right". */
+/* Reads a merge "left right". */
 static bool load_merge_line(rg_tokenizer *t, const rg_file *f, size_t number, const char *line,
                             size_t n) {
     if (is_version(line, n))
@@ -220,7 +220,7 @@ static bool load_merge_line(rg_tokenizer *t, const rg_file *f, size_t number, co
                       (size_t)(end - blank - 1));
 }
 
-/* Reads merges, each of which is "left right", or ["left", "right"]. */
+/* Reads a list of merges, each "left right" or ["left", "right"]. */
 static bool load_merges(rg_tokenizer *t, const rg_json_file *f, uint32_t merges) {
     const rg_json *j = &f->json;
     size_t number = 0;
@@ -243,7 +243,7 @@ static bool load_merges(rg_tokenizer *t, const rg_json_file *f, uint32_t merges)
     return rgi_merges_ready(&t->merges, t->n);
 }
 
-/* Reads merges.txt, a merge a line. */
+/* Reads merges.txt: one merge per line. */
 static bool load_merges_file(rg_tokenizer *t, const char *op, const char *path) {
     RG_SCOPE();
     rg_file f = { .op = op, .path = path, .fd = -1 };
@@ -267,7 +267,7 @@ static bool load_merges_file(rg_tokenizer *t, const char *op, const char *path) 
 
 /* ---- added tokens --------------------------------------------------------------------- */
 
-/* Reads one. What the vocabulary has keeps its number; others are numbered on in their order. */
+/* Reads an added token. Tokens of the vocabulary keep their id; new ones get the next id. */
 static bool load_added_token(rg_tokenizer *t, const rg_json_file *f, uint32_t added) {
     if (!rgi_json_keeps(f, added, "an added token", added_rules))
         return false;
@@ -302,7 +302,7 @@ static bool load_added_tokens(rg_tokenizer *t, const rg_json_file *f, uint32_t a
     return true;
 }
 
-/* Long tokens come before short ones of the same first byte. */
+/* Sorts tokens by first byte, and long ones before short ones. */
 static bool comes_first(const rg_token *a, const rg_token *b) {
     unsigned char x = (unsigned char)*a->text, y = (unsigned char)*b->text;
     if (x != y)
@@ -314,7 +314,7 @@ static int by_first_byte(const void *a, const void *b) {
     return comes_first(*(const rg_token *const *)a, *(const rg_token *const *)b) ? -1 : 1;
 }
 
-/* Lists the added tokens that are, or aren't, normalized. */
+/* Lists the added tokens whose flag `normalized` has this value. */
 static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalized) {
     RG_SCOPE();
     size_t n = 0;
@@ -340,7 +340,7 @@ static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalize
 
 /* ---- what tokens decode to ------------------------------------------------------------ */
 
-/* of_character[c] is the byte for which c stands in a vocabulary, or -1. */
+/* of_character[c] is the byte that the vocabulary writes as c, or -1. */
 enum { BYTE_CHARACTERS = 256 + 68 };
 static void invert_bytes(int of_character[BYTE_CHARACTERS]) {
     for (int c = 0; c < BYTE_CHARACTERS; c++)
@@ -354,8 +354,8 @@ static void invert_bytes(int of_character[BYTE_CHARACTERS]) {
     }
 }
 
-/* Writes the bytes for which the characters of a token stand; where one of them stands for none,
- * the token's own. Returns how many they are. */
+/* Writes the bytes that a token's characters stand for, or the token's own bytes if one of them
+ * stands for none. Returns the number of bytes. */
 static size_t token_to_bytes(const rg_token *token, const int *of_character, char *to) {
     const char *p = token->text, *end = p + token->bytes;
     size_t n = 0;
@@ -418,7 +418,7 @@ static bool load_json(rg_tokenizer *t, const rg_json_file *f) {
            && finish_tokenizer(t);
 }
 
-/* GPT2Tokenizer has this special token, in the vocabulary or behind it. */
+/* GPT2Tokenizer's special token. It is appended if the vocabulary lacks it. */
 static bool add_end_of_text(rg_tokenizer *t) {
     static const char end_of_text[] = "<|endoftext|>";
     int64_t id = rgi_map_name(&t->names, end_of_text);
@@ -441,7 +441,7 @@ static bool load_vocab_file(rg_tokenizer *t, const rg_json_file *f, const char *
            && add_end_of_text(t) && finish_tokenizer(t);
 }
 
-/* Reads tokenizer.json; or, where there are merges, vocab.json. */
+/* Reads tokenizer.json or, if merges are given, vocab.json. */
 static rg_tokenizer *tokenizer_read(const char *op, const char *path, const char *merges) {
     RG_SCOPE();
     rg_json_file f;

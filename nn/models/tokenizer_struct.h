@@ -1,6 +1,6 @@
 /*
- * tokenizer_struct.h: what a tokenizer consists of. tokenizer_load.c fills it, tokenizer.c frees it
- * and decodes, and tokenizer_encode.c encodes. Private.
+ * tokenizer_struct.h: the struct of a tokenizer. tokenizer_load.c fills it, tokenizer.c frees it
+ * and decodes, tokenizer_encode.c encodes. Private.
  */
 #pragma once
 
@@ -10,43 +10,43 @@
 #include "tensor/map.h"
 
 typedef struct {
-    const char *text; /* Owned by the table. */
-    uint32_t bytes;   /* The bytes of the text. */
-    bool model;       /* The vocabulary has the token, and it may come of merges. */
-    bool added;       /* The token is looked for in texts before they are cut into words. */
+    const char *text; /* The table owns it. */
+    uint32_t bytes;   /* The length in bytes. */
+    bool model;       /* In the vocabulary: merges can yield it. */
+    bool added;       /* Found in texts before they are cut into words. */
     bool special;
     bool single_word, lstrip, rstrip;
-    bool normalized; /* The token is looked for after those that aren't. */
+    bool normalized; /* Found after the tokens that aren't normalized. */
 } rg_token;
 
-/* Tokens that are looked for in a text, by their first byte, long ones first. */
+/* Tokens to find in a text, by their first byte, long ones first. */
 typedef struct {
     uint32_t *v;
     size_t n, room;
-    uint32_t first[257]; /* Tokens that begin with byte b lie from first[b] to first[b + 1]. */
+    uint32_t first[257]; /* Tokens that begin with byte b are first[b] to first[b + 1] - 1. */
 } rg_added_tokens;
 
 struct rg_tokenizer {
     rg_handle handle;
-    rg_map names; /* From the tokens' texts to their numbers. */
+    rg_map names; /* Maps the tokens' texts to ids. */
     rg_token *tokens;
     size_t n, room;
-    /* The text of the i-th token, decoded, lies from bytes_at[i] to bytes_at[i + 1]. */
+    /* Token i, decoded, is at bytes_at[i] to bytes_at[i + 1]. */
     char *bytes;
     uint64_t *bytes_at;
     size_t bytes_room, bytes_at_room;
-    size_t longest; /* No token of the vocabulary has a longer text. */
+    size_t longest; /* The longest text of a token. */
     rg_merges merges;
-    int64_t of_byte[256]; /* -1: the vocabulary lacks the byte. */
-    int64_t unknown;      /* It stands for such a byte, which is left out where this is -1. */
-    bool fuse_unknown;    /* One stands for all that lie side by side. */
-    bool ignore_merges;   /* A word that is a token is not made of others. */
-    bool prefix_space;    /* A text gets a blank in front where it has none. */
-    bool words;           /* A text is cut into words first. */
+    int64_t of_byte[256]; /* -1 if the vocabulary lacks the byte. */
+    int64_t unknown;      /* Replaces missing bytes; -1: drop them. */
+    bool fuse_unknown;    /* One replaces a run of missing bytes. */
+    bool ignore_merges;   /* A word that is a token isn't merged. */
+    bool prefix_space;    /* A blank is put before a text without. */
+    bool words;           /* Texts are cut into words first. */
     rg_added_tokens plain, normalized;
 };
 
-/* Writes the character by which vocabularies stand for a byte, and returns its bytes, 1 or 2. */
+/* Writes the character that stands for a byte in vocabularies, and returns its length: 1 or 2. */
 size_t rgi_byte_character(unsigned char byte, char *to);
-/* Frees all that the tokenizer holds, and the tokenizer. */
+/* Frees the tokenizer and all its memory. */
 void rgi_tokenizer_drop(rg_tokenizer *t);

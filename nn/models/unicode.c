@@ -1,6 +1,5 @@
 /*
- * unicode.c: the classes of characters, looked up in ranges, and GPT-2's regular expression,
- * written by hand.
+ * unicode.c: classes of characters, in a table of ranges, and GPT-2's regular expression as code.
  */
 #include "unicode.h"
 #include "tensor/base.h"
@@ -9,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Each range begins at the number divided by 8, and the remainder is its class. */
+/* Each entry is a range's first code point times 8, plus its class. */
 static const uint32_t unicode_ranges[] = {
 #include "unicode_ranges.inc"
 };
@@ -44,7 +43,7 @@ unsigned rgi_unicode_before(const char *begin, const char *p, size_t *n) {
 
 /* ---- GPT-2's expression --------------------------------------------------------------- */
 
-/* Returns how many bytes 's, 't, 're, 've, 'm, 'll or 'd takes at p, or 0. */
+/* Returns the length of 's, 't, 're, 've, 'm, 'll or 'd at p, or 0. */
 static size_t contraction(const char *p, const char *end) {
     static const char *const suffixes[] = { "s", "t", "re", "ve", "m", "ll", "d" };
     if (*p != '\'')
@@ -57,8 +56,8 @@ static size_t contraction(const char *p, const char *end) {
     return 0;
 }
 
-/* Returns where the characters of this kind end that begin at p. *last is set to the bytes of the
- * last of them. */
+/* Returns the end of the run of characters of this kind at p. Sets *last to the length of the last
+ * one. */
 static const char *end_of_kind(const char *p, const char *end, unsigned kind, size_t *last) {
     size_t n;
     while (p < end && (rgi_unicode_at(p, end, &n) & RG_UNICODE_KINDS) == kind) {
@@ -76,7 +75,7 @@ size_t rgi_gpt2_word(const char *p, const char *end) {
     unsigned kind = rgi_unicode_at(q, end, &n) & RG_UNICODE_KINDS;
     if (kind != RG_UNICODE_SPACE)
         return (size_t)(end_of_kind(q, end, kind, &last) - p);
-    /* White space leaves its last character to what follows, unless it has only one. */
+    /* White space leaves its last character to the next match, unless it is a single one. */
     q = end_of_kind(p, end, RG_UNICODE_SPACE, &last);
     if (q < end && (size_t)(q - p) > last)
         q -= last;

@@ -1,5 +1,5 @@
 /*
- * vocabulary.c: tokens of a text, their indices, and the way back.
+ * vocabulary.c: encodes a text's tokens as indices, and decodes them.
  */
 #include "vocabulary.h"
 #include "tensor/error.h"
@@ -14,7 +14,7 @@
 
 /* ---- tokens -------------------------------------------------------------------- */
 
-/* Copies the UTF-8 character at p, and returns what comes after it. */
+/* Copies the UTF-8 character at p, and returns the next position. */
 static const char *copy_character(const char *p, char *token) {
     char *end = token;
     if (*p) {
@@ -26,7 +26,7 @@ static const char *copy_character(const char *p, char *token) {
     return p;
 }
 
-/* Copies the next word without the bytes that are dropped, and returns what comes after it. */
+/* Copies the next word without the dropped bytes, and returns the next position. */
 static const char *copy_word(const char *p, const char *drop, char *token) {
     const char *space = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
     char *end = token;
@@ -42,7 +42,7 @@ static const char *copy_word(const char *p, const char *drop, char *token) {
     return p;
 }
 
-/* Copies the next token of *text and goes past it. Returns false if there is none. */
+/* Copies the next token of *text, and moves *text past it. Returns false at the end. */
 static bool next_token(const rg_vocabulary *v, const char **text, char *token) {
     *text = v->characters ? copy_character(*text, token) : copy_word(*text, v->drop, token);
     return *token;
@@ -54,7 +54,7 @@ static int by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Puts each token into the index once, whatever its number. */
+/* Adds each token to the index once, with any number. */
 static bool collect_tokens(rg_vocabulary *v, const char *text) {
     RG_SCOPE();
     char *token = rgi_scope_alloc(strlen(text) + 1);
@@ -64,7 +64,7 @@ static bool collect_tokens(rg_vocabulary *v, const char *text) {
     return ok;
 }
 
-/* Sorts the index's tokens, puts the one for unknown tokens behind them, and numbers them. */
+/* Sorts the tokens, appends the one for unknown tokens, and numbers them. */
 static bool number_tokens(rg_vocabulary *v, const char *unknown) {
     size_t n = rgi_map_names(v->index);
     bool added = unknown && rgi_map_name(v->index, unknown) < 0;
@@ -152,7 +152,7 @@ rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
     return rg_escape(rg_from_int64(index, RG_DIMS(n)));
 }
 
-/* Adds the text of the tokens with these indices. Returns false if an index has no token. */
+/* Appends the text of these indices. Returns false if an index has no token. */
 static bool decode_to(rg_text *text, const rg_vocabulary *v, const int64_t *index, int64_t n) {
     for (int64_t i = 0; i < n && !text->failed; i++) {
         RG_FAIL_INDEX_IF(index[i] < 0 || index[i] >= v->n, "decode",

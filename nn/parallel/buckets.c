@@ -2,7 +2,7 @@
  * buckets.c: gradients in buckets, and the buckets on their way. All ranks send them in the same
  * order, so that each message finds its bucket.
  */
-#include "shares.h"
+#include "reducer.h"
 
 #include <limits.h>
 #include <string.h>
@@ -13,25 +13,25 @@ char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i) {
 
 /* ---- making ---------------------------------------------------------------------------- */
 
-/* Puts the share behind those that the last bucket has, or into a new one where that is full. */
-static void add_to_buckets(rg_shares *s, rg_share *share) {
-    const rg_dtype dtype = (rg_dtype)rg_dtype_of(share->leaf);
+/* Puts the entry behind those that the last bucket has, or into a new one where that is full. */
+static void add_to_buckets(rg_reducer *s, rg_reducer_entry *entry) {
+    const rg_dtype dtype = (rg_dtype)rg_dtype_of(entry->leaf);
     const int64_t most = (int64_t)(s->cap / rgi_element_size(dtype));
     rg_bucket *b = s->n_buckets ? &s->buckets[s->n_buckets - 1] : NULL;
-    if (!b || b->dtype != dtype || b->n + share->n > most) {
+    if (!b || b->dtype != dtype || b->n + entry->n > most) {
         b = &s->buckets[s->n_buckets++];
         *b = (rg_bucket){ .dtype = dtype };
     }
-    share->bucket = (int)(b - s->buckets);
-    share->place = b->n_shares++;
-    share->at = b->n;
-    b->n += share->n;
+    entry->bucket = (int)(b - s->buckets);
+    entry->place = b->n_entries++;
+    entry->at = b->n;
+    b->n += entry->n;
 }
 
-/* Gives a bucket its memory. Behind its gradients comes a number for each share. */
-static bool bucket_begin(const rg_shares *s, rg_bucket *b) {
+/* Gives a bucket its memory. Behind its gradients comes a number for each entry. */
+static bool bucket_begin(const rg_reducer *s, rg_bucket *b) {
     RG_SCOPE();
-    b->n += b->n_shares;
+    b->n += b->n_entries;
     if (b->n > INT_MAX)
         return rg_fail(RG_VALUE_ERROR, "distributed",
                        "a gradient of %lld elements is too large for a message", (long long)b->n);
@@ -41,7 +41,7 @@ static bool bucket_begin(const rg_shares *s, rg_bucket *b) {
     return b->room;
 }
 
-bool rgi_buckets_make(rg_shares *s) {
+bool rgi_buckets_make(rg_reducer *s) {
     s->buckets = rgi_room(&s->bucket_holder, (size_t)s->n * sizeof *s->buckets);
     for (int i = 0; s->buckets && i < s->n; i++)
         add_to_buckets(s, s->order[i]);
@@ -51,7 +51,7 @@ bool rgi_buckets_make(rg_shares *s) {
     return ok;
 }
 
-void rgi_buckets_drop(rg_shares *s) {
+void rgi_buckets_drop(rg_reducer *s) {
     for (int i = 0; i < s->n_buckets; i++) {
         rgi_room_drop(&s->buckets[i].sums);
         rgi_room_drop(&s->buckets[i].room);
@@ -62,24 +62,24 @@ void rgi_buckets_drop(rg_shares *s) {
 
 /* ---- sending --------------------------------------------------------------------------- */
 
-void rgi_buckets_expect(rg_shares *s) {
+void rgi_buckets_expect(rg_reducer *s) {
     s->launched = 0;
     for (int i = 0; i < s->n_buckets; i++) {
-        s->buckets[i].missing = s->buckets[i].n_shares;
+        s->buckets[i].missing = s->buckets[i].n_entries;
         s->buckets[i].done = false;
     }
 }
 
-/* Says of each share whether this rank has used it. */
-static void write_marks(const rg_shares *s, const rg_bucket *b) {
+/* Says of each entry whether this rank has used it. */
+static void write_marks(const rg_reducer *s, const rg_bucket *b) {
     for (int i = 0; i < s->n; i++) {
-        const rg_share *share = &s->v[i];
-        if (&s->buckets[share->bucket] != b)
+        const rg_reducer_entry *entry = &s->v[i];
+        if (&s->buckets[entry->bucket] != b)
             continue;
-        char *mark = rgi_bucket_sum(b, 0, b->n - b->n_shares + share->place);
+        char *mark = rgi_bucket_sum(b, 0, b->n - b->n_entries + entry->place);
         switch (b->dtype) {
-        case RG_FLOAT32: *(float *)mark = share->used; break;
-        case RG_FLOAT64: *(double *)mark = share->used; break;
+        case RG_FLOAT32: *(float *)mark = entry->used; break;
+        case RG_FLOAT64: *(double *)mark = entry->used; break;
         case RG_BOOL:
         case RG_INT64:
         case RG_NO_DTYPE: break; /* Only floats have gradients. */
@@ -92,7 +92,7 @@ static int64_t bytes_to_send(const rg_bucket *b) {
     return rgi_hops_send(rg_world_size(), rg_rank(), b->n) * (int64_t)rgi_element_size(b->dtype);
 }
 
-static void launch(rg_shares *s) {
+static void launch(rg_reducer *s) {
     rg_bucket *b = &s->buckets[s->launched];
     write_marks(s, b);
     b->began = rg_profile_begin();
@@ -114,7 +114,7 @@ static void advance(rg_bucket *b) {
         rg_profile_end("all_reduce", b->began, (double)bytes_to_send(b));
 }
 
-bool rgi_buckets_advance(rg_shares *s) {
+bool rgi_buckets_advance(rg_reducer *s) {
     while (s->launched < s->n_buckets && !s->buckets[s->launched].missing)
         launch(s);
     bool all = s->launched == s->n_buckets;

@@ -4,14 +4,14 @@
  * made of them; so they don't depend on which rank had which shard. Those that aren't floating
  * point, such as counts, are as one shard has left them.
  */
-#include "shares.h"
+#include "reducer.h"
 #include "autograd/ops/ops.h"
 
 #include "hash.h"
 
 /* ---- which they are -------------------------------------------------------------------- */
 
-bool rgi_buffers_list(rg_shares *s, rg_named_list all) {
+bool rgi_buffers_list(rg_reducer *s, rg_named_list all) {
     s->buffers = rgi_room(&s->buffers_holder, (size_t)all.n * sizeof *s->buffers);
     for (int i = 0; s->buffers && i < all.n; i++)
         s->buffers[s->n_buffers++] = (rg_buffer){ .now = rg_keep(all.v[i].tensor) };
@@ -23,7 +23,7 @@ static void drop_buffer(rg_buffer *b) {
     rgi_room_drop(&b->before);
 }
 
-void rgi_buffers_end(rg_shares *s) {
+void rgi_buffers_end(rg_reducer *s) {
     for (int i = 0; i < s->n_buffers; i++)
         drop_buffer(&s->buffers[i]);
     s->n_buffers = 0;
@@ -32,7 +32,7 @@ void rgi_buffers_end(rg_shares *s) {
 
 /* Keeps those that the first forward has changed, and shares those of floating point. All ranks
  * must have found the same; where they haven't, or there is no memory, no run can follow. */
-static bool find_changing(rg_shares *s) {
+static bool find_changing(rg_reducer *s) {
     uint64_t hash = 1;
     int n = 0;
     for (int i = 0; i < s->n_buffers; i++) {
@@ -44,7 +44,7 @@ static bool find_changing(rg_shares *s) {
         hash = rgi_hash(hash, &i, sizeof i);
         s->buffers[n++] = *b;
         if (rg_is_floating_point(b->now))
-            rgi_shares_add_buffer(s, b->now);
+            rgi_reducer_add_buffer(s, b->now);
     }
     s->n_buffers = n;
     s->buffers_known = true;
@@ -65,7 +65,7 @@ static bool keep_before(rg_buffer *b) {
     return b->before;
 }
 
-bool rgi_buffers_before_forward(rg_shares *s) {
+bool rgi_buffers_before_forward(rg_reducer *s) {
     RG_SCOPE();
     RG_NO_GRAD();
     bool ok = true;
@@ -76,4 +76,4 @@ bool rgi_buffers_before_forward(rg_shares *s) {
     return ok;
 }
 
-bool rgi_buffers_after_forward(rg_shares *s) { return s->buffers_known || find_changing(s); }
+bool rgi_buffers_after_forward(rg_reducer *s) { return s->buffers_known || find_changing(s); }

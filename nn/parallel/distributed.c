@@ -1,9 +1,9 @@
 /*
  * distributed.c: the module that trains with all ranks: how it is made, its forward, and a batch's
- * parts. What becomes of gradients is in shares.c.
+ * parts. What becomes of gradients is in reducer.c.
  */
 #include "hash.h"
-#include "shares.h"
+#include "reducer.h"
 #include "autograd/ops/ops.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static uint64_t mixed(uint64_t x) {
 }
 
 /* Draws what the streams of a batch begin with, once a batch, and so as often on all ranks. */
-static bool draw_stream(rg_shares *s) {
+static bool draw_stream(rg_reducer *s) {
     if (s->drawn)
         return true;
     rg_tensor *number = rg_randint(0, INT64_MAX, 1);
@@ -35,7 +35,7 @@ static bool draw_stream(rg_shares *s) {
 
 /* Runs the model's forward with random numbers and buffers of the shard's own. */
 static rg_tensor *forward_of_shard(rg_distributed *d, rg_list in) {
-    rg_shares *s = d->shares;
+    rg_reducer *s = d->reducer;
     rg_generator *g = rg_default_generator();
     rg_tensor *state = draw_stream(s) ? rg_generator_state(g) : NULL;
     const uint64_t shard = (uint64_t)(d->first + s->turn);
@@ -52,13 +52,13 @@ static rg_tensor *forward_of_shard(rg_distributed *d, rg_list in) {
 static rg_tensor *distributed_forward(rg_module *m, rg_list in, void *keywords) {
     rg_distributed *d = (rg_distributed *)m;
     (void)keywords;
-    if (!d->shares || !rg_is_grad_enabled())
+    if (!d->reducer || !rg_is_grad_enabled())
         return rg_call_list(d->module, in);
-    if (d->shares->open)
+    if (d->reducer->open)
         return rg_fail(RG_RUNTIME_ERROR, distributed_name,
                        "a run has failed, and left the sums of its batch undone");
     rg_tensor *y = forward_of_shard(d, in);
-    d->shares->armed = y;
+    d->reducer->armed = y;
     return y;
 }
 
@@ -68,9 +68,9 @@ static void distributed_repr(rg_module *m, char *text, size_t room) {
 
 static void distributed_destroy(rg_module *m) {
     rg_distributed *d = (rg_distributed *)m;
-    if (d->shares)
-        rgi_shares_end(d->shares);
-    rgi_room_drop(&d->shares_room);
+    if (d->reducer)
+        rgi_reducer_end(d->reducer);
+    rgi_room_drop(&d->reducer_room);
 }
 
 static const rg_module_class distributed_class = { .name = "DistributedDataParallel",
@@ -183,12 +183,12 @@ static bool unite(const rg_distributed *d) {
            && (rg_world_size() == 1 || take_all_from_rank_0(d)) && rg_distributed_check(d);
 }
 
-static bool begin_shares(rg_distributed *d, double bucket_cap_mb) {
-    d->shares = rgi_room(&d->shares_room, sizeof *d->shares);
-    if (!d->shares)
+static bool begin_reducer(rg_distributed *d, double bucket_cap_mb) {
+    d->reducer = rgi_room(&d->reducer_room, sizeof *d->reducer);
+    if (!d->reducer)
         return false;
-    d->shares->distributed = d;
-    return rgi_shares_begin(d->shares, bucket_cap_mb);
+    d->reducer->distributed = d;
+    return rgi_reducer_begin(d->reducer, bucket_cap_mb);
 }
 
 rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o) {
@@ -207,7 +207,7 @@ rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o) {
         ok = rg_fail(RG_VALUE_ERROR, distributed_name, "bucket_cap_mb is %g", o.bucket_cap_mb);
     ok = rgi_all_ok(distributed_name, ok) && unite(d);
     if (ok && d->shards > 1)
-        ok = rgi_all_ok(distributed_name, begin_shares(d, o.bucket_cap_mb));
+        ok = rgi_all_ok(distributed_name, begin_reducer(d, o.bucket_cap_mb));
     if (ok)
         return d;
     rg_module_free(d);
@@ -225,6 +225,6 @@ rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch) {
         return rg_fail(RG_VALUE_ERROR, "distributed_part",
                        "a batch of %lld rows can't be cut into %d equal shards", (long long)rows,
                        d->shards);
-    const int64_t each = rows / d->shards, turn = d->shares ? d->shares->turn : 0;
+    const int64_t each = rows / d->shards, turn = d->reducer ? d->reducer->turn : 0;
     return rg_narrow(batch, 0, (d->first + turn) * each, each);
 }

@@ -42,8 +42,8 @@ typedef struct rg_distributed {
     int shards;               /* The number of shards of a batch. */
     int first, local;         /* The first shard of this rank, and their number. */
     int64_t bytes_sent;       /* The bytes of gradients that this rank has sent. */
-    struct rg_shares *shares; /* The library alone looks into it; */
-    rg_tensor *shares_room;   /* this is its memory. */
+    struct rg_reducer *reducer; /* The library alone looks into it; */
+    rg_tensor *reducer_room;    /* this is its memory. */
 } rg_distributed;
 
 typedef struct RG_OPTIONS rg_distributed_options {

@@ -64,7 +64,7 @@ static bool batch_denied(int others, bool gradients_stay, int64_t request) {
     HOLDS(ok ? !rg_error_code() : rg_error_code() == RG_OUT_OF_MEMORY);
     rg_error_clear();
     /* A batch that failed after it had begun to sum is refused to go on. */
-    if (!ok && t.d->shares && !one_batch(&t))
+    if (!ok && t.d->reducer && !one_batch(&t))
         HOLDS(strstr(rg_error(), "a run has failed")
               || strstr(rg_error(), "expected a tensor but got NULL"));
     rg_error_clear();
