@@ -21,13 +21,13 @@ static bool input_check(const rg_op *op, int i, rg_tensor *t) {
     return untouched || rgi_renew(t, op->name);
 }
 
-/* Returns whether input i is one of those that are converted. */
+/* Returns whether input i is converted to the inputs' common dtype. */
 static bool is_typed(const rg_op *op, int i, const rg_tensor *t) {
     return (!op->typed || op->typed >> i & 1) && !rgi_is_none(t);
 }
 
-/* Returns the dtype that the inputs are converted to. Requires room for n in typed[], and an input
- * that is typed. */
+/* Returns the common dtype of the converted inputs. Requires at least one of them, and room for n
+ * tensors in typed[]. */
 static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_tensor *typed[]) {
     int m = 0;
     bool differ = false;
@@ -42,8 +42,8 @@ static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_t
     return op->typing == RG_FLOATED && !rgi_is_float(dtype) ? rg_default_dtype() : dtype;
 }
 
-/* Returns a new tensor with t's values in that dtype. Of float64 only what has no dims is
- * converted, as a number is, which keeps its precision where it is stored as another float. */
+/* Returns a new tensor with t's values in the dtype. A float64 tensor is converted to another float
+ * only if it is 0-d: it is a number then, and keeps its precision until it is stored. */
 static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_new_like(t, dtype);
     if (!copy)
@@ -58,8 +58,8 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     return copy;
 }
 
-/* Converts the inputs to their common dtype. Where converted[i] is set, the caller has a reference
- * to give back. Requires room for n in typed[]. */
+/* Converts the inputs to their common dtype. If converted[i] isn't NULL, the caller must release
+ * it. Requires room for n tensors in typed[]. */
 static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[],
                            rg_tensor *typed[]) {
     const rg_dtype dtype = common_dtype(op, n, in, typed);
@@ -81,9 +81,9 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
 
 /* ---- computing --------------------------------------------------------------------- */
 
-/* Inputs are alike if each is plain (RG_PLAIN) and of in[0]'s dtype, and has in[0]'s shape or is
- * one number. by_kernel returns whether the op has a kernel for such inputs, is_alike whether input
- * i is one. */
+/* Inputs are alike if each one is plain (RG_PLAIN), has in[0]'s dtype, and has in[0]'s shape or one
+ * element. by_kernel returns whether the op has a kernel for such inputs, and is_alike whether
+ * input i is alike. */
 static inline bool by_kernel(const rg_op *op) {
     return op->kernel && (op->shape == rgi_shape_broadcast || op->shape == rgi_shape_same);
 }
@@ -92,7 +92,7 @@ static inline bool is_alike(const rg_tensor *t, rg_tensor *const in[], int i) {
            && (i == 0 || t->ndim == 0 || rgi_same_shape(t, in[0]));
 }
 
-/* Makes the output of an op by its kernel, from inputs that are all alike. */
+/* Computes the output of an op from inputs that are all alike, by the op's kernel. */
 static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_tensor *over) {
     if (over) {
         rgi_retain(over);
@@ -105,7 +105,7 @@ static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_t
     return rgi_run_alike(c);
 }
 
-/* Runs the forward, which is one deed: nobody observes what it does inside. */
+/* Runs the forward. An observer sees the call as one operation, and nothing inside it. */
 static inline bool run_forward(rg_call *c) {
     rg_observer *observer = rgi_set_observer(NULL);
     bool ok = c->op->forward(c);
@@ -113,13 +113,13 @@ static inline bool run_forward(rg_call *c) {
     return ok;
 }
 
-/* Lays out the output of an op that is laid between its inputs. */
+/* Gives the output of an op with `laid_between` its strides. */
 static void lay_out(const rg_call *c, rg_tensor *y) {
     rg_tensor *const *in = c->given ? c->given : c->in;
     rgi_lay_out_between(y, c->n_in, in);
 }
 
-/* Returns a new tensor of like's dtype, shape and strides, which are without gaps. */
+/* Returns a new tensor with like's dtype, shape and strides. Requires that these have no gaps. */
 static inline rg_tensor *new_output(const rg_tensor *like) {
     rg_tensor *t = rgi_new_output((rg_dtype)like->dtype, like->ndim, like->size);
     if (RG_UNLIKELY(!(like->flags & RG_PLAIN)) && t) {
@@ -129,8 +129,8 @@ static inline rg_tensor *new_output(const rg_tensor *like) {
     return t;
 }
 
-/* Makes the one output, of the dtype and the shape that the op says. Where `over` isn't NULL, it
- * serves as the output if it fits. */
+/* Makes the op's one output, with the dtype and the shape that the op returns. If `over` isn't NULL
+ * and has that dtype and shape, it is the output. */
 static inline bool make_output(rg_call *c, rg_tensor *over) {
     rg_tensor like;
     like.dtype = c->in[0]->dtype;
@@ -153,7 +153,7 @@ static inline bool make_output(rg_call *c, rg_tensor *over) {
     return c->out[0];
 }
 
-/* Makes several outputs, of the dtypes and the shapes that the op says. */
+/* Makes an op's outputs, with the dtypes and the shapes that the op returns. */
 static __attribute__((noinline)) bool make_outputs(rg_call *c) {
     rg_tensor like[RG_MAX_OUTPUTS];
     for (int k = 0; k < c->n_out; k++) {
@@ -183,8 +183,8 @@ static inline bool view_input(rg_call *c) {
     return c->op->view(c);
 }
 
-/* Makes the outputs from the inputs. Where `over` isn't NULL, the op has one output, and it serves
- * as that if it fits. */
+/* Computes the outputs from the inputs. If `over` isn't NULL, the op has one output, which is
+ * `over` itself if its dtype and shape suit. */
 static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike,
                                                           bool observed) {
     const rg_op *op = c->op;
@@ -200,21 +200,21 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
     return k_run_with(op->kernel, c->out[0], c->in, NULL);
 }
 
-/* Tells the thread's observer. Returns false where it refuses. */
+/* Tells the thread's observer of a call. Returns false if the observer refuses it. */
 static __attribute__((noinline, cold)) bool tell_of_call(const rg_call *c, size_t attr_size,
                                                          bool alike) {
     rg_graph_observer *o = rgi_graph_observer();
     return !o->computed || o->computed(o, c, attr_size, alike);
 }
 
-/* Asks the observers whether a call some of whose inputs require grad is to be recorded. Returns
- * false where one refuses. */
+/* Asks the observers whether to record a call of which some inputs require grad. Returns false if
+ * an observer refuses the call. */
 static __attribute__((noinline)) bool ask_to_record(const rg_call *c, bool *wants_grad) {
     *wants_grad = rgi_records(c);
     return !*wants_grad || rgi_may_save(c, rgi_needs_of(c));
 }
 
-/* Makes the outputs, and records a node if a gradient is wanted and any of them can have one. */
+/* Computes the outputs, and records a node if an input requires grad and an output can. */
 static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c, size_t attr_size,
                                                                      bool wants_grad,
                                                                      rg_tensor *over, bool alike) {
@@ -235,8 +235,8 @@ static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c,
 
 /* ---- applying ---------------------------------------------------------------------- */
 
-/* Applies an op to inputs that want a closer look: some may be numbers, or absent, or must be
- * converted. Requires room for 3 n tensors in in[]: the inputs, then converted[] and typed[]. */
+/* Applies an op to inputs that must be checked one by one: they may be numbers, absent, or of
+ * different dtypes. Requires room for 3 n tensors in in[]: the inputs, converted[] and typed[]. */
 RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_tensor *in[],
                                    const rg_span *span) {
     int n = c->n_in;
@@ -259,7 +259,7 @@ RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over
     for (int i = 0; i < n && ok; i++)
         alike = alike && is_alike(in[i], in, i) && c->given[i]->flags & RG_PLAIN;
     ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike);
-    /* An observer may read the inputs, so these must still be there. */
+    /* An observer may read the inputs, so they are released only after it. */
     if (ok && span)
         rgi_end_call(span, c);
     for (int i = 0; i < n; i++)
@@ -268,7 +268,8 @@ RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over
     return ok;
 }
 
-/* Finds room for the inputs, on the stack for all ops but cat and its kind, and applies the op. */
+/* Applies an op with room for its inputs on the stack or, for ops with many inputs such as cat, on
+ * the heap. */
 RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t attr_size,
                                                           rg_tensor *over, const rg_span *span) {
     int n = c->n_in;
@@ -285,8 +286,9 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
     return ok;
 }
 
-/* Plain inputs need no closer look: they are few, alive, present (RG_NONE has no storage), of one
- * dtype, neither numbers nor views of a base that has changed. */
+/* Plain inputs skip the checks. They are at most as many as the array holds, alive, present
+ * (RG_NONE has no storage), of one dtype, and neither numbers nor views of a base that has
+ * changed. */
 typedef struct {
     bool plain, wants_grad, alike;
 } inputs_seen;

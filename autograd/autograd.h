@@ -28,13 +28,13 @@ RG_PUBLIC_BEGIN
  * when it is next used. Refused are views of leaves, and views that a list holds
  * (rg_split, rg_unbind) or that were made without grad mode, as torch refuses them. */
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on);
-/* Returns true also for a view that isn't recorded, but whose base requires grad: one that was made
- * without grad mode, or before the base was told to. */
+/* Returns true also for an unrecorded view of a base that requires grad: a view that was made
+ * without grad mode, or before its base required grad. */
 bool rg_requires_grad(rg_tensor *t);
 bool rg_is_leaf(rg_tensor *t);
 rg_tensor *rg_detach(rg_tensor *t);
-/* Makes t a leaf. What was made of t before keeps its gradients, also where torch refuses to use a
- * value that was saved before it was detached. */
+/* Makes t a leaf. Results computed from t before keep their history. (torch may refuse to use a
+ * value that was saved before it was detached.) */
 rg_tensor *rg_detach_(rg_tensor *t);
 bool rg_set_data(rg_tensor *t, rg_tensor *data);
 const char *rg_grad_fn(rg_tensor *t);
@@ -63,7 +63,7 @@ void rg_grad_guard_close(rg_grad_guard *guard);
 bool rg_is_inference_mode_enabled(void);
 bool rg_is_inference(rg_tensor *t);
 typedef struct rg_inference_guard {
-    bool inference, grad; /* These were in force before. */
+    bool inference, grad; /* The modes before the guard, which its end restores. */
 } rg_inference_guard;
 rg_inference_guard rg_inference_guard_open(bool on);
 void rg_inference_guard_close(rg_inference_guard *guard);
@@ -77,15 +77,16 @@ void rg_inference_guard_close(rg_inference_guard *guard);
  * rg_grad(y, x) returns dy/dx instead. */
 typedef struct RG_OPTIONS rg_backward_options {
     RG_BY_NAME;
-    /* The gradient of y is needed unless y has one element. */
+    /* The gradient of y. It may be left out if y has one element. */
     rg_tensor *gradient RG_DEFAULT(RG_NONE);
     bool retain_graph RG_DEFAULT(false);
-    /* The run itself is recorded, and the graph is retained, too. */
+    /* Records the backward run itself, so that its gradients can be differentiated. Also retains
+     * the graph. */
     bool create_graph RG_DEFAULT(false);
-    /* rg_grad returns RG_NONE for an x that y doesn't depend on. */
+    /* If true, rg_grad returns RG_NONE for an x that y doesn't depend on; if false, it fails. */
     bool allow_unused RG_DEFAULT(false);
-    /* rg_backward adds to .grad of these alone, RG_LIST(w, b), and walks no further than it must.
-     * Of what is no leaf it keeps .grad, as after rg_retain_grad. */
+    /* rg_backward computes and adds only the gradients of these tensors: RG_LIST(w, b). A tensor
+     * among them that isn't a leaf keeps its .grad, as after rg_retain_grad. */
     rg_list inputs RG_DEFAULT({});
 } rg_backward_options;
 
@@ -94,16 +95,16 @@ rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options)
 #define RG_BACKWARD_(...) RG_KEYWORDS(rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
 #define rg_backward(y, ...) rg_backward_with(y, RG_BACKWARD_(__VA_ARGS__))
 #define rg_grad(y, x, ...)  rg_grad_with(y, x, RG_BACKWARD_(__VA_ARGS__))
-/* Several outputs and inputs have functions of their own. `gradients` is NULL or has one for each
- * y, RG_NONE where y has one element; options.gradient is not used. */
+/* The same for several outputs and inputs. `gradients` is NULL or has one element for each y,
+ * RG_NONE if that y has one element. options.gradient is ignored. */
 bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
                       rg_backward_options options);
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,
                   rg_tensor *const x[], rg_tensor *results[], rg_backward_options options);
 
-/* rg_grad_of returns t.grad, or RG_NONE if there is none; rg_set_grad takes it away
- * where it is given RG_NONE; rg_retain_grad keeps .grad though t is no leaf, and
- * rg_retains_grad returns whether it was called for such a t. */
+/* rg_grad_of returns t.grad, or RG_NONE if t has none. rg_set_grad(t, RG_NONE) removes the
+ * gradient. rg_retain_grad makes a tensor that isn't a leaf keep its .grad, and rg_retains_grad
+ * returns whether rg_retain_grad was called for it. */
 rg_tensor *rg_grad_of(rg_tensor *t);
 bool rg_set_grad(rg_tensor *t, rg_tensor *grad);
 bool rg_retain_grad(rg_tensor *t);
@@ -143,7 +144,7 @@ typedef struct RG_OPTIONS rg_gradcheck_options {
     double eps RG_DEFAULT(1e-6);
     double atol RG_DEFAULT(1e-5);
     double rtol RG_DEFAULT(1e-3);
-    /* A second backward run may differ by so much. */
+    /* The largest difference between two backward runs. */
     double nondet_tol RG_DEFAULT(0);
 } rg_gradcheck_options;
 bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
@@ -187,11 +188,10 @@ typedef struct rg_cost {
 } rg_cost;
 rg_cost rg_profile_cost(const char *row);
 
-/* A program's work beside ops has rows of its own, under names that it gives: UTF-8, of which the
- * first 63 bytes tell rows apart. Work that begins while the profiler is off isn't counted.
- *
- * RG_RECORD_FUNCTION("read a batch"); is torch's record_function up to the end of the C block, to
- * which the name must last. Ops that are called inside have their time in their own rows. */
+/* Rows of the profile for work other than ops, under names that the program gives: UTF-8, of which
+ * the first 63 bytes count. Work that begins while the profiler is off isn't counted. //P
+ * RG_RECORD_FUNCTION("read a batch"); is torch's record_function. It lasts to the end of the C
+ * block, and so must the name. Ops that are called inside count their time in their own rows. */
 typedef struct rg_profile_guard {
     const char *name;
     double began, outer;
@@ -201,10 +201,10 @@ void rg_profile_close(rg_profile_guard *g);
 #define RG_RECORD_FUNCTION(name)                        \
     rg_profile_guard RG_PASTE(rg_profile_, __COUNTER__) \
         __attribute__((cleanup(rg_profile_close), unused)) = rg_profile_open(name)
-/* Work that goes on while the thread does other things, as a message on its way, begins with
+/* Work that goes on while the thread does something else, such as sending a message. It begins with
  * double began = rg_profile_begin(); and ends with rg_profile_end("send", began, bytes);, in any
- * order and on any thread. It has a line of its own in the file, and no share in the time of all
- * calls. */
+ * order and on any thread. It has a line of its own in the file, and doesn't count in the total
+ * time. */
 double rg_profile_begin(void);
 void rg_profile_end(const char *name, double began, double bytes);
 

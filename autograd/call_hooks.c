@@ -1,6 +1,6 @@
 /*
- * call_hooks.c: functions that a program registers to see a gradient on its way back or to change
- * it, and their calls. A node's hooks are kept by hooks.c.
+ * call_hooks.c: registers and calls hooks: functions of the program that see or change a
+ * gradient during a backward run. hooks.c stores a node's hooks.
  */
 #include "engine.h"
 #include "hooks.h"
@@ -9,7 +9,8 @@
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* Calls the program's function, which may remove the hook itself, and takes what it returns. */
+/* Calls the hook's function, which may remove the hook itself, and replaces the gradient by the one
+ * that it returns. */
 static bool hook_call(const rg_node *n, const rg_hook *h, rg_tensor **grad) {
     const int output = h->kind;
     rg_hook_function *function = (rg_hook_function *)h->function;
@@ -29,8 +30,9 @@ static bool hook_call(const rg_node *n, const rg_hook *h, rg_tensor **grad) {
     return true;
 }
 
-/* Adds to the gradient that an output keeps. Where no header is left to ask for it, it isn't kept:
- * its graph would keep the node (see node_history_release). */
+/* Adds to the gradient that an output retains. If no tensor has this output any more, nothing can
+ * ask for the gradient, and it isn't kept: its graph could refer back to the node (see
+ * node_history_release). */
 static bool keep_gradient(const rg_node *n, rg_tensor **kept, rg_tensor *grad) {
     if (!rgi_node_has_headers(n))
         return true;
@@ -43,8 +45,8 @@ static bool keep_gradient(const rg_node *n, rg_tensor **kept, rg_tensor *grad) {
     return true;
 }
 
-/* Hooks that are added meanwhile wait for the next run. What is kept is the gradient that all hooks
- * have seen, as in torch. */
+/* A hook that another hook adds runs from the next backward run on. The retained gradient is the
+ * one after all hooks, as in torch. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
     if (!rgi_may_do_once("a hook"))
         return false;
@@ -66,12 +68,13 @@ bool rgi_has_hooks_after(const rg_node *leaf) {
     return hooks && rgi_hook_from(&hooks->list, 0, RG_HOOK_AFTER_LEAF);
 }
 
-/* Returns whether the leaf of these hooks is there. Another one may lie at its address by now. */
+/* Returns whether the leaf of these hooks is still alive. Another tensor may have its address by
+ * now. */
 static bool is_leaf_there(const rg_hooks *hooks, const rg_node *leaf) {
     return hooks->leaf && hooks->leaf->state == RG_ALIVE && hooks->leaf->history == &leaf->base;
 }
 
-/* A leaf that was released, while something else has its node, isn't called. */
+/* A leaf's hooks aren't called if the leaf was released but its node is still in use. */
 bool rgi_run_hooks_after(rg_node *leaf) {
     const rg_hooks *hooks = rgi_hooks_of(leaf);
     const int end = hooks->list.next_id;
@@ -98,7 +101,7 @@ bool rg_retain_grad(rg_tensor *t) {
 
 bool rg_retains_grad(rg_tensor *t) { return rgi_check(t, "retains_grad") && rgi_retained(t); }
 
-/* A run looks for leaves that have hooks only where there may be some. */
+/* Set once a leaf gets a hook. Until then, a run needn't look for leaves with hooks. */
 static atomic_bool leaves_were_hooked;
 
 RG_HOT bool rgi_were_leaves_hooked(void) {

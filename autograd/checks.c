@@ -1,5 +1,5 @@
 /*
- * checks.c: the sentences of the checkers in checks.h.
+ * checks.c: the checkers of checks.h and their sentences.
  */
 #include "checks.h"
 
@@ -112,7 +112,7 @@ bool rgi_want_no_wider(const char *op, const rg_tensor *y, const rg_tensor *wide
     return true;
 }
 
-/* Writes a shape as products show it: 2x3. */
+/* Writes a shape as errors of products show it: 2x3. */
 static const char *sizes_text(const rg_tensor *t, char text[192]) {
     int at = 0;
     for (int d = 0; d < t->ndim && at < 170; d++)
@@ -129,7 +129,7 @@ bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, in
 
 /* ---- numbers ----------------------------------------------------------------------- */
 
-/* Writes one number as such, and several as a shape is. */
+/* Writes one number as a number, and several as a shape. */
 static const char *numbers_text(int n, const int64_t *v, char text[192]) {
     if (n != 1)
         return rgi_shape_text(n, v, text);

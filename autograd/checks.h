@@ -18,8 +18,8 @@
 
 /* ---- dtypes ------------------------------------------------------------------------ */
 
-/* Requires that the op computes in the dtype; the second that it is a float, the third that it is
- * no bool. They fail with RG_NOT_IMPLEMENTED: not implemented for 'Long'. */
+/* Require that the op has a kernel for the dtype, that the dtype is a float, and that it isn't
+ * bool. They fail with RG_NOT_IMPLEMENTED, and a sentence like: not implemented for 'Long'. */
 static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype);
 static inline bool rgi_want_float(const char *op, const rg_tensor *t);
 static inline bool rgi_want_no_bool(const char *op, const rg_tensor *t);
@@ -29,9 +29,9 @@ bool rgi_want_integers(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_bools(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_same_dtype(const char *op, const char *what, const rg_tensor *t, const char *what2,
                          const rg_tensor *t2);
-/* Requires that a result of dtype `from` can be written as `to`. */
+/* Requires that a result of dtype `from` can be converted to `to`. */
 bool rgi_want_cast(const char *op, bool can, rg_dtype from, rg_dtype to);
-/* Requires that what is recorded of t isn't lost in a dtype that has no gradients. */
+/* Requires that t's history isn't lost by a conversion to a dtype that can't have gradients. */
 bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype);
 
 /* ---- shapes ------------------------------------------------------------------------ */
@@ -39,42 +39,45 @@ bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype);
 /* Requires from `least` to `most` dims; RG_MAX_DIMS is any number of them. */
 static inline bool rgi_want_dims(const char *op, const char *what, const rg_tensor *t, int least,
                                  int most);
-/* Requires a dim, and fails with RG_INDEX_ERROR: `dim` was named. */
+/* Requires that t has any dims, since `dim` names one. Fails with RG_INDEX_ERROR. */
 bool rgi_want_any_dim(const char *op, const rg_tensor *t, int64_t dim);
-/* Requires an element to reduce a dim to, and fails with RG_INDEX_ERROR. */
+/* Requires that the dim to be reduced has an element. Fails with RG_INDEX_ERROR. */
 bool rgi_want_reducible(const char *op, const rg_tensor *t, int dim);
-/* Requires that one dim has a size. */
+/* Requires that a dim has this size. */
 bool rgi_want_size(const char *op, const char *what, const rg_tensor *t, int dim, int64_t size);
 bool rgi_want_shape(const char *op, const char *what, const rg_tensor *t, rg_dims shape);
 /* Requires a vector with an element for each of n channels or classes. */
 bool rgi_want_vector(const char *op, const char *what, const rg_tensor *t, int64_t n);
-/* Requires that no dim from `first` on is empty: the dims before it are the batch. */
+/* Requires that no dim from `first` on has size 0. The dims before it are the batch. */
 bool rgi_want_elements(const char *op, const char *what, const rg_tensor *t, int first);
-/* Requires that a result of shape `wide` fits into y, as where y is written in place. */
+/* Requires that y, which is written over in place, has the result's shape `wide`. */
 bool rgi_want_no_wider(const char *op, const rg_tensor *y, const rg_tensor *wide);
-/* Requires that the product of two matrices, vectors or batches exists: `left` columns meet `right`
- * rows. */
+/* Requires that two matrices, vectors or batches can be multiplied: `left` is the number of columns
+ * of one, `right` the number of rows of the other. */
 bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, int64_t left,
                       int64_t right);
 
 /* ---- numbers ----------------------------------------------------------------------- */
 
-/* Require that each of n numbers is greater than zero, or not below it. */
+/* Require that each of n numbers is positive, or isn't negative. */
 bool rgi_want_positive(const char *op, const char *what, int n, const int64_t *v);
 bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_t *v);
-/* Requires that indices along a dim of `size` are from `from` to size - 1. Torch's code varies. */
+/* Requires indices from `from` to size - 1 along a dim of that size. The code is a parameter, since
+ * torch's differs between ops. */
 bool rgi_want_indices(rg_code code, const char *op, const rg_tensor *index, int64_t from,
                       int64_t size, int dim);
-/* Writes an option of `dims` dims: the list if one was given, which has one number or one for each
- * dim, else `number` for each dim. Where a list was given, the number must be `absent`. */
+/* Writes an option to an array with one number for each of `dims` dims. The list, if it is given,
+ * has one number, or one for each dim, and then `number` must be `absent`. Otherwise each dim gets
+ * `number`. */
 bool rgi_want_option(const char *op, const char *what, int dims, int64_t number, int64_t absent,
                      const rg_dims *list, int64_t *to);
 
 /* ---- arguments ---------------------------------------------------------------------- */
 
-/* Requires an optional tensor. `when` says why it is needed: in evaluation mode. */
+/* Requires that an optional tensor is given. `when` says in the error when it is needed: "in
+ * evaluation mode". */
 bool rgi_want_given(const char *op, const char *what, const rg_tensor *t, const char *when);
-/* Requires that nobody wants the gradient of an argument for which there is none. */
+/* Requires that an argument without a gradient doesn't require grad. */
 bool rgi_want_no_grad(const char *op, const char *what, const rg_tensor *t);
 
 /* ---- inline, for what small calls require ------------------------------------------- */

@@ -1,7 +1,7 @@
 /*
- * collect.c: the nodes that the roots of a backward run lead to, collected with the run's
- * own list as the stack and sorted from the newest to the oldest. The walk over them is
- * engine.c's.
+ * collect.c: collects the nodes that the roots of a backward run lead to, and sorts them from
+ * the newest to the oldest. The run's list of nodes serves as the stack. engine.c walks the
+ * list.
  */
 #include "run.h"
 #include "tensor/memory.h"
@@ -28,7 +28,7 @@ static bool make_room(rg_run *r) {
     return true;
 }
 
-/* Makes n this run's own; fails if another run has it. */
+/* Marks n as a node of this run. Fails if it belongs to another run. */
 static bool claim(rg_run *r, rg_node *n) {
     uintptr_t id = (uintptr_t)r;
     uintptr_t nobody = 0;
@@ -42,7 +42,7 @@ static bool claim(rg_run *r, rg_node *n) {
     return true;
 }
 
-/* Takes a node into the run, unless it is there already or is a leaf, which has no step. */
+/* Adds a node to the run, unless it is in the run already, or is a leaf, which has no step. */
 static inline bool visit(rg_run *r, rg_node *n) {
     if (!n->op || atomic_load_explicit(&n->run, memory_order_relaxed) == (uintptr_t)r)
         return true;
@@ -56,7 +56,7 @@ static inline bool visit(rg_run *r, rg_node *n) {
     return true;
 }
 
-/* Sorts nodes that lie `gap` apart from each other by insertion. */
+/* Sorts by insertion the nodes at every `gap`-th place of the list. */
 static void insert_at_distance(rg_run *r, size_t gap) {
     for (size_t i = gap; i < r->n_nodes; i++) {
         rg_node *n = r->nodes[i];
@@ -67,8 +67,8 @@ static void insert_at_distance(rg_run *r, size_t gap) {
     }
 }
 
-/* Sorts the newest first. A chain is collected in that order; other graphs are sorted by Shell's
- * method, which needs no memory. */
+/* Sorts the nodes, the newest first. The nodes of a chain are in that order already. Other graphs
+ * are sorted by Shell's method, which needs no memory. */
 static void sort_nodes(rg_run *r) {
     size_t sorted = 1;
     while (sorted < r->n_nodes && r->nodes[sorted]->order < r->nodes[sorted - 1]->order)
@@ -115,7 +115,8 @@ bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]) {
     return true;
 }
 
-/* The oldest node is let go of first, since all that a root leads to may be released with it. */
+/* Nodes are released from the oldest to the newest. Releasing a root first could release all nodes
+ * behind it. */
 RG_HOT void rgi_run_let_go(rg_run *r) {
     for (size_t i = r->n_nodes; i-- > 0;) {
         rg_node *n = r->nodes[i];

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A caller asks for the gradients of n tensors y by the leaves or, where `results` isn't NULL, by m
- * tensors x only. `gradients` has the gradient of each y; it may be NULL, and RG_NONE stands for 1
- * if y has one element. */
+/* The arguments of a backward run from n tensors y. If `results` is NULL, the gradients are added
+ * to the leaves; otherwise the gradients of m tensors x are returned in it. gradients[k] is the
+ * gradient of y[k]. `gradients` may be NULL, and RG_NONE stands for 1 if y has one element. */
 typedef struct {
     const char *op;
     int n, m;
@@ -29,16 +29,16 @@ typedef struct {
 
 /* ---- the walk ---------------------------------------------------------------------- */
 
-/* Makes the step of a node with which observers keep notes. */
+/* Runs the step of a node that has observers' notes. */
 static __attribute__((noinline)) bool run_noted_step(rg_run *r, rg_node *n) {
     bool ok = rgi_notes_begin_step(n) && rgi_run_step(r, n);
     rgi_notes_end_step(n);
     return ok;
 }
 
-/* Runs the hooks of a node whose gradients are complete, and then its step, unless no gradient
- * reached the node or none of its inputs needs one: the walk may end at a tensor that is asked
- * for. */
+/* Runs the hooks of a node, whose gradients are complete, and then its step. The step is skipped if
+ * no gradient reached the node, or if no input's gradient is needed: the gradients that were asked
+ * for may belong to the node itself. */
 static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     for (int k = 0; rgi_has_hooks(n) && k < n->n_out; k++)
         if (!rgi_run_hooks(n, k, &g[k]))
@@ -59,8 +59,8 @@ static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     return ok;
 }
 
-/* Releases the gradients of a node that has been walked, but for those that are asked for if the
- * walk went well (`ok`). */
+/* Releases the gradients of a node that was walked. Gradients that were asked for are kept if the
+ * walk succeeded (`ok`). */
 static void drop_gradients(const rg_run *r, const rg_node *n, rg_tensor **g, bool ok) {
     for (int k = 0; k < n->n_out; k++) {
         if (r->capturing && ok && r->marks[n->slot + k] & RG_ASKED)
@@ -70,8 +70,7 @@ static void drop_gradients(const rg_run *r, const rg_node *n, rg_tensor **g, boo
     }
 }
 
-/* Returns whether the gradient lies in memory as its leaf does, or, where the leaf has gaps, is
- * contiguous. */
+/* Returns whether the gradient has the leaf's strides or, if the leaf has gaps, is contiguous. */
 static inline bool lies_as_leaf(const rg_node *leaf, const rg_tensor *g) {
     const int64_t *stride = rgi_leaf_strides(leaf);
     if (RG_LIKELY(!stride))
@@ -82,8 +81,9 @@ static inline bool lies_as_leaf(const rg_node *leaf, const rg_tensor *g) {
     return true;
 }
 
-/* Returns the gradient that a leaf is to keep: the gathered one itself, or a tensor of the scope's
- * if others may hold the gathered one, if it must lie otherwise, or if a sum is recorded. */
+/* Returns the gradient that a leaf will keep. It is the gathered gradient itself, or a copy, which
+ * the scope owns, if somebody else may hold the gathered one, if its strides differ from the
+ * leaf's, or if a sum is recorded. */
 static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     bool sum = r->create_graph && s->leaf->grad;
     if (sum && !rgi_may_do_once("backward"))
@@ -99,8 +99,8 @@ static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     return own;
 }
 
-/* Makes what the leaves are to keep before any of it is committed, so that committing can't
- * fail. */
+/* Makes the gradients that the leaves will keep, before any of them is committed, so that
+ * committing can't fail. */
 static bool leaves_prepare(rg_run *r) {
     rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     for (rg_leaf_slot *s = r->leaves.slots; s < end; s++) {
@@ -123,15 +123,15 @@ static bool leaves_prepare(rg_run *r) {
     return true;
 }
 
-/* Returns the slot of the leaf to which an edge leads, if that has hooks. The slot is empty, and
- * waits for nothing, where the leaf isn't asked for, or its hooks came meanwhile. */
+/* Returns the slot of the leaf that an edge leads to, if the leaf has hooks. The slot is empty if
+ * the leaf's gradient isn't wanted, or if the hooks were added during the run. */
 static rg_leaf_slot *awaiting_slot(rg_run *r, const rg_edge *e) {
     bool hooked = e->node && !e->node->op && rgi_has_hooks(e->node);
     return hooked ? rgi_leaf_find(&r->leaves, e->node) : NULL;
 }
 
-/* Runs the hooks of the leaves whose gradients are complete now that the node was walked, or was
- * seen to have nothing for them. */
+/* Runs a leaf's hooks once its gradient is complete. It is called after each node that leads to the
+ * leaf was walked or skipped. */
 static bool leaves_arrive(rg_run *r, const rg_node *n) {
     for (int i = 0; i < n->n_in; i++) {
         rg_leaf_slot *s = awaiting_slot(r, &n->edge[i]);
@@ -162,7 +162,7 @@ static bool walk(rg_run *r) {
 
 /* ---- the beginning ----------------------------------------------------------------- */
 
-/* Gives a root, which is one number, the gradient 1. */
+/* Gives a root with one element the gradient 1. */
 static bool root_one(rg_run *r, rg_tensor *y) {
     RG_FAIL_IF(y->numel != 1, r->op, "grad can be implicitly created only for scalar outputs");
     const rg_edge root = { rgi_node_of(y), y->output };
@@ -205,7 +205,8 @@ static bool root_gradient(rg_run *r, rg_tensor *y, rg_tensor *gradient) {
     return place && rgi_accumulate_into(r, place, gradient);
 }
 
-/* Marks the nodes whose outputs are asked for, and those that lead to a node or a leaf that is. */
+/* Marks the nodes whose outputs are asked for, and the nodes that lead to them or to a leaf that is
+ * asked for. */
 static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     r->marks = rgi_alloc(r->n_grads * sizeof *r->marks, RG_MEM_OTHER);
     if (!r->marks)
@@ -214,7 +215,7 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     return rgi_run_ask(r, m, x);
 }
 
-/* Fails with the sentence, which may name i, if t doesn't require grad. */
+/* Fails if t doesn't require grad. The sentence is a format, which may print i. */
 RG_HOT static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
     return rgi_check(t, op) && rgi_renew(t, op)
            && (t->history || rgi_fail(RG_RUNTIME_ERROR, op, sentence, i));
@@ -239,7 +240,7 @@ static bool request_check(const request *q) {
     return ok;
 }
 
-/* Counts, for each leaf that has hooks, the steps from which a gradient may come. */
+/* For each leaf with hooks, counts the steps that may contribute to its gradient. */
 static bool await_leaves(rg_run *r) {
     r->awaits = true;
     for (size_t i = 0; i < r->n_nodes; i++) {
@@ -266,8 +267,8 @@ static bool make_gradients(rg_run *r) {
     return true;
 }
 
-/* Collects the nodes and gives the roots their gradients. The run holds the roots' nodes, since a
- * hook may drop a root, whose header holds all that it leads to. */
+/* Collects the nodes, and gives the roots their gradients. The run holds references to the roots'
+ * nodes, since a hook may release a root, and with it all nodes behind it. */
 static bool run_begin(rg_run *r, const request *q) {
     bool ok = request_check(q);
     for (int i = 0; i < q->n && ok; i++)
@@ -301,7 +302,7 @@ static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
     }
 }
 
-/* Asks the observers of each gradient that the run would add to. */
+/* Asks the observers about each gradient that the run will add to. */
 static bool leaves_may_commit(const rg_run *r) {
     if (!rgi_is_observed(RG_SEES_COMMITS) || r->create_graph)
         return true;
@@ -339,7 +340,7 @@ static rg_tensor *result_of(const rg_run *r, rg_tensor *x, int index, bool allow
     return g ? rgi_lend(g) : RG_NONE;
 }
 
-/* Commits, or hands over, what the walk has made. */
+/* Commits the gradients to the leaves, or returns them. */
 static bool run_finish(rg_run *r, const request *q) {
     if (r->commits && !leaves_may_commit(r))
         return false;
@@ -355,7 +356,8 @@ static bool run_finish(rg_run *r, const request *q) {
 
 /* ---- hooks that follow accumulation ------------------------------------------------ */
 
-/* These leaves, of which the list holds references, have such hooks. */
+/* The leaves with hooks that run after their gradients are committed. The list holds references to
+ * them. */
 typedef struct {
     rg_leaf_slot *v;
     size_t n, room;
@@ -366,13 +368,13 @@ static int by_completion(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Returns whether the slot has a gradient, and its leaf such hooks. */
+/* Returns whether the slot has a gradient, and its leaf has such hooks. */
 static inline bool is_hooked(const rg_leaf_slot *s) {
     return s->grad && rgi_has_hooks(s->leaf) && rgi_has_hooks_after(s->leaf);
 }
 
-/* Lists the leaves whose hooks are to be called, before anything is committed. Where a step is
- * recorded, rgi_run_hooks has refused them by now. */
+/* Lists the leaves whose hooks will be called, before any gradient is committed. While a step is
+ * recorded there are none, since rgi_run_hooks has refused them. */
 static bool list_hooked(const rg_run *r, leaves_hooked *l) {
     const rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     size_t most = 0;
@@ -390,7 +392,7 @@ static bool list_hooked(const rg_run *r, leaves_hooked *l) {
     return true;
 }
 
-/* Calls the hooks if the run went well (`ok`), and lets the leaves go. */
+/* Calls the hooks if the run succeeded (`ok`), and releases the leaves. */
 static bool run_hooked(const leaves_hooked *l, bool ok) {
     if (RG_LIKELY(!l->n))
         return ok;
@@ -403,7 +405,8 @@ static bool run_hooked(const leaves_hooked *l, bool ok) {
     return ok;
 }
 
-/* Gives everything back. A walk that went well has left only the gradients that are asked for. */
+/* Frees the run. After a walk that succeeded, the only gradients left are those that were asked
+ * for. */
 static void run_free(rg_run *r, bool ok) {
     if (r->grads && (!ok || r->capturing))
         for (size_t i = 0; i < r->n_grads; i++)

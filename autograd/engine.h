@@ -1,15 +1,15 @@
 /*
- * engine.h: what the rest of autograd/ asks of the engine. Users ask by the functions
- * in autograd.h.
+ * engine.h: the engine's functions for the rest of autograd/. The functions for users are in
+ * autograd.h.
  */
 #pragma once
 
 #include "node.h"
 
-/* Returns g summed down to the shape of meta, if that was broadcast, and in its dtype. */
+/* Returns g in meta's dtype, and summed to meta's shape if meta's tensor was broadcast. */
 rg_tensor *rgi_sum_to(rg_tensor *g, const rg_meta *meta);
-/* Returns whether it can be summed so. */
+/* Returns whether g can be summed to meta's shape. */
 bool rgi_may_sum_to(const rg_tensor *g, const rg_meta *meta);
 
-/* A rule runs. */
+/* True while a rule runs. */
 extern __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));

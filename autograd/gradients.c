@@ -1,8 +1,8 @@
 /*
- * gradients.c: gradients on their way: one step makes those of a node's inputs, by the
- * op's fused derivative or by its rules, and passes them on to where they are gathered.
- * Sums and un-broadcasting happen here and nowhere else. In which order the nodes are
- * walked is engine.c's business, and what a rule sees is step.c's.
+ * gradients.c: the gradients of a run. A step makes the gradients of a node's inputs, by the
+ * op's fused derivative or by its rules, and adds them to the inputs' gradients. Only this file
+ * adds gradients and sums them over broadcast dims. engine.c decides in which order the nodes
+ * are walked, and step.c gives a rule its values.
  */
 #include "graph_observer.h"
 #include "tensor/observer.h"
@@ -11,7 +11,7 @@
 
 /* ---- gathering --------------------------------------------------------------------- */
 
-/* An observer may have a reference of its own to each, so it is asked if there is one. */
+/* If an observer is in force, it may hold a reference of its own to t, its storage or its base. */
 RG_HOT bool rgi_is_sole_owner(const rg_tensor *t) {
     rg_graph_observer *o = rgi_graph_observer();
     const int observed = RG_UNLIKELY(o != NULL) ? o->references(o, t) : 0;
@@ -69,8 +69,8 @@ static inline bool fits(const rg_tensor *g, const rg_meta *meta) {
     return true;
 }
 
-/* Finds the dims of g to sum over so that meta's shape remains. Returns false if g can't be summed
- * to that shape. */
+/* Finds the dims of g to sum over, so that the result has meta's shape. Returns false if there are
+ * no such dims. */
 static bool dims_to_sum(const rg_tensor *g, const rg_meta *meta, rg_dims *sum) {
     int more = g->ndim - meta->ndim;
     if (more < 0)
@@ -120,8 +120,8 @@ RG_HOT bool rgi_run_needs(const rg_run *r, const rg_edge *e) {
     return rgi_leaf_find(&r->leaves, e->node)->leaf != NULL;
 }
 
-/* Returns the gradient g of input i as the input's node takes it: in the shape and the dtype of the
- * input. Observers see it first. */
+/* Returns the gradient g of input i in the shape and the dtype of the input. Observers see g
+ * first. */
 static inline rg_tensor *finished_gradient(const rg_step *s, int i, rg_tensor *g) {
     if (rgi_is_observed(RG_SEES_GRADIENTS) && !rgi_made_gradient(s, g, i))
         return NULL;
@@ -130,15 +130,15 @@ static inline rg_tensor *finished_gradient(const rg_step *s, int i, rg_tensor *g
     return RG_LIKELY(fits(g, meta)) ? g : rgi_sum_to(g, meta);
 }
 
-/* Passes the gradient g of input i on to the input's node. */
+/* Adds the gradient g of input i to the gradient of the input's node. */
 static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g) {
     g = finished_gradient(s, i, g);
     rg_tensor **place = g ? rgi_run_place(r, s->node->edge[i]) : NULL;
     return place && accumulate_into(r, place, g);
 }
 
-/* Passes *own on as `pass` does. It is a reference: an input that has no gradient yet takes it
- * over, and *own becomes NULL, unless another tensor had to be made of it. */
+/* Does the same, and takes over the reference *own if it can: an input without a gradient keeps the
+ * tensor itself, and *own becomes NULL, unless g had to be summed or converted. */
 static bool pass_own(rg_run *r, const rg_step *s, int i, rg_tensor **own) {
     rg_tensor *g = finished_gradient(s, i, *own);
     rg_tensor **place = g ? rgi_run_place(r, s->node->edge[i]) : NULL;
@@ -151,8 +151,8 @@ static bool pass_own(rg_run *r, const rg_step *s, int i, rg_tensor **own) {
     return true;
 }
 
-/* Replaces *place by a buffer that may be written to, with the values of *place, or zeros if that
- * is NULL. */
+/* Replaces *place by a buffer that may be written to. It has the values of *place, or zeros if
+ * *place is NULL. */
 static bool make_buffer(rg_tensor **place, const rg_meta *m) {
     rg_tensor *buffer = rgi_new_output(m->dtype, m->ndim, m->size);
     if (!buffer)
@@ -167,7 +167,7 @@ static bool make_buffer(rg_tensor **place, const rg_meta *m) {
     return ok;
 }
 
-/* Adds the gradient of input i into the input's one buffer, which it makes if need be. */
+/* Adds the gradient of input i into the input's buffer, and makes the buffer if there is none. */
 static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
     rg_edge e = s->node->edge[i];
     rg_tensor **place = rgi_run_place(r, e);
@@ -182,7 +182,8 @@ static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
     return rule->into(s, rgi_step_g(s, 0), *place);
 }
 
-/* Makes the gradient of input i by its rule, and passes it on; RG_NONE stands for zero. */
+/* Makes the gradient of input i by its rule, and adds it to the input's gradient. A rule returns
+ * RG_NONE for zero. */
 RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     const rg_gradient *rule = rgi_gradient_of(s->op, i);
     if (rule->into && !r->create_graph)
@@ -200,8 +201,8 @@ RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     return g == RG_NONE || pass(r, s, i, g);
 }
 
-/* Passes all gradients of a step on: those that `fused`, unless it is NULL, holds, and the others
- * by their rules. */
+/* Adds all gradients of a step to the inputs' gradients. `fused` is NULL or has gradients that are
+ * made already; the others are made by their rules. */
 static inline __attribute__((always_inline)) bool pass_all(rg_run *r, rg_step *s,
                                                            rg_tensor *fused[]) {
     const rg_node *n = s->node;
@@ -225,7 +226,7 @@ static bool make_fused(const rg_step *s, rg_tensor *fused[]) {
     return s->op->fused(s, fused);
 }
 
-/* Returns the mask of the gradients that are there. */
+/* Returns the mask of the gradients that aren't NULL. */
 static uint32_t mask_of(rg_tensor *const gradients[]) {
     uint32_t mask = 0;
     for (int i = 0; i < RG_MAX_RULES; i++)
@@ -234,7 +235,7 @@ static uint32_t mask_of(rg_tensor *const gradients[]) {
     return mask;
 }
 
-/* Makes gradients of a step by the op's fused derivative, and passes all on. */
+/* Makes gradients of a step by the op's fused derivative, and adds all of them. */
 RG_HOT static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, uint32_t *made) {
     rg_tensor *fused[RG_MAX_RULES] = { NULL };
     bool ok = make_fused(s, fused);
@@ -246,7 +247,7 @@ RG_HOT static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, u
     return ok;
 }
 
-/* Makes the gradients of an op that a user has defined, and passes them on. */
+/* Makes the gradients of a user's op, and adds them. */
 static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s, uint32_t *made) {
     rg_tensor *gin[RG_INPUTS] = { NULL };
     rg_graph_observer *o = rgi_graph_observer();

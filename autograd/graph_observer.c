@@ -1,14 +1,15 @@
 /*
- * graph_observer.c: the list of the observers of all threads, telling them of what happens in the
- * graph, and the notes that they keep with nodes. What an observer does is its own file's business.
+ * graph_observer.c: the list of the observers of all threads, the functions that tell observers
+ * of events, and the notes that observers keep with nodes. Each observer is in a file of its
+ * own.
  */
 #include "graph_observer.h"
 #include "tensor/threads/lock.h"
 
 atomic_int rgi_observed;
 
-/* Observers are added at the list's beginning, and none is ever removed, so that the list can be
- * read while another thread adds to it. */
+/* Observers are added at the front, and never removed, so that a thread can read the list while
+ * another thread adds to it. */
 static _Atomic(rg_graph_observer *) all_observers;
 
 /* ---- being in force ---------------------------------------------------------------- */
@@ -28,7 +29,7 @@ static int events_of(const rg_graph_observer *o) {
     return events;
 }
 
-/* Returns the first observer in force from o on, or NULL. */
+/* Returns the first observer that is in force, from o on, or NULL. */
 static inline rg_graph_observer *in_force_from(rg_graph_observer *o) {
     while (o && !rgi_is_in_force(o))
         o = o->next;
@@ -39,8 +40,8 @@ static inline rg_graph_observer *first_in_force(void) {
     return in_force_from(atomic_load_explicit(&all_observers, memory_order_acquire));
 }
 
-/* Updates the events that are observed, after o came into force or went out of it. Two threads may
- * come here in another order than they changed o->in_force in, and both find its last value. */
+/* Updates the set of observed events, after o came into force or went out of force. Two threads may
+ * call it in either order: both read the last value of o->in_force. */
 static void update_events(rg_graph_observer *o) {
     rgi_lock(RG_LOCK_OBSERVERS);
     if (!o->listed) {
@@ -75,8 +76,8 @@ void rgi_count_graph_observer(rg_graph_observer *o, int by) {
     (o);                                     \
     (o) = in_force_from((o)->next)
 
-/* An observer may go out of force before a span has ended, and sees the end of what it saw begin.
- * One that had gone out of force before the beginning finds notes of 0. */
+/* The end of a span is told to every observer. One that was out of force at the beginning finds
+ * notes of 0. */
 void rgi_begin_span(rg_span *span) {
     *span = (rg_span){ { 0 } };
     for (EACH_IN_FORCE(o))

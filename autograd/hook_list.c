@@ -1,6 +1,5 @@
 /*
- * hook_list.c: hooks are added, found and removed. Calling them is the business of the list's
- * owner.
+ * hook_list.c: adds, finds and removes hooks. The list's owner calls them.
  */
 #include "hook_list.h"
 #include "tensor/memory.h"
@@ -13,7 +12,7 @@ int rgi_hook_add(rg_hook_list *list, int kind, rg_any_function *function, void *
     return list->next_id++;
 }
 
-/* Returns the place of the first hook whose id isn't below this one. */
+/* Returns the index of the first hook whose id is at least `id`. */
 static size_t hook_place(const rg_hook_list *list, int id) {
     size_t low = 0;
     size_t high = list->n;
@@ -40,7 +39,7 @@ const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int kind) {
     return NULL;
 }
 
-/* Closes the gaps that removed hooks leave, once they are at least half. */
+/* Removes the gaps of removed hooks, once they are at least half of the list. */
 static void close_gaps(rg_hook_list *list) {
     size_t n = 0;
     if (list->n < 2 * list->live)

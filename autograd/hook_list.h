@@ -1,7 +1,8 @@
 /*
- * hook_list.h: a list of hooks, which nodes and modules have. A hook is a function that a program
- * registers, with a context. Its number in the list (id) is never given twice. A hook may add hooks
- * to the list and remove any of them while it runs, so each next one is found by its id.
+ * hook_list.h: the list of hooks of a node or a module. A hook is a function, with a context,
+ * that a program registers. Its id is its number in the list, and is never used twice. A
+ * running hook may add hooks to the list, and remove any of them, so the caller finds each next
+ * hook by its id.
  */
 #pragma once
 
@@ -10,8 +11,8 @@
 
 typedef void rg_any_function(void);
 
-/* The list's owner says what the kinds mean, and casts the function to the type that its kind has.
- */
+/* A hook of the list. Its kind is for the list's owner, who also casts the function to the type of
+ * that kind. */
 typedef struct rg_hook {
     int id, kind;
     rg_any_function *function;
@@ -19,7 +20,7 @@ typedef struct rg_hook {
 } rg_hook;
 enum { RG_HOOK_REMOVED = -1 };
 
-/* The list has n hooks, in the order of their ids, of which `live` aren't removed. It begins with
+/* A list of n hooks in the order of their ids. `live` of them aren't removed. An empty list is all
  * zeros. */
 typedef struct rg_hook_list {
     rg_hook *v;
@@ -27,14 +28,14 @@ typedef struct rg_hook_list {
     int next_id;
 } rg_hook_list;
 
-/* Adds a hook, and returns its id, or -1 where there is no memory. */
+/* Adds a hook, and returns its id, or -1 if memory ran out. */
 int rgi_hook_add(rg_hook_list *list, int kind, rg_any_function *function, void *context);
 /* Returns the hook with that id, or NULL. */
 rg_hook *rgi_hook_find(const rg_hook_list *list, int id);
-/* Removes a hook that is there. */
+/* Removes a hook of the list. */
 void rgi_hook_remove(rg_hook_list *list, rg_hook *hook);
-/* Returns the first hook of that kind whose id is at least `id`, or NULL. It may move where hooks
- * are added. */
+/* Returns the first hook of that kind whose id is at least `id`, or NULL. The pointer is valid
+ * until a hook is added. */
 const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int kind);
 /* Frees the list's memory. */
 void rgi_hook_list_free(rg_hook_list *list);

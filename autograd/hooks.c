@@ -1,11 +1,11 @@
 /*
- * hooks.c: the hooks that a node has, and the gradients that its outputs keep. Registering and
- * calling hooks is call_hooks.c's business.
+ * hooks.c: stores the hooks of a node and the gradients that its outputs retain. call_hooks.c
+ * registers and calls the hooks.
  */
 #include "hooks.h"
 #include "tensor/memory.h"
 
-/* The node has no tensor any more that could be asked for a gradient. */
+/* Called when no tensor has the node any more: nobody can ask for a retained gradient. */
 static void forget_retained(rg_note *note) {
     rg_hooks *hooks = (rg_hooks *)note;
     for (int k = 0; k < RG_MAX_OUTPUTS; k++) {

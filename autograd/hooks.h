@@ -1,15 +1,16 @@
 /*
  * hooks.h: the hooks of a node, which see the gradients of its outputs, and the gradients that
- * outputs keep for the program. They are a note (graph_observer.h) that few nodes have.
+ * its outputs retain. They are stored in a note (see graph_observer.h), since few nodes have
+ * any.
  */
 #pragma once
 
 #include "graph_observer.h"
 #include "hook_list.h"
 
-/* The kind of a hook is the number of the output whose gradient it is called with, or
- * RG_HOOK_AFTER_LEAF: then it is called with `leaf`, once a run has added to the leaf's gradient.
- * The leaf is no reference. Where `retains` has bit k, output k keeps its gradient in grad[k], for
+/* The kind of a hook is the index of the output whose gradient it gets, or RG_HOOK_AFTER_LEAF: such
+ * a hook is called with `leaf` after a run has added to the leaf's gradient. `leaf` isn't counted
+ * as a reference. Bit k of `retains` says that output k retains its gradient, in grad[k], for
  * rg_retain_grad. */
 typedef struct rg_hooks {
     rg_note note;
@@ -30,21 +31,21 @@ static inline bool rgi_has_hooks(const rg_node *n) {
     const rg_hooks *hooks = rgi_hooks_of(n);
     return hooks && (hooks->list.live || hooks->retains);
 }
-/* Returns the node's hooks, which are made if need be, or NULL where there is no memory. */
+/* Returns the node's hooks, which it makes if there are none, or NULL if memory ran out. */
 rg_hooks *rgi_hooks_make(rg_node *n);
-/* Returns where t keeps its gradient though it is no leaf, or NULL where it doesn't. */
+/* Returns the place of t's retained gradient, or NULL if t retains none. */
 rg_tensor **rgi_retained(const rg_tensor *t);
-/* Lets t, which has a node, keep its gradient. Returns false where there is no memory. */
+/* Makes t, which has a node, retain its gradient. Returns false if memory ran out. */
 bool rgi_retain_grad(const rg_tensor *t);
-/* Hands the gradient that t keeps to `after`, and t keeps none from now on, if both keep one. */
+/* Moves t's retained gradient to `after`, if both retain one. */
 void rgi_move_retained(const rg_tensor *t, const rg_tensor *after);
 
 /* ---- call_hooks.c: calling them ---------------------------------------------------- */
-/* Lets the hooks of an output see its gradient, and replace it. *grad may be NULL. */
+/* Calls the hooks of an output with its gradient, which they may replace. *grad may be NULL. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad);
-/* Returns whether some leaf once got a hook. */
+/* Returns whether any leaf ever got a hook. */
 bool rgi_were_leaves_hooked(void);
-/* Runs the hooks that follow the accumulation of the leaf's gradient. */
+/* Calls the hooks that follow a change of the leaf's gradient. */
 bool rgi_run_hooks_after(rg_node *leaf);
-/* Returns whether the leaf has any. */
+/* Returns whether the leaf has such hooks. */
 bool rgi_has_hooks_after(const rg_node *leaf);

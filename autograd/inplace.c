@@ -1,7 +1,6 @@
 /*
- * inplace.c: writing over a tensor: who may, how the result of an op takes the place of
- * its first input, and how that input's place in the graph changes. Applying the op is
- * apply.c's business.
+ * inplace.c: ops in place: whether a tensor may be written to, how the result of an op replaces
+ * its first input, and how the input's history changes. apply.c applies the op.
  */
 #include "apply.h"
 #include "tensor/observer.h"
@@ -10,8 +9,8 @@
 
 /* ---- who may write ------------------------------------------------------------------ */
 
-/* Refuses to write to a leaf that requires grad, or to a view that can't be part of its base's
- * history, in torch's words. */
+/* Fails, with torch's sentence, if t is a leaf that requires grad, or a view whose write can't
+ * become part of its base's history. */
 static bool may_record_write(const rg_tensor *t, const char *op) {
     bool view = t->flags & RG_VIEW;
     const rg_tensor *base = view ? rgi_base_of(t) : t;
@@ -41,8 +40,8 @@ __attribute__((constructor)) static void install_write_guard(void) {
     rgi_write_guard = guard_write;
 }
 
-/* Returns whether a write to in[0] that reads the other inputs is to be recorded: whether any has a
- * history. For in[0], and for a view that is stale, its base's history counts, too. */
+/* Returns whether to record a write to in[0]: whether any input has a history. If in[0] is a stale
+ * view, its base's history counts, too. */
 static bool is_recorded(int n, rg_tensor *const in[]) {
     bool any = false;
     for (int i = 0; i < n && !any; i++) {
@@ -54,8 +53,8 @@ static bool is_recorded(int n, rg_tensor *const in[]) {
     return any && !rgi_grad_off;
 }
 
-/* Returns whether the op may write to in[0]. If the write is to be recorded, the inputs' histories
- * are renewed. */
+/* Returns whether the op may write to in[0]. If the write will be recorded, it first renews the
+ * inputs' histories. */
 static bool may_write(const char *name, int n, rg_tensor *const in[]) {
     rg_tensor *t = in[0];
     if (!rgi_check(t, name))
@@ -72,8 +71,8 @@ static bool may_write(const char *name, int n, rg_tensor *const in[]) {
 
 /* ---- what a write would spoil ------------------------------------------------------- */
 
-/* Returns whether writing to t spoils inputs that the op still has to read. An input isn't spoiled
- * if it is t element by element, or has no storage in common with t. */
+/* Returns whether writing to t would change inputs that the op reads later. An input is safe if it
+ * has t's elements in t's order, or shares no storage with t. */
 static bool collides(const rg_tensor *t, int n, rg_tensor *const in[]) {
     for (int i = 1; i < n; i++) {
         const rg_tensor *x = in[i];
@@ -86,7 +85,7 @@ static bool collides(const rg_tensor *t, int n, rg_tensor *const in[]) {
     return false;
 }
 
-/* Returns whether a rule wants to read the value that is written over. */
+/* Returns whether a rule needs the value that is written over. */
 static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[]) {
     for (int i = 0; i < n && i < RG_MAX_RULES && !rgi_grad_off; i++)
         if (in[i] && in[i] != RG_NONE && in[i]->history && rgi_gradient_of(op, i)->needs & RG_IN(0))
@@ -94,7 +93,7 @@ static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[]) {
     return false;
 }
 
-/* Returns a copy of t in t's place in the graph. */
+/* Returns a copy of t with t's history. */
 static rg_tensor *copy_with_history(rg_tensor *t) {
     rg_tensor *copy = rgi_new_dense_like(t, (rg_dtype)t->dtype);
     if (!copy)
@@ -108,8 +107,8 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
 
 /* ---- writing ------------------------------------------------------------------------ */
 
-/* Gives t the values of y, and their history to t and its base. An output that y's op saved is t
- * from now on, as in torch: a later write to t is seen there. */
+/* Gives t the values of y, and gives t and its base y's history. If y's op saved its output, the
+ * saved value is t from now on, as in torch, so that a later write to t is noticed. */
 static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
     rg_tensor *cast = rgi_to_as(rgi_node_name(rgi_node_of(y)), y, t->dtype);
     rg_rebase rebase;
@@ -123,7 +122,7 @@ static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
     return rgi_observe_copy(t, cast, name);
 }
 
-/* Gives t the values of y, and its place in the graph. */
+/* Gives t the values and the history of y. */
 static bool take_over(const char *name, rg_tensor *t, rg_tensor *y) {
     bool to_bool = rgi_is_bool(t->dtype) && !rgi_is_bool(y->dtype);
     bool to_integer = rgi_is_float(y->dtype) && !rgi_is_float(t->dtype);

@@ -1,6 +1,6 @@
 /*
- * leaf.c: what a program says about gradients: which tensors are leaves, where the graph
- * ends, and what .grad holds. The nodes behind it are node.c's.
+ * leaf.c: leaves and their gradients: requires_grad, detach, data and .grad. node.c makes the
+ * nodes.
  */
 #include "graph_observer.h"
 #include "tensor/observer.h"
@@ -42,7 +42,7 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     return t;
 }
 
-/* A view that was written to requires grad where its base does, even if it can't be used. */
+/* A view that was written to requires grad if its base does, even if using it fails. */
 bool rg_requires_grad(rg_tensor *t) {
     return rgi_check(t, "requires_grad") && rgi_is_float(t->dtype) && rgi_history_of(t);
 }
@@ -67,8 +67,8 @@ rg_tensor *rg_detach_(rg_tensor *t) {
     return rgi_forget_history(t);
 }
 
-/* The leaf keeps its identity, and takes over data of its shape, for which no memory is needed. If
- * it was a view, it no longer shares its base's memory. */
+/* Gives a leaf other data of the same shape. The leaf remains the same tensor, and no memory is
+ * needed. A view stops sharing its base's memory. */
 static bool set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;
@@ -104,7 +104,7 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
 
 /* ---- .grad ------------------------------------------------------------------------- */
 
-/* Returns where t's gradient is kept, or NULL if it is kept nowhere. */
+/* Returns the place of t's gradient, or NULL if t has none. */
 static rg_tensor **grad_place(rg_tensor *t) {
     rg_node *n = rgi_node_of(t);
     if (n && !n->op)
@@ -122,8 +122,8 @@ RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) {
     return place && *place ? rgi_lend(*place) : RG_NONE;
 }
 
-/* Returns a reference to a gradient that may become t's: to a copy where several of its elements
- * share a place, since later gradients are added in place. */
+/* Returns a reference to the gradient that t gets: to g itself, or to a copy if several elements of
+ * g share a place in memory, since later gradients are added in place. */
 static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_may_do_once("set_grad"))
         return NULL;

@@ -1,6 +1,6 @@
 /*
- * leaf_table.c: a table of leaves by address, of which a small one needs no memory of
- * its own. When its gradients are committed is the engine's business.
+ * leaf_table.c: a table of leaves by address. A small table is an array within the run; a
+ * larger one is a hash table. The engine commits the gradients in it.
  */
 #include "leaf_table.h"
 #include "tensor/memory.h"
@@ -20,8 +20,9 @@ RG_HOT void rgi_leaf_table_end(rg_leaf_table *t) {
         rgi_free(t->slots, t->room * sizeof *t->slots, RG_MEM_OTHER);
 }
 
-/* Returns the leaf's slot, or else the first empty one, which there always is. The search begins at
- * the first slot where the leaves are few, and else where the leaf's address says. */
+/* Returns the leaf's slot, or else the first empty slot of the search. There always is one. A
+ * search begins at the first slot if the leaves are few, and else at the slot given by the leaf's
+ * address. */
 static rg_leaf_slot *leaf_probe(rg_leaf_slot *slots, size_t room, bool few, const rg_node *leaf) {
     size_t at = few ? 0 : ((uintptr_t)leaf >> 6) * 0x9E3779B97F4A7C15u >> 20;
     for (;; at++) {
@@ -51,7 +52,7 @@ static bool leaf_table_grow(rg_leaf_table *t) {
     return true;
 }
 
-/* The last slot of `few` is never taken, and of a larger table at most half are, so that every
+/* The last slot of `few` stays empty, and so does at least half of a hash table, so that every
  * search ends. */
 RG_HOT rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf) {
     rg_leaf_slot *s = rgi_leaf_find(t, leaf);

@@ -1,21 +1,21 @@
 /*
- * node.c: the graph's nodes: how they are made, counted and released. Applying an op
- * is apply.c's business, and walking back over the nodes engine.c's.
+ * node.c: makes, counts and releases the nodes of the graph. apply.c applies ops, and engine.c
+ * walks the nodes back.
  */
 #include "graph_observer.h"
 #include "node.h"
 #include "tensor/memory.h"
 #include "tensor/text/text.h"
 
-/* `clock` is the order of the thread's newest node. `pending` lists nodes that nobody has any more
- * and that are yet to be destroyed; `draining` says that this is under way. */
+/* `clock` is the order of the thread's newest node. `pending` lists released nodes that are to be
+ * destroyed, and `draining` says that a loop is destroying them. */
 static __thread struct {
     uint64_t clock;
     rg_node *pending;
     bool draining;
 } graph_thread __attribute__((tls_model("initial-exec")));
 
-/* A header's reference counts in both halves. */
+/* One reference of a header: it counts in both halves of `refs`. */
 static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
 
 /* ---- a node as a tensor's history -------------------------------------------------- */
@@ -29,8 +29,9 @@ static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
     rgi_release(grad);
 }
 
-/* Releases a header's reference. With the last header goes the gradient, since only a header can
- * ask for it: the gradient's graph may lead back here, and then neither would ever be released. */
+/* Releases a header's reference. Releasing the last header releases the node's gradient, too, since
+ * only a header can ask for it: the gradient's graph may lead back to the node, and neither would
+ * ever be released. */
 RG_HOT static void node_history_release(rg_history *h) {
     rg_node *n = (rg_node *)h;
     if (RG_UNLIKELY(n->grad || n->notes)
@@ -79,9 +80,9 @@ rg_dims rgi_meta_dims(const rg_meta *m) {
 
 /* ---- making ------------------------------------------------------------------------ */
 
-/* Returns a node in one block, with n_saved pointers to saved values, and n_values headers for
- * those that are there, of which *headers becomes the first. The last output has ndim dims: its
- * meta takes no more room than these need. Fields that every caller sets are left as they are. */
+/* Returns a node in one block of memory, with n_saved pointers to saved values, and with n_values
+ * headers, of which *headers is the first. ndim is the number of dims of the last output, whose
+ * meta has no room for more. The caller sets the other fields. */
 static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, int n_in, int n_out,
                                                                int ndim, size_t attr_size,
                                                                int n_saved, int n_values,
@@ -130,7 +131,7 @@ static void set_meta(rg_meta *m, const rg_tensor *t) {
         m->size[d] = t->size[d];
 }
 
-/* A leaf has no attributes: its strides take their place. */
+/* A leaf has no attributes, and keeps its strides in their place. */
 void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t) {
     const size_t bytes = t->ndim * sizeof t->stride[0];
     leaf->attr_size = t->flags & RG_CONTIGUOUS || !rgi_is_dense(t) ? 0 : (uint32_t)bytes;
@@ -149,7 +150,7 @@ rg_node *rgi_leaf_new(const rg_tensor *t) {
     return n;
 }
 
-/* Leads the node to the nodes of its inputs, and puts it after them in order. */
+/* Sets the node's edges to its inputs' nodes, and its order greater than theirs. */
 static inline void join_inputs(rg_node *n, const rg_call *c) {
     uint64_t order = graph_thread.clock;
     for (int i = 0; i < c->n_in; i++) {
@@ -167,9 +168,9 @@ static inline void join_inputs(rg_node *n, const rg_call *c) {
     n->order = order + 1;
 }
 
-/* Saves t's value without its history, which may lead back to the node, in the node's own block.
- * RG_NONE has no storage, and nothing of it is saved. RG_WEAK is cleared, so that to a rule a
- * number is a tensor of its dtype. */
+/* Saves t's value in the node's block, without t's history, which may lead back to the node.
+ * RG_NONE has no storage, and isn't saved. RG_WEAK is cleared, so that a rule sees a number as a
+ * tensor of its dtype. */
 static inline void save(rg_node *n, int slot, rg_tensor *value, rg_tensor *t) {
     if (!t->storage)
         return;
@@ -190,7 +191,7 @@ static inline void save_values(rg_node *n, const rg_call *c, uint32_t needs, rg_
     }
 }
 
-/* Makes the node the history of the outputs, whose headers hold the only references to it. */
+/* Makes the node the history of its outputs. Their headers hold the only references to it. */
 static inline void join_outputs(rg_node *n, const rg_call *c) {
     int64_t refs = 0;
     for (int k = 0; k < c->n_out; k++) {
@@ -257,7 +258,7 @@ static inline void free_saved(rg_node *n) {
 
 RG_HOT void rgi_node_free_saved(rg_node *n) { free_saved(n); }
 
-/* Releases what few nodes have. */
+/* Releases the fields that few nodes have. */
 static __attribute__((noinline)) void free_rarities(rg_node *n) {
     rgi_release(n->grad);
     if (n->base.name)
@@ -277,8 +278,8 @@ static inline void node_destroy(rg_node *n) {
     rgi_free_fast(n, n->bytes, RG_MEM_NODE);
 }
 
-/* A long history is released in a loop, not by recursion: nodes that are let go of meanwhile join a
- * list. */
+/* A long history is released by a loop instead of recursion: nodes that are released meanwhile join
+ * a list. */
 RG_HOT static __attribute__((noinline)) void node_gone(rg_node *n) {
     n->pending = graph_thread.pending;
     graph_thread.pending = n;

@@ -1,5 +1,5 @@
 /*
- * op.c: the shapes, views and the rule that many ops share. Each op has its paragraph in ops/.
+ * op.c: shape functions, views and a rule that many ops share. Each op is in a file of ops/.
  */
 #include "node.h"
 

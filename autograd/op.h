@@ -54,8 +54,8 @@ typedef struct rg_step {
     uint32_t wanted;
 } rg_step;
 
-/* Masks say which values a gradient needs; only those are kept alive. The value of input i is
- * RG_IN(i), for which there are RG_INPUTS places; that of output i is RG_OUT(i). */
+/* Masks of values: a gradient names the values that it needs, and only those are kept for backward.
+ * RG_IN(i) is the value of input i, for i below RG_INPUTS, and RG_OUT(i) the value of output i. */
 #define RG_IN(i)  (1u << (i))
 #define RG_INPUTS 24
 #define RG_OUT(i) (1u << (RG_INPUTS + (i)))
@@ -70,16 +70,16 @@ typedef rg_tensor *rg_rule(const rg_step *s, rg_tensor *g);
 typedef struct rg_gradient {
     uint32_t needs;
     rg_rule *rule;
-    /* Adds the gradient to the input's one buffer, as a slice does. The engine prefers it to the
-     * rule where nobody wants the graph of the gradient. */
+    /* Adds the gradient to the input's buffer, which all gradients of that input share, as those of
+     * slices do. The engine prefers it to the rule unless the gradient's graph is wanted. */
     bool (*into)(const rg_step *s, rg_tensor *g, rg_tensor *buffer);
 } rg_gradient;
 
 /* ---- the row ---------------------------------------------------------------------- */
 
-/* Before an application its tensors (those in the row's `typed` mask, if it has one) stay as given,
- * or are converted to one dtype: torch's result type, or the default dtype where that would be an
- * integer or bool and the op is RG_FLOATED. */
+/* The conversion of the inputs (or only those in the row's `typed` mask) before a call: none, or to
+ * one dtype. That is torch's result type, or the default dtype if the result type is an integer or
+ * bool and the op is RG_FLOATED. */
 typedef enum rg_typing { RG_AS_GIVEN, RG_PROMOTED, RG_FLOATED } rg_typing;
 
 /* A sample has inputs to test an op with. They are shapes, and a letter before a shape says what
@@ -106,54 +106,56 @@ typedef struct rg_terms {
 
 struct rg_op {
     const char *name, *doc;
-    /* Torch's name in grad_fn=<...> is `node`; where it depends on the attributes, node_of returns
-     * it, or NULL for `node`. */
+    /* `node` is torch's name in grad_fn=<...>. If the name depends on the attributes, node_of
+     * returns it; NULL stands for `node`. */
     const char *node;
     const char *(*node_of)(const void *attr);
-    /* As n_in, 0 stands for any number of inputs; as n_out, for one output. */
+    /* The number of inputs and outputs. An n_in of 0 allows any number, an n_out of 0 means one. */
     uint8_t n_in, n_out;
     uint8_t typing;
     uint32_t attr_size;
-    /* RG_IN masks say which inputs are converted (0 stands for all), and which may be RG_NONE. */
+    /* RG_IN masks of the inputs that are converted (0 means all), and of those that may be
+     * RG_NONE. */
     uint32_t typed, optional;
     /* Sets ndim, size (and dtype) of the outputs. */
     bool (*shape)(rg_call *c);
-    /* Makes out[0] a view; an op has it in place of shape and forward. See rgi_view_begin. */
+    /* Makes out[0] a view, in place of shape and forward. See rgi_view_begin. */
     bool (*view)(rg_call *c);
-    /* The shape depends on values, so the op can't be part of a recorded step. */
+    /* The output's shape depends on the inputs' values, so a recorded step can't contain the op. */
     bool by_value;
-    /* The shape function also refuses values, of an index that is out of range. A recorded step
-     * asks it again in each run, since indices may be others by then. */
+    /* The shape function also checks values, such as indices out of range. A recorded step calls it
+     * again in each run, since the values may have changed. */
     bool refuses_values;
-    /* The op makes a view that not every input's strides allow. */
+    /* The op makes a view, and fails for strides that allow none. */
     bool some_strides;
-    /* Computes the outputs; false means that it failed and the error stands. */
+    /* Computes the outputs. Returns false if it failed. */
     bool (*forward)(rg_call *c);
-    /* These loops compute out[0] where there is no forward. */
+    /* The loops that compute out[0] if there is no forward. */
     const rg_kernel *kernel;
-    /* There is one gradient for each input; where an op takes any number of inputs, the first
-     * serves all. */
+    /* One gradient for each input. If an op takes any number of inputs, the first gradient serves
+     * all. */
     rg_gradient grad[RG_MAX_RULES];
-    /* Makes the gradients of every input that is wanted (rgi_wants) at once and without recording,
-     * and puts a new reference to that of input i (rgi_new) into gin[i]. On entry all of gin[] is
-     * NULL, and gradients that it leaves so go to their rule. The rules are its specification. */
+    /* Makes the gradients of all wanted inputs (rgi_wants) at once, without recording, and stores a
+     * new reference to the gradient of input i (rgi_new) in gin[i]. All of gin[] is NULL on entry.
+     * If gin[i] stays NULL, the rule makes that gradient. The rules also define the right
+     * result. */
     bool (*fused)(const rg_step *s, rg_tensor *gin[]);
-    /* Makes them all in place of rules, recorded where the step creates a graph. It is for ops that
-     * users define: such an op has n_in 0, and up to RG_INPUTS inputs. */
+    /* Makes all gradients in place of rules, recorded if the step creates a graph. Only users' ops
+     * have it: their n_in is 0, and they take up to RG_INPUTS inputs. */
     bool (*together)(const rg_step *s, rg_tensor *gin[]);
-    /* Where there is no derivative, no_grad says why. */
+    /* The reason why the op has no derivative, or NULL if it has one. */
     const char *no_grad;
     rg_terms terms;
-    /* The op goes element by element, so that forward may write over in[0]. */
+    /* The op is elementwise, so its forward may write over in[0]. */
     bool inplace;
-    /* out[0] lies in memory as the inputs do (rgi_lay_out_between); else the shape function may lay
-     * it out, or it is contiguous. */
+    /* out[0] gets the inputs' strides (rgi_lay_out_between). Otherwise the shape function sets the
+     * strides, or the output is contiguous. */
     bool laid_between;
     /* Parts of an elementwise op, for the functions in ops/elementwise.h: the kernel that makes the
-     * gradient in one pass, and the name of torch's kernel, which refuses a dtype. */
+     * gradient in one pass, and the name of torch's kernel, for the error about a dtype. */
     const rg_kernel *slope;
     const char *cpu;
-    /* The last sample's inputs are NULL. */
+    /* The samples. The inputs of the last one are NULL. */
     const rg_sample *samples;
 };
 
@@ -161,7 +163,7 @@ static inline const rg_gradient *rgi_gradient_of(const rg_op *op, int input) {
     return &op->grad[op->n_in ? input : 0];
 }
 
-/* Every op is here, in the order of ops.def. */
+/* All ops, in the order of ops.def. */
 extern const rg_op *const rgi_ops[];
 extern const int rgi_n_ops;
 #define OP(name) extern const rg_op rg_op_##name;
@@ -173,14 +175,14 @@ extern const int rgi_n_ops;
     { .needs = (needs_), .rule = (rule_) }
 #define RG_RULE_INTO(needs_, rule_, into_) \
     { .needs = (needs_), .rule = (rule_), .into = (into_) }
-/* An input without a gradient, such as an index, has this. */
+/* The gradient of an input that has none, such as an index. */
 #define RG_NO_RULE \
     { .needs = 0 }
 #define RG_SAMPLES(...)              \
     .samples = (const rg_sample[]) { \
         __VA_ARGS__, { NULL, NULL }  \
     }
-/* RG_A writes attributes down, and RG_D dims among them. */
+/* RG_A writes an op's attributes, and RG_D dims among them. */
 #define RG_A(ident, ...) \
     &(const struct ident##_attr) { __VA_ARGS__ }
 #define RG_D(...)                                                                    \
@@ -188,10 +190,10 @@ extern const int rgi_n_ops;
         (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } \
     }
 #define RG_ATTR(s, ident) ((const struct ident##_attr *)(s)->attr)
-/* RG_ELEMENTWISE is for an op whose output element is made of the inputs' elements at its place. */
+/* RG_ELEMENTWISE is for an op whose output element i depends only on the inputs' elements i. */
 #define RG_ELEMENTWISE .inplace = true, .laid_between = true
-/* RG_MADE puts shape and forward by the op's name into a row, RG_WITH the size of its attributes;
- * RG_NAMED is for attributes that begin with torch's name of the node, or NULL. */
+/* Parts of a row: RG_MADE sets shape and forward by the op's name, and RG_WITH the size of its
+ * attributes. RG_NAMED is for attributes that begin with torch's name of the node, or NULL. */
 #define RG_MADE(ident)  .shape = ident##_shape, .forward = ident##_forward
 #define RG_WITH(ident)  .attr_size = sizeof(struct ident##_attr)
 #define RG_NAMED(ident) RG_WITH(ident), .node_of = rgi_named
@@ -200,7 +202,8 @@ struct rg_no_attr {
     char none[0];
 };
 #define RG_NO_ATTR ((const struct rg_no_attr *)NULL)
-/* Compares names, so that the copies of rows that tests make count, too. */
+/* Returns whether the op is rg_op_ident, or a copy of its row, as tests make: it compares the
+ * names. */
 #define RG_IS(op, ident) ((op)->name == rg_op_##ident.name)
 
 /* ---- applying (apply.c, inplace.c) ------------------------------------------------
@@ -210,8 +213,8 @@ rg_tensor *rgi_apply(const rg_op *op, const void *attr, size_t attr_size, int n,
                      rg_tensor *const in[]);
 bool rgi_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n,
                        rg_tensor *const in[], rg_tensor *out[]);
-/* Applies an op that makes values and indices of one tensor, unless `ok` is false, which says that
- * something was wrong already. */
+/* Applies an op that returns values and indices, unless `ok` is false: then a check has failed
+ * before. */
 static inline rg_values_indices rgi_apply_two(bool ok, const rg_op *op, const void *attr,
                                               size_t attr_size, rg_tensor *x) {
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
@@ -219,8 +222,8 @@ static inline rg_values_indices rgi_apply_two(bool ok, const rg_op *op, const vo
         rgi_apply_outputs(op, attr, attr_size, 1, &x, out);
     return (rg_values_indices){ out[0], out[1] };
 }
-/* Applies an op, writes the result over in[0], and returns in[0]. The name is "add_" or the
- * like. */
+/* Applies an op, writes the result over in[0], and returns in[0]. The name is the function's, such
+ * as "add_". */
 rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size,
                              int n, rg_tensor *const in[]);
 #define RG_APPLY(ident, attr, ...)                                                                \
@@ -230,8 +233,9 @@ rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr
     rgi_apply_inplace(#ident "_", &rg_op_##ident, (attr), sizeof *(attr), \
                       RG_COUNT(((rg_tensor *[]){ __VA_ARGS__ })), (rg_tensor *[]){ __VA_ARGS__ })
 
-/* Runs a kernel on tensors that need no walk: each is contiguous, of in[0]'s dtype, and has its
- * shape or is one number. Returns whether the kernel has a loop for the dtype. */
+/* Runs the op's kernel in one loop over all elements. Requires that each tensor is contiguous, has
+ * in[0]'s dtype, and has in[0]'s shape or one element. Returns false if the kernel has no loop for
+ * the dtype. */
 static inline bool rgi_run_alike(const rg_call *c) {
     rg_tensor *y = c->out[0];
     char *p[RG_MAX_OPERANDS] = { y->data };
@@ -247,8 +251,8 @@ static inline bool rgi_run_alike(const rg_call *c) {
     return true;
 }
 
-/* A function that is made of others opens a scope around the intermediates, and its failures have
- * its name. */
+/* A function that is composed of other functions. It opens a scope for the intermediate results,
+ * and errors inside it carry its name. */
 #define RG_COMPOSITE(name, expression) \
     __extension__({                    \
         RG_AS(name);                   \
@@ -259,22 +263,22 @@ static inline bool rgi_run_alike(const rg_call *c) {
 /* ---- shapes and views that many ops share (op.c) ---------------------------------- */
 /* Gives each output the shape of in[0]. */
 bool rgi_shape_same(rg_call *c);
-/* Gives each output the shape of in[0], and lets out[0] lie in memory as in[0] does
- * (rgi_lay_out_as). */
+/* Gives each output in[0]'s shape, and out[0] also in[0]'s strides (rgi_lay_out_as). */
 bool rgi_shape_kept(rg_call *c);
-/* Give out[0] the shape that the inputs broadcast to; the second makes it bool, too. */
+/* Give out[0] the shape that the inputs broadcast to. The second also makes its dtype bool. */
 bool rgi_shape_broadcast(rg_call *c);
 bool rgi_shape_broadcast_bool(rg_call *c);
-/* Gives out[0] the storage, shape and strides of in[0]. A view then changes size, stride and data,
- * and ends with rgi_view_end, which counts the elements and sets the flags. */
+/* Gives out[0] the storage, shape and strides of in[0]. The view function then changes size, stride
+ * and data, and calls rgi_view_end, which counts the elements and sets the flags. */
 void rgi_view_begin(rg_call *c);
 bool rgi_view_end(rg_call *c);
-/* Returns whether x expands to the shape, in which -1 leaves a dim as it is. */
+/* Returns whether x can be expanded to the shape. A size of -1 leaves a dim as it is. */
 bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape);
 
-/* A part of a tensor lies at an index or in a range of one dim or along a diagonal of two, or is
- * all of it with a new dim of size 1. An index and a diagonal's offset are its `start`; torch's
- * name of the node is NULL if it is the op's. A part of a list has a `number` there. */
+/* A part of a tensor: an index or a range of one dim, a diagonal of two dims, or all of the tensor
+ * with a new dim of size 1. `start` is also the index, or the diagonal's offset. `node` is torch's
+ * name of the node, or NULL for the op's own. `number` is the index of the part in a list of
+ * parts. */
 typedef enum rg_part_kind { RG_AT_INDEX, RG_AT_RANGE, RG_AT_DIAGONAL, RG_AT_NEW } rg_part_kind;
 typedef struct rg_part {
     const char *node;
@@ -289,38 +293,39 @@ typedef struct rg_part {
     .kind = RG_AT_RANGE, .dim = dim_, .start = from, .length = n, .step = by
 #define RG_PART_DIAGONAL(dim_, dim2_, at, n) \
     .kind = RG_AT_DIAGONAL, .dim = dim_, .dim2 = dim2_, .start = at, .length = n
-/* Narrows a header down to the part, which must lie within it. */
+/* Narrows a header to the part. Requires that the part lies within it. */
 void rgi_take_part(rg_tensor *t, const rg_part *p);
 #define RG_PART_HEADER(name, t, part) \
     rg_tensor name = (t);             \
     rgi_take_part(&name, part)
 /* Returns the part as a view: select, slice, diagonal, or unsqueeze. */
 rg_tensor *rgi_part_of(rg_tensor *x, const rg_part *p);
-/* Returns how many elements Python's start:end:step takes of a dim, for a positive step; *start
- * becomes the first of them. */
+/* Returns the number of elements in Python's start:end:step of a dim, for a positive step. Sets
+ * *start to the first of them. */
 int64_t rgi_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step);
 
 /* ---- in a rule (step.c) ------------------------------------------------------------ */
-/* rgi_saved returns an input's value, RG_NONE if it is absent; the others return an output's. */
+/* rgi_saved returns an input's saved value, or RG_NONE if the input was absent. The others return
+ * an output's saved value. */
 rg_tensor *rgi_saved(const rg_step *s, int input);
 rg_tensor *rgi_saved_output(const rg_step *s);
 rg_tensor *rgi_saved_output_at(const rg_step *s, int output);
-/* Returns the gradient of an output, zeros where none reached it. */
+/* Returns the gradient of an output, or zeros if none reached it. */
 rg_tensor *rgi_step_g(const rg_step *s, int output);
-/* These need no saved value, only an input that requires grad. The last returns zeros like the
- * input whose gradient the rule is asked for. */
+/* These need no saved value, only an input that requires grad. The last one returns zeros like the
+ * input whose gradient the rule makes. */
 rg_dims rgi_input_dims(const rg_step *s, int input);
 const int64_t *rgi_input_size(const rg_step *s, int input);
 int rgi_input_ndim(const rg_step *s, int input);
 rg_dtype rgi_input_dtype(const rg_step *s, int input);
 rg_tensor *rgi_input_zeros(const rg_step *s);
-/* Returns whether a fused derivative is to make the gradient of this input. */
+/* Returns whether a fused derivative has to make the gradient of this input. */
 static inline bool rgi_wants(const rg_step *s, int input) { return s->wanted >> input & 1; }
-/* Returns g itself: the engine sums over what was expanded, and casts back. */
+/* A rule that returns g: the engine sums over broadcast dims, and converts the dtype. */
 rg_rule rgi_rule_same;
 
 /* ---- the thread's grad mode -------------------------------------------------------- */
-/* Nothing is recorded: grad mode is off, or inference mode is on. */
+/* True if nothing is recorded: grad mode is off, or inference mode is on. */
 extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 
 /* ---- what paragraphs lend each other ----------------------------------------------- */
@@ -329,18 +334,18 @@ static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
 }
 /* Returns a copy of x that is contiguous. */
 rg_tensor *rgi_contiguous_clone(rg_tensor *x);
-/* rgi_to_as is rg_to with that name for the node; rgi_copied returns a copy, contiguous or with
- * these strides, which has torch's name for a copy into .grad. */
+/* rgi_to_as is rg_to with another name for the node. rgi_copied returns a copy, contiguous or with
+ * the given strides; its node has torch's name for a copy into .grad. */
 rg_tensor *rgi_to_as(const char *node, rg_tensor *x, rg_dtype dtype);
 rg_tensor *rgi_copied(rg_tensor *x, const int64_t *stride);
-/* Returns x, which nobody else sees, in a shape of as many elements, and with that name for the
- * node. */
+/* Returns x in another shape with the same number of elements. Requires that nobody else has x.
+ * `node` is the node's name. */
 rg_tensor *rgi_reshape_own(const char *node, rg_tensor *x, rg_dims shape);
-/* Writes a value over x, whatever the dtypes; the values that x held get no gradient. */
+/* Writes a value over x, converted to x's dtype. The values that x had get no gradient. */
 rg_tensor *rgi_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value);
-/* Makes contiguous copies of n tensors, NULL for RG_NONE; the caller releases all of them, also
- * where one can't be made, which the result tells. */
+/* Makes contiguous copies of n tensors, NULL for RG_NONE. The caller releases all copies, also if
+ * it returns false because one couldn't be made. */
 bool rgi_contiguous_copies(int n, rg_tensor *copy[], rg_tensor *const t[]);
 void rgi_release_all(int n, rg_tensor *t[]);
-/* Returns softmax, but 0 for rows of -inf throughout. */
+/* Returns softmax(x), with zeros for rows in which all elements are -inf. */
 rg_tensor *rgi_safe_softmax(rg_tensor *x, int dim);

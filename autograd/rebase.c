@@ -1,7 +1,7 @@
 /*
- * rebase.c: how views and their bases follow each other. The base's history takes a write through
- * a view in as the op copy_slices; a view's own is then the op as_strided, applied to the base
- * (ops/strided.c). Who may write is inplace.c's business.
+ * rebase.c: the histories of views and their bases. A write through a view becomes part of the
+ * base's history, as the op copy_slices. The view's own history is then the op as_strided of
+ * the base (see ops/strided.c). inplace.c decides whether a tensor may be written to.
  */
 #include "rebase.h"
 #include "hooks.h"
@@ -11,8 +11,8 @@
 
 /* ---- where a view lies ------------------------------------------------------------- */
 
-/* Fills in where a view lies in its base. Returns false if it doesn't: the base was given other
- * data since, or its elements share places. */
+/* Fills in the view's place in its base. Returns false if it has none: the base was given other
+ * data since, or several of its elements share a place in memory. */
 static bool place_in_base(const rg_tensor *t, rg_strided *at) {
     const rg_tensor *base = rgi_base_of(t);
     *at = (rg_strided){
@@ -35,8 +35,8 @@ static bool place_in_base(const rg_tensor *t, rg_strided *at) {
 
 /* ---- new histories ----------------------------------------------------------------- */
 
-/* Makes `after` a header like t, and the call of the op the history that it is to have. What
- * another thread may renew meanwhile isn't read. */
+/* Makes `after` a header like t, whose history is the call of the op. Fields that another thread
+ * may change meanwhile aren't read. */
 static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
                          const rg_strided *at, int n, rg_tensor *const in[]) {
     *after =
@@ -51,14 +51,14 @@ static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
     return false;
 }
 
-/* Makes `after` a header like the view t, with a history that leads to its base's. */
+/* Makes `after` a header like the view t, with a history that leads to the base's history. */
 static bool record_view(rg_tensor *after, const rg_tensor *t, const rg_strided *at,
                         rg_tensor *base) {
     return record_after(after, t, &rg_op_as_strided, at, 1, &base);
 }
 
-/* Gives t the history of `after`, and returns the one that it had, whose reference is the caller's
- * now. A retained gradient is that of t's new value from now on; hooks stay where they are. */
+/* Gives t the history of `after`. Returns t's old history, whose reference is now the caller's. A
+ * retained gradient belongs to t's new value from now on, while hooks stay with the old one. */
 static rg_history *exchange_history(rg_tensor *t, const rg_tensor *after) {
     rg_history *before = t->history;
     if (before)
@@ -68,8 +68,8 @@ static rg_history *exchange_history(rg_tensor *t, const rg_tensor *after) {
     return before;
 }
 
-/* Lets `after`, whose node is new, keep its gradient if t keeps one. Returns false if there is no
- * memory. */
+/* Makes `after`, whose node is new, retain its gradient if t retains one. Returns false if memory
+ * ran out. */
 static bool retain_alike(const rg_tensor *after, const rg_tensor *t) {
     return !rgi_retained(t) || rgi_retain_grad(after);
 }
@@ -81,8 +81,8 @@ static void release_history(rg_history *h) {
 
 /* ---- views that were written to ---------------------------------------------------- */
 
-/* Returns the number that torch gives to the view among the outputs of the op that made it.
- * Requires that n is no leaf. */
+/* Returns the view's index, as torch counts, among the outputs of the op that made it. Requires
+ * that n is no leaf. */
 static int output_number(const rg_node *n, const rg_tensor *t) {
     bool is_part = RG_IS(n->op, select) || RG_IS(n->op, slice);
     return is_part ? ((const rg_part *)n->attr)->number : t->output;
@@ -104,8 +104,8 @@ static const char advice_for_inferred[] =
     "you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
     "tracked).";
 
-/* The origin of a view that doesn't follow its base: the block around it, NULL for a list of views,
- * the description of a write outside of the block, and the advice. */
+/* Where a view comes from that doesn't follow its base, for the error: the block around it (NULL
+ * for a list of views), the words for a write outside of the block, and the advice. */
 typedef struct {
     const char *block, *outside, *advice;
 } view_origin;
@@ -118,8 +118,9 @@ static view_origin origin_of(const rg_tensor *t) {
     return (view_origin){ .advice = advice_for_lists };
 }
 
-/* Refuses a write that the view wouldn't follow. torch's sentence names the op that made the view,
- * where the view has a history, and takes another one of a list for a view of no_grad mode. */
+/* Fails, since the view wouldn't follow the write. If the view has a history, torch's sentence
+ * names the op that made it. For an element of a list of views, torch has another sentence than for
+ * a view of no_grad mode. */
 static bool fail_for_view(const char *op, const rg_tensor *t, const char *written) {
     view_origin o = origin_of(t);
     const rg_node *n = rgi_node_of(t);
@@ -162,7 +163,7 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
         return false;
     }
     rg_history *released = after.history;
-    /* Two threads that use one view renew it once. */
+    /* If two threads use one view, it is renewed only once. */
     rgi_lock(RG_LOCK_VIEWS);
     if (rgi_is_stale(t)) {
         if (follows)
@@ -176,7 +177,8 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
 
 /* ---- the name of a history --------------------------------------------------------- */
 
-/* A view that was written to gets its history first. torch prints "Invalid" for one that can't. */
+/* A view that was written to gets its new history first. For a view that can't have one, torch
+ * prints "Invalid". */
 static const char *history_name(rg_tensor *t) {
     if (rgi_is_stale(t) && rgi_follows_base(t) && !rgi_is_renewable(t))
         return "Invalid";
@@ -190,8 +192,8 @@ __attribute__((constructor)) static void name_histories(void) {
 
 /* ---- writes ------------------------------------------------------------------------ */
 
-/* The write may be recorded, so t is no leaf, and a history as_strided is that of its base as that
- * is now. */
+/* t is no leaf, since the write may be recorded. If its history is as_strided, it leads to the
+ * base's present history already. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     rg_strided at;
     rg_tensor after;
@@ -208,7 +210,7 @@ rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     return alias;
 }
 
-/* Makes the histories that t, and, if t is a view, its base, are to have. */
+/* Makes the new histories of t and, if t is a view, of its base. */
 static bool record_rebase(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
     rg_strided at;
     r->t = t;

@@ -1,6 +1,6 @@
 /*
- * step.c: what a rule sees of the step that it is asked about: saved values, the
- * outputs' gradients, and the inputs' shapes. The walk that asks is engine.c's.
+ * step.c: the values of a step that a rule may read: saved values, the outputs' gradients, and
+ * the inputs' shapes. The engine (engine.c) runs the rules.
  */
 #include "engine.h"
 
@@ -8,8 +8,8 @@ __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
 
 /* ---- saved values ------------------------------------------------------------------ */
 
-/* Fails with torch's sentence if a saved value isn't there or isn't to be used. Returns RG_NONE for
- * an input that was absent. */
+/* Fails with torch's sentence if a saved value is gone or was written to. Returns RG_NONE for an
+ * absent input. */
 static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot,
                                                            rg_node *from, const rg_tensor *t) {
     rg_node *n = s->node;
@@ -35,8 +35,8 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
         rgi_node_name(n), t->storage->version, n->version[slot], t->storage->mutation);
 }
 
-/* Returns the value in that slot, which came from an output of the node `from`. A rule may return
- * what it is given, so it gets an alias: the node's own header doesn't last. */
+/* Returns the saved value in the slot, an output of the node `from`. It returns an alias, since a
+ * rule may return the value as a gradient, and the node's own header is freed with the node. */
 static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;

@@ -127,7 +127,7 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define rg_conv2d(x, w, b, ...) \
     RG_IN_ORDER_3(rg_conv2d_with, __COUNTER__, x, w, b, RG_CONV_(__VA_ARGS__))
 
-/* RG_SIZES_ takes a number or RG_DIMS, in C++ by overloads. */
+/* RG_SIZES_ takes a number or RG_DIMS. In C++ it is a pair of overloads. */
 static inline rg_dims rg_sizes_of_dims(rg_dims d) { return d; }
 static inline rg_dims rg_sizes_of_number(int64_t n) {
     rg_dims d = { 1, { n } };
@@ -284,8 +284,8 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
 
 #define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
-/* Asks it of the last of two arguments. More than two are what the commas of a literal make of the
- * first, (rg_list){ 2, v }: these stay as they are. */
+/* Applies the test to the last of two arguments. More than two arguments are one literal, split at
+ * its commas, such as (rg_list){ 2, v }: they stay as they are. */
 #define RG_LAST_OF_2_(...)                                                                  \
     RG_ITEM_COUNT_(__VA_ARGS__, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, \
                    RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_,  \
@@ -404,7 +404,7 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 
 static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
 
-/* RG_ITEM_(v) makes an item of a value by its type. */
+/* RG_ITEM_(v) makes an item of a value, by the value's type. */
 #define RG_ITEM_TYPES_ \
     "an item in brackets is a whole number, a tensor, a text, a bool or an RG_SLICE"
 #ifndef __cplusplus
@@ -469,7 +469,7 @@ static inline rg_list rg_list_of(std::initializer_list<rg_tensor *> l) {
     return rg_list_in_scope<rg_list>(l);
 }
 #define RG_LIST(...) rg_list_of({ __VA_ARGS__ })
-/* A list that nobody but a call sees lives to the end of the whole expression. */
+/* A list that is made for one call lives until the end of the whole expression. */
 static inline rg_list rg_arguments(std::initializer_list<rg_tensor *> l) {
     return rg_list{ (int)l.size(), l.begin() };
 }

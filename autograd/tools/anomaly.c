@@ -1,7 +1,7 @@
 /*
- * anomaly.c: finding the op that made the first NaN or infinity out of finite
- * numbers. While anomaly mode is on, every application looks at its outputs and
- * remembers where it was called, and every step looks at the gradients that it made.
+ * anomaly.c: finds the op that made the first NaN or infinity out of finite numbers. In anomaly
+ * mode, each call checks its outputs and remembers the place of the call, and each step checks
+ * the gradients that it made.
  */
 #define _GNU_SOURCE
 #include "autograd/engine.h"
@@ -18,7 +18,7 @@
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
 #else
-/* musl has nothing that walks the stack, so it tells of no frame. */
+/* musl has no backtrace function, so a trace has no frames there. */
 static int backtrace(void **address, int n) {
     (void)address;
     (void)n;
@@ -26,10 +26,11 @@ static int backtrace(void **address, int n) {
 }
 #endif
 
-/* The stack frames that a trace remembers, and those of the program's own that an error shows. */
+/* The number of stack frames in a trace, and how many of the program's own frames an error
+ * shows. */
 enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
 
-/* A trace says where a forward call was made: on the stack, and in which module. */
+/* A trace is the place of a forward call: its stack frames and its module. */
 typedef struct {
     rg_note note;
     int n;
@@ -43,7 +44,7 @@ static const rg_note_class trace_class = { .free = trace_free };
 
 /* ---- looking for values that are not finite ---------------------------------------- */
 
-/* Each of these loops makes *odd the first element that isn't finite. */
+/* Each of these loops sets *odd to the first element that isn't finite. */
 #define FIND_ODD(NAME, suffix, T, ...)                                           \
     static void find_odd_##suffix(char *const p[], const int64_t s[], int64_t n, \
                                   const void *context) {                         \
@@ -53,7 +54,8 @@ static const rg_note_class trace_class = { .free = trace_free };
     }
 RG_FLOAT_DTYPES(FIND_ODD, )
 
-/* Returns the first element that isn't finite, or 0 if there is none. RG_NONE is of bool. */
+/* Returns the first element that isn't finite, or 0 if there is none, or if t is RG_NONE, whose
+ * dtype is bool. */
 static double odd_element(rg_tensor *t) {
     static rg_loop *const find_odd[] = RG_BY_FLOAT(find_odd);
     double odd = 0;
@@ -64,8 +66,8 @@ static double odd_element(rg_tensor *t) {
 
 /* ---- saying where ------------------------------------------------------------------ */
 
-/* Adds the name of the function that an address lies in, or else its place in the file. Returns
- * false, and adds nothing, if the address is unknown or in a public function of the library. */
+/* Adds the function's name of an address, or else its place in the file. Returns false, and adds
+ * nothing, if the address is unknown or in a public function of the library. */
 static bool add_frame(rg_text *text, const char *before, char *address) {
     Dl_info at;
     if (!dladdr(address, &at) || (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0))
@@ -93,8 +95,8 @@ static void add_trace(rg_text *text, const trace *t) {
             shown++;
 }
 
-/* Fails with a sentence that has the odd value, the direction (forward or backward), the text that
- * says which op made it of what, and the trace t. */
+/* Fails with a sentence of the odd value, the direction (forward or backward), the text that
+ * describes the op and its inputs, and the trace t. */
 static bool report(const rg_op *op, double odd, const char *direction, rg_text *where,
                    const trace *t) {
     RG_SCOPE();
@@ -121,7 +123,7 @@ static bool remember_trace(rg_node *n, const trace *here) {
     return true;
 }
 
-/* A view has its base's values, and maybe shows one of them very often, so it isn't looked at. */
+/* A view isn't checked: its values are its base's, and an expanded view repeats them many times. */
 static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     (void)o;
     trace here;
@@ -136,7 +138,7 @@ static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
         odd = odd_element(c->out[k]);
     if (odd == 0)
         return true;
-    /* An op that only passes on a value that came in has not made it. */
+    /* If an input has such a value already, the op hasn't made it. */
     for (int i = 0; i < c->n_in; i++)
         if (odd_element(c->in[i]) != 0)
             return true;

@@ -1,7 +1,8 @@
 /*
- * checkpoint.c: torch.utils.checkpoint: a part of the graph whose saved values are computed again
- * when backward comes to them. It is made of hooks on saved tensors: in the first call each value
- * becomes its number, and in the second one the values are gathered in the same order.
+ * checkpoint.c: torch.utils.checkpoint: a part of the graph whose saved values are computed
+ * again during backward. It uses hooks on saved tensors. In the first call of f, each saved
+ * value is replaced by its number; in the second call, the values are gathered in the same
+ * order.
  */
 #include "autograd/inputs.h"
 #include "saved.h"
@@ -11,8 +12,9 @@
 
 enum { MOST_CHECKPOINTED = 64 };
 
-/* A region is one call of f. `value` has room for the `saved` values; one that was fetched is NULL
- * again. Each number that pack has given out has a reference, and so has the first call. */
+/* A region is one call of f. `value` has room for all `saved` values. A value that was fetched is
+ * NULL again. Each number that pack has returned counts as a reference, and so does the first
+ * call. */
 typedef struct {
     atomic_int refs;
     rg_function *f;
@@ -69,7 +71,7 @@ static void drop_place(void *packed, void *context) {
 
 /* ---- the second call ------------------------------------------------------------------ */
 
-/* More values than in the first call are counted, but not kept. */
+/* If the second call saves more values than the first, they are counted, but not kept. */
 static void *gather_value(rg_tensor *t, void *context) {
     region *r = context;
     const int number = r->gathered++;
@@ -86,7 +88,7 @@ static rg_tensor *refuse_unpacking(void *packed, void *context) {
                     "a function in a checkpoint ran backward on what it computes");
 }
 
-/* Calls f for its saved values. */
+/* Calls f again, for its saved values. */
 static bool gather(region *r) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
@@ -130,8 +132,8 @@ static bool compute_again(region *r) {
     return ok;
 }
 
-/* Returns the value with that number. Each is fetched once in a backward run; where it is gone,
- * another run has fetched it, and all are computed once more. */
+/* Returns the value with that number. Each value is fetched once per backward run. If it is gone,
+ * an earlier run fetched it, and all values are computed again. */
 static rg_tensor *fetch_value(void *packed, void *context) {
     const place_in_region *p = packed;
     region *r = context;

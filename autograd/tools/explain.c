@@ -1,6 +1,6 @@
 /*
- * explain.c: tells why a gradient is what it is: the largest of the paths that paths.c has found,
- * where the gradient was lost, what finite differences say, as text and as a picture.
+ * explain.c: explains a gradient: the largest paths that paths.c has found, the step where the
+ * gradient was lost, and the comparison with finite differences, as text and as a picture.
  */
 #include "explain.h"
 #include "graphviz.h"
@@ -26,7 +26,7 @@ static const char *ops_of(const rg_paths *p, int step) {
     return rgi_text_own(&text);
 }
 
-/* Returns the sum of what came by all paths, or zeros. */
+/* Returns the sum of the gradients by all paths, or zeros. */
 static rg_tensor *whole_gradient(const rg_paths *p, rg_tensor *w) {
     RG_SCOPE();
     rg_tensor *sum = rg_zeros_like(w);
@@ -35,7 +35,7 @@ static rg_tensor *whole_gradient(const rg_paths *p, rg_tensor *w) {
     return rg_escape(sum);
 }
 
-/* One path, and the number of its part. */
+/* One path, and the index of its part. */
 typedef struct {
     rg_gradient_path path;
     int step;
@@ -48,7 +48,7 @@ static int by_size(const void *a, const void *b) {
     return x->step - y->step;
 }
 
-/* Lists all paths but the rest, the largest first. Returns how many they are, or -1. */
+/* Lists all paths except the rest, the largest first. Returns their number, or -1 if it failed. */
 static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
     RG_SCOPE();
     const double *g = rgi_doubles(e->gradient);
@@ -80,7 +80,7 @@ static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
 
 enum { MOST_EXPLAINED = 64 };
 
-/* Calls f with its inputs. Where it fails, the sentence says how many they were. */
+/* Calls f with its inputs. If f fails, the sentence has the number of inputs. */
 static rg_tensor *call_f(const rg_explain_options *o, rg_tensor *w) {
     rg_tensor *in[MOST_EXPLAINED + RG_INPUTS_BEHIND];
     const rg_list inputs = o->inputs.n ? o->inputs : (rg_list){ 1, &w };
@@ -98,8 +98,8 @@ static rg_tensor *call_f(const rg_explain_options *o, rg_tensor *w) {
     return NULL;
 }
 
-/* Returns f's value with step * direction added to w, which gets `before` back. Writes that aren't
- * counted leave the graph as it is. */
+/* Returns f's value with step * direction added to w; then w gets the values `before` back. These
+ * writes don't count as changes of w, so the graph stays usable. */
 static double value_at(const rg_explain_options *o, rg_tensor *w, rg_tensor *before,
                        rg_tensor *direction, double step) {
     RG_SCOPE();
@@ -118,7 +118,8 @@ static rg_tensor *direction_of(const rg_explanation *e, rg_generator *random, in
     return length > 0 ? rg_div(d, length) : d;
 }
 
-/* Returns whether the graph of f's value leads to w. A failure counts as yes. */
+/* Returns whether the graph of f's value leads to w. Returns true also if this can't be found
+ * out. */
 static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
     RG_SCOPE();
     const bool grad = rg_is_grad_enabled();
@@ -131,9 +132,9 @@ static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
     return !rgi_is_none(g);
 }
 
-/* Compares the gradient with differences along its own direction and four others. There is no
- * verdict where f gives the same value throughout and doesn't lead to w, though the loss does: then
- * *unread becomes true. Returns false where f failed. */
+/* Compares the gradient with finite differences along its own direction and along four others.
+ * There is no verdict if f always returns the same value and its graph doesn't lead to w, though
+ * the loss's graph does: then *unread becomes true. Returns false if f failed. */
 static bool compare_with_differences(rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
                                      rg_generator *random, bool *unread) {
     enum { DIRECTIONS = 5 };
@@ -154,7 +155,7 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
         double expected = rgi_inner_product(rg_numel(w), a, g);
         moved |= high != low;
         double off = fabs((high - low) / (2 * h) - expected) / fmax(norm, 1e-3);
-        e->off = off <= e->off || isnan(e->off) ? e->off : off; /* NaN is the farthest. */
+        e->off = off <= e->off || isnan(e->off) ? e->off : off; /* NaN is the largest. */
     }
     *unread = !moved && !f_leads_to(o, w);
     if (*unread)
@@ -225,7 +226,7 @@ static const char *write_text(const rg_explanation *e, const rg_explain_options 
 
 /* ---- picture -------------------------------------------------------------------------------- */
 
-/* Adds a path's share to each step on it. */
+/* Adds a path's share to each step of the path. */
 static void add_to_steps(const rg_paths *p, int step, double share, double shares[], bool used[]) {
     for (; step >= 0; step = p->step[step].before) {
         shares[step] += share;
@@ -233,7 +234,7 @@ static void add_to_steps(const rg_paths *p, int step, double share, double share
     }
 }
 
-/* Paths that begin alike are drawn as one up to where they part. */
+/* Paths with the same beginning are drawn as one path up to the step where they part. */
 static const char *write_dot(const rg_paths *p, int n, const told_path told[], rg_tensor *w) {
     double *shares = rgi_scope_alloc(p->n_steps * sizeof *shares);
     bool *used = shares ? rgi_scope_alloc(p->n_steps * sizeof *used) : NULL;
@@ -278,14 +279,14 @@ static bool own_first(const char **place, const char *text) {
     return *place;
 }
 
-/* Returns a tensor's norm, or -1 where there is no memory. */
+/* Returns a tensor's norm, or -1 if memory ran out. */
 static double norm_of_gradient(rg_tensor *t) {
     RG_SCOPE();
     const double *x = rgi_doubles(t);
     return x ? sqrt(rgi_inner_product(t->numel, x, x)) : -1;
 }
 
-/* Fills in what is told of the n largest paths. */
+/* Fills in the explanation of the n largest paths. */
 static bool tell(rg_explanation *e, const rg_paths *p, const rg_explain_options *o, rg_tensor *w) {
     told_path told[RG_MOST_PATHS + 1];
     e->gradient = whole_gradient(p, w);

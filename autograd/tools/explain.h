@@ -26,12 +26,12 @@ RG_PUBLIC_BEGIN
 
 typedef struct RG_OPTIONS rg_explain_options {
     RG_BY_NAME;
-    /* The number of paths that are told of, the largest first. */
+    /* The number of paths to describe, the largest first. */
     int paths RG_DEFAULT(8);
-    /* A gradient with an element above this is huge. */
+    /* The bound above which an element makes a gradient huge. */
     double huge RG_DEFAULT(1e6);
-    /* Returns the loss anew, from the inputs, as rg_gradcheck takes it: for a verdict, if w is of
-     * float64. w, which is one of the inputs, or reaches f by the context, is changed where it lies
+    /* Computes the loss again from the inputs, as for rg_gradcheck. It gives a verdict if w is
+     * float64. f gets w as one of its inputs, or reaches it by the context; w is changed in place,
      * and gets its values back. Without .inputs, w is the only input. If f doesn't read w, there is
      * no verdict. */
     rg_function *f RG_DEFAULT(NULL);
@@ -48,18 +48,18 @@ typedef struct rg_gradient_path {
 typedef struct rg_explanation {
     int n; /* The number of paths in v; -1 means failure. */
     const rg_gradient_path *v;
-    double rest;         /* All other paths have this share. */
+    double rest;         /* The share of all other paths. */
     rg_tensor *gradient; /* The sum of the gradients of all paths. */
-    /* These steps were the first on the way back that made a gradient zero throughout, not finite,
-     * or huge of one that wasn't: "relu, input 0 of [3, 4]"; NULL means that there was none. */
+    /* The first step on the way back whose gradient was all zeros, not finite, or huge, though the
+     * step got a gradient that wasn't: "relu, input 0 of [3, 4]". NULL if there was none. */
     const char *first_zero, *first_not_finite, *first_huge;
     /* The greatest distance of the gradient from central differences of f, along its own direction
-     * and four random ones, relative to its norm; NAN means that there is no verdict. They agree
-     * below 1e-6. */
+     * and four random ones, relative to its norm. Below 1e-6 they agree. NAN if there is no
+     * verdict. */
     double off;
     bool agrees;
-    const char *text; /* It says all this in words, */
-    const char *dot;  /* and this draws it in Graphviz's language. */
+    const char *text; /* All of this in words. */
+    const char *dot;  /* A drawing of it in Graphviz's language. */
 } rg_explanation;
 /* The scope owns the texts, the paths and the gradient. */
 rg_explanation rg_explain_with(rg_tensor *loss, rg_tensor *w, rg_explain_options options);

@@ -127,8 +127,8 @@ static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_obs
     return true;
 }
 
-/* If a graph is created, an observer sees the calls of backward, but not the numbers that backward
- * reads from the state, so a class with a state is refused. */
+/* If a graph is created, an observer sees the calls inside backward, but not the numbers that
+ * backward reads from the state. So a class with a state can't be recorded for a replay then. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     rg_function_context ctx = {

@@ -1,6 +1,6 @@
 /*
- * functional.c: derivatives as functions. All of them are made of backward runs: a product J v is
- * the derivative of v^T J by v, which a graph of that gradient has.
+ * functional.c: derivatives as functions, made of backward runs. A product J v is the
+ * derivative of v^T J by v, for which the graph of that gradient is created.
  */
 #include "functional.h"
 #include "autograd/inputs.h"
@@ -12,9 +12,9 @@
 
 enum { MOST_DERIVED = 64 };
 
-/* A function, and its inputs as the derivative sees them: in[] are leaves, or views where a graph
- * is created, so that only what the function does with its arguments counts. Those whose bit is set
- * in `real` are floating point. */
+/* A function and its inputs. in[] are leaves, or views of the inputs if a graph is created, so that
+ * a derivative counts only what the function does with its arguments. The bits of `real` say which
+ * inputs are floating point. */
 typedef struct {
     const char *op;
     rg_function *f;
@@ -28,7 +28,7 @@ typedef struct {
 
 static bool is_real(const derived *d, int i) { return d->real >> i & 1; }
 
-/* Returns the input as f is to see it. */
+/* Returns the tensor that f gets for an input. */
 static rg_tensor *seen_input(rg_tensor *x, bool create_graph) {
     if (create_graph && x->history)
         return rg_view_as(x, x);
@@ -59,13 +59,13 @@ static bool run_derived(derived *d, rg_tensor *const inputs[]) {
     return rgi_check(d->y, d->op);
 }
 
-/* Returns what is left of y or of a derivative for the caller. */
+/* Returns the tensor to give to the caller for y or a derivative. */
 static rg_tensor *outcome(const derived *d, rg_tensor *t) {
     return d->create_graph ? t : rg_detach(t);
 }
 
-/* Takes the derivative of y by x with this gradient, in a graph that stays; zeros where there is
- * none. */
+/* Returns the derivative of y by x with this gradient of y, zeros if y doesn't depend on x. The
+ * graph is retained. */
 static rg_tensor *derivative(rg_tensor *y, rg_tensor *x, rg_tensor *gradient, bool create_graph) {
     rg_tensor *g = RG_NONE;
     if (y->history)
@@ -82,7 +82,7 @@ static bool is_argument(const derived *d, int argnum) {
     return true;
 }
 
-/* Fails unless v is a tensor of that shape. */
+/* Fails unless v is a tensor of the shape. */
 static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
     if (!rgi_check(v, op))
         return false;
@@ -94,8 +94,8 @@ static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
 
 /* ---- many results, stacked -------------------------------------------------------------- */
 
-/* Stacks one(from), one(from + 1), .. along dim. A stack takes at most AT_ONCE tensors, so that
- * more of them are stacked in two halves. */
+/* Stacks one(from), one(from + 1), .. along dim. A stack takes at most AT_ONCE tensors; more of
+ * them are stacked in two halves. */
 static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *context,
                            int64_t from, int64_t n, int64_t dim) {
     enum { AT_ONCE = 512 };
@@ -115,7 +115,7 @@ static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *c
 
 /* ---- whole matrices ------------------------------------------------------------------- */
 
-/* Returns zeros like t but for a 1 as element number `at`. */
+/* Returns zeros like t, with a 1 as element number `at`. */
 static rg_tensor *unit_vector(const rg_tensor *t, int64_t at) {
     rg_tensor *e = rgi_own(rgi_new((rg_dtype)t->dtype, t->ndim, t->size));
     if (!e)
@@ -125,7 +125,7 @@ static rg_tensor *unit_vector(const rg_tensor *t, int64_t at) {
     return e;
 }
 
-/* Returns the shape of y, and then that of x. */
+/* Returns the sizes of y, followed by those of x. */
 static bool joined_shape(const char *op, const rg_tensor *y, const rg_tensor *x, rg_dims *shape) {
     RG_FAIL_IF(y->ndim + x->ndim > RG_MAX_DIMS, op,
                "the Jacobian of %d by %d dims has more than the %d that a tensor may have", y->ndim,
@@ -138,13 +138,13 @@ static bool joined_shape(const char *op, const rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* The rows are the derivatives of y by x. */
+/* A matrix whose rows are the derivatives of y by x. */
 typedef struct {
     rg_tensor *y, *x;
     bool create_graph;
 } derived_rows;
 
-/* Returns the derivative for unit vector number e like y. */
+/* Returns the row for unit vector number e. */
 static rg_tensor *row_of(int64_t e, void *context) {
     const derived_rows *rows = context;
     rg_tensor *unit = unit_vector(rows->y, e);
@@ -153,8 +153,8 @@ static rg_tensor *row_of(int64_t e, void *context) {
     return rg_reshape(derivative(rows->y, rows->x, unit, rows->create_graph), rows->x->numel);
 }
 
-/* Returns the derivatives of y by x for each unit vector like y, one a row. Where no graph is
- * created, each is copied into its row and released before the next one. */
+/* Returns the derivatives of y by x for each unit vector like y, one in each row. Unless a graph is
+ * created, each one is copied into its row and released before the next one is made. */
 static rg_tensor *rows_of(rg_tensor *y, rg_tensor *x, bool create_graph) {
     derived_rows made = { y, x, create_graph };
     if (create_graph && y->numel > 0)
@@ -171,12 +171,12 @@ static rg_tensor *rows_of(rg_tensor *y, rg_tensor *x, bool create_graph) {
     return rows;
 }
 
-/* The rows of the Jacobian are the derivatives of y. */
+/* Each row of the Jacobian is the derivative of one element of y. */
 static rg_tensor *jacobian_by_rows(const derived *d, rg_tensor *x) {
     return rows_of(d->y, x, d->create_graph);
 }
 
-/* The gradient g = u^T J is linear in u, so that dg / du is J again, turned. */
+/* The gradient g = u^T J is linear in u, so dg / du is the transpose of J. */
 static rg_tensor *jacobian_by_columns(const derived *d, rg_tensor *x) {
     rg_tensor *u = rg_requires_grad_(rg_zeros_like(d->y), true);
     rg_tensor *g = u ? derivative(d->y, x, u, true) : NULL;
@@ -233,7 +233,7 @@ rg_tensor *(rg_hessian_with)(rg_function *f, void *context, int n, rg_tensor *co
 
 /* ---- products with vectors -------------------------------------------------------------- */
 
-/* Takes the derivatives of y by all inputs that are floating point; the others have RG_NONE. */
+/* Computes the derivatives of y by all inputs that are floating point; the others get RG_NONE. */
 static bool derivatives(const derived *d, rg_tensor *y, rg_tensor *v, bool create_graph,
                         rg_tensor *results[]) {
     if (!rgi_check(v, d->op))
@@ -262,7 +262,7 @@ static bool derivatives(const derived *d, rg_tensor *y, rg_tensor *v, bool creat
     return true;
 }
 
-/* Returns whether there is room for n results, which are NULL until they are made. */
+/* Allocates n results, all NULL. Returns whether there is room for them. */
 static bool begin_results(const char *op, int n, rg_tensor *results[]) {
     if (!rgi_given(results, op, "room for the results"))
         return false;
@@ -271,7 +271,7 @@ static bool begin_results(const char *op, int n, rg_tensor *results[]) {
     return true;
 }
 
-/* Hands y and the n results out of the scope, or sets all to NULL. */
+/* Returns y and the n results from the scope, or sets all to NULL. */
 static rg_tensor *hand_out(const derived *d, bool ok, int n, rg_tensor *results[]) {
     for (int i = 0; i < n && ok; i++) {
         if (results[i] == RG_NONE)
@@ -303,7 +303,7 @@ rg_tensor *(rg_vjp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     return hand_out(&d, ok, n, results);
 }
 
-/* Returns the sum of <g_i, v_i> over the inputs that have a vector, RG_NONE if none has. */
+/* Returns the sum of <g_i, v_i> over the inputs that have a vector, or RG_NONE if none has one. */
 static rg_tensor *sum_of_products(const derived *d, rg_tensor *const g[], rg_tensor *const v[]) {
     rg_tensor *sum = RG_NONE;
     for (int i = 0; i < d->n; i++) {
@@ -331,7 +331,7 @@ rg_tensor *(rg_jvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     rg_tensor *u = rg_requires_grad_(rg_zeros_like(d.y), true);
     bool ok = derivatives(&d, d.y, u, true, g);
     rg_tensor *sum = ok ? sum_of_products(&d, g, v) : NULL;
-    /* Where nothing depends on the inputs, the sum is RG_NONE, and its derivative 0. */
+    /* If nothing depends on the inputs, the sum is RG_NONE, and its derivative is 0. */
     *result = sum ? derivative(sum, u, RG_NONE, d.create_graph) : NULL;
     return hand_out(&d, *result != NULL, 1, result);
 }
@@ -360,8 +360,8 @@ rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
 
 /* ---- one example after the other ---------------------------------------------------------- */
 
-/* Finds the dim of each input along which the examples lie, -1 where there is none, and how many
- * there are. */
+/* Finds the dim of each input along which the examples lie, or -1 if there is none, and the number
+ * of examples. */
 static bool find_examples(int n, rg_tensor *const inputs[], const rg_dims *in_dims, int dim[],
                           int64_t *count) {
     *count = -1;
@@ -390,7 +390,7 @@ static bool find_examples(int n, rg_tensor *const inputs[], const rg_dims *in_di
     return true;
 }
 
-/* dim[i] is the one of inputs[i] along which the examples lie, or -1. */
+/* dim[i] is the dim of inputs[i] along which the examples lie, or -1. */
 typedef struct {
     rg_function *f;
     void *context;

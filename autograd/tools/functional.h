@@ -20,7 +20,7 @@ RG_PUBLIC_BEGIN
 
 typedef struct RG_OPTIONS rg_derivative_options {
     RG_BY_NAME;
-    /* The input that is differentiated, where only one is. */
+    /* The index of the input to differentiate, if there is only one. */
     int argnum RG_DEFAULT(0);
     bool create_graph RG_DEFAULT(false);
 } rg_derivative_options;
@@ -50,15 +50,15 @@ rg_tensor *rg_hessian_with(rg_function *f, void *context, int n, rg_tensor *cons
 /* ---- products with vectors -------------------------------------------------------------
  * None of these makes the matrix. Each returns y, or NULL where it failed. */
 
-/* Makes results[i] = v^T dy / dx_i: what backward gives. v has y's shape; RG_NONE stands for 1
- * where y has one element. */
+/* Makes results[i] = v^T dy / dx_i, the gradients of a backward run. v has y's shape; RG_NONE
+ * stands for 1 if y has one element. */
 rg_tensor *rg_vjp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *v, rg_tensor *results[], rg_derivative_options options);
 /* Makes *result = sum over i of dy / dx_i v_i, by two runs backward. v[i] has the shape of input i;
  * RG_NONE stands for zeros. */
 rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *const v[], rg_tensor **result, rg_derivative_options options);
-/* Makes results[i] the product of row i of the Hessian of y, which has one element, with all v. */
+/* Makes results[i] the product of row i of y's Hessian and all v. y must have one element. */
 rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *const v[], rg_tensor *results[], rg_derivative_options options);
 #define rg_vjp(f, context, n, inputs, v, results, ...) \
@@ -74,13 +74,13 @@ rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const in
 #define RG_UNMAPPED INT64_MIN
 typedef struct RG_OPTIONS rg_vmap_options {
     RG_BY_NAME;
-    /* Along these dims lie the examples in each input; none stands for dim 0 in all of them. */
+    /* The dim of each input along which the examples lie. An empty list means dim 0 of each. */
     rg_dims in_dims RG_DEFAULT({});
-    /* Along this dim they lie in the result. */
+    /* The dim of the result along which the examples lie. */
     int out_dim RG_DEFAULT(0);
 } rg_vmap_options;
-/* Stacks f of each example. It is as f in a loop, draws of random numbers included, and as quick:
- * where speed counts, let f take a batch. */
+/* Calls f for each example, and stacks the results. It has the speed of a loop, and draws random
+ * numbers as a loop does. If speed matters, let f take a batch. */
 rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                         rg_vmap_options options);
 #define rg_vmap(f, context, n, inputs, ...) \

@@ -1,8 +1,7 @@
 /*
- * gradcheck.c: the check that the gradients of a function are those that finite
- * differences give. Each column of the Jacobian is measured by moving one element of
- * one input by eps to either side; each row is computed by a backward run from one
- * element of the output.
+ * gradcheck.c: compares the gradients of a function with finite differences. Each column of the
+ * Jacobian is measured by moving one element of one input by eps in both directions. Each row
+ * is computed by a backward run from one element of the output.
  */
 #include "autograd/inputs.h"
 #include "autograd/node.h"
@@ -11,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A check calls f(inputs, context), or many(inputs, context), which returns several outputs, with n
- * inputs; `op` is the function that the user called. */
+/* A check calls f(inputs, context), or many(inputs, context), which returns several outputs. `op`
+ * is the function that the user called. */
 typedef struct {
     const char *op;
     rg_function *f;
@@ -21,25 +20,27 @@ typedef struct {
     int n;
     rg_tensor *const *inputs;
     rg_gradcheck_options options;
-    int cotangents; /* For second order: the number of outputs that required grad at first. */
+    /* For the second order: the number of outputs that required grad in the first order. */
+    int cotangents;
 } check;
 
-/* The outputs of a call are kept here, since the next call may use the function's array again. */
+/* The outputs of a call are copied to here, since the next call may use the function's array
+ * again. */
 enum { MOST_OUTPUTS = 64 };
 typedef struct {
     int n;
     rg_tensor *v[MOST_OUTPUTS];
 } outputs;
 
-/* A mismatch says by how much the two gradients of element `out` of an output with respect to
- * element `at` of an input differ beyond the tolerance. */
+/* A mismatch: the difference, beyond the tolerance, between the two gradients of element `out` of
+ * an output with respect to element `at` of an input. */
 typedef struct {
     int input, output;
     int64_t at, out;
     double analytic, numeric, excess;
 } mismatch;
 
-/* Returns the index of the element that is number `at` when t is counted row by row. */
+/* Returns the indices of element number `at` of t, counted row by row. */
 static rg_dims position(const rg_tensor *t, int64_t at) {
     rg_dims index = { .n = t->ndim };
     for (int d = t->ndim - 1; d >= 0; d--) {
@@ -57,7 +58,7 @@ static double *element(const rg_tensor *t, int64_t at) {
     return it;
 }
 
-/* Calls the function. Returns false where it, or one of its outputs, failed. */
+/* Calls the function. Returns false if the function or one of its outputs failed. */
 static bool call_function(const check *c, outputs *y) {
     rg_tensor *in[RG_MAX_INPUTS + RG_INPUTS_BEHIND];
     rgi_inputs_copy(in, c->n, c->inputs);
@@ -76,7 +77,7 @@ static bool call_function(const check *c, outputs *y) {
     return true;
 }
 
-/* Returns how many elements the outputs have together. */
+/* Returns the number of elements of all outputs. */
 static int64_t elements_of(const outputs *y) {
     int64_t n = 0;
     for (int k = 0; k < y->n; k++)
@@ -84,7 +85,8 @@ static int64_t elements_of(const outputs *y) {
     return n;
 }
 
-/* Fails with torch's sentence where the outputs haven't the shapes and dtypes of the first call. */
+/* Fails with torch's sentence if the outputs' shapes and dtypes differ from those of the first
+ * call. */
 static bool outputs_alike(const check *c, const outputs *first, const outputs *y) {
     RG_FAIL_IF(y->n != first->n, c->op,
                "Expected `func` to return as many outputs in each call, but got %d and %d",
@@ -106,9 +108,8 @@ static bool outputs_alike(const check *c, const outputs *first, const outputs *y
     return true;
 }
 
-/* Returns the elements of all outputs, one after the other, as a float64 tensor that the caller's
- * scope owns. It is a copy: a function may return one of its inputs, which changes when x is moved
- * again. */
+/* Returns the elements of all outputs as one float64 vector, which the caller's scope owns. The
+ * values are copied, since a function may return one of its inputs, which changes later. */
 static rg_tensor *values_of(const check *c, const outputs *first) {
     RG_SCOPE();
     outputs y;
@@ -126,7 +127,7 @@ static rg_tensor *values_of(const check *c, const outputs *first) {
     return rg_escape(values);
 }
 
-/* Returns the Jacobian's column (input, at) as measured: (f(x + eps) - f(x - eps)) / 2 eps. */
+/* Returns the measured column (input, at) of the Jacobian: (f(x + eps) - f(x - eps)) / 2 eps. */
 static rg_tensor *numeric_column(const check *c, const outputs *first, int input, int64_t at) {
     RG_SCOPE();
     double *x = element(c->inputs[input], at);
@@ -145,15 +146,15 @@ static rg_tensor *numeric_column(const check *c, const outputs *first, int input
     return rg_escape(column);
 }
 
-/* A Jacobian's rows are in of[i] for input i, which is NULL if that requires no grad: element `at`
- * of row `out` is of[i][out * numel + at], and `out` counts the elements of all outputs. reached[i]
- * says that a gradient came to the input at all. */
+/* The rows of a Jacobian. of[i] has the rows for input i, or is NULL if input i doesn't require
+ * grad. Element `at` of row `out` is of[i][out * numel + at], where `out` counts the elements of
+ * all outputs. reached[i] says whether any gradient reached input i. */
 typedef struct {
     double *of[RG_MAX_INPUTS];
     bool reached[RG_MAX_INPUTS];
 } jacobian;
 
-/* Runs backward from one element of an output, and keeps what arrives as row `out`. */
+/* Runs backward from one element of an output, and stores the gradients as row `out`. */
 static bool analytic_row(const check *c, rg_tensor *y, int64_t element_of_y, jacobian *j,
                          int64_t out) {
     RG_SCOPE();
@@ -209,7 +210,7 @@ static bool jacobian_new(const check *c, const outputs *y, jacobian *j) {
     return true;
 }
 
-/* Fails with torch's sentence unless a second backward run gives what the first one gave. */
+/* Fails with torch's sentence unless a second backward run returns the same gradients. */
 static bool backward_repeats(const check *c, const outputs *y, const jacobian *j) {
     RG_SCOPE();
     jacobian again;
@@ -226,8 +227,8 @@ static bool backward_repeats(const check *c, const outputs *y, const jacobian *j
     return true;
 }
 
-/* Returns by how much the values differ beyond the tolerance, 0 if they agree. Infinities agree
- * with themselves, and NaN with nothing. */
+/* Returns the difference between the values beyond the tolerance, or 0 if they agree. An infinity
+ * agrees with itself, and NaN with nothing. */
 static double excess_of(const check *c, double analytic, double numeric) {
     if (analytic == numeric)
         return 0;
@@ -238,8 +239,8 @@ static double excess_of(const check *c, double analytic, double numeric) {
     return fmax(excess, 0);
 }
 
-/* Compares column (input, at) of the Jacobian, and keeps the worst of its elements. Where no output
- * has a history every slope must be 0; else only those outputs count that have one. */
+/* Compares column (input, at) of the Jacobian, and keeps the worst mismatch. If no output has a
+ * history, all elements must be 0; otherwise only outputs with a history are compared. */
 static bool compare_column(const check *c, const outputs *y, bool any, const jacobian *j, int input,
                            int64_t at, mismatch *worst) {
     RG_SCOPE();
@@ -260,7 +261,7 @@ static bool compare_column(const check *c, const outputs *y, bool any, const jac
     return true;
 }
 
-/* Returns whether two more calls give the same values, or one of them fails. */
+/* Returns true if two more calls return the same values, or if one of them fails. */
 static bool forward_repeats(const check *c, const outputs *y) {
     RG_SCOPE();
     const rg_tensor *a = values_of(c, y);
@@ -268,7 +269,7 @@ static bool forward_repeats(const check *c, const outputs *y) {
     return !b || memcmp(a->data, b->data, (size_t)a->numel * sizeof(double)) == 0;
 }
 
-/* Returns what likely is behind a mismatch, or "" where that can't be told. */
+/* Returns the likely cause of a mismatch, or "" if there is none. */
 static const char *likely_cause(const check *c, const outputs *y, const jacobian *j,
                                 const uint32_t versions[], const mismatch *worst) {
     for (int i = 0; i < c->n; i++)
@@ -291,7 +292,7 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
     rg_failure before;
     rgi_set_failure_aside(&before);
     const char *cause = likely_cause(c, y, j, versions, worst);
-    /* A failure while the cause is looked for is no reason to say another than the mismatch. */
+    /* If looking for the cause fails, the error is still the mismatch. */
     rgi_forget_failure();
     rgi_bring_failure_back(&before);
     return rgi_fail(
@@ -325,7 +326,7 @@ static bool takes_arguments(const char *op, bool f, int n, int most, rg_tensor *
            || rgi_fail(RG_VALUE_ERROR, op, "takes up to %d inputs, but got %d", most, n);
 }
 
-/* Fails unless every input that requires grad can be checked, and there is one. */
+/* Fails unless some input requires grad, and every input that does can be checked. */
 static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
     int checked = 0;
     for (int i = 0; i < n; i++) {
@@ -382,7 +383,7 @@ bool(rg_gradcheck_list_with)(rg_list_function *f, void *context, int n, rg_tenso
  * The gradients of the outputs that have some, for a cotangent of each, are a function of the
  * inputs and the cotangents; that function is checked as any other. */
 
-/* Keeps those outputs that require grad. Returns how many they are. */
+/* Keeps the outputs that require grad. Returns their number. */
 static int differentiable(const outputs *y, rg_tensor *kept[MOST_OUTPUTS]) {
     int m = 0;
     for (int k = 0; k < y->n; k++)
@@ -391,8 +392,8 @@ static int differentiable(const outputs *y, rg_tensor *kept[MOST_OUTPUTS]) {
     return m;
 }
 
-/* Returns the gradients of the function that `context` checks, as one vector. inputs[] has its
- * inputs, and then a cotangent for each output that requires grad. */
+/* Returns the gradients of the function that `context` checks, as one vector. inputs[] are the
+ * function's inputs, followed by a cotangent for each output that requires grad. */
 static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     check c = *(const check *)context;
     outputs y;
@@ -419,8 +420,8 @@ static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     return rg_cat((rg_list){ m, g }, 0);
 }
 
-/* Returns a tensor like y with values of either sign, never near 0, and not drawn from the user's
- * stream. */
+/* Returns a tensor like y with fixed values of both signs, none close to 0. It doesn't draw from
+ * the user's random stream. */
 static rg_tensor *cotangent(rg_tensor *y) {
     rg_tensor *v = rg_zeros_dims(rg_shape(y), y->dtype);
     for (int64_t i = 0; v && i < v->numel; i++) {
@@ -440,7 +441,7 @@ static bool gradgradcheck_as(check *c) {
         || !call_function(c, &y))
         return false;
     int m = differentiable(&y, out);
-    /* A function whose outputs require no grad has no gradients to be checked. */
+    /* If no output requires grad, there are no gradients to check. */
     if (m == 0)
         return true;
     RG_FAIL_VALUE_IF(c->n + m > RG_MAX_INPUTS, c->op,

@@ -1,7 +1,6 @@
 /*
- * graphviz.c: the graph behind a tensor, as text in Graphviz's language: leaves
- * as boxes with their names and shapes, ops as ellipses, arrows the way that the
- * values went.
+ * graphviz.c: draws the graph of a tensor as text in Graphviz's language. Leaves are boxes with
+ * their names and shapes, ops are ellipses, and arrows point from inputs to outputs.
  */
 #include "graphviz.h"
 #include "autograd/rebase.h"
@@ -42,7 +41,7 @@ static void graph_node(rg_text *d, const rg_node *n, size_t number) {
     rgi_text_free(&label);
 }
 
-/* These leaves are in the drawing already, each numbered by its place in v. */
+/* The leaves that are drawn already. A leaf's number is its index in v. */
 typedef struct {
     const rg_node **v;
     size_t n, room;
@@ -64,7 +63,7 @@ static void graph_leaf(rg_text *d, drawn_leaves *leaves, const rg_node *leaf, si
     rgi_text_add(d, "    leaf%zu -> n%zu\n", k, i);
 }
 
-/* Draws the run's nodes, whose slots become their numbers. */
+/* Draws the run's nodes. A node's number is its slot. */
 static void graph_of(rg_text *d, const rg_run *run, const rg_node *root) {
     drawn_leaves leaves = { 0 };
     rgi_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");

@@ -1,7 +1,7 @@
 /*
- * inference.c: inference mode. A thread that is in it records nothing, and marks the storages that
- * it makes; the marks stay. Once some thread was in it, an observer looks for marked values in what
- * is recorded and added to.
+ * inference.c: inference mode. A thread in this mode records nothing, and marks the storages
+ * that it makes as inference storages for good. Once any thread has used the mode, an observer
+ * checks recorded calls and in-place additions for values in such storages.
  */
 #include "autograd/graph_observer.h"
 
@@ -9,7 +9,7 @@
 
 static bool is_inference(const rg_tensor *t) { return t->storage && t->storage->inference; }
 
-/* Nothing is recorded of a call whose inputs are all inference tensors, as in torch. */
+/* As in torch, a call isn't recorded if all its inputs are inference tensors. */
 static bool records_some_input(rg_graph_observer *o, const rg_call *c) {
     (void)o;
     for (int i = 0; i < c->n_in; i++)
@@ -44,7 +44,7 @@ bool rg_is_inference_mode_enabled(void) { return rgi_this.inference; }
 
 bool rg_is_inference(rg_tensor *t) { return rgi_check(t, "is_inference") && is_inference(t); }
 
-/* Setting grad mode asks for the thread's inference mode, so that comes first. */
+/* The thread's inference mode is set first, since setting grad mode reads it. */
 static void set_modes(bool on, bool grad) {
     rgi_thread_get()->inference = on;
     if (on && !rgi_is_in_force(&inference))

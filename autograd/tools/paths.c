@@ -1,7 +1,7 @@
 /*
- * paths.c: a backward run that keeps apart what comes by different ops. Since a step is linear in
- * the gradient that it is given, it is made once for each path that ends at its node. What is told
- * of the paths is explain.c's business.
+ * paths.c: a backward run that keeps the gradients of different paths apart. A step is linear
+ * in its gradient, so it runs once for each path that ends at its node. explain.c describes the
+ * paths.
  */
 #include "paths.h"
 #include "tensor/memory.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `parts` has a place for each output of each node, and one more for w, if that is a leaf. */
+/* `parts` has an element for each output of each node, and one more for w if w is a leaf. */
 typedef struct {
     rg_run run;
     rg_paths *paths;
@@ -56,8 +56,8 @@ static bool look_at(rg_tensor *t, path_look *is) {
 
 /* ---- steps ------------------------------------------------------------------------------ */
 
-/* Returns the number of the step behind `before` at this node, which it adds if need be, or -2
- * where there is no memory. */
+/* Returns the index of the step that follows `before` at this node. Adds the step if there is none.
+ * Returns -2 if memory ran out. */
 static int step_behind(rg_paths *p, int before, const rg_node *n) {
     char op[sizeof p->step->op];
     const char *name = n->base.name;
@@ -96,7 +96,7 @@ static bool part_add(path_part *part, rg_tensor *g) {
     return true;
 }
 
-/* Returns the part of this step, or NULL. */
+/* Returns the part that ends with this step, or NULL. */
 static path_part *part_of_step(path_parts *parts, int step) {
     for (int i = 0; i < parts->n; i++)
         if (parts->v[i].step == step)
@@ -104,7 +104,7 @@ static path_part *part_of_step(path_parts *parts, int step) {
     return NULL;
 }
 
-/* Lets the smallest part go on with the rest. */
+/* Merges the smallest part into the rest. */
 static bool give_up_smallest(path_parts *parts) {
     path_part *least = NULL;
     for (path_part *p = parts->v; p < parts->v + parts->n; p++)
@@ -122,13 +122,14 @@ static bool give_up_smallest(path_parts *parts) {
     return true;
 }
 
-/* Adds what came by the step to the parts. */
+/* Adds the gradient by the step to the parts. */
 static bool parts_add(path_parts *parts, int step, rg_tensor *g) {
     path_look is;
     path_part *part = part_of_step(parts, step);
     if (part)
         return part_add(part, g);
-    /* The first that is given up becomes the rest without leaving its place, so a second goes. */
+    /* The first part that is given up becomes the rest and keeps its place, so a second one must
+     * go. */
     while (parts->n > RG_MOST_PATHS)
         if (!give_up_smallest(parts))
             return false;
@@ -155,7 +156,8 @@ static size_t place_number(const path_run *r, const rg_edge *e) {
     return e->node->op ? e->node->slot + e->output : r->run.n_grads;
 }
 
-/* Tells that a step made something of a gradient that wasn't so. */
+/* Notes the first step whose gradient has the property, though the gradient that the step got
+ * hadn't. */
 static void tell_first(char text[128], bool is, const rg_node *n, int input) {
     char shape[192];
     if (!is || *text)
@@ -176,8 +178,8 @@ static bool tell_of_total(path_run *r, const rg_node *n, int input, rg_tensor *t
     return true;
 }
 
-/* Makes one step of the node for a gradient of its output k, and hands what it made of each input
- * to that input's parts and to its total. */
+/* Runs the node's step for one gradient of its output k, and adds the gradient of each input to
+ * that input's parts and to its total. */
 static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
                           rg_tensor *totals[]) {
     RG_SCOPE();
@@ -191,7 +193,7 @@ static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
     for (int i = 0; i < n->n_in; i++) {
         if (!rgi_run_needs(&r->run, &n->edge[i]))
             continue;
-        /* There is a place, since the run has a slot for w from the beginning. */
+        /* The place exists already: the run has had a slot for w from the beginning. */
         rg_tensor **place = rgi_run_place(&r->run, n->edge[i]);
         rg_tensor *made = *place;
         if (!made)
@@ -205,7 +207,7 @@ static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
     return ok;
 }
 
-/* Makes the steps of all parts of a node. */
+/* Runs the node's step for all its parts. */
 static bool walk_parts(path_run *r, rg_node *n) {
     rg_tensor **totals = rgi_scope_alloc((size_t)n->n_in * sizeof *totals);
     if (!totals)
@@ -225,7 +227,7 @@ static bool walk_parts(path_run *r, rg_node *n) {
     return ok;
 }
 
-/* Walks one node. The gradients that came to w stay, since no node behind w leads to it. */
+/* Walks one node. The gradients of w are kept: no later node leads to w. */
 static bool walk_path_node(path_run *r, rg_node *n) {
     RG_SCOPE();
     if (!(r->run.marks[n->slot] & RG_LEADS))
@@ -285,7 +287,7 @@ static bool run_paths(path_run *r, rg_tensor *loss, rg_tensor *w) {
     for (size_t i = 0; i < run->n_nodes; i++)
         if (!walk_path_node(r, run->nodes[i]))
             return false;
-    /* A w that isn't in the graph has no parts. */
+    /* If w isn't in the graph, it has no parts. */
     rg_edge of_w = { rgi_node_of(w), w->output };
     bool there = !of_w.node->op || of_w.node->run == (uintptr_t)run;
     size_t at = there ? place_number(r, &of_w) : run->n_grads;

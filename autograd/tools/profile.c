@@ -1,11 +1,10 @@
 /*
- * profile.c: the cost of each op: calls, time without that of the calls inside it,
- * bytes of the tensors that it reads and makes, floating point operations. A
- * gradient that a rule makes costs as much as the calls of the rule. What else a program
- * does has rows of its own, where the program says so.
- * REGARD_PROFILE=1 in the environment prints the table to standard error when the
- * program ends; REGARD_PROFILE=FILE.json also writes every call there, as
- * chrome://tracing reads it.
+ * profile.c: counts the cost of each op: calls, time without the calls inside it, bytes of the
+ * tensors that it reads and makes, and floating point operations. A gradient made by a rule
+ * costs as much as the calls in the rule. Other work of the program has rows of its own, if the
+ * program marks it. REGARD_PROFILE=1 in the environment prints the table to standard error when
+ * the program ends; REGARD_PROFILE=FILE.json also writes every call there, for
+ * chrome://tracing.
  */
 #include "autograd/autograd.h"
 #include "autograd/engine.h"
@@ -21,21 +20,22 @@
 #include <time.h>
 #include <string.h>
 
-/* A row of the table. Work that went on beside the threads' calls is no part of their time. */
+/* A row of the table. `beside` marks work that ran beside the threads' calls, and doesn't count in
+ * their time. */
 typedef struct {
     const char *name;
     bool backward, beside;
     rg_cost cost;
 } profile_row;
 
-/* The table has profile_n rows: for each op that was called one for its forward, and one for its
- * backward, and one for each name that the program gives. An op's name outlives the program; one
- * that is given is copied, as far as there is room, and its row's name points to the copy. */
+/* The table has profile_n rows: one for the forward of each op that was called, one for its
+ * backward, and one for each name that the program gives. An op's name outlives the program. The
+ * program's names are copied, cut to the room, and their rows point to the copies. */
 enum { PROFILE_ROWS = 1024, GIVEN_ROOM = 64 };
 static profile_row profile_rows[PROFILE_ROWS];
 static char given_names[PROFILE_ROWS][GIVEN_ROOM];
 static int profile_n;
-/* The nanoseconds that the calls inside the present one have taken. */
+/* The nanoseconds that the calls inside the current call have taken. */
 static __thread double profile_inside __attribute__((tls_model("initial-exec")));
 
 static double profile_now(void) {
@@ -44,8 +44,8 @@ static double profile_now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* A timing began at the time `began`. By then calls inside the call around this one had taken the
- * time `outer`. All times are in nanoseconds. */
+/* A running measurement. It began at the time `began`, when the calls inside the surrounding call
+ * had taken `outer`. All times are in nanoseconds. */
 typedef struct {
     double began, outer;
 } timing;
@@ -63,7 +63,7 @@ static void timing_begin(timing *t) {
     t->began = profile_now();
 }
 
-/* Returns the place of an op's row, or profile_n where it has none yet. */
+/* Returns the index of an op's row, or profile_n if it has none yet. */
 static int row_of_op(const char *name, bool backward) {
     int i = 0;
     while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward))
@@ -80,8 +80,8 @@ static int row_of_given_name(const char *name, bool beside) {
     return i;
 }
 
-/* Adds the cost to row i, which is a new one like `row` where i is profile_n. A full table takes no
- * more. */
+/* Adds the cost to row i. If i is profile_n, `row` becomes the new row i. A full table ignores new
+ * rows. */
 static void add_to_row(int i, profile_row row, const rg_cost *cost) {
     if (i == PROFILE_ROWS)
         return;
@@ -99,8 +99,8 @@ static void add_to_given_name(const char *name, bool beside, const rg_cost *cost
     add_to_row(i, (profile_row){ .name = given_names[i], .beside = beside }, cost);
 }
 
-/* Returns what a call cost that ends now, without the calls inside it, and sets *took to its time
- * with them. */
+/* Returns the cost of a call that ends now, without the calls inside it. Sets *took to its time
+ * including them. */
 static rg_cost cost_since(const timing *t, double bytes, double flops, double *took) {
     *took = profile_now() - t->began;
     rg_cost own = { .calls = 1, .ns = *took - profile_inside, .bytes = bytes, .flops = flops };
@@ -179,9 +179,9 @@ static double profile_bytes(int n, rg_tensor *const t[]) {
     return bytes;
 }
 
-/* Returns how many operations make an output of the shape y: one for each element, or, in a
- * product, two for each term of each element. `terms_of` is the shape of the input that says how
- * many terms there are. */
+/* Returns the number of operations for an output of shape y: one for each element or, for a
+ * product, two for each term of each element. `terms_of` is the shape of the input that determines
+ * the number of terms. */
 static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dims terms_of) {
     const double elements = profile_elements(y);
     if (!op->terms.times)
@@ -191,7 +191,8 @@ static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dim
     return 2 * elements * (double)terms * share;
 }
 
-/* Returns the timing in a span's notes. It began at 0 where the profiler was out of force then. */
+/* Returns the measurement in a span's notes. `began` is 0 if the profiler was off at the
+ * beginning. */
 static timing timing_of(const rg_span *span) { return (timing){ span->notes[0], span->notes[1] }; }
 
 static void begin_timing(rg_graph_observer *o, rg_span *span) {
@@ -215,9 +216,9 @@ static void count_forward(rg_graph_observer *o, const rg_span *span, const rg_ca
                flops * RG_MAX(1, c->op->terms.times));
 }
 
-/* Returns the operations of a step that made `gradients` itself: each gradient of a product is as
- * much work as one product. The shape of the input that says how many terms there are is known
- * from its node, or from its value, which the gradients of the others need. */
+/* Returns the operations of a step for the `gradients` that it made itself. Each gradient of a
+ * product costs one product. The shape that determines the number of terms is read from the input's
+ * node, or from its saved value, which the other input's gradient needs. */
 static double profile_step_flops(const rg_step *s, uint32_t gradients) {
     const rg_terms *terms = &s->op->terms;
     const rg_node *n = s->node;
@@ -231,7 +232,7 @@ static double profile_step_flops(const rg_step *s, uint32_t gradients) {
     return profile_flops(s->op, s->attr, y, terms_of) * count;
 }
 
-/* Returns the bytes of the gradients that a step made itself. */
+/* Returns the size in bytes of the gradients that a step made itself. */
 static double profile_made_bytes(const rg_node *n, uint32_t made) {
     double bytes = 0;
     for (uint32_t left = made; left; left &= left - 1) {
@@ -290,8 +291,8 @@ rg_cost rg_profile_cost(const char *row) {
 }
 
 const char *rg_profile_table(void) {
-    /* The text is made from a copy of the rows: where it fails, the user's error handler is called,
-     * which may profile. */
+    /* The text is made from a copy of the rows: if it fails, the user's error handler is called,
+     * which may use the profiler. */
     profile_row rows[PROFILE_ROWS];
     double all = rg_profile_cost(NULL).ns;
     rgi_lock(RG_LOCK_PROFILE);

@@ -8,14 +8,14 @@
 
 #include "tensor/base.h"
 
-/* Begins the file; %p in its path stands for the process's number. Where it can't be written,
- * standard error says so. */
+/* Begins the file. %p in its path stands for the process's number. If the file can't be written, a
+ * message goes to standard error. */
 void rgi_profile_file_begin(const char *path);
 /* Ends the file, if there is one. */
 void rgi_profile_file_end(void);
 
-/* These two do nothing where this process hasn't begun a file. */
-/* A call of the thread's own, which stands inside the one around it. */
+/* These two do nothing if this process hasn't begun a file. */
+/* Writes a call of the thread. Calls nest. */
 void rgi_profile_file_call(const char *name, const char *kind, double began, double took);
-/* Writes work that went on beside the calls of threads, on a line of its own. */
+/* Writes work that ran beside the calls of threads, on a line of its own. */
 void rgi_profile_file_beside(const char *name, double began, double took, double bytes);

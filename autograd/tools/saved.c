@@ -1,20 +1,21 @@
 /*
- * saved.c: hooks on saved tensors. While a thread has hooks, each node hands them its saved values,
- * lets go of these, and keeps what the hooks made of them; for a step back it gets them again.
+ * saved.c: hooks on saved tensors. While a thread has such hooks, each node passes its saved
+ * values to the `pack` hook, releases them, and keeps the packed values. Before a step back,
+ * `unpack` turns these into the saved values again.
  */
 #include "saved.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "autograd/graph_observer.h"
 
-/* `made[i]` is what pack made of the value in slot i, or NULL where none was saved; `header[i]`
- * lies in the node, and is the value's while it is there. */
+/* `made[i]` is the result of pack for the value in slot i, or NULL if nothing was saved there.
+ * `header[i]` is in the node, and is the value's header while the value is there. */
 typedef struct {
     void *made;
     rg_tensor *header;
 } packed_value;
 
-/* The note that a node keeps instead of its saved values. */
+/* The note with the packed values of a node. */
 typedef struct {
     rg_note note;
     rg_saved_hooks hooks;
@@ -24,7 +25,8 @@ typedef struct {
 
 /* ---- the thread's hooks --------------------------------------------------------------- */
 
-/* The innermost hooks are the last. Those without a pack stand for none. */
+/* The stack of hooks, the innermost last. An element without a pack means that there are no
+ * hooks. */
 static __thread struct {
     rg_saved_hooks *v;
     size_t n, room;
@@ -79,7 +81,7 @@ static void let_go(rg_node *n, int i) {
     n->saved[i] = NULL;
 }
 
-/* Does it for each saved value, while no hooks are in force and nothing is recorded. */
+/* Calls `each` for each saved value, with all hooks out of force and without recording. */
 static bool for_each_value(rg_node *n, packed_values *p,
                            bool (*do_value)(rg_node *n, packed_values *p, int i)) {
     static const rg_saved_hooks none;
@@ -123,7 +125,7 @@ static void packed_free(rg_note *note) {
     rgi_free(p, sizeof *p + (size_t)p->n * sizeof *p->v, RG_MEM_OTHER);
 }
 
-/* Drops what the values became. */
+/* Drops the packed values. */
 static void drop_packed(rg_note *note, rg_node *n) {
     packed_values *p = (packed_values *)note;
     n->freed = true;
@@ -149,7 +151,7 @@ static bool unpack_value(rg_node *n, packed_values *p, int i) {
                "a saved tensor unpack hook returned [torch.%sTensor %s] for [torch.%sTensor %s]",
                rgi_scalar_name((rg_dtype)t->dtype), RG_SHAPE_TEXT(t),
                rgi_scalar_name((rg_dtype)header->dtype), RG_SHAPE_TEXT(header));
-    /* A kernel may rely on the strides that the value had. */
+    /* The value must have its old strides, since a kernel may rely on them. */
     if (memcmp(t->stride, header->stride, header->ndim * sizeof t->stride[0]) != 0) {
         rg_tensor *as_saved = rgi_own(rgi_new_dense_like(header, (rg_dtype)header->dtype));
         if (!as_saved)
@@ -182,7 +184,7 @@ static const rg_note_class packed_class = {
     .begin_step = unpack, .end_step = let_go_of_all, .freed_saved = drop_packed, .free = packed_free
 };
 
-/* Hands the values that a new node has saved to the thread's hooks, if it has any. */
+/* Passes the saved values of a new node to the thread's hooks, if it has any. */
 static bool pack_node(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     (void)o;
     (void)c;

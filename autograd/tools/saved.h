@@ -21,8 +21,8 @@ typedef struct rg_saved_hooks {
     void *context RG_EMPTY;
 } rg_saved_hooks;
 
-/* RG_SAVED_HOOKS(hooks); puts them in force to the end of the C block, for this thread; the
- * innermost block's count. The pair does so, too. */
+/* RG_SAVED_HOOKS(hooks); puts the hooks in force for this thread, to the end of the C block. The
+ * pair of functions does the same. Only the innermost hooks are called. */
 bool rg_push_saved_hooks(rg_saved_hooks hooks);
 void rg_pop_saved_hooks(void);
 typedef struct rg_saved_guard {
@@ -42,12 +42,13 @@ void rg_saved_guard_close(rg_saved_guard *guard);
  * were written to since are an error. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
-    /* The second call draws what the first one drew from the default generator. */
+    /* If true, the second call draws the same random numbers as the first. */
     bool preserve_rng_state RG_DEFAULT(true);
 } rg_checkpoint_options;
 rg_tensor *rg_checkpoint_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                               rg_checkpoint_options options);
-/* The struct of this name is what a file of rg_save_checkpoint holds. */
+/* A macro. The struct rg_checkpoint is another thing: the contents of a file of
+ * rg_save_checkpoint. */
 #define rg_checkpoint(f, context, n, inputs, ...) \
     rg_checkpoint_with(                           \
         f, context, n, inputs,                    \
