@@ -151,10 +151,9 @@ struct rg_op {
     /* out[0] gets the inputs' strides (rgi_lay_out_between). Otherwise the shape function sets the
      * strides, or the output is contiguous. */
     bool laid_between;
-    /* Parts of an elementwise op, for the functions in ops/elementwise.h: the kernel that makes the
-     * gradient in one pass, and the name of torch's kernel, for the error about a dtype. */
+    /* The kernel that makes an elementwise op's gradient in one pass, for the functions in
+     * ops/elementwise.h. */
     const rg_kernel *slope;
-    const char *cpu;
     /* The samples. The inputs of the last one are NULL. */
     const rg_sample *samples;
 };

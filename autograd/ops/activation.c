@@ -119,8 +119,8 @@ static rg_tensor *leaky_relu_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(leaky_relu, .doc = "x > 0 ? x : k0 x", RG_NAMED(numbers), .n_in = 1, RG_ELEMENTWISE,
-      .shape = rgi_elementwise_shape, .cpu = "leaky_relu_cpu", .forward = rgi_elementwise_forward,
-      .kernel = &k_leaky_relu, .slope = &k_leaky_relu_grad, .fused = rgi_elementwise_slope_by_value,
+      .shape = rgi_shape_of_floats, .forward = rgi_elementwise_forward, .kernel = &k_leaky_relu,
+      .slope = &k_leaky_relu_grad, .fused = rgi_elementwise_slope_by_value,
       .grad = { RG_RULE(RG_IN(0), leaky_relu_rule) },
       SAMPLES_1("z", RG_A(numbers, "LeakyReluBackward0", { 0.1 })));
 
@@ -134,11 +134,6 @@ rg_tensor *rg_leaky_relu_(rg_tensor *x, double negative_slope) {
 
 /* ---- prelu: x > 0 ? x : w x; gx = x > 0 ? g : w g, gw = x > 0 ? 0 : x g -----------
  * The row's w broadcasts; the function's is one number, or one for each channel, which is dim 1. */
-
-static bool prelu_shape(rg_call *c) {
-    RG_FAIL_DTYPE_IF(!rgi_is_float(c->in[0]->dtype), "prelu", "prelu_cpu", c->in[0]->dtype);
-    return rgi_shape_broadcast(c);
-}
 
 static rg_tensor *prelu_rule_x(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
@@ -167,7 +162,8 @@ static bool prelu_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 RG_OP(prelu, .doc = "x > 0 ? x : w x", .node = "PreluKernelBackward0", .n_in = 2,
-      .laid_between = true, .shape = prelu_shape, .kernel = &k_prelu, .fused = prelu_fused,
+      .laid_between = true, .shape = rgi_shape_broadcast_floats, .kernel = &k_prelu,
+      .fused = prelu_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), prelu_rule_x), RG_RULE(RG_IN(0), prelu_rule_w) },
       SAMPLES_2("z", "", NULL));
 
@@ -208,9 +204,8 @@ static rg_tensor *elu_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(elu, .doc = "x > 0 ? k0 x : k1 (e^(k2 x) - 1)", RG_NAMED(numbers), .n_in = 1, RG_ELEMENTWISE,
-      .shape = rgi_elementwise_shape, .cpu = "elu_cpu", .forward = rgi_elementwise_forward,
-      .kernel = &k_elu, .slope = &k_elu_grad, .fused = rgi_elementwise_slope,
-      .grad = { RG_RULE(RG_IN(0), elu_rule) },
+      .shape = rgi_shape_of_floats, .forward = rgi_elementwise_forward, .kernel = &k_elu,
+      .slope = &k_elu_grad, .fused = rgi_elementwise_slope, .grad = { RG_RULE(RG_IN(0), elu_rule) },
       SAMPLES_1("z", RG_A(numbers, "EluBackward0", { 1, 1.5, 0.5 })));
 
 rg_tensor *rg_elu(rg_tensor *x, double alpha) {
@@ -264,9 +259,9 @@ static rg_tensor *softplus_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(softplus, .doc = "ln(1 + e^(k0 x)) / k0; x where k0 x > k1", RG_NAMED(numbers), .n_in = 1,
-      RG_ELEMENTWISE, .shape = rgi_elementwise_shape, .cpu = "softplus_cpu",
-      .forward = rgi_elementwise_forward, .kernel = &k_softplus, .slope = &k_softplus_grad,
-      .fused = rgi_elementwise_slope, .grad = { RG_RULE(RG_IN(0), softplus_rule) },
+      RG_ELEMENTWISE, .shape = rgi_shape_of_floats, .forward = rgi_elementwise_forward,
+      .kernel = &k_softplus, .slope = &k_softplus_grad, .fused = rgi_elementwise_slope,
+      .grad = { RG_RULE(RG_IN(0), softplus_rule) },
       SAMPLES_1("", RG_A(numbers, "SoftplusBackward0", { 2, 20 })));
 
 rg_tensor *rg_softplus(rg_tensor *x, double beta, double threshold) {
@@ -287,8 +282,8 @@ static rg_tensor *logsigmoid_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(logsigmoid, .doc = "ln sigmoid(x)", .node = "LogSigmoidBackward0", .n_in = 1, .inplace = true,
-      .shape = rgi_elementwise_shape, .cpu = "log_sigmoid_cpu", .kernel = &k_logsigmoid,
-      .slope = &k_logsigmoid_grad, .fused = rgi_elementwise_slope,
-      .grad = { RG_RULE(RG_IN(0), logsigmoid_rule) }, SAMPLES_1("", NULL));
+      .shape = rgi_shape_of_floats, .kernel = &k_logsigmoid, .slope = &k_logsigmoid_grad,
+      .fused = rgi_elementwise_slope, .grad = { RG_RULE(RG_IN(0), logsigmoid_rule) },
+      SAMPLES_1("", NULL));
 
 rg_tensor *rg_logsigmoid(rg_tensor *x) { return RG_APPLY(logsigmoid, RG_NO_ATTR, x); }

@@ -171,14 +171,10 @@ static rg_tensor *divided_rule(const rg_step *s, rg_tensor *g) {
 
 /* ---- div_floor: floor(a / b); ga = gb = 0 -------------------------------------- */
 
-static bool div_floor_shape(rg_call *c) {
-    return elementwise_broadcast_numbers(c, "div_floor_cpu");
-}
-
 static bool div_floor_forward(rg_call *c) { return divided_forward(c, &k_div_floor); }
 
 RG_OP(div_floor, .doc = "floor(a / b)", .node = "DivBackward2", .n_in = 2, .typing = RG_PROMOTED,
-      RG_ELEMENTWISE, RG_MADE(div_floor),
+      RG_ELEMENTWISE, .shape = rgi_shape_broadcast_numbers, .forward = div_floor_forward,
       .grad = { RG_RULE(0, divided_rule), RG_RULE(0, divided_rule) }, SAMPLES_2("", "z", NULL));
 
 rg_tensor *(rg_div_floor)(rg_tensor *a, rg_tensor *b) {
@@ -187,14 +183,10 @@ rg_tensor *(rg_div_floor)(rg_tensor *a, rg_tensor *b) {
 
 /* ---- div_trunc: trunc(a / b); ga = gb = 0 -------------------------------------- */
 
-static bool div_trunc_shape(rg_call *c) {
-    return elementwise_broadcast_numbers(c, "div_trunc_cpu");
-}
-
 static bool div_trunc_forward(rg_call *c) { return divided_forward(c, &k_div_trunc); }
 
 RG_OP(div_trunc, .doc = "trunc(a / b)", .node = "DivBackward2", .n_in = 2, .typing = RG_PROMOTED,
-      RG_ELEMENTWISE, RG_MADE(div_trunc),
+      RG_ELEMENTWISE, .shape = rgi_shape_broadcast_numbers, .forward = div_trunc_forward,
       .grad = { RG_RULE(0, divided_rule), RG_RULE(0, divided_rule) }, SAMPLES_2("", "z", NULL));
 
 rg_tensor *(rg_div_trunc)(rg_tensor *a, rg_tensor *b) {
@@ -204,7 +196,8 @@ rg_tensor *(rg_div_trunc)(rg_tensor *a, rg_tensor *b) {
 /* ---- floor_divide: floor(a / b), without a derivative -------------------------- */
 
 RG_OP(floor_divide, .doc = "floor(a / b)", .node = "NotImplemented", .n_in = 2,
-      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = div_floor_shape, .forward = div_floor_forward,
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast_numbers,
+      .forward = div_floor_forward,
       .no_grad = "derivative for aten::floor_divide is not implemented: a quotient rounded down "
                  "is flat almost everywhere; rg_div_floor gives zeros",
       SAMPLES_2("", "z", NULL));
@@ -245,10 +238,6 @@ static struct operands_attr operands_of(const char *const nodes[], const rg_tens
 
 /* ---- remainder: a - b floor(a / b); ga = g, gb = -g floor(a / b) --------------- */
 
-static bool remainder_shape(rg_call *c) {
-    return elementwise_broadcast_numbers(c, "remainder_cpu");
-}
-
 static bool remainder_forward(rg_call *c) { return divided_forward(c, &k_remainder); }
 
 static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
@@ -259,7 +248,7 @@ static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(remainder, .doc = "a - b floor(a / b)", RG_NAMED(operands), .n_in = 2, .typing = RG_PROMOTED,
-      RG_ELEMENTWISE, RG_MADE(remainder),
+      RG_ELEMENTWISE, .shape = rgi_shape_broadcast_numbers, .forward = remainder_forward,
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(RG_IN(0) | RG_IN(1), remainder_rule_b) },
       SAMPLES_2("z", "z", RG_A(operands, "RemainderBackward1", TENSOR_TENSOR, 0)));
 
@@ -278,7 +267,6 @@ rg_tensor *(rg_remainder_)(rg_tensor *a, rg_tensor *b) {
 
 /* ---- fmod: a - b trunc(a / b); ga = g, gb = -g trunc(a / b) -------------------- */
 
-static bool fmod_shape(rg_call *c) { return elementwise_broadcast_numbers(c, "fmod_cpu"); }
 static bool fmod_forward(rg_call *c) { return divided_forward(c, &k_fmod); }
 
 static rg_tensor *fmod_rule_b(const rg_step *s, rg_tensor *g) {
@@ -286,7 +274,7 @@ static rg_tensor *fmod_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(fmod, .doc = "a - b trunc(a / b)", RG_NAMED(operands), .n_in = 2, .typing = RG_PROMOTED,
-      RG_ELEMENTWISE, RG_MADE(fmod),
+      RG_ELEMENTWISE, .shape = rgi_shape_broadcast_numbers, .forward = fmod_forward,
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(RG_IN(0) | RG_IN(1), fmod_rule_b) },
       SAMPLES_2("z", "z", RG_A(operands, "FmodBackward1", TENSOR_TENSOR, 0)));
 
@@ -309,8 +297,8 @@ static bool pow_shape(rg_call *c) {
     const struct operands_attr *o = RG_ATTR(c, operands);
     if (!rgi_shape_broadcast(c))
         return false;
-    if (o->are != TENSOR_NUMBER)
-        RG_FAIL_DTYPE_IF(rgi_is_bool(c->in[0]->dtype), "pow", "pow", RG_BOOL);
+    if (o->are != TENSOR_NUMBER && !rgi_want_no_bool("pow", c->in[0]))
+        return false;
     RG_FAIL_IF(rgi_is_integer(c->in[0]->dtype) && o->are == TENSOR_NUMBER && o->number < 0, "pow",
                "Integers to negative integer powers are not allowed.");
     return true;
@@ -415,14 +403,6 @@ rg_tensor *(rg_xlogy_)(rg_tensor *a, rg_tensor *b) {
 /* ---- logaddexp: ln(e^a + e^b); ga = g sigmoid(a - b), gb = g sigmoid(b - a).
  *      logaddexp2: log2(2^a + 2^b); ga = g sigmoid((a - b) ln 2), and gb likewise ---- */
 
-static bool logaddexp_shape(rg_call *c) {
-    if (!rgi_shape_broadcast(c))
-        return false;
-    const char *cpu = RG_IS(c->op, logaddexp) ? "logaddexp_cpu" : "logaddexp2_cpu";
-    RG_FAIL_DTYPE_IF(!rgi_is_float(c->in[0]->dtype), NULL, cpu, c->in[0]->dtype);
-    return true;
-}
-
 /* Returns g times the part that 2^x or e^x of input `of` has in the sum with the other input's. */
 static rg_tensor *logaddexp_part(const rg_step *s, rg_tensor *g, int of) {
     rg_tensor *a = rgi_saved(s, of);
@@ -445,11 +425,11 @@ static rg_tensor *logaddexp_rule_b(const rg_step *s, rg_tensor *g) {
     .grad = { RG_RULE(RG_IN(0) | RG_IN(1), logaddexp_rule_a), \
               RG_RULE(RG_IN(0) | RG_IN(1), logaddexp_rule_b) }
 RG_OP(logaddexp, .doc = "ln(e^a + e^b)", .node = "LogaddexpBackward0", .n_in = 2,
-      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = logaddexp_shape, .kernel = &k_logaddexp,
-      LOGADDEXP_GRADIENT, SAMPLES_2("", "", NULL));
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast_floats,
+      .kernel = &k_logaddexp, LOGADDEXP_GRADIENT, SAMPLES_2("", "", NULL));
 RG_OP(logaddexp2, .doc = "log2(2^a + 2^b)", .node = "Logaddexp2Backward0", .n_in = 2,
-      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = logaddexp_shape, .kernel = &k_logaddexp2,
-      LOGADDEXP_GRADIENT, SAMPLES_2("", "", NULL));
+      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast_floats,
+      .kernel = &k_logaddexp2, LOGADDEXP_GRADIENT, SAMPLES_2("", "", NULL));
 
 rg_tensor *(rg_logaddexp)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(logaddexp, RG_NO_ATTR, a, b);

@@ -1,13 +1,23 @@
 /*
- * elementwise.c: functions that stand in the rows of ops that go element by element, and checks of
- * dtypes and numbers.
+ * elementwise.c: functions that stand in the rows of ops that go element by element: shapes that
+ * require a dtype, forwards by the op's kernel, and gradients in one pass.
  */
 #include "elementwise.h"
 
-bool rgi_elementwise_shape(rg_call *c) {
-    rg_dtype dtype = (rg_dtype)c->in[0]->dtype;
-    RG_FAIL_DTYPE_IF(!c->op->kernel->by_dtype[dtype][k_set], c->op->name, c->op->cpu, dtype);
-    return rgi_shape_same(c);
+bool rgi_shape_of_floats(rg_call *c) {
+    return rgi_want_float(c->op->name, c->in[0]) && rgi_shape_same(c);
+}
+
+bool rgi_shape_of_numbers(rg_call *c) {
+    return rgi_want_no_bool(c->op->name, c->in[0]) && rgi_shape_same(c);
+}
+
+bool rgi_shape_broadcast_floats(rg_call *c) {
+    return rgi_shape_broadcast(c) && rgi_want_float(c->op->name, c->in[0]);
+}
+
+bool rgi_shape_broadcast_numbers(rg_call *c) {
+    return rgi_shape_broadcast(c) && rgi_want_no_bool(c->op->name, c->in[0]);
 }
 
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d) {

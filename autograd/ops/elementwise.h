@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "autograd/op.h"
+#include "autograd/checks.h"
 
 #include <math.h>
 
@@ -37,8 +37,8 @@
 
 /* The dtypes that a row allows. */
 #define DTYPES_FLOATED            .typing = RG_FLOATED, .shape = rgi_shape_same
-#define DTYPES_FLOATS(torch)      .shape = rgi_elementwise_shape, .cpu = torch
-#define DTYPES_NUMBERS(torch)     DTYPES_FLOATS(torch)
+#define DTYPES_FLOATS             .shape = rgi_shape_of_floats
+#define DTYPES_NUMBERS            .shape = rgi_shape_of_numbers
 #define DTYPES_NUMBERS_IF(shape_) .shape = shape_
 #define DTYPES_ALL                .shape = rgi_shape_same
 
@@ -60,32 +60,14 @@
 #define FUNCTION_IN_PLACE_OF_ROW(name) \
     rg_tensor *rg_##name##_(rg_tensor *x) { return RG_APPLY_(name, RG_NO_ATTR, x); }
 
-/* Gives the output in[0]'s shape. Fails as torch's kernel op->cpu does if the op's kernel has no
- * loop for in[0]'s dtype. */
-bool rgi_elementwise_shape(rg_call *c);
+/* ---- shapes and checks ------------------------------------------------------------ */
 
-/* ---- checks --------------------------------------------------------------------- */
-
-/* Gives the output in[0]'s shape. Fails for integers and bool as torch's kernel `cpu` does. */
-static inline bool elementwise_of_floats(rg_call *c, const char *cpu) {
-    RG_FAIL_DTYPE_IF(!rgi_is_float(c->in[0]->dtype), c->op->name, cpu, c->in[0]->dtype);
-    return rgi_shape_same(c);
-}
-
-/* Gives the output in[0]'s shape. Fails for bool as torch's kernel `cpu` does. */
-static inline bool elementwise_of_numbers(rg_call *c, const char *cpu) {
-    RG_FAIL_DTYPE_IF(rgi_is_bool(c->in[0]->dtype), c->op->name, cpu, RG_BOOL);
-    return rgi_shape_same(c);
-}
-
-/* Gives the output the shape that the inputs broadcast to. Fails for bool as torch's kernel `cpu`
- * does. */
-static inline bool elementwise_broadcast_numbers(rg_call *c, const char *cpu) {
-    if (!rgi_shape_broadcast(c))
-        return false;
-    RG_FAIL_DTYPE_IF(rgi_is_bool(c->in[0]->dtype), c->op->name, cpu, RG_BOOL);
-    return true;
-}
+/* Give the output in[0]'s shape. The first requires floats, and the second refuses bool. */
+bool rgi_shape_of_floats(rg_call *c);
+bool rgi_shape_of_numbers(rg_call *c);
+/* Give the output the shape that the inputs broadcast to, and require the same of in[0]. */
+bool rgi_shape_broadcast_floats(rg_call *c);
+bool rgi_shape_broadcast_numbers(rg_call *c);
 
 /* Returns whether a number stood for the tensor in the call. */
 static inline bool elementwise_is_number(const rg_tensor *t) {

@@ -17,8 +17,8 @@ static rg_tensor *shrink_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(hardshrink, .doc = "-k0 <= x <= k0 ? 0 : x", RG_NAMED(numbers), .n_in = 1, RG_ELEMENTWISE,
-      .shape = rgi_elementwise_shape, .cpu = "hardshrink_cpu", .forward = rgi_elementwise_forward,
-      .kernel = &k_hardshrink, .slope = &k_shrink_grad, .fused = rgi_elementwise_slope,
+      .shape = rgi_shape_of_floats, .forward = rgi_elementwise_forward, .kernel = &k_hardshrink,
+      .slope = &k_shrink_grad, .fused = rgi_elementwise_slope,
       .grad = { RG_RULE(RG_IN(0), shrink_rule) },
       SAMPLES_1("z", RG_A(numbers, "HardshrinkBackward0", { 0.5 })));
 
@@ -29,9 +29,9 @@ rg_tensor *rg_hardshrink(rg_tensor *x, double lambd) {
 /* ---- softshrink: x > k0 ? x - k0 : x < -k0 ? x + k0 : 0; gx as hardshrink's ------ */
 
 RG_OP(softshrink, .doc = "x > k0 ? x - k0 : x < -k0 ? x + k0 : 0", RG_NAMED(numbers), .n_in = 1,
-      RG_ELEMENTWISE, .shape = rgi_elementwise_shape, .cpu = "softshrink_check",
-      .forward = rgi_elementwise_forward, .kernel = &k_softshrink, .slope = &k_shrink_grad,
-      .fused = rgi_elementwise_slope, .grad = { RG_RULE(RG_IN(0), shrink_rule) },
+      RG_ELEMENTWISE, .shape = rgi_shape_of_floats, .forward = rgi_elementwise_forward,
+      .kernel = &k_softshrink, .slope = &k_shrink_grad, .fused = rgi_elementwise_slope,
+      .grad = { RG_RULE(RG_IN(0), shrink_rule) },
       SAMPLES_1("z", RG_A(numbers, "SoftshrinkBackward0", { 0.5 })));
 
 rg_tensor *rg_softshrink(rg_tensor *x, double lambd) {
@@ -55,7 +55,7 @@ static bool threshold_shape(rg_call *c) {
     bool fits = fabs(k[0]) <= 0x1p63 && fabs(k[1]) <= 0x1p63;
     RG_FAIL_IF(rgi_is_integer(c->in[0]->dtype) && !fits, "threshold",
                "value cannot be converted to type int64_t without overflow");
-    return elementwise_of_numbers(c, "threshold_cpu");
+    return rgi_shape_of_numbers(c);
 }
 
 static rg_tensor *threshold_rule(const rg_step *s, rg_tensor *g) {

@@ -114,14 +114,15 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
  *      glow  = g where x < low < high, else 0;
  *      ghigh = g where x > high or high < low, else 0 ---------------------------- */
 
-/* cpu is torch's kernel, which refuses bool, or NULL if bool is allowed. */
+/* Torch allows bool where there is one bound and it is a tensor. */
 struct clamp_attr {
-    const char *node, *cpu;
+    const char *node;
+    bool allows_bool;
 };
 
 static bool clamp_shape(rg_call *c) {
-    const char *cpu = RG_ATTR(c, clamp)->cpu;
-    return cpu ? elementwise_broadcast_numbers(c, cpu) : rgi_shape_broadcast(c);
+    bool allows_bool = RG_ATTR(c, clamp)->allows_bool;
+    return allows_bool ? rgi_shape_broadcast(c) : rgi_shape_broadcast_numbers(c);
 }
 
 static bool clamp_forward(rg_call *c) {
@@ -164,7 +165,7 @@ static rg_tensor *clamp_rule_high(const rg_step *s, rg_tensor *g) {
 }
 
 #define CLAMP_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2))
-#define CLAMP       RG_A(clamp, "ClampBackward1", NULL)
+#define CLAMP       RG_A(clamp, "ClampBackward1", true)
 RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typing = RG_PROMOTED,
       .optional = RG_IN(1) | RG_IN(2), RG_ELEMENTWISE, RG_MADE(clamp),
       .grad = { RG_RULE(CLAMP_NEEDS, clamp_rule_x), RG_RULE(CLAMP_NEEDS, clamp_rule_low),
@@ -172,22 +173,13 @@ RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typin
       RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP }, { "(2,1,3) s(4,1) p()", CLAMP },
                  { "(3) (2,1) -", CLAMP }, { "() - ()", CLAMP }, { "(0,3) (3) (1)", CLAMP }));
 
-/* torch names the node by the function that was called, and the kernel by the bounds that are
- * there. The second name of each is for a bound that is a number. */
+/* Torch names the node by the function that was called. The second name of each is for a bound that
+ * is a number. */
 enum clamp_bounds { CLAMP_BOTH, CLAMP_MIN, CLAMP_MAX };
 
 static const char *const clamp_nodes[][2] = { { "ClampBackward0", "ClampBackward1" },
                                               { "ClampMinBackward1", "ClampMinBackward0" },
                                               { "ClampMaxBackward1", "ClampMaxBackward0" } };
-static const char *const clamp_kernels[][2] = { { "clamp_cpu", "clamp_scalar_cpu" },
-                                                { NULL, "clamp_min_scalar_cpu" },
-                                                { NULL, "clamp_max_scalar_cpu" } };
-
-static enum clamp_bounds clamp_bounds(const rg_tensor *low, const rg_tensor *high) {
-    if (high == RG_NONE)
-        return CLAMP_MIN;
-    return low == RG_NONE ? CLAMP_MAX : CLAMP_BOTH;
-}
 
 static rg_tensor *clamp_with(const char *name, bool inplace, rg_tensor *x, rg_tensor *low,
                              rg_tensor *high, enum clamp_bounds called) {
@@ -203,8 +195,8 @@ static rg_tensor *clamp_with(const char *name, bool inplace, rg_tensor *x, rg_te
         if (!rgi_check(given[i], "clamp"))
             return NULL;
     bool number = elementwise_is_number(given[1]) || elementwise_is_number(given[2]);
-    struct clamp_attr a = { clamp_nodes[called][number],
-                            clamp_kernels[clamp_bounds(low, high)][number] };
+    bool one_bound = low == RG_NONE || high == RG_NONE;
+    struct clamp_attr a = { clamp_nodes[called][number], one_bound && !number };
     rg_dtype result = rgi_promote(3, given);
     for (int i = 1; i < 3; i++)
         if (elementwise_is_number(given[i]) && !rgi_element_fits("clamp", given[i], result))
@@ -239,16 +231,10 @@ rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) {
 
 /* ---- lerp: a + w (b - a); ga = g (1 - w), gb = g w, gw = g (b - a) ------------- */
 
-/* torch's names of the node and of its kernel say whether the weight is a number. */
+/* Torch's name of the node says whether the weight is a number. */
 struct lerp_attr {
-    const char *node, *cpu;
+    const char *node;
 };
-
-static bool lerp_shape(rg_call *c) {
-    RG_FAIL_DTYPE_IF(!rgi_is_float(c->in[0]->dtype), "lerp", RG_ATTR(c, lerp)->cpu,
-                     c->in[0]->dtype);
-    return rgi_shape_broadcast(c);
-}
 
 static rg_tensor *lerp_rule_a(const rg_step *s, rg_tensor *g) {
     return rg_mul(g, rg_sub(1, rgi_saved(s, 2)));
@@ -263,10 +249,10 @@ static rg_tensor *lerp_rule_weight(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, RG_NAMED(lerp), RG_ELEMENTWISE,
-      .shape = lerp_shape, .kernel = &k_lerp,
+      .shape = rgi_shape_broadcast_floats, .kernel = &k_lerp,
       .grad = { RG_RULE(RG_IN(2), lerp_rule_a), RG_RULE(RG_IN(2), lerp_rule_b),
                 RG_RULE(RG_IN(0) | RG_IN(1), lerp_rule_weight) },
-      SAMPLES_3("u", RG_A(lerp, "LerpBackward1", "lerp_kernel_tensor")));
+      SAMPLES_3("u", RG_A(lerp, "LerpBackward1")));
 
 /* Fails with torch's sentence if the dtypes differ; a weight that is 0-d may have any. */
 static bool lerp_check(rg_tensor *a, rg_tensor *b, rg_tensor *weight) {
@@ -283,12 +269,10 @@ static bool lerp_check(rg_tensor *a, rg_tensor *b, rg_tensor *weight) {
 static rg_tensor *lerp_with(rg_tensor *a, rg_tensor *b, rg_tensor *weight, bool inplace) {
     if (!lerp_check(a, b, weight))
         return NULL;
-    struct lerp_attr attr = { "LerpBackward1", "lerp_kernel_tensor" };
     bool number = elementwise_is_number(weight);
     if (number && !rgi_element_fits("lerp", weight, a->dtype))
         return NULL;
-    if (number)
-        attr = (struct lerp_attr){ "LerpBackward0", "lerp_kernel_scalar" };
+    const struct lerp_attr attr = { number ? "LerpBackward0" : "LerpBackward1" };
     rg_tensor *w = weight->ndim ? weight : rg_to(weight, a->dtype);
     return inplace ? RG_APPLY_(lerp, &attr, a, b, w) : RG_APPLY(lerp, &attr, a, b, w);
 }
@@ -309,7 +293,7 @@ struct addc_attr {
 };
 
 static bool addcmul_shape(rg_call *c) {
-    return elementwise_broadcast_numbers(c, "addcmul_cpu_out")
+    return rgi_shape_broadcast_numbers(c)
            && rgi_number_fits(NULL, RG_ATTR(c, addc)->k[0], (rg_dtype)c->in[0]->dtype);
 }
 

@@ -59,11 +59,6 @@ struct round_decimals_attr {
     int decimals;
 };
 
-static bool round_decimals_shape(rg_call *c) {
-    bool whole = RG_ATTR(c, round_decimals)->decimals == 0;
-    return elementwise_of_floats(c, whole ? "round_vml_cpu" : "round_cpu");
-}
-
 static bool round_decimals_forward(rg_call *c) {
     int decimals = RG_ATTR(c, round_decimals)->decimals;
     double k[3] = { pow(10, fabs((double)decimals)) };
@@ -76,8 +71,8 @@ static rg_tensor *round_decimals_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1", .n_in = 1,
-      RG_ELEMENTWISE, RG_WITH(round_decimals), RG_MADE(round_decimals),
-      .grad = { RG_RULE(0, round_decimals_rule) },
+      RG_ELEMENTWISE, RG_WITH(round_decimals), .shape = rgi_shape_of_floats,
+      .forward = round_decimals_forward, .grad = { RG_RULE(0, round_decimals_rule) },
       RG_SAMPLES({ "z(2,3)", RG_A(round_decimals, 0) }, { "z()", RG_A(round_decimals, -1) },
                  { "z(0,3)", RG_A(round_decimals, 1) }));
 

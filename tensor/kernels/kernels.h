@@ -32,8 +32,8 @@ typedef struct rg_kernel {
 #define K_KERNEL_OF_ROW_(op, n, light, TYPES) K_KERNEL_OF(op, n, light, TYPES)
 enum { K_HEAVY = false, K_LIGHT = true };
 #define K_LOOPS_FOR_FLOATED       FLOATS
-#define K_LOOPS_FOR_FLOATS(f)     FLOATS
-#define K_LOOPS_FOR_NUMBERS(f)    NUMBERS
+#define K_LOOPS_FOR_FLOATS        FLOATS
+#define K_LOOPS_FOR_NUMBERS       NUMBERS
 #define K_LOOPS_FOR_NUMBERS_IF(f) NUMBERS
 #define K_LOOPS_FOR_ALL           ALL
 
