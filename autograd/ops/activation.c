@@ -62,7 +62,7 @@ static rg_tensor *gelu_tanh_slope(rg_tensor *x) {
     FUNCTION_IN_PLACE_OF_ROW(name)
 #define ACTIVATION_ALONE(name, Node, formula, weight, dtypes, samples, value, gradient, slope_, \
                          order)                                                                 \
-    RULE_OF_ROW(name, value, gradient)                                                          \
+    RULE_OF_ROW(name##_rule, value, gradient)                                                   \
     RG_OP(name, OP_OF_ROW(name, Node, formula, dtypes, value), SLOPE_OF_ROW(name, order),       \
           SAMPLES_1(samples, NULL));                                                            \
     FUNCTION_OF_ROW(name)

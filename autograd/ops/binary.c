@@ -1,17 +1,63 @@
 /*
- * binary.c: arithmetic on two tensors that broadcast, element by element. (Comparisons are in
- * compare.c, the larger of two in maximum.c.)
+ * binary.c: functions of two tensors that broadcast, element by element: arithmetic, and the larger
+ * and the smaller of two. Those that have no special rules are rows of
+ * tensor/kernels/elementwise.def. (Comparisons are in compare.c.)
  */
 #include "elementwise.h"
 
-/* ---- add: a + b; ga = gb = g --------------------------------------------------- */
+/* ---- the rows ------------------------------------------------------------------- */
 
-RG_OP(add, .doc = "a + b", .node = "AddBackward0", .n_in = 2, .typing = RG_PROMOTED, RG_ELEMENTWISE,
-      .shape = rgi_shape_broadcast, .kernel = &k_add,
-      .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(0, rgi_rule_same) }, SAMPLES_2("", "", NULL));
+/* Returns part / (a^2 + b^2), and 0 at (0, 0). */
+static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
+    rg_tensor *square = rg_add(rg_square(a), rg_square(b));
+    return rg_mul(part, rg_masked_fill(rg_reciprocal(square), rg_eq(square, 0), 0));
+}
 
-rg_tensor *(rg_add)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(add, RG_NO_ATTR, a, b); }
-rg_tensor *(rg_add_)(rg_tensor *a, rg_tensor *b) { return RG_APPLY_(add, RG_NO_ATTR, a, b); }
+/* Returns g where an input alone was chosen, g / 2 where both are equal, else 0. */
+static rg_tensor *chosen_gradient(rg_tensor *g, rg_tensor *equal, rg_tensor *other_chosen) {
+    return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), other_chosen, 0);
+}
+
+/* Where a and b are equal, a is chosen. */
+static rg_tensor *fmax_chooses_a(rg_tensor *a, rg_tensor *b) {
+    return rg_logical_or(rg_ge(a, b), rg_isnan(b));
+}
+
+static rg_tensor *fmin_chooses_a(rg_tensor *a, rg_tensor *b) {
+    return rg_logical_or(rg_le(a, b), rg_isnan(b));
+}
+
+/* The values that a gradient reads: NEEDS_ says what to keep for it, and VALUE_ declares them. */
+#define NEEDS_a  RG_IN(0)
+#define NEEDS_b  RG_IN(1)
+#define NEEDS_ab NEEDS_a | NEEDS_b
+#define VALUE_a  rg_tensor *a = rgi_saved(s, 0)
+#define VALUE_b  rg_tensor *b = rgi_saved(s, 1)
+#define VALUE_ab \
+    VALUE_a;     \
+    VALUE_b
+
+/* The dtypes that a row allows. */
+#define BOTH_FLOATED .typing = RG_FLOATED, .shape = rgi_shape_broadcast
+#define BOTH_FLOATS  .typing = RG_PROMOTED, .shape = rgi_shape_broadcast_floats
+#define BOTH_ALL     .typing = RG_PROMOTED, .shape = rgi_shape_broadcast
+
+#define BINARY(name, ...)                                     \
+    BINARY_ALONE(name, __VA_ARGS__)                           \
+    rg_tensor *(rg_##name##_)(rg_tensor * a, rg_tensor * b) { \
+        return RG_APPLY_(name, RG_NO_ATTR, a, b);             \
+    }
+#define BINARY_ALONE(name, Node, formula, weight, dtypes, samples_a, samples_b, values_a, \
+                     gradient_a, values_b, gradient_b)                                    \
+    RULE_OF_ROW(name##_rule_a, values_a, gradient_a)                                      \
+    RULE_OF_ROW(name##_rule_b, values_b, gradient_b)                                      \
+    RG_OP(name, .doc = formula, .node = #Node "Backward0", .n_in = 2, BOTH_##dtypes,      \
+          RG_ELEMENTWISE, .kernel = &k_##name,                                            \
+          .grad = { RG_RULE(NEEDS_##values_a, name##_rule_a),                             \
+                    RG_RULE(NEEDS_##values_b, name##_rule_b) },                           \
+          SAMPLES_2(samples_a, samples_b, NULL));                                         \
+    FUNCTION_OF_BINARY_ROW(name)
+#include "tensor/kernels/elementwise.def"
 
 /* ---- sub: a - b; ga = g, gb = -g ----------------------------------------------- */
 
@@ -116,37 +162,6 @@ rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
         return NULL;
     return RG_APPLY(add_alpha, &attr, a, b);
 }
-
-/* ---- mul: a b; ga = g b, gb = g a ---------------------------------------------- */
-
-static rg_tensor *mul_rule_a(const rg_step *s, rg_tensor *g) { return rg_mul(g, rgi_saved(s, 1)); }
-static rg_tensor *mul_rule_b(const rg_step *s, rg_tensor *g) { return rg_mul(g, rgi_saved(s, 0)); }
-
-RG_OP(mul, .doc = "a b", .node = "MulBackward0", .n_in = 2, .typing = RG_PROMOTED, RG_ELEMENTWISE,
-      .shape = rgi_shape_broadcast, .kernel = &k_mul,
-      .grad = { RG_RULE(RG_IN(1), mul_rule_a), RG_RULE(RG_IN(0), mul_rule_b) },
-      SAMPLES_2("", "", NULL));
-
-rg_tensor *(rg_mul)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(mul, RG_NO_ATTR, a, b); }
-rg_tensor *(rg_mul_)(rg_tensor *a, rg_tensor *b) { return RG_APPLY_(mul, RG_NO_ATTR, a, b); }
-
-/* ---- div: a / b; ga = g / b, gb = -g (a / b) / b ------------------------------- */
-
-static rg_tensor *div_rule_a(const rg_step *s, rg_tensor *g) { return rg_div(g, rgi_saved(s, 1)); }
-
-static rg_tensor *div_rule_b(const rg_step *s, rg_tensor *g) {
-    rg_tensor *a = rgi_saved(s, 0);
-    rg_tensor *b = rgi_saved(s, 1);
-    return rg_mul(rg_neg(g), rg_div(rg_div(a, b), b));
-}
-
-RG_OP(div, .doc = "a / b", .node = "DivBackward0", .n_in = 2, .typing = RG_FLOATED, RG_ELEMENTWISE,
-      .shape = rgi_shape_broadcast, .kernel = &k_div,
-      .grad = { RG_RULE(RG_IN(1), div_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), div_rule_b) },
-      SAMPLES_2("", "z", NULL));
-
-rg_tensor *(rg_div)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(div, RG_NO_ATTR, a, b); }
-rg_tensor *(rg_div_)(rg_tensor *a, rg_tensor *b) { return RG_APPLY_(div, RG_NO_ATTR, a, b); }
 
 /* ---- over: a / b under the name that torch's own code gives it when b is a number ---- */
 
@@ -399,71 +414,3 @@ rg_tensor *(rg_xlogy_)(rg_tensor *a, rg_tensor *b) {
     struct operands_attr attr = operands_of(xlogy_nodes, a, b);
     return RG_APPLY_(xlogy, &attr, a, b);
 }
-
-/* ---- logaddexp: ln(e^a + e^b); ga = g sigmoid(a - b), gb = g sigmoid(b - a).
- *      logaddexp2: log2(2^a + 2^b); ga = g sigmoid((a - b) ln 2), and gb likewise ---- */
-
-/* Returns g times the part that 2^x or e^x of input `of` has in the sum with the other input's. */
-static rg_tensor *logaddexp_part(const rg_step *s, rg_tensor *g, int of) {
-    rg_tensor *a = rgi_saved(s, of);
-    rg_tensor *b = rgi_saved(s, 1 - of);
-    rg_tensor *apart = rg_sub(a, b);
-    if (!RG_IS(s->op, logaddexp))
-        apart = rg_mul(apart, M_LN2);
-    return rg_mul(g, rg_sigmoid(apart));
-}
-
-static rg_tensor *logaddexp_rule_a(const rg_step *s, rg_tensor *g) {
-    return logaddexp_part(s, g, 0);
-}
-
-static rg_tensor *logaddexp_rule_b(const rg_step *s, rg_tensor *g) {
-    return logaddexp_part(s, g, 1);
-}
-
-#define LOGADDEXP_GRADIENT                                    \
-    .grad = { RG_RULE(RG_IN(0) | RG_IN(1), logaddexp_rule_a), \
-              RG_RULE(RG_IN(0) | RG_IN(1), logaddexp_rule_b) }
-RG_OP(logaddexp, .doc = "ln(e^a + e^b)", .node = "LogaddexpBackward0", .n_in = 2,
-      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast_floats,
-      .kernel = &k_logaddexp, LOGADDEXP_GRADIENT, SAMPLES_2("", "", NULL));
-RG_OP(logaddexp2, .doc = "log2(2^a + 2^b)", .node = "Logaddexp2Backward0", .n_in = 2,
-      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast_floats,
-      .kernel = &k_logaddexp2, LOGADDEXP_GRADIENT, SAMPLES_2("", "", NULL));
-
-rg_tensor *(rg_logaddexp)(rg_tensor *a, rg_tensor *b) {
-    return RG_APPLY(logaddexp, RG_NO_ATTR, a, b);
-}
-
-rg_tensor *(rg_logaddexp2)(rg_tensor *a, rg_tensor *b) {
-    return RG_APPLY(logaddexp2, RG_NO_ATTR, a, b);
-}
-
-/* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2) ---- */
-
-/* Returns part / (a^2 + b^2), and 0 at (0, 0). */
-static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
-    rg_tensor *square = rg_add(rg_square(a), rg_square(b));
-    return rg_mul(part, rg_masked_fill(rg_reciprocal(square), rg_eq(square, 0), 0));
-}
-
-static rg_tensor *atan2_rule_a(const rg_step *s, rg_tensor *g) {
-    rg_tensor *a = rgi_saved(s, 0);
-    rg_tensor *b = rgi_saved(s, 1);
-    return over_square(rg_mul(g, b), a, b);
-}
-
-static rg_tensor *atan2_rule_b(const rg_step *s, rg_tensor *g) {
-    rg_tensor *a = rgi_saved(s, 0);
-    rg_tensor *b = rgi_saved(s, 1);
-    return over_square(rg_mul(g, rg_neg(a)), a, b);
-}
-
-RG_OP(atan2, .doc = "the angle of the point (b, a)", .node = "Atan2Backward0", .n_in = 2,
-      .typing = RG_FLOATED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .kernel = &k_atan2,
-      .grad = { RG_RULE(RG_IN(0) | RG_IN(1), atan2_rule_a),
-                RG_RULE(RG_IN(0) | RG_IN(1), atan2_rule_b) },
-      SAMPLES_2("z", "z", NULL));
-
-rg_tensor *(rg_atan2)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(atan2, RG_NO_ATTR, a, b); }
-rg_tensor *(rg_atan2_)(rg_tensor *a, rg_tensor *b) { return RG_APPLY_(atan2, RG_NO_ATTR, a, b); }

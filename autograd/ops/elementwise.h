@@ -1,7 +1,7 @@
 /*
  * elementwise.h: parts of a paragraph that ops on one element at a time share: samples, shapes that
  * refuse some dtypes, and a gradient that is made in one pass. The ops themselves are in unary.c,
- * activation.c, binary.c, maximum.c, compare.c, ternary.c and replace.c, and their table is
+ * activation.c, shrink.c, binary.c, compare.c, ternary.c and replace.c, and their table is
  * tensor/kernels/elementwise.def.
  */
 #pragma once
@@ -42,12 +42,12 @@
 #define DTYPES_NUMBERS_IF(shape_) .shape = shape_
 #define DTYPES_ALL                .shape = rgi_shape_same
 
-/* RULE_OF_ROW defines name_rule, OP_OF_ROW and SLOPE_OF_ROW are what the row says of the op, and
+/* RULE_OF_ROW defines a rule, OP_OF_ROW and SLOPE_OF_ROW are what the row says of the op, and
  * the others define rg_name and rg_name_. */
-#define RULE_OF_ROW(name, value, gradient)                          \
-    static rg_tensor *name##_rule(const rg_step *s, rg_tensor *g) { \
-        VALUE_##value;                                              \
-        return gradient;                                            \
+#define RULE_OF_ROW(rule, value, gradient)                   \
+    static rg_tensor *rule(const rg_step *s, rg_tensor *g) { \
+        VALUE_##value;                                       \
+        return gradient;                                     \
     }
 #define OP_OF_ROW(name, Node, formula, dtypes, value)                                      \
     .doc = formula, .node = #Node "Backward0", .n_in = 1, RG_ELEMENTWISE, DTYPES_##dtypes, \
@@ -59,6 +59,11 @@
     rg_tensor *rg_##name(rg_tensor *x) { return RG_APPLY(name, RG_NO_ATTR, x); }
 #define FUNCTION_IN_PLACE_OF_ROW(name) \
     rg_tensor *rg_##name##_(rg_tensor *x) { return RG_APPLY_(name, RG_NO_ATTR, x); }
+/* Defines rg_name of two tensors. */
+#define FUNCTION_OF_BINARY_ROW(name)                       \
+    rg_tensor *(rg_##name)(rg_tensor * a, rg_tensor * b) { \
+        return RG_APPLY(name, RG_NO_ATTR, a, b);           \
+    }
 
 /* ---- shapes and checks ------------------------------------------------------------ */
 

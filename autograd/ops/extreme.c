@@ -1,6 +1,6 @@
 /*
  * extreme.c: the largest and the smallest of a tensor's elements, and where they are. (Those of two
- * tensors are in maximum.c.)
+ * tensors are in binary.c.)
  */
 #include "reduce.h"
 

@@ -21,7 +21,7 @@ static rg_tensor *bell(rg_tensor *x) { return rg_exp(rg_neg(rg_square(x))); }
 static rg_tensor *circle(rg_tensor *x) { return rg_rsqrt(rg_sub(1, rg_square(x))); }
 
 #define UNARY(name, Node, formula, weight, dtypes, samples, value, gradient)              \
-    RULE_OF_ROW(name, value, gradient)                                                    \
+    RULE_OF_ROW(name##_rule, value, gradient)                                             \
     RG_OP(name, OP_OF_ROW(name, Node, formula, dtypes, value), SAMPLES_1(samples, NULL)); \
     FUNCTION_OF_ROW(name)                                                                 \
     FUNCTION_IN_PLACE_OF_ROW(name)

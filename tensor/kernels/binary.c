@@ -1,5 +1,6 @@
 /*
- * binary.c: functions of two elements whose result has their type.
+ * binary.c: functions of two elements whose result has their type. A new one is a row in
+ * elementwise.def and a function in loops/binary.h.
  */
 #include "kernels.h"
 
@@ -9,24 +10,18 @@
 #define K_TYPES_ALL
 #include "sets.h"
 
-K_LIGHT_KERNEL(add, 2, ALL)
+#define BINARY(name, Node, formula, weight, dtypes, ...) K_KERNEL_OF_ROW(name, 2, weight, dtypes)
+#define BINARY_ALONE                                     BINARY
+#include "elementwise.def"
+
 K_LIGHT_KERNEL(add_alpha, 2, ALL)
 K_LIGHT_KERNEL(sub, 2, ALL)
-K_LIGHT_KERNEL(mul, 2, ALL)
-K_LIGHT_KERNEL(div, 2, FLOATS)
 K_LIGHT_KERNEL(div_floor, 2, ALL)
 K_LIGHT_KERNEL(div_trunc, 2, ALL)
 K_LIGHT_KERNEL(remainder, 2, ALL)
 K_LIGHT_KERNEL(fmod, 2, ALL)
 K_LIGHT_KERNEL(pow, 2, ALL)
-K_KERNEL(atan2, 2, FLOATS)
 K_KERNEL(xlogy, 2, FLOATS)
-K_KERNEL(logaddexp, 2, FLOATS)
-K_KERNEL(logaddexp2, 2, FLOATS)
-K_LIGHT_KERNEL(maximum, 2, ALL)
-K_LIGHT_KERNEL(minimum, 2, ALL)
-K_LIGHT_KERNEL(fmax, 2, ALL)
-K_LIGHT_KERNEL(fmin, 2, ALL)
 
 static void any_zero_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
     bool *found = (bool *)context;

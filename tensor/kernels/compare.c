@@ -1,5 +1,6 @@
 /*
- * compare.c: questions about one or two elements, whose answer is a bool.
+ * compare.c: questions about one or two elements, whose answer is a bool. A new one is a row in
+ * elementwise.def and a function in loops/compare.h.
  */
 #include "kernels.h"
 
@@ -9,17 +10,6 @@
 #define K_TYPES_ALL
 #include "sets.h"
 
-K_LIGHT_KERNEL(isnan, 1, ALL)
-K_LIGHT_KERNEL(isinf, 1, ALL)
-K_LIGHT_KERNEL(isfinite, 1, ALL)
-K_LIGHT_KERNEL(logical_not, 1, ALL)
-
-K_LIGHT_KERNEL(eq, 2, ALL)
-K_LIGHT_KERNEL(ne, 2, ALL)
-K_LIGHT_KERNEL(lt, 2, ALL)
-K_LIGHT_KERNEL(le, 2, ALL)
-K_LIGHT_KERNEL(gt, 2, ALL)
-K_LIGHT_KERNEL(ge, 2, ALL)
-K_LIGHT_KERNEL(logical_and, 2, ALL)
-K_LIGHT_KERNEL(logical_or, 2, ALL)
-K_LIGHT_KERNEL(logical_xor, 2, ALL)
+#define PREDICATE(name, ...)  K_LIGHT_KERNEL(name, 1, ALL)
+#define COMPARISON(name, ...) K_LIGHT_KERNEL(name, 2, ALL)
+#include "elementwise.def"

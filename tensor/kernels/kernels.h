@@ -41,6 +41,10 @@ enum { K_HEAVY = false, K_LIGHT = true };
 #define UNARY(name, ...)            extern const rg_kernel k_##name;
 #define ACTIVATION(name, ...)       extern const rg_kernel k_##name, k_##name##_grad;
 #define ACTIVATION_ALONE(name, ...) ACTIVATION(name)
+#define BINARY(name, ...)           UNARY(name)
+#define BINARY_ALONE(name, ...)     UNARY(name)
+#define PREDICATE(name, ...)        UNARY(name)
+#define COMPARISON(name, ...)       UNARY(name)
 #include "elementwise.def"
 
 /* Runs a kernel, with up to three numbers where it takes some, else NULL. Returns false, with
@@ -121,15 +125,8 @@ extern const rg_kernel k_threshold_grad, k_shrink_grad;
  * gradient of glu is that by the gate. */
 extern const rg_kernel k_prelu, k_prelu_grad, k_glu, k_glu_grad;
 
-/* ---- compare.c: the answer is a bool ---- */
-extern const rg_kernel k_isnan, k_isinf, k_isfinite, k_logical_not;
-extern const rg_kernel k_eq, k_ne, k_lt, k_le, k_gt, k_ge;
-extern const rg_kernel k_logical_and, k_logical_or, k_logical_xor;
-
 /* ---- binary.c ---- */
-extern const rg_kernel k_add, k_sub, k_mul, k_div, k_div_floor, k_div_trunc, k_remainder, k_fmod;
-extern const rg_kernel k_pow, k_atan2, k_maximum, k_minimum, k_fmax, k_fmin;
-extern const rg_kernel k_xlogy, k_logaddexp, k_logaddexp2;
+extern const rg_kernel k_sub, k_div_floor, k_div_trunc, k_remainder, k_fmod, k_pow, k_xlogy;
 /* y = a + alpha b, where alpha is the first number. For integers, the bits of that number are those
  * of an int64_t. */
 extern const rg_kernel k_add_alpha;
