@@ -24,7 +24,7 @@ typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing, commits;
     bool awaits;            /* True if leaves have hooks, which wait for complete gradients. */
-    uint32_t contributions; /* The number of gradients that have reached leaves so far. */
+    uint32_t contributions; /* The number of gradients that have reached leaves. */
     rg_node **nodes;
     size_t n_nodes, node_room;
     rg_tensor **grads;
