@@ -1,5 +1,5 @@
 /*
- * all_ops.c: the list of all ops. Each op has its paragraph in another file of this folder.
+ * all_ops.c: the list of all ops. Each op is defined in another file of this folder.
  */
 #include "autograd/op.h"
 

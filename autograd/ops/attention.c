@@ -1,6 +1,6 @@
 /*
- * attention.c: softmax(scale q k^T + mask) v, as ops that keep no weights, and composed of other
- * ops where these don't serve.
+ * attention.c: softmax(scale q k^T + mask) v, as ops that don't store the attention weights,
+ * and composed of other ops where these can't be used.
  */
 #include "autograd/checks.h"
 
@@ -23,8 +23,9 @@ static bool attention_shape(rg_call *c) {
     return true;
 }
 
-/* Lays new t of (batch, heads, n, size) as (batch, n, heads, size) if x lies so: then a caller who
- * made heads by a transpose gets a tensor whose transpose is contiguous, as torch gives it. */
+/* If x has the memory order (batch, n, heads, size), gives the new tensor t that order, too. A
+ * caller who made the heads by a transpose then gets a tensor whose transpose is contiguous, as in
+ * torch. */
 static void attention_lay_like(rg_tensor *t, const rg_tensor *x) {
     if (x->size[1] == 1 || x->size[2] == 1 || x->stride[1] >= x->stride[2])
         return;
@@ -124,8 +125,8 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* Returns which part of all keys a row sees on average, for the profiler. A causal row sees the
- * keys up to its own. The attributes of joint_attention begin as attention's do. */
+/* Returns the fraction of all keys that a row sees on average, for the profiler. A causal row sees
+ * the keys up to its own index. The attributes of joint_attention begin with attention's. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
     if (!((const struct attention_attr *)attr)->how.causal)
@@ -355,7 +356,7 @@ static bool attention_check_heads(const rg_tensor *q, const rg_tensor *k, const 
     return true;
 }
 
-/* Returns k or v with each head as often as q has heads for it. */
+/* Returns k or v with each head repeated, so that it has q's number of heads. */
 static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
     int dim = t->ndim - 3;
     int64_t times = heads / t->size[dim];
@@ -376,8 +377,8 @@ static double attention_scale(const rg_tensor *q, double given) {
     return given != 0 ? given : 1 / sqrt((double)q->size[q->ndim - 1]);
 }
 
-/* Returns what the op does, made step by step. q and k are each multiplied by the scale's root, so
- * that neither grows too large. */
+/* Returns the result of the op, composed of other ops. q and k are each multiplied by the square
+ * root of the scale, so that neither grows too large. */
 static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
                                      double scale, const rg_attention_options *o) {
     double half = sqrt(fabs(scale));

@@ -1,6 +1,6 @@
 /*
- * batch_norm.c: batch norm: channels with mean 0 and variance 1 over the batch, or by the means and
- * variances that ran along before. (Norms of rows are in layer_norm.c.)
+ * batch_norm.c: batch norm: gives each channel mean 0 and variance 1 over the batch, or
+ * normalizes it by the running mean and variance. (Norms of rows are in layer_norm.c.)
  */
 #include "autograd/checks.h"
 #include "tensor/observer.h"
@@ -11,7 +11,7 @@
  *      rstd and gw = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h) and
  *      gbias = sum(g); else gx = gw rstd --------------------------------------------- */
 
-/* The inputs are x, weight, bias and, but in training, mean and var. The outputs are y, mean and
+/* The inputs are x, weight, bias and, except in training, mean and var. The outputs are y, mean and
  * var. */
 struct batch_norm_attr {
     double eps;
@@ -60,7 +60,7 @@ static rg_tensor *batch_norm_wide(rg_tensor *t, int ndim) {
     return rg_reshape_dims(t, rgi_dims_along(ndim, 1, -1));
 }
 
-/* Returns x - mean, and makes *rstd the factor of each channel, or NULL where x can't be had. */
+/* Returns x - mean, and sets *rstd to each channel's factor, or to NULL if x isn't saved. */
 static rg_tensor *batch_norm_centred(const rg_step *s, rg_tensor **rstd) {
     const struct batch_norm_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
@@ -191,15 +191,15 @@ RG_OP(batch_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the b
                  BATCH_NORM("(2,3,2) - (3) (3) p(3)", 1e-2, false),
                  BATCH_NORM("(0,3) (3) (3) (3) p(3)", 1e-5, false)));
 
-/* Writes without a graph, and so without asking for memory. */
+/* Writes without a graph, so it needs no memory. */
 static bool batch_norm_write(rg_tensor *running, rg_tensor *value) {
     rgi_copy_elements(running, value);
     rgi_count_write(running, "batch_norm");
     return rgi_observe_copy(running, value, "batch_norm");
 }
 
-/* Moves what runs along towards the batch's by the momentum: both, or where there is no memory
- * neither. */
+/* Moves the running mean and variance towards the batch's by the momentum: both of them, or neither
+ * if memory runs out. */
 static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                              rg_tensor *const made[], double momentum) {
     if (rgi_is_none(running_mean))
@@ -214,7 +214,8 @@ static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *r
            && batch_norm_write(running_var, var);
 }
 
-/* Returns what torch makes of no elements: x, times the first weight, plus the first bias. */
+/* Returns torch's result for a tensor without elements: x, times the first weight, plus the first
+ * bias. */
 static rg_tensor *batch_norm_of_none(rg_tensor *x, const rg_batch_norm_options *o) {
     rg_tensor *y = rg_clone(x);
     if (!rgi_is_none(o->weight))

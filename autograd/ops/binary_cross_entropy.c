@@ -152,7 +152,7 @@ static bool bce_with_logits_check(const rg_tensor *x, const rg_tensor *target,
            && rgi_want_cast(name, rgi_is_float(target->dtype), x->dtype, target->dtype);
 }
 
-/* In torch the result is written over 1 - target, so that the target's dtype is the result's. */
+/* torch writes the result over 1 - target, so the result has the target's dtype. */
 rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target,
                                                     rg_loss_options o) {
     const char *name = "binary_cross_entropy_with_logits";

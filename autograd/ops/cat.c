@@ -5,7 +5,8 @@
 
 /* ---- cat: tensors one after the other along dim; each one's gradient is its slice of g ---- */
 
-/* start[i] says where input i begins along dim. Only as many are kept as there are inputs. */
+/* start[i] is the index along dim at which input i begins. The array has as many elements as there
+ * are inputs. */
 struct cat_attr {
     int dim;
     int64_t start[RG_MAX_INPUTS];
@@ -23,8 +24,7 @@ static const rg_tensor *cat_first(int n, rg_tensor *const v[]) {
     return v[i];
 }
 
-/* Fails unless input i has the first's size along every dim but the one that
- * they are joined along. */
+/* Fails unless input i has the first input's size along every dim except dim. */
 static bool cat_fits(const rg_call *c, const rg_tensor *first, int i) {
     int dim = RG_ATTR(c, cat)->dim;
     const rg_tensor *x = c->in[i];

@@ -1,6 +1,7 @@
 /*
- * conv.c: convolutions over one or two dims, and their gradients, which are ops of their own: each
- * is linear in both of its inputs, and the derivatives of the three are among the three.
+ * conv.c: convolutions over one or two dims, and their gradients. The gradients are ops of
+ * their own: each is linear in both of its inputs, and the derivatives of the three ops are
+ * again among the three.
  */
 #include "autograd/checks.h"
 #include "tensor/warning.h"
@@ -65,7 +66,7 @@ static bool conv_with(conv_kernel *kernel, const k_conv *z, rg_tensor *y, rg_ten
     return ok;
 }
 
-/* Returns the gradient of x, of w, or y's, of which two are given. */
+/* Returns the gradient of x or w, or y itself, from the other two tensors. */
 static rg_tensor *conv_input_of(const struct conv_attr *a, rg_tensor *g, rg_tensor *w) {
     const k_conv *z = &a->z;
     const double elements = (double)z->batch * (double)(z->groups * z->in)
@@ -252,8 +253,8 @@ RG_OP(conv_weight, RG_WITH(conv), .doc = "the gradient of conv's w", .n_in = 2,
 
 /* ---- conv1d, conv2d ------------------------------------------------------------- */
 
-/* The options for each dim. `more` is the padding at the far end of a dim less that at the near
- * end, which differ where padding is "same". */
+/* The options for each dim. `more` is the padding at the end of a dim minus the padding at its
+ * beginning; they differ if the padding is "same". */
 typedef struct conv_options {
     int64_t stride[2], padding[2], dilation[2], more[2], groups;
 } conv_options;
@@ -333,8 +334,8 @@ static bool conv_wants(int dims, const rg_tensor *x, const rg_tensor *weight, co
            && conv_want_room(dims, x, weight, o);
 }
 
-/* Returns the sizes of a convolution. A line is the lower dim of a plane that is one element
- * high. */
+/* Returns the sizes of a convolution. One dim is handled as the last dim of a plane with one
+ * row. */
 static k_conv conv_sizes_of(const rg_tensor *x, const rg_tensor *weight, const conv_options *o,
                             int dims) {
     k_conv z = { .batch = x->size[0],
@@ -361,7 +362,8 @@ static k_conv conv_sizes_of(const rg_tensor *x, const rg_tensor *weight, const c
     return z;
 }
 
-/* Pads x at the far ends, where "same" padding is one more there than at the near ones. */
+/* Pads x at the end of each dim, where "same" padding has one element more than at the
+ * beginning. */
 static rg_tensor *conv_pad_more(rg_tensor *x, const conv_options *o, int dims) {
     rg_dims padding = { .n = 2 * dims };
     bool any = false;

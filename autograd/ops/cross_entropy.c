@@ -106,8 +106,8 @@ static rg_tensor *cross_entropy_of_probabilities(rg_tensor *x, rg_tensor *t,
     return RG_APPLY(over, RG_NO_ATTR, y, rg_scalar(rows));
 }
 
-/* Returns for each target that isn't ignored the sum of the losses that all classes would have, and
- * reduces these sums. */
+/* Returns, for each target that isn't ignored, the sum of the losses of all classes, and reduces
+ * these sums. */
 static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_loss_options *o) {
     int dim = p->ndim > 1;
     rg_tensor *ignored = rg_eq(t, o->ignore_index);

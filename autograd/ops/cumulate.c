@@ -1,6 +1,6 @@
 /*
- * cumulate.c: running sums, products and logarithms of sums along a dim, and the recurrence by
- * which some of their gradients are made.
+ * cumulate.c: running sums, products and logarithms of sums along a dim, and the recurrence
+ * that makes some of their gradients.
  */
 #include "reduce.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- parts that they share ----------------------------------------------------- */
 
-/* reverse says that the sum or product runs from the end. */
+/* If `reverse` is set, the sum or product runs from the end. */
 struct cumsum_attr {
     int dim;
     bool reverse;
@@ -35,7 +35,7 @@ static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse)
     return rgi_apply(op, &a, sizeof a, 1, &x);
 }
 
-/* Returns x moved one place on along dim, or back if reverse. The number `fill` fills the gap. */
+/* Returns x shifted by one element along dim, backwards if reverse. `fill` fills the gap. */
 static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill) {
     if (!rgi_check(x, "cumprod") || x->ndim == 0 || x->size[dim] == 0)
         return x;

@@ -40,8 +40,8 @@ static bool cdist_forward(rg_call *c) {
 /* Returns the sign of each difference; that of NaN is NaN. */
 static rg_tensor *cdist_sign(rg_tensor *d) { return rg_where(rg_isnan(d), d, rg_sign(d)); }
 
-/* Returns the slope of y by each difference d, in torch's form for each p: 0 where the distance is
- * 0, and for p < 1 also where the difference is. */
+/* Returns the derivative of y by each difference d, in torch's form for each p. It is 0 where the
+ * distance is 0 and, for p < 1, where the difference is 0. */
 static rg_tensor *cdist_slope(rg_tensor *d, rg_tensor *y, double p) {
     if (!y)
         return NULL;

@@ -1,5 +1,5 @@
 /*
- * dropout.c: elements that are taken away at random.
+ * dropout.c: sets elements to 0 at random.
  */
 #include "autograd/checks.h"
 #include "tensor/text/digits.h"

@@ -1,14 +1,14 @@
 /*
- * einsum.c: sums over products, said in labels: "bij,bjk->bik". Repeated labels
- * become diagonals, what only one operand has is summed early, and two operands
- * at a time are contracted by one batched product.
+ * einsum.c: sums of products by labels: "bij,bjk->bik". Repeated labels become diagonals. A
+ * label of only one operand is summed early. Then two operands at a time are contracted by one
+ * batched product.
  */
 #include "autograd/op.h"
 
 #include <stdio.h>
 
-/* Labels are numbered as torch orders those of an output that isn't given: A to Z, then a to z. The
- * dims that an ellipsis covers have the numbers behind these. */
+/* Labels are numbered in the order that torch gives to an implicit output: A to Z, then a to z. The
+ * dims of an ellipsis have the numbers after these. */
 enum { EINSUM_LETTERS = 52, EINSUM_LABELS = EINSUM_LETTERS + RG_MAX_DIMS, EINSUM_ELLIPSIS = 127 };
 
 /* Each of n dims has a label. */
@@ -16,8 +16,8 @@ typedef struct {
     int n, label[RG_MAX_DIMS];
 } einsum_dims;
 
-/* An operand is a tensor with the labels of its dims, and with the n labels as they were read,
- * where an ellipsis is one label. */
+/* An operand: a tensor with the labels of its dims, and the n labels as they were read, in which an
+ * ellipsis is one label. */
 typedef struct {
     rg_tensor *t;
     einsum_dims dims;
@@ -36,7 +36,7 @@ static int einsum_letter(int label) { return label < 26 ? 'A' + label : 'a' + la
 
 #define EINSUM_FAIL_IF(condition, ...) RG_FAIL_IF(condition, "einsum", "einsum(): " __VA_ARGS__)
 
-/* Returns whether the labels end here. Those of the output end with the equation alone. */
+/* Returns whether the labels end here. The labels of the output end only with the equation. */
 static bool einsum_ends(const char *c, bool output) {
     if (*c == '\0')
         return true;
@@ -77,7 +77,7 @@ static bool einsum_read(const char *equation, int *at, int operand, einsum_opera
     }
 }
 
-/* Labels the dims. In place of an ellipsis stand `covered` labels, the last of `all`. */
+/* Labels the dims. An ellipsis gets `covered` labels, the last ones of `all`. */
 static bool einsum_spread(einsum_operand *o, int covered, int all) {
     for (int i = 0; i < RG_MIN(o->n, RG_COUNT(o->given)); i++) {
         int l = o->given[i];
@@ -91,8 +91,8 @@ static bool einsum_spread(einsum_operand *o, int covered, int all) {
     return true;
 }
 
-/* Reads the operands' labels. Counts how often each letter comes, makes *covered the number of dims
- * that an ellipsis covers at most, and leaves *at behind what it read. */
+/* Reads the operands' labels. Counts how often each letter occurs, sets *covered to the largest
+ * number of dims that an ellipsis covers, and moves *at past the labels. */
 static bool einsum_parse_operands(const char *equation, int *at, einsum_operand *o, int n,
                                   int count[EINSUM_LABELS], int *covered) {
     for (int i = 0; i < n; i++) {
@@ -145,7 +145,7 @@ static bool einsum_check_output(const einsum_operand *out, const int count[EINSU
     return true;
 }
 
-/* Labels an output that isn't given: what an ellipsis covers, then each letter that occurs once. */
+/* Labels an implicit output: the dims of an ellipsis, then each letter that occurs once. */
 static void einsum_default_output(einsum_operand *out, const int count[EINSUM_LABELS]) {
     out->given[out->n++] = EINSUM_ELLIPSIS;
     for (int l = 0; l < EINSUM_LETTERS; l++)
@@ -153,7 +153,7 @@ static void einsum_default_output(einsum_operand *out, const int count[EINSUM_LA
             out->given[out->n++] = l;
 }
 
-/* Reads the labels of the operands, and behind the n operands those of the output. */
+/* Reads the labels of the n operands and then of the output, which is element n. */
 static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
     int at = 0;
     int covered = 0;
@@ -257,8 +257,8 @@ static int64_t einsum_size(const einsum_operand *o, int label) {
     return d < 0 ? 1 : o->t->size[d];
 }
 
-/* Returns o's tensor with its dims in the order of the labels in n parts, then those that are left,
- * which have size 1. Where joined is set, each part becomes one dim. */
+/* Returns o's tensor with its dims in the order of the n lists of labels. The other dims have size
+ * 1, and come last. If `joined` is set, each list becomes one dim. */
 static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_dims *const part[],
                                  bool joined) {
     rg_dims order = { 0 };
@@ -283,16 +283,16 @@ static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_di
     return rg_reshape_dims(rg_permute_dims(o->t, order), shape);
 }
 
-/* Each label plays a role in the product of operands a and b. If both have it, it is in `batch`
- * where it is wanted, and in `both` where it is summed over. If one alone has it and it is wanted,
- * it is in `left` (a's) or `right` (b's). keep_a and keep_b say which labels each operand keeps
- * before the product, and `contracts` that some label isn't wanted. */
+/* The roles of labels in the product of operands a and b. A label of both operands is in `batch` if
+ * it is wanted, and in `both` if it is summed over. A wanted label of one operand is in `left`
+ * (a's) or `right` (b's). keep_a and keep_b mark the labels that each operand keeps before the
+ * product. `contracts` is set if any label isn't wanted. */
 typedef struct {
     einsum_dims batch, left, right, both;
     bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS], contracts;
 } einsum_roles;
 
-/* Returns the list that a label belongs to, NULL for one that is summed over before the product. */
+/* Returns the list of a label, or NULL for a label that is summed over before the product. */
 static einsum_dims *einsum_role(einsum_roles *r, bool in_a, bool in_b, bool wanted) {
     if (in_a && in_b)
         return wanted ? &r->batch : &r->both;
@@ -326,9 +326,8 @@ static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
     return true;
 }
 
-/* Makes a the product of a and b, summed over labels that are not wanted: those that the output and
- * the operands to come don't have. `last` has the output's labels if this is the last product, else
- * it is NULL. */
+/* Replaces a by the product of a and b, summed over the labels that neither the output nor a later
+ * operand has. `last` has the output's labels if this is the last product; else it is NULL. */
 static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[],
                         const einsum_dims *last) {
     einsum_roles r;
@@ -366,9 +365,9 @@ static void einsum_want(bool wanted[], const einsum_dims *dims) {
         wanted[dims->label[d]] = true;
 }
 
-/* Returns the operand that is left after the products, with its dims in the output's order, and
- * summed over those that the output hasn't. `single` says that there was only this one. After a
- * product, torch also reshapes what was moved. */
+/* Returns the last operand, with its dims in the output's order, and summed over labels that the
+ * output lacks. `single` is set if it was the only operand. After a product, torch also reshapes a
+ * permuted result. */
 static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out, bool single) {
     const einsum_dims *dims = &o->dims;
     bool kept[EINSUM_LABELS] = { false };

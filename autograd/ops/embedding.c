@@ -37,7 +37,7 @@ rg_tensor *(rg_one_hot)(rg_tensor *index, int64_t classes) {
  * The gradient is added to the rows, in order; the one at padding_idx gets none. If by_frequency, a
  * row that was asked for n times gets an n-th of it. */
 
-/* A negative padding_idx stands for none. */
+/* A negative padding_idx means that there is none. */
 struct embedding_attr {
     int64_t padding_idx;
     bool by_frequency;
@@ -59,8 +59,9 @@ static bool embedding_forward(rg_call *c) {
     return k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]);
 }
 
-/* Returns g, of which each row is divided by how often its index is there. torch's derivative of
- * this is 1, as if it divided by nothing; so the value is a constant, and g - g is added. */
+/* Returns g with each row divided by the number of times that its index occurs. torch
+ * differentiates this as if nothing was divided, so the quotient is a constant, and g - g adds the
+ * derivative 1. */
 static rg_tensor *embedding_shared(const rg_step *s, rg_tensor *g, rg_tensor *index) {
     if (!RG_ATTR(s, embedding)->by_frequency)
         return g;
@@ -87,7 +88,8 @@ static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
     return padding < 0 ? g : rg_scatter(g, 0, rg_full(RG_DIMS(1, table.v[1]), padding), 0);
 }
 
-/* The row at padding_idx is put back as it was, since others may have added to it. */
+/* The row at padding_idx is restored at the end, since it may already have gradients of others in
+ * it. */
 static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor *index = rgi_saved(s, 0);
     int64_t padding = RG_ATTR(s, embedding)->padding_idx;

@@ -94,7 +94,7 @@ rg_tensor *(rg_gather)(rg_tensor *x, int dim, rg_tensor *index) {
 
 /* ---- take_along_dim: gather, of both as they broadcast ------------------------- */
 
-/* Where an index is out of bounds, torch takes in place of each its remainder by the size. */
+/* If an index is out of bounds, torch replaces every index by its remainder modulo the size. */
 rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
     const char *op = "take_along_dim";
     int d;
@@ -124,7 +124,7 @@ rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
 
 /* ---- scatter: x with source at index along dim; scatter_add: added to what is there ---- */
 
-/* source is NULL where a number stands for it. */
+/* source is NULL if the caller passed a number. */
 static bool scatter_sizes_fit(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source,
                               int dim) {
     int n = rgi_index_ndim(index);
@@ -352,7 +352,7 @@ static bool index_add_shape(rg_call *c) {
                "dimension. Got self.shape = %s source.shape = %s",
                RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
     rgi_copy_shape(c->out[0], x);
-    /* Along the first or the last dim torch computes this by scatter, and fails with its code. */
+    /* For the first and the last dim torch uses scatter, and fails with scatter's error code. */
     const bool scatters = x->ndim > 1 && (dim == 0 || dim == x->ndim - 1)
                           && !RG_ATTR(c, index_along)->scaled;
     return rgi_want_indices(scatters ? RG_RUNTIME_ERROR : RG_INDEX_ERROR, NULL, index, 0,

@@ -1,7 +1,6 @@
 /*
- * gather.h: what ops at indices along a dim share. Elements and slices that are taken, put and
- * added are in gather.c, those that are written over in index_write.c, and those that join others
- * in scatter_reduce.c.
+ * gather.h: parts that ops at indices along a dim share. gather.c takes, puts and adds elements
+ * and slices, index_write.c writes over slices, and scatter_reduce.c reduces elements.
  */
 #pragma once
 
@@ -24,7 +23,7 @@ bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tenso
  * names; the rest is 0. */
 rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape);
 
-/* Fails if the source lies in x, which is to be written to: anywhere where
- * both are contiguous, else from the same first element on. (What overlaps in other ways is written
- * to after all has been read.) */
+/* Fails if the source shares memory with x, which will be written to: anywhere if both are
+ * contiguous, else if they have the same first element. (For other overlaps, everything is read
+ * before x is written to.) */
 bool rgi_scatter_apart(const char *op, const rg_tensor *x, const rg_tensor *source);

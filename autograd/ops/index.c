@@ -54,8 +54,8 @@ static bool index_no_shape(const char *op, int k, rg_tensor *const index[]) {
                     text);
 }
 
-/* Returns the dim in whose place the offsets stand: the first indexed one if these are neighbours,
- * else 0. */
+/* Returns the dim of the result at which the offsets' dims begin: the first indexed dim if the
+ * indexed dims are adjacent, else 0. */
 static int index_place(const struct index_attr *a, int k) {
     for (int i = 1; i < k; i++)
         if (a->dim[i] != a->dim[0] + i)
@@ -98,8 +98,8 @@ bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_att
     return true;
 }
 
-/* The first index that is out of bounds is kept here. `where` is its place among the offsets, NULL
- * while there is none. */
+/* The first index that is out of bounds. `where` is its position among the offsets, or NULL if
+ * there is none. */
 typedef struct {
     int dim;
     int64_t at, size;

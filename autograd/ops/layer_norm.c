@@ -11,8 +11,7 @@
  * gw = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), gbias = sum(g).
  * rms_norm takes no mean away. */
 
-/* x consists of `batch` times `groups` rows. A row has `channels` weights, each of which serves
- * `per` elements. */
+/* x has `batch` times `groups` rows. A row has `channels` weights, each for `per` elements. */
 struct norm_attr {
     int64_t batch, groups, channels, per;
     double eps;
@@ -81,7 +80,7 @@ static rg_tensor *norm_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_reshape_dims(rg_mul(rstd, rg_sub(g, along)), rgi_input_dims(s, 0));
 }
 
-/* Returns for each weight the sum over the elements that it serves. */
+/* Returns, for each weight, the sum over its elements. */
 static rg_tensor *norm_gather(const rg_step *s, rg_tensor *t) {
     const struct norm_attr *a = s->attr;
     t = rg_reshape(t, a->batch, a->groups, a->channels, a->per);
@@ -163,9 +162,8 @@ static int64_t norm_product(const rg_tensor *x, int from, int to) {
     return (int64_t)n;
 }
 
-/* Fails unless x's shape is [*, normalized_shape], and that of the n affine
- * tensors (weight, bias) normalized_shape. In its sentence torch writes `star` behind the *. Fills
- * in the sizes. */
+/* Fails unless x's shape ends with normalized_shape, and the n affine tensors (weight, bias) have
+ * that shape. torch's sentence has `star` after the *. Fills in the sizes. */
 static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg_dims *shape,
                         rg_tensor *const affine[], int n, struct norm_attr *a) {
     static const char *const names[] = { "weight", "bias" };

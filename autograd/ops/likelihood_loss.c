@@ -1,6 +1,6 @@
 /*
- * likelihood_loss.c: losses by how likely a target is where the prediction is a distribution's
- * mean. Each is made of other functions, as torch makes it.
+ * likelihood_loss.c: losses by the likelihood of a target, where the prediction is the mean of
+ * a distribution. They are composed of other functions, as in torch.
  */
 #include "elementwise.h"
 #include "loss.h"
@@ -19,8 +19,8 @@ static bool gaussian_check_signs(rg_tensor *var) {
     return true;
 }
 
-/* Returns whether sizes differ in dims of x that have size 1 in sum, which is torch's test: it
- * means one dim, where var's size is to be 1. */
+/* Returns whether the sizes of the dims in which the shapes differ add up to 1. This is torch's
+ * test for one dim in which var has size 1. */
 static bool gaussian_one_dim_differs(const rg_tensor *x, const rg_tensor *var) {
     int64_t sum = 0;
     if (x->ndim != var->ndim)

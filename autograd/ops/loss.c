@@ -26,7 +26,7 @@ bool rgi_loss_check_reduction(const char *name, rg_reduction how) {
     return true;
 }
 
-/* Warns where the two shapes differ, and are broadcast, which is seldom what was meant. */
+/* Warns if the shapes differ and are broadcast: the caller seldom means that. */
 static void loss_compares_shapes(const char *name, const rg_tensor *x, const rg_tensor *target) {
     if (RG_LIKELY(rgi_same_shape(x, target)))
         return;
@@ -135,7 +135,7 @@ rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g) {
     return rg_mul(rgi_is_none(weight) ? slope : rg_mul(slope, weight), g);
 }
 
-/* The target's gradient is left to its rule, and so is everything where there is a pos_weight. */
+/* The rule makes the target's gradient, and all gradients if there is a pos_weight. */
 bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
     const struct loss_attr *a = RG_ATTR(s, loss);
     rg_tensor *in[4];

@@ -53,8 +53,8 @@ RG_OP(norm, .doc = "sum(|x|^p)^(1/p) over dims", .node = "LinalgVectorNormBackwa
                  REDUCED("z(4,3)", 2, true, 0), REDUCED("z()", RG_UNNAMED, false, 2),
                  REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
 
-/* Fails for what has no norm: integers, and the largest or smallest of
- * nothing. dims are as they were given. */
+/* Fails for integers, and for the largest or smallest of no elements. dims are the caller's: an
+ * empty list means all dims. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (!rgi_check(x, "norm"))
         return false;
@@ -113,7 +113,8 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
 /* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim. (torch's
  *      squares overflow from 1e19 on in float32, and its cosine is 0 or NaN then.) ---- */
 
-/* Numbers between 1 / cosine_far and cosine_far have squares in range, whose sums are so, too. */
+/* Numbers between 1 / cosine_far and cosine_far have squares in the dtype's range, and so do sums
+ * of these. */
 #define COSINE_FAR_float  0x1p50
 #define COSINE_FAR_double 0x1p400
 static double cosine_far(const rg_tensor *t) {
@@ -133,8 +134,8 @@ static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     return !ordinary && t->numel;
 }
 
-/* Returns what t is divided by along dim: exactly 1 where the largest number is of an ordinary
- * size. It is a constant to the gradient, as a cosine has no scale. */
+/* Returns the divisor of t along dim: exactly 1 if the largest number is of ordinary size. It has
+ * no gradient, since a cosine doesn't depend on scale. */
 static rg_tensor *cosine_scale(rg_tensor *t, int dim) {
     RG_NO_GRAD();
     double far = cosine_far(t);

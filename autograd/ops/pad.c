@@ -26,8 +26,8 @@ static bool pad_mirrors(const struct pad_attr *a) {
     return a->mode == RG_REFLECT || a->mode == RG_REPLICATE;
 }
 
-/* Adds up three sizes, of which the first isn't negative. Returns whether the sum overflows; it is
- * wrapped then. What one addition carries the other one may take back. */
+/* Adds three sizes, of which the first isn't negative. Returns whether the sum overflows; then it
+ * is wrapped. The second addition may undo the first one's overflow. */
 static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t *sum) {
     bool first = __builtin_add_overflow(size, left, sum);
     bool second = __builtin_add_overflow(*sum, right, sum);
@@ -82,8 +82,8 @@ static bool pad_shape(rg_call *c) {
     return rgi_check_sizes(NULL, &size);
 }
 
-/* Returns which of a dim's n elements stands at place j behind the padding. If the mode is
- * circular, only what a negative padding leaves comes again. */
+/* Returns the index of the element at position j of the padded dim. In circular mode, a negative
+ * padding first removes elements, and only the others repeat. */
 static int64_t pad_index(rg_pad_mode mode, int64_t j, int64_t n, int64_t left, int64_t right) {
     int64_t i;
     bool far_behind = __builtin_sub_overflow(j, left, &i);
@@ -99,7 +99,7 @@ static int64_t pad_index(rg_pad_mode mode, int64_t j, int64_t n, int64_t left, i
     return i < n ? i : 2 * (n - 1) - i;
 }
 
-/* Returns for each place of the output along a dim of size n the place in x. */
+/* Returns, for each index of the output along a dim of size n, the index in x. */
 static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t n) {
     int64_t left = pad_at(a, ndim, d, false);
     int64_t right = pad_at(a, ndim, d, true);
@@ -185,7 +185,7 @@ RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the la
                  PAD("(2,3)", RG_REPLICATE, -2, 3), PAD("(2,3,4)", RG_CIRCULAR, 4, -1, 2, 1),
                  PAD("(0,2,3)", RG_REFLECT, 1, 1)));
 
-/* torch names the node by the mode and by how many dims are padded. */
+/* torch names the node by the mode and the number of padded dims. */
 static const char *const pad_nodes[4][4] = {
     [RG_CIRCULAR] = { NULL, "CopySlices", "CopySlices", "CopySlices" },
     [RG_REFLECT] = { NULL, "ReflectionPad1DBackward0", "ReflectionPad2DBackward0",

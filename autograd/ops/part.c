@@ -48,7 +48,7 @@ static void part_take_diagonal(rg_tensor *t, const rg_part *p) {
     part_insert_dim(t, t->ndim, p->length, stride);
 }
 
-/* Returns how many elements behind t's first the part begins. */
+/* Returns the offset, in elements, of the part from t's first element. */
 static int64_t part_start(const rg_tensor *t, const rg_part *p) {
     if (p->kind == RG_AT_NEW || (p->kind != RG_AT_INDEX && p->length == 0))
         return 0;

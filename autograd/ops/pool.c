@@ -1,6 +1,6 @@
 /*
- * pool.c: the greatest element and the mean of windows that slide over the last two dims, or of
- * windows that divide these evenly. Over one dim, they are windows of one row.
+ * pool.c: the maximum and the mean of windows that slide over the last two dims, or that divide
+ * them evenly. Pooling over one dim uses windows with one row.
  */
 #include "autograd/checks.h"
 
@@ -46,7 +46,7 @@ static bool max_pool_shape(rg_call *c) {
     return true;
 }
 
-/* Where there is nothing to make, one dim may still be too long to be walked. */
+/* Even if the output is empty, a dim of x may be too long to loop over. */
 static bool max_pool_forward(rg_call *c) {
     if (c->out[0]->numel == 0)
         return true;
@@ -363,8 +363,8 @@ rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options 
 
 /* ---- adaptive pooling -------------------------------------------------------------- */
 
-/* Makes `size` two numbers, of which RG_AS_IT_IS becomes the size of x, and requires what both
- * kinds of pooling need. */
+/* Makes `size` two numbers, where RG_AS_IT_IS becomes x's size, and checks the requirements of both
+ * kinds of adaptive pooling. */
 static bool adaptive_pool_wants(const rg_tensor *x, rg_dims *size) {
     RG_FAIL_IF(size->n != 1 && size->n != 2, NULL, "output_size must be 2");
     RG_FAIL_VALUE_IF(size->n == 2 && x->ndim <= 2, NULL, "Input dimension should be at least 3");

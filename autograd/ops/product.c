@@ -1,6 +1,6 @@
 /*
- * product.c: products of vectors and matrices: matmul, addmm, linear and their kind. (What is made
- * of products is in tensordot.c.)
+ * product.c: products of vectors and matrices: matmul, addmm, linear and others. (tensordot.c
+ * composes further products of these.)
  */
 #include "autograd/checks.h"
 
@@ -60,7 +60,8 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
     return true;
 }
 
-/* Returns whether a and b, whose columns and rows are `terms`, need no further look. */
+/* Returns whether a and b need no further checks; `terms` is the size of a's columns and b's
+ * rows. */
 static inline bool product_is_plain(const rg_tensor *a, const rg_tensor *b, int64_t terms) {
     return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && !rgi_is_bool(a->dtype);
 }
@@ -129,7 +130,7 @@ static bool matmul_shape(rg_call *c) {
 static bool matmul_forward(rg_call *c) {
     const rg_tensor *a = c->in[0];
     const rg_tensor *b = c->in[1];
-    /* Only products of bools without terms get as far as this, and they are false. */
+    /* Bools get here only if the product has no terms: then it is false. */
     if (RG_UNLIKELY(rgi_is_bool(c->out[0]->dtype))) {
         rgi_fill_zero(c->out[0]);
         return true;
@@ -188,7 +189,7 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     return ndim == 1 ? rg_squeeze_dim(g, -1) : g;
 }
 
-/* Vectors are left to the rules: a product with one has fewer dims than the other factor. */
+/* The rules handle vectors: the product has fewer dims than the other factor then. */
 static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *a = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *b = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
@@ -454,7 +455,8 @@ RG_OP(linear, RG_NAMED(linear),
                  { "(2,3) (4,3) (1)", RG_A(linear, "") }, { "(0,3) (2,3) (2)", RG_A(linear, "") },
                  { "(2,0) (2,0) (2)", RG_A(linear, "") }));
 
-/* Returns x w^T + bias of what the op doesn't take: a vector w, or a bias of more dims. */
+/* Returns x w^T + bias for arguments that the op doesn't take: a vector w, or a bias with more
+ * dims. */
 static rg_tensor *linear_composed(rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
     RG_AS("linear");
     RG_SCOPE();

@@ -1,6 +1,6 @@
 /*
- * rank.c: elements by their rank along a dim: the k-th least, the median, quantiles. (The largest
- * and the smallest are in extreme.c, whole orders in sort.c.)
+ * rank.c: elements by rank along a dim: the k-th smallest, the median, quantiles. (The largest
+ * and the smallest are in extreme.c, sorting in sort.c.)
  */
 #include "reduce.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- parts that they share ----------------------------------------------------- */
 
-/* Along dim the k-th least is asked for, counted from 1, or the median. */
+/* The element to find along dim: the k-th smallest, counted from 1, or the median. */
 struct rank_attr {
     int dim;
     bool keepdim;
@@ -116,7 +116,7 @@ static bool median_shape(rg_call *c) {
     return rgi_want_no_bool(NULL, c->in[0]);
 }
 
-/* The median of nothing is NaN, or the least integer. */
+/* The median of no elements is NaN, or the smallest integer. */
 static bool median_forward(rg_call *c) {
     rg_tensor *x = c->in[0];
     rg_tensor *y = c->out[0];

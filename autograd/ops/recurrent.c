@@ -8,9 +8,9 @@
 
 /* ---- parts that the three share -------------------------------------------------- */
 
-/* The inputs are the gates that x makes, the weight, h_0 and, of an LSTM, c_0 or, of a GRU, the
- * bias. The outputs are h and, of an LSTM, c, and at last the gates as they opened, which an RNN
- * hasn't. */
+/* The inputs are the gates from x, the weight, h_0 and, for an LSTM, c_0 or, for a GRU, the bias.
+ * The outputs are h and, for an LSTM, c, and last the activated gates, which an RNN doesn't
+ * have. */
 struct recurrent_attr {
     k_recurrent_kind kind;
     bool reverse;
@@ -104,8 +104,8 @@ static rg_tensor recurrent_rows(const rg_tensor *t) {
     return rows;
 }
 
-/* Makes what the weight, or the bias of a GRU, has as its gradient, if it is wanted: by h before
- * each step, and g, the gradient of what the weight made of it. */
+/* Makes the gradient of the weight, or of a GRU's bias, if it is wanted: from h before each step,
+ * and from g, the gradient of h times the weight. */
 static bool recurrent_weight(const rg_step *s, rg_tensor *gin[], const k_recurrent *z,
                              const rg_tensor *y, rg_tensor *h_0, const rg_tensor *g) {
     const rg_dtype dtype = (rg_dtype)y->dtype;
@@ -190,14 +190,14 @@ static bool recurrent_fused(const rg_step *s, rg_tensor *gin[]) {
 
 /* ---- their derivative as rules: a walk back through the steps -------------------- */
 
-/* carry_h and carry_c are what the step behind adds to the gradients of h and of c. */
+/* carry_h and carry_c are the gradients of h and c that come from the next step. */
 typedef struct recurrent_back {
     rg_tensor *y, *c, *gates, *weight, *h_0, *c_0;
     rg_tensor *g_y, *g_c, *g_gates;
     rg_tensor *carry_h, *carry_c;
 } recurrent_back;
 
-/* Returns t's step with what is carried added to it. */
+/* Returns the gradient of step t with the carried gradient added to it. */
 static rg_tensor *recurrent_carried(rg_tensor *t, int64_t step, rg_tensor *carry) {
     t = rg_select(t, 0, step);
     return carry ? rg_add(t, carry) : t;
@@ -208,8 +208,8 @@ static rg_tensor *recurrent_slope(rg_tensor *t) { return rg_mul(t, rg_sub(1, t))
 /* Returns 1 - t^2, the slope of a tanh t. */
 static rg_tensor *recurrent_tanh_slope(rg_tensor *t) { return rg_sub(1, rg_square(t)); }
 
-/* Each of these makes the gradient of the gates of one step, and where it isn't the same, that of
- * what the weight made of h. */
+/* Each of these makes the gradient of one step's gates and, where it differs, the gradient of h
+ * times the weight. */
 static rg_tensor *lstm_step_back(recurrent_back *b, int64_t at, rg_tensor *before) {
     rg_list gate = rg_chunk(rg_select(b->gates, 0, at), 4, 1);
     rg_tensor *i = gate.v[0], *f = gate.v[1], *g = gate.v[2], *o = gate.v[3];
@@ -266,9 +266,8 @@ static recurrent_back recurrent_begin(const rg_step *s) {
     return b;
 }
 
-/* Walks back through all steps, and returns the gradient of the gates that came in or, if `inner`,
- * of what the weight made of h, (steps, batch, gates). Puts what h_0 and c_0 have as their
- * gradients into b. */
+/* Walks back through all steps. Returns the gradient of the gates that came in or, if `inner`, of h
+ * times the weight, (steps, batch, gates). Stores the gradients of h_0 and c_0 in b. */
 static rg_tensor *recurrent_walk(const rg_step *s, recurrent_back *b, bool inner) {
     const struct recurrent_attr *a = s->attr;
     *b = recurrent_begin(s);
@@ -380,8 +379,8 @@ static bool recurrent_allows(const char *name, int per, int n, rg_tensor *const 
     return true;
 }
 
-/* A step is one product by the weight, in each of the gradients as well. An element of h' is made
- * of one of the product's for each gate. */
+/* A step is one product by the weight, forward and in each of the gradients. An element of h' takes
+ * one element of the product for each gate. */
 static double recurrent_share(const void *attr, int64_t rows, int64_t terms) {
     (void)rows;
     (void)terms;

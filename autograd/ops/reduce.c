@@ -103,8 +103,8 @@ static bool has_few(int ndim, const int64_t *size) {
     return n <= 4096;
 }
 
-/* Where everything is summed and that is not much, g is written out for each element, since what
- * comes next walks that faster. */
+/* If all elements are summed and there are few, g is expanded in memory, since later loops over it
+ * are faster. */
 static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     const int64_t *size = rgi_input_size(s, 0);
     const int ndim = rgi_input_ndim(s, 0);
@@ -227,7 +227,7 @@ static rg_tensor *prod_of_others(rg_tensor *x, const struct reduce_attr *a) {
     return flat ? rg_view_as(others, x) : others;
 }
 
-/* Where two of all x are 0, so is every product of the others. */
+/* If two elements are 0, every product of the others is 0. */
 static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
@@ -329,8 +329,8 @@ static bool var_forward(rg_call *c) {
     return k_var(c->out[0], c->in[0], a->dims, a->p, false);
 }
 
-/* Where the divisor isn't positive, torch gives infinity, or NaN at the mean, if no dim was named,
- * and else the formula's value. */
+/* If the divisor isn't positive, torch's gradient is infinite, or NaN at the mean, when no dim was
+ * named. Otherwise it is the formula's value. */
 static rg_tensor *var_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
@@ -412,7 +412,7 @@ rg_tensor *(rg_logsumexp)(rg_tensor *x, int dim, bool keepdim) {
     return rg_logsumexp_dims(x, RG_DIMS(dim), keepdim);
 }
 
-/* In torch an empty list of dims means all of them in one place, and none in another. */
+/* torch takes an empty list of dims as all dims in one function, and as none in another. */
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     if (!rgi_check(x, "logsumexp"))
         return NULL;

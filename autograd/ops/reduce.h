@@ -6,8 +6,8 @@
 
 #include "autograd/op.h"
 
-/* The dims are a mask. p is the one number that some reductions have besides: the order of a norm,
- * or the correction of a variance. */
+/* dims is a mask. p is the number that some reductions have: the order of a norm, or the correction
+ * of a variance. */
 struct reduce_attr {
     uint32_t dims;
     bool keepdim;

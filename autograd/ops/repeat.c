@@ -1,6 +1,6 @@
 /*
- * repeat.c: x over and over along its dims: as a whole (repeat, tile), slice by slice
- * (repeat_interleave), or as the coordinates of a grid (meshgrid).
+ * repeat.c: x repeated along its dims as a whole (repeat, tile) or slice by slice
+ * (repeat_interleave), and the coordinates of a grid (meshgrid).
  */
 #include "view.h"
 
@@ -25,7 +25,8 @@ static bool repeat_shape(rg_call *c) {
     return rgi_check_sizes(NULL, &shape);
 }
 
-/* Copies x once, and then dim by dim the block that is there already, which doubles. */
+/* Copies x once, and then, dim by dim, the block that is copied already, which doubles each
+ * time. */
 static bool repeat_forward(rg_call *c) {
     const rg_tensor *y = c->out[0];
     const rg_tensor *x = c->in[0];
@@ -47,8 +48,7 @@ static bool repeat_forward(rg_call *c) {
     return true;
 }
 
-/* Each dim of g is cut in two, the copies and what they are copies of, and the sum goes over the
- * copies. */
+/* Cuts each dim of g into the copies and the elements of x, and sums over the copies. */
 static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g) {
     const rg_dims *times = &RG_ATTR(s, repeat)->times;
     rg_dims shape = rgi_input_dims(s, 0);
@@ -165,7 +165,7 @@ static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_
     return rg_view_dims(rgi_contiguous_clone(rg_expand(places, before, size, times, after)), shape);
 }
 
-/* Returns the slices of x along dim, each so often as its element of repeats says. */
+/* Returns the slices of x along dim, each repeated as its element of `repeats` says. */
 static rg_tensor *interleave_each(rg_tensor *x, rg_tensor *repeats, int dim, int64_t output_size) {
     int wrapped;
     if (!repeats)

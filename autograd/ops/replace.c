@@ -1,6 +1,6 @@
 /*
- * replace.c: tensors written over by others: copy_, fill_ and zero_, and what other ops in place
- * end with.
+ * replace.c: tensors written over by others: copy_, fill_ and zero_, and the last step of other
+ * in-place ops.
  */
 #include "elementwise.h"
 

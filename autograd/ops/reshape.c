@@ -138,7 +138,7 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
 
 /* ---- reshape: x in another shape; gx = g in x's -------------------------------- */
 
-/* own says that nobody else sees x, so that the result is no view. */
+/* If `own` is set, nobody else has x, so the result isn't a view. */
 struct reshape_attr {
     const char *node;
     rg_dims shape;
@@ -190,8 +190,8 @@ RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = 
                  { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
 
-/* Puts what is left over in the place of the one -1. Fails if numel elements
- * don't have that shape; dim is the one that is to be unflattened, or -1. */
+/* Replaces the one -1 by the size that is left. Fails if numel elements can't have the shape. `dim`
+ * is the dim to unflatten, or -1. */
 static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim) {
     if (!rgi_check_dims(op, shape->n))
         return false;

@@ -1,6 +1,6 @@
 /*
- * roll.c: elements moved along their dims: turned round, or pushed on with those that fall off
- * coming back at the other end.
+ * roll.c: elements moved along dims: reversed (flip), or shifted, with elements that leave at
+ * one end coming in at the other (roll).
  */
 #include "autograd/checks.h"
 
@@ -47,9 +47,8 @@ struct roll_attr {
     int64_t shift[RG_MAX_DIMS];
 };
 
-/* Copies a block of x to its place in y. Along the dims in the mask `wraps` the block has the
- * elements that leave at the end and come in at the beginning, along the others those that stay
- * inside. */
+/* Copies a block of x to its place in y. Along the dims in the mask `wraps`, the block has the
+ * elements that wrap around; along other dims, the elements that don't. */
 static void roll_block(const rg_tensor *y, const rg_tensor *x, const int64_t shift[],
                        unsigned wraps) {
     rg_tensor to = *y;
@@ -114,7 +113,7 @@ static bool roll_check(rg_tensor *x, const rg_dims *shifts, const rg_dims *dims,
 /* Returns (a + b) mod n, for a in [0, n). */
 static int64_t roll_sum(int64_t a, int64_t b, int64_t n) { return n ? (a + b % n + n) % n : 0; }
 
-/* torch doesn't look at the one dim of a tensor without elements. */
+/* torch doesn't check the dim of a tensor without elements. */
 rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {
     struct roll_attr a = { .flat = dims.n == 0 && shifts.n == 1 };
     if (!roll_check(x, &shifts, &dims, a.flat))

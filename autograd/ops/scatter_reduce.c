@@ -1,6 +1,6 @@
 /*
- * scatter_reduce.c: elements that join those at indices along a dim in a sum, a product, a mean or
- * an extreme. (Those that are only put or added there are in gather.c.)
+ * scatter_reduce.c: elements reduced into those at indices along a dim, by a sum, a product, a
+ * mean or an extreme. (gather.c puts and adds elements.)
  */
 #include "gather.h"
 
@@ -44,7 +44,7 @@ static bool scatter_reduce_shape(rg_call *c) {
     return index->numel == 0 || rgi_index_in_range(index, x, a->dim);
 }
 
-/* A number as floats and bools have it, and as integers do. */
+/* A number as an integer, and as floats and bools take it. */
 typedef struct {
     double number;
     int64_t integer;
@@ -65,7 +65,7 @@ static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
     return k_index_along(how, &row, t, dim, index);
 }
 
-/* Returns the number that changes no sum, product or extreme. */
+/* Returns the number that leaves a sum, product or extreme unchanged. */
 static scatter_reduce_any scatter_reduce_neutral(enum scatter_reduce_how how, rg_dtype dtype) {
     double least = rgi_is_bool(dtype) ? 0 : -INFINITY;
     switch (how) {
@@ -76,7 +76,7 @@ static scatter_reduce_any scatter_reduce_neutral(enum scatter_reduce_how how, rg
     }
 }
 
-/* Divides each element of y by the number of those that it is the sum of. */
+/* Divides each element of y by the number of elements that were summed into it. */
 static bool scatter_reduce_divide(rg_tensor *y, const struct scatter_reduce_attr *a,
                                   const rg_tensor *index) {
     RG_SCOPE();
@@ -122,7 +122,7 @@ static rg_tensor *scatter_reduce_part(rg_tensor *source, const rg_tensor *index)
     return source;
 }
 
-/* Returns how many elements each of y is the mean of, or 1 where there is none. */
+/* Returns the number of elements in each mean of y, or 1 where there are none. */
 static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_tensor *g,
                                        rg_tensor *index) {
     rg_tensor *ones = rg_ones_dims(rg_shape(index), g->dtype);
@@ -131,8 +131,8 @@ static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_t
     return rg_masked_fill(count, rg_eq(count, 0), 1);
 }
 
-/* Returns g divided among all that take part and equal the extreme y. (torch also counts an x that
- * takes no part but happens to equal it.) */
+/* Returns g divided by the number of elements that equal the extreme y. (torch also counts an
+ * element of x that isn't included but equals it.) */
 static rg_tensor *scatter_reduce_share(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                        rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
@@ -172,9 +172,9 @@ static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
     return a->include_self ? g : rg_scatter(g, a->dim, index, 0);
 }
 
-/* Returns g times the product of all that join an element of the source but for itself. Where that
- * is 0 and the only one, the product is made with a 1 in its place. Where several are 0, the result
- * is right, but not its derivative. */
+/* Returns g times the product of all other elements that are reduced into the same place. If the
+ * element is the only 0, the product is made with a 1 in its place. If there are several zeros, the
+ * result is right, but its derivative isn't. */
 static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                         rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
@@ -196,7 +196,7 @@ static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tenso
     return k_count(several) ? RG_APPLY(undoubled, RG_NO_ATTR, g) : g;
 }
 
-/* gsource is at each place what gx would be if the element stood in x. */
+/* The gradient of a source element is the gradient that an x at its place would have. */
 static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *index = rgi_saved(s, 1);

@@ -1,6 +1,6 @@
 /*
- * sort.c: order along a dim, and what sorting finds: the largest k, the distinct
- * values, places.
+ * sort.c: sorting along a dim, and functions that sort: the largest k, the distinct values,
+ * positions in a sorted row.
  */
 #include "autograd/checks.h"
 
@@ -91,7 +91,7 @@ rg_values_indices(rg_topk)(rg_tensor *x, int64_t k, int dim, bool largest, bool 
  *      each occurs. These ops make their outputs themselves: how large they are is what is
  *      found --------------------------------------------------------------------- */
 
-/* A dim of -1 says that elements are compared; else slices along dim are. */
+/* If dim is -1, elements are compared; otherwise slices along dim. */
 struct unique_attr {
     int dim;
 };
@@ -135,8 +135,8 @@ static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
     return whole;
 }
 
-/* Goes through n elements in their order, of which element order[i] belongs to group[i]. Gives each
- * its group's number, counts those of each group, and notes which is the first. */
+/* Goes through n elements in their order: element order[i] belongs to group[i]. Writes each
+ * element's group, the number of elements in each group, and the first one. */
 static void unique_fill(int64_t n, const int64_t order[], const int64_t group[], rg_tensor *inverse,
                         rg_tensor *counts, rg_tensor *firsts) {
     int64_t *number = (int64_t *)inverse->data;
@@ -151,7 +151,7 @@ static void unique_fill(int64_t n, const int64_t order[], const int64_t group[],
     }
 }
 
-/* The inverse is allocated first of all, since n may be absurd. */
+/* The inverse is allocated first, since a huge n fails there. */
 static bool unique_make(rg_call *c) {
     rg_tensor *x = c->in[0];
     rg_tensor *values = c->out[0];

@@ -5,8 +5,8 @@
 
 /* ---- lists --------------------------------------------------------------------- */
 
-/* A failed list has NULLs, so that a caller who takes a part of it without a check gets NULL, as
- * from any function that failed. */
+/* The elements of a failed list are NULL, so that a caller who uses one without a check gets NULL,
+ * as from any function that failed. */
 static rg_tensor *const no_parts[64];
 const rg_list rgi_list_failed = { -1, no_parts };
 
@@ -22,8 +22,8 @@ enum { LIST_MOST = 1 << 22 };
         }                                  \
     } while (0)
 
-/* Returns n parts one after the other, of which p is the first. All are of its length, but for the
- * last, or else of the given sizes, where `sizes` isn't NULL. */
+/* Returns n parts one after the other, of which p is the first. All have p's length except the last
+ * or, if `sizes` isn't NULL, these sizes. */
 static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
                              const int64_t *sizes) {
     RG_AS(op);

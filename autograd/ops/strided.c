@@ -1,14 +1,14 @@
 /*
- * strided.c: views as parts of their base: the part read, added into zeros, and written over. No
- * function of the user's applies these ops; the graph does, where a view or its base is written to
+ * strided.c: a view as a part of its base: the part read, added to zeros, and written over. No
+ * public function applies these ops; the graph does, when a view or its base was written to
  * (rebase.c).
  */
 #include "autograd/rebase.h"
 
 /* ---- headers ------------------------------------------------------------------- */
 
-/* Returns how many elements from its first to its last a tensor reaches over. Requires that there
- * are some. */
+/* Returns the number of elements in memory from the tensor's first to its last. Requires that it
+ * has elements. */
 static int64_t strided_reach(const rg_dims *size, const rg_dims *stride) {
     int64_t reach = 1;
     for (int d = 0; d < size->n; d++)
@@ -31,8 +31,8 @@ static bool strided_is_laid_out(const rg_tensor *t, const rg_dims *layout) {
     return true;
 }
 
-/* Returns a reference to a tensor in the base's layout: to t itself if that has it, or no elements,
- * else to a new one with t's elements, or with zeros. */
+/* Returns a reference to a tensor in the base's layout: to t itself if it has that layout, or no
+ * elements; else to a new tensor with t's elements, or with zeros. */
 static rg_tensor *strided_laid_out(rg_tensor *t, const rg_strided *a, bool zeros) {
     if (t->numel == 0 || strided_is_laid_out(t, &a->layout)) {
         rgi_retain(t);

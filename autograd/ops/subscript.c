@@ -1,6 +1,6 @@
 /*
- * subscript.c: Python's x[...], to read and to write. The items become steps, each a view of what
- * the one before gave (an index, a range, a new dim), and then index tensors for some dims of the
+ * subscript.c: reads and writes Python's x[...]. Items become steps, each of which makes a view
+ * of the view before (an index, a range, a new dim). Index tensors are then for dims of the
  * last view.
  */
 #include "subscript.h"
@@ -16,8 +16,8 @@ struct set_item_attr {
     rg_part step[MAX_STEPS];
 };
 
-/* A subscript is what the items say. `way` holds the steps, and the dims that index tensors are
- * for; `part` is the header to which the steps lead. */
+/* A subscript is the meaning of the items. `way` holds the steps, and the dims of the index
+ * tensors. `part` is the header after all steps. */
 typedef struct {
     struct set_item_attr way;
     rg_tensor part;
@@ -151,8 +151,8 @@ static rg_item_index subscript_plain(rg_item_index item) {
     return rg_index_number(rgi_load_i64(t->data, RG_INT64));
 }
 
-/* Takes the step of item k, and moves on to the dim that the next item is about. A number moves on
- * by dropping its dim. */
+/* Takes the step of item k, and moves on to the dim of the next item. A number drops its dim, so
+ * the next dim takes its place. */
 static bool subscript_item(subscript *s, subscript_items *list, int k) {
     rg_item_index item = subscript_plain(list->item[k]);
     int added;
@@ -255,7 +255,7 @@ static bool set_item_forward(rg_call *c) {
     return true;
 }
 
-/* Returns the size of the attributes, of which no more steps are kept than there are. */
+/* Returns the size of the attributes, which have room only for the steps that there are. */
 static size_t set_item_bytes(const struct set_item_attr *a) {
     return offsetof(struct set_item_attr, step) + (size_t)a->n_steps * sizeof a->step[0];
 }

@@ -1,6 +1,6 @@
 /*
- * subscript.h: what the files of Python's x[...] share: the op on index tensors (index.c), the
- * reading of text (subscript_text.c), and the steps that items become (subscript.c).
+ * subscript.h: parts of Python's x[...]: the op on index tensors (index.c), reading text
+ * (subscript_text.c), and steps (subscript.c).
  */
 #pragma once
 
@@ -51,6 +51,6 @@ enum { RG_MOST_ITEMS = 32 };
  * address. */
 extern const char rgi_index_none[], rgi_index_ellipsis[];
 
-/* Makes one list of all items, in which those that a text holds stand one by one. Returns how many
- * there are, or -1 if it failed. */
+/* Makes one list of all items, with the items of texts one by one. Returns their number, or -1 if
+ * it failed. */
 int rgi_index_flatten(int n, const rg_item_index *items, rg_item_index flat[RG_MOST_ITEMS]);

@@ -46,7 +46,8 @@ static struct masked_fill_attr masked_fill_attributes(const rg_tensor *value, bo
                                       inplace };
 }
 
-/* torch names the mask's shape first where they don't broadcast, but x's if x is written over. */
+/* If the shapes don't broadcast, torch's error names the mask's shape first or, if x is written
+ * over, x's. */
 static bool masked_fill_shape(rg_call *c) {
     rg_tensor *mask = c->in[1];
     rg_tensor *value = c->in[2];
@@ -184,7 +185,7 @@ static const char *const clamp_nodes[][2] = { { "ClampBackward0", "ClampBackward
 static rg_tensor *clamp_with(const char *name, bool inplace, rg_tensor *x, rg_tensor *low,
                              rg_tensor *high, enum clamp_bounds called) {
     rg_tensor *in[] = { x, low, high };
-    /* The other bound stands in for an absent one. */
+    /* An absent bound is replaced by the other one. */
     rg_tensor *low_or_high = low == RG_NONE ? high : low;
     rg_tensor *high_or_low = high == RG_NONE ? low : high;
     rg_tensor *given[] = { x, low_or_high, high_or_low };
@@ -287,7 +288,7 @@ rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *w) {
 
 /* ---- addcmul: x + k b c; gx = g, gb = k g c, gc = k g b ------------------------ */
 
-/* The value k is the first of the three numbers that a loop takes. */
+/* The value is k0, the first of the loop's three numbers. */
 struct addc_attr {
     double k[3];
 };

@@ -4,7 +4,7 @@
  */
 #include "view.h"
 
-/* A window has `size` elements of dim, and begins `step` of them behind the one before. */
+/* A window has `size` elements along dim, and begins `step` elements after the window before it. */
 struct unfold_attr {
     int dim;
     int64_t size, step;
@@ -15,8 +15,8 @@ static int64_t unfold_count(int64_t n, const struct unfold_attr *a) {
     return (n - a->size) / a->step + 1;
 }
 
-/* Adds windows, whose elements are along the last dim, to the places in t that they come from. The
- * elements that stand at one place in their windows don't overlap. */
+/* Adds windows, whose elements are along the last dim, to their places in t. For one position in
+ * the window, the elements of all windows have different places. */
 static bool unfold_add(rg_tensor t, rg_tensor windows, const struct unfold_attr *a) {
     if (t.ndim == 0) {
         if (a->size == 0)
