@@ -52,12 +52,12 @@ bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
         return false;
     rg_hooks *hooks = rgi_hooks_of(n);
     const int end = hooks->list.next_id;
-    const rg_hook *h = *grad ? rgi_hook_from(&hooks->list, 0, output) : NULL;
-    while (h && h->id < end) {
+    const rg_hook *h = *grad ? rgi_hook_from(&hooks->list, 0, end, output) : NULL;
+    while (h) {
         const int id = h->id;
         if (!hook_call(n, h, grad))
             return false;
-        h = rgi_hook_from(&hooks->list, id + 1, output);
+        h = rgi_hook_from(&hooks->list, id + 1, end, output);
     }
     return !*grad || !(hooks->retains >> output & 1)
            || keep_gradient(n, &hooks->grad[output], *grad);
@@ -65,7 +65,7 @@ bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
 
 bool rgi_has_hooks_after(const rg_node *leaf) {
     const rg_hooks *hooks = rgi_hooks_of(leaf);
-    return hooks && rgi_hook_from(&hooks->list, 0, RG_HOOK_AFTER_LEAF);
+    return hooks && rgi_hook_from(&hooks->list, 0, hooks->list.next_id, RG_HOOK_AFTER_LEAF);
 }
 
 /* Returns whether the leaf of these hooks is still alive. Another tensor may have its address by
@@ -78,13 +78,13 @@ static bool is_leaf_there(const rg_hooks *hooks, const rg_node *leaf) {
 bool rgi_run_hooks_after(rg_node *leaf) {
     const rg_hooks *hooks = rgi_hooks_of(leaf);
     const int end = hooks->list.next_id;
-    const rg_hook *h = rgi_hook_from(&hooks->list, 0, RG_HOOK_AFTER_LEAF);
-    while (h && h->id < end) {
+    const rg_hook *h = rgi_hook_from(&hooks->list, 0, end, RG_HOOK_AFTER_LEAF);
+    while (h) {
         const int id = h->id;
         rg_post_accumulate_grad_hook *after = (rg_post_accumulate_grad_hook *)h->function;
         if (is_leaf_there(hooks, leaf) && !after(hooks->leaf, h->context))
             return false;
-        h = rgi_hook_from(&hooks->list, id + 1, RG_HOOK_AFTER_LEAF);
+        h = rgi_hook_from(&hooks->list, id + 1, end, RG_HOOK_AFTER_LEAF);
     }
     return true;
 }

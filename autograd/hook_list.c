@@ -32,8 +32,8 @@ rg_hook *rgi_hook_find(const rg_hook_list *list, int id) {
     return h && h->id == id && h->kind != RG_HOOK_REMOVED ? h : NULL;
 }
 
-const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int kind) {
-    for (size_t i = hook_place(list, id); i < list->n; i++)
+const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int end, int kind) {
+    for (size_t i = hook_place(list, id); i < list->n && list->v[i].id < end; i++)
         if (list->v[i].kind == kind)
             return &list->v[i];
     return NULL;

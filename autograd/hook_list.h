@@ -2,7 +2,8 @@
  * hook_list.h: the list of hooks of a node or a module. A hook is a function, with a context,
  * that a program registers. Its id is its number in the list, and is never used twice. A
  * running hook may add hooks to the list, and remove any of them, so the caller finds each next
- * hook by its id.
+ * hook by its id. A call runs only hooks that were in the list when it began: their ids are less
+ * than the next_id of that moment.
  */
 #pragma once
 
@@ -34,8 +35,8 @@ int rgi_hook_add(rg_hook_list *list, int kind, rg_any_function *function, void *
 rg_hook *rgi_hook_find(const rg_hook_list *list, int id);
 /* Removes a hook of the list. */
 void rgi_hook_remove(rg_hook_list *list, rg_hook *hook);
-/* Returns the first hook of that kind whose id is at least `id`, or NULL. The pointer is valid
- * until a hook is added. */
-const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int kind);
+/* Returns the first hook of that kind whose id is at least `id` and less than `end`, or NULL. The
+ * pointer is valid until a hook is added. */
+const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int end, int kind);
 /* Frees the list's memory. */
 void rgi_hook_list_free(rg_hook_list *list);

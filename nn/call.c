@@ -55,10 +55,12 @@ static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
 /* ---- hooks --------------------------------------------------------------------- */
 
 /* Calls the hooks of one kind, which run before forward or after it. A hook's result replaces
- * *hooked: the first input before forward, the output after it. A hook may add and remove hooks. */
+ * *hooked: the first input before forward, the output after it. A hook may add and remove hooks;
+ * one that it adds runs from the next call on. */
 static void run_hooks(rg_module *m, int kind, rg_list in, rg_tensor **hooked) {
     const rg_hook_list *hooks = &m->registry->hooks;
-    const rg_hook *h = rgi_hook_from(hooks, 0, kind);
+    const int end = hooks->next_id;
+    const rg_hook *h = rgi_hook_from(hooks, 0, end, kind);
     while (h && *hooked) {
         const int id = h->id;
         rg_forward_hook *function = (rg_forward_hook *)h->function;
@@ -66,7 +68,7 @@ static void run_hooks(rg_module *m, int kind, rg_list in, rg_tensor **hooked) {
         rg_tensor *other = function(m, in, y, h->context);
         if (other != RG_NONE)
             *hooked = other;
-        h = rgi_hook_from(hooks, id + 1, kind);
+        h = rgi_hook_from(hooks, id + 1, end, kind);
     }
 }
 

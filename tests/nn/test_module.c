@@ -428,6 +428,37 @@ START_TEST(test_hooks) {
 }
 END_TEST
 
+/* A hook that removes itself and registers itself again. */
+typedef struct {
+    bool before;
+    int id, calls;
+} Returning;
+
+static rg_tensor *returns(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)in;
+    (void)y;
+    Returning *r = context;
+    ck_assert_int_lt(r->calls++, 2);
+    ck_ok(rg_remove_forward_hook(m, r->id));
+    r->id = (r->before ? rg_register_forward_pre_hook : rg_register_forward_hook)(m, returns, r);
+    return RG_NONE;
+}
+
+/* A hook that a hook adds runs from the next call on, as in torch. */
+START_TEST(test_hooks_that_return) {
+    rg_module *m = (rg_module *)rg_nn_identity();
+    Returning before = { .before = true }, after = { .before = false };
+    before.id = rg_register_forward_pre_hook(m, returns, &before);
+    after.id = rg_register_forward_hook(m, returns, &after);
+    for (int calls = 1; calls <= 2; calls++) {
+        ck_assert(rg_call(m, rg_scalar(3)));
+        ck_assert_int_eq(before.calls, calls);
+        ck_assert_int_eq(after.calls, calls);
+    }
+    rg_module_free(m);
+}
+END_TEST
+
 /* ---- lifetimes ------------------------------------------------------------------- */
 
 START_TEST(test_results_outlive_the_module) {
@@ -874,6 +905,7 @@ END_TEST
 RG_TESTS(module, test_load_where_nothing_can_be_written, test_names_and_repr, test_nested_repr,
          test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
          test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
+         test_hooks_that_return,
          test_results_outlive_the_module, test_released_modules, test_without_ready,
          test_what_cannot_be_registered,
          test_out_of_memory, test_anomaly_names_the_module, test_fields_of_others,
