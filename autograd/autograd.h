@@ -111,10 +111,11 @@ bool rg_retain_grad(rg_tensor *t);
 bool rg_retains_grad(rg_tensor *t);
 
 /* ---- hooks -----------------------------------------------------------------------
- * A hook is called with the gradient of t and returns the gradient to go on with, or
- * RG_NONE for the same one. It is called as soon as that gradient is complete, also where t
- * is a leaf, while the run goes on to what lies behind. It must not be left by longjmp (see
- * rg_error_handler). rg_register_hook returns the hook's id, or -1 where it fails. */
+ * A hook is called with the gradient of t and returns the gradient to go on with, of the
+ * same size and dtype, or RG_NONE for the same one. It is called as soon as that gradient is
+ * complete, also where t is a leaf, while the run goes on to what lies behind. It must not be left
+ * by longjmp (see rg_error_handler). rg_register_hook returns the hook's id, or -1 where it
+ * fails. */
 typedef rg_tensor *rg_hook_function(rg_tensor *grad, void *context);
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context);
 bool rg_remove_hook(rg_tensor *t, int id);

@@ -2,6 +2,7 @@
  * call_hooks.c: registers and calls hooks: functions of the program that see or change a
  * gradient during a backward run. hooks.c stores a node's hooks.
  */
+#include "checks.h"
 #include "engine.h"
 #include "hooks.h"
 #include "rebase.h"
@@ -11,18 +12,14 @@
 
 /* Calls the hook's function, which may remove the hook itself, and replaces the gradient by the one
  * that it returns. */
-static bool hook_call(const rg_node *n, const rg_hook *h, rg_tensor **grad) {
-    const int output = h->kind;
+static bool hook_call(const rg_hook *h, rg_tensor **grad) {
     rg_hook_function *function = (rg_hook_function *)h->function;
     rg_tensor *g = rgi_lend(*grad);
     if (g)
         g = function(g, h->context);
     if (g == RG_NONE)
         return true;
-    if (!rgi_check(g, "hook"))
-        return false;
-    g = rgi_sum_to(g, &n->meta[output]);
-    if (!g)
+    if (!rgi_check(g, "hook") || !rgi_want_replacement(NULL, "hook", g, *grad))
         return false;
     rgi_retain(g);
     rgi_release(*grad);
@@ -55,7 +52,7 @@ bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
     const rg_hook *h = *grad ? rgi_hook_from(&hooks->list, 0, end, output) : NULL;
     while (h) {
         const int id = h->id;
-        if (!hook_call(n, h, grad))
+        if (!hook_call(h, grad))
             return false;
         h = rgi_hook_from(&hooks->list, id + 1, end, output);
     }

@@ -190,3 +190,12 @@ bool rgi_want_no_grad(const char *op, const char *what, const rg_tensor *t) {
                what);
     return true;
 }
+
+bool rgi_want_replacement(const char *op, const char *hook, const rg_tensor *made,
+                          const rg_tensor *grad) {
+    RG_FAIL_IF(made->dtype != grad->dtype, op, "%s has changed the type of value (was %s got %s)",
+               hook, rg_dtype_name(grad->dtype), rg_dtype_name(made->dtype));
+    RG_FAIL_IF(!rgi_same_shape(made, grad), op, "%s has changed the size of value (was %s got %s)",
+               hook, RG_SHAPE_TEXT(grad), RG_SHAPE_TEXT(made));
+    return true;
+}

@@ -79,6 +79,10 @@ bool rgi_want_option(const char *op, const char *what, int dims, int64_t number,
 bool rgi_want_given(const char *op, const char *what, const rg_tensor *t, const char *when);
 /* Requires that an argument without a gradient doesn't require grad. */
 bool rgi_want_no_grad(const char *op, const char *what, const rg_tensor *t);
+/* Requires that the tensor that a hook made has the size and the dtype of the gradient that it
+ * replaces. `hook` begins the sentence of the error. */
+bool rgi_want_replacement(const char *op, const char *hook, const rg_tensor *made,
+                          const rg_tensor *grad);
 
 /* ---- inline, for what small calls require ------------------------------------------- */
 

@@ -3,6 +3,7 @@
  * into the graph, one over a call's inputs and one over its result. They change no value; their
  * backward calls the hooks. call.c registers hooks and calls modules.
  */
+#include "autograd/checks.h"
 #include "autograd/tools/function.h"
 #include "autograd/tools/saved.h"
 #include "registry.h"
@@ -15,6 +16,7 @@
 #include "tensor/warning.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_HOOKED = 8 };
@@ -138,14 +140,12 @@ static void forget_grad_output(rg_backward_call *c) {
 }
 
 /* Returns whether the tensor that a hook returned can replace the gradient. RG_NONE can. */
-static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char *hook) {
-    if (!rgi_given(made, hook, "a gradient of the hook"))
+static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char *op) {
+    char hook[64];
+    snprintf(hook, sizeof hook, "hook '%s'", op);
+    if (!rgi_given(made, op, "a gradient of the hook"))
         return false;
-    if (made == RG_NONE)
-        return true;
-    RG_FAIL_IF(rgi_check(made, hook) && !rgi_same_shape(made, grad), hook,
-               "hook '%s' has changed the size of value", hook);
-    return made->state == RG_ALIVE;
+    return made == RG_NONE || (rgi_check(made, op) && rgi_want_replacement(op, hook, made, grad));
 }
 
 /* The result's node in a backward run: keeps its gradient and calls the pre-hooks. */

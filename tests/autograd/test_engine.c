@@ -448,12 +448,48 @@ START_TEST(test_a_wrong_gradient_of_a_hook) {
     rg_tensor *x = leaf_vector(49), *h = rg_mul(x, 2);
     int id = rg_register_hook(x, refuse, NULL);
     static const char sentence[] =
-        "backward: returned an invalid gradient: got [7, 7] but expected shape compatible with "
-        "[49]";
+        "backward: hook has changed the size of value (was [49] got [7, 7])";
     ck_says(rg_backward(rg_sum(rg_exp(h))), sentence);
     ck_ok(rg_remove_hook(x, id));
     ck_assert_int_ge(rg_register_hook(h, refuse, NULL), 0);
     ck_says(rg_backward(rg_sum(rg_exp(h))), sentence);
+}
+END_TEST
+
+static rg_tensor *instead(rg_tensor *g, void *other) {
+    (void)g;
+    return other;
+}
+
+/* A hook can't change the size of a gradient, even where it broadcasts or could be summed, nor its
+ * dtype: neither of a leaf nor of an inner tensor. */
+START_TEST(test_a_hook_keeps_size_and_dtype) {
+    const struct {
+        rg_tensor *made;
+        const char *sentence;
+    } wrong[] = {
+        { rg_ones(3, 2), "backward: hook has changed the size of value (was [2] got [3, 2])" },
+        { rg_ones(1, 2), "backward: hook has changed the size of value (was [2] got [1, 2])" },
+        { rg_ones(1), "backward: hook has changed the size of value (was [2] got [1])" },
+        { rg_double(rg_ones(2)), "backward: hook has changed the type of value (was torch.float32 "
+                                 "got torch.float64)" },
+        { rg_zeros_dims(RG_DIMS(2), RG_INT64),
+          "backward: hook has changed the type of value (was torch.float32 got torch.int64)" },
+        { rg_zeros_dims(RG_DIMS(3), RG_BOOL),
+          "backward: hook has changed the type of value (was torch.float32 got torch.bool)" },
+    };
+    for (int inner = 0; inner < 2; inner++) {
+        rg_tensor *x = rg_requires_grad_(rg_ones(2), true), *y = inner ? rg_mul(x, 2) : x;
+        for (int i = 0; i < RG_COUNT(wrong); i++) {
+            const int id = rg_register_hook(y, instead, wrong[i].made);
+            ck_says(rg_backward(rg_sum(rg_exp(y)), .retain_graph = true), wrong[i].sentence);
+            ck_ok(rg_remove_hook(y, id));
+        }
+        ck_assert(rg_grad_of(x) == RG_NONE);
+        rg_register_hook(y, instead, rg_ones(2));
+        ck_ok(rg_backward(rg_sum(rg_exp(y))));
+        ck_assert_double_eq(grad_at(x, 1), inner ? 2 : 1);
+    }
 }
 END_TEST
 
@@ -1201,9 +1237,8 @@ END_TEST
 
 RG_TESTS_UNGUARDED(
     engine, test_a_hook_without_memory, test_many_nodes_without_memory,
-    test_dtypes_of_first_gradients, test_hooks_are_not_recorded,
-    test_gradients_are_kept_once, test_many_leaves, test_accumulates_and_zeroes,
-    test_what_takes_no_part_has_no_sign,
+    test_dtypes_of_first_gradients, test_hooks_are_not_recorded, test_gradients_are_kept_once,
+    test_many_leaves, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
     test_one_value_used_many_times, test_paths_of_different_lengths, test_wide_graphs_are_sorted,
     test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
     test_unused_inputs, test_a_result_without_elements, test_a_graph_is_freed_as_it_goes,
@@ -1220,5 +1255,5 @@ RG_TESTS_UNGUARDED(
     test_failures_of_backward_have_names, test_detached_in_place, test_a_place_in_another_run,
     test_looks_at_a_running_graph, test_hooks_of_outputs, test_a_mutated_saved_value_has_a_number,
     test_small_runs_take_little, test_late_hooks_come_last, test_a_wrong_gradient_of_a_hook,
-    test_views_are_added_to_in_place, test_added_to_what_was_set, test_a_number_that_requires_grad,
-    test_in_place_reads_first)
+    test_a_hook_keeps_size_and_dtype, test_views_are_added_to_in_place, test_added_to_what_was_set,
+    test_a_number_that_requires_grad, test_in_place_reads_first)

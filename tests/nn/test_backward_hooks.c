@@ -355,6 +355,37 @@ static rg_tensor *other_size_pre(rg_module *m, rg_tensor *grad, void *context) {
     return context ? NULL : rg_ones(5);
 }
 
+static bool other_dtype(rg_module *m, int n, rg_tensor *grad_input[], rg_tensor *grad, void *c) {
+    (void)m;
+    (void)n;
+    (void)c;
+    grad_input[0] = rg_double(grad);
+    return true;
+}
+
+static rg_tensor *other_dtype_pre(rg_module *m, rg_tensor *grad, void *context) {
+    (void)m;
+    (void)context;
+    return rg_double(grad);
+}
+
+START_TEST(test_dtypes_stay) {
+    RG_SCOPE();
+    rg_tensor *x = rg_requires_grad_(VECTOR(1, 2), true);
+    rg_module *m = &scale()->base;
+    int id = rg_register_full_backward_hook(m, other_dtype, NULL);
+    ck_fails(back(rg_call(m, x)), RG_RUNTIME_ERROR,
+             "hook 'full_backward_hook' has changed the type of value (was torch.float32 got "
+             "torch.float64)");
+    ck_ok(rg_remove_forward_hook(m, id));
+    id = rg_register_full_backward_pre_hook(m, other_dtype_pre, NULL);
+    ck_fails(back(rg_call(m, x)), RG_RUNTIME_ERROR,
+             "hook 'full_backward_pre_hook' has changed the type of value (was torch.float32 got "
+             "torch.float64)");
+    rg_module_free(m);
+}
+END_TEST
+
 START_TEST(test_errors) {
     RG_SCOPE();
     static hook h = { "h", 3 };
@@ -459,6 +490,6 @@ START_TEST(test_hooks_that_come_and_go) {
 }
 END_TEST
 
-RG_TESTS(backward_hooks, test_hooks_that_come_and_go, test_calls, test_parameters, test_nested,
-         test_gradients_that_wait, test_all_kinds, test_results_without_gradients, test_errors,
-         test_without_memory)
+RG_TESTS(backward_hooks, test_dtypes_stay, test_hooks_that_come_and_go, test_calls, test_parameters,
+         test_nested, test_gradients_that_wait, test_all_kinds, test_results_without_gradients,
+         test_errors, test_without_memory)

@@ -905,9 +905,8 @@ END_TEST
 RG_TESTS(module, test_load_where_nothing_can_be_written, test_names_and_repr, test_nested_repr,
          test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
          test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
-         test_hooks_that_return,
-         test_results_outlive_the_module, test_released_modules, test_without_ready,
-         test_what_cannot_be_registered,
-         test_out_of_memory, test_anomaly_names_the_module, test_fields_of_others,
-         test_children_of_others, test_first_of_many, test_next_names, test_twice_and_nothing,
-         test_places_move, test_long_names, test_refused_without_memory)
+         test_hooks_that_return, test_results_outlive_the_module, test_released_modules,
+         test_without_ready, test_what_cannot_be_registered, test_out_of_memory,
+         test_anomaly_names_the_module, test_fields_of_others, test_children_of_others,
+         test_first_of_many, test_next_names, test_twice_and_nothing, test_places_move,
+         test_long_names, test_refused_without_memory)
