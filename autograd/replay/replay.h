@@ -13,7 +13,8 @@ RG_PUBLIC_BEGIN
  * again, with the same bits as the step itself, on the same tensors: write new inputs
  * into the old ones (rg_copy_), and keep those that you want to read (the loss), since
  * every other result is written over. Random draws are fresh. A step that looks at
- * values (rg_item), or does what can't be done again, is refused; text that it prints
+ * values (rg_item), takes a loader's next batch, reaches an optimizer's options
+ * (rg_optim_group), or does what can't be done again, is refused; text that it prints
  * is printed once. The step's modules and its optimizer must outlive the replay. The
  * step must not be left by longjmp (see rg_error_handler). */
 typedef struct rg_replay rg_replay;

@@ -8,6 +8,7 @@
 #include "tensor/error.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"
+#include "tensor/observer.h"
 #include "tensor/random/random.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
@@ -167,7 +168,8 @@ static bool take_items(rg_data_loader *l, int64_t items, rg_tensor **batch) {
 rg_list rg_data_loader_next(rg_data_loader *l) {
     RG_AS("data_loader_next");
     const rg_list failed = { .n = -1 };
-    if (!rgi_handle_given(l, "data_loader_next", RG_HANDLE_DATA_LOADER)
+    if (!rgi_may_do_once("data_loader_next")
+        || !rgi_handle_given(l, "data_loader_next", RG_HANDLE_DATA_LOADER)
         || (!l->order && !begin_epoch(l)))
         return failed;
     const int64_t whole = l->options.batch_size, left = l->n - l->position;
@@ -200,7 +202,8 @@ static const char *const loader_keys[] = { "position", "order", "generator" };
 rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
     RG_AS("data_loader_state_dict");
     const rg_named_list failed = { .n = -1 };
-    if (!rgi_handle_given(l, "data_loader_state_dict", RG_HANDLE_DATA_LOADER))
+    if (!rgi_may_do_once("data_loader_state_dict")
+        || !rgi_handle_given(l, "data_loader_state_dict", RG_HANDLE_DATA_LOADER))
         return failed;
     rg_named *v = rgi_scope_alloc(sizeof *v * RG_COUNT(loader_keys));
     if (!v)

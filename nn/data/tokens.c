@@ -9,6 +9,7 @@
 #include "tensor/handle.h"
 #include "tensor/load.h"
 #include "tensor/memory.h"
+#include "tensor/observer.h"
 #include "tensor/text/text.h"
 
 #include <string.h>
@@ -129,7 +130,8 @@ static bool block_fits(const rg_tokens *tokens, int64_t block_size, const char *
 rg_pair(rg_tokens_windows)(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size) {
     const char *op = "tokens_windows";
     RG_SCOPE();
-    if (!rgi_handle_given(tokens, op, RG_HANDLE_TOKENS) || !rgi_given_tensor(starts, op))
+    if (!rgi_may_do_once(op) || !rgi_handle_given(tokens, op, RG_HANDLE_TOKENS)
+        || !rgi_given_tensor(starts, op))
         return no_windows;
     /* Rooms with public headers alone can't ask the table of dtypes. */
     if (rg_dtype_of(starts) != RG_INT64 || rg_ndim(starts) != 1) {
@@ -155,7 +157,8 @@ rg_pair(rg_tokens_get_batch_with)(const rg_tokens *tokens, int64_t batch_size, i
                                   rg_generator *g) {
     RG_AS("tokens_get_batch");
     RG_SCOPE();
-    if (!rgi_handle_given(tokens, "tokens_get_batch", RG_HANDLE_TOKENS))
+    if (!rgi_may_do_once("tokens_get_batch")
+        || !rgi_handle_given(tokens, "tokens_get_batch", RG_HANDLE_TOKENS))
         return no_windows;
     if (!block_fits(tokens, block_size, "tokens_get_batch"))
         return no_windows;

@@ -4,6 +4,7 @@
  */
 #include "load_optim.h"
 #include "tensor/map.h"
+#include "tensor/observer.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/storage.h"
 #include "tensor/scope.h"
@@ -139,7 +140,8 @@ static rg_tensor *entry_value(const optim_entry *e) {
 rg_named_list rg_optim_state_dict(rg_optim *o) {
     const rg_named_list failed = { .n = -1 };
     rg_optim_load all = { 0 };
-    if (!rgi_handle_given(o, "state_dict", RG_HANDLE_OPTIM) || !list_entries(o, &all))
+    if (!rgi_may_do_once("state_dict") || !rgi_handle_given(o, "state_dict", RG_HANDLE_OPTIM)
+        || !list_entries(o, &all))
         return failed;
     const rg_named_list lbfgs = rgi_lbfgs_list(o);
     if (lbfgs.n < 0)

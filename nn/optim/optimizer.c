@@ -4,6 +4,7 @@
  */
 #include "optimizer_structs.h"
 #include "tensor/memory.h"
+#include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
 #include "nn/python_text.h"
@@ -101,7 +102,7 @@ static bool fill_slots(rg_optim *o, rg_list list) {
 
 bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) {
     RG_AS("add_group");
-    if (!rgi_handle_given(o, "add_group", RG_HANDLE_OPTIM))
+    if (!rgi_may_do_once("add_group") || !rgi_handle_given(o, "add_group", RG_HANDLE_OPTIM))
         return false;
     RG_FAIL_VALUE_IF(o->row->step_by_closure && o->n_groups, o->row->name,
                      "%s doesn't support per-parameter options (parameter groups)", o->row->name);
@@ -126,18 +127,22 @@ int rg_optim_n_groups(rg_optim *o) {
     return rgi_handle_given(o, "n_groups", RG_HANDLE_OPTIM) ? (int)o->n_groups : -1;
 }
 
-rg_param_group *(rg_optim_group)(rg_optim *o, int i) {
+static bool has_group(const rg_optim *o, int i) {
     if (!rgi_handle_given(o, "group", RG_HANDLE_OPTIM))
-        return NULL;
+        return false;
     RG_FAIL_INDEX_IF(i < 0 || (size_t)i >= o->n_groups, "group", "there is no group %d of %zu", i,
                      o->n_groups);
-    return &o->groups[i].options;
+    return true;
+}
+
+rg_param_group *(rg_optim_group)(rg_optim *o, int i) {
+    return rgi_may_do_once("group") && has_group(o, i) ? &o->groups[i].options : NULL;
 }
 
 rg_list(rg_optim_parameters)(rg_optim *o, int i) {
     RG_AS("parameters");
     const rg_list failed = { .n = -1 };
-    if (!rg_optim_group(o, i))
+    if (!has_group(o, i))
         return failed;
     rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
     if (!v)
@@ -203,6 +208,8 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
                      "there is no optimizer %d", kind);
     const rg_optim_row *row = &rgi_optim_rows[kind];
     RG_AS(row->name);
+    if (!rgi_may_do_once(row->name))
+        return NULL;
     RG_FAIL_VALUE_IF(!params.n, row->name, "optimizer got an empty parameter list");
     rg_optim *o = rgi_alloc(sizeof *o, RG_MEM_OTHER);
     if (!o)

@@ -278,7 +278,7 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
     RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(rgi_schedule_rows), "schedule",
                      "there is no schedule %d", kind);
     RG_AS(rgi_schedule_rows[kind].name);
-    if (!values_are_given_once(rgi_schedule_rows[kind].name, &q))
+    if (!rgi_may_do_once(rgi_schedule_rows[kind].name) || !values_are_given_once(rgi_schedule_rows[kind].name, &q))
         return NULL;
     complete_schedule(kind, &q);
     if (!rgi_handle_given(o, "schedule", RG_HANDLE_OPTIM) || !rgi_schedule_check(o, kind, &q))

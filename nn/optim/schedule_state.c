@@ -4,6 +4,7 @@
  * of schedule has keys of its own.
  */
 #include "load_optim.h"
+#include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
 #include "nn/state.h"
@@ -221,7 +222,8 @@ void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s) {
 
 rg_named_list rg_schedule_state_dict(rg_schedule *s) {
     const rg_named_list failed = { .n = -1 };
-    if (!rgi_handle_given(s, "schedule_state_dict", RG_HANDLE_SCHEDULE))
+    static const char op[] = "schedule_state_dict";
+    if (!rgi_may_do_once(op) || !rgi_handle_given(s, op, RG_HANDLE_SCHEDULE))
         return failed;
     rg_py p = { 0 };
     rgi_schedule_value(&p, NULL, s);

@@ -93,7 +93,7 @@ uint64_t rg_initial_seed(void) {
 }
 
 rg_generator *(rg_generator_new)(uint64_t seed) {
-    rg_generator *g = rgi_alloc(sizeof *g, RG_MEM_OTHER);
+    rg_generator *g = rgi_may_do_once("generator_new") ? rgi_alloc(sizeof *g, RG_MEM_OTHER) : NULL;
     if (!g)
         return NULL;
     rgi_own_lock_begin(&g->lock);
@@ -140,7 +140,7 @@ typedef struct generator_image {
 enum { GENERATOR_IMAGE_NUMBERS = sizeof(generator_image) / sizeof(int64_t) };
 
 rg_tensor *rg_generator_state(rg_generator *g) {
-    if (!rgi_generator_lock(g, "generator_state"))
+    if (!rgi_may_do_once("generator_state") || !rgi_generator_lock(g, "generator_state"))
         return NULL;
     generator_image image = { .seed = g->seed,
                               .left = g->left,

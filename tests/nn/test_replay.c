@@ -3,11 +3,13 @@
  * step that can't be done again is refused.
  */
 #include "autograd/tools/function.h"
+#include "nn/data/data.h"
 #include "nn/optim/optim.h"
 #include "nn/models/gpt.h"
 #include "nn/layers/transformer.h"
 #include "tensor/memory.h"
 #include "tensor/thread.h"
+#include "tests/scratch.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -290,6 +292,8 @@ static rg_tensor *generator_state, *weights;
 static rg_module *plain;
 static rg_optim *sgd;
 static rg_schedule *rates;
+static rg_data_loader *loader;
+static rg_tokens *tokens;
 
 #define ONCE(name, call)               \
     static void once_##name(void *w) { \
@@ -313,6 +317,18 @@ ONCE(set_grad, rg_set_grad(w, weights))
 ONCE(module_to, rg_module_to(plain, RG_FLOAT32))
 ONCE(deepcopy, rg_deepcopy(plain))
 ONCE(schedule_step, rg_schedule_step(rates))
+ONCE(generator_new, rg_generator_free(rg_generator_new(1)))
+ONCE(generator_state, rg_generator_state(own_generator))
+ONCE(data_loader_next, rg_data_loader_next(loader))
+ONCE(data_loader_state_dict, rg_data_loader_state_dict(loader))
+ONCE(tokens_windows, rg_tokens_windows(tokens, generator_state, 1))
+ONCE(tokens_get_batch, rg_tokens_get_batch_with(tokens, 1, 1, own_generator))
+ONCE(optim_group, ck_assert_ptr_null(rg_optim_group(sgd, 0)))
+ONCE(add_group, rg_optim_add_group(sgd, RG_LIST(w)))
+ONCE(adam, rg_optim_free(rg_optim_adam(RG_LIST(w))))
+ONCE(step_lr, rg_optim_step_lr(sgd, .step_size = 1))
+ONCE(optim_state_dict, rg_optim_state_dict(sgd))
+ONCE(schedule_state_dict, rg_schedule_state_dict(rates))
 ONCE(cumprod, rg_backward(rg_sum(rg_cumprod(w, 0))))
 ONCE(prod, rg_backward(rg_prod(w)))
 ONCE(scatter_reduce,
@@ -343,6 +359,18 @@ START_TEST(test_once_alone) {
         { once_module_to, "module_to" },
         { once_deepcopy, "deepcopy" },
         { once_schedule_step, "schedule_step" },
+        { once_generator_new, "generator_new" },
+        { once_generator_state, "generator_state" },
+        { once_data_loader_next, "data_loader_next" },
+        { once_data_loader_state_dict, "data_loader_state_dict" },
+        { once_tokens_windows, "tokens_windows" },
+        { once_tokens_get_batch, "tokens_get_batch" },
+        { once_optim_group, "group" },
+        { once_add_group, "add_group" },
+        { once_adam, "Adam" },
+        { once_step_lr, "StepLR" },
+        { once_optim_state_dict, "state_dict" },
+        { once_schedule_state_dict, "schedule_state_dict" },
         { once_cumprod, "the gradient of cumprod" },
         { once_prod, "the gradient of prod" },
         { once_scatter_reduce, "the gradient of scatter_reduce" },
@@ -354,6 +382,8 @@ START_TEST(test_once_alone) {
     plain = (rg_module *)rg_nn_linear(2, 2);
     sgd = rg_optim_sgd(rg_parameters(plain));
     rates = rg_optim_step_lr(sgd, .step_size = 1);
+    loader = rg_data_loader_new(RG_LIST(rg_arange(4)), .batch_size = 2);
+    tokens = rg_tokens_open(scratch_write("tokens.bin", "123456", 6));
     for (int i = 0; i < RG_COUNT(once); i++) {
         char said[100];
         snprintf(said, sizeof said, "%s: can't be part of a recorded step", once[i].name);
@@ -361,6 +391,9 @@ START_TEST(test_once_alone) {
         ck_assert(rg_equal(rg_generator_state(own_generator), generator_state));
         ck_assert(rg_grad_of(w) == RG_NONE);
     }
+    ck_assert(rg_at(rg_data_loader_next(loader).v[0], 0) == 0);
+    rg_tokens_close(tokens);
+    rg_data_loader_free(loader);
     rg_optim_free(sgd);
     rg_module_free(plain);
     rg_generator_free(own_generator);
