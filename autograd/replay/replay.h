@@ -13,9 +13,9 @@ RG_PUBLIC_BEGIN
  * again, with the same bits as the step itself, on the same tensors: write new inputs
  * into the old ones (rg_copy_), and keep those that you want to read (the loss), since
  * every other result is written over. Random draws are fresh. A step that looks at
- * values (rg_item), takes a loader's next batch, reaches an optimizer's options
- * (rg_optim_group), or does what can't be done again, is refused; text that it prints
- * is printed once. The step's modules and its optimizer must outlive the replay. The
+ * values (rg_item, rg_str, rg_repr), takes a loader's next batch, reaches an optimizer's
+ * options (rg_optim_group), or does what can't be done again, is refused; what it prints
+ * with rg_print is printed once. The step's modules and its optimizer must outlive the replay. The
  * step must not be left by longjmp (see rg_error_handler). */
 typedef struct rg_replay rg_replay;
 /* Returns NULL where the step failed or was refused. */

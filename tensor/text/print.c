@@ -10,6 +10,7 @@
 #include "tensor/memory.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
+#include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/structs.h"
@@ -382,7 +383,7 @@ static void print_suffixes(printer *p, rg_tensor *t) {
         print_suffix(p, &line, "requires_grad=True", "", "");
 }
 
-const char *rg_repr(rg_tensor *t) {
+static const char *print_torch(rg_tensor *t) {
     if (!rgi_check(t, "repr"))
         return NULL;
     const rg_printoptions o = print_options;
@@ -402,10 +403,13 @@ const char *rg_repr(rg_tensor *t) {
     return rgi_text_own(&p.text);
 }
 
+const char *rg_repr(rg_tensor *t) { return rgi_may_do_once("repr") ? print_torch(t) : NULL; }
+
+/* A recorded step may print, since the program doesn't see the text. */
 void rg_print(rg_tensor *t) {
     RG_SCOPE();
     RG_AS("print");
-    const char *s = rg_repr(t);
+    const char *s = print_torch(t);
     if (!s) {
         rgi_tell_unread();
         return;
@@ -444,18 +448,20 @@ static const char *print_numpy(const rg_tensor *t, rg_dtype dtype) {
 }
 
 const char *rg_repr_numpy(rg_tensor *t) {
-    return rgi_check(t, "repr_numpy") ? print_numpy(t, t->dtype) : NULL;
+    if (!rgi_may_do_once("repr_numpy") || !rgi_check(t, "repr_numpy"))
+        return NULL;
+    return print_numpy(t, t->dtype);
 }
 
 const char *rg_str(rg_tensor *t) {
-    if (!rgi_check(t, "str"))
+    if (!rgi_may_do_once("str") || !rgi_check(t, "str"))
         return NULL;
     /* A 0-d tensor is one number, and Python's numbers are doubles. */
-    return t->ndim ? rg_repr(t) : print_numpy(t, RG_FLOAT64);
+    return t->ndim ? print_torch(t) : print_numpy(t, RG_FLOAT64);
 }
 
 const char *rg_repr_tf(rg_tensor *t) {
-    if (!rgi_check(t, "repr_tf"))
+    if (!rgi_may_do_once("repr_tf") || !rgi_check(t, "repr_tf"))
         return NULL;
     const char *array = print_numpy(t, t->dtype);
     rg_text text = { .failed = !array };

@@ -304,6 +304,11 @@ ONCE(item, rg_item(rg_sum(w)))
 ONCE(at, rg_at(w, 0))
 ONCE(data, rg_data(w))
 ONCE(copy_out, rg_copy_out(w, (float[2]){ 0 }, 8))
+ONCE(str, rg_str(w))
+ONCE(str_of_number, rg_str(rg_sum(w)))
+ONCE(repr, rg_repr(w))
+ONCE(repr_numpy, rg_repr_numpy(w))
+ONCE(repr_tf, rg_repr_tf(w))
 ONCE(equal, rg_equal(w, w))
 ONCE(allclose, rg_allclose(w, w, 0, 0))
 ONCE(manual_seed, rg_manual_seed(1))
@@ -336,7 +341,10 @@ ONCE(scatter_reduce,
                                           "prod")),
                  .create_graph = true))
 
-/* Each says that it can't be part of a step, and does nothing: no numbers are drawn. */
+static void prints(void *w) { rg_print(rg_mul(w, 2)); }
+
+/* Each says that it can't be part of a step, and does nothing: no numbers are drawn. What a step
+ * prints isn't given to the program. */
 START_TEST(test_once_alone) {
     static const struct {
         void (*step)(void *w);
@@ -346,6 +354,11 @@ START_TEST(test_once_alone) {
         { once_at, "at" },
         { once_data, "data" },
         { once_copy_out, "copy_out" },
+        { once_str, "str" },
+        { once_str_of_number, "str" },
+        { once_repr, "repr" },
+        { once_repr_numpy, "repr_numpy" },
+        { once_repr_tf, "repr_tf" },
         { once_equal, "equal" },
         { once_allclose, "allclose" },
         { once_manual_seed, "generator_seed" },
@@ -392,6 +405,9 @@ START_TEST(test_once_alone) {
         ck_assert(rg_grad_of(w) == RG_NONE);
     }
     ck_assert(rg_at(rg_data_loader_next(loader).v[0], 0) == 0);
+    rg_replay *printed = rg_record(prints, w);
+    ck_ok(printed);
+    rg_replay_free(printed);
     rg_tokens_close(tokens);
     rg_data_loader_free(loader);
     rg_optim_free(sgd);
