@@ -5,6 +5,7 @@
 #include "data.h"
 
 #include "load_loader.h"
+#include "nn/python_text.h"
 #include "tensor/error.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"
@@ -341,12 +342,26 @@ static bool sizes_of_fractions(int64_t n, int parts, const double *lengths, int6
     return true;
 }
 
+/* Lengths may add up to n though some are negative or fractions. */
+static bool are_lengths(int parts, const double *lengths) {
+    for (int i = 0; i < parts; i++)
+        RG_FAIL_VALUE_IF(!(lengths[i] >= 0 && floor(lengths[i]) == lengths[i]), "random_split",
+                         "the length at index %d is %s, but expected whole numbers from 0 on, or "
+                         "fractions whose sum is 1",
+                         i, rgi_python_float(lengths[i]));
+    return true;
+}
+
 static bool sizes_of_lengths(int64_t n, int parts, const double *lengths, int64_t *sizes) {
+    double sum = 0;
+    for (int i = 0; i < parts; i++)
+        sum += lengths[i];
+    RG_FAIL_VALUE_IF(sum != (double)n, "random_split", "%s", wrong_sum);
+    if (!are_lengths(parts, lengths))
+        return false;
     int64_t left = n;
     for (int i = 0; i < parts; i++) {
-        const double length = lengths[i];
-        const bool fits = length >= 0 && length <= (double)left && floor(length) == length;
-        RG_FAIL_VALUE_IF(!fits, "random_split", "%s", wrong_sum);
+        RG_FAIL_VALUE_IF(lengths[i] > (double)left, "random_split", "%s", wrong_sum);
         sizes[i] = (int64_t)lengths[i];
         left -= sizes[i];
     }

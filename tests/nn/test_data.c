@@ -230,8 +230,12 @@ START_TEST(test_state_refused) {
     const double fractions[] = { -0.5, 1.5 };
     const char *sum = "Sum of input lengths does not equal the length of the input dataset!";
     ck_fails(rg_random_split(10, 2, lengths).n >= 0, RG_VALUE_ERROR, sum);
-    ck_fails(rg_random_split(10, 2, negative).n >= 0, RG_VALUE_ERROR, sum);
-    ck_fails(rg_random_split(10, 2, halves).n >= 0, RG_VALUE_ERROR, sum);
+    ck_fails(rg_random_split(10, 2, negative).n >= 0, RG_VALUE_ERROR,
+             "the length at index 0 is -1.0, but expected whole numbers from 0 on");
+    ck_fails(rg_random_split(10, 2, halves).n >= 0, RG_VALUE_ERROR, "index 0 is 2.5, but expected");
+    ck_fails(rg_random_split(10, 2, ((double[]){ 11, -1 })).n >= 0, RG_VALUE_ERROR,
+             "index 1 is -1.0, but expected");
+    ck_fails(rg_random_split(10, 2, ((double[]){ NAN, 10 })).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, half_too_many).n >= 0, RG_VALUE_ERROR, sum);
     /* No more lengths are read than there are parts. */
     const double two[] = { 0.5, 0.5, NAN }, all_of_ten[] = { 3, 7, NAN };
