@@ -163,6 +163,33 @@ bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_sched
 
 /* ---- making -------------------------------------------------------------------- */
 
+/* Fails since the next rate of a group is nan. torch raises an error for a division by zero, and
+ * gives the optimizer any other nan. */
+static bool fail_for_nan(const rg_schedule *s, double rate_before) {
+    const rg_schedule_options *q = &s->o;
+    const struct {
+        const char *what;
+        bool is_cause;
+    } causes[] = {
+        { "the learning rate before isn't finite", !isfinite(rate_before) },
+        { "lr_lambda returned nan, or a factor that makes the learning rate nan",
+          rgi_is_by_lambda(s->kind) },
+        { "scale_fn returned nan, or a scale that makes the learning rate nan",
+          s->kind == RG_CYCLIC_LR && q->scale_fn },
+        { "gamma is nan", isnan(q->gamma) },
+        { "eta_min is nan", isnan(q->eta_min) },
+        { "power is nan", isnan(q->power) },
+        { "factor is nan", isnan(q->factor) },
+        { "base_lr is nan", isnan(q->base_lr) },
+        { "max_lr is nan", isnan(q->max_lr) },
+        { "float division by zero", true },
+    };
+    int i = 0;
+    while (!causes[i].is_cause)
+        i++;
+    return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[s->kind].name, "%s", causes[i].what);
+}
+
 /* Sets the groups' rates to those at epoch t. */
 static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     const char *name = rgi_schedule_rows[s->kind].name;
@@ -176,7 +203,8 @@ static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
         if (!rgi_option_set(g->initial_lr))
             g->initial_lr = g->lr;
         double lr = rate(s, g, t);
-        RG_FAIL_VALUE_IF(isnan(lr), name, "float division by zero");
+        if (isnan(lr))
+            return fail_for_nan(s, g->lr);
         g->lr = lr;
     }
     s->state[RG_LAST_EPOCH] = t;
@@ -250,8 +278,7 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
         { "min_lr", "min_lrs", q->min_lrs.n && q->min_lr != 0 },
         { "base_momentum", "base_momentums",
           q->base_momentums.n && rgi_option_set(q->base_momentum) },
-        { "max_momentum", "max_momentums",
-          q->max_momentums.n && rgi_option_set(q->max_momentum) },
+        { "max_momentum", "max_momentums", q->max_momentums.n && rgi_option_set(q->max_momentum) },
         { "lr_lambda", "lr_lambdas", q->lr_lambdas[0] && q->lr_lambda },
     };
     for (int i = 0; i < RG_COUNT(pairs); i++)
@@ -278,7 +305,8 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
     RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(rgi_schedule_rows), "schedule",
                      "there is no schedule %d", kind);
     RG_AS(rgi_schedule_rows[kind].name);
-    if (!rgi_may_do_once(rgi_schedule_rows[kind].name) || !values_are_given_once(rgi_schedule_rows[kind].name, &q))
+    if (!rgi_may_do_once(rgi_schedule_rows[kind].name)
+        || !values_are_given_once(rgi_schedule_rows[kind].name, &q))
         return NULL;
     complete_schedule(kind, &q);
     if (!rgi_handle_given(o, "schedule", RG_HANDLE_OPTIM) || !rgi_schedule_check(o, kind, &q))

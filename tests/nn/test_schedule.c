@@ -447,6 +447,37 @@ START_TEST(test_one_cycle_of_one_phase) {
 }
 END_TEST
 
+static double by_nan(int64_t epoch, void *unused) {
+    (void)unused;
+    return epoch ? NAN : 1;
+}
+static double scaled_by_nan(double x, void *unused) {
+    (void)x;
+    (void)unused;
+    return NAN;
+}
+
+/* A rate that is nan is refused, and the sentence has the cause. */
+START_TEST(test_rates_of_nan) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false);
+    rg_schedule *s = rg_optim_lambda_lr(o, .lr_lambda = by_nan);
+    INVALID(rg_schedule_step(s), "LambdaLR: lr_lambda returned nan");
+    s = rg_optim_multiplicative_lr(o, .lr_lambda = by_nan);
+    INVALID(rg_schedule_step(s), "MultiplicativeLR: lr_lambda returned nan");
+    INVALID(rg_optim_cyclic_lr(o, .max_lr = 1, .scale_fn = scaled_by_nan, .cycle_momentum = false),
+            "CyclicLR: scale_fn returned nan");
+    s = rg_optim_exponential_lr(o, .gamma = NAN);
+    INVALID(rg_schedule_step(s), "ExponentialLR: gamma is nan");
+    s = rg_optim_cosine_annealing_lr(o, .T_max = 2, .eta_min = NAN);
+    INVALID(rg_schedule_step(s), "CosineAnnealingLR: eta_min is nan");
+    rg_optim_group(o, 0)->lr = NAN;
+    INVALID(rg_optim_exponential_lr(o, .gamma = 0.5),
+            "ExponentialLR: the learning rate before isn't finite");
+    rg_optim_free(o);
+}
+END_TEST
+
 /* A factor of 0 can't be taken back, which torch notices when it should be. */
 START_TEST(test_constant_of_nothing) {
     RG_SCOPE();
@@ -704,5 +735,6 @@ END_TEST
 RG_TESTS(schedule, test_epochs_before_the_first, test_no_recording, test_sequences_begin,
          test_rates, test_newer_rates, test_errors, test_groups_that_come_later,
          test_the_longest_chain, test_options_at_their_bounds, test_one_cycle_of_one_phase,
-         test_constant_of_nothing, test_scales_of_cycles, test_full_lists, test_restarts_begin,
-         test_plateau_at_its_bounds, test_thresholds, test_groups_of_cycles, test_on_from_an_epoch)
+         test_constant_of_nothing, test_rates_of_nan, test_scales_of_cycles, test_full_lists,
+         test_restarts_begin, test_plateau_at_its_bounds, test_thresholds, test_groups_of_cycles,
+         test_on_from_an_epoch)
