@@ -68,6 +68,25 @@ static bool complete_options(const rg_optim *o, rg_group *group) {
     return true;
 }
 
+/* Refuses a flag that is neither 0 nor 1, and a count with a fraction. */
+static bool check_kinds(const rg_optim *o, const rg_group *group) {
+    for (int k = 0; k < RG_OPTION_COUNT; k++) {
+        const rg_saved_kind kind = rgi_options[k].kind;
+        const double value = group->option[k];
+        const bool flag = kind == RG_SAVED_FLAG || kind == RG_SAVED_TEXT;
+        const bool whole = floor(value) == value && fabs(value) <= 1e15;
+        if (!rgi_option_set(value))
+            continue;
+        RG_FAIL_VALUE_IF(flag && value != 0 && value != 1, o->row->name,
+                         "%s is a flag, 0 or 1, but is: %s", rgi_options[k].name,
+                         rgi_python_float(value));
+        RG_FAIL_VALUE_IF(kind == RG_SAVED_COUNT && !whole, o->row->name,
+                         "%s is a whole number, but is: %s", rgi_options[k].name,
+                         rgi_python_float(value));
+    }
+    return true;
+}
+
 /* Checks a tensor that is to become parameter i, and notes its index. */
 static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     const char *name = o->row->name;
@@ -107,7 +126,8 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     RG_FAIL_VALUE_IF(o->row->step_by_closure && o->n_groups, o->row->name,
                      "%s doesn't support per-parameter options (parameter groups)", o->row->name);
     rg_group group = { { options }, list.n };
-    if (!complete_options(o, &group) || !rgi_given_list(list.n, list.v, o->row->name))
+    if (!complete_options(o, &group) || !check_kinds(o, &group)
+        || !rgi_given_list(list.n, list.v, o->row->name))
         return false;
     size_t n = o->n_slots + (size_t)list.n;
     if (!rgi_grow((void **)&o->groups, &o->groups_room, o->n_groups + 1, sizeof *o->groups)

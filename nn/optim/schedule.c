@@ -278,7 +278,8 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
         { "min_lr", "min_lrs", q->min_lrs.n && q->min_lr != 0 },
         { "base_momentum", "base_momentums",
           q->base_momentums.n && rgi_option_set(q->base_momentum) },
-        { "max_momentum", "max_momentums", q->max_momentums.n && rgi_option_set(q->max_momentum) },
+        { "max_momentum", "max_momentums",
+          q->max_momentums.n && rgi_option_set(q->max_momentum) },
         { "lr_lambda", "lr_lambdas", q->lr_lambdas[0] && q->lr_lambda },
     };
     for (int i = 0; i < RG_COUNT(pairs); i++)

@@ -1059,6 +1059,14 @@ START_TEST(test_errors) {
     INVALID(rg_optim_adagrad(l, .initial_accumulator_value = -1),
             "Invalid initial_accumulator_value value: -1.0");
     INVALID(rg_optim_lion(l, .betas = { 0.9, NAN }), "Invalid beta parameter at index 1: nan");
+    INVALID(rg_optim_adam(l, .amsgrad = 2), "Adam: amsgrad is a flag, 0 or 1, but is: 2.0");
+    INVALID(rg_optim_adam(l, .amsgrad = .5), "amsgrad is a flag, 0 or 1, but is: 0.5");
+    INVALID(rg_optim_sgd(l, .maximize = -1), "SGD: maximize is a flag, 0 or 1, but is: -1.0");
+    INVALID(rg_optim_adam(l, .decoupled_weight_decay = NAN),
+            "decay is a flag, 0 or 1, but is: nan");
+    INVALID(rg_optim_lbfgs(l, .strong_wolfe = 2), "strong_wolfe is a flag, 0 or 1, but is: 2.0");
+    INVALID(rg_optim_lbfgs(l, .max_iter = 2.5), "max_iter is a whole number, but is: 2.5");
+    INVALID(rg_optim_lbfgs(l, .history_size = INFINITY), "history_size is a whole number, but is:");
     INVALID(rg_optim_sgd(none), "optimizer got an empty parameter list");
     INVALID(rg_optim_sgd(RG_LIST(rg_mul(w, 2))), "can't optimize a non-leaf Tensor");
     INVALID(rg_optim_sgd(RG_LIST(w, w)),
@@ -1072,6 +1080,7 @@ START_TEST(test_errors) {
              "Adam: expected a list but got NULL");
     ck_assert_ptr_null(rg_optim_sgd(rg_parameters(NULL)));
     rg_optim *o = rg_optim_sgd(l, .lr = 0.5);
+    INVALID(rg_optim_add_group(o, none, .nesterov = 3), "nesterov is a flag, 0 or 1, but is: 3.0");
     INVALID(rg_optim_add_group(o, l), "some parameters appear in more than one parameter group");
     ck_ok(rg_optim_add_group(o, none));
     /* Neither of these parameters ever has a gradient. */
