@@ -38,7 +38,8 @@ static struct {
 
 /* Tensors that are passed, and parameters that no optimizer has yet. */
 enum { SPARE = 64 };
-static rg_tensor *x, *x3, *idx, *starts, *cache, *spare[SPARE];
+static rg_tensor *x, *x3, *idx, *starts, *lengths, *cache, *spare[SPARE];
+static rg_packed_sequence packed;
 static rg_named_list loader_state, optim_state, schedule_state;
 /* Where a buffer and a child are registered. */
 static rg_tensor *buffer_place;
@@ -70,6 +71,8 @@ static void make_objects(void) {
     x3 = rg_ones(2, 3, 4);
     idx = rg_zeros_dims(RG_DIMS(1, 2), RG_INT64);
     starts = rg_arange(2);
+    lengths = rg_literal([ 2, 2, 1 ]);
+    packed = rg_pack_padded_sequence(x3, lengths, .enforce_sorted = false);
     make_modules();
     o.generator = rg_generator_new(3);
     o.loader = rg_data_loader_new(RG_LIST(rg_randn(6, 2)), .batch_size = 4);
@@ -145,6 +148,27 @@ static bool adds_group(void) {
     rg_tensor *parameter[] = { spare[used + 1] };
     const bool ok = rg_optim_add_group(o.growing, rg_list_of(1, parameter));
     used += ok;
+    return ok;
+}
+
+static rg_tensor *leaves(rg_tensor *value, const char *name, void *context) {
+    (void)value;
+    (void)name;
+    (void)context;
+    return RG_NONE;
+}
+
+static bool looks(void *m) {
+    rg_hooks_guard guard = rg_hooks_guard_open(m, RG_HOOKS_AT({ "", leaves, NULL }));
+    const bool ok = guard.look;
+    rg_hooks_guard_close(&guard);
+    return ok;
+}
+
+/* Where memory for the list lacks, the output and some values stay until the scope's end. */
+static bool caches(void *m) {
+    const bool ok = rg_run_with_cache(m, "0", x).output;
+    given = ok ? 2 : -1;
     return ok;
 }
 
