@@ -502,7 +502,46 @@ START_TEST(test_eps_below_zero) {
 }
 END_TEST
 
-RG_TESTS(numbers, test_convolutions_of_whole_numbers, test_eps_below_zero, test_lists_of_an_array,
+/* ---- functions of three numbers ------------------------------------------------------ */
+
+/* A factor of addcmul and addcdiv is multiplied with the first number, so that the product of the
+ * others may overflow. */
+START_TEST(test_factors_come_first) {
+    enum { N = 37 }; /* There are whole vectors, and elements behind them. */
+    rg_tensor *x = rg_ones(N);
+    rg_tensor *large = rg_full(RG_DIMS(N), 1e25), *small = rg_full(RG_DIMS(N), 1e-25);
+    rg_tensor *product = rg_addcmul(x, large, large, 1e-30);
+    rg_tensor *quotient = rg_addcdiv(x, large, small, 1e-30);
+    ck_assert(rg_allclose(product, rg_full(RG_DIMS(N), 1e20), 1e-6, 0));
+    ck_assert(rg_allclose(quotient, rg_full(RG_DIMS(N), 1e20), 1e-6, 0));
+}
+END_TEST
+
+/* From weight 0.5 on, and down from -0.5, lerp is computed from its second end. */
+START_TEST(test_lerp_from_the_nearer_end) {
+    static const float weights[] = { 0, 0.25f, -0.25f, 0.4999f, 0.5f, -0.5f, 0.75f, 1, 2 };
+    enum { N = 37 };
+    float a[N], b[N];
+    for (int i = 0; i < N; i++) {
+        a[i] = (float)(i + 1) / 3;
+        b[i] = (float)(i + 1) * 0.7f + 1e-3f;
+    }
+    for (int k = 0; k < RG_COUNT(weights); k++) {
+        const float w = weights[k];
+        rg_tensor *y = rg_lerp(rg_from_float(a, RG_DIMS(N)), rg_from_float(b, RG_DIMS(N)), w);
+        ck_ok(y);
+        for (int i = 0; i < N; i++) {
+            const float rise = b[i] - a[i], step = w * rise, back = rise * (1 - w);
+            const float want = fabsf(w) < 0.5f ? a[i] + step : b[i] - back;
+            ck_assert_msg(((float *)y->data)[i] == want, "lerp(%a, %a, %g) is %a, not %a", a[i],
+                          b[i], w, ((float *)y->data)[i], want);
+        }
+    }
+}
+END_TEST
+
+RG_TESTS(numbers, test_factors_come_first, test_lerp_from_the_nearer_end,
+         test_convolutions_of_whole_numbers, test_eps_below_zero, test_lists_of_an_array,
          test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
          test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,

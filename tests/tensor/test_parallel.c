@@ -118,6 +118,11 @@ static void check_bits(const char *what, compute *f, rg_tensor *y, rg_tensor *co
 }
 
 static bool add(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_add, y, in, NULL); }
+/* An element that two threads compute is added twice. */
+static bool add_in_place(rg_tensor *y, rg_tensor *const in[]) {
+    rgi_copy_elements(y, in[1]);
+    return add(y, (rg_tensor *[]){ in[0], y });
+}
 static bool gelu(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_gelu, y, in, NULL); }
 static bool copy(rg_tensor *y, rg_tensor *const in[]) {
     rgi_copy_elements(y, in[0]);
@@ -188,6 +193,7 @@ START_TEST(test_elements) {
                   *row = rg_randn(1013);
         rg_tensor *in[] = { numbers(RG_FLOAT32, shape, turned), numbers(RG_FLOAT32, shape, false) };
         check_bits("add", add, y, in);
+        check_bits("add in place", add_in_place, y, in);
         check_bits("add of a row", add, y, (rg_tensor *[]){ in[0], row });
         check_bits("gelu", gelu, y, in);
         check_bits("copy", copy, wide, in);
