@@ -160,7 +160,7 @@ static rg_tensor *leaves(rg_tensor *value, const char *name, void *context) {
 
 static bool looks(void *m) {
     rg_hooks_guard guard = rg_hooks_guard_open(m, RG_HOOKS_AT({ "", leaves, NULL }));
-    const bool ok = guard.look;
+    const bool ok = guard.scope;
     rg_hooks_guard_close(&guard);
     return ok;
 }
