@@ -70,15 +70,15 @@ static rg_tensor *with_wide_gradient(rg_tensor *y) {
     return g && rg_backward(y, .gradient = g, .retain_graph = true) ? y : NULL;
 }
 
-/* A hook's gradient is converted, and summed to the tensor's shape. */
-static rg_tensor *widened(rg_tensor *g, void *context) {
+static rg_tensor *doubled(rg_tensor *g, void *context) {
     (void)context;
-    return rg_to(rg_unsqueeze(g, 0), RG_FLOAT64);
+    return rg_mul(g, 2);
 }
 
-static rg_tensor *with_wide_hook(rg_tensor *x) {
+/* A hook replaces the gradient. */
+static rg_tensor *with_replacing_hook(rg_tensor *x) {
     rg_tensor *y = x ? rg_mul(x, 2) : NULL;
-    return y && rg_register_hook(y, widened, NULL) >= 0 ? rg_mul(y, 3) : NULL;
+    return y && rg_register_hook(y, doubled, NULL) >= 0 ? rg_mul(y, 3) : NULL;
 }
 
 /* Returns a view, whose gradient is kept or not, after its base was written to. */
