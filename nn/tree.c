@@ -126,7 +126,7 @@ rg_list rg_parameters(void *m) {
     rg_tensor **v = l.n < 0 ? NULL : rgi_scope_alloc((size_t)l.n * sizeof *v);
     for (int i = 0; i < l.n && v; i++)
         v[i] = l.v[i].tensor;
-    return (rg_list){ v ? l.n : -1, v };
+    return v ? (rg_list){ l.n, v } : rgi_list_failed;
 }
 
 int64_t rg_num_parameters(void *m) {

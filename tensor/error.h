@@ -89,6 +89,8 @@ bool rgi_given_list(int64_t n, const void *v, const char *op);
 /* Refuses an option's number beside its list, which has n values: the number would have no effect.
  * `absent` is the number that stands for none. */
 bool rgi_given_once(const char *op, const char *what, int64_t number, int64_t absent, int n);
+/* Every function that returns a list of tensors returns this where it fails. */
+extern const rg_list rgi_list_failed;
 /* Returns whether it is a list, and each of its tensors may be worked on. */
 bool rgi_check_list(rg_list list, const char *op);
 /* Returns whether t may be worked on, as rgi_check (structs.h) does, to a file that doesn't see the

@@ -37,6 +37,11 @@ bool rgi_check_slow(rg_tensor *t, const char *op) {
 
 bool rgi_given_tensor(rg_tensor *t, const char *op) { return rgi_check(t, op); }
 
+/* A failed list has NULLs, so that a caller who takes a part of it without a check gets NULL, as
+ * from any function that failed. */
+static rg_tensor *const no_tensors[64];
+const rg_list rgi_list_failed = { -1, no_tensors };
+
 bool rgi_check_list(rg_list list, const char *op) {
     if (!rgi_given_list(list.n, list.v, op))
         return false;

@@ -5,11 +5,6 @@
 
 /* ---- lists --------------------------------------------------------------------- */
 
-/* The elements of a failed list are NULL, so that a caller who uses one without a check gets NULL,
- * as from any function that failed. */
-static rg_tensor *const no_parts[64];
-const rg_list rgi_list_failed = { -1, no_parts };
-
 /* No list has more parts than this, whose headers take most of a gigabyte. */
 enum { LIST_MOST = 1 << 22 };
 

@@ -9,9 +9,6 @@
 /* gx = g in x's shape */
 rg_rule rgi_rule_reshape;
 
-/* A function that returns a list returns this where it fails. */
-extern const rg_list rgi_list_failed;
-
 /* Makes *wrapped the dim that `dim` stands for. Fails with the code and the sentence if x has no
  * dims, and as rgi_wrap_dim does if it has no such dim. */
 bool rgi_part_check(const char *op, rg_code code, const char *sentence, rg_tensor *x, int dim,

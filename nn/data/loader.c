@@ -168,23 +168,22 @@ static bool take_items(rg_data_loader *l, int64_t items, rg_tensor **batch) {
 
 rg_list rg_data_loader_next(rg_data_loader *l) {
     RG_AS("data_loader_next");
-    const rg_list failed = { .n = -1 };
     if (!rgi_may_do_once("data_loader_next")
         || !rgi_handle_given(l, "data_loader_next", RG_HANDLE_DATA_LOADER)
         || (!l->order && !begin_epoch(l)))
-        return failed;
+        return rgi_list_failed;
     const int64_t whole = l->options.batch_size, left = l->n - l->position;
     const int64_t items = RG_MIN(whole, left);
     const bool ends = left == 0 || (left < whole && l->options.drop_last);
     rg_tensor **batch = rgi_scope_alloc((size_t)l->n_tensors * sizeof *batch);
     if (!batch || (!ends && !take_items(l, items, batch)))
-        return failed;
+        return rgi_list_failed;
     /* The last item was also the last of a full batch, or the sampler ran out within the batch. */
     const bool runs_out = ends ? l->options.drop_last || l->n % whole == 0 : items < whole;
     if (runs_out && !run_out(l)) {
         for (int i = 0; i < l->n_tensors && !ends; i++)
             rg_drop(batch[i]);
-        return failed;
+        return rgi_list_failed;
     }
     if (!ends) {
         l->position += items;
@@ -371,28 +370,27 @@ static bool sizes_of_lengths(int64_t n, int parts, const double *lengths, int64_
 
 rg_list(rg_random_split_with)(int64_t n, int parts, const double *lengths, rg_generator *g) {
     RG_AS("random_split");
-    const rg_list failed = { .n = -1 };
     if (!rgi_given_list(parts, lengths, "random_split"))
-        return failed;
+        return rgi_list_failed;
     rg_tensor **v = rgi_scope_alloc((size_t)parts * sizeof *v);
     int64_t *sizes = rgi_scope_alloc((size_t)parts * sizeof *sizes);
     if (!v || !sizes)
-        return failed;
+        return rgi_list_failed;
     double sum = 0;
     for (int i = 0; i < parts; i++)
         sum += lengths[i];
     const bool fractions = fabs(sum - 1) <= 1e-9;
     if (!(fractions ? sizes_of_fractions : sizes_of_lengths)(n, parts, lengths, sizes))
-        return failed;
+        return rgi_list_failed;
     RG_SCOPE();
     rg_tensor *order = rg_randperm_with(n, g);
     if (!order)
-        return failed;
+        return rgi_list_failed;
     int64_t from = 0;
     for (int i = 0; i < parts; from += sizes[i++]) {
         v[i] = rg_clone(rg_narrow(order, 0, from, sizes[i]));
         if (!v[i])
-            return failed;
+            return rgi_list_failed;
     }
     for (int i = 0; i < parts; i++)
         rg_escape(v[i]);

@@ -161,12 +161,11 @@ rg_param_group *(rg_optim_group)(rg_optim *o, int i) {
 
 rg_list(rg_optim_parameters)(rg_optim *o, int i) {
     RG_AS("parameters");
-    const rg_list failed = { .n = -1 };
     if (!has_group(o, i))
-        return failed;
+        return rgi_list_failed;
     rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
     if (!v)
-        return failed;
+        return rgi_list_failed;
     int n = 0;
     for (RG_EACH_SLOT(slot, o))
         if (slot->group == (size_t)i)

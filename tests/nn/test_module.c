@@ -459,6 +459,36 @@ START_TEST(test_hooks_that_return) {
 }
 END_TEST
 
+/* ---- lists ------------------------------------------------------------------------ */
+
+static rg_list list_of(int function) {
+    static const double too_many[] = { 30, 40 };
+    switch (function) {
+    case 0: return rg_split(NULL, 1, 0);
+    case 1: return rg_split_sizes(NULL, 0, NULL, 0);
+    case 2: return rg_chunk(NULL, 2, 0);
+    case 3: return rg_unbind(NULL, 0);
+    case 4: return rg_meshgrid(RG_LIST(NULL, NULL));
+    case 5: return rg_parameters(NULL);
+    case 6: return rg_optim_parameters(NULL, 0);
+    case 7: return rg_data_loader_next(NULL);
+    default: return (rg_random_split_with)(9, 2, too_many, NULL);
+    }
+}
+
+/* Whatever function returns a list, the first tensors of a failed list are NULL. */
+START_TEST(test_failed_lists) {
+    for (int function = 0; function < 9; function++) {
+        const rg_list list = list_of(function);
+        ck_assert_int_eq(list.n, -1);
+        ck_assert(list.v && rg_error_code() != RG_OK);
+        for (int i = 0; i < 64; i++)
+            ck_assert(!list.v[i]);
+        rg_error_clear();
+    }
+}
+END_TEST
+
 /* ---- lifetimes ------------------------------------------------------------------- */
 
 START_TEST(test_results_outlive_the_module) {
@@ -905,8 +935,8 @@ END_TEST
 RG_TESTS(module, test_load_where_nothing_can_be_written, test_names_and_repr, test_nested_repr,
          test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
          test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
-         test_hooks_that_return, test_results_outlive_the_module, test_released_modules,
-         test_without_ready, test_what_cannot_be_registered, test_out_of_memory,
-         test_anomaly_names_the_module, test_fields_of_others, test_children_of_others,
-         test_first_of_many, test_next_names, test_twice_and_nothing, test_places_move,
-         test_long_names, test_refused_without_memory)
+         test_hooks_that_return, test_failed_lists, test_results_outlive_the_module,
+         test_released_modules, test_without_ready, test_what_cannot_be_registered,
+         test_out_of_memory, test_anomaly_names_the_module, test_fields_of_others,
+         test_children_of_others, test_first_of_many, test_next_names, test_twice_and_nothing,
+         test_places_move, test_long_names, test_refused_without_memory)
