@@ -42,17 +42,18 @@ static const rg_saved schedule_options[][MOST_FIELDS] = {
     [RG_CYCLIC_LR] = { STATE(FLOAT, "total_size", RG_TOTAL_SIZE),
                        STATE(FLOAT, "step_ratio", RG_STEP_RATIO), OPTION(FLOAT, gamma),
                        OPTION(BOOL, cycle_momentum) },
-    [RG_CHAINED_SCHEDULER] = { { NULL } },
+    [RG_CHAINED_SCHEDULER] = { { .name = NULL } },
 };
 
 /* The numbers that the schedules' steps change. */
-static const rg_saved no_counts[] = { { NULL } };
-static const rg_saved plain_counts[] = { STATE(COUNT, "last_epoch", RG_LAST_EPOCH), { NULL } };
+static const rg_saved no_counts[] = { { .name = NULL } };
+static const rg_saved plain_counts[] = { STATE(COUNT, "last_epoch", RG_LAST_EPOCH),
+                                         { .name = NULL } };
 static const rg_saved plateau_counts[] = { STATE(COUNT, "last_epoch", RG_LAST_EPOCH),
                                            STATE(FLOAT, "best", RG_BEST),
                                            STATE(COUNT, "cooldown_counter", RG_COOLDOWN_COUNTER),
                                            STATE(COUNT, "num_bad_epochs", RG_NUM_BAD_EPOCHS),
-                                           { NULL } };
+                                           { .name = NULL } };
 
 static const rg_saved *counts_of(rg_schedule_kind kind) {
     if (kind == RG_CHAINED_SCHEDULER)
