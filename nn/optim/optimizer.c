@@ -119,6 +119,68 @@ static bool fill_slots(rg_optim *o, rg_list list) {
     return true;
 }
 
+/* torch checks the values of these options, and its complaints give them these names. */
+static const char *const checked_options[RG_OPTION_COUNT] = {
+    [RG_OPTION_lr] = "learning rate",
+    [RG_OPTION_beta1] = "beta parameter at index 0",
+    [RG_OPTION_beta2] = "beta parameter at index 1",
+    [RG_OPTION_lr_decay] = "lr_decay value",
+    [RG_OPTION_alpha] = "alpha value",
+    [RG_OPTION_momentum] = "momentum value",
+    [RG_OPTION_eps] = "epsilon value",
+    [RG_OPTION_weight_decay] = "weight_decay value",
+    [RG_OPTION_initial_accumulator_value] = "initial_accumulator_value value",
+    [RG_OPTION_momentum_decay] = "momentum_decay value",
+};
+/* Muon's complaints are others. */
+static const char *const checked_by_muon[RG_OPTION_COUNT] = {
+    [RG_OPTION_lr] = "Learning rate",
+    [RG_OPTION_momentum] = "momentum",
+    [RG_OPTION_weight_decay] = "weight decay",
+};
+
+/* torch's SGD refuses a negative number; the others refuse a NaN, too, and a beta of 1 or more. */
+static bool option_is_bad(const rg_optim *o, int option, double value) {
+    if (o->row == &rgi_optim_rows[RG_SGD])
+        return value < 0;
+    bool beta = option == RG_OPTION_beta1 || option == RG_OPTION_beta2;
+    return !(value >= 0) || (beta && value >= 1);
+}
+
+static bool check_options(const rg_optim *o, const rg_group *group) {
+    const rg_param_group *g = &group->options;
+    const bool muon = o->row == &rgi_optim_rows[RG_MUON];
+    const char *const *checked = muon ? checked_by_muon : checked_options;
+    for (int k = 0; k < RG_OPTION_COUNT; k++) {
+        double value = group->option[k];
+        if (!checked[k] || !rgi_option_set(value))
+            continue;
+        RG_FAIL_VALUE_IF(option_is_bad(o, k, value), o->row->name,
+                         muon ? "%s should be >= 0 but is: %s" : "Invalid %s: %s", checked[k],
+                         rgi_python_float(value));
+    }
+    bool nesterov = !muon && rgi_option_set(g->nesterov) && g->nesterov != 0;
+    RG_FAIL_VALUE_IF(nesterov && !(g->momentum > 0 && g->dampening == 0), o->row->name,
+                     "Nesterov momentum requires a momentum and zero dampening");
+    return true;
+}
+
+/* Refuses an array with fewer numbers than it has. C gives the absent ones 0, so that a last number
+ * of 0 counts as absent; rg_optim_group can set it. */
+static bool arrays_are_whole(const rg_optim *o, const rg_group *group) {
+    for (int k = 0; k < RG_OPTION_COUNT; k++) {
+        const rg_saved_kind kind = rgi_options[k].kind;
+        if (kind != RG_SAVED_PAIR && kind != RG_SAVED_TRIPLE)
+            continue;
+        const int n = kind == RG_SAVED_PAIR ? 2 : 3;
+        RG_FAIL_VALUE_IF(group->option[k + n - 1] == 0, o->row->name,
+                         "%s are %d numbers, but the last one is absent or 0 (rg_optim_group can "
+                         "set it to 0)",
+                         rgi_options[k].key, n);
+    }
+    return true;
+}
+
 bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) {
     RG_AS("add_group");
     if (!rgi_may_do_once("add_group") || !rgi_handle_given(o, "add_group", RG_HANDLE_OPTIM))
@@ -128,6 +190,9 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     rg_group group = { { options }, list.n };
     if (!complete_options(o, &group) || !check_kinds(o, &group)
         || !rgi_given_list(list.n, list.v, o->row->name))
+        return false;
+    /* torch doesn't check the values of later groups. */
+    if ((!o->n_groups && !check_options(o, &group)) || !arrays_are_whole(o, &group))
         return false;
     size_t n = o->n_slots + (size_t)list.n;
     if (!rgi_grow((void **)&o->groups, &o->groups_room, o->n_groups + 1, sizeof *o->groups)
@@ -175,52 +240,6 @@ rg_list(rg_optim_parameters)(rg_optim *o, int i) {
 
 /* ---- making -------------------------------------------------------------------- */
 
-/* torch checks the values of these options, and its complaints give them these names. */
-static const char *const checked_options[RG_OPTION_COUNT] = {
-    [RG_OPTION_lr] = "learning rate",
-    [RG_OPTION_beta1] = "beta parameter at index 0",
-    [RG_OPTION_beta2] = "beta parameter at index 1",
-    [RG_OPTION_lr_decay] = "lr_decay value",
-    [RG_OPTION_alpha] = "alpha value",
-    [RG_OPTION_momentum] = "momentum value",
-    [RG_OPTION_eps] = "epsilon value",
-    [RG_OPTION_weight_decay] = "weight_decay value",
-    [RG_OPTION_initial_accumulator_value] = "initial_accumulator_value value",
-    [RG_OPTION_momentum_decay] = "momentum_decay value",
-};
-/* Muon's complaints are others. */
-static const char *const checked_by_muon[RG_OPTION_COUNT] = {
-    [RG_OPTION_lr] = "Learning rate",
-    [RG_OPTION_momentum] = "momentum",
-    [RG_OPTION_weight_decay] = "weight decay",
-};
-
-/* torch's SGD refuses a negative number; the others refuse a NaN, too, and a beta of 1 or more. */
-static bool option_is_bad(const rg_optim *o, int option, double value) {
-    if (o->row == &rgi_optim_rows[RG_SGD])
-        return value < 0;
-    bool beta = option == RG_OPTION_beta1 || option == RG_OPTION_beta2;
-    return !(value >= 0) || (beta && value >= 1);
-}
-
-static bool check_options(const rg_optim *o) {
-    const rg_param_group *g = &o->groups->options;
-    const bool muon = o->row == &rgi_optim_rows[RG_MUON];
-    const char *const *checked = muon ? checked_by_muon : checked_options;
-    for (int k = 0; k < RG_OPTION_COUNT; k++) {
-        double value = o->groups->option[k];
-        if (!checked[k] || !rgi_option_set(value))
-            continue;
-        RG_FAIL_VALUE_IF(option_is_bad(o, k, value), o->row->name,
-                         muon ? "%s should be >= 0 but is: %s" : "Invalid %s: %s", checked[k],
-                         rgi_python_float(value));
-    }
-    bool nesterov = !muon && rgi_option_set(g->nesterov) && g->nesterov != 0;
-    RG_FAIL_VALUE_IF(nesterov && !(g->momentum > 0 && g->dampening == 0), o->row->name,
-                     "Nesterov momentum requires a momentum and zero dampening");
-    return true;
-}
-
 rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options) {
     RG_SCOPE();
     RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(rgi_optim_rows), "optim",
@@ -238,7 +257,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
     };
     if (rgi_option_set(options.max_iter) && !rgi_option_set(options.max_eval))
         options.max_eval = floor(options.max_iter * 5 / 4);
-    if (!rg_optim_add_group_with(o, params, options) || !check_options(o)) {
+    if (!rg_optim_add_group_with(o, params, options)) {
         rg_optim_free(o);
         return NULL;
     }

@@ -13,8 +13,9 @@ typedef struct rg_optim rg_optim;
 
 /* ---- options ----------------------------------------------------------------------
  * These are the entries of torch's param_groups. An option that isn't given is the optimizer's
- * default; one that the optimizer doesn't have is an error. Flags are 0 or 1. The last five are
- * for schedules. (The list keeps its lines, which clang-format would nest.) */
+ * default; one that the optimizer doesn't have is an error. Flags are 0 or 1. Arrays are given
+ * whole: their last number must not be 0, as an absent one is. The last five are for schedules.
+ * (The list keeps its lines, which clang-format would nest.) */
 /* clang-format off */
 #define RG_OPTIONS_(X)                                                 \
     X(lr_decay) X(alpha) X(momentum) X(dampening) X(eps)               \

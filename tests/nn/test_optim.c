@@ -1059,6 +1059,17 @@ START_TEST(test_errors) {
     INVALID(rg_optim_adagrad(l, .initial_accumulator_value = -1),
             "Invalid initial_accumulator_value value: -1.0");
     INVALID(rg_optim_lion(l, .betas = { 0.9, NAN }), "Invalid beta parameter at index 1: nan");
+    INVALID(rg_optim_adam(l, .betas = { .9 }),
+            "Adam: betas are 2 numbers, but the last one is absent or 0 (rg_optim_group can");
+    INVALID(rg_optim_lion(l, .betas = { 0 }), "Lion: betas are 2 numbers");
+    INVALID(rg_optim_muon(RG_LIST(rg_ones(2, 2)), .ns_coefficients = { 3, -4 }),
+            "Muon: ns_coefficients are 3 numbers");
+    rg_optim *pair = rg_optim_adam(l, .betas = { 0, .9 });
+    ck_ok(pair);
+    INVALID(rg_optim_add_group(pair, none, .betas = { .9 }), "add_group: betas are 2 numbers");
+    rg_optim_group(pair, 0)->betas[1] = 0;
+    ck_ok(rg_optim_step(pair));
+    rg_optim_free(pair);
     INVALID(rg_optim_adam(l, .amsgrad = 2), "Adam: amsgrad is a flag, 0 or 1, but is: 2.0");
     INVALID(rg_optim_adam(l, .amsgrad = .5), "amsgrad is a flag, 0 or 1, but is: 0.5");
     INVALID(rg_optim_sgd(l, .maximize = -1), "SGD: maximize is a flag, 0 or 1, but is: -1.0");
