@@ -1,6 +1,6 @@
 /*
- * averaged_model.c: averages of weights. All that can fail comes before anything changes; then each
- * parameter is averaged in one pass.
+ * averaged_model.c: averages of a model's weights. Everything that can fail is done before anything
+ * changes; then each parameter is averaged in one pass.
  */
 #include "averaged_model.h"
 #include "nn/given.h"
@@ -49,11 +49,11 @@ rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_o
 
 /* ---- updating -------------------------------------------------------------------------- */
 
-/* An average with the model's tensor. Where they aren't floating point, `next` is what the average
- * becomes; else it is NULL. */
+/* A tensor of the average, with the model's. `next` is the average's next value if its dtype isn't
+ * floating point; otherwise NULL. */
 typedef struct {
     rg_tensor *average, *current, *next;
-    bool averaged; /* It takes part in the average, and isn't only copied. */
+    bool averaged; /* False: the model's value is copied. */
 } averaged_pair;
 
 typedef struct {
@@ -61,7 +61,7 @@ typedef struct {
     int n;
 } averaged_pairs;
 
-/* Returns whether the shapes are the same, or fails with torch's sentence. */
+/* Returns whether the shapes are equal; fails as torch does. */
 static bool shapes_match(const rg_tensor *a, const rg_tensor *b) {
     RG_FAIL_IF(a->ndim != b->ndim, averaged_op,
                "The shape of tensor a %s must match the shape of tensor b %s", RG_SHAPE_TEXT(a),
@@ -102,7 +102,7 @@ static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs
     return ok;
 }
 
-/* Makes the next value of an average that isn't floating point, rounded as torch rounds it. */
+/* Computes the next value of an average that isn't floating point, with torch's rounding. */
 static bool make_next(const rg_averaged_model *m, averaged_pair *pair, int64_t n) {
     const double decay = m->multi_avg_fn.decay;
     rg_tensor *a = rg_detach(pair->average), *b = pair->current, *y;

@@ -1,5 +1,5 @@
 /*
- * averaged_model.h: averages of weights: torch.optim.swa_utils.AveragedModel.
+ * averaged_model.h: averages of a model's weights: torch.optim.swa_utils.AveragedModel.
  *
  *     rg_averaged_model *ema =
  *         rg_optim_averaged_model(model, .multi_avg_fn = rg_get_ema_multi_avg_fn(0.999));
@@ -15,8 +15,8 @@
 
 RG_PUBLIC_BEGIN
 
-/* The ways to average: keep `decay` of the average at each update, or take the plain mean
- * of all that were there, which is the default. A decay that isn't between 0 and 1 is an error. */
+/* How to average: keep the fraction `decay` of the average at each update, or take the mean of all
+ * updates, the default. A decay outside of 0 to 1 is an error. */
 typedef struct rg_multi_avg_fn {
     bool ema, failed;
     double decay;
@@ -26,8 +26,8 @@ rg_multi_avg_fn rg_get_swa_multi_avg_fn(void);
 
 typedef struct rg_averaged_model {
     rg_module base;
-    rg_module *module;     /* The average, a deep copy of the model at first. */
-    rg_tensor *n_averaged; /* The number of updates that were made. */
+    rg_module *module;     /* The average; at first a deep copy of the model. */
+    rg_tensor *n_averaged; /* The number of updates. */
     rg_multi_avg_fn multi_avg_fn;
     bool use_buffers;
 } rg_averaged_model;
@@ -35,16 +35,16 @@ typedef struct rg_averaged_model {
 typedef struct RG_OPTIONS rg_averaged_model_options {
     RG_BY_NAME;
     rg_multi_avg_fn multi_avg_fn RG_DEFAULT({});
-    /* Buffers are averaged, too; else they are the model's. */
+    /* Average buffers, too, instead of copying the model's. */
     bool use_buffers RG_DEFAULT(false);
 } rg_averaged_model_options;
 rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_options o);
 #define rg_optim_averaged_model(model, ...) \
     rg_optim_averaged_model_with(           \
         model, RG_KEYWORDS(rg_averaged_model_options, (.use_buffers = false), __VA_ARGS__))
-/* Takes the model's weights into the average; the first time they become the average. The model
- * must have the parameters and buffers of the one that the average was made from. If this fails,
- * nothing has changed. */
+/* Updates the average with the model's weights; the first update copies them. The model must have
+ * the same parameters and buffers as the model that the average was made from. On failure nothing
+ * has changed. */
 bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model);
 
 RG_PUBLIC_END

@@ -1,5 +1,5 @@
 /*
- * clip.c: gradients that are too large, made smaller.
+ * clip.c: clipping gradients.
  */
 #include "clip.h"
 #include "tensor/error.h"

@@ -1,7 +1,7 @@
 /*
- * lbfgs.c: LBFGS, which calls the program's closure several times in a step. The numbers of a line
- * search are double; what follows from tensors is rounded to their dtype, as torch's 0-d tensors
- * are. A step works on a copy of what LBFGS remembers, so that one that fails changes nothing.
+ * lbfgs.c: LBFGS, which calls the program's closure several times in a step. The line search
+ * computes in double, and values from tensors are rounded to their dtype, as torch's 0-d tensors
+ * are. A step works on a copy of the state, so that a failed step changes nothing.
  */
 #include "optimizer_structs.h"
 #include "tensor/kernels/copy.h"
@@ -47,7 +47,7 @@ void rgi_lbfgs_end(rg_lbfgs *s) {
 
 /* ---- a step ---------------------------------------------------------------------------- */
 
-/* The run holds references of its own to the flat gradient and to all in s. */
+/* A running step. It holds references to the flat gradient and to the tensors in s. */
 typedef struct {
     rg_optim *o;
     rg_closure *closure;
@@ -56,12 +56,12 @@ typedef struct {
     rg_tensor *flat_grad;
     double loss;
     double evals; /* The number of calls of the closure in this step. */
-    bool single;  /* The numbers are float32's. */
+    bool single;  /* Parameters are float32. */
 } lbfgs_run;
 
 static double rounded(const lbfgs_run *r, double x) { return r->single ? (float)x : x; }
 
-/* Makes *place a reference to t. Returns false where t is NULL. */
+/* Sets *place to a new reference to t. Returns false if t is NULL. */
 static bool hold(rg_tensor **place, rg_tensor *t) {
     if (!t)
         return false;
@@ -79,7 +79,7 @@ static bool dot_of(rg_tensor *a, rg_tensor *b, double *product) {
     return t;
 }
 
-/* Sets *most to the greatest absolute value. */
+/* Sets *most to the largest absolute value. */
 static bool greatest_of(rg_tensor *a, double *most) {
     RG_SCOPE();
     rg_tensor *t = rg_amax(rg_abs(a));
@@ -87,7 +87,7 @@ static bool greatest_of(rg_tensor *a, double *most) {
     return t;
 }
 
-/* Returns all gradients as one vector, with zeros where there are none. */
+/* Returns all gradients as one vector; absent gradients are zeros. */
 static rg_tensor *flat_gradient(const rg_optim *o) {
     RG_SCOPE();
     rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
@@ -101,7 +101,7 @@ static rg_tensor *flat_gradient(const rg_optim *o) {
     return rg_escape(rg_cat((rg_list){ (int)o->n_slots, v }, 0));
 }
 
-/* Calls the closure, and takes the loss and the gradients down. *loss is the loss. */
+/* Calls the closure, and stores the loss and the flat gradient. *loss receives the loss. */
 static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
     RG_SCOPE();
     rg_tensor *y;
@@ -156,26 +156,26 @@ static void put_params(const rg_optim *o, rg_tensor *const copies[]) {
 
 /* ---- the line search, which torch calls strong_wolfe ------------------------------------ */
 
-/* A point of the line: where it is, the loss there, the gradient, and its share along the line. */
+/* A point on the search line: its position, the loss, the gradient, and the gradient's dot product
+ * with the direction. */
 typedef struct {
     double t, loss, slope;
     rg_tensor *gradient;
 } line_point;
 
-/* The line goes from the parameters x along d. */
+/* The line from the parameters x in the direction d. */
 typedef struct {
     lbfgs_run *r;
     rg_tensor **x, *d;
     line_point from;
-    double width; /* d's greatest absolute value. */
+    double width; /* The largest absolute value of d. */
     int64_t tries, most;
 } line_search;
 
-/* torch calls these c1 and c2. Whatever tolerance_change is, it goes on while the ends are as far
- * from each other as the last one says. */
+/* torch's c1 and c2. The bracket's least width is a constant of torch, not tolerance_change. */
 static const double loss_falls_by = 1e-4, slope_falls_to = 0.9, least_width = 1e-9;
 
-/* Returns the least place of the cubic through two points, between the bounds. */
+/* Returns the minimum, within bounds, of the cubic through two points. */
 static double cubic_least(const line_point *p, const line_point *q, double low, double high) {
     const double d1 = p->slope + q->slope - 3 * (p->loss - q->loss) / (p->t - q->t);
     const double square = d1 * d1 - p->slope * q->slope;
@@ -189,7 +189,7 @@ static double cubic_least(const line_point *p, const line_point *q, double low, 
     return high < above ? high : above;
 }
 
-/* Sets *p to the point at t, and puts the parameters back. The scope owns its gradient. */
+/* Sets *p to the point at t, and restores the parameters. The scope owns its gradient. */
 static bool evaluate_at(line_search *l, double t, line_point *p) {
     if (!move_along(l->r, t, l->d) || !evaluate(l->r, NULL))
         return false;
@@ -198,7 +198,7 @@ static bool evaluate_at(line_search *l, double t, line_point *p) {
     return dot_of(p->gradient, l->d, &p->slope);
 }
 
-/* Returns whether the loss falls too little. */
+/* Returns whether the loss falls too little for Armijo's condition. */
 static bool falls_little(const line_search *l, const line_point *p) {
     return p->loss > l->from.loss + loss_falls_by * p->t * l->from.slope;
 }
@@ -207,8 +207,8 @@ static bool is_flat(const line_search *l, const line_point *p) {
     return fabs(p->slope) <= -slope_falls_to * l->from.slope;
 }
 
-/* Goes on until two points have one between them that will do, or the second will. Returns false on
- * failure, and sets *done in the latter case. */
+/* Moves on until two points bracket a good point, or the second point is good itself: then sets
+ * *done. Returns false on failure. */
 static bool bracket_line(line_search *l, double t, line_point ends[2], bool *done) {
     line_point last = l->from, p;
     if (!evaluate_at(l, t, &p))
@@ -231,7 +231,7 @@ static bool bracket_line(line_search *l, double t, line_point ends[2], bool *don
     return true;
 }
 
-/* Returns a place between the ends: not too near to one twice. */
+/* Returns a position between the ends. It is close to an end at most once in a row. */
 static double place_between(const line_point ends[2], bool *was_near) {
     const double low = fmin(ends[0].t, ends[1].t), high = fmax(ends[0].t, ends[1].t);
     const double near = 0.1 * (high - low);
@@ -244,7 +244,7 @@ static double place_between(const line_point ends[2], bool *was_near) {
     return fabs(t - high) < fabs(t - low) ? high - near : low + near;
 }
 
-/* Searches from the step t on, and sets *found to the best point. */
+/* Searches from the step t, and sets *found to the best point. */
 static bool search_line(line_search *l, double t, line_point *found) {
     line_point ends[2];
     bool done = false, was_near = false;
@@ -274,7 +274,7 @@ static bool search_line(line_search *l, double t, line_point *found) {
 
 /* ---- the direction ----------------------------------------------------------------------- */
 
-/* Adds a pair, in place of the oldest where there are as many as may be. */
+/* Appends a pair. Drops the oldest one if there are history_size pairs. */
 static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
     rg_lbfgs *m = &r->s;
     if (m->n && (double)m->n >= r->o->groups->options.history_size) {
@@ -291,7 +291,7 @@ static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
     return true;
 }
 
-/* Remembers the last step, unless the gradient didn't grow along it. */
+/* Adds the last step's pair, unless the gradient didn't grow along the step. */
 static bool remember_step(lbfgs_run *r) {
     rg_lbfgs *m = &r->s;
     rg_tensor *y = rg_sub(r->flat_grad, m->prev_flat_grad), *s = rg_mul(m->d, m->t);
@@ -306,7 +306,8 @@ static bool remember_step(lbfgs_run *r) {
     return true;
 }
 
-/* Returns minus the gradient, times the inverse of what the pairs say the Hessian is. */
+/* Returns the direction: minus the gradient times the inverse Hessian, which the pairs approximate.
+ */
 static rg_tensor *direction(lbfgs_run *r) {
     rg_lbfgs *m = &r->s;
     rg_tensor *q = rg_neg(r->flat_grad);
@@ -330,7 +331,7 @@ static rg_tensor *direction(lbfgs_run *r) {
     return q;
 }
 
-/* Sets the direction of the next step, and its length. */
+/* Sets the next step's direction and length. */
 static bool choose_direction(lbfgs_run *r) {
     RG_SCOPE();
     rg_lbfgs *m = &r->s;
@@ -357,7 +358,7 @@ static bool choose_direction(lbfgs_run *r) {
 
 /* ---- the whole step ------------------------------------------------------------------------ */
 
-/* Searches along the direction, and goes to the point that it finds. */
+/* Searches along the direction, and moves to the found point. */
 static bool step_by_search(lbfgs_run *r, double slope) {
     RG_SCOPE();
     rg_lbfgs *m = &r->s;
@@ -377,7 +378,7 @@ static bool step_by_search(lbfgs_run *r, double slope) {
     return move_along(r, m->t, m->d);
 }
 
-/* Goes one step. Sets *last where it was the last one. */
+/* Makes one iteration. Sets *last if the step ends with it. */
 static bool iterate(lbfgs_run *r, double i, bool *last) {
     const rg_param_group *g = &r->o->groups->options;
     rg_lbfgs *m = &r->s;

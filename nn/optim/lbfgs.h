@@ -1,12 +1,12 @@
 /*
- * lbfgs.h: what LBFGS remembers from step to step. Private.
+ * lbfgs.h: LBFGS's state between steps. Private.
  */
 #pragma once
 
 #include "saved.h"
 
-/* A pair is how the gradient and the parameters changed in a step: torch's old_dirs and old_stps,
- * with ro, 1 over their product, and al, which the next step computes anew. */
+/* A pair: the changes of the gradient and of the parameters in a step (torch's old_dirs and
+ * old_stps), ro, 1 over their dot product, and al, which each step recomputes. */
 typedef struct rg_lbfgs_pair {
     rg_tensor *dir, *stp;
     double ro, al;
@@ -14,24 +14,24 @@ typedef struct rg_lbfgs_pair {
 
 typedef struct rg_lbfgs {
     double func_evals, n_iter;
-    double t, h_diag, prev_loss;   /* These count once there is a direction d. */
+    double t, h_diag, prev_loss;   /* Valid if d isn't NULL. */
     rg_tensor *d, *prev_flat_grad; /* Both are NULL before the first step. */
-    rg_lbfgs_pair *pairs;          /* The oldest is the first. */
+    rg_lbfgs_pair *pairs;          /* From the oldest to the newest. */
     size_t n, room;
-    size_t n_al; /* The number of pairs that have their al. */
+    size_t n_al; /* The number of pairs with a value of al. */
 } rg_lbfgs;
 
-/* Makes `to` a copy of `from`, which shares its tensors. Returns false, with nothing to end, on
- * failure. */
+/* Makes `to` a copy of `from` that shares its tensors. Returns false on failure, after which there
+ * is nothing to free. */
 bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from);
-/* Releases what it holds, and makes it empty. */
+/* Releases the state's tensors and memory, and empties it. */
 void rgi_lbfgs_end(rg_lbfgs *s);
 rg_tensor *rgi_lbfgs_step(rg_optim *o, rg_closure *closure, void *context);
 
-/* Lists what state_dict has of it; a list with .n == -1 means failure. The scope owns the list. */
+/* Lists the state for state_dict; a list with .n == -1 means failure. The scope owns the list. */
 rg_named_list rgi_lbfgs_list(const rg_optim *o);
-/* Adds it as PyTorch saves it: the state of the first parameter. */
+/* Writes the state as PyTorch saves it: as the first parameter's state. */
 void rgi_lbfgs_add(rg_py *p, const rg_optim *o);
-/* Reads what the dictionary has under "state.", which must be whole. Returns false, with nothing to
- * end, on failure. */
+/* Reads the dictionary's entries under "state.", which must be complete. Returns false on failure,
+ * after which there is nothing to free. */
 bool rgi_lbfgs_read(rg_lbfgs *s, const rg_optim *o, rg_named_list dict);

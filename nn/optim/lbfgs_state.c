@@ -1,6 +1,6 @@
 /*
- * lbfgs_state.c: what LBFGS remembers, by torch's names, and how it is read again. In torch it is
- * the state of the first parameter.
+ * lbfgs_state.c: saving and loading LBFGS's state under torch's names. In torch it is the first
+ * parameter's state.
  */
 #include "optimizer_structs.h"
 #include "tensor/memory.h"
@@ -14,9 +14,9 @@
 
 static const char lbfgs_prefix[] = "state.0.";
 
-/* A row is a field of rg_lbfgs, or, where it is listed, one of each pair. The rows are in the order
- * in which PyTorch saves them. The first two are there from the first step on, the others once
- * there is a direction; of `al` some pairs have one. */
+/* A row: a field of rg_lbfgs or, for a list, a field of each pair. The rows have PyTorch's order of
+ * saving. The first two exist from the first step on, the others once there is a direction; only
+ * some pairs have an al. */
 typedef struct {
     rg_saved saved;
     bool listed;
@@ -42,7 +42,7 @@ enum { ROW_AL = 2, ROWS_WITHOUT_D = ROW_AL, LBFGS_ROWS = RG_COUNT(lbfgs_rows) };
 
 /* ---- writing --------------------------------------------------------------------------- */
 
-/* Adds a field of each of the first n pairs, and None up to `room`. */
+/* Writes a field of the first n pairs, and None up to `room`. */
 static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_t n, size_t room,
                          rg_dtype dtype) {
     rgi_py_begin_at(p, row->name, RG_PY_LIST);
@@ -53,8 +53,8 @@ static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_
     rgi_py_end(p);
 }
 
-/* Adds the rows that there are. In a file of regard's own, all numbers are float64 tensors, and
- * `al` has no more than it has values. */
+/* Writes the rows that exist. In regard's own files all numbers are float64 tensors, and the list
+ * `al` has only its existing values. */
 static void add_rows(rg_py *p, const rg_lbfgs *s, bool own, size_t history_size) {
     const int n = s->d ? LBFGS_ROWS : ROWS_WITHOUT_D;
     const rg_dtype dtype = own || !s->d ? RG_FLOAT64 : (rg_dtype)s->d->dtype;
@@ -101,12 +101,13 @@ rg_named_list rgi_lbfgs_list(const rg_optim *o) {
 
 /* ---- reading --------------------------------------------------------------------------- */
 
-/* The dictionary is read into s. Vectors must have numel elements, and become of this dtype. */
+/* A dictionary that is read into s. Its vectors must have numel elements, and are converted to this
+ * dtype. */
 typedef struct {
     rg_lbfgs *s;
     int64_t numel;
     rg_dtype dtype;
-    uint32_t found; /* Bit i says that row i was found. */
+    uint32_t found; /* Bit i is set if row i was found. */
 } lbfgs_read;
 
 static bool lbfgs_refuse(const char *what, const char *name) {
@@ -115,8 +116,7 @@ static bool lbfgs_refuse(const char *what, const char *name) {
                     what, lbfgs_prefix, name);
 }
 
-/* Returns the field that a name of the dictionary stands for, with its place in the list, or NULL
- * without an error. */
+/* Returns the row of a dictionary's name, and its index in a list, or NULL without an error. */
 static const lbfgs_row *row_named(const char *name, size_t *place) {
     const size_t prefix = sizeof lbfgs_prefix - 1;
     *place = 0;
@@ -134,7 +134,7 @@ static const lbfgs_row *row_named(const char *name, size_t *place) {
     return NULL;
 }
 
-/* Takes an entry over. A vector becomes a reference to a copy. */
+/* Reads an entry. A vector is copied. */
 static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_row *f, size_t place, const rg_named *e) {
     char *base = f->listed ? (char *)&l->s->pairs[place] : (char *)l->s;
     const bool vector = f->saved.kind == RG_SAVED_TENSOR;
@@ -157,8 +157,8 @@ static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_row *f, size_t place, co
     return true;
 }
 
-/* Makes room for the pairs up to the last one that an entry names. Of `al`, the last ones may be
- * absent. Every entry of the state must be a field's. */
+/* Makes room for the pairs up to the highest index of an entry. The last values of `al` may be
+ * absent. Each entry of the state must belong to a row. */
 static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
     size_t ends[LBFGS_ROWS] = { 0 }, place, n = 0;
     for (int i = 0; i < dict.n; i++) {
@@ -185,14 +185,14 @@ static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
     return true;
 }
 
-/* Fails with the place in a list that lacks an entry. */
+/* Fails with the index at which a list has no entry. */
 static bool lacks_place(const char *list, size_t place) {
     char name[40];
     snprintf(name, sizeof name, "%s.%zu", list, place);
     return lbfgs_refuse("Missing", name);
 }
 
-/* Returns whether each pair has what belongs to it. */
+/* Returns whether each pair has all its fields. */
 static bool pairs_are_whole(const rg_lbfgs *s) {
     for (size_t i = 0; i < s->n; i++) {
         rg_lbfgs_pair *pair = &s->pairs[i];
@@ -210,7 +210,7 @@ static bool pairs_are_whole(const rg_lbfgs *s) {
     return true;
 }
 
-/* Returns whether all is there that belongs together. */
+/* Returns whether the state is complete. */
 static bool is_whole(const lbfgs_read *l) {
     const bool begun = l->s->n_iter > 0 || l->s->d || l->s->n;
     const int needed = begun ? LBFGS_ROWS : ROWS_WITHOUT_D;

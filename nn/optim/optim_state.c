@@ -1,6 +1,6 @@
 /*
- * optim_state.c: an optimizer's state by name, and how it is loaded: its tensors, and the numbers
- * of its groups and schedules.
+ * optim_state.c: an optimizer's state by name, and loading it: its tensors, and the numbers of its
+ * groups and schedules.
  */
 #include "load_optim.h"
 #include "tensor/map.h"
@@ -19,7 +19,7 @@ int64_t rgi_place_in_list(const char *name, const char *list) {
     const size_t n = strlen(list);
     if (strncmp(name, list, n) != 0 || name[n] != '.' || name[n + 1] < '0')
         return -1;
-    /* strtoll takes blanks and signs, which stand before '0'. */
+    /* The first character must be '0' or above: strtoll also accepts blanks and signs. */
     char *end;
     const long long place = strtoll(name + n + 1, &end, 10);
     return *end ? -1 : place;
@@ -27,18 +27,18 @@ int64_t rgi_place_in_list(const char *name, const char *list) {
 
 /* ---- entries ------------------------------------------------------------------- */
 
-/* An entry is a name of the state, and points to the tensor or the number that has this name. */
+/* A name of the state, with the tensor or number that it names. */
 typedef struct optim_entry {
     char name[56];
     rg_tensor **tensor;
     double *number;
-    rg_optim_slot *slot; /* The entry is part of this slot, or of none if it is NULL. */
-    int needs;           /* The state is needed where this option isn't 0, or always. */
-    const double *given; /* The number where the dictionary has none. */
-    bool settled;        /* The value is always `given`, whatever the dictionary has. */
+    rg_optim_slot *slot; /* The entry's slot, or NULL. */
+    int needs;           /* The option that the state needs, or RG_ALWAYS. */
+    const double *given; /* The default if the dictionary has no number. */
+    bool settled;        /* Always set `given`, never the dictionary's value. */
     bool schedules;      /* A schedule set the number. */
-    bool text;           /* In torch it is a text, which a dictionary of torch's doesn't have. */
-    rg_tensor *found;    /* The dictionary that is loaded has this value. */
+    bool text;           /* A text in torch, which dictionaries of torch's omit. */
+    rg_tensor *found;    /* The dictionary's value. */
 } optim_entry;
 
 __attribute__((format(printf, 3, 4))) static void add_entry(rg_optim_load *all, optim_entry e,
@@ -68,8 +68,8 @@ static void add_slot(rg_optim_load *all, rg_optim *o, size_t i) {
     }
 }
 
-/* A schedule's options may be loaded before there is a schedule that sets them. As in torch, Adam
- * takes over how weights decay, which older states don't say, and AdamW doesn't. */
+/* A schedule's options may be loaded before the schedule exists that sets them. As in torch, Adam
+ * loads decoupled_weight_decay, which older files lack, and AdamW ignores it. */
 static void add_group(rg_optim_load *all, rg_optim *o, size_t i) {
     rg_group *g = &o->groups[i];
     add_entry(all, (optim_entry){ .number = &g->n_params }, "param_groups.%zu.params", i);
@@ -102,8 +102,7 @@ static void add_schedule(rg_optim_load *all, rg_schedule *s, size_t i) {
                   "schedules.%zu.%s", i, names[k]);
 }
 
-/* Lists every entry that there may be; the scope owns the list. Returns false if there is no memory
- * for it. */
+/* Lists all possible entries; the scope owns the list. Returns false if there is no memory. */
 static bool list_entries(rg_optim *o, rg_optim_load *all) {
     size_t most = o->n_slots * (RG_OPTIM_STATES + 2) + o->n_groups * (RG_OPTION_COUNT + 1);
     for (rg_schedule *s = o->schedules; s; s = s->next)
@@ -124,7 +123,7 @@ static bool list_entries(rg_optim *o, rg_optim_load *all) {
 
 /* ---- state_dict ---------------------------------------------------------------- */
 
-/* Returns whether the state has the entry now. A parameter that made no step has no state. */
+/* Returns whether the state has the entry now. A parameter without steps has no state. */
 static bool entry_is_there(const optim_entry *e) {
     if (e->tensor)
         return *e->tensor != NULL;
@@ -184,7 +183,7 @@ static optim_entry *entry_named(const rg_optim_load *all, const char *name) {
     return &all->v[at];
 }
 
-/* Returns a copy of t that lies as the parameter does. */
+/* Returns a copy of t with the parameter's order of dims in memory. */
 static rg_tensor *copy_for(const rg_tensor *param, const rg_tensor *t) {
     rg_tensor *copy = rgi_own(rgi_new_like(param, param->dtype));
     if (copy)
@@ -212,7 +211,7 @@ static bool find_value(const rg_optim_load *all, rg_named loaded) {
     return e->found;
 }
 
-/* Returns whether the options of a group, as they will be, ask for a state. */
+/* Returns whether a group's options after loading require a state. */
 static bool state_is_asked_for(const rg_optim_load *all, const optim_entry *e) {
     if (e->needs == RG_ALWAYS)
         return true;
@@ -226,7 +225,7 @@ static bool state_is_asked_for(const rg_optim_load *all, const optim_entry *e) {
 }
 
 /* Returns whether the dictionary must have the entry. A parameter's state may be absent as a whole.
- * A number of a group or schedule must be there if the optimizer has it now. */
+ * A number of a group or schedule is required if the optimizer has it now. */
 static bool entry_is_needed(const rg_optim_load *all, const optim_entry *e) {
     if (!e->slot)
         return !e->given && !((e->schedules || e->text) && all->torchs) && entry_is_there(e);
@@ -241,19 +240,19 @@ static bool check_found(const rg_optim_load *all) {
     return true;
 }
 
-/* Puts the loaded tensor into the optimizer, or none where the dictionary has none. */
+/* Moves the loaded tensor into the optimizer, or clears it if there is none. */
 static void put_tensor(const rg_optim *o, optim_entry *e) {
     rgi_release(*e->tensor);
     *e->tensor = e->found;
     if (e->found)
         rgi_retain(e->found);
-    /* SGD doesn't save its steps: with a buffer, the next step isn't the first. */
+    /* SGD doesn't save its step count: a loaded buffer means that this isn't the first step. */
     if (!o->row->saves_step)
         e->slot->step = e->found != NULL;
 }
 
-/* Without a loaded number, a parameter's count of steps begins anew, and an option stays, or is as
- * it was given. */
+/* Without a loaded number, a parameter's step count becomes 0, and an option keeps its value or
+ * gets its default. */
 static void put_number(optim_entry *e) {
     if (e->found && !e->settled)
         *e->number = rg_item(e->found);
@@ -263,7 +262,7 @@ static void put_number(optim_entry *e) {
         *e->number = 0;
 }
 
-/* Prepares `all` for look-ups by name. */
+/* Builds the map of names. */
 static bool index_entries(rg_optim_load *all) {
     const size_t slots = all->optim->n_slots;
     all->loaded = rgi_scope_alloc(slots * sizeof *all->loaded);
@@ -276,7 +275,7 @@ static bool index_entries(rg_optim_load *all) {
     return true;
 }
 
-/* Finds the values of a dictionary. LBFGS's own are read by lbfgs_state.c. */
+/* Finds the dictionary's values. lbfgs_state.c reads LBFGS's. */
 static bool find_values(rg_optim_load *all, rg_named_list dict) {
     const bool lbfgs = all->optim->row == &rgi_optim_rows[RG_LBFGS];
     for (int i = 0; i < dict.n; i++) {

@@ -1,6 +1,6 @@
 /*
- * optimizer.c: how an optimizer is made, its groups, and how it is freed. Its steps are in step.c,
- * the optimizers that there are in optimizers.c.
+ * optimizer.c: making an optimizer, its groups, and freeing it. step.c has the steps, optimizers.c
+ * the table of optimizers.
  */
 #include "optimizer_structs.h"
 #include "tensor/memory.h"
@@ -55,8 +55,7 @@ const rg_saved rgi_options[RG_OPTION_COUNT] = {
     [RG_OPTION_base_momentum] = OPTION(FLOAT, base_momentum),
 };
 
-/* Takes options that aren't given from the defaults. Refuses an option that the optimizer doesn't
- * have. */
+/* Sets missing options to their defaults. Fails if the optimizer doesn't have an option. */
 static bool complete_options(const rg_optim *o, rg_group *group) {
     for (int i = 0; i < RG_OPTION_FIRST_OF_SCHEDULES; i++) {
         bool given = rgi_option_set(group->option[i]);
@@ -104,8 +103,8 @@ static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     return rgi_map_put_address(&o->places, param, (int64_t)i);
 }
 
-/* Puts the list's parameters into the slots behind the present ones. A call that failed before left
- * the map of places empty. */
+/* Appends slots for the list's parameters. After an earlier failure, the map is empty and filled
+ * again. */
 static bool fill_slots(rg_optim *o, rg_list list) {
     for (size_t i = rgi_map_addresses(&o->places); i < o->n_slots; i++)
         if (!rgi_map_put_address(&o->places, o->slots[i].param, (int64_t)i))
@@ -132,14 +131,15 @@ static const char *const checked_options[RG_OPTION_COUNT] = {
     [RG_OPTION_initial_accumulator_value] = "initial_accumulator_value value",
     [RG_OPTION_momentum_decay] = "momentum_decay value",
 };
-/* Muon's complaints are others. */
+/* Muon's errors differ. */
 static const char *const checked_by_muon[RG_OPTION_COUNT] = {
     [RG_OPTION_lr] = "Learning rate",
     [RG_OPTION_momentum] = "momentum",
     [RG_OPTION_weight_decay] = "weight decay",
 };
 
-/* torch's SGD refuses a negative number; the others refuse a NaN, too, and a beta of 1 or more. */
+/* Returns whether torch refuses the value: SGD refuses negative numbers, the others also NaN, and a
+ * beta of 1 or more. */
 static bool option_is_bad(const rg_optim *o, int option, double value) {
     if (o->row == &rgi_optim_rows[RG_SGD])
         return value < 0;
@@ -261,7 +261,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
         rg_optim_free(o);
         return NULL;
     }
-    /* Later groups take from the first what they aren't given. */
+    /* Missing options of later groups get the first group's values. */
     o->defaults = *o->groups;
     return o;
 }

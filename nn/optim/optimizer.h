@@ -1,5 +1,5 @@
 /*
- * optimizer.h: optimizers: what moves parameters against their gradients.
+ * optimizer.h: optimizers, which update parameters from their gradients.
  *
  * An optimizer holds a reference of its own to each parameter, and owns its schedules.
  */
@@ -76,50 +76,49 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
 /* lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0;
  * decoupled_weight_decay, maximize = false */
 #define rg_optim_radam(params, ...) RG_OPTIM_(RG_RADAM, params, __VA_ARGS__)
-/* Muon is for matrices: lr = 1e-3, weight_decay = 0.1, momentum = 0.95, nesterov = true, eps =
- * 1e-7, ns_coefficients = { 3.4445, -4.775, 2.0315 }, ns_steps = 5; match_rms_adamw = true stands
- * for adjust_lr_fn="match_rms_adamw". As in torch, its products are bfloat16's. */
+/* Muon takes matrices: lr = 1e-3, weight_decay = 0.1, momentum = 0.95, nesterov = true, eps = 1e-7,
+ * ns_coefficients = { 3.4445, -4.775, 2.0315 }, ns_steps = 5; match_rms_adamw = true stands for
+ * adjust_lr_fn="match_rms_adamw". As in torch, its matrix products are in bfloat16. */
 #define rg_optim_muon(params, ...) RG_OPTIM_(RG_MUON, params, __VA_ARGS__)
-/* LBFGS has one group, and steps with a closure alone: lr = 1, max_iter = 20, max_eval = 5/4 of
- * max_iter, tolerance_grad = 1e-7, tolerance_change = 1e-9, history_size = 100; strong_wolfe = true
- * stands for line_search_fn="strong_wolfe". */
+/* LBFGS has one group and requires a closure: lr = 1, max_iter = 20, max_eval = 5/4 of max_iter,
+ * tolerance_grad = 1e-7, tolerance_change = 1e-9, history_size = 100; strong_wolfe = true stands
+ * for line_search_fn="strong_wolfe". */
 #define rg_optim_lbfgs(params, ...) RG_OPTIM_(RG_LBFGS, params, __VA_ARGS__)
 
-/* Adds parameters with options of their own. */
+/* Adds a group of parameters with its own options. */
 bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options);
 #define rg_optim_add_group(o, params, ...) \
     rg_optim_add_group_with(o, params, RG_PARAM_GROUP_(__VA_ARGS__))
-/* Frees the optimizer and its schedules; recordings of its steps stay valid. NULL is left alone. A
- * use after this is noticed (RG_RELEASED) only while the memory isn't in use for something else. */
+/* Frees the optimizer and its schedules; recordings of its steps stay valid. Ignores NULL. A later
+ * use is an error (RG_RELEASED) as long as the allocator hasn't reused the memory. */
 void rg_optim_free(rg_optim *o);
 
 /* ---- using --------------------------------------------------------------------- */
 
-/* Moves each parameter that has a gradient. A step that fails changes nothing. */
+/* Updates each parameter that has a gradient. A failed step changes nothing. */
 bool rg_optim_step(rg_optim *o);
-/* Steps as torch's step(closure) does: calls the closure, which takes the gradients away, computes
- * the loss, goes backward and returns the loss; then moves the parameters. LBFGS calls it several
- * times. Returns the first loss, or NULL on failure: then parameters and state are as they were. A
- * longjmp must not leave the closure (see rg_error_handler). */
+/* Steps as torch's step(closure): calls the closure, which clears the gradients, computes the loss,
+ * runs backward and returns the loss; then updates the parameters. LBFGS calls it several times.
+ * Returns the first loss, or NULL on failure, with parameters and state unchanged. The closure must
+ * not be left by longjmp (see rg_error_handler). */
 typedef rg_tensor *rg_closure(void *context);
 rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context);
-/* Takes the gradients away. */
+/* Clears the gradients. */
 bool rg_optim_zero_grad(rg_optim *o);
-/* Returns group i, to read and to change, or NULL if there is none. */
+/* Returns group i, whose options may be changed, or NULL if there is none. */
 rg_param_group *rg_optim_group(rg_optim *o, int i);
-/* Returns how many groups there are, or -1 on failure. */
+/* Returns the number of groups, or -1 on failure. */
 int rg_optim_n_groups(rg_optim *o);
-/* Lists the parameters of group i. Those of all groups, one behind the other, have the states
- * "state.0", "state.1" and so on. A list with .n == -1 means failure. */
+/* Lists the parameters of group i. "state.0", "state.1" and so on are the states of all groups'
+ * parameters, in this order. A list with .n == -1 means failure. */
 rg_list rg_optim_parameters(rg_optim *o, int i);
 
-/* Lists the optimizer's own tensors, "state.0.exp_avg", and as 0-d tensors its numbers,
+/* Lists the optimizer's tensors, "state.0.exp_avg", and its numbers as 0-d tensors,
  * "param_groups.0.lr" and "schedules.0.last_epoch". A list with .n == -1 means failure. */
 rg_named_list rg_optim_state_dict(rg_optim *o);
-/* Copies all values. Keys that are missing or unknown are an error, which changes nothing. The
- * state of a parameter may be absent as a whole, as before its first step: SGD's, Lion's and Muon's
- * is one key. The list may be torch's own, as rg_named_below(rg_torch_load("checkpoint.pt"),
- * "optimizer") gives it. */
+/* Copies all values. Missing or unknown keys are an error, which changes nothing. A parameter's
+ * state may be absent as a whole, as before its first step; SGD's, Lion's and Muon's is one key.
+ * The list may be torch's: rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer"). */
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

@@ -1,6 +1,6 @@
 /*
  * optimizer_structs.h: the structs of optimizers and schedules. Private; optimizer.h and schedule.h
- * have the functions that programs call.
+ * have the functions for programs.
  */
 #pragma once
 
@@ -23,12 +23,12 @@ enum {
     RG_OPTION_ns_b,
     RG_OPTION_ns_c,
     RG_OPTIONS_(RG_OPTION_ENUM_) RG_OPTION_COUNT,
-    /* The options from here on are not an optimizer's, but are set by schedules. */
+    /* The following options belong to schedules, not to the optimizer. */
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* The options as fields of an rg_param_group, with the names that a state_dict has for them: "lr",
- * "betas.0", "betas.1" and so on. */
+/* The options as fields of rg_param_group, with their names in a state_dict: "lr", "betas.0",
+ * "betas.1" and so on. */
 extern const rg_saved rgi_options[RG_OPTION_COUNT];
 
 typedef struct rg_group {
@@ -36,26 +36,26 @@ typedef struct rg_group {
         rg_param_group options;
         double option[RG_OPTION_COUNT];
     };
-    double n_params; /* state_dict saves it as a number. */
+    double n_params; /* A number, as state_dict saves it. */
 } rg_group;
 _Static_assert(sizeof(rg_param_group) == RG_OPTION_COUNT * sizeof(double),
                "one number for each option");
 
-/* Returns whether an option was given. RG_UNSET is a number that no option is given. */
+/* Returns whether an option was given. RG_UNSET is the value of options that weren't. */
 static inline bool rgi_option_set(double option) { return option != RG_UNSET; }
 
 /* ---- an optimizer's row -------------------------------------------------------- */
 
 enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 
-/* A slot is a parameter with its state. */
+/* A slot: a parameter and its state. */
 typedef struct rg_optim_slot {
-    rg_tensor *param, *state[RG_OPTIM_STATES]; /* A state is NULL until a step needs it. */
+    rg_tensor *param, *state[RG_OPTIM_STATES]; /* Unused states are NULL. */
     double step;                               /* The parameter's number of steps. */
     double product;                            /* The product of the row's factors. */
-    size_t group;                              /* The parameter is in this group. */
-    /* The current step works on these: parameter, gradient, and the states that take part. There
-     * are none where there is no gradient. */
+    size_t group;                              /* The index of the parameter's group. */
+    /* The tensors of the current step: parameter, gradient, and the states that it uses. Empty if
+     * the parameter has no gradient. */
     rg_tensor *operand[RG_MAX_OPERANDS];
     int n_operands;
     k_optimizer_loop *loop;
@@ -64,25 +64,24 @@ typedef struct rg_optim_slot {
 typedef struct rg_optim_row {
     const char *name;
     k_optimizer kernel;
-    rg_param_group defaults; /* The options that the optimizer has are set. */
-    /* These tensors are kept for each parameter. A state that needs an option, such as
-     * RG_OPTION_momentum, is kept only where that option isn't 0; RG_ALWAYS needs none. */
+    rg_param_group defaults; /* The optimizer's options are set, others unset. */
+    /* The states of a parameter. A state with an option, such as RG_OPTION_momentum, exists only if
+     * the option isn't 0; RG_ALWAYS stands for no option. */
     struct {
         const char *name;
         int needs;
     } states[RG_OPTIM_STATES];
-    bool saves_step; /* state_dict has the number of steps, as torch's has. */
-    /* Where it isn't NULL, the product of NAdam's momenta until now is part of the state: it
-     * returns the factor of a parameter's step. */
+    bool saves_step; /* state_dict includes the step count, as in torch. */
+    /* If not NULL, returns a step's factor of `product`: NAdam keeps the product of its momenta. */
     double (*factor)(const rg_param_group *g, double step);
-    /* Where it isn't NULL, it returns the update of a parameter, which the scope owns, or NULL on
-     * failure. It is the kernel's last operand; the others it doesn't change. */
+    /* If not NULL, returns a parameter's update, which the scope owns, or NULL on failure. The
+     * update is the kernel's last operand. The function changes no other operand. */
     rg_tensor *(*update)(const rg_param_group *g, const rg_optim_slot *slot,
                          const k_optimizer_numbers *z);
-    /* Where it isn't NULL, it is all of a step, which calls the closure itself. It returns the
-     * first loss, or NULL on failure. The row then has neither a kernel nor states. */
+    /* If not NULL, makes the whole step, in which it calls the closure. Returns the first loss, or
+     * NULL on failure. The row then has neither a kernel nor states. */
     rg_tensor *(*step_by_closure)(rg_optim *o, rg_closure *closure, void *context);
-    /* Fills in what the optimizer's kernel reads beside the numbers of all optimizers. */
+    /* Sets the numbers that this optimizer's kernel reads in addition to the common ones. */
     void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, const rg_optim_slot *slot);
 } rg_optim_row;
 extern const rg_optim_row rgi_optim_rows[RG_LBFGS + 1];
@@ -95,14 +94,14 @@ struct rg_optim {
     rg_group defaults, *groups;
     rg_optim_slot *slots;
     size_t n_groups, groups_room, n_slots, slots_room;
-    rg_map places; /* The slots' numbers by the addresses of their parameters. */
+    rg_map places; /* Maps parameters' addresses to slots' indices. */
     rg_schedule *schedules;
-    rg_lbfgs lbfgs; /* Empty in all others. */
-    /* The program is one; each recording that has a step of it is another, which may still step it
-     * once the program has released it. */
+    rg_lbfgs lbfgs; /* Empty in other optimizers. */
+    /* The number of owners: the program, and each recording of a step, which may repeat the step
+     * after the program has freed the optimizer. */
     int holders;
 };
-/* Walks over all slots: for (RG_EACH_SLOT(slot, o)). */
+/* Iterates over all slots: for (RG_EACH_SLOT(slot, o)). */
 #define RG_EACH_SLOT(slot, o)         \
     rg_optim_slot *slot = (o)->slots; \
     slot < (o)->slots + (o)->n_slots; \
@@ -111,28 +110,28 @@ struct rg_optim {
  * parameter, gradient and buffer. */
 rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
                            const k_optimizer_numbers *z);
-/* Takes a holder away, and frees the optimizer if that was the last one. */
+/* Removes an owner, and frees the optimizer after the last one. */
 void rgi_optim_let_go(rg_optim *o);
 
 /* ---- names in a state_dict ----------------------------------------------------- */
 
-/* Returns the place that a name stands for in a list, such as 2 for "base_lrs.2", or -1 where the
- * name isn't one of the list's. */
+/* Returns the index in a name of a list, such as 2 for "base_lrs.2", or -1 if the name isn't in
+ * this list. */
 int64_t rgi_place_in_list(const char *name, const char *list);
 
 /* ---- a schedule ---------------------------------------------------------------- */
 
-/* These numbers are a schedule's state, which state_dict saves. */
+/* A schedule's state, which state_dict saves. */
 enum {
     RG_LAST_EPOCH,
     RG_BEST,
     RG_NUM_BAD_EPOCHS,
     RG_COOLDOWN_COUNTER,
     RG_SCHEDULE_STATES_OF_ALL,
-    /* CosineAnnealingWarmRestarts: the place in the cycle, and the cycle's length. */
+    /* CosineAnnealingWarmRestarts: the position in the cycle, and the cycle's length. */
     RG_T_CUR = RG_SCHEDULE_STATES_OF_ALL,
     RG_T_I,
-    /* CyclicLR: the cycle's length, and the share of it in which the rate goes up. */
+    /* CyclicLR: the cycle's length, and its rising fraction. */
     RG_TOTAL_SIZE,
     RG_STEP_RATIO,
     RG_SCHEDULE_STATES
@@ -151,32 +150,31 @@ struct rg_schedule {
 typedef double rg_schedule_rate(const rg_schedule *s, rg_param_group *g, double t);
 typedef struct rg_schedule_row {
     const char *name;
-    rg_schedule_rate *next;   /* This one starts from the rate before t, as torch does. */
-    rg_schedule_rate *closed; /* This one starts from the first rate, and may be NULL. */
+    rg_schedule_rate *next;   /* Computes the rate from the previous one, as torch does. */
+    rg_schedule_rate *closed; /* Computes the rate from the first one; may be NULL. */
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
-/* Returns whether the program's functions compute the rate. */
+/* Returns whether functions of the program compute the rate. */
 static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {
     return kind == RG_LAMBDA_LR || kind == RG_MULTIPLICATIVE_LR;
 }
-/* Fails with torch's complaints where a schedule of this kind can't have the options. */
+/* Fails with torch's error if the options don't suit a schedule of this kind. */
 bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
-/* Adds the schedule's state_dict as torch has it, behind the key, if that isn't NULL. */
+/* Writes the schedule's state_dict as in torch, after the key, if that isn't NULL. */
 void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s);
-/* Returns how many schedules the schedule steps: SequentialLR's and ChainedScheduler's. */
+/* Returns the number of schedules that this one steps: SequentialLR's and ChainedScheduler's. */
 int rgi_schedules_below(const rg_schedule *s);
-/* Returns the group's value: an item of the list, or, where that is empty, `one`. */
+/* Returns the group's item of the list, or `one` if the list is empty. */
 static inline double rgi_of_group(const rg_by_group *list, double one, size_t group) {
     return list->n ? list->v[group] : one;
 }
-/* Returns the group's place among the optimizer's. */
+/* Returns the group's index. */
 static inline size_t rgi_group_place(const rg_schedule *s, const rg_param_group *g) {
     return (size_t)((const rg_group *)(const void *)g - s->optim->groups);
 }
-/* Returns whether each list that has a value for each group has as many as there are groups, or
- * fails with torch's sentence. */
+/* Returns whether each list of values per group has one item per group; fails as torch does. */
 bool rgi_lists_fit(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
-/* Counts the milestones at t. */
+/* Returns how often the milestones contain t. */
 int rgi_milestones_at(const rg_schedule *s, double t);
-/* Counts the milestones at t and before. */
+/* Returns the number of milestones at t or before. */
 int rgi_milestones_until(const rg_schedule *s, double t);

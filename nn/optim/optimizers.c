@@ -1,7 +1,7 @@
 /*
- * optimizers.c: for each optimizer a row with its options and its state, and the numbers that its
- * kernel reads. The arithmetic is in tensor/kernels/, Muon's products are in muon.c, and LBFGS,
- * which has no kernel, is in lbfgs.c.
+ * optimizers.c: the table of optimizers: options, state, and the numbers that the kernel reads.
+ * tensor/kernels/ has the arithmetic, muon.c Muon's matrix products, and lbfgs.c all of LBFGS,
+ * which has no kernel.
  */
 #include "optimizer_structs.h"
 
@@ -10,8 +10,8 @@
 /* Every optimizer has weight_decay and maximize; `...` lists its other options. */
 #define OPTIONS(...) .defaults = { RG_NO_OPTIONS_, .weight_decay = 0, .maximize = 0, __VA_ARGS__ }
 
-/* Returns 1 - beta^step, by which a mean that began as zero is divided. From some step on that is
- * 1: beta^step < e^(step (beta - 1)), and e^-38 is below half of 1's last bit. */
+/* Returns 1 - beta^step, the bias correction of a mean that began as zero. Returns 1 once beta^step
+ * < e^(step (beta - 1)) <= e^-38, which is less than half of 1's last bit. */
 static double correction(double beta, double step) {
     return step * (1 - fabs(beta)) > 38 ? 1 : 1 - pow(beta, step);
 }
@@ -25,8 +25,8 @@ static void sgd_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->sgd.has_buffer = g->momentum != 0;
 }
 
-/* Returns what the parameter is multiplied by: decoupled, weights decay by themselves, not through
- * the gradient. */
+/* Returns the parameter's factor: with decoupled weight decay, weights decay directly and not
+ * through the gradient. */
 static double shrink_of(k_optimizer_numbers *z, const rg_param_group *g) {
     if (g->decoupled_weight_decay == 0 || g->weight_decay == 0)
         return 1;
@@ -66,7 +66,7 @@ static void nadam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->nadam.shrink = shrink_of(z, g);
 }
 
-/* While the means are made of few gradients, their variance is too large to divide by them. */
+/* Disables the division by the variance in early steps, whose estimate is too uncertain. */
 static void radam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                           const rg_optim_slot *slot) {
     const double last = 2 / (1 - g->betas[1]) - 1;
@@ -110,7 +110,7 @@ static void lion_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->lion.mean_entering = 1 - g->betas[1];
 }
 
-/* A matrix of more rows than columns, or a large one, takes longer steps. */
+/* Scales the step for a matrix of more rows than columns, or for a large one. */
 static void muon_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                          const rg_optim_slot *slot) {
     const double rows = (double)slot->param->size[0], columns = (double)slot->param->size[1];

@@ -1,5 +1,5 @@
 /*
- * saved.c: how the fields of structs become values of PyTorch's, and are read again.
+ * saved.c: saving fields of structs as PyTorch's values, and reading them.
  */
 #include "saved.h"
 

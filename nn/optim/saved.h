@@ -1,6 +1,6 @@
 /*
- * saved.h: fields of structs that files have. A table has a row for each: its name, how PyTorch
- * saves it, and where it lies. Optimizers' options, schedules and LBFGS have such tables. Private.
+ * saved.h: tables of the saved fields of structs. A row has the field's name, its type in PyTorch's
+ * files, and its offset. Optimizers' options, schedules and LBFGS have such tables. Private.
  */
 #pragma once
 
@@ -8,32 +8,32 @@
 #include "tensor/files/torch/torch_value.h"
 
 typedef enum rg_saved_kind {
-    RG_SAVED_FLOAT,  /* A double, which is a float in PyTorch. */
-    RG_SAVED_COUNT,  /* A double without a fraction, which is an int in PyTorch. */
-    RG_SAVED_FLAG,   /* A double, 0 or 1, which is a bool in PyTorch. */
-    RG_SAVED_TEXT,   /* A double, 0 or 1, which is None or the row's name in PyTorch. */
-    RG_SAVED_PAIR,   /* The first of two doubles, which are a tuple in PyTorch. */
-    RG_SAVED_TRIPLE, /* The first of three such doubles. */
-    RG_SAVED_BEHIND, /* Another double of a tuple, which is saved with the first one. */
-    RG_SAVED_SCALAR, /* A double, which is a tensor without dims in PyTorch. */
+    RG_SAVED_FLOAT,  /* A double; a float in PyTorch. */
+    RG_SAVED_COUNT,  /* A double without a fraction; an int in PyTorch. */
+    RG_SAVED_FLAG,   /* A double, 0 or 1; a bool in PyTorch. */
+    RG_SAVED_TEXT,   /* A double, 0 or 1; None or the row's name in PyTorch. */
+    RG_SAVED_PAIR,   /* The first of two doubles; a tuple in PyTorch. */
+    RG_SAVED_TRIPLE, /* The first of three doubles; a tuple in PyTorch. */
+    RG_SAVED_BEHIND, /* A further double of a tuple, saved with the first. */
+    RG_SAVED_SCALAR, /* A double; a 0-d tensor in PyTorch. */
     RG_SAVED_TENSOR, /* A pointer to a tensor. */
-    RG_SAVED_INT,    /* An int64_t, which is an int in PyTorch. */
+    RG_SAVED_INT,    /* An int64_t; an int in PyTorch. */
     RG_SAVED_BOOL,   /* A bool. */
 } rg_saved_kind;
 
 typedef struct rg_saved {
     const char *name;
     rg_saved_kind kind;
-    size_t offset;   /* The field begins at this byte of its struct. */
-    const char *key; /* PyTorch's key where it isn't the name, or NULL. */
+    size_t offset;   /* The field's offset in its struct. */
+    const char *key; /* PyTorch's key if it isn't `name`, else NULL. */
 } rg_saved;
 
-/* Adds the field of the struct at `base`, behind its key if `with_key`. A SCALAR becomes a tensor
- * of this dtype. */
+/* Writes the field of the struct at `base`, after its key if `with_key`. A SCALAR is written as a
+ * tensor of this dtype. */
 void rgi_saved_add(rg_py *p, const rg_saved *row, const void *base, bool with_key, rg_dtype dtype);
-/* Sets *number to the value of an entry of a dictionary, or fails where that is no number. */
+/* Sets *number to the value of a dictionary's entry; fails if it isn't a number. */
 bool rgi_saved_number(const rg_named *e, double *number, const char *op);
-/* Sets *whole to the value of an entry, or fails where that is no whole number. */
+/* Sets *whole to the value of an entry; fails if it isn't an integer. */
 bool rgi_saved_whole(const rg_named *e, int64_t *whole, const char *op);
-/* Reads a number of the struct at `base` from an entry. Fails as the two above do. */
+/* Reads a number from an entry into the struct at `base`. Fails like the two functions above. */
 bool rgi_saved_read(const rg_saved *row, void *base, const rg_named *e, const char *op);

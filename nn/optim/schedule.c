@@ -1,5 +1,5 @@
 /*
- * schedule.c: how a schedule is made, and how it steps. The rates themselves are in schedules.c.
+ * schedule.c: making a schedule, and stepping it. schedules.c computes the rates.
  */
 #include "optimizer_structs.h"
 #include "tensor/text/c_locale.h"
@@ -12,8 +12,8 @@
 
 /* ---- checks of its options ----------------------------------------------------- */
 
-/* A rule holds for one kind of schedule. Where it isn't kept, torch's complaint says so; a
- * complaint that ends in a blank is followed by the number. */
+/* A rule for one kind of schedule, with torch's error message. The number is appended if the
+ * message ends in a blank. */
 typedef struct schedule_rule {
     rg_schedule_kind kind;
     bool kept;
@@ -35,7 +35,7 @@ static bool check_rules(rg_schedule_kind kind, int n, const schedule_rule rules[
     return true;
 }
 
-/* Returns whether schedules of the optimizer have a momentum to cycle. */
+/* Returns whether the optimizer has a momentum that schedules can cycle. */
 static bool has_momentum(const rg_optim *o) {
     const rg_param_group *g = &o->defaults.options;
     return rgi_option_set(g->momentum) || rgi_option_set(g->betas[0]);
@@ -53,7 +53,7 @@ static bool check_one_cycle(const rg_optim *o, const rg_schedule_options *q) {
     return check_rules(RG_ONE_CYCLE_LR, RG_COUNT(rules), rules);
 }
 
-/* Returns whether a list has one value for each group, or none. */
+/* Returns whether a list is empty or has one value for each group. */
 static bool list_fits(const rg_optim *o, const char *op, const char *name, int n) {
     RG_FAIL_VALUE_IF(n && (size_t)n != o->n_groups, op,
                      "%s must have the same length as optimizer.param_groups. %s has %d values, "
@@ -62,7 +62,7 @@ static bool list_fits(const rg_optim *o, const char *op, const char *name, int n
     return true;
 }
 
-/* Counts the functions that are given, one for each group. */
+/* Returns the number of given functions; there is one for each group. */
 static int count_lambdas(const rg_schedule_options *q) {
     int n = 0;
     while (n < RG_MOST_BY_GROUP && q->lr_lambdas[n])
@@ -103,7 +103,7 @@ static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
     return check_rules(RG_SEQUENTIAL_LR, RG_COUNT(rules), rules);
 }
 
-/* ChainedScheduler takes any schedules but one that needs a metric. */
+/* ChainedScheduler refuses a schedule that needs a metric. */
 static bool check_chained(const rg_optim *o, const rg_schedule_options *q) {
     const char *name = rgi_schedule_rows[RG_CHAINED_SCHEDULER].name;
     RG_FAIL_VALUE_IF(!q->schedules[0], name,
@@ -211,7 +211,7 @@ static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     return true;
 }
 
-/* Writes the ends between which the group's momentum cycles, where torch has them. */
+/* Stores the bounds of the group's momentum, if torch stores them. */
 static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
     if (!s->o.cycle_momentum)
         return;
@@ -219,7 +219,7 @@ static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
     g->base_momentum = rgi_of_group(&s->o.base_momentums, s->o.base_momentum, i);
 }
 
-/* Writes the cycle's ends into each group, where torch has them. */
+/* Stores the cycle's bounds in each group, if torch stores them. */
 static void begin_one_cycle(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;
@@ -230,7 +230,7 @@ static void begin_one_cycle(rg_schedule *s) {
     }
 }
 
-/* The cycle begins at the groups' lowest rates. */
+/* The cycle begins with the groups' lowest rates. */
 static void begin_cyclic(rg_schedule *s) {
     const double up = (double)s->o.step_size_up;
     const double down = s->o.step_size_down ? (double)s->o.step_size_down : up;
@@ -242,7 +242,7 @@ static void begin_cyclic(rg_schedule *s) {
     }
 }
 
-/* Takes back what the schedules of a SequentialLR did to the rates when they were made. */
+/* Undoes the changes of the rates that the making of SequentialLR's schedules caused. */
 static void begin_sequential(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;
@@ -267,7 +267,7 @@ static bool begin_schedule(rg_schedule *s) {
     return !rate || set_rates(first, 0, rate);
 }
 
-/* Refuses a value for all groups beside one for each: the first would have no effect. */
+/* Fails if an option has both a single value and a list, which would make the former useless. */
 static bool values_are_given_once(const char *name, const rg_schedule_options *q) {
     const struct {
         const char *one, *each;
@@ -288,7 +288,7 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
     return true;
 }
 
-/* Fills in what has another default in each schedule. */
+/* Sets the options whose default depends on the schedule. */
 static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
     const bool cyclic = kind == RG_CYCLIC_LR;
     if (!rgi_option_set(q->gamma))
@@ -367,7 +367,7 @@ static bool step_chained(rg_schedule *s) {
     return true;
 }
 
-/* Goes on in a cycle, or begins the next one, which is T_mult times as long. */
+/* Advances in the cycle, or begins the next one, which is T_mult times as long. */
 static void step_warm_restarts(rg_schedule *s) {
     double *at = &s->state[RG_T_CUR], *length = &s->state[RG_T_I];
     ++*at;
@@ -377,7 +377,7 @@ static void step_warm_restarts(rg_schedule *s) {
     *length *= (double)s->o.T_mult;
 }
 
-/* Goes to where the cycle that has this epoch stands then. */
+/* Moves to an epoch: computes the cycle that contains it, and the position there. */
 static void place_warm_restarts(rg_schedule *s, double t) {
     const double first = (double)s->o.T_0, times = (double)s->o.T_mult;
     double before = 0, length = first;

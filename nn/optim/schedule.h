@@ -11,13 +11,13 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_schedule rg_schedule;
-/* Returns what the first rate is multiplied by. It must not be left by longjmp. */
+/* Returns a factor of the first rate. Must not be left by longjmp. */
 typedef double rg_lr_lambda(int64_t epoch, void *context);
-/* Returns what the height of a cycle is multiplied by. It must not be left by longjmp. */
+/* Returns a factor of a cycle's height. Must not be left by longjmp. */
 typedef double rg_cycle_scale(double x, void *context);
 
-/* Where torch takes a list with one value for each group, the options have a field of this type
- * beside that of a single value: .max_lrs = RG_BY_GROUP(0.1, 0.2). There may be up to 32. */
+/* An option that torch accepts as a list with a value for each group has a second field of this
+ * type: .max_lrs = RG_BY_GROUP(0.1, 0.2). Up to 32 groups. */
 enum { RG_MOST_BY_GROUP = 32 };
 typedef struct rg_by_group {
     int n;
@@ -28,7 +28,7 @@ typedef struct rg_by_group {
     ((rg_by_group){ (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), { __VA_ARGS__ } })
 #endif
 
-/* A comment names the schedules that read the options below it. */
+/* Comments name the schedules that read the options below them. */
 typedef struct RG_OPTIONS rg_schedule_options {
     RG_BY_NAME;
     /* StepLR */
@@ -43,16 +43,16 @@ typedef struct RG_OPTIONS rg_schedule_options {
     int64_t T_0 RG_DEFAULT(0);
     int64_t T_mult RG_DEFAULT(1);
     double eta_min RG_DEFAULT(0);
-    /* StepLR, MultiStepLR, ExponentialLR: 0.1 unless it is given. CyclicLR: 1 */
+    /* StepLR, MultiStepLR, ExponentialLR: default 0.1. CyclicLR: default 1 */
     double gamma RG_DEFAULT(RG_UNSET);
-    /* MultiStepLR, SequentialLR: there may be up to 8 of them. */
+    /* MultiStepLR, SequentialLR: up to 8. */
     rg_dims milestones RG_DEFAULT({});
-    /* LambdaLR, MultiplicativeLR: one function, or one for each group. */
+    /* LambdaLR, MultiplicativeLR: one function for all groups, or one for each. */
     rg_lr_lambda *lr_lambda RG_DEFAULT(NULL);
     rg_lr_lambda *lr_lambdas[RG_MOST_BY_GROUP] RG_DEFAULT({});
     void *context RG_DEFAULT(NULL);
     /* CyclicLR: .triangular2 and .exp_range stand for mode="..", .scale_iterations for
-     * scale_mode="iterations"; without a step_size_down, it is step_size_up. */
+     * scale_mode="iterations". step_size_down's default is step_size_up. */
     double base_lr RG_DEFAULT(0);
     rg_by_group base_lrs RG_DEFAULT({});
     int64_t step_size_up RG_DEFAULT(2000);
@@ -61,8 +61,8 @@ typedef struct RG_OPTIONS rg_schedule_options {
     bool exp_range RG_DEFAULT(false);
     bool scale_iterations RG_DEFAULT(false);
     rg_cycle_scale *scale_fn RG_DEFAULT(NULL);
-    /* OneCycleLR: .anneal_linear stands for anneal_strategy="linear". CyclicLR, too, takes max_lr
-     * and the momenta, which unless given are 0.8 and 0.9 there, and 0.85 and 0.95 here. */
+    /* OneCycleLR: .anneal_linear stands for anneal_strategy="linear". max_lr and the momenta are
+     * CyclicLR's, too. The momenta's defaults are 0.85 and 0.95, in CyclicLR 0.8 and 0.9. */
     double max_lr RG_DEFAULT(0);
     rg_by_group max_lrs RG_DEFAULT({});
     int64_t total_steps RG_DEFAULT(0);
@@ -76,8 +76,8 @@ typedef struct RG_OPTIONS rg_schedule_options {
     rg_by_group max_momentums RG_DEFAULT({});
     double div_factor RG_DEFAULT(25);
     double final_div_factor RG_DEFAULT(1e4);
-    /* ConstantLR: 1/3 unless it is given. ReduceLROnPlateau: 0.1, and .mode_max stands for
-     * mode="max", .threshold_abs for threshold_mode="abs". */
+    /* ConstantLR: default 1/3. ReduceLROnPlateau: default 0.1; .mode_max stands for mode="max",
+     * .threshold_abs for threshold_mode="abs". */
     bool mode_max RG_DEFAULT(false);
     bool threshold_abs RG_DEFAULT(false);
     double factor RG_DEFAULT(RG_UNSET);
@@ -87,7 +87,7 @@ typedef struct RG_OPTIONS rg_schedule_options {
     double eps RG_DEFAULT(1e-8);
     int64_t patience RG_DEFAULT(10);
     int64_t cooldown RG_DEFAULT(0);
-    /* SequentialLR: there is one schedule more than there are milestones. ChainedScheduler */
+    /* SequentialLR: one schedule more than milestones. ChainedScheduler */
     rg_schedule *schedules[RG_MAX_DIMS + 1] RG_DEFAULT({});
 } rg_schedule_options;
 typedef enum rg_schedule_kind {
@@ -142,25 +142,24 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
 /* Each step steps all of its schedules. */
 #define rg_optim_chained_scheduler(o, ...) \
     rg_optim_schedule(o, RG_CHAINED_SCHEDULER, RG_SCHEDULE_(__VA_ARGS__))
-/* This schedule is LinearLR over the first `warmup` steps, and CosineAnnealingLR over the rest of
- * `total`. */
+/* LinearLR over the first `warmup` steps, then CosineAnnealingLR over the rest of `total`. */
 rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total,
                                        double start_factor, double eta_min);
 
-/* Goes one step further. */
+/* Makes one step. */
 bool rg_schedule_step(rg_schedule *s);
-/* Goes one step further with the metric that ReduceLROnPlateau watches. */
+/* Makes one step of ReduceLROnPlateau, with its metric. */
 bool rg_schedule_step_metric(rg_schedule *s, double metric);
-/* Lists what torch's scheduler.state_dict() has, "last_epoch", "step_size", "base_lrs.0", with
- * RG_NONE in place of a text. A list with .n == -1 means failure. */
+/* Lists torch's scheduler.state_dict(): "last_epoch", "step_size", "base_lrs.0", with RG_NONE for
+ * texts. A list with .n == -1 means failure. */
 rg_named_list rg_schedule_state_dict(rg_schedule *s);
-/* Takes such a list over, options and all, as torch does; it may be torch's own, which
- * rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler") gives. What is a text in torch
- * (threshold_mode, anneal_strategy) stays as it is here. The rates are the optimizer's: load its
- * state, too. Keys that are missing or unknown are an error, which changes nothing. */
+/* Loads such a list, options included, as torch does. It may be torch's:
+ * rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler"). Options that are texts in torch
+ * (threshold_mode, anneal_strategy) keep their values. The rates are in the optimizer's state: load
+ * that, too. Missing or unknown keys are an error, which changes nothing. */
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
-/* Goes to this epoch at once. Fails for a schedule that has no closed form. MultiplicativeLR, as in
- * torch, multiplies the present rate by its lambda there. */
+/* Moves to this epoch. Fails if the schedule has no closed form. As in torch, MultiplicativeLR
+ * multiplies the present rate by its lambda at this epoch. */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

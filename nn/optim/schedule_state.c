@@ -1,7 +1,7 @@
 /*
- * schedule_state.c: a schedule's state_dict, with PyTorch's keys, and how it is loaded: all of it
- * is read into copies of the schedules before anything changes. This file is long because each kind
- * of schedule has keys of its own.
+ * schedule_state.c: a schedule's state_dict with PyTorch's keys, and loading it. A load reads
+ * everything into copies of the schedules before anything changes. This file is long because each
+ * kind of schedule has its own keys.
  */
 #include "load_optim.h"
 #include "tensor/observer.h"
@@ -21,8 +21,8 @@ enum { MOST_FIELDS = 6 };
 #define STATE(kind, name, number) \
     { name, RG_SAVED_##kind, offsetof(rg_schedule, state) + (number) * sizeof(double), NULL }
 
-/* The options of each kind that PyTorch's state_dict has, in its order. A row without a name ends
- * the list. */
+/* The options of each kind in PyTorch's state_dict, in its order. A row without a name ends a list.
+ */
 static const rg_saved schedule_options[][MOST_FIELDS] = {
     [RG_STEP_LR] = { OPTION(INT, step_size), OPTION(FLOAT, gamma) },
     [RG_MULTI_STEP_LR] = { OPTION(FLOAT, gamma) },
@@ -75,7 +75,7 @@ static void add_rates(rg_py *p, const char *key, const rg_optim *o, int option) 
     rgi_py_end(p);
 }
 
-/* Adds each group's value. */
+/* Writes each group's value. */
 static void add_values(rg_py *p, const char *key, const rg_schedule *s, const rg_by_group *list,
                        double one) {
     rgi_py_begin_at(p, key, RG_PY_LIST);
@@ -84,7 +84,7 @@ static void add_values(rg_py *p, const char *key, const rg_schedule *s, const rg
     rgi_py_end(p);
 }
 
-/* MultiStepLR counts how often each milestone is given. */
+/* Writes each of MultiStepLR's milestones with its count. */
 static void add_milestones(rg_py *p, const rg_dims *milestones) {
     rgi_py_begin_at(p, "milestones", RG_PY_COUNTER);
     for (int i = 0; i < milestones->n; i++) {
@@ -111,7 +111,7 @@ static void add_phase(rg_py *p, double end_step, const char *const texts[4]) {
     rgi_py_end(p);
 }
 
-/* Sets the last steps of OneCycleLR's phases, and returns how many there are. */
+/* Sets the last steps of OneCycleLR's phases, and returns the number of phases. */
 static int one_cycle_ends(const rg_schedule_options *o, double ends[3]) {
     const double n = (double)o->total_steps;
     int phases = 0;
@@ -122,7 +122,7 @@ static int one_cycle_ends(const rg_schedule_options *o, double ends[3]) {
     return phases;
 }
 
-/* Adds whether it is Adam's beta that cycles, and no momentum. */
+/* Writes whether Adam's beta is cycled and not a momentum. */
 static void add_use_beta1(rg_py *p, const rg_schedule *s) {
     if (s->o.cycle_momentum)
         rgi_py_bool(p, "use_beta1", !rgi_option_set(s->optim->defaults.options.momentum));
@@ -206,7 +206,7 @@ void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s) {
     if (s->kind == RG_CYCLIC_LR)
         add_cyclic(p, s);
     if (rgi_schedule_rows[s->kind].next) {
-        /* torch doesn't count the steps of CosineAnnealingWarmRestarts. */
+        /* torch doesn't save the step count of CosineAnnealingWarmRestarts. */
         const bool counts = s->kind != RG_COSINE_ANNEALING_WARM_RESTARTS;
         if (s->kind != RG_CYCLIC_LR)
             add_rates(p, "base_lrs", s->optim, RG_OPTION_initial_lr);
@@ -235,13 +235,13 @@ rg_named_list rg_schedule_state_dict(rg_schedule *s) {
 
 /* ---- load_state_dict ------------------------------------------------------------------- */
 
-/* A dictionary is read into a copy of a schedule and of its groups' first rates. */
+/* A dictionary that is read into a copy of a schedule and of its groups' first rates. */
 typedef struct {
     rg_schedule *into, copy;
-    const char *name; /* Errors name the schedule's kind. */
+    const char *name; /* The schedule's kind, for errors. */
     rg_named_list dict;
-    bool *known;      /* These of the entries are known. */
-    double *base_lrs; /* A NaN stands where the dictionary has none. */
+    bool *known;      /* Whether entry i is known. */
+    double *base_lrs; /* NaN if the dictionary has no value. */
 } schedule_load;
 
 static bool loaded_number(const schedule_load *l, const rg_named *e, double *number) {
@@ -265,7 +265,7 @@ static bool too_many(const schedule_load *l, const char *name) {
     return rgi_fail(RG_RUNTIME_ERROR, l->name, "\"%s\" in state_dict is one too many", name);
 }
 
-/* Reads MultiStepLR's milestones, each with its count, or SequentialLR's, each with its place. */
+/* Reads a milestone: MultiStepLR's with its count, or SequentialLR's with its index. */
 static bool read_milestone(schedule_load *l, const rg_named *e, int64_t item) {
     rg_dims *milestones = &l->copy.o.milestones;
     int64_t whole;
@@ -285,7 +285,7 @@ static bool read_milestone(schedule_load *l, const rg_named *e, int64_t item) {
     return true;
 }
 
-/* Lists with a value for each group, as fields of rg_schedule_options. */
+/* The lists of values per group, as fields of rg_schedule_options. */
 static const struct {
     rg_schedule_kind kind;
     const char *name;
@@ -298,7 +298,7 @@ static const struct {
     { RG_REDUCE_LR_ON_PLATEAU, "min_lrs", offsetof(rg_schedule_options, min_lrs) },
 };
 
-/* Returns the schedule's list that has this item of torch's, or NULL. */
+/* Returns the schedule's list of this name in torch, or NULL. */
 static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
     for (int i = 0; i < RG_COUNT(group_lists); i++) {
         *item = -1;
@@ -310,7 +310,7 @@ static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
     return NULL;
 }
 
-/* Reads a value of a list that has one for each group. */
+/* Reads a group's value into a list. */
 static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, int64_t item) {
     const bool plateau = list == &l->copy.o.min_lrs;
     if (item >= (int64_t)l->copy.optim->n_groups || (!plateau && item >= RG_MOST_BY_GROUP))
@@ -321,7 +321,7 @@ static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, i
     return loaded_number(l, e, &list->v[item]);
 }
 
-/* Reads an entry of a list. Sets *known where it is one. */
+/* Reads an entry of a list. Sets *known if the entry is one. */
 static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
     const rg_schedule_kind kind = l->copy.kind;
     int64_t place;
@@ -342,7 +342,7 @@ static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
     return true;
 }
 
-/* Returns what the dictionary has under the name, or NULL without an error. */
+/* Returns the dictionary's entry of this name, or NULL without an error. */
 static const rg_named *entry_of(const schedule_load *l, const char *name) {
     for (int i = 0; i < l->dict.n; i++)
         if (strcmp(l->dict.v[i].name, name) == 0 && l->dict.v[i].tensor != RG_NONE)
@@ -350,8 +350,8 @@ static const rg_named *entry_of(const schedule_load *l, const char *name) {
     return NULL;
 }
 
-/* Returns whether the dictionary has all n items of a list, or none. Fails with the first that it
- * lacks. */
+/* Returns whether the dictionary has all n items of a list, or none. Fails with the first missing
+ * item. */
 static bool list_is_whole(const schedule_load *l, const char *list, int64_t n) {
     int64_t there = 0;
     for (int i = 0; i < l->dict.n; i++)
@@ -379,7 +379,7 @@ static bool lists_are_whole(const schedule_load *l) {
     return list_is_whole(l, "_milestones", milestones->n);
 }
 
-/* Returns whether a name of the dictionary begins so. */
+/* Returns whether a name of the dictionary begins with the prefix. */
 static bool has_prefix(const schedule_load *l, const char *prefix) {
     for (int i = 0; i < l->dict.n; i++)
         if (strncmp(l->dict.v[i].name, prefix, strlen(prefix)) == 0)
@@ -387,7 +387,7 @@ static bool has_prefix(const schedule_load *l, const char *prefix) {
     return false;
 }
 
-/* OneCycleLR's share of the way up, and whether it has three phases, lie in the phases' ends. */
+/* Derives OneCycleLR's rising fraction, and whether it has three phases, from the phases' ends. */
 static bool read_phases(schedule_load *l) {
     rg_schedule_options *o = &l->copy.o;
     double ends[3], number;
@@ -406,8 +406,8 @@ static bool read_phases(schedule_load *l) {
     return true;
 }
 
-/* Returns whether torch has the key and what it stands for is none of the schedule's numbers here:
- * a text, what torch keeps for itself, or what follows from the rest. */
+/* Returns whether the key is torch's and can be ignored: a text, an internal value of torch's, or a
+ * value that follows from others. */
 static bool key_is_idle(const rg_named *e) {
     static const char *const idle[] = { "verbose", "default_min_lr", "mode_worse", "use_beta1" };
     for (int i = 0; i < RG_COUNT(idle); i++)
@@ -416,7 +416,7 @@ static bool key_is_idle(const rg_named *e) {
     return e->name[0] == '_' || e->tensor == RG_NONE;
 }
 
-/* Where ReduceLROnPlateau's groups were given one value, torch has that, too. */
+/* Reads torch's single value of ReduceLROnPlateau's min_lr, which exists if the groups share it. */
 static bool read_default_min_lr(schedule_load *l) {
     const bool plateau = l->copy.kind == RG_REDUCE_LR_ON_PLATEAU;
     const rg_named *one = plateau ? entry_of(l, "default_min_lr") : NULL;
@@ -483,7 +483,7 @@ static void put_schedule(const schedule_load *l) {
             l->into->optim->groups[i].options.initial_lr = l->base_lrs[i];
 }
 
-/* Counts the schedule and all that are below it. */
+/* Returns the number of schedules in the tree. */
 static int count_tree(const rg_schedule *s) {
     int n = 1;
     for (int i = 0; i < rgi_schedules_below(s); i++)
@@ -491,7 +491,7 @@ static int count_tree(const rg_schedule *s) {
     return n;
 }
 
-/* Reads the schedule and all that are below it into as many loads. */
+/* Reads the schedule and all below it, one load for each. */
 static bool read_tree(schedule_load *all, rg_schedule *s, rg_named_list dict) {
     if (!read_schedule(all++, s, dict))
         return false;

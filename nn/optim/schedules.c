@@ -1,6 +1,6 @@
 /*
- * schedules.c: the learning rate at epoch t in each schedule: from the rate before, as torch chains
- * it (`next`), and from the first one, in closed form (`closed`).
+ * schedules.c: the learning rate of each schedule at epoch t: `next` computes it from the previous
+ * rate, as torch's chained form, and `closed` from the first rate, in closed form.
  */
 #include "optimizer_structs.h"
 
@@ -54,7 +54,7 @@ static double exponential_closed(const rg_schedule *s, rg_param_group *g, double
 /* ---- LinearLR: from start_factor to end_factor in total_iters epochs ----------- */
 
 /* The factor grows by slope / n in an epoch, so the rate is multiplied by 1 + slope / (n * factor),
- * with the factor that was reached at t - 1. */
+ * where factor is the one at t - 1. */
 static double linear_next(const rg_schedule *s, rg_param_group *g, double t) {
     double slope = s->o.end_factor - s->o.start_factor, n = (double)s->o.total_iters;
     if (t == 0)
@@ -87,7 +87,7 @@ static double cosine_closed(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- LambdaLR: the first rate times the program's function of t ---------------- */
 
-/* Returns the value of the group's function, or of the one function that all groups share. */
+/* Returns the value of the group's function, or of the only function. */
 static double lambda_at(const rg_schedule *s, const rg_param_group *g, double t) {
     rg_lr_lambda *one = s->o.lr_lambda;
     return (one ? one : s->o.lr_lambdas[rgi_group_place(s, g)])((int64_t)t, s->o.context);
@@ -103,7 +103,7 @@ static double multiplicative_next(const rg_schedule *s, rg_param_group *g, doubl
     return t > 0 ? g->lr * lambda_at(s, g, t) : g->lr;
 }
 
-/* torch has no closed form of it: it takes a step. */
+/* torch has no closed form and makes a step. */
 static double multiplicative_at(const rg_schedule *s, rg_param_group *g, double t) {
     return g->lr * lambda_at(s, g, t);
 }
@@ -146,7 +146,7 @@ static double warm_restarts(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- CyclicLR: up from base_lr to max_lr and down, again and again ------------- */
 
-/* Returns what the height of a cycle is multiplied by. */
+/* Returns the factor of a cycle's height. */
 static double cycle_scale(const rg_schedule *s, double cycle, double t) {
     const rg_schedule_options *o = &s->o;
     if (o->scale_fn)
@@ -156,7 +156,7 @@ static double cycle_scale(const rg_schedule *s, double cycle, double t) {
     return o->triangular2 ? 1 / pow(2, cycle - 1) : 1;
 }
 
-/* Sets the group's momentum, too, which falls while the rate rises. */
+/* Also sets the group's momentum, which falls while the rate rises. */
 static double cyclic(const rg_schedule *s, rg_param_group *g, double t) {
     const size_t i = rgi_group_place(s, g);
     const double size = s->state[RG_TOTAL_SIZE], up = s->state[RG_STEP_RATIO];
@@ -176,19 +176,20 @@ static double cyclic(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- OneCycleLR: up to max_lr, back, and far below ----------------------------- */
 
-/* Returns the value that has come this part of the way from one value to another. */
+/* Interpolates between two values. */
 static double anneal(const rg_schedule *s, double from, double to, double part) {
     if (s->o.anneal_linear)
         return (to - from) * part + from;
     return to + (from - to) / 2 * (cos(M_PI * part) + 1);
 }
 
-/* A cycle goes from corner to corner: at epoch t a group has this rate and this momentum. */
+/* A corner of the cycle: at epoch t a group has this rate and this momentum. Between corners they
+ * are interpolated. */
 typedef struct cycle_corner {
     double t, lr, momentum;
 } cycle_corner;
 
-/* The cycle has two phases, or three. Sets the group's momentum, too. */
+/* The cycle has two or three phases. Also sets the group's momentum. */
 static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
     double n = (double)s->o.total_steps, start = s->o.pct_start;
     cycle_corner corner[4] = {
@@ -213,7 +214,7 @@ static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- all ----------------------------------------------------------------------- */
 
-/* ReduceLROnPlateau and SequentialLR have no rate of their own: schedule.c steps them. */
+/* ReduceLROnPlateau and SequentialLR have no formula: schedule.c steps them. */
 const rg_schedule_row rgi_schedule_rows[] = {
     [RG_STEP_LR] = { "StepLR", step_next, step_closed },
     [RG_MULTI_STEP_LR] = { "MultiStepLR", multi_step_next, multi_step_closed },

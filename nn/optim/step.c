@@ -1,5 +1,5 @@
 /*
- * step.c: one step of an optimizer. All that can fail comes before anything changes.
+ * step.c: one step of an optimizer. Everything that can fail is done before anything changes.
  */
 #include "optimizer_structs.h"
 #include "tensor/kernels/copy.h"
@@ -7,13 +7,13 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* Returns whether the options of the parameter's group ask for its k-th state. */
+/* Returns whether the group's options require the parameter's k-th state. */
 static bool takes_state(const rg_optim *o, const rg_optim_slot *slot, int k) {
     int needs = o->row->states[k].needs;
     return needs == RG_ALWAYS || o->groups[slot->group].option[needs] != 0;
 }
 
-/* Returns the parameter's k-th state, which its first step makes, or NULL on failure. */
+/* Returns the parameter's k-th state, which the first step allocates, or NULL on failure. */
 static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
     if (slot->state[k])
         return slot->state[k];
@@ -26,7 +26,7 @@ static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
     return state;
 }
 
-/* Gathers what the step of one parameter works on. */
+/* Gathers the tensors of one parameter's step. */
 static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
     slot->n_operands = 0;
     rg_tensor *grad = rg_grad_of(slot->param);
@@ -67,7 +67,7 @@ static k_optimizer_numbers numbers_of(const rg_optim *o, const rg_optim_slot *sl
     return z;
 }
 
-/* Adds the row's updates to the operands, all of them before anything changes. */
+/* Appends the row's updates to the operands of all parameters, before anything changes. */
 static bool add_updates(const rg_optim *o) {
     for (RG_EACH_SLOT(slot, o)) {
         if (!slot->n_operands)
@@ -81,9 +81,9 @@ static bool add_updates(const rg_optim *o) {
     return true;
 }
 
-/* Counts the step of a parameter. torch keeps the product of NAdam's momenta in the default dtype,
- * and so rounds it. SGD's steps without a momentum don't count: the first one with it begins the
- * buffer. */
+/* Counts a parameter's step. torch keeps the product of NAdam's momenta in the default dtype, so it
+ * is rounded here. SGD's steps without momentum aren't counted: the first step with momentum
+ * initializes the buffer. */
 static void count_step(const rg_optim *o, rg_optim_slot *slot) {
     if (takes_state(o, slot, 0))
         slot->step++;
@@ -96,8 +96,8 @@ static void count_step(const rg_optim *o, rg_optim_slot *slot) {
                                                      : (float)product * (float)factor;
 }
 
-/* Neighbours mostly have the same numbers, so these are seldom computed anew. Those of a row with
- * updates depend on the parameter's shape, too. */
+/* Returns whether the previous parameter's numbers can be reused, as is usual. Numbers of a row
+ * with updates depend on the parameter's shape, too. */
 static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_optim_slot *b) {
     return a->group == b->group && a->step == b->step && a->product == b->product
            && !o->row->update;
@@ -125,7 +125,8 @@ RG_HOT static bool step_all(rg_optim *o) {
     return true;
 }
 
-/* An observer that does steps again holds the optimizer, which the program may have freed. */
+/* Repeats a recorded step. The recording is an owner of the optimizer, which the program may have
+ * freed. */
 static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 
@@ -144,7 +145,7 @@ static bool step_once(rg_optim *o) {
     return step_all(o);
 }
 
-/* After a backward run that failed, parameters have the gradients of an earlier step. */
+/* Fails after a failed backward run: parameters then have an earlier step's gradients. */
 RG_HOT bool rg_optim_step(rg_optim *o) { return RG_UNLESS_HALTED(step_once(o)); }
 
 static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) {

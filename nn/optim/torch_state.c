@@ -1,7 +1,7 @@
 /*
- * torch_state.c: an optimizer's state as torch.save writes it, in the words of regard's own. In
- * torch's, a group lists the numbers of its parameters, options that change no result have names of
- * their own, and None stands for an absent value.
+ * torch_state.c: converts an optimizer's state of torch.save to regard's names. In torch's, a group
+ * lists its parameters' indices, some options that change no result have no counterpart, and None
+ * stands for an absent value.
  */
 #include "optimizer_structs.h"
 #include "load_optim.h"
@@ -13,7 +13,7 @@
 
 static const char *const own_words_op = "load_state_dict";
 
-/* Returns what stands behind "param_groups.3." in a name, whose number it sets, or NULL. */
+/* Returns the text after "param_groups.3." in a name, and sets the group's index; or NULL. */
 static const char *name_in_group(const char *name, size_t *group) {
     static const char prefix[] = "param_groups.";
     if (strncmp(name, prefix, sizeof prefix - 1) != 0)
@@ -24,7 +24,7 @@ static const char *name_in_group(const char *name, size_t *group) {
     return p > digits && *p == '.' ? p + 1 : NULL;
 }
 
-/* Returns whether an option changes no result. */
+/* Returns whether torch's option changes no result. */
 static bool only_torchs(const char *option) {
     static const char *const names[] = { "foreach", "capturable", "differentiable", "fused" };
     for (int i = 0; i < RG_COUNT(names); i++)
@@ -33,7 +33,7 @@ static bool only_torchs(const char *option) {
     return false;
 }
 
-/* Returns how many parameters a group has, as an entry under the name that regard gives it. */
+/* Returns a group's number of parameters, as an entry with regard's name. */
 static rg_named count_of_group(size_t group, double n) {
     enum { ROOM = 48 };
     char *name = rgi_scope_alloc(ROOM);

@@ -1,12 +1,13 @@
 /*
- * alone.c: the transport where there is no MPI: a group of one, which sends nothing.
+ * alone.c: the transport without MPI: a group of one process, which sends nothing.
  */
 #include "transport.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Several processes that each think they are alone would write the same files. */
+/* Fails if MPI's launcher started several processes: each would be rank 0 of 1, and write the same
+ * files. */
 bool rgi_transport_begin(void) {
     static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE" };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

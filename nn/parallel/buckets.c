@@ -1,6 +1,6 @@
 /*
- * buckets.c: gradients in buckets, and the buckets on their way. All ranks send them in the same
- * order, so that each message finds its bucket.
+ * buckets.c: collecting gradients in buckets, and summing the buckets over ranks. All ranks send
+ * buckets in the same order, so that messages match.
  */
 #include "reducer.h"
 
@@ -13,7 +13,7 @@ char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i) {
 
 /* ---- making ---------------------------------------------------------------------------- */
 
-/* Puts the entry behind those that the last bucket has, or into a new one where that is full. */
+/* Appends the entry to the last bucket, or to a new one if that is full. */
 static void add_to_buckets(rg_reducer *s, rg_reducer_entry *entry) {
     const rg_dtype dtype = (rg_dtype)rg_dtype_of(entry->leaf);
     const int64_t most = (int64_t)(s->cap / rgi_element_size(dtype));
@@ -28,7 +28,7 @@ static void add_to_buckets(rg_reducer *s, rg_reducer_entry *entry) {
     b->n += entry->n;
 }
 
-/* Gives a bucket its memory. Behind its gradients comes a number for each entry. */
+/* Allocates a bucket. After its gradients it has a mark for each entry. */
 static bool bucket_begin(const rg_reducer *s, rg_bucket *b) {
     RG_SCOPE();
     b->n += b->n_entries;
@@ -70,7 +70,7 @@ void rgi_buckets_expect(rg_reducer *s) {
     }
 }
 
-/* Says of each entry whether this rank has used it. */
+/* Sets each entry's mark: 1 if this rank has used the parameter. */
 static void write_marks(const rg_reducer *s, const rg_bucket *b) {
     for (int i = 0; i < s->n; i++) {
         const rg_reducer_entry *entry = &s->v[i];
@@ -87,7 +87,7 @@ static void write_marks(const rg_reducer *s, const rg_bucket *b) {
     }
 }
 
-/* Returns how many bytes this rank sends of a bucket. */
+/* Returns the number of bytes of a bucket that this rank sends. */
 static int64_t bytes_to_send(const rg_bucket *b) {
     return rgi_hops_send(rg_world_size(), rg_rank(), b->n) * (int64_t)rgi_element_size(b->dtype);
 }
@@ -105,7 +105,7 @@ static void launch(rg_reducer *s) {
     s->distributed->bytes_sent += bytes_to_send(b);
 }
 
-/* Lets a bucket's sum go on, if it isn't done. */
+/* Advances a bucket's sum, if it isn't done. */
 static void advance(rg_bucket *b) {
     if (b->done)
         return;

@@ -30,8 +30,9 @@ void rgi_buffers_end(rg_reducer *s) {
     rgi_room_drop(&s->buffers_holder);
 }
 
-/* Keeps those that the first forward has changed, and shares those of floating point. All ranks
- * must have found the same; where they haven't, or there is no memory, no run can follow. */
+/* Keeps the buffers that the first forward has changed, and adds entries for the floating point
+ * ones. All ranks must find the same buffers; if they differ, or if there is no memory, no run can
+ * follow. */
 static bool find_changing(rg_reducer *s) {
     uint64_t hash = 1;
     int n = 0;

@@ -1,6 +1,6 @@
 /*
- * combine.c: what op makes of two arrays, element by element. Integers that overflow wrap around;
- * the sum of two bools is whether any is true.
+ * combine.c: combines two arrays element by element with an op. Integers wrap on overflow; the sum
+ * of bools is whether either is true.
  */
 #include "tree_sum.h"
 

@@ -1,13 +1,13 @@
 /*
- * combine.h: how two numbers of type T become one, as ordinary functions. It is included once for
- * each type, with T and NAMED(f), the name of f for that type, and leaves neither defined.
+ * combine.h: functions that combine two numbers of type T. It is included once for each type, with
+ * T and NAMED(f), the name of f for this type, and undefines both.
  */
 static void NAMED(sum)(T *to, const T *left, const T *right, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         to[i] = left[i] + right[i];
 }
 
-/* Where one of the two is a NaN, so is their sum. */
+/* Returns NaN if either is NaN. */
 static T NAMED(above)(T a, T b) {
     if (a >= b)
         return a;

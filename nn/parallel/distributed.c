@@ -1,6 +1,6 @@
 /*
- * distributed.c: the module that trains with all ranks: how it is made, its forward, and a batch's
- * parts. What becomes of gradients is in reducer.c.
+ * distributed.c: the module that trains on all ranks: its constructor, its forward, and the parts
+ * of a batch. reducer.c sums the gradients.
  */
 #include "hash.h"
 #include "reducer.h"
@@ -13,7 +13,7 @@ static const char distributed_name[] = "distributed";
 
 /* ---- random streams -------------------------------------------------------------------- */
 
-/* Mixes bits so that neighbours become strangers (splitmix64). */
+/* Mixes bits, so that consecutive numbers give unrelated ones (splitmix64). */
 static uint64_t mixed(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -21,7 +21,7 @@ static uint64_t mixed(uint64_t x) {
     return x ^ x >> 31;
 }
 
-/* Draws what the streams of a batch begin with, once a batch, and so as often on all ranks. */
+/* Draws the seed of a batch's random streams: once per batch, so equally often on all ranks. */
 static bool draw_stream(rg_reducer *s) {
     if (s->drawn)
         return true;
@@ -33,7 +33,7 @@ static bool draw_stream(rg_reducer *s) {
     return true;
 }
 
-/* Runs the model's forward with random numbers and buffers of the shard's own. */
+/* Runs the model's forward with the shard's own random numbers and buffers. */
 static rg_tensor *forward_of_shard(rg_distributed *d, rg_list in) {
     rg_reducer *s = d->reducer;
     rg_generator *g = rg_default_generator();
@@ -80,7 +80,7 @@ static const rg_module_class distributed_class = { .name = "DistributedDataParal
 
 /* ---- the same on all ranks ------------------------------------------------------------- */
 
-/* Returns a hash of what a tensor is, without its values. */
+/* Returns a hash of a tensor's name, shape and dtype, without its values. */
 static uint64_t hash_form(uint64_t hash, const rg_named *t) {
     const rg_dims shape = rg_shape(t->tensor);
     const int dtype = rg_dtype_of(t->tensor);
@@ -89,7 +89,7 @@ static uint64_t hash_form(uint64_t hash, const rg_named *t) {
     return rgi_hash(hash, shape.v, (size_t)shape.n * sizeof *shape.v);
 }
 
-/* A model's parameters and buffers, which the scope owns. */
+/* A model's parameters and buffers. The scope owns the lists. */
 typedef struct {
     rg_named_list parameters, buffers;
 } model_tensors;
@@ -100,7 +100,7 @@ static bool list_tensors(const rg_distributed *d, model_tensors *all) {
     return all->parameters.n >= 0 && all->buffers.n >= 0;
 }
 
-/* Calls f with each of them, until a call fails. Returns whether none did. */
+/* Calls f for each tensor until a call fails. Returns whether all succeeded. */
 typedef bool with_tensor(const rg_named *t, void *context);
 static bool with_tensors(const model_tensors *all, with_tensor *f, void *context) {
     bool ok = true;
@@ -133,7 +133,7 @@ static bool take_from_rank_0(const rg_named *t, void *context) {
     return rg_broadcast_(t->tensor, 0);
 }
 
-/* Returns whether all ranks get the same hash, for which f looks at each tensor. */
+/* Returns whether the hash that f makes of all tensors is the same on all ranks. */
 static bool same_hash(const rg_distributed *d, const char *op, with_tensor *f, const char *what) {
     RG_SCOPE();
     uint64_t hash = 1;
@@ -143,7 +143,7 @@ static bool same_hash(const rg_distributed *d, const char *op, with_tensor *f, c
     return rgi_all_agree(&mine, what);
 }
 
-/* Gives all ranks the tensors of rank 0. */
+/* Copies rank 0's tensors to all ranks. */
 static bool take_all_from_rank_0(const rg_distributed *d) {
     RG_SCOPE();
     model_tensors all;
@@ -159,8 +159,7 @@ bool rg_distributed_check(const rg_distributed *d) {
 
 /* ---- making ---------------------------------------------------------------------------- */
 
-/* Gives the rank its shards. Where their number isn't a multiple of the ranks', some ranks have one
- * more. */
+/* Assigns shards to the rank. If the ranks don't divide their number, some ranks get one more. */
 static bool deal_shards(rg_distributed *d, int64_t shards) {
     const int64_t size = rg_world_size(), rank = rg_rank();
     if (shards == 0)
@@ -174,7 +173,7 @@ static bool deal_shards(rg_distributed *d, int64_t shards) {
     return true;
 }
 
-/* Makes the ranks' models the same. */
+/* Makes the models of all ranks equal. */
 static bool unite(const rg_distributed *d) {
     const rg_claim mine = rgi_claim_number(distributed_name, true, d->shards);
     return rgi_all_agree(&mine, "the number of shards")

@@ -40,30 +40,30 @@ typedef struct rg_distributed {
     rg_module base;
     rg_module *module;        /* The model itself, a child. */
     int shards;               /* The number of shards of a batch. */
-    int first, local;         /* The first shard of this rank, and their number. */
+    int first, local;         /* This rank's shards: the first one, and their number. */
     int64_t bytes_sent;       /* The bytes of gradients that this rank has sent. */
-    struct rg_reducer *reducer; /* The library alone looks into it; */
-    rg_tensor *reducer_room;    /* this is its memory. */
+    struct rg_reducer *reducer; /* Private; */
+    rg_tensor *reducer_room;    /* holds its memory. */
 } rg_distributed;
 
 typedef struct RG_OPTIONS rg_distributed_options {
     RG_BY_NAME;
-    int shards RG_DEFAULT(0);              /* 0 stands for one for each rank. */
-    double bucket_cap_mb RG_DEFAULT(25.0); /* Gradients are sent once they take that many MiB. */
+    int shards RG_DEFAULT(0);              /* 0 means one per rank. */
+    double bucket_cap_mb RG_DEFAULT(25.0); /* The size of a bucket in MiB. */
 } rg_distributed_options;
-/* Returns a module whose forward is the model's, and which takes the model over; if it fails, the
- * model is freed. The parameters and buffers become those of rank 0. Parameters that require grad
- * now take part; they and their dtypes must stay. What a backward run doesn't reach counts as 0,
- * and where no shard reaches a parameter, its .grad stays. A call of the model itself, in a shard's
- * place, takes no part either. */
+/* Returns a module whose forward is the model's. It owns the model; on failure, the model is freed.
+ * Parameters and buffers become equal to rank 0's. The parameters that require grad now take part;
+ * they and their dtypes must not change. A gradient that a backward run doesn't reach counts as 0,
+ * and a parameter that no shard reaches keeps its .grad. Calling the model directly isn't a part of
+ * the training. */
 rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o);
 #define rg_nn_distributed(model, ...) \
     rg_nn_distributed_with(           \
         model, RG_KEYWORDS(rg_distributed_options, (.bucket_cap_mb = 25), __VA_ARGS__))
-/* Returns those of a batch's rows that the shard has whose turn it is. Where rows are costly to
- * make, such as windows of a file, the batch is one of their indices. */
+/* Returns the rows of the batch for the rank's next shard. If rows are expensive to make, such as
+ * windows of a file, pass a batch of their indices. */
 rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch);
-/* Returns whether all ranks have the same parameters and buffers, to the bit; else all fail. */
+/* Returns whether all ranks have bitwise equal parameters and buffers; otherwise all ranks fail. */
 bool rg_distributed_check(const rg_distributed *d);
 
 RG_PUBLIC_END

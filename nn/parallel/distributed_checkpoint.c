@@ -1,5 +1,5 @@
 /*
- * distributed_checkpoint.c: a run of many ranks in one file, which is that of a run of one.
+ * distributed_checkpoint.c: checkpoints of a run of many ranks, in the same file format as of one.
  */
 #include "distributed_checkpoint.h"
 #include "group.h"

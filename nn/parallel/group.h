@@ -1,37 +1,36 @@
 /*
- * group.h: what the rest of nn/parallel/ asks of the process group. Private. The library is one of
- * its own, which sees of regard what any program sees: failures are rg_fail's, and its memory is
- * that of tensors.
+ * group.h: the process group for the other files of nn/parallel/. Private. This library uses only
+ * regard's public functions: errors are set by rg_fail, and memory is that of tensors.
  */
 #pragma once
 
 #include "transport.h"
 
-/* A claim says what a rank is about to do. All ranks go on where all claims are the same. */
+/* A claim describes what a rank is about to do. Ranks continue if all claims are equal. */
 typedef struct rg_claim {
     char op[32];
-    int64_t dtype; /* RG_NO_DTYPE where the rank has no tensor. */
+    int64_t dtype; /* RG_NO_DTYPE if there is no tensor. */
     rg_dims shape;
-    int64_t number;    /* A number that must be the same on all ranks. */
-    char failure[200]; /* The rank's sentence, where it can't go on. */
+    int64_t number;    /* A number that all ranks must share. */
+    char failure[200]; /* The rank's error message, or "". */
 } rg_claim;
-/* Both return what a rank claims: that it has this tensor, or none; and where it has none though it
- * should, or isn't ok, that it has failed. */
+/* Return a rank's claim: its tensor, or that it has none; or a failure, if a required tensor is
+ * NULL or `ok` is false. */
 rg_claim rgi_claim_tensor(const char *op, rg_tensor *t, int64_t number);
 rg_claim rgi_claim_number(const char *op, bool ok, int64_t number);
-/* Returns whether all ranks claim the same, and none has failed; else all of them fail. `what` is
- * how a sentence calls the number. */
+/* Returns whether all ranks claim the same and none has failed; otherwise all fail. `what` names
+ * the number in the error. */
 bool rgi_all_agree(const rg_claim *mine, const char *what);
-/* Returns whether `ok` is true on all ranks; where it isn't, all fail. */
+/* Returns whether `ok` is true on all ranks; otherwise all fail. */
 bool rgi_all_ok(const char *op, bool ok);
-/* Returns whether there is a group. */
+/* Returns whether there is a group; fails if not. */
 bool rgi_group_given(const char *op);
 
-/* Returns memory of zeros that the scope owns, or NULL. */
+/* Returns zeroed memory that the scope owns, or NULL. */
 void *rgi_scope_room(size_t bytes);
-/* Returns memory of zeros, and gives *holder the tensor that it belongs to, which is to be dropped;
- * or returns NULL. */
+/* Returns zeroed memory, and sets *holder to the tensor that owns it, for rgi_room_drop; or NULL.
+ */
 void *rgi_room(rg_tensor **holder, size_t bytes);
-/* Drops it, if there is one. */
+/* Frees the memory, if there is any. */
 void rgi_room_drop(rg_tensor **holder);
 size_t rgi_element_size(rg_dtype dtype);

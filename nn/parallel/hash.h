@@ -1,12 +1,12 @@
 /*
- * hash.h: by which ranks find out whether they have the same. Private.
+ * hash.h: a hash by which ranks compare their data. Private.
  */
 #pragma once
 
 #include <stdint.h>
 #include <string.h>
 
-/* Returns a hash of n bytes and of what was hashed before. */
+/* Returns the hash of n bytes, continued from an earlier hash. */
 static inline uint64_t rgi_hash(uint64_t hash, const void *data, size_t n) {
     const char *bytes = data;
     for (uint64_t word; n >= sizeof word; n -= sizeof word, bytes += sizeof word) {

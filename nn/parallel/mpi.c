@@ -1,6 +1,6 @@
 /*
- * mpi.c: the transport on MPI. No other file includes mpi.h. What MPI itself can't do ends the
- * programs of all ranks, as it does by default.
+ * mpi.c: the transport on MPI. No other file includes mpi.h. An error in MPI ends the programs of
+ * all ranks, which is MPI's default.
  */
 #include "transport.h"
 
@@ -10,14 +10,14 @@
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(int64_t), "an exchange has room for its requests");
 
-/* The group has a communicator of its own, so that nothing meets what the program itself sends.
- * It is null in a process that no launcher has started, where MPI isn't begun. */
+/* The group's own communicator, separate from the program's messages. MPI_COMM_NULL in a process
+ * without a launcher, where MPI isn't initialized. */
 static MPI_Comm group_comm = MPI_COMM_NULL;
 static bool began_mpi;
 
-/* Returns whether a launcher of MPI's has started the process: each of them speaks PMI, PMIx or
- * Open MPI's own words to it, through variables of these names. A process alone would begin MPI,
- * too, but that takes a third of a second. */
+/* Returns whether MPI's launcher has started the process. Launchers set one of these variables, for
+ * PMI, PMIx or Open MPI. MPI would also start in a single process, but takes a third of a second.
+ */
 static bool was_launched(void) {
     static const char *const begin[] = { "OMPI_COMM_WORLD_", "PMI_", "PMIX_", "MPI_LOCAL" };
     extern char **environ;

@@ -1,7 +1,7 @@
 /*
- * parallel.h: training in many processes, on one machine or on many: a library of its own, which is
- * built where MPI is found. A program that uses it includes this header beside regard.h, and links
- * what `pkg-config --libs regard-mpi` says.
+ * parallel.h: training with many processes on one machine or several. It is a library of its own,
+ * built if MPI is found. A program includes this header in addition to regard.h, and links with
+ * `pkg-config --libs regard-mpi`.
  */
 #pragma once
 

@@ -25,19 +25,19 @@ RG_PUBLIC_BEGIN
 
 /* ---- the group ------------------------------------------------------------------------- */
 
-/* Begins the group, which a process can do once. Returns false on failure. */
+/* Starts the group, once per process. Returns false on failure. */
 bool rg_init_process_group(void);
-/* Waits until every rank is here, and ends the group. Without a group it does nothing. */
+/* Waits for all ranks, and ends the group. Does nothing without a group. */
 void rg_destroy_process_group(void);
 bool rg_is_initialized(void);
-/* Both return -1 where there is no group. */
+/* Both return -1 without a group. */
 int rg_rank(void);
 int rg_world_size(void);
 
 /* ---- what the ranks do together -------------------------------------------------------- */
 
 typedef enum rg_reduce_op {
-    RG_REDUCE_SUM, /* The sum; of bool whether any is true, as is the maximum. */
+    RG_REDUCE_SUM, /* The sum; for bool, like the maximum, whether any is true. */
     RG_REDUCE_MAX,
     RG_REDUCE_MIN
 } rg_reduce_op;
@@ -45,21 +45,22 @@ typedef struct RG_OPTIONS rg_all_reduce_options {
     RG_BY_NAME;
     rg_reduce_op op RG_DEFAULT(RG_REDUCE_SUM);
 } rg_all_reduce_options;
-/* Makes each element of t the sum, or what op says, of those of all ranks. Neighbours are added
- * first, then pairs of neighbours, and so on, so that all ranks get the same bits at any time. */
+/* Sets each element of t to the sum over all ranks, or to the op's result. The order is fixed:
+ * adjacent ranks are added first, then pairs of them, and so on, so that all runs and ranks get the
+ * same bits. */
 rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o);
 #define rg_all_reduce_(t, ...) \
     rg_all_reduce_with_(t, RG_KEYWORDS(rg_all_reduce_options, (.op = RG_REDUCE_SUM), __VA_ARGS__))
-/* Gives t on every rank the elements of rank src. */
+/* Copies rank src's elements to t on every rank. */
 rg_tensor *rg_broadcast_(rg_tensor *t, int src);
-/* Returns once every rank is here; false on failure. */
+/* Waits for all ranks; false on failure. */
 bool rg_barrier(void);
 
 /* ---- failure --------------------------------------------------------------------------- */
 
-/* A handler for rg_on_error: it writes "rank 2 of 4: " and the sentence to stderr, and ends the
- * programs of all ranks. Without it, ranks that wait for one that has failed would wait for ever.
- * It is the one function of regard's that ends a program, and no other calls it. */
+/* A handler for rg_on_error: prints "rank 2 of 4: " and the error to stderr, and ends the programs
+ * of all ranks. Without it, ranks that wait for a failed one would wait forever. No other function
+ * of regard ends a program, and none calls this one. */
 void rg_abort_ranks_on_error(rg_code code, const char *message);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

@@ -1,6 +1,7 @@
 /*
- * reducer.c: gradients as a backward run makes them: each is added to the sums of the shards before
- * it, as the tree says, and after the last shard they become the parameters' .grad.
+ * reducer.c: summing gradients during a backward run. Each gradient is added to the sums of earlier
+ * shards, in the order of a fixed binary tree, and after the last shard the mean becomes the
+ * parameter's .grad.
  */
 #include "reducer.h"
 #include "autograd/ops/ops.h"
@@ -21,7 +22,7 @@ int rgi_sums_completed(int i, int n) {
 
 /* ---- the tree within a rank ------------------------------------------------------------ */
 
-/* Adds zeros, which make 0 of -0, so that it is as if another rank had sent them. */
+/* Adds zero to a sum, as another rank's zero gradient would: this turns -0 into 0. */
 static void add_zeros(const rg_bucket *b, char *to, int64_t n) {
     static const double zeros[512];
     const size_t size = rgi_element_size(b->dtype);
@@ -59,7 +60,7 @@ static bool is_last_turn(const rg_reducer *s) { return s->turn == s->distributed
 
 /* ---- a run ----------------------------------------------------------------------------- */
 
-/* A run's first gradient begins it. */
+/* The first gradient of a run starts it. */
 static void run_opens(rg_reducer *s) {
     s->open = true;
     s->arrived = 0;
@@ -69,7 +70,7 @@ static void run_opens(rg_reducer *s) {
         rgi_buckets_expect(s);
 }
 
-/* Until the order is settled, that in which gradients arrive is noted. */
+/* Records the arrival of a gradient, and the order until that is settled. */
 static void arrive(rg_reducer_entry *entry, const void *gradient) {
     rg_reducer *s = entry->of;
     if (!s->settled)
@@ -81,7 +82,7 @@ static void arrive(rg_reducer_entry *entry, const void *gradient) {
     s->buckets[entry->bucket].missing--;
 }
 
-/* Is called as soon as a parameter's gradient is complete. */
+/* The hook that runs when a parameter's gradient is complete. */
 static rg_tensor *gradient_arrives(rg_tensor *gradient, void *context) {
     rg_reducer_entry *entry = context;
     rg_reducer *s = entry->of;
@@ -110,7 +111,7 @@ static rg_tensor *gradient_arrives(rg_tensor *gradient, void *context) {
 
 /* ---- its end --------------------------------------------------------------------------- */
 
-/* Gives the shares, on all ranks, the order in which rank 0's gradients have come. */
+/* Orders the entries, on all ranks, as rank 0's gradients arrived. */
 static bool settle_order(rg_reducer *s) {
     RG_SCOPE();
     rg_tensor *order = rg_zeros_dims(RG_DIMS(s->n), RG_INT64);
@@ -151,7 +152,7 @@ static rg_tensor *final_gradient(const rg_reducer_entry *entry) {
     return before == RG_NONE ? mean : rg_add_(mean, before);
 }
 
-/* Takes a gradient away after a shard; after the last one it is the mean. */
+/* Removes a parameter's gradient after a shard; after the last shard, sets it to the mean. */
 static bool put_gradient(rg_reducer_entry *entry, bool last) {
     RG_SCOPE();
     rg_tensor *there = rg_grad_of(entry->leaf);
@@ -186,7 +187,7 @@ static void batch_ends(rg_reducer *s) {
         s->v[i].used = false;
 }
 
-/* Gradients that the run hasn't reached count as zeros; buffers are as the forward left them. */
+/* Counts gradients that the run didn't reach as zeros, and adds the buffers. */
 static bool rest_arrives(rg_reducer *s) {
     RG_SCOPE();
     for (int i = 0; i < s->n; i++) {
@@ -200,7 +201,7 @@ static bool rest_arrives(rg_reducer *s) {
     return true;
 }
 
-/* The profiler shows how much of the sums doesn't hide behind the run. */
+/* Shows the profiler the time of sums that the backward run doesn't hide. */
 static void wait_for_sums(rg_reducer *s) {
     RG_RECORD_FUNCTION("wait for all_reduce");
     while (!rgi_buckets_advance(s))
@@ -225,7 +226,8 @@ static bool run_ends(rg_reducer *s) {
     return true;
 }
 
-/* Is called after the whole run, for each of its parameters; the first call ends the shard. */
+/* The hook that runs after the whole backward run, for each parameter; the first call ends the
+ * shard. */
 static bool run_is_over(rg_tensor *leaf, void *context) {
     rg_reducer *s = ((rg_reducer_entry *)context)->of;
     (void)leaf;
@@ -262,7 +264,7 @@ static int log_up(int n) {
     return k;
 }
 
-/* At first the last parameter is expected to have its gradient first. */
+/* Gradients are first expected in reverse order of the parameters. */
 bool rgi_reducer_begin(rg_reducer *s, double bucket_cap_mb) {
     const rg_list all = rg_parameters(s->distributed->module);
     const rg_named_list buffers = rg_named_buffers(s->distributed->module);

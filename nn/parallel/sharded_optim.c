@@ -1,6 +1,5 @@
 /*
- * sharded_optim.c: steps of an optimizer whose state lies in parts on the ranks, and that state
- * together again.
+ * sharded_optim.c: steps of an optimizer whose state is split among the ranks, and gathering it.
  */
 #include "sharded_optim.h"
 #include "group.h"
@@ -12,7 +11,8 @@
 
 /* ---- whose a parameter is -------------------------------------------------------------- */
 
-/* The optimizer's parameters, in the order of their states, with their ranks. The scope owns it. */
+/* The optimizer's parameters in the order of their states, and the rank that owns each. The scope
+ * owns the lists. */
 typedef struct {
     int n;
     rg_tensor **params;
@@ -57,7 +57,7 @@ static bool find_owners(rg_optim *o, ownership *w) {
 
 /* ---- a step ---------------------------------------------------------------------------- */
 
-/* Takes the gradients of other ranks' parameters away and keeps them, or puts them back. */
+/* Removes and keeps the gradients of other ranks' parameters, or restores them. */
 static bool hide_gradients(const ownership *w, rg_tensor **hidden) {
     for (int i = 0; i < w->n; i++) {
         if (w->owner[i] == rg_rank())
@@ -85,7 +85,8 @@ static bool show_gradients(const ownership *w, rg_tensor **hidden) {
     return ok;
 }
 
-/* A rank whose training is halted takes part until the ranks have found out that one has failed. */
+/* Steps the rank's own parameters. A rank that is halted still takes part until all ranks know of
+ * the failure. */
 static bool step_own_part(rg_optim *o) {
     static const char op[] = "sharded_optim_step";
     RG_SCOPE();
@@ -108,7 +109,8 @@ bool rg_sharded_optim_step(rg_optim *o) { return step_own_part(o) || rg_halt_tra
 
 /* ---- the state ------------------------------------------------------------------------- */
 
-/* Returns whether an entry of the state is of a parameter, and then whose that is: -1 if not. */
+/* Returns the rank that owns the parameter of a state's entry, or -1 if the entry has no parameter.
+ */
 static int64_t owner_of_entry(const ownership *w, const char *name) {
     if (strncmp(name, "state.", 6) != 0)
         return -1;
@@ -116,8 +118,8 @@ static int64_t owner_of_entry(const ownership *w, const char *name) {
     return i < w->n ? w->owner[i] : -1;
 }
 
-/* Returns the rank's own state: that of its parameters, and, unless of_params_alone, the entries
- * that belong to no parameter. */
+/* Returns the rank's own state: that of its parameters and, unless of_params_alone, the entries
+ * without a parameter. */
 static rg_named_list own_state(rg_optim *o, const ownership *w, bool of_params_alone) {
     const rg_named_list all = rg_optim_state_dict(o), failed = { .n = -1 };
     rg_named *v = all.n < 0 ? NULL : rgi_scope_room((size_t)all.n * sizeof *v);
@@ -142,14 +144,14 @@ bool rg_sharded_optim_release(rg_optim *o) {
     return own.n >= 0 && rg_optim_load_state_dict(o, own);
 }
 
-/* An entry of the state, as a rank tells the others of it. */
+/* An entry of the state, as it is sent to the other ranks. */
 typedef struct {
     char name[64];
     int64_t dtype;
     rg_dims shape;
 } entry_header;
 
-/* Sends an entry of rank src to all; *entry is it there, and becomes it elsewhere. */
+/* Sends an entry of rank src to all ranks. *entry is read on src, and set on the others. */
 static bool send_entry(int src, rg_named *entry, entry_header *header) {
     if (rg_rank() == src) {
         memset(header, 0, sizeof *header);
@@ -164,7 +166,7 @@ static bool send_entry(int src, rg_named *entry, entry_header *header) {
     return rg_broadcast_(entry->tensor, src);
 }
 
-/* Puts the entries that rank src has into v, on rank 0, behind the first *n. */
+/* Receives rank src's entries on rank 0, and appends them to v, which has *n entries. */
 static bool take_entries(int src, int64_t entries, const rg_named *own, rg_named *v,
                          entry_header *headers, int64_t *n) {
     for (int64_t i = 0; i < entries; i++) {

@@ -1,6 +1,6 @@
 /*
- * sharded_optim.h: an optimizer whose state lies in parts on the ranks, as that of ZeRO's first
- * stage: torch's ZeroRedundancyOptimizer.
+ * sharded_optim.h: an optimizer whose state is split among the ranks, as in ZeRO's first stage:
+ * torch's ZeroRedundancyOptimizer.
  *
  *     rg_optim *o = rg_optim_adamw(rg_parameters(model), .lr = 3e-4);
  *     rg_distributed_load_checkpoint(path, run);
@@ -23,10 +23,10 @@
 
 RG_PUBLIC_BEGIN
 
-/* Does what rg_optim_step does, to the same bits: each rank moves its own parameters, and gives
- * them to the others. Where it fails on one rank, it returns false and halts training on all. */
+/* Makes rg_optim_step's step, with the same bits: each rank updates its own parameters and sends
+ * them to the others. If one rank fails, all fail and training is halted. */
 bool rg_sharded_optim_step(rg_optim *o);
-/* Gives rank 0 the states of all ranks' parameters, as a checkpoint needs them. */
+/* Sends all ranks' states to rank 0, for a checkpoint. */
 bool rg_sharded_optim_gather(rg_optim *o);
 /* Frees the states of other ranks' parameters. */
 bool rg_sharded_optim_release(rg_optim *o);

@@ -13,22 +13,23 @@
 
 #include "group.h"
 
-/* On a hop a rank sends some of its array to a peer, and receives some, which is added or takes
- * the place of what was there. */
+/* A hop: a rank sends a part of its array to a peer, and receives a part, which is added to its own
+ * or replaces it. */
 typedef struct rg_hop {
     int peer;
     int64_t out, n_out, in, n_in;
     bool adds;
 } rg_hop;
-/* Returns how many hops a rank makes, and the i-th of them, for an array of n elements. */
+/* Returns the number of a rank's hops, and the i-th of them, for an array of n elements. */
 int rgi_hops(int size, int rank);
 rg_hop rgi_hop(int size, int rank, int64_t n, int i);
-/* Returns how many elements the rank sends in all, and the most that it receives to add. */
+/* Returns the number of elements that the rank sends in total, and the maximum that it receives to
+ * add. */
 int64_t rgi_hops_send(int size, int rank, int64_t n);
 int64_t rgi_hops_room(int size, int rank, int64_t n);
 
-/* The memory at `data` has n elements, that at `room` as many as rgi_hops_room says. Sums
- * that are under way together have tags of their own, from 0. */
+/* A running sum. `data` has n elements, and `room` has rgi_hops_room elements. Sums that run at the
+ * same time have different tags, from 0. */
 typedef struct rg_tree_sum {
     rg_reduce_op op;
     rg_dtype dtype;
@@ -36,12 +37,12 @@ typedef struct rg_tree_sum {
     int64_t n;
     int tag;
     int hop;
-    bool busy; /* The hop is under way. */
+    bool busy; /* A hop hasn't completed. */
     rg_exchange exchange;
 } rg_tree_sum;
-/* Goes on as far as can be. Returns whether all is done. */
+/* Advances without waiting. Returns whether the sum is done. */
 bool rgi_tree_sum_advance(rg_tree_sum *r);
 
-/* Puts into `to` what op makes of n elements of each; `to` may be one of the two. */
+/* Writes the op's results for n pairs of elements to `to`, which may be one of the operands. */
 void rgi_combine(rg_reduce_op op, rg_dtype dtype, void *to, const void *left, const void *right,
                  int64_t n);

@@ -17,12 +17,12 @@
 
 #include <string.h>
 
-/* A name in the file begins with its part's, but for the generator's, which is the name itself. */
+/* The prefixes of names in the file, one for each part. The generator's is the whole name. */
 typedef enum { MODEL, OPTIM, TENSORS, NUMBERS, LOADER, RANDOM, PARTS } part;
 static const char *const part_names[PARTS] = { "model.",   "optim.",  "tensors.",
                                                "numbers.", "loader.", "random" };
 
-/* The metadata say what the file is, and of which kinds are the optimizer and its schedules. */
+/* Metadata keys: the file's kind, and the kinds of the optimizer and its schedules. */
 static const char *const kind_key = "regard", *const kind = "checkpoint";
 static const char *const optim_key = "optim", *const schedules_key = "schedules";
 
@@ -68,7 +68,7 @@ static const char *schedule_kinds(const rg_optim *o) {
     return rgi_text_own(&text);
 }
 
-/* Returns the run's numbers as 0-d tensors. A list with .n == -1 means failure. */
+/* Returns the program's numbers as 0-d tensors. A list with .n == -1 means failure. */
 static rg_named_list number_tensors(const rg_training *run) {
     const rg_named_list failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc((size_t)run->numbers.n * sizeof *v);
@@ -85,14 +85,14 @@ static rg_named_list number_tensors(const rg_training *run) {
 
 /* ---- saving --------------------------------------------------------------------------- */
 
-/* A list for the file, which has room for all that there is. */
+/* The list for the file, with room for all entries. */
 typedef struct {
     rg_named *v;
     int n;
 } parts_list;
 
-/* Adds a tensor under its part's name and its own. What has no name for want of memory, or is no
- * tensor, can't be written. */
+/* Appends a tensor with its part's prefix. A NULL name, for want of memory, or a NULL tensor makes
+ * writing fail. */
 static void add_part(parts_list *all, part which, const char *name, rg_tensor *t) {
     rg_text text = { 0 };
     rgi_text_add(&text, "%s%s", part_names[which], name);
@@ -105,7 +105,7 @@ static void add_list(parts_list *all, part which, rg_named_list list) {
         add_part(all, which, list.v[i].name, list.v[i].tensor);
 }
 
-/* Adds the model's tensors, each under the first of its names. */
+/* Adds the model's tensors, shared ones under their first name. */
 static bool add_model(parts_list *all, rg_named_list state) {
     rg_map known = { 0 };
     bool ok = true;
@@ -163,7 +163,7 @@ bool rg_save_checkpoint(const char *path, rg_training run) {
 
 /* ---- loading -------------------------------------------------------------------------- */
 
-/* The file's tensors, part by part, under their own names. */
+/* The file's tensors by part, without the prefix. */
 typedef struct {
     const char *op, *path;
     rg_dictionary part[PARTS];
@@ -177,7 +177,7 @@ static bool refuse(const checkpoint_parts *c, const char *what, part which, cons
                     RG_SHOWN(name));
 }
 
-/* Returns whether the metadata have this text. Older files lack it, and may be anything. */
+/* Returns whether the metadata have this kind. Older files lack the key and match any kind. */
 static bool kind_fits(const rg_safetensors *file, const char *key, const char *what,
                       const char *mine) {
     const char *is = rgi_safetensors_text(file, key);
@@ -208,7 +208,7 @@ static rg_named_list read_checkpoint(const checkpoint_parts *c, const rg_trainin
     return all;
 }
 
-/* Returns the part to which a name of the file belongs, or PARTS. */
+/* Returns the part of a name in the file, or PARTS if it has none. */
 static part part_of(const char *name) {
     for (part p = 0; p < RANDOM; p++)
         if (!strncmp(name, part_names[p], strlen(part_names[p])))
@@ -216,7 +216,7 @@ static part part_of(const char *name) {
     return strcmp(name, part_names[RANDOM]) ? PARTS : RANDOM;
 }
 
-/* Puts each tensor of the file into its part. */
+/* Sorts the file's tensors into parts. */
 static bool sort_parts(checkpoint_parts *c, rg_named_list all) {
     for (part p = 0; p < PARTS; p++) {
         c->part[p].list.v = rgi_scope_alloc((size_t)all.n * sizeof *all.v);
@@ -240,14 +240,14 @@ static void free_parts(checkpoint_parts *c) {
         rgi_map_free(&c->part[p].places);
 }
 
-/* Returns what the file has under a name, or NULL without an error. */
+/* Returns the part's tensor of this name, or NULL without an error. */
 static rg_tensor *part_named(const checkpoint_parts *c, part p, const char *name) {
     const int64_t at = rgi_map_name(&c->part[p].places, name);
     return at < 0 ? NULL : c->part[p].list.v[at].tensor;
 }
 
-/* Returns the model's dictionary, in which a tied tensor is found under each of its names, but
- * behind what the file has itself, which counts. A list with .n == -1 means failure. */
+/* Returns the model's dictionary, in which tied tensors are listed under each name. The file's own
+ * entries come first and take precedence. A list with .n == -1 means failure. */
 static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     const rg_named_list found = c->part[MODEL].list, failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc((size_t)(found.n + own.n) * sizeof *v);
@@ -271,7 +271,7 @@ static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     return (rg_named_list){ n, v };
 }
 
-/* Returns whether the file has just these of the program's own tensors in this part. */
+/* Returns whether the file's part has exactly the program's tensors. */
 static bool own_part_fits(const checkpoint_parts *c, part p, rg_named_list own) {
     rg_map names = { 0 };
     bool ok = true;
@@ -293,15 +293,15 @@ static bool own_part_fits(const checkpoint_parts *c, part p, rg_named_list own) 
     return ok;
 }
 
-/* Returns whether the file has a random state that is one. */
+/* Returns whether the file has a valid random state. */
 static bool random_fits(const checkpoint_parts *c) {
     rg_tensor *state = part_named(c, RANDOM, "");
     return state ? rgi_random_state_fits(state) : refuse(c, "Missing key:", RANDOM, "");
 }
 
-/* Loads the parts, each of which was seen to fit. The loader is the first, since the program may
- * have freed its generator, and the optimizer the last, for it can't fail. Of a model that there
- * isn't, nothing is loaded. */
+/* Loads the parts, all of which were checked. The loader is first, since it can still fail if the
+ * program has freed its generator; the optimizer is last and can't fail. Without a model, none is
+ * loaded. */
 static bool put_parts(checkpoint_parts *c, const rg_training *run) {
     bool ok = !run->loader || rgi_loader_load_end(&c->loader);
     if (ok)
@@ -316,7 +316,7 @@ static bool put_parts(checkpoint_parts *c, const rg_training *run) {
     return ok;
 }
 
-/* Returns whether the file has nothing of a part that the run lacks. */
+/* Returns whether the file has no entries of parts that the run lacks. */
 static bool lacked_parts_fit(const checkpoint_parts *c, const rg_training *run) {
     const void *const has[] = {
         [MODEL] = run->model, [OPTIM] = run->optim, [LOADER] = run->loader
@@ -330,14 +330,14 @@ static bool lacked_parts_fit(const checkpoint_parts *c, const rg_training *run) 
     return true;
 }
 
-/* Finds out whether the model can be loaded, and prepares it. */
+/* Checks whether the model can be loaded, and prepares it. */
 static bool begin_model(checkpoint_parts *c, void *model) {
     const rg_named_list own = rg_state_dict(model);
     const rg_named_list dict = own.n < 0 ? own : tied_again(c, own);
     return rgi_module_load_begin(&c->model, model, dict, true);
 }
 
-/* Finds out whether all parts fit, and only then loads them. */
+/* Checks all parts, and then loads them. */
 static bool load_parts(checkpoint_parts *c, const rg_training *run) {
     const rg_named_list numbers = number_tensors(run);
     if (numbers.n < 0 || !own_part_fits(c, TENSORS, run->tensors)
@@ -352,7 +352,7 @@ static bool load_parts(checkpoint_parts *c, const rg_training *run) {
     return put_parts(c, run);
 }
 
-/* Sorts what was read into parts and loads them. Whatever fails there names the file. */
+/* Sorts the file's tensors into parts and loads them. Errors name the file. */
 static bool load_all(checkpoint_parts *c, const rg_training *run, rg_named_list all) {
     rg_text text = { 0 };
     rgi_text_add(&text, "%s: '%s'", c->op, c->path);

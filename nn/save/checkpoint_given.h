@@ -1,9 +1,9 @@
 /*
- * checkpoint_given.h: a question about checkpoints, which those of PyTorch ask, too. Private.
+ * checkpoint_given.h: a check of a checkpoint's parts, shared with PyTorch's checkpoints. Private.
  */
 #pragma once
 
 #include "checkpoint.h"
 
-/* Returns whether a program's checkpoint is whole: nothing that it names is NULL. */
+/* Returns whether no part that the program names is NULL. */
 bool rgi_checkpoint_given(const rg_training *run, const char *op);

@@ -1,6 +1,6 @@
 /*
- * save.c: a module in a safetensors file, as safetensors.torch's save_model and load_model write
- * and read it: what several names share is in the file once.
+ * save.c: a module in a safetensors file, like save_model and load_model of safetensors.torch. A
+ * tensor with several names is written once.
  */
 #include "save.h"
 #include "nn/given.h"
@@ -16,15 +16,15 @@
 
 /* ---- who shares memory -------------------------------------------------------------- */
 
-/* A tensor of the state_dict, with the bytes from its first element to its last. */
+/* A tensor of the state_dict, with the memory from its first element to its last. */
 typedef struct area {
     const rg_named *it;
     const char *begin, *end;
-    const char *keeper; /* The name under which shared elements are written, or NULL. */
-    bool written;       /* The file has this name. */
+    const char *keeper; /* The name in the file, or NULL. */
+    bool written;       /* The file has this area's name. */
 } area;
 
-/* Orders areas by where they begin, so that those of one storage stand together. */
+/* Compares areas by address, so that areas of one storage are adjacent. */
 static int by_memory(const void *a, const void *b) {
     const area *x = a, *y = b;
     if (x->begin != y->begin)
@@ -47,10 +47,10 @@ static bool has_all_of_storage(const area *a) {
     return t->data == t->storage->data && rgi_bytes_of(t) == t->storage->bytes;
 }
 
-/* Returns whether x shares with `before`, behind whose beginning it begins. */
+/* Returns whether x, which starts after `before` does, overlaps it. */
 static bool share(const area *before, const area *x) { return x->begin < before->end; }
 
-/* Fails with the reference's sentence for names none of which has all of the memory. */
+/* Fails with safetensors' error if no name covers the whole memory. */
 static bool refuse_group(const char *op, const area *v, int n) {
     rg_text names = { 0 };
     for (int i = 0; i < n; i++)
@@ -65,8 +65,8 @@ static bool refuse_group(const char *op, const area *v, int n) {
                        text);
 }
 
-/* Chooses the name under which the group is written: the first, by its letters, of those that have
- * all of the memory, and are in the file, if one is. These stand in the order of their letters. */
+/* Chooses the group's name in the file: the alphabetically first one that covers the whole memory
+ * and, when loading, is in the file if any is. The group is sorted by name. */
 static bool choose_keeper(const char *op, area *v, int n) {
     const area *best = NULL;
     for (int i = 0; i < n; i++)
@@ -80,7 +80,7 @@ static bool choose_keeper(const char *op, area *v, int n) {
     return true;
 }
 
-/* Sets the keepers. A name that shares with none is written whatever it covers. */
+/* Chooses the names in the file. A tensor that shares no memory keeps its own name. */
 static bool choose_keepers(const char *op, area *v, int n) {
     qsort(v, (size_t)n, sizeof *v, by_memory);
     for (int begin = 0, end; begin < n; begin = end) {
@@ -96,8 +96,8 @@ static int by_area_name(const void *a, const void *b) {
     return strcmp(((const area *)a)->it->name, ((const area *)b)->it->name);
 }
 
-/* Lists the names of the module's state by their letters, each with its keeper. `file` has the
- * names that are in a file. The scope owns the list; NULL means failure. */
+/* Lists the module's state by name, with the names in the file. `file` has a file's names when
+ * loading. The scope owns the list; NULL means failure. */
 static area *list_areas(const char *op, rg_named_list state, const rg_map *file) {
     area *v = rgi_scope_alloc((size_t)state.n * sizeof *v);
     for (int i = 0; v && i < state.n; i++) {
@@ -148,12 +148,12 @@ bool rg_module_save_with(void *m, const char *path, rg_save_file_options o) {
 
 /* ---- loading ------------------------------------------------------------------------ */
 
-/* The module and the dictionaries of a load, and the mistakes that were found. */
+/* A load's module, dictionaries and found errors. */
 typedef struct module_loading {
     rg_module *module;
     rg_named_list state, file;
     rg_map state_names, file_names;
-    rg_incompatible_keys keys; /* Sorted by their letters. */
+    rg_incompatible_keys keys; /* Sorted by name. */
 } module_loading;
 
 static bool index_names(rg_map *map, rg_named_list list) {
@@ -167,7 +167,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A name of the file is unexpected where the module lacks it, or keeps it under another one. */
+/* Lists unexpected names: names that the module lacks, or stores under another name. */
 static bool find_unexpected_names(module_loading *l, const area *areas) {
     const char **names = rgi_scope_alloc(((size_t)l->file.n + (size_t)l->state.n) * sizeof *names);
     int n = 0;
@@ -194,7 +194,7 @@ static bool find_missing_names(module_loading *l, const area *areas) {
     return names;
 }
 
-/* Returns whether each tensor has the shape of the module's of its name. */
+/* Returns whether each tensor has the shape of the module's tensor. */
 static bool shapes_fit(const module_loading *l) {
     for (int i = 0; i < l->file.n; i++) {
         int64_t at = rgi_map_name(&l->state_names, l->file.v[i].name);
@@ -212,8 +212,8 @@ static void add_names(rg_text *to, const char *what, rg_names names) {
             rgi_text_add(to, "\n    %s key(s) in state_dict: \"%s\"", what, names.v[i]);
 }
 
-/* Finds out which names are missing or unexpected. With `strict`, fails with load_model's sentence
- * where some are. A shape that differs comes first, and load_state_dict tells of it. */
+/* Lists missing and unexpected names. With `strict`, fails as load_model does if there are any; but
+ * a wrong shape is left to load_state_dict, which reports it first. */
 static bool names_fit(module_loading *l, bool strict) {
     const area *areas = list_areas("module_load", l->state, &l->file_names);
     if (!areas || !find_missing_names(l, areas) || !find_unexpected_names(l, areas))

@@ -12,9 +12,9 @@
 
 RG_PUBLIC_BEGIN
 
-/* Writes the module's state_dict. What several names share is written once, under the first of
- * those names that has all of the memory; under each other name the metadata say which one. Returns
- * false, and leaves the file that was there, where that fails. */
+/* Writes the module's state_dict. A tensor with several names is written once, under the first name
+ * that covers all of its memory; the metadata map the other names to it. On failure returns false,
+ * and keeps the previous file. */
 bool rg_module_save_with(void *m, const char *path, rg_save_file_options o);
 #define rg_module_save(m, path, ...) \
     rg_module_save_with(m, path,     \
@@ -22,13 +22,12 @@ bool rg_module_save_with(void *m, const char *path, rg_save_file_options o);
 
 typedef struct RG_OPTIONS rg_module_load_options {
     RG_BY_NAME;
-    /* A name that is missing in the file, or unknown to the module, is an error. */
+    /* Fail if a name is missing in the file or unknown to the module. */
     bool strict RG_DEFAULT(true);
-    /* If this isn't NULL, it gets what was left out, as load_model returns it, sorted. */
+    /* If not NULL, receives the names that weren't loaded, sorted, as load_model returns them. */
     rg_incompatible_keys *keys RG_DEFAULT(NULL);
 } rg_module_load_options;
-/* Copies the values of a file into the module. Returns false, and changes nothing, where that
- * fails. */
+/* Copies a file's values into the module. Returns false on failure, and then changes nothing. */
 bool rg_module_load_with(void *m, const char *path, rg_module_load_options o);
 #define rg_module_load(m, path, ...) \
     rg_module_load_with(m, path, RG_KEYWORDS(rg_module_load_options, (.strict = true), __VA_ARGS__))

@@ -1,6 +1,6 @@
 /*
- * torch_checkpoint.c: a run as PyTorch's programs save one: a dict with the model's state_dict, the
- * optimizer's and the scheduler's.
+ * torch_checkpoint.c: checkpoints in PyTorch's usual form: a dict of state_dicts of the model, the
+ * optimizer and the scheduler.
  */
 #include "checkpoint.h"
 #include "nn/data/data.h"
@@ -32,7 +32,7 @@ static void add_torch_slot(rg_py *p, const rg_optim *o, size_t i) {
     rgi_py_end(p);
 }
 
-/* Adds group g, whose parameters have the numbers from `first` on. */
+/* Writes group g, whose parameters' indices start at `first`. */
 static void add_torch_group(rg_py *p, const rg_group *g, size_t first) {
     rgi_py_begin(p, RG_PY_DICT);
     for (int k = 0; k < RG_OPTION_COUNT; k++)
@@ -65,7 +65,7 @@ static void add_torch_optim(rg_py *p, const rg_optim *o) {
 
 /* ---- its schedules ---------------------------------------------------------------------- */
 
-/* Returns whether another schedule of the optimizer steps the schedule. */
+/* Returns whether another schedule of the optimizer steps this one. */
 static bool is_stepped_by_another(const rg_schedule *s) {
     for (const rg_schedule *other = s->optim->schedules; other; other = other->next)
         for (int i = 0; i < rgi_schedules_below(other); i++)
@@ -74,7 +74,7 @@ static bool is_stepped_by_another(const rg_schedule *s) {
     return false;
 }
 
-/* One schedule is "scheduler", several are a list of "schedulers". */
+/* Writes one schedule as "scheduler", several as a list "schedulers". */
 static void add_torch_schedules(rg_py *p, const rg_optim *o) {
     int n = 0;
     for (const rg_schedule *s = o->schedules; s; s = s->next)
@@ -98,7 +98,7 @@ static void add_torch_list(rg_py *p, const char *key, rg_named_list list) {
     p->failed |= list.n < 0;
 }
 
-/* Adds the program's own tensors and numbers; a number that is whole is an int. */
+/* Writes the program's tensors and numbers; an integral number as an int. */
 static void add_torch_own(rg_py *p, const rg_training *run) {
     for (int i = 0; i < run->tensors.n; i++)
         rgi_py_tensor(p, run->tensors.v[i].name, run->tensors.v[i].tensor);
@@ -111,7 +111,7 @@ static void add_torch_own(rg_py *p, const rg_training *run) {
     }
 }
 
-/* Returns whether no name comes twice in the file's dict. */
+/* Returns whether all names in the file's dict differ. */
 static bool checkpoint_names_differ(const rg_training *run) {
     static const char *const taken[] = { "model", "optimizer", "scheduler", "schedulers",
                                          "loader" };
