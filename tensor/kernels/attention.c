@@ -1,8 +1,8 @@
 /*
  * attention.c: softmax(scale q k^T + mask) v by tiles of queries and keys, so that memory grows
- * with their number and not with its square; backward makes the weights again from the logarithm of
- * each query's sum of exponentials. How a tile is computed is in loops/attention.h; short and
- * narrow heads are done as many at once as a vector has lanes (loops/attention_lanes.h).
+ * with their number and not with its square. Backward computes the weights again from the logarithm
+ * of each query's sum of exponentials. loops/attention.h computes a tile; loops/attention_lanes.h
+ * handles short and narrow heads, one head per vector lane.
  */
 #include "kernels.h"
 #include "tensor/memory.h"
@@ -13,9 +13,9 @@
  * ATTENTION_BLOCK. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
-/* Where heads go by lanes, a tile has ATTENTION_ROWS queries, whose sums with two keys fill half of
- * the registers; a group has that number of rows or a multiple. A part of the work is
- * ATTENTION_LANES heads, which are as many as the widest vectors have lanes. */
+/* If heads are in lanes, a tile has ATTENTION_ROWS queries, whose sums with two keys fill half of
+ * the registers; a group has a multiple of that number of rows. A task is ATTENTION_LANES heads,
+ * the number of lanes of the widest vectors. */
 enum { ATTENTION_ROWS = 4, ATTENTION_LANES = 16 };
 
 /* The matrix of one batch and head, whose rows have `size` elements; row and col are the
@@ -25,34 +25,34 @@ typedef struct {
     int64_t row, col, size;
 } attention_matrix;
 
-/* A plan is what all parts of one call share: the tensors of k_attend, their sizes, and the
+/* The plan of a call, which all its tasks share: the tensors of k_attend, their sizes, and the
  * functions of matmul.c for their dtype. */
 typedef struct {
     rg_tensor *const *in, *const *gin;
     const rg_tensor *y, *lse, *g, *g_lse, *mask;
-    /* The queries and keys of a head, and the heads of a batch. The queries of a head make `tiles`
-     * tiles. */
+    /* The queries and keys of a head, and the heads of a batch. A head's queries are split into
+     * `tiles` tiles. */
     int64_t queries, keys, heads, tiles;
     int64_t all_heads; /* The number of heads in all batches. */
     double scale;
     bool causal;
     k_product *product;
     k_turn *turn;
-    /* Each worker has `bytes` bytes of the room. */
+    /* The workers' memory, `bytes` bytes each. */
     char *room;
     size_t bytes;
 } attention_plan;
 
-/* A stretch is n keys (forward) or queries (backward) from `from` on, which meet a tile of queries
- * or keys. The first of these queries comes `ahead` places after the first of these keys; a causal
- * query sees the keys up to its own place. Scores that are not seen are left out in blocks of
- * `block` by `block`. */
+/* A stretch: n keys (forward) or queries (backward) from `from` on, which are combined with a tile
+ * of queries or keys. `ahead` is the position of the first query minus that of the first key. With
+ * a causal mask, a query sees the keys up to its own position. Masked scores are skipped in blocks
+ * of `block` by `block`. */
 typedef struct {
     int64_t from, n, ahead, block;
 } attention_stretch;
 
-/* Returns the stretch of n keys or queries from `from` on. Its blocks are small only where the
- * diagonal cuts the `keys` keys that are in the stretch or in the tile. */
+/* Returns the stretch of n keys or queries from `from` on. Its blocks are small only if the
+ * diagonal crosses the `keys` keys of the stretch or the tile. */
 static inline attention_stretch attention_cut(const attention_plan *plan, int64_t from, int64_t n,
                                               int64_t ahead, int64_t keys) {
     const bool cuts = plan->causal && ahead < keys;
@@ -61,7 +61,7 @@ static inline attention_stretch attention_cut(const attention_plan *plan, int64_
     };
 }
 
-/* Returns how many of n keys are seen by the i-th query and the others in its block. */
+/* Returns how many of n keys are visible to a query in the block of the i-th query. */
 static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *stretch,
                                      int64_t n, int64_t i) {
     if (!plan->causal)
@@ -70,8 +70,8 @@ static inline int64_t attention_seen(const attention_plan *plan, const attention
     return RG_MIN(n, end);
 }
 
-/* Returns t's matrix for a head, which is the same for all heads or batches if t has but one. It is
- * empty if t is NULL. */
+/* Returns t's matrix for a head. t may have one matrix for all heads or batches. Returns an empty
+ * matrix if t is NULL. */
 static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                        const attention_plan *plan) {
     if (!t)
@@ -88,14 +88,13 @@ static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                .size = t->size[n - 1] };
 }
 
-/* The matrices of as many heads as a vector has lanes. */
+/* The matrices of the heads in the lanes of a vector. */
 typedef struct {
     const char *data[ATTENTION_LANES];
     int64_t row, col, size;
 } attention_lanes;
 
-/* Returns t's matrices for `heads` heads from `first` on; the other lanes have the first of them,
- * too. */
+/* Returns t's matrices for `heads` heads from `first` on. Unused lanes repeat the first one. */
 static attention_lanes attention_find_lanes(const attention_plan *plan, const rg_tensor *t,
                                             int64_t first, int heads, int lanes) {
     const attention_matrix from = attention_part(t, first, plan);
@@ -118,12 +117,12 @@ static attention_lanes attention_find_lanes(const attention_plan *plan, const rg
     return found;
 }
 
-/* Returns n or the next multiple of ATTENTION_ROWS. */
+/* Rounds n up to a multiple of ATTENTION_ROWS. */
 static inline int64_t attention_whole_rows(int64_t n) {
     return (n + ATTENTION_ROWS - 1) / ATTENTION_ROWS * ATTENTION_ROWS;
 }
 
-/* y = a b, or y += a b. The caller gives m, n, k, a_row, a_col, b_row and y_row. */
+/* y = a b, or y += a b. The caller sets m, n, k, a_row, a_col, b_row and y_row. */
 static void attention_product(const attention_plan *plan, k_product_sizes sizes, void *y,
                               const void *a, const void *b, bool add) {
     sizes.y_col = 1;
@@ -142,13 +141,13 @@ static void attention_product(const attention_plan *plan, k_product_sizes sizes,
 
 /* ---- by tiles ------------------------------------------------------------------------------- */
 
-/* Returns the steps that one part takes, which is a tile of queries forward and a head backward. A
- * score costs `wide` steps. */
+/* Returns the cost of a task: a tile of queries forward, a head backward. A score costs `wide`
+ * steps. */
 static int64_t attention_steps(const attention_plan *plan, int64_t wide) {
     return (plan->g ? plan->queries : ATTENTION_SIDE) * plan->keys * wide;
 }
 
-/* Returns the bytes that a worker's tiles need. */
+/* Returns the bytes of a worker's tiles. */
 static size_t attention_room(const attention_plan *plan, int64_t wide) {
     const int64_t rows = 2 * (ATTENTION_SIDE + ATTENTION_ALONG) + (plan->g ? 3 * plan->queries : 0);
     const int64_t scores = 2 * ATTENTION_ALONG * ATTENTION_SIDE;
@@ -157,9 +156,9 @@ static size_t attention_room(const attention_plan *plan, int64_t wide) {
 
 /* ---- by lanes ------------------------------------------------------------------------------- */
 
-/* Returns whether heads go by lanes. The longer and wider they are, the better do tiles fill
- * vectors: measured, lanes pay where the part of them that has a head is at least sqrt(length *
- * width) / 32. */
+/* Returns whether heads go in lanes. Tiles of long and wide heads fill vectors better: by
+ * measurement, lanes are faster if the used fraction of lanes is at least sqrt(length * width) /
+ * 32. */
 static bool attention_by_lanes(const attention_plan *plan) {
     const int64_t length = RG_MAX(plan->queries, plan->keys);
     const int64_t width = RG_MAX(plan->in[0]->size[3], plan->in[2]->size[3]);
@@ -169,7 +168,7 @@ static bool attention_by_lanes(const attention_plan *plan) {
     return (double)length * (double)width <= 1024 * filled * filled;
 }
 
-/* Returns the bytes that a worker's group of heads needs. */
+/* Returns the bytes of a worker's group of heads. */
 static size_t attention_lanes_room(const attention_plan *plan) {
     const int64_t wide = attention_whole_rows(plan->in[0]->size[3])
                          + attention_whole_rows(plan->in[2]->size[3]);
@@ -177,8 +176,8 @@ static size_t attention_lanes_room(const attention_plan *plan) {
     return (size_t)(rows * (wide * (plan->g ? 2 : 1) + 2 * ATTENTION_ROWS + 2)) * 64;
 }
 
-/* Runs the loop on this many parts, each of which takes `steps` steps, with room of `bytes` bytes
- * for each worker. Returns false if there is no memory. */
+/* Runs the loop on this many tasks of `steps` steps each, with `bytes` bytes for each worker.
+ * Returns false if there is no memory. */
 static bool attention_run(attention_plan *plan, rg_work *work, int64_t parts, int64_t steps,
                           size_t bytes) {
     const int64_t grain = 1 + (1 << 19) / RG_MAX(1, steps);

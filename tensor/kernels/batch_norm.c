@@ -1,12 +1,12 @@
 /*
- * batch_norm.c: channels with mean 0 and variance 1 over a batch, of contiguous tensors (batch,
- * channels, per). How a few channels are done is in loops/batch_norm.h.
+ * batch_norm.c: batch norm of contiguous tensors (batch, channels, per). loops/batch_norm.h
+ * computes a few channels.
  */
 #include "kernels.h"
 
 #include <math.h>
 
-/* The channels that are done at a time, and the elements of one that are summed side by side. */
+/* The number of channels computed at a time, and of parallel sums over a channel. */
 enum { BATCH_CHANNELS = 16, BATCH_LANES = 16 };
 
 /* The elements of the tensors of k_batch_norm and k_batch_norm_backward. */

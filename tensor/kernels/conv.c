@@ -1,9 +1,9 @@
 /*
- * conv.c: convolutions over one or two dims of contiguous tensors, and both of their gradients, as
- * products of a piece of an image at a time, so that memory doesn't grow with the batch. Where
- * windows move on by one element, a strip of rows is copied with its padding, and multiplied where
- * it lies (loops/slide.h); else what the taps of a kernel see is written out as the columns of a
- * matrix for a stretch of pixels (loops/conv.h).
+ * conv.c: convolutions over one or two dims of contiguous tensors, and both of their gradients.
+ * Each is a product over a part of an image at a time, so that memory doesn't grow with the batch.
+ * With stride 1, a strip of rows is copied with its padding, and multiplied in place
+ * (loops/slide.h); otherwise the elements under each tap of the kernel are written as columns of a
+ * matrix (im2col) for a stretch of pixels (loops/conv.h).
  */
 #include "kernels.h"
 #include "tensor/memory.h"
@@ -11,52 +11,53 @@
 #include "window.h"
 
 enum {
-    /* The rows of columns that are written out at once, and the rows of weights that they are
-     * multiplied by: they stay in the second cache. */
+    /* The number of rows of columns written at once, and of rows of weights multiplied with them:
+     * they fit into the L2 cache. */
     CONV_TERMS = 384,
     CONV_ROWS = 128,
     /* The most bytes of a stretch of pixels, whose length is a multiple of CONV_ROUND. */
     CONV_STRETCH = 1024,
     CONV_ROUND = 32,
-    /* A row of columns may be written this far beyond its end. */
+    /* A row of columns may be written this many elements beyond its end. */
     CONV_SLACK = 64,
-    /* The shares of the batch over which the weights' gradient is summed; there are fewer if the
-     * sums would take more than CONV_SUM_BYTES. */
+    /* The number of parts of the batch over which the weights' gradient is summed; fewer if the
+     * sums would exceed CONV_SUM_BYTES. */
     CONV_SHARES = 16,
     CONV_SUM_BYTES = 16 << 20,
-    /* The bytes of a strip's copy, about, which stay in the second cache, and the windows that the
-     * weights' gradient takes at once, about, which stay in the first. */
+    /* The approximate bytes of a strip's copy, which fits into the L2 cache, and the approximate
+     * number of windows that the weights' gradient takes at once, which fit into the L1 cache. */
     SLIDE_BYTES = 1 << 17,
     SLIDE_WINDOWS = 192,
-    /* The number of elements that may be read or written behind a copy. */
+    /* The number of elements that may be read or written beyond a copy's end. */
     SLIDE_SLACK = 32,
-    /* No set's tiles have more rows. */
+    /* The most rows of a tile in any set. */
     SLIDE_TILE = 8
 };
 
-/* A plan is what all parts of one call share. */
+/* The plan of a call, which all its tasks share. */
 typedef struct {
     const k_conv *z;
-    /* The tensors' elements. In the gradient by x, w is turned: (groups, terms, out). The
-     * gradient by w is summed in y: (shares, groups, terms, wide). */
+    /* The tensors' elements. In the gradient of x, w is transposed: (groups, terms, out). The
+     * gradient of w is summed in y: (parts, groups, terms, wide). */
     char *y;
     const char *x, *w, *bias;
-    /* The taps of a kernel, the terms that an output is the sum of, which are a group's channels
-     * times the taps, and the pixels of an image of y. */
+    /* The taps of a kernel; the terms of the sum of an output, a group's channels times the taps;
+     * and the pixels of an image of y. */
     int64_t taps, terms, pixels;
-    /* The pixels of a stretch of an image, and the stretches of an image. */
+    /* The pixels of a stretch, and the stretches of an image. */
     int64_t stretch, stretches;
-    /* Where windows move on by one, a stretch is a strip of `rows` rows of windows. Its copy has
-     * lines of `width` elements and, for each channel, a plane of `plane` elements. Term l reads
-     * the element at[l] behind a window's first one. */
+    /* With stride 1, a stretch is a strip of `rows` rows of windows. Its copy has lines of `width`
+     * elements, and planes of `plane` elements, one per channel. Term l reads the element at offset
+     * at[l] from a window's first one. */
     int64_t rows, width, plane;
     int64_t *at;
-    /* The gradients are made in blocks of `channels` channels of x; a group has `blocks` blocks. */
+    /* The gradients are computed in blocks of `channels` channels of x; a group has `blocks`
+     * blocks. */
     int64_t channels, blocks;
     int64_t shares, wide;
     k_product *product;
     k_turn *turn;
-    /* Each worker has `bytes` bytes of the room. */
+    /* The workers' memory, `bytes` bytes each. */
     char *room;
     size_t bytes;
 } conv_plan;
@@ -69,7 +70,7 @@ typedef struct {
 #define K_TYPES_FLOATS
 #include "sets.h"
 
-/* Makes what all plans begin with. */
+/* Makes the common part of all plans. */
 static conv_plan conv_plan_begin(const k_conv *z, rg_dtype dtype) {
     const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
     return (conv_plan){ .z = z,
@@ -79,7 +80,7 @@ static conv_plan conv_plan_begin(const k_conv *z, rg_dtype dtype) {
                         .turn = k_direct_turn(dtype) };
 }
 
-/* Makes a plan whose stretches, of which a worker's room holds `rows` rows, aren't large. */
+/* Makes a plan whose stretches are small; a worker's memory holds `rows` rows of them. */
 static conv_plan conv_plan_of(const k_conv *z, rg_dtype dtype, int64_t rows) {
     conv_plan p = conv_plan_begin(z, dtype);
     p.product = k_direct_product(dtype);
@@ -93,7 +94,7 @@ static conv_plan conv_plan_of(const k_conv *z, rg_dtype dtype, int64_t rows) {
     return p;
 }
 
-/* Does all parts, each of which takes `steps` steps, with room for `items` elements a worker. */
+/* Runs all tasks of `steps` steps each, with `items` elements of memory for each worker. */
 static bool conv_run(conv_plan *p, rg_dtype dtype, int64_t parts, double steps, int64_t items,
                      rg_work *work) {
     const int64_t grain = RG_MAX(1, (int64_t)(0x1p17 / RG_MAX(1, steps)));
@@ -108,7 +109,7 @@ static bool conv_run(conv_plan *p, rg_dtype dtype, int64_t parts, double steps, 
     return true;
 }
 
-/* Returns how many steps all of the products take. */
+/* Returns the steps of all products. */
 static double conv_steps(const conv_plan *p) {
     const k_conv *z = p->z;
     return (double)(z->batch * z->groups * z->out) * (double)p->terms * (double)p->pixels;
@@ -116,7 +117,7 @@ static double conv_steps(const conv_plan *p) {
 
 /* ---- windows that move on by one ------------------------------------------------------- */
 
-/* Returns whether the windows are such, and would fill at least three quarters of the widest
+/* Returns whether the stride is 1 and the windows would fill at least three quarters of the widest
  * vectors. */
 static bool slide_pays(const k_conv *z) {
     enum { LANES = 16 };
@@ -129,7 +130,7 @@ static bool slide_pays(const k_conv *z) {
     return w->to[0] * w->to[1] * 4 >= RG_MIN(each, joined) * LANES * 3;
 }
 
-/* Makes a plan whose strips have at most `windows` windows, and copies of SLIDE_BYTES at most. */
+/* Makes a plan with strips of at most `windows` windows and copies of at most SLIDE_BYTES. */
 static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows) {
     const k_window *w = &z->window;
     conv_plan p = conv_plan_begin(z, dtype);
@@ -145,7 +146,7 @@ static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows)
     return p;
 }
 
-/* Finds what each term sees, and does all parts as conv_run does. */
+/* Computes each term's offset, and runs all tasks as conv_run does. */
 static bool slide_run(conv_plan *p, rg_dtype dtype, int64_t parts, int64_t items, rg_work *work) {
     const k_window *w = &p->z->window;
     const size_t bytes = (size_t)p->terms * sizeof *p->at;
@@ -181,14 +182,14 @@ static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
 
 /* ---- integers -------------------------------------------------------------------------- */
 
-/* A convolution of int64: what overflows wraps. */
+/* A convolution of int64, which wraps on overflow. */
 typedef struct {
     const k_conv *z;
     uint64_t *y;
     const uint64_t *x, *w, *bias;
 } conv_whole;
 
-/* Adds what one tap sees in a plane of x, times its weight, to a plane of y. */
+/* Adds the elements of a plane of x under one tap, times the tap's weight, to a plane of y. */
 static void whole_tap(const k_window *w, uint64_t *y, const uint64_t *x, uint64_t weight, k_tap row,
                       k_tap col) {
     for (int64_t i = row.begin; i < row.end; i++) {
@@ -198,7 +199,7 @@ static void whole_tap(const k_window *w, uint64_t *y, const uint64_t *x, uint64_
     }
 }
 
-/* Each part is a plane of y. */
+/* Each task is a plane of y. */
 static void whole_forward(void *context, int64_t begin, int64_t end, int worker) {
     const conv_whole *p = context;
     const k_conv *z = p->z;
@@ -260,15 +261,15 @@ bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tens
     return conv_run(&p, dtype, parts, conv_steps(&p) / (double)parts, items, work);
 }
 
-/* Chooses blocks of channels that make `rows` rows or, if a channel has more, one of them. */
+/* Chooses blocks of channels with at most `rows` rows, or of one channel if that has more. */
 static void conv_cut_channels(conv_plan *p, int64_t rows) {
     p->channels = RG_MIN(RG_MAX(1, rows / p->taps), p->z->in);
     p->blocks = (p->z->in - 1) / p->channels + 1;
     p->channels = (p->z->in - 1) / p->blocks + 1;
 }
 
-/* Writes the weights with which g's convolution is the gradient of x: inputs and outputs change
- * places, and the taps come in the other order. */
+/* Writes the weights of the convolution of g that gives the gradient of x: inputs and outputs are
+ * exchanged, and the taps are reversed. */
 static void conv_turn_taps(const k_conv *z, rg_dtype dtype, char *to, const char *w) {
     const size_t item = rgi_sizeof(dtype);
     const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
@@ -280,7 +281,7 @@ static void conv_turn_taps(const k_conv *z, rg_dtype dtype, char *to, const char
                     memcpy(to, w + (size_t)(o * step + i * taps + tap) * item, item);
 }
 
-/* Where windows move on by one, the gradient of x is a convolution of g. */
+/* Computes the gradient of x as a convolution of g, which requires stride 1. */
 static bool conv_of_gradient(const k_conv *z, rg_tensor *gx, const rg_tensor *g,
                              const rg_tensor *w) {
     k_conv turned = *z;
@@ -332,7 +333,7 @@ bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const 
     return ok;
 }
 
-/* gw = the sum over the shares, with rows of w in place of columns. */
+/* gw = the sum over the parts, transposed to rows of w. */
 static void conv_join_shares(const conv_plan *p, rg_tensor *gw, rg_tensor *sums) {
     const k_conv *z = p->z;
     const size_t item = rgi_sizeof(gw->dtype);

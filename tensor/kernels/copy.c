@@ -1,5 +1,5 @@
 /*
- * copy.c: copying from tensor to tensor, with conversion, and filling.
+ * copy.c: copies between tensors, with conversion, and filling.
  */
 #include "copy.h"
 

@@ -1,5 +1,5 @@
 /*
- * copy.h: copies of elements, with conversion, and values that fill a tensor.
+ * copy.h: copies of elements, with conversion, and filling with a value.
  */
 #pragma once
 
@@ -7,11 +7,11 @@
 
 /* Returns the loop that converts p[1] to p[0]. */
 rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
-/* Copies the elements of `from`, which broadcasts to the shape of `to` and is converted to its
- * dtype. */
+/* Copies the elements of `from`, broadcast to the shape of `to` and converted to its dtype. */
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from);
 void rgi_fill_zero(rg_tensor *t);
-/* Fills t with the value or, if t isn't floating, with the integer. */
+/* Fills t with the value, or with the integer if t isn't floating point. */
 void rgi_fill_number(rg_tensor *t, double value, int64_t integer);
-/* Returns a new reference to a contiguous tensor of this dtype: t itself if it is one already. */
+/* Returns a new reference to t, if it is contiguous and of this dtype, or else to a copy that is.
+ */
 rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype);

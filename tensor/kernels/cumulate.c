@@ -7,10 +7,11 @@
 
 #include <stdlib.h>
 
-/* The number of lines that are done at once where they lie side by side. */
+/* The number of adjacent lines that are computed at once. */
 enum { CUMULATE_COLUMNS = 1024 };
 
-/* A line has n elements along the dim; step[] has the bytes from one to the next in y, x and z. */
+/* A line: n elements along the dim. step[] are the distances in bytes between elements of y, x and
+ * z. */
 typedef struct {
     int64_t n, step[3];
 } cumulate_along;

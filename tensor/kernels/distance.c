@@ -9,9 +9,9 @@
 
 enum { DISTANCE_LANES = 16 };
 
-/* In each batch a has `rows` rows and b has `others`, of n elements each, and y has their
- * distances. For gradients, `to` is a's, and g is y's. If `turned`, g and y have a row for each of
- * b's. */
+/* In each batch, a has `rows` rows and b has `others` rows of n elements each, and y has their
+ * distances. For gradients, `to` is a's gradient and g is y's. If `turned`, g and y are transposed:
+ * one row per row of b. */
 typedef struct {
     int64_t rows, others, n;
     double p;
@@ -20,14 +20,14 @@ typedef struct {
     char *y, *to;
 } distance_context;
 
-/* Works on rows begin .. end of all batches. */
+/* Computes rows begin .. end of all batches. */
 typedef void distance_loop(const distance_context *c, int64_t begin, int64_t end);
 
 #define K_LOOPS "loops/distance.h"
 #define K_TYPES_FLOATS
 #include "sets.h"
 
-/* The threads share this work: each has the loop do some of the rows. */
+/* The work that threads split by rows. */
 typedef struct {
     const distance_context *c;
     distance_loop *loop;

@@ -1,6 +1,6 @@
 /*
- * each_type.h: includes K_LOOPS once for each element type that was asked for, in the instruction
- * set of the moment. sets.h includes it, and says what is defined for the loops.
+ * each_type.h: includes K_LOOPS once for each requested element type, in the current instruction
+ * set. sets.h includes it, and documents the macros for the loops.
  */
 #ifdef K_TYPES_NONE
 #include K_LOOPS

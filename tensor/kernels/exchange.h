@@ -1,5 +1,5 @@
 /*
- * exchange.h: transposes a matrix that sixteen registers of AVX-512 hold, with sixteen lanes each.
+ * exchange.h: transposes a 16 x 16 matrix in sixteen AVX-512 registers.
  */
 #if defined(__x86_64__) && !defined(RG_EXCHANGE_H)
 #define RG_EXCHANGE_H
@@ -11,11 +11,11 @@ typedef int32_t k_lanes __attribute__((vector_size(64), aligned(4), may_alias));
 
 #define K_EXCHANGE_INLINE static inline __attribute__((always_inline, target("avx512f")))
 
-/* Moves each element to where bit h of its register's number and bit h of its lane's number have
- * changed places. h is a power of two. */
+/* Moves elements so that bit h of the register's number and bit h of the lane's number are
+ * exchanged. h is a power of two. */
 K_EXCHANGE_INLINE void k_exchange(k_lanes v[16], const int h) {
     const k_lanes lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
-    /* From 16 on, numbers stand for lanes of the other register. */
+    /* Indices of 16 and above select lanes of the second register. */
     const k_lanes low = lane + (((lane & h) != 0) & (16 - h));
     const k_lanes high = low + h;
     for (int i = 0; i < 16; i++) {

@@ -18,8 +18,8 @@
 #define LOG10_2 0.301029995663981195214L
 #define LOG2_E  1.44269504088896340736L
 
-/* e^x, or 2^x if two, is 2^n e^r with |r| <= ln(2) / 2. Returns p of e^r = 1 + r + r^2 p, and puts
- * n + bias into the exponent of *power. */
+/* e^x (2^x if two) = 2^n e^r with |r| <= ln(2) / 2. Returns p of e^r = 1 + r + r^2 p, and puts n +
+ * bias into the exponent of *power. */
 K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power) {
     const T magic = (T)((UINT)3 << (POINT - 1)) + (T)bias; /* adding it rounds to integers */
     const T shifted = K_TYPED(k_step)(x, two ? (T)1 : (T)M_LOG2E, magic);
@@ -32,14 +32,14 @@ K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power
     return K_TYPED(k_exp_fit)(*r);
 }
 
-/* Returns e^x, or 2^x if two, and half of that if halved. 2^n is a product of two factors, one of
- * which is 2^HALF or its inverse (and half as much if halved). */
+/* Returns e^x (2^x if two), or half of it if halved. 2^n is computed as a product of two factors,
+ * one of which is 2^HALF or its inverse (half of that if halved), so that neither overflows. */
 K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T unit = two ? (T)M_LOG2E : 1;
     const T least = k_exp_least * TIMES * unit;
     const T most = (k_exp_most + halved) * TIMES * unit;
     T t = x > most ? most : x;
-    /* At the least number the first factor is 0. */
+    /* At the lower limit the first factor is 0. */
     t = t < least ? least : t;
     const UINT lift = t < 0 ? (UINT)(2 * HALF) << POINT : 0;
     T r;
@@ -72,9 +72,9 @@ K_INLINE T K_TYPED(k_cosh)(T x) {
     return half + (T)0.25 / half;
 }
 
-/* Returns a logarithm of x = 2^n (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2), if x is a finite number
- * above 0. `of_two` and `of_e` are the logarithms of 2 and of e, each of which is added in two
- * parts; `high` is the first part of `of_two`. */
+/* Returns a logarithm of a finite x = 2^n (1 + r) > 0 with sqrt(1/2) <= 1 + r < sqrt(2). `of_two`
+ * and `of_e` are the logarithms of 2 and of e. Both are added in two parts, for accuracy; `high` is
+ * the first part of `of_two`. */
 K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
                                 const long double of_e) {
     const T least = K_TYPED(k_from_bits)((INT)1 << POINT);
@@ -94,7 +94,7 @@ K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
     return K_TYPED(k_step)(n, high, K_TYPED(k_step)(n, (T)(of_two - high), p));
 }
 
-/* Returns the logarithm of any x, where p is what k_log_inner returns for it. */
+/* Returns the logarithm of any x; p is the result of k_log_inner. */
 K_INLINE T K_TYPED(k_log_outer)(T x, T p) {
     p = x == (T)INFINITY ? x : p;
     p = x == 0 ? -(T)INFINITY : p;
@@ -114,7 +114,7 @@ K_INLINE T K_TYPED(k_log10)(T x) {
     return K_TYPED(k_log_outer)(x, inner);
 }
 
-/* Returns ln(1 + x). What 1 + x rounds off is put back. */
+/* Returns ln(1 + x), with the rounding error of 1 + x added back. */
 K_INLINE T K_TYPED(k_log1p)(T x) {
     const T u = 1 + x;
     const T lost = x - (u - 1);

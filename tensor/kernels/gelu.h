@@ -15,7 +15,7 @@
 #include <math.h>
 
 enum { SHARE_DEGREE = 5, SHARE_PIECES = 15 };
-/* Each row has the coefficients of one power of u, by piece. */
+/* The coefficients of one power of u, for each piece. */
 typedef float share_pieces[SHARE_DEGREE + 2][SHARE_PIECES + 1];
 static share_pieces share_gelu, share_gelu_grad, share_gelu_tanh, share_gelu_tanh_grad;
 
@@ -35,8 +35,8 @@ static double share_of_tanh_slope(double y) {
     return s - y * s * (1 - s) * SHARE_RISE * (1 + 3 * 0.044715 * y * y);
 }
 
-/* Fits a polynomial of u to each piece of f, through f at the zeros of a Chebyshev polynomial: by
- * divided differences, which are then multiplied out. */
+/* Fits a polynomial of u to each piece of f: interpolates f at the zeros of a Chebyshev polynomial
+ * by divided differences, and expands the result. */
 static void share_fit(share_pieces to, bool steep, double (*f)(double)) {
     const int n = SHARE_DEGREE + steep + 1;
     for (int piece = 0; piece < SHARE_PIECES; piece++) {

@@ -1,5 +1,5 @@
 /*
- * index.c: moving elements between places: slices, and what indices name.
+ * index.c: moving elements between positions: slices, and elements selected by indices.
  */
 #include "kernels.h"
 #include "tensor/shape.h"
@@ -21,8 +21,7 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
     diagonal = RG_MAX(RG_MIN(diagonal, columns), -rows);
     const int64_t lines = y->numel / columns;
     for (int64_t i = 0; i < lines; i++) {
-        /* The elements above the diagonal begin here or, if those below are cleared, the diagonal
-         * itself. */
+        /* The first element above the diagonal or, to keep the upper triangle, on it. */
         int64_t keep = RG_MAX(RG_MIN(i % rows + diagonal + above, columns), 0);
         char *row = y->data + i * columns * bytes;
         if (above)
@@ -53,8 +52,8 @@ static rg_loop *index_loop(k_index_how how, rg_dtype dtype) {
     return K_BASE_LOOP_OF(loops[how], dtype, "index");
 }
 
-/* Has each element of row meet the one that lies index * step elements behind its element of base.
- * base and index have row's shape. */
+/* Pairs each element of row with the element of base at offset index * step. base and index have
+ * row's shape. */
 static bool index_all(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
                       int64_t step) {
     rg_loop *loop = index_loop(how, row->dtype);
@@ -81,7 +80,7 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     return index_all(how, &part, &base, index, step);
 }
 
-/* Moves or adds whole slices of contiguous tensors, along the first dim. */
+/* Moves or adds whole slices of contiguous tensors along the first dim. */
 static bool index_whole(k_index_how how, rg_tensor *row, const rg_tensor *t,
                         const rg_tensor *index) {
     const int64_t n = row->numel / index->numel;
@@ -104,7 +103,7 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
         return index_whole(how, row, t, index);
     rg_tensor base = *t;
     rg_tensor along = *index;
-    /* The number of dims of the row that are the index's. */
+    /* The number of the row's dims that belong to the index. */
     int n = row->ndim - t->ndim + 1;
     rgi_copy_shape(&base, row);
     rgi_copy_shape(&along, row);
@@ -130,7 +129,7 @@ typedef struct {
 static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_bounds *c = context;
     const char *at = p[0];
-    /* If v is out of range, one of the two differences is below 0, which its sign shows. */
+    /* If v is out of range, one of the differences is negative, which its sign bit shows. */
     const uint64_t low = (uint64_t)c->low;
     const uint64_t high = (uint64_t)c->high - 1;
     uint64_t outside = 0;

@@ -1,7 +1,7 @@
 /*
- * kernels.h: the kernels, by their files. A kernel is given tensors whose shapes are right, and
- * an output that has its memory. A kernel that returns bool may fail, for want of memory or of a
- * loop for the dtype, as is said there.
+ * kernels.h: all kernels, by file. The caller passes tensors of valid shapes, and an output with
+ * memory. A kernel that returns bool can fail: for lack of memory, or because it has no loop for
+ * the dtype.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 #include "tensor/threads/parallel.h"
 
 /* ---- element by element ----
- * A kernel makes y from in[0] .. in[n - 1], by a loop for the dtype of the last one. A kernel is
- * light if it waits for memory when there are many elements. */
+ * A kernel computes y from in[0] .. in[n - 1], with a loop for the dtype of the last one. A kernel
+ * is light if memory bandwidth limits it for many elements. */
 typedef struct rg_kernel {
     const char *name;
     int n;
@@ -19,8 +19,8 @@ typedef struct rg_kernel {
     rg_loop *by_dtype[K_DTYPES][K_SETS];
 } rg_kernel;
 
-/* Both define the kernel k_op, made of the loops that are called op_loop. TYPES is FLOATS, NUMBERS,
- * ALL or SIZES. */
+/* Both define the kernel k_op from the loops named op_loop. TYPES is FLOATS, NUMBERS, ALL or SIZES.
+ */
 #define K_KERNEL(op, n, TYPES)       K_KERNEL_OF(op, n, false, TYPES)
 #define K_LIGHT_KERNEL(op, n, TYPES) K_KERNEL_OF(op, n, true, TYPES)
 #define K_KERNEL_OF(op, n, light, TYPES) \
@@ -37,7 +37,7 @@ enum { K_HEAVY = false, K_LIGHT = true };
 #define K_LOOPS_FOR_NUMBERS_IF(f) NUMBERS
 #define K_LOOPS_FOR_ALL           ALL
 
-/* Declares the kernels of the rows. Those that follow have no row. */
+/* Declares the kernels of elementwise.def's rows. The kernels below have no row. */
 #define UNARY(name, ...)            extern const rg_kernel k_##name;
 #define ACTIVATION(name, ...)       extern const rg_kernel k_##name, k_##name##_grad;
 #define ACTIVATION_ALONE(name, ...) ACTIVATION(name)
@@ -47,48 +47,48 @@ enum { K_HEAVY = false, K_LIGHT = true };
 #define COMPARISON(name, ...)       UNARY(name)
 #include "elementwise.def"
 
-/* Runs a kernel, with up to three numbers where it takes some, else NULL. Returns false, with
- * torch's sentence, if the kernel has no loop for the dtype. */
+/* Runs a kernel, with up to three numbers or NULL. Returns false, with torch's error, if the kernel
+ * has no loop for the dtype. */
 bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
 #define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 
 /* ---- run.c ---- */
 
-/* Runs a loop, whose elements may be done in any order, on t[0] .. t[n - 1]: from RG_LARGE elements
- * on it is spread over the threads, and a light one's output may go past the caches. */
+/* Runs a loop on t[0] .. t[n - 1], in any order of elements: large tensors are split among the
+ * threads, and a light loop's output may bypass the caches. */
 void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const void *context);
 
 /* Runs a loop that isn't light. */
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 enum { RG_LARGE = 1 << 16 };
 
-/* Walks over the lines of t[0] .. t[n - 1] along dim. The loop is given the first elements of
- * lines, or their last if reverse, and the steps from line to line. step[k] becomes the bytes from
- * one element of a line of t[k] to the next. */
+/* Iterates over the lines of t[0] .. t[n - 1] along dim. The loop gets the first elements of lines,
+ * or the last ones if reverse, and the distances between lines. step[k] is set to the distance in
+ * bytes between elements of a line of t[k]. */
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop,
              const void *context);
 
-/* Has `work` do all rows, which have n elements each: those from `begin` up to `end` at a time, on
- * several threads where there is much to do. */
+/* Calls `work` for ranges of rows, begin to end - 1, on several threads if there is enough work.
+ * Rows have n elements. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
 
-/* Returns whether y should be written past the caches, in lines of 64 bytes: it is contiguous and
- * has at least K_STREAM_LEAST bytes, half of a usual last cache, and each stretch of `row` elements
- * that is written by itself begins where a line does. A row of 0 says: y is written as a whole. */
+/* Returns whether writes of y should bypass the caches. y must be contiguous, have at least
+ * K_STREAM_LEAST bytes, half of a usual last-level cache, and each stretch of `row` elements must
+ * start at a cache line of 64 bytes. A row of 0 means that y is one stretch. */
 enum { K_STREAM_LEAST = 16 << 20 };
 static inline bool k_should_stream(const rg_tensor *y, int64_t row) {
     int64_t bytes = (int64_t)rgi_sizeof(y->dtype);
     return RG_UNLIKELY(y->numel >= K_STREAM_LEAST / bytes) && y->flags & RG_CONTIGUOUS
            && ((uintptr_t)y->data | (uintptr_t)(row * bytes)) % 64 == 0;
 }
-/* The stream loop runs another loop, of n operands, and writes its results past the caches. Its
- * context is a k_stream. */
+/* The context of the stream loop, which runs another loop of n operands, and writes its results
+ * past the caches. */
 typedef struct k_stream {
     int n;
     rg_loop *loop;
     const void *context;
 } k_stream;
-/* Ends a thread's part that went past the caches: other threads may read it afterwards. */
+/* Ends a thread's writes past the caches, so that other threads can read them. */
 static inline void k_stream_end(void) {
 #ifdef __x86_64__
     __builtin_ia32_sfence();
@@ -96,9 +96,10 @@ static inline void k_stream_end(void) {
 }
 
 /* ---- turn.c ----
- * turn.c says when an operand lies the other way. Where operands of a walk do, k_turn_operands
- * returns true and changes the walk, which is then to be run with k_turned_loop, whose context is
- * the k_turning. Else it returns false and changes nothing. */
+ * A walk's operand is turned if its fastest dim isn't the other operands' fastest. If there are
+ * such operands, k_turn_operands returns true and changes the walk, which must then be run with
+ * k_turned_loop and the k_turning as its context. Otherwise it returns false and changes nothing.
+ * */
 enum { K_TURN_SIDE = 64 };
 typedef struct k_turning {
     const rg_walk *walk;
@@ -111,18 +112,18 @@ void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void
 
 /* ---- unary.c: of one element. round_up and round_down take a number. ---- */
 extern const rg_kernel k_square, k_cube, k_reciprocal_square, k_round_up, k_round_down;
-/* The numbers stand for NaN, infinity and -infinity. */
+/* The numbers replace NaN, infinity and -infinity. */
 extern const rg_kernel k_nan_to_num;
 
 /* ---- activations.c: slopes take g and x, or g and y, as the gradients in the rows do ---- */
 extern const rg_kernel k_logsigmoid, k_logsigmoid_grad;
-/* Take numbers. */
+/* With numbers. */
 extern const rg_kernel k_hardtanh, k_leaky_relu, k_elu, k_softplus, k_threshold, k_hardshrink;
 extern const rg_kernel k_softshrink;
 extern const rg_kernel k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_softplus_grad;
 extern const rg_kernel k_threshold_grad, k_shrink_grad;
-/* prelu takes x and a slope, glu an x and what gates it; their gradients take g before them. The
- * gradient of glu is that by the gate. */
+/* prelu takes x and a slope, glu takes x and its gate; their gradients take g first. glu's gradient
+ * is that of the gate. */
 extern const rg_kernel k_prelu, k_prelu_grad, k_glu, k_glu_grad;
 
 /* ---- binary.c ---- */
@@ -137,20 +138,20 @@ bool k_has_zero(const rg_tensor *integers);
 extern const rg_kernel k_where, k_clamp, k_lerp, k_addcmul, k_addcdiv;
 
 /* ---- reductions (reduce.c, moments.c) ---------------------------------------------------------
- * A reduction goes over the dims in a mask; y has the shape of x without them, or with them at 1.
- * Reductions return false if there was no memory, or if the dtype has no such loop. */
+ * Reduces the dims in a mask; y has x's shape without these dims, or with size 1 for them.
+ * Reductions return false if there is no memory, or no loop for the dtype. */
 
 typedef enum k_reduction {
     K_SUM,
     K_SUM_WIDE, /* Floats are added up in float64. */
     K_NANSUM,   /* NaN counts as 0. */
-    K_COUNT,    /* The number that are not 0. */
+    K_COUNT,    /* The number of elements that are not 0. */
     K_PROD,
     K_MAX,
     K_MIN,
-    K_NORM_0, /* Only floats have norms. */
+    K_NORM_0, /* Norms are for floats alone. */
     K_NORM_1,
-    K_NORM_2, /* sum(x^2), whose root is still to be taken. */
+    K_NORM_2, /* sum(x^2), without the root. */
     K_NORM_MAX,
     K_NORM_MIN,
 } k_reduction;
@@ -158,10 +159,10 @@ bool k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims);
 static inline bool k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     return k_reduce(K_SUM, y, x, dims);
 }
-/* Returns how many elements of x are not 0. */
+/* Returns the number of elements of x that aren't 0. */
 int64_t k_count(const rg_tensor *x);
 bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-/* y = whether any element is not 0; with `all`, whether none is 0. */
+/* y = whether any element isn't 0; if `all`, whether no element is 0. */
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
 /* y = sum((x - mean)^2) / max(0, n - correction), or its root. */
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
@@ -169,38 +170,36 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 /* y = ln sum(e^x) */
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-/* Finds the greatest (or smallest) along dim, and its place: the first of equals, or the first
+/* Finds the maximum (or minimum) along dim, and its index: the first of equal ones, or the first
  * NaN. */
 bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
 
 /* ---- cumulate.c ----
- * k_cumulate goes along dim, from its end if reverse: y_k = x_0 + .. + x_k, y_k = x_0 .. x_k, y_k =
- * z_k + x_k y_(k-1), or of floats y_k = ln(e^x_0 + .. + e^x_k). It returns whether there is a loop
+ * k_cumulate runs along dim, from its end if reverse: y_k = x_0 + .. + x_k, y_k = x_0 .. x_k, y_k =
+ * z_k + x_k y_(k-1), or for floats y_k = ln(e^x_0 + .. + e^x_k). It returns whether there is a loop
  * for x's dtype. */
 typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR, K_LOGCUMSUMEXP } k_running;
 bool k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse,
                 k_running what);
 
-/* softmax.c: softmax goes along one dim of contiguous tensors. A row of nothing but -infinity
- * becomes NaN, and by the safe softmax 0. Both functions return whether there is a loop for the
- * dtype. */
+/* softmax.c: softmax along one dim of contiguous tensors. A row of only -infinity becomes NaN, or 0
+ * in the safe softmax. Both functions return whether there is a loop for the dtype. */
 typedef enum { K_SOFTMAX_PLAIN, K_LOG_SOFTMAX, K_SAFE_SOFTMAX } k_softmax_kind;
 bool k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
 bool k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim,
                         k_softmax_kind kind);
 
-/* normalize.c: layer, group and rms norm of contiguous tensors. Weight, bias, and each of the
- * gradients may be NULL. The gradients of weight and bias are added to gweight and gbias. Backward
- * cuts the rows into k_norm_parts parts, each of which adds to sums of its own: with W weights,
- * those of the next part lie 2 W numbers further on, since gweight and gbias take turns in one
- * piece of memory. At last all are added to the first part's. Both functions return whether there
- * is a loop for the dtype. */
+/* normalize.c: layer, group and rms norm of contiguous tensors. Weight, bias, and each gradient may
+ * be NULL. The gradients of weight and bias are added to gweight and gbias. Backward splits the
+ * rows into k_norm_parts parts, each with sums of its own, and then adds all sums to the first
+ * part's. gweight and gbias alternate in one block of memory: with W weights, the next part's sums
+ * are 2 W numbers further on. Both functions return whether there is a loop for the dtype. */
 typedef struct k_norm_rows {
     int64_t rows, n; /* x consists of rows of n elements. */
-    /* Row r belongs to group r % groups, and each of the group's weights serves `per` elements. */
+    /* Row r belongs to group r % groups, and each weight of the group applies to `per` elements. */
     int64_t groups, per;
     double eps;
-    bool centred; /* The mean is taken away. */
+    bool centred; /* Subtract the mean. */
 } k_norm_rows;
 bool k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight,
                  const rg_tensor *bias);
@@ -208,9 +207,9 @@ int64_t k_norm_parts(const k_norm_rows *z);
 bool k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias,
                           const rg_tensor *g, const rg_tensor *x, const rg_tensor *weight);
 
-/* batch_norm.c: batch norm of contiguous tensors (batch, channels, per). In training the first
- * function makes mean and var, those of the batch; else it reads them. Weight, bias, and each of
- * the gradients may be NULL. Both return whether there is a loop for the dtype. */
+/* batch_norm.c: batch norm of contiguous tensors (batch, channels, per). In training, the first
+ * function computes the batch's mean and var; otherwise it reads them. Weight, bias, and each
+ * gradient may be NULL. Both return whether there is a loop for the dtype. */
 typedef struct k_batch_norm {
     int64_t batch, channels, per;
     double eps;
@@ -223,24 +222,24 @@ bool k_batch_normalize_backward(const k_batch_norm *z, rg_tensor *gx, rg_tensor 
                                 const rg_tensor *weight, const rg_tensor *mean,
                                 const rg_tensor *var);
 
-/* loss.c: unless `slope`, y is each element's loss times its weight, and `by` is the pos_weight. If
- * slope, y is the loss's slope times the weight, times the gradient that comes in, which is `by`,
- * times the scale. c is beta, delta or the least denominator. The operands broadcast; weight and
- * `by` may be NULL. Returns whether there is a loop for the dtype. */
+/* loss.c: without `slope`, y is each element's loss times its weight, and `by` is the pos_weight.
+ * With `slope`, y is the loss's derivative times the weight, the incoming gradient `by` and the
+ * scale. c is beta, delta or the smallest denominator. The operands broadcast; weight and `by` may
+ * be NULL. Returns whether there is a loop for the dtype. */
 typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
 bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale);
 /* distance.c: y = sum(|a_i - b_j|^p)^(1/p) between rows a_i and b_j of contiguous batches of
- * matrices, for p = 0 how many elements differ, for infinity the largest difference; and the
- * gradient of a, given y's, g. Where turned, g and y have a row for each of b's. Both return
- * whether there is a loop for the dtype. */
+ * matrices; for p = 0 the number of different elements, for p = infinity the largest difference;
+ * and the gradient of a, given y's gradient g. If turned, g and y have one row for each row of b.
+ * Both return whether there is a loop for the dtype. */
 bool k_distance(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double p);
 bool k_distance_backward(rg_tensor *ga, const rg_tensor *g, const rg_tensor *a, const rg_tensor *b,
                          const rg_tensor *y, double p, bool turned);
 
-/* nll.c: losses of classes, of contiguous x (batch, classes, inner) and target (batch, inner). A
- * target that is `ignore` has no loss. The classes' weight may be NULL. k_nll_total returns the sum
- * of the targets' weights; the other functions return whether there is a loop for the dtype. */
+/* nll.c: losses of classes, for contiguous x (batch, classes, inner) and target (batch, inner). A
+ * target equal to `ignore` has no loss. The weight of classes may be NULL. k_nll_total returns the
+ * sum of the targets' weights; the other functions return whether there is a loop for the dtype. */
 typedef struct k_nll_targets {
     rg_tensor *target, *weight;
     int64_t classes, inner, ignore;
@@ -248,73 +247,73 @@ typedef struct k_nll_targets {
 double k_nll_total(const k_nll_targets *z);
 bool k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x);
 bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale);
-/* Cross entropy is that loss of the log_softmax of x (batch, classes), which isn't stored. Backward
- * is made from lse, the logarithm of each row's sum of exponentials, in double, so that its
- * difference from x is right where x is large. g_lse, which may be NULL, is lse's gradient. */
+/* Cross entropy: nll of log_softmax of x (batch, classes), without storing the latter. Backward
+ * uses lse, the logarithm of each row's sum of exponentials, in double, so that x - lse is accurate
+ * for large x. g_lse, lse's gradient, may be NULL. */
 bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x);
 bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
                               rg_tensor *g, rg_tensor *g_lse, double scale);
 
 /* ---- matmul.c ----
- * These are products of the last two dims, over batches, with any strides. */
-/* Returns t with its last two dims exchanged. */
+ * Products of the last two dims, over batches, with any strides. */
+/* Returns t transposed: its last two dims exchanged. */
 rg_tensor k_turned(const rg_tensor *t);
-/* y = alpha a b + beta c. turn_a and turn_b exchange the last two dims of a and b. c broadcasts,
- * and NULL stands for y. Returns false where there is no memory, or no product for the dtype. */
+/* y = alpha a b + beta c. turn_a and turn_b transpose a and b. c broadcasts, and NULL stands for y.
+ * Returns false if there is no memory, or no product for the dtype. */
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a,
                    const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
-/* y = a b, where the elements of a and b are numbers of bfloat16 in float32, whose products are
- * exact: bfloat16's instruction, where there is one, rounds sums alone. */
+/* y = a b, where a and b hold bfloat16 numbers as float32. Their products are exact, so that
+ * bfloat16's instruction, if there is one, only rounds the sums. */
 bool k_matmul_of_bfloat16(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool turn_b);
 
-/* The sizes of one product, m rows, n columns and k steps, and how far apart the rows and
- * columns of y, a and b lie, in elements, and the rows of c, whose columns lie as y's. */
+/* One product's sizes: m rows, n columns and k steps; and the distances, in elements, between rows
+ * and columns of y, a and b, and between rows of c, whose columns are spaced like y's. */
 typedef struct {
     int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col, c_row;
 } k_product_sizes;
-/* y = a b, or y += a b, of floats, in place. Requires that y_col and b_col are 1, and that n
- * columns are whole vectors. */
+/* y = a b, or y += a b, of floats, without packing. Requires that y_col and b_col are 1, and that n
+ * is a multiple of a vector's lanes. */
 typedef void k_product(const k_product_sizes *z, void *y, const void *a, const void *b, bool add);
-/* Writes n rows of k floats as columns, times scale. */
+/* Writes n rows of k floats as columns, multiplied by scale. */
 typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n,
                     int64_t k, double scale);
-/* Both return NULL, and fail, where the dtype has none. */
+/* Both fail and return NULL if the dtype has none. */
 k_product *k_direct_product(rg_dtype dtype);
 k_turn *k_direct_turn(rg_dtype dtype);
 
 /* ---- conv.c and pool.c: windows that slide over the last two dims of contiguous tensors --------
- * A window has kernel[d] taps along dim d, `dilation` apart, and moves on by `stride`. It sees
- * `padding` places beyond each end. x has size[d] elements along d, and y to[d]. Where there is one
- * dim, the first of the two has one element and one tap. */
+ * A window has kernel[d] taps along dim d, `dilation` apart, and moves by `stride`. `padding`
+ * positions are added at each end. x has size[d] elements along d, and y to[d]. If there is one
+ * dim, the first of the two has size 1 and one tap. */
 typedef struct k_window {
     int64_t size[2], to[2], kernel[2], stride[2], padding[2], dilation[2];
 } k_window;
 
 /* x is (batch, groups * in, size), w (groups * out, in, kernel), and y (batch, groups * out, to):
- * each channel of y sums over the channels of x in its group. */
+ * each channel of y is a sum over the channels of x in its group. */
 typedef struct k_conv {
     int64_t batch, groups, in, out;
     k_window window;
 } k_conv;
-/* y, the gradient of x, and that of w. The bias may be NULL. Each returns false where
+/* Compute y, the gradient of x, and the gradient of w. The bias may be NULL. Each returns false if
  * there is no memory, or no loop for the dtype. */
 bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                 const rg_tensor *bias);
 bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const rg_tensor *w);
 bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const rg_tensor *g);
 
-/* x and y consist of planes. The windows have the sizes above, or where adaptive divide x evenly
- * into as many as y has elements. A mean is divided by the divisor or, if that is 0, by the number
- * of elements that its window sees, with those in the padding if these count. */
+/* x and y consist of planes. Windows have the sizes above or, if adaptive, divide x evenly into y's
+ * number of elements. A mean's divisor is `divisor` or, if that is 0, the number of elements in the
+ * window, including padding if that counts. */
 typedef struct k_pool {
     int64_t planes;
     k_window window;
     bool adaptive, count_padding;
     int64_t divisor;
 } k_pool;
-/* Find the greatest of each window, and where in its plane it is, and the means; and make the
- * gradients. Each returns whether there is a loop for the dtype. */
+/* Compute the maxima with their indices in the plane, the means, and the gradients. Each returns
+ * whether there is a loop for the dtype. */
 bool k_max_pool(const k_pool *p, rg_tensor *y, rg_tensor *indices, const rg_tensor *x);
 bool k_max_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *indices,
                          const rg_tensor *g);
@@ -322,41 +321,40 @@ bool k_mean_pool(const k_pool *p, rg_tensor *y, const rg_tensor *x);
 bool k_mean_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *g);
 
 /* ---- recurrent.c: one layer of a recurrent network, in one direction, of contiguous tensors ----
- * There are `steps` steps of `batch` rows with `hidden` elements. h_0 has `from` elements, which
- * are as many if there is more than one step. The gates are z = h weight^T + bias, and those that
- * come in from x: an LSTM has four of each, i, f, g and o, a GRU three, r, u and t, and an RNN one.
- */
+ * `steps` steps of `batch` rows with `hidden` elements. h_0 has `from` elements, which equals
+ * `hidden` if there is more than one step. The gates are z = h weight^T + bias plus x's part: an
+ * LSTM has four, i, f, g and o, a GRU three, r, u and t, and an RNN one. */
 typedef enum { K_LSTM, K_GRU, K_RNN_TANH, K_RNN_RELU } k_recurrent_kind;
 typedef struct k_recurrent {
     k_recurrent_kind kind;
     int64_t steps, batch, hidden, from;
-    bool reverse; /* The last step is the first. */
+    bool reverse; /* Run from the last step to the first. */
 } k_recurrent;
-/* h_0 (batch, from) and c_0 (batch, hidden), y and c (steps, batch, hidden), and the gates
- * as they open (steps, batch, 4 hidden), of a GRU r, u, t and z's last. Only an LSTM has c and c_0;
- * an RNN has no gates. */
+/* h_0 (batch, from) and c_0 (batch, hidden), y and c (steps, batch, hidden), and the gates after
+ * their functions (steps, batch, 4 hidden); a GRU's are r, u, t and the last part of z. c and c_0
+ * are an LSTM's; an RNN has no gates. */
 typedef struct k_recurrent_values {
     rg_tensor *y, *c, *gates, *h_0, *c_0;
 } k_recurrent_values;
-/* `hidden` is the gradient of z, which is that of gates_in but in a GRU. c may be NULL. */
+/* `hidden` is z's gradient, which equals gates_in's except in a GRU. c may be NULL. */
 typedef struct k_recurrent_gradients {
     rg_tensor *y, *c;
     rg_tensor *gates_in, *hidden, *h_0, *c_0;
 } k_recurrent_gradients;
-/* The first makes y, c and the gates, and takes a bias or NULL. The second makes the gradients of
- * gates_in, z, h_0 and c_0 of those of y and c. Both return false where there is no memory, or no
+/* The first computes y, c and the gates; its bias may be NULL. The second computes the gradients of
+ * gates_in, z, h_0 and c_0 from those of y and c. Both return false if there is no memory, or no
  * loop for the dtype. */
 bool k_recur(const k_recurrent *z, const k_recurrent_values *v, const rg_tensor *gates_in,
              const rg_tensor *weight, const rg_tensor *bias);
 bool k_recur_backward(const k_recurrent *z, const k_recurrent_values *v,
                       const k_recurrent_gradients *g, const rg_tensor *weight);
-/* It writes a matrix in panels (loops/recurrent.h). */
+/* Packs a matrix in panels (loops/recurrent.h). */
 typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t columns,
                               bool turned);
 
 /* ---- bfloat16.c ----
- * These are products of float32 by way of bfloat16. */
-/* Returns whether the processor has the instruction, and its set runs. */
+ * Products of float32 by way of bfloat16. */
+/* Returns whether the processor has the instruction, and the selected set uses it. */
 bool k_has_bfloat16(void);
 /* Returns the bytes of room for tiles of `columns` columns, or 0 if the product stays float32's: it
  * does unless the precision asks for bfloat16's, or the factors are of it. */
