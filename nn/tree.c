@@ -69,7 +69,7 @@ static bool found(walker *w, const trail *where, void *what) {
     return w->found[w->n++].name && (w->wanted.saved || make_known(w));
 }
 
-static bool wander(walker *w, rg_module *m, const trail *above);
+static bool walk_modules(walker *w, rg_module *m, const trail *above);
 
 static bool visit_entry(walker *w, rg_entry *e, const trail *above) {
     trail here = { above, e->name };
@@ -78,7 +78,7 @@ static bool visit_entry(walker *w, rg_entry *e, const trail *above) {
     if (*e->place == RG_NONE)
         return true;
     if (e->kind == RG_ENTRY_CHILD)
-        return wander(w, *e->place, &here);
+        return walk_modules(w, *e->place, &here);
     bool asked = e->kind == RG_ENTRY_PARAMETER
                      ? w->wanted.parameters
                      : w->wanted.buffers && !(w->wanted.saved && e->transient);
@@ -86,7 +86,7 @@ static bool visit_entry(walker *w, rg_entry *e, const trail *above) {
 }
 
 /* torch lists a module's own parameters first, then its buffers, then its children. */
-static bool wander(walker *w, rg_module *m, const trail *above) {
+static bool walk_modules(walker *w, rg_module *m, const trail *above) {
     if (w->wanted.modules && !found(w, above, m))
         return false;
     for (rg_entry_kind kind = RG_ENTRY_PARAMETER; kind <= RG_ENTRY_CHILD; kind++)
@@ -98,7 +98,7 @@ static bool wander(walker *w, rg_module *m, const trail *above) {
 
 rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted) {
     walker w = { .op = op, .wanted = wanted };
-    bool ok = rgi_module_given(m, op) && wander(&w, m, NULL);
+    bool ok = rgi_module_given(m, op) && walk_modules(&w, m, NULL);
     rg_named *own = ok ? rgi_scope_alloc(w.n * sizeof *own) : NULL;
     if (own && w.n)
         memcpy(own, w.found, w.n * sizeof *own);

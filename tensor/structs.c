@@ -1,5 +1,5 @@
 /*
- * structs.c: RG_NONE, and the error for a pointer to what is no living tensor.
+ * structs.c: RG_NONE, and the error for a pointer that leads to no live tensor.
  */
 #include "structs.h"
 
