@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "ops.h"
+
 #ifdef __cplusplus
 #include <initializer_list>
 #endif
