@@ -219,7 +219,7 @@ static bool pool_start(pool_worker *w) {
 static void pool_before_fork(void) { pthread_mutex_lock(&pool.mutex); }
 static void pool_in_parent(void) { pthread_mutex_unlock(&pool.mutex); }
 static void pool_in_child(void) {
-    pthread_mutex_init(&pool.mutex, NULL);
+    pthread_mutex_unlock(&pool.mutex);
     const int n = atomic_exchange_explicit(&pool.present, 1, memory_order_relaxed);
     for (int i = 1; i < n; i++)
         atomic_store_explicit(&workers[i].word, POOL_ABSENT, memory_order_relaxed);
