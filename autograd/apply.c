@@ -286,9 +286,9 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
     return ok;
 }
 
-/* Plain inputs skip the checks. They are at most as many as the array holds, alive, present
- * (RG_NONE has no storage), of one dtype, and neither numbers nor views of a base that has
- * changed. */
+/* Plain inputs need no further checks: there are at most RG_MAX_RULES of them, all are alive and
+ * present (RG_NONE has no storage) and have one dtype, and none is a number or a view whose base
+ * has changed. */
 typedef struct {
     bool plain, wants_grad, alike;
 } inputs_seen;

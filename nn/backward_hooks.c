@@ -30,7 +30,7 @@ struct rg_backward_call {
     int n;                  /* The number of inputs. */
     int n_hooked;           /* The number of inputs that are tensors; they go into the first op. */
     int place[MOST_HOOKED]; /* The indices of these tensors among the inputs. */
-    rg_tensor *grad_output; /* NULL unless a backward run has passed the result's node only. */
+    rg_tensor *grad_output; /* The result's gradient, while a run is between the nodes. */
     size_t n_hooks;
     rg_hook hooks[];
 };

@@ -28,7 +28,7 @@ bool rgi_elementwise_forward(rg_call *c) {
     return k_run_with(c->op->kernel, c->out[0], c->in, NUMBERS_OF(c));
 }
 
-/* Returns the value that the rule reads. */
+/* Returns the saved value that the op's rule reads: the output or the input. */
 static rg_tensor *slope_value(const rg_step *s) {
     return s->op->grad[0].needs == RG_OUTPUT ? rgi_saved_output(s) : rgi_saved(s, 0);
 }

@@ -49,5 +49,5 @@ struct rg_function_context {
 bool rgi_took_another_way(const rg_op *op);
 /* Copies the values of `from` to `to`, in a recorded step. Neither shape nor dtype may change. */
 bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from);
-/* Makes all gradients of a step. It is the `together` of the row. */
+/* Computes all gradients of a step: the function `together` of the op's row. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]);

@@ -176,5 +176,5 @@ static inline size_t rgi_group_place(const rg_schedule *s, const rg_param_group 
 bool rgi_lists_fit(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
 /* Returns how often the milestones contain t. */
 int rgi_milestones_at(const rg_schedule *s, double t);
-/* Returns the number of milestones at t or before. */
+/* Returns the number of milestones that are at most t. */
 int rgi_milestones_until(const rg_schedule *s, double t);

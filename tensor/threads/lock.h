@@ -11,12 +11,12 @@
 
 /* The locks that always exist, in the order in which a thread may take one while it has another. */
 typedef enum rg_lock {
-    RG_LOCK_GRADIENTS,  /* Gradients of leaves are committed. */
+    RG_LOCK_GRADIENTS,  /* The gradients of leaves, while a run commits them. */
     RG_LOCK_GENERATORS, /* The list of generators. Each one's own lock follows it. */
     RG_LOCK_FUNCTIONS,  /* The list of ops that the program defines. */
     RG_LOCK_OBSERVERS,  /* The list of observers of the graph. */
     RG_LOCK_PROFILE,    /* The profiler's table and its file. */
-    RG_LOCK_VIEWS,      /* The history of a view is made anew. */
+    RG_LOCK_VIEWS,      /* The histories of views, while they are renewed. */
     RG_LOCK_MAPS,       /* The seed that all of stb_ds's tables share. */
     RG_LOCK_MEMORY,     /* The list of threads, and the batches that no thread holds. */
     RG_LOCKS
