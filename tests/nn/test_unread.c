@@ -217,13 +217,20 @@ START_TEST(test_quiet) {
 }
 END_TEST
 
+/* Returns whether the text begins with this line, and the library tells nothing else. An emulator
+ * adds a line of its own about the signal that ended the program. */
+static bool tells_only(const char *line, const char *text) {
+    size_t n = strlen(line);
+    return strncmp(text, line, n) == 0 && !strstr(text + n, "regard:");
+}
+
 START_TEST(test_abort) {
     int signal;
-    ck_assert(strncmp(told_by(ends, "abort", &signal), MATMUL "\n", sizeof MATMUL) == 0);
+    ck_assert(tells_only(MATMUL "\n", told_by(ends, "abort", &signal)));
     ck_assert_int_eq(signal, SIGABRT);
     ck_assert_str_eq(told_by(tries, "abort", &signal), "tried\n");
     ck_assert_int_eq(signal, 0);
-    ck_assert_str_eq(told_by(has_aborting_handler, "", &signal), MATMUL "\n");
+    ck_assert(tells_only(MATMUL "\n", told_by(has_aborting_handler, "", &signal)));
     ck_assert_int_eq(signal, SIGABRT);
 }
 END_TEST
