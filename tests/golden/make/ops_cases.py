@@ -3630,7 +3630,7 @@ NOT_TRACKED = r"logical_\w+_"
 
 def meets(x, source):
     """Returns whether some element of x equals one of the source."""
-    return bool(torch.isin(x.detach(), source.detach()).any())
+    return bool(torch.isin(x.detach().contiguous(), source.detach().contiguous()).any())
 
 
 # No gradients are compared where torch's are mistaken. A row has a function, its arguments, and the
