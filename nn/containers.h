@@ -1,14 +1,15 @@
 /*
- * containers.h: modules whose children are named 0, 1, ..: Sequential and ModuleList; or have names
- * of their own: ModuleDict; and a list of parameters, ParameterList.
+ * containers.h: Sequential and ModuleList, whose children have the names 0, 1, ..; ModuleDict,
+ * whose children have names that the program gives; and ParameterList, a list of parameters.
  *
  *     rg_sequential *mlp = rg_nn_sequential(rg_nn_linear(4, 8), rg_nn_relu(), rg_nn_linear(8, 2));
  *     rg_module_dict *heads = rg_nn_module_dict({ "class", rg_nn_linear(8, 10) },
  *                                               { "box", rg_nn_linear(8, 4) });
  *     rg_tensor *y = rg_call(rg_module_dict_get(heads, "box"), rg_call(mlp, x));
  *
- * The n children stand in v and belong to the container. If it can't be made, they are freed. What
- * is written to v itself isn't registered, and fails where the tree is walked.
+ * The n children are in v, and the container owns them. If the container can't be made, they are
+ * freed. A child that a program writes to v itself isn't registered, and the next walk over the
+ * tree fails.
  */
 #pragma once
 
@@ -30,8 +31,8 @@ typedef struct rg_module_list {
 } rg_module_list;
 rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children);
 rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
-/* Append a child, insert it before child i, and replace child i, which is freed. As in torch, a
- * negative i counts from the end. The container then owns the child; on failure, the child is
+/* These append a child, insert it before child i, or replace child i, which is freed. As in torch,
+ * a negative i counts from the end. The container then owns the child; on failure, the child is
  * freed, and the container is as before. */
 bool rg_sequential_append(rg_sequential *m, void *child);
 bool rg_sequential_insert(rg_sequential *m, int i, void *child);

@@ -19,8 +19,8 @@
  *         return RG_READY(self);
  *     }
  *
- * What is registered again, under the same name and in the same field, is replaced, and what was
- * there before is freed, as in torch:
+ * A registration under the same name and in the same field replaces the previous value, which is
+ * freed, as in torch:
  *
  *     RG_CHILD(model, head, rg_nn_linear(3, 5));
  *
@@ -71,8 +71,8 @@ struct rg_module {
     rg_handle handle;
     const rg_module_class *cls;
     bool training;
-    bool failed;                  /* A value in the constructor was NULL. */
-    struct rg_registry *registry; /* The library alone looks into it. */
+    bool failed;                  /* A registration in the constructor failed. */
+    struct rg_registry *registry; /* Private to the library. */
 };
 
 /* ---- making -------------------------------------------------------------------- */
@@ -147,9 +147,9 @@ void *rg_deepcopy(void *m);
  * do this, also the calls inside a layer. */
 rg_tensor *rg_call_list(rg_module *m, rg_list inputs);
 #define rg_call(m, ...) rg_call_list(RG_A_MODULE_(m), RG_ARGUMENTS_(__VA_ARGS__))
-/* Does so with keywords, which are a pointer to the struct that the module's class expects. Where
- * forward has more than one result, the struct has room for the others, which forward gives to the
- * scope outside:
+/* Runs forward with keywords: a pointer to the struct that the module's class expects. If forward
+ * has more than one result, the struct has fields for the others, which forward hands over to the
+ * outer scope:
  *
  *     typedef struct { bool normalise; rg_tensor *scores; } rank_keywords;
  *

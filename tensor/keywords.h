@@ -1,10 +1,10 @@
 /*
  * keywords.h: macros for Python's keyword arguments, and checks of arguments by the compiler.
  *
- * RG_KEYWORDS has Python's keyword arguments, f(x, .eps = 1e-6, .reduction = RG_SUM): it makes a
- * struct of the type from the last arguments; absent fields have their defaults. An option is given
- * by its name alone: f(x, 1e-6) doesn't compile. Nor does a fraction where a whole number belongs,
- * or a pointer to something else than the function takes.
+ * RG_KEYWORDS makes Python's keyword arguments possible, f(x, .eps = 1e-6, .reduction = RG_SUM): it
+ * makes a struct of options from the last arguments, in which absent fields have their defaults. An
+ * option is given by its name alone: f(x, 1e-6) doesn't compile. Neither does a fraction for a
+ * whole number, or a pointer of another type than the function takes.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #define RG_PASTE_(a, b) a##b
 #define RG_PASTE(a, b)  RG_PASTE_(a, b)
 
-/* In C these two are no more than warnings to older compilers: a module where a tensor belongs. */
+/* Older C compilers only warn of these two mistakes, such as a module in place of a tensor. */
 #ifndef __cplusplus
 #ifdef __clang__ /* Options may be left out, of which -pedantic warns. */
 #pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
@@ -31,14 +31,14 @@
 
 /* ---- whole numbers ------------------------------------------------------------------- */
 
-/* RG_WHOLE(n) is n. Where n is a fraction or a pointer, it doesn't compile: in C neither can be
- * combined bit by bit with the constant, which is 0, and whose name says what was expected. Each
- * function that takes a whole number, such as a size or a dim, is also a macro that wraps it so.
- * What it takes beside, it doesn't change; a literal with commas stands in parentheses there. */
+/* RG_WHOLE(n) is n, and doesn't compile if n is a fraction or a pointer: C has no bitwise or of
+ * these with the constant, which is 0, and whose name appears in the compiler's error. Each
+ * function that takes a whole number, such as a size or a dim, is also a macro that wraps this
+ * argument. Other arguments are passed on; one that is a literal with commas needs parentheses. */
 #ifdef __cplusplus
-/* NULL is a long to G++, which refuses it where it is converted. So a long is taken as a long long,
- * and the template takes the other types: here, and where sizes and operands are. (Clang refuses it
- * only where the macro NULL and the conversion come from one and the same macro.) */
+/* To G++ NULL is a long, which it refuses to convert. Therefore a long is converted to a long long,
+ * and the template takes all other types; the same is done for sizes and operands. (Clang refuses
+ * NULL only if it and the conversion come from the same macro.) */
 template <typename T> using rg_no_long = std::enable_if_t<!std::is_same<T, long>::value>;
 template <int line> struct rg_whole_number {
     static constexpr inline long long of(long long n) { return n; }
@@ -56,9 +56,10 @@ enum { RG_A_WHOLE_NUMBER_BELONGS_HERE };
 
 /* ---- options by name ----------------------------------------------------------------- */
 
-/* A struct of options begins with RG_BY_NAME, and each field ends in RG_DEFAULT: between fields lie
- * members of no size, which no value converts to (an array of char would take a string). In C, GCC
- * takes such a value all the same, but it knows RG_OPTIONS (and -w alone silences it). */
+/* A struct of options begins with RG_BY_NAME, and each field ends with RG_DEFAULT: they put members
+ * without a size between the fields, to which no value converts (an array of char would take a
+ * string). In C, GCC would accept a value for such a member; RG_OPTIONS makes that an error, which
+ * only -w silences. */
 #if defined __GNUC__ && !defined __clang__ && !defined __cplusplus
 #define RG_OPTIONS __attribute__((designated_init))
 #pragma GCC diagnostic error "-Wdesignated-init"
@@ -92,24 +93,23 @@ typedef struct rg_options_go_by_name {
 #endif
 #define RG_DEFAULT(...) RG_DEFAULT_NAMED_(__LINE__, __VA_ARGS__)
 
-/* Ends a field of a struct that programs fill in themselves, by name: C++ has it empty then,
- * without a warning, as C has. */
+/* Ends a field of a struct that programs fill in by name. If the program leaves the field out, it
+ * is zero, in C++ as in C, without a warning. */
 #ifdef __cplusplus
 #define RG_EMPTY = {}
 #else
 #define RG_EMPTY
 #endif
 
-/* In C the defaults are those of RG_KEYWORDS, in C++ those of the struct. What the arguments point
- * to, such as an array that is a literal, lives to the end of the caller's block in C, and to the
- * end of the whole expression in C++: the arguments stand in no block of the macro's own. */
+/* In C the defaults come from RG_KEYWORDS, in C++ from the struct. The macro puts the arguments in
+ * no block of its own, so that a literal among them, such as an array, lives to the end of the
+ * caller's block in C, and to the end of the whole expression in C++. */
 #ifdef __cplusplus
 #define RG_KEYWORDS(type, defaults, ...) \
     type { __VA_ARGS__ }
 #else
-/* Each default that is given anew is meant so, and the text of long arguments is looked at alone:
- * compilers aren't to warn of either. A fraction is no option that is a whole number, of which they
- * are to tell. */
+/* RG_QUIET_ turns two warnings off: a default that an argument overrides, and arguments whose text
+ * is a long string. RG_STRICT_ makes a fraction in place of a whole number an error. */
 #ifdef __clang__
 #define RG_QUIET_                                                                                  \
     _Pragma("GCC diagnostic push") _Pragma("clang diagnostic ignored \"-Winitializer-overrides\"") \
@@ -137,19 +137,19 @@ typedef struct rg_options_go_by_name {
     (*(RG_QUIETLY_, &(type){ RG_STRIP_ defaults, __VA_ARGS__ } \
                         + RG_REQUIRE_(RG_IS_NAMED_(#__VA_ARGS__), RG_BY_ITS_NAME_) + RG_LOUDLY_))
 #define RG_STRIP_(...) __VA_ARGS__
-/* The first option is looked at: without a dot it is a value alone. */
+/* True if the text of the arguments is empty or begins with a dot, as an option does. */
 #define RG_IS_NAMED_(text) (sizeof(text) == 1 || !__builtin_memcmp(text, ".", 1))
 #endif
 
-/* In C, is 0 where the condition holds; else it doesn't compile, and the sentence says why.
- * __builtin_choose_expr keeps Clang from writing out the whole condition. */
+/* In C, it is 0 if the condition holds; otherwise it doesn't compile, and the compiler prints the
+ * sentence. __builtin_choose_expr keeps Clang from printing the whole condition. */
 #define RG_REQUIRE_(condition, sentence)                                     \
     (0 * (int)sizeof(struct {                                                \
          _Static_assert(__builtin_choose_expr((condition), 1, 0), sentence); \
          int unused;                                                         \
      }))
-/* Does so for a condition on the type of a program's expression, within a function. Clang takes no
- * literal of variables, such as (float[]){ x, y }, in the declaration of a struct. */
+/* RG_REQUIRE_OF_ does so for a condition on the type of an expression, within a function. (In the
+ * declaration of a struct Clang refuses literals of variables, such as (float[]){ x, y }.) */
 #ifdef __clang__
 #define RG_REQUIRE_OF_(condition, sentence)                                 \
     __extension__({                                                         \

@@ -5,21 +5,21 @@
  *   errors        what a failed call leaves behind
  *   shapes        RG_DIMS and the variadic forms
  *   making        zeros, full, arange, literals, copies from memory
- *   looking       sizes, dtype, elements
+ *   reading sizes, dtype, elements
  *   random        torch's streams
  *   printing      torch's text, NumPy's, and back
  *   memory        what is alive and how much it takes
  *   threads       how many do the work
  *
- * Functions that differentiate, and those that write in place, are in
- * autograd/ops/ops.h. A name is PyTorch's with rg_ before it; a trailing _ says that
- * the function changes its first argument and returns it.
+ * Functions that have derivatives, and functions that write in place, are in autograd/ops/ops.h. A
+ * name is PyTorch's with rg_ before it; a trailing _ says that the function changes its first
+ * argument and returns it.
  *
- * Every function that returns a tensor or a string gives it to the innermost
- * scope of the thread. Where a call fails it returns NULL, and rg_error() says
- * why; where it returns no pointer, the line above it says what it gives instead.
+ * A tensor or a string that a function returns is owned by the thread's innermost scope. A call
+ * that fails returns NULL, and rg_error() says why; if a function returns no pointer, the comment
+ * above it says what it returns on failure.
  *
- * This file is long because it is the manual of all that a tensor is, beside the ops.
+ * This file is long because it is the manual of tensors, apart from the ops.
  */
 #pragma once
 
@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The library exports what stands between these two. */
+/* The library exports the declarations between these two macros. */
 #ifdef __cplusplus
 #define RG_PUBLIC_BEGIN _Pragma("GCC visibility push(default)") extern "C" {
 #define RG_PUBLIC_END \
@@ -47,10 +47,10 @@ RG_PUBLIC_BEGIN
 typedef struct rg_tensor rg_tensor;
 typedef struct rg_generator rg_generator;
 
-/* The type is as small as can be, and signed, so that no type of C but int8_t is the same. By it
- * the compiler tells a dtype from a size, and refuses one that stands among sizes. */
+/* The enum takes one signed byte, so that int8_t is the only type of C that the compiler can't tell
+ * from it: a dtype among sizes is refused. */
 typedef enum __attribute__((packed)) rg_dtype {
-    RG_NO_DTYPE = -1, /* A function that returns a dtype as an int gives this where it fails. */
+    RG_NO_DTYPE = -1, /* Functions that return a dtype as an int return this on failure. */
     RG_BOOL,
     RG_INT64,
     RG_FLOAT32,
@@ -63,15 +63,16 @@ typedef enum __attribute__((packed)) rg_dtype {
 #define RG_FLOAT64 ((rg_dtype)RG_FLOAT64)
 #endif
 
-/* RG_NONE stands for what is absent: no bias, no mask. NULL always means that something failed. */
+/* RG_NONE stands for an absent tensor, such as a bias or a mask. NULL always means a failure. */
 extern rg_tensor rg_none_;
 #define RG_NONE (&rg_none_)
 
 /* A handle is a block of memory that a program holds beside its tensors: a module, an optimizer, a
- * generator. It begins with this header, which only the library reads and writes. The header lasts
- * while the memory isn't in use for something else, so that a use after the release is noticed. */
+ * generator. It begins with this header, which only the library reads and writes. After the release
+ * the header stays until the memory is used for something else; a use of the handle is refused
+ * until then. */
 typedef struct rg_handle {
-    void *reserved; /* Free memory is chained up here. */
+    void *reserved; /* The link of a list of free memory. */
     uint32_t kind;
     bool released;
 } rg_handle;
@@ -83,27 +84,27 @@ typedef struct rg_list {
 } rg_list;
 
 /* ---- scopes ---------------------------------------------------------------------------
- * A scope owns what was returned since it began. RG_SCOPE(); opens one that lasts to the
- * end of the C block, however that is left. RG_FOR opens one for each iteration:
+ * A scope owns the tensors and strings that functions returned since it began, and releases them at
+ * its end. RG_SCOPE(); opens a scope that lasts to the end of the C block, however the block is
+ * left. RG_FOR opens one for each iteration:
  *
  *     RG_FOR (int step = 0; step < 1000; step++) { ... }
  *
- * What stands in the parentheses is outside: a tensor that is made there is gone when the
- * body begins.
+ * A tensor that is made within the parentheses is released before the body begins.
  */
 
-/* Begins a scope, and returns the mark to end it with. */
+/* Begins a scope, and returns its mark, which rg_scope_end takes. */
 size_t rg_scope_begin(void);
-/* Ends the scope, and those inside it. */
+/* Ends the scope of that mark, and the scopes inside it. */
 void rg_scope_end(size_t mark);
-/* Takes t out of its scope, until rg_drop. */
+/* Takes t out of its scope, so that it lives until rg_drop, and returns t. */
 rg_tensor *rg_keep(rg_tensor *t);
-/* Releases at once what was kept, or what a scope owns. */
+/* Releases t at once, whether it was kept or a scope owns it. */
 void rg_drop(rg_tensor *t);
-/* Hands t to the scope outside: return rg_escape(y); */
+/* Hands t over to the next outer scope, and returns it: return rg_escape(y); */
 rg_tensor *rg_escape(rg_tensor *t);
-/* Returns a copy of the memory, which the innermost scope owns: what is to live as long as the
- * scope's tensors do, as the array of a list in C++. Returns NULL on failure. */
+/* Returns a copy of the memory, which the innermost scope owns: it lives as long as the scope's
+ * tensors, as an array that lists them must. Returns NULL on failure. */
 void *rg_scope_copy(const void *from, size_t bytes);
 
 /* RG_SCOPE and RG_FOR are made of these. rg_scope_restart always returns false. */
@@ -126,26 +127,27 @@ bool rg_scope_restart(rg_scope_guard *guard);
 #define RG_FOR(...) RG_FOR_(RG_PASTE(rg_for_, __COUNTER__), __VA_ARGS__)
 
 /* ---- errors ---------------------------------------------------------------------------
- * The thread keeps one failure: the first that nobody has looked at. What fails after it, such as
- * rg_zeros(rg_size(h, 0), 5) where h is NULL and its size -1, mostly follows from it and doesn't
- * take its place, so that a chain of calls needs one check. Whoever calls rg_error, rg_error_code
- * or rg_error_clear has looked, and the next failure takes the place; a handler has looked at
- * each failure. A program that goes on after a failure that it expected, such as a file that isn't
- * there, calls rg_error_clear. A NULL argument is no failure of its own where one stands: it gives
- * a NULL result.
+ * The thread keeps one failure: the first that the program hasn't read. A later failure, such as
+ * that of rg_zeros(rg_size(h, 0), 5) where h is NULL and its size -1, mostly follows from the first
+ * and doesn't replace it, so that a chain of calls needs one check. rg_error, rg_error_code and
+ * rg_error_clear read the failure, and so does a handler that is installed; the next failure then
+ * replaces it. A program that goes on after a failure that it expected, such as a file that isn't
+ * there, calls rg_error_clear. After a failure, a function that is given NULL returns NULL, and
+ * adds no failure of its own.
  *
- * A failure that nobody has looked at is told on standard error, once: where NULL reaches rg_print,
- * rg_item, rg_backward or an optimizer's step, where tensors are saved, or at the latest where the
- * thread or the program ends. REGARD_ERRORS in the environment may be `quiet`, `trace`, which also
- * tells the functions that were being called, or `abort`, which stops the program at the failure.
+ * An unread failure is written to standard error, once: when NULL reaches rg_print, rg_item,
+ * rg_backward or an optimizer's step, when tensors are saved, or at the latest when the thread or
+ * the program ends. REGARD_ERRORS in the environment changes that: with `quiet` nothing is written,
+ * with `trace` also the functions that were being called, and `abort` stops the program at the
+ * failure.
  *
- * Where a backward run, an optimizer's step, clipping, a schedule or another function that changes
- * weights or gradients fails, training is halted until somebody looks: steps, clipping and
- * schedules return false, or NULL, and change nothing, and no tensors are written to a file. The
- * error is still the first failure. A program's own step of training does the same with
+ * If a backward run, an optimizer's step, clipping, a schedule or another function that changes
+ * weights or gradients fails, training is halted until the program reads the failure: steps,
+ * clipping and schedules return false, or NULL, and change nothing, and no tensors are written to a
+ * file. The error is still the first failure. A program's own training step does the same with
  * rg_training_halted and rg_halt_training.
  *
- * Every failure passes through rg_fail: in a debugger, `break rg_fail` stops where it happens. */
+ * Every failure passes through rg_fail: in a debugger, `break rg_fail` stops at each. */
 typedef enum rg_code {
     RG_OK,
     RG_RUNTIME_ERROR,
@@ -160,46 +162,47 @@ typedef enum rg_code {
 
 /* Returns the error's one line, or "" if nothing failed. */
 const char *rg_error(void);
-/* Returns the same line and leaves it unread: for a log, or for a function that passes the failure
- * on to its caller. */
+/* Returns the same line, but leaves the failure unread: for a log, or for a function that passes
+ * the failure on to its caller. */
 const char *rg_error_peek(void);
 rg_code rg_error_code(void);
 /* Returns whether training is halted: then a step must change nothing, and return false. */
 bool rg_training_halted(void);
-/* Halts training, where a failure stands, and returns false: a step that fails ends with
- * `return rg_halt_training();`. */
+/* Halts training if there is a failure, and returns false: a step that fails ends with `return
+ * rg_halt_training();`. */
 bool rg_halt_training(void);
 void rg_error_clear(void);
-/* Fails with a sentence of your own, "op: sentence", as a function of regard fails: an op or a
- * module of yours returns what this returns, which is NULL. */
+/* Records a failure with the line "op: sentence", as the library's own functions do, and returns
+ * NULL: an op or a module of yours ends with `return rg_fail(..);`. */
 rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* A handler is called with each failure; it returns, or ends the program. As any function that the
- * library calls back, it must not be left by longjmp or by an exception of C++: scopes, grad mode
- * and locks would stay as the call that is under way has set them. */
+/* A handler is called with each failure; it returns, or ends the program. Like every function that
+ * the library calls back, it must not be left by longjmp or by an exception of C++: scopes, grad
+ * mode and locks would stay as the interrupted call has set them. */
 typedef void rg_error_handler(rg_code code, const char *message);
-/* Installs a handler, or none for NULL, and returns the one before. */
+/* Installs a handler, or none if it is NULL, and returns the previous handler. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
-/* Two handlers: one writes the line to standard error, and the other also aborts the program. */
+/* These are two handlers: the first writes the line to standard error, and the second also aborts
+ * the program. */
 void rg_print_error(rg_code code, const char *message);
 void rg_abort_on_error(rg_code code, const char *message);
 
 /* A call that succeeds may still warn, as torch does: a loss says that the target has another
- * shape. A handler is called with "mse_loss: Using a target size ..", once for each place, which is
- * a function and its sentence, shapes and all; it returns. At first that is rg_print_warning, which
- * writes a line to stderr. */
+ * shape. The warning handler is called with the line "mse_loss: Using a target size ..", once for
+ * each distinct line, and returns. The default is rg_print_warning, which writes the line to
+ * standard error. */
 typedef void rg_warning_handler(const char *message);
 void rg_print_warning(const char *message);
-/* Installs a handler, or none for NULL, and returns the one before. Each place warns anew then. */
+/* Installs a handler, or none if it is NULL, and returns the previous one. Lines that were already
+ * warned of are warned of again. */
 rg_warning_handler *rg_on_warning(rg_warning_handler *handler);
 
 /* ---- shapes ---------------------------------------------------------------------------
- * RG_DIMS(6, 3) is a list of numbers: a shape, some dims, a permutation. Where a function
- * takes its numbers one by one, as in rg_zeros(6, 3), the function with _dims behind its
- * name takes the list. Where it makes a tensor, that one takes the dtype, too:
- * rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64). The compiler refuses rg_zeros(2, 3, RG_FLOAT64),
- * since a dtype is no size. */
+ * RG_DIMS(6, 3) is a list of numbers: a shape, dims, or a permutation. Where a function takes its
+ * numbers one by one, as in rg_zeros(6, 3), the function of that name with _dims takes such a list.
+ * If it makes a tensor, it takes a dtype, too: rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64). The
+ * compiler refuses rg_zeros(2, 3, RG_FLOAT64), since a dtype is no size. */
 typedef struct rg_dims {
     int n;
     int64_t v[RG_MAX_DIMS];
@@ -214,8 +217,8 @@ typedef struct rg_dims {
 #define RG_COUNT_SIZES_(...)                                     \
     ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) \
      + RG_CHECK_SIZES_(0 __VA_OPT__(, ) __VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-/* The value is 0: the macro only checks the sizes. A 0 of its own comes before them, lest there be
- * none. */
+/* The value is 0: the macro only checks the sizes. The argument `zero` stands before them, since
+ * the list of sizes may be empty. */
 #define RG_CHECK_SIZES_(zero, a, b, c, d, e, f, g, h, ...)                                         \
     (RG_REQUIRE_(RG_IS_WHOLE_(a) && RG_IS_WHOLE_(b) && RG_IS_WHOLE_(c) && RG_IS_WHOLE_(d)          \
                      && RG_IS_WHOLE_(e) && RG_IS_WHOLE_(f) && RG_IS_WHOLE_(g) && RG_IS_WHOLE_(h),  \
@@ -224,22 +227,21 @@ typedef struct rg_dims {
                      || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f) || RG_IS_DTYPE_(g) || RG_IS_DTYPE_(h)), \
                    RG_NO_SIZE_))
 #define RG_IS_DTYPE_(x) _Generic((x), rg_dtype : 1, default : 0)
-/* A conditional has the type to which a short number, or a few bits of one, are promoted. */
+/* The conditional promotes a short integer or a bit-field to int. */
 #define RG_IS_WHOLE_(x)                                                                        \
     _Generic((1 ? (x) : 0), int : 1, unsigned : 1, long : 1, unsigned long : 1, long long : 1, \
              unsigned long long : 1, default : 0)
 #endif
 
 /* ---- tensors by name -------------------------------------------------------------------
- * A module's state_dict and what is in a file are such lists. The scope owns the array and the
+ * A module's state_dict and the tensors of a file are such lists. The scope owns the array and the
  * names; a list with .n == -1 means failure. A program writes one as
  *
  *     RG_NAMED_LIST({ "weight", w }, { "bias", b })
  *
  * which lives to the end of its block, in C++ as long as the innermost scope (the names aren't
- * copied); or as
- * rg_named_list_of(n, v) for an array's first n; also within a macro, which takes the comma of
- * (rg_named_list){ n, v } for one between its own arguments. */
+ * copied); or as rg_named_list_of(n, v) for the first n elements of an array. (A macro would take
+ * the comma of (rg_named_list){ n, v } for one between its own arguments.) */
 typedef struct rg_named {
     const char *name;
     rg_tensor *tensor;
@@ -260,7 +262,7 @@ static inline rg_named_list rg_named_list_of(int n, const rg_named *v) {
 
 /* ---- making --------------------------------------------------------------------------- */
 
-/* The elements of an empty tensor have no value yet. */
+/* These return new tensors of a shape. The elements of rg_empty have no defined values. */
 rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype);
 rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype);
 rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype);
@@ -268,37 +270,41 @@ rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
 #define rg_empty(...) rg_empty_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_zeros(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
-/* The result has the value's dtype, or the default one if the value is a float. */
+/* The result has the value's dtype, or the default dtype if the value is a float. */
 rg_tensor *rg_full(rg_dims shape, rg_tensor *value);
 rg_tensor *rg_empty_like(rg_tensor *x); /* These four have x's order of the dims in memory, too. */
 rg_tensor *rg_zeros_like(rg_tensor *x);
 rg_tensor *rg_ones_like(rg_tensor *x);
 rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
 
-/* Return 0, 1, 2 and so on, below end; and start, start + step and so on, before end. */
+/* rg_arange returns 0, 1, 2, .. below end; rg_arange_step returns start, start + step, .. before
+ * end. */
 rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
-/* Return the same in a dtype. For int64 the three numbers lose their fractions first. */
+/* These return the same with a dtype. For int64 the three numbers are first truncated. */
 rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
 rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
-/* Return evenly spaced numbers from start to end, and base to the power of each. */
+/* rg_linspace returns evenly spaced numbers from start to end; rg_logspace returns base to the
+ * power of each. */
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
-/* Returns n rows and m columns with ones on the diagonal. */
+/* Returns n rows and m columns of zeros, with ones on the diagonal. */
 rg_tensor *rg_eye(int64_t n, int64_t m);
 rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype);
 /* Both return a number as an ordinary 0-d tensor. */
 rg_tensor *rg_scalar(rg_tensor *number);
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
 
-/* A literal is the notebook's own text: rg_literal([[1, 0], [0, 2.5]]). Its dtype is inferred, as
- * torch.tensor does, or given. rg_parse reads torch's and NumPy's text, too. */
+/* A literal is written as in Python: rg_literal([[1, 0], [0, 2.5]]). Its dtype is inferred as by
+ * torch.tensor, or given. rg_parse reads a literal in a string, and the text that torch and NumPy
+ * print. */
 rg_tensor *rg_parse(const char *text);
 rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype);
 #define rg_literal(...)           rg_parse(#__VA_ARGS__)
 #define rg_literal_as(dtype, ...) rg_parse_dtype(#__VA_ARGS__, dtype)
 
-/* Copies from memory, row by row: float w[6]; rg_from(w, 2, 3). An int becomes an int64. */
+/* rg_from copies elements from memory, row by row: float w[6]; rg_from(w, 2, 3). An int becomes an
+ * int64. */
 rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape);
 rg_tensor *rg_from_float(const float *data, rg_dims shape);
 rg_tensor *rg_from_double(const double *data, rg_dims shape);
@@ -306,14 +312,14 @@ rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape);
 rg_tensor *rg_from_int(const int *data, rg_dims shape);
 rg_tensor *rg_from_bool(const bool *data, rg_dims shape);
 
-/* A tensor that is made without a dtype gets this one: RG_FLOAT32, until another floating one is
- * set. */
+/* The default dtype is the dtype of tensors that are made without one: RG_FLOAT32, until another
+ * floating dtype is set. Setting returns false on failure. */
 rg_dtype rg_default_dtype(void);
 bool rg_set_default_dtype(rg_dtype dtype);
 
-/* ---- looking -------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------- */
 
-/* Return -1 where they fail. A stride counts elements; the version counts the writes to the
+/* These return -1 on failure. A stride counts elements; the version counts the writes to the
  * tensor's memory. */
 int rg_ndim(rg_tensor *t);
 int64_t rg_size(rg_tensor *t, int dim);
@@ -321,32 +327,33 @@ int64_t rg_stride(rg_tensor *t, int dim);
 int64_t rg_numel(rg_tensor *t);
 int rg_dtype_of(rg_tensor *t);
 int64_t rg_version(rg_tensor *t);
-/* Returns a list whose n is -1 where it fails. */
+/* Returns a list whose n is -1 on failure. */
 rg_dims rg_shape(rg_tensor *t);
-/* Return false where they fail. */
+/* Both return false on failure. */
 bool rg_is_contiguous(rg_tensor *t);
 bool rg_is_floating_point(rg_tensor *t);
 
-/* Both return the one element that there is, or, where the call fails, NaN and -1. */
+/* Both return the element of a tensor that has one element. On failure rg_item returns NaN, and
+ * rg_item_int -1. */
 double rg_item(rg_tensor *t);
 int64_t rg_item_int(rg_tensor *t);
-/* Returns one element of many, or NaN. */
+/* Returns the element at an index: rg_at(t, 0, 2). Returns NaN on failure. */
 double rg_at_dims(rg_tensor *t, rg_dims index);
 #define rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
-/* Returns a pointer to the first element itself, not to a copy; the strides say where the others
- * lie: rg_contiguous(t) has them row by row. */
+/* Returns a pointer to the first element itself, not to a copy. The strides say where the other
+ * elements lie; rg_contiguous(t) has them row by row. */
 void *rg_data(rg_tensor *t);
-/* Copies the elements row by row. Returns false where they don't fit. */
+/* Copies the elements, row by row, to memory of that size. Returns false if they don't fit. */
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes);
 
-/* Returns whether shapes and elements are the same. */
+/* Returns whether shapes and elements are equal. */
 bool rg_equal(rg_tensor *a, rg_tensor *b);
-/* Returns whether |a - b| <= atol + rtol |b| for all elements, as they broadcast. */
+/* Returns whether |a - b| <= atol + rtol |b| for all elements, with a and b broadcast. */
 bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
 
 /* Returns a name such as "torch.float32". */
 const char *rg_dtype_name(rg_dtype dtype);
-/* Return the dtype to which both are promoted, or -1. */
+/* Both return the dtype to which a and b are promoted, or -1. */
 int rg_promote_types(rg_dtype a, rg_dtype b);
 int rg_result_type(rg_tensor *a, rg_tensor *b);
 /* A name appears in errors and drawings; it is "" for a tensor without one. */
@@ -359,19 +366,20 @@ const char *rg_name(rg_tensor *t);
 void rg_manual_seed(uint64_t seed);
 uint64_t rg_initial_seed(void);
 rg_generator *rg_default_generator(void);
-/* Returns a generator to be released with rg_generator_free. A use after that is noticed
- * (RG_RELEASED) only while the memory isn't in use for something else. */
+/* Returns a generator, which rg_generator_free releases. A use after that fails with RG_RELEASED
+ * until the memory is used for something else. */
 rg_generator *rg_generator_new(uint64_t seed);
 void rg_generator_free(rg_generator *g);
 bool rg_generator_seed(rg_generator *g, uint64_t seed);
-/* The state is that of torch.get_rng_state().view(torch.int64). */
+/* The state is the tensor that torch.get_rng_state().view(torch.int64) returns. */
 rg_tensor *rg_generator_state(rg_generator *g);
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state);
 
 /* rg_rand draws uniform numbers in [0, 1), and rg_randn normal ones with the mean 0 and the
- * standard deviation 1. rg_randint draws integers from low to high - 1, and rg_randperm shuffles
- * those from 0 to n - 1. rg_bernoulli gives 1 with the probabilities in p, else 0; rg_multinomial
- * draws indices by each row's weights. A function whose name ends with _ fills t. */
+ * standard deviation 1. rg_randint draws integers from low to high - 1, and rg_randperm returns the
+ * integers from 0 to n - 1 in random order. rg_bernoulli returns 1 with the probabilities in p,
+ * else 0; rg_multinomial draws indices with each row's weights. A function whose name ends with _
+ * fills t, and returns it. */
 rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
 rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
 #define rg_rand(...) rg_rand_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
@@ -405,16 +413,16 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g);
 #define rg_bernoulli_(t, p) rg_bernoulli_with_(t, p, rg_default_generator())
 
 /* ---- printing --------------------------------------------------------------------------
- * A string belongs to the innermost scope, as a tensor does. */
+ * The innermost scope owns a string that is returned, as it owns a tensor. */
 typedef struct rg_printoptions {
     int precision, threshold, edgeitems, linewidth;
-    int sci_mode; /* Exponents are written never (0), always (1) or where it is better (-1). */
+    int sci_mode; /* Scientific notation: never (0), always (1), or as torch does (-1). */
 } rg_printoptions;
 
-/* Writes rg_repr and a line feed to standard output, and flushes it. It returns nothing: where the
- * output is full or closed, rg_error tells. */
+/* Writes rg_repr(t) and a newline to standard output, and flushes it. If that fails, rg_error()
+ * says why. */
 void rg_print(rg_tensor *t);
-/* Returns the text that torch prints. */
+/* Returns the text that torch prints, such as tensor([1., 2.]). */
 const char *rg_repr(rg_tensor *t);
 /* Returns a text such as torch.Size([6, 3]). */
 const char *rg_repr_shape(rg_tensor *t);
@@ -430,49 +438,49 @@ void rg_set_printoptions(rg_printoptions options);
 /* ---- memory ---------------------------------------------------------------------------- */
 typedef struct rg_memory {
     int64_t now, peak;                       /* The bytes in use now, and their peak. */
-    int64_t headers, storages, nodes, other; /* The bytes in use now are for these. */
+    int64_t headers, storages, nodes, other; /* The bytes in use now, by purpose. */
     int64_t system_calls;                    /* The requests that were passed on to the system. */
 } rg_memory;
 
-/* Returns how many tensors are alive, in all threads. */
+/* Returns the number of tensors that exist in all threads. */
 int64_t rg_live_tensors(void);
 rg_memory rg_memory_stats(void);
 void rg_memory_reset_peak(void);
-/* Gives the system back the large blocks that the thread isn't using. */
+/* Returns the thread's large free blocks to the system. */
 void rg_memory_trim(void);
-/* Makes this thread's n-th request from now fail, once, as a test wants it; 0 takes that back. */
+/* Makes this thread's n-th request for memory from now on fail, once, for tests; 0 cancels it. */
 void rg_memory_fail_at(int64_t n);
 
 /* ---- threads --------------------------------------------------------------------------
- * No result changes with their number. At first there are as many as the process has cores, or
- * as REGARD_THREADS in the environment says, or else REGARD_NUM_THREADS or OMP_NUM_THREADS. A value
- * that is no number above 0 counts as absent, with a warning. */
+ * No result depends on the number of threads. The default is the number of cores that the process
+ * may use, or the number in the environment's REGARD_THREADS, or else in REGARD_NUM_THREADS or
+ * OMP_NUM_THREADS. A value that is no number above 0 is ignored, with a warning. */
 
-/* Returns false where n isn't positive. */
+/* Returns false if n isn't positive. */
 bool rg_set_num_threads(int n);
 int rg_get_num_threads(void);
 
-/* "highest", which is set at first, and "high" multiply in float32. "medium" is for products of
- * float32 of at least 16 rows, 16 columns and 32 steps, and for the products that their gradients
- * take: what they multiply is rounded to the nearest bfloat16, which has 8 bits, and summed in
- * float32. The error is up to 2^-7 of the sum of |a b|. What is below 2^-126 counts as 0, and what
- * is above 3.396e38 as infinite. "medium" needs a processor with AVX512-BF16; others go on in
- * float32. A replay goes by what is set when it runs. */
+/* "highest", the default, and "high" multiply in float32. "medium" rounds the factors to the
+ * nearest bfloat16, which has 8 significant bits, and sums in float32: in products of float32 with
+ * at least 16 rows, 16 columns and 32 terms, and in the products of their gradients. The error is
+ * up to 2^-7 of the sum of |a b|. Factors below 2^-126 count as 0, and those above 3.396e38 as
+ * infinite. "medium" needs a processor with AVX512-BF16; others multiply in float32. A replay
+ * multiplies in the precision that is set when it runs. */
 bool rg_set_float32_matmul_precision(const char *precision);
 const char *rg_get_float32_matmul_precision(void);
 
 /* ---- numbers where a tensor is expected -----------------------------------------------
- * The macros below let a number stand where a tensor may: rg_add(x, 1). Such a number stays
- * weak in type promotion, as Python's do in torch. Each argument is evaluated once, from left
- * to right. A number that int64 can't hold, 18446744073709551615ull, is an error. In C11
- * `true` is the int 1: Python's True is (bool)1. In C++ what failed is nullptr, since NULL
- * is a number there. */
+ * The macros below take a number in place of a tensor: rg_add(x, 1). Such a number is weak in type
+ * promotion, as Python's numbers are in torch. Each argument is evaluated once, from left to right.
+ * A number that int64 can't hold, such as 18446744073709551615ull, is an error. In C11 `true` is
+ * the int 1: Python's True is (bool)1. In C++ a program writes nullptr for a failed tensor, since
+ * NULL is a number there. */
 rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
 rg_tensor *rg_wrap_unsigned(uint64_t x);
 rg_tensor *rg_wrap_bool(bool x);
 static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
-/* An argument of the type void * is NULL, or a context that is a tensor. */
+/* An argument of type void * is NULL, or a callback's context that holds a tensor. */
 static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }
 
 #define RG_TENSOR_OR_NUMBER_ "a tensor (an rg_tensor *) or a number belongs here"
@@ -480,7 +488,7 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #define RG_WRAP(x) rg_wrap(x)
 #else
 /* clang-format off */
-/* Chooses by the type of x. Where it is neither a tensor nor a number, that is `other`. */
+/* Chooses by the type of x; `other` is chosen if x is neither a tensor nor a number. */
 #define RG_BY_TYPE_(x, tensor, absent, yes_no, fraction, whole, large, other)           \
     _Generic((x),                                                                       \
         rg_tensor *: tensor, void *: absent, const void *: absent, _Bool: yes_no,       \
@@ -495,8 +503,9 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
                  rg_wrap_unsigned, rg_wrap_void)(x))
 #endif
 
-/* RG_T1, RG_T2 and RG_T3 call f with what a, b and c become, and evaluate these once and from left
- * to right. In C++ so do braces, and what stands in them lives to the end of the whole expression.
+/* RG_T1, RG_T2 and RG_T3 call f with a, b and c as tensors, evaluated once and from left to right.
+ * In C++ braces give that order, and the temporaries in them live to the end of the whole
+ * expression.
  */
 #ifdef __cplusplus
 #define RG_T1(f, a)       (rg_in_order{ RG_WRAP(a) }.one(f))
@@ -581,7 +590,8 @@ RG_PUBLIC_END
 #ifdef __cplusplus
 #include <initializer_list>
 
-/* The scope owns the array of a list, lest it end with the expression. */
+/* The scope owns the array of a list; an initializer_list's own array would end with the
+ * expression. */
 template <typename L, typename T> static inline L rg_list_in_scope(std::initializer_list<T> l) {
     const void *v = rg_scope_copy(l.begin(), l.size() * sizeof(T));
     return L{ v ? (int)l.size() : -1, static_cast<const T *>(v) };

@@ -1,6 +1,6 @@
 /*
- * ops.h: the manual of functions: each in one line, with its formula. Functions that have a
- * derivative are here, and functions of values that have none, such as comparisons.
+ * ops.h: the manual of functions on tensors, each in one line, with its formula. It lists every
+ * function that has a derivative, and those of elements that have none, such as comparisons.
  *
  *   element by element    one tensor, two that broadcast, three
  *   reductions            sums and means, extremes, norms, questions; along a dim
@@ -11,16 +11,17 @@
  *   losses                over all elements
  *   in place              functions whose name ends in _
  *
- * Where arithmetic or a comparison takes a tensor, a number may stand: rg_div(x, 8.0),
- * rg_sub(1, p). A dim may be negative: -1 is the last. RG_NONE stands for an argument that is left
- * out. The macros that make this so are in ops_macros.h.
+ * Arithmetic and comparisons take a number in place of a tensor: rg_div(x, 8.0), rg_sub(1, p);
+ * ops_macros.h has the macros that convert it. A dim may be negative: -1 is the last. RG_NONE
+ * stands for an argument that is left out. Every function returns NULL if it fails, and rg_error()
+ * says why; a struct that is returned then holds NULLs.
  *
- * A result lies in memory as torch's does. What is computed element by element, a copy, and what is
- * like a tensor have the strides of their inputs, without gaps: rg_sin(rg_T(x)) is transposed, and
- * no rg_view flattens it. rg_contiguous gives a tensor row by row. A leaf's gradient lies as the
- * leaf does. Where torch has rules of its own (convolutions and pooling of images with channels
- * last, nonzero, kron, quantile, unique_dim), results here are contiguous, and gradients by rg_grad
- * may have their dims in another order than torch's.
+ * A result has torch's order of dims in memory. Elementwise functions, copies and the functions
+ * whose names end in _like keep the order of their input, without gaps: rg_sin(rg_T(x)) is
+ * transposed, and rg_view can't flatten it. rg_contiguous returns the elements row by row. A leaf's
+ * gradient has the leaf's order. Where torch has special rules (convolutions and pooling of images
+ * with channels last, nonzero, kron, quantile, unique_dim), results here are contiguous, and
+ * gradients by rg_grad may have another order than torch's.
  *
  * This file is long because it lists every function, so that a reader looks in one place.
  */
@@ -67,7 +68,7 @@ rg_tensor *rg_erfc(rg_tensor *x);                               /* 1 - erf x */
 rg_tensor *rg_relu(rg_tensor *x);                               /* max(x, 0) */
 rg_tensor *rg_relu6(rg_tensor *x);                              /* min(max(x, 0), 6) */
 rg_tensor *rg_leaky_relu(rg_tensor *x, double negative_slope);  /* x > 0 ? x : slope x */
-/* x > 0 ? x : weight x, where the weight is one number, or one for each channel, which is dim 1 */
+/* x > 0 ? x : weight x, where the weight has one element, or one for each channel (dim 1) */
 rg_tensor *rg_prelu(rg_tensor *x, rg_tensor *weight);
 rg_tensor *rg_elu(rg_tensor *x, double alpha);                  /* x > 0 ? x : alpha (e^x - 1) */
 /* x > 0 ? x : alpha (e^(x / alpha) - 1) */
@@ -87,7 +88,7 @@ rg_tensor *rg_hardswish(rg_tensor *x);                          /* x relu6(x + 3
 rg_tensor *rg_hardsigmoid(rg_tensor *x);                        /* relu6(x + 3) / 6 */
 rg_tensor *rg_logsigmoid(rg_tensor *x);                         /* ln sigmoid(x) */
 rg_tensor *rg_hardshrink(rg_tensor *x, double lambd);           /* -lambd <= x <= lambd ? 0 : x */
-rg_tensor *rg_softshrink(rg_tensor *x, double lambd);           /* x, moved by lambd towards 0 */
+rg_tensor *rg_softshrink(rg_tensor *x, double lambd);           /* x moved towards 0 by lambd */
 rg_tensor *rg_tanhshrink(rg_tensor *x);                         /* x - tanh(x) */
 /* x <= threshold ? value : x */
 rg_tensor *rg_threshold(rg_tensor *x, double threshold, double value);
@@ -102,8 +103,8 @@ rg_tensor *rg_isinf(rg_tensor *x);                              /* is x infinite
 rg_tensor *rg_isfinite(rg_tensor *x);                           /* is x neither NaN nor infinite? */
 rg_tensor *rg_logical_not(rg_tensor *x);                        /* is x 0? */
 
-/* rg_nan_to_num(x, .nan = 0) writes numbers for NaN, infinity and -infinity; a NaN as posinf or
- * neginf stands for the largest number, or its negative, that the dtype has. */
+/* rg_nan_to_num(x, .nan = 0) returns x with numbers in place of NaN, infinity and -infinity. The
+ * default of posinf is the largest number of the dtype, and the default of neginf the lowest. */
 typedef struct RG_OPTIONS rg_nan_to_num_options {
     RG_BY_NAME;
     double nan    RG_DEFAULT(0);
@@ -118,8 +119,9 @@ rg_tensor *rg_add(rg_tensor *a, rg_tensor *b);                  /* a + b */
 rg_tensor *rg_sub(rg_tensor *a, rg_tensor *b);                  /* a - b */
 rg_tensor *rg_mul(rg_tensor *a, rg_tensor *b);                  /* a b */
 rg_tensor *rg_div(rg_tensor *a, rg_tensor *b);                  /* a / b */
-rg_tensor *rg_add_alpha(rg_tensor *a, rg_tensor *b, rg_tensor *alpha); /* a + alpha b, a number */
-rg_tensor *rg_sub_alpha(rg_tensor *a, rg_tensor *b, rg_tensor *alpha); /* a - alpha b, a number */
+/* In these two, alpha is a number. */
+rg_tensor *rg_add_alpha(rg_tensor *a, rg_tensor *b, rg_tensor *alpha); /* a + alpha b */
+rg_tensor *rg_sub_alpha(rg_tensor *a, rg_tensor *b, rg_tensor *alpha); /* a - alpha b */
 rg_tensor *rg_div_floor(rg_tensor *a, rg_tensor *b);            /* floor(a / b) */
 rg_tensor *rg_div_trunc(rg_tensor *a, rg_tensor *b);            /* trunc(a / b) */
 rg_tensor *rg_floor_divide(rg_tensor *a, rg_tensor *b);         /* floor(a / b), no derivative */
@@ -157,9 +159,9 @@ rg_tensor *rg_addcmul(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /
 rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /* x + value a / b */
 
 /* ---- reductions -------------------------------------------------------------------
- * Each goes over everything, over one dim, or over several: RG_DIMS(0, 2). An empty list of dims
- * means all of them, but none of them in rg_any_dims and rg_all_dims, as in torch. With keepdim the
- * dims stay with size 1. */
+ * A function reduces all elements, one dim (_dim), or several dims (_dims): RG_DIMS(0, 2). An empty
+ * list means all dims, but no dim in rg_any_dims and rg_all_dims, as in torch. With keepdim the
+ * reduced dims stay, with size 1. */
 
 /* Both fields are NULL if the function failed. */
 typedef struct rg_values_indices {
@@ -169,7 +171,7 @@ typedef struct rg_values_indices {
 rg_tensor *rg_sum(rg_tensor *x);                                /* sum(x) */
 rg_tensor *rg_sum_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_sum_dims(rg_tensor *x, rg_dims dims, bool keepdim);
-rg_tensor *rg_nansum(rg_tensor *x);                             /* sum(x), where NaN counts as 0 */
+rg_tensor *rg_nansum(rg_tensor *x);                             /* sum(x) with NaN counted as 0 */
 rg_tensor *rg_nansum_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_nansum_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_mean(rg_tensor *x);                               /* sum(x) / n */
@@ -177,24 +179,26 @@ rg_tensor *rg_mean_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_mean_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_prod(rg_tensor *x);                               /* the product of all x */
 rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keepdim);
-rg_tensor *rg_amax(rg_tensor *x);                               /* max(x); ties share g */
+/* amax and amin are max(x) and min(x); equal extremes get equal parts of the gradient. */
+rg_tensor *rg_amax(rg_tensor *x);
 rg_tensor *rg_amax_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_amax_dims(rg_tensor *x, rg_dims dims, bool keepdim);
-rg_tensor *rg_amin(rg_tensor *x);                               /* min(x); ties share g */
+rg_tensor *rg_amin(rg_tensor *x);
 rg_tensor *rg_amin_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_amin_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_max(rg_tensor *x);                                /* max(x) */
-rg_values_indices rg_max_dim(rg_tensor *x, int dim, bool keepdim); /* max(x), and where it is */
+rg_values_indices rg_max_dim(rg_tensor *x, int dim, bool keepdim); /* max(x) and its index */
 rg_tensor *rg_min(rg_tensor *x);                                /* min(x) */
-rg_values_indices rg_min_dim(rg_tensor *x, int dim, bool keepdim); /* min(x), and where it is */
-rg_tensor *rg_median(rg_tensor *x);                             /* as many are below as above */
-/* Where two are in the middle, the median is the lesser. */
+rg_values_indices rg_min_dim(rg_tensor *x, int dim, bool keepdim); /* min(x) and its index */
+/* the middle one of the sorted elements, or the lesser of two in the middle */
+rg_tensor *rg_median(rg_tensor *x);
 rg_values_indices rg_median_dim(rg_tensor *x, int dim, bool keepdim);
-/* the k-th least, counted from 1, and where it is */
+/* the k-th smallest element, counted from 1, and its index */
 rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim);
 /* rg_quantile(x, 0.9, .dim = 1) returns the value below which a fraction q of the elements lie,
- * along dim or of all. q is a number, or a tensor of several, which become the first dim. Between
- * two elements the interpolation is "linear", "lower", "higher", "midpoint" or "nearest". */
+ * along dim, or of all elements. q is a number, or a 1-d tensor, whose size becomes the first dim
+ * of the result. Between two elements the interpolation is "linear", "lower", "higher", "midpoint"
+ * or "nearest". */
 typedef struct RG_OPTIONS rg_quantile_options {
     RG_BY_NAME;
     int dim                   RG_DEFAULT(INT_MIN);
@@ -202,12 +206,12 @@ typedef struct RG_OPTIONS rg_quantile_options {
     const char *interpolation RG_DEFAULT("linear");
 } rg_quantile_options;
 rg_tensor *rg_quantile_with(rg_tensor *x, rg_tensor *q, rg_quantile_options o);
-rg_tensor *rg_argmax(rg_tensor *x);                             /* where max(x) is, x being flat */
+rg_tensor *rg_argmax(rg_tensor *x);                             /* index of max(x) in flattened x */
 rg_tensor *rg_argmax_dim(rg_tensor *x, int dim, bool keepdim);
-rg_tensor *rg_argmin(rg_tensor *x);                             /* where min(x) is, x being flat */
+rg_tensor *rg_argmin(rg_tensor *x);                             /* index of min(x) in flattened x */
 rg_tensor *rg_argmin_dim(rg_tensor *x, int dim, bool keepdim);
-/* var is sum((x - mean)^2) / max(0, n - correction), with correction 1 over everything; std is its
- * root. */
+/* var is sum((x - mean)^2) / max(0, n - correction), and std its square root. In rg_var and rg_std,
+ * which reduce all elements, the correction is 1. */
 rg_tensor *rg_var(rg_tensor *x);
 rg_tensor *rg_var_dim(rg_tensor *x, int dim, double correction, bool keepdim);
 rg_tensor *rg_var_dims(rg_tensor *x, rg_dims dims, double correction, bool keepdim);
@@ -215,7 +219,7 @@ rg_tensor *rg_std(rg_tensor *x);
 rg_tensor *rg_std_dim(rg_tensor *x, int dim, double correction, bool keepdim);
 rg_tensor *rg_std_dims(rg_tensor *x, rg_dims dims, double correction, bool keepdim);
 rg_tensor *rg_norm(rg_tensor *x);                               /* sum(x^2)^(1/2) */
-/* sum(|x|^p)^(1/p); for p = 0 how many aren't 0, for inf max |x|, for -inf min |x| */
+/* sum(|x|^p)^(1/p); for p = 0 the number of x != 0, for inf max |x|, for -inf min |x| */
 rg_tensor *rg_norm_p(rg_tensor *x, double p);
 rg_tensor *rg_norm_dim(rg_tensor *x, double p, int dim, bool keepdim);
 rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keepdim);
@@ -230,13 +234,14 @@ rg_tensor *rg_any_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_all(rg_tensor *x);                                /* is no x 0? */
 rg_tensor *rg_all_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_all_dims(rg_tensor *x, rg_dims dims, bool keepdim);
-rg_tensor *rg_count_nonzero(rg_tensor *x);                      /* how many x are not 0 */
+rg_tensor *rg_count_nonzero(rg_tensor *x);                      /* the number of x != 0 */
 rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim);
 rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims);
 
 /* ---- reductions as another dtype --------------------------------------------------
- * These are torch's with dtype=: they convert x, and then they are the functions whose names lack
- * _as. The gradient comes back in x's dtype. softmax_as is with softmax. */
+ * These are torch's functions with dtype=: they convert x to the dtype, and then compute the same
+ * as the functions whose names lack _as. The gradient has x's dtype. rg_softmax_as is listed with
+ * rg_softmax. */
 
 rg_tensor *rg_sum_as(rg_tensor *x, rg_dtype dtype);
 rg_tensor *rg_sum_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype);
@@ -258,7 +263,7 @@ rg_tensor *rg_cumprod_as(rg_tensor *x, int dim, rg_dtype dtype);
 
 /* ---- products ------------------------------------------------------------------ */
 
-rg_tensor *rg_matmul(rg_tensor *a, rg_tensor *b);               /* a @ b, for every pair of ranks */
+rg_tensor *rg_matmul(rg_tensor *a, rg_tensor *b);               /* a @ b, with any number of dims */
 rg_tensor *rg_dot(rg_tensor *a, rg_tensor *b);                  /* (n) (n) -> () */
 rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k) -> (n) */
 rg_tensor *rg_mm(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k,m) -> (n,m) */
@@ -266,50 +271,51 @@ rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b);                  /* (b,n,k) (b,k,
 rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b);                /* (n) (m) -> (n,m) */
 /* y[i m + j] = a[i] b[j] along each dim, where b has m elements */
 rg_tensor *rg_kron(rg_tensor *a, rg_tensor *b);
-/* rg_cdist(a, b, .p = 1) returns sum(|a_i - b_j|^p)^(1/p) for all rows of two matrices, or of two
- * batches that broadcast. For p = 2 and more than 25 rows it is computed by way of a product, which
- * is less exact for rows that are close; compute_mode is "use_mm_for_euclid_dist" or
- * "donot_use_mm_for_euclid_dist" to have that always or never. */
+/* rg_cdist(a, b, .p = 1) returns sum(|a_i - b_j|^p)^(1/p) for all rows i of a and j of b, which are
+ * matrices, or batches of matrices that broadcast. For p = 2 and more than 25 rows it is computed
+ * from a matrix product, which is less exact for rows that are close to each other; with the
+ * compute_mode "use_mm_for_euclid_dist" it always is, with "donot_use_mm_for_euclid_dist" never. */
 typedef struct RG_OPTIONS rg_cdist_options {
     RG_BY_NAME;
     double p                 RG_DEFAULT(2);
     const char *compute_mode RG_DEFAULT("use_mm_for_euclid_dist_if_necessary");
 } rg_cdist_options;
 rg_tensor *rg_cdist_with(rg_tensor *a, rg_tensor *b, rg_cdist_options o);
-/* the sum over the last dim of both */
+/* y[i, j] = sum over k of a[i, k] b[j, k], where i and j may stand for several dims or none */
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b);
-/* the sum over a's last n dims and b's first n */
+/* the sum of products over a's last n dims and b's first n, or over the dims in in_a and in_b */
 rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n);
 rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b);
-/* beta c + alpha a b, of matrices, and of batches of them */
+/* beta c + alpha a b, where a b is the product of matrices, or of batches of matrices */
 rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha);
 rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha);
 /* x weight^T + bias; bias may be RG_NONE. */
 rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias);
 
 /* ---- lists of tensors -------------------------------------------------------------
- * A list that a function takes is RG_LIST(a, b, c), which lives to the end of its block, and in C++
- * as long as the innermost scope; or rg_list_of(n, v) for the n tensors of an array, also within a
- * macro, which takes the comma of (rg_list){ n, v } for one between its own arguments. A list that
- * a function returns has n tensors in v, and the scope owns it. Where the function failed, n is -1
- * and the first 64 of v are NULL. */
+ * A program writes a list as RG_LIST(a, b, c), which lives to the end of its block, and in C++ as
+ * long as the innermost scope; or as rg_list_of(n, v) for the n tensors of an array. (A macro would
+ * take the comma of (rg_list){ n, v } for one between its own arguments.) A list that a function
+ * returns has n tensors in v, and the scope owns both. If the function failed, n is -1 and the
+ * first 64 elements of v are NULL. */
 
 /* rg_einsum("ij,jk->ik", a, b) is sum over j of a_ij b_jk: each letter is the label of a dim. */
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands);
 
 /* ---- shapes: views ----------------------------------------------------------------
- * A size of -1 stands for what the other sizes leave over, or in expand for the size that x has. */
+ * One size may be -1: it is computed from the number of elements and the other sizes. In rg_expand,
+ * -1 keeps the size of x. */
 
 rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape);           /* rg_view(x, 2, -1) */
 rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other);
 /* rg_reshape(x, 2, -1): a view, or a copy where the strides allow none */
 rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape);
 rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other);
-rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim); /* joins these and those between */
+rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim); /* joins a range of dims */
 rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes);  /* cuts one dim into several */
 rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1);      /* exchanges two dims */
-rg_tensor *rg_T(rg_tensor *x);                                  /* x.T has all dims in reverse */
-rg_tensor *rg_t(rg_tensor *x);                                  /* x.t() does so with a matrix */
+rg_tensor *rg_T(rg_tensor *x);                                  /* x.T: all dims in reverse order */
+rg_tensor *rg_t(rg_tensor *x);                                  /* x.t(): a matrix transposed */
 rg_tensor *rg_mT(rg_tensor *x);                                 /* x.mT exchanges the last two */
 rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims);         /* rg_permute(x, 1, 0) */
 rg_tensor *rg_movedim(rg_tensor *x, int source, int destination);
@@ -320,39 +326,42 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims);
 rg_tensor *rg_unsqueeze(rg_tensor *x, int dim);                 /* adds a dim of size 1 */
 rg_tensor *rg_expand_dims(rg_tensor *x, rg_dims shape);         /* rg_expand(x, 4, -1) */
 rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other);
+/* x[start:start + length] along dim */
 rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length);
 rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index);     /* x[index] along dim */
 /* x[start:end:step] along dim */
 rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
+/* the elements x_(i, i + offset) of dim1 and dim2, as the last dim */
 rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2);
-/* y[.., w, .., i] = x[.., w step + i, ..]: windows of dim, each `step` behind the one before */
+/* y[.., w, .., i] = x[.., w step + i, ..]: windows of `size` elements of dim, each `step` elements
+ * after the previous one */
 rg_tensor *rg_unfold(rg_tensor *x, int dim, int64_t size, int64_t step);
-rg_list    rg_split(rg_tensor *x, int64_t size, int dim);       /* the last has the rest */
+rg_list    rg_split(rg_tensor *x, int64_t size, int dim);       /* the last part may be smaller */
 rg_list    rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim);
-rg_list    rg_chunk(rg_tensor *x, int64_t chunks, int dim);     /* at most that number of parts */
+rg_list    rg_chunk(rg_tensor *x, int64_t chunks, int dim);     /* at most `chunks` parts */
 rg_list    rg_unbind(rg_tensor *x, int dim);                    /* x[0], x[1], .. */
 
 /* ---- shapes: copies ------------------------------------------------------------ */
 
 rg_tensor *rg_cat(rg_list tensors, int dim);                    /* one after the other along dim */
 rg_tensor *rg_stack(rg_list tensors, int dim);                  /* side by side along a new dim */
-rg_tensor *rg_hstack(rg_list tensors);                          /* cat along 1, vectors along 0 */
-rg_tensor *rg_vstack(rg_list tensors);                          /* cat along 0, vectors as rows */
+rg_tensor *rg_hstack(rg_list tensors);                          /* cat on dim 1; vectors on dim 0 */
+rg_tensor *rg_vstack(rg_list tensors);                          /* cat on dim 0; vectors are rows */
 rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats);       /* rg_repeat(x, 2, 3) */
 rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats);         /* rg_tile(x, 2, 3) */
 rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims);            /* rg_flip(x, 0) */
 rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim);       /* y_(i + shift) = x_i */
-rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims); /* without dims x is flat */
+rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims); /* without dims: flattened x */
 rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal);             /* 0 above a diagonal */
 rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal);             /* 0 below a diagonal */
 rg_tensor *rg_diag(rg_tensor *x, int64_t diagonal);             /* y_ii = x_i, or y_i = x_ii */
 rg_tensor *rg_trace(rg_tensor *x);                              /* sum x_ii */
-/* zeros with x's last dim along a diagonal of dim1 and dim2 */
+/* zeros, but for x's last dim, which becomes a diagonal of the result's dims dim1 and dim2 */
 rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
 
-/* rg_repeat_interleave(x, 2, .dim = 0) returns each slice along dim so often, or each element if no
- * dim is given. The repeats are a number, or a tensor with one for each slice; output_size may say
- * what they add up to. */
+/* rg_repeat_interleave(x, 2, .dim = 0) returns x with each slice along dim repeated, or each
+ * element of the flattened x if no dim is given. `repeats` is a number, or a tensor with a number
+ * for each slice; output_size may give the sum of the repeats. */
 typedef struct RG_OPTIONS rg_repeat_interleave_options {
     RG_BY_NAME;
     int dim             RG_DEFAULT(INT_MIN);
@@ -362,8 +371,8 @@ rg_tensor *rg_repeat_interleave_with(rg_tensor *x, rg_tensor *repeats,
                                      rg_repeat_interleave_options o);
 
 /* rg_meshgrid(RG_LIST(a, b)) returns vectors expanded over the grid that they span: the first
- * varies along the first dim, and the second along the second, or with .indexing = "xy" the other
- * way. */
+ * varies along dim 0 and the second along dim 1, and with .indexing = "xy" the first along dim 1
+ * and the second along dim 0. */
 typedef struct RG_OPTIONS rg_meshgrid_options {
     RG_BY_NAME;
     const char *indexing RG_DEFAULT("ij");
@@ -371,7 +380,9 @@ typedef struct RG_OPTIONS rg_meshgrid_options {
 rg_list    rg_meshgrid_with(rg_list tensors, rg_meshgrid_options o);
 
 typedef enum rg_pad_mode { RG_CONSTANT, RG_REFLECT, RG_REPLICATE, RG_CIRCULAR } rg_pad_mode;
-/* rg_pad(x, left, right, ..) pads with 0. The last dim's pair stands first. */
+/* rg_pad(x, left, right, top, bottom) adds zeros before and behind the last two dims: each pair is
+ * for one dim, beginning with the last. rg_pad_with takes a mode, too, and the value of
+ * RG_CONSTANT. */
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value);
 rg_tensor *rg_contiguous(rg_tensor *x);                         /* x itself, or a copy */
 rg_tensor *rg_clone(rg_tensor *x);
@@ -387,7 +398,7 @@ typedef enum rg_index_kind {
     RG_INDEX_TEXT, RG_INDEX_NUMBER, RG_INDEX_SLICE, RG_INDEX_TENSOR, RG_INDEX_BOOL
 } rg_index_kind;
 
-/* A number, or a bool as 0 or 1, is in start. */
+/* A number, or a bool as 0 or 1, is in the field `start`. */
 typedef struct rg_item_index {
     rg_index_kind kind;
     const char *text;
@@ -413,7 +424,7 @@ typedef struct rg_unique_result {
 
 /* along dim 0: y[i][j] = x[index[i][j]][j] */
 rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index);
-/* along dim 0: y[index[i][j]][j] = source[i][j], and x elsewhere; the source may be a number */
+/* along dim 0: y = x, then y[index[i][j]][j] = source[i][j]; the source may be a number */
 rg_tensor *rg_scatter(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
 /* along dim 0: y = x, then y[index[i][j]][j] += source[i][j] */
 rg_tensor *rg_scatter_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
@@ -425,30 +436,31 @@ rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sour
 rg_tensor *rg_index_fill(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *value);
 /* along dim 0: y = x, then y[index[i]] = source[i] */
 rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
-/* rg_scatter_reduce(x, dim, index, source, "amax") returns x, but along dim 0 y[index[i][j]][j] is
- * the "sum", "prod", "mean", "amax" or "amin" of all source[i][j] that go there, and of what x has
- * there unless .include_self = false. */
+/* rg_scatter_reduce(x, dim, index, source, "amax") returns y: along dim 0, y[index[i][j]][j] is the
+ * "sum", "prod", "mean", "amax" or "amin" of all source[i][j] with that index, and of the element
+ * of x there unless .include_self = false. The other elements are x's. */
 typedef struct RG_OPTIONS rg_scatter_reduce_options {
     RG_BY_NAME;
     bool include_self RG_DEFAULT(true);
 } rg_scatter_reduce_options;
 rg_tensor *rg_scatter_reduce_with(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
                                   const char *reduce, rg_scatter_reduce_options o);
-rg_tensor *rg_take(rg_tensor *x, rg_tensor *index);             /* x, seen as flat, at indices */
-rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim); /* gather that broadcasts */
+rg_tensor *rg_take(rg_tensor *x, rg_tensor *index);             /* flattened x at the indices */
+rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim); /* gather, broadcast */
 rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask);     /* x[mask] */
-rg_tensor *rg_nonzero(rg_tensor *x);                            /* each row is a place */
+rg_tensor *rg_nonzero(rg_tensor *x);                            /* each row: indices of an x != 0 */
+/* the k largest elements along dim, or the k smallest if not `largest`, with their indices */
 rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted);
-rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending); /* equals keep their order */
+rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending); /* stable */
 rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending);  /* sort's indices */
-rg_tensor *rg_unique(rg_tensor *x);                             /* distinct values in order */
-rg_unique_result rg_unique_full(rg_tensor *x);                  /* also where and how often */
+rg_tensor *rg_unique(rg_tensor *x);                             /* distinct values, sorted */
+rg_unique_result rg_unique_full(rg_tensor *x);                  /* with inverse and counts */
 rg_unique_result rg_unique_dim(rg_tensor *x, int dim);          /* distinct slices along dim */
-/* Return for each value the place where it would go in a sorted row: behind values that are
- * equal to it if `right`, else before them. bucketize takes the values first. */
+/* Return for each value the index at which it would be inserted into a sorted row: behind equal
+ * elements if `right`, else before them. rg_bucketize takes the values first. */
 rg_tensor *rg_searchsorted(rg_tensor *sorted, rg_tensor *values, bool right);
 /* rg_searchsorted(x, values, right, .sorter = rg_argsort(x, -1, false)) takes rows that aren't
- * sorted. */
+ * sorted, with the indices that sort them. */
 typedef struct RG_OPTIONS rg_searchsorted_options {
     RG_BY_NAME;
     rg_tensor *sorter RG_DEFAULT(RG_NONE);
@@ -456,20 +468,22 @@ typedef struct RG_OPTIONS rg_searchsorted_options {
 rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right,
                                 rg_searchsorted_options o);
 rg_tensor *rg_bucketize(rg_tensor *values, rg_tensor *boundaries, bool right);
-/* rg_bincount(x, .weights = w) returns how often each of 0, 1, .. occurs in a vector, or the sum of
- * the weights there, for at least minlength integers. */
+/* rg_bincount(x, .weights = w) returns for each of 0, 1, .. the number of times that it occurs in
+ * the vector x, or the sum of the weights of those elements. The result has at least minlength
+ * elements. */
 typedef struct RG_OPTIONS rg_bincount_options {
     RG_BY_NAME;
     rg_tensor *weights RG_DEFAULT(RG_NONE);
     int64_t minlength  RG_DEFAULT(0);
 } rg_bincount_options;
 rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o);
-rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* -1 classes: the largest + 1 */
+rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* -1 means max(index) + 1 */
 
-/* rg_embedding(index, weight, .padding_idx = 0) returns rows of a table, the weight. The row at
- * padding_idx gets no gradient. With a max_norm that isn't 0, rows that are asked for and longer
- * than it are first made that long in the table itself, by their norm of order norm_type. With
- * scale_grad_by_freq a row's gradient is divided by how often the row was asked for. */
+/* rg_embedding(index, weight, .padding_idx = 0) returns weight[index]: a row of the table `weight`
+ * for each index. The row at padding_idx gets no gradient. If max_norm isn't 0, each row in use
+ * whose norm of order norm_type exceeds it is first scaled down to it, in the table itself. With
+ * scale_grad_by_freq a row's gradient is divided by the number of times that the row occurs in
+ * index. */
 typedef struct RG_OPTIONS rg_embedding_options {
     RG_BY_NAME;
     int64_t padding_idx     RG_DEFAULT(INT64_MIN);
@@ -488,10 +502,10 @@ typedef struct RG_OPTIONS rg_conv_options {
     RG_BY_NAME;
     int64_t stride    RG_DEFAULT(1);
     int64_t padding   RG_DEFAULT(0); /* zeros beyond each end; RG_SAME keeps the size */
-    int64_t dilation  RG_DEFAULT(1); /* how far apart a kernel's taps lie */
-    int64_t groups    RG_DEFAULT(1); /* the number of groups of channels, which don't meet */
-    /* Where the two dims differ, these have a number for each: .strides = RG_DIMS(2, 1). No number
-     * may stand beside its list. */
+    int64_t dilation  RG_DEFAULT(1); /* the distance between a kernel's taps */
+    int64_t groups    RG_DEFAULT(1); /* the number of groups of channels */
+    /* The plural fields have a number for each dim: .strides = RG_DIMS(2, 1). A field and its
+     * plural can't both be given. */
     rg_dims strides   RG_DEFAULT({});
     rg_dims paddings  RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});
@@ -503,17 +517,17 @@ rg_tensor *rg_conv1d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_c
 rg_tensor *rg_conv2d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_conv_options o);
 
 /* ---- pooling: rg_max_pool2d(x, 2), rg_avg_pool2d(x, RG_DIMS(3, 2), .stride = 1) ----
- * Windows slide over the last two dims of x, (batch, channels, h, w) or (channels, h, w), or over
- * the last one. Each is called by its name without _with, its options by theirs, and the kernel is
- * a number or RG_DIMS. */
+ * Windows slide over the last dim of x (pool1d), or over the last two (pool2d): x is (batch,
+ * channels, h, w) or (channels, h, w). A program calls these functions without _with, and writes
+ * options by name; the kernel is the window's size, a number or RG_DIMS. */
 
 #define RG_KERNEL   INT64_MIN /* As a stride, it is the kernel's size. */
 #define RG_WINDOW   INT64_MIN /* As a divisor, it is the window's size, and torch's None. */
-#define RG_AS_IT_IS INT64_MIN /* As an adaptive size, it is x's, and torch's None. */
+#define RG_AS_IT_IS INT64_MIN /* As an adaptive size, it is x's size, and torch's None. */
 typedef struct RG_OPTIONS rg_max_pool_options {
     RG_BY_NAME;
     int64_t stride    RG_DEFAULT(RG_KERNEL);
-    int64_t padding   RG_DEFAULT(0); /* what is beyond the ends is below everything */
+    int64_t padding   RG_DEFAULT(0); /* padding is lower than every element */
     int64_t dilation  RG_DEFAULT(1);
     bool ceil_mode    RG_DEFAULT(false); /* a last window may reach beyond the end */
     rg_dims strides   RG_DEFAULT({});    /* These have a number for each dim. */
@@ -522,7 +536,7 @@ typedef struct RG_OPTIONS rg_max_pool_options {
 } rg_max_pool_options;
 rg_tensor *rg_max_pool1d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
 rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
-/* The indices are places in x's plane, which has h w elements. */
+/* Each index counts the elements of a channel's plane, row by row. */
 rg_values_indices rg_max_pool1d_with_indices_with(rg_tensor *x, rg_dims kernel,
                                                   rg_max_pool_options o);
 rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,
@@ -539,7 +553,8 @@ typedef struct RG_OPTIONS rg_avg_pool_options {
 } rg_avg_pool_options;
 rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
 rg_tensor *rg_avg_pool2d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
-/* These have as many windows as are asked for, which divide x evenly. */
+/* The result has the given size. Along a dim of n elements, window i of size windows reaches from
+ * floor(i n / size) to ceil((i + 1) n / size). */
 rg_tensor *rg_adaptive_avg_pool1d(rg_tensor *x, int64_t size);
 rg_tensor *rg_adaptive_avg_pool2d_with(rg_tensor *x, rg_dims size);
 rg_tensor *rg_adaptive_max_pool1d(rg_tensor *x, int64_t size);
@@ -552,21 +567,23 @@ rg_values_indices rg_adaptive_max_pool2d_with_indices_with(rg_tensor *x, rg_dims
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
 rg_tensor *rg_softmin(rg_tensor *x, int dim);                   /* e^-x / sum(e^-x) */
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim);               /* x - ln sum(e^x) */
-/* Convert x to the dtype first; the gradient comes back in x's dtype. */
+/* These convert x to the dtype first; the gradient has x's dtype. */
 rg_tensor *rg_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_softmin_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_log_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
 /* x's first half along dim times sigmoid(its second half) */
 rg_tensor *rg_glu(rg_tensor *x, int dim);
-/* (x - mean) / sqrt(var + eps) weight + bias, over the last dims */
+/* (x - mean) / sqrt(var + eps) weight + bias, with mean and var over the last dims, whose sizes are
+ * normalized_shape; weight and bias may be RG_NONE */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
                          double eps);
-/* (x - mean) / sqrt(var + eps) weight + bias, over groups of channels */
+/* (x - mean) / sqrt(var + eps) weight + bias, with mean and var over each group of channels */
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
                          double eps);
-/* rg_batch_norm(x, mean, var, .weight = w, .training = true): (x - mean) / sqrt(var + eps) weight +
- * bias, channel by channel of x (batch, channels, ..). In training mean and var are those of the
- * batch, and the running ones, which may be RG_NONE then, move towards these by the momentum. */
+/* rg_batch_norm(x, running_mean, running_var, .weight = w, .training = true) returns (x - mean) /
+ * sqrt(var + eps) weight + bias for each channel of x (batch, channels, ..). Without .training,
+ * mean and var are running_mean and running_var. In training they are the batch's mean and
+ * variance; running_mean and running_var move towards them by the momentum, and may be RG_NONE. */
 typedef struct RG_OPTIONS rg_batch_norm_options {
     RG_BY_NAME;
     rg_tensor *weight RG_DEFAULT(RG_NONE);
@@ -577,7 +594,7 @@ typedef struct RG_OPTIONS rg_batch_norm_options {
 } rg_batch_norm_options;
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                               rg_batch_norm_options o);
-/* As an eps, it is the default: torch's None in rms_norm, which is the dtype's own epsilon. */
+/* As eps of rg_rms_norm, it is torch's None, the default: the epsilon of x's dtype. */
 #define RG_OWN_EPS (-__builtin_inf())
 /* x / sqrt(mean(x^2) + eps) weight */
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps);
@@ -589,10 +606,10 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
 /* rg_dropout(x, p, training): x times a mask of 0 and 1 / (1 - p) */
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g);
 
-/* softmax(scale q k^T + mask) v: rg_scaled_dot_product_attention(q, k, v, .is_causal = true). Where
- * a bool mask is true an element takes part; a mask of floats is added. A scale of 0 means 1 /
- * sqrt(the size of the last dim). With enable_gqa, k and v may have fewer heads than q; each of
- * theirs then serves several of q's. */
+/* rg_scaled_dot_product_attention(q, k, v, .is_causal = true) returns softmax(scale q k^T + mask)
+ * v. A bool mask is true where a key takes part; a mask of floats is added. A scale of 0 means 1 /
+ * sqrt(the size of the last dim). With enable_gqa, k and v may have fewer heads than q: each head
+ * of k and v then serves several heads of q. */
 typedef struct RG_OPTIONS rg_attention_options {
     RG_BY_NAME;
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
@@ -603,21 +620,22 @@ typedef struct RG_OPTIONS rg_attention_options {
 } rg_attention_options;
 rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v,
                                                 rg_attention_options o);
-/* Attends with q, k and v side by side in one projection (batch, n, 3 * heads * size), which isn't
- * cut apart. Returns (batch, n, heads * size). torch has no such function. */
+/* Returns the attention, (batch, n, heads * size), of q, k and v that lie side by side in one
+ * projection, (batch, n, 3 * heads * size). torch has no such function. */
 rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 
 /* ---- recurrent layers, in one direction ------------------------------------------
- * Each goes through the steps of (steps, batch, gates): what x makes of the gates, which is
- * rg_linear of x and weight_ih, with its bias. If reverse, the last step is the first. rg_nn_lstm
- * and its kind, in nn/recurrent.h, are made of these; torch has no such functions. */
+ * Each takes gates of shape (steps, batch, size of the gates), which are rg_linear(x, weight_ih,
+ * bias_ih) of all steps, and computes h step by step, from the last step to the first if reverse.
+ * rg_nn_lstm, rg_nn_gru and rg_nn_rnn in nn/layers/recurrent.h call these; torch has no such
+ * functions. */
 
 /* h and c of all steps, (steps, batch, hidden); both are NULL on failure. */
 typedef struct rg_hidden_cells {
     rg_tensor *h, *c;
 } rg_hidden_cells;
-/* i, f, g, o = gates + h weight_hh^T; c' = sigmoid(f) c + sigmoid(i) tanh(g), and
- * h' = sigmoid(o) tanh(c'). A single step may begin with an h_0 that isn't as wide as h'. */
+/* i, f, g, o = gates + h weight_hh^T; c' = sigmoid(f) c + sigmoid(i) tanh(g), and h' = sigmoid(o)
+ * tanh(c'). If there is a single step, h_0 may have another size than h'. */
 rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
                              bool reverse);
 /* r, z, n = gates; a, b, q = h weight_hh^T + bias_hh; h' = (1 - u) tanh(n + sigmoid(r + a) q) + u h
@@ -629,17 +647,17 @@ rg_tensor *rg_rnn_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, b
                        bool reverse);
 
 /* ---- losses: rg_mse_loss(x, t), rg_cross_entropy(x, t, .label_smoothing = 0.1) ----
- * Each is called by its name without _with, and its options by theirs. */
+ * A program calls these functions without _with, and writes options by name. */
 
-/* RG_MEAN and RG_SUM are over all elements, though the mean of nll_loss, and of cross_entropy with
- * classes, is the sum divided by the sum of the targets' weights. RG_EACH leaves each element's
- * loss as it is. RG_BATCHMEAN, which kl_div alone knows, is the sum divided by the size of x's
- * first dim. Where an option has names of losses beside it, only these know it. */
+/* RG_MEAN and RG_SUM are over all elements; but the mean of nll_loss, and of cross_entropy with
+ * class indices, is the sum divided by the sum of the targets' weights. RG_EACH is torch's "none":
+ * the loss of each element. RG_BATCHMEAN, which only kl_div takes, is the sum divided by the size
+ * of x's first dim. An option that has names of losses beside it is for these losses alone. */
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;
 typedef struct RG_OPTIONS rg_loss_options {
     RG_BY_NAME;
-    rg_reduction reduction RG_DEFAULT(RG_MEAN); /* how elements' losses become one */
-    rg_tensor *weight      RG_DEFAULT(RG_NONE); /* one for each class, or element */
+    rg_reduction reduction RG_DEFAULT(RG_MEAN); /* the loss of all elements */
+    rg_tensor *weight      RG_DEFAULT(RG_NONE); /* a weight for each class or element */
     rg_tensor *pos_weight  RG_DEFAULT(RG_NONE); /* binary_cross_entropy_with_logits */
     int64_t ignore_index   RG_DEFAULT(-100);    /* nll, cross_entropy */
     double label_smoothing RG_DEFAULT(0);       /* cross_entropy */
@@ -658,8 +676,8 @@ rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_optio
 rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o);
 /* -weight[t] log_p[t] */
 rg_tensor *rg_nll_loss_with(rg_tensor *log_p, rg_tensor *target, rg_loss_options o);
-/* nll_loss of log_softmax(logits), for a target of class indices; for one of probabilities
- * -sum(t log_softmax(logits)) */
+/* nll_loss of log_softmax(logits), for a target of class indices; -sum(t log_softmax(logits)) for a
+ * target of probabilities */
 rg_tensor *rg_cross_entropy_with(rg_tensor *logits, rg_tensor *target, rg_loss_options o);
 /* -weight (t ln p + (1 - t) ln(1 - p)) */
 rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss_options o);
@@ -669,8 +687,8 @@ rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *logits, rg_tensor
 /* t (ln t - log_p), or e^t (t - log_p) for a target of logarithms */
 rg_tensor *rg_kl_div_with(rg_tensor *log_p, rg_tensor *target, rg_loss_options o);
 
-/* These have options of their own. In the first two, t is 1 where vectors are to be alike or
- * numbers in order, and -1 where not. */
+/* The losses below have options of their own. In the first two, the target t is 1 or -1: 1 where a
+ * and b should be alike (cosine_embedding), or where a should be the larger (margin_ranking). */
 typedef struct RG_OPTIONS rg_margin_options {
     RG_BY_NAME;
     rg_reduction reduction RG_DEFAULT(RG_MEAN);
@@ -696,7 +714,7 @@ typedef struct RG_OPTIONS rg_triplet_options {
     double margin          RG_DEFAULT(1);
     double p               RG_DEFAULT(2);     /* the distance's norm */
     double eps             RG_DEFAULT(1e-6);  /* the distance's eps */
-    bool swap              RG_DEFAULT(false); /* d(positive, negative) counts if it is less */
+    bool swap              RG_DEFAULT(false); /* takes d(positive, negative) if less */
 } rg_triplet_options;
 /* max(margin + d(anchor, positive) - d(anchor, negative), 0), where d is the pairwise distance */
 rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, rg_tensor *negative,
@@ -715,14 +733,14 @@ typedef struct RG_OPTIONS rg_poisson_nll_options {
     rg_reduction reduction RG_DEFAULT(RG_MEAN);
     bool log_input         RG_DEFAULT(true);  /* x is a logarithm */
     bool full              RG_DEFAULT(false); /* adds Stirling's term where t > 1 */
-    double eps             RG_DEFAULT(1e-8);  /* x is raised by this before its logarithm */
+    double eps             RG_DEFAULT(1e-8);  /* added to x before its logarithm */
 } rg_poisson_nll_options;
-/* e^x - t x, or where x is no logarithm x - t ln(x + eps) */
+/* e^x - t x, or x - t ln(x + eps) if not log_input */
 rg_tensor *rg_poisson_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_poisson_nll_options o);
 
 /* ---- in place: the first argument is changed and returned ---------------------- */
 
-rg_tensor *rg_copy_(rg_tensor *x, rg_tensor *source);           /* x = source, as it broadcasts */
+rg_tensor *rg_copy_(rg_tensor *x, rg_tensor *source);           /* x = source, broadcast to x */
 rg_tensor *rg_fill_(rg_tensor *x, rg_tensor *value);
 rg_tensor *rg_zero_(rg_tensor *x);
 rg_tensor *rg_neg_(rg_tensor *x);

@@ -1,20 +1,20 @@
 /*
- * explain.h: why a gradient is what it is: by which paths it came, where it was lost, and whether
- * finite differences agree.
+ * explain.h: explains a gradient: the paths that contributed to it, the step that made it zero,
+ * infinite or NaN, and whether finite differences agree.
  *
  *     rg_explanation e = rg_explain(loss, w);
  *     puts(e.text);
  *
- * A path is the ops from the loss back to w. The gradient of w is the sum of what comes by each
- * path; paths of the same ops, such as the heads of one layer, count as one. With c for what came
- * by a path and G for the gradient,
+ * A path is the list of ops from the loss back to w. The gradient G of w is the sum of a
+ * contribution c for each path; paths of the same ops, such as the heads of one layer, count as
+ * one. A path has
  *
  *     share = <c, G> / <G, G>        size = |c| / |G|
  *
- * so that the shares of all paths add up to 1, and one that works against the gradient has a share
- * below 0. Paths that cancel each other have sizes above their shares. Where G is 0 or not finite,
- * there are no shares (NAN). Of more than 24 paths that meet at one place the smallest go on
- * together, and count among `rest`.
+ * so that the shares of all paths add up to 1, and a path that works against the gradient has a
+ * share below 0. Paths that cancel each other have sizes above their shares. If G is 0 or not
+ * finite, the shares are NAN. If more than 24 paths meet at one node, the smallest are joined, and
+ * count in `rest`.
  *
  * Hooks on gradients aren't called, and the graph stays as it is.
  */

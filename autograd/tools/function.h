@@ -1,7 +1,7 @@
 /*
- * function.h: ops of your own, as torch.autograd.Function: a forward and a backward, which the
- * graph treats as it treats the ops of ops.h. Hooks, anomaly mode, the profiler, drawings, replay
- * and rg_gradcheck know them.
+ * function.h: ops of your own, as torch.autograd.Function: a forward and a backward function, which
+ * the graph treats like the ops of ops.h. Hooks, anomaly mode, the profiler, drawings, replay and
+ * rg_gradcheck support them.
  *
  *     static bool cube_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
  *         out[0] = rg_pow(in[0], 3);
@@ -85,7 +85,7 @@ rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i);
 bool rg_needs_input_grad(rg_function_context *ctx, int i);
 /* In forward, marks an output through which no gradient flows. */
 bool rg_mark_non_differentiable(rg_function_context *ctx, rg_tensor *output);
-/* Return the args and the state (see rg_function_class), or NULL if the class has none. */
+/* These return the args and the state (see rg_function_class), or NULL if the class has none. */
 const void *rg_function_args(rg_function_context *ctx);
 void *rg_function_state(rg_function_context *ctx);
 

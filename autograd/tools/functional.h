@@ -1,7 +1,7 @@
 /*
- * functional.h: derivatives as functions, by torch.func's names: Jacobians, Hessians, their
+ * functional.h: derivatives as functions, with torch.func's names: Jacobians, Hessians, their
  * products with vectors, and vmap. Each takes a function of tensors, as rg_gradcheck does, the
- * context that is handed on to it, and its n inputs, which stay as they are:
+ * context that this function gets, and its n inputs, which aren't changed:
  *
  *     static rg_tensor *energy(rg_tensor *const in[], void *context) {
  *         return rg_sum(rg_sin(rg_mul(in[0], (Model *)context ...)));
@@ -9,8 +9,8 @@
  *
  *     rg_tensor *h = rg_hessian(energy, &model, 1, &x);
  *
- * Only inputs of floating point are differentiated. What is returned has no history unless
- * .create_graph asks for one: then it leads to the inputs, and to whatever else the function used.
+ * Only floating point inputs are differentiated. Results have no history unless .create_graph is
+ * true: then it leads to the inputs, and to all other tensors that the function used.
  */
 #pragma once
 
@@ -30,8 +30,8 @@ typedef struct RG_OPTIONS rg_derivative_options {
 /* ---- whole matrices ------------------------------------------------------------------
  * Element [i.., j..] of a Jacobian is dy[i..] / dx[j..]: its shape is that of y and then that of x.
  * rg_jacrev runs backward once for each element of y, rg_jacfwd once for each element of x, through
- * the graph of a gradient: it is the quicker one where y has more than three times as many elements
- * as x. rg_hessian is the Jacobian of the Jacobian. */
+ * the graph of a gradient: rg_jacfwd is the faster one if y has more than three times as many
+ * elements as x. rg_hessian is the Jacobian of the Jacobian. */
 rg_tensor *rg_jacrev_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                           rg_derivative_options options);
 rg_tensor *rg_jacfwd_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
@@ -48,17 +48,18 @@ rg_tensor *rg_hessian_with(rg_function *f, void *context, int n, rg_tensor *cons
     rg_hessian_with(f, context, n, inputs, RG_DERIVATIVE_(__VA_ARGS__))
 
 /* ---- products with vectors -------------------------------------------------------------
- * None of these makes the matrix. Each returns y, or NULL where it failed. */
+ * These functions don't compute the matrix. Each returns y, or NULL on failure. */
 
-/* Makes results[i] = v^T dy / dx_i, the gradients of a backward run. v has y's shape; RG_NONE
+/* Stores results[i] = v^T dy / dx_i, the gradients of a backward run. v has y's shape; RG_NONE
  * stands for 1 if y has one element. */
 rg_tensor *rg_vjp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *v, rg_tensor *results[], rg_derivative_options options);
-/* Makes *result = sum over i of dy / dx_i v_i, by two runs backward. v[i] has the shape of input i;
- * RG_NONE stands for zeros. */
+/* Stores *result = sum over i of dy / dx_i v_i, from two backward runs. v[i] has the shape of input
+ * i; RG_NONE stands for zeros. */
 rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *const v[], rg_tensor **result, rg_derivative_options options);
-/* Makes results[i] the product of row i of y's Hessian and all v. y must have one element. */
+/* Stores results[i] = sum over j of d2y / (dx_i dx_j) v_j, the product of y's Hessian and v. y must
+ * have one element. */
 rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *const v[], rg_tensor *results[], rg_derivative_options options);
 #define rg_vjp(f, context, n, inputs, v, results, ...) \

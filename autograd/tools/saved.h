@@ -1,6 +1,6 @@
 /*
- * saved.h: what the graph keeps for backward, and how to keep less of it: hooks that see each saved
- * value, and rg_checkpoint, which computes activations a second time in place of keeping them.
+ * saved.h: the values that the graph saves for backward, and how to save fewer: hooks that see each
+ * saved value, and rg_checkpoint, which computes activations a second time instead of saving them.
  */
 #pragma once
 
@@ -9,11 +9,12 @@
 RG_PUBLIC_BEGIN
 
 /* ---- hooks on saved tensors ----------------------------------------------------------
- * As torch.autograd.graph.saved_tensors_hooks: while such hooks are in force, a value that an op
- * saves is handed to pack, and the graph keeps what that returns, which may be anything but NULL.
- * When backward comes to the op it asks unpack for the value, of the same shape and dtype; drop, if
- * there is one, is called when the graph lets go of what it kept. pack returns NULL where it fails,
- * as unpack does. pack must not write to the value; none may be left by longjmp. */
+ * These are torch.autograd.graph.saved_tensors_hooks. While hooks are in force, each value that an
+ * op saves is passed to pack, and the graph keeps the pointer that pack returns, of any kind. When
+ * a backward run reaches the op, unpack gets that pointer and returns the value, of the same shape
+ * and dtype; drop, if it isn't NULL, is called when the graph releases the pointer. pack and unpack
+ * return NULL on failure. pack must not write to the value. None of the three may be left by
+ * longjmp. */
 typedef struct rg_saved_hooks {
     void *(*pack)(rg_tensor *t, void *context)RG_EMPTY;
     rg_tensor *(*unpack)(void *packed, void *context)RG_EMPTY;
@@ -21,8 +22,8 @@ typedef struct rg_saved_hooks {
     void *context RG_EMPTY;
 } rg_saved_hooks;
 
-/* RG_SAVED_HOOKS(hooks); puts the hooks in force for this thread, to the end of the C block. The
- * pair of functions does the same. Only the innermost hooks are called. */
+/* RG_SAVED_HOOKS(hooks); puts the hooks in force for this thread until the end of the C block.
+ * rg_push_saved_hooks and rg_pop_saved_hooks do the same. Only the innermost hooks are called. */
 bool rg_push_saved_hooks(rg_saved_hooks hooks);
 void rg_pop_saved_hooks(void);
 typedef struct rg_saved_guard {
@@ -35,20 +36,19 @@ void rg_saved_guard_close(rg_saved_guard *guard);
         __attribute__((cleanup(rg_saved_guard_close), unused)) = rg_saved_guard_open(hooks)
 
 /* ---- memory for time -------------------------------------------------------------------
- * As torch.utils.checkpoint.checkpoint (use_reentrant=False): returns f(inputs, context), of which
- * the graph keeps only the inputs. Backward calls f once more, with the same random draws, for the
- * values that it needs: f must do the same again, on what it finds in its context, too, which must
- * live until then: a literal doesn't where it stands within another call's arguments. Inputs that
- * were written to since are an error. */
+ * This is torch.utils.checkpoint.checkpoint (use_reentrant=False): it returns f(inputs, context),
+ * and the graph saves only the inputs. The backward run calls f again, with the same random draws,
+ * for the values that it needs: f must compute the same again from the inputs and the context. The
+ * context must live until then (a compound literal within a call's arguments may not). If an input
+ * was written to in between, the backward run fails. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
-    /* If true, the second call draws the same random numbers as the first. */
+    /* If false, the second call of f may draw other random numbers than the first. */
     bool preserve_rng_state RG_DEFAULT(true);
 } rg_checkpoint_options;
 rg_tensor *rg_checkpoint_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                               rg_checkpoint_options options);
-/* A macro. The struct rg_checkpoint is another thing: the contents of a file of
- * rg_save_checkpoint. */
+/* (rg_save_checkpoint, in nn/save/checkpoint.h, writes files: it has nothing to do with this.) */
 #define rg_checkpoint(f, context, n, inputs, ...) \
     rg_checkpoint_with(                           \
         f, context, n, inputs,                    \

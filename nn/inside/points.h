@@ -27,17 +27,17 @@
  *                       .hook_resid_post, ln_final.hook_normalized. These are TransformerLens's
  *                       names, and begin at the GPT and not at its modules' paths.
  *
- * and a module of yours has them where its forward says so:
+ * The forward of a module of your own makes a point with
  *
  *     weights = rg_hook_point(self, "hook_pattern", weights);
  *
- * Without hooks in force, a point costs a test of a pointer. Attention is one op then; while a hook
- * waits for one of its points, it is made of several ops, whose sums round in another order.
- * hook_result is as large as all heads' outputs: it is made only for a name that ends with it, and
- * c_proj isn't called then.
+ * Without hooks in force, a point costs the test of a pointer. Attention is a single op then; while
+ * a hook is set for one of its points, attention is computed by several ops, whose sums round in
+ * another order. hook_result holds the outputs of all heads: it is computed only for a hook whose
+ * name ends with it, in place of a call of c_proj.
  *
- * Gradients flow through what a hook returns; a value that is kept is part of the graph, so that
- * rg_grad(loss, value) is its gradient.
+ * Gradients flow through the value that a hook returns; a value in a cache is part of the graph, so
+ * that rg_grad(loss, value) is its gradient.
  */
 #pragma once
 
@@ -96,8 +96,8 @@ rg_tensor *rg_cache_get(rg_named_list cache, const char *name);
  *     RG_HOOKS(model, RG_HOOKS_AT({ "blocks.0.hook_resid_post", steer, direction }));
  *     rg_tensor *more = rg_gpt_generate(model, idx, 20);
  *
- * The names live that long, too, and no other thread may call the module meanwhile, or free it.
- * Where this fails, no hook is in force, and rg_error tells. */
+ * The names must live that long, and until then no other thread may call the module or free it. On
+ * failure no hook is in force, and rg_error() says why. */
 typedef struct rg_hooks_guard {
     struct rg_hook_scope *scope;
 } rg_hooks_guard;

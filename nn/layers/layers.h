@@ -1,7 +1,6 @@
 /*
  * layers.h: Linear, Embedding, the norms, PReLU, convolutions, pooling, and layers without
- * parameters. Attention and
- * positions are in attention.h and positions.h, losses in losses.h.
+ * parameters. Attention and positions are in attention.h and positions.h, and losses in losses.h.
  *
  *     rg_linear_module *layer = rg_nn_linear(4, 2, .bias = false);
  *     rg_tensor *y = rg_call(layer, x);
@@ -130,8 +129,8 @@ rg_conv_module *rg_nn_conv2d_with(int64_t in_channels, int64_t out_channels, rg_
                       RG_CONV_MODULE_(__VA_ARGS__))
 
 /* ---- pooling: rg_nn_max_pool2d(2), rg_nn_avg_pool2d(RG_DIMS(3, 2), .stride = 1) ----
- * The options are those of rg_max_pool2d and rg_avg_pool2d. Modules of the greatest give the
- * indices, as torch's return_indices=True, to who calls them with keywords:
+ * The options are those of rg_max_pool2d and rg_avg_pool2d. A max pool that is called with keywords
+ * stores the indices in them, as torch returns them with return_indices=True:
  *
  *     rg_pool_keywords k = { 0 };
  *     rg_tensor *y = rg_call_keywords(pool, &k, x);
@@ -203,7 +202,7 @@ rg_batch_norm_module *rg_nn_batch_norm2d_with(int64_t num_features, rg_batch_nor
 #define rg_nn_batch_norm2d(num_features, ...) \
     rg_nn_batch_norm2d_with(num_features, RG_BATCH_NORM_(__VA_ARGS__))
 
-/* ---- layers without parameters: rg_nn_x is a module that computes rg_x --------- */
+/* ---- layers without parameters: rg_nn_relu is a module that computes rg_relu, .. --------- */
 typedef struct rg_plain_module {
     rg_module base;
     /* The constructor's arguments, in order. */

@@ -16,18 +16,19 @@
  *
  * A batch is cut into `shards` equal parts, whatever the number of ranks, and each shard has a
  * backward run of its own. A rank takes its shards one after the other, adds their gradients up,
- * and sends nothing until the last: that is what gradient accumulation is, so there is no no_sync.
- * In the last run the sums go to the other ranks, in buckets, while the run goes on. When it ends,
- * each parameter's .grad is the mean over all shards, on all ranks, added to what was there before
- * the first of them. All sums follow one binary tree over the shards. So the weights are the same
- * to the last bit on any number of ranks that is a power of two and divides the shards, also on
- * one.
+ * and sends nothing before the last shard. This is gradient accumulation, so that no no_sync is
+ * needed. During the last backward run the sums are sent to the other ranks, in buckets. At its end
+ * the mean of the gradients over all shards has been added to each parameter's .grad, on all ranks.
+ * All sums follow one binary tree over the shards. Therefore the weights are the same to the last
+ * bit on every number of ranks that is a power of two and divides the number of shards, including
+ * 1.
  *
- * All ranks begin with the same seed and draw the same batches. Random numbers within a shard's
- * forward, as dropout's, come from a stream of the shard's own, for which the default generator
- * draws once a batch: its state is the same on all ranks, and after each batch, at any number of
- * them. Buffers that a forward changes, as batch norm's, are before each shard what they were
- * before the batch, and after it the mean of what the shards made of them.
+ * All ranks begin with the same seed and draw the same batches. Random numbers in a shard's
+ * forward, such as dropout's, come from a stream of that shard, whose seed is drawn from the
+ * default generator once for each batch: the generator's state is the same on all ranks and for any
+ * number of ranks. Buffers that a forward changes, such as batch norm's, have the values from
+ * before the batch when each shard begins; after the batch they are the mean of the shards' new
+ * values.
  */
 #pragma once
 

@@ -9,13 +9,13 @@
  *         rg_destroy_process_group();
  *     }
  *
- * A program that `mpirun -n 4` starts has 4 ranks. One that no launcher of MPI's has started is
- * rank 0 of 1, and MPI isn't begun: all that follows works, and sends nothing.
+ * A program that `mpirun -n 4` starts has 4 ranks. A program that no launcher of MPI has started is
+ * rank 0 of 1, and doesn't start MPI: all functions below work, and send nothing.
  *
- * What the ranks do together each of them calls, in the same order and from the thread that began
- * the group. Where they don't agree, on the function, a shape or a dtype, and where one of them has
- * failed, all fail with one sentence that names the rank. None of this is part of a recording (see
- * replay.h) or of a graph.
+ * A collective function must be called by all ranks, in the same order, from the thread that
+ * started the group. If the ranks call different functions, or with different shapes or dtypes, or
+ * if one of them has failed, all fail with the same sentence, which names the rank. Collective
+ * functions are no part of a recording (see replay.h) or of a graph.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ bool rg_is_initialized(void);
 int rg_rank(void);
 int rg_world_size(void);
 
-/* ---- what the ranks do together -------------------------------------------------------- */
+/* ---- collective functions -------------------------------------------------------- */
 
 typedef enum rg_reduce_op {
     RG_REDUCE_SUM, /* The sum; for bool, like the maximum, whether any is true. */

@@ -1,5 +1,6 @@
 /*
- * checkpoint.h: all that a training needs to go on as if it had never stopped, in one file.
+ * checkpoint.h: the whole state of a training run in one file, from which it can resume as if it
+ * had never stopped.
  *
  *     double step = 0, best = INFINITY;
  *     rg_training run = { .model = model, .optim = adam,
@@ -12,9 +13,9 @@
  *         rg_save_checkpoint("run.safetensors", run);
  *     }
  *
- * A step counts before it is saved, so that no resumed run does it again.
- * The file is one of safetensors: "model.fc.weight", "optim.state.0.exp_avg", "tensors.mask",
- * "numbers.step", "loader.order", and "random", the state of the generator.
+ * The program counts a step before it saves, so that a resumed run doesn't repeat it. The file is
+ * one of safetensors: "model.fc.weight", "optim.state.0.exp_avg", "tensors.mask", "numbers.step",
+ * "loader.order", and "random", the state of the generator.
  */
 #pragma once
 
@@ -42,27 +43,28 @@ typedef struct rg_training {
     rg_generator *generator RG_EMPTY; /* NULL stands for the default one. */
     rg_named_list tensors RG_EMPTY; /* The program's own tensors get the file's values in place. */
     rg_number_list numbers RG_EMPTY;
-    /* The epoch that is under way is saved, and how far it is. */
+    /* The order of the current epoch and the position in it are saved. */
     struct rg_data_loader *loader RG_EMPTY;
 } rg_training;
 
-/* Writes the file beside its place, syncs it and renames it, so that a kill at any moment leaves
- * the old file or the new one. Tied weights are written once. The metadata name the kinds of the
- * optimizer and of its schedules. Returns false on failure. */
+/* Writes a new file in the same folder, syncs it and renames it, so that a kill at any moment
+ * leaves the old file or the new one. Tied weights are written once. The metadata name the kinds of
+ * the optimizer and of its schedules. Returns false on failure. */
 bool rg_save_checkpoint(const char *path, rg_training run);
-/* Loads what rg_save_checkpoint wrote from a run of the same parts; what the file lacks, what only
- * the file has, and an optimizer or a schedule of another kind are errors, which name the file.
- * Returns false on failure, and then nothing was loaded. */
+/* Loads a file that rg_save_checkpoint wrote from a run of the same parts. An entry that is missing
+ * in the file or in the run, and an optimizer or a schedule of another kind, are errors, which name
+ * the file. Returns false on failure, and then nothing was loaded. */
 bool rg_load_checkpoint(const char *path, rg_training run);
 
-/* Writes the run as PyTorch's programs do, for torch.load(f, weights_only=True): a dict of "model",
- * "optimizer" and "scheduler", which their load_state_dict takes ("schedulers", a list, where the
- * optimizer has several that no SequentialLR steps), of "loader", and of the program's own tensors
- * and numbers under their names. The generator isn't in it: regard's state isn't torch's. What
- * torch saved so is loaded part by part, with rg_torch_load and rg_named_below. */
+/* Writes the run as PyTorch's programs do, for torch.load(f, weights_only=True): a dict with
+ * "model", "optimizer" and "scheduler", each for its load_state_dict, with "loader", and with the
+ * program's own tensors and numbers under their names. If the optimizer has several schedules that
+ * no SequentialLR steps, there is a list "schedulers" instead. The generator's state isn't written,
+ * since torch's has another form. To load such a file of PyTorch's, use rg_torch_load and
+ * rg_named_below for each part. Returns false on failure. */
 bool rg_torch_save_checkpoint(const char *path, rg_training run);
 
-/* Such a list lives to the end of its block, and in C++ as long as the innermost scope. */
+/* A list of RG_NUMBERS lives to the end of its block, and in C++ as long as the innermost scope. */
 #ifndef __cplusplus
 #define RG_NUMBERS(...)                                                                 \
     ((rg_number_list){ (int)(sizeof((rg_number[]){ __VA_ARGS__ }) / sizeof(rg_number)), \
