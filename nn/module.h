@@ -236,7 +236,8 @@ rg_tensor *rg_get_buffer(void *m, const char *path);
 /* Lists parameters and persistent buffers, shared ones under each of their names. */
 rg_named_list rg_state_dict(void *m);
 /* Copies the values to the module's tensors of the same names. If a shape differs or, with
- * `strict`, a name is missing or unknown, copies nothing, and fails with torch's list of errors. */
+ * `strict`, a name is missing or unknown, copies nothing, and fails with torch's list of errors. It
+ * also fails if a name comes twice in the list, as every function does that loads a list. */
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict);
 /* The result of torch's load_state_dict: the missing names and the unexpected ones, in torch's
  * order. The scope owns them; lists with .n == -1 mean failure. */

@@ -17,13 +17,26 @@ rg_named_list rg_state_dict(void *m) {
 
 /* ---- two dictionaries ---------------------------------------------------------- */
 
-static bool dictionary_begin(rg_dictionary *d, rg_named_list list) {
-    *d = (rg_dictionary){ .list = list };
-    for (int i = 0; i < list.n; i++)
-        if (rgi_map_name(&d->places, list.v[i].name) < 0
-            && !rgi_map_put_name(&d->places, list.v[i].name, i))
+/* Maps each name to its index. Fails, with an empty map, if a name comes twice, as no key of a
+ * dictionary in Python can. */
+static bool map_names(rg_map *places, rg_named_list list, const char *op) {
+    *places = (rg_map){ 0 };
+    for (int i = 0; i < list.n; i++) {
+        const char *name = list.v[i].name;
+        const bool twice = rgi_map_name(places, name) >= 0;
+        if (twice)
+            rgi_fail(RG_VALUE_ERROR, op, "the name \"%s\" comes twice", name);
+        if (twice || !rgi_map_put_name(places, name, i)) {
+            rgi_map_free(places);
             return false;
+        }
+    }
     return true;
+}
+
+static bool dictionary_begin(rg_dictionary *d, rg_named_list list) {
+    d->list = list;
+    return map_names(&d->places, list, "load_state_dict");
 }
 
 static rg_tensor *tensor_named(const rg_dictionary *d, const char *name) {
@@ -116,11 +129,12 @@ static bool list_unexpected(rg_module_load *l) {
                                            (rg_walk_for){ .modules = true, .saved = true });
     unexpected_key *keys = rgi_scope_alloc((size_t)dict.n * sizeof *keys);
     const char **v = rgi_scope_alloc((size_t)dict.n * sizeof *v);
-    rg_dictionary by_name = { 0 };
+    rg_map places;
     int n = -1;
-    if (modules.n >= 0 && keys && v && dictionary_begin(&by_name, modules))
-        n = find_unexpected(l, &by_name.places, keys);
-    rgi_map_free(&by_name.places);
+    if (modules.n >= 0 && keys && v && map_names(&places, modules, "load_state_dict")) {
+        n = find_unexpected(l, &places, keys);
+        rgi_map_free(&places);
+    }
     if (n > 0)
         qsort(keys, (size_t)n, sizeof *keys, by_module);
     for (int i = 0; i < n; i++)
@@ -148,13 +162,22 @@ static void complain_of_sizes(rg_module_load *l) {
 
 /* ---- loading ------------------------------------------------------------------- */
 
-bool rgi_state_given(rg_named_list dict, const char *op) {
+/* Returns whether each entry has a name, and a tensor or RG_NONE. */
+static bool entries_given(rg_named_list dict, const char *op) {
     if (!rgi_given_list(dict.n, dict.v, op))
         return false;
     for (int i = 0; i < dict.n; i++)
         if (!rgi_given(dict.v[i].name, op, "a name")
             || (dict.v[i].tensor != RG_NONE && !rgi_check(dict.v[i].tensor, op)))
             return false;
+    return true;
+}
+
+bool rgi_state_given(rg_named_list dict, const char *op) {
+    rg_map places;
+    if (!entries_given(dict, op) || !map_names(&places, dict, op))
+        return false;
+    rgi_map_free(&places);
     return true;
 }
 
@@ -186,7 +209,7 @@ static bool copy_values(const rg_module_load *l) {
 bool rgi_module_load_begin(rg_module_load *l, void *m, rg_named_list dict, bool strict) {
     *l = (rg_module_load){ .module = m };
     rg_named_list own = rg_state_dict(m);
-    if (own.n < 0 || !rgi_state_given(dict, "load_state_dict"))
+    if (own.n < 0 || !entries_given(dict, "load_state_dict"))
         return false;
     bool ok = dictionary_begin(&l->own, own) && dictionary_begin(&l->dict, dict) && list_missing(l)
               && list_unexpected(l) && state_fits(l, strict);

@@ -8,13 +8,14 @@
 #include "tensor/map.h"
 #include "tensor/text/text.h"
 
-/* A dictionary with a map of names to indices. If a name comes twice, the first counts. */
+/* A dictionary with a map of its names, which differ, to indices. */
 typedef struct rg_dictionary {
     rg_named_list list;
     rg_map places;
 } rg_dictionary;
 
-/* Returns whether each entry of a dictionary has a name, and a tensor or RG_NONE. */
+/* Returns whether each entry of a dictionary has a name that no other has, and a tensor or RG_NONE.
+ */
 bool rgi_state_given(rg_named_list dict, const char *op);
 
 /* A load: the values of `dict` are copied to `own`, the module's tensors. */

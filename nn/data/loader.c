@@ -6,6 +6,7 @@
 
 #include "load_loader.h"
 #include "nn/python_text.h"
+#include "nn/state.h"
 #include "tensor/error.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"
@@ -234,7 +235,7 @@ static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
     const char *op = "data_loader_load_state_dict";
     for (int i = 0; i < dict.n; i++) {
         rg_tensor *t = dict.v[i].tensor;
-        if (!dict.v[i].name || strcmp(dict.v[i].name, key) != 0)
+        if (strcmp(dict.v[i].name, key) != 0)
             continue;
         if (!rgi_check(t, op))
             return NULL;
@@ -281,7 +282,7 @@ bool rgi_random_state_fits(rg_tensor *state) {
 
 bool rgi_loader_load_begin(rg_loader_load *load, rg_data_loader *l, rg_named_list dict) {
     const char *op = "data_loader_load_state_dict";
-    if (!rgi_handle_given(l, op, RG_HANDLE_DATA_LOADER) || !rgi_given_list(dict.n, dict.v, op))
+    if (!rgi_handle_given(l, op, RG_HANDLE_DATA_LOADER) || !rgi_state_given(dict, op))
         return false;
     *load = (rg_loader_load){ .loader = l };
     rg_tensor *place = loader_value(dict, loader_keys[0], 0);

@@ -3,6 +3,7 @@
  * groups and schedules.
  */
 #include "load_optim.h"
+#include "nn/state.h"
 #include "tensor/map.h"
 #include "tensor/observer.h"
 #include "tensor/kernels/copy.h"
@@ -316,7 +317,7 @@ void rgi_optim_load_end(rg_optim_load *l, bool go) {
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
     rg_optim_load l;
-    if (!rgi_handle_given(o, load_op, RG_HANDLE_OPTIM) || !rgi_given_list(dict.n, dict.v, load_op))
+    if (!rgi_handle_given(o, load_op, RG_HANDLE_OPTIM) || !rgi_state_given(dict, load_op))
         return false;
     bool torchs;
     dict = rgi_optim_own_words(o, dict, &torchs);

@@ -246,8 +246,8 @@ static rg_tensor *part_named(const checkpoint_parts *c, part p, const char *name
     return at < 0 ? NULL : c->part[p].list.v[at].tensor;
 }
 
-/* Returns the model's dictionary, in which tied tensors are listed under each name. The file's own
- * entries come first and take precedence. A list with .n == -1 means failure. */
+/* Returns the model's dictionary, in which tied tensors are listed under each name. The names that
+ * the file has come first. A list with .n == -1 means failure. */
 static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     const rg_named_list found = c->part[MODEL].list, failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc((size_t)(found.n + own.n) * sizeof *v);
@@ -260,7 +260,7 @@ static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     for (int i = 0; i < own.n; i++) {
         const int64_t tied = rgi_map_address(&first, own.v[i].tensor);
         rg_tensor *t = tied < 0 ? NULL : part_named(c, MODEL, own.v[tied].name);
-        if (t)
+        if (t && !part_named(c, MODEL, own.v[i].name))
             v[n++] = (rg_named){ own.v[i].name, t };
         if (tied < 0 && !rgi_map_put_address(&first, own.v[i].tensor, i))
             n = -1;
@@ -280,6 +280,8 @@ static bool own_part_fits(const checkpoint_parts *c, part p, rg_named_list own) 
         const rg_tensor *t = part_named(c, p, mine->name);
         if (!t)
             ok = refuse(c, "Missing key:", p, mine->name);
+        else if (rgi_map_name(&names, mine->name) >= 0)
+            ok = refuse(c, "The program's list has this name twice:", p, mine->name);
         else if (!rgi_same_shape(t, mine->tensor) || t->dtype != mine->tensor->dtype)
             ok = refuse(c, "The shape or dtype isn't the program's:", p, mine->name);
         else

@@ -463,7 +463,12 @@ START_TEST(test_state_names) {
     rg_named_list c = { d.n, changed };
     ck_ok(rg_optim_load_state_dict(o, c));
     changed[1] = d.v[2];
-    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR,
+    ck_fails(rg_optim_load_state_dict(o, c), RG_VALUE_ERROR,
+             "load_state_dict: the name \"state.0.exp_avg_sq\" comes twice");
+    rg_named without[64];
+    memcpy(without, changed, sizeof changed);
+    memmove(&without[1], &without[2], (size_t)(d.n - 2) * sizeof *without);
+    ck_fails(rg_optim_load_state_dict(o, rg_named_list_of(d.n - 1, without)), RG_RUNTIME_ERROR,
              "Missing key(s) in state_dict: \"state.0.exp_avg\".");
     changed[1] = d.v[1];
     changed[3].name = "state.7.exp_avg";
@@ -900,23 +905,26 @@ START_TEST(test_lbfgs_pairs) {
         ck_assert_msg(rg_equal(d.v[i].tensor, again.v[i].tensor), "%s", d.v[i].name);
     rg_named one[128], two[128], three[128];
     static const struct {
-        const char *from, *to, *sentence;
+        const char *from, *to;
+        rg_code code;
+        const char *sentence;
     } wrong[] = {
-        { "state.0.old_dirs.1", "state.0.old_dirs.0", "Missing key(s) in state_dict: "
-                                                      "\"state.0.old_dirs" },
-        { "state.0.old_dirs.0", "state.0.old_dirs.1", "Missing key(s) in state_dict: "
-                                                      "\"state.0.old_dirs" },
-        { "state.0.old_stps.0", "state.0.old_stps.1", "Missing key(s) in state_dict: "
-                                                      "\"state.0.old_stps" },
-        { "state.0.old_stps.7", "state.0.old_stps.0", "Missing key(s) in state_dict: "
-                                                      "\"state.0.old_stps" },
-        { "state.0.old_dirs.11", "state.0.old_dirs.12", "Missing key(s) in state_dict: "
-                                                        "\"state.0.old_dirs.11\"" },
-        { "state.0.ro.11", "state.0.ro.12", "Missing key(s) in state_dict: \"state.0.ro.11\"" },
+        { "state.0.old_dirs.1", "state.0.old_dirs.0", RG_VALUE_ERROR,
+          "the name \"state.0.old_dirs.0\" comes twice" },
+        { "state.0.old_dirs.0", "state.0.old_dirs.1", RG_VALUE_ERROR,
+          "the name \"state.0.old_dirs.1\" comes twice" },
+        { "state.0.old_stps.0", "state.0.old_stps.1", RG_VALUE_ERROR,
+          "the name \"state.0.old_stps.1\" comes twice" },
+        { "state.0.old_stps.7", "state.0.old_stps.0", RG_VALUE_ERROR,
+          "the name \"state.0.old_stps.0\" comes twice" },
+        { "state.0.old_dirs.11", "state.0.old_dirs.12", RG_RUNTIME_ERROR,
+          "Missing key(s) in state_dict: \"state.0.old_dirs.11\"" },
+        { "state.0.ro.11", "state.0.ro.12", RG_RUNTIME_ERROR,
+          "Missing key(s) in state_dict: \"state.0.ro.11\"" },
     };
     for (int i = 0; i < RG_COUNT(wrong); i++)
         ck_fails(rg_optim_load_state_dict(q, renamed(d, one, wrong[i].from, wrong[i].to)),
-                 RG_RUNTIME_ERROR, wrong[i].sentence);
+                 wrong[i].code, wrong[i].sentence);
     /* No key may be absent but the last of al, which the next step computes anew. */
     for (int i = 0; i < d.n; i++) {
         const char *name = d.v[i].name;
