@@ -66,7 +66,7 @@ TESTS          := $(foreach l,$(LAYERS),$(call tests,$(l)))
 FUZZERS        := $(call programs,tests/fuzz/*.c)
 # One test counts what these files do, step by step: they are compiled for it a second time.
 STEPS          := $(BUILD)/tests/steps/test_steps
-COUNTED        := tensor/map.c nn/optim/optimizer.c nn/optim/optim_state.c \
+COUNTED        := tensor/map.c nn/optim/optimizer.c nn/optim/optim_state.c nn/optim/saved.c \
                   $(addprefix autograd/,hook_list.c hooks.c call_hooks.c collect.c leaf_table.c) \
                   $(addprefix nn/,module.c tree.c state.c repr.c containers.c call.c copy.c)
 TESTS          += $(STEPS)

@@ -28,10 +28,9 @@ bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from);
 void rgi_lbfgs_end(rg_lbfgs *s);
 rg_tensor *rgi_lbfgs_step(rg_optim *o, rg_closure *closure, void *context);
 
-/* Lists the state for state_dict; a list with .n == -1 means failure. The scope owns the list. */
-rg_named_list rgi_lbfgs_list(const rg_optim *o);
-/* Writes the state as PyTorch saves it: as the first parameter's state. */
-void rgi_lbfgs_add(rg_py *p, const rg_optim *o);
+/* Writes the state, if there is one, as the first parameter's: as PyTorch saves it or, if `own`,
+ * with numbers that are all float64 tensors. */
+void rgi_lbfgs_add(rg_py *p, const rg_optim *o, bool own);
 /* Reads the dictionary's entries under "state.", which must be complete. Returns false on failure,
  * after which there is nothing to free. */
 bool rgi_lbfgs_read(rg_lbfgs *s, const rg_optim *o, rg_named_list dict);

@@ -71,32 +71,14 @@ static void add_rows(rg_py *p, const rg_lbfgs *s, bool own, size_t history_size)
     }
 }
 
-static void add_lbfgs(rg_py *p, const rg_optim *o, bool own) {
+void rgi_lbfgs_add(rg_py *p, const rg_optim *o, bool own) {
+    const bool has_made_a_step = o->lbfgs.func_evals > 0;
+    if (!has_made_a_step)
+        return;
     rgi_py_int_key(p, 0);
     rgi_py_begin(p, RG_PY_DICT);
     add_rows(p, &o->lbfgs, own, (size_t)o->groups->options.history_size);
     rgi_py_end(p);
-}
-
-static bool has_made_a_step(const rg_optim *o) { return o->lbfgs.func_evals > 0; }
-
-void rgi_lbfgs_add(rg_py *p, const rg_optim *o) {
-    if (has_made_a_step(o))
-        add_lbfgs(p, o, false);
-}
-
-rg_named_list rgi_lbfgs_list(const rg_optim *o) {
-    rg_py p = { 0 };
-    if (!has_made_a_step(o))
-        return (rg_named_list){ 0, NULL };
-    rgi_py_begin(&p, RG_PY_DICT);
-    rgi_py_begin_at(&p, "state", RG_PY_DICT);
-    add_lbfgs(&p, o, true);
-    rgi_py_end(&p);
-    rgi_py_end(&p);
-    const rg_named_list list = rgi_py_flat(&p);
-    rgi_py_free(&p);
-    return list;
 }
 
 /* ---- reading --------------------------------------------------------------------------- */
@@ -143,18 +125,14 @@ static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_row *f, size_t place, co
     RG_FAIL_IF(!fits, "load_state_dict", "size mismatch for %s: its shape is %s", e->name,
                RG_SHAPE_TEXT(e->tensor));
     l->found |= 1u << (f - lbfgs_rows);
-    if (!vector) {
-        *(double *)(base + f->saved.offset) = rg_item(e->tensor);
-        return true;
-    }
-    rg_tensor **to = (rg_tensor **)(base + f->saved.offset);
-    rg_tensor *own = rg_detach(rg_to(rg_clone(e->tensor), l->dtype));
+    if (!vector)
+        return rgi_saved_read(&f->saved, base, e, "load_state_dict");
+    rg_tensor *own = rgi_saved_copy(e->tensor, l->dtype);
     if (!own)
         return false;
     rgi_retain(own);
-    rgi_release(*to);
-    *to = own;
-    return true;
+    rgi_release(*(rg_tensor **)(void *)(base + f->saved.offset));
+    return rgi_saved_read(&f->saved, base, &(rg_named){ e->name, own }, "load_state_dict");
 }
 
 /* Makes room for the pairs up to the highest index of an entry. The last values of `al` may be

@@ -1,171 +1,296 @@
 /*
- * optim_state.c: an optimizer's state by name, and loading it: its tensors, and the numbers of its
- * groups and schedules.
+ * optim_state.c: an optimizer's state, written under regard's own names or as torch.save does, and
+ * loading it: its tensors, and the numbers of its groups and schedules. Both go through the rows of
+ * saved.h.
  */
-#include "load_optim.h"
+#include "optim_state.h"
+#include "optimizer_structs.h"
 #include "nn/state.h"
 #include "tensor/map.h"
 #include "tensor/observer.h"
-#include "tensor/kernels/copy.h"
-#include "tensor/storage.h"
-#include "tensor/scope.h"
 #include "tensor/shape.h"
+#include "tensor/storage.h"
+#include "tensor/text/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-int64_t rgi_place_in_list(const char *name, const char *list) {
-    const size_t n = strlen(list);
-    if (strncmp(name, list, n) != 0 || name[n] != '.' || name[n + 1] < '0')
-        return -1;
-    /* The first character must be '0' or above: strtoll also accepts blanks and signs. */
-    char *end;
-    const long long place = strtoll(name + n + 1, &end, 10);
-    return *end ? -1 : place;
-}
+/* ---- rows ---------------------------------------------------------------------- */
 
-/* ---- entries ------------------------------------------------------------------- */
+enum { MOST_SLOT_ROWS = RG_OPTIM_STATES + 2 };
 
-/* A name of the state, with the tensor or number that it names. */
-typedef struct optim_entry {
-    char name[56];
-    rg_tensor **tensor;
-    double *number;
-    rg_optim_slot *slot; /* The entry's slot, or NULL. */
-    int needs;           /* The option that the state needs, or RG_ALWAYS. */
-    const double *given; /* The default if the dictionary has no number. */
-    bool settled;        /* Always set `given`, never the dictionary's value. */
-    bool schedules;      /* A schedule set the number. */
-    bool text;           /* A text in torch, which dictionaries of torch's omit. */
-    rg_tensor *found;    /* The dictionary's value. */
-} optim_entry;
-
-__attribute__((format(printf, 3, 4))) static void add_entry(rg_optim_load *all, optim_entry e,
-                                                            const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(e.name, sizeof e.name, format, args);
-    va_end(args);
-    all->v[all->n++] = e;
-}
-
-static void add_slot(rg_optim_load *all, rg_optim *o, size_t i) {
-    rg_optim_slot *slot = &o->slots[i];
+/* Sets rows to the saved fields of the optimizer's slots, in torch's order, and returns their
+ * number. */
+static int slot_rows(const rg_optim *o, rg_saved rows[MOST_SLOT_ROWS]) {
+    int n = 0;
     if (o->row->saves_step)
-        add_entry(all,
-                  (optim_entry){ .number = &slot->step, .slot = slot, .needs = RG_ALWAYS },
-                  "state.%zu.step", i);
+        rows[n++] = (rg_saved){ "step", RG_SAVED_SCALAR, offsetof(rg_optim_slot, step), NULL };
     if (o->row->factor)
-        add_entry(all,
-                  (optim_entry){ .number = &slot->product, .slot = slot, .needs = RG_ALWAYS },
-                  "state.%zu.mu_product", i);
-    for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++) {
-        optim_entry e = { .tensor = &slot->state[k],
-                          .slot = slot,
-                          .needs = o->row->states[k].needs };
-        add_entry(all, e, "state.%zu.%s", i, o->row->states[k].name);
-    }
+        rows[n++] = (rg_saved){ "mu_product", RG_SAVED_SCALAR, offsetof(rg_optim_slot, product),
+                                NULL };
+    for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++)
+        rows[n++] = (rg_saved){ o->row->states[k].name, RG_SAVED_TENSOR,
+                                offsetof(rg_optim_slot, state) + (size_t)k * sizeof(rg_tensor *),
+                                NULL };
+    return n;
 }
 
-/* A schedule's options may be loaded before the schedule exists that sets them. As in torch, Adam
- * loads decoupled_weight_decay, which older files lack, and AdamW ignores it. */
-static void add_group(rg_optim_load *all, rg_optim *o, size_t i) {
-    rg_group *g = &o->groups[i];
-    add_entry(all, (optim_entry){ .number = &g->n_params }, "param_groups.%zu.params", i);
+/* A schedule's numbers in regard's own files. Only CosineAnnealingWarmRestarts has the last two. */
+#define NUMBER(name, at) \
+    { name, RG_SAVED_FLOAT, offsetof(rg_schedule, state) + (at) * sizeof(double), NULL }
+static const rg_saved schedule_rows[] = {
+    NUMBER("last_epoch", RG_LAST_EPOCH),
+    NUMBER("best", RG_BEST),
+    NUMBER("num_bad_epochs", RG_NUM_BAD_EPOCHS),
+    NUMBER("cooldown_counter", RG_COOLDOWN_COUNTER),
+    NUMBER("T_cur", RG_T_CUR),
+    NUMBER("T_i", RG_T_I),
+};
+
+static int count_schedule_rows(const rg_schedule *s) {
+    const int all = RG_COUNT(schedule_rows);
+    return s->kind == RG_COSINE_ANNEALING_WARM_RESTARTS ? all : all - 2;
+}
+
+/* ---- writing ------------------------------------------------------------------- */
+
+static void add_slot(rg_py *p, const rg_optim *o, size_t i) {
+    rg_saved rows[MOST_SLOT_ROWS];
+    const int n = slot_rows(o, rows);
+    rgi_py_int_key(p, (int64_t)i);
+    rgi_py_begin(p, RG_PY_DICT);
+    for (int r = 0; r < n; r++)
+        if (rgi_saved_is_there(&rows[r], &o->slots[i]))
+            rgi_saved_add(p, &rows[r], &o->slots[i], true, rg_default_dtype());
+    rgi_py_end(p);
+}
+
+/* Writes a group's number of parameters or, for torch, their indices, which start at `first`. */
+static void add_params(rg_py *p, const rg_group *g, size_t first, bool own) {
+    if (own) {
+        rgi_py_float(p, "params", g->n_params);
+        return;
+    }
+    rgi_py_begin_at(p, "params", RG_PY_LIST);
+    for (size_t i = 0; i < (size_t)g->n_params; i++)
+        rgi_py_int(p, NULL, (int64_t)(first + i));
+    rgi_py_end(p);
+}
+
+/* In regard's own files each number of a group is a float with a name of its own. */
+static void add_group(rg_py *p, const rg_group *g, size_t first, bool own) {
+    rgi_py_begin(p, RG_PY_DICT);
+    if (own)
+        add_params(p, g, first, own);
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
-        optim_entry e = { .number = &g->option[k],
-                          .schedules = k >= RG_OPTION_FIRST_OF_SCHEDULES,
-                          .text = rgi_options[k].kind == RG_SAVED_TEXT };
-        if (k == RG_OPTION_decoupled_weight_decay) {
-            e.given = &o->row->defaults.decoupled_weight_decay;
-            e.settled = o->row == &rgi_optim_rows[RG_ADAMW];
-        }
-        if (k >= RG_OPTION_FIRST_OF_SCHEDULES || rgi_option_set(g->option[k]))
-            add_entry(all, e, "param_groups.%zu.%s", i, rgi_options[k].name);
+        rg_saved row = rgi_options[k];
+        if (own)
+            row = (rg_saved){ row.name, RG_SAVED_FLOAT, row.offset, NULL };
+        if (rgi_option_set(g->option[k]))
+            rgi_saved_add(p, &row, &g->options, true, RG_FLOAT64);
     }
+    if (!own)
+        add_params(p, g, first, own);
+    rgi_py_end(p);
 }
 
-static void add_schedule(rg_optim_load *all, rg_schedule *s, size_t i) {
-    static const char *const names[RG_SCHEDULE_STATES] = {
-        [RG_LAST_EPOCH] = "last_epoch",
-        [RG_BEST] = "best",
-        [RG_NUM_BAD_EPOCHS] = "num_bad_epochs",
-        [RG_COOLDOWN_COUNTER] = "cooldown_counter",
-        [RG_T_CUR] = "T_cur",
-        [RG_T_I] = "T_i",
-    };
-    const bool restarts = s->kind == RG_COSINE_ANNEALING_WARM_RESTARTS;
-    const int n = restarts ? RG_T_I + 1 : RG_SCHEDULE_STATES_OF_ALL;
-    for (int k = 0; k < n; k++)
-        add_entry(all, (optim_entry){ .number = &s->state[k], .schedules = true },
-                  "schedules.%zu.%s", i, names[k]);
+static void add_own_schedules(rg_py *p, const rg_optim *o) {
+    rgi_py_begin_at(p, "schedules", RG_PY_LIST);
+    for (const rg_schedule *s = o->schedules; s; s = s->next) {
+        rgi_py_begin(p, RG_PY_DICT);
+        for (int r = 0; r < count_schedule_rows(s); r++)
+            rgi_saved_add(p, &schedule_rows[r], s, true, RG_FLOAT64);
+        rgi_py_end(p);
+    }
+    rgi_py_end(p);
 }
 
-/* Lists all possible entries; the scope owns the list. Returns false if there is no memory. */
-static bool list_entries(rg_optim *o, rg_optim_load *all) {
-    size_t most = o->n_slots * (RG_OPTIM_STATES + 2) + o->n_groups * (RG_OPTION_COUNT + 1);
-    for (rg_schedule *s = o->schedules; s; s = s->next)
-        most += RG_SCHEDULE_STATES;
-    all->n = 0;
-    all->v = rgi_scope_alloc(most * sizeof *all->v);
-    if (!all->v)
-        return false;
+void rgi_optim_add(rg_py *p, const char *key, const rg_optim *o, bool own) {
+    size_t first = 0;
+    rgi_py_begin_at(p, key, RG_PY_DICT);
+    rgi_py_begin_at(p, "state", RG_PY_DICT);
     for (size_t i = 0; i < o->n_slots; i++)
-        add_slot(all, o, i);
-    for (size_t i = 0; i < o->n_groups; i++)
-        add_group(all, o, i);
-    size_t n = 0;
-    for (rg_schedule *s = o->schedules; s; s = s->next)
-        add_schedule(all, s, n++);
-    return true;
-}
-
-/* ---- state_dict ---------------------------------------------------------------- */
-
-/* Returns whether the state has the entry now. A parameter without steps has no state. */
-static bool entry_is_there(const optim_entry *e) {
-    if (e->tensor)
-        return *e->tensor != NULL;
-    return rgi_option_set(*e->number) && (!e->slot || e->slot->state[0]);
-}
-
-static rg_tensor *entry_value(const optim_entry *e) {
-    if (e->tensor)
-        return rgi_lend(*e->tensor);
-    return rg_scalar_dtype(*e->number, e->slot ? rg_default_dtype() : RG_FLOAT64);
+        if (o->slots[i].state[0])
+            add_slot(p, o, i);
+    rgi_lbfgs_add(p, o, own);
+    rgi_py_end(p);
+    rgi_py_begin_at(p, "param_groups", RG_PY_LIST);
+    for (size_t i = 0; i < o->n_groups; i++) {
+        add_group(p, &o->groups[i], first, own);
+        first += (size_t)o->groups[i].n_params;
+    }
+    rgi_py_end(p);
+    if (own)
+        add_own_schedules(p, o);
+    rgi_py_end(p);
 }
 
 rg_named_list rg_optim_state_dict(rg_optim *o) {
-    const rg_named_list failed = { .n = -1 };
-    rg_optim_load all = { 0 };
-    if (!rgi_may_do_once("state_dict") || !rgi_handle_given(o, "state_dict", RG_HANDLE_OPTIM)
-        || !list_entries(o, &all))
-        return failed;
-    const rg_named_list lbfgs = rgi_lbfgs_list(o);
-    if (lbfgs.n < 0)
-        return failed;
-    int n = lbfgs.n;
-    rg_named *v = rgi_scope_alloc((size_t)(n + all.n) * sizeof *v);
-    if (!v)
-        return failed;
-    if (n)
-        memcpy(v, lbfgs.v, (size_t)n * sizeof *v);
-    for (int i = 0; i < all.n; i++) {
-        if (!entry_is_there(&all.v[i]))
-            continue;
-        v[n] = (rg_named){ all.v[i].name, entry_value(&all.v[i]) };
-        if (!v[n].tensor)
-            return failed;
-        n++;
-    }
-    return (rg_named_list){ n, v };
+    if (!rgi_may_do_once("state_dict") || !rgi_handle_given(o, "state_dict", RG_HANDLE_OPTIM))
+        return (rg_named_list){ .n = -1 };
+    rg_py p = { 0 };
+    rgi_optim_add(&p, NULL, o, true);
+    const rg_named_list list = rgi_py_flat(&p);
+    rgi_py_free(&p);
+    return list;
 }
 
-/* ---- load_state_dict: everything is read and copied before anything changes ---- */
+/* Returns whether another schedule of the optimizer steps this one. */
+static bool is_stepped_by_another(const rg_schedule *s) {
+    for (const rg_schedule *other = s->optim->schedules; other; other = other->next)
+        for (int i = 0; i < rgi_schedules_below(other); i++)
+            if (other->o.schedules[i] == s)
+                return true;
+    return false;
+}
+
+void rgi_optim_add_schedules(rg_py *p, const rg_optim *o) {
+    int n = 0;
+    for (const rg_schedule *s = o->schedules; s; s = s->next)
+        n += !is_stepped_by_another(s);
+    if (n > 1)
+        rgi_py_begin_at(p, "schedulers", RG_PY_LIST);
+    for (rg_schedule *s = o->schedules; s; s = s->next)
+        if (!is_stepped_by_another(s))
+            rgi_schedule_value(p, n > 1 ? NULL : "scheduler", s);
+    if (n > 1)
+        rgi_py_end(p);
+}
+
+/* ---- what a file is of --------------------------------------------------------- */
+
+const char *rgi_optim_kind(const rg_optim *o) { return o->row->name; }
+
+const char *rgi_optim_schedule_kinds(const rg_optim *o) {
+    rg_text text = { 0 };
+    for (const rg_schedule *s = o->schedules; s; s = s->next)
+        rgi_text_add(&text, "%s%s", text.n ? ", " : "", rgi_schedule_rows[s->kind].name);
+    if (!text.n)
+        rgi_text_add(&text, "none");
+    return rgi_text_own(&text);
+}
+
+/* ---- loading: a dictionary is read into copies before anything changes ----------- */
 
 static const char *const load_op = "load_state_dict";
+
+/* A name that a dictionary may have, with the field that its value is for: `row` of the struct at
+ * `base`, which is one of the load's copies. */
+typedef struct {
+    char name[56];
+    rg_saved row;
+    void *base;
+    rg_optim_slot *slot; /* The slot that has the field, or NULL. */
+    int needs;           /* The option that a state needs, or RG_ALWAYS. */
+    bool optional;       /* The dictionary may lack the value, */
+    bool ignored;        /* and its value isn't used. */
+    bool found;
+} optim_entry;
+
+/* The scope owns a load's memory. */
+struct rg_optim_load {
+    rg_optim *optim;
+    rg_optim_slot *slots; /* Copies of the optimizer's structs, into which values are read. */
+    rg_group *groups;
+    rg_schedule *schedules;
+    rg_lbfgs lbfgs; /* LBFGS's new state. */
+    optim_entry *v;
+    int n;
+    rg_map places; /* Maps names to entries' indices. */
+    bool *loaded;  /* Whether the dictionary has a state of slot i. */
+    bool torchs;   /* The dictionary has torch's names. */
+};
+
+/* Appends an entry with the name "list.i.", before that of its row. Returns false where there is no
+ * memory. */
+static bool add_entry(rg_optim_load *l, const char *list, size_t i, optim_entry e) {
+    snprintf(e.name, sizeof e.name, "%s.%zu.%s", list, i, e.row.name);
+    l->v[l->n] = e;
+    return rgi_map_put_name(&l->places, e.name, l->n++);
+}
+
+/* A parameter's state may be absent as a whole, as before the first step. */
+static bool add_slot_entries(rg_optim_load *l, size_t i) {
+    rg_optim_slot *slot = &l->slots[i];
+    rg_saved rows[MOST_SLOT_ROWS];
+    const int n = slot_rows(l->optim, rows);
+    bool ok = true;
+    slot->step = 0;
+    slot->product = 0;
+    for (int k = 0; k < RG_OPTIM_STATES; k++)
+        slot->state[k] = NULL;
+    for (int r = 0, k = 0; ok && r < n; r++) {
+        optim_entry e = { .row = rows[r], .base = slot, .slot = slot, .needs = RG_ALWAYS };
+        if (e.row.kind == RG_SAVED_TENSOR)
+            e.needs = l->optim->row->states[k++].needs;
+        ok = add_entry(l, "state", i, e);
+    }
+    return ok;
+}
+
+/* A schedule's options may be loaded before the schedule exists that sets them. Dictionaries of
+ * torch's lack them, and options that are texts in torch. As in torch, Adam loads
+ * decoupled_weight_decay, which older files lack, and AdamW ignores it. */
+static bool add_group_entries(rg_optim_load *l, size_t i) {
+    const rg_saved params = { "params", RG_SAVED_FLOAT, offsetof(rg_group, n_params), NULL };
+    rg_group *g = &l->groups[i];
+    bool ok = add_entry(l, "param_groups", i, (optim_entry){ .row = params, .base = g });
+    for (int k = 0; ok && k < RG_OPTION_COUNT; k++) {
+        const bool schedules = k >= RG_OPTION_FIRST_OF_SCHEDULES;
+        if (!schedules && !rgi_option_set(g->option[k]))
+            continue;
+        const bool text = rgi_options[k].kind == RG_SAVED_TEXT;
+        optim_entry e = { .row = rgi_options[k],
+                          .base = &g->options,
+                          .optional = (schedules || text) && l->torchs };
+        if (k == RG_OPTION_decoupled_weight_decay) {
+            g->option[k] = l->optim->row->defaults.decoupled_weight_decay;
+            e.optional = true;
+            e.ignored = l->optim->row == &rgi_optim_rows[RG_ADAMW];
+        }
+        ok = add_entry(l, "param_groups", i, e);
+    }
+    return ok;
+}
+
+/* Torch's dictionary has no schedules, so schedules keep their state then. */
+static bool add_schedule_entries(rg_optim_load *l, size_t i) {
+    rg_schedule *s = &l->schedules[i];
+    bool ok = true;
+    for (int r = 0; ok && r < count_schedule_rows(s); r++)
+        ok = add_entry(l, "schedules", i,
+                       (optim_entry){ .row = schedule_rows[r], .base = s, .optional = l->torchs });
+    return ok;
+}
+
+/* Copies the optimizer's structs, and lists all possible entries. Returns false if there is no
+ * memory. */
+static bool list_entries(rg_optim_load *l) {
+    const rg_optim *o = l->optim;
+    size_t schedules = 0;
+    for (const rg_schedule *s = o->schedules; s; s = s->next)
+        schedules++;
+    const size_t most = o->n_slots * MOST_SLOT_ROWS + o->n_groups * (RG_OPTION_COUNT + 1)
+                        + schedules * RG_COUNT(schedule_rows);
+    l->slots = rg_scope_copy(o->slots, o->n_slots * sizeof *o->slots);
+    l->groups = rg_scope_copy(o->groups, o->n_groups * sizeof *o->groups);
+    l->schedules = rgi_scope_alloc(schedules * sizeof *l->schedules);
+    l->v = rgi_scope_alloc(most * sizeof *l->v);
+    l->loaded = rgi_scope_alloc(o->n_slots * sizeof *l->loaded);
+    bool ok = l->slots && l->groups && l->schedules && l->v && l->loaded;
+    if (ok)
+        memset(l->loaded, 0, o->n_slots * sizeof *l->loaded);
+    for (size_t i = 0; ok && i < o->n_slots; i++)
+        ok = add_slot_entries(l, i);
+    for (size_t i = 0; ok && i < o->n_groups; i++)
+        ok = add_group_entries(l, i);
+    size_t n = 0;
+    for (const rg_schedule *s = o->schedules; ok && s; s = s->next) {
+        l->schedules[n] = *s;
+        ok = add_schedule_entries(l, n++);
+    }
+    return ok;
+}
 
 static bool check_groups(const rg_optim *o, rg_named_list dict) {
     size_t groups = 0;
@@ -176,153 +301,112 @@ static bool check_groups(const rg_optim *o, rg_named_list dict) {
     return true;
 }
 
-static optim_entry *entry_named(const rg_optim_load *all, const char *name) {
-    int64_t at = rgi_map_name(&all->places, name);
-    RG_FAIL_IF(at < 0, load_op,
-               "Error(s) in loading state_dict for %s: Unexpected key(s) in state_dict: \"%s\".",
-               all->optim->row->name, name);
-    return &all->v[at];
-}
-
-/* Returns a copy of t with the parameter's order of dims in memory. */
-static rg_tensor *copy_for(const rg_tensor *param, const rg_tensor *t) {
-    rg_tensor *copy = rgi_own(rgi_new_like(param, param->dtype));
-    if (copy)
-        rgi_copy_elements(copy, t);
-    return copy;
-}
-
-static bool find_value(const rg_optim_load *all, rg_named loaded) {
+/* Reads a value of the dictionary. A tensor is copied. */
+static bool load_value(rg_optim_load *l, rg_named loaded) {
     if (!rgi_check(loaded.tensor, load_op))
         return false;
-    optim_entry *e = entry_named(all, loaded.name);
-    if (!e)
-        return false;
-    bool fits = e->tensor ? rgi_same_shape(loaded.tensor, e->slot->param)
-                          : loaded.tensor->numel == 1;
+    const int64_t at = rgi_map_name(&l->places, loaded.name);
+    RG_FAIL_IF(at < 0, load_op,
+               "Error(s) in loading state_dict for %s: Unexpected key(s) in state_dict: \"%s\".",
+               l->optim->row->name, loaded.name);
+    optim_entry *e = &l->v[at];
+    const bool is_tensor = e->row.kind == RG_SAVED_TENSOR;
+    const bool fits = is_tensor ? rgi_same_shape(loaded.tensor, e->slot->param)
+                                : loaded.tensor->numel == 1;
     RG_FAIL_IF(!fits, load_op, "size mismatch for %s: its shape is %s", loaded.name,
                RG_SHAPE_TEXT(loaded.tensor));
-    RG_FAIL_VALUE_IF(strstr(loaded.name, ".params") && rg_item(loaded.tensor) != *e->number,
-                     load_op,
-                     "loaded state dict contains a parameter group that doesn't match the size of "
-                     "optimizer's group");
-    e->found = e->tensor ? copy_for(e->slot->param, loaded.tensor) : loaded.tensor;
+    if (is_tensor)
+        loaded.tensor = rgi_saved_copy(loaded.tensor, (rg_dtype)e->slot->param->dtype);
+    e->found = true;
     if (e->slot)
-        all->loaded[e->slot - all->optim->slots] = true;
-    return e->found;
+        l->loaded[e->slot - l->slots] = true;
+    return loaded.tensor && (e->ignored || rgi_saved_read(&e->row, e->base, &loaded, load_op));
 }
 
-/* Returns whether a group's options after loading require a state. */
-static bool state_is_asked_for(const rg_optim_load *all, const optim_entry *e) {
-    if (e->needs == RG_ALWAYS)
-        return true;
-    char name[sizeof e->name];
-    const size_t group = e->slot->group;
-    snprintf(name, sizeof name, "param_groups.%zu.%s", group, rgi_options[e->needs].name);
-    const int64_t at = rgi_map_name(&all->places, name);
-    if (at >= 0 && all->v[at].found)
-        return rg_item(all->v[at].found) != 0;
-    return all->optim->groups[group].option[e->needs] != 0;
-}
-
-/* Returns whether the dictionary must have the entry. A parameter's state may be absent as a whole.
- * A number of a group or schedule is required if the optimizer has it now. */
-static bool entry_is_needed(const rg_optim_load *all, const optim_entry *e) {
+/* Returns whether the dictionary must have the entry: a state if the group's loaded options ask for
+ * it, and a number of a group or schedule if the optimizer has it now. */
+static bool entry_is_needed(const rg_optim_load *l, const optim_entry *e) {
     if (!e->slot)
-        return !e->given && !((e->schedules || e->text) && all->torchs) && entry_is_there(e);
-    return all->loaded[e->slot - all->optim->slots] && state_is_asked_for(all, e);
+        return !e->optional && rgi_saved_is_there(&e->row, e->base);
+    return l->loaded[e->slot - l->slots]
+           && (e->needs == RG_ALWAYS || l->groups[e->slot->group].option[e->needs] != 0);
 }
 
-static bool check_found(const rg_optim_load *all) {
-    for (const optim_entry *e = all->v; e < all->v + all->n; e++)
-        RG_FAIL_IF(!e->found && entry_is_needed(all, e), load_op,
+static bool check_found(const rg_optim_load *l) {
+    for (size_t i = 0; i < l->optim->n_groups; i++)
+        RG_FAIL_VALUE_IF(l->groups[i].n_params != l->optim->groups[i].n_params, load_op,
+                         "loaded state dict contains a parameter group that doesn't match the size "
+                         "of optimizer's group");
+    for (const optim_entry *e = l->v; e < l->v + l->n; e++)
+        RG_FAIL_IF(!e->found && entry_is_needed(l, e), load_op,
                    "Error(s) in loading state_dict for %s: Missing key(s) in state_dict: \"%s\".",
-                   all->optim->row->name, e->name);
+                   l->optim->row->name, e->name);
     return true;
 }
 
-/* Moves the loaded tensor into the optimizer, or clears it if there is none. */
-static void put_tensor(const rg_optim *o, optim_entry *e) {
-    rgi_release(*e->tensor);
-    *e->tensor = e->found;
-    if (e->found)
-        rgi_retain(e->found);
-    /* SGD doesn't save its step count: a loaded buffer means that this isn't the first step. */
-    if (!o->row->saves_step)
-        e->slot->step = e->found != NULL;
-}
-
-/* Without a loaded number, a parameter's step count becomes 0, and an option keeps its value or
- * gets its default. */
-static void put_number(optim_entry *e) {
-    if (e->found && !e->settled)
-        *e->number = rg_item(e->found);
-    else if (e->given)
-        *e->number = *e->given;
-    else if (e->slot)
-        *e->number = 0;
-}
-
-/* Builds the map of names. */
-static bool index_entries(rg_optim_load *all) {
-    const size_t slots = all->optim->n_slots;
-    all->loaded = rgi_scope_alloc(slots * sizeof *all->loaded);
-    if (!all->loaded)
-        return false;
-    memset(all->loaded, 0, slots * sizeof *all->loaded);
-    for (int i = 0; i < all->n; i++)
-        if (!rgi_map_put_name(&all->places, all->v[i].name, i))
-            return false;
-    return true;
-}
-
-/* Finds the dictionary's values. lbfgs_state.c reads LBFGS's. */
-static bool find_values(rg_optim_load *all, rg_named_list dict) {
-    const bool lbfgs = all->optim->row == &rgi_optim_rows[RG_LBFGS];
+/* Reads the dictionary's values. lbfgs_state.c reads LBFGS's. */
+static bool load_values(rg_optim_load *l, rg_named_list dict) {
+    const bool lbfgs = l->optim->row == &rgi_optim_rows[RG_LBFGS];
     for (int i = 0; i < dict.n; i++) {
-        const char *name = dict.v[i].name;
-        const bool apart = lbfgs && strncmp(name, "state.", 6) == 0;
-        if (!apart && !find_value(all, dict.v[i]))
+        const bool apart = lbfgs && strncmp(dict.v[i].name, "state.", 6) == 0;
+        if (!apart && !load_value(l, dict.v[i]))
             return false;
     }
-    return check_found(all) && (!lbfgs || rgi_lbfgs_read(&all->lbfgs, all->optim, dict));
+    return check_found(l) && (!lbfgs || rgi_lbfgs_read(&l->lbfgs, l->optim, dict));
 }
 
-bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict, bool torchs) {
+rg_optim_load *rgi_optim_load_begin(rg_optim *o, rg_named_list dict, bool torchs) {
+    RG_NO_GRAD();
+    rg_optim_load *l = rgi_scope_alloc(sizeof *l);
+    if (!l)
+        return NULL;
     *l = (rg_optim_load){ .optim = o, .torchs = torchs };
-    if (!list_entries(o, l) || !check_groups(o, dict))
-        return false;
-    if (index_entries(l) && find_values(l, dict))
-        return true;
+    if (check_groups(o, dict) && list_entries(l) && load_values(l, dict))
+        return l;
     rgi_map_free(&l->places);
-    return false;
+    return NULL;
+}
+
+/* Replaces a slot's state by the loaded one, which may be absent. */
+static void put_loaded_slot(const rg_optim *o, rg_optim_slot *slot, const rg_optim_slot *loaded) {
+    for (int k = 0; k < RG_OPTIM_STATES; k++) {
+        if (loaded->state[k])
+            rgi_retain(loaded->state[k]);
+        rgi_release(slot->state[k]);
+        slot->state[k] = loaded->state[k];
+    }
+    slot->product = loaded->product;
+    /* SGD doesn't save its step count: a loaded buffer means that this isn't the first step. */
+    slot->step = o->row->saves_step ? loaded->step : loaded->state[0] != NULL;
+}
+
+static void put_loaded(const rg_optim_load *l) {
+    rg_optim *o = l->optim;
+    for (size_t i = 0; i < o->n_slots; i++)
+        put_loaded_slot(o, &o->slots[i], &l->slots[i]);
+    memcpy(o->groups, l->groups, o->n_groups * sizeof *o->groups);
+    const rg_schedule *loaded = l->schedules;
+    for (rg_schedule *s = o->schedules; s; s = s->next)
+        memcpy(s->state, loaded++->state, sizeof s->state);
 }
 
 void rgi_optim_load_end(rg_optim_load *l, bool go) {
     rgi_map_free(&l->places);
-    const rg_lbfgs old = l->optim->lbfgs;
     if (go) {
-        l->optim->lbfgs = l->lbfgs;
-        l->lbfgs = old;
+        RG_SWAP(l->optim->lbfgs, l->lbfgs);
+        put_loaded(l);
     }
     rgi_lbfgs_end(&l->lbfgs);
-    for (int i = 0; go && i < l->n; i++) {
-        if (l->v[i].tensor)
-            put_tensor(l->optim, &l->v[i]);
-        else
-            put_number(&l->v[i]);
-    }
 }
 
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
-    rg_optim_load l;
     if (!rgi_handle_given(o, load_op, RG_HANDLE_OPTIM) || !rgi_state_given(dict, load_op))
         return false;
     bool torchs;
     dict = rgi_optim_own_words(o, dict, &torchs);
-    bool ok = dict.n >= 0 && rgi_optim_load_begin(&l, o, dict, torchs);
-    if (ok)
-        rgi_optim_load_end(&l, true);
-    return ok;
+    rg_optim_load *l = dict.n < 0 ? NULL : rgi_optim_load_begin(o, dict, torchs);
+    if (l)
+        rgi_optim_load_end(l, true);
+    return l;
 }

@@ -113,12 +113,6 @@ rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
 /* Removes an owner, and frees the optimizer after the last one. */
 void rgi_optim_let_go(rg_optim *o);
 
-/* ---- names in a state_dict ----------------------------------------------------- */
-
-/* Returns the index in a name of a list, such as 2 for "base_lrs.2", or -1 if the name isn't in
- * this list. */
-int64_t rgi_place_in_list(const char *name, const char *list);
-
 /* ---- a schedule ---------------------------------------------------------------- */
 
 /* A schedule's state, which state_dict saves. */

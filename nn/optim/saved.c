@@ -3,9 +3,12 @@
  */
 #include "saved.h"
 
+#include "autograd/ops/ops.h"
 #include "tensor/structs.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void add_tuple(rg_py *p, const char *key, int n, const double *numbers) {
     rgi_py_begin_at(p, key, RG_PY_TUPLE);
@@ -42,6 +45,16 @@ void rgi_saved_add(rg_py *p, const rg_saved *row, const void *base, bool with_ke
     }
 }
 
+bool rgi_saved_is_there(const rg_saved *row, const void *base) {
+    const void *at = (const char *)base + row->offset;
+    switch (row->kind) {
+    case RG_SAVED_TENSOR: return *(rg_tensor *const *)at != NULL;
+    case RG_SAVED_INT:
+    case RG_SAVED_BOOL: return true;
+    default: return *(const double *)at != RG_UNSET;
+    }
+}
+
 bool rgi_saved_number(const rg_named *e, double *number, const char *op) {
     RG_FAIL_IF(e->tensor == RG_NONE || e->tensor->numel != 1, op,
                "\"%s\" in state_dict is no number", e->name);
@@ -75,6 +88,21 @@ bool rgi_saved_read(const rg_saved *row, void *base, const rg_named *e, const ch
             return false;
         *(bool *)at = number != 0;
         return true;
+    case RG_SAVED_TENSOR: *(rg_tensor **)at = e->tensor; return true;
     default: return rgi_saved_number(e, at, op);
     }
+}
+
+rg_tensor *rgi_saved_copy(rg_tensor *t, rg_dtype dtype) {
+    return rg_contiguous(rg_to(rg_clone(t), dtype));
+}
+
+int64_t rgi_place_in_list(const char *name, const char *list) {
+    const size_t n = strlen(list);
+    if (strncmp(name, list, n) != 0 || name[n] != '.' || name[n + 1] < '0')
+        return -1;
+    /* The first character must be '0' or above: strtoll also accepts blanks and signs. */
+    char *end;
+    const long long place = strtoll(name + n + 1, &end, 10);
+    return *end ? -1 : place;
 }

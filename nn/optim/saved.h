@@ -31,9 +31,19 @@ typedef struct rg_saved {
 /* Writes the field of the struct at `base`, after its key if `with_key`. A SCALAR is written as a
  * tensor of this dtype. */
 void rgi_saved_add(rg_py *p, const rg_saved *row, const void *base, bool with_key, rg_dtype dtype);
+/* Returns whether the struct has the field now: a tensor that isn't NULL, or a number that isn't
+ * RG_UNSET. */
+bool rgi_saved_is_there(const rg_saved *row, const void *base);
 /* Sets *number to the value of a dictionary's entry; fails if it isn't a number. */
 bool rgi_saved_number(const rg_named *e, double *number, const char *op);
 /* Sets *whole to the value of an entry; fails if it isn't an integer. */
 bool rgi_saved_whole(const rg_named *e, int64_t *whole, const char *op);
-/* Reads a number from an entry into the struct at `base`. Fails like the two functions above. */
+/* Reads an entry into the struct at `base`. Fails like the two functions above. A tensor's pointer
+ * is stored without a reference. */
 bool rgi_saved_read(const rg_saved *row, void *base, const rg_named *e, const char *op);
+/* Returns a contiguous copy of a tensor in this dtype, which the scope owns. Requires that no
+ * gradient is recorded. */
+rg_tensor *rgi_saved_copy(rg_tensor *t, rg_dtype dtype);
+/* Returns the index in a name of a list, such as 2 for "base_lrs.2", or -1 if the name isn't in
+ * this list. */
+int64_t rgi_place_in_list(const char *name, const char *list);

@@ -3,7 +3,7 @@
  * everything into copies of the schedules before anything changes. This file is long because each
  * kind of schedule has its own keys.
  */
-#include "load_optim.h"
+#include "optimizer_structs.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"

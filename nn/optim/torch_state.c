@@ -3,8 +3,8 @@
  * lists its parameters' indices, some options that change no result have no counterpart, and None
  * stands for an absent value.
  */
+#include "optim_state.h"
 #include "optimizer_structs.h"
-#include "load_optim.h"
 #include "tensor/text/text.h"
 #include "tensor/memory.h"
 

@@ -7,9 +7,10 @@
 #include "nn/data/data.h"
 #include "checkpoint_given.h"
 #include "nn/data/load_loader.h"
-#include "nn/optim/load_optim.h"
+#include "nn/optim/optim_state.h"
 #include "nn/state.h"
 #include "tensor/files/safetensors.h"
+#include "tensor/handle.h"
 #include "tensor/load.h"
 #include "tensor/random/random.h"
 #include "tensor/scope.h"
@@ -56,16 +57,6 @@ bool rgi_checkpoint_given(const rg_training *run, const char *op) {
             || !rgi_given(run->numbers.v[i].value, op, "a number's place"))
             return false;
     return true;
-}
-
-/* Returns the kinds of the optimizer's schedules, which the scope owns, or NULL. */
-static const char *schedule_kinds(const rg_optim *o) {
-    rg_text text = { 0 };
-    for (const rg_schedule *s = o->schedules; s; s = s->next)
-        rgi_text_add(&text, "%s%s", text.n ? ", " : "", rgi_schedule_rows[s->kind].name);
-    if (!text.n)
-        rgi_text_add(&text, "none");
-    return rgi_text_own(&text);
 }
 
 /* Returns the program's numbers as 0-d tensors. A list with .n == -1 means failure. */
@@ -126,8 +117,9 @@ static bool write_parts(const char *op, const char *path, const rg_training *run
     };
     rg_metadata metadata = { 2, pairs };
     if (run->optim) {
-        pairs[metadata.n++] = (rg_metadata_pair){ optim_key, run->optim->row->name };
-        pairs[metadata.n++] = (rg_metadata_pair){ schedules_key, schedule_kinds(run->optim) };
+        pairs[metadata.n++] = (rg_metadata_pair){ optim_key, rgi_optim_kind(run->optim) };
+        pairs[metadata.n++] = (rg_metadata_pair){ schedules_key,
+                                                  rgi_optim_schedule_kinds(run->optim) };
     }
     return rgi_safetensors_write(op, (rg_named_list){ all->n, all->v }, metadata, path);
 }
@@ -168,7 +160,7 @@ typedef struct {
     const char *op, *path;
     rg_dictionary part[PARTS];
     rg_module_load model;
-    rg_optim_load optim;
+    rg_optim_load *optim;
     rg_loader_load loader;
 } checkpoint_parts;
 
@@ -189,8 +181,8 @@ static bool kind_fits(const rg_safetensors *file, const char *key, const char *w
 
 static bool kinds_fit(const rg_safetensors *file, const rg_optim *o) {
     return !o
-           || (kind_fits(file, optim_key, "optimizer", o->row->name)
-               && kind_fits(file, schedules_key, "schedules", schedule_kinds(o)));
+           || (kind_fits(file, optim_key, "optimizer", rgi_optim_kind(o))
+               && kind_fits(file, schedules_key, "schedules", rgi_optim_schedule_kinds(o)));
 }
 
 /* Reads all tensors of a checkpoint. A list with .n == -1 means failure. */
@@ -312,7 +304,7 @@ static bool put_parts(checkpoint_parts *c, const rg_training *run) {
         ok = rg_copy_(run->tensors.v[i].tensor, part_named(c, TENSORS, run->tensors.v[i].name));
     ok = rgi_module_load_end(&c->model, ok);
     if (run->optim)
-        rgi_optim_load_end(&c->optim, ok);
+        rgi_optim_load_end(c->optim, ok);
     for (int i = 0; ok && i < run->numbers.n; i++)
         *run->numbers.v[i].value = rg_item(part_named(c, NUMBERS, run->numbers.v[i].name));
     return ok;
@@ -347,7 +339,9 @@ static bool load_parts(checkpoint_parts *c, const rg_training *run) {
         || (run->loader && !rgi_loader_load_begin(&c->loader, run->loader, c->part[LOADER].list))
         || (run->model && !begin_model(c, run->model)))
         return false;
-    if (run->optim && !rgi_optim_load_begin(&c->optim, run->optim, c->part[OPTIM].list, false)) {
+    if (run->optim)
+        c->optim = rgi_optim_load_begin(run->optim, c->part[OPTIM].list, false);
+    if (run->optim && !c->optim) {
         rgi_module_load_end(&c->model, false);
         return false;
     }

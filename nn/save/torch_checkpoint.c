@@ -9,86 +9,11 @@
 #include "tensor/memory.h"
 #include "tensor/map.h"
 #include "tensor/error.h"
-#include "nn/optim/load_optim.h"
+#include "nn/optim/optim_state.h"
 
 #include <math.h>
-#include <stddef.h>
 
 static const char *const torch_op = "torch_save_checkpoint";
-
-/* ---- an optimizer ----------------------------------------------------------------------- */
-
-static void add_torch_slot(rg_py *p, const rg_optim *o, size_t i) {
-    const rg_optim_slot *slot = &o->slots[i];
-    rgi_py_int_key(p, (int64_t)i);
-    rgi_py_begin(p, RG_PY_DICT);
-    if (o->row->saves_step)
-        rgi_py_tensor(p, "step", rg_scalar_dtype(slot->step, rg_default_dtype()));
-    if (o->row->factor)
-        rgi_py_tensor(p, "mu_product", rg_scalar_dtype(slot->product, rg_default_dtype()));
-    for (int k = 0; k < RG_OPTIM_STATES; k++)
-        if (slot->state[k])
-            rgi_py_tensor(p, o->row->states[k].name, slot->state[k]);
-    rgi_py_end(p);
-}
-
-/* Writes group g, whose parameters' indices start at `first`. */
-static void add_torch_group(rg_py *p, const rg_group *g, size_t first) {
-    rgi_py_begin(p, RG_PY_DICT);
-    for (int k = 0; k < RG_OPTION_COUNT; k++)
-        if (rgi_option_set(g->option[k]))
-            rgi_saved_add(p, &rgi_options[k], &g->options, true, RG_FLOAT64);
-    rgi_py_begin_at(p, "params", RG_PY_LIST);
-    for (size_t i = 0; i < (size_t)g->n_params; i++)
-        rgi_py_int(p, NULL, (int64_t)(first + i));
-    rgi_py_end(p);
-    rgi_py_end(p);
-}
-
-static void add_torch_optim(rg_py *p, const rg_optim *o) {
-    size_t first = 0;
-    rgi_py_begin_at(p, "optimizer", RG_PY_DICT);
-    rgi_py_begin_at(p, "state", RG_PY_DICT);
-    for (size_t i = 0; i < o->n_slots; i++)
-        if (o->slots[i].state[0])
-            add_torch_slot(p, o, i);
-    rgi_lbfgs_add(p, o);
-    rgi_py_end(p);
-    rgi_py_begin_at(p, "param_groups", RG_PY_LIST);
-    for (size_t i = 0; i < o->n_groups; i++) {
-        add_torch_group(p, &o->groups[i], first);
-        first += (size_t)o->groups[i].n_params;
-    }
-    rgi_py_end(p);
-    rgi_py_end(p);
-}
-
-/* ---- its schedules ---------------------------------------------------------------------- */
-
-/* Returns whether another schedule of the optimizer steps this one. */
-static bool is_stepped_by_another(const rg_schedule *s) {
-    for (const rg_schedule *other = s->optim->schedules; other; other = other->next)
-        for (int i = 0; i < rgi_schedules_below(other); i++)
-            if (other->o.schedules[i] == s)
-                return true;
-    return false;
-}
-
-/* Writes one schedule as "scheduler", several as a list "schedulers". */
-static void add_torch_schedules(rg_py *p, const rg_optim *o) {
-    int n = 0;
-    for (const rg_schedule *s = o->schedules; s; s = s->next)
-        n += !is_stepped_by_another(s);
-    if (n > 1)
-        rgi_py_begin_at(p, "schedulers", RG_PY_LIST);
-    for (rg_schedule *s = o->schedules; s; s = s->next)
-        if (!is_stepped_by_another(s))
-            rgi_schedule_value(p, n > 1 ? NULL : "scheduler", s);
-    if (n > 1)
-        rgi_py_end(p);
-}
-
-/* ---- the rest --------------------------------------------------------------------------- */
 
 static void add_torch_list(rg_py *p, const char *key, rg_named_list list) {
     rgi_py_begin_at(p, key, RG_PY_ORDERED_DICT);
@@ -141,8 +66,8 @@ bool rg_torch_save_checkpoint(const char *path, rg_training run) {
     if (run.model)
         add_torch_list(&p, "model", rg_state_dict(run.model));
     if (run.optim) {
-        add_torch_optim(&p, run.optim);
-        add_torch_schedules(&p, run.optim);
+        rgi_optim_add(&p, "optimizer", run.optim, false);
+        rgi_optim_add_schedules(&p, run.optim);
     }
     if (run.loader)
         add_torch_list(&p, "loader", rg_data_loader_state_dict(run.loader));

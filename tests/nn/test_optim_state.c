@@ -115,8 +115,8 @@ START_TEST(test_no_key_is_missed) {
             memmove(v + without, v + without + 1, (size_t)(whole.n - without - 1) * sizeof *v);
             part.n--;
             const bool one_key = kind == RG_SGD || kind == RG_LION || kind == RG_MUON;
-            const bool optional =
-                strstr(name, "decoupled") || (one_key && strncmp(name, "state.", 6) == 0);
+            const bool optional = strstr(name, "decoupled")
+                                  || (one_key && strncmp(name, "state.", 6) == 0);
             bool loaded = rg_optim_load_state_dict(to.o, part);
             ck_assert_msg(loaded == optional, "without %s: %s", name, rg_error());
             ck_assert(loaded || strstr(rg_error(), strstr(name, ".params") ? "groups" : name));
@@ -342,6 +342,26 @@ static bool loads_with(rg_optim *o, const char *name, rg_tensor *t) {
     return rg_optim_load_state_dict(o, dict);
 }
 
+/* A count is loaded as it is made: without a fraction. A float that is whole is one. */
+START_TEST(test_counts_are_whole) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(2, 2), true);
+    rg_optim *o = rg_optim_muon(RG_LIST(w));
+    rg_named v[MOST];
+    rg_named_list dict = copy_of(rg_optim_state_dict(o), v);
+    int at = 0;
+    while (strcmp(v[at].name, "param_groups.0.ns_steps"))
+        at++;
+    v[at].tensor = rg_scalar(4.5);
+    ck_fails(rg_optim_load_state_dict(o, dict), RG_RUNTIME_ERROR,
+             "\"param_groups.0.ns_steps\" in state_dict is no whole number");
+    ck_assert_double_eq(rg_optim_group(o, 0)->ns_steps, 5);
+    v[at].tensor = rg_scalar(4.0);
+    ck_ok(rg_optim_load_state_dict(o, dict));
+    ck_assert_double_eq(rg_optim_group(o, 0)->ns_steps, 4);
+    rg_optim_free(o);
+}
+END_TEST
+
 /* What torch keeps in each group beside regard's own is passed over, by whole names only. */
 START_TEST(test_names_in_groups) {
     RG_SCOPE();
@@ -432,6 +452,6 @@ START_TEST(test_options_have_rows) {
 END_TEST
 
 RG_TESTS(optim_state, test_options_have_rows, test_groups_of_torchs, test_states_before_a_schedule,
-         test_every_key_is_loaded, test_no_key_is_missed, test_states_of_an_option,
-         test_fresh_into_stepped, test_many_groups_and_schedules, test_names_in_groups,
-         test_a_checkpoint_that_fails)
+         test_counts_are_whole, test_every_key_is_loaded, test_no_key_is_missed,
+         test_states_of_an_option, test_fresh_into_stepped, test_many_groups_and_schedules,
+         test_names_in_groups, test_a_checkpoint_that_fails)
