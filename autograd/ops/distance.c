@@ -126,12 +126,12 @@ RG_OP(cdist, .doc = "distances between the rows of two matrices", .node = "Cdist
 /* ---- euclidean_dist: cdist for p = 2 by way of a product, sqrt(|a|^2 - 2 a b + |b|^2), which is
  *      faster for many rows, and less exact for rows that are close ---------------- */
 
-/* Returns the square of each row's norm: (.., n, 1). K_NORM_2 doesn't take the root. */
+/* Returns the square of each row's norm: (.., n, 1). k_norms_2 doesn't take the root. */
 static rg_tensor *euclidean_squares(const rg_tensor *x) {
     rg_tensor shape = *x;
     shape.size[x->ndim - 1] = 1;
     rg_tensor *squares = rgi_own(rgi_new(x->dtype, x->ndim, shape.size));
-    return squares && k_reduce(K_NORM_2, squares, x, 1u << (x->ndim - 1)) ? squares : NULL;
+    return squares && k_reduce(&k_norms_2, squares, x, 1u << (x->ndim - 1)) ? squares : NULL;
 }
 
 static bool euclidean_dist_forward(rg_call *c) {

@@ -30,11 +30,11 @@ static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, r
 }
 
 static bool largest_forward(rg_call *c) {
-    return k_reduce(K_MAX, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
+    return k_reduce(&k_greatest, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 static bool smallest_forward(rg_call *c) {
-    return k_reduce(K_MIN, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
+    return k_reduce(&k_least, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 /* gx = g / (how many x equal y) where x equals y, else 0 */

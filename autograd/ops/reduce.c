@@ -146,7 +146,7 @@ rg_tensor *rg_sum_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
 /* ---- nansum: sum(x) over dims, where NaN counts as 0; gx = g where x is a number, else 0 ---- */
 
 static bool nansum_forward(rg_call *c) {
-    return k_reduce(K_NANSUM, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
+    return k_reduce(&k_nansums, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 static rg_tensor *nansum_rule(const rg_step *s, rg_tensor *g) {
@@ -209,7 +209,7 @@ rg_tensor *rg_mean_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
  *      of the others ------------------------------------------------------------- */
 
 static bool prod_forward(rg_call *c) {
-    return k_reduce(K_PROD, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
+    return k_reduce(&k_products, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 static const char *prod_node(const void *attr) {
@@ -300,7 +300,7 @@ rg_tensor *rg_all_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
 /* ---- count_nonzero: how many x over dims are not 0 ----------------------------- */
 
 static bool count_nonzero_forward(rg_call *c) {
-    return k_reduce(K_COUNT, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
+    return k_reduce(&k_counts, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 RG_OP(count_nonzero, .doc = "how many x over dims are not 0", .n_in = 1, RG_WITH(reduce),

@@ -137,27 +137,27 @@ bool k_has_zero(const rg_tensor *integers);
 /* ---- ternary.c: where takes a bool, and addcmul and addcdiv take a number ---- */
 extern const rg_kernel k_where, k_clamp, k_lerp, k_addcmul, k_addcdiv;
 
-/* ---- reductions (reduce.c, moments.c) ---------------------------------------------------------
+/* ---- reductions (reduce.c, and a file a family) ------------------------------------------------
  * Reduces the dims in a mask; y has x's shape without these dims, or with size 1 for them.
  * Reductions return false if there is no memory, or no loop for the dtype. */
 
-typedef enum k_reduction {
-    K_SUM,
-    K_SUM_WIDE, /* Floats are added up in float64. */
-    K_NANSUM,   /* NaN counts as 0. */
-    K_COUNT,    /* The number of elements that are not 0. */
-    K_PROD,
-    K_MAX,
-    K_MIN,
-    K_NORM_0, /* Norms are for floats alone. */
-    K_NORM_1,
-    K_NORM_2, /* sum(x^2), without the root. */
-    K_NORM_MAX,
-    K_NORM_MIN,
-} k_reduction;
-bool k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims);
+/* A kind of reduction. Each is in a file of its family, so that a program links only those that it
+ * calls. */
+typedef struct k_reduction k_reduction;
+/* ---- sums.c: k_wide_sums adds up floats in float64, and for k_nansums NaN counts as 0. ---- */
+extern const k_reduction k_sums, k_wide_sums, k_nansums;
+/* ---- counts.c: the number of elements that are not 0 ---- */
+extern const k_reduction k_counts;
+/* ---- products.c ---- */
+extern const k_reduction k_products;
+/* ---- extremes.c ---- */
+extern const k_reduction k_greatest, k_least;
+/* ---- norms.c: norms are for floats alone; k_norms_2 is sum(x^2), without the root. ---- */
+extern const k_reduction k_norms_0, k_norms_1, k_norms_2, k_norms_max, k_norms_min;
+
+bool k_reduce(const k_reduction *kind, rg_tensor *y, const rg_tensor *x, uint32_t dims);
 static inline bool k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
-    return k_reduce(K_SUM, y, x, dims);
+    return k_reduce(&k_sums, y, x, dims);
 }
 /* Returns the number of elements of x that aren't 0. */
 int64_t k_count(const rg_tensor *x);

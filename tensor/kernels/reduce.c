@@ -1,13 +1,11 @@
 /*
- * reduce.c: sums, products, counts and extremes over the dims of a mask. A reduction is cut into
- * blocks of two dims, the first of them reduced, and folded into y; loops/reduce.h folds. What is
- * made of sums is in moments.c.
+ * reduce.c: how a reduction over the dims of a mask is cut into blocks of two dims, the first of
+ * them reduced, which a kind's loop folds into y. The kinds are in files of their own, so that a
+ * program links those that it calls: sums.c, counts.c, products.c, extremes.c and norms.c. What is
+ * made of sums is in moments.c and logsumexp.c.
  */
 #include "reduce.h"
 #include "tensor/shape.h"
-
-#include <tgmath.h>
-#include <string.h>
 
 /* ---- cutting ------------------------------------------------------------------------------- */
 
@@ -107,9 +105,8 @@ static int reduce_merge(reduce_dim d[RG_MAX_DIMS + 2], int n) {
     return merged + 1;
 }
 
-/* Cuts x into blocks, and folds them into y by the loop. */
-RG_HOT static void reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop,
-                                 const void *context) {
+RG_HOT void k_reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop,
+                            const void *context) {
     const int64_t bytes = (int64_t)rgi_sizeof(x->dtype);
     if (x->numel == 0)
         return;
@@ -158,91 +155,22 @@ rg_tensor k_reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     return kept;
 }
 
-/* ---- the order of sums (see loops/sum.h) ----------------------------------------------------- */
-
-/* Returns the logarithm, to base 2, of how many rows make a subtotal. */
-static int sum_power(int64_t rows) {
-    const int log = rows <= 2 ? 1 : 64 - __builtin_clzll((uint64_t)rows - 1);
-    return RG_MAX(4, log / 4);
-}
-
-/* Returns whether, after i rows, the subtotal of a level is ready for the next one. */
-static inline bool sum_is_full(int64_t i, int level, int power) {
-    return !(i & (((int64_t)1 << (level + 1) * power) - 1));
-}
-
-/* ---- extremes and their places ------------------------------------------------------------ */
-
-/* The places go to `indices`, where each stands as its value does in `values`. */
-typedef struct {
-    char *values;
-    int64_t *indices;
-    bool smallest;
-} place_context;
-
-#define K_LOOPS "loops/reduce.h"
-#define K_TYPES_ALL
-#include "sets.h"
-
-bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest) {
-    static reduce_loop *const loops[K_DTYPES][K_SETS] = K_TABLE_ALL(place);
-    reduce_loop *loop = K_LOOP_OF(loops, x->dtype, "max");
+RG_HOT bool k_reduce(const k_reduction *kind, rg_tensor *y, const rg_tensor *x, uint32_t dims) {
+    reduce_loop *loop = K_LOOP_OF(kind->loops, x->dtype, "reduce");
     if (!loop)
         return false;
-    const place_context c = { .values = values->data,
-                              .indices = (int64_t *)indices->data,
-                              .smallest = smallest };
-    reduce_blocks(values, x, 1u << dim, loop, &c);
-    return true;
-}
-
-/* ---- the kinds ------------------------------------------------------------------------- */
-
-/* A kind of reduction starts from its unit, which is `unit` for floats and `integer` for integers,
- * and has a table of loops. */
-typedef struct {
-    double unit;
-    int64_t integer;
-    reduce_loop *loops[K_DTYPES][K_SETS];
-} reduction;
-
-static const reduction reductions[] = {
-    [K_SUM] = { 0, 0, K_TABLE_ALL(sum) },
-    [K_SUM_WIDE] = { 0,
-                     0,
-                     { [RG_FLOAT32] = K_BY_SET(wide_sum_float),
-                       [RG_FLOAT64] = K_BY_SET(sum_double) } },
-    [K_NANSUM] = { 0,
-                   0,
-                   { RG_BOOL_DTYPES(K_TABLE_ROW, sum) RG_INTEGER_DTYPES(K_TABLE_ROW, sum)
-                         RG_FLOAT_DTYPES(K_TABLE_ROW, nansum) } },
-    [K_COUNT] = { 0, 0, K_TABLE_ALL(count) },
-    [K_PROD] = { 1, 1, K_TABLE_ALL(prod) },
-    [K_MAX] = { -INFINITY, INT64_MIN, K_TABLE_ALL(max) },
-    [K_MIN] = { INFINITY, INT64_MAX, K_TABLE_ALL(min) },
-    [K_NORM_0] = { 0, 0, K_TABLE_FLOATS(norm0) },
-    [K_NORM_1] = { 0, 0, K_TABLE_FLOATS(norm1) },
-    [K_NORM_2] = { 0, 0, K_TABLE_FLOATS(norm2) },
-    [K_NORM_MAX] = { 0, 0, K_TABLE_FLOATS(max_norm) },
-    [K_NORM_MIN] = { INFINITY, 0, K_TABLE_FLOATS(min_norm) },
-};
-
-RG_HOT bool k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims) {
-    const reduction *r = &reductions[how];
-    reduce_loop *loop = K_LOOP_OF(r->loops, x->dtype, "reduce");
-    if (!loop)
-        return false;
-    if (r->unit == 0)
+    if (kind->unit == 0)
         rgi_fill_zero(y);
     else
-        rgi_fill_number(y, r->unit, rgi_is_bool(y->dtype) ? r->integer > 0 : r->integer);
-    reduce_blocks(y, x, dims, loop, NULL);
+        rgi_fill_number(y, kind->unit, rgi_is_bool(y->dtype) ? kind->integer > 0 : kind->integer);
+    k_reduce_blocks(y, x, dims, loop, NULL);
     return true;
 }
 
-int64_t k_count(const rg_tensor *x) {
-    int64_t n = 0;
-    rg_tensor y = { .dtype = RG_INT64, .flags = RG_CONTIGUOUS, .numel = 1, .data = (char *)&n };
-    k_reduce(K_COUNT, &y, x, UINT32_MAX);
-    return n;
+bool k_finish(finish_loop *const loops[K_DTYPES], rg_tensor *y, double number,
+              const rg_tensor *other) {
+    finish_loop *loop = K_BASE_LOOP_OF(loops, y->dtype, "reduce");
+    if (loop)
+        loop(y->data, y->numel, number, other ? other->data : NULL);
+    return loop;
 }

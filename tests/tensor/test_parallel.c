@@ -206,10 +206,10 @@ END_TEST
 
 static int reduced; /* This dim is reduced. */
 static bool sum(rg_tensor *y, rg_tensor *const in[]) {
-    return k_reduce(K_SUM, y, in[0], 1u << reduced);
+    return k_reduce(&k_sums, y, in[0], 1u << reduced);
 }
 static bool greatest(rg_tensor *y, rg_tensor *const in[]) {
-    return k_reduce(K_MAX, y, in[0], 1u << reduced);
+    return k_reduce(&k_greatest, y, in[0], 1u << reduced);
 }
 static bool place(rg_tensor *y, rg_tensor *const in[]) {
     return k_max_dim(in[1], y, in[0], reduced, false);

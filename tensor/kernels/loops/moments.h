@@ -1,6 +1,6 @@
 /*
- * loops/moments.h: what becomes of sums, element by element: means, roots, powers, logarithms;
- * and sums of squares around means.
+ * loops/moments.h: what makes means and deviations of sums, element by element, and sums of squares
+ * around means.
  */
 
 /* Each of these functions changes n elements of y, by a number or by the elements of another
@@ -21,32 +21,6 @@ static void K_NAME(moments_root)(void *y, int64_t n, double number, const void *
     (void)other;
     for (int64_t i = 0; i < n; i++)
         v[i] = sqrt(v[i]);
-}
-
-/* y = y^number */
-static void K_NAME(moments_power)(void *y, int64_t n, double number, const void *other) {
-    T *v = y;
-    (void)other;
-    for (int64_t i = 0; i < n; i++)
-        v[i] = pow(v[i], (T)number);
-}
-
-/* y = y, but 0 where y is infinite */
-static void K_NAME(moments_finite)(void *y, int64_t n, double number, const void *other) {
-    T *v = y;
-    (void)number;
-    (void)other;
-    for (int64_t i = 0; i < n; i++)
-        v[i] = isinf(v[i]) ? 0 : v[i];
-}
-
-/* y = ln y + other */
-static void K_NAME(moments_log)(void *y, int64_t n, double number, const void *other) {
-    const T *more = other;
-    T *v = y;
-    (void)number;
-    for (int64_t i = 0; i < n; i++)
-        v[i] = log(v[i]) + more[i];
 }
 
 /* lane[k] += (x - mean)^2 for every eighth of n elements, from the k-th on. Eight sums at once

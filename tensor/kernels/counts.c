@@ -1,0 +1,30 @@
+/*
+ * counts.c: the number of elements that are not 0, and whether any or all are not 0.
+ */
+#include "reduce.h"
+#include "tensor/storage.h"
+
+#define K_LOOPS "loops/counts.h"
+#define K_TYPES_ALL
+#include "sets.h"
+
+const k_reduction k_counts = { 0, 0, K_TABLE_ALL(count) };
+
+int64_t k_count(const rg_tensor *x) {
+    int64_t n = 0;
+    rg_tensor y = { .dtype = RG_INT64, .flags = RG_CONTIGUOUS, .numel = 1, .data = (char *)&n };
+    k_reduce(&k_counts, &y, x, UINT32_MAX);
+    return n;
+}
+
+bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all) {
+    rg_tensor *count = rgi_new_like(y, RG_INT64);
+    if (!count)
+        return false;
+    bool ok = k_reduce(&k_counts, count, x, dims);
+    int64_t needed = all && y->numel ? x->numel / y->numel : 1;
+    for (int64_t i = 0; ok && i < y->numel; i++)
+        ((bool *)y->data)[i] = ((int64_t *)count->data)[i] >= needed;
+    rgi_release(count);
+    return ok;
+}

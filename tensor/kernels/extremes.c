@@ -1,0 +1,30 @@
+/*
+ * extremes.c: the greatest and the least element over dims, and their places along one dim.
+ */
+#include "reduce.h"
+
+/* The places go to `indices`, where each stands as its value does in `values`. */
+typedef struct {
+    char *values;
+    int64_t *indices;
+    bool smallest;
+} place_context;
+
+#define K_LOOPS "loops/extremes.h"
+#define K_TYPES_ALL
+#include "sets.h"
+
+const k_reduction k_greatest = { -INFINITY, INT64_MIN, K_TABLE_ALL(max) };
+const k_reduction k_least = { INFINITY, INT64_MAX, K_TABLE_ALL(min) };
+
+bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest) {
+    static reduce_loop *const loops[K_DTYPES][K_SETS] = K_TABLE_ALL(place);
+    reduce_loop *loop = K_LOOP_OF(loops, x->dtype, "max");
+    if (!loop)
+        return false;
+    const place_context c = { .values = values->data,
+                              .indices = (int64_t *)indices->data,
+                              .smallest = smallest };
+    k_reduce_blocks(values, x, 1u << dim, loop, &c);
+    return true;
+}

@@ -1,0 +1,37 @@
+/*
+ * loops/norms.h: sums and extremes of powers of one type of floats and set. A NaN joins, and stays.
+ */
+
+#define ELEMENT       T
+#define RESULT        T
+#define GREATER(a, b) ((((b) > (a)) | ((b) != (b))) ? (b) : (a))
+#define LESS(a, b)    ((((b) < (a)) | ((b) != (b))) ? (b) : (a))
+
+#define KIND       max_norm
+#define UNIT       0
+#define VALUE(v)   fabs(v)
+#define JOIN(a, b) GREATER(a, b)
+#include "fold.h"
+
+#define KIND       min_norm
+#define UNIT       INFINITY
+#define VALUE(v)   fabs(v)
+#define JOIN(a, b) LESS(a, b)
+#include "fold.h"
+
+#define KIND     norm0
+#define VALUE(v) ((v) != 0)
+#include "sum.h"
+
+#define KIND     norm1
+#define VALUE(v) fabs(v)
+#include "sum.h"
+
+#define KIND     norm2
+#define VALUE(v) ((v) * (v))
+#include "sum.h"
+
+#undef ELEMENT
+#undef RESULT
+#undef GREATER
+#undef LESS

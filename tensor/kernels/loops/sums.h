@@ -1,0 +1,47 @@
+/*
+ * loops/sums.h: sums of one type and set. Those of integers wrap around.
+ */
+
+/* A bool is read as the number 0 or 1. */
+#if K_IS_BOOL
+#define ELEMENT uint8_t
+#else
+#define ELEMENT T
+#endif
+
+#if !K_IS_FLOAT
+#define RESULT uint64_t
+
+#define KIND       sum
+#define UNIT       0
+#define VALUE(v)   (v)
+#define JOIN(a, b) ((a) + (b))
+#include "fold.h"
+
+#undef RESULT
+#endif
+
+#if K_IS_FLOAT
+#define RESULT ELEMENT
+
+#define KIND     sum
+#define VALUE(v) (v)
+#include "sum.h"
+
+#define KIND     nansum
+#define VALUE(v) ((v) == (v) ? (v) : 0)
+#include "sum.h"
+
+#undef RESULT
+#endif
+
+/* float32 has a sum in double, too. */
+#if K_IS_FLOAT && K_SIZE == 4
+#define RESULT   double
+#define KIND     wide_sum
+#define VALUE(v) (v)
+#include "sum.h"
+#undef RESULT
+#endif
+
+#undef ELEMENT

@@ -1,0 +1,60 @@
+/*
+ * norms.c: norms of any order over dims.
+ */
+#include "reduce.h"
+#include "tensor/storage.h"
+
+#define K_LOOPS "loops/norms.h"
+#define K_TYPES_FLOATS
+#include "sets.h"
+
+#define K_LOOPS "loops/norm_finish.h"
+#define K_TYPES_FLOATS
+#define K_BASE_ONLY
+#include "sets.h"
+
+const k_reduction k_norms_0 = { 0, 0, K_TABLE_FLOATS(norm0) };
+const k_reduction k_norms_1 = { 0, 0, K_TABLE_FLOATS(norm1) };
+const k_reduction k_norms_2 = { 0, 0, K_TABLE_FLOATS(norm2) };
+const k_reduction k_norms_max = { 0, 0, K_TABLE_FLOATS(max_norm) };
+const k_reduction k_norms_min = { INFINITY, 0, K_TABLE_FLOATS(min_norm) };
+
+/* Returns the kind that gives a norm of order p, or NULL if powers are summed. */
+static const k_reduction *norm_kind(double p, bool one_number) {
+    if (p == 0)
+        return &k_norms_0;
+    if (p == 1)
+        return &k_norms_1;
+    /* The norm of one number alone is its size, whose power may be out of range. */
+    if (one_number)
+        return &k_norms_max;
+    if (p == 2)
+        return &k_norms_2;
+    if (p == INFINITY)
+        return &k_norms_max;
+    return p == -INFINITY ? &k_norms_min : NULL;
+}
+
+/* y = sum(|x|^p)^(1/p) */
+static bool norm_of_powers(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
+    static finish_loop *const loops[K_DTYPES] = K_BASE_FLOATS(norm_power);
+    rg_tensor *powers = rgi_new_like(x, x->dtype);
+    if (!powers)
+        return false;
+    double room;
+    rgi_store_f64(&room, x->dtype, p);
+    rg_tensor order = RG_NUMBER(x->dtype, &room);
+    k_run(k_abs, powers, (rg_tensor *)x);
+    k_run(k_pow, powers, powers, &order);
+    bool ok = k_reduce(&k_sums, y, powers, dims) && k_finish(loops, y, 1 / p, NULL);
+    rgi_release(powers);
+    return ok;
+}
+
+bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
+    static finish_loop *const loops[K_DTYPES] = K_BASE_FLOATS(norm_root);
+    const k_reduction *kind = norm_kind(p, x->numel == y->numel);
+    if (!kind)
+        return norm_of_powers(y, x, dims, p);
+    return k_reduce(kind, y, x, dims) && (kind != &k_norms_2 || k_finish(loops, y, 0, NULL));
+}

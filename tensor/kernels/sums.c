@@ -1,0 +1,18 @@
+/*
+ * sums.c: sums in the dtype, sums of floats in float64, and sums in which NaN counts as 0.
+ */
+#include "reduce.h"
+
+#define K_LOOPS "loops/sums.h"
+#define K_TYPES_ALL
+#include "sets.h"
+
+const k_reduction k_sums = { 0, 0, K_TABLE_ALL(sum) };
+const k_reduction k_wide_sums = {
+    0, 0, { [RG_FLOAT32] = K_BY_SET(wide_sum_float), [RG_FLOAT64] = K_BY_SET(sum_double) }
+};
+const k_reduction k_nansums = { 0,
+                                0,
+                                { RG_BOOL_DTYPES(K_TABLE_ROW, sum)
+                                      RG_INTEGER_DTYPES(K_TABLE_ROW, sum)
+                                          RG_FLOAT_DTYPES(K_TABLE_ROW, nansum) } };
