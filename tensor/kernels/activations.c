@@ -1,7 +1,7 @@
 /*
- * activations.c: functions that networks put between their layers, and their gradients. A new one
- * is a row in elementwise.def and two functions in loops/activations.h. Those that take numbers,
- * or two tensors, have their rows here.
+ * activations.c: activation functions and their gradients. A new one is a row in elementwise.def
+ * and two functions in loops/activations.h. Those that take numbers, or two tensors, have their
+ * rows here.
  */
 #include "kernels.h"
 

@@ -1,21 +1,21 @@
 /*
  * attention.c: softmax(scale q k^T + mask) v by tiles of queries and keys, so that memory grows
- * with their number and not with its square. Backward computes the weights again from the logarithm
- * of each query's sum of exponentials. loops/attention.h computes a tile; loops/attention_lanes.h
- * handles short and narrow heads, one head per vector lane.
+ * with the number of queries and keys, and not with their product. Backward computes the weights
+ * again from lse, the logarithm of each query's sum of exponentials. loops/attention.h computes a
+ * tile; loops/attention_lanes.h handles short and narrow heads, one head per vector lane.
  */
 #include "kernels.h"
 #include "tensor/memory.h"
 #include "smooth.h"
 
-/* A tile has ATTENTION_SIDE scores side by side in vectors, and ATTENTION_ALONG such rows one after
- * the other. Where the diagonal cuts a tile, scores are left out in blocks of ATTENTION_BLOCK by
- * ATTENTION_BLOCK. */
+/* A tile is a matrix of ATTENTION_ALONG rows of ATTENTION_SIDE scores; the scores of a row are the
+ * lanes of vectors. Where the diagonal of a causal mask crosses a tile, scores are left out in
+ * blocks of ATTENTION_BLOCK by ATTENTION_BLOCK. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
-/* If heads are in lanes, a tile has ATTENTION_ROWS queries, whose sums with two keys fill half of
- * the registers; a group has a multiple of that number of rows. A task is ATTENTION_LANES heads,
- * the number of lanes of the widest vectors. */
+/* If heads are in lanes, a tile has ATTENTION_ROWS queries: their sums with two keys fill half of
+ * the registers. The queries and keys of a group of heads are rounded up to a multiple of
+ * ATTENTION_ROWS. A task is ATTENTION_LANES heads, the number of lanes of the widest vectors. */
 enum { ATTENTION_ROWS = 4, ATTENTION_LANES = 16 };
 
 /* The matrix of one batch and head, whose rows have `size` elements; row and col are the
@@ -25,8 +25,8 @@ typedef struct {
     int64_t row, col, size;
 } attention_matrix;
 
-/* The plan of a call, which all its tasks share: the tensors of k_attend, their sizes, and the
- * functions of matmul.c for their dtype. */
+/* The plan of a call, which all its tasks share: the tensors of k_attend, their sizes, and
+ * matmul.c's functions for their dtype. */
 typedef struct {
     rg_tensor *const *in, *const *gin;
     const rg_tensor *y, *lse, *g, *g_lse, *mask;
@@ -38,7 +38,7 @@ typedef struct {
     bool causal;
     k_product *product;
     k_turn *turn;
-    /* The workers' memory, `bytes` bytes each. */
+    /* The workers' scratch memory, `bytes` bytes each. */
     char *room;
     size_t bytes;
 } attention_plan;
@@ -61,7 +61,8 @@ static inline attention_stretch attention_cut(const attention_plan *plan, int64_
     };
 }
 
-/* Returns how many of n keys are visible to a query in the block of the i-th query. */
+/* Returns the number of keys, at most n, that are visible to the queries of the block that contains
+ * the i-th query. */
 static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *stretch,
                                      int64_t n, int64_t i) {
     if (!plan->causal)
@@ -139,7 +140,7 @@ static void attention_product(const attention_plan *plan, k_product_sizes sizes,
 #define K_TYPES_FLOATS
 #include "sets.h"
 
-/* ---- by tiles ------------------------------------------------------------------------------- */
+/* ---- attention by tiles ---------------------------------------------------------------------- */
 
 /* Returns the cost of a task: a tile of queries forward, a head backward. A score costs `wide`
  * steps. */
@@ -154,7 +155,7 @@ static size_t attention_room(const attention_plan *plan, int64_t wide) {
     return (size_t)(wide * rows + scores) * rgi_sizeof(plan->in[0]->dtype);
 }
 
-/* ---- by lanes ------------------------------------------------------------------------------- */
+/* ---- attention by lanes ---------------------------------------------------------------------- */
 
 /* Returns whether heads go in lanes. Tiles of long and wide heads fill vectors better: by
  * measurement, lanes are faster if the used fraction of lanes is at least sqrt(length * width) /

@@ -1,15 +1,15 @@
 /*
  * batch_norm.c: batch norm of contiguous tensors (batch, channels, per). loops/batch_norm.h
- * computes a few channels.
+ * computes a task, BATCH_CHANNELS channels.
  */
 #include "kernels.h"
 
 #include <math.h>
 
-/* The number of channels computed at a time, and of parallel sums over a channel. */
+/* The number of channels of a task, and the number of lanes of a sum. */
 enum { BATCH_CHANNELS = 16, BATCH_LANES = 16 };
 
-/* The elements of the tensors of k_batch_norm and k_batch_norm_backward. */
+/* The elements of the tensors of k_batch_normalize and k_batch_normalize_backward. */
 typedef struct {
     const k_batch_norm *z;
     char *y, *gweight, *gbias;

@@ -1,8 +1,8 @@
 /*
- * bfloat16.c: products of float32 matrices whose elements are rounded to bfloat16 when packed, with
- * float32 sums. rg_set_float32_matmul_precision("medium") enables them, if the processor has an
- * instruction for two such steps along k. Each element is a sum over k in ascending order, whatever
- * m and n are. loops/bfloat16.h packs panels and computes tiles.
+ * bfloat16.c: products of float32 matrices whose elements are rounded to bfloat16 when packed; sums
+ * are float32. rg_set_float32_matmul_precision("medium") enables them, if the processor has the
+ * instruction, which takes two steps along k. Each element is a sum over k in ascending order,
+ * whatever m and n are. loops/bfloat16.h packs panels and computes tiles.
  */
 #include "kernels.h"
 
@@ -31,8 +31,8 @@ bool rg_set_float32_matmul_precision(const char *precision) {
 
 bool k_has_bfloat16(void) { return k_set == K_AVX512 && __builtin_cpu_supports("avx512bf16"); }
 
-/* A worker needs room for a panel of a and the columns of b. Thin products don't use packing, since
- * it costs more than it saves. */
+/* Returns the size of a worker's scratch memory: a panel of a, and the columns of b. Thin products
+ * aren't worth packing. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
     const bool thin = z->m < 16 || z->n < 16 || z->k < 32 || z->y_col != 1;
     const bool asked = of_bfloat16 || matmul_precision == MATMUL_MEDIUM;
@@ -44,7 +44,7 @@ size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat
 }
 
 /* y += alpha a b for one block: the columns of b from `column` on, and the steps from `step` on.
- * The first steps compute y = alpha a b + beta c. */
+ * The block at step 0 computes y = alpha a b + beta c instead. */
 static void bfloat16_block(const k_product_sizes *z, float *y, const float *c, const float *a,
                            const float *b, float alpha, float beta, bf_pairs *room, int64_t column,
                            int64_t step) {
@@ -78,7 +78,7 @@ void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const 
 #else
 bool k_has_bfloat16(void) { return false; }
 
-/* Returns 0: this set has no such instruction, and the product stays float32's. */
+/* Returns 0: there is no such instruction, so float32 products are computed in float32. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
     (void)z;
     (void)columns;

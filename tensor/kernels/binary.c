@@ -1,6 +1,6 @@
 /*
- * binary.c: functions of two elements whose result has their type. A new one is a row in
- * elementwise.def and a function in loops/binary.h.
+ * binary.c: elementwise functions of two operands whose result has their dtype. A new one is a row
+ * in elementwise.def and a function in loops/binary.h.
  */
 #include "kernels.h"
 

@@ -1,5 +1,5 @@
 /*
- * compare.c: questions about one or two elements, whose answer is a bool. A new one is a row in
+ * compare.c: elementwise predicates and comparisons, whose result is a bool. A new one is a row in
  * elementwise.def and a function in loops/compare.h.
  */
 #include "kernels.h"

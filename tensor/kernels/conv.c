@@ -1,9 +1,9 @@
 /*
- * conv.c: convolutions over one or two dims of contiguous tensors, and both of their gradients.
- * Each is a product over a part of an image at a time, so that memory doesn't grow with the batch.
- * With stride 1, a strip of rows is copied with its padding, and multiplied in place
- * (loops/slide.h); otherwise the elements under each tap of the kernel are written as columns of a
- * matrix (im2col) for a stretch of pixels (loops/conv.h).
+ * conv.c: convolutions over one or two dims of contiguous tensors, and both of their gradients. A
+ * task is a product for a part of an image, so that memory doesn't grow with the batch. With stride
+ * 1, a strip of rows is copied with its padding, and multiplied in place (loops/slide.h). Otherwise
+ * the elements that each tap of the kernel reads are written as columns of a matrix (im2col) for a
+ * stretch of pixels (loops/conv.h).
  */
 #include "kernels.h"
 #include "tensor/memory.h"
@@ -115,7 +115,7 @@ static double conv_steps(const conv_plan *p) {
     return (double)(z->batch * z->groups * z->out) * (double)p->terms * (double)p->pixels;
 }
 
-/* ---- windows that move on by one ------------------------------------------------------- */
+/* ---- stride 1 -------------------------------------------------------------------------------- */
 
 /* Returns whether the stride is 1 and the windows would fill at least three quarters of the widest
  * vectors. */
@@ -178,8 +178,6 @@ static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
     return slide_run(&p, dtype, z->batch * z->groups * p.stretches, items, loops[dtype][k_set]);
 }
 
-/* ---- any windows ------------------------------------------------------------------------ */
-
 /* ---- integers -------------------------------------------------------------------------- */
 
 /* A convolution of int64, which wraps on overflow. */
@@ -234,6 +232,8 @@ static void whole_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
     const int64_t grain = RG_MAX(1, (int64_t)(0x1p17 / RG_MAX(1, steps)));
     rgi_parallel(parts, grain, rgi_workers(parts, grain), whole_forward, &p);
 }
+
+/* ---- convolutions and their gradients --------------------------------------------------- */
 
 bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                 const rg_tensor *bias) {

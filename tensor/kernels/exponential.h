@@ -1,27 +1,27 @@
 /*
  * exponential.h: exponentials, logarithms and rounding of one floating type, T, without branches or
- * calls. smooth.h includes it for float and for double. Requires that T and these are defined, and
- * takes them back:
+ * calls. smooth.h includes it for float and for double. Requires T and these macros, and undefines
+ * them:
  *
  *     K_TYPED(f)       the function's name for the type: f_float
  *     INT, UINT        the integers of T's size
- *     POINT            how many bits T has after the point
- *     HALF             such that T's exponents have the bias 2 HALF - 1
+ *     POINT            the number of T's bits behind the point
+ *     HALF             a power of two; the bias of T's exponents is 2 HALF - 1
  *     TIMES            the exponential's limits, as multiples of float's
  *     TIMES_EXPM1      expm1's upper limit, as a multiple of k_exp_most
- *     LN2_HIGH         ln 2, in so few bits that its product with an exponent is exact
- *     LOG10_2_HIGH     log10 2, in as few bits
- *     LOG1P_LEAST      where |x| is less, x - x^2 / 2 is ln(1 + x) to the last bit
+ *     LN2_HIGH         ln 2, rounded to few bits, so that its product with an exponent is exact
+ *     LOG10_2_HIGH     log10 2, rounded to few bits
+ *     LOG1P_LEAST      for |x| less than this, ln(1 + x) is x - x^2 / 2 to the last bit
  */
 
 #define LN2     0.693147180559945309417L
 #define LOG10_2 0.301029995663981195214L
 #define LOG2_E  1.44269504088896340736L
 
-/* e^x (2^x if two) = 2^n e^r with |r| <= ln(2) / 2. Returns p of e^r = 1 + r + r^2 p, and puts n +
- * bias into the exponent of *power. */
+/* Splits e^x (2^x if `two`) into 2^n e^r with |r| <= ln(2) / 2. Returns p, where e^r = 1 + r + r^2
+ * p, and stores r and, in the exponent of *power, n + bias. */
 K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power) {
-    const T magic = (T)((UINT)3 << (POINT - 1)) + (T)bias; /* adding it rounds to integers */
+    const T magic = (T)((UINT)3 << (POINT - 1)) + (T)bias; /* Adding this rounds to integers. */
     const T shifted = K_TYPED(k_step)(x, two ? (T)1 : (T)M_LOG2E, magic);
     const T n = shifted - magic;
     *power = (UINT)K_TYPED(k_bits)(shifted) << POINT;
@@ -32,8 +32,8 @@ K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power
     return K_TYPED(k_exp_fit)(*r);
 }
 
-/* Returns e^x (2^x if two), or half of it if halved. 2^n is computed as a product of two factors,
- * one of which is 2^HALF or its inverse (half of that if halved), so that neither overflows. */
+/* Returns e^x (2^x if `two`), or half of it if `halved`. 2^n is a product of two factors, so that
+ * neither overflows; one factor is 2^HALF or its inverse, or half of that if `halved`. */
 K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T unit = two ? (T)M_LOG2E : 1;
     const T least = k_exp_least * TIMES * unit;
@@ -55,7 +55,8 @@ K_INLINE T K_TYPED(k_exp)(T x) { return K_TYPED(k_exp_whole)(x, false, false); }
 
 K_INLINE T K_TYPED(k_exp2)(T x) { return K_TYPED(k_exp_whole)(x, true, false); }
 
-/* e^x - 1 = 2^n (e^r - 1) + (2^n - 1), in halves, so that the greatest power doesn't overflow. */
+/* e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Half of it is computed first, so that the greatest power
+ * doesn't overflow. */
 K_INLINE T K_TYPED(k_expm1)(T x) {
     const T most = k_exp_most * TIMES_EXPM1;
     T t = x > most ? most : x;
@@ -81,7 +82,7 @@ K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
     const T whole = K_TYPED(k_from_bits)((INT)(POINT + 2 * HALF - 1) << POINT);
     const INT root = K_TYPED(k_bits)((T)M_SQRT1_2);
     const T unit = (T)of_e;
-    const T scaled = x < least ? x * (T)((UINT)1 << POINT) : x; /* Now none is subnormal. */
+    const T scaled = x < least ? x * (T)((UINT)1 << POINT) : x; /* `scaled` isn't subnormal. */
     const UINT bits = (UINT)K_TYPED(k_bits)(scaled) + (UINT)(K_TYPED(k_bits)((T)1) - root);
     const T n = K_TYPED(k_from_bits)((INT)(bits >> POINT) | K_TYPED(k_bits)(whole))
                 - (whole + 2 * HALF - 1) - (x < least ? POINT : 0);
@@ -123,7 +124,7 @@ K_INLINE T K_TYPED(k_log1p)(T x) {
     return fabs(x) < (T)LOG1P_LEAST ? x - (T)0.5 * x * x : y;
 }
 
-/* ---- to integers: below 2^POINT, where T has fractions, adding that drops them --------------- */
+/* ---- rounding to integers: adding 2^POINT drops the fraction of a number below it ------------ */
 
 static inline T K_TYPED(k_rint)(T x) {
     const T whole = (T)((UINT)1 << POINT);

@@ -1,12 +1,12 @@
 /*
- * gelu.h: for activations.c, the coefficients of gelu, its tanh form and their slopes, which are
- * made of many short polynomials.
+ * gelu.h: the coefficients of gelu, its tanh form and their derivatives, in many short polynomials.
+ * activations.c includes it.
  *
- * All four are made of a share s, which goes from 0 to 1, with s(-x) = 1 - s(x): x s(x) are
- * gelu and its tanh form, and their slopes are such shares themselves. 1 - s(|x|), which is what
- * lies beyond |x|, is one of 15 polynomials of u, which is |x| less the nearest multiple of 1/2;
- * from 7.25 on it is 0. Slopes, which are steeper, have one degree more. (An exponential and a
- * polynomial for it would be twice the multiplications.)
+ * gelu and its tanh form are x s(x), where the share s rises from 0 to 1 and s(-x) = 1 - s(x).
+ * Their derivatives are such shares themselves. Each share is computed from its tail t(y) = 1 -
+ * s(y) at y = |x|. The tail is one of SHARE_PIECES polynomials of u, the difference between y and
+ * the nearest multiple of 1/2, and 0 for y >= 7.25. Derivatives are steeper, and have one degree
+ * more. (An exponential and a polynomial for it would take twice the multiplications.)
  */
 #pragma once
 
@@ -21,7 +21,7 @@ static share_pieces share_gelu, share_gelu_grad, share_gelu_tanh, share_gelu_tan
 
 #define SHARE_RISE (2 * M_SQRT1_2 * M_2_SQRTPI) /* 2 sqrt(2 / pi) */
 
-/* ---- what lies beyond y, of the four shares -------------------------------------------------- */
+/* ---- the tails of the four shares ------------------------------------------------------------ */
 
 static double share_of_normal(double y) { return erfc(y * M_SQRT1_2) / 2; }
 static double share_of_normal_slope(double y) {
@@ -36,7 +36,7 @@ static double share_of_tanh_slope(double y) {
 }
 
 /* Fits a polynomial of u to each piece of f: interpolates f at the zeros of a Chebyshev polynomial
- * by divided differences, and expands the result. */
+ * by divided differences, and expands the result into powers of u. */
 static void share_fit(share_pieces to, bool steep, double (*f)(double)) {
     const int n = SHARE_DEGREE + steep + 1;
     for (int piece = 0; piece < SHARE_PIECES; piece++) {

@@ -21,7 +21,7 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
     diagonal = RG_MAX(RG_MIN(diagonal, columns), -rows);
     const int64_t lines = y->numel / columns;
     for (int64_t i = 0; i < lines; i++) {
-        /* The first element above the diagonal or, to keep the upper triangle, on it. */
+        /* The first element above the diagonal, or on it to keep the upper triangle. */
         int64_t keep = RG_MAX(RG_MIN(i % rows + diagonal + above, columns), 0);
         char *row = y->data + i * columns * bytes;
         if (above)
@@ -69,7 +69,7 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     rg_tensor part = *row;
     rg_tensor base = *t;
     int64_t step = t->ndim ? t->stride[dim] : 0;
-    rgi_copy_shape(&part, index); /* The row may be larger. */
+    rgi_copy_shape(&part, index); /* `row` may be larger than the index. */
     rgi_copy_shape(&base, index);
     if (row->ndim == 0 && index->ndim)
         part.stride[0] = 0;
@@ -80,7 +80,7 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     return index_all(how, &part, &base, index, step);
 }
 
-/* Moves or adds whole slices of contiguous tensors along the first dim. */
+/* Applies `how` to whole slices along the first dim, where all tensors are contiguous. */
 static bool index_whole(k_index_how how, rg_tensor *row, const rg_tensor *t,
                         const rg_tensor *index) {
     const int64_t n = row->numel / index->numel;
@@ -118,7 +118,7 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
     return index_all(how, row, &base, &along, t->ndim ? t->stride[dim] : 0);
 }
 
-/* ---- what is in range ------------------------------------------------------------ */
+/* ---- checking indices ------------------------------------------------------------------------ */
 
 typedef struct {
     int64_t low, high;
@@ -129,7 +129,7 @@ typedef struct {
 static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_bounds *c = context;
     const char *at = p[0];
-    /* If v is out of range, one of the differences is negative, which its sign bit shows. */
+    /* If v is out of range, v - low or high - v wraps to a number whose sign bit is set. */
     const uint64_t low = (uint64_t)c->low;
     const uint64_t high = (uint64_t)c->high - 1;
     uint64_t outside = 0;

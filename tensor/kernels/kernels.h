@@ -1,7 +1,7 @@
 /*
- * kernels.h: all kernels, by file. The caller passes tensors of valid shapes, and an output with
- * memory. A kernel that returns bool can fail: for lack of memory, or because it has no loop for
- * the dtype.
+ * kernels.h: all kernels, in a section for each file. The caller passes tensors of valid shapes,
+ * and an output with memory. A kernel that returns bool can fail: for lack of memory, or because it
+ * has no loop for the dtype.
  */
 #pragma once
 
@@ -9,9 +9,9 @@
 #include "sets.h"
 #include "tensor/threads/parallel.h"
 
-/* ---- element by element ----
- * A kernel computes y from in[0] .. in[n - 1], with a loop for the dtype of the last one. A kernel
- * is light if memory bandwidth limits it for many elements. */
+/* ---- elementwise kernels ------------------------------------------------------------------------
+ * A kernel computes y from in[0] .. in[n - 1], with a loop for the dtype of the last operand. A
+ * kernel is light if memory bandwidth limits it for many elements. */
 typedef struct rg_kernel {
     const char *name;
     int n;
@@ -19,8 +19,8 @@ typedef struct rg_kernel {
     rg_loop *by_dtype[K_DTYPES][K_SETS];
 } rg_kernel;
 
-/* Both define the kernel k_op from the loops named op_loop. TYPES is FLOATS, NUMBERS, ALL or SIZES.
- */
+/* K_KERNEL and K_LIGHT_KERNEL define the kernel k_op from the loops named op_loop. TYPES is FLOATS,
+ * NUMBERS, ALL or SIZES. */
 #define K_KERNEL(op, n, TYPES)       K_KERNEL_OF(op, n, false, TYPES)
 #define K_LIGHT_KERNEL(op, n, TYPES) K_KERNEL_OF(op, n, true, TYPES)
 #define K_KERNEL_OF(op, n, light, TYPES) \
@@ -95,11 +95,11 @@ static inline void k_stream_end(void) {
 #endif
 }
 
-/* ---- turn.c ----
- * A walk's operand is turned if its fastest dim isn't the other operands' fastest. If there are
+/* ---- turn.c: operands that lie transposed in memory ---------------------------------------------
+ * An operand of a walk is turned if its fastest dim isn't the other operands' fastest. If there are
  * such operands, k_turn_operands returns true and changes the walk, which must then be run with
  * k_turned_loop and the k_turning as its context. Otherwise it returns false and changes nothing.
- * */
+ */
 enum { K_TURN_SIDE = 64 };
 typedef struct k_turning {
     const rg_walk *walk;
@@ -110,26 +110,26 @@ typedef struct k_turning {
 bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *context);
 void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void *context);
 
-/* ---- unary.c: of one element. round_up and round_down take a number. ---- */
+/* ---- unary.c: one operand; round_up and round_down take a number ----------------------------- */
 extern const rg_kernel k_square, k_cube, k_reciprocal_square, k_round_up, k_round_down;
-/* The numbers replace NaN, infinity and -infinity. */
+/* Three numbers replace NaN, infinity and -infinity. */
 extern const rg_kernel k_nan_to_num;
 
-/* ---- activations.c: slopes take g and x, or g and y, as the gradients in the rows do ---- */
+/* ---- activations.c: gradients take g and x, or g and y, as in elementwise.def ---------------- */
 extern const rg_kernel k_logsigmoid, k_logsigmoid_grad;
-/* With numbers. */
+/* These take numbers. */
 extern const rg_kernel k_hardtanh, k_leaky_relu, k_elu, k_softplus, k_threshold, k_hardshrink;
 extern const rg_kernel k_softshrink;
 extern const rg_kernel k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_softplus_grad;
 extern const rg_kernel k_threshold_grad, k_shrink_grad;
-/* prelu takes x and a slope, glu takes x and its gate; their gradients take g first. glu's gradient
- * is that of the gate. */
+/* prelu takes x and a slope, and glu takes x and its gate. Their gradients take g first; k_glu_grad
+ * is the gradient of the gate. */
 extern const rg_kernel k_prelu, k_prelu_grad, k_glu, k_glu_grad;
 
 /* ---- binary.c ---- */
 extern const rg_kernel k_sub, k_div_floor, k_div_trunc, k_remainder, k_fmod, k_pow, k_xlogy;
-/* y = a + alpha b, where alpha is the first number. For integers, the bits of that number are those
- * of an int64_t. */
+/* y = a + alpha b, where alpha is the first number. For integers, that number's eight bytes hold an
+ * int64_t. */
 extern const rg_kernel k_add_alpha;
 /* Returns whether an element of an int64 tensor is 0. */
 bool k_has_zero(const rg_tensor *integers);
@@ -377,63 +377,63 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
               const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
               const rg_tensor *mask);
 
-/* ---- random.c ----
- * These make mt19937's words, and turn uniforms in [0, 1) into other numbers in place. */
+/* ---- random.c: words of mt19937, and conversions of uniforms in [0, 1), in place ------------- */
 enum { K_RANDOM_WORDS = 624 };
-/* Replaces a block of words by the next. */
+/* Replaces a block of words with the next block. */
 void k_random_twist(uint32_t *words);
-/* Makes n random words of n words of a block. */
+/* Computes n random words from n words of a block. */
 void k_random_temper(const uint32_t *from, uint32_t *to, int n);
-/* Makes n uniforms of n random words. */
+/* Computes n uniforms from n random words. */
 void k_random_floats(const uint32_t *words, float *to, int n);
 /* y = y scale + shift, rounded once */
 void k_random_scale(rg_dtype dtype, void *y, int n, double scale, double shift);
-/* y = y (high - low) + low, rounded once; high itself becomes low. */
+/* y = y (high - low) + low, rounded once. A result that rounding made `high` becomes `low`. */
 void k_random_stretch(rg_dtype dtype, void *y, int n, double low, double high);
-/* Turns uniforms into normals, in whole blocks of sixteen. */
+/* Turns uniforms into normals. Requires that n is a multiple of sixteen. */
 void k_random_normals(rg_dtype dtype, void *y, int n);
-/* A normal distribution is cut off below low and above high. If `normal`, candidates are normals,
- * which are accepted if they are inside. Else they are uniforms, and the chance that one is
- * accepted is the density at it, divided by the greatest density inside, whose logarithm is
- * log_peak. */
+/* A normal distribution, truncated to [low, high]. If `normal`, candidates are normals, which are
+ * accepted if they are in the interval. Otherwise candidates are uniforms in the interval, and are
+ * accepted with a probability of the density there, divided by the greatest density in the
+ * interval, whose logarithm is log_peak. */
 typedef struct k_truncation {
     bool normal;
     double mean, std, low, high, log_peak;
 } k_truncation;
-/* Puts candidates in the places that are pending. Returns whether any is pending still, since its
- * candidate wasn't accepted. */
+/* Writes candidates to the elements that are pending. Returns whether any element is still pending,
+ * since its candidate wasn't accepted. */
 bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tensor *candidates,
                        const rg_tensor *uniforms, rg_tensor *pending);
 
-/* ---- index.c ----
- * Indices are int64 and in range. An index that comes again adds up, or overwrites, in order. The
- * first two return whether there is a loop for the dtype. */
-/* row = t[index], t[index] = row, t[index] += row, t[index] *= row, and t[index] = the
- * greater, or the lesser, of the two. */
+/* ---- index.c: elements and slices at indices ----------------------------------------------------
+ * Indices are int64 and in range. If an index is repeated, its elements are combined in order. The
+ * first two functions return whether there is a loop for the dtype. */
+/* The actions: row = t[index], t[index] = row, t[index] += row, t[index] *= row, and t[index] = the
+ * greater, or the lesser, of both. */
 typedef enum { K_GET, K_PUT, K_ADD, K_MULTIPLY, K_GREATER, K_LESSER } k_index_how;
-/* Indices along dim name single elements, as in gather and scatter. */
+/* Each index selects one element along dim, as in gather and scatter. */
 bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                    const rg_tensor *index);
-/* Indices name slices of t. In row, the index's dims stand in dim's place. */
+/* Each index selects a slice of t. In `row`, the index's dims replace dim. */
 bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                     const rg_tensor *index);
-/* Returns whether each index is in [low, high); if not, *bad is the first that isn't. */
+/* Returns whether all indices are in [low, high). If not, sets *bad to the first one that isn't. */
 bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad);
-/* Clears the matrices in the last two dims of a contiguous tensor above or below a diagonal. */
+/* Sets the elements above (or below) a diagonal to 0, in the matrices of the last two dims of a
+ * contiguous tensor. */
 void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
 /* y.narrow(dim, start, ..) = x */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
 
 /* ---- order (sort.c, select.c, top.c, unique.c, search.c) ------------------------------------ */
 
-/* A ranked item is an element's place, and a key that grows with the element, or falls as it grows
- * in descending order. */
+/* A ranked item: the index of an element, and a key that orders as the elements do, or inversely
+ * for a descending order. */
 typedef struct k_ranked {
     int64_t key, index;
 } k_ranked;
 
-/* Returns a float's key: the key of a NaN is above all others, and -0 has that of 0. (The bits are
- * turned without a branch, which random signs would make slow.) */
+/* Returns the key of a float. NaN has the greatest key, and -0 has that of 0. (The bits are
+ * inverted without a branch, which random signs would make slow.) */
 static inline int64_t k_rank(double v, bool descending) {
     union {
         double d;
@@ -443,46 +443,46 @@ static inline int64_t k_rank(double v, bool descending) {
     return key ^ -(int64_t)descending;
 }
 
-/* Reads n elements, `step` bytes apart, as keys, and notes their places. */
+/* Computes the ranked items of n elements, which lie `step` bytes apart. */
 typedef void k_ranks(k_ranked *q, const char *x, int64_t step, int64_t n, bool descending);
-/* Returns the reader of a dtype; where there is none, fails and returns NULL. */
+/* Returns the function for a dtype. If there is none, fails and returns NULL. */
 k_ranks *k_ranks_of(rg_dtype dtype);
 
-/* Sorts n items stably by their keys. `aside` has room for as many; returns where the sorted ones
- * are: q or aside. */
+/* Sorts n items stably by their keys. `aside` has room for n items. Returns the sorted items: q or
+ * aside. */
 k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n);
-/* Brings the k items with the least keys to the front, in order if `sorted`. Among equals, those
- * that torch.topk shows come first. */
+/* Moves the k items with the smallest keys to the front, in order if `sorted`. Among equal keys,
+ * those that torch.topk returns come first. */
 void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
 
-/* k_sort sorts the lines along dim, and k_topk takes the first k elements of each, where values and
- * indices have k elements along dim. Both return false if there was no memory. */
+/* k_sort sorts the lines along dim, and k_topk takes the first k elements of each order; values and
+ * indices then have size k along dim. Both return false if there is no memory. */
 bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending);
 bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest,
             bool sorted);
 
-/* k_kth finds the k-th least of each line along dim, counted from 1, and its place. k_median finds
- * the median, which is the first NaN if there is one, and among equals the one that a stable sort
- * brings to the middle. In values and indices the dim has size 1. Both return false if there was no
- * memory. */
+/* k_kth finds the k-th smallest element of each line along dim, counted from 1, and its index.
+ * k_median finds the median: the first NaN if there is one, or the element that a stable sort moves
+ * to the middle. In values and indices the dim has size 1. Both return false if there is no memory.
+ */
 bool k_kth(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, int64_t k);
 bool k_median(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim);
 
-/* Finds equal elements (dim -1) or equal slices along dim: `order` gets their places, sorted, and
- * `group`, for each in that order, the number of its value. Returns how many values there are, or
- * -1 if there was no memory. */
+/* Groups equal elements (if dim is -1) or equal slices along dim. order[i] is the index of the i-th
+ * one in sorted order, and group[i] the number of its value. Returns the number of values, or -1 if
+ * there is no memory. */
 int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
 
-/* y = how many elements of a sorted row are below each value; if `right`, how many are not above
- * it. Requires contiguous tensors of one dtype; rows of `sorted` go with rows of `values`, or there
- * is one row for all. Returns false if the dtype has no order. */
+/* y = the number of elements of a sorted row that are less than each value, or, if `right`, not
+ * greater. Requires contiguous tensors of one dtype. `sorted` has one row, or a row for each row of
+ * `values`. Returns false if the dtype has no order. */
 bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
 
 /* y = the indices of the elements that are not 0, row by row. */
 void k_nonzero(rg_tensor *y, const rg_tensor *x);
 
-/* ---- range.c ----
- * k_arange makes y[i] = start + step i; k_linspace makes evenly spaced numbers from start to end,
- * of which there must be at least two. Both return whether there is a loop for the dtype. */
+/* ---- range.c: evenly spaced numbers -------------------------------------------------------------
+ * k_arange computes y[i] = start + step i, and k_linspace computes evenly spaced numbers from start
+ * to end, at least two. Both return whether there is a loop for the dtype. */
 bool k_arange(rg_tensor *y, double start, double step);
 bool k_linspace(rg_tensor *y, double start, double end);

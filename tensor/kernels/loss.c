@@ -1,10 +1,10 @@
 /*
- * loss.c: losses of single elements and their slopes: which loop makes them. loops/loss.h
- * computes them. The losses of classes are in nll.c.
+ * loss.c: elementwise losses and their derivatives. It chooses the loop; loops/loss.h computes.
+ * nll.c has the losses of classes.
  */
 #include "lanes.h"
 
-/* The operands of a loss's loop are in this order. */
+/* The order of the operands of a loop. */
 enum { LOSS_Y, LOSS_X, LOSS_TARGET, LOSS_WEIGHT, LOSS_BY, LOSS_OPERANDS };
 
 typedef struct {

@@ -1,7 +1,7 @@
 /*
- * matmul.c: products of matrices of any strides, over batches: how they are cut into parts for the
- * threads, and which of them are done by tiles (loops/matmul.h), in place (loops/matmul_thin.h), or
- * at once (loops/matmul_tiny.h).
+ * matmul.c: products of matrices of any strides, over batches. It cuts a product into tasks for the
+ * threads, and chooses the loops: by tiles (loops/matmul.h), without packing (loops/matmul_thin.h),
+ * or for tiny products (loops/matmul_tiny.h).
  */
 #include "exchange.h"
 #include "tensor/memory.h"
@@ -13,15 +13,15 @@ typedef void matmul_product(const k_product_sizes *z, void *y, const void *c, co
 typedef void matmul_tiny(const k_product_sizes *z, void *y, const void *a, const void *b);
 
 enum {
-    /* The second cache holds MATMUL_KC steps along k of MATMUL_MC rows of a, or a whole b of up to
+    /* The L2 cache holds MATMUL_KC steps along k of MATMUL_MC rows of a, or a whole b of up to
      * MATMUL_STAYS elements. */
     MATMUL_KC = 384,
     MATMUL_MC = 256,
     MATMUL_STAYS = 1 << 17,
-    /* The number of rows from which it pays to fetch b ahead, and from which to pack it. */
+    /* The numbers of rows of a from which it pays to prefetch b, and to pack b. */
     MATMUL_SOME = 16,
     MATMUL_MANY = 128,
-    /* With more columns than these it pays to pack a. */
+    /* The number of columns above which it pays to pack a. */
     MATMUL_WIDE = 512,
     /* The most steps of a tiny product, in all and along k. */
     MATMUL_TINY = 1000,
@@ -30,19 +30,19 @@ enum {
     MATMUL_STREAMS = 4
 };
 
-/* Returns how many lines of k steps a worker's room holds: a panel of b in any instruction set and,
- * if a is packed, its rows and those that fill up the last two tiles. */
+/* Returns the number of lines of k steps that a worker's scratch memory holds: a panel of b in any
+ * instruction set and, if a is packed, its rows and those that fill up the last two tiles. */
 static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }
 
-/* While the tiles of a panel are computed, the lines of memory of the next panel are fetched:
- * `lines` of them, `at_once` at a time, of which `left` are still to come. They lie in groups of
- * `group_lines`, `line_step` bytes from line to line; from the last line of a group to the first of
- * the next it is `group_step` bytes more. */
+/* A plan for prefetching the next panel while the tiles of this panel are computed. The next panel
+ * lies in `lines` cache lines, of which `left` remain, and `at_once` are prefetched at a time. The
+ * lines form groups of `group_lines` lines, `line_step` bytes apart; group_step is added after the
+ * last line of a group. */
 typedef struct {
-    const char *next; /* The line that lies here is fetched next. */
-    int64_t in_group; /* The index within its group. */
+    const char *next; /* The next line to prefetch. */
+    int64_t in_group; /* The index of that line within its group. */
     int64_t lines, left, at_once;
     int64_t line_step, group_lines, group_step;
 } matmul_prefetch;
@@ -81,28 +81,29 @@ rg_tensor k_turned(const rg_tensor *t) {
     return y;
 }
 
-/* ---- the parts of a product --------------------------------------------------------------- */
+/* ---- the tasks of a product ------------------------------------------------------------------ */
 
-/* A plan is for batches of products; the y of each is cut into tiles. */
+/* The plan of a call, which all its tasks share: batches of products, each of whose y is cut into
+ * tiles. A task is a tile. */
 typedef struct {
     k_product_sizes z;
     const rg_tensor *y, *a, *b;
-    /* The dims of batches that each tensor has. */
+    /* The number of batch dims of each tensor. */
     int y_dims, a_dims, b_dims;
-    /* A tile has `rows` rows and `columns` columns. `across` tiles lie side by side in a y, which
-     * has `tiles` in all. */
+    /* A tile has `rows` rows and `columns` columns. A y has `tiles` tiles, with `across` of them
+     * side by side. */
     int64_t rows, columns, across, tiles;
     double alpha, beta;
-    /* Each row of y begins as beta times this one or, if it is NULL, as beta times what y holds. */
+    /* The row that is multiplied with beta and added to each row of y, or NULL if y itself is. */
     const char *bias;
     matmul_product *product;
-    /* Each worker has `bytes` bytes of the room, which is NULL if the product needs none. */
+    /* The workers' scratch memory, `bytes` bytes each, or NULL if the product needs none. */
     char *room;
     size_t bytes;
-    bool of_bfloat16; /* The factors' elements are such numbers. */
+    bool of_bfloat16; /* The factors' elements are bfloat16 numbers. */
 } matmul_plan;
 
-/* Returns the offset in bytes of t's batch that belongs to y's batch at[]. */
+/* Returns the offset in bytes of t's matrix for the batch of y whose index is at[]. */
 static int64_t matmul_offset(const rg_tensor *t, int dims, int y_dims, const int64_t at[]) {
     int64_t offset = 0;
     const int64_t *from = at + (y_dims - dims);
@@ -112,7 +113,7 @@ static int64_t matmul_offset(const rg_tensor *t, int dims, int y_dims, const int
     return offset * (int64_t)rgi_sizeof(t->dtype);
 }
 
-/* Computes the tiles from begin to end, which are counted along a row of tiles, then down y, then
+/* Computes the tiles from begin to end. Tiles are numbered along a row of tiles, then down y, then
  * through the batches. */
 static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
     const matmul_plan *p = plan;
@@ -143,9 +144,9 @@ static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Cuts y into tiles: two for each of the threads that have enough to do, by halving the longer
- * edge. A product of few rows waits for all of b to be read, which counts as eight more rows. No
- * bit depends on the tiles. */
+/* Cuts y into tiles by halving the longer edge, until there are two tiles for each thread that has
+ * enough to do. The eight rows that are added count the time in which a product of few rows waits
+ * for b to be read. No bit of the result depends on the tiles. */
 static void matmul_cut(matmul_plan *p, int64_t batches) {
     const double steps = (double)(p->z.m + 8) * (double)p->z.n * (double)p->z.k;
     const int64_t shares = (int64_t)RG_MIN(steps * (double)batches / 0x1p19, 0x1p30) + 1;
@@ -185,7 +186,8 @@ static inline k_product_sizes matmul_sizes(const rg_tensor *y, const rg_tensor *
     };
 }
 
-/* Joins batches into one matrix of more rows, where all have one b and their rows lie evenly. */
+/* Joins batches into one matrix with more rows, if all batches share one b and their rows are
+ * evenly spaced. */
 static void matmul_join_batches(matmul_plan *p) {
     k_product_sizes *z = &p->z;
     if (p->b_dims != 0)
@@ -207,7 +209,7 @@ static void matmul_join_batches(matmul_plan *p) {
     }
 }
 
-/* Turns a product by a vector on the right into one by a vector on the left: y^T = b^T a^T. */
+/* Turns a product with a column vector b into one with a row vector a: y^T = b^T a^T. */
 static void matmul_exchange_factors(matmul_plan *p) {
     const k_product_sizes z = p->z;
     p->z = (k_product_sizes){ .m = 1,
@@ -223,8 +225,8 @@ static void matmul_exchange_factors(matmul_plan *p) {
     RG_SWAP(p->a_dims, p->b_dims);
 }
 
-/* Returns whether the product is quicker in place than by tiles, as it is with few rows, above all
- * as dot products. */
+/* Returns whether the product is faster by matmul_thin than by tiles. It is with few rows, above
+ * all by dot products. */
 static bool matmul_stays_in_place(const k_product_sizes *z) {
     const double steps = (double)z->m * (double)z->n * (double)z->k;
     int64_t few = z->k * z->n > MATMUL_STAYS ? 3 : 2;
@@ -233,12 +235,13 @@ static bool matmul_stays_in_place(const k_product_sizes *z) {
     return steps <= MATMUL_TINY || z->m <= few;
 }
 
-/* Chooses what computes the tiles, and how many bytes of room each worker needs for it. */
+/* Chooses the loop that computes tiles, and the size of its scratch memory. Returns false if there
+ * is no loop for the dtype. */
 static bool matmul_choose(matmul_plan *p) {
     static matmul_product *const products[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_product);
     const rg_dtype dtype = p->y->dtype;
     const k_product_sizes *z = &p->z;
-    /* Only the products of floats may be made of bfloat16s. */
+    /* Only float32 products may be computed by way of bfloat16. */
     p->bytes = dtype == RG_FLOAT32 ? k_bfloat16_room(z, p->columns, p->of_bfloat16) : 0;
     if (p->bytes) {
         p->product = k_bfloat16_product;
@@ -251,7 +254,8 @@ static bool matmul_choose(matmul_plan *p) {
     return p->product != NULL;
 }
 
-/* Computes all parts, on as many threads as have enough to do. */
+/* Computes all tiles, on as many threads as have enough to do. Returns false if there is no memory.
+ */
 static bool matmul_run(matmul_plan *p, int64_t batches) {
     const double steps = (double)p->z.m * (double)p->z.n * (double)p->z.k;
     const int64_t parts = p->tiles * batches;
@@ -285,7 +289,7 @@ static __attribute__((noinline)) bool matmul_any(rg_tensor *y, const rg_tensor *
                       .alpha = alpha,
                       .beta = beta,
                       .of_bfloat16 = of_bfloat16 };
-    /* As in BLAS, alpha 0 leaves the factors unread, even if they are NaN. */
+    /* As in BLAS, alpha 0 leaves the factors unread, even if they hold NaN. */
     if (alpha == 0)
         p.z.k = 0;
     if (c && beta != 0) {
@@ -311,7 +315,8 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool tu
     static matmul_tiny *const tiny[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_tiny);
     const int64_t k = a->size[a->ndim - 1 - turn_a];
     const bool one_matrix = a->ndim + b->ndim + y->ndim <= 6;
-    /* A product without any step isn't tiny: its steps less one are a large number. */
+    /* A product without any step isn't tiny: its number of steps minus 1 wraps to a large number.
+     */
     const bool few_steps = k <= MATMUL_TINY_K && (uint64_t)(y->numel * k) - 1 < MATMUL_TINY;
     if (RG_UNLIKELY(!one_matrix || !few_steps || y->stride[1] != 1 || alpha != 1 || beta != 0))
         return matmul_any(y, c, a, turn_a, b, turn_b, alpha, beta, false);

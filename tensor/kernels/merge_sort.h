@@ -1,5 +1,5 @@
 /*
- * merge_sort.h: a stable merge sort of ranked places, for whoever says which of two comes first.
+ * merge_sort.h: a stable merge sort of ranked items, by a comparison that the caller passes.
  */
 #pragma once
 
@@ -8,8 +8,8 @@
 /* Returns whether a must precede b. */
 typedef bool k_before(const k_ranked *a, const k_ranked *b, const void *context);
 
-/* Puts the item at i into the sorted items from `start` on, by insertion. An item that precedes
- * all of them needs no look at each. */
+/* Inserts item i into the sorted items from `start` to before i. An item that precedes all of them
+ * is moved at once. */
 static inline __attribute__((always_inline)) void merge_sort_insert(k_ranked *q, int64_t start,
                                                                     int64_t i, k_before *before,
                                                                     const void *context) {
@@ -25,8 +25,8 @@ static inline __attribute__((always_inline)) void merge_sort_insert(k_ranked *q,
     q[j] = item;
 }
 
-/* Merges the sorted runs [start, middle) and [middle, end) of q into the same places of `to`. Among
- * equals, those of the first run come first. */
+/* Merges the sorted runs [start, middle) and [middle, end) of q into the same range of `to`. Equal
+ * items keep their order. */
 static inline __attribute__((always_inline)) void merge_sort_merge(k_ranked *to, const k_ranked *q,
                                                                    int64_t start, int64_t middle,
                                                                    int64_t end, k_before *before,
@@ -39,8 +39,8 @@ static inline __attribute__((always_inline)) void merge_sort_merge(k_ranked *to,
     }
 }
 
-/* Sorts n items: short runs by insertion, and then runs of twice the length out of two. `aside`
- * has room for as many items. Returns where the sorted ones are: q or aside. */
+/* Sorts n items: runs of RUN items by insertion, and then repeatedly two runs into one of twice the
+ * length. `aside` has room for n items. Returns the sorted items: q or aside. */
 static inline __attribute__((always_inline)) k_ranked *k_merge_sort(k_ranked *q, k_ranked *aside,
                                                                     int64_t n, k_before *before,
                                                                     const void *context) {

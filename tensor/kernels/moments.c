@@ -13,7 +13,7 @@
 static finish_loop *const divide_loops[K_DTYPES] = K_BASE_FLOATS(moments_divide);
 static finish_loop *const root_loops[K_DTYPES] = K_BASE_FLOATS(moments_root);
 
-/* Returns the number of elements of x that make one of y. */
+/* Returns the number of elements of x for each element of y. */
 static double moments_count(const rg_tensor *y, const rg_tensor *x) {
     return (double)x->numel / (double)y->numel;
 }
@@ -22,7 +22,7 @@ bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     return k_reduce(&k_sums, y, x, dims) && k_finish(divide_loops, y, moments_count(y, x), NULL);
 }
 
-/* m2 = the sums of (x - mean)^2. */
+/* m2 = sum((x - mean)^2) over the dims */
 static bool moments_spread(rg_tensor *m2, const rg_tensor *mean, const rg_tensor *x,
                            uint32_t dims) {
     static rg_loop *const loops[K_DTYPES] = K_BASE_FLOATS(spread);

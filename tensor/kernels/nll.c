@@ -1,12 +1,11 @@
 /*
- * nll.c: the negative log likelihood of classes, made of logarithms, or of numbers by way of
- * softmax: how the rows are cut for the threads, and which loop takes them. loops/nll.h and
- * loops/cross_entropy.h compute it.
+ * nll.c: the negative log likelihood of classes, from logarithms, or from scores by cross entropy.
+ * It cuts the rows into tasks for the threads; loops/nll.h and loops/cross_entropy.h compute them.
  */
 #include "lanes.h"
 
-/* y holds the losses, or x's gradient; the other tensors are k_nll's or k_cross_entropy's, or
- * NULL. */
+/* The operands of a call: y is the losses, or the gradient of x, and the others are the operands of
+ * k_nll and k_cross_entropy, or NULL. */
 typedef struct {
     const k_nll_targets *z;
     rg_tensor *y, *lse, *x, *g, *g_lse;

@@ -1,33 +1,33 @@
 /*
- * normalize.c: layer, group and rms norm of contiguous tensors: how the rows are cut for the
- * threads, and which loop takes them. loops/normalize.h computes them.
+ * normalize.c: layer, group and rms norm of contiguous tensors. It cuts the rows into tasks for the
+ * threads; loops/normalize.h computes them.
  */
 #include "lanes.h"
 
 enum {
-    NORM_ROWS = 4,   /* The number of rows whose columns are added up at once. */
-    NORM_CHUNK = 16, /* The number of vectors of a row that have a mean of their own. */
-    NORM_PARTS = 16, /* The greatest number of parts that rows are cut into. */
+    NORM_ROWS = 4,   /* The number of rows that are added to the weights' gradient at once. */
+    NORM_CHUNK = 16, /* The number of vectors of a row in a chunk. */
+    NORM_PARTS = 16, /* The greatest number of parts that backward splits the rows into. */
 };
 
-/* The first rows are at y and x. Weights and biases may be NULL. Those of row r begin at
- * r % groups * (n / per), and each serves `per` elements. */
+/* The operands of k_normalize. The weights and biases of row r begin at r % groups * (n / per), and
+ * each applies to `per` elements. They may be NULL. */
 typedef struct {
     const k_norm_rows *z;
     char *y;
     const char *x, *weight, *bias;
-    bool stream; /* y goes past the caches. */
+    bool stream; /* y is written past the caches. */
 } norm_work;
 typedef void norm_loop(const norm_work *work, int64_t begin, int64_t end);
 
-/* The operands of the gradients. Every `grain` rows add to sums of their own. */
+/* The operands of k_normalize_backward. Each `grain` rows are a part, with sums of its own. */
 typedef struct {
     const k_norm_rows *z;
     char *gx;
     double *gweight, *gbias;
     const char *g, *x, *weight;
     int64_t grain;
-    bool stream; /* gx goes past the caches. */
+    bool stream; /* gx is written past the caches. */
 } norm_slopes;
 typedef void norm_backward_loop(const norm_slopes *work, int64_t begin, int64_t end,
                                 double *gweight, double *gbias);
@@ -84,7 +84,7 @@ typedef struct {
 
 static int64_t norm_weights(const k_norm_rows *z) { return z->groups * z->n / z->per; }
 
-/* Returns where the sums of a part of the rows begin. */
+/* Returns the sums of a part, or NULL if `sums` is. */
 static double *norm_sums(double *sums, const k_norm_rows *z, int64_t part) {
     return sums ? sums + 2 * norm_weights(z) * part : NULL;
 }
@@ -100,8 +100,8 @@ static void norm_backward_part(void *context, int64_t begin, int64_t end, int wo
         k_stream_end();
 }
 
-/* Returns how many rows make a part. The parts are the same whatever the number of threads, and so
- * few that their sums take less room than x. */
+/* Returns the number of rows of a part. It doesn't depend on the number of threads, and is so large
+ * that all sums take less memory than x. */
 static int64_t norm_grain(const k_norm_rows *z) {
     if (z->rows * z->n < RG_LARGE)
         return RG_MAX(z->rows, 1);

@@ -1,6 +1,7 @@
 /*
- * one_type.h: includes K_LOOPS for the type T that each_type.h has defined, and takes the
- * definitions back. For pairs it includes K_LOOPS once for each type S that becomes T.
+ * one_type.h: includes K_LOOPS for the type T that each_type.h has defined, and undefines
+ * each_type.h's macros. For pairs, K_LOOPS is included once for each type S, which is converted to
+ * T.
  */
 #ifdef K_TYPES_PAIRS
 #define S            bool

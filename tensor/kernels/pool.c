@@ -1,6 +1,6 @@
 /*
- * pool.c: the greatest element and the mean of windows that slide over planes, and their gradients.
- * How a row of windows is done is in loops/pool.h.
+ * pool.c: max and mean pooling: the maximum and the mean of windows that slide over planes, and
+ * their gradients. loops/pool.h computes a row of windows.
  */
 #include "kernels.h"
 #include "tensor/error.h"
@@ -8,12 +8,12 @@
 
 #include <math.h>
 
-/* POOL_RUN windows side by side are done at once. POOL_ROUND of them fill vectors of any set. Fewer
- * than POOL_FEW are done one by one. */
+/* POOL_RUN windows that lie side by side are computed at once. POOL_ROUND of them fill vectors of
+ * any set. Fewer than POOL_FEW are computed one by one. */
 enum { POOL_RUN = 256, POOL_ROUND = 16, POOL_FEW = 4 };
 
-/* Window o of one dim sees the elements from begin to before end, if each is seen. `counted` are
- * those by which a sum is divided. */
+/* The elements of a window along one dim, from begin to before end, if dilation is 1. `counted` is
+ * the dim's factor of the divisor of a mean. */
 typedef struct {
     int64_t begin, end, counted;
 } pool_span;
@@ -32,13 +32,13 @@ static inline pool_span pool_span_of(const k_pool *p, int d, int64_t o) {
     return s;
 }
 
-/* Returns whether windows are done one by one. */
+/* Returns whether windows are computed one by one. */
 static inline bool pool_one_by_one(const k_pool *p) {
     const k_window *z = &p->window;
     return p->adaptive || (z->to[1] < POOL_FEW && z->dilation[0] == 1 && z->dilation[1] == 1);
 }
 
-/* Work is a run of planes of these tensors. */
+/* The operands of a call, which all its tasks share. A task is a range of planes. */
 typedef struct {
     const k_pool *p;
     char *y, *x;
@@ -49,7 +49,7 @@ typedef struct {
 #define K_TYPES_NUMBERS
 #include "sets.h"
 
-/* Returns how many elements of x a window sees at most along a dim. */
+/* Returns the greatest number of elements of x that a window has along a dim. */
 static int64_t pool_taps(const k_window *z, int d) { return RG_MIN(z->kernel[d], z->size[d]); }
 
 static bool pool_run(const k_pool *p, rg_work *loop, rg_tensor *y, const rg_tensor *indices,

@@ -1,6 +1,6 @@
 /*
- * random.c: the loops of random numbers: mt19937's blocks of words, and what uniforms become. The
- * order in which they are drawn is not known here, but in tensor/distributions.c.
+ * random.c: the loops of random numbers: blocks of mt19937's words, and conversions of uniforms.
+ * tensor/random/ decides in which order numbers are drawn.
  */
 #include "kernels.h"
 #include "smooth.h"

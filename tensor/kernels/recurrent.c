@@ -1,43 +1,43 @@
 /*
- * recurrent.c: layers that go through a sequence step by step, LSTM, GRU and RNN, in one direction,
- * and back. Each thread goes through all steps with some rows of the batch, so that no step waits
- * for another thread, and the weights stay in its second cache. How rows are computed is in
- * loops/recurrent.h.
+ * recurrent.c: LSTM, GRU and RNN layers in one direction, forward and backward. Each thread
+ * computes all steps for some rows of the batch, so that no step waits for another thread, and the
+ * weights stay in the thread's L2 cache. loops/recurrent.h computes the rows.
  */
 #include "kernels.h"
 #include "smooth.h"
 #include "tensor/memory.h"
 
 enum {
-    /* The columns of a panel of weights; zeros fill the last one up. */
+    /* The number of columns of a panel of weights; the last one is filled up with zeros. */
     RECUR_PANEL = 64,
-    /* A part has a multiple of RECUR_ROUND rows of the batch, and at most RECUR_MOST. */
+    /* A task has a multiple of RECUR_ROUND rows of the batch, and at most RECUR_MOST. */
     RECUR_ROUND = 8,
     RECUR_MOST = 64
 };
 
-/* A plan is what all parts of one call share. The pointers are the elements of contiguous tensors,
- * which kernels.h names, and of the weights in panels. */
+/* The plan of a call, which all its tasks share. The pointers are the elements of contiguous
+ * tensors, with kernels.h's names, and of the packed weights. */
 typedef struct {
     const k_recurrent *z;
     const char *gates_in, *bias, *h_0, *c_0, *weight;
     char *y, *c, *gates;
     const char *g_y, *g_c;
     char *g_in, *g_hidden, *g_h_0, *g_c_0;
-    /* A row of gates that the weights make, and a row of the weights, in whole panels. */
+    /* The lengths of a row of the gates, forward, and of a row of the weights, backward, rounded up
+     * to whole panels. */
     int64_t gates_wide, from_wide;
     k_product *product;
     char *room;
     size_t bytes;
 } recur_plan;
 
-/* Returns how many gates the weights make of h for each hidden element. */
+/* Returns the number of gates for each hidden element. */
 static int recur_gates(k_recurrent_kind kind) {
     static const int gates[] = { [K_LSTM] = 4, [K_GRU] = 3, [K_RNN_TANH] = 1, [K_RNN_RELU] = 1 };
     return gates[kind];
 }
 
-/* Returns the time of step number i. */
+/* Returns the index in time of the i-th step. */
 static inline int64_t recur_time(const k_recurrent *z, int64_t i) {
     return z->reverse ? z->steps - 1 - i : i;
 }
@@ -50,9 +50,9 @@ static char *recur_data(const rg_tensor *t) { return t ? t->data : NULL; }
 
 static int64_t recur_panels(int64_t n) { return (n + RECUR_PANEL - 1) / RECUR_PANEL * RECUR_PANEL; }
 
-/* Packs the weights, does all parts, and frees what that took. `rows` weights, which are columns of
- * the product, are packed if the product is by the weights turned, else as many columns. A row of
- * the batch needs `room` elements of room. */
+/* Packs the weights, runs all tasks, and frees the memory that they took. `turned` says whether the
+ * product is with the weights transposed, as it is forward. `room` is the number of elements of
+ * scratch memory that a row of the batch needs. Returns false if there is no memory, or no loop. */
 static bool recur_run(recur_plan *p, const rg_tensor *weight, bool turned, int64_t room,
                       rg_work *work) {
     static k_recurrent_pack *const packs[K_DTYPES][K_SETS] = K_TABLE_FLOATS(recur_pack);

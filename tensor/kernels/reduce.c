@@ -9,11 +9,11 @@
 
 /* ---- cutting ------------------------------------------------------------------------------- */
 
-/* From this number of elements of x on, the kept dims are walked as x lies in memory. */
+/* The number of elements of x from which the kept dims are ordered as in x. */
 enum { REDUCE_LARGE = 1 << 15 };
 
-/* A block is cut for threads into parts of `columns` of its columns. No sum's order depends on how
- * many columns are side by side in a part. */
+/* A block, cut into tasks of `columns` columns for the threads. The order of a sum doesn't depend
+ * on the number of columns in a task. */
 typedef struct {
     reduce_loop *loop;
     const reduce_block *block;
@@ -32,16 +32,16 @@ static void reduce_part(void *share, int64_t begin, int64_t end, int worker) {
     s->loop(s->y + first * b.y_step, s->x + first * b.step1, &b);
 }
 
-/* A dim of x, with the bytes from one index to the next in x and in y. In y they are 0 if
- * the dim is reduced. */
+/* A dim of x: its size, and the distances in bytes between its indices in x and in y. y_step is 0
+ * if the dim is reduced. */
 typedef struct {
     int64_t size, x_step, y_step;
 } reduce_dim;
 
-/* Returns more than 0 if dim a comes after dim b, less if it stays in front of b, and 0 if other
- * dims decide. Reduced dims come first, as x lies in memory; then the kept ones, as y lies or,
- * where there is much to read, as x. In this order the sums of few numbers are added in torch's
- * order, too. */
+/* Returns a positive number if dim a must come after dim b, a negative one if it must come before
+ * b, and 0 if the other dims decide. Reduced dims come first, in the order of x in memory; then the
+ * kept ones, in the order of y, or of x if `much`. In this order the sums of few numbers are added
+ * in torch's order, too. */
 static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {
     const bool reduced = !b->y_step;
     if (reduced != !a->y_step)
@@ -53,8 +53,8 @@ static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {
     return (a->x_step > b->x_step) - (a->x_step < b->x_step);
 }
 
-/* Puts those dims of x that have more than one index into order, behind one of size 1. Returns how
- * many they are with that one. */
+/* Writes the dims of x whose size isn't 1 to d[] in order, behind a first dim of size 1. Returns
+ * the number of dims in d[]. */
 static int reduce_order(reduce_dim d[RG_MAX_DIMS + 2], const rg_tensor *y, const rg_tensor *x,
                         uint32_t dims) {
     const int64_t bytes = (int64_t)rgi_sizeof(x->dtype);
@@ -85,8 +85,8 @@ static int reduce_order(reduce_dim d[RG_MAX_DIMS + 2], const rg_tensor *y, const
     return n;
 }
 
-/* Merges neighbours that can be walked as one dim, and returns how many dims are left: at least
- * two, of which the first is reduced or of size 1. */
+/* Merges neighbouring dims whose steps allow it. Returns the number of remaining dims: at least
+ * two, of which the first is reduced or has size 1. */
 static int reduce_merge(reduce_dim d[RG_MAX_DIMS + 2], int n) {
     int merged = 0;
     for (int k = 1; k < n; k++) {

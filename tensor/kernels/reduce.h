@@ -17,10 +17,11 @@ typedef struct {
 } reduce_block;
 typedef void reduce_loop(char *y, const char *x, const reduce_block *b);
 
-/* The bytes of the sums of side-by-side columns that are made at once. */
+/* The size in bytes of the sums of columns that are computed at once. */
 enum { REDUCE_BLOCK = 8192 };
 
-/* Returns y with x's dims, the reduced ones at 1, so that a walk over x can go along with it. */
+/* Returns a view of y with x's dims, where the reduced ones have size 1, so that y can be walked
+ * together with x. */
 rg_tensor k_reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims);
 
 /* Cuts x into blocks, and folds them into y by the loop. */

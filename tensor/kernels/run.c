@@ -1,6 +1,6 @@
 /*
- * run.c: how a kernel's loop is run: in the processor's best instruction set, with or without a
- * table of dtypes, whole or in parts on the threads, past the caches or through them.
+ * run.c: runs the loop of a kernel: in the best instruction set of the processor, on the threads if
+ * there is enough work, and with writes past the caches if the output is large.
  */
 #include "kernels.h"
 #include "tensor/shape.h"
@@ -13,7 +13,7 @@
 #define K_TYPES_NONE
 #include "sets.h"
 
-/* ---- which loop ------------------------------------------------------------------------------ */
+/* ---- the instruction set --------------------------------------------------------------------- */
 
 int k_set;
 
@@ -48,9 +48,10 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]) {
         k_set = named;
 }
 
-/* The best set is the last one that this processor has, for each is better than those before it.
- * REGARD_CPU in the environment names a lower one. Where it can't be had, a warning says so, which
- * comes before the program could have set a handler. */
+/* Chooses the set before main: the last one in K_EACH_SET that this processor has, since sets are
+ * in ascending order, or a lower one that the environment variable REGARD_CPU names. If REGARD_CPU
+ * names a set that doesn't exist or that the processor lacks, a warning says so on standard error,
+ * for no handler of warnings can be installed yet. */
 __attribute__((constructor)) static void choose_set(void) {
     int best = 0;
     char wrong[K_SET_TEXT];
@@ -73,11 +74,11 @@ static rg_loop *stream_loop_of_set(void) {
     return loops[k_set];
 }
 
-/* ---- in parts -------------------------------------------------------------------------------- */
+/* ---- tasks for the threads ------------------------------------------------------------------- */
 
-/* A part has about RUN_GRAIN elements, or more if there would be more than RUN_PARTS parts. Each
- * thread is to have RUN_WORTH parts' work at least, or it doesn't pay. From RUN_LONG elements on
- * the best order of dims is looked for. Rows of RUN_STREAM bytes are worth going past the caches.
+/* A task has about RUN_GRAIN elements, or more if there would be more than RUN_PARTS tasks. A
+ * thread is used only if it gets at least RUN_WORTH tasks' work. From RUN_LONG elements on, the
+ * best order of dims is searched. Rows of at least RUN_STREAM bytes may be written past the caches.
  */
 enum {
     RUN_GRAIN = 1 << 13,
@@ -87,8 +88,8 @@ enum {
     RUN_STREAM = 8 << 10,
 };
 
-/* On one thread all is one part, because the beginning and the end of a part that goes past the
- * caches take a microsecond. */
+/* On one thread, all rows are one task, because beginning and ending a task that writes past the
+ * caches takes a microsecond. */
 RG_HOT void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
     const int64_t grain = RG_MAX(1, RUN_GRAIN / RG_MAX(n, 1));
     const int workers = rows * n < RG_LARGE ? 1 : rgi_workers(rows, RUN_WORTH * grain);
@@ -97,8 +98,8 @@ RG_HOT void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
         rgi_parallel(rows, part, workers, work, context);
 }
 
-/* The threads share the walk `whole` in parts of `rows` rows of its outermost dim. If `stream`, the
- * output goes past the caches. */
+/* A walk that the threads share. A task is `rows` rows of the walk's outermost dim. If `stream`,
+ * the output is written past the caches. */
 typedef struct {
     const rg_walk *whole;
     rg_loop *loop;
@@ -122,8 +123,8 @@ static void run_part(void *context, int64_t begin, int64_t end, int worker) {
         k_stream_end();
 }
 
-/* Returns whether the output goes past the caches: it is too large for them, its rows are long, and
- * it isn't an operand at the same time. */
+/* Returns whether the output should be written past the caches: it is too large for them, its rows
+ * are long, and it isn't an operand too. */
 static bool run_streams(const rg_walk *w, const rg_tensor *out) {
     if (!k_should_stream(out, 0) || !w->ndim || w->size[w->ndim - 1] * w->element[0] < RUN_STREAM)
         return false;

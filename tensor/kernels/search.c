@@ -1,5 +1,5 @@
 /*
- * search.c: where values belong in sorted rows, and where a tensor is not 0.
+ * search.c: binary search in sorted rows, and the indices of elements that aren't 0.
  */
 #include "kernels.h"
 
@@ -28,7 +28,8 @@ bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *valu
 
 /* ---- nonzero --------------------------------------------------------------------------- */
 
-/* A walk over a tensor's rows: `at` is the index of the row, and p its first element. */
+/* The position of a walk over the rows of a tensor: `at` is the index of the row, and p points to
+ * its first element. */
 typedef struct {
     const rg_tensor *x;
     int64_t at[RG_MAX_DIMS];
@@ -47,8 +48,8 @@ static void nonzero_next_row(nonzero_rows *r) {
     }
 }
 
-/* Writes the index of each of the row's n elements that is not 0, and returns where the next index
- * goes. */
+/* Writes the index of each of the row's n elements that isn't 0 to `to`. Returns the end of what
+ * was written. */
 static int64_t *nonzero_row(int64_t *to, const nonzero_rows *r, int64_t n, int64_t step) {
     enum { BLOCK = 512 };
     const int last = r->x->ndim - 1;

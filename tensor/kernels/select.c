@@ -1,12 +1,13 @@
 /*
- * select.c: the k-th least along one dim, and the median. (Whole lines are sorted in sort.c.)
+ * select.c: the k-th smallest element along one dim, and the median. (sort.c sorts whole lines.)
  */
 #include "kernels.h"
 #include "tensor/storage.h"
 
-/* ---- the k-th of n items -------------------------------------------------------------------- */
+/* ---- the k-th smallest of n items ------------------------------------------------------------ */
 
-/* Puts the median of the first, the middle and the last item first, and a lesser one behind it. */
+/* Moves the median of the first, the middle and the last item to the front, and a smaller item
+ * behind it. */
 static void select_pivot(k_ranked *first, k_ranked *last) {
     k_ranked *second = first + 1;
     RG_SWAP(first[(last - first) / 2], *second);
@@ -18,8 +19,8 @@ static void select_pivot(k_ranked *first, k_ranked *last) {
         RG_SWAP(*second, *first);
 }
 
-/* Parts the items around the first. Returns where it comes to stand, and sets *beyond to where the
- * greater ones begin. */
+/* Partitions the items around the first one. Returns its new place, and sets *beyond to the first
+ * of the greater items. */
 static k_ranked *select_partition(k_ranked *first, k_ranked *last, k_ranked **beyond) {
     const int64_t pivot = first->key;
     k_ranked *i = first + 1;
@@ -40,8 +41,8 @@ static k_ranked *select_partition(k_ranked *first, k_ranked *last, k_ranked **be
     return j;
 }
 
-/* Brings the k-th item, counted from 1, to its place. The steps are those of torch.kthvalue's
- * quickselect, so that among equals the same one is found. */
+/* Moves the k-th smallest item, counted from 1, to its place. The steps are those of
+ * torch.kthvalue's quickselect, so that among equal items the same one is found. */
 static void select_kth(k_ranked *q, int64_t n, int64_t k) {
     k_ranked *first = q;
     k_ranked *last = q + n - 1;
@@ -59,10 +60,10 @@ static void select_kth(k_ranked *q, int64_t n, int64_t k) {
         RG_SWAP(*first, *last);
 }
 
-/* ---- lines ----------------------------------------------------------------------------------- */
+/* ---- the lines along a dim ------------------------------------------------------------------- */
 
-/* Lines have n elements, of `bytes` each; step[] has the bytes between neighbours in values,
- * indices and x. k is 0 for the median. */
+/* Lines of n elements of `bytes` bytes each. step[] are the distances in bytes between elements of
+ * values, indices and x. k is 0 for the median. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;
@@ -71,7 +72,7 @@ typedef struct {
     bool floats;
 } select_context;
 
-/* Returns the place of the first NaN among n ranked items, or -1. */
+/* Returns the index of the first NaN among n ranked items, or -1. */
 static int64_t select_nan(const k_ranked *q, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (q[i].key == INT64_MAX)
@@ -79,8 +80,8 @@ static int64_t select_nan(const k_ranked *q, int64_t n) {
     return -1;
 }
 
-/* Returns the place of the item that a stable sort of n items in their first order would bring to
- * the k-th place, where an item with that key comes to stand. */
+/* Returns the index of the item that a stable sort would move to the k-th place, counted from 1.
+ * The items are in their first order, and `key` is the key of that item. */
 static int64_t select_stable(const k_ranked *q, int64_t n, int64_t k, int64_t key) {
     int64_t at = -1;
     for (int64_t i = 0; i < n; i++)
@@ -90,7 +91,7 @@ static int64_t select_stable(const k_ranked *q, int64_t n, int64_t k, int64_t ke
     return at;
 }
 
-/* Returns the place of the median in a line, of two the lesser. */
+/* Returns the index of the median of a line: the lower one of two. */
 static int64_t select_median(const select_context *c, const char *x) {
     k_ranked *q = c->room;
     const int64_t half = (c->n + 1) / 2;
@@ -103,7 +104,7 @@ static int64_t select_median(const select_context *c, const char *x) {
     return select_stable(q, c->n, half, key);
 }
 
-/* Returns the place of a line's k-th least, or of its median. */
+/* Returns the index of a line's k-th smallest element, or of its median. */
 static int64_t select_place(const select_context *c, const char *x) {
     c->rank(c->room, x, c->step[2], c->n, false);
     if (c->k == 0)
@@ -112,7 +113,7 @@ static int64_t select_place(const select_context *c, const char *x) {
     return c->room[c->k - 1].index;
 }
 
-/* Selects in line after line; p[] are values, indices and x. */
+/* Selects in each line. p[] are values, indices and x. */
 static void select_lines(char *const p[], const int64_t s[], int64_t lines, const void *context) {
     const select_context *c = context;
     for (int64_t j = 0; j < lines; j++) {
@@ -133,7 +134,8 @@ static bool select_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x
         return false;
     if (values->numel == 0)
         return true;
-    /* A ranked item is two numbers. n has a limit here, for x may be expanded. */
+    /* A ranked item is two numbers. n is limited so that their number doesn't overflow: x may be an
+     * expanded view. */
     int64_t numbers = 2 * RG_MIN(c.n, INT64_MAX / 64);
     rg_tensor *room = rgi_new(RG_INT64, 1, &numbers);
     if (!room)

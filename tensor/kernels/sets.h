@@ -1,6 +1,6 @@
 /*
  * sets.h: compiles a file of loops once for each instruction set and element type, and makes the
- * tables in which the compiled loops are looked up. How a loop computes is told in loops/.
+ * tables in which the compiled loops are looked up. The files in loops/ have the loops themselves.
  *
  * A family of kernels is two files. softmax.c names the file of its loops and includes it so:
  *
@@ -19,24 +19,23 @@
  *     K_TYPES_FLOATS     float and double
  *     K_TYPES_NUMBERS    int64_t, float and double
  *     K_TYPES_ALL        bool, int64_t, float and double
- *     K_TYPES_SIZES      uint8_t, uint32_t and uint64_t, by which elements of equal size are moved
- *     K_TYPES_PAIRS      T from S, each of all types
+ *     K_TYPES_SIZES      uint8_t, uint32_t and uint64_t, for copies of elements by their size
+ *     K_TYPES_PAIRS      all pairs of types: T, and S, which is converted to T
  *     K_TYPES_NONE       none: the file is included once for each set
  *
- * Two more names may be defined beside the types. K_BASE_ONLY has the loops compiled for the first
- * set alone, which every processor of the architecture has: it is for loops that wait for memory or
- * can't be vectorised. K_NARROW has them compiled for vectors of at most 32 bytes: it is for loops
- * that are slower with wider ones. K_BASE_FLOATS, K_NARROW_FLOATS and their like make the tables.
+ * Two more names may be defined beside the types. K_BASE_ONLY compiles the loops for the first set
+ * alone, which every processor of the architecture has: for loops that wait for memory or can't be
+ * vectorised. K_NARROW compiles the loops for vectors of at most 32 bytes: for loops that are
+ * slower with wider ones. K_BASE_FLOATS, K_NARROW_FLOATS and so on make the tables of such loops.
  *
- * loops/softmax.h has no include guard, for it is read once for each set and type. In it are
- * defined
+ * loops/softmax.h has no include guard, for it is read once for each set and type. It may use
  *
  *     T                  the element type: float
  *     K_NAME(f)          the name of f for this type and set: f_float_avx512
  *     K_TYPED(f)         the name of f for this type: f_float (such as k_exp_float, of smooth.h)
  *     K_IN_SET(f)        the name of f for this set: f_avx512
  *     K_DTYPE            the type's dtype: RG_FLOAT32
- *     K_SIZE             the type's bytes, for #if
+ *     K_SIZE             the type's size in bytes, for #if
  *     K_IS_FLOAT         1 for float and double, else 0
  *     K_IS_BOOL          1 for bool, else 0
  *     K_FROM_FLOAT       1 if S is float or double, else 0
@@ -44,7 +43,7 @@
  *     K_TILE_ROWS        the rows of a tile: of two vectors each, they leave a few registers free
  *     K_SET_IS_AVX512    1 in that set alone, for loops that are written in its intrinsics
  *     K_SET_IS_AVX2      1 in that set alone
- *     K_INLINE           how a function begins that must be inlined into a loop
+ *     K_INLINE           the beginning of a function that must be inlined into a loop
  *
  * and the set's operations, which every set has (see sets/sse2.h):
  *
@@ -53,10 +52,9 @@
  *     K_NAME(k_multiply_add)(sum, a, b)          sum += a b for one whole vector of floats
  *     K_NAME(k_multiply_add_narrow)(sum, a, b)   sum += a b for 32 bytes of floats
  *
- * After the include, only the compiled functions, K_INLINE and the macros below are left of this.
- * A new set is a header in sets/ and its lines below: in the enum, in K_EACH_SET, and its include.
- * (Clones, which a compiler makes by an attribute, would be chosen before ThreadSanitizer is
- * ready.)
+ * After the include, all of these macros are undefined but K_INLINE and those below. A new set is a
+ * header in sets/ and its lines below: in the enum, in K_EACH_SET, and its include. (Function
+ * clones, which compilers make by an attribute, would be chosen before ThreadSanitizer is ready.)
  */
 #ifndef RG_KERNELS_SETS_H
 #define RG_KERNELS_SETS_H
@@ -65,8 +63,8 @@
 #include "tensor/dtype.h"
 #include "tensor/walk.h"
 
-/* The sets have names, and the first is what every processor of the architecture has. K_EACH_SET
- * makes a row of each. (NEON's place is beside the plain set: every 64-bit ARM has it.) */
+/* The sets, from the one that every processor of the architecture has to the best. K_EACH_SET makes
+ * a row of each. (NEON's place is beside the plain set: every 64-bit ARM has it.) */
 #ifdef __x86_64__
 enum { K_SSE2, K_AVX2, K_AVX512, K_SETS_END };
 #define K_EACH_SET(ROW, ...)       \
@@ -87,17 +85,17 @@ enum { K_PLAIN, K_SETS_END };
 
 enum { K_SETS = K_SETS_END, K_DTYPES = RG_DTYPE_COUNT };
 
-/* k_set is the set whose loops run (see run.c). All sets give the same bits, but for products,
- * which add up as many lanes as a vector has, with multiply-adds where the set has them. */
+/* The set whose loops run (see run.c). All sets give the same bits, except in products, which sum
+ * as many lanes as a vector has, with multiply-adds where the set has them. */
 extern int k_set;
 
-/* Makes k_set the set that `asked` names (NULL or "" names the best), and `wrong` an empty text. If
- * there is no such set, or it is above the best that this processor has, k_set is the best, and
- * `wrong` says why. */
+/* Sets k_set to the set named `asked` (NULL or "" means the best), and `wrong` to an empty text. If
+ * there is no such set, or it is above `best`, the best one of this processor, sets k_set to `best`
+ * and `wrong` to a sentence that says why. */
 enum { K_SET_TEXT = 128 };
 void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 
-/* ---- tables, by dtype and set; a loop that a table names must have been compiled ------------ */
+/* ---- tables, by dtype and set; every loop in a table must have been compiled ----------------- */
 
 /* K_BY_SET(f) is an array of the functions f_sse2, f_avx2, ... by set; K_BY_NARROW_SET(f) is one of
  * loops that are compiled with K_NARROW. */
@@ -136,8 +134,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
     [RG_##NAME] = K_IN_BASE(f##_##suffix),
 #define K_IN_BASE(f) RG_PASTE(f##_, K_BASE_SET)
 
-/* K_BASE_PAIRS makes a table [to][from] of loops that turn one type into another. (A row of dtypes
- * can't go through the dtypes once more, so the types to which they turn are listed.) */
+/* K_BASE_PAIRS makes a table [to][from] of loops that convert one type into another. (A macro of
+ * all dtypes can't expand within itself, so the first index is listed.) */
 #define K_BASE_PAIRS(f)                                                              \
     {                                                                                \
         [RG_BOOL] = K_BASE_ALL(f##_bool), [RG_INT64] = K_BASE_ALL(f##_int64),        \
@@ -145,7 +143,7 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
     }
 _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtype");
 
-/* K_TABLE_SIZES and K_BASE_SIZES make such tables of loops that take elements by their size. */
+/* K_TABLE_SIZES and K_BASE_SIZES make tables of loops that copy elements by their size. */
 #define K_TABLE_SIZES(f) \
     { RG_DTYPES(K_TABLE_SIZES_ROW, f) }
 #define K_TABLE_SIZES_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
@@ -206,7 +204,7 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 
 #ifdef K_LOOPS
 
-/* Only a file that compiles loops pays for reading this header. */
+/* Only files that compile loops include this header, since reading it takes time. */
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif

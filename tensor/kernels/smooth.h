@@ -1,11 +1,12 @@
 /*
- * smooth.h: functions of numbers without branches or calls, so that loops over them vectorise. They
- * are within 2 units in the last place of the true value, those of doubles within 3, and exact at
- * 0, infinities and NaN. Where only floats have a function of their own here, doubles take libm's.
- * The polynomials are fits to the functions, least in their largest error.
+ * smooth.h: functions of one number without branches or calls, so that loops over them vectorise.
+ * Results are within 2 units in the last place of the true value for floats and within 3 for
+ * doubles, and exact at 0, infinities and NaN. Some functions are written for floats only; doubles
+ * then call libm. The polynomials minimise their largest error.
  *
- * Each is inlined into a loop and so compiled for the loop's instruction set, in which fmaf is an
- * instruction where there is one. A name ends in its type, so that a loop writes K_TYPED(k_exp)(x).
+ * A function is inlined into a loop and compiled for the loop's instruction set; fmaf is one
+ * instruction where the set has it. A name ends in its type, so that a loop writes
+ * K_TYPED(k_exp)(x).
  */
 #ifndef RG_KERNELS_SMOOTH_H
 #define RG_KERNELS_SMOOTH_H
@@ -37,8 +38,8 @@ static inline double k_from_bits_double(int64_t i) {
     return x;
 }
 
-/* k_order gives something that rises as x does, and k_unorder gives x back. For a float it is an
- * integer, since the greatest of integers is found in lanes. */
+/* k_order returns a number that orders as x does, and k_unorder returns x again. For a float it is
+ * an integer, since maxima of integers vectorise. */
 typedef int32_t k_ordered_float;
 typedef double k_ordered_double;
 static inline k_ordered_float k_order_float(float x) {
@@ -51,9 +52,9 @@ static inline float k_unorder_float(k_ordered_float i) {
 static inline k_ordered_double k_order_double(double x) { return x; }
 static inline double k_unorder_double(k_ordered_double x) { return x; }
 
-/* Returns a or b, by their bits. Both have been computed. If a compiler saw the choice, it would
- * put a branch around one of them or, in a vector's lanes that don't take it, compute it from what
- * numbers stand there, and some numbers are slow. */
+/* Returns `first ? a : b`, computed on bits after both have been computed. If a compiler saw the
+ * choice, it would put a branch around one of them; or it would compute a vector's unused lanes
+ * from whatever numbers are in them, and some numbers, such as subnormal ones, are slow. */
 static inline float k_either(bool first, float a, float b) {
     int32_t mask = -(int32_t)first;
     return k_from_bits_float((k_bits_float(a) & mask) | (k_bits_float(b) & ~mask));
@@ -61,13 +62,13 @@ static inline float k_either(bool first, float a, float b) {
 
 /* ---- exponentials, logarithms, rounding ------------------------------------------------------ */
 
-/* These limits are variables that nobody changes: compilers would compute the exponential of a
- * constant limit in advance, and choose between that and the rest. Doubles' limits are eight times
- * these. */
+/* These limits are variables that never change: if they were constants, compilers would compute the
+ * exponential of a limit in advance, and branch between it and the rest. The limits of doubles are
+ * eight times these. */
 extern const float k_exp_least, k_exp_most, k_exp_flush;
 
-/* a b + c: floats do it in one step; doubles in two, since not every processor has the one, and
- * libm's is slow. */
+/* Returns a b + c: with one rounding for floats, and with two for doubles, because not every
+ * processor has the instruction for one, and libm's function is slow. */
 K_INLINE float k_step_float(float a, float b, float c) { return fmaf(a, b, c); }
 K_INLINE double k_step_double(double a, double b, double c) { return a * b + c; }
 
@@ -128,7 +129,7 @@ K_INLINE double k_log_fit_double(double r) {
 #define LOG1P_LEAST  1e-9
 #include "exponential.h"
 
-/* Return e^x for x below 88, and 0 where e^x < 2^-126; doubles need no such short form. */
+/* Return e^x for x < 88, and 0 where e^x < 2^-126. Doubles use the general function. */
 K_INLINE float k_exp_below_float(float x) {
     uint32_t power;
     float r;
@@ -152,8 +153,8 @@ K_INLINE double k_tanh_double(double x) {
     return copysign(u / (u + 2), x);
 }
 
-/* Below 1, sinh is x + x z p(z) with z = x^2 for floats, and u - u^2 / (2 u + 2) with u = e^x - 1
- * for doubles. */
+/* For |x| < 1, sinh(x) is x + x z p(z) with z = x^2 for floats. For doubles it is computed from a =
+ * |x|, as u - u^2 / (2 u + 2) with u = e^a - 1. */
 K_INLINE float k_sinh_float(float x) {
     const float a = fabsf(x);
     const float half = k_exp_whole_float(a, false, true);
@@ -171,7 +172,7 @@ K_INLINE double k_sinh_double(double x) {
 
 /* ---- the error function ---------------------------------------------------------------------- */
 
-/* Below 1, erf is a polynomial; beyond, it is 1 less the exponential of a polynomial. */
+/* For |x| < 1, erf is a polynomial; otherwise it is 1 - e^q for a polynomial q. */
 K_INLINE float k_erf_float(float x) {
     const float a = fabsf(x);
     const float z = x * x;
@@ -187,7 +188,7 @@ K_INLINE float k_erf_float(float x) {
 }
 K_INLINE double k_erf_double(double x) { return erf(x); }
 
-/* erfc(x) = e^-x^2 p, by way of double, where p is a polynomial of 1 / (|x| + 3). */
+/* erfc(x) = e^-x^2 p(1 / (|x| + 3)) for a polynomial p, computed in double. */
 K_INLINE float k_erfc_float(float x) {
     const double a = fabs((double)x);
     const double t = 1 / (a + 3);
@@ -201,9 +202,9 @@ K_INLINE double k_erfc_double(double x) { return erfc(x); }
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
-/* a^b by way of double, which holds all powers that float does as normal numbers. A negative
- * number's power is negative if the exponent is odd, and NaN if it is a fraction. (A compiler must
- * not see choices here: it would branch in a loop whose b is always the same.) */
+/* Returns a^b, computed in double, in which no power of floats is subnormal. The power of a
+ * negative a is negative if b is odd, and NaN if b isn't an integer. (k_either is needed: for a
+ * choice that a compiler sees, it would branch if b is the same in the whole loop.) */
 K_INLINE float k_pow_float(float a, float b) {
     const int32_t i = (int32_t)k_either(fabsf(b) < 0x1p24f, b, 0);
     const int32_t odd = (int32_t)((uint32_t)(i & -((float)i == b)) << 31);
@@ -225,10 +226,10 @@ K_INLINE float k_pow_float(float a, float b) {
 }
 K_INLINE double k_pow_double(double a, double b) { return pow(a, b); }
 
-/* ---- arcs ------------------------------------------------------------------------------------ */
+/* ---- inverse trigonometric functions --------------------------------------------------------- */
 
-/* With z = x^2, asin is x + x z p(z) up to 1/2, and beyond it
- * asin a = pi / 2 - 2 asin(sqrt((1 - a) / 2)). */
+/* asin(x) = x + x z p(z) with z = x^2 for |x| <= 1/2, and asin(x) = pi / 2 - 2 asin(sqrt((1 - x) /
+ * 2)) for x > 1/2. */
 K_INLINE float k_arc_float(float x, const bool cosine) {
     const float quarter = 1.57079637f; /* pi / 2 = quarter + rest */
     const float rest = -4.37113883e-08f;
@@ -252,7 +253,8 @@ K_INLINE float k_acos_float(float x) { return k_arc_float(x, true); }
 K_INLINE double k_asin_double(double x) { return asin(x); }
 K_INLINE double k_acos_double(double x) { return acos(x); }
 
-/* With t the lesser of |x| and |y| over the greater, and z = t^2, the arc is t + t z p(z). */
+/* The arc is t + t z p(z), where t is the lesser of |x| and |y| divided by the greater, and z =
+ * t^2. */
 K_INLINE float k_atan2_float(float y, float x) {
     const float a = fabsf(y);
     const float b = fabsf(x);

@@ -1,25 +1,28 @@
 /*
- * softmax.c: softmax, its logarithm and their gradients along one dim of contiguous tensors: how
- * the rows are cut for the threads, and which loop makes them. loops/softmax.h computes them.
+ * softmax.c: softmax, its logarithm and their gradients along one dim of contiguous tensors. It
+ * cuts the rows into tasks for the threads; loops/softmax.h computes them.
  */
 #include "lanes.h"
 
-/* Rows have n elements along the dim, which are `step` elements apart. */
+/* The layout of the rows: a row is n elements along the dim, which lie `step` elements apart. */
 typedef struct {
     int64_t n, step;
     k_softmax_kind kind;
-    bool last;   /* The rows lie in one piece each. */
-    bool stream; /* The output goes past the caches. */
+    bool last;   /* Rows are contiguous. */
+    bool stream; /* The output is written past the caches. */
 } softmax_rows;
 
-/* Makes some rows, the first of which are at p[0], the output's, and p[1] .., the inputs'. */
+/* Computes `rows` rows. p[0] is the first row of the output, and p[1] and on are the first rows of
+ * the inputs. */
 typedef void softmax_loop(const softmax_rows *z, char *const p[], int64_t rows);
 
 enum {
-    SOFTMAX_SIDE = 256,  /* The number of rows side by side that are made at once. */
-    SOFTMAX_ROOM = 4096, /* The longest rows whose powers are kept in a buffer. */
-    SOFTMAX_STEP = 64,   /* The number of elements of each of three rows that are done in turn. */
-    SOFTMAX_PAGE = 4096, /* Addresses this far apart look alike to loads and stores. */
+    SOFTMAX_SIDE = 256,  /* The greatest number of rows side by side in a task. */
+    SOFTMAX_ROOM = 4096, /* The length of the longest rows whose powers are kept in a buffer. */
+    /* The number of elements that a step of softmax_stream takes of each row. */
+    SOFTMAX_STEP = 64,
+    /* The distance of addresses that a processor confuses when it compares loads with stores. */
+    SOFTMAX_PAGE = 4096,
 };
 
 #define K_LOOPS "loops/softmax.h"
@@ -36,9 +39,9 @@ static softmax_loop *const softmax_backward_loops[K_DTYPES][K_SETS] =
 static softmax_loop *const softmax_short_loops[K_SETS] = K_BY_SET(softmax_short);
 static softmax_loop *const softmax_backward_short_loops[K_SETS] = K_BY_SET(softmax_backward_short);
 
-/* The threads share up to three operands, of which the first is the output. `element` is the bytes
- * of an element. Where rows lie side by side, `blocks` blocks of up to SOFTMAX_SIDE rows are beside
- * each other. */
+/* The operands of a call, which all its tasks share; the first one is the output. `element` is the
+ * size of an element in bytes. Rows that lie side by side are cut into blocks of up to SOFTMAX_SIDE
+ * rows, of which `blocks` lie side by side. */
 typedef struct {
     const softmax_rows *rows;
     softmax_loop *loop;
@@ -46,7 +49,7 @@ typedef struct {
     int64_t element, blocks;
 } softmax_work;
 
-/* Makes the rows from begin to end, of those that lie in one piece. */
+/* Computes the contiguous rows from begin to end. */
 static void softmax_pieces(void *context, int64_t begin, int64_t end, int worker) {
     const softmax_work *w = context;
     const int64_t at = begin * w->rows->n * w->element;
@@ -56,7 +59,7 @@ static void softmax_pieces(void *context, int64_t begin, int64_t end, int worker
         k_stream_end();
 }
 
-/* Makes the blocks of rows side by side from begin to end. */
+/* Computes the blocks from begin to end, of rows that lie side by side. */
 static void softmax_sides(void *context, int64_t begin, int64_t end, int worker) {
     const softmax_work *w = context;
     const softmax_rows *z = w->rows;

@@ -1,5 +1,5 @@
 /*
- * sort.c: order along one dim: all elements sorted, or the first k of them (see top.c).
+ * sort.c: sorts along one dim, and takes the first k elements of the order (see top.c).
  */
 #include "merge_sort.h"
 #include "tensor/storage.h"
@@ -14,19 +14,21 @@ k_ranks *k_ranks_of(rg_dtype dtype) {
     return K_BASE_LOOP_OF(loops, dtype, "sort");
 }
 
-/* ---- by key ------------------------------------------------------------------------- */
+/* ---- sorting by key -------------------------------------------------------------------------- */
 
 static bool sort_before(const k_ranked *a, const k_ranked *b, const void *context) {
     (void)context;
     return a->key < b->key;
 }
 
-/* Returns byte b of a key, counted from the least, so that bytes grow as keys do. */
+/* Returns byte b of a key, counted from the least significant one. The sign bit is inverted, so
+ * that bytes order as keys do. */
 static inline int key_byte(int64_t key, int b) {
     return (uint64_t)(key ^ INT64_MIN) >> 8 * b & 255;
 }
 
-/* Moves the items to `to`, sorted by byte b of their keys; `count` says how many have each byte. */
+/* Copies the items to `to`, sorted stably by byte b of their keys. count[v] is the number of items
+ * whose byte is v. */
 static void sort_by_byte(k_ranked *to, const k_ranked *q, int64_t n, int b,
                          const int64_t count[256]) {
     int64_t next[256];
@@ -39,8 +41,8 @@ static void sort_by_byte(k_ranked *to, const k_ranked *q, int64_t n, int b,
         to[next[key_byte(q[i].key, b)]++] = q[i];
 }
 
-/* Few items are merged; many are sorted byte after byte of the key, from the least, but for those
- * bytes that all keys share. */
+/* Few items are sorted by merging. Many are sorted by each byte of the key, from the least
+ * significant one; bytes that all keys share are skipped. */
 k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
     enum { MANY = 512 };
     if (n < MANY)
@@ -58,11 +60,11 @@ k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
     return q;
 }
 
-/* ---- lines --------------------------------------------------------------------------- */
+/* ---- the lines along a dim ------------------------------------------------------------------- */
 
-/* Lines of n elements, of which the first k are wanted, in order if `sorted`. `top` says
- * that only these are looked for. step[] has the bytes between neighbours in values, indices and x,
- * and `bytes` those of one element. */
+/* Lines of n elements, whose first k are wanted, in order if `sorted`. If `top`, only these are
+ * found, by k_top. step[] are the distances in bytes between elements of values, indices and x, and
+ * `bytes` is the size of an element. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;
@@ -71,7 +73,7 @@ typedef struct {
     bool descending, sorted, top;
 } sort_context;
 
-/* Sorts line after line; p[] are values, indices and x. */
+/* Sorts each line. p[] are values, indices and x. */
 static void sort_lines(char *const p[], const int64_t s[], int64_t lines, const void *context) {
     const sort_context *c = context;
     for (int64_t j = 0; j < lines; j++) {
@@ -101,8 +103,8 @@ static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, 
         return false;
     if (values->numel == 0)
         return true;
-    /* A ranked item is two numbers, and a sort needs as much room aside. n has a limit here, so
-     * that the count of numbers doesn't overflow, for x may be expanded. */
+    /* A ranked item is two numbers, and a sort needs as many items aside. n is limited so that the
+     * number of numbers doesn't overflow: x may be an expanded view. */
     int64_t numbers = RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 2 : 4);
     rg_tensor *room = rgi_new(RG_INT64, 1, &numbers);
     if (!room)

@@ -1,5 +1,5 @@
 /*
- * ternary.c: functions of three elements: choosing, and combining.
+ * ternary.c: elementwise functions of three operands.
  */
 #include "kernels.h"
 

@@ -1,8 +1,8 @@
 /*
- * turn.c: operands that lie the other way: along the last dim they step from line to line of
- * memory, and along another dim from element to element. That other dim becomes the last but
- * one, and tiles of the two are turned over in a buffer as they are read: lines are read once,
- * pages seldom more than once, and loops vectorise.
+ * turn.c: operands that lie transposed in memory. In such an operand the elements along the last
+ * dim lie at least a cache line apart, and the elements along another dim lie side by side. That
+ * other dim becomes the last but one, and tiles of these two dims are transposed in a buffer as
+ * they are read. So cache lines are read once, pages seldom more than once, and loops vectorise.
  */
 #include "kernels.h"
 
@@ -13,8 +13,9 @@ enum { TURN_SIDE = K_TURN_SIDE, TURN_LINE = 64 };
 #define K_BASE_ONLY
 #include "sets.h"
 
-/* A tile loop copies a tile to `to`, whose rows lie TURN_SIDE elements apart, from `from`, whose
- * columns lie `step` bytes apart. The loops stand here by the bytes of an element. */
+/* Transposes a tile of `rows` by `columns` elements. Rows of `to` lie TURN_SIDE elements apart, and
+ * columns of `from` lie `step` bytes apart. turn_tiles[] has a loop for each size of an element in
+ * bytes. */
 typedef void turn_tile(char *to, const char *from, int64_t step, int64_t rows, int64_t columns);
 static turn_tile *const turn_tiles[] = {
     [1] = K_IN_BASE(turn_tile_uint8),
@@ -22,8 +23,8 @@ static turn_tile *const turn_tiles[] = {
     [8] = K_IN_BASE(turn_tile_uint64),
 };
 
-/* Returns the dim along which operands that lie the other way step from element to element, or -1,
- * and marks these operands. */
+/* Returns the dim along which the elements of transposed operands lie side by side, or -1 if no
+ * operand is transposed. Sets turned[k] for each transposed operand. */
 static int turn_dim(const rg_walk *w, bool turned[]) {
     const int last = w->ndim - 1;
     int dim = -1;
@@ -56,7 +57,7 @@ bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *
     return true;
 }
 
-/* The operands at one tile: as they lie, or turned over in `buffer`. */
+/* The operands at one tile: pointers into the tensors, or into `buffer` if transposed. */
 typedef struct {
     char *data[RG_MAX_OPERANDS];
     int64_t step[RG_MAX_OPERANDS]; /* The distance of columns, in bytes. */

@@ -1,15 +1,16 @@
 /*
- * unary.c: functions of one element whose result has its type. A new one is a row in
+ * unary.c: elementwise functions of one operand whose result has its dtype. A new one is a row in
  * elementwise.def and a function in loops/unary.h.
  */
 #include "kernels.h"
 
 #include "smooth.h"
 
-/* Sine, cosine and tangent of floats up to this number are short polynomials. For greater ones
- * pi / 2 in three parts would be too coarse. */
+/* The limit below which sine, cosine and tangent of floats are short polynomials. For greater
+ * numbers, pi / 2 in three parts would be too inaccurate. */
 #define CIRCLE_MOST 0x1p17f
-/* The elements of a block, which is searched at once and stays in the first cache. */
+/* The number of elements of a block that is checked against that limit; a block stays in the L1
+ * cache. */
 enum { CIRCLE_BLOCK = 1024 };
 
 #define K_LOOPS "loops/unary.h"

@@ -1,20 +1,20 @@
 /*
- * unique.c: which elements of a tensor, or which of its slices along a dim, are equal.
+ * unique.c: finds equal elements of a tensor, or equal slices along a dim.
  */
 #include "merge_sort.h"
 #include "tensor/memory.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* The rows lie one after the other. They are the elements, of one number each, or the slices, of
- * `numbers`. */
+/* The rows that are compared, in contiguous memory: elements, of one number each, or slices, of
+ * `numbers` numbers. */
 typedef struct {
     const char *data;
     int64_t numbers;
     rg_dtype dtype;
 } unique_rows;
 
-/* Compares one number of two rows, as unique_compare does the rows. */
+/* Compares one number of two rows; unique_compare explains the result. */
 static int unique_compare_number(const char *p, const char *r, rg_dtype dtype, bool equals) {
     if (rgi_is_float(dtype)) {
         double v = rgi_load_f64(p, dtype);
@@ -28,9 +28,9 @@ static int unique_compare_number(const char *p, const char *r, rg_dtype dtype, b
     return (v > w) - (v < w);
 }
 
-/* Returns -1 if row a is less than row b, 1 if it is greater, and else 0: the first number that
- * differs decides. A NaN differs from everything if we ask for equals, but decides nothing about
- * the order, as torch has it. */
+/* Returns -1 if row a is less than row b, 1 if it is greater, or else 0: the first number that
+ * differs decides. If `equals`, a NaN differs from everything. Otherwise a NaN is skipped, as in
+ * torch. */
 static int unique_compare(const unique_rows *s, int64_t a, int64_t b, bool equals) {
     const int64_t bytes = (int64_t)rgi_sizeof(s->dtype);
     const char *p = s->data + a * s->numbers * bytes;
@@ -47,7 +47,7 @@ static bool unique_before(const k_ranked *a, const k_ranked *b, const void *cont
     return unique_compare(context, a->index, b->index, false) < 0;
 }
 
-/* Returns x with `dim` in front, so that a slice of it is a row. */
+/* Returns a view of x with `dim` moved to the front, so that each slice is a row. */
 static rg_tensor unique_with_dim_first(const rg_tensor *x, int dim) {
     rg_tensor moved = *x;
     for (int d = dim; d > 0; d--) {
@@ -60,8 +60,8 @@ static rg_tensor unique_with_dim_first(const rg_tensor *x, int dim) {
     return moved;
 }
 
-/* Sorts n rows into `order`, numbers their values in `group`, and returns how many values there
- * are. q has room for 2 n items. */
+/* Sorts n rows: order[i] is the index of the i-th row, and group[i] the number of its value.
+ * Returns the number of values. q has room for 2 n items. */
 static int64_t unique_number(const unique_rows *s, int64_t n, bool by_element, k_ranks *rank,
                              k_ranked *q, int64_t *order, int64_t *group) {
     const int64_t row_bytes = s->numbers * (int64_t)rgi_sizeof(s->dtype);

@@ -1,13 +1,13 @@
 /*
- * window.h: where the taps of a window that slides along a dim find their elements: convolutions
- * and pooling ask it.
+ * window.h: the elements that a tap reads, for convolutions and pooling. A tap is one element of a
+ * window that slides along the dims.
  */
 #pragma once
 
 #include "kernels.h"
 
-/* The windows that see an element behind a tap of one dim are those from begin to before end;
- * window o sees element o * stride + shift. */
+/* The elements that a tap reads along one dim: window o reads the element o * stride + shift, if
+ * begin <= o < end; for other windows the tap lies in the padding. */
 typedef struct {
     int64_t begin, end, shift;
 } k_tap;

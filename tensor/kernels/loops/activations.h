@@ -1,14 +1,14 @@
 /*
- * loops/activations.h: what networks put between their layers, and its gradient, for one type and
- * set. A gradient is g f'(x), from g and x, or from g and y where f' is shorter so.
+ * loops/activations.h: activation functions f and their gradients, for one type and set. A gradient
+ * is g f'(x), computed from g and x, or from g and y = f(x) where f' is simpler in y.
  */
 #include "map.h"
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- integers and floats --------------------------------------------------------------------- */
 
 K_INLINE T K_NAME(relu)(T x) { return x < 0 ? 0 : x; }
 
-/* For hardtanh, k[0] is the least result, and k[1] the greatest. */
+/* hardtanh: k[0] is the least result, and k[1] the greatest. */
 K_INLINE T K_NAME(hardtanh)(T x, const T *k) {
     const T least = x < k[0] ? k[0] : x;
     return least > k[1] ? k[1] : least;
@@ -43,7 +43,7 @@ K_INLINE T K_NAME(tanh_grad)(T g, T y) { return g * (1 - y * y); }
 K_INLINE T K_NAME(sigmoid)(T x) { return 1 / (1 + K_TYPED(k_exp)(-x)); }
 K_INLINE T K_NAME(sigmoid_grad)(T g, T y) { return g * (1 - y) * y; }
 
-/* For leaky_relu, k[0] is the slope below 0. */
+/* leaky_relu: k[0] is the slope below 0. */
 K_INLINE T K_NAME(leaky_relu)(T x, const T *k) { return x > 0 ? x : x * k[0]; }
 K_INLINE T K_NAME(leaky_relu_grad)(T g, T x, const T *k) { return x > 0 ? g : g * k[0]; }
 
@@ -56,8 +56,8 @@ K_INLINE T K_NAME(glu_grad)(T g, T a, T b) {
     return g * a * s * (1 - s);
 }
 
-/* For elu and its kind, k[0] is the factor above 0, k[1] that below, and k[2] that of the
- * exponent. */
+/* elu, celu and selu: k[0] is the factor above 0, k[1] the factor below 0, and k[2] the factor of
+ * the exponent. */
 K_INLINE T K_NAME(elu)(T x, const T *k) {
     return x < 0 ? k[1] * K_TYPED(k_expm1)(x * k[2]) : x * k[0];
 }
@@ -77,7 +77,7 @@ K_INLINE T K_NAME(mish_grad)(T g, T x) {
     return g * (t + x * K_NAME(sigmoid)(x) * (1 - t * t));
 }
 
-/* For softplus, k[0] is beta, and k[1] the threshold above which it is x. */
+/* softplus: k[0] is beta; the result is x where beta x is above the threshold k[1]. */
 K_INLINE T K_NAME(softplus)(T x, const T *k) {
     return x * k[0] > k[1] ? x : K_TYPED(k_log1p)(K_TYPED(k_exp)(x * k[0])) / k[0];
 }

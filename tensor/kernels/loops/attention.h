@@ -1,8 +1,8 @@
 /*
  * loops/attention.h: attention of one head, tile by tile, for one type and one instruction set.
- * Scores stand with queries (forward) or keys (backward) side by side in vectors, so that no
- * maximum or sum crosses a vector; and only that side is ever transposed. The products themselves
- * are matmul.c's.
+ * Queries (forward) or keys (backward) are the lanes of vectors, so that no maximum or sum combines
+ * the lanes of a vector, and only the matrices of these lanes are transposed. matmul.c computes the
+ * matrix products. attention.c explains tiles and stretches.
  */
 
 #define SIDE   ATTENTION_SIDE
@@ -11,13 +11,14 @@
 
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
-/* Returns how many elements there are in the whole vectors that hold n. */
+/* Returns n, rounded up to a multiple of LANES. */
 K_INLINE int64_t K_NAME(attention_whole)(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-/* ---- rows in and out ----------------------------------------------------------------------- */
+/* ---- reading and writing rows ---------------------------------------------------------------- */
 
-/* Returns n rows of whole vectors: those of t itself where they are such, else copies in `room`.
- * *row is how far apart they are. */
+/* Returns n rows of t from row `from` on, each of a whole number of vectors: t's own memory if its
+ * rows are contiguous and fill whole vectors, or else a copy in `room`, filled up with zeros. Sets
+ * *row to the distance of rows in elements. */
 static const T *K_NAME(attention_rows)(const attention_matrix *t, int64_t from, int64_t n, T *room,
                                        int64_t *row) {
     const T *p = (const T *)t->data + from * t->row;
@@ -33,7 +34,8 @@ static const T *K_NAME(attention_rows)(const attention_matrix *t, int64_t from, 
     return room;
 }
 
-/* Writes the n rows from `from` on as columns, of which there are whole vectors. */
+/* Writes the n rows of t from `from` on to the columns of `to`, times `scale`. Each row of `to` is
+ * filled up with zeros to a whole number of vectors. */
 static void K_NAME(attention_turn)(const attention_plan *plan, const attention_matrix *t,
                                    int64_t from, int64_t n, double scale, T *to) {
     if (n % LANES)
@@ -41,7 +43,7 @@ static void K_NAME(attention_turn)(const attention_plan *plan, const attention_m
     plan->turn(to, SIDE, (const T *)t->data + from * t->row, t->row, t->col, n, t->size, scale);
 }
 
-/* Writes rows of t, unless that is NULL, from `from` on. */
+/* Writes n rows of t from row `from` on, times `scale`. Does nothing if t is NULL. */
 static void K_NAME(attention_write)(const attention_plan *plan, const rg_tensor *t, int64_t head,
                                     int64_t from, int64_t n, const T *rows, int64_t wide, T scale) {
     if (!t)
@@ -52,7 +54,8 @@ static void K_NAME(attention_write)(const attention_plan *plan, const rg_tensor 
             ((T *)to.data)[(from + i) * to.row + j * to.col] = scale * rows[i * wide + j];
 }
 
-/* Takes room for n elements, in lines of 64 bytes. */
+/* Returns the next n elements of the scratch memory *room, and moves *room behind them, to a
+ * multiple of 64 bytes. */
 static T *K_NAME(attention_take)(char **room, int64_t n) {
     T *p = (T *)*room;
     *room += (n * (int64_t)sizeof(T) + 63) / 64 * 64;
@@ -61,18 +64,18 @@ static T *K_NAME(attention_take)(char **room, int64_t n) {
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* A tile of queries walks over the keys. A weight in `scores` is e^(score - most), where `most` is
- * its query's largest score among the keys that were read. By these weights `out` is the sum of
- * rows of v, and `total` is the sum of the weights themselves. `shift` is subtracted from the
- * scores. When `most` rises, earlier sums are multiplied by `fade`. */
+/* A tile of queries reads the keys stretch by stretch. `most` is each query's largest score of the
+ * keys read up to now, and a key's weight in `scores` is e^(score - most). `total` is the sum of
+ * the weights, and `out` is the sum of the rows of v times their weights. When `most` rises, the
+ * earlier sums are multiplied by `fade`. `shift` is `most`, or 0 where `most` is -infinity. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, mask;
-    /* The tile has n queries from `first` on, which fill `lanes` elements in whole vectors;
-     * `turned` is q^T. Rows of `out` are wide_v wide. */
+    /* The tile has n queries from `first` on; `lanes` is n, rounded up to whole vectors. `turned`
+     * is q^T. Rows of `out` have wide_v elements. */
     int64_t head, first, n, lanes, wide_v;
     T *turned, *scores, *out, *v_room;
-    /* Aligned, since a vector across two cache lines would be slow to read again. */
+    /* These arrays are aligned because a vector that crosses two cache lines is slow to read. */
     T most[SIDE] __attribute__((aligned(64)));
     T total[SIDE] __attribute__((aligned(64)));
     T shift[SIDE] __attribute__((aligned(64)));
@@ -81,7 +84,8 @@ typedef struct {
 
 #define QUERIES K_NAME(attention_queries)
 
-/* scores = scale k q^T. On the diagonal, queries before a block of keys are left out. */
+/* scores = scale k q^T. Queries that come before a whole block of keys are left out, if the
+ * attention is causal. */
 static void K_NAME(attention_scores)(const QUERIES *tile, const attention_stretch *stretch) {
     const attention_plan *plan = tile->plan;
     for (int64_t j = 0; j < stretch->n; j += stretch->block) {
@@ -99,7 +103,7 @@ static void K_NAME(attention_scores)(const QUERIES *tile, const attention_stretc
     }
 }
 
-/* Adds the mask, and puts -infinity where a key comes after the query. */
+/* Adds the mask to the scores, and sets a score to -infinity if the key comes after the query. */
 static void K_NAME(attention_hide)(const QUERIES *tile, const attention_stretch *stretch) {
     const attention_matrix *mask = &tile->mask;
     const T *hidden = (const T *)mask->data;
@@ -115,7 +119,7 @@ static void K_NAME(attention_hide)(const QUERIES *tile, const attention_stretch 
     }
 }
 
-/* shift = the largest score of each query among the keys that were read */
+/* shift = the larger of `most` and each query's largest score in this stretch */
 static void K_NAME(attention_maxima)(QUERIES *tile, const attention_stretch *stretch) {
     for (int64_t i = 0; i < tile->lanes; i += LANES) {
         const int64_t seen = attention_seen(tile->plan, stretch, stretch->n, i);
@@ -130,8 +134,9 @@ static void K_NAME(attention_maxima)(QUERIES *tile, const attention_stretch *str
     }
 }
 
-/* Makes the scores that attention_maxima has found the largest ones. Returns whether any has risen,
- * so that the earlier sums are to be multiplied by `fade`. */
+/* Sets `most` to the maxima that attention_maxima has left in `shift`, and `fade` to e^(old most -
+ * new most). Returns whether any of `most` has risen; then the caller multiplies `out` by `fade`.
+ */
 static bool K_NAME(attention_fade)(QUERIES *tile) {
     bool fades = false;
     for (int64_t i = 0; i < tile->lanes; i++) {
@@ -145,7 +150,7 @@ static bool K_NAME(attention_fade)(QUERIES *tile) {
     return fades;
 }
 
-/* scores = exp(scores - shift), which is added to total. */
+/* scores = exp(scores - shift); total += the sum of the scores */
 static void K_NAME(attention_weights)(T *restrict scores, T *restrict total,
                                       const T *restrict shift, int64_t lanes, bool causal,
                                       const attention_stretch *stretch) {
@@ -177,7 +182,7 @@ static void K_NAME(attention_values)(const QUERIES *tile, const attention_stretc
     }
 }
 
-/* Has the tile meet a stretch of keys. */
+/* Adds a stretch of keys to the tile's sums. */
 static void K_NAME(attention_forward_stretch)(QUERIES *tile, const attention_stretch *stretch) {
     K_NAME(attention_scores)(tile, stretch);
     K_NAME(attention_hide)(tile, stretch);
@@ -191,7 +196,7 @@ static void K_NAME(attention_forward_stretch)(QUERIES *tile, const attention_str
     K_NAME(attention_values)(tile, stretch);
 }
 
-/* Begins a tile of queries, before any key. */
+/* Initialises a tile of queries before any key is read. */
 static void K_NAME(attention_forward_begin)(QUERIES *tile, int64_t head, int64_t first) {
     const attention_plan *plan = tile->plan;
     tile->head = head;
@@ -225,7 +230,7 @@ static void K_NAME(attention_forward_end)(const QUERIES *tile) {
     K_NAME(attention_write)(plan, plan->y, tile->head, tile->first, tile->n, tile->out, wide, 1);
 }
 
-/* Computes y and lse for some tiles of queries. */
+/* Computes y and lse of the tiles of queries from begin to end. */
 static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end, int worker) {
     const attention_plan *plan = context;
     char *room = plan->room + (size_t)worker * plan->bytes;
@@ -251,14 +256,14 @@ static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end,
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* A head's gradients are made tile by tile. p are the weights again, and s = p (g v^T - lost) their
- * slopes, where lost = sum(g y) - g_lse. The gradients are gk = scale s^T q, gq = scale s k and gv
- * = p^T g. */
+/* The gradients of a head are computed tile by tile. The weights are p = exp(scale q k^T - lse) and
+ * the scores' gradients are s = p (g v^T - lost), where lost = sum(g y) - g_lse. From these, gq =
+ * scale s k, gk = scale s^T q and gv = p^T g. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, g, y, mask;
     int64_t head, wide, wide_v;
-    /* q_rows and g_rows are all rows of the head, and k_rows those of the tile; these rows are
+    /* q_rows and g_rows hold all rows of the head, and k_rows those of the tile. Their rows are
      * q_row, g_row and k_row elements apart. */
     const T *q_rows, *g_rows, *k_rows;
     int64_t q_row, g_row, k_row;
@@ -270,7 +275,7 @@ typedef struct {
 
 #define HEAD K_NAME(attention_head)
 
-/* Begins a head: divides its room, and finds its matrices. */
+/* Initialises a head: finds its matrices, and divides the scratch memory `room`. */
 static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     const attention_plan *plan = h->plan;
     const int64_t queries = plan->queries;
@@ -299,8 +304,7 @@ static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     memset(h->gq, 0, (size_t)(queries * h->wide) * sizeof(T));
 }
 
-/* lost = sum(g y) - g_lse, of each query. gv, which isn't begun yet, serves as room for a row of
- * y. */
+/* lost = sum(g y) - g_lse for each query. gv isn't in use yet, and holds a row of y here. */
 static void K_NAME(attention_lost)(HEAD *h) {
     const attention_plan *plan = h->plan;
     const T *g_lse = plan->g_lse ? (const T *)plan->g_lse->data + h->head * plan->queries : NULL;
@@ -318,8 +322,8 @@ static void K_NAME(attention_lost)(HEAD *h) {
     }
 }
 
-/* p = scale q k^T and s = g v^T, for a stretch of queries and the tile's keys, which fill `lanes`
- * in whole vectors. */
+/* p = scale q k^T and s = g v^T, for a stretch of queries and the tile's keys. `lanes` is the
+ * number of keys, rounded up to whole vectors. */
 static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch *stretch,
                                          int64_t lanes) {
     for (int64_t i = 0; i < stretch->n; i += stretch->block) {
@@ -349,7 +353,8 @@ K_INLINE void K_NAME(attention_row_slopes)(T *restrict p, T *restrict s, T lse, 
     }
 }
 
-/* Makes the weights and their slopes of what attention_two_scores has left. */
+/* Computes p and s of a stretch from the products that attention_two_scores has left in `weights`
+ * and `slopes`. */
 static void K_NAME(attention_slopes)(const HEAD *h, const attention_stretch *stretch,
                                      int64_t first_key, int64_t n, int64_t lanes) {
     const attention_matrix *mask = &h->mask;
@@ -366,7 +371,7 @@ static void K_NAME(attention_slopes)(const HEAD *h, const attention_stretch *str
     }
 }
 
-/* gv += p^T g and gk += s^T q, for n keys. */
+/* gv += p^T g and gk += s^T q, for a stretch of queries and the tile's n keys */
 static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stretch *stretch,
                                             int64_t n) {
     const attention_plan *plan = h->plan;
@@ -394,7 +399,7 @@ static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stret
     }
 }
 
-/* gq += s k, for n keys. */
+/* gq += s k, for a stretch of queries and the tile's n keys */
 static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stretch *stretch,
                                              int64_t n, int64_t lanes) {
     for (int64_t i = 0; h->plan->gin[0] && i < stretch->n; i += stretch->block) {
@@ -411,7 +416,7 @@ static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stre
     }
 }
 
-/* Goes over all queries for the n keys from `from` on. */
+/* Computes gk and gv of the n keys from `from` on, and adds their part to gq. */
 static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
     const attention_plan *plan = h->plan;
     const int64_t lanes = K_NAME(attention_whole)(n);
@@ -433,7 +438,7 @@ static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
     K_NAME(attention_write)(plan, plan->gin[2], h->head, from, n, h->gv, h->wide_v, 1);
 }
 
-/* Computes the gradients of some heads. */
+/* Computes the gradients of the heads from begin to end. */
 static void K_NAME(attention_backward)(void *context, int64_t begin, int64_t end, int worker) {
     const attention_plan *plan = context;
     const T scale = (T)plan->scale;

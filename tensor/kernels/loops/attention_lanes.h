@@ -1,8 +1,8 @@
 /*
  * loops/attention_lanes.h: attention of short and narrow heads, for one type and one instruction
- * set: as many heads at once as a vector has lanes. An element of a head stands in the head's lane,
- * so that no head is too small to fill a vector, and nothing crosses one. ATTENTION_ROWS queries
- * make a tile, which meets all keys that its last query sees.
+ * set. Each lane of a vector holds another head, so that even small heads fill vectors, and no
+ * operation combines the lanes of a vector. A tile has ATTENTION_ROWS queries, and reads all keys
+ * that its last query sees.
  */
 
 #define VECTOR K_NAME(lanes_vector)
@@ -16,9 +16,10 @@ K_INLINE void K_NAME(lanes_step)(VECTOR *sum, const VECTOR *a, const VECTOR *b) 
     K_NAME(k_multiply_add)(sum, a, b);
 }
 
-/* ---- in and out of lanes ------------------------------------------------------------------- */
+/* ---- reading and writing lanes --------------------------------------------------------------- */
 
-/* The pieces of 16 bytes of four rows (two of doubles) become the columns of a square. */
+/* Four floats, or two doubles, of each of as many rows are transposed at once; a row's part has 16
+ * bytes. */
 enum { K_NAME(lanes_side) = 16 / sizeof(T) };
 #define SIDE K_NAME(lanes_side)
 
@@ -52,8 +53,8 @@ K_INLINE void K_NAME(lanes_turn)(T *const to[], const T *const from[]) {
 }
 #endif
 
-/* Puts n rows of t into lanes: element j of row i becomes the vector at i * wide + j. Zeros stand
- * behind a row's end. */
+/* Reads n rows of t. Element j of row i of all heads becomes the vector to[i * wide + j]. Vectors
+ * beyond a row's end are 0. */
 static void K_NAME(lanes_read)(const attention_lanes *t, int64_t n, int64_t wide, VECTOR *to) {
     const int64_t size = t->size;
     const int64_t whole = t->col == 1 ? size / SIDE * SIDE : 0;
@@ -76,7 +77,7 @@ static void K_NAME(lanes_read)(const attention_lanes *t, int64_t n, int64_t wide
     }
 }
 
-/* Writes n rows of the first `heads` lanes. */
+/* Writes n rows of the first `heads` lanes to t. */
 static void K_NAME(lanes_write)(const attention_lanes *t, int64_t n, int64_t wide, int heads,
                                 const VECTOR *from) {
     const int64_t size = t->size;
@@ -101,8 +102,8 @@ static void K_NAME(lanes_write)(const attention_lanes *t, int64_t n, int64_t wid
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* s[j][i] = the sum over d of a[i][d] b[j][d], for a tile's rows i and n rows of b, of which two
- * are done at once. */
+/* s[j][i] = sum over d of a[i][d] b[j][d], for the rows i of a tile and n rows j of b. Two rows of
+ * b are computed at once. */
 K_INLINE void K_NAME(lanes_dots)(VECTOR *s, const VECTOR *a, const VECTOR *b, int64_t n,
                                  int64_t size, int64_t wide) {
     for (int64_t j = 0; j < n; j += 2) {
@@ -119,8 +120,8 @@ K_INLINE void K_NAME(lanes_dots)(VECTOR *s, const VECTOR *a, const VECTOR *b, in
     }
 }
 
-/* y[i][d] = the sum over j of s[j][i] x[j][d], for a tile's rows i and n rows of x. Two columns are
- * done at once. */
+/* y[i][d] = sum over j of s[j][i] x[j][d], for the rows i of a tile and n rows j of x. Two columns
+ * are computed at once. */
 K_INLINE void K_NAME(lanes_mix)(VECTOR *y, const VECTOR *s, const VECTOR *x, int64_t n,
                                 int64_t wide) {
     for (int64_t d = 0; d < wide; d += 2) {
@@ -137,7 +138,7 @@ K_INLINE void K_NAME(lanes_mix)(VECTOR *y, const VECTOR *s, const VECTOR *x, int
     }
 }
 
-/* y[j][d] += the sum over a tile's rows i of s[j][i] x[i][d], for n rows of y. */
+/* y[j][d] += sum over the rows i of a tile of s[j][i] x[i][d], for n rows j of y */
 K_INLINE void K_NAME(lanes_spread)(VECTOR *y, const VECTOR *s, const VECTOR *x, int64_t n,
                                    int64_t wide) {
     for (int64_t j = 0; j < n; j++)
@@ -151,36 +152,37 @@ K_INLINE void K_NAME(lanes_spread)(VECTOR *y, const VECTOR *s, const VECTOR *x, 
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* A group is the heads of all lanes. A tile's scores, which become weights, stand key by key. */
+/* A group: the heads that share the lanes of a vector. A tile's scores, which become weights, are
+ * stored key by key. */
 typedef struct {
     const attention_plan *plan;
-    /* The group's first head, and how many heads it has. */
+    /* The group's first head and its number of heads. */
     int64_t first;
     int heads;
-    /* Rows of q and k are `wide` vectors, and those of v wide_v. */
+    /* A row of q or k has `wide` vectors, and a row of v has wide_v. */
     int64_t wide, wide_v;
     attention_lanes mask;
     VECTOR *q, *k, *v, *y, *lse;
     VECTOR *scores;
-    /* Backward has these, too. */
+    /* These are for the gradients. */
     VECTOR *g, *g_lse, *slopes, *gq, *gk, *gv;
 } K_NAME(attention_group);
 
 #define GROUP K_NAME(attention_group)
 
-/* Takes room for n vectors. */
+/* Returns the next n vectors of the scratch memory *room, and moves *room behind them. */
 static VECTOR *K_NAME(lanes_take)(char **room, int64_t n) {
     VECTOR *p = (VECTOR *)(void *)*room;
     *room += n * (int64_t)sizeof(VECTOR);
     return p;
 }
 
-/* Returns t's matrices of the group. The lanes that have no head get the first one's. */
+/* Returns t's matrices of the group's heads. Lanes without a head repeat the first head. */
 static attention_lanes K_NAME(lanes_of)(const GROUP *group, const rg_tensor *t) {
     return attention_find_lanes(group->plan, t, group->first, group->heads, LANES);
 }
 
-/* Reads t, which has n rows, into `to`; rows of zeros fill up the last tile. */
+/* Reads the n rows of t into `to`, and fills up the last tile with rows of zeros. */
 static void K_NAME(lanes_load)(const GROUP *group, const rg_tensor *t, int64_t n, int64_t wide,
                                VECTOR *to) {
     const attention_lanes from = K_NAME(lanes_of)(group, t);
@@ -189,7 +191,7 @@ static void K_NAME(lanes_load)(const GROUP *group, const rg_tensor *t, int64_t n
         to[at] = (VECTOR){ 0 };
 }
 
-/* Writes n rows to t, unless that is NULL. */
+/* Writes n rows to t. Does nothing if t is NULL. */
 static void K_NAME(lanes_save)(const GROUP *group, const rg_tensor *t, int64_t n, int64_t wide,
                                const VECTOR *from) {
     if (!t)
@@ -198,13 +200,13 @@ static void K_NAME(lanes_save)(const GROUP *group, const rg_tensor *t, int64_t n
     K_NAME(lanes_write)(&to, n, wide, group->heads, from);
 }
 
-/* Returns how many keys the tile that begins with query i sees. */
+/* Returns the number of keys that are visible to the tile whose first query is i. */
 static int64_t K_NAME(lanes_reach)(const attention_plan *plan, int64_t i) {
     return plan->causal ? RG_MIN(plan->keys, RG_MIN(plan->queries, i + ROWS)) : plan->keys;
 }
 
-/* Adds the mask to the scores of the tile that begins with query `first`, and puts -infinity where
- * a key comes after its query. */
+/* Adds the mask to the scores of the tile whose first query is `first`, and sets a score to
+ * -infinity if the key comes after the query. */
 static void K_NAME(lanes_hide)(const GROUP *group, int64_t first, int64_t reach) {
     const attention_plan *plan = group->plan;
     const attention_lanes *mask = &group->mask;
@@ -220,13 +222,13 @@ static void K_NAME(lanes_hide)(const GROUP *group, int64_t first, int64_t reach)
             scores[j * ROWS + i] = (VECTOR){ 0 } - (T)INFINITY;
 }
 
-/* Returns the greater of each lane, and `least` where x is NaN. */
+/* Returns the greater of x and `least` in each lane, or `least` where x is NaN. */
 K_INLINE VECTOR K_NAME(lanes_greater)(VECTOR x, VECTOR least) {
     const __auto_type more = x > least;
     return (VECTOR)((more & (__typeof__(more))x) | (~more & (__typeof__(more))least));
 }
 
-/* x = exp(x - shift), which is at most 1, for n keys of a tile's queries. */
+/* x = exp(x - shift), for n keys of a tile's queries. Requires x <= shift. */
 K_INLINE void K_NAME(attention_powers)(T *x, const T *shift, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
         K_INDEPENDENT
@@ -235,8 +237,8 @@ K_INLINE void K_NAME(attention_powers)(T *x, const T *shift, int64_t n) {
     }
 }
 
-/* scores = exp(scores - most) where `most` is each query's largest. Returns `most`, and the sums of
- * each query, which has `reach` keys. */
+/* scores = exp(scores - most), where most[] is the maximum of each query's `reach` scores, and
+ * total[] is set to the sum of the results. */
 static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROWS],
                                   VECTOR total[ROWS]) {
     VECTOR shift[ROWS];
@@ -244,7 +246,8 @@ static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROW
         most[i] = (VECTOR){ 0 } - (T)INFINITY;
         for (int64_t j = 0; j < reach; j++)
             most[i] = K_NAME(lanes_greater)(scores[j * ROWS + i], most[i]);
-        /* Where no key is seen, nothing is taken from the scores. */
+        /* A query that sees no key has shift 0 instead of -infinity, which would make its weights
+         * NaN. */
         const __auto_type seen = most[i] > (VECTOR){ 0 } - (T)INFINITY;
         shift[i] = (VECTOR)(seen & (__typeof__(seen))most[i]);
         total[i] = (VECTOR){ 0 };
@@ -272,7 +275,8 @@ static void K_NAME(lanes_divide)(const GROUP *group, int64_t first, const VECTOR
             group->y[(first + i) * group->wide_v + d] *= share[i];
 }
 
-/* Begins the group of heads from `first` on: divides its room, and reads q, k and v. */
+/* Initialises the group whose first head is `first`: divides the worker's scratch memory, and reads
+ * q, k and v. */
 static GROUP K_NAME(lanes_begin)(const attention_plan *plan, int64_t first, int worker) {
     char *room = plan->room + (size_t)worker * plan->bytes;
     GROUP group = { .plan = plan,
@@ -307,7 +311,7 @@ static GROUP K_NAME(lanes_begin)(const attention_plan *plan, int64_t first, int 
     return group;
 }
 
-/* Computes y and lse of the heads from `first` on that fill a vector. */
+/* Computes y and lse of the group whose first head is `first`. */
 static void K_NAME(lanes_forward)(const attention_plan *plan, int64_t first, int worker) {
     GROUP group = K_NAME(lanes_begin)(plan, first, worker);
     const int64_t size = plan->in[0]->size[3];
@@ -338,8 +342,8 @@ static void K_NAME(attention_lanes_forward)(void *context, int64_t begin, int64_
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* Reads a number for each query of each head from t, which is contiguous; they are zeros if t is
- * NULL. */
+/* Reads t, which has one number for each query of each head and is contiguous. The numbers are 0 if
+ * t is NULL. */
 static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR *to) {
     const int64_t n = group->plan->queries;
     for (int64_t i = 0; i < attention_whole_rows(n); i++)
@@ -352,10 +356,11 @@ static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR
             ((T *)(to + i))[l] = from[(l < group->heads ? l : 0) * n + i];
 }
 
-/* scores, which become p = exp(scores - lse), and slopes, which are g v^T, become s = p (slopes -
- * lost), where lost = sum(p slopes) / sum(p) - g_lse. The rounding of lse multiplies all p of a
- * query by one factor near 1. Without the division that factor would stay in lost: where one weight
- * is nearly 1, its slope is nearly lost, and the difference would be mostly this error. */
+/* Computes the weights p = exp(scores - lse) in place of the scores, and their gradients s = p
+ * (slopes - lost) in place of the slopes g v^T, where lost = sum(p slopes) / sum(p) - g_lse. The
+ * rounding error of lse multiplies all p of a query by one factor near 1. Without the division,
+ * that factor would stay in `lost`: where one weight is nearly 1, its slope is nearly `lost`, and
+ * the difference would be mostly this error. */
 static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reach) {
     VECTOR *p = group->scores;
     VECTOR *s = group->slopes;
@@ -368,7 +373,7 @@ static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reac
             K_NAME(lanes_step)(&lost[i], p + j * ROWS + i, s + j * ROWS + i);
         }
     for (int i = 0; i < ROWS; i++) {
-        /* The sum is nearly 1, so that one of Newton's steps finds its inverse. */
+        /* The sum is nearly 1, so one step of Newton's method finds its inverse. */
         const VECTOR inverse = 2 - total[i];
         lost[i] = lost[i] * (inverse * (2 - total[i] * inverse)) - group->g_lse[first + i];
     }
@@ -377,7 +382,7 @@ static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reac
             s[j * ROWS + i] = p[j * ROWS + i] * (s[j * ROWS + i] - lost[i]);
 }
 
-/* Computes gq of a tile, and adds its part to gk and gv. */
+/* Computes gq of the tile whose first query is `first`, and adds its part to gk and gv. */
 static void K_NAME(lanes_gradients)(const GROUP *group, int64_t first) {
     const attention_plan *plan = group->plan;
     const int64_t reach = K_NAME(lanes_reach)(plan, first);
@@ -398,7 +403,7 @@ static void K_NAME(lanes_gradients)(const GROUP *group, int64_t first) {
         K_NAME(lanes_spread)(group->gv, group->scores, g, reach, wide_v);
 }
 
-/* Computes the gradients of the heads from `first` on that fill a vector. */
+/* Computes the gradients of the group whose first head is `first`. */
 static void K_NAME(lanes_backward)(const attention_plan *plan, int64_t first, int worker) {
     GROUP group = K_NAME(lanes_begin)(plan, first, worker);
     K_NAME(lanes_load)(&group, plan->g, plan->queries, group.wide_v, group.g);

@@ -1,11 +1,12 @@
 /*
- * loops/batch_norm.h: a few channels of batch norm of one type. Sums have sixteen lanes for
- * elements that lie side by side, and are joined in double, so that every set has the same bits.
+ * loops/batch_norm.h: batch norm of a block of channels, for one type. Elements that lie side by
+ * side are summed in sixteen lanes, and the lanes are summed in double, so that all sets give the
+ * same bits.
  */
 
 #define NUMBERS(t) ((T *)(void *)(t))
 
-/* Returns the sum of (x - shift) g, or of (x - shift)^2 where g is NULL. */
+/* Returns the sum of (x - shift) g, or of (x - shift)^2 if g is NULL. */
 K_INLINE double K_NAME(batch_row)(const T *x, const T *g, T shift, int64_t n) {
     T lane[BATCH_LANES] = { 0 };
     int64_t i = 0;
@@ -35,7 +36,7 @@ K_INLINE double K_NAME(batch_sum)(const T *x, int64_t n) {
     return sum;
 }
 
-/* Makes the sums of x for n channels from `first` on. */
+/* Sets sums[] to the sum of x for each of n channels from `first` on. */
 static void K_NAME(batch_sums)(const k_batch_norm *z, double *sums, const T *x, int64_t first,
                                int64_t n) {
     for (int64_t c = 0; c < n; c++)
@@ -45,7 +46,8 @@ static void K_NAME(batch_sums)(const k_batch_norm *z, double *sums, const T *x, 
             sums[c] += K_NAME(batch_sum)(x + (image * z->channels + first + c) * z->per, z->per);
 }
 
-/* Makes the sums of (x - shift) g, or of (x - shift)^2 where g is NULL. */
+/* Sets sums[] to the sum of (x - shift) g for each of n channels from `first` on, or of (x -
+ * shift)^2 if g is NULL. */
 static void K_NAME(batch_products)(const k_batch_norm *z, double *sums, const T *x, const T *g,
                                    const T *shift, int64_t first, int64_t n) {
     for (int64_t c = 0; c < n; c++)
@@ -77,7 +79,7 @@ static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64
     const double count = (double)(z->batch * z->per);
     const T *x = NUMBERS(w->x);
     double sums[BATCH_CHANNELS];
-    /* GCC doesn't see that n is at least 1. */
+    /* The initialiser avoids a warning: GCC doesn't see that n is at least 1. */
     T mean[BATCH_CHANNELS] = { 0 };
     T scale[BATCH_CHANNELS], shift[BATCH_CHANNELS];
     if (z->training) {
@@ -109,8 +111,8 @@ static void K_NAME(batch_forward)(void *context, int64_t begin, int64_t end, int
     }
 }
 
-/* gx = (g - along (x - mean) - mean(g)) scale, where the means are of the batch; else gx = g scale
- */
+/* In training, gx = (g - mean(g) - along (x - mean)) scale, where mean(g) is the mean over the
+ * batch and along = mean(g (x - mean)) rstd^2. Otherwise gx = g scale. */
 static void K_NAME(batch_backward_part)(const batch_work *w, int64_t first, int64_t n) {
     const k_batch_norm *z = w->z;
     const double count = (double)(z->batch * z->per);

@@ -1,11 +1,12 @@
 /*
- * loops/bfloat16.h: packing and tiles of products by way of bfloat16, in the intrinsics of AVX-512
- * and its part for bfloat16. No set of sets.h has this part, and no other loop gains by it: so
- * these functions are compiled once, each with its target.
+ * loops/bfloat16.h: products of float32 matrices by way of bfloat16, in the intrinsics of AVX-512
+ * and its extension for bfloat16. No set of sets.h has this extension, and no other loop needs it,
+ * so these functions are compiled once, each with its target.
  *
- * A panel is BF_LANES lines, which are rows of a or columns of b, with BF_KC steps at most, two of
- * which make a pair. A panel of a meets BF_NC columns of b, which stay in the second cache, in
- * tiles of BF_ROWS rows and two panels.
+ * A line is a row of a or a column of b, and a step is an index along k; two steps make a pair,
+ * which one instruction multiplies. Lines are packed into panels of BF_LANES lines and at most
+ * BF_KC steps. A panel of a is multiplied with up to BF_NC columns of b, which fit into the L2
+ * cache, in tiles of BF_ROWS rows and two panels.
  */
 #include "../exchange.h"
 
@@ -14,10 +15,10 @@ enum { BF_LANES = 16, BF_KC = 256, BF_NC = 1024, BF_ROWS = 8 };
 #define BF_TARGET __attribute__((target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")))
 #define BF_INLINE static inline __attribute__((always_inline)) BF_TARGET
 
-/* This holds a pair of steps for each line of a panel. */
+/* A pair of steps of each line of a panel. */
 typedef k_lanes bf_pairs;
 
-/* Returns n elements, `step` apart, as a vector that is filled up with zeros. */
+/* Returns a vector of n elements that lie `step` apart, filled up with zeros. */
 BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
     if (step == 1 && n >= BF_LANES)
         return _mm512_loadu_ps(p);
@@ -29,8 +30,9 @@ BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
     return _mm512_loadu_ps(v);
 }
 
-/* Packs one panel of lines whose steps lie `step` apart: a pair is read from two vectors of lines.
- * The first of two steps is a pair's upper half, whose product the instruction adds first. */
+/* Packs one panel of lines whose steps lie `step` apart: the steps of a pair are two vectors, whose
+ * halves are interleaved. The first step becomes the upper half of the pair, since the instruction
+ * adds that product first. */
 BF_INLINE void bf_pack_across(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line,
                               int64_t step) {
     const __m512i halves = _mm512_set_epi16(15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25,
@@ -45,7 +47,8 @@ BF_INLINE void bf_pack_across(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
-/* Packs one panel of lines that are dense along k: a line's pairs become a pair's lines. */
+/* Packs one panel of lines that are contiguous along k: reads sixteen pairs of each line, and
+ * transposes them. */
 BF_INLINE void bf_pack_along(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line) {
     for (int64_t l = 0; l < k; l += 2 * BF_LANES) {
         bf_pairs v[BF_LANES];
@@ -63,7 +66,8 @@ BF_INLINE void bf_pack_along(bf_pairs *to, const float *x, int64_t lines, int64_
     }
 }
 
-/* Packs lines that lie `line` apart into panels, with zeros beyond the last line and last step. */
+/* Packs lines, which lie `line` apart, into panels, filled up with zeros beyond the last line and
+ * the last step. */
 BF_TARGET static void bf_pack(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line,
                               int64_t step) {
     for (; lines > 0; lines -= BF_LANES) {
@@ -76,7 +80,7 @@ BF_TARGET static void bf_pack(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
-/* A place says where a tile is written, and what is added to it: y = alpha a b + beta c. */
+/* The place of a tile in y and c: y = alpha a b + beta c. */
 typedef struct {
     float *y;
     const float *c;
@@ -84,7 +88,7 @@ typedef struct {
     float alpha, beta;
 } bf_place;
 
-/* Writes a vector of sums to row i of the tile, from column j of its n on. */
+/* Writes a vector of sums to row i and columns j and on of a tile, which has n columns. */
 BF_INLINE void bf_write(const bf_place *to, int64_t i, int64_t j, int64_t n, __m512 sum) {
     const __mmask16 here = (__mmask16)((1 << RG_MIN(n - j, BF_LANES)) - 1);
     __m512 v = sum * to->alpha;
@@ -93,8 +97,8 @@ BF_INLINE void bf_write(const bf_place *to, int64_t i, int64_t j, int64_t n, __m
     _mm512_mask_storeu_ps(to->y + i * to->y_row + j, here, v);
 }
 
-/* Computes m rows, up to BF_ROWS, and n columns, up to those of the panels of b. The loops over
- * rows are unrolled by name, for GCC keeps the sums in memory otherwise. */
+/* Computes a tile of m rows, at most BF_ROWS of them, and n columns, at most as many as `panels`
+ * panels of b have. The pragmas are needed because GCC would keep the sums in memory otherwise. */
 BF_INLINE void bf_tile(const bf_place *to, const int32_t *a, const bf_pairs *b, int64_t m,
                        int64_t n, int64_t pairs, const int panels) {
     __m512 sum[BF_ROWS][2];
@@ -117,7 +121,8 @@ BF_INLINE void bf_tile(const bf_place *to, const int32_t *a, const bf_pairs *b, 
                 bf_write(to, i, p * BF_LANES, n, sum[i][p]);
 }
 
-/* Computes a panel's rows of y: m of them and n columns, of which b has packed panels. */
+/* Computes m rows of y, whose lines of a are one panel, and n columns, whose lines of b are packed
+ * in panels. */
 BF_TARGET static void bf_rows(bf_place to, const bf_pairs *a, const bf_pairs *b, int64_t m,
                               int64_t n, int64_t pairs) {
     for (int64_t j = 0; j < n; j += 2 * BF_LANES) {

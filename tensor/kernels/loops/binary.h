@@ -1,6 +1,6 @@
 /*
- * loops/binary.h: functions of two elements, for one type and set. Integers wrap around. For
- * bools a sum is "or", a product "and", and a difference "exclusive or".
+ * loops/binary.h: elementwise functions of two operands, for one type and set. Integers wrap
+ * around. For bools a sum is "or", a product "and", and a difference "exclusive or".
  */
 #include "map.h"
 
@@ -41,7 +41,8 @@ K_INLINE T K_NAME(add_alpha)(T a, T b, const T *k) { return K_NAME(add)(a, K_NAM
 #if K_IS_FLOAT || K_IS_BOOL
 K_MAP_2_WITH(add_alpha)
 #else
-/* An integer alpha may be too large for a double, so the bits of the first number are alpha's. */
+/* An integer alpha may be too large for a double, so the first number's eight bytes are an int64_t
+ * here. */
 K_LOOP_HEAD(add_alpha) {
     const T alpha = *(const T *)context;
     K_NAME(map_2)(p, s, n, &alpha, K_NAME(add_alpha));
@@ -52,7 +53,9 @@ K_MAP_2(add)
 K_MAP_2(sub)
 K_MAP_2(mul)
 
-/* ---- Python's // and %, which go towards minus infinity and have b's sign -------------------- */
+/* ---- quotients and remainders -------------------------------------------------------------------
+ * div_floor and remainder are Python's // and %: the quotient is rounded down, and the remainder
+ * has b's sign. */
 
 #if K_IS_BOOL
 
@@ -82,7 +85,7 @@ K_MAP_2(div)
 
 K_INLINE T K_NAME(fmod)(T a, T b) { return fmod(a, b); }
 
-/* The quotient is corrected so that it agrees with the remainder, which is exact. */
+/* The quotient is computed from the remainder, which is exact, so that the two agree. */
 static inline T K_NAME(div_floor)(T a, T b) {
     if (b == 0)
         return a / b;
@@ -105,7 +108,7 @@ K_INLINE T K_NAME(div_trunc)(T a, T b) { return K_TYPED(k_trunc)(a / b); }
 
 #else
 
-/* b isn't 0, and the least integer by -1 wraps around. */
+/* Integers: the caller has checked that b isn't 0. INT64_MIN / -1 wraps around. */
 static inline T K_NAME(div_trunc)(T a, T b) { return b == -1 ? K_NAME(sub)(0, a) : a / b; }
 
 static inline T K_NAME(fmod)(T a, T b) { return b == -1 ? 0 : a % b; }
@@ -144,8 +147,8 @@ K_INLINE T K_NAME(xlogy)(T a, T b) {
     return a == 0 && b == b ? 0 : product;
 }
 
-/* Sum the larger exponential and the smaller one as a part of it. Of two equal infinities the
- * difference would be NaN. */
+/* Returns ln(e^a + e^b) = max + ln(1 + e^-|a - b|). Equal infinities are returned, since their
+ * difference is NaN. */
 K_INLINE T K_NAME(logaddexp)(T a, T b) {
     const T most = a > b || a != a ? a : b;
     const T sum = most + K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(a - b)));
@@ -183,7 +186,7 @@ static inline T K_NAME(pow)(T a, T b) {
 
 K_MAP_2(pow)
 
-/* ---- the greater and the lesser -------------------------------------------------------------- */
+/* ---- maxima and minima ----------------------------------------------------------------------- */
 
 #if K_IS_BOOL
 
@@ -194,7 +197,7 @@ K_INLINE T K_NAME(fmin)(T a, T b) { return a & b; }
 
 #else
 
-/* The maximum and the minimum are NaN if a or b is; fmax and fmin are NaN only if both are. */
+/* maximum and minimum are NaN if a or b is; fmax and fmin are NaN only if both are. */
 K_INLINE T K_NAME(maximum)(T a, T b) { return a > b || K_NAME(is_nan)(a) ? a : b; }
 K_INLINE T K_NAME(minimum)(T a, T b) { return a < b || K_NAME(is_nan)(a) ? a : b; }
 K_INLINE T K_NAME(fmax)(T a, T b) { return a > b || K_NAME(is_nan)(b) ? a : b; }

@@ -1,8 +1,8 @@
 /*
- * loops/cascade.h: the function CASCADE, which adds up n rows of WIDE numbers, `step` bytes from
- * number to number. It runs four cascades, each of which takes every fourth row, in registers of
- * LANES numbers. sum.h, which says what a cascade is, includes this; the three names are taken
- * back.
+ * loops/cascade.h: the function CASCADE, which sums n rows of WIDE numbers by the cascade that
+ * sum.h explains. Numbers lie `step` bytes apart. Four cascades, each of which adds every fourth
+ * row, run at once in registers of LANES numbers. sum.h includes this file, which undefines the
+ * three names.
  */
 static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64_t n,
                                               RESULT *total) {
@@ -11,7 +11,7 @@ static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64
     vector level[4][VECTORS], more;
     RESULT part[4 * WIDE], lane[LANES];
     const int power = sum_power(n / 4);
-    /* A loop is quicker here than `rep stos`, which compilers make of an initialiser. */
+    /* A loop is faster here than `rep stos`, which compilers generate for an initialiser. */
     for (int v = 0; v < 4 * VECTORS; v++)
         level[v % 4][v / 4] = (vector){ 0 };
     for (int64_t i = 0; i < n / 4;) {

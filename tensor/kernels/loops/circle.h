@@ -1,17 +1,16 @@
 /*
- * loops/circle.h: sine, cosine and tangent of one type of floats in one set, a part of unary.h.
- * Those of floats up to CIRCLE_MOST are short polynomials, which vectorise, and are within 1.6
- * units in the last place of the true value. Beyond that, and at infinities and NaN, they are
- * libm's, as all of doubles are.
+ * loops/circle.h: sine, cosine and tangent for one floating type and set; unary.h includes it.
+ * Floats below CIRCLE_MOST use short polynomials, which vectorise and are within 1.6 units in the
+ * last place of the true value. Larger floats, infinities, NaN and all doubles use libm.
  */
 #if K_SIZE == 4
 
-/* Returns sin(x + quarter pi / 2), by Cody and Waite: x = n pi / 2 + r with |r| <= pi / 4, and n
- * counts quarters, too. After an odd number of quarters the sine is cos(r) instead of sin(r), and
- * after two or three it is negative. (The parts of pi / 2 are all less than what they stand for, so
- * that -0 stays.) */
+/* Returns sin(x + quarter pi / 2), by the reduction of Cody and Waite: x = n pi / 2 + r with |r| <=
+ * pi / 4. After an odd number of quarters the sine is cos(r) instead of sin(r), and after two or
+ * three quarters it is negative. The parts into which pi / 2 is split are rounded down, so that -0
+ * stays -0. */
 K_INLINE float K_NAME(circle_at)(float x, uint32_t quarter) {
-    const float magic = 12582912.f; /* 3 * 2^22: adding it rounds to integers */
+    const float magic = 12582912.f; /* 3 * 2^22: adding this rounds to integers. */
     const float shifted = fmaf(x, 0.636619772f, magic);
     const float n = shifted - magic;
     float r = fmaf(n, -0x1.921fb4p+0f, x);
@@ -37,7 +36,7 @@ K_INLINE float K_NAME(cos_near)(float x, const float *k) {
     return K_NAME(circle_at)(x, 1);
 }
 
-/* The tangent goes by way of double; after an odd number of quarters it is -1 / tan(r). */
+/* The tangent is computed in double. After an odd number of quarters it is -1 / tan(r). */
 K_INLINE float K_NAME(tan_near)(float x, const float *k) {
     (void)k;
     const double magic = 6755399441055744; /* 3 * 2^51 */
@@ -62,8 +61,7 @@ K_INLINE float K_NAME(tan_any)(float x, const float *k) {
     return fabsf(x) < CIRCLE_MOST ? K_NAME(tan_near)(x, k) : tanf(x);
 }
 
-/* Returns whether all of n elements are below CIRCLE_MOST, so that the short form takes them at
- * once. */
+/* Returns whether the absolute values of all n elements are below CIRCLE_MOST. */
 static bool K_NAME(circle_near)(const char *p, int64_t step, int64_t n) {
     const float *x = (const float *)p;
     int32_t far = 0;
@@ -76,7 +74,8 @@ static bool K_NAME(circle_near)(const char *p, int64_t step, int64_t n) {
     return !far;
 }
 
-/* Both forms give an element the same bits, whatever its neighbours are. */
+/* Computes blocks of elements by `near` if all of a block's elements are below CIRCLE_MOST, or else
+ * by `any`. An element has the same bits in both, whatever its neighbours are. */
 K_INLINE void K_NAME(circle_blocks)(char *const p[], const int64_t s[], int64_t n,
                                     K_NAME(map_1_function) * near, K_NAME(map_1_function) * any) {
     for (int64_t i = 0; i < n; i += CIRCLE_BLOCK) {

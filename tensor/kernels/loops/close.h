@@ -1,9 +1,10 @@
 /*
- * loops/close.h: whether elements of one type are equal or, of floats, close. tensor/compare.c
- * asks.
+ * loops/close.h: compares elements of one type: floats for closeness, others for equality.
+ * tensor/compare.c uses it.
  */
 
-/* Makes *(bool *)p[0] false where an element of p[1] isn't close to that of p[2]. */
+/* Sets *(bool *)p[0] to false if any element of p[1] isn't close to the element of p[2] beside it.
+ */
 static void K_NAME(close)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const compare_limits *limits = context;
     bool all = true;

@@ -1,10 +1,11 @@
 /*
- * loops/compare.h: questions about one or two elements, for one type and set.
+ * loops/compare.h: elementwise predicates of one or two operands, whose result is a bool, for one
+ * type and set.
  */
 #define R bool
 #include "map.h"
 
-/* ---- one element ----------------------------------------------------------------------------- */
+/* ---- one operand ----------------------------------------------------------------------------- */
 
 K_INLINE bool K_NAME(isnan)(T x) { return K_NAME(is_nan)(x); }
 K_INLINE bool K_NAME(isinf)(T x) {
@@ -30,7 +31,7 @@ K_MAP_1(isinf)
 K_MAP_1(isfinite)
 K_MAP_1(logical_not)
 
-/* ---- two ------------------------------------------------------------------------------------- */
+/* ---- two operands ---------------------------------------------------------------------------- */
 
 K_INLINE bool K_NAME(eq)(T a, T b) { return a == b; }
 K_INLINE bool K_NAME(ne)(T a, T b) { return a != b; }

@@ -1,22 +1,24 @@
 /*
- * loops/conv.h: a piece of a convolution, or of its gradients, of one type and in one set: what the
- * taps see is written out as columns, and added back to where it was seen.
+ * loops/conv.h: a task of a convolution, or of one of its gradients, by im2col, for one type and
+ * set. A tap is one element of the kernel. For each tap and channel, one row of a matrix of columns
+ * holds the elements of x that the tap reads, one for each pixel of y (im2col). The gradient of x
+ * adds such rows back to the elements that they were read from (col2im).
  */
 
 #define VECTOR K_NAME(conv_vector)
 #define LANES  ((int64_t)(K_VECTOR_BYTES / sizeof(T)))
 
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
-/* Rows of small images are often as short as half of a vector. */
+/* Half of a vector, because rows of small images are often that short. */
 #define HALF  K_NAME(conv_half)
 #define FEWER (LANES / 2)
 
 typedef T HALF __attribute__((vector_size(K_VECTOR_BYTES / 2), aligned(sizeof(T)), may_alias));
 
-/* ---- pixels that lie side by side ---------------------------------------------------- */
+/* ---- copying and adding pixels that lie side by side ----------------------------------------- */
 
-/* Copies n elements, and writes up to a vector of anything behind them. Reads nothing from `limit`
- * on. */
+/* Copies n elements. May write anything to the elements behind them, up to a vector. Doesn't read
+ * from `limit` on. */
 K_INLINE void K_NAME(conv_copy)(T *to, const T *from, int64_t n, const T *limit) {
     if (n <= FEWER && limit - from >= FEWER) {
         *(HALF *)to = *(const HALF *)from;
@@ -31,7 +33,7 @@ K_INLINE void K_NAME(conv_copy)(T *to, const T *from, int64_t n, const T *limit)
         to[i] = from[i];
 }
 
-/* to += from, n elements */
+/* to[i] += from[i], for i < n */
 K_INLINE void K_NAME(conv_add)(T *to, const T *from, int64_t n) {
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
@@ -44,10 +46,11 @@ K_INLINE void K_NAME(conv_add)(T *to, const T *from, int64_t n) {
         to[i] += from[i];
 }
 
-/* ---- a row of columns: what one tap sees of one channel, from output pixel `from` on --- */
+/* ---- one row of columns -------------------------------------------------------------------------
+ * The row holds the elements that one tap of one channel reads, for n pixels from `from` on. */
 
-/* Returns whether a tap lies in the padding nowhere in whole rows, of which there are n pixels from
- * `from` on, and sees pixels that lie side by side. */
+/* Returns whether the n pixels from `from` on are whole rows of y, and the tap reads no padding in
+ * them and has stride 1. */
 K_INLINE bool K_NAME(conv_sees_all)(const k_window *z, k_tap down, k_tap across, int64_t from,
                                     int64_t n) {
     const int64_t width = z->to[1];
@@ -55,7 +58,7 @@ K_INLINE bool K_NAME(conv_sees_all)(const k_window *z, k_tap down, k_tap across,
            && across.end >= width && from / width >= down.begin && (from + n) / width <= down.end;
 }
 
-/* Writes n of them; where a tap lies in the padding, it sees 0. */
+/* Writes the elements that the tap reads for the n pixels to `to`, with 0 for padding. */
 static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap down, k_tap across,
                              int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
@@ -83,7 +86,7 @@ static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap dow
                 *(VECTOR *)to = (VECTOR){ 0 };
             for (int64_t i = LANES; i < first; i++)
                 to[i] = 0;
-            if (last > first) /* Else the pixel may lie before the plane. */
+            if (last > first) /* Otherwise `seen` may lie before the plane. */
                 K_NAME(conv_copy)(to + first, seen + col + first, last - first, limit);
             for (int64_t i = last; i < run; i++)
                 to[i] = 0;
@@ -101,7 +104,7 @@ static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap dow
     }
 }
 
-/* Adds n of them to where they were seen. */
+/* Adds the n elements to the elements of `plane` that the tap reads. */
 static void K_NAME(conv_return)(T *plane, const T *from_pixel, const k_window *z, k_tap down,
                                 k_tap across, int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
@@ -134,8 +137,8 @@ static void K_NAME(conv_return)(T *plane, const T *from_pixel, const k_window *z
     }
 }
 
-/* Writes `count` rows of columns from row `first` on, for n pixels; the last vector is filled up
- * with zeros. x holds the channels of a group of one image. */
+/* Writes `count` rows of columns from row `first` on, for n pixels, and fills up the last vector
+ * with zeros. x holds the channels of one group of one image. */
 static void K_NAME(conv_columns)(const conv_plan *p, T *to, const T *x, int64_t first,
                                  int64_t count, int64_t from, int64_t n) {
     const k_window *z = &p->z->window;
@@ -154,14 +157,14 @@ static void K_NAME(conv_columns)(const conv_plan *p, T *to, const T *x, int64_t 
 
 /* ---- y = w columns + bias ------------------------------------------------------------- */
 
-/* Begins n elements of each row with the row's bias. */
+/* Sets the first n elements of each row to the row's bias. */
 K_INLINE void K_NAME(conv_begin)(T *y, int64_t y_row, int64_t rows, int64_t n, const T *bias) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < n; j++)
             y[i * y_row + j] = bias[i];
 }
 
-/* y = w columns, or y += w columns, for whole vectors. */
+/* y = w columns, or y += w columns if `add`. Requires that n is a multiple of LANES. */
 static void K_NAME(conv_multiply)(const conv_plan *p, T *y, int64_t y_row, const T *w,
                                   const T *columns, int64_t n, int64_t terms, bool add) {
     for (int64_t i = 0; i < p->z->out && n; i += CONV_ROWS) {
@@ -179,7 +182,8 @@ static void K_NAME(conv_multiply)(const conv_plan *p, T *y, int64_t y_row, const
     }
 }
 
-/* Makes one stretch of one group of one image. What is left behind whole vectors is made aside. */
+/* Computes one stretch of pixels of one group of one image. The pixels behind the last whole vector
+ * are computed in `rest`, and copied. */
 static void K_NAME(conv_forward_part)(const conv_plan *p, int64_t part, T *room) {
     const k_conv *z = p->z;
     const int64_t image = part / p->stretches;
@@ -217,10 +221,10 @@ static void K_NAME(conv_forward)(void *plan, int64_t begin, int64_t end, int wor
         K_NAME(conv_forward_part)(p, part, (T *)(void *)(p->room + (size_t)worker * p->bytes));
 }
 
-/* ---- gx: the columns w^T g are added to where they were seen -------------------------- */
+/* ---- gx: the columns w^T g, added to the elements that the taps read ------------------------- */
 
-/* Returns where the rows of g's pixels from `from` on begin that have whole vectors: in g, or in a
- * copy that is filled up. */
+/* Returns rows of g from pixel `from` on that have whole vectors: in g itself, or in `copy`, filled
+ * up with zeros. Sets *row to the distance of rows in elements. */
 K_INLINE const T *K_NAME(conv_pixels)(const conv_plan *p, T *copy, const T *g, int64_t from,
                                       int64_t n, int64_t *row) {
     *row = p->pixels;
@@ -237,7 +241,7 @@ K_INLINE const T *K_NAME(conv_pixels)(const conv_plan *p, T *copy, const T *g, i
     return copy;
 }
 
-/* Makes the gradient of a block of channels of one image. */
+/* Computes the gradient of a block of channels of one image. */
 static void K_NAME(conv_input_part)(const conv_plan *p, int64_t part, T *room) {
     const k_conv *z = p->z;
     const k_window *window = &z->window;
@@ -279,7 +283,7 @@ static void K_NAME(conv_backward_input)(void *plan, int64_t begin, int64_t end, 
         K_NAME(conv_input_part)(p, part, (T *)(void *)(p->room + (size_t)worker * p->bytes));
 }
 
-/* ---- gw^T = columns g^T, summed over a share of the batch ----------------------------- */
+/* ---- gw^T = columns g^T, summed over a part of the batch ------------------------------------- */
 
 static void K_NAME(conv_weight_part)(const conv_plan *p, int64_t part, T *room) {
     const k_conv *z = p->z;

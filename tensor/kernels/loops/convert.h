@@ -1,9 +1,9 @@
 /*
- * loops/convert.h: elements of type T from those of type S.
+ * loops/convert.h: converts elements of type S to type T.
  */
 
-/* Returns what x86's conversion gives an integer for NaN and what is out of range, as torch does.
- */
+/* Returns x as a T. A float that becomes an integer is INT64_MIN if it is NaN or out of range, as
+ * in torch: the result of x86's instruction. */
 K_INLINE T K_NAME(convert_one)(S x) {
 #if K_FROM_FLOAT && !K_IS_FLOAT && !K_IS_BOOL
     const double v = x;

@@ -1,6 +1,6 @@
 /*
- * loops/cross_entropy.h: the negative log likelihood of the log_softmax of rows, which isn't
- * stored.
+ * loops/cross_entropy.h: cross entropy of rows and its gradient: the negative log likelihood of
+ * log_softmax(x), without storing log_softmax(x).
  */
 
 /* y = weight[t] (lse - x[t]), where lse = max + ln sum_i e^(x_i - max) */
@@ -21,8 +21,8 @@ static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t e
     }
 }
 
-/* gx = e^(x - lse) times `all`, with lse in two parts, so that the difference is right where x is
- * large. */
+/* gx = e^(x - lse) all. lse, a double, is subtracted in two parts of type T, so that the difference
+ * is accurate where x is large. */
 K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x, int64_t n,
                                              double lse, T all) {
     const T high = (T)lse;
@@ -31,7 +31,7 @@ K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x
         gx[i] = K_TYPED(k_exp_below)(x[i] - high - low) * all;
 }
 
-/* gx = e^(x - lse) (weight[t] g + g_lse), but for t's class, where it is less by weight[t] g. */
+/* gx[i] = e^(x[i] - lse) (weight[t] g + g_lse) - (i == t ? weight[t] g : 0) */
 static void K_NAME(cross_entropy_backward)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
     const int64_t n = z->classes;

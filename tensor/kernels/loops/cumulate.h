@@ -1,71 +1,73 @@
 /*
- * loops/cumulate.h: running sums, products and recurrences of one type, along lines.
+ * loops/cumulate.h: running sums, products, recurrences and logarithms of sums of exponentials, of
+ * one type. A line is the elements along the dim.
  */
 
-/* SO_FAR is the type in which the running value is held, and RESULT that of the result: integers
- * wrap around, and floats are summed in double. */
+/* TOTAL is the type of the running value, and RESULT the type of the result. Integers wrap around;
+ * floats are computed in double. */
 #if K_IS_FLOAT
-#define SO_FAR double
+#define TOTAL  double
 #define RESULT T
 #else
-#define SO_FAR uint64_t
+#define TOTAL  uint64_t
 #define RESULT uint64_t
 #endif
 
-/* A step returns the running value joined by the next element of x, and of z, which only a
- * recurrence reads. */
-typedef SO_FAR K_NAME(cumulate_step)(SO_FAR so_far, SO_FAR x, const T *z);
+/* A step returns the next running value, from the running value and the next element of x. z is the
+ * next element of another operand, which only a recurrence reads. */
+typedef TOTAL K_NAME(cumulate_step)(TOTAL total, TOTAL x, const T *z);
 
-K_INLINE SO_FAR K_NAME(cumulate_sum)(SO_FAR so_far, SO_FAR x, const T *z) {
+K_INLINE TOTAL K_NAME(cumulate_sum)(TOTAL total, TOTAL x, const T *z) {
     (void)z;
-    return so_far + x;
+    return total + x;
 }
 
-K_INLINE SO_FAR K_NAME(cumulate_product)(SO_FAR so_far, SO_FAR x, const T *z) {
+K_INLINE TOTAL K_NAME(cumulate_product)(TOTAL total, TOTAL x, const T *z) {
     (void)z;
-    return so_far * x;
+    return total * x;
 }
 
-K_INLINE SO_FAR K_NAME(cumulate_recurrence)(SO_FAR so_far, SO_FAR x, const T *z) {
-    return (SO_FAR)*z + x * so_far;
+K_INLINE TOTAL K_NAME(cumulate_recurrence)(TOTAL total, TOTAL x, const T *z) {
+    return (TOTAL)*z + x * total;
 }
 
 #if K_IS_FLOAT
-/* Two equal infinities have no difference. */
-K_INLINE SO_FAR K_NAME(cumulate_logaddexp)(SO_FAR so_far, SO_FAR x, const T *z) {
+/* Equal infinities are returned, since their difference is NaN. */
+K_INLINE TOTAL K_NAME(cumulate_logaddexp)(TOTAL total, TOTAL x, const T *z) {
     (void)z;
-    if (so_far == x && isinf(x))
+    if (total == x && isinf(x))
         return x;
-    const double most = x > so_far || x != x ? x : so_far;
-    return most + log1p(exp(-fabs(x - so_far)));
+    const double most = x > total || x != x ? x : total;
+    return most + log1p(exp(-fabs(x - total)));
 }
 #endif
 
-/* Runs along one line. */
+/* Computes one line. */
 K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const cumulate_along *c,
-                                    SO_FAR so_far, K_NAME(cumulate_step) * step) {
+                                    TOTAL total, K_NAME(cumulate_step) * step) {
     for (int64_t i = 0; i < c->n; i++) {
         const T next = *(const T *)x;
-        so_far = step(so_far, (SO_FAR)next, (const T *)z);
-        *(RESULT *)y = (RESULT)so_far;
+        total = step(total, (TOTAL)next, (const T *)z);
+        *(RESULT *)y = (RESULT)total;
         y += c->step[0];
         x += c->step[1];
         z += c->step[2];
     }
 }
 
-/* Runs along many lines at once, whose neighbours lie s[0], s[1] and s[2] bytes apart. */
+/* Computes several lines at once. Elements of neighbouring lines lie s[0], s[1] and s[2] bytes
+ * apart. */
 K_INLINE void K_NAME(cumulate_columns)(char *y, const char *x, const char *z, const int64_t s[],
-                                       int64_t columns, const cumulate_along *c, SO_FAR start,
+                                       int64_t columns, const cumulate_along *c, TOTAL start,
                                        K_NAME(cumulate_step) * step) {
-    SO_FAR so_far[CUMULATE_COLUMNS];
+    TOTAL total[CUMULATE_COLUMNS];
     for (int64_t k = 0; k < columns; k++)
-        so_far[k] = start;
+        total[k] = start;
     for (int64_t i = 0; i < c->n; i++) {
         for (int64_t k = 0; k < columns; k++) {
             const T next = *(const T *)(x + k * s[1]);
-            so_far[k] = step(so_far[k], (SO_FAR)next, (const T *)(z + k * s[2]));
-            *(RESULT *)(y + k * s[0]) = (RESULT)so_far[k];
+            total[k] = step(total[k], (TOTAL)next, (const T *)(z + k * s[2]));
+            *(RESULT *)(y + k * s[0]) = (RESULT)total[k];
         }
         y += c->step[0];
         x += c->step[1];
@@ -73,10 +75,10 @@ K_INLINE void K_NAME(cumulate_columns)(char *y, const char *x, const char *z, co
     }
 }
 
-/* Runs along the dim's lines one by one or, where neighbours in other lines lie closer, side by
- * side. */
+/* Computes the lines one by one, or, where neighbouring elements belong to different lines, several
+ * at once. */
 K_INLINE void K_NAME(cumulate_lines)(char *const p[], const int64_t s[], int64_t lines,
-                                     const cumulate_along *c, SO_FAR start,
+                                     const cumulate_along *c, TOTAL start,
                                      K_NAME(cumulate_step) * step) {
     const bool side_by_side = llabs(c->step[1]) > llabs(s[1]);
     const int64_t block = side_by_side ? CUMULATE_COLUMNS : 1;
@@ -111,5 +113,5 @@ static void K_NAME(logcumsumexp)(char *const p[], const int64_t s[], int64_t lin
 }
 #endif
 
-#undef SO_FAR
+#undef TOTAL
 #undef RESULT

@@ -1,37 +1,38 @@
 /*
- * loops/distance.h: distances between rows of one type, and their slopes. A distance is folded in
- * lanes that every set has, so that all sets give the same bits.
+ * loops/distance.h: distances between rows of one type, and their gradients. A distance is
+ * accumulated in DISTANCE_LANES lanes in every set, so that all sets give the same bits.
  */
 #if K_IS_FLOAT
 
-/* ---- folds: what the difference |a_i - b_i| of two elements adds to a distance --------------- */
+/* ---- accumulating: the accumulator after the difference d = |a_i - b_i| of two elements ------ */
 
-typedef T K_NAME(distance_step)(T so_far, T d, T p);
+typedef T K_NAME(distance_step)(T total, T d, T p);
 
-K_INLINE T K_NAME(distance_count)(T so_far, T d, T p) {
+K_INLINE T K_NAME(distance_count)(T total, T d, T p) {
     (void)p;
-    return so_far + (d > 0 ? 1 : d);
+    return total + (d > 0 ? 1 : d);
 }
 
-K_INLINE T K_NAME(distance_sum)(T so_far, T d, T p) {
+K_INLINE T K_NAME(distance_sum)(T total, T d, T p) {
     (void)p;
-    return so_far + d;
+    return total + d;
 }
 
-K_INLINE T K_NAME(distance_square)(T so_far, T d, T p) {
+K_INLINE T K_NAME(distance_square)(T total, T d, T p) {
     (void)p;
-    return so_far + d * d;
+    return total + d * d;
 }
 
-K_INLINE T K_NAME(distance_power)(T so_far, T d, T p) { return so_far + K_TYPED(k_pow)(d, p); }
+K_INLINE T K_NAME(distance_power)(T total, T d, T p) { return total + K_TYPED(k_pow)(d, p); }
 
-/* A NaN is passed over, as torch does. */
-K_INLINE T K_NAME(distance_most)(T so_far, T d, T p) {
+/* The maximum ignores NaN, as torch's does. */
+K_INLINE T K_NAME(distance_most)(T total, T d, T p) {
     (void)p;
-    return d > so_far ? d : so_far;
+    return d > total ? d : total;
 }
 
-/* Folds two rows; `join` brings two lanes together, as the step does a lane and a difference. */
+/* Accumulates the differences of two rows. `step` adds a difference to a lane, and `join` adds a
+ * lane to another one. */
 K_INLINE T K_NAME(distance_fold)(const T *a, const T *b, int64_t n, T p,
                                  K_NAME(distance_step) * step, K_NAME(distance_step) * join) {
     T lane[DISTANCE_LANES] = { 0 };
@@ -71,7 +72,7 @@ static void K_NAME(distance_rows)(const distance_context *c, int64_t begin, int6
     }
 }
 
-/* ---- slopes: a_i's gradient, where d is a_i - b_i and g the gradient of the distance y ------- */
+/* ---- gradients of a_i: d is a_i - b_i, y the distance and g its gradient --------------------- */
 
 typedef T K_NAME(distance_slope)(T d, T g, T y, T p);
 
@@ -104,7 +105,7 @@ K_INLINE T K_NAME(distance_slope_power)(T d, T g, T y, T p) {
     return power * g / K_TYPED(k_pow)(y, p - 1);
 }
 
-/* Adds up one row's slopes over the rows of b. */
+/* Computes the gradient of one row of a: the sum over all rows of b. */
 K_INLINE void K_NAME(distance_slopes)(T *to, const T *a, const T *b, const T *g, const T *y,
                                       int64_t step, const distance_context *c,
                                       K_NAME(distance_slope) * slope) {
@@ -116,8 +117,8 @@ K_INLINE void K_NAME(distance_slopes)(T *to, const T *a, const T *b, const T *g,
             to[k] += slope(a[k] - b[j * c->n + k], g[j * step], y[j * step], p);
 }
 
-/* Makes the gradients of rows begin .. end of a. Where c->turned, g and y have a row for each of
- * b's. */
+/* Computes the gradients of the rows of a from begin to end. If c->turned, g and y are transposed:
+ * they have one row for each row of b. */
 static void K_NAME(distance_grad_rows)(const distance_context *c, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         const int64_t batch = i / c->rows;

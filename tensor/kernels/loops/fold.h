@@ -1,13 +1,13 @@
 /*
- * loops/fold.h: one kind of fold: numbers side by side join in torch's order; the rest, whose
- * result hardly depends on the order, joins row by row.
+ * loops/fold.h: the loop of a reduction other than a sum of floats. Elements that lie side by side
+ * join in torch's order. Others join row by row: their result depends little on the order.
  *
- * Requires KIND, ELEMENT, RESULT, VALUE(v) and JOIN(a, b), which rows.h explains, and UNIT, which
- * changes nothing where it joins. Takes KIND, UNIT, VALUE and JOIN back.
+ * Requires KIND, ELEMENT, RESULT, VALUE(v) and JOIN(a, b), which rows.h explains, and UNIT, the
+ * value for which JOIN(a, UNIT) is a. Undefines KIND, UNIT, VALUE and JOIN.
  */
 #include "rows.h"
 
-/* Returns `total`, joined by n0 elements `step` bytes apart. */
+/* Returns `total`, joined with n0 elements that lie `step` bytes apart. */
 K_INLINE RESULT THIS(_line)(RESULT total, const char *x, int64_t step, int64_t n0) {
     enum { V = 32 / sizeof(RESULT), NEXT = sizeof(ELEMENT) };
     RESULT part[4 * V];

@@ -1,18 +1,20 @@
 /*
- * loops/gelu.h: the first operand times the share of the last one, a part of activations.h. Floats
- * look up the coefficients of their polynomials, and doubles take libm's functions. kernels/gelu.h
- * says what a share is.
+ * loops/gelu.h: gelu, its tanh form and their gradients; activations.h includes it. Each is the
+ * first operand times the share s of the last one, which kernels/gelu.h explains. Floats look up
+ * the coefficients of polynomials; doubles call libm.
  */
 
 #if K_SIZE == 4
 
-/* Four vectors are taken step by step, so that none waits for another. */
+/* LANES elements, four vectors of floats, are computed at once, so that no instruction waits for
+ * the one before it. */
 #define LANES K_VECTOR_BYTES
 
-/* y = a s(x) for LANES elements. */
+/* y = a s(x), for LANES elements. `steep` says that s is the share of a gradient, which has one
+ * degree more. */
 K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float *x,
                                  const bool steep, const share_pieces c) {
-    const float magic = 6291456.f;   /* 3 * 2^21: adding it rounds to halves */
+    const float magic = 6291456.f;   /* 3 * 2^21: adding this rounds to multiples of 1/2. */
     const int32_t most = 0x40f00000; /* The bits of 7.5. */
     float u[LANES], p[LANES], term[LANES];
     int32_t at[LANES];
@@ -38,7 +40,7 @@ K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float 
     K_INDEPENDENT
     for (int l = 0; l < LANES; l++)
         p[l] = k_bits_float(x[l]) < 0 ? p[l] : 1 - p[l];
-    /* The slope at infinity is NaN, as torch's is. */
+    /* The gradient at infinity is NaN, as in torch. */
     if (steep) {
         K_INDEPENDENT
         for (int l = 0; l < LANES; l++)
@@ -49,8 +51,9 @@ K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float 
         y[l] = a[l] * p[l];
 }
 
-/* Returns m elements of an operand from the i-th on, as they lie or in `room`. A single number,
- * such as a sum's gradient, is spread out once. */
+/* Returns m elements of an operand from the i-th on: the operand itself if it is contiguous and m
+ * is LANES, or else a copy in `room`. A single number (step 0), such as a sum's gradient, is copied
+ * only for i = 0, since `room` keeps it. */
 static inline const float *K_NAME(share_operand)(const char *p, int64_t step, int64_t i, int m,
                                                  float *room) {
     if (step == sizeof(float) && m == LANES)
@@ -60,7 +63,7 @@ static inline const float *K_NAME(share_operand)(const char *p, int64_t step, in
     return room;
 }
 
-/* The loop of a kernel whose last operand is p[last]. */
+/* Runs a kernel whose last operand is p[last]: 1 for a function, 2 for its gradient. */
 K_INLINE void K_NAME(share_loop)(char *const p[], const int64_t s[], int64_t n, const int last,
                                  const share_pieces c) {
     const bool steep = last == 2;

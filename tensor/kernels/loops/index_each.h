@@ -1,14 +1,16 @@
 /*
- * loops/index_each.h: the elements that indices name, one by one. p[0] steps
- * through the elements that stand in a row, p[1] to where each index starts to
- * count, and p[2] through the indices; an index is worth `step` bytes.
+ * loops/index_each.h: calls a function for each index, with an element of a row and the element
+ * that the index gives.
+ *
+ * Element i of the row lies at p[0] + i s[0]. The index of step i lies at p[2] + i s[2], and gives
+ * the element at p[1] + i s[1] + index * step, where `step` is in bytes.
  */
 
-/* An action takes an element of the row and the element at an index, and reads or changes them. */
+/* An action reads or changes two elements: `row` of the row, and `at`, which an index gives. */
 typedef void K_NAME(index_action)(T *row, T *at);
 
-/* Acts on a whole row at one index, where elements lie side by side in both places, which are
- * apart. */
+/* Calls act for n elements that lie side by side in both places. Requires that the two places don't
+ * overlap. */
 K_INLINE void K_NAME(index_rows)(T *restrict row, T *restrict at, int64_t n,
                                  K_NAME(index_action) * act) {
     for (int64_t i = 0; i < n; i++)

@@ -1,7 +1,7 @@
 /*
- * loops/index_join.h: elements of one type join those at places that indices
- * name: they are added, multiplied, or the greater or the lesser is kept. Integers
- * wrap around; of bools a sum is "or", and a product "and". A NaN stays.
+ * loops/index_join.h: adds, multiplies, or takes the maximum or minimum of, elements of one type
+ * and the elements that indices give, in place. Integers wrap around. A sum of bools is "or", and a
+ * product "and". The maximum or minimum is NaN if either element is.
  */
 #include "index_each.h"
 #include "nan.h"

@@ -1,6 +1,5 @@
 /*
- * loops/index_move.h: elements of one size are read from, and written to,
- * places that indices name.
+ * loops/index_move.h: copies elements of one size from, or to, the places that indices give.
  */
 #include "index_each.h"
 

@@ -1,15 +1,16 @@
 /*
- * loops/lanes.h: rows of T in K_LANES lanes. A sum has a running sum for each lane, which are
- * folded by halves at its end: so it vectorises, loses less than one running sum would, and has the
- * same bits in every set. What is summed or written is a function of an element's place, inlined
- * here.
+ * loops/lanes.h: sums, maxima and writes over a row of T. A sum is held in K_LANES lanes: lane l
+ * sums the elements l, l + K_LANES, l + 2 K_LANES, .... At the end the upper half of the lanes is
+ * added to the lower half, until one lane is left. So the sum vectorises, is more accurate than one
+ * running sum, and has the same bits in every set. A caller passes the function that computes an
+ * element from its index; the compiler inlines it here.
  */
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)
 
 typedef T LANES __attribute__((vector_size(K_LANES * sizeof(T))));
 
-/* Returns the value at place i of what `row` describes. */
+/* Returns the element i of a row. `row` points to what the function needs to compute it. */
 typedef T VALUE(const void *row, int64_t i);
 
 /* Returns the sum of the lanes. */
@@ -23,8 +24,8 @@ K_INLINE T K_NAME(lanes_sum)(const LANES *lanes) {
     return lane[0];
 }
 
-/* Returns the greatest of the lanes. The union keeps them in a register, in a loop before this,
- * which a copy by memcpy would have written to memory in each step. */
+/* Returns the greatest of the lanes. A caller's loop keeps the lanes in a register because a union
+ * reads them here: a copy by memcpy would make the compiler write them to memory in each step. */
 K_INLINE T K_NAME(lanes_max)(const LANES *lanes) {
     union {
         LANES all;
@@ -37,7 +38,8 @@ K_INLINE T K_NAME(lanes_max)(const LANES *lanes) {
     return max.lane[0];
 }
 
-/* sum[l] += lane[l]. As an array, the sum would be written and read back for every few values. */
+/* sum[l] += lane[l]. The sum is a vector: as an array it would be loaded and stored for every few
+ * values. */
 K_INLINE void K_NAME(lanes_add)(LANES *sum, const T lane[K_LANES]) {
     LANES more;
     memcpy(&more, lane, sizeof more);
@@ -63,10 +65,10 @@ K_INLINE T K_NAME(sum_of)(int64_t n, VALUE *value, const void *row) {
     return K_NAME(lanes_sum)(&sum);
 }
 
-/* ---- what softmax and cross entropy read of a row -------------------------------------------- */
+/* ---- maxima and sums for softmax and cross entropy ------------------------------------------- */
 
-/* Returns the greatest of a row: in the order of integers that rise as the numbers do, where NaN
- * stands above all others and so reaches its whole row. */
+/* Returns the greatest element of x. Elements are compared as the integers of k_order, which order
+ * numbers as usual and put NaN above all others, so that the result is NaN if any element is. */
 K_INLINE T K_NAME(greatest)(const T *x, int64_t n) {
     K_TYPED(k_ordered) greatest = K_TYPED(k_order)(-(T)INFINITY);
     for (int64_t i = 0; i < n; i++)
@@ -92,13 +94,13 @@ K_INLINE T K_NAME(sum_of_powers)(const T *x, int64_t n, T max) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* to[i] = the value at i, for i < n. If stream, whole lines of 64 bytes go past the caches; `to`
- * has to begin with a line then. */
+/* to[i] = value(row, i), for i < n. If `stream`, whole lines of 64 bytes are written past the
+ * caches; this requires that `to` is a multiple of 64 bytes. */
 K_INLINE void K_NAME(write_row)(T *to, int64_t n, bool stream, VALUE *value, const void *row) {
     int64_t written = 0;
     for (; stream && written + K_LANES <= n; written += K_LANES) {
         T line[K_LANES];
-        /* Unrolled early, the loop would be taken apart, and would not vectorise. */
+        /* The pragma is needed because a loop that is unrolled early doesn't vectorise. */
         _Pragma("GCC unroll 1") for (int l = 0; l < K_LANES; l++) {
             line[l] = value(row, written + l);
         }

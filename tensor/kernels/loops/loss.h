@@ -1,6 +1,6 @@
 /*
- * loops/loss.h: what a prediction x costs where t was to be predicted, element by element, and the
- * slope of that, which is multiplied with the gradient that comes in.
+ * loops/loss.h: elementwise losses of a prediction x and a target t, and their derivatives, which
+ * are multiplied with the gradient that comes in.
  */
 #define ELEMENT K_NAME(loss_element)
 #define LOSS    K_NAME(loss_value)
@@ -8,8 +8,8 @@
 typedef struct {
     T x, t;
     T d, a; /* d = x - t, a = |d| */
-    T by;   /* A loss's pos_weight, or for a slope the gradient times the scale. */
-    T c;    /* beta, delta or the least denominator. */
+    T by;   /* For a loss, the pos_weight; for a derivative, the gradient times the scale. */
+    T c;    /* beta, delta, or the least denominator. */
 } ELEMENT;
 
 typedef T LOSS(const ELEMENT *e);
@@ -18,8 +18,7 @@ K_INLINE T K_NAME(loss_at_least)(T v, T least) { return v < least ? least : v; }
 
 K_INLINE T K_NAME(loss_at_most)(T v, T most) { return v > most ? most : v; }
 
-/* Returns v, or the nearer of -most and most if v is beyond them. Requires that most is not
- * negative. A NaN stays. */
+/* Returns v, clamped to [-most, most]. NaN stays NaN. Requires most >= 0. */
 K_INLINE T K_NAME(loss_within)(T v, T most) {
     return K_NAME(loss_at_least)(K_NAME(loss_at_most)(v, most), -most);
 }
@@ -44,7 +43,7 @@ K_INLINE T K_NAME(loss_huber)(const ELEMENT *e) {
 
 K_INLINE T K_NAME(slope_huber)(const ELEMENT *e) { return e->by * K_NAME(loss_within)(e->d, e->c); }
 
-/* -(t ln x + (1 - t) ln(1 - x)), where torch takes no logarithm for less than -100. */
+/* -(t ln x + (1 - t) ln(1 - x)), where a logarithm is at least -100, as in torch */
 K_INLINE T K_NAME(loss_bce)(const ELEMENT *e) {
     return (e->t - 1) * K_NAME(loss_at_least)(K_TYPED(k_log1p)(-e->x), -100)
            - e->t * K_NAME(loss_at_least)(K_TYPED(k_log)(e->x), -100);
@@ -54,7 +53,8 @@ K_INLINE T K_NAME(slope_bce)(const ELEMENT *e) {
     return e->by * (e->d / K_NAME(loss_at_least)((1 - e->x) * e->x, e->c));
 }
 
-/* The loss of sigmoid(x) is (1 - t) x + ((by - 1) t + 1) ln(1 + e^-x). */
+/* The loss of sigmoid(x) is (1 - t) x + ((by - 1) t + 1) ln(1 + e^-x), where `by` is the
+ * pos_weight. */
 K_INLINE T K_NAME(loss_bce_logits)(const ELEMENT *e) {
     const T softplus = K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(e->x)))
                        + K_NAME(loss_at_least)(-e->x, 0);
@@ -83,8 +83,8 @@ K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
     }
 }
 
-/* Where elements lie side by side, and the weight and `by` are one number each, the steps are
- * constants. */
+/* Runs the loop. If elements lie side by side, and the weight and `by` are single numbers, the
+ * strides are constants, so that the loop vectorises. */
 K_INLINE void K_NAME(loss_each)(char *const p[], const int64_t s[], int64_t n,
                                 const loss_context *k, LOSS *value) {
     const int64_t size = sizeof(T);

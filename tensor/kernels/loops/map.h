@@ -1,19 +1,19 @@
 /*
- * loops/map.h: y = f(a), f(a, b) or f(a, b, c), element by element. The file of loops that includes
- * it writes f as an ordinary function, and a row for each:
+ * loops/map.h: y = f(a), f(a, b) or f(a, b, c), element by element. A file of loops includes this
+ * header, writes f as an ordinary function, and adds a row for it:
  *
  *     K_INLINE R K_NAME(relu)(T x) { return x < 0 ? 0 : x; }
  *     K_MAP_1(relu)
  *
- * The row defines the loop relu_loop. A function that takes numbers beside its operands, such as a
- * slope, has a last parameter `const T *k`, and a row K_MAP_1_WITH. It is given three numbers,
- * which are converted to T. Before the include are defined
+ * The row defines the function relu_loop. A function that takes numbers beside its operands, such
+ * as a slope, has a last parameter `const T *k` and a row K_MAP_1_WITH; k holds three numbers,
+ * converted to T. Two types may be defined before the include:
  *
  *     A     the type of the first operand; T, if it isn't defined
  *     R     the type of the result; T, if it isn't defined
  *
- * and map_end.h takes them back. Where all operands are contiguous, or some are a single number,
- * there is a loop that vectorises.
+ * map_end.h undefines these macros. Contiguous operands, and operands that are a single number,
+ * have loops of their own, which vectorise.
  */
 
 #ifndef A
@@ -29,7 +29,8 @@ typedef R K_NAME(map_1_function)(A a, const T *k);
 typedef R K_NAME(map_2_function)(A a, T b, const T *k);
 typedef R K_NAME(map_3_function)(A a, T b, T c, const T *k);
 
-/* Reads the numbers of a kernel, which are doubles; without any, all are 0. */
+/* Converts a kernel's three numbers, an array of doubles, to T. All three are 0 if `context` is
+ * NULL. */
 K_INLINE void K_NAME(map_numbers)(T k[3], const void *context) {
     const double *numbers = context;
     for (int i = 0; i < 3; i++) {

@@ -1,5 +1,5 @@
 /*
- * loops/map_end.h: takes back what map.h defined.
+ * loops/map_end.h: undefines the macros that map.h defines.
  */
 #undef A
 #undef R

@@ -1,22 +1,23 @@
 /*
- * loops/matmul.h: the product y = alpha a b + beta c of one matrix by tiles that are held in
+ * loops/matmul.h: the product y = alpha a b + beta c of one matrix, by tiles whose sums are held in
  * registers: K_TILE_ROWS rows, or half as many, of one or two vectors. Products that are too small
  * for tiles are in loops/matmul_thin.h.
  *
- * Every element is a sum over k in rising order, block by block of MATMUL_KC steps, wherever its
- * tile lies.
+ * Every element is a sum over k in ascending order, in blocks of MATMUL_KC steps, wherever its tile
+ * lies. A line is a row of a or a column of b. A panel is a number of lines that are packed step by
+ * step along k.
  */
 
 #if K_IS_FLOAT
 #define NUMBER T
 #else
-/* Integers wrap around. */
+/* Unsigned, since integers wrap around. */
 #define NUMBER uint64_t
 #endif
 
 #define VECTOR K_NAME(matmul_vector)
 #define LANES  ((int)(K_VECTOR_BYTES / sizeof(T)))
-/* The number of columns of a panel of b. */
+/* The number of columns in a panel of b. */
 #define PANEL (2 * LANES)
 
 typedef NUMBER VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
@@ -34,7 +35,7 @@ K_INLINE void K_NAME(matmul_step)(VECTOR *sum, NUMBER x, const NUMBER *b) {
 /* ---- packing ------------------------------------------------------------------------- */
 
 #ifdef K_SET_IS_AVX512
-/* Writes a square of sixteen rows of sixteen floats as columns, times scale. */
+/* Transposes sixteen rows of sixteen floats, times scale. */
 K_INLINE void K_NAME(matmul_turn_square)(NUMBER *to, int64_t to_row, const NUMBER *from,
                                          int64_t row, NUMBER scale) {
     k_lanes v[16];
@@ -46,7 +47,8 @@ K_INLINE void K_NAME(matmul_turn_square)(NUMBER *to, int64_t to_row, const NUMBE
 }
 #endif
 
-/* Writes n rows of k elements as columns, times factor. */
+/* Transposes n rows of k elements, times factor. `row` and `col` are the distances of rows and of
+ * elements in a row. */
 static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows, int64_t row,
                                 int64_t col, int64_t n, int64_t k, double factor) {
     NUMBER *to = columns;
@@ -67,9 +69,9 @@ static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows,
         }
 }
 
-/* Packs lines that lie side by side, element by element. All panels get SOME steps before any gets
- * the next: a line of memory that one panel has begun stays in a cache until the next panel reads
- * on in it. */
+/* Packs lines whose elements of one step lie side by side. All panels get SOME steps before any
+ * panel gets the next ones: so a cache line that holds elements of two panels is still in a cache
+ * when the second panel reads it. */
 K_INLINE void K_NAME(matmul_pack_dense)(NUMBER *to, const NUMBER *x, int64_t lines, int64_t k,
                                         int64_t step, const int width) {
     enum { SOME = 16 };
@@ -83,9 +85,8 @@ K_INLINE void K_NAME(matmul_pack_dense)(NUMBER *to, const NUMBER *x, int64_t lin
                            (size_t)(lines - j) * sizeof(T));
 }
 
-/* Packs lines, which are rows of a or columns of b, into panels of `width` of them, each panel step
- * by step along k, with zeros beyond the last line. Lines lie `line` apart, and their steps `step`.
- */
+/* Packs lines into panels of `width` lines, filled up with zeros beyond the last line. Lines lie
+ * `line` apart, and the steps of a line lie `step` apart. */
 K_INLINE void K_NAME(matmul_pack)(NUMBER *to, const NUMBER *x, int64_t lines, int64_t k,
                                   int64_t line, int64_t step, const int width) {
     if (lines % width)
@@ -102,7 +103,7 @@ K_INLINE void K_NAME(matmul_pack)(NUMBER *to, const NUMBER *x, int64_t lines, in
 
 /* ---- a tile ------------------------------------------------------------------------------ */
 
-/* Fetches some of the lines of memory that come next. */
+/* Prefetches the next `at_once` cache lines. */
 K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
     for (int64_t lines = RG_MIN(ahead->at_once, ahead->left); lines > 0; lines--) {
         __builtin_prefetch(ahead->next);
@@ -116,9 +117,8 @@ K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
     }
 }
 
-/* sum = a b of m <= rows rows of a; the last of them takes the place of those that are missing.
- * Meanwhile the lines of y, the next rows of a and what comes next are on their way from further
- * caches, or from memory. */
+/* sum = a b, for m <= rows rows of a; the last one stands in for missing rows. Prefetches y, the
+ * next rows of a, and the lines of `ahead`. */
 K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z, const NUMBER *y,
                                        const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                        int64_t m, const int rows, const int vectors) {
@@ -148,7 +148,7 @@ K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z
     }
 }
 
-/* y = sum + beta c for a tile whose rows and columns are all there. */
+/* y = sum + beta c, for a complete tile whose columns of y are contiguous */
 K_INLINE void K_NAME(matmul_write_tile)(VECTOR sum[][2], const k_product_sizes *z, NUMBER *y,
                                         const NUMBER *c, NUMBER beta, const int rows,
                                         const int vectors) {
@@ -161,7 +161,7 @@ K_INLINE void K_NAME(matmul_write_tile)(VECTOR sum[][2], const k_product_sizes *
             *(VECTOR *)(y + i * z->y_row + v * LANES) = sum[i][v];
 }
 
-/* y = sum + beta c for m rows and n columns of a tile. */
+/* y = sum + beta c, for m rows and n columns of a tile */
 K_INLINE void K_NAME(matmul_write_part)(VECTOR sum[][2], const k_product_sizes *z, NUMBER *y,
                                         const NUMBER *c, NUMBER beta, int64_t m, int64_t n,
                                         const int rows, const int vectors) {
@@ -175,7 +175,7 @@ K_INLINE void K_NAME(matmul_write_part)(VECTOR sum[][2], const k_product_sizes *
                 s[i * PANEL + j] + (beta == 0 ? 0 : beta * c[i * z->c_row + j * z->y_col]);
 }
 
-/* y = alpha a b + beta c for m rows and n columns. */
+/* y = alpha a b + beta c, for a tile of m rows and n columns */
 K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                   const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                   int64_t m, int64_t n, NUMBER alpha, NUMBER beta, const int rows,
@@ -192,11 +192,10 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
         K_NAME(matmul_write_part)(sum, z, y, c, beta, m, n, rows, vectors);
 }
 
-/* ---- panels, blocks, the product --------------------------------------------------------- */
+/* ---- panels, blocks and the product ---------------------------------------------------------- */
 
-/* Computes n <= PANEL columns, of which b has whole vectors. The second tile's rows of a lie
- * `second` elements behind the first tile's, the third tile's lie `third` behind these, and so on
- * in turn. */
+/* Computes n <= PANEL columns of y. Requires whole vectors of b. From a tile's rows of a to the
+ * next tile's, the distance is `second` and `third` elements in turn. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_prefetch *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
@@ -222,7 +221,7 @@ static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMB
 }
 
 #if K_IS_FLOAT
-/* y = a b, or y += a b, of one row and `vectors` vectors of columns. */
+/* y = a b, or y += a b if `add`, for one row and `vectors` vectors of columns */
 K_INLINE void K_NAME(matmul_row_part)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                       bool add, const int vectors) {
     VECTOR sum[4] = { { 0 } };
@@ -237,7 +236,8 @@ K_INLINE void K_NAME(matmul_row_part)(const k_product_sizes *z, T *y, const T *a
     }
 }
 
-/* Does so for all columns of one row, for which a tile has too many rows. */
+/* y = a b, or y += a b if `add`, for all columns of one row. A tile would compute rows that don't
+ * exist. */
 static void K_NAME(matmul_row)(const k_product_sizes *z, T *y, const T *a, const T *b, bool add) {
     int64_t j = 0;
     for (; z->n - j >= 4 * LANES; j += 4 * LANES)
@@ -246,7 +246,8 @@ static void K_NAME(matmul_row)(const k_product_sizes *z, T *y, const T *a, const
         K_NAME(matmul_row_part)(z, y + j, a, b + j, add, 1);
 }
 
-/* y = a b, or y += a b, of whole vectors, without packing, as attention needs them. */
+/* y = a b, or y += a b if `add`, without packing. Requires whole vectors of columns. Attention,
+ * convolutions and recurrent layers use this. */
 static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void *a, const void *b,
                                   bool add) {
     const int64_t tile = K_TILE_ROWS * z->a_row;
@@ -262,9 +263,9 @@ static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void 
 }
 #endif
 
-/* Returns how the next panel of b is fetched while the tiles of this one are computed: evenly, some
- * of its lines of memory at a time. Each tile has a time for each line of memory that its steps
- * along k fill. */
+/* Returns the plan by which the next panel of b is prefetched while the tiles of this panel are
+ * computed. A tile prefetches `at_once` cache lines for each cache line's worth of steps along k,
+ * so that the prefetches are spread evenly. */
 K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     /* The number of cache lines in a row of a panel. */
     enum { LINES = PANEL * sizeof(T) < 64 ? 1 : PANEL * sizeof(T) / 64 };
@@ -284,10 +285,10 @@ K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     return ahead;
 }
 
-/* y = alpha a b + beta c for rows of a, and steps, that stay in a cache. If b is wide, packing
- * these rows pays. b is read where it lies if its panels are whole there; but if b is far, in
- * memory, panels are packed, each while the next is on its way. After the last panel, what `then`
- * points at is fetched. */
+/* y = alpha a b + beta c, for a block of rows of a and of steps that fits into a cache. The rows of
+ * a are packed if b is so wide that this pays. A panel of b is packed if b lies in memory (`far`)
+ * and many rows read the panel, or if its rows aren't whole contiguous vectors. If b is far, the
+ * next panel is prefetched during each panel, and `then` during the last one. */
 static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, const NUMBER *a,
                                  const NUMBER *b, const NUMBER *then, bool far, NUMBER alpha,
                                  NUMBER beta, NUMBER *panel) {
@@ -325,8 +326,8 @@ static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, 
     }
 }
 
-/* y = alpha a b + beta c. room holds a panel of PANEL columns of b, and MATMUL_MC rows of a, of
- * MATMUL_KC steps; if it is NULL, the product is done in place. */
+/* y = alpha a b + beta c. The scratch memory `room` holds a panel of b, of MATMUL_KC steps, and
+ * MATMUL_MC rows of a. If `room` is NULL, the product is computed by matmul_thin. */
 static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const void *add,
                                    const void *left, const void *right, double alpha_given,
                                    double beta_given, void *room) {
@@ -341,7 +342,7 @@ static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const voi
         return;
     }
     const bool far = z->m >= MATMUL_SOME && z->k * z->n > MATMUL_STAYS;
-    /* With few steps y is what takes time: whole rows of it are written. */
+    /* With few steps, writing y takes most of the time: so whole rows of y are written. */
     const int64_t most = z->k <= 4 ? 2 * K_TILE_ROWS : MATMUL_MC;
     for (int64_t i = 0; i < z->m; i += most)
         for (int64_t l = 0; l < z->k; l += MATMUL_KC) {

@@ -1,16 +1,16 @@
 /*
- * loops/matmul_thin.h: products of few rows, or of few steps in all, which are computed in place,
- * without tiles: as dot products where both factors lie along k, and else by adding rows of b to
- * rows of y. Tiles are in loops/matmul.h.
+ * loops/matmul_thin.h: products with few rows, or with few steps in all, without tiles: by dot
+ * products if both factors are contiguous along k, or else by adding rows of b, times elements of
+ * a, to rows of y. Tiles are in loops/matmul.h.
  *
- * Every element is a sum over k in rising order; a dot product adds up vectors of 32 bytes, and at
- * its end their elements.
+ * Every element is a sum over k in ascending order. A dot product sums vectors of 32 bytes, and at
+ * the end their lanes.
  */
 
 #if K_IS_FLOAT
 #define NUMBER T
 #else
-/* Integers wrap around. */
+/* Unsigned, since integers wrap around. */
 #define NUMBER uint64_t
 #endif
 
@@ -19,7 +19,7 @@
 
 typedef NUMBER VECTOR __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 
-/* Returns a factor of the product, alpha or beta, in its type; an integer's is a signed number. */
+/* Returns alpha or beta as a NUMBER. For integers, x is converted to a signed number first. */
 K_INLINE NUMBER K_NAME(matmul_number)(double x) {
 #if K_IS_FLOAT
     return (T)x;
@@ -39,7 +39,7 @@ K_INLINE void K_NAME(matmul_narrow_step)(VECTOR *sum, const NUMBER *a, const NUM
 
 /* ---- dot products ------------------------------------------------------------------ */
 
-/* Returns the sum of the lanes of both vectors, and of the products from step `whole` on. */
+/* Returns the sum of the lanes of both vectors, plus the products of the steps from `whole` on. */
 K_INLINE NUMBER K_NAME(matmul_dot_total)(const VECTOR sum[2], const NUMBER *a, const NUMBER *b,
                                          int64_t whole, int64_t k) {
     VECTOR both = sum[0] + sum[1];
@@ -51,10 +51,10 @@ K_INLINE NUMBER K_NAME(matmul_dot_total)(const VECTOR sum[2], const NUMBER *a, c
     return total;
 }
 
-/* y[i][j] += alpha times a dot product, for one or two rows from i on, and for one or several
- * columns from j on, which lie `share` apart and share what is read of a. The next call takes each
- * one's neighbour, so that the processor foresees what is read of b. (Vectors of 32 bytes wait less
- * for what they load than longer ones.) */
+/* y[i][j] += alpha times a dot product, for `rows` rows from i on and for `columns` columns j, j +
+ * share, j + 2 share, ..., which use the same elements of a. The next call computes the columns
+ * beside these, so that the processor's prefetcher recognises the reads of b. Vectors of 32 bytes
+ * wait less for loads than longer ones. */
 K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                   const NUMBER *b, NUMBER alpha, int64_t i, int64_t j,
                                   int64_t share, const int rows, const int columns) {
@@ -81,11 +81,11 @@ K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUM
     }
 }
 
-/* y += alpha a b, where a lies along k in rows, and b in columns. The columns that remain when
- * MATMUL_STREAMS of them are done at once are done one by one. */
+/* y += alpha a b by dot products, MATMUL_STREAMS columns at once and the remaining columns one by
+ * one. Requires that both factors are contiguous along k. */
 static void K_NAME(matmul_all_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                     const NUMBER *b, NUMBER alpha) {
-    /* The sums of two rows fill sixteen registers; only AVX-512 has more of them. */
+    /* The sums of two rows fill sixteen registers, and only AVX-512 has more than that. */
     enum { PAIR = K_VECTOR_BYTES == 64 ? 2 : 1 };
     const int64_t share = z->n / MATMUL_STREAMS;
     for (int64_t j = 0; j < share; j++) {
@@ -100,10 +100,10 @@ static void K_NAME(matmul_all_dots)(const k_product_sizes *z, NUMBER *y, const N
             K_NAME(matmul_dots)(z, y, a, b, alpha, i, j, 0, 1, 1);
 }
 
-/* ---- rows of b, added to rows of y ---------------------------------------------------- */
+/* ---- rows of b, times elements of a, added to rows of y -------------------------------------- */
 
-/* y += alpha a b for steps l to l + 3 where rows are dense: the order is that of single steps, but
- * y is read and written less often. */
+/* y += alpha a b, for the steps l to l + 3, where rows are contiguous. The order of additions is
+ * that of single steps, but y is loaded and stored less often. */
 K_INLINE void K_NAME(matmul_four_steps)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                         const NUMBER *b, NUMBER alpha, int64_t l) {
     const NUMBER *from = b + l * z->b_row;
@@ -118,7 +118,7 @@ K_INLINE void K_NAME(matmul_four_steps)(const k_product_sizes *z, NUMBER *y, con
     }
 }
 
-/* y += alpha a b for step l. */
+/* y += alpha a b, for step l */
 K_INLINE void K_NAME(matmul_one_step)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                       const NUMBER *b, NUMBER alpha, int64_t l) {
     const NUMBER *from = b + l * z->b_row;
@@ -135,7 +135,7 @@ K_INLINE void K_NAME(matmul_one_step)(const k_product_sizes *z, NUMBER *y, const
     }
 }
 
-/* y = alpha a b + beta c, in place. */
+/* y = alpha a b + beta c, without packing */
 static void K_NAME(matmul_thin)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                 const NUMBER *a, const NUMBER *b, NUMBER alpha, NUMBER beta) {
     for (int64_t i = 0; i < z->m; i++)

@@ -1,7 +1,7 @@
 /*
- * loops/matmul_tiny.h: y = a b of up to a thousand steps in all, and up to eight along k: for 32
- * bytes of columns at a time, all rows of b are held in registers, and each row of y is one vector.
- * Sets without such vectors, and integers, compute it in place, as loops/matmul_thin.h does.
+ * loops/matmul_tiny.h: the product y = a b with at most MATMUL_TINY steps in all and MATMUL_TINY_K
+ * steps along k. For each 32 bytes of columns, all rows of b are held in registers, and each row of
+ * y is one vector. Sets without such vectors, and integers, use loops/matmul_thin.h.
  */
 
 #if K_IS_FLOAT && (defined(K_SET_IS_AVX2) || defined(K_SET_IS_AVX512))
@@ -9,14 +9,14 @@
 #define VECTOR K_NAME(matmul_narrow)
 #define LANES  ((int)(32 / sizeof(T)))
 
-/* ---- the first n <= LANES elements of a vector ----------------------------------------- */
+/* ---- loading and storing the first n <= LANES elements of a vector --------------------------- */
 
 #ifdef K_SET_IS_AVX512
 typedef __mmask8 K_NAME(matmul_mask);
 
 K_INLINE __mmask8 K_NAME(matmul_first)(int64_t n) { return (__mmask8)((1u << n) - 1); }
 
-/* Loads the first elements, and zeros for the others. */
+/* Loads the elements of the mask `first`, and zeros for the others. */
 K_INLINE VECTOR K_NAME(matmul_load)(const T *p, __mmask8 first) {
     if (sizeof(T) == sizeof(float))
         return (VECTOR)_mm256_maskz_loadu_ps(first, (const void *)p);
@@ -40,14 +40,14 @@ K_INLINE __m256i K_NAME(matmul_first)(int64_t n) {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
 }
 
-/* Loads the first elements, and zeros for the others. */
+/* Loads the elements of the mask `first`, and zeros for the others. */
 K_INLINE VECTOR K_NAME(matmul_load)(const T *p, __m256i first) {
     if (sizeof(T) == sizeof(float))
         return (VECTOR)_mm256_maskload_ps((const void *)p, first);
     return (VECTOR)_mm256_maskload_pd((const void *)p, first);
 }
 
-/* Stores the first n elements half by half, for a store by a mask is slow in many processors. */
+/* Stores the first n elements half by half, because a masked store is slow in many processors. */
 K_INLINE void K_NAME(matmul_store)(T *p, __m256i first, int64_t n, VECTOR v) {
     typedef T half __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
     half part = (half)_mm256_castsi256_si128((__m256i)v);
@@ -73,19 +73,19 @@ K_INLINE void K_NAME(matmul_store)(T *p, __m256i first, int64_t n, VECTOR v) {
 }
 #endif
 
-/* ---- rows of b that lies turned, each in a register -------------------------------------- */
+/* ---- rows of a b that isn't contiguous along rows, each in a register ------------------------ */
 
 #ifdef K_SET_IS_AVX512
-/* Returns whether matmul_turned_rows can read b: its columns must follow each other, and fit two
- * long vectors. */
+/* Returns whether matmul_turned_rows can read b: its columns must be contiguous and adjacent, and
+ * fit into two vectors of 64 bytes. */
 K_INLINE bool K_NAME(matmul_turns)(const k_product_sizes *z) {
     return z->b_row == 1 && z->b_col == z->k
            && RG_MIN(z->n, LANES) * z->k <= 2 * (int64_t)(64 / sizeof(T));
 }
 
-/* Two vectors of this type hold all columns. */
+/* A vector of 64 bytes; two of them hold all columns. */
 typedef T K_NAME(matmul_wide) __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
-/* A place in them is an integer as wide as T. */
+/* The type of an index of an element in these vectors, as wide as T. */
 typedef __typeof__(_Generic((T)0, float : (int32_t)0, double : (int64_t)0)) K_NAME(matmul_place);
 typedef K_NAME(matmul_place) K_NAME(matmul_places) __attribute__((vector_size(64)));
 
@@ -97,7 +97,7 @@ K_INLINE K_NAME(matmul_wide) K_NAME(matmul_load_wide)(const T *p, int64_t n) {
     return (K_NAME(matmul_wide))_mm512_maskz_loadu_pd((__mmask8)first, p);
 }
 
-/* Returns the elements of both vectors that stand at the first of these places. */
+/* Returns the elements of `low` and `high` with the first LANES of the indices `at`. */
 K_INLINE VECTOR K_NAME(matmul_permute)(K_NAME(matmul_wide) low, K_NAME(matmul_wide) high,
                                        K_NAME(matmul_places) at) {
     if (sizeof(T) == sizeof(float)) {
@@ -108,8 +108,8 @@ K_INLINE VECTOR K_NAME(matmul_permute)(K_NAME(matmul_wide) low, K_NAME(matmul_wi
     return (VECTOR)_mm512_castpd512_pd256(row);
 }
 
-/* Permutes the rows of n columns out of the two vectors in which these lie: row l has each k-th
- * element from the l-th on. */
+/* Reads n columns of k elements into two vectors, and permutes them into rows: row l has the
+ * elements l, l + k, l + 2 k, .... */
 K_INLINE void K_NAME(matmul_turned_rows)(VECTOR rows[], const k_product_sizes *z, const T *b,
                                          int64_t n, const int k) {
     enum { WIDE = 64 / sizeof(T) };
@@ -131,7 +131,7 @@ K_INLINE void K_NAME(matmul_turned_rows)(VECTOR rows[], const k_product_sizes *z
 /* Returns whether matmul_turned_rows can read b. */
 K_INLINE bool K_NAME(matmul_turns)(const k_product_sizes *z) { return z->k <= MATMUL_TINY_K; }
 
-/* Gathers the rows of n columns element by element. */
+/* Reads the rows of n columns element by element. */
 static __attribute__((noinline)) void K_NAME(matmul_turned_rows)(VECTOR rows[],
                                                                  const k_product_sizes *z,
                                                                  const T *b, int64_t n,
@@ -147,8 +147,8 @@ static __attribute__((noinline)) void K_NAME(matmul_turned_rows)(VECTOR rows[],
 
 /* ---- the product ----------------------------------------------------------------------- */
 
-/* Computes n <= LANES columns of y = a b, unrolled along k. If b is dense, each of its rows lies in
- * one piece. */
+/* Computes n <= LANES columns of y = a b. k is a constant, so that the loops over it are unrolled.
+ * `dense` says that the rows of b are contiguous. */
 K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                            int64_t n, const int k, const bool dense) {
     VECTOR rows[MATMUL_TINY_K];
@@ -171,9 +171,9 @@ K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const
     }
 }
 
-/* Computes n <= LANES columns of y = a b. Each number of steps has code of its own: above 0 for a
- * dense b, below 0 for one that isn't. In two switches, compilers would fetch for the one what only
- * the other needs. */
+/* Computes n <= LANES columns of y = a b. Each number of steps has code of its own: positive cases
+ * for a dense b, negative ones otherwise. With two switches, compilers would prepare in the one
+ * what only the other needs. */
 K_INLINE void K_NAME(matmul_tiny_columns)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                           int64_t n) {
     _Static_assert(MATMUL_TINY_K == 8, "a case for each number of steps");

@@ -1,10 +1,10 @@
 /*
- * loops/moments.h: what makes means and deviations of sums, element by element, and sums of squares
- * around means.
+ * loops/moments.h: elementwise functions that turn sums into means and deviations, and sums of squares
+ * around a mean.
  */
 
-/* Each of these functions changes n elements of y, by a number or by the elements of another
- * tensor. */
+/* Each of these functions changes n elements of y in place. `number` is a parameter, and `other`
+ * the elements of another tensor. */
 
 /* y = y / number */
 static void K_NAME(moments_divide)(void *y, int64_t n, double number, const void *other) {
@@ -23,15 +23,16 @@ static void K_NAME(moments_root)(void *y, int64_t n, double number, const void *
         v[i] = sqrt(v[i]);
 }
 
-/* lane[k] += (x - mean)^2 for every eighth of n elements, from the k-th on. Eight sums at once
- * vectorise; they join later, in order. */
+/* lane[k] += (x[i] - mean)^2 for i = k, k + 8, k + 16, ... below n, a multiple of 8. Eight sums
+ * vectorise; the caller adds them up. */
 static void K_NAME(spread_beside)(const T *x, int64_t n, double mean, double lane[8]) {
     for (int64_t i = 0; i < n; i += 8)
         for (int k = 0; k < 8; k++)
             lane[k] += ((double)x[i + k] - mean) * ((double)x[i + k] - mean);
 }
 
-/* m2 += (x - mean)^2; p[] are x, m2 and mean, and s[1] is 0 where all squares have one sum. */
+/* m2 += (x - mean)^2, where p[] are x, m2 and mean. s[1] is 0 if all squares are added to one sum.
+ */
 static void K_NAME(spread)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const T *restrict x = (const T *)p[0];
     double *restrict m2 = (double *)p[1];

@@ -1,8 +1,8 @@
 /*
- * loops/nan.h: the question whether a number is NaN, for loops of floats and of integers alike.
+ * loops/nan.h: a test for NaN that floats and integers share.
  */
 
-/* Returns whether x is NaN, which an integer never is. */
+/* Returns whether x is NaN; an integer never is. */
 K_INLINE bool K_NAME(is_nan)(T x) {
 #if K_IS_FLOAT
     return x != x;

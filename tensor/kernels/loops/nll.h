@@ -1,6 +1,7 @@
 /*
- * loops/nll.h: the negative log likelihood of classes, -weight[t] x[t], and its gradient, in which
- * each target makes one element other than 0. Nothing here is worth a vector.
+ * loops/nll.h: the negative log likelihood of classes, -weight[t] x[t] for the target t, and its
+ * gradient. Each target makes one element of the gradient other than 0, so nothing here is
+ * vectorised.
  */
 static void K_NAME(nll)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
@@ -18,7 +19,7 @@ static void K_NAME(nll)(const nll_work *work, int64_t begin, int64_t end) {
     }
 }
 
-/* Makes x's gradient, which is work->y. */
+/* Writes x's gradient to work->y. */
 static void K_NAME(nll_backward)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
     const int64_t inner = z->inner;

@@ -1,24 +1,24 @@
 /*
- * loops/normalize.h: how rows are centred, divided by their deviation, scaled and shifted, and the
- * gradients of that. Backward finds mean and deviation again, from a row that it reads anyway.
+ * loops/normalize.h: layer, group and rms norm of rows, and their gradients. Backward computes mean
+ * and deviation again, from the row that it reads anyway.
  */
 #define ROW   K_NAME(norm_row)
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)
 
-/* A row's operands, and what was found of the row. The elements of results are made of
- * them. */
+/* A row's operands, and the numbers that were computed from them. The functions below compute an
+ * element of the result from a ROW and the element's index. */
 typedef struct {
     const T *x, *g, *weight, *bias;
-    T mean, rstd;   /* rstd = 1 / sqrt(variance + eps) */
+    T mean, rstd;   /* 1 / sqrt(variance + eps) */
     T scale, shift; /* The weight and the bias of a channel. */
     T sum, dot;     /* mean_i gw_i, mean_i gw_i h_i */
 } ROW;
 
-/* ---- mean and deviation ------------------------------------------------------------------------
- * A row is read in chunks. In each lane, a chunk's mean and its sum of squares around that mean
- * join those of the chunks before it. At last the lanes join in the same way, and then what is left
- * of the row. */
+/* ---- mean and deviation -------------------------------------------------------------------------
+ * A row is read in chunks of NORM_CHUNK vectors. For each lane, a chunk's mean and its sum of
+ * squares around that mean are combined with those of the chunks before it. At the end the lanes
+ * are combined in the same way, and then the rest of the row. */
 
 K_INLINE T K_NAME(norm_x)(const void *row, int64_t i) {
     const ROW *r = row;
@@ -30,7 +30,7 @@ K_INLINE T K_NAME(norm_square)(const void *row, int64_t i) {
     return (r->x[i] - r->mean) * (r->x[i] - r->mean);
 }
 
-/* Finds the mean of NORM_CHUNK vectors, and the sum of the squares around it. */
+/* Computes the mean of NORM_CHUNK vectors, and the sum of squares around it, for each lane. */
 K_INLINE void K_NAME(norm_chunk)(const T *x, LANES *mean, LANES *squares) {
     LANES sum[4] = { { 0 } };
     LANES square[4] = { { 0 } };
@@ -48,7 +48,7 @@ K_INLINE void K_NAME(norm_chunk)(const T *x, LANES *mean, LANES *squares) {
     *squares = (square[0] + square[1]) + (square[2] + square[3]);
 }
 
-/* Finds the mean of the first `whole` elements, which are whole chunks, and returns the sum of the
+/* Computes the mean of the first `whole` elements, a multiple of a chunk, and returns the sum of
  * squares around it. */
 K_INLINE T K_NAME(norm_chunks)(const T *x, int64_t whole, T *mean) {
     LANES means = { 0 };
@@ -73,8 +73,8 @@ K_INLINE T K_NAME(norm_chunks)(const T *x, int64_t whole, T *mean) {
     return K_NAME(lanes_sum)(&squares);
 }
 
-/* Finds the mean of a row of n elements, which is 0 unless it is to be taken away, and
- * 1 / sqrt(variance + eps). */
+/* Computes the mean of a row of n elements, or 0 if the norm isn't centred, and 1 / sqrt(variance +
+ * eps). */
 K_INLINE void K_NAME(norm_moments)(const k_norm_rows *z, const T *x, const int64_t n, T *mean,
                                    T *rstd) {
     const int64_t chunk = NORM_CHUNK * K_LANES;
@@ -118,7 +118,7 @@ K_INLINE T K_NAME(norm_in_channel)(const void *row, int64_t i) {
     return K_NAME(norm_h)(r, i) * r->scale + r->shift;
 }
 
-/* y = h weight + bias of one row of n elements, of which each weight serves z->per. */
+/* y = h weight + bias, for a row of n elements. Each weight applies to z->per elements. */
 K_INLINE void K_NAME(norm_write)(const k_norm_rows *z, bool stream, T *y, ROW row,
                                  const int64_t n) {
     if (z->per == 1 && row.weight && row.bias) {
@@ -167,7 +167,7 @@ K_INLINE void K_NAME(norm_rows)(const norm_work *work, int64_t begin, int64_t en
     }
 }
 
-/* Rows of some lengths have code of their own, in which a row stays in registers. */
+/* Some lengths have code of their own, in which a row stays in registers. */
 static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
     switch (work->z->n) {
     case 16: K_NAME(norm_rows)(work, begin, end, 16); break;
@@ -177,8 +177,8 @@ static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
     }
 }
 
-/* ---- backward: gx = rstd (gw - mean(gw) - h mean(gw h)), where gw = g weight ------------------
- * The weight's gradient is sum(g h), the bias's sum(g). */
+/* ---- backward: gx = rstd (gw - mean(gw) - h mean(gw h)), where gw = g weight --------------------
+ * The weight's gradient is sum(g h), and the bias's gradient is sum(g). */
 
 K_INLINE T K_NAME(norm_g)(const void *row, int64_t i) {
     const ROW *r = row;
@@ -210,8 +210,8 @@ K_INLINE T K_NAME(norm_gx_weighted)(const void *row, int64_t i) {
     return r->rstd * (r->g[i] * r->weight[i] - r->sum - K_NAME(norm_h)(r, i) * r->dot);
 }
 
-/* Writes gx of a row. gw and gwh give the values whose means gx is made of, and `value` gives gx
- * itself. */
+/* Computes gx of a row. gw and gwh return the elements gw_i and gw_i h_i, and `value` returns gx_i.
+ */
 K_INLINE void K_NAME(norm_gradient_of)(const k_norm_rows *z, bool stream, T *gx, ROW row,
                                        const int64_t n, VALUE *gw, VALUE *gwh, VALUE *value) {
     if (z->centred)
@@ -239,7 +239,8 @@ K_INLINE void K_NAME(norm_gradient)(const k_norm_rows *z, bool stream, T *gx, RO
     (z, stream, gx, row, n, K_NAME(norm_g), K_NAME(norm_gh), K_NAME(norm_gx));
 }
 
-/* to[i] += the values at i of `count` rows. If they are NORM_ROWS, to[i] is written only once. */
+/* to[i] += the sum of value(row, i) over `count` rows. NORM_ROWS rows are added at once, so that
+ * to[i] is loaded and stored once. */
 K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW *rows,
                                        int64_t count, VALUE *value) {
     if (count == NORM_ROWS) {
@@ -259,8 +260,8 @@ K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW
     }
 }
 
-/* Adds to the gradients of the weights, and of the biases, that serve `per` elements of a row
- * each. */
+/* Adds a row's part to the gradients of weights and biases, where each applies to z->per > 1
+ * elements. */
 K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, double *gbias,
                                         ROW row) {
     for (int64_t c = 0; c < z->n / z->per; c++) {
@@ -273,8 +274,8 @@ K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, d
     }
 }
 
-/* Makes gx of the rows from begin to end, which have n elements, and adds to the gradients of
- * weights and biases; each of the three may be NULL. */
+/* Computes gx of the rows from begin to end, which have n elements, and adds their part to the
+ * gradients of weights and biases. Each of the three may be NULL. */
 K_INLINE void K_NAME(norm_backward_rows)(const norm_slopes *work, int64_t begin, int64_t end,
                                          double *gweight, double *gbias, const int64_t n) {
     const k_norm_rows *z = work->z;

@@ -1,10 +1,10 @@
 /*
- * loops/optim.h: one step of each optimizer over n elements of one type. at[0] is the parameter,
- * at[1] its gradient, at[2] .. its state; optim.h says what each number is. float32 rounds where
- * torch does.
+ * loops/optim.h: one step of each optimizer for n elements of one type. at[0] is the parameter,
+ * at[1] its gradient, and at[2] and on its state. optim.h explains the numbers of
+ * k_optimizer_numbers. float32 is rounded where torch rounds it.
  */
 
-/* Returns the gradient, times its sign, with the weight decay added. */
+/* Returns the gradient times its sign, plus the weight decay times the parameter. */
 K_INLINE T K_NAME(optim_gradient)(T gradient, T parameter, T sign, T weight_decay) {
     const T g = sign * gradient;
     return weight_decay != 0 ? fma(weight_decay, parameter, g) : g;
@@ -15,7 +15,7 @@ K_INLINE T K_NAME(optim_lerp)(T mean, T x, T entering) {
     return fabs(entering) < (T)0.5 ? fma(entering, x - mean, mean) : fma(entering - 1, x - mean, x);
 }
 
-/* Returns the average of g^2 once g has entered it. */
+/* Returns the next moving average of g^2. */
 K_INLINE T K_NAME(optim_square)(T average, T g, T kept, T entering) {
     return fma(entering * g, g, average * kept);
 }
@@ -81,7 +81,7 @@ K_INLINE void K_NAME(adam_with)(char *const at[], int64_t n, const k_optimizer_n
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
         mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
         square[i] = K_NAME(optim_square)(square[i], g, square_kept, square_entering);
-        if (amsgrad) /* A NaN is greater than all numbers. */
+        if (amsgrad) /* NaN counts as the greatest. */
             greatest[i] = square[i] > greatest[i] || square[i] != square[i] ? square[i]
                                                                             : greatest[i];
         const T root = sqrt(amsgrad ? greatest[i] : square[i]) / correction + eps;
@@ -160,7 +160,7 @@ static void K_NAME(adagrad)(char *const at[], int64_t n, const k_optimizer_numbe
 
 /* ---- Lion ---------------------------------------------------------------------- */
 
-/* Returns -1, 0 or 1, or NaN. */
+/* Returns the sign of x (-1, 0 or 1), or NaN if x is NaN. */
 K_INLINE T K_NAME(optim_sign)(T x) {
     const T unless_above = x < 0 ? -1 : x;
     return x > 0 ? 1 : unless_above;
@@ -250,7 +250,8 @@ static void K_NAME(radam)(char *const at[], int64_t n, const k_optimizer_numbers
 
 /* ---- Muon ---------------------------------------------------------------------- */
 
-/* Returns x as a bfloat16 would hold it: the nearest number of 8 bits, and of two the even one. */
+/* Returns x, rounded to bfloat16: to the nearest number with 8 significant bits, and to the even
+ * one of two equally near. */
 K_INLINE T K_NAME(bfloat16_of)(T x) {
     const union {
         float number;
@@ -271,7 +272,7 @@ static void K_NAME(round_to_bfloat16)(char *const at[], int64_t n, const k_optim
         x[i] = K_NAME(bfloat16_of)(x[i]);
 }
 
-/* y = alpha y + beta c, rounded. */
+/* y = alpha y + beta c, rounded to bfloat16 */
 static void K_NAME(combine_to_bfloat16)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
     T *restrict y = (T *)at[0];
     T *restrict c = (T *)at[1];
@@ -309,7 +310,7 @@ static void K_NAME(muon)(char *const at[], int64_t n, const k_optimizer_numbers 
     }
 }
 
-/* ---- averages ------------------------------------------------------------------ */
+/* ---- averages of parameters ------------------------------------------------------------------ */
 
 static void K_NAME(average_lerp)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
     T *restrict average = (T *)at[0];

@@ -1,10 +1,11 @@
 /*
- * loops/place.h: the extreme along one dim and its place: the first of equals, or the first NaN.
- * reduce.h includes it where K_NAME(min) and K_NAME(max) fold a type's extremes.
+ * loops/place.h: the maximum or minimum along one dim, and its index: the first of equal ones, or
+ * the first NaN. reduce.h includes it, after the loops K_NAME(min) and K_NAME(max).
  */
 
-/* A place of a float is counted in 32 bits, as wide as the float, so that both fill vectors alike.
- * (A dim of 2^32 floats or more that don't lie side by side is too much for it.) */
+/* PLACE is the type of an index. For float it has 32 bits, so that indices and elements fill
+ * vectors alike. (An index along a dim of 2^32 or more floats that don't lie side by side would
+ * overflow.) */
 #if K_IS_FLOAT && K_SIZE == 4
 #define PLACE uint32_t
 #else
@@ -13,7 +14,8 @@
 
 #include "nan.h"
 
-/* Returns whether v replaces the best value before it; nothing replaces a NaN. */
+/* Returns whether v replaces the best value up to now: v is better or NaN, and the best value isn't
+ * NaN. */
 K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
     const bool beyond = smallest ? v < best : v > best;
     const bool is_nan = K_NAME(is_nan)(v);
@@ -21,7 +23,7 @@ K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
     return (beyond | is_nan) & !best_is_nan;
 }
 
-/* Has the elements of row i compete with the best of their columns. */
+/* Updates the best value of each column, and its index, with the elements of row i. */
 K_INLINE void K_NAME(place_row)(T *restrict best, PLACE *restrict where, const char *x,
                                 int64_t step, int64_t columns, PLACE i, bool smallest) {
     for (int64_t k = 0; k < columns; k++) {
@@ -34,8 +36,8 @@ K_INLINE void K_NAME(place_row)(T *restrict best, PLACE *restrict where, const c
     }
 }
 
-/* Returns the place of the extreme in a row. First the block with the extreme is looked for, and
- * then the place within it. */
+/* Sets *best to the extreme of a row, and returns its index. Finds first the block that contains
+ * the extreme, and then the index within the block. */
 static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *best) {
     enum { BLOCK = 2048 };
     reduce_loop *extreme = smallest ? K_NAME(min) : K_NAME(max);
@@ -55,7 +57,7 @@ static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *bes
     return at;
 }
 
-/* Finds the extremes of `columns` columns, and their places. */
+/* Finds the extreme of each of `columns` columns, and its index. */
 static void K_NAME(place_columns)(T *best, PLACE *where, const char *x, const reduce_block *b,
                                   int64_t columns, bool smallest) {
     for (int64_t k = 0; k < columns; k++) {

@@ -1,13 +1,14 @@
 /*
- * loops/pool.h: windows of one type, a row of them at a time: each tap is compared, or added, for
- * all windows of the row before the next tap. Where windows have no common size, or few of them
- * lie side by side, they are done one by one.
+ * loops/pool.h: max and mean pooling, and their gradients, for one type. A row of windows is
+ * computed at once: each tap, an element of the window, is compared or added for all windows before
+ * the next tap. Windows are computed one by one if their sizes differ, or if few of them lie side
+ * by side.
  */
 
 #include "nan.h"
 
-/* WHERE counts elements beside elements of their size, LEAST is below all elements, and TOTAL is
- * the type of a sum: integers wrap around. */
+/* WHERE is an index as wide as an element, LEAST is below all elements, and TOTAL is the type of a
+ * sum; integers wrap around. */
 #if K_IS_FLOAT
 #define LEAST (-(T)INFINITY)
 #define TOTAL T
@@ -27,9 +28,9 @@
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 typedef WHERE PLACES __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
-/* ---- the greatest: the last NaN if there is one, else the first of equals --------------- */
+/* ---- the maximum: the last NaN if there is one, or else the first of equal ones -------------- */
 
-/* Compares a vector of elements with the greatest until now, whose places are at `at`. */
+/* Replaces those of `max` that are less than v, and their indices `at`, by v and `place`. */
 K_INLINE void K_NAME(pool_keep_greater)(T *max, WHERE *at, VECTOR v, WHERE place) {
     const VECTOR before = *(const VECTOR *)max;
     PLACES greater = (PLACES)(v > before);
@@ -40,7 +41,7 @@ K_INLINE void K_NAME(pool_keep_greater)(T *max, WHERE *at, VECTOR v, WHERE place
     *(PLACES *)at = (place & greater) | (*(const PLACES *)at & ~greater);
 }
 
-/* Compares the elements of one tap with those of the taps before it. */
+/* Compares the elements of one tap with the maxima of the taps before it, for n windows. */
 K_INLINE void K_NAME(pool_compare)(T *max, WHERE *at, const T *x, int64_t step, int64_t n,
                                    WHERE place) {
     int64_t i = 0;
@@ -64,13 +65,14 @@ K_INLINE void K_NAME(pool_compare)(T *max, WHERE *at, const T *x, int64_t step, 
     }
 }
 
-/* Returns the first tap that window o of one dim has within the plane. */
+/* Returns the first tap of window o of dim d that lies within the plane. */
 K_INLINE int64_t K_NAME(pool_first_tap)(const k_window *z, int d, int64_t o) {
     const int64_t from = o * z->stride[d] - z->padding[d];
     return from < 0 ? (z->dilation[d] - 1 - from) / z->dilation[d] : 0;
 }
 
-/* Begins n windows of a row, from `col` on, with what is below everything at their first taps. */
+/* Initialises n windows of a row, from `col` on: each maximum is LEAST, at the first tap within the
+ * plane. */
 K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t row, int64_t col,
                                  int64_t n) {
     const WHERE top = (WHERE)(K_NAME(pool_first_tap)(z, 0, row) * z->dilation[0] * z->size[1]);
@@ -82,8 +84,8 @@ K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t r
         at[i] += (WHERE)(K_NAME(pool_first_tap)(z, 1, col + i) * z->dilation[1]);
 }
 
-/* Returns whether windows are two by two, side by side, and don't overlap: so are most that are
- * used. */
+/* Returns whether windows are 2 by 2, side by side without overlap or padding: the most common
+ * ones. */
 K_INLINE bool K_NAME(pool_of_pairs)(const k_window *z) {
     bool pairs = true;
     for (int d = 0; d < 2; d++)
@@ -92,15 +94,15 @@ K_INLINE bool K_NAME(pool_of_pairs)(const k_window *z) {
     return pairs;
 }
 
-/* Keeps v and its place where v is greater. */
+/* Replaces *max and *at by v and `place` if v is greater or NaN. */
 K_INLINE void K_NAME(pool_keep)(T *max, WHERE *at, T v, WHERE place) {
     const bool greater = (v > *max) | K_NAME(is_nan)(v);
     *max = greater ? v : *max;
     *at = greater ? place : *at;
 }
 
-/* Makes a row of n such windows, the first of which begins at x, which is at place `begin` of its
- * plane. Reads and writes no more than whole vectors of them, where `more` says that it may. */
+/* Computes a row of n windows of 2 by 2, the first of which begins at x and at index `begin` of its
+ * plane. If `more`, reads and writes may go beyond the row, to a multiple of POOL_ROUND windows. */
 K_INLINE void K_NAME(pool_max_pairs)(T *restrict y, int64_t *restrict indices, const T *restrict x,
                                      int64_t width, int64_t begin, int64_t n, bool more) {
     const int64_t count = more ? (n + POOL_ROUND - 1) / POOL_ROUND * POOL_ROUND : n;
@@ -118,9 +120,9 @@ K_INLINE void K_NAME(pool_max_pairs)(T *restrict y, int64_t *restrict indices, c
     }
 }
 
-/* Makes n windows of a row, from `col` on. A place is counted from where the window would begin in
- * the padding. Reads nothing from `limit` on, and writes no more than `room` windows: where there
- * is more than n of both, whole vectors are computed. */
+/* Computes n windows of a row, from `col` on. Indices are relative to the window's first tap, which
+ * may lie in the padding. Whole vectors are computed if x doesn't end at `limit` before, and
+ * `room`, the number of windows that may be written, is large enough. */
 K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, const T *x,
                                    const T *limit, int64_t row, int64_t col, int64_t n,
                                    int64_t room) {
@@ -160,7 +162,7 @@ K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, co
     }
 }
 
-/* Makes one window that sees each element. */
+/* Computes one window without dilation. */
 K_INLINE void K_NAME(pool_max_one)(T *y, int64_t *index, const T *x, int64_t width, pool_span down,
                                    pool_span across) {
     T max = LEAST;
@@ -199,7 +201,7 @@ static void K_NAME(pool_max)(void *context, int64_t begin, int64_t end, int work
                 continue;
             }
             if (!pool_one_by_one(p)) {
-                /* The rows that follow in this plane are written after this one. */
+                /* The rows behind this one in this plane are written later. */
                 const int64_t room = (z->to[0] - row) * z->to[1];
                 for (int64_t col = 0; col < z->to[1]; col += POOL_RUN)
                     K_NAME(pool_max_run)
@@ -214,7 +216,7 @@ static void K_NAME(pool_max)(void *context, int64_t begin, int64_t end, int work
         }
 }
 
-/* gx = g at the places of the greatest; windows that overlap add up. */
+/* gx[indices[i]] += g[i], since windows may overlap */
 static void K_NAME(pool_max_backward)(void *context, int64_t begin, int64_t end, int worker) {
     const pool_work *work = context;
     const k_window *z = &work->p->window;
@@ -233,12 +235,12 @@ static void K_NAME(pool_max_backward)(void *context, int64_t begin, int64_t end,
 
 /* ---- the mean ---------------------------------------------------------------------------- */
 
-/* Returns what a window's sum is divided by. */
+/* Returns the divisor of a window's sum. */
 K_INLINE T K_NAME(pool_divisor)(const k_pool *p, pool_span down, pool_span across) {
     return (T)(p->divisor ? p->divisor : down.counted * across.counted);
 }
 
-/* Returns sum / divisor. Among integers a processor can't divide the least one by -1. */
+/* Returns sum / divisor. INT64_MIN / -1 would trap, so a divisor of -1 negates instead. */
 K_INLINE T K_NAME(pool_quotient)(TOTAL sum, T divisor) {
 #if !K_IS_FLOAT
     if (divisor == -1)
@@ -247,7 +249,7 @@ K_INLINE T K_NAME(pool_quotient)(TOTAL sum, T divisor) {
     return (T)sum / divisor;
 }
 
-/* Makes n windows of a row, from `col` on. */
+/* Computes n windows of a row, from `col` on. */
 K_INLINE void K_NAME(pool_mean_run)(const k_pool *p, T *y, const T *x, int64_t row, int64_t col,
                                     int64_t n) {
     const k_window *z = &p->window;
@@ -270,7 +272,7 @@ K_INLINE void K_NAME(pool_mean_run)(const k_pool *p, T *y, const T *x, int64_t r
                                      K_NAME(pool_divisor)(p, down, pool_span_of(p, 1, col + i)));
 }
 
-/* Makes one window. */
+/* Computes one window. */
 K_INLINE T K_NAME(pool_mean_one)(const k_pool *p, const T *x, pool_span down, pool_span across) {
     TOTAL sum = 0;
     for (int64_t h = down.begin; h < down.end; h++)
@@ -300,7 +302,7 @@ static void K_NAME(pool_mean)(void *context, int64_t begin, int64_t end, int wor
         }
 }
 
-/* gx = g / divisor at each place that a window sees; windows that overlap add up. */
+/* gx += g / divisor for each element of a window, since windows may overlap */
 static void K_NAME(pool_mean_backward)(void *context, int64_t begin, int64_t end, int worker) {
     const pool_work *work = context;
     const k_pool *p = work->p;

@@ -1,6 +1,6 @@
 /*
- * loops/random.h: what uniforms become in one type: other intervals, normals, and normals that are
- * cut off.
+ * loops/random.h: turns uniform random numbers of one type into other distributions: uniform on
+ * other intervals, normal, and truncated normal.
  */
 
 /* y = y scale + shift, rounded once */
@@ -12,7 +12,8 @@ static void K_NAME(random_scale)(void *numbers, int n, double scale_given, doubl
         y[i] = fma(y[i], scale, shift);
 }
 
-/* y = y (high - low) + low, rounded once; high itself becomes low. */
+/* y = y (high - low) + low, rounded once. A result that rounding made `high` becomes `low`, since
+ * the interval excludes `high`. */
 static void K_NAME(random_stretch)(void *numbers, int n, double low_given, double high_given) {
     T *y = numbers;
     const T low = (T)low_given;
@@ -22,7 +23,8 @@ static void K_NAME(random_stretch)(void *numbers, int n, double low_given, doubl
         y[i] = y[i] == high ? low : y[i];
 }
 
-/* Turns uniforms into normals, in blocks of sixteen: eight u and then eight v. */
+/* Turns uniforms into normals in blocks of sixteen: element i of the first eight and element i of
+ * the last eight become a pair. */
 static void K_NAME(random_normals)(void *numbers, int n) {
     T *y = numbers;
     for (int block = 0; block < n; block += 16)
@@ -30,9 +32,8 @@ static void K_NAME(random_normals)(void *numbers, int n) {
             K_NAME(random_pair)(y + i, y + i + 8);
 }
 
-/* Puts candidates in the places of what is pending, and decides which are accepted. torch rounds
- * after every step in the tensor's dtype, and so does this. Returns whether any are still pending.
- */
+/* Writes a candidate to each element that is pending, and decides whether it is accepted. Returns
+ * whether any element is still pending. Each step is rounded in the tensor's dtype, as in torch. */
 static bool K_NAME(random_truncate)(const k_truncation *r, int64_t n, void *accepted,
                                     const void *candidates, const void *uniforms, bool *pending) {
     T *x = accepted;

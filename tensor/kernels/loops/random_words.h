@@ -1,6 +1,6 @@
 /*
- * loops/random_words.h: mt19937's words, floats in [0, 1) that are made of them, and pairs of
- * normals that are made of uniforms.
+ * loops/random_words.h: the words of mt19937, floats in [0, 1) from words, and pairs of normals
+ * from pairs of uniforms.
  */
 
 static inline uint32_t K_IN_SET(random_twisted)(uint32_t a, uint32_t b) {
@@ -8,7 +8,7 @@ static inline uint32_t K_IN_SET(random_twisted)(uint32_t a, uint32_t b) {
     return joined >> 1 ^ (-(b & 1u) & 0x9908b0dfu);
 }
 
-/* Replaces a block of words by the next. */
+/* Replaces a block of words with the next block. */
 static void K_IN_SET(random_twist)(uint32_t *s) {
     enum { WORDS = K_RANDOM_WORDS, SHIFT = 397 };
     int i = 0;
@@ -29,17 +29,18 @@ static void K_IN_SET(random_temper)(const uint32_t *from, uint32_t *to, int n) {
     }
 }
 
-/* A float is made of the low 24 bits of a word. */
+/* A float is the low 24 bits of a word, divided by 2^24. */
 static void K_IN_SET(random_floats)(const uint32_t *words, float *to, int n) {
     for (int i = 0; i < n; i++)
         to[i] = (float)(int32_t)(words[i] & 0xffffff) * 0x1p-24f;
 }
 
-/* ---- Box and Muller: u and v in [0, 1) become sqrt(-2 log(1 - u)) times the cosine and the sine
- * of 2 pi v. Floats have polynomials, which are minimax fits, good to 1e-8. ----------------- */
+/* ---- the transform of Box and Muller ------------------------------------------------------------
+ * u and v in [0, 1) become sqrt(-2 ln(1 - u)) cos(2 pi v) and sqrt(-2 ln(1 - u)) sin(2 pi v). The
+ * polynomials for floats are minimax fits with errors of at most 1e-8. */
 
-/* Returns ln(x) of a float in (0, 1]: x = m 2^e with sqrt(1/2) <= m < sqrt(2), and ln(2) in two
- * parts. */
+/* Returns ln(x) for a float in (0, 1]: x = m 2^e with sqrt(1/2) <= m < sqrt(2), and e ln(2) is
+ * added in two parts, for accuracy. */
 K_INLINE float K_IN_SET(random_ln)(float x) {
     int32_t bits = k_bits_float(x);
     const int32_t e = (bits - 0x3f3504f3) >> 23;
@@ -60,7 +61,7 @@ K_INLINE void K_IN_SET(random_pair_float)(float *u, float *v) {
     const float s = r + r * r2 * (-0x1.555546p-3f + r2 * (0x1.11076p-7f - r2 * 0x1.994e86p-13f));
     const float c = 1 - 0.5f * r2
                     + r2 * r2 * (0x1.55554ap-5f + r2 * (-0x1.6c0c8cp-10f + r2 * 0x1.9a023p-16f));
-    /* In odd quadrants sine and cosine change places. */
+    /* In odd quadrants sine and cosine are exchanged. */
     const int32_t change = (k_bits_float(s) ^ k_bits_float(c)) & -(quadrant & 1);
     const int32_t cosine = k_bits_float(c) ^ change;
     const int32_t sine = k_bits_float(s) ^ change;

@@ -2,7 +2,7 @@
  * loops/range.h: evenly spaced numbers of one type.
  */
 
-/* The numbers are computed in the type itself, and integers in double. */
+/* REAL is the type of the computation: T itself for floats, and double for integers. */
 #if K_IS_FLOAT
 #define REAL T
 #else
@@ -10,9 +10,9 @@
 #endif
 
 #if K_IS_FLOAT
-/* y[i] = start + step i, as torch's vector loop rounds it: in float64, with one rounding for each
- * multiply-add. As long as two vectors of 32 bytes are left, lanes are counted from the element in
- * their vector's first lane. */
+/* y[i] = start + step i, with the roundings of torch's vector loop. It computes in float64, and
+ * each multiply-add rounds once. While at least two vectors of 32 bytes are left, elements are
+ * computed from the first element of their vector: y[i + l] = y[i] + step l. */
 static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
     enum { LANES = 32 / sizeof(T) };
     T *y = to;
@@ -27,8 +27,8 @@ static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
 }
 #endif
 
-/* Writes n numbers from start to end. The second half is counted from the end, so that both ends
- * are exact. */
+/* Writes n evenly spaced numbers from start to end. The second half is computed backwards from the
+ * end, so that both ends are exact. */
 static void K_NAME(linspace)(void *to, int64_t n, double start, double end) {
     T *y = to;
     const int64_t half = n / 2;

@@ -1,9 +1,9 @@
 /*
- * loops/rank.h: reads elements of one type as keys by which they are ranked.
+ * loops/rank.h: computes the keys by which elements of one type are sorted.
  */
 
-/* Gives each of n elements, `step` bytes apart, a key that grows with the element, or falls if
- * descending, and notes its place. */
+/* Writes to q[i] the index i and the key of element i, for n elements that lie `step` bytes apart.
+ * Keys ascend with the elements, or descend if `descending`. */
 static void K_NAME(rank)(k_ranked *q, const char *x, int64_t step, int64_t n, bool descending) {
     for (int64_t i = 0; i < n; i++) {
         const T element = *(const T *)(x + i * step);

@@ -1,7 +1,7 @@
 /*
- * loops/recurrent.h: some rows of the batch of an LSTM, a GRU or an RNN, through all steps and
- * back, in one type. A step is one product by the weights, which lie in panels, and a loop over the
- * elements of each row.
+ * loops/recurrent.h: an LSTM, a GRU or an RNN for some rows of the batch, through all steps forward
+ * and backward, for one type. A step is one product with the weights, which are packed in panels,
+ * and a loop over the elements of each row.
  */
 
 #define NUMBERS(t) ((T *)(void *)(t))
@@ -10,8 +10,8 @@ K_INLINE T K_NAME(recur_sigmoid)(T x) { return 1 / (1 + K_TYPED(k_exp)(-x)); }
 
 /* ---- the weights ------------------------------------------------------------------------- */
 
-/* Packs a matrix, or where turned the matrix turned, into panels of RECUR_PANEL columns, which lie
- * row by row. Zeros fill the last panel up. */
+/* Packs a matrix, transposed if `turned`, into panels of RECUR_PANEL columns, each stored row by
+ * row. The last panel is filled up with zeros. */
 static void K_NAME(recur_pack)(void *to, const void *from, int64_t rows, int64_t columns,
                                bool turned) {
     const T *w = from;
@@ -30,7 +30,7 @@ static void K_NAME(recur_pack)(void *to, const void *from, int64_t rows, int64_t
     }
 }
 
-/* y = a w for m rows of k elements, where y has whole panels. */
+/* y = a w, for m rows of k elements. Rows of y have `wide` elements, a multiple of RECUR_PANEL. */
 K_INLINE void K_NAME(recur_multiply)(const recur_plan *p, T *y, int64_t wide, const T *a, int64_t m,
                                      int64_t k) {
     const T *panel = (const T *)p->weight;
@@ -48,7 +48,9 @@ K_INLINE void K_NAME(recur_multiply)(const recur_plan *p, T *y, int64_t wide, co
         p->product(&sizes, y + at, a, panel + at * k, false);
 }
 
-/* ---- forward: one row of one step, n hidden elements, of which h made the gates z --------- */
+/* ---- forward: one row of one step ---------------------------------------------------------------
+ * n is the number of hidden elements, x the input's part of the gates, and z the part of h,
+ * including the bias. `before` is c before this step, or h for a GRU. */
 
 /* i, f, o = sigmoid(x + z), g = tanh(x + z), c = f before + i g, y = o tanh(c) */
 K_INLINE void K_NAME(recur_lstm)(int64_t n, T *y, T *c, T *gates, const T *x, const T *z,
@@ -69,7 +71,7 @@ K_INLINE void K_NAME(recur_lstm)(int64_t n, T *y, T *c, T *gates, const T *x, co
     }
 }
 
-/* r, u = sigmoid(x + z + bias), q = z + bias, t = tanh(x + r q), y = (before - t) u + t */
+/* r, u = sigmoid(x + z), q = z, t = tanh(x + r q), y = (before - t) u + t */
 K_INLINE void K_NAME(recur_gru)(int64_t n, T *y, T *gates, const T *x, const T *z,
                                 const T *before) {
     K_INDEPENDENT
@@ -86,7 +88,7 @@ K_INLINE void K_NAME(recur_gru)(int64_t n, T *y, T *gates, const T *x, const T *
     }
 }
 
-/* y = tanh(x + z), or its part above 0. */
+/* y = tanh(x + z), or max(x + z, 0) if `relu` */
 K_INLINE void K_NAME(recur_rnn)(int64_t n, T *y, const T *x, const T *z, bool relu) {
     if (relu) {
         K_INDEPENDENT
@@ -142,10 +144,12 @@ static void K_NAME(recur_forward)(void *plan, int64_t begin, int64_t end, int wo
     }
 }
 
-/* ---- backward: one row of one step. g is what y's gradient is in this step, and g_x what the
- *      gates' becomes ----------------------------------------------------------------------- */
+/* ---- backward: one row of one step --------------------------------------------------------------
+ * g is the gradient of y from outside the layer, g_more its part from the step behind this one by
+ * way of the weights, and g_x the gradient of x. "The step behind" is the one that ran after this
+ * step. */
 
-/* carry is c's gradient, from the step behind, and becomes that of the step before. */
+/* carry is c's gradient from the step behind, and becomes the gradient of c before this step. */
 K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, const T *g_more,
                                       const T *g_c, const T *gates, const T *c, const T *before) {
     K_INDEPENDENT
@@ -162,7 +166,8 @@ K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, c
     }
 }
 
-/* carry becomes what reaches h before this step without the weights. */
+/* carry becomes the gradient of h before this step, without the part that comes by way of the
+ * weights. */
 K_INLINE void K_NAME(recur_gru_back)(int64_t n, T *g_x, T *g_z, T *carry, const T *g,
                                      const T *g_more, const T *gates, const T *before) {
     K_INDEPENDENT
@@ -201,7 +206,7 @@ static void K_NAME(recur_backward)(void *plan, int64_t begin, int64_t end, int w
     const int64_t n = s->hidden;
     const int64_t m = end - begin;
     const int64_t made = n * recur_gates(s->kind);
-    /* `more` is what the step behind adds to h's gradient, by way of the weights. */
+    /* `more` is the part of h's gradient that comes from the step behind by way of the weights. */
     T *more = NUMBERS(p->room + (size_t)worker * p->bytes);
     T *carry = more + m * p->from_wide;
     T *zeros = carry + m * n;

@@ -1,10 +1,14 @@
 /*
- * loops/rows.h: the elements of some rows join their columns' results. sum.h and fold.h are made of
- * it.
+ * loops/rows.h: joins rows of elements, column by column: total[c] = JOIN(total[c], x[r][c]) for
+ * each row r. sum.h and fold.h include it.
  *
- * Requires KIND (the first part of the functions' names), ELEMENT (the type in memory), RESULT (the
- * type of the result), VALUE(v) (what an element v counts as) and JOIN(a, b) (the result a, joined
- * by a value b).
+ * Requires these macros:
+ *
+ *     KIND         the first part of the functions' names
+ *     ELEMENT      the type in memory
+ *     RESULT       the type of the result
+ *     VALUE(v)     the value that an element v has in the result
+ *     JOIN(a, b)   the result a, joined with a value b
  */
 #define THIS(f) K_NAME(RG_PASTE(KIND, f))
 
@@ -15,7 +19,7 @@ K_INLINE RESULT THIS(_at)(const char *x) {
 
 K_INLINE RESULT THIS(_join)(RESULT a, RESULT b) { return (RESULT)(JOIN(a, b)); }
 
-/* Returns `a`, joined by the elements of four rows. */
+/* Returns `a`, joined with one element of each of four rows, which lie `row` bytes apart. */
 static inline RESULT THIS(_join_four)(RESULT a, const char *x, int64_t row) {
     a = THIS(_join)(a, THIS(_at)(x));
     a = THIS(_join)(a, THIS(_at)(x + row));
@@ -23,7 +27,8 @@ static inline RESULT THIS(_join_four)(RESULT a, const char *x, int64_t row) {
     return THIS(_join)(a, THIS(_at)(x + 3 * row));
 }
 
-/* x[r][c] joins total[c], row by row. Rows are `row` bytes apart, and columns `column` bytes. */
+/* total[c] = JOIN(total[c], x[r][c]), row by row. Rows lie `row` bytes apart, and columns `column`
+ * bytes. */
 static inline void THIS(_rows)(const char *x, int64_t row, int64_t column, int64_t rows,
                                int columns, RESULT *restrict total) {
     enum { NEXT = sizeof(ELEMENT) };

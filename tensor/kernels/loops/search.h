@@ -1,9 +1,9 @@
 /*
- * loops/search.h: bisection of sorted rows of one type.
+ * loops/search.h: binary search in sorted rows of one type.
  */
 
-/* Returns how many of the row's n sorted elements are below v; if `right`, how many are not above
- * it. */
+/* Returns the number of elements of the row that are less than v, or, if `right`, not greater than
+ * v. The row has n elements, sorted. */
 K_INLINE int64_t K_NAME(search_row)(const T *row, int64_t n, T v, bool right) {
     int64_t low = 0;
     int64_t high = n;
@@ -18,7 +18,8 @@ K_INLINE int64_t K_NAME(search_row)(const T *row, int64_t n, T v, bool right) {
     return low;
 }
 
-/* Searches for each of `count` values; after `per_row` of them the next row is searched. */
+/* Searches for `count` values. Each row of `sorted`, which has n elements, is searched for
+ * `per_row` of them. */
 static void K_NAME(search)(int64_t *to, const void *sorted, const void *values, int64_t n,
                            int64_t count, int64_t per_row, bool right) {
     const T *row = sorted;

@@ -1,8 +1,8 @@
 /*
- * loops/slide.h: convolutions whose windows move on by one element, of one type and in one set: a
- * strip of an image is copied with its padding, so that what a tap sees lies at the same distance
- * from every window, and is multiplied where it lies, by tiles that are held in registers. (Types
- * and copies are those of loops/conv.h.)
+ * loops/slide.h: convolutions with stride 1, for one type and set. A strip, some rows of windows of
+ * an image, is copied with its padding, so that each tap reads at the same offset from every
+ * window. The copy is multiplied where it lies, by tiles whose sums are held in registers.
+ * loops/conv.h explains taps, and has the functions that copy.
  */
 
 #define VECTOR K_NAME(conv_vector)
@@ -10,14 +10,14 @@
 
 /* ---- the padded copy -------------------------------------------------------------------- */
 
-/* Writes n zeros, and up to a vector of them behind these. */
+/* Writes n zeros, rounded up to whole vectors. */
 K_INLINE void K_NAME(slide_clear)(T *to, int64_t n) {
     for (int64_t i = 0; i < n; i += LANES)
         *(VECTOR *)(to + i) = (VECTOR){ 0 };
 }
 
-/* Copies the channels of an image as the windows of the rows from `row` on see them, with zeros in
- * place of what isn't there. What is written behind a line is written over by the next one. */
+/* Copies the rows of all channels that the windows of `rows` rows from `row` on read, with zeros
+ * for padding. A line may be written beyond its end, since the next line overwrites that. */
 static void K_NAME(slide_pad)(const conv_plan *p, T *to, const T *x, int64_t row, int64_t rows) {
     const k_window *z = &p->z->window;
     const int64_t left = RG_MIN(RG_MAX(z->padding[1], 0), p->width);
@@ -48,8 +48,8 @@ K_INLINE void K_NAME(slide_step)(VECTOR *sum, T a, const T *b) {
 
 /* ---- y = w x + bias ----------------------------------------------------------------------- */
 
-/* Writes m <= rows rows of one or two vectors, which begin at x and at x + second, beside each
- * other in the same places of y. */
+/* y = w x for m <= rows rows and one or two vectors of windows, which begin at x and x + second,
+ * and at the same offsets in y. */
 K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
                                  int64_t second, int64_t m, const int rows, const int vectors) {
     VECTOR sum[K_TILE_ROWS][2];
@@ -70,8 +70,8 @@ K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const 
             *(VECTOR *)(y + i * y_row + v * second) = sum[i][v];
 }
 
-/* Makes m rows of y as they lie in the padded copy: one row of windows after the other, or all of
- * them and what lies between them at once, whichever takes fewer vectors. */
+/* Computes m rows of y, laid out as the padded copy. Either each row of windows is computed alone,
+ * or all of them are computed with the elements between them, whichever takes fewer vectors. */
 K_INLINE void K_NAME(slide_rows)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
                                  int64_t m, int64_t rows_of_windows, const int rows) {
     const int64_t wide = p->z->window.to[1];
@@ -90,8 +90,8 @@ K_INLINE void K_NAME(slide_rows)(const conv_plan *p, T *y, int64_t y_row, const 
     }
 }
 
-/* Copies the rows of one channel to where they belong, with its bias. Where there is room behind a
- * row, whole vectors are written; the next row is written over what they put there. */
+/* Copies the rows of one channel to y, and adds the bias. Whole vectors are written where they fit
+ * into the rows that follow, which are written later. */
 K_INLINE void K_NAME(slide_give)(const conv_plan *p, T *to, const T *from, int64_t rows, T bias) {
     const int64_t wide = p->z->window.to[1];
     int64_t r = 0;
@@ -103,7 +103,7 @@ K_INLINE void K_NAME(slide_give)(const conv_plan *p, T *to, const T *from, int64
             to[r * wide + i] = from[r * p->width + i] + bias;
 }
 
-/* Makes one strip of one group of one image. */
+/* Computes one strip of one group of one image. */
 static void K_NAME(slide_forward_part)(const conv_plan *p, int64_t part, T *room) {
     const k_conv *z = p->z;
     const k_window *window = &z->window;
@@ -137,9 +137,10 @@ static void K_NAME(slide_forward)(void *plan, int64_t begin, int64_t end, int wo
         K_NAME(slide_forward_part)(p, part, (T *)(void *)(p->room + (size_t)worker * p->bytes));
 }
 
-/* ---- gw^T = x g^T, summed over a share of the batch ---------------------------------------- */
+/* ---- gw^T = x g^T, summed over a part of the batch ------------------------------------------- */
 
-/* Adds to m <= rows terms of one or two vectors of channels of g. */
+/* sums += x g^T for m <= rows terms and one or two vectors of channels of g, over all windows of a
+ * strip */
 K_INLINE void K_NAME(slide_weight_tile)(const conv_plan *p, T *sums, const int64_t *at, const T *x,
                                         const T *g, int64_t rows_of_windows, int64_t m,
                                         const int rows, const int vectors) {
@@ -163,7 +164,7 @@ K_INLINE void K_NAME(slide_weight_tile)(const conv_plan *p, T *sums, const int64
             *(VECTOR *)(sums + i * p->wide + v * LANES) += sum[i][v];
 }
 
-/* Adds what a strip of one image gives. */
+/* sums += x g^T for all terms and channels, over all windows of a strip */
 static void K_NAME(slide_weight_strip)(const conv_plan *p, T *sums, const T *x, const T *g,
                                        int64_t rows) {
     enum { HALF = K_TILE_ROWS / 2 };

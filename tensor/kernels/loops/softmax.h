@@ -1,12 +1,13 @@
 /*
- * loops/softmax.h: how softmax, its logarithm and their gradients are computed. A row that lies in
- * one piece is read in lanes; rows that lie side by side are made many at a time.
+ * loops/softmax.h: softmax, log_softmax and their gradients. A contiguous row is read in the lanes
+ * of lanes.h. Rows whose elements lie side by side (element i of row r is x[i * step + r]) are
+ * computed many at a time.
  */
 #define ROW   K_NAME(softmax_row)
 #define LANES K_NAME(lanes)
 
-/* A row's operands, and what was found of the row. The elements of results are made of
- * them. */
+/* A row's operands, and the numbers that were computed from them. The functions below compute an
+ * element of the result from a ROW and the element's index. */
 typedef struct {
     const T *x, *power, *y, *g;
     T max;       /* max_i x_i */
@@ -15,7 +16,7 @@ typedef struct {
     T total;     /* sum_i g_i y_i, or for the logarithm sum_i g_i */
 } ROW;
 
-/* ---- forward: power_i = e^(x_i - max); y_i = power_i / sum_j power_j -----------------------
+/* ---- forward: power_i = e^(x_i - max); y_i = power_i / sum_j power_j ----------------------------
  * The logarithm of y_i is x_i - max - ln sum_j power_j. */
 
 K_INLINE T K_NAME(softmax_share)(const void *row, int64_t i) {
@@ -28,7 +29,7 @@ K_INLINE T K_NAME(softmax_log_share)(const void *row, int64_t i) {
     return r->x[i] - r->max - r->log_total;
 }
 
-/* Returns the sum of power[i] = e^(x[i] - max), while the next row is on its way to the caches. */
+/* Writes power[i] = e^(x[i] - max) and returns their sum. Prefetches the next row. */
 K_INLINE T K_NAME(softmax_powers)(T *restrict power, const T *restrict x, int64_t n, T max) {
     const int64_t whole = n / K_LANES * K_LANES;
     const int left = (int)(n - whole);
@@ -52,8 +53,8 @@ K_INLINE T K_NAME(softmax_powers)(T *restrict power, const T *restrict x, int64_
     return K_NAME(lanes_sum)(&sum);
 }
 
-/* Makes one row. Where the output goes past the caches, the powers are made in a room of their own,
- * unless the row is too long for it; else they are made in y. */
+/* Computes one row. The powers are stored in y, or, where y is written past the caches, in `room`
+ * if they fit. */
 static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *restrict x) {
     const int64_t n = z->n;
     const bool stream = z->stream && n <= SOFTMAX_ROOM;
@@ -72,13 +73,13 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
         K_NAME(write_row)(y, n, stream, K_NAME(softmax_share), &row);
 }
 
-/* ---- three rows at once, which go past the caches -------------------------------------------
- * At one time, the greatest of the next row is found, the powers of this row are summed up, and the
- * last row is written: none of the three waits for another, nor for memory. A NaN is not the
- * greatest here, but makes the sum NaN. A register has to hold sixteen lanes: with AVX2 this takes
- * twice as long as rows one by one. */
+/* ---- three rows at once, written past the caches ------------------------------------------------
+ * Each step computes the maximum of the next row, sums up the powers of this row, and writes the
+ * last row. None of the three waits for another or for memory. The maximum ignores NaN here, but a
+ * NaN makes the sum NaN. A register has to hold sixteen lanes: with AVX2 this takes twice as long
+ * as one row after another. */
 
-/* Copies what is to be written of the last row, before this row's powers take its place. */
+/* Copies the last row's elements of this step, since this row's powers will overwrite them. */
 K_INLINE void K_NAME(softmax_step_copy)(T *to, const T *from) {
     LANES more;
     for (int j = 0; j < SOFTMAX_STEP; j += K_LANES) {
@@ -131,9 +132,9 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
         LANES most = sum - (T)INFINITY;
         if (r > 0)
             done = log ? x - n : power;
-        /* A load waits for a store before it whose address ends in the same 12 bits. So the powers
-         * lie half a page from x. If rows are whole pages, they overwrite the last row's powers
-         * step by step; else these are in the other room. */
+        /* A load waits for an earlier store whose address ends in the same 12 bits, so the powers
+         * are stored half a page away from x. If rows are whole pages, the powers overwrite the
+         * last row's powers step by step; otherwise the two rows use different buffers. */
         power = room[whole_pages ? 0 : r & 1]
                 + ((uintptr_t)x + SOFTMAX_PAGE / 2) % SOFTMAX_PAGE / sizeof(T);
         if (z->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY)
@@ -160,7 +161,7 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
 
 /* ---- rows side by side: element i of row r is x[i * step + r] -------------------------------- */
 
-/* y = e^(x - max) / total */
+/* y = e^(x - max) / total, where `total` is the sum of a row's powers */
 K_INLINE void K_NAME(softmax_side_shares)(const softmax_rows *z, int64_t rows, T *restrict y,
                                           const T *restrict x, const T *max) {
     const int64_t end = z->n * z->step;
@@ -174,7 +175,7 @@ K_INLINE void K_NAME(softmax_side_shares)(const softmax_rows *z, int64_t rows, T
             total[r] += y[at + r];
         }
     }
-    /* A safe row of nothing but -infinity has only zeros. */
+    /* Safe softmax of a row of only -infinity is 0. */
     K_INDEPENDENT
     for (int64_t r = 0; r < rows; r++)
         total[r] = total[r] == 0 ? 1 : total[r];
@@ -230,7 +231,7 @@ static void K_NAME(softmax_side)(const softmax_rows *z, int64_t rows, T *y, cons
     K_NAME(softmax_side_shares)(z, rows, y, x, max);
 }
 
-/* Makes `rows` rows, the first of which are at p[0] and p[1]. */
+/* Computes `rows` rows of p[0] from those of p[1]. */
 static void K_NAME(softmax)(const softmax_rows *z, char *const p[], int64_t rows) {
     T *y = (T *)p[0];
     const T *x = (const T *)p[1];
@@ -277,7 +278,7 @@ static void K_NAME(softmax_backward_one)(const softmax_rows *z, T *gx, const T *
     }
 }
 
-/* Makes the gradients of rows that lie side by side, of the logarithm if `log`. */
+/* Computes the gradients of rows that lie side by side: those of log_softmax if `log`. */
 K_INLINE void K_NAME(softmax_backward_side)(const softmax_rows *z, int64_t rows, T *restrict gx,
                                             const T *restrict g, const T *restrict y,
                                             const bool log) {
@@ -298,7 +299,7 @@ K_INLINE void K_NAME(softmax_backward_side)(const softmax_rows *z, int64_t rows,
     }
 }
 
-/* Makes the gradients of `rows` rows: p[0] from g at p[1] and y at p[2]. */
+/* Computes the gradient p[0] of `rows` rows from g at p[1] and y at p[2]. */
 static void K_NAME(softmax_backward)(const softmax_rows *z, char *const p[], int64_t rows) {
     T *gx = (T *)p[0];
     const T *g = (const T *)p[1];

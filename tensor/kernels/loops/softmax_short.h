@@ -1,11 +1,11 @@
 /*
- * loops/softmax_short.h: how softmax of rows of up to sixteen floats, which lie in one piece, is
- * computed in the registers of AVX-512. A register holds one row, two or four: 16, 8 or 4 lanes for
- * each. Other sets have no instructions to spread rows so, and take them one by one.
+ * loops/softmax_short.h: softmax of contiguous rows of up to sixteen floats, in registers of
+ * AVX-512. A register holds one row of 16 lanes, two of 8 or four of 4. Other sets lack the
+ * instructions that load rows so, and use softmax.h row by row.
  */
 #ifdef K_SET_IS_AVX512
-/* A row has n elements in `lanes` lanes of its own. A register holds `rows` rows, and `spread` is
- * the mask of its lanes that hold an element. */
+/* The layout of rows in a register: a row has n elements in `lanes` lanes, a register holds `rows`
+ * rows, and `spread` is the mask of the lanes that hold an element. */
 typedef struct {
     int n, lanes, rows;
     __mmask16 spread;
@@ -20,8 +20,8 @@ static inline softmax_shape softmax_shape_of(int n) {
     return (softmax_shape){ n, 4, 4, (__mmask16)(row * 0x1111) };
 }
 
-/* Returns the mask of the elements to load or store for a register, with `left` rows still to
- * do. */
+/* Returns the mask of the elements of memory that the next register holds, where `left` rows
+ * remain. */
 static inline __mmask16 softmax_in_memory(const softmax_shape *s, int64_t left) {
     return (__mmask16)((1u << RG_MIN(left, s->rows) * s->n) - 1);
 }
@@ -37,7 +37,8 @@ K_INLINE void softmax_store(const softmax_shape *s, float *to, int64_t left, __m
     _mm512_mask_storeu_ps(to, softmax_in_memory(s, left), packed);
 }
 
-/* Gives each lane the sum of its row, added up in the order of lanes_sum. */
+/* Returns a register whose lanes hold the sum of their row. The order of additions is that of
+ * lanes_sum. */
 K_INLINE __m512 softmax_sums(const softmax_shape *s, __m512 v) {
     if (s->lanes > 8)
         v += _mm512_shuffle_f32x4(v, v, 0x4e);
@@ -47,7 +48,7 @@ K_INLINE __m512 softmax_sums(const softmax_shape *s, __m512 v) {
     return v + _mm512_permute_ps(v, 0xb1);
 }
 
-/* Gives each lane the greatest of its row; a NaN stays. */
+/* Returns a register whose lanes hold the maximum of their row, or NaN if the row has one. */
 K_INLINE __m512 softmax_maxima(const softmax_shape *s, __m512 v) {
     if (s->lanes > 8)
         v = _mm512_max_ps(_mm512_shuffle_f32x4(v, v, 0x4e), v);

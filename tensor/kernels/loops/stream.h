@@ -1,7 +1,7 @@
 /*
- * loops/stream.h: has another loop write into a small block, again and again, and copies the blocks
- * past the caches. A large result would not stay in the caches until it is read: a line that is
- * written in the usual way is read first, and drives another line out.
+ * loops/stream.h: runs another loop block by block into a small buffer, and copies each block to
+ * the result past the caches. A large result doesn't stay in the caches until it is read; an
+ * ordinary write would load each line first, and evict another line.
  */
 
 static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,
@@ -20,7 +20,7 @@ static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,
         c->loop(q, s, step, c->context);
         for (int k = 1; k < c->n; k++)
             q[k] += step * s[k];
-        /* The next block's operands are fetched while this block is written. */
+        /* The operands of the next block are prefetched while this block is written. */
         for (int64_t at = 0; at < step * s[0]; at += 64) {
             for (int k = 1; k < c->n; k++)
                 __builtin_prefetch(q[k] + at * (s[k] == s[0]));

@@ -1,16 +1,16 @@
 /*
- * loops/sum.h: one kind of sum, by a cascade: it adds in torch's order on one thread, and so gives
- * torch's bits. 16 rows (or more, where there are over 2^20) make a subtotal, and 16 of those make
- * one of the next level, up to four levels, so that the error hardly grows with the count. A row is
- * four vectors of 32 bytes where numbers lie side by side, else four numbers.
+ * loops/sum.h: a sum of floats, in torch's order of additions on one thread, so that it has torch's
+ * bits. A cascade adds 16 rows (or more, if there are over 2^20) to a subtotal, 16 subtotals to a
+ * subtotal of the next level, and so on, up to four levels, so that the rounding error hardly grows
+ * with the number of rows. A row is four vectors of 32 bytes where numbers lie side by side, or
+ * else four numbers.
  *
- * Requires KIND, ELEMENT, RESULT and VALUE(v), which rows.h explains, and takes KIND and VALUE
- * back.
+ * Requires KIND, ELEMENT, RESULT and VALUE(v), which rows.h explains. Undefines KIND and VALUE.
  */
 #define JOIN(a, b) ((a) + (b))
 #include "rows.h"
 
-/* Adds up rows by a cascade; each column has its own. */
+/* Sums rows by a cascade for each column. */
 static void THIS(_cascade)(const char *x, int64_t row, int64_t column, int64_t rows, int columns,
                            RESULT *restrict total) {
     RESULT level[3][REDUCE_BLOCK / sizeof(RESULT)];
@@ -35,7 +35,7 @@ static void THIS(_cascade)(const char *x, int64_t row, int64_t column, int64_t r
             total[c] += of[j][c];
 }
 
-/* Adds up fewer than 32 columns by four cascades, each of which takes every fourth row. */
+/* Sums fewer than 32 columns by four cascades, each of which adds every fourth row. */
 static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, int64_t rows,
                                   int columns, RESULT *restrict total) {
     RESULT part[4 * 32];
@@ -54,7 +54,8 @@ static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, in
             total[c] += part[k * columns + c];
 }
 
-/* Cascades in registers are made twice: _beside takes rows of 32 bytes, _apart single numbers. */
+/* Two cascades that keep their sums in registers: _beside adds rows of 32 bytes, and _apart adds
+ * single numbers. */
 #define CASCADE THIS(_beside)
 #define WIDE    (int)(32 / sizeof(RESULT))
 #define LANES   (int)(RG_MIN(K_VECTOR_BYTES, 32) / sizeof(RESULT))
@@ -65,7 +66,7 @@ static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, in
 #define LANES   4
 #include "cascade.h"
 
-/* Returns the sum of n elements side by side. */
+/* Returns the sum of n elements that lie side by side. */
 static __attribute__((noinline)) RESULT THIS(_row)(const char *x, int64_t n) {
     enum { V = 32 / sizeof(RESULT), NEXT = sizeof(ELEMENT) };
     RESULT lane[V] = { 0 };
@@ -81,7 +82,8 @@ static __attribute__((noinline)) RESULT THIS(_row)(const char *x, int64_t n) {
     return total;
 }
 
-/* Adds up a block whose columns are summed one after the other. */
+/* Sums the columns of a block one after the other. `beside` says that the elements of a column lie
+ * side by side. */
 K_INLINE void THIS(_columns)(char *y, const char *x, const reduce_block *b, bool beside) {
     for (int64_t j = 0; j < b->n1; j++) {
         RESULT total;

@@ -1,9 +1,9 @@
 /*
- * loops/ternary.h: functions of three elements, for one type and set.
+ * loops/ternary.h: elementwise functions of three operands, for one type and set.
  */
 #include "map.h"
 
-/* min(max(a, b), c), and NaN if any of the three is. */
+/* Returns min(max(a, b), c), or NaN if any of the three is NaN. */
 K_INLINE T K_NAME(clamp)(T a, T b, T c) {
     const T raised = a < b ? b : a;
     const T clamped = raised > c ? c : raised;
@@ -14,7 +14,7 @@ K_INLINE T K_NAME(clamp)(T a, T b, T c) {
 K_MAP_3(clamp)
 
 #if !K_IS_BOOL
-/* a + k[0] b c; integers wrap around. */
+/* Returns a + k[0] b c. Integers wrap around. */
 K_INLINE T K_NAME(addcmul)(T a, T b, T c, const T *k) {
 #if K_IS_FLOAT
     return a + k[0] * b * c;

@@ -1,5 +1,5 @@
 /*
- * loops/turn.h: a tile that is turned over, of elements of one size.
+ * loops/turn.h: transposes a tile for turn.c, for elements of one size.
  */
 static void K_NAME(turn_tile)(char *to, const char *from, int64_t step, int64_t rows,
                               int64_t columns) {

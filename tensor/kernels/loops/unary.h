@@ -1,5 +1,5 @@
 /*
- * loops/unary.h: functions of one element, for one type and set.
+ * loops/unary.h: elementwise functions of one operand, for one type and set.
  */
 #include "map.h"
 
@@ -12,7 +12,7 @@ K_INLINE T K_NAME(sign)(T x) {
 }
 K_MAP_1(sign)
 
-/* ---- numbers; integers wrap around ----------------------------------------------------------- */
+/* ---- integers and floats; integers wrap around ----------------------------------------------- */
 #if !K_IS_BOOL
 
 K_INLINE T K_NAME(neg)(T x) {
@@ -45,7 +45,7 @@ K_INLINE T K_NAME(ceil)(T x) { return K_TYPED(k_ceil)(x); }
 K_INLINE T K_NAME(round)(T x) { return K_TYPED(k_rint)(x); }
 K_INLINE T K_NAME(trunc)(T x) { return K_TYPED(k_trunc)(x); }
 #else
-/* An integer is whole already. */
+/* Rounding doesn't change integers. */
 K_INLINE T K_NAME(floor)(T x) { return x; }
 K_INLINE T K_NAME(ceil)(T x) { return x; }
 K_INLINE T K_NAME(round)(T x) { return x; }
@@ -67,17 +67,17 @@ K_MAP_1(trunc)
 
 K_INLINE T K_NAME(frac)(T x) { return x - K_TYPED(k_trunc)(x); }
 
-/* Writes k[0] for NaN, k[1] for infinity and k[2] for -infinity. */
+/* Returns k[0] for NaN, k[1] for infinity, k[2] for -infinity, and x otherwise. */
 K_INLINE T K_NAME(nan_to_num)(T x, const T *k) {
     const T bounded = x < 0 ? k[2] : k[1];
     const T number = isinf(x) ? bounded : x;
     return x != x ? k[0] : number;
 }
 
-/* Rounds to decimals, of which there are more than 0; k[0] is 10^decimals. */
+/* Rounds to `decimals` digits behind the point, where decimals > 0. k[0] is 10^decimals. */
 K_INLINE T K_NAME(round_up)(T x, const T *k) { return K_TYPED(k_rint)(x * k[0]) / k[0]; }
 
-/* Rounds to tens, hundreds and so on, where decimals is below 0; k[0] is 10^-decimals. */
+/* Rounds to tens, hundreds and so on, where decimals < 0. k[0] is 10^-decimals. */
 K_INLINE T K_NAME(round_down)(T x, const T *k) { return K_TYPED(k_rint)(x / k[0]) * k[0]; }
 
 K_INLINE T K_NAME(sqrt)(T x) { return sqrt(x); }

@@ -1,11 +1,11 @@
 /*
- * loops/where.h: choosing by a condition, for elements of one size in one set.
+ * loops/where.h: selects one of two elements by a condition, for one element size and one set.
  */
 #define A bool
 #include "map.h"
 
-/* Returns b or c. A mask of ones or zeros chooses, not a branch, which a random condition would
- * make slow. */
+/* Returns b if the condition holds, else c. The condition becomes a mask of ones or zeros, because
+ * a branch would be slow where conditions are random. */
 K_INLINE T K_NAME(where)(bool condition, T b, T c) {
     const T mask = -(T)condition;
     return (b & mask) | (c & ~mask);

@@ -1,5 +1,6 @@
 /*
- * avx2.h: AVX2 with its multiply-add: vectors of 32 bytes. sse2.h says what a set's header holds.
+ * avx2.h: the set of AVX2 with its multiply-add: vectors of 32 bytes. sse2.h explains the header of
+ * a set.
  */
 #ifndef RG_SETS_AVX2_H
 /* Returns whether this processor has the set. */
@@ -29,8 +30,8 @@ K_INLINE void k_stream_line_avx2(void *to, const void *from) {
         _mm256_stream_ps((float *)to + k, _mm256_loadu_ps((const float *)from + k));
 }
 
-/* to[i] = table[at[i] % 16] for n floats, a multiple of 16: an instruction looks up eight in a half
- * of the table, by three bits, and the fourth bit chooses the half. */
+/* to[i] = table[at[i] % 16] for n floats, a multiple of 16. An instruction looks up eight floats in
+ * a half of the table by three bits of the index; the fourth bit selects the half. */
 K_INLINE void k_look_up_avx2(float *to, int n, const float *table, const int32_t *at) {
     for (int i = 0; i < n; i += 8) {
         __m256i index = _mm256_loadu_si256((const __m256i *)(at + i));

@@ -1,6 +1,6 @@
 /*
- * avx512.h: AVX-512 with the parts that every processor for servers has: vectors of 64 bytes.
- * sse2.h says what a set's header holds.
+ * avx512.h: the set of AVX-512 with the extensions that every processor for servers has: vectors of
+ * 64 bytes. sse2.h explains the header of a set.
  */
 #ifndef RG_SETS_AVX512_H
 /* Returns whether this processor has the set. */

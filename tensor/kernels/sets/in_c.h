@@ -1,6 +1,6 @@
 /*
- * in_c.h: operations of a set in C alone, for vectors of 16 bytes and no multiply-add. plain.h and
- * sse2.h include it among their own.
+ * in_c.h: a set's operations in C alone, for vectors of 16 bytes and no multiply-add. plain.h and
+ * sse2.h include it.
  */
 
 /* to[i] = table[at[i] % 16] for n floats, a multiple of 16. */

@@ -1,6 +1,5 @@
 /*
- * plain.h: what a processor of any other architecture does, in C alone. sse2.h says what a set's
- * header holds.
+ * plain.h: the set of all other architectures, in C alone. sse2.h explains the header of a set.
  */
 #ifndef RG_SETS_PLAIN_H
 /* Returns whether this processor has the set. */

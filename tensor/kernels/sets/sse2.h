@@ -1,11 +1,11 @@
 /*
  * sse2.h: the first set of x86, which every 64-bit processor has: vectors of 16 bytes and no
- * multiply-add. sets.h includes a set's header where the functions of the set begin.
+ * multiply-add. sets.h includes a set's header before the functions of the set.
  *
- * The header tells the set's name and its vectors' width, has the compiler use its instructions
- * up to sets/end.h, and defines its operations, of which in_c.h has those that need no
- * instruction of the set. They take pointers, since vectors as parameters would be passed in
- * another way in each set; inlined, all stays in registers.
+ * A set's header defines the set's name and the width of its vectors, has the compiler use the
+ * set's instructions up to sets/end.h, and defines the set's operations; in_c.h has those that need
+ * no instruction of the set. The operations take pointers, since sets pass vectors as parameters in
+ * different ways; after inlining, all values stay in registers.
  */
 #ifndef RG_SETS_SSE2_H
 /* Returns whether this processor has the set. */
