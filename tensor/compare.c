@@ -1,5 +1,5 @@
 /*
- * compare.c: whether two tensors are equal, or close.
+ * compare.c: compares two tensors: rg_equal and rg_allclose.
  */
 #include "dtype.h"
 #include "error.h"
@@ -20,14 +20,15 @@ typedef struct compare_limits {
 #define K_BASE_ONLY
 #include "kernels/sets.h"
 
-/* Returns whether a and b, converted to the dtype, are close in all elements, as they broadcast. */
+/* Returns whether a and b, broadcast and converted to the dtype, are close in all elements. */
 static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype,
                         compare_limits limits) {
     static rg_loop *const loops[K_DTYPES] = K_BASE_ALL(close);
     if (!rgi_may_do_once(op))
         return false;
     bool all = true;
-    rg_tensor answer = RG_NUMBER(RG_BOOL, &all); /* Its strides stay 0. */
+    /* Its strides are 0, so that all elements share the answer. */
+    rg_tensor answer = RG_NUMBER(RG_BOOL, &all);
     if (!rgi_broadcast_shapes(op, a, b, &answer))
         return false;
     rgi_update_flags(&answer);

@@ -1,6 +1,6 @@
 /*
- * dtype.c: names of element types, promotion, one element in and out. The table
- * is in dtype.h.
+ * dtype.c: names of element types, promotion, and loads and stores of one element. dtype.h has the
+ * table.
  */
 #include "dtype.h"
 #include "error.h"
@@ -49,13 +49,13 @@ RG_HOT int rg_promote_types(rg_dtype a, rg_dtype b) {
     return rank_of(a) > rank_of(b) ? a : b;
 }
 
-/* As in torch, tensors with dims decide first. 0-d tensors, and after them wrapped numbers, change
- * the result only if they are of a higher kind than all before them. A wrapped float among integers
- * gives the default dtype. */
+/* Promotes as torch does: tensors with dims decide first. 0-d tensors, and then numbers, change the
+ * result only if their kind is higher than that of all groups before them. A float number counts as
+ * the default dtype. */
 RG_HOT rg_dtype rgi_promote(int n, rg_tensor *const t[]) {
     enum { WITH_DIMS, ZERO_D, WRAPPED, GROUPS };
     int best[GROUPS] = { -1, -1, -1 };
-    /* A float tensor and a number are the usual case. */
+    /* The usual case: a float tensor and a number. */
     if (n == 2 && t[1]->flags & RG_WEAK && !(t[0]->flags & RG_WEAK) && rgi_is_float(t[0]->dtype))
         return t[0]->dtype;
     for (int i = 0; i < n; i++) {

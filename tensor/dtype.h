@@ -1,7 +1,6 @@
 /*
- * dtype.h: the one table of what is true of each element type, and what is read
- * from it. A new dtype is a name in tensor.h's rg_dtype and a row here; then the
- * compiler names the loops that it lacks.
+ * dtype.h: the one table of element types, and functions that read it. A new dtype is a name in
+ * tensor.h's rg_dtype and a row here; then the compiler names the loops that it lacks.
  */
 #pragma once
 
@@ -10,22 +9,21 @@
 #include <float.h>
 #include <math.h>
 
-/* Promotion goes from the first kind to the last. */
+/* The kinds of dtypes, in ascending order of promotion. */
 typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
 
 /* A row is X(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, with):
  *
  *     NAME     the dtype is RG_NAME
- *     suffix   ends the names of loops over such elements: k_exp_float
- *     type     an element's type in C
- *     kind     decides between tensors with dims, 0-d tensors and numbers in promotion
- *     rank     decides between two dtypes in promotion: the higher one wins
- *     limit    bounds the numbers that can be written in this dtype
- *     torch    is its name in Python
- *     scalar   is its name in most of torch's sentences
- *     cpp      is its name in those sentences that show C++'s
- *     with     is what the table was asked with
- */
+ *     suffix   the end of the names of loops over such elements: k_exp_float
+ *     type     the type of an element in C
+ *     kind     decides in promotion between tensors with dims, 0-d tensors and numbers
+ *     rank     decides in promotion between two dtypes: the higher one wins
+ *     limit    the bound of the numbers that can be written in this dtype
+ *     torch    the name in Python
+ *     scalar   the name in most of torch's sentences
+ *     cpp      the name in torch's sentences that show a C++ type
+ *     with     the argument that the table was given, for the macro X */
 /* clang-format would break these rows into several lines each. */
 /* clang-format off */
 #define RG_BOOL_DTYPES(X, with)                                                                  \
@@ -49,9 +47,9 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
 #define RG_DTYPE_ONE_(...) +1
 enum { RG_DTYPE_COUNT = RG_DTYPES(RG_DTYPE_ONE_, ) };
 
-/* ---- what is read from it ----------------------------------------------------------- */
+/* ---- functions that read the table ----------------------------------------------------------- */
 
-/* Returns the bytes of an element. */
+/* Returns the size of an element in bytes. */
 static inline size_t rgi_sizeof(rg_dtype d) {
 #define RG_DTYPE_SIZE_(NAME, suffix, type, ...) [RG_##NAME] = sizeof(type),
     static const uint8_t size[] = { RG_DTYPES(RG_DTYPE_SIZE_, ) };
@@ -64,15 +62,15 @@ static inline rg_kind rgi_kind(rg_dtype d) {
     return (rg_kind)kinds[d];
 }
 
-/* These compare with the rows of a kind, which the compiler turns into one comparison; they may be
- * asked of a number that is no dtype. */
+/* These compare d with the rows of a kind, which the compiler turns into one comparison. d may be a
+ * number that is no dtype. */
 #define RG_DTYPE_OR_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, d) || d == RG_##NAME
 static inline bool rgi_is_bool(rg_dtype d) { return false RG_BOOL_DTYPES(RG_DTYPE_OR_, d); }
 static inline bool rgi_is_integer(rg_dtype d) { return false RG_INTEGER_DTYPES(RG_DTYPE_OR_, d); }
 static inline bool rgi_is_float(rg_dtype d) { return false RG_FLOAT_DTYPES(RG_DTYPE_OR_, d); }
 
-/* Returns true if a tensor of this dtype may hold indices. Kernels read indices as int64_t, and
- * torch makes them so; where torch takes int32, too, its sentences say so. */
+/* Returns whether a tensor of this dtype may hold indices. Kernels read indices as int64_t. Torch
+ * takes int32, too, in some functions; its sentences there say so. */
 static inline bool rgi_is_index(rg_dtype d) { return d == RG_INT64; }
 
 /* Returns the greatest finite number of a dtype; for an integer dtype, the number after it. */
@@ -82,7 +80,7 @@ static inline double rgi_limit(rg_dtype d) {
     return limits[d];
 }
 
-/* A row of the floating dtypes' facts, which float.h has: FLT_EPSILON and its like. A new floating
+/* A row of the limits that float.h defines for floating types, such as FLT_EPSILON. A new floating
  * dtype is a line here, whose macros are defined above it. */
 #define RG_FLOAT_FACT_float(FACT)  FLT_##FACT
 #define RG_FLOAT_FACT_double(FACT) DBL_##FACT
@@ -95,7 +93,7 @@ static inline double rgi_epsilon(rg_dtype d) {
     return epsilons[d];
 }
 
-/* Returns the least positive number that a floating dtype holds with all of its bits. */
+/* Returns the least positive normal number of a floating dtype. */
 static inline double rgi_least_normal(rg_dtype d) {
     static const double least[] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, MIN) };
     return least[d];
@@ -113,7 +111,7 @@ static inline int rgi_decimal_digits(rg_dtype d) {
     return digits[d];
 }
 
-/* Returns true if `dtype` is one of the dtypes; otherwise fails and returns false. */
+/* Returns whether `dtype` is a dtype; otherwise fails. */
 bool rgi_check_dtype(const char *op, int dtype);
 /* Returns Float, Double, Long or Bool. */
 const char *rgi_scalar_name(rg_dtype d);
@@ -121,23 +119,23 @@ const char *rgi_scalar_name(rg_dtype d);
 const char *rgi_c_name(rg_dtype d);
 /* Returns the dtype of a result of these tensors, as torch.result_type does. */
 rg_dtype rgi_promote(int n, rg_tensor *const t[]);
-/* Returns true if the dtype can hold the number; otherwise fails and returns false. */
+/* Returns whether the dtype can hold the number; otherwise fails. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 
-/* Where the condition holds, this fails with torch's sentence for a dtype that the kernel lacks,
- * and returns NULL, or false, from its caller. */
+/* Fails if the condition holds, with torch's sentence for a dtype that the kernel lacks, and
+ * returns NULL, or false, from its caller. */
 #define RG_FAIL_DTYPE_IF(condition, op, kernel, dtype)                                          \
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, condition, op, "\"%s\" not implemented for '%s'", kernel, \
                   rgi_scalar_name(dtype))
 
 /* ---- one element, in and out ------------------------------------------------------ */
 
-/* RG_OF_DOUBLE is the element that a double becomes. As in torch and on x86, NaN and numbers out of
- * range become an integer type's least value. */
+/* RG_OF_DOUBLE converts a double to an element. As in torch and on x86, NaN and numbers out of
+ * range become the least value of an integer type. */
 #define RG_OF_DOUBLE(v, type, kind, limit) \
     ((kind) == RG_INTEGER && !((v) >= -(limit) && (v) < (limit)) ? (type) - (limit) : (type)(v))
 
-/* Returns v as the dtype holds it: rounded to it, or cut to an integer. */
+/* Returns v as an element of the dtype holds it: rounded, or truncated to an integer. */
 static inline double rgi_rounded(double v, rg_dtype d) {
 #define RG_DTYPE_ROUND_(NAME, suffix, type, kind, rank, limit, ...) \
     case RG_##NAME: return (double)RG_OF_DOUBLE(v, type, kind, (double)limit);

@@ -1,6 +1,6 @@
 /*
- * error.c: what a failed call leaves behind: a code and one line, which stand until
- * rg_error_clear(), or until the next failure after somebody has looked at them.
+ * error.c: the error of a thread: a code and one line, which stay until rg_error_clear(), or until
+ * the next failure after the program has looked at them.
  */
 #include "error.h"
 
@@ -20,9 +20,10 @@ static void look_at_failure(rg_thread *me) {
     me->failure.halts = false;
 }
 
-/* A failure inside the handler doesn't replace the one that it is called with, but the handler may
- * clear the error. What it calls fails under its own names, not under that of RG_AS. `stands` tells
- * whether the line is of the failure that stands, which the handler has looked at then. */
+/* Calls the handler with a line. A failure inside the handler doesn't replace the thread's error,
+ * but the handler may clear it. Functions that the handler calls fail under their own names, not
+ * under that of RG_AS. `stands` says whether the line is the thread's error; then the handler has
+ * looked at it. */
 static void call_handler(rg_thread *me, rg_code code, const char *line, bool stands) {
     rg_error_handler *handler = on_error;
     const rg_failure failure = me->failure;
@@ -42,7 +43,8 @@ static void call_handler(rg_thread *me, rg_code code, const char *line, bool sta
 }
 
 /* Returns whether the line, "op: sentence" with the sentence at `at`, names op twice: some of
- * torch's sentences begin with "op(): ", and a _ more or less or "torch." makes no other name. */
+ * torch's sentences begin with "op(): ". The names are equal even if one has more underscores, or
+ * "torch." before it. */
 static bool names_op_twice(const char *line, size_t at) {
     const char *again = line + at;
     if (strncmp(again, "torch.", 6) == 0)
@@ -61,8 +63,8 @@ static bool names_op_twice(const char *line, size_t at) {
     return again[0] == ':' && again[1] == ' ';
 }
 
-/* Every failure of the library, and of a program's own ops, passes here: a debugger stops at it by
- * `break rg_fail`. */
+/* All failures of the library, and of a program's own ops, call this function: in a debugger,
+ * `break rg_fail` stops at each. */
 rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rgi_thread_get();
     char line[sizeof me->failure.message]; /* The arguments may quote the message. */

@@ -1,5 +1,5 @@
 /*
- * handle.c: the sentences for pointers that aren't the handle that was expected.
+ * handle.c: the errors for pointers that aren't a handle of the expected kind.
  */
 #include "handle.h"
 

@@ -1,12 +1,12 @@
 /*
- * load.c: the limit of the memory that a load takes, and the loads that are under way.
+ * load.c: the limit of the memory that a load takes, and the loads in progress.
  */
 #include "load.h"
 
 #include "tensor/files/files.h"
 
-/* The default limit: LOAD_LEAST bytes, and LOAD_TIMES those of the files. Each byte of a file may
- * become an int64, beside the byte itself, so that no plain file is refused. */
+/* The default limit is LOAD_LEAST bytes plus LOAD_TIMES the size of the files. A byte of a file may
+ * become an int64, and is in memory itself, too, so that no plain file exceeds the limit. */
 static const int64_t LOAD_LEAST = (int64_t)1 << 30, LOAD_TIMES = 9;
 
 /* The limit that the program set, or 0. */
@@ -21,7 +21,7 @@ bool(rg_set_load_limit)(int64_t bytes) {
 
 int64_t rg_get_load_limit(void) { return load_limit; }
 
-/* Returns the number of bytes that the thread has taken and not given back. */
+/* Returns the number of bytes that the thread has taken and not freed. */
 static int64_t bytes_held(const rg_thread *me) {
     int64_t n = 0;
     for (int i = 0; i <= RG_MEM_OTHER; i++)

@@ -1,5 +1,5 @@
 /*
- * look.c: a tensor's shape, its dtype and its elements. Nothing here is recorded.
+ * look.c: reads a tensor's shape, dtype and elements. Nothing here is recorded.
  */
 #include "dtype.h"
 #include "error.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what a tensor is -------------------------------------------------------------- */
+/* ---- shape and dtype ------------------------------------------------------------------------- */
 
 int rg_ndim(rg_tensor *t) { return rgi_check(t, "ndim") ? t->ndim : -1; }
 
@@ -35,7 +35,7 @@ bool rg_is_floating_point(rg_tensor *t) {
     return rgi_check(t, "is_floating_point") && rgi_is_float(t->dtype);
 }
 
-/* Returns the list's number for a dim of t, or -1. */
+/* Returns the number of `list` for a dim of t, or -1. */
 static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, int dim) {
     int d;
     if (!rgi_check(t, op))
@@ -70,8 +70,8 @@ static bool is_one_element(const char *op, int64_t numel) {
     return true;
 }
 
-/* Returns whether t has one element, and may be looked at. Few programs check a number for NaN or
- * -1, so that a failure which arrives here is told. */
+/* Returns whether t has one element, and may be read. A failure is reported at once, since few
+ * programs check a number for NaN or -1. */
 static bool is_item(rg_tensor *t) {
     return (rgi_may_do_once("item") && rgi_check(t, "item") && is_one_element("item", t->numel))
            || rgi_tell_unread();
@@ -93,8 +93,7 @@ int64_t rg_item_int(rg_tensor *t) {
     return rgi_load_i64(t->data, t->dtype);
 }
 
-/* Returns the address of the element with this index. Dims that the index doesn't reach must be of
- * size 1. */
+/* Returns the address of the element with this index. Dims without an index must have size 1. */
 static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
     RG_FAIL_INDEX_IF(index->n > 0 && t->ndim == 0, "at",
                      "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "

@@ -1,6 +1,6 @@
 /*
- * make.c: tensors of given values. Nothing here is recorded: a value that comes as
- * a tensor is a number.
+ * make.c: makes tensors of given values. Nothing here is recorded: a value that is passed as a
+ * tensor counts as a number.
  */
 #include "kernels/kernels.h"
 #include "scope.h"
@@ -12,7 +12,7 @@
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
-/* The element of a 0-d tensor, as a double and as an integer, since float64 can't hold
+/* A number: the element of a 0-d tensor as a double and as an integer, since a double can't hold
  * every int64. */
 typedef struct making_number {
     rg_dtype dtype;
@@ -30,7 +30,7 @@ static bool number_of(const char *op, const char *argument, rg_tensor *t, making
     return true;
 }
 
-/* Returns the dtype that a number gets where none is given. */
+/* Returns the dtype of a number for which none is given. */
 static rg_dtype number_dtype(const making_number *v) {
     return rgi_is_float(v->dtype) ? rg_default_dtype() : v->dtype;
 }
@@ -48,7 +48,7 @@ RG_HOT rg_tensor *rg_wrap_float(double x) { return wrapped(RG_FLOAT64, &x); }
 rg_tensor *(rg_wrap_int)(int64_t x) { return wrapped(RG_INT64, &x); }
 rg_tensor *rg_wrap_bool(bool x) { return wrapped(RG_BOOL, &x); }
 
-/* The call that the number is for isn't known here, so the error begins with the number. */
+/* The error begins with the number, since the function that it is for isn't known here. */
 rg_tensor *(rg_wrap_unsigned)(uint64_t x) {
     char digits[24];
     if (x <= INT64_MAX)
@@ -94,7 +94,7 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
     return rgi_own(t);
 }
 
-/* Leaves the elements as they are, but clears bools, since a bool of C must be 0 or 1. */
+/* Leaves the elements uninitialised, but clears bools, since a bool of C must be 0 or 1. */
 static rg_tensor *making_any(rg_tensor *t) {
     return t && rgi_is_bool(t->dtype) ? making_zeros(t) : rgi_own(t);
 }
@@ -113,8 +113,8 @@ rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) {
     return making_zeros(rgi_new_dims("zeros", &shape, dtype));
 }
 
-/* Returns a new tensor filled with a number: one like `like`, or, where that is NULL, of this
- * shape. RG_NO_DTYPE stands for the number's own dtype. */
+/* Returns a new tensor, filled with a number: one like `like`, or of this shape if `like` is NULL.
+ * RG_NO_DTYPE means the number's own dtype. */
 static rg_tensor *full_of(const char *op, const rg_tensor *like, const rg_dims *shape,
                           rg_tensor *value, int dtype) {
     making_number v;
@@ -165,7 +165,7 @@ rg_tensor *(rg_eye_as)(int64_t n, int64_t m, rg_dtype dtype) {
 
 /* ---- ranges ---------------------------------------------------------------------- */
 
-/* Refuse a step that leads away from the end, and a range that is too long. */
+/* These fail for a step that leads away from the end, and for a range that is too long. */
 static bool arange_leads(bool leads) {
     RG_FAIL_IF(!leads, "arange", "upper bound and lower bound inconsistent with step sign");
     return true;
@@ -196,7 +196,7 @@ static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step) {
     return rgi_own(t);
 }
 
-/* Integers are cut to whole numbers before anything else looks at them. */
+/* Truncates the three numbers to integers first, as torch does. */
 static rg_tensor *arange_cut(const making_number *a, const making_number *b,
                              const making_number *s) {
     if (!rgi_number_fits("arange", a->d, RG_INT64) || !rgi_number_fits("arange", b->d, RG_INT64)
@@ -206,7 +206,7 @@ static rg_tensor *arange_cut(const making_number *a, const making_number *b,
     return arange_integers(a->i, b->i, s->i);
 }
 
-/* RG_NO_DTYPE stands for int64, or the default dtype if a number is floating. */
+/* Makes a range. RG_NO_DTYPE means int64, or the default dtype if a number is floating. */
 static rg_tensor *arange_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, int dtype) {
     making_number a;
     making_number b;
@@ -245,8 +245,8 @@ rg_tensor *(rg_arange_as)(rg_tensor *end, rg_dtype dtype) {
     return (rg_arange_step_as)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one), dtype);
 }
 
-/* Returns a tensor for `steps` numbers, or fails if an argument isn't valid. A single number is
- * `only`. */
+/* Returns a tensor for `steps` numbers; fails if an argument isn't valid. `only` is the number of a
+ * tensor of one. */
 static rg_tensor *spaced_new(const char *op, double start, double end, double only, int64_t steps,
                              rg_dtype dtype) {
     if (!rgi_check_dtype(op, dtype))
@@ -283,7 +283,7 @@ rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, r
     double width = rgi_is_float(dtype) ? rgi_rounded(end - start, dtype) : end - start;
     double step = steps > 1 ? width / ((double)steps - 1) : 0;
     for (int64_t i = 0; i < steps; i++) {
-        /* As in torch, the second half is counted from the end. */
+        /* As in torch, the second half is computed backwards from the end. */
         bool early = i < steps / 2 || steps == 1;
         double exponent = early ? start + step * (double)i : end - step * (double)(steps - 1 - i);
         rgi_store_f64(t->data + (size_t)i * rgi_sizeof(dtype), dtype, pow(base, exponent));
@@ -306,7 +306,7 @@ rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape) {
     rg_tensor *t = making_room_for(data, dtype, &shape);
     if (!t)
         return NULL;
-    /* Whatever the bytes are, only 0 and 1 go in. */
+    /* A byte other than 0 becomes 1, since a bool of C must be 0 or 1. */
     if (rgi_is_bool(dtype))
         for (int64_t i = 0; i < t->numel; i++)
             t->data[i] = ((const char *)data)[i] != 0;

@@ -1,6 +1,6 @@
 /*
  * map.c: maps from names, or from addresses, to numbers, made of stb_ds's hash tables. No other
- * file includes stb_ds: where it gets its memory, and what happens if there is none, is said here.
+ * file includes stb_ds. Here its requests for memory are served, and handled if they fail.
  */
 #include "map.h"
 #include "threads/lock.h"
@@ -13,24 +13,24 @@
 
 /* ---- memory for stb_ds --------------------------------------------------------- */
 
-/* A map's blocks hang in a list and are released together. */
+/* A block of memory of a map. The blocks are a list, and are freed together. */
 typedef struct rg_map_block {
     struct rg_map_block *next;
     size_t bytes;
 } map_block;
 
-/* stb_ds doesn't check whether it was given memory, so a request that fails leaves by longjmp to
- * the put that made it. */
+/* A put in progress. stb_ds doesn't check whether it got memory, so a request that fails leaves by
+ * longjmp to the put. */
 typedef struct map_put {
     rg_map *map;
     jmp_buf out_of_memory;
 } map_put;
 
-/* The thread's put that is under way, if there is one. */
+/* The thread's put in progress, or NULL. */
 static __thread map_put *putting __attribute__((tls_model("initial-exec")));
 
-/* Returns a new block with a copy of the old one, which stays. RG_LOCK_MAPS is let go of meanwhile,
- * since a request that fails calls the program's error handler, which may use a map, too. */
+/* Returns a new block with a copy of the old one, which stays. RG_LOCK_MAPS is released during the
+ * request, since a request that fails calls the program's error handler, which may use a map. */
 static void *map_memory(const void *old, size_t bytes) {
     map_put *put = putting;
     rgi_unlock(RG_LOCK_MAPS);
@@ -68,7 +68,8 @@ typedef struct rg_map_address {
 
 /* ---- putting ------------------------------------------------------------------- */
 
-/* Puts a name, or an address where the name is NULL. Requires that `putting` leads to m. */
+/* Sets the number of a name, or of an address if the name is NULL. Requires that `putting` is a put
+ * of m. */
 static void put_key(rg_map *m, const char *name, const void *address, int64_t number) {
     if (!name) {
         stbds_hmput(m->addresses, address, number);
@@ -106,7 +107,7 @@ bool rgi_map_put_address(rg_map *m, const void *address, int64_t number) {
 
 /* ---- looking ------------------------------------------------------------------- */
 
-/* stb_ds makes a table where there is none, even to look into it. */
+/* If there is no table, it isn't searched, since stb_ds would make one. */
 int64_t rgi_map_name(const rg_map *m, const char *name) {
     if (!m->names)
         return -1;

@@ -1,7 +1,6 @@
 /*
- * map.h: maps from names, or from addresses, to numbers: which token, which entry of a registry or
- * of a dictionary, has this name; which parameters are known already. The tables are stb_ds's.
- * Private.
+ * map.h: maps from names, or from addresses, to numbers. Registries, dictionaries and vocabularies
+ * find their entries by them. The tables are stb_ds's. Private.
  */
 #pragma once
 
@@ -9,23 +8,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A map begins as { 0 }. Its names and its addresses are tables of their own. */
+/* A map is initialised with { 0 }. Names and addresses have a table each. */
 typedef struct rg_map {
     struct rg_map_name *names;
     struct rg_map_address *addresses;
-    struct rg_map_block *blocks; /* The tables lie in these. */
+    struct rg_map_block *blocks; /* The memory of the tables. */
 } rg_map;
 
-/* Both give the key this number, which isn't negative, in place of the one that it had. A name is
- * copied. Where there is no memory they return false, and the map is empty. */
+/* Set the number of a key, which must not be negative. A name is copied. If there is no memory,
+ * they return false, and the map becomes empty. */
 bool rgi_map_put_name(rg_map *m, const char *name, int64_t number);
 bool rgi_map_put_address(rg_map *m, const void *address, int64_t number);
-/* Both return the key's number, or -1 where the map doesn't have the key. */
+/* Return the key's number, or -1 if the map doesn't have the key. */
 int64_t rgi_map_name(const rg_map *m, const char *name);
 int64_t rgi_map_address(const rg_map *m, const void *address);
-/* Both return how many keys of their kind there are. */
+/* Return the number of names, and of addresses. */
 size_t rgi_map_names(const rg_map *m);
 size_t rgi_map_addresses(const rg_map *m);
-/* Returns the name that was the i-th to come into the map. It lives as long as the map. */
+/* Returns the i-th name in the order of insertion. It lives as long as the map. */
 const char *rgi_map_name_at(const rg_map *m, size_t i);
 void rgi_map_free(rg_map *m);

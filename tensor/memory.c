@@ -1,18 +1,16 @@
 /*
- * memory.c: the one door to malloc. Blocks come from free lists of the thread,
- * one for each size class, so that a training loop asks the system for nothing
- * once it is warm. Small blocks are cut from large chunks, on huge pages where
- * they can be, and never go back to the system; a thread that has too many of
- * them hands them on to others. Tensor headers have a list of their own: a
- * released one stays readable, so that its use is noticed. So do the handles that
- * a thread released last.
+ * memory.c: the only file that calls malloc. Blocks come from free lists of the thread, one for
+ * each size class, so that a training loop asks the system for no memory after its first steps.
+ * Small blocks are cut from large chunks, on huge pages if possible, and are never returned to the
+ * system; a thread with too many of them passes them on to other threads. Tensor headers have a
+ * list of their own: a released header stays readable, so that its use is noticed. So do the
+ * handles that a thread released last.
  *
- * With REGARD_POOL=0, under the sanitizers, under valgrind and in a debug build
- * (RG_DEBUG) every block is malloc's and free's own, and no header is reused.
- * Tests have blocks guarded: each begins full of nonsense, and what lies behind its
- * end must still be there when it is freed.
+ * With REGARD_POOL=0, under the sanitizers, under valgrind and in a debug build (RG_DEBUG), malloc
+ * and free are called for every block, and no header is reused. Tests have blocks guarded: a new
+ * block is filled with nonsense, and the bytes beyond its end must be unchanged when it is freed.
  *
- * This file is long because all ways to a block share the lists and their counts.
+ * This file is long because all of its parts share the lists and their counters.
  */
 #define _GNU_SOURCE
 #include "memory.h"
@@ -27,21 +25,22 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Numbers of bytes, but for the last. */
+/* Sizes in bytes, except the last one. */
 enum {
-    SMALL_MAX = 4096,     /* Up to here each class holds 64 bytes more than the one before. */
-    HUGE_MIN = 2 << 20,   /* From here a block is aligned to, and asks for, huge pages. */
-    CHUNK_MIN = 64 << 10, /* A thread's first chunk is so large. */
-    CHUNK_MAX = 4 << 20,  /* Each chunk is twice the one before, until it is so large. */
-    HEADERS_AT_ONCE = 64, /* The number of headers that are cut from a chunk together. */
+    SMALL_MAX = 4096,     /* The largest small block; small classes are 64 bytes apart. */
+    HUGE_MIN = 2 << 20,   /* The smallest block that is aligned to huge pages and asks for them. */
+    CHUNK_MIN = 64 << 10, /* The size of a thread's first chunk. */
+    CHUNK_MAX = 4 << 20,  /* The size up to which each chunk is twice as large as the one before. */
+    HEADERS_AT_ONCE = 64, /* The number of headers that are cut from a chunk at once. */
 };
 
-/* The most bytes of large free blocks that a thread keeps. */
+/* The most bytes that a thread keeps in large free blocks. */
 static const int64_t CACHE_MAX = (int64_t)1 << 30;
 
-/* `bypass` says that every block is malloc's own. `threads` lists the threads that run, and `ended`
- * sums the counts of those that have ended; `batches` are free blocks that no thread holds.
- * RG_LOCK_MEMORY is for these three. `flushed` is the bytes in use, but for each thread's drift. */
+/* `bypass` is set if malloc is called for every block. `threads` is the list of running threads,
+ * `ended` has the sums of the counters of ended ones, and `batches` are free blocks that belong to
+ * no thread; RG_LOCK_MEMORY guards these three. `flushed` is the number of bytes in use, without
+ * the drifts of the threads. */
 static bool bypass;
 bool rgi_memory_guarded;
 atomic_long rgi_memory_spoilt;
@@ -66,8 +65,8 @@ static void fold_counts(rg_thread *to, const rg_thread *from) {
     raise_peak(to, count_of(&from->peak));
 }
 
-/* A block may be freed by another thread than its maker, so the peak needs a common count, to which
- * a thread adds its own in large steps. */
+/* The peak needs a common count, since a block may be freed by another thread than the one that
+ * took it. A thread adds its own count to it in large steps. */
 void rgi_drifted(rg_thread *me) {
     long drift = count_of(&me->drift);
     raise_peak(me, count_of(&flushed) + drift);
@@ -91,7 +90,7 @@ void rgi_drifted(rg_thread *me) {
 #define ALWAYS_BYPASSED false
 #endif
 
-/* Whether no thread has warned yet that REGARD_POOL has an unknown value. */
+/* Set if REGARD_POOL has an unknown value, until a thread has warned of it. */
 static atomic_bool pool_unknown;
 
 static void choose_bypass(void) {
@@ -102,7 +101,7 @@ static void choose_bypass(void) {
     atomic_init(&pool_unknown, pool && *pool && strcmp(pool, "0") && strcmp(pool, "1"));
 }
 
-/* The handler of warnings may call the library, so the thread's part has to be complete. */
+/* The caller has initialised the thread, since the handler of warnings may call the library. */
 static void warn_of_unknown_pool(void) {
     const char *taken = bypass ? "each block is malloc's own" : "free blocks are kept";
     if (atomic_load(&pool_unknown) && atomic_exchange(&pool_unknown, false))
@@ -130,8 +129,9 @@ static void *system_alloc(size_t bytes) {
     return p;
 }
 
-/* Returns the class of a block; *rounded becomes the size of the class's blocks. Class 0 is the
- * headers'; the others are 64 bytes apart up to SMALL_MAX, and then four to each doubling. */
+/* Returns the size class of a block, and sets *rounded to the size of the class's blocks. Class 0
+ * is for headers; the others are 64 bytes apart up to SMALL_MAX, and then there are four for each
+ * power of two. */
 static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
     if (bytes <= SMALL_MAX) {
         size_t c = bytes ? (bytes + 63) / 64 : 1;
@@ -145,9 +145,9 @@ static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
     return RG_SMALL_CLASSES + (size_t)(log - 12) * 4 + steps - 1;
 }
 
-/* ---- small blocks and headers -------------------------------------------------------
- * A thread that releases what others made hands its free blocks on, a batch at a time;
- * between its own list and the common one it holds one spare batch. */
+/* ---- small blocks and headers -------------------------------------------------------------------
+ * A thread that frees blocks of other threads passes them on, a batch at a time. Between its own
+ * list and the common one it keeps one spare batch. */
 
 static void hand_over(size_t c, rg_free_block *first) {
     if (!first)
@@ -158,7 +158,7 @@ static void hand_over(size_t c, rg_free_block *first) {
     rgi_unlock(RG_LOCK_MEMORY);
 }
 
-/* Makes the list the spare batch, and the spare batch everybody's. */
+/* Moves the list to the spare batch, and the spare batch to the common list. */
 static void retire(rg_free_list *list, size_t c) {
     hand_over(c, list->spare);
     list->spare = list->first;
@@ -168,7 +168,7 @@ static void retire(rg_free_list *list, size_t c) {
     list->count = 0;
 }
 
-/* Returns the spare batch, or else one of everybody's, or NULL where there is none. */
+/* Returns the spare batch, or else a batch of the common list, or NULL if there is none. */
 static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     rg_free_block *first = list->spare;
     list->spare = NULL;
@@ -192,7 +192,8 @@ static void cut_up_rest(rg_thread *me) {
     }
 }
 
-/* Returns bytes from the chunk. Requires a multiple of 64 that is far smaller than a chunk. */
+/* Returns bytes of the chunk. Requires that `bytes` is a multiple of 64 and far smaller than a
+ * chunk. */
 static void *cut_from_chunk(rg_thread *me, size_t bytes) {
     if (RG_UNLIKELY(me->fresh_bytes < bytes)) {
         char *chunk = system_alloc(me->chunk);
@@ -210,8 +211,8 @@ static void *cut_from_chunk(rg_thread *me, size_t bytes) {
     return p;
 }
 
-/* Where blocks are guarded, the free ones are all in the spare batch, so that each request and each
- * release takes the long way. */
+/* If blocks are guarded, all free ones are in the spare batch, so that each request and each
+ * release runs the functions of this file. */
 static void *guarded_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_block **spare = &me->small[c].spare, *block = *spare;
     if (!block)
@@ -294,7 +295,7 @@ void rg_memory_trim(void) {
 
 enum { NONSENSE = 0xA5 };
 
-/* Notes if something was written behind the end of a block that is freed. */
+/* Counts the block if something was written beyond its end. */
 static void look_behind(const void *block, size_t bytes, size_t size) {
     const unsigned char *behind = (const unsigned char *)block + bytes;
     const size_t n = size - bytes;
@@ -302,15 +303,15 @@ static void look_behind(const void *block, size_t bytes, size_t size) {
         atomic_fetch_add(&rgi_memory_spoilt, 1);
 }
 
-/* ---- the door ---------------------------------------------------------------------- */
+/* ---- requests and releases ------------------------------------------------------------------- */
 
-/* A handle of more bytes doesn't rest. */
+/* The largest handle that isn't reused at once. */
 enum { HANDLE_RESTS_MAX = 16 << 10 };
 
-/* A block is never so large. */
+/* The size from which requests fail without asking the system. */
 static const size_t ABSURD_BYTES = (size_t)1 << 39;
 
-/* Returns whether a test wants this request to fail. */
+/* Returns whether a test has asked for this request to fail. */
 static bool fails_now(rg_thread *me) {
     if (!me->fail_at)
         return false;
@@ -319,12 +320,12 @@ static bool fails_now(rg_thread *me) {
     return me->fail_at == 0;
 }
 
-/* Fails, and returns NULL. */
+/* Fails with RG_OUT_OF_MEMORY, and returns NULL. */
 static void *refuse_bytes(size_t bytes) {
     return rgi_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes", bytes);
 }
 
-/* Returns a block of class c, or NULL where there is no memory. */
+/* Returns a block of size class c, or NULL if there is no memory. */
 static void *find_block(rg_thread *me, size_t bytes, size_t c, size_t size) {
     if (RG_UNLIKELY(bypass))
         return system_alloc(bytes);
@@ -356,8 +357,8 @@ static void header_free(rg_thread *me, void *header) {
         small_free(me, rested, 0);
 }
 
-/* Where the pool is bypassed, a released header is kept for ever: it stays readable, and isn't used
- * again. It is kept in a list, in place of a spare batch, lest a tool take it for a leak. */
+/* Keeps a released header for ever, if the pool is bypassed: it stays readable, and isn't reused.
+ * It is kept in a list, in place of a spare batch, lest a tool report it as a leak. */
 static void header_keep(rg_thread *me, void *header) {
     rg_free_block *kept = header;
     kept->next = me->small[0].spare;
@@ -386,7 +387,7 @@ void rgi_free(void *block, size_t bytes, rg_class cls) {
     rgi_count_bytes(me, cls, false, (long)size, 0);
 }
 
-/* Frees the handle that rests in place i, if there is one. */
+/* Frees the handle at index i of the ring, if there is one. */
 static void end_rest(rg_thread *me, uint32_t i) {
     void *block = me->resting_handles[i].handle;
     size_t size, c = class_of(me->resting_handles[i].bytes, RG_MEM_OTHER, &size);
@@ -437,7 +438,7 @@ bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item) {
     return true;
 }
 
-/* ---- a thread's part ---------------------------------------------------------------- */
+/* ---- a thread's lists and counters ----------------------------------------------------------- */
 
 void rgi_memory_begin_thread(rg_thread *me) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,63 +1,62 @@
 /*
- * memory.h: the one door to malloc. Every block is aligned to 64 bytes, and
- * whoever frees one says how large it was and of which class.
+ * memory.h: the only file that calls malloc. Every block is aligned to 64 bytes, and whoever frees
+ * a block gives its size and its class.
  */
 #pragma once
 
 #include "thread.h"
 
-/* Returns a block, or NULL with RG_OUT_OF_MEMORY as the error; in a load that takes too much, with
- * load.h's. */
+/* Returns a block. Fails with RG_OUT_OF_MEMORY and returns NULL if there is no memory, or with
+ * load.h's error in a load that takes too much. */
 void *rgi_alloc(size_t bytes, rg_class cls);
-/* Gives a block back; does nothing for NULL. */
+/* Frees a block; does nothing for NULL. */
 void rgi_free(void *block, size_t bytes, rg_class cls);
-/* Marks a handle as released, and gives its block of RG_MEM_OTHER back. The thread's
- * RG_RESTING_HANDLES last ones rest before their memory is used again, so that a use of one is
- * noticed. */
+/* Marks a handle as released, and frees its block of class RG_MEM_OTHER. The memory of the last
+ * RG_RESTING_HANDLES handles of a thread isn't reused yet, so that a use of one is noticed. */
 void rgi_free_handle(rg_handle *h, size_t bytes);
-/* These two do the same as the first two for blocks that are asked for all the time: the usual case
- * is inlined. To free NULL isn't allowed here. */
+/* These two do the same as rgi_alloc and rgi_free, for blocks that are needed all the time: the
+ * usual case is inlined. The block to free must not be NULL. */
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls);
 static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
-/* Sees to it that a block of RG_MEM_OTHER has room for `want` items, each of `item` bytes. Where it
- * hasn't, the block moves to one of twice the capacity or more. Returns false where there is no
- * memory, and leaves the block as it was. */
+/* Makes room for `want` items of `item` bytes each in a block of class RG_MEM_OTHER: if its
+ * capacity is smaller, moves it to a block of at least twice the capacity. Returns false, and
+ * changes nothing, if there is no memory. */
 bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
-/* Returns memory that the innermost scope owns, aligned to 64 bytes, or NULL where there is none.
- * There may be no bytes. */
+/* Returns `bytes` bytes that the innermost scope owns, aligned to 64 bytes, or NULL if there is no
+ * memory. `bytes` may be 0. */
 void *rgi_scope_alloc(size_t bytes);
-/* Returns whether every block is malloc's own; memory.c says when. */
+/* Returns whether every block comes from malloc directly; memory.c says when. */
 bool rgi_pool_bypassed(void);
-/* Tests set this before a program's first request: blocks are full of nonsense then, and each one
- * that is freed after something was written behind its end is counted. */
+/* If tests set this before a program's first request, new blocks are filled with nonsense, and
+ * blocks in which something was written beyond the end are counted when they are freed. */
 extern bool rgi_memory_guarded;
 extern atomic_long rgi_memory_spoilt;
 
-/* Begin and end a thread's free lists and counts. Only thread.c calls them. */
+/* Initialise and destroy the free lists and counters of a thread. Only thread.c calls them. */
 void rgi_memory_begin_thread(rg_thread *me);
 void rgi_memory_end_thread(rg_thread *me);
 
 /* ---- counting ------------------------------------------------------------------ */
 
 enum {
-    RG_DRIFT_MAX = 256 << 10,  /* A thread's greatest distance from the common count. */
-    RG_SMALL_BATCH = 16 << 14, /* The most that a list of small blocks holds, by 64 bytes. */
-    RG_HEADER_BATCH = 512,     /* The most headers that their list holds. */
+    /* The greatest number of bytes that a thread hasn't added to the common count. */
+    RG_DRIFT_MAX = 256 << 10,
+    RG_SMALL_BATCH = 16 << 14, /* The most bytes in a list of small blocks, divided by 64. */
+    RG_HEADER_BATCH = 512,     /* The most headers in their list. */
 };
 
-/* Adds n to a count to which only its own thread writes, so that no locked instruction is
- * needed. */
+/* Adds n to a counter that only its own thread writes, so that no locked instruction is needed. */
 static inline void rgi_count_to(atomic_long *count, long n) {
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
                           memory_order_relaxed);
 }
 
-/* Raises the thread's peak, if it has to, and adds the drift to the common count where it has left
- * its bounds. */
+/* Raises the thread's peak if necessary, and adds the drift to the common count if it is out of
+ * bounds. */
 void rgi_drifted(rg_thread *me);
 
-/* Counts bytes of a class that were taken, if `more`, or given back. `others` are bytes of other
- * classes, which the caller has counted in their class already. */
+/* Counts `bytes` bytes of a class as taken, if `more`, or else as freed. `others` are bytes of
+ * other classes, which the caller has added to their class already. */
 static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me, rg_class cls,
                                                                   bool more, long bytes,
                                                                   long others) {
@@ -72,13 +71,13 @@ static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me,
 
 /* ---- the lists of small blocks, uncounted --------------------------------------- */
 
-/* Returns the number of the list to which a block belongs. For no bytes, or for many, it is past
- * the last list. */
+/* Returns the size class of a small block. The result is beyond the last class if bytes is 0 or too
+ * large. */
 static inline size_t rgi_small_class(size_t bytes, rg_class cls) {
     return cls == RG_MEM_HEADER ? 0 : (bytes - 1) / 64 + 1;
 }
 
-/* Takes a list's first block. Requires that there is one. */
+/* Returns the first block of a list, and removes it. Requires that the list isn't empty. */
 static inline void *rgi_take(rg_thread *me, size_t c) {
     rg_free_block *b = me->small[c].first;
     me->small[c].first = b->next;
@@ -86,7 +85,7 @@ static inline void *rgi_take(rg_thread *me, size_t c) {
     return b;
 }
 
-/* Returns whether c is a list that has room for another block. */
+/* Returns whether c is a small size class whose list isn't full. */
 static inline bool rgi_has_room(const rg_thread *me, size_t c) {
     return c < RG_SMALL_CLASSES && me->small[c].count < me->small[c].limit;
 }
@@ -98,8 +97,9 @@ static inline void rgi_put_back(rg_thread *me, void *block, size_t c) {
     me->small[c].count++;
 }
 
-/* Lets a released header rest, so that a use after the end of its scope meets a header that is
- * marked as dead. Returns the header that has rested longest, or NULL. */
+/* Puts a released header into the ring of headers that aren't reused yet, so that a use after the
+ * end of its scope finds a header that is marked as dead. Returns the oldest header of the ring,
+ * which is removed, or NULL. */
 static inline void *rgi_put_to_rest(rg_thread *me, void *header) {
     void **place = &me->resting[me->rests++ % RG_RESTING];
     void *rested = *place;
@@ -107,7 +107,7 @@ static inline void *rgi_put_to_rest(rg_thread *me, void *header) {
     return rested;
 }
 
-/* ---- the short way ---------------------------------------------------------------- */
+/* ---- the usual case -------------------------------------------------------------------------- */
 
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls) {
     rg_thread *me = &rgi_this;
@@ -132,15 +132,15 @@ static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls) {
 
 /* ---- a header and a storage at once ------------------------------------------------ */
 
-/* Returns the header that rgi_take_both would take, or NULL where none is at hand or requests
- * are watched. What lies in it behind an rg_free_block may be written to. */
+/* Returns the header that rgi_take_both would take, or NULL if there is none, or if requests are
+ * watched. The caller may write to it, except to its rg_free_block. */
 static inline void *rgi_header_at_hand(void) {
     const rg_thread *me = &rgi_this;
     return RG_UNLIKELY(me->watched) ? NULL : me->small[0].first;
 }
 
-/* Takes the header at hand, and a storage of `bytes` bytes, which is returned. Where no such
- * storage is at hand, returns NULL and takes nothing. */
+/* Takes the header of rgi_header_at_hand and a storage of `bytes` bytes, and returns the storage.
+ * If the list has no such storage, takes nothing and returns NULL. */
 static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
     rg_thread *me = &rgi_this;
     size_t c = rgi_small_class(bytes, RG_MEM_STORAGE);
@@ -153,11 +153,11 @@ static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
     return storage;
 }
 
-/* Serves rgi_free_both where a list has no room. */
+/* The part of rgi_free_both for full lists. */
 void rgi_free_both_slowly(void *header, size_t header_bytes, void *storage, size_t bytes);
 
-/* Frees a header and, if there is one, a storage. The last thing that it does is a call, so that
- * its caller has no registers to save. */
+/* Frees a header and, unless it is NULL, a storage. The function ends with a call, so that its
+ * caller has no registers to save. */
 static inline void rgi_free_both(void *header, size_t header_bytes, void *storage, size_t bytes) {
     rg_thread *me = &rgi_this;
     size_t c = storage ? rgi_small_class(bytes, RG_MEM_STORAGE) : 0;

@@ -1,8 +1,8 @@
 /*
- * refs.h: counts of references.
+ * refs.h: reference counts.
  *
- * A locked instruction takes as long as twenty others. A process with one
- * thread needs none, and the C library knows whether it has only one.
+ * An instruction with a lock takes as long as twenty others. A process with one thread needs none,
+ * and the C library tells whether there is only one.
  */
 #pragma once
 
@@ -27,8 +27,8 @@
             atomic_fetch_add_explicit(count, n, memory_order_relaxed);                            \
     } while (0)
 
-/* Takes n references away, and returns whether they were the last ones. If they were, nobody else
- * can see the count, and nothing is written to it. */
+/* Subtracts n references, and returns whether they were the last ones. If they were, the count
+ * isn't written, since no other thread can read it. */
 #define RG_COUNT_DOWN(count, n)                                                   \
     __extension__({                                                               \
         __auto_type now_ = atomic_load_explicit(count, memory_order_acquire);     \

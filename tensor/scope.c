@@ -1,8 +1,8 @@
 /*
- * scope.c: results belong to a scope. The thread has one stack of references
- * and, for each open scope, a mark: the depth at which it began. Ending a scope
- * releases the stack down to that mark, and so ends scopes left open inside, too.
- * Memory that scopes own is a list beside the stack.
+ * scope.c: scopes, which own results. The thread has one stack of references and, for each open
+ * scope, a mark: the depth of the stack at which the scope began. Ending a scope releases the
+ * references above its mark, and so ends scopes left open inside it, too. Memory that scopes own is
+ * a list beside the stack.
  */
 #include "scope.h"
 #include "error.h"
@@ -19,8 +19,8 @@ static size_t innermost_mark(const rg_thread *me) {
 RG_HOT size_t rg_scope_begin(void) {
     rg_thread *me = rgi_thread_get();
     if (RG_UNLIKELY(me->scopes == me->marks_room)) {
-        /* Since this function has no way to fail, neither a test nor the limit of a load can make
-         * this request fail. */
+        /* This request can't fail for a test or for the limit of a load, since this function has no
+         * way to report a failure. */
         int64_t fail_at = me->fail_at;
         struct rg_load *load = me->load;
         me->fail_at = 0;
@@ -46,8 +46,8 @@ static inline void release_down_to(rg_thread *me, size_t depth) {
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-/* This stands before a block that scopes own, and takes a multiple of 64 bytes. `level` is 1 for
- * the root scope, and one more for each scope inside; `bytes` is the size of all, with these
+/* The fields before a block that scopes own; they take a multiple of 64 bytes. `level` is 1 for the
+ * root scope, and one more for each scope inside. `bytes` is the size of the block with these
  * fields. */
 struct rg_scope_block {
     _Alignas(64) struct rg_scope_block *next;
@@ -78,7 +78,7 @@ void *(rg_scope_copy)(const void *from, size_t bytes) {
     return own;
 }
 
-/* Frees the blocks that scopes inside the one of this level own. */
+/* Frees the blocks of scopes whose level is above this one. */
 static __attribute__((noinline)) void free_blocks(rg_thread *me, size_t level) {
     while (me->blocks && me->blocks->level > level) {
         struct rg_scope_block *block = me->blocks;
@@ -102,8 +102,8 @@ static __attribute__((noinline)) void tell_and_free_blocks(rg_thread *me, size_t
     free_blocks(me, level);
 }
 
-/* Ends what scopes inside the one of this level own, of which the stack's part begins at `depth`:
- * tensors, and then, which is rare, blocks of memory. An observer is told. */
+/* Releases the tensors of scopes whose level is above this one, from `depth` on in the stack, and
+ * then, which is rare, frees their memory. Tells the observer. */
 static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
     release_down_to(me, depth);
     if (RG_UNLIKELY((uintptr_t)me->observer | (uintptr_t)me->blocks))
@@ -146,7 +146,8 @@ void rgi_scope_end_thread(rg_thread *me) {
 
 /* ---- ownership ----------------------------------------------------------------------- */
 
-/* Several threads may own one tensor, and the slot is the last one's, so that it is only a hint. */
+/* Sets the tensor's slot. It is only a hint: if several threads own the tensor, the last one's slot
+ * stays. */
 static void put_slot(rg_tensor *t, size_t at) {
     atomic_store_explicit(&t->slot, (unsigned)at, memory_order_relaxed);
 }
@@ -173,7 +174,8 @@ RG_HOT rg_tensor *rgi_lend(rg_tensor *t) {
     return rgi_own(t);
 }
 
-/* Returns where t is on the stack, from the depth `from` on, or -1. Its slot is usually right. */
+/* Returns the index of t on the stack, from the depth `from` on, or -1. The slot is usually right.
+ */
 static int64_t find_on_stack(const rg_thread *me, const rg_tensor *t, size_t from) {
     size_t hint = atomic_load_explicit(&t->slot, memory_order_relaxed);
     if (hint >= from && hint < me->depth && me->stack[hint] == t)
@@ -184,8 +186,8 @@ static int64_t find_on_stack(const rg_thread *me, const rg_tensor *t, size_t fro
     return -1;
 }
 
-/* Takes a reference off the stack. Holes at the top close, lest a loop that keeps or drops tensors
- * make the stack grow. */
+/* Removes a reference from the stack. Holes at the top are closed, lest a loop that keeps or drops
+ * tensors make the stack grow. */
 static void take_from_stack(rg_thread *me, int64_t at) {
     size_t mark = innermost_mark(me);
     me->stack[at] = NULL;
@@ -206,7 +208,7 @@ rg_tensor *rg_keep(rg_tensor *t) {
     return t;
 }
 
-/* Takes one rg_keep back. Returns whether there was one. */
+/* Cancels one call of rg_keep. Returns whether there was one. */
 static bool unkeep(rg_tensor *t) {
     unsigned kept = atomic_load_explicit(&t->kept, memory_order_relaxed);
     while (kept)
@@ -249,8 +251,8 @@ rg_tensor *rg_escape(rg_tensor *t) {
     size_t mark = innermost_mark(me);
     int64_t at = find_on_stack(me, t, mark);
     if (at < 0)
-        return t; /* It is outside already. */
-    /* The scope's first reference and t change places, and the scope then begins behind t. */
+        return t; /* It belongs to an outer scope already. */
+    /* Exchanges t with the scope's first reference, and moves the scope's mark behind t. */
     rg_tensor *first = me->stack[mark];
     me->stack[at] = first;
     if (first)

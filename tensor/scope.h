@@ -1,21 +1,22 @@
 /*
- * scope.h: who owns a result. The public half, which begins and ends scopes, is
- * in tensor.h.
+ * scope.h: scopes, which own results. tensor.h has the public functions, which begin and end
+ * scopes.
  */
 #pragma once
 
 #include "storage.h"
 #include "text/text.h"
 
-/* Gives the caller's reference to the innermost scope, and returns the tensor; NULL stays NULL. */
+/* Gives the caller's reference to the innermost scope, and returns t; returns NULL for NULL. */
 static inline rg_tensor *rgi_own(rg_tensor *t);
 rg_tensor *rgi_own_slowly(rg_tensor *t);
-/* Adds a reference, gives it to the innermost scope, and returns the tensor. */
+/* Adds a reference, gives it to the innermost scope, and returns t. */
 rg_tensor *rgi_lend(rg_tensor *t);
-/* Does what rg_drop does, and if t is released, leaves it in this state (structs.h). */
+/* Does what rg_drop does. If t is released, leaves it in this state (structs.h). */
 void rgi_drop_as(rg_tensor *t, uint32_t state);
 
-/* Releases and frees all that the thread's scopes own. Only thread.c calls it. */
+/* Releases all tensors, and frees all memory, that the thread's scopes own. Only thread.c calls it.
+ */
 void rgi_scope_end_thread(rg_thread *me);
 
 static inline rg_tensor *rgi_own(rg_tensor *t) {

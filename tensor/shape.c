@@ -1,6 +1,5 @@
 /*
- * shape.c: what shapes may do: negative dims, broadcasting, counting, strides,
- * and their text.
+ * shape.c: shapes: negative dims, broadcasting, counts of elements, strides, and their text.
  */
 #include "shape.h"
 #include "error.h"
@@ -93,14 +92,14 @@ bool rgi_check_sizes(const char *op, const rg_dims *d) {
 
 /* ---- strides -------------------------------------------------------------------- */
 
-/* Returns a b, or INT64_MAX where that overflows: no memory is as large, and whoever allocates
- * refuses it. */
+/* Returns a b, or INT64_MAX if that overflows: no memory is that large, so that the allocation will
+ * be refused. */
 static int64_t saturating_product(int64_t a, int64_t b) {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* As in torch, a dim of size 0 counts as one of size 1 for the strides of the dims outside it. */
+/* Sets strides as torch does: a dim of size 0 counts as one of size 1 for the dims outside it. */
 void rgi_set_strides(rg_tensor *t) {
     int64_t stride = 1;
     if (RG_LIKELY(rgi_lay_out(t, t->ndim, t->size))) {
@@ -139,17 +138,17 @@ RG_HOT void rgi_update_flags(rg_tensor *t) {
 
 typedef enum shape_order { SHAPE_IN_ORDER, SHAPE_TURNED, SHAPE_UNORDERED } shape_order;
 
-/* Returns the stride of an input that broadcasts to y along one of y's dims, and 0 where it has one
- * element for all of the dim. */
+/* Returns the stride of an input along a dim of y, to which it broadcasts, or 0 if the input has
+ * one element for the whole dim. */
 static int64_t stride_along(const rg_tensor *y, const rg_tensor *in, int dim) {
     const int d = dim - (y->ndim - in->ndim);
     return d < 0 || (in->size[d] == 1 && y->size[dim] != 1) ? 0 : in->stride[d];
 }
 
-/* Returns whether y's dim `outer` lies outside dim `inner` in memory (in order), inside it
- * (turned), or whether nothing decides that (unordered). As in torch, the first input that decides
- * it counts: the larger stride lies outside, and a stride of 0 decides nothing; if the strides are
- * equal, the dims are turned where `inner` is larger, and else unordered. */
+/* Returns the order of two dims of y in memory: SHAPE_IN_ORDER if `outer` is outside `inner`,
+ * SHAPE_TURNED if it is inside, or unordered. As in torch, the first input that orders them
+ * decides: the dim of the larger stride is outside, and a stride of 0 decides nothing. If the
+ * strides are equal, the dims are turned if `inner` is larger, and unordered otherwise. */
 static shape_order order_of(const rg_tensor *y, int n, rg_tensor *const in[], int outer,
                             int inner) {
     for (int i = 0; i < n; i++) {
@@ -165,8 +164,8 @@ static shape_order order_of(const rg_tensor *y, int n, rg_tensor *const in[], in
     return SHAPE_UNORDERED;
 }
 
-/* Sorts y's dims by insertion, from the last one on, as n inputs order them. Returns whether they
- * are as they were. */
+/* Sorts the dims of y as n inputs order them, by insertion from the last dim on. Returns whether
+ * the order is unchanged. */
 static bool sort_dims(const rg_tensor *y, int n, rg_tensor *const in[], int order[RG_MAX_DIMS]) {
     const int dims = y->ndim;
     bool sorted = true;
@@ -204,8 +203,8 @@ bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
 
 /* ---- the strides of results ------------------------------------------------------ */
 
-/* Gives t strides for its dims in this order in memory. A dim counts as one of `least` elements at
- * least. */
+/* Sets strides without gaps for this order of dims in memory. A dim counts as at least `least`
+ * elements. */
 static void stride_in_order(rg_tensor *t, const int order[], int64_t least) {
     int64_t stride = 1;
     for (int d = t->ndim - 1; d >= 0; d--) {
@@ -220,7 +219,7 @@ static void take_strides(rg_tensor *t, const rg_tensor *from) {
     rgi_update_flags(t);
 }
 
-/* Returns whether t lies in memory in this order of its dims, without gaps. */
+/* Returns whether the dims of t are in this order in memory, without gaps. */
 static bool lies_in_order(const rg_tensor *t, const int order[]) {
     int64_t stride = 1;
     for (int d = t->ndim - 1; d >= 0; d--) {
@@ -232,8 +231,8 @@ static bool lies_in_order(const rg_tensor *t, const int order[]) {
     return true;
 }
 
-/* Looks for a dim of stride 1, then for one whose stride is that dim's size, and so on: each next
- * stride is the product of the sizes before. */
+/* Finds a dim of stride 1, then one whose stride is the size of that dim, and so on: each stride
+ * must be the product of the sizes found before it. */
 bool rgi_is_dense_in_some_order(const rg_tensor *t) {
     int64_t stride = 1;
     for (int found = 0; stride < t->numel; stride *= t->size[found - 1]) {
@@ -249,9 +248,9 @@ bool rgi_is_dense_in_some_order(const rg_tensor *t) {
 
 static const int channels_last[] = { 0, 2, 3, 1 };
 
-/* Gives y the strides that torch gives a result of inputs that have one shape and lie in memory in
- * the same way: contiguous, with the channels of images last, or without gaps. Where two of
- * these fit, strides of dims of size 1 decide. Returns false where the inputs are none of these. */
+/* Sets the strides of y as torch does for inputs that have one shape and the same order in memory:
+ * contiguous, with the channels of images last, or without gaps. If two of these fit, the strides
+ * of dims of size 1 decide. Returns false if the inputs are none of these. */
 static bool lay_out_as_all(rg_tensor *y, int n, rg_tensor *const in[]) {
     bool contiguous = true;
     bool last = y->ndim == 4;
@@ -298,8 +297,8 @@ void rgi_lay_out_as(rg_tensor *y, const rg_tensor *x) {
     stride_in_order(y, order, 1);
 }
 
-/* Elements lie apart if, with the dims sorted by stride, each stride is larger than what the dims
- * inside it reach together. */
+/* Elements don't overlap if, with the dims sorted by stride, each stride is larger than the reach
+ * of the dims inside it together. */
 RG_HOT bool rgi_overlaps_itself(const rg_tensor *t) {
     int64_t size[RG_MAX_DIMS];
     int64_t stride[RG_MAX_DIMS];

@@ -1,7 +1,7 @@
 /*
- * storage.c: births and deaths of tensors and of the memory behind them, and the
- * count of writes to it. A birth is a plain store, and a sole owner's release
- * needs no locked instruction: nobody else can see the count.
+ * storage.c: makes and releases tensors and their storage, and counts the writes to storage.
+ * Neither a new tensor nor the release by a sole owner needs a locked instruction: no other thread
+ * can see the reference count.
  */
 #include "error.h"
 #include "refs.h"
@@ -9,9 +9,9 @@
 #include "thread.h"
 #include "observer.h"
 
-/* ---- births ------------------------------------------------------------------------ */
+/* ---- making tensors -------------------------------------------------------------------------- */
 
-/* An observer, unless it is NULL, may be the one that gives t its storage. */
+/* Allocates t's storage, by the observer unless that is NULL. */
 static bool allocate(rg_tensor *t, rg_observer *observer) {
     rgi_set_strides(t);
     RG_FAIL_IF(t->numel > RG_NUMEL_MAX, NULL, "Storage size calculation overflowed with sizes=%s",
@@ -121,10 +121,9 @@ RG_HOT rg_tensor *rgi_alias(rg_tensor *t) {
     return a;
 }
 
-/* ---- deaths ------------------------------------------------------------------------ */
+/* ---- releasing tensors ----------------------------------------------------------------------- */
 
-/* Frees a tensor's header, which keeps the state, and its storage, unless another tensor has the
- * storage. */
+/* Frees a tensor's header, which keeps the state, and removes a reference to its storage. */
 static inline void free_tensor(rg_tensor *t, uint32_t state) {
     rg_storage *s = t->storage;
     t->state = state;
@@ -134,7 +133,7 @@ static inline void free_tensor(rg_tensor *t, uint32_t state) {
         rgi_free_both(t, RG_HEADER_BYTES, NULL, 0);
 }
 
-/* Lets go of t's history and name, if it has any. */
+/* Releases t's history and name, if it has any. */
 static inline void leave_others(rg_tensor *t) {
     if (t->history)
         t->history->cls->release(t->history);
@@ -142,7 +141,7 @@ static inline void leave_others(rg_tensor *t) {
         rgi_forget_name(t);
 }
 
-/* Ends a tensor that has a history, a name or a base, which it lets go of. */
+/* Releases a tensor that has a history, a name or a base. */
 RG_HOT static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     leave_others(t);
     if (t->flags & RG_VIEW)
@@ -150,7 +149,7 @@ RG_HOT static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     free_tensor(t, RG_DEAD);
 }
 
-/* The rarer cases are a call at the function's end, so that the usual case has no registers to
+/* The rarer cases are a call at the end of the function, so that the usual case has no registers to
  * save. */
 RG_HOT __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
     if (t->history || t->flags & (RG_VIEW | RG_NAMED))

@@ -1,7 +1,7 @@
 /*
- * storage.h: how tensors and the memory behind them are born, shared, written to
- * and released. A new tensor belongs to the caller, who releases it or gives it
- * to the scope; only what rgi_own returns is a user's.
+ * storage.h: how tensors and their storage are made, shared, written and released. A new tensor
+ * belongs to the caller, who releases it or gives it to the scope with rgi_own, which returns the
+ * tensor for the program.
  */
 #pragma once
 
@@ -9,28 +9,28 @@
 #include "memory.h"
 #include "shape.h"
 
-/* ---- births --------------------------------------------------------------------- */
+/* ---- making tensors -------------------------------------------------------------------------- */
 
-/* Returns a tensor that is alive, with one reference, of 0 dims and without storage. */
+/* Returns a 0-d tensor with one reference and without storage. */
 static inline rg_tensor *rgi_header_new(void);
 /* Gives t contiguous strides, and storage for its size. */
 bool rgi_allocate(rg_tensor *t);
 /* Return a contiguous tensor with one reference, whose elements have no value yet. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
-/* Does the same; a failure has the op's name. */
+/* Returns what rgi_new does; a failure has the op's name. */
 rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns such a tensor for an op's output; an observer may be the one that gives it the
- * storage. */
+/* Returns what rgi_new does, for an op's output. An observer may allocate the storage. */
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
-/* Returns a tensor of x's shape that has no gaps, and lies in memory as x does (rgi_lay_out_as). */
+/* Returns a tensor of x's shape without gaps, in x's order of dims in memory (see rgi_lay_out_as).
+ */
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns such a tensor of x's dtype for a function of x; a failure has the op's name. */
+/* Returns what rgi_new_dense_like does, in x's dtype; a failure has the op's name. */
 rg_tensor *rgi_new_like_given(const char *op, rg_tensor *x);
 /* Returns a tensor for an elementwise result of these inputs, which have one shape, laid out by
  * rgi_lay_out_between. */
 rg_tensor *rgi_new_between(rg_dtype dtype, int n, rg_tensor *const in[]);
-/* Returns a new tensor as a user asked for it; fails if the shape or the dtype isn't valid. */
+/* Returns a new tensor of a program's shape and dtype; fails if they aren't valid. */
 rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype);
 /* Returns a new tensor on t's storage, without history. */
 rg_tensor *rgi_alias(rg_tensor *t);
@@ -38,14 +38,14 @@ rg_tensor *rgi_alias(rg_tensor *t);
 /* ---- references ----------------------------------------------------------------- */
 
 static inline void rgi_retain(rg_tensor *t);
-/* Takes a reference away; NULL and RG_NONE have none. */
+/* Removes a reference; does nothing for NULL and RG_NONE. */
 static inline void rgi_release(rg_tensor *t);
-/* Does so, and if it was the last one, leaves the tensor in this state, which tells what released
- * it. */
+/* Removes a reference. If it was the last one, leaves the tensor in this state, which says what
+ * released it. */
 void rgi_release_as(rg_tensor *t, uint32_t state);
-/* Ends a tensor that has no reference any more, and leaves it in the state RG_DEAD. */
+/* Releases a tensor that has no reference left, and leaves it in the state RG_DEAD. */
 void rgi_destroy(rg_tensor *t);
-/* Takes t's name away, if it has one. */
+/* Removes t's name, if it has one. */
 void rgi_forget_name(rg_tensor *t);
 
 static inline void rgi_retain(rg_tensor *t) { RG_COUNT_UP(&t->refs, 1); }
@@ -65,7 +65,7 @@ static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
     rgi_retain(y->base);
 }
 
-/* Makes a view a tensor of its own, which follows no base. */
+/* Makes a view a tensor without a base. */
 static inline void rgi_view_leave(rg_tensor *t) {
     t->flags &= (uint8_t) ~(RG_VIEW | RG_OF_LIST | RG_UNTRACKED);
     rgi_release(rgi_base_of(t));
@@ -73,35 +73,36 @@ static inline void rgi_view_leave(rg_tensor *t) {
 
 /* ---- writes --------------------------------------------------------------------- */
 
-/* Counts a write to t's storage. An observer is told by whoever writes. */
+/* Counts a write to t's storage. The caller tells the observer. */
 void rgi_count_write(rg_tensor *t, const char *op);
 
-/* Returns whether `op`, which isn't recorded, may write to t in place; else fails with torch's
- * sentence. The guard is the autograd layer's, and refuses leaves and results of the graph. */
+/* Returns whether `op`, which isn't recorded, may write to t in place; otherwise fails with torch's
+ * sentence. autograd installs the guard, which refuses leaves and results of the graph. */
 bool rgi_may_write(rg_tensor *t, const char *op);
 extern bool (*rgi_write_guard)(rg_tensor *t, const char *op);
-/* Returns whether each element of t has a place of its own, and rgi_may_touch; else fails. */
+/* Returns whether no two elements of t share memory, and rgi_may_touch; otherwise fails. */
 bool rgi_may_overwrite(const rg_tensor *t, const char *op);
-/* Returns whether t was not made in inference mode, or this is on; else fails with torch's
- * sentence. */
+/* Returns whether t wasn't made in inference mode, or the thread is in inference mode; otherwise
+ * fails with torch's sentence. */
 static inline bool rgi_may_touch(const rg_tensor *t, const char *op);
 bool rgi_fail_for_inference(const char *op) __attribute__((cold));
 static inline bool rgi_may_touch(const rg_tensor *t, const char *op) {
     return RG_LIKELY(!t->storage->inference) || rgi_this.inference || rgi_fail_for_inference(op);
 }
 
-/* ---- how births are made ---------------------------------------------------------- */
+/* ---- inlined parts of making tensors --------------------------------------------------------- */
 
 enum {
-    RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64, /* The bytes of a header, as counted. */
-    RG_STORAGE_HEADER = 64, /* A storage's data follow at a multiple of 64 bytes. */
+    /* The size of a header, as it is counted. */
+    RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64,
+    RG_STORAGE_HEADER = 64, /* The offset of a storage's data. */
 };
 _Static_assert(sizeof(rg_storage) <= RG_STORAGE_HEADER, "a storage's header fits");
 _Static_assert(sizeof(rg_tensor) <= 192, "a tensor's header takes three cache lines");
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state),
                "a tensor's state outlives it in the free list");
 
-/* Returns the bytes of t's elements. */
+/* Returns the size of t's elements in bytes. */
 static inline size_t rgi_bytes_of(const rg_tensor *t) {
     return (size_t)t->numel * rgi_sizeof((rg_dtype)t->dtype);
 }
@@ -118,7 +119,7 @@ static inline rg_tensor *rgi_header_new(void) {
     return t ? rgi_header_begin(t) : NULL;
 }
 
-/* Makes the block a storage with one reference, which is t's. */
+/* Initialises a block as t's storage, with one reference. */
 static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) {
     memset(s, 0, sizeof *s);
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
@@ -129,7 +130,7 @@ static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) 
     t->data = s->data;
 }
 
-/* Makes an alias of t in the header a, which may lie anywhere. */
+/* Initialises the header `a`, which may lie anywhere, as an alias of t. */
 static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     RG_COUNT_UP(&t->storage->refs, 1);
     a->storage = t->storage;
@@ -148,13 +149,14 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     memcpy(a->stride, t->stride, sizeof a->stride);
 }
 
-/* Serve rgi_new and rgi_new_output where a block isn't at hand, a size isn't small, or there
- * is an observer. A failure has the op's name, or for NULL that of the op that is being applied. */
+/* The parts of rgi_new and rgi_new_output for the rarer cases: a list is empty, a size isn't small,
+ * or there is an observer. A failure has the op's name, or, if op is NULL, the name of the op that
+ * is being applied. */
 rg_tensor *rgi_new_slowly(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size);
 
-/* Does what rgi_new does where nobody observes, inlined where both blocks are at hand and every
- * size is small. It fails as rgi_new_slowly does. */
+/* Returns what rgi_new does, if there is no observer. Inlined for the case that both lists have a
+ * block and every size is small. Fails as rgi_new_slowly does. */
 static inline rg_tensor *rgi_new_alone(const char *op, rg_dtype dtype, int ndim,
                                        const int64_t *size) {
     rg_tensor *t = rgi_header_at_hand();
@@ -180,13 +182,13 @@ static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t 
     return rgi_new_alone(NULL, dtype, ndim, size);
 }
 
-/* Returns a tensor of x's shape and dtype. Requires that x is contiguous, and that nobody
- * observes. */
+/* Returns a tensor of x's shape and dtype. Requires that x is contiguous and that there is no
+ * observer. */
 static inline rg_tensor *rgi_new_beside(const rg_tensor *x) {
     return rgi_new_alone(NULL, (rg_dtype)x->dtype, x->ndim, x->size);
 }
 
-/* Takes a reference to the storage away, and frees the storage with the last one. */
+/* Removes a reference to the storage, and frees the storage with the last one. */
 static inline void rgi_storage_release(rg_storage *s) {
     if (RG_COUNT_DOWN(&s->refs, 1))
         rgi_free_fast(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);

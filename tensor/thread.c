@@ -1,6 +1,6 @@
 /*
- * thread.c: how a thread begins, at its first call, and how it ends. scope.h and
- * memory.h declare what begins and ends the thread's scopes and free lists.
+ * thread.c: makes the state of a thread at the thread's first call, and destroys it when the thread
+ * ends. scope.h and memory.h declare the parts of this for scopes and free lists.
  */
 #include "memory.h"
 #include "thread.h"
@@ -10,11 +10,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* `nobody` stands in for threads that haven't begun, and `fallback` is for a thread for which there
- * was no memory. Two such threads would share it without a lock. The library accepts that: whoever
- * started a thread has just got a stack for it, which is many times as large, so the fallback
- * serves a main thread alone. A fallback for each would have to be thread-local, and initial-exec
- * leaves a library that is loaded late no room for its four kilobytes. */
+/* `nobody` is the state of threads that haven't called the library. `fallback` is the state of a
+ * thread for which there is no memory. Two such threads would share it without a lock. That is
+ * accepted: a thread that was just started got a stack that is many times as large, so only a main
+ * thread will need the fallback. One fallback for each thread would have to be thread-local, and
+ * initial-exec leaves a library that is loaded late no room for its four kilobytes. */
 static rg_thread nobody, fallback;
 
 __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;
@@ -35,10 +35,10 @@ static void thread_end(void *unused) {
     if (me != &fallback)
         free(me);
     else
-        fallback = (rg_thread){ .ready = false }; /* Another thread may need it. */
+        fallback = (rg_thread){ .ready = false }; /* Makes it free for another thread. */
 }
 
-/* When the main thread returns from main, no key's destructor runs. */
+/* Ends the main thread, since destructors of keys don't run when main returns. */
 __attribute__((destructor)) static void main_thread_end(void) {
     if (rgi_this.ready)
         thread_end(NULL);

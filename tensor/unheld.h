@@ -1,7 +1,7 @@
 /*
- * unheld.h: an entry of a file whose value no tensor can hold. A loader gives it a header in a
- * state of its own, so that the rest of the file can be read: each function that is given that
- * header fails, and says which entry it is. The header's name is the sentence.
+ * unheld.h: a header for an entry of a file whose value no tensor can hold. The header has a state
+ * of its own, so that the rest of the file can be read, and each function that is given the header
+ * fails. The header's name is the error's sentence, which names the entry.
  */
 #pragma once
 

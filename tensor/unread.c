@@ -1,5 +1,5 @@
 /*
- * unread.c: what is written of a failure that nobody has looked at, and when.
+ * unread.c: reports of failures that the program hasn't looked at.
  */
 #define _GNU_SOURCE
 #include "unread.h"
@@ -20,7 +20,7 @@
 #define HAS_STACKS false
 #endif
 
-/* ---- how much is told ----------------------------------------------------------------- */
+/* ---- the choice of REGARD_ERRORS ------------------------------------------------------------- */
 
 typedef enum { TELL_UNKNOWN, TELL_LINE, TELL_QUIET, TELL_TRACE, TELL_ABORT } tell_mode;
 
@@ -35,7 +35,7 @@ static tell_mode mode_of(const char *value) {
     return TELL_UNKNOWN;
 }
 
-/* Returns how much is told, which is read from the environment once. */
+/* Returns the mode, which is read from the environment once. */
 static tell_mode told_mode(void) {
     static _Atomic(tell_mode) chosen;
     const tell_mode before = chosen;
@@ -53,16 +53,17 @@ static tell_mode told_mode(void) {
 /* ---- the stack ------------------------------------------------------------------------ */
 
 #if HAS_STACKS
-/* Returns the address as the file of the program or library counts it: from the file's beginning,
- * unless a program is linked for a fixed address. An address of return is one behind the call. */
+/* Returns a return address as an offset in the file of the program or library, or as it is if the
+ * program is linked for a fixed address. 1 is subtracted, since a return address lies behind the
+ * call. */
 static uintptr_t place_in_file(const void *address, const Dl_info *file) {
     const ElfW(Ehdr) *head = file->dli_fbase;
     const uintptr_t begin = head->e_type == ET_EXEC ? 0 : (uintptr_t)head;
     return (uintptr_t)address - begin - 1;
 }
 
-/* Writes "main at train.c:40", as the command addr2line finds it by the file's debug information,
- * into text. Returns false where it finds nothing. */
+/* Writes text such as "main at train.c:40", which the command addr2line finds by the file's debug
+ * information. Returns false if it finds nothing. */
 static bool find_line(const Dl_info *file, uintptr_t place, char *text, size_t bytes) {
     char command[1200];
     if (strchr(file->dli_fname, '\''))
@@ -73,12 +74,12 @@ static bool find_line(const Dl_info *file, uintptr_t place, char *text, size_t b
     const bool found = lines && fgets(text, (int)bytes, lines) && text[0] != '?';
     if (lines)
         pclose(lines);
-    text[found ? strcspn(text, "(\n") : 0] = 0; /* In parentheses is which of a line's parts. */
+    text[found ? strcspn(text, "(\n") : 0] = 0; /* Parentheses follow with the part of the line. */
     return found;
 }
 
-/* Writes a line for a return address, and returns whether it is in main, below which nothing of the
- * program is. */
+/* Writes a line for a return address. Returns whether it is in main; the functions below main
+ * aren't the program's. */
 static bool tell_address(const void *address) {
     Dl_info file;
     char text[512];
@@ -95,7 +96,7 @@ static bool tell_address(const void *address) {
 
 static void note_stack(rg_failure *f) { f->depth = backtrace(f->stack, RG_STACK_DEPTH); }
 
-/* The first addresses are those of this file and of rg_fail. */
+/* Writes the calls, without the first ones, which are those of this file and of rg_fail. */
 static void tell_stack(const rg_failure *f) {
     enum { OWN = 3 };
     for (int i = OWN; i < f->depth; i++)
@@ -107,7 +108,7 @@ static void note_stack(rg_failure *f) { f->depth = 0; }
 static void tell_stack(const rg_failure *f) { (void)f; }
 #endif
 
-/* ---- telling -------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static void tell_line(const char *line, const char *reached) {
     const bool any = *reached;
@@ -144,7 +145,7 @@ void rgi_null_reached(const char *op) {
         op = rgi_named_as;
     if (!f->unread || !op)
         return;
-    /* A function may look at an argument more than once. */
+    /* A function may check an argument more than once. */
     const size_t bytes = strlen(op);
     if (n >= bytes && strcmp(f->reached + n - bytes, op) == 0)
         return;

@@ -1,24 +1,25 @@
 /*
- * unread.h: failures that nobody has looked at. A program may go on without looking, so each of
- * them is told once on standard error, in a line that begins with "regard: ". The variable
- * REGARD_ERRORS of the environment tells them otherwise: `quiet` not at all, `trace` with the
- * functions that were being called, and `abort` at once, as the program is stopped for a debugger.
+ * unread.h: failures that the program hasn't looked at. Since a program may go on without a check,
+ * each of them is reported once on standard error, in a line that begins with "regard: ". The
+ * environment variable REGARD_ERRORS changes this: `quiet` reports nothing, `trace` adds the
+ * functions that were being called, and `abort` reports at once and aborts the program, for a
+ * debugger.
  */
 #pragma once
 
 #include "thread.h"
 
-/* Notes where the failure that begins to stand happened, and stops the program if REGARD_ERRORS
- * says so. */
+/* Prepares the report of the failure that has just become the thread's error, and aborts the
+ * program if REGARD_ERRORS says so. */
 void rgi_unread_begin(rg_thread *me);
 
-/* Notes that NULL has reached the function `op` because of the failure that stands. */
+/* Records that the function `op` was called with NULL because of the thread's failure. */
 void rgi_null_reached(const char *op);
-/* Forgets the names that were noted. A function inside which the failure began calls this, since
- * what it calls is of no interest to the program. */
+/* Forgets the recorded names. A function calls this if the failure began inside it, since the
+ * functions that it calls are of no interest to the program. */
 void rgi_null_stayed_inside(void);
 
-/* Tells the failure that stands, if it is unread and wasn't told, and returns false. Whatever gives
- * the program no result that it could check calls this where NULL has reached it, and so does a
+/* Reports the thread's failure, if it is unread and wasn't reported, and returns false. Functions
+ * without a result that the program could check call this if NULL has reached them; so does a
  * thread that ends. */
 bool rgi_tell_unread(void) __attribute__((cold));

@@ -1,7 +1,7 @@
 /*
- * walk.c: one walk over tensors that broadcast to one shape. Neighbouring dims that every operand
- * steps through evenly are merged, so that a loop sees the longest rows there are. How a kernel
- * spreads a walk over threads is in kernels/run.c.
+ * walk.c: walks over tensors that broadcast to one shape. Neighbouring dims are merged if the steps
+ * of every operand allow it, so that a loop gets the longest possible rows. kernels/run.c splits a
+ * walk among threads.
  */
 #include "walk.h"
 
@@ -18,7 +18,7 @@ static bool walk_merges(const rg_walk *w, int64_t size, const int64_t step[]) {
     return true;
 }
 
-/* Adds a dim inside those that there are, or merges it with the innermost of them. */
+/* Adds a dim inside the others, or merges it with the innermost one. */
 static void walk_add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     int d = w->ndim;
     if (walk_merges(w, size, step)) {

@@ -1,5 +1,5 @@
 /*
- * walk.h: one walk over up to RG_MAX_OPERANDS tensors that broadcast to the first one's shape.
+ * walk.h: walks over up to RG_MAX_OPERANDS tensors that broadcast to the shape of the first one.
  * Neighbouring dims that can be walked as one are merged.
  */
 #pragma once
@@ -7,8 +7,8 @@
 #include "structs.h"
 
 #define RG_MAX_OPERANDS 5
-/* A walk leads n operands over ndim dims, outermost first, and numel elements. step[d][k] is how
- * far operand k goes for each step in dim d, and element[k] is the size of its elements, both in
+/* A walk over n operands: ndim dims, the outermost first, and numel elements. step[d][k] is the
+ * distance between indices of dim d in operand k, and element[k] the size of its elements, both in
  * bytes. */
 typedef struct rg_walk {
     int n, ndim;
@@ -19,13 +19,13 @@ typedef struct rg_walk {
     char *data[RG_MAX_OPERANDS];
 } rg_walk;
 
-/* A loop works on n elements, from p[k] on, and steps through operand k by step[k] bytes. */
+/* A loop computes n elements: element i of operand k is at p[k] + i step[k]. */
 typedef void rg_loop(char *const p[], const int64_t step[], int64_t n, const void *context);
 
-/* Plans a walk over n tensors, the first of which is the output. It goes in the order in which the
- * output lies in memory if by_stride is set, else in that of its dims. */
+/* Makes a walk over n tensors, the first of which is the output. If by_stride, the dims are in the
+ * order of the output in memory; otherwise in their own order. */
 void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride);
 /* Calls the loop for each row of the walk. */
 void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
-/* Does both, with a short way for what is contiguous throughout. */
+/* Makes a walk and runs it, or calls the loop at once if all operands are contiguous. */
 void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);

@@ -1,8 +1,8 @@
 /*
- * warning.c: what a call says that has not failed, in torch's words, and who hears it.
+ * warning.c: warnings of calls that succeed, in torch's words.
  *
- * A place is a function and its sentence, which holds the shapes: C doesn't tell a function which
- * line has called it. (Python warns once for each sentence and line.)
+ * A place is a function and its sentence, shapes included: C doesn't tell a function which line has
+ * called it. (Python warns once for each sentence and line.)
  */
 #include "warning.h"
 
@@ -17,8 +17,8 @@ void rg_print_warning(const char *message) { fprintf(stderr, "warning: %s\n", me
 
 static _Atomic(rg_warning_handler *) on_warning = rg_print_warning;
 
-/* The hashes of what was said, 0 where there is room. A program that fills the table has
- * heard enough, and gets no more warnings. */
+/* The hashes of the warnings that were given, and 0 in unused entries. When the table is full,
+ * there are no more warnings. */
 enum { MOST_WARNINGS = 256 };
 static _Atomic uint64_t warned[MOST_WARNINGS];
 
@@ -29,7 +29,7 @@ static uint64_t warning_hash(const char *line) {
     return hash ? hash : 1;
 }
 
-/* Returns whether the line is heard for the first time. */
+/* Returns whether the warning is new. */
 static bool warning_is_new(const char *line) {
     uint64_t hash = warning_hash(line);
     for (int i = 0; i < MOST_WARNINGS; i++) {
@@ -65,7 +65,8 @@ void rgi_warn(const char *op, const char *format, ...) {
 void rgi_warn_of_variable(const char *variable, const char *value, const char *expected,
                           const char *taken) {
     const char *as = rgi_named_as;
-    rgi_named_as = NULL; /* The variable's name comes first, whatever function has read it. */
+    /* The variable's name comes first, not that of the function that has read it. */
+    rgi_named_as = NULL;
     rgi_warn(variable, "'%.40s' is not %s; %s", value, expected, taken);
     rgi_named_as = as;
 }

@@ -1,11 +1,11 @@
 /*
- * busy.c: what threads notice of other programs on the machine. workers.c waits and calls for help
- * accordingly.
+ * busy.c: measures whether other programs use the cores. workers.c decides by this whether threads
+ * wait, and whether workers help.
  *
- * A thread that waits costs nothing on a quiet machine, and a worker that helps saves time. On a
- * busy machine a waiting thread takes a core from another program, and a worker that loses its core
- * in the midst of a part keeps its caller waiting. Whether help pays then depends on how the system
- * shares out the cores, which no program is told. It is measured.
+ * A waiting thread costs nothing on a quiet machine, and a worker that helps saves time. On a busy
+ * machine a waiting thread takes a core from another program, and a worker that loses its core
+ * during a part keeps its caller waiting. Whether help pays then depends on how the system divides
+ * the cores, which no program is told. So it is measured.
  */
 #define _GNU_SOURCE
 #include "busy.h"
@@ -26,9 +26,9 @@ static void busy_add(_Atomic int64_t *x, int64_t more) {
 
 /* ---- quiet or busy ------------------------------------------------------------------------ */
 
-/* The machine gets busy when a thread had to leave its core BUSY_SWITCHES times within about
- * BUSY_WATCH. It stays so for BUSY_LENGTH, and for up to BUSY_LONGEST if it gets busy again and
- * again. */
+/* The machine becomes busy when a thread has lost its core BUSY_SWITCHES times within about
+ * BUSY_WATCH. It stays busy for BUSY_LENGTH, and for up to BUSY_LONGEST if it becomes busy again
+ * soon. */
 enum {
     BUSY_SWITCHES = 4,
     BUSY_WATCH = 16000000,
@@ -36,7 +36,7 @@ enum {
     BUSY_LONGEST = 1600000000,
 };
 
-/* The machine counts as busy until `busy_until`; `busy_length` is the length of that time. */
+/* The end of the time in which the machine counts as busy, and the length of that time. */
 static _Atomic int64_t busy_until, busy_length;
 
 bool rgi_machine_is_busy(int64_t now) { return now < busy_get(&busy_until); }
@@ -70,26 +70,26 @@ void rgi_watch_machine(int64_t now) {
 
 /* ---- whether help pays -------------------------------------------------------------------- */
 
-/* Jobs are done with help for MEASURE_TIME, and then alone for as long. The way in which more
- * processor time was had in the same time is then used for KEEP_TIME. The time doubles, up to
- * KEEP_LONGEST, whenever the same way wins again, because each measurement moves threads between
- * the cores. Alone must win by the factor MEASURE_MARGIN: where the system happens to put the
- * threads changes a single measurement by more than help does, and sleeping workers, which give way
- * to other programs, get on well with most. */
+/* Jobs run with help for MEASURE_TIME, and then alone for the same time. The way that got more
+ * processor time per time is then used for KEEP_TIME. That time doubles, up to KEEP_LONGEST, each
+ * time the same way wins again, because each measurement moves threads between the cores. Alone
+ * must win by the factor MEASURE_MARGIN: the system's placement of threads changes a single
+ * measurement by more than help does, and sleeping workers, which yield to other programs, disturb
+ * most of them little. */
 enum { MEASURE_HELPED, MEASURE_ALONE, MEASURE_WAYS };
 enum { MEASURE_TIME = 50000000, KEEP_TIME = 300000000, KEEP_LONGEST = 2000000000 };
 #define MEASURE_MARGIN 1.15
 
-/* The stage, which lasts until `until`, is one of the ways, or MEASURE_WAYS while the way that won
- * is in use. processor[w] is the processor time of the jobs that were done in way w, and time[w]
- * the time that they took. `keep` is the length of the last stage in which a winner was used. */
+/* The current stage, which lasts until `until`: one of the ways, which is measured, or MEASURE_WAYS
+ * while the winner is used. processor[w] is the processor time of the jobs that ran in way w, and
+ * time[w] their time. `keep` is the length of the last stage in which a winner was used. */
 static struct {
     atomic_int stage;
     atomic_bool alone_won;
     _Atomic int64_t until, keep, processor[MEASURE_WAYS], time[MEASURE_WAYS];
 } measure = { .stage = MEASURE_WAYS };
 
-/* Returns the mean number of cores that jobs had in this way. */
+/* Returns the mean number of cores of the jobs in this way. */
 static double measure_cores(int way) {
     return (double)busy_get(&measure.processor[way])
            / (double)RG_MAX(1, busy_get(&measure.time[way]));
@@ -119,9 +119,9 @@ static void measure_begin_stage(int stage, int64_t now) {
     busy_set(&measure.until, now + length);
 }
 
-/* Ends the stage if its time is over. A measurement that nobody went on with, because the machine
- * was quiet meanwhile, begins anew. Of several callers the one that moves `until` to a moment that
- * never comes begins the next stage. */
+/* Ends the stage if its time is over. A measurement begins again if no job continued it because the
+ * machine was quiet. Among several callers, the one that sets `until` to a time that never comes
+ * begins the next stage. */
 static void measure_go_on(int64_t now) {
     int64_t until = busy_get(&measure.until);
     if (now <= until

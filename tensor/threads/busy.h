@@ -1,6 +1,6 @@
 /*
- * busy.h: whether other programs want the cores, and whether a job is done faster with help then.
- * Times are in nanoseconds.
+ * busy.h: measures whether other programs use the cores, and whether help by workers then makes
+ * jobs faster. Times are in nanoseconds.
  */
 #pragma once
 
@@ -17,14 +17,14 @@ static inline int64_t rgi_clock(clockid_t clock) {
 }
 static inline int64_t rgi_now(void) { return rgi_clock(CLOCK_MONOTONIC); }
 
-/* Returns whether the machine counts as busy. It gets busy when a thread calls rgi_note_busy, or
+/* Returns whether the machine counts as busy. It becomes busy when a thread calls rgi_note_busy, or
  * when rgi_watch_machine, which every job calls, finds that the thread often loses its core. */
 bool rgi_machine_is_busy(int64_t now);
 void rgi_note_busy(int64_t now);
 void rgi_watch_machine(int64_t now);
 
 /* rgi_help_pays returns whether workers should help with a job that begins now, on a busy machine.
- * rgi_count_job tells it later what came of that: the processor time that the job took, of all
- * threads together, and the time from its beginning to its end. */
+ * rgi_count_job reports the result later: the processor time of all threads of the job together,
+ * and the time from its beginning to its end. */
 bool rgi_help_pays(int64_t now);
 void rgi_count_job(bool helped, int64_t processor_time, int64_t time);

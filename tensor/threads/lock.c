@@ -1,5 +1,5 @@
 /*
- * lock.c: locks of the library, and what becomes of them in a child of fork.
+ * lock.c: the locks of the library, and their state in a child of fork.
  */
 #include "lock.h"
 
@@ -43,7 +43,7 @@ static void lock_all(void) {
     }
 }
 
-/* Both the parent and the child have what the thread that forked had. */
+/* The parent and the child both unlock: both have the locks of the thread that forked. */
 static void unlock_all(void) {
     for (rg_own_lock *own = own_locks; own; own = own->next)
         pthread_mutex_unlock(&own->mutex);
@@ -51,9 +51,9 @@ static void unlock_all(void) {
         rgi_unlock(i);
 }
 
-/* The handler that is registered last is called first before a fork. The pool's mutex is to be
- * taken after these locks, since a thread that holds a generator's may wait for it, so that
- * workers.c registers before. */
+/* Registers the handlers of forks. The handler that is registered last runs first before a fork.
+ * The pool's mutex must be taken after these locks, since a thread that holds a generator's lock
+ * may wait for the pool; so workers.c registers earlier. */
 __attribute__((constructor(102))) static void expect_forks(void) {
     pthread_atfork(lock_all, unlock_all, unlock_all);
 }

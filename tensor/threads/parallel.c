@@ -1,7 +1,7 @@
 /*
- * parallel.c: work that is spread over threads. No result changes with their
- * number: either the parts depend only on how much work there is, or, as in
- * products and rows, no bit depends on the parts. workers.c has the threads.
+ * parallel.c: splits work among threads. No result depends on the number of threads: either the
+ * parts depend only on the amount of work, or, as in products and rows, no bit depends on the
+ * parts. workers.c has the threads.
  */
 #include "parallel.h"
 
@@ -14,15 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- how many ---------------------------------------------------------------------- */
+/* ---- the number of threads ------------------------------------------------------------------- */
 
-static atomic_int wanted_threads; /* 0 until the first question, or until the program sets it. */
+static atomic_int wanted_threads; /* 0 until it is first needed, or until the program sets it. */
 
 static const char *const thread_variables[] = { "REGARD_THREADS", "REGARD_NUM_THREADS",
                                                 "OMP_NUM_THREADS" };
 
-/* Returns the number of threads that this text names, or 0 if it names none. OpenMP writes a list
- * with a number for each level, the first of which counts. */
+/* Returns the number of threads that this text says, or 0 if it says none. OpenMP writes a list
+ * with a number for each level; the first one counts. */
 static int threads_of(const char *text) {
     char *end;
     const long n = strtol(text, &end, 10);
@@ -30,8 +30,8 @@ static int threads_of(const char *text) {
     return n > 0 && n <= INT32_MAX && (!*end || *end == ',') ? (int)n : 0;
 }
 
-/* Warns of each variable that is set, but to no number, as far as the first one with a number,
- * after which none is looked at. An empty variable counts as absent. */
+/* Warns of each variable whose value is no number, up to the first one that is a number; those
+ * behind it aren't read. An empty variable counts as absent. */
 static void warn_of_thread_variables(int threads) {
     char taken[64];
     snprintf(taken, sizeof taken, "the number of threads is %d", threads);
@@ -44,7 +44,8 @@ static void warn_of_thread_variables(int threads) {
     }
 }
 
-/* Threads that ask first at the same time find the same number, and one of them sets it. */
+/* Chooses the number of threads, and sets it. Threads that do so at the same time find the same
+ * number, and one of them sets it. */
 static int choose_threads(void) {
     int n = 0, nobody = 0;
     for (int i = 0; i < RG_COUNT(thread_variables) && !n; i++) {
@@ -79,9 +80,9 @@ int rgi_workers(int64_t n, int64_t grain) {
 
 /* ---- the work ---------------------------------------------------------------------- */
 
-/* Each worker begins with a share of the parts that is its own, and then helps with the others'.
- * Work that comes again falls to the same workers, whose caches may still hold its data. `next` is
- * the first part of a share that nobody has taken yet. */
+/* A share: the parts of one worker. Each worker does its own share first, and then helps with the
+ * others. So repeated work has the same workers, whose caches may still hold its data. `next` is
+ * the first part of a share that no worker has taken yet. */
 enum { PARALLEL_SHARES = 64 };
 
 typedef struct parallel_work {
@@ -98,7 +99,7 @@ static int64_t share_begin(const parallel_work *p, int64_t share) {
     return p->parts * share / p->shares;
 }
 
-/* Does what is left of a share. */
+/* Does the remaining parts of a share. */
 static void do_share(parallel_work *p, int64_t share, int worker) {
     const int64_t end = share_begin(p, share + 1);
     for (;;) {
