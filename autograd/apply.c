@@ -1,7 +1,7 @@
 /*
- * apply.c: applying an op: check and convert the inputs, find the shape, run the
- * forward, and, where a gradient may be wanted, record a node. Nodes are made by
- * node.c; writing over a tensor is inplace.c's business.
+ * apply.c: applying an op: check and convert the inputs, find the shape, run the forward, and,
+ * where a gradient may be wanted, record a node. node.c makes nodes, and inplace.c writes over a
+ * tensor.
  */
 #include "apply.h"
 #include "tensor/memory.h"

@@ -9,8 +9,8 @@
  *            && rgi_want_same_dtype(op, "mat1", a, "mat2", b);
  *
  * Each checker returns true, or fails and returns false. `op` is the name that the error begins
- * with, or NULL for the op that is being applied; `what` names an argument. A tensor that may be
- * absent (RG_NONE) satisfies each checker but rgi_want_given.
+ * with, or NULL for the op that is being applied; `what` names an argument. RG_NONE, an absent
+ * tensor, satisfies each checker except rgi_want_given.
  */
 #pragma once
 
@@ -18,8 +18,9 @@
 
 /* ---- dtypes ------------------------------------------------------------------------ */
 
-/* Require that the op has a kernel for the dtype, that the dtype is a float, and that it isn't
- * bool. They fail with RG_NOT_IMPLEMENTED, and a sentence like: not implemented for 'Long'. */
+/* The first requires that the op has a kernel for the dtype (`computes`), the second that the dtype
+ * is a float, and the third that it isn't bool. They fail with RG_NOT_IMPLEMENTED, and a sentence
+ * like: not implemented for 'Long'. */
 static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype);
 static inline bool rgi_want_float(const char *op, const rg_tensor *t);
 static inline bool rgi_want_no_bool(const char *op, const rg_tensor *t);
@@ -59,7 +60,7 @@ bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, in
 
 /* ---- numbers ----------------------------------------------------------------------- */
 
-/* Require that each of n numbers is positive, or isn't negative. */
+/* These require that each of n numbers is positive, or isn't negative. */
 bool rgi_want_positive(const char *op, const char *what, int n, const int64_t *v);
 bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_t *v);
 /* Requires indices from `from` to size - 1 along a dim of that size. The code is a parameter, since
@@ -84,7 +85,7 @@ bool rgi_want_no_grad(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_replacement(const char *op, const char *hook, const rg_tensor *made,
                           const rg_tensor *grad);
 
-/* ---- inline, for what small calls require ------------------------------------------- */
+/* ---- inline checkers, for the requirements of small calls --------------------------- */
 
 bool rgi_lacks_dtype(const char *op, rg_dtype dtype) __attribute__((cold));
 bool rgi_lacks_dims(const char *op, const char *what, const rg_tensor *t, int least, int most)

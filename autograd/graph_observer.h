@@ -5,7 +5,8 @@
  * values: each of these is an observer in a file of its own.
  *
  * There are two kinds. The thread's observer (tensor/observer.h) sees one thread, and may do work
- * in the graph's place. An observer of all threads only looks on, and may refuse.
+ * in place of the graph's functions. An observer of all threads does no such work; it is told of
+ * events, and may refuse some.
  */
 #pragma once
 

@@ -21,7 +21,7 @@ typedef struct rg_hooks {
 } rg_hooks;
 enum { RG_HOOK_AFTER_LEAF = RG_MAX_OUTPUTS };
 
-/* ---- hooks.c: what a node has ------------------------------------------------------ */
+/* ---- hooks.c: the hooks of a node -------------------------------------------------- */
 extern const rg_note_class rgi_hooks_class;
 /* Returns the node's hooks, or NULL. */
 static inline rg_hooks *rgi_hooks_of(const rg_node *n) {
@@ -45,7 +45,7 @@ void rgi_move_retained(const rg_tensor *t, const rg_tensor *after);
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad);
 /* Returns whether any leaf ever got a hook. */
 bool rgi_were_leaves_hooked(void);
-/* Calls the hooks that follow a change of the leaf's gradient. */
+/* Calls the leaf's post-accumulate-grad hooks, which run after its gradient was changed. */
 bool rgi_run_hooks_after(rg_node *leaf);
 /* Returns whether the leaf has such hooks. */
 bool rgi_has_hooks_after(const rg_node *leaf);

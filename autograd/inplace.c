@@ -7,7 +7,7 @@
 #include "graph_observer.h"
 #include "rebase.h"
 
-/* ---- who may write ------------------------------------------------------------------ */
+/* ---- whether a write is allowed ----------------------------------------------------- */
 
 /* Fails, with torch's sentence, if t is a leaf that requires grad, or a view whose write can't
  * become part of its base's history. */
@@ -69,7 +69,7 @@ static bool may_write(const char *name, int n, rg_tensor *const in[]) {
     return true;
 }
 
-/* ---- what a write would spoil ------------------------------------------------------- */
+/* ---- values that a write would change ----------------------------------------------- */
 
 /* Returns whether writing to t would change inputs that the op reads later. An input is safe if it
  * has t's elements in t's order, or shares no storage with t. */

@@ -123,7 +123,7 @@ RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) {
 }
 
 /* Returns a reference to the gradient that t gets: to g itself, or to a copy if several elements of
- * g share a place in memory, since later gradients are added in place. */
+ * g lie at one address, since later gradients are added in place. */
 static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_may_do_once("set_grad"))
         return NULL;

@@ -99,7 +99,7 @@ rg_tensor *rgi_forget_history(rg_tensor *t);
 /* Returns an alias of the value with this output of the node as its history. The scope owns it. */
 rg_tensor *rgi_join(rg_tensor *value, rg_node *n, uint32_t output);
 
-/* ---- looking and releasing --------------------------------------------------------- */
+/* ---- reading and releasing --------------------------------------------------------- */
 /* Returns the node behind t, or NULL if t does not require grad. */
 static inline rg_node *rgi_node_of(const rg_tensor *t) { return (rg_node *)t->history; }
 /* Returns torch's name of the node, such as "MulBackward0". */

@@ -1,9 +1,8 @@
 /*
- * op.h: what an op is made of, and what its paragraph may use. One op is one
- * paragraph in autograd/ops/: its public function, shape, forward, derivative, and
- * the row that ties them together; everything else (recording, the engine, derived
- * tests, drawing, profiling) reads the row. The graph's nodes are declared in
- * node.h, the run over them in engine.h.
+ * op.h: the row that describes an op, and the functions that an op's paragraph may use. One op is
+ * one paragraph in autograd/ops/: its public function, shape, forward, derivative, and the row that
+ * ties them together; everything else (recording, the engine, derived tests, drawing, profiling)
+ * reads the row. The graph's nodes are declared in node.h, and the run over them in engine.h.
  *
  * An application is a call: (row, attributes, inputs, outputs).
  */
@@ -29,9 +28,9 @@ typedef struct rg_node rg_node;
 
 /* ---- an application --------------------------------------------------------------- */
 
-/* `attr` points to the op's own struct, `in` holds RG_NONE where an optional input is absent, and
- * the dtype of each output is preset to in[0]'s. Where inputs were converted, `given` has them as
- * they came; else it is NULL. */
+/* `attr` points to the op's own struct. An element of `in` is RG_NONE if an optional input is
+ * absent. The dtype of each output is preset to in[0]'s. If inputs were converted, `given` has the
+ * original ones; else it is NULL. */
 typedef struct rg_call {
     const rg_op *op;
     const void *attr;
@@ -41,9 +40,10 @@ typedef struct rg_call {
     rg_tensor *const *given;
 } rg_call;
 
-/* One step of a backward run is an application, seen from its node. A rule is asked for the
- * gradient of number `input`. There is one gradient in `g` for each output, NULL where none reached
- * it; `wanted` has RG_IN(i) for each of the first RG_INPUTS inputs whose gradient is wanted. */
+/* One step of a backward run: it computes the gradients of a node's inputs from those of its
+ * outputs. A rule computes the gradient of the input with index `input`. g[k] is the gradient of
+ * output k, or NULL if none reached it. `wanted` is the RG_IN mask of the inputs whose gradients
+ * are wanted, among the first RG_INPUTS. */
 typedef struct rg_step {
     rg_node *node;
     const rg_op *op;
@@ -54,8 +54,9 @@ typedef struct rg_step {
     uint32_t wanted;
 } rg_step;
 
-/* Masks of values: a gradient names the values that it needs, and only those are kept for backward.
- * RG_IN(i) is the value of input i, for i below RG_INPUTS, and RG_OUT(i) the value of output i. */
+/* Masks of values: a gradient names the values that it needs, and only these are saved for
+ * backward. RG_IN(i) is the value of input i, for i below RG_INPUTS, and RG_OUT(i) the value of
+ * output i. */
 #define RG_IN(i)  (1u << (i))
 #define RG_INPUTS 24
 #define RG_OUT(i) (1u << (RG_INPUTS + (i)))
@@ -70,8 +71,9 @@ typedef rg_tensor *rg_rule(const rg_step *s, rg_tensor *g);
 typedef struct rg_gradient {
     uint32_t needs;
     rg_rule *rule;
-    /* Adds the gradient to the input's buffer, which all gradients of that input share, as those of
-     * slices do. The engine prefers it to the rule unless the gradient's graph is wanted. */
+    /* Adds the gradient to a buffer in which all gradients of the input are summed, such as those
+     * of its slices. The engine calls it instead of the rule, unless a graph of the gradient is
+     * wanted. */
     bool (*into)(const rg_step *s, rg_tensor *g, rg_tensor *buffer);
 } rg_gradient;
 
@@ -82,8 +84,8 @@ typedef struct rg_gradient {
  * bool and the op is RG_FLOATED. */
 typedef enum rg_typing { RG_AS_GIVEN, RG_PROMOTED, RG_FLOATED } rg_typing;
 
-/* A sample has inputs to test an op with. They are shapes, and a letter before a shape says what
- * values it has:
+/* A sample describes inputs with which an op is tested. Each is a shape; a letter before the shape
+ * gives the kind of its values:
  *     (2,3)    float, normal             p(2,3)  positive        u(3)  in (0.05, 0.95)
  *     s(3)     in (-0.95, 0.95)          d(4)    distinct, at least 0.1 apart
  *     z(3)     away from 0 and from every half-integer
@@ -93,11 +95,12 @@ typedef struct rg_sample {
     const void *attr;
 } rg_sample;
 
-/* The terms say how much work a product is, for the profiler. The op makes `times` products; 0 says
- * that it isn't one. An element of a product is a sum of terms: there are as many as in[input] has
- * places along the dim that is number `from_last` from the end, where 1 is the last. A step makes
- * one product for each gradient in the RG_IN mask `gradients`, and `extra` products beside these.
- * Where only a part of the terms counts, or more of them, `share` returns how much of them does. */
+/* For the profiler: the work of an op that computes products. The op computes `times` products; 0
+ * means that it computes none. An element of a product is a sum of terms. Their number is the size
+ * of in[input] along the dim that is number `from_last` from the end, where 1 is the last. A step
+ * computes one product for each gradient in the RG_IN mask `gradients`, and `extra` further
+ * products. `share` returns a factor of the number of terms, for an op that computes only a part of
+ * them, or more. */
 typedef struct rg_terms {
     uint8_t times, input, from_last;
     uint8_t gradients, extra;
@@ -126,7 +129,7 @@ struct rg_op {
     /* The shape function also checks values, such as indices out of range. A recorded step calls it
      * again in each run, since the values may have changed. */
     bool refuses_values;
-    /* The op makes a view, and fails for strides that allow none. */
+    /* The op makes a view, and fails for strides with which the view is impossible. */
     bool some_strides;
     /* Computes the outputs. Returns false if it failed. */
     bool (*forward)(rg_call *c);
@@ -201,7 +204,7 @@ struct rg_no_attr {
     char none[0];
 };
 #define RG_NO_ATTR ((const struct rg_no_attr *)NULL)
-/* Returns whether the op is rg_op_ident, or a copy of its row, as tests make: it compares the
+/* Returns whether the op is rg_op_ident or a copy of that row, as tests make one: it compares the
  * names. */
 #define RG_IS(op, ident) ((op)->name == rg_op_##ident.name)
 
@@ -212,8 +215,8 @@ rg_tensor *rgi_apply(const rg_op *op, const void *attr, size_t attr_size, int n,
                      rg_tensor *const in[]);
 bool rgi_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n,
                        rg_tensor *const in[], rg_tensor *out[]);
-/* Applies an op that returns values and indices, unless `ok` is false: then a check has failed
- * before. */
+/* Applies an op that returns values and indices. If `ok` is false, since a check has failed, it
+ * returns NULLs. */
 static inline rg_values_indices rgi_apply_two(bool ok, const rg_op *op, const void *attr,
                                               size_t attr_size, rg_tensor *x) {
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
@@ -264,7 +267,7 @@ static inline bool rgi_run_alike(const rg_call *c) {
 bool rgi_shape_same(rg_call *c);
 /* Gives each output in[0]'s shape, and out[0] also in[0]'s strides (rgi_lay_out_as). */
 bool rgi_shape_kept(rg_call *c);
-/* Give out[0] the shape that the inputs broadcast to. The second also makes its dtype bool. */
+/* Both give out[0] the shape that the inputs broadcast to. The second also makes its dtype bool. */
 bool rgi_shape_broadcast(rg_call *c);
 bool rgi_shape_broadcast_bool(rg_call *c);
 /* Gives out[0] the storage, shape and strides of in[0]. The view function then changes size, stride
@@ -327,7 +330,7 @@ rg_rule rgi_rule_same;
 /* True if nothing is recorded: grad mode is off, or inference mode is on. */
 extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 
-/* ---- what paragraphs lend each other ----------------------------------------------- */
+/* ---- functions for several paragraphs ---------------------------------------------- */
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
     return rgi_is_none(t) || rgi_check(t, op);
 }
@@ -337,7 +340,7 @@ rg_tensor *rgi_contiguous_clone(rg_tensor *x);
  * the given strides; its node has torch's name for a copy into .grad. */
 rg_tensor *rgi_to_as(const char *node, rg_tensor *x, rg_dtype dtype);
 rg_tensor *rgi_copied(rg_tensor *x, const int64_t *stride);
-/* Returns x in another shape with the same number of elements. Requires that nobody else has x.
+/* Returns x in another shape with the same number of elements. Requires that x has no other owner.
  * `node` is the node's name. */
 rg_tensor *rgi_reshape_own(const char *node, rg_tensor *x, rg_dims shape);
 /* Writes a value over x, converted to x's dtype. The values that x had get no gradient. */

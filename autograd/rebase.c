@@ -9,10 +9,10 @@
 
 #include <string.h>
 
-/* ---- where a view lies ------------------------------------------------------------- */
+/* ---- the place of a view in its base ----------------------------------------------- */
 
 /* Fills in the view's place in its base. Returns false if it has none: the base was given other
- * data since, or several of its elements share a place in memory. */
+ * data since, or several of its elements lie at one address. */
 static bool place_in_base(const rg_tensor *t, rg_strided *at) {
     const rg_tensor *base = rgi_base_of(t);
     *at = (rg_strided){
@@ -104,8 +104,9 @@ static const char advice_for_inferred[] =
     "you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
     "tracked).";
 
-/* Where a view comes from that doesn't follow its base, for the error: the block around it (NULL
- * for a list of views), the words for a write outside of the block, and the advice. */
+/* The origin of a view that can't follow its base, for the error's text: the block in which the
+ * view was made (NULL for a list of views), the words for a write outside of the block, and the
+ * advice. */
 typedef struct {
     const char *block, *outside, *advice;
 } view_origin;

@@ -1,6 +1,6 @@
 /*
  * run.h: a backward run, for collect.c, gradients.c and engine.c, and for tools/paths.c and
- * tools/graphviz.c, which go over its nodes for other ends.
+ * tools/graphviz.c, which use its list of nodes for other purposes.
  */
 #pragma once
 

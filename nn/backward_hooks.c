@@ -35,7 +35,7 @@ struct rg_backward_call {
     rg_hook hooks[];
 };
 
-/* ---- its life -------------------------------------------------------------------------- */
+/* ---- a call's state: making and releasing ---------------------------------------------- */
 
 static bool is_backward_hook(const rg_hook *h) {
     return h->kind == RG_HOOK_BACKWARD || h->kind == RG_HOOK_BACKWARD_PRE;

@@ -133,7 +133,7 @@ bool(rg_remove_forward_hook)(rg_module *m, int id) {
     return true;
 }
 
-/* ---- the door ------------------------------------------------------------------ */
+/* ---- the call ------------------------------------------------------------------ */
 
 static bool may_call(rg_module *m, rg_list in) {
     if (!rgi_module_given(m, "call") || !rgi_given_list(in.n, in.v, m->cls->name))

@@ -201,7 +201,7 @@ rg_tensor *rg_get_buffer(void *m, const char *path) {
     return rgi_lend(*e->place);
 }
 
-/* ---- what is done to all ------------------------------------------------------- */
+/* ---- functions that change the whole tree -------------------------------------- */
 
 void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), void *context) {
     rg_module *m = module;

@@ -1,8 +1,8 @@
 /*
- * activation.c: functions that networks put between their layers, element by element. Beside its
- * rule each has a gradient in one pass over the data. Those of x alone are rows of
- * tensor/kernels/elementwise.def, and the others have a paragraph. (Other functions of one tensor
- * are in unary.c.)
+ * activation.c: activation functions, which are elementwise. Each has a rule, and a gradient that
+ * is computed in one pass over the data. Functions of x alone are rows of
+ * tensor/kernels/elementwise.def; functions with further arguments have a paragraph here. (Other
+ * functions of one tensor are in unary.c.)
  */
 #include "elementwise.h"
 
@@ -33,12 +33,12 @@ static rg_tensor *hardswish_gradient(rg_tensor *g, rg_tensor *x) {
 
 /* g / 6 where -3 < x < 3, else 0 */
 static rg_tensor *hardsigmoid_gradient(rg_tensor *g, rg_tensor *x) {
-    const double sixth = 1 / 6.f; /* torch's sixth is a float's, also for doubles. */
+    const double sixth = 1 / 6.f; /* torch rounds 1/6 to a float, also for doubles. */
     rg_tensor *inside = rg_logical_and(rg_gt(x, -3), rg_lt(x, 3));
     return rg_where(inside, rg_mul(g, sixth), 0);
 }
 
-/* P(x) + x P'(x), with P the normal distribution's */
+/* P(x) + x P'(x), with P(x) = (1 + erf(x / sqrt 2)) / 2 */
 static rg_tensor *gelu_slope(rg_tensor *x) {
     rg_tensor *below = rg_mul(rg_add(rg_erf(rg_mul(x, M_SQRT1_2)), 1), 0.5);
     rg_tensor *density = rg_mul(rg_exp(rg_mul(rg_square(x), -0.5)), M_SQRT1_2 * M_2_SQRTPI / 2);
@@ -92,7 +92,7 @@ rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max) {
     return RG_APPLY(hardtanh, RG_A(numbers, "HardtanhBackward0", { min, max }), x);
 }
 
-/* torch looks at the order of the bounds in hardtanh alone. */
+/* torch checks the order of the bounds in hardtanh, but not in hardtanh_. */
 rg_tensor *rg_hardtanh_(rg_tensor *x, double min, double max) {
     return RG_APPLY_(hardtanh, RG_A(numbers, "HardtanhBackward0", { min, max }), x);
 }
@@ -133,7 +133,7 @@ rg_tensor *rg_leaky_relu_(rg_tensor *x, double negative_slope) {
 }
 
 /* ---- prelu: x > 0 ? x : w x; gx = x > 0 ? g : w g, gw = x > 0 ? 0 : x g -----------
- * The row's w broadcasts; the function's is one number, or one for each channel, which is dim 1. */
+ * The op's w broadcasts. The function's w has one element, or one for each channel (dim 1). */
 
 static rg_tensor *prelu_rule_x(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
@@ -188,14 +188,15 @@ static bool prelu_check(const rg_tensor *x, const rg_tensor *weight) {
 rg_tensor *rg_prelu(rg_tensor *x, rg_tensor *weight) {
     if (!rgi_check(x, "prelu") || !rgi_check(weight, "prelu") || !prelu_check(x, weight))
         return NULL;
-    /* The weights lie along dim 1. What has no such dim has one weight. */
+    /* The weights lie along dim 1. If x has no such dim, there is one weight. */
     const rg_dims aligned = rgi_dims_along(x->ndim, 1, weight->numel);
     return RG_COMPOSITE("prelu", RG_APPLY(prelu, RG_NO_ATTR, x, rg_reshape_dims(weight, aligned)));
 }
 
 /* ---- elu: x > 0 ? k0 x : k1 (e^(k2 x) - 1); gx = x > 0 ? k0 g : k1 k2 e^(k2 x) g ---- */
 
-/* The exponential is that of -relu(-x), so that a large x doesn't overflow where it isn't used. */
+/* The exponential is taken of -relu(-x), so that it doesn't overflow for a large x, where it isn't
+ * used. */
 static rg_tensor *elu_rule(const rg_step *s, rg_tensor *g) {
     const double *k = NUMBERS_OF(s);
     rg_tensor *x = rgi_saved(s, 0);

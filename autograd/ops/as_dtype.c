@@ -1,13 +1,13 @@
 /*
- * as_dtype.c: reductions, running sums and softmax that are told a dtype, as torch's dtype= does: x
- * is converted, and then the function without _as computes. The gradient is converted back.
+ * as_dtype.c: reductions, running sums and softmax with a dtype, as torch's dtype=: x is converted,
+ * and then the function without _as is called. The gradient is converted back.
  */
 #include "autograd/checks.h"
 
 /* ---- sums and products --------------------------------------------------------- */
 
-/* Returns y, the sum of a converted x, in the dtype: a sum of bools is an integer, which becomes
- * the bool that it stands for. Fails where the dtype has no gradient and x wants one. */
+/* Returns y, the sum of a converted x, in the dtype: a sum of bools is an integer, which is
+ * converted to bool. Fails if x requires grad and the dtype has no gradients. */
 static rg_tensor *summed_as(const char *op, rg_tensor *x, rg_tensor *y, rg_dtype dtype) {
     if (!y)
         return NULL;
@@ -51,8 +51,8 @@ rg_tensor *(rg_prod_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype)
                         summed_as("prod", x, rg_prod_dim(rg_to(x, dtype), dim, keepdim), dtype));
 }
 
-/* Returns x in the dtype. No kernel adds up bools, which torch minds only where x has dims and
- * elements. */
+/* Returns x in the dtype. No kernel adds up bools: as in torch, that is an error only if x has dims
+ * and elements. */
 static rg_tensor *running_as(const char *op, rg_tensor *x, int dim, rg_dtype dtype) {
     int wrapped;
     if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &wrapped))
@@ -99,7 +99,7 @@ rg_tensor *rg_mean_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dt
     return RG_COMPOSITE("mean", rg_mean_dims(mean_as_dtype(x, dtype), dims, keepdim));
 }
 
-/* ---- norms: of floats, which lose no digits ------------------------------------ */
+/* ---- norms: to a dtype of floats that loses no digits -------------------------- */
 
 static rg_tensor *norm_as_dtype(rg_tensor *x, rg_dtype dtype) {
     if (!rgi_check(x, "norm") || !rgi_check_dtype("norm", (int)dtype))
@@ -132,7 +132,7 @@ rg_tensor *rg_norm_dims_as(rg_tensor *x, double p, rg_dims dims, bool keepdim, r
     return RG_COMPOSITE("norm", rg_norm_dims(norm_as_dtype(x, dtype), p, dims, keepdim));
 }
 
-/* ---- softmax and its kind, which refuse integers themselves -------------------- */
+/* ---- softmax, softmin and log_softmax, which refuse integers themselves -------- */
 
 rg_tensor *(rg_softmax_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     return RG_COMPOSITE("softmax", rg_softmax(rg_to(x, dtype), dim));

@@ -52,7 +52,7 @@ static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
     return rg_where(mask, rg_scalar_dtype(0, dtype), rg_scalar_dtype(-INFINITY, dtype));
 }
 
-/* The rules make p, and s, the gradient of the scores, of the saved inputs. */
+/* The rules compute p, and the gradient s of the scores, from the saved inputs. */
 typedef struct {
     k_attention how;
     rg_tensor *q, *k, *v, *mask;
@@ -94,8 +94,8 @@ static rg_tensor *attention_rule_v(const rg_step *s, rg_tensor *g) {
     return a.v ? rg_matmul(rg_mT(attention_p(&a)), g) : NULL;
 }
 
-/* Makes *g_lse lse's gradient as the kernel takes it, which the caller releases, or NULL where
- * there is none. Returns false if memory ran out. */
+/* Sets *g_lse to a contiguous copy of lse's gradient, which the caller releases, or to NULL if
+ * there is no gradient. Returns false if memory ran out. */
 static bool attention_lse_gradient(const rg_step *s, const rg_tensor *lse, rg_tensor **g_lse) {
     *g_lse = s->g[1] ? rgi_contiguous_copy(s->g[1], (rg_dtype)lse->dtype) : NULL;
     return *g_lse || !s->g[1];
@@ -213,8 +213,8 @@ static bool joint_attention_forward(rg_call *c) {
     return k_attend(&attr->how, &y, c->out[1], NULL, NULL, NULL, in.v, NULL);
 }
 
-/* x is permuted so that its first dim has q, k and v; their gradients are stacked and permuted
- * back. */
+/* x is permuted so that q, k and v lie along its first dim; their gradients are stacked and
+ * permuted back. */
 static rg_tensor *joint_attention_rule(const rg_step *s, rg_tensor *g) {
     const struct joint_attention_attr *attr = RG_ATTR(s, joint_attention);
     rg_tensor *x = rg_unflatten(rgi_saved(s, 0), 2, RG_DIMS(3, attr->heads, -1));
@@ -289,12 +289,12 @@ rg_tensor *(rg_joint_attention)(rg_tensor *qkv, int64_t heads, bool is_causal) {
     return ok ? rg_escape(out[0]) : NULL;
 }
 
-/* ---- the public function: the op where torch has one, too, else what it is made of ---- */
+/* ---- the public function: the op if torch has one, too, else a composition ------------ */
 
 #define ATTENTION "scaled_dot_product_attention"
 
-/* Returns whether the op may be used: q, k and v have four dims, alike but for their lengths; the
- * mask is a constant of two dims or four. */
+/* Returns whether the op can be applied: q, k and v have four dims, equal except for the lengths,
+ * and the mask is a constant with two or four dims. */
 static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
                                const rg_attention_options *o) {
     const rg_tensor *const all[] = { q, k, v };
@@ -317,7 +317,7 @@ static bool attention_check_mask(const rg_tensor *q, const rg_attention_options 
     const rg_tensor *mask = o->attn_mask;
     if (rgi_is_none(mask))
         return true;
-    /* torch takes masks of float32 with any query. */
+    /* torch allows a float32 mask with a query of any dtype. */
     bool fits = rgi_is_bool(mask->dtype) || mask->dtype == RG_FLOAT32 || mask->dtype == q->dtype;
     RG_FAIL_IF(!fits, ATTENTION,
                "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
@@ -372,7 +372,7 @@ static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
     return rg_reshape_dims(rg_expand_dims(rg_unsqueeze(t, dim + 1), wide), shape);
 }
 
-/* Returns the scale: the one that was given, else 1 / sqrt(the size of the last dim). */
+/* Returns the given scale or, if that is 0, 1 / sqrt(the size of the last dim). */
 static double attention_scale(const rg_tensor *q, double given) {
     return given != 0 ? given : 1 / sqrt((double)q->size[q->ndim - 1]);
 }

@@ -144,7 +144,8 @@ static rg_tensor *batch_norm_rule_var(const rg_step *s, rg_tensor *g) {
     return rg_sub(rgi_step_g(s, 2), rg_div(batch_norm_gather(s, rg_mul(g, cube)), 2));
 }
 
-/* A bias alone is left to its rule, and so are gradients of mean and var. */
+/* Makes the gradients of x, weight and bias. The rules make them instead if only the bias's
+ * gradient is wanted, or if the outputs mean and var have gradients. */
 static bool batch_norm_fused(const rg_step *s, rg_tensor *gin[]) {
     if ((!rgi_wants(s, 0) && !rgi_wants(s, 1)) || s->g[1] || s->g[2])
         return true;
@@ -191,15 +192,15 @@ RG_OP(batch_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the b
                  BATCH_NORM("(2,3,2) - (3) (3) p(3)", 1e-2, false),
                  BATCH_NORM("(0,3) (3) (3) (3) p(3)", 1e-5, false)));
 
-/* Writes without a graph, so it needs no memory. */
+/* It writes without recording, so it needs no memory. */
 static bool batch_norm_write(rg_tensor *running, rg_tensor *value) {
     rgi_copy_elements(running, value);
     rgi_count_write(running, "batch_norm");
     return rgi_observe_copy(running, value, "batch_norm");
 }
 
-/* Moves the running mean and variance towards the batch's by the momentum: both of them, or neither
- * if memory runs out. */
+/* Moves the running mean and variance towards the batch's by the momentum. If memory runs out,
+ * neither changes. */
 static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                              rg_tensor *const made[], double momentum) {
     if (rgi_is_none(running_mean))

@@ -1,6 +1,6 @@
 /*
- * binary.c: functions of two tensors that broadcast, element by element: arithmetic, and the larger
- * and the smaller of two. Those that have no special rules are rows of
+ * binary.c: elementwise functions of two tensors that broadcast: arithmetic, and the larger and the
+ * smaller of two elements. Functions without special rules are rows of
  * tensor/kernels/elementwise.def. (Comparisons are in compare.c.)
  */
 #include "elementwise.h"
@@ -13,7 +13,8 @@ static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
     return rg_mul(part, rg_masked_fill(rg_reciprocal(square), rg_eq(square, 0), 0));
 }
 
-/* Returns g where an input alone was chosen, g / 2 where both are equal, else 0. */
+/* Returns g where this input was chosen, g / 2 where both inputs are equal, and 0 where the other
+ * was chosen. */
 static rg_tensor *chosen_gradient(rg_tensor *g, rg_tensor *equal, rg_tensor *other_chosen) {
     return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), other_chosen, 0);
 }
@@ -27,7 +28,8 @@ static rg_tensor *fmin_chooses_a(rg_tensor *a, rg_tensor *b) {
     return rg_logical_or(rg_le(a, b), rg_isnan(b));
 }
 
-/* The values that a gradient reads: NEEDS_ says what to keep for it, and VALUE_ declares them. */
+/* The values that a gradient reads: NEEDS_ is the mask of values to save, and VALUE_ declares
+ * variables with them. */
 #define NEEDS_a  RG_IN(0)
 #define NEEDS_b  RG_IN(1)
 #define NEEDS_ab NEEDS_a | NEEDS_b
@@ -225,8 +227,9 @@ rg_tensor *(rg_floor_divide_)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY_(floor_divide, RG_NO_ATTR, a, b);
 }
 
-/* ---- operands: which of the two was written as a number ---------------------------
- * torch names remainder, fmod and pow by it, and differentiates pow and remainder by it. */
+/* ---- operands: whether a or b was given as a number -------------------------------
+ * torch's names of the nodes of remainder, fmod and pow depend on it, and so do the derivatives of
+ * pow and remainder. */
 
 enum operands { TENSOR_NUMBER, TENSOR_TENSOR, NUMBER_TENSOR };
 
@@ -319,7 +322,7 @@ static bool pow_shape(rg_call *c) {
     return true;
 }
 
-/* Returns the kernel for a power that has one of its own, else that for every power. */
+/* Returns the kernel for this exponent, if it has one of its own, else the general kernel. */
 static const rg_kernel *pow_kernel(double exponent) {
     static const struct {
         double exponent;

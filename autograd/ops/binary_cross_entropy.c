@@ -1,6 +1,6 @@
 /*
- * binary_cross_entropy.c: the losses of a probability, and of a number whose sigmoid is one, for a
- * target in [0, 1].
+ * binary_cross_entropy.c: losses of a probability, and of a logit, whose sigmoid is a probability,
+ * for a target in [0, 1].
  */
 #include "loss.h"
 
@@ -11,10 +11,10 @@
 
 static bool bce_forward(rg_call *c) { return rgi_loss_forward(c, K_BCE); }
 
-/* Returns (x - t) / max((1 - x) x, c). torch differentiates this otherwise than the formula
- * says: the derivative by x is (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2, that by t is -1 /
- * max((1 - x) x, e), with e = 1e-12. So the value is made of constants; each derivative is
- * multiplied with x - x or t - t, which is 0 but has a gradient, and added. */
+/* Returns (x - t) / max((1 - x) x, c). torch's derivatives of this value differ from the formula's:
+ * by x it is (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2, and by t it is -1 / max((1 - x) x, e),
+ * with e = 1e-12. Therefore the value is computed from constants, and each derivative is multiplied
+ * by x - x or t - t, which is 0 but has a gradient, and added. */
 static rg_tensor *bce_slope(rg_tensor *x, rg_tensor *t, double c) {
     const double e = 1e-12;
     rg_tensor *x0 = rg_detach(x);

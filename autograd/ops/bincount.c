@@ -1,16 +1,16 @@
 /*
- * bincount.c: how often each integer occurs.
+ * bincount.c: counts how often each integer occurs.
  */
 #include "autograd/checks.h"
 
-/* ---- bincount: y_v = how many x are v, or the sum of their weights --------------- */
+/* ---- bincount: y_v = the number of x that are v, or the sum of their weights ----- */
 
 struct bincount_attr {
     int64_t minlength;
 };
 
-/* Sets *length to the largest integer and one more, or minlength. Fails if
- * one is negative, or too large. */
+/* Sets *length to the largest integer plus 1, or to minlength if that is larger. Fails if an
+ * integer is negative or too large. */
 static bool bincount_length(const rg_tensor *x, int64_t minlength, int64_t *length) {
     int64_t largest = -1;
     for (int64_t i = 0; i < x->numel; i++) {
@@ -32,7 +32,7 @@ static rg_dtype bincount_dtype(const rg_tensor *weights) {
     return rgi_is_float(weights->dtype) ? weights->dtype : RG_FLOAT64;
 }
 
-/* The op makes its output itself, since the integers say how large it is. */
+/* The op makes its output itself, since the output's size depends on the integers. */
 static bool bincount_make(rg_call *c) {
     rg_tensor *y = c->out[0];
     rg_tensor *weights = c->in[1];

@@ -1,9 +1,9 @@
 /*
- * cat.c: tensors joined: along a dim, along a new one.
+ * cat.c: joins tensors along a dim, or along a new dim.
  */
 #include "autograd/op.h"
 
-/* ---- cat: tensors one after the other along dim; each one's gradient is its slice of g ---- */
+/* ---- cat: tensors one after the other along dim; each tensor's gradient is its slice of g ---- */
 
 /* start[i] is the index along dim at which input i begins. The array has as many elements as there
  * are inputs. */
@@ -12,11 +12,11 @@ struct cat_attr {
     int64_t start[RG_MAX_INPUTS];
 };
 
-/* Returns whether torch skips x, as it does 1-d tensors without elements, whatever the shape of
- * the others. */
+/* Returns whether torch skips x: it skips 1-d tensors without elements, whatever the shape of the
+ * other tensors. */
 static bool cat_skips(const rg_tensor *x) { return x->ndim == 1 && x->size[0] == 0; }
 
-/* Returns the first tensor that isn't skipped, or else the last. */
+/* Returns the first tensor that isn't skipped, or the last if all are skipped. */
 static const rg_tensor *cat_first(int n, rg_tensor *const v[]) {
     int i = 0;
     while (i < n - 1 && cat_skips(v[i]))
@@ -94,8 +94,8 @@ static bool list_check(const char *op, rg_list tensors, rg_code code, const char
 
 static rg_tensor **list_room(int n) { return rgi_scope_alloc((size_t)n * sizeof(rg_tensor *)); }
 
-/* Joins more tensors than an op takes: `inner` joins RG_MAX_INPUTS at a time, then `outer` the
- * results. */
+/* Joins more tensors than an op takes: `inner` joins RG_MAX_INPUTS tensors at a time, and `outer`
+ * joins the results. */
 static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner,
                                 list_function *outer) {
     int groups = (tensors.n + RG_MAX_INPUTS - 1) / RG_MAX_INPUTS;
@@ -139,7 +139,7 @@ rg_tensor *(rg_cat)(rg_list tensors, int dim) {
                      tensors.n, tensors.v);
 }
 
-/* ---- stack: tensors side by side along a new dim; each one's gradient is g at its index ---- */
+/* ---- stack: tensors along a new dim; each tensor's gradient is g at its index -------------- */
 
 struct stack_attr {
     int dim;

@@ -1,6 +1,6 @@
 /*
- * compare.c: questions about elements, whose answers are bool and have no gradient. Each is a row
- * of tensor/kernels/elementwise.def.
+ * compare.c: comparisons and other tests of elements. Their results are bool and have no gradient.
+ * Each is a row of tensor/kernels/elementwise.def.
  */
 #include "elementwise.h"
 
@@ -24,7 +24,7 @@ rg_tensor *rg_logical_not_(rg_tensor *x) {
 
 /* ---- questions about two ------------------------------------------------------- */
 
-/* Writes the answer over x as 0 or 1. Torch names the node by whether b is a number. */
+/* Writes the result over x as 0 or 1. Torch's name of the node depends on whether b is a number. */
 static rg_tensor *compare_in_place(const char *name, const char *node_of_number,
                                    const char *node_of_tensor,
                                    rg_tensor *(*compare)(rg_tensor *, rg_tensor *), rg_tensor *x,

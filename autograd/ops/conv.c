@@ -6,10 +6,10 @@
 #include "autograd/checks.h"
 #include "tensor/warning.h"
 
-/* ---- parts that the three share ------------------------------------------------ */
+/* ---- parts of all three ops ---------------------------------------------------- */
 
-/* The window may have one or two dims. An element of the result takes `steps` steps. Where x has no
- * channels, y has none either, as in torch. */
+/* The window has one or two dims. An element of the result is a sum of `steps` products. If x has
+ * no channels, y has none either, as in torch. */
 struct conv_attr {
     const char *node;
     k_conv z;
@@ -42,7 +42,7 @@ static struct conv_attr conv_attr_for(const struct conv_attr *a, const char *nod
     return result;
 }
 
-/* The profiler multiplies by `terms`, which are x's last dim. */
+/* The profiler multiplies the result by `terms`, the size of x's last dim. */
 static double conv_share(const void *attr, int64_t rows, int64_t terms) {
     (void)rows;
     return ((const struct conv_attr *)attr)->steps / (double)RG_MAX(1, terms);
@@ -54,7 +54,7 @@ static double conv_share(const void *attr, int64_t rows, int64_t terms) {
         .share = conv_share                                                       \
     }
 
-/* Makes y of contiguous copies of a and b. */
+/* Computes y from contiguous copies of a and b. */
 typedef bool conv_kernel(const k_conv *z, rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
 static bool conv_with(conv_kernel *kernel, const k_conv *z, rg_tensor *y, rg_tensor *a,
                       rg_tensor *b) {
@@ -152,7 +152,7 @@ static rg_tensor *conv_rule_bias(const rg_step *s, rg_tensor *g) {
     return rg_sum_dims(g, a->dims == 1 ? RG_DIMS(0, 2) : RG_DIMS(0, 2, 3), false);
 }
 
-/* The bias is left to its rule. */
+/* The bias's gradient is made by its rule. */
 static bool conv_fused(const rg_step *s, rg_tensor *gin[]) {
     const k_conv *z = &RG_ATTR(s, conv)->z;
     rg_tensor *g = s->g[0];
@@ -187,7 +187,7 @@ RG_OP(conv, RG_NAMED(conv), .doc = "sums over channels and taps of w x, + bias",
                  CONV_OF("(1,2,3,3) (3,2,2,2) (3)", 2, 1, 1, 2, 3, CONV_PAIR(3, 3), CONV_PAIR(2, 2),
                          CONV_PAIR(1, 1), CONV_PAIR(0, 0), CONV_PAIR(1, 1), CONV_PAIR(2, 2))));
 
-/* ---- conv_input: what conv's x has as its gradient, given g and w; gg is conv of the gradient and
+/* ---- conv_input: the gradient of conv's x, from g and w; gg is conv of the gradient and
  *      w, and gw conv_weight of the gradient and g -------------------------------- */
 
 static bool conv_input_shape(rg_call *c) {
@@ -219,7 +219,7 @@ RG_OP(conv_input, RG_WITH(conv), .doc = "the gradient of conv's x", .n_in = 2,
                  CONV_OF("(2,4,3,5) (4,1,2,3)", 2, 2, 2, 1, 2, CONV_PAIR(4, 5), CONV_PAIR(2, 3),
                          CONV_PAIR(2, 1), CONV_PAIR(1, 2), CONV_PAIR(1, 2), CONV_PAIR(3, 5))));
 
-/* ---- conv_weight: what conv's w has as its gradient, given x and g; gx is conv_input of g and the
+/* ---- conv_weight: the gradient of conv's w, from x and g; gx is conv_input of g and the
  *      gradient, and gg conv of x and the gradient -------------------------------- */
 
 static bool conv_weight_shape(rg_call *c) {
@@ -259,7 +259,7 @@ typedef struct conv_options {
     int64_t stride[2], padding[2], dilation[2], more[2], groups;
 } conv_options;
 
-/* Makes *o of what was given. */
+/* Fills in *o from the given options. */
 static bool conv_take_options(int dims, const rg_tensor *weight, const rg_conv_options *given,
                               conv_options *o) {
     const bool same = given->padding == RG_SAME && !given->paddings.n;
@@ -290,7 +290,7 @@ static bool conv_take_options(int dims, const rg_tensor *weight, const rg_conv_o
     return true;
 }
 
-/* Requires that groups of x's channels meet those of the weight. */
+/* Requires that the groups of x's channels fit the weight's channels. */
 static bool conv_want_channels(const rg_tensor *x, const rg_tensor *weight, long long groups) {
     RG_FAIL_IF(weight->size[0] < groups || weight->size[0] % groups, NULL,
                "Given groups=%lld, expected weight to be divisible by %lld at dimension 0, but got "
@@ -304,8 +304,8 @@ static bool conv_want_channels(const rg_tensor *x, const rg_tensor *weight, long
     return true;
 }
 
-/* Requires that the kernel has elements, and fits into x with its padding. A batch without items or
- * without channels has no sums, but no other dim of x may be empty. */
+/* Requires that the kernel has elements, and fits into x with its padding. The batch and the
+ * channels of x may be empty, but no other dim. */
 static bool conv_want_room(int dims, const rg_tensor *x, const rg_tensor *weight,
                            const conv_options *o) {
     rg_dims padded = { .n = dims }, span = { .n = dims };
@@ -323,7 +323,7 @@ static bool conv_want_room(int dims, const rg_tensor *x, const rg_tensor *weight
            && (!x->size[0] || !x->size[1] || rgi_want_elements(NULL, "input", x, 2));
 }
 
-/* Makes the options, and requires what a convolution of a batch needs. */
+/* Fills in the options, and checks all requirements of a convolution of a batch. */
 static bool conv_wants(int dims, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
                        const rg_conv_options *given, conv_options *o) {
     return rgi_want_dims(NULL, "weight", weight, dims + 2, dims + 2)
@@ -378,7 +378,7 @@ static rg_tensor *conv_pad_more(rg_tensor *x, const conv_options *o, int dims) {
     return rg_pad_with(x, padding, RG_CONSTANT, 0);
 }
 
-/* Returns the convolution of a batch, whose options and shapes are right. */
+/* Returns the convolution of a batch. Requires that options and shapes were checked. */
 static rg_tensor *conv_batched(rg_tensor *x, rg_tensor *weight, rg_tensor *bias,
                                const conv_options *o, int dims) {
     x = conv_pad_more(x, o, dims);

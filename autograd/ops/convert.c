@@ -5,8 +5,8 @@
 
 /* ---- to: x in another dtype; the engine converts g back ------------------------ */
 
-/* node is torch's name if it isn't this op's. The copy lies in memory as x does, or else has the
- * strides that are given. */
+/* `node` is torch's name of the node, or NULL for the op's own. The copy has x's order of dims in
+ * memory, or the given strides. */
 struct to_attr {
     const char *node;
     rg_dtype dtype;
@@ -57,7 +57,7 @@ rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rgi_to_as(NULL, x, dtype
 
 /* ---- clone: x in a storage of its own; gx = g ---------------------------------- */
 
-/* The copy is contiguous, or lies in memory as x does. */
+/* If `contiguous` is false, the copy has x's order of dims in memory. */
 struct clone_attr {
     bool contiguous;
 };

@@ -80,7 +80,7 @@ static rg_tensor *cross_entropy_of_classes(rg_tensor *x, rg_tensor *t, const rg_
     return rgi_apply_outputs(&rg_op_cross_entropy, &a, sizeof a, 3, in, out) ? out[0] : NULL;
 }
 
-/* ---- the public function: the op, or what it is made of ------------------------ */
+/* ---- the public function: the op, or a composition ----------------------------- */
 
 /* Returns the weights of the classes along dim 1 (0 of a vector), to be multiplied with x. */
 static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x) {

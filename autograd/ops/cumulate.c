@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* ---- parts that they share ----------------------------------------------------- */
+/* ---- parts of several ops ------------------------------------------------------ */
 
 /* If `reverse` is set, the sum or product runs from the end. */
 struct cumsum_attr {
@@ -53,7 +53,7 @@ static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fil
                { "(0,3)", RG_A(cumsum, .dim = 1) },                                   \
                { "(2,0)", RG_A(cumsum, .dim = 1, .reverse = true) })
 
-/* ---- cumsum: y_k = x_0 + .. + x_k; gx is the cumsum of g from the other end ---- */
+/* ---- cumsum: y_k = x_0 + .. + x_k; gx is the cumsum of g from the end ---------- */
 
 static bool cumsum_forward(rg_call *c) { return cumulate_run(c, K_CUMSUM); }
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- parts that they share ----------------------------------------------------- */
+/* ---- parts of several ops ------------------------------------------------------ */
 
 /* The batches are alike: a is (.., n, k), b is (.., m, k), and y (.., n, m). */
 static bool distance_shape(rg_call *c) {
@@ -17,7 +17,7 @@ static bool distance_shape(rg_call *c) {
     return true;
 }
 
-/* Returns t with a dim put in before the last one or, if `from_end` is 2, before the last two. */
+/* Returns t with a new dim before the last dim or, if `from_end` is 2, before the last two. */
 static rg_tensor *distance_apart(rg_tensor *t, int from_end) {
     return rg_unsqueeze(t, -1 - from_end);
 }
@@ -59,7 +59,7 @@ static rg_tensor *cdist_slope(rg_tensor *d, rg_tensor *y, double p) {
     return rg_masked_fill(rg_div(power, rg_pow(y, p - 1)), flat, 0);
 }
 
-/* Returns t as one batch of matrices. */
+/* Returns t with all its batch dims joined to one. */
 static rg_tensor *cdist_flat(rg_tensor *t) {
     if (!rgi_check(t, "cdist"))
         return NULL;
@@ -69,7 +69,7 @@ static rg_tensor *cdist_flat(rg_tensor *t) {
     return rg_reshape(t, batch, t->size[t->ndim - 2], t->size[t->ndim - 1]);
 }
 
-/* Returns g times the slope of each distance by each difference: (batch, n, m, k). */
+/* Returns g times the derivative of each distance by each difference: (batch, n, m, k). */
 static rg_tensor *cdist_slopes(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = distance_apart(cdist_flat(rgi_saved(s, 0)), 1);
     rg_tensor *b = distance_apart(cdist_flat(rgi_saved(s, 1)), 2);
@@ -175,9 +175,10 @@ RG_OP(euclidean_dist, .doc = "distances between rows by way of a product",
       .grad = { RG_RULE(CDIST_NEEDS, euclidean_rule_a), RG_RULE(CDIST_NEEDS, euclidean_rule_b) },
       RG_SAMPLES({ "(3,2) (4,2)", NULL }, { "(2,3,5) (2,2,5)", NULL }, { "(0,3) (2,3)", NULL }));
 
-/* ---- cdist: which way, and for batches that broadcast ---------------------------- */
+/* ---- cdist: the choice of the method, and batches that broadcast ----------------- */
 
-/* Sets *product to whether distances of n to m rows are computed by a product. */
+/* Sets *product to whether the distances between n and m rows are computed from a matrix product.
+ */
 static bool cdist_mode(const char *mode, double p, int64_t n, int64_t m, bool *product) {
     bool always = strcmp(mode, "use_mm_for_euclid_dist") == 0;
     bool never = strcmp(mode, "donot_use_mm_for_euclid_dist") == 0;
@@ -200,7 +201,7 @@ static bool cdist_check(const rg_tensor *a, const rg_tensor *b, double p) {
     return rgi_want_same_dtype(NULL, "X1", a, "X2", b);
 }
 
-/* Returns t's matrices in a batch of that shape. */
+/* Returns t's matrices, expanded to a batch of that shape. */
 static rg_tensor *cdist_batch(rg_tensor *t, const rg_tensor *batch) {
     rg_dims shape = { .n = batch->ndim + 2 };
     for (int d = 0; d < batch->ndim; d++)

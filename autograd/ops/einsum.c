@@ -25,7 +25,7 @@ typedef struct {
     bool ellipsis;
 } einsum_operand;
 
-/* Returns the label that a letter stands for, -1 if it is no letter. */
+/* Returns the label of a letter, or -1 if c is no letter. */
 static int einsum_label(char c) {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -177,7 +177,7 @@ static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
     return einsum_spread(out, covered, covered);
 }
 
-/* Returns which dim has the label, -1 if none has. */
+/* Returns the dim with this label, or -1 if there is none. */
 static int einsum_find(const einsum_dims *d, int label) {
     for (int i = 0; i < d->n; i++)
         if (d->label[i] == label)
@@ -391,8 +391,7 @@ static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out,
     return y && over.n ? rg_sum_dims(y, over, false) : y;
 }
 
-/* Returns the n operands' sum of products. Behind the operands stands the output, with its
- * labels. */
+/* Returns the sum of products of the n operands. o[n] has the labels of the output. */
 static rg_tensor *einsum_run(einsum_operand *o, int n) {
     const einsum_dims *out = &o[n].dims;
     int64_t seen[EINSUM_LABELS];

@@ -1,6 +1,6 @@
 /*
- * elementwise.c: functions that stand in the rows of ops that go element by element: shapes that
- * require a dtype, forwards by the op's kernel, and gradients in one pass.
+ * elementwise.c: functions for the rows of elementwise ops: shapes that require a dtype, forwards
+ * by the op's kernel, and gradients in one pass.
  */
 #include "elementwise.h"
 

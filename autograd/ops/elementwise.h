@@ -1,6 +1,6 @@
 /*
- * elementwise.h: parts of a paragraph that ops on one element at a time share: samples, shapes that
- * refuse some dtypes, and a gradient that is made in one pass. The ops themselves are in unary.c,
+ * elementwise.h: parts of the paragraphs of elementwise ops: samples, shapes that refuse some
+ * dtypes, and a gradient that is computed in one pass. The ops themselves are in unary.c,
  * activation.c, shrink.c, binary.c, compare.c, ternary.c and replace.c, and their table is
  * tensor/kernels/elementwise.def.
  */
@@ -10,8 +10,8 @@
 
 #include <math.h>
 
-/* Make the samples of ops on one input, on two that broadcast, and on three. Letters
- * before a shape say of which kind its values are (see rg_sample in op.h). */
+/* The samples of ops with one input, with two that broadcast, and with three. `kind` is the letter
+ * before a shape (see rg_sample in op.h). */
 #define SAMPLES_1(kind, attr)                                                         \
     RG_SAMPLES({ kind "(2,3)", attr }, { kind "(2,1,3)", attr }, { kind "()", attr }, \
                { kind "(0,3)", attr })
@@ -27,7 +27,8 @@
 
 /* ---- parts of a row in tensor/kernels/elementwise.def ----------------------------- */
 
-/* The value that a gradient reads: NEEDS_ says what to keep for it, and VALUE_ declares it. */
+/* The value that a gradient reads: NEEDS_ is the mask of values to save, and VALUE_ declares a
+ * variable with it. */
 #define NEEDS_g 0
 #define NEEDS_x RG_IN(0)
 #define NEEDS_y RG_OUTPUT
@@ -42,8 +43,8 @@
 #define DTYPES_NUMBERS_IF(shape_) .shape = shape_
 #define DTYPES_ALL                .shape = rgi_shape_same
 
-/* RULE_OF_ROW defines a rule, OP_OF_ROW and SLOPE_OF_ROW are what the row says of the op, and
- * the others define rg_name and rg_name_. */
+/* RULE_OF_ROW defines a rule, OP_OF_ROW and SLOPE_OF_ROW are the fields of the op that the row
+ * sets, and the other macros define rg_name and rg_name_. */
 #define RULE_OF_ROW(rule, value, gradient)                   \
     static rg_tensor *rule(const rg_step *s, rg_tensor *g) { \
         VALUE_##value;                                       \
@@ -67,20 +68,21 @@
 
 /* ---- shapes and checks ------------------------------------------------------------ */
 
-/* Give the output in[0]'s shape. The first requires floats, and the second refuses bool. */
+/* Both give the output in[0]'s shape. The first requires floats, and the second refuses bool. */
 bool rgi_shape_of_floats(rg_call *c);
 bool rgi_shape_of_numbers(rg_call *c);
-/* Give the output the shape that the inputs broadcast to, and require the same of in[0]. */
+/* Both give the output the shape that the inputs broadcast to. The first requires floats, and the
+ * second refuses bool. */
 bool rgi_shape_broadcast_floats(rg_call *c);
 bool rgi_shape_broadcast_numbers(rg_call *c);
 
-/* Returns whether a number stood for the tensor in the call. */
+/* Returns whether the caller passed a number in place of this tensor. */
 static inline bool elementwise_is_number(const rg_tensor *t) {
     return t && t->state == RG_ALIVE && t->flags & RG_WEAK;
 }
 
-/* Returns whether the one number in t can be written in this dtype; fails with torch's sentence if
- * not. */
+/* Returns whether the single element of t fits into the dtype; fails with torch's sentence if it
+ * doesn't. */
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d);
 
 /* ---- ops of one tensor that take up to three numbers beside it ------------------- */
@@ -97,8 +99,8 @@ struct numbers_attr {
 /* Runs the op's kernel with the call's numbers. */
 bool rgi_elementwise_forward(rg_call *c);
 
-/* Make the gradient in one pass of the op's slope over g and the value that the rule reads. The
- * gradient takes the order of dims that g has, or in the second function the value has, as torch's
- * function does. */
+/* Both make the gradient in one pass of the op's slope kernel over g and the saved value. The
+ * gradient has g's order of dims in memory, or in the second function the saved value's, as in
+ * torch. */
 bool rgi_elementwise_slope(const rg_step *s, rg_tensor *gin[]);
 bool rgi_elementwise_slope_by_value(const rg_step *s, rg_tensor *gin[]);

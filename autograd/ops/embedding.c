@@ -1,5 +1,6 @@
 /*
- * embedding.c: class indices as rows: of a table, or with a 1 in the class's place.
+ * embedding.c: rows for class indices: the rows of a table (embedding), or rows of zeros with a 1
+ * at the class (one_hot).
  */
 #include "autograd/checks.h"
 
@@ -34,10 +35,10 @@ rg_tensor *(rg_one_hot)(rg_tensor *index, int64_t classes) {
 }
 
 /* ---- embedding: the rows of a table -----------------------------------------------
- * The gradient is added to the rows, in order; the one at padding_idx gets none. If by_frequency, a
- * row that was asked for n times gets an n-th of it. */
+ * The gradients are added to the rows, in the order of the indices; the row at padding_idx gets
+ * none. If by_frequency, the gradient of a row that occurs n times in index is divided by n. */
 
-/* A negative padding_idx means that there is none. */
+/* A negative padding_idx means that no row is for padding. */
 struct embedding_attr {
     int64_t padding_idx;
     bool by_frequency;
@@ -60,8 +61,8 @@ static bool embedding_forward(rg_call *c) {
 }
 
 /* Returns g with each row divided by the number of times that its index occurs. torch
- * differentiates this as if nothing was divided, so the quotient is a constant, and g - g adds the
- * derivative 1. */
+ * differentiates this as if nothing was divided: therefore the quotient is a constant, and g - g is
+ * added, which has the derivative 1. */
 static rg_tensor *embedding_shared(const rg_step *s, rg_tensor *g, rg_tensor *index) {
     if (!RG_ATTR(s, embedding)->by_frequency)
         return g;
@@ -88,7 +89,7 @@ static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
     return padding < 0 ? g : rg_scatter(g, 0, rg_full(RG_DIMS(1, table.v[1]), padding), 0);
 }
 
-/* The row at padding_idx is restored at the end, since it may already have gradients of others in
+/* The row at padding_idx is restored at the end: other steps may already have added gradients to
  * it. */
 static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor *index = rgi_saved(s, 0);
@@ -125,7 +126,7 @@ static bool embedding_check(const rg_tensor *index, const rg_tensor *weight) {
            && rgi_check_dims("embedding", index->ndim + 1);
 }
 
-/* ---- max_norm: rows that are asked for and too long are shortened in the table ---- */
+/* ---- max_norm: rows in use whose norm is too large are scaled down in the table ---- */
 
 static bool embedding_renorm_check(const rg_tensor *index, const rg_tensor *weight) {
     if (!embedding_check(index, weight))

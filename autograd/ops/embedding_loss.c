@@ -1,6 +1,6 @@
 /*
  * embedding_loss.c: losses that bring vectors together or drive them apart, up to a margin. Each is
- * made of other functions, as torch makes it.
+ * composed of other functions, as in torch.
  */
 #include "loss.h"
 #include "tensor/text/digits.h"
@@ -27,7 +27,7 @@ static bool cosine_embedding_shapes(const rg_tensor *a, const rg_tensor *b, cons
 
 rg_tensor *rg_cosine_embedding_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *target,
                                          rg_margin_options o) {
-    const double epsilon = 1e-12f; /* torch's is a float's, also for doubles. */
+    const double epsilon = 1e-12f; /* torch rounds it to a float, also for doubles. */
     if (!embedding_loss_check("cosine_embedding_loss", a, b, target, o.reduction)
         || !cosine_embedding_shapes(a, b, target))
         return NULL;
@@ -78,7 +78,7 @@ rg_tensor *rg_hinge_embedding_loss_with(rg_tensor *x, rg_tensor *target, rg_hing
 }
 
 /* ---- triplet_margin_loss: max(margin + d(anchor, positive) - d(anchor, negative), 0), where d is
- *      the pairwise distance. With swap, d(positive, negative) counts if it is the less. ---- */
+ *      the pairwise distance. With swap, d(positive, negative) is taken if it is less. ---- */
 
 rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, rg_tensor *negative,
                                        rg_triplet_options o) {

@@ -1,6 +1,6 @@
 /*
- * extreme.c: the largest and the smallest of a tensor's elements, and where they are. (Those of two
- * tensors are in binary.c.)
+ * extreme.c: the largest and the smallest of a tensor's elements, and their indices. (The larger of
+ * two tensors' elements is in binary.c.)
  */
 #include "reduce.h"
 
@@ -8,8 +8,8 @@
 
 /* ---- parts that extremes share ------------------------------------------------- */
 
-/* Fails for an extreme of nothing. dims are as they were given: an empty list
- * means everything. */
+/* Fails if there are no elements to choose from. `dims` is the caller's list: an empty one means
+ * all dims. */
 static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, rg_code code) {
     if (!rgi_check(x, name))
         return false;
@@ -37,14 +37,14 @@ static bool smallest_forward(rg_call *c) {
     return k_reduce(&k_least, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
-/* gx = g / (how many x equal y) where x equals y, else 0 */
+/* gx = g / (the number of x that equal y) where x equals y, else 0 */
 static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *share = rgi_reduce_share(x, rgi_saved_output(s), s->attr, false);
     return share ? rg_mul(rgi_reduce_restore(g, x->ndim, s->attr), share) : NULL;
 }
 
-/* gx is extreme_rule's, but NaNs are equal to each other, and the 0 doesn't have g's sign. */
+/* gx is the same as extreme_rule's, but NaNs count as equal, and zeros don't have g's sign. */
 static rg_tensor *extreme_of_all_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *share = rgi_reduce_share(x, rgi_saved_output(s), s->attr, true);
@@ -58,7 +58,7 @@ static rg_tensor *extreme_of_all_rule(const rg_step *s, rg_tensor *g) {
     RG_SAMPLES(REDUCED("d(2,3)", RG_UNNAMED), REDUCED("d(2,3,4)", 2), \
                REDUCED("d(2,3,4)", 5, true), REDUCED("(0,3)", 2), REDUCED("()", RG_UNNAMED))
 
-/* ---- amax: max(x) over dims; ties share g evenly ------------------------------- */
+/* ---- amax: max(x) over dims; equal maxima get equal parts of g ----------------- */
 
 RG_OP(amax, .doc = "max(x) over dims", .node = "AmaxBackward0", .n_in = 1, RG_WITH(reduce),
       .shape = rgi_reduce_shape, .forward = largest_forward,
@@ -79,7 +79,7 @@ rg_tensor *rg_amax_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return ok ? rgi_reduce_dims(&rg_op_amax, x, dims, keepdim) : NULL;
 }
 
-/* ---- amin: min(x) over dims; ties share g evenly ------------------------------- */
+/* ---- amin: min(x) over dims; equal minima get equal parts of g ----------------- */
 
 RG_OP(amin, .doc = "min(x) over dims", .node = "AminBackward0", .n_in = 1, RG_WITH(reduce),
       .shape = rgi_reduce_shape, .forward = smallest_forward,
@@ -100,7 +100,7 @@ rg_tensor *rg_amin_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return ok ? rgi_reduce_dims(&rg_op_amin, x, dims, keepdim) : NULL;
 }
 
-/* ---- max, min: of everything; ties share g evenly, and NaNs do ----------------- */
+/* ---- max, min: of all elements; equal extremes, or NaNs, get equal parts of g ---- */
 
 RG_OP(max, .doc = "max(x) of everything", .node = "MaxBackward1", .n_in = 1, RG_WITH(reduce),
       .shape = rgi_reduce_shape, .forward = largest_forward,
@@ -120,10 +120,10 @@ rg_tensor *rg_min(rg_tensor *x) {
     return ok ? rgi_reduce_all(&rg_op_min, x) : NULL;
 }
 
-/* ---- max_dim, min_dim: values along a dim, and where they are; g goes there ---- */
+/* ---- max_dim, min_dim: values along a dim, and their indices, at which gx is g ---- */
 
-/* Returns the one dim of the mask. The mask of the flattened tensor, which argmax alone has, gives
- * that tensor's only dim, 0. */
+/* Returns the only dim in the mask. In argmax, a mask of all dims stands for the flattened tensor,
+ * whose only dim is 0. */
 static int extreme_dim(const void *attr) {
     return __builtin_ctz(((const struct reduce_attr *)attr)->dims);
 }
@@ -180,7 +180,7 @@ rg_values_indices(rg_min_dim)(rg_tensor *x, int dim, bool keepdim) {
     return extreme_dim_apply("min", &rg_op_min_dim, x, dim, keepdim);
 }
 
-/* ---- argmax, argmin: only where it is; without a dim, in the flattened tensor ---- */
+/* ---- argmax, argmin: the index along a dim, or in the flattened tensor ----------- */
 
 static bool argmax_shape(rg_call *c) {
     rg_dims dim = RG_DIMS(extreme_dim(c->attr));

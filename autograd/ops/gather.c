@@ -1,19 +1,20 @@
 /*
- * gather.c: elements taken from indices along a dim, or put there: one by one in gather and
- * scatter, by slices in index_select and index_add. (Python's x[...] is in subscript.c.)
+ * gather.c: takes elements from indices along a dim, or puts elements there: single elements in
+ * gather and scatter, slices in index_select and index_add. (Python's x[...] is in subscript.c.)
  */
 #include "elementwise.h"
 
 #include "autograd/checks.h"
 #include "gather.h"
 
-/* ---- parts that they share ----------------------------------------------------- */
+/* ---- parts of several ops ------------------------------------------------------ */
 
 bool rgi_index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) {
     return rgi_want_indices(RG_RUNTIME_ERROR, NULL, index, 0, rgi_index_size(x, dim), dim);
 }
 
-/* `number` says that the source was given as a number, `scaled` that index_add's alpha isn't 1. */
+/* `number` is true if the caller passed the source as a number, and `scaled` if index_add's alpha
+ * isn't 1. */
 struct index_along_attr {
     const char *node;
     int dim;
@@ -24,8 +25,8 @@ struct index_along_attr {
 #define ALONG(inputs, dim_) \
     { inputs, RG_A(index_along, .dim = dim_) }
 
-/* Moves elements between `row` and the places in t that the indices name: one element for each
- * index, or one slice. */
+/* Moves elements between `row` and t's elements at the indices: a single element for each index, or
+ * a slice. */
 static bool index_along(const rg_op *op, const struct index_along_attr *a, k_index_how how,
                         rg_tensor *row, const rg_tensor *t, const rg_tensor *index) {
     if (!index)
@@ -53,7 +54,7 @@ static bool put_forward(rg_call *c) {
     return index_along(c->op, c->attr, RG_IS(c->op, scatter) ? K_PUT : K_ADD, &source, y, c->in[1]);
 }
 
-/* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ---------- */
+/* ---- gather: y[i][j] = x[index[i][j]][j]; g is added to x's gradient at the indices ---- */
 
 static bool gather_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
@@ -92,7 +93,7 @@ rg_tensor *(rg_gather)(rg_tensor *x, int dim, rg_tensor *index) {
     return RG_APPLY(gather, &a, x, index);
 }
 
-/* ---- take_along_dim: gather, of both as they broadcast ------------------------- */
+/* ---- take_along_dim: gather, with x and index broadcast ------------------------ */
 
 /* If an index is out of bounds, torch replaces every index by its remainder modulo the size. */
 rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
@@ -205,7 +206,7 @@ rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape
     return g;
 }
 
-/* gsource = g at the index, and 0 where the source is larger than the index */
+/* gsource = g at the indices, and 0 where the source has no index */
 static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
     const struct index_along_attr *a = RG_ATTR(s, index_along);
     if (a->number)
@@ -230,7 +231,7 @@ RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "Sca
                  ALONG("() i1(3) (3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0),
                  ALONG("(3) i3(1) ()", 0), ALONG("(3) i3() (1)", 0), ALONG("(3) i3(0) ()", 0)));
 
-/* Returns alpha times the source, in the source's dtype, which has to hold alpha. */
+/* Returns alpha times the source, in the source's dtype, into which alpha must fit. */
 static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
     if (!rgi_number_fits(NULL, alpha, (rg_dtype)source->dtype))
         return NULL;
@@ -241,8 +242,8 @@ static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
     return rg_mul(source, (int64_t)alpha);
 }
 
-/* Applies the op, in place under the name in_place if that isn't NULL. A number as source is
- * converted; index_add takes alpha times the source. */
+/* Applies the op; if in_place isn't NULL, it applies the op in place, under that name. A source
+ * that is a number is converted; index_add adds alpha times the source. */
 static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor *x, int dim,
                                 rg_tensor *index, rg_tensor *source, double alpha) {
     struct index_along_attr a = { .scaled = alpha != 1 };
@@ -282,7 +283,7 @@ rg_tensor *(rg_scatter_add_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor 
                                                       index, source, 1));
 }
 
-/* ---- index_select: the slices of x at the indices along dim; g is added there ---- */
+/* ---- index_select: the slices of x at the indices along dim; g is added at the indices ---- */
 
 static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];

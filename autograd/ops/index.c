@@ -1,6 +1,6 @@
 /*
- * index.c: x at index tensors for some of its dims, which is what Python's x[i, j] does with
- * tensors. (How items become index tensors is in subscript.c.)
+ * index.c: Python's x[i, j] with index tensors for some of x's dims. (subscript.c makes index
+ * tensors from items.)
  */
 #include "subscript.h"
 
@@ -8,10 +8,10 @@
 
 #include <stdio.h>
 
-/* ---- where index tensors lead -------------------------------------------------- */
+/* ---- offsets of index tensors -------------------------------------------------- */
 
-/* Joins a shape, whose last size stands first, with that of an index tensor. Returns whether they
- * broadcast. */
+/* Broadcasts a shape, whose sizes are stored from the last to the first, with an index tensor's
+ * shape. Returns whether they can be broadcast. */
 static bool index_join(int64_t from_end[RG_MAX_DIMS], int *n, const rg_tensor *index) {
     bool fits = true;
     for (int e = 0; e < index->ndim; e++) {
@@ -41,7 +41,7 @@ static bool index_offsets_shape(int k, rg_tensor *const index[], rg_dims *offset
     return fits;
 }
 
-/* Fails, since the index tensors don't broadcast. */
+/* Fails with the shapes of the index tensors, which can't be broadcast. */
 static bool index_no_shape(const char *op, int k, rg_tensor *const index[]) {
     char text[RG_MAX_DIMS * 192];
     int at = 0;
@@ -63,7 +63,7 @@ static int index_place(const struct index_attr *a, int k) {
     return a->dim[0];
 }
 
-/* Sets where the slices are. Requires the shape of the offsets. */
+/* Fills in the layout of the indexed slices. Requires the shape of the offsets. */
 static void index_lay_out(const rg_tensor *t, const struct index_attr *a, int k,
                           rg_index_layout *p) {
     p->t = *t;
@@ -106,8 +106,8 @@ typedef struct {
     const char *where;
 } index_bad;
 
-/* The loop over index tensor number `dim` takes the size and the stride of the dim that it is
- * for. */
+/* The context of the loop over index tensor number `dim`: the size and the stride of the dim that
+ * it indexes. */
 typedef struct {
     int dim;
     int64_t size, stride;
@@ -133,7 +133,7 @@ bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_te
     rg_index_layout p;
     if (row->numel == 0)
         return true;
-    /* The op's shape has found that the index tensors broadcast. */
+    /* This can't fail: the op's shape function has already broadcast the index tensors. */
     index_offsets_shape(k, index, &p.offsets);
     index_lay_out(t, a, k, &p);
     RG_SCOPE();
@@ -201,7 +201,7 @@ RG_OP(index, RG_NAMED(index), .doc = "x at index tensors for some of its dims",
                  { "(3,2) i3(0)", RG_A(index, .dim = { 0 }) },
                  { "(3,0) i3(2)", RG_A(index, .dim = { 0 }) }));
 
-/* ---- unindex: zeros of a shape with x added at index tensors; gx = g there ----- */
+/* ---- unindex: zeros of a shape with x added at index tensors; gx = g at these ---- */
 
 static bool unindex_shape(rg_call *c) {
     rgi_set_size(c->out[0], &RG_ATTR(c, unindex)->shape);
@@ -228,7 +228,7 @@ RG_OP(unindex, RG_WITH(unindex), .doc = "zeros with x added at index tensors",
       RG_SAMPLES({ "(2,3,3) i2(2,1) i4(3)", RG_A(unindex, { .dim = { 0, 2 } }, RG_D(2, 3, 4)) },
                  { "(0,2) i3(0)", RG_A(unindex, { .dim = { 0 } }, RG_D(3, 2)) }));
 
-/* ---- masked_select: x[mask], of both as they broadcast ------------------------- */
+/* ---- masked_select: x[mask], with x and mask broadcast ------------------------- */
 
 bool rgi_index_of_mask(rg_tensor *mask, rg_tensor *index[]) {
     rg_tensor *places = rg_nonzero(mask);

@@ -1,6 +1,6 @@
 /*
- * index_write.c: slices that are written over at indices along a dim: with a number (index_fill)
- * and with other slices (index_copy). (Those that are added to are in gather.c.)
+ * index_write.c: writes over slices at indices along a dim, with a number (index_fill) or with
+ * other slices (index_copy). (index_add is in gather.c.)
  */
 #include "elementwise.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- parts that they share ----------------------------------------------------- */
+/* ---- parts of several ops ------------------------------------------------------ */
 
 struct index_write_attr {
     const char *node;
@@ -25,7 +25,7 @@ static rg_tensor index_write_vector(const rg_tensor *t) {
     return vector;
 }
 
-/* Copies x, unless it is written over, and puts slices of the source at the indices. */
+/* Copies x to y, unless y is x itself, and writes slices of the source at the indices. */
 static bool index_write(rg_call *c, const rg_tensor *source, const rg_tensor *index) {
     rg_tensor *y = c->out[0];
     if (y != c->in[0])
@@ -47,7 +47,8 @@ static bool index_fill_shape(rg_call *c) {
            && rgi_want_indices(RG_INDEX_ERROR, NULL, index, -size, size, dim) && rgi_shape_kept(c);
 }
 
-/* Returns the indices, of which those below 0 count from the end, as they count from the start. */
+/* Returns the indices with negative ones, which count from the end, replaced by their positive
+ * equivalents. */
 static rg_tensor *index_fill_wrapped(const rg_tensor *index, int64_t size) {
     rg_tensor *wrapped = rgi_own(rgi_new_like(index, RG_INT64));
     if (!wrapped)
@@ -79,7 +80,7 @@ static rg_tensor *index_fill_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_index_fill(g, RG_ATTR(s, index_write)->dim, index, 0);
 }
 
-/* An index that comes again counts once. */
+/* An index that occurs several times counts once. */
 static rg_tensor *index_fill_rule_value(const rg_step *s, rg_tensor *g) {
     rg_tensor *index = rgi_saved(s, 1);
     rg_tensor *nowhere = rg_zeros_dims(rg_shape(g), RG_BOOL);
@@ -132,7 +133,7 @@ rg_tensor *(rg_index_fill_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *
 /* ---- index_copy: y = x, then y[index[i]] = source[i] along dim 0; gx is g, filled with 0 there;
  *      gsource is g there --------------------------------------------------------- */
 
-/* Writes t's sizes but that of dim, with blanks between them. */
+/* Writes t's sizes, except the size of dim, with blanks between them. */
 static const char *index_copy_slice(const rg_tensor *t, int dim, char text[192]) {
     int at = 0;
     text[0] = '\0';

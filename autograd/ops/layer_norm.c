@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* ---- parts that the three share ---------------------------------------------------
- * Row by row, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h weight + bias. With
- * gw = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), gbias = sum(g).
- * rms_norm takes no mean away. */
+/* ---- parts of all three norms -----------------------------------------------------
+ * Row by row, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h weight + bias. With gw
+ * = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), gbias = sum(g). In
+ * rms_norm the mean is left out. */
 
 /* x has `batch` times `groups` rows. A row has `channels` weights, each for `per` elements. */
 struct norm_attr {
@@ -54,7 +54,7 @@ static rg_tensor *norm_rows(const rg_step *s, rg_tensor *t) {
     return rg_reshape(t, a->batch, a->groups, a->channels * a->per);
 }
 
-/* Returns h as rows, and makes *rstd the factor of each. */
+/* Returns h as rows, and sets *rstd to the rows' factors. */
 static rg_tensor *norm_unit(const rg_step *s, rg_tensor **rstd) {
     const struct norm_attr *a = s->attr;
     rg_tensor *x = norm_rows(s, rgi_saved(s, 0));
@@ -127,7 +127,7 @@ static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t
     return true;
 }
 
-/* A bias alone is left to its rule. */
+/* If only the bias's gradient is wanted, its rule makes it. */
 static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     const struct norm_attr *a = s->attr;
     if (!rgi_wants(s, 0) && !rgi_wants(s, 1))
@@ -153,8 +153,8 @@ static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* Returns the product of the sizes of dims from `from` to before `to`. It wraps around only if x
- * has no elements, but absurd sizes. */
+/* Returns the product of the sizes of dims `from` to `to` - 1. It can overflow only if x has no
+ * elements. */
 static int64_t norm_product(const rg_tensor *x, int from, int to) {
     uint64_t n = 1;
     for (int d = from; d < to; d++)

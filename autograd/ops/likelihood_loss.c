@@ -8,7 +8,7 @@
 /* ---- gaussian_nll_loss: with v = max(var, eps), (ln v + (x - t)^2 / v) / 2, and with full
  *      ln(2 pi) / 2 more. The gradient doesn't see that var was raised to eps. ---- */
 
-/* Fails unless every variance is at least 0; a NaN is let through, as in torch. */
+/* Fails if a variance is below 0. NaN is allowed, as in torch. */
 static bool gaussian_check_signs(rg_tensor *var) {
     RG_SCOPE();
     rg_tensor *negative = rg_any(rg_lt(rg_detach(var), 0));
@@ -42,7 +42,7 @@ static rg_tensor *gaussian_fitted(rg_tensor *x, rg_tensor *var) {
     return rg_unsqueeze(var, -1);
 }
 
-/* Returns var where it is above eps, and eps elsewhere, with the gradient of var alone. */
+/* Returns max(var, eps) with the gradient of var, as if the maximum wasn't taken. */
 static rg_tensor *gaussian_raised(rg_tensor *var, double eps) {
     rg_tensor *raised = rg_clone(var);
     RG_NO_GRAD();

@@ -1,8 +1,8 @@
 /*
- * loss.c: losses by the distance of a prediction from its target, be it squared, absolute or
- * between the two, and by the divergence of distributions. (Losses over classes are in
- * binary_cross_entropy.c, nll.c and cross_entropy.c, those of embeddings in embedding_loss.c, and
- * those by a likelihood in likelihood_loss.c.)
+ * loss.c: losses by the distance of a prediction from its target (squared, absolute, or a mixture
+ * of both), and by the divergence of distributions. (Losses over classes are in
+ * binary_cross_entropy.c, nll.c and cross_entropy.c, losses of embeddings in embedding_loss.c, and
+ * losses by a likelihood in likelihood_loss.c.)
  */
 #include "loss.h"
 
@@ -63,8 +63,8 @@ static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *we
 
 /* ---- parts of a row whose loss k_loss computes --------------------------------- */
 
-/* Fails unless the weight can be broadcast to y's shape. torch names y's
- * shape first beside a weight, and second beside a pos_weight. */
+/* Fails unless the weight can be broadcast to y's shape. torch's sentence names y's shape before a
+ * weight's, but after a pos_weight's. */
 static bool loss_weight_fits(const rg_call *c, int input) {
     rg_tensor *y = c->out[0];
     rg_tensor *weight = c->in[input];
@@ -92,7 +92,7 @@ bool rgi_loss_shape(rg_call *c) {
     return true;
 }
 
-/* Returns input i, or NULL where there is none. */
+/* Returns input i, or NULL if it is absent. */
 static const rg_tensor *loss_optional(int n, rg_tensor *const in[], int i) {
     return i < n && !rgi_is_none(in[i]) ? in[i] : NULL;
 }
@@ -135,7 +135,7 @@ rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g) {
     return rg_mul(rgi_is_none(weight) ? slope : rg_mul(slope, weight), g);
 }
 
-/* The rule makes the target's gradient, and all gradients if there is a pos_weight. */
+/* Makes x's gradient if there is no pos_weight. The rules make all other gradients. */
 bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
     const struct loss_attr *a = RG_ATTR(s, loss);
     rg_tensor *in[4];
@@ -158,7 +158,7 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
                   loss_scale(a, gin[0]));
 }
 
-/* ---- distances ----------------------------------------------------------------- */
+/* ---- losses by distance -------------------------------------------------------- */
 
 #define DISTANCE_SAMPLES(c)                                                                    \
     RG_SAMPLES({ "d(2,3) z(2,3)", RG_A(loss, RG_MEAN, c) },                                    \
@@ -166,7 +166,7 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
                { "d(4) z(4)", RG_A(loss, RG_EACH, c) }, { "d() z()", RG_A(loss, RG_EACH, c) }, \
                { "(0,3) (0,3)", RG_A(loss, RG_SUM, c) })
 
-/* Applies the op, which requires that one of the tensors has floats. */
+/* Applies the op. Requires that x or t is floating point. */
 static rg_tensor *distance_apply(const rg_op *op, rg_tensor *x, rg_tensor *t,
                                  rg_reduction reduction, double c) {
     const struct loss_attr a = { reduction, c };

@@ -1,6 +1,6 @@
 /*
- * nll.c: the loss of log-probabilities, by the one of the right class. (The loss of logits is in
- * cross_entropy.c, which shares the parts declared in loss.h.)
+ * nll.c: the negative log likelihood: the loss of log-probabilities is minus the right class's.
+ * (The loss of logits is in cross_entropy.c. loss.h declares the functions that both use.)
  */
 #include "loss.h"
 
@@ -18,7 +18,7 @@ struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_option
     return a;
 }
 
-/* The second output, which only cross_entropy has, has a number for each target. */
+/* Only cross_entropy has a second output, with an element for each target. */
 bool rgi_nll_shape(rg_call *c) {
     if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1)
         rgi_copy_shape(c->out[0], c->in[1]);
@@ -45,7 +45,7 @@ bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, 
     return true;
 }
 
-/* Fails if a target that isn't ignored is no class. */
+/* Fails if a target that isn't ignored is out of the range of classes. */
 static bool nll_within(const rg_tensor *target, const struct nll_loss_attr *a) {
     const int64_t *class = (const int64_t *)target->data;
     for (int64_t i = 0; i < target->numel; i++)

@@ -1,6 +1,6 @@
 /*
- * norm.c: norms over dims, and what is made of them: vectors of length 1, the distance of
- * two and the angle between them.
+ * norm.c: norms over dims, and functions composed of norms: normalize, pairwise_distance and
+ * cosine_similarity.
  */
 #include "reduce.h"
 
@@ -9,8 +9,8 @@
 /* ---- norm: sum(|x|^p)^(1/p) over dims; for p = 0 how many x aren't 0, for inf max |x|, for -inf
  *      min |x|; gx = g x |x|^(p-2) / y^(p-1) ------------------------------------- */
 
-/* The formula has torch's form for each p. It gives 0 where the norm is 0, and for p < 1 also where
- * x is. */
+/* The formula has torch's form for each p. The gradient is 0 where the norm is 0, and for p < 1
+ * also where x is 0. */
 static rg_tensor *norm_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     double p = a->p;
@@ -53,7 +53,7 @@ RG_OP(norm, .doc = "sum(|x|^p)^(1/p) over dims", .node = "LinalgVectorNormBackwa
                  REDUCED("z(4,3)", 2, true, 0), REDUCED("z()", RG_UNNAMED, false, 2),
                  REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
 
-/* Fails for integers, and for the largest or smallest of no elements. dims are the caller's: an
+/* Fails for integers, and for the maximum or minimum of no elements. dims are the caller's: an
  * empty list means all dims. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (!rgi_check(x, "norm"))
@@ -113,8 +113,8 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
 /* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim. (torch's
  *      squares overflow from 1e19 on in float32, and its cosine is 0 or NaN then.) ---- */
 
-/* Numbers between 1 / cosine_far and cosine_far have squares in the dtype's range, and so do sums
- * of these. */
+/* Numbers between 1 / cosine_far and cosine_far have squares, and sums of squares, in the dtype's
+ * range. */
 #define COSINE_FAR_float  0x1p50
 #define COSINE_FAR_double 0x1p400
 static double cosine_far(const rg_tensor *t) {
@@ -122,8 +122,8 @@ static double cosine_far(const rg_tensor *t) {
     return far[t->dtype];
 }
 
-/* Returns whether t has to be scaled before its norm is taken. A recorded step always scales, since
- * it may see other numbers when it runs again. */
+/* Returns whether t must be scaled before its norm is computed. A recorded step always scales,
+ * since a later run may have other values. */
 static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     double far = cosine_far(t);
     bool ordinary = !rgi_this.observer;
@@ -134,8 +134,8 @@ static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     return !ordinary && t->numel;
 }
 
-/* Returns the divisor of t along dim: exactly 1 if the largest number is of ordinary size. It has
- * no gradient, since a cosine doesn't depend on scale. */
+/* Returns the divisor of t along dim: exactly 1 if the largest element is within the range above.
+ * It has no gradient, since a cosine doesn't depend on the scale. */
 static rg_tensor *cosine_scale(rg_tensor *t, int dim) {
     RG_NO_GRAD();
     double far = cosine_far(t);

@@ -1,13 +1,13 @@
 /*
- * pad.c: elements added, or taken away, at the ends of the last dims.
+ * pad.c: adds or removes elements at the ends of the last dims.
  */
 #include "autograd/checks.h"
 
 #include <stdio.h>
 
 /* ---- pad: more, or fewer, elements at the ends of the last dims -------------------
- * The elements that are added are constant, or along each dim those of x at indices that go back
- * (reflect), stay at the end (replicate), or start again (circular). */
+ * The added elements are constant, or elements of x, whose index beyond an end goes back (reflect),
+ * stays at the end (replicate), or continues at the other end (circular). */
 
 struct pad_attr {
     const char *node;
@@ -16,7 +16,7 @@ struct pad_attr {
     double value;
 };
 
-/* Returns how many elements are added along dim d at its beginning, or its end. */
+/* Returns the number of elements that are added at the beginning, or at the end, of dim d. */
 static int64_t pad_at(const struct pad_attr *a, int ndim, int d, bool end) {
     int at = 2 * (ndim - 1 - d) + end;
     return at < a->padding.n ? a->padding.v[at] : 0;
@@ -34,9 +34,8 @@ static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t
     return first != second;
 }
 
-/* Gives y its size along dim d. Fails if there is no such padding. Where the
- * sum overflows in a mode that repeats elements, torch names the wrapped size, and so does the
- * caller, which refuses one that is negative. */
+/* Sets y's size along dim d. Fails if this padding is impossible. In a mode that repeats elements a
+ * sum that overflows is wrapped, as in torch; the caller refuses a negative size, and names it. */
 static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x, int d) {
     int64_t left = pad_at(a, x->ndim, d, false);
     int64_t right = pad_at(a, x->ndim, d, true);
@@ -60,8 +59,8 @@ static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* Where padding repeats x's elements (reflect, replicate), no dim but the batch may be empty, and
- * torch fails if all padded dims become empty. */
+/* If padding repeats x's elements (reflect, replicate), only the batch may be empty, and torch
+ * fails if all padded dims become empty. */
 static bool pad_shape(rg_call *c) {
     const struct pad_attr *a = RG_ATTR(c, pad);
     rg_tensor *y = c->out[0];
@@ -129,7 +128,7 @@ static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_
     return true;
 }
 
-/* All modes but the constant one pad along one dim after the other. */
+/* Modes other than RG_CONSTANT pad one dim after the other. */
 static bool pad_forward(rg_call *c) {
     const struct pad_attr *a = RG_ATTR(c, pad);
     rg_tensor *y = c->out[0];
@@ -151,7 +150,8 @@ static bool pad_forward(rg_call *c) {
     return true;
 }
 
-/* gx = g padded with the negative, or added at the places that it came from. */
+/* gx = g padded by the negative numbers or, in modes that repeat elements, added at the elements'
+ * indices. */
 static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     const struct pad_attr *a = RG_ATTR(s, pad);
     rg_dims shape = rgi_input_dims(s, 0);
@@ -185,7 +185,7 @@ RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the la
                  PAD("(2,3)", RG_REPLICATE, -2, 3), PAD("(2,3,4)", RG_CIRCULAR, 4, -1, 2, 1),
                  PAD("(0,2,3)", RG_REFLECT, 1, 1)));
 
-/* torch names the node by the mode and the number of padded dims. */
+/* torch's name of the node depends on the mode and the number of padded dims. */
 static const char *const pad_nodes[4][4] = {
     [RG_CIRCULAR] = { NULL, "CopySlices", "CopySlices", "CopySlices" },
     [RG_REFLECT] = { NULL, "ReflectionPad1DBackward0", "ReflectionPad2DBackward0",

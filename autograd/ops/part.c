@@ -1,6 +1,6 @@
 /*
- * part.c: views of a part of a tensor: at an index, in a range, along a diagonal; and with one dim
- * more. (Lists of parts are in split.c.)
+ * part.c: views of a part of a tensor: at an index, in a range, along a diagonal; and views with a
+ * new dim. (Lists of parts are in split.c.)
  */
 #include "view.h"
 
@@ -26,9 +26,9 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
     t->stride[dim] = stride;
 }
 
-/* Return a b and a + b, wrapped to 60 bits. Only the stride of a dim with at most one element
- * can be so large. Nothing is read by such a stride, so it may have any value that doesn't overflow
- * where it is counted in bytes. */
+/* These return a b and a + b, wrapped to 60 bits. Only the stride of a dim with at most one element
+ * can be larger than that. No element is read by such a stride, so it may have any value that
+ * doesn't overflow as a number of bytes. */
 static int64_t part_product(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b << 4) >> 4;
 }
@@ -80,7 +80,7 @@ bool rgi_part_check(const char *op, rg_code code, const char *sentence, rg_tenso
     return rgi_wrap_dim(op, dim, x->ndim, wrapped);
 }
 
-/* ---- parts that the ops share: the gradient is zeros with g in the part's place ---- */
+/* ---- parts of several ops: the gradient is zeros with g in the part's place -------- */
 
 static bool part_view(rg_call *c) {
     rgi_view_begin(c);
@@ -88,7 +88,7 @@ static bool part_view(rg_call *c) {
     return true;
 }
 
-/* x is put at a part of zeros of this shape. */
+/* The shape of the zeros, and the part of them in which x is put. */
 struct unslice_attr {
     rg_part at;
     rg_dims shape;
@@ -277,7 +277,7 @@ RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own",
  *      g ------------------------------------------------------------------------- */
 
 /* Returns the side of the square matrix whose diagonal at the offset has `length` elements, or
- * INT64_MAX where that is too large. */
+ * INT64_MAX if it is too large. */
 static int64_t diagonal_side(int64_t length, int64_t offset) {
     int64_t side;
     if (offset == INT64_MIN || __builtin_add_overflow(length, llabs(offset), &side))

@@ -5,7 +5,7 @@
 
 #include "autograd/checks.h"
 
-/* ---- parts that they share: dim d of y is dim dims[d] of x --------------------- */
+/* ---- parts of several ops: dim d of y is dim dims[d] of x ---------------------- */
 
 struct permute_attr {
     rg_dims dims;
@@ -23,7 +23,7 @@ static bool permute_view(rg_call *c) {
     return rgi_view_end(c);
 }
 
-/* Applies the op, which keeps no more of the dims than there are. */
+/* Applies the op, with only the dims in use as attributes. */
 static rg_tensor *permute_apply(const rg_op *op, rg_tensor *x, const rg_dims *dims) {
     return rgi_apply(op, dims, offsetof(rg_dims, v) + (size_t)dims->n * sizeof dims->v[0], 1, &x);
 }
@@ -89,7 +89,7 @@ rg_tensor *rg_mT(rg_tensor *x) {
     return rgi_want_dims("mT", "input", x, 2, RG_MAX_DIMS) ? rg_transpose(x, -2, -1) : NULL;
 }
 
-/* ---- T, t: x with its dims in reverse; t: of a matrix, or a vector as it is ---- */
+/* ---- T: x with its dims in reverse; t: the same of a matrix; a vector as it is ---- */
 
 RG_OP(t, .doc = "a matrix with its dims exchanged; a vector as it is", .node = "TBackward0",
       RG_WITH(permute), .n_in = 1, .view = permute_view, .grad = { RG_RULE(0, permute_rule) },
@@ -114,7 +114,7 @@ rg_tensor *rg_t(rg_tensor *x) {
     return rgi_want_dims("t", "input", x, 0, 2) ? permute_backwards(&rg_op_t, x) : NULL;
 }
 
-/* ---- movedim: dims in other places, the others in their order ------------------ */
+/* ---- movedim: some dims moved to other places, the others in their order ------- */
 
 static bool movedim_wrap(rg_dims *dims, int ndim) {
     for (int i = 0; i < dims->n; i++) {
@@ -126,8 +126,8 @@ static bool movedim_wrap(rg_dims *dims, int ndim) {
     return true;
 }
 
-/* Makes a mask of the dims. Fails with a sentence in which `what` and `text` show them, if
- * one comes twice. */
+/* Sets *mask to the mask of the dims. Fails if a dim occurs twice; the sentence names the list
+ * (`what`) and shows it (`text`). */
 static bool movedim_mask(const rg_dims *dims, uint32_t *mask, const char *what, const char *text) {
     *mask = 0;
     for (int i = 0; i < dims->n; i++)
@@ -137,8 +137,9 @@ static bool movedim_mask(const rg_dims *dims, uint32_t *mask, const char *what, 
     return true;
 }
 
-/* Returns the order that has source's dims where destination says, and the others one after the
- * other in what is left. The masks are of source's dims (`moved`) and destination's (`taken`). */
+/* Returns the order in which dim source[i] is at destination[i], and the other dims, in their
+ * order, at the other places. `moved` is the mask of source, and `taken` the mask of destination.
+ */
 static rg_dims movedim_order(int ndim, const rg_dims *source, const rg_dims *destination,
                              uint32_t moved, uint32_t taken) {
     rg_dims order = { .n = ndim };

@@ -1,10 +1,11 @@
 /*
- * pool.c: the maximum and the mean of windows that slide over the last two dims, or that divide
- * them evenly. Pooling over one dim uses windows with one row.
+ * pool.c: the maximum and the mean of windows that slide over the last two dims (max_pool,
+ * avg_pool), or that divide the dims evenly (adaptive pooling). Pooling over one dim uses windows
+ * with one row.
  */
 #include "autograd/checks.h"
 
-/* ---- parts that they share ------------------------------------------------------ */
+/* ---- parts of several ops ------------------------------------------------------- */
 
 struct pool_attr {
     const char *node;
@@ -35,8 +36,8 @@ static rg_tensor *pool_flat(rg_tensor *t) { return t ? rg_flatten(t, t->ndim - 2
     POOL_OF(inputs, NULL, planes_, POOL_PAIR(1, size_), POOL_PAIR(1, to_), POOL_PAIR(1, kernel_), \
             POOL_PAIR(1, stride_), POOL_PAIR(0, padding_), POOL_PAIR(1, dilation_), __VA_ARGS__)
 
-/* ---- max_pool: the greatest of each window, and where it is in its plane; g goes to these places,
- *      by the op max_unpool, whose own derivative gathers there ------------------- */
+/* ---- max_pool: the maximum of each window, and its index in the plane, at which g is added by the
+ *      op max_unpool, whose own derivative gathers at the indices ----------------- */
 
 static bool max_pool_shape(rg_call *c) {
     const struct pool_attr *a = RG_ATTR(c, pool);
@@ -73,7 +74,7 @@ RG_OP(max_pool, RG_NAMED(pool), .doc = "the greatest of windows, and where it is
                  POOL_OF("d(1,2,5,4)", NULL, 2, POOL_PAIR(5, 4), POOL_PAIR(3, 2), POOL_PAIR(0, 0),
                          POOL_PAIR(0, 0), POOL_PAIR(0, 0), POOL_PAIR(0, 0), .adaptive = true)));
 
-/* ---- max_unpool: zeros with g added where the greatest were; gg is the gradient there ---- */
+/* ---- max_unpool: zeros with g added at the maxima's indices; gg is the gradient at these ---- */
 
 static bool max_unpool_shape(rg_call *c) {
     pool_set_shape(c->out[0], c->in[0], RG_ATTR(c, pool)->p.window.size);
@@ -141,7 +142,7 @@ RG_OP(mean_pool, RG_NAMED(pool), .doc = "the mean of windows", .node = "AvgPool2
                  POOL_OF("(1,2,5,4)", NULL, 2, POOL_PAIR(5, 4), POOL_PAIR(3, 2), POOL_PAIR(0, 0),
                          POOL_PAIR(0, 0), POOL_PAIR(0, 0), POOL_PAIR(0, 0), .adaptive = true)));
 
-/* ---- mean_unpool: each value's share, spread over its window --------------------- */
+/* ---- mean_unpool: each value divided by its divisor, and added over its window ---- */
 
 static bool mean_unpool_shape(rg_call *c) {
     pool_set_shape(c->out[0], c->in[0], RG_ATTR(c, pool)->p.window.size);
@@ -174,9 +175,9 @@ RG_OP(mean_unpool, RG_NAMED(pool), .doc = "values spread over windows",
                  POOL_OF("(1,2,3,2)", NULL, 2, POOL_PAIR(5, 4), POOL_PAIR(3, 2), POOL_PAIR(0, 0),
                          POOL_PAIR(0, 0), POOL_PAIR(0, 0), POOL_PAIR(0, 0), .adaptive = true)));
 
-/* ---- windows: what sliding ones require ------------------------------------------ */
+/* ---- requirements of sliding windows --------------------------------------------- */
 
-/* An option is one number, or a list where its n isn't 0. Then the number is `absent`. */
+/* An option is a number or, if the list isn't empty, the list; then the number must be `absent`. */
 typedef struct pool_option {
     int64_t number, absent;
     const rg_dims *list;
@@ -187,7 +188,8 @@ typedef struct pool_options {
     bool ceil_mode;
 } pool_options;
 
-/* Makes a window's option of one or two dims. A row's window has `row` down. */
+/* Sets a window's option for both dims. For pooling over one dim, the first dim's option is `row`.
+ */
 typedef bool pool_range(const char *op, const char *what, int n, const int64_t *v);
 static bool pool_take(const char *what, int dims, pool_option given, pool_range *range, int64_t row,
                       int64_t to[2]) {
@@ -210,7 +212,7 @@ static bool pool_take_options(int dims, const pool_options *o, k_window *w) {
            && pool_take("dilation", dims, o->dilation, rgi_want_positive, 1, w->dilation);
 }
 
-/* Sets the sizes of a tensor's planes, and counts these. */
+/* Sets the sizes of x's planes, and their number. */
 static void pool_planes(const rg_tensor *x, k_pool *p) {
     p->window.size[0] = x->size[x->ndim - 2];
     p->window.size[1] = x->size[x->ndim - 1];
@@ -219,8 +221,8 @@ static void pool_planes(const rg_tensor *x, k_pool *p) {
         p->planes *= x->size[d];
 }
 
-/* Counts the windows along a dim. With ceil_mode the last one may end beyond the padding, but it
- * begins before. */
+/* Returns the number of windows along a dim. With ceil_mode the last window may end beyond the
+ * padding, but must begin before its end. */
 static int64_t pool_count(const k_window *w, int d, bool ceil_mode) {
     const int64_t stride = w->stride[d];
     const int64_t span = w->dilation[d] * (w->kernel[d] - 1) + 1;
@@ -229,7 +231,7 @@ static int64_t pool_count(const k_window *w, int d, bool ceil_mode) {
     return n - (ceil_mode && (n - 1) * stride >= w->size[d] + w->padding[d]);
 }
 
-/* Makes the sizes of windows that slide over planes, and requires what they need. */
+/* Fills in the sizes of windows that slide over planes, and checks all requirements. */
 static bool pool_wants(int dims, const rg_tensor *x, const pool_options *o, k_pool *p) {
     k_window *w = &p->window;
     if (!rgi_want_dims(NULL, "input", x, 3, 4) || !rgi_want_no_bool(NULL, x)
@@ -277,12 +279,12 @@ static bool avg_pool_wants(int dims, const rg_tensor *x, const rg_dims *kernel,
     return rgi_wrap_dim(NULL, -3, x->ndim, &channels) && pool_wants(dims, x, &options, p);
 }
 
-/* Requires what may be pooled over one dim. */
+/* Requires an input for pooling over one dim. */
 static bool pool_wants_row(const rg_tensor *x) { return rgi_want_dims(NULL, "input", x, 2, 3); }
 
 /* ---- one dim as a row of two ----------------------------------------------------- */
 
-/* Returns values and indices without dim -2, as the scope outside owns them. */
+/* Returns values and indices without dim -2. The outer scope owns them. */
 static rg_values_indices pool_of_row(rg_values_indices r) {
     rg_tensor *values = rg_squeeze_dim(r.values, -2);
     rg_tensor *indices = rg_squeeze_dim(r.indices, -2);
@@ -309,7 +311,7 @@ rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,
     return max_pool_of(x, &a);
 }
 
-/* Returns the greatest and where they are in rows; x and the options are those of one dim. */
+/* Returns the maxima and their indices in rows. x and the options are for one dim. */
 static rg_values_indices max_pool_rows(rg_tensor *x, rg_dims kernel, rg_max_pool_options o) {
     struct pool_attr a = { 0 };
     RG_AS("max_pool1d");
@@ -363,8 +365,8 @@ rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options 
 
 /* ---- adaptive pooling -------------------------------------------------------------- */
 
-/* Makes `size` two numbers, where RG_AS_IT_IS becomes x's size, and checks the requirements of both
- * kinds of adaptive pooling. */
+/* Extends `size` to two numbers, replaces RG_AS_IT_IS by x's size, and checks the requirements of
+ * both kinds of adaptive pooling. */
 static bool adaptive_pool_wants(const rg_tensor *x, rg_dims *size) {
     RG_FAIL_IF(size->n != 1 && size->n != 2, NULL, "output_size must be 2");
     RG_FAIL_VALUE_IF(size->n == 2 && x->ndim <= 2, NULL, "Input dimension should be at least 3");
@@ -379,7 +381,7 @@ static bool adaptive_pool_wants(const rg_tensor *x, rg_dims *size) {
     return rgi_want_non_negative(NULL, "output_size", 2, size->v);
 }
 
-/* Requires what windows that divide planes need, and makes their sizes. */
+/* Checks the requirements of windows that divide planes, and fills in their sizes. */
 static bool adaptive_pool_sizes(const rg_tensor *x, int first, const rg_dims *size, k_pool *p) {
     if (!rgi_want_elements(NULL, "input", x, first) || !rgi_want_float(NULL, x))
         return false;

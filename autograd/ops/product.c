@@ -6,7 +6,7 @@
 
 /* ---- operands ------------------------------------------------------------------ */
 
-/* Returns t's header with a dim of size 1 more at `at`: a vector as a matrix. */
+/* Returns t's header with a new dim of size 1 at `at`, which makes a matrix of a vector. */
 static rg_tensor product_raise(rg_tensor t, int at) {
     rgi_take_part(&t, &(rg_part){ RG_PART_NEW(at) });
     return t;
@@ -38,7 +38,8 @@ static rg_tensor product_batch(const rg_tensor *t) {
     return batch;
 }
 
-/* Gives y the shape of a b: the batches broadcast; a vector has no rows or columns. */
+/* Sets the shape of y = a b. Batch dims broadcast. y has no rows if a is a vector, no columns if b
+ * is. */
 static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 2 && b->ndim == 2) {
         y->ndim = 2;
@@ -66,8 +67,8 @@ static inline bool product_is_plain(const rg_tensor *a, const rg_tensor *b, int6
     return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && !rgi_is_bool(a->dtype);
 }
 
-/* Requires that a's columns meet b's rows, and that both have one dtype. A product of bools exists
- * only where it has no terms or no elements, and between two vectors never. */
+/* Requires that a has as many columns as b has rows, and that both have one dtype. Bools are
+ * allowed only if the product has no terms or no elements, and isn't of two vectors. */
 static __attribute__((noinline)) bool product_wants(const char *op, const rg_tensor *a,
                                                     const rg_tensor *b) {
     const int row = b->ndim == 1 ? 0 : b->ndim - 2;
@@ -81,8 +82,8 @@ static __attribute__((noinline)) bool product_wants(const char *op, const rg_ten
     return rgi_want_dtype(op, !rgi_is_bool(a->dtype) || (empty && !vectors), a->dtype);
 }
 
-/* Makes *gin the product of a and b, neither of which is a vector. turn_a and turn_b say whether
- * the last two dims of each are exchanged first. */
+/* Sets *gin to the product of a and b, neither of which is a vector. turn_a and turn_b say whether
+ * the last two dims of a and of b are exchanged first. */
 static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b,
                              bool turn_b) {
     if (a->ndim == 2 && b->ndim == 2) {
@@ -98,8 +99,8 @@ static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, c
     return *gin && k_matmul(*gin, &left, &right);
 }
 
-/* Makes *gin the product of a^T and b, summed over the batches, which is one product of all rows.
- * Leaves it to the rule where the rows aren't contiguous. */
+/* Sets *gin to the product of a^T and b, summed over the batches, which is one product of all rows.
+ * If the rows aren't contiguous, *gin stays NULL, and the rule makes the gradient. */
 static bool product_gradient_of_rows(rg_tensor **gin, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 2)
         return product_gradient(gin, a, true, b, false);
@@ -152,8 +153,8 @@ static bool matmul_forward(rg_call *c) {
     return k_matmul(&y, a, b);
 }
 
-/* If b is a column, b and g become matrices. If a is a row, its gradient is made as a matrix, and
- * loses dim -2 again. */
+/* If b is a vector, b and g get a last dim of size 1. If a is a vector, its gradient is computed as
+ * a matrix of one row, whose dim -2 is then removed. */
 static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
     rg_tensor *b = rgi_saved(s, 1);
     if (!b)
@@ -167,8 +168,9 @@ static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
     return rg_squeeze_dim(rg_matmul(rg_unsqueeze(g, -2), rg_mT(b)), -2);
 }
 
-/* If a is a row, a and g become matrices. If b is a column, its gradient is made as a matrix, and
- * loses dim -1 again. Where one b serves all batches, the sum over them is part of the product. */
+/* If a is a vector, a and g get a dim -2 of size 1. If b is a vector, its gradient is computed as a
+ * matrix of one column, whose dim -1 is then removed. If b is one matrix, the product sums over the
+ * batches. */
 static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = rgi_saved(s, 0);
     int ndim = rgi_input_ndim(s, 1);
@@ -189,7 +191,7 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     return ndim == 1 ? rg_squeeze_dim(g, -1) : g;
 }
 
-/* The rules handle vectors: the product has fewer dims than the other factor then. */
+/* The rules make the gradients if a or b is a vector: then the product has fewer dims. */
 static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *a = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *b = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
@@ -225,8 +227,8 @@ RG_OP(matmul, RG_WITH(matmul),
                  MATMUL("(2,0)", "(0,2)"), MATMUL("(2,2,0)", "(0)"), MATMUL("(0)", "(0)"),
                  MATMUL("(0,2,3)", "(3,2)")));
 
-/* Torch makes one product of two matrices where one operand has no batch, and the name of the node
- * tells of that. If the left one has none, torch multiplies both transposed, which is swapped. */
+/* If one operand has no batch, torch computes a product of two matrices, and names the node by it:
+ * of the transposed operands in swapped order (`swapped`), if the left one has no batch. */
 static const char *matmul_node_of_one(const rg_tensor *a, const rg_tensor *b, bool swapped) {
     if (!swapped)
         return a->ndim >= 3 ? "UnsafeViewBackward0" : "SqueezeBackward4";
@@ -287,7 +289,7 @@ rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0"), a, b);
 }
 
-/* Requires two batches of as many matrices. */
+/* Requires two batches with the same number of matrices. */
 static bool product_wants_batches(const char *op, const rg_tensor *a, const rg_tensor *b) {
     return rgi_want_dims(op, "batch1", a, 3, 3) && rgi_want_dims(op, "batch2", b, 3, 3)
            && rgi_want_size(op, "batch2", b, 0, a->size[0]);
@@ -430,7 +432,7 @@ static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
     return rg_matmul(rg_mT(rows_of_g), rg_reshape(x, rows, x->size[x->ndim - 1]));
 }
 
-/* A vector is left to the rules. */
+/* If x is a vector, the rules make the gradients. */
 static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *x = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *w = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
@@ -469,7 +471,7 @@ static rg_tensor *linear_composed(rg_tensor *x, rg_tensor *weight, rg_tensor *bi
     return rgi_want_no_wider("linear", y, &wide) ? rg_escape(rg_add(y, bias)) : NULL;
 }
 
-/* A vector has no sums to which a bias could be added but a vector's own. */
+/* Checks the numbers of dims. If x is a matrix and there is a bias, the weight must be a matrix. */
 static bool linear_wants_ranks(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
     const bool matrix = x->ndim > 1 && !rgi_is_none(bias);
     return rgi_want_dims("linear", "input", x, 1, RG_MAX_DIMS)

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* ---- parts that they share ----------------------------------------------------- */
+/* ---- parts of several ops ------------------------------------------------------ */
 
 /* The element to find along dim: the k-th smallest, counted from 1, or the median. */
 struct rank_attr {
@@ -58,7 +58,7 @@ static bool rank_check(const char *op, rg_tensor *x, int dim, struct rank_attr *
     return rgi_want_reducible(op, x, a->dim);
 }
 
-/* ---- kthvalue: the k-th least along dim, and where; g goes there --------------- */
+/* ---- kthvalue: the k-th smallest along dim, and its index, at which gx is g ---- */
 
 static bool kthvalue_shape(rg_call *c) { return rgi_want_no_bool(NULL, c->in[0]) && rank_shape(c); }
 
@@ -84,7 +84,7 @@ rg_values_indices(rg_kthvalue)(rg_tensor *x, int64_t k, int dim, bool keepdim) {
     return rgi_apply_two(ok, &rg_op_kthvalue, &a, sizeof a, x);
 }
 
-/* ---- median_dim: the median along dim, of two the lesser, and where; g goes there ---- */
+/* ---- median_dim: the (lesser) median along dim, and its index, at which gx is g ---- */
 
 static bool median_dim_shape(rg_call *c) {
     return rgi_want_no_bool(NULL, c->in[0]) && rank_shape(c);
@@ -109,7 +109,7 @@ rg_values_indices(rg_median_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_apply_two(ok, &rg_op_median_dim, &a, sizeof a, x);
 }
 
-/* ---- median: of everything; those that equal it share g evenly, and NaNs do ---- */
+/* ---- median of all elements; elements equal to it get equal parts of g; so do NaNs ---- */
 
 static bool median_shape(rg_call *c) {
     c->out[0]->ndim = 0;
@@ -149,8 +149,8 @@ RG_OP(median, .doc = "the median of everything", .node = "MedianBackward0", .n_i
 
 rg_tensor *rg_median(rg_tensor *x) { return RG_APPLY(median, RG_NO_ATTR, x); }
 
-/* ---- quantile: what a fraction q of the elements along dim lie below: between the two elements
- *      next to rank q (n - 1), as the interpolation says ------------------------- */
+/* ---- quantile: the value below which a fraction q of the elements along dim lie: interpolated
+ *      between the two elements next to rank q (n - 1) --------------------------- */
 
 enum quantile_mode { LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST, QUANTILE_MODES };
 

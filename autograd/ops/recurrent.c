@@ -1,12 +1,11 @@
 /*
- * recurrent.c: layers that go through a sequence step by step, in one direction. One op goes
- * through all steps, so that a step costs a product and a loop; the weights' gradients are one
- * product over all steps. (Layers of several directions, and sequences of several lengths, are
- * in nn/recurrent.c.)
+ * recurrent.c: recurrent layers in one direction. One op runs all steps of a sequence, so that a
+ * step costs a product and a loop; the weight's gradient is one product over all steps. (Layers of
+ * several directions, and sequences of several lengths, are in nn/layers/recurrent.c.)
  */
 #include "autograd/op.h"
 
-/* ---- parts that the three share -------------------------------------------------- */
+/* ---- parts of all three ops ------------------------------------------------------ */
 
 /* The inputs are the gates from x, the weight, h_0 and, for an LSTM, c_0 or, for a GRU, the bias.
  * The outputs are h and, for an LSTM, c, and last the activated gates, which an RNN doesn't
@@ -74,9 +73,9 @@ static bool recurrent_forward(rg_call *c) {
     return ok;
 }
 
-/* ---- their derivative, made at once ---------------------------------------------- */
+/* ---- the derivative of all three, in one pass ------------------------------------ */
 
-/* Returns h before each step, (steps, batch, from), as a new tensor. */
+/* Returns a new tensor (steps, batch, from) with the h that each step begins with. */
 static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_tensor *h_0) {
     if (z->steps == 1) {
         rgi_retain(h_0);
@@ -92,7 +91,7 @@ static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_
     return before;
 }
 
-/* Returns t's header, with all but the last dim in one. */
+/* Returns t's header with all dims except the last joined to one. */
 static rg_tensor recurrent_rows(const rg_tensor *t) {
     rg_tensor rows = *t;
     const int64_t last = t->size[t->ndim - 1];
@@ -104,8 +103,8 @@ static rg_tensor recurrent_rows(const rg_tensor *t) {
     return rows;
 }
 
-/* Makes the gradient of the weight, or of a GRU's bias, if it is wanted: from h before each step,
- * and from g, the gradient of h times the weight. */
+/* Makes the gradients of the weight and of a GRU's bias, if they are wanted: from the h that each
+ * step begins with, and from g, the gradient of h times the weight. */
 static bool recurrent_weight(const rg_step *s, rg_tensor *gin[], const k_recurrent *z,
                              const rg_tensor *y, rg_tensor *h_0, const rg_tensor *g) {
     const rg_dtype dtype = (rg_dtype)y->dtype;
@@ -144,7 +143,7 @@ static bool recurrent_room(k_recurrent_gradients *g, const k_recurrent *z,
     return g->gates_in && g->hidden && g->h_0 && (g->c_0 || z->kind != K_LSTM);
 }
 
-/* Makes all gradients of contiguous tensors. */
+/* Makes all gradients from contiguous tensors. */
 static bool recurrent_make(const rg_step *s, rg_tensor *gin[], const k_recurrent_values *v,
                            rg_tensor *g_y, rg_tensor *g_c, const rg_tensor *weight) {
     const k_recurrent z = recurrent_sizes(s->attr, v->y, weight->size[1]);
@@ -160,7 +159,7 @@ static bool recurrent_make(const rg_step *s, rg_tensor *gin[], const k_recurrent
     return ok;
 }
 
-/* A gradient of the gates, and empty tensors, are left to the rules. */
+/* The rules serve if the output of the gates has a gradient, or if a tensor is empty. */
 static bool recurrent_fused(const rg_step *s, rg_tensor *gin[]) {
     enum { G_Y, G_C, Y, C, GATES, WEIGHT, H_0, C_0, ALL };
     const int at = recurrent_gates_at(s->attr);
@@ -188,7 +187,7 @@ static bool recurrent_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* ---- their derivative as rules: a walk back through the steps -------------------- */
+/* ---- the derivative as rules: a walk back through the steps ---------------------- */
 
 /* carry_h and carry_c are the gradients of h and c that come from the next step. */
 typedef struct recurrent_back {
@@ -208,8 +207,8 @@ static rg_tensor *recurrent_slope(rg_tensor *t) { return rg_mul(t, rg_sub(1, t))
 /* Returns 1 - t^2, the slope of a tanh t. */
 static rg_tensor *recurrent_tanh_slope(rg_tensor *t) { return rg_sub(1, rg_square(t)); }
 
-/* Each of these makes the gradient of one step's gates and, where it differs, the gradient of h
- * times the weight. */
+/* The functions lstm_step_back, gru_step_back and rnn_step_back return the gradient of one step's
+ * gates. A GRU's also makes the gradient of h times the weight, which differs. */
 static rg_tensor *lstm_step_back(recurrent_back *b, int64_t at, rg_tensor *before) {
     rg_list gate = rg_chunk(rg_select(b->gates, 0, at), 4, 1);
     rg_tensor *i = gate.v[0], *f = gate.v[1], *g = gate.v[2], *o = gate.v[3];
@@ -336,9 +335,9 @@ static rg_tensor *recurrent_rule_bias(const rg_step *s, rg_tensor *g) {
     return rg_sum_dims(g, RG_DIMS(0, 1), false);
 }
 
-/* ---- what the public functions require ------------------------------------------- */
+/* ---- requirements of the public functions ---------------------------------------- */
 
-/* Returns whether all n tensors live and have the first one's dtype, that of floats. */
+/* Returns whether all n tensors are alive, floating point, and of one dtype. */
 static bool recurrent_allows_dtypes(const char *name, int n, rg_tensor *const t[]) {
     for (int i = 0; i < n; i++)
         if (!rgi_check(t[i], name))
@@ -379,8 +378,8 @@ static bool recurrent_allows(const char *name, int per, int n, rg_tensor *const 
     return true;
 }
 
-/* A step is one product by the weight, forward and in each of the gradients. An element of h' takes
- * one element of the product for each gate. */
+/* A step computes one product with the weight, in the forward and in each gradient. The product has
+ * an element for each gate of each element of h'. */
 static double recurrent_share(const void *attr, int64_t rows, int64_t terms) {
     (void)rows;
     (void)terms;
@@ -395,8 +394,8 @@ static double recurrent_share(const void *attr, int64_t rows, int64_t terms) {
 #define RECURRENT_SAMPLE(inputs, ...) \
     { inputs, RG_A(recurrent, __VA_ARGS__) }
 
-/* ---- lstm_scan: c' = f c + i g, h' = o tanh(c'), where i, f, g and o are the gates, opened by
- *      sigmoid, g's by tanh ---------------------------------------------------------- */
+/* ---- lstm_scan: c' = f c + i g, h' = o tanh(c'), where i, f and o are gates after a sigmoid, and
+ *      g is a gate after a tanh ------------------------------------------------------ */
 
 #define LSTM_NEEDS (RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_OUT(0) | RG_OUT(1) | RG_OUT(2))
 RG_OP(lstm_scan, .doc = "h, c and gates of an LSTM, step by step", .node = "StackBackward0",
@@ -423,8 +422,8 @@ rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *
     return (rg_hidden_cells){ rg_escape(out[0]), rg_escape(out[1]) };
 }
 
-/* ---- gru_scan: h' = (h - n) z + n, where r, z and n are the gates, opened by sigmoid, n's by
- *      tanh, once r has let through what the weight makes of h for it ------------------ */
+/* ---- gru_scan: h' = (h - n) z + n, where r and z are gates after a sigmoid, and n is the gate
+ *      tanh(n_x + r n_h), of its parts from x and from h ------------------------------- */
 
 #define GRU_NEEDS (RG_IN(1) | RG_IN(2) | RG_OUT(0) | RG_OUT(1))
 RG_OP(gru_scan, .doc = "h and gates of a GRU, step by step", .node = "StackBackward0", .n_in = 4,

@@ -1,6 +1,6 @@
 /*
  * reduce.c: sums, means, products and variances over dims, the logarithm of a sum of exponentials,
- * and questions to all elements. (Norms are in norm.c.)
+ * any, all, and count_nonzero. (Norms are in norm.c.)
  */
 #include "reduce.h"
 #include "tensor/observer.h"
@@ -56,7 +56,7 @@ rg_tensor *rgi_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *
     return shape.n == g->ndim ? g : rg_reshape_dims(g, shape);
 }
 
-/* Returns how many elements of a tensor with that shape are reduced to one. */
+/* Returns the number of elements of a tensor with this shape that are reduced to one element. */
 static double reduce_count(const rg_dims *shape, const struct reduce_attr *a) {
     double n = 1;
     for (int d = 0; d < shape->n; d++)
@@ -216,8 +216,8 @@ static const char *prod_node(const void *attr) {
     return rgi_reduce_named(attr) ? "ProdBackward1" : "ProdBackward0";
 }
 
-/* Returns for each x the product of the others that are reduced with it: of those before it, times
- * those after it. */
+/* Returns for each element the product of all others in its reduction: the product of the elements
+ * before it times the product of those after it. */
 static rg_tensor *prod_of_others(rg_tensor *x, const struct reduce_attr *a) {
     bool flat = !rgi_reduce_named(a);
     int dim = __builtin_ctz(a->dims);
@@ -258,8 +258,8 @@ rg_tensor *(rg_prod_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_prod, x, dim, keepdim);
 }
 
-/* ---- any, all: is any x, is every x over dims not 0? NaN is not 0 -----------------
- * Here, and only here, torch takes an empty list of dims at its word: none. */
+/* ---- any, all: whether any x, or every x, over dims is not 0. NaN is not 0 --------
+ * Only here torch reduces no dim if the list of dims is empty. */
 
 static bool any_shape(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;
@@ -297,7 +297,7 @@ rg_tensor *rg_all_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce(&rg_op_all, x, &dims, 0, keepdim, 0);
 }
 
-/* ---- count_nonzero: how many x over dims are not 0 ----------------------------- */
+/* ---- count_nonzero: the number of x over dims that are not 0 ------------------- */
 
 static bool count_nonzero_forward(rg_call *c) {
     return k_reduce(&k_counts, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);

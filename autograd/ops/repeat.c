@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- repeat: x over and over, so often along each dim; gx is the sum of g over the copies ---- */
+/* ---- repeat: x, repeated along each dim; gx is the sum of g over the copies ------------------ */
 
 struct repeat_attr {
     rg_dims times;
@@ -25,8 +25,8 @@ static bool repeat_shape(rg_call *c) {
     return rgi_check_sizes(NULL, &shape);
 }
 
-/* Copies x once, and then, dim by dim, the block that is copied already, which doubles each
- * time. */
+/* Copies x once. Then, dim by dim, it copies the block that is filled already behind it, which
+ * doubles the block each time. */
 static bool repeat_forward(rg_call *c) {
     const rg_tensor *y = c->out[0];
     const rg_tensor *x = c->in[0];
@@ -91,16 +91,15 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
     return rg_repeat_dims(x, times);
 }
 
-/* ---- interleave: the number 0 so often as the first of the repeats says, then 1, and
- *      so on ---------------------------------------------------------------------  */
+/* ---- interleave: the number 0 repeats[0] times, then 1 repeats[1] times, .. ------ */
 
-/* output_size is the sum of the repeats, or -1 if the caller didn't say. */
+/* output_size is the sum of the repeats, or -1 if the caller didn't give it. */
 struct interleave_attr {
     int64_t output_size;
 };
 
-/* Sets *total to the sum of the repeats. Fails if that isn't the given one,
- * or if one of them is negative. */
+/* Sets *total to the sum of the repeats. Fails if it differs from the given sum, or if a number is
+ * negative. */
 static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *total) {
     const int64_t *times = (const int64_t *)repeats->data;
     bool negative = false;
@@ -115,7 +114,7 @@ static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *t
     return true;
 }
 
-/* The op makes its output itself, since the repeats say how large it is. */
+/* The op makes its output itself, since the output's size depends on the repeats. */
 static bool interleave_make(rg_call *c) {
     rg_tensor *y = c->out[0];
     if (!rgi_want_dtype(NULL, rgi_is_index(c->in[0]->dtype), c->in[0]->dtype))
@@ -139,10 +138,10 @@ RG_OP(interleave, .doc = "each index so often as the repeats say", RG_WITH(inter
       RG_SAMPLES({ "i4(5)", RG_A(interleave, -1) }, { "i3(2,2)", RG_A(interleave, -1) },
                  { "i3(0)", RG_A(interleave, 0) }));
 
-/* ---- repeat_interleave: each slice along dim so often, of x flat if there is no dim ---- */
+/* ---- repeat_interleave: each slice along dim (of the flattened x without one), repeated ---- */
 
-/* Returns each slice of x along dim `times` times. x is seen as (before, size, after), and each of
- * the dim's places is expanded. */
+/* Returns x with each slice along dim repeated `times` times. x is viewed as (before, size, 1,
+ * after), and the dim of size 1 is expanded. */
 static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_t output_size) {
     rg_dims shape = rg_shape(x);
     if (!rgi_want_non_negative(NULL, "Repeats", 1, &times))
@@ -206,7 +205,7 @@ rg_tensor *rg_repeat_interleave_with(rg_tensor *x, rg_tensor *repeats,
     return RG_COMPOSITE("repeat_interleave", repeat_interleave(x, repeats, o.dim, o.output_size));
 }
 
-/* ---- meshgrid: each of n vectors, expanded over the grid that they span ------------ */
+/* ---- meshgrid: each of n vectors, expanded over the grid of all n ------------------ */
 
 static bool meshgrid_check(rg_list tensors, const char *indexing) {
     if (!rgi_given_list(tensors.n, tensors.v, "meshgrid")

@@ -1,5 +1,5 @@
 /*
- * replace.c: tensors written over by others: copy_, fill_ and zero_, and the last step of other
+ * replace.c: writes other values over a tensor: copy_, fill_ and zero_, and the last step of other
  * in-place ops.
  */
 #include "elementwise.h"
@@ -48,8 +48,8 @@ rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) {
     return rgi_replace_("copy_", "CopyBackwards", x, source);
 }
 
-/* Writes one value over all of x. Without a graph the write needs no op, so that it may also go
- * where several elements share a place. */
+/* Writes one value over all of x. A write that isn't recorded needs no op, so that x may be a view
+ * in which several elements lie at one address. */
 static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x,
                                   rg_tensor *value) {
     if (!rgi_grad_off && (rgi_history_of(x) || value->history))

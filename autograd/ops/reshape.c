@@ -45,7 +45,7 @@ bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape) {
     return true;
 }
 
-/* A shape whose elements can't be counted is refused: no walk over it would end. */
+/* A shape whose number of elements overflows is refused. */
 static bool expand_view(rg_call *c) {
     const rg_dims *want = &RG_ATTR(c, expand)->shape;
     rg_tensor *y = c->out[0];
@@ -86,7 +86,7 @@ rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other) {
 
 /* ---- squeeze: x without dims of size 1; gx = g in x's shape -------------------- */
 
-/* Only dims in the mask are dropped. */
+/* `dims` is the mask of the dims that may be dropped. */
 struct squeeze_attr {
     const char *node;
     uint32_t dims;
@@ -138,14 +138,15 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
 
 /* ---- reshape: x in another shape; gx = g in x's -------------------------------- */
 
-/* If `own` is set, nobody else has x, so the result isn't a view. */
+/* If `own` is set, x has no other owner, so the result isn't a view. */
 struct reshape_attr {
     const char *node;
     rg_dims shape;
     bool own;
 };
 
-/* Gives y the strides that show x's elements in its shape. Returns false if no strides do. */
+/* Sets y's strides so that y is a view of x's elements in y's shape. Returns false if no such
+ * strides exist. */
 static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
     int dx = x->ndim - 1;
     int dy = y->ndim - 1;
@@ -154,7 +155,7 @@ static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
         return true;
     }
     while (dx >= 0) {
-        /* Neighbouring dims of x are taken together for as long as one step leads through them. */
+        /* Adjacent dims of x are joined while their strides are those of one dim. */
         int64_t step = x->stride[dx];
         int64_t count = x->size[dx];
         for (dx--; dx >= 0 && (x->size[dx] == 1 || x->stride[dx] == count * step); dx--)
@@ -190,8 +191,8 @@ RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = 
                  { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
 
-/* Replaces the one -1 by the size that is left. Fails if numel elements can't have the shape. `dim`
- * is the dim to unflatten, or -1. */
+/* Replaces a size of -1 by numel divided by the other sizes. Fails if numel elements can't have the
+ * shape. `dim` is the dim to unflatten, or -1. */
 static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim) {
     if (!rgi_check_dims(op, shape->n))
         return false;
@@ -204,7 +205,7 @@ static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim
         if (shape->v[d] == -1)
             infer = d;
         else if (__builtin_mul_overflow(rest, shape->v[d], &rest))
-            rest = INT64_MAX; /* No tensor has as many elements, but a size of 0 may follow. */
+            rest = INT64_MAX; /* No tensor is that large, but a size of 0 may follow. */
     }
     RG_FAIL_IF(infer >= 0 && rest == 0 && numel == 0, op,
                "cannot reshape tensor of 0 elements into shape %s because the unspecified "
@@ -277,7 +278,7 @@ rg_tensor *(rg_flatten)(rg_tensor *x, int start_dim, int end_dim) {
     rg_dims shape = { .n = x->ndim - (end - start) };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = x->size[d <= start ? d : d + end - start];
-    /* The product can only overflow where another dim has size 0. */
+    /* The product can only overflow if another dim has size 0. */
     for (int d = start + 1; d <= end; d++)
         if (__builtin_mul_overflow(shape.v[start], x->size[d], &shape.v[start]))
             shape.v[start] = 0;

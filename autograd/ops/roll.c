@@ -1,6 +1,6 @@
 /*
- * roll.c: elements moved along dims: reversed (flip), or shifted, with elements that leave at
- * one end coming in at the other (roll).
+ * roll.c: moves elements along dims: reverses them (flip), or shifts them, with elements that leave
+ * at one end entering at the other (roll).
  */
 #include "autograd/checks.h"
 
@@ -41,7 +41,7 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims) {
 
 /* ---- roll: y[(i + shift) mod n] = x[i] along some dims; gx is g rolled back ---- */
 
-/* Each shift is in [0, n). Where flat is set, there is one shift, of the flattened tensor. */
+/* Each shift is in [0, n). If `flat` is set, there is one shift, of the flattened tensor. */
 struct roll_attr {
     bool flat;
     int64_t shift[RG_MAX_DIMS];

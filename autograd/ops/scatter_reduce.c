@@ -1,6 +1,6 @@
 /*
- * scatter_reduce.c: elements reduced into those at indices along a dim, by a sum, a product, a
- * mean or an extreme. (gather.c puts and adds elements.)
+ * scatter_reduce.c: reduces the elements of a source into the elements of x at indices along a dim:
+ * by a sum, a product, a mean, a maximum or a minimum. (gather.c puts and adds elements.)
  */
 #include "gather.h"
 
@@ -12,14 +12,14 @@
 
 enum scatter_reduce_how { JOIN_SUM, JOIN_PROD, JOIN_MEAN, JOIN_AMAX, JOIN_AMIN, JOINS };
 
-/* If include_self, the elements of x take part. */
+/* If include_self, the reductions include the elements of x. */
 struct scatter_reduce_attr {
     int dim;
     enum scatter_reduce_how how;
     bool include_self;
 };
 
-/* ---- undoubled: x, whose gradient can't be differentiated further; see the rule below ---- */
+/* ---- undoubled: x, with a gradient that can't be differentiated; see the rule below ------ */
 
 static bool undoubled_forward(rg_call *c) {
     rgi_copy_elements(c->out[0], c->in[0]);
@@ -32,7 +32,7 @@ RG_OP(undoubled, .doc = "x, without a derivative", .n_in = 1, .shape = rgi_shape
                  "are scattered to the same position in self",
       RG_SAMPLES({ "(2,3)", NULL }, { "(0,3)", NULL }));
 
-/* ---- scatter_reduce: y = x, then y[index[i][j]][j] joins source[i][j], along dim 0 ---- */
+/* ---- scatter_reduce: y = x, then source[i][j] is reduced into y[index[i][j]][j] (dim 0) ---- */
 
 static bool scatter_reduce_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
@@ -44,13 +44,13 @@ static bool scatter_reduce_shape(rg_call *c) {
     return index->numel == 0 || rgi_index_in_range(index, x, a->dim);
 }
 
-/* A number as an integer, and as floats and bools take it. */
+/* A number in two forms: `integer` for dtypes of integers, and `number` for floats and bool. */
 typedef struct {
     double number;
     int64_t integer;
 } scatter_reduce_any;
 
-/* Joins one number to every place of t that the index names. */
+/* Reduces one number into each element of t that the index names. */
 static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
                                   const rg_tensor *index, scatter_reduce_any joined) {
     int64_t room;
@@ -149,8 +149,8 @@ static rg_tensor *scatter_reduce_again(const struct scatter_reduce_attr *a, rg_t
     return RG_APPLY(scatter_reduce, a, x, index, source);
 }
 
-/* gx = g for a sum, g / n for a mean, g times the product of the others, or x's share of g; and 0
- * where x doesn't take part. */
+/* gx = g for a sum, g / n for a mean, g times the product of the other elements for a product, and
+ * for an extreme g divided among the equal elements; 0 where x isn't included. */
 static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *x = rgi_saved(s, 0);
@@ -172,9 +172,9 @@ static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
     return a->include_self ? g : rg_scatter(g, a->dim, index, 0);
 }
 
-/* Returns g times the product of all other elements that are reduced into the same place. If the
- * element is the only 0, the product is made with a 1 in its place. If there are several zeros, the
- * result is right, but its derivative isn't. */
+/* Returns g times the product of all other elements in the same reduction. If the element is the
+ * only 0, the product is computed with a 1 in its place. If there are several zeros, the result is
+ * right, but its derivative isn't. */
 static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                         rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
@@ -196,7 +196,8 @@ static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tenso
     return k_count(several) ? RG_APPLY(undoubled, RG_NO_ATTR, g) : g;
 }
 
-/* The gradient of a source element is the gradient that an x at its place would have. */
+/* An element of the source has the gradient that an element of x in the same reduction would have.
+ */
 static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *index = rgi_saved(s, 1);

@@ -1,6 +1,6 @@
 /*
- * shrink.c: functions that networks put between their layers and that replace small elements by
- * 0, or by another number. (Activations of other shapes are in activation.c, glu is in glu.c.)
+ * shrink.c: activation functions that replace small elements by 0, or by another number. (Other
+ * activations are in activation.c; glu is in glu.c.)
  */
 #include "elementwise.h"
 

@@ -1,15 +1,15 @@
 /*
- * softmax.c: softmax along a dim, that of -x, and its logarithm.
+ * softmax.c: softmax along a dim, softmax of -x, and the logarithm of softmax.
  */
 #include "autograd/checks.h"
 
-/* ---- parts that they share ----------------------------------------------------- */
+/* ---- parts of several ops ------------------------------------------------------ */
 
 struct softmax_attr {
     int dim;
 };
 
-/* Fails for integers, if there are any, with the sentence of torch's kernel, which depends on the
+/* Fails for integers if x has elements, with the sentence of torch's kernel, which depends on the
  * dim. */
 static bool softmax_shape_as(rg_call *c, const char *name) {
     const rg_tensor *x = c->in[0];
@@ -27,7 +27,7 @@ static bool softmax_make(rg_call *c, k_softmax_kind kind) {
     return made;
 }
 
-/* A sum's gradient is expanded, so g may have to be copied. */
+/* g may not be contiguous, as the gradient of a sum, which is expanded: then it is copied. */
 static bool softmax_make_gradient(const rg_step *s, rg_tensor *gx[], k_softmax_kind kind) {
     rg_tensor *y = rgi_saved_output(s);
     if (!y)

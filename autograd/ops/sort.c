@@ -4,9 +4,10 @@
  */
 #include "autograd/checks.h"
 
-/* ---- sort: x in order along dim, and where it was; g goes where the value came from ---- */
+/* ---- sort: x sorted along dim, and the old indices, at which gx is g ------------------- */
 
-/* `sorted` and `k` are for topk alone, whose k elements are the largest if `descending`. */
+/* `sorted` and `k` are for topk, which takes the k largest elements if `descending`, else the
+ * smallest. */
 struct sort_attr {
     int dim;
     bool descending, sorted;
@@ -47,7 +48,7 @@ rg_tensor *(rg_argsort)(rg_tensor *x, int dim, bool descending) {
     return RG_COMPOSITE("argsort", rg_sort(x, dim, descending).indices);
 }
 
-/* ---- topk: the k largest or smallest along dim, and where they were ------------ */
+/* ---- topk: the k largest or smallest along dim, and their indices -------------- */
 
 static bool topk_shape(rg_call *c) {
     const struct sort_attr *a = RG_ATTR(c, sort);
@@ -87,16 +88,16 @@ rg_values_indices(rg_topk)(rg_tensor *x, int64_t k, int dim, bool largest, bool 
     return rgi_apply_two(topk_check(x, dim, &a), &rg_op_topk, &a, sizeof a, x);
 }
 
-/* ---- unique: the distinct values in order, for each element its value's number, and how often
- *      each occurs. These ops make their outputs themselves: how large they are is what is
- *      found --------------------------------------------------------------------- */
+/* ---- unique: the distinct values, sorted; for each element the index of its value; and each
+ *      value's count. These ops make their outputs themselves, since the sizes depend on the
+ *      elements ------------------------------------------------------------------ */
 
-/* If dim is -1, elements are compared; otherwise slices along dim. */
+/* Compares slices along dim, or elements if dim is -1. */
 struct unique_attr {
     int dim;
 };
 
-/* Sets the dtype and shape of the inverse: x's shape where elements are compared, or one dim for n
+/* Sets the dtype and shape of the inverse: x's shape if elements are compared, or one dim for n
  * slices. */
 static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim, int64_t n) {
     inverse->dtype = RG_INT64;
@@ -108,8 +109,8 @@ static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim
     inverse->size[0] = n;
 }
 
-/* Allocates the values and their counts, of which there are `groups`. Fails if that is negative, as
- * it is where k_unique failed. */
+/* Allocates `groups` values and counts. Fails if `groups` is negative, which means that k_unique
+ * failed. */
 static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tensor *x, int dim,
                             int64_t groups) {
     if (groups < 0)
@@ -123,7 +124,8 @@ static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tenso
     return rgi_allocate(values) && rgi_allocate(counts);
 }
 
-/* Makes *from a header that has x's elements, or its slices along dim, along one dim. */
+/* Sets *from to x's header or, if elements are compared, to a header of all elements along one dim.
+ */
 static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
     if (dim >= 0) {
         *from = *x;
@@ -135,8 +137,8 @@ static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
     return whole;
 }
 
-/* Goes through n elements in their order: element order[i] belongs to group[i]. Writes each
- * element's group, the number of elements in each group, and the first one. */
+/* Reads n elements in sorted order: element order[i] belongs to group[i]. Writes each element's
+ * group, the number of elements of each group, and each group's first element. */
 static void unique_fill(int64_t n, const int64_t order[], const int64_t group[], rg_tensor *inverse,
                         rg_tensor *counts, rg_tensor *firsts) {
     int64_t *number = (int64_t *)inverse->data;
@@ -223,7 +225,7 @@ rg_unique_result(rg_unique_dim)(rg_tensor *x, int dim) {
     return unique_apply(&rg_op_unique_dim, x, dim);
 }
 
-/* ---- nonzero: the places of what is not 0, one a row --------------------------- */
+/* ---- nonzero: the indices of each element that isn't 0, in a row --------------- */
 
 static bool nonzero_make(rg_call *c) {
     rg_tensor *x = c->in[0];
@@ -244,7 +246,7 @@ RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view
 
 rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
 
-/* ---- searchsorted: where in a sorted row each value would go ------------------- */
+/* ---- searchsorted: the index at which each value would be inserted into a sorted row ---- */
 
 struct searchsorted_attr {
     bool right;
@@ -290,7 +292,7 @@ rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
     return RG_APPLY(searchsorted, RG_A(searchsorted, right), sorted, values);
 }
 
-/* Fails unless the sorter can say in which order `sorted` is sorted. */
+/* Fails unless the sorter's shape, dtype and indices fit `sorted`. */
 static bool searchsorted_sorter(const rg_tensor *sorted, const rg_tensor *sorter) {
     if (!rgi_want_shape(NULL, "sorter", sorter, rg_shape((rg_tensor *)sorted))
         || !rgi_want_integers(NULL, "sorter", sorter))

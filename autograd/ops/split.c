@@ -5,7 +5,7 @@
 
 /* ---- lists --------------------------------------------------------------------- */
 
-/* No list has more parts than this, whose headers take most of a gigabyte. */
+/* The maximum number of parts in a list. Their headers take most of a gigabyte. */
 enum { LIST_MOST = 1 << 22 };
 
 /* Fails, and returns a failed list from the function around it. */
@@ -17,8 +17,8 @@ enum { LIST_MOST = 1 << 22 };
         }                                  \
     } while (0)
 
-/* Returns n parts one after the other, of which p is the first. All have p's length except the last
- * or, if `sizes` isn't NULL, these sizes. */
+/* Returns n adjacent parts of x, the first of which is p. All have p's length, though the last may
+ * be shorter; or, if `sizes` isn't NULL, they have these sizes. */
 static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
                              const int64_t *sizes) {
     RG_AS(op);
@@ -48,7 +48,7 @@ static rg_list split_even(const char *op, rg_tensor *x, int64_t size, int dim) {
 
 static const char split_no_dims[] = "%s expects at least a 1-dimensional tensor";
 
-/* ---- split: parts of one size, of which the last may be smaller; or of these sizes ---- */
+/* ---- split: parts of one size (the last may be smaller), or of given sizes ------------ */
 
 rg_list(rg_split)(rg_tensor *x, int64_t size, int dim) {
     int d;
@@ -87,7 +87,7 @@ rg_list(rg_split_sizes)(rg_tensor *x, int n, const int64_t *sizes, int dim) {
     return list_of_parts("split", x, n, first, sizes);
 }
 
-/* ---- chunk: at most `chunks` parts of one size; of nothing, `chunks` empty ones --- */
+/* ---- chunk: at most `chunks` parts of one size; `chunks` empty parts of an empty dim ---- */
 
 rg_list(rg_chunk)(rg_tensor *x, int64_t chunks, int dim) {
     int d;

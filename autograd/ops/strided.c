@@ -1,7 +1,7 @@
 /*
- * strided.c: a view as a part of its base: the part read, added to zeros, and written over. No
- * public function applies these ops; the graph does, when a view or its base was written to
- * (rebase.c).
+ * strided.c: ops on a view as a part of its base: reading the part, adding it to zeros, and writing
+ * over it. No public function applies these ops; rebase.c does, when a view or its base was written
+ * to.
  */
 #include "autograd/rebase.h"
 
@@ -16,7 +16,7 @@ static int64_t strided_reach(const rg_dims *size, const rg_dims *stride) {
     return reach;
 }
 
-/* Gives a header that size and strides, on the storage that it has. */
+/* Sets a header's sizes and strides. Its storage stays the same. */
 static void strided_shape(rg_tensor *t, const rg_dims *size, const rg_dims *stride) {
     rgi_set_size(t, size);
     for (int d = 0; d < size->n; d++)
@@ -50,7 +50,7 @@ static rg_tensor *strided_laid_out(rg_tensor *t, const rg_strided *a, bool zeros
     return laid;
 }
 
-/* Returns the header of the view in a tensor that is laid out as its base. */
+/* Returns the header of the view within a tensor that has its base's layout. */
 static rg_tensor strided_part(const rg_tensor *laid, const rg_strided *a) {
     rg_tensor part = *laid;
     part.data += a->start * (int64_t)rgi_sizeof(laid->dtype);
@@ -58,7 +58,8 @@ static rg_tensor strided_part(const rg_tensor *laid, const rg_strided *a) {
     return part;
 }
 
-/* Adds g to a part, index by index along dims in which elements share places. */
+/* Adds g to a part, one index after the other along dims in which several elements lie at one
+ * address. */
 static bool strided_add(rg_tensor *part, rg_tensor *g) {
     if (!rgi_overlaps_itself(part))
         return k_run(k_add, part, part, g);
@@ -87,8 +88,8 @@ static bool strided_add_to(rg_tensor *y, rg_tensor *g, const rg_strided *a) {
 
 #define STRIDED(...) \
     &(const rg_strided) { __VA_ARGS__ }
-/* These parts are y[1:, ::2], the transpose of all, windows that overlap, a row of a base that lies
- * transposed in memory, one of a base with gaps, one number, and nothing. */
+/* The samples' views: y[1:, ::2]; the transpose; overlapping windows; a row of a base that is
+ * transposed in memory; a row of a base with gaps; one element; and no elements. */
 #define STRIDED_ROWS    STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(1, 2), RG_D(3, 2), 3)
 #define STRIDED_TURNED  STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(3, 2), RG_D(1, 3), 0)
 #define STRIDED_WINDOWS STRIDED(RG_D(5), RG_D(1), RG_D(2, 3), RG_D(2, 1), 0)
@@ -100,7 +101,7 @@ static bool strided_add_to(rg_tensor *y, rg_tensor *g, const rg_strided *a) {
 
 static const rg_strided *strided_of(const void *attr) { return attr; }
 
-/* ---- as_strided: a view of x, copied; gx is zeros with g added in its place ---- */
+/* ---- as_strided: a copy of a view of x; gx is zeros with g added in the view's place ---- */
 
 static bool as_strided_shape(rg_call *c) {
     rgi_set_size(c->out[0], &strided_of(c->attr)->size);

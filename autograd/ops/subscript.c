@@ -1,7 +1,7 @@
 /*
- * subscript.c: reads and writes Python's x[...]. Items become steps, each of which makes a view
- * of the view before (an index, a range, a new dim). Index tensors are then for dims of the
- * last view.
+ * subscript.c: reads and writes Python's x[...]. The items become steps, each of which makes a view
+ * of the previous view (an index, a range, a new dim). Index tensors then index dims of the last
+ * view.
  */
 #include "subscript.h"
 #include "elementwise.h"
@@ -16,8 +16,8 @@ struct set_item_attr {
     rg_part step[MAX_STEPS];
 };
 
-/* A subscript is the meaning of the items. `way` holds the steps, and the dims of the index
- * tensors. `part` is the header after all steps. */
+/* A parsed subscript. `way` has the steps, and the dims of the index tensors. `part` is the header
+ * of the last view. */
 typedef struct {
     struct set_item_attr way;
     rg_tensor part;
@@ -27,22 +27,22 @@ typedef struct {
     bool masked;  /* The only index tensor is a mask. */
 } subscript;
 
-/* The items of a subscript are read into this list. They name `named` dims of x, and index tensor i
- * is for the dim at[i]. Masks aren't taken apart yet. */
+/* The items of a subscript. They name `named` dims of x, and index tensor i is for dim at[i]. Masks
+ * are still single tensors. */
 typedef struct {
     int n;
     rg_item_index item[RG_MOST_ITEMS];
     int64_t named;
     int64_t hidden; /* The number of dims that an ellipsis stands for. */
-    int64_t dim;    /* The next item is about this dim of the view. */
+    int64_t dim;    /* The dim of the view for the next item. */
     bool only;      /* x[item] is read, with one item. */
     bool whole;     /* x[True] or x[False] is written to: all of x, under a new dim, or nothing. */
     rg_tensor *index[RG_MAX_DIMS];
     int at[RG_MAX_DIMS];
 } subscript_items;
 
-/* Takes a step. There is room for it: each of x's dims, of which there are at most RG_MAX_DIMS, is
- * cut or dropped at most once, and at most RG_MAX_DIMS dims are new. */
+/* Adds a step. There is always room: each of at most RG_MAX_DIMS dims of x is cut or dropped at
+ * most once, and at most RG_MAX_DIMS dims are new. */
 static bool subscript_step(subscript *s, rg_part step) {
     s->way.step[s->way.n_steps++] = step;
     rgi_take_part(&s->part, &step);
@@ -76,8 +76,8 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
     return subscript_step(s, p);
 }
 
-/* Makes a new dim with an index tensor for it: [0] if on, else an empty one. There is room in
- * index[] and at[] once the dim is made, since each index tensor has a dim of its own. */
+/* Makes a new dim, and an index tensor for it: [0] if `on`, else an empty one. If the dim could be
+ * made, there is room in index[] and at[], since each index tensor has a dim of its own. */
 static bool subscript_bool(subscript *s, subscript_items *list, bool on) {
     int added;
     if (!subscript_new_dim(s, list->dim++, &added))
@@ -88,7 +88,7 @@ static bool subscript_bool(subscript *s, subscript_items *list, bool on) {
     return list->index[k];
 }
 
-/* A mask is for as many dims as it has. */
+/* A mask with n dims indexes n dims. */
 static bool subscript_tensor(subscript *s, subscript_items *list, rg_tensor *index) {
     list->at[s->n_index] = (int)list->dim;
     list->index[s->n_index] = index;
@@ -97,8 +97,8 @@ static bool subscript_tensor(subscript *s, subscript_items *list, rg_tensor *ind
     return true;
 }
 
-/* Makes index tensors out of a mask, which is for as many dims as it has. Fails with torch's
- * sentence unless its shape is theirs. */
+/* Makes an index tensor for each dim of a mask. Fails with torch's sentence unless the mask has the
+ * shape of the dims that it indexes. */
 static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     for (int d = 0; d < mask->ndim; d++)
         RG_FAIL_INDEX_IF(
@@ -141,7 +141,7 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
     return true;
 }
 
-/* Returns the item, or a number or bool in place of a tensor of 0 dims. */
+/* Returns the item, with a 0-d tensor replaced by its number or bool. */
 static rg_item_index subscript_plain(rg_item_index item) {
     rg_tensor *t = item.tensor;
     if (item.kind != RG_INDEX_TENSOR || t->ndim)
@@ -151,8 +151,8 @@ static rg_item_index subscript_plain(rg_item_index item) {
     return rg_index_number(rgi_load_i64(t->data, RG_INT64));
 }
 
-/* Takes the step of item k, and moves on to the dim of the next item. A number drops its dim, so
- * the next dim takes its place. */
+/* Adds the step of item k, and moves on to the dim of the next item. A number removes its dim, so
+ * that the next dim takes its index. */
 static bool subscript_item(subscript *s, subscript_items *list, int k) {
     rg_item_index item = subscript_plain(list->item[k]);
     int added;
@@ -172,7 +172,7 @@ static bool subscript_item(subscript *s, subscript_items *list, int k) {
     return true;
 }
 
-/* Says for the n index tensors which dims they are for, and takes masks apart. */
+/* Sets the dims of the n index tensors, and replaces masks by index tensors. */
 static bool subscript_indices(subscript *s, const subscript_items *list, int n) {
     s->n_index = 0;
     for (int k = 0; k < n; k++) {
@@ -190,7 +190,7 @@ static bool subscript_indices(subscript *s, const subscript_items *list, int n) 
     return true;
 }
 
-/* Reads what the items say about x. */
+/* Parses the items of a subscript of x. */
 static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool write,
                            subscript *s) {
     subscript_items list;
@@ -217,7 +217,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 
 /* ---- x[items] ------------------------------------------------------------------ */
 
-/* Returns the part of x to which the steps lead, at the n index tensors if there are any. */
+/* Returns the view of x after the steps, indexed by the n index tensors if there are any. */
 static rg_tensor *subscript_take(rg_tensor *x, const struct set_item_attr *way, int n,
                                  rg_tensor **index) {
     for (int i = 0; i < way->n_steps; i++)
@@ -255,7 +255,7 @@ static bool set_item_forward(rg_call *c) {
     return true;
 }
 
-/* Returns the size of the attributes, which have room only for the steps that there are. */
+/* Returns the size of the attributes with only the steps in use. */
 static size_t set_item_bytes(const struct set_item_attr *a) {
     return offsetof(struct set_item_attr, step) + (size_t)a->n_steps * sizeof a->step[0];
 }
@@ -305,8 +305,9 @@ static rg_tensor *set_item_expanded(rg_tensor *value, rg_tensor *there, bool ind
     return rg_expand_dims(value, rg_shape(there));
 }
 
-/* Returns the value as it is written: copied if it lies in x's storage, expanded, and converted.
- * Where there are index tensors, torch converts only numbers, or one element for a mask. */
+/* Returns the value in the form in which it is written: copied if it is in x's storage, expanded,
+ * and converted. If there are index tensors, torch converts only numbers or, with a mask, a single
+ * element. */
 static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript *s) {
     rg_tensor there = s->part;
     if (elementwise_is_number(value) && !rgi_element_fits("set_item_", value, x->dtype))
@@ -332,7 +333,7 @@ static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript
     return rg_to(value, x->dtype);
 }
 
-/* Returns torch's name of the node, NULL for the op's own. */
+/* Returns torch's name of the node, or NULL for the op's own. */
 static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, const subscript *s) {
     if (s->way.n_steps)
         return "CopySlices";
@@ -341,7 +342,7 @@ static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, con
     return value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
 }
 
-/* Where x is a view in the graph, its part is written to as a view of x's base. */
+/* If x is a view in the graph, its part is written to as a view of x's base. */
 rg_tensor *(rg_set_items_)(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
     RG_AS("set_item_");

@@ -1,6 +1,6 @@
 /*
- * tensordot.c: products over any dims, made of those of matrices and of elements: outer, kron,
- * inner, tensordot.
+ * tensordot.c: products over any dims, composed of products of matrices and of elements: outer,
+ * kron, inner, tensordot.
  */
 #include "autograd/checks.h"
 
@@ -40,7 +40,7 @@ rg_tensor *(rg_kron)(rg_tensor *a, rg_tensor *b) {
     return rg_escape(rgi_reshape_own("UnsafeViewBackward0", y, shape));
 }
 
-/* ---- inner: the sum over the last dim of both; a number multiplies ------------- */
+/* ---- inner: the sum of products over the last dims; a 0-d tensor multiplies ---- */
 
 rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "inner") || !rgi_check(b, "inner"))
@@ -57,7 +57,7 @@ rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
     return rg_tensordot_dims(a, b, RG_DIMS(-1), RG_DIMS(-1));
 }
 
-/* ---- tensordot: the sum over named dims of a and b, of which the others remain ---- */
+/* ---- tensordot: the sum of products over named dims of a and b; the other dims remain ---- */
 
 rg_tensor *(rg_tensordot)(rg_tensor *a, rg_tensor *b, int n) {
     rg_dims in_a = { .n = n };
@@ -74,7 +74,7 @@ rg_tensor *(rg_tensordot)(rg_tensor *a, rg_tensor *b, int n) {
     return rg_tensordot_dims(a, b, in_a, in_b);
 }
 
-/* Wraps the named dims. Fails if one comes twice or isn't there. */
+/* Wraps the named dims. Fails if a dim is named twice or doesn't exist. */
 static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wrapped,
                            uint32_t *mask) {
     *mask = 0;
@@ -93,8 +93,8 @@ static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wr
     return true;
 }
 
-/* Returns t as a matrix. Its rows are the named dims if named_first, and its columns the others;
- * else it is the other way round. Appends the others' sizes to shape. */
+/* Returns t as a matrix. If named_first, its rows are the named dims and its columns the other
+ * dims; else the reverse. Appends the other dims' sizes to shape. */
 static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool named_first,
                                    rg_dims *shape) {
     rg_dims wrapped;
@@ -122,8 +122,8 @@ static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool name
                        : rg_reshape(t, other_size, named_size);
 }
 
-/* Checks that a pair of dims can be summed over. Where one has size 1 and the other more, only the
- * sum over the larger one counts, and takes that tensor's place. */
+/* Checks that a pair of dims can be summed over. If one has size 1 and the other a larger size, the
+ * sum over the larger dim replaces that tensor. */
 static bool tensordot_sum_pair(rg_tensor **a, rg_tensor **b, int64_t dim_a, int64_t dim_b) {
     int da, db;
     if (!rgi_wrap_dim("tensordot", dim_a, (*a)->ndim, &da)

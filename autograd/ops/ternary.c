@@ -1,6 +1,6 @@
 /*
- * ternary.c: functions of three tensors that broadcast: choosing by a mask, bounds, and multiples
- * added.
+ * ternary.c: elementwise functions of three tensors that broadcast: where, masked_fill, clamp,
+ * lerp, addcmul and addcdiv.
  */
 #include "elementwise.h"
 
@@ -39,7 +39,7 @@ struct masked_fill_attr {
     bool inplace;
 };
 
-/* torch's name says whether the value is a number. */
+/* torch's name of the node depends on whether the value is a number. */
 static struct masked_fill_attr masked_fill_attributes(const rg_tensor *value, bool inplace) {
     bool number = elementwise_is_number(value);
     return (struct masked_fill_attr){ number ? "MaskedFillBackward0" : "MaskedFillBackward1",
@@ -84,7 +84,7 @@ RG_OP(masked_fill, .doc = "mask ? value : x", .n_in = 3, RG_NAMED(masked_fill), 
                  { "(3) b(2,3) ()", MASKED_FILL }, { "() b() ()", MASKED_FILL },
                  { "(0,3) b(3) ()", MASKED_FILL }));
 
-/* Returns the value in x's dtype, and as it is if it isn't 0-d. */
+/* Returns the value in x's dtype if it is 0-d, else unchanged. */
 static rg_tensor *masked_fill_value(rg_tensor *x, rg_tensor *value) {
     if (!rgi_check(x, "masked_fill") || !rgi_check(value, "masked_fill"))
         return NULL;
@@ -115,7 +115,7 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
  *      glow  = g where x < low < high, else 0;
  *      ghigh = g where x > high or high < low, else 0 ---------------------------- */
 
-/* Torch allows bool where there is one bound and it is a tensor. */
+/* Torch allows bool if there is a single bound, which is a tensor. */
 struct clamp_attr {
     const char *node;
     bool allows_bool;
@@ -174,8 +174,8 @@ RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typin
       RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP }, { "(2,1,3) s(4,1) p()", CLAMP },
                  { "(3) (2,1) -", CLAMP }, { "() - ()", CLAMP }, { "(0,3) (3) (1)", CLAMP }));
 
-/* Torch names the node by the function that was called. The second name of each is for a bound that
- * is a number. */
+/* Torch's name of the node depends on the function that was called. The second name of each pair is
+ * for a bound that is a number. */
 enum clamp_bounds { CLAMP_BOTH, CLAMP_MIN, CLAMP_MAX };
 
 static const char *const clamp_nodes[][2] = { { "ClampBackward0", "ClampBackward1" },
@@ -232,7 +232,7 @@ rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) {
 
 /* ---- lerp: a + w (b - a); ga = g (1 - w), gb = g w, gw = g (b - a) ------------- */
 
-/* Torch's name of the node says whether the weight is a number. */
+/* Torch's name of the node depends on whether the weight is a number. */
 struct lerp_attr {
     const char *node;
 };

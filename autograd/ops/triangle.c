@@ -1,9 +1,9 @@
 /*
- * triangle.c: matrices of which one side of a diagonal is 0.
+ * triangle.c: sets the elements above or below a diagonal to 0.
  */
 #include "autograd/checks.h"
 
-/* ---- tril, triu: x on and below, or above, a diagonal, else 0; gx is g there, else 0 ---- */
+/* ---- tril, triu: x on and below (or above) a diagonal, else 0; gx is the same of g ------ */
 
 struct tril_attr {
     int64_t diagonal;

@@ -29,7 +29,7 @@ static rg_tensor *circle(rg_tensor *x) { return rg_rsqrt(rg_sub(1, rg_square(x))
 
 /* ---- square: x^2; gx = 2 g x. torch calls it a power --------------------------- */
 
-/* rg_square makes an integer of a bool, which rg_square_ can't. */
+/* rg_square of a bool is an integer; rg_square_ can't write it over the bool. */
 static bool square_shape(rg_call *c) {
     RG_FAIL_IF(rgi_is_bool(c->in[0]->dtype), "square_",
                "result type Long can't be cast to the desired output type Bool");
@@ -80,8 +80,8 @@ rg_tensor *(rg_round_decimals)(rg_tensor *x, int decimals) {
     return RG_APPLY(round_decimals, RG_A(round_decimals, decimals), x);
 }
 
-/* ---- nan_to_num: x, but k0 for NaN, k1 for infinity, k2 for -infinity; gx = g where x is none of
- *      them, else 0 -------------------------------------------------------------- */
+/* ---- nan_to_num: x, but k0 for NaN, k1 for infinity, k2 for -infinity; gx = g where x is finite,
+ *      else 0 -------------------------------------------------------------------- */
 
 struct nan_to_num_attr {
     double k[3];
@@ -106,7 +106,8 @@ RG_OP(nan_to_num, .doc = "x with numbers for NaN and infinities", .node = "NanTo
       .forward = nan_to_num_forward, .grad = { RG_RULE(RG_IN(0), nan_to_num_rule) },
       SAMPLES_1("", RG_A(nan_to_num, { 1, 2, 3 })));
 
-/* Returns the numbers, where NaN as a bound stands for the largest that the dtype has. */
+/* Returns the numbers, with NaN as posinf or neginf replaced by the dtype's largest or lowest
+ * number. */
 static struct nan_to_num_attr nan_to_num_numbers(const rg_tensor *x,
                                                  const rg_nan_to_num_options *o) {
     const double most = x ? rgi_limit(x->dtype) : 0;

@@ -10,13 +10,13 @@ struct unfold_attr {
     int64_t size, step;
 };
 
-/* Returns how many windows a dim of n elements has. */
+/* Returns the number of windows in a dim of n elements. */
 static int64_t unfold_count(int64_t n, const struct unfold_attr *a) {
     return (n - a->size) / a->step + 1;
 }
 
-/* Adds windows, whose elements are along the last dim, to their places in t. For one position in
- * the window, the elements of all windows have different places. */
+/* Adds windows, whose elements lie along the last dim, to t. It adds the elements at one position
+ * of all windows at once, since these don't overlap. */
 static bool unfold_add(rg_tensor t, rg_tensor windows, const struct unfold_attr *a) {
     if (t.ndim == 0) {
         if (a->size == 0)
@@ -34,8 +34,8 @@ static bool unfold_add(rg_tensor t, rg_tensor windows, const struct unfold_attr 
     return true;
 }
 
-/* ---- unfold: y[.., w, .., i] = x[.., w step + i, ..]; g is added where it comes from, by the op
- *      fold, whose own derivative is unfold -------------------------------------- */
+/* ---- unfold: y[.., w, .., i] = x[.., w step + i, ..]; g is added at these indices by the op fold,
+ *      whose own derivative is unfold -------------------------------------------- */
 
 static bool unfold_view(rg_call *c) {
     const struct unfold_attr *a = RG_ATTR(c, unfold);

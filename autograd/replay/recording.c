@@ -161,10 +161,10 @@ bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes) {
     return true;
 }
 
-/* If the step reads a gradient that it hasn't made, a run reads the gradient that the run before it
- * left. The step may make that gradient later, in memory that it gets from now on. The earlier
- * entries run before the gradient is read, so they must not write to that memory: it has to be
- * new. */
+/* If the step reads a gradient that it hasn't made, a run reads the gradient of the previous run.
+ * The step may make that gradient later, in memory that it gets from now on. Entries that were
+ * recorded before run before the gradient is read, so they must not write to that memory: from now
+ * on, outputs get new memory. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
     if (!grad || !is_in_pool(r, grad->storage))
         r->only_new_memory = true;

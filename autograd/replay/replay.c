@@ -106,7 +106,7 @@ static bool call_again(void *context) {
     return true;
 }
 
-/* Calls the row's shape function again, on outputs in name only, since it checks indices before the
+/* Calls the row's shape function again, on dummy outputs, since it checks indices before the
  * forward uses them. */
 static bool checked_call_again(void *context) {
     rg_call again = ((const noted_call *)context)->call;
@@ -339,8 +339,8 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
     return n;
 }
 
-/* A gradient needs no entry if the step takes it away but didn't make it: if the step makes a new
- * gradient, a run puts the new one in its place. */
+/* If the step removes a gradient that it didn't make, there is no entry: if the step later makes a
+ * new gradient, a run replaces the old one by it. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);
     const rg_replay_leaf *known = find_leaf(r, leaf);

@@ -1,7 +1,7 @@
 /*
- * anomaly.c: finds the op that made the first NaN or infinity out of finite numbers. In anomaly
- * mode, each call checks its outputs and remembers the place of the call, and each step checks
- * the gradients that it made.
+ * anomaly.c: finds the op that first computes a NaN or an infinity from finite numbers. In anomaly
+ * mode, the outputs of each call are checked, and a trace of the call is kept; each step's
+ * gradients are checked, too.
  */
 #define _GNU_SOURCE
 #include "autograd/engine.h"
@@ -42,7 +42,7 @@ static void trace_free(rg_note *note) { rgi_free(note, sizeof(trace), RG_MEM_OTH
 
 static const rg_note_class trace_class = { .free = trace_free };
 
-/* ---- looking for values that are not finite ---------------------------------------- */
+/* ---- values that are not finite ---------------------------------------------------- */
 
 /* Each of these loops sets *odd to the first element that isn't finite. */
 #define FIND_ODD(NAME, suffix, T, ...)                                           \
@@ -64,7 +64,7 @@ static double odd_element(rg_tensor *t) {
     return isfinite(odd) ? 0 : odd;
 }
 
-/* ---- saying where ------------------------------------------------------------------ */
+/* ---- the error --------------------------------------------------------------------- */
 
 /* Adds the function's name of an address, or else its place in the file. Returns false, and adds
  * nothing, if the address is unknown or in a public function of the library. */
@@ -111,7 +111,7 @@ static bool report(const rg_op *op, double odd, const char *direction, rg_text *
                     text);
 }
 
-/* ---- what it is told ------------------------------------------------------------------- */
+/* ---- the observer ---------------------------------------------------------------------- */
 
 /* Gives the node a copy of the trace. Returns false if memory ran out. */
 static bool remember_trace(rg_node *n, const trace *here) {

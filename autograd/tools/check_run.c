@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* ---- what is wrong ------------------------------------------------------------------ */
+/* ---- failures ----------------------------------------------------------------------- */
 
 /* If the check itself ran out of memory, that error stays, since the op isn't to blame. */
 bool rgi_check_run_wrong(const rg_check_run *s, const char *format, ...) {

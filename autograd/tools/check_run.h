@@ -66,12 +66,12 @@ bool rgi_check_run_same(rg_tensor *a, rg_tensor *b, double tolerance);
 bool rgi_check_run_agree(const rg_check_run *s, const rg_check_result *a, const rg_check_result *b,
                          double tolerance, const char *when);
 
-/* ---- promises.c: what else an op must keep to, beside its values and derivatives ----- */
+/* ---- rule_checks.c: checks of all but values and derivatives ------------------------- */
 bool rgi_check_layouts(const rg_check_run *s);
 /* Checks gradients of some inputs, and from some outputs. */
 bool rgi_check_partly(const rg_check_run *s);
-/* Check that the op writes to no tensor of others, and that tensors may be written to or released
- * before backward. */
+/* These check that the op writes to no tensor of others, and that tensors may be written to or
+ * released before backward. */
 bool rgi_check_backward_writes(const rg_check_run *s);
 bool rgi_check_inputs_later(const rg_check_run *s);
 bool rgi_check_replay(const rg_check_run *s);

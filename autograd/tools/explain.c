@@ -1,6 +1,7 @@
 /*
- * explain.c: explains a gradient: the largest paths that paths.c has found, the step where the
- * gradient was lost, and the comparison with finite differences, as text and as a picture.
+ * explain.c: explains a gradient as text and as a drawing: the largest paths that paths.c has
+ * found, the step where the gradient became zero or not finite, and the comparison with finite
+ * differences.
  */
 #include "explain.h"
 #include "graphviz.h"
@@ -164,7 +165,7 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
     return !rgi_failed();
 }
 
-/* Differences need the digits of float64. */
+/* Finite differences need the precision of float64. */
 static bool has_digits_for_differences(const rg_tensor *w) { return w->dtype == RG_FLOAT64; }
 
 static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w, bool *unread) {

@@ -67,7 +67,7 @@ static const rg_function_row *row_of_class(rg_function_class *cls) {
     return row;
 }
 
-/* ---- what a context tells ----------------------------------------------------------- */
+/* ---- reading a context -------------------------------------------------------------- */
 
 const void *rg_function_args(rg_function_context *ctx) {
     return ctx && ctx->row->cls.args_bytes ? ctx->attr->args : NULL;
@@ -187,8 +187,8 @@ static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
 }
 
 /* Returns a tensor of the scope with the values of an output of forward, and without a history. If
- * the output shares memory with an input, it is a view of the input that can't be written to: a
- * write would make its history from the input's, without this op. */
+ * the output shares memory with an input, it is a view of the input that can't be written to: after
+ * a write its history would be made from the input's, without this op. */
 static rg_tensor *output_of(rg_tensor *made, rg_tensor *const in[], int n) {
     rg_tensor *y = rgi_own(rgi_alias(made));
     for (int i = 0; i < n && y; i++) {

@@ -128,7 +128,7 @@ static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_obs
 }
 
 /* If a graph is created, an observer sees the calls inside backward, but not the numbers that
- * backward reads from the state. So a class with a state can't be recorded for a replay then. */
+ * backward reads from the state. Therefore a class with a state can't be recorded then. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     rg_function_context ctx = {

@@ -1,6 +1,6 @@
 /*
- * functional.c: derivatives as functions, made of backward runs. A product J v is the
- * derivative of v^T J by v, for which the graph of that gradient is created.
+ * functional.c: derivatives as functions, made of backward runs. A product J v is the derivative of
+ * u^T J v by u, so it needs the graph of the gradient u^T J.
  */
 #include "functional.h"
 #include "autograd/inputs.h"
@@ -271,7 +271,7 @@ static bool begin_results(const char *op, int n, rg_tensor *results[]) {
     return true;
 }
 
-/* Returns y and the n results from the scope, or sets all to NULL. */
+/* Hands y and the n results over to the outer scope, or sets all of them to NULL. */
 static rg_tensor *hand_out(const derived *d, bool ok, int n, rg_tensor *results[]) {
     for (int i = 0; i < n && ok; i++) {
         if (results[i] == RG_NONE)

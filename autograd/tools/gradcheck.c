@@ -335,7 +335,7 @@ static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
         if (!inputs[i]->history)
             continue;
         checked++;
-        /* Differences need all the digits that there are. */
+        /* Finite differences need the precision of float64. */
         RG_FAIL_VALUE_IF(inputs[i]->dtype != RG_FLOAT64, op,
                          "input %d requires gradient and is not "
                          "a float64 tensor",

@@ -37,14 +37,14 @@ double rgi_inner_product(int64_t n, const double *a, const double *b) {
 typedef struct {
     bool zero, finite;
     double norm, top;
-} path_look;
+} gradient_kind;
 
-static bool look_at(rg_tensor *t, path_look *is) {
+static bool measure_gradient(rg_tensor *t, gradient_kind *is) {
     RG_SCOPE();
     const double *x = rgi_doubles(t);
     if (!x)
         return false;
-    *is = (path_look){ .zero = true, .finite = true };
+    *is = (gradient_kind){ .zero = true, .finite = true };
     is->norm = sqrt(rgi_inner_product(t->numel, x, x));
     for (int64_t i = 0; i < t->numel; i++) {
         is->zero = is->zero && x[i] == 0;
@@ -85,9 +85,9 @@ static void parts_free(path_parts *parts) {
 
 /* Adds g to a part. */
 static bool part_add(path_part *part, rg_tensor *g) {
-    path_look is;
+    gradient_kind is;
     rg_tensor *sum = rg_add(part->g, g);
-    if (!look_at(sum, &is))
+    if (!measure_gradient(sum, &is))
         return false;
     rgi_retain(sum);
     rgi_release(part->g);
@@ -124,16 +124,16 @@ static bool give_up_smallest(path_parts *parts) {
 
 /* Adds the gradient by the step to the parts. */
 static bool parts_add(path_parts *parts, int step, rg_tensor *g) {
-    path_look is;
+    gradient_kind is;
     path_part *part = part_of_step(parts, step);
     if (part)
         return part_add(part, g);
-    /* The first part that is given up becomes the rest and keeps its place, so a second one must
-     * go. */
+    /* The first part that is merged becomes the rest and keeps its place in the list, so a second
+     * part must be merged into it. */
     while (parts->n > RG_MOST_PATHS)
         if (!give_up_smallest(parts))
             return false;
-    if (!look_at(g, &is))
+    if (!measure_gradient(g, &is))
         return false;
     rgi_retain(g);
     parts->v[parts->n++] = (path_part){ step, g, is.norm };
@@ -156,8 +156,8 @@ static size_t place_number(const path_run *r, const rg_edge *e) {
     return e->node->op ? e->node->slot + e->output : r->run.n_grads;
 }
 
-/* Notes the first step whose gradient has the property, though the gradient that the step got
- * hadn't. */
+/* Writes down the first step whose gradient is zero (or not finite, or huge), although the gradient
+ * that the step got isn't. */
 static void tell_first(char text[128], bool is, const rg_node *n, int input) {
     char shape[192];
     if (!is || *text)
@@ -168,8 +168,8 @@ static void tell_first(char text[128], bool is, const rg_node *n, int input) {
 }
 
 static bool tell_of_total(path_run *r, const rg_node *n, int input, rg_tensor *total) {
-    path_look is;
-    if (!look_at(total, &is))
+    gradient_kind is;
+    if (!measure_gradient(total, &is))
         return false;
     rg_paths *p = r->paths;
     tell_first(p->zero, is.zero && total->numel, n, input);

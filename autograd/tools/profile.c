@@ -1,10 +1,9 @@
 /*
  * profile.c: counts the cost of each op: calls, time without the calls inside it, bytes of the
- * tensors that it reads and makes, and floating point operations. A gradient made by a rule
- * costs as much as the calls in the rule. Other work of the program has rows of its own, if the
- * program marks it. REGARD_PROFILE=1 in the environment prints the table to standard error when
- * the program ends; REGARD_PROFILE=FILE.json also writes every call there, for
- * chrome://tracing.
+ * tensors that it reads and makes, and floating point operations. A gradient made by a rule costs
+ * as much as the calls in the rule. Other work of the program has rows of its own, if the program
+ * marks it. REGARD_PROFILE=1 in the environment prints the table to standard error when the program
+ * ends; REGARD_PROFILE=FILE.json also writes every call to that file, for chrome://tracing.
  */
 #include "autograd/autograd.h"
 #include "autograd/engine.h"
@@ -20,8 +19,8 @@
 #include <time.h>
 #include <string.h>
 
-/* A row of the table. `beside` marks work that ran beside the threads' calls, and doesn't count in
- * their time. */
+/* A row of the table. `beside` marks work that ran at the same time as the threads' calls, and
+ * doesn't count in their time. */
 typedef struct {
     const char *name;
     bool backward, beside;
@@ -29,8 +28,8 @@ typedef struct {
 } profile_row;
 
 /* The table has profile_n rows: one for the forward of each op that was called, one for its
- * backward, and one for each name that the program gives. An op's name outlives the program. The
- * program's names are copied, cut to the room, and their rows point to the copies. */
+ * backward, and one for each name that the program gives. An op's name is never freed. The
+ * program's names are copied, cut to GIVEN_ROOM, and their rows point to the copies. */
 enum { PROFILE_ROWS = 1024, GIVEN_ROOM = 64 };
 static profile_row profile_rows[PROFILE_ROWS];
 static char given_names[PROFILE_ROWS][GIVEN_ROOM];
@@ -122,7 +121,7 @@ static void count_call(const timing *t, const char *name, bool backward, double 
 static rg_graph_observer profiler;
 static bool is_profiling(void) { return rgi_is_in_force(&profiler); }
 
-/* ---- what isn't an op -------------------------------------------------------------- */
+/* ---- work other than ops ----------------------------------------------------------- */
 
 rg_profile_guard rg_profile_open(const char *name) {
     timing t;

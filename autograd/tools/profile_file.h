@@ -1,8 +1,8 @@
 /*
- * profile_file.h: the profiler's file, in which every call stands, as chrome://tracing and
- * ui.perfetto.dev read it. Times are in nanoseconds of CLOCK_MONOTONIC, so that the files of a
- * machine's processes can be laid side by side. One thread at a time may write. Nothing here asks
- * the library for memory, since the profiler looks on while others do.
+ * profile_file.h: the profiler's file, which lists every call in the format of chrome://tracing and
+ * ui.perfetto.dev. Times are in nanoseconds of CLOCK_MONOTONIC, so that the files of several
+ * processes on a machine can be compared. One thread at a time may write. These functions request
+ * no memory from the library, since the profiler is called during such requests.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 /* Begins the file. %p in its path stands for the process's number. If the file can't be written, a
  * message goes to standard error. */
 void rgi_profile_file_begin(const char *path);
-/* Ends the file, if there is one. */
+/* Completes and closes the file, if there is one. */
 void rgi_profile_file_end(void);
 
 /* These two do nothing if this process hasn't begun a file. */

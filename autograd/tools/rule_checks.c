@@ -1,7 +1,7 @@
 /*
- * rule_checks.c: the checks of rg_function_check beside values and derivatives. Each check runs
- * the op under one condition, compares the results with a plain run, and fails with a sentence
- * that says what is wrong.
+ * rule_checks.c: the checks of rg_function_check other than those of values and derivatives. Each
+ * check runs the op under one condition, compares the results with a plain run, and fails with a
+ * sentence that describes the difference.
  */
 #include "check_run.h"
 #include "tensor/memory.h"
@@ -65,7 +65,7 @@ bool rgi_check_layouts(const rg_check_run *s) {
     return true;
 }
 
-/* ---- what is asked for -------------------------------------------------------------- */
+/* ---- wanted gradients --------------------------------------------------------------- */
 
 /* Each gradient must have the same values if only its input requires grad. */
 static bool check_wanted(const rg_check_run *s) {
@@ -117,7 +117,7 @@ static bool check_each_output(const rg_check_run *s) {
 
 bool rgi_check_partly(const rg_check_run *s) { return check_wanted(s) && check_each_output(s); }
 
-/* ---- what isn't the op's own -------------------------------------------------------- */
+/* ---- tensors of others -------------------------------------------------------------- */
 
 bool rgi_check_backward_writes(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL }, *y[RG_MAX_OUTPUTS];
@@ -333,7 +333,7 @@ static bool check_denied(const rg_check_run *s) {
     rg_on_error(handler);
     if (ok)
         return true;
-    /* The handler is told, too. */
+    /* rg_fail also calls the program's handler, with the failure. */
     const rg_failure failure = rgi_this.failure;
     rgi_forget_failure();
     return rgi_fail(failure.code, "function_check", "%s",

@@ -274,9 +274,9 @@ static bool place_fits(const rg_data_loader *l, int64_t position, int64_t items,
 }
 
 bool rgi_random_state_fits(rg_tensor *state) {
-    rg_generator *trial = rg_generator_new(0);
-    const bool ok = trial && rg_generator_set_state(trial, state);
-    rg_generator_free(trial);
+    rg_generator *probe = rg_generator_new(0);
+    const bool ok = probe && rg_generator_set_state(probe, state);
+    rg_generator_free(probe);
     return ok;
 }
 

@@ -16,7 +16,7 @@
 
 #define MHA_FAIL_IF(condition, ...) RG_FAIL_IF(condition, "multihead_attention", __VA_ARGS__)
 
-/* ---- checks of its arguments --------------------------------------------------- */
+/* ---- checks of the arguments --------------------------------------------------- */
 
 /* Returns x as (length, batch, ..): torch computes in this layout, and its errors show it. */
 static rg_tensor *mha_length_first(rg_multihead_attention *self, rg_tensor *x) {
@@ -423,7 +423,7 @@ rg_tensor *rgi_keys_and_values(rg_multihead_attention *self, rg_tensor *memory) 
     return rg_escape(rg_stack(RG_LIST(both[0], both[1]), 0));
 }
 
-/* ---- the door ------------------------------------------------------------------ */
+/* ---- the forward --------------------------------------------------------------- */
 
 /* Returns the output, and stores the weights in the keywords if need_weights is true. */
 static rg_tensor *mha_run(rg_multihead_attention *self, rg_tensor *const in[3],

@@ -31,7 +31,7 @@ static int64_t rnn_width(const rg_rnn_module *self) {
     return self->o.proj_size ? self->o.proj_size : self->hidden_size;
 }
 
-/* ---- checks of its arguments ----------------------------------------------------- */
+/* ---- checks of the arguments ----------------------------------------------------- */
 
 /* A call's input, (steps, batch, ..) or, if packed, (all steps, ..), and its runs of steps
  * (packed.h). */

@@ -22,7 +22,7 @@ static bool cell_is_gru(const rg_rnn_cell_module *self) {
     return self->base.cls == &gru_cell_class;
 }
 
-/* ---- checks of its arguments ----------------------------------------------------- */
+/* ---- checks of the arguments ----------------------------------------------------- */
 
 static bool cell_check_dims(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *const s[2]) {
     const char *name = self->base.cls->name;

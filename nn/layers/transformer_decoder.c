@@ -217,7 +217,7 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *self, rg_
     return rg_call_keywords(self, &o, tgt, memory);
 }
 
-/* ---- its cache ----------------------------------------------------------------- */
+/* ---- the cache ----------------------------------------------------------------- */
 
 /* Returns each layer's keys and values of the memory. */
 static rg_tensor *decoder_memory(rg_transformer_decoder *self, rg_tensor *memory) {

@@ -377,7 +377,7 @@ static bool read_weights(const weight_files *w, rg_gpt *m) {
     return all.n > 0 && (m->config.untied || check_tied(w, m));
 }
 
-/* ---- what else the files have --------------------------------------------------------- */
+/* ---- the files' other contents -------------------------------------------------------- */
 
 /* The name is a block's causal mask, which older files contain. */
 static bool is_mask(const char *name) {

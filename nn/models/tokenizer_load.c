@@ -338,7 +338,7 @@ static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalize
     return true;
 }
 
-/* ---- what tokens decode to ------------------------------------------------------------ */
+/* ---- the text of tokens --------------------------------------------------------------- */
 
 /* of_character[c] is the byte that the vocabulary writes as c, or -1. */
 enum { BYTE_CHARACTERS = 256 + 68 };

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- fields: what is a number in PyTorch and here --------------------------------------- */
+/* ---- fields: those that are numbers in PyTorch and here --------------------------------- */
 
 enum { MOST_FIELDS = 6 };
 #define OPTION(kind, field) \

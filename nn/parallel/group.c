@@ -164,7 +164,7 @@ bool rgi_all_ok(const char *op, bool ok) {
     return rgi_all_agree(&claim, "");
 }
 
-/* ---- what the ranks do together -------------------------------------------------------- */
+/* ---- collective functions -------------------------------------------------------------- */
 
 /* Returns a contiguous copy of t that can be sent. */
 static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* ---- who sends what to whom ------------------------------------------------------------ */
+/* ---- the messages of each rank --------------------------------------------------------- */
 
 /* Returns the greatest k with 2^k <= n. */
 static int log_of(int n) {

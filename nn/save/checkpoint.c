@@ -27,7 +27,7 @@ static const char *const part_names[PARTS] = { "model.",   "optim.",  "tensors."
 static const char *const kind_key = "regard", *const kind = "checkpoint";
 static const char *const optim_key = "optim", *const schedules_key = "schedules";
 
-/* ---- a run that is given -------------------------------------------------------------- */
+/* ---- checks of a run ------------------------------------------------------------------ */
 
 static rg_generator *generator_of(const rg_training *run) {
     return run->generator ? run->generator : rg_default_generator();

@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-/* ---- who shares memory -------------------------------------------------------------- */
+/* ---- tensors that share memory ------------------------------------------------------ */
 
 /* A tensor of the state_dict, with the memory from its first element to its last. */
 typedef struct area {
