@@ -1,6 +1,6 @@
 /*
- * loops/moments.h: elementwise functions that turn sums into means and deviations, and sums of squares
- * around a mean.
+ * loops/moments.h: elementwise functions that turn sums into means and deviations, and sums of
+ * squares around a mean.
  */
 
 /* Each of these functions changes n elements of y in place. `number` is a parameter, and `other`
