@@ -92,7 +92,7 @@ GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs d
            style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
            install-core install-mpi test-leaks $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare
-.PHONY: $(GOALS) programs stb print-public
+.PHONY: $(GOALS) programs stb print-public print-mpi-public
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -352,6 +352,8 @@ test-guide: $(STATIC)
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" MAKE="$(MAKE)" tests/guide $(BUILD)
 print-public:
 	@echo $(PUBLIC)
+print-mpi-public:
+	@echo $(filter-out %/parallel.h,$(MPI_PUBLIC))
 
 # The compilers of C and C++ refuse the lines that must not compile.
 test-refused:
@@ -388,12 +390,13 @@ $(BUILD)/bench-static: $(BUILD)/tests/bench/bench.o $(STATIC)
 $(BUILD)/bench-shared: $(BUILD)/tests/bench/bench.o $(SHARED)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $< -L$(BUILD) -lregard -Wl,-rpath,'$$ORIGIN' $(LIBS)
 
-## docs       the reference of ops, from their rows, in build/ops.md
-docs: $(BUILD)/tests/docs/ops
-	@$< > $(BUILD)/ops.md
-	@echo "$(BUILD)/ops.md: $$(grep -c '^| [a-z]' $(BUILD)/ops.md) ops"
+## docs       a site of guides, functions and ops, in build/docs/
+docs: $(BUILD)/tests/docs/ops $(SHARED) $(MPI_SHARED)
+	@tests/deps python3 cmark-gfm mujs
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" tests/docs/run $(BUILD) $(PUBLIC) \
+	    $(filter-out %/parallel.h,$(MPI_PUBLIC))
 
-$(BUILD)/tests/docs/ops: $(BUILD)/tests/docs/ops.o $(STATIC)
+$(BUILD)/tests/docs/ops: $(call compiled,tests/docs/ops.c tests/autograd/derive.c) $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 ## demo       trains a self-attention layer, with pictures; ARGS="'Other words' --steps 600",
