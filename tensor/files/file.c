@@ -1,6 +1,6 @@
 /*
- * file.c: opening, reading and closing files; writing them beside their place, syncing and renaming
- * them. What is in a file is its format's business.
+ * file.c: opens, reads and closes files; writes new files beside their final path, syncs and
+ * renames them.
  */
 #include "file.h"
 
@@ -27,7 +27,7 @@ static int system_open(const char *path, int flags, mode_t mode) { return open(p
 rg_system rgi_system = { system_open, fstat, pread, write, fsync, close, rename, unlink };
 
 void rgi_fail_errno(const char *op, int number, const char *path) {
-    RG_C_NUMBERS(); /* strerror speaks the locale's language. */
+    RG_C_NUMBERS(); /* strerror's text would depend on the locale. */
     rgi_fail(RG_IO_ERROR, op, "[Errno %d] %s: '%s'", number, strerror(number), path);
 }
 
@@ -159,8 +159,8 @@ static bool may_replace(rg_writer *w, mode_t *mode) {
     return !w->failed;
 }
 
-/* Opens a file that isn't there yet. Its permissions are those of the file that it replaces, or
- * what the umask leaves. */
+/* Opens a new file. Its permissions are those of the file that it will replace, or those that the
+ * umask leaves. */
 static bool open_beside(rg_writer *w) {
     static atomic_uint counter;
     mode_t mode;
@@ -182,7 +182,7 @@ static bool open_beside(rg_writer *w) {
         writer_fail(w, errno);
         return false;
     }
-    /* Where the owner isn't the same, this may fail; then the file has those of a new one. */
+    /* This may fail if the owner is another one; then the file has the permissions of a new one. */
     if (mode)
         (void)!fchmod(w->fd, mode);
     rgi_remove_leftovers(w->path);
@@ -194,7 +194,7 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     rgi_tell_unread();
     if (rgi_training_halted() || !rgi_given_path(path, op))
         return false;
-    /* The file that a link points to is replaced, and the link stays. */
+    /* If the path is a link, the file that it points to is replaced, and the link stays. */
     char *target = realpath(path, NULL);
     const char *at = target ? target : path;
     w->room = strlen(at) + 64;
@@ -212,7 +212,7 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     return ok;
 }
 
-/* Hands bytes to the system, however few it takes at a time. */
+/* Writes all bytes, in several calls if the system takes fewer at a time. */
 static void write_all(rg_writer *w, const char *from, size_t n) {
     while (n > 0 && !w->failed) {
         ssize_t put = rgi_system.write(w->fd, from, RG_MIN(n, (size_t)1 << 30));
@@ -282,7 +282,7 @@ static void sync_writer(rg_writer *w) {
 bool rgi_writer_settle(rg_writer *w) {
     flush(w);
     sync_writer(w);
-    /* A signal may interrupt a close, but what was synced is on the disk. */
+    /* A signal may interrupt a close, but the synced bytes are on the disk. */
     if (rgi_system.close(w->fd) && errno != EINTR)
         writer_fail(w, errno);
     w->fd = -1;

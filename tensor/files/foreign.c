@@ -31,9 +31,9 @@ static inline float float_of_bits(uint32_t bits) {
     return x;
 }
 
-/* A small float has a sign, `exponent` bits of exponent and `mantissa` of mantissa. Its value is
- * (-1)^sign * 2^(e - bias) * 1.m, or 2^(1 - bias) * 0.m where e is 0. What the largest e stands
- * for is the caller's business. */
+/* Returns the value of a small float, with a sign bit, `exponent` bits of exponent and `mantissa`
+ * bits of mantissa: (-1)^sign * 2^(e - bias) * 1.m, or 2^(1 - bias) * 0.m if e is 0. The caller
+ * handles the largest e. */
 static float small_float(uint32_t bits, int exponent, int mantissa) {
     const int bias = (1 << (exponent - 1)) - 1;
     const uint32_t m = bits & ((1u << mantissa) - 1);
@@ -43,7 +43,7 @@ static float small_float(uint32_t bits, int exponent, int mantissa) {
     return bits >> (exponent + mantissa) & 1 ? -value : value;
 }
 
-/* NaNs keep their sign and what is in their mantissa, as where a processor converts them. */
+/* NaNs keep their sign and their mantissa, as in a processor's conversion. */
 static inline float float_of_f16(uint16_t bits) {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, m = bits & 0x3FF;
     const uint32_t e = bits >> 10 & 0x1F;
@@ -54,19 +54,20 @@ static inline float float_of_f16(uint16_t bits) {
 
 static inline float float_of_bf16(uint16_t bits) { return float_of_bits((uint32_t)bits << 16); }
 
-/* This type has no infinity: its largest exponent is a usual one, but for one NaN of each sign. */
+/* This type has no infinity: its largest exponent is an ordinary one, except for one NaN of each
+ * sign. */
 static inline float float_of_f8_e4m3(uint8_t bits) {
     if ((bits & 0x7F) == 0x7F)
         return float_of_bits(bits & 0x80 ? 0xFFF00000 : 0x7FF00000);
     return small_float(bits, 4, 3);
 }
 
-/* The upper half of a float16. */
+/* This type is the upper half of a float16. */
 static inline float float_of_f8_e5m2(uint8_t bits) {
     return float_of_f16((uint16_t)((uint32_t)bits << 8));
 }
 
-/* An exponent alone: 2^(bits - 127). */
+/* This type has only an exponent: 2^(bits - 127). */
 static inline float float_of_f8_e8m0(uint8_t bits) {
     return bits == 0xFF ? float_of_bits(0x7FC00000) : ldexpf(1, bits - 127);
 }
@@ -157,7 +158,7 @@ bool rgi_read_elements_of(const rg_file *f, rg_next_bytes *next, void *source, r
 
 typedef struct {
     const rg_file *file;
-    uint64_t at; /* The next byte is this one. */
+    uint64_t at; /* The offset of the next byte. */
 } file_place;
 
 static bool next_of_file(void *source, void *to, size_t n) {
@@ -173,7 +174,7 @@ bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swap
     return rgi_read_elements_of(f, next_of_file, &place, type, swapped, to, n, what);
 }
 
-/* Writes elements that don't lie in their order, some rows at a time. */
+/* Writes elements that aren't contiguous, some rows at a time. */
 static void write_rows(rg_writer *w, const rg_tensor *t) {
     enum { AT_ONCE = 1 << 20 };
     const int64_t row_bytes = (int64_t)rgi_bytes_of(t) / t->size[0];

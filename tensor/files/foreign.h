@@ -1,5 +1,5 @@
 /*
- * foreign.h: element types as files have them. regard's own four are stored as they are; others
+ * foreign.h: the element types of files. regard's own four types are stored as they are; others
  * become the one of the four that holds all their values, or are refused by name.
  */
 #pragma once
@@ -10,14 +10,14 @@
 /* A row is X(NAME, bytes, dtype, safetensors, numpy, torch, storage):
  *
  *     NAME         the type is RG_FILE_NAME
- *     bytes        the bytes of an element
- *     dtype        a tensor of this dtype takes the values
- *     safetensors  is its name in safetensors
- *     numpy        is its name in NumPy's .npy, behind the byte order
- *     torch        is its name in torch: torch.float16
- *     storage      is the name of torch's storage that holds such elements, without "Storage"
+ *     bytes        the size of an element in bytes
+ *     dtype        the dtype of a tensor that holds the values
+ *     safetensors  the name in safetensors
+ *     numpy        the name in NumPy's .npy, behind the byte order
+ *     torch        the name in torch: torch.float16
+ *     storage      the name of torch's storage of such elements, without "Storage"
  *
- * A format lacks a type whose name there is NULL. */
+ * A name is NULL if the format lacks the type. */
 /* clang-format off */
 #define RG_FOREIGN_TYPES(X)                                                             \
     X(BOOL,    1, RG_BOOL,    "BOOL",    "b1", "bool",           "Bool")                \
@@ -48,27 +48,27 @@ typedef struct {
 } rg_foreign_row;
 extern const rg_foreign_row rgi_foreign[RG_FOREIGN_COUNT];
 
-/* Returns the type as which a dtype is written. */
+/* Returns the type in which a dtype is written. */
 rg_foreign rgi_foreign_of(rg_dtype dtype);
 
-/* Converts n elements at `from`, whose bytes are in the other order than the machine's if
- * `swapped`, to those of the type's dtype. Returns n, or the number of the first element that the
- * dtype can't hold: a uint64 of 2^63 or more. */
+/* Converts n elements at `from` to the type's dtype. `swapped` says that their bytes are in the
+ * other order than the machine's. Returns n, or the index of the first element that the dtype can't
+ * hold: a uint64 of 2^63 or more. */
 int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, int64_t n);
-/* Reads the next n bytes of what `source` stands for. */
+/* Reads the next n bytes of `source`. */
 typedef bool rg_next_bytes(void *source, void *to, size_t n);
-/* Reads n elements, whose bytes `next` gives, and converts them. The file, and `what`, which says
- * whose elements they are, tensor "weight", are for errors. */
+/* Reads n elements, whose bytes the function `next` returns, and converts them. The file and
+ * `what`, such as tensor "weight", are for errors. */
 bool rgi_read_elements_of(const rg_file *f, rg_next_bytes *next, void *source, rg_foreign type,
                           bool swapped, void *to, int64_t n, const char *what);
-/* Fails as this does where the element at `from` is what rgi_convert stopped at. */
+/* Fails as rgi_read_elements_of does for an element that rgi_convert can't convert. */
 bool rgi_refuse_element(const rg_file *f, bool swapped, const void *from, int64_t at,
                         const char *what);
-/* Reads n elements of the file from this byte on. */
+/* Reads n elements of the file from the offset `at` on. */
 bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swapped, void *to,
                        int64_t n, const char *what);
-/* Writes t's elements in the order of its dims, whatever its strides. */
+/* Writes t's elements in the order of its dims. */
 void rgi_write_elements(rg_writer *w, const rg_tensor *t);
 
-/* Returns whether the machine's bytes begin with the lowest. */
+/* Returns whether the lowest byte comes first on this machine. */
 static inline bool rgi_little_endian(void) { return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__; }

@@ -1,7 +1,6 @@
 /*
- * inflate.c: RFC 1951, which takes fewer lines here than it would take to build with a library that
- * may be absent. What zlib refuses is refused, and no copy is ever made from outside the ring of
- * the last 64 KB.
+ * inflate.c: inflates bytes that are deflated (RFC 1951), without zlib, which might be absent.
+ * Input that zlib refuses is refused. Copies are made only within the ring of the last 64 KB.
  */
 #include "inflate.h"
 
@@ -33,7 +32,7 @@ static bool fetch(rg_inflate *i) {
     return true;
 }
 
-/* Sees to it that more than 56 bits wait, unless the bytes end. */
+/* Reads bytes until more than 56 bits are waiting, or the input ends. */
 static inline void refill(rg_inflate *i) {
     while (i->n_bits <= 56 && (i->in_at < i->in_n || fetch(i))) {
         i->bits |= (uint64_t)i->in[i->in_at++] << i->n_bits;
@@ -41,7 +40,7 @@ static inline void refill(rg_inflate *i) {
     }
 }
 
-/* Goes past n bits, of which 56 may have been looked at. */
+/* Skips n bits, at most 56. */
 static inline void drop_bits(rg_inflate *i, int n) {
     if (n > i->n_bits) {
         inflate_refuse(i, "they end too early");
@@ -69,9 +68,9 @@ static uint32_t reversed(uint32_t code, int n) {
     return r;
 }
 
-/* Makes the code in which symbol s has length[s] bits, or isn't where that is 0. Returns false
- * where there is no such code, or where it isn't complete. Only a code of one symbol needn't be, if
- * `single`, and one without any. */
+/* Makes the code in which symbol s has length[s] bits, or isn't used if that is 0. Returns false if
+ * there is no such code, or if it is incomplete. A code without symbols is accepted, and so is, if
+ * `single`, a code of one symbol with one bit. */
 static bool make_code(rg_inflate_code *c, const uint8_t *length, int n, bool single) {
     uint32_t next[RG_INFLATE_LONGEST] = { 0 }, place[RG_INFLATE_LONGEST] = { 0 };
     memset(c, 0, sizeof *c);
@@ -101,7 +100,7 @@ static bool make_code(rg_inflate_code *c, const uint8_t *length, int n, bool sin
     return true;
 }
 
-/* Reads a code bit by bit: those of one length are numbers that follow each other. */
+/* Reads a symbol bit by bit. The codes of one length are consecutive numbers. */
 static uint32_t slow_symbol(rg_inflate *i, const rg_inflate_code *c) {
     uint32_t code = 0, first = 0, place = 0;
     for (int k = 1; k < RG_INFLATE_LONGEST; k++) {
@@ -149,7 +148,7 @@ static bool begin_fixed(rg_inflate *i) {
     return make_code(&i->distances, length, 32, false);
 }
 
-/* Reads the lengths of a block's codes, of which i->literals is the code for now. */
+/* Reads the lengths of a block's codes. i->literals is the code of these lengths meanwhile. */
 static bool read_lengths(rg_inflate *i, uint8_t *length, uint32_t n) {
     for (uint32_t s = 0; s < n;) {
         uint32_t symbol = next_symbol(i, &i->literals), value = 0, times = 1;
@@ -218,7 +217,7 @@ static inline void make_byte(rg_inflate *i, uint32_t byte) {
     i->ring[i->made++ % RG_INFLATE_RING] = (uint8_t)byte;
 }
 
-/* The next symbol is a length, which a distance follows. */
+/* Copies earlier bytes: `symbol` is a length, and a distance follows it. */
 static void copy_back(rg_inflate *i, uint32_t symbol) {
     static const uint16_t length[] = { 3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
                                        15, 17, 19, 23,  27,  31,  35,  43,  51, 59,
@@ -247,8 +246,8 @@ static void copy_back(rg_inflate *i, uint32_t symbol) {
         make_byte(i, i->ring[(i->made - back) % RG_INFLATE_RING]);
 }
 
-/* Inflates until half of the ring waits to be read, or the block ends. What a copy makes beyond the
- * half overwrites nothing that is still to be read or copied. */
+/* Inflates until half of the ring is waiting to be read, or the block ends. A copy that goes beyond
+ * that half overwrites no bytes that are still to be read or copied. */
 static void inflate_block(rg_inflate *i) {
     while (!i->failed && i->made - i->read < RG_INFLATE_RING / 2) {
         if (i->phase == RG_INFLATE_STORED && i->stored == 0) {
@@ -272,7 +271,7 @@ static void inflate_block(rg_inflate *i) {
     }
 }
 
-/* Inflates as much as there is room for. */
+/* Inflates as much as the ring has room for. */
 static void inflate_more(rg_inflate *i) {
     while (!i->failed && i->phase != RG_INFLATE_DONE && i->made - i->read < RG_INFLATE_RING / 2) {
         if (i->phase == RG_INFLATE_HEADER)
@@ -282,7 +281,7 @@ static void inflate_more(rg_inflate *i) {
     }
 }
 
-/* ---- what is called ------------------------------------------------------------------- */
+/* ---- public functions ------------------------------------------------------------------------ */
 
 void rgi_inflate_begin(rg_inflate *i, const rg_file *file, uint64_t at, uint64_t packed,
                        const char *what) {

@@ -1,5 +1,5 @@
 /*
- * json.c: reading JSON, and writing its texts.
+ * json.c: reads JSON, and writes texts in JSON.
  */
 #include "json.h"
 
@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The greatest depth of values inside each other. */
+/* The greatest depth of nested values. */
 enum { JSON_DEPTH = 128 };
 
-/* The next byte to read is *at, and *end is a 0. Texts are written, without their escapes, over
- * what was read. */
+/* The parser's position: *at is the next byte, and *end is a 0. Texts are written, without their
+ * escapes, over bytes that were read. */
 typedef struct {
     rg_json *j;
     const char *op, *path;
@@ -29,14 +29,14 @@ typedef struct {
 
 static bool json_value(parser *p);
 
-/* Fails with what is wrong at the next byte. */
+/* Fails with a sentence that says what is wrong at the next byte. */
 static bool complain(const parser *p, const char *what) {
     return rgi_fail(RG_IO_ERROR, p->op, "'%s': it is no JSON: at byte %lld %s", p->path,
                     (long long)(p->at - p->text), what);
 }
 
-/* Returns the number of a new value, or -1. Each has a byte of the text at least, of which there
- * are fewer than 2^32. */
+/* Returns the index of a new value, or -1. It fits into 32 bits, since each value has at least a
+ * byte of the text, which has fewer than 2^32. */
 static int64_t add_value(parser *p, rg_json_kind kind) {
     rg_json *j = p->j;
     if (!rgi_grow((void **)&j->v, &j->room, j->n + 1, sizeof *j->v))
@@ -50,7 +50,7 @@ static void skip_blanks(parser *p) {
         p->at++;
 }
 
-/* Returns whether the next byte is c, and goes past it. */
+/* Returns whether the next byte is c, and if so, skips it. */
 static bool next_is(parser *p, char c) {
     if (*p->at != c)
         return false;
@@ -60,7 +60,7 @@ static bool next_is(parser *p, char c) {
 
 /* ---- texts ---------------------------------------------------------------------------- */
 
-/* Reads the four digits of \u12ab. Returns -1 where they aren't four. */
+/* Reads the four digits of \u12ab. Returns -1 if they aren't four digits. */
 static int32_t four_digits(parser *p) {
     int32_t code = 0;
     for (int i = 0; i < 4; i++) {
@@ -75,7 +75,7 @@ static int32_t four_digits(parser *p) {
     return code;
 }
 
-/* Reads what follows \u, and the second half where it is the first of a pair. */
+/* Reads the digits after \u, and the second \u of a surrogate pair. */
 static bool json_unicode(parser *p, uint32_t *code) {
     int32_t high = four_digits(p);
     if (high < 0)
@@ -94,11 +94,11 @@ static bool json_unicode(parser *p, uint32_t *code) {
     return true;
 }
 
-/* A backslash and one of the first stand for one of the second. What is written has no need for /,
- * the last. */
+/* The characters that follow a backslash, and those that they mean. The last one, /, isn't escaped
+ * in writing. */
 static const char json_escapes[] = "\"\\bfnrt/", json_escaped[] = "\"\\\b\f\n\r\t/";
 
-/* Reads what follows a backslash. */
+/* Reads an escape after its backslash. */
 static bool json_escape(parser *p, uint32_t *code) {
     if (next_is(p, 'u'))
         return json_unicode(p, code);
@@ -148,7 +148,7 @@ static bool digits(parser *p) {
     return p->at > begin;
 }
 
-/* A number isn't ended by a 0 in the text; who reads it knows its length. */
+/* Reads digits. Numbers aren't followed by a 0; their length is stored. */
 static bool json_digits(parser *p) {
     int64_t me = add_value(p, RG_JSON_NUMBER);
     const char *begin = p->at;
@@ -200,7 +200,7 @@ static bool json_array(parser *p) {
     return true;
 }
 
-/* Returns whether each name of the object comes once, and has no 0 in it. */
+/* Returns whether the names of the object differ, and have no 0 in them; otherwise fails. */
 static bool names_differ(parser *p, uint32_t object) {
     const rg_json *j = p->j;
     rg_map names = { 0 };
@@ -284,9 +284,9 @@ static bool json_value(parser *p) {
     return ok;
 }
 
-/* Returns about how many values a text has: outside of texts, one begins behind each of these
- * characters. With room for them from the start, a large text needs no copies of what was read. A
- * text of nothing but commas gets no more room than others do. */
+/* Returns an estimate of the number of values: outside of texts, a value begins after each of these
+ * characters. With memory for them from the start, a large text needs no copies of the values. The
+ * estimate is limited, lest a text of commas take too much. */
 static size_t expected_values(const char *text, size_t bytes) {
     size_t n = 1;
     bool quoted = false;

@@ -1,10 +1,10 @@
 /*
- * leftover.c: what a save that was killed leaves beside a file, "model.safetensors.4711-0.new", and
- * how the next save to that file takes it away.
+ * leftover.c: leftovers: files such as "model.safetensors.4711-0.new", which a save leaves beside a
+ * file if it is killed. The next save to the same path removes them.
  *
- * Such a file is taken away only where it is a regular one, no process of that number runs here,
- * and nobody holds its lock. A save holds it as long as it writes: processes of another machine, or
- * of another container, have numbers that say nothing here.
+ * A file is removed only if it is a regular one, no process with its number is running, and its
+ * lock is free. A save holds the lock as long as it writes, since process numbers of another
+ * machine or container say nothing here.
  */
 #include "file.h"
 
@@ -19,7 +19,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* Reads digits, which end with this byte, and returns what stands behind it, or NULL. */
+/* Reads digits up to the byte `end`, and returns the text behind that, or NULL. */
 static const char *behind_digits(const char *text, char end, long *number) {
     char *last;
     if (*text < '0' || *text > '9')
@@ -29,8 +29,8 @@ static const char *behind_digits(const char *text, char end, long *number) {
     return errno || *last != end ? NULL : last + 1;
 }
 
-/* Returns the number of the process that made the file of this name for saving to `base`, or -1
- * where the name is none of those. It may be 0, which is no process's. */
+/* Returns the number of the process that wrote the file of this name in a save to `base`, or -1 if
+ * it is no such name. The number may be 0, which no process has. */
 static long process_of(const char *name, const char *base) {
     const size_t n = strlen(base);
     long process, count;
@@ -41,7 +41,7 @@ static long process_of(const char *name, const char *base) {
     return at && strcmp(at, "new") == 0 && process <= INT_MAX ? process : -1;
 }
 
-/* Takes a file of the folder away, if nobody is writing it. */
+/* Removes a file of the folder, if no process is writing it. */
 static void remove_unlocked(int folder, const char *name) {
     struct stat status;
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

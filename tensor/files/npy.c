@@ -1,5 +1,5 @@
 /*
- * npy.c: NumPy's .npy, which holds one tensor.
+ * npy.c: reads and writes NumPy's .npy, which holds one tensor.
  */
 #include "npy.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* NumPy takes no longer header than this from someone who isn't trusted. */
+/* The longest header that NumPy reads from an untrusted file. */
 enum { NPY_LONGEST_HEADER = 10000 };
 
 /* ---- reading -------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static bool npy_read(void *source, void *to, size_t n) {
     return ok;
 }
 
-/* Reads what stands before the dict, and returns how long the dict's text is; -1 on failure. */
+/* Reads the bytes before the dict. Returns the length of the dict's text, or -1 on failure. */
 static int64_t npy_read_length(rg_npy_source *s) {
     unsigned char magic[8] = { 0 }, length[4];
     if (s->bytes >= sizeof magic && !npy_read(s, magic, sizeof magic))
@@ -61,7 +61,7 @@ bool rgi_npy_read_header(rg_npy_source *s, rg_npy_header *h) {
     const int64_t n = npy_read_length(s);
     if (n < 0 || !npy_read(s, text, (size_t)n) || !rgi_npy_parse(s, text, (size_t)n, h))
         return false;
-    /* Bytes beyond the promised ones are refused, which NumPy ignores: someone has saved them. */
+    /* Extra bytes are refused, although NumPy ignores them, because they would be lost. */
     const uint64_t want = (uint64_t)h->numel * rgi_foreign[h->type].bytes, have = s->bytes - s->at;
     return want == have
            || rgi_npy_refuse(s, "its shape %s takes %llu bytes, but %llu follow the header",
@@ -69,7 +69,7 @@ bool rgi_npy_read_header(rg_npy_source *s, rg_npy_header *h) {
                              (unsigned long long)have);
 }
 
-/* Turns a tensor's dims round, elements and all. */
+/* Reverses the order of a tensor's dims, and moves the elements accordingly. */
 static void turn_dims(rg_tensor *t) {
     for (int a = 0, b = t->ndim - 1; a < b; a++, b--) {
         RG_SWAP(t->size[a], t->size[b]);

@@ -1,6 +1,6 @@
 /*
- * npy_header.c: the header of .npy, a Python literal. What NumPy never writes isn't read: the text
- * is a dict of three keys, and is compared and not evaluated.
+ * npy_header.c: the header of .npy, a Python literal. Only what NumPy writes is accepted: a dict of
+ * three keys, whose text is compared and not evaluated.
  */
 #include "npy.h"
 
@@ -33,7 +33,7 @@ static bool npy_complain(const npy_parser *p, const char *what) {
                           (long long)(p->at - p->text), what);
 }
 
-/* Returns whether the next characters, behind blanks, are these, and goes past them. */
+/* Returns whether the text goes on with `word` after blanks, and if so, skips both. */
 static bool npy_next(npy_parser *p, const char *word) {
     const size_t n = strlen(word);
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r'))
@@ -44,7 +44,7 @@ static bool npy_next(npy_parser *p, const char *word) {
     return true;
 }
 
-/* Reads a text in quotes, without escapes, of which *n becomes the length. */
+/* Reads a text in quotes, without escapes, and sets *n to its length. */
 static const char *npy_quoted(npy_parser *p, size_t *n) {
     const char quote = npy_next(p, "'") ? '\'' : '"';
     if (quote == '"' && !npy_next(p, "\""))
@@ -88,7 +88,7 @@ static bool npy_order(npy_parser *p) {
     return p->h->fortran || npy_next(p, "False") || npy_complain(p, "True or False is expected");
 }
 
-/* Reads a size, which blanks don't precede, and which may end with the L of Python 2. */
+/* Reads a size. It has no blanks before it, and may end with Python 2's L. */
 static bool npy_size(npy_parser *p, int64_t *v) {
     const char *begin = p->at;
     *v = 0;
@@ -126,7 +126,7 @@ static bool npy_shape(npy_parser *p) {
 
 static const char *const npy_keys[] = { "descr", "fortran_order", "shape" };
 
-/* Reads a key and its value, and notes in the bits of *seen which key it was. */
+/* Reads a key and its value, and sets the key's bit in *seen. */
 static bool npy_entry(npy_parser *p, unsigned *seen) {
     static bool (*const values[])(npy_parser *) = { npy_descr, npy_order, npy_shape };
     size_t n;
@@ -145,7 +145,7 @@ static bool npy_entry(npy_parser *p, unsigned *seen) {
                           RG_SHOWN_BYTES(key, n));
 }
 
-/* Returns whether the shape's elements can be counted, and counts them. */
+/* Computes the number of elements. Returns false if it is too large. */
 static bool npy_count(npy_parser *p) {
     rg_npy_header *h = p->h;
     bool empty = false;
@@ -197,8 +197,8 @@ bool rgi_npy_is_fortran(const rg_tensor *t) {
     return true;
 }
 
-/* Adds the dict to the text. NumPy leaves blanks behind it, so that the dim along which the file
- * may grow can become a number of 21 digits. */
+/* Appends the dict. Like NumPy, leaves blanks behind it, so that the size of the dim along which
+ * the file may grow can become a number of 21 digits. */
 static void npy_add_dict(rg_text *text, const rg_tensor *t) {
     const rg_foreign_row *row = &rgi_foreign[rgi_foreign_of((rg_dtype)t->dtype)];
     const bool fortran = rgi_npy_is_fortran(t);
@@ -218,7 +218,7 @@ static void npy_add_dict(rg_text *text, const rg_tensor *t) {
 
 bool rgi_npy_make_header(rg_text *text, const rg_tensor *t) {
     enum { BEFORE = 10, ALIGNMENT = 64 };
-    /* The bytes before the dict, of which two are 0 or may be, are set at the end. */
+    /* Room for the bytes before the dict, which are written at the end. */
     rgi_text_add(text, "%*s", BEFORE, "");
     npy_add_dict(text, t);
     rgi_text_add(text, "%*s\n", (int)(ALIGNMENT - (text->n + 1) % ALIGNMENT), "");

@@ -1,5 +1,5 @@
 /*
- * safe_file.c: a safetensors file as a program opens it: at once, or one tensor at a time.
+ * safe_file.c: the public functions that read safetensors: a whole file, or one tensor at a time.
  */
 #include "safetensors.h"
 
@@ -7,7 +7,7 @@
 #include "tensor/load.h"
 #include "tensor/scope.h"
 
-/* The path is a copy, and lies behind these fields. */
+/* An open file. The path is a copy, which lies behind these fields. */
 struct rg_safe_file {
     rg_handle handle;
     rg_safetensors file;
@@ -87,7 +87,8 @@ rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name) {
         return NULL;
     RG_LOADING(op, f->path);
     rgi_load_reads(f->file.file.bytes);
-    rg_safetensors s = f->file; /* Several threads may read, and an error has this op's name. */
+    /* A copy for this call, since several threads may read, and errors name this op. */
+    rg_safetensors s = f->file;
     s.file.op = op;
     const rg_safetensors_entry *e = rgi_safetensors_find(&s, name);
     if (e)

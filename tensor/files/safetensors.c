@@ -1,6 +1,6 @@
 /*
- * safetensors.c: reading safetensors: the header and what has to be true of it, and the tensors.
- * It is stricter than the format's own library where the format's description asks for more.
+ * safetensors.c: reads safetensors: checks the header, and reads tensors. It is stricter than the
+ * format's own library where the format's description requires more.
  */
 #include "safetensors.h"
 
@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- what is wrong ------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Fails with what is wrong with this tensor. Returns false. */
+/* Fails with a sentence about this tensor. Returns false. */
 __attribute__((format(printf, 3, 4))) static bool safetensors_refuse(const rg_safetensors *s,
                                                                      const char *name,
                                                                      const char *format, ...) {
@@ -28,7 +28,7 @@ __attribute__((format(printf, 3, 4))) static bool safetensors_refuse(const rg_sa
 
 /* ---- the description of a tensor ---------------------------------------------------- */
 
-/* The format has these types, too. */
+/* Types of the format that regard doesn't read. */
 static const char *const safetensors_lacking[] = { "F4",          "F6_E2M3",     "F6_E3M2",
                                                    "F8_E4M3FNUZ", "F8_E5M2FNUZ", "C64" };
 
@@ -52,7 +52,7 @@ static bool read_type(const rg_safetensors *s, const rg_json *j, uint32_t value,
     return safetensors_refuse(s, e->name, "there is no dtype \"%s\"", RG_SHOWN(text));
 }
 
-/* Returns whether the value is a size as Rust's parser takes it: 0 may not have a sign. */
+/* Returns whether the value is a size, as Rust's parser reads it: 0 may not have a sign. */
 static bool is_size(const rg_json *j, uint32_t value, int64_t *size) {
     return rgi_json_integer(j, value, size) && *j->v[value].v != '-';
 }
@@ -83,7 +83,7 @@ static bool read_shape(const rg_safetensors *s, const rg_json *j, uint32_t value
     return true;
 }
 
-/* Offsets count from the header's end, where the data begin. */
+/* Reads a tensor's offsets, which count from the end of the header. */
 static bool read_offsets(const rg_safetensors *s, const rg_json *j, uint32_t value,
                          rg_safetensors_entry *e) {
     if (j->v[value].kind != RG_JSON_ARRAY)
@@ -196,7 +196,8 @@ static bool read_header(rg_safetensors *s) {
     return rgi_file_read(&s->file, 8, s->header, (size_t)n);
 }
 
-/* Looks at both ends of the header, which a 0 follows, before the JSON between them is read. */
+/* Checks the first and last bytes of the header, which is followed by a 0, before the JSON is
+ * parsed. */
 static bool check_ends(const rg_safetensors *s) {
     size_t n = s->header_bytes - 1;
     if (s->header[0] != '{')
@@ -207,7 +208,7 @@ static bool check_ends(const rg_safetensors *s) {
            || rgi_file_refuse(&s->file, "its header doesn't end with } and blanks");
 }
 
-/* Makes the tables of what the header says. */
+/* Makes the tables of tensors and metadata from the header. */
 static bool read_entries(rg_safetensors *s, const rg_json *j) {
     void *block = NULL;
     if (!rgi_grow(&block, &s->entries_room, (size_t)j->v[0].n + 1, sizeof *s->v + sizeof *s->named))
@@ -229,7 +230,7 @@ static bool read_entries(rg_safetensors *s, const rg_json *j) {
 
 /* ---- the order of the data ---------------------------------------------------------- */
 
-/* Sorts tensors by place; where two are at one place, the empty one comes first. */
+/* Orders tensors by their offset. At equal offsets the empty one comes first. */
 static int by_place(const void *a, const void *b) {
     const rg_safetensors_entry *x = a, *y = b;
     if (x->begin != y->begin)
@@ -244,7 +245,7 @@ static int by_entry_name(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Returns whether the tensors cover the data, each byte once. */
+/* Returns whether the tensors cover each byte of the data exactly once; otherwise fails. */
 static bool check_places(const rg_safetensors *s) {
     uint64_t end = 8 + s->header_bytes - 1;
     for (int i = 0; i < s->n; i++) {

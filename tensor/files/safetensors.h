@@ -1,14 +1,14 @@
 /*
- * safetensors.h: the format of that name: eight bytes that say how long the header is, the header,
- * which is JSON, and the tensors' elements one behind the other. Private; what a program may use is
- * in files.h.
+ * safetensors.h: the format safetensors: eight bytes with the length of the header, the header in
+ * JSON, and the tensors' elements one after another. Private; files.h has the functions for
+ * programs.
  */
 #pragma once
 
 #include "files.h"
 #include "foreign.h"
 
-/* The most bytes that a header may have, as in the format's own library. */
+/* The greatest size of a header, as in the format's own library. */
 enum { RG_SAFETENSORS_HEADER_MAX = 100000000 };
 
 /* ---- reading -------------------------------------------------------------------------- */
@@ -18,24 +18,25 @@ typedef struct {
     rg_foreign type;
     rg_dims shape;
     int64_t numel;
-    uint64_t begin, end; /* The elements' first byte in the file, and the one behind the last. */
+    /* The range of the elements in the file: the first offset, and the one behind the last. */
+    uint64_t begin, end;
 } rg_safetensors_entry;
 
-/* An open file, whose header was read and checked. The names and the metadata live as long as it
- * is open. */
+/* An open file, whose header was read and checked. Names and metadata live as long as the file is
+ * open. */
 typedef struct {
     rg_file file;
     int n;
-    rg_safetensors_entry *v;            /* The entries in the order of the file, */
-    const rg_safetensors_entry **named; /* and here in the order of their names. */
+    rg_safetensors_entry *v;            /* The entries in the order of the file. */
+    const rg_safetensors_entry **named; /* The entries in the order of their names. */
     rg_metadata metadata;
-    /* safetensors.c alone uses these. */
+    /* Only safetensors.c uses these. */
     char *header;
     size_t header_bytes, entries_room, pairs_room;
 } rg_safetensors;
 
-/* Opens a file and checks its header. `op` and the path must live as long as it is open. Returns
- * false, with nothing to close, on failure. */
+/* Opens a file and checks its header. `op` and the path must live as long as the file is open.
+ * Returns false, with nothing to close, on failure. */
 bool rgi_safetensors_open(rg_safetensors *s, const char *op, const char *path);
 void rgi_safetensors_close(rg_safetensors *s);
 /* Returns the tensor of this name, or NULL without an error. */
@@ -44,7 +45,8 @@ const rg_safetensors_entry *rgi_safetensors_find(const rg_safetensors *s, const 
 const char *rgi_safetensors_text(const rg_safetensors *s, const char *key);
 /* Returns a new tensor, which the scope owns, or NULL. */
 rg_tensor *rgi_safetensors_read(const rg_safetensors *s, const rg_safetensors_entry *e);
-/* Reads it into a contiguous tensor of the same shape, and of the dtype that takes its elements. */
+/* Reads a tensor of the file into a contiguous tensor of the same shape, and of the dtype that the
+ * file's type becomes. */
 bool rgi_safetensors_read_into(const rg_safetensors *s, const rg_safetensors_entry *e,
                                rg_tensor *to);
 /* Returns all tensors in the order of the file. The scope owns them and copies of their names, so
@@ -53,6 +55,6 @@ rg_named_list rgi_safetensors_read_all(const rg_safetensors *s);
 
 /* ---- writing -------------------------------------------------------------------------- */
 
-/* Writes a file, or leaves the one that was there as it was and returns false. */
+/* Writes a file. Returns false on failure; a file that was there then stays as it was. */
 bool rgi_safetensors_write(const char *op, rg_named_list tensors, rg_metadata metadata,
                            const char *path);

@@ -1,5 +1,5 @@
 /*
- * safetensors_write.c: writing safetensors: the bytes that the format's own library writes.
+ * safetensors_write.c: writes safetensors, with the same bytes as the format's own library.
  */
 #include "safetensors.h"
 
@@ -11,9 +11,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* ---- what can be written -------------------------------------------------------------- */
+/* ---- checks of names ------------------------------------------------------------------------- */
 
-/* Returns whether a text may stand in the header. `known` has those that came before. */
+/* Returns whether a text may be a name in the header; otherwise fails. `known` has the names before
+ * it. */
 static bool safetensors_name_fits(const char *op, const char *what, const char *name,
                                   rg_map *known) {
     if (!rgi_given(name, op, "a name"))
@@ -66,8 +67,8 @@ static bool metadata_fit(const char *op, rg_metadata metadata) {
 
 /* ---- the order ------------------------------------------------------------------------ */
 
-/* Larger elements come first, so that all lie at multiples of their size. Among types of one size
- * the format's library has an order of its own. */
+/* Returns the rank of a tensor in the file. Larger elements come first, so that all are aligned to
+ * their size. Types of one size are in the order of the format's library. */
 static int safetensors_rank(const rg_tensor *t) {
     static const int8_t rank[RG_DTYPE_COUNT] = {
         [RG_BOOL] = 0, [RG_FLOAT32] = 1, [RG_FLOAT64] = 2, [RG_INT64] = 3
@@ -81,7 +82,7 @@ static int by_rank_and_name(const void *a, const void *b) {
     return more ? more : strcmp(x->name, y->name);
 }
 
-/* Returns the list in the order in which it is written; the scope owns the array, or NULL. */
+/* Returns the list in the order in which it is written, or NULL. The scope owns the array. */
 static const rg_named *in_order(rg_named_list tensors) {
     rg_named *v = rgi_scope_alloc((size_t)tensors.n * sizeof *v);
     if (v && tensors.n > 0) {
@@ -104,7 +105,7 @@ static void add_metadata(rg_text *to, rg_metadata metadata) {
     rgi_text_add(to, "}");
 }
 
-/* Adds a tensor's description, and counts its bytes in *at. */
+/* Appends the description of a tensor, and adds its size to *at. */
 static void add_description(rg_text *to, const rg_named *it, uint64_t *at) {
     const rg_tensor *t = it->tensor;
     rgi_json_quote(to, it->name);
@@ -116,8 +117,8 @@ static void add_description(rg_text *to, const rg_named *it, uint64_t *at) {
     *at += rgi_bytes_of(t);
 }
 
-/* Makes the header, which is padded to a multiple of 8. Returns false where it is too long, or
- * where there is no memory for it. */
+/* Makes the header, padded to a multiple of 8 bytes. Returns false if it is too long, or if there
+ * is no memory. */
 static bool make_header(rg_text *to, const char *op, const rg_named *v, int n,
                         rg_metadata metadata) {
     uint64_t at = 0;

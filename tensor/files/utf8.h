@@ -1,6 +1,6 @@
 /*
- * utf8.h: one character of UTF-8, read and written. What is no shortest form, a surrogate, or above
- * U+10FFFF is refused.
+ * utf8.h: reads and writes one character of UTF-8. Encodings that aren't the shortest, surrogates,
+ * and characters above U+10FFFF are refused.
  */
 #pragma once
 
@@ -8,15 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns how many bytes a character takes that begins with this byte, if it takes several. */
+/* Returns the number of bytes of a character whose first byte is `lead`, which isn't ASCII. */
 static inline size_t rgi_utf8_width(unsigned lead) {
     if (lead >= 0xF0)
         return 4;
     return lead >= 0xE0 ? 3 : 2;
 }
 
-/* Returns how many bytes the character at p takes, and sets *code; 0 where there is none before
- * `end`. */
+/* Returns the number of bytes of the character at p, and sets *code, or returns 0 if there is none
+ * before `end`. */
 static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *code) {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const unsigned char *u = (const unsigned char *)p;
@@ -39,7 +39,7 @@ static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *cod
     return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? 0 : n;
 }
 
-/* Returns whether the n bytes are UTF-8 throughout. */
+/* Returns whether all n bytes are UTF-8. */
 static inline bool rgi_is_utf8(const char *text, size_t n) {
     const char *end = text + n;
     uint32_t code;
@@ -48,7 +48,7 @@ static inline bool rgi_is_utf8(const char *text, size_t n) {
     return text == end;
 }
 
-/* Writes the character to p, and returns how many bytes it takes, 4 at most. */
+/* Writes the character to p, and returns its number of bytes, at most 4. */
 static inline size_t rgi_utf8_write(char *p, uint32_t code) {
     static const uint8_t lead[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
     if (code < 0x80) {

@@ -1,21 +1,21 @@
 /*
- * zip_records.h: the records that an archive is made of, as PKWARE's APPNOTE.TXT describes them.
- * Their numbers begin with the lowest byte, on every machine.
+ * zip_records.h: the records of a zip archive, as PKWARE's APPNOTE.TXT describes them. Their
+ * numbers have the lowest byte first on every machine.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A record begins with four bytes that say which it is. The second number of each pair is its size
- * in bytes, without names and extra fields. */
+/* The four bytes with which a record begins, and its size in bytes, without names and extra fields.
+ */
 enum {
-    RG_ZIP_LOCAL = 0x04034B50, /* It stands before a member's bytes. */
+    RG_ZIP_LOCAL = 0x04034B50, /* The record before a member's bytes. */
     RG_ZIP_LOCAL_BYTES = 30,
-    RG_ZIP_DESCRIPTOR = 0x08074B50, /* It stands behind them. */
-    RG_ZIP_ENTRY = 0x02014B50,      /* It stands in the directory. */
+    RG_ZIP_DESCRIPTOR = 0x08074B50, /* The record behind a member's bytes. */
+    RG_ZIP_ENTRY = 0x02014B50,      /* A member's entry in the directory. */
     RG_ZIP_ENTRY_BYTES = 46,
-    RG_ZIP_END64 = 0x06064B50, /* These three stand behind the directory. */
+    RG_ZIP_END64 = 0x06064B50, /* The three records behind the directory. */
     RG_ZIP_END64_BYTES = 56,
     RG_ZIP_LOCATOR = 0x07064B50,
     RG_ZIP_LOCATOR_BYTES = 20,
@@ -25,14 +25,14 @@ enum {
 
 enum {
     RG_ZIP_ENCRYPTED = 1,
-    RG_ZIP_DESCRIBED = 8, /* Sizes and CRC stand behind the member, not in its local header. */
+    RG_ZIP_DESCRIBED = 8, /* Sizes and CRC are behind the member, and not in its local header. */
     RG_ZIP_UTF8 = 1 << 11,
     RG_ZIP_STORED = 0,
     RG_ZIP_DEFLATED = 8,
-    RG_ZIP_EXTRA64 = 1, /* This extra field has the numbers that take 64 bits. */
+    RG_ZIP_EXTRA64 = 1, /* The extra field with numbers of 64 bits. */
 };
 
-/* A number that stands elsewhere, in 64 bits, is one of these. */
+/* The values of a number that is elsewhere, in 64 bits. */
 static const uint16_t RG_ZIP_WIDE16 = 0xFFFF;
 static const uint32_t RG_ZIP_WIDE32 = 0xFFFFFFFF;
 

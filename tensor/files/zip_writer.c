@@ -1,7 +1,7 @@
 /*
- * zip_writer.c: writing archives. A file is written from its beginning to its end, so that a
- * member's CRC stands behind its bytes, in a descriptor, and in the directory. All dates are the
- * same, so that the same tensors give the same file.
+ * zip_writer.c: writes archives. A file is written from its beginning to its end, so a member's CRC
+ * is written behind its bytes, in a descriptor, and in the directory. All dates are the same, so
+ * that the same tensors make the same file.
  */
 #include "zip.h"
 
@@ -15,18 +15,18 @@
 #include <string.h>
 
 enum {
-    ZIP_UNIX = 3 << 8,     /* Names and permissions are as Unix has them. */
-    ZIP_VERSION = 20,      /* A reader needs this version of the format, */
-    ZIP_VERSION64 = 45,    /* or this one for numbers of 64 bits. */
-    ZIP_DATE = 1 << 5 | 1, /* The first day of 1980, as NumPy has it. */
+    ZIP_UNIX = 3 << 8,     /* Names and permissions are Unix's. */
+    ZIP_VERSION = 20,      /* The version of the format that a reader needs. */
+    ZIP_VERSION64 = 45,    /* The version that it needs for numbers of 64 bits. */
+    ZIP_DATE = 1 << 5 | 1, /* The date of all members: the first day of 1980, as in NumPy. */
     ZIP_AT_ONCE =
-        1 << 18, /* The bytes of a part, which is still in the cache when it is written. */
+        1 << 18, /* The size of a part, which stays in the cache between its CRC and its write. */
 };
 static const uint32_t ZIP_PERMISSIONS = 0100644u << 16;
 
 /* ---- records -------------------------------------------------------------------------- */
 
-/* A record that is being made; or an entry, with its extra field. */
+/* A record, or an entry with its extra field, that is being made. */
 typedef struct {
     char v[128];
     size_t n;
@@ -37,7 +37,7 @@ static void add_number(zip_record *r, uint64_t v, size_t bytes) {
         r->v[r->n++] = (char)(v >> (8 * i));
 }
 
-/* Adds a number of 32 bits, or what says that it stands elsewhere. */
+/* Appends a number of 32 bits, or, if v needs more, the value that refers to the extra field. */
 static void add_narrow(zip_record *r, uint64_t v) {
     add_number(r, RG_MIN(v, (uint64_t)RG_ZIP_WIDE32), 4);
 }
@@ -46,7 +46,7 @@ static bool is_wide(uint64_t v) { return v >= RG_ZIP_WIDE32; }
 
 static void write_record(rg_zip_writer *z, const zip_record *r) { rgi_write(&z->file, r->v, r->n); }
 
-/* Adds bytes to the directory. */
+/* Appends bytes to the directory. */
 static void remember(rg_zip_writer *z, const void *from, size_t n) {
     if (rgi_grow((void **)&z->directory, &z->room, z->n + n, 1)) {
         memcpy(z->directory + z->n, from, n);
@@ -64,7 +64,8 @@ static void fail_archive(rg_zip_writer *z, const char *sentence, const char *nam
 
 /* ---- members -------------------------------------------------------------------------- */
 
-/* Returns what the flags say of a name; -1 where it can't be a member's. */
+/* Returns the flags for a name, or -1, with a sentence in *fault, if it can't be the name of a
+ * member. */
 static int name_flags(const rg_zip_writer *z, const char *name, const char **fault) {
     const size_t n = strlen(name);
     const char *p = name, *end = name + n;
@@ -84,7 +85,7 @@ static int name_flags(const rg_zip_writer *z, const char *name, const char **fau
     return flags;
 }
 
-/* Adds the local header and the extra fields that make the member begin where it is to. */
+/* Writes the local header, and the extra fields that align the member's bytes. */
 static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t bytes,
                         size_t alignment) {
     const bool wide = is_wide(bytes);
@@ -115,7 +116,7 @@ static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t 
     rgi_write(&z->file, name, n);
     write_record(z, &extra);
     if (pad > 0) {
-        /* PyTorch pads with a field of this name. */
+        /* The name of the field by which PyTorch pads. */
         zip_record padding = { .v = "FB", .n = 2 };
         add_number(&padding, pad - 4, 2);
         write_record(z, &padding);
@@ -123,7 +124,7 @@ static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t 
     }
 }
 
-/* Adds the member's entry to the directory; its CRC isn't known yet. */
+/* Appends the member's entry to the directory; its CRC isn't known yet. */
 static void remember_entry(rg_zip_writer *z, const char *name, int flags, uint64_t bytes,
                            uint64_t at) {
     zip_record entry = { .n = 0 }, extra = { .n = 0 };
@@ -158,7 +159,7 @@ static void remember_entry(rg_zip_writer *z, const char *name, int flags, uint64
     remember(z, extra.v, extra.n);
 }
 
-/* Says behind the last member's bytes, and in its entry, which CRC they have. */
+/* Writes the CRC of the last member behind its bytes, and into its entry. */
 static void end_member(rg_zip_writer *z) {
     if (z->n == 0 || z->file.failed)
         return;
@@ -237,7 +238,7 @@ static void free_directory(rg_zip_writer *z) {
     z->n = z->room = 0;
 }
 
-/* Adds the end record of 64 bits and what points to it. The directory lies at `at`. */
+/* Writes the 64-bit end record, and the record that points to it. The directory begins at `at`. */
 static void write_end64(rg_zip_writer *z, uint64_t members, uint64_t at) {
     const uint64_t here = z->file.bytes;
     zip_record r = { .n = 0 };

@@ -5,13 +5,12 @@
 
 #include "tensor/walk.h"
 
-/* Returns the loop that converts p[1] to p[0]. */
+/* Returns the loop that converts elements of p[1] to p[0]. */
 rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
 /* Copies the elements of `from`, broadcast to the shape of `to` and converted to its dtype. */
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from);
 void rgi_fill_zero(rg_tensor *t);
-/* Fills t with the value, or with the integer if t isn't floating point. */
+/* Fills t with the value, or with the integer if t isn't floating. */
 void rgi_fill_number(rg_tensor *t, double value, int64_t integer);
-/* Returns a new reference to t, if it is contiguous and of this dtype, or else to a copy that is.
- */
+/* Returns a new reference to t if it is contiguous and of this dtype, or else to a copy. */
 rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype);

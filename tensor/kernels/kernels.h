@@ -162,7 +162,7 @@ static inline bool k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
 /* Returns the number of elements of x that aren't 0. */
 int64_t k_count(const rg_tensor *x);
 bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-/* y = whether any element isn't 0; if `all`, whether no element is 0. */
+/* y = any element isn't 0, or, if `all`, no element is 0 */
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
 /* y = sum((x - mean)^2) / max(0, n - correction), or its root. */
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
@@ -199,7 +199,7 @@ typedef struct k_norm_rows {
     /* Row r belongs to group r % groups, and each weight of the group applies to `per` elements. */
     int64_t groups, per;
     double eps;
-    bool centred; /* Subtract the mean. */
+    bool centred; /* Whether the mean is subtracted. */
 } k_norm_rows;
 bool k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight,
                  const rg_tensor *bias);
@@ -328,7 +328,7 @@ typedef enum { K_LSTM, K_GRU, K_RNN_TANH, K_RNN_RELU } k_recurrent_kind;
 typedef struct k_recurrent {
     k_recurrent_kind kind;
     int64_t steps, batch, hidden, from;
-    bool reverse; /* Run from the last step to the first. */
+    bool reverse; /* Whether the steps run from the last to the first. */
 } k_recurrent;
 /* h_0 (batch, from) and c_0 (batch, hidden), y and c (steps, batch, hidden), and the gates after
  * their functions (steps, batch, 4 hidden); a GRU's are r, u, t and the last part of z. c and c_0
@@ -356,8 +356,9 @@ typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t 
  * Products of float32 by way of bfloat16. */
 /* Returns whether the processor has the instruction, and the selected set uses it. */
 bool k_has_bfloat16(void);
-/* Returns the bytes of room for tiles of `columns` columns, or 0 if the product stays float32's: it
- * does unless the precision asks for bfloat16's, or the factors are of it. */
+/* Returns the size of the scratch memory for tiles of `columns` columns, or 0 if the product is
+ * computed in float32: it is, unless the program has set the precision to bfloat16's, or the
+ * factors are bfloat16. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16);
 /* y = alpha a b + beta c */
 void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,

@@ -1,7 +1,7 @@
 /*
- * distributions.c: how the generator's words become numbers of a distribution, and how tensors are
- * filled with them. The conditions on the parameters, the numbers, and the order in which they are
- * drawn are torch's. The functions that a user calls are in random.c.
+ * distributions.c: draws numbers of a distribution from the generator's words, and fills tensors
+ * with them. The conditions on the parameters, the numbers, and their order are torch's. random.c
+ * has the functions that a program calls.
  */
 #include "random.h"
 #include "tensor/scope.h"
@@ -12,8 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- draws ---------------------------------------------------------------------------
- * Each draws n numbers of a dtype, at most a chunk; p holds the distribution's parameters. */
+/* ---- draws --------------------------------------------------------------------------------------
+ * A draw writes n numbers of a dtype, at most a chunk. p holds the distribution's parameters. */
 
 typedef void random_draw(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p);
 
@@ -23,14 +23,14 @@ static void draw_unit(rg_generator *g, rg_dtype dtype, void *to, int n) {
     draws[dtype](g, to, n);
 }
 
-/* Draws u (p1 - p0) + p0 for uniform u, rounded once; p1 itself becomes p0. */
+/* Draws u (p1 - p0) + p0 for uniform u, rounded once. A result that rounding made p1 becomes p0. */
 static void draw_uniform(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     draw_unit(g, dtype, to, n);
     if (p[0] != 0 || p[1] != 1)
         k_random_stretch(dtype, to, n, p[0], p[1]);
 }
 
-/* Draws normals of mean p0 and standard deviation p1, in whole blocks of sixteen. */
+/* Draws normals of mean p0 and standard deviation p1. n is a multiple of sixteen. */
 static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     draw_unit(g, dtype, to, n);
     k_random_normals(dtype, to, n);
@@ -38,8 +38,8 @@ static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n,
         k_random_scale(dtype, to, n, p[1], p[0]);
 }
 
-/* Draws normals in pairs, as float64 whatever the tensor's dtype; the second of a pair waits in the
- * generator until it is asked for. */
+/* Draws normals in pairs, in float64 for all dtypes. The second one of a pair is kept in the
+ * generator for the next draw. */
 static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     double *y = to;
     (void)dtype;
@@ -68,7 +68,7 @@ static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, c
         y[i] = scale * log1p(-y[i]);
 }
 
-/* Draws whether u < p0 for uniform u. */
+/* Draws u < p0 (0 or 1) for uniform u. */
 static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     bool *y = to;
     double u[RANDOM_CHUNK];
@@ -78,7 +78,7 @@ static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, con
         y[i] = u[i] < p[0];
 }
 
-/* Draws base + word % range. From a range of 2^28 on, a pair of words is taken as one number. */
+/* Draws base + word % range. For ranges from 2^28 on, a word is a pair of the generator's words. */
 static void draw_integer(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     random_range r;
     int64_t *y = to;
@@ -104,8 +104,8 @@ typedef struct random_source {
     rg_generator *g;
     random_draw *draw;
     const double *p;
-    /* `draw` gives numbers of the dtype `drawn`, and `store` converts them to the tensor's, which
-     * is `held`. */
+    /* `draw` makes numbers of the dtype `drawn`, and `store` converts them to the tensor's dtype,
+     * `held`. */
     rg_dtype drawn, held;
     rg_loop *store;
 } random_source;
@@ -125,9 +125,9 @@ static void random_line(char *const p[], const int64_t step[], int64_t n, const 
     }
 }
 
-/* Fills n elements in one piece, by blocks of sixteen. As torch does, it draws the words for the
- * elements beyond the last whole block and throws them away, and then draws the last sixteen
- * elements again. */
+/* Fills n contiguous elements in blocks of sixteen. If a part of a block is left at the end, torch
+ * draws its words and discards them, and then draws the last sixteen elements again; so does this.
+ */
 static void random_blocks(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const random_source *s = context;
     int64_t rest = n % 16;
@@ -139,8 +139,8 @@ static void random_blocks(char *const p[], const int64_t step[], int64_t n, cons
     }
 }
 
-/* Makes `sorted` a view of t whose elements come as they lie in memory, which is the order in which
- * torch visits them: a transposed tensor's come column by column. Returns whether t itself has that
+/* Makes `sorted` a view of t with its dims in memory order, the order in which torch visits
+ * elements: those of a transposed tensor column by column. Returns whether t itself is in that
  * order. */
 static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     int order[RG_MAX_DIMS];
@@ -154,7 +154,7 @@ static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     return same;
 }
 
-/* Fills t with what `draw` gives, which has the dtype `drawn`. */
+/* Fills t with the numbers of `draw`, of dtype `drawn`. */
 static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw,
                       rg_dtype drawn, const double *p) {
     if (!rgi_generator_lock(g, op))
@@ -227,16 +227,16 @@ bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const ch
     return fill_with(t, g, op, draw_integer, RG_INT64, p);
 }
 
-/* ---- truncated normals: draw all, keep what is accepted, draw all again ---------- */
+/* ---- truncated normals: rounds of candidates for all elements -------------------------------- */
 
-/* The number of rounds after which a fill fails; torch sets no limit, and may go on for ever. */
+/* The number of rounds after which a fill fails. torch has no limit. */
 enum { TRUNC_ROUNDS = 1 << 20 };
 
 static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
 
-/* Where enough of the distribution lies inside the bounds, candidates are normals. Else they are
- * uniforms, each of which is accepted with a probability that is the density there, divided by the
- * highest density inside. */
+/* Returns the rule for accepting candidates. If enough of the distribution lies in the interval,
+ * candidates are normals. Otherwise they are uniforms, each of which is accepted with a probability
+ * of the density there, divided by the highest density in the interval. */
 static k_truncation truncation_of(const double p[]) {
     k_truncation r = { .mean = p[0], .std = p[1], .low = p[2], .high = p[3] };
     double at_most_high = RG_MIN(r.high, r.mean);
@@ -247,7 +247,8 @@ static k_truncation truncation_of(const double p[]) {
     return r;
 }
 
-/* Draws candidates for all elements and, if the rule needs them, uniforms that decide on each. */
+/* Draws candidates for all elements and, if the rule needs them, uniforms that decide which are
+ * accepted. */
 static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *uniforms,
                        const double p[], rg_generator *g, const char *op) {
     if (r->normal)
@@ -256,9 +257,10 @@ static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *
            && rgi_fill_uniform(uniforms, (double[]){ 0, 1 }, g, op);
 }
 
-/* p holds mean, std, low and high. Numbers are drawn into contiguous tensors, whose dims are t's in
- * memory order. Whether normals come in blocks depends on how the tensor lies into which torch
- * draws them: in the first round that is t, and later one that lies as t would without its gaps. */
+/* Fills t; p holds mean, std, low and high. Numbers are drawn into contiguous tensors whose dims
+ * are t's in memory order. Normals are drawn in blocks if the tensor that torch draws into is
+ * contiguous: in the first round that is t, and later a tensor that is laid out as t, but without
+ * gaps. */
 bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(p[1] == 0, op, "division by zero");
     const k_truncation rule = truncation_of(p);
@@ -277,7 +279,7 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
         RG_FAIL_IF(round == TRUNC_ROUNDS, op,
                    "%d rounds were not enough: almost nothing in [%g, %g] is likely", round,
                    rule.low, rule.high);
-        /* Without the flag, rgi_fill_normal draws one by one. */
+        /* The flag makes rgi_fill_normal draw in blocks; without it, normals are drawn in pairs. */
         const bool in_blocks = round ? in_order : (t->flags & RG_CONTIGUOUS) != 0;
         candidates->flags = in_blocks ? RG_CONTIGUOUS : 0;
         if (!trunc_draw(&rule, candidates, uniforms, p, g, op))

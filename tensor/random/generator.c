@@ -1,6 +1,6 @@
 /*
- * generator.c: torch's generator of the CPU, mt19937: its words, the uniforms that are made of
- * them, its seed and its state. What distributions make of the words is in distributions.c.
+ * generator.c: mt19937, torch's generator for the CPU: its words, uniforms, seed and state.
+ * distributions.c makes other distributions of them.
  */
 #include "random.h"
 #include "tensor/error.h"
@@ -52,14 +52,14 @@ void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n) {
         to[i] = (uint64_t)words[2 * i] << 32 | words[2 * i + 1];
 }
 
-/* A float is made of the low 24 bits of a word. */
+/* A float is the low 24 bits of a word, divided by 2^24. */
 void rgi_draw_float(rg_generator *g, void *to, int n) {
     uint32_t words[RANDOM_CHUNK];
     rgi_draw_words(g, words, n);
     k_random_floats(words, to, n);
 }
 
-/* A double is made of the low 53 bits of two words. */
+/* A double is the low 53 bits of two words, divided by 2^53. */
 void rgi_draw_double(rg_generator *g, void *to, int n) {
     double *uniform = to;
     uint64_t pairs[RANDOM_CHUNK];
@@ -120,8 +120,8 @@ bool(rg_generator_seed)(rg_generator *g, uint64_t seed) {
 
 /* ---- a generator's state ----------------------------------------------------------- */
 
-/* A state as torch.get_rng_state().view(torch.int64) holds it, so that it may travel to
- * torch and back. */
+/* The layout of torch.get_rng_state().view(torch.int64), so that a state can be exchanged with
+ * torch. */
 typedef struct generator_image {
     uint64_t seed;
     int32_t left;
@@ -154,9 +154,9 @@ rg_tensor *rg_generator_state(rg_generator *g) {
     return rg_from_dims(&image, RG_INT64, RG_DIMS(GENERATOR_IMAGE_NUMBERS));
 }
 
-/* Reads the image out of a tensor. Fails with torch's sentence if the tensor holds no state. */
+/* Reads the state from a tensor. Fails with torch's sentence if the tensor holds no state. */
 static bool generator_read_image(rg_tensor *state, generator_image *image, const char *op) {
-    /* The image is whole words of 64 bits. */
+    /* The state is a multiple of 64 bits. */
     RG_FAIL_AS_IF(RG_TYPE_ERROR, state->dtype != RG_INT64, op,
                   "RNG state must be a torch.int64 tensor");
     RG_FAIL_IF(state->ndim != 1, op, "RNG state must have 1 dim, but has %d", state->ndim);

@@ -1,6 +1,6 @@
 /*
- * random.c: random numbers as users ask for them: a tensor filled in place, or a new one. The fills
- * themselves are in distributions.c; sample.c has permutations and draws by probability.
+ * random.c: the functions that fill tensors with random numbers, or make such tensors.
+ * distributions.c does the filling; sample.c has permutations and draws by probability.
  */
 #include "random.h"
 #include "tensor/observer.h"
@@ -27,7 +27,7 @@ static bool fill_again(void *context) {
     return f->fill(f->t, f->p, f->g, f->op);
 }
 
-/* Tells an observer how t is filled. To fill it again is to draw new numbers. */
+/* Reports to the observer how t was filled. Repeating this draws new numbers. */
 static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
                          const char *op) {
     if (RG_LIKELY(!rgi_this.observer))
@@ -74,8 +74,8 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g) {
 
 /* ---- new tensors ----------------------------------------------------------------- */
 
-/* Fills a new tensor with the standard case of a distribution: from 0 to 1, or of mean 0 and
- * standard deviation 1. t may be NULL, where making it has failed already. */
+/* Fills the new tensor t with the standard form of a distribution: from 0 to 1, or with mean 0 and
+ * standard deviation 1. Returns NULL if t is NULL, since making it has failed. */
 static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op) {
     if (!t)
         return NULL;
@@ -102,9 +102,10 @@ rg_tensor *rg_rand_like(rg_tensor *x) { return random_like(x, rgi_fill_uniform, 
 
 rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, rgi_fill_normal, "randn_like"); }
 
-/* `limit` is the low end of a range of integers (sign 1) or the high one (sign -1), and v is the
- * integer next to it on the inside. Returns limit, unless the dtype rounds v to the outside: then
- * goes on inward, as torch does, to the next number that the dtype has, and returns that. */
+/* Returns a bound for integers that the dtype can hold. `limit` is the low end of a range (sign 1)
+ * or the high end (sign -1), and v is the next integer inside. Returns limit, unless the dtype
+ * rounds v to a number outside; then, as in torch, returns the next number of the dtype that is
+ * inside. */
 static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign) {
     double element;
     rgi_store_i64(&element, dtype, v);

@@ -1,11 +1,11 @@
 /*
- * random.h: the room of random numbers, below the public surface of tensor.h. generator.c makes
- * torch's words, distributions.c turns them into numbers and fills tensors with them, random.c has
- * what users call for whole tensors, and sample.c draws indices, and ones and zeros by probability.
+ * random.h: random numbers, for the files of tensor/random/. generator.c makes torch's words,
+ * distributions.c turns them into numbers and fills tensors, random.c has the functions that a
+ * program calls for whole tensors, and sample.c draws indices, and zeros and ones by probability.
  *
- * The order of the draws is as much a part of torch's stream as the words are: elements are visited
- * in memory order, normals come in pairs or in blocks of sixteen, and a double takes two words, the
- * high one first.
+ * The order of the draws is a part of torch's stream, as the words are: elements are visited in
+ * memory order, normals are drawn in pairs or in blocks of sixteen, and a double takes two words,
+ * the high one first.
  */
 #pragma once
 
@@ -18,15 +18,15 @@ struct rg_generator {
     rg_handle handle;
     rg_own_lock lock;
     uint64_t seed;
-    /* `left` counts as torch does: it is 1 when the block is used up, and 0 before the first
-     * seed. */
+    /* The count that torch's state has: 1 when the block is used up, and 0 before the first seed.
+     */
     int left;
-    /* `next` is the index of the block's next word. */
+    /* The index of the next word in the block. */
     int next;
-    /* The second of a pair of normals waits here for the next call. */
+    /* Set if the second normal of a pair is kept for the next draw. */
     bool has_normal;
     double normal;
-    /* The words are aligned, so that vectors of them don't cross cache lines. */
+    /* Aligned so that vectors of words don't cross cache lines. */
     uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));
 };
 
@@ -35,19 +35,19 @@ struct rg_generator {
 bool rgi_generator_lock(rg_generator *g, const char *op);
 void rgi_generator_unlock(rg_generator *g);
 
-/* The greatest number of elements that a caller draws at a time; they stay in the first cache. */
+/* The greatest number of elements in a draw; they stay in the L1 cache. */
 enum { RANDOM_CHUNK = 512 };
 
-/* Each draws n, at most a chunk, from a locked generator: words, pairs of words as one number, and
- * uniforms in [0, 1), which are floats or doubles. */
+/* These draw n numbers, at most a chunk, from a locked generator: words, pairs of words as one
+ * number each, and uniforms in [0, 1) as floats or doubles. */
 void rgi_draw_words(rg_generator *g, uint32_t *to, int n);
 void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n);
 void rgi_draw_float(rg_generator *g, void *to, int n);
 void rgi_draw_double(rg_generator *g, void *to, int n);
 
-/* ---- distributions.c: fills ---------------------------------------------------------
- * Each checks the distribution's parameters p as torch does, and fills t. Returns
- * false if it fails, in the name of op. */
+/* ---- distributions.c: fills ---------------------------------------------------------------------
+ * A fill checks the distribution's parameters p as torch does, and fills t. It returns false if it
+ * fails; the failure names op. */
 
 typedef bool random_fill(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 

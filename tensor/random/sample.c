@@ -1,6 +1,6 @@
 /*
  * sample.c: permutations, and draws by given probabilities: randperm, bernoulli and multinomial.
- * The uniforms and exponentials that they compare with are filled by distributions.c.
+ * distributions.c makes the uniforms and exponentials for them.
  */
 #include "random.h"
 #include "tensor/observer.h"
@@ -11,13 +11,13 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* From this number of elements on, torch swaps each element with itself or one before it, and takes
- * two words for each. */
+/* The number of elements from which torch exchanges each element with itself or one before it, and
+ * takes two words for each. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
-/* Writes the integers from 0 to n - 1, and shuffles them as Fisher and Yates do: swaps each with
- * one that is drawn from itself and those behind it or, if `within` is set, from itself and those
- * before it. */
+/* Writes the integers from 0 to n - 1, and shuffles them by Fisher and Yates: exchanges each with
+ * one drawn from itself and those behind it, or, from PERMUTE_FROM_WITHIN elements on, from itself
+ * and those before it. */
 static void random_permute(rg_generator *g, int64_t *order, int64_t n) {
     const bool within = n >= PERMUTE_FROM_WITHIN;
     const int64_t steps = within ? n : n - 1;
@@ -53,9 +53,9 @@ rg_tensor *(rg_randperm_with)(int64_t n, rg_generator *g) {
     return rg_escape(t);
 }
 
-/* ---- yes or no -------------------------------------------------------------------- */
+/* ---- bernoulli ------------------------------------------------------------------------------- */
 
-/* Returns true if all elements of p are probabilities; otherwise fails and returns false. */
+/* Returns whether all elements of p are probabilities; otherwise fails. */
 static bool bernoulli_check(rg_tensor *p, const char *op) {
     const rg_tensor *wide = rgi_own(rgi_contiguous_copy(p, RG_FLOAT64));
     if (!wide)
@@ -67,7 +67,7 @@ static bool bernoulli_check(rg_tensor *p, const char *op) {
     return true;
 }
 
-/* Each probability is compared with a uniform number of its own dtype. */
+/* A result is 1 if its probability is greater than a uniform number of its own dtype. */
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     const char *op = "bernoulli";
     if (!rgi_may_do_once(op) || !rgi_check(p, op))
@@ -83,10 +83,10 @@ rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     return rg_escape(t);
 }
 
-/* ---- categories by weight --------------------------------------------------------- */
+/* ---- multinomial ----------------------------------------------------------------------------- */
 
-/* A call of multinomial draws into `drawn`. A row of weights has `categories` elements, and `wide`
- * points to the weights in float64. */
+/* A call of multinomial, which writes to `drawn`. A row has `categories` weights, which `wide`
+ * holds in float64. */
 typedef struct multinomial_draw {
     rg_tensor *drawn;
     rg_tensor *weights;
@@ -96,8 +96,9 @@ typedef struct multinomial_draw {
     const char *op;
 } multinomial_draw;
 
-/* Fails with torch's sentences if the weights are no distribution. Only with replacement does torch
- * look at each row's sum before it reads the next row, and say what is wrong with a weight. */
+/* Fails with torch's sentences if the weights are no distribution. With replacement, torch checks
+ * each row's sum before it reads the next row, and says which weight is wrong; otherwise it
+ * doesn't. */
 static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     const char *wrong = NULL;
     bool empty_row = false;
@@ -124,8 +125,8 @@ static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     return true;
 }
 
-/* Draws a row's categories with the largest weight / exponential, the largest first. `rank` is room
- * for all categories. */
+/* Draws the categories of a row with the largest weight / exponential, the largest first. `rank` is
+ * scratch memory for all categories. */
 static void draw_distinct_row(const multinomial_draw *d, const double *weight,
                               const double *exponential, k_ranked *rank, int64_t *drawn,
                               int64_t draws) {
@@ -136,7 +137,7 @@ static void draw_distinct_row(const multinomial_draw *d, const double *weight,
         if (rank[i].key < rank[best].key)
             best = i;
     }
-    /* torch takes argmax for one draw, which gives the first of equals. */
+    /* For one draw torch uses argmax, which returns the first of equal ones. */
     if (draws == 1) {
         drawn[0] = best;
         return;
@@ -167,7 +168,8 @@ static bool draw_distinct(const multinomial_draw *d) {
     return true;
 }
 
-/* Sets share[i] to the sum of a row's first i + 1 weights, divided by the sum of all. */
+/* Sets share[i] to the cumulative probability: the sum of a row's first i + 1 weights, divided by
+ * the sum of all. */
 static void cumulate_shares(double *restrict share, const double *restrict weight, int64_t n,
                             rg_dtype dtype) {
     double sum = 0;
@@ -180,8 +182,8 @@ static void cumulate_shares(double *restrict share, const double *restrict weigh
     share[n - 1] = 1;
 }
 
-/* Draws with replacement: a draw is the row's first category whose share, with those of the
- * categories before it, isn't below a uniform float64. */
+/* Draws with replacement: a draw is the first category whose cumulative probability isn't below a
+ * uniform float64. */
 static bool draw_with_replacement(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *shares = rgi_own(rgi_new_like(d->weights, RG_FLOAT64));
@@ -194,7 +196,7 @@ static bool draw_with_replacement(const multinomial_draw *d) {
     return k_searchsorted(d->drawn, shares, uniforms, false);
 }
 
-/* Returns what is wrong with the request, or NULL. */
+/* Returns a sentence that says what is wrong with the arguments, or NULL. */
 static const char *multinomial_refusal(int64_t rows, int64_t categories, int64_t draws,
                                        bool replacement) {
     if (draws <= 0)
@@ -228,7 +230,7 @@ rg_tensor *(rg_multinomial_with)(rg_tensor *weights, int64_t draws, bool replace
     const rg_tensor *wide = rgi_own(rgi_contiguous_copy(weights, RG_FLOAT64));
     if (!drawn || !wide)
         return NULL;
-    /* One draw leaves nothing to replace. */
+    /* A single draw is the same with and without replacement. */
     const bool replace = replacement && draws > 1;
     const multinomial_draw draw = {
         .drawn = drawn,

@@ -1,5 +1,6 @@
 /*
- * c_locale.h: numbers in texts have a point, whatever locale the program has set.
+ * c_locale.h: the C locale, in which numbers in text have a point, whatever locale the program has
+ * set.
  */
 #pragma once
 
@@ -7,11 +8,11 @@
 
 #include <locale.h>
 
-/* Makes the thread's locale C's, and returns what it was. */
+/* Sets the thread's locale to the C locale, and returns the previous one. */
 locale_t rgi_locale_c(void);
 static inline void rgi_locale_back(locale_t *before) { uselocale(*before); }
 
-/* From here to the end of the block the thread's locale is C's. */
+/* Sets the thread's locale to the C locale up to the end of the block. */
 #define RG_C_NUMBERS()                         \
     locale_t RG_PASTE(rg_locale_, __COUNTER__) \
         __attribute__((cleanup(rgi_locale_back), unused)) = rgi_locale_c()

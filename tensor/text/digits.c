@@ -1,7 +1,6 @@
 /*
- * digits.c: one number as text: its fewest digits, and how they are laid out. A number looks the
- * same whatever LC_NUMERIC the program has set. How the numbers of a tensor stand together is in
- * print.c.
+ * digits.c: one number as text: its fewest digits, and their layout. The text doesn't depend on
+ * LC_NUMERIC. print.c arranges the numbers of a tensor.
  */
 #include "digits.h"
 
@@ -29,7 +28,7 @@ int rgi_print_number(char *to, const char *format, int precision, double v) {
     return snprintf(to, RG_WORD_ROOM, format, precision, v);
 }
 
-/* Reads the text of "%.*e", without trailing zeros. */
+/* Reads the digits and the exponent of the text of "%.*e", without zeros at the end. */
 static rg_digits digits_read(const char *text) {
     rg_digits s = { .n = 0 };
     for (; *text != 'e'; text++)
@@ -47,8 +46,9 @@ rg_digits rgi_digits_rounded(double v, int n) {
     return digits_read(text);
 }
 
-/* Adds one to the last digit of the text of "%.*e". A nine becomes no digit, so that the text reads
- * back as another number: what carries is never next above a power of two. */
+/* Adds one to the last digit of the text of "%.*e". A nine becomes a character that is no digit, so
+ * that the text doesn't read back as v: a text that needs a carry is never the next one above a
+ * power of two. */
 static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
 static double digits_read_float(const char *text) { return strtof(text, NULL); }
@@ -59,10 +59,10 @@ static bool digits_read_back(const char *text, double v, rg_dtype dtype) {
     return readers[dtype](text) == v;
 }
 
-/* Where several texts with the fewest digits read back as v, this returns the closest. At a power
- * of two the gap above v is twice the one below, so the digits next above may read back where the
- * closest ones don't. Where fewer than always_exact digits would do, the others are zeros, which
- * digits_read leaves out. */
+/* Returns the closest of the texts with the fewest digits that read back as v. At a power of two
+ * the gap above v is twice the gap below it, so the digits one above may read back where the
+ * closest ones don't. At least always_exact digits are tried; digits_read drops zeros at the end.
+ */
 rg_digits rgi_digits_shortest(double v, rg_dtype dtype) {
     const bool subnormal = v < rgi_least_normal(dtype);
     const int always_exact = rgi_decimal_digits(dtype);
@@ -116,7 +116,7 @@ int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fracti
     return n + sprintf(to + n, "e%c%0*d", s->exponent < 0 ? '-' : '+', wide, abs(s->exponent));
 }
 
-/* From these sizes on, a number on its own is written with an exponent. */
+/* The numbers from which a number alone is written with an exponent. */
 #define DIGITS_LARGE_float  1e6
 #define DIGITS_LARGE_double 1e16
 static const double digits_large[] = RG_BY_FLOAT(DIGITS_LARGE);
@@ -136,5 +136,5 @@ void rgi_print_alone(char *to, double v, rg_dtype dtype) {
     }
     int n = rgi_print_positional(to, signbit(v), &s);
     if (to[n - 1] == '.')
-        strcpy(to + n, "0"); /* A whole number ends with .0 */
+        strcpy(to + n, "0"); /* The point of a whole number is followed by 0. */
 }

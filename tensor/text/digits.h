@@ -1,5 +1,5 @@
 /*
- * digits.h: the room of one number as text, as Python, NumPy and torch write it.
+ * digits.h: one number as text, as Python, NumPy and torch write it.
  */
 #pragma once
 
@@ -7,28 +7,28 @@
 
 #include <float.h>
 
-/* No precision is larger than the first of these; no number's text is longer than the second. */
+/* The greatest precision, and the length of the longest text of a number. */
 enum { RG_PRECISION_MAX = 1000, RG_WORD_ROOM = RG_PRECISION_MAX + DBL_MAX_10_EXP + 16 };
 
-/* The number is d[0].d[1]d[2].. times 10^exponent, where d holds n digits as characters. */
+/* A number: d[0].d[1]d[2].. times 10^exponent, where d holds n digits as characters. */
 typedef struct rg_digits {
     char d[24];
     int n, exponent;
 } rg_digits;
 
-/* Both take v >= 0. The first returns the fewest digits that read back as v, in a floating
- * dtype; the second returns v rounded to n digits, without zeros at the end. */
+/* These require v >= 0. rgi_digits_shortest returns the fewest digits that read back as v in a
+ * floating dtype, and the other v rounded to n digits, without zeros at the end. */
 rg_digits rgi_digits_shortest(double v, rg_dtype dtype);
 rg_digits rgi_digits_rounded(double v, int n);
 
-/* Each writes a number, and returns the length of its text. The format is one of printf's for a
+/* These write a number, and return the length of its text. The format is one of printf's for a
  * precision and a double. */
 int rgi_print_number(char *to, const char *format, int precision, double v);
 int rgi_print_positional(char *to, bool negative, const rg_digits *s);
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide);
 void rgi_print_alone(char *to, double v, rg_dtype dtype);
 
-/* No float has a longer text than this. */
+/* The text of a float; none is longer. */
 typedef struct rg_python_float {
     char text[40];
 } rg_python_float;

@@ -25,38 +25,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* An element is kept as a float and as an integer, since its dtype is known only at the end. */
+/* An element, as a float and as an integer, since its dtype is known only at the end. */
 typedef struct parsed {
     double f;
     int64_t i;
 } parsed;
 
 typedef struct parser {
-    /* The text from here on is still to be read. */
+    /* The rest of the text. */
     const char *at;
-    /* shape.n and each size are -1 until they are known; the first number, or the first empty list,
-     * tells n. */
+    /* The shape. n and each size are -1 until they are known; the first number, or the first empty
+     * list, determines n. */
     rg_dims shape;
-    /* `items` are the n elements that were read; there is room for `room`. */
+    /* The n elements that were read, with a capacity of `room`. */
     parsed *items;
     size_t n, room;
-    /* kind is the highest dtype seen: bool, int64 or float64. An empty list counts as float64. */
+    /* The highest dtype that was read: bool, int64 or float64. An empty list counts as float64. */
     rg_dtype kind;
-    /* The text names this dtype and this shape; where it names none, dtype or named.n is -1. */
+    /* The dtype and the shape that the text names, or -1 for dtype or named.n if it names none. */
     int dtype;
     rg_dims named;
-    /* The first integer and the first float that don't fit an int64, and the first
-     * integer that is too large for a double. */
+    /* The first integer and the first float that don't fit into an int64, and the first integer
+     * that is too large for a double. */
     const char *wide_int, *wide_float, *huge;
-    /* stray is the first list that stands where a number should be. */
+    /* The first list in the place of a number. */
     const char *stray;
-    /* Only the leftmost fault is kept, for torch names that one. */
+    /* The leftmost fault, which is the one that torch reports. */
     const char *fault_at;
     rg_code code;
     char message[192];
 } parser;
 
-/* Notes a fault unless one further left is noted. Returns false. */
+/* Records a fault, unless there is one further left. Returns false. */
 __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const char *at,
                                                               rg_code code, const char *format,
                                                               ...) {
@@ -71,8 +71,8 @@ __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const c
     return false;
 }
 
-/* Notes that the text is no tensor at all: this comes before any fault in its shape. Returns
- * false. */
+/* Records that the text is no tensor at all, which is reported rather than any fault in its shape.
+ * Returns false. */
 static bool parse_garbage(parser *s, const char *expected) {
     if (strncmp(s->at, "...", 3) == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR,
@@ -107,15 +107,16 @@ static bool parse_take(parser *s, const char *word) {
 
 /* ---- numbers -------------------------------------------------------------------- */
 
-/* A number is read without its sign. f is its value, and u the exact value of an integer, or the
- * most that u holds. */
+/* A number without its sign. f is its value, and u the exact value of an integer, or the greatest
+ * uint64. */
 typedef struct number {
     double f;
     uint64_t u;
     rg_dtype kind;
 } number;
 
-/* If the text goes on with the name, in small or capital letters, returns its end, else NULL. */
+/* Returns the end of the name if the text begins with it, in small or capital letters, or else
+ * NULL. */
 static const char *parse_same_letters(const char *text, const char *name) {
     for (; *name; name++, text++)
         if ((*text | 32) != *name)
@@ -123,8 +124,8 @@ static const char *parse_same_letters(const char *text, const char *name) {
     return text;
 }
 
-/* Reads true, False, nan, math.inf or INFINITY. If there is none, the fault names the text at
- * `from`. */
+/* Reads true, False, nan, math.inf or INFINITY. If there is no such name, the fault quotes the text
+ * at `from`. */
 static bool parse_named(parser *s, const char *from, number *v) {
     static const struct {
         const char *name;
@@ -150,7 +151,7 @@ static bool parse_named(parser *s, const char *from, number *v) {
     return parse_garbage(s, "a number");
 }
 
-/* Skips up to `most` of these letters behind a number. */
+/* Skips up to `most` of these letters after a number. */
 static void parse_suffix(parser *s, const char *letters, int most) {
     for (int i = 0; i < most && *s->at && strchr(letters, *s->at); i++)
         s->at++;
@@ -189,7 +190,7 @@ static bool parse_signs(parser *s) {
     return negative;
 }
 
-/* Reads a number with its sign, which may stand in Python's float('-inf'), too. */
+/* Reads a number with its sign. It may be Python's float('-inf'), too. */
 static bool parse_signed(parser *s, number *v, bool *negative) {
     const char *from = s->at;
     *negative = parse_signs(s);
@@ -205,7 +206,7 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
         return parse_garbage(s, "a quote");
     if (cast && !parse_take(s, ")"))
         return parse_garbage(s, "')'");
-    /* At its end strchr finds the text's own. */
+    /* At the end of the text, strchr finds the 0. */
     if (!parse_is_space(*s->at) && !strchr(",]})", *s->at)) {
         s->at = from;
         return parse_garbage(s, "a number");
@@ -217,7 +218,8 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
     return true;
 }
 
-/* Returns the number as an element, and notes where it fits no int64, or no double. */
+/* Returns the number as an element. Records whether it doesn't fit into an int64, or into a double.
+ */
 static parsed parse_item(parser *s, const char *from, const number *v, bool negative) {
     parsed item = { .f = negative ? -v->f : v->f };
     if (rgi_is_float(v->kind)) {
@@ -248,7 +250,7 @@ static bool parse_number(parser *s, int depth) {
     else if (depth < s->shape.n)
         parse_fault(s, from, RG_TYPE_ERROR, "not a sequence");
     if (!rgi_grow((void **)&s->items, &s->room, s->n + 1, sizeof *s->items)) {
-        /* The thread has the failure's sentence already. */
+        /* The failure has a sentence already. */
         s->code = RG_OK;
         return false;
     }
@@ -258,7 +260,8 @@ static bool parse_number(parser *s, int depth) {
 
 /* ---- lists ------------------------------------------------------------------------ */
 
-/* Skips what separates values. *separator, 0 before the first, must be the same throughout. */
+/* Skips the separator between values. *separator, which is 0 before the first one, must be the same
+ * in the whole list. */
 static bool parse_separator(parser *s, char close, bool space, char *separator) {
     char found = space ? ' ' : 0;
     if (*s->at == ',')
@@ -291,7 +294,7 @@ static int64_t parse_values(parser *s, char close, int depth) {
     }
 }
 
-/* Notes that dim `depth` has n items, as all its lists must. */
+/* Records that dim `depth` has n items, which all its lists must have. */
 static void parse_length(parser *s, const char *open, int depth, int64_t n) {
     if (s->shape.n < 0)
         s->shape.n = depth + 1;
@@ -330,7 +333,7 @@ static bool parse_value(parser *s, int depth) {
     return parse_number(s, depth);
 }
 
-/* ---- what stands around them ----------------------------------------------------- */
+/* ---- text around values ---------------------------------------------------------------------- */
 
 static bool parse_dtype_name(parser *s) {
     if (!parse_take(s, "torch.") && !parse_take(s, "tf."))
@@ -403,7 +406,8 @@ static bool parse_text(parser *s) {
 
 /* ---- the tensor ------------------------------------------------------------------ */
 
-/* Takes the shape that the text names, if any; fails if that isn't for as many elements. */
+/* Sets the shape to the one that the text names, if any; fails if that has another number of
+ * elements. */
 static bool parse_sizes(parser *s) {
     if (s->named.n < 0)
         return true;
@@ -419,7 +423,7 @@ static bool parse_sizes(parser *s) {
                           RG_DIMS_TEXT(&s->named), s->n);
 }
 
-/* Returns whether the items fit the dtype, and notes the faults that depend on it. */
+/* Returns whether the items fit the dtype. Records the faults that depend on it. */
 static bool parse_fits(parser *s, rg_dtype dtype) {
     bool whole = !rgi_is_float(dtype);
     bool is_int = rgi_is_integer(dtype);
@@ -437,14 +441,14 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
     return s->code == RG_OK;
 }
 
-/* Returns the dtype that the text names, or else the one that its numbers have. */
+/* Returns the dtype that the text names, or else that of its numbers. */
 static rg_dtype parse_dtype_found(const parser *s) {
     if (s->dtype >= 0)
         return (rg_dtype)s->dtype;
     return rgi_is_float(s->kind) ? rg_default_dtype() : s->kind;
 }
 
-/* Returns the tensor of what was read, or NULL. */
+/* Returns a tensor of the elements that were read, or NULL. */
 static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
     if (!parse_fits(s, dtype) || !parse_sizes(s))
         return NULL;

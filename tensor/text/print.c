@@ -1,8 +1,7 @@
 /*
  * print.c: tensors as text: torch's (rg_repr), Python's for one number (rg_str), NumPy's and
- * TensorFlow's. One pass over the elements that will be shown finds what they look like and how
- * wide they get; another one writes them. One number's digits are in digits.c; text is read back by
- * parse.c.
+ * TensorFlow's. A first pass over the elements that are shown finds their format and width; a
+ * second one writes them. digits.c writes one number; parse.c reads text back.
  */
 #define _GNU_SOURCE
 #include "c_locale.h"
@@ -42,23 +41,22 @@ void rg_set_printoptions(rg_printoptions o) {
 
 typedef struct printer {
     const rg_tensor *t;
-    /* If `numpy` is set, the layout is NumPy's, else torch's. */
+    /* Set for NumPy's layout; otherwise it is torch's. */
     bool numpy;
-    /* If a tensor is cut, only `edge` items are shown at both ends of each dim. */
+    /* Set if only `edge` items are shown at both ends of each dim. */
     bool cut;
     int edge;
     int linewidth, precision, indent;
-    /* torch's floats are written with this format. */
+    /* The format of torch's floats. */
     const char *format;
-    /* The absolute values of the numbers that are finite and not 0 lie between these. */
+    /* The least and the greatest absolute value of the numbers that are finite and not 0. */
     double least, most;
-    /* These say that some number isn't whole, that words have exponents, that some number isn't
-     * finite, and that some number is -infinity. */
+    /* Set if some number isn't whole, if words have exponents, if some number isn't finite, and if
+     * some number is -infinity. */
     bool fraction, scientific, nonfinite, minus_inf;
-    /* All words get this width. */
+    /* The width of all words. */
     int width;
-    /* NumPy's floats are measured in three parts: before the point, after the point, in the
-     * exponent. */
+    /* The widths of NumPy's floats: before the point, after the point, and in the exponent. */
     int left, right, exponent;
     /* The column at which the unfinished line ends, in NumPy's layout. */
     int column;
@@ -66,7 +64,7 @@ typedef struct printer {
     char word[RG_WORD_ROOM];
 } printer;
 
-/* Adds s to the text, `times` times. */
+/* Appends s to the text, `times` times. */
 static void print_put(printer *p, const char *s, int64_t times) {
     rg_text *t = &p->text;
     for (size_t n = strlen(s); times > 0; times--) {
@@ -78,13 +76,13 @@ static void print_put(printer *p, const char *s, int64_t times) {
     }
 }
 
-/* Returns whether something is left out in the middle of dim. */
+/* Returns whether items are left out in the middle of dim. */
 static bool print_has_gap(const printer *p, int dim) {
     return p->cut && p->t->size[dim] > 2 * (int64_t)p->edge;
 }
 
-/* Where a dim of n items has a gap, those before print_head are shown, and those from print_tail
- * on: Python's [:edge] and [-edge:], which overlap where edge is negative. */
+/* If a dim of n items has a gap, the items before print_head and from print_tail on are shown:
+ * Python's [:edge] and [-edge:], which overlap if edge is negative. */
 static int64_t print_head(const printer *p, int64_t n) {
     return p->edge < 0 ? RG_MAX(n + p->edge, 0) : p->edge;
 }
@@ -93,12 +91,13 @@ static int64_t print_tail(const printer *p, int64_t n) {
     return p->edge < 0 ? RG_MIN(-(int64_t)p->edge, n) : n - p->edge;
 }
 
-/* Returns how many bytes lie between a dim's items. One item's stride may be anything. */
+/* Returns the distance in bytes between the items of a dim. The stride of a single item may be
+ * anything. */
 static int64_t print_step(const rg_tensor *t, int dim) {
     return t->size[dim] > 1 ? t->stride[dim] * (int64_t)rgi_sizeof(t->dtype) : 0;
 }
 
-/* Visits each element of the dims from `dim` on that will be shown. */
+/* Calls the function for each element that is shown, in the dims from `dim` on. */
 static void print_visit(printer *p, int dim, const char *at,
                         void (*visit)(printer *, const char *)) {
     const rg_tensor *t = p->t;
@@ -117,7 +116,7 @@ static void print_visit(printer *p, int dim, const char *at,
         print_visit(p, dim + 1, at + i * step, visit);
 }
 
-/* Notes what kinds of numbers there are, and how large they get. */
+/* Records which kinds of numbers there are, and their range. */
 static void print_scan(printer *p, const char *at) {
     double v = rgi_load_f64(at, p->t->dtype);
     double size = fabs(v);
@@ -130,9 +129,9 @@ static void print_scan(printer *p, const char *at) {
     p->fraction = p->fraction || v != ceil(v);
 }
 
-/* ---- one element as a word --------------------------------------------------------
- * NumPy's floats have the fewest digits, at most eight after the point. Where they are written with
- * exponents, all have as many digits as the longest, and not just zeros at the end. */
+/* ---- one element as a word ----------------------------------------------------------------------
+ * NumPy's floats have the fewest digits, at most eight after the point. If they are written with
+ * exponents, all of them have as many digits as the longest, and at least one that isn't 0. */
 
 enum { NUMPY_PRECISION = 8 };
 
@@ -165,8 +164,8 @@ static int print_element(printer *p, const char *at) {
     return wide;
 }
 
-/* Widens the words so that this element fits. Among torch's floats only those count that are finite
- * and not 0. */
+/* Widens the words so that this element fits. Among torch's floats, only those that are finite and
+ * not 0 count. */
 static void print_measure(printer *p, const char *at) {
     double v = rgi_load_f64(at, p->t->dtype);
     bool floats = rgi_is_float(p->t->dtype);
@@ -202,7 +201,7 @@ static bool print_needs_exponents(const printer *p) {
            || rgi_rounded(p->most / p->least, dtype) > 1000;
 }
 
-/* Finds how all words are to be written, and how wide they get. */
+/* Chooses the format and the width of all words. */
 static void print_look(printer *p) {
     const bool floats = rgi_is_float(p->t->dtype);
     if (floats)
@@ -245,13 +244,13 @@ static void print_word(printer *p, const char *at) {
     print_put(p, p->word, 1);
 }
 
-/* Returns the text that stands for the items left out of the middle of a row. */
+/* Returns the text in place of the items that are left out of the middle of a row. */
 static const char *print_dots(const printer *p) {
     return p->numpy || p->edge == 0 ? "..." : " ...";
 }
 
-/* Goes on to the k-th item, which is `wide` columns wide, in NumPy's manner: a line holds as many
- * items as fit. */
+/* Writes the separator before the k-th item, which is `wide` columns wide, in NumPy's manner: a
+ * line holds as many items as fit. */
 static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     const int indent = p->indent + dim;
     if (k) {
@@ -266,7 +265,8 @@ static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     p->column += wide;
 }
 
-/* Goes on to the k-th item in torch's manner: every line holds the same number of items. */
+/* Writes the separator before the k-th item in torch's manner: every line holds the same number of
+ * items. */
 static void print_next_torch(printer *p, int64_t k, int dim) {
     if (k == 0)
         return;
@@ -278,7 +278,7 @@ static void print_next_torch(printer *p, int64_t k, int dim) {
         print_put(p, ", ", 1);
 }
 
-/* Writes the k-th item of a row, or dots for those left out if `at` is NULL. */
+/* Writes the k-th item of a row, or dots if `at` is NULL. */
 static void print_item(printer *p, const char *at, int64_t k, int dim) {
     if (p->numpy)
         print_next_numpy(p, k, at ? p->width : 3, dim);
@@ -292,7 +292,7 @@ static void print_item(printer *p, const char *at, int64_t k, int dim) {
 
 static void print_block(printer *p, int dim, const char *at);
 
-/* Writes the k-th block of a dim before the last, or dots for those left out if `at` is NULL. */
+/* Writes the k-th block of a dim other than the last, or dots if `at` is NULL. */
 static void print_inner(printer *p, const char *at, int64_t k, int dim) {
     if (k)
         print_break(p, p->t->ndim - 1 - dim, p->indent + dim);
@@ -302,7 +302,7 @@ static void print_inner(printer *p, const char *at, int64_t k, int dim) {
         print_put(p, "...", 1);
 }
 
-/* Writes the k-th thing in a dim's brackets: a number or a block, or dots if `at` is NULL. */
+/* Writes the k-th entry of a dim, a number or a block, or dots if `at` is NULL. */
 static void print_entry(printer *p, const char *at, int64_t k, int dim) {
     if (dim == p->t->ndim - 1)
         print_item(p, at, k, dim);
@@ -310,7 +310,7 @@ static void print_entry(printer *p, const char *at, int64_t k, int dim) {
         print_inner(p, at, k, dim);
 }
 
-/* Writes what dim holds in brackets. */
+/* Writes the entries of dim in brackets. */
 static void print_block(printer *p, int dim, const char *at) {
     const rg_tensor *t = p->t;
     const int64_t n = t->size[dim];
@@ -353,8 +353,8 @@ static const char *print_tuple(const rg_tensor *t, char buf[192]) {
 
 /* ---- torch's text ---------------------------------------------------------------- */
 
-/* Writes a comma, and then key, value and end, on this line or, where it would get too long, on the
- * next. *line is the line's length, which torch at first takes to be two more than it is. */
+/* Writes a comma, and then key, value and end, on this line, or on the next if this one would get
+ * too long. *line is the length of the line; as in torch, it begins with two more. */
 static void print_suffix(printer *p, size_t *line, const char *key, const char *value,
                          const char *end) {
     size_t n = strlen(key) + strlen(value) + strlen(end);
@@ -363,7 +363,7 @@ static void print_suffix(printer *p, size_t *line, const char *key, const char *
     *line = fits ? *line + n + 2 : 7 + n;
 }
 
-/* Writes what follows the numbers: size, dtype and grad_fn, each where torch shows it. */
+/* Writes the text after the numbers: size, dtype and grad_fn, if torch shows them. */
 static void print_suffixes(printer *p, rg_tensor *t) {
     const rg_text *text = &p->text;
     const char *newline = text->failed ? NULL : memrchr(text->v, '\n', text->n);
@@ -374,7 +374,7 @@ static void print_suffixes(printer *p, rg_tensor *t) {
         print_suffix(p, &line, "dtype=", rg_dtype_name(t->dtype), "");
     const rg_history *history = rgi_history_of(t);
     const char *grad_fn = history ? history->cls->name(t) : NULL;
-    /* A view is up to date once it has a name to show, or none, unless memory ran out. */
+    /* A stale view gets its history when its name is asked for, unless memory ran out. */
     if (history && !grad_fn && rgi_is_stale(t))
         p->text.failed = true;
     if (grad_fn)
@@ -405,7 +405,7 @@ static const char *print_torch(rg_tensor *t) {
 
 const char *rg_repr(rg_tensor *t) { return rgi_may_do_once("repr") ? print_torch(t) : NULL; }
 
-/* A recorded step may print, since the program doesn't see the text. */
+/* Printing is allowed while a step is recorded, since the program doesn't see the text. */
 void rg_print(rg_tensor *t) {
     RG_SCOPE();
     RG_AS("print");
@@ -414,10 +414,10 @@ void rg_print(rg_tensor *t) {
         rgi_tell_unread();
         return;
     }
-    /* Text that waits in stdout's buffer would fail later, when nobody looks. */
+    /* The flush is needed because text in the buffer might fail later, without an error. */
     if (puts(s) < 0 || fflush(stdout) != 0) {
         const int number = errno;
-        RG_C_NUMBERS(); /* strerror speaks the locale's language. */
+        RG_C_NUMBERS(); /* strerror's text would depend on the locale. */
         rgi_fail(RG_IO_ERROR, "print", "[Errno %d] %s", number, strerror(number));
     }
 }
@@ -432,8 +432,8 @@ const char *rg_repr_shape(rg_tensor *t) {
 
 /* ---- NumPy's and TensorFlow's ---------------------------------------------------- */
 
-/* Returns NumPy 2.4's str(). An array without dims is written as its number, with the digits that a
- * number of the dtype needs, if it is floating. */
+/* Returns NumPy 2.4's str(). An array without dims is written as a number, with the digits of
+ * `dtype` if it is floating. */
 static const char *print_numpy(const rg_tensor *t, rg_dtype dtype) {
     printer p = {
         .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1

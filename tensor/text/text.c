@@ -1,5 +1,5 @@
 /*
- * text.c: strings that grow, and copies of strings.
+ * text.c: strings that grow, and copies of strings. text.h explains them.
  */
 #include "text.h"
 

@@ -1,13 +1,13 @@
 /*
- * workers.c: the threads that help a caller with its work. workers.h says what a job is, and
- * parallel.c makes jobs of loops.
+ * workers.c: workers, the threads that help a caller with a job. workers.h explains jobs, and
+ * parallel.c makes them of loops.
  *
- * Every worker has an atomic word of its own, in which callers offer their jobs to it. A caller
- * never waits for a worker that hasn't begun: when it finds no part left to do, it takes its offers
- * back, and waits for those who have begun. A worker that gets no core therefore costs nothing.
+ * Every worker has an atomic word, in which callers offer it their jobs. A caller never waits for a
+ * worker that hasn't begun: when no part of the job is left, it withdraws the offers that weren't
+ * accepted, and waits for the workers that have begun. So a worker that gets no core costs nothing.
  *
  * After a job a worker spins for a moment, since the next job is often close, and then sleeps. On a
- * busy machine it sleeps at once, and jobs are helped only if that pays: busy.c has both questions.
+ * busy machine it sleeps at once, and a job is helped only if that pays; busy.c decides both.
  */
 #define _GNU_SOURCE
 #include "workers.h"
@@ -19,9 +19,10 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* A worker's word is one of these, or the address of a job. The address alone is an offer;
- * POOL_BEGUN is added when the worker has begun, and POOL_AWAITED when the caller sleeps until it
- * has ended. A worker that is ABSENT has no thread, and one that is OVER never will again. */
+/* The values of a worker's word, besides the address of a job. The address alone is an offer;
+ * POOL_BEGUN is added when the worker has begun, and POOL_AWAITED when the caller sleeps until the
+ * worker has ended. ABSENT means that the worker has no thread, and OVER that it won't have one
+ * again. */
 enum {
     POOL_BEGUN = 1,
     POOL_AWAITED = 2,
@@ -31,7 +32,8 @@ enum {
     POOL_OVER = 24,
 };
 
-/* The worker sleeps until `called`, and its caller until `ended`, both with the mutex. */
+/* A worker. It sleeps until `called` is signalled, and its caller until `ended` is, both with the
+ * mutex. */
 typedef struct {
     _Alignas(128) _Atomic uintptr_t word;
     pthread_mutex_t mutex;
@@ -39,13 +41,14 @@ typedef struct {
     pthread_t thread;
 } pool_worker;
 
-/* The worker 0 stands for the caller, and isn't used. */
+/* Worker 0 is the caller, and its entry isn't used. */
 static pool_worker workers[RG_MOST_THREADS];
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
-/* `present` counts the threads, with the caller. The system refused to start more than `most`. With
- * `over` no thread is started any more. The mutex guards the three. The machine is `crowded` while
- * a job has more threads than there are `cores`. */
+/* The pool. `present` is the number of threads, including the caller. `most` is the number of
+ * threads that the system allows, as far as is known. When `over` is set, no more threads are
+ * started. The mutex guards these three. `crowded` is set while a job has more threads than there
+ * are `cores`. */
 static struct {
     pthread_mutex_t mutex;
     atomic_int present, most;
@@ -77,19 +80,19 @@ static inline void pool_pause(void) {
 #endif
 }
 
-/* Returns whether other threads want the core. */
+/* Returns whether other threads compete for the core. */
 static bool pool_is_busy(int64_t now) {
     return rgi_machine_is_busy(now)
            || atomic_load_explicit(&pool.crowded, memory_order_relaxed);
 }
 
-/* Times are in nanoseconds. A thread spins for POOL_SPIN before it sleeps, and for POOL_SPIN_BUSY
- * on a busy machine. It has lost its core if POOL_LOST passed between two looks at the clock. */
+/* Times in nanoseconds. A thread spins for POOL_SPIN before it sleeps, or for POOL_SPIN_BUSY on a
+ * busy machine. If POOL_LOST passes between two reads of the clock, it has lost its core. */
 enum { POOL_SPIN = 200000, POOL_SPIN_BUSY = 4000, POOL_LOST = 300000 };
 
-/* Waits for a while for the word to be another than `value`, and returns what it is then. */
+/* Spins until the word isn't `value`, or the time is over. Returns the word. */
 static uintptr_t pool_spin(_Atomic uintptr_t *word, uintptr_t value) {
-    enum { LOOKS = 32 }; /* This many come between two looks at the clock. */
+    enum { LOOKS = 32 }; /* The number of reads of the word for each read of the clock. */
     int64_t began = 0, last = 0;
     for (;;) {
         for (int i = 0; i < LOOKS; i++) {
@@ -120,8 +123,8 @@ static bool pool_change(pool_worker *w, uintptr_t from, uintptr_t to) {
                                                    memory_order_acquire);
 }
 
-/* Offers the job to a worker, and wakes it if it sleeps. Returns false if it isn't free. A worker
- * whose mutex is taken is just falling asleep or waking, and counts as not free. */
+/* Offers the job to a worker, and wakes it if it sleeps. Returns false if the worker isn't free. If
+ * its mutex is locked, it is falling asleep or waking, and counts as not free. */
 static bool pool_offer(pool_worker *w, rg_job *job) {
     const uintptr_t word = pool_word(w);
     if (word == POOL_FREE)
@@ -135,8 +138,9 @@ static bool pool_offer(pool_worker *w, rg_job *job) {
     return offered;
 }
 
-/* Thread i offers the job to the workers 2 i + 1 and 2 i + 2, so that no thread has to call all
- * others. If one of the two isn't free, that worker's two are called instead. */
+/* Offers the job to the workers 2 i + 1 and 2 i + 2 from thread i, so that no thread has to call
+ * all others. If one of the two isn't free, the two workers that it would call are called instead.
+ */
 static void pool_call(rg_job *job, int i) {
     for (int k = 2 * i + 1; k <= 2 * i + 2 && k < job->threads; k++)
         if (!pool_offer(&workers[k], job))
@@ -184,7 +188,7 @@ static void *pool_work(void *worker) {
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* Starts the thread with all signals blocked but those that it causes itself, and the profiler's:
+/* Starts the thread. It blocks all signals except those that it causes itself, and the profiler's:
  * the others are for the program's own threads. */
 static int pool_create(pool_worker *w) {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
@@ -215,7 +219,7 @@ static bool pool_start(pool_worker *w) {
     return false;
 }
 
-/* Threads don't come along in a fork: the child's next job starts its own. */
+/* Handle forks. A child has no workers; its next job starts them. */
 static void pool_before_fork(void) { pthread_mutex_lock(&pool.mutex); }
 static void pool_in_parent(void) { pthread_mutex_unlock(&pool.mutex); }
 static void pool_in_child(void) {
@@ -226,12 +230,12 @@ static void pool_in_child(void) {
     rgi_retry_workers();
 }
 
-/* lock.c says why it registers after this. */
+/* lock.c registers its handlers later, and says why. */
 __attribute__((constructor(101))) static void pool_expect_forks(void) {
     pthread_atfork(pool_before_fork, pool_in_parent, pool_in_child);
 }
 
-/* Starts what is missing of this many threads, or as many as the system grants. */
+/* Starts threads until there are `threads` of them, or as many as the system allows. */
 static void pool_grow(int threads) {
     pthread_mutex_lock(&pool.mutex);
     int n = atomic_load_explicit(&pool.present, memory_order_relaxed);
@@ -245,7 +249,7 @@ static void pool_grow(int threads) {
     pthread_mutex_unlock(&pool.mutex);
 }
 
-/* Notes whether a job of this many threads crowds the cores. */
+/* Sets `crowded` for a job of this number of threads. */
 static void pool_note_crowd(int threads) {
     const bool crowded = threads > atomic_load_explicit(&pool.cores, memory_order_relaxed);
     if (crowded != atomic_load_explicit(&pool.crowded, memory_order_relaxed))
@@ -256,7 +260,7 @@ void rgi_retry_workers(void) {
     atomic_store_explicit(&pool.most, RG_MOST_THREADS, memory_order_relaxed);
 }
 
-/* Returns whether the worker was free, and lets it end. */
+/* Tells a worker to end if it is free. Returns whether it was. */
 static bool pool_dismiss(pool_worker *w) {
     pthread_mutex_lock(&w->mutex);
     const bool dismissed = pool_change(w, POOL_FREE, POOL_OVER)
@@ -266,8 +270,8 @@ static bool pool_dismiss(pool_worker *w) {
     return dismissed;
 }
 
-/* When the process ends, the workers end first. One that is at a job is left alone, because its
- * caller is another thread, which goes on until the process is gone. */
+/* Ends the workers when the process ends. A worker that is doing a job isn't ended, because its
+ * caller is another thread, which runs until the process is gone. */
 __attribute__((destructor)) static void pool_end(void) {
     pthread_mutex_lock(&pool.mutex);
     pool.over = true;
@@ -280,8 +284,8 @@ __attribute__((destructor)) static void pool_end(void) {
 
 /* ---- a caller ---------------------------------------------------------------------------- */
 
-/* Sleeps until the worker has ended the job, which is on the caller's stack: hence a caller that is
- * cancelled meanwhile ends only after that. */
+/* Sleeps until the worker has ended the job. The job is on the caller's stack, so that cancelling
+ * the caller is put off until then. */
 static void pool_await(pool_worker *w, uintptr_t job) {
     const uintptr_t awaited = job | POOL_BEGUN | POOL_AWAITED;
     int cancel;
@@ -295,9 +299,9 @@ static void pool_await(pool_worker *w, uintptr_t job) {
     pthread_setcancelstate(cancel, NULL);
 }
 
-/* Takes the job back from the workers that haven't begun, and waits for the others. A worker
- * was offered the job by a thread with a lower number, which has ended by the time that the worker
- * is looked at. */
+/* Withdraws the job from the workers that haven't begun, and waits for the others. In ascending
+ * order this misses no worker: each was offered the job by a thread with a lower number, which has
+ * ended by then. */
 static void pool_collect(rg_job *job) {
     const uintptr_t offer = (uintptr_t)job;
     for (int i = 1; i < job->threads; i++) {
@@ -327,7 +331,7 @@ static void pool_do(rg_job *job) {
     inside = false;
 }
 
-/* Does the job on a busy machine, with help if that pays, and counts its processor time. */
+/* Runs the job on a busy machine, with help if that pays, and reports its processor time. */
 static void pool_run_timed(rg_job *job, int64_t began) {
     const bool helped = rgi_help_pays(began);
     if (helped)

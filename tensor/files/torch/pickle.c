@@ -1,6 +1,6 @@
 /*
- * pickle.c: the machine's opcodes, its stack, its marks and its memo. The values that it makes are
- * kept in pickle_values.c, and calls of globals are done in pickle_calls.c.
+ * pickle.c: the machine that reads pickles: its opcodes, its stack, its marks and its memo.
+ * pickle_values.c stores the values, and pickle_calls.c calls globals.
  */
 #include "pickle.h"
 
@@ -16,7 +16,7 @@
 #define PICKLE_BYTES_MAX ((size_t)1 << 29)
 enum { PROTOCOL_MOST = 5 };
 
-/* The opcode that is being read, with those that torch's weights-only reader takes. */
+/* The opcodes that torch's weights-only reader accepts. */
 enum {
     OP_MARK = '(',
     OP_STOP = '.',
@@ -54,7 +54,7 @@ enum {
     OP_EMPTY_SET = 0x8F,
 };
 
-/* Python's other opcodes. */
+/* The names of Python's other opcodes. */
 static const char *const pickle_refused[256] = {
     ['0'] = "POP",
     ['1'] = "POP_MARK",
@@ -122,12 +122,12 @@ static bool push_empty(rg_pickle *p, rg_pickle_kind kind) {
     return rgi_pickle_add_empty(p, kind, &number) && pickle_add_number(&p->stack, number);
 }
 
-/* Returns the number of values above the last mark; those below it are out of reach. */
+/* Returns the number of values above the last mark; those below it can't be taken. */
 static size_t stack_left(const rg_pickle *p) {
     return p->stack.n - (p->marks.n ? p->marks.v[p->marks.n - 1] : 0);
 }
 
-/* Fails where fewer than n values are in reach. */
+/* Fails if there are fewer than n values above the last mark. */
 static bool stack_has(const rg_pickle *p, size_t n) {
     return stack_left(p) >= n
            || rgi_pickle_refuse(p, "the stack has %zu values, and %zu are needed", stack_left(p),
@@ -147,7 +147,7 @@ void rgi_pickle_free(rg_pickle *p) {
 
 /* ---- bytes ---------------------------------------------------------------------------- */
 
-/* Returns the next n bytes, or NULL where there are fewer. */
+/* Returns the next n bytes, or NULL if there are fewer. */
 static const unsigned char *next_bytes(rg_pickle *p, size_t n) {
     if (n > p->n - p->at) {
         rgi_pickle_refuse(p, "it ends too early");
@@ -157,7 +157,7 @@ static const unsigned char *next_bytes(rg_pickle *p, size_t n) {
     return (const unsigned char *)p->bytes + p->at - n;
 }
 
-/* Reads a number of `bytes` bytes, the lowest of which comes first. */
+/* Reads a number of `bytes` bytes, the lowest first. */
 static bool next_number(rg_pickle *p, size_t bytes, uint32_t *number) {
     const unsigned char *b = next_bytes(p, bytes);
     *number = 0;
@@ -166,7 +166,7 @@ static bool next_number(rg_pickle *p, size_t bytes, uint32_t *number) {
     return b;
 }
 
-/* Reads up to the end of the line, which isn't part of it. */
+/* Reads a line, without the character at its end. */
 static const char *next_line(rg_pickle *p, size_t *n) {
     const char *from = p->bytes + p->at;
     const char *end = memchr(from, '\n', p->n - p->at);
@@ -174,7 +174,7 @@ static const char *next_line(rg_pickle *p, size_t *n) {
     return (const char *)next_bytes(p, *n + 1);
 }
 
-/* Torch warns of each protocol but 2, and Python knows those up to 5. */
+/* Reads the protocol, which is at most 5, as in Python. (Torch warns if it isn't 2.) */
 static bool read_protocol(rg_pickle *p) {
     uint32_t protocol;
     return next_number(p, 1, &protocol)
@@ -192,13 +192,13 @@ static bool push_int(rg_pickle *p, rg_pickle_kind kind, int64_t i) {
     return push_value(p, (rg_pickle_value){ .kind = kind, .i = i });
 }
 
-/* Reads an integer of `bytes` bytes; of two or fewer it isn't negative. */
+/* Reads an integer of `bytes` bytes. It is unsigned if it has at most two. */
 static bool read_int(rg_pickle *p, size_t bytes) {
     uint32_t number;
     return next_number(p, bytes, &number) && push_int(p, RG_PICKLE_INT, (int32_t)number);
 }
 
-/* Two's complement, the lowest byte first, as many bytes as the integer needs. */
+/* Reads an integer in two's complement, with as many bytes as it needs, the lowest first. */
 static bool read_long(rg_pickle *p) {
     uint32_t n;
     if (!next_number(p, 1, &n))
@@ -232,7 +232,7 @@ static bool read_float(rg_pickle *p) {
     return push_value(p, v);
 }
 
-/* Reads a text whose length is a number of `bytes` bytes. */
+/* Reads a text. Its length is a number of `bytes` bytes. */
 static bool pickle_read_text(rg_pickle *p, size_t bytes) {
     uint32_t n;
     if (!next_number(p, bytes, &n))
@@ -245,7 +245,7 @@ static bool pickle_read_text(rg_pickle *p, size_t bytes) {
     return push_value(p, (rg_pickle_value){ .kind = RG_PICKLE_TEXT, .n = n, .v = text });
 }
 
-/* Python 2 has other names for a few of its modules. */
+/* Reads a global. Python 2 has other names for a few of its modules. */
 static bool read_global(rg_pickle *p) {
     size_t n, wide;
     const char *module = next_line(p, &n);
@@ -269,7 +269,8 @@ static bool memo_put(rg_pickle *p, size_t bytes) {
     uint32_t at;
     if (!next_number(p, bytes, &at) || !stack_has(p, 1))
         return false;
-    /* A number takes a byte to write, so that an honest one is smaller than the pickle is long. */
+    /* An index needs a byte to write it, so that a valid one is less than the length of the pickle.
+     */
     if (at >= p->n)
         return rgi_pickle_refuse(p, "the memo's number %u is larger than the pickle", at);
     while (p->memo.n <= at)
@@ -288,9 +289,9 @@ static bool memo_get(rg_pickle *p, size_t bytes) {
     return pickle_add_number(&p->stack, p->memo.v[at]);
 }
 
-/* ---- what is made of values on the stack ------------------------------------------------ */
+/* ---- values made of values on the stack ------------------------------------------------------ */
 
-/* Takes n values from the stack into a new tuple. */
+/* Removes n values from the stack, and pushes a tuple of them. */
 static bool make_tuple(rg_pickle *p, size_t n) {
     uint32_t tuple;
     if (!stack_has(p, n)
@@ -303,7 +304,7 @@ static bool make_tuple(rg_pickle *p, size_t n) {
     return pickle_add_number(&p->stack, tuple);
 }
 
-/* Takes the last mark away, and sets *n to the number of values above it. */
+/* Removes the last mark, and sets *n to the number of values above it. */
 static bool take_mark(rg_pickle *p, size_t *n) {
     if (!p->marks.n)
         return rgi_pickle_refuse(p, "there is no mark");
@@ -312,7 +313,7 @@ static bool take_mark(rg_pickle *p, size_t *n) {
     return true;
 }
 
-/* Takes n values from the stack into the list or dict below them. */
+/* Removes n values from the stack, and adds them to the list or dict below them. */
 static bool pickle_take_into(rg_pickle *p, rg_pickle_kind kind, size_t n) {
     if (!stack_has(p, n + 1))
         return false;
@@ -340,7 +341,7 @@ static bool make_marked_tuple(rg_pickle *p) {
     return take_mark(p, &n) && make_tuple(p, n);
 }
 
-/* Takes two values from the stack, and puts what the call makes of them there. */
+/* Removes two values from the stack, and pushes the result of the call with them. */
 static bool make_call(rg_pickle *p, bool (*call)(rg_pickle *, uint32_t, uint32_t, uint32_t *)) {
     if (!stack_has(p, 2))
         return false;

@@ -1,15 +1,16 @@
 /*
- * pickle.h: a machine for the pickles that torch.save writes. It knows the opcodes of torch's own
- * weights-only reader, and those of its globals whose values the library can hold; anything else is
- * refused by name. A global is a row of a table and never a function, so that nothing that a pickle
- * names is run. The result is a list of values, for which a file's reader makes tensors.
+ * pickle.h: a machine that reads the pickles that torch.save writes. It knows the opcodes of
+ * torch's own weights-only reader, and those of its globals whose values the library can hold;
+ * others are refused by name. A global is a row of a table and never a function, so that nothing
+ * that a pickle names is run. The result is a list of values, from which the reader of a file makes
+ * tensors.
  */
 #pragma once
 
 #include "tensor/files/foreign.h"
 
-/* The greatest depth to which containers lie in each other. The machine keeps to it, and so does
- * whoever walks over the result, since a container can still grow when it lies in another one. */
+/* The greatest depth of nested containers. The machine checks it, and so does each function that
+ * walks the result, since a container can still grow inside another one. */
 enum { RG_PICKLE_DEPTH = 256 };
 #define RG_PICKLE_TOO_DEEP "it lies in more than %d others"
 
@@ -17,39 +18,39 @@ typedef enum {
     RG_PICKLE_NONE,
     RG_PICKLE_BOOL,
     RG_PICKLE_INT,
-    RG_PICKLE_LONG, /* An integer that int64 can't hold has the bytes of the pickle. */
+    RG_PICKLE_LONG, /* An integer that int64 can't hold; it has the bytes of the pickle. */
     RG_PICKLE_FLOAT,
     RG_PICKLE_TEXT,
     RG_PICKLE_BYTES,
     RG_PICKLE_TUPLE,
     RG_PICKLE_LIST,
     RG_PICKLE_DICT,
-    RG_PICKLE_SET, /* Its items aren't kept. */
+    RG_PICKLE_SET, /* A set, whose items aren't stored. */
     RG_PICKLE_GLOBAL,
     RG_PICKLE_STORAGE,
     RG_PICKLE_TENSOR,
-    RG_PICKLE_OTHER, /* Devices and layouts have no value here. */
+    RG_PICKLE_OTHER, /* A device or a layout, whose value isn't stored. */
 } rg_pickle_kind;
 
-/* A value. The fields hold, kind by kind (the others are 0):
+/* A value. Its fields depend on its kind; the others are 0:
  *
- *     bool, int   i is the value
- *     float       f is the value
- *     text, bytes, long    v are n bytes of the pickle, without a 0 behind them; text is UTF-8
- *     tuple, list          n items
- *     dict        n items, by turns a key and its value; `global` is the class, 0 for a plain dict
- *     global      `global` is the number of its row
- *     storage     i elements of the type `global`; its one item is the key, a text
- *     tensor      four items: storage, offset, size, stride; `global` is its dtype, or 0 where the
- *                 storage tells it
- */
+ *     bool, int          i is the value
+ *     float              f is the value
+ *     text, bytes, long  v are n bytes of the pickle, without a 0 behind them; text is UTF-8
+ *     tuple, list        n items
+ *     dict               n items, by turns a key and its value; `global` is the class, or 0 for a
+ *                        plain dict
+ *     global             `global` is the index of its row
+ *     storage            i elements of the type `global`; its one item is the key, a text
+ *     tensor             four items: storage, offset, size, stride; `global` is its dtype, or 0
+ *                        if the storage has it */
 typedef struct {
     uint8_t kind, global;
-    uint16_t open : 1;    /* A reader is on its way through what is in the value. */
-    uint16_t waits : 1;   /* The list or dict is empty, and lies in no other value yet. */
-    uint16_t height : 14; /* The depth to which containers lie in each other in the value. */
-    uint32_t n;           /* The number of items or bytes, */
-    uint32_t first, last; /* and the items are the cells from the first to the last. */
+    uint16_t open : 1;    /* Set while a function walks the items of the value. */
+    uint16_t waits : 1;   /* Set for a list or dict that is empty and in no other value yet. */
+    uint16_t height : 14; /* The depth of nested containers in the value. */
+    uint32_t n;           /* The number of items or bytes. */
+    uint32_t first, last; /* The first and the last cell of the items. */
     union {
         int64_t i;
         double f;
@@ -57,7 +58,7 @@ typedef struct {
     };
 } rg_pickle_value;
 
-/* A cell holds the number of a value, and that of the next cell. */
+/* A cell of a list of items: the index of a value, and of the next cell. */
 typedef struct {
     uint32_t value, next;
 } rg_pickle_cell;
@@ -67,7 +68,7 @@ typedef struct {
     size_t n, room;
 } rg_pickle_numbers;
 
-/* `what` names the pickle in the file, for errors: data.pkl. */
+/* The machine. `what` is the name of the pickle in errors: data.pkl. */
 typedef struct {
     const rg_file *file;
     const char *what;
@@ -78,52 +79,50 @@ typedef struct {
     rg_pickle_cell *cells;
     size_t n_cells, cell_room;
     rg_pickle_numbers stack, marks, memo;
-    uint32_t waiting; /* The number of values that wait. */
-    uint32_t result;  /* The number of the value that the pickle stands for. */
+    uint32_t waiting; /* The number of values whose `waits` is set. */
+    uint32_t result;  /* The index of the value of the whole pickle. */
 } rg_pickle;
 
-/* Reads a pickle at byte p->at, up to and with its STOP. The caller sets the fields from `file` to
- * `at`; the bytes must live as long as *p. Returns false on failure. The caller frees *p in both
- * cases. */
+/* Reads a pickle from p->at up to its STOP. The caller sets the fields from `file` to `at`, and
+ * frees *p even on failure. The bytes must live as long as *p. Returns false on failure. */
 bool rgi_pickle_read(rg_pickle *p);
 void rgi_pickle_free(rg_pickle *p);
 
-/* Copies the numbers of a value's items. Returns their number, of which at most `room` are
- * copied. */
+/* Copies the indices of a value's items, at most `room` of them. Returns the number of items. */
 size_t rgi_pickle_items(const rg_pickle *p, uint32_t of, uint32_t *to, size_t room);
-/* Walks the cells of a value. */
+/* Iterates over the cells of a value. */
 #define RG_EACH_ITEM(cell, p, of)                           \
     uint32_t cell = (p)->v[of].first, left_ = (p)->v[of].n; \
     left_ > 0;                                              \
     left_--, cell = (p)->cells[cell].next
 
-/* Returns whether the value is a text, or bytes, that reads so. */
+/* Returns whether the value is this text, as text or bytes. */
 bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text);
-/* Returns what a value is, for errors: an int. */
+/* Returns the name of a value's kind for errors, such as: an int */
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value);
-/* Returns a global's name: torch.float32. */
+/* Returns the name of a global, such as torch.float32. */
 const char *rgi_pickle_global_name(uint8_t global);
 /* Returns the element type of a dtype or of a storage. Bytes without a type count as uint8. */
 rg_foreign rgi_pickle_type(uint8_t global);
 
 /* ---- between pickle.c, pickle_values.c and pickle_calls.c ----------------------------- */
 
-/* Fails with RG_IO_ERROR: what is wrong at the opcode that was read last. Returns false. */
+/* Fails with RG_IO_ERROR and a sentence about the last opcode that was read. Returns false. */
 bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
-/* Adds a value, and sets *number. */
+/* Adds a value, and sets *number to its index. */
 bool rgi_pickle_add(rg_pickle *p, rg_pickle_value value, uint32_t *number);
-/* Adds an empty list or dict, which waits until it has an item or lies in another value. Fails
- * where too many do, as in a nest without an end. */
+/* Adds an empty list or dict, whose `waits` is set until it has an item or is in another value.
+ * Fails if there are too many such values, as in endless nesting. */
 bool rgi_pickle_add_empty(rg_pickle *p, rg_pickle_kind kind, uint32_t *number);
 void rgi_pickle_end_wait(rg_pickle *p, uint32_t value);
-/* Adds an item to the end of a value's. */
+/* Appends an item to a value. */
 bool rgi_pickle_append(rg_pickle *p, uint32_t to, uint32_t item);
-/* Returns the number of the global's row, or -1. */
+/* Returns the index of a global's row, or -1. */
 int rgi_pickle_global(const char *name, size_t n);
-/* Fails with the name of a global that has no row, and with the advice for it. Returns false. */
+/* Fails with the name of a global that has no row, and with advice. Returns false. */
 bool rgi_pickle_refuse_global(const rg_pickle *p, const char *name, size_t n);
-/* Does what the opcodes REDUCE, NEWOBJ, BUILD and BINPERSID do. */
+/* Run the opcodes REDUCE, NEWOBJ, BUILD and BINPERSID. */
 bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t *result);
 bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *result);
 bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state);

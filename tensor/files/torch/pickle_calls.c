@@ -1,7 +1,7 @@
 /*
- * pickle_calls.c: the globals that a pickle may name, and the value that a call of one makes. They
- * are those of torch's weights-only reader whose values the library can hold; any other is refused
- * by its name. None is a function of the program.
+ * pickle_calls.c: the globals that a pickle may name, and the values that calls of them make. These
+ * are the globals of torch's weights-only reader whose values the library can hold; others are
+ * refused by name. No global is a function of the program.
  */
 #include "pickle.h"
 
@@ -9,7 +9,7 @@
 
 /* The result of calling a global. */
 typedef enum {
-    CALL_NOTHING, /* It can't be called. */
+    CALL_NOTHING, /* The global can't be called. */
     CALL_DICT,
     CALL_SIZE,
     CALL_SET,
@@ -24,7 +24,7 @@ typedef enum {
 
 typedef enum { IS_FUNCTION, IS_DTYPE, IS_STORAGE } global_kind;
 
-/* `type` is the element type of a dtype or a storage. */
+/* A row of the table of globals. `type` is the element type of a dtype or a storage. */
 typedef struct {
     const char *name;
     uint8_t call, kind, type;
@@ -38,7 +38,7 @@ enum { NO_TYPE = RG_FOREIGN_COUNT };
 #define STORAGE(name, type) \
     { "torch." name "Storage", CALL_NOTHING, IS_STORAGE, type }
 
-/* The row of an OrderedDict is the first, so that 0 is no dtype's and no storage's. */
+/* The globals. The first row is OrderedDict, so that 0 is no row of a dtype or a storage. */
 static const global_row global_rows[] = {
     FUNCTION("collections.OrderedDict", CALL_DICT),
     FUNCTION("collections.Counter", CALL_DICT),
@@ -87,8 +87,8 @@ static const global_row global_rows[] = {
 };
 _Static_assert(RG_COUNT(global_rows) <= UINT8_MAX, "a row's number is a byte");
 
-/* Globals whose names begin so belong to values that the library can't hold. `advice` says what the
- * program that writes the file can save instead. */
+/* Prefixes of globals whose values the library can't hold. `advice` says what the program that
+ * writes the file can save instead. */
 static const struct {
     const char *begin, *advice;
 } unheld_rows[] = {
@@ -128,7 +128,7 @@ rg_foreign rgi_pickle_type(uint8_t global) { return (rg_foreign)global_rows[glob
 
 /* ---- arguments ------------------------------------------------------------------------ */
 
-/* A call's arguments; those that are absent are the value `args` itself, which is a tuple. */
+/* The arguments of a call. Absent ones are the value `args` itself, which is a tuple. */
 enum { ARGUMENTS_MOST = 8, SHAPE_MOST = 64 };
 typedef struct {
     const char *name;
@@ -140,7 +140,7 @@ static rg_pickle_kind kind_of(const rg_pickle *p, uint32_t value) {
     return (rg_pickle_kind)p->v[value].kind;
 }
 
-/* Reads the arguments of the call. Fails where there are fewer than `least` or more than `most`. */
+/* Reads the arguments of a call. Fails if there are fewer than `least` or more than `most`. */
 static bool take_arguments(const rg_pickle *p, arguments *a, uint32_t args, size_t least,
                            size_t most) {
     if (kind_of(p, args) != RG_PICKLE_TUPLE)
@@ -161,14 +161,14 @@ static bool refuse_argument(const rg_pickle *p, const arguments *a, size_t i, co
                              rgi_pickle_kind_name(p, a->v[i]));
 }
 
-/* Fails where argument i is of another kind. */
+/* Fails if argument i isn't of this kind. */
 static bool argument_is(const rg_pickle *p, const arguments *a, size_t i, rg_pickle_kind kind,
                         const char *wanted) {
     return kind_of(p, a->v[i]) == kind || refuse_argument(p, a, i, wanted);
 }
 
-/* Fails where argument i is no list or tuple of integers. What is longer than any shape isn't
- * looked through, lest a crafted pickle asks for that again and again. */
+/* Fails if argument i isn't a list or tuple of integers. One that is longer than any shape isn't
+ * checked, lest a crafted pickle have it checked again and again. */
 static bool argument_is_shape(const rg_pickle *p, const arguments *a, size_t i) {
     rg_pickle_kind kind = kind_of(p, a->v[i]);
     bool ok = (kind == RG_PICKLE_TUPLE || kind == RG_PICKLE_LIST) && p->v[a->v[i]].n <= SHAPE_MOST;
@@ -187,7 +187,7 @@ static bool is_dtype_value(const rg_pickle *p, uint32_t value) {
 
 /* ---- containers ----------------------------------------------------------------------- */
 
-/* OrderedDict() has no argument, and Counter({key: n}) has a dict. */
+/* Makes a dict. OrderedDict() has no argument, and Counter({key: n}) has a dict. */
 static bool call_dict(rg_pickle *p, arguments *a, uint8_t row, uint32_t args, uint32_t *result) {
     rg_pickle_value dict = { .kind = RG_PICKLE_DICT, .global = row };
     if (!take_arguments(p, a, args, 0, 1) || !rgi_pickle_add(p, dict, result))
@@ -231,7 +231,7 @@ static bool call_bytes(rg_pickle *p, arguments *a, uint32_t args, uint32_t *resu
     return rgi_pickle_add(p, bytes, result);
 }
 
-/* A device and a layout are named by a text, with a number behind a device's. */
+/* Makes a device or a layout, whose argument is a text; a device may have a number behind it. */
 static bool call_other(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
     return take_arguments(p, a, args, 1, 2) && argument_is(p, a, 0, RG_PICKLE_TEXT, "a str")
            && (a->n == 1 || argument_is(p, a, 1, RG_PICKLE_INT, "an int"))
@@ -240,8 +240,8 @@ static bool call_other(rg_pickle *p, arguments *a, uint32_t args, uint32_t *resu
 
 /* ---- tensors -------------------------------------------------------------------------- */
 
-/* Fails where the metadata says that a view's numbers are negated, or conjugated where they are
- * complex, when they are read. */
+/* Fails if the metadata says that the numbers of a view are negated or conjugated when they are
+ * read. */
 static bool check_metadata(const rg_pickle *p, const arguments *a, size_t i) {
     if (i >= a->n || kind_of(p, a->v[i]) == RG_PICKLE_NONE)
         return true;
@@ -258,9 +258,9 @@ static bool check_metadata(const rg_pickle *p, const arguments *a, size_t i) {
     return true;
 }
 
-/* (storage, offset, size, stride, requires_grad, backward_hooks, dtype, metadata), of which the
- * second version has no dtype, and the metadata may be absent. The hooks are ignored, and so is
- * requires_grad: in a state_dict it is false. */
+/* Makes a tensor from (storage, offset, size, stride, requires_grad, backward_hooks, dtype,
+ * metadata). The second version of the function has no dtype, and the metadata may be absent. Hooks
+ * are ignored, and so is requires_grad: in a state_dict it is false. */
 static bool call_rebuild(rg_pickle *p, arguments *a, bool has_dtype, uint32_t args,
                          uint32_t *result) {
     const size_t metadata = has_dtype ? 7 : 6;
@@ -281,7 +281,7 @@ static bool call_rebuild(rg_pickle *p, arguments *a, bool has_dtype, uint32_t ar
     return ok;
 }
 
-/* A parameter is its tensor. */
+/* Makes a parameter, which is its tensor here. */
 static bool call_parameter(rg_pickle *p, arguments *a, size_t most, uint32_t args,
                            uint32_t *result) {
     if (!take_arguments(p, a, args, 1, most) || !argument_is(p, a, 0, RG_PICKLE_TENSOR, "a tensor"))
@@ -290,8 +290,8 @@ static bool call_parameter(rg_pickle *p, arguments *a, size_t most, uint32_t arg
     return true;
 }
 
-/* (function, class, arguments, state) makes a tensor that has fields of its own, which are ignored.
- * The function is called here once and for all, as it is none that calls others. */
+/* Makes a tensor with fields of its own from (function, class, arguments, state). The fields are
+ * ignored. The function is called here; it may not be one that calls others. */
 static bool call_from_type(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
     if (!take_arguments(p, a, args, 4, 4) || !argument_is(p, a, 0, RG_PICKLE_GLOBAL, "a function")
         || !argument_is(p, a, 1, RG_PICKLE_GLOBAL, "a class"))
@@ -305,7 +305,7 @@ static bool call_from_type(rg_pickle *p, arguments *a, uint32_t args, uint32_t *
     return rgi_pickle_reduce(p, a->v[0], a->v[2], result);
 }
 
-/* ---- the four opcodes ------------------------------------------------------------------ */
+/* ---- the opcodes that call ------------------------------------------------------------------- */
 
 bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t *result) {
     if (kind_of(p, function) != RG_PICKLE_GLOBAL)
@@ -343,7 +343,7 @@ bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *resu
     return rgi_pickle_reduce(p, cls, args, result);
 }
 
-/* An OrderedDict may have fields, of which torch writes _metadata. They aren't kept. */
+/* Ignores the fields of an OrderedDict, such as torch's _metadata. */
 bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state) {
     const char *name = rgi_pickle_kind_name(p, value);
     if (kind_of(p, value) != RG_PICKLE_DICT)

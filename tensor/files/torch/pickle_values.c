@@ -1,5 +1,5 @@
 /*
- * pickle_values.c: the values that a pickle makes, and the items that lie in them.
+ * pickle_values.c: stores the values of a pickle, and the items in them.
  */
 #include "pickle.h"
 
@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-/* The most cells that a pickle may fill for each of its bytes. Pickles of programs need fewer than
- * one; a crafted one copies a dict again and again. */
+/* The most cells for each byte of a pickle. Pickles of programs need fewer than one; a crafted one
+ * copies a dict again and again. */
 enum { PICKLE_CELLS_A_BYTE = 4 };
-/* The most lists and dicts that may be empty and in no other value at one time. Only a crafted file
+/* The most lists and dicts that are empty and in no other value at one time. Only a crafted file
  * has many. */
 enum { PICKLE_WAITING = 1 << 16 };
 
@@ -53,7 +53,7 @@ void rgi_pickle_end_wait(rg_pickle *p, uint32_t value) {
 
 /* ---- items ---------------------------------------------------------------------------- */
 
-/* Notes that an item lies in a value. Fails where that makes the value too deep. */
+/* Updates a value that gets an item. Fails if the value becomes too deep. */
 static bool put_in(rg_pickle *p, uint32_t to, uint32_t item) {
     rg_pickle_value *v = &p->v[to];
     const unsigned height = p->v[item].height + 1u;

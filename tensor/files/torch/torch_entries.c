@@ -1,6 +1,6 @@
 /*
- * torch_entries.c: what a pickle stands for as a list of named tensors: dicts, lists and tuples in
- * each other give names with dots, and numbers become tensors of no dims.
+ * torch_entries.c: turns the value of a pickle into a list of named tensors: nested dicts, lists
+ * and tuples give names with dots, and numbers become tensors without dims.
  */
 #include "torch_file.h"
 
@@ -13,12 +13,14 @@
 #include <string.h>
 
 enum {
-    VISITS_A_BYTE = 4,    /* A container that is in others comes more than once: the most values */
-    LETTERS_A_BYTE = 256, /* and letters of names for each byte of a pickle. */
+    /* The most values that are visited for each byte of a pickle, since a container may be in
+     * several others, */
+    VISITS_A_BYTE = 4,
+    LETTERS_A_BYTE = 256, /* and the most letters of names for each byte of a pickle. */
 };
 
-/* An entry's name begins at a place of `names`. `path` is the name of the value that is looked
- * at. */
+/* An entry of the list. Its name begins at an offset of `names`. `path` is the name of the current
+ * value. */
 typedef struct {
     size_t name;
     rg_tensor *tensor;
@@ -34,7 +36,7 @@ typedef struct {
 
 static bool walk_value(torch_walk *w, uint32_t value, int depth);
 
-/* Fails with what is wrong with the value that is looked at. */
+/* Fails with a sentence about the current value. */
 #define REFUSE_VALUE(w, format, ...)                            \
     rgi_file_refuse((w)->reader->file, "entry \"%s\": " format, \
                     RG_SHOWN((w)->path.v ? (w)->path.v : ""), ##__VA_ARGS__)
@@ -110,7 +112,7 @@ static bool add_torch_tensor(torch_walk *w, uint32_t value) {
 
 /* ---- containers ----------------------------------------------------------------------- */
 
-/* Looks at a value whose name is the path, a dot, and n bytes of text. */
+/* Visits a value whose name is the path, a dot, and n bytes of text. */
 static bool walk_below(torch_walk *w, const char *text, size_t n, uint32_t value, int depth) {
     const size_t before = w->path.n;
     if (memchr(text, 0, n))

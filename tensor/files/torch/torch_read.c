@@ -1,6 +1,6 @@
 /*
- * torch_read.c: opening the archive that torch.save wrote, and what it says beside its pickle. The
- * formats that torch wrote before 1.6 aren't read.
+ * torch_read.c: opens the archives that torch.save writes, and reads their small members. The
+ * formats of torch before 1.6 aren't read.
  */
 #include "torch_file.h"
 
@@ -12,7 +12,7 @@
 
 /* ---- an archive's small members --------------------------------------------------------- */
 
-/* Returns the member of this name below the archive's folder, or NULL. */
+/* Returns the member of this name in the archive's folder, or NULL. */
 static const rg_zip_member *member_below(const rg_torch_reader *r, const char *name, bool *failed) {
     rg_text path = { 0 };
     rgi_text_add(&path, "%.*s%s", (int)r->prefix_n, r->prefix, name);
@@ -22,7 +22,7 @@ static const rg_zip_member *member_below(const rg_torch_reader *r, const char *n
     return m;
 }
 
-/* Reads a small member as a text, and sets it to "" where the archive lacks it. */
+/* Reads a small member as a text, which is "" if the archive lacks it. */
 static bool small_member(const rg_torch_reader *r, const char *name, char to[32]) {
     bool failed = false;
     const rg_zip_member *m = member_below(r, name, &failed);
@@ -46,7 +46,7 @@ static bool check_version(const rg_torch_reader *r) {
     return true;
 }
 
-/* Where an archive doesn't say its order of bytes, the lowest comes first. */
+/* Reads the order of bytes. If the archive doesn't say it, the lowest byte comes first. */
 static bool check_order(rg_torch_reader *r) {
     char order[32];
     if (!small_member(r, "byteorder", order))
@@ -60,7 +60,7 @@ static bool check_order(rg_torch_reader *r) {
 
 /* ---- archives --------------------------------------------------------------------------- */
 
-/* All members lie in one folder, whose name is the file's or "archive". */
+/* Finds the folder in which all members are. Its name is the file's or "archive". */
 static bool find_folder(rg_torch_reader *r) {
     const char *first = r->zip->n > 0 ? r->zip->v[0].name : "";
     const char *slash = strchr(first, '/');
@@ -116,8 +116,8 @@ static rg_named_list read_archive(rg_torch_reader *r) {
 
 static const char *const torch_load_op = "torch_load";
 
-/* Fails where the file isn't an archive. Torch before 1.6 wrote the first bytes of `old`, in which
- * the second byte is the protocol, and torch before 0.1.9 wrote a tar file. */
+/* Fails if the file isn't an archive. Torch before 1.6 wrote the first bytes of `old`, in which the
+ * second byte is the protocol, and torch before 0.1.9 wrote a tar file. */
 static bool check_archive(const rg_file *f) {
     static const char old[] = "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
     char head[512] = { 0 };

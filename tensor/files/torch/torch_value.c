@@ -1,5 +1,6 @@
 /*
- * torch_value.c: a value of Python's is put together, and made a list of names with dots.
+ * torch_value.c: makes a Python value, and lists it under names with dots. torch_value.h explains
+ * it.
  */
 #include "torch_value.h"
 
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-/* ---- putting together ----------------------------------------------------------------- */
+/* ---- making values --------------------------------------------------------------------------- */
 
 static void add_py(rg_py *p, rg_py_part part) {
     p->failed = p->failed || !rgi_grow((void **)&p->v, &p->room, p->n + 1, sizeof *p->v);
@@ -33,7 +34,7 @@ void rgi_py_begin_at(rg_py *p, const char *key, rg_py_kind kind) {
     add_py_at(p, key, (rg_py_part){ .kind = kind });
 }
 
-/* A tensor of NULL is one that failed. */
+/* A tensor of NULL has failed. */
 void rgi_py_tensor(rg_py *p, const char *key, rg_tensor *t) {
     add_py_at(p, key, (rg_py_part){ .kind = RG_PY_TENSOR, .tensor = t });
     p->failed = p->failed || !t;
@@ -63,10 +64,10 @@ void rgi_py_int_key(rg_py *p, int64_t key) {
     add_py(p, (rg_py_part){ .kind = RG_PY_INT_KEY, .whole = key });
 }
 
-/* ---- as names ------------------------------------------------------------------------- */
+/* ---- names with dots ------------------------------------------------------------------------- */
 
-/* The containers around a value: the name's length in each, and the next item's index in a list, or
- * -1. */
+/* The position of a value: for each container around it, the length of its name, and in a list the
+ * index of the next item, or -1. */
 typedef struct {
     size_t length[RG_PY_DEPTH];
     int64_t item[RG_PY_DEPTH];
@@ -84,7 +85,7 @@ static rg_tensor *py_as_tensor(const rg_py_part *part) {
     }
 }
 
-/* Takes the name back to what the parts lie in, and adds a list's item's number. */
+/* Shortens the name to that of the container, and appends the index of a list's item. */
 static void name_py_item(py_place *at) {
     if (at->item[at->depth] < 0)
         return;

@@ -1,24 +1,23 @@
 /*
- * torch_value.h: a value of Python's, in which dicts and lists lie in each other, as a list of its
- * parts: what torch_write.c writes, and the names with dots that rg_torch_load would give it.
- * Private.
+ * torch_value.h: a Python value of nested dicts and lists, as a list of parts. torch_write.c writes
+ * it, and rgi_py_flat gives it the names with dots that rg_torch_load would. Private.
  */
 #pragma once
 
 #include "tensor/files/files.h"
 
 typedef enum {
-    /* Beginnings of containers, which RG_PY_END ends. */
+    /* The beginnings of containers, which end with RG_PY_END. */
     RG_PY_DICT,
     RG_PY_ORDERED_DICT,
     RG_PY_COUNTER,
     RG_PY_LIST,
     RG_PY_TUPLE,
     RG_PY_END,
-    /* In what is a dict, each value stands behind one of these. */
+    /* The key before each value of a dict. */
     RG_PY_KEY,
     RG_PY_INT_KEY,
-    /* Values by themselves. */
+    /* Values that are no containers. */
     RG_PY_TENSOR,
     RG_PY_INT,
     RG_PY_FLOAT,
@@ -27,10 +26,10 @@ typedef enum {
     RG_PY_NONE
 } rg_py_kind;
 
-/* The greatest number of values around a value. */
+/* The greatest depth of nested containers. */
 enum { RG_PY_DEPTH = 16 };
 
-/* A text must live as long as the value. */
+/* A part of a value. Its text must live as long as the value. */
 typedef struct {
     rg_py_kind kind;
     union {
@@ -41,7 +40,8 @@ typedef struct {
     };
 } rg_py_part;
 
-/* It begins as { 0 }; where memory failed it, it takes nothing more. */
+/* A value. It is initialised with { 0 }. After a failure for lack of memory, nothing is added to
+ * it. */
 typedef struct {
     rg_py_part *v;
     size_t n, room;
@@ -51,7 +51,7 @@ void rgi_py_free(rg_py *p);
 
 void rgi_py_begin(rg_py *p, rg_py_kind kind);
 void rgi_py_end(rg_py *p);
-/* Add a value; with a key before it, unless the key is NULL. */
+/* Append a value, after its key unless that is NULL. */
 void rgi_py_begin_at(rg_py *p, const char *key, rg_py_kind kind);
 void rgi_py_tensor(rg_py *p, const char *key, rg_tensor *t);
 void rgi_py_int(rg_py *p, const char *key, int64_t whole);
@@ -61,7 +61,7 @@ void rgi_py_text(rg_py *p, const char *key, const char *text);
 void rgi_py_none(rg_py *p, const char *key);
 void rgi_py_int_key(rg_py *p, int64_t key);
 
-/* Returns the value as rg_torch_load would, in a list that the scope owns. */
+/* Returns the value as the list that rg_torch_load would return. The scope owns it. */
 rg_named_list rgi_py_flat(const rg_py *p);
-/* Writes the value as torch.save would. */
+/* Writes the value to a file, as torch.save would. */
 bool rgi_torch_write(const char *op, const rg_py *p, const char *path);

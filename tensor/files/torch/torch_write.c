@@ -1,7 +1,7 @@
 /*
- * torch_write.c: a list of named tensors as torch.save writes an OrderedDict of them: the same
- * pickle, byte for byte, and the same members, but for the archive's serial number, which torch
- * doesn't ask for; and values within values, in a pickle of the same meaning.
+ * torch_write.c: writes a list of named tensors as torch.save writes an OrderedDict of them: the
+ * same bytes of the pickle, and the same members of the archive, except its serial number, which
+ * torch doesn't need. Nested values have a pickle of the same meaning.
  */
 #include "torch_value.h"
 #include "tensor/files/foreign.h"
@@ -15,28 +15,28 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number of pairs of a dict that Python's pickler writes at a time. */
+/* The number of pairs of a dict that Python's pickler writes at once. */
 enum { PICKLE_BATCH = 1000, TORCH_ALIGNMENT = 64 };
 
-/* The numbers in the pickle's memo of values that it refers to again, or -1 for those without. */
+/* The indices in the pickle's memo of values that are used again, or -1. */
 typedef struct {
     int64_t rebuild, ordered_dict, storage, cpu, types[RG_DTYPE_COUNT];
 } torch_memo;
 
-/* A storage's key has a number in the memo, too. */
+/* A storage, and the index of its key in the memo. */
 typedef struct {
-    const rg_tensor *tensor; /* The first that lies in the storage. */
+    const rg_tensor *tensor; /* The first tensor of the storage. */
     int64_t key;
 } written_storage;
 
 typedef struct {
     const char *op;
-    char *v; /* The pickle has n bytes, and room for more. */
+    char *v; /* The pickle: n bytes, with a capacity. */
     size_t n, room;
     bool failed;
     uint32_t memoized;
     torch_memo memo;
-    rg_map places; /* The storages' places by address. */
+    rg_map places; /* The indices of storages by address. */
     written_storage *storages;
     size_t n_storages, storage_room;
 } torch_writer;
@@ -53,7 +53,7 @@ static void pickle_bytes(torch_writer *w, const void *from, size_t n) {
 
 static void pickle_op(torch_writer *w, const char *ops) { pickle_bytes(w, ops, strlen(ops)); }
 
-/* Writes an opcode and a number of `bytes` bytes, the lowest of which comes first. */
+/* Writes an opcode and a number of `bytes` bytes, the lowest first. */
 static void pickle_number(torch_writer *w, char op, uint64_t number, size_t bytes) {
     char v[9] = { op };
     for (size_t i = 0; i < bytes; i++)
@@ -61,14 +61,14 @@ static void pickle_number(torch_writer *w, char op, uint64_t number, size_t byte
     pickle_bytes(w, v, bytes + 1);
 }
 
-/* Gives what was written last the next number in the memo, and returns it. */
+/* Stores the last value under the next index of the memo, and returns the index. */
 static int64_t pickle_put(torch_writer *w) {
     const uint32_t at = w->memoized++;
     pickle_number(w, at < 256 ? 'q' : 'r', at, at < 256 ? 1 : 4);
     return at;
 }
 
-/* Writes what the memo has under this number; returns false where it has nothing yet. */
+/* Writes a reference to this index of the memo. Returns false if it is -1. */
 static bool pickle_again(torch_writer *w, int64_t at) {
     if (at >= 0)
         pickle_number(w, at < 256 ? 'h' : 'j', (uint64_t)at, at < 256 ? 1 : 4);
@@ -106,7 +106,7 @@ static void pickle_float(torch_writer *w, double real) {
     pickle_bytes(w, v, sizeof v);
 }
 
-/* Writes an integer of at least -2^31, in as few bytes as Python does. */
+/* Writes an integer, at least -2^31, in as few bytes as Python does. */
 static void pickle_int(torch_writer *w, int64_t i) {
     if (i >= 0 && i < 1 << 8) {
         pickle_number(w, 'K', (uint64_t)i, 1);
@@ -115,7 +115,7 @@ static void pickle_int(torch_writer *w, int64_t i) {
     } else if (i >= INT32_MIN && i <= INT32_MAX) {
         pickle_number(w, 'J', (uint64_t)i, 4);
     } else {
-        /* The last byte's highest bit is the sign. */
+        /* The highest bit of the last byte is the sign. */
         const int64_t sign = i < 0 ? -1 : 0;
         uint64_t bytes = 4;
         while (i >> (8 * bytes - 1) != sign)
@@ -151,7 +151,7 @@ static int64_t storage_numel(const rg_tensor *t) {
     return (int64_t)(t->storage->bytes / element_bytes(t));
 }
 
-/* Returns the place of the tensor's storage among those that are written, or -1. */
+/* Returns the index of the tensor's storage among those that are written, or -1. */
 static int64_t place_of_storage(torch_writer *w, const rg_tensor *t) {
     int64_t at = rgi_map_address(&w->places, t->storage);
     if (at >= 0)
@@ -164,7 +164,7 @@ static int64_t place_of_storage(torch_writer *w, const rg_tensor *t) {
     return at;
 }
 
-/* Writes the number by which torch finds the storage: ("storage", type, key, "cpu", numel). */
+/* Writes the persistent id of a storage, ("storage", type, key, "cpu", numel). */
 static void pickle_storage(torch_writer *w, const rg_tensor *t) {
     const int64_t at = place_of_storage(w, t);
     w->failed |= at < 0;
@@ -196,8 +196,8 @@ static void pickle_tensor(torch_writer *w, const rg_tensor *t) {
     pickle_int(w, (t->data - (char *)t->storage->data) / (int64_t)element_bytes(t));
     pickle_ints(w, t->ndim, t->size);
     pickle_ints(w, t->ndim, t->stride);
-    pickle_op(w, "\x89");   /* It requires no gradient, */
-    pickle_ordered_dict(w); /* and has no hooks. */
+    pickle_op(w, "\x89");   /* The argument requires_grad is false. */
+    pickle_ordered_dict(w); /* The argument backward_hooks is empty. */
     pickle_op(w, "t");
     pickle_put(w);
     pickle_op(w, "R");
@@ -247,8 +247,8 @@ static void pickle_list(torch_writer *w, rg_named_list list) {
 
 /* ---- the archive ------------------------------------------------------------------------ */
 
-/* The members' folder has the file's name, without what stands behind its last dot; "archive" where
- * that is no plain text. */
+/* Appends the folder of the members: the file's name up to its last dot, or "archive" if that is no
+ * plain text. */
 static void add_folder(rg_text *to, const char *path) {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
@@ -259,7 +259,7 @@ static void add_folder(rg_text *to, const char *path) {
     rgi_text_add(to, "%.*s/", plain ? (int)n : 7, plain ? base : "archive");
 }
 
-/* Adds a member below the folder, whose name takes the first n bytes of the path. */
+/* Begins a member in the folder, which is the first n bytes of the path. */
 static void add_member(rg_zip_writer *z, rg_text *path, size_t folder, const char *name,
                        const void *from, size_t n) {
     path->n = folder;
@@ -297,7 +297,7 @@ static bool write_members(const torch_writer *w, rg_zip_writer *z, const char *f
     return ok;
 }
 
-/* Writes the file, whose pickle there is where `ok`, and frees the writer. */
+/* Writes the file, if `ok`, and frees the writer. */
 static bool write_archive(torch_writer *w, const char *path, bool ok) {
     rg_zip_writer z;
     ok = ok && !w->failed && rgi_zip_begin(&z, w->op, path);
@@ -326,9 +326,9 @@ bool rg_torch_save(rg_named_list list, const char *path) {
     return write_archive(&w, path, ok);
 }
 
-/* ---- values within values --------------------------------------------------------------- */
+/* ---- nested values --------------------------------------------------------------------------- */
 
-/* The opcodes that begin and that end a container, before and behind its items. */
+/* The opcodes before and after the items of a container. */
 static const struct {
     const char *begins, *ends;
 } py_brackets[] = {
