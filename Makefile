@@ -90,6 +90,7 @@ CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-gui
            test-debugger test-literals test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
            style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
+           docs-deps write-docs \
            install-core install-mpi test-leaks $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare
 .PHONY: $(GOALS) programs stb print-public print-mpi-public
@@ -391,8 +392,12 @@ $(BUILD)/bench-shared: $(BUILD)/tests/bench/bench.o $(SHARED)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $< -L$(BUILD) -lregard -Wl,-rpath,'$$ORIGIN' $(LIBS)
 
 ## docs       a site of guides, functions and ops, in build/docs/
-docs: $(BUILD)/tests/docs/ops $(SHARED) $(MPI_SHARED)
+docs: docs-deps
+	@$(MAKE) --no-print-directory write-docs
+docs-deps:
 	@tests/deps python3 cmark-gfm mujs
+
+write-docs: $(BUILD)/tests/docs/ops $(SHARED) $(MPI_SHARED)
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" tests/docs/run $(BUILD) $(PUBLIC) \
 	    $(filter-out %/parallel.h,$(MPI_PUBLIC))
 
