@@ -301,7 +301,7 @@ static inline __attribute__((always_inline)) bool is_plain(const rg_op *op, cons
            && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
 }
 
-static inline __attribute__((always_inline)) inputs_seen look_at_inputs(const rg_call *c) {
+static inline __attribute__((always_inline)) inputs_seen examine_inputs(const rg_call *c) {
     const rg_op *op = c->op;
     rg_tensor *const *in = c->in;
     inputs_seen seen = { .plain = c->n_in <= RG_MAX_RULES, .alike = by_kernel(op) };
@@ -321,7 +321,7 @@ static inline __attribute__((always_inline)) inputs_seen look_at_inputs(const rg
 
 static inline __attribute__((always_inline)) bool apply(rg_call *c, size_t attr_size,
                                                         rg_tensor *over) {
-    inputs_seen seen = look_at_inputs(c);
+    inputs_seen seen = examine_inputs(c);
     const char *outer = rgi_applying;
     rgi_applying = c->op->name;
     rg_span span;
