@@ -207,8 +207,8 @@ static __attribute__((noinline, cold)) bool tell_of_call(const rg_call *c, size_
     return !o->computed || o->computed(o, c, attr_size, alike);
 }
 
-/* Asks the observers whether to record a call of which some inputs require grad. Returns false if
- * an observer refuses the call. */
+/* Asks the observers whether to record a call with an input that requires grad, and sets
+ * *wants_grad. Returns false if an observer refuses the call. */
 static __attribute__((noinline)) bool ask_to_record(const rg_call *c, bool *wants_grad) {
     *wants_grad = rgi_records(c);
     return !*wants_grad || rgi_may_save(c, rgi_needs_of(c));

@@ -10,8 +10,8 @@
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* Calls the hook's function, which may remove the hook itself, and replaces the gradient by the one
- * that it returns. */
+/* Calls the hook's function, which may remove the hook itself, and replaces the gradient by the
+ * function's result. */
 static bool hook_call(const rg_hook *h, rg_tensor **grad) {
     rg_hook_function *function = (rg_hook_function *)h->function;
     rg_tensor *g = rgi_lend(*grad);

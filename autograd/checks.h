@@ -1,9 +1,9 @@
 /*
- * checks.h: the checkers by which ops and layers say what they require. An error keeps PyTorch's
- * kind (its code) and the clause that says what is wrong, with the op and the shapes. The order in
- * which PyTorch checks, its typos and the names of its kernels aren't kept: a checker has one
- * sentence, whoever calls it. What an op requires stands together, in its first lines; a check that
- * only one op needs is an RG_FAIL_IF there.
+ * checks.h: checkers of the requirements of ops and layers. An error keeps PyTorch's kind (its
+ * code) and the clause that names the mistake, with the op and the shapes. The order in which
+ * PyTorch checks, its typos and the names of its kernels aren't kept: a checker has the same
+ * sentence for all ops. An op checks all its requirements in its first lines; a check that only one
+ * op needs is an RG_FAIL_IF there.
  *
  *     return rgi_want_dims(op, "mat1", a, 2, 2) && rgi_want_dims(op, "mat2", b, 2, 2)
  *            && rgi_want_same_dtype(op, "mat1", a, "mat2", b);
@@ -37,7 +37,7 @@ bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype);
 
 /* ---- shapes ------------------------------------------------------------------------ */
 
-/* Requires from `least` to `most` dims; RG_MAX_DIMS is any number of them. */
+/* Requires from `least` to `most` dims; with RG_MAX_DIMS for `most` there is no upper bound. */
 static inline bool rgi_want_dims(const char *op, const char *what, const rg_tensor *t, int least,
                                  int most);
 /* Requires that t has any dims, since `dim` names one. Fails with RG_INDEX_ERROR. */

@@ -374,7 +374,7 @@ static inline bool is_hooked(const rg_leaf_slot *s) {
 }
 
 /* Lists the leaves whose hooks will be called, before any gradient is committed. While a step is
- * recorded there are none, since rgi_run_hooks has refused them. */
+ * recorded the list is empty, since rgi_run_hooks refuses hooks then. */
 static bool list_hooked(const rg_run *r, leaves_hooked *l) {
     const rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     size_t most = 0;

@@ -76,8 +76,8 @@ void rgi_count_graph_observer(rg_graph_observer *o, int by) {
     (o);                                     \
     (o) = in_force_from((o)->next)
 
-/* The end of a span is told to every observer. One that was out of force at the beginning finds
- * notes of 0. */
+/* Every observer is told of the end of a span. An observer that wasn't in force at the beginning
+ * finds notes of 0. */
 void rgi_begin_span(rg_span *span) {
     *span = (rg_span){ { 0 } };
     for (EACH_IN_FORCE(o))

@@ -45,9 +45,9 @@ struct rg_graph_observer {
     void (*read_gradient)(rg_graph_observer *o, const rg_tensor *grad);
 
     /* ---- observers of all threads ---- */
-    /* RG_SEES_SPANS: a call or a step begins, and ends without failure. The end is told to every
-     * observer; if it was out of force at the beginning, its notes are 0. `made` is an RG_IN mask
-     * of the gradients that the step made itself, without a rule. */
+    /* RG_SEES_SPANS: a call or a step begins, and ends without failure. Every observer is told of
+     * the end; an observer that wasn't in force at the beginning finds notes of 0. `made` is an
+     * RG_IN mask of the gradients that the step made itself, without a rule. */
     void (*begin_span)(rg_graph_observer *o, rg_span *span);
     void (*end_call)(rg_graph_observer *o, const rg_span *span, const rg_call *c);
     void (*end_step)(rg_graph_observer *o, const rg_span *span, const rg_step *s, uint32_t made);
@@ -100,7 +100,7 @@ static inline bool rgi_is_observed(int event) {
     return RG_UNLIKELY(atomic_load_explicit(&rgi_observed, memory_order_relaxed) & event);
 }
 
-/* Each of these tells, or asks, every observer in force. */
+/* Each of these calls that function of every observer in force. */
 void rgi_begin_span(rg_span *span);
 void rgi_end_call(const rg_span *span, const rg_call *c);
 void rgi_end_step(const rg_span *span, const rg_step *s, uint32_t made);
@@ -121,8 +121,8 @@ struct rg_note {
 
 /* The functions of a kind of note. Each may be NULL, except `free`. */
 typedef struct rg_note_class {
-    /* A step of a backward run begins at the node, or ends there. The end is told even if the
-     * beginning failed. */
+    /* A step of a backward run begins at the node, or ends there. end_step is called even if
+     * begin_step failed. */
     bool (*begin_step)(rg_note *note, rg_node *n);
     void (*end_step)(rg_note *note, rg_node *n);
     /* The node has freed its saved values. */
@@ -139,7 +139,7 @@ static inline void rgi_note_add(rg_node *n, rg_note *note, const rg_note_class *
 }
 /* Returns the node's note of that class, or NULL. */
 rg_note *rgi_note_of(const rg_node *n, const rg_note_class *cls);
-/* Each of these tells all notes of the node. */
+/* Each of these calls that function of all notes of the node. */
 bool rgi_notes_begin_step(rg_node *n);
 void rgi_notes_end_step(rg_node *n);
 void rgi_notes_freed_saved(rg_node *n);

@@ -17,8 +17,8 @@ typedef struct rg_leaf_slot {
 } rg_leaf_slot;
 enum { RG_LEAF_SEEN = 0x7fffffff };
 
-/* A table of n leaves. Up to RG_FEW_LEAVES of them stand one after the other in `few`, followed by
- * an empty slot. More leaves are in a hash table, a block of `room` slots, which is a power of two;
+/* A table of n leaves. Up to RG_FEW_LEAVES leaves are in `few`, one after the other, followed by an
+ * empty slot. More leaves are in a hash table, a block of `room` slots, which is a power of two;
  * the leaf's address gives the slot where its search begins. */
 enum { RG_FEW_LEAVES = 16 };
 typedef struct rg_leaf_table {

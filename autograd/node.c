@@ -30,8 +30,8 @@ static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
 }
 
 /* Releases a header's reference. Releasing the last header releases the node's gradient, too, since
- * only a header can ask for it: the gradient's graph may lead back to the node, and neither would
- * ever be released. */
+ * only a header gives access to it. Otherwise, if the gradient's graph leads back to the node,
+ * neither would ever be released. */
 RG_HOT static void node_history_release(rg_history *h) {
     rg_node *n = (rg_node *)h;
     if (RG_UNLIKELY(n->grad || n->notes)

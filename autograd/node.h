@@ -31,7 +31,7 @@ struct rg_node {
     _Atomic int64_t refs;
     /* The op; NULL for a leaf. */
     const rg_op *op;
-    /* Each node's order is greater than that of every node that it leads to. */
+    /* The order is greater than the order of every node to which this node leads. */
     uint64_t order;
     /* n_saved is n_in + n_out, or 0 if no gradient needs a value. */
     uint16_t n_in, n_out, n_saved;

@@ -7,19 +7,19 @@
 #include "engine.h"
 #include "leaf_table.h"
 
-/* Marks for a run that is asked for the gradients of given tensors. RG_ASKED on an output: it is
- * one of these tensors. RG_LEADS on a node's first output: the node has such an output, or leads to
- * such a tensor. */
+/* Marks of outputs, in a run that computes the gradients of given tensors. RG_ASKED: the output is
+ * one of these tensors. RG_LEADS, on a node's first output: the node has such an output, or leads
+ * to such a tensor. */
 enum { RG_LEADS = 1, RG_ASKED = 2 };
 
 /* A run of up to RG_FEW_NODES nodes has all its arrays on the stack. */
 enum { RG_FEW_NODES = 24 };
 
-/* `op` is the function that the user called. If `capturing` is set, given gradients are asked for:
- * they are returned or, if `commits` is set, added to their leaves. If `retain` is set, the nodes
- * keep their saved values. `nodes` lists the nodes that the roots lead to, the newest first,
- * without leaves. `grads` and, if capturing, `marks` have an element for each output of each node;
- * those of a node begin at its slot. */
+/* `op` is the function that the user called. If `capturing` is set, the run computes only the
+ * gradients of given tensors: they are returned or, if `commits` is set, added to their leaves. If
+ * `retain` is set, the nodes keep their saved values. `nodes` lists the nodes that the roots lead
+ * to, the newest first, without leaves. `grads` and, if capturing, `marks` have an element for each
+ * output of each node; those of a node begin at its slot. */
 typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing, commits;

@@ -1,8 +1,8 @@
 /*
- * char_gpt.c: a small GPT that reads a text character by character, and then writes
- * one. Shape, first weights, batches and schedule are nanoGPT's, so that a PyTorch
- * program with the same seed learns the same: tests/bench/char_gpt.py compares. `mpirun -n 4` lets
- * 4 processes learn together.
+ * char_gpt.c: trains a small GPT on the characters of a text, and then generates text. Its
+ * structure, first weights, batches and schedule are nanoGPT's, so that a PyTorch program with the
+ * same seed gets the same weights: tests/bench/char_gpt.py compares them. With `mpirun -n 4`, 4
+ * processes train it together.
  */
 #include "ranks.h"
 #include "show.h"
@@ -47,7 +47,7 @@ static const option options[] = {
       "a checkpoint: training goes on from it if it is there, and writes it at each validation" },
 };
 
-/* Returns the path of the text to learn from. */
+/* Returns the path of the training text. */
 static const char *read_command_line(int argc, char *argv[]) {
     int first = READ_OPTIONS(argc, argv, "[text file (examples/sonnets.txt)]", options);
     if (argc > first + 1)
@@ -63,8 +63,8 @@ static const char *read_command_line(int argc, char *argv[]) {
 
 /* ---- the text ------------------------------------------------------------------ */
 
-/* A corpus is a text as numbers. Its first nine tenths are learned from, and the rest tests what
- * was learned. */
+/* A corpus is an encoded text. Its first nine tenths are for training, and the rest is for
+ * validation. */
 typedef struct {
     rg_vocabulary *vocabulary;
     rg_tensor *all, *learn, *test;
@@ -96,7 +96,7 @@ static rg_gpt *make_model(const rg_vocabulary *vocabulary) {
     return model;
 }
 
-/* A saved model's file also says what the model is made of, and which characters it knows. */
+/* The metadata of a saved model: the options of the GPT, and its characters. */
 static const struct {
     const char *key;
     int64_t *value;
@@ -123,7 +123,7 @@ static const char *text_of(rg_metadata all, const char *key) {
     refuse("'%s' doesn't say its %s: char_gpt --save has not written it", load, key);
 }
 
-/* Makes the model that a file says, with its weights. */
+/* Makes a model with the options and weights in the file. */
 static rg_gpt *load_model(rg_vocabulary **vocabulary) {
     rg_safe_file *f = rg_safe_open(load);
     rg_metadata all = { 0 };
@@ -161,8 +161,8 @@ static rg_optim *make_optimizer(rg_gpt *model) {
     return o;
 }
 
-/* Sets the learning rate of a step: it rises in a line until the warmup's end, and then falls to a
- * tenth, as half a cosine. */
+/* Sets the learning rate of a step: it rises linearly until the warmup's end, and then falls to a
+ * tenth along half a cosine. */
 static void set_rate(rg_optim *o, int64_t step) {
     double rate = lr * (double)(step + 1) / (double)(warmup + 1);
     if (step >= warmup) {
@@ -191,12 +191,12 @@ static double validate(rg_gpt *model, rg_tensor *data) {
     return sum / (double)windows;
 }
 
-/* This is all that changes while it learns: a checkpoint has it. */
+/* The state of a training run, which a checkpoint holds. */
 typedef struct {
     rg_gpt *model;
     rg_distributed *all; /* The model, as all processes train it. */
     rg_optim *optimizer;
-    rg_tensor *losses; /* The loss of each step that was made, of float64. */
+    rg_tensor *losses; /* The losses of the steps, float64. */
     double step, best;
 } training;
 
@@ -209,7 +209,7 @@ static bool with_checkpoint(bool (*f)(const char *path, rg_training run), traini
                             .numbers = RG_NUMBERS({ "step", &t->step }, { "best", &t->best }) });
 }
 
-/* Shows how well it guesses what it hasn't learned from, and writes what is to be kept. */
+/* Shows the validation loss, and saves the best model and the checkpoint. */
 static void look(training *t, const corpus *c, const progress *p) {
     double loss = validate(t->model, c->test);
     progress_note(p, "  after %.0f steps: validation loss %.4f", t->step, loss);
@@ -220,7 +220,7 @@ static void look(training *t, const corpus *c, const progress *p) {
         with_checkpoint(rg_distributed_save_checkpoint, t);
 }
 
-/* Goes backward from each shard, and returns the mean of all shards' losses. */
+/* Runs backward for each shard, and returns the mean of all shards' losses. */
 static double learn_batch(const training *t, rg_pair b) {
     RG_SCOPE();
     rg_tensor *losses = rg_zeros_dims(RG_DIMS(t->all->shards), RG_FLOAT64);
@@ -253,7 +253,7 @@ static void train(training *t, const corpus *c) {
     }
 }
 
-/* Trains a model on the text, and shows how it went. Returns it as all processes have it. */
+/* Trains a model on the text, and shows the losses. Returns the module that all processes train. */
 static rg_distributed *learn(const corpus *c, const char *path) {
     training t = { .model = make_model(c->vocabulary), .best = INFINITY };
     t.all = rg_nn_distributed(t.model, .shards = (int)shards);
@@ -286,7 +286,7 @@ static rg_distributed *learn(const corpus *c, const char *path) {
     return t.all;
 }
 
-/* Continues the prompt, or where there is none, the text's first character. */
+/* Returns the encoded prompt or, without a prompt, the text's first character. */
 static rg_tensor *encode_prompt(rg_vocabulary *vocabulary, rg_tensor *text) {
     rg_tensor *begin;
     if (*prompt)

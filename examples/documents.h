@@ -1,12 +1,12 @@
 /*
- * documents.h: a text file's lines as documents: UTF-8, without the blanks around them and without
- * lines that have nothing else, as Python's `line.strip() for line in open(path)` gives them.
+ * documents.h: reads the lines of a UTF-8 text file as documents, like Python's `line.strip() for
+ * line in open(path)`: without white space at both ends, and without empty lines.
  */
 #pragma once
 
 #include "options.h"
 
-/* The lines lie in `text`. */
+/* The lines point into `text`. */
 typedef struct {
     uint32_t n;
     const char **v;
@@ -21,7 +21,7 @@ static inline size_t character_at(const char *p) {
     size_t n = c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
     if (c[0] < 0xc2 || c[0] > 0xf4)
         return 0;
-    /* Characters that need fewer bytes, halves of UTF-16's pairs, and numbers beyond 0x10ffff. */
+    /* Refuses overlong characters, surrogates, and numbers above 0x10ffff. */
     if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f)
         || (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
         return 0;
@@ -31,7 +31,7 @@ static inline size_t character_at(const char *p) {
     return n;
 }
 
-/* Returns whether Python's str.isspace takes the character at p, of n bytes, for a blank. */
+/* Returns whether the character at p, of n bytes, is white space for Python's str.isspace. */
 static inline bool is_blank(const char *p, size_t n) {
     static const char *const blanks[] = {
         "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81",
@@ -47,8 +47,8 @@ static inline bool is_blank(const char *p, size_t n) {
     return false;
 }
 
-/* Ends the line at p with a 0 behind its last character that isn't blank. Its first such character
- * becomes *begin, which is NULL where there is none. Returns the next line, or NULL. */
+/* Ends the line at p with a 0 after its last character that isn't white space. Sets *begin to the
+ * first such character, or to NULL if there is none. Returns the next line, or NULL. */
 static inline char *strip_line(char *p, char **begin) {
     char *end = p;
     *begin = NULL;
@@ -65,7 +65,7 @@ static inline char *strip_line(char *p, char **begin) {
     return next;
 }
 
-/* Returns the file's documents, which free_documents frees; there is one at least. */
+/* Returns the file's documents, which free_documents frees. Stops the program if there are none. */
 static inline documents read_documents(const char *path) {
     documents d = { .text = read_text(path) };
     size_t lines = 1, n;

@@ -1,6 +1,6 @@
 /*
- * gpt2.c: GPT-2 goes on with a text. The model and its tokenizer are a folder as Hugging Face's
- * transformers writes it: config.json, model.safetensors and tokenizer.json.
+ * gpt2.c: continues a text with GPT-2. The model and its tokenizer are in a folder of Hugging
+ * Face's transformers: config.json, model.safetensors and tokenizer.json.
  */
 #include "options.h"
 
@@ -19,14 +19,14 @@ static const option options[] = {
     { "threads", WHOLE, &threads, 0, 1024, "to compute with; 0: one for each core" },
 };
 
-/* What shows the tokens as they come. */
+/* The state of printing tokens one by one. */
 typedef struct {
     rg_token_stream stream;
-    rg_dims ends; /* One of these tokens is the last, and isn't shown. */
+    rg_dims ends; /* The tokens that end the text; not printed. */
     int64_t shown;
 } screen;
 
-/* Shows each token's characters as soon as they are whole. */
+/* Prints a token's characters as soon as they are complete. */
 static bool show(rg_tensor *token, void *context) {
     RG_SCOPE();
     screen *s = context;
@@ -47,7 +47,7 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Writes the prompt and what comes after it. */
+/* Prints the prompt and its continuation. */
 static void write_on(rg_gpt *model, const rg_tokenizer *t, rg_tensor *prompt) {
     screen s = { .stream = rg_token_stream_begin(t), .ends = model->config.eos_token_id };
     printf("%s", rg_tokenizer_decode(t, prompt));

@@ -1,6 +1,7 @@
 /*
- * gradcheck.c: the gradients of the self-attention layer three ways: derived by hand,
- * by the library, and measured. Two mistakes follow, which have to be noticed.
+ * gradcheck.c: computes the gradients of the self-attention layer in three ways: derived by hand,
+ * by the library, and by finite differences. Then it plants two mistakes, and shows that they are
+ * found.
  */
 #include "show.h"
 
@@ -17,8 +18,8 @@ static rg_tensor *self_attention(rg_tensor *const in[], void *context) {
     return rg_matmul(rg_softmax(rg_div(rg_matmul(q, rg_T(k)), root_d), -1), v);
 }
 
-/* Computes self_attention with a mistake: what detach returns has no history, so the path through
- * the keys is lost. */
+/* Computes self_attention with a mistake: rg_detach's result has no history, so the gradient
+ * doesn't flow through the keys. */
 static rg_tensor *without_keys(rg_tensor *const in[], void *context) {
     rg_tensor *mistaken[] = { in[X], in[W_QUERY], rg_detach(in[W_KEY]), in[W_VALUE] };
     return self_attention(mistaken, context);
@@ -29,8 +30,8 @@ static rg_tensor *loss(rg_tensor *const in[], rg_tensor *g) {
     return rg_sum(rg_mul(self_attention(in, NULL), g));
 }
 
-/* Derives by hand, from the last line of the forward pass to the first. With `forget`, the
- * derivative of softmax lacks its sum. */
+/* Computes the gradients by formulas that were derived by hand, from the last line of the forward
+ * pass to the first. With `forget`, the derivative of softmax lacks its sum. */
 static void derive(rg_tensor *const in[], rg_tensor *g, bool forget, rg_tensor *grad[]) {
     rg_tensor *x = in[X];
     rg_tensor *q = rg_matmul(x, in[W_QUERY]);
@@ -96,8 +97,8 @@ static bool compare(const char *whose, rg_tensor *const analytic[], rg_tensor *c
     return agree;
 }
 
-/* Compares three ways with what is measured. Returns whether the two right ones are accepted, and
- * the mistaken one isn't. */
+/* Compares three gradients with finite differences. Returns whether the two right ones agree with
+ * them, and the mistaken one doesn't. */
 static bool compare_all(rg_tensor *const in[], rg_tensor *g, double eps, double tolerance) {
     rg_tensor *numeric[INPUTS], *by_hand[INPUTS], *by_library[INPUTS], *wrong[INPUTS];
     measure(in, g, eps, numeric);
@@ -120,7 +121,7 @@ static bool check_by_library(rg_tensor *const in[]) {
                  && rg_gradgradcheck(self_attention, NULL, INPUTS, in);
     printf("\nrg_gradcheck and rg_gradgradcheck, which do this for every output and for second "
            "derivatives: accepted\n");
-    /* The next error is wanted, so it doesn't stop the program. */
+    /* The next error is expected: without a handler it doesn't stop the program. */
     rg_on_error(NULL);
     bool noticed = !rg_gradcheck(without_keys, NULL, INPUTS, in);
     printf("rg_gradcheck of the layer with its keys detached: %s\n",

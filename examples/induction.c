@@ -1,10 +1,11 @@
 /*
- * induction.c: trains a small GPT on letters that repeat themselves, looks inside for the head that
- * finds the letters behind earlier ones like this (an induction head), takes that head out to see
- * what the model loses, and draws what the head looks at.
+ * induction.c: trains a small GPT on sequences of letters that are repeated, and finds its
+ * induction head: the head that attends to the letter after an earlier occurrence of the current
+ * letter. Then it removes that head to measure how much the loss grows, and draws the head's
+ * attention.
  *
- * Each sequence is some letters in random order, again and again. How many they are differs from
- * sequence to sequence, so that no head can know by places alone where to look.
+ * Each sequence repeats some letters in random order. Their number differs between sequences, so
+ * that no head can find the right position from positions alone.
  */
 #include "show.h"
 
@@ -27,7 +28,7 @@ static const option options[] = {
 
 /* ---- letters that repeat themselves ---------------------------------------------- */
 
-/* A target is -1 where the next letter can't be known: before the first repetition. */
+/* A target is -1 where the next letter can't be known, which is before the first repetition. */
 typedef struct {
     rg_tensor *idx, *targets; /* (n, length) */
     rg_tensor *period;        /* (n, 1) */
@@ -48,8 +49,8 @@ static lesson random_lesson(int64_t n) {
 
 /* ---- training ----------------------------------------------------------------------- */
 
-/* GPT's first weights are for many more dims, and leave attention even for long: here they are
- * larger. */
+/* GPT's usual first weights are for much wider models; with them attention stays uniform for a long
+ * time. Here they are larger. */
 static rg_gpt *new_model(void) {
     rg_gpt *model = rg_nn_gpt(.block_size = LENGTH, .vocab_size = LETTERS, .n_layer = LAYERS,
                               .n_head = heads, .n_embd = dim, .n_inner = 16);
@@ -84,15 +85,16 @@ static rg_tensor *pattern_of(rg_named_list cache, int64_t layer) {
     return rg_cache_get(cache, name);
 }
 
-/* Returns 1 at each letter behind an earlier one like this: (n, length, length). */
+/* Returns (n, length, length): for each letter, 1 at the positions after its earlier occurrences,
+ * else 0. */
 static rg_tensor *behind_the_same(rg_tensor *idx) {
     rg_tensor *same = rg_eq(rg_unsqueeze(idx, 2), rg_unsqueeze(idx, 1));
     rg_tensor *behind = rg_narrow(rg_pad(rg_float(same), 1, 0), 2, 0, rg_size(idx, 1));
     return rg_tril(behind, -1);
 }
 
-/* Returns how much each head of a layer looks where `there` is 1, on average over the places from
- * the first repetition on: (heads). The pattern is (n, heads, length, length). */
+/* Returns (heads): each head's attention to the positions where `there` is 1, averaged over the
+ * positions from the first repetition on. The pattern is (n, heads, length, length). */
 static rg_tensor *score(rg_tensor *pattern, const lesson *l, rg_tensor *there) {
     rg_tensor *looked = rg_sum_dim(rg_mul(pattern, rg_unsqueeze(there, 1)), 3, false);
     rg_tensor *counts = rg_float(rg_ge(rg_arange(rg_size(there, 1)), l->period));
@@ -100,7 +102,7 @@ static rg_tensor *score(rg_tensor *pattern, const lesson *l, rg_tensor *there) {
     return rg_div(looked, rg_sum(counts));
 }
 
-/* Takes one head out: nothing of it is added to what the others say. */
+/* Removes a head: sets its output to 0. */
 static rg_tensor *without_head(rg_tensor *z, const char *name, void *head) {
     (void)name;
     rg_tensor *others = rg_clone(z);
@@ -120,7 +122,7 @@ typedef struct {
     double score, loss, loss_without;
 } found_head;
 
-/* Prints each head's scores, and returns the one that does most of the induction. */
+/* Prints each head's scores, and returns the head with the highest induction score. */
 static found_head look_inside(rg_gpt *model) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -147,7 +149,8 @@ static found_head look_inside(rg_gpt *model) {
     return best;
 }
 
-/* Draws the head's pattern for a sequence of six letters, fewer than it ever learned from. */
+/* Draws the head's pattern for a sequence of six letters, fewer than in any sequence of the
+ * training. */
 static void draw(rg_gpt *model, found_head h) {
     RG_SCOPE();
     RG_NO_GRAD();

@@ -28,15 +28,15 @@ static const option options[] = {
 
 enum { LAYERS = 1, DIM = 16, BLOCK = 16, HEADS = 4 };
 
-/* These are its weights: what stands for each token and for each place, what makes logits in the
- * end, and in each layer attention and two linear maps. Nothing has a bias. */
+/* The weights: the embeddings of tokens and of positions, the matrix that computes logits and, in
+ * each layer, the matrices of attention and of two linear maps. There are no biases. */
 typedef struct {
     rg_tensor *token, *place, *logits;
     struct {
         rg_tensor *qkv, *out, *up, *down;
     } layer[LAYERS];
     int n;
-    rg_tensor *all[3 + 4 * LAYERS]; /* The same, in a list of n. */
+    rg_tensor *all[3 + 4 * LAYERS]; /* The same weights as a list. */
 } gpt;
 
 static rg_tensor *add_weights(gpt *m, python_random *r, int64_t rows, int64_t columns) {
@@ -66,14 +66,14 @@ static gpt new_gpt(python_random *r, int64_t tokens) {
 static rg_tensor *linear(rg_tensor *x, rg_tensor *w) { return rg_linear(x, w, RG_NONE); }
 static rg_tensor *norm(rg_tensor *x) { return rg_rms_norm(x, RG_DIMS(DIM), RG_NONE, 1e-5); }
 
-/* Each token is a query, a key and a value, of which each head has its share. It attends to itself
- * and to those before it. */
+/* Each token has a query, a key and a value, which are divided among the heads. It attends to
+ * itself and to earlier tokens. */
 static rg_tensor *attention(rg_tensor *x, rg_tensor *qkv) {
     rg_tensor *batch = rg_unsqueeze(linear(x, qkv), 0);
     return rg_squeeze_dim(rg_joint_attention(batch, HEADS, true), 0);
 }
 
-/* Returns the logits of what comes after each of n tokens, all computed at once. */
+/* Returns the logits of the next token after each of n tokens. */
 static rg_tensor *forward(const gpt *m, rg_tensor *tokens) {
     rg_tensor *places = rg_narrow(m->place, 0, 0, rg_numel(tokens));
     rg_tensor *x = norm(rg_add(rg_embedding(tokens, m->token), places));
@@ -91,7 +91,8 @@ typedef struct {
     rg_optim *adam;
 } training;
 
-/* Learns from a name of n + 1 tokens what comes after each of the first n. Returns the loss. */
+/* Makes a training step with a name of n + 1 tokens: after each of the first n, the next token is
+ * predicted. Returns the loss. */
 static rg_tensor *step(rg_tensor *const name[], void *context) {
     training *t = context;
     int64_t n = rg_numel(name[0]) - 1;
@@ -103,8 +104,8 @@ static rg_tensor *step(rg_tensor *const name[], void *context) {
     return loss;
 }
 
-/* Trains on one name after the other, while the learning rate falls in a line. The fast form
- * records the step for each length of names, and then replays it. */
+/* Trains on one name after the other, while the learning rate falls linearly. With --fast, the step
+ * is recorded for each length of names, and then replayed. */
 static void train(training *t, int64_t n, rg_tensor *const names[]) {
     rg_replays *replays = rg_replays_new(step, t);
     double begin = seconds();
@@ -124,8 +125,8 @@ static void train(training *t, int64_t n, rg_tensor *const names[]) {
 
 /* ---- names and their tokens ------------------------------------------------------ */
 
-/* A character is a token, in the order of the alphabet. The last token stands before and behind
- * each name. */
+/* Each character is a token, in alphabetical order. The last token marks the begin and the end of a
+ * name. */
 static rg_vocabulary *alphabet_of(const documents *names) {
     size_t bytes = 1;
     for (uint32_t i = 0; i < names->n; i++)
@@ -140,7 +141,7 @@ static rg_vocabulary *alphabet_of(const documents *names) {
     return alphabet;
 }
 
-/* Returns as much of a name as there is place for, and one token more, which is only guessed. */
+/* Returns the first BLOCK + 1 tokens of a name; the last one is only a target. */
 static rg_tensor *tokens_of(const rg_vocabulary *alphabet, const char *name) {
     rg_tensor *letters = rg_encode(alphabet, name);
     double mark = (double)alphabet->unknown;
@@ -149,7 +150,7 @@ static rg_tensor *tokens_of(const rg_vocabulary *alphabet, const char *name) {
     return rg_narrow(tokens, 0, 0, n < BLOCK + 1 ? n : BLOCK + 1);
 }
 
-/* Makes up a name, token by token. */
+/* Generates a name, token by token. */
 static void print_sample(const gpt *m, const rg_vocabulary *alphabet, python_random *r) {
     int64_t tokens[BLOCK + 1] = { alphabet->unknown };
     RG_NO_GRAD();

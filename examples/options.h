@@ -1,5 +1,5 @@
 /*
- * options.h: how an example stops, reads its options, and reads and writes files.
+ * options.h: functions of all examples: stopping at an error, reading options, and files.
  */
 #pragma once
 
@@ -18,10 +18,10 @@
 /* The program's messages begin with this name: argv[0] without its folders. */
 static const char *program = "example";
 
-/* A program of several processes ends all of them in this way. */
+/* The handler that ends all processes, in a program of several. */
 static rg_error_handler *end_all;
 
-/* Stops with status 1, where the library failed, or 2, where there is too little memory. */
+/* Stops with status 1 if the library failed, or with 2 if memory ran out. */
 static inline void stop_on_error(rg_code code, const char *message) {
     if (end_all)
         end_all(code, message);
@@ -29,8 +29,8 @@ static inline void stop_on_error(rg_code code, const char *message) {
     exit(code == RG_OUT_OF_MEMORY ? 2 : 1);
 }
 
-/* Stops with status 2 and one line, since the user asked for what can't be done. Newlines that the
- * user's own text brings into the line become blanks. */
+/* Stops with status 2 and one line about the user's mistake. Newlines in the user's text become
+ * blanks. */
 static inline __attribute__((noreturn, format(printf, 1, 2))) void refuse(const char *format, ...) {
     char line[1000];
     va_list args;
@@ -54,9 +54,9 @@ typedef struct {
     /* The value is an int64_t, a double or a const char *. A flag, a bool, is given without a
      * value, and is then true. */
     enum { WHOLE, NUMBER, TEXT, FLAG } kind;
-    /* The value goes to this place, which holds the default. */
+    /* A pointer to the value, which is the default at first. */
     void *value;
-    /* A number must lie between these two. */
+    /* The bounds of a number. */
     double least, most;
     const char *help;
 } option;
@@ -116,8 +116,8 @@ static inline const option *find_option(const char *name, size_t length, int n,
     return NULL;
 }
 
-/* Puts what is no option behind the options, in its order. Returns the index in argv of the first
- * that is none. All that stands behind -- is none. */
+/* Moves the arguments that are no options behind the options, in their order, and returns the index
+ * of the first of them in argv. All arguments after -- are no options. */
 static inline int read_options(int argc, char *argv[], const char *usage, int n,
                                const option options[]) {
     const char *slash = strrchr(argv[0], '/');
@@ -184,7 +184,7 @@ static inline char *read_text(const char *path) {
     return text;
 }
 
-/* Makes the folder and those above it where they aren't there yet. */
+/* Makes the folder and its parents if they don't exist. */
 static inline void make_folder(const char *path) {
     char part[4096];
     for (size_t i = 1; i <= strlen(path) && i < sizeof part; i++) {

@@ -25,7 +25,7 @@ static inline double top_of(int64_t n, const double y[]) {
 
 /* ---- text ---------------------------------------------------------------------- */
 
-/* Prints the UTF-8 text, cut or padded to so many characters. */
+/* Prints the UTF-8 text, cut or padded to `width` characters. */
 static inline void print_padded(const char *text, int width) {
     while (*text && width > 0) {
         do {
@@ -36,7 +36,7 @@ static inline void print_padded(const char *text, int width) {
     printf("%*s", width, "");
 }
 
-/* Returns how many characters the UTF-8 text has. */
+/* Returns the number of characters of the UTF-8 text. */
 static inline int text_width(const char *text) {
     int n = 0;
     for (; *text; text++)
@@ -48,7 +48,7 @@ static inline int text_width(const char *text) {
 
 enum { CURVE_HIGH = 10, CURVE_WIDE = 64 };
 
-/* Prints a cell of which so many eighths are filled. */
+/* Prints a cell that is filled from below to the fraction `filled`. */
 static inline void print_cell(double filled) {
     static const char *const eighths[] = { " ", "▁", "▂", "▃", "▄",
                                            "▅", "▆", "▇", "█" };
@@ -83,7 +83,7 @@ static inline void print_curve(const char *title, int64_t n, const double y[]) {
     printf("\n%10s1%*lld\n", "", wide - 1, (long long)n);
 }
 
-/* Prints a weight in colour, or beside a shade. */
+/* Prints a weight, in colour or with a shade before it. */
 static inline void print_weight(double v, bool colour) {
     static const char *const shades[] = { "  ", "░░", "▒▒", "▓▓", "██" };
     if (colour) {
@@ -141,7 +141,7 @@ static inline void svg_begin(FILE *f, int width, int height, const char *title) 
     svg_text(f, 16, 26, "font-size=\"16\"", title);
 }
 
-/* The curve has this place in its picture. */
+/* The curve's rectangle in the picture. */
 enum { PLOT_LEFT = 60, PLOT_TOP = 48, PLOT_WIDE = 560, PLOT_HIGH = 280 };
 
 static inline void svg_axes(FILE *f, int64_t n, double top) {

@@ -1,6 +1,6 @@
 /*
- * progress.h: how far a training has come: on a terminal in one line, which is drawn anew ten times
- * a second, else in a line for every tenth of the way.
+ * progress.h: shows the progress of a training: on a terminal in one line, which is redrawn ten
+ * times a second, else in a line for every tenth of the steps.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 
 typedef struct {
     int64_t steps;
-    /* The training began, and the line was last shown, at these times in seconds. */
+    /* The times in seconds when the training began, and when the line was last shown. */
     double begin, shown;
     bool terminal;
 } progress;
@@ -29,8 +29,8 @@ static inline progress progress_begin(int64_t steps) {
     return (progress){ steps, seconds(), 0, isatty(STDOUT_FILENO) };
 }
 
-/* Returns whether step number `done` is to be shown. Asking costs little; finding the loss that is
- * shown may cost more. */
+/* Returns whether to show step number `done`. The call is cheap; computing the loss to be shown may
+ * not be. */
 static inline bool progress_due(const progress *p, int64_t done) {
     if (done == 1 || done == p->steps)
         return true;

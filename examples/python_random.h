@@ -1,7 +1,7 @@
 /*
  * python_random.h: the random numbers of Python's module `random`, from the same seed in the same
- * order: random.seed, random, gauss, shuffle, and choices of one. (regard's own, of
- * rg_manual_seed, are PyTorch's.)
+ * order: random.seed, random, gauss, shuffle, and choices of one. (The random numbers after
+ * rg_manual_seed are PyTorch's.)
  */
 #pragma once
 
@@ -22,7 +22,7 @@ typedef struct {
 
 /* ---- words ------------------------------------------------------------------------- */
 
-/* The second term of the recurrences that fill the block from a seed: w ^ (w >> 30), multiplied. */
+/* Returns (w ^ (w >> 30)) * by, a term of the recurrences that fill the block from a seed. */
 static inline uint32_t python_scramble(uint32_t w, uint32_t by) { return (w ^ w >> 30) * by; }
 
 /* random.seed(seed): fills the block from the seed's digits to the base 2^32, the lowest one first,
@@ -93,8 +93,8 @@ static inline double python_gauss(python_random *r, double mu, double sigma) {
     return mu + cos(angle) * radius * sigma;
 }
 
-/* Returns a whole number below n, which is from 1 to 2^32 - 1: draws as many bits as n has until
- * they are below it. */
+/* Returns an integer below n, for n from 1 to 2^32 - 1: draws numbers with as many bits as n until
+ * one is below n. */
 static inline uint32_t python_below(python_random *r, uint32_t n) {
     const int bits = 32 - __builtin_clz(n);
     uint32_t k = python_word(r) >> (32 - bits);

@@ -1,6 +1,6 @@
 /*
- * ranks.h: an example that `mpirun -n N` may start: rank 0 alone prints and writes files, and what
- * fails on one rank ends all.
+ * ranks.h: for examples that `mpirun -n N` may start: only rank 0 prints and writes files, and a
+ * failure on one rank ends all processes.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * show.h: what the examples share: options and files, a progress line, and pictures.
+ * show.h: includes the headers of the examples: options and files, a progress line, and pictures.
  */
 #pragma once
 

@@ -2,9 +2,8 @@
  * train_self_attention.c: trains the notebook's layer to guess each word of a
  * sentence from the others, and shows what it attends to. `make demo` runs it.
  *
- * A sentence of n words is read n times at once, each time with another word hidden:
- * another token stands in its place, and no word attends to that. Where `mpirun -n 4` starts
- * the program, four processes share these rows among them.
+ * A sentence of n words becomes n rows, and in row i word i is hidden: a special token replaces it,
+ * and no word attends to that token. With `mpirun -n 4`, four processes divide the rows among them.
  */
 #include "ranks.h"
 #include "show.h"
@@ -17,8 +16,8 @@ typedef struct {
     int64_t d_out_kq;
 } SelfAttention;
 
-/* x is (.., n, d_in). No word attends to those where `hidden`, which is (.., 1, n), is true; if it
- * is RG_NONE, all words attend to all. */
+/* x is (.., n, d_in). No word attends to a word where `hidden`, (.., 1, n), is true. If `hidden` is
+ * RG_NONE, all words attend to all. */
 static rg_tensor *attention_weights(SelfAttention *self, rg_tensor *x, rg_tensor *hidden) {
     rg_tensor *queries = rg_matmul(x, self->w_query);
     rg_tensor *keys = rg_matmul(x, self->w_key);
@@ -59,7 +58,7 @@ typedef struct {
     rg_embedding_module *word, *place;
     SelfAttention *attention;
     rg_linear_module *project;
-    /* This token stands for a hidden word. */
+    /* The token that replaces a hidden word. */
     int64_t hidden;
 } Guesser;
 
@@ -78,8 +77,8 @@ static rg_tensor *guesser_forward(rg_module *m, rg_tensor *words) {
 
 static const rg_module_class guesser_class = { .name = "Guesser", .forward = guesser_forward };
 
-/* The embeddings begin small, so that attention begins even: from attention to a single word the
- * layer would learn little. */
+/* The first embeddings are small, so that attention is uniform at first: if it were on a single
+ * word, the layer would learn little. */
 static Guesser *guesser(const rg_vocabulary *vocabulary, int64_t longest, int64_t d, int64_t d_kq,
                         int64_t d_v) {
     Guesser *self = RG_MODULE(Guesser, &guesser_class, .hidden = vocabulary->unknown);
@@ -92,7 +91,7 @@ static Guesser *guesser(const rg_vocabulary *vocabulary, int64_t longest, int64_
     return RG_READY(self);
 }
 
-/* Returns n times the n words, the i-th time with the i-th word hidden. */
+/* Returns (n, n): n copies of the words, with word i hidden in row i. */
 static rg_tensor *hide_each(rg_tensor *words, int64_t hidden) {
     int64_t n = rg_numel(words);
     return rg_masked_fill(rg_expand(words, n, n), rg_bool(rg_eye(n, n)), hidden);
@@ -124,12 +123,12 @@ static void check_gradients(int64_t d, int64_t d_kq, int64_t d_v) {
 
 typedef struct {
     int n;
-    rg_tensor **words; /* Each sentence has a tensor of its words, (length). */
-    rg_tensor **rows;  /* Each has (length, length), whose i-th row hides word i. */
+    rg_tensor **words; /* The words of each sentence, (length). */
+    rg_tensor **rows;  /* Each sentence's rows, (length, length): row i hides word i. */
     int64_t longest, words_in_all;
 } lesson;
 
-/* No sentence may have this word. */
+/* The text of the token for a hidden word, which no sentence may contain. */
 static const char hidden_word[] = "<hidden>";
 
 static rg_vocabulary *words_of(int n, const char *const sentences[]) {
@@ -171,13 +170,12 @@ static lesson read_sentences(int n, const char *const sentences[],
 
 /* ---- training, and what it comes to -------------------------------------------- */
 
-/* This is all that changes while it learns. What `resume` names is a checkpoint with it, and ""
- * names none. */
+/* The state of the training. `resume` is the path of a checkpoint that holds it, or "". */
 typedef struct {
     Guesser *model;
     rg_distributed *all; /* The model, as all processes train it. */
     rg_optim *optimizer;
-    rg_tensor *losses; /* The loss of each step that was made, of float64. */
+    rg_tensor *losses; /* The losses of the steps, float64. */
     double step;
     const char *resume;
 } training;
@@ -190,15 +188,15 @@ static bool with_checkpoint(bool (*f)(const char *path, rg_training run), traini
                                        .numbers = RG_NUMBERS({ "step", &t->step }) });
 }
 
-/* Returns what a shard has of a sentence's rows, or of its words: the shards' numbers differ by one
- * at most. */
+/* Returns a shard's part of a sentence's rows, or of its words. The sizes of the parts differ by at
+ * most one. */
 static rg_tensor *part_of(rg_tensor *rows, int shard, int shards) {
     const int64_t n = rg_size(rows, 0), from = n * shard / shards;
     return rg_narrow(rows, 0, from, n * (shard + 1) / shards - from);
 }
 
-/* Returns a shard's part of the loss, times the number of shards: so the mean over the shards is
- * the mean over all words. */
+/* Returns a shard's part of the loss, times the number of shards, so that the mean over the shards
+ * is the mean over all words. */
 static rg_tensor *loss_of_shard(const training *t, const lesson *l, int shard) {
     const int shards = t->all->shards;
     rg_tensor *guesses[l->n], *targets[l->n];
@@ -212,7 +210,7 @@ static rg_tensor *loss_of_shard(const training *t, const lesson *l, int shard) {
     return rg_div(loss, (double)l->words_in_all / shards);
 }
 
-/* Goes backward from each shard's loss, and returns the mean of all of them. */
+/* Runs backward from each shard's loss, and returns the mean of the losses. */
 static double learn(const training *t, const lesson *l) {
     rg_tensor *losses = rg_zeros_dims(RG_DIMS(t->all->shards), RG_FLOAT64);
     double *of_shard = rg_data(losses);
@@ -241,7 +239,8 @@ static void train(training *t, const lesson *l) {
     }
 }
 
-/* Row i of the picture shows how the place of word i attends to the others while word i is hidden.
+/* Shows a heat-map: row i has the attention of word i's position to the other words while word i is
+ * hidden.
  */
 static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_tensor *words,
                            const char *folder, int number) {
@@ -268,7 +267,7 @@ static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_t
     save_heat_map(folder, name, &map);
 }
 
-/* Shows what it has learned, in text and in pictures, which rank 0 alone makes. */
+/* Shows the result in text and in pictures, which only rank 0 makes. */
 static void show(const training *t, const lesson *l, const rg_vocabulary *vocabulary,
                  const char *out) {
     const int64_t steps = rg_numel(t->losses);

@@ -139,7 +139,8 @@ static void forget_grad_output(rg_backward_call *c) {
     c->grad_output = NULL;
 }
 
-/* Returns whether the tensor that a hook returned can replace the gradient. RG_NONE can. */
+/* Returns whether a hook's result can replace the gradient: it is RG_NONE, or has the gradient's
+ * size and dtype. */
 static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char *op) {
     char hook[64];
     snprintf(hook, sizeof hook, "hook '%s'", op);

@@ -23,8 +23,8 @@ static rg_tensor *sequential_forward(rg_module *m, rg_tensor *x) {
 
 /* ---- all kinds ----------------------------------------------------------------- */
 
-/* Checks that another container's struct is laid out like a Sequential's, so that one code serves
- * all of them. v points to the children or parameters. */
+/* Checks that another container's struct has the same layout as a Sequential, since the same code
+ * handles all containers. v points to the children or parameters. */
 #define LAID_OUT_ALIKE(type)                                                     \
     _Static_assert(sizeof(rg_sequential) == sizeof(type)                         \
                        && offsetof(rg_sequential, v) == offsetof(type, v)        \

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* The state of a copy. Each module and each tensor is listed once; `numbers` maps it to its index.
- * Until all copies exist, no module holds them: the scope owns the copied tensors. */
+ * Until all copies exist, no module owns a copied tensor: the scope does. */
 typedef struct copier {
     rg_named_list modules, tensors;
     rg_map numbers;

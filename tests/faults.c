@@ -1,5 +1,5 @@
 /*
- * faults.c: a file system that fails as a test wants it.
+ * faults.c: a file system that fails as a test specifies.
  */
 #include "faults.h"
 #include "tensor/files/file.h"
@@ -82,13 +82,13 @@ static ssize_t faulty_write(int fd, const void *from, size_t n) {
     return put;
 }
 
-/* No test waits for the disk. */
+/* Does nothing, so that no test waits for the disk. */
 static int faulty_sync(int fd) {
     (void)fd;
     return begin_call("sync") || interrupted() ? -1 : end_call(0);
 }
 
-/* A file is closed, even where that fails. */
+/* The file is closed, even if the call fails. */
 static int faulty_close(int fd) {
     bool fails = begin_call("close");
     int number = errno;

@@ -1,6 +1,6 @@
 /*
- * faults.h: a file system that fails as a test wants it. It stands between the library and the real
- * one, from faults_begin to faults_end.
+ * faults.h: a file system that fails as a test specifies. From faults_begin to faults_end the
+ * library calls it, and it calls the real file system.
  */
 #pragma once
 
@@ -8,18 +8,18 @@
 #include <stddef.h>
 
 typedef struct {
-    long calls;         /* So many calls were made. */
-    long fail_at;       /* This one, counted from 1, fails; 0 stands for none. */
+    long calls;         /* The number of calls. */
+    long fail_at;       /* The index of the call that fails, from 1; 0 means none. */
     int number;         /* The error's number. */
-    bool nothing;       /* If it is a read or a write it moves nothing, and else it doesn't fail. */
-    long kill_at;       /* This one kills the process, before it does anything. */
-    bool kill_after;    /* If true, afterwards. */
-    size_t most;        /* A read or a write moves so many bytes at most; 0 stands for all. */
+    bool nothing;       /* A read or write moves nothing instead of failing; others succeed. */
+    long kill_at;       /* The index of the call that kills the process, before it acts. */
+    bool kill_after;    /* If true, after it acts. */
+    size_t most;        /* The maximum bytes of a read or write; 0 means no maximum. */
     bool interrupts;    /* Every other read, write and sync is interrupted by a signal. */
     bool ends;          /* A read finds the end of the file. */
-    bool full;          /* A write takes nothing, and doesn't say why. */
-    bool exists;        /* The next file that is made is there already. */
-    int open;           /* So many files are open. */
+    bool full;          /* A write moves nothing, without an error. */
+    bool exists;        /* The next file to be made exists already. */
+    int open;           /* The number of open files. */
     const char *failed; /* The call that failed. */
     bool renamed;       /* A file was renamed. */
 } faulty;

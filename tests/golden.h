@@ -1,10 +1,10 @@
 /*
- * golden.h: reads golden data: what PyTorch, Python and NumPy compute. The scripts of
- * tests/golden/make/ write it into tests/golden/data/, and a test that compares with it needs no
- * Python. What a case means is its test's business.
+ * golden.h: reads golden data: results of PyTorch, Python and NumPy. The scripts in
+ * tests/golden/make/ write it into tests/golden/data/, so that a test that compares with it needs
+ * no Python. The test defines the meaning of a case.
  *
- * All files have one form. A file is a list of cases, and the first character of a line says what
- * the line holds:
+ * All files have one form. A file is a list of cases, and the first character of a line gives the
+ * line's kind:
  *
  *     # layers.txt: made by layers.py with PyTorch 2.13.0.      a remark, which is skipped
  *     = linear.y 5,3                                            a case begins: its name, then words
@@ -12,8 +12,8 @@
  *     > tensor([0.5000,                                         its text, line by line
  *     >         1.2500])
  *
- * A file may use more letters, and the script that writes it tells what they mean. The functions
- * abort the test where the data isn't of the form that they require.
+ * A file may use more letters, which the script that writes it explains. The functions abort the
+ * test if the data doesn't have the form that they require.
  */
 #pragma once
 
@@ -21,9 +21,9 @@
 
 typedef struct golden_file {
     char path[512];
-    char *text; /* This is the whole file, which is cut up in place. */
-    char *at;   /* The next line begins here. */
-    int line;   /* The last line that was read has this number. */
+    char *text; /* The whole file, which is cut up in place. */
+    char *at;   /* The begin of the next line. */
+    int line;   /* The number of the last line that was read. */
 } golden_file;
 
 /* Returns tests/golden/data, or the folder that the environment names as REGARD_GOLDEN. */
@@ -43,7 +43,7 @@ char golden_peek(golden_file *f);
 char *golden_line(golden_file *f);
 /* Goes to the next case and returns the words of its first line, or NULL if there is none. */
 char *golden_case(golden_file *f);
-/* Returns what the next line holds. Requires that it begins with this character. */
+/* Returns the next line without its first character, which must be `kind`. */
 char *golden_field(golden_file *f, char kind);
 /* Returns the lines of text that come next, joined by newlines; "" if there are none. */
 char *golden_text(golden_file *f);
@@ -53,7 +53,7 @@ char *golden_word(char **at);
 double golden_number(char **at);
 int64_t golden_integer(char **at);
 uint64_t golden_bits(char **at);
-/* Reads the integers of the next line, which is of this kind, and returns how many there are. */
+/* Reads the integers of the next line, which must be of this kind, and returns their number. */
 int64_t golden_integers(golden_file *f, char kind, int64_t *v, int64_t most);
 /* Returns the text of a word in double quotes, in which \ooo stands for a byte. */
 char *golden_quoted(char **at);

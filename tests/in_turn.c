@@ -1,5 +1,6 @@
 /*
- * in_turn.c: what a function needs is denied to it, one thing after another.
+ * in_turn.c: denies a function its requests for memory, or its calls of the file system, one at a
+ * time.
  */
 #include "in_turn.h"
 #include "faults.h"
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What failed first since this was empty: its sentence must stand in the end. */
+/* The sentence of the first failure since this was empty: it must be the error at the end. */
 static char first_failure[1024];
 static void note_failure(rg_code code, const char *sentence) {
     (void)code;
@@ -24,7 +25,7 @@ void forget_failure(void) {
     rg_error_clear();
 }
 
-/* Calls f with this request for memory denied, and returns whether it got through. */
+/* Calls f with this request for memory denied, and returns whether f succeeded. */
 static bool call_once(bool (*f)(void), long fail_at_request) {
     rg_error_clear();
     const int64_t bytes = rg_memory_stats().now, tensors = rg_live_tensors();
@@ -57,7 +58,8 @@ static void look_after(void (*after)(bool done), bool done) {
         after(done);
 }
 
-/* What a thread asks for once, such as room for its scopes, it keeps. */
+/* Calls f once, since a thread keeps some memory from its first calls, such as the list of its
+ * scopes. */
 static void begin_warm(bool (*f)(void), void (*after)(bool done)) {
     rg_error_clear();
     {
@@ -87,9 +89,9 @@ long deny_in_turn(bool (*f)(void), void (*after)(bool done)) {
 
 typedef struct {
     bool (*f)(void);
-    int left;      /* The list has room for so many. */
-    long request;  /* This is the first that is denied, and then the first that wasn't yet. */
-    char said[64]; /* It isn't "" where f told what isn't so. */
+    int left;      /* The free elements of the list. */
+    long request;  /* The next request to be denied. */
+    char said[64]; /* A message if a condition failed, else "". */
 } starving;
 
 /* Denies each request in turn, until the list has grown. */
@@ -140,7 +142,7 @@ static void check_sentence(long call) {
                   rg_error());
 }
 
-/* Calls f with a file system that fails as it is told here, and returns whether f got through. */
+/* Calls f with a file system that fails in this way, and returns whether f succeeded. */
 static bool call_with(bool (*f)(void), faulty how) {
     faults_begin();
     how.number = faults.number;

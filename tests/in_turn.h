@@ -1,27 +1,29 @@
 /*
- * in_turn.h: what a function needs is denied to it, one thing after another, and nothing may be
- * left of a call that fails.
+ * in_turn.h: calls a function again and again, and denies each of its requests for memory, or lets
+ * each of its calls of the file system fail, one at a time. A call that fails must leave nothing
+ * behind.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* Calls f, in a scope of its own, with each request for memory denied in turn, until it gets
- * through. Where it doesn't, the error must be that of the request; either way no file stays open
- * and no memory is taken. What else must hold is asserted by `after`, which is told whether f got
- * through, and may be NULL. Returns how many requests there were. */
+/* Calls f, in a scope of its own, with each request for memory denied in turn, until f succeeds. If
+ * f fails, the error must be the denied request's; in either case no file may stay open and no
+ * memory may be left. `after`, which may be NULL, asserts further conditions; `done` says whether f
+ * succeeded. Returns the number of requests. */
 long deny_in_turn(bool (*f)(void), void (*after)(bool done));
 
-/* Clears an error that f itself has provoked, so that another may stand in its place. */
+/* Clears an error that f itself has provoked, so that another error can replace it. */
 void forget_failure(void);
 
-/* A thread's list of what its scopes own grows seldom, and then asks for memory. Calls f in new
- * threads whose lists are full after one tensor more, after two, and so on up to `most`, and denies
- * them the room. f must fail then with RG_OUT_OF_MEMORY's error, or get through without. */
+/* The list of references that a thread's scopes own seldom grows, and then requests memory. This
+ * calls f in new threads whose lists are full after one more tensor, after two, and so on up to
+ * `most`, and denies the request. f must fail with RG_OUT_OF_MEMORY, or succeed without the
+ * request. */
 void starve_in_turn(bool (*f)(void), int most);
 
-/* Does the same with each call of the file system: first each one fails, and then each read and
- * each write moves nothing. The function may get through only where what failed was to close a
- * file, or came after a rename. At last all calls move few bytes and are interrupted, and it must
- * get through. Returns how many calls there were. */
+/* Does the same with each call of the file system: first each call fails in turn, then each read
+ * and each write moves nothing. f may succeed only if the call that failed closed a file, or came
+ * after a rename. Finally all calls move few bytes and are interrupted, and f must succeed. Returns
+ * the number of calls. */
 long fail_in_turn(bool (*f)(void), void (*after)(bool done));

@@ -1,5 +1,5 @@
 /*
- * killed.c: a process that saves, and is killed while it does.
+ * killed.c: kills a process while it saves.
  */
 #include "killed.h"
 #include "faults.h"
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Returns whether the child was killed, and not by anything that went wrong in it. */
+/* Returns whether the child was killed by the test, and not by a fault of its own. */
 static bool was_killed(pid_t child) {
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);

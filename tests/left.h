@@ -1,5 +1,6 @@
 /*
- * left.h: what a call leaves behind for its caller's scope and its thread.
+ * left.h: asserts how many tensors, and how much memory, a call leaves to its caller's scope and to
+ * the thread.
  */
 #pragma once
 
@@ -38,11 +39,11 @@ static void check_left(const char *call, left_behind before, size_t tensors, boo
         ck_ok(call);                           \
         check_left(#call, was, n, memory);     \
     } while (0)
-/* The call goes well, and gives n tensors. */
+/* Asserts that the call succeeds, and leaves n tensors to the scope. */
 #define ck_gives(n, call) CK_GIVES(n, false, call)
-/* So does one whose result is a text or a list, which the scope owns, too. */
+/* Asserts the same of a call whose result is a text or a list, which the scope owns, too. */
 #define ck_gives_memory(n, call) CK_GIVES(n, true, call)
-/* The call fails, and gives no tensor. */
+/* Asserts that the call fails, and leaves no tensor. */
 #define ck_gives_none(call)                          \
     do {                                             \
         const left_behind was = look_behind();       \

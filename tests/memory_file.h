@@ -1,6 +1,6 @@
 /*
- * memory_file.h: a file system of one file, which lies in memory, for tests and fuzzers of what
- * reads and writes files.
+ * memory_file.h: a file system with a single file in memory, for tests and fuzzers of functions
+ * that read and write files.
  *
  *     memory_file_begin();
  *     memory_file_set(bytes, n);     the file, whatever its path, has these bytes
@@ -16,7 +16,7 @@
 #include <string.h>
 
 static struct {
-    char *v; /* The file's n bytes. */
+    char *v; /* The n bytes of the file. */
     size_t n, room;
     rg_system before;
 } memory_file;
@@ -37,7 +37,7 @@ static int memory_stat(int fd, struct stat *status) {
 
 static ssize_t memory_pread(int fd, void *to, size_t n, off_t at) {
     (void)fd;
-    /* The library knows how long the file is, and reads nothing beyond its end. */
+    /* The library knows the file's size, and must not read beyond its end. */
     if ((size_t)at > memory_file.n || n > memory_file.n - (size_t)at)
         abort();
     if (n > 0)

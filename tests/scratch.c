@@ -25,7 +25,7 @@ const char *scratch(const char *name) {
     return path;
 }
 
-/* Calls `see`, if there is one, with each file's path, and returns how many files there are. */
+/* Calls `see`, unless it is NULL, with each file's path, and returns the number of files. */
 static int each_file(int (*see)(const char *path)) {
     DIR *files = opendir(folder);
     int n = 0;
@@ -50,7 +50,7 @@ void scratch_end(void) {
 
 const char *scratch_write(const char *name, const void *bytes, size_t n) {
     const char *path = scratch(name);
-    remove(path); /* A file that is written over would go to the disk at once. */
+    remove(path); /* Truncating an existing file would write it to the disk at once. */
     FILE *file = fopen(path, "wb");
     ck_assert_msg(file != NULL, "no file %s", path);
     ck_assert(fwrite(bytes, 1, n, file) == n);

@@ -6,18 +6,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes a new folder, and takes it away with all that is in it. */
+/* scratch_begin makes a new folder, and scratch_end removes it with all files in it. */
 void scratch_begin(void);
 void scratch_end(void);
 /* Returns the path of this name in the folder, or of the folder for "". The text is overwritten
  * four calls later. */
 const char *scratch(const char *name);
-/* Returns how many files are in the folder. */
+/* Returns the number of files in the folder. */
 int scratch_files(void);
 
 /* Writes a file into the folder, and returns its path. */
 const char *scratch_write(const char *name, const void *bytes, size_t n);
-/* Returns the bytes of a file, to be freed. */
+/* Returns the bytes of a file, which the caller frees. */
 char *file_bytes(const char *path, size_t *n);
 /* Returns whether two files have the same bytes. */
 bool same_files(const char *a, const char *b);

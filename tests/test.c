@@ -26,17 +26,17 @@ int rg_slow(void) {
 
 int rg_memory_may_stay;
 
-/* So many bytes were left when the last test ended. */
+/* The number of bytes that were left at the end of the last test. */
 static int64_t bytes;
 
-/* Without forks, a test would begin with the state that the one before it left. */
+/* Without forks, a test would begin with the state that the previous test left. */
 static void begin_anew(void) {
     rg_error_clear();
     rg_set_default_dtype(RG_FLOAT32);
 }
 
-/* Requires that a test has given back, beside what its root scope has, all memory that it asked
- * for, and has said of each block how large it was. */
+/* Requires that a test has freed all its memory, except the root scope's, and has passed each
+ * block's size to the function that frees it. */
 static void end_clean(void) {
     rgi_scope_end_thread(rgi_me);
     int64_t more = rg_memory_stats().now - bytes;
@@ -47,10 +47,10 @@ static void end_clean(void) {
 }
 
 int rg_run_tests(const char *name, int guarded, size_t n, const TTest *const cases[]) {
-    /* A child that dies must keep no line back. */
+    /* Lines are written at once, since a child may die before it would flush them. */
     setvbuf(stdout, NULL, _IOLBF, 0);
     rgi_memory_guarded = guarded;
-    setenv("REGARD_ERRORS", "quiet", 0); /* Most failures of a test are meant. */
+    setenv("REGARD_ERRORS", "quiet", 0); /* Most failures in tests are expected. */
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
     /* The limit catches a hang and measures nothing, since valgrind is slow. */

@@ -3,8 +3,8 @@
  *
  *     RG_TESTS(scope, test_early_return, test_nested)
  *
- * This line defines main, which runs each case in a process of its own, or all in one process where
- * the environment says CK_FORK=no.
+ * This line defines main, which runs each case in a process of its own, or all in one process if
+ * the environment has CK_FORK=no.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #define RG_TESTS(name, ...) RG_TESTS_WITH(#name, 1, __VA_ARGS__)
-/* The same, for a program whose blocks of memory aren't guarded (see tensor/memory.h), since it is
- * about the short way to them, or takes too long. */
+/* The same for a program without guards around blocks of memory (see tensor/memory.h): guards would
+ * bypass the code that it tests, or take too long. */
 #define RG_TESTS_UNGUARDED(name, ...) RG_TESTS_WITH(#name, 0, __VA_ARGS__)
 #define RG_TESTS_WITH(name, guarded, ...)                                          \
     int main(void) {                                                               \
@@ -21,16 +21,16 @@
         return rg_run_tests(name, guarded, sizeof cases / sizeof cases[0], cases); \
     }
 int rg_run_tests(const char *name, int guarded, size_t n, const TTest *const cases[]);
-/* A test fails that leaves memory behind, unless its program sets this, because what it makes stays
- * for as long as a program runs. */
+/* A test that leaves memory behind fails, unless its program sets this, since its memory stays
+ * until the program ends. */
 extern int rg_memory_may_stay;
 /* Returns whether valgrind runs the program, one thread at a time and fifty times as slowly. */
 int rg_emulated(void);
-/* Returns whether valgrind, a sanitizer or an emulator slows the program down; of the last one the
- * environment tells, with EMULATED. */
+/* Returns whether valgrind, a sanitizer or an emulator slows the program down. EMULATED in the
+ * environment stands for an emulator. */
 int rg_slow(void);
 
-/* Asserts what holds for each of many elements: ck_assert_msg would write to a pipe each time. */
+/* Asserts a condition for each of many elements; ck_assert_msg would write to a pipe for each. */
 #define ck_each(condition, ...)        \
     do {                               \
         if (!(condition))              \

@@ -165,7 +165,7 @@ struct joint_attention_attr {
     int64_t heads;
 };
 
-/* Returns the header of part i of t, of which there are `parts`, as (batch, heads, n, size). */
+/* Returns the header of part i of t, which has `parts` parts, as (batch, heads, n, size). */
 static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads) {
     rg_tensor part = *t;
     int64_t size = t->size[2] / parts / heads;

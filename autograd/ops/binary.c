@@ -233,7 +233,7 @@ rg_tensor *(rg_floor_divide_)(rg_tensor *a, rg_tensor *b) {
 
 enum operands { TENSOR_NUMBER, TENSOR_TENSOR, NUMBER_TENSOR };
 
-/* number is b's value if b is a number. */
+/* `number` is b's value if b is a number. */
 struct operands_attr {
     const char *node;
     enum operands are;

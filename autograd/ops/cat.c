@@ -5,8 +5,8 @@
 
 /* ---- cat: tensors one after the other along dim; each tensor's gradient is its slice of g ---- */
 
-/* start[i] is the index along dim at which input i begins. The array has as many elements as there
- * are inputs. */
+/* start[i] is the index along dim at which input i begins. The array has an element for each input.
+ */
 struct cat_attr {
     int dim;
     int64_t start[RG_MAX_INPUTS];

@@ -87,7 +87,7 @@ bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d);
 
 /* ---- ops of one tensor that take up to three numbers beside it ------------------- */
 
-/* A formula calls the numbers k0, k1 and k2. */
+/* The numbers k[0], k[1] and k[2] are k0, k1 and k2 in formulas. */
 struct numbers_attr {
     const char *node;
     double k[3];

@@ -286,8 +286,8 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
 
 #define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
-/* Applies the test to the last of two arguments. More than two arguments are one literal, split at
- * its commas, such as (rg_list){ 2, v }: they stay as they are. */
+/* Applies a test to the last of two arguments. If there are more than two, the preprocessor has
+ * split a literal at its commas, such as (rg_list){ 2, v }: then no test is applied. */
 #define RG_LAST_OF_2_(...)                                                                  \
     RG_ITEM_COUNT_(__VA_ARGS__, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, \
                    RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_,  \

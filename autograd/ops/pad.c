@@ -26,16 +26,17 @@ static bool pad_mirrors(const struct pad_attr *a) {
     return a->mode == RG_REFLECT || a->mode == RG_REPLICATE;
 }
 
-/* Adds three sizes, of which the first isn't negative. Returns whether the sum overflows; then it
- * is wrapped. The second addition may undo the first one's overflow. */
+/* Sets *sum to the sum of three numbers, and returns whether it overflows; then it is wrapped. The
+ * first isn't negative. The second addition may undo the first one's overflow. */
 static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t *sum) {
     bool first = __builtin_add_overflow(size, left, sum);
     bool second = __builtin_add_overflow(*sum, right, sum);
     return first != second;
 }
 
-/* Sets y's size along dim d. Fails if this padding is impossible. In a mode that repeats elements a
- * sum that overflows is wrapped, as in torch; the caller refuses a negative size, and names it. */
+/* Sets y's size along dim d to the sum of x's size and both paddings. Fails if this padding is
+ * impossible. In modes that repeat elements, a sum that overflows wraps around, as in torch; then
+ * the caller fails with the negative size. */
 static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x, int d) {
     int64_t left = pad_at(a, x->ndim, d, false);
     int64_t right = pad_at(a, x->ndim, d, true);

@@ -199,7 +199,8 @@ static bool quantile_within(const rg_tensor *q) {
     return true;
 }
 
-/* Returns the sizes of the result: those of q, and of x reduced along dim, or everywhere. */
+/* Returns the sizes of the result: the sizes of q, followed by x's sizes reduced along dim, or
+ * along all dims. */
 static rg_dims quantile_sizes(rg_tensor *x, const rg_tensor *q, int dim, bool keepdim) {
     rg_dims shape = { 0 };
     if (q->ndim)

@@ -9,8 +9,7 @@ struct softmax_attr {
     int dim;
 };
 
-/* Fails for integers if x has elements, with the sentence of torch's kernel, which depends on the
- * dim. */
+/* Fails if x has integer elements. */
 static bool softmax_shape_as(rg_call *c, const char *name) {
     const rg_tensor *x = c->in[0];
     return rgi_want_dtype(name, !x->numel || rgi_is_float(x->dtype), x->dtype) && rgi_shape_same(c);

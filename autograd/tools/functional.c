@@ -13,8 +13,8 @@
 enum { MOST_DERIVED = 64 };
 
 /* A function and its inputs. in[] are leaves, or views of the inputs if a graph is created, so that
- * a derivative counts only what the function does with its arguments. The bits of `real` say which
- * inputs are floating point. */
+ * a derivative is by the function's arguments alone, not by the same tensors elsewhere. The bits of
+ * `real` say which inputs are floating point. */
 typedef struct {
     const char *op;
     rg_function *f;

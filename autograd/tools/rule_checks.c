@@ -333,7 +333,7 @@ static bool check_denied(const rg_check_run *s) {
     rg_on_error(handler);
     if (ok)
         return true;
-    /* rg_fail also calls the program's handler, with the failure. */
+    /* This fails again with the same sentence, so that the program's handler is called. */
     const rg_failure failure = rgi_this.failure;
     rgi_forget_failure();
     return rgi_fail(failure.code, "function_check", "%s",

@@ -1,4 +1,4 @@
-/* notebook.h: how a notebook's twin stops at an error, and how it prints a tuple. */
+/* notebook.h: functions of the notebooks' programs: stopping at an error, and printing a tuple. */
 #include "regard.h"
 
 #include <math.h>
@@ -12,7 +12,8 @@ static void stop_on_error(rg_code code, const char *message) {
     exit(1);
 }
 
-/* Prints a tuple as the notebook does: on one line, or an item a line where an item has several. */
+/* Prints a tuple as the notebook does: on one line or, if an item has several lines, with each item
+ * on lines of its own. */
 static inline void print_tuple(int n, const char *const items[]) {
     bool lines = false;
     for (int i = 0; i < n; i++)

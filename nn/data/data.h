@@ -13,8 +13,8 @@
  *     }
  *     rg_data_loader_free(loader);
  *
- * What isn't a list of tensors is shuffled and cut through the indices of its items: those of lines
- * are rg_arange(lines.n), and those of windows of tokens are the places where they begin.
+ * To shuffle and batch other data, give the loader a tensor of indices: rg_arange(lines.n) for
+ * lines of text, or the first tokens' indices for windows of tokens.
  */
 #pragma once
 
@@ -25,7 +25,7 @@
 RG_PUBLIC_BEGIN
 
 /* ---- tokens ---------------------------------------------------------------------------
- * The file is read where it is asked for, and never held in memory. */
+ * Only the requested windows of the file are read; the file is never held in memory. */
 
 typedef struct rg_tokens rg_tokens;
 typedef struct RG_OPTIONS rg_tokens_options {

@@ -6,11 +6,11 @@
 
 #include "data.h"
 
-/* A state that was checked and is to be loaded: the order, the position in it, and the generator's
- * state. */
+/* A checked state, which rgi_loader_load_end loads: the order, the position in it, and the
+ * generator's state. */
 typedef struct rg_loader_load {
     struct rg_data_loader *loader;
-    rg_tensor *order, *generator; /* The latter is NULL where the loader has none of its own. */
+    rg_tensor *order, *generator; /* generator: NULL without one of its own. */
     int64_t position;             /* -1 means between two epochs. */
 } rg_loader_load;
 

@@ -239,7 +239,7 @@ static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
             continue;
         if (!rgi_check(t, op))
             return NULL;
-        /* Rooms with public headers alone can't ask the table of dtypes. */
+        /* This folder may not include the table of dtypes (see tests/rooms). */
         RG_FAIL_VALUE_IF(t->dtype != RG_INT64 || t->ndim != ndim, op,
                          "\"%s\" is no int64 tensor with %d dims", key, ndim);
         return rgi_own(rgi_contiguous_copy(t, RG_INT64));

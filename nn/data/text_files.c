@@ -146,7 +146,7 @@ static bool csv_number(const csv_reader *r, char *cell, double *v) {
     const bool decimal = begin[strspn(begin, "0123456789+-.eE \t")] == 0;
     if (end == begin || end[strspn(end, blanks)] || (!decimal && strpbrk(begin, "(0123456789")))
         return csv_refuse(r, "is no number", cell);
-    /* Rooms with public headers alone can't ask the table of dtypes. */
+    /* This folder may not include the table of dtypes (see tests/rooms). */
     const bool fits = r->options.dtype == RG_FLOAT64 || isfinite((float)*v) || !isfinite(*v);
     if ((decimal && isinf(*v)) || !fits)
         return csv_refuse(r, "is too large", cell);
@@ -183,12 +183,12 @@ static bool csv_read_cell(csv_reader *r, char *cell) {
     double real = 0;
     char *data = r->cells->data;
     const int64_t n = r->n++;
-    /* Rooms with public headers alone can't ask the table of dtypes. */
+    /* This folder may not include the table of dtypes (see tests/rooms). */
     if (r->options.dtype == RG_INT64)
         return csv_whole(r, cell, (int64_t *)data + n);
     if (!csv_number(r, cell, &real))
         return false;
-    /* Rooms with public headers alone can't ask the table of dtypes. */
+    /* This folder may not include the table of dtypes (see tests/rooms). */
     if (r->options.dtype == RG_FLOAT32)
         ((float *)data)[n] = (float)real;
     else
@@ -258,7 +258,7 @@ rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o) {
     RG_LOADING(op, path);
     RG_SCOPE();
     RG_FAIL_AS_IF(RG_TYPE_ERROR,
-                  /* Rooms with public headers alone can't ask the table of dtypes. */
+                  /* This folder may not include the table of dtypes (see tests/rooms). */
                   o.dtype != RG_FLOAT32 && o.dtype != RG_FLOAT64 && o.dtype != RG_INT64, op,
                   "expected dtype torch.float32, torch.float64 or torch.int64");
     RG_FAIL_VALUE_IF(!o.delimiter || strchr("\"\r\n0123456789+-.eE", o.delimiter), op,

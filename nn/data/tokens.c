@@ -26,7 +26,7 @@ struct rg_tokens {
 
 /* ---- opening -------------------------------------------------------------------------- */
 
-/* Rooms with public headers alone can't ask the table of dtypes. */
+/* This folder may not include the table of dtypes (see tests/rooms). */
 static bool is_token_type(rg_foreign type) { return rgi_foreign[type].dtype == RG_INT64; }
 
 /* Reads NumPy's header and finds the offset of the tokens. */
@@ -133,7 +133,7 @@ rg_pair(rg_tokens_windows)(const rg_tokens *tokens, rg_tensor *starts, int64_t b
     if (!rgi_may_do_once(op) || !rgi_handle_given(tokens, op, RG_HANDLE_TOKENS)
         || !rgi_given_tensor(starts, op))
         return no_windows;
-    /* Rooms with public headers alone can't ask the table of dtypes. */
+    /* This folder may not include the table of dtypes (see tests/rooms). */
     if (rg_dtype_of(starts) != RG_INT64 || rg_ndim(starts) != 1) {
         rg_fail(RG_TYPE_ERROR, op,
                 "expected starts of dtype torch.int64 with 1 dim but got %s "

@@ -92,8 +92,9 @@ static bool is_above(const rg_module *above, const rg_module *m) {
     return m;
 }
 
-/* Writes the value's name as the scope's root sees it. Returns false if `of` is outside of that
- * root's tree. If the root is below `of`, the value has the name that `of` gives it. */
+/* Writes the value's name relative to the scope's root, the module for which the hooks were set.
+ * Returns false if `of` isn't in the root's tree. If the root is below `of`, the name is relative
+ * to `of`. */
 static bool name_for(const struct rg_hook_scope *scope, const rg_module *of, const char *name,
                      char text[2 * RG_PATH_ROOM]) {
     char root[RG_PATH_ROOM];

@@ -205,7 +205,7 @@ rg_batch_norm_module *rg_nn_batch_norm2d_with(int64_t num_features, rg_batch_nor
 /* ---- layers without parameters: rg_nn_relu is a module that computes rg_relu, .. --------- */
 typedef struct rg_plain_module {
     rg_module base;
-    /* The constructor's arguments, in order. */
+    /* The arguments of the constructor, in order. */
     double a, b;
 } rg_plain_module;
 rg_plain_module *rg_nn_identity(void);

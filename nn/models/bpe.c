@@ -1,6 +1,6 @@
 /*
- * bpe.c: the table of merges, and merging a word: the possible merge of lowest rank is made, the
- * leftmost of several, until none is possible.
+ * bpe.c: the table of merges, and merging a word: of all possible merges, the leftmost one of the
+ * lowest rank is made, until none is possible.
  */
 #include "bpe.h"
 #include "tensor/error.h"

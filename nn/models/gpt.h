@@ -6,9 +6,9 @@
  *     rg_backward(rg_gpt_forward(model, idx, targets).loss);
  *     rg_tensor *more = rg_gpt_generate(model, idx, 100, .top_k = 10);
  *
- * rg_call(m, idx) returns the logits after the last of idx (batch, length), as nanoGPT does, and
- * rg_call(m, idx, targets) the loss. A forward hook of the model sees what rg_call returns, and the
- * logits where rg_gpt_forward is called.
+ * rg_call(m, idx) returns the logits after the last token of idx (batch, length), as nanoGPT does,
+ * and rg_call(m, idx, targets) returns the loss. A forward hook of the model gets the result of
+ * rg_call, or the logits if the program calls rg_gpt_forward.
  */
 #pragma once
 

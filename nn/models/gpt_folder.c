@@ -251,9 +251,9 @@ static const rg_safetensors_entry *find_weight(const weight_files *w, const char
     return NULL;
 }
 
-/* ---- which tensors there must be ------------------------------------------------------- */
+/* ---- the required tensors ------------------------------------------------------- */
 
-/* The dims of a tensor are among these sizes. */
+/* The sizes that the dims of weights have. */
 typedef enum { NO_SIZE, EMBD, EMBD_3, INNER, VOCAB, POSITIONS } weight_size;
 typedef struct {
     const char *name;
@@ -306,7 +306,7 @@ static bool has_weight(const weight_files *w, const rg_gpt_options *o, const wei
                                "has it",
                                name, rgi_shape_text(e->shape.n, e->shape.v, is),
                                rgi_shape_text(wanted.n, wanted.v, should));
-    /* Rooms with public headers alone can't ask the table of dtypes. */
+    /* This folder may not include the table of dtypes (see tests/rooms). */
     if (dtype != RG_FLOAT32 && dtype != RG_FLOAT64)
         return rgi_file_refuse(&s->file, "tensor \"%s\" is of type %s, which no weight is of", name,
                                rgi_foreign[e->type].safetensors);

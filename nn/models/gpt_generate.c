@@ -19,7 +19,7 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                            const rg_generate_options *o) {
     if (!rgi_given(self, "gpt_generate", "a module") || !rgi_given_tensor(idx, "gpt_generate"))
         return false;
-    /* Rooms with public headers alone can't ask the table of dtypes. */
+    /* This folder may not include the table of dtypes (see tests/rooms). */
     RG_FAIL_IF(rg_ndim(idx) != 2 || rg_dtype_of(idx) != RG_INT64, "gpt_generate",
                "expected idx of (batch, length) and dtype torch.int64, but got %s and %s",
                rg_repr_shape(idx), rg_dtype_name(rg_dtype_of(idx)));

@@ -78,8 +78,9 @@ bool rgi_json_keeps(const rg_json_file *f, uint32_t object, const char *where,
     return true;
 }
 
-/* ---- looking --------------------------------------------------------------------------
- * What an object lacks is found at 0, where the file's own object is: no number, and no text. */
+/* ---- reading members ------------------------------------------------------------------
+ * rgi_json_find returns 0 if an object lacks a member. Value 0 is the file's root, which is neither
+ * a number nor a text, so that the functions below return their defaults. */
 
 int64_t rgi_json_whole(const rg_json_file *f, uint32_t object, const char *name, int64_t other) {
     int64_t whole;

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- life ----------------------------------------------------------------------------- */
+/* ---- making and freeing --------------------------------------------------------------- */
 
 void rgi_tokenizer_drop(rg_tokenizer *t) {
     rgi_map_free(&t->names);
@@ -169,7 +169,7 @@ const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
     if (!rgi_handle_given(t, "tokenizer_decode", RG_HANDLE_TOKENIZER)
         || !rgi_given_tensor(ids, "tokenizer_decode"))
         return NULL;
-    /* Rooms with public headers alone can't ask the table of dtypes. */
+    /* This folder may not include the table of dtypes (see tests/rooms). */
     RG_FAIL_AS_IF(RG_TYPE_ERROR, rg_dtype_of(ids) != RG_INT64, "tokenizer_decode",
                   "expected indices of dtype torch.int64 but got %s",
                   rg_dtype_name(rg_dtype_of(ids)));

@@ -54,7 +54,7 @@ static int by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Adds each token to the index once, with any number. */
+/* Adds each distinct token to the index. number_tokens sets the numbers later. */
 static bool collect_tokens(rg_vocabulary *v, const char *text) {
     RG_SCOPE();
     char *token = rgi_scope_alloc(strlen(text) + 1);
@@ -167,7 +167,7 @@ const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
     if (!rgi_handle_given(v, "decode", RG_HANDLE_VOCABULARY)
         || !rgi_given_tensor(indices, "decode"))
         return NULL;
-    /* Rooms with public headers alone can't ask the table of dtypes. */
+    /* This folder may not include the table of dtypes (see tests/rooms). */
     RG_FAIL_AS_IF(RG_TYPE_ERROR, rg_dtype_of(indices) != RG_INT64, "decode",
                   "expected indices of dtype torch.int64 but got %s",
                   rg_dtype_name(rg_dtype_of(indices)));

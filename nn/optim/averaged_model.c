@@ -49,8 +49,8 @@ rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_o
 
 /* ---- updating -------------------------------------------------------------------------- */
 
-/* A tensor of the average, with the model's. `next` is the average's next value if its dtype isn't
- * floating point; otherwise NULL. */
+/* A tensor of the average, and the model's tensor of that name. `next` is the average's next value
+ * if its dtype isn't floating point; otherwise it is NULL. */
 typedef struct {
     rg_tensor *average, *current, *next;
     bool averaged; /* False: the model's value is copied. */

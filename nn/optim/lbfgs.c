@@ -14,7 +14,7 @@
 
 static const char *const lbfgs_name = "LBFGS";
 
-/* ---- its memory ------------------------------------------------------------------------ */
+/* ---- the state ------------------------------------------------------------------------- */
 
 bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from) {
     *to = *from;
@@ -207,8 +207,8 @@ static bool is_flat(const line_search *l, const line_point *p) {
     return fabs(p->slope) <= -slope_falls_to * l->from.slope;
 }
 
-/* Moves on until two points bracket a good point, or the second point is good itself: then sets
- * *done. Returns false on failure. */
+/* Tries larger steps until the two points in `ends` bracket a point that satisfies the Wolfe
+ * conditions. Sets *done if the second point satisfies them itself. Returns false on failure. */
 static bool bracket_line(line_search *l, double t, line_point ends[2], bool *done) {
     line_point last = l->from, p;
     if (!evaluate_at(l, t, &p))
@@ -231,7 +231,8 @@ static bool bracket_line(line_search *l, double t, line_point ends[2], bool *don
     return true;
 }
 
-/* Returns a position between the ends. It is close to an end at most once in a row. */
+/* Returns a position between the ends. If the previous position was close to an end, this one
+ * isn't. */
 static double place_between(const line_point ends[2], bool *was_near) {
     const double low = fmin(ends[0].t, ends[1].t), high = fmax(ends[0].t, ends[1].t);
     const double near = 0.1 * (high - low);
@@ -291,7 +292,7 @@ static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
     return true;
 }
 
-/* Adds the last step's pair, unless the gradient didn't grow along the step. */
+/* Adds the pair of the last step, if the gradient has grown along the step. */
 static bool remember_step(lbfgs_run *r) {
     rg_lbfgs *m = &r->s;
     rg_tensor *y = rg_sub(r->flat_grad, m->prev_flat_grad), *s = rg_mul(m->d, m->t);
@@ -410,7 +411,7 @@ static bool minimise(lbfgs_run *r, rg_tensor **loss) {
     double steepest;
     if (!evaluate(r, loss) || !greatest_of(r->flat_grad, &steepest))
         return false;
-    /* Rooms with public headers alone can't ask the table of dtypes. */
+    /* This folder may not include the table of dtypes (see tests/rooms). */
     r->single = r->flat_grad->dtype == RG_FLOAT32;
     bool last = steepest <= g->tolerance_grad;
     for (double i = 1; !last && i <= g->max_iter; i++)

@@ -27,8 +27,8 @@ enum {
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* The options as fields of rg_param_group, with their names in a state_dict: "lr", "betas.0",
- * "betas.1" and so on. */
+/* A row for each option: its field of rg_param_group, and its name in a state_dict: "lr",
+ * "betas.0", "betas.1" and so on. */
 extern const rg_saved rgi_options[RG_OPTION_COUNT];
 
 typedef struct rg_group {
@@ -36,7 +36,7 @@ typedef struct rg_group {
         rg_param_group options;
         double option[RG_OPTION_COUNT];
     };
-    double n_params; /* A number, as state_dict saves it. */
+    double n_params; /* The number of parameters, as state_dict saves it. */
 } rg_group;
 _Static_assert(sizeof(rg_param_group) == RG_OPTION_COUNT * sizeof(double),
                "one number for each option");
@@ -154,7 +154,8 @@ static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {
 }
 /* Fails with torch's error if the options don't suit a schedule of this kind. */
 bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
-/* Writes the schedule's state_dict as in torch, after the key, if that isn't NULL. */
+/* Writes the schedule's state_dict as torch does: as the value of the key, or alone if the key is
+ * NULL. */
 void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s);
 /* Returns the number of schedules that this one steps: SequentialLR's and ChainedScheduler's. */
 int rgi_schedules_below(const rg_schedule *s);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- checks of its options ----------------------------------------------------- */
+/* ---- checks of the options ----------------------------------------------------- */
 
 /* A rule for one kind of schedule, with torch's error message. The number is appended if the
  * message ends in a blank. */
@@ -242,7 +242,8 @@ static void begin_cyclic(rg_schedule *s) {
     }
 }
 
-/* Undoes the changes of the rates that the making of SequentialLR's schedules caused. */
+/* Restores the rates from before SequentialLR's schedules were made, since making them changed the
+ * rates. */
 static void begin_sequential(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;
@@ -267,7 +268,7 @@ static bool begin_schedule(rg_schedule *s) {
     return !rate || set_rates(first, 0, rate);
 }
 
-/* Fails if an option has both a single value and a list, which would make the former useless. */
+/* Fails if an option is given both as a single value and as a list. */
 static bool values_are_given_once(const char *name, const rg_schedule_options *q) {
     const struct {
         const char *one, *each;

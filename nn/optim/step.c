@@ -91,7 +91,7 @@ static void count_step(const rg_optim *o, rg_optim_slot *slot) {
         return;
     const double product = slot->step == 1 ? 1 : slot->product;
     const double factor = o->row->factor(&o->groups[slot->group].options, slot->step);
-    /* Rooms with public headers alone can't ask the table of dtypes. */
+    /* This folder may not include the table of dtypes (see tests/rooms). */
     slot->product = rg_default_dtype() == RG_FLOAT64 ? product * factor
                                                      : (float)product * (float)factor;
 }

@@ -1,15 +1,15 @@
 /*
- * buffers.c: buffers that a forward changes, as batch norm's running means. Each shard's forward
- * begins with what they were before the batch, and after it they are the mean of what the shards
- * made of them; so they don't depend on which rank had which shard. Those that aren't floating
- * point, such as counts, are as one shard has left them.
+ * buffers.c: buffers that a forward changes, such as batch norm's running means. Each shard's
+ * forward begins with the values from before the batch. After the batch, a buffer is the mean of
+ * the shards' new values, so that it doesn't depend on the assignment of shards to ranks. A buffer
+ * that isn't floating point, such as a count, has the value that one shard gave it.
  */
 #include "reducer.h"
 #include "autograd/ops/ops.h"
 
 #include "hash.h"
 
-/* ---- which they are -------------------------------------------------------------------- */
+/* ---- the list of buffers --------------------------------------------------------------- */
 
 bool rgi_buffers_list(rg_reducer *s, rg_named_list all) {
     s->buffers = rgi_room(&s->buffers_holder, (size_t)all.n * sizeof *s->buffers);

@@ -159,7 +159,8 @@ bool rg_distributed_check(const rg_distributed *d) {
 
 /* ---- making ---------------------------------------------------------------------------- */
 
-/* Assigns shards to the rank. If the ranks don't divide their number, some ranks get one more. */
+/* Assigns shards to the rank. If the number of shards isn't a multiple of the number of ranks, some
+ * ranks get one more. */
 static bool deal_shards(rg_distributed *d, int64_t shards) {
     const int64_t size = rg_world_size(), rank = rg_rank();
     if (shards == 0)

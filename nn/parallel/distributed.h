@@ -16,12 +16,11 @@
  *
  * A batch is cut into `shards` equal parts, whatever the number of ranks, and each shard has a
  * backward run of its own. A rank takes its shards one after the other, adds their gradients up,
- * and sends nothing before the last shard. This is gradient accumulation, so that no no_sync is
- * needed. During the last backward run the sums are sent to the other ranks, in buckets. At its end
- * the mean of the gradients over all shards has been added to each parameter's .grad, on all ranks.
- * All sums follow one binary tree over the shards. Therefore the weights are the same to the last
- * bit on every number of ranks that is a power of two and divides the number of shards, including
- * 1.
+ * and sends nothing before the last shard. This is gradient accumulation, without torch's no_sync.
+ * During the last backward run the sums are sent to the other ranks, in buckets. At its end the
+ * mean of the gradients over all shards has been added to each parameter's .grad, on all ranks. All
+ * sums follow one binary tree over the shards. Therefore the weights are the same to the last bit
+ * on every number of ranks that is a power of two and divides the number of shards, including 1.
  *
  * All ranks begin with the same seed and draw the same batches. Random numbers in a shard's
  * forward, such as dropout's, come from a stream of that shard, whose seed is drawn from the

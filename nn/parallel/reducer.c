@@ -33,8 +33,9 @@ static void add_zeros(const rg_bucket *b, char *to, int64_t n) {
     }
 }
 
-/* Adds a shard's gradient, or zeros if that is NULL, to the sum that waits for it, and that sum to
- * the one before, for all that the shard completes. Where it completes none, it waits itself. */
+/* Adds a shard's gradient, or zeros if it is NULL, to the sums. If the shard completes sums of the
+ * tree, the gradient is added to the newest waiting sum, and each completed sum to the sum before
+ * it. If it completes none, the gradient becomes a new waiting sum. */
 static void add_to_tree(const rg_reducer_entry *entry, const void *gradient) {
     const rg_reducer *s = entry->of;
     const rg_bucket *b = &s->buckets[entry->bucket];
@@ -70,7 +71,8 @@ static void run_opens(rg_reducer *s) {
         rgi_buckets_expect(s);
 }
 
-/* Records the arrival of a gradient, and the order until that is settled. */
+/* Adds an arrived gradient to the sums. Until the order is settled, it also notes the gradient's
+ * place in the order. */
 static void arrive(rg_reducer_entry *entry, const void *gradient) {
     rg_reducer *s = entry->of;
     if (!s->settled)
@@ -109,9 +111,10 @@ static rg_tensor *gradient_arrives(rg_tensor *gradient, void *context) {
     return RG_NONE;
 }
 
-/* ---- its end --------------------------------------------------------------------------- */
+/* ---- the end of a run ------------------------------------------------------------------ */
 
-/* Orders the entries, on all ranks, as rank 0's gradients arrived. */
+/* Puts the entries of all ranks into the order in which rank 0's gradients arrived, and makes the
+ * buckets again. */
 static bool settle_order(rg_reducer *s) {
     RG_SCOPE();
     rg_tensor *order = rg_zeros_dims(RG_DIMS(s->n), RG_INT64);
@@ -127,7 +130,7 @@ static bool settle_order(rg_reducer *s) {
     return rgi_all_ok("distributed", rgi_buckets_make(s));
 }
 
-/* Returns true if a rank has used the share of this mark. Only floats have gradients. */
+/* Returns whether the mark says that a rank has used the parameter. Only floats have gradients. */
 static bool is_used(rg_dtype dtype, const void *mark) {
     switch (dtype) {
     case RG_FLOAT32: return *(const float *)mark != 0;
@@ -139,8 +142,8 @@ static bool is_used(rg_dtype dtype, const void *mark) {
     return false;
 }
 
-/* Returns the mean of the shards' gradients, added to what there was before, or RG_NONE where there
- * is none of either. */
+/* Returns the mean of the shards' gradients, added to the gradient from before the batch, or
+ * RG_NONE if there is neither. */
 static rg_tensor *final_gradient(const rg_reducer_entry *entry) {
     const rg_bucket *b = &entry->of->buckets[entry->bucket];
     rg_tensor *before = entry->before ? entry->before : RG_NONE;
@@ -187,7 +190,7 @@ static void batch_ends(rg_reducer *s) {
         s->v[i].used = false;
 }
 
-/* Counts gradients that the run didn't reach as zeros, and adds the buffers. */
+/* Adds zeros for gradients that the run didn't reach, and adds the buffers. */
 static bool rest_arrives(rg_reducer *s) {
     RG_SCOPE();
     for (int i = 0; i < s->n; i++) {
@@ -201,7 +204,8 @@ static bool rest_arrives(rg_reducer *s) {
     return true;
 }
 
-/* Shows the profiler the time of sums that the backward run doesn't hide. */
+/* Waits until all buckets are summed. The profiler shows the time, which the backward run doesn't
+ * hide. */
 static void wait_for_sums(rg_reducer *s) {
     RG_RECORD_FUNCTION("wait for all_reduce");
     while (!rgi_buckets_advance(s))
@@ -264,7 +268,7 @@ static int log_up(int n) {
     return k;
 }
 
-/* Gradients are first expected in reverse order of the parameters. */
+/* The first order in which gradients are expected is the reverse order of the parameters. */
 bool rgi_reducer_begin(rg_reducer *s, double bucket_cap_mb) {
     const rg_list all = rg_parameters(s->distributed->module);
     const rg_named_list buffers = rg_named_buffers(s->distributed->module);

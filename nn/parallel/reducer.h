@@ -24,9 +24,9 @@ typedef struct rg_reducer_entry {
     rg_tensor *before; /* The .grad before the batch, or NULL. */
 } rg_reducer_entry;
 
-/* A bucket has n elements: those of its entries, and then a mark for each entry, which counts the
- * ranks that used it. `sums` has room for the sums of several parts of the tree, one after the
- * other; the first of them is sent. */
+/* A bucket of n elements: the gradients of its entries, followed by a mark for each entry, which
+ * counts the ranks that used it. `sums` holds up to `levels` arrays of n elements, the sums of
+ * several subtrees of shards; the first one becomes the sum of all, which is sent. */
 typedef struct rg_bucket {
     rg_dtype dtype;
     int n_entries, missing; /* The number of gradients that haven't arrived. */

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- whose a parameter is -------------------------------------------------------------- */
+/* ---- the owners of parameters ---------------------------------------------------------- */
 
-/* The optimizer's parameters in the order of their states, and the rank that owns each. The scope
+/* The optimizer's parameters, in the order of their states, and each one's owner, a rank. The scope
  * owns the lists. */
 typedef struct {
     int n;
@@ -118,8 +118,8 @@ static int64_t owner_of_entry(const ownership *w, const char *name) {
     return i < w->n ? w->owner[i] : -1;
 }
 
-/* Returns the rank's own state: that of its parameters and, unless of_params_alone, the entries
- * without a parameter. */
+/* Returns the rank's own state: the state of its parameters and, unless of_params_alone, the
+ * entries without a parameter. */
 static rg_named_list own_state(rg_optim *o, const ownership *w, bool of_params_alone) {
     const rg_named_list all = rg_optim_state_dict(o), failed = { .n = -1 };
     rg_named *v = all.n < 0 ? NULL : rgi_scope_room((size_t)all.n * sizeof *v);

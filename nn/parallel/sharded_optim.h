@@ -12,9 +12,9 @@
  *     rg_distributed_save_checkpoint(path, run);
  *     rg_sharded_optim_release(o);
  *
- * Each parameter belongs to one rank; neighbours belong to the same, such that all ranks have about
- * as many elements. The state of a parameter is on its rank alone. All ranks must have the same
- * parameters and gradients, as rg_nn_distributed sees to, and the same options.
+ * Each parameter is owned by one rank: a rank owns adjacent parameters, and all ranks own about the
+ * same number of elements. Only the owner has a parameter's state. All ranks must have the same
+ * parameters and gradients, which rg_nn_distributed ensures, and the same options.
  */
 #pragma once
 
@@ -23,8 +23,8 @@
 
 RG_PUBLIC_BEGIN
 
-/* Makes rg_optim_step's step, with the same bits: each rank updates its own parameters and sends
- * them to the others. If one rank fails, all fail and training is halted. */
+/* Does the same as rg_optim_step, with the same bits: each rank updates its own parameters and
+ * sends them to the others. If one rank fails, all fail and training is halted. */
 bool rg_sharded_optim_step(rg_optim *o);
 /* Sends all ranks' states to rank 0, for a checkpoint. */
 bool rg_sharded_optim_gather(rg_optim *o);

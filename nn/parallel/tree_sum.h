@@ -1,13 +1,16 @@
 /*
- * tree_sum.h: one array summed over all ranks, while others are on their way and the program goes
- * on: a sum is begun, and then asked again and again until it is done. Private.
+ * tree_sum.h: sums an array over all ranks without blocking: the caller fills in an rg_tree_sum,
+ * and calls rgi_tree_sum_advance repeatedly until the sum is done. Several sums may run at the same
+ * time. Private.
  *
- * The sums go up one fixed binary tree: neighbours first, then pairs of neighbours. With 2^k ranks
- * each of 2^k parts of the array goes up that tree to another rank, by halves: to its neighbour a
- * rank gives one half of what it has, and takes the other half of the neighbour's; to the one two
- * ranks further a half of that half, and so on. Then the sums go the same way back. So a rank sends
- * 2 (R - 1) / R times the array, the least that there is, in 2 log2 R messages. Of R ranks that
- * aren't 2^k, those behind the first 2^k hand theirs to one of these, and get the sums from it.
+ * All elements are summed along one fixed binary tree: adjacent ranks first, then pairs of these,
+ * and so on. With R = 2^k ranks the sum is computed by recursive halving: at level 0 a rank
+ * exchanges halves of the array with the adjacent rank, and keeps the sum of one half; at level 1
+ * it exchanges halves of that half with the rank two further, and so on, until it has the sum of
+ * one of the 2^k parts. Then the parts are returned along the same messages in reverse. A rank
+ * sends 2 (R - 1) / R times the array, which is the minimum, in 2 log2 R messages. If R isn't a
+ * power of two, each rank behind the first 2^k ranks sends its array to one of these, and receives
+ * the sums from it.
  */
 #pragma once
 

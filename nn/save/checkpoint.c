@@ -1,6 +1,6 @@
 /*
- * checkpoint.c: a run's parts as one list of named tensors, and back. How such a list lies in a
- * file is safetensors.c's business.
+ * checkpoint.c: converts a run's parts to one list of named tensors, and back. safetensors.c reads
+ * and writes such a list.
  */
 #include "checkpoint.h"
 

@@ -36,11 +36,12 @@ typedef struct rg_number_list {
 
 struct rg_data_loader;
 
-/* The parts of a run. A part that is NULL is neither saved nor loaded, but for the generator. */
+/* The parts of a run. A part that is NULL is neither saved nor loaded; but a NULL generator stands
+ * for the default one. */
 typedef struct rg_training {
     void *model RG_EMPTY;             /* Its parameters and its persistent buffers are saved. */
     rg_optim *optim RG_EMPTY;         /* Its state, its options and its schedules are saved. */
-    rg_generator *generator RG_EMPTY; /* NULL stands for the default one. */
+    rg_generator *generator RG_EMPTY; /* Its state is saved. */
     rg_named_list tensors RG_EMPTY; /* The program's own tensors get the file's values in place. */
     rg_number_list numbers RG_EMPTY;
     /* The order of the current epoch and the position in it are saved. */

@@ -1,6 +1,6 @@
 /*
- * derive.h: checks that follow from an op's row and samples alone. Each returns the number of
- * faults that it found, and counts what it ran in derive_checks.
+ * derive.h: checks that are derived from an op's row and samples alone. Each returns the number of
+ * faults that it found, and counts its checks in derive_checks.
  */
 #pragma once
 
@@ -10,7 +10,7 @@ extern long derive_checks;
 extern bool derive_quiet; /* If true, faults are expected, and not printed. */
 
 /* Makes inputs from a sample's text, which op.h describes; those of floating point require grad.
- * The same text gives the same numbers. Returns how many there are, or -1 if the text is malformed.
+ * The same text gives the same numbers. Returns their number, or -1 if the text is malformed.
  */
 int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]);
 
@@ -20,6 +20,6 @@ derive_check derive_first_order, derive_second_order, derive_layouts, derive_flo
     derive_inner, derive_alone, derive_overlap, derive_written, derive_out_of_memory,
     derive_withheld;
 
-/* Returns whether a way back through the sample takes one call, or at most half of those that it
- * takes where a graph is created: whether it goes by the fused derivative. */
+/* Returns whether a backward run of the sample uses the fused derivative: it makes one call, or at
+ * most half of the calls that a run with create_graph makes. */
 bool derive_is_fused(const rg_op *op, const rg_sample *sample);

@@ -7,9 +7,9 @@
 #include "op_cases.h"
 
 typedef struct op_result {
-    int n; /* There are so many tensors; -1 means that the call failed. */
+    int n; /* The number of tensors; -1 means that the call failed. */
     rg_tensor *t[OP_OUTPUTS];
-    bool list; /* The tensors came in a list, which has memory of its own. */
+    bool list; /* The tensors are in a list, which has memory of its own. */
 } op_result;
 typedef struct op_call {
     const char *name;

@@ -1,7 +1,7 @@
 /*
  * op_cases.h: reads the cases that ops.py wrote into tests/golden/data/ops/, and layouts.py into
- * tests/golden/data/layouts/: a function, its arguments, and what PyTorch computed. The tops of
- * both scripts, in tests/golden/make/, tell what the lines' letters mean.
+ * tests/golden/data/layouts/: a function, its arguments, and PyTorch's results. The heads of both
+ * scripts, in tests/golden/make/, explain the letters of the lines.
  */
 #pragma once
 
@@ -19,8 +19,8 @@
 enum { OP_ARGUMENTS = 16, OP_LIST = 32, OP_OUTPUTS = 32 };
 
 typedef struct op_argument {
-    /* The line of the argument begins with this letter, which tells in which of the other fields
-     * the argument is: t is a tensor, i a whole number, a bool or a dtype, x a double, s text. */
+    /* The letter at the begin of the argument's line, which names the field of the argument: t is a
+     * tensor, i an integer, a bool or a dtype, x a double, s a text. */
     char kind;
     rg_tensor *t;
     int64_t i;
@@ -35,9 +35,9 @@ typedef struct op_expected_tensor {
     bool none; /* There is no gradient. */
     bool view; /* The tensor shares the storage of the first argument. */
     char dtype[4], node[64];
-    rg_dims shape, stride; /* Where strides aren't given, stride.n is -1. */
+    rg_dims shape, stride; /* Without strides, stride.n is -1. */
     size_t step;    /* Only every step-th value is given. */
-    double largest; /* Where step > 1, no value is larger than this. */
+    double largest; /* If step > 1, no value is larger than this. */
     char *values;
 } op_expected_tensor;
 
@@ -48,22 +48,22 @@ typedef struct op_error {
 typedef struct op_case {
     char function[64];
     int line;
-    double factor; /* The tolerance is so many times the usual one. */
-    bool single;   /* There is a float32 among the arguments. */
-    bool direct;   /* The call writes into the very argument, not into a clone of it. */
+    double factor; /* A factor of the usual tolerance. */
+    bool single;   /* An argument is a float32. */
+    bool direct;   /* The call writes to the argument itself, not to a clone of it. */
     int n_args, n_leaves, n_outs, n_first, n_second;
     op_argument arg[OP_ARGUMENTS];
     rg_tensor *leaf[OP_LIST];
     op_expected_tensor out[OP_OUTPUTS], first[OP_LIST], second[OP_LIST];
-    rg_dims *stride; /* While a case is read, the next strides go here. */
+    rg_dims *stride; /* The place of the next strides, while a case is read. */
     op_error error, backward_error;
-    double largest; /* No argument's finite number is larger in magnitude, or this is 100. */
+    double largest; /* The largest magnitude of a finite argument, at least 100. */
 } op_case;
 
 /* ---- tensors --------------------------------------------------------------------- */
 
-/* ruled_numbers_begin(k) and ruled_numbers_next make the k-th sequence of small numbers, with which
- * a tensor is filled row by row. numbers() in ops_cases.py makes the same sequences. */
+/* ruled_numbers_begin(k) and ruled_numbers_next generate the k-th sequence of small numbers, which
+ * fills a tensor row by row. numbers() in ops_cases.py generates the same sequences. */
 typedef struct ruled_numbers {
     uint32_t state;
 } ruled_numbers;
@@ -101,7 +101,7 @@ static rg_tensor *op_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) {
     return t;
 }
 
-/* Fills t with values, or with the k-th numbers that are made by rule if the values are "r k". */
+/* Fills t with the values or, if they are "r k", with the k-th sequence of ruled_numbers. */
 static void op_fill(rg_tensor *t, op_case *c, bool ruled, char *values) {
     ruled_numbers r = ruled_numbers_begin((unsigned)(ruled ? atoi(values) : 0));
     rg_dims shape = rg_shape(t);
@@ -233,7 +233,7 @@ static void op_read_argument(op_case *c, golden_file *f, char kind, char *rest) 
     case 'L': a->dims = golden_dims(rest); break;
     case 'y':
         a->i = golden_dtype(rest);
-        /* A function that is told float32 computes in it, whatever it is given. */
+        /* A function that gets the dtype float32 computes in it, whatever its arguments are. */
         c->single |= a->i == RG_FLOAT32 && strstr(c->function, "_as");
         break;
     case 's': a->s = rest; break;

@@ -1,7 +1,8 @@
 /*
- * check.h: the part of Check that the tests use, for targets for which there is no Check: Debian
- * compiles it for its own C library. With BARE=1 the Makefile takes this one, and the tests stay as
- * they are. Names and meanings are Check's; what a test program prints is nearly so.
+ * check.h: the part of Check's interface that the tests use, for targets without Check, such as
+ * musl: Debian compiles Check only for its own C library. With BARE=1 the Makefile uses this
+ * header, and the tests stay as they are. Names and meanings are Check's, and test programs print
+ * nearly the same.
  */
 #pragma once
 
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* A test is a function of a loop's number, which is 0 without a loop. */
+/* A test is a function of the loop's index, which is 0 without a loop. */
 typedef struct {
     const char *name;
     void (*run)(int i);
@@ -53,14 +54,14 @@ void srunner_free(SRunner *runner);
 _Noreturn void bare_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns whether both are texts, and the same one. */
+/* Returns whether both are texts, and equal. */
 static inline int bare_same(const char *x, const char *y) { return x && y && strcmp(x, y) == 0; }
 
 #define ck_abort_msg(...)             bare_fail(__FILE__, __LINE__, __VA_ARGS__)
 #define ck_assert_msg(condition, ...) ((condition) ? (void)0 : ck_abort_msg(__VA_ARGS__))
 #define ck_assert(condition)          ck_assert_msg(condition, "'%s' is false", #condition)
 
-/* Asserts how two values compare, each of which is evaluated once. */
+/* Asserts a comparison of two values, each of which is evaluated once. */
 #define BARE_COMPARE(type, format, x, op, y)                                                    \
     do {                                                                                        \
         const type ck_x = (x);                                                                  \
@@ -93,7 +94,7 @@ static inline int bare_same(const char *x, const char *y) { return x && y && str
         ck_assert_msg(fabs(ck_x - ck_y) < (tolerance), "%s is %.17g, and %s %.17g", #x, ck_x, #y, \
                       ck_y);                                                                      \
     } while (0)
-/* A failure prints (null) for NULL, which is no text. */
+/* On failure, (null) is printed for NULL. */
 #define ck_assert_str_eq(x, y)                                                               \
     do {                                                                                     \
         const char *ck_x = (x);                                                              \

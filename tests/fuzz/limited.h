@@ -1,6 +1,6 @@
 /*
- * limited.h: a load of the file in memory keeps a limit of its memory, whatever the file is. Each
- * file has a limit of its own, of up to 64 times its bytes.
+ * limited.h: checks that a load of the file in memory_file.h stays below a limit of memory,
+ * whatever the file is. Each file has a limit of its own, up to 64 times its size.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "tensor/files/files.h"
 #include "tests/memory_file.h"
 
-/* Loads under the limit. A load that fails must be one that the file or the limit refuses. */
+/* Loads with the limit. If the load fails, the reason must be the file or the limit. */
 static inline void fuzz_limited(void (*load)(void)) {
     const int64_t now = rg_memory_stats().now;
     uint64_t hash = 1469598103934665603u;

@@ -1,7 +1,6 @@
 /*
- * mutate.h: what the fuzzers of readers share: a check that ends the program, and, where libFuzzer
- * doesn't make the inputs, a stream of draws and changes to what was good. A fuzzer includes it
- * once.
+ * mutate.h: for all fuzzers of readers: a check that ends the program and, for fuzzers without
+ * libFuzzer, random numbers, and random changes of valid inputs. A fuzzer includes it once.
  */
 #pragma once
 
@@ -22,8 +21,8 @@ static inline void fuzz_require(bool truth, const char *what) {
 #ifndef RG_LIBFUZZER
 static uint64_t fuzz_state;
 
-/* Takes a fuzzer's arguments, the number of its inputs and the seed, and returns that number, which
- * is `usual` where it isn't given. Nearly all inputs fail, so failures aren't told. */
+/* Reads a fuzzer's arguments, the number of inputs and the seed. Returns the number, which is
+ * `usual` if it isn't given. Nearly all inputs fail, so failures aren't printed. */
 static inline long fuzz_begin(int argc, char **argv, long usual) {
     setenv("REGARD_ERRORS", "quiet", 0);
     fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
@@ -36,7 +35,7 @@ static uint32_t fuzz_below(uint32_t n) {
     return (uint32_t)((fuzz_state >> 33) % n);
 }
 
-/* Takes out, doubles, overwrites or puts in a little. Returns the new length. */
+/* Removes, doubles, overwrites or inserts a few bytes. Returns the new length. */
 static inline size_t fuzz_change(void *input, size_t n, size_t room, const char *const *words,
                                  int n_words) {
     char *v = input;

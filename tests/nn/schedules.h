@@ -1,6 +1,6 @@
 /*
- * schedules.h: what the tests of schedules' states share: steps of any kind of schedule, and
- * dictionaries that are compared.
+ * schedules.h: functions of the tests of schedules' states: stepping any kind of schedule, and
+ * comparing dictionaries.
  */
 #pragma once
 
@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-/* Steps a schedule, one that looks at a metric with 1. */
+/* Steps a schedule; the metric of ReduceLROnPlateau is 1. */
 static inline bool step_any(rg_schedule *s, rg_schedule_kind kind) {
     return kind == RG_REDUCE_LR_ON_PLATEAU ? rg_schedule_step_metric(s, 1) : rg_schedule_step(s);
 }
 
-/* Returns whether both dictionaries have the same entries, of which there are some. */
+/* Returns whether both dictionaries have the same entries, and at least one. */
 static inline bool same_lists(rg_named_list a, rg_named_list b) {
     bool same = a.n == b.n && a.n > 0;
     for (int i = 0; same && i < a.n; i++)

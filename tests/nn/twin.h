@@ -14,8 +14,8 @@ enum { TWIN_MOST = 64 };
 
 static double twin_limit(rg_dtype dtype) { return dtype == RG_FLOAT64 ? 1e-12 : 1e-5; }
 
-/* Returns the distance of tensors, one behind the other, from the numbers of the case name +
- * suffix, relative to the largest number. */
+/* Returns the distance of the concatenated tensors from the numbers of the case name + suffix,
+ * relative to the largest number. */
 static double twin_distance(const char *name, const char *suffix, int n, rg_tensor *const t[]) {
     golden_file f = golden_find(TWIN_DATA, "%s%s", name, suffix);
     char *numbers = golden_field(&f, ':');
@@ -28,7 +28,7 @@ static double twin_distance(const char *name, const char *suffix, int n, rg_tens
             ck_assert_msg(!golden_at_end(numbers), "%s%s has more values", name, suffix);
             double want = golden_number(&numbers);
             double off = fabs(((double *)rg_data(row))[k] - want);
-            far = off <= far ? far : off; /* A NaN is far, too. */
+            far = off <= far ? far : off; /* NaN counts as the largest distance. */
             scale = fmax(scale, fabs(want));
         }
     }
@@ -92,7 +92,8 @@ __attribute__((unused)) static void twin_keys(const char *name, void *m) {
     ck_assert_str_eq(keys, twin_text(name, ".keys"));
 }
 
-/* Checks first and second derivatives by the input and by each parameter, and mixed ones. */
+/* Checks the first and second derivatives by the input and by each parameter, mixed ones included.
+ */
 __attribute__((unused)) static void twin_gradcheck(rg_function *f, void *m, rg_tensor *x) {
     RG_SCOPE();
     rg_named_list own = rg_named_parameters(m);
@@ -114,8 +115,8 @@ __attribute__((unused)) static void twin_notes(rg_code code, const char *sentenc
         snprintf(twin_failure, sizeof twin_failure, "%s", sentence);
 }
 
-/* Lets the first request for memory fail, then the second, and so on, until none does. No call may
- * crash, the sentence of what failed first must stand, and nothing may be left. */
+/* Lets the first request for memory fail, then the second, and so on, until no request fails. No
+ * call may crash, the error must be the first failure's, and no memory may be left. */
 __attribute__((unused)) static void twin_out_of_memory(bool (*f)(void)) {
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
         int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes,

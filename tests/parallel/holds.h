@@ -1,6 +1,6 @@
 /*
- * holds.h: what the programs here assert. Check is no help where several processes run one test:
- * what doesn't hold on one rank ends the programs of all.
+ * holds.h: assertions for programs of several processes, for which Check isn't made: a failed
+ * assertion on one rank ends the programs of all ranks.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ static inline void end_unless(bool holds, const char *file, int line) {
     rg_abort_ranks_on_error(RG_RUNTIME_ERROR, text);
 }
 
-/* Asserts that it is true. */
+/* Asserts that the condition is true. */
 #define HOLDS(condition) end_unless((condition) ? true : false, __FILE__, __LINE__)
 
 /* Asserts that the call fails with a sentence that has the text. */

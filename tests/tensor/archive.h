@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Its records, in their order. ARCHIVE_DATA is what the first member stores, and ARCHIVE_PACKED
- * what the second one deflates. */
+/* The records of the archive, in their order. ARCHIVE_DATA is the stored bytes of the first member,
+ * and ARCHIVE_PACKED the deflated bytes of the second. */
 typedef enum {
     ARCHIVE_LOCAL,
     ARCHIVE_DATA,
@@ -26,7 +26,7 @@ typedef struct {
     size_t n, place[ARCHIVE_ALL + 1];
 } archive;
 
-/* Each member has a name, bytes, and the CRC and the number of what they inflate to. */
+/* A member: its name, its bytes, and the CRC and the number of the inflated bytes. */
 typedef struct {
     const char *name;
     const void *bytes;
@@ -39,10 +39,10 @@ void make_archive(archive *a, const archive_member *stored, const archive_member
                   int wide);
 /* Adds the lowest bytes of a number. */
 void archive_add(archive *a, uint64_t v, size_t bytes);
-/* Writes them over what stands there. */
+/* Overwrites bytes with the lowest bytes of a number. */
 void archive_set(archive *a, size_t at, uint64_t v, size_t bytes);
-/* Puts n bytes in, or takes them out. */
+/* Insert and remove n bytes. */
 void archive_insert(archive *a, size_t at, const void *bytes, size_t n);
 void archive_remove(archive *a, size_t at, size_t n);
-/* Writes the bytes that hexadecimal digits stand for, and returns how many there are. */
+/* Writes the bytes of a text of hexadecimal digits, and returns their number. */
 size_t bytes_of_hex(char *to, const char *hex);

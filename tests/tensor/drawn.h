@@ -1,6 +1,6 @@
 /*
- * drawn.h: numbers that are drawn for a test of kernels, the same in every run, and a look at one
- * element.
+ * drawn.h: random numbers for tests of kernels, the same in every run, and a function that reads
+ * one element.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 static uint64_t draw_state = 1;
 
-/* Returns a number of least .. most. */
+/* Returns a random number from least to most. */
 static inline int64_t draw(int64_t least, int64_t most) {
     draw_state = draw_state * 6364136223846793005u + 1442695040888963407u;
     return least + (int64_t)((draw_state >> 33) % (uint64_t)(most - least + 1));

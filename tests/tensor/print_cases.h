@@ -1,6 +1,6 @@
 /*
- * print_cases.h: reads the cases of print.txt: tensors by their bits, and the text that PyTorch,
- * Python and NumPy make of them. The top of print.py tells what the words of a case mean.
+ * print_cases.h: reads the cases of print.txt: tensors, given by their bits, and the texts that
+ * PyTorch, Python and NumPy print for them. The head of print.py explains the words of a case.
  */
 #pragma once
 
@@ -16,15 +16,15 @@
 static const rg_printoptions print_standard = { 4, 1000, 3, 80, -1 };
 
 typedef struct print_case {
-    const char *kind; /* The kind is repr, str, numpy or tf. */
+    const char *kind; /* repr, str, numpy or tf. */
     rg_tensor *t;
     rg_dtype default_dtype;
     rg_printoptions options;
     int line;
-    const char *text; /* This is what is printed. */
+    const char *text; /* The printed text. */
 } print_case;
 
-/* This history knows only its name, or is a leaf's. */
+/* A history that has only a name, or is a leaf's. */
 typedef struct named_history {
     rg_history base;
     char name[128];
