@@ -157,7 +157,7 @@ void rgi_optim_add_schedules(rg_py *p, const rg_optim *o) {
         rgi_py_end(p);
 }
 
-/* ---- what a file is of --------------------------------------------------------- */
+/* ---- names of kinds, for a file ------------------------------------------------ */
 
 const char *rgi_optim_kind(const rg_optim *o) { return o->row->name; }
 
@@ -174,16 +174,16 @@ const char *rgi_optim_schedule_kinds(const rg_optim *o) {
 
 static const char *const load_op = "load_state_dict";
 
-/* A name that a dictionary may have, with the field that its value is for: `row` of the struct at
- * `base`, which is one of the load's copies. */
+/* A name in a dictionary, and the field to which its value is read: the field of `row` in the
+ * struct at `base`, one of the load's copies. */
 typedef struct {
     char name[56];
     rg_saved row;
     void *base;
     rg_optim_slot *slot; /* The slot that has the field, or NULL. */
     int needs;           /* The option that a state needs, or RG_ALWAYS. */
-    bool optional;       /* The dictionary may lack the value, */
-    bool ignored;        /* and its value isn't used. */
+    bool optional;       /* The dictionary may lack the value. */
+    bool ignored;        /* The dictionary's value isn't used. */
     bool found;
 } optim_entry;
 
@@ -201,7 +201,7 @@ struct rg_optim_load {
     bool torchs;   /* The dictionary has torch's names. */
 };
 
-/* Appends an entry with the name "list.i.", before that of its row. Returns false where there is no
+/* Appends an entry whose name is "list.i." followed by its row's name. Returns false if there is no
  * memory. */
 static bool add_entry(rg_optim_load *l, const char *list, size_t i, optim_entry e) {
     snprintf(e.name, sizeof e.name, "%s.%zu.%s", list, i, e.row.name);
@@ -253,7 +253,7 @@ static bool add_group_entries(rg_optim_load *l, size_t i) {
     return ok;
 }
 
-/* Torch's dictionary has no schedules, so schedules keep their state then. */
+/* A dictionary of torch's has no schedules: then schedules keep their state. */
 static bool add_schedule_entries(rg_optim_load *l, size_t i) {
     rg_schedule *s = &l->schedules[i];
     bool ok = true;
@@ -376,7 +376,8 @@ static void put_loaded_slot(const rg_optim *o, rg_optim_slot *slot, const rg_opt
         slot->state[k] = loaded->state[k];
     }
     slot->product = loaded->product;
-    /* SGD doesn't save its step count: a loaded buffer means that this isn't the first step. */
+    /* SGD doesn't save its step count: if a momentum buffer is loaded, the next step isn't the
+     * first. */
     slot->step = o->row->saves_step ? loaded->step : loaded->state[0] != NULL;
 }
 
