@@ -210,7 +210,7 @@ static bool with_checkpoint(bool (*f)(const char *path, rg_training run), traini
 }
 
 /* Shows the validation loss, and saves the best model and the checkpoint. */
-static void look(training *t, const corpus *c, const progress *p) {
+static void show_progress(training *t, const corpus *c, const progress *p) {
     double loss = validate(t->model, c->test);
     progress_note(p, "  after %.0f steps: validation loss %.4f", t->step, loss);
     if (*save && loss < t->best && rg_rank() == 0)
@@ -249,7 +249,7 @@ static void train(training *t, const corpus *c) {
         if (progress_due(&p, step + 1))
             progress_show(&p, step + 1, losses[step]);
         if ((step + 1) % every == 0 || step + 1 == steps)
-            look(t, c, &p);
+            show_progress(t, c, &p);
     }
 }
 

@@ -75,7 +75,7 @@ rg_tensor *rg_gaussian_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_tensor 
     return rg_escape(rgi_loss_reduce(each, o.reduction));
 }
 
-/* ---- poisson_nll_loss: e^x - t x, or where x is no logarithm x - t ln(x + eps); with full, where
+/* ---- poisson_nll_loss: e^x - t x, or without log_input x - t ln(x + eps); with full, where
  *      t > 1, Stirling's t ln t - t + ln(2 pi t) / 2 more ------------------------ */
 
 static rg_tensor *poisson_stirling(rg_tensor *t) {

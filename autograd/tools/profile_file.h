@@ -15,7 +15,7 @@ void rgi_profile_file_begin(const char *path);
 void rgi_profile_file_end(void);
 
 /* These two do nothing if this process hasn't begun a file. */
-/* Writes a call of the thread. Calls nest. */
+/* Writes a call of the thread. Calls may be nested. */
 void rgi_profile_file_call(const char *name, const char *kind, double began, double took);
 /* Writes work that ran beside the calls of threads, on a line of its own. */
 void rgi_profile_file_beside(const char *name, double began, double took, double bytes);

@@ -8,13 +8,15 @@
 
 RG_PUBLIC_BEGIN
 
+/* These draw from U(a, b), from N(mean, std), and from N(mean, std) restricted to [a, b]. */
 rg_tensor *rg_nn_init_uniform_(rg_tensor *t, double a, double b);
 rg_tensor *rg_nn_init_normal_(rg_tensor *t, double mean, double std);
 rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, double a, double b);
+/* These set all elements to the value, to 1, and to 0. */
 rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value);
 rg_tensor *rg_nn_init_ones_(rg_tensor *t);
 rg_tensor *rg_nn_init_zeros_(rg_tensor *t);
-/* Draw with variance 2 gain^2 / (fan_in + fan_out). */
+/* Both draw with variance 2 gain^2 / (fan_in + fan_out). */
 rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);
 rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
 /* Makes the rows orthogonal and of length gain, or the columns if they are fewer. */
@@ -26,7 +28,7 @@ typedef struct RG_OPTIONS rg_kaiming_options {
     const char *mode RG_DEFAULT("fan_in"); /* "fan_in" or "fan_out". */
     const char *nonlinearity RG_DEFAULT("leaky_relu");
 } rg_kaiming_options;
-/* Draw with variance gain^2 / fan. The nonlinearity sets the gain, and the mode selects the fan. */
+/* Both draw with variance gain^2 / fan. The nonlinearity sets the gain, the mode chooses fan. */
 rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o);
 rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
 #define RG_KAIMING_(...) \

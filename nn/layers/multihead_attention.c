@@ -1,6 +1,6 @@
 /*
- * multihead_attention.c: MultiheadAttention, with torch's error messages. This file is long because
- * attention with a cache and without one share the checks, the masks and the projections.
+ * multihead_attention.c: MultiheadAttention. This file is long because attention with a cache and
+ * attention without one have the checks, the masks and the projections in common.
  */
 #include "attention.h"
 #include "tensor/dtype.h"
