@@ -52,7 +52,7 @@ static inline rg_tensor *rgi_halting(rg_tensor *t) {
     return t;
 }
 
-/* These fail if the condition holds, and return NULL, or false, from their caller: RG_FAIL_IF with
+/* Fail if the condition holds, and return NULL, or false, from their caller: RG_FAIL_IF with
  * torch's RuntimeError, the others with other codes. */
 #define RG_FAIL_IF(condition, ...)       RG_FAIL_AS_IF(RG_RUNTIME_ERROR, condition, __VA_ARGS__)
 #define RG_FAIL_INDEX_IF(condition, ...) RG_FAIL_AS_IF(RG_INDEX_ERROR, condition, __VA_ARGS__)

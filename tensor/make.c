@@ -165,7 +165,7 @@ rg_tensor *(rg_eye_as)(int64_t n, int64_t m, rg_dtype dtype) {
 
 /* ---- ranges ---------------------------------------------------------------------- */
 
-/* These fail for a step that leads away from the end, and for a range that is too long. */
+/* Fail for a step that leads away from the end, and for a range that is too long. */
 static bool arange_leads(bool leads) {
     RG_FAIL_IF(!leads, "arange", "upper bound and lower bound inconsistent with step sign");
     return true;

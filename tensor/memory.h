@@ -14,8 +14,8 @@ void rgi_free(void *block, size_t bytes, rg_class cls);
 /* Marks a handle as released, and frees its block of class RG_MEM_OTHER. The memory of the last
  * RG_RESTING_HANDLES handles of a thread isn't reused yet, so that a use of one is noticed. */
 void rgi_free_handle(rg_handle *h, size_t bytes);
-/* These two do the same as rgi_alloc and rgi_free, for blocks that are needed all the time: the
- * usual case is inlined. The block to free must not be NULL. */
+/* Do the same as rgi_alloc and rgi_free, for blocks that are needed all the time: the usual case is
+ * inlined. The block to free must not be NULL. */
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls);
 static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
 /* Makes room for `want` items of `item` bytes each in a block of class RG_MEM_OTHER: if its

@@ -251,7 +251,7 @@ rg_tensor *rg_escape(rg_tensor *t) {
     size_t mark = innermost_mark(me);
     int64_t at = find_on_stack(me, t, mark);
     if (at < 0)
-        return t; /* It belongs to an outer scope already. */
+        return t; /* An outer scope owns t already. */
     /* Exchanges t with the scope's first reference, and moves the scope's mark behind t. */
     rg_tensor *first = me->stack[mark];
     me->stack[at] = first;

@@ -133,7 +133,6 @@ static inline rg_tensor rgi_flat(rg_tensor t) {
 
 /* Writes a shape into the buffer, such as [6, 3], and returns the buffer. */
 const char *rgi_shape_text(int n, const int64_t *size, char buf[192]);
-/* These return the text of a tensor's shape, and of dims. The text lives to the end of the block.
- */
+/* Return the text of a tensor's shape, and of dims. The text lives to the end of the block. */
 #define RG_SHAPE_TEXT(t) rgi_shape_text((t)->ndim, (t)->size, (char[192]){ 0 })
 #define RG_DIMS_TEXT(d)  rgi_shape_text((d)->n, (d)->v, (char[192]){ 0 })

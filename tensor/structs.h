@@ -89,8 +89,8 @@ struct rg_tensor {
     char *data;
     rg_history *history;
     union {
-        rg_tensor *base; /* Set for a view without a name, */
-        rg_label *label; /* and this for any tensor with a name. */
+        rg_tensor *base; /* The base of a view without a label. */
+        rg_label *label; /* The label of a tensor with a name. */
     };
     int64_t size[RG_MAX_DIMS];
     int64_t stride[RG_MAX_DIMS];

@@ -30,7 +30,7 @@ typedef struct {
     rg_safetensors_entry *v;            /* The entries in the order of the file. */
     const rg_safetensors_entry **named; /* The entries in the order of their names. */
     rg_metadata metadata;
-    /* Only safetensors.c uses these. */
+    /* Fields that only safetensors.c uses. */
     char *header;
     size_t header_bytes, entries_room, pairs_room;
 } rg_safetensors;

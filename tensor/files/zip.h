@@ -25,7 +25,7 @@ typedef struct {
     rg_file file;
     size_t n;
     rg_zip_member *v; /* The members, in the directory's order, with different names. */
-    /* Only zip.c uses these. */
+    /* Fields that only zip.c uses. */
     char *directory;
     size_t directory_bytes, room;
     rg_map names;

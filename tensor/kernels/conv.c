@@ -46,9 +46,9 @@ typedef struct {
     int64_t taps, terms, pixels;
     /* The pixels of a stretch, and the stretches of an image. */
     int64_t stretch, stretches;
-    /* With stride 1, a stretch is a strip of `rows` rows of windows. Its copy has lines of `width`
-     * elements, and planes of `plane` elements, one per channel. Term l reads the element at offset
-     * at[l] from a window's first one. */
+    /* The layout with stride 1, where a stretch is a strip of `rows` rows of windows. Its copy has
+     * lines of `width` elements, and planes of `plane` elements, one for each channel. Term l reads
+     * the element at offset at[l] from a window's first one. */
     int64_t rows, width, plane;
     int64_t *at;
     /* The gradients are computed in blocks of `channels` channels of x; a group has `blocks`

@@ -117,7 +117,7 @@ extern const rg_kernel k_nan_to_num;
 
 /* ---- activations.c: gradients take g and x, or g and y, as in elementwise.def ---------------- */
 extern const rg_kernel k_logsigmoid, k_logsigmoid_grad;
-/* These take numbers. */
+/* Activations with numbers. */
 extern const rg_kernel k_hardtanh, k_leaky_relu, k_elu, k_softplus, k_threshold, k_hardshrink;
 extern const rg_kernel k_softshrink;
 extern const rg_kernel k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_softplus_grad;
@@ -278,7 +278,7 @@ typedef void k_product(const k_product_sizes *z, void *y, const void *a, const v
 /* Writes n rows of k floats as columns, multiplied by scale. */
 typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n,
                     int64_t k, double scale);
-/* Both fail and return NULL if the dtype has none. */
+/* Return the functions for a dtype; fail and return NULL if there is none. */
 k_product *k_direct_product(rg_dtype dtype);
 k_turn *k_direct_turn(rg_dtype dtype);
 

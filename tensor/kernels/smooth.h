@@ -62,7 +62,7 @@ static inline float k_either(bool first, float a, float b) {
 
 /* ---- exponentials, logarithms, rounding ------------------------------------------------------ */
 
-/* These limits are variables that never change: if they were constants, compilers would compute the
+/* The limits are variables that never change: if they were constants, compilers would compute the
  * exponential of a limit in advance, and branch between it and the rest. The limits of doubles are
  * eight times these. */
 extern const float k_exp_least, k_exp_most, k_exp_flush;

@@ -38,8 +38,8 @@ void rgi_generator_unlock(rg_generator *g);
 /* The greatest number of elements in a draw; they stay in the L1 cache. */
 enum { RANDOM_CHUNK = 512 };
 
-/* These draw n numbers, at most a chunk, from a locked generator: words, pairs of words as one
- * number each, and uniforms in [0, 1) as floats or doubles. */
+/* Draw n numbers, at most a chunk, from a locked generator: words, pairs of words as one number
+ * each, and uniforms in [0, 1) as floats or doubles. */
 void rgi_draw_words(rg_generator *g, uint32_t *to, int n);
 void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n);
 void rgi_draw_float(rg_generator *g, void *to, int n);

@@ -16,13 +16,13 @@ typedef struct rg_digits {
     int n, exponent;
 } rg_digits;
 
-/* These require v >= 0. rgi_digits_shortest returns the fewest digits that read back as v in a
- * floating dtype, and the other v rounded to n digits, without zeros at the end. */
+/* Require v >= 0. rgi_digits_shortest returns the fewest digits that read back as v in a floating
+ * dtype, and the other v rounded to n digits, without zeros at the end. */
 rg_digits rgi_digits_shortest(double v, rg_dtype dtype);
 rg_digits rgi_digits_rounded(double v, int n);
 
-/* These write a number, and return the length of its text. The format is one of printf's for a
- * precision and a double. */
+/* Write a number, and return the length of its text. The format is one of printf's for a precision
+ * and a double. */
 int rgi_print_number(char *to, const char *format, int precision, double v);
 int rgi_print_positional(char *to, bool negative, const rg_digits *s);
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide);

@@ -14,9 +14,9 @@
 
 enum {
     /* The most values that are visited for each byte of a pickle, since a container may be in
-     * several others, */
+     * several others. */
     VISITS_A_BYTE = 4,
-    LETTERS_A_BYTE = 256, /* and the most letters of names for each byte of a pickle. */
+    LETTERS_A_BYTE = 256, /* The most letters of names for each byte of a pickle. */
 };
 
 /* An entry of the list. Its name begins at an offset of `names`. `path` is the name of the current

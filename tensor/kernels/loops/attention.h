@@ -75,7 +75,7 @@ typedef struct {
      * is q^T. Rows of `out` have wide_v elements. */
     int64_t head, first, n, lanes, wide_v;
     T *turned, *scores, *out, *v_room;
-    /* These arrays are aligned because a vector that crosses two cache lines is slow to read. */
+    /* Aligned arrays, because a vector that crosses two cache lines is slow to read. */
     T most[SIDE] __attribute__((aligned(64)));
     T total[SIDE] __attribute__((aligned(64)));
     T shift[SIDE] __attribute__((aligned(64)));

@@ -164,7 +164,7 @@ typedef struct {
     attention_lanes mask;
     VECTOR *q, *k, *v, *y, *lse;
     VECTOR *scores;
-    /* These are for the gradients. */
+    /* The matrices of backward. */
     VECTOR *g, *g_lse, *slopes, *gq, *gk, *gv;
 } K_NAME(attention_group);
 

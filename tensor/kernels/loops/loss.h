@@ -8,7 +8,7 @@
 typedef struct {
     T x, t;
     T d, a; /* d = x - t, a = |d| */
-    T by;   /* For a loss, the pos_weight; for a derivative, the gradient times the scale. */
+    T by;   /* The pos_weight of a loss; for a derivative, the gradient times the scale. */
     T c;    /* beta, delta, or the least denominator. */
 } ELEMENT;
 
