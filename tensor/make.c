@@ -245,8 +245,8 @@ rg_tensor *(rg_arange_as)(rg_tensor *end, rg_dtype dtype) {
     return (rg_arange_step_as)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one), dtype);
 }
 
-/* Returns a tensor for `steps` numbers; fails if an argument isn't valid. `only` is the number of a
- * tensor of one. */
+/* Returns a tensor for `steps` numbers; fails if an argument isn't valid. If steps is 1, the number
+ * will be `only`. */
 static rg_tensor *spaced_new(const char *op, double start, double end, double only, int64_t steps,
                              rg_dtype dtype) {
     if (!rgi_check_dtype(op, dtype))

@@ -107,7 +107,7 @@ bool rgi_map_put_address(rg_map *m, const void *address, int64_t number) {
 
 /* ---- looking ------------------------------------------------------------------- */
 
-/* If there is no table, it isn't searched, since stb_ds would make one. */
+/* Looks a name up. A missing table is checked for first, since stb_ds would make one. */
 int64_t rgi_map_name(const rg_map *m, const char *name) {
     if (!m->names)
         return -1;

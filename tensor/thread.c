@@ -35,7 +35,7 @@ static void thread_end(void *unused) {
     if (me != &fallback)
         free(me);
     else
-        fallback = (rg_thread){ .ready = false }; /* Makes it free for another thread. */
+        fallback = (rg_thread){ .ready = false }; /* Makes the fallback free for another thread. */
 }
 
 /* Ends the main thread, since destructors of keys don't run when main returns. */

@@ -15,7 +15,8 @@ enum {
      * they fit into the L2 cache. */
     CONV_TERMS = 384,
     CONV_ROWS = 128,
-    /* The most bytes of a stretch of pixels, whose length is a multiple of CONV_ROUND. */
+    /* The greatest size of a stretch of pixels in bytes. The number of pixels in a stretch is a
+     * multiple of CONV_ROUND. */
     CONV_STRETCH = 1024,
     CONV_ROUND = 32,
     /* A row of columns may be written this many elements beyond its end. */

@@ -21,7 +21,8 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
     diagonal = RG_MAX(RG_MIN(diagonal, columns), -rows);
     const int64_t lines = y->numel / columns;
     for (int64_t i = 0; i < lines; i++) {
-        /* The first element above the diagonal, or on it to keep the upper triangle. */
+        /* The column at which a row is cut: the first element above the diagonal, or, if the
+         * elements below are cleared, the element on the diagonal. */
         int64_t keep = RG_MAX(RG_MIN(i % rows + diagonal + above, columns), 0);
         char *row = y->data + i * columns * bytes;
         if (above)

@@ -12,8 +12,8 @@
  * any set. Fewer than POOL_FEW are computed one by one. */
 enum { POOL_RUN = 256, POOL_ROUND = 16, POOL_FEW = 4 };
 
-/* The elements of a window along one dim, from begin to before end, if dilation is 1. `counted` is
- * the dim's factor of the divisor of a mean. */
+/* The elements of a window along one dim, from begin to before end, if dilation is 1. The divisor
+ * of a mean is the product of both dims' `counted`. */
 typedef struct {
     int64_t begin, end, counted;
 } pool_span;

@@ -81,7 +81,8 @@ static int64_t select_nan(const k_ranked *q, int64_t n) {
 }
 
 /* Returns the index of the item that a stable sort would move to the k-th place, counted from 1.
- * The items are in their first order, and `key` is the key of that item. */
+ * `key` is the key of that item. Requires that the items are in the order in which they were read.
+ */
 static int64_t select_stable(const k_ranked *q, int64_t n, int64_t k, int64_t key) {
     int64_t at = -1;
     for (int64_t i = 0; i < n; i++)

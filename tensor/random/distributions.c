@@ -279,7 +279,7 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
         RG_FAIL_IF(round == TRUNC_ROUNDS, op,
                    "%d rounds were not enough: almost nothing in [%g, %g] is likely", round,
                    rule.low, rule.high);
-        /* The flag makes rgi_fill_normal draw in blocks; without it, normals are drawn in pairs. */
+        /* RG_CONTIGUOUS makes rgi_fill_normal draw in blocks; without that flag, it draws pairs. */
         const bool in_blocks = round ? in_order : (t->flags & RG_CONTIGUOUS) != 0;
         candidates->flags = in_blocks ? RG_CONTIGUOUS : 0;
         if (!trunc_draw(&rule, candidates, uniforms, p, g, op))

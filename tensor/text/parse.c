@@ -463,7 +463,7 @@ static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
     return t;
 }
 
-/* Reads the text into a tensor of this dtype, or, if that is -1, of the text's own. */
+/* Reads the text into a tensor of this dtype, or of the text's own dtype if `dtype` is -1. */
 static rg_tensor *parse_tensor(const char *text, int dtype) {
     RG_AS("parse");
     if (!rgi_given(text, "parse", "a text"))

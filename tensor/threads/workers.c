@@ -299,9 +299,9 @@ static void pool_await(pool_worker *w, uintptr_t job) {
     pthread_setcancelstate(cancel, NULL);
 }
 
-/* Withdraws the job from the workers that haven't begun, and waits for the others. In ascending
- * order this misses no worker: each was offered the job by a thread with a lower number, which has
- * ended by then. */
+/* Withdraws the job from the workers that haven't begun, and waits for the others. Workers are
+ * visited in ascending order, since each was offered the job by a thread with a lower number, which
+ * has ended by then and makes no more offers. */
 static void pool_collect(rg_job *job) {
     const uintptr_t offer = (uintptr_t)job;
     for (int i = 1; i < job->threads; i++) {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The machine's numbers have 32 bits. */
+/* The longest pickle. The limit is needed because the machine counts bytes and cells in 32 bits. */
 #define PICKLE_BYTES_MAX ((size_t)1 << 29)
 enum { PROTOCOL_MOST = 5 };
 

@@ -115,7 +115,7 @@ static void pickle_int(torch_writer *w, int64_t i) {
     } else if (i >= INT32_MIN && i <= INT32_MAX) {
         pickle_number(w, 'J', (uint64_t)i, 4);
     } else {
-        /* The highest bit of the last byte is the sign. */
+        /* At least 4 bytes, and enough that the highest bit of the last one is the sign. */
         const int64_t sign = i < 0 ? -1 : 0;
         uint64_t bytes = 4;
         while (i >> (8 * bytes - 1) != sign)

@@ -194,8 +194,9 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
 
 /* ---- panels, blocks and the product ---------------------------------------------------------- */
 
-/* Computes n <= PANEL columns of y. Requires whole vectors of b. From a tile's rows of a to the
- * next tile's, the distance is `second` and `third` elements in turn. */
+/* Computes n <= PANEL columns of y, tile by tile. Requires whole vectors of b. The rows of a of the
+ * next tile are `second` elements away, those of the tile behind that `third` more, then again
+ * `second`, and so on. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_prefetch *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
@@ -285,10 +286,11 @@ K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     return ahead;
 }
 
-/* y = alpha a b + beta c, for a block of rows of a and of steps that fits into a cache. The rows of
- * a are packed if b is so wide that this pays. A panel of b is packed if b lies in memory (`far`)
- * and many rows read the panel, or if its rows aren't whole contiguous vectors. If b is far, the
- * next panel is prefetched during each panel, and `then` during the last one. */
+/* y = alpha a b + beta c, for a block: rows of a, and steps along k, that fit into a cache. The
+ * rows of a are packed if b is so wide that this pays. A panel of b is packed if its rows aren't
+ * whole contiguous vectors, or if b lies in memory (`far`) and many rows of a read it. If b is far,
+ * the next panel is prefetched while this one is multiplied; for the last panel, `then` is the next
+ * one. */
 static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, const NUMBER *a,
                                  const NUMBER *b, const NUMBER *then, bool far, NUMBER alpha,
                                  NUMBER beta, NUMBER *panel) {
@@ -342,7 +344,8 @@ static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const voi
         return;
     }
     const bool far = z->m >= MATMUL_SOME && z->k * z->n > MATMUL_STAYS;
-    /* With few steps, writing y takes most of the time: so whole rows of y are written. */
+    /* Blocks have fewer rows if k is small: writing y then takes most of the time, and whole rows
+     * of y are written one after another. */
     const int64_t most = z->k <= 4 ? 2 * K_TILE_ROWS : MATMUL_MC;
     for (int64_t i = 0; i < z->m; i += most)
         for (int64_t l = 0; l < z->k; l += MATMUL_KC) {

@@ -65,7 +65,7 @@ K_INLINE void K_NAME(pool_compare)(T *max, WHERE *at, const T *x, int64_t step, 
     }
 }
 
-/* Returns the first tap of window o of dim d that lies within the plane. */
+/* Returns the first tap of window o along dim d that isn't in the padding before the plane. */
 K_INLINE int64_t K_NAME(pool_first_tap)(const k_window *z, int d, int64_t o) {
     const int64_t from = o * z->stride[d] - z->padding[d];
     return from < 0 ? (z->dilation[d] - 1 - from) / z->dilation[d] : 0;
@@ -121,8 +121,8 @@ K_INLINE void K_NAME(pool_max_pairs)(T *restrict y, int64_t *restrict indices, c
 }
 
 /* Computes n windows of a row, from `col` on. Indices are relative to the window's first tap, which
- * may lie in the padding. Whole vectors are computed if x doesn't end at `limit` before, and
- * `room`, the number of windows that may be written, is large enough. */
+ * may lie in the padding. x ends at `limit`, and `room` windows may be written. Whole vectors are
+ * computed if both leave room for them. */
 K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, const T *x,
                                    const T *limit, int64_t row, int64_t col, int64_t n,
                                    int64_t room) {

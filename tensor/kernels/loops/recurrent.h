@@ -145,11 +145,10 @@ static void K_NAME(recur_forward)(void *plan, int64_t begin, int64_t end, int wo
 }
 
 /* ---- backward: one row of one step --------------------------------------------------------------
- * g is the gradient of y from outside the layer, g_more its part from the step behind this one by
- * way of the weights, and g_x the gradient of x. "The step behind" is the one that ran after this
- * step. */
+ * Steps run in reverse order. g is the gradient of y from outside the layer, g_more the part of y's
+ * gradient that the later step has sent through the weights, and g_x the gradient of x. */
 
-/* carry is c's gradient from the step behind, and becomes the gradient of c before this step. */
+/* carry is c's gradient from the later step, and becomes the gradient of c before this step. */
 K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, const T *g_more,
                                       const T *g_c, const T *gates, const T *c, const T *before) {
     K_INDEPENDENT
@@ -166,8 +165,8 @@ K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, c
     }
 }
 
-/* carry becomes the gradient of h before this step, without the part that comes by way of the
- * weights. */
+/* carry becomes the gradient of h before this step, without the part that goes through the weights.
+ */
 K_INLINE void K_NAME(recur_gru_back)(int64_t n, T *g_x, T *g_z, T *carry, const T *g,
                                      const T *g_more, const T *gates, const T *before) {
     K_INDEPENDENT
@@ -206,7 +205,7 @@ static void K_NAME(recur_backward)(void *plan, int64_t begin, int64_t end, int w
     const int64_t n = s->hidden;
     const int64_t m = end - begin;
     const int64_t made = n * recur_gates(s->kind);
-    /* `more` is the part of h's gradient that comes from the step behind by way of the weights. */
+    /* `more` is the part of h's gradient that the later step has sent through the weights. */
     T *more = NUMBERS(p->room + (size_t)worker * p->bytes);
     T *carry = more + m * p->from_wide;
     T *zeros = carry + m * n;

@@ -70,8 +70,8 @@ K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const 
             *(VECTOR *)(y + i * y_row + v * second) = sum[i][v];
 }
 
-/* Computes m rows of y, laid out as the padded copy. Either each row of windows is computed alone,
- * or all of them are computed with the elements between them, whichever takes fewer vectors. */
+/* Computes m rows of y, laid out as the padded copy. Rows of windows are computed one by one, or
+ * all at once with the elements between them, whichever takes fewer vectors. */
 K_INLINE void K_NAME(slide_rows)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
                                  int64_t m, int64_t rows_of_windows, const int rows) {
     const int64_t wide = p->z->window.to[1];

@@ -20,8 +20,8 @@ static inline softmax_shape softmax_shape_of(int n) {
     return (softmax_shape){ n, 4, 4, (__mmask16)(row * 0x1111) };
 }
 
-/* Returns the mask of the elements of memory that the next register holds, where `left` rows
- * remain. */
+/* Returns the mask of the contiguous elements that the next register loads or stores, where `left`
+ * rows remain. */
 static inline __mmask16 softmax_in_memory(const softmax_shape *s, int64_t left) {
     return (__mmask16)((1u << RG_MIN(left, s->rows) * s->n) - 1);
 }
