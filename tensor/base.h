@@ -1,20 +1,20 @@
 /*
- * base.h: the few macros that every file of the library may use.
+ * base.h: macros that every file of the library may use.
  *
- * The modules of tensor/, called rooms here, stand on each other in this order. A
- * room includes and calls only rooms that come before it:
+ * The modules of tensor/, called rooms here, depend on each other in this order. A room includes
+ * and calls only rooms above it:
  *
- *     base, refs         macros; counts of references
- *     thread             what a thread owns
- *     observer           who is told of tensors that are made and written
- *     error              the record that a failed call leaves
- *     warning, unread    the sentences of calls that haven't failed; unread failures are told
- *     memory             the one door to malloc
- *     map                from names, or addresses, to numbers
+ *     base, refs         macros; reference counts
+ *     thread             the state of a thread
+ *     observer           observers of tensors that are made and written
+ *     error              failures
+ *     warning, unread    warnings; reports of unread failures
+ *     memory             requests and releases of memory
+ *     map                maps from names, or addresses, to numbers
  *     structs            the tensor, its storage, its history
- *     dtype, shape       what is true of an element type; what shapes do
- *     storage, scope     births and deaths; who owns a result
- *     threads/           the threads that help; loops that are spread over them; locks
+ *     dtype, shape       element types; shapes
+ *     storage, scope     making and releasing tensors; owners of results
+ *     threads/           workers; loops that are split among threads; locks
  *     walk               walks over tensors that broadcast
  *     kernels/           loops over elements
  *     make, look, compare, name
@@ -22,11 +22,11 @@
  *     text/              printing and parsing
  *     files/             tensors in files: the formats, and the refusal of damaged files
  *
- * Two files of text/ stand on no tensor, and lower rooms call them: c_locale, numbers with a
- * point in any locale, and text, a string that grows.
+ * Two files of text/ use no tensor, and rooms above it call them: c_locale (numbers with a point in
+ * any locale) and text (a string that grows).
  *
- * One arrow points the other way: thread.c, which begins and ends a thread, calls
- * memory.c and scope.c for what they hold for it.
+ * One call goes the other way: thread.c, which makes and destroys the state of a thread, calls
+ * memory.c and scope.c for their parts of it.
  */
 #pragma once
 

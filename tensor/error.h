@@ -43,7 +43,7 @@ static inline bool rgi_training_halted(void) {
     return RG_UNLIKELY(rgi_this.failure.halts) && !rgi_tell_unread();
 }
 /* Run a call unless training is halted, and halt training if the call returns false or NULL. They
- * return what the call returns, or false or NULL if it didn't run. */
+ * return the result of the call, or false or NULL if it didn't run. */
 #define RG_UNLESS_HALTED(call)        (!rgi_training_halted() && ((call) || rgi_halt_training()))
 #define RG_TENSOR_UNLESS_HALTED(call) (rgi_training_halted() ? NULL : rgi_halting(call))
 static inline rg_tensor *rgi_halting(rg_tensor *t) {

@@ -46,7 +46,7 @@ static void *map_memory(const void *old, size_t bytes) {
     return memcpy(b + 1, old, RG_MIN(bytes, had));
 }
 
-/* stb_ds's functions become static, so that they don't meet those of a program's own stb_ds. */
+/* stb_ds's functions become static, so that they don't clash with a program's own stb_ds. */
 #define STBDS_REALLOC(context, block, bytes) map_memory(block, bytes)
 #define STBDS_FREE(context, block)           ((void)0)
 #define STBDS_NO_SHORT_NAMES

@@ -1,10 +1,10 @@
 /*
- * memory.c: the only file that calls malloc. Blocks come from free lists of the thread, one for
- * each size class, so that a training loop asks the system for no memory after its first steps.
- * Small blocks are cut from large chunks, on huge pages if possible, and are never returned to the
- * system; a thread with too many of them passes them on to other threads. Tensor headers have a
- * list of their own: a released header stays readable, so that its use is noticed. So do the
- * handles that a thread released last.
+ * memory.c: memory of the library. Blocks come from free lists of the thread, one for each size
+ * class, so that a training loop asks the system for no memory after its first steps. Small blocks
+ * are cut from large chunks, on huge pages if possible, and are never returned to the system; a
+ * thread with too many of them passes them on to other threads. Tensor headers have a list of their
+ * own: a released header stays readable, so that its use is noticed. So do the handles that a
+ * thread released last.
  *
  * With REGARD_POOL=0, under the sanitizers, under valgrind and in a debug build (RG_DEBUG), malloc
  * and free are called for every block, and no header is reused. Tests have blocks guarded: a new
@@ -182,7 +182,7 @@ static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     return first;
 }
 
-/* Makes free blocks of what is left of the chunk, unless blocks are guarded. */
+/* Makes free blocks of the rest of the chunk, unless blocks are guarded. */
 static void cut_up_rest(rg_thread *me) {
     while (me->fresh_bytes && !rgi_memory_guarded) {
         size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);

@@ -1,6 +1,7 @@
 /*
- * memory.h: the only file that calls malloc. Every block is aligned to 64 bytes, and whoever frees
- * a block gives its size and its class.
+ * memory.h: memory of the library: all files request and release it here, and memory.c calls
+ * malloc. (Only thread.c allocates a thread's state itself.) Every block is aligned to 64 bytes,
+ * and whoever releases a block passes its size and its class.
  */
 #pragma once
 

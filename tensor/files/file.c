@@ -142,8 +142,8 @@ static void writer_free(rg_writer *w) {
     *w = (rg_writer){ .fd = -1, .failed = true };
 }
 
-/* Returns whether the path may be renamed to: a device or a folder must stay. Sets *mode to the
- * permissions of what is there, or to 0. */
+/* Returns whether the file at the path may be replaced: a device or a folder may not. Sets *mode to
+ * the permissions of the file, or to 0 if there is none. */
 static bool may_replace(rg_writer *w, mode_t *mode) {
     struct stat old;
     *mode = 0;

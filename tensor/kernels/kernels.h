@@ -341,9 +341,9 @@ typedef struct k_recurrent_gradients {
     rg_tensor *y, *c;
     rg_tensor *gates_in, *hidden, *h_0, *c_0;
 } k_recurrent_gradients;
-/* The first computes y, c and the gates; its bias may be NULL. The second computes the gradients of
- * gates_in, z, h_0 and c_0 from those of y and c. Both return false if there is no memory, or no
- * loop for the dtype. */
+/* k_recur computes y, c and the gates; its bias may be NULL. k_recur_backward computes the
+ * gradients of gates_in, z, h_0 and c_0 from the gradients of y and c. Both return false if there
+ * is no memory, or no loop for the dtype. */
 bool k_recur(const k_recurrent *z, const k_recurrent_values *v, const rg_tensor *gates_in,
              const rg_tensor *weight, const rg_tensor *bias);
 bool k_recur_backward(const k_recurrent *z, const k_recurrent_values *v,

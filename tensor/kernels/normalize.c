@@ -111,7 +111,7 @@ static int64_t norm_grain(const k_norm_rows *z) {
 
 int64_t k_norm_parts(const k_norm_rows *z) { return RG_MAX(z->rows - 1, 0) / norm_grain(z) + 1; }
 
-/* Adds the sums of all parts to those of the first. */
+/* Adds the sums of all parts to the sums of the first part. */
 static void norm_join(const k_norm_rows *z, double *sums) {
     for (int64_t part = 1; sums && part < k_norm_parts(z); part++) {
         const double *more = norm_sums(sums, z, part);

@@ -1,12 +1,13 @@
 /*
  * loops/index_each.h: calls a function for each index, with an element of a row and the element
- * that the index gives.
+ * that the index selects.
  *
- * Element i of the row lies at p[0] + i s[0]. The index of step i lies at p[2] + i s[2], and gives
- * the element at p[1] + i s[1] + index * step, where `step` is in bytes.
+ * Element i of the row lies at p[0] + i s[0]. The i-th index lies at p[2] + i s[2], and selects the
+ * element at p[1] + i s[1] + index * step, where `step` is in bytes.
  */
 
-/* An action reads or changes two elements: `row` of the row, and `at`, which an index gives. */
+/* An action reads or changes two elements: `row`, an element of the row, and `at`, the element that
+ * the index selects. */
 typedef void K_NAME(index_action)(T *row, T *at);
 
 /* Calls act for n elements that lie side by side in both places. Requires that the two places don't

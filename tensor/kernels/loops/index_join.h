@@ -1,7 +1,7 @@
 /*
- * loops/index_join.h: adds, multiplies, or takes the maximum or minimum of, elements of one type
- * and the elements that indices give, in place. Integers wrap around. A sum of bools is "or", and a
- * product "and". The maximum or minimum is NaN if either element is.
+ * loops/index_join.h: combines elements of a row with the elements that indices select, in place
+ * and for one type: adds, multiplies, or takes the maximum or minimum. Integers wrap around. A sum
+ * of bools is "or", and a product "and". The maximum or minimum is NaN if either element is.
  */
 #include "index_each.h"
 #include "nan.h"

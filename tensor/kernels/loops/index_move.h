@@ -1,5 +1,6 @@
 /*
- * loops/index_move.h: copies elements of one size from, or to, the places that indices give.
+ * loops/index_move.h: copies elements of one size between a row and the elements that indices
+ * select.
  */
 #include "index_each.h"
 

@@ -10,7 +10,7 @@
 
 typedef T LANES __attribute__((vector_size(K_LANES * sizeof(T))));
 
-/* Returns the element i of a row. `row` points to what the function needs to compute it. */
+/* Returns element i of a row. `row` points to a struct that the function knows. */
 typedef T VALUE(const void *row, int64_t i);
 
 /* Returns the sum of the lanes. */

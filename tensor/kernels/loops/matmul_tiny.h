@@ -172,8 +172,8 @@ K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const
 }
 
 /* Computes n <= LANES columns of y = a b. Each number of steps has code of its own: positive cases
- * for a dense b, negative ones otherwise. With two switches, compilers would prepare in the one
- * what only the other needs. */
+ * for a dense b, negative ones otherwise. With two switches, compilers would prepare values for
+ * both in either. */
 K_INLINE void K_NAME(matmul_tiny_columns)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                           int64_t n) {
     _Static_assert(MATMUL_TINY_K == 8, "a case for each number of steps");

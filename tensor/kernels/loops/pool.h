@@ -30,7 +30,8 @@ typedef WHERE PLACES __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(
 
 /* ---- the maximum: the last NaN if there is one, or else the first of equal ones -------------- */
 
-/* Replaces those of `max` that are less than v, and their indices `at`, by v and `place`. */
+/* Compares a vector of elements v, at index `place` of their windows, with the maxima up to now,
+ * and replaces each maximum that is less, and its index in `at`. */
 K_INLINE void K_NAME(pool_keep_greater)(T *max, WHERE *at, VECTOR v, WHERE place) {
     const VECTOR before = *(const VECTOR *)max;
     PLACES greater = (PLACES)(v > before);

@@ -231,7 +231,7 @@ static void K_NAME(softmax_side)(const softmax_rows *z, int64_t rows, T *y, cons
     K_NAME(softmax_side_shares)(z, rows, y, x, max);
 }
 
-/* Computes `rows` rows of p[0] from those of p[1]. */
+/* Computes `rows` rows: the output p[0] from the input p[1]. */
 static void K_NAME(softmax)(const softmax_rows *z, char *const p[], int64_t rows) {
     T *y = (T *)p[0];
     const T *x = (const T *)p[1];
