@@ -1,5 +1,6 @@
 /*
- * counts.c: the number of elements that are not 0, and whether any or all are not 0.
+ * counts.c: reductions that count elements other than 0, or test whether any or all elements aren't
+ * 0.
  */
 #include "reduce.h"
 #include "tensor/storage.h"

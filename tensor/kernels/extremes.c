@@ -1,9 +1,9 @@
 /*
- * extremes.c: the greatest and the least element over dims, and their places along one dim.
+ * extremes.c: maxima and minima over dims, and their indices along one dim.
  */
 #include "reduce.h"
 
-/* The places go to `indices`, where each stands as its value does in `values`. */
+/* The results of k_max_dim: the extremes, and their indices in the same order. */
 typedef struct {
     char *values;
     int64_t *indices;

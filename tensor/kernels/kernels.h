@@ -137,12 +137,12 @@ bool k_has_zero(const rg_tensor *integers);
 /* ---- ternary.c: where takes a bool, and addcmul and addcdiv take a number ---- */
 extern const rg_kernel k_where, k_clamp, k_lerp, k_addcmul, k_addcdiv;
 
-/* ---- reductions (reduce.c, and a file a family) ------------------------------------------------
+/* ---- reductions: reduce.c, and a file for each family ------------------------------------------
  * Reduces the dims in a mask; y has x's shape without these dims, or with size 1 for them.
  * Reductions return false if there is no memory, or no loop for the dtype. */
 
-/* A kind of reduction. Each is in a file of its family, so that a program links only those that it
- * calls. */
+/* A kind of reduction. Each is defined in the file of its family, so that a program links only the
+ * kinds that it uses. */
 typedef struct k_reduction k_reduction;
 /* ---- sums.c: k_wide_sums adds up floats in float64, and for k_nansums NaN counts as 0. ---- */
 extern const k_reduction k_sums, k_wide_sums, k_nansums;

@@ -1,5 +1,5 @@
 /*
- * moments.c: means and variances, which are made of sums.
+ * moments.c: means and variances, computed from sums.
  */
 #include "reduce.h"
 #include "copy.h"

@@ -19,13 +19,13 @@ const k_reduction k_norms_2 = { 0, 0, K_TABLE_FLOATS(norm2) };
 const k_reduction k_norms_max = { 0, 0, K_TABLE_FLOATS(max_norm) };
 const k_reduction k_norms_min = { INFINITY, 0, K_TABLE_FLOATS(min_norm) };
 
-/* Returns the kind that gives a norm of order p, or NULL if powers are summed. */
+/* Returns the reduction that computes the norm of order p, or NULL if that is a sum of powers. */
 static const k_reduction *norm_kind(double p, bool one_number) {
     if (p == 0)
         return &k_norms_0;
     if (p == 1)
         return &k_norms_1;
-    /* The norm of one number alone is its size, whose power may be out of range. */
+    /* The norm of a single number is its absolute value; a power of it might overflow. */
     if (one_number)
         return &k_norms_max;
     if (p == 2)

@@ -1,8 +1,8 @@
 /*
- * reduce.c: how a reduction over the dims of a mask is cut into blocks of two dims, the first of
- * them reduced, which a kind's loop folds into y. The kinds are in files of their own, so that a
- * program links those that it calls: sums.c, counts.c, products.c, extremes.c and norms.c. What is
- * made of sums is in moments.c and logsumexp.c.
+ * reduce.c: cuts a reduction over the dims of a mask into blocks of two dims, the first of which is
+ * reduced, and folds each block into y by the loop of a kind of reduction. The kinds are in files
+ * of their own, so that a program links only those that it calls: sums.c, counts.c, products.c,
+ * extremes.c and norms.c. moments.c and logsumexp.c compute means, variances and so on from these.
  */
 #include "reduce.h"
 #include "tensor/shape.h"

@@ -1,12 +1,12 @@
 /*
- * parse.c: tensors from text. One reader serves literals as Python and C write them, what torch
- * prints, and what NumPy and TensorFlow print:
+ * parse.c: makes tensors from text. One reader accepts literals of Python and C, and the text that
+ * torch, NumPy and TensorFlow print:
  *
  *     text    = value | name "(" value { "," key "=" setting } ")"
  *     value   = number | "[" [ value { separator value } [","] ] "]"      braces will do, too
  *
- * The separator is a comma, or throughout a list just space, as NumPy has it. requires_grad and
- * grad_fn are read over: the result is a tensor without a past. Text is written by print.c.
+ * The separator is a comma, or, in a whole list, just space, as in NumPy. requires_grad and grad_fn
+ * are ignored: the result has no history. print.c writes text.
  */
 #define _GNU_SOURCE
 #include "c_locale.h"

@@ -1,8 +1,8 @@
 /*
- * loops/counts.h: the number of elements that are not 0, for one type and set.
+ * loops/counts.h: the loop that counts elements other than 0, for one type and set.
  */
 
-/* A bool is read as the number 0 or 1. */
+/* Bools are read as the numbers 0 and 1. */
 #if K_IS_BOOL
 #define ELEMENT uint8_t
 #else

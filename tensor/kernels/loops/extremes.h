@@ -1,9 +1,9 @@
 /*
- * loops/extremes.h: the greatest and the least element of one type and set. A NaN joins, and stays,
- * since nothing is greater.
+ * loops/extremes.h: the loops of maxima and minima, for one type and set. The result is NaN if any
+ * element is.
  */
 
-/* A bool is read as the number 0 or 1. */
+/* Bools are read as the numbers 0 and 1. */
 #if K_IS_BOOL
 #define ELEMENT uint8_t
 #else

@@ -1,11 +1,11 @@
 /*
- * loops/logsumexp.h: what logsumexp does with the greatest elements and with the sums.
+ * loops/logsumexp.h: elementwise functions of logsumexp: one changes the maxima, and one the sums.
  */
 
-/* Each of these functions changes n elements of y, by a number or by the elements of another
- * tensor. */
+/* Each of these functions changes n elements of y in place. `number` is a parameter, and `other`
+ * the elements of another tensor. */
 
-/* y = y, but 0 where y is infinite */
+/* y = isinf(y) ? 0 : y */
 static void K_NAME(logsumexp_finite)(void *y, int64_t n, double number, const void *other) {
     T *v = y;
     (void)number;

@@ -1,9 +1,9 @@
 /*
- * loops/norm_finish.h: what makes norms of sums of powers, element by element.
+ * loops/norm_finish.h: elementwise functions that turn sums of powers into norms.
  */
 
-/* Each of these functions changes n elements of y, by a number or by the elements of another
- * tensor. */
+/* Each of these functions changes n elements of y in place. `number` is a parameter, and `other`
+ * the elements of another tensor. */
 
 /* y = sqrt y */
 static void K_NAME(norm_root)(void *y, int64_t n, double number, const void *other) {

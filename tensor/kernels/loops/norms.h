@@ -1,5 +1,6 @@
 /*
- * loops/norms.h: sums and extremes of powers of one type of floats and set. A NaN joins, and stays.
+ * loops/norms.h: the loops of norms: sums of powers, and extremes of absolute values, for one
+ * floating type and set. The result is NaN if any element is.
  */
 
 #define ELEMENT       T

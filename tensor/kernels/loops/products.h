@@ -1,8 +1,8 @@
 /*
- * loops/products.h: products of one type and set. Those of integers wrap around.
+ * loops/products.h: the loop of products, for one type and set. Integers wrap around.
  */
 
-/* A bool is read as the number 0 or 1. */
+/* Bools are read as the numbers 0 and 1. */
 #if K_IS_BOOL
 #define ELEMENT uint8_t
 #else

@@ -1,8 +1,8 @@
 /*
- * loops/sums.h: sums of one type and set. Those of integers wrap around.
+ * loops/sums.h: the loops of sums, for one type and set. Integers wrap around.
  */
 
-/* A bool is read as the number 0 or 1. */
+/* Bools are read as the numbers 0 and 1. */
 #if K_IS_BOOL
 #define ELEMENT uint8_t
 #else
@@ -35,7 +35,7 @@
 #undef RESULT
 #endif
 
-/* float32 has a sum in double, too. */
+/* The sum of float32 has a second form that adds in double. */
 #if K_IS_FLOAT && K_SIZE == 4
 #define RESULT   double
 #define KIND     wide_sum
