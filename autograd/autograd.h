@@ -201,10 +201,10 @@ void rg_profile_close(rg_profile_guard *g);
 #define RG_RECORD_FUNCTION(name)                        \
     rg_profile_guard RG_PASTE(rg_profile_, __COUNTER__) \
         __attribute__((cleanup(rg_profile_close), unused)) = rg_profile_open(name)
-/* These are for work that goes on while the thread does something else, such as sending a message:
- * double began = rg_profile_begin(); begins it, and rg_profile_end("send", began, bytes); ends it,
- * in any order and on any thread. Such work has a line of its own in the file, and doesn't count in
- * the total time. */
+/* Begin and end a span of work that goes on while the thread does something else, such as sending a
+ * message: double began = rg_profile_begin(); begins it, and rg_profile_end("send", began, bytes);
+ * ends it, in any order and on any thread. Such work has a line of its own in the file, and doesn't
+ * count in the total time. */
 double rg_profile_begin(void);
 void rg_profile_end(const char *name, double began, double bytes);
 

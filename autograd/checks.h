@@ -60,7 +60,7 @@ bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, in
 
 /* ---- numbers ----------------------------------------------------------------------- */
 
-/* These require that each of n numbers is positive, or isn't negative. */
+/* Require that each of n numbers is positive, or isn't negative. */
 bool rgi_want_positive(const char *op, const char *what, int n, const int64_t *v);
 bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_t *v);
 /* Requires indices from `from` to size - 1 along a dim of that size. The code is a parameter, since

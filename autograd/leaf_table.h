@@ -11,7 +11,7 @@ typedef struct rg_leaf_slot {
     rg_tensor *grad;
     /* The number of the leaf's last contribution, among the run's contributions to all leaves. */
     uint32_t last;
-    /* For a leaf with hooks, the number of steps that may still contribute. It is RG_LEAF_SEEN once
+    /* The number of steps that may still contribute, if the leaf has hooks. It is RG_LEAF_SEEN once
      * the hooks have run. */
     uint32_t awaited;
 } rg_leaf_slot;

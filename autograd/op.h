@@ -267,7 +267,7 @@ static inline bool rgi_run_alike(const rg_call *c) {
 bool rgi_shape_same(rg_call *c);
 /* Gives each output in[0]'s shape, and out[0] also in[0]'s strides (rgi_lay_out_as). */
 bool rgi_shape_kept(rg_call *c);
-/* Both give out[0] the shape that the inputs broadcast to. The second also makes its dtype bool. */
+/* Give out[0] the shape that the inputs broadcast to. The second also makes its dtype bool. */
 bool rgi_shape_broadcast(rg_call *c);
 bool rgi_shape_broadcast_bool(rg_call *c);
 /* Gives out[0] the storage, shape and strides of in[0]. The view function then changes size, stride
@@ -314,8 +314,8 @@ rg_tensor *rgi_saved_output(const rg_step *s);
 rg_tensor *rgi_saved_output_at(const rg_step *s, int output);
 /* Returns the gradient of an output, or zeros if none reached it. */
 rg_tensor *rgi_step_g(const rg_step *s, int output);
-/* These need no saved value, only an input that requires grad. The last one returns zeros like the
- * input whose gradient the rule makes. */
+/* Return facts about an input. They need no saved value, only that the input requires grad. The
+ * last one returns zeros like the input whose gradient the rule makes. */
 rg_dims rgi_input_dims(const rg_step *s, int input);
 const int64_t *rgi_input_size(const rg_step *s, int input);
 int rgi_input_ndim(const rg_step *s, int input);

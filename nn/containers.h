@@ -31,8 +31,8 @@ typedef struct rg_module_list {
 } rg_module_list;
 rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children);
 rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
-/* These append a child, insert it before child i, or replace child i, which is freed. As in torch,
- * a negative i counts from the end. The container then owns the child; on failure, the child is
+/* Append a child, insert it before child i, or replace child i, which is freed. As in torch, a
+ * negative i counts from the end. The container then owns the child; on failure, the child is
  * freed, and the container is as before. */
 bool rg_sequential_append(rg_sequential *m, void *child);
 bool rg_sequential_insert(rg_sequential *m, int i, void *child);

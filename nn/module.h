@@ -174,7 +174,7 @@ rg_tensor *rg_call_with(rg_module *m, rg_list inputs, void *keywords, size_t key
  * RG_NONE as y: its result replaces the first input. A hook may free the module, which then lives
  * until its call ends. A hook must not be left by longjmp (see rg_error_handler in tensor.h). */
 typedef rg_tensor *rg_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, void *context);
-/* Both return the hook's id, or -1 on failure. */
+/* Return the hook's id, or -1 on failure. */
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context);
 int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context);
 /* Returns the keywords of m's running call, where a hook finds the other results, and a pre-hook

@@ -87,7 +87,7 @@ bool rgi_free_after_call(const rg_module *m);
 /* Selects the kinds of values that a walk collects. */
 typedef struct rg_walk_for {
     bool parameters, buffers, modules;
-    /* For state_dict: exclude transient buffers, and list shared values under each name. */
+    /* Exclude transient buffers, and list shared values under each name, as state_dict does. */
     bool saved;
 } rg_walk_for;
 /* Lists the selected values in torch's order. The scope owns the list; .n == -1 means failure. */

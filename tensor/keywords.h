@@ -36,7 +36,7 @@
  * function that takes a whole number, such as a size or a dim, is also a macro that wraps this
  * argument. Other arguments are passed on; one that is a literal with commas needs parentheses. */
 #ifdef __cplusplus
-/* To G++ NULL is a long, which it refuses to convert. Therefore a long is converted to a long long,
+/* NULL is a long to G++, which refuses to convert it. Therefore a long is converted to a long long,
  * and the template takes all other types; the same is done for sizes and operands. (Clang refuses
  * NULL only if it and the conversion come from the same macro.) */
 template <typename T> using rg_no_long = std::enable_if_t<!std::is_same<T, long>::value>;

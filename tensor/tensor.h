@@ -183,8 +183,8 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
 typedef void rg_error_handler(rg_code code, const char *message);
 /* Installs a handler, or none if it is NULL, and returns the previous handler. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
-/* These are two handlers: the first writes the line to standard error, and the second also aborts
- * the program. */
+/* Two handlers: the first writes the line to standard error, and the second also aborts the
+ * program. */
 void rg_print_error(rg_code code, const char *message);
 void rg_abort_on_error(rg_code code, const char *message);
 
@@ -262,7 +262,7 @@ static inline rg_named_list rg_named_list_of(int n, const rg_named *v) {
 
 /* ---- making --------------------------------------------------------------------------- */
 
-/* These return new tensors of a shape. The elements of rg_empty have no defined values. */
+/* Return new tensors of a shape. The elements of rg_empty have no defined values. */
 rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype);
 rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype);
 rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype);
@@ -272,7 +272,8 @@ rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
 #define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 /* The result has the value's dtype, or the default dtype if the value is a float. */
 rg_tensor *rg_full(rg_dims shape, rg_tensor *value);
-rg_tensor *rg_empty_like(rg_tensor *x); /* These four have x's order of the dims in memory, too. */
+/* The next four results have x's order of the dims in memory, too. */
+rg_tensor *rg_empty_like(rg_tensor *x);
 rg_tensor *rg_zeros_like(rg_tensor *x);
 rg_tensor *rg_ones_like(rg_tensor *x);
 rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
@@ -281,7 +282,7 @@ rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
  * end. */
 rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
-/* These return the same with a dtype. For int64 the three numbers are first truncated. */
+/* Return the same with a dtype. For int64 the three numbers are first truncated. */
 rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
 rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
 /* rg_linspace returns evenly spaced numbers from start to end; rg_logspace returns base to the
@@ -291,7 +292,7 @@ rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_
 /* Returns n rows and m columns of zeros, with ones on the diagonal. */
 rg_tensor *rg_eye(int64_t n, int64_t m);
 rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype);
-/* Both return a number as an ordinary 0-d tensor. */
+/* Return a number as an ordinary 0-d tensor. */
 rg_tensor *rg_scalar(rg_tensor *number);
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
 
@@ -319,8 +320,8 @@ bool rg_set_default_dtype(rg_dtype dtype);
 
 /* ---- reading -------------------------------------------------------------------------- */
 
-/* These return -1 on failure. A stride counts elements; the version counts the writes to the
- * tensor's memory. */
+/* Return -1 on failure. A stride counts elements; the version counts the writes to the tensor's
+ * memory. */
 int rg_ndim(rg_tensor *t);
 int64_t rg_size(rg_tensor *t, int dim);
 int64_t rg_stride(rg_tensor *t, int dim);
@@ -329,11 +330,11 @@ int rg_dtype_of(rg_tensor *t);
 int64_t rg_version(rg_tensor *t);
 /* Returns a list whose n is -1 on failure. */
 rg_dims rg_shape(rg_tensor *t);
-/* Both return false on failure. */
+/* Return false on failure. */
 bool rg_is_contiguous(rg_tensor *t);
 bool rg_is_floating_point(rg_tensor *t);
 
-/* Both return the element of a tensor that has one element. On failure rg_item returns NaN, and
+/* Return the element of a tensor that has one element. On failure rg_item returns NaN, and
  * rg_item_int -1. */
 double rg_item(rg_tensor *t);
 int64_t rg_item_int(rg_tensor *t);
@@ -353,7 +354,7 @@ bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
 
 /* Returns a name such as "torch.float32". */
 const char *rg_dtype_name(rg_dtype dtype);
-/* Both return the dtype to which a and b are promoted, or -1. */
+/* Return the dtype to which a and b are promoted, or -1. */
 int rg_promote_types(rg_dtype a, rg_dtype b);
 int rg_result_type(rg_tensor *a, rg_tensor *b);
 /* A name appears in errors and drawings; it is "" for a tensor without one. */

@@ -192,7 +192,7 @@ RG_OP(batch_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the b
                  BATCH_NORM("(2,3,2) - (3) (3) p(3)", 1e-2, false),
                  BATCH_NORM("(0,3) (3) (3) (3) p(3)", 1e-5, false)));
 
-/* It writes without recording, so it needs no memory. */
+/* Writes without recording, and so needs no memory. */
 static bool batch_norm_write(rg_tensor *running, rg_tensor *value) {
     rgi_copy_elements(running, value);
     rgi_count_write(running, "batch_norm");

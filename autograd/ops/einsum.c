@@ -171,7 +171,7 @@ static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
     } else {
         einsum_default_output(out, count);
     }
-    /* These can't fail: an operand has as many labels as dims. */
+    /* The next calls can't fail: an operand has as many labels as dims. */
     for (int i = 0; i < n; i++)
         einsum_spread(&o[i], o[i].t->ndim - (o[i].n - 1), covered);
     return einsum_spread(out, covered, covered);

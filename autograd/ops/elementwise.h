@@ -68,11 +68,11 @@
 
 /* ---- shapes and checks ------------------------------------------------------------ */
 
-/* Both give the output in[0]'s shape. The first requires floats, and the second refuses bool. */
+/* Give the output in[0]'s shape. The first requires floats, and the second refuses bool. */
 bool rgi_shape_of_floats(rg_call *c);
 bool rgi_shape_of_numbers(rg_call *c);
-/* Both give the output the shape that the inputs broadcast to. The first requires floats, and the
- * second refuses bool. */
+/* Give the output the shape that the inputs broadcast to. The first requires floats, and the second
+ * refuses bool. */
 bool rgi_shape_broadcast_floats(rg_call *c);
 bool rgi_shape_broadcast_numbers(rg_call *c);
 
@@ -99,8 +99,7 @@ struct numbers_attr {
 /* Runs the op's kernel with the call's numbers. */
 bool rgi_elementwise_forward(rg_call *c);
 
-/* Both make the gradient in one pass of the op's slope kernel over g and the saved value. The
- * gradient has g's order of dims in memory, or in the second function the saved value's, as in
- * torch. */
+/* Make the gradient in one pass of the op's slope kernel over g and the saved value. The gradient
+ * has g's order of dims in memory, or in the second function the saved value's, as in torch. */
 bool rgi_elementwise_slope(const rg_step *s, rg_tensor *gin[]);
 bool rgi_elementwise_slope_by_value(const rg_step *s, rg_tensor *gin[]);

@@ -163,7 +163,7 @@ rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /
  * list means all dims, but no dim in rg_any_dims and rg_all_dims, as in torch. With keepdim the
  * reduced dims stay, with size 1. */
 
-/* Both fields are NULL if the function failed. */
+/* A pair of results. On failure both fields are NULL. */
 typedef struct rg_values_indices {
     rg_tensor *values, *indices;
 } rg_values_indices;
@@ -530,7 +530,7 @@ typedef struct RG_OPTIONS rg_max_pool_options {
     int64_t padding   RG_DEFAULT(0); /* padding is lower than every element */
     int64_t dilation  RG_DEFAULT(1);
     bool ceil_mode    RG_DEFAULT(false); /* a last window may reach beyond the end */
-    rg_dims strides   RG_DEFAULT({});    /* These have a number for each dim. */
+    rg_dims strides   RG_DEFAULT({});    /* The same with a number for each dim. */
     rg_dims paddings  RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});
 } rg_max_pool_options;
@@ -567,7 +567,7 @@ rg_values_indices rg_adaptive_max_pool2d_with_indices_with(rg_tensor *x, rg_dims
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
 rg_tensor *rg_softmin(rg_tensor *x, int dim);                   /* e^-x / sum(e^-x) */
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim);               /* x - ln sum(e^x) */
-/* These convert x to the dtype first; the gradient has x's dtype. */
+/* Convert x to the dtype first; the gradient has x's dtype. */
 rg_tensor *rg_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_softmin_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_log_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);

@@ -26,9 +26,9 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
     t->stride[dim] = stride;
 }
 
-/* These return a b and a + b, wrapped to 60 bits. Only the stride of a dim with at most one element
- * can be larger than that. No element is read by such a stride, so it may have any value that
- * doesn't overflow as a number of bytes. */
+/* Return a b and a + b, wrapped to 60 bits. Only the stride of a dim with at most one element can
+ * be larger than that. No element is read by such a stride, so it may have any value that doesn't
+ * overflow as a number of bytes. */
 static int64_t part_product(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b << 4) >> 4;
 }

@@ -14,8 +14,8 @@ struct reduce_attr {
     double p;
 };
 
-/* Both masks stand for all dims: RG_UNNAMED if the call has no dims, and RG_EVERY_DIM if its list
- * of dims is empty. */
+/* The masks stand for all dims: RG_UNNAMED if the call has no dims, and RG_EVERY_DIM if its list of
+ * dims is empty. */
 #define RG_UNNAMED   UINT32_MAX
 #define RG_EVERY_DIM INT32_MAX
 
@@ -32,7 +32,7 @@ static const rg_dims rg_no_dims = { 0 };
 rg_tensor *rgi_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none,
                       bool keepdim, double p);
 
-/* These apply an op over all elements, over one dim, and over several dims. */
+/* Apply an op over all elements, over one dim, and over several dims. */
 static inline rg_tensor *rgi_reduce_all(const rg_op *op, rg_tensor *x) {
     return rgi_reduce(op, x, &rg_no_dims, RG_UNNAMED, false, 0);
 }

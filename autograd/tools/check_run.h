@@ -70,8 +70,8 @@ bool rgi_check_run_agree(const rg_check_run *s, const rg_check_result *a, const 
 bool rgi_check_layouts(const rg_check_run *s);
 /* Checks gradients of some inputs, and from some outputs. */
 bool rgi_check_partly(const rg_check_run *s);
-/* These check that the op writes to no tensor of others, and that tensors may be written to or
- * released before backward. */
+/* Check that the op writes to no tensor of others, and that tensors may be written to or released
+ * before backward. */
 bool rgi_check_backward_writes(const rg_check_run *s);
 bool rgi_check_inputs_later(const rg_check_run *s);
 bool rgi_check_replay(const rg_check_run *s);

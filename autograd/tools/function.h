@@ -85,7 +85,7 @@ rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i);
 bool rg_needs_input_grad(rg_function_context *ctx, int i);
 /* In forward, marks an output through which no gradient flows. */
 bool rg_mark_non_differentiable(rg_function_context *ctx, rg_tensor *output);
-/* These return the args and the state (see rg_function_class), or NULL if the class has none. */
+/* Return the args and the state (see rg_function_class), or NULL if the class has none. */
 const void *rg_function_args(rg_function_context *ctx);
 void *rg_function_state(rg_function_context *ctx);
 

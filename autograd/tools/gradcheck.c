@@ -20,7 +20,7 @@ typedef struct {
     int n;
     rg_tensor *const *inputs;
     rg_gradcheck_options options;
-    /* For the second order: the number of outputs that required grad in the first order. */
+    /* The number of outputs that required grad in the first order. */
     int cotangents;
 } check;
 

@@ -74,8 +74,8 @@ typedef struct RG_OPTIONS rg_multihead_options {
     bool average_attn_weights RG_DEFAULT(true);
     /* A hint that attn_mask is causal; attn_mask is required all the same. */
     bool is_causal RG_DEFAULT(false);
-    /* With a cache, the keys and values come from it, and each query attends to earlier positions
-     * and to its own: attn_mask isn't needed. No gradient flows. */
+    /* A cache: if one is given, the keys and values come from it, and each query attends to earlier
+     * positions and to its own: attn_mask isn't needed. No gradient flows. */
     rg_attention_cache *cache RG_DEFAULT(NULL);
 } rg_multihead_options;
 /* The weights are RG_NONE if need_weights was false. Both are NULL on failure. */

@@ -46,10 +46,11 @@ typedef struct RG_OPTIONS rg_pad_options {
     RG_BY_NAME;
     bool batch_first RG_DEFAULT(false);
     double padding_value RG_DEFAULT(0);
-    int64_t total_length RG_DEFAULT(0); /* For pad_packed_sequence; 0 means the longest. */
+    /* The length for pad_packed_sequence; 0 means the longest. */
+    int64_t total_length RG_DEFAULT(0);
     const char *padding_side RG_DEFAULT("right"); /* "right" or "left"; for pad_sequence. */
 } rg_pad_options;
-/* Both are NULL on failure. */
+/* A pair of results. On failure both fields are NULL. */
 typedef struct rg_padded_sequence {
     rg_tensor *output, *lengths;
 } rg_padded_sequence;
@@ -71,8 +72,8 @@ typedef struct RG_OPTIONS rg_rnn_options {
     bool batch_first RG_DEFAULT(false);
     double dropout RG_DEFAULT(0); /* Probability, between layers. */
     bool bidirectional RG_DEFAULT(false);
-    int64_t proj_size RG_DEFAULT(0); /* For LSTM. */
-    /* For RNN: "tanh", also if NULL, or "relu". */
+    int64_t proj_size RG_DEFAULT(0); /* LSTM's alone. */
+    /* RNN's alone: "tanh", also if NULL, or "relu". */
     const char *nonlinearity RG_DEFAULT(NULL);
 } rg_rnn_options;
 /* The weights of one layer and direction; absent weights are RG_NONE. */
@@ -143,7 +144,7 @@ typedef struct rg_rnn_keywords {
 typedef struct RG_OPTIONS rg_rnn_cell_options {
     RG_BY_NAME;
     bool bias RG_DEFAULT(true);
-    const char *nonlinearity RG_DEFAULT(NULL); /* as in rg_rnn_options */
+    const char *nonlinearity RG_DEFAULT(NULL); /* The same as in rg_rnn_options. */
 } rg_rnn_cell_options;
 typedef struct rg_rnn_cell_module {
     rg_module base;

@@ -143,8 +143,9 @@ typedef struct RG_OPTIONS rg_tgt_options {
     rg_tensor *memory_key_padding_mask RG_DEFAULT(RG_NONE);
     bool tgt_is_causal RG_DEFAULT(false);
     bool memory_is_causal RG_DEFAULT(false);
-    /* With a cache, tgt has the positions after those in the cache, and they are appended to it.
-     * Each attends to itself and to earlier positions: tgt_mask isn't needed. No gradient flows. */
+    /* A cache: if one is given, tgt has the positions after those in the cache, and they are
+     * appended to it. Each attends to itself and to earlier positions: tgt_mask isn't needed. No
+     * gradient flows. */
     rg_decoder_cache *cache RG_DEFAULT(NULL);
 } rg_tgt_options;
 #define RG_TGT_(...)                                                                           \

@@ -7,7 +7,7 @@
 
 RG_PUBLIC_BEGIN
 
-/* Both tensors are NULL on failure. */
+/* A pair of results. On failure both tensors are NULL. */
 typedef struct rg_pair {
     rg_tensor *first, *second;
 } rg_pair;

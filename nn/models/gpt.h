@@ -55,7 +55,7 @@ rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
                                 .attn_dropout = -1, .bos_token_id = -1, .pad_token_id = -1),   \
                                __VA_ARGS__))
 
-/* Both tensors are NULL on failure. Without targets the loss is RG_NONE. */
+/* A pair of results. On failure both tensors are NULL. Without targets the loss is RG_NONE. */
 typedef struct rg_logits_loss {
     rg_tensor *logits, *loss;
 } rg_logits_loss;
@@ -76,7 +76,7 @@ typedef struct RG_OPTIONS rg_generate_options {
     int64_t top_k RG_DEFAULT(0);           /* Keep the top_k most likely tokens; 0 keeps all. */
     double top_p RG_DEFAULT(1);            /* Keep tokens up to this total probability. */
     rg_generator *generator RG_DEFAULT(0); /* NULL stands for the default generator. */
-    /* Up to 8 tokens that end a row: RG_DIMS(50256), or a folder's model->config.eos_token_id.
+    /* Tokens that end a row, 8 at most: RG_DIMS(50256), or a folder's model->config.eos_token_id.
      * Generation stops when all rows have ended; ended rows are padded with pad_token_id, where -1
      * stands for the first eos_token_id. */
     rg_dims eos_token_id RG_DEFAULT({});

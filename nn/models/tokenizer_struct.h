@@ -12,7 +12,7 @@
 typedef struct {
     const char *text; /* The table owns it. */
     uint32_t bytes;   /* The length in bytes. */
-    bool model;       /* In the vocabulary: merges can yield it. */
+    bool model;       /* Set if the token is in the vocabulary: merges can yield it. */
     bool added;       /* Found in texts before they are cut into words. */
     bool special;
     bool single_word, lstrip, rstrip;

@@ -20,8 +20,8 @@ enum {
 
 /* Returns the class of a code point. */
 unsigned rgi_unicode_class(uint32_t code);
-/* Both return a character's class: of the one at p, and of the one that ends at p. They require
- * UTF-8 and that the character exists. *n is set to its length. */
+/* Return a character's class: of the one at p, and of the one that ends at p. They require UTF-8
+ * and that the character exists. *n is set to its length. */
 unsigned rgi_unicode_at(const char *p, const char *end, size_t *n);
 unsigned rgi_unicode_before(const char *begin, const char *p, size_t *n);
 

@@ -15,8 +15,8 @@
 
 RG_PUBLIC_BEGIN
 
-/* How to average: keep the fraction `decay` of the average at each update, or take the mean of all
- * updates, the default. A decay outside of 0 to 1 is an error. */
+/* A kind of average: keep the fraction `decay` of the average at each update, or take the mean of
+ * all updates, the default. A decay outside of 0 to 1 is an error. */
 typedef struct rg_multi_avg_fn {
     bool ema, failed;
     double decay;

@@ -15,8 +15,8 @@ typedef struct rg_lbfgs_pair {
 typedef struct rg_lbfgs {
     double func_evals, n_iter;
     double t, h_diag, prev_loss;   /* Valid if d isn't NULL. */
-    rg_tensor *d, *prev_flat_grad; /* Both are NULL before the first step. */
-    rg_lbfgs_pair *pairs;          /* From the oldest to the newest. */
+    rg_tensor *d, *prev_flat_grad; /* NULL before the first step. */
+    rg_lbfgs_pair *pairs;          /* Pairs from the oldest to the newest. */
     size_t n, room;
     size_t n_al; /* The number of pairs with a value of al. */
 } rg_lbfgs;

@@ -30,7 +30,7 @@ bool rg_init_process_group(void);
 /* Waits for all ranks, and ends the group. Does nothing without a group. */
 void rg_destroy_process_group(void);
 bool rg_is_initialized(void);
-/* Both return -1 without a group. */
+/* Return -1 without a group. */
 int rg_rank(void);
 int rg_world_size(void);
 

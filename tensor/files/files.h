@@ -15,7 +15,7 @@
 
 RG_PUBLIC_BEGIN
 
-/* ---- how much memory a load may take ------------------------------------------------------
+/* ---- the memory that a load may take ------------------------------------------------------------
  * A small file may hold a large array: NumPy deflates a billion zeros to a megabyte. Every function
  * that loads a file, here and in nn/, takes at most 9 times the bytes of the files that it reads
  * plus 1 GB (1 << 30 bytes) of memory at any moment, its result included. If a file needs more, the
