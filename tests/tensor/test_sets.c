@@ -8,16 +8,19 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef __x86_64__
+static const char *const names[] = { "sse2", "avx2", "avx512" };
+static const char none[] = "'sse3' is none of sse2 avx2 avx512; sse2 runs";
+#else
+static const char *const names[] = { "plain" };
+static const char none[] = "'sse3' is none of plain; plain runs";
+#endif
 
 /* REGARD_CPU names the set in which these tests run, the best if it is empty or unset. */
 START_TEST(test_chosen) {
-#ifdef __x86_64__
-    static const char *const names[] = { "sse2", "avx2", "avx512" };
-    static const char none[] = "'sse3' is none of sse2 avx2 avx512; sse2 runs";
-#else
-    static const char *const names[] = { "plain" };
-    static const char none[] = "'sse3' is none of plain; plain runs";
-#endif
     const char *asked = getenv("REGARD_CPU");
     const int chosen = k_set;
     char wrong[K_SET_TEXT], text[K_SET_TEXT];
@@ -44,6 +47,44 @@ START_TEST(test_chosen) {
                  " for anything else",
                  0, wrong);
     ck_assert_msg(strncmp(wrong, "'a name that", 12) == 0 && strstr(wrong, " runs"), "%s", wrong);
+    k_set = chosen;
+}
+END_TEST
+
+/* Runs this program anew with this value of REGARD_CPU, and prints all that it writes to standard
+ * error, and then the set in which it runs. */
+static void run_with(const char *value, char *text, size_t room) {
+    char command[256];
+    snprintf(command, sizeof command, "REGARD_CPU='%s' TELL_SET=1 /proc/%d/exe 2>&1", value,
+             getpid());
+    FILE *pipe = popen(command, "r");
+    ck_assert(pipe != NULL);
+    text[fread(text, 1, room - 1, pipe)] = 0;
+    ck_assert_int_eq(pclose(pipe), 0);
+}
+
+/* A program that is told to take a set that isn't there warns on standard error before main, and
+ * runs in the best set. It says nothing of a set that it takes. */
+START_TEST(test_warning) {
+    static const char *const wrong[] = { "nonsense", "sse3", "AVX2", " " };
+    char best[128], text[512], want[512], reason[K_SET_TEXT];
+    /* A child runs on the machine itself, where an emulated program can't. */
+    if (rg_emulated() || getenv("EMULATED"))
+        return;
+    const int chosen = k_set;
+    run_with("", best, sizeof best);
+    ck_assert_msg(strncmp(best, "set ", 4) == 0 && strlen(best) == sizeof "set 0", "%s", best);
+    for (int i = 0; i < RG_COUNT(wrong); i++) {
+        k_choose_set(wrong[i], best[4] - '0', reason);
+        snprintf(want, sizeof want, "warning: REGARD_CPU: %s\n%s", reason, best);
+        run_with(wrong[i], text, sizeof text);
+        ck_assert_str_eq(text, want);
+    }
+    for (int set = 0; set <= best[4] - '0'; set++) {
+        run_with(names[set], text, sizeof text);
+        snprintf(want, sizeof want, "set %d\n", set);
+        ck_assert_str_eq(text, want);
+    }
     k_set = chosen;
 }
 END_TEST
@@ -840,7 +881,13 @@ START_TEST(test_kernels_refuse_dtypes) {
 }
 END_TEST
 
-RG_TESTS_UNGUARDED(sets, test_chosen, test_kernels_refuse_dtypes, test_past_the_caches,
-                   test_reductions, test_cross_entropy, test_softmax, test_smooth_functions,
-                   test_pow_and_atan2, test_logarithms_and_distances, test_circle,
-                   test_gelu_is_right, test_elements, test_normalize)
+int main(void) {
+    if (getenv("TELL_SET"))
+        return printf("set %d\n", k_set) < 0;
+    const TTest *cases[] = { test_chosen, test_warning, test_kernels_refuse_dtypes,
+                             test_past_the_caches, test_reductions, test_cross_entropy,
+                             test_softmax, test_smooth_functions, test_pow_and_atan2,
+                             test_logarithms_and_distances, test_circle, test_gelu_is_right,
+                             test_elements, test_normalize };
+    return rg_run_tests("sets", 0, sizeof cases / sizeof cases[0], cases);
+}
