@@ -93,6 +93,16 @@ typedef struct rg_options_go_by_name {
 #endif
 #define RG_DEFAULT(...) RG_DEFAULT_NAMED_(__LINE__, __VA_ARGS__)
 
+/* The type of an option whose values are an enum's. C converts any fraction to an enum, without a
+ * word, but refuses one where RG_KEYWORDS has an integer: so the field is an integer of the enum's
+ * size there. (It refuses no fraction and no pointer for a bool.) */
+#ifdef __cplusplus
+#define RG_ONE_OF(type) type
+#else
+#define RG_ONE_OF(type) \
+    __typeof__(__builtin_choose_expr(sizeof(type) == 1, (unsigned char)0, 0u))
+#endif
+
 /* Ends a field of a struct that programs fill in by name. If the program leaves the field out, it
  * is zero, in C++ as in C, without a warning. */
 #ifdef __cplusplus

@@ -656,7 +656,7 @@ rg_tensor *rg_rnn_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, b
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;
 typedef struct RG_OPTIONS rg_loss_options {
     RG_BY_NAME;
-    rg_reduction reduction RG_DEFAULT(RG_MEAN); /* the loss of all elements */
+    RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN); /* the loss of all elements */
     rg_tensor *weight      RG_DEFAULT(RG_NONE); /* a weight for each class or element */
     rg_tensor *pos_weight  RG_DEFAULT(RG_NONE); /* binary_cross_entropy_with_logits */
     int64_t ignore_index   RG_DEFAULT(-100);    /* nll, cross_entropy */
@@ -691,7 +691,7 @@ rg_tensor *rg_kl_div_with(rg_tensor *log_p, rg_tensor *target, rg_loss_options o
  * and b should be alike (cosine_embedding), or where a should be the larger (margin_ranking). */
 typedef struct RG_OPTIONS rg_margin_options {
     RG_BY_NAME;
-    rg_reduction reduction RG_DEFAULT(RG_MEAN);
+    RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     double margin          RG_DEFAULT(0);
 } rg_margin_options;
 /* with c the cosine of the angle between a and b, t == 1 ? 1 - c : t == -1 ? max(c - margin, 0) : 0
@@ -703,14 +703,14 @@ rg_tensor *rg_margin_ranking_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *ta
                                        rg_margin_options o);
 typedef struct RG_OPTIONS rg_hinge_options {
     RG_BY_NAME;
-    rg_reduction reduction RG_DEFAULT(RG_MEAN);
+    RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     double margin          RG_DEFAULT(1);
 } rg_hinge_options;
 /* t == 1 ? x : max(margin - x, 0), for a distance x, where t is 1 or -1 */
 rg_tensor *rg_hinge_embedding_loss_with(rg_tensor *x, rg_tensor *target, rg_hinge_options o);
 typedef struct RG_OPTIONS rg_triplet_options {
     RG_BY_NAME;
-    rg_reduction reduction RG_DEFAULT(RG_MEAN);
+    RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     double margin          RG_DEFAULT(1);
     double p               RG_DEFAULT(2);     /* the distance's norm */
     double eps             RG_DEFAULT(1e-6);  /* the distance's eps */
@@ -721,7 +721,7 @@ rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, r
                                        rg_triplet_options o);
 typedef struct RG_OPTIONS rg_gaussian_nll_options {
     RG_BY_NAME;
-    rg_reduction reduction RG_DEFAULT(RG_MEAN);
+    RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     bool full              RG_DEFAULT(false); /* adds ln(2 pi) / 2 */
     double eps             RG_DEFAULT(1e-6);  /* the variance is at least this */
 } rg_gaussian_nll_options;
@@ -730,7 +730,7 @@ rg_tensor *rg_gaussian_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_tensor 
                                      rg_gaussian_nll_options o);
 typedef struct RG_OPTIONS rg_poisson_nll_options {
     RG_BY_NAME;
-    rg_reduction reduction RG_DEFAULT(RG_MEAN);
+    RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     bool log_input         RG_DEFAULT(true);  /* x is a logarithm */
     bool full              RG_DEFAULT(false); /* adds Stirling's term where t > 1 */
     double eps             RG_DEFAULT(1e-8);  /* added to x before its logarithm */

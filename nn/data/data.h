@@ -60,7 +60,7 @@ typedef struct RG_OPTIONS rg_csv_options {
     bool header RG_DEFAULT(false); /* Skip the first line, which names the columns. */
     char delimiter RG_DEFAULT(',');
     /* RG_FLOAT64 is allowed, too, or RG_INT64 for a file of integers. */
-    rg_dtype dtype RG_DEFAULT(RG_FLOAT32);
+    RG_ONE_OF(rg_dtype) dtype RG_DEFAULT(RG_FLOAT32);
 } rg_csv_options;
 /* Returns the numbers of a CSV file as (rows, columns). A cell may stand in double quotes, and
  * empty lines are skipped. Any other cell that isn't a number (or, with RG_INT64, isn't an integer:

@@ -112,7 +112,7 @@ typedef struct RG_OPTIONS rg_conv_module_options {
     rg_dims paddings RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});
     bool bias RG_DEFAULT(true);
-    rg_pad_mode padding_mode RG_DEFAULT(RG_CONSTANT); /* torch's "zeros" */
+    RG_ONE_OF(rg_pad_mode) padding_mode RG_DEFAULT(RG_CONSTANT); /* torch's "zeros" */
 } rg_conv_module_options;
 rg_conv_module *rg_nn_conv1d_with(int64_t in_channels, int64_t out_channels, rg_dims kernel_size,
                                   rg_conv_module_options o);

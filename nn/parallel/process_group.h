@@ -43,7 +43,7 @@ typedef enum rg_reduce_op {
 } rg_reduce_op;
 typedef struct RG_OPTIONS rg_all_reduce_options {
     RG_BY_NAME;
-    rg_reduce_op op RG_DEFAULT(RG_REDUCE_SUM);
+    RG_ONE_OF(rg_reduce_op) op RG_DEFAULT(RG_REDUCE_SUM);
 } rg_all_reduce_options;
 /* Sets each element of t to the sum over all ranks, or to the op's result. The order is fixed:
  * adjacent ranks are added first, then pairs of them, and so on, so that all runs and ranks get the
