@@ -365,9 +365,9 @@ test-literals: $(STATIC)
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" LIBS="$(LIBS)" RUN="$(RUN)" \
 	    tests/literals/run $(BUILD)
 
-# A debugger stops at rg_fail where the library itself fails.
-test-debugger: $(BUILD)/examples/gpt2
-	@tests/debugger $< /absent x
+# A debugger stops at rg_fail where the library itself fails, and prints tensors and modules.
+test-debugger: $(BUILD)/examples/gpt2 all
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" MAKE="$(MAKE)" tests/debugger $(BUILD)
 
 # Several processes learn together, as one does. KILLS=50 kills so many of them, to see that what is
 # left goes on.
@@ -431,9 +431,11 @@ fmt:
 # DESTDIR stands before every path, and in no file; LIBDIR is PREFIX/lib unless it is said.
 INCLUDE := $(PREFIX)/include
 CMAKE   := $(LIBDIR)/cmake/regard
+# gdb loads this file with the library: from where it lies if PREFIX is /usr, see docs/errors.md.
+GDB     := $(PREFIX)/share/gdb/auto-load$(LIBDIR)/libregard.so.$(VERSION)-gdb.py
 PLAIN   := $(PUBLIC:%=$(INCLUDE)/regard/%) $(INCLUDE)/regard.h $(LIBDIR)/libregard.a \
            $(LIBDIR)/libregard.so.$(VERSION) $(LIBDIR)/pkgconfig/regard.pc \
-           $(CMAKE)/regard-config.cmake $(CMAKE)/regard-config-version.cmake
+           $(CMAKE)/regard-config.cmake $(CMAKE)/regard-config-version.cmake $(GDB)
 LINKS   := $(LIBDIR)/libregard.so $(LIBDIR)/libregard.so.$(MAJOR)
 # These are there where MPI is.
 MPIPLAIN := $(MPI_PUBLIC:%=$(INCLUDE)/regard/%) $(INCLUDE)/regard-mpi.h \
@@ -453,6 +455,7 @@ install-core: all
 	$(file >$(BUILD)/regard-config-version.cmake,$(regard-config-version.cmake))
 	install -m 644 $(BUILD)/regard.pc $(DESTDIR)$(LIBDIR)/pkgconfig
 	install -m 644 $(BUILD)/regard-config*.cmake $(DESTDIR)$(CMAKE)
+	install -m 644 nn/gdb.py $(DESTDIR)$(GDB)
 
 install-mpi: install-core
 	install -d $(sort $(dir $(MPIPLAIN:%=$(DESTDIR)%)))
@@ -469,7 +472,7 @@ install-mpi: install-core
 ## uninstall  takes away what install put there, with the same PREFIX, LIBDIR and DESTDIR
 uninstall:
 	rm -f $(patsubst %,$(DESTDIR)%,$(PLAIN) $(LINKS) $(MPIPLAIN) $(MPILINKS))
-	find $(DESTDIR)$(INCLUDE)/regard $(DESTDIR)$(CMAKE) -depth -type d -empty -delete 2>/dev/null || :
+	find $(addprefix $(DESTDIR),$(INCLUDE)/regard $(CMAKE) $(dir $(GDB))) -depth -type d -empty -delete 2>/dev/null || :
 
 define regard.pc
 Name: regard

@@ -100,7 +100,7 @@ typedef struct rg_options_go_by_name {
 #define RG_ONE_OF(type) type
 #else
 #define RG_ONE_OF(type) \
-    __typeof__(__builtin_choose_expr(sizeof(type) == 1, (unsigned char)0, 0u))
+    __typeof__(__builtin_choose_expr(sizeof(type) == 1, (signed char)0, 0u))
 #endif
 
 /* Ends a field of a struct that programs fill in by name. If the program leaves the field out, it
