@@ -87,7 +87,7 @@ CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
 CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
-           test-debugger test-literals test-parallel
+           test-debugger test-literals test-wrong test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
            style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
            docs-deps write-docs \
@@ -365,6 +365,10 @@ test-literals: $(STATIC)
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" LIBS="$(LIBS)" RUN="$(RUN)" \
 	    tests/literals/run $(BUILD)
 
+# Programs with the usual mistakes tell their users what is wrong, and where.
+test-wrong: $(STATIC)
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" RUN="$(RUN)" tests/wrong/run $(BUILD)
+
 # A debugger stops at rg_fail where the library itself fails, and prints tensors and modules.
 test-debugger: $(BUILD)/examples/gpt2 all
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" MAKE="$(MAKE)" tests/debugger $(BUILD)
@@ -472,7 +476,8 @@ install-mpi: install-core
 ## uninstall  takes away what install put there, with the same PREFIX, LIBDIR and DESTDIR
 uninstall:
 	rm -f $(patsubst %,$(DESTDIR)%,$(PLAIN) $(LINKS) $(MPIPLAIN) $(MPILINKS))
-	find $(addprefix $(DESTDIR),$(INCLUDE)/regard $(CMAKE) $(dir $(GDB))) -depth -type d -empty -delete 2>/dev/null || :
+	find $(addprefix $(DESTDIR),$(INCLUDE)/regard $(CMAKE) $(dir $(GDB))) \
+	    -depth -type d -empty -delete 2>/dev/null || :
 
 define regard.pc
 Name: regard
