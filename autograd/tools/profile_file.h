@@ -14,7 +14,7 @@ void rgi_profile_file_begin(const char *path);
 /* Completes and closes the file, if there is one. */
 void rgi_profile_file_end(void);
 
-/* These two do nothing if this process hasn't begun a file. */
+/* The next two functions do nothing if this process hasn't begun a file. */
 /* Writes a call of the thread. Calls may be nested. */
 void rgi_profile_file_call(const char *name, const char *kind, double began, double took);
 /* Writes work that ran beside the calls of threads, on a line of its own. */

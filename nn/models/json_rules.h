@@ -43,8 +43,8 @@ void rgi_json_file_free(rg_json_file *f);
  * Otherwise fails with a message about `where`, such as "the model", or "" for the root. */
 bool rgi_json_keeps(const rg_json_file *f, uint32_t object, const char *where,
                     const rg_json_rule *rules);
-/* These return the member's value, or `other` if the object lacks it. They require rules that allow
- * only this kind of value. */
+/* The next three functions return the member's value, or `other` if the object lacks it. The rules
+ * must allow only this kind of value. */
 int64_t rgi_json_whole(const rg_json_file *f, uint32_t object, const char *name, int64_t other);
 double rgi_json_real(const rg_json_file *f, uint32_t object, const char *name, double other);
 bool rgi_json_true(const rg_json_file *f, uint32_t object, const char *name, bool other);

@@ -14,7 +14,7 @@ void rgi_optim_add(rg_py *p, const char *key, const rg_optim *o, bool own);
  * "scheduler", several as a list "schedulers". */
 void rgi_optim_add_schedules(rg_py *p, const rg_optim *o);
 
-/* Both return a text for a file's metadata: the optimizer's kind, and the kinds of its schedules,
+/* The kind of the optimizer and the kinds of its schedules, each as a text for a file's metadata,
  * which the scope owns (NULL on failure). */
 const char *rgi_optim_kind(const rg_optim *o);
 const char *rgi_optim_schedule_kinds(const rg_optim *o);

@@ -11,7 +11,7 @@ class Declaration:
 
     def __init__(self, kind, name, text, own=""):
         self.kind, self.name, self.text, self.own = kind, name, text, own
-        self.fields = []  # Of a struct of options: (name, default, comment, declaration).
+        self.fields = []  # Of a struct of options: (name, default, comment, type).
         self.parameters = ""  # Of a function or a macro: what stands in its parentheses.
         self.body = ""  # Of a macro.
         self.calls = None  # Of a macro: the function of the same entry that it calls.
@@ -99,9 +99,7 @@ def options(text):
         re.S | re.M,
     ):
         before = " ".join(plain(c) for c in re.findall(r"/\*.*?\*/", m[1], re.S))
-        kind = m[2].strip()
-        gap = "" if kind.endswith("*") else " "
-        fields.append((m[3], m[5], plain(m[6] or "") or before, kind + gap + m[3] + m[4]))
+        fields.append((m[3], m[5], plain(m[6] or "") or before, m[2].strip() + m[4]))
     return fields
 
 

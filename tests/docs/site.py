@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 
 sys.dont_write_bytecode = True
 import examples
@@ -52,6 +53,7 @@ class Site:
         self.structs = {n: d for n, d in self.declared.items() if d.kind == "options"}
         self.where = {}  # The page and anchor of each name.
         self.uses = {}  # The places in guides where a name stands.
+        self.sources = {f: open(f).read() for f in sorted(glob.glob("examples/*.c"))}
         self.aliases = {}  # Python's expressions for a name, from docs/names.md.
         self.check()
 
@@ -243,14 +245,15 @@ class Site:
             if d not in named:
                 body.append(f'<a id="{d.name}"></a>')
         lines = escape("\n".join(self.signature(d) for d in declarations))
-        body.append(f"<pre><code>{lines}</code></pre>" + prose(comment))
+        body.append(f'<pre class="signature"><code>{lines}</code></pre>' + prose(comment))
         for struct in {o.name: o for o in map(self.options_of, declarations) if o}.values():
             rows = "".join(
-                f"<tr><td><code>.{f[0]}</code></td><td><code>{escape(f[1])}</code></td>"
-                f"<td><code>{escape(f[3])}</code></td><td>{escape(f[2])}</td></tr>"
+                f"<tr><td><code>.{f[0]} = {escape(f[1])}</code></td>"
+                f"<td><code>{escape(f[3])}</code></td>"
+                f"<td>{marked(f[2])}</td></tr>"
                 for f in struct.fields
             )
-            heads = "".join(f"<th>{h}</th>" for h in ("option", "default", "type", ""))
+            heads = "<th>option, with its default</th><th>type</th><th></th>"
             if struct.name not in self.shown and "(*" not in struct.text:
                 body.append(f'<a id="{struct.name}"></a>')
             self.shown.add(struct.name)
@@ -258,6 +261,7 @@ class Site:
         facts = [
             ("Python", self.python_of(declarations)),
             ("Guides", self.guides(page, declarations)),
+            ("Programs", self.programs(page, named) if named else ""),
         ]
         facts += [("Op", self.op_link(page, d)) for d in declarations]
         body.append(definitions(facts))
@@ -271,6 +275,14 @@ class Site:
             f'<a href="{link(page, address)}">{escape(title)}</a>'
             for address, title, _ in reversed(shown.values())
         )
+
+    def programs(self, page, declarations):
+        """Returns links to examples that use a function which no guide uses."""
+        if any(d.name in self.uses for d in declarations):
+            return ""
+        names = "|".join(d.name for d in declarations if d.kind != "type")
+        found = [f for f, text in self.sources.items() if re.search(rf"\b({names})\b", text)]
+        return ", ".join(f'<a href="{link(page, self.page_of(f))}">{f}</a>' for f in found[:3])
 
     def op_link(self, page, d):
         op = (
@@ -537,13 +549,17 @@ def definitions(facts):
 
 
 def prose(comment):
-    """Makes paragraphs of a comment; what is indented in it stays as it is."""
-    result = []
-    for part in re.split(r"\n\s*\n", comment.strip("\n")):
-        if re.match(r" {3,}", part):
-            lines = escape(part)
-            result.append(f"<pre><code>{lines}</code></pre>")
-        elif part.strip():
+    """Makes paragraphs of a comment. What is indented in it stays as it is."""
+    result, kept = [], []
+    for part in [*re.split(r"\n\s*\n", comment.strip("\n")), ""]:
+        if part.startswith("  "):
+            kept.append(part)
+            continue
+        if kept:
+            text = escape(textwrap.dedent("\n\n".join(kept)))
+            result.append(f"<pre><code>{text}</code></pre>")
+            kept = []
+        if part.strip():
             result.append(f"<p>{marked(' '.join(part.split()))}</p>")
     return "".join(result)
 
