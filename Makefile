@@ -371,7 +371,7 @@ test-wrong: $(STATIC)
 
 # A debugger stops at rg_fail where the library itself fails, and prints tensors and modules.
 test-debugger: $(BUILD)/examples/gpt2 all
-	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" MAKE="$(MAKE)" tests/debugger $(BUILD)
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" MAKE="$(MAKE)" tests/debugger/run $(BUILD)
 
 # Several processes learn together, as one does. KILLS=50 kills so many of them, to see that what is
 # left goes on.

@@ -14,8 +14,8 @@ typedef struct rg_claim {
     int64_t number;    /* A number that all ranks must share. */
     char failure[200]; /* The rank's error message, or "". */
 } rg_claim;
-/* The two functions return a rank's claim: about a tensor, or without one. The claim is a failure if
- * the tensor is NULL, or if `ok` is false. */
+/* A rank's claim about a tensor, and one without a tensor. The claim is a failure if the tensor is
+ * NULL, or if `ok` is false. */
 rg_claim rgi_claim_tensor(const char *op, rg_tensor *t, int64_t number);
 rg_claim rgi_claim_number(const char *op, bool ok, int64_t number);
 /* Returns whether all ranks claim the same and none has failed; otherwise all fail. `what` names

@@ -1,5 +1,5 @@
 /*
- * debugger.c: the values that tests/debugger has gdb print, in a process and in a core file. The
+ * program.c: the values that tests/debugger/run has gdb print, in a process and in a core file. The
  * program itself prints each of them as gdb should.
  */
 #include "regard.h"
