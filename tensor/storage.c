@@ -149,8 +149,7 @@ RG_HOT static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     free_tensor(t, RG_DEAD);
 }
 
-/* The rarer cases are a call at the end of the function, so that the usual case has no registers to
- * save. */
+/* The rarer cases call a function at the end, so that the usual case has no registers to save. */
 RG_HOT __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
     if (t->history || t->flags & (RG_VIEW | RG_NAMED))
         destroy_known(t);

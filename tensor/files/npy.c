@@ -61,7 +61,8 @@ bool rgi_npy_read_header(rg_npy_source *s, rg_npy_header *h) {
     const int64_t n = npy_read_length(s);
     if (n < 0 || !npy_read(s, text, (size_t)n) || !rgi_npy_parse(s, text, (size_t)n, h))
         return false;
-    /* Extra bytes are refused, although NumPy ignores them, because they would be lost. */
+    /* Extra bytes are an error, although NumPy ignores them: a load would lose what someone has
+     * saved. */
     const uint64_t want = (uint64_t)h->numel * rgi_foreign[h->type].bytes, have = s->bytes - s->at;
     return want == have
            || rgi_npy_refuse(s, "its shape %s takes %llu bytes, but %llu follow the header",

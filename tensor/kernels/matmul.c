@@ -145,8 +145,8 @@ static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
 }
 
 /* Cuts y into tiles by halving the longer edge, until there are two tiles for each thread that has
- * enough to do. The eight rows that are added count the time in which a product of few rows waits
- * for b to be read. No bit of the result depends on the tiles. */
+ * enough to do. The cost of a product counts eight more rows than it has, since a product of few
+ * rows waits for b to be read. No bit of the result depends on the tiles. */
 static void matmul_cut(matmul_plan *p, int64_t batches) {
     const double steps = (double)(p->z.m + 8) * (double)p->z.n * (double)p->z.k;
     const int64_t shares = (int64_t)RG_MIN(steps * (double)batches / 0x1p19, 0x1p30) + 1;

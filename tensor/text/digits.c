@@ -46,9 +46,10 @@ rg_digits rgi_digits_rounded(double v, int n) {
     return digits_read(text);
 }
 
-/* Adds one to the last digit of the text of "%.*e". A nine becomes a character that is no digit, so
- * that the text doesn't read back as v: a text that needs a carry is never the next one above a
- * power of two. */
+/* Adds one to the last digit of the text of "%.*e", without a carry. The digit after 9 becomes a
+ * character that is no digit, and the text then doesn't read back as v. No text is missed by that:
+ * digits are raised only at a power of two, and a raised text that reads back as one never needs a
+ * carry. */
 static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
 static double digits_read_float(const char *text) { return strtof(text, NULL); }
@@ -61,8 +62,8 @@ static bool digits_read_back(const char *text, double v, rg_dtype dtype) {
 
 /* Returns the closest of the texts with the fewest digits that read back as v. At a power of two
  * the gap above v is twice the gap below it, so the digits one above may read back where the
- * closest ones don't. At least always_exact digits are tried; digits_read drops zeros at the end.
- */
+ * closest ones don't. The search begins at always_exact digits, or at 1 if v is subnormal;
+ * digits_read drops zeros at the end. */
 rg_digits rgi_digits_shortest(double v, rg_dtype dtype) {
     const bool subnormal = v < rgi_least_normal(dtype);
     const int always_exact = rgi_decimal_digits(dtype);

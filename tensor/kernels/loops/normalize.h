@@ -10,7 +10,7 @@
  * element of the result from a ROW and the element's index. */
 typedef struct {
     const T *x, *g, *weight, *bias;
-    T mean, rstd;   /* 1 / sqrt(variance + eps) */
+    T mean, rstd;   /* rstd = 1 / sqrt(variance + eps) */
     T scale, shift; /* The weight and the bias of a channel. */
     T sum, dot;     /* mean_i gw_i, mean_i gw_i h_i */
 } ROW;
