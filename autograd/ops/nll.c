@@ -1,6 +1,6 @@
 /*
- * nll.c: the negative log likelihood: the loss of log-probabilities is minus the right class's.
- * (The loss of logits is in cross_entropy.c. loss.h declares the functions that both use.)
+ * nll.c: the negative log likelihood: y = -x[target], where x is the log-probability of each class.
+ * The loss of logits is in cross_entropy.c. loss.h declares the functions that both use.
  */
 #include "loss.h"
 

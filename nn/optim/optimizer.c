@@ -165,8 +165,8 @@ static bool check_options(const rg_optim *o, const rg_group *group) {
     return true;
 }
 
-/* Refuses an array with fewer numbers than it has. C gives the absent ones 0, so that a last number
- * of 0 counts as absent; rg_optim_group can set it. */
+/* Fails if an option of several numbers, such as betas, lacks its last number. C gives an absent
+ * number the value 0, and so a last number of 0 counts as absent; rg_optim_group can set it. */
 static bool arrays_are_whole(const rg_optim *o, const rg_group *group) {
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
         const rg_saved_kind kind = rgi_options[k].kind;

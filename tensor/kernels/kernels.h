@@ -222,10 +222,10 @@ bool k_batch_normalize_backward(const k_batch_norm *z, rg_tensor *gx, rg_tensor 
                                 const rg_tensor *weight, const rg_tensor *mean,
                                 const rg_tensor *var);
 
-/* loss.c: without `slope`, y is each element's loss times its weight, and `by` is the pos_weight.
- * With `slope`, y is the loss's derivative times the weight, the incoming gradient `by` and the
- * scale. c is beta, delta or the smallest denominator. The operands broadcast; weight and `by` may
- * be NULL. Returns whether there is a loop for the dtype. */
+/* loss.c: k_loss computes y = weight loss(x, t), where `by` is the pos_weight of K_BCE_LOGITS, or,
+ * if `slope` is true, y = scale by weight dloss/dx, where `by` is the incoming gradient. c is beta
+ * of K_SMOOTH_L1, delta of K_HUBER, or the smallest denominator of K_BCE. The operands broadcast;
+ * weight and `by` may be NULL. Returns whether there is a loop for the dtype. */
 typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
 bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale);
