@@ -9,7 +9,7 @@
 
 /* ---- parts of several ops ------------------------------------------------------ */
 
-/* The batches are alike: a is (.., n, k), b is (.., m, k), and y (.., n, m). */
+/* a is (.., n, k), b is (.., m, k), and y is (.., n, m), with the same batch dims. */
 static bool distance_shape(rg_call *c) {
     rg_tensor *y = c->out[0];
     rgi_copy_shape(y, c->in[0]);

@@ -594,7 +594,7 @@ typedef struct RG_OPTIONS rg_batch_norm_options {
 } rg_batch_norm_options;
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                               rg_batch_norm_options o);
-/* As eps of rg_rms_norm, it is torch's None, the default: the epsilon of x's dtype. */
+/* This eps of rg_rms_norm stands for the epsilon of x's dtype, which is torch's default, None. */
 #define RG_OWN_EPS (-__builtin_inf())
 /* x / sqrt(mean(x^2) + eps) weight */
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps);
