@@ -91,6 +91,8 @@ def options(text):
     """Returns the fields of a struct of options. An X-macro stands for fields of its own."""
     fields = []
     body = text[text.index("{") + 1 : text.rindex("}")]
+    # RG_ONE_OF(rg_reduction) is the type rg_reduction.
+    body = re.sub(r"\bRG_ONE_OF\((\w+)\)", r"\1", body)
     # A comment belongs to the field before it in its line, or else to the field after it.
     for m in re.finditer(
         r"((?:^[ \t]*/\*(?:(?!\*/).)*\*/\s*)*)^\s*([\w ]+[ *]\**)(\w+)((?:\[\d*\])?)\s+"
