@@ -93,9 +93,9 @@ typedef struct rg_options_go_by_name {
 #endif
 #define RG_DEFAULT(...) RG_DEFAULT_NAMED_(__LINE__, __VA_ARGS__)
 
-/* The type of an option whose values are an enum's. C converts any fraction to an enum, without a
- * word, but refuses one where RG_KEYWORDS has an integer: so the field is an integer of the enum's
- * size there. (It refuses no fraction and no pointer for a bool.) */
+/* The type of an option whose value is an enum's. In C the field is an integer of the enum's size:
+ * compilers silently convert a fraction to an enum, but RG_KEYWORDS makes them refuse it for an
+ * integer. (They refuse neither a fraction nor a pointer for a bool.) */
 #ifdef __cplusplus
 #define RG_ONE_OF(type) type
 #else
