@@ -105,13 +105,26 @@ def options(text):
     return fields
 
 
-def declaration(text):
+def listed(text, macros):
+    """Writes out the fields that a struct of options has by a macro of macros: FIELDS_(FIELD_)."""
+
+    def fields(m):
+        names = re.findall(r"\bX\((\w+)\)", macros[m[1]].body) if m[1] in macros else []
+        if not names or m[2] not in macros:
+            return m[0]
+        field = re.sub(r"RG_DEFAULT_NAMED_\(\w+, ", "RG_DEFAULT(", macros[m[2]].body)
+        return "\n".join(re.sub(r"\bname\b", name, field) for name in names)
+
+    return re.sub(r"\b(\w+_)\((\w+_)\)$", fields, text, flags=re.M)
+
+
+def declaration(text, macros):
     if text.startswith("typedef"):
         kind, bare = "type", re.sub(r"/\*.*?\*/", "", text, flags=re.S)
         m = re.match(r"typedef\b[^{}]*?\b(rg_\w+)\s*\(", bare) or re.search(r"(\w+)\s*;$", bare)
         d = Declaration(kind, m[1], text)
         if "RG_OPTIONS" in text and "{" in text:
-            d.kind, d.fields = "options", options(text)
+            d.kind, d.fields = "options", options(listed(text, macros))
         return d
     head = text.split("{")[0] if text.startswith("static inline") else text
     bare = re.sub(r"\s*__attribute__.*", "", head, flags=re.S)
@@ -133,7 +146,7 @@ def read(path):
         text = text[text.index("*/") + 2 :]
     block, last, after_blank = None, None, True
     text = for_c(text)
-    at = 0
+    at, macros = 0, {}
     while at < len(text):
         m = TOKEN.match(text, at)
         kind = m.lastgroup if m else "declaration"
@@ -156,9 +169,11 @@ def read(path):
                 block, last = Block(plain(token)), None
                 section.blocks.append(block)
         elif kind != "space":
-            d = macro(token) if kind == "directive" else declaration(token)
+            d = macro(token) if kind == "directive" else declaration(token, macros)
             if d is None:
                 continue
+            if d.kind == "macro":
+                macros[d.name] = d
             if block is None:
                 block = Block("")
                 section.blocks.append(block)

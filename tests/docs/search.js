@@ -1,6 +1,6 @@
-/* search.js: the search of the site. INDEX has a row for each thing that can be found: its title, its
- * address, its names in Python, and a line about it. The language is that of 2009, ES5, so that the
- * smallest interpreters can test it. */
+/* search.js: the site's search. INDEX has a row for each thing that can be found: its title, its
+ * address, its names in Python, and a line about it. The language is ES5, so that a small
+ * interpreter can test it. */
 
 /* Returns a name without what stands before its last point. */
 function last(name) {

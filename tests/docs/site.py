@@ -23,7 +23,9 @@ import examples
 import headers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GUIDES = ["README.md", *sorted(glob.glob("docs/*.md"))]
+# README.md recommends the guides in an order.
+GUIDES = sorted(glob.glob("docs/*.md"), key=open("README.md").read().rpartition("\n| to |")[2].find)
+GUIDES = ["README.md", *GUIDES]
 # A header with more functions than this has a page for each section.
 LONG = 60
 
@@ -247,13 +249,14 @@ class Site:
         lines = escape("\n".join(self.signature(d) for d in declarations))
         body.append(f'<pre class="signature"><code>{lines}</code></pre>' + prose(comment))
         for struct in {o.name: o for o in map(self.options_of, declarations) if o}.values():
+            told = any(f[2] for f in struct.fields)
             rows = "".join(
                 f"<tr><td><code>.{f[0]} = {escape(f[1])}</code></td>"
                 f"<td><code>{escape(f[3])}</code></td>"
-                f"<td>{marked(f[2])}</td></tr>"
+                + (f"<td>{marked(f[2])}</td>" if told else "")
                 for f in struct.fields
             )
-            heads = "<th>option, with its default</th><th>type</th><th></th>"
+            heads = "<th>option, with its default</th><th>type</th>" + ("<th></th>" if told else "")
             if struct.name not in self.shown and "(*" not in struct.text:
                 body.append(f'<a id="{struct.name}"></a>')
             self.shown.add(struct.name)
@@ -565,11 +568,10 @@ def prose(comment):
 
 
 def marked(text):
-    """Sets what looks like code in a comment."""
-    text = escape(text)
-    return re.sub(
-        r"((?:\b(?:rg|RG)_\w+)(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?)", r"<code>\1</code>", text
-    )
+    """Sets what looks like code in a comment: calls, names, and what stands between backquotes."""
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+    call = r"\b(?:rg|RG)_\w+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?"
+    return re.sub(rf"(?<!<code>)({call})", r"<code>\1</code>", text)
 
 
 Site(sys.argv[1], sys.argv[2], sys.argv[3:]).make()

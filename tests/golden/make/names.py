@@ -27,17 +27,25 @@ import headers
 # ---- rules -----------------------------------------------------------------------------
 
 # rg_x is x of each of these that has it.
-SPACES = ["torch", "torch.nn.functional", "torch.Tensor", "torch.autograd"]
-SPACES += ["torch.autograd.functional", "torch.func", "torch.nn.utils", "torch.nn.utils.rnn"]
-SPACES += [
+SPACES = [
+    "torch",
+    "torch.nn.functional",
+    "torch.Tensor",
+    "torch.autograd",
+    "torch.autograd.functional",
+    "torch.func",
+    "torch.nn.utils",
+    "torch.nn.utils.rnn",
     "torch.optim.swa_utils",
-    "torch.distributed",
     "torch.utils.checkpoint",
     "torch.utils.data",
+    "torch.autograd.function.FunctionCtx",
 ]
-SPACES += ["torch.autograd.function.FunctionCtx"]
-# In this header rg_x is the method x.
-MODULE = "nn/module.h"
+# In these headers rg_x is x of something else.
+ELSEWHERE = {
+    "nn/module.h": ["torch.nn.Module"],
+    "nn/parallel/process_group.h": ["torch.distributed"],
+}
 # rg_nn_some_layer is SomeLayer.
 CLASSES = {
     "nn_": ["torch.nn"],
@@ -262,7 +270,7 @@ def by_rule(name, header):
         for prefix, spaces in CLASSES.items():
             if name.startswith(prefix) and not found:
                 found = [c for s in spaces for c in class_like(s, name[len(prefix) :])]
-        spaces = ["torch.nn.Module"] if header == MODULE else SPACES
+        spaces = ELSEWHERE.get(header, SPACES)
         found = found or method_like(name)
         found = found or [f"{s}.{name}" for s in spaces if get(f"{s}.{name}") is not None]
         shorter = re.sub(ENDING, "", name)
