@@ -109,7 +109,7 @@ def cost(case):
         any(" r " in l or " 0 " in " " + l.split()[3].replace(",", " ") + " " for l in tensors),
         any(l.split()[4] != "c" for l in tensors),
         any(l.partition(":")[2] == o.partition(":")[2] for l in tensors for o in outputs),
-        any(word in text for word in ("nan", "inf", str(-(2**63)))),
+        any(word in text for word in ("nan", "inf", *map(str, LIMITS))),
         sum(l.split()[3] == "." for l in tensors),
         any(l.split()[1] != "f64" for l in tensors[:1]),
         len(numbers) - len(set(numbers)),

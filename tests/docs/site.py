@@ -173,10 +173,14 @@ class Site:
         """Splits a block into what one comment speaks of: (comment, declarations)."""
         found = []
         for d in self.gathered(block.declarations):
-            first = found[-1][1][0].name if found else ""
-            follows = d.name.startswith(first + "_") and not d.own
-            if found and not d.own and (block.comment or follows):
-                found[-1][1].append(d)
+            before = found[-1][1] if found else []
+            # The comment of constants doesn't speak of the functions behind them.
+            behind = before and is_constant(before[-1]) and not is_constant(d)
+            follows = before and d.name.startswith(before[0].name + "_")
+            if before and not d.own and not behind and (block.comment or follows):
+                before.append(d)
+            elif behind and not d.own:
+                found.append(("", [d]))
             else:
                 found.append((d.own or block.comment, [d]))
         if not found:
@@ -253,7 +257,7 @@ class Site:
             rows = "".join(
                 f"<tr><td><code>.{f[0]} = {escape(f[1])}</code></td>"
                 f"<td><code>{escape(f[3])}</code></td>"
-                + (f"<td>{marked(f[2])}</td>" if told else "")
+                + (f"<td>{marked(f[2])}</td></tr>" if told else "</tr>")
                 for f in struct.fields
             )
             heads = "<th>option, with its default</th><th>type</th>" + ("<th></th>" if told else "")
@@ -544,6 +548,10 @@ class Site:
             f"{out}/index.html: {len(self.pages)} pages, {len(self.examples)} examples, "
             f"{len(self.ops)} ops"
         )
+
+
+def is_constant(d):
+    return d.kind == "macro" and d.parameters is None
 
 
 def definitions(facts):
