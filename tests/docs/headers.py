@@ -88,20 +88,21 @@ def macro(directive):
 
 
 def options(text):
-    """Returns the fields of a struct of options. An X-macro stands for fields of its own."""
+    """Returns the fields of a struct of options, but those that are pointers to functions."""
     fields = []
     body = text[text.index("{") + 1 : text.rindex("}")]
-    # RG_ONE_OF(rg_reduction) is the type rg_reduction.
     body = re.sub(r"\bRG_ONE_OF\((\w+)\)", r"\1", body)
     # A comment belongs to the field before it in its line, or else to the field after it.
     for m in re.finditer(
-        r"((?:^[ \t]*/\*(?:(?!\*/).)*\*/\s*)*)^\s*([\w ]+[ *]\**)(\w+)((?:\[\d*\])?)\s+"
+        r"((?:^[ \t]*/\*(?:(?!\*/).)*\*/\s*)*)^\s*([\w ]+[ *]\**)(\w+)((?:\[[^\]]*\])?)\s+"
         r"RG_DEFAULT\(((?:[^()]|\([^()]*\))*)\);(?:[ \t]*(/\*.*?\*/))?",
         body,
         re.S | re.M,
     ):
         before = " ".join(plain(c) for c in re.findall(r"/\*.*?\*/", m[1], re.S))
         fields.append((m[3], m[5], plain(m[6] or "") or before, m[2].strip() + m[4]))
+    if len(fields) != len(re.findall(r"[\w\]]\s+RG_DEFAULT\w*\(", body)):
+        raise SystemExit(f"docs: which fields has {text}")
     return fields
 
 
