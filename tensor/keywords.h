@@ -16,14 +16,16 @@
 #define RG_PASTE_(a, b) a##b
 #define RG_PASTE(a, b)  RG_PASTE_(a, b)
 
-/* Older C compilers only warn of these two mistakes, such as a module in place of a tensor. */
+/* Makes two warnings errors, which older C compilers don't do: a module in place of a tensor, and
+ * an integer in place of a pointer. */
 #ifndef __cplusplus
-#ifdef __clang__ /* Options may be left out, of which -pedantic warns. */
+/* Silences a warning of -pedantic: a call without options has an empty argument. */
+#ifdef __clang__
 #pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
 #endif
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #pragma GCC diagnostic error "-Wint-conversion"
-#elif defined __clang__ /* NULL isn't the number 0. */
+#elif defined __clang__ /* Makes it an error to pass NULL as a number. */
 #pragma clang diagnostic error "-Wnull-conversion"
 #else
 #pragma GCC diagnostic error "-Wconversion-null"
@@ -151,8 +153,8 @@ typedef struct rg_options_go_by_name {
 #define RG_IS_NAMED_(text) (sizeof(text) == 1 || !__builtin_memcmp(text, ".", 1))
 #endif
 
-/* In C, it is 0 if the condition holds; otherwise it doesn't compile, and the compiler prints the
- * sentence. __builtin_choose_expr keeps Clang from printing the whole condition. */
+/* In C, RG_REQUIRE_ is 0 if the condition holds; otherwise it doesn't compile, and the compiler
+ * prints the sentence. __builtin_choose_expr keeps Clang from printing the whole condition. */
 #define RG_REQUIRE_(condition, sentence)                                     \
     (0 * (int)sizeof(struct {                                                \
          _Static_assert(__builtin_choose_expr((condition), 1, 0), sentence); \

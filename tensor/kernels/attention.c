@@ -148,7 +148,7 @@ static int64_t attention_steps(const attention_plan *plan, int64_t wide) {
     return (plan->g ? plan->queries : ATTENTION_SIDE) * plan->keys * wide;
 }
 
-/* Returns the bytes of a worker's tiles. */
+/* Returns the size of a worker's tiles in bytes. */
 static size_t attention_room(const attention_plan *plan, int64_t wide) {
     const int64_t rows = 2 * (ATTENTION_SIDE + ATTENTION_ALONG) + (plan->g ? 3 * plan->queries : 0);
     const int64_t scores = 2 * ATTENTION_ALONG * ATTENTION_SIDE;
@@ -169,7 +169,7 @@ static bool attention_by_lanes(const attention_plan *plan) {
     return (double)length * (double)width <= 1024 * filled * filled;
 }
 
-/* Returns the bytes of a worker's group of heads. */
+/* Returns the size of a worker's group of heads in bytes. */
 static size_t attention_lanes_room(const attention_plan *plan) {
     const int64_t wide = attention_whole_rows(plan->in[0]->size[3])
                          + attention_whole_rows(plan->in[2]->size[3]);

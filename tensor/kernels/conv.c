@@ -198,7 +198,7 @@ static void whole_tap(const k_window *w, uint64_t *y, const uint64_t *x, uint64_
     }
 }
 
-/* Each task is a plane of y. */
+/* Computes the planes of y from begin to end. */
 static void whole_forward(void *context, int64_t begin, int64_t end, int worker) {
     const conv_whole *p = context;
     const k_conv *z = p->z;

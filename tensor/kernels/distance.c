@@ -9,9 +9,9 @@
 
 enum { DISTANCE_LANES = 16 };
 
-/* In each batch, a has `rows` rows and b has `others` rows of n elements each, and y has their
- * distances. For gradients, `to` is a's gradient and g is y's. If `turned`, g and y are transposed:
- * one row per row of b. */
+/* The operands of a call. In each batch, a has `rows` rows and b has `others` rows of n elements
+ * each, and y has their distances. For gradients, `to` is a's gradient and g is y's. If `turned`, g
+ * and y are transposed: they have one row for each row of b. */
 typedef struct {
     int64_t rows, others, n;
     double p;
