@@ -14,7 +14,7 @@ typedef struct rg_load {
     const char *op, *path, *as;
     int64_t limit;  /* The most bytes that the load may take. */
     int64_t before; /* The bytes that the thread held when the load began. */
-    bool by_files;  /* The limit is the default one, to which each file adds. */
+    bool by_files;  /* Set for the default limit, which grows with each file that the load reads. */
 } rg_load;
 
 /* Begins a load, and ends it at the end of the block. The path is for errors. A load within another
