@@ -4,10 +4,19 @@
  * k_optimizer_numbers. float32 is rounded where torch rounds it.
  */
 
+/* The numbers that most steps have, in this type. */
+typedef struct {
+    T sign, weight_decay, rate;
+} K_NAME(optim_common);
+
+K_INLINE K_NAME(optim_common) K_NAME(optim_common_of)(const k_optimizer_numbers *z) {
+    return (K_NAME(optim_common)){ (T)z->sign, (T)z->weight_decay, (T)z->rate };
+}
+
 /* Returns the gradient times its sign, plus the weight decay times the parameter. */
-K_INLINE T K_NAME(optim_gradient)(T gradient, T parameter, T sign, T weight_decay) {
-    const T g = sign * gradient;
-    return weight_decay != 0 ? fma(weight_decay, parameter, g) : g;
+K_INLINE T K_NAME(optim_gradient)(T gradient, T parameter, K_NAME(optim_common) common) {
+    const T g = common.sign * gradient;
+    return common.weight_decay != 0 ? fma(common.weight_decay, parameter, g) : g;
 }
 
 /* Returns mean + entering (x - mean), computed from the nearer end, as torch.lerp does. */
@@ -25,12 +34,10 @@ K_INLINE T K_NAME(optim_square)(T average, T g, T kept, T entering) {
 K_INLINE void K_NAME(sgd_plain)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
     T *restrict p = (T *)at[0];
     T *restrict gradient = (T *)at[1];
-    const T sign = (T)z->sign;
-    const T weight_decay = (T)z->weight_decay;
-    const T rate = (T)z->rate;
+    const K_NAME(optim_common) common = K_NAME(optim_common_of)(z);
     for (int64_t i = 0; i < n; i++) {
-        const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
-        p[i] = fma(rate, g, p[i]);
+        const T g = K_NAME(optim_gradient)(gradient[i], p[i], common);
+        p[i] = fma(common.rate, g, p[i]);
     }
 }
 
@@ -38,17 +45,15 @@ K_INLINE void K_NAME(sgd_momentum)(char *const at[], int64_t n, const k_optimize
     T *restrict p = (T *)at[0];
     T *restrict gradient = (T *)at[1];
     T *restrict buffer = (T *)at[2];
-    const T sign = (T)z->sign;
-    const T weight_decay = (T)z->weight_decay;
-    const T rate = (T)z->rate;
+    const K_NAME(optim_common) common = K_NAME(optim_common_of)(z);
     const T momentum = (T)z->sgd.momentum;
     const T entering = (T)z->sgd.entering;
     const bool first = z->sgd.first;
     const bool nesterov = z->sgd.nesterov;
     for (int64_t i = 0; i < n; i++) {
-        const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
+        const T g = K_NAME(optim_gradient)(gradient[i], p[i], common);
         buffer[i] = first ? g : fma(entering, g, buffer[i] * momentum);
-        p[i] = fma(rate, nesterov ? fma(momentum, buffer[i], g) : buffer[i], p[i]);
+        p[i] = fma(common.rate, nesterov ? fma(momentum, buffer[i], g) : buffer[i], p[i]);
     }
 }
 
@@ -68,9 +73,7 @@ K_INLINE void K_NAME(adam_with)(char *const at[], int64_t n, const k_optimizer_n
     T *restrict mean = (T *)at[2];
     T *restrict square = (T *)at[3];
     T *restrict greatest = amsgrad ? (T *)at[4] : NULL;
-    const T sign = (T)z->sign;
-    const T weight_decay = (T)z->weight_decay;
-    const T rate = (T)z->rate;
+    const K_NAME(optim_common) common = K_NAME(optim_common_of)(z);
     const T mean_entering = (T)z->adam.mean_entering;
     const T eps = (T)z->adam.eps;
     const T square_kept = (T)z->adam.square_kept;
@@ -78,14 +81,14 @@ K_INLINE void K_NAME(adam_with)(char *const at[], int64_t n, const k_optimizer_n
     const T correction = (T)z->adam.root_correction;
     const T shrink = (T)z->adam.shrink;
     for (int64_t i = 0; i < n; i++) {
-        const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
+        const T g = K_NAME(optim_gradient)(gradient[i], p[i], common);
         mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
         square[i] = K_NAME(optim_square)(square[i], g, square_kept, square_entering);
         if (amsgrad) /* NaN counts as the greatest. */
             greatest[i] = square[i] > greatest[i] || square[i] != square[i] ? square[i]
                                                                             : greatest[i];
         const T root = sqrt(amsgrad ? greatest[i] : square[i]) / correction + eps;
-        p[i] = p[i] * shrink + rate * mean[i] / root;
+        p[i] = p[i] * shrink + common.rate * mean[i] / root;
     }
 }
 
@@ -106,15 +109,13 @@ K_INLINE void K_NAME(rmsprop_with)(char *const at[], int64_t n, const k_optimize
     T *restrict buffer = has_buffer ? (T *)at[3] : NULL;
     const int mean_at = has_buffer ? 4 : 3;
     T *restrict mean = centered ? (T *)at[mean_at] : NULL;
-    const T sign = (T)z->sign;
-    const T weight_decay = (T)z->weight_decay;
-    const T rate = (T)z->rate;
+    const K_NAME(optim_common) common = K_NAME(optim_common_of)(z);
     const T kept = (T)z->rmsprop.square_kept;
     const T entering = (T)z->rmsprop.square_entering;
     const T momentum = (T)z->rmsprop.momentum;
     const T eps = (T)z->rmsprop.eps;
     for (int64_t i = 0; i < n; i++) {
-        const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
+        const T g = K_NAME(optim_gradient)(gradient[i], p[i], common);
         square[i] = K_NAME(optim_square)(square[i], g, kept, entering);
         T variance = square[i];
         if (centered) {
@@ -123,9 +124,9 @@ K_INLINE void K_NAME(rmsprop_with)(char *const at[], int64_t n, const k_optimize
         }
         if (has_buffer) {
             buffer[i] = buffer[i] * momentum + g / (sqrt(variance) + eps);
-            p[i] = fma(rate, buffer[i], p[i]);
+            p[i] = fma(common.rate, buffer[i], p[i]);
         } else {
-            p[i] += rate * g / (sqrt(variance) + eps);
+            p[i] += common.rate * g / (sqrt(variance) + eps);
         }
     }
 }
@@ -147,14 +148,12 @@ static void K_NAME(adagrad)(char *const at[], int64_t n, const k_optimizer_numbe
     T *restrict p = (T *)at[0];
     T *restrict gradient = (T *)at[1];
     T *restrict sum = (T *)at[2];
-    const T sign = (T)z->sign;
-    const T weight_decay = (T)z->weight_decay;
-    const T rate = (T)z->rate;
+    const K_NAME(optim_common) common = K_NAME(optim_common_of)(z);
     const T eps = (T)z->adagrad.eps;
     for (int64_t i = 0; i < n; i++) {
-        const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
+        const T g = K_NAME(optim_gradient)(gradient[i], p[i], common);
         sum[i] = fma(g, g, sum[i]);
-        p[i] += rate * g / (sqrt(sum[i]) + eps);
+        p[i] += common.rate * g / (sqrt(sum[i]) + eps);
     }
 }
 
@@ -170,18 +169,16 @@ static void K_NAME(lion)(char *const at[], int64_t n, const k_optimizer_numbers 
     T *restrict p = (T *)at[0];
     T *restrict gradient = (T *)at[1];
     T *restrict mean = (T *)at[2];
-    const T sign = (T)z->sign;
-    const T weight_decay = (T)z->weight_decay;
-    const T rate = (T)z->rate;
+    const K_NAME(optim_common) common = K_NAME(optim_common_of)(z);
     const T update_kept = (T)z->lion.update_kept;
     const T update_entering = (T)z->lion.update_entering;
     const T mean_kept = (T)z->lion.mean_kept;
     const T mean_entering = (T)z->lion.mean_entering;
     for (int64_t i = 0; i < n; i++) {
-        const T g = sign * gradient[i];
+        const T g = common.sign * gradient[i];
         const T update = update_kept * mean[i] + update_entering * g;
         mean[i] = mean_kept * mean[i] + mean_entering * g;
-        p[i] += rate * (K_NAME(optim_sign)(update) + weight_decay * p[i]);
+        p[i] += common.rate * (K_NAME(optim_sign)(update) + common.weight_decay * p[i]);
     }
 }
 
@@ -192,8 +189,7 @@ static void K_NAME(nadam)(char *const at[], int64_t n, const k_optimizer_numbers
     T *restrict gradient = (T *)at[1];
     T *restrict mean = (T *)at[2];
     T *restrict square = (T *)at[3];
-    const T sign = (T)z->sign;
-    const T weight_decay = (T)z->weight_decay;
+    const K_NAME(optim_common) common = K_NAME(optim_common_of)(z);
     const T mean_entering = (T)z->nadam.mean_entering;
     const T square_kept = (T)z->nadam.square_kept;
     const T square_entering = (T)z->nadam.square_entering;
@@ -203,7 +199,7 @@ static void K_NAME(nadam)(char *const at[], int64_t n, const k_optimizer_numbers
     const T mean_rate = (T)z->nadam.mean_rate;
     const T shrink = (T)z->nadam.shrink;
     for (int64_t i = 0; i < n; i++) {
-        const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
+        const T g = K_NAME(optim_gradient)(gradient[i], p[i], common);
         mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
         square[i] = K_NAME(optim_square)(square[i], g, square_kept, square_entering);
         const T root = sqrt(square[i] / correction) + eps;
@@ -219,9 +215,7 @@ K_INLINE void K_NAME(radam_with)(char *const at[], int64_t n, const k_optimizer_
     T *restrict gradient = (T *)at[1];
     T *restrict mean = (T *)at[2];
     T *restrict square = (T *)at[3];
-    const T sign = (T)z->sign;
-    const T weight_decay = (T)z->weight_decay;
-    const T rate = (T)z->rate;
+    const K_NAME(optim_common) common = K_NAME(optim_common_of)(z);
     const T mean_entering = (T)z->radam.mean_entering;
     const T mean_correction = (T)z->radam.mean_correction;
     const T square_kept = (T)z->radam.square_kept;
@@ -231,10 +225,10 @@ K_INLINE void K_NAME(radam_with)(char *const at[], int64_t n, const k_optimizer_
     const T eps = (T)z->radam.eps;
     const T shrink = (T)z->radam.shrink;
     for (int64_t i = 0; i < n; i++) {
-        const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
+        const T g = K_NAME(optim_gradient)(gradient[i], p[i], common);
         mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
         square[i] = K_NAME(optim_square)(square[i], g, square_kept, square_entering);
-        T update = mean[i] / mean_correction * rate;
+        T update = mean[i] / mean_correction * common.rate;
         if (rectified)
             update = update * (1 / (sqrt(square[i]) + eps) * correction) * rectification;
         p[i] = p[i] * shrink + update;
