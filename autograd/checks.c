@@ -7,11 +7,6 @@
 
 /* ---- dtypes ------------------------------------------------------------------------ */
 
-bool rgi_lacks_dtype(const char *op, rg_dtype dtype) {
-    rgi_fail(RG_NOT_IMPLEMENTED, op, "not implemented for '%s'", rgi_scalar_name(dtype));
-    return false;
-}
-
 static bool want_scalar_type(const char *op, const char *what, const rg_tensor *t,
                              rg_dtype dtype) {
     RG_FAIL_IF(!rgi_is_none(t) && t->dtype != dtype, op, "Expected %s of dtype %s, but got %s",

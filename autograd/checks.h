@@ -18,10 +18,8 @@
 
 /* ---- dtypes ------------------------------------------------------------------------ */
 
-/* The first requires that the op has a kernel for the dtype (`computes`), the second that the dtype
- * is a float, and the third that it isn't bool. They fail with RG_NOT_IMPLEMENTED, and a sentence
- * like: not implemented for 'Long'. */
-static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype);
+/* Require that the dtype is a float, and that it isn't bool. They fail as rgi_want_dtype
+ * (tensor/dtype.h) does. */
 static inline bool rgi_want_float(const char *op, const rg_tensor *t);
 static inline bool rgi_want_no_bool(const char *op, const rg_tensor *t);
 /* Requires a tensor of integers, such as an index or a target. */
@@ -87,13 +85,8 @@ bool rgi_want_replacement(const char *op, const char *hook, const rg_tensor *mad
 
 /* ---- inline checkers, for the requirements of small calls --------------------------- */
 
-bool rgi_lacks_dtype(const char *op, rg_dtype dtype) __attribute__((cold));
 bool rgi_lacks_dims(const char *op, const char *what, const rg_tensor *t, int least, int most)
     __attribute__((cold));
-
-static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype) {
-    return RG_LIKELY(computes) || rgi_lacks_dtype(op, dtype);
-}
 
 static inline bool rgi_want_float(const char *op, const rg_tensor *t) {
     return rgi_want_dtype(op, rgi_is_float(t->dtype) || rgi_is_none(t), t->dtype);

@@ -11,7 +11,7 @@
  *     warning, unread    warnings; reports of unread failures
  *     memory             requests and releases of memory
  *     map                maps from names, or addresses, to numbers
- *     structs            the tensor, its storage, its history
+ *     opaque, structs    functions for files that don't see the struct of a tensor; the structs
  *     dtype, shape       element types; shapes
  *     storage, scope     making and releasing tensors; owners of results
  *     threads/           workers; loops that are split among threads; locks

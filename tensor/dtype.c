@@ -131,3 +131,8 @@ void rgi_store_i64(void *p, rg_dtype d, int64_t v) {
     default: break;
     }
 }
+
+bool rgi_lacks_dtype(const char *op, rg_dtype dtype) {
+    rgi_fail(RG_NOT_IMPLEMENTED, op, "not implemented for '%s'", rgi_scalar_name(dtype));
+    return false;
+}

@@ -122,11 +122,11 @@ rg_dtype rgi_promote(int n, rg_tensor *const t[]);
 /* Returns whether the dtype can hold the number; otherwise fails. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 
-/* Fails if the condition holds, with torch's sentence for a dtype that the kernel lacks, and
- * returns NULL, or false, from its caller. */
-#define RG_FAIL_DTYPE_IF(condition, op, kernel, dtype)                                          \
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, condition, op, "\"%s\" not implemented for '%s'", kernel, \
-                  rgi_scalar_name(dtype))
+/* Requires that the function `op` has a loop for the dtype (`computes`). Fails as rgi_lacks_dtype
+ * does, and returns false, otherwise. */
+static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype) {
+    return RG_LIKELY(computes) || rgi_lacks_dtype(op, dtype);
+}
 
 /* ---- one element, in and out ------------------------------------------------------ */
 

@@ -217,7 +217,8 @@ static rg_tensor *arange_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, i
     bool floats = rgi_is_float(a.dtype) || rgi_is_float(b.dtype) || rgi_is_float(s.dtype);
     if (dtype == RG_NO_DTYPE)
         dtype = floats ? rg_default_dtype() : RG_INT64;
-    RG_FAIL_DTYPE_IF(rgi_is_bool(dtype), "arange", "arange_cpu", dtype);
+    if (!rgi_want_dtype("arange", !rgi_is_bool(dtype), dtype))
+        return NULL;
     RG_FAIL_IF(!(s.d > 0 || s.d < 0), "arange", "step must be nonzero");
     RG_FAIL_IF(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %g -> %g", a.d, b.d);
     if (rgi_is_float(dtype))
@@ -252,8 +253,8 @@ static rg_tensor *spaced_new(const char *op, double start, double end, double on
     if (!rgi_check_dtype(op, dtype))
         return NULL;
     RG_FAIL_IF(steps < 0, op, "number of steps must be non-negative");
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, steps > 1 && rgi_is_bool(dtype), op,
-                  "\"%s_cpu\" not implemented for '%s'", op, rgi_scalar_name(dtype));
+    if (!rgi_want_dtype(op, steps <= 1 || !rgi_is_bool(dtype), dtype))
+        return NULL;
     if (steps == 1 && !rgi_number_fits(op, only, dtype))
         return NULL;
     if (steps > 1 && (!rgi_number_fits(op, start, dtype) || !rgi_number_fits(op, end, dtype)))

@@ -10,9 +10,7 @@
 /* Gives the caller's reference to the innermost scope, and returns t; returns NULL for NULL. */
 static inline rg_tensor *rgi_own(rg_tensor *t);
 rg_tensor *rgi_own_slowly(rg_tensor *t);
-/* Adds a reference, gives it to the innermost scope, and returns t. */
-rg_tensor *rgi_lend(rg_tensor *t);
-/* Does what rg_drop does. If t is released, leaves it in this state (structs.h). */
+/* Does what rg_drop does. If t is released, leaves it in this state (opaque.h). */
 void rgi_drop_as(rg_tensor *t, uint32_t state);
 
 /* Releases all tensors, and frees all memory, that the thread's scopes own. Only thread.c calls it.

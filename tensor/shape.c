@@ -325,6 +325,8 @@ RG_HOT bool rgi_overlaps_itself(const rg_tensor *t) {
     return false;
 }
 
+bool rgi_have_same_shape(const rg_tensor *a, const rg_tensor *b) { return rgi_same_shape(a, b); }
+
 /* ---- text ----------------------------------------------------------------------- */
 
 const char *rgi_shape_text(int n, const int64_t *size, char buf[192]) {

@@ -131,8 +131,5 @@ static inline rg_tensor rgi_flat(rg_tensor t) {
 
 /* ---- text ----------------------------------------------------------------------- */
 
-/* Writes a shape into the buffer, such as [6, 3], and returns the buffer. */
-const char *rgi_shape_text(int n, const int64_t *size, char buf[192]);
-/* Return the text of a tensor's shape, and of dims. The text lives to the end of the block. */
+/* Returns the text of a tensor's shape, which lives to the end of the block. */
 #define RG_SHAPE_TEXT(t) rgi_shape_text((t)->ndim, (t)->size, (char[192]){ 0 })
-#define RG_DIMS_TEXT(d)  rgi_shape_text((d)->n, (d)->v, (char[192]){ 0 })

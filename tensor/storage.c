@@ -166,6 +166,14 @@ void rgi_release_as(rg_tensor *t, uint32_t state) {
     }
 }
 
+void rgi_set_reference(rg_tensor **place, rg_tensor *t) {
+    rg_tensor *before = *place;
+    if (t)
+        rgi_retain(t);
+    *place = t;
+    rgi_release(before);
+}
+
 int64_t rg_live_tensors(void) { return rg_memory_stats().headers / RG_HEADER_BYTES; }
 
 /* ---- writes ------------------------------------------------------------------------ */
@@ -197,4 +205,17 @@ bool rgi_may_write(rg_tensor *t, const char *op) {
 RG_HOT void rgi_count_write(rg_tensor *t, const char *op) {
     t->storage->version++;
     t->storage->mutation = op;
+}
+
+/* ---- memory ------------------------------------------------------------------------ */
+
+void *rgi_data(const rg_tensor *t) { return t->data; }
+
+const void *rgi_data_end(const rg_tensor *t) {
+    const size_t bytes = rgi_sizeof((rg_dtype)t->dtype);
+    return t->numel ? t->data + (size_t)(rgi_reach(t) + 1) * bytes : t->data;
+}
+
+bool rgi_fills_storage(const rg_tensor *t) {
+    return t->data == t->storage->data && rgi_bytes_of(t) == t->storage->bytes;
 }

@@ -40,9 +40,6 @@ rg_tensor *rgi_alias(rg_tensor *t);
 static inline void rgi_retain(rg_tensor *t);
 /* Removes a reference; does nothing for NULL and RG_NONE. */
 static inline void rgi_release(rg_tensor *t);
-/* Removes a reference. If it was the last one, leaves the tensor in this state, which says what
- * released it. */
-void rgi_release_as(rg_tensor *t, uint32_t state);
 /* Releases a tensor that has no reference left, and leaves it in the state RG_DEAD. */
 void rgi_destroy(rg_tensor *t);
 /* Removes t's name, if it has one. */
@@ -73,15 +70,10 @@ static inline void rgi_view_leave(rg_tensor *t) {
 
 /* ---- writes --------------------------------------------------------------------- */
 
-/* Counts a write to t's storage. The caller tells the observer. */
-void rgi_count_write(rg_tensor *t, const char *op);
-
 /* Returns whether `op`, which isn't recorded, may write to t in place; otherwise fails with torch's
  * sentence. autograd installs the guard, which refuses leaves and results of the graph. */
 bool rgi_may_write(rg_tensor *t, const char *op);
 extern bool (*rgi_write_guard)(rg_tensor *t, const char *op);
-/* Returns whether no two elements of t share memory, and rgi_may_touch; otherwise fails. */
-bool rgi_may_overwrite(const rg_tensor *t, const char *op);
 /* Returns whether t wasn't made in inference mode, or the thread is in inference mode; otherwise
  * fails with torch's sentence. */
 static inline bool rgi_may_touch(const rg_tensor *t, const char *op);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "error.h"
+#include "opaque.h"
 #include "refs.h"
 
 #include <string.h>
@@ -32,20 +33,6 @@ typedef struct rg_history_class {
 struct rg_history {
     const rg_history_class *cls;
     char *name;
-};
-
-/* The states of a tensor, numbers that are unlikely to be elsewhere in memory. The states of a
- * released tensor say what released it, for the error of a later use; RG_DEAD is for a scope. They
- * differ in their highest byte only. */
-enum {
-    RG_ALIVE = 0x52454741,
-    RG_DEAD = 0x44454144,
-    RG_DROPPED = 0x45454144,
-    RG_MODULE_FREED = 0x46454144,
-    RG_OPTIM_FREED = 0x47454144,
-    RG_LOADER_FREED = 0x48454144,
-    RG_REPLAY_FREED = 0x49454144,
-    RG_THREAD_ENDED = 0x4a454144,
 };
 
 enum rg_tensor_flags {

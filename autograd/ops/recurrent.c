@@ -3,6 +3,7 @@
  * step costs a product and a loop; the weight's gradient is one product over all steps. (Layers of
  * several directions, and sequences of several lengths, are in nn/layers/recurrent.c.)
  */
+#include "autograd/checks.h"
 #include "autograd/op.h"
 
 /* ---- parts of all three ops ------------------------------------------------------ */
@@ -342,11 +343,11 @@ static bool recurrent_allows_dtypes(const char *name, int n, rg_tensor *const t[
     for (int i = 0; i < n; i++)
         if (!rgi_check(t[i], name))
             return false;
-    RG_FAIL_DTYPE_IF(!rgi_is_float(t[0]->dtype), name, name, t[0]->dtype);
+    if (!rgi_want_float(name, t[0]))
+        return false;
     for (int i = 1; i < n; i++)
-        RG_FAIL_IF(t[i]->dtype != t[0]->dtype, name,
-                   "mat1 and mat2 must have the same dtype, but got %s and %s",
-                   rgi_scalar_name((rg_dtype)t[i]->dtype), rgi_scalar_name((rg_dtype)t[0]->dtype));
+        if (!rgi_want_same_dtype(name, "mat1", t[i], "mat2", t[0]))
+            return false;
     return true;
 }
 

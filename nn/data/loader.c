@@ -11,9 +11,8 @@
 #include "tensor/handle.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
+#include "tensor/opaque.h"
 #include "tensor/random/random.h"
-#include "tensor/scope.h"
-#include "tensor/storage.h"
 #include "tensor/warning.h"
 
 #include <math.h>
@@ -42,13 +41,13 @@ static int64_t count_items(rg_list tensors, const char *op) {
         return -1;
     for (int i = 0; i < tensors.n; i++) {
         rg_tensor *t = tensors.v[i];
-        if (!rgi_check(t, op))
+        if (!rgi_given_tensor(t, op))
             return -1;
-        if (t->ndim == 0 || (n >= 0 && t->size[0] != n)) {
+        if (rg_ndim(t) == 0 || (n >= 0 && rg_size(t, 0) != n)) {
             rgi_fail(RG_VALUE_ERROR, op, "Size mismatch between tensors");
             return -1;
         }
-        n = t->size[0];
+        n = rg_size(t, 0);
     }
     if (n < 0)
         rgi_fail(RG_VALUE_ERROR, op, "expected a tensor at least");
@@ -72,8 +71,8 @@ rg_data_loader *rg_data_loader_new_with(rg_list tensors, rg_data_loader_options 
         .handle = RG_NEW_HANDLE(DATA_LOADER), .options = o, .n_tensors = tensors.n, .n = n
     };
     for (int i = 0; i < tensors.n; i++) {
-        l->v[i] = tensors.v[i];
-        rgi_retain(l->v[i]);
+        l->v[i] = NULL;
+        rgi_set_reference(&l->v[i], tensors.v[i]);
     }
     return l;
 }
@@ -83,7 +82,7 @@ void rg_data_loader_free(rg_data_loader *l) {
         return;
     for (int i = 0; i < l->n_tensors; i++)
         rgi_release_as(l->v[i], RG_LOADER_FREED);
-    rgi_release(l->order);
+    rgi_set_reference(&l->order, NULL);
     rgi_free_handle(&l->handle, loader_bytes(l->n_tensors));
 }
 
@@ -140,8 +139,7 @@ static bool begin_epoch(rg_data_loader *l) {
         rg_generator_set_state(g, before);
     if (!order)
         return false;
-    rgi_retain(order);
-    l->order = order;
+    rgi_set_reference(&l->order, order);
     l->position = 0;
     return true;
 }
@@ -190,8 +188,7 @@ rg_list rg_data_loader_next(rg_data_loader *l) {
         l->position += items;
         return (rg_list){ l->n_tensors, batch };
     }
-    rgi_release(l->order);
-    l->order = NULL;
+    rgi_set_reference(&l->order, NULL);
     l->position = 0;
     return (rg_list){ 0, batch };
 }
@@ -237,12 +234,12 @@ static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
         rg_tensor *t = dict.v[i].tensor;
         if (strcmp(dict.v[i].name, key) != 0)
             continue;
-        if (!rgi_check(t, op))
+        if (!rgi_given_tensor(t, op))
             return NULL;
         /* This folder may not include the table of dtypes (see tests/rooms). */
-        RG_FAIL_VALUE_IF(t->dtype != RG_INT64 || t->ndim != ndim, op,
+        RG_FAIL_VALUE_IF(rg_dtype_of(t) != RG_INT64 || rg_ndim(t) != ndim, op,
                          "\"%s\" is no int64 tensor with %d dims", key, ndim);
-        return rgi_own(rgi_contiguous_copy(t, RG_INT64));
+        return rg_contiguous(t);
     }
     return rgi_fail(RG_VALUE_ERROR, op, "the state has no \"%s\"", key);
 }
@@ -292,9 +289,9 @@ bool rgi_loader_load_begin(rg_loader_load *load, rg_data_loader *l, rg_named_lis
     if (!load->order || (l->options.generator && !load->generator))
         return false;
     load->position = rg_item_int(place);
-    const int64_t items = load->order->size[0];
+    const int64_t items = rg_size(load->order, 0);
     return place_fits(l, load->position, items, op)
-           && (load->position < 0 || is_permutation((const int64_t *)load->order->data, items))
+           && (load->position < 0 || is_permutation(rgi_data(load->order), items))
            && (!load->generator || rgi_random_state_fits(load->generator));
 }
 
@@ -302,11 +299,8 @@ bool rgi_loader_load_end(const rg_loader_load *load) {
     rg_data_loader *l = load->loader;
     if (load->generator && !rg_generator_set_state(l->options.generator, load->generator))
         return false;
-    rgi_release(l->order);
-    l->order = load->position < 0 ? NULL : load->order;
+    rgi_set_reference(&l->order, load->position < 0 ? NULL : load->order);
     l->position = load->position < 0 ? 0 : load->position;
-    if (l->order)
-        rgi_retain(l->order);
     return true;
 }
 

@@ -5,12 +5,13 @@
 
 #include "tensor/text/c_locale.h"
 #include "tensor/error.h"
+#include "autograd/autograd.h"
+#include "autograd/ops/ops.h"
 #include "tensor/files/file.h"
 #include "tensor/files/utf8.h"
 #include "tensor/load.h"
 #include "tensor/memory.h"
-#include "tensor/scope.h"
-#include "tensor/storage.h"
+#include "tensor/opaque.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -174,18 +175,18 @@ static bool csv_make_room(csv_reader *r) {
     int64_t most = 1;
     for (const char *p = r->at; *p; p++)
         most += *p == r->options.delimiter || (*p == '\n' && p[1]);
-    r->cells = rgi_new(r->options.dtype, 1, &most);
+    r->cells = rg_empty_dims(RG_DIMS(most), r->options.dtype);
     return r->cells;
 }
 
 /* Reads a cell's number and appends it to the table. */
 static bool csv_read_cell(csv_reader *r, char *cell) {
     double real = 0;
-    char *data = r->cells->data;
+    void *data = rgi_data(r->cells);
     const int64_t n = r->n++;
     /* This folder may not include the table of dtypes (see tests/rooms). */
     if (r->options.dtype == RG_INT64)
-        return csv_whole(r, cell, (int64_t *)data + n);
+        return csv_whole(r, cell, &((int64_t *)data)[n]);
     if (!csv_number(r, cell, &real))
         return false;
     /* This folder may not include the table of dtypes (see tests/rooms). */
@@ -234,27 +235,17 @@ static bool csv_table(csv_reader *r, int64_t *rows, int64_t *columns) {
     return true;
 }
 
-/* Returns the table: the tensor of cells itself if it is full, else a copy. */
-static rg_tensor *csv_result(csv_reader *r, int64_t rows, int64_t columns) {
-    rg_tensor *t = r->cells;
-    if (t && t->numel == r->n) {
-        r->cells = NULL;
-        t->ndim = 2;
-        t->size[0] = rows;
-        t->size[1] = columns;
-        t->stride[0] = columns;
-        t->stride[1] = 1;
-        rgi_update_flags(t);
-        return rgi_own(t);
-    }
-    t = rg_empty_dims(RG_DIMS(rows, columns), r->options.dtype);
-    if (t && t->numel > 0)
-        memcpy(t->data, r->cells->data, rgi_bytes_of(t));
-    return t;
+/* Returns the table: the cells in its shape, without a copy if there is no room left. */
+static rg_tensor *csv_result(const csv_reader *r, int64_t rows, int64_t columns) {
+    if (!r->cells)
+        return rg_empty_dims(RG_DIMS(rows, columns), r->options.dtype);
+    rg_tensor *table = rg_reshape(rg_narrow(r->cells, 0, 0, r->n), rows, columns);
+    return rg_numel(r->cells) == r->n ? rg_detach(table) : rg_clone(table);
 }
 
 rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o) {
     const char *op = "load_csv";
+    RG_AS(op);
     RG_LOADING(op, path);
     RG_SCOPE();
     RG_FAIL_AS_IF(RG_TYPE_ERROR,
@@ -269,9 +260,5 @@ rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o) {
         return NULL;
     csv_reader r = { .file = &f, .options = o, .at = behind_mark(text) };
     int64_t rows, columns;
-    rg_tensor *t = NULL;
-    if (csv_table(&r, &rows, &columns))
-        t = csv_result(&r, rows, columns);
-    rgi_release(r.cells);
-    return rg_escape(t);
+    return csv_table(&r, &rows, &columns) ? rg_escape(csv_result(&r, rows, columns)) : NULL;
 }

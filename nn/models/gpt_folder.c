@@ -13,7 +13,7 @@
 #include "tensor/load.h"
 #include "tensor/map.h"
 #include "tensor/memory.h"
-#include "tensor/shape.h"
+#include "tensor/opaque.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,10 +6,10 @@
 #include "nn/given.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/kernels/optim.h"
+#include "tensor/error.h"
+#include "tensor/memory.h"
 #include "tensor/observer.h"
-#include "tensor/scope.h"
-#include "tensor/shape.h"
-#include "tensor/storage.h"
+#include "tensor/opaque.h"
 
 static const char *const averaged_op = "averaged_model_update_parameters";
 
@@ -62,23 +62,24 @@ typedef struct {
 } averaged_pairs;
 
 /* Returns whether the shapes are equal; fails as torch does. */
-static bool shapes_match(const rg_tensor *a, const rg_tensor *b) {
-    RG_FAIL_IF(a->ndim != b->ndim, averaged_op,
-               "The shape of tensor a %s must match the shape of tensor b %s", RG_SHAPE_TEXT(a),
-               RG_SHAPE_TEXT(b));
-    for (int d = a->ndim - 1; d >= 0; d--)
-        RG_FAIL_IF(a->size[d] != b->size[d], averaged_op,
+static bool shapes_match(rg_tensor *a, rg_tensor *b) {
+    RG_FAIL_IF(rg_ndim(a) != rg_ndim(b), averaged_op,
+               "The shape of tensor a %s must match the shape of tensor b %s", RG_SIZES_TEXT(a),
+               RG_SIZES_TEXT(b));
+    for (int d = rg_ndim(a) - 1; d >= 0; d--)
+        RG_FAIL_IF(rg_size(a, d) != rg_size(b, d), averaged_op,
                    "The size of tensor a (%lld) must match the size of tensor b (%lld) at "
                    "non-singleton dimension %d",
-                   (long long)a->size[d], (long long)b->size[d], d);
+                   (long long)rg_size(a, d), (long long)rg_size(b, d), d);
     return true;
 }
 
 static bool add_averaged(averaged_pairs *p, rg_tensor *average, rg_tensor *current, bool averaged) {
     if (!shapes_match(average, current))
         return false;
-    RG_FAIL_IF(average->dtype != current->dtype, averaged_op, "expected dtype %s but got dtype %s",
-               rg_dtype_name((rg_dtype)average->dtype), rg_dtype_name((rg_dtype)current->dtype));
+    RG_FAIL_IF(rg_dtype_of(average) != rg_dtype_of(current), averaged_op,
+               "expected dtype %s but got dtype %s", rg_dtype_name(rg_dtype_of(average)),
+               rg_dtype_name(rg_dtype_of(current)));
     p->v[p->n++] = (averaged_pair){ average, current, NULL, averaged };
     return rgi_may_overwrite(average, averaged_op);
 }
@@ -110,7 +111,7 @@ static bool make_next(const rg_averaged_model *m, averaged_pair *pair, int64_t n
         y = rg_add(rg_mul(a, decay), rg_mul(b, 1 - decay));
     else
         y = rg_add(a, rg_div(rg_sub(b, a), n + 1));
-    pair->next = rg_to(y, (rg_dtype)pair->average->dtype);
+    pair->next = rg_to(y, rg_dtype_of(pair->average));
     return pair->next;
 }
 
@@ -124,7 +125,7 @@ static void average_pair(const rg_averaged_model *m, const averaged_pair *pair, 
     else if (pair->next)
         rgi_copy_elements(pair->average, pair->next);
     else
-        k_optimizer_step(k_optimizer_loop_of(which, (rg_dtype)pair->average->dtype), 2,
+        k_optimizer_step(k_optimizer_loop_of(which, rg_dtype_of(pair->average)), 2,
                          (rg_tensor *[]){ pair->average, pair->current }, &z);
     rgi_count_write(pair->average, averaged_op);
 }
@@ -142,11 +143,11 @@ static bool update_parameters(rg_averaged_model *m, void *model) {
         return false;
     const int64_t n = (int64_t)rg_item(m->n_averaged);
     for (int i = 0; n > 0 && i < p.n; i++)
-        if (p.v[i].averaged && !rgi_is_float(p.v[i].average->dtype) && !make_next(m, &p.v[i], n))
+        if (p.v[i].averaged && !rg_is_floating_point(p.v[i].average) && !make_next(m, &p.v[i], n))
             return false;
     for (int i = 0; i < p.n; i++)
         average_pair(m, &p.v[i], n);
-    *(int64_t *)(void *)m->n_averaged->data = n + 1;
+    rgi_fill_number(m->n_averaged, 0, n + 1);
     rgi_count_write(m->n_averaged, averaged_op);
     return true;
 }

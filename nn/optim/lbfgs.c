@@ -7,10 +7,10 @@
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
-#include "tensor/scope.h"
-#include "tensor/storage.h"
+#include "tensor/opaque.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *const lbfgs_name = "LBFGS";
 
@@ -23,24 +23,23 @@ bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from) {
     if (!rgi_grow((void **)&to->pairs, &to->room, from->n, sizeof *to->pairs))
         return false;
     for (size_t i = 0; i < to->n; i++) {
-        to->pairs[i] = from->pairs[i];
-        rgi_retain(to->pairs[i].dir);
-        rgi_retain(to->pairs[i].stp);
+        to->pairs[i] = (rg_lbfgs_pair){ .ro = from->pairs[i].ro, .al = from->pairs[i].al };
+        rgi_set_reference(&to->pairs[i].dir, from->pairs[i].dir);
+        rgi_set_reference(&to->pairs[i].stp, from->pairs[i].stp);
     }
-    if (to->d)
-        rgi_retain(to->d);
-    if (to->prev_flat_grad)
-        rgi_retain(to->prev_flat_grad);
+    to->d = to->prev_flat_grad = NULL;
+    rgi_set_reference(&to->d, from->d);
+    rgi_set_reference(&to->prev_flat_grad, from->prev_flat_grad);
     return true;
 }
 
 void rgi_lbfgs_end(rg_lbfgs *s) {
     for (size_t i = 0; i < s->n; i++) {
-        rgi_release(s->pairs[i].dir);
-        rgi_release(s->pairs[i].stp);
+        rgi_set_reference(&s->pairs[i].dir, NULL);
+        rgi_set_reference(&s->pairs[i].stp, NULL);
     }
-    rgi_release(s->d);
-    rgi_release(s->prev_flat_grad);
+    rgi_set_reference(&s->d, NULL);
+    rgi_set_reference(&s->prev_flat_grad, NULL);
     rgi_free(s->pairs, s->room * sizeof *s->pairs, RG_MEM_OTHER);
     *s = (rg_lbfgs){ 0 };
 }
@@ -63,12 +62,9 @@ static double rounded(const lbfgs_run *r, double x) { return r->single ? (float)
 
 /* Sets *place to a new reference to t. Returns false if t is NULL. */
 static bool hold(rg_tensor **place, rg_tensor *t) {
-    if (!t)
-        return false;
-    rgi_retain(t);
-    rgi_release(*place);
-    *place = t;
-    return true;
+    if (t)
+        rgi_set_reference(place, t);
+    return t;
 }
 
 /* Sets *product to the dot product. */
@@ -95,8 +91,8 @@ static rg_tensor *flat_gradient(const rg_optim *o) {
         return NULL;
     for (size_t i = 0; i < o->n_slots; i++) {
         rg_tensor *p = o->slots[i].param, *grad = rg_grad_of(p);
-        const rg_dims flat = { 1, { p->numel } };
-        v[i] = grad == RG_NONE ? rg_zeros_dims(flat, p->dtype) : rg_reshape_dims(grad, flat);
+        const rg_dims flat = { 1, { rg_numel(p) } };
+        v[i] = grad == RG_NONE ? rg_zeros_dims(flat, rg_dtype_of(p)) : rg_reshape_dims(grad, flat);
     }
     return rg_escape(rg_cat((rg_list){ (int)o->n_slots, v }, 0));
 }
@@ -109,10 +105,10 @@ static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
         RG_ENABLE_GRAD();
         y = r->closure(r->context);
     }
-    if (!rgi_check(y, lbfgs_name) || rgi_training_halted())
+    if (!rgi_given_tensor(y, lbfgs_name) || rgi_training_halted())
         return false;
-    RG_FAIL_IF(y->numel != 1, lbfgs_name,
-               "a Tensor with %lld elements cannot be converted to Scalar", (long long)y->numel);
+    RG_FAIL_IF(rg_numel(y) != 1, lbfgs_name,
+               "a Tensor with %lld elements cannot be converted to Scalar", (long long)rg_numel(y));
     r->loss = rg_item(y);
     r->evals++;
     r->s.func_evals++;
@@ -127,10 +123,10 @@ static bool move_along(const lbfgs_run *r, double t, rg_tensor *d) {
     int64_t at = 0;
     for (RG_EACH_SLOT(slot, r->o)) {
         rg_tensor *p = slot->param;
-        rg_tensor *part = rg_reshape_dims(rg_slice(d, 0, at, at + p->numel, 1), rg_shape(p));
+        rg_tensor *part = rg_reshape_dims(rg_slice(d, 0, at, at + rg_numel(p), 1), rg_shape(p));
         if (!rg_add_alpha_(p, part, t))
             return false;
-        at += p->numel;
+        at += rg_numel(p);
     }
     return true;
 }
@@ -279,16 +275,17 @@ static bool search_line(line_search *l, double t, line_point *found) {
 static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
     rg_lbfgs *m = &r->s;
     if (m->n && (double)m->n >= r->o->groups->options.history_size) {
-        rgi_release(m->pairs[0].dir);
-        rgi_release(m->pairs[0].stp);
+        rgi_set_reference(&m->pairs[0].dir, NULL);
+        rgi_set_reference(&m->pairs[0].stp, NULL);
         m->n--;
         memmove(m->pairs, m->pairs + 1, m->n * sizeof *m->pairs);
     }
     if (!rgi_grow((void **)&m->pairs, &m->room, m->n + 1, sizeof *m->pairs))
         return false;
-    rgi_retain(y);
-    rgi_retain(s);
-    m->pairs[m->n++] = (rg_lbfgs_pair){ .dir = y, .stp = s, .ro = ro };
+    rg_lbfgs_pair *pair = &m->pairs[m->n++];
+    *pair = (rg_lbfgs_pair){ .ro = ro };
+    rgi_set_reference(&pair->dir, y);
+    rgi_set_reference(&pair->stp, s);
     return true;
 }
 
@@ -412,7 +409,7 @@ static bool minimise(lbfgs_run *r, rg_tensor **loss) {
     if (!evaluate(r, loss) || !greatest_of(r->flat_grad, &steepest))
         return false;
     /* This folder may not include the table of dtypes (see tests/rooms). */
-    r->single = r->flat_grad->dtype == RG_FLOAT32;
+    r->single = rg_dtype_of(r->flat_grad) == RG_FLOAT32;
     bool last = steepest <= g->tolerance_grad;
     for (double i = 1; !last && i <= g->max_iter; i++)
         if (!iterate(r, i, &last))
@@ -439,7 +436,7 @@ rg_tensor *rgi_lbfgs_step(rg_optim *o, rg_closure *closure, void *context) {
         put_params(o, before);
     }
     rgi_lbfgs_end(&r.s);
-    rgi_release(r.flat_grad);
+    rgi_set_reference(&r.flat_grad, NULL);
     rgi_optim_let_go(o);
     return ok ? rg_escape(loss) : NULL;
 }

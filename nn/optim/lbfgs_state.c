@@ -4,8 +4,7 @@
  */
 #include "optimizer_structs.h"
 #include "tensor/memory.h"
-#include "tensor/scope.h"
-#include "tensor/shape.h"
+#include "tensor/opaque.h"
 #include "tensor/text/text.h"
 
 #include <stddef.h>
@@ -57,7 +56,7 @@ static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_
  * `al` has only its existing values. */
 static void add_rows(rg_py *p, const rg_lbfgs *s, bool own, size_t history_size) {
     const int n = s->d ? LBFGS_ROWS : ROWS_WITHOUT_D;
-    const rg_dtype dtype = own || !s->d ? RG_FLOAT64 : (rg_dtype)s->d->dtype;
+    const rg_dtype dtype = own || !s->d ? RG_FLOAT64 : rg_dtype_of(s->d);
     for (int i = 0; i < n; i++) {
         rg_saved row = lbfgs_rows[i].saved;
         if (own && row.kind != RG_SAVED_TENSOR)
@@ -120,19 +119,17 @@ static const lbfgs_row *row_named(const char *name, size_t *place) {
 static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_row *f, size_t place, const rg_named *e) {
     char *base = f->listed ? (char *)&l->s->pairs[place] : (char *)l->s;
     const bool vector = f->saved.kind == RG_SAVED_TENSOR;
-    const bool fits = vector ? e->tensor->ndim == 1 && e->tensor->numel == l->numel
-                             : e->tensor->numel == 1;
+    const bool fits = vector ? rg_ndim(e->tensor) == 1 && rg_numel(e->tensor) == l->numel
+                             : rg_numel(e->tensor) == 1;
     RG_FAIL_IF(!fits, "load_state_dict", "size mismatch for %s: its shape is %s", e->name,
-               RG_SHAPE_TEXT(e->tensor));
+               RG_SIZES_TEXT(e->tensor));
     l->found |= 1u << (f - lbfgs_rows);
     if (!vector)
         return rgi_saved_read(&f->saved, base, e, "load_state_dict");
     rg_tensor *own = rgi_saved_copy(e->tensor, l->dtype);
-    if (!own)
-        return false;
-    rgi_retain(own);
-    rgi_release(*(rg_tensor **)(void *)(base + f->saved.offset));
-    return rgi_saved_read(&f->saved, base, &(rg_named){ e->name, own }, "load_state_dict");
+    if (own)
+        rgi_set_reference((rg_tensor **)(void *)(base + f->saved.offset), own);
+    return own;
 }
 
 /* Makes room for the pairs up to the highest index of an entry. The last values of `al` may be
@@ -207,7 +204,7 @@ static bool read_lbfgs_entries(lbfgs_read *l, rg_named_list dict) {
             continue;
         if (f->listed && place >= l->s->n)
             return lbfgs_refuse("Unexpected", e->name + sizeof lbfgs_prefix - 1);
-        if (!rgi_check(e->tensor, "load_state_dict") || !read_lbfgs_entry(l, f, place, e))
+        if (!rgi_given_tensor(e->tensor, "load_state_dict") || !read_lbfgs_entry(l, f, place, e))
             return false;
     }
     return is_whole(l);
@@ -217,9 +214,9 @@ bool rgi_lbfgs_read(rg_lbfgs *s, const rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
     RG_NO_GRAD();
     *s = (rg_lbfgs){ 0 };
-    lbfgs_read l = { .s = s, .dtype = o->slots->param->dtype };
+    lbfgs_read l = { .s = s, .dtype = rg_dtype_of(o->slots->param) };
     for (RG_EACH_SLOT(slot, o))
-        l.numel += slot->param->numel;
+        l.numel += rg_numel(slot->param);
     if (make_pairs(s, dict) && read_lbfgs_entries(&l, dict))
         return true;
     rgi_lbfgs_end(s);

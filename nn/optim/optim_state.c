@@ -7,9 +7,9 @@
 #include "optimizer_structs.h"
 #include "nn/state.h"
 #include "tensor/map.h"
+#include "tensor/memory.h"
 #include "tensor/observer.h"
-#include "tensor/shape.h"
-#include "tensor/storage.h"
+#include "tensor/opaque.h"
 #include "tensor/text/text.h"
 
 #include <stdio.h>
@@ -303,7 +303,7 @@ static bool check_groups(const rg_optim *o, rg_named_list dict) {
 
 /* Reads a value of the dictionary. A tensor is copied. */
 static bool load_value(rg_optim_load *l, rg_named loaded) {
-    if (!rgi_check(loaded.tensor, load_op))
+    if (!rgi_given_tensor(loaded.tensor, load_op))
         return false;
     const int64_t at = rgi_map_name(&l->places, loaded.name);
     RG_FAIL_IF(at < 0, load_op,
@@ -311,12 +311,12 @@ static bool load_value(rg_optim_load *l, rg_named loaded) {
                l->optim->row->name, loaded.name);
     optim_entry *e = &l->v[at];
     const bool is_tensor = e->row.kind == RG_SAVED_TENSOR;
-    const bool fits = is_tensor ? rgi_same_shape(loaded.tensor, e->slot->param)
-                                : loaded.tensor->numel == 1;
+    const bool fits = is_tensor ? rgi_have_same_shape(loaded.tensor, e->slot->param)
+                                : rg_numel(loaded.tensor) == 1;
     RG_FAIL_IF(!fits, load_op, "size mismatch for %s: its shape is %s", loaded.name,
-               RG_SHAPE_TEXT(loaded.tensor));
+               RG_SIZES_TEXT(loaded.tensor));
     if (is_tensor)
-        loaded.tensor = rgi_saved_copy(loaded.tensor, (rg_dtype)e->slot->param->dtype);
+        loaded.tensor = rgi_saved_copy(loaded.tensor, rg_dtype_of(e->slot->param));
     e->found = true;
     if (e->slot)
         l->loaded[e->slot - l->slots] = true;
@@ -369,12 +369,8 @@ rg_optim_load *rgi_optim_load_begin(rg_optim *o, rg_named_list dict, bool torchs
 
 /* Replaces a slot's state by the loaded one, which may be absent. */
 static void put_loaded_slot(const rg_optim *o, rg_optim_slot *slot, const rg_optim_slot *loaded) {
-    for (int k = 0; k < RG_OPTIM_STATES; k++) {
-        if (loaded->state[k])
-            rgi_retain(loaded->state[k]);
-        rgi_release(slot->state[k]);
-        slot->state[k] = loaded->state[k];
-    }
+    for (int k = 0; k < RG_OPTIM_STATES; k++)
+        rgi_set_reference(&slot->state[k], loaded->state[k]);
     slot->product = loaded->product;
     /* SGD doesn't save its step count: if a momentum buffer is loaded, the next step isn't the
      * first. */

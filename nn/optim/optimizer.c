@@ -5,8 +5,7 @@
 #include "optimizer_structs.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
-#include "tensor/scope.h"
-#include "tensor/storage.h"
+#include "tensor/opaque.h"
 #include "nn/python_text.h"
 
 #include <math.h>
@@ -91,10 +90,10 @@ static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     const char *name = o->row->name;
     RG_FAIL_VALUE_IF(!rg_is_leaf(param) && !rg_retains_grad(param), name,
                      "can't optimize a non-leaf Tensor");
-    RG_FAIL_VALUE_IF(o->row == &rgi_optim_rows[RG_MUON] && param->ndim != 2, name,
+    RG_FAIL_VALUE_IF(o->row == &rgi_optim_rows[RG_MUON] && rg_ndim(param) != 2, name,
                      "Muon only supports 2D parameters whereas we found a parameter with size: "
                      "torch.Size(%s)",
-                     RG_SHAPE_TEXT(param));
+                     RG_SIZES_TEXT(param));
     int64_t j = rgi_map_address(&o->places, param);
     RG_FAIL_VALUE_IF(j >= 0 && (size_t)j < o->n_slots, name,
                      "some parameters appear in more than one parameter group");
@@ -111,7 +110,7 @@ static bool fill_slots(rg_optim *o, rg_list list) {
             return false;
     for (size_t i = 0; i < (size_t)list.n; i++) {
         rg_tensor *param = list.v[i];
-        if (!rgi_check(param, o->row->name) || !check_param(o, o->n_slots + i, param))
+        if (!rgi_given_tensor(param, o->row->name) || !check_param(o, o->n_slots + i, param))
             return false;
         o->slots[o->n_slots + i] = (rg_optim_slot){ .param = param, .group = o->n_groups };
     }
@@ -202,8 +201,11 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
         rgi_map_free(&o->places);
         return false;
     }
-    for (; o->n_slots < n; o->n_slots++)
-        rgi_retain(o->slots[o->n_slots].param);
+    for (int i = 0; i < list.n; i++) {
+        rg_tensor **param = &o->slots[o->n_slots++].param;
+        *param = NULL;
+        rgi_set_reference(param, list.v[i]);
+    }
     o->groups[o->n_groups++] = group;
     return true;
 }

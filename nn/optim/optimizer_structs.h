@@ -54,9 +54,9 @@ typedef struct rg_optim_slot {
     double step;                               /* The parameter's number of steps. */
     double product;                            /* The product of the row's factors. */
     size_t group;                              /* The index of the parameter's group. */
-    /* The tensors of the current step: parameter, gradient, and the states that it uses. Empty if
-     * the parameter has no gradient. */
-    rg_tensor *operand[RG_MAX_OPERANDS];
+    /* The tensors of the current step: parameter, gradient, the states that it uses, and the
+     * row's update. Empty if the parameter has no gradient. */
+    rg_tensor *operand[RG_OPTIM_STATES + 3];
     int n_operands;
     k_optimizer_loop *loop;
 } rg_optim_slot;

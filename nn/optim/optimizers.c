@@ -113,7 +113,8 @@ static void lion_numbers(k_optimizer_numbers *z, const rg_param_group *g,
 /* Scales the step for a matrix of more rows than columns, or for a large one. */
 static void muon_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                          const rg_optim_slot *slot) {
-    const double rows = (double)slot->param->size[0], columns = (double)slot->param->size[1];
+    const double rows = (double)rg_size(slot->param, 0);
+    const double columns = (double)rg_size(slot->param, 1);
     const double longer = g->match_rms_adamw != 0 ? 0.2 * sqrt(fmax(rows, columns))
                                                   : sqrt(fmax(1, rows / columns));
     z->rate *= longer;

@@ -4,7 +4,7 @@
 #include "saved.h"
 
 #include "autograd/ops/ops.h"
-#include "tensor/structs.h"
+#include "tensor/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ bool rgi_saved_is_there(const rg_saved *row, const void *base) {
 }
 
 bool rgi_saved_number(const rg_named *e, double *number, const char *op) {
-    RG_FAIL_IF(e->tensor == RG_NONE || e->tensor->numel != 1, op,
+    RG_FAIL_IF(e->tensor == RG_NONE || rg_numel(e->tensor) != 1, op,
                "\"%s\" in state_dict is no number", e->name);
     *number = rg_item(e->tensor);
     return true;

@@ -4,9 +4,8 @@
  * kind of schedule has its own keys.
  */
 #include "optimizer_structs.h"
+#include "tensor/memory.h"
 #include "tensor/observer.h"
-#include "tensor/scope.h"
-#include "tensor/structs.h"
 #include "nn/state.h"
 
 #include <math.h>

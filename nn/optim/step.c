@@ -4,8 +4,7 @@
 #include "optimizer_structs.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/observer.h"
-#include "tensor/shape.h"
-#include "tensor/storage.h"
+#include "tensor/opaque.h"
 
 /* Returns whether the group's options require the parameter's k-th state. */
 static bool takes_state(const rg_optim *o, const rg_optim_slot *slot, int k) {
@@ -17,12 +16,12 @@ static bool takes_state(const rg_optim *o, const rg_optim_slot *slot, int k) {
 static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
     if (slot->state[k])
         return slot->state[k];
-    rg_tensor *state = rgi_new_like(slot->param, slot->param->dtype);
+    rg_tensor *state = rg_empty_like(slot->param);
     if (!state)
         return NULL;
     double initial = o->groups[slot->group].options.initial_accumulator_value;
     rgi_fill_number(state, rgi_option_set(initial) ? initial : 0, 0);
-    slot->state[k] = state;
+    rgi_set_reference(&slot->state[k], state);
     return state;
 }
 
@@ -34,8 +33,9 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
         return false;
     if (grad == RG_NONE)
         return true;
-    slot->loop = k_optimizer_loop_of(o->row->kernel, slot->param->dtype);
-    RG_FAIL_DTYPE_IF(!slot->loop, o->row->name, "step", slot->param->dtype);
+    slot->loop = k_optimizer_loop_of(o->row->kernel, rg_dtype_of(slot->param));
+    if (!slot->loop)
+        return rgi_lacks_dtype(o->row->name, rg_dtype_of(slot->param));
     int n = 0;
     slot->operand[n++] = slot->param;
     slot->operand[n++] = grad;
@@ -43,13 +43,14 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
         if (!takes_state(o, slot, k))
             continue;
         rg_tensor *state = state_of(o, slot, k);
-        if (!state || !rgi_may_touch(state, o->row->name))
+        if (!state || !rgi_may_overwrite(state, o->row->name))
             return false;
         slot->operand[n++] = state;
     }
-    const rg_tensor *p = slot->param;
+    rg_tensor *p = slot->param;
     for (int k = 1; k < n; k++)
-        RG_FAIL_IF(slot->operand[k]->dtype != p->dtype || !rgi_same_shape(slot->operand[k], p),
+        RG_FAIL_IF(rg_dtype_of(slot->operand[k]) != rg_dtype_of(p)
+                       || !rgi_have_same_shape(slot->operand[k], p),
                    o->row->name,
                    "a parameter's shape or dtype is not that of its gradient or state");
     slot->n_operands = n;
@@ -159,7 +160,7 @@ static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) 
         RG_ENABLE_GRAD();
         loss = closure(context);
     }
-    return rgi_check(loss, op) && rg_optim_step(o) ? loss : NULL;
+    return rgi_given_tensor(loss, op) && rg_optim_step(o) ? loss : NULL;
 }
 
 rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context) {

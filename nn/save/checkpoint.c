@@ -12,9 +12,8 @@
 #include "tensor/files/safetensors.h"
 #include "tensor/handle.h"
 #include "tensor/load.h"
-#include "tensor/random/random.h"
-#include "tensor/scope.h"
-#include "tensor/storage.h"
+#include "tensor/memory.h"
+#include "tensor/opaque.h"
 
 #include <string.h>
 
@@ -33,15 +32,8 @@ static rg_generator *generator_of(const rg_training *run) {
     return run->generator ? run->generator : rg_default_generator();
 }
 
-static bool generator_lives(rg_generator *g, const char *op) {
-    if (!rgi_generator_lock(g, op))
-        return false;
-    rgi_generator_unlock(g);
-    return true;
-}
-
 bool rgi_checkpoint_given(const rg_training *run, const char *op) {
-    if (!generator_lives(generator_of(run), op)
+    if (!rgi_handle_given(generator_of(run), op, RG_HANDLE_GENERATOR)
         || !rgi_given_list(run->tensors.n, run->tensors.v, op)
         || !rgi_given_list(run->numbers.n, run->numbers.v, op)
         || (run->model && !rgi_module_given(run->model, op))
@@ -50,7 +42,7 @@ bool rgi_checkpoint_given(const rg_training *run, const char *op) {
         return false;
     for (int i = 0; i < run->tensors.n; i++)
         if (!rgi_given(run->tensors.v[i].name, op, "a name")
-            || !rgi_check(run->tensors.v[i].tensor, op))
+            || !rgi_given_tensor(run->tensors.v[i].tensor, op))
             return false;
     for (int i = 0; i < run->numbers.n; i++)
         if (!rgi_given(run->numbers.v[i].name, op, "a name")
@@ -269,12 +261,13 @@ static bool own_part_fits(const checkpoint_parts *c, part p, rg_named_list own) 
     bool ok = true;
     for (int i = 0; ok && i < own.n; i++) {
         const rg_named *mine = &own.v[i];
-        const rg_tensor *t = part_named(c, p, mine->name);
+        rg_tensor *t = part_named(c, p, mine->name);
         if (!t)
             ok = refuse(c, "Missing key:", p, mine->name);
         else if (rgi_map_name(&names, mine->name) >= 0)
             ok = refuse(c, "The program's list has this name twice:", p, mine->name);
-        else if (!rgi_same_shape(t, mine->tensor) || t->dtype != mine->tensor->dtype)
+        else if (!rgi_have_same_shape(t, mine->tensor)
+                 || rg_dtype_of(t) != rg_dtype_of(mine->tensor))
             ok = refuse(c, "The shape or dtype isn't the program's:", p, mine->name);
         else
             ok = rgi_may_overwrite(mine->tensor, c->op) && rgi_map_put_name(&names, mine->name, i);

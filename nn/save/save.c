@@ -5,14 +5,14 @@
 #include "save.h"
 #include "nn/given.h"
 #include "tensor/files/safetensors.h"
-#include "tensor/kernels/copy.h"
 #include "tensor/load.h"
 #include "tensor/map.h"
-#include "tensor/scope.h"
-#include "tensor/shape.h"
+#include "tensor/memory.h"
+#include "tensor/opaque.h"
 #include "tensor/text/text.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- tensors that share memory ------------------------------------------------------ */
 
@@ -35,16 +35,7 @@ static int by_memory(const void *a, const void *b) {
 }
 
 static area area_of(const rg_named *it) {
-    const rg_tensor *t = it->tensor;
-    const char *end = t->data;
-    if (t->numel > 0)
-        end += (size_t)(rgi_reach(t) + 1) * rgi_sizeof((rg_dtype)t->dtype);
-    return (area){ .it = it, .begin = t->data, .end = end };
-}
-
-static bool has_all_of_storage(const area *a) {
-    const rg_tensor *t = a->it->tensor;
-    return t->data == t->storage->data && rgi_bytes_of(t) == t->storage->bytes;
+    return (area){ .it = it, .begin = rgi_data(it->tensor), .end = rgi_data_end(it->tensor) };
 }
 
 /* Returns whether x, which starts after `before` does, overlaps it. */
@@ -70,7 +61,7 @@ static bool refuse_group(const char *op, const area *v, int n) {
 static bool choose_keeper(const char *op, area *v, int n) {
     const area *best = NULL;
     for (int i = 0; i < n; i++)
-        if (has_all_of_storage(&v[i]) && (!best || v[i].written > best->written))
+        if (rgi_fills_storage(v[i].it->tensor) && (!best || v[i].written > best->written))
             best = &v[i];
     if (!best)
         return refuse_group(op, v, n);
@@ -198,7 +189,7 @@ static bool find_missing_names(module_loading *l, const area *areas) {
 static bool shapes_fit(const module_loading *l) {
     for (int i = 0; i < l->file.n; i++) {
         int64_t at = rgi_map_name(&l->state_names, l->file.v[i].name);
-        if (at >= 0 && !rgi_same_shape(l->file.v[i].tensor, l->state.v[at].tensor))
+        if (at >= 0 && !rgi_have_same_shape(l->file.v[i].tensor, l->state.v[at].tensor))
             return false;
     }
     return true;

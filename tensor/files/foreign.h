@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "tensor/dtype.h"
+#include "tensor/tensor.h"
 #include "file.h"
 
 /* A row is X(NAME, bytes, dtype, safetensors, numpy, torch, storage):

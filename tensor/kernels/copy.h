@@ -3,10 +3,8 @@
  */
 #pragma once
 
-#include "tensor/walk.h"
+#include "tensor/tensor.h"
 
-/* Returns the loop that converts elements of p[1] to p[0]. */
-rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
 /* Copies the elements of `from`, broadcast to the shape of `to` and converted to its dtype. */
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from);
 void rgi_fill_zero(rg_tensor *t);

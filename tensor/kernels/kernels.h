@@ -52,6 +52,9 @@ enum { K_HEAVY = false, K_LIGHT = true };
 bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
 #define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 
+/* Returns the loop of copy.c that converts p[1] to p[0]. */
+rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
+
 /* ---- run.c ---- */
 
 /* Runs a loop on t[0] .. t[n - 1], in any order of elements: large tensors are split among the

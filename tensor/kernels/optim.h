@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "sets.h"
+#include "tensor/tensor.h"
 
 typedef enum k_optimizer {
     K_SGD,

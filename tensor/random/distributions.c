@@ -178,12 +178,13 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
 /* ---- distributions: torch's conditions on the parameters, then the fill ---------- */
 
 bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op) {
-    RG_FAIL_DTYPE_IF(t->numel && !rgi_is_float(t->dtype), op, "uniform", t->dtype);
-    return fill_with(t, g, op, draw_uniform, t->dtype, (double[]){ 0, 1 });
+    return rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype)
+           && fill_with(t, g, op, draw_uniform, t->dtype, (double[]){ 0, 1 });
 }
 
 bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
-    RG_FAIL_DTYPE_IF(!rgi_is_float(t->dtype), op, "check_uniform_bounds", t->dtype);
+    if (!rgi_want_dtype(op, rgi_is_float(t->dtype), t->dtype))
+        return false;
     const double low = p[0];
     const double high = p[1];
     const double max = rgi_limit(t->dtype);
@@ -202,7 +203,8 @@ bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const cha
 /* A contiguous tensor of sixteen or more elements is drawn in blocks, others one by one. */
 bool rgi_fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %g", p[1]);
-    RG_FAIL_DTYPE_IF(t->numel && !rgi_is_float(t->dtype), op, "normal_kernel_cpu", t->dtype);
+    if (!rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype))
+        return false;
     if (t->numel < 16 || !(t->flags & RG_CONTIGUOUS))
         return fill_with(t, g, op, draw_normal_pairs, RG_FLOAT64, p);
     return fill_with(t, g, op, draw_normal_blocks, t->dtype, p);

@@ -70,9 +70,9 @@ static bool bernoulli_check(rg_tensor *p, const char *op) {
 /* A result is 1 if its probability is greater than a uniform number of its own dtype. */
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     const char *op = "bernoulli";
-    if (!rgi_may_do_once(op) || !rgi_check(p, op))
+    if (!rgi_may_do_once(op) || !rgi_check(p, op)
+        || !rgi_want_dtype(op, !p->numel || rgi_is_float(p->dtype), p->dtype))
         return NULL;
-    RG_FAIL_DTYPE_IF(p->numel && !rgi_is_float(p->dtype), op, "bernoulli_tensor_cpu_p_", p->dtype);
     RG_SCOPE();
     rg_tensor *t = rgi_own(rgi_new_like(p, p->dtype));
     rg_tensor *below = rgi_own(rgi_new_like(p, RG_BOOL));

@@ -441,7 +441,7 @@ END_TEST
 /* Each option has a row that says how it is saved, and that leads to its own number. */
 START_TEST(test_options_have_rows) {
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
-        ck_assert_msg(rgi_options[k].name, "option %d has no row", k);
+        ck_assert_msg(rgi_options[k].name, "nn/optim/optimizer.c: option %d has no row", k);
         ck_assert_uint_eq(rgi_options[k].offset, (size_t)k * sizeof(double));
         const char *dot = strchr(rgi_options[k].name, '.');
         const bool first = rgi_options[k].kind == RG_SAVED_PAIR

@@ -466,20 +466,17 @@ START_TEST(test_errors) {
              "(), but found to=3e+38 and from=-3e+38 which result in to-from to exceed the limit");
     ck_fails(rg_uniform_(d, -1e308, 1.7e308), RG_RUNTIME_ERROR,
              "std::numeric_limits<Double>::max()");
-    ck_fails(rg_uniform_(i, 0, 1), RG_NOT_IMPLEMENTED,
-             "\"check_uniform_bounds\" not implemented for 'Long'");
+    ck_fails(rg_uniform_(i, 0, 1), RG_NOT_IMPLEMENTED, "not implemented for 'Long'");
     ck_fails(rg_rand_dims(RG_DIMS(2), RG_BOOL, rg_default_generator()), RG_NOT_IMPLEMENTED,
-             "rand: \"check_uniform_");
-    ck_fails(rg_rand_like(i), RG_NOT_IMPLEMENTED,
-             "rand_like: \"check_uniform_bounds\" not implemented for 'Long'");
+             "rand: not implemented for 'Bool'");
+    ck_fails(rg_rand_like(i), RG_NOT_IMPLEMENTED, "rand_like: not implemented for 'Long'");
     ck_fails(rg_normal_(x, 0, -1), RG_RUNTIME_ERROR,
              "normal_: normal expects std >= 0.0, but found std -1");
     ck_fails(rg_normal_(x, 0, NAN), RG_RUNTIME_ERROR,
              "normal expects std >= 0.0, but found std nan");
-    ck_fails(rg_normal_(b, 0, 1), RG_NOT_IMPLEMENTED,
-             "\"normal_kernel_cpu\" not implemented for 'Bool'");
+    ck_fails(rg_normal_(b, 0, 1), RG_NOT_IMPLEMENTED, "not implemented for 'Bool'");
     ck_fails(rg_randn_dims(RG_DIMS(20), RG_INT64, rg_default_generator()), RG_NOT_IMPLEMENTED,
-             "randn: \"normal_kernel");
+             "randn: not implemented for 'Long'");
     ck_fails(rg_exponential_(x, 0), RG_RUNTIME_ERROR,
              "exponential_ expects lambda > 0.0, but found lambda=0");
     ck_fails(rg_exponential_(i, 1), RG_RUNTIME_ERROR,
@@ -493,8 +490,7 @@ START_TEST(test_errors) {
              "Expected p_in >= 0 && p_in <= 1 to be true");
     ck_fails(rg_bernoulli(rg_full(RG_DIMS(2), NAN)), RG_RUNTIME_ERROR,
              "Expected p_in >= 0 && p_in <= 1 to be true");
-    ck_fails(rg_bernoulli(i), RG_NOT_IMPLEMENTED,
-             "\"bernoulli_tensor_cpu_p_\" not implemented for 'Long'");
+    ck_fails(rg_bernoulli(i), RG_NOT_IMPLEMENTED, "not implemented for 'Long'");
     ck_fails(rg_randint(5, 5, 2), RG_RUNTIME_ERROR,
              "randint: random_ expects 'from' to be less than 'to', but got from=5 >= to=5");
     ck_fails(rg_randint_dims(5, 5, RG_DIMS(2), RG_FLOAT32, rg_default_generator()),
@@ -526,10 +522,8 @@ START_TEST(test_errors) {
              "rounds were not enough: almost nothing in "
              "[-1e+30, -5] is likely");
     rg_generator_set_state(rg_default_generator(), state);
-    ck_fails(rg_trunc_normal_(i, 0, 1, -2, 2), RG_NOT_IMPLEMENTED,
-             "\"normal_kernel_cpu\" not implemented for 'Long'");
-    ck_fails(rg_trunc_normal_(b, 0, 1, 2, 3), RG_NOT_IMPLEMENTED,
-             "\"check_uniform_bounds\" not implemented for 'Bool'");
+    ck_fails(rg_trunc_normal_(i, 0, 1, -2, 2), RG_NOT_IMPLEMENTED, "not implemented for 'Long'");
+    ck_fails(rg_trunc_normal_(b, 0, 1, 2, 3), RG_NOT_IMPLEMENTED, "not implemented for 'Bool'");
     /* No call that failed drew a number. */
     ck_assert(state_of(rg_default_generator()) == before);
     ck_assert(rg_version(x) == 0 && rg_version(one) == 0);
