@@ -356,9 +356,11 @@ print-public:
 print-mpi-public:
 	@echo $(filter-out %/parallel.h,$(MPI_PUBLIC))
 
-# The compilers of C and C++ refuse the lines that must not compile.
+# The compilers of C and C++ refuse the lines that must not compile, and options have the same
+# defaults in both languages.
 test-refused:
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" tests/refused
+	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" RUN="$(RUN)" tests/defaults
 
 # Options that are literals live as long as the call that they are given to.
 test-literals: $(STATIC)
