@@ -4,7 +4,8 @@
 #include "optimizer_structs.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/observer.h"
-#include "tensor/opaque.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 
 /* Returns whether the group's options require the parameter's k-th state. */
 static bool takes_state(const rg_optim *o, const rg_optim_slot *slot, int k) {
@@ -33,9 +34,9 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
         return false;
     if (grad == RG_NONE)
         return true;
-    slot->loop = k_optimizer_loop_of(o->row->kernel, rg_dtype_of(slot->param));
+    slot->loop = k_optimizer_loop_of(o->row->kernel, slot->param->dtype);
     if (!slot->loop)
-        return rgi_lacks_dtype(o->row->name, rg_dtype_of(slot->param));
+        return rgi_lacks_dtype(o->row->name, slot->param->dtype);
     int n = 0;
     slot->operand[n++] = slot->param;
     slot->operand[n++] = grad;
@@ -43,14 +44,13 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
         if (!takes_state(o, slot, k))
             continue;
         rg_tensor *state = state_of(o, slot, k);
-        if (!state || !rgi_may_overwrite(state, o->row->name))
+        if (!state || !rgi_may_touch(state, o->row->name))
             return false;
         slot->operand[n++] = state;
     }
-    rg_tensor *p = slot->param;
+    const rg_tensor *p = slot->param;
     for (int k = 1; k < n; k++)
-        RG_FAIL_IF(rg_dtype_of(slot->operand[k]) != rg_dtype_of(p)
-                       || !rgi_have_same_shape(slot->operand[k], p),
+        RG_FAIL_IF(slot->operand[k]->dtype != p->dtype || !rgi_same_shape(slot->operand[k], p),
                    o->row->name,
                    "a parameter's shape or dtype is not that of its gradient or state");
     slot->n_operands = n;
