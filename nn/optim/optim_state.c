@@ -77,7 +77,8 @@ static void add_params(rg_py *p, const rg_group *g, size_t first, bool own) {
     rgi_py_end(p);
 }
 
-/* In regard's own files each number of a group is a float with a name of its own. */
+/* Adds a group's parameters and numbers. If `own`, the file is regard's, in which each number is a
+ * float with its own name. */
 static void add_group(rg_py *p, const rg_group *g, size_t first, bool own) {
     rgi_py_begin(p, RG_PY_DICT);
     if (own)

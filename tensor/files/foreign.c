@@ -54,7 +54,7 @@ static inline float float_of_f16(uint16_t bits) {
 
 static inline float float_of_bf16(uint16_t bits) { return float_of_bits((uint32_t)bits << 16); }
 
-/* This type has no infinity: its largest exponent is an ordinary one, except for one NaN of each
+/* float8_e4m3 has no infinity: its largest exponent is an ordinary one, except for one NaN of each
  * sign. */
 static inline float float_of_f8_e4m3(uint8_t bits) {
     if ((bits & 0x7F) == 0x7F)
@@ -62,12 +62,12 @@ static inline float float_of_f8_e4m3(uint8_t bits) {
     return small_float(bits, 4, 3);
 }
 
-/* This type is the upper half of a float16. */
+/* The bits of a float8_e5m2 are the upper byte of a float16. */
 static inline float float_of_f8_e5m2(uint8_t bits) {
     return float_of_f16((uint16_t)((uint32_t)bits << 8));
 }
 
-/* This type has only an exponent: 2^(bits - 127). */
+/* A float8_e8m0 has only an exponent: its value is 2^(bits - 127). */
 static inline float float_of_f8_e8m0(uint8_t bits) {
     return bits == 0xFF ? float_of_bits(0x7FC00000) : ldexpf(1, bits - 127);
 }

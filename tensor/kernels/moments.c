@@ -11,7 +11,6 @@
 #include "sets.h"
 
 static finish_loop *const divide_loops[K_DTYPES] = K_BASE_FLOATS(moments_divide);
-static finish_loop *const root_loops[K_DTYPES] = K_BASE_FLOATS(moments_root);
 
 /* Returns the number of elements of x for each element of y. */
 static double moments_count(const rg_tensor *y, const rg_tensor *x) {
@@ -44,7 +43,7 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
     bool ok = mean && m2 && k_reduce(&k_wide_sums, mean, x, dims)
               && k_finish(divide_loops, mean, n, NULL) && moments_spread(m2, mean, x, dims)
               && k_finish(divide_loops, m2, RG_MAX(0, n - correction), NULL)
-              && (!root || k_finish(root_loops, m2, 0, NULL));
+              && (!root || k_run(k_sqrt, m2, m2));
     if (ok)
         rgi_copy_elements(y, m2);
     rgi_release(mean);

@@ -52,9 +52,8 @@ static bool norm_of_powers(rg_tensor *y, const rg_tensor *x, uint32_t dims, doub
 }
 
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
-    static finish_loop *const loops[K_DTYPES] = K_BASE_FLOATS(norm_root);
     const k_reduction *kind = norm_kind(p, x->numel == y->numel);
     if (!kind)
         return norm_of_powers(y, x, dims, p);
-    return k_reduce(kind, y, x, dims) && (kind != &k_norms_2 || k_finish(loops, y, 0, NULL));
+    return k_reduce(kind, y, x, dims) && (kind != &k_norms_2 || k_run(k_sqrt, y, y));
 }

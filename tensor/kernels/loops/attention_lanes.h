@@ -164,7 +164,7 @@ typedef struct {
     attention_lanes mask;
     VECTOR *q, *k, *v, *y, *lse;
     VECTOR *scores;
-    /* The matrices of backward. */
+    /* The next matrices are used by the backward pass alone. */
     VECTOR *g, *g_lse, *slopes, *gq, *gk, *gv;
 } K_NAME(attention_group);
 

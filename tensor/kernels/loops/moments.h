@@ -14,15 +14,6 @@ static void K_NAME(moments_divide)(void *y, int64_t n, double number, const void
         v[i] = v[i] / (T)number;
 }
 
-/* y = sqrt y */
-static void K_NAME(moments_root)(void *y, int64_t n, double number, const void *other) {
-    T *v = y;
-    (void)number;
-    (void)other;
-    for (int64_t i = 0; i < n; i++)
-        v[i] = sqrt(v[i]);
-}
-
 /* lane[k] += (x[i] - mean)^2 for i = k, k + 8, k + 16, ... below n, a multiple of 8. Eight sums
  * vectorise; the caller adds them up. */
 static void K_NAME(spread_beside)(const T *x, int64_t n, double mean, double lane[8]) {

@@ -1,20 +1,8 @@
 /*
- * loops/norm_finish.h: elementwise functions that turn sums of powers into norms.
+ * loops/norm_finish.h: the elementwise function that turns sums of powers into norms.
  */
 
-/* Each of these functions changes n elements of y in place. `number` is a parameter, and `other`
- * the elements of another tensor. */
-
-/* y = sqrt y */
-static void K_NAME(norm_root)(void *y, int64_t n, double number, const void *other) {
-    T *v = y;
-    (void)number;
-    (void)other;
-    for (int64_t i = 0; i < n; i++)
-        v[i] = sqrt(v[i]);
-}
-
-/* y = y^number */
+/* y = y^number, for n elements. `other`, which some functions of its type take, isn't used. */
 static void K_NAME(norm_power)(void *y, int64_t n, double number, const void *other) {
     T *v = y;
     (void)other;
