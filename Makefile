@@ -17,8 +17,15 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes
 STB      := $(shell pkg-config --cflags stb 2>/dev/null)
 STB      := $(patsubst -I%,-isystem %,$(or $(STB),-I/usr/include/stb))
 CLANG    := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
+# Each function and table has a section of its own, of which a program keeps those that it needs
+# where its linker is asked to.
+SECTIONS := -ffunction-sections -fdata-sections
+NEEDED   := -Wl,$(if $(filter Darwin,$(shell uname)),-dead_strip,--gc-sections)
+# A debugger steps through the kernels by their lines. What it knows of their variables takes a
+# quarter of the time that they take to compile, and is there where CFLAGS is said.
+LINES    := $(if $(filter file,$(origin CFLAGS)),-g1)
 override CFLAGS += -std=gnu11 $(WARNINGS) $(NUMBERS) -fPIC -fvisibility=hidden -pthread \
-                   -I. $(if $(BARE),-Itests/bare) $(STB)
+                   $(SECTIONS) -I. $(if $(BARE),-Itests/bare) $(STB)
 LIBS := -lm -ldl -pthread
 
 LAYERS   := tensor autograd nn
@@ -252,6 +259,8 @@ $(BUILD)/%.o: %.c Makefile $(CLEAN) | stb
 	@mkdir -p $(@D)
 	$(call Q,compile,$<) $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
+$(BUILD)/tensor/kernels/%.o: override CFLAGS += $(LINES)
+
 # stb_ds, of which this file is made, shifts bytes into the sign bit, and indexes past an array of
 # eight that stands for a longer one. Neither does harm, and UBSan would stop at both.
 $(BUILD)/tensor/map.o: override CFLAGS += -fno-sanitize=shift,bounds
@@ -412,21 +421,37 @@ $(BUILD)/tests/docs/ops: $(call compiled,tests/docs/ops.c tests/autograd/derive.
 
 ## demo       trains a self-attention layer, with pictures; ARGS="'Other words' --steps 600",
 ##            LAUNCH="mpirun -n 4"
-demo: $(BUILD)/examples/train_self_attention
+demo: $(BUILD)/demo/train_self_attention
 	@$(LAUNCH) $< --out $(BUILD)/demo $(ARGS)
+
+# The demo's program is linked from the objects of the files in tests/demo_needs, so that no others
+# are compiled for it. `make style` tells where the list is out of date. Then, and where a linker
+# can't leave out what is not needed, the whole library is linked.
+DEMO_NEEDS := $(call compiled,$(wildcard $(shell cat tests/demo_needs)))
+$(BUILD)/demo/train_self_attention: $(BUILD)/examples/train_self_attention.o $(DEMO_NEEDS) \
+                                    $(PARALLEL)
+	@mkdir -p $(@D)
+	$(call Q,link,$@) $(CC) $(CFLAGS) $(NEEDED) -o $@ $^ $(MPILIBS) $(LIBS) 2>$@.txt || { \
+	    echo "make demo: tests/demo_needs lacks a file; the whole library is compiled"; \
+	    $(MAKE) --no-print-directory $(BUILD)/examples/train_self_attention && \
+	    cp $(BUILD)/examples/train_self_attention $@; }
 
 ## deps       installs what the tests need: check libstb-dev pkg-config
 deps:
 	@tests/deps check libstb-dev pkg-config
 
-## size       lines of the three library folders, of the heart, and of the tour's files
-size:
+## size       lines of the library's folders, heart and tour; sizes of programs, and their start
+size: $(STATIC) $(BUILD)/examples/train_self_attention.o $(PARALLEL)
 	@tests/size $(wildcard $(LAYERS))
+	@FLAGS="$(CFLAGS)" LIBS="$(NEEDED) $(LIBS)" DEMO_LIBS="$(MPILIBS)" \
+	    DEMO="$(BUILD)/examples/train_self_attention.o $(PARALLEL)" \
+	    tests/light $(BUILD) $(CC)
 
 ## style      the rules of style, of includes and of calls that a script can see
-style: $(STATIC) $(SHARED)
-	@tests/style $^
+style: $(STATIC) $(SHARED) $(BUILD)/examples/train_self_attention.o $(PARALLEL)
+	@tests/style $(STATIC) $(SHARED)
 	@tests/rooms $(BUILD) $(PUBLIC)
+	@LIBS="$(MPILIBS) $(LIBS)" tests/needs $(BUILD) $(CC)
 
 ## fmt        clang-format over the lines that are changed and not committed
 fmt:
@@ -434,7 +459,9 @@ fmt:
 	git clang-format --force
 
 ## install    headers, libraries, and what pkg-config and CMake look for, under PREFIX (/usr/local)
-# DESTDIR stands before every path, and in no file; LIBDIR is PREFIX/lib unless it is said.
+# DESTDIR stands before every path, and in no file; LIBDIR is PREFIX/lib unless it is said. The
+# libraries are installed without what debuggers read; STRIP=: leaves it in.
+STRIP   ?= strip
 INCLUDE := $(PREFIX)/include
 CMAKE   := $(LIBDIR)/cmake/regard
 # gdb loads this file with the library: from where it lies if PREFIX is /usr, see docs/errors.md.
@@ -455,6 +482,7 @@ install-core: all
 	echo '#include "regard/regard.h"' >$(DESTDIR)$(INCLUDE)/regard.h
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)
 	install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/libregard.so.$(VERSION)
+	$(STRIP) -S $(DESTDIR)$(LIBDIR)/libregard.a $(DESTDIR)$(LIBDIR)/libregard.so.$(VERSION)
 	for l in $(LINKS:%=$(DESTDIR)%); do ln -sf libregard.so.$(VERSION) $$l || exit 1; done
 	$(file >$(BUILD)/regard.pc,$(regard.pc))
 	$(file >$(BUILD)/regard-config.cmake,$(regard-config.cmake))
@@ -469,6 +497,8 @@ install-mpi: install-core
 	echo '#include "regard/nn/parallel/parallel.h"' >$(DESTDIR)$(INCLUDE)/regard-mpi.h
 	install -m 644 $(MPI_STATIC) $(DESTDIR)$(LIBDIR)
 	install -m 755 $(MPI_SHARED) $(DESTDIR)$(LIBDIR)/libregard-mpi.so.$(VERSION)
+	$(STRIP) -S $(DESTDIR)$(LIBDIR)/libregard-mpi.a \
+	    $(DESTDIR)$(LIBDIR)/libregard-mpi.so.$(VERSION)
 	for l in $(MPILINKS:%=$(DESTDIR)%); do \
 	    ln -sf libregard-mpi.so.$(VERSION) $$l || exit 1; \
 	done
@@ -487,7 +517,7 @@ Description: autograd and neural-network modules in plain C
 Version: $(VERSION)
 Cflags: -I$(INCLUDE)
 Libs: -L$(LIBDIR) -lregard
-Libs.private: $(LIBS)
+Libs.private: $(LIBS) $(NEEDED)
 endef
 
 define regard-mpi.pc
@@ -513,6 +543,7 @@ if(NOT TARGET regard::regard)
   set_target_properties(regard::static PROPERTIES
     IMPORTED_LOCATION "$(LIBDIR)/libregard.a"
     INTERFACE_INCLUDE_DIRECTORIES "$(INCLUDE)"
+    INTERFACE_LINK_OPTIONS "$(NEEDED)"
     INTERFACE_LINK_LIBRARIES "$(subst $(eval ) ,;,$(LIBS:-l%=%))")
 endif()
 endef

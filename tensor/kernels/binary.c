@@ -1,6 +1,6 @@
 /*
- * binary.c: elementwise functions of two operands whose result has their dtype. A new one is a row
- * in elementwise.def and a function in loops/binary.h.
+ * binary.c: the elementwise functions of two operands of which derivatives are made; the result has
+ * the operands' dtype. Others are in special.c.
  */
 #include "kernels.h"
 
@@ -11,17 +11,11 @@
 #include "sets.h"
 
 #define BINARY(name, Node, formula, weight, dtypes, ...) K_KERNEL_OF_ROW(name, 2, weight, dtypes)
-#define BINARY_ALONE                                     BINARY
 #include "elementwise.def"
 
 K_LIGHT_KERNEL(add_alpha, 2, ALL)
 K_LIGHT_KERNEL(sub, 2, ALL)
-K_LIGHT_KERNEL(div_floor, 2, ALL)
-K_LIGHT_KERNEL(div_trunc, 2, ALL)
-K_LIGHT_KERNEL(remainder, 2, ALL)
-K_LIGHT_KERNEL(fmod, 2, ALL)
 K_LIGHT_KERNEL(pow, 2, ALL)
-K_KERNEL(xlogy, 2, FLOATS)
 
 static void any_zero_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
     bool *found = (bool *)context;

@@ -113,7 +113,7 @@ typedef struct k_turning {
 bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *context);
 void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void *context);
 
-/* ---- unary.c: one operand; round_up and round_down take a number ----------------------------- */
+/* ---- unary.c, special.c: one operand; round_up and round_down take a number ------------------ */
 extern const rg_kernel k_square, k_cube, k_reciprocal_square, k_round_up, k_round_down;
 /* Three numbers replace NaN, infinity and -infinity. */
 extern const rg_kernel k_nan_to_num;
@@ -129,7 +129,7 @@ extern const rg_kernel k_threshold_grad, k_shrink_grad;
  * is the gradient of the gate. */
 extern const rg_kernel k_prelu, k_prelu_grad, k_glu, k_glu_grad;
 
-/* ---- binary.c ---- */
+/* ---- binary.c, special.c ---- */
 extern const rg_kernel k_sub, k_div_floor, k_div_trunc, k_remainder, k_fmod, k_pow, k_xlogy;
 /* y = a + alpha b, where alpha is the first number. For integers, that number's eight bytes hold an
  * int64_t. */

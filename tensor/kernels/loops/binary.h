@@ -53,82 +53,10 @@ K_MAP_2(add)
 K_MAP_2(sub)
 K_MAP_2(mul)
 
-/* ---- quotients and remainders -------------------------------------------------------------------
- * div_floor and remainder are Python's // and %: the quotient is rounded down, and the remainder
- * has b's sign. */
-
-#if K_IS_BOOL
-
-K_INLINE T K_NAME(div_floor)(T a, T b) {
-    (void)b;
-    return a;
-}
-K_INLINE T K_NAME(div_trunc)(T a, T b) {
-    (void)b;
-    return a;
-}
-K_INLINE T K_NAME(remainder)(T a, T b) {
-    (void)a;
-    (void)b;
-    return false;
-}
-K_INLINE T K_NAME(fmod)(T a, T b) {
-    (void)a;
-    (void)b;
-    return false;
-}
-
-#elif K_IS_FLOAT
-
+#if K_IS_FLOAT
 K_INLINE T K_NAME(div)(T a, T b) { return a / b; }
 K_MAP_2(div)
-
-K_INLINE T K_NAME(fmod)(T a, T b) { return fmod(a, b); }
-
-/* The quotient is computed from the remainder, which is exact, so that the two agree. */
-static inline T K_NAME(div_floor)(T a, T b) {
-    if (b == 0)
-        return a / b;
-    const T rest = fmod(a, b);
-    T q = (a - rest) / b;
-    if (rest != 0 && (b < 0) != (rest < 0))
-        q -= 1;
-    if (q == 0)
-        return copysign((T)0, a / b);
-    const T down = floor(q);
-    return q - down > (T)0.5 ? down + 1 : down;
-}
-
-static inline T K_NAME(remainder)(T a, T b) {
-    const T rest = fmod(a, b);
-    return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
-}
-
-K_INLINE T K_NAME(div_trunc)(T a, T b) { return K_TYPED(k_trunc)(a / b); }
-
-#else
-
-/* Integers: the caller has checked that b isn't 0. INT64_MIN / -1 wraps around. */
-static inline T K_NAME(div_trunc)(T a, T b) { return b == -1 ? K_NAME(sub)(0, a) : a / b; }
-
-static inline T K_NAME(fmod)(T a, T b) { return b == -1 ? 0 : a % b; }
-
-static inline T K_NAME(remainder)(T a, T b) {
-    const T rest = K_NAME(fmod)(a, b);
-    return rest && (b < 0) != (rest < 0) ? rest + b : rest;
-}
-
-static inline T K_NAME(div_floor)(T a, T b) {
-    const T rest = K_NAME(fmod)(a, b);
-    return K_NAME(div_trunc)(a, b) - (rest && (b < 0) != (rest < 0));
-}
-
 #endif
-
-K_MAP_2(div_floor)
-K_MAP_2(div_trunc)
-K_MAP_2(remainder)
-K_MAP_2(fmod)
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
@@ -142,29 +70,7 @@ K_INLINE T K_NAME(pow)(T a, T b) { return K_TYPED(k_pow)(a, b); }
 
 K_INLINE T K_NAME(atan2)(T a, T b) { return K_TYPED(k_atan2)(a, b); }
 
-K_INLINE T K_NAME(xlogy)(T a, T b) {
-    const T product = a * K_TYPED(k_log)(b);
-    return a == 0 && b == b ? 0 : product;
-}
-
-/* Returns ln(e^a + e^b) = max + ln(1 + e^-|a - b|). Equal infinities are returned, since their
- * difference is NaN. */
-K_INLINE T K_NAME(logaddexp)(T a, T b) {
-    const T most = a > b || a != a ? a : b;
-    const T sum = most + K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(a - b)));
-    return a == b && isinf(a) ? a : sum;
-}
-
-K_INLINE T K_NAME(logaddexp2)(T a, T b) {
-    const T most = a > b || a != a ? a : b;
-    const T sum = most + K_TYPED(k_log1p)(K_TYPED(k_exp2)(-fabs(a - b))) * (T)M_LOG2E;
-    return a == b && isinf(a) ? a : sum;
-}
-
 K_MAP_2(atan2)
-K_MAP_2(xlogy)
-K_MAP_2(logaddexp)
-K_MAP_2(logaddexp2)
 
 #else
 
@@ -185,29 +91,5 @@ static inline T K_NAME(pow)(T a, T b) {
 #endif
 
 K_MAP_2(pow)
-
-/* ---- maxima and minima ----------------------------------------------------------------------- */
-
-#if K_IS_BOOL
-
-K_INLINE T K_NAME(maximum)(T a, T b) { return a | b; }
-K_INLINE T K_NAME(minimum)(T a, T b) { return a & b; }
-K_INLINE T K_NAME(fmax)(T a, T b) { return a | b; }
-K_INLINE T K_NAME(fmin)(T a, T b) { return a & b; }
-
-#else
-
-/* maximum and minimum are NaN if a or b is; fmax and fmin are NaN only if both are. */
-K_INLINE T K_NAME(maximum)(T a, T b) { return a > b || K_NAME(is_nan)(a) ? a : b; }
-K_INLINE T K_NAME(minimum)(T a, T b) { return a < b || K_NAME(is_nan)(a) ? a : b; }
-K_INLINE T K_NAME(fmax)(T a, T b) { return a > b || K_NAME(is_nan)(b) ? a : b; }
-K_INLINE T K_NAME(fmin)(T a, T b) { return a < b || K_NAME(is_nan)(b) ? a : b; }
-
-#endif
-
-K_MAP_2(maximum)
-K_MAP_2(minimum)
-K_MAP_2(fmax)
-K_MAP_2(fmin)
 
 #include "map_end.h"

@@ -1,0 +1,214 @@
+/*
+ * loops/special.h: elementwise functions of one or two operands that derivatives of other functions
+ * seldom use, for one type and set.
+ */
+#include "map.h"
+
+/* ---- rounding -------------------------------------------------------------------------------- */
+#if !K_IS_BOOL
+
+#if K_IS_FLOAT
+K_INLINE T K_NAME(floor)(T x) { return K_TYPED(k_floor)(x); }
+K_INLINE T K_NAME(ceil)(T x) { return K_TYPED(k_ceil)(x); }
+K_INLINE T K_NAME(round)(T x) { return K_TYPED(k_rint)(x); }
+K_INLINE T K_NAME(trunc)(T x) { return K_TYPED(k_trunc)(x); }
+#else
+/* Rounding doesn't change integers. */
+K_INLINE T K_NAME(floor)(T x) { return x; }
+K_INLINE T K_NAME(ceil)(T x) { return x; }
+K_INLINE T K_NAME(round)(T x) { return x; }
+K_INLINE T K_NAME(trunc)(T x) { return x; }
+#endif
+
+K_MAP_1(floor)
+K_MAP_1(ceil)
+K_MAP_1(round)
+K_MAP_1(trunc)
+
+#endif
+
+/* ---- floats ---------------------------------------------------------------------------------- */
+#if K_IS_FLOAT
+
+K_INLINE T K_NAME(frac)(T x) { return x - K_TYPED(k_trunc)(x); }
+
+/* Returns k[0] for NaN, k[1] for infinity, k[2] for -infinity, and x otherwise. */
+K_INLINE T K_NAME(nan_to_num)(T x, const T *k) {
+    const T bounded = x < 0 ? k[2] : k[1];
+    const T number = isinf(x) ? bounded : x;
+    return x != x ? k[0] : number;
+}
+
+/* Rounds to `decimals` digits behind the point, where decimals > 0. k[0] is 10^decimals. */
+K_INLINE T K_NAME(round_up)(T x, const T *k) { return K_TYPED(k_rint)(x * k[0]) / k[0]; }
+
+/* Rounds to tens, hundreds and so on, where decimals < 0. k[0] is 10^-decimals. */
+K_INLINE T K_NAME(round_down)(T x, const T *k) { return K_TYPED(k_rint)(x / k[0]) * k[0]; }
+
+K_INLINE T K_NAME(exp2)(T x) { return K_TYPED(k_exp2)(x); }
+
+K_INLINE T K_NAME(expm1)(T x) { return K_TYPED(k_expm1)(x); }
+
+K_INLINE T K_NAME(log1p)(T x) { return K_TYPED(k_log1p)(x); }
+
+K_INLINE T K_NAME(log2)(T x) { return K_TYPED(k_log2)(x); }
+
+K_INLINE T K_NAME(log10)(T x) { return K_TYPED(k_log10)(x); }
+
+K_INLINE T K_NAME(sinh)(T x) { return K_TYPED(k_sinh)(x); }
+
+K_INLINE T K_NAME(cosh)(T x) { return K_TYPED(k_cosh)(x); }
+
+K_INLINE T K_NAME(asin)(T x) { return K_TYPED(k_asin)(x); }
+
+K_INLINE T K_NAME(acos)(T x) { return K_TYPED(k_acos)(x); }
+
+K_INLINE T K_NAME(atan)(T x) { return K_TYPED(k_atan)(x); }
+
+K_INLINE T K_NAME(erf)(T x) { return K_TYPED(k_erf)(x); }
+
+K_INLINE T K_NAME(erfc)(T x) { return K_TYPED(k_erfc)(x); }
+
+K_MAP_1(frac)
+K_MAP_1_WITH(nan_to_num)
+K_MAP_1_WITH(round_up)
+K_MAP_1_WITH(round_down)
+K_MAP_1(exp2)
+K_MAP_1(expm1)
+K_MAP_1(log1p)
+K_MAP_1(log2)
+K_MAP_1(log10)
+K_MAP_1(sinh)
+K_MAP_1(cosh)
+K_MAP_1(asin)
+K_MAP_1(acos)
+K_MAP_1(atan)
+K_MAP_1(erf)
+K_MAP_1(erfc)
+
+#include "circle.h"
+
+K_INLINE T K_NAME(xlogy)(T a, T b) {
+    const T product = a * K_TYPED(k_log)(b);
+    return a == 0 && b == b ? 0 : product;
+}
+
+/* Returns ln(e^a + e^b) = max + ln(1 + e^-|a - b|). Equal infinities are returned, since their
+ * difference is NaN. */
+K_INLINE T K_NAME(logaddexp)(T a, T b) {
+    const T most = a > b || a != a ? a : b;
+    const T sum = most + K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(a - b)));
+    return a == b && isinf(a) ? a : sum;
+}
+
+K_INLINE T K_NAME(logaddexp2)(T a, T b) {
+    const T most = a > b || a != a ? a : b;
+    const T sum = most + K_TYPED(k_log1p)(K_TYPED(k_exp2)(-fabs(a - b))) * (T)M_LOG2E;
+    return a == b && isinf(a) ? a : sum;
+}
+
+K_MAP_2(xlogy)
+K_MAP_2(logaddexp)
+K_MAP_2(logaddexp2)
+
+#endif
+
+/* ---- quotients and remainders -------------------------------------------------------------------
+ * div_floor and remainder are Python's // and %: the quotient is rounded down, and the remainder
+ * has b's sign. */
+
+#if K_IS_BOOL
+
+K_INLINE T K_NAME(div_floor)(T a, T b) {
+    (void)b;
+    return a;
+}
+K_INLINE T K_NAME(div_trunc)(T a, T b) {
+    (void)b;
+    return a;
+}
+K_INLINE T K_NAME(remainder)(T a, T b) {
+    (void)a;
+    (void)b;
+    return false;
+}
+K_INLINE T K_NAME(fmod)(T a, T b) {
+    (void)a;
+    (void)b;
+    return false;
+}
+
+#elif K_IS_FLOAT
+
+K_INLINE T K_NAME(fmod)(T a, T b) { return fmod(a, b); }
+
+/* The quotient is computed from the remainder, which is exact, so that the two agree. */
+static inline T K_NAME(div_floor)(T a, T b) {
+    if (b == 0)
+        return a / b;
+    const T rest = fmod(a, b);
+    T q = (a - rest) / b;
+    if (rest != 0 && (b < 0) != (rest < 0))
+        q -= 1;
+    if (q == 0)
+        return copysign((T)0, a / b);
+    const T down = floor(q);
+    return q - down > (T)0.5 ? down + 1 : down;
+}
+
+static inline T K_NAME(remainder)(T a, T b) {
+    const T rest = fmod(a, b);
+    return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
+}
+
+K_INLINE T K_NAME(div_trunc)(T a, T b) { return K_TYPED(k_trunc)(a / b); }
+
+#else
+
+/* Integers: the caller has checked that b isn't 0. INT64_MIN / -1 wraps around. */
+static inline T K_NAME(div_trunc)(T a, T b) { return b == -1 ? (T)(0 - (uint64_t)a) : a / b; }
+
+static inline T K_NAME(fmod)(T a, T b) { return b == -1 ? 0 : a % b; }
+
+static inline T K_NAME(remainder)(T a, T b) {
+    const T rest = K_NAME(fmod)(a, b);
+    return rest && (b < 0) != (rest < 0) ? rest + b : rest;
+}
+
+static inline T K_NAME(div_floor)(T a, T b) {
+    const T rest = K_NAME(fmod)(a, b);
+    return K_NAME(div_trunc)(a, b) - (rest && (b < 0) != (rest < 0));
+}
+
+#endif
+
+K_MAP_2(div_floor)
+K_MAP_2(div_trunc)
+K_MAP_2(remainder)
+K_MAP_2(fmod)
+
+/* ---- maxima and minima ----------------------------------------------------------------------- */
+
+#if K_IS_BOOL
+
+K_INLINE T K_NAME(maximum)(T a, T b) { return a | b; }
+K_INLINE T K_NAME(minimum)(T a, T b) { return a & b; }
+K_INLINE T K_NAME(fmax)(T a, T b) { return a | b; }
+K_INLINE T K_NAME(fmin)(T a, T b) { return a & b; }
+
+#else
+
+/* maximum and minimum are NaN if a or b is; fmax and fmin are NaN only if both are. */
+K_INLINE T K_NAME(maximum)(T a, T b) { return a > b || K_NAME(is_nan)(a) ? a : b; }
+K_INLINE T K_NAME(minimum)(T a, T b) { return a < b || K_NAME(is_nan)(a) ? a : b; }
+K_INLINE T K_NAME(fmax)(T a, T b) { return a > b || K_NAME(is_nan)(b) ? a : b; }
+K_INLINE T K_NAME(fmin)(T a, T b) { return a < b || K_NAME(is_nan)(b) ? a : b; }
+
+#endif
+
+K_MAP_2(maximum)
+K_MAP_2(minimum)
+K_MAP_2(fmax)
+K_MAP_2(fmin)
+
+#include "map_end.h"

@@ -1,0 +1,33 @@
+/*
+ * special.c: elementwise functions of one or two operands that derivatives of other functions
+ * seldom use; the result has the operands' dtype. A new one is a row SPECIAL or BINARY_ALONE in
+ * elementwise.def and a function in loops/special.h.
+ */
+#include "kernels.h"
+
+#include "smooth.h"
+
+/* The limit below which sine, cosine and tangent of floats are short polynomials. For greater
+ * numbers, pi / 2 in three parts would be too inaccurate. */
+#define CIRCLE_MOST 0x1p17f
+/* The number of elements of a block that is checked against that limit; a block stays in the L1
+ * cache. */
+enum { CIRCLE_BLOCK = 1024 };
+
+#define K_LOOPS "loops/special.h"
+#define K_TYPES_ALL
+#include "sets.h"
+
+#define SPECIAL(name, Node, formula, weight, dtypes, ...) K_KERNEL_OF_ROW(name, 1, weight, dtypes)
+#define BINARY_ALONE(name, Node, formula, weight, dtypes, ...) \
+    K_KERNEL_OF_ROW(name, 2, weight, dtypes)
+#include "elementwise.def"
+
+K_KERNEL(nan_to_num, 1, FLOATS)
+K_KERNEL(round_up, 1, FLOATS)
+K_KERNEL(round_down, 1, FLOATS)
+K_LIGHT_KERNEL(div_floor, 2, ALL)
+K_LIGHT_KERNEL(div_trunc, 2, ALL)
+K_LIGHT_KERNEL(remainder, 2, ALL)
+K_LIGHT_KERNEL(fmod, 2, ALL)
+K_KERNEL(xlogy, 2, FLOATS)
