@@ -46,13 +46,16 @@ static void *map_memory(const void *old, size_t bytes) {
     return memcpy(b + 1, old, RG_MIN(bytes, had));
 }
 
-/* stb_ds's functions become static, so that they don't clash with a program's own stb_ds. */
+/* stb_ds's functions become static, so that they don't clash with a program's own stb_ds. stb_ds
+ * writes typeof, which only GNU C has; plain C11 has __typeof__. */
 #define STBDS_REALLOC(context, block, bytes) map_memory(block, bytes)
 #define STBDS_FREE(context, block)           ((void)0)
 #define STBDS_NO_SHORT_NAMES
 #define STB_DS_IMPLEMENTATION
 #define extern static
+#define typeof __typeof__
 #pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <stb_ds.h>
 #undef extern
 

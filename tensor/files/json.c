@@ -25,19 +25,19 @@ typedef struct {
     const char *op, *path;
     char *text, *at, *end;
     int depth;
-} parser;
+} json_parser;
 
-static bool json_value(parser *p);
+static bool json_value(json_parser *p);
 
 /* Fails with a sentence that says what is wrong at the next byte. */
-static bool complain(const parser *p, const char *what) {
+static bool complain(const json_parser *p, const char *what) {
     return rgi_fail(RG_IO_ERROR, p->op, "'%s': it is no JSON: at byte %lld %s", p->path,
                     (long long)(p->at - p->text), what);
 }
 
 /* Returns the index of a new value, or -1. It fits into 32 bits, since each value has at least a
  * byte of the text, which has fewer than 2^32. */
-static int64_t add_value(parser *p, rg_json_kind kind) {
+static int64_t add_value(json_parser *p, rg_json_kind kind) {
     rg_json *j = p->j;
     if (!rgi_grow((void **)&j->v, &j->room, j->n + 1, sizeof *j->v))
         return -1;
@@ -45,13 +45,13 @@ static int64_t add_value(parser *p, rg_json_kind kind) {
     return (int64_t)j->n++;
 }
 
-static void skip_blanks(parser *p) {
+static void skip_blanks(json_parser *p) {
     while (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')
         p->at++;
 }
 
 /* Returns whether the next byte is c, and if so, skips it. */
-static bool next_is(parser *p, char c) {
+static bool next_is(json_parser *p, char c) {
     if (*p->at != c)
         return false;
     p->at++;
@@ -61,7 +61,7 @@ static bool next_is(parser *p, char c) {
 /* ---- texts ---------------------------------------------------------------------------- */
 
 /* Reads the four digits of \u12ab. Returns -1 if they aren't four digits. */
-static int32_t four_digits(parser *p) {
+static int32_t four_digits(json_parser *p) {
     int32_t code = 0;
     for (int i = 0; i < 4; i++) {
         char c = p->at[i];
@@ -76,7 +76,7 @@ static int32_t four_digits(parser *p) {
 }
 
 /* Reads the digits after \u, and the second \u of a surrogate pair. */
-static bool json_unicode(parser *p, uint32_t *code) {
+static bool json_unicode(json_parser *p, uint32_t *code) {
     int32_t high = four_digits(p);
     if (high < 0)
         return complain(p, "four hexadecimal digits are expected");
@@ -99,7 +99,7 @@ static bool json_unicode(parser *p, uint32_t *code) {
 static const char json_escapes[] = "\"\\bfnrt/", json_escaped[] = "\"\\\b\f\n\r\t/";
 
 /* Reads an escape after its backslash. */
-static bool json_escape(parser *p, uint32_t *code) {
+static bool json_escape(json_parser *p, uint32_t *code) {
     if (next_is(p, 'u'))
         return json_unicode(p, code);
     const char *which = *p->at ? strchr(json_escapes, *p->at) : NULL;
@@ -111,7 +111,7 @@ static bool json_escape(parser *p, uint32_t *code) {
 }
 
 /* Reads a text up to its closing quote; the opening one has been read. */
-static bool json_text(parser *p) {
+static bool json_text(json_parser *p) {
     int64_t me = add_value(p, RG_JSON_TEXT);
     char *to = p->at, *begin = to;
     if (me < 0)
@@ -141,7 +141,7 @@ static bool json_text(parser *p) {
 
 /* ---- numbers and words ---------------------------------------------------------------- */
 
-static bool digits(parser *p) {
+static bool digits(json_parser *p) {
     const char *begin = p->at;
     while (*p->at >= '0' && *p->at <= '9')
         p->at++;
@@ -149,7 +149,7 @@ static bool digits(parser *p) {
 }
 
 /* Reads digits. Numbers aren't followed by a 0; their length is stored. */
-static bool json_digits(parser *p) {
+static bool json_digits(json_parser *p) {
     int64_t me = add_value(p, RG_JSON_NUMBER);
     const char *begin = p->at;
     if (me < 0)
@@ -170,7 +170,7 @@ static bool json_digits(parser *p) {
     return true;
 }
 
-static bool json_word(parser *p, const char *word, rg_json_kind kind) {
+static bool json_word(json_parser *p, const char *word, rg_json_kind kind) {
     size_t n = strlen(word);
     if (strncmp(p->at, word, n) != 0)
         return complain(p, "a value is expected");
@@ -180,7 +180,7 @@ static bool json_word(parser *p, const char *word, rg_json_kind kind) {
 
 /* ---- arrays and objects --------------------------------------------------------------- */
 
-static bool json_array(parser *p) {
+static bool json_array(json_parser *p) {
     int64_t me = add_value(p, RG_JSON_ARRAY);
     if (me < 0)
         return false;
@@ -201,7 +201,7 @@ static bool json_array(parser *p) {
 }
 
 /* Returns whether the names of the object differ, and have no 0 in them; otherwise fails. */
-static bool names_differ(parser *p, uint32_t object) {
+static bool names_differ(json_parser *p, uint32_t object) {
     const rg_json *j = p->j;
     rg_map names = { 0 };
     bool ok = true;
@@ -222,7 +222,7 @@ static bool names_differ(parser *p, uint32_t object) {
     return ok;
 }
 
-static bool json_member(parser *p) {
+static bool json_member(json_parser *p) {
     skip_blanks(p);
     if (!next_is(p, '"'))
         return complain(p, "a name is expected");
@@ -234,7 +234,7 @@ static bool json_member(parser *p) {
     return json_value(p);
 }
 
-static bool json_object(parser *p) {
+static bool json_object(json_parser *p) {
     int64_t me = add_value(p, RG_JSON_OBJECT);
     if (me < 0)
         return false;
@@ -254,7 +254,7 @@ static bool json_object(parser *p) {
     return names_differ(p, (uint32_t)me);
 }
 
-static bool json_value(parser *p) {
+static bool json_value(json_parser *p) {
     skip_blanks(p);
     if (p->at == p->end)
         return complain(p, "the text ends");
@@ -303,7 +303,7 @@ static size_t expected_values(const char *text, size_t bytes) {
 
 bool rgi_json_parse(rg_json *j, const char *op, const char *path, char *text, size_t n) {
     *j = (rg_json){ 0 };
-    parser p = { j, op, path, text, text, text + n, 0 };
+    json_parser p = { j, op, path, text, text, text + n, 0 };
     if (n > UINT32_MAX)
         return rgi_fail(RG_IO_ERROR, op, "'%s': it has %zu bytes, and %u are the most", path, n,
                         UINT32_MAX);

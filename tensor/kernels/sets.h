@@ -63,9 +63,15 @@
 #include "tensor/dtype.h"
 #include "tensor/walk.h"
 
+/* K_X86 is defined where loops may use intrinsics of x86-64. -DRG_ONLY_PLAIN compiles none there
+ * either: the library is smaller then, and compiled sooner. */
+#if defined(__x86_64__) && !defined(RG_ONLY_PLAIN)
+#define K_X86 1
+#endif
+
 /* The sets, from the one that every processor of the architecture has to the best. K_EACH_SET makes
  * a row of each. (NEON's place is beside the plain set: every 64-bit ARM has it.) */
-#ifdef __x86_64__
+#ifdef K_X86
 enum { K_SSE2, K_AVX2, K_AVX512, K_SETS_END };
 #define K_EACH_SET(ROW, ...)       \
     ROW(K_SSE2, sse2, __VA_ARGS__) \
@@ -189,6 +195,12 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 /* K_INLINE begins a function that is inlined into a loop, whatever its size. */
 #define K_INLINE static inline __attribute__((always_inline))
 
+/* K_TYPED(k_is_nan)(x) returns whether x is NaN, which an integer never is. */
+K_INLINE bool k_is_nan_float(float x) { return x != x; }
+K_INLINE bool k_is_nan_double(double x) { return x != x; }
+K_INLINE bool k_is_nan_int64(int64_t x) { return (void)x, false; }
+K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
+
 /* K_INDEPENDENT stands before a loop of which no step depends on another: the result is one of the
  * operands itself, or lies apart from all of them. */
 #ifdef __clang__
@@ -205,7 +217,7 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 #ifdef K_LOOPS
 
 /* Only files that compile loops include this header, since reading it takes time. */
-#ifdef __x86_64__
+#ifdef K_X86
 #include <immintrin.h>
 #endif
 
@@ -213,7 +225,7 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 #define K_NAME(f)         K_TYPED_IN_SET(K_TYPED(f))
 #define K_TYPED_IN_SET(f) RG_PASTE(f, RG_PASTE(_, K_SET_SUFFIX))
 
-#ifdef __x86_64__
+#ifdef K_X86
 #ifndef K_BASE_ONLY
 #include "sets/avx2.h"
 #include "each_type.h"

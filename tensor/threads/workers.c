@@ -172,7 +172,7 @@ static void pool_help(pool_worker *w, rg_job *job) {
     }
 }
 
-static void *pool_work(void *worker) {
+static void *worker_main(void *worker) {
     pool_worker *w = worker;
     inside = true;
     for (;;) {
@@ -202,7 +202,7 @@ static int pool_create(pool_worker *w) {
     for (int i = 0; i < RG_COUNT(own); i++)
         sigdelset(&blocked, own[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    error = pthread_create(&w->thread, &attributes, pool_work, w);
+    error = pthread_create(&w->thread, &attributes, worker_main, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return error;

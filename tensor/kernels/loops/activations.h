@@ -2,6 +2,7 @@
  * loops/activations.h: activation functions f and their gradients, for one type and set. A gradient
  * is g f'(x), computed from g and x, or from g and y = f(x) where f' is simpler in y.
  */
+#define KIND activations
 #include "map.h"
 
 /* ---- integers and floats --------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * loops/binary.h: elementwise functions of two operands, for one type and set. Integers wrap
  * around. For bools a sum is "or", a product "and", and a difference "exclusive or".
  */
+#define KIND binary
 #include "map.h"
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
@@ -45,7 +46,7 @@ K_MAP_2_WITH(add_alpha)
  * here. */
 K_LOOP_HEAD(add_alpha) {
     const T alpha = *(const T *)context;
-    K_NAME(map_2)(p, s, n, &alpha, K_NAME(add_alpha));
+    K_MAP(_map_2)(p, s, n, &alpha, K_NAME(add_alpha));
 }
 #endif
 

@@ -77,14 +77,14 @@ static bool K_NAME(circle_near)(const char *p, int64_t step, int64_t n) {
 /* Computes blocks of elements by `near` if all of a block's elements are below CIRCLE_MOST, or else
  * by `any`. An element has the same bits in both, whatever its neighbours are. */
 K_INLINE void K_NAME(circle_blocks)(char *const p[], const int64_t s[], int64_t n,
-                                    K_NAME(map_1_function) * near, K_NAME(map_1_function) * any) {
+                                    K_MAP(_map_1_function) * near, K_MAP(_map_1_function) * any) {
     for (int64_t i = 0; i < n; i += CIRCLE_BLOCK) {
         char *const q[] = { p[0] + i * s[0], p[1] + i * s[1] };
         const int64_t m = RG_MIN(n - i, CIRCLE_BLOCK);
         if (K_NAME(circle_near)(q[1], s[1], m))
-            K_NAME(map_1)(q, s, m, NULL, near);
+            K_MAP(_map_1)(q, s, m, NULL, near);
         else
-            K_NAME(map_1)(q, s, m, NULL, any);
+            K_MAP(_map_1)(q, s, m, NULL, any);
     }
 }
 

@@ -2,12 +2,13 @@
  * loops/compare.h: elementwise predicates of one or two operands, whose result is a bool, for one
  * type and set.
  */
+#define KIND compare
 #define R bool
 #include "map.h"
 
 /* ---- one operand ----------------------------------------------------------------------------- */
 
-K_INLINE bool K_NAME(isnan)(T x) { return K_NAME(is_nan)(x); }
+K_INLINE bool K_NAME(isnan)(T x) { return K_TYPED(k_is_nan)(x); }
 K_INLINE bool K_NAME(isinf)(T x) {
 #if K_IS_FLOAT
     return fabs(x) == (T)INFINITY;

@@ -4,7 +4,6 @@
  * of bools is "or", and a product "and". The maximum or minimum is NaN if either element is.
  */
 #include "index_each.h"
-#include "nan.h"
 
 K_INLINE void K_NAME(index_add_one)(T *row, T *at) {
 #if K_IS_BOOL
@@ -27,12 +26,12 @@ K_INLINE void K_NAME(index_multiply_one)(T *row, T *at) {
 }
 
 K_INLINE void K_NAME(index_max_one)(T *row, T *at) {
-    const bool kept = *at > *row || K_NAME(is_nan)(*at);
+    const bool kept = *at > *row || K_TYPED(k_is_nan)(*at);
     *at = kept ? *at : *row;
 }
 
 K_INLINE void K_NAME(index_min_one)(T *row, T *at) {
-    const bool kept = *at < *row || K_NAME(is_nan)(*at);
+    const bool kept = *at < *row || K_TYPED(k_is_nan)(*at);
     *at = kept ? *at : *row;
 }
 

@@ -7,8 +7,9 @@
  *
  * The row defines the function relu_loop. A function that takes numbers beside its operands, such
  * as a slope, has a last parameter `const T *k` and a row K_MAP_1_WITH; k holds three numbers,
- * converted to T. Two types may be defined before the include:
+ * converted to T. Before the include, KIND is defined, and A and R may be:
  *
+ *     KIND  the first part of the names of the functions here
  *     A     the type of the first operand; T, if it isn't defined
  *     R     the type of the result; T, if it isn't defined
  *
@@ -23,15 +24,16 @@
 #define R T
 #endif
 
-#include "nan.h"
+/* The name of a function of this file, which each family has of its own. */
+#define K_MAP(f) K_NAME(RG_PASTE(KIND, f))
 
-typedef R K_NAME(map_1_function)(A a, const T *k);
-typedef R K_NAME(map_2_function)(A a, T b, const T *k);
-typedef R K_NAME(map_3_function)(A a, T b, T c, const T *k);
+typedef R K_MAP(_map_1_function)(A a, const T *k);
+typedef R K_MAP(_map_2_function)(A a, T b, const T *k);
+typedef R K_MAP(_map_3_function)(A a, T b, T c, const T *k);
 
 /* Converts a kernel's three numbers, an array of doubles, to T. All three are 0 if `context` is
  * NULL. */
-K_INLINE void K_NAME(map_numbers)(T k[3], const void *context) {
+K_INLINE void K_MAP(_map_numbers)(T k[3], const void *context) {
     const double *numbers = context;
     for (int i = 0; i < 3; i++) {
 #if K_IS_FLOAT || K_IS_BOOL
@@ -42,8 +44,8 @@ K_INLINE void K_NAME(map_numbers)(T k[3], const void *context) {
     }
 }
 
-K_INLINE void K_NAME(map_1)(char *const p[], const int64_t s[], int64_t n, const T *k,
-                            K_NAME(map_1_function) * f) {
+K_INLINE void K_MAP(_map_1)(char *const p[], const int64_t s[], int64_t n, const T *k,
+                            K_MAP(_map_1_function) * f) {
     R *y = (R *)p[0];
     const A *a = (const A *)p[1];
     if (s[0] == sizeof(R) && s[1] == sizeof(A)) {
@@ -57,8 +59,8 @@ K_INLINE void K_NAME(map_1)(char *const p[], const int64_t s[], int64_t n, const
     }
 }
 
-K_INLINE void K_NAME(map_2)(char *const p[], const int64_t s[], int64_t n, const T *k,
-                            K_NAME(map_2_function) * f) {
+K_INLINE void K_MAP(_map_2)(char *const p[], const int64_t s[], int64_t n, const T *k,
+                            K_MAP(_map_2_function) * f) {
     R *y = (R *)p[0];
     const A *a = (const A *)p[1];
     const T *b = (const T *)p[2];
@@ -87,8 +89,8 @@ K_INLINE void K_NAME(map_2)(char *const p[], const int64_t s[], int64_t n, const
     }
 }
 
-K_INLINE void K_NAME(map_3)(char *const p[], const int64_t s[], int64_t n, const T *k,
-                            K_NAME(map_3_function) * f) {
+K_INLINE void K_MAP(_map_3)(char *const p[], const int64_t s[], int64_t n, const T *k,
+                            K_MAP(_map_3_function) * f) {
     R *y = (R *)p[0];
     const A *a = (const A *)p[1];
     const T *b = (const T *)p[2];
@@ -128,20 +130,20 @@ K_INLINE void K_NAME(map_3)(char *const p[], const int64_t s[], int64_t n, const
 #define K_MAP_1_WITH(op)                       \
     K_LOOP_HEAD(op) {                          \
         T k[3];                                \
-        K_NAME(map_numbers)(k, context);       \
-        K_NAME(map_1)(p, s, n, k, K_NAME(op)); \
+        K_MAP(_map_numbers)(k, context);       \
+        K_MAP(_map_1)(p, s, n, k, K_NAME(op)); \
     }
 #define K_MAP_2_WITH(op)                       \
     K_LOOP_HEAD(op) {                          \
         T k[3];                                \
-        K_NAME(map_numbers)(k, context);       \
-        K_NAME(map_2)(p, s, n, k, K_NAME(op)); \
+        K_MAP(_map_numbers)(k, context);       \
+        K_MAP(_map_2)(p, s, n, k, K_NAME(op)); \
     }
 #define K_MAP_3_WITH(op)                       \
     K_LOOP_HEAD(op) {                          \
         T k[3];                                \
-        K_NAME(map_numbers)(k, context);       \
-        K_NAME(map_3)(p, s, n, k, K_NAME(op)); \
+        K_MAP(_map_numbers)(k, context);       \
+        K_MAP(_map_3)(p, s, n, k, K_NAME(op)); \
     }
 
 #define K_MAP_1(op)                                       \
@@ -151,7 +153,7 @@ K_INLINE void K_NAME(map_3)(char *const p[], const int64_t s[], int64_t n, const
     }                                                     \
     K_LOOP_HEAD(op) {                                     \
         (void)context;                                    \
-        K_NAME(map_1)(p, s, n, NULL, K_NAME(op##_alone)); \
+        K_MAP(_map_1)(p, s, n, NULL, K_NAME(op##_alone)); \
     }
 #define K_MAP_2(op)                                       \
     K_INLINE R K_NAME(op##_alone)(A a, T b, const T *k) { \
@@ -160,7 +162,7 @@ K_INLINE void K_NAME(map_3)(char *const p[], const int64_t s[], int64_t n, const
     }                                                     \
     K_LOOP_HEAD(op) {                                     \
         (void)context;                                    \
-        K_NAME(map_2)(p, s, n, NULL, K_NAME(op##_alone)); \
+        K_MAP(_map_2)(p, s, n, NULL, K_NAME(op##_alone)); \
     }
 #define K_MAP_3(op)                                            \
     K_INLINE R K_NAME(op##_alone)(A a, T b, T c, const T *k) { \
@@ -169,5 +171,5 @@ K_INLINE void K_NAME(map_3)(char *const p[], const int64_t s[], int64_t n, const
     }                                                          \
     K_LOOP_HEAD(op) {                                          \
         (void)context;                                         \
-        K_NAME(map_3)(p, s, n, NULL, K_NAME(op##_alone));      \
+        K_MAP(_map_3)(p, s, n, NULL, K_NAME(op##_alone));      \
     }

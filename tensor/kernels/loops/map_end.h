@@ -3,6 +3,8 @@
  */
 #undef A
 #undef R
+#undef KIND
+#undef K_MAP
 #undef K_LOOP_HEAD
 #undef K_MAP_1
 #undef K_MAP_2

@@ -12,14 +12,12 @@
 #define PLACE int64_t
 #endif
 
-#include "nan.h"
-
 /* Returns whether v replaces the best value up to now: v is better or NaN, and the best value isn't
  * NaN. */
 K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
     const bool beyond = smallest ? v < best : v > best;
-    const bool is_nan = K_NAME(is_nan)(v);
-    const bool best_is_nan = K_NAME(is_nan)(best);
+    const bool is_nan = K_TYPED(k_is_nan)(v);
+    const bool best_is_nan = K_TYPED(k_is_nan)(best);
     return (beyond | is_nan) & !best_is_nan;
 }
 
@@ -51,8 +49,8 @@ static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *bes
             at = i;
         }
     }
-    const bool is_nan = K_NAME(is_nan)(*best);
-    while (is_nan ? !K_NAME(is_nan)(v[at]) : v[at] != *best)
+    const bool is_nan = K_TYPED(k_is_nan)(*best);
+    while (is_nan ? !K_TYPED(k_is_nan)(v[at]) : v[at] != *best)
         at++;
     return at;
 }

@@ -5,8 +5,6 @@
  * by side.
  */
 
-#include "nan.h"
-
 /* WHERE is an index as wide as an element, LEAST is below all elements, and TOTAL is the type of a
  * sum; integers wrap around. */
 #if K_IS_FLOAT
@@ -60,7 +58,7 @@ K_INLINE void K_NAME(pool_compare)(T *max, WHERE *at, const T *x, int64_t step, 
     }
     for (; i < n; i++) {
         const T v = x[i * step];
-        const bool greater = (v > max[i]) | K_NAME(is_nan)(v);
+        const bool greater = (v > max[i]) | K_TYPED(k_is_nan)(v);
         max[i] = greater ? v : max[i];
         at[i] = greater ? place : at[i];
     }
@@ -97,7 +95,7 @@ K_INLINE bool K_NAME(pool_of_pairs)(const k_window *z) {
 
 /* Replaces *max and *at by v and `place` if v is greater or NaN. */
 K_INLINE void K_NAME(pool_keep)(T *max, WHERE *at, T v, WHERE place) {
-    const bool greater = (v > *max) | K_NAME(is_nan)(v);
+    const bool greater = (v > *max) | K_TYPED(k_is_nan)(v);
     *max = greater ? v : *max;
     *at = greater ? place : *at;
 }
@@ -171,7 +169,7 @@ K_INLINE void K_NAME(pool_max_one)(T *y, int64_t *index, const T *x, int64_t wid
     for (int64_t h = down.begin; h < down.end; h++)
         for (int64_t w = across.begin; w < across.end; w++) {
             const T v = x[h * width + w];
-            if (v > max || K_NAME(is_nan)(v)) {
+            if (v > max || K_TYPED(k_is_nan)(v)) {
                 max = v;
                 at = h * width + w;
             }

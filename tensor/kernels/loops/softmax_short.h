@@ -9,37 +9,37 @@
 typedef struct {
     int n, lanes, rows;
     __mmask16 spread;
-} softmax_shape;
+} short_shape;
 
-static inline softmax_shape softmax_shape_of(int n) {
+static inline short_shape softmax_shape_of(int n) {
     const unsigned row = (1u << n) - 1;
     if (n > 8)
-        return (softmax_shape){ n, 16, 1, (__mmask16)row };
+        return (short_shape){ n, 16, 1, (__mmask16)row };
     if (n > 4)
-        return (softmax_shape){ n, 8, 2, (__mmask16)(row * 0x101) };
-    return (softmax_shape){ n, 4, 4, (__mmask16)(row * 0x1111) };
+        return (short_shape){ n, 8, 2, (__mmask16)(row * 0x101) };
+    return (short_shape){ n, 4, 4, (__mmask16)(row * 0x1111) };
 }
 
 /* Returns the mask of the contiguous elements that the next register loads or stores, where `left`
  * rows remain. */
-static inline __mmask16 softmax_in_memory(const softmax_shape *s, int64_t left) {
+static inline __mmask16 softmax_in_memory(const short_shape *s, int64_t left) {
     return (__mmask16)((1u << RG_MIN(left, s->rows) * s->n) - 1);
 }
 
-K_INLINE __m512 softmax_load(const softmax_shape *s, const float *from, int64_t left, float fill) {
+K_INLINE __m512 softmax_load(const short_shape *s, const float *from, int64_t left, float fill) {
     const __m512 none = _mm512_set1_ps(fill);
     const __m512 packed = _mm512_mask_loadu_ps(none, softmax_in_memory(s, left), from);
     return _mm512_mask_expand_ps(none, s->spread, packed);
 }
 
-K_INLINE void softmax_store(const softmax_shape *s, float *to, int64_t left, __m512 v) {
+K_INLINE void softmax_store(const short_shape *s, float *to, int64_t left, __m512 v) {
     const __m512 packed = _mm512_maskz_compress_ps(s->spread, v);
     _mm512_mask_storeu_ps(to, softmax_in_memory(s, left), packed);
 }
 
 /* Returns a register whose lanes hold the sum of their row. The order of additions is that of
  * lanes_sum. */
-K_INLINE __m512 softmax_sums(const softmax_shape *s, __m512 v) {
+K_INLINE __m512 softmax_sums(const short_shape *s, __m512 v) {
     if (s->lanes > 8)
         v += _mm512_shuffle_f32x4(v, v, 0x4e);
     if (s->lanes > 4)
@@ -49,7 +49,7 @@ K_INLINE __m512 softmax_sums(const softmax_shape *s, __m512 v) {
 }
 
 /* Returns a register whose lanes hold the maximum of their row, or NaN if the row has one. */
-K_INLINE __m512 softmax_maxima(const softmax_shape *s, __m512 v) {
+K_INLINE __m512 softmax_maxima(const short_shape *s, __m512 v) {
     if (s->lanes > 8)
         v = _mm512_max_ps(_mm512_shuffle_f32x4(v, v, 0x4e), v);
     if (s->lanes > 4)
@@ -59,7 +59,7 @@ K_INLINE __m512 softmax_maxima(const softmax_shape *s, __m512 v) {
 }
 
 static void K_IN_SET(softmax_short)(const softmax_rows *z, char *const p[], int64_t rows) {
-    const softmax_shape s = softmax_shape_of((int)z->n);
+    const short_shape s = softmax_shape_of((int)z->n);
     float *y = (float *)p[0];
     const float *x = (const float *)p[1];
     for (int64_t left = rows; left > 0; left -= s.rows) {
@@ -82,7 +82,7 @@ static void K_IN_SET(softmax_short)(const softmax_rows *z, char *const p[], int6
 }
 
 static void K_IN_SET(softmax_backward_short)(const softmax_rows *z, char *const p[], int64_t rows) {
-    const softmax_shape s = softmax_shape_of((int)z->n);
+    const short_shape s = softmax_shape_of((int)z->n);
     float *gx = (float *)p[0];
     const float *from_g = (const float *)p[1];
     const float *from_y = (const float *)p[2];

@@ -2,6 +2,7 @@
  * loops/special.h: elementwise functions of one or two operands that derivatives of other functions
  * seldom use, for one type and set.
  */
+#define KIND special
 #include "map.h"
 
 /* ---- rounding -------------------------------------------------------------------------------- */
@@ -199,10 +200,10 @@ K_INLINE T K_NAME(fmin)(T a, T b) { return a & b; }
 #else
 
 /* maximum and minimum are NaN if a or b is; fmax and fmin are NaN only if both are. */
-K_INLINE T K_NAME(maximum)(T a, T b) { return a > b || K_NAME(is_nan)(a) ? a : b; }
-K_INLINE T K_NAME(minimum)(T a, T b) { return a < b || K_NAME(is_nan)(a) ? a : b; }
-K_INLINE T K_NAME(fmax)(T a, T b) { return a > b || K_NAME(is_nan)(b) ? a : b; }
-K_INLINE T K_NAME(fmin)(T a, T b) { return a < b || K_NAME(is_nan)(b) ? a : b; }
+K_INLINE T K_NAME(maximum)(T a, T b) { return a > b || K_TYPED(k_is_nan)(a) ? a : b; }
+K_INLINE T K_NAME(minimum)(T a, T b) { return a < b || K_TYPED(k_is_nan)(a) ? a : b; }
+K_INLINE T K_NAME(fmax)(T a, T b) { return a > b || K_TYPED(k_is_nan)(b) ? a : b; }
+K_INLINE T K_NAME(fmin)(T a, T b) { return a < b || K_TYPED(k_is_nan)(b) ? a : b; }
 
 #endif
 

@@ -1,15 +1,16 @@
 /*
  * loops/ternary.h: elementwise functions of three operands, for one type and set.
  */
+#define KIND ternary
 #include "map.h"
 
 /* Returns min(max(a, b), c), or NaN if any of the three is NaN. */
 K_INLINE T K_NAME(clamp)(T a, T b, T c) {
     const T raised = a < b ? b : a;
     const T clamped = raised > c ? c : raised;
-    const T third = K_NAME(is_nan)(c) ? c : clamped;
-    const T second = K_NAME(is_nan)(b) ? b : third;
-    return K_NAME(is_nan)(a) ? a : second;
+    const T third = K_TYPED(k_is_nan)(c) ? c : clamped;
+    const T second = K_TYPED(k_is_nan)(b) ? b : third;
+    return K_TYPED(k_is_nan)(a) ? a : second;
 }
 K_MAP_3(clamp)
 

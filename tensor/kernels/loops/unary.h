@@ -1,6 +1,7 @@
 /*
  * loops/unary.h: elementwise functions of one operand, for one type and set.
  */
+#define KIND unary
 #include "map.h"
 
 K_INLINE T K_NAME(sign)(T x) {

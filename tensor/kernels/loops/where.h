@@ -1,6 +1,7 @@
 /*
  * loops/where.h: selects one of two elements by a condition, for one element size and one set.
  */
+#define KIND where
 #define A bool
 #include "map.h"
 
