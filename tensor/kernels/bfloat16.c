@@ -26,7 +26,7 @@ bool rg_set_float32_matmul_precision(const char *precision) {
     return true;
 }
 
-#ifdef __x86_64__
+#ifdef K_X86
 #include "loops/bfloat16.h"
 
 bool k_has_bfloat16(void) { return k_set == K_AVX512 && __builtin_cpu_supports("avx512bf16"); }

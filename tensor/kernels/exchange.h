@@ -1,9 +1,11 @@
 /*
  * exchange.h: transposes a 16 x 16 matrix in sixteen AVX-512 registers.
  */
-#if defined(__x86_64__) && !defined(RG_EXCHANGE_H)
-#define RG_EXCHANGE_H
+#pragma once
 
+#include "sets.h"
+
+#ifdef K_X86
 #include <immintrin.h>
 #include <stdint.h>
 

@@ -93,7 +93,7 @@ typedef struct k_stream {
 } k_stream;
 /* Ends a thread's writes past the caches, so that other threads can read them. */
 static inline void k_stream_end(void) {
-#ifdef __x86_64__
+#ifdef K_X86
     __builtin_ia32_sfence();
 #endif
 }

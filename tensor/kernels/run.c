@@ -55,7 +55,7 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]) {
 __attribute__((constructor)) static void choose_set(void) {
     int best = 0;
     char wrong[K_SET_TEXT];
-#ifdef __x86_64__
+#ifdef K_X86
     __builtin_cpu_init();
 #endif
     K_EACH_SET(IF_PRESENT)

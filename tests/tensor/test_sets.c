@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef __x86_64__
+#if defined(__x86_64__) && !defined(RG_ONLY_PLAIN)
 static const char *const names[] = { "sse2", "avx2", "avx512" };
 static const char none[] = "'sse3' is none of sse2 avx2 avx512; sse2 runs";
 #else

@@ -23,7 +23,7 @@ K_INLINE void K_NAME(lanes_step)(VECTOR *sum, const VECTOR *a, const VECTOR *b) 
 enum { K_NAME(lanes_side) = 16 / sizeof(T) };
 #define SIDE K_NAME(lanes_side)
 
-#ifdef __x86_64__
+#ifdef K_X86
 K_INLINE void K_NAME(lanes_turn)(T *const to[], const T *const from[]) {
 #if K_SIZE == 4
     __m128 a = _mm_loadu_ps(from[0]);
