@@ -94,9 +94,9 @@ CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
 CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
-           test-debugger test-literals test-wrong test-parallel
-GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo deps size \
-           style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
+           test-debugger test-literals test-wrong test-one-file test-parallel
+GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo one-file deps \
+           size style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
            docs-deps write-docs \
            install-core install-mpi test-leaks $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare
@@ -435,6 +435,16 @@ $(BUILD)/demo/train_self_attention: $(BUILD)/examples/train_self_attention.o $(D
 	    echo "make demo: tests/demo_needs lacks a file; the whole library is compiled"; \
 	    $(MAKE) --no-print-directory $(BUILD)/examples/train_self_attention && \
 	    cp $(BUILD)/examples/train_self_attention $@; }
+
+## one-file   the library as two files, build/one-file/regard.c and regard.h
+one-file: | stb
+	@CC="$(CC)" STB="$(STB)" tests/one_file/write $(BUILD)/one-file $(PUBLIC)
+
+# Programs that are built with these two print what they print with the library. ALL=1 compiles them
+# for all instruction sets, too, and with the other compilers that are here.
+test-one-file: one-file $(STATIC) $(BUILD)/tests/fuzz/fuzz_ops
+	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" CFLAGS="$(CFLAGS)" \
+	    tests/one_file/run $(BUILD) $(ALL)
 
 ## deps       installs what the tests need: check libstb-dev pkg-config
 deps:
