@@ -13,7 +13,7 @@ endif
 
 # These flags keep IEEE arithmetic. They let GCC vectorise and change no result.
 NUMBERS  := -fno-math-errno -fno-trapping-math -ffp-contract=off
-WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror=switch
 STB      := $(shell pkg-config --cflags stb 2>/dev/null)
 STB      := $(patsubst -I%,-isystem %,$(or $(STB),-I/usr/include/stb))
 CLANG    := $(findstring clang,$(shell $(CC) --version 2>/dev/null))

@@ -3,7 +3,7 @@
  * table.
  */
 #include "dtype.h"
-#include "error.h"
+#include "structs.h"
 
 static const struct dtype_names {
     const char *torch, *scalar, *cpp, *type;

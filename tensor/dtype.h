@@ -1,10 +1,11 @@
 /*
  * dtype.h: the one table of element types, and functions that read it. A new dtype is a name in
- * tensor.h's rg_dtype and a row here; then the compiler names the loops that it lacks.
+ * tensor.h's rg_dtype and a row here; then the compiler names the loops, tables and switches that
+ * lack it.
  */
 #pragma once
 
-#include "structs.h"
+#include "tensor.h"
 
 #include <float.h>
 #include <math.h>
@@ -37,10 +38,13 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
 #define RG_NUMBER_DTYPES(X, with) RG_INTEGER_DTYPES(X, with) RG_FLOAT_DTYPES(X, with)
 #define RG_DTYPES(X, with)        RG_BOOL_DTYPES(X, with) RG_NUMBER_DTYPES(X, with)
 
-/* RG_BY_FLOAT(find) is an array by dtype of find_float, find_double and so on. Where a function
- * isn't there, the compiler names it. */
+/* RG_BY_FLOAT(find) is an array by dtype of find_float, find_double and so on, and
+ * RG_BY_INTEGER(find) one of find_int64 and so on. Where a function isn't there, the compiler names
+ * it. */
 #define RG_BY_FLOAT(name) \
     { RG_FLOAT_DTYPES(RG_DTYPE_ENTRY_, name) }
+#define RG_BY_INTEGER(name) \
+    { RG_INTEGER_DTYPES(RG_DTYPE_ENTRY_, name) }
 #define RG_DTYPE_ENTRY_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, name) \
     [RG_##NAME] = name##_##suffix,
 
@@ -80,8 +84,25 @@ static inline double rgi_limit(rg_dtype d) {
     return limits[d];
 }
 
+/* Returns the number of an integer dtype, or of bool, that is nearest to v: the least or greatest
+ * number of the dtype where v is out of range. */
+static inline int64_t rgi_nearest_integer(int64_t v, rg_dtype d) {
+#define RG_DTYPE_LEAST_(NAME, suffix, type, kind, rank, limit, ...) \
+    [RG_##NAME] = (int64_t) - (limit),
+#define RG_DTYPE_MOST_(NAME, suffix, type, kind, rank, limit, ...) \
+    [RG_##NAME] = -((int64_t) - (limit) + 1),
+#define RG_DTYPE_TRUE_(NAME, ...) [RG_##NAME] = true,
+    static const int64_t least[RG_DTYPE_COUNT] = { RG_INTEGER_DTYPES(RG_DTYPE_LEAST_, ) };
+    static const int64_t most[RG_DTYPE_COUNT] = { RG_BOOL_DTYPES(RG_DTYPE_TRUE_, )
+                                                      RG_INTEGER_DTYPES(RG_DTYPE_MOST_, ) };
+    if (v < least[d])
+        return least[d];
+    return v > most[d] ? most[d] : v;
+}
+
 /* A row of the limits that float.h defines for floating types, such as FLT_EPSILON. A new floating
- * dtype is a line here, whose macros are defined above it. */
+ * dtype is a line here, whose macros are defined above it. The next functions return 0 for other
+ * dtypes. */
 #define RG_FLOAT_FACT_float(FACT)  FLT_##FACT
 #define RG_FLOAT_FACT_double(FACT) DBL_##FACT
 #define RG_DTYPE_FACT_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, FACT) \
@@ -89,25 +110,31 @@ static inline double rgi_limit(rg_dtype d) {
 
 /* Returns the distance from 1 to the next number of a floating dtype. */
 static inline double rgi_epsilon(rg_dtype d) {
-    static const double epsilons[] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, EPSILON) };
+    static const double epsilons[RG_DTYPE_COUNT] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, EPSILON) };
     return epsilons[d];
 }
 
 /* Returns the least positive normal number of a floating dtype. */
 static inline double rgi_least_normal(rg_dtype d) {
-    static const double least[] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, MIN) };
+    static const double least[RG_DTYPE_COUNT] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, MIN) };
     return least[d];
 }
 
 /* Returns the number of bits of a floating dtype's mantissa, its leading 1 included. */
 static inline int rgi_mantissa_bits(rg_dtype d) {
-    static const uint8_t bits[] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, MANT_DIG) };
+    static const uint8_t bits[RG_DTYPE_COUNT] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, MANT_DIG) };
     return bits[d];
+}
+
+/* Returns true if a floating dtype has digits enough for a derivative to be estimated from
+ * differences, as float64 has. */
+static inline bool rgi_suits_differences(rg_dtype d) {
+    return rgi_mantissa_bits(d) >= rgi_mantissa_bits(RG_FLOAT64);
 }
 
 /* Returns the number of decimal digits that every number of a floating dtype keeps. */
 static inline int rgi_decimal_digits(rg_dtype d) {
-    static const uint8_t digits[] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, DIG) };
+    static const uint8_t digits[RG_DTYPE_COUNT] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, DIG) };
     return digits[d];
 }
 

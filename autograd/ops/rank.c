@@ -121,7 +121,7 @@ static bool median_forward(rg_call *c) {
     rg_tensor *x = c->in[0];
     rg_tensor *y = c->out[0];
     if (x->numel == 0) {
-        rgi_fill_number(y, NAN, INT64_MIN);
+        rgi_fill_number(y, NAN, rgi_nearest_integer(INT64_MIN, y->dtype));
         return true;
     }
     RG_SCOPE();

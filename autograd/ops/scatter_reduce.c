@@ -59,7 +59,7 @@ static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
     row.data = (char *)&room;
     memset(row.stride, 0, sizeof row.stride);
     if (rgi_is_integer(t->dtype))
-        rgi_store_i64(&room, t->dtype, joined.integer);
+        rgi_store_i64(&room, t->dtype, rgi_nearest_integer(joined.integer, t->dtype));
     else
         rgi_store_f64(&room, t->dtype, joined.number);
     return k_index_along(how, &row, t, dim, index);

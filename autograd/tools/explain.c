@@ -7,6 +7,7 @@
 #include "graphviz.h"
 #include "autograd/inputs.h"
 #include "paths.h"
+#include "tensor/dtype.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 
@@ -165,11 +166,8 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
     return !rgi_failed();
 }
 
-/* Finite differences need the precision of float64. */
-static bool has_digits_for_differences(const rg_tensor *w) { return w->dtype == RG_FLOAT64; }
-
 static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w, bool *unread) {
-    if (!o->f || !has_digits_for_differences(w) || !(w->flags & RG_CONTIGUOUS))
+    if (!o->f || !rgi_suits_differences(w->dtype) || !(w->flags & RG_CONTIGUOUS))
         return true;
     RG_SCOPE();
     RG_NO_GRAD();
@@ -190,7 +188,7 @@ static void write_verdict(rg_text *t, const rg_explanation *e, const rg_explain_
                           rg_tensor *w, bool unread) {
     if (!o->f)
         rgi_text_add(t, "no verdict by differences: there is no function to compute the loss by\n");
-    else if (!has_digits_for_differences(w))
+    else if (!rgi_suits_differences(w->dtype))
         rgi_text_add(t, "no verdict by differences: %s tells little of them\n",
                      rg_dtype_name((rg_dtype)w->dtype));
     else if (!(w->flags & RG_CONTIGUOUS))

@@ -5,6 +5,7 @@
  */
 #include "autograd/inputs.h"
 #include "autograd/node.h"
+#include "tensor/dtype.h"
 #include "tensor/text/digits.h"
 
 #include <math.h>
@@ -335,8 +336,7 @@ static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
         if (!inputs[i]->history)
             continue;
         checked++;
-        /* Finite differences need the precision of float64. */
-        RG_FAIL_VALUE_IF(inputs[i]->dtype != RG_FLOAT64, op,
+        RG_FAIL_VALUE_IF(!rgi_suits_differences(inputs[i]->dtype), op,
                          "input %d requires gradient and is not "
                          "a float64 tensor",
                          i);

@@ -59,12 +59,12 @@ typedef struct RG_OPTIONS rg_csv_options {
     RG_BY_NAME;
     bool header RG_DEFAULT(false); /* Skip the first line, which names the columns. */
     char delimiter RG_DEFAULT(',');
-    /* RG_FLOAT64 is allowed, too, or RG_INT64 for a file of integers. */
+    /* A floating dtype, or an integer one for a file of integers. */
     RG_ONE_OF(rg_dtype) dtype RG_DEFAULT(RG_FLOAT32);
 } rg_csv_options;
 /* Returns the numbers of a CSV file as (rows, columns). A cell may stand in double quotes, and
- * empty lines are skipped. Any other cell that isn't a number (or, with RG_INT64, isn't an integer:
- * 5.0 isn't) is an error that gives its line and column. */
+ * empty lines are skipped. Any other cell that isn't a number (or, with an integer dtype, isn't an
+ * integer: 5.0 isn't) is an error that gives its line and column. */
 rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o);
 #define rg_load_csv(path, ...) \
     rg_load_csv_with(          \

@@ -7,6 +7,7 @@
 #include "load_loader.h"
 #include "nn/python_text.h"
 #include "nn/state.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"
@@ -236,8 +237,7 @@ static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
             continue;
         if (!rgi_given_tensor(t, op))
             return NULL;
-        /* This folder may not include the table of dtypes (see tests/rooms). */
-        RG_FAIL_VALUE_IF(rg_dtype_of(t) != RG_INT64 || rg_ndim(t) != ndim, op,
+        RG_FAIL_VALUE_IF(!rgi_is_index(rg_dtype_of(t)) || rg_ndim(t) != ndim, op,
                          "\"%s\" is no int64 tensor with %d dims", key, ndim);
         return rg_contiguous(t);
     }

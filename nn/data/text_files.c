@@ -3,7 +3,7 @@
  */
 #include "data.h"
 
-#include "tensor/text/c_locale.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "autograd/autograd.h"
 #include "autograd/ops/ops.h"
@@ -12,6 +12,7 @@
 #include "tensor/load.h"
 #include "tensor/memory.h"
 #include "tensor/opaque.h"
+#include "tensor/text/c_locale.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -139,34 +140,33 @@ static char *csv_cell(csv_reader *r, char *ends) {
     return cell;
 }
 
-/* Reads a number like Python's float(): a decimal, nan or inf. */
-static bool csv_number(const csv_reader *r, char *cell, double *v) {
+/* Reads a number like Python's float(), a decimal, nan or inf, and writes it to `place` as an
+ * element of the table. */
+static bool csv_number(const csv_reader *r, char *cell, void *place) {
     const char *blanks = " \t";
     char *begin = cell + strspn(cell, blanks), *end;
-    *v = strtod(begin, &end);
+    const double v = strtod(begin, &end);
     const bool decimal = begin[strspn(begin, "0123456789+-.eE \t")] == 0;
     if (end == begin || end[strspn(end, blanks)] || (!decimal && strpbrk(begin, "(0123456789")))
         return csv_refuse(r, "is no number", cell);
-    /* This folder may not include the table of dtypes (see tests/rooms). */
-    const bool fits = r->options.dtype == RG_FLOAT64 || isfinite((float)*v) || !isfinite(*v);
-    if ((decimal && isinf(*v)) || !fits)
-        return csv_refuse(r, "is too large", cell);
-    return true;
+    rgi_store_f64(place, r->options.dtype, v);
+    const bool overflows = isinf(rgi_load_f64(place, r->options.dtype));
+    return !(decimal && overflows) || csv_refuse(r, "is too large", cell);
 }
 
-/* Reads a decimal integer. */
-static bool csv_whole(const csv_reader *r, char *cell, int64_t *v) {
+/* Reads a decimal integer, and writes it to `place` as an element of the table. */
+static bool csv_whole(const csv_reader *r, char *cell, void *place) {
     const char *blanks = " \t";
     char *begin = cell + strspn(cell, blanks), *end;
     const char *digits = begin + (*begin == '-' || *begin == '+');
     errno = 0;
-    *v = strtoll(begin, &end, 10);
+    const int64_t v = strtoll(begin, &end, 10);
     /* strtoll returns 0 for an empty text, and skips more kinds of white space than we do. */
     if (*digits < '0' || end[strspn(end, blanks)])
         return csv_refuse(r, "is no integer", cell);
-    if (errno)
-        return csv_refuse(r, "is too large", cell);
-    return true;
+    rgi_store_i64(place, r->options.dtype, v);
+    const bool overflows = errno || rgi_load_i64(place, r->options.dtype) != v;
+    return !overflows || csv_refuse(r, "is too large", cell);
 }
 
 /* Makes room for the remaining cells. Delimiters and line feeds give an upper bound, since quoted
@@ -181,20 +181,9 @@ static bool csv_make_room(csv_reader *r) {
 
 /* Reads a cell's number and appends it to the table. */
 static bool csv_read_cell(csv_reader *r, char *cell) {
-    double real = 0;
-    void *data = rgi_data(r->cells);
-    const int64_t n = r->n++;
-    /* This folder may not include the table of dtypes (see tests/rooms). */
-    if (r->options.dtype == RG_INT64)
-        return csv_whole(r, cell, &((int64_t *)data)[n]);
-    if (!csv_number(r, cell, &real))
-        return false;
-    /* This folder may not include the table of dtypes (see tests/rooms). */
-    if (r->options.dtype == RG_FLOAT32)
-        ((float *)data)[n] = (float)real;
-    else
-        ((double *)data)[n] = real;
-    return true;
+    const rg_dtype dtype = r->options.dtype;
+    void *place = (char *)rgi_data(r->cells) + (size_t)r->n++ * rgi_sizeof(dtype);
+    return rgi_is_integer(dtype) ? csv_whole(r, cell, place) : csv_number(r, cell, place);
 }
 
 /* Reads a line's cells. Sets *columns to their number. */
@@ -248,10 +237,8 @@ rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o) {
     RG_AS(op);
     RG_LOADING(op, path);
     RG_SCOPE();
-    RG_FAIL_AS_IF(RG_TYPE_ERROR,
-                  /* This folder may not include the table of dtypes (see tests/rooms). */
-                  o.dtype != RG_FLOAT32 && o.dtype != RG_FLOAT64 && o.dtype != RG_INT64, op,
-                  "expected dtype torch.float32, torch.float64 or torch.int64");
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_integer(o.dtype) && !rgi_is_float(o.dtype), op,
+                  "expected dtype to be of floats or integers, but got %s", rg_dtype_name(o.dtype));
     RG_FAIL_VALUE_IF(!o.delimiter || strchr("\"\r\n0123456789+-.eE", o.delimiter), op,
                      "this character can't be the delimiter");
     rg_file f;

@@ -4,6 +4,7 @@
  */
 #include "data.h"
 
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/files/npy.h"
 #include "tensor/handle.h"
@@ -26,8 +27,8 @@ struct rg_tokens {
 
 /* ---- opening -------------------------------------------------------------------------- */
 
-/* This folder may not include the table of dtypes (see tests/rooms). */
-static bool is_token_type(rg_foreign type) { return rgi_foreign[type].dtype == RG_INT64; }
+/* Windows are read as indices: int64. */
+static bool is_token_type(rg_foreign type) { return rgi_is_index(rgi_foreign[type].dtype); }
 
 /* Reads NumPy's header and finds the offset of the tokens. */
 static bool find_npy(rg_tokens *tokens) {
@@ -133,8 +134,7 @@ rg_pair(rg_tokens_windows)(const rg_tokens *tokens, rg_tensor *starts, int64_t b
     if (!rgi_may_do_once(op) || !rgi_handle_given(tokens, op, RG_HANDLE_TOKENS)
         || !rgi_given_tensor(starts, op))
         return no_windows;
-    /* This folder may not include the table of dtypes (see tests/rooms). */
-    if (rg_dtype_of(starts) != RG_INT64 || rg_ndim(starts) != 1) {
+    if (!rgi_is_index(rg_dtype_of(starts)) || rg_ndim(starts) != 1) {
         rg_fail(RG_TYPE_ERROR, op,
                 "expected starts of dtype torch.int64 with 1 dim but got %s "
                 "with %d",

@@ -8,6 +8,7 @@
 #include "gpt_turned.h"
 #include "json_rules.h"
 #include "nn/layers/undrawn.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/load.h"
@@ -306,8 +307,7 @@ static bool has_weight(const weight_files *w, const rg_gpt_options *o, const wei
                                "has it",
                                name, rgi_shape_text(e->shape.n, e->shape.v, is),
                                rgi_shape_text(wanted.n, wanted.v, should));
-    /* This folder may not include the table of dtypes (see tests/rooms). */
-    if (dtype != RG_FLOAT32 && dtype != RG_FLOAT64)
+    if (!rgi_is_float(dtype))
         return rgi_file_refuse(&s->file, "tensor \"%s\" is of type %s, which no weight is of", name,
                                rgi_foreign[e->type].safetensors);
     return true;

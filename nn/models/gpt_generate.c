@@ -2,6 +2,7 @@
  * gpt_generate.c: generation of tokens by a GPT, with a cache of keys and values.
  */
 #include "gpt.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 
 #include <math.h>
@@ -19,8 +20,7 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                            const rg_generate_options *o) {
     if (!rgi_given(self, "gpt_generate", "a module") || !rgi_given_tensor(idx, "gpt_generate"))
         return false;
-    /* This folder may not include the table of dtypes (see tests/rooms). */
-    RG_FAIL_IF(rg_ndim(idx) != 2 || rg_dtype_of(idx) != RG_INT64, "gpt_generate",
+    RG_FAIL_IF(rg_ndim(idx) != 2 || !rgi_is_index(rg_dtype_of(idx)), "gpt_generate",
                "expected idx of (batch, length) and dtype torch.int64, but got %s and %s",
                rg_repr_shape(idx), rg_dtype_name(rg_dtype_of(idx)));
     RG_FAIL_IF(max_new_tokens < 0, "gpt_generate", "max_new_tokens %lld is negative",

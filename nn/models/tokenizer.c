@@ -2,6 +2,7 @@
  * tokenizer.c: making and freeing a tokenizer, its tokens by id and by text, and decoding.
  */
 #include "tokenizer_struct.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/files/utf8.h"
 #include "tensor/memory.h"
@@ -169,8 +170,7 @@ const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
     if (!rgi_handle_given(t, "tokenizer_decode", RG_HANDLE_TOKENIZER)
         || !rgi_given_tensor(ids, "tokenizer_decode"))
         return NULL;
-    /* This folder may not include the table of dtypes (see tests/rooms). */
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, rg_dtype_of(ids) != RG_INT64, "tokenizer_decode",
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_index(rg_dtype_of(ids)), "tokenizer_decode",
                   "expected indices of dtype torch.int64 but got %s",
                   rg_dtype_name(rg_dtype_of(ids)));
     rg_tensor *dense = rg_keep(rg_contiguous(ids));

@@ -2,6 +2,7 @@
  * vocabulary.c: encodes a text's tokens as indices, and decodes them.
  */
 #include "vocabulary.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"
@@ -167,8 +168,7 @@ const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
     if (!rgi_handle_given(v, "decode", RG_HANDLE_VOCABULARY)
         || !rgi_given_tensor(indices, "decode"))
         return NULL;
-    /* This folder may not include the table of dtypes (see tests/rooms). */
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, rg_dtype_of(indices) != RG_INT64, "decode",
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_index(rg_dtype_of(indices)), "decode",
                   "expected indices of dtype torch.int64 but got %s",
                   rg_dtype_name(rg_dtype_of(indices)));
     rg_tensor *dense = rg_keep(rg_contiguous(indices));

@@ -4,6 +4,7 @@
  * are. A step works on a copy of the state, so that a failed step changes nothing.
  */
 #include "optimizer_structs.h"
+#include "tensor/dtype.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
@@ -55,10 +56,10 @@ typedef struct {
     rg_tensor *flat_grad;
     double loss;
     double evals; /* The number of calls of the closure in this step. */
-    bool single;  /* Parameters are float32. */
+    rg_dtype dtype; /* The dtype of the flat gradient. */
 } lbfgs_run;
 
-static double rounded(const lbfgs_run *r, double x) { return r->single ? (float)x : x; }
+static double rounded(const lbfgs_run *r, double x) { return rgi_rounded(x, r->dtype); }
 
 /* Sets *place to a new reference to t. Returns false if t is NULL. */
 static bool hold(rg_tensor **place, rg_tensor *t) {
@@ -408,8 +409,7 @@ static bool minimise(lbfgs_run *r, rg_tensor **loss) {
     double steepest;
     if (!evaluate(r, loss) || !greatest_of(r->flat_grad, &steepest))
         return false;
-    /* This folder may not include the table of dtypes (see tests/rooms). */
-    r->single = rg_dtype_of(r->flat_grad) == RG_FLOAT32;
+    r->dtype = rg_dtype_of(r->flat_grad);
     bool last = steepest <= g->tolerance_grad;
     for (double i = 1; !last && i <= g->max_iter; i++)
         if (!iterate(r, i, &last))

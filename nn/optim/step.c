@@ -2,6 +2,7 @@
  * step.c: one step of an optimizer. Everything that can fail is done before anything changes.
  */
 #include "optimizer_structs.h"
+#include "tensor/dtype.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/observer.h"
 #include "tensor/shape.h"
@@ -82,19 +83,18 @@ static bool add_updates(const rg_optim *o) {
     return true;
 }
 
-/* Counts a parameter's step. torch keeps the product of NAdam's momenta in the default dtype, so it
- * is rounded here. SGD's steps without momentum aren't counted: the first step with momentum
- * initializes the buffer. */
+/* Counts a parameter's step. torch keeps the product of NAdam's momenta in the default dtype, so
+ * the product and its factors are rounded to that dtype. SGD's steps without momentum aren't
+ * counted: the first step with momentum initializes the buffer. */
 static void count_step(const rg_optim *o, rg_optim_slot *slot) {
     if (takes_state(o, slot, 0))
         slot->step++;
     if (!o->row->factor)
         return;
+    const rg_dtype dtype = rg_default_dtype();
     const double product = slot->step == 1 ? 1 : slot->product;
     const double factor = o->row->factor(&o->groups[slot->group].options, slot->step);
-    /* This folder may not include the table of dtypes (see tests/rooms). */
-    slot->product = rg_default_dtype() == RG_FLOAT64 ? product * factor
-                                                     : (float)product * (float)factor;
+    slot->product = rgi_rounded(rgi_rounded(product, dtype) * rgi_rounded(factor, dtype), dtype);
 }
 
 /* Returns whether the previous parameter's numbers can be reused, as is usual. Numbers of a row

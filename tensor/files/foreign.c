@@ -10,17 +10,18 @@
 #include <string.h>
 
 #define RG_FOREIGN_ROW_(NAME, bytes, dtype, safetensors, numpy, torch, storage) \
-    [RG_FILE_##NAME] = { bytes, dtype, safetensors, numpy, torch, storage },
+    [RG_FILE_##NAME] = { bytes, RG_##dtype, safetensors, numpy, torch, storage },
 const rg_foreign_row rgi_foreign[RG_FOREIGN_COUNT] = { RG_FOREIGN_TYPES(RG_FOREIGN_ROW_) };
 
 rg_foreign rgi_foreign_of(rg_dtype dtype) {
-    static const rg_foreign own[RG_DTYPE_COUNT] = {
-        [RG_BOOL] = RG_FILE_BOOL,
-        [RG_INT64] = RG_FILE_I64,
-        [RG_FLOAT32] = RG_FILE_F32,
-        [RG_FLOAT64] = RG_FILE_F64,
-    };
-    return own[dtype];
+    switch (dtype) {
+    case RG_BOOL: return RG_FILE_BOOL;
+    case RG_INT64: return RG_FILE_I64;
+    case RG_FLOAT32: return RG_FILE_F32;
+    case RG_FLOAT64: return RG_FILE_F64;
+    case RG_NO_DTYPE: break;
+    }
+    return RG_FOREIGN_COUNT;
 }
 
 /* ---- one element ---------------------------------------------------------------------- */
@@ -79,39 +80,45 @@ static inline void turn_bytes(char *to, const char *from, size_t bytes, bool swa
         to[i] = from[swapped ? bytes - 1 - i : i];
 }
 
+/* The type in C of a dtype's elements, element_INT64, and of those that take a file's, to_U8. */
+#define ELEMENT(NAME, suffix, type, ...) typedef type element_##NAME;
+RG_DTYPES(ELEMENT, )
+#define TO_ELEMENT(NAME, bytes, dtype, ...) typedef element_##dtype to_##NAME;
+RG_FOREIGN_TYPES(TO_ELEMENT)
+
 /* Each case is a loop over elements of one type: `value` is an expression of x. */
-#define EACH(from_type, to_type, value)                                       \
+#define EACH(NAME, from_type, value)                                          \
     for (int64_t i = 0; i < n; i++) {                                         \
         from_type x;                                                          \
         turn_bytes((char *)&x, p + i * (int64_t)sizeof x, sizeof x, swapped); \
-        ((to_type *)to)[i] = (to_type)(value);                                \
+        ((to_##NAME *)to)[i] = (to_##NAME)(value);                            \
     }                                                                         \
     return n
 
 int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, int64_t n) {
     const char *p = from;
     switch (type) {
-    case RG_FILE_BOOL: EACH(uint8_t, bool, x != 0);
-    case RG_FILE_U8: EACH(uint8_t, int64_t, x);
-    case RG_FILE_I8: EACH(int8_t, int64_t, x);
-    case RG_FILE_U16: EACH(uint16_t, int64_t, x);
-    case RG_FILE_I16: EACH(int16_t, int64_t, x);
-    case RG_FILE_U32: EACH(uint32_t, int64_t, x);
-    case RG_FILE_I32: EACH(int32_t, int64_t, x);
+    case RG_FILE_BOOL: EACH(BOOL, uint8_t, x != 0);
+    case RG_FILE_U8: EACH(U8, uint8_t, x);
+    case RG_FILE_I8: EACH(I8, int8_t, x);
+    case RG_FILE_U16: EACH(U16, uint16_t, x);
+    case RG_FILE_I16: EACH(I16, int16_t, x);
+    case RG_FILE_U32: EACH(U32, uint32_t, x);
+    case RG_FILE_I32: EACH(I32, int32_t, x);
     case RG_FILE_U64:
         for (int64_t i = 0; i < n; i++) {
             uint64_t x;
             turn_bytes((char *)&x, p + i * 8, 8, swapped);
             if (x > INT64_MAX)
                 return i;
-            ((int64_t *)to)[i] = (int64_t)x;
+            ((to_U64 *)to)[i] = (to_U64)x;
         }
         return n;
-    case RG_FILE_F8_E4M3: EACH(uint8_t, float, float_of_f8_e4m3(x));
-    case RG_FILE_F8_E5M2: EACH(uint8_t, float, float_of_f8_e5m2(x));
-    case RG_FILE_F8_E8M0: EACH(uint8_t, float, float_of_f8_e8m0(x));
-    case RG_FILE_F16: EACH(uint16_t, float, float_of_f16(x));
-    case RG_FILE_BF16: EACH(uint16_t, float, float_of_bf16(x));
+    case RG_FILE_F8_E4M3: EACH(F8_E4M3, uint8_t, float_of_f8_e4m3(x));
+    case RG_FILE_F8_E5M2: EACH(F8_E5M2, uint8_t, float_of_f8_e5m2(x));
+    case RG_FILE_F8_E8M0: EACH(F8_E8M0, uint8_t, float_of_f8_e8m0(x));
+    case RG_FILE_F16: EACH(F16, uint16_t, float_of_f16(x));
+    case RG_FILE_BF16: EACH(BF16, uint16_t, float_of_bf16(x));
     case RG_FILE_I64:
     case RG_FILE_F32:
     case RG_FILE_F64:
@@ -138,7 +145,7 @@ bool rgi_refuse_element(const rg_file *f, bool swapped, const void *from, int64_
 bool rgi_read_elements_of(const rg_file *f, rg_next_bytes *next, void *source, rg_foreign type,
                           bool swapped, void *to, int64_t n, const char *what) {
     const rg_foreign_row *row = &rgi_foreign[type];
-    const bool as_it_is = type == RG_FILE_F32 || type == RG_FILE_F64 || type == RG_FILE_I64;
+    const bool as_it_is = type == rgi_foreign_of(row->dtype) && type != RG_FILE_BOOL;
     if (as_it_is && !swapped)
         return next(source, to, (size_t)n * row->bytes);
     char part[1 << 14];

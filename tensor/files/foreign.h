@@ -11,7 +11,7 @@
  *
  *     NAME         the type is RG_FILE_NAME
  *     bytes        the size of an element in bytes
- *     dtype        the dtype of a tensor that holds the values
+ *     dtype        RG_dtype is the dtype of a tensor that holds the values
  *     safetensors  the name in safetensors
  *     numpy        the name in NumPy's .npy, behind the byte order
  *     torch        the name in torch: torch.float16
@@ -20,22 +20,22 @@
  * A name is NULL if the format lacks the type. */
 /* clang-format off */
 #define RG_FOREIGN_TYPES(X)                                                             \
-    X(BOOL,    1, RG_BOOL,    "BOOL",    "b1", "bool",           "Bool")                \
-    X(U8,      1, RG_INT64,   "U8",      "u1", "uint8",          "Byte")                \
-    X(I8,      1, RG_INT64,   "I8",      "i1", "int8",           "Char")                \
-    X(U16,     2, RG_INT64,   "U16",     "u2", "uint16",         NULL)                  \
-    X(I16,     2, RG_INT64,   "I16",     "i2", "int16",          "Short")               \
-    X(U32,     4, RG_INT64,   "U32",     "u4", "uint32",         NULL)                  \
-    X(I32,     4, RG_INT64,   "I32",     "i4", "int32",          "Int")                 \
-    X(U64,     8, RG_INT64,   "U64",     "u8", "uint64",         NULL)                  \
-    X(I64,     8, RG_INT64,   "I64",     "i8", "int64",          "Long")                \
-    X(F8_E4M3, 1, RG_FLOAT32, "F8_E4M3", NULL, "float8_e4m3fn",  NULL)                  \
-    X(F8_E5M2, 1, RG_FLOAT32, "F8_E5M2", NULL, "float8_e5m2",    NULL)                  \
-    X(F8_E8M0, 1, RG_FLOAT32, "F8_E8M0", NULL, "float8_e8m0fnu", NULL)                  \
-    X(F16,     2, RG_FLOAT32, "F16",     "f2", "float16",        "Half")                \
-    X(BF16,    2, RG_FLOAT32, "BF16",    NULL, "bfloat16",       "BFloat16")            \
-    X(F32,     4, RG_FLOAT32, "F32",     "f4", "float32",        "Float")               \
-    X(F64,     8, RG_FLOAT64, "F64",     "f8", "float64",        "Double")
+    X(BOOL,    1, BOOL,       "BOOL",    "b1", "bool",           "Bool")                \
+    X(U8,      1, INT64,      "U8",      "u1", "uint8",          "Byte")                \
+    X(I8,      1, INT64,      "I8",      "i1", "int8",           "Char")                \
+    X(U16,     2, INT64,      "U16",     "u2", "uint16",         NULL)                  \
+    X(I16,     2, INT64,      "I16",     "i2", "int16",          "Short")               \
+    X(U32,     4, INT64,      "U32",     "u4", "uint32",         NULL)                  \
+    X(I32,     4, INT64,      "I32",     "i4", "int32",          "Int")                 \
+    X(U64,     8, INT64,      "U64",     "u8", "uint64",         NULL)                  \
+    X(I64,     8, INT64,      "I64",     "i8", "int64",          "Long")                \
+    X(F8_E4M3, 1, FLOAT32,    "F8_E4M3", NULL, "float8_e4m3fn",  NULL)                  \
+    X(F8_E5M2, 1, FLOAT32,    "F8_E5M2", NULL, "float8_e5m2",    NULL)                  \
+    X(F8_E8M0, 1, FLOAT32,    "F8_E8M0", NULL, "float8_e8m0fnu", NULL)                  \
+    X(F16,     2, FLOAT32,    "F16",     "f2", "float16",        "Half")                \
+    X(BF16,    2, FLOAT32,    "BF16",    NULL, "bfloat16",       "BFloat16")            \
+    X(F32,     4, FLOAT32,    "F32",     "f4", "float32",        "Float")               \
+    X(F64,     8, FLOAT64,    "F64",     "f8", "float64",        "Double")
 /* clang-format on */
 
 #define RG_FOREIGN_NAME_(NAME, ...) RG_FILE_##NAME,

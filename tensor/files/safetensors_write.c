@@ -70,10 +70,14 @@ static bool metadata_fit(const char *op, rg_metadata metadata) {
 /* Returns the rank of a tensor in the file. Larger elements come first, so that all are aligned to
  * their size. Types of one size are in the order of the format's library. */
 static int safetensors_rank(const rg_tensor *t) {
-    static const int8_t rank[RG_DTYPE_COUNT] = {
-        [RG_BOOL] = 0, [RG_FLOAT32] = 1, [RG_FLOAT64] = 2, [RG_INT64] = 3
-    };
-    return rank[t->dtype];
+    switch ((rg_dtype)t->dtype) {
+    case RG_INT64: return 3;
+    case RG_FLOAT64: return 2;
+    case RG_FLOAT32: return 1;
+    case RG_BOOL:
+    case RG_NO_DTYPE: break;
+    }
+    return 0;
 }
 
 static int by_rank_and_name(const void *a, const void *b) {

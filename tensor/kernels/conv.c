@@ -199,7 +199,7 @@ static void whole_tap(const k_window *w, uint64_t *y, const uint64_t *x, uint64_
 }
 
 /* Computes the planes of y from begin to end. */
-static void whole_forward(void *context, int64_t begin, int64_t end, int worker) {
+static void whole_forward_int64(void *context, int64_t begin, int64_t end, int worker) {
     const conv_whole *p = context;
     const k_conv *z = p->z;
     const k_window *w = &z->window;
@@ -222,6 +222,7 @@ static void whole_forward(void *context, int64_t begin, int64_t end, int worker)
 
 static void whole_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                            const rg_tensor *bias) {
+    static rg_work *const loops[K_DTYPES] = RG_BY_INTEGER(whole_forward);
     conv_whole p = { .z = z,
                      .y = (uint64_t *)y->data,
                      .x = (const uint64_t *)x->data,
@@ -231,7 +232,7 @@ static void whole_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
     const double steps = (double)w->numel / (double)(z->groups * z->out) * (double)y->numel
                          / (double)parts;
     const int64_t grain = RG_MAX(1, (int64_t)(0x1p17 / RG_MAX(1, steps)));
-    rgi_parallel(parts, grain, rgi_workers(parts, grain), whole_forward, &p);
+    rgi_parallel(parts, grain, rgi_workers(parts, grain), loops[y->dtype], &p);
 }
 
 /* ---- convolutions and their gradients --------------------------------------------------- */
@@ -240,8 +241,7 @@ bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tens
                 const rg_tensor *bias) {
     static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(conv_forward);
     const rg_dtype dtype = (rg_dtype)y->dtype;
-    /* whole_convolve is written for 64-bit integers. */
-    const bool whole = dtype == RG_INT64;
+    const bool whole = rgi_is_integer(dtype);
     if (whole && y->numel > 0)
         whole_convolve(z, y, x, w, bias);
     if (whole)

@@ -11,6 +11,8 @@
 #define K_SIZE     1
 #define K_TO(f)    f##_bool
 #define K_DTYPE    RG_BOOL
+#define K_LEAST    0
+#define K_MOST     1
 #define K_IS_FLOAT 0
 #define K_IS_BOOL  1
 #include "one_type.h"
@@ -21,6 +23,8 @@
 #define K_SIZE     8
 #define K_TO(f)    f##_int64
 #define K_DTYPE    RG_INT64
+#define K_LEAST    INT64_MIN
+#define K_MOST     INT64_MAX
 #define K_IS_FLOAT 0
 #define K_IS_BOOL  0
 #include "one_type.h"
@@ -32,6 +36,8 @@
 #define K_SIZE     4
 #define K_TO(f)    f##_float
 #define K_DTYPE    RG_FLOAT32
+#define K_LEAST    (-INFINITY)
+#define K_MOST     INFINITY
 #define K_IS_FLOAT 1
 #define K_IS_BOOL  0
 #include "one_type.h"
@@ -40,6 +46,8 @@
 #define K_SIZE     8
 #define K_TO(f)    f##_double
 #define K_DTYPE    RG_FLOAT64
+#define K_LEAST    (-INFINITY)
+#define K_MOST     INFINITY
 #define K_IS_FLOAT 1
 #define K_IS_BOOL  0
 #include "one_type.h"

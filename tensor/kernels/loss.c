@@ -19,14 +19,12 @@ typedef struct {
 static rg_loop *const loss_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(loss);
 static rg_loop *const loss_slope_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(loss_slope);
 
+/* The number 1 in each floating dtype. */
+#define ONE(NAME, suffix, type, ...) [RG_##NAME] = RG_NUMBER(RG_##NAME, &(const type){ 1 }),
+static rg_tensor ones[K_DTYPES] = { RG_FLOAT_DTYPES(ONE, ) };
+
 bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale) {
-    static const float single = 1;
-    static const double wide = 1;
-    static rg_tensor ones[K_DTYPES] = {
-        [RG_FLOAT32] = RG_NUMBER(RG_FLOAT32, &single),
-        [RG_FLOAT64] = RG_NUMBER(RG_FLOAT64, &wide),
-    };
     rg_loop *loop = K_LOOP_OF(slope ? loss_slope_loops : loss_loops, y->dtype, "loss");
     if (!loop)
         return false;

@@ -162,7 +162,7 @@ RG_HOT bool k_reduce(const k_reduction *kind, rg_tensor *y, const rg_tensor *x, 
     if (kind->unit == 0)
         rgi_fill_zero(y);
     else
-        rgi_fill_number(y, kind->unit, rgi_is_bool(y->dtype) ? kind->integer > 0 : kind->integer);
+        rgi_fill_number(y, kind->unit, rgi_nearest_integer(kind->integer, y->dtype));
     k_reduce_blocks(y, x, dims, loop, NULL);
     return true;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "tensor/dtype.h"
+#include "tensor/structs.h"
 
 static uint64_t draw_state = 1;
 

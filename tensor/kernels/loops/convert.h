@@ -2,12 +2,12 @@
  * loops/convert.h: converts elements of type S to type T.
  */
 
-/* Returns x as a T. A float that becomes an integer is INT64_MIN if it is NaN or out of range, as
- * in torch: the result of x86's instruction. */
+/* Returns x as a T. A float that becomes an integer is the least one if it is NaN or out of range,
+ * as in torch: the result of x86's instruction. */
 K_INLINE T K_NAME(convert_one)(S x) {
 #if K_FROM_FLOAT && !K_IS_FLOAT && !K_IS_BOOL
     const double v = x;
-    return v >= -0x1p63 && v < 0x1p63 ? (T)v : INT64_MIN;
+    return v >= (double)K_LEAST && v < -(double)K_LEAST ? (T)v : K_LEAST;
 #else
     return (T)x;
 #endif

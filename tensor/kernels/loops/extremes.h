@@ -14,28 +14,19 @@
 #if K_IS_FLOAT
 #define GREATER(a, b) ((((b) > (a)) | ((b) != (b))) ? (b) : (a))
 #define LESS(a, b)    ((((b) < (a)) | ((b) != (b))) ? (b) : (a))
-#define LEAST         (-INFINITY)
-#define MOST          INFINITY
 #else
 #define GREATER(a, b) RG_MAX(b, a)
 #define LESS(a, b)    RG_MIN(b, a)
-#if K_IS_BOOL
-#define LEAST 0
-#define MOST  1
-#else
-#define LEAST INT64_MIN
-#define MOST  INT64_MAX
-#endif
 #endif
 
 #define KIND       max
-#define UNIT       LEAST
+#define UNIT       K_LEAST
 #define VALUE(v)   (v)
 #define JOIN(a, b) GREATER(a, b)
 #include "fold.h"
 
 #define KIND       min
-#define UNIT       MOST
+#define UNIT       K_MOST
 #define VALUE(v)   (v)
 #define JOIN(a, b) LESS(a, b)
 #include "fold.h"
@@ -46,5 +37,3 @@
 #undef ELEMENT
 #undef GREATER
 #undef LESS
-#undef LEAST
-#undef MOST

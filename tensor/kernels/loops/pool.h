@@ -5,13 +5,10 @@
  * by side.
  */
 
-/* WHERE is an index as wide as an element, LEAST is below all elements, and TOTAL is the type of a
- * sum; integers wrap around. */
+/* WHERE is an index as wide as an element, and TOTAL is the type of a sum; integers wrap around. */
 #if K_IS_FLOAT
-#define LEAST (-(T)INFINITY)
 #define TOTAL T
 #else
-#define LEAST INT64_MIN
 #define TOTAL uint64_t
 #endif
 #if K_SIZE == 4
@@ -70,13 +67,13 @@ K_INLINE int64_t K_NAME(pool_first_tap)(const k_window *z, int d, int64_t o) {
     return from < 0 ? (z->dilation[d] - 1 - from) / z->dilation[d] : 0;
 }
 
-/* Initialises n windows of a row, from `col` on: each maximum is LEAST, at the first tap within the
- * plane. */
+/* Initialises n windows of a row, from `col` on: each maximum is K_LEAST, at the first tap within
+ * the plane. */
 K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t row, int64_t col,
                                  int64_t n) {
     const WHERE top = (WHERE)(K_NAME(pool_first_tap)(z, 0, row) * z->dilation[0] * z->size[1]);
     for (int64_t i = 0; i < n; i++) {
-        max[i] = LEAST;
+        max[i] = K_LEAST;
         at[i] = top;
     }
     for (int64_t i = 0; i < n && (col + i) * z->stride[1] < z->padding[1]; i++)
@@ -164,7 +161,7 @@ K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, co
 /* Computes one window without dilation. */
 K_INLINE void K_NAME(pool_max_one)(T *y, int64_t *index, const T *x, int64_t width, pool_span down,
                                    pool_span across) {
-    T max = LEAST;
+    T max = K_LEAST;
     int64_t at = down.begin * width + across.begin;
     for (int64_t h = down.begin; h < down.end; h++)
         for (int64_t w = across.begin; w < across.end; w++) {
@@ -326,7 +323,6 @@ static void K_NAME(pool_mean_backward)(void *context, int64_t begin, int64_t end
     }
 }
 
-#undef LEAST
 #undef TOTAL
 #undef WHERE
 #undef VECTOR
