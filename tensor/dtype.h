@@ -5,7 +5,8 @@
  */
 #pragma once
 
-#include "tensor.h"
+#include "error.h"
+#include "opaque.h"
 
 #include <float.h>
 #include <math.h>
