@@ -1,7 +1,8 @@
 /*
- * backward_hooks.c: full backward hooks of modules. As in torch's BackwardHook, two ops are put
- * into the graph, one over a call's inputs and one over its result. They change no value; their
- * backward calls the hooks. call.c registers hooks and calls modules.
+ * backward_hooks.c: full backward hooks of modules. As torch's BackwardHook does, it puts two ops
+ * into the graph, one over a call's inputs and one over its result. The ops return their inputs
+ * unchanged; their backward functions call the hooks. The functions that register hooks, and the
+ * calls of modules, are in call.c.
  */
 #include "autograd/checks.h"
 #include "autograd/tools/function.h"
@@ -21,16 +22,19 @@
 
 enum { MOST_HOOKED = 8 };
 
-/* The hooks of one call. The two nodes in the graph own it together, and so does the call until it
- * returns. The node of the result stores the result's gradient here, and the node of the inputs
- * reads it. */
+/* The hooks of one call. The call holds a reference to this struct until it returns, and so do the
+ * two nodes in the graph as long as they live. In a backward run the node of the result stores the
+ * result's gradient here, and the node of the inputs reads it. */
 struct rg_backward_call {
     atomic_int refs;
     rg_module *m;
-    int n;                  /* The number of inputs. */
-    int n_hooked;           /* The number of inputs that are tensors; they go into the first op. */
-    int place[MOST_HOOKED]; /* The indices of these tensors among the inputs. */
-    rg_tensor *grad_output; /* The result's gradient, while a run is between the nodes. */
+    int n; /* The number of inputs. */
+    /* The number of inputs that go into the op over the inputs: those that are tensors, not
+     * RG_NONE. If no input requires grad, 0: then there is no such op. */
+    int n_hooked;
+    int place[MOST_HOOKED]; /* The index of each of these tensors among the call's inputs. */
+    /* The result's gradient, from the time the result's node has run until the inputs' node has. */
+    rg_tensor *grad_output;
     size_t n_hooks;
     rg_hook hooks[];
 };
@@ -45,7 +49,8 @@ static size_t backward_call_bytes(size_t hooks) {
     return sizeof(rg_backward_call) + hooks * sizeof(rg_hook);
 }
 
-/* Sets *call to a new call with the module's backward hooks, if it has any. */
+/* If the module has backward hooks, sets *call to a new struct that holds copies of them. Otherwise
+ * leaves *call unchanged. Returns false if memory runs out. */
 static bool backward_call_new(rg_module *m, rg_backward_call **call) {
     const rg_hook_list *hooks = &m->registry->hooks;
     size_t n = 0;
@@ -73,7 +78,9 @@ static void backward_call_let_go(rg_backward_call *c) {
     rgi_free(c, backward_call_bytes(c->n_hooks), RG_MEM_OTHER);
 }
 
-/* Packs the call itself in place of the saved placeholder, so that the nodes own the call. */
+/* The nodes must own the call's struct, but an op can save only tensors. So the op saves a
+ * placeholder tensor, and this pack hook puts a reference to the struct in its place. When the node
+ * is freed, placeholder_drop releases the reference. */
 static void *placeholder_pack(rg_tensor *t, void *context) {
     rg_backward_call *c = context;
     (void)t;
@@ -100,7 +107,8 @@ static rg_backward_call *backward_call_of(rg_function_context *ctx) {
     return *(rg_backward_call *const *)rg_function_args(ctx);
 }
 
-/* Calls the hooks that take the inputs' gradients, if the result has a gradient. */
+/* Calls the hooks that take the gradients of the inputs. Calls none if the result has no
+ * gradient. */
 static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
     for (size_t k = 0; k < c->n_hooks; k++) {
         const rg_hook *h = &c->hooks[k];
@@ -112,7 +120,8 @@ static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
     return true;
 }
 
-/* Calls the hooks with the result's gradient alone, where no input requires grad. */
+/* Calls the hooks when no input requires grad: they get the result's gradient, and RG_NONE for each
+ * input. Fails if a hook replaces an RG_NONE. */
 static bool run_without_inputs(const rg_backward_call *c) {
     rg_tensor *none[MOST_HOOKED];
     rgi_warn(c->m->cls->name,
@@ -139,8 +148,8 @@ static void forget_grad_output(rg_backward_call *c) {
     c->grad_output = NULL;
 }
 
-/* Returns whether a hook's result can replace the gradient: it is RG_NONE, or has the gradient's
- * size and dtype. */
+/* Returns whether a hook's result `made` can replace the gradient: whether it is RG_NONE, or has
+ * the size and dtype of the gradient. Fails if not. */
 static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char *op) {
     char hook[64];
     snprintf(hook, sizeof hook, "hook '%s'", op);
@@ -149,7 +158,8 @@ static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char 
     return made == RG_NONE || (rgi_check(made, op) && rgi_want_replacement(op, hook, made, grad));
 }
 
-/* The result's node in a backward run: keeps its gradient and calls the pre-hooks. */
+/* The backward function of the result's node: calls the pre-hooks, and stores the gradient that
+ * they return for the inputs' node. If there is no inputs' node, calls the other hooks at once. */
 static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad = g[0];
@@ -175,8 +185,9 @@ static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
     return ok;
 }
 
-/* The inputs' node in a backward run. Doesn't call the hooks where the result has no gradient, as
- * can happen when a gradient is itself differentiated. */
+/* The backward function of the inputs' node: calls the hooks with the gradients of the inputs and
+ * of the result. When a gradient is differentiated in turn, the result may have no gradient; then
+ * no hook is called. */
 static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad_input[MOST_HOOKED];
@@ -196,8 +207,9 @@ static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
 
 /* ---- the ops --------------------------------------------------------------------------- */
 
-/* Returns the inputs unchanged. An output whose input requires no grad, such as an index, requires
- * none either. */
+/* Returns aliases of the inputs. If an input requires no grad (a tensor of indices, for example),
+ * its alias doesn't require grad either. Also saves the placeholder by which the node owns the call
+ * (see placeholder_pack). */
 static bool pass_through(rg_function_context *ctx, int n, rg_tensor *const in[], rg_tensor *out[]) {
     for (int i = 0; i < n; i++) {
         out[i] = rg_detach(in[i]);
@@ -238,8 +250,8 @@ static bool apply_hook_op(rg_function_class *op, rg_backward_call *c, rg_list in
 
 /* ---- a call ---------------------------------------------------------------------------- */
 
-/* Returns whether ops on t are recorded. A view needs a history of its own for that, or gets one
- * when it is used next. */
+/* Returns whether ops on t are recorded in the graph. A stale view counts if its base is in the
+ * graph, because its own history is renewed at its next use. */
 static bool is_in_graph(const rg_tensor *t) {
     return t->history || (rgi_is_stale(t) && rgi_base_of(t)->history);
 }

@@ -1,5 +1,6 @@
 /*
- * call.c: calling a module. Every forward of every module runs here, with its hooks.
+ * call.c: calling a module. Every forward of every module is run by the function `call` here, and
+ * so are the forward hooks.
  */
 #include "registry.h"
 #include "stack.h"
@@ -54,9 +55,9 @@ static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
 
 /* ---- hooks --------------------------------------------------------------------- */
 
-/* Calls the hooks of one kind, which run before forward or after it. A hook's result replaces
- * *hooked: the first input before forward, the output after it. A hook may add and remove hooks;
- * one that it adds runs from the next call on. */
+/* Calls the hooks of one kind: those that run before forward, or those that run after it. *hooked
+ * is the first input or the output, respectively, and a hook's result replaces it. A hook may add
+ * and remove hooks; a hook added now first runs in the next call. */
 static void run_hooks(rg_module *m, int kind, rg_list in, rg_tensor **hooked) {
     const rg_hook_list *hooks = &m->registry->hooks;
     const int end = hooks->next_id;
@@ -72,8 +73,8 @@ static void run_hooks(rg_module *m, int kind, rg_list in, rg_tensor **hooked) {
     }
 }
 
-/* Runs forward with hooks. Hooks are rare, so this code isn't inlined into calls without them. If a
- * call has no input, the result of a pre-hook becomes its input. */
+/* Runs forward with hooks. Most modules have no hooks, so this code isn't inlined into their calls.
+ * If the call has no input and a pre-hook returns a tensor, that tensor becomes the input. */
 __attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *m, rg_list in,
                                                                      void *keywords) {
     if (!rgi_may_do_once("a forward hook"))
@@ -147,7 +148,8 @@ static bool may_call(rg_module *m, rg_list in) {
     return true;
 }
 
-/* Returns "h.0.attn (Attention)", which anomaly mode prints, or NULL if there is no memory. */
+/* Returns m's path and class, such as "h.0.attn (Attention)", for anomaly mode to print. Returns
+ * NULL if memory runs out. */
 __attribute__((noinline, cold)) static const char *describe_module(rg_module *m) {
     char *text = rgi_scope_alloc(RG_PATH_ROOM);
     if (!text)
@@ -157,12 +159,13 @@ __attribute__((noinline, cold)) static const char *describe_module(rg_module *m)
     return text;
 }
 
-/* A running call. A thread's running calls form a list, the innermost first. */
+/* A call in progress. The calls of a thread form a list, and the innermost is the first. */
 typedef struct call_frame {
     struct call_frame *outer;
     rg_module *m;
     void *keywords;
-    bool frees; /* The module was freed during the call; the call frees it at its end. */
+    /* rg_module_free was called for m during the call: the call frees m when it ends. */
+    bool frees;
 } call_frame;
 static __thread call_frame *calling __attribute__((tls_model("initial-exec")));
 
@@ -189,14 +192,16 @@ void *rg_keywords_of_call(rg_module *m) {
     return f->keywords;
 }
 
-/* Frees the module after its call. Returns y, which may be one of the module's parameters. */
+/* Frees m, now that its call has ended, and returns y. y may be a parameter of m, so it is given to
+ * the scope first. */
 __attribute__((noinline, cold)) static rg_tensor *free_called(rg_module *m, rg_tensor *y) {
     y = rgi_lend(y);
     rg_module_free(m);
     return y;
 }
 
-/* Runs forward: every call of a module comes here. */
+/* Calls m: checks the inputs, opens a scope, runs forward and the hooks, and returns the output.
+ * Every call of a module comes here. */
 static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
     if (!may_call(m, in))
         return NULL;

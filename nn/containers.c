@@ -1,6 +1,6 @@
 /*
- * containers.c: Sequential, ModuleList, ModuleDict and ParameterList. Their children or parameters
- * are named 0, 1, .. or have names of their own.
+ * containers.c: Sequential, ModuleList, ModuleDict and ParameterList. The children or parameters
+ * are named 0, 1, ..; those of a ModuleDict have names that the program gives.
  */
 #include "containers.h"
 #include "registry.h"
@@ -23,8 +23,9 @@ static rg_tensor *sequential_forward(rg_module *m, rg_tensor *x) {
 
 /* ---- all kinds ----------------------------------------------------------------- */
 
-/* Checks that another container's struct has the same layout as a Sequential, since the same code
- * handles all containers. v points to the children or parameters. */
+/* Checks at compile time that another container's struct has the same layout as rg_sequential,
+ * because the same functions handle all containers. The field v points to the children or, in a
+ * ParameterList, to the parameters. */
 #define LAID_OUT_ALIKE(type)                                                     \
     _Static_assert(sizeof(rg_sequential) == sizeof(type)                         \
                        && offsetof(rg_sequential, v) == offsetof(type, v)        \
@@ -51,7 +52,8 @@ static bool container_copy(rg_module *m, const rg_module *from) {
     return rg_move_places(m, ((const rg_sequential *)from)->v, block, bytes);
 }
 
-/* Makes room for `want` children. Their addresses in v may change. */
+/* Allocates room for `want` children in v. v may move; then the registered addresses of the
+ * children's fields are updated. */
 static bool make_room_for(rg_sequential *self, size_t want) {
     uintptr_t before = (uintptr_t)self->v;
     size_t bytes = self->room * sizeof *self->v;
@@ -72,14 +74,14 @@ static place_name name_of_place(int i) {
     return name;
 }
 
-/* Frees a child that the container refuses, if it is a module. */
+/* Frees the child, if it is a module at all, because the container can't take it. Returns false. */
 static bool refuse_child(rg_module *child) {
     if (rgi_is_module(child))
         rg_module_free(child);
     return false;
 }
 
-/* Appends a child. */
+/* Appends a child under this name. On failure the child is freed. */
 static bool append_as(rg_sequential *self, const char *name, rg_module *child) {
     if (!make_room_for(self, (size_t)self->n + 1))
         return refuse_child(child);
@@ -93,7 +95,8 @@ static bool append(rg_sequential *self, rg_module *child) {
     return append_as(self, name_of_place(self->n).v, child);
 }
 
-/* Sets the child of this name, as rgi_container_put does. */
+/* Replaces the child of this name, or appends one if the name is new. On failure the child is
+ * freed. */
 static bool put_named(rg_sequential *self, const char *name, rg_module *child) {
     const rg_entry *e = name ? rgi_entry_named(&self->base, name) : NULL;
     if (!e)
@@ -103,7 +106,7 @@ static bool put_named(rg_sequential *self, const char *name, rg_module *child) {
 
 /* ---- making -------------------------------------------------------------------- */
 
-/* The arguments of a constructor: children or, where `v` is NULL, children with names. */
+/* The arguments of a constructor: an array of children or, if `v` is NULL, children with names. */
 typedef struct given_children {
     int n;
     rg_module *const *v;
@@ -114,8 +117,9 @@ static rg_module *given_child(const given_children *given, int i) {
     return given->v ? given->v[i] : given->items[i].module;
 }
 
-/* Adds a reference to each child until let_go_of_children. A child that is listed twice isn't freed
- * then when it is refused the first time. A value that is no module is left alone. */
+/* Makes each child look like a child of one more module, until let_go_of_children undoes that.
+ * Without it, a child that is listed twice would be freed when it is refused for the first time,
+ * and then used again. Values that are no modules are skipped. */
 static void hold_children(const given_children *given) {
     for (int i = 0; i < given->n; i++) {
         rg_module *child = given_child(given, i);
@@ -134,7 +138,8 @@ static void let_go_of_children(const given_children *given) {
     }
 }
 
-/* Makes a container that owns the children. On failure, each of them is freed once. */
+/* Makes a container that owns the children. On failure returns NULL, and each child is freed once,
+ * also if it is listed twice. */
 static void *container_new(const rg_module_class *cls, const given_children *given) {
     RG_AS(cls->name);
     if (!rgi_given_list(given->n, given->v ? (const void *)given->v : given->items, cls->name))
@@ -178,7 +183,8 @@ bool rgi_is_container(const rg_module *m) {
            || m->cls == &module_dict_class;
 }
 
-/* `place` may have moved since it was registered: v grows. It holds the child already. */
+/* If `place` was an element of v, it may have become invalid because v has moved; that element
+ * holds the child already. So *place is only set if it is another field. */
 bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     rg_sequential *self = (rg_sequential *)m;
     const bool own = (uintptr_t)place - (uintptr_t)self->v < self->room * sizeof *self->v;
@@ -191,14 +197,14 @@ bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_mod
 
 /* ---- changing ------------------------------------------------------------------ */
 
-/* Returns whether the name of the child at index i is i. A child that rg_register_child added may
- * have another name. */
+/* Returns whether the child at index i is registered under the name "i". A child that was added by
+ * rg_register_child may have another name. */
 static bool is_named_by_place(const rg_sequential *self, int i) {
     const rg_entry *e = rgi_entry_named(&self->base, name_of_place(i).v);
     return e && e->place == (void **)(void *)&self->v[i];
 }
 
-/* Returns the entry of the child at index i. */
+/* Returns the entry of the child at index i, whatever its name. */
 static const rg_entry *entry_of_place(const rg_sequential *self, int i) {
     if (RG_LIKELY(is_named_by_place(self, i)))
         return rgi_entry_named(&self->base, name_of_place(i).v);
@@ -208,8 +214,9 @@ static const rg_entry *entry_of_place(const rg_sequential *self, int i) {
     return e;
 }
 
-/* Records that a child now stands at index i, and renames its parameters. Names are labels, so if
- * there is no memory for a new one, the old one stays. */
+/* Records that another child now stands at index i: updates the child's index in its parent, and
+ * renames the parameters below it. If memory runs out for a new name, the old name stays, and this
+ * isn't a failure: names are only labels. */
 static void tell_place(rg_sequential *self, int i) {
     RG_SCOPE();
     rg_registry *r = self->v[i]->registry;
@@ -305,7 +312,8 @@ bool rg_module_dict_set(rg_module_dict *m, const char *name, void *child) {
     return put_named((rg_sequential *)m, name, child);
 }
 
-/* Returns the entry of a module in the dictionary, or NULL. */
+/* Returns the dictionary's entry of the child with this name. Returns NULL if there is none; fails
+ * only if m or the name can't be used. */
 static rg_entry *entry_of_dict(const char *op, rg_module_dict *m, const char *name) {
     if (!rgi_module_given((rg_module *)m, op) || !rgi_given(name, op, "a name"))
         return NULL;
@@ -346,7 +354,7 @@ rg_named_modules_list rg_module_dict_items(rg_module_dict *m) {
 
 /* ---- ParameterList ------------------------------------------------------------- */
 
-/* Adds "  (0): Parameter containing: [torch.float32 of size 2x3]". */
+/* Adds a line of the repr, such as " (0): Parameter containing: [torch.float32 of size 2x3]". */
 static void repr_parameter(rg_text *text, int i, const rg_tensor *t) {
     rgi_text_add(text, "%s  (%d): ", i ? "\n" : "", i);
     if (t == RG_NONE) {
@@ -374,8 +382,8 @@ static const rg_module_class parameter_list_class = { .name = "ParameterList",
                                                       .destroy = container_destroy,
                                                       .copy = container_copy };
 
-/* Puts the value at index i. A tensor that isn't a parameter stays unchanged; the list gets a new
- * parameter that shares its data. */
+/* Stores the value at index i. A tensor that isn't a parameter doesn't become one: the list stores
+ * a new parameter that shares the tensor's data. */
 static bool put_parameter(rg_parameter_list *self, int i, rg_tensor *value) {
     const bool shares = value != RG_NONE && rgi_check(value, "register_parameter")
                         && !(value->flags & RG_IS_PARAMETER);

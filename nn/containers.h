@@ -21,19 +21,20 @@ typedef struct rg_sequential {
     rg_module base;
     int n;
     rg_module **v;
-    size_t room; /* The library alone uses this. */
+    size_t room; /* Used by the library alone: the number of children for which v is allocated. */
 } rg_sequential;
 typedef struct rg_module_list {
     rg_module base;
     int n;
     rg_module **v;
-    size_t room; /* The library alone uses this. */
+    size_t room; /* Used by the library alone: the number of children for which v is allocated. */
 } rg_module_list;
 rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children);
 rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
-/* Append a child, insert it before child i, or replace child i, which is freed. As in torch, a
- * negative i counts from the end. The container then owns the child; on failure, the child is
- * freed, and the container is as before. */
+/* _append appends a child, _insert inserts it before child i, and _set puts it in the place of
+ * child i and frees the old child i. As in torch, a negative i counts from the end. After a success
+ * the container owns the child. On failure the functions return false: the child is freed, and the
+ * container stays as it was. */
 bool rg_sequential_append(rg_sequential *m, void *child);
 bool rg_sequential_insert(rg_sequential *m, int i, void *child);
 bool rg_sequential_set(rg_sequential *m, int i, void *child);
@@ -45,29 +46,31 @@ typedef struct rg_module_dict {
     rg_module base;
     int n;
     rg_module **v;
-    size_t room; /* The library alone uses this. */
+    size_t room; /* Used by the library alone: the number of children for which v is allocated. */
 } rg_module_dict;
 typedef struct rg_module_item {
     const char *name;
     void *module;
 } rg_module_item;
 rg_module_dict *rg_nn_module_dict_of(int n, const rg_module_item *items);
-/* Sets the child of this name and frees the previous one. The dictionary then owns the child; on
- * failure, the child is freed, and the dictionary is as before. */
+/* Puts the child under this name. A previous child of the same name is freed; a new name is
+ * appended. After a success the dictionary owns the child. On failure the function returns false:
+ * the child is freed, and the dictionary stays as it was. */
 bool rg_module_dict_set(rg_module_dict *m, const char *name, void *child);
-/* Returns the child of this name, or fails. */
+/* Returns the child of this name. Fails, and returns NULL, if there is none. */
 void *rg_module_dict_get(rg_module_dict *m, const char *name);
 bool rg_module_dict_contains(rg_module_dict *m, const char *name);
-/* Lists the children with their names, in the order of their insertion; .n == -1 means failure. */
+/* Lists the children with their names, in the order in which they were inserted. The scope owns the
+ * list. On failure .n is -1. */
 rg_named_modules_list rg_module_dict_items(rg_module_dict *m);
 
-/* A list of parameters. As in nn.Parameter, a tensor that isn't a parameter becomes one that shares
- * its data. */
+/* A list of parameters, as torch.nn.ParameterList. If a value isn't a parameter, the list stores a
+ * new parameter that shares the value's data. */
 typedef struct rg_parameter_list {
     rg_module base;
     int n;
     rg_tensor **v;
-    size_t room; /* The library alone uses this. */
+    size_t room; /* Used by the library alone: the number of parameters for which v is allocated. */
 } rg_parameter_list;
 rg_parameter_list *rg_nn_parameter_list_of(rg_list values);
 bool rg_parameter_list_append(rg_parameter_list *m, rg_tensor *value);
@@ -91,7 +94,8 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
         f((int)(sizeof rg_m##n / sizeof(void *)) - 1 + RG_CHECK_MODULES_(__VA_ARGS__), \
           (rg_module *const *)(void *)rg_m##n + 1);                                    \
     })
-/* Is 0. Checks the types of the first 32 arguments, eight at a time. */
+/* Checks at compile time that the first 32 arguments can be modules, eight at a time. Its value is
+ * 0, so that it can stand in a sum. */
 #define RG_CHECK_MODULES_(...) \
     RG_CHECK_32_(__VA_ARGS__ __VA_OPT__(, ) RG_8_NULLS_, RG_8_NULLS_, RG_8_NULLS_, RG_8_NULLS_, 0)
 #define RG_8_NULLS_ \

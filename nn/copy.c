@@ -1,6 +1,6 @@
 /*
- * copy.c: deep copies of modules, as copy.deepcopy makes them. A tensor or module that is shared in
- * the tree is shared in the copy.
+ * copy.c: deep copies of modules, as copy.deepcopy makes them. If a tensor or module occurs several
+ * times in the original, its one copy occurs as often in the copy.
  */
 #include "registry.h"
 #include "tensor/error.h"
@@ -12,21 +12,23 @@
 
 #include <string.h>
 
-/* The state of a copy. Each module and each tensor is listed once; `numbers` maps it to its index.
- * Until all copies exist, no module owns a copied tensor: the scope does. */
+/* The state of rg_deepcopy. Each original module and tensor is listed once, and `numbers` maps it
+ * to its index in its list; the copies have the same indices. Until all copies exist, the scope
+ * owns the copied tensors, not the copied modules. */
 typedef struct copier {
     rg_named_list modules, tensors;
     rg_map numbers;
     rg_module **module_copies;
     rg_tensor **tensor_copies;
-    int whole; /* The copies of modules before this index are complete: destroy may run on them. */
+    int whole; /* Copies of modules from this index on are complete, so destroy may run on them. */
 } copier;
 
 static rg_module *original(const copier *c, int i) {
     return (rg_module *)(void *)c->modules.v[i].tensor;
 }
 
-/* Returns the copy of the original's value. */
+/* Returns the copy of a value that an entry of this kind holds in the original. RG_NONE is its own
+ * copy. */
 static void *copy_of(const copier *c, rg_entry_kind kind, const void *value) {
     if (value == RG_NONE)
         return RG_NONE;
@@ -38,7 +40,7 @@ static void *copy_of(const copier *c, rg_entry_kind kind, const void *value) {
 
 /* ---- tensors ------------------------------------------------------------------- */
 
-/* Returns a new tensor with t's elements and the same order of dims in memory. */
+/* Returns a new tensor with t's elements. Its dims have the same order in memory as t's. */
 static rg_tensor *copied_elements(rg_tensor *t) {
     rg_tensor *y = rgi_own(rgi_new_dense_like(t, (rg_dtype)t->dtype));
     if (y)
@@ -46,8 +48,8 @@ static rg_tensor *copied_elements(rg_tensor *t) {
     return y;
 }
 
-/* Names the copy as t is named. If t's name is its path in the tree, the copy's name is its path in
- * the copied tree. */
+/* Gives the copy a name if t has one. If t's name is its path in the original, the copy's name is
+ * its path in the copy; otherwise the copy has t's name. */
 static bool name_copy(rg_tensor *copy, rg_tensor *t, const char *above, const char *name) {
     const char *before = rgi_name_of(t);
     rg_text path = { 0 };
@@ -96,7 +98,7 @@ static bool copy_tensors(copier *c) {
 /* Returns the size of m's struct in bytes. */
 static size_t struct_bytes(const rg_module *m) { return m->registry->bytes - sizeof(rg_registry); }
 
-/* Copies the hooks, except the hook of the observer of modules. */
+/* Copies the hooks, but not the hook by which inside/points.c observes modules. */
 static bool copy_hooks(rg_registry *to, const rg_registry *from) {
     const rg_hook_list *hooks = &from->hooks;
     for (size_t i = 0; i < hooks->n; i++) {
@@ -112,8 +114,8 @@ static bool copy_hooks(rg_registry *to, const rg_registry *from) {
     return true;
 }
 
-/* Copies a module's struct, entries and hooks. The struct's fields still point to the original's
- * values. */
+/* Copies a module's struct, entries and hooks. The fields of the new struct still hold the
+ * original's values. Returns NULL on failure. */
 static rg_module *copy_struct(const rg_module *from) {
     const rg_module_class *cls = from->cls;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, cls->destroy && !cls->copy, "deepcopy",
@@ -135,8 +137,8 @@ static rg_module *copy_struct(const rg_module *from) {
     return m;
 }
 
-/* Stores the copies in the i-th module's registered places: in those inside its struct, or in all
- * others. */
+/* Stores the copied values in the registered fields of the i-th module's copy: in the fields inside
+ * its struct if `in_struct`, otherwise in the fields outside of it. */
 static void fill_places(const copier *c, int i, bool in_struct) {
     const rg_module *from = original(c, i), *m = c->module_copies[i];
     const rg_entry *source = from->registry->entries;
@@ -148,7 +150,8 @@ static void fill_places(const copier *c, int i, bool in_struct) {
     }
 }
 
-/* Fails if a registered place of m still belongs to the original. */
+/* Returns whether all registered fields belong to the copy m. Fails if one is still a field of the
+ * original, because it lies outside of the struct and the class hasn't moved it. */
 static bool has_own_places(const rg_module *m, const rg_module *from) {
     const rg_entry *source = from->registry->entries;
     for (RG_EACH_ENTRY(e, m)) {
@@ -161,7 +164,8 @@ static bool has_own_places(const rg_module *m, const rg_module *from) {
     return true;
 }
 
-/* Completes the i-th module's copy with the function `copy` of its class. */
+/* Calls the class's function `copy` for the i-th module's copy, and then fills the registered
+ * fields outside of the struct. */
 static bool make_whole(copier *c, int i) {
     const rg_module *from = original(c, i);
     rg_module *m = c->module_copies[i];
@@ -215,7 +219,8 @@ static bool copier_begin(copier *c, void *m) {
     return ok;
 }
 
-/* Frees the copies of modules, which have no owner yet. */
+/* Frees all copies of modules after a failure. No module owns another yet, so each is freed by
+ * itself. */
 static void abandon(const copier *c) {
     for (int i = 0; i < c->modules.n && c->module_copies; i++) {
         rg_module *m = c->module_copies[i];
@@ -227,8 +232,8 @@ static void abandon(const copier *c) {
             rgi_module_end(c->module_copies[i]);
 }
 
-/* Sets the parent of the i-th module's copy to the copy of the original's parent, if that was
- * copied. */
+/* Sets the first parent of the i-th module's copy to the copy of the original's first parent, if
+ * that was copied as well. The root of the copy gets no parent. */
 static void keep_parent(const copier *c, int i) {
     const rg_registry *from = original(c, i)->registry;
     rg_registry *to = c->module_copies[i]->registry;
@@ -239,7 +244,7 @@ static void keep_parent(const copier *c, int i) {
     to->at = from->at;
 }
 
-/* Makes each copy of a module own its values. Nothing can fail any more. */
+/* Makes each copied module an owner of its values. Nothing can fail any more. */
 static void hold_all(const copier *c) {
     for (int i = 0; i < c->modules.n; i++)
         keep_parent(c, i);

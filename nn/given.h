@@ -1,20 +1,27 @@
 /*
- * given.h: checks of a module that is an argument, and its place in the tree. registry.h has the
- * struct behind a module.
+ * given.h: checks that an argument is a module, the error of a module that is called with the wrong
+ * number of inputs, and a module's parent and path. The struct rg_registry, which holds the private
+ * part of a module, is in registry.h.
  */
 #pragma once
 
 #include "module.h"
 
-/* Returns whether m may be used. If not, the thread has an error. */
+/* Returns whether m is a module that hasn't been freed. If it isn't, calls rg_error with `op` and
+ * returns false. */
 bool rgi_module_given(const rg_module *m, const char *op);
 
-/* Fails because the class's forward doesn't take n inputs. */
+/* The two functions fail with torch's TypeError, because a module of class c was called with n
+ * inputs, and return NULL. The second is told how many inputs the class takes; the first looks that
+ * up in c. */
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
 rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);
 
-/* Writes m's path from the root of its tree, "h.0.attn", and returns the path's length. */
+/* Writes m's path from the root of its tree, such as "h.0.attn", to `text`, which has room for
+ * `room` bytes. A root's path is "", and a path that is too long is cut off. Returns the length of
+ * the text. */
 size_t rgi_module_path(const rg_module *m, char *text, size_t room);
 enum { RG_PATH_ROOM = 256 };
-/* Returns m's first parent, or NULL. */
+/* Returns the first module that m was registered in as a child, or NULL if m is no child or if that
+ * parent has released m or has been freed. */
 rg_module *rgi_module_parent(const rg_module *m);

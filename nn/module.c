@@ -1,6 +1,6 @@
 /*
- * module.c: making a module, registering its values, and freeing it. call.c calls it; tree.c walks
- * over the tree.
+ * module.c: makes a module, registers its parameters, buffers and children, and frees it. Calls of
+ * a module are in call.c, and walks over all modules below it are in tree.c.
  */
 #include "registry.h"
 #include "tensor/dtype.h"
@@ -43,7 +43,8 @@ void *rg_module_ready(void *module) {
 
 /* ---- the check ----------------------------------------------------------------- */
 
-/* A tensor may be passed as a module: the compiler can't see it everywhere. */
+/* Fails because m is no module. A tensor gets torch's error: the compiler can't always tell a
+ * tensor from a module, since some functions take a void *. */
 __attribute__((cold)) static bool refuse_module(const rg_module *m, const char *op) {
     const bool tensor = m && (const void *)m != RG_NONE && rgi_is_tensor(m);
     RG_FAIL_AS_IF(RG_TYPE_ERROR, tensor, op, "torch.%sTensor is not a Module subclass",
@@ -81,8 +82,8 @@ bool rgi_is_registered(const char *op, const rg_entry *e) {
     return rgi_given(t, op, "a tensor");
 }
 
-/* Releases the value of m's entry, unless the program stored it in the field without registering
- * it, and so owns it. */
+/* Releases a value that m's entry held. But if the value isn't registered, the program has assigned
+ * it to the field and still owns it, so it isn't released. */
 static void release_value(rg_module *m, rg_entry_kind kind, void *value) {
     if (kind != RG_ENTRY_CHILD) {
         if (is_kept(value))
@@ -126,7 +127,8 @@ void rg_module_free(void *module) {
 
 /* ---- entries by name ----------------------------------------------------------- */
 
-/* Up to this number of entries are compared one by one; the map serves larger numbers. */
+/* Up to this number of entries, a name is looked up by comparing it with each; beyond it the map of
+ * names is used. */
 enum { FEW_ENTRIES = 16 };
 
 rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
@@ -141,7 +143,8 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
     return NULL;
 }
 
-/* If there is no memory for the map, it stays empty, and the next entry fills it. */
+/* Appends the entry, and adds it to the map of names if there are many entries. If memory runs out
+ * for the map, a later call adds what is missing; until then names are compared one by one. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
     if (!rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries))
         return NULL;
@@ -167,14 +170,16 @@ size_t rgi_module_path(const rg_module *m, char *text, size_t room) {
     return RG_MIN(room - 1, at + (size_t)written);
 }
 
-/* Returns "above.below", or "below" where `above` is "". The scope owns it. */
+/* Returns "above.below", or only "below" if `above` is "". The scope owns the string. Returns NULL
+ * if memory runs out. */
 static const char *path_below(const char *above, const char *below) {
     rg_text path = { 0 };
     rgi_text_add(&path, "%s%s%s", above, *above ? "." : "", below);
     return rgi_text_own(&path);
 }
 
-/* Renames a parameter. Returns false if there is no memory for the name. */
+/* Renames a parameter from "from.name" to "to.name", where t.name is its path in the renamed
+ * module. A parameter with any other name keeps it. Returns false if memory runs out. */
 static bool rename_one(rg_named t, const char *from, const char *to) {
     const char *before = path_below(from, t.name);
     if (!before)
@@ -194,7 +199,8 @@ bool rgi_rename_below(rg_module *m, const char *from, const char *to) {
     return l.n >= 0;
 }
 
-/* Names the parameters of a future child of m: "w_query" becomes "attn.w_query". */
+/* Renames the parameters of a module that is about to become m's child: "w_query" becomes
+ * "attn.w_query". Returns false if memory runs out. */
 static bool name_child(rg_module *m, const char *name, rg_module *child) {
     RG_SCOPE();
     char above[RG_PATH_ROOM];
@@ -205,8 +211,9 @@ static bool name_child(rg_module *m, const char *name, rg_module *child) {
 
 /* ---- registering --------------------------------------------------------------- */
 
-/* An existing name may be registered again, for the same kind and place. The new value replaces the
- * old one. */
+/* Returns whether a value may be registered under the name, and fails if not. A name that is
+ * registered already is allowed if the kind and the field are the same as before: then the new
+ * value will replace the old one. */
 static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name, void **place) {
     static const char *const kinds[] = {
         [RG_ENTRY_PARAMETER] = "parameter",
@@ -233,7 +240,8 @@ void rgi_join_parent(rg_module *m, const rg_entry *e, rg_module *child) {
     }
 }
 
-/* Stores the value and returns its entry, or NULL if there is no memory. */
+/* Stores the value in the field `place`, makes m an owner of it, and returns its entry. Releases
+ * the value that it replaces. Returns NULL if memory runs out. */
 static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                            void *value) {
     rg_entry *e = rgi_entry_named(m, name);
@@ -245,7 +253,7 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     }
     if (!e)
         return NULL;
-    /* The module takes the value from its scope, now that nothing can fail any more. */
+    /* From here on nothing can fail, so m takes the value over from its owner. */
     if (kind != RG_ENTRY_CHILD && value != RG_NONE)
         rg_keep(value);
     *place = value;
@@ -256,8 +264,9 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     return e;
 }
 
-/* Returns the value's entry, or NULL on failure. On failure before rg_module_ready, m is marked as
- * failed; afterwards m is unchanged. The value keeps its owner. */
+/* Registers the value and returns its entry, or NULL on failure. A failure before rg_module_ready
+ * marks m as failed; a later failure leaves m unchanged. After a failure the value still belongs to
+ * its previous owner. */
 static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                        void *value) {
     static const char *const ops[] = {
@@ -279,8 +288,8 @@ static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void 
     return e;
 }
 
-/* Makes a parameter as nn.Parameter does: detached from its history, requiring grad, and named if
- * it has no name. */
+/* Makes a parameter of the value, as nn.Parameter does: detaches it from its history, and makes it
+ * require grad. Gives it the name, unless it has one. */
 static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     RG_AS("register_parameter");
     RG_FAIL_IF(rgi_check(value, NULL) && !rgi_is_float(value->dtype), NULL,
@@ -295,7 +304,9 @@ static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     return value;
 }
 
-/* Returns the current name of m's parameter `name`, which includes m's path, or `name` itself. */
+/* Returns the name that a parameter about to be registered as `name` gets. If it replaces a
+ * parameter of m, that is the old parameter's full name, which includes m's path; otherwise
+ * `name`. */
 static const char *name_before(const rg_module *m, const char *name) {
     rg_entry *e = name && rgi_is_module(m) ? rgi_entry_named(m, name) : NULL;
     rg_tensor *t = e && e->kind == RG_ENTRY_PARAMETER ? *e->place : RG_NONE;
@@ -320,7 +331,7 @@ bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_te
     return e;
 }
 
-/* Returns whether `to` is `from` or is below it. A module without parents is below none. */
+/* Returns whether `to` is `from` or lies below it. A module without parents lies below no other. */
 static bool leads_to(rg_module *from, const rg_module *to) {
     if (from == to)
         return true;

@@ -44,26 +44,29 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_module rg_module;
 
-/* None of its functions may be left by longjmp (see rg_error_handler in tensor.h). */
+/* A module's class: its name and its functions. None of the functions may be left by longjmp (see
+ * rg_error_handler in tensor.h). */
 typedef struct rg_module_class {
     const char *name RG_EMPTY;
     /* rg_call(m, x) runs forward, rg_call(m, x, y) forward2, rg_call(m, x, y, z) forward3. */
     rg_tensor *(*forward)(rg_module *m, rg_tensor *x)RG_EMPTY;
     rg_tensor *(*forward2)(rg_module *m, rg_tensor *x, rg_tensor *y)RG_EMPTY;
     rg_tensor *(*forward3)(rg_module *m, rg_tensor *x, rg_tensor *y, rg_tensor *z)RG_EMPTY;
-    /* forward_with runs for any other number of inputs, and for every call with keywords.
-     * `keywords` is the struct given to rg_call_keywords, or NULL; keywords_bytes is the struct's
-     * size. */
+    /* Runs for any other number of inputs, and for every call with keywords. `keywords` is the
+     * pointer given to rg_call_keywords, or NULL in a call without keywords; keywords_bytes is the
+     * size of the struct that it points to. */
     rg_tensor *(*forward_with)(rg_module *m, rg_list inputs, void *keywords)RG_EMPTY;
     size_t keywords_bytes RG_EMPTY;
-    /* Writes the text between the parentheses: "in_features=3, out_features=4". */
+    /* Writes what the module's repr shows between the parentheses, such as "in_features=3,
+     * out_features=4", to `text`, which has room for `room` bytes. */
     void (*extra_repr)(rg_module *m, char *text, size_t room) RG_EMPTY;
     /* Frees all that the module owns except its parameters, buffers and children. */
     void (*destroy)(rg_module *m) RG_EMPTY;
-    /* rg_deepcopy calls this after it has copied the bytes of `from` to m and stored copies of the
-     * parameters, buffers and children in m's struct. `copy` duplicates all that destroy frees, and
-     * calls rg_move_places for registered places outside of the struct. If it returns false, m must
-     * own nothing that destroy would free. */
+    /* Completes a deep copy. Before rg_deepcopy calls this, it has copied the bytes of `from` to m,
+     * and has stored copies of the parameters, buffers and children in m's struct. `copy` must
+     * duplicate everything that destroy frees, and call rg_move_places if registered fields lie
+     * outside of the struct. If it fails, it returns false, and m must then own nothing that
+     * destroy would free. */
     bool (*copy)(rg_module *m, const rg_module *from) RG_EMPTY;
 } rg_module_class;
 
@@ -77,32 +80,37 @@ struct rg_module {
 
 /* ---- making -------------------------------------------------------------------- */
 
-/* Allocates a module of `bytes` bytes, and copies the fields into it. Returns NULL on failure. */
+/* Allocates a module of `bytes` bytes, and copies `fields`, a struct of the module's type, into it.
+ * Returns NULL on failure. */
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields);
-/* Returns m or, if a registration failed, frees it and returns NULL. */
+/* Ends a constructor. Returns m; if a registration failed, frees m and returns NULL. */
 void *rg_module_ready(void *m);
-/* Frees the whole tree. Does nothing if m is NULL or the child of another module. */
+/* Frees m and all modules below it. Does nothing if m is NULL or is the child of another module. */
 void rg_module_free(void *m);
-/* Stores the parameter in the field `place` and registers it. RG_NONE stands for an absent
- * parameter. */
+/* Stores the parameter in the field `place` and registers it under the name. RG_NONE as the value
+ * registers a parameter that is absent. */
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value);
 typedef struct RG_OPTIONS rg_buffer_options {
     RG_BY_NAME;
     bool persistent RG_DEFAULT(true); /* state_dict includes it. */
 } rg_buffer_options;
-/* Stores a tensor that isn't trained in the field `place` and registers it. */
+/* Stores a tensor that isn't trained in the field `place`, and registers it as a buffer. */
 bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value,
                         rg_buffer_options o);
-/* Registers the child, which m then owns; on failure the child is freed. A Sequential or another
- * container appends it, or replaces the child of that name. */
+/* Stores the child in the field `place` and registers it under the name. m then owns the child; on
+ * failure the child is freed. If m is a Sequential or another container, the child is appended, or
+ * it replaces the child of that name. */
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
-/* Stores another field's parameter in a registered field, so that both share it. */
+/* Stores `parameter`, which is registered in another field, in the field `place`, which must be
+ * registered as well. Both fields then share the parameter. */
 bool rg_tie(rg_tensor **place, rg_tensor *parameter);
-/* Tells that the block of memory `from`, of `bytes` bytes, in which m's registered places lie, has
- * become the block `to`, as after realloc. */
+/* Call this when a block of memory outside of m's struct has moved, as after realloc, and
+ * registered fields of m lie in the block. `from` is the old address of the block, `to` the new
+ * address, and `bytes` its size. The addresses of the fields are updated. */
 bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 
-/* RG_A_MODULE_(m) is m as an rg_module *, whatever module it is. A tensor or a text is none. */
+/* RG_A_MODULE_(m) converts m, a pointer to a module's struct of any type, to an rg_module *. If m
+ * is a tensor or a string, the program doesn't compile. */
 #define RG_NO_MODULE_ "a module belongs here: a pointer to a struct that begins with an rg_module"
 #ifdef __cplusplus
 #define RG_A_MODULE_(m) rg_as_module(m)
@@ -134,17 +142,18 @@ bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
     ((type *)rg_module_new(sizeof(type), cls, &(type){ .base = { .training = true }, __VA_ARGS__ }))
 #endif
 
-/* Returns a copy of the whole tree, as copy.deepcopy does; NULL on failure. Other fields of the
- * struct are copied byte by byte, so that pointers point to the original's memory: a class that
- * owns more needs the function `copy`, and a class with destroy and without `copy` can't be copied.
- * Values shared or tied in the tree are shared or tied in the copy. Parameters are copied without
- * their gradients, buffers with them, and hooks with the same contexts. */
+/* Returns a copy of m and all modules below it, as copy.deepcopy does; NULL on failure. The fields
+ * that aren't registered are copied byte by byte, so a pointer in the copy points to the original's
+ * memory. Therefore a class that owns such memory needs the function `copy`: a class that has
+ * destroy but no `copy` can't be copied. If a value is shared or tied within the original, it is
+ * shared or tied in the copy. Parameters are copied without their gradients, buffers with their
+ * gradients, and hooks with the same contexts. */
 void *rg_deepcopy(void *m);
 
 /* ---- calling ------------------------------------------------------------------- */
 
-/* Runs forward and the hooks in a scope of their own, and returns the output. All calls of modules
- * do this, also the calls inside a layer. */
+/* Calls m: runs forward and the hooks in a scope of their own, and returns the output. Every module
+ * is called through this function, also the modules inside a layer. */
 rg_tensor *rg_call_list(rg_module *m, rg_list inputs);
 #define rg_call(m, ...) rg_call_list(RG_A_MODULE_(m), RG_ARGUMENTS_(__VA_ARGS__))
 /* Runs forward with keywords: a pointer to the struct that the module's class expects. If forward
@@ -170,32 +179,35 @@ rg_tensor *rg_call_with(rg_module *m, rg_list inputs, void *keywords, size_t key
 #define rg_call_keywords(m, keywords, ...) \
     rg_call_with(RG_A_MODULE_(m), RG_ARGUMENTS_(__VA_ARGS__), keywords, sizeof *(keywords))
 
-/* A hook returns y's replacement, or RG_NONE to keep y. A pre-hook runs before forward, with
- * RG_NONE as y: its result replaces the first input. A hook may free the module, which then lives
- * until its call ends. A hook must not be left by longjmp (see rg_error_handler in tensor.h). */
+/* A forward hook. It returns a tensor that replaces the output y, or RG_NONE to keep y. A pre-hook
+ * runs before forward, and its y is RG_NONE; if it returns a tensor, that tensor replaces the first
+ * input. A hook may free the module, which then still exists until the call ends. A hook must not
+ * be left by longjmp (see rg_error_handler in tensor.h). */
 typedef rg_tensor *rg_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, void *context);
-/* Return the hook's id, or -1 on failure. */
+/* Register a hook that runs after forward, or before it. Return the hook's id, or -1 on failure. */
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context);
 int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context);
-/* Returns the keywords of m's running call, where a hook finds the other results, and a pre-hook
- * the options. Returns NULL if the call has none, and fails if m isn't called now. */
+/* Returns the keywords of the call of m that is running. A hook finds a call's other results in
+ * them, and a pre-hook finds the options. Returns NULL if the call has no keywords. Fails if m
+ * isn't being called. */
 void *rg_keywords_of_call(rg_module *m);
-/* torch's full backward hooks. A pre-hook gets the gradient of the result, and returns its
- * replacement, or RG_NONE to keep it. The other kind runs once the gradients of the n inputs exist;
- * it gets these and the result's, and may replace the inputs'. RG_NONE stands for the gradient of
- * an input that is absent or requires no grad. If no input requires grad, the hook gets the
- * result's gradient alone, after a warning, and must not replace anything. It returns false on
- * failure. Both see the positional inputs, up to 8, and forward's result; therefore forward gets
- * views of its inputs, and the caller a view of the result, which can't be written to in place. A
- * call uses the hooks that the module has at that time. The module must live until the backward
- * run. */
+/* torch's full backward hooks. A pre-hook gets the gradient of the result, and returns a tensor
+ * that replaces it, or RG_NONE to keep it. The other kind of hook runs when the gradients of the n
+ * inputs have been computed. It gets these gradients and the result's gradient, may replace
+ * elements of grad_input, and returns false on failure. An element of grad_input is RG_NONE if the
+ * input is absent or requires no grad. If no input requires grad, a warning is given, the hook only
+ * gets the result's gradient, and it must not replace anything. Both kinds work on the positional
+ * inputs, of which there may be 8, and on forward's result. For this purpose forward is given views
+ * of the inputs, and the caller a view of the result; none of these views can be written to in
+ * place. A call uses the hooks that the module has when the call begins. The module must not be
+ * freed before the backward run. */
 typedef rg_tensor *rg_full_backward_pre_hook(rg_module *m, rg_tensor *grad_output, void *context);
 typedef bool rg_full_backward_hook(rg_module *m, int n, rg_tensor *grad_input[],
                                    rg_tensor *grad_output, void *context);
 int rg_register_full_backward_hook(rg_module *m, rg_full_backward_hook *hook, void *context);
 int rg_register_full_backward_pre_hook(rg_module *m, rg_full_backward_pre_hook *hook,
                                        void *context);
-/* Removes a hook of any kind. */
+/* Removes a forward, pre-forward or backward hook by its id. */
 bool rg_remove_forward_hook(rg_module *m, int id);
 
 /* ---- the whole tree ------------------------------------------------------------ */
@@ -205,15 +217,19 @@ void rg_train(void *m, bool on);
 #define rg_eval(m) rg_train(m, false)
 bool rg_module_requires_grad_(void *m, bool on);
 void rg_zero_grad(void *m);
-/* Converts floating point parameters and buffers, and their gradients. Views become tensors that
- * share no memory. On failure, nothing was converted. */
+/* Converts the floating point parameters and buffers, and their gradients, to the dtype. Tensors
+ * that were views of the same memory no longer share memory afterwards. On failure, nothing is
+ * converted. */
 bool rg_module_to(void *m, rg_dtype dtype);
-/* Returns the number of elements of all parameters, shared ones once, or -1 on failure. */
+/* Returns the number of elements in all parameters. A shared parameter counts once. Returns -1 on
+ * failure. */
 int64_t rg_num_parameters(void *m);
-/* Calls f for each module, children before their parents. f must not be left by longjmp. */
+/* Calls f for m and each module below it, children before their parents. f must not be left by
+ * longjmp. */
 void rg_apply_to_modules(void *m, void (*f)(rg_module *m, void *context), void *context);
 
-/* The scope owns the lists' arrays and names. A list with .n == -1 means failure. */
+/* A list of modules with their paths. The scope owns the array and the names of this list and of
+ * those below. If .n is -1, listing failed. */
 typedef struct rg_named_module {
     const char *name;
     rg_module *module;
@@ -222,31 +238,33 @@ typedef struct rg_named_modules_list {
     int n;
     const rg_named_module *v;
 } rg_named_modules_list;
-/* Lists each shared tensor once. */
+/* Lists the parameters of m and of all modules below it. A shared parameter is listed once. */
 rg_list rg_parameters(void *m);
 rg_named_list rg_named_parameters(void *m);
 rg_named_list rg_named_buffers(void *m);
 /* Lists m itself first, with the name "". */
 rg_named_modules_list rg_named_modules(void *m);
-/* Returns the module, parameter or buffer of this path, such as "layers.0.linear1"; fails as torch
- * does if there is none. The path "" is m itself. */
+/* Return the module, parameter or buffer at this path, such as "layers.0.linear1". Fail as torch
+ * does if there is none. The path "" means m itself. */
 void *rg_get_submodule(void *m, const char *path);
 rg_tensor *rg_get_parameter(void *m, const char *path);
 rg_tensor *rg_get_buffer(void *m, const char *path);
-/* Lists parameters and persistent buffers, shared ones under each of their names. */
+/* Lists the parameters and persistent buffers. A shared tensor is listed under each of its
+ * names. */
 rg_named_list rg_state_dict(void *m);
-/* Copies the values to the module's tensors of the same names. If a shape differs or, with
- * `strict`, a name is missing or unknown, copies nothing, and fails with torch's list of errors. It
- * also fails if a name comes twice in the list, as every function does that loads a list. */
+/* Copies each value of the list to the module's tensor of the same name. Copies nothing and fails
+ * with torch's list of errors if a shape differs or, if `strict`, a name is missing or unknown.
+ * Also fails if a name occurs twice in the list; every function that loads a list checks this. */
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict);
-/* The result of torch's load_state_dict: the missing names and the unexpected ones, in torch's
- * order. The scope owns them; lists with .n == -1 mean failure. */
+/* The names that load_state_dict didn't load, as torch returns them: the module's names that the
+ * list lacks, and the list's names that the module lacks, in torch's order. The scope owns them. On
+ * failure, .n of both lists is -1. */
 typedef struct rg_incompatible_keys {
     rg_names missing_keys, unexpected_keys;
 } rg_incompatible_keys;
-/* Does rg_load_state_dict, and returns the names that weren't loaded. */
+/* Calls rg_load_state_dict, and returns the names that weren't loaded. */
 rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool strict);
-/* Returns the module's text as torch prints it. The scope owns it. */
+/* Returns the string that torch prints for such a module. The scope owns it. */
 const char *rg_module_repr(void *m);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

@@ -1,4 +1,5 @@
-/* nn.h: torch.nn: modules, containers, layers and losses. */
+/* nn.h: includes all headers that correspond to torch.nn: modules, containers, layers and losses;
+ * and those of data loading and of saving. */
 #pragma once
 
 #include "module.h"

@@ -1,5 +1,6 @@
 /*
- * python_text.h: numbers and flags in a module's text, as Python writes them. Private.
+ * python_text.h: writes numbers and booleans of a module's repr as Python does ("True", "1e-05").
+ * Private.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * registry.h: the private part of a module: the names and kinds of its registered fields. module.h
- * has the functions for programs.
+ * registry.h: the private part of a module: its registered fields (entries) with their names and
+ * kinds, its hooks, and its parent. The functions for programs are in module.h.
  */
 #pragma once
 
@@ -13,34 +13,41 @@ typedef enum rg_entry_kind { RG_ENTRY_PARAMETER, RG_ENTRY_BUFFER, RG_ENTRY_CHILD
 
 typedef struct rg_entry {
     rg_entry_kind kind;
-    bool transient; /* state_dict excludes this buffer. */
+    bool transient; /* Set for a buffer that isn't persistent: state_dict leaves it out. */
     char name[64];
-    /* The module's field. It is read each time, since a program may assign to it. */
+    /* The address of the module's field that holds the value. The value is read through this
+     * address each time, because a program may assign to the field. */
     void **place;
 } rg_entry;
 
-/* The kinds of hooks by the time when they run: before forward, after it, or in a backward run:
- * with the gradient of the result, or once those of the inputs exist, too. */
+/* When a hook runs: before forward; after forward; in backward, when the gradient of the result is
+ * known; in backward, when the gradients of the inputs are known as well. */
 enum { RG_HOOK_BEFORE, RG_HOOK_AFTER, RG_HOOK_BACKWARD_PRE, RG_HOOK_BACKWARD };
 
-/* The one observer of modules (points.c). `ended` is called when a module is freed; `hook` is a
- * forward hook that copies of a module don't inherit. Both are NULL until a file sets them. */
+/* Functions by which one other file (inside/points.c) observes all modules. `ended` is called when
+ * a module is freed. `hook` is the forward hook that this file registers; a deep copy of a module
+ * doesn't get that hook. Both are NULL until points.c sets them. */
 typedef struct rg_module_observer {
     void (*ended)(const rg_module *m);
     rg_forward_hook *hook;
 } rg_module_observer;
 extern rg_module_observer rgi_module_observer;
 
-/* A module's registry. It is in the same block of memory, after the module's struct. */
+/* The private part of a module. It is in the same block of memory as the module's struct, after the
+ * struct. */
 typedef struct rg_registry {
-    size_t bytes;      /* The size of the block. */
-    int parents;       /* The number of modules that have this one as their child. */
-    bool ready;        /* The constructor has returned: a later failure leaves m unchanged. */
-    rg_module *parent; /* The first parent, while it lives. */
-    size_t at;         /* The index of this module's entry in its parent. */
+    size_t bytes; /* The size of the block: struct and registry. */
+    /* The number of fields, in whatever modules, that hold this module as a child. */
+    int parents;
+    /* The constructor has returned. A later failure to register doesn't mark the module as
+     * failed. */
+    bool ready;
+    /* The first parent, or NULL if there is none or it has released this module. */
+    rg_module *parent;
+    size_t at; /* The index of this module's entry in parent->registry->entries. */
     rg_entry *entries;
     size_t n, room;
-    rg_map names; /* Maps names to entries' indices, if there are many. */
+    rg_map names; /* Maps names to indices of entries. Used only if there are many entries. */
     rg_hook_list hooks;
 } rg_registry;
 
@@ -49,46 +56,57 @@ typedef struct rg_registry {
     e < e##_end;                                                           \
     e++
 
-/* Returns the module's entry of this name, or NULL. */
+/* Returns m's entry of this name, or NULL if there is none. */
 rg_entry *rgi_entry_named(const rg_module *m, const char *name);
-/* Adds an entry without a value. Returns NULL if there is no memory. */
+/* Appends an entry to the registry, without storing a value in the entry's field. Returns NULL if
+ * memory runs out. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry);
-/* Frees m's struct and registry, but no values. */
+/* Frees m's struct and registry. The parameters, buffers and children are not released. */
 void rgi_module_end(rg_module *m);
-/* Registers the child in a field of m that may be outside of its struct, as rg_register_child does
- * for a module that isn't a container. */
+/* Registers the child in the field `place`, which may lie outside of m's struct. Does what
+ * rg_register_child does for a module that isn't a container: on failure the child is freed. */
 bool rgi_put_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Returns whether m is a Sequential, a ModuleList or a ModuleDict. */
 bool rgi_is_container(const rg_module *m);
-/* Sets m's child of this name and *place: replaces the present child, or appends. */
+/* Makes the child m's child of this name: replaces the child that has the name, or else appends.
+ * Also stores the child in *place, if that is a field outside of the container's array v. */
 bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child);
-/* Records that m's entry e holds this child. */
+/* Records that m's entry e holds this child: counts one more parent, and stores m as the first
+ * parent if the child has none yet. */
 void rgi_join_parent(rg_module *m, const rg_entry *e, rg_module *child);
-/* Renames each parameter of m that is named `from`, a dot and its name in m: `to` replaces `from`.
- * If either is "", the dot is omitted. */
+/* Renames the parameters of m and of all modules below it. A parameter is renamed only if its name
+ * is still `from`, a dot, and its path in m; then `from` is replaced by `to`. If `from` or `to` is
+ * "", the dot is omitted. Returns false if memory runs out. */
 bool rgi_rename_below(rg_module *m, const char *from, const char *to);
-/* Returns whether the entry's field still has its registered value; otherwise fails with advice. */
+/* Returns whether the entry's field holds a value that was registered (or RG_NONE). If the program
+ * has assigned another value to the field, fails and says which macro should have been used. */
 bool rgi_is_registered(const char *op, const rg_entry *e);
 /* Returns whether m is a module that hasn't been freed. */
 static inline bool rgi_is_module(const rg_module *m) { return rgi_is_handle(m, RG_HANDLE_MODULE); }
 
-/* The state that the backward hooks of one call share; NULL without such hooks. */
+/* The state that the backward hooks of one call share. A call of a module without such hooks has
+ * NULL. */
 typedef struct rg_backward_call rg_backward_call;
-/* Begins a call with backward hooks: replaces the inputs by aliases that pass their gradients to
- * the hooks. Sets *call, unless m has no backward hook. Returns false on failure. */
+/* Prepares a call of a module that has backward hooks: replaces each input by an alias whose node
+ * in the graph calls the hooks in a backward run, and sets *call. Leaves *call unchanged if m has
+ * no backward hook. Returns false on failure. */
 bool rgi_backward_call_begin(rg_module *m, int n, rg_tensor *inputs[], rg_backward_call **call);
-/* Ends the call. Returns y, or an alias that passes its gradient to the hooks. */
+/* Ends what rgi_backward_call_begin began. Returns y, or an alias of y whose node in the graph
+ * calls the hooks in a backward run. `call` may be NULL; then y is returned. */
 rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y);
 
-/* Returns whether this thread is calling m. If so, the outermost call frees m when it ends; a
- * second request is an error. */
+/* Tells whether m must not be freed yet because this thread is calling it. If so, makes the
+ * outermost call of m free m when that call ends, and returns true. If that was requested before,
+ * fails as if m had been freed, and returns true. */
 bool rgi_free_after_call(const rg_module *m);
 
-/* Selects the kinds of values that a walk collects. */
+/* Selects the kinds of values that rgi_walk lists. */
 typedef struct rg_walk_for {
     bool parameters, buffers, modules;
-    /* Exclude transient buffers, and list shared values under each name, as state_dict does. */
+    /* List as state_dict does: leave out buffers that aren't persistent, and list a shared value
+     * under each of its names, not only the first. */
     bool saved;
 } rg_walk_for;
-/* Lists the selected values in torch's order. The scope owns the list; .n == -1 means failure. */
+/* Lists the selected values of m and of all modules below it, with their paths, in torch's order.
+ * The scope owns the list. On failure .n is -1. */
 rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted);

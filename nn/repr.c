@@ -13,9 +13,10 @@
 
 static void repr_module(rg_text *r, rg_module *m, int indent);
 
-/* Returns extra_repr's text, in the given buffer or, if that is too small, in memory of the scope.
- * extra_repr returns nothing, so its failure shows in the thread's error; an earlier error is
- * restored afterwards. */
+/* Returns what extra_repr writes, in the given buffer or, if the buffer is too small, in memory of
+ * the scope. extra_repr returns nothing, so whether it failed is seen from the thread's error.
+ * Therefore an earlier error is set aside first, and restored afterwards. A failure is recorded in
+ * r. */
 static const char *repr_extra(rg_text *r, rg_module *m, char *text, size_t room) {
     if (!m->cls->extra_repr)
         return "";
@@ -34,14 +35,15 @@ static const char *repr_extra(rg_text *r, rg_module *m, char *text, size_t room)
     return failed ? "" : text;
 }
 
-/* Consecutive children of a ModuleList with the same text, which are printed on one line. */
+/* Consecutive children of a ModuleList with the same repr. They are printed on one line: "(1-2): 2
+ * x ReLU()". */
 typedef struct run_of_children {
     rg_text text;
     const char *first, *last;
     size_t n;
 } run_of_children;
 
-/* Appends the run's line, and starts a new run. */
+/* Appends the line of these children, and empties `run` for the next ones. */
 static void flush_run(rg_text *r, run_of_children *run, int indent) {
     if (run->n == 1)
         rgi_text_add(r, "\n%*s(%s): ", indent, "", run->first);
@@ -81,7 +83,7 @@ static void repr_children(rg_text *r, rg_module *m, int indent) {
     flush_run(r, &run, indent);
 }
 
-/* Appends the text line by line, indented. */
+/* Appends each line of the text on a new line, indented. */
 static void repr_lines(rg_text *r, const char *text, int indent) {
     for (;;) {
         size_t n = strcspn(text, "\n");
@@ -94,7 +96,8 @@ static void repr_lines(rg_text *r, const char *text, int indent) {
 
 static void repr_module(rg_text *r, rg_module *m, int indent) {
     RG_SCOPE();
-    char room[512] = ""; /* Large enough for the texts of regard's own modules. */
+    /* Large enough for the reprs of regard's own modules; repr_extra allocates more if need be. */
+    char room[512] = "";
     size_t children = 0;
     const char *extra = repr_extra(r, m, room, sizeof room);
     for (RG_EACH_ENTRY(e, m))

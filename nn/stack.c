@@ -1,5 +1,6 @@
 /*
- * stack.c: the rest of the thread's stack, so that an endless recursion is an error.
+ * stack.c: tells whether the thread's stack is nearly used up, so that an endless recursion of
+ * forwards ends with an error, not with a crash.
  */
 #define _GNU_SOURCE
 #include "stack.h"
@@ -11,15 +12,16 @@
 #include <unistd.h>
 #endif
 
-/* The bytes of stack that one forward may need, without the forwards that it calls. */
+/* The number of bytes of stack that must be left before a forward runs. One forward needs less,
+ * apart from the forwards that it calls. */
 static const size_t STACK_RESERVE = 256 << 10;
 
-/* The lowest address of the thread's stack, which grows downwards. */
+/* The lowest address that the thread's stack, which grows downwards, may reach. */
 static __thread uintptr_t stack_low __attribute__((tls_model("initial-exec")));
 __thread uintptr_t rgi_stack_floor __attribute__((tls_model("initial-exec"))) = UINTPTR_MAX;
 
-/* Extends the main thread's stack to the program's limit, up to which it grows: musl returns only
- * the part in use. */
+/* Corrects what pthread_attr_getstack told about the main thread's stack. musl only tells the part
+ * in use; the stack may grow up to the limit that the program was started with. */
 static void grow_to_limit(uintptr_t *low, size_t *bytes) {
 #ifdef __GLIBC__
     (void)low;

@@ -1,5 +1,5 @@
 /*
- * stack.h: the rest of the thread's stack. Private.
+ * stack.h: tells whether the thread's stack is nearly used up. Private.
  */
 #pragma once
 
@@ -8,12 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Below this address the stack is short, or hasn't been measured yet. */
+/* While the stack grows down and its pointer is above this address, enough stack is left.
+ * UINTPTR_MAX until the thread has measured its stack, so that the first check measures it. */
 extern __thread uintptr_t rgi_stack_floor __attribute__((tls_model("initial-exec")));
 bool rgi_stack_is_short_below(uintptr_t here);
 
-/* Returns whether the rest of the thread's stack may be too small for another forward. Returns
- * false on a stack that the program has made itself. */
+/* Returns whether what is left of the thread's stack may be too small for another forward. Returns
+ * false if the thread runs on a stack that the program allocated itself (as for coroutines), since
+ * its size isn't known. */
 static inline bool rgi_stack_is_short(void) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     return RG_UNLIKELY(here < rgi_stack_floor) && rgi_stack_is_short_below(here);

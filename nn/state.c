@@ -1,5 +1,6 @@
 /*
- * state.c: a module's values by name, state_dict, and loading them.
+ * state.c: state_dict, which lists a module's values by name, and load_state_dict, which copies
+ * such a list into a module.
  */
 #include "registry.h"
 #include "state.h"
@@ -17,8 +18,8 @@ rg_named_list rg_state_dict(void *m) {
 
 /* ---- two dictionaries ---------------------------------------------------------- */
 
-/* Maps each name to its index. Fails, with an empty map, if a name comes twice, as no key of a
- * dictionary in Python can. */
+/* Maps each name to its index in the list. Fails, and leaves the map empty, if a name occurs twice:
+ * in Python the list is a dictionary, in which no key can. */
 static bool map_names(rg_map *places, rg_named_list list, const char *op) {
     *places = (rg_map){ 0 };
     for (int i = 0; i < list.n; i++) {
@@ -46,8 +47,8 @@ static rg_tensor *tensor_named(const rg_dictionary *d, const char *name) {
 
 /* ---- complaints ---------------------------------------------------------------- */
 
-/* In torch, the last module on the path of an unexpected key reports it. Returns the length of that
- * module's name, a prefix of the key. */
+/* Returns the length of the path of the module that reports the unexpected key in torch: the last
+ * module on the key's path. That path is a prefix of the key; the length 0 means m itself. */
 static size_t reporter(rg_module *m, const char *key) {
     char name[sizeof((rg_entry *)0)->name];
     size_t n = strcspn(key, ".");
@@ -62,7 +63,8 @@ static size_t reporter(rg_module *m, const char *key) {
     return n + (more ? more + 1 : 0);
 }
 
-/* Appends torch's `Missing key(s) in state_dict: "a", "b". `, if there are keys. */
+/* Appends a line such as `Missing key(s) in state_dict: "a", "b". `, as torch does. Appends nothing
+ * if there are no keys. */
 static void complain_of_keys(rg_text *complaint, const char *what, rg_names keys) {
     for (int i = 0; i < keys.n; i++)
         if (i > 0)
@@ -84,7 +86,8 @@ static bool list_missing(rg_module_load *l) {
     return v;
 }
 
-/* An unexpected key: its index in the dictionary, and the index of the module that reports it. */
+/* An unexpected key: the index of the module that reports it, and the key's index in the
+ * dictionary. */
 typedef struct unexpected_key {
     int64_t module, at;
 } unexpected_key;
@@ -95,7 +98,7 @@ static int by_module(const void *a, const void *b) {
     return difference < 0 ? -1 : difference > 0;
 }
 
-/* Returns the index of the key's reporter, or -1 if there is no memory. */
+/* Returns the index of the module that reports the key. Returns -1 if memory runs out. */
 static int64_t reporter_number(rg_module_load *l, const rg_map *modules, const char *key) {
     size_t n = reporter(l->module, key);
     char *name = rgi_scope_alloc(n + 1);
@@ -106,7 +109,7 @@ static int64_t reporter_number(rg_module_load *l, const rg_map *modules, const c
     return rgi_map_name(modules, name);
 }
 
-/* Lists the unexpected keys, and returns their number, or -1. */
+/* Writes the unexpected keys to `keys`, and returns their number. Returns -1 if memory runs out. */
 static int find_unexpected(rg_module_load *l, const rg_map *modules, unexpected_key *keys) {
     rg_named_list dict = l->dict.list;
     int n = 0;
@@ -122,7 +125,8 @@ static int find_unexpected(rg_module_load *l, const rg_map *modules, unexpected_
     return n;
 }
 
-/* Lists the dictionary's keys that aren't the module's, in torch's order: module by module. */
+/* Lists in l->unexpected the dictionary's keys that the module doesn't have, in torch's order:
+ * sorted by the module that reports them. */
 static bool list_unexpected(rg_module_load *l) {
     const rg_named_list dict = l->dict.list;
     const rg_named_list modules = rgi_walk("load_state_dict", l->module,
@@ -162,7 +166,7 @@ static void complain_of_sizes(rg_module_load *l) {
 
 /* ---- loading ------------------------------------------------------------------- */
 
-/* Returns whether each entry has a name, and a tensor or RG_NONE. */
+/* Returns whether each entry has a name, and a tensor or RG_NONE as its value. Fails if not. */
 static bool entries_given(rg_named_list dict, const char *op) {
     if (!rgi_given_list(dict.n, dict.v, op))
         return false;
@@ -181,7 +185,7 @@ bool rgi_state_given(rg_named_list dict, const char *op) {
     return true;
 }
 
-/* Fails with torch's list of errors, if there are any. */
+/* Returns whether the dictionary can be loaded. If not, fails with torch's list of errors. */
 static bool state_fits(rg_module_load *l, bool strict) {
     if (strict) {
         complain_of_keys(&l->complaint, "Missing", l->missing);
@@ -223,7 +227,7 @@ bool rgi_module_load_end(rg_module_load *l, bool go) {
     return done;
 }
 
-/* Returns a copy of the names, which the scope owns. A list with .n == -1 means failure. */
+/* Returns a copy of the names that the scope owns. On failure .n is -1. */
 static rg_names names_for_scope(rg_names names) {
     size_t bytes = (size_t)names.n * sizeof(char *);
     for (int i = 0; i < names.n; i++)
@@ -248,7 +252,7 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     return rgi_module_load_begin(&l, m, dict, strict) && rgi_module_load_end(&l, true);
 }
 
-/* The lists belong to the caller's scope, so this function opens no scope. */
+/* Opens no scope, because the lists that it returns must belong to the caller's scope. */
 rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool strict) {
     RG_AS("load_state_dict");
     RG_NO_GRAD();

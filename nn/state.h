@@ -1,6 +1,7 @@
 /*
- * state.h: loading a module's values in two steps: the first checks that all can be loaded, and the
- * second copies. A checkpoint checks all its parts before it copies any.
+ * state.h: loading a module's values in two steps. The first step checks that all values can be
+ * loaded, and the second copies them. Therefore a checkpoint can check all its parts before it
+ * changes any of them.
  */
 #pragma once
 
@@ -8,26 +9,30 @@
 #include "tensor/map.h"
 #include "tensor/text/text.h"
 
-/* A dictionary with a map of its names, which differ, to indices. */
+/* A list of named values, with a map from each name to its index in the list. No name may come
+ * twice. */
 typedef struct rg_dictionary {
     rg_named_list list;
     rg_map places;
 } rg_dictionary;
 
-/* Returns whether each entry of a dictionary has a name that no other has, and a tensor or RG_NONE.
- */
+/* Returns whether each entry of a dictionary has a name and a value (a tensor or RG_NONE), and no
+ * name comes twice. Fails if not. */
 bool rgi_state_given(rg_named_list dict, const char *op);
 
-/* A load: the values of `dict` are copied to `own`, the module's tensors. */
+/* A load_state_dict in progress: the values of `dict` are copied to `own`, the module's tensors. */
 typedef struct rg_module_load {
     rg_module *module;
     rg_dictionary own, dict;
-    rg_names missing, unexpected; /* Keys of `own` that `dict` lacks, and the reverse. */
+    /* Keys of `own` that `dict` lacks; keys of `dict` that `own` lacks. */
+    rg_names missing, unexpected;
     rg_text complaint;
 } rg_module_load;
 
-/* Fails with torch's errors if the module can't load the dictionary. Returns false on failure,
- * after which there is nothing to free. An open scope must stay open until the end. */
+/* First step: fails with torch's errors if the module can't load the dictionary. Returns false on
+ * failure, and then rgi_module_load_end needn't be called. The scope that is open at this call must
+ * stay open until rgi_module_load_end. */
 bool rgi_module_load_begin(rg_module_load *l, void *m, rg_named_list dict, bool strict);
-/* Copies the values if `go`, and frees the load's memory. */
+/* Second step: copies the values if `go` is true, and frees the memory of the load in either case.
+ * Returns whether the values were copied. */
 bool rgi_module_load_end(rg_module_load *l, bool go);

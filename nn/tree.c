@@ -1,6 +1,7 @@
 /*
- * tree.c: walks over a module and all modules below it, which list parameters, buffers and modules,
- * or change them. The order is that of registration; names are joined with dots.
+ * tree.c: functions on a module and all modules below it: they list parameters, buffers and
+ * modules, look one up by its path, or change all of them. Lists are in the order of registration.
+ * A path consists of names, joined with dots.
  */
 #include "registry.h"
 #include "tensor/dtype.h"
@@ -18,19 +19,24 @@ typedef struct walker {
     rg_walk_for wanted;
     size_t n, room;
     rg_named *found;
-    rg_map known; /* The set of found values, used if they are many and each is listed once. */
+    /* The set of values that were found. Used only if each value is to be listed once and there are
+     * many. */
+    rg_map known;
 } walker;
 
-/* Up to this number of found values are compared one by one; more are in the map. */
+/* Up to this number of found values, a value is compared with each of them; beyond it the map
+ * `known` is used. */
 enum { FEW_FOUND = 32 };
 
-/* The names from a module or tensor up to the root, innermost first. */
+/* The name of a module or tensor, linked to that of the module that contains it, and so on up to
+ * the root. */
 typedef struct trail {
     const struct trail *above;
     const char *name;
 } trail;
 
-/* Appends the names, joined with dots. The root has none. */
+/* Appends the path: the names from the root down to t, joined with dots. The root itself has no
+ * name. */
 static void add_trail(rg_text *text, const trail *t) {
     if (t->above) {
         add_trail(text, t->above);
@@ -48,7 +54,8 @@ static bool is_known(const walker *w, const void *what) {
     return false;
 }
 
-/* Adds the last found value to the map, if there are many. */
+/* Adds the values that were found last to the map, if there are many values. Returns false if
+ * memory runs out. */
 static bool make_known(walker *w) {
     for (size_t i = rgi_map_addresses(&w->known); w->n >= FEW_FOUND && i < w->n; i++)
         if (!rgi_map_put_address(&w->known, w->found[i].tensor, (int64_t)i))
@@ -56,8 +63,8 @@ static bool make_known(walker *w) {
     return true;
 }
 
-/* Adds a tensor or module to the found ones, unless it is among them already and `saved` is false.
- * Returns false if there is no memory. */
+/* Appends a tensor or module to the found values. A value that was found before isn't appended
+ * again, unless `saved` is set. Returns false if memory runs out. */
 static bool found(walker *w, const trail *where, void *what) {
     rg_text name = { 0 };
     if (!w->wanted.saved && is_known(w, what))
@@ -85,7 +92,7 @@ static bool visit_entry(walker *w, rg_entry *e, const trail *above) {
     return !asked || found(w, &here, *e->place);
 }
 
-/* torch lists a module's own parameters first, then its buffers, then its children. */
+/* Visits a module's own parameters first, then its buffers, then its children, as torch does. */
 static bool walk_modules(walker *w, rg_module *m, const trail *above) {
     if (w->wanted.modules && !found(w, above, m))
         return false;
@@ -141,7 +148,8 @@ int64_t rg_num_parameters(void *m) {
 
 /* ---- by path ------------------------------------------------------------------- */
 
-/* Returns m's entry whose name is the first n bytes of the text; fails as torch does. */
+/* Returns m's entry whose name is the first n bytes of the text. Fails as torch does, and returns
+ * NULL, if there is none. */
 static rg_entry *attribute(const char *op, rg_module *m, const char *text, size_t n) {
     char name[sizeof((rg_entry *)0)->name] = "";
     if (n < sizeof name)
@@ -151,7 +159,8 @@ static rg_entry *attribute(const char *op, rg_module *m, const char *text, size_
     return rgi_is_registered(op, e) ? e : NULL;
 }
 
-/* Returns the module of the path's first n bytes; fails as torch does. */
+/* Returns the module whose path is the first n bytes of `path`. Fails as torch does, and returns
+ * NULL, if there is none. */
 static rg_module *module_at(const char *op, rg_module *m, const char *path, size_t n) {
     if (!rgi_module_given(m, op) || !rgi_given(path, op, "a path"))
         return NULL;
@@ -170,7 +179,7 @@ static rg_module *module_at(const char *op, rg_module *m, const char *path, size
     return m;
 }
 
-/* Returns the entry of the whole path; fails as torch does. */
+/* Returns the entry at this path. Fails as torch does, and returns NULL, if there is none. */
 static rg_entry *entry_at(const char *op, rg_module *m, const char *path) {
     const char *dot = path ? strrchr(path, '.') : NULL;
     m = module_at(op, m, path, dot ? (size_t)(dot - path) : 0);
@@ -244,12 +253,13 @@ bool rg_module_requires_grad_(void *m, bool on) {
 
 /* ---- dtypes -------------------------------------------------------------------- */
 
-/* A tensor to convert, with its new data and its new gradient, which may be RG_NONE. */
+/* A tensor to convert, with its converted data and its converted gradient. The gradient is RG_NONE
+ * if the tensor has none. */
 typedef struct conversion {
     rg_tensor *t, *data, *grad;
 } conversion;
 
-/* Returns a converted copy with the same order of dims in memory. */
+/* Returns a copy of t, converted to the dtype. Its dims have the same order in memory as t's. */
 static rg_tensor *converted(const rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_own(rgi_new_dense_like(t, dtype));
     if (copy)
@@ -257,7 +267,7 @@ static rg_tensor *converted(const rg_tensor *t, rg_dtype dtype) {
     return copy;
 }
 
-/* Makes the tensor's new data and gradient. */
+/* Computes the tensor's converted data and gradient. Fails if the tensor isn't a leaf. */
 static bool prepare(conversion *c, rg_named what, rg_dtype dtype) {
     rg_tensor *t = what.tensor, *grad = rg_grad_of(t);
     RG_FAIL_IF(!rg_is_leaf(t), "module_to", "only leaves can be converted, but '%s' was computed",
@@ -268,8 +278,8 @@ static bool prepare(conversion *c, rg_named what, rg_dtype dtype) {
     return c->data && c->grad;
 }
 
-/* Converts all tensors. Nothing changes before all copies exist, and then nothing can fail any
- * more. */
+/* Converts all tensors. All converted copies are made before any tensor changes, because making
+ * them may fail; storing them can't. */
 static bool convert(rg_named_list l, rg_dtype dtype) {
     conversion *all = rgi_scope_alloc((size_t)l.n * sizeof *all);
     int n = 0;

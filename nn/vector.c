@@ -1,5 +1,5 @@
 /*
- * vector.c: all parameters as one vector, and back.
+ * vector.c: copies all parameters into one vector, and makes the parameters views of a vector.
  */
 #include "vector.h"
 #include "tensor/error.h"
@@ -7,7 +7,8 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* Allocates an array for the list's tensors; fails if one isn't a tensor. */
+/* Checks that the list holds only tensors, and allocates an array of as many pointers. Returns NULL
+ * on failure. */
 static rg_tensor **room_for(rg_list list, const char *op) {
     if (!rgi_check_list(list, op))
         return NULL;

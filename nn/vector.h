@@ -1,5 +1,6 @@
 /*
- * vector.h: all parameters as one vector, and back: torch.nn.utils.parameters_to_vector.
+ * vector.h: copies all parameters into one vector, and a vector back into the parameters, as
+ * torch.nn.utils.parameters_to_vector and vector_to_parameters.
  */
 #pragma once
 
@@ -7,10 +8,12 @@
 
 RG_PUBLIC_BEGIN
 
-/* Returns the concatenated parameters; gradients flow back to them. */
+/* Returns the parameters' elements, concatenated in the order of the list. The gradient of the
+ * vector flows back to the parameters. */
 rg_tensor *rg_parameters_to_vector(rg_list parameters);
-/* Makes each parameter a view of its part of the vector, as torch does: they share memory from then
- * on. On failure, such as a short vector, nothing has changed. */
+/* Makes each parameter a view of its part of the vector, as torch does: from then on the parameter
+ * and the vector share memory. On failure, for instance because the vector is too short, nothing
+ * has changed. */
 bool rg_vector_to_parameters(rg_tensor *vector, rg_list parameters);
 
 RG_PUBLIC_END
