@@ -1,8 +1,8 @@
 /*
- * activations.c: activation functions as modules. Each module calls the function of ops.h of the
- * same name; its fields a and b hold the constructor's arguments. A function of x alone with a row
- * in tensor/kernels/elementwise.def gets its module from that row. PReLU, whose slope is a
- * parameter, is in prelu.c.
+ * activations.c: activation functions as modules. Each module calls the function of the same name
+ * in ops.h; its fields a and b hold the constructor's arguments. If a function takes only x and has
+ * a row in tensor/kernels/elementwise.def, the module is made from that row. PReLU is in prelu.c,
+ * because its slope is a parameter.
  */
 #include "layers.h"
 #include "nn/python_text.h"
@@ -10,8 +10,10 @@
 
 #include <stdio.h>
 
-/* An activation's class: its function, of one of several types, and the names of the arguments in
- * the module's text. A number is printed without a name if its name is "". */
+/* The class of an activation. One of the four functions is set: the one whose type is that of the
+ * activation. a_name and b_name are the names under which the module's repr shows the arguments; if
+ * a name is "", the number is shown without a name. `text` is a repr that doesn't depend on
+ * arguments. */
 typedef struct activation_class {
     rg_module_class base;
     rg_tensor *(*of_x)(rg_tensor *x);
@@ -34,7 +36,8 @@ static rg_tensor *activation_forward(rg_module *m, rg_tensor *x) {
     return c->of_dim(x, (int)plain->a);
 }
 
-/* Returns the text's new length. */
+/* Writes "name=number", or only the number if the name is "". Returns the length of what was
+ * written. */
 static int write_number(char *text, size_t room, const char *name, double number) {
     return snprintf(text, room, "%s%s%s", name, *name ? "=" : "", rgi_python_float(number));
 }
@@ -55,7 +58,7 @@ static void activation_repr(rg_module *m, char *text, size_t room) {
     }
 }
 
-/* CLASS defines the class of rg_nn_f, whose instances are printed as Module. */
+/* CLASS defines the class of rg_nn_f. Module is the name that the repr shows, a string. */
 #define CLASS(f, Module, ...)                                                                     \
     static const activation_class f##_module_class = {                                            \
         .base = { .name = Module, .forward = activation_forward, .extra_repr = activation_repr }, \

@@ -15,7 +15,7 @@ typedef struct rg_self_attention {
     int64_t d_out_kq;
 } rg_self_attention;
 rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v);
-/* Returns only the attention weights, the softmax. */
+/* Returns only the attention weights: softmax(q k^T / sqrt(d_out_kq)). */
 rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);
 
 /* ---- MultiheadAttention -----------------------------------------------------------
@@ -27,18 +27,21 @@ typedef struct RG_OPTIONS rg_multihead_attention_options {
     bool bias RG_DEFAULT(true);
     bool add_bias_kv RG_DEFAULT(false);
     bool add_zero_attn RG_DEFAULT(false);
-    /* 0 stands for embed_dim. */
+    /* The widths of the keys and of the values. 0 means embed_dim. */
     int64_t kdim RG_DEFAULT(0);
     int64_t vdim RG_DEFAULT(0);
-    /* If true, inputs are (batch, length, embedding), else (length, batch, embedding). */
+    /* If true, query, key, value and output are (batch, length, embedding); otherwise (length,
+     * batch, embedding). */
     bool batch_first RG_DEFAULT(false);
 } rg_multihead_attention_options;
 typedef struct rg_multihead_attention {
     rg_module base;
-    /* in_proj_weight projects query, key and value if kdim and vdim equal embed_dim; otherwise each
-     * of them has a weight of its own. Unused weights are RG_NONE. */
+    /* in_proj_weight projects query, key and value if kdim and vdim equal embed_dim. Otherwise
+     * q_proj_weight, k_proj_weight and v_proj_weight do. The weights that aren't used are
+     * RG_NONE. */
     rg_tensor *in_proj_weight, *q_proj_weight, *k_proj_weight, *v_proj_weight;
-    /* add_bias_kv appends bias_k to the keys, and bias_v to the values. */
+    /* If add_bias_kv is set, bias_k is appended to the keys as one more position, and bias_v to the
+     * values. Otherwise both are RG_NONE. */
     rg_tensor *in_proj_bias, *bias_k, *bias_v;
     rg_linear_module *out_proj;
     int64_t embed_dim, num_heads;
@@ -51,39 +54,45 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_
         embed_dim, num_heads,                                \
         RG_KEYWORDS(rg_multihead_attention_options, (.bias = true), __VA_ARGS__))
 
-/* The projected keys and values of earlier positions, as tensors (batch, heads, room, head size).
- * The first `length` positions are filled. */
+/* The projected keys and values of earlier positions. Both tensors are (batch, heads, room, head
+ * size), and the program allocates them with room for all positions. The first `length` positions
+ * are filled. */
 typedef struct rg_attention_cache {
     rg_tensor *keys RG_EMPTY;
     rg_tensor *values RG_EMPTY;
     int64_t length RG_EMPTY;
-    /* If true, the cache is read-only: queries attend to its keys and values, and the arguments key
-     * and value are ignored. Otherwise the projections of key and value are appended, and `length`
-     * grows. */
+    /* If true, the cache is only read: queries attend to its keys and values, and the arguments key
+     * and value are ignored. Otherwise key and value are projected and appended to the cache, and
+     * `length` grows. */
     bool complete RG_EMPTY;
 } rg_attention_cache;
 
 typedef struct RG_OPTIONS rg_multihead_options {
     RG_BY_NAME;
-    /* The mask is (batch, keys). A bool mask leaves a key out where it is true; a float mask is
-     * added to the scores. */
+    /* A mask of shape (batch, keys). If it is bool, queries don't attend to the keys where it is
+     * true; if it is float, it is added to the scores. */
     rg_tensor *key_padding_mask RG_DEFAULT(RG_NONE);
     bool need_weights RG_DEFAULT(true);
-    /* The mask is (queries, keys) or (batch num_heads, queries, keys), bool or float as above. */
+    /* A mask of shape (queries, keys) or (batch * num_heads, queries, keys), bool or float as
+     * key_padding_mask. */
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
     bool average_attn_weights RG_DEFAULT(true);
-    /* A hint that attn_mask is causal; attn_mask is required all the same. */
+    /* Tells that attn_mask is causal, which lets a faster kernel run. attn_mask must be given all
+     * the same. */
     bool is_causal RG_DEFAULT(false);
-    /* A cache: if one is given, the keys and values come from it, and each query attends to earlier
-     * positions and to its own: attn_mask isn't needed. No gradient flows. */
+    /* If a cache is given, queries attend to the keys and values in it. Unless the cache is
+     * complete, each query attends to its own and to earlier positions only, so that attn_mask
+     * isn't needed. No gradient flows through such a call. */
     rg_attention_cache *cache RG_DEFAULT(NULL);
 } rg_multihead_options;
-/* The weights are RG_NONE if need_weights was false. Both are NULL on failure. */
+/* The results of attention. weights is RG_NONE if need_weights is false. On failure both are
+ * NULL. */
 typedef struct rg_attended {
     rg_tensor *output, *weights;
 } rg_attended;
-/* The keywords of forward_with, which stores the weights here. A class that replaces
- * rg_multihead_attention in a layer receives them, too. */
+/* The keywords of forward_with, which stores the attention weights in `weights`. If a layer has a
+ * module of another class in the place of its rg_multihead_attention, that module is called with
+ * these keywords as well. */
 typedef struct rg_multihead_keywords {
     rg_multihead_options options RG_EMPTY;
     rg_tensor *weights RG_DEFAULT(RG_NONE);
@@ -98,7 +107,8 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_te
                 __VA_ARGS__)
 #define rg_multihead_attention_forward(m, query, key, value, ...) \
     rg_multihead_attention_forward_with(m, query, key, value, RG_MULTIHEAD_(__VA_ARGS__))
-/* Returns (n, n) with -inf above the diagonal and 0 elsewhere. */
+/* Returns an n * n mask: -inf above the diagonal, and 0 elsewhere. With it as attn_mask, no query
+ * attends to later positions. */
 rg_tensor *rg_generate_square_subsequent_mask(int64_t n);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

@@ -1,6 +1,6 @@
 /*
  * batch_norm.c: BatchNorm1d and BatchNorm2d. The running mean, the running variance and the number
- * of batches are buffers. (norm.c has the norms without buffers.)
+ * of batches are buffers. (The norms without buffers are in norm.c.)
  */
 #include "layers.h"
 #include "nn/python_text.h"
@@ -9,7 +9,9 @@
 
 #include <stdio.h>
 
-/* Counts the batch, and returns its weight in the running mean and variance; NaN on failure. */
+/* Counts one more batch, and returns the weight that this batch gets in the running mean and
+ * variance: the momentum or, if the momentum is NAN, 1 / number of batches. Returns NaN on
+ * failure. */
 static double batch_norm_momentum(rg_batch_norm_module *self) {
     RG_NO_GRAD();
     RG_SCOPE();

@@ -1,6 +1,6 @@
 /*
- * conv.c: Conv1d and Conv2d. Padding with zeros is a part of the convolution; other padding is an
- * op before it.
+ * conv.c: Conv1d and Conv2d. The convolution itself pads with zeros; for another padding_mode, x is
+ * padded by rg_pad first.
  */
 #include "layers.h"
 #include "init.h"
@@ -14,7 +14,7 @@
 
 /* ---- forward ----------------------------------------------------------------------- */
 
-/* Returns the padding before and after each dim, the last dim first, as rg_pad takes it. */
+/* Returns the padding before and after each spatial dim, as rg_pad takes it: the last dim first. */
 static rg_dims conv_around(const rg_conv_module *self) {
     rg_dims around = { .n = 2 * self->dims };
     for (int d = 0; d < self->dims; d++) {
@@ -48,7 +48,7 @@ static rg_tensor *conv_module_forward(rg_module *m, rg_tensor *x) {
 
 static const char *const conv_modes[] = { "zeros", "reflect", "replicate", "circular" };
 
-/* Appends ", name=(2, 3)" to the text, and returns the text's end. */
+/* Appends ", name=(2, 3)" to the text. Returns the text's new length. */
 static int conv_tuple(char *text, size_t room, int at, const char *name, const rg_dims *v) {
     at += snprintf(text + at, room - (size_t)at, ", %s=(%lld,", name, (long long)v->v[0]);
     if (v->n == 1)
@@ -90,8 +90,9 @@ static const rg_module_class conv2d_module_class = { .name = "Conv2d",
 
 /* ---- constructors -------------------------------------------------------------------- */
 
-/* Sets a size for each dim, from one number or from a list. If there is a list, the number must be
- * `absent`. */
+/* Sets `to` to one number for each spatial dim. The numbers come from `list`, if that isn't empty,
+ * otherwise from `number`. Fails if both are given, that is if the list isn't empty and `number`
+ * isn't `absent`, its default. */
 static bool conv_sizes(const char *name, const char *what, int dims, int64_t number, int64_t absent,
                        rg_dims list, rg_dims *to) {
     if (!rgi_given_once(name, what, number, absent, list.n))
@@ -120,7 +121,8 @@ static bool conv_allows(const char *name, int64_t in, int64_t out, const rg_conv
     return true;
 }
 
-/* Draws as torch does: the weight and then the bias from U(-1/sqrt(fan in), 1/sqrt(fan in)). */
+/* Makes a Conv1d or Conv2d. Draws first the weight and then the bias, as torch does, from
+ * U(-1/sqrt(fan in), 1/sqrt(fan in)). */
 static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in, int64_t out,
                                 rg_dims kernel, rg_conv_module_options o) {
     RG_AS(cls->name);

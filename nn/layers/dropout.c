@@ -1,6 +1,6 @@
 /*
- * dropout.c: Dropout: in training, each element is zero with probability p, and the others are
- * scaled by 1 / (1 - p).
+ * dropout.c: Dropout. In training mode each element is set to zero with probability p, and the
+ * other elements are multiplied by 1 / (1 - p). In evaluation mode x is returned.
  */
 #include "layers.h"
 #include "nn/python_text.h"

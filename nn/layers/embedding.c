@@ -1,5 +1,5 @@
 /*
- * embedding.c: Embedding: a table whose rows are looked up.
+ * embedding.c: Embedding, a table of rows that are looked up by index.
  */
 #include "layers.h"
 #include "undrawn.h"
@@ -37,7 +37,7 @@ static const rg_module_class embedding_module_class = { .name = "Embedding",
                                                         .forward = embedding_module_forward,
                                                         .extra_repr = embedding_module_repr };
 
-/* Draws the table from N(0, 1), and then sets the padding's row to zero, as torch does. */
+/* Draws the table from N(0, 1) and then, as torch does, sets the row padding_idx to zero. */
 rg_embedding_module *(rg_nn_embedding_with)(int64_t n, int64_t dim, rg_embedding_options o) {
     RG_AS("Embedding");
     RG_SCOPE();

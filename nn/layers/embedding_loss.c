@@ -1,5 +1,6 @@
 /*
- * embedding_loss.c: losses of distances between vectors, as modules.
+ * embedding_loss.c: the modules of losses that compare vectors by their distance or angle, or
+ * numbers by their order.
  */
 #include "losses.h"
 #include "nn/python_text.h"

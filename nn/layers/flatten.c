@@ -1,5 +1,5 @@
 /*
- * flatten.c: Flatten: joins the dims from start_dim to end_dim into one.
+ * flatten.c: Flatten, which joins the dims from start_dim to end_dim into one.
  */
 #include "layers.h"
 

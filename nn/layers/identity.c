@@ -1,5 +1,5 @@
 /*
- * identity.c: Identity: returns its input.
+ * identity.c: Identity, which returns its input.
  */
 #include "layers.h"
 

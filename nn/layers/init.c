@@ -1,5 +1,5 @@
 /*
- * init.c: the first values of weights, drawn as torch.nn.init draws them.
+ * init.c: fills weights with their initial values. Draws the same random numbers as torch.nn.init.
  */
 #include "init.h"
 #include "undrawn.h"
@@ -48,8 +48,9 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t) {
 
 /* ---- by fans ------------------------------------------------------------------- */
 
-/* Computes the fans of a weight (out, in, ...): fan in is the number of inputs of one output, and
- * fan out the number of outputs of one input. Fails if the weight has fewer than two dims. */
+/* Computes the fans of a weight (out, in, ...). Fan in is the number of inputs from which one
+ * output is computed, and fan out the number of outputs that one input enters. Fails if the weight
+ * has fewer than two dims. */
 static bool init_fans(const char *op, const rg_tensor *t, double *in, double *out) {
     RG_FAIL_VALUE_IF(
         t->ndim < 2, op,
@@ -62,7 +63,8 @@ static bool init_fans(const char *op, const rg_tensor *t, double *in, double *ou
     return true;
 }
 
-/* Draws uniform or normal numbers of mean 0 and of this standard deviation. */
+/* Fills t with random numbers of mean 0 and standard deviation std, from a uniform or a normal
+ * distribution. */
 static rg_tensor *init_spread(rg_tensor *t, bool uniform, double std) {
     double bound = sqrt(3) * std;
     return uniform ? rg_nn_init_uniform_(t, -bound, bound) : rg_nn_init_normal_(t, 0, std);
@@ -134,8 +136,8 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
 
 /* ---- orthogonal ---------------------------------------------------------------- */
 
-/* Makes the rows of q orthonormal by Gram-Schmidt. Each row is projected twice, because rounding
- * errors remain after the first time. */
+/* Makes the rows of q orthonormal by the Gram-Schmidt process. The earlier rows are projected out
+ * of each row twice, because the first time leaves rounding errors. */
 static bool make_orthonormal(rg_tensor *q) {
     RG_FOR (int64_t i = 0; i < rg_size(q, 0); i++) {
         rg_tensor *row = rg_select(q, 0, i), *before = rg_slice(q, 0, 0, i, 1);
@@ -148,8 +150,9 @@ static bool make_orthonormal(rg_tensor *q) {
     return true;
 }
 
-/* torch returns Q of a normal matrix's QR decomposition, with the signs that make R's diagonal
- * positive. Gram-Schmidt, here in float64, gives this Q. */
+/* torch draws a normal matrix, and returns the Q of its QR decomposition, with signs that make the
+ * diagonal of R positive. The Gram-Schmidt process gives the same Q; here it computes in
+ * float64. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain) {
     if (!rgi_check(t, "orthogonal_"))
         return NULL;

@@ -1,6 +1,6 @@
 /*
- * init.h: the first values of weights: torch.nn.init, with the same random draws. Each function
- * fills its first argument, which may require grad, and returns it.
+ * init.h: fills weights with their initial values, as torch.nn.init does, with the same random
+ * numbers. Each function fills its first argument, which may require grad, and returns it.
  */
 #pragma once
 
@@ -8,29 +8,32 @@
 
 RG_PUBLIC_BEGIN
 
-/* The next three functions draw from U(a, b), from N(mean, std), and from N(mean, std) restricted
- * to [a, b]. */
+/* Fill t with random numbers: uniform_ from U(a, b), normal_ from N(mean, std^2), and trunc_normal_
+ * from N(mean, std^2) restricted to [a, b]. */
 rg_tensor *rg_nn_init_uniform_(rg_tensor *t, double a, double b);
 rg_tensor *rg_nn_init_normal_(rg_tensor *t, double mean, double std);
 rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, double a, double b);
-/* The next three functions set all elements to the value, to 1, and to 0. */
+/* Set all elements: constant_ to the value, ones_ to 1, and zeros_ to 0. */
 rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value);
 rg_tensor *rg_nn_init_ones_(rg_tensor *t);
 rg_tensor *rg_nn_init_zeros_(rg_tensor *t);
-/* xavier_uniform_ and xavier_normal_ draw with variance 2 gain^2 / (fan_in + fan_out). */
+/* Draw random numbers of mean 0 and variance 2 gain^2 / (fan_in + fan_out), from a uniform and from
+ * a normal distribution. t must have at least two dims. */
 rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);
 rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
-/* Makes the rows orthogonal and of length gain, or the columns if they are fewer. */
+/* Makes the rows of t, taken as a matrix (first dim, all other dims), orthogonal to each other and
+ * of length gain. If there are more rows than columns, it does so with the columns. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain);
 
 typedef struct RG_OPTIONS rg_kaiming_options {
     RG_BY_NAME;
-    double a RG_DEFAULT(0);                /* The slope of leaky_relu. */
-    const char *mode RG_DEFAULT("fan_in"); /* "fan_in" or "fan_out". */
+    double a RG_DEFAULT(0); /* The negative slope of leaky_relu. */
+    /* "fan_in" or "fan_out": the fan by which the variance is divided. */
+    const char *mode RG_DEFAULT("fan_in");
     const char *nonlinearity RG_DEFAULT("leaky_relu");
 } rg_kaiming_options;
-/* kaiming_uniform_ and kaiming_normal_ draw with variance gain^2 / fan. The nonlinearity sets the
- * gain, the mode chooses fan. */
+/* Draw random numbers of mean 0 and variance gain^2 / fan, from a uniform and from a normal
+ * distribution. The gain is that of the nonlinearity, and o.mode chooses the fan. */
 rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o);
 rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
 #define RG_KAIMING_(...) \
@@ -39,8 +42,9 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
     rg_nn_init_kaiming_uniform_with_(t, RG_KAIMING_(__VA_ARGS__))
 #define rg_nn_init_kaiming_normal_(t, ...) \
     rg_nn_init_kaiming_normal_with_(t, RG_KAIMING_(__VA_ARGS__))
-/* Returns the nonlinearity's gain, or NaN on failure. Only leaky_relu uses the parameter, its
- * slope. */
+/* Returns the gain that torch recommends for the nonlinearity. Fails, and returns NaN, if the
+ * nonlinearity is unknown. `param` is the negative slope of leaky_relu; for others it is
+ * ignored. */
 double rg_nn_init_calculate_gain(const char *nonlinearity, double param);
 
 RG_PUBLIC_END

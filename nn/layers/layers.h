@@ -1,6 +1,7 @@
 /*
  * layers.h: Linear, Embedding, the norms, PReLU, convolutions, pooling, and layers without
- * parameters. Attention and positions are in attention.h and positions.h, and losses in losses.h.
+ * parameters. The modules of attention, of positions and of losses are in attention.h, positions.h
+ * and losses.h.
  *
  *     rg_linear_module *layer = rg_nn_linear(4, 2, .bias = false);
  *     rg_tensor *y = rg_call(layer, x);
@@ -30,9 +31,9 @@ rg_linear_module *rg_nn_linear_with(int64_t in_features, int64_t out_features, r
 typedef struct rg_embedding_module {
     rg_module base;
     rg_tensor *weight;
-    /* padding_idx is INT64_MIN if no row is for padding. */
+    /* padding_idx is INT64_MIN if no row of the table is for padding. */
     int64_t num_embeddings, embedding_dim, padding_idx;
-    /* 0 means no maximum of the rows' norm. */
+    /* If max_norm is 0, the norm of a row isn't limited. */
     double max_norm, norm_type;
     bool scale_grad_by_freq;
 } rg_embedding_module;
@@ -42,20 +43,21 @@ rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedd
     rg_nn_embedding_with(num_embeddings, embedding_dim, RG_EMBEDDING_(__VA_ARGS__))
 
 /* ---- LayerNorm, RMSNorm, GroupNorm ------------------------------------------------
- * LayerNorm and RMSNorm normalise over the last dim of n elements; their _dims variants over the
- * last dims, of this shape. GroupNorm normalises over groups of channels. */
+ * rg_nn_layer_norm(n) and rg_nn_rms_norm(n) normalise over the last dim, which has n elements.
+ * Their _dims variants normalise over as many last dims as the shape has. GroupNorm normalises over
+ * groups of channels. */
 typedef struct RG_OPTIONS rg_norm_options {
     RG_BY_NAME;
-    /* RG_OWN_EPS stands for 1e-5 and, in RMSNorm, for the dtype's epsilon. */
+    /* RG_OWN_EPS means the default: 1e-5, but in RMSNorm the epsilon of x's dtype. */
     double eps RG_DEFAULT(RG_OWN_EPS);
-    /* GroupNorm's affine. */
+    /* The argument `affine` of GroupNorm. */
     bool elementwise_affine RG_DEFAULT(true);
     bool bias RG_DEFAULT(true);
 } rg_norm_options;
 typedef struct rg_norm_module {
     rg_module base;
     rg_tensor *weight, *bias;
-    /* GroupNorm stores (groups, channels). */
+    /* The sizes of the dims that are normalised. GroupNorm stores (groups, channels) instead. */
     rg_dims shape;
     rg_norm_options o;
 } rg_norm_module;
@@ -82,7 +84,7 @@ typedef struct rg_prelu_module {
 typedef struct RG_OPTIONS rg_prelu_options {
     RG_BY_NAME;
     int64_t num_parameters RG_DEFAULT(1);
-    double init RG_DEFAULT(0.25); /* The first value of the slopes. */
+    double init RG_DEFAULT(0.25); /* The initial value of the slopes. */
 } rg_prelu_options;
 rg_prelu_module *rg_nn_prelu_with(rg_prelu_options o);
 #define rg_nn_prelu(...) \
@@ -90,16 +92,16 @@ rg_prelu_module *rg_nn_prelu_with(rg_prelu_options o);
         RG_KEYWORDS(rg_prelu_options, (.num_parameters = 1, .init = 0.25), __VA_ARGS__))
 
 /* ---- Conv1d, Conv2d: rg_nn_conv2d(3, 8, 5, .stride = 2, .padding = 1) --------------
- * The kernel is a number or RG_DIMS(5, 3). The options are those of rg_conv2d, and bias and
- * padding_mode. */
+ * The kernel is a number or, in Conv2d, a list such as RG_DIMS(5, 3). The options are those of
+ * rg_conv2d; bias and padding_mode are added. */
 typedef struct rg_conv_module {
     rg_module base;
     rg_tensor *weight, *bias;
     int64_t in_channels, out_channels, groups;
-    /* One size for each dim of the kernel. */
+    /* One element for each spatial dim: one in Conv1d, two in Conv2d. */
     rg_dims kernel_size, stride, padding, dilation;
     int dims;
-    const char *padding_text; /* "same", "valid", or NULL */
+    const char *padding_text; /* "same", "valid", or NULL if the padding is given as numbers. */
     rg_pad_mode padding_mode;
 } rg_conv_module;
 typedef struct RG_OPTIONS rg_conv_module_options {
@@ -129,8 +131,8 @@ rg_conv_module *rg_nn_conv2d_with(int64_t in_channels, int64_t out_channels, rg_
                       RG_CONV_MODULE_(__VA_ARGS__))
 
 /* ---- pooling: rg_nn_max_pool2d(2), rg_nn_avg_pool2d(RG_DIMS(3, 2), .stride = 1) ----
- * The options are those of rg_max_pool2d and rg_avg_pool2d. A max pool that is called with keywords
- * stores the indices in them, as torch returns them with return_indices=True:
+ * The options are those of rg_max_pool2d and rg_avg_pool2d. If a max pooling module is called with
+ * keywords, it stores the indices in them that torch returns with return_indices=True:
  *
  *     rg_pool_keywords k = { 0 };
  *     rg_tensor *y = rg_call_keywords(pool, &k, x);
@@ -178,7 +180,8 @@ rg_adaptive_pool_module *rg_nn_adaptive_max_pool2d_with(rg_dims output_size);
 typedef struct RG_OPTIONS rg_batch_norm_module_options {
     RG_BY_NAME;
     double eps RG_DEFAULT(1e-5);
-    double momentum RG_DEFAULT(0.1); /* NAN is torch's None: all batches have equal weight. */
+    /* NAN means torch's momentum=None: the running statistics are the averages over all batches. */
+    double momentum RG_DEFAULT(0.1);
     bool affine RG_DEFAULT(true);
     bool bias RG_DEFAULT(true);
     bool track_running_stats RG_DEFAULT(true);
@@ -205,7 +208,7 @@ rg_batch_norm_module *rg_nn_batch_norm2d_with(int64_t num_features, rg_batch_nor
 /* ---- layers without parameters: rg_nn_relu is a module that computes rg_relu, .. --------- */
 typedef struct rg_plain_module {
     rg_module base;
-    /* The arguments of the constructor, in order. */
+    /* The constructor's arguments, in their order. Arguments that it doesn't take are 0. */
     double a, b;
 } rg_plain_module;
 rg_plain_module *rg_nn_identity(void);

@@ -1,5 +1,5 @@
 /*
- * likelihood_loss.c: negative log likelihood losses, as modules.
+ * likelihood_loss.c: GaussianNLLLoss and PoissonNLLLoss, the modules of negative log likelihoods.
  */
 #include "losses.h"
 

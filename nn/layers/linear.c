@@ -1,5 +1,5 @@
 /*
- * linear.c: Linear: y = x weight^T + bias.
+ * linear.c: the module Linear: y = x weight^T + bias.
  */
 #include "linear.h"
 #include "init.h"
@@ -29,7 +29,7 @@ const rg_module_class rgi_out_proj_class = { .name = "NonDynamicallyQuantizableL
                                              .forward = linear_module_forward,
                                              .extra_repr = linear_module_repr };
 
-/* Draws as torch does: the weight and then the bias from U(-1/sqrt(in), 1/sqrt(in)). */
+/* Draws first the weight and then the bias, as torch does, from U(-1/sqrt(in), 1/sqrt(in)). */
 rg_linear_module *(rg_nn_linear_with)(int64_t in, int64_t out, rg_linear_options o) {
     RG_AS("Linear");
     RG_SCOPE();

@@ -1,10 +1,10 @@
 /*
- * linear.h: the Linear inside MultiheadAttention, which has another class name in torch. Private;
- * rg_nn_linear is in layers.h.
+ * linear.h: the class of the Linear inside MultiheadAttention, whose name in torch isn't Linear.
+ * Private. The Linear for programs, rg_nn_linear, is in layers.h.
  */
 #pragma once
 
 #include "layers.h"
 
-/* torch calls it NonDynamicallyQuantizableLinear. */
+/* The class named NonDynamicallyQuantizableLinear in torch. It computes the same as Linear. */
 extern const rg_module_class rgi_out_proj_class;

@@ -1,6 +1,6 @@
 /*
- * loss.c: losses of two inputs, x and target, as modules that call the functions of ops.h. Their
- * weights are buffers, as in torch.
+ * loss.c: the modules of losses that take x and target, such as MSELoss. Each calls its function in
+ * ops.h. Their weights are buffers, as in torch.
  */
 #include "losses.h"
 #include "tensor/error.h"
@@ -17,7 +17,8 @@ static rg_loss_module *loss_new(const rg_module_class *cls, loss_function *f, rg
     RG_AS(cls->name);
     RG_SCOPE();
     rg_loss_module *self = RG_MODULE(rg_loss_module, cls, .o = o, .f = f);
-    /* The module takes a reference of its own; the program's scope keeps its own. */
+    /* Registering takes a reference over. rgi_lend makes a new one for the module, so that the
+     * program's scope keeps the reference that it has. */
     RG_BUFFER(self, weight, rgi_lend(o.weight));
     RG_BUFFER(self, pos_weight, rgi_lend(o.pos_weight));
     return RG_READY(self);

@@ -1,6 +1,6 @@
 /*
- * multihead_attention.c: MultiheadAttention. This file is long because attention with a cache and
- * attention without one have the checks, the masks and the projections in common.
+ * multihead_attention.c: the module MultiheadAttention. This file is long because attention with a
+ * cache and attention without one share their checks, masks and projections.
  */
 #include "attention.h"
 #include "tensor/dtype.h"
@@ -18,7 +18,8 @@
 
 /* ---- checks of the arguments --------------------------------------------------- */
 
-/* Returns x as (length, batch, ..): torch computes in this layout, and its errors show it. */
+/* Returns x, which may be unbatched or batch_first, as (length, batch, ..). torch computes in this
+ * layout, and its error messages show shapes in it. */
 static rg_tensor *mha_length_first(rg_multihead_attention *self, rg_tensor *x) {
     if (!x)
         return NULL;
@@ -43,7 +44,8 @@ static bool mha_check_ranks(rg_tensor *const in[3]) {
     return true;
 }
 
-/* Checks the masks' dtypes and numbers of dims; their sizes are checked against the scores. */
+/* Checks the dtypes of the masks and their numbers of dims. Their sizes are checked later, when the
+ * sizes of the scores are known. */
 static bool mha_check_masks(const rg_tensor *query, const rg_multihead_options *o) {
     const char *op = "multihead_attention";
     const int padding_dims = query->ndim - 1;
@@ -52,8 +54,8 @@ static bool mha_check_masks(const rg_tensor *query, const rg_multihead_options *
                                    padding_dims);
 }
 
-/* Keys and values must have the same length and batch, and also the same width as the query if one
- * weight projects all three. */
+/* Requires that keys and values have the same length and batch. If one weight projects query, keys
+ * and values, their widths must be equal as well. */
 static bool mha_check_keys_and_values(rg_multihead_attention *self, rg_tensor *k, rg_tensor *v) {
     bool packed = self->in_proj_weight != RG_NONE, alike = true;
     int dims = packed ? k->ndim : k->ndim - 1;
@@ -94,21 +96,22 @@ static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
 
 /* ---- masks --------------------------------------------------------------------- */
 
-/* Returns a mask that can be added to the scores: a bool mask becomes -inf where it is true, and 0
- * elsewhere. */
+/* Turns a bool mask into a mask that can be added to the scores: -inf where the mask is true, and 0
+ * elsewhere. Returns another mask, or RG_NONE, as it is. */
 static rg_tensor *mha_as_added(rg_tensor *mask, rg_dtype dtype) {
     if (mask == RG_NONE || !rgi_is_bool(mask->dtype))
         return mask;
     return rg_masked_fill(rg_zeros_dims(rg_shape(mask), dtype), mask, -INFINITY);
 }
 
-/* The sizes of the scores: queries are (l, n, ..) and keys (s, n, ..), where n is the batch. `more`
- * positions follow the keys: the bias and zeros. */
+/* The sizes of the scores: l queries and s keys, in a batch of n. `more` positions are appended to
+ * the keys: one for add_bias_kv, and one for add_zero_attn. */
 typedef struct mha_sizes {
     long long l, n, s, heads, more;
 } mha_sizes;
 
-/* Returns attn_mask as (l, s + more), or as (n, heads, l, s + more). */
+/* Checks the sizes of attn_mask, and returns it as (l, s + more) or, if it has three dims, as (n,
+ * heads, l, s + more). */
 static rg_tensor *mha_attn_mask(rg_tensor *mask, const mha_sizes *is) {
     const int64_t *size = mask->size;
     MHA_FAIL_IF(mask->ndim == 2 && (size[0] != is->l || size[1] != is->s),
@@ -125,7 +128,7 @@ static rg_tensor *mha_attn_mask(rg_tensor *mask, const mha_sizes *is) {
     return mask;
 }
 
-/* Returns key_padding_mask as (n, 1, 1, s + more). */
+/* Checks the sizes of key_padding_mask, and returns it as (n, 1, 1, s + more). */
 static rg_tensor *mha_padding_mask(rg_tensor *mask, const mha_sizes *is, bool batched) {
     if (is->more)
         mask = rg_pad(mask, 0, is->more);
@@ -141,7 +144,8 @@ static rg_tensor *mha_padding_mask(rg_tensor *mask, const mha_sizes *is, bool ba
     return rg_unsqueeze(rg_unsqueeze(mask, 1), 1);
 }
 
-/* Returns the sum of both masks for scores of (n, heads, l, s + more), or RG_NONE. */
+/* Returns the sum of both masks, which can be added to scores of (n, heads, l, s + more). Returns
+ * RG_NONE if neither mask is given. */
 static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, bool batched,
                            rg_dtype dtype) {
     rg_tensor *mask = mha_as_added(o->attn_mask, dtype);
@@ -158,7 +162,8 @@ static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, b
 
 /* ---- forward ------------------------------------------------------------------- */
 
-/* Returns in[i] projected to (length, batch, embedding). */
+/* Projects in[i]: the query (i = 0), the key (1) or the value (2). Returns it as (length, batch,
+ * embedding). */
 static rg_tensor *mha_project_one(rg_multihead_attention *self, rg_tensor *const in[3], int i) {
     int64_t embed = self->embed_dim;
     bool packed = self->in_proj_weight != RG_NONE;
@@ -170,7 +175,7 @@ static rg_tensor *mha_project_one(rg_multihead_attention *self, rg_tensor *const
     return mha_length_first(self, rg_linear(in[i], weight, bias));
 }
 
-/* Projects the query, the key and the value to (length, batch, embedding), into x. */
+/* Projects the query, the key and the value, and stores them in x as (length, batch, embedding). */
 static bool mha_project(rg_multihead_attention *self, rg_tensor *const in[3], rg_tensor *x[3]) {
     int64_t embed = self->embed_dim;
     bool packed = self->in_proj_weight != RG_NONE;
@@ -187,8 +192,9 @@ static bool mha_project(rg_multihead_attention *self, rg_tensor *const in[3], rg
     return x[0] && x[1] && x[2];
 }
 
-/* Returns (length, n, embedding) as (n, heads, length, head size). A bias and then zeros may be
- * appended to the positions. */
+/* Splits x, of shape (length, n, embedding), into heads: returns (n, heads, length, head size).
+ * First appends one position that holds the bias, unless that is RG_NONE, and then, if `zeros`, one
+ * that holds zeros. */
 static rg_tensor *mha_heads(rg_multihead_attention *self, rg_tensor *x, int64_t n, rg_tensor *bias,
                             bool zeros) {
     int64_t embed = self->embed_dim, heads = self->num_heads;
@@ -203,8 +209,8 @@ static rg_tensor *mha_heads(rg_multihead_attention *self, rg_tensor *x, int64_t 
     return x ? rg_permute(rg_view(x, x->size[0], n, heads, embed / heads), 1, 2, 0, 3) : NULL;
 }
 
-/* Calls the point's hooks with x (n, heads, length, size) transposed to (n, length, heads, size).
- */
+/* Calls the hooks of the named point. x is (n, heads, length, head size), but hooks see it as (n,
+ * length, heads, head size). Returns x, or the tensor by which a hook replaced it. */
 static rg_tensor *mha_by_position(rg_module *m, rg_point_of *point, const char *name,
                                   rg_tensor *x) {
     if (!rgi_has_hook_scope())
@@ -241,7 +247,8 @@ static rg_tensor *mha_point(rg_module *m, const char *name, rg_tensor *x) {
     return rgi_point(m, name, x);
 }
 
-/* Returns whether a hook waits for a value inside attention, so that it can't be one op. */
+/* Returns whether a hook is registered for a value inside attention. Then attention must run in
+ * several ops, because a single op doesn't show such values. */
 static bool mha_is_awaited(rg_multihead_attention *self) {
     for (int i = 0; rgi_attention_points[i] && rgi_has_hook_scope(); i++)
         if (rgi_is_awaited(&self->base, rgi_attention_points[i]))
@@ -249,8 +256,8 @@ static bool mha_is_awaited(rg_multihead_attention *self) {
     return false;
 }
 
-/* Attends with queries, keys and values of (n, heads, length, head size). Returns the heads'
- * outputs and, if computed in several ops, each head's weights. */
+/* Computes attention of queries, keys and values, each of (n, heads, length, head size). Returns
+ * the heads' outputs. If `by_steps`, also returns each head's weights, otherwise RG_NONE. */
 static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *const heads[3],
                                     rg_tensor *mask, bool causal, bool by_steps) {
     rg_tensor *q = heads[0], *k = heads[1], *v = heads[2];
@@ -262,7 +269,8 @@ static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *con
     return (rg_attended){ y, RG_NONE };
 }
 
-/* Returns the mask that is added to the scores of the projected query x[0] and key x[1]. */
+/* Returns the mask that is added to the scores of the projected query x[0] and the projected key
+ * x[1]. Returns RG_NONE if the options have no mask. */
 static rg_tensor *mha_mask_for(rg_multihead_attention *self, rg_tensor *const x[3],
                                const rg_multihead_options *o, bool batched) {
     int64_t more = (self->bias_k != RG_NONE) + self->o.add_zero_attn;
@@ -270,8 +278,8 @@ static rg_tensor *mha_mask_for(rg_multihead_attention *self, rg_tensor *const x[
     return mha_mask(o, &sizes, batched, x[0]->dtype);
 }
 
-/* Attends with the projected query, key and value. Returns the heads' outputs, and each head's
- * weights if need_weights is true. */
+/* Computes attention of the projected query x[0], key x[1] and value x[2]. Returns the heads'
+ * outputs and, if need_weights is true, each head's weights. */
 static rg_attended mha_attend(rg_multihead_attention *self, rg_tensor *const x[3],
                               const rg_multihead_options *o, bool batched) {
     bool by_steps = o->need_weights || mha_is_awaited(self);
@@ -286,8 +294,8 @@ static rg_attended mha_attend(rg_multihead_attention *self, rg_tensor *const x[3
     return mha_attend_heads(self, heads, mask, causal, by_steps);
 }
 
-/* Returns the heads' weights as the options ask: averaged or per head, and without the batch dim if
- * the query has none. */
+/* Returns the heads' weights in the form that the options ask for: RG_NONE, averaged over the
+ * heads, or for each head. If the query is unbatched, so are the weights. */
 static rg_tensor *mha_wanted_weights(rg_tensor *weights, const rg_multihead_options *o,
                                      bool batched) {
     if (!o->need_weights)
@@ -297,7 +305,8 @@ static rg_tensor *mha_wanted_weights(rg_tensor *weights, const rg_multihead_opti
     return batched ? weights : rg_squeeze_dim(weights, 0);
 }
 
-/* Joins the heads' outputs, (batch, heads, length, head size), and applies out_proj. */
+/* Concatenates the heads' outputs, (batch, heads, length, head size), and applies out_proj. Returns
+ * the output in the layout of the query. */
 static rg_tensor *mha_join(rg_multihead_attention *self, rg_tensor *y, int64_t l, int64_t n,
                            bool batched) {
     y = rg_reshape(rg_permute(y, 2, 0, 1, 3), l, n, self->embed_dim);
@@ -305,8 +314,8 @@ static rg_tensor *mha_join(rg_multihead_attention *self, rg_tensor *y, int64_t l
     return batched ? mha_length_first(self, y) : rg_squeeze_dim(y, 1);
 }
 
-/* Attends with the projected query q. Returns the output, and stores the weights in the keywords if
- * need_weights is true. */
+/* Turns the heads' outputs and weights `a` into the results. Returns the output, and stores the
+ * weights in the keywords. q is the projected query; only its sizes are used. */
 static rg_tensor *mha_results(rg_multihead_attention *self, rg_attended a, const rg_tensor *q,
                               bool batched, rg_multihead_keywords *k) {
     a.weights = mha_wanted_weights(a.weights, &k->options, batched);
@@ -348,7 +357,8 @@ static bool cache_check(rg_multihead_attention *self, rg_tensor *const in[3],
     return true;
 }
 
-/* Appends x, projected keys or values, to the cache. */
+/* Appends the projected keys or values x to the tensor `room` of the cache, after its first
+ * `length` positions. Fails if there is no room for them. */
 static bool cache_write(rg_multihead_attention *self, rg_tensor *room, int64_t length,
                         rg_tensor *x) {
     if (!x)
@@ -361,8 +371,8 @@ static bool cache_write(rg_multihead_attention *self, rg_tensor *room, int64_t l
     return rg_copy_(rg_narrow(room, 2, length, t), heads);
 }
 
-/* Returns the mask with -inf added where a key comes after its query. The l queries are the last l
- * positions of the keys. */
+/* Adds -inf to the mask wherever a key comes after the query. The l queries are the last l of the s
+ * positions. A single query is the last position, so it needs no mask. */
 static rg_tensor *cache_causal(rg_tensor *mask, int64_t l, int64_t s, rg_dtype dtype) {
     if (l == 1)
         return mask;
@@ -370,7 +380,7 @@ static rg_tensor *cache_causal(rg_tensor *mask, int64_t l, int64_t s, rg_dtype d
     return mask == RG_NONE ? causal : rg_add(mask, causal);
 }
 
-/* Does mha_run with the cache's keys and values. */
+/* Does what mha_run does, with the keys and values of the cache. */
 static rg_tensor *mha_run_cached(rg_multihead_attention *self, rg_tensor *const in[3],
                                  rg_multihead_keywords *k) {
     RG_NO_GRAD();
@@ -425,7 +435,8 @@ rg_tensor *rgi_keys_and_values(rg_multihead_attention *self, rg_tensor *memory) 
 
 /* ---- the forward --------------------------------------------------------------- */
 
-/* Returns the output, and stores the weights in the keywords if need_weights is true. */
+/* Runs forward. Returns the output, and stores the weights in the keywords, or RG_NONE if
+ * need_weights is false. */
 static rg_tensor *mha_run(rg_multihead_attention *self, rg_tensor *const in[3],
                           rg_multihead_keywords *k) {
     const rg_multihead_options *o = &k->options;
@@ -486,7 +497,7 @@ static rg_tensor *mha_added_bias(bool there, int64_t embed) {
     return there ? rg_nn_init_xavier_normal_(rg_empty(1, 1, embed), 1) : RG_NONE;
 }
 
-/* Makes out_proj, which torch draws first. */
+/* Makes out_proj. torch draws its weights before those of the attention itself. */
 static rg_linear_module *mha_out_proj(int64_t embed, bool bias) {
     rg_linear_module *linear = rg_nn_linear(embed, embed, .bias = bias);
     if (!linear)

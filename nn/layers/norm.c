@@ -1,5 +1,5 @@
 /*
- * norm.c: LayerNorm, RMSNorm and GroupNorm. Weights begin as ones, biases as zeros.
+ * norm.c: LayerNorm, RMSNorm and GroupNorm. Weights are initialised with ones, biases with zeros.
  */
 #include "layers.h"
 #include "tensor/error.h"
@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-/* Makes a norm whose weight and bias have the shape `affine`. */
+/* Makes a norm. `shape` is the field of that name, and `affine` the shape of the weight and of the
+ * bias. */
 static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_dims affine,
                                 bool has_bias, rg_norm_options o) {
     RG_AS(cls->name);

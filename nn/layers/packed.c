@@ -47,7 +47,7 @@ rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows,
 
 static const rg_packed_sequence no_packed;
 
-/* Returns the batch size of each step for sorted lengths. */
+/* Returns the batch size of each step. The lengths must be sorted, the longest first. */
 static rg_tensor *packed_sizes(const rg_tensor *lengths) {
     const int64_t *n = (const int64_t *)lengths->data;
     int64_t batch = lengths->size[0];
@@ -60,7 +60,8 @@ static rg_tensor *packed_sizes(const rg_tensor *lengths) {
     return sizes;
 }
 
-/* Requires contiguous int64 lengths. */
+/* Requires that x and the lengths can be packed: the lengths must be positive, sorted, no longer
+ * than x, and as many as x has sequences. They must be contiguous and int64. */
 static bool pack_allows(const char *op, const rg_tensor *x, const rg_tensor *lengths) {
     RG_FAIL_IF(x->numel == 0, op, "Cannot pack empty tensors.");
     RG_FAIL_IF(lengths->size[0] != x->size[1], op,
@@ -82,7 +83,8 @@ static bool pack_allows(const char *op, const rg_tensor *x, const rg_tensor *len
     return true;
 }
 
-/* Returns the packed steps of x, (steps, batch, ..). */
+/* Returns the rows of a packed sequence. x is (steps, batch, ..), and has its longest sequence
+ * first. */
 static rg_tensor *pack_rows(const char *op, rg_tensor *x, rg_tensor *sizes, int64_t rows) {
     const rg_step_runs runs = rgi_step_runs(op, sizes, rows, false);
     if (runs.n < 0)
@@ -98,12 +100,13 @@ static rg_tensor *pack_rows(const char *op, rg_tensor *x, rg_tensor *sizes, int6
     return rg_cat(rg_list_of(runs.n, part), 0);
 }
 
-/* Returns the inverse of a permutation. */
+/* Returns the inverse of a permutation. The inverse of RG_NONE is RG_NONE. */
 static rg_tensor *inverted(rg_tensor *permutation) {
     return permutation == RG_NONE ? RG_NONE : rg_argsort(permutation, 0, false);
 }
 
-/* Packs x, (steps, batch, ..), with int64 lengths. */
+/* Packs x, (steps, batch, ..). The lengths must be int64. If they aren't `sorted`, the sequences
+ * are sorted first. */
 static rg_packed_sequence pack(const char *op, rg_tensor *x, rg_tensor *lengths, bool sorted) {
     rg_packed_sequence p = { .sorted_indices = RG_NONE };
     if (!sorted) {
@@ -150,7 +153,7 @@ rg_packed_sequence rg_pack_padded_sequence_with(rg_tensor *x, rg_tensor *lengths
                  lengths->ndim);
         return no_packed;
     }
-    /* Fails if x has no second dim. */
+    /* rg_transpose fails if x has no second dim. So it is called even if its result isn't used. */
     rg_tensor *turned = rg_transpose(x, 0, 1);
     if (!turned)
         return no_packed;
@@ -172,7 +175,7 @@ rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o) {
 
 /* ---- padding --------------------------------------------------------------------- */
 
-/* Returns x with `more` elements of a value after its end along dim, or before its begin. */
+/* Appends `more` elements of the given value along dim, or prepends them if `before`. */
 static rg_tensor *padded(rg_tensor *x, int dim, int64_t more, double value, bool before) {
     if (!x || !more)
         return x;
@@ -182,7 +185,7 @@ static rg_tensor *padded(rg_tensor *x, int dim, int64_t more, double value, bool
     return rg_cat(before ? RG_LIST(fill, x) : RG_LIST(x, fill), dim);
 }
 
-/* Returns the sequences' lengths, the longest first. */
+/* Returns the lengths of the sequences in packed order: the longest first. */
 static rg_tensor *lengths_of(const rg_step_runs *runs) {
     rg_tensor *lengths = rg_zeros_dims(RG_DIMS(runs->v[0].batch), RG_INT64);
     for (int i = 0; lengths && i < runs->n; i++)

@@ -1,6 +1,6 @@
 /*
- * pool.c: pooling as modules: sliding and adaptive windows. If called with rg_pool_keywords, max
- * pooling returns the indices, too.
+ * pool.c: the modules of pooling with sliding windows, and of adaptive pooling. If a max pooling
+ * module is called with rg_pool_keywords, it also returns the indices of the maxima.
  */
 #include "layers.h"
 #include "nn/python_text.h"
@@ -11,8 +11,8 @@
 
 /* ---- text --------------------------------------------------------------------------- */
 
-/* Appends "name=2" or "name=(2, 3)" to the text, and returns the text's end. If `tuple` is true, a
- * single number is written as "(2,)". */
+/* Appends "name=2" or "name=(2, 3)" to the text, after a comma unless the text is empty. Returns
+ * the text's new length. If `tuple` is true, a single number is written as a tuple: "name=(2,)". */
 static int pool_text(char *text, size_t room, int at, const char *name, rg_dims v, bool tuple) {
     const bool number = v.n == 1 && !tuple;
     at += snprintf(text + at, room - (size_t)at, "%s%s=%s", at ? ", " : "", name,
@@ -32,14 +32,14 @@ static rg_dims list_or_number(int64_t number, rg_dims list) {
     return list.n ? list : RG_DIMS(number);
 }
 
-/* Returns the stride, whose default is the kernel. */
+/* Returns the stride as a list. Its default is the size of the kernel. */
 static rg_dims pool_stride(int64_t stride, rg_dims strides, rg_dims kernel) {
     return stride == RG_KERNEL && !strides.n ? kernel : list_or_number(stride, strides);
 }
 
 /* ---- MaxPool1d, MaxPool2d ------------------------------------------------------------ */
 
-/* Returns the maxima, and stores the indices in the keywords if there are any. */
+/* Returns the maxima. If the call has keywords, stores the indices of the maxima in them. */
 static rg_tensor *pool_give(rg_values_indices r, void *keywords) {
     rg_pool_keywords *k = keywords;
     if (k)

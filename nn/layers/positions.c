@@ -10,7 +10,8 @@
 
 /* ---- forward ------------------------------------------------------------------- */
 
-/* Rotates the halves (a, b) of x to (a cos - b sin, b cos + a sin). */
+/* Rotates x by the angles of the positions from `start` on: with the halves a and b of its last
+ * dim, x becomes (a cos - b sin, b cos + a sin). */
 static rg_tensor *rotate(rg_positions *self, rg_tensor *x, int64_t start, int64_t length) {
     int64_t half = x->size[x->ndim - 1] / 2;
     rg_tensor *a = rg_narrow(x, -1, 0, half), *b = rg_narrow(x, -1, half, half);
@@ -60,7 +61,8 @@ static const rg_module_class learned_class = POSITIONS_CLASS("LearnedPositions")
 static const rg_module_class sinusoidal_class = POSITIONS_CLASS("SinusoidalPositions");
 static const rg_module_class rotary_class = POSITIONS_CLASS("RotaryPositions");
 
-/* Returns position / base^(2i/dim), of shape (max_len, dim/2 rounded up). */
+/* Returns the angles position / base^(2i/dim) as a matrix with a row for each position and a column
+ * for each i: (max_len, dim/2 rounded up). */
 static rg_tensor *position_angles(int64_t max_len, int64_t dim, double base) {
     rg_dtype dtype = rg_default_dtype();
     rg_tensor *even = rg_to(rg_arange_step(0, dim, 2), dtype);

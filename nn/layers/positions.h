@@ -13,17 +13,19 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_positions {
     rg_module base;
-    /* Learned and sinusoidal positions use weight, rotary ones cos and sin. The other fields are
-     * NULL. */
+    /* Learned and sinusoidal positions use weight, which is added to x; rotary positions use cos
+     * and sin. The tensors that a module doesn't use are NULL. */
     rg_tensor *weight, *cos, *sin;
 } rg_positions;
-/* Makes learned positions: a parameter drawn from N(0, 1), as Embedding's weight. */
+/* Makes learned positions: a parameter (max_len, dim), drawn from N(0, 1) as Embedding's weight
+ * is. */
 rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim);
-/* Makes sinusoidal positions: sines in even columns, cosines in odd ones. */
+/* Makes sinusoidal positions: a buffer (max_len, dim) with the sines of the angles in even columns,
+ * and their cosines in odd columns. */
 rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);
 rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
-/* Returns x with its positions encoded, the first of which is `start`. rg_call(m, x) starts at 0.
- */
+/* Returns x with positions encoded. The first row of x has the position `start`, and the next rows
+ * follow. rg_call(m, x) encodes with start = 0. */
 rg_tensor *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

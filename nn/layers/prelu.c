@@ -1,5 +1,5 @@
 /*
- * prelu.c: PReLU: x if x > 0, else slope times x, with a learned slope.
+ * prelu.c: the module PReLU: x if x > 0, otherwise slope * x. The slope is a parameter.
  */
 #include "layers.h"
 #include "tensor/error.h"

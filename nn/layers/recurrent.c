@@ -1,7 +1,8 @@
 /*
- * recurrent.c: LSTM, GRU and RNN as modules of several layers and directions, over rg_lstm_scan and
- * its siblings. (packed.c packs sequences; recurrent_cells.c has the cells.)
- * This file is long because the three kinds are one module, with the checks of all of them.
+ * recurrent.c: the modules LSTM, GRU and RNN, with several layers and one or two directions.
+ * rg_lstm_scan and its siblings run one direction of one layer. (Sequences are packed in packed.c;
+ * the cells are in recurrent_cells.c.) This file is long because the three kinds are one module,
+ * with the checks of all three.
  */
 #include "packed.h"
 #include "init.h"
@@ -26,15 +27,15 @@ static bool rnn_is_gru(const rg_rnn_module *self) { return self->base.cls == &gr
 
 static int rnn_directions(const rg_rnn_module *self) { return self->o.bidirectional ? 2 : 1; }
 
-/* Returns the width of h. */
+/* Returns the size of h: proj_size, if there is a projection, otherwise hidden_size. */
 static int64_t rnn_width(const rg_rnn_module *self) {
     return self->o.proj_size ? self->o.proj_size : self->hidden_size;
 }
 
 /* ---- checks of the arguments ----------------------------------------------------- */
 
-/* A call's input, (steps, batch, ..) or, if packed, (all steps, ..), and its runs of steps
- * (packed.h). */
+/* The arguments of a call: x is (steps, batch, ..) or, if packed, (rows of all steps, ..). Its
+ * steps are divided into runs (see packed.h), each of which is scanned in one op. */
 typedef struct rnn_run {
     rg_rnn_module *self;
     rg_tensor *x, *h_0, *c_0;
@@ -60,7 +61,7 @@ static bool rnn_check_input(const rnn_run *r) {
     return true;
 }
 
-/* A state is (layers times directions, batch, width). */
+/* Requires that the states, if given, are (layers * directions, batch, size of the state). */
 static bool rnn_check_states(const rnn_run *r) {
     const rg_rnn_module *self = r->self;
     const char *name = self->base.cls->name;
@@ -70,7 +71,8 @@ static bool rnn_check_states(const rnn_run *r) {
     return rgi_want_state(name, lstm, 0, r->h_0, h) && rgi_want_state(name, lstm, 1, r->c_0, c);
 }
 
-/* Makes the single run of an input that isn't packed. */
+/* Prepares an input that isn't packed: brings x to (steps, batch, ..), adds a batch dim if there is
+ * none, and makes its runs. */
 static bool rnn_begin_padded(rnn_run *r) {
     const bool batch_first = r->self->o.batch_first;
     r->batched = r->x->ndim == 3;
@@ -85,7 +87,8 @@ static bool rnn_begin_padded(rnn_run *r) {
         r->x = rg_transpose(r->x, 0, 1);
     if (!r->x || !r->h_0 || !r->c_0 || !rnn_check_input(r))
         return false;
-    /* A layer with a projection has runs of one step each. */
+    /* All steps are one run. But a projection must be applied to h between two steps, so if there
+     * is one, each step is a run. */
     const int64_t steps = r->x->size[0];
     const int n = r->self->o.proj_size ? (int)steps : 1;
     r->batch = r->x->size[1];
@@ -130,12 +133,13 @@ static bool rnn_begin(rnn_run *r, const rg_rnn_keywords *k) {
 
 /* ---- one direction of one layer -------------------------------------------------- */
 
-/* The state of a run's sequences, the longest first. c is RG_NONE except for an LSTM. */
+/* The states of the sequences that are being scanned, the longest sequence first. c is RG_NONE
+ * unless the module is an LSTM. */
 typedef struct rnn_state {
     rg_tensor *h, *c;
 } rnn_state;
 
-/* Returns rows begin to end - 1 of both tensors. */
+/* Returns the rows from `begin` to `end` - 1 of h and of c: the states of these sequences. */
 static rnn_state rnn_rows(rnn_state s, int64_t begin, int64_t end) {
     rnn_state part = { rg_narrow(s.h, 0, begin, end - begin), RG_NONE };
     if (s.c != RG_NONE)
@@ -143,7 +147,7 @@ static rnn_state rnn_rows(rnn_state s, int64_t begin, int64_t end) {
     return part;
 }
 
-/* Concatenates n states. */
+/* Concatenates n states into one. */
 static rnn_state rnn_join(int n, const rnn_state *s) {
     rg_tensor **h = rgi_scope_alloc(2 * (size_t)n * sizeof *h);
     if (!h || n == 1)
@@ -157,8 +161,8 @@ static rnn_state rnn_join(int n, const rnn_state *s) {
     return (rnn_state){ rg_cat(rg_list_of(n, h), 0), both ? rg_cat(rg_list_of(n, c), 0) : RG_NONE };
 }
 
-/* Runs over the steps of gates, (steps, batch, gates). Reads the first state from *state and writes
- * the last one there. Returns h of all steps. */
+/* Scans the steps of gates, (steps, batch, all gates), beginning with the state *s. Stores the
+ * state after the last scanned step in *s. Returns h at all steps. */
 static rg_tensor *rnn_scan(const rg_rnn_module *self, const rg_rnn_weights *w, rg_tensor *gates,
                            rnn_state *s, bool reverse) {
     if (!gates)
@@ -178,7 +182,7 @@ static rg_tensor *rnn_scan(const rg_rnn_module *self, const rg_rnn_weights *w, r
     return y;
 }
 
-/* Returns a run's gates as (steps, batch, gates). */
+/* Returns the gates of one run as (steps, batch, all gates). */
 static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step_run *run) {
     if (!r->packed)
         return r->runs.n == 1 ? gates : rg_narrow(gates, 0, run->at, run->steps);
@@ -186,9 +190,10 @@ static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step
     return rg_unflatten(gates, 0, RG_DIMS(run->steps, run->batch));
 }
 
-/* Runs over all runs. Reads the first states and writes the last ones. In the forward direction
- * sequences end at the end of a run and their states are set aside; in reverse, sequences begin
- * there. Returns h of all steps. */
+/* Scans all runs of one direction of one layer. s has the initial states, and receives the final
+ * ones. Returns h at all steps, in the layout of x. The batch size changes between runs. In the
+ * forward direction it falls, because sequences end: their states are put aside in `ends`. In
+ * reverse it rises, because sequences begin: their initial states are appended. */
 static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_tensor *x,
                                 rnn_state *s, bool reverse) {
     const int n = r->runs.n;
@@ -223,7 +228,7 @@ static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_te
 
 /* ---- all layers ------------------------------------------------------------------ */
 
-/* Returns the first state of a layer and direction, by its index. */
+/* Returns the initial state of the layer and direction that has the index i in `weights`. */
 static rnn_state rnn_first(const rnn_run *r, int i) {
     const rg_rnn_module *self = r->self;
     const bool lstm = rnn_is_lstm(self);
@@ -235,7 +240,8 @@ static rnn_state rnn_first(const rnn_run *r, int i) {
                              : RG_NONE };
 }
 
-/* Returns the last layer's output. h and c receive the last states of all layers and directions. */
+/* Runs all layers. Returns the last layer's output. h[i] and c[i] receive the final states of the
+ * layer and direction that has the index i in `weights`. */
 static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
     const rg_rnn_module *self = r->self;
     const int directions = rnn_directions(self);
@@ -256,8 +262,8 @@ static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
     return x;
 }
 
-/* Returns the last states as one tensor in the caller's layout: in the original order of the
- * sequences, and without the batch dim if the input has none. */
+/* Returns the final states t of all layers and directions as one tensor, with the sequences in
+ * their original order, and without the batch dim if the input had none. */
 static rg_tensor *rnn_last(const rnn_run *r, const rg_rnn_keywords *k, rg_tensor **t) {
     rg_tensor *all = rg_stack(rg_list_of(r->self->n_weights, t), 0);
     if (!r->batched)
@@ -266,7 +272,7 @@ static rg_tensor *rnn_last(const rnn_run *r, const rg_rnn_keywords *k, rg_tensor
     return sorted ? rg_index_select(all, 1, k->unsorted_indices) : all;
 }
 
-/* Returns the output, and stores h_n and c_n in the keywords. */
+/* Runs the module. Returns the output, and stores h_n and c_n in the keywords. */
 static rg_tensor *rnn_run_all(rg_rnn_module *self, rg_tensor *x, rg_rnn_keywords *k) {
     rnn_run r = { .self = self, .x = x };
     RG_AS(self->base.cls->name);
@@ -340,7 +346,7 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
 
 /* ---- repr ------------------------------------------------------------------------ */
 
-/* Appends ", name=text" to the text, and returns the text's end. */
+/* Appends ", name=value" to the text. Returns the text's new length. */
 static int rnn_add(char *text, size_t room, int at, const char *name, const char *value) {
     return at + snprintf(text + at, room - (size_t)at, ", %s=%s", name, value);
 }
@@ -392,7 +398,7 @@ static const rg_module_class lstm_class = RNN_CLASS("LSTM");
 static const rg_module_class gru_class = RNN_CLASS("GRU");
 static const rg_module_class rnn_class = RNN_CLASS("RNN");
 
-/* Warns that dropout has no effect with one layer. */
+/* Warns that dropout has no effect if there is only one layer. */
 static void rnn_warns_of_dropout(const char *name, const rg_rnn_options *o) {
     rgi_warn(name,
              "dropout option adds dropout after all but last recurrent layer, so non-zero "
@@ -431,8 +437,9 @@ static bool rnn_allows(const char *name, int64_t input, int64_t hidden, const rg
     return true;
 }
 
-/* Registers one weight of a layer and direction: (rows, columns), or (rows) if columns is 0. As in
- * torch, it is drawn from U(-1/sqrt(hidden), 1/sqrt(hidden)). */
+/* Registers one weight of the i-th layer and direction in the field `place`: a matrix of rows *
+ * columns or, if columns is 0, a vector. It is drawn from U(-1/sqrt(hidden), 1/sqrt(hidden)), as in
+ * torch. */
 static void rnn_weight(rg_rnn_module *self, const char *kind, int i, rg_tensor **place,
                        int64_t rows, int64_t columns) {
     char name[64];
@@ -446,7 +453,7 @@ static void rnn_weight(rg_rnn_module *self, const char *kind, int i, rg_tensor *
     rg_register_parameter(&self->base, name, place, w);
 }
 
-/* Registers the weights of one layer and direction, in torch's order. */
+/* Registers the weights of the i-th layer and direction, in the order in which torch draws them. */
 static void rnn_weights(rg_rnn_module *self, int i) {
     rg_rnn_weights *w = &self->weights[i];
     const int directions = rnn_directions(self);

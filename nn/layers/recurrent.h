@@ -19,10 +19,12 @@ RG_PUBLIC_BEGIN
 
 /* ---- sequences of several lengths ------------------------------------------------ */
 
-/* Sequences of different lengths, step by step: the rows of step 0, of step 1 and so on, in each
- * step only the sequences that haven't ended, the longest first. `data` is (all steps, ..), and
- * `batch_sizes` has each step's number of sequences. The indices map between this order and the
- * original one; they are RG_NONE if the sequences were sorted. */
+/* Sequences of different lengths, stored step by step without padding: first the rows of step 0,
+ * then those of step 1, and so on. A step has a row for each sequence that hasn't ended by then,
+ * the longest sequence first. `data` is (rows of all steps, ..), and `batch_sizes` lists the number
+ * of sequences at each step. `sorted_indices` sorts the sequences by length, and `unsorted_indices`
+ * restores their original order. Both are RG_NONE if enforce_sorted was true: then the sequences
+ * were sorted already. */
 typedef struct rg_packed_sequence {
     rg_tensor *data, *batch_sizes, *sorted_indices, *unsorted_indices;
 } rg_packed_sequence;
@@ -31,14 +33,14 @@ typedef struct RG_OPTIONS rg_pack_options {
     bool batch_first RG_DEFAULT(false);
     bool enforce_sorted RG_DEFAULT(true);
 } rg_pack_options;
-/* Packs x, (steps, batch, ..), whose sequences have the given lengths. All fields are NULL on
- * failure. */
+/* Packs x, of shape (steps, batch, ..), or (batch, steps, ..) with batch_first. lengths[i] is the
+ * length of the i-th sequence. On failure all fields are NULL. */
 rg_packed_sequence rg_pack_padded_sequence_with(rg_tensor *x, rg_tensor *lengths,
                                                 rg_pack_options o);
 #define RG_PACK_(...) RG_KEYWORDS(rg_pack_options, (.enforce_sorted = true), __VA_ARGS__)
 #define rg_pack_padded_sequence(x, lengths, ...) \
     rg_pack_padded_sequence_with(x, lengths, RG_PACK_(__VA_ARGS__))
-/* Packs tensors (steps, ..). */
+/* Packs a list of sequences. Each is a tensor (steps, ..). On failure all fields are NULL. */
 rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o);
 #define rg_pack_sequence(sequences, ...) rg_pack_sequence_with(sequences, RG_PACK_(__VA_ARGS__))
 
@@ -46,20 +48,23 @@ typedef struct RG_OPTIONS rg_pad_options {
     RG_BY_NAME;
     bool batch_first RG_DEFAULT(false);
     double padding_value RG_DEFAULT(0);
-    /* The length for pad_packed_sequence; 0 means the longest. */
+    /* Used by pad_packed_sequence: the number of steps of the output. 0 means as many as the
+     * longest sequence has. */
     int64_t total_length RG_DEFAULT(0);
-    const char *padding_side RG_DEFAULT("right"); /* "right" or "left"; for pad_sequence. */
+    const char *padding_side RG_DEFAULT("right"); /* Used by pad_sequence: "right" or "left". */
 } rg_pad_options;
-/* A pair of results. On failure both fields are NULL. */
+/* The padded sequences and their lengths. On failure both fields are NULL. */
 typedef struct rg_padded_sequence {
     rg_tensor *output, *lengths;
 } rg_padded_sequence;
 #define RG_PAD_(...) RG_KEYWORDS(rg_pad_options, (.padding_side = "right"), __VA_ARGS__)
-/* Returns the sequences as (steps, batch, ..), and their lengths. */
+/* Undoes packing: returns the sequences, padded to the same length, as a tensor (steps, batch, ..)
+ * or, with batch_first, (batch, steps, ..); and their lengths. */
 rg_padded_sequence rg_pad_packed_sequence_with(rg_packed_sequence packed, rg_pad_options o);
 #define rg_pad_packed_sequence(packed, ...) \
     rg_pad_packed_sequence_with(packed, RG_PAD_(__VA_ARGS__))
-/* Returns tensors (steps, ..) as one tensor (maximum of steps, batch, ..). */
+/* Pads sequences, which are tensors (steps, ..), to the length of the longest. Returns them as one
+ * tensor (most steps, batch, ..) or, with batch_first, (batch, most steps, ..). */
 rg_tensor *rg_pad_sequence_with(rg_list sequences, rg_pad_options o);
 #define rg_pad_sequence(sequences, ...) rg_pad_sequence_with(sequences, RG_PAD_(__VA_ARGS__))
 
@@ -70,20 +75,22 @@ typedef struct RG_OPTIONS rg_rnn_options {
     int64_t num_layers RG_DEFAULT(1);
     bool bias RG_DEFAULT(true);
     bool batch_first RG_DEFAULT(false);
-    double dropout RG_DEFAULT(0); /* Probability, between layers. */
+    /* The probability of dropout on the output of each layer but the last. */
+    double dropout RG_DEFAULT(0);
     bool bidirectional RG_DEFAULT(false);
     int64_t proj_size RG_DEFAULT(0); /* LSTM's alone. */
-    /* RNN's alone: "tanh", also if NULL, or "relu". */
+    /* "tanh" or "relu"; NULL means "tanh". Only RNN takes it. */
     const char *nonlinearity RG_DEFAULT(NULL);
 } rg_rnn_options;
-/* The weights of one layer and direction; absent weights are RG_NONE. */
+/* The weights of one layer and direction. The weights that it doesn't have are RG_NONE. */
 typedef struct rg_rnn_weights {
     rg_tensor *weight_ih, *weight_hh, *bias_ih, *bias_hh, *weight_hr;
 } rg_rnn_weights;
 typedef struct rg_rnn_module {
     rg_module base;
-    /* Layer l has weights[l] or, if bidirectional, weights[2 l] and, for the reverse direction,
-     * weights[2 l + 1]. Their names are weight_ih_l0, .., weight_ih_l0_reverse and so on. */
+    /* The weights of layer l are weights[l] or, if bidirectional, weights[2 * l] for the forward
+     * direction and weights[2 * l + 1] for the reverse. They are registered as weight_ih_l0, ..,
+     * weight_ih_l0_reverse and so on. */
     rg_rnn_weights *weights;
     int64_t input_size, hidden_size;
     int n_weights;
@@ -100,15 +107,15 @@ rg_rnn_module *rg_nn_rnn_with(int64_t input_size, int64_t hidden_size, rg_rnn_op
 #define rg_nn_rnn(input_size, hidden_size, ...) \
     rg_nn_rnn_with(input_size, hidden_size, RG_RNN_(__VA_ARGS__))
 
-/* The first states of layers and cells; absent states are zeros. An LSTM takes both or none, other
- * kinds only h_0. */
+/* The initial states. A state that isn't given is zero. An LSTM must be given both states or
+ * neither; the other kinds take only h_0. */
 typedef struct RG_OPTIONS rg_rnn_states {
     RG_BY_NAME;
     rg_tensor *h_0 RG_DEFAULT(RG_NONE);
     rg_tensor *c_0 RG_DEFAULT(RG_NONE);
 } rg_rnn_states;
 #define RG_STATES_(...) RG_KEYWORDS(rg_rnn_states, (.h_0 = RG_NONE, .c_0 = RG_NONE), __VA_ARGS__)
-/* c_n is RG_NONE except for an LSTM. All fields are NULL on failure. */
+/* The results. c_n is RG_NONE unless the module is an LSTM. On failure all fields are NULL. */
 typedef struct rg_rnn_result {
     rg_tensor *output, *h_n, *c_n;
 } rg_rnn_result;
@@ -116,9 +123,10 @@ typedef struct rg_rnn_packed_result {
     rg_packed_sequence output;
     rg_tensor *h_n, *c_n;
 } rg_rnn_packed_result;
-/* x is (steps, batch, input_size), (batch, steps, input_size) with batch_first, or without a batch.
- * Each of the three functions runs any of the three kinds. rg_call(m, x), rg_call(m, x, h_0) and,
- * for an LSTM, rg_call(m, x, h_0, c_0) return the output alone. */
+/* Run an LSTM, GRU or RNN; each of the functions can run any of the three kinds. x is (steps,
+ * batch, input_size) or, with batch_first, (batch, steps, input_size); without a batch, (steps,
+ * input_size). If only the output is needed, rg_call(m, x), rg_call(m, x, h_0) or, for an LSTM,
+ * rg_call(m, x, h_0, c_0) returns it. */
 rg_rnn_result rg_rnn_forward_with(rg_rnn_module *m, rg_tensor *x, rg_rnn_states o);
 rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequence x,
                                                 rg_rnn_states o);
@@ -128,8 +136,9 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
 #define rg_rnn_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
 #define rg_gru_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
 #define rg_lstm_forward_packed(m, x, ...) rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
-/* The keywords of forward_with, which stores h_n and c_n here. If x is packed, forward_with
- * receives x's data as input, and the other fields here; otherwise batch_sizes is RG_NONE. */
+/* The keywords of forward_with, which stores h_n and c_n in them. If the input is a packed
+ * sequence, forward_with gets `data` as its input x, and the other fields of the sequence here. If
+ * it isn't, batch_sizes is RG_NONE. */
 typedef struct rg_rnn_keywords {
     rg_rnn_states states RG_EMPTY;
     rg_tensor *batch_sizes RG_DEFAULT(RG_NONE);
@@ -165,12 +174,13 @@ rg_rnn_cell_module *rg_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
     rg_nn_gru_cell_with(input_size, hidden_size, RG_CELL_(__VA_ARGS__))
 #define rg_nn_rnn_cell(input_size, hidden_size, ...) \
     rg_nn_rnn_cell_with(input_size, hidden_size, RG_CELL_(__VA_ARGS__))
-/* x is (batch, input_size), or without a batch. GRU and RNN cells are called by rg_call(m, x) or
- * rg_call(m, x, h). An LSTM's cell is called by rg_lstm_cell_forward(m, x, .h_0 = h, .c_0 = c),
- * which returns h and c, or by rg_call(m, x, h, c), which returns h alone. */
+/* Runs one step of an LSTM cell: rg_lstm_cell_forward(m, x, .h_0 = h, .c_0 = c) returns the new h
+ * and c. rg_call(m, x, h, c) returns only the new h. GRU and RNN cells have no function of their
+ * own; they are called by rg_call(m, x) or rg_call(m, x, h). x is (batch, input_size) or, without a
+ * batch, (input_size). */
 rg_hidden_cells rg_lstm_cell_forward_with(rg_rnn_cell_module *m, rg_tensor *x, rg_rnn_states o);
 #define rg_lstm_cell_forward(m, x, ...) rg_lstm_cell_forward_with(m, x, RG_STATES_(__VA_ARGS__))
-/* The keywords of forward_with, which stores c here. */
+/* The keywords of forward_with, which stores the new c in them. */
 typedef struct rg_rnn_cell_keywords {
     rg_rnn_states states RG_EMPTY;
     rg_tensor *c RG_DEFAULT(RG_NONE);

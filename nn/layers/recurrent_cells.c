@@ -1,5 +1,6 @@
 /*
- * recurrent_cells.c: LSTMCell, GRUCell and RNNCell: one step of rg_lstm_scan and its siblings.
+ * recurrent_cells.c: the modules LSTMCell, GRUCell and RNNCell, which run one step of rg_lstm_scan
+ * or a sibling.
  */
 #include "recurrent.h"
 #include "init.h"
@@ -37,7 +38,7 @@ static bool cell_check_dims(const rg_rnn_cell_module *self, rg_tensor *x, rg_ten
     return rgi_want_states_like(name, x, 2, s);
 }
 
-/* Checks the sizes. x and the states must have a batch dim. */
+/* Checks the sizes of x and of the states. x and the states must have got a batch dim before. */
 static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
                              rg_tensor *const s[2]) {
     const char *name = self->base.cls->name;
@@ -50,7 +51,8 @@ static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
 
 /* ---- forward --------------------------------------------------------------------- */
 
-/* Returns h and, for an LSTM, c, else RG_NONE. x is (1, batch, input_size). */
+/* Runs the step with x of (1, batch, input_size): one time step. Returns h and, for an LSTM, c; for
+ * other cells c is RG_NONE. */
 static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *h,
                                  rg_tensor *c) {
     rg_tensor *gates = rgi_rnn_gates(x, self->weight_ih, self->bias_ih, self->bias_hh,
@@ -63,7 +65,7 @@ static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, r
     return (rg_hidden_cells){ rg_rnn_scan(gates, self->weight_hh, h, self->relu, false), RG_NONE };
 }
 
-/* Returns h, and stores c in the keywords. */
+/* Runs the cell. Returns the new h, and stores the new c in the keywords. */
 static rg_tensor *cell_run(const rg_rnn_cell_module *self, rg_tensor *x, rg_rnn_cell_keywords *k) {
     rg_tensor *s[] = { k->states.h_0, k->states.c_0 };
     RG_AS(self->base.cls->name);
@@ -136,7 +138,7 @@ static const rg_module_class lstm_cell_class = CELL_CLASS("LSTMCell");
 static const rg_module_class gru_cell_class = CELL_CLASS("GRUCell");
 static const rg_module_class rnn_cell_class = CELL_CLASS("RNNCell");
 
-/* Returns a weight drawn from U(-1/sqrt(hidden), 1/sqrt(hidden)), as torch draws it. */
+/* Returns a new weight, drawn from U(-1/sqrt(hidden), 1/sqrt(hidden)) as in torch. */
 static rg_tensor *cell_weight(const rg_rnn_cell_module *self, rg_dims shape) {
     const double bound = self->hidden_size > 0 ? 1 / sqrt((double)self->hidden_size) : 0;
     return rg_nn_init_uniform_(rg_empty_dims(shape, rg_default_dtype()), -bound, bound);

@@ -5,14 +5,15 @@
 
 #include "nn/module.h"
 
-/* Returns the number of gates. */
+/* Returns the number of gates: 4 for an LSTM, 3 for a GRU, 1 for an RNN. */
 static inline int rgi_rnn_gate_count(bool lstm, bool gru) {
     if (lstm)
         return 4;
     return gru ? 3 : 1;
 }
 
-/* Returns x's part of the gates, biases included. A GRU adds the second bias in each step. */
+/* Returns the part of the gates that depends on x only, with both biases added. But for a GRU,
+ * bias_hh isn't added: its scan adds it at each step. */
 static inline rg_tensor *rgi_rnn_gates(rg_tensor *x, rg_tensor *weight_ih, rg_tensor *bias_ih,
                                        rg_tensor *bias_hh, bool gru) {
     rg_tensor *bias = bias_ih;

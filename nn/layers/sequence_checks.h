@@ -1,31 +1,34 @@
 /*
- * sequence_checks.h: checks of the arguments of attention, transformer and recurrent layers. Each
- * function returns true, or fails and returns false; `op` is the name at the begin of the error.
- * autograd/checks.h has the checks of ops. Private.
+ * sequence_checks.h: checks the arguments of attention, transformer and recurrent layers. Each
+ * function returns true, or calls rg_error and returns false; `op` is the name with which the error
+ * message begins. The checks of ops are in autograd/checks.h. Private.
  */
 #pragma once
 
 #include "autograd/checks.h"
 
-/* Requires `dims` dims, or one less if there is no batch. */
+/* Requires that t has `dims` dims, or one less, which means that there is no batch. */
 bool rgi_want_maybe_batched(const char *op, const char *what, const rg_tensor *t, int dims);
 
 /* ---- attention ------------------------------------------------------------------------- */
 
-/* Requires that a mask, which may be absent, is bool or float. */
+/* Requires that the mask is bool or floating point. RG_NONE passes. */
 bool rgi_want_mask(const char *op, const char *what, rg_tensor *mask);
-/* Requires the same, and from `least` to `most` dims for a query of these dims. */
+/* Requires that the mask is bool or floating point, and has from `least` to `most` dims. RG_NONE
+ * passes. The query only decides whether the error message says "batched" or "unbatched". */
 bool rgi_want_mask_beside(const char *op, const char *what, rg_tensor *mask, const rg_tensor *query,
                           int least, int most);
 
 /* ---- recurrent layers and their cells -------------------------------------------------- */
 
-/* Requires that the last dim's size is the layer's input_size. */
+/* Requires that x's last dim has the size `size`, the layer's input_size. */
 bool rgi_want_input_size(const char *op, const rg_tensor *x, int64_t size);
-/* Requires that an LSTM gets both h_0 and c_0 or neither, and that other layers get no c_0. */
+/* Requires that an LSTM is given both h_0 and c_0 or neither, and that a layer of another kind is
+ * given no c_0. */
 bool rgi_want_states(const char *op, bool lstm, rg_tensor *const states[2]);
-/* Requires that the given states have x's number of dims; x has `dims` dims with a batch. */
+/* Requires that the given states have as many dims as x. x is batched if it has `dims` dims; the
+ * error message says so. */
 bool rgi_want_states_like(const char *op, const rg_tensor *x, int dims, rg_tensor *const states[2]);
-/* Requires that a state has this shape, if it is given. `which` is its index among an LSTM's
- * states. */
+/* Requires that a state, if it is given, has this shape. `which` is its index among an LSTM's
+ * states: 0 for h_0, 1 for c_0. */
 bool rgi_want_state(const char *op, bool lstm, int which, const rg_tensor *state, rg_dims shape);

@@ -1,6 +1,6 @@
 /*
- * transformer.c: TransformerEncoderLayer: attention and a feedforward network, each with a residual
- * connection and a norm before or after it.
+ * transformer.c: TransformerEncoderLayer: attention, and then a feedforward network. Each has a
+ * residual connection, and a norm before (norm_first) or after it.
  */
 #include "nn/registry.h"
 #include "tensor/dtype.h"

@@ -24,11 +24,12 @@ typedef struct RG_OPTIONS rg_transformer_options {
     RG_BY_NAME;
     int64_t dim_feedforward RG_DEFAULT(2048);
     double dropout RG_DEFAULT(0.1);
-    /* rg_relu, rg_gelu, or another function. It must not be left by longjmp. */
+    /* The activation function: rg_relu, rg_gelu, or another. It must not be left by longjmp. */
     rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
     double layer_norm_eps RG_DEFAULT(1e-5);
     bool batch_first RG_DEFAULT(false);
-    /* If true, the layer computes x + f(norm(x)), else norm(x + f(x)). */
+    /* If true, the layer computes x + f(norm(x)), otherwise norm(x + f(x)), where f is attention or
+     * the feedforward network. */
     bool norm_first RG_DEFAULT(false);
     bool bias RG_DEFAULT(true);
 } rg_transformer_options;
@@ -50,7 +51,7 @@ rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_mod
                      .layer_norm_eps = 1e-5, .bias = true),                          \
                     __VA_ARGS__))
 
-/* Also the keywords of the layer's forward. */
+/* The options of the layer's forward. They are its keywords as well (see rg_call_keywords). */
 typedef struct RG_OPTIONS rg_src_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);
@@ -71,15 +72,16 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
 typedef struct RG_OPTIONS rg_encoder_options {
     RG_BY_NAME;
     void *norm RG_DEFAULT(RG_NONE);
-    /* If true, padded positions are 0 before the norm under the conditions of torch's fast path for
-     * nested tensors: no gradients, eval mode, batch_first, post-norm, relu or gelu, an even number
-     * of heads, no mask, and padding at the end of rows. */
+    /* If true, the output at padded positions is set to 0 before the norm, in the cases in which
+     * torch takes its fast path for nested tensors. These are: no gradients, eval mode,
+     * batch_first, norm_first off, relu or gelu, an even number of heads, a bias, no mask, and
+     * padding only at the ends of rows. */
     bool enable_nested_tensor RG_DEFAULT(true);
 } rg_encoder_options;
 typedef struct rg_transformer_encoder {
     rg_module base;
     rg_module_list *layers;
-    rg_module *norm; /* May be NULL. */
+    rg_module *norm; /* NULL if the encoder has no norm. */
     int64_t num_layers;
     bool enable_nested_tensor;
 } rg_transformer_encoder;
@@ -91,7 +93,7 @@ rg_transformer_encoder *rg_nn_transformer_encoder_with(void *layer, int64_t num_
                                                (.norm = RG_NONE, .enable_nested_tensor = true), \
                                                __VA_ARGS__))
 
-/* Also the keywords of the encoder's forward. */
+/* The options of the encoder's forward. They are its keywords as well. */
 typedef struct RG_OPTIONS rg_mask_options {
     RG_BY_NAME;
     rg_tensor *mask RG_DEFAULT(RG_NONE);
@@ -125,16 +127,17 @@ rg_transformer_decoder_layer *rg_nn_transformer_decoder_layer_with(int64_t d_mod
                      .layer_norm_eps = 1e-5, .bias = true),                          \
                     __VA_ARGS__))
 
-/* The cache of a decoder that generates one position after the other: for each layer the keys and
- * values of the memory, and of the earlier positions of tgt. Both tensors are (layers, 2, batch,
- * heads, positions, head size), and the scope owns them. A single layer's cache has no dim for
- * layers. */
+/* The cache of a decoder that generates one position after the other. `memory` holds each layer's
+ * keys and values of the memory, and `tgt` those of the earlier positions of tgt. Both tensors are
+ * (layers, 2, batch, heads, positions, head size), and the scope owns them. In the cache of a
+ * single layer the first dim is missing. */
 typedef struct rg_decoder_cache {
     rg_tensor *tgt, *memory;
-    int64_t length; /* The number of positions of tgt in the cache. */
+    int64_t length; /* The number of positions of tgt that are in the cache. */
 } rg_decoder_cache;
 
-/* Also the keywords of a decoder's and of a decoder layer's forward. */
+/* The options of the forward of a decoder and of a decoder layer. They are the keywords of both as
+ * well. */
 typedef struct RG_OPTIONS rg_tgt_options {
     RG_BY_NAME;
     rg_tensor *tgt_mask RG_DEFAULT(RG_NONE);
@@ -143,9 +146,9 @@ typedef struct RG_OPTIONS rg_tgt_options {
     rg_tensor *memory_key_padding_mask RG_DEFAULT(RG_NONE);
     bool tgt_is_causal RG_DEFAULT(false);
     bool memory_is_causal RG_DEFAULT(false);
-    /* A cache: if one is given, tgt has the positions after those in the cache, and they are
-     * appended to it. Each attends to itself and to earlier positions: tgt_mask isn't needed. No
-     * gradient flows. */
+    /* If a cache is given, tgt holds only positions that follow those in the cache, and they are
+     * appended to it. Each position attends to itself and to earlier positions, so tgt_mask isn't
+     * needed. No gradient flows through such a call. */
     rg_decoder_cache *cache RG_DEFAULT(NULL);
 } rg_tgt_options;
 #define RG_TGT_(...)                                                                           \
@@ -168,7 +171,7 @@ typedef struct RG_OPTIONS rg_decoder_options {
 typedef struct rg_transformer_decoder {
     rg_module base;
     rg_module_list *layers;
-    rg_module *norm; /* May be NULL. */
+    rg_module *norm; /* NULL if the decoder has no norm. */
     int64_t num_layers;
 } rg_transformer_decoder;
 rg_transformer_decoder *rg_nn_transformer_decoder_with(void *layer, int64_t num_layers,
@@ -200,8 +203,8 @@ typedef struct RG_OPTIONS rg_nn_transformer_options {
     int64_t dim_feedforward RG_DEFAULT(2048);
     double dropout RG_DEFAULT(0.1);
     rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
-    /* Modules that replace the encoder and the decoder. The transformer owns them, and calls them
-     * with the keywords of the encoder's and the decoder's forward. */
+    /* Modules that replace the encoder and the decoder, or RG_NONE. The transformer owns them, and
+     * calls them with rg_mask_options and with rg_tgt_options as their keywords. */
     void *custom_encoder RG_DEFAULT(RG_NONE);
     void *custom_decoder RG_DEFAULT(RG_NONE);
     double layer_norm_eps RG_DEFAULT(1e-5);
@@ -226,7 +229,7 @@ rg_transformer *rg_nn_transformer_with(rg_nn_transformer_options o);
                      .bias = true),                                                                \
                     __VA_ARGS__))
 
-/* Also the keywords of the forward. */
+/* The options of the transformer's forward. They are its keywords as well. */
 typedef struct RG_OPTIONS rg_src_tgt_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);

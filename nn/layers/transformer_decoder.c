@@ -1,6 +1,6 @@
 /*
- * transformer_decoder.c: TransformerDecoderLayer: self-attention, attention to the memory, and a
- * feedforward network; and TransformerDecoder, a stack of such layers.
+ * transformer_decoder.c: TransformerDecoderLayer (self-attention, attention to the memory, and a
+ * feedforward network), and TransformerDecoder, a stack of such layers.
  */
 #include "multihead.h"
 #include "nn/registry.h"
@@ -11,7 +11,8 @@
 
 /* ---- a layer's forward --------------------------------------------------------- */
 
-/* Self-attention over tgt. The cache is this layer's part of the decoder's, or NULL. */
+/* Computes self-attention over tgt. o->cache is this layer's part of the decoder's cache, or NULL
+ * if there is no cache. */
 static rg_tensor *decoder_attend_self(rg_transformer_decoder_layer *self, rg_tensor *x,
                                       const rg_tgt_options *o) {
     rg_attention_cache seen, *cache = NULL;
@@ -98,7 +99,8 @@ static const rg_module_class decoder_layer_class = { .name = "TransformerDecoder
 
 static bool is_decoder_layer(const rg_module *m) { return m->cls == &decoder_layer_class; }
 
-/* Makes the children in torch's order, in which they are drawn. */
+/* Makes the children in the order in which torch makes them, so that their weights get the same
+ * random numbers. */
 rg_transformer_decoder_layer *(rg_nn_transformer_decoder_layer_with)(int64_t d_model, int64_t nhead,
                                                                      rg_transformer_options o) {
     RG_AS("TransformerDecoderLayer");
@@ -128,7 +130,7 @@ rg_transformer_decoder_layer *(rg_nn_transformer_decoder_layer_with)(int64_t d_m
 
 /* ---- the decoder's forward ----------------------------------------------------- */
 
-/* Fails if a layer can't use a cache. */
+/* Requires that each layer is a TransformerDecoderLayer, because only these can use a cache. */
 static bool decoder_check_layers(const char *op, const rg_transformer_decoder *self) {
     for (int i = 0; i < self->layers->n; i++) {
         const rg_module *layer = self->layers->v[i];
@@ -139,7 +141,8 @@ static bool decoder_check_layers(const char *op, const rg_transformer_decoder *s
     return true;
 }
 
-/* Fails unless the cache has as many layers as the decoder. */
+/* Requires that each layer can use a cache, and that the cache has as many layers as the
+ * decoder. */
 static bool decoder_check_cache(const rg_transformer_decoder *self, const rg_decoder_cache *c) {
     const char *op = "transformer_decoder";
     int layers = self->layers->n;
@@ -180,8 +183,9 @@ static rg_tensor *decoder_run(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
     return self->norm ? rg_call(self->norm, x) : x;
 }
 
-/* Each layer writes its keys and values after the cache's present positions. The length grows last,
- * when nothing can fail any more. */
+/* Runs the decoder with a cache. Each layer writes its keys and values after the positions that the
+ * cache has so far. cache->length grows at the end, when nothing can fail any more, so that after a
+ * failure the cache is as before. */
 static rg_tensor *decoder_continue(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
                                    const rg_tgt_options *o) {
     RG_NO_GRAD();
@@ -219,7 +223,8 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *self, rg_
 
 /* ---- the cache ----------------------------------------------------------------- */
 
-/* Returns each layer's keys and values of the memory. */
+/* Returns the keys and values that each layer computes from the memory, as one tensor. Requires
+ * that each layer can use a cache. */
 static rg_tensor *decoder_memory(rg_transformer_decoder *self, rg_tensor *memory) {
     RG_SCOPE();
     int n = self->layers->n;

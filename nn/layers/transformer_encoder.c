@@ -1,5 +1,5 @@
 /*
- * transformer_encoder.c: TransformerEncoder: a stack of layers, and a norm.
+ * transformer_encoder.c: TransformerEncoder, a stack of encoder layers with an optional norm.
  */
 #include "multihead.h"
 #include "nn/registry.h"
@@ -31,7 +31,8 @@ void rgi_drop_module(void *m) {
 
 /* ---- padding ------------------------------------------------------------------- */
 
-/* Returns whether torch's encoder would take its fast path with this layer. */
+/* Returns whether torch's encoder could take its fast path with this layer, as far as the layer's
+ * options decide it. */
 static bool layer_is_fast(const rg_transformer_encoder_layer *l) {
     bool activation = l->o.activation == rg_relu || l->o.activation == rg_gelu;
     return !l->o.norm_first && l->o.batch_first && l->o.bias && activation
@@ -46,8 +47,9 @@ static bool one_requires_grad(rg_list all) {
     return false;
 }
 
-/* Returns the mask of src's padding, if torch would cut the padding off and fill it with zeros
- * afterwards; else RG_NONE. src is (batch, length, d_model). */
+/* Returns which positions of src are padded, if torch would take its fast path: that cuts the
+ * padding off, and puts zeros in its place after the last layer. Otherwise returns RG_NONE. src is
+ * (batch, length, d_model). */
 static rg_tensor *cut_off(rg_transformer_encoder *self, rg_tensor *src, const rg_mask_options *o) {
     rg_module *first = self->layers->v[0];
     rg_tensor *padding = o->src_key_padding_mask;
@@ -62,7 +64,8 @@ static rg_tensor *cut_off(rg_transformer_encoder *self, rg_tensor *src, const rg
         return NULL;
     if (rg_is_grad_enabled() && (rg_requires_grad(src) || one_requires_grad(weights)))
         return RG_NONE;
-    /* All padding is at a row's end if no padded position comes before an unpadded one. */
+    /* The fast path requires that all padding is at the ends of rows, that is, that no padded
+     * position is followed by one that isn't padded. */
     rg_tensor *padded = rg_ne(padding, 0);
     rg_tensor *before = rg_narrow(padded, 1, 0, src->size[1] - 1);
     rg_tensor *after = rg_narrow(padded, 1, 1, src->size[1] - 1);

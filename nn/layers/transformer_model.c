@@ -1,6 +1,6 @@
 /*
- * transformer_model.c: Transformer: an encoder reads src, and a decoder writes tgt with the
- * encoder's output as its memory.
+ * transformer_model.c: the module Transformer. Its encoder reads src, and its decoder computes the
+ * output from tgt, with the encoder's output as its memory.
  */
 #include "init.h"
 #include "nn/registry.h"
@@ -110,7 +110,8 @@ static void *decoder_of(const rg_nn_transformer_options *o) {
     return rg_nn_transformer_decoder(layer, o->num_decoder_layers, .norm = norm_of(o));
 }
 
-/* Draws all weights of two or more dims again, as torch does. */
+/* Draws all weights of two or more dims again, as torch's Transformer does after it has made its
+ * parts. */
 static bool draw_again(rg_transformer *self) {
     RG_SCOPE();
     rg_list all = rg_parameters(self);

@@ -1,6 +1,6 @@
 /*
- * transformer_parts.h: functions that the transformer's files share. Private; transformer.h is
- * public.
+ * transformer_parts.h: functions that several of the transformer's files use. Private. The
+ * functions for programs are in transformer.h.
  */
 #pragma once
 
@@ -11,9 +11,11 @@
 rg_tensor *rgi_feed_forward(rg_linear_module *linear1, rg_tensor *(*activation)(rg_tensor *x),
                             rg_plain_module *inner, rg_linear_module *linear2,
                             rg_plain_module *outer, rg_tensor *x);
-/* Returns a list of n copies of the layer, which it frees. */
+/* Returns a ModuleList of n deep copies of the layer, and frees the layer. Returns NULL on
+ * failure. */
 rg_module_list *rgi_clones(const char *op, void *layer, int64_t n);
-/* Frees a module argument that has no new owner. RG_NONE and NULL are ignored. */
+/* Frees a module that a constructor was given, because the constructor failed before anything owned
+ * the module. Ignores RG_NONE and NULL. */
 void rgi_drop_module(void *m);
 /* Returns whether the module's class is TransformerEncoderLayer. */
 bool rgi_is_encoder_layer(const rg_module *m);

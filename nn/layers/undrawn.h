@@ -1,10 +1,11 @@
 /*
- * undrawn.h: skipping the random draw of weights that are about to be read from a file. Private.
+ * undrawn.h: tells layers not to draw random weights, because the weights are about to be read from
+ * a file. Private.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* While true, rg_nn_init_uniform_, rg_nn_init_normal_ and embeddings leave the memory of weights
- * uninitialised in this thread, and the random stream doesn't move. */
+/* While this thread has it set, rg_nn_init_uniform_, rg_nn_init_normal_ and embeddings draw no
+ * random numbers: new weights stay uninitialised, and the state of the generator doesn't change. */
 extern __thread bool rgi_undrawn __attribute__((tls_model("initial-exec")));
