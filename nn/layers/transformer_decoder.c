@@ -183,9 +183,9 @@ static rg_tensor *decoder_run(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
     return self->norm ? rg_call(self->norm, x) : x;
 }
 
-/* Runs the decoder with a cache. Each layer writes its keys and values after the positions that the
- * cache has so far. cache->length grows at the end, when nothing can fail any more, so that after a
- * failure the cache is as before. */
+/* Runs the decoder with a cache. Each layer writes its keys and values after the positions that
+ * are in the cache already. cache->length grows at the end, when nothing can fail any more, so that
+ * after a failure the cache is as before. */
 static rg_tensor *decoder_continue(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
                                    const rg_tgt_options *o) {
     RG_NO_GRAD();

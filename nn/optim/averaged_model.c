@@ -1,6 +1,6 @@
 /*
- * averaged_model.c: averages of a model's weights. Everything that can fail is done before anything
- * changes; then each parameter is averaged in one pass.
+ * averaged_model.c: averages of a model's weights. An update first does everything that can fail;
+ * then it changes the average, in one pass over each parameter.
  */
 #include "averaged_model.h"
 #include "nn/given.h"
@@ -49,11 +49,12 @@ rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_o
 
 /* ---- updating -------------------------------------------------------------------------- */
 
-/* A tensor of the average, and the model's tensor of that name. `next` is the average's next value
- * if its dtype isn't floating point; otherwise it is NULL. */
+/* A tensor of the average, and the model's tensor of the same name. `next` is the average's next
+ * value if it is computed beforehand, because the dtype isn't floating point; otherwise it is
+ * NULL. */
 typedef struct {
     rg_tensor *average, *current, *next;
-    bool averaged; /* False: the model's value is copied. */
+    bool averaged; /* If false, the model's value is copied instead of averaged. */
 } averaged_pair;
 
 typedef struct {
@@ -61,7 +62,7 @@ typedef struct {
     int n;
 } averaged_pairs;
 
-/* Returns whether the shapes are equal; fails as torch does. */
+/* Returns whether the shapes are equal. Fails with torch's error if they aren't. */
 static bool shapes_match(rg_tensor *a, rg_tensor *b) {
     RG_FAIL_IF(rg_ndim(a) != rg_ndim(b), averaged_op,
                "The shape of tensor a %s must match the shape of tensor b %s", RG_SIZES_TEXT(a),
@@ -84,7 +85,8 @@ static bool add_averaged(averaged_pairs *p, rg_tensor *average, rg_tensor *curre
     return rgi_may_overwrite(average, averaged_op);
 }
 
-/* Pairs the average's parameters and buffers with the model's. The scope owns the list. */
+/* Pairs each parameter and buffer of the average with that of the model, and checks that the update
+ * can't fail. The scope owns the array of pairs. */
 static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs *p) {
     const rg_list mine = rg_parameters(m->module), others = rg_parameters(model);
     const rg_named_list buffers = rg_named_buffers(m->module), theirs = rg_named_buffers(model);
@@ -103,7 +105,8 @@ static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs
     return ok;
 }
 
-/* Computes the next value of an average that isn't floating point, with torch's rounding. */
+/* Computes the next value of an average whose dtype isn't floating point. Rounds it as torch
+ * does. */
 static bool make_next(const rg_averaged_model *m, averaged_pair *pair, int64_t n) {
     const double decay = m->multi_avg_fn.decay;
     rg_tensor *a = rg_detach(pair->average), *b = pair->current, *y;

@@ -15,8 +15,10 @@
 
 RG_PUBLIC_BEGIN
 
-/* A kind of average: keep the fraction `decay` of the average at each update, or take the mean of
- * all updates, the default. A decay outside of 0 to 1 is an error. */
+/* Says how the average is computed. If `ema`, each update keeps the fraction `decay` of the
+ * average, and adds 1 - decay times the model's weights. Otherwise, and by default, it is the mean
+ * over all updates. rg_get_ema_multi_avg_fn fails if decay isn't between 0 and 1; the average then
+ * can't be made. */
 typedef struct rg_multi_avg_fn {
     bool ema, failed;
     double decay;
@@ -26,8 +28,9 @@ rg_multi_avg_fn rg_get_swa_multi_avg_fn(void);
 
 typedef struct rg_averaged_model {
     rg_module base;
-    rg_module *module;     /* The average; at first a deep copy of the model. */
-    rg_tensor *n_averaged; /* The number of updates. */
+    /* The model with the averaged weights. At first a deep copy of the model. */
+    rg_module *module;
+    rg_tensor *n_averaged; /* The number of updates that were made, as an int64 tensor. */
     rg_multi_avg_fn multi_avg_fn;
     bool use_buffers;
 } rg_averaged_model;
@@ -35,16 +38,16 @@ typedef struct rg_averaged_model {
 typedef struct RG_OPTIONS rg_averaged_model_options {
     RG_BY_NAME;
     rg_multi_avg_fn multi_avg_fn RG_DEFAULT({});
-    /* Average buffers, too, instead of copying the model's. */
+    /* If true, buffers are averaged as well. If false, they are copied from the model. */
     bool use_buffers RG_DEFAULT(false);
 } rg_averaged_model_options;
 rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_options o);
 #define rg_optim_averaged_model(model, ...) \
     rg_optim_averaged_model_with(           \
         model, RG_KEYWORDS(rg_averaged_model_options, (.use_buffers = false), __VA_ARGS__))
-/* Updates the average with the model's weights; the first update copies them. The model must have
- * the same parameters and buffers as the model that the average was made from. On failure nothing
- * has changed. */
+/* Updates the average with the model's weights. The first update copies the weights. The model must
+ * have the same parameters and buffers as the model from which the average was made. On failure
+ * nothing has changed. */
 bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model);
 
 RG_PUBLIC_END

@@ -1,5 +1,5 @@
 /*
- * clip.c: clipping gradients.
+ * clip.c: clips gradients.
  */
 #include "clip.h"
 #include "tensor/error.h"
@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-/* Returns the norm of all gradients as if they were one tensor, or 0 if there are none. */
+/* Returns the norm of all gradients together, as if they were one tensor. Returns 0 if there are no
+ * gradients. */
 static rg_tensor *norm_of_grads(rg_list params, double norm_type) {
     rg_tensor **norms = rgi_scope_alloc((size_t)params.n * sizeof *norms);
     if (!norms)

@@ -1,5 +1,5 @@
 /*
- * clip.h: clipping gradients: torch.nn.utils.clip_grad_norm_ and clip_grad_value_.
+ * clip.h: clips gradients, as torch.nn.utils.clip_grad_norm_ and clip_grad_value_.
  */
 #pragma once
 
@@ -13,13 +13,13 @@ typedef struct RG_OPTIONS rg_clip_options {
     double norm_type RG_DEFAULT(2);
     bool error_if_nonfinite RG_DEFAULT(false);
 } rg_clip_options;
-/* Scales the gradients so that their total norm is at most max_norm. Returns the norm before that.
- */
+/* Scales the gradients of the parameters, if necessary, so that their total norm is at most
+ * max_norm. Returns the total norm before scaling. Returns NULL on failure. */
 rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o);
 #define rg_clip_grad_norm_(params, max_norm, ...) \
     rg_clip_grad_norm_with_(params, max_norm,     \
                             RG_KEYWORDS(rg_clip_options, (.norm_type = 2), __VA_ARGS__))
-/* Clamps each element of each gradient to -clip_value .. clip_value. */
+/* Clamps each element of each gradient to the range from -clip_value to clip_value. */
 bool rg_clip_grad_value_(rg_list params, double clip_value);
 
 RG_PUBLIC_END

@@ -1,7 +1,7 @@
 /*
- * lbfgs.c: LBFGS, which calls the program's closure several times in a step. The line search
- * computes in double, and values from tensors are rounded to their dtype, as torch's 0-d tensors
- * are. A step works on a copy of the state, so that a failed step changes nothing.
+ * lbfgs.c: LBFGS. A step calls the program's closure several times. The line search computes in
+ * double. Numbers that are 0-d tensors in torch are rounded to the dtype of the parameters, to get
+ * torch's results. A step works on a copy of the state, so that a failed step changes nothing.
  */
 #include "optimizer_structs.h"
 #include "tensor/dtype.h"
@@ -47,7 +47,8 @@ void rgi_lbfgs_end(rg_lbfgs *s) {
 
 /* ---- a step ---------------------------------------------------------------------------- */
 
-/* A running step. It holds references to the flat gradient and to the tensors in s. */
+/* A step that is in progress. It holds references to flat_grad and to the tensors in s, the copy of
+ * the state. */
 typedef struct {
     rg_optim *o;
     rg_closure *closure;
@@ -55,20 +56,21 @@ typedef struct {
     rg_lbfgs s;
     rg_tensor *flat_grad;
     double loss;
-    double evals; /* The number of calls of the closure in this step. */
+    double evals;   /* The number of calls of the closure in this step. */
     rg_dtype dtype; /* The dtype of the flat gradient. */
 } lbfgs_run;
 
 static double rounded(const lbfgs_run *r, double x) { return rgi_rounded(x, r->dtype); }
 
-/* Sets *place to a new reference to t. Returns false if t is NULL. */
+/* Makes *place hold a reference to t, instead of the tensor that it held. Returns false if t is
+ * NULL. */
 static bool hold(rg_tensor **place, rg_tensor *t) {
     if (t)
         rgi_set_reference(place, t);
     return t;
 }
 
-/* Sets *product to the dot product. */
+/* Sets *product to the dot product of a and b. Returns false on failure. */
 static bool dot_of(rg_tensor *a, rg_tensor *b, double *product) {
     RG_SCOPE();
     rg_tensor *t = rg_dot(a, b);
@@ -76,7 +78,7 @@ static bool dot_of(rg_tensor *a, rg_tensor *b, double *product) {
     return t;
 }
 
-/* Sets *most to the largest absolute value. */
+/* Sets *most to the largest absolute value of a's elements. Returns false on failure. */
 static bool greatest_of(rg_tensor *a, double *most) {
     RG_SCOPE();
     rg_tensor *t = rg_amax(rg_abs(a));
@@ -84,7 +86,8 @@ static bool greatest_of(rg_tensor *a, double *most) {
     return t;
 }
 
-/* Returns all gradients as one vector; absent gradients are zeros. */
+/* Returns the gradients of all parameters as one vector. The elements of a parameter without a
+ * gradient are 0. */
 static rg_tensor *flat_gradient(const rg_optim *o) {
     RG_SCOPE();
     rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
@@ -98,7 +101,8 @@ static rg_tensor *flat_gradient(const rg_optim *o) {
     return rg_escape(rg_cat((rg_list){ (int)o->n_slots, v }, 0));
 }
 
-/* Calls the closure, and stores the loss and the flat gradient. *loss receives the loss. */
+/* Calls the closure, and stores the value of the loss and the flat gradient in r. If `loss` isn't
+ * NULL, *loss receives the tensor that the closure returned. */
 static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
     RG_SCOPE();
     rg_tensor *y;
@@ -118,7 +122,7 @@ static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
     return hold(&r->flat_grad, flat_gradient(r->o));
 }
 
-/* Moves the parameters by t along d. */
+/* Adds t * d to the parameters, where d is a vector with an element for each element of theirs. */
 static bool move_along(const lbfgs_run *r, double t, rg_tensor *d) {
     RG_SCOPE();
     int64_t at = 0;
@@ -132,7 +136,7 @@ static bool move_along(const lbfgs_run *r, double t, rg_tensor *d) {
     return true;
 }
 
-/* Returns copies of all parameters, which the scope owns. */
+/* Returns copies of all parameters. The scope owns them. Returns NULL on failure. */
 static rg_tensor **copies_of_params(const rg_optim *o) {
     rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
     for (size_t i = 0; v && i < o->n_slots; i++) {
@@ -143,7 +147,7 @@ static rg_tensor **copies_of_params(const rg_optim *o) {
     return v;
 }
 
-/* Writes the copies back, for which no memory is needed. */
+/* Copies the copies back into the parameters. Allocates nothing, so it can't fail. */
 static void put_params(const rg_optim *o, rg_tensor *const copies[]) {
     for (size_t i = 0; i < o->n_slots; i++) {
         rgi_copy_elements(o->slots[i].param, copies[i]);
@@ -153,26 +157,28 @@ static void put_params(const rg_optim *o, rg_tensor *const copies[]) {
 
 /* ---- the line search, which torch calls strong_wolfe ------------------------------------ */
 
-/* A point on the search line: its position, the loss, the gradient, and the gradient's dot product
- * with the direction. */
+/* A point on the line that is searched: the position t, the loss there, the gradient, and the dot
+ * product of the gradient and the direction. */
 typedef struct {
     double t, loss, slope;
     rg_tensor *gradient;
 } line_point;
 
-/* The line from the parameters x in the direction d. */
+/* The line x + t d, where x are the parameters at the beginning of the search. */
 typedef struct {
     lbfgs_run *r;
     rg_tensor **x, *d;
     line_point from;
-    double width; /* The largest absolute value of d. */
+    double width; /* The largest absolute value of d's elements. */
     int64_t tries, most;
 } line_search;
 
-/* torch's c1 and c2. The bracket's least width is a constant of torch, not tolerance_change. */
+/* The constants c1 and c2 of the Wolfe conditions in torch, and the smallest width of a bracket.
+ * The width is a constant in torch as well; it isn't tolerance_change. */
 static const double loss_falls_by = 1e-4, slope_falls_to = 0.9, least_width = 1e-9;
 
-/* Returns the minimum, within bounds, of the cubic through two points. */
+/* Returns where the cubic through two points, which also has the slopes there, has its minimum. A
+ * result outside of `low` to `high` is replaced by the nearer of the two. */
 static double cubic_least(const line_point *p, const line_point *q, double low, double high) {
     const double d1 = p->slope + q->slope - 3 * (p->loss - q->loss) / (p->t - q->t);
     const double square = d1 * d1 - p->slope * q->slope;
@@ -186,7 +192,8 @@ static double cubic_least(const line_point *p, const line_point *q, double low, 
     return high < above ? high : above;
 }
 
-/* Sets *p to the point at t, and restores the parameters. The scope owns its gradient. */
+/* Sets *p to the point at t, and restores the parameters. The scope owns the gradient of the
+ * point. */
 static bool evaluate_at(line_search *l, double t, line_point *p) {
     if (!move_along(l->r, t, l->d) || !evaluate(l->r, NULL))
         return false;
@@ -195,7 +202,7 @@ static bool evaluate_at(line_search *l, double t, line_point *p) {
     return dot_of(p->gradient, l->d, &p->slope);
 }
 
-/* Returns whether the loss falls too little for Armijo's condition. */
+/* Returns whether the loss at p is too large for Armijo's condition. */
 static bool falls_little(const line_search *l, const line_point *p) {
     return p->loss > l->from.loss + loss_falls_by * p->t * l->from.slope;
 }
@@ -204,8 +211,9 @@ static bool is_flat(const line_search *l, const line_point *p) {
     return fabs(p->slope) <= -slope_falls_to * l->from.slope;
 }
 
-/* Tries larger steps until the two points in `ends` bracket a point that satisfies the Wolfe
- * conditions. Sets *done if the second point satisfies them itself. Returns false on failure. */
+/* Tries larger and larger steps until a point that satisfies the Wolfe conditions must lie between
+ * the two points in `ends`. If the second of them satisfies the conditions, sets *done to true.
+ * Returns false on failure. */
 static bool bracket_line(line_search *l, double t, line_point ends[2], bool *done) {
     line_point last = l->from, p;
     if (!evaluate_at(l, t, &p))
@@ -228,8 +236,8 @@ static bool bracket_line(line_search *l, double t, line_point ends[2], bool *don
     return true;
 }
 
-/* Returns a position between the ends. If the previous position was close to an end, this one
- * isn't. */
+/* Returns a position between the ends, at which the search continues. *was_near tells that the
+ * previous position was close to an end; then this position is moved away from the ends. */
 static double place_between(const line_point ends[2], bool *was_near) {
     const double low = fmin(ends[0].t, ends[1].t), high = fmax(ends[0].t, ends[1].t);
     const double near = 0.1 * (high - low);
@@ -242,7 +250,8 @@ static double place_between(const line_point ends[2], bool *was_near) {
     return fabs(t - high) < fabs(t - low) ? high - near : low + near;
 }
 
-/* Searches from the step t, and sets *found to the best point. */
+/* Searches the line for a point that satisfies the Wolfe conditions. The first step has the size t.
+ * Sets *found to the best point that was found. Returns false on failure. */
 static bool search_line(line_search *l, double t, line_point *found) {
     line_point ends[2];
     bool done = false, was_near = false;
@@ -272,7 +281,8 @@ static bool search_line(line_search *l, double t, line_point *found) {
 
 /* ---- the direction ----------------------------------------------------------------------- */
 
-/* Appends a pair. Drops the oldest one if there are history_size pairs. */
+/* Appends a pair of changes: y of the gradient, and s of the parameters. If there are history_size
+ * pairs, drops the oldest one. Returns false if memory runs out. */
 static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
     rg_lbfgs *m = &r->s;
     if (m->n && (double)m->n >= r->o->groups->options.history_size) {
@@ -290,7 +300,8 @@ static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
     return true;
 }
 
-/* Adds the pair of the last step, if the gradient has grown along the step. */
+/* Appends the pair of the last step, unless the gradient's change has hardly any or a negative
+ * component along the step. */
 static bool remember_step(lbfgs_run *r) {
     rg_lbfgs *m = &r->s;
     rg_tensor *y = rg_sub(r->flat_grad, m->prev_flat_grad), *s = rg_mul(m->d, m->t);
@@ -305,8 +316,8 @@ static bool remember_step(lbfgs_run *r) {
     return true;
 }
 
-/* Returns the direction: minus the gradient times the inverse Hessian, which the pairs approximate.
- */
+/* Returns the direction of the step: minus the product of the gradient and the inverse Hessian,
+ * which is approximated by the pairs (the two-loop recursion). */
 static rg_tensor *direction(lbfgs_run *r) {
     rg_lbfgs *m = &r->s;
     rg_tensor *q = rg_neg(r->flat_grad);
@@ -330,7 +341,7 @@ static rg_tensor *direction(lbfgs_run *r) {
     return q;
 }
 
-/* Sets the next step's direction and length. */
+/* Sets the direction d and the step size t of the next step. */
 static bool choose_direction(lbfgs_run *r) {
     RG_SCOPE();
     rg_lbfgs *m = &r->s;
@@ -357,7 +368,7 @@ static bool choose_direction(lbfgs_run *r) {
 
 /* ---- the whole step ------------------------------------------------------------------------ */
 
-/* Searches along the direction, and moves to the found point. */
+/* Searches along the direction d, and moves the parameters to the point that was found. */
 static bool step_by_search(lbfgs_run *r, double slope) {
     RG_SCOPE();
     rg_lbfgs *m = &r->s;
@@ -377,7 +388,7 @@ static bool step_by_search(lbfgs_run *r, double slope) {
     return move_along(r, m->t, m->d);
 }
 
-/* Makes one iteration. Sets *last if the step ends with it. */
+/* Makes the i-th iteration of the step. Sets *last to true if no further iteration is needed. */
 static bool iterate(lbfgs_run *r, double i, bool *last) {
     const rg_param_group *g = &r->o->groups->options;
     rg_lbfgs *m = &r->s;

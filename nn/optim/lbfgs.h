@@ -1,12 +1,13 @@
 /*
- * lbfgs.h: LBFGS's state between steps. Private.
+ * lbfgs.h: the state that LBFGS keeps between two steps. Private.
  */
 #pragma once
 
 #include "saved.h"
 
-/* A pair: the changes of the gradient and of the parameters in a step (torch's old_dirs and
- * old_stps), ro, 1 over their dot product, and al, which each step recomputes. */
+/* The data of an earlier step that LBFGS remembers: dir is the change of the gradient (torch's
+ * old_dirs), and stp the change of the parameters (torch's old_stps). ro is 1 / (dir . stp). al is
+ * a number of the two-loop recursion, which each step computes anew. */
 typedef struct rg_lbfgs_pair {
     rg_tensor *dir, *stp;
     double ro, al;
@@ -14,23 +15,25 @@ typedef struct rg_lbfgs_pair {
 
 typedef struct rg_lbfgs {
     double func_evals, n_iter;
-    double t, h_diag, prev_loss;   /* Valid if d isn't NULL. */
-    rg_tensor *d, *prev_flat_grad; /* NULL before the first step. */
-    rg_lbfgs_pair *pairs;          /* Pairs from the oldest to the newest. */
+    double t, h_diag, prev_loss; /* Have a meaning only if d isn't NULL. */
+    /* The direction and the gradient of the last step. NULL before the first step. */
+    rg_tensor *d, *prev_flat_grad;
+    rg_lbfgs_pair *pairs; /* The remembered steps, from the oldest to the newest. */
     size_t n, room;
-    size_t n_al; /* The number of pairs with a value of al. */
+    size_t n_al; /* The number of pairs, from the oldest on, that have a value of al. */
 } rg_lbfgs;
 
-/* Makes `to` a copy of `from` that shares its tensors. Returns false on failure, after which there
- * is nothing to free. */
+/* Makes `to` a copy of `from`. Both hold references to the same tensors. Returns false if memory
+ * runs out; then there is nothing to free. */
 bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from);
-/* Releases the state's tensors and memory, and empties it. */
+/* Releases the tensors and the memory of the state, and leaves it empty. */
 void rgi_lbfgs_end(rg_lbfgs *s);
 rg_tensor *rgi_lbfgs_step(rg_optim *o, rg_closure *closure, void *context);
 
-/* Writes the state, if there is one, as the first parameter's: as PyTorch saves it or, if `own`,
- * with numbers that are all float64 tensors. */
+/* Writes the state as the entry 0 of "state", which is the first parameter's. Writes nothing if no
+ * step was made. The form is that of PyTorch's files; if `own`, all numbers are float64 tensors
+ * instead. */
 void rgi_lbfgs_add(rg_py *p, const rg_optim *o, bool own);
-/* Reads the dictionary's entries under "state.", which must be complete. Returns false on failure,
- * after which there is nothing to free. */
+/* Reads the entries of the dictionary whose names begin with "state.". Fails if one is missing.
+ * Returns false on failure; then there is nothing to free. */
 bool rgi_lbfgs_read(rg_lbfgs *s, const rg_optim *o, rg_named_list dict);

@@ -1,6 +1,6 @@
 /*
- * lbfgs_state.c: saving and loading LBFGS's state under torch's names. In torch it is the first
- * parameter's state.
+ * lbfgs_state.c: saves and loads LBFGS's state under torch's names. As in torch, it is stored as
+ * the state of the first parameter.
  */
 #include "optimizer_structs.h"
 #include "tensor/memory.h"
@@ -13,9 +13,9 @@
 
 static const char lbfgs_prefix[] = "state.0.";
 
-/* A row: a field of rg_lbfgs or, for a list, a field of each pair. The rows have PyTorch's order of
- * saving. The first two exist from the first step on, the others once there is a direction; only
- * some pairs have an al. */
+/* A value that is saved: a field of rg_lbfgs or, if `listed`, a list of the values that a field of
+ * rg_lbfgs_pair has in the pairs. The order is PyTorch's. The first two rows exist after the first
+ * step, the others once there is a direction. `al` exists for some pairs only. */
 typedef struct {
     rg_saved saved;
     bool listed;
@@ -41,7 +41,8 @@ enum { ROW_AL = 2, ROWS_WITHOUT_D = ROW_AL, LBFGS_ROWS = RG_COUNT(lbfgs_rows) };
 
 /* ---- writing --------------------------------------------------------------------------- */
 
-/* Writes a field of the first n pairs, and None up to `room`. */
+/* Writes a field of the first n pairs as a list, and extends the list to `room` elements by
+ * None. */
 static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_t n, size_t room,
                          rg_dtype dtype) {
     rgi_py_begin_at(p, row->name, RG_PY_LIST);
@@ -53,7 +54,7 @@ static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_
 }
 
 /* Writes the rows that exist. In regard's own files all numbers are float64 tensors, and the list
- * `al` has only its existing values. */
+ * `al` isn't extended by None. */
 static void add_rows(rg_py *p, const rg_lbfgs *s, bool own, size_t history_size) {
     const int n = s->d ? LBFGS_ROWS : ROWS_WITHOUT_D;
     const rg_dtype dtype = own || !s->d ? RG_FLOAT64 : rg_dtype_of(s->d);
@@ -82,13 +83,13 @@ void rgi_lbfgs_add(rg_py *p, const rg_optim *o, bool own) {
 
 /* ---- reading --------------------------------------------------------------------------- */
 
-/* A dictionary that is read into s. Its vectors must have numel elements, and are converted to this
- * dtype. */
+/* A dictionary that is being read into s. A vector must have numel elements, and is converted to
+ * this dtype. */
 typedef struct {
     rg_lbfgs *s;
     int64_t numel;
     rg_dtype dtype;
-    uint32_t found; /* Bit i is set if row i was found. */
+    uint32_t found; /* Bit i is set if a value of row i was found. */
 } lbfgs_read;
 
 static bool lbfgs_refuse(const char *what, const char *name) {
@@ -97,7 +98,8 @@ static bool lbfgs_refuse(const char *what, const char *name) {
                     what, lbfgs_prefix, name);
 }
 
-/* Returns the row of a dictionary's name, and its index in a list, or NULL without an error. */
+/* Returns the row of a name in the dictionary. If the row is a list, *place is the index in it,
+ * otherwise 0. Returns NULL, without an error, if no row has the name. */
 static const lbfgs_row *row_named(const char *name, size_t *place) {
     const size_t prefix = sizeof lbfgs_prefix - 1;
     *place = 0;
@@ -115,7 +117,8 @@ static const lbfgs_row *row_named(const char *name, size_t *place) {
     return NULL;
 }
 
-/* Reads an entry. A vector is copied. */
+/* Reads an entry of the dictionary into row f. If the row is a list, `place` is the index in it. A
+ * vector is copied. */
 static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_row *f, size_t place, const rg_named *e) {
     char *base = f->listed ? (char *)&l->s->pairs[place] : (char *)l->s;
     const bool vector = f->saved.kind == RG_SAVED_TENSOR;
@@ -132,8 +135,8 @@ static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_row *f, size_t place, co
     return own;
 }
 
-/* Makes room for the pairs up to the highest index of an entry. The last values of `al` may be
- * absent. Each entry of the state must belong to a row. */
+/* Allocates as many pairs as the highest index in the dictionary requires. Fails if an entry under
+ * "state." belongs to no row. The list `al` can be shorter than the others. */
 static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
     size_t ends[LBFGS_ROWS] = { 0 }, place, n = 0;
     for (int i = 0; i < dict.n; i++) {
@@ -160,14 +163,14 @@ static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
     return true;
 }
 
-/* Fails with the index at which a list has no entry. */
+/* Fails because the list has no entry at this index. Returns false. */
 static bool lacks_place(const char *list, size_t place) {
     char name[40];
     snprintf(name, sizeof name, "%s.%zu", list, place);
     return lbfgs_refuse("Missing", name);
 }
 
-/* Returns whether each pair has all its fields. */
+/* Returns whether each pair has all its fields. Fails if not. */
 static bool pairs_are_whole(const rg_lbfgs *s) {
     for (size_t i = 0; i < s->n; i++) {
         rg_lbfgs_pair *pair = &s->pairs[i];
@@ -185,7 +188,7 @@ static bool pairs_are_whole(const rg_lbfgs *s) {
     return true;
 }
 
-/* Returns whether the state is complete. */
+/* Returns whether the state is complete. Fails if not. */
 static bool is_whole(const lbfgs_read *l) {
     const bool begun = l->s->n_iter > 0 || l->s->d || l->s->n;
     const int needed = begun ? LBFGS_ROWS : ROWS_WITHOUT_D;

@@ -1,7 +1,8 @@
 /*
- * muon.c: the matrix products of Muon's step: Newton-Schulz iteration makes an update nearly
- * orthogonal. As in torch, its matrices are rounded to bfloat16; here they are stored as float32,
- * in which products of bfloat16 numbers are exact. tensor/kernels/ has the rest of the step.
+ * muon.c: the matrix products in a step of Muon: the Newton-Schulz iteration, which makes the
+ * update nearly orthogonal. As in torch, its matrices are rounded to bfloat16. They are stored as
+ * float32, in which products of two bfloat16 numbers are exact. The elementwise part of the step is
+ * in tensor/kernels/.
  */
 #include "optimizer_structs.h"
 #include "tensor/kernels/copy.h"
@@ -15,7 +16,8 @@ static void round_to_bfloat16(rg_tensor *t) {
     k_optimizer_step(k_optimizer_loop_of(K_ROUND_TO_BFLOAT16, t->dtype), 1, &t, NULL);
 }
 
-/* Divides x by its norm or eps, the larger one, so that no singular value is above 1. */
+/* Divides x by its norm, so that no singular value is above 1. If eps is larger than the norm,
+ * divides by eps. */
 static void divide_by_norm(rg_tensor *x, double eps) {
     float *v = (float *)x->data;
     double squares = 0;
@@ -40,7 +42,7 @@ static void divide_by_norm(rg_tensor *x, double eps) {
 
 enum { PANEL_ROWS = 128, MOST_PANELS = 8, TURN_EDGE = 32 };
 
-/* Returns some rows of a matrix, up to column `columns`. */
+/* Returns a view of `rows` rows of the matrix, from `row` on, with the first `columns` columns. */
 static rg_tensor matrix_part(const rg_tensor *t, int64_t row, int64_t rows, int64_t columns) {
     rg_tensor part = *t;
     part.data += row * t->stride[0] * (int64_t)sizeof(float);
@@ -52,7 +54,8 @@ static rg_tensor matrix_part(const rg_tensor *t, int64_t row, int64_t rows, int6
     return part;
 }
 
-/* Copies the lower triangle to the upper one, block by block. */
+/* Copies the triangle below the diagonal to the one above it. Works in square blocks, so that both
+ * blocks stay in the cache. */
 static void mirror(rg_tensor *y) {
     const int64_t n = y->size[0];
     float *v = (float *)y->data;
@@ -63,7 +66,8 @@ static void mirror(rg_tensor *y) {
                     v[i * n + j] = v[j * n + i];
 }
 
-/* y = x x^T. Computes each panel of rows only up to the diagonal, as the product is symmetric. */
+/* Computes y = x x^T. As y is symmetric, each panel of rows is computed only up to the diagonal,
+ * and the rest is copied. */
 static bool symmetric_product(rg_tensor *y, const rg_tensor *x) {
     const int64_t n = x->size[0];
     const int64_t rows = RG_MAX(PANEL_ROWS, (n / MOST_PANELS + 15) / 16 * 16);
@@ -79,14 +83,15 @@ static bool symmetric_product(rg_tensor *y, const rg_tensor *x) {
     return true;
 }
 
-/* y = alpha y + beta c, rounded once, as in torch.addmm. */
+/* Computes y = alpha y + beta c, rounded once at the end, as torch.addmm does. */
 static void combine(rg_tensor *y, rg_tensor *c, double alpha, double beta) {
     const k_optimizer_numbers z = { .combined = { .alpha = alpha, .beta = beta } };
     k_optimizer_step(k_optimizer_loop_of(K_COMBINE_TO_BFLOAT16, y->dtype), 2,
                      (rg_tensor *[]){ y, c }, &z);
 }
 
-/* Returns x, or another tensor, after the iterations x = a x + (b x x^T + c (x x^T)^2) x. */
+/* Repeats x = a x + (b x x^T + c (x x^T)^2) x ns_steps times, where a, b and c are ns_coefficients.
+ * Returns the result, which can be x itself or another tensor. Returns NULL on failure. */
 static rg_tensor *orthogonalised(rg_tensor *x, const rg_param_group *g) {
     const double *k = g->ns_coefficients;
     const int64_t rows = x->size[0], square[] = { rows, rows };

@@ -1,7 +1,7 @@
 /*
- * optim_state.c: an optimizer's state, written under regard's own names or as torch.save does, and
- * loading it: its tensors, and the numbers of its groups and schedules. Both go through the rows of
- * saved.h.
+ * optim_state.c: writes an optimizer's state under regard's own names or as torch.save does, and
+ * loads it. The state consists of the tensors of the parameters and the numbers of groups and
+ * schedules. Both are described by rows of saved.h.
  */
 #include "optim_state.h"
 #include "optimizer_structs.h"
@@ -19,8 +19,7 @@
 
 enum { MOST_SLOT_ROWS = RG_OPTIM_STATES + 2 };
 
-/* Sets rows to the saved fields of the optimizer's slots, in torch's order, and returns their
- * number. */
+/* Sets rows to the fields of a slot that are saved, in torch's order. Returns their number. */
 static int slot_rows(const rg_optim *o, rg_saved rows[MOST_SLOT_ROWS]) {
     int n = 0;
     if (o->row->saves_step)
@@ -35,7 +34,8 @@ static int slot_rows(const rg_optim *o, rg_saved rows[MOST_SLOT_ROWS]) {
     return n;
 }
 
-/* A schedule's numbers in regard's own files. Only CosineAnnealingWarmRestarts has the last two. */
+/* The numbers of a schedule that regard's own files save. Only CosineAnnealingWarmRestarts has the
+ * last two. */
 #define NUMBER(name, at) \
     { name, RG_SAVED_FLOAT, offsetof(rg_schedule, state) + (at) * sizeof(double), NULL }
 static const rg_saved schedule_rows[] = {
@@ -65,7 +65,8 @@ static void add_slot(rg_py *p, const rg_optim *o, size_t i) {
     rgi_py_end(p);
 }
 
-/* Writes a group's number of parameters or, for torch, their indices, which start at `first`. */
+/* Writes "params" of a group. In regard's own files that is the number of parameters; in torch's,
+ * the list of their indices, which begin at `first`. */
 static void add_params(rg_py *p, const rg_group *g, size_t first, bool own) {
     if (own) {
         rgi_py_float(p, "params", g->n_params);
@@ -77,8 +78,8 @@ static void add_params(rg_py *p, const rg_group *g, size_t first, bool own) {
     rgi_py_end(p);
 }
 
-/* Adds a group's parameters and numbers. If `own`, the file is regard's, in which each number is a
- * float with its own name. */
+/* Writes a group: its parameters and its options. In regard's own files (`own`) each option is a
+ * float with a name of its own. */
 static void add_group(rg_py *p, const rg_group *g, size_t first, bool own) {
     rgi_py_begin(p, RG_PY_DICT);
     if (own)
@@ -175,42 +176,43 @@ const char *rgi_optim_schedule_kinds(const rg_optim *o) {
 
 static const char *const load_op = "load_state_dict";
 
-/* A name in a dictionary, and the field to which its value is read: the field of `row` in the
- * struct at `base`, one of the load's copies. */
+/* A name that a dictionary can have, and where its value goes: the field of `row` in the struct at
+ * `base`, which is one of the copies in rg_optim_load. */
 typedef struct {
     char name[56];
     rg_saved row;
     void *base;
-    rg_optim_slot *slot; /* The slot that has the field, or NULL. */
-    int needs;           /* The option that a state needs, or RG_ALWAYS. */
-    bool optional;       /* The dictionary may lack the value. */
-    bool ignored;        /* The dictionary's value isn't used. */
+    rg_optim_slot *slot; /* The slot that `base` is, or NULL if it is another struct. */
+    int needs;           /* The option that must not be 0 for a state to exist, or RG_ALWAYS. */
+    bool optional;       /* The dictionary needn't have the value. */
+    bool ignored;        /* The value in the dictionary isn't used. */
     bool found;
 } optim_entry;
 
-/* The scope owns a load's memory. */
+/* A state that is being loaded. The scope owns the memory. */
 struct rg_optim_load {
     rg_optim *optim;
-    rg_optim_slot *slots; /* Copies of the optimizer's structs, into which values are read. */
+    rg_optim_slot *slots; /* Copies of the optimizer's structs. Values are read into these first. */
     rg_group *groups;
     rg_schedule *schedules;
-    rg_lbfgs lbfgs; /* LBFGS's new state. */
+    rg_lbfgs lbfgs; /* The new state of LBFGS. */
     optim_entry *v;
     int n;
-    rg_map places; /* Maps names to entries' indices. */
-    bool *loaded;  /* Whether the dictionary has a state of slot i. */
+    rg_map places; /* Maps names to indices in v. */
+    bool *loaded;  /* loaded[i] tells whether the dictionary has a value of slot i. */
     bool torchs;   /* The dictionary has torch's names. */
 };
 
-/* Appends an entry whose name is "list.i." followed by its row's name. Returns false if there is no
- * memory. */
+/* Appends e under the name "list.i.", followed by the name of its row. Returns false if memory runs
+ * out. */
 static bool add_entry(rg_optim_load *l, const char *list, size_t i, optim_entry e) {
     snprintf(e.name, sizeof e.name, "%s.%zu.%s", list, i, e.row.name);
     l->v[l->n] = e;
     return rgi_map_put_name(&l->places, e.name, l->n++);
 }
 
-/* A parameter's state may be absent as a whole, as before the first step. */
+/* Appends the entries of slot i, and empties its copied state: the dictionary needn't have a state
+ * for it, if no step was made with the parameter. */
 static bool add_slot_entries(rg_optim_load *l, size_t i) {
     rg_optim_slot *slot = &l->slots[i];
     rg_saved rows[MOST_SLOT_ROWS];
@@ -229,9 +231,10 @@ static bool add_slot_entries(rg_optim_load *l, size_t i) {
     return ok;
 }
 
-/* A schedule's options may be loaded before the schedule exists that sets them. Dictionaries of
- * torch's lack them, and options that are texts in torch. As in torch, Adam loads
- * decoupled_weight_decay, which older files lack, and AdamW ignores it. */
+/* Appends the entries of group i. The options of schedules are always among them, because they may
+ * be loaded before the schedule is made. torch's dictionaries lack these, and the options that are
+ * strings in torch. As in torch, Adam reads decoupled_weight_decay, AdamW ignores it, and the
+ * dictionary needn't have it, since older versions didn't save it. */
 static bool add_group_entries(rg_optim_load *l, size_t i) {
     const rg_saved params = { "params", RG_SAVED_FLOAT, offsetof(rg_group, n_params), NULL };
     rg_group *g = &l->groups[i];
@@ -254,7 +257,8 @@ static bool add_group_entries(rg_optim_load *l, size_t i) {
     return ok;
 }
 
-/* A dictionary of torch's has no schedules: then schedules keep their state. */
+/* Appends the entries of schedule i. torch's dictionaries don't have schedules; if such a
+ * dictionary is loaded, schedules keep their state. */
 static bool add_schedule_entries(rg_optim_load *l, size_t i) {
     rg_schedule *s = &l->schedules[i];
     bool ok = true;
@@ -264,8 +268,8 @@ static bool add_schedule_entries(rg_optim_load *l, size_t i) {
     return ok;
 }
 
-/* Copies the optimizer's structs, and lists all possible entries. Returns false if there is no
- * memory. */
+/* Copies the optimizer's structs, and lists all entries that the dictionary can have. Returns false
+ * if memory runs out. */
 static bool list_entries(rg_optim_load *l) {
     const rg_optim *o = l->optim;
     size_t schedules = 0;
@@ -302,7 +306,7 @@ static bool check_groups(const rg_optim *o, rg_named_list dict) {
     return true;
 }
 
-/* Reads a value of the dictionary. A tensor is copied. */
+/* Reads one value of the dictionary. A tensor is copied. */
 static bool load_value(rg_optim_load *l, rg_named loaded) {
     if (!rgi_given_tensor(loaded.tensor, load_op))
         return false;
@@ -324,8 +328,9 @@ static bool load_value(rg_optim_load *l, rg_named loaded) {
     return loaded.tensor && (e->ignored || rgi_saved_read(&e->row, e->base, &loaded, load_op));
 }
 
-/* Returns whether the dictionary must have the entry: a state if the group's loaded options ask for
- * it, and a number of a group or schedule if the optimizer has it now. */
+/* Returns whether the dictionary must have the entry. It must have a state if the options of the
+ * group, as loaded, require it. It must have a number of a group or schedule if the optimizer has
+ * that number now. */
 static bool entry_is_needed(const rg_optim_load *l, const optim_entry *e) {
     if (!e->slot)
         return !e->optional && rgi_saved_is_there(&e->row, e->base);
@@ -345,7 +350,8 @@ static bool check_found(const rg_optim_load *l) {
     return true;
 }
 
-/* Reads the dictionary's values. lbfgs_state.c reads LBFGS's. */
+/* Reads the values of the dictionary, and checks that none is missing. The state of LBFGS is read
+ * by lbfgs_state.c. */
 static bool load_values(rg_optim_load *l, rg_named_list dict) {
     const bool lbfgs = l->optim->row == &rgi_optim_rows[RG_LBFGS];
     for (int i = 0; i < dict.n; i++) {
@@ -368,13 +374,14 @@ rg_optim_load *rgi_optim_load_begin(rg_optim *o, rg_named_list dict, bool torchs
     return NULL;
 }
 
-/* Replaces a slot's state by the loaded one, which may be absent. */
+/* Replaces the state of a slot by the loaded one. The loaded state has no tensors if the dictionary
+ * had none. */
 static void put_loaded_slot(const rg_optim *o, rg_optim_slot *slot, const rg_optim_slot *loaded) {
     for (int k = 0; k < RG_OPTIM_STATES; k++)
         rgi_set_reference(&slot->state[k], loaded->state[k]);
     slot->product = loaded->product;
-    /* SGD doesn't save its step count: if a momentum buffer is loaded, the next step isn't the
-     * first. */
+    /* SGD's files don't contain the number of steps. It only matters whether the next step is the
+     * first one, and it isn't if a momentum buffer was loaded. */
     slot->step = o->row->saves_step ? loaded->step : loaded->state[0] != NULL;
 }
 

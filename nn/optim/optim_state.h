@@ -1,32 +1,36 @@
 /*
- * optim_state.h: an optimizer's state as a value of PyTorch's, and loading it in two steps, as
- * nn/state.h loads a module's state. Private.
+ * optim_state.h: writes an optimizer's state in the form of PyTorch's files or in regard's own, and
+ * loads a state in two steps, as nn/state.h does with a module's. Private.
  */
 #pragma once
 
 #include "optimizer.h"
 #include "tensor/files/torch/torch_value.h"
 
-/* Writes the optimizer's state: as the value of the key, or alone if the key is NULL. It has
- * torch's form or, if `own`, regard's names and the schedules' numbers. */
+/* Writes the optimizer's state as the value of the key; if the key is NULL, writes it as the whole
+ * value. The form is torch's; if `own`, it has regard's names, each number is a float, and the
+ * state of the schedules is included. */
 void rgi_optim_add(rg_py *p, const char *key, const rg_optim *o, bool own);
-/* Writes the schedules that no other schedule steps, as torch.save does: a single one as
- * "scheduler", several as a list "schedulers". */
+/* Writes the schedules, as programs save them with torch.save: a single schedule under the key
+ * "scheduler", several as a list under "schedulers". Omits schedules that another schedule steps,
+ * since they are a part of that one. */
 void rgi_optim_add_schedules(rg_py *p, const rg_optim *o);
 
-/* The kind of the optimizer and the kinds of its schedules, each as a text for a file's metadata,
- * which the scope owns (NULL on failure). */
+/* Return the name of the optimizer's class and the names of its schedules' classes, as strings for
+ * the metadata of a file. The scope owns the strings. Both are NULL on failure. */
 const char *rgi_optim_kind(const rg_optim *o);
 const char *rgi_optim_schedule_kinds(const rg_optim *o);
 
-/* Returns the dictionary with regard's names, as rg_optim_state_dict writes it. Sets *torchs to
- * whether it had torch's names. The scope owns the result. */
+/* Returns the dictionary with the names that rg_optim_state_dict uses. Sets *torchs to true if it
+ * had torch's names. The scope owns the result. On failure .n is -1. */
 rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict, bool *torchs);
 
-/* The two steps of a load. They require a valid optimizer, and a list whose entries have names. The
- * first step returns NULL on failure. The scope that owns the load must stay open until the second
- * step, which can't fail. */
+/* The two steps of loading a state. The first step reads and checks the whole dictionary, and
+ * returns NULL on failure. The second step can't fail. The optimizer must be valid, and each entry
+ * of the list must have a name. The scope that is open at the first step must stay open until the
+ * second. */
 typedef struct rg_optim_load rg_optim_load;
 rg_optim_load *rgi_optim_load_begin(rg_optim *o, rg_named_list dict, bool torchs);
-/* Puts the values into the optimizer if `go`, and frees the load's memory. */
+/* Second step: puts the values into the optimizer if `go` is true, and frees the memory of the load
+ * in either case. */
 void rgi_optim_load_end(rg_optim_load *l, bool go);

@@ -1,6 +1,6 @@
 /*
- * optimizer.c: making an optimizer, its groups, and freeing it. step.c has the steps, optimizers.c
- * the table of optimizers.
+ * optimizer.c: makes an optimizer, adds groups to it, and frees it. The steps are in step.c, and
+ * the table of optimizers in optimizers.c.
  */
 #include "optimizer_structs.h"
 #include "tensor/memory.h"
@@ -54,7 +54,8 @@ const rg_saved rgi_options[RG_OPTION_COUNT] = {
     [RG_OPTION_base_momentum] = OPTION(FLOAT, base_momentum),
 };
 
-/* Sets missing options to their defaults. Fails if the optimizer doesn't have an option. */
+/* Sets the options of a group that weren't given to their defaults. Fails if an option was given
+ * that the optimizer doesn't have. */
 static bool complete_options(const rg_optim *o, rg_group *group) {
     for (int i = 0; i < RG_OPTION_FIRST_OF_SCHEDULES; i++) {
         bool given = rgi_option_set(group->option[i]);
@@ -66,7 +67,7 @@ static bool complete_options(const rg_optim *o, rg_group *group) {
     return true;
 }
 
-/* Refuses a flag that is neither 0 nor 1, and a count with a fraction. */
+/* Fails if a flag is neither 0 nor 1, or a count isn't a whole number. */
 static bool check_kinds(const rg_optim *o, const rg_group *group) {
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
         const rg_saved_kind kind = rgi_options[k].kind;
@@ -85,7 +86,7 @@ static bool check_kinds(const rg_optim *o, const rg_group *group) {
     return true;
 }
 
-/* Checks a tensor that is to become parameter i, and notes its index. */
+/* Checks that a tensor can become parameter i, and adds it to the map of parameters. */
 static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     const char *name = o->row->name;
     RG_FAIL_VALUE_IF(!rg_is_leaf(param) && !rg_retains_grad(param), name,
@@ -102,8 +103,8 @@ static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     return rgi_map_put_address(&o->places, param, (int64_t)i);
 }
 
-/* Appends slots for the list's parameters. After an earlier failure, the map is empty and filled
- * again. */
+/* Appends a slot for each parameter of the list. If adding a group failed before, the map of
+ * parameters is empty and is filled again first. */
 static bool fill_slots(rg_optim *o, rg_list list) {
     for (size_t i = rgi_map_addresses(&o->places); i < o->n_slots; i++)
         if (!rgi_map_put_address(&o->places, o->slots[i].param, (int64_t)i))
@@ -117,7 +118,7 @@ static bool fill_slots(rg_optim *o, rg_list list) {
     return true;
 }
 
-/* torch checks the values of these options, and its complaints give them these names. */
+/* The options whose values torch checks, with the names that torch's error messages give them. */
 static const char *const checked_options[RG_OPTION_COUNT] = {
     [RG_OPTION_lr] = "learning rate",
     [RG_OPTION_beta1] = "beta parameter at index 0",
@@ -130,15 +131,15 @@ static const char *const checked_options[RG_OPTION_COUNT] = {
     [RG_OPTION_initial_accumulator_value] = "initial_accumulator_value value",
     [RG_OPTION_momentum_decay] = "momentum_decay value",
 };
-/* Muon's errors differ. */
+/* The same for Muon, whose error messages have other names. */
 static const char *const checked_by_muon[RG_OPTION_COUNT] = {
     [RG_OPTION_lr] = "Learning rate",
     [RG_OPTION_momentum] = "momentum",
     [RG_OPTION_weight_decay] = "weight decay",
 };
 
-/* Returns whether torch refuses the value: SGD refuses negative numbers, the others also NaN, and a
- * beta of 1 or more. */
+/* Returns whether torch refuses the value. Negative values are refused; except by SGD, NaN is
+ * refused as well, and so is a beta of 1 or more. */
 static bool option_is_bad(const rg_optim *o, int option, double value) {
     if (o->row == &rgi_optim_rows[RG_SGD])
         return value < 0;
@@ -164,8 +165,9 @@ static bool check_options(const rg_optim *o, const rg_group *group) {
     return true;
 }
 
-/* Fails if an option of several numbers, such as betas, lacks its last number. C gives an absent
- * number the value 0, and so a last number of 0 counts as absent; rg_optim_group can set it. */
+/* Fails if an option that consists of several numbers, such as betas, lacks its last number. In C a
+ * number that is left out of a list is 0, so a last number of 0 counts as missing. (A program can
+ * set it to 0 through rg_optim_group.) */
 static bool arrays_are_whole(const rg_optim *o, const rg_group *group) {
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
         const rg_saved_kind kind = rgi_options[k].kind;
@@ -190,7 +192,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     if (!complete_options(o, &group) || !check_kinds(o, &group)
         || !rgi_given_list(list.n, list.v, o->row->name))
         return false;
-    /* torch doesn't check the values of later groups. */
+    /* torch checks the values of the first group only. */
     if ((!o->n_groups && !check_options(o, &group)) || !arrays_are_whole(o, &group))
         return false;
     size_t n = o->n_slots + (size_t)list.n;
@@ -263,7 +265,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
         rg_optim_free(o);
         return NULL;
     }
-    /* Missing options of later groups get the first group's values. */
+    /* From now on, options that aren't given for a group have the values of the first group. */
     o->defaults = *o->groups;
     return o;
 }

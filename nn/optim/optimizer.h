@@ -12,10 +12,11 @@ RG_PUBLIC_BEGIN
 typedef struct rg_optim rg_optim;
 
 /* ---- options ----------------------------------------------------------------------
- * These are the entries of torch's param_groups. An option that isn't given is the optimizer's
- * default; one that the optimizer doesn't have is an error. Flags are 0 or 1. Arrays are given
- * whole: their last number must not be 0, as an absent one is. The last five are for schedules.
- * (The list keeps its lines, which clang-format would nest.) */
+ * The options are the entries of torch's param_groups. An option that isn't given has the
+ * optimizer's default. Giving an option that the optimizer doesn't have is an error. Flags are 0 or
+ * 1. An array must be given whole: a last number of 0 is an error, because in C a number that is
+ * left out is 0. The last five options are set by schedules. (clang-format is off so that the list
+ * keeps its lines.) */
 /* clang-format off */
 #define RG_OPTIONS_(X)                                                 \
     X(lr_decay) X(alpha) X(momentum) X(dampening) X(eps)               \
@@ -57,68 +58,78 @@ typedef enum rg_optim_kind {
 } rg_optim_kind;
 rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options);
 #define RG_OPTIM_(kind, params, ...) rg_optim_with(kind, params, RG_PARAM_GROUP_(__VA_ARGS__))
-/* lr = 1e-3; momentum, dampening, weight_decay = 0; nesterov, maximize = false */
+/* Options and defaults: lr = 1e-3; momentum, dampening, weight_decay = 0; nesterov, maximize =
+ * false */
 #define rg_optim_sgd(params, ...) RG_OPTIM_(RG_SGD, params, __VA_ARGS__)
-/* lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0, or AdamW's 0.01;
- * amsgrad, maximize = false; decoupled_weight_decay = false: AdamW is Adam where that is true. */
+/* Options and defaults: lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0, or AdamW's
+ * 0.01; amsgrad, maximize = false; decoupled_weight_decay = false, or AdamW's true. */
 #define rg_optim_adam(params, ...)  RG_OPTIM_(RG_ADAM, params, __VA_ARGS__)
 #define rg_optim_adamw(params, ...) RG_OPTIM_(RG_ADAMW, params, __VA_ARGS__)
-/* lr = 0.01, alpha = 0.99, eps = 1e-8; weight_decay, momentum = 0; centered, maximize = false */
-#define rg_optim_rmsprop(params, ...) RG_OPTIM_(RG_RMSPROP, params, __VA_ARGS__)
-/* lr = 0.01, eps = 1e-10; lr_decay, weight_decay, initial_accumulator_value = 0;
+/* Options and defaults: lr = 0.01, alpha = 0.99, eps = 1e-8; weight_decay, momentum = 0; centered,
  * maximize = false */
+#define rg_optim_rmsprop(params, ...) RG_OPTIM_(RG_RMSPROP, params, __VA_ARGS__)
+/* Options and defaults: lr = 0.01, eps = 1e-10; lr_decay, weight_decay, initial_accumulator_value =
+ * 0; maximize = false */
 #define rg_optim_adagrad(params, ...) RG_OPTIM_(RG_ADAGRAD, params, __VA_ARGS__)
-/* lr = 1e-4, betas = { 0.9, 0.99 }, weight_decay = 0, maximize = false */
+/* Options and defaults: lr = 1e-4, betas = { 0.9, 0.99 }, weight_decay = 0, maximize = false */
 #define rg_optim_lion(params, ...) RG_OPTIM_(RG_LION, params, __VA_ARGS__)
-/* lr = 2e-3, betas = { 0.9, 0.999 }, eps = 1e-8, momentum_decay = 4e-3; weight_decay = 0;
- * decoupled_weight_decay, maximize = false */
+/* Options and defaults: lr = 2e-3, betas = { 0.9, 0.999 }, eps = 1e-8, momentum_decay = 4e-3;
+ * weight_decay = 0; decoupled_weight_decay, maximize = false */
 #define rg_optim_nadam(params, ...) RG_OPTIM_(RG_NADAM, params, __VA_ARGS__)
-/* lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0;
+/* Options and defaults: lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0;
  * decoupled_weight_decay, maximize = false */
 #define rg_optim_radam(params, ...) RG_OPTIM_(RG_RADAM, params, __VA_ARGS__)
-/* Muon takes matrices: lr = 1e-3, weight_decay = 0.1, momentum = 0.95, nesterov = true, eps = 1e-7,
- * ns_coefficients = { 3.4445, -4.775, 2.0315 }, ns_steps = 5; match_rms_adamw = true stands for
- * adjust_lr_fn="match_rms_adamw". As in torch, its matrix products are in bfloat16. */
+/* Muon accepts only matrices as parameters. Options and defaults: lr = 1e-3, weight_decay = 0.1,
+ * momentum = 0.95, nesterov = true, eps = 1e-7, ns_coefficients = { 3.4445, -4.775, 2.0315 },
+ * ns_steps = 5; match_rms_adamw = true means adjust_lr_fn="match_rms_adamw". As in torch, matrices
+ * are rounded to bfloat16 in its products. */
 #define rg_optim_muon(params, ...) RG_OPTIM_(RG_MUON, params, __VA_ARGS__)
-/* LBFGS has one group and requires a closure: lr = 1, max_iter = 20, max_eval = 5/4 of max_iter,
- * tolerance_grad = 1e-7, tolerance_change = 1e-9, history_size = 100; strong_wolfe = true stands
- * for line_search_fn="strong_wolfe". */
+/* LBFGS has only one group, and its step needs a closure: use rg_optim_step_closure. Options and
+ * defaults: lr = 1, max_iter = 20, max_eval = 5/4 of max_iter, tolerance_grad = 1e-7,
+ * tolerance_change = 1e-9, history_size = 100; strong_wolfe = true means
+ * line_search_fn="strong_wolfe". */
 #define rg_optim_lbfgs(params, ...) RG_OPTIM_(RG_LBFGS, params, __VA_ARGS__)
 
-/* Adds a group of parameters with its own options. */
+/* Adds a group: parameters with options of their own. An option that isn't given has the value of
+ * the first group. */
 bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options);
 #define rg_optim_add_group(o, params, ...) \
     rg_optim_add_group_with(o, params, RG_PARAM_GROUP_(__VA_ARGS__))
-/* Frees the optimizer and its schedules; recordings of its steps stay valid. Ignores NULL. A later
- * use is an error (RG_RELEASED) as long as the allocator hasn't reused the memory. */
+/* Frees the optimizer and its schedules. A recording of a step can still be replayed. Ignores NULL.
+ * A later use of the optimizer is an error (RG_RELEASED), as long as its memory hasn't been
+ * allocated again. */
 void rg_optim_free(rg_optim *o);
 
 /* ---- using --------------------------------------------------------------------- */
 
-/* Updates each parameter that has a gradient. A failed step changes nothing. */
+/* Updates each parameter that has a gradient. If it fails, it returns false and has changed
+ * nothing. */
 bool rg_optim_step(rg_optim *o);
-/* Steps as torch's step(closure): calls the closure, which clears the gradients, computes the loss,
- * runs backward and returns the loss; then updates the parameters. LBFGS calls it several times.
- * Returns the first loss, or NULL on failure, with parameters and state unchanged. The closure must
- * not be left by longjmp (see rg_error_handler). */
+/* Makes a step as torch's step(closure) does. Calls the closure, which must clear the gradients,
+ * compute the loss, run backward, and return the loss; then updates the parameters. LBFGS calls the
+ * closure several times. Returns the first loss. Returns NULL on failure; then parameters and state
+ * are unchanged. The closure must not be left by longjmp (see rg_error_handler). */
 typedef rg_tensor *rg_closure(void *context);
 rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context);
-/* Clears the gradients. */
+/* Sets the gradients of all parameters to RG_NONE. */
 bool rg_optim_zero_grad(rg_optim *o);
-/* Returns group i, whose options may be changed, or NULL if there is none. */
+/* Returns the options of group i, which the program can change. Fails, and returns NULL, if there
+ * is no such group. */
 rg_param_group *rg_optim_group(rg_optim *o, int i);
 /* Returns the number of groups, or -1 on failure. */
 int rg_optim_n_groups(rg_optim *o);
-/* Lists the parameters of group i. "state.0", "state.1" and so on are the states of all groups'
- * parameters, in this order. A list with .n == -1 means failure. */
+/* Lists the parameters of group i. On failure .n is -1. In a state_dict, "state.0", "state.1" and
+ * so on are the states of the parameters in this order, counted through all groups. */
 rg_list rg_optim_parameters(rg_optim *o, int i);
 
-/* Lists the optimizer's tensors, "state.0.exp_avg", and its numbers as 0-d tensors,
- * "param_groups.0.lr" and "schedules.0.last_epoch". A list with .n == -1 means failure. */
+/* Lists the state as torch's optimizer.state_dict() does: tensors, such as "state.0.exp_avg", and
+ * numbers as tensors without dims, such as "param_groups.0.lr". The state of schedules is included:
+ * "schedules.0.last_epoch". On failure .n is -1. */
 rg_named_list rg_optim_state_dict(rg_optim *o);
-/* Copies all values. Missing or unknown keys are an error, which changes nothing. A parameter's
- * state may be absent as a whole, as before its first step; SGD's, Lion's and Muon's is one key.
- * The list may be torch's: rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer"). */
+/* Copies all values of the list into the optimizer. Fails, and changes nothing, if a key is missing
+ * or unknown. But the whole state of a parameter can be missing, as it is before the parameter's
+ * first step. (In SGD, Lion and Muon that state is a single key.) The list can also be torch's:
+ * rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer"). */
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

@@ -1,6 +1,6 @@
 /*
- * optimizer_structs.h: the structs of optimizers and schedules. Private; optimizer.h and schedule.h
- * have the functions for programs.
+ * optimizer_structs.h: the structs of optimizers and schedules. Private. The functions for programs
+ * are in optimizer.h and schedule.h.
  */
 #pragma once
 
@@ -23,12 +23,12 @@ enum {
     RG_OPTION_ns_b,
     RG_OPTION_ns_c,
     RG_OPTIONS_(RG_OPTION_ENUM_) RG_OPTION_COUNT,
-    /* The following options belong to schedules, not to the optimizer. */
+    /* Options from this one on belong to schedules, not to the optimizer. */
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* A row for each option: its field of rg_param_group, and its name in a state_dict: "lr",
- * "betas.0", "betas.1" and so on. */
+/* For each option, its field in rg_param_group, and its name in a state_dict, such as "lr",
+ * "betas.0" or "betas.1". */
 extern const rg_saved rgi_options[RG_OPTION_COUNT];
 
 typedef struct rg_group {
@@ -36,26 +36,30 @@ typedef struct rg_group {
         rg_param_group options;
         double option[RG_OPTION_COUNT];
     };
-    double n_params; /* The number of parameters, as state_dict saves it. */
+    double n_params; /* The number of parameters, which state_dict saves. */
 } rg_group;
 _Static_assert(sizeof(rg_param_group) == RG_OPTION_COUNT * sizeof(double),
                "one number for each option");
 
-/* Returns whether an option was given. RG_UNSET is the value of options that weren't. */
+/* Returns whether an option has a value. RG_UNSET means that it has none. */
 static inline bool rgi_option_set(double option) { return option != RG_UNSET; }
 
 /* ---- an optimizer's row -------------------------------------------------------- */
 
 enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 
-/* A slot: a parameter and its state. */
+/* A parameter of an optimizer, with its state. */
 typedef struct rg_optim_slot {
-    rg_tensor *param, *state[RG_OPTIM_STATES]; /* Unused states are NULL. */
-    double step;                               /* The parameter's number of steps. */
-    double product;                            /* The product of the row's factors. */
-    size_t group;                              /* The index of the parameter's group. */
-    /* The tensors of the current step: parameter, gradient, the states that it uses, and the
-     * row's update. Empty if the parameter has no gradient. */
+    /* The parameter and its state tensors; those that it doesn't have are NULL. */
+    rg_tensor *param, *state[RG_OPTIM_STATES];
+    /* The number of steps that were made with this parameter. */
+    double step;
+    /* The product of the factors that the row's function `factor` returned. */
+    double product;
+    size_t group; /* The index of the parameter's group. */
+    /* The tensors on which the current step works: the parameter, its gradient, the states that the
+     * options require, and what the row's function `update` returned. n_operands is 0 if the
+     * parameter has no gradient. */
     rg_tensor *operand[RG_OPTIM_STATES + 3];
     int n_operands;
     k_optimizer_loop *loop;
@@ -64,24 +68,28 @@ typedef struct rg_optim_slot {
 typedef struct rg_optim_row {
     const char *name;
     k_optimizer kernel;
-    rg_param_group defaults; /* The optimizer's options are set, others unset. */
-    /* The states of a parameter. A state with an option, such as RG_OPTION_momentum, exists only if
-     * the option isn't 0; RG_ALWAYS stands for no option. */
+    /* The default options. Options that the optimizer doesn't have are unset. */
+    rg_param_group defaults;
+    /* The state tensors of a parameter. If `needs` is an option, such as RG_OPTION_momentum, the
+     * state exists only if that option isn't 0. RG_ALWAYS means that the state always exists. */
     struct {
         const char *name;
         int needs;
     } states[RG_OPTIM_STATES];
-    bool saves_step; /* state_dict includes the step count, as in torch. */
-    /* If not NULL, returns a step's factor of `product`: NAdam keeps the product of its momenta. */
+    bool saves_step; /* Set if state_dict includes the number of steps, as in torch. */
+    /* NULL, or returns the factor by which this step multiplies slot->product. Only NAdam has it:
+     * the product is that of its momenta. */
     double (*factor)(const rg_param_group *g, double step);
-    /* If not NULL, returns a parameter's update, which the scope owns, or NULL on failure. The
-     * update is the kernel's last operand. The function changes no other operand. */
+    /* NULL, or computes a parameter's update before the kernel runs; it must not change the
+     * operands that are there already. The update becomes the kernel's last operand. The scope owns
+     * it. Returns NULL on failure. */
     rg_tensor *(*update)(const rg_param_group *g, const rg_optim_slot *slot,
                          const k_optimizer_numbers *z);
-    /* If not NULL, makes the whole step, in which it calls the closure. Returns the first loss, or
-     * NULL on failure. The row then has neither a kernel nor states. */
+    /* NULL, or makes the whole step, and calls the closure for that. Returns the loss of the first
+     * call, or NULL on failure. A row that has this function has neither a kernel nor states. */
     rg_tensor *(*step_by_closure)(rg_optim *o, rg_closure *closure, void *context);
-    /* Sets the numbers that this optimizer's kernel reads in addition to the common ones. */
+    /* Sets the numbers that the kernel of this optimizer reads. The numbers that all kernels read
+     * are set before the call. */
     void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, const rg_optim_slot *slot);
 } rg_optim_row;
 extern const rg_optim_row rgi_optim_rows[RG_LBFGS + 1];
@@ -94,11 +102,11 @@ struct rg_optim {
     rg_group defaults, *groups;
     rg_optim_slot *slots;
     size_t n_groups, groups_room, n_slots, slots_room;
-    rg_map places; /* Maps parameters' addresses to slots' indices. */
+    rg_map places; /* Maps the addresses of parameters to indices in `slots`. */
     rg_schedule *schedules;
-    rg_lbfgs lbfgs; /* Empty in other optimizers. */
-    /* The number of owners: the program, and each recording of a step, which may repeat the step
-     * after the program has freed the optimizer. */
+    rg_lbfgs lbfgs; /* LBFGS's state. Empty in other optimizers. */
+    /* The number of owners: one for the program, and one for each recording of a step, because a
+     * recording can repeat the step after the program has freed the optimizer. */
     int holders;
 };
 /* Iterates over all slots: for (RG_EACH_SLOT(slot, o)). */
@@ -106,26 +114,27 @@ struct rg_optim {
     rg_optim_slot *slot = (o)->slots; \
     slot < (o)->slots + (o)->n_slots; \
     slot++
-/* Returns the orthogonal update of Muon's step: the row's `update`. The slot's operands are
- * parameter, gradient and buffer. */
+/* Returns the orthogonal update of a matrix: the function `update` of Muon's row. The operands of
+ * the slot are the parameter, its gradient and the momentum buffer. */
 rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
                            const k_optimizer_numbers *z);
-/* Removes an owner, and frees the optimizer after the last one. */
+/* Removes an owner. Frees the optimizer if that was the last one. */
 void rgi_optim_let_go(rg_optim *o);
 
 /* ---- a schedule ---------------------------------------------------------------- */
 
-/* A schedule's state, which state_dict saves. */
+/* The indices of the numbers in a schedule's state, which state_dict saves. */
 enum {
     RG_LAST_EPOCH,
     RG_BEST,
     RG_NUM_BAD_EPOCHS,
     RG_COOLDOWN_COUNTER,
     RG_SCHEDULE_STATES_OF_ALL,
-    /* CosineAnnealingWarmRestarts: the position in the cycle, and the cycle's length. */
+    /* The position in the present cycle, and the length of this cycle. Used by
+     * CosineAnnealingWarmRestarts. */
     RG_T_CUR = RG_SCHEDULE_STATES_OF_ALL,
     RG_T_I,
-    /* CyclicLR: the cycle's length, and its rising fraction. */
+    /* The length of a cycle, and the fraction of it in which the rate rises. Used by CyclicLR. */
     RG_TOTAL_SIZE,
     RG_STEP_RATIO,
     RG_SCHEDULE_STATES
@@ -140,36 +149,42 @@ struct rg_schedule {
     double state[RG_SCHEDULE_STATES];
 };
 
-/* Returns a group's learning rate at epoch t. */
+/* Returns the learning rate of the group at epoch t. */
 typedef double rg_schedule_rate(const rg_schedule *s, rg_param_group *g, double t);
 typedef struct rg_schedule_row {
     const char *name;
-    rg_schedule_rate *next;   /* Computes the rate from the previous one, as torch does. */
-    rg_schedule_rate *closed; /* Computes the rate from the first one; may be NULL. */
+    /* Computes the rate at t from g->lr, the rate at t - 1, as torch's get_lr does. */
+    rg_schedule_rate *next;
+    /* Computes the rate at t from g->initial_lr. NULL if there is no closed form. */
+    rg_schedule_rate *closed;
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
-/* Returns whether functions of the program compute the rate. */
+/* Returns whether a schedule of this kind calls functions of the program to compute the rate. */
 static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {
     return kind == RG_LAMBDA_LR || kind == RG_MULTIPLICATIVE_LR;
 }
-/* Fails with torch's error if the options don't suit a schedule of this kind. */
+/* Returns whether the options suit a schedule of this kind. Fails with torch's error if they
+ * don't. */
 bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
-/* Writes the schedule's state_dict as torch does: as the value of the key, or alone if the key is
- * NULL. */
+/* Writes the schedule's state_dict in torch's form as the value of the key; if the key is NULL,
+ * writes it as the whole value. */
 void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s);
-/* Returns the number of schedules that this one steps: SequentialLR's and ChainedScheduler's. */
+/* Returns the number of schedules that this schedule steps. It is 0 unless the schedule is a
+ * SequentialLR or ChainedScheduler. */
 int rgi_schedules_below(const rg_schedule *s);
-/* Returns the group's item of the list, or `one` if the list is empty. */
+/* Returns the group's element of the list. If the list is empty, returns `one`, the value for all
+ * groups. */
 static inline double rgi_of_group(const rg_by_group *list, double one, size_t group) {
     return list->n ? list->v[group] : one;
 }
-/* Returns the group's index. */
+/* Returns the index of the group among the optimizer's groups. */
 static inline size_t rgi_group_place(const rg_schedule *s, const rg_param_group *g) {
     return (size_t)((const rg_group *)(const void *)g - s->optim->groups);
 }
-/* Returns whether each list of values per group has one item per group; fails as torch does. */
+/* Returns whether each list that has values for groups has one for each group. Fails as torch does
+ * if not. */
 bool rgi_lists_fit(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
-/* Returns how often the milestones contain t. */
+/* Returns how many of the milestones are equal to t. */
 int rgi_milestones_at(const rg_schedule *s, double t);
-/* Returns the number of milestones that are at most t. */
+/* Returns how many of the milestones are at most t. */
 int rgi_milestones_until(const rg_schedule *s, double t);

@@ -1,17 +1,19 @@
 /*
- * optimizers.c: the table of optimizers: options, state, and the numbers that the kernel reads.
- * tensor/kernels/ has the arithmetic, muon.c Muon's matrix products, and lbfgs.c all of LBFGS,
- * which has no kernel.
+ * optimizers.c: the table of optimizers, with their options, their states, and the numbers that
+ * their kernels read. The arithmetic is in tensor/kernels/, Muon's matrix products are in muon.c,
+ * and all of LBFGS is in lbfgs.c, as it has no kernel.
  */
 #include "optimizer_structs.h"
 
 #include <math.h>
 
-/* Every optimizer has weight_decay and maximize; `...` lists its other options. */
+/* The default options of an optimizer. weight_decay and maximize exist in each that uses this
+ * macro; the arguments set the others. */
 #define OPTIONS(...) .defaults = { RG_NO_OPTIONS_, .weight_decay = 0, .maximize = 0, __VA_ARGS__ }
 
-/* Returns 1 - beta^step, the bias correction of a mean that began as zero. Returns 1 once beta^step
- * < e^(step (beta - 1)) <= e^-38, which is less than half of 1's last bit. */
+/* Returns 1 - beta^step, which corrects the bias of a running mean that began as 0. beta^step is
+ * less than e^(step (beta - 1)). If that is less than e^-38, it is below half of the last bit of 1,
+ * and the result is exactly 1. */
 static double correction(double beta, double step) {
     return step * (1 - fabs(beta)) > 38 ? 1 : 1 - pow(beta, step);
 }
@@ -25,8 +27,9 @@ static void sgd_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->sgd.has_buffer = g->momentum != 0;
 }
 
-/* Returns the parameter's factor: with decoupled weight decay, weights decay directly and not
- * through the gradient. */
+/* Returns the factor by which the step multiplies the parameter. It is 1, unless weight decay is
+ * decoupled: then the weights themselves decay, and z->weight_decay, which would change the
+ * gradient, becomes 0. */
 static double shrink_of(k_optimizer_numbers *z, const rg_param_group *g) {
     if (g->decoupled_weight_decay == 0 || g->weight_decay == 0)
         return 1;
@@ -47,7 +50,7 @@ static void adam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->adam.amsgrad = g->amsgrad != 0;
 }
 
-/* Returns NAdam's momentum at this step. */
+/* Returns the momentum that NAdam uses at this step. */
 static double nadam_momentum(const rg_param_group *g, double step) {
     return g->betas[0] * (1 - 0.5 * pow(0.96, step * g->momentum_decay));
 }
@@ -66,7 +69,8 @@ static void nadam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->nadam.shrink = shrink_of(z, g);
 }
 
-/* Disables the division by the variance in early steps, whose estimate is too uncertain. */
+/* In the first steps the estimate of the variance is too uncertain, so the step isn't divided by
+ * its root (`rectified` is false). */
 static void radam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                           const rg_optim_slot *slot) {
     const double last = 2 / (1 - g->betas[1]) - 1;
@@ -110,7 +114,8 @@ static void lion_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->lion.mean_entering = 1 - g->betas[1];
 }
 
-/* Scales the step for a matrix of more rows than columns, or for a large one. */
+/* Adapts the learning rate to the shape of the matrix: larger for a matrix with more rows than
+ * columns or, with match_rms_adamw, for a large matrix. */
 static void muon_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                          const rg_optim_slot *slot) {
     const double rows = (double)rg_size(slot->param, 0);

@@ -1,5 +1,5 @@
 /*
- * saved.c: saving fields of structs as PyTorch's values, and reading them.
+ * saved.c: writes fields of structs as values of PyTorch's files, and reads them.
  */
 #include "saved.h"
 
@@ -101,7 +101,8 @@ int64_t rgi_place_in_list(const char *name, const char *list) {
     const size_t n = strlen(list);
     if (strncmp(name, list, n) != 0 || name[n] != '.' || name[n + 1] < '0')
         return -1;
-    /* The first character must be '0' or above: strtoll also accepts blanks and signs. */
+    /* Requires that the first character is a digit or a character above it, since strtoll would
+     * skip blanks and accept a sign. */
     char *end;
     const long long place = strtoll(name + n + 1, &end, 10);
     return *end ? -1 : place;

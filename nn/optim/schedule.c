@@ -1,5 +1,6 @@
 /*
- * schedule.c: making a schedule, and stepping it. schedules.c computes the rates.
+ * schedule.c: makes schedules, checks their options, and steps them. The learning rates are
+ * computed in schedules.c.
  */
 #include "optimizer_structs.h"
 #include "tensor/text/c_locale.h"
@@ -12,8 +13,8 @@
 
 /* ---- checks of the options ----------------------------------------------------- */
 
-/* A rule for one kind of schedule, with torch's error message. The number is appended if the
- * message ends in a blank. */
+/* A rule for the options of one kind of schedule. `kept` tells whether the options keep the rule.
+ * If not, `complaint` is torch's error message; if it ends with a blank, the number is appended. */
 typedef struct schedule_rule {
     rg_schedule_kind kind;
     bool kept;
@@ -35,7 +36,8 @@ static bool check_rules(rg_schedule_kind kind, int n, const schedule_rule rules[
     return true;
 }
 
-/* Returns whether the optimizer has a momentum that schedules can cycle. */
+/* Returns whether the optimizer has a momentum, or Adam's first beta, which schedules can
+ * change. */
 static bool has_momentum(const rg_optim *o) {
     const rg_param_group *g = &o->defaults.options;
     return rgi_option_set(g->momentum) || rgi_option_set(g->betas[0]);
@@ -53,7 +55,8 @@ static bool check_one_cycle(const rg_optim *o, const rg_schedule_options *q) {
     return check_rules(RG_ONE_CYCLE_LR, RG_COUNT(rules), rules);
 }
 
-/* Returns whether a list is empty or has one value for each group. */
+/* Returns whether a list of n values is empty or has a value for each group. Fails if not. `name`
+ * is the option's name for the error message. */
 static bool list_fits(const rg_optim *o, const char *op, const char *name, int n) {
     RG_FAIL_VALUE_IF(n && (size_t)n != o->n_groups, op,
                      "%s must have the same length as optimizer.param_groups. %s has %d values, "
@@ -62,7 +65,7 @@ static bool list_fits(const rg_optim *o, const char *op, const char *name, int n
     return true;
 }
 
-/* Returns the number of given functions; there is one for each group. */
+/* Returns the number of functions in lr_lambdas. They are to be one for each group. */
 static int count_lambdas(const rg_schedule_options *q) {
     int n = 0;
     while (n < RG_MOST_BY_GROUP && q->lr_lambdas[n])
@@ -103,7 +106,8 @@ static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
     return check_rules(RG_SEQUENTIAL_LR, RG_COUNT(rules), rules);
 }
 
-/* ChainedScheduler refuses a schedule that needs a metric. */
+/* Requires at least one schedule, that all belong to the optimizer o, and that none needs a
+ * metric. */
 static bool check_chained(const rg_optim *o, const rg_schedule_options *q) {
     const char *name = rgi_schedule_rows[RG_CHAINED_SCHEDULER].name;
     RG_FAIL_VALUE_IF(!q->schedules[0], name,
@@ -163,8 +167,8 @@ bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_sched
 
 /* ---- making -------------------------------------------------------------------- */
 
-/* Fails since the next rate of a group is nan. torch raises an error for a division by zero, and
- * gives the optimizer any other nan. */
+/* Fails because the next learning rate of a group is NaN, and names the cause. In torch a division
+ * by zero is an error as well; any other NaN becomes the learning rate. */
 static bool fail_for_nan(const rg_schedule *s, double rate_before) {
     const rg_schedule_options *q = &s->o;
     const struct {
@@ -190,7 +194,7 @@ static bool fail_for_nan(const rg_schedule *s, double rate_before) {
     return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[s->kind].name, "%s", causes[i].what);
 }
 
-/* Sets the groups' rates to those at epoch t. */
+/* Sets the learning rates of all groups to those at epoch t, which `rate` computes. */
 static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     const char *name = rgi_schedule_rows[s->kind].name;
     RG_FAIL_VALUE_IF(s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps, name,
@@ -211,7 +215,8 @@ static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     return true;
 }
 
-/* Stores the bounds of the group's momentum, if torch stores them. */
+/* Stores the bounds of the momentum in the i-th group, if the momentum is cycled. torch stores them
+ * in the group as well. */
 static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
     if (!s->o.cycle_momentum)
         return;
@@ -219,7 +224,7 @@ static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
     g->base_momentum = rgi_of_group(&s->o.base_momentums, s->o.base_momentum, i);
 }
 
-/* Stores the cycle's bounds in each group, if torch stores them. */
+/* Stores the bounds of the learning rate and of the momentum in each group, as torch does. */
 static void begin_one_cycle(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;
@@ -230,7 +235,8 @@ static void begin_one_cycle(rg_schedule *s) {
     }
 }
 
-/* The cycle begins with the groups' lowest rates. */
+/* Computes the length of a cycle, and sets the learning rates to base_lr, with which a cycle
+ * begins. */
 static void begin_cyclic(rg_schedule *s) {
     const double up = (double)s->o.step_size_up;
     const double down = s->o.step_size_down ? (double)s->o.step_size_down : up;
@@ -242,8 +248,8 @@ static void begin_cyclic(rg_schedule *s) {
     }
 }
 
-/* Restores the rates from before SequentialLR's schedules were made, since making them changed the
- * rates. */
+/* Making the schedules that SequentialLR steps has changed the learning rates. Restores the rates
+ * that the groups had before, and sets these schedules back to the time before their first step. */
 static void begin_sequential(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;
@@ -268,7 +274,7 @@ static bool begin_schedule(rg_schedule *s) {
     return !rate || set_rates(first, 0, rate);
 }
 
-/* Fails if an option is given both as a single value and as a list. */
+/* Fails if an option was given both as one value and as a list. */
 static bool values_are_given_once(const char *name, const rg_schedule_options *q) {
     const struct {
         const char *one, *each;
@@ -289,7 +295,7 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
     return true;
 }
 
-/* Sets the options whose default depends on the schedule. */
+/* Sets the options that weren't given and whose default depends on the kind of schedule. */
 static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
     const bool cyclic = kind == RG_CYCLIC_LR;
     if (!rgi_option_set(q->gamma))
@@ -368,7 +374,8 @@ static bool step_chained(rg_schedule *s) {
     return true;
 }
 
-/* Advances in the cycle, or begins the next one, which is T_mult times as long. */
+/* Moves by one epoch in the cycle. At the end of the cycle begins the next one, which is T_mult
+ * times as long. */
 static void step_warm_restarts(rg_schedule *s) {
     double *at = &s->state[RG_T_CUR], *length = &s->state[RG_T_I];
     ++*at;
@@ -378,7 +385,7 @@ static void step_warm_restarts(rg_schedule *s) {
     *length *= (double)s->o.T_mult;
 }
 
-/* Moves to an epoch: computes the cycle that contains it, and the position there. */
+/* Moves to epoch t: computes which cycle contains it, and the position in that cycle. */
 static void place_warm_restarts(rg_schedule *s, double t) {
     const double first = (double)s->o.T_0, times = (double)s->o.T_mult;
     double before = 0, length = first;

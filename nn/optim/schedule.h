@@ -11,13 +11,15 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_schedule rg_schedule;
-/* Returns a factor of the first rate. Must not be left by longjmp. */
+/* A function of the program that returns the factor of the learning rate at this epoch. It must not
+ * be left by longjmp. */
 typedef double rg_lr_lambda(int64_t epoch, void *context);
-/* Returns a factor of a cycle's height. Must not be left by longjmp. */
+/* A function of the program that returns the factor by which the height of a cycle of CyclicLR is
+ * multiplied. It must not be left by longjmp. */
 typedef double rg_cycle_scale(double x, void *context);
 
-/* An option that torch accepts as a list with a value for each group has a second field of this
- * type: .max_lrs = RG_BY_GROUP(0.1, 0.2). Up to 32 groups. */
+/* A value for each parameter group. If torch accepts such a list for an option, the option has a
+ * second field of this type: .max_lrs = RG_BY_GROUP(0.1, 0.2). There can be up to 32 groups. */
 enum { RG_MOST_BY_GROUP = 32 };
 typedef struct rg_by_group {
     int n;
@@ -28,7 +30,7 @@ typedef struct rg_by_group {
     ((rg_by_group){ (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), { __VA_ARGS__ } })
 #endif
 
-/* Comments name the schedules that read the options below them. */
+/* Each comment names the schedules that read the options below it. */
 typedef struct RG_OPTIONS rg_schedule_options {
     RG_BY_NAME;
     /* StepLR */
@@ -43,16 +45,18 @@ typedef struct RG_OPTIONS rg_schedule_options {
     int64_t T_0 RG_DEFAULT(0);
     int64_t T_mult RG_DEFAULT(1);
     double eta_min RG_DEFAULT(0);
-    /* StepLR, MultiStepLR, ExponentialLR: default 0.1. CyclicLR: default 1 */
+    /* StepLR, MultiStepLR, ExponentialLR (default 0.1); CyclicLR (default 1) */
     double gamma RG_DEFAULT(RG_UNSET);
-    /* MultiStepLR, SequentialLR: up to 8. */
+    /* MultiStepLR, SequentialLR: at most 8 milestones. */
     rg_dims milestones RG_DEFAULT({});
-    /* LambdaLR, MultiplicativeLR: one function for all groups, or one for each. */
+    /* LambdaLR, MultiplicativeLR: either lr_lambda, one function for all groups, or lr_lambdas, one
+     * for each group. `context` is passed to them and to scale_fn. */
     rg_lr_lambda *lr_lambda RG_DEFAULT(NULL);
     rg_lr_lambda *lr_lambdas[RG_MOST_BY_GROUP] RG_DEFAULT({});
     void *context RG_DEFAULT(NULL);
-    /* CyclicLR: .triangular2 and .exp_range stand for mode="..", .scale_iterations for
-     * scale_mode="iterations". step_size_down's default is step_size_up. */
+    /* CyclicLR. .triangular2 = true means torch's mode="triangular2", .exp_range = true means
+     * mode="exp_range", and .scale_iterations = true means scale_mode="iterations". If
+     * step_size_down isn't given, it is step_size_up. */
     double base_lr RG_DEFAULT(0);
     rg_by_group base_lrs RG_DEFAULT({});
     int64_t step_size_up RG_DEFAULT(2000);
@@ -61,8 +65,9 @@ typedef struct RG_OPTIONS rg_schedule_options {
     bool exp_range RG_DEFAULT(false);
     bool scale_iterations RG_DEFAULT(false);
     rg_cycle_scale *scale_fn RG_DEFAULT(NULL);
-    /* OneCycleLR: .anneal_linear stands for anneal_strategy="linear". max_lr and the momenta are
-     * CyclicLR's, too. The momenta's defaults are 0.85 and 0.95, in CyclicLR 0.8 and 0.9. */
+    /* OneCycleLR. .anneal_linear = true means torch's anneal_strategy="linear". CyclicLR also reads
+     * max_lr, cycle_momentum and the momenta. By default base_momentum is 0.85 and max_momentum
+     * 0.95, but in CyclicLR 0.8 and 0.9. */
     double max_lr RG_DEFAULT(0);
     rg_by_group max_lrs RG_DEFAULT({});
     int64_t total_steps RG_DEFAULT(0);
@@ -76,8 +81,9 @@ typedef struct RG_OPTIONS rg_schedule_options {
     rg_by_group max_momentums RG_DEFAULT({});
     double div_factor RG_DEFAULT(25);
     double final_div_factor RG_DEFAULT(1e4);
-    /* ConstantLR: default 1/3. ReduceLROnPlateau: default 0.1; .mode_max stands for mode="max",
-     * .threshold_abs for threshold_mode="abs". */
+    /* ReduceLROnPlateau. .mode_max = true means torch's mode="max", and .threshold_abs = true means
+     * threshold_mode="abs". ConstantLR also reads `factor`. By default `factor` is 0.1, but in
+     * ConstantLR 1/3. */
     bool mode_max RG_DEFAULT(false);
     bool threshold_abs RG_DEFAULT(false);
     double factor RG_DEFAULT(RG_UNSET);
@@ -87,7 +93,8 @@ typedef struct RG_OPTIONS rg_schedule_options {
     double eps RG_DEFAULT(1e-8);
     int64_t patience RG_DEFAULT(10);
     int64_t cooldown RG_DEFAULT(0);
-    /* SequentialLR: one schedule more than milestones. ChainedScheduler */
+    /* SequentialLR, ChainedScheduler. SequentialLR needs one schedule more than there are
+     * milestones. */
     rg_schedule *schedules[RG_MAX_DIMS + 1] RG_DEFAULT({});
 } rg_schedule_options;
 typedef enum rg_schedule_kind {
@@ -139,27 +146,31 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
 #define rg_optim_cyclic_lr(o, ...) rg_optim_schedule(o, RG_CYCLIC_LR, RG_SCHEDULE_(__VA_ARGS__))
 #define rg_optim_cosine_annealing_warm_restarts(o, ...) \
     rg_optim_schedule(o, RG_COSINE_ANNEALING_WARM_RESTARTS, RG_SCHEDULE_(__VA_ARGS__))
-/* Each step steps all of its schedules. */
+/* ChainedScheduler: each step of it steps all of its schedules. */
 #define rg_optim_chained_scheduler(o, ...) \
     rg_optim_schedule(o, RG_CHAINED_SCHEDULER, RG_SCHEDULE_(__VA_ARGS__))
-/* LinearLR over the first `warmup` steps, then CosineAnnealingLR over the rest of `total`. */
+/* Makes a schedule that is LinearLR in the first `warmup` steps, and CosineAnnealingLR in the
+ * remaining total - warmup steps. */
 rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total,
                                        double start_factor, double eta_min);
 
-/* Makes one step. */
+/* Makes a step of any schedule but ReduceLROnPlateau: moves to the next epoch and sets the groups'
+ * learning rates. */
 bool rg_schedule_step(rg_schedule *s);
-/* Makes one step of ReduceLROnPlateau, with its metric. */
+/* Makes a step of ReduceLROnPlateau. `metric` is the value that it watches, such as the validation
+ * loss. */
 bool rg_schedule_step_metric(rg_schedule *s, double metric);
-/* Lists torch's scheduler.state_dict(): "last_epoch", "step_size", "base_lrs.0", with RG_NONE for
- * texts. A list with .n == -1 means failure. */
+/* Lists the entries of torch's scheduler.state_dict(), such as "last_epoch", "step_size" and
+ * "base_lrs.0". If an entry is a string in torch, its value is RG_NONE. On failure .n is -1. */
 rg_named_list rg_schedule_state_dict(rg_schedule *s);
-/* Loads such a list, options included, as torch does. It may be torch's:
- * rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler"). Options that are texts in torch
- * (threshold_mode, anneal_strategy) keep their values. The rates are in the optimizer's state: load
- * that, too. Missing or unknown keys are an error, which changes nothing. */
+/* Loads such a list, options included, as torch does. Fails, and changes nothing, if a key is
+ * missing or unknown. The list can also be torch's: rg_named_below(rg_torch_load("checkpoint.pt"),
+ * "scheduler"). Options that are strings in torch (threshold_mode, anneal_strategy) keep their
+ * values. The learning rates aren't in the list, but in the state of the optimizer, which must be
+ * loaded as well. */
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
 /* Moves to this epoch. Fails if the schedule has no closed form. As in torch, MultiplicativeLR
- * multiplies the present rate by its lambda at this epoch. */
+ * multiplies the present rate by the lambda's value at this epoch. */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

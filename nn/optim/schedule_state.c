@@ -1,7 +1,7 @@
 /*
- * schedule_state.c: a schedule's state_dict with PyTorch's keys, and loading it. A load reads
- * everything into copies of the schedules before anything changes. This file is long because each
- * kind of schedule has its own keys.
+ * schedule_state.c: lists a schedule's state with PyTorch's keys, and loads it. Everything is read
+ * into copies of the schedules before any schedule changes. This file is long because each kind of
+ * schedule has its own keys.
  */
 #include "optimizer_structs.h"
 #include "tensor/memory.h"
@@ -20,8 +20,8 @@ enum { MOST_FIELDS = 6 };
 #define STATE(kind, name, number) \
     { name, RG_SAVED_##kind, offsetof(rg_schedule, state) + (number) * sizeof(double), NULL }
 
-/* The options of each kind in PyTorch's state_dict, in its order. A row without a name ends a list.
- */
+/* The options that PyTorch's state_dict of each kind has, in its order. A row without a name ends a
+ * list. */
 static const rg_saved schedule_options[][MOST_FIELDS] = {
     [RG_STEP_LR] = { OPTION(INT, step_size), OPTION(FLOAT, gamma) },
     [RG_MULTI_STEP_LR] = { OPTION(FLOAT, gamma) },
@@ -44,7 +44,7 @@ static const rg_saved schedule_options[][MOST_FIELDS] = {
     [RG_CHAINED_SCHEDULER] = { { .name = NULL } },
 };
 
-/* The numbers that the schedules' steps change. */
+/* The numbers that change at each step. There are three lists, for three groups of kinds. */
 static const rg_saved no_counts[] = { { .name = NULL } };
 static const rg_saved plain_counts[] = { STATE(COUNT, "last_epoch", RG_LAST_EPOCH),
                                          { .name = NULL } };
@@ -74,7 +74,7 @@ static void add_rates(rg_py *p, const char *key, const rg_optim *o, int option) 
     rgi_py_end(p);
 }
 
-/* Writes each group's value. */
+/* Writes a list with the value of each group. */
 static void add_values(rg_py *p, const char *key, const rg_schedule *s, const rg_by_group *list,
                        double one) {
     rgi_py_begin_at(p, key, RG_PY_LIST);
@@ -83,7 +83,8 @@ static void add_values(rg_py *p, const char *key, const rg_schedule *s, const rg
     rgi_py_end(p);
 }
 
-/* Writes each of MultiStepLR's milestones with its count. */
+/* Writes the milestones of MultiStepLR as torch does: a Counter that maps each milestone to the
+ * number of times it was given. */
 static void add_milestones(rg_py *p, const rg_dims *milestones) {
     rgi_py_begin_at(p, "milestones", RG_PY_COUNTER);
     for (int i = 0; i < milestones->n; i++) {
@@ -110,7 +111,7 @@ static void add_phase(rg_py *p, double end_step, const char *const texts[4]) {
     rgi_py_end(p);
 }
 
-/* Sets the last steps of OneCycleLR's phases, and returns the number of phases. */
+/* Sets ends[i] to the last step of OneCycleLR's i-th phase. Returns the number of phases. */
 static int one_cycle_ends(const rg_schedule_options *o, double ends[3]) {
     const double n = (double)o->total_steps;
     int phases = 0;
@@ -121,7 +122,8 @@ static int one_cycle_ends(const rg_schedule_options *o, double ends[3]) {
     return phases;
 }
 
-/* Writes whether Adam's beta is cycled and not a momentum. */
+/* Writes "use_beta1": whether Adam's first beta is cycled, because the optimizer has no momentum.
+ * Writes nothing if nothing is cycled. */
 static void add_use_beta1(rg_py *p, const rg_schedule *s) {
     if (s->o.cycle_momentum)
         rgi_py_bool(p, "use_beta1", !rgi_option_set(s->optim->defaults.options.momentum));
@@ -205,7 +207,7 @@ void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s) {
     if (s->kind == RG_CYCLIC_LR)
         add_cyclic(p, s);
     if (rgi_schedule_rows[s->kind].next) {
-        /* torch doesn't save the step count of CosineAnnealingWarmRestarts. */
+        /* CosineAnnealingWarmRestarts doesn't count its steps in torch, so 0 is written. */
         const bool counts = s->kind != RG_COSINE_ANNEALING_WARM_RESTARTS;
         if (s->kind != RG_CYCLIC_LR)
             add_rates(p, "base_lrs", s->optim, RG_OPTION_initial_lr);
@@ -234,13 +236,14 @@ rg_named_list rg_schedule_state_dict(rg_schedule *s) {
 
 /* ---- load_state_dict ------------------------------------------------------------------- */
 
-/* A dictionary that is read into a copy of a schedule and of its groups' first rates. */
+/* A dictionary that is being read into `copy`, a copy of the schedule `into`, and into base_lrs,
+ * the groups' initial learning rates. */
 typedef struct {
     rg_schedule *into, copy;
-    const char *name; /* The schedule's kind, for errors. */
+    const char *name; /* The name of the schedule's class, for error messages. */
     rg_named_list dict;
-    bool *known;      /* Whether entry i is known. */
-    double *base_lrs; /* NaN if the dictionary has no value. */
+    bool *known;      /* known[i] tells whether the i-th entry of dict was read by a row. */
+    double *base_lrs; /* base_lrs[i] is NaN if the dictionary doesn't have it. */
 } schedule_load;
 
 static bool loaded_number(const schedule_load *l, const rg_named *e, double *number) {
@@ -264,7 +267,8 @@ static bool too_many(const schedule_load *l, const char *name) {
     return rgi_fail(RG_RUNTIME_ERROR, l->name, "\"%s\" in state_dict is one too many", name);
 }
 
-/* Reads a milestone: MultiStepLR's with its count, or SequentialLR's with its index. */
+/* Reads an entry of the milestones. In a MultiStepLR, `item` is the milestone and e the number of
+ * times it was given. In a SequentialLR, `item` is an index and e the milestone. */
 static bool read_milestone(schedule_load *l, const rg_named *e, int64_t item) {
     rg_dims *milestones = &l->copy.o.milestones;
     int64_t whole;
@@ -284,7 +288,7 @@ static bool read_milestone(schedule_load *l, const rg_named *e, int64_t item) {
     return true;
 }
 
-/* The lists of values per group, as fields of rg_schedule_options. */
+/* The options that are lists of values for groups, as fields of rg_schedule_options. */
 static const struct {
     rg_schedule_kind kind;
     const char *name;
@@ -297,7 +301,8 @@ static const struct {
     { RG_REDUCE_LR_ON_PLATEAU, "min_lrs", offsetof(rg_schedule_options, min_lrs) },
 };
 
-/* Returns the schedule's list of this name in torch, or NULL. */
+/* Returns the schedule's list for a name such as "max_lrs.2", and sets *item to the index in it.
+ * Returns NULL if the name is of no such list. */
 static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
     for (int i = 0; i < RG_COUNT(group_lists); i++) {
         *item = -1;
@@ -309,7 +314,7 @@ static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
     return NULL;
 }
 
-/* Reads a group's value into a list. */
+/* Reads the value of one group into a list. */
 static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, int64_t item) {
     const bool plateau = list == &l->copy.o.min_lrs;
     if (item >= (int64_t)l->copy.optim->n_groups || (!plateau && item >= RG_MOST_BY_GROUP))
@@ -320,7 +325,7 @@ static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, i
     return loaded_number(l, e, &list->v[item]);
 }
 
-/* Reads an entry of a list. Sets *known if the entry is one. */
+/* Reads an entry if it is an element of a list. Sets *known to whether it is. */
 static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
     const rg_schedule_kind kind = l->copy.kind;
     int64_t place;
@@ -341,7 +346,8 @@ static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
     return true;
 }
 
-/* Returns the dictionary's entry of this name, or NULL without an error. */
+/* Returns the entry of the dictionary with this name. Returns NULL, without an error, if there is
+ * none or its value is RG_NONE. */
 static const rg_named *entry_of(const schedule_load *l, const char *name) {
     for (int i = 0; i < l->dict.n; i++)
         if (strcmp(l->dict.v[i].name, name) == 0 && l->dict.v[i].tensor != RG_NONE)
@@ -349,8 +355,8 @@ static const rg_named *entry_of(const schedule_load *l, const char *name) {
     return NULL;
 }
 
-/* Returns whether the dictionary has all n items of a list, or none. Fails with the first missing
- * item. */
+/* Returns whether the dictionary has either none of the n elements of a list, or all of them. Fails
+ * with the name of the first that is missing. */
 static bool list_is_whole(const schedule_load *l, const char *list, int64_t n) {
     int64_t there = 0;
     for (int i = 0; i < l->dict.n; i++)
@@ -365,7 +371,8 @@ static bool list_is_whole(const schedule_load *l, const char *list, int64_t n) {
     return true;
 }
 
-/* Returns whether each list has an item for each group, and SequentialLR all its milestones. */
+/* Returns whether each list has an element for each group, and a SequentialLR has all its
+ * milestones. Fails if not. */
 static bool lists_are_whole(const schedule_load *l) {
     for (int i = 0; i < RG_COUNT(group_lists); i++)
         if (!list_is_whole(l, group_lists[i].name, (int64_t)l->copy.optim->n_groups))
@@ -378,7 +385,7 @@ static bool lists_are_whole(const schedule_load *l) {
     return list_is_whole(l, "_milestones", milestones->n);
 }
 
-/* Returns whether a name of the dictionary begins with the prefix. */
+/* Returns whether the dictionary has a name with this prefix. */
 static bool has_prefix(const schedule_load *l, const char *prefix) {
     for (int i = 0; i < l->dict.n; i++)
         if (strncmp(l->dict.v[i].name, prefix, strlen(prefix)) == 0)
@@ -386,7 +393,8 @@ static bool has_prefix(const schedule_load *l, const char *prefix) {
     return false;
 }
 
-/* Derives OneCycleLR's rising fraction, and whether it has three phases, from the phases' ends. */
+/* Computes options of OneCycleLR that torch doesn't save: three_phase from the number of phases,
+ * and pct_start from the end of the first phase. */
 static bool read_phases(schedule_load *l) {
     rg_schedule_options *o = &l->copy.o;
     double ends[3], number;
@@ -405,8 +413,8 @@ static bool read_phases(schedule_load *l) {
     return true;
 }
 
-/* Returns whether the key is torch's and can be ignored: a text, an internal value of torch's, or a
- * value that follows from others. */
+/* Returns whether the entry is one of torch's that can be ignored, because it is a string, internal
+ * to torch, or follows from other entries. */
 static bool key_is_idle(const rg_named *e) {
     static const char *const idle[] = { "verbose", "default_min_lr", "mode_worse", "use_beta1" };
     for (int i = 0; i < RG_COUNT(idle); i++)
@@ -415,7 +423,8 @@ static bool key_is_idle(const rg_named *e) {
     return e->name[0] == '_' || e->tensor == RG_NONE;
 }
 
-/* Reads torch's single value of ReduceLROnPlateau's min_lr, which exists if the groups share it. */
+/* Reads default_min_lr, which torch saves for a ReduceLROnPlateau if all groups have the same
+ * min_lr. */
 static bool read_default_min_lr(schedule_load *l) {
     const bool plateau = l->copy.kind == RG_REDUCE_LR_ON_PLATEAU;
     const rg_named *one = plateau ? entry_of(l, "default_min_lr") : NULL;
@@ -482,7 +491,8 @@ static void put_schedule(const schedule_load *l) {
             l->into->optim->groups[i].options.initial_lr = l->base_lrs[i];
 }
 
-/* Returns the number of schedules in the tree. */
+/* Returns the number of schedules in the tree: s, the schedules that it steps, the schedules that
+ * those step, and so on. */
 static int count_tree(const rg_schedule *s) {
     int n = 1;
     for (int i = 0; i < rgi_schedules_below(s); i++)
@@ -490,7 +500,7 @@ static int count_tree(const rg_schedule *s) {
     return n;
 }
 
-/* Reads the schedule and all below it, one load for each. */
+/* Reads the dictionary into s and all schedules below it. `all` has an element for each of them. */
 static bool read_tree(schedule_load *all, rg_schedule *s, rg_named_list dict) {
     if (!read_schedule(all++, s, dict))
         return false;

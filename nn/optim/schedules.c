@@ -1,6 +1,7 @@
 /*
- * schedules.c: the learning rate of each schedule at epoch t: `next` computes it from the previous
- * rate, as torch's chained form, and `closed` from the first rate, in closed form.
+ * schedules.c: computes the learning rate of each schedule at epoch t. A function *_next computes
+ * it from the previous rate, as torch's get_lr does; a function *_closed from the initial rate, as
+ * torch's closed form does. If there is only one function, it does both.
  */
 #include "optimizer_structs.h"
 
@@ -53,8 +54,8 @@ static double exponential_closed(const rg_schedule *s, rg_param_group *g, double
 
 /* ---- LinearLR: from start_factor to end_factor in total_iters epochs ----------- */
 
-/* The factor grows by slope / n in an epoch, so the rate is multiplied by 1 + slope / (n * factor),
- * where factor is the one at t - 1. */
+/* In one epoch the factor grows by slope / n. So the rate is multiplied by 1 + slope / (n * f),
+ * where f is the factor at t - 1: start_factor + (t - 1) * slope / n. */
 static double linear_next(const rg_schedule *s, rg_param_group *g, double t) {
     double slope = s->o.end_factor - s->o.start_factor, n = (double)s->o.total_iters;
     if (t == 0)
@@ -87,7 +88,8 @@ static double cosine_closed(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- LambdaLR: the first rate times the program's function of t ---------------- */
 
-/* Returns the value of the group's function, or of the only function. */
+/* Returns the value at epoch t of the group's own function or, if lr_lambda is given, of
+ * lr_lambda. */
 static double lambda_at(const rg_schedule *s, const rg_param_group *g, double t) {
     rg_lr_lambda *one = s->o.lr_lambda;
     return (one ? one : s->o.lr_lambdas[rgi_group_place(s, g)])((int64_t)t, s->o.context);
@@ -103,7 +105,8 @@ static double multiplicative_next(const rg_schedule *s, rg_param_group *g, doubl
     return t > 0 ? g->lr * lambda_at(s, g, t) : g->lr;
 }
 
-/* torch has no closed form and makes a step. */
+/* torch has no closed form for this schedule. When told to move to epoch t, it multiplies the
+ * present rate, as a step does. */
 static double multiplicative_at(const rg_schedule *s, rg_param_group *g, double t) {
     return g->lr * lambda_at(s, g, t);
 }
@@ -146,7 +149,7 @@ static double warm_restarts(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- CyclicLR: up from base_lr to max_lr and down, again and again ------------- */
 
-/* Returns the factor of a cycle's height. */
+/* Returns the factor by which the height of this cycle is multiplied. */
 static double cycle_scale(const rg_schedule *s, double cycle, double t) {
     const rg_schedule_options *o = &s->o;
     if (o->scale_fn)
@@ -156,7 +159,8 @@ static double cycle_scale(const rg_schedule *s, double cycle, double t) {
     return o->triangular2 ? 1 / pow(2, cycle - 1) : 1;
 }
 
-/* Also sets the group's momentum, which falls while the rate rises. */
+/* Returns the learning rate. Also sets the group's momentum, which falls while the learning rate
+ * rises. */
 static double cyclic(const rg_schedule *s, rg_param_group *g, double t) {
     const size_t i = rgi_group_place(s, g);
     const double size = s->state[RG_TOTAL_SIZE], up = s->state[RG_STEP_RATIO];
@@ -176,20 +180,21 @@ static double cyclic(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- OneCycleLR: up to max_lr, back, and far below ----------------------------- */
 
-/* Interpolates between two values. */
+/* Interpolates between `from` (part = 0) and `to` (part = 1), linearly or along a cosine. */
 static double anneal(const rg_schedule *s, double from, double to, double part) {
     if (s->o.anneal_linear)
         return (to - from) * part + from;
     return to + (from - to) / 2 * (cos(M_PI * part) + 1);
 }
 
-/* A corner of the cycle: at epoch t a group has this rate and this momentum. Between corners they
- * are interpolated. */
+/* The end of a phase: at epoch t a group has this learning rate and this momentum. Within a phase
+ * both are interpolated between its two ends. */
 typedef struct cycle_corner {
     double t, lr, momentum;
 } cycle_corner;
 
-/* The cycle has two or three phases. Also sets the group's momentum. */
+/* Returns the learning rate. Also sets the group's momentum. There are two phases or, if
+ * three_phase, three. */
 static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
     double n = (double)s->o.total_steps, start = s->o.pct_start;
     cycle_corner corner[4] = {
@@ -214,7 +219,8 @@ static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- all ----------------------------------------------------------------------- */
 
-/* ReduceLROnPlateau and SequentialLR have no formula: schedule.c steps them. */
+/* The names and functions of the schedules. ReduceLROnPlateau, SequentialLR and ChainedScheduler
+ * have no functions: schedule.c steps them. */
 const rg_schedule_row rgi_schedule_rows[] = {
     [RG_STEP_LR] = { "StepLR", step_next, step_closed },
     [RG_MULTI_STEP_LR] = { "MultiStepLR", multi_step_next, multi_step_closed },

@@ -1,5 +1,5 @@
 /*
- * step.c: one step of an optimizer. Everything that can fail is done before anything changes.
+ * step.c: makes a step of an optimizer. Everything that can fail is done before anything changes.
  */
 #include "optimizer_structs.h"
 #include "tensor/dtype.h"
@@ -8,13 +8,14 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* Returns whether the group's options require the parameter's k-th state. */
+/* Returns whether the k-th state exists with the options of the parameter's group. */
 static bool takes_state(const rg_optim *o, const rg_optim_slot *slot, int k) {
     int needs = o->row->states[k].needs;
     return needs == RG_ALWAYS || o->groups[slot->group].option[needs] != 0;
 }
 
-/* Returns the parameter's k-th state, which the first step allocates, or NULL on failure. */
+/* Returns the k-th state tensor of the parameter. Allocates it at the first step. Returns NULL on
+ * failure. */
 static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
     if (slot->state[k])
         return slot->state[k];
@@ -27,7 +28,8 @@ static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
     return state;
 }
 
-/* Gathers the tensors of one parameter's step. */
+/* Fills slot->operand with the tensors on which the step of this parameter works, and checks that
+ * they can be used. There are none if the parameter has no gradient. */
 static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
     slot->n_operands = 0;
     rg_tensor *grad = rg_grad_of(slot->param);
@@ -69,7 +71,8 @@ static k_optimizer_numbers numbers_of(const rg_optim *o, const rg_optim_slot *sl
     return z;
 }
 
-/* Appends the row's updates to the operands of all parameters, before anything changes. */
+/* Calls the row's function `update` for each parameter that has a gradient, and appends its result
+ * to the operands. Nothing has been changed by then. */
 static bool add_updates(const rg_optim *o) {
     for (RG_EACH_SLOT(slot, o)) {
         if (!slot->n_operands)
@@ -83,9 +86,9 @@ static bool add_updates(const rg_optim *o) {
     return true;
 }
 
-/* Counts a parameter's step. torch keeps the product of NAdam's momenta in the default dtype, so
- * the product and its factors are rounded to that dtype. SGD's steps without momentum aren't
- * counted: the first step with momentum initializes the buffer. */
+/* Counts a step of the parameter. A step of SGD without momentum isn't counted, because the first
+ * step with momentum initializes the momentum buffer. Also updates NAdam's product of momenta:
+ * torch keeps it in the default dtype, so the product and its factors are rounded to that dtype. */
 static void count_step(const rg_optim *o, rg_optim_slot *slot) {
     if (takes_state(o, slot, 0))
         slot->step++;
@@ -97,8 +100,8 @@ static void count_step(const rg_optim *o, rg_optim_slot *slot) {
     slot->product = rgi_rounded(rgi_rounded(product, dtype) * rgi_rounded(factor, dtype), dtype);
 }
 
-/* Returns whether the previous parameter's numbers can be reused, as is usual. Numbers of a row
- * with updates depend on the parameter's shape, too. */
+/* Returns whether the numbers of parameter a can be used for parameter b, as is usual. If the row
+ * has an `update`, they can't, as they also depend on the shape. */
 static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_optim_slot *b) {
     return a->group == b->group && a->step == b->step && a->product == b->product
            && !o->row->update;
@@ -126,8 +129,8 @@ RG_HOT static bool step_all(rg_optim *o) {
     return true;
 }
 
-/* Repeats a recorded step. The recording is an owner of the optimizer, which the program may have
- * freed. */
+/* Repeats a recorded step. The recording owns a reference (holders), so the optimizer still exists
+ * even if the program has freed it. */
 static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 
@@ -146,7 +149,8 @@ static bool step_once(rg_optim *o) {
     return step_all(o);
 }
 
-/* Fails after a failed backward run: parameters then have an earlier step's gradients. */
+/* Fails, and changes nothing, if training is halted: after a failed backward run, the parameters
+ * would have gradients of an earlier step. */
 RG_HOT bool rg_optim_step(rg_optim *o) { return RG_UNLESS_HALTED(step_once(o)); }
 
 static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) {

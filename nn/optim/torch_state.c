@@ -1,7 +1,7 @@
 /*
- * torch_state.c: converts an optimizer's state of torch.save to regard's names. In torch's, a group
- * lists its parameters' indices, some options that change no result have no counterpart, and None
- * stands for an absent value.
+ * torch_state.c: converts an optimizer's state that torch.save wrote to regard's names. In torch's
+ * state a group lists the indices of its parameters, some options exist that change no result, and
+ * None means that a value is absent.
  */
 #include "optim_state.h"
 #include "optimizer_structs.h"
@@ -13,7 +13,8 @@
 
 static const char *const own_words_op = "load_state_dict";
 
-/* Returns the text after "param_groups.3." in a name, and sets the group's index; or NULL. */
+/* Returns the part of the name after "param_groups.3.", and sets *group to the index 3. Returns
+ * NULL if the name isn't of this form. */
 static const char *name_in_group(const char *name, size_t *group) {
     static const char prefix[] = "param_groups.";
     if (strncmp(name, prefix, sizeof prefix - 1) != 0)
@@ -24,7 +25,8 @@ static const char *name_in_group(const char *name, size_t *group) {
     return p > digits && *p == '.' ? p + 1 : NULL;
 }
 
-/* Returns whether torch's option changes no result. */
+/* Returns whether this is an option of torch that changes no result, and that regard doesn't
+ * have. */
 static bool only_torchs(const char *option) {
     static const char *const names[] = { "foreach", "capturable", "differentiable", "fused" };
     for (int i = 0; i < RG_COUNT(names); i++)
@@ -33,7 +35,7 @@ static bool only_torchs(const char *option) {
     return false;
 }
 
-/* Returns a group's number of parameters, as an entry with regard's name. */
+/* Returns an entry with regard's name for the number of parameters in a group. */
 static rg_named count_of_group(size_t group, double n) {
     enum { ROOM = 48 };
     char *name = rgi_scope_alloc(ROOM);
