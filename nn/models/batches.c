@@ -1,5 +1,5 @@
 /*
- * batches.c: splits and random windows of a long encoded text.
+ * batches.c: splits a long encoded text, and draws random windows of it.
  */
 #include "batches.h"
 #include "tensor/error.h"

@@ -1,5 +1,6 @@
 /*
- * batches.h: splits and random windows of a long encoded text, for training.
+ * batches.h: splits a long encoded text into training and validation data, and draws random windows
+ * of it for training.
  */
 #pragma once
 
@@ -7,14 +8,15 @@
 
 RG_PUBLIC_BEGIN
 
-/* A pair of results. On failure both tensors are NULL. */
+/* Two tensors. On failure both are NULL. */
 typedef struct rg_pair {
     rg_tensor *first, *second;
 } rg_pair;
-/* Returns data[:int(fraction * n)] and the rest. */
+/* Returns data[:n] and data[n:], where n is int(fraction * len(data)). Both are views of data. */
 rg_pair rg_split_text(rg_tensor *data, double fraction);
-/* Returns random windows (batch_size, block_size) of data, and the windows that start one element
- * later. The starts are torch.randint(len(data) - block_size, (batch_size,)). */
+/* Draws batch_size random windows of block_size consecutive elements of data. Returns them as a
+ * tensor (batch_size, block_size), and a second tensor with the windows that start one element
+ * later: the targets. The starts are torch.randint(len(data) - block_size, (batch_size,)). */
 rg_pair rg_get_batch_with(rg_tensor *data, int64_t batch_size, int64_t block_size, rg_generator *g);
 #define rg_get_batch(data, batch_size, block_size) \
     rg_get_batch_with(data, batch_size, block_size, rg_default_generator())

@@ -1,6 +1,6 @@
 /*
- * bpe.c: the table of merges, and merging a word: of all possible merges, the leftmost one of the
- * lowest rank is made, until none is possible.
+ * bpe.c: the table of merges, and merging the tokens of a word. As long as a merge is possible, the
+ * one of the lowest rank is made; of several with this rank, the leftmost.
  */
 #include "bpe.h"
 #include "tensor/error.h"
@@ -52,7 +52,7 @@ void rgi_merges_free(rg_merges *m) {
     rgi_free(m->first, m->first_room * sizeof *m->first, RG_MEM_OTHER);
 }
 
-/* Returns the merge of this pair, or NULL. */
+/* Returns the merge of this pair of tokens. Returns NULL if there is none. */
 static const rg_merge *find_merge(const rg_merges *m, uint32_t left, uint32_t right) {
     size_t low = m->first[left], high = m->first[left + 1];
     while (low < high) {
@@ -69,16 +69,16 @@ static const rg_merge *find_merge(const rg_merges *m, uint32_t left, uint32_t ri
 
 /* ---- a word --------------------------------------------------------------------------- */
 
-/* The first symbol has no previous one, and the last no next one. */
+/* Stands for the symbol before the first one and after the last one. */
 enum { NO_SYMBOL = UINT32_MAX };
 
 typedef struct rg_bpe_symbol {
     uint32_t token, before, behind;
-    bool gone; /* Merged into a previous symbol. */
+    bool gone; /* The symbol was merged into a previous one. */
 } bpe_symbol;
 
-/* A possible merge: the symbol at `at` and its successor become `made`. It is outdated if either
- * has changed since. */
+/* A possible merge: the token of the symbol at index `at` and that of its successor become `made`.
+ * If one of the symbols has changed since, the merge is outdated. */
 typedef struct rg_bpe_due {
     uint32_t rank, at, made;
 } bpe_due;
@@ -99,8 +99,8 @@ static bool comes_before(bpe_due a, bpe_due b) {
     return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
 }
 
-/* Pushes the pair of symbols onto the heap if the table has its merge. `left` or `right` may be
- * NO_SYMBOL. */
+/* If the tokens of two adjacent symbols can be merged, pushes their merge onto the heap. Does
+ * nothing if one of them is NO_SYMBOL. Returns false if memory runs out. */
 static bool push_pair(rg_bpe *w, const rg_merges *m, uint32_t left, uint32_t right) {
     if (left == NO_SYMBOL || right == NO_SYMBOL)
         return true;
@@ -122,7 +122,7 @@ static bool push_pair(rg_bpe *w, const rg_merges *m, uint32_t left, uint32_t rig
     return true;
 }
 
-/* Pops the heap's first merge. Requires a heap that isn't empty. */
+/* Removes the merge that comes first from the heap, and returns it. The heap must not be empty. */
 static bpe_due pop_due(rg_bpe *w) {
     bpe_due first = w->heap[0], last = w->heap[--w->due];
     size_t at = 0;
@@ -137,7 +137,8 @@ static bpe_due pop_due(rg_bpe *w) {
     return first;
 }
 
-/* Returns whether the merge is still possible: its pair hasn't changed. */
+/* Returns whether a merge from the heap is still possible, that is, whether its symbols haven't
+ * changed since. */
 static bool still_due(const rg_bpe *w, const rg_merges *m, bpe_due due) {
     const bpe_symbol *left = &w->symbols[due.at];
     if (left->gone || left->behind == NO_SYMBOL)

@@ -1,43 +1,49 @@
 /*
- * bpe.h: byte pair encoding: a table of merges of two adjacent tokens, and merging a word's tokens
- * until no merge is possible. Private.
+ * bpe.h: byte pair encoding. It has the table of merges, each of which replaces two adjacent tokens
+ * by one, and a function that merges the tokens of a word until no merge is possible. Private.
  */
 #pragma once
 
 #include "tensor/memory.h"
 
-/* The token `left` with `right` after it becomes `made`. Merges of a lower rank are made first. */
+/* A merge: the token `left`, followed by the token `right`, is replaced by the token `made`. If
+ * several merges are possible, that of the lowest rank comes first. */
 typedef struct {
     uint32_t left, right, rank, made;
 } rg_merge;
 
-/* The merges sorted by left token and then by right token. */
+/* A table of merges, sorted by the left token and then by the right one. */
 typedef struct {
     rg_merge *v;
     size_t n, room;
-    uint32_t *first; /* The index of each left token's first merge, and one past the end. */
+    /* first[t] is the index of the first merge whose left token is t. There is one element more
+     * than there are tokens, for the end of the last token's merges. */
+    uint32_t *first;
     size_t first_room;
 } rg_merges;
 
-/* Adds a merge. Its rank is the number of earlier merges. */
+/* Appends a merge. Its rank is the number of merges that were added before. Returns false if memory
+ * runs out. */
 bool rgi_merges_add(rg_merges *m, uint32_t left, uint32_t right, uint32_t made);
-/* Sorts the merges of `tokens` tokens. If a pair was added twice, the last one counts. */
+/* Sorts the merges, after which they can be looked up. Tokens are numbered from 0 to `tokens` - 1.
+ * If a pair was added twice, the later merge is kept. Returns false if memory runs out. */
 bool rgi_merges_ready(rg_merges *m, size_t tokens);
 void rgi_merges_free(rg_merges *m);
 
-/* A word: a linked list of tokens, and a heap of the possible merges. It begins as { 0 } and is
- * reused for the next word. */
+/* A word that is being merged: a linked list of its tokens, and a heap of the possible merges. It
+ * begins as { 0 }, and is used again for the next word, so that its memory needn't be allocated
+ * again. */
 typedef struct {
     struct rg_bpe_symbol *symbols;
     struct rg_bpe_due *heap;
     size_t n, room, due, due_room;
 } rg_bpe;
 
-/* Appends a token to the word. */
+/* Appends a token to the word. Returns false if memory runs out or the word is too long. */
 bool rgi_bpe_add(rg_bpe *w, uint32_t token);
-/* Makes all merges. The time is O(n log n). */
+/* Makes all possible merges, in time O(n log n). Returns false if memory runs out. */
 bool rgi_bpe_merge(rg_bpe *w, const rg_merges *m);
-/* Writes the word's tokens to `to`, which has room for w->n, empties the word, and returns the
- * number of tokens. */
+/* Copies the word's tokens to `to`, which must have room for w->n, and empties the word. Returns
+ * the number of tokens. */
 size_t rgi_bpe_take(rg_bpe *w, int64_t *to);
 void rgi_bpe_free(rg_bpe *w);

@@ -1,6 +1,6 @@
 /*
- * gpt.c: GPT, a decoder like nanoGPT's: its blocks, forward and constructor. gpt_generate.c
- * generates.
+ * gpt.c: GPT, a decoder with nanoGPT's structure: its blocks, its forward and its constructor.
+ * Generation is in gpt_generate.c.
  */
 #include "gpt.h"
 #include "gpt_points.h"
@@ -15,9 +15,9 @@
 #include <math.h>
 #include <string.h>
 
-/* The fields have nanoGPT's names: c_attn computes queries, keys and values; c_fc widens and c_proj
- * projects back; wte and wpe embed tokens and positions; h has the blocks, and ln_f is the last
- * norm. */
+/* The modules of a GPT. Their fields have nanoGPT's names. In attention, c_attn computes queries,
+ * keys and values; in the MLP, c_fc widens; in both, c_proj projects back. wte and wpe are the
+ * embeddings of tokens and of positions, h is the list of blocks, and ln_f the last norm. */
 typedef struct {
     rg_module base;
     rg_linear_module *c_attn, *c_proj;
@@ -36,14 +36,14 @@ typedef struct {
     gpt_mlp *mlp;
 } gpt_block;
 
-/* The keywords of the forward of blocks and attention: the position of x's first token, and the
- * cache of earlier positions (or a block's part of it). If the cache is RG_NONE, x is the whole
- * sequence. */
+/* The keywords of the forward of a block and of attention. `position` is the position of x's first
+ * token. `cache` has the keys and values of the tokens before it: a block gets its own part. If the
+ * cache is RG_NONE, x is the whole sequence. */
 typedef struct {
     rg_tensor *cache;
     int64_t position;
 } cached_keywords;
-/* The keywords of the model's forward. With targets, it stores the loss here. */
+/* The keywords of the model's forward, which stores the loss in them if it is given targets. */
 typedef struct {
     cached_keywords cached;
     rg_tensor *loss;
@@ -60,7 +60,8 @@ struct rg_gpt_transformer {
 
 static const rg_module_class gpt_class;
 
-/* Returns x or its replacement by hooks: see points.h. */
+/* Lets hooks see and replace the value x at the point `name`: see points.h. Returns x, or the
+ * tensor by which a hook replaced it. */
 static inline rg_tensor *gpt_point(rg_module *m, const char *name, rg_tensor *x) {
     return rgi_has_hook_scope() ? rgi_gpt_point(&gpt_class, m, name, x) : x;
 }
@@ -71,15 +72,16 @@ static rg_tensor *gpt_normalized(rg_norm_module *norm, rg_tensor *x) {
 
 /* ---- a block's forward --------------------------------------------------------- */
 
-/* Writes x, t keys or values of (batch, heads, t, head size), into the cache (batch, heads, block,
- * head size) at this position. Returns the filled part of the cache. */
+/* Writes the keys or values x of t tokens, (batch, heads, t, head size), into the cache, (batch,
+ * heads, block_size, head size), from `position` on. Returns the part of the cache that is filled
+ * now. Returns NULL on failure. */
 static rg_tensor *gpt_remember(rg_tensor *cache, rg_tensor *x, int64_t position, int64_t t) {
     if (!rg_copy_(rg_narrow(cache, 2, position, t), x))
         return NULL;
     return rg_narrow(cache, 2, 0, position + t);
 }
 
-/* Attends in several ops, so that hooks get the values between them. */
+/* Computes attention in several ops, so that hooks can see the values in between. */
 static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[3], double dropout,
                                       int64_t t, int64_t position) {
     rg_tensor *causal = rg_full_dims(RG_DIMS(t, position + t), -INFINITY, rg_dtype_of(qkv[0]));
@@ -88,9 +90,9 @@ static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[
         .output;
 }
 
-/* Attends with `all`, (batch, t, 3 embd): the queries, keys and values of t tokens from this
- * position on. The cache has the keys and values of earlier tokens as (2, batch, heads, block, head
- * size), or is RG_NONE. */
+/* Computes attention for t tokens from `position` on. `all`, of shape (batch, t, 3 * n_embd), has
+ * their queries, keys and values. The cache has the keys and values of the earlier tokens as (2,
+ * batch, heads, block_size, head size); it is RG_NONE if there are none. */
 static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double dropout,
                                 rg_tensor *cache, int64_t position, bool by_steps) {
     int64_t t = rg_size(all, 1);
@@ -114,14 +116,15 @@ static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double drop
     return rg_flatten(rg_transpose(y, 1, 2), 2, 3);
 }
 
-/* Returns whether a hook waits for a value inside attention, so that it can't be one op. */
+/* Returns whether a hook is registered for a value inside attention. Then attention must run in
+ * several ops, because a single op doesn't show such values. */
 static bool gpt_is_awaited(gpt_attention *self) {
     return rgi_has_hook_scope()
            && rgi_gpt_is_awaited(&gpt_class, &self->base, rgi_attention_points);
 }
 
-/* Returns c_proj's output for y, (batch, t, embd). If a hook waits for hook_result, the output is
- * the sum of each head's result. */
+/* Applies c_proj to y, (batch, t, n_embd). If a hook is registered for hook_result, computes the
+ * contribution of each head separately, lets hooks see it, and returns the sum. */
 static rg_tensor *gpt_project(gpt_attention *self, rg_tensor *y) {
     static const char *const names[] = { "hook_result", NULL };
     const rg_linear_module *c = self->c_proj;
@@ -135,7 +138,7 @@ static rg_tensor *gpt_project(gpt_attention *self, rg_tensor *y) {
     return c->bias == RG_NONE ? sum : rg_add(sum, c->bias);
 }
 
-/* x is (batch, t, embd). */
+/* Runs attention on x, (batch, t, n_embd). */
 static rg_tensor *gpt_attend(rg_module *m, rg_tensor *x, const cached_keywords *k) {
     gpt_attention *self = (gpt_attention *)m;
     rg_tensor *all = rg_call(self->c_attn, x);
@@ -185,7 +188,8 @@ static rg_tensor *gpt_block_forward_with(rg_module *m, rg_list in, void *keyword
 
 /* ---- the model's forward ------------------------------------------------------- */
 
-/* Fails unless idx, starting at this position, fits into a block. */
+/* Requires that idx is (batch, length), and that a sequence that extends to idx's last token isn't
+ * longer than block_size. */
 static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) {
     if (!rgi_given_tensor(idx, "gpt"))
         return false;
@@ -198,7 +202,7 @@ static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) 
     return true;
 }
 
-/* Returns the sum of the embeddings of tokens and positions. */
+/* Returns the sum of the token embeddings of idx and the position embeddings of `where`. */
 static rg_tensor *gpt_embed(rg_gpt *self, rg_tensor *idx, rg_tensor *where) {
     const struct rg_gpt_transformer *g = self->transformer;
     rg_tensor *tokens = gpt_point(&self->base, "hook_embed", rg_call(g->wte, idx));
@@ -208,7 +212,7 @@ static rg_tensor *gpt_embed(rg_gpt *self, rg_tensor *idx, rg_tensor *where) {
     return rg_add(tokens, places);
 }
 
-/* Returns the logits after each token of idx, or after the last token alone. */
+/* Returns the logits after each token of idx or, if `last`, only those after the last token. */
 static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, const cached_keywords *k, bool last) {
     const struct rg_gpt_transformer *g = self->transformer;
     if (!gpt_check_idx(self, idx, k->position))
@@ -305,7 +309,7 @@ static const rg_module_class gpt_class = { .name = "GPT",
                                            .forward_with = gpt_forward_with,
                                            .keywords_bytes = sizeof(gpt_keywords) };
 
-/* Returns the probability `other`, where -1 stands for the option `dropout`. */
+/* Returns the probability `other`, unless it is -1: then returns the option `dropout`. */
 static double gpt_dropout(const rg_gpt_options *o, double other) {
     return other == -1 ? o->dropout : other;
 }
@@ -363,8 +367,9 @@ static struct rg_gpt_transformer *gpt_transformer_new(const rg_gpt_options *o) {
     return RG_READY(self);
 }
 
-/* Initializes the weights as nanoGPT does: matrices from N(0, 0.02), the tied one twice, and zero
- * biases. Then the projections before a residual sum are drawn again with a smaller deviation. */
+/* Initializes the weights as nanoGPT does: matrices from N(0, 0.02^2), and biases with zeros. A
+ * tied matrix is drawn twice, because it has two names. Then the weights of the projections that
+ * are added to the residual stream are drawn again, with a smaller deviation. */
 static bool gpt_draw_weights(rg_gpt *self) {
     rg_named_list all = rg_state_dict(self);
     for (int i = 0; i < all.n; i++) {

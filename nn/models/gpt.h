@@ -6,9 +6,9 @@
  *     rg_backward(rg_gpt_forward(model, idx, targets).loss);
  *     rg_tensor *more = rg_gpt_generate(model, idx, 100, .top_k = 10);
  *
- * rg_call(m, idx) returns the logits after the last token of idx (batch, length), as nanoGPT does,
- * and rg_call(m, idx, targets) returns the loss. A forward hook of the model gets the result of
- * rg_call, or the logits if the program calls rg_gpt_forward.
+ * rg_call(m, idx) returns the logits after the last token of idx, which is (batch, length), as
+ * nanoGPT does. rg_call(m, idx, targets) returns the loss. A forward hook of the model gets what
+ * rg_call returns; if the program calls rg_gpt_forward, it gets the logits.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ RG_PUBLIC_BEGIN
 
 typedef struct RG_OPTIONS rg_gpt_options {
     RG_BY_NAME;
-    /* The maximum length of a sequence. */
+    /* The largest number of tokens in a sequence. */
     int64_t block_size RG_DEFAULT(1024);
     int64_t vocab_size RG_DEFAULT(50304);
     int64_t n_layer RG_DEFAULT(12);
@@ -26,26 +26,33 @@ typedef struct RG_OPTIONS rg_gpt_options {
     int64_t n_embd RG_DEFAULT(768);
     double dropout RG_DEFAULT(0);
     bool bias RG_DEFAULT(true);
-    /* Defaults are nanoGPT's; models of gpt_folder.h may differ. */
-    int64_t n_inner RG_DEFAULT(0);           /* The width of c_fc; 0 stands for 4 n_embd. */
-    bool gelu_tanh RG_DEFAULT(false);        /* Use the tanh approximation of GELU. */
-    bool untied RG_DEFAULT(false);           /* Untie wte's and lm_head's weights. */
-    double layer_norm_epsilon RG_DEFAULT(0); /* 0 stands for 1e-5. */
-    /* The dropout of the sum of embeddings, and of attention weights; -1 stands for `dropout`. */
+    /* The options below have nanoGPT's behaviour as their default; models that gpt_folder.h reads
+     * may need other values. */
+    /* The width of the hidden layer, c_fc. 0 means 4 * n_embd. */
+    int64_t n_inner RG_DEFAULT(0);
+    bool gelu_tanh RG_DEFAULT(false);        /* Set to use the tanh approximation of GELU. */
+    bool untied RG_DEFAULT(false);           /* Set if lm_head doesn't share its weight with wte. */
+    double layer_norm_epsilon RG_DEFAULT(0); /* The eps of the LayerNorms. 0 means 1e-5. */
+    /* The probabilities of dropout after the sum of the embeddings, and on attention weights. -1
+     * means the same as `dropout`. */
     double embd_dropout RG_DEFAULT(-1);
     double attn_dropout RG_DEFAULT(-1);
-    /* The tokens that begin, end and pad a text; -1 or an empty list means none. The model doesn't
-     * use them, but folders save them. */
+    /* The ids of the tokens that begin a text, end it and pad it. -1 or an empty list means that
+     * there is none. The model itself doesn't use them, but they are saved with it in a folder. */
     int64_t bos_token_id RG_DEFAULT(-1);
     rg_dims eos_token_id RG_DEFAULT({});
     int64_t pad_token_id RG_DEFAULT(-1);
 } rg_gpt_options;
 typedef struct rg_gpt {
     rg_module base;
-    struct rg_gpt_transformer *transformer; /* Has the fields wte, wpe, drop, h, ln_f. */
-    rg_linear_module *lm_head;              /* Shares wte's weight, unless untied. */
+    /* The module with the children wte, wpe, drop, h and ln_f. */
+    struct rg_gpt_transformer *transformer;
+    /* The last layer. Its weight is that of wte, unless `untied` is set. */
+    rg_linear_module *lm_head;
     rg_gpt_options config;
-    char *generation_config; /* The text of its folder's generation_config.json, or NULL. */
+    /* The contents of generation_config.json in the folder from which the model was read. NULL if
+     * there was no such file. */
+    char *generation_config;
 } rg_gpt;
 rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
 #define rg_nn_gpt(...)                                                                         \
@@ -55,40 +62,47 @@ rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
                                 .attn_dropout = -1, .bos_token_id = -1, .pad_token_id = -1),   \
                                __VA_ARGS__))
 
-/* A pair of results. On failure both tensors are NULL. Without targets the loss is RG_NONE. */
+/* The result of a forward. Without targets the loss is RG_NONE. On failure both are NULL. */
 typedef struct rg_logits_loss {
     rg_tensor *logits, *loss;
 } rg_logits_loss;
-/* With targets, returns the logits of all positions and the mean cross-entropy, which ignores
- * targets of -1. Without targets (RG_NONE), returns the last position's logits, and RG_NONE as the
- * loss. */
+/* Runs the model on idx, (batch, length). With targets, returns the logits at all positions, and
+ * the mean cross-entropy, for which targets of -1 are ignored. If targets is RG_NONE, returns only
+ * the logits at the last position, as (batch, 1, vocab_size), and RG_NONE as the loss. */
 rg_logits_loss rg_gpt_forward(rg_gpt *m, rg_tensor *idx, rg_tensor *targets);
 
-/* Returns a cache for the keys and values of tokens, so that each token is read once. */
+/* Returns an empty cache for rg_gpt_cached, in which the keys and values of tokens are kept, so
+ * that each token runs through the model only once. */
 rg_tensor *rg_gpt_cache(rg_gpt *m, int64_t batch);
-/* Returns the logits after the last token of idx, whose first token has this position. The cache
- * must hold all earlier positions, and then holds those of idx, too. No gradient flows. */
+/* Runs the model on the tokens idx that follow those in the cache, and returns the logits after the
+ * last of them. `position` is the position of idx's first token; the cache must hold the keys and
+ * values of all earlier positions. Those of idx are added to it. No gradient flows through such a
+ * call. */
 rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t position);
 
 typedef struct RG_OPTIONS rg_generate_options {
     RG_BY_NAME;
-    double temperature RG_DEFAULT(1);      /* 0 takes the most likely token. */
-    int64_t top_k RG_DEFAULT(0);           /* Keep the top_k most likely tokens; 0 keeps all. */
-    double top_p RG_DEFAULT(1);            /* Keep tokens up to this total probability. */
-    rg_generator *generator RG_DEFAULT(0); /* NULL stands for the default generator. */
-    /* Tokens that end a row, 8 at most: RG_DIMS(50256), or a folder's model->config.eos_token_id.
-     * Generation stops when all rows have ended; ended rows are padded with pad_token_id, where -1
-     * stands for the first eos_token_id. */
+    /* Divides the logits. 0 means that the most likely token is always chosen. */
+    double temperature RG_DEFAULT(1);
+    /* Draw only from the top_k most likely tokens. 0 means all tokens. */
+    int64_t top_k RG_DEFAULT(0);
+    /* Draw only from the most likely tokens whose probabilities together reach top_p. */
+    double top_p RG_DEFAULT(1);
+    /* The source of random numbers. NULL means the default generator. */
+    rg_generator *generator RG_DEFAULT(0);
+    /* Tokens that end a row, at most 8: for example RG_DIMS(50256), or model->config.eos_token_id
+     * of a model from a folder. Generation stops when all rows have ended. A row that has ended
+     * earlier is padded with pad_token_id; if that is -1, with the first eos_token_id. */
     rg_dims eos_token_id RG_DEFAULT({});
     int64_t pad_token_id RG_DEFAULT(-1);
-    /* If this isn't NULL, it is called with each new token, (batch, 1). If it returns false,
-     * generation stops. */
+    /* NULL, or a function that is called with each new token, as a tensor (batch, 1). If it returns
+     * false, generation stops. */
     bool (*each)(rg_tensor *token, void *context) RG_DEFAULT(NULL);
     void *context RG_DEFAULT(NULL);
 } rg_generate_options;
-/* Returns idx with max_new_tokens more tokens, or fewer if all rows end earlier. Logits are divided
- * by the temperature and filtered by top_k and then top_p, as in Hugging Face's transformers; then
- * a token is drawn. */
+/* Returns idx, extended by max_new_tokens tokens, or by fewer if generation stops earlier. For each
+ * token the logits are divided by the temperature, and limited by top_k and then by top_p, as in
+ * Hugging Face's transformers. Then a token is drawn. */
 rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_tokens,
                                 rg_generate_options o);
 #define rg_gpt_generate(m, idx, max_new_tokens, ...)                                     \

@@ -1,7 +1,7 @@
 /*
- * gpt_folder.c: reads GPT-2 from Hugging Face's folder. Each tensor is read straight into its
- * parameter, so that memory is needed only for the model and the largest matrix. gpt_to_folder.c
- * writes folders.
+ * gpt_folder.c: reads GPT-2 from a folder of Hugging Face's transformers. Each tensor is read
+ * directly into its parameter. Only transposed matrices and tensors of another dtype are read into
+ * memory of their own first, one at a time. Folders are written by gpt_to_folder.c.
  */
 #include "gpt_folder.h"
 #include "gpt_ids.h"
@@ -21,8 +21,8 @@
 
 /* ---- config.json ---------------------------------------------------------------------- */
 
-/* The rules for config.json. Keys that accept any value don't change the logits: they concern
- * training, other heads, generation, or the file's history. */
+/* The rules for config.json. A key for which any value is allowed doesn't change the logits: it
+ * concerns training, other heads, generation, or the history of the file. */
 enum { RULE_ID = RG_RULE_NULL | RG_RULE_WHOLE, RULE_SIZE = RG_RULE_WHOLE };
 static const rg_json_rule config_rules[] = {
     { "model_type", RG_RULE_MUST, "gpt2" },
@@ -76,7 +76,8 @@ static const rg_json_rule config_rules[] = {
     { NULL, 0, NULL },
 };
 
-/* Returns a dropout probability, from 0 to less than 1, or -1 on failure. */
+/* Reads a probability of dropout, which must be from 0 to less than 1. Fails, and returns -1, if it
+ * isn't. */
 static double config_dropout(const rg_json_file *f, const char *name) {
     double p = rgi_json_real(f, 0, name, 0.1);
     if (p >= 0 && p < 1)
@@ -85,7 +86,7 @@ static double config_dropout(const rg_json_file *f, const char *name) {
     return -1;
 }
 
-/* Returns whether the sizes are positive and consistent. */
+/* Returns whether the sizes are positive and fit together. Fails if not. */
 static bool config_sizes(const rg_json_file *f, const rg_gpt_options *o) {
     const struct {
         const char *name;
@@ -119,7 +120,8 @@ static bool config_activation(const rg_json_file *f, rg_gpt_options *o) {
                            RG_SHOWN(name));
 }
 
-/* Reads the options. Missing ones have the defaults of transformers' GPT2Config. */
+/* Reads the options of config.json. Those that are missing have the defaults of transformers'
+ * GPT2Config. */
 static bool config_options(const rg_json_file *f, rg_gpt_options *o) {
     const rg_json *j = &f->json;
     uint32_t pruned = rgi_json_find(j, 0, "pruned_heads");
@@ -158,7 +160,7 @@ static bool read_config(const char *op, const char *folder, rg_gpt_options *o) {
 
 /* ---- the files of weights ------------------------------------------------------------- */
 
-/* The files of a model's weights: one, or several with an index. */
+/* The files with a model's weights: a single file, or several that an index lists. */
 typedef struct {
     const char *op;
     rg_safetensors *v;
@@ -177,7 +179,7 @@ static void close_weights(weight_files *w) {
         rgi_safetensors_close(&w->v[i]);
 }
 
-/* Opens the files that the index lists, which are in its folder. */
+/* Opens the files that the index lists. They must be in its folder. Returns false on failure. */
 static bool open_indexed(weight_files *w, const rg_json_file *f, const char *folder) {
     const rg_json *j = &f->json;
     uint32_t weights = rgi_json_find(j, 0, "weight_map");
@@ -211,7 +213,8 @@ static bool open_indexed(weight_files *w, const rg_json_file *f, const char *fol
     return ok;
 }
 
-/* Opens the folder's files. The scope owns their paths. */
+/* Opens the files with the weights in the folder. The scope owns their paths. Returns false on
+ * failure. */
 static bool open_folder(weight_files *w, const char *folder) {
     const char *one = rgi_path_in(w->op, folder, "model.safetensors");
     const char *index = rgi_path_in(w->op, folder, "model.safetensors.index.json");
@@ -236,8 +239,8 @@ static const char *after(const char *name, const char *prefix) {
     return strncmp(name, prefix, n) ? name : name + n;
 }
 
-/* Finds the tensor in the files, with the prefix "transformer." or without. Returns NULL, without
- * an error, if it is missing. */
+/* Finds a tensor in the files. Its name may begin with "transformer." or lack this prefix. Sets
+ * *file to the file that has it. Returns NULL, without an error, if no file has it. */
 static const rg_safetensors_entry *find_weight(const weight_files *w, const char *name,
                                                const rg_safetensors **file) {
     const char *names[] = { name, after(name, "transformer.") };
@@ -254,7 +257,7 @@ static const rg_safetensors_entry *find_weight(const weight_files *w, const char
 
 /* ---- the required tensors ------------------------------------------------------- */
 
-/* The sizes that the dims of weights have. */
+/* The sizes that the dims of the weights can have. */
 typedef enum { NO_SIZE, EMBD, EMBD_3, INNER, VOCAB, POSITIONS } weight_size;
 typedef struct {
     const char *name;
@@ -290,7 +293,8 @@ static rg_dims row_shape(const weight_row *row, const rg_gpt_options *o) {
     return d;
 }
 
-/* Returns whether the files have a tensor of the row's name and shape. */
+/* Returns whether the files have a tensor of this name, with the shape that the row tells. Fails if
+ * not. lm_head.weight needn't exist if it is tied to wte.weight. */
 static bool has_weight(const weight_files *w, const rg_gpt_options *o, const weight_row *row,
                        const char *name) {
     char is[192], should[192];
@@ -313,8 +317,8 @@ static bool has_weight(const weight_files *w, const rg_gpt_options *o, const wei
     return true;
 }
 
-/* Returns whether the files have all tensors. Checked before memory is allocated: a few bytes of
- * config.json can ask for any amount. */
+/* Returns whether the files have all tensors that the model needs. This is checked before the model
+ * is allocated, since a few bytes in config.json can ask for any amount of memory. */
 static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
     char name[64];
     for (int i = 0; i < RG_COUNT(other_weights); i++) {
@@ -334,7 +338,8 @@ static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
 
 /* ---- reading them ---------------------------------------------------------------------- */
 
-/* Reads the file's tensor into a parameter. */
+/* Reads a tensor of the file into a parameter. Transposes it if `turned`, and converts its dtype if
+ * need be. */
 static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, rg_tensor *to,
                         bool turned) {
     RG_SCOPE();
@@ -345,7 +350,8 @@ static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, 
     return rg_copy_(to, turned ? rg_T(t) : t);
 }
 
-/* Files of a tied model may contain lm_head.weight; it must equal wte's weight. */
+/* The files of a tied model needn't contain lm_head.weight. Requires that, if they do, it is equal
+ * to wte's weight. */
 static bool check_tied(const weight_files *w, const rg_gpt *m) {
     RG_SCOPE();
     const rg_safetensors *s;
@@ -379,12 +385,13 @@ static bool read_weights(const weight_files *w, rg_gpt *m) {
 
 /* ---- the files' other contents -------------------------------------------------------- */
 
-/* The name is a block's causal mask, which older files contain. */
+/* Returns whether the name is that of a causal mask, which older files contain for each block. */
 static bool is_mask(const char *name) {
     return rgi_ends_with(name, ".attn.bias") || rgi_ends_with(name, ".attn.masked_bias");
 }
 
-/* Returns whether each tensor of the files is the model's, and none comes twice. */
+/* Returns whether each tensor in the files belongs to the model, and none occurs twice. Fails if
+ * not. */
 static bool knows_all(const weight_files *w, const rg_gpt *m) {
     RG_SCOPE();
     rg_map known = { 0 };
@@ -412,7 +419,7 @@ static bool knows_all(const weight_files *w, const rg_gpt *m) {
 
 /* ---- the model ------------------------------------------------------------------------ */
 
-/* Makes a model with uninitialised weights. */
+/* Makes a model whose weights are uninitialised, since they are about to be read. */
 static rg_gpt *gpt_undrawn(rg_gpt_options o) {
     bool before = rgi_undrawn;
     rgi_undrawn = true;

@@ -13,15 +13,16 @@
 
 RG_PUBLIC_BEGIN
 
-/* Returns the folder's model in eval mode; rg_train changes that. The weights may be in one file or
- * in several (model.safetensors.index.json). An option of config.json that rg_nn_gpt lacks is an
- * error that names it. The special tokens' ids are in the model's config; those of
- * generation_config.json, if it exists, take precedence, and the model keeps that file's text. */
+/* Reads the model in the folder, and sets it to evaluation mode (call rg_train to train it). The
+ * weights can be in one file, or in several with the index model.safetensors.index.json. If
+ * config.json has an option that rg_nn_gpt doesn't support, fails with an error message that names
+ * it. The ids of special tokens are stored in model->config. If there is a generation_config.json,
+ * ids in it replace those of config.json, and its contents are kept in the model. */
 rg_gpt *rg_gpt_from_folder(const char *folder);
-/* Writes config.json, model.safetensors, and the generation_config.json that the model keeps, for
- * transformers' from_pretrained. The folder must exist. Missing biases are written as zeros.
- * Returns false on failure, and then leaves the folder unchanged, unless a rename at the end has
- * failed. */
+/* Writes config.json, model.safetensors and, if the model keeps one, generation_config.json to the
+ * folder, so that transformers' from_pretrained can read them. The folder must exist. Biases that
+ * the model doesn't have are written as zeros. Returns false on failure. The folder is then as
+ * before, unless one of the renames at the end failed. */
 bool rg_gpt_to_folder(rg_gpt *m, const char *folder);
 
 RG_PUBLIC_END

@@ -1,5 +1,5 @@
 /*
- * gpt_generate.c: generation of tokens by a GPT, with a cache of keys and values.
+ * gpt_generate.c: generates tokens with a GPT, which keeps keys and values in a cache.
  */
 #include "gpt.h"
 #include "tensor/dtype.h"
@@ -38,9 +38,9 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
     return true;
 }
 
-/* Returns the logits (batch, 1, vocabulary) after the token at t. The cache holds the tokens before
- * `read`. If t is beyond block_size, the window slides: all positions change, and the cache can't
- * be used. */
+/* Returns the logits for the token at position t, as (batch, 1, vocab_size). The cache holds the
+ * tokens before position `read`. If t is larger than block_size, only the last block_size tokens
+ * can be used. Then every token has another position than before, so the cache is of no use. */
 static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache, int64_t read,
                                   int64_t t) {
     int64_t block = self->config.block_size;
@@ -49,8 +49,8 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
     return rg_gpt_cached(self, rg_narrow(all, 1, read, t - read), cache, read);
 }
 
-/* Sets logits to -inf that are below the top_k-th, or outside of the total probability top_p.
- * Always keeps the most likely token. */
+/* Sets logits to -inf that are lower than the top_k-th highest, or that aren't among the most
+ * likely ones whose probabilities together reach top_p. The highest logit is always kept. */
 static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     if (top_k) {
         rg_tensor *top = rg_topk(logits, top_k, -1, true, true).values;
@@ -69,7 +69,7 @@ static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     return logits;
 }
 
-/* Draws a token (batch, 1). */
+/* Draws the next token of each row: (batch, 1). */
 static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_generate_options *o) {
     logits = rg_select(logits, 1, -1);
     if (o->temperature == 0)
@@ -79,8 +79,8 @@ static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_gener
     return rg_multinomial_with(rg_softmax(logits, -1), 1, false, generator);
 }
 
-/* Pads rows that have ended, and marks rows as ended whose token is an eos token. Returns the
- * tokens. */
+/* Replaces the tokens of rows that have ended by padding, and marks the rows as ended that have got
+ * an end token. Returns the tokens. */
 static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_generate_options *o) {
     const rg_dims *eos = &o->eos_token_id;
     if (eos->n == 0)
@@ -92,7 +92,8 @@ static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_gene
     return rg_copy_(ended, ends) ? next : NULL;
 }
 
-/* Sets *all to whether there are rows and all have ended. Returns false if there is no memory. */
+/* Sets *all to whether there are rows and all of them have ended. Returns false if memory runs
+ * out. */
 static bool have_ended(rg_tensor *ended, bool *all) {
     RG_SCOPE();
     const double each = rg_item(rg_all(ended));

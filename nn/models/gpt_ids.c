@@ -1,22 +1,22 @@
 /*
- * gpt_ids.c: special tokens in the files of a model's folder.
+ * gpt_ids.c: reads and writes the ids of special tokens in the files of a model's folder.
  */
 #include "gpt_ids.h"
 
-/* Reads an id if the value is an integer. */
+/* Reads an id. Fails if the value isn't a whole number from 0 to INT32_MAX. */
 static bool read_id(const rg_json_file *f, const char *name, uint32_t value, int64_t *id) {
     if (rgi_json_integer(&f->json, value, id) && *id >= 0 && *id <= INT32_MAX)
         return true;
     return rgi_file_refuse(&f->file, "\"%s\" isn't the number of a token", name);
 }
 
-/* Reads an id or null into *id. */
+/* Reads an id into *id. Leaves *id as it is if the value is null or missing. */
 static bool read_one_id(const rg_json_file *f, const char *name, int64_t *id) {
     const uint32_t value = rgi_json_find(&f->json, 0, name);
     return !value || f->json.v[value].kind == RG_JSON_NULL || read_id(f, name, value, id);
 }
 
-/* Reads an id, a list of ids, or null. */
+/* Reads an id or a list of ids into *ids. Leaves *ids as it is if the value is null or missing. */
 static bool read_some_ids(const rg_json_file *f, const char *name, rg_dims *ids) {
     const rg_json *j = &f->json;
     const uint32_t value = rgi_json_find(j, 0, name);

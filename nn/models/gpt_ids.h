@@ -1,6 +1,6 @@
 /*
- * gpt_ids.h: the tokens that begin, end and pad a text, as config.json and generation_config.json
- * of a model's folder name them. Private.
+ * gpt_ids.h: reads and writes the ids of the tokens that begin, end and pad a text. They are in the
+ * files config.json and generation_config.json of a model's folder. Private.
  */
 #pragma once
 
@@ -8,15 +8,17 @@
 #include "json_rules.h"
 #include "tensor/text/text.h"
 
-/* Reads the file's ids into the options. Fails if one is invalid. */
+/* Reads the ids from the file into the options. Returns false, and fails, if one isn't a valid
+ * id. */
 bool rgi_gpt_read_ids(const rg_json_file *f, rg_gpt_options *o);
-/* Reads generation_config.json if it exists. Its ids take precedence over config.json's, and the
- * model keeps its text. */
+/* Reads generation_config.json, if it exists. Ids in it replace those of config.json, and its
+ * contents are kept in the model. Returns false on failure. */
 bool rgi_gpt_read_generation(rg_gpt *m, const char *op, const char *folder);
-/* Writes the text that the model keeps to a temporary file, if there is a text. */
+/* Writes the contents of generation_config.json that the model keeps to a temporary file. Does
+ * nothing if it keeps none. Returns false on failure. */
 bool rgi_gpt_begin_generation(rg_writer *w, const rg_gpt *m, const char *op, const char *folder);
-/* Renames the temporary file if `go`, else removes it. */
+/* Renames the temporary file to generation_config.json if `go`, otherwise removes it. */
 bool rgi_gpt_end_generation(rg_writer *w, const rg_gpt *m, bool go);
-/* Writes config.json's line for an id, where -1 becomes null, or for a list. */
+/* Append the line of config.json for one id, or for a list of ids. The id -1 is written as null. */
 void rgi_gpt_add_id(rg_text *text, const char *name, int64_t id);
 void rgi_gpt_add_ids(rg_text *text, const char *name, rg_dims ids);

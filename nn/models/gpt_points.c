@@ -1,6 +1,6 @@
 /*
- * gpt_points.c: the names of a GPT's inner values. They are TransformerLens's, relative to the GPT,
- * in place of the paths of nanoGPT's modules.
+ * gpt_points.c: names the inner values of a GPT as TransformerLens does. A name is relative to the
+ * GPT. It begins with TransformerLens's path of a module, which differs from nanoGPT's.
  */
 #include "gpt_points.h"
 #include "nn/given.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Modules' paths and their names in TransformerLens. */
+/* The last parts of paths that TransformerLens names differently. */
 static const struct {
     const char *ours, *theirs;
 } last_parts[] = { { "ln_1", "ln1" }, { "ln_2", "ln2" }, { "ln_f", "ln_final" } };
@@ -20,7 +20,8 @@ static rg_module *gpt_above(const rg_module_class *gpt, rg_module *m) {
     return m;
 }
 
-/* Writes "blocks.0.attn.hook_q" for "transformer.h.0.attn" and "hook_q". */
+/* Writes TransformerLens's name of a point to `text`: for the path "transformer.h.0.attn" and the
+ * name "hook_q", that is "blocks.0.attn.hook_q". */
 static void write_name(const char *path, const char *name, char *text, size_t room) {
     static const char blocks[] = "transformer.h.", rest[] = "transformer";
     const char *before = "";
@@ -39,7 +40,8 @@ static void write_name(const char *path, const char *name, char *text, size_t ro
              name);
 }
 
-/* Writes the point's name, relative to the returned module. */
+/* Finds the GPT above m, and writes the point's name relative to it to `text`. Returns the GPT. If
+ * m isn't inside a GPT, writes the plain name, and returns m. */
 static rg_module *name_in_gpt(const rg_module_class *cls, rg_module *m, const char *name,
                               char text[2 * RG_PATH_ROOM]) {
     rg_module *gpt = gpt_above(cls, m);

@@ -1,12 +1,14 @@
 /*
- * gpt_points.h: TransformerLens's names of a GPT's inner values. Private.
+ * gpt_points.h: the names that TransformerLens gives to the inner values of a GPT. Private.
  */
 #pragma once
 
 #include "nn/inside/hook_scopes.h"
 
-/* Returns x or its replacement by hooks, for the point `name` of m. m is a GPT, or a module inside
- * one, of this class. */
+/* Lets hooks see and replace the value x at the point `name` of the module m. Returns x, or the
+ * tensor by which a hook replaced it. m must be a GPT or lie inside one; `gpt` is the class of
+ * GPTs. */
 rg_tensor *rgi_gpt_point(const rg_module_class *gpt, rg_module *m, const char *name, rg_tensor *x);
-/* Returns whether a hook waits for one of these names, a list that ends with NULL. */
+/* Returns whether a hook is registered for one of the points `names` of m. The array ends with
+ * NULL. */
 bool rgi_gpt_is_awaited(const rg_module_class *gpt, rg_module *m, const char *const names[]);

@@ -1,5 +1,5 @@
 /*
- * gpt_to_folder.c: writes GPT-2 into a folder, for Hugging Face's transformers.
+ * gpt_to_folder.c: writes a GPT into a folder that Hugging Face's transformers can read.
  */
 #include "gpt_folder.h"
 #include "gpt_ids.h"
@@ -41,8 +41,8 @@ static void config_text(rg_text *text, const rg_gpt *m) {
     rgi_text_add(text, "  \"vocab_size\": %lld\n}\n", (long long)o->vocab_size);
 }
 
-/* Writes the temporary files, without renaming them. Returns false on failure, after which there is
- * nothing to free. */
+/* Writes config.json to a temporary file, which isn't renamed yet. Returns false on failure; then
+ * there is nothing to free or remove. */
 static bool begin_config(rg_writer *w, const rg_gpt *m, const char *op, const char *path) {
     rg_text text = { 0 };
     config_text(&text, m);
@@ -59,7 +59,7 @@ static bool begin_config(rg_writer *w, const rg_gpt *m, const char *op, const ch
 
 /* ---- weights -------------------------------------------------------------------------- */
 
-/* Returns the name with its end "weight" replaced by "bias", or NULL if there is no memory. */
+/* Returns the name with "weight" at its end replaced by "bias". Returns NULL if memory runs out. */
 static const char *bias_of(const char *name) {
     size_t n = strlen(name) - strlen("weight");
     char *bias = rgi_scope_alloc(n + sizeof "bias");
@@ -82,7 +82,8 @@ static bool write_weights(rg_gpt *m, const char *op, const char *path) {
         if (!m->config.untied && strcmp(name, "lm_head.weight") == 0)
             continue;
         v[out.n++] = (rg_named){ name, rgi_gpt_is_turned(name) ? rg_T(t) : t };
-        /* In transformers, all modules except embeddings and the head have a bias. */
+        /* In transformers all modules have a bias, except the embeddings and the head. A bias that
+         * the model lacks is written as zeros. */
         bool biased = !rgi_ends_with(name, "te.weight") && !rgi_ends_with(name, "pe.weight")
                       && !rgi_ends_with(name, "lm_head.weight");
         if (biased && !m->config.bias)

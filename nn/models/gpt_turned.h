@@ -1,6 +1,6 @@
 /*
- * gpt_turned.h: the matrices of GPT-2 that Hugging Face's transformers stores transposed: as (in,
- * out), where rg_nn_gpt has (out, in). Private.
+ * gpt_turned.h: tells which of GPT-2's matrices are stored transposed by Hugging Face's
+ * transformers: these are (in, out) there, but (out, in) in rg_nn_gpt. Private.
  */
 #pragma once
 

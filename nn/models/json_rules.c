@@ -1,5 +1,5 @@
 /*
- * json_rules.c: reading JSON files by rules for their members.
+ * json_rules.c: checks the members of objects in JSON files against rules, and reads them.
  */
 #include "json_rules.h"
 #include "tensor/memory.h"
@@ -19,7 +19,7 @@ void rgi_json_file_free(rg_json_file *f) { rgi_json_free(&f->json); }
 
 /* ---- rules ---------------------------------------------------------------------------- */
 
-/* Returns whether the value is of one of the kinds in the bits of `takes`. */
+/* Returns whether the value is of one of the kinds in the bits `takes`. */
 static bool rule_takes(const rg_json *j, uint32_t value, unsigned takes) {
     int64_t whole;
     double number;
@@ -40,7 +40,7 @@ static bool rule_takes(const rg_json *j, uint32_t value, unsigned takes) {
     return takes & RG_RULE_NUMBER || (takes & RG_RULE_ZERO && number == 0);
 }
 
-/* Fails with the value in the message. */
+/* Fails because the value of a member isn't supported. The message contains the value. */
 static bool refuse_value(const rg_json_file *f, uint32_t value, const char *where,
                          const char *name) {
     return rgi_file_refuse(&f->file, "%s%s\"%s\" is %s, which isn't supported", where,
@@ -79,8 +79,8 @@ bool rgi_json_keeps(const rg_json_file *f, uint32_t object, const char *where,
 }
 
 /* ---- reading members ------------------------------------------------------------------
- * rgi_json_find returns 0 if an object lacks a member. Value 0 is the file's root, which is neither
- * a number nor a text, so that the functions below return their defaults. */
+ * rgi_json_find returns 0 if an object lacks a member. The value 0 is the root of the file, an
+ * object. As it is neither a number nor a string, the functions below then return their default. */
 
 int64_t rgi_json_whole(const rg_json_file *f, uint32_t object, const char *name, int64_t other) {
     int64_t whole;

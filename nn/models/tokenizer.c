@@ -1,5 +1,6 @@
 /*
- * tokenizer.c: making and freeing a tokenizer, its tokens by id and by text, and decoding.
+ * tokenizer.c: frees a tokenizer, looks up tokens by their ids and by their strings, and decodes
+ * ids.
  */
 #include "tokenizer_struct.h"
 #include "tensor/dtype.h"
@@ -71,9 +72,10 @@ const char *(rg_tokenizer_token)(const rg_tokenizer *t, int64_t id) {
 
 /* ---- decoding ------------------------------------------------------------------------- */
 
-/* Returns the number of bytes at p, which begin no whole character, that Python replaces by one
- * U+FFFD: the longest prefix of a character, or one byte. Sets *unfinished to whether more bytes
- * could complete the prefix. */
+/* The bytes at p must not begin with a complete UTF-8 character. Returns how many of them Python
+ * replaces by one U+FFFD: the longest beginning of a character that is there, or else one byte.
+ * Sets *unfinished to whether the text ends within this character, so that more bytes could
+ * complete it. */
 static size_t broken_character(const char *p, const char *end, bool *unfinished) {
     const unsigned char *u = (const unsigned char *)p;
     unsigned lead = u[0], low = 0x80, high = 0xBF;
@@ -81,7 +83,8 @@ static size_t broken_character(const char *p, const char *end, bool *unfinished)
     if (lead < 0xC2 || lead > 0xF4)
         return 1;
     const size_t have = (size_t)(end - p);
-    /* Some first bytes narrow the range of the second: shortest forms, surrogates, U+10FFFF. */
+    /* After some first bytes, the range of the second byte is smaller. This excludes overlong
+     * encodings, surrogates, and code points above U+10FFFF. */
     if (lead == 0xE0)
         low = 0xA0;
     else if (lead == 0xED)
@@ -100,9 +103,9 @@ static size_t broken_character(const char *p, const char *end, bool *unfinished)
     return have;
 }
 
-/* Copies n bytes to `to`, which has room for three times as many, and replaces invalid UTF-8 by
- * U+FFFD. If `kept` isn't NULL, an unfinished character at the end isn't copied, and *kept is set
- * to its bytes. Returns the number of bytes written. */
+/* Copies n bytes to `to`, and replaces bytes that aren't valid UTF-8 by U+FFFD. `to` must have room
+ * for 3 * n bytes. If `kept` isn't NULL, an unfinished character at the end isn't copied, and *kept
+ * is set to the number of its bytes. Returns the number of bytes that were written. */
 static size_t copy_replacing(char *to, const char *p, size_t n, size_t *kept) {
     const char *end = p + n, *begin = to;
     while (p < end) {
@@ -130,7 +133,8 @@ static size_t token_bytes(const rg_tokenizer *t, int64_t id) {
     return (size_t)(t->bytes_at[id + 1] - t->bytes_at[id]);
 }
 
-/* Writes the decoded tokens to `to`, unless it is NULL, and sets *n to the number of bytes. */
+/* Sets *n to the number of bytes of the decoded tokens. Also copies these bytes to `to`, unless it
+ * is NULL. Fails, and returns false, if an id is invalid. */
 static bool join_tokens(const rg_tokenizer *t, const int64_t *ids, int64_t count, bool skip,
                         char *to, size_t *n) {
     *n = 0;
@@ -148,7 +152,7 @@ static bool join_tokens(const rg_tokenizer *t, const int64_t *ids, int64_t count
     return true;
 }
 
-/* Returns the text of the ids, and sets *n to its bytes. */
+/* Returns the text of the ids, and sets *n to its length in bytes. Returns NULL on failure. */
 static const char *decode_ids(const rg_tokenizer *t, const int64_t *ids, int64_t count, bool skip,
                               size_t *n) {
     size_t bytes;

@@ -1,6 +1,6 @@
 /*
- * tokenizer.h: GPT-2's byte-level tokenizer: encodes texts and decodes token ids, with the same ids
- * as Hugging Face's tokenizers.
+ * tokenizer.h: GPT-2's byte-level tokenizer. It encodes texts as token ids, the same ids as those
+ * of Hugging Face's tokenizers, and decodes them.
  *
  *     rg_tokenizer *t = rg_tokenizer_from_folder("gpt2");
  *     rg_tensor *ids = rg_tokenizer_encode(t, "Hello world");
@@ -17,30 +17,34 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_tokenizer rg_tokenizer;
 
-/* Reads folder/tokenizer.json or, if it doesn't exist, vocab.json and merges.txt, as GPT2Tokenizer
- * does: then "<|endoftext|>" is a special token, which is appended if the vocabulary lacks it. A
- * feature of tokenizer.json that regard lacks is an error that names it: models other than BPE,
- * normalizers, pre-tokenizers other than ByteLevel, templates that add tokens, .. */
+/* Reads folder/tokenizer.json. If that doesn't exist, reads vocab.json and merges.txt, as
+ * GPT2Tokenizer does; then "<|endoftext|>" is a special token, and is added to the vocabulary if it
+ * isn't there. If tokenizer.json uses a feature that regard lacks, fails with an error message that
+ * names it. Among these features are models other than BPE, normalizers, pre-tokenizers other than
+ * ByteLevel, and templates that add tokens. */
 rg_tokenizer *rg_tokenizer_from_folder(const char *folder);
-/* Reads a tokenizer.json of any name. */
+/* Reads a file that has the form of tokenizer.json, whatever its name. */
 rg_tokenizer *rg_tokenizer_from_file(const char *path);
-/* Frees the tokenizer. A later use is an error (RG_RELEASED) as long as the allocator hasn't reused
- * the memory. */
+/* Frees the tokenizer. A later use is an error (RG_RELEASED), as long as its memory hasn't been
+ * allocated again. */
 void rg_tokenizer_free(rg_tokenizer *t);
 
-/* Returns the number of tokens, added tokens included, or -1 on failure. */
+/* Returns the number of tokens, including the added ones. Returns -1 on failure. */
 int64_t rg_tokenizer_size(const rg_tokenizer *t);
-/* Returns the id of a token written as in the vocabulary ("\u0120world"), or -1 on failure. */
+/* Returns the id of a token, which must be written as in the vocabulary ("\u0120world" for "
+ * world"). Fails, and returns -1, if there is no such token. */
 int64_t rg_tokenizer_id(const rg_tokenizer *t, const char *token);
-/* Returns a token as the vocabulary writes it. The text lives as long as the tokenizer. */
+/* Returns the token with this id, written as in the vocabulary. The string lives as long as the
+ * tokenizer. Returns NULL on failure. */
 const char *rg_tokenizer_token(const rg_tokenizer *t, int64_t id);
 
 typedef struct RG_OPTIONS rg_tokenizer_encode_options {
     RG_BY_NAME;
-    int64_t length RG_DEFAULT(-1); /* The length in bytes; -1: until a 0. */
+    /* The length of the text in bytes. -1 means that it ends at the first 0 byte. */
+    int64_t length RG_DEFAULT(-1);
 } rg_tokenizer_encode_options;
-/* Returns the text's ids, int64 of (length). Special tokens in the text become their ids. A text
- * that isn't UTF-8 is an error. */
+/* Returns the ids of the text's tokens as an int64 vector. If the text contains special tokens,
+ * they become their ids. A text that isn't valid UTF-8 is an error. */
 rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
                                     rg_tokenizer_encode_options o);
 #define rg_tokenizer_encode(t, text, ...) \
@@ -50,10 +54,11 @@ rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
 typedef struct RG_OPTIONS rg_tokenizer_decode_options {
     RG_BY_NAME;
     bool skip_special_tokens RG_DEFAULT(false);
-    int64_t *length RG_DEFAULT(NULL); /* Receives the text's length: it may contain a 0. */
+    /* Receives the length of the decoded text in bytes, since the text can contain 0 bytes. */
+    int64_t *length RG_DEFAULT(NULL);
 } rg_tokenizer_decode_options;
-/* Returns the text of ids of any shape. Invalid UTF-8 becomes U+FFFD, as with Python's
- * errors="replace". The scope owns the text. */
+/* Returns the text of the ids, which are the elements of an int64 tensor of any shape. Bytes that
+ * aren't valid UTF-8 become U+FFFD, as with Python's errors="replace". The scope owns the text. */
 const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
                                      rg_tokenizer_decode_options o);
 #define rg_tokenizer_decode(t, ids, ...) \
@@ -61,19 +66,22 @@ const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
         t, ids,                          \
         RG_KEYWORDS(rg_tokenizer_decode_options, (.skip_special_tokens = false), __VA_ARGS__))
 
-/* Decodes token by token: a character of several tokens is returned with the last of them. The
- * returned texts together are rg_tokenizer_decode's result for all tokens. */
+/* Decodes tokens one by one, as they are generated. If a character consists of several tokens, it
+ * is returned when the last of them is added. All returned texts together are what
+ * rg_tokenizer_decode returns for all tokens. */
 typedef struct rg_token_stream {
     const rg_tokenizer *tokenizer;
-    int64_t length; /* The length of the last returned text. */
-    /* The bytes of an unfinished character. */
+    int64_t length; /* The length in bytes of the text that was returned last. */
+    /* The bytes of a character that isn't complete yet. */
     int n_held;
     char held[4];
 } rg_token_stream;
 rg_token_stream rg_token_stream_begin(const rg_tokenizer *t);
-/* Returns the characters that this token completes, or "". The scope owns the text. */
+/* Adds a token. Returns the characters that are complete now, or "" if there are none. The scope
+ * owns the text. Returns NULL on failure. */
 const char *rg_token_stream_add(rg_token_stream *s, int64_t id);
-/* Returns U+FFFD if a character is unfinished, else "". Resets the stream. */
+/* Ends the text and resets the stream. Returns U+FFFD if the last character isn't complete,
+ * otherwise "". */
 const char *rg_token_stream_end(rg_token_stream *s);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

@@ -1,6 +1,6 @@
 /*
- * tokenizer_encode.c: encodes a text: finds added tokens, cuts the text between them into words,
- * and merges each word's bytes.
+ * tokenizer_encode.c: encodes a text. First finds added tokens, then cuts the text between them
+ * into words, and then merges the bytes of each word.
  */
 #include "tokenizer_struct.h"
 #include "unicode.h"
@@ -11,11 +11,11 @@
 
 #include <string.h>
 
-/* A cached word. Texts repeat most words, so a short merged word is kept, with the position of its
- * ids, in the slot of its hash. */
+/* A word whose ids are known. Most words of a text occur several times. So when a short word has
+ * been merged, it is stored in the slot of its hash, with the position of its ids in the output. */
 enum { SEEN_BYTES = 26, SEEN_MOST = 1 << 14 };
 typedef struct {
-    uint32_t at; /* The index of the word's first id. */
+    uint32_t at; /* The index of the word's first id in encoding.ids. */
     uint8_t n, bytes;
     char word[SEEN_BYTES];
 } seen_word;
@@ -25,12 +25,12 @@ typedef struct {
     int64_t *ids;
     size_t n, room;
     rg_bpe word;
-    char *name; /* A buffer for a word as the vocabulary writes it. */
+    char *name; /* A buffer for a word, written as in the vocabulary. */
     size_t name_room;
-    char *spaced; /* A buffer for a piece with a blank before it. */
+    char *spaced; /* A buffer for a text with a blank put before it. */
     size_t spaced_room;
     seen_word *seen;
-    size_t n_seen; /* The number of slots, a power of 2. */
+    size_t n_seen; /* The number of slots in `seen`, a power of 2. */
 } encoding;
 
 /* ---- words ---------------------------------------------------------------------------- */
@@ -42,7 +42,8 @@ static bool add_id(encoding *e, int64_t id) {
     return true;
 }
 
-/* Returns the word's id if the whole word is a token of the vocabulary, else -1; -2 on failure. */
+/* Returns the id of the word if the whole word is a token of the vocabulary. Returns -1 if it
+ * isn't, and -2 if memory runs out. */
 static int64_t whole_word(encoding *e, const char *p, size_t n) {
     if (n > e->t->longest)
         return -1;
@@ -56,8 +57,8 @@ static int64_t whole_word(encoding *e, const char *p, size_t n) {
     return id >= 0 && e->t->tokens[id].model ? id : -1;
 }
 
-/* Appends the tokens of the word's bytes to e->word. A byte without a token becomes the unknown
- * token, or is dropped if there is none. */
+/* Appends the token of each byte of the word to e->word. A byte without a token becomes the unknown
+ * token; if there is none, it is dropped. Returns false on failure. */
 static bool take_bytes(encoding *e, const char *p, size_t n) {
     const rg_tokenizer *t = e->t;
     bool unknown = false, ok = true;
@@ -87,7 +88,7 @@ static bool merge_word(encoding *e, const char *p, size_t n) {
     return true;
 }
 
-/* Returns the word's slot. */
+/* Returns the slot in which the word is stored if it is stored at all. */
 static seen_word *seen_slot(const encoding *e, const char *p, size_t n) {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)
@@ -113,7 +114,7 @@ static bool encode_word(encoding *e, const char *p, size_t n) {
     return true;
 }
 
-/* Encodes the text between two added tokens. */
+/* Encodes a text that contains no added tokens. */
 static bool encode_piece(encoding *e, const char *p, size_t n) {
     if (e->t->prefix_space && *p != ' ') {
         if (!rgi_grow((void **)&e->spaced, &e->spaced_room, n + 1, 1))
@@ -133,7 +134,8 @@ static bool encode_piece(encoding *e, const char *p, size_t n) {
 
 /* ---- added tokens --------------------------------------------------------------------- */
 
-/* Returns the longest of these tokens that is at p, or NULL. */
+/* Returns the longest of the tokens in `a` that the text at p begins with. Returns NULL if there is
+ * none. */
 static const rg_token *added_at(const encoding *e, const rg_added_tokens *a, const char *p,
                                 const char *end) {
     unsigned char lead = (unsigned char)*p;
@@ -145,7 +147,8 @@ static const rg_token *added_at(const encoding *e, const rg_added_tokens *a, con
     return NULL;
 }
 
-/* Returns whether the characters around the token, from `from` to `to`, aren't word characters. */
+/* Returns whether the token, which extends from `from` to `to`, has no word character directly
+ * before or after it. The text extends from `begin` to `end`. */
 static bool stands_alone(const char *begin, const char *from, const char *to, const char *end) {
     size_t n;
     bool before = from > begin && rgi_unicode_before(begin, from, &n) & RG_UNICODE_WORD;
@@ -153,7 +156,7 @@ static bool stands_alone(const char *begin, const char *from, const char *to, co
     return !before && !behind;
 }
 
-/* Returns the start of the white space that ends at p, at least `begin`. */
+/* Returns where the white space that ends at p begins. The text begins at `begin`. */
 static const char *space_before(const char *begin, const char *p) {
     size_t n;
     while (p > begin && (rgi_unicode_before(begin, p, &n) & RG_UNICODE_KINDS) == RG_UNICODE_SPACE)
@@ -170,8 +173,8 @@ static const char *space_behind(const char *p, const char *end) {
 
 static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end);
 
-/* Passes the text between tokens on: to the search for normalized tokens, or to the encoding of
- * words. */
+/* Encodes a text in which none of the tokens `a` was found. If `a` are the plain tokens, next
+ * searches for the normalized ones; if it is these, cuts the text into words. */
 static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
     if (p >= end)
         return true;
@@ -180,8 +183,9 @@ static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, co
     return encode_piece(e, p, (size_t)(end - p));
 }
 
-/* Finds these tokens from left to right, the longest first. White space that a token strips on its
- * right is searched again for the next token, as in Hugging Face's tokenizers. */
+/* Encodes a text: finds the tokens of `a` in it, from left to right and the longest first, and
+ * calls encode_rest for the text between them. White space that a token strips on its right is
+ * searched again for the next token, as in Hugging Face's tokenizers. */
 static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
     const char *begin = p, *done = p;
     while (a->n > 0 && p < end) {
@@ -219,7 +223,8 @@ static bool check_utf8(const char *text, size_t n) {
     return true;
 }
 
-/* Allocates more slots for longer texts. */
+/* Begins the encoding of a text of n bytes. A longer text gets more slots for words. Returns false
+ * if memory runs out. */
 static bool encoding_begin(encoding *e, const rg_tokenizer *t, size_t n) {
     *e = (encoding){ .t = t, .n_seen = 16 };
     while (e->n_seen < SEEN_MOST && e->n_seen < n / 8)

@@ -1,6 +1,6 @@
 /*
- * tokenizer_load.c: reads a tokenizer from tokenizer.json, or from vocab.json and merges.txt.
- * Unknown features are errors that name them.
+ * tokenizer_load.c: reads a tokenizer from tokenizer.json, or from vocab.json and merges.txt. If a
+ * file uses a feature that isn't supported, the error message names it.
  */
 #include "json_rules.h"
 #include "tokenizer_struct.h"
@@ -39,8 +39,8 @@ static const rg_json_rule model_rules[] = {
     { "merges", RG_RULE_ARRAY | RG_RULE_MUST, NULL },
     { NULL, 0, NULL },
 };
-/* The fields of the pre-tokenizer, the decoder and the post-processor. The options of the latter
- * two change no ids and no texts. */
+/* The members of the pre-tokenizer, the decoder and the post-processor. The options of the decoder
+ * and of the post-processor change neither ids nor texts, so they are ignored. */
 static const rg_json_rule byte_level_rules[] = {
     { "type", RG_RULE_MUST, "ByteLevel" },
     { "add_prefix_space", RG_RULE_BOOL | RG_RULE_MUST, NULL },
@@ -48,7 +48,7 @@ static const rg_json_rule byte_level_rules[] = {
     { "use_regex", RG_RULE_BOOL, NULL },
     { NULL, 0, NULL },
 };
-/* Templates are accepted if they add nothing to a single text. */
+/* The members of a template. A template is only accepted if it adds no tokens to a single text. */
 static const rg_json_rule template_rules[] = {
     { "type", RG_RULE_MUST, "TemplateProcessing" },
     { "single", RG_RULE_ARRAY | RG_RULE_MUST, NULL },
@@ -100,7 +100,8 @@ static bool keeps_processor(const rg_json_file *f, uint32_t processor) {
     return rgi_json_keeps(f, processor, "the post_processor", byte_level_rules);
 }
 
-/* Returns whether the file is supported, tokens and merges aside. */
+/* Returns whether everything in the file is supported, apart from tokens and merges, which are
+ * checked when they are read. Fails if not. */
 static bool keeps_file(const rg_json_file *f) {
     const rg_json *j = &f->json;
     return rgi_json_keeps(f, 0, "", file_rules)
@@ -113,7 +114,7 @@ static bool keeps_file(const rg_json_file *f) {
 
 /* ---- the vocabulary ------------------------------------------------------------------- */
 
-/* Makes room for n tokens, without texts yet. */
+/* Allocates room for n tokens, and clears them. Returns false if memory runs out. */
 static bool begin_tokens(rg_tokenizer *t, size_t n) {
     if (!rgi_grow((void **)&t->tokens, &t->room, n, sizeof *t->tokens))
         return false;
@@ -122,7 +123,7 @@ static bool begin_tokens(rg_tokenizer *t, size_t n) {
     return true;
 }
 
-/* Adds a new token. Requires an id below t->room. */
+/* Adds a new token. The id must be less than t->room. Returns false if memory runs out. */
 static bool put_token(rg_tokenizer *t, int64_t id, const char *text) {
     if (!rgi_map_put_name(&t->names, text, id))
         return false;
@@ -132,7 +133,8 @@ static bool put_token(rg_tokenizer *t, int64_t id, const char *text) {
     return true;
 }
 
-/* Fails because of a token's id; n is the number of tokens. */
+/* Fails because the id of a token isn't a number from 0 to n - 1, where n is the number of
+ * tokens. */
 static bool refuse_number(const rg_json_file *f, uint32_t token, int64_t n) {
     const rg_json_value *v = &f->json.v[token];
     if (v[1].kind != RG_JSON_NUMBER)
@@ -141,7 +143,8 @@ static bool refuse_number(const rg_json_file *f, uint32_t token, int64_t n) {
                            RG_SHOWN(v->v), RG_SHOWN_BYTES(v[1].v, v[1].n), (long long)n - 1);
 }
 
-/* Reads an object's tokens. Their ids must be 0 to n - 1. */
+/* Reads the tokens that are the members of an object. Their ids must be the numbers from 0 to n -
+ * 1. */
 static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t vocab) {
     const rg_json *j = &f->json;
     int64_t n = j->v[vocab].n, id;
@@ -160,8 +163,8 @@ static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t voc
     return true;
 }
 
-/* Finds each byte's token. If one is missing and the file names an unknown token, the vocabulary
- * must have that. */
+/* Finds the token of each byte. If bytes have no token and the file names an unknown token, that
+ * must be in the vocabulary; fails if it isn't. */
 static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unknown) {
     bool lacking = false;
     for (int b = 0; b < 256; b++) {
@@ -179,7 +182,8 @@ static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unkno
 
 /* ---- merges --------------------------------------------------------------------------- */
 
-/* Adds the merge of two tokens, given as texts with lengths. */
+/* Adds the merge of two tokens, which are given as strings of n and m bytes. Fails if one of them,
+ * or their concatenation, isn't in the vocabulary. */
 static bool load_merge(rg_tokenizer *t, const rg_file *f, size_t number, const char *left, size_t n,
                        const char *right, size_t m) {
     char small[256], *name = n + m < sizeof small ? small : rgi_scope_alloc(n + m + 1);
@@ -187,7 +191,7 @@ static bool load_merge(rg_tokenizer *t, const rg_file *f, size_t number, const c
         return false;
     int64_t ids[3];
     for (int i = 0; i < 3; i++) {
-        /* The left text, the right one, and both joined. */
+        /* In turn the left string, the right one, and their concatenation. */
         size_t from_left = i == 1 ? 0 : n, from_right = i == 0 ? 0 : m;
         memcpy(name, left, from_left);
         memcpy(name + from_left, right, from_right);
@@ -205,7 +209,7 @@ static bool is_version(const char *line, size_t n) {
     return n >= sizeof version - 1 && memcmp(line, version, sizeof version - 1) == 0;
 }
 
-/* Reads a merge "left right". */
+/* Reads a line "left right" as a merge. Ignores a line that begins with "#version". */
 static bool load_merge_line(rg_tokenizer *t, const rg_file *f, size_t number, const char *line,
                             size_t n) {
     if (is_version(line, n))
@@ -220,7 +224,7 @@ static bool load_merge_line(rg_tokenizer *t, const rg_file *f, size_t number, co
                       (size_t)(end - blank - 1));
 }
 
-/* Reads a list of merges, each "left right" or ["left", "right"]. */
+/* Reads the merges in an array. Each is a string "left right" or an array ["left", "right"]. */
 static bool load_merges(rg_tokenizer *t, const rg_json_file *f, uint32_t merges) {
     const rg_json *j = &f->json;
     size_t number = 0;
@@ -243,7 +247,7 @@ static bool load_merges(rg_tokenizer *t, const rg_json_file *f, uint32_t merges)
     return rgi_merges_ready(&t->merges, t->n);
 }
 
-/* Reads merges.txt: one merge per line. */
+/* Reads the merges in merges.txt, one from each line. */
 static bool load_merges_file(rg_tokenizer *t, const char *op, const char *path) {
     RG_SCOPE();
     rg_file f = { .op = op, .path = path, .fd = -1 };
@@ -267,7 +271,8 @@ static bool load_merges_file(rg_tokenizer *t, const char *op, const char *path) 
 
 /* ---- added tokens --------------------------------------------------------------------- */
 
-/* Reads an added token. Tokens of the vocabulary keep their id; new ones get the next id. */
+/* Reads an added token. A token that is in the vocabulary already has the id that it has there. A
+ * new token has the next id. Fails if the file gives another id. */
 static bool load_added_token(rg_tokenizer *t, const rg_json_file *f, uint32_t added) {
     if (!rgi_json_keeps(f, added, "an added token", added_rules))
         return false;
@@ -302,7 +307,8 @@ static bool load_added_tokens(rg_tokenizer *t, const rg_json_file *f, uint32_t a
     return true;
 }
 
-/* Sorts tokens by first byte, and long ones before short ones. */
+/* Returns whether token a comes before b: first by the first byte, then long tokens before short
+ * ones. */
 static bool comes_first(const rg_token *a, const rg_token *b) {
     unsigned char x = (unsigned char)*a->text, y = (unsigned char)*b->text;
     if (x != y)
@@ -314,7 +320,7 @@ static int by_first_byte(const void *a, const void *b) {
     return comes_first(*(const rg_token *const *)a, *(const rg_token *const *)b) ? -1 : 1;
 }
 
-/* Lists the added tokens whose flag `normalized` has this value. */
+/* Lists in `a` the added tokens whose flag `normalized` has this value. */
 static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalized) {
     RG_SCOPE();
     size_t n = 0;
@@ -340,7 +346,8 @@ static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalize
 
 /* ---- the text of tokens --------------------------------------------------------------- */
 
-/* of_character[c] is the byte that the vocabulary writes as c, or -1. */
+/* Inverts rgi_byte_character: of_character[c] is the byte that vocabularies write as the character
+ * c, or -1 if there is no such byte. */
 enum { BYTE_CHARACTERS = 256 + 68 };
 static void invert_bytes(int of_character[BYTE_CHARACTERS]) {
     for (int c = 0; c < BYTE_CHARACTERS; c++)
@@ -354,8 +361,8 @@ static void invert_bytes(int of_character[BYTE_CHARACTERS]) {
     }
 }
 
-/* Writes the bytes that a token's characters stand for, or the token's own bytes if one of them
- * stands for none. Returns the number of bytes. */
+/* Writes the bytes for which the characters of a token stand. If one of the characters stands for
+ * no byte, writes the token as it is. Returns the number of bytes. */
 static size_t token_to_bytes(const rg_token *token, const int *of_character, char *to) {
     const char *p = token->text, *end = p + token->bytes;
     size_t n = 0;
@@ -418,7 +425,8 @@ static bool load_json(rg_tokenizer *t, const rg_json_file *f) {
            && finish_tokenizer(t);
 }
 
-/* GPT2Tokenizer's special token. It is appended if the vocabulary lacks it. */
+/* Adds GPT2Tokenizer's special token "<|endoftext|>" to the vocabulary, unless it is there, and
+ * marks it as special. */
 static bool add_end_of_text(rg_tokenizer *t) {
     static const char end_of_text[] = "<|endoftext|>";
     int64_t id = rgi_map_name(&t->names, end_of_text);
@@ -441,7 +449,8 @@ static bool load_vocab_file(rg_tokenizer *t, const rg_json_file *f, const char *
            && add_end_of_text(t) && finish_tokenizer(t);
 }
 
-/* Reads tokenizer.json or, if merges are given, vocab.json. */
+/* Reads a tokenizer from `path`: a tokenizer.json or, if `merges` isn't NULL, a vocab.json, with
+ * the merges in that other file. Returns NULL on failure. */
 static rg_tokenizer *tokenizer_read(const char *op, const char *path, const char *merges) {
     RG_SCOPE();
     rg_json_file f;

@@ -1,6 +1,6 @@
 /*
- * tokenizer_struct.h: the struct of a tokenizer. tokenizer_load.c fills it, tokenizer.c frees it
- * and decodes, tokenizer_encode.c encodes. Private.
+ * tokenizer_struct.h: the struct of a tokenizer. It is filled by tokenizer_load.c, used by
+ * tokenizer.c (decoding) and tokenizer_encode.c (encoding), and freed by tokenizer.c. Private.
  */
 #pragma once
 
@@ -10,43 +10,49 @@
 #include "tensor/map.h"
 
 typedef struct {
-    const char *text; /* The table owns it. */
-    uint32_t bytes;   /* The length in bytes. */
-    bool model;       /* Set if the token is in the vocabulary: merges can yield it. */
-    bool added;       /* Found in texts before they are cut into words. */
+    const char *text; /* The token as the vocabulary writes it. The map `names` owns the string. */
+    uint32_t bytes;   /* The length of `text` in bytes. */
+    bool model;       /* The token is in the vocabulary of the model, so merges can produce it. */
+    bool added;       /* The token is searched for in a text before the text is cut into words. */
     bool special;
     bool single_word, lstrip, rstrip;
-    bool normalized; /* Found after the tokens that aren't normalized. */
+    bool normalized; /* The token is searched for after those that don't have this flag. */
 } rg_token;
 
-/* Tokens to find in a text, by their first byte, long ones first. */
+/* Tokens that are searched for in a text. They are sorted by their first byte; of those with the
+ * same first byte, long ones come first. */
 typedef struct {
     uint32_t *v;
     size_t n, room;
-    uint32_t first[257]; /* Tokens that begin with byte b are first[b] to first[b + 1] - 1. */
+    /* Tokens that begin with byte b have the indices from first[b] to first[b + 1] - 1 in v. */
+    uint32_t first[257];
 } rg_added_tokens;
 
 struct rg_tokenizer {
     rg_handle handle;
-    rg_map names; /* Maps the tokens' texts to ids. */
+    rg_map names; /* Maps the strings of tokens to ids. */
     rg_token *tokens;
     size_t n, room;
-    /* Token i, decoded, is at bytes_at[i] to bytes_at[i + 1]. */
+    /* The decoded bytes of all tokens. Those of token i are from bytes_at[i] to bytes_at[i + 1] -
+     * 1. */
     char *bytes;
     uint64_t *bytes_at;
     size_t bytes_room, bytes_at_room;
-    size_t longest; /* The longest text of a token. */
+    size_t longest; /* The length in bytes of the longest token. */
     rg_merges merges;
-    int64_t of_byte[256]; /* -1 if the vocabulary lacks the byte. */
-    int64_t unknown;      /* Replaces missing bytes; -1: drop them. */
-    bool fuse_unknown;    /* One replaces a run of missing bytes. */
-    bool ignore_merges;   /* A word that is a token isn't merged. */
-    bool prefix_space;    /* A blank is put before a text without. */
-    bool words;           /* Texts are cut into words first. */
+    /* Maps each byte to its token, or to -1 if the vocabulary has no token for it. */
+    int64_t of_byte[256];
+    /* The token that replaces bytes without a token. -1 means that such bytes are dropped. */
+    int64_t unknown;
+    bool fuse_unknown;  /* A sequence of such bytes is replaced by one token. */
+    bool ignore_merges; /* If a whole word is a token, its bytes aren't merged step by step. */
+    bool prefix_space;  /* A blank is put before a text that doesn't begin with one. */
+    bool words;         /* Texts are cut into words first, by GPT-2's regular expression. */
     rg_added_tokens plain, normalized;
 };
 
-/* Writes the character that stands for a byte in vocabularies, and returns its length: 1 or 2. */
+/* Writes the character by which vocabularies represent the byte to `to`, as UTF-8. Returns its
+ * length, 1 or 2 bytes. */
 size_t rgi_byte_character(unsigned char byte, char *to);
-/* Frees the tokenizer and all its memory. */
+/* Frees the tokenizer and all its memory. Doesn't check that it is valid. */
 void rgi_tokenizer_drop(rg_tokenizer *t);

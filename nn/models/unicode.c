@@ -1,5 +1,6 @@
 /*
- * unicode.c: classes of characters, in a table of ranges, and GPT-2's regular expression as code.
+ * unicode.c: looks up the class of a character in a table of ranges, and matches GPT-2's regular
+ * expression.
  */
 #include "unicode.h"
 #include "tensor/base.h"
@@ -8,7 +9,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Each entry is a range's first code point times 8, plus its class. */
+/* The ranges of code points that have the same class. An element is the first code point of a
+ * range, times 8, plus the class. */
 static const uint32_t unicode_ranges[] = {
 #include "unicode_ranges.inc"
 };
@@ -43,7 +45,8 @@ unsigned rgi_unicode_before(const char *begin, const char *p, size_t *n) {
 
 /* ---- GPT-2's expression --------------------------------------------------------------- */
 
-/* Returns the length of 's, 't, 're, 've, 'm, 'll or 'd at p, or 0. */
+/* Returns the length in bytes of 's, 't, 're, 've, 'm, 'll or 'd, if one of them is at p. Otherwise
+ * returns 0. */
 static size_t contraction(const char *p, const char *end) {
     static const char *const suffixes[] = { "s", "t", "re", "ve", "m", "ll", "d" };
     if (*p != '\'')
@@ -56,8 +59,8 @@ static size_t contraction(const char *p, const char *end) {
     return 0;
 }
 
-/* Returns the end of the run of characters of this kind at p. Sets *last to the length of the last
- * one. */
+/* Returns the end of the characters from p on that are of this class. Sets *last to the length in
+ * bytes of the last of them. Leaves *last as it is if there are none. */
 static const char *end_of_kind(const char *p, const char *end, unsigned kind, size_t *last) {
     size_t n;
     while (p < end && (rgi_unicode_at(p, end, &n) & RG_UNICODE_KINDS) == kind) {
@@ -75,7 +78,8 @@ size_t rgi_gpt2_word(const char *p, const char *end) {
     unsigned kind = rgi_unicode_at(q, end, &n) & RG_UNICODE_KINDS;
     if (kind != RG_UNICODE_SPACE)
         return (size_t)(end_of_kind(q, end, kind, &last) - p);
-    /* White space leaves its last character to the next match, unless it is a single one. */
+    /* White space before other characters ends the match before its last character, which belongs
+     * to the next match. But a single white space character is a match of its own. */
     q = end_of_kind(p, end, RG_UNICODE_SPACE, &last);
     if (q < end && (size_t)(q - p) > last)
         q -= last;

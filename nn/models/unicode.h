@@ -1,27 +1,27 @@
 /*
- * unicode.h: the class of a code point in Unicode 16, for tokenizers' regular expressions, and the
- * words of GPT-2's expression. Private.
+ * unicode.h: the class of a code point in Unicode 16, as the regular expressions of tokenizers need
+ * it, and a function that matches GPT-2's regular expression. Private.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The classes: \p{L}, \p{N}, \s and all others. RG_UNICODE_WORD is a bit that is added to a class
- * if \w matches, too. */
+/* The classes of code points: letters (\p{L}), numbers (\p{N}), white space (\s) and all others. If
+ * \w matches the code point, the bit RG_UNICODE_WORD is added to the class. */
 enum {
     RG_UNICODE_OTHER = 0,
     RG_UNICODE_LETTER = 1,
     RG_UNICODE_NUMBER = 2,
     RG_UNICODE_SPACE = 3,
-    RG_UNICODE_KINDS = 3, /* The bits of the four classes. */
+    RG_UNICODE_KINDS = 3, /* A mask of the bits that hold the class. */
     RG_UNICODE_WORD = 4
 };
 
-/* Returns the class of a code point. */
+/* Returns the class of a code point, with RG_UNICODE_WORD if \w matches it. */
 unsigned rgi_unicode_class(uint32_t code);
-/* Return a character's class: of the one at p, and of the one that ends at p. They require UTF-8
- * and that the character exists. *n is set to its length. */
+/* Return the class of a character, which the first finds at p and the second before p. Set *n to
+ * the character's length in bytes. The text must be valid UTF-8 and have such a character. */
 unsigned rgi_unicode_at(const char *p, const char *end, size_t *n);
 unsigned rgi_unicode_before(const char *begin, const char *p, size_t *n);
 

@@ -1,5 +1,5 @@
 /*
- * vocabulary.c: encodes a text's tokens as indices, and decodes them.
+ * vocabulary.c: encodes the tokens of a text as indices, and decodes indices.
  */
 #include "vocabulary.h"
 #include "tensor/dtype.h"
@@ -15,7 +15,7 @@
 
 /* ---- tokens -------------------------------------------------------------------- */
 
-/* Copies the UTF-8 character at p, and returns the next position. */
+/* Copies the UTF-8 character at p to `token`, and returns the position after it. */
 static const char *copy_character(const char *p, char *token) {
     char *end = token;
     if (*p) {
@@ -27,7 +27,8 @@ static const char *copy_character(const char *p, char *token) {
     return p;
 }
 
-/* Copies the next word without the dropped bytes, and returns the next position. */
+/* Copies the next word to `token`, without the bytes in `drop`, and returns the position after
+ * it. */
 static const char *copy_word(const char *p, const char *drop, char *token) {
     const char *space = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
     char *end = token;
@@ -43,7 +44,8 @@ static const char *copy_word(const char *p, const char *drop, char *token) {
     return p;
 }
 
-/* Copies the next token of *text, and moves *text past it. Returns false at the end. */
+/* Copies the next token of *text to `token`, and moves *text to the position after it. Returns
+ * false at the end of the text. */
 static bool next_token(const rg_vocabulary *v, const char **text, char *token) {
     *text = v->characters ? copy_character(*text, token) : copy_word(*text, v->drop, token);
     return *token;
@@ -55,7 +57,7 @@ static int by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Adds each distinct token to the index. number_tokens sets the numbers later. */
+/* Adds each token of the text to v->index, once. The indices are set later, by number_tokens. */
 static bool collect_tokens(rg_vocabulary *v, const char *text) {
     RG_SCOPE();
     char *token = rgi_scope_alloc(strlen(text) + 1);
@@ -65,7 +67,8 @@ static bool collect_tokens(rg_vocabulary *v, const char *text) {
     return ok;
 }
 
-/* Sorts the tokens, appends the one for unknown tokens, and numbers them. */
+/* Sorts the tokens, and gives each of them its index. The token `unknown`, if it is given and
+ * doesn't occur in the text, comes last. */
 static bool number_tokens(rg_vocabulary *v, const char *unknown) {
     size_t n = rgi_map_names(v->index);
     bool added = unknown && rgi_map_name(v->index, unknown) < 0;
@@ -153,7 +156,8 @@ rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
     return rg_escape(rg_from_int64(index, RG_DIMS(n)));
 }
 
-/* Appends the text of these indices. Returns false if an index has no token. */
+/* Appends the tokens of these indices to the text. Fails, and returns false, if an index has no
+ * token. */
 static bool decode_to(rg_text *text, const rg_vocabulary *v, const int64_t *index, int64_t n) {
     for (int64_t i = 0; i < n && !text->failed; i++) {
         RG_FAIL_INDEX_IF(index[i] < 0 || index[i] >= v->n, "decode",

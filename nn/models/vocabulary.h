@@ -14,36 +14,40 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_vocabulary {
     rg_handle handle;
-    int64_t n;       /* The number of tokens. */
-    int64_t unknown; /* The index of the token for unknown ones, or -1. */
+    int64_t n; /* The number of tokens. */
+    /* The index of the token that stands for unknown ones. -1 if there is no such token. */
+    int64_t unknown;
     const char **tokens;
     char *drop;
     bool characters;
-    /* The library alone uses these two. */
+    /* Used by the library alone. */
     struct rg_map *index;
     size_t tokens_bytes;
 } rg_vocabulary;
 typedef struct RG_OPTIONS rg_vocabulary_options {
     RG_BY_NAME;
-    /* If true, tokens are UTF-8 characters, white space among them; else words. */
+    /* If true, the tokens of a text are its UTF-8 characters, white space included. If false, they
+     * are its words. */
     bool characters RG_DEFAULT(false);
-    /* The bytes that words drop. Words are text.replace(",", "").split() for the default, ",". */
+    /* Bytes that are removed from words. With the default, ",", words are text.replace(",",
+     * "").split(). */
     const char *drop RG_DEFAULT(",");
-    /* The token, such as "<unk>", that is last and stands for unknown tokens. If NULL, an unknown
-     * token is an error. */
+    /* A token, such as "<unk>", that stands for unknown tokens. It has the last index, unless it
+     * occurs in the text. If NULL, looking up an unknown token is an error. */
     const char *unknown RG_DEFAULT(NULL);
 } rg_vocabulary_options;
 #define rg_vocabulary_new(text, ...) \
     rg_vocabulary_new_with(text, RG_KEYWORDS(rg_vocabulary_options, (.drop = ","), __VA_ARGS__))
 rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o);
-/* Frees the vocabulary. A later use is an error (RG_RELEASED) as long as the allocator hasn't
- * reused the memory. */
+/* Frees the vocabulary. A later use is an error (RG_RELEASED), as long as its memory hasn't been
+ * allocated again. */
 void rg_vocabulary_free(rg_vocabulary *v);
-/* Returns word_to_idx[token], or -1 on failure. */
+/* Returns word_to_idx[token]. If the token is unknown, returns the index of the token that stands
+ * for unknown ones; if there is none, fails and returns -1. */
 int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token);
-/* Returns the indices of the text's tokens, int64. */
+/* Returns the indices of the text's tokens as an int64 vector. */
 rg_tensor *rg_encode(const rg_vocabulary *v, const char *text);
-/* Returns the tokens' text, with a blank between words. The scope owns it. */
+/* Returns the text of these tokens. Words are separated by blanks. The scope owns the text. */
 const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices);
 
 RG_PUBLIC_END
