@@ -30,24 +30,27 @@ RG_PUBLIC_BEGIN
 typedef struct rg_tokens rg_tokens;
 typedef struct RG_OPTIONS rg_tokens_options {
     RG_BY_NAME;
-    /* The file's dtype: "uint16", "uint32" or another integer of torch's, lowest byte first. NULL
-     * stands for "uint16" or, if the path ends with ".npy", for the dtype in NumPy's header. */
+    /* The dtype in the file: "uint16", "uint32" or another integer dtype of torch. Raw files have
+     * the lowest byte first. NULL means "uint16" or, if the path ends with ".npy", the dtype that
+     * NumPy's header tells. */
     const char *dtype RG_DEFAULT(NULL);
 } rg_tokens_options;
-/* Returns tokens to be closed with rg_tokens_close, or NULL. */
+/* Opens a file of tokens. Close it with rg_tokens_close. Returns NULL on failure. */
 rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o);
 #define rg_tokens_open(path, ...) \
     rg_tokens_open_with(path, RG_KEYWORDS(rg_tokens_options, (.dtype = NULL), __VA_ARGS__))
-/* Closes the file. A later use of `tokens` is an error (RG_RELEASED) as long as the allocator
- * hasn't reused the memory. */
+/* Closes the file. A later use of `tokens` is an error (RG_RELEASED), as long as its memory hasn't
+ * been allocated again. */
 void rg_tokens_close(rg_tokens *tokens);
-/* Returns the number of tokens, or -1. */
+/* Returns the number of tokens in the file. Returns -1 on failure. */
 int64_t rg_tokens_count(const rg_tokens *tokens);
-/* Returns two tensors of one row for each element of `starts` (int64): the block_size tokens from
- * that index on, and the block_size tokens from the next index on. */
+/* Reads windows of the file. For each element of `starts`, an int64 vector, the first tensor has a
+ * row with the block_size tokens from that index on, and the second one a row with those from the
+ * next index on. On failure both are NULL. */
 rg_pair rg_tokens_windows(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size);
-/* Returns random windows: rg_get_batch for a file, with the same draws. A program that saves the
- * generator's state can resume there. */
+/* Reads random windows. Does with a file what rg_get_batch does with a tensor, and draws the same
+ * random numbers. To resume a run at the same windows, save and restore the state of the
+ * generator. */
 rg_pair rg_tokens_get_batch_with(const rg_tokens *tokens, int64_t batch_size, int64_t block_size,
                                  rg_generator *g);
 #define rg_tokens_get_batch(tokens, batch_size, block_size) \
@@ -57,20 +60,20 @@ rg_pair rg_tokens_get_batch_with(const rg_tokens *tokens, int64_t batch_size, in
 
 typedef struct RG_OPTIONS rg_csv_options {
     RG_BY_NAME;
-    bool header RG_DEFAULT(false); /* Skip the first line, which names the columns. */
+    bool header RG_DEFAULT(false); /* Set to skip the first line, which names the columns. */
     char delimiter RG_DEFAULT(',');
-    /* A floating dtype, or an integer one for a file of integers. */
+    /* A floating point dtype, or an integer dtype if the file has integers only. */
     RG_ONE_OF(rg_dtype) dtype RG_DEFAULT(RG_FLOAT32);
 } rg_csv_options;
-/* Returns the numbers of a CSV file as (rows, columns). A cell may stand in double quotes, and
- * empty lines are skipped. Any other cell that isn't a number (or, with an integer dtype, isn't an
- * integer: 5.0 isn't) is an error that gives its line and column. */
+/* Reads the numbers of a CSV file into a tensor (rows, columns). Cells can be in double quotes.
+ * Empty lines are skipped. A cell that isn't a number is an error that tells its line and column.
+ * With an integer dtype so is a cell that isn't written as an integer: 5.0 isn't. */
 rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o);
 #define rg_load_csv(path, ...) \
     rg_load_csv_with(          \
         path, RG_KEYWORDS(rg_csv_options, (.delimiter = ',', .dtype = RG_FLOAT32), __VA_ARGS__))
-/* Returns a text's lines without their line ends. The scope owns them. A list with .n == -1 means
- * failure. */
+/* Returns the lines of a text file without their line ends. The scope owns them. On failure .n is
+ * -1. */
 rg_names rg_load_lines(const char *path);
 
 /* ---- batches -------------------------------------------------------------------------- */
@@ -81,37 +84,41 @@ typedef struct RG_OPTIONS rg_data_loader_options {
     int64_t batch_size RG_DEFAULT(1);
     bool shuffle RG_DEFAULT(false);
     bool drop_last RG_DEFAULT(false);
-    /* Must outlive the loader. NULL stands for the default generator, whose state the loader
-     * doesn't save. */
+    /* The source of random numbers. It must exist as long as the loader. NULL means the default
+     * generator; its state isn't part of the loader's state_dict. */
     rg_generator *generator RG_DEFAULT(NULL);
 } rg_data_loader_options;
-/* Returns DataLoader(TensorDataset(*tensors), ..), to be freed with rg_data_loader_free. Item i is
- * x[i] of each tensor x. Batches come in torch's order, after the same random draws. */
+/* Makes a loader, as DataLoader(TensorDataset(*tensors), ..) does. Free it with
+ * rg_data_loader_free. Item i consists of x[i] of each tensor x. Batches are in torch's order, and
+ * the same random numbers are drawn. Returns NULL on failure. */
 rg_data_loader *rg_data_loader_new_with(rg_list tensors, rg_data_loader_options o);
 #define rg_data_loader_new(tensors, ...) \
     rg_data_loader_new_with(tensors,     \
                             RG_KEYWORDS(rg_data_loader_options, (.batch_size = 1), __VA_ARGS__))
 void rg_data_loader_free(rg_data_loader *l);
-/* Returns the number of batches of an epoch, or -1. */
+/* Returns the number of batches in an epoch. Returns -1 on failure. */
 int64_t rg_data_loader_len(const rg_data_loader *l);
-/* Returns the next batch, which has one tensor for each of the loader's. After an epoch's last
- * batch, one call returns an empty list, and the next call begins a new epoch. A list with .n == -1
- * means failure. */
+/* Returns the next batch: for each tensor of the loader, a tensor with the items of the batch. The
+ * scope owns them. After the last batch of an epoch, one call returns an empty list, and the next
+ * call begins a new epoch. On failure .n is -1. */
 rg_list rg_data_loader_next(rg_data_loader *l);
-/* Returns the loader's state for a checkpoint: the order of the current epoch, the position in it,
- * and the state of the loader's own generator, if it has one. rg_training saves it with .loader =
- * l. The caller owns the tensors, whose shapes never change:
+/* Returns the loader's state: the order of the current epoch, the position in it and, if the loader
+ * has a generator of its own, the generator's state. rg_training saves and loads it if .loader = l.
+ * The caller's scope owns the tensors. Their shapes never change, so that loaded values can be
+ * copied into them:
  *
  *     rg_named_list state = rg_data_loader_state_dict(l);
  *     rg_load_checkpoint("run.safetensors", (rg_training){ .tensors = state });
  *     rg_data_loader_load_state_dict(l, state);
  */
 rg_named_list rg_data_loader_state_dict(rg_data_loader *l);
-/* Restores the state. Returns false on failure, and then changes nothing. */
+/* Restores a state that rg_data_loader_state_dict returned. If it fails, it returns false and has
+ * changed nothing. */
 bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict);
 
-/* Shuffles the indices 0 to n - 1, and splits them into parts of the given lengths, whose sum is n,
- * or of the given fractions, whose sum is 1. The parts are torch's Subset.indices. */
+/* Shuffles the indices from 0 to n - 1, and splits them into parts. `lengths` are the lengths of
+ * the parts, whose sum must be n, or fractions, whose sum must be 1. The parts are what torch has
+ * as Subset.indices. On failure .n is -1. */
 rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_generator *g);
 #define rg_random_split(n, parts, lengths) \
     rg_random_split_with(n, parts, lengths, rg_default_generator())

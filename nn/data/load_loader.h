@@ -1,23 +1,27 @@
 /*
- * load_loader.h: loading a data loader's state in two steps, as nn/state.h loads a module's state.
- * Private.
+ * load_loader.h: loads a data loader's state in two steps, as nn/state.h loads a module's: the
+ * first step checks, and the second changes the loader. Private.
  */
 #pragma once
 
 #include "data.h"
 
-/* A checked state, which rgi_loader_load_end loads: the order, the position in it, and the
- * generator's state. */
+/* A state that the first step has checked: the order of the epoch, the position in it, and the
+ * state of the generator. */
 typedef struct rg_loader_load {
     struct rg_data_loader *loader;
-    rg_tensor *order, *generator; /* generator: NULL without one of its own. */
-    int64_t position;             /* -1 means between two epochs. */
+    /* The order, and the state of the generator. The latter is NULL if the loader has no generator
+     * of its own. */
+    rg_tensor *order, *generator;
+    /* The position in the order. -1 if the loader is between two epochs. */
+    int64_t position;
 } rg_loader_load;
 
-/* Returns whether a generator accepts the state. Tries it on a temporary generator. */
+/* Returns whether the tensor is a valid state of a generator. Fails if not. To find out, sets it on
+ * a temporary generator. */
 bool rgi_random_state_fits(rg_tensor *state);
 
-/* The two steps. After a successful begin, end can fail only if the generator can't be written to,
- * and then changes nothing. */
+/* The two steps. If the first one has succeeded, the second one can fail only if the program has
+ * freed the generator; then it changes nothing. */
 bool rgi_loader_load_begin(rg_loader_load *load, struct rg_data_loader *l, rg_named_list dict);
 bool rgi_loader_load_end(const rg_loader_load *load);

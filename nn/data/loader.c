@@ -1,6 +1,6 @@
 /*
- * loader.c: batches of a list of tensors, in the order and with the random draws of torch's
- * DataLoader; and random_split.
+ * loader.c: batches of a list of tensors, in the order of torch's DataLoader and with the same
+ * random draws. Also random_split.
  */
 #include "data.h"
 
@@ -24,8 +24,8 @@ struct rg_data_loader {
     rg_data_loader_options options;
     int n_tensors;
     int64_t n;        /* The number of items. */
-    rg_tensor *order; /* The current epoch's order; NULL between epochs. */
-    int64_t position; /* The number of items returned in this epoch. */
+    rg_tensor *order; /* The order of the current epoch. NULL between epochs. */
+    int64_t position; /* The number of items that this epoch has returned. */
     rg_tensor *v[];
 };
 
@@ -35,7 +35,8 @@ static size_t loader_bytes(int n) {
 
 /* ---- making --------------------------------------------------------------------------- */
 
-/* Returns the number of items of the tensors, or -1 if they differ. */
+/* Returns the number of items, which all tensors must share. Fails, and returns -1, if they
+ * don't. */
 static int64_t count_items(rg_list tensors, const char *op) {
     int64_t n = -1;
     if (!rgi_given_list(tensors.n, tensors.v, op))
@@ -96,7 +97,7 @@ int64_t rg_data_loader_len(const rg_data_loader *l) {
 
 /* ---- an epoch ------------------------------------------------------------------------- */
 
-/* Draws torch.empty((), dtype=torch.int64).random_(). */
+/* Draws a seed, as torch.empty((), dtype=torch.int64).random_() does. Returns false on failure. */
 static bool draw_seed(rg_generator *g, uint64_t *seed) {
     if (!rgi_generator_lock(g, "data_loader_next"))
         return false;
@@ -106,7 +107,8 @@ static bool draw_seed(rg_generator *g, uint64_t *seed) {
     return true;
 }
 
-/* Returns an order from the default generator, which seeds a second generator that shuffles. */
+/* Returns a random order for a loader without a generator of its own. As in torch, the default
+ * generator only draws the seed of a second generator, which draws the order. */
 static rg_tensor *order_by_default(int64_t n) {
     uint64_t seed;
     if (!draw_seed(rg_default_generator(), &seed))
@@ -117,11 +119,11 @@ static rg_tensor *order_by_default(int64_t n) {
     return order;
 }
 
-/* Returns the next epoch's order, drawn from g. */
+/* Draws the order of the next epoch from g. Returns NULL on failure. */
 static rg_tensor *draw_order(const rg_data_loader *l, rg_generator *g) {
     uint64_t unused;
-    /* Torch's iterator draws a base seed for worker processes. The draw is repeated here, so that
-     * the generator is in the same state afterwards. */
+    /* Torch's iterator draws a seed for its worker processes. The draw is repeated here, so that
+     * the generator is in the same state afterwards as in torch. */
     if (!draw_seed(g, &unused))
         return NULL;
     if (!l->options.shuffle)
@@ -129,8 +131,8 @@ static rg_tensor *draw_order(const rg_data_loader *l, rg_generator *g) {
     return l->options.generator ? rg_randperm_with(l->n, g) : order_by_default(l->n);
 }
 
-/* Draws an epoch's order. If there is no memory, the generator's state is restored, so that the
- * next call draws the same order. */
+/* Draws the order of a new epoch. If memory runs out, restores the state of the generator, so that
+ * the next call draws the same order. */
 static bool begin_epoch(rg_data_loader *l) {
     RG_SCOPE();
     rg_generator *g = l->options.generator ? l->options.generator : rg_default_generator();
@@ -145,14 +147,16 @@ static bool begin_epoch(rg_data_loader *l) {
     return true;
 }
 
-/* Draws a second order and drops it, as torch's sampler does when it runs out of items. */
+/* In torch, a sampler that is asked for an item after the last one draws a new order, which isn't
+ * used. Repeats that draw. Returns false on failure. */
 static bool run_out(const rg_data_loader *l) {
     RG_SCOPE();
     return !l->options.shuffle || !l->options.generator
            || rg_randperm_with(l->n, l->options.generator);
 }
 
-/* Takes the next items of each tensor. */
+/* Copies the next items of each tensor into the batch, which the caller's scope owns. Returns false
+ * on failure. */
 static bool take_items(rg_data_loader *l, int64_t items, rg_tensor **batch) {
     RG_SCOPE();
     rg_tensor *at = rg_narrow(l->order, 0, l->position, items);
@@ -178,7 +182,8 @@ rg_list rg_data_loader_next(rg_data_loader *l) {
     rg_tensor **batch = rgi_scope_alloc((size_t)l->n_tensors * sizeof *batch);
     if (!batch || (!ends && !take_items(l, items, batch)))
         return rgi_list_failed;
-    /* The last item was also the last of a full batch, or the sampler ran out within the batch. */
+    /* In torch, the sampler is asked for one item too many once in an epoch: while the last batch
+     * is being filled, if that isn't full, otherwise when a further batch is asked for. */
     const bool runs_out = ends ? l->options.drop_last || l->n % whole == 0 : items < whole;
     if (runs_out && !run_out(l)) {
         for (int i = 0; i < l->n_tensors && !ends; i++)
@@ -210,7 +215,8 @@ rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
     RG_SCOPE();
     const int64_t none = -1;
     const bool own = l->options.generator;
-    /* The tensors are copies of constant shapes, so that loaded values can be copied into them. */
+    /* The tensors are copies, and always have the same shapes, so that values from a file can be
+     * copied into them. */
     rg_tensor *value[] = {
         rg_from_int64(l->order ? &l->position : &none, RG_DIMS()),
         l->order ? rg_clone(l->order) : rg_zeros_dims(RG_DIMS(l->n), RG_INT64),
@@ -227,8 +233,8 @@ rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
     return (rg_named_list){ n, v };
 }
 
-/* Returns the dictionary's value under a key; fails and returns NULL if the key is missing or the
- * value isn't int64 with ndim dims. */
+/* Returns the dictionary's tensor with this key. Fails, and returns NULL, if there is none or it
+ * isn't int64 with `ndim` dims. */
 static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
     const char *op = "data_loader_load_state_dict";
     for (int i = 0; i < dict.n; i++) {
@@ -244,7 +250,7 @@ static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
     return rgi_fail(RG_VALUE_ERROR, op, "the state has no \"%s\"", key);
 }
 
-/* Returns whether `order` has each index below n once. */
+/* Returns whether `order` contains each index from 0 to n - 1 exactly once. Fails if not. */
 static bool is_permutation(const int64_t *order, int64_t n) {
     RG_SCOPE();
     char *seen = rgi_scope_alloc((size_t)n);
@@ -258,8 +264,8 @@ static bool is_permutation(const int64_t *order, int64_t n) {
     return true;
 }
 
-/* Returns whether a loader can be at this position in an order of `items` items. Between epochs an
- * order is optional. */
+/* Returns whether this loader can be at this position in an order of `items` items. Fails if not.
+ * Between two epochs (position -1) the order can also be empty. */
 static bool place_fits(const rg_data_loader *l, int64_t position, int64_t items, const char *op) {
     const int64_t batch = l->options.batch_size;
     const bool whole = position == l->n || position % batch == 0;
@@ -316,8 +322,8 @@ bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict) {
 static const char wrong_sum[] =
     "Sum of input lengths does not equal the length of the input dataset!";
 
-/* Sets sizes to the integers that the fractions of n give; the remainder goes to the first sizes,
- * one each. */
+/* Sets sizes[i] to floor(n * lengths[i]). The remaining items are given to the first sizes, one to
+ * each. */
 static bool sizes_of_fractions(int64_t n, int parts, const double *lengths, int64_t *sizes) {
     int64_t left = n;
     for (int i = 0; i < parts; i++) {
@@ -336,7 +342,8 @@ static bool sizes_of_fractions(int64_t n, int parts, const double *lengths, int6
     return true;
 }
 
-/* Lengths may add up to n though some are negative or fractions. */
+/* Fails unless each length is a whole number from 0 on. The sum alone doesn't show this: -1 + 4 is
+ * 3, and so is 1.5 + 1.5. */
 static bool are_lengths(int parts, const double *lengths) {
     for (int i = 0; i < parts; i++)
         RG_FAIL_VALUE_IF(!(lengths[i] >= 0 && floor(lengths[i]) == lengths[i]), "random_split",

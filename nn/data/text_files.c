@@ -1,5 +1,5 @@
 /*
- * text_files.c: tables of numbers, and lines of text.
+ * text_files.c: reads tables of numbers (CSV) and lines of text.
  */
 #include "data.h"
 
@@ -20,12 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the text after a byte order mark, if it begins with one. */
+/* Returns the text after its byte order mark. Returns the text itself if it has none. */
 static char *behind_mark(char *text) {
     return strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? text + 3 : text;
 }
 
-/* Reads a whole text file, which must not have a 0 byte. The scope owns the text. */
+/* Reads a whole text file. Fails, and returns NULL, if it contains a 0 byte. The scope owns the
+ * text. */
 static char *read_text(rg_file *f, const char *op, const char *path) {
     size_t n;
     *f = (rg_file){ .op = op, .path = path, .fd = -1 };
@@ -41,7 +42,8 @@ static char *read_text(rg_file *f, const char *op, const char *path) {
 
 /* ---- lines ---------------------------------------------------------------------------- */
 
-/* Ends the line at `text` with a 0. Returns the next line, or NULL. */
+/* Ends the line that begins at `text` by writing a 0. Returns the beginning of the next line.
+ * Returns NULL if this is the last line. */
 static char *cut_line(char *text) {
     char *end = strchr(text, '\n');
     if (!end)
@@ -78,26 +80,26 @@ rg_names rg_load_lines(const char *path) {
 
 /* ---- cells ---------------------------------------------------------------------------- */
 
-/* A CSV file that is being read. `cells` is a tensor of one dim with room for all remaining cells,
- * of which the first n are read; NULL before the first cell. */
+/* A CSV file that is being read. `cells` is a vector with room for all cells that were left when it
+ * was allocated; the first n are read. It is NULL until the first cell that isn't in the header. */
 typedef struct {
     const rg_file *file;
     rg_csv_options options;
     char *at;
-    int64_t line, column; /* The position of the next cell; both count from 1. */
+    int64_t line, column; /* The line and the column of the next cell. Both count from 1. */
     rg_tensor *cells;
     int64_t n;
 } csv_reader;
 
-/* Fails because of a cell: `what` says why. Returns NULL. */
+/* Fails because of a cell. `what` is the end of the error message, after the cell. Returns NULL. */
 static void *csv_refuse(const csv_reader *r, const char *what, const char *cell) {
     rgi_file_refuse(r->file, "line %lld, column %lld: \"%s\" %s", (long long)r->line,
                     (long long)r->column, RG_SHOWN(cell), what);
     return NULL;
 }
 
-/* Copies a quoted cell's text to `cell`, where its opening quote stands, and ends it with a 0.
- * Returns the position after the closing quote. */
+/* Moves the text of a quoted cell to the beginning of the cell, over the opening quote, and ends it
+ * with a 0. Returns the position after the closing quote. Returns NULL on failure. */
 static char *csv_quoted(const csv_reader *r, char *cell) {
     char *to = cell, *p = cell + 1;
     for (; *p && (*p != '"' || p[1] == '"'); p++) {
@@ -110,7 +112,8 @@ static char *csv_quoted(const csv_reader *r, char *cell) {
     return p + 1;
 }
 
-/* Returns the end of a cell without quotes. */
+/* Returns the end of a cell that isn't quoted. Fails, and returns NULL, if there is a quote in
+ * it. */
 static char *csv_plain(const csv_reader *r, char *cell) {
     char *end = cell + strcspn(cell, (char[]){ r->options.delimiter, '\n', '\r', '"', 0 });
     if (*end != '"')
@@ -119,8 +122,8 @@ static char *csv_plain(const csv_reader *r, char *cell) {
     return csv_refuse(r, "is followed by a quote, but doesn't begin with one", cell);
 }
 
-/* Returns the next cell, ended with a 0. Sets `*ends` to the character after it: the delimiter, a
- * line feed, or 0. */
+/* Returns the next cell, ended with a 0. Sets *ends to the character that followed it: the
+ * delimiter, a line feed, or 0. Returns NULL on failure. */
 static char *csv_cell(csv_reader *r, char *ends) {
     char *cell = r->at;
     const bool quoted = *cell == '"';
@@ -140,8 +143,8 @@ static char *csv_cell(csv_reader *r, char *ends) {
     return cell;
 }
 
-/* Reads a number like Python's float(), a decimal, nan or inf, and writes it to `place` as an
- * element of the table. */
+/* Reads a number as Python's float() does: a decimal number, nan or inf. Writes it to `place` as an
+ * element of the table. Fails if the cell isn't a number or is too large for the dtype. */
 static bool csv_number(const csv_reader *r, char *cell, void *place) {
     const char *blanks = " \t";
     char *begin = cell + strspn(cell, blanks), *end;
@@ -154,14 +157,16 @@ static bool csv_number(const csv_reader *r, char *cell, void *place) {
     return !(decimal && overflows) || csv_refuse(r, "is too large", cell);
 }
 
-/* Reads a decimal integer, and writes it to `place` as an element of the table. */
+/* Reads a decimal integer, and writes it to `place` as an element of the table. Fails if the cell
+ * isn't an integer or is too large for the dtype. */
 static bool csv_whole(const csv_reader *r, char *cell, void *place) {
     const char *blanks = " \t";
     char *begin = cell + strspn(cell, blanks), *end;
     const char *digits = begin + (*begin == '-' || *begin == '+');
     errno = 0;
     const int64_t v = strtoll(begin, &end, 10);
-    /* strtoll returns 0 for an empty text, and skips more kinds of white space than we do. */
+    /* Checked because strtoll accepts an empty string as 0, and skips more kinds of white space
+     * than blanks and tabs. */
     if (*digits < '0' || end[strspn(end, blanks)])
         return csv_refuse(r, "is no integer", cell);
     rgi_store_i64(place, r->options.dtype, v);
@@ -169,8 +174,8 @@ static bool csv_whole(const csv_reader *r, char *cell, void *place) {
     return !overflows || csv_refuse(r, "is too large", cell);
 }
 
-/* Makes room for the remaining cells. Delimiters and line feeds give an upper bound, since quoted
- * cells may have delimiters and lines may be blank. */
+/* Allocates room for the cells that are left. Counting delimiters and line feeds gives at least
+ * their number: quoted cells can contain some, and lines can be empty. */
 static bool csv_make_room(csv_reader *r) {
     int64_t most = 1;
     for (const char *p = r->at; *p; p++)
@@ -179,14 +184,15 @@ static bool csv_make_room(csv_reader *r) {
     return r->cells;
 }
 
-/* Reads a cell's number and appends it to the table. */
+/* Reads the number in a cell, and appends it to the table. */
 static bool csv_read_cell(csv_reader *r, char *cell) {
     const rg_dtype dtype = r->options.dtype;
     void *place = (char *)rgi_data(r->cells) + (size_t)r->n++ * rgi_sizeof(dtype);
     return rgi_is_integer(dtype) ? csv_whole(r, cell, place) : csv_number(r, cell, place);
 }
 
-/* Reads a line's cells. Sets *columns to their number. */
+/* Reads the cells of a line. Sets *columns to their number; if the number is known already, fails
+ * if this line has another. The cells of a header aren't read as numbers. */
 static bool csv_line(csv_reader *r, bool header, int64_t *columns) {
     r->column = 1;
     if (!header && !r->cells && !csv_make_room(r))
@@ -224,7 +230,8 @@ static bool csv_table(csv_reader *r, int64_t *rows, int64_t *columns) {
     return true;
 }
 
-/* Returns the table: the cells in its shape, without a copy if there is no room left. */
+/* Returns the cells as a table of this shape. If the vector of cells is full, they needn't be
+ * copied. */
 static rg_tensor *csv_result(const csv_reader *r, int64_t rows, int64_t columns) {
     if (!r->cells)
         return rg_empty_dims(RG_DIMS(rows, columns), r->options.dtype);

@@ -1,6 +1,7 @@
 /*
- * tokens.c: files of tokens, read by windows. A file is read and not mapped: if it is truncated
- * meanwhile, a read fails, while a mapping would raise SIGBUS.
+ * tokens.c: files of tokens, of which windows are read. The windows are read with read(), and the
+ * file isn't mapped, because if it is truncated in the meantime, a read fails, but a mapping would
+ * raise SIGBUS.
  */
 #include "data.h"
 
@@ -21,16 +22,16 @@ struct rg_tokens {
     char *path;
     rg_foreign type;
     bool swapped;
-    uint64_t at; /* The file offset of the first token. */
+    uint64_t at; /* The offset of the first token in the file, in bytes. */
     int64_t n;
 };
 
 /* ---- opening -------------------------------------------------------------------------- */
 
-/* Windows are read as indices: int64. */
+/* Returns whether tokens can have this type. Windows are read as int64 tensors. */
 static bool is_token_type(rg_foreign type) { return rgi_is_index(rgi_foreign[type].dtype); }
 
-/* Reads NumPy's header and finds the offset of the tokens. */
+/* Reads NumPy's header, and finds out the dtype, the number and the offset of the tokens. */
 static bool find_npy(rg_tokens *tokens) {
     rg_npy_source s = rgi_npy_source(&tokens->file);
     rg_npy_header h;
@@ -99,7 +100,8 @@ int64_t rg_tokens_count(const rg_tokens *tokens) {
 
 static const rg_pair no_windows;
 
-/* Reads each window and the token after it into `row`, and copies both windows to the tensors. */
+/* Reads each window, and the token after it, into `row`. Copies the window to the first tensor, and
+ * the one that starts one token later to the second. Returns false on failure. */
 static bool read_windows(const rg_tokens *tokens, const int64_t *starts, int64_t *row, rg_pair p) {
     const int64_t batch_size = rg_size(p.first, 0), block_size = rg_size(p.first, 1);
     int64_t *first = rg_data(p.first), *second = rg_data(p.second);

@@ -1,7 +1,7 @@
 /*
- * points.c: hooks on named values inside a model. Each point in a forward calls the hooks of all
- * hook scopes; modules whose outputs match a pattern get a forward hook. models/gpt_points.c has
- * the names of a GPT's points.
+ * points.c: hooks on named values inside a model. At each point a forward calls the hooks of all
+ * hook scopes that match. If a hook matches the output of a module, the module gets a forward hook.
+ * The names of a GPT's points are in models/gpt_points.c.
  */
 #include "hook_scopes.h"
 #include "nn/registry.h"
@@ -16,7 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A module whose output some hook of a scope matches, with its forward hook's id. */
+/* A module whose output a hook of the scope matches, its path, and the id of the forward hook that
+ * calls the scope's hooks. */
 typedef struct {
     struct rg_hook_scope *scope;
     rg_module *module;
@@ -24,9 +25,9 @@ typedef struct {
     int id;
 } awaited_module;
 
-/* A hook scope: one list of hooks in force. `called[i]` is true once hook i was called; `busy`
- * while one runs. The scopes are a thread's own: forwards of other threads don't call these hooks.
- */
+/* A hook scope: a list of n hooks that is in force. called[i] is set once hook i has been called.
+ * `busy` is set while one of the hooks runs. A scope belongs to the thread `owner`; forwards in
+ * other threads don't call its hooks. */
 struct rg_hook_scope {
     struct rg_hook_scope *outer;
     rg_module *root;
@@ -43,8 +44,8 @@ __thread struct rg_hook_scope *rgi_hook_scopes __attribute__((tls_model("initial
 
 /* ---- names ------------------------------------------------------------------------- */
 
-/* Returns whether the name matches the pattern that ends at `end`, in which * stands for any text.
- */
+/* Returns whether the name matches the pattern from `pattern` to `end`. A * in the pattern matches
+ * any string, also the empty one. */
 static bool matches_one(const char *pattern, const char *end, const char *name) {
     const char *star = NULL, *retry = NULL;
     while (*name) {
@@ -71,8 +72,9 @@ static bool ends_with(const char *text, size_t n, const char *tail) {
     return n >= m && memcmp(text + n - m, tail, m) == 0;
 }
 
-/* Returns whether the name matches one of the patterns, which are separated by blanks. A pattern
- * with * doesn't match a point that must be asked for by its full name. */
+/* Returns whether the name matches one of the patterns, which are separated by blanks. The point
+ * hook_result is expensive, so a pattern matches it only if the pattern ends with that name; "*"
+ * doesn't. */
 static bool matches(const char *patterns, const char *name) {
     static const char large[] = "hook_result";
     bool by_name = ends_with(name, strlen(name), large);
@@ -92,9 +94,9 @@ static bool is_above(const rg_module *above, const rg_module *m) {
     return m;
 }
 
-/* Writes the value's name relative to the scope's root, the module for which the hooks were set.
- * Returns false if `of` isn't in the root's tree. If the root is below `of`, the name is relative
- * to `of`. */
+/* Writes the name of a value as the scope's hooks know it, relative to the scope's root: the module
+ * for which the hooks were set. If the root lies below `of`, the name is relative to `of` instead.
+ * Returns false if neither lies below the other; then the value isn't seen by these hooks. */
 static bool name_for(const struct rg_hook_scope *scope, const rg_module *of, const char *name,
                      char text[2 * RG_PATH_ROOM]) {
     char root[RG_PATH_ROOM];
@@ -114,7 +116,8 @@ static bool name_for(const struct rg_hook_scope *scope, const rg_module *of, con
 
 /* ---- calling hooks ------------------------------------------------------------------ */
 
-/* Calls the scope's hooks whose pattern matches the name. Returns x or its replacement. */
+/* Calls the hooks of a scope whose pattern matches the name. Returns x, or the tensor by which a
+ * hook replaced it. */
 static rg_tensor *call_hooks(struct rg_hook_scope *scope, const char *name, rg_tensor *x) {
     for (int i = 0; i < scope->n && x; i++) {
         if (!matches(scope->v[i].name, name))
@@ -133,7 +136,8 @@ static rg_tensor *call_hooks(struct rg_hook_scope *scope, const char *name, rg_t
     return x;
 }
 
-/* Calls the hooks of the outer scopes first. */
+/* Calls the matching hooks of all scopes, those of the outer scopes first. Skips scopes one of
+ * whose hooks is running. */
 static rg_tensor *through_scopes(struct rg_hook_scope *scope, rg_module *of, const char *name,
                                  rg_tensor *x) {
     char text[2 * RG_PATH_ROOM];
@@ -183,8 +187,9 @@ static bool is_any_matched(const struct rg_hook_scope *scope, const char *name) 
     return false;
 }
 
-/* Lists the modules whose output a hook matches. The list's address is final: forward hooks point
- * into it. */
+/* Registers a forward hook on each module whose output a hook matches, and lists these modules. The
+ * list is allocated for all modules at once, so that it never moves: the forward hooks have
+ * pointers to its elements. */
 static bool list_modules(struct rg_hook_scope *scope, const rg_named_modules_list *all) {
     if (!rgi_grow((void **)&scope->modules, &scope->room, (size_t)all->n + 1,
                   sizeof *scope->modules))
@@ -221,7 +226,7 @@ static void scope_end(struct rg_hook_scope *scope) {
     rgi_free(scope, sizeof *scope + (size_t)scope->n * sizeof *scope->v, RG_MEM_OTHER);
 }
 
-/* Removes a module that is being freed from this thread's scopes. */
+/* Called when a module is freed: removes it from the scopes of this thread. */
 static void forget_module(const rg_module *m) {
     for (struct rg_hook_scope *scope = rgi_hook_scopes; scope; scope = scope->outer) {
         if (scope->root == m)
@@ -284,7 +289,8 @@ void rg_hooks_guard_close(rg_hooks_guard *guard) {
 
 /* ---- runs ----------------------------------------------------------------------------- */
 
-/* Calls m with the hooks. Fails if one of them was never called. */
+/* Calls m with these hooks in force. Fails if one of the hooks was never called, because its
+ * pattern matches no value. */
 static rg_tensor *run_in_scope(rg_module *m, const rg_hooks_at *hooks, rg_list inputs,
                                const char *op) {
     struct rg_hook_scope *scope = scope_begin(m, hooks, op);
@@ -304,7 +310,8 @@ rg_tensor *rg_run_with_hooks_list(void *m, rg_hooks_at hooks, rg_list inputs) {
     return run_in_scope(m, &hooks, inputs, "run_with_hooks");
 }
 
-/* The n kept values, each with a reference; `names` maps a name to its index. */
+/* The values that are kept for a cache. The struct owns a reference to each. `names` maps a value's
+ * name to its index in v. */
 typedef struct {
     rg_map names;
     rg_tensor **v;
@@ -327,7 +334,7 @@ static rg_tensor *keep_value(rg_tensor *x, const char *name, void *context) {
     return RG_NONE;
 }
 
-/* Moves the values into the scope. */
+/* Returns the values as a list that the scope owns. On failure .n is -1. */
 static rg_named_list list_kept(const kept_values *k) {
     const rg_named_list failed = { -1, NULL };
     rg_named *v = rgi_scope_alloc(k->n * sizeof *v);

@@ -45,19 +45,20 @@
 
 RG_PUBLIC_BEGIN
 
-/* A hook returns the value's replacement, or RG_NONE to keep the value. Ops that the hook itself
- * runs call no hooks of its list. A hook must not be left by longjmp (see rg_error_handler in
- * tensor.h). */
+/* A hook. It returns a tensor that replaces the value, or RG_NONE to keep the value. While it runs,
+ * no hook of the same list is called, so that it can run modules itself. A hook must not be left by
+ * longjmp (see rg_error_handler in tensor.h). */
 typedef rg_tensor *rg_point_hook(rg_tensor *value, const char *name, void *context);
-/* A hook and its pattern: one name, or several separated by blanks; * stands for any part of a
- * name. Hooks are called in the list's order. */
+/* A hook, with the pattern of the values for which it is called: a name, or several names separated
+ * by blanks. A * in a name stands for any string. If several hooks match, they are called in the
+ * order of the list. */
 typedef struct rg_hook_at {
     const char *name;
     rg_point_hook *hook;
     void *context;
 } rg_hook_at;
-/* A list of hooks, written RG_HOOKS_AT({ name, hook, context }, ..). It lives until the end of its
- * block, and in C++ as long as the innermost scope. */
+/* A list of hooks, written RG_HOOKS_AT({ name, hook, context }, ..). It lives until the end of the
+ * C block, in C++ as long as the innermost scope. */
 typedef struct rg_hooks_at {
     int n;
     const rg_hook_at *v;
@@ -68,18 +69,19 @@ typedef struct rg_hooks_at {
                     (const rg_hook_at[]){ __VA_ARGS__ } })
 #endif
 
-/* Returns x, or the hooks' replacement of x. `name` is the point's own name, without the path of m.
- */
+/* Makes a point: calls the hooks that match it, and returns x, or the tensor by which a hook
+ * replaced it. `name` is the point's own name, without the path of m. */
 rg_tensor *rg_hook_point(void *m, const char *name, rg_tensor *x);
 
-/* Does rg_call with the hooks in force. Fails if a hook was never called. */
+/* Calls m as rg_call does, with these hooks in force. Fails if a hook was never called. */
 rg_tensor *rg_run_with_hooks_list(void *m, rg_hooks_at hooks, rg_list inputs);
 #define rg_run_with_hooks(m, hooks, ...) \
     rg_run_with_hooks_list(m, hooks, RG_ARGUMENTS_(__VA_ARGS__))
 
-/* Does rg_call, and keeps the values whose names match, "*" for all, in the order of their making.
- * If several values have one name, the last is kept. The scope owns the list; on failure its n is
- * -1 and `output` is NULL. */
+/* rg_run_with_cache calls m as rg_call does. It returns the output, and the values whose names
+ * match the pattern `names` ("*" matches all), in the order in which they were made. If a name
+ * occurs again, the later value replaces the earlier one. The scope owns the list. On failure
+ * cache.n is -1 and output is NULL. */
 typedef struct rg_cached_run {
     rg_tensor *output;
     rg_named_list cache;
@@ -87,17 +89,18 @@ typedef struct rg_cached_run {
 rg_cached_run rg_run_with_cache_list(void *m, const char *names, rg_list inputs);
 #define rg_run_with_cache(m, names, ...) \
     rg_run_with_cache_list(m, names, RG_ARGUMENTS_(__VA_ARGS__))
-/* Returns the value of this name; fails if there is none. */
+/* Returns the value with this name. Fails, and returns NULL, if there is none. */
 rg_tensor *rg_cache_get(rg_named_list cache, const char *name);
 
-/* Keeps the hooks in force until the end of the C block, for all calls of m and of modules below
- * it:
+/* Keeps the hooks in force until the end of the C block, for all calls of m and of the modules
+ * below it:
  *
  *     RG_HOOKS(model, RG_HOOKS_AT({ "blocks.0.hook_resid_post", steer, direction }));
  *     rg_tensor *more = rg_gpt_generate(model, idx, 20);
  *
- * The names must live that long, and until then no other thread may call the module or free it. On
- * failure no hook is in force, and rg_error() says why. */
+ * The strings with the patterns must live until then, and no other thread may call the module or
+ * free it. On failure no hook is in force, and rg_error() says why.
+ */
 typedef struct rg_hooks_guard {
     struct rg_hook_scope *scope;
 } rg_hooks_guard;

@@ -1,13 +1,13 @@
 /*
- * alone.c: the transport without MPI: a group of one process, which sends nothing.
+ * alone.c: implements the transport without MPI, for a group of one process. Nothing is sent.
  */
 #include "transport.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Fails if MPI's launcher started several processes: each would be rank 0 of 1, and write the same
- * files. */
+/* Fails if a launcher of MPI has started several processes, because each of them would be rank 0 of
+ * 1, and all would write the same files. */
 bool rgi_transport_begin(void) {
     static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE" };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

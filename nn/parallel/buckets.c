@@ -1,6 +1,6 @@
 /*
- * buckets.c: collecting gradients in buckets, and summing the buckets over ranks. All ranks send
- * buckets in the same order, so that messages match.
+ * buckets.c: collects gradients in buckets, and sums the buckets over the ranks. All ranks send the
+ * buckets in the same order, so that their messages match.
  */
 #include "reducer.h"
 
@@ -13,7 +13,8 @@ char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i) {
 
 /* ---- making ---------------------------------------------------------------------------- */
 
-/* Appends the entry to the last bucket, or to a new one if that is full. */
+/* Adds the entry to the last bucket. Begins a new bucket if that one is full or has another
+ * dtype. */
 static void add_to_buckets(rg_reducer *s, rg_reducer_entry *entry) {
     const rg_dtype dtype = (rg_dtype)rg_dtype_of(entry->leaf);
     const int64_t most = (int64_t)(s->cap / rgi_element_size(dtype));
@@ -28,7 +29,8 @@ static void add_to_buckets(rg_reducer *s, rg_reducer_entry *entry) {
     b->n += entry->n;
 }
 
-/* Allocates a bucket. After its gradients it has a mark for each entry. */
+/* Allocates the memory of a bucket. Adds room for a mark for each entry, after the gradients.
+ * Returns false on failure. */
 static bool bucket_begin(const rg_reducer *s, rg_bucket *b) {
     RG_SCOPE();
     b->n += b->n_entries;
@@ -70,7 +72,8 @@ void rgi_buckets_expect(rg_reducer *s) {
     }
 }
 
-/* Sets each entry's mark: 1 if this rank has used the parameter. */
+/* Sets the mark of each entry: 1 if a backward run on this rank has computed the gradient,
+ * otherwise 0. */
 static void write_marks(const rg_reducer *s, const rg_bucket *b) {
     for (int i = 0; i < s->n; i++) {
         const rg_reducer_entry *entry = &s->v[i];
@@ -82,12 +85,12 @@ static void write_marks(const rg_reducer *s, const rg_bucket *b) {
         case RG_FLOAT64: *(double *)mark = entry->used; break;
         case RG_BOOL:
         case RG_INT64:
-        case RG_NO_DTYPE: break; /* Only floats have gradients. */
+        case RG_NO_DTYPE: break; /* Only parameters of floating point have gradients. */
         }
     }
 }
 
-/* Returns the number of bytes of a bucket that this rank sends. */
+/* Returns the number of bytes that this rank sends to sum the bucket. */
 static int64_t bytes_to_send(const rg_bucket *b) {
     return rgi_hops_send(rg_world_size(), rg_rank(), b->n) * (int64_t)rgi_element_size(b->dtype);
 }
@@ -105,7 +108,7 @@ static void launch(rg_reducer *s) {
     s->distributed->bytes_sent += bytes_to_send(b);
 }
 
-/* Advances a bucket's sum, if it isn't done. */
+/* Makes progress with the sum of a bucket, unless it is done. */
 static void advance(rg_bucket *b) {
     if (b->done)
         return;

@@ -1,8 +1,9 @@
 /*
- * buffers.c: buffers that a forward changes, such as batch norm's running means. Each shard's
- * forward begins with the values from before the batch. After the batch, a buffer is the mean of
- * the shards' new values, so that it doesn't depend on the assignment of shards to ranks. A buffer
- * that isn't floating point, such as a count, has the value that one shard gave it.
+ * buffers.c: buffers that a forward changes, such as the running means of batch norm. The forward
+ * of each shard begins with the values from before the batch. After the batch each buffer is set to
+ * the mean of the values that the shards gave it. So the result doesn't depend on which rank had
+ * which shard. A buffer that isn't floating point, such as a count, keeps the value that the last
+ * shard on its rank gave it.
  */
 #include "reducer.h"
 #include "autograd/ops/ops.h"
@@ -30,9 +31,9 @@ void rgi_buffers_end(rg_reducer *s) {
     rgi_room_drop(&s->buffers_holder);
 }
 
-/* Keeps the buffers that the first forward has changed, and adds entries for the floating point
- * ones. All ranks must find the same buffers; if they differ, or if there is no memory, no run can
- * follow. */
+/* Called after the first forward. Keeps only the buffers that it has changed, and adds an entry for
+ * each of them that is floating point. Requires that it has changed the same buffers on all ranks.
+ * If not, or if memory runs out, returns false, and no backward run can follow. */
 static bool find_changing(rg_reducer *s) {
     uint64_t hash = 1;
     int n = 0;

@@ -1,6 +1,6 @@
 /*
- * combine.c: combines two arrays element by element with an op. Integers wrap on overflow; the sum
- * of bools is whether either is true.
+ * combine.c: combines two arrays element by element, by a sum, maximum or minimum. Sums of integers
+ * wrap around on overflow. The sum of two bools is true if either is true.
  */
 #include "tree_sum.h"
 

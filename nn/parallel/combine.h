@@ -1,13 +1,14 @@
 /*
- * combine.h: functions that combine two numbers of type T. It is included once for each type, with
- * T and NAMED(f), the name of f for this type, and undefines both.
+ * combine.h: sums, maxima and minima of two arrays of type T, element by element. combine.c
+ * includes this file once for each type. Before that it must define T, and NAMED(f) as the name of
+ * the function f for this type; this file undefines both.
  */
 static void NAMED(sum)(T *to, const T *left, const T *right, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         to[i] = left[i] + right[i];
 }
 
-/* Returns NaN if either is NaN. */
+/* Returns the larger of two numbers. Returns NaN if either is NaN. */
 static T NAMED(above)(T a, T b) {
     if (a >= b)
         return a;

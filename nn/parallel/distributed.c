@@ -1,6 +1,6 @@
 /*
  * distributed.c: the module that trains on all ranks: its constructor, its forward, and the parts
- * of a batch. reducer.c sums the gradients.
+ * of a batch. The gradients are summed by reducer.c.
  */
 #include "hash.h"
 #include "reducer.h"
@@ -13,7 +13,8 @@ static const char distributed_name[] = "distributed";
 
 /* ---- random streams -------------------------------------------------------------------- */
 
-/* Mixes bits, so that consecutive numbers give unrelated ones (splitmix64). */
+/* Returns a number that looks random, so that consecutive seeds give unrelated streams. (This is
+ * the function of splitmix64.) */
 static uint64_t mixed(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -21,7 +22,8 @@ static uint64_t mixed(uint64_t x) {
     return x ^ x >> 31;
 }
 
-/* Draws the seed of a batch's random streams: once per batch, so equally often on all ranks. */
+/* Draws the seed of a batch's random streams, unless it was drawn. It is drawn once for each batch,
+ * so that the generators of all ranks stay in the same state. */
 static bool draw_stream(rg_reducer *s) {
     if (s->drawn)
         return true;
@@ -33,7 +35,8 @@ static bool draw_stream(rg_reducer *s) {
     return true;
 }
 
-/* Runs the model's forward with the shard's own random numbers and buffers. */
+/* Runs the forward of the model for the current shard, with random numbers and buffers that don't
+ * depend on other shards. Afterwards restores the state of the default generator. */
 static rg_tensor *forward_of_shard(rg_distributed *d, rg_list in) {
     rg_reducer *s = d->reducer;
     rg_generator *g = rg_default_generator();
@@ -80,7 +83,7 @@ static const rg_module_class distributed_class = { .name = "DistributedDataParal
 
 /* ---- the same on all ranks ------------------------------------------------------------- */
 
-/* Returns a hash of a tensor's name, shape and dtype, without its values. */
+/* Returns a hash of a tensor's name, dtype and shape, but not of its elements. */
 static uint64_t hash_form(uint64_t hash, const rg_named *t) {
     const rg_dims shape = rg_shape(t->tensor);
     const int dtype = rg_dtype_of(t->tensor);
@@ -89,7 +92,7 @@ static uint64_t hash_form(uint64_t hash, const rg_named *t) {
     return rgi_hash(hash, shape.v, (size_t)shape.n * sizeof *shape.v);
 }
 
-/* A model's parameters and buffers. The scope owns the lists. */
+/* The parameters and buffers of a model. The scope owns the lists. */
 typedef struct {
     rg_named_list parameters, buffers;
 } model_tensors;
@@ -100,7 +103,8 @@ static bool list_tensors(const rg_distributed *d, model_tensors *all) {
     return all->parameters.n >= 0 && all->buffers.n >= 0;
 }
 
-/* Calls f for each tensor until a call fails. Returns whether all succeeded. */
+/* Calls f for each parameter and buffer, until a call returns false. Returns whether all calls
+ * returned true. */
 typedef bool with_tensor(const rg_named *t, void *context);
 static bool with_tensors(const model_tensors *all, with_tensor *f, void *context) {
     bool ok = true;
@@ -133,7 +137,8 @@ static bool take_from_rank_0(const rg_named *t, void *context) {
     return rg_broadcast_(t->tensor, 0);
 }
 
-/* Returns whether the hash that f makes of all tensors is the same on all ranks. */
+/* Computes a hash by calling f for each parameter and buffer. Returns whether all ranks get the
+ * same hash; otherwise fails on all ranks. */
 static bool same_hash(const rg_distributed *d, const char *op, with_tensor *f, const char *what) {
     RG_SCOPE();
     uint64_t hash = 1;
@@ -143,7 +148,7 @@ static bool same_hash(const rg_distributed *d, const char *op, with_tensor *f, c
     return rgi_all_agree(&mine, what);
 }
 
-/* Copies rank 0's tensors to all ranks. */
+/* Copies the parameters and buffers of rank 0 to all ranks. */
 static bool take_all_from_rank_0(const rg_distributed *d) {
     RG_SCOPE();
     model_tensors all;
@@ -159,8 +164,8 @@ bool rg_distributed_check(const rg_distributed *d) {
 
 /* ---- making ---------------------------------------------------------------------------- */
 
-/* Assigns shards to the rank. If the number of shards isn't a multiple of the number of ranks, some
- * ranks get one more. */
+/* Assigns shards to this rank. If the number of shards isn't a multiple of the number of ranks,
+ * some ranks get one shard more than others. */
 static bool deal_shards(rg_distributed *d, int64_t shards) {
     const int64_t size = rg_world_size(), rank = rg_rank();
     if (shards == 0)
@@ -174,7 +179,8 @@ static bool deal_shards(rg_distributed *d, int64_t shards) {
     return true;
 }
 
-/* Makes the models of all ranks equal. */
+/* Checks that the models of all ranks have the same form, and makes their parameters and buffers
+ * equal. */
 static bool unite(const rg_distributed *d) {
     const rg_claim mine = rgi_claim_number(distributed_name, true, d->shards);
     return rgi_all_agree(&mine, "the number of shards")

@@ -38,32 +38,38 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_distributed {
     rg_module base;
-    rg_module *module;        /* The model itself, a child. */
-    int shards;               /* The number of shards of a batch. */
-    int first, local;         /* This rank's shards: the first one, and their number. */
-    int64_t bytes_sent;       /* The bytes of gradients that this rank has sent. */
-    struct rg_reducer *reducer; /* Private; */
-    rg_tensor *reducer_room;    /* holds its memory. */
+    rg_module *module; /* The model itself, a child of this module. */
+    int shards;        /* The number of shards into which a batch is cut. */
+    /* This rank's shards: the index of the first one, and how many there are. */
+    int first, local;
+    int64_t bytes_sent; /* The number of bytes of gradients that this rank has sent. */
+    /* Private: the reducer of the gradients, and the tensor that holds its memory. */
+    struct rg_reducer *reducer;
+    rg_tensor *reducer_room;
 } rg_distributed;
 
 typedef struct RG_OPTIONS rg_distributed_options {
     RG_BY_NAME;
-    int shards RG_DEFAULT(0);              /* 0 means one per rank. */
+    /* The number of shards of a batch. 0 means one for each rank. */
+    int shards RG_DEFAULT(0);
     double bucket_cap_mb RG_DEFAULT(25.0); /* The size of a bucket in MiB. */
 } rg_distributed_options;
-/* Returns a module whose forward is the model's. It owns the model; on failure, the model is freed.
- * Parameters and buffers become equal to rank 0's. The parameters that require grad now take part;
- * they and their dtypes must not change. A gradient that a backward run doesn't reach counts as 0,
- * and a parameter that no shard reaches keeps its .grad. Calling the model directly isn't a part of
- * the training. */
+/* Returns a module whose forward is that of the model. It owns the model; on failure the model is
+ * freed. On all ranks the parameters and buffers are set to those of rank 0. Gradients are summed
+ * for the parameters that require grad now; which ones require grad and their dtypes must not
+ * change later. If a shard's backward run doesn't reach a parameter, the shard's gradient counts as
+ * 0. If no shard reaches it, the parameter keeps its .grad. If the program calls the model
+ * directly, that call isn't a part of the training. */
 rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o);
 #define rg_nn_distributed(model, ...) \
     rg_nn_distributed_with(           \
         model, RG_KEYWORDS(rg_distributed_options, (.bucket_cap_mb = 25), __VA_ARGS__))
-/* Returns the rows of the batch for the rank's next shard. If rows are expensive to make, such as
- * windows of a file, pass a batch of their indices. */
+/* Returns the rows of the batch that belong to this rank's next shard. If rows are expensive to
+ * make, such as windows of a file, let `batch` be a tensor of their indices, and make only the rows
+ * of the returned indices. */
 rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch);
-/* Returns whether all ranks have bitwise equal parameters and buffers; otherwise all ranks fail. */
+/* Returns whether all ranks have the same parameters and buffers, to the last bit. If they haven't,
+ * fails on all ranks. */
 bool rg_distributed_check(const rg_distributed *d);
 
 RG_PUBLIC_END

@@ -1,6 +1,6 @@
 /*
- * distributed_checkpoint.c: checkpoints of a run of many ranks. The file has the same format as a
- * checkpoint of one process.
+ * distributed_checkpoint.c: checkpoints of training with many ranks. The file has the same format
+ * as a checkpoint of one process.
  */
 #include "distributed_checkpoint.h"
 #include "group.h"
@@ -11,8 +11,8 @@ bool rg_distributed_save_checkpoint(const char *path, rg_training run) {
     return rgi_group_given(op) && rgi_all_ok(op, rg_rank() != 0 || rg_save_checkpoint(path, run));
 }
 
-/* Returns a hash of the generator's state, which each draw changes, and of the numbers: it differs
- * if the ranks have loaded different files. */
+/* Returns a hash of the generator's state and of the run's numbers. If two ranks have loaded
+ * different files, their hashes differ, since each random draw changes the state. */
 static uint64_t hash_of_run(const rg_training *run, rg_tensor *random) {
     uint64_t hash = rgi_hash(1, rg_data(random), (size_t)rg_numel(random) * sizeof(int64_t));
     for (int i = 0; i < run->numbers.n; i++)

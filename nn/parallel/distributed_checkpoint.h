@@ -1,7 +1,7 @@
 /*
- * distributed_checkpoint.h: a checkpoint of many ranks, in a file of checkpoint.h. Any number of
- * ranks can resume from it, with the same bits under the conditions of distributed.h, and so can a
- * program without a process group.
+ * distributed_checkpoint.h: checkpoints of training with many ranks, in the file format of
+ * checkpoint.h. Any number of ranks can resume from such a file, and so can a program without a
+ * process group. Under the conditions of distributed.h, the results are the same to the last bit.
  */
 #pragma once
 
@@ -10,11 +10,13 @@
 
 RG_PUBLIC_BEGIN
 
-/* Rank 0 writes the file with rg_save_checkpoint while the others wait. The file has rank 0's
- * generator, so call this between batches. If it fails, all ranks fail. */
+/* Rank 0 writes the file with rg_save_checkpoint, and the other ranks wait for it. Only rank 0's
+ * generator is saved, so call this between batches, when the generators of all ranks have the same
+ * state. If writing fails, this function fails on all ranks. */
 bool rg_distributed_save_checkpoint(const char *path, rg_training run);
-/* All ranks read the file, which each of them must be able to open. If one fails, or if files
- * differ, all ranks fail, and some may have loaded it. */
+/* Each rank reads the file, so each must be able to open it. If one rank fails, or if the ranks
+ * have read different files, this function fails on all ranks. Some ranks may have loaded the file
+ * by then. */
 bool rg_distributed_load_checkpoint(const char *path, rg_training run);
 
 RG_PUBLIC_END

@@ -1,6 +1,6 @@
 /*
- * group.c: the process group, the check that its ranks agree, and collective operations on single
- * tensors. reducer.c sums gradients.
+ * group.c: starts and ends the process group, checks that its ranks agree, and implements the
+ * collective functions on a tensor. Gradients are summed by reducer.c.
  */
 #include "group.h"
 #include "tree_sum.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 static enum { NOT_YET, THERE, OVER } group_state;
-/* Room for each rank's claim. */
+/* An array in which the claims of all ranks are gathered. */
 static rg_claim *claims;
 static rg_tensor *claims_holder;
 
@@ -119,7 +119,7 @@ rg_claim rgi_claim_tensor(const char *op, rg_tensor *t, int64_t number) {
     return claim;
 }
 
-/* Writes the dtype and shape of a rank's tensor: "float32 [2, 3]". */
+/* Writes a dtype and a shape to `text`, such as "float32 [2, 3]". */
 static const char *tensor_text(const rg_claim *c, char text[200]) {
     int n = snprintf(text, 200, "%s [", rg_dtype_name((rg_dtype)c->dtype));
     for (int d = 0; d < c->shape.n; d++)
@@ -128,7 +128,8 @@ static const char *tensor_text(const rg_claim *c, char text[200]) {
     return text;
 }
 
-/* Fails because rank i's claim differs from rank 0's. */
+/* Fails because the claim c of rank i differs from the claim of rank 0, or because rank i has
+ * failed. */
 static bool refuse_claim(const rg_claim *mine, const rg_claim *zero, const rg_claim *c, int i,
                          const char *what) {
     char a[200], b[200];
@@ -144,7 +145,8 @@ static bool refuse_claim(const rg_claim *mine, const rg_claim *zero, const rg_cl
                    tensor_text(zero, a), i, tensor_text(c, b));
 }
 
-/* A rank that has failed keeps its own error. */
+/* If this rank itself has failed, keeps its error. The other ranks get an error that names the
+ * failed rank. */
 bool rgi_all_agree(const rg_claim *mine, const char *what) {
     const int size = rgi_transport_size();
     rgi_transport_gather(mine, claims, (int)sizeof *mine);
@@ -166,7 +168,7 @@ bool rgi_all_ok(const char *op, bool ok) {
 
 /* ---- collective functions -------------------------------------------------------------- */
 
-/* Returns a contiguous copy of t that can be sent. */
+/* Returns a contiguous copy of t, which can be sent. Returns NULL on failure. */
 static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {
     if (!t && !rg_error_peek()[0])
         return rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got NULL");

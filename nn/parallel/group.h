@@ -1,36 +1,40 @@
 /*
- * group.h: the process group for the other files of nn/parallel/. Private. This library uses only
- * regard's public functions: errors are set by rg_fail, and memory is that of tensors.
+ * group.h: functions on the process group that several files of nn/parallel/ use. Private. The
+ * library in this folder uses only public functions of regard. So it sets errors by rg_fail, and
+ * allocates memory as tensors.
  */
 #pragma once
 
 #include "transport.h"
 
-/* A claim describes what a rank is about to do. Ranks continue if all claims are equal. */
+/* Says what a rank is about to do. Before a collective operation the ranks compare their claims,
+ * and they go on only if all claims are equal. */
 typedef struct rg_claim {
     char op[32];
-    int64_t dtype; /* RG_NO_DTYPE if there is no tensor. */
+    int64_t dtype; /* The dtype of the tensor. RG_NO_DTYPE if there is no tensor. */
     rg_dims shape;
-    int64_t number;    /* A number that all ranks must share. */
-    char failure[200]; /* The rank's error message, or "". */
+    int64_t number;    /* A number that must be the same on all ranks. */
+    char failure[200]; /* The error message of this rank, or "" if it hasn't failed. */
 } rg_claim;
-/* A rank's claim about a tensor, and one without a tensor. The claim is a failure if the tensor is
- * NULL, or if `ok` is false. */
+/* Make this rank's claim, about a tensor or without one. If t is NULL or `ok` is false, the claim
+ * says that this rank has failed, with the message of its error. */
 rg_claim rgi_claim_tensor(const char *op, rg_tensor *t, int64_t number);
 rg_claim rgi_claim_number(const char *op, bool ok, int64_t number);
-/* Returns whether all ranks claim the same and none has failed; otherwise all fail. `what` names
- * the number in the error. */
+/* Returns whether all ranks have made the same claim and none has failed. Otherwise fails on all
+ * ranks. `what` names the claims' number in the error message. Each rank must call this
+ * function. */
 bool rgi_all_agree(const rg_claim *mine, const char *what);
-/* Returns whether `ok` is true on all ranks; otherwise all fail. */
+/* Returns whether `ok` is true on all ranks. Otherwise fails on all ranks. Each rank must call this
+ * function. */
 bool rgi_all_ok(const char *op, bool ok);
-/* Returns whether there is a group; fails if not. */
+/* Returns whether the process group has been started. Fails if not. */
 bool rgi_group_given(const char *op);
 
-/* Returns zeroed memory that the scope owns, or NULL. */
+/* Allocates memory that the scope owns, and clears it. Returns NULL on failure. */
 void *rgi_scope_room(size_t bytes);
-/* Returns zeroed memory, and sets *holder to the tensor that owns it, for rgi_room_drop; or NULL.
- */
+/* Allocates memory and clears it. Sets *holder to a tensor that owns it; rgi_room_drop(holder)
+ * frees it. Returns NULL on failure. */
 void *rgi_room(rg_tensor **holder, size_t bytes);
-/* Frees the memory, if there is any. */
+/* Frees the memory that the tensor *holder owns. Does nothing if *holder is NULL. */
 void rgi_room_drop(rg_tensor **holder);
 size_t rgi_element_size(rg_dtype dtype);

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Returns the hash of n bytes, continued from an earlier hash. */
+/* Returns the hash of n bytes. `hash` is the hash of the data before them, so that the result is a
+ * hash of both. */
 static inline uint64_t rgi_hash(uint64_t hash, const void *data, size_t n) {
     const char *bytes = data;
     for (uint64_t word; n >= sizeof word; n -= sizeof word, bytes += sizeof word) {

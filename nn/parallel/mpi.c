@@ -1,6 +1,6 @@
 /*
- * mpi.c: the transport on MPI. No other file includes mpi.h. An error in MPI ends the programs of
- * all ranks, which is MPI's default.
+ * mpi.c: implements the transport with MPI. No other file includes mpi.h. If MPI has an error, it
+ * ends the programs of all ranks; this is MPI's default.
  */
 #include "transport.h"
 
@@ -10,14 +10,14 @@
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(int64_t), "an exchange has room for its requests");
 
-/* The group's own communicator, separate from the program's messages. MPI_COMM_NULL in a process
- * without a launcher, where MPI isn't initialized. */
+/* The communicator of the group, which keeps its messages apart from those of the program.
+ * MPI_COMM_NULL if no launcher has started the process; then MPI isn't initialized. */
 static MPI_Comm group_comm = MPI_COMM_NULL;
 static bool began_mpi;
 
-/* Returns whether MPI's launcher has started the process. Launchers set one of these variables, for
- * PMI, PMIx or Open MPI. MPI would also start in a single process, but takes a third of a second.
- */
+/* Returns whether a launcher of MPI has started this process. Launchers set one of these variables,
+ * for PMI, PMIx, Open MPI or MPICH. Without this check MPI would be initialized in a single process
+ * as well, which takes a third of a second. */
 static bool was_launched(void) {
     static const char *const begin[] = { "OMPI_COMM_WORLD_", "PMI_", "PMIX_", "MPI_LOCAL" };
     extern char **environ;

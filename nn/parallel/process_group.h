@@ -25,19 +25,21 @@ RG_PUBLIC_BEGIN
 
 /* ---- the group ------------------------------------------------------------------------- */
 
-/* Starts the group, once per process. Returns false on failure. */
+/* Starts the process group. A process can start it only once. Returns false on failure. */
 bool rg_init_process_group(void);
-/* Waits for all ranks, and ends the group. Does nothing without a group. */
+/* Waits until all ranks have called this function, and ends the group. Does nothing if there is no
+ * group. */
 void rg_destroy_process_group(void);
 bool rg_is_initialized(void);
-/* Return -1 without a group. */
+/* Return the rank of this process, and the number of ranks. Without a group they fail, and return
+ * -1. */
 int rg_rank(void);
 int rg_world_size(void);
 
 /* ---- collective functions -------------------------------------------------------- */
 
 typedef enum rg_reduce_op {
-    RG_REDUCE_SUM, /* The sum; for bool, like the maximum, whether any is true. */
+    RG_REDUCE_SUM, /* The sum. For bools, whether any of them is true. */
     RG_REDUCE_MAX,
     RG_REDUCE_MIN
 } rg_reduce_op;
@@ -45,22 +47,22 @@ typedef struct RG_OPTIONS rg_all_reduce_options {
     RG_BY_NAME;
     RG_ONE_OF(rg_reduce_op) op RG_DEFAULT(RG_REDUCE_SUM);
 } rg_all_reduce_options;
-/* Sets each element of t to the sum over all ranks, or to the op's result. The order is fixed:
- * adjacent ranks are added first, then pairs of them, and so on, so that all runs and ranks get the
- * same bits. */
+/* Replaces each element of t by the sum of this element over all ranks, or by its maximum or
+ * minimum. The order of additions is fixed: adjacent ranks are added first, then pairs of them, and
+ * so on. So each run, and each rank, gets the same bits. */
 rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o);
 #define rg_all_reduce_(t, ...) \
     rg_all_reduce_with_(t, RG_KEYWORDS(rg_all_reduce_options, (.op = RG_REDUCE_SUM), __VA_ARGS__))
-/* Copies rank src's elements to t on every rank. */
+/* Copies the elements of t on rank src to t on every other rank. */
 rg_tensor *rg_broadcast_(rg_tensor *t, int src);
-/* Waits for all ranks; false on failure. */
+/* Waits until all ranks have called this function. Returns false on failure. */
 bool rg_barrier(void);
 
 /* ---- failure --------------------------------------------------------------------------- */
 
-/* A handler for rg_on_error: prints "rank 2 of 4: " and the error to stderr, and ends the programs
- * of all ranks. Without it, ranks that wait for a failed one would wait forever. No other function
- * of regard ends a program, and none calls this one. */
+/* A handler for rg_on_error. It prints the error to stderr, after "rank 2 of 4: ", and ends the
+ * programs of all ranks. Without it, ranks that wait for a message from a failed rank would wait
+ * forever. No other function of regard ends a program, and none calls this one. */
 void rg_abort_ranks_on_error(rg_code code, const char *message);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

@@ -1,7 +1,7 @@
 /*
- * reducer.c: summing gradients during a backward run. Each gradient is added to the sums of earlier
- * shards, in the order of a fixed binary tree, and after the last shard the mean becomes the
- * parameter's .grad.
+ * reducer.c: sums gradients. During a backward run each gradient is added to the sums over earlier
+ * shards, in the order of a fixed binary tree. After the last shard, the mean over all shards
+ * becomes the parameter's .grad.
  */
 #include "reducer.h"
 #include "autograd/ops/ops.h"
@@ -22,7 +22,8 @@ int rgi_sums_completed(int i, int n) {
 
 /* ---- the tree within a rank ------------------------------------------------------------ */
 
-/* Adds zero to a sum, as another rank's zero gradient would: this turns -0 into 0. */
+/* Adds 0 to each element of a sum. That turns -0 into 0. It is done because another number of ranks
+ * would add the zero gradient here, and the bits must not depend on that number. */
 static void add_zeros(const rg_bucket *b, char *to, int64_t n) {
     static const double zeros[512];
     const size_t size = rgi_element_size(b->dtype);
@@ -33,9 +34,10 @@ static void add_zeros(const rg_bucket *b, char *to, int64_t n) {
     }
 }
 
-/* Adds a shard's gradient, or zeros if it is NULL, to the sums. If the shard completes sums of the
- * tree, the gradient is added to the newest waiting sum, and each completed sum to the sum before
- * it. If it completes none, the gradient becomes a new waiting sum. */
+/* Adds the gradient of the current shard to the sums over subtrees of shards; NULL means a gradient
+ * of zeros. If this shard completes no subtree, its gradient becomes a new sum that waits.
+ * Otherwise it is added to the newest waiting sum, and each subtree that is complete now is added
+ * to the one before it. */
 static void add_to_tree(const rg_reducer_entry *entry, const void *gradient) {
     const rg_reducer *s = entry->of;
     const rg_bucket *b = &s->buckets[entry->bucket];
@@ -61,7 +63,7 @@ static bool is_last_turn(const rg_reducer *s) { return s->turn == s->distributed
 
 /* ---- a run ----------------------------------------------------------------------------- */
 
-/* The first gradient of a run starts it. */
+/* Begins a backward run, at the first gradient that arrives. */
 static void run_opens(rg_reducer *s) {
     s->open = true;
     s->arrived = 0;
@@ -71,8 +73,8 @@ static void run_opens(rg_reducer *s) {
         rgi_buckets_expect(s);
 }
 
-/* Adds an arrived gradient to the sums. Until the order is settled, it also notes the gradient's
- * place in the order. */
+/* Adds a gradient that has arrived to the sums. Also records the order in which gradients arrive,
+ * until the order is settled. */
 static void arrive(rg_reducer_entry *entry, const void *gradient) {
     rg_reducer *s = entry->of;
     if (!s->settled)
@@ -84,7 +86,7 @@ static void arrive(rg_reducer_entry *entry, const void *gradient) {
     s->buckets[entry->bucket].missing--;
 }
 
-/* The hook that runs when a parameter's gradient is complete. */
+/* A hook that runs when the gradient of a parameter has been computed. */
 static rg_tensor *gradient_arrives(rg_tensor *gradient, void *context) {
     rg_reducer_entry *entry = context;
     rg_reducer *s = entry->of;
@@ -113,8 +115,8 @@ static rg_tensor *gradient_arrives(rg_tensor *gradient, void *context) {
 
 /* ---- the end of a run ------------------------------------------------------------------ */
 
-/* Puts the entries of all ranks into the order in which rank 0's gradients arrived, and makes the
- * buckets again. */
+/* Replaces the expected order by the order in which the gradients arrived on rank 0, on all ranks,
+ * and makes the buckets again. Returns false on failure. */
 static bool settle_order(rg_reducer *s) {
     RG_SCOPE();
     rg_tensor *order = rg_zeros_dims(RG_DIMS(s->n), RG_INT64);
@@ -130,7 +132,8 @@ static bool settle_order(rg_reducer *s) {
     return rgi_all_ok("distributed", rgi_buckets_make(s));
 }
 
-/* Returns whether the mark says that a rank has used the parameter. Only floats have gradients. */
+/* Returns whether the mark of an entry, summed over all ranks, says that any rank has computed its
+ * gradient. */
 static bool is_used(rg_dtype dtype, const void *mark) {
     switch (dtype) {
     case RG_FLOAT32: return *(const float *)mark != 0;
@@ -142,8 +145,9 @@ static bool is_used(rg_dtype dtype, const void *mark) {
     return false;
 }
 
-/* Returns the mean of the shards' gradients, added to the gradient from before the batch, or
- * RG_NONE if there is neither. */
+/* Returns the mean of the gradient over all shards, plus the gradient from before the batch, if
+ * there was one. If no shard has computed a gradient, returns the gradient from before the batch,
+ * which can be RG_NONE. */
 static rg_tensor *final_gradient(const rg_reducer_entry *entry) {
     const rg_bucket *b = &entry->of->buckets[entry->bucket];
     rg_tensor *before = entry->before ? entry->before : RG_NONE;
@@ -155,7 +159,8 @@ static rg_tensor *final_gradient(const rg_reducer_entry *entry) {
     return before == RG_NONE ? mean : rg_add_(mean, before);
 }
 
-/* Removes a parameter's gradient after a shard; after the last shard, sets it to the mean. */
+/* Sets a parameter's .grad at the end of a shard. After the last shard it becomes the final
+ * gradient; before, RG_NONE, so that the next shard's gradient isn't added to it. */
 static bool put_gradient(rg_reducer_entry *entry, bool last) {
     RG_SCOPE();
     rg_tensor *there = rg_grad_of(entry->leaf);
@@ -190,7 +195,8 @@ static void batch_ends(rg_reducer *s) {
         s->v[i].used = false;
 }
 
-/* Adds zeros for gradients that the run didn't reach, and adds the buffers. */
+/* Adds zeros for each gradient that this backward run hasn't computed, and adds the values of the
+ * buffers. Returns false on failure. */
 static bool rest_arrives(rg_reducer *s) {
     RG_SCOPE();
     for (int i = 0; i < s->n; i++) {
@@ -204,8 +210,8 @@ static bool rest_arrives(rg_reducer *s) {
     return true;
 }
 
-/* Waits until all buckets are summed. The profiler shows the time, which the backward run doesn't
- * hide. */
+/* Waits until all buckets are summed over all ranks. The profiler shows this time separately, since
+ * the program does nothing else meanwhile. */
 static void wait_for_sums(rg_reducer *s) {
     RG_RECORD_FUNCTION("wait for all_reduce");
     while (!rgi_buckets_advance(s))
@@ -230,8 +236,8 @@ static bool run_ends(rg_reducer *s) {
     return true;
 }
 
-/* The hook that runs after the whole backward run, for each parameter; the first call ends the
- * shard. */
+/* A hook that runs for each parameter when the backward run has ended. The first call ends the
+ * shard, and the others do nothing. */
 static bool run_is_over(rg_tensor *leaf, void *context) {
     rg_reducer *s = ((rg_reducer_entry *)context)->of;
     (void)leaf;
@@ -268,7 +274,8 @@ static int log_up(int n) {
     return k;
 }
 
-/* The first order in which gradients are expected is the reverse order of the parameters. */
+/* Gradients are expected in the reverse order of the parameters, until a run shows the actual
+ * order. */
 bool rgi_reducer_begin(rg_reducer *s, double bucket_cap_mb) {
     const rg_list all = rg_parameters(s->distributed->module);
     const rg_named_list buffers = rg_named_buffers(s->distributed->module);

@@ -1,43 +1,45 @@
 /*
- * reducer.h: the reducer sums the gradients of a model's parameters over shards and ranks, as the
- * Reducer of torch's DistributedDataParallel. reducer.c follows backward runs, buckets.c sends the
- * sums. Private.
+ * reducer.h: the reducer, which sums the gradients of a model's parameters over shards and ranks,
+ * as the Reducer of torch's DistributedDataParallel does. reducer.c receives the gradients during
+ * backward runs, and buckets.c sends the sums. Private.
  */
 #pragma once
 
 #include "distributed.h"
 #include "tree_sum.h"
 
-/* An entry is a parameter whose gradient is summed, or a buffer whose value is summed (buffers.c)
- * and which has no hooks. */
+/* A parameter whose gradient is summed, or a buffer whose value is summed (see buffers.c). A buffer
+ * has no hooks. */
 typedef struct rg_reducer_entry {
     struct rg_reducer *of;
     rg_tensor *leaf;
     bool is_buffer;
     int64_t n;         /* The number of elements. */
-    int bucket;        /* The index of the entry's bucket. */
-    int64_t at;        /* The first element's index there. */
-    int place;         /* The entry's index in the bucket. */
+    int bucket;        /* The index of its bucket. */
+    int64_t at;        /* The index of its first element in the bucket. */
+    int place;         /* The index of this entry in the bucket. */
     int hook, after;   /* The ids of its hooks. */
-    bool arrived;      /* The current run has made its gradient. */
-    bool used;         /* A run of this batch has used it. */
-    rg_tensor *before; /* The .grad before the batch, or NULL. */
+    bool arrived;      /* The current backward run has computed its gradient. */
+    bool used;         /* A backward run of this batch has computed its gradient. */
+    rg_tensor *before; /* The parameter's .grad before the batch, or NULL if it had none. */
 } rg_reducer_entry;
 
-/* A bucket of n elements: the gradients of its entries, followed by a mark for each entry, which
- * counts the ranks that used it. `sums` holds up to `levels` arrays of n elements, the sums of
- * several subtrees of shards; the first one becomes the sum of all, which is sent. */
+/* A bucket of n elements: the gradients of its entries, followed by one mark for each entry. The
+ * sum of the marks tells how many ranks have computed the entry's gradient. `sums` has room for
+ * `levels` arrays of n elements: the sums over subtrees of shards that can't be added yet. In the
+ * end the first array is the sum over all shards of this rank, which is sent. */
 typedef struct rg_bucket {
     rg_dtype dtype;
-    int n_entries, missing; /* The number of gradients that haven't arrived. */
+    /* The number of its entries, and of gradients that haven't arrived in this run. */
+    int n_entries, missing;
     int64_t n;
     rg_tensor *sums, *room;
     rg_tree_sum sum;
-    double began; /* The profiler's time at its sending. */
+    double began; /* The profiler's time when it was sent. */
     bool done;
 } rg_bucket;
 
-/* A buffer, its value before the batch, and its version then. */
+/* A buffer, a copy of its value before the batch, and its version at that time. */
 typedef struct rg_buffer {
     rg_tensor *now, *before;
     int64_t version;
@@ -48,55 +50,58 @@ typedef struct rg_reducer {
     rg_tensor *holder, *order_holder, *bucket_holder;
     rg_reducer_entry *v;
     int n;
-    rg_reducer_entry **order; /* The expected order of gradients. */
-    int arrived;              /* The number of gradients that arrived in this run. */
-    bool settled;             /* The order was observed in a run. */
-    rg_buffer *buffers;       /* All buffers first, later those that a forward changes. */
+    rg_reducer_entry **order; /* The entries in the order in which their gradients are expected. */
+    int arrived;              /* The number of gradients that have arrived in this run. */
+    bool settled;             /* Set once `order` is the order that was observed in a run. */
+    rg_buffer *buffers;       /* All buffers; after the first forward, those that it changed. */
     rg_tensor *buffers_holder;
     int n_buffers;
     bool buffers_known;
     rg_bucket *buckets;
     int n_buckets, launched;
-    size_t cap;      /* The maximum bytes of a bucket of several entries. */
-    int levels;      /* The number of sums in a bucket at once. */
-    int turn;        /* The index of the rank's next shard. */
-    int depth;       /* The number of sums that wait for their sibling. */
-    bool armed;      /* The shard's forward has run. */
-    bool open;       /* A run hasn't ended, or has failed, so that no other can follow. */
-    uint64_t stream; /* The seed of the batch's random streams. */
-    int calls;       /* The number of the shard's forwards. */
+    size_t cap; /* The largest size in bytes of a bucket, unless it has only one entry. */
+    int levels; /* The number of arrays in a bucket's `sums`. */
+    int turn;   /* The index of this rank's next shard. */
+    int depth;  /* The number of sums over subtrees that wait until they can be added. */
+    /* The shard's forward has run, so gradients that arrive now are the shard's. */
+    bool armed;
+    /* A backward run hasn't ended. If it has failed, this stays set, and no other run can
+     * follow. */
+    bool open;
+    uint64_t stream; /* The seed from which the random streams of this batch's shards are made. */
+    int calls;       /* The number of forwards that this shard has run. */
     bool drawn;
 } rg_reducer;
 
-/* Returns the number of sums in the tree over n shards that shard i completes. */
+/* Returns how many sums of the tree over n shards are complete when shard i has been added. */
 int rgi_sums_completed(int i, int n);
-/* Returns the address of element i of a bucket's sum at a level. */
+/* Returns the address of element i in the bucket's array of this level. */
 char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i);
 
 /* ---- reducer.c -------------------------------------------------------------------------- */
 
-/* Makes the entries of the module's parameters and their hooks. Returns false on failure, after
- * which rgi_reducer_end may be called, too. */
+/* Makes an entry for each parameter of the module that requires grad, and registers its hooks.
+ * Returns false on failure; then, as after a success, rgi_reducer_end frees everything. */
 bool rgi_reducer_begin(rg_reducer *s, double bucket_cap_mb);
 void rgi_reducer_end(rg_reducer *s);
-/* Adds an entry for a buffer. There is room for all of the module's buffers. */
+/* Adds an entry for a buffer. The array of entries has room for all buffers of the module. */
 void rgi_reducer_add_buffer(rg_reducer *s, rg_tensor *buffer);
 
 /* ---- buffers.c ------------------------------------------------------------------------- */
 
 bool rgi_buffers_list(rg_reducer *s, rg_named_list all);
 void rgi_buffers_end(rg_reducer *s);
-/* Called before and after the forward of a shard. */
+/* Must be called before and after each forward of a shard. */
 bool rgi_buffers_before_forward(rg_reducer *s);
 bool rgi_buffers_after_forward(rg_reducer *s);
 
 /* ---- buckets.c ------------------------------------------------------------------------- */
 
-/* Puts the entries into buckets, in their order. */
+/* Distributes the entries over buckets, in the order in which their gradients are expected. */
 bool rgi_buckets_make(rg_reducer *s);
 void rgi_buckets_drop(rg_reducer *s);
-/* Begins a batch's last run: all gradients are missing. */
+/* Prepares the buckets for the last backward run of a batch: no gradient has arrived yet. */
 void rgi_buckets_expect(rg_reducer *s);
-/* Sends complete buckets in their order, and advances those on their way. Returns whether all are
- * done. */
+/* Begins to send the buckets that are complete, in their order, and goes on with those that are
+ * being sent. Doesn't wait. Returns whether all buckets are summed over all ranks. */
 bool rgi_buckets_advance(rg_reducer *s);

@@ -1,5 +1,6 @@
 /*
- * sharded_optim.c: steps of an optimizer whose state is split among the ranks, and gathering it.
+ * sharded_optim.c: steps of an optimizer whose state is split among the ranks, and gathering that
+ * state on rank 0.
  */
 #include "sharded_optim.h"
 #include "group.h"
@@ -11,8 +12,8 @@
 
 /* ---- the owners of parameters ---------------------------------------------------------- */
 
-/* The optimizer's parameters, in the order of their states, and each one's owner, a rank. The scope
- * owns the lists. */
+/* The parameters of the optimizer, in the order of their states, and for each the rank that owns
+ * it. The scope owns the arrays. */
 typedef struct {
     int n;
     rg_tensor **params;
@@ -57,7 +58,8 @@ static bool find_owners(rg_optim *o, ownership *w) {
 
 /* ---- a step ---------------------------------------------------------------------------- */
 
-/* Removes and keeps the gradients of other ranks' parameters, or restores them. */
+/* Sets the .grad of the parameters that other ranks own to RG_NONE, so that a step doesn't update
+ * them. Keeps the gradients in `hidden`, from which show_gradients restores them. */
 static bool hide_gradients(const ownership *w, rg_tensor **hidden) {
     for (int i = 0; i < w->n; i++) {
         if (w->owner[i] == rg_rank())
@@ -85,8 +87,9 @@ static bool show_gradients(const ownership *w, rg_tensor **hidden) {
     return ok;
 }
 
-/* Steps the rank's own parameters. A rank that is halted still takes part until all ranks know of
- * the failure. */
+/* Updates the parameters that this rank owns, and receives the others. If training is halted on
+ * this rank, the rank still takes part until all ranks know that it has failed. Otherwise they
+ * would wait for it. */
 static bool step_own_part(rg_optim *o) {
     static const char op[] = "sharded_optim_step";
     RG_SCOPE();
@@ -109,8 +112,8 @@ bool rg_sharded_optim_step(rg_optim *o) { return step_own_part(o) || rg_halt_tra
 
 /* ---- the state ------------------------------------------------------------------------- */
 
-/* Returns the rank that owns the parameter of a state's entry, or -1 if the entry has no parameter.
- */
+/* Returns the rank that owns the parameter to which an entry of the state_dict belongs. Returns -1
+ * if the entry belongs to no parameter. */
 static int64_t owner_of_entry(const ownership *w, const char *name) {
     if (strncmp(name, "state.", 6) != 0)
         return -1;
@@ -118,8 +121,9 @@ static int64_t owner_of_entry(const ownership *w, const char *name) {
     return i < w->n ? w->owner[i] : -1;
 }
 
-/* Returns the rank's own state: the state of its parameters and, unless of_params_alone, the
- * entries without a parameter. */
+/* Returns the entries of the state_dict for the parameters that this rank owns. Unless
+ * of_params_alone, also those that belong to no parameter. The scope owns the list. On failure .n
+ * is -1. */
 static rg_named_list own_state(rg_optim *o, const ownership *w, bool of_params_alone) {
     const rg_named_list all = rg_optim_state_dict(o), failed = { .n = -1 };
     rg_named *v = all.n < 0 ? NULL : rgi_scope_room((size_t)all.n * sizeof *v);
@@ -144,14 +148,14 @@ bool rg_sharded_optim_release(rg_optim *o) {
     return own.n >= 0 && rg_optim_load_state_dict(o, own);
 }
 
-/* An entry of the state, as it is sent to the other ranks. */
+/* An entry of the state_dict without its elements. It is sent before them. */
 typedef struct {
     char name[64];
     int64_t dtype;
     rg_dims shape;
 } entry_header;
 
-/* Sends an entry of rank src to all ranks. *entry is read on src, and set on the others. */
+/* Sends an entry from rank src to all ranks. *entry is read on rank src and set on the others. */
 static bool send_entry(int src, rg_named *entry, entry_header *header) {
     if (rg_rank() == src) {
         memset(header, 0, sizeof *header);
@@ -166,7 +170,8 @@ static bool send_entry(int src, rg_named *entry, entry_header *header) {
     return rg_broadcast_(entry->tensor, src);
 }
 
-/* Receives rank src's entries on rank 0, and appends them to v, which has *n entries. */
+/* Moves the entries of rank src to rank 0. There they are appended to v, which has *n entries so
+ * far. Returns false on failure. */
 static bool take_entries(int src, int64_t entries, const rg_named *own, rg_named *v,
                          entry_header *headers, int64_t *n) {
     for (int64_t i = 0; i < entries; i++) {

@@ -23,12 +23,13 @@
 
 RG_PUBLIC_BEGIN
 
-/* Does the same as rg_optim_step, with the same bits: each rank updates its own parameters and
- * sends them to the others. If one rank fails, all fail and training is halted. */
+/* Updates the parameters as rg_optim_step does, to the same bits. Each rank updates the parameters
+ * that it owns, and sends them to the other ranks. If one rank fails, this function fails on all
+ * ranks, and training is halted. */
 bool rg_sharded_optim_step(rg_optim *o);
-/* Sends all ranks' states to rank 0, for a checkpoint. */
+/* Sends the state of all parameters to rank 0, so that rank 0 can save a checkpoint. */
 bool rg_sharded_optim_gather(rg_optim *o);
-/* Frees the states of other ranks' parameters. */
+/* Frees the state of the parameters that other ranks own. */
 bool rg_sharded_optim_release(rg_optim *o);
 
 RG_PUBLIC_END

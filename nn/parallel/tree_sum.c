@@ -1,5 +1,5 @@
 /*
- * tree_sum.c: the messages (hops) of a sum over all ranks, and advancing from one to the next.
+ * tree_sum.c: computes the messages (hops) of a sum over all ranks, and sends one after the other.
  */
 #include "tree_sum.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- the messages of each rank --------------------------------------------------------- */
 
-/* Returns the greatest k with 2^k <= n. */
+/* Returns the largest k with 2^k <= n. */
 static int log_of(int n) {
     int k = 0;
     while (n >> (k + 1))
@@ -22,15 +22,15 @@ int rgi_hops(int size, int rank) {
     return 2 * levels + (rank < more ? 2 : 0);
 }
 
-/* Elements from .. end - 1 of an array. */
+/* The elements from `from` to `end` - 1 of an array. */
 typedef struct {
     int64_t from, end;
 } stretch;
 
 static int64_t middle_of(stretch s) { return s.end - (s.end - s.from) / 2; }
 
-/* Returns a rank's stretch after `level` levels. At each level it keeps the half that the rank's
- * bit selects. */
+/* Returns which elements a rank still sums after `level` levels. At each level it keeps one half of
+ * its elements; a bit of its rank selects which. */
 static stretch stretch_at(int64_t n, int rank, int level) {
     stretch s = { 0, n };
     for (int i = 0; i < level; i++) {
@@ -86,7 +86,8 @@ static void begin_hop(rg_tree_sum *r, const rg_hop *h) {
     r->busy = true;
 }
 
-/* The lower rank's number is the left operand. */
+/* Adds the elements that were received. The operand of the lower rank is on the left, so that both
+ * ranks compute the same. */
 static void end_hop(rg_tree_sum *r, const rg_hop *h) {
     void *mine = at(r->data, h->in, rgi_element_size(r->dtype));
     const bool left = rgi_transport_rank() < h->peer;

@@ -16,23 +16,24 @@
 
 #include "group.h"
 
-/* A hop: a rank sends a part of its array to a peer, and receives a part, which is added to its own
- * or replaces it. */
+/* A hop: this rank sends a part of its array to a peer, and receives a part. The part that it
+ * receives is added to its own elements (`adds`) or replaces them. */
 typedef struct rg_hop {
     int peer;
     int64_t out, n_out, in, n_in;
     bool adds;
 } rg_hop;
-/* Returns the number of a rank's hops, and the i-th of them, for an array of n elements. */
+/* Return the number of hops of a rank, and its i-th hop in the sum of an array of n elements. */
 int rgi_hops(int size, int rank);
 rg_hop rgi_hop(int size, int rank, int64_t n, int i);
-/* Returns the number of elements that the rank sends in total, and the maximum that it receives to
- * add. */
+/* Return how many elements the rank sends in all hops together, and how many elements it receives
+ * at most in a hop that adds. */
 int64_t rgi_hops_send(int size, int rank, int64_t n);
 int64_t rgi_hops_room(int size, int rank, int64_t n);
 
-/* A running sum. `data` has n elements, and `room` has rgi_hops_room elements. Sums that run at the
- * same time have different tags, from 0. */
+/* A sum that is in progress. `data` is the array, of n elements, and `room` has room for
+ * rgi_hops_room elements. If several sums are in progress, they must have different tags, which are
+ * numbers from 0 on. */
 typedef struct rg_tree_sum {
     rg_reduce_op op;
     rg_dtype dtype;
@@ -40,12 +41,13 @@ typedef struct rg_tree_sum {
     int64_t n;
     int tag;
     int hop;
-    bool busy; /* A hop hasn't completed. */
+    bool busy; /* A hop has begun and isn't done yet. */
     rg_exchange exchange;
 } rg_tree_sum;
-/* Advances without waiting. Returns whether the sum is done. */
+/* Makes progress with the sum, but doesn't wait. Returns whether the sum is done. */
 bool rgi_tree_sum_advance(rg_tree_sum *r);
 
-/* Writes the op's results for n pairs of elements to `to`, which may be one of the operands. */
+/* Computes to[i] = left[i] op right[i] for n elements: their sum, maximum or minimum. `to` can be
+ * the same array as left or right. */
 void rgi_combine(rg_reduce_op op, rg_dtype dtype, void *to, const void *left, const void *right,
                  int64_t n);

@@ -1,6 +1,6 @@
 /*
- * checkpoint.c: converts a run's parts to one list of named tensors, and back. safetensors.c reads
- * and writes such a list.
+ * checkpoint.c: converts the parts of a training run to one list of named tensors, and back.
+ * safetensors.c writes and reads the list.
  */
 #include "checkpoint.h"
 
@@ -17,12 +17,14 @@
 
 #include <string.h>
 
-/* The prefixes of names in the file, one for each part. The generator's is the whole name. */
+/* The parts of a run, and the prefixes that their names have in the file. For the generator's state
+ * the prefix is the whole name. */
 typedef enum { MODEL, OPTIM, TENSORS, NUMBERS, LOADER, RANDOM, PARTS } part;
 static const char *const part_names[PARTS] = { "model.",   "optim.",  "tensors.",
                                                "numbers.", "loader.", "random" };
 
-/* Metadata keys: the file's kind, and the kinds of the optimizer and its schedules. */
+/* The keys in the file's metadata: for the kind of the file, and for the classes of the optimizer
+ * and of its schedules. */
 static const char *const kind_key = "regard", *const kind = "checkpoint";
 static const char *const optim_key = "optim", *const schedules_key = "schedules";
 
@@ -51,7 +53,8 @@ bool rgi_checkpoint_given(const rg_training *run, const char *op) {
     return true;
 }
 
-/* Returns the program's numbers as 0-d tensors. A list with .n == -1 means failure. */
+/* Returns the program's numbers as tensors without dims. The scope owns the list. On failure .n is
+ * -1. */
 static rg_named_list number_tensors(const rg_training *run) {
     const rg_named_list failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc((size_t)run->numbers.n * sizeof *v);
@@ -68,14 +71,14 @@ static rg_named_list number_tensors(const rg_training *run) {
 
 /* ---- saving --------------------------------------------------------------------------- */
 
-/* The list for the file, with room for all entries. */
+/* The list of tensors that is written to the file. It has room for all of them. */
 typedef struct {
     rg_named *v;
     int n;
 } parts_list;
 
-/* Appends a tensor with its part's prefix. A NULL name, for want of memory, or a NULL tensor makes
- * writing fail. */
+/* Appends a tensor, with the prefix of its part before its name. If memory runs out for the name,
+ * or the tensor is NULL, writing the file will fail. */
 static void add_part(parts_list *all, part which, const char *name, rg_tensor *t) {
     rg_text text = { 0 };
     rgi_text_add(&text, "%s%s", part_names[which], name);
@@ -88,7 +91,7 @@ static void add_list(parts_list *all, part which, rg_named_list list) {
         add_part(all, which, list.v[i].name, list.v[i].tensor);
 }
 
-/* Adds the model's tensors, shared ones under their first name. */
+/* Appends the tensors of the model. A shared tensor is appended once, under its first name. */
 static bool add_model(parts_list *all, rg_named_list state) {
     rg_map known = { 0 };
     bool ok = true;
@@ -147,7 +150,8 @@ bool rg_save_checkpoint(const char *path, rg_training run) {
 
 /* ---- loading -------------------------------------------------------------------------- */
 
-/* The file's tensors by part, without the prefix. */
+/* A checkpoint that is being loaded. `part` has the file's tensors, by part and without
+ * prefixes. */
 typedef struct {
     const char *op, *path;
     rg_dictionary part[PARTS];
@@ -161,7 +165,8 @@ static bool refuse(const checkpoint_parts *c, const char *what, part which, cons
                     RG_SHOWN(name));
 }
 
-/* Returns whether the metadata have this kind. Older files lack the key and match any kind. */
+/* Returns whether the metadata have the value `mine` under this key. Fails if they have another
+ * value. Files of older versions don't have the key; they pass. */
 static bool kind_fits(const rg_safetensors *file, const char *key, const char *what,
                       const char *mine) {
     const char *is = rgi_safetensors_text(file, key);
@@ -177,7 +182,7 @@ static bool kinds_fit(const rg_safetensors *file, const rg_optim *o) {
                && kind_fits(file, schedules_key, "schedules", rgi_optim_schedule_kinds(o)));
 }
 
-/* Reads all tensors of a checkpoint. A list with .n == -1 means failure. */
+/* Reads all tensors of a checkpoint. On failure .n is -1. */
 static rg_named_list read_checkpoint(const checkpoint_parts *c, const rg_training *run) {
     rg_named_list all = { .n = -1 };
     rg_safetensors file;
@@ -192,7 +197,7 @@ static rg_named_list read_checkpoint(const checkpoint_parts *c, const rg_trainin
     return all;
 }
 
-/* Returns the part of a name in the file, or PARTS if it has none. */
+/* Returns the part to which a name in the file belongs. Returns PARTS if it belongs to none. */
 static part part_of(const char *name) {
     for (part p = 0; p < RANDOM; p++)
         if (!strncmp(name, part_names[p], strlen(part_names[p])))
@@ -200,7 +205,7 @@ static part part_of(const char *name) {
     return strcmp(name, part_names[RANDOM]) ? PARTS : RANDOM;
 }
 
-/* Sorts the file's tensors into parts. */
+/* Distributes the file's tensors over the parts. Returns false on failure. */
 static bool sort_parts(checkpoint_parts *c, rg_named_list all) {
     for (part p = 0; p < PARTS; p++) {
         c->part[p].list.v = rgi_scope_alloc((size_t)all.n * sizeof *all.v);
@@ -224,14 +229,15 @@ static void free_parts(checkpoint_parts *c) {
         rgi_map_free(&c->part[p].places);
 }
 
-/* Returns the part's tensor of this name, or NULL without an error. */
+/* Returns the tensor with this name in a part. Returns NULL, without an error, if there is none. */
 static rg_tensor *part_named(const checkpoint_parts *c, part p, const char *name) {
     const int64_t at = rgi_map_name(&c->part[p].places, name);
     return at < 0 ? NULL : c->part[p].list.v[at].tensor;
 }
 
-/* Returns the model's dictionary, in which tied tensors are listed under each name. The names that
- * the file has come first. A list with .n == -1 means failure. */
+/* Returns the model's tensors, first those that the file has. The file has a tied tensor once, but
+ * the module expects it under each of its names, so the other names are appended. The scope owns
+ * the list. On failure .n is -1. */
 static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     const rg_named_list found = c->part[MODEL].list, failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc((size_t)(found.n + own.n) * sizeof *v);
@@ -255,7 +261,8 @@ static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     return (rg_named_list){ n, v };
 }
 
-/* Returns whether the file's part has exactly the program's tensors. */
+/* Returns whether the file has the same tensors in this part as the program: the same names, shapes
+ * and dtypes, none missing and none more. Fails if not. */
 static bool own_part_fits(const checkpoint_parts *c, part p, rg_named_list own) {
     rg_map names = { 0 };
     bool ok = true;
@@ -280,15 +287,15 @@ static bool own_part_fits(const checkpoint_parts *c, part p, rg_named_list own) 
     return ok;
 }
 
-/* Returns whether the file has a valid random state. */
+/* Returns whether the file has a valid state of the generator. Fails if not. */
 static bool random_fits(const checkpoint_parts *c) {
     rg_tensor *state = part_named(c, RANDOM, "");
     return state ? rgi_random_state_fits(state) : refuse(c, "Missing key:", RANDOM, "");
 }
 
-/* Loads the parts, all of which were checked. The loader is first, since it can still fail if the
- * program has freed its generator; the optimizer is last and can't fail. Without a model, none is
- * loaded. */
+/* Loads the parts, which have all been checked. The loader comes first, since it can still fail if
+ * the program has freed its generator. The optimizer comes late, since it can't fail. If the run
+ * has no model, c->model is empty, and nothing is copied for it. */
 static bool put_parts(checkpoint_parts *c, const rg_training *run) {
     bool ok = !run->loader || rgi_loader_load_end(&c->loader);
     if (ok)
@@ -303,7 +310,7 @@ static bool put_parts(checkpoint_parts *c, const rg_training *run) {
     return ok;
 }
 
-/* Returns whether the file has no entries of parts that the run lacks. */
+/* Returns whether the file has no entries for a part that the run doesn't have. Fails if it has. */
 static bool lacked_parts_fit(const checkpoint_parts *c, const rg_training *run) {
     const void *const has[] = {
         [MODEL] = run->model, [OPTIM] = run->optim, [LOADER] = run->loader
@@ -317,14 +324,14 @@ static bool lacked_parts_fit(const checkpoint_parts *c, const rg_training *run) 
     return true;
 }
 
-/* Checks whether the model can be loaded, and prepares it. */
+/* Checks that the model can be loaded, and prepares that. */
 static bool begin_model(checkpoint_parts *c, void *model) {
     const rg_named_list own = rg_state_dict(model);
     const rg_named_list dict = own.n < 0 ? own : tied_again(c, own);
     return rgi_module_load_begin(&c->model, model, dict, true);
 }
 
-/* Checks all parts, and then loads them. */
+/* Checks all parts, and only then loads them. Returns false on failure. */
 static bool load_parts(checkpoint_parts *c, const rg_training *run) {
     const rg_named_list numbers = number_tensors(run);
     if (numbers.n < 0 || !own_part_fits(c, TENSORS, run->tensors)
@@ -341,7 +348,8 @@ static bool load_parts(checkpoint_parts *c, const rg_training *run) {
     return put_parts(c, run);
 }
 
-/* Sorts the file's tensors into parts and loads them. Errors name the file. */
+/* Distributes the file's tensors over the parts, and loads them. Error messages name the file.
+ * Returns false on failure. */
 static bool load_all(checkpoint_parts *c, const rg_training *run, rg_named_list all) {
     rg_text text = { 0 };
     rgi_text_add(&text, "%s: '%s'", c->op, c->path);

@@ -24,7 +24,7 @@
 
 RG_PUBLIC_BEGIN
 
-/* A number of the program, which is saved, and set when it is loaded. */
+/* A number of the program. Its value is saved, and loading sets it. */
 typedef struct rg_number {
     const char *name;
     double *value;
@@ -36,36 +36,43 @@ typedef struct rg_number_list {
 
 struct rg_data_loader;
 
-/* The parts of a run. A part that is NULL is neither saved nor loaded; but a NULL generator stands
- * for the default one. */
+/* The parts of a training run. A part that is NULL is neither saved nor loaded. But if `generator`
+ * is NULL, the state of the default generator is saved and loaded. */
 typedef struct rg_training {
-    void *model RG_EMPTY;             /* Its parameters and its persistent buffers are saved. */
-    rg_optim *optim RG_EMPTY;         /* Its state, its options and its schedules are saved. */
-    rg_generator *generator RG_EMPTY; /* Its state is saved. */
-    rg_named_list tensors RG_EMPTY; /* The program's own tensors get the file's values in place. */
+    /* The parameters and persistent buffers of this module are saved. */
+    void *model RG_EMPTY;
+    /* The state, the options and the schedules of this optimizer are saved. */
+    rg_optim *optim RG_EMPTY;
+    rg_generator *generator RG_EMPTY; /* The state of this generator is saved. */
+    /* Tensors of the program. Loading copies the file's values into them. */
+    rg_named_list tensors RG_EMPTY;
     rg_number_list numbers RG_EMPTY;
-    /* The order of the current epoch and the position in it are saved. */
+    /* The order of the current epoch, and the position in it, are saved. */
     struct rg_data_loader *loader RG_EMPTY;
 } rg_training;
 
-/* Writes a new file in the same folder, syncs it and renames it, so that a kill at any moment
- * leaves the old file or the new one. Tied weights are written once. The metadata name the kinds of
- * the optimizer and of its schedules. Returns false on failure. */
+/* Writes the run to a new file in the same folder, flushes that to the disk, and renames it to
+ * `path`. So if the program is killed at any time, either the old file or the new one is there.
+ * Tied weights are written once. The names of the optimizer's class and of its schedules' classes
+ * are saved as well, so that loading can check them. Returns false on failure. */
 bool rg_save_checkpoint(const char *path, rg_training run);
-/* Loads a file that rg_save_checkpoint wrote from a run of the same parts. An entry that is missing
- * in the file or in the run, and an optimizer or a schedule of another kind, are errors, which name
- * the file. Returns false on failure, and then nothing was loaded. */
+/* Loads a file that rg_save_checkpoint wrote. The run must have the same parts. Fails, with an
+ * error message that names the file, if an entry is missing in the file or in the run, or if the
+ * optimizer or a schedule is of another class. Returns false on failure; then nothing was
+ * loaded. */
 bool rg_load_checkpoint(const char *path, rg_training run);
 
-/* Writes the run as PyTorch's programs do, for torch.load(f, weights_only=True): a dict with
- * "model", "optimizer" and "scheduler", each for its load_state_dict, with "loader", and with the
- * program's own tensors and numbers under their names. If the optimizer has several schedules that
- * no SequentialLR steps, there is a list "schedulers" instead. The generator's state isn't written,
- * since torch's has another form. To load such a file of PyTorch's, use rg_torch_load and
- * rg_named_below for each part. Returns false on failure. */
+/* Writes the run as programs with PyTorch usually do, so that torch.load(f, weights_only=True) can
+ * read it. The file is a dict. Its entries "model", "optimizer" and "scheduler" are for the
+ * load_state_dict of each; further entries are "loader", and the program's tensors and numbers
+ * under their own names. If the optimizer has several schedules, apart from those that another
+ * schedule steps, there is a list "schedulers" in place of "scheduler". The generator's state isn't
+ * written, because torch's has another form. Returns false on failure. To load such a file, use
+ * rg_torch_load, and rg_named_below for each part. */
 bool rg_torch_save_checkpoint(const char *path, rg_training run);
 
-/* A list of RG_NUMBERS lives to the end of its block, and in C++ as long as the innermost scope. */
+/* The list that RG_NUMBERS makes lives until the end of the C block, in C++ as long as the
+ * innermost scope. */
 #ifndef __cplusplus
 #define RG_NUMBERS(...)                                                                 \
     ((rg_number_list){ (int)(sizeof((rg_number[]){ __VA_ARGS__ }) / sizeof(rg_number)), \

@@ -1,9 +1,11 @@
 /*
- * checkpoint_given.h: a check of a checkpoint's parts, shared with PyTorch's checkpoints. Private.
+ * checkpoint_given.h: a check of the parts of a run, for regard's checkpoints and those in
+ * PyTorch's form. Private.
  */
 #pragma once
 
 #include "checkpoint.h"
 
-/* Returns whether no part that the program names is NULL. */
+/* Returns whether all parts of the run that are given can be used: handles are valid, and each
+ * tensor and number has a name and isn't NULL. Fails if not. */
 bool rgi_checkpoint_given(const rg_training *run, const char *op);

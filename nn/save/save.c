@@ -1,6 +1,6 @@
 /*
- * save.c: a module in a safetensors file, like save_model and load_model of safetensors.torch. A
- * tensor with several names is written once.
+ * save.c: writes a module to a safetensors file and loads it, as save_model and load_model of
+ * safetensors.torch do. A tensor with several names is written once.
  */
 #include "save.h"
 #include "nn/given.h"
@@ -16,15 +16,17 @@
 
 /* ---- tensors that share memory ------------------------------------------------------ */
 
-/* A tensor of the state_dict, with the memory from its first element to its last. */
+/* A tensor of the state_dict, and the memory from its first to its last element. */
 typedef struct area {
     const rg_named *it;
     const char *begin, *end;
-    const char *keeper; /* The name in the file, or NULL. */
-    bool written;       /* The file has this area's name. */
+    /* NULL if the file has the tensor under its own name. Otherwise the name under which the file
+     * has it. */
+    const char *keeper;
+    bool written; /* Set if the file that is being loaded has this tensor's own name. */
 } area;
 
-/* Compares areas by address, so that areas of one storage are adjacent. */
+/* Compares two areas by their addresses, so that areas that overlap become adjacent. */
 static int by_memory(const void *a, const void *b) {
     const area *x = a, *y = b;
     if (x->begin != y->begin)
@@ -38,10 +40,11 @@ static area area_of(const rg_named *it) {
     return (area){ .it = it, .begin = rgi_data(it->tensor), .end = rgi_data_end(it->tensor) };
 }
 
-/* Returns whether x, which starts after `before` does, overlaps it. */
+/* Returns whether x overlaps the area `before`. Requires that x doesn't begin before that. */
 static bool share(const area *before, const area *x) { return x->begin < before->end; }
 
-/* Fails with safetensors' error if no name covers the whole memory. */
+/* Fails with safetensors' error, because none of these tensors covers the whole storage that they
+ * share. Returns false. */
 static bool refuse_group(const char *op, const area *v, int n) {
     rg_text names = { 0 };
     for (int i = 0; i < n; i++)
@@ -56,8 +59,9 @@ static bool refuse_group(const char *op, const area *v, int n) {
                        text);
 }
 
-/* Chooses the group's name in the file: the alphabetically first one that covers the whole memory
- * and, when loading, is in the file if any is. The group is sorted by name. */
+/* Chooses the name that the file has for a group of tensors that share memory. It must be the name
+ * of a tensor that covers the whole storage. Of several, the first in alphabetical order is chosen;
+ * when loading, a name that the file has is preferred. Fails if there is none. */
 static bool choose_keeper(const char *op, area *v, int n) {
     const area *best = NULL;
     for (int i = 0; i < n; i++)
@@ -71,7 +75,8 @@ static bool choose_keeper(const char *op, area *v, int n) {
     return true;
 }
 
-/* Chooses the names in the file. A tensor that shares no memory keeps its own name. */
+/* Chooses the name that the file has for each tensor. A tensor that shares no memory has its own
+ * name. Returns false on failure. */
 static bool choose_keepers(const char *op, area *v, int n) {
     qsort(v, (size_t)n, sizeof *v, by_memory);
     for (int begin = 0, end; begin < n; begin = end) {
@@ -87,8 +92,9 @@ static int by_area_name(const void *a, const void *b) {
     return strcmp(((const area *)a)->it->name, ((const area *)b)->it->name);
 }
 
-/* Lists the module's state by name, with the names in the file. `file` has a file's names when
- * loading. The scope owns the list; NULL means failure. */
+/* Lists the module's tensors, sorted by name, with the names that the file has for them. When
+ * saving, `file` is empty; when loading, it maps the names in the file. The scope owns the list.
+ * Returns NULL on failure. */
 static area *list_areas(const char *op, rg_named_list state, const rg_map *file) {
     area *v = rgi_scope_alloc((size_t)state.n * sizeof *v);
     for (int i = 0; v && i < state.n; i++) {
@@ -139,12 +145,12 @@ bool rg_module_save_with(void *m, const char *path, rg_save_file_options o) {
 
 /* ---- loading ------------------------------------------------------------------------ */
 
-/* A load's module, dictionaries and found errors. */
+/* A module that is being loaded: its state, the file's tensors, and the names that don't match. */
 typedef struct module_loading {
     rg_module *module;
     rg_named_list state, file;
     rg_map state_names, file_names;
-    rg_incompatible_keys keys; /* Sorted by name. */
+    rg_incompatible_keys keys; /* The names that don't match, sorted. */
 } module_loading;
 
 static bool index_names(rg_map *map, rg_named_list list) {
@@ -158,7 +164,8 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Lists unexpected names: names that the module lacks, or stores under another name. */
+/* Lists the names in the file that are unexpected: the module doesn't have them, or the file should
+ * have their tensor under another name. */
 static bool find_unexpected_names(module_loading *l, const area *areas) {
     const char **names = rgi_scope_alloc(((size_t)l->file.n + (size_t)l->state.n) * sizeof *names);
     int n = 0;
@@ -185,7 +192,8 @@ static bool find_missing_names(module_loading *l, const area *areas) {
     return names;
 }
 
-/* Returns whether each tensor has the shape of the module's tensor. */
+/* Returns whether each tensor in the file has the shape of the module's tensor with the same
+ * name. */
 static bool shapes_fit(const module_loading *l) {
     for (int i = 0; i < l->file.n; i++) {
         int64_t at = rgi_map_name(&l->state_names, l->file.v[i].name);
@@ -203,8 +211,9 @@ static void add_names(rg_text *to, const char *what, rg_names names) {
             rgi_text_add(to, "\n    %s key(s) in state_dict: \"%s\"", what, names.v[i]);
 }
 
-/* Lists missing and unexpected names. With `strict`, fails as load_model does if there are any; but
- * a wrong shape is left to load_state_dict, which reports it first. */
+/* Lists the missing and the unexpected names. With `strict`, fails as load_model does if there are
+ * any. But if a shape is wrong as well, doesn't fail, because load_state_dict will report the
+ * shape. */
 static bool names_fit(module_loading *l, bool strict) {
     const area *areas = list_areas("module_load", l->state, &l->file_names);
     if (!areas || !find_missing_names(l, areas) || !find_unexpected_names(l, areas))
@@ -243,7 +252,8 @@ bool rg_module_load_with(void *m, const char *path, rg_module_load_options o) {
     RG_AS("module_load");
     RG_LOADING("module_load", path);
     if (o.keys)
-        return load_module(m, path, &o); /* The caller's scope owns the names. */
+        /* Without RG_SCOPE, so that the caller's scope owns the names. */
+        return load_module(m, path, &o);
     RG_SCOPE();
     return load_module(m, path, &o);
 }

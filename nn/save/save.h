@@ -1,6 +1,6 @@
 /*
- * save.h: a module's parameters and buffers in a safetensors file, as safetensors.torch's
- * save_model and load_model have them.
+ * save.h: writes a module's parameters and buffers to a safetensors file, and loads them, as
+ * save_model and load_model of safetensors.torch do.
  *
  *     rg_module_save(model, "model.safetensors");
  *     rg_module_load(model, "model.safetensors");
@@ -12,9 +12,9 @@
 
 RG_PUBLIC_BEGIN
 
-/* Writes the module's state_dict. A tensor with several names is written once, under the first name
- * that covers all of its memory; the metadata map the other names to it. On failure returns false,
- * and keeps the previous file. */
+/* Writes the module's state_dict. A tensor with several names is written once, under the first of
+ * the names that covers all of its memory; the file's metadata map the other names to that one. If
+ * it fails, it returns false, and a previous file is kept. */
 bool rg_module_save_with(void *m, const char *path, rg_save_file_options o);
 #define rg_module_save(m, path, ...) \
     rg_module_save_with(m, path,     \
@@ -22,12 +22,13 @@ bool rg_module_save_with(void *m, const char *path, rg_save_file_options o);
 
 typedef struct RG_OPTIONS rg_module_load_options {
     RG_BY_NAME;
-    /* Fail if a name is missing in the file or unknown to the module. */
+    /* If true, fail if the file lacks a name or has one that the module doesn't know. */
     bool strict RG_DEFAULT(true);
-    /* If not NULL, receives the names that weren't loaded, sorted, as load_model returns them. */
+    /* NULL, or receives the names that weren't loaded, sorted, as load_model returns them. */
     rg_incompatible_keys *keys RG_DEFAULT(NULL);
 } rg_module_load_options;
-/* Copies a file's values into the module. Returns false on failure, and then changes nothing. */
+/* Copies the values in the file to the module. If it fails, it returns false and has changed
+ * nothing. */
 bool rg_module_load_with(void *m, const char *path, rg_module_load_options o);
 #define rg_module_load(m, path, ...) \
     rg_module_load_with(m, path, RG_KEYWORDS(rg_module_load_options, (.strict = true), __VA_ARGS__))

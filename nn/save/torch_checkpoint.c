@@ -1,6 +1,6 @@
 /*
- * torch_checkpoint.c: checkpoints in PyTorch's usual form: a dict of state_dicts of the model, the
- * optimizer and the scheduler.
+ * torch_checkpoint.c: writes checkpoints in the form that is usual with PyTorch: a dict with the
+ * state_dicts of the model, the optimizer and the scheduler.
  */
 #include "checkpoint.h"
 #include "nn/data/data.h"
@@ -23,7 +23,8 @@ static void add_torch_list(rg_py *p, const char *key, rg_named_list list) {
     p->failed |= list.n < 0;
 }
 
-/* Writes the program's tensors and numbers; an integral number as an int. */
+/* Writes the program's tensors and numbers. A number that is whole and not too large is written as
+ * an int. */
 static void add_torch_own(rg_py *p, const rg_training *run) {
     for (int i = 0; i < run->tensors.n; i++)
         rgi_py_tensor(p, run->tensors.v[i].name, run->tensors.v[i].tensor);
@@ -36,7 +37,8 @@ static void add_torch_own(rg_py *p, const rg_training *run) {
     }
 }
 
-/* Returns whether all names in the file's dict differ. */
+/* Returns whether all keys of the file's dict are different. Fails if not: the program may have
+ * used a name twice, or one of the names that the file uses itself. */
 static bool checkpoint_names_differ(const rg_training *run) {
     static const char *const taken[] = { "model", "optimizer", "scheduler", "schedulers",
                                          "loader" };
