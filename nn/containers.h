@@ -117,7 +117,7 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
 #define rg_nn_module_list(...) RG_MODULES_(__COUNTER__, rg_nn_module_list_of, __VA_ARGS__)
 #define rg_nn_module_dict(...) RG_MODULE_ITEMS_(__COUNTER__, __VA_ARGS__)
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
 
 #define rg_nn_sequential_of(n, ...)        rg_nn_sequential_of(RG_WHOLE(n), __VA_ARGS__)
 #define rg_nn_module_list_of(n, ...)       rg_nn_module_list_of(RG_WHOLE(n), __VA_ARGS__)

@@ -267,7 +267,7 @@ rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool s
 /* Returns the string that torch prints for such a module. The scope owns it. */
 const char *rg_module_repr(void *m);
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
 
 #define rg_module_new(bytes, ...)          rg_module_new(RG_WHOLE(bytes), __VA_ARGS__)
 #define rg_move_places(m, from, to, bytes) rg_move_places(m, from, to, RG_WHOLE(bytes))

@@ -25,7 +25,7 @@
 RG_PUBLIC_BEGIN
 
 /* ---- tokens ---------------------------------------------------------------------------
- * Only the requested windows of the file are read; the file is never held in memory. */
+ * A file of tokens can be larger than memory, since only the requested windows of it are read. */
 
 typedef struct rg_tokens rg_tokens;
 typedef struct RG_OPTIONS rg_tokens_options {
@@ -123,7 +123,7 @@ rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_gen
 #define rg_random_split(n, parts, lengths) \
     rg_random_split_with(n, parts, lengths, rg_default_generator())
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
 
 #define rg_tokens_windows(tokens, starts, block_size) \
     rg_tokens_windows(tokens, starts, RG_WHOLE(block_size))

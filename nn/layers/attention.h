@@ -19,8 +19,8 @@ rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t 
 rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);
 
 /* ---- MultiheadAttention -----------------------------------------------------------
- * rg_call(m, query, key, value) returns the output alone; so does rg_call(m, x), where x is the
- * query, the key and the value. */
+ * rg_call(m, query, key, value) returns only the output. rg_call(m, x) does so as well; then x
+ * is the query, the key and the value. */
 typedef struct RG_OPTIONS rg_multihead_attention_options {
     RG_BY_NAME;
     double dropout RG_DEFAULT(0);
@@ -111,7 +111,7 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_te
  * attends to later positions. */
 rg_tensor *rg_generate_square_subsequent_mask(int64_t n);
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
 
 #define rg_nn_self_attention(d_in, d_out_kq, d_out_v) \
     rg_nn_self_attention(RG_WHOLE(d_in), RG_WHOLE(d_out_kq), RG_WHOLE(d_out_v))

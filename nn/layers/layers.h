@@ -75,7 +75,7 @@ rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_
     rg_nn_group_norm_with(groups, channels, RG_NORM_(__VA_ARGS__))
 
 /* ---- PReLU: x > 0 ? x : weight x --------------------------------------------------
- * The weight holds one slope, or one per channel. */
+ * The weight holds one slope for all channels, or one for each channel. */
 typedef struct rg_prelu_module {
     rg_module base;
     rg_tensor *weight;
@@ -241,7 +241,7 @@ rg_plain_module *rg_nn_glu(int dim);
 rg_plain_module *rg_nn_dropout(double p);
 rg_plain_module *rg_nn_flatten(int start_dim, int end_dim);
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
 
 #define rg_nn_linear_with(in_features, out_features, ...) \
     rg_nn_linear_with(RG_WHOLE(in_features), RG_WHOLE(out_features), __VA_ARGS__)

@@ -3,7 +3,7 @@
  */
 #include "losses.h"
 
-/* ---- GaussianNLLLoss: of x, target and var ------------------------------------- */
+/* ---- GaussianNLLLoss of x, target and var -------------------------------------- */
 
 static rg_tensor *gaussian_nll_loss_forward(rg_module *m, rg_tensor *x, rg_tensor *target,
                                             rg_tensor *var) {
@@ -17,7 +17,7 @@ rg_gaussian_nll_loss_module *rg_nn_gaussian_nll_loss_with(rg_gaussian_nll_option
     return RG_MODULE(rg_gaussian_nll_loss_module, &gaussian_nll_loss_class, .o = o);
 }
 
-/* ---- PoissonNLLLoss: of x and target ------------------------------------------- */
+/* ---- PoissonNLLLoss of x and target -------------------------------------------- */
 
 static rg_tensor *poisson_nll_loss_forward(rg_module *m, rg_tensor *x, rg_tensor *target) {
     return rg_poisson_nll_loss_with(x, target, ((rg_poisson_nll_loss_module *)m)->o);

@@ -28,7 +28,7 @@ rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
  * follow. rg_call(m, x) encodes with start = 0. */
 rg_tensor *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
 
 #define rg_nn_learned_positions(max_len, dim) \
     rg_nn_learned_positions(RG_WHOLE(max_len), RG_WHOLE(dim))

@@ -19,7 +19,8 @@
 RG_PUBLIC_BEGIN
 
 /* ---- TransformerEncoderLayer ------------------------------------------------------
- * A causal block is this layer with .src_mask; .norm_first = true makes it pre-norm. */
+ * With a causal .src_mask the layer is a decoder-only block. It is pre-norm if .norm_first = true.
+ */
 typedef struct RG_OPTIONS rg_transformer_options {
     RG_BY_NAME;
     int64_t dim_feedforward RG_DEFAULT(2048);
@@ -67,8 +68,9 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
                     __VA_ARGS__))
 
 /* ---- TransformerEncoder: num_layers copies of a layer, and a norm --------------------
- * The encoder copies the layer and frees it, and owns the norm. A layer of the program's own class
- * is called with rg_src_options as its keywords. */
+ * The constructor makes num_layers deep copies of the layer and frees the layer. The encoder owns
+ * the norm. The layer can be of a class of the program; it is called with rg_src_options as its
+ * keywords. */
 typedef struct RG_OPTIONS rg_encoder_options {
     RG_BY_NAME;
     void *norm RG_DEFAULT(RG_NONE);
@@ -163,7 +165,8 @@ rg_tensor *rg_transformer_decoder_layer_forward_with(rg_transformer_decoder_laye
     rg_transformer_decoder_layer_forward_with(m, tgt, memory, RG_TGT_(__VA_ARGS__))
 
 /* ---- TransformerDecoder: num_layers copies of a layer, and a norm --------------------
- * The decoder copies the layer and frees it, and owns the norm. */
+ * The constructor makes num_layers deep copies of the layer and frees the layer. The decoder owns
+ * the norm. */
 typedef struct RG_OPTIONS rg_decoder_options {
     RG_BY_NAME;
     void *norm RG_DEFAULT(RG_NONE);
@@ -253,7 +256,7 @@ rg_tensor *rg_transformer_forward_with(rg_transformer *m, rg_tensor *src, rg_ten
                      .memory_key_padding_mask = RG_NONE),                              \
                     __VA_ARGS__))
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
 
 #define rg_nn_transformer_encoder_layer_with(d_model, nhead, ...) \
     rg_nn_transformer_encoder_layer_with(RG_WHOLE(d_model), RG_WHOLE(nhead), __VA_ARGS__)

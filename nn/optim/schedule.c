@@ -438,7 +438,7 @@ bool(rg_schedule_step_to)(rg_schedule *s, int64_t epoch) {
     return RG_UNLESS_HALTED(step_to(s, epoch));
 }
 
-/* ---- ReduceLROnPlateau: times factor when a metric gets no better for long ----- */
+/* ---- ReduceLROnPlateau: the rate times factor when a metric stops improving ---- */
 
 static bool plateau_is_better(const rg_schedule *s, double metric) {
     double sign = s->o.mode_max ? -1 : 1, best = s->state[RG_BEST];

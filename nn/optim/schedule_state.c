@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- fields: those that are numbers in PyTorch and here --------------------------------- */
+/* ---- fields that are numbers both in PyTorch and here ----------------------------------- */
 
 enum { MOST_FIELDS = 6 };
 #define OPTION(kind, field) \

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* ---- StepLR: times gamma after every step_size epochs -------------------------- */
+/* ---- StepLR: the rate times gamma after every step_size epochs ----------------- */
 
 static double step_next(const rg_schedule *s, rg_param_group *g, double t) {
     bool falls = t > 0 && fmod(t, (double)s->o.step_size) == 0;
@@ -18,7 +18,7 @@ static double step_closed(const rg_schedule *s, rg_param_group *g, double t) {
     return g->initial_lr * pow(s->o.gamma, floor(t / (double)s->o.step_size));
 }
 
-/* ---- MultiStepLR: times gamma at each milestone -------------------------------- */
+/* ---- MultiStepLR: the rate times gamma at each milestone ----------------------- */
 
 int rgi_milestones_at(const rg_schedule *s, double t) {
     int n = 0;
@@ -42,7 +42,7 @@ static double multi_step_closed(const rg_schedule *s, rg_param_group *g, double 
     return g->initial_lr * pow(s->o.gamma, rgi_milestones_until(s, t));
 }
 
-/* ---- ExponentialLR: times gamma after each epoch ------------------------------- */
+/* ---- ExponentialLR: the rate times gamma after each epoch ---------------------- */
 
 static double exponential_next(const rg_schedule *s, rg_param_group *g, double t) {
     return t > 0 ? g->lr * s->o.gamma : g->lr;
@@ -52,7 +52,7 @@ static double exponential_closed(const rg_schedule *s, rg_param_group *g, double
     return g->initial_lr * pow(s->o.gamma, t);
 }
 
-/* ---- LinearLR: from start_factor to end_factor in total_iters epochs ----------- */
+/* ---- LinearLR: a factor from start_factor to end_factor in total_iters epochs -- */
 
 /* In one epoch the factor grows by slope / n. So the rate is multiplied by 1 + slope / (n * f),
  * where f is the factor at t - 1: start_factor + (t - 1) * slope / n. */
@@ -86,7 +86,7 @@ static double cosine_closed(const rg_schedule *s, rg_param_group *g, double t) {
     return low + (g->initial_lr - low) * (1 + cos(M_PI * t / n)) / 2;
 }
 
-/* ---- LambdaLR: the first rate times the program's function of t ---------------- */
+/* ---- LambdaLR: the initial rate times the program's function of t -------------- */
 
 /* Returns the value at epoch t of the group's own function or, if lr_lambda is given, of
  * lr_lambda. */
@@ -99,7 +99,7 @@ static double lambda_rate(const rg_schedule *s, rg_param_group *g, double t) {
     return g->initial_lr * lambda_at(s, g, t);
 }
 
-/* ---- MultiplicativeLR: times the program's function of t ----------------------- */
+/* ---- MultiplicativeLR: the previous rate times the program's function of t ----- */
 
 static double multiplicative_next(const rg_schedule *s, rg_param_group *g, double t) {
     return t > 0 ? g->lr * lambda_at(s, g, t) : g->lr;
@@ -111,7 +111,7 @@ static double multiplicative_at(const rg_schedule *s, rg_param_group *g, double 
     return g->lr * lambda_at(s, g, t);
 }
 
-/* ---- ConstantLR: times factor for the first total_iters epochs ----------------- */
+/* ---- ConstantLR: the initial rate times factor in the first total_iters epochs -- */
 
 static double constant_next(const rg_schedule *s, rg_param_group *g, double t) {
     if (t == 0)
@@ -124,7 +124,7 @@ static double constant_closed(const rg_schedule *s, rg_param_group *g, double t)
     return g->initial_lr * (s->o.factor + later * (1 - s->o.factor));
 }
 
-/* ---- PolynomialLR: times (1 - t / total_iters)^power --------------------------- */
+/* ---- PolynomialLR: the initial rate times (1 - t / total_iters)^power ---------- */
 
 static double polynomial_next(const rg_schedule *s, rg_param_group *g, double t) {
     const double n = (double)s->o.total_iters;

@@ -65,7 +65,7 @@ bool rg_barrier(void);
  * forever. No other function of regard ends a program, and none calls this one. */
 void rg_abort_ranks_on_error(rg_code code, const char *message);
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
 
 #define rg_broadcast_(t, src) rg_broadcast_(t, RG_WHOLE(src))
 
