@@ -29,11 +29,14 @@ struct rg_backward_call {
     atomic_int refs;
     rg_module *m;
     int n; /* The number of inputs. */
-    /* The number of inputs that go into the op over the inputs: those that are tensors, not
-     * RG_NONE. If no input requires grad, 0: then there is no such op. */
+    /* The number of inputs that go into the op over the inputs: all that are tensors, not RG_NONE.
+     * It is 0 if no input requires grad; then there is no such op. */
     int n_hooked;
-    int place[MOST_HOOKED]; /* The index of each of these tensors among the call's inputs. */
-    /* The result's gradient, from the time the result's node has run until the inputs' node has. */
+    /* place[j] is the index, among the call's inputs, of the j-th tensor of the op over the
+     * inputs. */
+    int place[MOST_HOOKED];
+    /* The gradient of the result. The result's node sets it, and the inputs' node sets it to NULL
+     * again after it has called the hooks. */
     rg_tensor *grad_output;
     size_t n_hooks;
     rg_hook hooks[];

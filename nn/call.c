@@ -192,8 +192,8 @@ void *rg_keywords_of_call(rg_module *m) {
     return f->keywords;
 }
 
-/* Frees m, now that its call has ended, and returns y. y may be a parameter of m, so it is given to
- * the scope first. */
+/* Frees m, now that its call has ended, and returns y. y may be a parameter of m, so the scope gets
+ * a reference to y first. */
 __attribute__((noinline, cold)) static rg_tensor *free_called(rg_module *m, rg_tensor *y) {
     y = rgi_lend(y);
     rg_module_free(m);

@@ -74,7 +74,7 @@ static place_name name_of_place(int i) {
     return name;
 }
 
-/* Frees the child, if it is a module at all, because the container can't take it. Returns false. */
+/* Called when a container can't take a child: frees the child, if it is a module. Returns false. */
 static bool refuse_child(rg_module *child) {
     if (rgi_is_module(child))
         rg_module_free(child);
@@ -183,8 +183,9 @@ bool rgi_is_container(const rg_module *m) {
            || m->cls == &module_dict_class;
 }
 
-/* If `place` was an element of v, it may have become invalid because v has moved; that element
- * holds the child already. So *place is only set if it is another field. */
+/* put_named stores the child in the container's array v. If `place` is another field, the child
+ * must be stored there as well. But if `place` was an element of v, it must not be written to,
+ * because v may have moved. */
 bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     rg_sequential *self = (rg_sequential *)m;
     const bool own = (uintptr_t)place - (uintptr_t)self->v < self->room * sizeof *self->v;

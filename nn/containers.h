@@ -8,8 +8,8 @@
  *     rg_tensor *y = rg_call(rg_module_dict_get(heads, "box"), rg_call(mlp, x));
  *
  * The n children are in v, and the container owns them. If the container can't be made, they are
- * freed. A child that a program writes to v itself isn't registered, and the next walk over the
- * tree fails.
+ * freed. If a program writes a child to v itself, that child isn't registered. Then functions
+ * on all modules, such as rg_parameters, fail.
  */
 #pragma once
 
@@ -117,7 +117,7 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
 #define rg_nn_module_list(...) RG_MODULES_(__COUNTER__, rg_nn_module_list_of, __VA_ARGS__)
 #define rg_nn_module_dict(...) RG_MODULE_ITEMS_(__COUNTER__, __VA_ARGS__)
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_nn_sequential_of(n, ...)        rg_nn_sequential_of(RG_WHOLE(n), __VA_ARGS__)
 #define rg_nn_module_list_of(n, ...)       rg_nn_module_list_of(RG_WHOLE(n), __VA_ARGS__)

@@ -1,6 +1,6 @@
 /*
- * copy.c: deep copies of modules, as copy.deepcopy makes them. If a tensor or module occurs several
- * times in the original, its one copy occurs as often in the copy.
+ * copy.c: deep copies of modules, as copy.deepcopy makes them. A tensor or module that occurs
+ * several times in the original is copied once, and that copy takes all its places.
  */
 #include "registry.h"
 #include "tensor/error.h"
@@ -40,7 +40,7 @@ static void *copy_of(const copier *c, rg_entry_kind kind, const void *value) {
 
 /* ---- tensors ------------------------------------------------------------------- */
 
-/* Returns a new tensor with t's elements. Its dims have the same order in memory as t's. */
+/* Returns a new tensor with t's elements. Its strides have the same order as t's. */
 static rg_tensor *copied_elements(rg_tensor *t) {
     rg_tensor *y = rgi_own(rgi_new_dense_like(t, (rg_dtype)t->dtype));
     if (y)

@@ -7,8 +7,8 @@
 
 #include "module.h"
 
-/* Returns whether m is a module that hasn't been freed. If it isn't, calls rg_error with `op` and
- * returns false. */
+/* Returns whether m is a module that hasn't been freed. If it isn't, fails with `op` as the name of
+ * the function, and returns false. */
 bool rgi_module_given(const rg_module *m, const char *op);
 
 /* The two functions fail with torch's TypeError, because a module of class c was called with n

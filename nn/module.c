@@ -1,6 +1,6 @@
 /*
  * module.c: makes a module, registers its parameters, buffers and children, and frees it. Calls of
- * a module are in call.c, and walks over all modules below it are in tree.c.
+ * a module are in call.c, and functions on a module and all modules below it in tree.c.
  */
 #include "registry.h"
 #include "tensor/dtype.h"

@@ -25,7 +25,7 @@
  *     RG_CHILD(model, head, rg_nn_linear(3, 5));
  *
  * If that fails, the module stays as it was. A field that was assigned to in another way isn't
- * registered: the next walk over the tree fails, and says so.
+ * registered: then functions on all modules, such as rg_parameters, fail and name the field.
  *
  * A field that isn't registered gets its value from RG_MODULE(Scale, &scale_class, .n = n).
  * A constructor that fails frees what it made and returns NULL; NULL as a child or a
@@ -104,9 +104,9 @@ bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_mod
 /* Stores `parameter`, which is registered in another field, in the field `place`, which must be
  * registered as well. Both fields then share the parameter. */
 bool rg_tie(rg_tensor **place, rg_tensor *parameter);
-/* Call this when a block of memory outside of m's struct has moved, as after realloc, and
- * registered fields of m lie in the block. `from` is the old address of the block, `to` the new
- * address, and `bytes` its size. The addresses of the fields are updated. */
+/* Updates the addresses of m's registered fields, if they lie in a block of memory outside of m's
+ * struct and that block has moved, as after realloc. `from` is the old address of the block, `to`
+ * the new address, and `bytes` its size. */
 bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 
 /* RG_A_MODULE_(m) converts m, a pointer to a module's struct of any type, to an rg_module *. If m
@@ -242,7 +242,7 @@ typedef struct rg_named_modules_list {
 rg_list rg_parameters(void *m);
 rg_named_list rg_named_parameters(void *m);
 rg_named_list rg_named_buffers(void *m);
-/* Lists m itself first, with the name "". */
+/* Lists m and all modules below it. m itself comes first, with the name "". */
 rg_named_modules_list rg_named_modules(void *m);
 /* Return the module, parameter or buffer at this path, such as "layers.0.linear1". Fail as torch
  * does if there is none. The path "" means m itself. */
@@ -267,7 +267,7 @@ rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool s
 /* Returns the string that torch prints for such a module. The scope owns it. */
 const char *rg_module_repr(void *m);
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_module_new(bytes, ...)          rg_module_new(RG_WHOLE(bytes), __VA_ARGS__)
 #define rg_move_places(m, from, to, bytes) rg_move_places(m, from, to, RG_WHOLE(bytes))

@@ -68,8 +68,9 @@ void rgi_module_end(rg_module *m);
 bool rgi_put_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Returns whether m is a Sequential, a ModuleList or a ModuleDict. */
 bool rgi_is_container(const rg_module *m);
-/* Makes the child m's child of this name: replaces the child that has the name, or else appends.
- * Also stores the child in *place, if that is a field outside of the container's array v. */
+/* Makes `child` the child of the container m that has this name: replaces the present child, or
+ * appends a new one. Also stores it in *place, if that is a field outside of the container's array
+ * v. */
 bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Records that m's entry e holds this child: counts one more parent, and stores m as the first
  * parent if the child has none yet. */
@@ -84,8 +85,8 @@ bool rgi_is_registered(const char *op, const rg_entry *e);
 /* Returns whether m is a module that hasn't been freed. */
 static inline bool rgi_is_module(const rg_module *m) { return rgi_is_handle(m, RG_HANDLE_MODULE); }
 
-/* The state that the backward hooks of one call share. A call of a module without such hooks has
- * NULL. */
+/* The state that the backward hooks of one call share. NULL in a call of a module that has no such
+ * hooks. */
 typedef struct rg_backward_call rg_backward_call;
 /* Prepares a call of a module that has backward hooks: replaces each input by an alias whose node
  * in the graph calls the hooks in a backward run, and sets *call. Leaves *call unchanged if m has

@@ -1,5 +1,5 @@
 /*
- * repr.c: a module's text, as torch prints it:
+ * repr.c: writes a module's repr, as torch prints it:
  *
  *     Sequential(
  *       (0): Linear(in_features=2, out_features=2, bias=True)

@@ -8,8 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* While the stack grows down and its pointer is above this address, enough stack is left.
- * UINTPTR_MAX until the thread has measured its stack, so that the first check measures it. */
+/* If the address of the current stack frame is above this one, enough of the stack is left. It is
+ * UINTPTR_MAX until the thread has measured its stack, so that the first check measures the
+ * stack. */
 extern __thread uintptr_t rgi_stack_floor __attribute__((tls_model("initial-exec")));
 bool rgi_stack_is_short_below(uintptr_t here);
 

@@ -19,7 +19,7 @@ rg_named_list rg_state_dict(void *m) {
 /* ---- two dictionaries ---------------------------------------------------------- */
 
 /* Maps each name to its index in the list. Fails, and leaves the map empty, if a name occurs twice:
- * in Python the list is a dictionary, in which no key can. */
+ * in Python the list is a dictionary, whose keys are unique. */
 static bool map_names(rg_map *places, rg_named_list list, const char *op) {
     *places = (rg_map){ 0 };
     for (int i = 0; i < list.n; i++) {

@@ -54,8 +54,8 @@ static bool is_known(const walker *w, const void *what) {
     return false;
 }
 
-/* Adds the values that were found last to the map, if there are many values. Returns false if
- * memory runs out. */
+/* Adds the found values that aren't in the map yet to the map, if there are many values. Returns
+ * false if memory runs out. */
 static bool make_known(walker *w) {
     for (size_t i = rgi_map_addresses(&w->known); w->n >= FEW_FOUND && i < w->n; i++)
         if (!rgi_map_put_address(&w->known, w->found[i].tensor, (int64_t)i))
@@ -259,7 +259,7 @@ typedef struct conversion {
     rg_tensor *t, *data, *grad;
 } conversion;
 
-/* Returns a copy of t, converted to the dtype. Its dims have the same order in memory as t's. */
+/* Returns a copy of t, converted to the dtype. Its strides have the same order as t's. */
 static rg_tensor *converted(const rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_own(rgi_new_dense_like(t, dtype));
     if (copy)

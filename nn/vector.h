@@ -1,6 +1,6 @@
 /*
- * vector.h: copies all parameters into one vector, and a vector back into the parameters, as
- * torch.nn.utils.parameters_to_vector and vector_to_parameters.
+ * vector.h: concatenates parameters to a vector, and makes parameters views of a vector, as
+ * torch.nn.utils.parameters_to_vector and vector_to_parameters do.
  */
 #pragma once
 

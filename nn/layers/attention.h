@@ -1,6 +1,7 @@
 /*
  * attention.h: attention as modules: the notebook's SelfAttention, and torch's MultiheadAttention.
- * Both call rg_scaled_dot_product_attention of autograd/ops/ops.h.
+ * The latter calls rg_scaled_dot_product_attention of autograd/ops/ops.h, unless the weights are
+ * needed as well.
  */
 #pragma once
 
@@ -111,7 +112,7 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_te
  * attends to later positions. */
 rg_tensor *rg_generate_square_subsequent_mask(int64_t n);
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_nn_self_attention(d_in, d_out_kq, d_out_v) \
     rg_nn_self_attention(RG_WHOLE(d_in), RG_WHOLE(d_out_kq), RG_WHOLE(d_out_v))

@@ -60,7 +60,7 @@ static bool conv_all(const rg_dims *v, int64_t number) {
     return v->v[0] == number && v->v[v->n - 1] == number;
 }
 
-/* Prints only options that differ from torch's defaults. */
+/* Writes the module's repr. Some options are shown only if they differ from torch's defaults. */
 static void conv_module_repr(rg_module *m, char *text, size_t room) {
     rg_conv_module *self = (rg_conv_module *)m;
     int at = snprintf(text, room, "%lld, %lld", (long long)self->in_channels,

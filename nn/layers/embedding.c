@@ -15,7 +15,7 @@ static rg_tensor *embedding_module_forward(rg_module *m, rg_tensor *index) {
                         .scale_grad_by_freq = self->scale_grad_by_freq);
 }
 
-/* Prints only options that differ from torch's defaults. */
+/* Writes the module's repr. Options are shown only if they differ from torch's defaults. */
 static void embedding_module_repr(rg_module *m, char *text, size_t room) {
     rg_embedding_module *self = (rg_embedding_module *)m;
     int at = snprintf(text, room, "%lld, %lld", (long long)self->num_embeddings,

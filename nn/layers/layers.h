@@ -50,7 +50,7 @@ typedef struct RG_OPTIONS rg_norm_options {
     RG_BY_NAME;
     /* RG_OWN_EPS means the default: 1e-5, but in RMSNorm the epsilon of x's dtype. */
     double eps RG_DEFAULT(RG_OWN_EPS);
-    /* The argument `affine` of GroupNorm. */
+    /* Named `affine` in torch's GroupNorm. */
     bool elementwise_affine RG_DEFAULT(true);
     bool bias RG_DEFAULT(true);
 } rg_norm_options;
@@ -208,7 +208,7 @@ rg_batch_norm_module *rg_nn_batch_norm2d_with(int64_t num_features, rg_batch_nor
 /* ---- layers without parameters: rg_nn_relu is a module that computes rg_relu, .. --------- */
 typedef struct rg_plain_module {
     rg_module base;
-    /* The constructor's arguments, in their order. Arguments that it doesn't take are 0. */
+    /* The arguments of the module's constructor, in their order. 0 if the constructor has fewer. */
     double a, b;
 } rg_plain_module;
 rg_plain_module *rg_nn_identity(void);
@@ -241,7 +241,7 @@ rg_plain_module *rg_nn_glu(int dim);
 rg_plain_module *rg_nn_dropout(double p);
 rg_plain_module *rg_nn_flatten(int start_dim, int end_dim);
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_nn_linear_with(in_features, out_features, ...) \
     rg_nn_linear_with(RG_WHOLE(in_features), RG_WHOLE(out_features), __VA_ARGS__)

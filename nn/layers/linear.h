@@ -1,6 +1,7 @@
 /*
- * linear.h: the class of the Linear inside MultiheadAttention, whose name in torch isn't Linear.
- * Private. The Linear for programs, rg_nn_linear, is in layers.h.
+ * linear.h: the class of the linear layer inside MultiheadAttention. It is a class of its own,
+ * because its name in torch isn't Linear. Private. The Linear for programs, rg_nn_linear, is in
+ * layers.h.
  */
 #pragma once
 

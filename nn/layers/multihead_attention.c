@@ -55,7 +55,7 @@ static bool mha_check_masks(const rg_tensor *query, const rg_multihead_options *
 }
 
 /* Requires that keys and values have the same length and batch. If one weight projects query, keys
- * and values, their widths must be equal as well. */
+ * and values, the widths of keys and values must be equal as well. */
 static bool mha_check_keys_and_values(rg_multihead_attention *self, rg_tensor *k, rg_tensor *v) {
     bool packed = self->in_proj_weight != RG_NONE, alike = true;
     int dims = packed ? k->ndim : k->ndim - 1;

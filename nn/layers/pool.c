@@ -27,7 +27,7 @@ static int pool_text(char *text, size_t room, int at, const char *name, rg_dims 
     return number ? at : at + snprintf(text + at, room - (size_t)at, v.n == 1 ? ",)" : ")");
 }
 
-/* Returns the list, or the number as a list of length 1. */
+/* Returns the list if it isn't empty, otherwise the number as a list of length 1. */
 static rg_dims list_or_number(int64_t number, rg_dims list) {
     return list.n ? list : RG_DIMS(number);
 }

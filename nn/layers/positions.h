@@ -1,9 +1,9 @@
 /*
  * positions.h: modules that encode the position of each row of a sequence x, (..., length, dim).
  *
- * Learned and sinusoidal positions are added to x. Rotary ones turn x: with its halves a and b,
- * x becomes (a cos - b sin, b cos + a sin), as Hugging Face's LLaMA has it. The i-th angle of a
- * position is position / base^(2i/dim), where the base of sinusoidal positions is 10000.
+ * Learned and sinusoidal positions are added to x. Rotary positions rotate x: if a and b are the
+ * halves of its last dim, x becomes (a cos - b sin, b cos + a sin), as in Hugging Face's LLaMA. The
+ * i-th angle of a position is position / base^(2i/dim). For sinusoidal positions base is 10000.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
  * follow. rg_call(m, x) encodes with start = 0. */
 rg_tensor *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_nn_learned_positions(max_len, dim) \
     rg_nn_learned_positions(RG_WHOLE(max_len), RG_WHOLE(dim))

@@ -351,7 +351,7 @@ static int rnn_add(char *text, size_t room, int at, const char *name, const char
     return at + snprintf(text + at, room - (size_t)at, ", %s=%s", name, value);
 }
 
-/* Prints only options that differ from torch's defaults. */
+/* Writes the module's repr. Options are shown only if they differ from torch's defaults. */
 static void rnn_repr(rg_module *m, char *text, size_t room) {
     const rg_rnn_module *self = (rg_rnn_module *)m;
     const rg_rnn_options *o = &self->o;

@@ -186,7 +186,7 @@ typedef struct rg_rnn_cell_keywords {
     rg_tensor *c RG_DEFAULT(RG_NONE);
 } rg_rnn_cell_keywords;
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_nn_lstm_with(input_size, hidden_size, ...) \
     rg_nn_lstm_with(RG_WHOLE(input_size), RG_WHOLE(hidden_size), __VA_ARGS__)

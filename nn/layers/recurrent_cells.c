@@ -51,8 +51,8 @@ static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
 
 /* ---- forward --------------------------------------------------------------------- */
 
-/* Runs the step with x of (1, batch, input_size): one time step. Returns h and, for an LSTM, c; for
- * other cells c is RG_NONE. */
+/* Runs one time step. x is (1, batch, input_size). Returns h and, for an LSTM, c; for other cells c
+ * is RG_NONE. */
 static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *h,
                                  rg_tensor *c) {
     rg_tensor *gates = rgi_rnn_gates(x, self->weight_ih, self->bias_ih, self->bias_hh,

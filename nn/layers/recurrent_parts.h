@@ -12,8 +12,8 @@ static inline int rgi_rnn_gate_count(bool lstm, bool gru) {
     return gru ? 3 : 1;
 }
 
-/* Returns the part of the gates that depends on x only, with both biases added. But for a GRU,
- * bias_hh isn't added: its scan adds it at each step. */
+/* Returns the part of the gates that depends on x only, with both biases added. But for a GRU only
+ * bias_ih is added, since rg_gru_scan adds bias_hh at each step. */
 static inline rg_tensor *rgi_rnn_gates(rg_tensor *x, rg_tensor *weight_ih, rg_tensor *bias_ih,
                                        rg_tensor *bias_hh, bool gru) {
     rg_tensor *bias = bias_ih;

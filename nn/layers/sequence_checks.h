@@ -1,6 +1,6 @@
 /*
  * sequence_checks.h: checks the arguments of attention, transformer and recurrent layers. Each
- * function returns true, or calls rg_error and returns false; `op` is the name with which the error
+ * function returns true, or fails and returns false; `op` is the name with which the error
  * message begins. The checks of ops are in autograd/checks.h. Private.
  */
 #pragma once
@@ -26,8 +26,8 @@ bool rgi_want_input_size(const char *op, const rg_tensor *x, int64_t size);
 /* Requires that an LSTM is given both h_0 and c_0 or neither, and that a layer of another kind is
  * given no c_0. */
 bool rgi_want_states(const char *op, bool lstm, rg_tensor *const states[2]);
-/* Requires that the given states have as many dims as x. x is batched if it has `dims` dims; the
- * error message says so. */
+/* Requires that the given states have as many dims as x. `dims` is the number of dims of a batched
+ * x, and only decides whether the error message says "batched" or "unbatched". */
 bool rgi_want_states_like(const char *op, const rg_tensor *x, int dims, rg_tensor *const states[2]);
 /* Requires that a state, if it is given, has this shape. `which` is its index among an LSTM's
  * states: 0 for h_0, 1 for c_0. */

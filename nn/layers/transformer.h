@@ -256,7 +256,7 @@ rg_tensor *rg_transformer_forward_with(rg_transformer *m, rg_tensor *src, rg_ten
                      .memory_key_padding_mask = RG_NONE),                              \
                     __VA_ARGS__))
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_nn_transformer_encoder_layer_with(d_model, nhead, ...) \
     rg_nn_transformer_encoder_layer_with(RG_WHOLE(d_model), RG_WHOLE(nhead), __VA_ARGS__)

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
-/* While this thread has it set, rg_nn_init_uniform_, rg_nn_init_normal_ and embeddings draw no
- * random numbers: new weights stay uninitialised, and the state of the generator doesn't change. */
+/* While this is true in a thread, rg_nn_init_uniform_, rg_nn_init_normal_ and embeddings draw no
+ * random numbers there: new weights stay uninitialised, and the state of the generator doesn't
+ * change. */
 extern __thread bool rgi_undrawn __attribute__((tls_model("initial-exec")));

@@ -7,7 +7,7 @@
 #include "tensor/memory.h"
 
 /* A merge: the token `left`, followed by the token `right`, is replaced by the token `made`. If
- * several merges are possible, that of the lowest rank comes first. */
+ * several merges are possible, the one with the lowest rank is made first. */
 typedef struct {
     uint32_t left, right, rank, made;
 } rg_merge;

@@ -111,7 +111,7 @@ rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_token
                                      (.temperature = 1, .top_p = 1, .pad_token_id = -1), \
                                      __VA_ARGS__))
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_gpt_cache(m, batch)                 rg_gpt_cache(m, RG_WHOLE(batch))
 #define rg_gpt_cached(m, idx, cache, position) rg_gpt_cached(m, idx, cache, RG_WHOLE(position))

@@ -84,7 +84,7 @@ const char *rg_token_stream_add(rg_token_stream *s, int64_t id);
  * otherwise "". */
 const char *rg_token_stream_end(rg_token_stream *s);
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_tokenizer_token(t, id)  rg_tokenizer_token(t, RG_WHOLE(id))
 #define rg_token_stream_add(s, id) rg_token_stream_add(s, RG_WHOLE(id))

@@ -15,10 +15,10 @@
 
 RG_PUBLIC_BEGIN
 
-/* Says how the average is computed. If `ema`, each update keeps the fraction `decay` of the
- * average, and adds 1 - decay times the model's weights. Otherwise, and by default, it is the mean
- * over all updates. rg_get_ema_multi_avg_fn fails if decay isn't between 0 and 1; the average then
- * can't be made. */
+/* Says how the average is computed. If `ema` is set, each update keeps the fraction `decay` of the
+ * average, and adds 1 - decay times the model's weights. Otherwise, and by default, the average is
+ * the mean over all updates. `failed` is set if rg_get_ema_multi_avg_fn was given a decay that
+ * isn't between 0 and 1; rg_optim_averaged_model then returns NULL. */
 typedef struct rg_multi_avg_fn {
     bool ema, failed;
     double decay;

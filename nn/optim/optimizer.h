@@ -132,7 +132,7 @@ rg_named_list rg_optim_state_dict(rg_optim *o);
  * rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer"). */
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_optim_group(o, i)      rg_optim_group(o, RG_WHOLE(i))
 #define rg_optim_parameters(o, i) rg_optim_parameters(o, RG_WHOLE(i))

@@ -173,7 +173,7 @@ bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
  * multiplies the present rate by the lambda's value at this epoch. */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_optim_warmup_cosine_lr(o, warmup, total, start_factor, eta_min) \
     rg_optim_warmup_cosine_lr(o, RG_WHOLE(warmup), RG_WHOLE(total), start_factor, eta_min)

@@ -9,13 +9,13 @@
  *         rg_destroy_process_group();
  *     }
  *
- * A program that `mpirun -n 4` starts has 4 ranks. A program that no launcher of MPI has started is
- * rank 0 of 1, and doesn't start MPI: all functions below work, and send nothing.
+ * A program that `mpirun -n 4` starts has 4 ranks. If a program wasn't started by a launcher of
+ * MPI, it is rank 0 of 1, and MPI isn't initialized: all functions below work, and send nothing.
  *
  * A collective function must be called by all ranks, in the same order, from the thread that
  * started the group. If the ranks call different functions, or with different shapes or dtypes, or
- * if one of them has failed, all fail with the same sentence, which names the rank. Collective
- * functions are no part of a recording (see replay.h) or of a graph.
+ * if one of them has failed, the call fails on all ranks with the same error message, which names
+ * the rank. Collective functions can't be a part of a recording (see replay.h) or of a graph.
  */
 #pragma once
 
@@ -65,7 +65,7 @@ bool rg_barrier(void);
  * forever. No other function of regard ends a program, and none calls this one. */
 void rg_abort_ranks_on_error(rg_code code, const char *message);
 
-/* ---- integer arguments: RG_WHOLE (tensor/keywords.h) lets no fraction compile -------- */
+/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
 #define rg_broadcast_(t, src) rg_broadcast_(t, RG_WHOLE(src))
 

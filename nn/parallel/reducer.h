@@ -52,8 +52,10 @@ typedef struct rg_reducer {
     int n;
     rg_reducer_entry **order; /* The entries in the order in which their gradients are expected. */
     int arrived;              /* The number of gradients that have arrived in this run. */
-    bool settled;             /* Set once `order` is the order that was observed in a run. */
-    rg_buffer *buffers;       /* All buffers; after the first forward, those that it changed. */
+    /* Set once `order` is the order in which gradients have arrived in a run; before, it is a
+     * guess. */
+    bool settled;
+    rg_buffer *buffers; /* All buffers; after the first forward, those that it changed. */
     rg_tensor *buffers_holder;
     int n_buffers;
     bool buffers_known;
