@@ -39,9 +39,9 @@ typedef struct {
  * nothing to free. */
 bool rgi_json_file_read(rg_json_file *f, const char *op, const char *path);
 void rgi_json_file_free(rg_json_file *f);
-/* Returns whether the value is an object, and its members obey the rules. The array of rules ends
- * with a row that has no name. If not, fails with a message about `where`, which names the object,
- * such as "the model"; it is "" for the root of the file. */
+/* Returns whether the value is an object, and its members obey the rules. If not, fails with a
+ * message about `where`, which names the object, such as "the model"; it is "" for the root of the
+ * file. The array of rules ends with a row that has no name. */
 bool rgi_json_keeps(const rg_json_file *f, uint32_t object, const char *where,
                     const rg_json_rule *rules);
 /* Return the value of a member that is a whole number, a number, or a boolean. If the object lacks

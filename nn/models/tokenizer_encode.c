@@ -173,8 +173,9 @@ static const char *space_behind(const char *p, const char *end) {
 
 static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end);
 
-/* Encodes a text in which none of the tokens `a` was found. If `a` are the plain tokens, next
- * searches for the normalized ones; if it is these, cuts the text into words. */
+/* Encodes a text in which none of the tokens `a` was found. If `a` are the plain tokens, searches
+ * the text for the normalized tokens next. If `a` are the normalized tokens, cuts the text into
+ * words, and encodes these. */
 static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
     if (p >= end)
         return true;

@@ -191,7 +191,7 @@ static bool load_merge(rg_tokenizer *t, const rg_file *f, size_t number, const c
         return false;
     int64_t ids[3];
     for (int i = 0; i < 3; i++) {
-        /* In turn the left string, the right one, and their concatenation. */
+        /* Look up the left string, then the right one, then their concatenation. */
         size_t from_left = i == 1 ? 0 : n, from_right = i == 0 ? 0 : m;
         memcpy(name, left, from_left);
         memcpy(name + from_left, right, from_right);

@@ -44,7 +44,7 @@ struct rg_tokenizer {
     int64_t of_byte[256];
     /* The token that replaces bytes without a token. -1 means that such bytes are dropped. */
     int64_t unknown;
-    bool fuse_unknown;  /* A sequence of such bytes is replaced by one token. */
+    bool fuse_unknown;  /* Adjacent bytes without a token are replaced by a single unknown token. */
     bool ignore_merges; /* If a whole word is a token, its bytes aren't merged step by step. */
     bool prefix_space;  /* A blank is put before a text that doesn't begin with one. */
     bool words;         /* Texts are cut into words first, by GPT-2's regular expression. */

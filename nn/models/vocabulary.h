@@ -47,7 +47,8 @@ void rg_vocabulary_free(rg_vocabulary *v);
 int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token);
 /* Returns the indices of the text's tokens as an int64 vector. */
 rg_tensor *rg_encode(const rg_vocabulary *v, const char *text);
-/* Returns the text of these tokens. Words are separated by blanks. The scope owns the text. */
+/* Returns the text of the tokens with these indices. Words are separated by blanks. The scope owns
+ * the text. */
 const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices);
 
 RG_PUBLIC_END

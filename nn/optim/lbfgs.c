@@ -1,6 +1,6 @@
 /*
  * lbfgs.c: LBFGS. A step calls the program's closure several times. The line search computes in
- * double. Numbers that are 0-d tensors in torch are rounded to the dtype of the parameters, to get
+ * double. Numbers that are 0-d tensors in torch are rounded to the dtype of the gradients, to get
  * torch's results. A step works on a copy of the state, so that a failed step changes nothing.
  */
 #include "optimizer_structs.h"
@@ -122,7 +122,7 @@ static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
     return hold(&r->flat_grad, flat_gradient(r->o));
 }
 
-/* Adds t * d to the parameters, where d is a vector with an element for each element of theirs. */
+/* Adds t * d to the parameters. The vector d has an element for each element of the parameters. */
 static bool move_along(const lbfgs_run *r, double t, rg_tensor *d) {
     RG_SCOPE();
     int64_t at = 0;
@@ -300,8 +300,8 @@ static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
     return true;
 }
 
-/* Appends the pair of the last step, unless the gradient's change has hardly any or a negative
- * component along the step. */
+/* Appends the pair of the last step, but only if the dot product of the gradient's change and the
+ * step is larger than 1e-10. */
 static bool remember_step(lbfgs_run *r) {
     rg_lbfgs *m = &r->s;
     rg_tensor *y = rg_sub(r->flat_grad, m->prev_flat_grad), *s = rg_mul(m->d, m->t);

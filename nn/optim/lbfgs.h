@@ -6,8 +6,9 @@
 #include "saved.h"
 
 /* The data of an earlier step that LBFGS remembers: dir is the change of the gradient (torch's
- * old_dirs), and stp the change of the parameters (torch's old_stps). ro is 1 / (dir . stp). al is
- * a number of the two-loop recursion, which each step computes anew. */
+ * old_dirs), and stp the change of the parameters (torch's old_stps). ro is 1 divided by the dot
+ * product of dir and stp. al is a number of the two-loop recursion, which each step computes
+ * anew. */
 typedef struct rg_lbfgs_pair {
     rg_tensor *dir, *stp;
     double ro, al;
@@ -15,7 +16,9 @@ typedef struct rg_lbfgs_pair {
 
 typedef struct rg_lbfgs {
     double func_evals, n_iter;
-    double t, h_diag, prev_loss; /* Have a meaning only if d isn't NULL. */
+    /* The step size, the scale of the initial inverse Hessian, and the loss before the step. They
+     * have a value only if d isn't NULL. */
+    double t, h_diag, prev_loss;
     /* The direction and the gradient of the last step. NULL before the first step. */
     rg_tensor *d, *prev_flat_grad;
     rg_lbfgs_pair *pairs; /* The remembered steps, from the oldest to the newest. */

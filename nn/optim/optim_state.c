@@ -183,9 +183,10 @@ typedef struct {
     rg_saved row;
     void *base;
     rg_optim_slot *slot; /* The slot that `base` is, or NULL if it is another struct. */
-    int needs;           /* The option that must not be 0 for a state to exist, or RG_ALWAYS. */
-    bool optional;       /* The dictionary needn't have the value. */
-    bool ignored;        /* The value in the dictionary isn't used. */
+    /* The option that must not be 0 for a state to exist. RG_ALWAYS if there is no such option. */
+    int needs;
+    bool optional; /* The dictionary needn't have the value. */
+    bool ignored;  /* The value in the dictionary isn't used. */
     bool found;
 } optim_entry;
 

@@ -131,7 +131,8 @@ static const char *const checked_options[RG_OPTION_COUNT] = {
     [RG_OPTION_initial_accumulator_value] = "initial_accumulator_value value",
     [RG_OPTION_momentum_decay] = "momentum_decay value",
 };
-/* The same for Muon, whose error messages have other names. */
+/* The options whose values torch's Muon checks, with the names that its error messages give
+ * them. */
 static const char *const checked_by_muon[RG_OPTION_COUNT] = {
     [RG_OPTION_lr] = "Learning rate",
     [RG_OPTION_momentum] = "momentum",

@@ -69,8 +69,8 @@ static void nadam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->nadam.shrink = shrink_of(z, g);
 }
 
-/* In the first steps the estimate of the variance is too uncertain, so the step isn't divided by
- * its root (`rectified` is false). */
+/* Sets the numbers of RAdam's kernel. In the first steps the estimate of the variance is too
+ * uncertain; then `rectified` is false, and the step isn't divided by the root of the estimate. */
 static void radam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                           const rg_optim_slot *slot) {
     const double last = 2 / (1 - g->betas[1]) - 1;
@@ -114,8 +114,8 @@ static void lion_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->lion.mean_entering = 1 - g->betas[1];
 }
 
-/* Adapts the learning rate to the shape of the matrix: larger for a matrix with more rows than
- * columns or, with match_rms_adamw, for a large matrix. */
+/* Sets the numbers of Muon's kernel. The learning rate depends on the shape of the matrix: it is
+ * larger for a matrix with more rows than columns or, with match_rms_adamw, for a large matrix. */
 static void muon_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                          const rg_optim_slot *slot) {
     const double rows = (double)rg_size(slot->param, 0);

@@ -101,8 +101,8 @@ int64_t rgi_place_in_list(const char *name, const char *list) {
     const size_t n = strlen(list);
     if (strncmp(name, list, n) != 0 || name[n] != '.' || name[n + 1] < '0')
         return -1;
-    /* Requires that the first character is a digit or a character above it, since strtoll would
-     * skip blanks and accept a sign. */
+    /* A character below '0' was refused above, because strtoll would skip blanks and accept a
+     * sign. */
     char *end;
     const long long place = strtoll(name + n + 1, &end, 10);
     return *end ? -1 : place;
