@@ -30,9 +30,9 @@ RG_PUBLIC_BEGIN
 typedef struct rg_tokens rg_tokens;
 typedef struct RG_OPTIONS rg_tokens_options {
     RG_BY_NAME;
-    /* The dtype in the file: "uint16", "uint32" or another integer dtype of torch. Raw files have
-     * the lowest byte first. NULL means "uint16" or, if the path ends with ".npy", the dtype that
-     * NumPy's header tells. */
+    /* The dtype in the file: "uint16", "uint32" or another integer dtype of torch. A file without a
+     * header must be little-endian. NULL means "uint16" or, if the path ends with ".npy", the dtype
+     * that NumPy's header tells. */
     const char *dtype RG_DEFAULT(NULL);
 } rg_tokens_options;
 /* Opens a file of tokens. Close it with rg_tokens_close. Returns NULL on failure. */
@@ -66,8 +66,9 @@ typedef struct RG_OPTIONS rg_csv_options {
     RG_ONE_OF(rg_dtype) dtype RG_DEFAULT(RG_FLOAT32);
 } rg_csv_options;
 /* Reads the numbers of a CSV file into a tensor (rows, columns). Cells can be in double quotes.
- * Empty lines are skipped. A cell that isn't a number is an error that tells its line and column.
- * With an integer dtype so is a cell that isn't written as an integer: 5.0 isn't. */
+ * Empty lines are skipped. A cell that isn't a number is an error; the error message tells its line
+ * and column. With an integer dtype, a cell that isn't written as an integer, such as 5.0, is an
+ * error as well. */
 rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o);
 #define rg_load_csv(path, ...) \
     rg_load_csv_with(          \

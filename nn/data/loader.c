@@ -35,8 +35,8 @@ static size_t loader_bytes(int n) {
 
 /* ---- making --------------------------------------------------------------------------- */
 
-/* Returns the number of items, which all tensors must share. Fails, and returns -1, if they
- * don't. */
+/* Returns the number of items: the size of the first dim, which must be the same in all tensors.
+ * Fails, and returns -1, if it isn't. */
 static int64_t count_items(rg_list tensors, const char *op) {
     int64_t n = -1;
     if (!rgi_given_list(tensors.n, tensors.v, op))

@@ -165,8 +165,8 @@ static bool csv_whole(const csv_reader *r, char *cell, void *place) {
     const char *digits = begin + (*begin == '-' || *begin == '+');
     errno = 0;
     const int64_t v = strtoll(begin, &end, 10);
-    /* Checked because strtoll accepts an empty string as 0, and skips more kinds of white space
-     * than blanks and tabs. */
+    /* The first character must be checked, because strtoll accepts an empty string as 0, and skips
+     * more kinds of white space than blanks and tabs. */
     if (*digits < '0' || end[strspn(end, blanks)])
         return csv_refuse(r, "is no integer", cell);
     rgi_store_i64(place, r->options.dtype, v);
@@ -174,8 +174,9 @@ static bool csv_whole(const csv_reader *r, char *cell, void *place) {
     return !overflows || csv_refuse(r, "is too large", cell);
 }
 
-/* Allocates room for the cells that are left. Counting delimiters and line feeds gives at least
- * their number: quoted cells can contain some, and lines can be empty. */
+/* Allocates room for the cells that are left. There is at most one more than there are delimiters
+ * and line feeds. There can be fewer, because quoted cells can contain delimiters, and lines can be
+ * empty. */
 static bool csv_make_room(csv_reader *r) {
     int64_t most = 1;
     for (const char *p = r->at; *p; p++)

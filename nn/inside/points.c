@@ -136,8 +136,8 @@ static rg_tensor *call_hooks(struct rg_hook_scope *scope, const char *name, rg_t
     return x;
 }
 
-/* Calls the matching hooks of all scopes, those of the outer scopes first. Skips scopes one of
- * whose hooks is running. */
+/* Calls the matching hooks of all scopes, those of the outer scopes first. A scope is skipped while
+ * one of its hooks is running. */
 static rg_tensor *through_scopes(struct rg_hook_scope *scope, rg_module *of, const char *name,
                                  rg_tensor *x) {
     char text[2 * RG_PATH_ROOM];

@@ -22,8 +22,8 @@ int rgi_sums_completed(int i, int n) {
 
 /* ---- the tree within a rank ------------------------------------------------------------ */
 
-/* Adds 0 to each element of a sum. That turns -0 into 0. It is done because another number of ranks
- * would add the zero gradient here, and the bits must not depend on that number. */
+/* Adds 0 to each element of a sum, which turns -0 into 0. If the shards were on different ranks,
+ * the zero gradient would be added in this way, and the result must have the same bits. */
 static void add_zeros(const rg_bucket *b, char *to, int64_t n) {
     static const double zeros[512];
     const size_t size = rgi_element_size(b->dtype);
@@ -115,8 +115,8 @@ static rg_tensor *gradient_arrives(rg_tensor *gradient, void *context) {
 
 /* ---- the end of a run ------------------------------------------------------------------ */
 
-/* Replaces the expected order by the order in which the gradients arrived on rank 0, on all ranks,
- * and makes the buckets again. Returns false on failure. */
+/* On all ranks, replaces the expected order of the gradients by the order in which they arrived on
+ * rank 0, and makes the buckets again. Returns false on failure. */
 static bool settle_order(rg_reducer *s) {
     RG_SCOPE();
     rg_tensor *order = rg_zeros_dims(RG_DIMS(s->n), RG_INT64);
@@ -159,8 +159,9 @@ static rg_tensor *final_gradient(const rg_reducer_entry *entry) {
     return before == RG_NONE ? mean : rg_add_(mean, before);
 }
 
-/* Sets a parameter's .grad at the end of a shard. After the last shard it becomes the final
- * gradient; before, RG_NONE, so that the next shard's gradient isn't added to it. */
+/* Sets a parameter's .grad at the end of a shard. After the last shard, .grad becomes the final
+ * gradient. After an earlier shard it becomes RG_NONE, so that the next shard's gradient isn't
+ * added to it. */
 static bool put_gradient(rg_reducer_entry *entry, bool last) {
     RG_SCOPE();
     rg_tensor *there = rg_grad_of(entry->leaf);
@@ -195,8 +196,8 @@ static void batch_ends(rg_reducer *s) {
         s->v[i].used = false;
 }
 
-/* Adds zeros for each gradient that this backward run hasn't computed, and adds the values of the
- * buffers. Returns false on failure. */
+/* Adds zeros to the sums for each gradient that this backward run hasn't computed, and adds the
+ * values of the buffers to their sums. Returns false on failure. */
 static bool rest_arrives(rg_reducer *s) {
     RG_SCOPE();
     for (int i = 0; i < s->n; i++) {

@@ -14,13 +14,13 @@ typedef struct rg_reducer_entry {
     struct rg_reducer *of;
     rg_tensor *leaf;
     bool is_buffer;
-    int64_t n;         /* The number of elements. */
-    int bucket;        /* The index of its bucket. */
-    int64_t at;        /* The index of its first element in the bucket. */
-    int place;         /* The index of this entry in the bucket. */
-    int hook, after;   /* The ids of its hooks. */
-    bool arrived;      /* The current backward run has computed its gradient. */
-    bool used;         /* A backward run of this batch has computed its gradient. */
+    int64_t n;         /* The number of elements of the parameter or buffer. */
+    int bucket;        /* The index of the bucket that holds this entry. */
+    int64_t at;        /* The index of this entry's first element in the bucket. */
+    int place;         /* The index of this entry among the bucket's entries. */
+    int hook, after;   /* The ids of the parameter's hooks. */
+    bool arrived;      /* The current backward run has computed this gradient. */
+    bool used;         /* A backward run of this batch has computed this gradient. */
     rg_tensor *before; /* The parameter's .grad before the batch, or NULL if it had none. */
 } rg_reducer_entry;
 
@@ -30,12 +30,13 @@ typedef struct rg_reducer_entry {
  * end the first array is the sum over all shards of this rank, which is sent. */
 typedef struct rg_bucket {
     rg_dtype dtype;
-    /* The number of its entries, and of gradients that haven't arrived in this run. */
+    /* The number of the bucket's entries, and of entries whose gradients haven't arrived in this
+     * run. */
     int n_entries, missing;
     int64_t n;
     rg_tensor *sums, *room;
     rg_tree_sum sum;
-    double began; /* The profiler's time when it was sent. */
+    double began; /* The profiler's time when sending began. */
     bool done;
 } rg_bucket;
 
@@ -63,7 +64,7 @@ typedef struct rg_reducer {
     int n_buckets, launched;
     size_t cap; /* The largest size in bytes of a bucket, unless it has only one entry. */
     int levels; /* The number of arrays in a bucket's `sums`. */
-    int turn;   /* The index of this rank's next shard. */
+    int turn;   /* The index of the next shard among this rank's. */
     int depth;  /* The number of sums over subtrees that wait until they can be added. */
     /* The shard's forward has run, so gradients that arrive now are the shard's. */
     bool armed;

@@ -17,8 +17,8 @@ int rgi_transport_size(void);
 /* Ends the programs of all ranks, with this exit status. */
 void rgi_transport_abort(int status);
 
-/* Two ranks send elements to each other. Either can send none, so that the other only sends. The
- * memory of both messages must not be touched until the exchange is done. */
+/* Two ranks send elements to each other. If a rank sends none, it only receives. The memory of both
+ * messages must not be touched until the exchange is done. */
 typedef struct rg_exchange {
     int64_t requests[2];
 } rg_exchange;

@@ -164,8 +164,8 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Lists the names in the file that are unexpected: the module doesn't have them, or the file should
- * have their tensor under another name. */
+/* Lists the names in the file that are unexpected, because the module doesn't have them, or because
+ * the file should have their tensor under another name. */
 static bool find_unexpected_names(module_loading *l, const area *areas) {
     const char **names = rgi_scope_alloc(((size_t)l->file.n + (size_t)l->state.n) * sizeof *names);
     int n = 0;
@@ -252,7 +252,7 @@ bool rg_module_load_with(void *m, const char *path, rg_module_load_options o) {
     RG_AS("module_load");
     RG_LOADING("module_load", path);
     if (o.keys)
-        /* Without RG_SCOPE, so that the caller's scope owns the names. */
+        /* No RG_SCOPE is opened here, so that the caller's scope owns the names. */
         return load_module(m, path, &o);
     RG_SCOPE();
     return load_module(m, path, &o);
