@@ -10,7 +10,7 @@
  * state of the generator. */
 typedef struct rg_loader_load {
     struct rg_data_loader *loader;
-    /* The order, and the state of the generator. The latter is NULL if the loader has no generator
+    /* The order, and the state of the generator. That state is NULL if the loader has no generator
      * of its own. */
     rg_tensor *order, *generator;
     /* The position in the order. -1 if the loader is between two epochs. */

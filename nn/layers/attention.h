@@ -1,7 +1,7 @@
 /*
  * attention.h: attention as modules: the notebook's SelfAttention, and torch's MultiheadAttention.
- * The latter calls rg_scaled_dot_product_attention of autograd/ops/ops.h, unless the weights are
- * needed as well.
+ * MultiheadAttention calls rg_scaled_dot_product_attention of autograd/ops/ops.h, unless the
+ * weights are needed as well.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
- * recurrent.c: the modules LSTM, GRU and RNN, with several layers and one or two directions.
- * rg_lstm_scan and its siblings run one direction of one layer. (Sequences are packed in packed.c;
- * the cells are in recurrent_cells.c.) This file is long because the three kinds are one module,
- * with the checks of all three.
+ * recurrent.c: the modules LSTM, GRU and RNN, with several layers and one or two directions. One
+ * direction of one layer is computed by rg_lstm_scan, rg_gru_scan or rg_rnn_scan. (Sequences are
+ * packed in packed.c; the cells are in recurrent_cells.c.) This file is long because the three
+ * kinds are one module, with the checks of all three.
  */
 #include "packed.h"
 #include "init.h"
@@ -139,7 +139,7 @@ typedef struct rnn_state {
     rg_tensor *h, *c;
 } rnn_state;
 
-/* Returns the rows from `begin` to `end` - 1 of h and of c: the states of these sequences. */
+/* Returns the states of the sequences from `begin` to `end` - 1: these rows of h and of c. */
 static rnn_state rnn_rows(rnn_state s, int64_t begin, int64_t end) {
     rnn_state part = { rg_narrow(s.h, 0, begin, end - begin), RG_NONE };
     if (s.c != RG_NONE)

@@ -1,7 +1,7 @@
 /*
  * recurrent.h: LSTM, GRU, RNN and their cells, and packed sequences of different lengths, as in
- * torch.nn.utils.rnn. One direction of one layer is rg_lstm_scan or a sibling, in
- * autograd/ops/ops.h.
+ * torch.nn.utils.rnn. One direction of one layer is computed by rg_lstm_scan, rg_gru_scan or
+ * rg_rnn_scan of autograd/ops/ops.h.
  *
  *     rg_rnn_module *lstm = rg_nn_lstm(3, 4, .num_layers = 2, .batch_first = true);
  *     rg_rnn_result y = rg_lstm_forward(lstm, x);

@@ -1,6 +1,6 @@
 /*
- * recurrent_cells.c: the modules LSTMCell, GRUCell and RNNCell, which run one step of rg_lstm_scan
- * or a sibling.
+ * recurrent_cells.c: the modules LSTMCell, GRUCell and RNNCell. Each runs one step of rg_lstm_scan,
+ * rg_gru_scan or rg_rnn_scan.
  */
 #include "recurrent.h"
 #include "init.h"

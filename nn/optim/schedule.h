@@ -163,11 +163,11 @@ bool rg_schedule_step_metric(rg_schedule *s, double metric);
 /* Lists the entries of torch's scheduler.state_dict(), such as "last_epoch", "step_size" and
  * "base_lrs.0". If an entry is a string in torch, its value is RG_NONE. On failure .n is -1. */
 rg_named_list rg_schedule_state_dict(rg_schedule *s);
-/* Loads such a list, options included, as torch does. Fails, and changes nothing, if a key is
- * missing or unknown. The list can also be torch's: rg_named_below(rg_torch_load("checkpoint.pt"),
- * "scheduler"). Options that are strings in torch (threshold_mode, anneal_strategy) keep their
- * values. The learning rates aren't in the list, but in the state of the optimizer, which must be
- * loaded as well. */
+/* Loads a list that rg_schedule_state_dict returned, options included, as torch does. Fails, and
+ * changes nothing, if a key is missing or unknown. The list can also be torch's:
+ * rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler"). Options that are strings in torch
+ * (threshold_mode, anneal_strategy) keep their values. The learning rates aren't in the list, but
+ * in the state of the optimizer, which must be loaded as well. */
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
 /* Moves to this epoch. Fails if the schedule has no closed form. As in torch, MultiplicativeLR
  * multiplies the present rate by the lambda's value at this epoch. */

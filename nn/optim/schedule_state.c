@@ -242,7 +242,7 @@ typedef struct {
     rg_schedule *into, copy;
     const char *name; /* The name of the schedule's class, for error messages. */
     rg_named_list dict;
-    bool *known;      /* known[i] tells whether a row has read the i-th entry of dict. */
+    bool *known;      /* known[i] tells whether read_fields has read the i-th entry of dict. */
     double *base_lrs; /* base_lrs[i] is NaN if the dictionary doesn't have it. */
 } schedule_load;
 
