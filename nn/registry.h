@@ -68,9 +68,9 @@ void rgi_module_end(rg_module *m);
 bool rgi_put_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Returns whether m is a Sequential, a ModuleList or a ModuleDict. */
 bool rgi_is_container(const rg_module *m);
-/* Makes `child` the child of the container m that has this name: replaces the present child, or
- * appends a new one. Also stores it in *place, if that is a field outside of the container's array
- * v. */
+/* Makes `child` a child of the container m under this name. A child that has the name already is
+ * replaced; otherwise `child` is appended. Also stores it in *place, if that is a field outside of
+ * the container's array v. */
 bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Records that m's entry e holds this child: counts one more parent, and stores m as the first
  * parent if the child has none yet. */

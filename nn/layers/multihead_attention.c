@@ -44,8 +44,8 @@ static bool mha_check_ranks(rg_tensor *const in[3]) {
     return true;
 }
 
-/* Checks the dtypes of the masks and their numbers of dims. Their sizes are checked later, when the
- * sizes of the scores are known. */
+/* Checks the dtypes of the masks and their numbers of dims. The sizes of the masks are checked
+ * later, when the sizes of the scores are known. */
 static bool mha_check_masks(const rg_tensor *query, const rg_multihead_options *o) {
     const char *op = "multihead_attention";
     const int padding_dims = query->ndim - 1;
