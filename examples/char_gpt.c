@@ -1,8 +1,8 @@
 /*
  * char_gpt.c: trains a small GPT on the characters of a text, and then generates text. Its
- * structure, first weights, batches and schedule are nanoGPT's, so that a PyTorch program with the
- * same seed gets the same weights: tests/bench/char_gpt.py compares them. With `mpirun -n 4`, 4
- * processes train it together.
+ * structure, initial weights, batches and schedule are those of nanoGPT, so that a PyTorch program
+ * with the same seed gets the same weights: tests/bench/char_gpt.py compares them. With `mpirun -n
+ * 4`, 4 processes train it together.
  */
 #include "ranks.h"
 #include "show.h"
@@ -63,8 +63,7 @@ static const char *read_command_line(int argc, char *argv[]) {
 
 /* ---- the text ------------------------------------------------------------------ */
 
-/* A corpus is an encoded text. Its first nine tenths are for training, and the rest is for
- * validation. */
+/* An encoded text. Its first nine tenths are for training, and the rest is for validation. */
 typedef struct {
     rg_vocabulary *vocabulary;
     rg_tensor *all, *learn, *test;
@@ -143,7 +142,7 @@ static rg_gpt *load_model(rg_vocabulary **vocabulary) {
 
 /* ---- training ------------------------------------------------------------------ */
 
-/* Makes AdamW as nanoGPT sets it up: matrices decay, vectors don't. */
+/* Makes AdamW as nanoGPT sets it up: weight decay for matrices, but not for vectors. */
 static rg_optim *make_optimizer(rg_gpt *model) {
     RG_SCOPE();
     rg_list all = rg_parameters(model);
@@ -161,8 +160,8 @@ static rg_optim *make_optimizer(rg_gpt *model) {
     return o;
 }
 
-/* Sets the learning rate of a step: it rises linearly until the warmup's end, and then falls to a
- * tenth along half a cosine. */
+/* Sets the learning rate of a step. It rises linearly during the warmup, and then falls to a tenth
+ * along half a cosine. */
 static void set_rate(rg_optim *o, int64_t step) {
     double rate = lr * (double)(step + 1) / (double)(warmup + 1);
     if (step >= warmup) {
@@ -191,16 +190,16 @@ static double validate(rg_gpt *model, rg_tensor *data) {
     return sum / (double)windows;
 }
 
-/* The state of a training run, which a checkpoint holds. */
+/* The state of a training run, which checkpoints save. */
 typedef struct {
     rg_gpt *model;
-    rg_distributed *all; /* The model, as all processes train it. */
+    rg_distributed *all; /* The module through which all processes train the model. */
     rg_optim *optimizer;
-    rg_tensor *losses; /* The losses of the steps, float64. */
+    rg_tensor *losses; /* The losses of the steps, as float64. */
     double step, best;
 } training;
 
-/* Writes or reads the checkpoint. */
+/* Saves or loads the checkpoint: f is rg_save_checkpoint or rg_load_checkpoint. */
 static bool with_checkpoint(bool (*f)(const char *path, rg_training run), training *t) {
     return f(resume,
              (rg_training){ .model = t->model,
@@ -253,7 +252,8 @@ static void train(training *t, const corpus *c) {
     }
 }
 
-/* Trains a model on the text, and shows the losses. Returns the module that all processes train. */
+/* Trains a model on the text, and shows the losses. Returns the module through which all processes
+ * train it. */
 static rg_distributed *learn(const corpus *c, const char *path) {
     training t = { .model = make_model(c->vocabulary), .best = INFINITY };
     t.all = rg_nn_distributed(t.model, .shards = (int)shards);

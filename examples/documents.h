@@ -6,14 +6,14 @@
 
 #include "options.h"
 
-/* The lines point into `text`. */
+/* A text file's lines. The pointers point into `text`. */
 typedef struct {
     uint32_t n;
     const char **v;
     char *text;
 } documents;
 
-/* Returns the number of bytes of the UTF-8 character at p, or 0 if there is none. */
+/* Returns the length in bytes of the UTF-8 character at p. Returns 0 if there is none. */
 static inline size_t character_at(const char *p) {
     const unsigned char *c = (const unsigned char *)p;
     if (c[0] < 0x80)
@@ -21,7 +21,7 @@ static inline size_t character_at(const char *p) {
     size_t n = c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
     if (c[0] < 0xc2 || c[0] > 0xf4)
         return 0;
-    /* Refuses overlong characters, surrogates, and numbers above 0x10ffff. */
+    /* Overlong encodings, surrogates, and code points above 0x10ffff are invalid. */
     if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f)
         || (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
         return 0;
@@ -31,7 +31,8 @@ static inline size_t character_at(const char *p) {
     return n;
 }
 
-/* Returns whether the character at p, of n bytes, is white space for Python's str.isspace. */
+/* Returns whether the character at p, of n bytes, is white space in the sense of Python's
+ * str.isspace. */
 static inline bool is_blank(const char *p, size_t n) {
     static const char *const blanks[] = {
         "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81",
@@ -47,8 +48,9 @@ static inline bool is_blank(const char *p, size_t n) {
     return false;
 }
 
-/* Ends the line at p with a 0 after its last character that isn't white space. Sets *begin to the
- * first such character, or to NULL if there is none. Returns the next line, or NULL. */
+/* Ends the line at p by writing a 0 after its last character that isn't white space. Sets *begin to
+ * the first character that isn't, or to NULL if there is none. Returns the beginning of the next
+ * line, or NULL if this is the last one. */
 static inline char *strip_line(char *p, char **begin) {
     char *end = p;
     *begin = NULL;
@@ -65,7 +67,8 @@ static inline char *strip_line(char *p, char **begin) {
     return next;
 }
 
-/* Returns the file's documents, which free_documents frees. Stops the program if there are none. */
+/* Reads the documents in the file. Free them with free_documents. Stops the program if there are
+ * none. */
 static inline documents read_documents(const char *path) {
     documents d = { .text = read_text(path) };
     size_t lines = 1, n;

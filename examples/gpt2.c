@@ -19,10 +19,10 @@ static const option options[] = {
     { "threads", WHOLE, &threads, 0, 1024, "to compute with; 0: one for each core" },
 };
 
-/* The state of printing tokens one by one. */
+/* The state of printing the generated tokens one by one. */
 typedef struct {
     rg_token_stream stream;
-    rg_dims ends; /* The tokens that end the text; not printed. */
+    rg_dims ends; /* The tokens that end the text. They aren't printed. */
     int64_t shown;
 } screen;
 

@@ -8,7 +8,7 @@
 enum { X, W_QUERY, W_KEY, W_VALUE, INPUTS };
 static const char *const names[INPUTS] = { "x", "w_query", "w_key", "w_value" };
 
-/* y = softmax(q k^T / sqrt(d)) v */
+/* Computes y = softmax(q k^T / sqrt(d)) v. */
 static rg_tensor *self_attention(rg_tensor *const in[], void *context) {
     (void)context;
     rg_tensor *q = rg_matmul(in[X], in[W_QUERY]);
@@ -25,13 +25,13 @@ static rg_tensor *without_keys(rg_tensor *const in[], void *context) {
     return self_attention(mistaken, context);
 }
 
-/* Returns sum(y * g), whose derivative by y is g. */
+/* Returns sum(y * g). Its derivative with respect to y is g. */
 static rg_tensor *loss(rg_tensor *const in[], rg_tensor *g) {
     return rg_sum(rg_mul(self_attention(in, NULL), g));
 }
 
 /* Computes the gradients by formulas that were derived by hand, from the last line of the forward
- * pass to the first. With `forget`, the derivative of softmax lacks its sum. */
+ * to the first. If `forget` is true, the derivative of softmax is wrong: it lacks its sum. */
 static void derive(rg_tensor *const in[], rg_tensor *g, bool forget, rg_tensor *grad[]) {
     rg_tensor *x = in[X];
     rg_tensor *q = rg_matmul(x, in[W_QUERY]);
@@ -74,8 +74,8 @@ static void measure(rg_tensor *const in[], rg_tensor *g, double eps, rg_tensor *
     }
 }
 
-/* Prints the element of each input where the gradients differ most. Returns whether all are within
- * the tolerance. */
+/* Prints, for each input, the element at which the gradients differ most. Returns whether all
+ * differences are within the tolerance. */
 static bool compare(const char *whose, rg_tensor *const analytic[], rg_tensor *const numeric[],
                     double tolerance) {
     bool agree = true;
@@ -97,8 +97,8 @@ static bool compare(const char *whose, rg_tensor *const analytic[], rg_tensor *c
     return agree;
 }
 
-/* Compares three gradients with finite differences. Returns whether the two right ones agree with
- * them, and the mistaken one doesn't. */
+/* Compares three computations of the gradients with finite differences. Returns whether the two
+ * right ones agree with them, and the one with a mistake doesn't. */
 static bool compare_all(rg_tensor *const in[], rg_tensor *g, double eps, double tolerance) {
     rg_tensor *numeric[INPUTS], *by_hand[INPUTS], *by_library[INPUTS], *wrong[INPUTS];
     measure(in, g, eps, numeric);
@@ -115,13 +115,14 @@ static bool compare_all(rg_tensor *const in[], rg_tensor *g, double eps, double 
     return right;
 }
 
-/* Lets the library check the layer, and the layer with a mistake. */
+/* Checks the layer with rg_gradcheck, and then the layer with a mistake, for which the check must
+ * fail. */
 static bool check_by_library(rg_tensor *const in[]) {
     bool right = rg_gradcheck(self_attention, NULL, INPUTS, in)
                  && rg_gradgradcheck(self_attention, NULL, INPUTS, in);
     printf("\nrg_gradcheck and rg_gradgradcheck, which do this for every output and for second "
            "derivatives: accepted\n");
-    /* The next error is expected: without a handler it doesn't stop the program. */
+    /* The next error is expected. Without a handler it doesn't stop the program. */
     rg_on_error(NULL);
     bool noticed = !rg_gradcheck(without_keys, NULL, INPUTS, in);
     printf("rg_gradcheck of the layer with its keys detached: %s\n",

@@ -28,13 +28,14 @@ static const option options[] = {
 
 /* ---- letters that repeat themselves ---------------------------------------------- */
 
-/* A target is -1 where the next letter can't be known, which is before the first repetition. */
+/* Sequences and their targets. A target is -1 where the next letter can't be known, which is before
+ * the first repetition. */
 typedef struct {
     rg_tensor *idx, *targets; /* (n, length) */
     rg_tensor *period;        /* (n, 1) */
 } lesson;
 
-/* Returns sequences whose first `period` letters, all different, are repeated. */
+/* Returns sequences that repeat their first `period` letters. These letters are all different. */
 static lesson repeat(rg_tensor *period, int64_t length) {
     rg_tensor *order = rg_argsort(rg_rand(rg_size(period, 0), LETTERS), -1, false);
     rg_tensor *all = rg_gather(order, 1, rg_remainder(rg_arange(length + 1), period));
@@ -49,8 +50,8 @@ static lesson random_lesson(int64_t n) {
 
 /* ---- training ----------------------------------------------------------------------- */
 
-/* GPT's usual first weights are for much wider models; with them attention stays uniform for a long
- * time. Here they are larger. */
+/* GPT's usual initial weights are made for much wider models. With them, attention would stay
+ * uniform for a long time; so here they are larger. */
 static rg_gpt *new_model(void) {
     rg_gpt *model = rg_nn_gpt(.block_size = LENGTH, .vocab_size = LETTERS, .n_layer = LAYERS,
                               .n_head = heads, .n_embd = dim, .n_inner = 16);
@@ -85,16 +86,16 @@ static rg_tensor *pattern_of(rg_named_list cache, int64_t layer) {
     return rg_cache_get(cache, name);
 }
 
-/* Returns (n, length, length): for each letter, 1 at the positions after its earlier occurrences,
- * else 0. */
+/* Returns a tensor (n, length, length). For each letter it is 1 at the positions after earlier
+ * occurrences of the letter, and 0 elsewhere. */
 static rg_tensor *behind_the_same(rg_tensor *idx) {
     rg_tensor *same = rg_eq(rg_unsqueeze(idx, 2), rg_unsqueeze(idx, 1));
     rg_tensor *behind = rg_narrow(rg_pad(rg_float(same), 1, 0), 2, 0, rg_size(idx, 1));
     return rg_tril(behind, -1);
 }
 
-/* Returns (heads): each head's attention to the positions where `there` is 1, averaged over the
- * positions from the first repetition on. The pattern is (n, heads, length, length). */
+/* Returns a score for each head: its attention to the positions where `there` is 1, averaged over
+ * the positions from the first repetition on. The pattern is (n, heads, length, length). */
 static rg_tensor *score(rg_tensor *pattern, const lesson *l, rg_tensor *there) {
     rg_tensor *looked = rg_sum_dim(rg_mul(pattern, rg_unsqueeze(there, 1)), 3, false);
     rg_tensor *counts = rg_float(rg_ge(rg_arange(rg_size(there, 1)), l->period));
@@ -102,7 +103,7 @@ static rg_tensor *score(rg_tensor *pattern, const lesson *l, rg_tensor *there) {
     return rg_div(looked, rg_sum(counts));
 }
 
-/* Removes a head: sets its output to 0. */
+/* A hook that removes a head, by setting its output to 0. */
 static rg_tensor *without_head(rg_tensor *z, const char *name, void *head) {
     (void)name;
     rg_tensor *others = rg_clone(z);
@@ -149,8 +150,8 @@ static found_head look_inside(rg_gpt *model) {
     return best;
 }
 
-/* Draws the head's pattern for a sequence of six letters, fewer than in any sequence of the
- * training. */
+/* Draws the head's attention pattern for a sequence that repeats six letters. No sequence of the
+ * training repeats so few. */
 static void draw(rg_gpt *model, found_head h) {
     RG_SCOPE();
     RG_NO_GRAD();

@@ -36,7 +36,7 @@ typedef struct {
         rg_tensor *qkv, *out, *up, *down;
     } layer[LAYERS];
     int n;
-    rg_tensor *all[3 + 4 * LAYERS]; /* The same weights as a list. */
+    rg_tensor *all[3 + 4 * LAYERS]; /* All these weights in one list. */
 } gpt;
 
 static rg_tensor *add_weights(gpt *m, python_random *r, int64_t rows, int64_t columns) {
@@ -66,8 +66,8 @@ static gpt new_gpt(python_random *r, int64_t tokens) {
 static rg_tensor *linear(rg_tensor *x, rg_tensor *w) { return rg_linear(x, w, RG_NONE); }
 static rg_tensor *norm(rg_tensor *x) { return rg_rms_norm(x, RG_DIMS(DIM), RG_NONE, 1e-5); }
 
-/* Each token has a query, a key and a value, which are divided among the heads. It attends to
- * itself and to earlier tokens. */
+/* Computes attention. Each token has a query, a key and a value, which are divided among the heads.
+ * A token attends to itself and to earlier tokens. */
 static rg_tensor *attention(rg_tensor *x, rg_tensor *qkv) {
     rg_tensor *batch = rg_unsqueeze(linear(x, qkv), 0);
     return rg_squeeze_dim(rg_joint_attention(batch, HEADS, true), 0);
@@ -105,7 +105,7 @@ static rg_tensor *step(rg_tensor *const name[], void *context) {
 }
 
 /* Trains on one name after the other, while the learning rate falls linearly. With --fast, the step
- * is recorded for each length of names, and then replayed. */
+ * is recorded once for each length of names, and then replayed. */
 static void train(training *t, int64_t n, rg_tensor *const names[]) {
     rg_replays *replays = rg_replays_new(step, t);
     double begin = seconds();
@@ -125,8 +125,8 @@ static void train(training *t, int64_t n, rg_tensor *const names[]) {
 
 /* ---- names and their tokens ------------------------------------------------------ */
 
-/* Each character is a token, in alphabetical order. The last token marks the begin and the end of a
- * name. */
+/* Returns the vocabulary of the names. Each character is a token, in alphabetical order. The last
+ * token marks the beginning and the end of a name. */
 static rg_vocabulary *alphabet_of(const documents *names) {
     size_t bytes = 1;
     for (uint32_t i = 0; i < names->n; i++)
@@ -141,7 +141,7 @@ static rg_vocabulary *alphabet_of(const documents *names) {
     return alphabet;
 }
 
-/* Returns the first BLOCK + 1 tokens of a name; the last one is only a target. */
+/* Returns the first BLOCK + 1 tokens of a name. The last of them is used only as a target. */
 static rg_tensor *tokens_of(const rg_vocabulary *alphabet, const char *name) {
     rg_tensor *letters = rg_encode(alphabet, name);
     double mark = (double)alphabet->unknown;

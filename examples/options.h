@@ -1,5 +1,6 @@
 /*
- * options.h: functions of all examples: stopping at an error, reading options, and files.
+ * options.h: functions that all examples use: they stop the program at an error, read its options,
+ * and read and write files.
  */
 #pragma once
 
@@ -15,13 +16,13 @@
 
 /* ---- stopping -------------------------------------------------------------------- */
 
-/* The program's messages begin with this name: argv[0] without its folders. */
+/* The name with which the program's messages begin: argv[0] without its folders. */
 static const char *program = "example";
 
-/* The handler that ends all processes, in a program of several. */
+/* In a program of several processes, the error handler that ends all of them. */
 static rg_error_handler *end_all;
 
-/* Stops with status 1 if the library failed, or with 2 if memory ran out. */
+/* An error handler. Stops the program with status 2 if memory ran out, otherwise with status 1. */
 static inline void stop_on_error(rg_code code, const char *message) {
     if (end_all)
         end_all(code, message);
@@ -29,8 +30,8 @@ static inline void stop_on_error(rg_code code, const char *message) {
     exit(code == RG_OUT_OF_MEMORY ? 2 : 1);
 }
 
-/* Stops with status 2 and one line about the user's mistake. Newlines in the user's text become
- * blanks. */
+/* Stops the program with status 2, after one line about the user's mistake. Newlines in strings
+ * that the user gave become blanks. */
 static inline __attribute__((noreturn, format(printf, 1, 2))) void refuse(const char *format, ...) {
     char line[1000];
     va_list args;
@@ -51,10 +52,10 @@ static inline __attribute__((noreturn, format(printf, 1, 2))) void refuse(const 
 
 typedef struct {
     const char *name;
-    /* The value is an int64_t, a double or a const char *. A flag, a bool, is given without a
-     * value, and is then true. */
+    /* The type of the value: an int64_t, a double, a const char *, or a bool. A bool is a flag: it
+     * is given without a value, and is then true. */
     enum { WHOLE, NUMBER, TEXT, FLAG } kind;
-    /* A pointer to the value, which is the default at first. */
+    /* A pointer to the value. At first the value is the default. */
     void *value;
     /* The bounds of a number. */
     double least, most;
@@ -107,7 +108,8 @@ static inline void set_option(const option *o, const char *text) {
     refuse("--%s takes a %s of at least %g, not '%s'", o->name, kind, o->least, text);
 }
 
-/* Returns the option whose name is the first `length` bytes of `name`, or NULL. */
+/* Returns the option whose name is the first `length` bytes of `name`. Returns NULL if there is
+ * none. */
 static inline const option *find_option(const char *name, size_t length, int n,
                                         const option options[]) {
     for (int i = 0; i < n; i++)
@@ -116,8 +118,8 @@ static inline const option *find_option(const char *name, size_t length, int n,
     return NULL;
 }
 
-/* Moves the arguments that are no options behind the options, in their order, and returns the index
- * of the first of them in argv. All arguments after -- are no options. */
+/* Reads the options. Moves the arguments that aren't options behind the options, in their order,
+ * and returns the index of the first of them in argv. Arguments after -- aren't options. */
 static inline int read_options(int argc, char *argv[], const char *usage, int n,
                                const option options[]) {
     const char *slash = strrchr(argv[0], '/');
@@ -161,7 +163,7 @@ static inline int read_options(int argc, char *argv[], const char *usage, int n,
 
 /* ---- files --------------------------------------------------------------------- */
 
-/* Returns the file's text, which the caller frees. */
+/* Returns the contents of the file. The caller frees them. */
 static inline char *read_text(const char *path) {
     FILE *f = fopen(path, "r");
     char *text = NULL;
@@ -184,7 +186,7 @@ static inline char *read_text(const char *path) {
     return text;
 }
 
-/* Makes the folder and its parents if they don't exist. */
+/* Creates the folder, and the folders that contain it, if they don't exist. */
 static inline void make_folder(const char *path) {
     char part[4096];
     for (size_t i = 1; i <= strlen(path) && i < sizeof part; i++) {

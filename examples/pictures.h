@@ -1,5 +1,5 @@
 /*
- * pictures.h: curves and heat-maps, for the terminal and as SVG.
+ * pictures.h: draws curves and heat maps, on the terminal and as SVG files.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-/* A heat-map shows the weights w, which are between 0 and 1, row by row. */
+/* A heat map of the weights w. They are between 0 and 1, and are stored row by row. */
 typedef struct {
     const char *title;
     int rows, columns;
@@ -15,7 +15,7 @@ typedef struct {
     const char *const *row_labels, *const *column_labels;
 } heat_map;
 
-/* Returns the greatest of n numbers; 1 if none is above 0. */
+/* Returns the largest of n numbers. Returns 1 if none is above 0. */
 static inline double top_of(int64_t n, const double y[]) {
     double top = 0;
     for (int64_t i = 0; i < n; i++)
@@ -25,7 +25,7 @@ static inline double top_of(int64_t n, const double y[]) {
 
 /* ---- text ---------------------------------------------------------------------- */
 
-/* Prints the UTF-8 text, cut or padded to `width` characters. */
+/* Prints a UTF-8 string, cut or padded to `width` characters. */
 static inline void print_padded(const char *text, int width) {
     while (*text && width > 0) {
         do {
@@ -36,7 +36,7 @@ static inline void print_padded(const char *text, int width) {
     printf("%*s", width, "");
 }
 
-/* Returns the number of characters of the UTF-8 text. */
+/* Returns the number of characters in a UTF-8 string. */
 static inline int text_width(const char *text) {
     int n = 0;
     for (; *text; text++)
@@ -48,7 +48,7 @@ static inline int text_width(const char *text) {
 
 enum { CURVE_HIGH = 10, CURVE_WIDE = 64 };
 
-/* Prints a cell that is filled from below to the fraction `filled`. */
+/* Prints a cell that is filled from below up to the fraction `filled`. */
 static inline void print_cell(double filled) {
     static const char *const eighths[] = { " ", "▁", "▂", "▃", "▄",
                                            "▅", "▆", "▇", "█" };
@@ -56,7 +56,8 @@ static inline void print_cell(double filled) {
     fputs(eighths[whole], stdout);
 }
 
-/* Prints a curve of up to CURVE_WIDE columns, each the mean of its part of y. */
+/* Prints y as a curve of at most CURVE_WIDE columns. Each column shows the mean of its part of
+ * y. */
 static inline void print_curve(const char *title, int64_t n, const double y[]) {
     int wide = n < CURVE_WIDE ? (int)n : CURVE_WIDE;
     double column[CURVE_WIDE];
@@ -83,7 +84,7 @@ static inline void print_curve(const char *title, int64_t n, const double y[]) {
     printf("\n%10s1%*lld\n", "", wide - 1, (long long)n);
 }
 
-/* Prints a weight, in colour or with a shade before it. */
+/* Prints a weight, in colour or after a shaded block. */
 static inline void print_weight(double v, bool colour) {
     static const char *const shades[] = { "  ", "░░", "▒▒", "▓▓", "██" };
     if (colour) {
@@ -94,7 +95,7 @@ static inline void print_weight(double v, bool colour) {
     }
 }
 
-/* Prints the weights, on a terminal in colour unless NO_COLOR is set. */
+/* Prints the weights. On a terminal they are in colour, unless NO_COLOR is set. */
 static inline void print_heat_map(const heat_map *m) {
     bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     int label = 0, cell = 8;
@@ -141,7 +142,7 @@ static inline void svg_begin(FILE *f, int width, int height, const char *title) 
     svg_text(f, 16, 26, "font-size=\"16\"", title);
 }
 
-/* The curve's rectangle in the picture. */
+/* The rectangle in the picture in which the curve is drawn. */
 enum { PLOT_LEFT = 60, PLOT_TOP = 48, PLOT_WIDE = 560, PLOT_HIGH = 280 };
 
 static inline void svg_axes(FILE *f, int64_t n, double top) {
@@ -157,7 +158,8 @@ static inline void svg_axes(FILE *f, int64_t n, double top) {
     }
 }
 
-/* Saves a curve of up to PLOT_WIDE points, the first and the last of y among them. */
+/* Saves y as a curve of at most PLOT_WIDE points. The first and the last number of y are among
+ * them. */
 static inline void save_curve(const char *folder, const char *name, const char *title, int64_t n,
                               const double y[]) {
     char path[4096];

@@ -1,6 +1,6 @@
 /*
- * progress.h: shows the progress of a training: on a terminal in one line, which is redrawn ten
- * times a second, else in a line for every tenth of the steps.
+ * progress.h: shows the progress of a training. On a terminal it is one line, which is redrawn ten
+ * times a second; otherwise a line is printed after each tenth of the steps.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 
 typedef struct {
     int64_t steps;
-    /* The times in seconds when the training began, and when the line was last shown. */
+    /* The time when the training began, and when the line was last shown, in seconds. */
     double begin, shown;
     bool terminal;
 } progress;
@@ -29,8 +29,8 @@ static inline progress progress_begin(int64_t steps) {
     return (progress){ steps, seconds(), 0, isatty(STDOUT_FILENO) };
 }
 
-/* Returns whether to show step number `done`. The call is cheap; computing the loss to be shown may
- * not be. */
+/* Returns whether progress should be shown after `done` steps. Asking is cheap, but computing the
+ * loss that is shown may not be. */
 static inline bool progress_due(const progress *p, int64_t done) {
     if (done == 1 || done == p->steps)
         return true;
@@ -55,7 +55,7 @@ static inline void progress_show(progress *p, int64_t done, double loss) {
     fflush(stdout);
 }
 
-/* Prints a line that stays, above the progress line. */
+/* Prints a line that stays on the terminal, above the progress line. */
 static inline __attribute__((format(printf, 2, 3))) void progress_note(const progress *p,
                                                                        const char *format, ...) {
     va_list args;

@@ -1,7 +1,7 @@
 /*
- * python_random.h: the random numbers of Python's module `random`, from the same seed in the same
- * order: random.seed, random, gauss, shuffle, and choices of one. (The random numbers after
- * rg_manual_seed are PyTorch's.)
+ * python_random.h: the random numbers of Python's module `random`: the same numbers in the same
+ * order for the same seed. It has random.seed, random, gauss, shuffle, and choices of one element.
+ * (The random numbers after rg_manual_seed are PyTorch's.)
  */
 #pragma once
 
@@ -11,8 +11,8 @@
 
 enum { PYTHON_WORDS = 624, PYTHON_BEHIND = 397 };
 
-/* A Mersenne Twister, mt19937: `next` is the index of the block's next word. Normals come in pairs,
- * and the second one waits in `normal`. */
+/* The Mersenne Twister mt19937. `next` is the index of the next word in the block. Normal numbers
+ * are computed in pairs; the second one of a pair is kept in `normal`. */
 typedef struct {
     uint32_t word[PYTHON_WORDS];
     int next;
@@ -22,11 +22,12 @@ typedef struct {
 
 /* ---- words ------------------------------------------------------------------------- */
 
-/* Returns (w ^ (w >> 30)) * by, a term of the recurrences that fill the block from a seed. */
+/* Returns (w ^ (w >> 30)) * by, which is a term of the recurrences that fill the block from a
+ * seed. */
 static inline uint32_t python_scramble(uint32_t w, uint32_t by) { return (w ^ w >> 30) * by; }
 
-/* random.seed(seed): fills the block from the seed's digits to the base 2^32, the lowest one first,
- * by the generator's init_by_array. */
+/* Does what random.seed(seed) does: fills the block from the digits of the seed to the base 2^32,
+ * the lowest digit first, by the algorithm init_by_array. */
 static inline void python_seed(python_random *r, uint64_t seed) {
     const uint32_t digit[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
     const uint32_t digits = digit[1] ? 2 : 1;
@@ -74,7 +75,7 @@ static inline uint32_t python_word(python_random *r) {
 
 /* ---- what the module makes of them ------------------------------------------------- */
 
-/* random.random(): a number in [0, 1) of 53 bits. */
+/* Returns random.random(): a number in [0, 1) of 53 random bits. */
 static inline double python_uniform(python_random *r) {
     uint32_t high = python_word(r) >> 5, low = python_word(r) >> 6;
     return (high * 67108864.0 + low) / 9007199254740992.0;
@@ -93,8 +94,8 @@ static inline double python_gauss(python_random *r, double mu, double sigma) {
     return mu + cos(angle) * radius * sigma;
 }
 
-/* Returns an integer below n, for n from 1 to 2^32 - 1: draws numbers with as many bits as n until
- * one is below n. */
+/* Returns a random integer from 0 to n - 1, for n from 1 to 2^32 - 1. Draws numbers with as many
+ * bits as n has until one is less than n. */
 static inline uint32_t python_below(python_random *r, uint32_t n) {
     const int bits = 32 - __builtin_clz(n);
     uint32_t k = python_word(r) >> (32 - bits);

@@ -1,6 +1,6 @@
 /*
- * ranks.h: for examples that `mpirun -n N` may start: only rank 0 prints and writes files, and a
- * failure on one rank ends all processes.
+ * ranks.h: for examples that can be started by `mpirun -n N`. Only rank 0 prints and writes files,
+ * and if one rank fails, all processes end.
  */
 #pragma once
 

@@ -16,8 +16,9 @@ typedef struct {
     int64_t d_out_kq;
 } SelfAttention;
 
-/* x is (.., n, d_in). No word attends to a word where `hidden`, (.., 1, n), is true. If `hidden` is
- * RG_NONE, all words attend to all. */
+/* Returns the attention weights. x is (.., n, d_in). No word attends to the words at which
+ * `hidden`, of shape (.., 1, n), is true. If `hidden` is RG_NONE, each word attends to all
+ * words. */
 static rg_tensor *attention_weights(SelfAttention *self, rg_tensor *x, rg_tensor *hidden) {
     rg_tensor *queries = rg_matmul(x, self->w_query);
     rg_tensor *keys = rg_matmul(x, self->w_key);
@@ -66,8 +67,8 @@ static rg_tensor *embed(Guesser *self, rg_tensor *words) {
     return rg_add(rg_call(self->word, words), rg_call(self->place, rg_arange(rg_size(words, -1))));
 }
 
-/* `words` is (rows, n), and one word of each row is hidden. Returns (rows, tokens), a guess for
- * each hidden word. */
+/* Guesses the hidden word of each row of `words`, which is (rows, n). Returns scores for all
+ * tokens: (rows, tokens). */
 static rg_tensor *guesser_forward(rg_module *m, rg_tensor *words) {
     Guesser *self = (Guesser *)m;
     rg_tensor *hidden = rg_eq(words, self->hidden);
@@ -77,8 +78,8 @@ static rg_tensor *guesser_forward(rg_module *m, rg_tensor *words) {
 
 static const rg_module_class guesser_class = { .name = "Guesser", .forward = guesser_forward };
 
-/* The first embeddings are small, so that attention is uniform at first: if it were on a single
- * word, the layer would learn little. */
+/* The embeddings are initialised with small numbers, so that attention is uniform at first. If it
+ * were on a single word, the layer would learn little. */
 static Guesser *guesser(const rg_vocabulary *vocabulary, int64_t longest, int64_t d, int64_t d_kq,
                         int64_t d_v) {
     Guesser *self = RG_MODULE(Guesser, &guesser_class, .hidden = vocabulary->unknown);
@@ -91,7 +92,7 @@ static Guesser *guesser(const rg_vocabulary *vocabulary, int64_t longest, int64_
     return RG_READY(self);
 }
 
-/* Returns (n, n): n copies of the words, with word i hidden in row i. */
+/* Returns n copies of the words as a tensor (n, n). In row i, word i is hidden. */
 static rg_tensor *hide_each(rg_tensor *words, int64_t hidden) {
     int64_t n = rg_numel(words);
     return rg_masked_fill(rg_expand(words, n, n), rg_bool(rg_eye(n, n)), hidden);
@@ -103,7 +104,7 @@ static rg_tensor *layer_of_inputs(rg_tensor *const in[], void *layer) {
     return rg_call(layer, in[0]);
 }
 
-/* A mismatch is an error, which stops the program. */
+/* Checks the gradients of the layer. A mismatch is an error, which stops the program. */
 static void check_gradients(int64_t d, int64_t d_kq, int64_t d_v) {
     RG_SCOPE();
     SelfAttention *layer = self_attention(d, d_kq, d_v);
@@ -123,12 +124,13 @@ static void check_gradients(int64_t d, int64_t d_kq, int64_t d_v) {
 
 typedef struct {
     int n;
-    rg_tensor **words; /* The words of each sentence, (length). */
-    rg_tensor **rows;  /* Each sentence's rows, (length, length): row i hides word i. */
+    rg_tensor **words; /* The words of each sentence, a vector. */
+    /* The rows of each sentence, (length, length). In row i, word i is hidden. */
+    rg_tensor **rows;
     int64_t longest, words_in_all;
 } lesson;
 
-/* The text of the token for a hidden word, which no sentence may contain. */
+/* The string of the token for a hidden word. No sentence may contain it. */
 static const char hidden_word[] = "<hidden>";
 
 static rg_vocabulary *words_of(int n, const char *const sentences[]) {
@@ -170,17 +172,17 @@ static lesson read_sentences(int n, const char *const sentences[],
 
 /* ---- training, and what it comes to -------------------------------------------- */
 
-/* The state of the training. `resume` is the path of a checkpoint that holds it, or "". */
+/* The state of the training. `resume` is the path of a checkpoint from which to resume, or "". */
 typedef struct {
     Guesser *model;
-    rg_distributed *all; /* The model, as all processes train it. */
+    rg_distributed *all; /* The module through which all processes train the model. */
     rg_optim *optimizer;
-    rg_tensor *losses; /* The losses of the steps, float64. */
+    rg_tensor *losses; /* The losses of the steps, as float64. */
     double step;
     const char *resume;
 } training;
 
-/* Writes or reads the checkpoint. */
+/* Saves or loads the checkpoint: f is rg_save_checkpoint or rg_load_checkpoint. */
 static bool with_checkpoint(bool (*f)(const char *path, rg_training run), training *t) {
     return f(t->resume, (rg_training){ .model = t->model,
                                        .optim = t->optimizer,
@@ -188,8 +190,8 @@ static bool with_checkpoint(bool (*f)(const char *path, rg_training run), traini
                                        .numbers = RG_NUMBERS({ "step", &t->step }) });
 }
 
-/* Returns a shard's part of a sentence's rows, or of its words. The sizes of the parts differ by at
- * most one. */
+/* Returns a shard's part of the rows of a sentence, or of its words. The sizes of the parts differ
+ * by at most one. */
 static rg_tensor *part_of(rg_tensor *rows, int shard, int shards) {
     const int64_t n = rg_size(rows, 0), from = n * shard / shards;
     return rg_narrow(rows, 0, from, n * (shard + 1) / shards - from);
@@ -210,7 +212,7 @@ static rg_tensor *loss_of_shard(const training *t, const lesson *l, int shard) {
     return rg_div(loss, (double)l->words_in_all / shards);
 }
 
-/* Runs backward from each shard's loss, and returns the mean of the losses. */
+/* Runs backward for each shard's loss, and returns the mean of the losses. */
 static double learn(const training *t, const lesson *l) {
     rg_tensor *losses = rg_zeros_dims(RG_DIMS(t->all->shards), RG_FLOAT64);
     double *of_shard = rg_data(losses);
@@ -239,9 +241,8 @@ static void train(training *t, const lesson *l) {
     }
 }
 
-/* Shows a heat-map: row i has the attention of word i's position to the other words while word i is
- * hidden.
- */
+/* Shows a heat map. Row i has the attention from the position of word i to the other words, while
+ * word i is hidden. */
 static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_tensor *words,
                            const char *folder, int number) {
     RG_SCOPE();
@@ -267,7 +268,7 @@ static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_t
     save_heat_map(folder, name, &map);
 }
 
-/* Shows the result in text and in pictures, which only rank 0 makes. */
+/* Shows the results as text and as pictures. Only rank 0 does so. */
 static void show(const training *t, const lesson *l, const rg_vocabulary *vocabulary,
                  const char *out) {
     const int64_t steps = rg_numel(t->losses);

@@ -1,4 +1,5 @@
-/* notebook.h: functions of the notebooks' programs: stopping at an error, and printing a tuple. */
+/* notebook.h: functions of the notebooks' programs: they stop the program at an error, and print
+ * tuples. */
 #include "regard.h"
 
 #include <math.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A notebook stops at its first error. */
+/* An error handler: a notebook stops at its first error. */
 static void stop_on_error(rg_code code, const char *message) {
     fprintf(stderr, "error %d: %s\n", code, message);
     exit(1);
