@@ -42,7 +42,8 @@ typedef struct rg_registry {
     /* The constructor has returned. A later failure to register doesn't mark the module as
      * failed. */
     bool ready;
-    /* The first parent, or NULL if there is none or it has released this module. */
+    /* The module that registered this one as its child first. NULL if there is none, or if that
+     * module has released this one. */
     rg_module *parent;
     size_t at; /* The index of this module's entry in parent->registry->entries. */
     rg_entry *entries;

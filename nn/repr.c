@@ -43,7 +43,7 @@ typedef struct run_of_children {
     size_t n;
 } run_of_children;
 
-/* Appends the line of these children, and empties `run` for the next ones. */
+/* Appends the line for the children in `run`, and empties `run`. */
 static void flush_run(rg_text *r, run_of_children *run, int indent) {
     if (run->n == 1)
         rgi_text_add(r, "\n%*s(%s): ", indent, "", run->first);

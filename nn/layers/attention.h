@@ -1,7 +1,7 @@
 /*
  * attention.h: attention as modules: the notebook's SelfAttention, and torch's MultiheadAttention.
  * MultiheadAttention calls rg_scaled_dot_product_attention of autograd/ops/ops.h, unless the
- * weights are needed as well.
+ * weights are needed or hooks are set on values inside attention.
  */
 #pragma once
 

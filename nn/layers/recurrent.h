@@ -153,7 +153,7 @@ typedef struct rg_rnn_keywords {
 typedef struct RG_OPTIONS rg_rnn_cell_options {
     RG_BY_NAME;
     bool bias RG_DEFAULT(true);
-    const char *nonlinearity RG_DEFAULT(NULL); /* The same as in rg_rnn_options. */
+    const char *nonlinearity RG_DEFAULT(NULL); /* RNNCell's: "tanh" or "relu". NULL means "tanh". */
 } rg_rnn_cell_options;
 typedef struct rg_rnn_cell_module {
     rg_module base;

@@ -122,8 +122,8 @@ int rg_optim_n_groups(rg_optim *o);
  * so on are the states of the parameters in this order, counted through all groups. */
 rg_list rg_optim_parameters(rg_optim *o, int i);
 
-/* Lists the state as torch's optimizer.state_dict() does: tensors, such as "state.0.exp_avg", and
- * numbers as tensors without dims, such as "param_groups.0.lr". The state of schedules is included:
+/* Lists the optimizer's state: tensors, such as "state.0.exp_avg", and numbers as tensors without
+ * dims, such as "param_groups.0.lr". The state of its schedules is included:
  * "schedules.0.last_epoch". On failure .n is -1. */
 rg_named_list rg_optim_state_dict(rg_optim *o);
 /* Copies all values of the list into the optimizer. Fails, and changes nothing, if a key is missing

@@ -325,7 +325,8 @@ static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, i
     return loaded_number(l, e, &list->v[item]);
 }
 
-/* Reads an entry if it is an element of a list. Sets *known to whether it is. */
+/* Reads the entry e, if e is an element of one of the schedule's lists. Sets *known to true if it
+ * is one, otherwise to false. */
 static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
     const rg_schedule_kind kind = l->copy.kind;
     int64_t place;

@@ -12,9 +12,10 @@
 
 RG_PUBLIC_BEGIN
 
-/* Writes the module's state_dict. A tensor with several names is written once, under the first of
- * the names that covers all of its memory; the file's metadata map the other names to that one. If
- * it fails, it returns false, and a previous file is kept. */
+/* Writes the module's state_dict. Tensors with several names are written once: under the first
+ * name, in alphabetical order, of a tensor that covers all of the shared memory. The file's
+ * metadata map the other names to that one. If it fails, it returns false, and a previous file is
+ * kept. */
 bool rg_module_save_with(void *m, const char *path, rg_save_file_options o);
 #define rg_module_save(m, path, ...) \
     rg_module_save_with(m, path,     \
