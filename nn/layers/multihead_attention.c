@@ -97,7 +97,7 @@ static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
 /* ---- masks --------------------------------------------------------------------- */
 
 /* Turns a bool mask into a mask that can be added to the scores: -inf where the mask is true, and 0
- * elsewhere. Returns another mask, or RG_NONE, as it is. */
+ * elsewhere. Any other mask, and RG_NONE, is returned as it is. */
 static rg_tensor *mha_as_added(rg_tensor *mask, rg_dtype dtype) {
     if (mask == RG_NONE || !rgi_is_bool(mask->dtype))
         return mask;

@@ -51,7 +51,8 @@ typedef struct RG_OPTIONS rg_pad_options {
     /* Used by pad_packed_sequence: the number of steps of the output. 0 means as many as the
      * longest sequence has. */
     int64_t total_length RG_DEFAULT(0);
-    const char *padding_side RG_DEFAULT("right"); /* Used by pad_sequence: "right" or "left". */
+    /* The side on which pad_sequence pads: "right" or "left". */
+    const char *padding_side RG_DEFAULT("right");
 } rg_pad_options;
 /* The padded sequences and their lengths. On failure both fields are NULL. */
 typedef struct rg_padded_sequence {

@@ -82,7 +82,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
 /* Muon accepts only matrices as parameters. Options and defaults: lr = 1e-3, weight_decay = 0.1,
  * momentum = 0.95, nesterov = true, eps = 1e-7, ns_coefficients = { 3.4445, -4.775, 2.0315 },
  * ns_steps = 5; match_rms_adamw = true means adjust_lr_fn="match_rms_adamw". As in torch, matrices
- * are rounded to bfloat16 in its products. */
+ * are rounded to bfloat16 in its matrix products. */
 #define rg_optim_muon(params, ...) RG_OPTIM_(RG_MUON, params, __VA_ARGS__)
 /* LBFGS has only one group, and its step needs a closure: use rg_optim_step_closure. Options and
  * defaults: lr = 1, max_iter = 20, max_eval = 5/4 of max_iter, tolerance_grad = 1e-7,
