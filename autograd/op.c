@@ -1,5 +1,5 @@
 /*
- * op.c: shape functions, views and a rule that many ops share. Each op is in a file of ops/.
+ * op.c: shape functions, views and a rule that many ops share. The ops themselves are in ops/.
  */
 #include "node.h"
 

@@ -1,7 +1,7 @@
 /*
- * activation.c: activation functions, which are elementwise. Each has a rule, and a gradient that
- * is computed in one pass over the data. Functions of x alone are rows of
- * tensor/kernels/elementwise.def; functions with further arguments have a paragraph here. (Other
+ * activation.c: activation functions. They are elementwise; each has a rule, and most also have a
+ * slope kernel that computes the gradient in one pass over the data. Functions of x alone are rows
+ * of tensor/kernels/elementwise.def; functions with further arguments have a section here. (Other
  * functions of one tensor are in unary.c.)
  */
 #include "elementwise.h"
@@ -13,40 +13,40 @@ static bool relu_shape(rg_call *c) {
     return rgi_shape_same(c);
 }
 
-/* s (1 + x (1 - s)), s = sigmoid(x) */
+/* The derivative of silu: s (1 + x (1 - s)), with s = sigmoid(x). */
 static rg_tensor *silu_slope(rg_tensor *x) {
     rg_tensor *sigmoid = rg_sigmoid(x);
     return rg_mul(sigmoid, rg_add(rg_mul(x, rg_sub(1, sigmoid)), 1));
 }
 
-/* t + x sigmoid(x) (1 - t^2), t = tanh(softplus(x)) */
+/* The derivative of mish: t + x sigmoid(x) (1 - t^2), with t = tanh(softplus(x)). */
 static rg_tensor *mish_slope(rg_tensor *x) {
     rg_tensor *t = rg_tanh(rg_softplus(x, 1, 20));
     return rg_add(t, rg_mul(rg_mul(x, rg_sigmoid(x)), rg_sub(1, rg_square(t))));
 }
 
-/* 0 for x <= -3, g for x >= 3, g (x / 3 + 1/2) between */
+/* The gradient of hardswish: 0 where x <= -3, g where x >= 3, and g (x / 3 + 1/2) between. */
 static rg_tensor *hardswish_gradient(rg_tensor *g, rg_tensor *x) {
     rg_tensor *middle = rg_mul(g, rg_add(rg_div(rg_clamp(x, -3, 3), 3), 0.5));
     return rg_masked_fill(rg_where(rg_lt(x, 3), middle, g), rg_le(x, -3), 0);
 }
 
-/* g / 6 where -3 < x < 3, else 0 */
+/* The gradient of hardsigmoid: g / 6 where -3 < x < 3, else 0. */
 static rg_tensor *hardsigmoid_gradient(rg_tensor *g, rg_tensor *x) {
-    const double sixth = 1 / 6.f; /* torch rounds 1/6 to a float, also for doubles. */
+    const double sixth = 1 / 6.f; /* torch uses 1/6 rounded to a float, even if x is of doubles. */
     rg_tensor *inside = rg_logical_and(rg_gt(x, -3), rg_lt(x, 3));
     return rg_where(inside, rg_mul(g, sixth), 0);
 }
 
-/* P(x) + x P'(x), with P(x) = (1 + erf(x / sqrt 2)) / 2 */
+/* The derivative of gelu: P(x) + x P'(x), with P(x) = (1 + erf(x / sqrt 2)) / 2. */
 static rg_tensor *gelu_slope(rg_tensor *x) {
     rg_tensor *below = rg_mul(rg_add(rg_erf(rg_mul(x, M_SQRT1_2)), 1), 0.5);
     rg_tensor *density = rg_mul(rg_exp(rg_mul(rg_square(x), -0.5)), M_SQRT1_2 * M_2_SQRTPI / 2);
     return rg_add(below, rg_mul(x, density));
 }
 
-/* (1 + t + x (1 - t^2) c (1 + 3 * 0.044715 x^2)) / 2, t = tanh(c (x + 0.044715 x^3)),
- * c = sqrt(2 / pi) */
+/* The derivative of gelu_tanh: (1 + t + x (1 - t^2) c (1 + 3 * 0.044715 x^2)) / 2, with t = tanh(c
+ * (x + 0.044715 x^3)) and c = sqrt(2 / pi). */
 static rg_tensor *gelu_tanh_slope(rg_tensor *x) {
     const double c = M_SQRT1_2 * M_2_SQRTPI;
     const double cube = 0.044715;
@@ -92,7 +92,8 @@ rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max) {
     return RG_APPLY(hardtanh, RG_A(numbers, "HardtanhBackward0", { min, max }), x);
 }
 
-/* torch checks the order of the bounds in hardtanh, but not in hardtanh_. */
+/* hardtanh_ doesn't check that min <= max: torch makes this check in hardtanh, but not in
+ * hardtanh_. */
 rg_tensor *rg_hardtanh_(rg_tensor *x, double min, double max) {
     return RG_APPLY_(hardtanh, RG_A(numbers, "HardtanhBackward0", { min, max }), x);
 }
@@ -133,7 +134,8 @@ rg_tensor *rg_leaky_relu_(rg_tensor *x, double negative_slope) {
 }
 
 /* ---- prelu: x > 0 ? x : w x; gx = x > 0 ? g : w g, gw = x > 0 ? 0 : x g -----------
- * The op's w broadcasts. The function's w has one element, or one for each channel (dim 1). */
+ * In the op, w broadcasts with x. In the public function, w has one element, or one element for
+ * each channel (dim 1). */
 
 static rg_tensor *prelu_rule_x(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
@@ -188,15 +190,15 @@ static bool prelu_check(const rg_tensor *x, const rg_tensor *weight) {
 rg_tensor *rg_prelu(rg_tensor *x, rg_tensor *weight) {
     if (!rgi_check(x, "prelu") || !rgi_check(weight, "prelu") || !prelu_check(x, weight))
         return NULL;
-    /* The weights lie along dim 1. If x has no such dim, there is one weight. */
+    /* The weights lie along dim 1. If x has no dim 1, the weight has a single element. */
     const rg_dims aligned = rgi_dims_along(x->ndim, 1, weight->numel);
     return RG_COMPOSITE("prelu", RG_APPLY(prelu, RG_NO_ATTR, x, rg_reshape_dims(weight, aligned)));
 }
 
 /* ---- elu: x > 0 ? k0 x : k1 (e^(k2 x) - 1); gx = x > 0 ? k0 g : k1 k2 e^(k2 x) g ---- */
 
-/* The exponential is taken of -relu(-x), so that it doesn't overflow for a large x, where it isn't
- * used. */
+/* exp is applied to -k2 relu(-x), which is k2 x where x <= 0 and 0 elsewhere. exp(k2 x) itself
+ * could overflow for a large x, where it isn't needed. */
 static rg_tensor *elu_rule(const rg_step *s, rg_tensor *g) {
     const double *k = NUMBERS_OF(s);
     rg_tensor *x = rgi_saved(s, 0);

@@ -1,13 +1,15 @@
 /*
- * as_dtype.c: reductions, running sums and softmax with a dtype, as torch's dtype=: x is converted,
- * and then the function without _as is called. The gradient is converted back.
+ * as_dtype.c: torch's functions with dtype=, for reductions, running sums and softmax. Each
+ * converts x to the dtype, and then calls the function whose name lacks _as. The gradient is
+ * converted back to x's dtype.
  */
 #include "autograd/checks.h"
 
 /* ---- sums and products --------------------------------------------------------- */
 
-/* Returns y, the sum of a converted x, in the dtype: a sum of bools is an integer, which is
- * converted to bool. Fails if x requires grad and the dtype has no gradients. */
+/* y is the result of summing x converted to the dtype. Returns y in the dtype: if the dtype is
+ * bool, y is an integer, which is converted to bool. Fails if x requires grad and the dtype can't
+ * have a gradient. */
 static rg_tensor *summed_as(const char *op, rg_tensor *x, rg_tensor *y, rg_dtype dtype) {
     if (!y)
         return NULL;
@@ -51,8 +53,8 @@ rg_tensor *(rg_prod_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype)
                         summed_as("prod", x, rg_prod_dim(rg_to(x, dtype), dim, keepdim), dtype));
 }
 
-/* Returns x in the dtype. No kernel adds up bools: as in torch, that is an error only if x has dims
- * and elements. */
+/* Returns x converted to the dtype. Fails if the dtype is bool, since no kernel computes running
+ * sums of bools. But as in torch, this is no error if x has no dims or no elements. */
 static rg_tensor *running_as(const char *op, rg_tensor *x, int dim, rg_dtype dtype) {
     int wrapped;
     if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &wrapped))
@@ -99,13 +101,13 @@ rg_tensor *rg_mean_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dt
     return RG_COMPOSITE("mean", rg_mean_dims(mean_as_dtype(x, dtype), dims, keepdim));
 }
 
-/* ---- norms: to a dtype of floats that loses no digits -------------------------- */
+/* ---- norms: they convert only to a floating-point dtype that keeps all digits of x ---- */
 
 static rg_tensor *norm_as_dtype(rg_tensor *x, rg_dtype dtype) {
     if (!rgi_check(x, "norm") || !rgi_check_dtype("norm", (int)dtype))
         return NULL;
     if (!rgi_is_float(x->dtype))
-        return x; /* The norm itself refuses it. */
+        return x; /* The norm itself reports the error. */
     RG_FAIL_IF(!rgi_is_float(dtype), "norm",
                "linalg.vector_norm: dtype should be floating point or complex, but got %s",
                rgi_scalar_name(dtype));
@@ -132,7 +134,8 @@ rg_tensor *rg_norm_dims_as(rg_tensor *x, double p, rg_dims dims, bool keepdim, r
     return RG_COMPOSITE("norm", rg_norm_dims(norm_as_dtype(x, dtype), p, dims, keepdim));
 }
 
-/* ---- softmax, softmin and log_softmax, which refuse integers themselves -------- */
+/* ---- softmax, softmin and log_softmax: if the dtype is an integer, they report it themselves
+ *      ---- */
 
 rg_tensor *(rg_softmax_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     return RG_COMPOSITE("softmax", rg_softmax(rg_to(x, dtype), dim));

@@ -1,15 +1,15 @@
 /*
- * attention.c: softmax(scale q k^T + mask) v, as ops that don't store the attention weights,
- * and composed of other ops where these can't be used.
+ * attention.c: softmax(scale q k^T + mask) v. Ops compute it without storing the attention weights.
+ * Where the ops can't be used, it is composed of other functions.
  */
 #include "autograd/checks.h"
 
 #include <math.h>
 
-/* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T q
- *      with s = scale p (g v^T - sum(g v^T p)). The weights p are not kept, but the second output
- *      lse is: the logarithm of each row's sum of exponentials. Its gradient is added inside the
- *      brackets of s. ------------------------------------------------------------ */
+/* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T
+ *      q with s = scale p (g v^T - sum(g v^T p)). The weights p are not stored. Instead the op has
+ *      a second output, lse: the logarithm of the sum of exponentials of each row of scores. The
+ *      gradient of lse is added inside the brackets of s. ---- */
 
 struct attention_attr {
     k_attention how;
@@ -23,9 +23,9 @@ static bool attention_shape(rg_call *c) {
     return true;
 }
 
-/* If x has the memory order (batch, n, heads, size), gives the new tensor t that order, too. A
- * caller who made the heads by a transpose then gets a tensor whose transpose is contiguous, as in
- * torch. */
+/* If x lies in memory in the order (batch, n, heads, size), gives the new tensor t the same memory
+ * order. In this case the caller made the heads by a transpose, and will transpose the result back:
+ * the transposed result is then contiguous, as in torch. */
 static void attention_lay_like(rg_tensor *t, const rg_tensor *x) {
     if (x->size[1] == 1 || x->size[2] == 1 || x->stride[1] >= x->stride[2])
         return;
@@ -40,19 +40,22 @@ static bool attention_forward(rg_call *c) {
                     rgi_is_none(c->in[3]) ? NULL : c->in[3]);
 }
 
-/* Returns a bool mask in which each row sees the keys up to its own. */
+/* Returns a bool mask of the shape (rows, keys) that is true where the key's index isn't above the
+ * row's index. */
 static rg_tensor *attention_causal(const rg_tensor *scores) {
     int64_t rows = scores->size[scores->ndim - 2];
     int64_t columns = scores->size[scores->ndim - 1];
     return rg_tril(rg_ones_dims(RG_DIMS(rows, columns), RG_BOOL), 0);
 }
 
-/* Returns a bool mask as numbers to be added: 0 where it is true, else -inf. */
+/* Converts a bool mask to a mask that is added to the scores: 0 where the mask is true, else
+ * -inf. */
 static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
     return rg_where(mask, rg_scalar_dtype(0, dtype), rg_scalar_dtype(-INFINITY, dtype));
 }
 
-/* The rules compute p, and the gradient s of the scores, from the saved inputs. */
+/* The saved inputs, from which the rules compute the weights p, and the gradient s of the
+ * scores. */
 typedef struct {
     k_attention how;
     rg_tensor *q, *k, *v, *mask;
@@ -94,8 +97,8 @@ static rg_tensor *attention_rule_v(const rg_step *s, rg_tensor *g) {
     return a.v ? rg_matmul(rg_mT(attention_p(&a)), g) : NULL;
 }
 
-/* Sets *g_lse to a contiguous copy of lse's gradient, which the caller releases, or to NULL if
- * there is no gradient. Returns false if memory ran out. */
+/* Sets *g_lse to a contiguous copy of lse's gradient, which the caller releases, or to NULL if no
+ * gradient reached lse. Returns false if memory ran out. */
 static bool attention_lse_gradient(const rg_step *s, const rg_tensor *lse, rg_tensor **g_lse) {
     *g_lse = s->g[1] ? rgi_contiguous_copy(s->g[1], (rg_dtype)lse->dtype) : NULL;
     return *g_lse || !s->g[1];
@@ -125,8 +128,10 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* Returns the fraction of all keys that a row sees on average, for the profiler. A causal row sees
- * the keys up to its own index. The attributes of joint_attention begin with attention's. */
+/* Returns the factor for the profiler (rg_terms): the fraction of the keys that a row sees on
+ * average. It is 1 unless the attention is causal; then a row sees the keys up to its own index. If
+ * there are more keys than rows, the keys after the last row aren't counted. The attributes of
+ * joint_attention begin with those of attention, so that this function reads both. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
     if (!((const struct attention_attr *)attr)->how.causal)
@@ -156,16 +161,18 @@ RG_OP(attention, RG_WITH(attention),
                  { "(0,2,3,4) (0,2,5,4) (0,2,5,4) -", RG_A(attention, { .scale = 1 }) },
                  { "(1,1,2,3) (1,1,0,3) (1,1,0,3) -", RG_A(attention, { .scale = 1 }) }));
 
-/* ---- joint_attention: attention of q, k and v that lie side by side, as one projection makes
- *      them: x is (batch, n, 3 heads size), y (batch, n, heads size). Nothing is cut apart or put
- *      together: kernels read and write in place. -------------------------------- */
+/* ---- joint_attention: attention of q, k and v that lie side by side in one tensor, as one
+ *      linear layer computes them. x is (batch, n, 3 * heads * size): all heads of q, then of k,
+ *      then of v. y is (batch, n, heads * size). Nothing is split or joined by copying: the kernels
+ *      read and write inside these tensors. ---- */
 
 struct joint_attention_attr {
     k_attention how;
     int64_t heads;
 };
 
-/* Returns the header of part i of t, which has `parts` parts, as (batch, heads, n, size). */
+/* Returns a header for part i of t, viewed as (batch, heads, n, size). t's last dim consists of
+ * `parts` equal parts. */
 static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads) {
     rg_tensor part = *t;
     int64_t size = t->size[2] / parts / heads;
@@ -183,7 +190,7 @@ static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads)
     return part;
 }
 
-/* The kernel takes pointers to the headers of q, k and v. */
+/* The headers of q, k and v, and pointers to them, since the kernel takes pointers. */
 typedef struct {
     rg_tensor header[3];
     rg_tensor *v[3];
@@ -213,8 +220,8 @@ static bool joint_attention_forward(rg_call *c) {
     return k_attend(&attr->how, &y, c->out[1], NULL, NULL, NULL, in.v, NULL);
 }
 
-/* x is permuted so that q, k and v lie along its first dim; their gradients are stacked and
- * permuted back. */
+/* The rule permutes x so that q, k and v lie along its first dim. It stacks their gradients and
+ * permutes them back. */
 static rg_tensor *joint_attention_rule(const rg_step *s, rg_tensor *g) {
     const struct joint_attention_attr *attr = RG_ATTR(s, joint_attention);
     rg_tensor *x = rg_unflatten(rgi_saved(s, 0), 2, RG_DIMS(3, attr->heads, -1));
@@ -254,7 +261,7 @@ static bool joint_attention_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* JOINT makes a sample. */
+/* JOINT writes a test sample (rg_sample). */
 #define JOINT(inputs, scale_, causal_, heads_) \
     { inputs, RG_A(joint_attention, { .scale = scale_, .causal = causal_ }, .heads = heads_) }
 RG_OP(joint_attention, RG_WITH(joint_attention),
@@ -289,12 +296,13 @@ rg_tensor *(rg_joint_attention)(rg_tensor *qkv, int64_t heads, bool is_causal) {
     return ok ? rg_escape(out[0]) : NULL;
 }
 
-/* ---- the public function: the op if torch has one, too, else a composition ------------ */
+/* ---- the public function: the op if torch would use one as well, else a composition ---- */
 
 #define ATTENTION "scaled_dot_product_attention"
 
-/* Returns whether the op can be applied: q, k and v have four dims, equal except for the lengths,
- * and the mask is a constant with two or four dims. */
+/* Returns whether the op can be applied. q, k and v must have four dims, and may differ only in
+ * their lengths (dim 2), where k and v must agree. There must be no dropout. The mask must be
+ * absent, or be a tensor of two or four dims that doesn't require grad. */
 static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
                                const rg_attention_options *o) {
     const rg_tensor *const all[] = { q, k, v };
@@ -356,7 +364,7 @@ static bool attention_check_heads(const rg_tensor *q, const rg_tensor *k, const 
     return true;
 }
 
-/* Returns k or v with each head repeated, so that it has q's number of heads. */
+/* Returns t, which is k or v, with each head repeated so that t has q's number of heads. */
 static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
     int dim = t->ndim - 3;
     int64_t times = heads / t->size[dim];
@@ -372,13 +380,13 @@ static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
     return rg_reshape_dims(rg_expand_dims(rg_unsqueeze(t, dim + 1), wide), shape);
 }
 
-/* Returns the given scale or, if that is 0, 1 / sqrt(the size of the last dim). */
+/* Returns the given scale or, if it is 0, 1 / sqrt(the size of q's last dim). */
 static double attention_scale(const rg_tensor *q, double given) {
     return given != 0 ? given : 1 / sqrt((double)q->size[q->ndim - 1]);
 }
 
-/* Returns the result of the op, composed of other ops. q and k are each multiplied by the square
- * root of the scale, so that neither grows too large. */
+/* Returns the result of the op, composed of other functions. q and k are each multiplied by the
+ * square root of |scale| before their product, so that the product doesn't grow too large. */
 static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
                                      double scale, const rg_attention_options *o) {
     double half = sqrt(fabs(scale));

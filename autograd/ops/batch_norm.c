@@ -1,18 +1,19 @@
 /*
- * batch_norm.c: batch norm: gives each channel mean 0 and variance 1 over the batch, or
- * normalizes it by the running mean and variance. (Norms of rows are in layer_norm.c.)
+ * batch_norm.c: batch norm. In training it gives each channel mean 0 and variance 1 over the batch;
+ * otherwise it normalizes each channel by the running mean and variance. (Norms of rows are in
+ * layer_norm.c.)
  */
 #include "autograd/checks.h"
 #include "tensor/observer.h"
 
 #include <math.h>
 
-/* ---- batch_norm: y = (x - mean) / sqrt(var + eps) weight + bias. In training, with h = (x - mean)
- *      rstd and gw = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h) and
- *      gbias = sum(g); else gx = gw rstd --------------------------------------------- */
+/* ---- batch_norm: y = (x - mean) / sqrt(var + eps) weight + bias. With rstd = 1 / sqrt(var +
+ *      eps), gw = g weight and h = (x - mean) rstd: in training, gx = rstd (gw - mean(gw) - h
+ *      mean(gw h)), else gx = gw rstd. gweight = sum(g h), and gbias = sum(g) ---- */
 
-/* The inputs are x, weight, bias and, except in training, mean and var. The outputs are y, mean and
- * var. */
+/* The inputs of the op are x, weight, bias, mean and var. In training, mean and var are RG_NONE.
+ * The outputs are y and the mean and var that were used. */
 struct batch_norm_attr {
     double eps;
     bool training;
@@ -47,7 +48,7 @@ static bool batch_norm_forward(rg_call *c) {
     return ok;
 }
 
-/* Returns the dims other than the channels. */
+/* Returns all dims except dim 1, the channels. */
 static rg_dims batch_norm_dims(int ndim) {
     rg_dims dims = { .n = ndim - 1 };
     for (int d = 1; d < dims.n; d++)
@@ -55,12 +56,14 @@ static rg_dims batch_norm_dims(int ndim) {
     return dims;
 }
 
-/* Returns t, a number for each channel, in the shape that broadcasts with an x of ndim dims. */
+/* Returns t, which has an element for each channel, in a shape that broadcasts with a tensor of
+ * ndim dims. */
 static rg_tensor *batch_norm_wide(rg_tensor *t, int ndim) {
     return rg_reshape_dims(t, rgi_dims_along(ndim, 1, -1));
 }
 
-/* Returns x - mean, and sets *rstd to each channel's factor, or to NULL if x isn't saved. */
+/* Returns x - mean, and sets *rstd to 1 / sqrt(var + eps) of each channel. If the saved x can't be
+ * read, returns NULL and sets *rstd to NULL. */
 static rg_tensor *batch_norm_centred(const rg_step *s, rg_tensor **rstd) {
     const struct batch_norm_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
@@ -80,13 +83,14 @@ static rg_tensor *batch_norm_centred(const rg_step *s, rg_tensor **rstd) {
     return x;
 }
 
-/* Returns g weight. */
+/* Returns g times weight, or g if there is no weight. */
 static rg_tensor *batch_norm_weighted(const rg_step *s, rg_tensor *g) {
     rg_tensor *w = rgi_saved(s, 1);
     return !g || rgi_is_none(w) ? g : rg_mul(g, batch_norm_wide(w, g->ndim));
 }
 
-/* In training the gradients of mean and var reach x as well. */
+/* The gradient of x. In training, the outputs mean and var are computed from x, so their gradients
+ * are passed on to x as well. */
 static rg_tensor *batch_norm_rule_x(const rg_step *s, rg_tensor *g) {
     rg_tensor *rstd;
     rg_tensor *x = batch_norm_centred(s, &rstd);
@@ -106,7 +110,8 @@ static rg_tensor *batch_norm_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_add(gx, rg_div(more, (double)(gx->numel / gx->size[1])));
 }
 
-/* Returns the sums of t by channel, in the shape of an input. */
+/* Sums t over all dims but the channels, and gives the result the shape of the input whose gradient
+ * this step computes. */
 static rg_tensor *batch_norm_gather(const rg_step *s, rg_tensor *t) {
     if (!t)
         return NULL;
@@ -126,7 +131,8 @@ static rg_tensor *batch_norm_rule_bias(const rg_step *s, rg_tensor *g) {
     return batch_norm_gather(s, rgi_step_g(s, 0));
 }
 
-/* gmean = -sum(gw rstd) */
+/* The gradient of the input mean: the gradient of the output mean, minus sum(g weight rstd) over
+ * each channel, where g is the gradient of y. */
 static rg_tensor *batch_norm_rule_mean(const rg_step *s, rg_tensor *g) {
     rg_tensor *rstd;
     if (!batch_norm_centred(s, &rstd))
@@ -135,7 +141,8 @@ static rg_tensor *batch_norm_rule_mean(const rg_step *s, rg_tensor *g) {
     return rg_sub(rgi_step_g(s, 1), batch_norm_gather(s, rg_mul(g, rstd)));
 }
 
-/* gvar = -sum(gw (x - mean) rstd^3) / 2 */
+/* The gradient of the input var: the gradient of the output var, minus sum(g weight (x - mean)
+ * rstd^3) / 2 over each channel, where g is the gradient of y. */
 static rg_tensor *batch_norm_rule_var(const rg_step *s, rg_tensor *g) {
     rg_tensor *rstd;
     rg_tensor *x = batch_norm_centred(s, &rstd);
@@ -144,8 +151,9 @@ static rg_tensor *batch_norm_rule_var(const rg_step *s, rg_tensor *g) {
     return rg_sub(rgi_step_g(s, 2), rg_div(batch_norm_gather(s, rg_mul(g, cube)), 2));
 }
 
-/* Makes the gradients of x, weight and bias. The rules make them instead if only the bias's
- * gradient is wanted, or if the outputs mean and var have gradients. */
+/* Computes the gradients of x, weight and bias, unless only the bias's gradient is wanted, or a
+ * gradient reached the outputs mean or var. In these cases gin[] stays NULL, and the rules compute
+ * the gradients. */
 static bool batch_norm_fused(const rg_step *s, rg_tensor *gin[]) {
     if ((!rgi_wants(s, 0) && !rgi_wants(s, 1)) || s->g[1] || s->g[2])
         return true;
@@ -173,7 +181,7 @@ static bool batch_norm_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define BATCH_NORM_SAVED (RG_IN(0) | RG_IN(3) | RG_IN(4) | RG_OUT(1) | RG_OUT(2))
-/* BATCH_NORM makes a sample. */
+/* BATCH_NORM writes a test sample (rg_sample). */
 #define BATCH_NORM(inputs, eps, training) \
     { inputs, RG_A(batch_norm, eps, training) }
 RG_OP(batch_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the batch",
@@ -192,15 +200,15 @@ RG_OP(batch_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the b
                  BATCH_NORM("(2,3,2) - (3) (3) p(3)", 1e-2, false),
                  BATCH_NORM("(0,3) (3) (3) (3) p(3)", 1e-5, false)));
 
-/* Writes without recording, and so needs no memory. */
+/* Copies `value` into the running mean or variance. This isn't recorded, and allocates nothing. */
 static bool batch_norm_write(rg_tensor *running, rg_tensor *value) {
     rgi_copy_elements(running, value);
     rgi_count_write(running, "batch_norm");
     return rgi_observe_copy(running, value, "batch_norm");
 }
 
-/* Moves the running mean and variance towards the batch's by the momentum. If memory runs out,
- * neither changes. */
+/* Moves the running mean and variance towards the batch's mean and variance by the momentum. If
+ * memory runs out, neither is changed. */
 static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                              rg_tensor *const made[], double momentum) {
     if (rgi_is_none(running_mean))
@@ -215,8 +223,7 @@ static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *r
            && batch_norm_write(running_var, var);
 }
 
-/* Returns torch's result for a tensor without elements: x, times the first weight, plus the first
- * bias. */
+/* Returns torch's result for an x without elements: x * weight[0] + bias[0]. */
 static rg_tensor *batch_norm_of_none(rg_tensor *x, const rg_batch_norm_options *o) {
     rg_tensor *y = rg_clone(x);
     if (!rgi_is_none(o->weight))
@@ -226,7 +233,7 @@ static rg_tensor *batch_norm_of_none(rg_tensor *x, const rg_batch_norm_options *
     return y;
 }
 
-/* Requires that t has a number for each channel. */
+/* Fails unless t is RG_NONE or has one element for each channel. */
 static bool batch_norm_fits(const char *name, const rg_tensor *t, int64_t channels) {
     RG_FAIL_IF(!rgi_is_none(t) && t->numel != channels, "batch_norm",
                "%s should contain %lld elements not %lld", name, (long long)channels,

@@ -1,5 +1,5 @@
 /*
- * binary.c: elementwise functions of two tensors that broadcast: arithmetic, and the larger and the
+ * binary.c: elementwise functions of two tensors that broadcast: arithmetic, and the larger or
  * smaller of two elements. Functions without special rules are rows of
  * tensor/kernels/elementwise.def. (Comparisons are in compare.c.)
  */
@@ -7,19 +7,19 @@
 
 /* ---- the rows ------------------------------------------------------------------- */
 
-/* Returns part / (a^2 + b^2), and 0 at (0, 0). */
+/* Returns part / (a^2 + b^2), but 0 where a and b are both 0. */
 static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
     rg_tensor *square = rg_add(rg_square(a), rg_square(b));
     return rg_mul(part, rg_masked_fill(rg_reciprocal(square), rg_eq(square, 0), 0));
 }
 
-/* Returns g where this input was chosen, g / 2 where both inputs are equal, and 0 where the other
- * was chosen. */
+/* Returns the gradient of one input of maximum or minimum: g where this input was chosen, g / 2
+ * where both inputs are equal, and 0 where the other input was chosen. */
 static rg_tensor *chosen_gradient(rg_tensor *g, rg_tensor *equal, rg_tensor *other_chosen) {
     return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), other_chosen, 0);
 }
 
-/* Where a and b are equal, a is chosen. */
+/* Return whether fmax or fmin chooses a's element. Where a and b are equal, a is chosen. */
 static rg_tensor *fmax_chooses_a(rg_tensor *a, rg_tensor *b) {
     return rg_logical_or(rg_ge(a, b), rg_isnan(b));
 }
@@ -28,8 +28,8 @@ static rg_tensor *fmin_chooses_a(rg_tensor *a, rg_tensor *b) {
     return rg_logical_or(rg_le(a, b), rg_isnan(b));
 }
 
-/* The values that a gradient reads: NEEDS_ is the mask of values to save, and VALUE_ declares
- * variables with them. */
+/* The names with which a row says which values a gradient reads. NEEDS_ is the mask of values to
+ * save, and VALUE_ declares variables for the saved values. */
 #define NEEDS_a  RG_IN(0)
 #define NEEDS_b  RG_IN(1)
 #define NEEDS_ab NEEDS_a | NEEDS_b
@@ -39,7 +39,7 @@ static rg_tensor *fmin_chooses_a(rg_tensor *a, rg_tensor *b) {
     VALUE_a;     \
     VALUE_b
 
-/* The dtypes that a row allows. */
+/* The names with which a row says which dtypes it allows. */
 #define BOTH_FLOATED .typing = RG_FLOATED, .shape = rgi_shape_broadcast
 #define BOTH_FLOATS  .typing = RG_PROMOTED, .shape = rgi_shape_broadcast_floats
 #define BOTH_ALL     .typing = RG_PROMOTED, .shape = rgi_shape_broadcast
@@ -72,7 +72,7 @@ RG_OP(sub, .doc = "a - b", .node = "SubBackward0", .n_in = 2, .typing = RG_PROMO
       .shape = rgi_shape_broadcast, .kernel = &k_sub,
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(0, sub_rule_b) }, SAMPLES_2("", "", NULL));
 
-/* Fails with torch's sentence if a or b is bool. */
+/* Fails with torch's error message if a or b is bool. */
 static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, op) || !rgi_check(b, op))
         return false;
@@ -95,9 +95,10 @@ rg_tensor *(rg_sub_)(rg_tensor *a, rg_tensor *b) {
     return sub_allows("sub_", a, b) ? RG_APPLY_(sub, RG_NO_ATTR, a, b) : NULL;
 }
 
-/* ---- add_alpha: a + alpha b; ga = g, gb = alpha g. sub_alpha has -alpha -------- */
+/* ---- add_alpha: a + alpha b; ga = g, gb = alpha g. sub_alpha is add_alpha of -alpha ---- */
 
-/* alpha is kept as a float and as an integer, with the dtype in which it was given. */
+/* `alpha` and `integer` hold the same number, as a float and as an integer. `dtype` is the dtype in
+ * which the caller gave it. */
 struct add_alpha_attr {
     const char *node;
     double alpha;
@@ -130,7 +131,8 @@ RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, RG_NAMED(add_alpha), .typing =
       SAMPLES_2("", "",
                 RG_A(add_alpha, "AddBackward0", .alpha = 2.5, .integer = 2, .dtype = RG_FLOAT64)));
 
-/* Reads alpha into the attributes. Fails with torch's sentence if alpha is no number. */
+/* Reads alpha into the attributes, with its sign changed if `minus`. Fails with torch's error
+ * message if alpha is not a number. */
 static bool add_alpha_read(struct add_alpha_attr *a, const char *op, rg_tensor *alpha, bool minus) {
     if (!rgi_check(alpha, op))
         return false;
@@ -165,7 +167,8 @@ rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
     return RG_APPLY(add_alpha, &attr, a, b);
 }
 
-/* ---- over: a / b under the name that torch's own code gives it when b is a number ---- */
+/* ---- over: a / b. torch's own code divides by a number in this way, and names the node
+ *      DivBackward1 ---- */
 
 RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, RG_ELEMENTWISE,
       .shape = rgi_shape_broadcast, .kernel = &k_div,
@@ -174,7 +177,8 @@ RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOA
 
 /* ---- division with a rounded quotient ------------------------------------------ */
 
-/* Runs a kernel that divides. Fails for integers if b has a 0. */
+/* Computes the output with a kernel that divides. Fails if the inputs are integers and b has a
+ * 0. */
 static bool divided_forward(rg_call *c, const rg_kernel *kernel) {
     RG_FAIL_IF(rgi_is_integer(c->in[0]->dtype) && c->out[0]->numel && k_has_zero(c->in[1]),
                c->op->name, "ZeroDivisionError");
@@ -227,20 +231,21 @@ rg_tensor *(rg_floor_divide_)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY_(floor_divide, RG_NO_ATTR, a, b);
 }
 
-/* ---- operands: whether a or b was given as a number -------------------------------
- * torch's names of the nodes of remainder, fmod and pow depend on it, and so do the derivatives of
- * pow and remainder. */
+/* ---- operands: whether the caller gave a or b as a number -------------------------
+ * In torch, this decides the node's name in remainder, fmod, pow and xlogy. It also decides the
+ * derivatives of pow and remainder. */
 
 enum operands { TENSOR_NUMBER, TENSOR_TENSOR, NUMBER_TENSOR };
 
-/* `number` is b's value if b is a number. */
+/* `number` is the value of b if the caller gave b as a number, and otherwise 0. */
 struct operands_attr {
     const char *node;
     enum operands are;
     double number;
 };
 
-/* Returns the attributes for a and b. nodes holds torch's names in the order of enum operands. */
+/* Returns the attributes for a and b. nodes[] holds torch's name of the node for each value of enum
+ * operands. */
 static struct operands_attr operands_of(const char *const nodes[], const rg_tensor *a,
                                         const rg_tensor *b) {
     enum operands are = TENSOR_TENSOR;
@@ -322,7 +327,8 @@ static bool pow_shape(rg_call *c) {
     return true;
 }
 
-/* Returns the kernel for this exponent, if it has one of its own, else the general kernel. */
+/* Returns the kernel that is made for this exponent, such as k_square for 2, or k_pow if there is
+ * none. */
 static const rg_kernel *pow_kernel(double exponent) {
     static const struct {
         double exponent;

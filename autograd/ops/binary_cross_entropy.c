@@ -1,20 +1,24 @@
 /*
- * binary_cross_entropy.c: losses of a probability, and of a logit, whose sigmoid is a probability,
- * for a target in [0, 1].
+ * binary_cross_entropy.c: the losses binary_cross_entropy, of a probability, and
+ * binary_cross_entropy_with_logits, of a logit whose sigmoid is a probability. The target is in [0,
+ * 1].
  */
 #include "loss.h"
 
 #include "autograd/checks.h"
 
-/* ---- binary_cross_entropy: -weight (t ln x + (1 - t) ln(1 - x)), logarithms at least -100;
- *      gx = g weight (x - t) / max((1 - x) x, c), gt = g weight (ln(1 - x) - ln x) ---- */
+/* ---- binary_cross_entropy: -weight (t ln x + (1 - t) ln(1 - x)), where a logarithm below
+ *      -100 counts as -100; gx = g weight (x - t) / max((1 - x) x, c), gt = g weight (ln(1 - x) -
+ *      ln x) ---- */
 
 static bool bce_forward(rg_call *c) { return rgi_loss_forward(c, K_BCE); }
 
-/* Returns (x - t) / max((1 - x) x, c). torch's derivatives of this value differ from the formula's:
- * by x it is (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2, and by t it is -1 / max((1 - x) x, e),
- * with e = 1e-12. Therefore the value is computed from constants, and each derivative is multiplied
- * by x - x or t - t, which is 0 but has a gradient, and added. */
+/* Returns (x - t) / max((1 - x) x, c). Second derivatives need the derivatives of this value, and
+ * torch's derivatives differ from those of the formula. With e = 1e-12, torch's derivative by x is
+ * (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2, and its derivative by t is -1 / max((1 - x) x, e).
+ * To give the result these derivatives, the value is computed from detached copies x0 and t0. Then
+ * by_x (x - x0) and by_t (t - t0) are added: they are 0, but their derivatives are by_x and
+ * by_t. */
 static rg_tensor *bce_slope(rg_tensor *x, rg_tensor *t, double c) {
     const double e = 1e-12;
     rg_tensor *x0 = rg_detach(x);
@@ -51,7 +55,7 @@ RG_OP(binary_cross_entropy, .doc = "-weight (t ln x + (1 - t) ln(1 - x))",
                  { "u() u() -", RG_A(loss, RG_SUM, 1e-12f) },
                  { "u(0,3) u(0,3) -", RG_A(loss, RG_SUM, 1e-12f) }));
 
-/* Fails unless every element is in [0, 1]. */
+/* Fails unless every element of t is in [0, 1]. */
 static bool bce_within_unit(rg_tensor *t, const char *what) {
     RG_SCOPE();
     rg_tensor *inside = rg_all(rg_logical_and(rg_ge(rg_detach(t), 0), rg_le(rg_detach(t), 1)));
@@ -97,9 +101,9 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
         RG_APPLY(binary_cross_entropy, RG_A(loss, o.reduction, 1e-12f), p, target, weight));
 }
 
-/* ---- binary_cross_entropy_with_logits: binary_cross_entropy of s = sigmoid(x), with t counting
- *      p = pos_weight times: gx = g weight ((p t - t + 1) s - p t),
- *      gt = g weight (ln sigmoid(-x) - p ln sigmoid(x)), which is -g weight x for p = 1 ---- */
+/* ---- binary_cross_entropy_with_logits: binary_cross_entropy of s = sigmoid(x), where the
+ *      term of t is multiplied by p = pos_weight: gx = g weight ((p t - t + 1) s - p t), gt = g
+ *      weight (ln sigmoid(-x) - p ln sigmoid(x)), which is -g weight x for p = 1 ---- */
 
 static bool bce_with_logits_forward(rg_call *c) { return rgi_loss_forward(c, K_BCE_LOGITS); }
 
@@ -152,7 +156,8 @@ static bool bce_with_logits_check(const rg_tensor *x, const rg_tensor *target,
            && rgi_want_cast(name, rgi_is_float(target->dtype), x->dtype, target->dtype);
 }
 
-/* torch writes the result over 1 - target, so the result has the target's dtype. */
+/* All inputs are converted to the target's dtype, which the result then has. This is as in torch,
+ * which computes the loss in place in the tensor 1 - target. */
 rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target,
                                                     rg_loss_options o) {
     const char *name = "binary_cross_entropy_with_logits";

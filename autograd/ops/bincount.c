@@ -1,16 +1,17 @@
 /*
- * bincount.c: counts how often each integer occurs.
+ * bincount.c: counts how often each integer occurs in a vector.
  */
 #include "autograd/checks.h"
 
-/* ---- bincount: y_v = the number of x that are v, or the sum of their weights ----- */
+/* ---- bincount: y_v is the number of elements of x that equal v, or the sum of their weights
+ *      ----- */
 
 struct bincount_attr {
     int64_t minlength;
 };
 
-/* Sets *length to the largest integer plus 1, or to minlength if that is larger. Fails if an
- * integer is negative or too large. */
+/* Sets *length to the largest integer in x plus 1, or to minlength if that is larger. Fails if an
+ * integer is negative or is INT64_MAX. */
 static bool bincount_length(const rg_tensor *x, int64_t minlength, int64_t *length) {
     int64_t largest = -1;
     for (int64_t i = 0; i < x->numel; i++) {
@@ -25,14 +26,16 @@ static bool bincount_length(const rg_tensor *x, int64_t minlength, int64_t *leng
     return true;
 }
 
-/* Returns the dtype in which the weights are summed; without weights integers are counted. */
+/* Returns the dtype of the result: int64 for counts; or the dtype in which the weights are
+ * summed. */
 static rg_dtype bincount_dtype(const rg_tensor *weights) {
     if (rgi_is_none(weights))
         return RG_INT64;
     return rgi_is_float(weights->dtype) ? weights->dtype : RG_FLOAT64;
 }
 
-/* The op makes its output itself, since the output's size depends on the integers. */
+/* This is the row's `view` function, since a view function may allocate the output by itself: the
+ * output's size depends on the integers in x. */
 static bool bincount_make(rg_call *c) {
     rg_tensor *y = c->out[0];
     rg_tensor *weights = c->in[1];

@@ -1,12 +1,12 @@
 /*
- * cat.c: joins tensors along a dim, or along a new dim.
+ * cat.c: joins tensors along one of their dims (cat), or along a new dim (stack).
  */
 #include "autograd/op.h"
 
 /* ---- cat: tensors one after the other along dim; each tensor's gradient is its slice of g ---- */
 
-/* start[i] is the index along dim at which input i begins. The array has an element for each input.
- */
+/* start[i] is the index along dim at which input i begins in the result. Only as many elements of
+ * the array are stored as there are inputs. */
 struct cat_attr {
     int dim;
     int64_t start[RG_MAX_INPUTS];
@@ -94,8 +94,8 @@ static bool list_check(const char *op, rg_list tensors, rg_code code, const char
 
 static rg_tensor **list_room(int n) { return rgi_scope_alloc((size_t)n * sizeof(rg_tensor *)); }
 
-/* Joins more tensors than an op takes: `inner` joins RG_MAX_INPUTS tensors at a time, and `outer`
- * joins the results. */
+/* Joins more tensors than an op may have inputs: `inner` joins RG_MAX_INPUTS tensors at a time, and
+ * `outer` joins the results. */
 static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner,
                                 list_function *outer) {
     int groups = (tensors.n + RG_MAX_INPUTS - 1) / RG_MAX_INPUTS;
@@ -127,7 +127,8 @@ rg_tensor *(rg_cat)(rg_list tensors, int dim) {
         return NULL;
     if (tensors.n > RG_MAX_INPUTS)
         return cat_in_groups(tensors, a.dim, rg_cat, rg_cat);
-    /* A sum that overflows wraps round here, and cat_shape refuses it. */
+    /* `at` is unsigned, so that a sum that is too large wraps round without undefined behaviour.
+     * cat_shape then refuses the sum. */
     for (int i = 0; i < tensors.n; i++) {
         const rg_tensor *x = tensors.v[i];
         a.start[i] = (int64_t)at;
@@ -190,10 +191,10 @@ rg_tensor *(rg_stack)(rg_list tensors, int dim) {
     return rgi_apply(&rg_op_stack, &a, sizeof a, tensors.n, tensors.v);
 }
 
-/* ---- hstack, vstack: cat of tensors with at least 1 or 2 dims ------------------ */
+/* ---- hstack, vstack: cat of tensors, to which dims are added up to 1 dim or 2 dims ---- */
 
-/* Gives each tensor at least ndim dims, and joins them: hstack along dim 1, or 0 for vectors, and
- * vstack along dim 0. */
+/* Gives each tensor at least ndim dims, and joins them: vstack along dim 0, hstack along dim 1, or
+ * along dim 0 if the first tensor is a vector. */
 static rg_tensor *cat_at_least(const char *op, rg_list tensors, int ndim) {
     if (!list_check(op, tensors, RG_RUNTIME_ERROR, list_empty))
         return NULL;

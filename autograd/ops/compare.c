@@ -1,10 +1,10 @@
 /*
- * compare.c: comparisons and other tests of elements. Their results are bool and have no gradient.
- * Each is a row of tensor/kernels/elementwise.def.
+ * compare.c: comparisons and other tests of elements. Their results are bools, which have no
+ * gradient. Each function is a row of tensor/kernels/elementwise.def.
  */
 #include "elementwise.h"
 
-/* ---- questions about one tensor ------------------------------------------------ */
+/* ---- tests of one tensor ------------------------------------------------------- */
 
 static bool predicate_shape(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;
@@ -22,9 +22,10 @@ rg_tensor *rg_logical_not_(rg_tensor *x) {
                         rgi_replace_("logical_not_", "LogicalNotBackward0", x, rg_logical_not(x)));
 }
 
-/* ---- questions about two ------------------------------------------------------- */
+/* ---- comparisons of two tensors ------------------------------------------------ */
 
-/* Writes the result over x as 0 or 1. Torch's name of the node depends on whether b is a number. */
+/* Compares x with b, and writes the result over x as 0 or 1. The node's name depends on whether b
+ * was given as a number, as in torch. */
 static rg_tensor *compare_in_place(const char *name, const char *node_of_number,
                                    const char *node_of_tensor,
                                    rg_tensor *(*compare)(rg_tensor *, rg_tensor *), rg_tensor *x,

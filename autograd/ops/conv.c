@@ -1,15 +1,16 @@
 /*
- * conv.c: convolutions over one or two dims, and their gradients. The gradients are ops of
- * their own: each is linear in both of its inputs, and the derivatives of the three ops are
- * again among the three.
+ * conv.c: convolutions over one or two dims, and their gradients. The gradients are computed by two
+ * further ops. Each of the three ops is linear in each of its inputs, so all derivatives of the
+ * three ops are computed by these three ops.
  */
 #include "autograd/checks.h"
 #include "tensor/warning.h"
 
 /* ---- parts of all three ops ---------------------------------------------------- */
 
-/* The window has one or two dims. An element of the result is a sum of `steps` products. If x has
- * no channels, y has none either, as in torch. */
+/* `dims` is 1 or 2, the number of dims over which the window moves. `steps` is the number of
+ * products that are summed for an element of the result, for the profiler. If x has no channels, y
+ * has no channels either, as in torch. */
 struct conv_attr {
     const char *node;
     k_conv z;
@@ -17,7 +18,8 @@ struct conv_attr {
     double steps;
 };
 
-/* Gives t the shape (rows, cols, the window's sizes). */
+/* Sets t's shape to (rows, cols, size[1]) if there is one dim, or (rows, cols, size[0],
+ * size[1]). */
 static bool conv_set_shape(rg_tensor *t, const struct conv_attr *a, int64_t rows, int64_t cols,
                            const int64_t size[2]) {
     t->ndim = (uint8_t)(a->dims + 2);
@@ -28,7 +30,8 @@ static bool conv_set_shape(rg_tensor *t, const struct conv_attr *a, int64_t rows
     return true;
 }
 
-/* Returns the attributes for a result of `elements` elements. */
+/* Returns a copy of the attributes for an op whose result has `elements` elements: `steps` becomes
+ * the number of products of the whole convolution, divided by `elements`. */
 static struct conv_attr conv_attr_for(const struct conv_attr *a, const char *node,
                                       double elements) {
     const k_conv *z = &a->z;
@@ -42,7 +45,8 @@ static struct conv_attr conv_attr_for(const struct conv_attr *a, const char *nod
     return result;
 }
 
-/* The profiler multiplies the result by `terms`, the size of x's last dim. */
+/* Returns steps / terms. The profiler multiplies this factor by `terms`, the size of x's last dim,
+ * and so gets `steps`. */
 static double conv_share(const void *attr, int64_t rows, int64_t terms) {
     (void)rows;
     return ((const struct conv_attr *)attr)->steps / (double)RG_MAX(1, terms);
@@ -54,7 +58,7 @@ static double conv_share(const void *attr, int64_t rows, int64_t terms) {
         .share = conv_share                                                       \
     }
 
-/* Computes y from contiguous copies of a and b. */
+/* conv_with calls `kernel` to compute y from contiguous copies of a and b. */
 typedef bool conv_kernel(const k_conv *z, rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
 static bool conv_with(conv_kernel *kernel, const k_conv *z, rg_tensor *y, rg_tensor *a,
                       rg_tensor *b) {
@@ -66,7 +70,8 @@ static bool conv_with(conv_kernel *kernel, const k_conv *z, rg_tensor *y, rg_ten
     return ok;
 }
 
-/* Returns the gradient of x or w, or y itself, from the other two tensors. */
+/* Each of these functions computes one of the tensors x, w and y from the other two: the gradient
+ * of x, the gradient of w, and y. */
 static rg_tensor *conv_input_of(const struct conv_attr *a, rg_tensor *g, rg_tensor *w) {
     const k_conv *z = &a->z;
     const double elements = (double)z->batch * (double)(z->groups * z->in)
@@ -91,8 +96,8 @@ static rg_tensor *conv_of(const struct conv_attr *a, rg_tensor *x, rg_tensor *w,
     return RG_APPLY(conv, &b, x, w, bias);
 }
 
-/* CONV makes a sample of one dim: x is (batch, groups * in, size), and w (groups * out, in,
- * kernel). CONV_2 makes one of two dims. */
+/* CONV writes a test sample with one dim: x is (batch, groups * in, size), and w is (groups * out,
+ * in, kernel). CONV_OF writes a sample with one or two dims. */
 #define CONV(inputs, batch_, groups_, in_, out_, size_, kernel_, stride_, padding_, dilation_, \
              to_)                                                                              \
     CONV_OF(inputs, 1, batch_, groups_, in_, out_, CONV_PAIR(1, size_), CONV_PAIR(1, kernel_), \
@@ -111,9 +116,9 @@ static rg_tensor *conv_of(const struct conv_attr *a, rg_tensor *x, rg_tensor *w,
                             { size_, to_, kernel_, stride_, padding_, dilation_ } })          \
     }
 
-/* ---- conv: y[n, o, p] = sum over c and taps t of w[o, c, t] x[n, c, p stride + t dilation -
- *      padding] + bias[o]; gx is conv_input of g and w, gw conv_weight of x and g, and gbias the
- * sum of g ------------------------------------------------------------------------- */
+/* ---- conv: y[n, o, p] = bias[o] + sum over c and t of w[o, c, t] * x[n, c, p * stride + t *
+ *      dilation - padding], where c is a channel and t an element of the kernel; gx is conv_input
+ *      of g and w, gw is conv_weight of x and g, and gbias is the sum of g ---- */
 
 static bool conv_shape(rg_call *c) {
     const struct conv_attr *a = RG_ATTR(c, conv);
@@ -152,7 +157,7 @@ static rg_tensor *conv_rule_bias(const rg_step *s, rg_tensor *g) {
     return rg_sum_dims(g, a->dims == 1 ? RG_DIMS(0, 2) : RG_DIMS(0, 2, 3), false);
 }
 
-/* The bias's gradient is made by its rule. */
+/* Computes the gradients of x and w. The gradient of the bias is left to its rule. */
 static bool conv_fused(const rg_step *s, rg_tensor *gin[]) {
     const k_conv *z = &RG_ATTR(s, conv)->z;
     rg_tensor *g = s->g[0];
@@ -187,8 +192,8 @@ RG_OP(conv, RG_NAMED(conv), .doc = "sums over channels and taps of w x, + bias",
                  CONV_OF("(1,2,3,3) (3,2,2,2) (3)", 2, 1, 1, 2, 3, CONV_PAIR(3, 3), CONV_PAIR(2, 2),
                          CONV_PAIR(1, 1), CONV_PAIR(0, 0), CONV_PAIR(1, 1), CONV_PAIR(2, 2))));
 
-/* ---- conv_input: the gradient of conv's x, from g and w; gg is conv of the gradient and
- *      w, and gw conv_weight of the gradient and g -------------------------------- */
+/* ---- conv_input: the gradient of conv's x, computed from conv's g and w. Its own gradients,
+ *      given a gradient h: gg is conv of h and w, and gw is conv_weight of h and g ---- */
 
 static bool conv_input_shape(rg_call *c) {
     const struct conv_attr *a = c->attr;
@@ -219,8 +224,8 @@ RG_OP(conv_input, RG_WITH(conv), .doc = "the gradient of conv's x", .n_in = 2,
                  CONV_OF("(2,4,3,5) (4,1,2,3)", 2, 2, 2, 1, 2, CONV_PAIR(4, 5), CONV_PAIR(2, 3),
                          CONV_PAIR(2, 1), CONV_PAIR(1, 2), CONV_PAIR(1, 2), CONV_PAIR(3, 5))));
 
-/* ---- conv_weight: the gradient of conv's w, from x and g; gx is conv_input of g and the
- *      gradient, and gg conv of x and the gradient -------------------------------- */
+/* ---- conv_weight: the gradient of conv's w, computed from conv's x and g. Its own gradients,
+ *      given a gradient h: gx is conv_input of g and h, and gg is conv of x and h ---- */
 
 static bool conv_weight_shape(rg_call *c) {
     const struct conv_attr *a = c->attr;
@@ -254,12 +259,13 @@ RG_OP(conv_weight, RG_WITH(conv), .doc = "the gradient of conv's w", .n_in = 2,
 /* ---- conv1d, conv2d ------------------------------------------------------------- */
 
 /* The options for each dim. `more` is the padding at the end of a dim minus the padding at its
- * beginning; they differ if the padding is "same". */
+ * beginning. It is 1 if the padding is "same" and the total padding is an odd number, and otherwise
+ * 0. */
 typedef struct conv_options {
     int64_t stride[2], padding[2], dilation[2], more[2], groups;
 } conv_options;
 
-/* Fills in *o from the given options. */
+/* Sets *o to the options for each dim, from the given options. Fails if an option isn't valid. */
 static bool conv_take_options(int dims, const rg_tensor *weight, const rg_conv_options *given,
                               conv_options *o) {
     const bool same = given->padding == RG_SAME && !given->paddings.n;
@@ -290,7 +296,7 @@ static bool conv_take_options(int dims, const rg_tensor *weight, const rg_conv_o
     return true;
 }
 
-/* Requires that the groups of x's channels fit the weight's channels. */
+/* Fails unless the channels of x and of the weight suit the number of groups. */
 static bool conv_want_channels(const rg_tensor *x, const rg_tensor *weight, long long groups) {
     RG_FAIL_IF(weight->size[0] < groups || weight->size[0] % groups, NULL,
                "Given groups=%lld, expected weight to be divisible by %lld at dimension 0, but got "
@@ -304,8 +310,8 @@ static bool conv_want_channels(const rg_tensor *x, const rg_tensor *weight, long
     return true;
 }
 
-/* Requires that the kernel has elements, and fits into x with its padding. The batch and the
- * channels of x may be empty, but no other dim. */
+/* Fails unless the kernel has elements and fits into the padded x. x may have an empty batch or no
+ * channels, but its other dims must not be empty. */
 static bool conv_want_room(int dims, const rg_tensor *x, const rg_tensor *weight,
                            const conv_options *o) {
     rg_dims padded = { .n = dims }, span = { .n = dims };
@@ -323,7 +329,7 @@ static bool conv_want_room(int dims, const rg_tensor *x, const rg_tensor *weight
            && (!x->size[0] || !x->size[1] || rgi_want_elements(NULL, "input", x, 2));
 }
 
-/* Fills in the options, and checks all requirements of a convolution of a batch. */
+/* Fills in *o, and checks everything that a convolution of a batched x requires. */
 static bool conv_wants(int dims, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
                        const rg_conv_options *given, conv_options *o) {
     return rgi_want_dims(NULL, "weight", weight, dims + 2, dims + 2)
@@ -334,8 +340,8 @@ static bool conv_wants(int dims, const rg_tensor *x, const rg_tensor *weight, co
            && conv_want_room(dims, x, weight, o);
 }
 
-/* Returns the sizes of a convolution. One dim is handled as the last dim of a plane with one
- * row. */
+/* Returns the sizes of a convolution, for the kernels. If there is only one dim, it is treated as
+ * the last dim of an image with one row. */
 static k_conv conv_sizes_of(const rg_tensor *x, const rg_tensor *weight, const conv_options *o,
                             int dims) {
     k_conv z = { .batch = x->size[0],
@@ -362,8 +368,8 @@ static k_conv conv_sizes_of(const rg_tensor *x, const rg_tensor *weight, const c
     return z;
 }
 
-/* Pads x at the end of each dim, where "same" padding has one element more than at the
- * beginning. */
+/* Pads the end of each dim for which `more` is 1: "same" padding then needs one element more at the
+ * end than at the beginning. */
 static rg_tensor *conv_pad_more(rg_tensor *x, const conv_options *o, int dims) {
     rg_dims padding = { .n = 2 * dims };
     bool any = false;
@@ -378,7 +384,8 @@ static rg_tensor *conv_pad_more(rg_tensor *x, const conv_options *o, int dims) {
     return rg_pad_with(x, padding, RG_CONSTANT, 0);
 }
 
-/* Returns the convolution of a batch. Requires that options and shapes were checked. */
+/* Returns the convolution of x, which has a batch dim. Requires that the options and shapes were
+ * checked. */
 static rg_tensor *conv_batched(rg_tensor *x, rg_tensor *weight, rg_tensor *bias,
                                const conv_options *o, int dims) {
     x = conv_pad_more(x, o, dims);

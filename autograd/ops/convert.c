@@ -1,12 +1,12 @@
 /*
- * convert.c: copies of a tensor in another dtype, or in a storage of their own.
+ * convert.c: copies of a tensor in another dtype (to), or in a new storage (clone, contiguous).
  */
 #include "autograd/op.h"
 
 /* ---- to: x in another dtype; the engine converts g back ------------------------ */
 
-/* `node` is torch's name of the node, or NULL for the op's own. The copy has x's order of dims in
- * memory, or the given strides. */
+/* `node` is torch's name of the node; if it is NULL, the op's own name is used. If `strided` is
+ * set, the copy gets the strides in `stride`; otherwise it has x's order of dims in memory. */
 struct to_attr {
     const char *node;
     rg_dtype dtype;
@@ -55,9 +55,9 @@ rg_tensor *rgi_copied(rg_tensor *x, const int64_t *stride) {
 
 rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rgi_to_as(NULL, x, dtype); }
 
-/* ---- clone: x in a storage of its own; gx = g ---------------------------------- */
+/* ---- clone: a copy of x in a new storage; gx = g ------------------------------- */
 
-/* If `contiguous` is false, the copy has x's order of dims in memory. */
+/* If `contiguous` is true, the copy is contiguous. Otherwise it has x's order of dims in memory. */
 struct clone_attr {
     bool contiguous;
 };

@@ -1,15 +1,15 @@
 /*
- * cross_entropy.c: the loss of logits, for targets that are classes or probabilities of the
- * classes.
+ * cross_entropy.c: the loss of logits, for a target of class indices or of class probabilities.
  */
 #include "loss.h"
 
 #include "autograd/checks.h"
 #include "tensor/observer.h"
 
-/* ---- cross_entropy: y = weight[t] (lse - x[t]) with lse = ln sum(e^x), for classes in the
- *      last dim: nll_loss of log_softmax in one pass. Beside x only lse is kept, in double.
- *      With nll_loss's gradient G, gx = G - softmax(x) (sum(G) - g_lse) ---------- */
+/* ---- cross_entropy: y = weight[t] (lse - x[t]) with lse = ln sum(e^x), for a target of
+ *      classes and an x whose classes are the last dim. It is nll_loss of log_softmax in one pass
+ *      over x. Only x and lse, in double precision, are kept for the gradient. If G is the gradient
+ *      that nll_loss gives to its input, gx = G - softmax(x) (sum(G) - g_lse) ---- */
 
 static bool cross_entropy_forward(rg_call *c) {
     rg_nll_forward f;
@@ -82,12 +82,14 @@ static rg_tensor *cross_entropy_of_classes(rg_tensor *x, rg_tensor *t, const rg_
 
 /* ---- the public function: the op, or a composition ----------------------------- */
 
-/* Returns the weights of the classes along dim 1 (0 of a vector), to be multiplied with x. */
+/* Returns the weights of the classes in a shape that can be multiplied with x: along dim 1, or
+ * along dim 0 if x is a vector. */
 static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x) {
     return rg_reshape_dims(weight, rgi_dims_along(x->ndim, x->ndim > 1, weight->size[0]));
 }
 
-/* Returns -sum(weight t log_softmax(x)), where t = (1 - s) t + s / classes for a smoothing s. */
+/* Returns the loss for a target t of probabilities: -sum(weight t log_softmax(x)), reduced. With a
+ * label smoothing s, t is first replaced by (1 - s) t + s / classes. */
 static rg_tensor *cross_entropy_of_probabilities(rg_tensor *x, rg_tensor *t,
                                                  const rg_loss_options *o) {
     int dim = x->ndim > 1;
@@ -106,8 +108,8 @@ static rg_tensor *cross_entropy_of_probabilities(rg_tensor *x, rg_tensor *t,
     return RG_APPLY(over, RG_NO_ATTR, y, rg_scalar(rows));
 }
 
-/* Returns, for each target that isn't ignored, the sum of the losses of all classes, and reduces
- * these sums. */
+/* Computes for each target the sum of the losses of all classes, or 0 if the target is ignored. p
+ * is log_softmax(x). Returns these sums, reduced as in nll_loss. */
 static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_loss_options *o) {
     int dim = p->ndim > 1;
     rg_tensor *ignored = rg_eq(t, o->ignore_index);
@@ -126,7 +128,8 @@ static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_los
     return rg_div(y, k_nll_total(&z));
 }
 
-/* Returns (1 - s) nll_loss(log_softmax(x)) + s / classes (the sum of all classes' losses). */
+/* Returns (1 - s) nll_loss(log_softmax(x)) + s / classes * (the sum of the losses of all classes),
+ * where s is the label smoothing. */
 static rg_tensor *cross_entropy_smoothed(rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
     int dim = x->ndim > 1;
     double s = o->label_smoothing;

@@ -1,6 +1,6 @@
 /*
- * cumulate.c: running sums, products and logarithms of sums along a dim, and the recurrence
- * that makes some of their gradients.
+ * cumulate.c: running sums, products and log-sum-exps along a dim, and the recurrence that computes
+ * some of their gradients.
  */
 #include "reduce.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- parts of several ops ------------------------------------------------------ */
 
-/* If `reverse` is set, the sum or product runs from the end. */
+/* If `reverse` is set, the sum or product is accumulated from the end of dim to its beginning. */
 struct cumsum_attr {
     int dim;
     bool reverse;
@@ -35,7 +35,8 @@ static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse)
     return rgi_apply(op, &a, sizeof a, 1, &x);
 }
 
-/* Returns x shifted by one element along dim, backwards if reverse. `fill` fills the gap. */
+/* Returns x shifted by one element along dim, towards the end, or towards the beginning if
+ * `reverse`. The free place is filled with `fill`. */
 static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill) {
     if (!rgi_check(x, "cumprod") || x->ndim == 0 || x->size[dim] == 0)
         return x;
@@ -68,8 +69,8 @@ RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBack
 
 rg_tensor *(rg_cumsum)(rg_tensor *x, int dim) { return cumulate(&rg_op_cumsum, x, dim, false); }
 
-/* ---- recurrence: y_k = b_k + a_k y_(k-1), with y_(-1) = 0; gb is a recurrence of g from the
- *      other end, h_k = g_k + a_(k+1) h_(k+1); ga_k = h_k y_(k-1) ---------------- */
+/* ---- recurrence: y_k = b_k + a_k y_(k-1), with y_(-1) = 0. gb is h, which is itself a
+ *      recurrence from the other end: h_k = g_k + a_(k+1) h_(k+1). ga_k = h_k y_(k-1) ---- */
 
 static bool recurrence_forward(rg_call *c) { return cumulate_run(c, K_RECUR); }
 
@@ -97,8 +98,9 @@ RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "Recurrenc
                  { "(2,3,4) (2,3,4)", RG_A(cumsum, .dim = 1, .reverse = true) },
                  { "() ()", RG_A(cumsum, .dim = 0) }, { "(0,3) (0,3)", RG_A(cumsum, .dim = 1) }));
 
-/* ---- cumprod: y_k = x_0 .. x_k; gx_k = sum over i >= k of g_i y_i / x_k. Where there are zeros,
- *      gx_k = (x_0 .. x_(k-1)) r_k, where r_k = g_k + x_(k+1) r_(k+1) ------------ */
+/* ---- cumprod: y_k = x_0 * .. * x_k; gx_k = sum over i >= k of g_i y_i / x_k. If x has a
+ *      zero, this would divide by 0, and then gx_k = (x_0 * .. * x_(k-1)) r_k, where r_k = g_k +
+ *      x_(k+1) r_(k+1) ---- */
 
 static bool cumprod_forward(rg_call *c) { return cumulate_run(c, K_CUMPROD); }
 
@@ -127,8 +129,8 @@ RG_OP(cumprod, .doc = "products of x up to each place along dim", .node = "Cumpr
 
 rg_tensor *(rg_cumprod)(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x, dim, false); }
 
-/* ---- logcumsumexp: y_k = ln(e^x_0 + .. + e^x_k); gx_k = e^(x_k - y_k) h_k, where
- *      h_k = g_k + e^(y_k - y_(k+1)) h_(k+1), so that no exponent is above 0 ----- */
+/* ---- logcumsumexp: y_k = ln(e^x_0 + .. + e^x_k); gx_k = e^(x_k - y_k) h_k, where h_k = g_k +
+ *      e^(y_k - y_(k+1)) h_(k+1). No exponent is above 0, so that nothing overflows ---- */
 
 static bool logcumsumexp_shape(rg_call *c) {
     return rgi_want_float(NULL, c->in[0]) && rgi_shape_same(c);

@@ -1,6 +1,6 @@
 /*
- * distance.c: distances between all rows of two matrices, or of batches of them. (The norm of one
- * tensor is in norm.c.)
+ * distance.c: the distances between all rows of two matrices, or of two batches of matrices. (The
+ * norm of one tensor is in norm.c.)
  */
 #include "autograd/checks.h"
 
@@ -9,7 +9,8 @@
 
 /* ---- parts of several ops ------------------------------------------------------ */
 
-/* a is (.., n, k), b is (.., m, k), and y is (.., n, m), with the same batch dims. */
+/* The shape function: a is (.., n, k), b is (.., m, k), and y becomes (.., n, m). Requires that a
+ * and b have the same batch dims. */
 static bool distance_shape(rg_call *c) {
     rg_tensor *y = c->out[0];
     rgi_copy_shape(y, c->in[0]);
@@ -17,14 +18,16 @@ static bool distance_shape(rg_call *c) {
     return true;
 }
 
-/* Returns t with a new dim before the last dim or, if `from_end` is 2, before the last two. */
+/* Returns t with a new dim of size 1 before the last dim or, if `from_end` is 2, before the last
+ * two dims. If `from_end` is 0, the new dim is the last. */
 static rg_tensor *distance_apart(rg_tensor *t, int from_end) {
     return rg_unsqueeze(t, -1 - from_end);
 }
 
-/* ---- cdist: y_ij = sum_k(|a_ik - b_jk|^p)^(1/p); for p = 0 how many differ, for infinity the
- *      largest difference; with d_ijk = a_ik - b_jk, the gradients are
- *      ga_ik = sum_j(g_ij d_ijk |d_ijk|^(p-2) / y_ij^(p-1)), and gb_jk = -sum_i of the same ---- */
+/* ---- cdist: y_ij = sum_k(|a_ik - b_jk|^p)^(1/p). For p = 0, y_ij is the number of k with
+ *      a_ik != b_jk, and for p = infinity the largest |a_ik - b_jk|. With d_ijk = a_ik - b_jk, the
+ *      gradients are ga_ik = sum_j(g_ij d_ijk |d_ijk|^(p-2) / y_ij^(p-1)), and gb_jk = minus the
+ *      sum of the same over i ---- */
 
 struct cdist_attr {
     double p;
@@ -37,11 +40,12 @@ static bool cdist_forward(rg_call *c) {
     return a && b && k_distance(c->out[0], a, b, RG_ATTR(c, cdist)->p);
 }
 
-/* Returns the sign of each difference; that of NaN is NaN. */
+/* Returns the sign of each difference, or NaN where the difference is NaN. */
 static rg_tensor *cdist_sign(rg_tensor *d) { return rg_where(rg_isnan(d), d, rg_sign(d)); }
 
-/* Returns the derivative of y by each difference d, in torch's form for each p. It is 0 where the
- * distance is 0 and, for p < 1, where the difference is 0. */
+/* Returns the derivative of the distance y with respect to each difference d. As in torch, there is
+ * a formula for each range of p. The derivative is 0 where y is 0; if p < 1, it is also 0 where d
+ * is 0. */
 static rg_tensor *cdist_slope(rg_tensor *d, rg_tensor *y, double p) {
     if (!y)
         return NULL;
@@ -69,7 +73,8 @@ static rg_tensor *cdist_flat(rg_tensor *t) {
     return rg_reshape(t, batch, t->size[t->ndim - 2], t->size[t->ndim - 1]);
 }
 
-/* Returns g times the derivative of each distance by each difference: (batch, n, m, k). */
+/* Returns g times the derivative of each distance with respect to each difference. Its shape is
+ * (batch, n, m, k). */
 static rg_tensor *cdist_slopes(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = distance_apart(cdist_flat(rgi_saved(s, 0)), 1);
     rg_tensor *b = distance_apart(cdist_flat(rgi_saved(s, 1)), 2);
@@ -111,7 +116,7 @@ static bool cdist_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define CDIST_NEEDS (RG_IN(0) | RG_IN(1) | RG_OUTPUT)
-/* CDIST makes a sample. */
+/* CDIST(inputs, p) writes a test sample (rg_sample). */
 #define CDIST(inputs, p) \
     { inputs, RG_A(cdist, p) }
 RG_OP(cdist, .doc = "distances between the rows of two matrices", .node = "CdistBackward0",
@@ -123,10 +128,12 @@ RG_OP(cdist, .doc = "distances between the rows of two matrices", .node = "Cdist
                  CDIST("(2,17) (3,17)", INFINITY), CDIST("(2,4) (3,4)", 0), CDIST("(0,3) (2,3)", 2),
                  CDIST("(2,0) (3,0)", 2)));
 
-/* ---- euclidean_dist: cdist for p = 2 by way of a product, sqrt(|a|^2 - 2 a b + |b|^2), which is
- *      faster for many rows, and less exact for rows that are close ---------------- */
+/* ---- euclidean_dist: cdist for p = 2, computed from a matrix product: sqrt(|a|^2 - 2 a b +
+ *      |b|^2). This is faster for many rows, and less exact for rows that are close to each other
+ *      ---- */
 
-/* Returns the square of each row's norm: (.., n, 1). k_norms_2 doesn't take the root. */
+/* Returns the square of the norm of each row of x, with shape (.., n, 1). k_norms_2 sums the
+ * squares, but doesn't take the square root. */
 static rg_tensor *euclidean_squares(const rg_tensor *x) {
     rg_tensor shape = *x;
     shape.size[x->ndim - 1] = 1;
@@ -177,8 +184,8 @@ RG_OP(euclidean_dist, .doc = "distances between rows by way of a product",
 
 /* ---- cdist: the choice of the method, and batches that broadcast ----------------- */
 
-/* Sets *product to whether the distances between n and m rows are computed from a matrix product.
- */
+/* Sets *product to whether the distances between n rows and m rows are to be computed from a matrix
+ * product. Fails if `mode` isn't a compute_mode. */
 static bool cdist_mode(const char *mode, double p, int64_t n, int64_t m, bool *product) {
     bool always = strcmp(mode, "use_mm_for_euclid_dist") == 0;
     bool never = strcmp(mode, "donot_use_mm_for_euclid_dist") == 0;
@@ -201,7 +208,7 @@ static bool cdist_check(const rg_tensor *a, const rg_tensor *b, double p) {
     return rgi_want_same_dtype(NULL, "X1", a, "X2", b);
 }
 
-/* Returns t's matrices, expanded to a batch of that shape. */
+/* Returns t with its batch dims (all but the last two) expanded to the shape of `batch`. */
 static rg_tensor *cdist_batch(rg_tensor *t, const rg_tensor *batch) {
     rg_dims shape = { .n = batch->ndim + 2 };
     for (int d = 0; d < batch->ndim; d++)

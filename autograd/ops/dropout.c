@@ -1,11 +1,11 @@
 /*
- * dropout.c: sets elements to 0 at random.
+ * dropout.c: dropout, which sets random elements to 0.
  */
 #include "autograd/checks.h"
 #include "tensor/text/digits.h"
 
-/* ---- dropout: x times a mask of 0 and 1 / (1 - p), which is drawn in the order in which x lies in
- *      memory -------------------------------------------------------------------- */
+/* ---- dropout: x times a random mask of 0 and 1 / (1 - p). The mask has x's order of dims in
+ *      memory, and its elements are drawn in that order ---- */
 
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g) {
     if (!rgi_check(x, "dropout"))

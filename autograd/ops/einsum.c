@@ -1,23 +1,25 @@
 /*
- * einsum.c: sums of products by labels: "bij,bjk->bik". Repeated labels become diagonals. A
- * label of only one operand is summed early. Then two operands at a time are contracted by one
- * batched product.
+ * einsum.c: sums of products that are described by labels, such as "bij,bjk->bik". A label that
+ * occurs twice in one operand selects a diagonal. A label that occurs in only one operand, and not
+ * in the output, is summed over early. Then the operands are multiplied pair by pair, each pair by
+ * one batched matrix product.
  */
 #include "autograd/op.h"
 
 #include <stdio.h>
 
-/* Labels are numbered in the order that torch gives to an implicit output: A to Z, then a to z. The
- * dims of an ellipsis have the numbers after these. */
+/* A label is a number. The letters are numbered in the order that torch gives to an implicit
+ * output: A to Z, then a to z. The dims that an ellipsis stands for have the numbers after the
+ * letters. */
 enum { EINSUM_LETTERS = 52, EINSUM_LABELS = EINSUM_LETTERS + RG_MAX_DIMS, EINSUM_ELLIPSIS = 127 };
 
-/* Each of n dims has a label. */
+/* A list of n dims, each with its label. */
 typedef struct {
     int n, label[RG_MAX_DIMS];
 } einsum_dims;
 
-/* An operand: a tensor with the labels of its dims, and the n labels as they were read, in which an
- * ellipsis is one label. */
+/* An operand. `t` is its tensor, and `dims` has the labels of the tensor's dims. `given` has the n
+ * labels as they are written in the equation, where EINSUM_ELLIPSIS stands for an ellipsis. */
 typedef struct {
     rg_tensor *t;
     einsum_dims dims;
@@ -25,7 +27,7 @@ typedef struct {
     bool ellipsis;
 } einsum_operand;
 
-/* Returns the label of a letter, or -1 if c is no letter. */
+/* Returns the label of the letter c, or -1 if c isn't a letter. */
 static int einsum_label(char c) {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -36,15 +38,17 @@ static int einsum_letter(int label) { return label < 26 ? 'A' + label : 'a' + la
 
 #define EINSUM_FAIL_IF(condition, ...) RG_FAIL_IF(condition, "einsum", "einsum(): " __VA_ARGS__)
 
-/* Returns whether the labels end here. The labels of the output end only with the equation. */
+/* Returns whether the labels of an operand end at c: at the end of the equation, a comma or an
+ * arrow. The labels of the output end only at the end of the equation. */
 static bool einsum_ends(const char *c, bool output) {
     if (*c == '\0')
         return true;
     return !output && (c[0] == ',' || (c[0] == '-' && c[1] == '>'));
 }
 
-/* Reads the labels from *at to the next comma, arrow or end. Operand -1 is the output. Labels
- * beyond the room are only counted. */
+/* Reads the labels from position *at to the next comma, arrow or end, and moves *at there.
+ * `operand` is the operand's index, or -1 for the output. If there are more labels than o->given
+ * has room for, the others are only counted. */
 static bool einsum_read(const char *equation, int *at, int operand, einsum_operand *o) {
     char where[32];
     snprintf(where, sizeof where, operand < 0 ? "output" : "operand %d", operand);
@@ -77,7 +81,8 @@ static bool einsum_read(const char *equation, int *at, int operand, einsum_opera
     }
 }
 
-/* Labels the dims. An ellipsis gets `covered` labels, the last ones of `all`. */
+/* Fills in o->dims from o->given. An ellipsis becomes `covered` dims. They get the last `covered`
+ * of the `all` labels that are reserved for ellipses, since ellipses broadcast from the end. */
 static bool einsum_spread(einsum_operand *o, int covered, int all) {
     for (int i = 0; i < RG_MIN(o->n, RG_COUNT(o->given)); i++) {
         int l = o->given[i];
@@ -91,8 +96,8 @@ static bool einsum_spread(einsum_operand *o, int covered, int all) {
     return true;
 }
 
-/* Reads the operands' labels. Counts how often each letter occurs, sets *covered to the largest
- * number of dims that an ellipsis covers, and moves *at past the labels. */
+/* Reads the labels of all operands. Counts in `count` how often each letter occurs, sets *covered
+ * to the largest number of dims that an ellipsis stands for, and moves *at past the labels. */
 static bool einsum_parse_operands(const char *equation, int *at, einsum_operand *o, int n,
                                   int count[EINSUM_LABELS], int *covered) {
     for (int i = 0; i < n; i++) {
@@ -113,7 +118,7 @@ static bool einsum_parse_operands(const char *equation, int *at, einsum_operand 
     return true;
 }
 
-/* Fails unless operand i has as many dims as labels. */
+/* Fails unless operand i has as many dims as labels or, if it has an ellipsis, at least as many. */
 static bool einsum_check_labels(const einsum_operand *o, int i) {
     int labels = o->n - o->ellipsis;
     int ndim = o->t->ndim;
@@ -128,7 +133,7 @@ static bool einsum_check_labels(const einsum_operand *o, int i) {
     return true;
 }
 
-/* Fails if a label of the output comes twice, or in no operand. */
+/* Fails if the output has a label twice, or has a label that no operand has. */
 static bool einsum_check_output(const einsum_operand *out, const int count[EINSUM_LABELS]) {
     for (int k = 0; k < RG_MIN(out->n, RG_COUNT(out->given)); k++) {
         int l = out->given[k];
@@ -145,7 +150,8 @@ static bool einsum_check_output(const einsum_operand *out, const int count[EINSU
     return true;
 }
 
-/* Labels an implicit output: the dims of an ellipsis, then each letter that occurs once. */
+/* Sets the labels of an output that the equation doesn't write: the dims of an ellipsis, then each
+ * letter that occurs only once, in the order of their numbers. */
 static void einsum_default_output(einsum_operand *out, const int count[EINSUM_LABELS]) {
     out->given[out->n++] = EINSUM_ELLIPSIS;
     for (int l = 0; l < EINSUM_LETTERS; l++)
@@ -153,7 +159,8 @@ static void einsum_default_output(einsum_operand *out, const int count[EINSUM_LA
             out->given[out->n++] = l;
 }
 
-/* Reads the labels of the n operands and then of the output, which is element n. */
+/* Reads the whole equation: the labels of the n operands into o[0] to o[n - 1], and the labels of
+ * the output into o[n]. */
 static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
     int at = 0;
     int covered = 0;
@@ -171,13 +178,13 @@ static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
     } else {
         einsum_default_output(out, count);
     }
-    /* The next calls can't fail: an operand has as many labels as dims. */
+    /* The calls for the operands can't fail, since each operand has as many labels as dims. */
     for (int i = 0; i < n; i++)
         einsum_spread(&o[i], o[i].t->ndim - (o[i].n - 1), covered);
     return einsum_spread(out, covered, covered);
 }
 
-/* Returns the dim with this label, or -1 if there is none. */
+/* Returns the index of the dim with this label, or -1 if there is none. */
 static int einsum_find(const einsum_dims *d, int label) {
     for (int i = 0; i < d->n; i++)
         if (d->label[i] == label)
@@ -191,7 +198,8 @@ static void einsum_remove(einsum_dims *d, int at) {
         d->label[i] = d->label[i + 1];
 }
 
-/* Checks an operand's sizes against those of the operands before it. */
+/* Fails unless the operand's sizes fit those of the earlier operands. seen[] holds the size that
+ * each label has in them (1 if it may still be broadcast), and is updated. */
 static bool einsum_check_sizes(const einsum_operand *o, int operand, int64_t seen[]) {
     for (int d = 0; d < o->dims.n; d++) {
         int label = o->dims.label[d];
@@ -218,7 +226,7 @@ static bool einsum_check_sizes(const einsum_operand *o, int operand, int64_t see
     return true;
 }
 
-/* Makes a diagonal of two dims that have the same label, until all labels differ. */
+/* While two dims of the operand have the same label, replaces them by their diagonal. */
 static bool einsum_diagonals(einsum_operand *o) {
     int d = 0;
     while (d < o->dims.n) {
@@ -239,7 +247,7 @@ static bool einsum_diagonals(einsum_operand *o) {
     return true;
 }
 
-/* Sums over the dims whose labels are not wanted. */
+/* Sums the operand over the dims whose labels are not wanted. */
 static bool einsum_sum(einsum_operand *o, const bool wanted[]) {
     rg_dims over = { 0 };
     for (int d = o->dims.n - 1; d >= 0; d--)
@@ -257,8 +265,9 @@ static int64_t einsum_size(const einsum_operand *o, int label) {
     return d < 0 ? 1 : o->t->size[d];
 }
 
-/* Returns o's tensor with its dims in the order of the n lists of labels. The other dims have size
- * 1, and come last. If `joined` is set, each list becomes one dim. */
+/* Returns o's tensor with its dims in the order of the labels in the n lists. A label that o lacks
+ * becomes a dim of size 1. The dims of o that are in no list must have size 1, and are dropped. If
+ * `joined` is set, the dims of each list are joined to one. */
 static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_dims *const part[],
                                  bool joined) {
     rg_dims order = { 0 };
@@ -283,16 +292,19 @@ static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_di
     return rg_reshape_dims(rg_permute_dims(o->t, order), shape);
 }
 
-/* The roles of labels in the product of operands a and b. A label of both operands is in `batch` if
- * it is wanted, and in `both` if it is summed over. A wanted label of one operand is in `left`
- * (a's) or `right` (b's). keep_a and keep_b mark the labels that each operand keeps before the
- * product. `contracts` is set if any label isn't wanted. */
+/* The roles of labels in the product of operands a and b. A label is wanted if the output or a
+ * later operand has it. A label that both operands have is in `batch` if it is wanted, and in
+ * `both` if it is summed over. A wanted label that only a has is in `left`, and one that only b has
+ * is in `right`. keep_a and keep_b mark the labels that each operand keeps before the product; the
+ * operand is summed over its other labels first. `contracts` is set if any label of a or b isn't
+ * wanted. */
 typedef struct {
     einsum_dims batch, left, right, both;
     bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS], contracts;
 } einsum_roles;
 
-/* Returns the list of a label, or NULL for a label that is summed over before the product. */
+/* Returns the list to which a label belongs, or NULL if the label is summed over before the
+ * product. */
 static einsum_dims *einsum_role(einsum_roles *r, bool in_a, bool in_b, bool wanted) {
     if (in_a && in_b)
         return wanted ? &r->batch : &r->both;
@@ -301,7 +313,7 @@ static einsum_dims *einsum_role(einsum_roles *r, bool in_a, bool in_b, bool want
     return in_a ? &r->left : &r->right;
 }
 
-/* Sorts the labels into the lists of *r. A dim of size 1 counts as none. */
+/* Puts the labels into the lists of *r. A dim of size 1 counts as if the operand lacked it. */
 static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
                                const bool wanted[], einsum_roles *r) {
     int kept = 0;
@@ -326,8 +338,8 @@ static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
     return true;
 }
 
-/* Replaces a by the product of a and b, summed over the labels that neither the output nor a later
- * operand has. `last` has the output's labels if this is the last product; else it is NULL. */
+/* Replaces a by the product of a and b, summed over the labels that are not wanted. `last` points
+ * to the output's labels if this is the last product, and otherwise is NULL. */
 static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[],
                         const einsum_dims *last) {
     einsum_roles r;
@@ -365,9 +377,9 @@ static void einsum_want(bool wanted[], const einsum_dims *dims) {
         wanted[dims->label[d]] = true;
 }
 
-/* Returns the last operand, with its dims in the output's order, and summed over labels that the
- * output lacks. `single` is set if it was the only operand. After a product, torch also reshapes a
- * permuted result. */
+/* Returns the one operand that is left, permuted to the output's order of dims, and summed over the
+ * labels that the output lacks. `single` is set if it was the only operand from the beginning.
+ * After a product, a permuted tensor is also reshaped to its own shape, as in torch. */
 static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out, bool single) {
     const einsum_dims *dims = &o->dims;
     bool kept[EINSUM_LABELS] = { false };
@@ -391,7 +403,8 @@ static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out,
     return y && over.n ? rg_sum_dims(y, over, false) : y;
 }
 
-/* Returns the sum of products of the n operands. o[n] has the labels of the output. */
+/* Returns the sum of products of the n operands o[0] to o[n - 1]. o[n] has the labels of the
+ * output. */
 static rg_tensor *einsum_run(einsum_operand *o, int n) {
     const einsum_dims *out = &o[n].dims;
     int64_t seen[EINSUM_LABELS];

@@ -1,6 +1,7 @@
 /*
- * elementwise.c: functions for the rows of elementwise ops: shapes that require a dtype, forwards
- * by the op's kernel, and gradients in one pass.
+ * elementwise.c: functions for the rows of elementwise ops: shape functions that also require
+ * certain dtypes, forward functions that call the op's kernel, and gradients in one pass over the
+ * data.
  */
 #include "elementwise.h"
 
@@ -28,7 +29,8 @@ bool rgi_elementwise_forward(rg_call *c) {
     return k_run_with(c->op->kernel, c->out[0], c->in, NUMBERS_OF(c));
 }
 
-/* Returns the saved value that the op's rule reads: the output or the input. */
+/* Returns the saved value that the op's rule reads: the output if the rule needs it, else the
+ * input. */
 static rg_tensor *slope_value(const rg_step *s) {
     return s->op->grad[0].needs == RG_OUTPUT ? rgi_saved_output(s) : rgi_saved(s, 0);
 }

@@ -1,7 +1,7 @@
 /*
- * elementwise.h: parts of the paragraphs of elementwise ops: samples, shapes that refuse some
- * dtypes, and a gradient that is computed in one pass. The ops themselves are in unary.c,
- * activation.c, shrink.c, binary.c, compare.c, ternary.c and replace.c, and their table is
+ * elementwise.h: code that the files of elementwise ops share: samples, shape functions that refuse
+ * some dtypes, and a gradient that is computed in one pass over the data. The ops are in unary.c,
+ * activation.c, shrink.c, binary.c, compare.c, ternary.c and replace.c; the table of their rows is
  * tensor/kernels/elementwise.def.
  */
 #pragma once
@@ -10,8 +10,8 @@
 
 #include <math.h>
 
-/* The samples of ops with one input, with two that broadcast, and with three. `kind` is the letter
- * before a shape (see rg_sample in op.h). */
+/* Test samples of ops with one input, with two inputs that broadcast, and with three. `kind`, `a`,
+ * `b` and `c` are the letters before the shapes (see rg_sample in op.h). */
 #define SAMPLES_1(kind, attr)                                                         \
     RG_SAMPLES({ kind "(2,3)", attr }, { kind "(2,1,3)", attr }, { kind "()", attr }, \
                { kind "(0,3)", attr })
@@ -25,10 +25,10 @@
                { "(3) (2,1) " c "(2,3)", attr }, { "() () " c "()", attr },           \
                { "(0,3) (3) " c "(1)", attr })
 
-/* ---- parts of a row in tensor/kernels/elementwise.def ----------------------------- */
+/* ---- code made from a row of tensor/kernels/elementwise.def ----------------------- */
 
-/* The value that a gradient reads: NEEDS_ is the mask of values to save, and VALUE_ declares a
- * variable with it. */
+/* The names with which a row says which value a gradient reads: g only, x or y. NEEDS_ is the mask
+ * of values to save, and VALUE_ declares a variable for the saved value. */
 #define NEEDS_g 0
 #define NEEDS_x RG_IN(0)
 #define NEEDS_y RG_OUTPUT
@@ -36,15 +36,16 @@
 #define VALUE_x rg_tensor *x = rgi_saved(s, 0)
 #define VALUE_y rg_tensor *y = rgi_saved_output(s)
 
-/* The dtypes that a row allows. */
+/* The names with which a row says which dtypes it allows. */
 #define DTYPES_FLOATED            .typing = RG_FLOATED, .shape = rgi_shape_same
 #define DTYPES_FLOATS             .shape = rgi_shape_of_floats
 #define DTYPES_NUMBERS            .shape = rgi_shape_of_numbers
 #define DTYPES_NUMBERS_IF(shape_) .shape = shape_
 #define DTYPES_ALL                .shape = rgi_shape_same
 
-/* RULE_OF_ROW defines a rule, OP_OF_ROW and SLOPE_OF_ROW are the fields of the op that the row
- * sets, and the other macros define rg_name and rg_name_. */
+/* RULE_OF_ROW defines a rule. OP_OF_ROW and SLOPE_OF_ROW write the fields of the op that the row
+ * sets. FUNCTION_OF_ROW defines the public function rg_name, and FUNCTION_IN_PLACE_OF_ROW defines
+ * rg_name_. */
 #define RULE_OF_ROW(rule, value, gradient)                   \
     static rg_tensor *rule(const rg_step *s, rg_tensor *g) { \
         VALUE_##value;                                       \
@@ -60,7 +61,7 @@
     rg_tensor *rg_##name(rg_tensor *x) { return RG_APPLY(name, RG_NO_ATTR, x); }
 #define FUNCTION_IN_PLACE_OF_ROW(name) \
     rg_tensor *rg_##name##_(rg_tensor *x) { return RG_APPLY_(name, RG_NO_ATTR, x); }
-/* Defines rg_name of two tensors. */
+/* Defines the public function rg_name of two tensors. */
 #define FUNCTION_OF_BINARY_ROW(name)                       \
     rg_tensor *(rg_##name)(rg_tensor * a, rg_tensor * b) { \
         return RG_APPLY(name, RG_NO_ATTR, a, b);           \
@@ -68,38 +69,41 @@
 
 /* ---- shapes and checks ------------------------------------------------------------ */
 
-/* Give the output in[0]'s shape. The first requires floats, and the second refuses bool. */
+/* These shape functions give the output in[0]'s shape. The first fails unless the input is of
+ * floats, and the second fails if it is bool. */
 bool rgi_shape_of_floats(rg_call *c);
 bool rgi_shape_of_numbers(rg_call *c);
-/* Give the output the shape that the inputs broadcast to. The first requires floats, and the second
- * refuses bool. */
+/* These shape functions give the output the shape to which the inputs broadcast. The first fails
+ * unless the inputs are of floats, and the second fails if they are bool. */
 bool rgi_shape_broadcast_floats(rg_call *c);
 bool rgi_shape_broadcast_numbers(rg_call *c);
 
-/* Returns whether the caller passed a number in place of this tensor. */
+/* Returns whether the caller passed a number where t is expected. */
 static inline bool elementwise_is_number(const rg_tensor *t) {
     return t && t->state == RG_ALIVE && t->flags & RG_WEAK;
 }
 
-/* Returns whether the single element of t fits into the dtype; fails with torch's sentence if it
- * doesn't. */
+/* Returns whether the single element of t fits into the dtype. If it doesn't, fails with torch's
+ * error message. */
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d);
 
 /* ---- ops of one tensor that take up to three numbers beside it ------------------- */
 
-/* The numbers k[0], k[1] and k[2] are k0, k1 and k2 in formulas. */
+/* The attributes of these ops. The numbers k[0], k[1] and k[2] are called k0, k1 and k2 in
+ * formulas. */
 struct numbers_attr {
     const char *node;
     double k[3];
 };
 
-/* Returns the numbers of a call or a step, or NULL if its op takes none. */
+/* Returns the numbers among the attributes of a call or a step, or NULL if its op takes none. */
 #define NUMBERS_OF(s) ((s)->op->attr_size ? RG_ATTR(s, numbers)->k : NULL)
 
-/* Runs the op's kernel with the call's numbers. */
+/* Computes the output by the op's kernel, to which it passes the numbers of the call. */
 bool rgi_elementwise_forward(rg_call *c);
 
-/* Make the gradient in one pass of the op's slope kernel over g and the saved value. The gradient
- * has g's order of dims in memory, or in the second function the saved value's, as in torch. */
+/* Compute the gradient in one pass of the op's slope kernel over g and the saved value. As in
+ * torch, the gradient has the memory order of g in the first function, and of the saved value in
+ * the second. */
 bool rgi_elementwise_slope(const rg_step *s, rg_tensor *gin[]);
 bool rgi_elementwise_slope_by_value(const rg_step *s, rg_tensor *gin[]);

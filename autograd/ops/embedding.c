@@ -1,6 +1,6 @@
 /*
- * embedding.c: rows for class indices: the rows of a table (embedding), or rows of zeros with a 1
- * at the class (one_hot).
+ * embedding.c: functions that return a row for each index: a row of a table (embedding), or a row
+ * of zeros with a 1 at the index (one_hot).
  */
 #include "autograd/checks.h"
 
@@ -35,10 +35,10 @@ rg_tensor *(rg_one_hot)(rg_tensor *index, int64_t classes) {
 }
 
 /* ---- embedding: the rows of a table -----------------------------------------------
- * The gradients are added to the rows, in the order of the indices; the row at padding_idx gets
- * none. If by_frequency, the gradient of a row that occurs n times in index is divided by n. */
+ * The gradients of the rows are added in the order of the indices. The row at padding_idx gets no
+ * gradient. If by_frequency, the gradient of a row that occurs n times in index is divided by n. */
 
-/* A negative padding_idx means that no row is for padding. */
+/* A negative padding_idx means that no row is the padding row. */
 struct embedding_attr {
     int64_t padding_idx;
     bool by_frequency;
@@ -60,9 +60,10 @@ static bool embedding_forward(rg_call *c) {
     return k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]);
 }
 
-/* Returns g with each row divided by the number of times that its index occurs. torch
- * differentiates this as if nothing was divided: therefore the quotient is a constant, and g - g is
- * added, which has the derivative 1. */
+/* Returns g with each row divided by the number of times that its index occurs. But torch treats
+ * the division as if it weren't there when it differentiates this again. Therefore, if a graph is
+ * recorded, the quotient is computed from a detached g, and g - detached g is added: it is 0, and
+ * its derivative with respect to g is 1. */
 static rg_tensor *embedding_shared(const rg_step *s, rg_tensor *g, rg_tensor *index) {
     if (!RG_ATTR(s, embedding)->by_frequency)
         return g;
@@ -89,7 +90,8 @@ static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
     return padding < 0 ? g : rg_scatter(g, 0, rg_full(RG_DIMS(1, table.v[1]), padding), 0);
 }
 
-/* The row at padding_idx is restored at the end: other steps may already have added gradients to
+/* Adds the gradient to the buffer, except to the row at padding_idx. That row is saved before and
+ * restored afterwards: it can't just be set to 0, because other steps may have added gradients to
  * it. */
 static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor *index = rgi_saved(s, 0);
@@ -137,8 +139,9 @@ static bool embedding_renorm_check(const rg_tensor *index, const rg_tensor *weig
     return rgi_want_indices(RG_INDEX_ERROR, "embedding", index, 0, weight->size[0], 0);
 }
 
-/* A row whose norm is above max_norm is multiplied by max_norm / (norm + 1e-7), in double
- * precision, as in torch. A row that is asked for twice is written twice with the same numbers. */
+/* Scales rows of the table down. A row whose norm is above max_norm is multiplied by max_norm /
+ * (norm + 1e-7), in double precision, as in torch. If an index occurs twice, the same scaled row is
+ * written twice. */
 static bool embedding_renorm(rg_tensor *index, rg_tensor *weight, const rg_embedding_options *o) {
     if (!embedding_renorm_check(index, weight))
         return false;

@@ -1,19 +1,19 @@
 /*
- * embedding_loss.c: losses that bring vectors together or drive them apart, up to a margin. Each is
+ * embedding_loss.c: losses that make pairs of vectors alike or different, up to a margin. Each is
  * composed of other functions, as in torch.
  */
 #include "loss.h"
 #include "tensor/text/digits.h"
 
-/* Each loss checks its tensors and its reduction first. */
+/* Checks the tensors and the reduction. Each loss calls this first. */
 static bool embedding_loss_check(const char *name, rg_tensor *a, rg_tensor *b, rg_tensor *c,
                                  rg_reduction how) {
     return rgi_check(a, name) && rgi_check(b, name) && rgi_check(c, name)
            && rgi_loss_check_reduction(name, how);
 }
 
-/* ---- cosine_embedding_loss: with c the cosine of the angle between a and b,
- *      t == 1 ? 1 - c : t == -1 ? max(c - margin, 0) : 0 ------------------------- */
+/* ---- cosine_embedding_loss: t == 1 ? 1 - c : t == -1 ? max(c - margin, 0) : 0, where c is
+ *      the cosine of the angle between a and b ---- */
 
 static bool cosine_embedding_shapes(const rg_tensor *a, const rg_tensor *b, const rg_tensor *t) {
     RG_FAIL_IF(t->ndim > 1, "cosine_embedding_loss",
@@ -27,7 +27,8 @@ static bool cosine_embedding_shapes(const rg_tensor *a, const rg_tensor *b, cons
 
 rg_tensor *rg_cosine_embedding_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *target,
                                          rg_margin_options o) {
-    const double epsilon = 1e-12f; /* torch rounds it to a float, also for doubles. */
+    /* torch uses this number rounded to a float, even for tensors of doubles. */
+    const double epsilon = 1e-12f;
     if (!embedding_loss_check("cosine_embedding_loss", a, b, target, o.reduction)
         || !cosine_embedding_shapes(a, b, target))
         return NULL;
@@ -62,9 +63,9 @@ rg_tensor *rg_margin_ranking_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *ta
     return rg_escape(rgi_loss_reduce(each, o.reduction));
 }
 
-/* ---- hinge_embedding_loss: t == 1 ? x : t == -1 ? max(margin - x, 0) : their sum ---- */
+/* ---- hinge_embedding_loss: t == 1 ? x : t == -1 ? max(margin - x, 0) : the sum of both ---- */
 
-/* The margin becomes a number of x's dtype, as in torch. */
+/* The margin is converted to x's dtype first, as in torch. */
 rg_tensor *rg_hinge_embedding_loss_with(rg_tensor *x, rg_tensor *target, rg_hinge_options o) {
     if (!embedding_loss_check("hinge_embedding_loss", x, target, x, o.reduction))
         return NULL;
@@ -77,8 +78,9 @@ rg_tensor *rg_hinge_embedding_loss_with(rg_tensor *x, rg_tensor *target, rg_hing
     return rg_escape(rgi_loss_reduce(rg_add(unlike, alike), o.reduction));
 }
 
-/* ---- triplet_margin_loss: max(margin + d(anchor, positive) - d(anchor, negative), 0), where d is
- *      the pairwise distance. With swap, d(positive, negative) is taken if it is less. ---- */
+/* ---- triplet_margin_loss: max(margin + d(anchor, positive) - d(anchor, negative), 0), where
+ *      d is rg_pairwise_distance. With swap, d(positive, negative) is used in place of d(anchor,
+ *      negative) if it is smaller. ---- */
 
 rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, rg_tensor *negative,
                                        rg_triplet_options o) {

@@ -1,6 +1,6 @@
 /*
- * extreme.c: the largest and the smallest of a tensor's elements, and their indices. (The larger of
- * two tensors' elements is in binary.c.)
+ * extreme.c: the largest and the smallest of a tensor's elements, and their indices. (The larger
+ * and the smaller of two tensors' elements are in binary.c.)
  */
 #include "reduce.h"
 
@@ -8,8 +8,8 @@
 
 /* ---- parts that extremes share ------------------------------------------------- */
 
-/* Fails if there are no elements to choose from. `dims` is the caller's list: an empty one means
- * all dims. */
+/* Fails if there are no elements to choose from. `dims` is the list that the caller gave; an empty
+ * list means all dims. */
 static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, rg_code code) {
     if (!rgi_check(x, name))
         return false;
@@ -37,14 +37,17 @@ static bool smallest_forward(rg_call *c) {
     return k_reduce(&k_least, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
-/* gx = g / (the number of x that equal y) where x equals y, else 0 */
+/* The gradient of amax and amin: g / (the number of elements of x that equal y) where x equals y,
+ * else 0. */
 static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *share = rgi_reduce_share(x, rgi_saved_output(s), s->attr, false);
     return share ? rg_mul(rgi_reduce_restore(g, x->ndim, s->attr), share) : NULL;
 }
 
-/* gx is the same as extreme_rule's, but NaNs count as equal, and zeros don't have g's sign. */
+/* The gradient of max and min of all elements. It differs from extreme_rule in two ways: if y is
+ * NaN, the NaNs of x count as equal to it; and where the gradient is 0, it is +0 whatever g's sign
+ * is. */
 static rg_tensor *extreme_of_all_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *share = rgi_reduce_share(x, rgi_saved_output(s), s->attr, true);
@@ -100,7 +103,8 @@ rg_tensor *rg_amin_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return ok ? rgi_reduce_dims(&rg_op_amin, x, dims, keepdim) : NULL;
 }
 
-/* ---- max, min: of all elements; equal extremes, or NaNs, get equal parts of g ---- */
+/* ---- max, min: of all elements; elements that equal the extreme (or are NaN, if the extreme
+ *      is) get equal parts of g ---- */
 
 RG_OP(max, .doc = "max(x) of everything", .node = "MaxBackward1", .n_in = 1, RG_WITH(reduce),
       .shape = rgi_reduce_shape, .forward = largest_forward,
@@ -120,10 +124,11 @@ rg_tensor *rg_min(rg_tensor *x) {
     return ok ? rgi_reduce_all(&rg_op_min, x) : NULL;
 }
 
-/* ---- max_dim, min_dim: values along a dim, and their indices, at which gx is g ---- */
+/* ---- max_dim, min_dim: the extremes along a dim, and their indices; g goes to the elements
+ *      at these indices ---- */
 
-/* Returns the only dim in the mask. In argmax, a mask of all dims stands for the flattened tensor,
- * whose only dim is 0. */
+/* Returns the dim in the mask of dims, which has only one. In argmax the mask may have all dims,
+ * which stands for the flattened tensor: then the result is 0, the flattened tensor's only dim. */
 static int extreme_dim(const void *attr) {
     return __builtin_ctz(((const struct reduce_attr *)attr)->dims);
 }
@@ -135,7 +140,7 @@ static bool extreme_dim_shape(rg_call *c, const char *name) {
     return extreme_check(name, c->in[0], &RG_DIMS(extreme_dim(c->attr)), RG_INDEX_ERROR);
 }
 
-/* gx = g where the position along dim is the index, else 0 */
+/* The gradient of max_dim and min_dim: g where the position along dim is the index, else 0. */
 static rg_tensor *extreme_dim_rule(const rg_step *s, rg_tensor *g) {
     int ndim = rgi_input_ndim(s, 0);
     rg_tensor *index = rgi_reduce_restore(rgi_saved_output_at(s, 1), ndim, s->attr);
@@ -180,7 +185,7 @@ rg_values_indices(rg_min_dim)(rg_tensor *x, int dim, bool keepdim) {
     return extreme_dim_apply("min", &rg_op_min_dim, x, dim, keepdim);
 }
 
-/* ---- argmax, argmin: the index along a dim, or in the flattened tensor ----------- */
+/* ---- argmax, argmin: the index of the extreme along a dim, or in the flattened tensor ---- */
 
 static bool argmax_shape(rg_call *c) {
     rg_dims dim = RG_DIMS(extreme_dim(c->attr));

@@ -1,6 +1,7 @@
 /*
- * gather.c: takes elements from indices along a dim, or puts elements there: single elements in
- * gather and scatter, slices in index_select and index_add. (Python's x[...] is in subscript.c.)
+ * gather.c: functions that read elements at indices along a dim, or write or add elements there.
+ * gather and scatter move single elements; index_select and index_add move slices. (Python's x[...]
+ * is in subscript.c.)
  */
 #include "elementwise.h"
 
@@ -13,20 +14,21 @@ bool rgi_index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) {
     return rgi_want_indices(RG_RUNTIME_ERROR, NULL, index, 0, rgi_index_size(x, dim), dim);
 }
 
-/* `number` is true if the caller passed the source as a number, and `scaled` if index_add's alpha
- * isn't 1. */
+/* `number` is true if the caller passed the source as a number. `scaled` is true if index_add's
+ * alpha isn't 1. */
 struct index_along_attr {
     const char *node;
     int dim;
     bool number, scaled;
 };
 
-/* ALONG makes a sample. */
+/* ALONG writes a test sample (rg_sample). */
 #define ALONG(inputs, dim_) \
     { inputs, RG_A(index_along, .dim = dim_) }
 
-/* Moves elements between `row` and t's elements at the indices: a single element for each index, or
- * a slice. */
+/* Copies or adds elements between `row` and the elements of t at the indices, as `how` says. An
+ * index stands for a slice in index_select and index_add, and for a single element in the other
+ * ops. */
 static bool index_along(const rg_op *op, const struct index_along_attr *a, k_index_how how,
                         rg_tensor *row, const rg_tensor *t, const rg_tensor *index) {
     if (!index)
@@ -54,7 +56,8 @@ static bool put_forward(rg_call *c) {
     return index_along(c->op, c->attr, RG_IS(c->op, scatter) ? K_PUT : K_ADD, &source, y, c->in[1]);
 }
 
-/* ---- gather: y[i][j] = x[index[i][j]][j]; g is added to x's gradient at the indices ---- */
+/* ---- gather: y[i][j] = x[index[i][j]][j]; g is added to the gradient of x at the indices
+ *      ---- */
 
 static bool gather_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
@@ -95,7 +98,8 @@ rg_tensor *(rg_gather)(rg_tensor *x, int dim, rg_tensor *index) {
 
 /* ---- take_along_dim: gather, with x and index broadcast ------------------------ */
 
-/* If an index is out of bounds, torch replaces every index by its remainder modulo the size. */
+/* If any index is out of bounds, every index is replaced by its remainder modulo the size of dim,
+ * as in torch. */
 rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
     const char *op = "take_along_dim";
     int d;
@@ -123,9 +127,11 @@ rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
     return rg_escape(rg_gather(rg_expand_dims(x, of_x), d, rg_expand_dims(index, of_index)));
 }
 
-/* ---- scatter: x with source at index along dim; scatter_add: added to what is there ---- */
+/* ---- scatter: x with the source written at the indices along dim; scatter_add: x with the
+ *      source added there ---- */
 
-/* source is NULL if the caller passed a number. */
+/* Fails unless the sizes of index fit x and the source. `source` is NULL if the caller passed a
+ * number. */
 static bool scatter_sizes_fit(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source,
                               int dim) {
     int n = rgi_index_ndim(index);
@@ -206,7 +212,7 @@ rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape
     return g;
 }
 
-/* gsource = g at the indices, and 0 where the source has no index */
+/* The gradient of the source: g at the indices, and 0 where the source has no index. */
 static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
     const struct index_along_attr *a = RG_ATTR(s, index_along);
     if (a->number)
@@ -231,7 +237,8 @@ RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "Sca
                  ALONG("() i1(3) (3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0),
                  ALONG("(3) i3(1) ()", 0), ALONG("(3) i3() (1)", 0), ALONG("(3) i3(0) ()", 0)));
 
-/* Returns alpha times the source, in the source's dtype, into which alpha must fit. */
+/* Returns alpha times the source, in the source's dtype. Fails if alpha doesn't fit into that
+ * dtype. */
 static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
     if (!rgi_number_fits(NULL, alpha, (rg_dtype)source->dtype))
         return NULL;
@@ -242,8 +249,9 @@ static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
     return rg_mul(source, (int64_t)alpha);
 }
 
-/* Applies the op; if in_place isn't NULL, it applies the op in place, under that name. A source
- * that is a number is converted; index_add adds alpha times the source. */
+/* Applies the op. If in_place isn't NULL, the op is applied in place, and in_place is the
+ * function's name. A source that the caller passed as a number is converted to x's dtype. index_add
+ * adds alpha times the source. */
 static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor *x, int dim,
                                 rg_tensor *index, rg_tensor *source, double alpha) {
     struct index_along_attr a = { .scaled = alpha != 1 };
@@ -283,7 +291,8 @@ rg_tensor *(rg_scatter_add_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor 
                                                       index, source, 1));
 }
 
-/* ---- index_select: the slices of x at the indices along dim; g is added at the indices ---- */
+/* ---- index_select: the slices of x at the indices along dim; g is added to the gradient of x
+ *      at the indices ---- */
 
 static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
@@ -325,7 +334,7 @@ rg_tensor *(rg_index_select)(rg_tensor *x, int dim, rg_tensor *index) {
     return RG_APPLY(index_select, &a, x, index);
 }
 
-/* ---- index_add: x with slices of the source added at the indices along dim ----- */
+/* ---- index_add: x with the slices of the source added at the indices along dim ---- */
 
 static bool index_add_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
@@ -353,7 +362,8 @@ static bool index_add_shape(rg_call *c) {
                "dimension. Got self.shape = %s source.shape = %s",
                RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
     rgi_copy_shape(c->out[0], x);
-    /* For the first and the last dim torch uses scatter, and fails with scatter's error code. */
+    /* The error code depends on the way that torch adds: along the first or the last dim, without
+     * alpha, it calls scatter_add and fails with scatter_add's code. */
     const bool scatters = x->ndim > 1 && (dim == 0 || dim == x->ndim - 1)
                           && !RG_ATTR(c, index_along)->scaled;
     return rgi_want_indices(scatters ? RG_RUNTIME_ERROR : RG_INDEX_ERROR, NULL, index, 0,

@@ -1,29 +1,31 @@
 /*
- * gather.h: functions for ops with indices along a dim. gather.c takes, puts and adds elements and
- * slices, index_write.c writes over slices, and scatter_reduce.c reduces elements.
+ * gather.h: functions for ops with indices along a dim. The ops in gather.c read, write and add
+ * single elements and slices, those in index_write.c write slices, and those in scatter_reduce.c
+ * reduce elements.
  */
 #pragma once
 
 #include "autograd/op.h"
 
-/* A 0-d tensor counts as a vector with one element, as in torch. */
+/* The number of dims and the sizes of t, where a tensor without dims counts as a vector with one
+ * element, as in torch. */
 static inline int rgi_index_ndim(const rg_tensor *t) { return t->ndim ? t->ndim : 1; }
 static inline int64_t rgi_index_size(const rg_tensor *t, int dim) {
     return t->ndim ? t->size[dim] : 1;
 }
 
-/* Fails if an index is out of bounds. */
+/* Fails if an index is outside x's range along dim. */
 bool rgi_index_in_range(const rg_tensor *index, const rg_tensor *x, int dim);
 
-/* Fails unless the dtype, the number of dims and the sizes of the source fit for a scatter into x
- * along dim. */
+/* Fails unless the dtypes, the numbers of dims and the sizes of index and source allow a scatter
+ * into x along dim. */
 bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source, int dim);
 
-/* Returns the gradient of a source of that shape: g in the part of the source that has indices, and
- * 0 elsewhere. */
+/* Returns the gradient of a scatter's source, which has the given shape. index may cover only a
+ * part of the source: in this part the gradient is g, and elsewhere 0. */
 rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape);
 
-/* Fails if the source overlaps x, which will be written to. If one of them isn't contiguous, only
- * an overlap with the same first element is refused. (With other overlaps, the source is read
+/* Fails if the source overlaps x, which will be written to. If x or the source isn't contiguous,
+ * this is refused only if both begin at the same element. (With other overlaps, the source is read
  * before x is written to.) */
 bool rgi_scatter_apart(const char *op, const rg_tensor *x, const rg_tensor *source);

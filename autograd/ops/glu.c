@@ -1,10 +1,11 @@
 /*
- * glu.c: a tensor's first half along a dim, gated by its second half.
+ * glu.c: glu, which multiplies the first half of a tensor along a dim by the sigmoid of the second
+ * half.
  */
 #include "autograd/checks.h"
 
-/* ---- glu: a s, where x is a and b side by side along dim, and s = sigmoid(b);
- *      ga = g s, gb = g a s (1 - s) ---------------------------------------------- */
+/* ---- glu: y = a s with s = sigmoid(b), where a is the first half of x along dim, and b the
+ *      second half; ga = g s, gb = g a s (1 - s) ---- */
 
 struct glu_attr {
     int dim;

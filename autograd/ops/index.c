@@ -1,6 +1,6 @@
 /*
- * index.c: Python's x[i, j] with index tensors for some of x's dims. (subscript.c makes index
- * tensors from items.)
+ * index.c: Python's x[i, j], with index tensors for some of x's dims. (subscript.c converts items
+ * to index tensors.)
  */
 #include "subscript.h"
 
@@ -10,8 +10,8 @@
 
 /* ---- offsets of index tensors -------------------------------------------------- */
 
-/* Broadcasts a shape, whose sizes are stored from the last to the first, with an index tensor's
- * shape. Returns whether they can be broadcast. */
+/* Broadcasts a shape with the shape of `index`, in place. The n sizes of the shape are stored from
+ * the last dim to the first. Returns whether the two can be broadcast. */
 static bool index_join(int64_t from_end[RG_MAX_DIMS], int *n, const rg_tensor *index) {
     bool fits = true;
     for (int e = 0; e < index->ndim; e++) {
@@ -26,7 +26,8 @@ static bool index_join(int64_t from_end[RG_MAX_DIMS], int *n, const rg_tensor *i
     return fits;
 }
 
-/* Gives `offsets` the shape to which the index tensors broadcast. Returns whether they do. */
+/* Sets *offsets to the shape to which the k index tensors broadcast. Returns false if they can't be
+ * broadcast. */
 static bool index_offsets_shape(int k, rg_tensor *const index[], rg_dims *offsets) {
     int64_t from_end[RG_MAX_DIMS];
     int n = 0;
@@ -41,7 +42,8 @@ static bool index_offsets_shape(int k, rg_tensor *const index[], rg_dims *offset
     return fits;
 }
 
-/* Fails with the shapes of the index tensors, which can't be broadcast. */
+/* Fails with an error message that lists the shapes of the index tensors. The caller has found that
+ * they can't be broadcast. */
 static bool index_no_shape(const char *op, int k, rg_tensor *const index[]) {
     char text[RG_MAX_DIMS * 192];
     int at = 0;
@@ -54,8 +56,8 @@ static bool index_no_shape(const char *op, int k, rg_tensor *const index[]) {
                     text);
 }
 
-/* Returns the dim of the result at which the offsets' dims begin: the first indexed dim if the
- * indexed dims are adjacent, else 0. */
+/* Returns the dim of the result at which the dims of the index tensors begin. It is the first
+ * indexed dim if the indexed dims are adjacent, else 0. */
 static int index_place(const struct index_attr *a, int k) {
     for (int i = 1; i < k; i++)
         if (a->dim[i] != a->dim[0] + i)
@@ -63,7 +65,9 @@ static int index_place(const struct index_attr *a, int k) {
     return a->dim[0];
 }
 
-/* Fills in the layout of the indexed slices. Requires the shape of the offsets. */
+/* Fills in the rest of *p: a header of t without its indexed dims, and the shape of the result. At
+ * dim p->at the header has a dim of stride 1 along which the offsets count elements. Requires that
+ * p->offsets, the shape of the index tensors, is set. */
 static void index_lay_out(const rg_tensor *t, const struct index_attr *a, int k,
                           rg_index_layout *p) {
     p->t = *t;
@@ -98,23 +102,25 @@ bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_att
     return true;
 }
 
-/* The first index that is out of bounds. `where` is its position among the offsets, or NULL if
- * there is none. */
+/* The first index that is out of bounds: the dim that it indexes, its value, and the size of that
+ * dim. `where` points to its offset in the tensor of offsets, or is NULL if all indices are in
+ * bounds. */
 typedef struct {
     int dim;
     int64_t at, size;
     const char *where;
 } index_bad;
 
-/* The context of the loop over index tensor number `dim`: the size and the stride of the dim that
- * it indexes. */
+/* The context of the loop over index tensor number `dim`. `size` and `stride` are those of the dim
+ * of t that it indexes. */
 typedef struct {
     int dim;
     int64_t size, stride;
     index_bad *bad;
 } index_dim;
 
-/* *p[0] += index * stride, where a negative index counts from the end */
+/* The loop: adds index * stride to each offset (p[0]), where a negative index (p[1]) counts from
+ * the end. An index that is out of bounds is noted in c->bad. */
 static void index_offsets(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_dim *c = context;
     for (int64_t i = 0; i < n; i++) {
@@ -149,8 +155,9 @@ bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_te
     return k_index_slices(how, row, &p.t, p.at, offsets);
 }
 
-/* ---- index: y = t[.., i1, .., i2, ..]; the gradient is added at the indices, in order, since
- *      one may come again: by the op unindex, whose own derivative is index ------ */
+/* ---- index: y = t[.., i1, .., i2, ..]. The gradient of t is the op unindex of g, which adds
+ *      g at the indices, in order: an index may occur more than once. The derivative of unindex is
+ *      index ---- */
 
 static bool index_shape(rg_call *c) {
     rg_index_layout p;
@@ -201,7 +208,8 @@ RG_OP(index, RG_NAMED(index), .doc = "x at index tensors for some of its dims",
                  { "(3,2) i3(0)", RG_A(index, .dim = { 0 }) },
                  { "(3,0) i3(2)", RG_A(index, .dim = { 0 }) }));
 
-/* ---- unindex: zeros of a shape with x added at index tensors; gx = g at these ---- */
+/* ---- unindex: a tensor of zeros to which x is added at the indices; gx = g at the indices
+ *      ---- */
 
 static bool unindex_shape(rg_call *c) {
     rgi_set_size(c->out[0], &RG_ATTR(c, unindex)->shape);
@@ -228,7 +236,7 @@ RG_OP(unindex, RG_WITH(unindex), .doc = "zeros with x added at index tensors",
       RG_SAMPLES({ "(2,3,3) i2(2,1) i4(3)", RG_A(unindex, { .dim = { 0, 2 } }, RG_D(2, 3, 4)) },
                  { "(0,2) i3(0)", RG_A(unindex, { .dim = { 0 } }, RG_D(3, 2)) }));
 
-/* ---- masked_select: x[mask], with x and mask broadcast ------------------------- */
+/* ---- masked_select: x[mask], where x and mask broadcast ------------------------- */
 
 bool rgi_index_of_mask(rg_tensor *mask, rg_tensor *index[]) {
     rg_tensor *places = rg_nonzero(mask);
@@ -265,7 +273,7 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
     return rg_escape(rgi_apply(&rg_op_index, &a, sizeof a, 1 + dims.n, in));
 }
 
-/* ---- take: x at indices into all of its elements, row by row ------------------- */
+/* ---- take: the elements of the flattened x at the indices ------------------------ */
 
 rg_tensor *rg_take(rg_tensor *x, rg_tensor *index) {
     struct index_attr a = { .node = "TakeBackward0" };

@@ -1,6 +1,6 @@
 /*
- * index_write.c: writes over slices at indices along a dim, with a number (index_fill) or with
- * other slices (index_copy). (index_add is in gather.c.)
+ * index_write.c: functions that replace the slices at indices along a dim by a number (index_fill)
+ * or by other slices (index_copy). (index_add is in gather.c.)
  */
 #include "elementwise.h"
 
@@ -17,7 +17,7 @@ struct index_write_attr {
     int dim;
 };
 
-/* Returns t as a vector if it is 0-d. */
+/* Returns t's header, with a dim of size 1 if t has no dims. */
 static rg_tensor index_write_vector(const rg_tensor *t) {
     rg_tensor vector = *t;
     if (t->ndim == 0)
@@ -25,7 +25,8 @@ static rg_tensor index_write_vector(const rg_tensor *t) {
     return vector;
 }
 
-/* Copies x to y, unless y is x itself, and writes slices of the source at the indices. */
+/* Copies x to y, unless y is x itself. Then writes the slices of the source over y's slices at the
+ * indices. */
 static bool index_write(rg_call *c, const rg_tensor *source, const rg_tensor *index) {
     rg_tensor *y = c->out[0];
     if (y != c->in[0])
@@ -36,8 +37,8 @@ static bool index_write(rg_call *c, const rg_tensor *source, const rg_tensor *in
     return k_index_slices(K_PUT, &row, &to, RG_ATTR(c, index_write)->dim, &along);
 }
 
-/* ---- index_fill: y = x, then y[index[i]] = value along dim 0; gx is g, filled with 0 there;
- *      gvalue is the sum of g there ------------------------------------------------------ */
+/* ---- index_fill: y = x, then y[index[i]] = value along dim 0; gx is g with 0 at the indices;
+ *      gvalue is the sum of g at the indices ---- */
 
 static bool index_fill_shape(rg_call *c) {
     const rg_tensor *index = c->in[1];
@@ -47,8 +48,8 @@ static bool index_fill_shape(rg_call *c) {
            && rgi_want_indices(RG_INDEX_ERROR, NULL, index, -size, size, dim) && rgi_shape_kept(c);
 }
 
-/* Returns the indices with negative ones, which count from the end, replaced by their positive
- * equivalents. */
+/* Returns the indices as int64. A negative index, which counts from the end, becomes the index that
+ * counts from the beginning. */
 static rg_tensor *index_fill_wrapped(const rg_tensor *index, int64_t size) {
     rg_tensor *wrapped = rgi_own(rgi_new_like(index, RG_INT64));
     if (!wrapped)
@@ -80,7 +81,8 @@ static rg_tensor *index_fill_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_index_fill(g, RG_ATTR(s, index_write)->dim, index, 0);
 }
 
-/* An index that occurs several times counts once. */
+/* The gradient of the value. An index that occurs several times counts only once, since its slice
+ * is filled with a single value. */
 static rg_tensor *index_fill_rule_value(const rg_step *s, rg_tensor *g) {
     rg_tensor *index = rgi_saved(s, 1);
     rg_tensor *nowhere = rg_zeros_dims(rg_shape(g), RG_BOOL);
@@ -88,7 +90,7 @@ static rg_tensor *index_fill_rule_value(const rg_step *s, rg_tensor *g) {
     return rg_sum(rg_where(filled, g, 0));
 }
 
-/* FILL makes a sample. */
+/* FILL writes a test sample (rg_sample). */
 #define FILL(inputs, dim) \
     { inputs, RG_A(index_write, "IndexFillBackward1", dim) }
 RG_OP(index_fill, .doc = "x with a number at the indices along dim", RG_NAMED(index_write),
@@ -130,10 +132,10 @@ rg_tensor *(rg_index_fill_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *
     return RG_COMPOSITE("index_fill_", index_fill("index_fill_", x, dim, index, value));
 }
 
-/* ---- index_copy: y = x, then y[index[i]] = source[i] along dim 0; gx is g, filled with 0 there;
- *      gsource is g there --------------------------------------------------------- */
+/* ---- index_copy: y = x, then y[index[i]] = source[i] along dim 0; gx is g with 0 at the
+ *      indices; gsource is g at the indices ---- */
 
-/* Writes t's sizes, except the size of dim, with blanks between them. */
+/* Writes t's sizes, except the size of dim, to `text`, separated by blanks. Returns `text`. */
 static const char *index_copy_slice(const rg_tensor *t, int dim, char text[192]) {
     int at = 0;
     text[0] = '\0';
@@ -190,7 +192,7 @@ static rg_tensor *index_copy_rule_source(const rg_step *s, rg_tensor *g) {
     return rg_reshape_dims(g, rgi_input_dims(s, 2));
 }
 
-/* COPY makes a sample. */
+/* COPY writes a test sample (rg_sample). */
 #define COPY(inputs, dim) \
     { inputs, RG_A(index_write, "IndexCopyBackward0", dim) }
 RG_OP(index_copy, .doc = "x with slices of the source at the indices along dim",

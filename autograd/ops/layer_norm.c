@@ -1,5 +1,6 @@
 /*
- * layer_norm.c: layer, group and rms norm: rows with mean 0 and variance 1, or with mean square 1.
+ * layer_norm.c: layer norm, group norm and rms norm. The first two give each row mean 0 and
+ * variance 1; rms norm gives each row a mean square of 1.
  */
 #include "autograd/checks.h"
 #include "tensor/memory.h"
@@ -7,11 +8,13 @@
 #include <string.h>
 
 /* ---- parts of all three norms -----------------------------------------------------
- * Row by row, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h weight + bias. With gw
- * = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), gbias = sum(g). In
- * rms_norm the mean is left out. */
+ * For each row of x, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h weight + bias.
+ * With gw = g weight: gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), and gbias =
+ * sum(g). rms_norm doesn't subtract the mean: h = x rstd with rstd = 1 / sqrt(mean(x^2) + eps), and
+ * gx lacks mean(gw). */
 
-/* x has `batch` times `groups` rows. A row has `channels` weights, each for `per` elements. */
+/* x consists of batch * groups rows. A row has `channels` weights, and each weight belongs to `per`
+ * adjacent elements of the row. */
 struct norm_attr {
     int64_t batch, groups, channels, per;
     double eps;
@@ -28,7 +31,7 @@ static k_norm_rows norm_sizes(const rg_op *op, const struct norm_attr *a) {
                           .centred = norm_centred(op) };
 }
 
-/* Returns a contiguous copy, or NULL for RG_NONE. */
+/* Returns a contiguous copy of t, or NULL if t is RG_NONE or memory ran out. */
 static rg_tensor *norm_contiguous(rg_tensor *t) {
     return rgi_is_none(t) ? NULL : rgi_contiguous_copy(t, (rg_dtype)t->dtype);
 }
@@ -48,13 +51,13 @@ static bool norms_forward(rg_call *c) {
     return ok;
 }
 
-/* Returns t as (batch, groups, row). */
+/* Returns t in the shape (batch, groups, elements of a row). */
 static rg_tensor *norm_rows(const rg_step *s, rg_tensor *t) {
     const struct norm_attr *a = s->attr;
     return rg_reshape(t, a->batch, a->groups, a->channels * a->per);
 }
 
-/* Returns h as rows, and sets *rstd to the rows' factors. */
+/* Returns h in the shape of norm_rows, and sets *rstd to rstd of each row. */
 static rg_tensor *norm_unit(const rg_step *s, rg_tensor **rstd) {
     const struct norm_attr *a = s->attr;
     rg_tensor *x = norm_rows(s, rgi_saved(s, 0));
@@ -80,7 +83,8 @@ static rg_tensor *norm_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_reshape_dims(rg_mul(rstd, rg_sub(g, along)), rgi_input_dims(s, 0));
 }
 
-/* Returns, for each weight, the sum over its elements. */
+/* Sums t over all elements that have the same weight. Gives the result the shape of the input,
+ * weight or bias, whose gradient this step computes. */
 static rg_tensor *norm_gather(const rg_step *s, rg_tensor *t) {
     const struct norm_attr *a = s->attr;
     t = rg_reshape(t, a->batch, a->groups, a->channels, a->per);
@@ -95,14 +99,15 @@ static rg_tensor *norm_rule_weight(const rg_step *s, rg_tensor *g) {
 
 static rg_tensor *norm_rule_bias(const rg_step *s, rg_tensor *g) { return norm_gather(s, g); }
 
-/* Writes the n sums into a weight's or bias's gradient. */
+/* Stores n sums as the elements of `to`, the gradient of a weight or bias. */
 static void norm_store(rg_tensor *to, const double *sums, size_t n) {
     for (size_t k = 0; k < n; k++)
         rgi_store_f64(to->data + k * rgi_sizeof(to->dtype), to->dtype, sums[k]);
 }
 
-/* Makes the gradients that are wanted. t holds x, w and g, contiguous; sums has room for the
- * sums of `weights` weights and as many biases for each part of the rows. */
+/* Computes the gradients that are wanted. t holds contiguous copies of x, w and g; w may be NULL.
+ * `sums` has room for k_norm_parts times 2 * weights numbers, which must be 0: each part of the
+ * rows has sums for the gradient of weight and for that of bias. */
 static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t[3], double *sums,
                           size_t weights) {
     const struct norm_attr *a = s->attr;
@@ -127,7 +132,8 @@ static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t
     return true;
 }
 
-/* If only the bias's gradient is wanted, its rule makes it. */
+/* Computes the wanted gradients, unless only the bias's gradient is wanted: then gin[] stays NULL,
+ * and the bias's rule computes it. */
 static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     const struct norm_attr *a = s->attr;
     if (!rgi_wants(s, 0) && !rgi_wants(s, 1))
@@ -153,8 +159,8 @@ static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* Returns the product of the sizes of dims `from` to `to` - 1. It can overflow only if x has no
- * elements. */
+/* Returns the product of the sizes of x's dims from `from` up to, but without, `to`. The product
+ * may be too large for an int64 only if x has no elements. */
 static int64_t norm_product(const rg_tensor *x, int from, int to) {
     uint64_t n = 1;
     for (int d = from; d < to; d++)
@@ -162,8 +168,9 @@ static int64_t norm_product(const rg_tensor *x, int from, int to) {
     return (int64_t)n;
 }
 
-/* Fails unless x's shape ends with normalized_shape, and the n affine tensors (weight, bias) have
- * that shape. torch's sentence has `star` after the *. Fills in the sizes. */
+/* Fails unless x's shape ends with *shape, and each of the n affine tensors (weight, bias) is
+ * RG_NONE or has the shape *shape. `star` is the text after the asterisk in the error message:
+ * torch's messages for the different norms differ there. Fills in the sizes of *a. */
 static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg_dims *shape,
                         rg_tensor *const affine[], int n, struct norm_attr *a) {
     static const char *const names[] = { "weight", "bias" };
@@ -209,7 +216,7 @@ static bool norm_dtypes(const char *op, const rg_tensor *x, const rg_tensor *wei
     .grad = { RG_RULE(RG_IN(0) | RG_IN(1), norm_rule_x), RG_RULE(RG_IN(0), norm_rule_weight), \
               RG_RULE(0, norm_rule_bias) }
 
-/* NORM makes a sample. */
+/* NORM writes a test sample (rg_sample). */
 #define NORM(inputs, batch_, groups_, channels_, per_, eps_)                                       \
     {                                                                                              \
         inputs, RG_A(norm, .batch = batch_, .groups = groups_, .channels = channels_, .per = per_, \

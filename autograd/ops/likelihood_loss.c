@@ -1,14 +1,14 @@
 /*
- * likelihood_loss.c: losses by the likelihood of a target, where the prediction is the mean of
- * a distribution. They are composed of other functions, as in torch.
+ * likelihood_loss.c: losses that measure how likely a target is, if the prediction is the mean of a
+ * distribution. They are composed of other functions, as in torch.
  */
 #include "elementwise.h"
 #include "loss.h"
 
-/* ---- gaussian_nll_loss: with v = max(var, eps), (ln v + (x - t)^2 / v) / 2, and with full
- *      ln(2 pi) / 2 more. The gradient doesn't see that var was raised to eps. ---- */
+/* ---- gaussian_nll_loss: (ln v + (x - t)^2 / v) / 2 with v = max(var, eps); with `full`, ln(2
+ *      pi) / 2 is added. var gets its gradient as if v were var, even where v is eps. ---- */
 
-/* Fails if a variance is below 0. NaN is allowed, as in torch. */
+/* Fails if an element of var is below 0. NaN is allowed, as in torch. */
 static bool gaussian_check_signs(rg_tensor *var) {
     RG_SCOPE();
     rg_tensor *negative = rg_any(rg_lt(rg_detach(var), 0));
@@ -19,8 +19,8 @@ static bool gaussian_check_signs(rg_tensor *var) {
     return true;
 }
 
-/* Returns whether the sizes of the dims in which the shapes differ add up to 1. This is torch's
- * test for one dim in which var has size 1. */
+/* Torch's test for a var that has size 1 along one dim, and otherwise x's shape. Returns true if
+ * the sizes of var in the dims where it differs from x add up to 1. */
 static bool gaussian_one_dim_differs(const rg_tensor *x, const rg_tensor *var) {
     int64_t sum = 0;
     if (x->ndim != var->ndim)
@@ -31,7 +31,8 @@ static bool gaussian_one_dim_differs(const rg_tensor *x, const rg_tensor *var) {
     return sum == 1;
 }
 
-/* Returns var in a shape that broadcasts to x's. A var without x's last dim gets one of size 1. */
+/* Returns var in a shape that broadcasts to x's shape. If var lacks only x's last dim, a last dim
+ * of size 1 is added. */
 static rg_tensor *gaussian_fitted(rg_tensor *x, rg_tensor *var) {
     if (rgi_same_shape(x, var) || gaussian_one_dim_differs(x, var))
         return var;
@@ -42,7 +43,8 @@ static rg_tensor *gaussian_fitted(rg_tensor *x, rg_tensor *var) {
     return rg_unsqueeze(var, -1);
 }
 
-/* Returns max(var, eps) with the gradient of var, as if the maximum wasn't taken. */
+/* Returns max(var, eps). Its gradient passes to var unchanged, since the maximum is written over a
+ * clone of var without being recorded. */
 static rg_tensor *gaussian_raised(rg_tensor *var, double eps) {
     rg_tensor *raised = rg_clone(var);
     RG_NO_GRAD();
@@ -75,8 +77,8 @@ rg_tensor *rg_gaussian_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_tensor 
     return rg_escape(rgi_loss_reduce(each, o.reduction));
 }
 
-/* ---- poisson_nll_loss: e^x - t x, or without log_input x - t ln(x + eps); with full, where
- *      t > 1, Stirling's t ln t - t + ln(2 pi t) / 2 more ------------------------ */
+/* ---- poisson_nll_loss: e^x - t x, or without log_input x - t ln(x + eps). With `full`, where
+ *      t > 1, Stirling's formula for ln t! is added: t ln t - t + ln(2 pi t) / 2 ---- */
 
 static rg_tensor *poisson_stirling(rg_tensor *t) {
     rg_tensor *root = rg_mul(rg_log(rg_mul(t, 2 * M_PI)), 0.5);

@@ -1,8 +1,8 @@
 /*
- * loss.c: losses by the distance of a prediction from its target (squared, absolute, or a mixture
- * of both), and by the divergence of distributions. (Losses over classes are in
- * binary_cross_entropy.c, nll.c and cross_entropy.c, losses of embeddings in embedding_loss.c, and
- * losses by a likelihood in likelihood_loss.c.)
+ * loss.c: losses that measure the distance of a prediction from its target (squared, absolute, or a
+ * mixture of both), and kl_div. (Losses over classes are in binary_cross_entropy.c, nll.c and
+ * cross_entropy.c, losses of embeddings in embedding_loss.c, and losses that measure a likelihood
+ * in likelihood_loss.c.)
  */
 #include "loss.h"
 
@@ -26,7 +26,8 @@ bool rgi_loss_check_reduction(const char *name, rg_reduction how) {
     return true;
 }
 
-/* Warns if the shapes differ and are broadcast: the caller seldom means that. */
+/* Warns if the shapes of x and target differ, so that they are broadcast. This is seldom what the
+ * caller wants. */
 static void loss_compares_shapes(const char *name, const rg_tensor *x, const rg_tensor *target) {
     if (RG_LIKELY(rgi_same_shape(x, target)))
         return;
@@ -47,8 +48,9 @@ rg_tensor *rgi_loss_reduce(rg_tensor *each, rg_reduction how) {
     return how == RG_SUM ? rg_sum(each) : each;
 }
 
-/* Returns each loss times its weight, reduced. The mean is over the weights' sum if by_weight, else
- * over the elements. */
+/* Multiplies each element's loss by its weight, and reduces the products. If by_weight is set, the
+ * mean is their sum divided by the sum of the weights; otherwise it is divided by the number of
+ * elements. */
 static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *weight,
                                 rg_reduction reduction, bool by_weight) {
     if (!each || rgi_is_none(weight))
@@ -61,10 +63,11 @@ static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *we
     return rgi_loss_reduce(each, reduction);
 }
 
-/* ---- parts of a row whose loss k_loss computes --------------------------------- */
+/* ---- functions for the rows of losses that k_loss computes --------------------- */
 
-/* Fails unless the weight can be broadcast to y's shape. torch's sentence names y's shape before a
- * weight's, but after a pos_weight's. */
+/* Fails unless the weight (input 2) or pos_weight (input 3) can be broadcast to y's shape. As in
+ * torch, the error message names y's shape before that of a weight, but after that of a
+ * pos_weight. */
 static bool loss_weight_fits(const rg_call *c, int input) {
     rg_tensor *y = c->out[0];
     rg_tensor *weight = c->in[input];
@@ -92,7 +95,7 @@ bool rgi_loss_shape(rg_call *c) {
     return true;
 }
 
-/* Returns input i, or NULL if it is absent. */
+/* Returns input i, or NULL if the op has no such input or the input is RG_NONE. */
 static const rg_tensor *loss_optional(int n, rg_tensor *const in[], int i) {
     return i < n && !rgi_is_none(in[i]) ? in[i] : NULL;
 }
@@ -120,7 +123,8 @@ bool rgi_loss_forward(rg_call *c, k_loss_kind kind) {
     return made && ok;
 }
 
-/* Returns the factor of g: 1 / n for the mean, else 1. */
+/* Returns the factor of g: 1 / (the number of elements) if the reduction is the mean, otherwise
+ * 1. */
 static double loss_scale(const struct loss_attr *a, const rg_tensor *each) {
     return a->reduction == RG_MEAN ? 1 / (double)each->numel : 1;
 }
@@ -135,7 +139,8 @@ rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g) {
     return rg_mul(rgi_is_none(weight) ? slope : rg_mul(slope, weight), g);
 }
 
-/* Makes x's gradient if there is no pos_weight. The rules make all other gradients. */
+/* Computes x's gradient, unless there is a pos_weight. All other gradients are left to the
+ * rules. */
 bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
     const struct loss_attr *a = RG_ATTR(s, loss);
     rg_tensor *in[4];
@@ -166,7 +171,7 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
                { "d(4) z(4)", RG_A(loss, RG_EACH, c) }, { "d() z()", RG_A(loss, RG_EACH, c) }, \
                { "(0,3) (0,3)", RG_A(loss, RG_SUM, c) })
 
-/* Applies the op. Requires that x or t is floating point. */
+/* Applies the op. Fails unless the dtype to which x and t are promoted is floating point. */
 static rg_tensor *distance_apply(const rg_op *op, rg_tensor *x, rg_tensor *t,
                                  rg_reduction reduction, double c) {
     const struct loss_attr a = { reduction, c };
@@ -177,7 +182,7 @@ static rg_tensor *distance_apply(const rg_op *op, rg_tensor *x, rg_tensor *t,
     return rgi_apply(op, &a, sizeof a, 2, in);
 }
 
-/* Returns -1, 0 or 1, and NaN for NaN. */
+/* Returns the sign of each element of d: -1, 0 or 1, or NaN for a NaN. */
 static rg_tensor *distance_sign(rg_tensor *d) {
     return rg_where(rg_isnan(d), rg_detach(d), rg_sign(d));
 }
@@ -227,8 +232,8 @@ rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
                                                  o.reduction, true));
 }
 
-/* ---- smooth_l1_loss: with d = x - t, |d| < beta ? d^2 / (2 beta) : |d| - beta / 2;
- *      gx = |d| < beta ? g d / beta : g sign(d), gt = -gx ------------------------ */
+/* ---- smooth_l1_loss: |d| < beta ? d^2 / (2 beta) : |d| - beta / 2, with d = x - t; gx = |d|
+ *      < beta ? g d / beta : g sign(d), gt = -gx ---- */
 
 static bool smooth_l1_loss_forward(rg_call *c) { return rgi_loss_forward(c, K_SMOOTH_L1); }
 
@@ -270,8 +275,8 @@ rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_optio
     return distance_apply(&rg_op_smooth_l1_loss, x, target, o.reduction, o.beta);
 }
 
-/* ---- huber_loss: with d = x - t, |d| <= delta ? d^2 / 2 : delta (|d| - delta / 2);
- *      gx = |d| < delta ? g d : g delta sign(d), gt = -gx ------------------------ */
+/* ---- huber_loss: |d| <= delta ? d^2 / 2 : delta (|d| - delta / 2), with d = x - t; gx = |d|
+ *      < delta ? g d : g delta sign(d), gt = -gx ---- */
 
 static bool huber_loss_forward(rg_call *c) { return rgi_loss_forward(c, K_HUBER); }
 
@@ -322,7 +327,7 @@ rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o
     return rg_escape(y);
 }
 
-/* ---- kl_div: t (ln t - x), where 0 ln 0 = 0; with log_target e^t (t - x) ------- */
+/* ---- kl_div: t (ln t - x), where 0 ln 0 counts as 0; with log_target, e^t (t - x) ---- */
 
 rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("kl_div", x, target, &o))

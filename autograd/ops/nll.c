@@ -1,6 +1,7 @@
 /*
- * nll.c: the negative log likelihood: y = -x[target], where x is the log-probability of each class.
- * The loss of logits is in cross_entropy.c. loss.h declares the functions that both use.
+ * nll.c: the negative log likelihood: y = -x[target], where x holds the log-probability of each
+ * class. (The loss of logits is in cross_entropy.c.) loss.h declares the functions that both files
+ * use.
  */
 #include "loss.h"
 
@@ -18,7 +19,8 @@ struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_option
     return a;
 }
 
-/* Only cross_entropy has a second output, with an element for each target. */
+/* The shape function of nll_loss and cross_entropy. Only cross_entropy has a second output, with an
+ * element for each target. */
 bool rgi_nll_shape(rg_call *c) {
     if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1)
         rgi_copy_shape(c->out[0], c->in[1]);
@@ -45,7 +47,7 @@ bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, 
     return true;
 }
 
-/* Fails if a target that isn't ignored is out of the range of classes. */
+/* Fails if a target is neither the ignored index nor a valid class. */
 static bool nll_within(const rg_tensor *target, const struct nll_loss_attr *a) {
     const int64_t *class = (const int64_t *)target->data;
     for (int64_t i = 0; i < target->numel; i++)
@@ -73,7 +75,8 @@ void rgi_nll_forward_end(const rg_nll_forward *f, rg_call *c) {
         rgi_store_f64(y->data, y->dtype, rgi_load_f64(y->data, y->dtype) * f->nll.scale);
 }
 
-/* gx = -weight[t] g at t, 0 elsewhere. */
+/* The gradient of x: -weight[t] g at each target t, and 0 elsewhere. If the reduction is the mean,
+ * it is divided by the sum of the targets' weights. */
 rg_tensor *rgi_nll_rule(const rg_step *s, rg_tensor *g) {
     const struct nll_loss_attr *a = RG_ATTR(s, nll_loss);
     rg_dims shape = rgi_input_dims(s, 0);
@@ -133,8 +136,9 @@ bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
            && rgi_want_same_dtype("nll_loss", "input", x, "weight", weight);
 }
 
-/* ---- nll_loss: -weight[t] x[t] over the classes, which are dim 1 (0 of a vector); the mean
- *      is over the sum of the weights. gx = -weight[t] g at t, 0 elsewhere ------- */
+/* ---- nll_loss: -weight[t] x[t] for each target t. The classes are dim 1 of x, or dim 0 of a
+ *      vector. The mean is the sum divided by the sum of the weights. gx = -weight[t] g at t, and 0
+ *      elsewhere ---- */
 
 static bool nll_loss_forward(rg_call *c) {
     rg_nll_forward f;

@@ -1,16 +1,17 @@
 /*
- * norm.c: norms over dims, and functions composed of norms: normalize, pairwise_distance and
- * cosine_similarity.
+ * norm.c: norms over dims, and the functions normalize, pairwise_distance and cosine_similarity,
+ * which are composed of norms.
  */
 #include "reduce.h"
 
 #include <math.h>
 
-/* ---- norm: sum(|x|^p)^(1/p) over dims; for p = 0 how many x aren't 0, for inf max |x|, for -inf
- *      min |x|; gx = g x |x|^(p-2) / y^(p-1) ------------------------------------- */
+/* ---- norm: y = sum(|x|^p)^(1/p) over dims. For p = 0, y is the number of elements that
+ *      aren't 0, for infinity max |x|, and for -infinity min |x|. gx = g x |x|^(p-2) / y^(p-1)
+ *      ---- */
 
-/* The formula has torch's form for each p. The gradient is 0 where the norm is 0, and for p < 1
- * also where x is 0. */
+/* Computes the gradient by torch's formula for each range of p. The gradient is 0 where the norm is
+ * 0. If p < 1, it is also 0 where x is 0. */
 static rg_tensor *norm_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     double p = a->p;
@@ -53,8 +54,8 @@ RG_OP(norm, .doc = "sum(|x|^p)^(1/p) over dims", .node = "LinalgVectorNormBackwa
                  REDUCED("z(4,3)", 2, true, 0), REDUCED("z()", RG_UNNAMED, false, 2),
                  REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
 
-/* Fails for integers, and for the maximum or minimum of no elements. dims are the caller's: an
- * empty list means all dims. */
+/* Fails if x isn't floating point, or if the norm is a maximum, a minimum or has a negative p and
+ * there are no elements. `dims` is the list that the caller gave; an empty list means all dims. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (!rgi_check(x, "norm"))
         return false;
@@ -110,11 +111,12 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
                         rg_norm_dim(rg_add(rg_sub(a, b), eps), p, last, keepdim));
 }
 
-/* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim. (torch's
- *      squares overflow from 1e19 on in float32, and its cosine is 0 or NaN then.) ---- */
+/* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim. Very
+ *      large elements give the right result here. In torch their squares overflow (from 1e19 on in
+ *      float32), and the cosine is 0 or NaN. ---- */
 
-/* Numbers between 1 / cosine_far and cosine_far have squares, and sums of squares, in the dtype's
- * range. */
+/* Numbers between 1 / COSINE_FAR and COSINE_FAR are safe: their squares, and sums of their squares,
+ * are in the range of the dtype. */
 #define COSINE_FAR_float  0x1p50
 #define COSINE_FAR_double 0x1p400
 static double cosine_far(const rg_tensor *t) {
@@ -122,8 +124,9 @@ static double cosine_far(const rg_tensor *t) {
     return far[t->dtype];
 }
 
-/* Returns whether t must be scaled before its norm is computed. A recorded step always scales,
- * since a later run may have other values. */
+/* Returns whether t must be scaled before its norm is computed: if a norm is outside the safe
+ * range. A step that is being recorded always scales, since t may have other values when it is
+ * repeated. */
 static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     double far = cosine_far(t);
     bool ordinary = !rgi_this.observer;
@@ -134,8 +137,9 @@ static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     return !ordinary && t->numel;
 }
 
-/* Returns the divisor of t along dim: exactly 1 if the largest element is within the range above.
- * It has no gradient, since a cosine doesn't depend on the scale. */
+/* Returns the number by which t is divided, for each row along dim. It is exactly 1 if the row's
+ * largest element is in the safe range. It gets no gradient, which changes nothing, since the
+ * cosine doesn't depend on the scale. */
 static rg_tensor *cosine_scale(rg_tensor *t, int dim) {
     RG_NO_GRAD();
     double far = cosine_far(t);
@@ -144,8 +148,8 @@ static rg_tensor *cosine_scale(rg_tensor *t, int dim) {
     return rg_clamp_min(scale, 1 / (far * far));
 }
 
-/* Returns t / max(norm(t), eps). The denominator is written as norm(t) plus a constant, so that its
- * gradient is always norm(t)'s. */
+/* Returns t / max(norm(t), eps). The denominator is computed as norm(t) plus a constant, so that it
+ * has norm(t)'s gradient even where it is eps, as in torch. */
 static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
     rg_tensor *norm = rg_norm_dim(t, 2, dim, true);
     if (!norm)

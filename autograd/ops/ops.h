@@ -1,27 +1,28 @@
 /*
  * ops.h: the manual of functions on tensors, each in one line, with its formula. It lists every
- * function that has a derivative, and those of elements that have none, such as comparisons.
+ * function that has a derivative, and elementwise functions that have none, such as comparisons.
  *
  *   element by element    one tensor, two that broadcast, three
- *   reductions            sums and means, extremes, norms, questions; along a dim
- *   products              matmul and its kind, einsum
+ *   reductions            sums and means, extremes, norms, any and all; running sums along a dim
+ *   products              matmul and its relatives, einsum
  *   shapes                views first, then copies
- *   indexing              Python's x[...], gather and scatter, order
+ *   indexing              Python's x[...], gather and scatter, sorting
  *   neural                softmax, norms, attention, dropout
  *   losses                over all elements
  *   in place              functions whose name ends in _
  *
- * Arithmetic and comparisons take a number in place of a tensor: rg_div(x, 8.0), rg_sub(1, p);
- * ops_macros.h has the macros that convert it. A dim may be negative: -1 is the last. RG_NONE
- * stands for an argument that is left out. Every function returns NULL if it fails, and rg_error()
- * says why; a struct that is returned then holds NULLs.
+ * Arithmetic and comparisons take a number in place of a tensor: rg_div(x, 8.0), rg_sub(1, p). The
+ * macros that convert the number are in ops_macros.h. A dim may be negative: -1 is the last dim.
+ * RG_NONE stands for an argument that is left out. A function that fails returns NULL, and
+ * rg_error() says why. If the function returns a struct, the struct then holds NULLs.
  *
- * A result has torch's order of dims in memory. Elementwise functions, copies and the functions
- * whose names end in _like keep the order of their input, without gaps: rg_sin(rg_T(x)) is
- * transposed, and rg_view can't flatten it. rg_contiguous returns the elements row by row. A leaf's
- * gradient has the leaf's order. Where torch has special rules (convolutions and pooling of images
- * with channels last, nonzero, kron, quantile, unique_dim), results here are contiguous, and
- * gradients by rg_grad may have another order than torch's.
+ * The results have the same order of dims in memory as torch's results. Elementwise functions,
+ * copies and the functions whose names end in _like keep the memory order of their input, without
+ * gaps: the result of rg_sin(rg_T(x)) is transposed, so rg_view can't flatten it. rg_contiguous
+ * returns the elements in row-major order. A leaf's gradient has the leaf's memory order. There are
+ * exceptions: where torch has special rules (convolutions and pooling of images with channels last,
+ * nonzero, kron, quantile, unique_dim), results here are contiguous, and a gradient that rg_grad
+ * returns may have another memory order than in torch.
  *
  * This file is long because it lists every function, so that a reader looks in one place.
  */
@@ -94,8 +95,10 @@ rg_tensor *rg_tanhshrink(rg_tensor *x);                         /* x - tanh(x) *
 rg_tensor *rg_threshold(rg_tensor *x, double threshold, double value);
 rg_tensor *rg_floor(rg_tensor *x);                              /* the largest integer <= x */
 rg_tensor *rg_ceil(rg_tensor *x);                               /* the smallest integer >= x */
-rg_tensor *rg_round(rg_tensor *x);                              /* the nearest; a half to even */
-rg_tensor *rg_round_decimals(rg_tensor *x, int decimals);       /* x rounded to 10^-decimals */
+/* the nearest integer; a half goes to the even one */
+rg_tensor *rg_round(rg_tensor *x);
+/* x rounded to a multiple of 10^-decimals */
+rg_tensor *rg_round_decimals(rg_tensor *x, int decimals);
 rg_tensor *rg_trunc(rg_tensor *x);                              /* x without its fraction */
 rg_tensor *rg_frac(rg_tensor *x);                               /* x - trunc(x) */
 rg_tensor *rg_isnan(rg_tensor *x);                              /* is x NaN? */
@@ -103,8 +106,9 @@ rg_tensor *rg_isinf(rg_tensor *x);                              /* is x infinite
 rg_tensor *rg_isfinite(rg_tensor *x);                           /* is x neither NaN nor infinite? */
 rg_tensor *rg_logical_not(rg_tensor *x);                        /* is x 0? */
 
-/* rg_nan_to_num(x, .nan = 0) returns x with numbers in place of NaN, infinity and -infinity. The
- * default of posinf is the largest number of the dtype, and the default of neginf the lowest. */
+/* rg_nan_to_num(x, .nan = 0) returns x with the number `nan` in place of each NaN, posinf in place
+ * of infinity, and neginf in place of -infinity. If posinf or neginf is left out, it is the largest
+ * or the lowest number of the dtype. */
 typedef struct RG_OPTIONS rg_nan_to_num_options {
     RG_BY_NAME;
     double nan    RG_DEFAULT(0);
@@ -119,7 +123,7 @@ rg_tensor *rg_add(rg_tensor *a, rg_tensor *b);                  /* a + b */
 rg_tensor *rg_sub(rg_tensor *a, rg_tensor *b);                  /* a - b */
 rg_tensor *rg_mul(rg_tensor *a, rg_tensor *b);                  /* a b */
 rg_tensor *rg_div(rg_tensor *a, rg_tensor *b);                  /* a / b */
-/* In these two, alpha is a number. */
+/* The argument alpha of these two functions is a number. */
 rg_tensor *rg_add_alpha(rg_tensor *a, rg_tensor *b, rg_tensor *alpha); /* a + alpha b */
 rg_tensor *rg_sub_alpha(rg_tensor *a, rg_tensor *b, rg_tensor *alpha); /* a - alpha b */
 rg_tensor *rg_div_floor(rg_tensor *a, rg_tensor *b);            /* floor(a / b) */
@@ -159,9 +163,9 @@ rg_tensor *rg_addcmul(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /
 rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /* x + value a / b */
 
 /* ---- reductions -------------------------------------------------------------------
- * A function reduces all elements, one dim (_dim), or several dims (_dims): RG_DIMS(0, 2). An empty
- * list means all dims, but no dim in rg_any_dims and rg_all_dims, as in torch. With keepdim the
- * reduced dims stay, with size 1. */
+ * A function reduces all elements, one dim (_dim), or several dims (_dims), such as RG_DIMS(0, 2).
+ * An empty list of dims means all dims; but in rg_any_dims and rg_all_dims it means no dim, as in
+ * torch. With keepdim the reduced dims stay, with size 1. */
 
 /* A pair of results. On failure both fields are NULL. */
 typedef struct rg_values_indices {
@@ -179,7 +183,8 @@ rg_tensor *rg_mean_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_mean_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_prod(rg_tensor *x);                               /* the product of all x */
 rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keepdim);
-/* amax and amin are max(x) and min(x); equal extremes get equal parts of the gradient. */
+/* amax and amin are max(x) and min(x). If several elements are equal to the extreme, each gets an
+ * equal part of the gradient. */
 rg_tensor *rg_amax(rg_tensor *x);
 rg_tensor *rg_amax_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_amax_dims(rg_tensor *x, rg_dims dims, bool keepdim);
@@ -190,15 +195,16 @@ rg_tensor *rg_max(rg_tensor *x);                                /* max(x) */
 rg_values_indices rg_max_dim(rg_tensor *x, int dim, bool keepdim); /* max(x) and its index */
 rg_tensor *rg_min(rg_tensor *x);                                /* min(x) */
 rg_values_indices rg_min_dim(rg_tensor *x, int dim, bool keepdim); /* min(x) and its index */
-/* the middle one of the sorted elements, or the lesser of two in the middle */
+/* the middle one of the sorted elements; of two in the middle, the smaller one */
 rg_tensor *rg_median(rg_tensor *x);
 rg_values_indices rg_median_dim(rg_tensor *x, int dim, bool keepdim);
 /* the k-th smallest element, counted from 1, and its index */
 rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim);
-/* rg_quantile(x, 0.9, .dim = 1) returns the value below which a fraction q of the elements lie,
- * along dim, or of all elements. q is a number, or a 1-d tensor, whose size becomes the first dim
- * of the result. Between two elements the interpolation is "linear", "lower", "higher", "midpoint"
- * or "nearest". */
+/* rg_quantile(x, 0.9, .dim = 1) returns the value below which a fraction q of the elements lie, for
+ * each row along dim, or for all elements if no dim is given. q is a number, or a 1-d tensor of
+ * numbers; the size of that tensor becomes the first dim of the result. If the quantile falls
+ * between two elements, `interpolation` says how it is computed from them: "linear", "lower",
+ * "higher", "midpoint" or "nearest". */
 typedef struct RG_OPTIONS rg_quantile_options {
     RG_BY_NAME;
     int dim                   RG_DEFAULT(INT_MIN);
@@ -210,8 +216,8 @@ rg_tensor *rg_argmax(rg_tensor *x);                             /* index of max(
 rg_tensor *rg_argmax_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_argmin(rg_tensor *x);                             /* index of min(x) in flattened x */
 rg_tensor *rg_argmin_dim(rg_tensor *x, int dim, bool keepdim);
-/* var is sum((x - mean)^2) / max(0, n - correction), and std its square root. In rg_var and rg_std,
- * which reduce all elements, the correction is 1. */
+/* var is sum((x - mean)^2) / max(0, n - correction), and std is the square root of var. rg_var and
+ * rg_std, which reduce all elements, use a correction of 1. */
 rg_tensor *rg_var(rg_tensor *x);
 rg_tensor *rg_var_dim(rg_tensor *x, int dim, double correction, bool keepdim);
 rg_tensor *rg_var_dims(rg_tensor *x, rg_dims dims, double correction, bool keepdim);
@@ -226,7 +232,7 @@ rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keepdim);
 rg_tensor *rg_logsumexp(rg_tensor *x, int dim, bool keepdim);   /* ln sum(e^x) */
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_cumsum(rg_tensor *x, int dim);                    /* y_k = x_0 + .. + x_k */
-rg_tensor *rg_cumprod(rg_tensor *x, int dim);                   /* y_k = x_0 .. x_k */
+rg_tensor *rg_cumprod(rg_tensor *x, int dim);                   /* y_k = x_0 * .. * x_k */
 rg_tensor *rg_logcumsumexp(rg_tensor *x, int dim);              /* y_k = ln(e^x_0 + .. + e^x_k) */
 rg_tensor *rg_any(rg_tensor *x);                                /* is any x not 0? */
 rg_tensor *rg_any_dim(rg_tensor *x, int dim, bool keepdim);
@@ -239,8 +245,8 @@ rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim);
 rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims);
 
 /* ---- reductions as another dtype --------------------------------------------------
- * These are torch's functions with dtype=: they convert x to the dtype, and then compute the same
- * as the functions whose names lack _as. The gradient has x's dtype. rg_softmax_as is listed with
+ * These are torch's functions with dtype=. They convert x to the dtype, and then do the same as the
+ * functions whose names lack _as. The gradient has x's dtype. rg_softmax_as is listed beside
  * rg_softmax. */
 
 rg_tensor *rg_sum_as(rg_tensor *x, rg_dtype dtype);
@@ -269,12 +275,13 @@ rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k) -> 
 rg_tensor *rg_mm(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k,m) -> (n,m) */
 rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b);                  /* (b,n,k) (b,k,m) -> (b,n,m) */
 rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b);                /* (n) (m) -> (n,m) */
-/* y[i m + j] = a[i] b[j] along each dim, where b has m elements */
+/* y[i * m + j] = a[i] b[j] along each dim, where m is b's size along that dim */
 rg_tensor *rg_kron(rg_tensor *a, rg_tensor *b);
-/* rg_cdist(a, b, .p = 1) returns sum(|a_i - b_j|^p)^(1/p) for all rows i of a and j of b, which are
- * matrices, or batches of matrices that broadcast. For p = 2 and more than 25 rows it is computed
- * from a matrix product, which is less exact for rows that are close to each other; with the
- * compute_mode "use_mm_for_euclid_dist" it always is, with "donot_use_mm_for_euclid_dist" never. */
+/* rg_cdist(a, b, .p = 1) returns the distance sum_k(|a_ik - b_jk|^p)^(1/p) between each row i of a
+ * and each row j of b. a and b are matrices, or batches of matrices that broadcast. If p is 2 and a
+ * or b has more than 25 rows, the distances are computed from a matrix product, which is less exact
+ * for rows that are close to each other. The compute_mode "use_mm_for_euclid_dist" chooses the
+ * matrix product for any number of rows, and "donot_use_mm_for_euclid_dist" never chooses it. */
 typedef struct RG_OPTIONS rg_cdist_options {
     RG_BY_NAME;
     double p                 RG_DEFAULT(2);
@@ -283,32 +290,35 @@ typedef struct RG_OPTIONS rg_cdist_options {
 rg_tensor *rg_cdist_with(rg_tensor *a, rg_tensor *b, rg_cdist_options o);
 /* y[i, j] = sum over k of a[i, k] b[j, k], where i and j may stand for several dims or none */
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b);
-/* the sum of products over a's last n dims and b's first n, or over the dims in in_a and in_b */
+/* The sum of products over a's last n dims and b's first n dims, or over the dims of a listed in
+ * in_a and the dims of b listed in in_b. */
 rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n);
 rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b);
-/* beta c + alpha a b, where a b is the product of matrices, or of batches of matrices */
+/* beta c + alpha (a @ b); rg_addmm takes matrices, and rg_baddbmm batches of matrices */
 rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha);
 rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha);
 /* x weight^T + bias; bias may be RG_NONE. */
 rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias);
 
 /* ---- lists of tensors -------------------------------------------------------------
- * A program writes a list as RG_LIST(a, b, c), which lives to the end of its block, and in C++ as
- * long as the innermost scope; or as rg_list_of(n, v) for the n tensors of an array. (A macro would
- * take the comma of (rg_list){ n, v } for one between its own arguments.) A list that a function
- * returns has n tensors in v, and the scope owns both. If the function failed, n is -1 and the
- * first 64 elements of v are NULL. */
+ * A program writes a list as RG_LIST(a, b, c). In C the list lives until the end of the block in
+ * which it is written, and in C++ as long as the innermost scope. If the n tensors are already in
+ * an array v, the program writes rg_list_of(n, v). (It can't pass (rg_list){ n, v } to a macro,
+ * which would take the comma for one between two arguments.) A list that a function returns has n
+ * tensors in v, and the scope owns both the array and the tensors. If the function failed, n is -1
+ * and the first 64 elements of v are NULL. */
 
-/* rg_einsum("ij,jk->ik", a, b) is sum over j of a_ij b_jk: each letter is the label of a dim. */
+/* rg_einsum("ij,jk->ik", a, b) returns sum over j of a_ij b_jk. Each letter is the label of a
+ * dim. */
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands);
 
 /* ---- shapes: views ----------------------------------------------------------------
- * One size may be -1: it is computed from the number of elements and the other sizes. In rg_expand,
- * -1 keeps the size of x. */
+ * In a shape, one size may be -1: that size is computed from the number of elements and the other
+ * sizes. In rg_expand, -1 keeps the size of x along that dim. */
 
 rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape);           /* rg_view(x, 2, -1) */
 rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other);
-/* rg_reshape(x, 2, -1): a view, or a copy where the strides allow none */
+/* rg_reshape(x, 2, -1): a view, or a copy if x's strides allow no view */
 rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape);
 rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other);
 rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim); /* joins a range of dims */
@@ -316,7 +326,8 @@ rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes);  /* cuts one dim 
 rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1);      /* exchanges two dims */
 rg_tensor *rg_T(rg_tensor *x);                                  /* x.T: all dims in reverse order */
 rg_tensor *rg_t(rg_tensor *x);                                  /* x.t(): a matrix transposed */
-rg_tensor *rg_mT(rg_tensor *x);                                 /* x.mT exchanges the last two */
+/* x.mT: the last two dims exchanged */
+rg_tensor *rg_mT(rg_tensor *x);
 rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims);         /* rg_permute(x, 1, 0) */
 rg_tensor *rg_movedim(rg_tensor *x, int source, int destination);
 rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination);
@@ -333,8 +344,8 @@ rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index);     /* x[index] alon
 rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
 /* the elements x_(i, i + offset) of dim1 and dim2, as the last dim */
 rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2);
-/* y[.., w, .., i] = x[.., w step + i, ..]: windows of `size` elements of dim, each `step` elements
- * after the previous one */
+/* y[.., w, .., i] = x[.., w * step + i, ..]: windows of `size` elements along dim. Each window
+ * begins `step` elements after the previous one. */
 rg_tensor *rg_unfold(rg_tensor *x, int dim, int64_t size, int64_t step);
 rg_list    rg_split(rg_tensor *x, int64_t size, int dim);       /* the last part may be smaller */
 rg_list    rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim);
@@ -351,17 +362,20 @@ rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats);       /* rg_repeat(x, 
 rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats);         /* rg_tile(x, 2, 3) */
 rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims);            /* rg_flip(x, 0) */
 rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim);       /* y_(i + shift) = x_i */
-rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims); /* without dims: flattened x */
+/* If dims is empty, the flattened x is rolled. */
+rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims);
 rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal);             /* 0 above a diagonal */
 rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal);             /* 0 below a diagonal */
-rg_tensor *rg_diag(rg_tensor *x, int64_t diagonal);             /* y_ii = x_i, or y_i = x_ii */
+/* for a vector x, the matrix with x on its diagonal; for a matrix x, its diagonal */
+rg_tensor *rg_diag(rg_tensor *x, int64_t diagonal);
 rg_tensor *rg_trace(rg_tensor *x);                              /* sum x_ii */
-/* zeros, but for x's last dim, which becomes a diagonal of the result's dims dim1 and dim2 */
+/* zeros, except on a diagonal of the result's dims dim1 and dim2: x's last dim lies along it */
 rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
 
-/* rg_repeat_interleave(x, 2, .dim = 0) returns x with each slice along dim repeated, or each
- * element of the flattened x if no dim is given. `repeats` is a number, or a tensor with a number
- * for each slice; output_size may give the sum of the repeats. */
+/* rg_repeat_interleave(x, 2, .dim = 0) returns x with each slice along dim repeated. If no dim is
+ * given, each element of the flattened x is repeated. `repeats` is a number, or a tensor with a
+ * number for each slice. A caller who knows the sum of the repeats may pass it as output_size; the
+ * call fails if it is wrong. */
 typedef struct RG_OPTIONS rg_repeat_interleave_options {
     RG_BY_NAME;
     int dim             RG_DEFAULT(INT_MIN);
@@ -370,9 +384,9 @@ typedef struct RG_OPTIONS rg_repeat_interleave_options {
 rg_tensor *rg_repeat_interleave_with(rg_tensor *x, rg_tensor *repeats,
                                      rg_repeat_interleave_options o);
 
-/* rg_meshgrid(RG_LIST(a, b)) returns vectors expanded over the grid that they span: the first
- * varies along dim 0 and the second along dim 1, and with .indexing = "xy" the first along dim 1
- * and the second along dim 0. */
+/* rg_meshgrid(RG_LIST(a, b)) returns each vector expanded to the grid that all the vectors span.
+ * The first vector varies along dim 0 of the grid, and the second along dim 1. With .indexing =
+ * "xy" the first varies along dim 1, and the second along dim 0. */
 typedef struct RG_OPTIONS rg_meshgrid_options {
     RG_BY_NAME;
     const char *indexing RG_DEFAULT("ij");
@@ -380,9 +394,9 @@ typedef struct RG_OPTIONS rg_meshgrid_options {
 rg_list    rg_meshgrid_with(rg_list tensors, rg_meshgrid_options o);
 
 typedef enum rg_pad_mode { RG_CONSTANT, RG_REFLECT, RG_REPLICATE, RG_CIRCULAR } rg_pad_mode;
-/* rg_pad(x, left, right, top, bottom) adds zeros before and behind the last two dims: each pair is
- * for one dim, beginning with the last. rg_pad_with takes a mode, too, and the value of
- * RG_CONSTANT. */
+/* rg_pad(x, left, right, top, bottom) adds zeros before and after the elements of the last two
+ * dims: each pair of numbers is for one dim, beginning with the last dim. rg_pad_with also takes a
+ * mode; `value` is the number that RG_CONSTANT adds. */
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value);
 rg_tensor *rg_contiguous(rg_tensor *x);                         /* x itself, or a copy */
 rg_tensor *rg_clone(rg_tensor *x);
@@ -391,14 +405,15 @@ rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype);                 /* rg_float(x), 
 /* ---- Python's index syntax --------------------------------------------------------
  * x[1:3, None, -1] is rg_index(x, "1:3, None, -1"), x[i] is rg_index(x, i), x[:, mask] is
  * rg_index(x, ":", mask), and x[i] = value is rg_set_item_(x, value, i). Each item is a number, a
- * tensor (int64 or a bool mask), RG_SLICE(start, end) or RG_SLICE(start, end, step), or a piece of
- * Python's text. There are up to 16 items. */
+ * tensor (int64 or a bool mask), RG_SLICE(start, end) or RG_SLICE(start, end, step), or a string of
+ * one or more items in Python's syntax. There are up to 16 items. */
 
 typedef enum rg_index_kind {
     RG_INDEX_TEXT, RG_INDEX_NUMBER, RG_INDEX_SLICE, RG_INDEX_TENSOR, RG_INDEX_BOOL
 } rg_index_kind;
 
-/* A number, or a bool as 0 or 1, is in the field `start`. */
+/* One item. `kind` says which of the other fields is in use. RG_INDEX_NUMBER keeps its number in
+ * `start`, and RG_INDEX_BOOL keeps 0 or 1 there. */
 typedef struct rg_item_index {
     rg_index_kind kind;
     const char *text;
@@ -424,7 +439,7 @@ typedef struct rg_unique_result {
 
 /* along dim 0: y[i][j] = x[index[i][j]][j] */
 rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index);
-/* along dim 0: y = x, then y[index[i][j]][j] = source[i][j]; the source may be a number */
+/* along dim 0: y = x, then y[index[i][j]][j] = source[i][j]; source may also be a number */
 rg_tensor *rg_scatter(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
 /* along dim 0: y = x, then y[index[i][j]][j] += source[i][j] */
 rg_tensor *rg_scatter_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
@@ -432,35 +447,44 @@ rg_tensor *rg_scatter_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *so
 rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index);
 /* along dim 0: y = x, then y[index[i]] += alpha source[i] */
 rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha);
-/* along dim 0: y = x, then y[index[i]] = value, a number or a 0-d tensor */
+/* along dim 0: y = x, then y[index[i]] = value, where value is a number or a 0-d tensor */
 rg_tensor *rg_index_fill(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *value);
 /* along dim 0: y = x, then y[index[i]] = source[i] */
 rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
-/* rg_scatter_reduce(x, dim, index, source, "amax") returns y: along dim 0, y[index[i][j]][j] is the
- * "sum", "prod", "mean", "amax" or "amin" of all source[i][j] with that index, and of the element
- * of x there unless .include_self = false. The other elements are x's. */
+/* rg_scatter_reduce(x, dim, index, source, "amax") returns y, which is x except for the elements
+ * that index names. Along dim 0, y[index[i][j]][j] is the "sum", "prod", "mean", "amax" or "amin"
+ * of all source[i][j] with that index, and of the element that x has there. With .include_self =
+ * false, x's element doesn't take part. */
 typedef struct RG_OPTIONS rg_scatter_reduce_options {
     RG_BY_NAME;
     bool include_self RG_DEFAULT(true);
 } rg_scatter_reduce_options;
 rg_tensor *rg_scatter_reduce_with(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
                                   const char *reduce, rg_scatter_reduce_options o);
-rg_tensor *rg_take(rg_tensor *x, rg_tensor *index);             /* flattened x at the indices */
-rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim); /* gather, broadcast */
+/* the elements of the flattened x at the indices */
+rg_tensor *rg_take(rg_tensor *x, rg_tensor *index);
+/* rg_gather, after x and index were broadcast along all dims but dim */
+rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim);
 rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask);     /* x[mask] */
-rg_tensor *rg_nonzero(rg_tensor *x);                            /* each row: indices of an x != 0 */
-/* the k largest elements along dim, or the k smallest if not `largest`, with their indices */
+/* a row for each element of x that isn't 0, with the element's indices */
+rg_tensor *rg_nonzero(rg_tensor *x);
+/* the k largest elements along dim, or the k smallest if `largest` is false; and their indices */
 rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted);
-rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending); /* stable */
-rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending);  /* sort's indices */
+/* equal elements keep their order */
+rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending);
+rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending);  /* the indices of rg_sort */
 rg_tensor *rg_unique(rg_tensor *x);                             /* distinct values, sorted */
-rg_unique_result rg_unique_full(rg_tensor *x);                  /* with inverse and counts */
-rg_unique_result rg_unique_dim(rg_tensor *x, int dim);          /* distinct slices along dim */
-/* Return for each value the index at which it would be inserted into a sorted row: behind equal
- * elements if `right`, else before them. rg_bucketize takes the values first. */
+/* the distinct values; for each element of x, the index of its value; how often each value
+ * occurs */
+rg_unique_result rg_unique_full(rg_tensor *x);
+/* distinct slices along dim, and the same for them */
+rg_unique_result rg_unique_dim(rg_tensor *x, int dim);
+/* rg_searchsorted and rg_bucketize return, for each value, the index at which the value would be
+ * inserted into a sorted row: after equal elements if `right`, otherwise before them. rg_bucketize
+ * takes the values as its first argument. */
 rg_tensor *rg_searchsorted(rg_tensor *sorted, rg_tensor *values, bool right);
 /* rg_searchsorted(x, values, right, .sorter = rg_argsort(x, -1, false)) takes rows that aren't
- * sorted, with the indices that sort them. */
+ * sorted. `sorter` holds the indices that sort each row. */
 typedef struct RG_OPTIONS rg_searchsorted_options {
     RG_BY_NAME;
     rg_tensor *sorter RG_DEFAULT(RG_NONE);
@@ -468,22 +492,22 @@ typedef struct RG_OPTIONS rg_searchsorted_options {
 rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right,
                                 rg_searchsorted_options o);
 rg_tensor *rg_bucketize(rg_tensor *values, rg_tensor *boundaries, bool right);
-/* rg_bincount(x, .weights = w) returns for each of 0, 1, .. the number of times that it occurs in
- * the vector x, or the sum of the weights of those elements. The result has at least minlength
- * elements. */
+/* rg_bincount(x, .weights = w) returns, for each of the integers 0, 1, .., the number of times that
+ * it occurs in the vector x. If weights are given, it returns the sum of the weights of the
+ * elements with that value instead. The result has at least minlength elements. */
 typedef struct RG_OPTIONS rg_bincount_options {
     RG_BY_NAME;
     rg_tensor *weights RG_DEFAULT(RG_NONE);
     int64_t minlength  RG_DEFAULT(0);
 } rg_bincount_options;
 rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o);
-rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* -1 means max(index) + 1 */
+rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* classes -1: max(index) + 1 */
 
 /* rg_embedding(index, weight, .padding_idx = 0) returns weight[index]: a row of the table `weight`
- * for each index. The row at padding_idx gets no gradient. If max_norm isn't 0, each row in use
- * whose norm of order norm_type exceeds it is first scaled down to it, in the table itself. With
- * scale_grad_by_freq a row's gradient is divided by the number of times that the row occurs in
- * index. */
+ * for each index. The row at padding_idx gets no gradient. If max_norm isn't 0, a row in use is
+ * first scaled down, in the table itself, to a norm of max_norm if its norm (of order norm_type) is
+ * larger. With scale_grad_by_freq, a row's gradient is divided by the number of times that the row
+ * occurs in index. */
 typedef struct RG_OPTIONS rg_embedding_options {
     RG_BY_NAME;
     int64_t padding_idx     RG_DEFAULT(INT64_MIN);
@@ -495,48 +519,52 @@ rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_o
 
 /* ---- convolutions --------------------------------------------------------------- */
 
-/* rg_conv2d(x, weight, bias, .stride = 2, .padding = 1): x (batch, in, h, w), or without a batch,
- * times weight (out, in / groups, kernel h, kernel w), + bias (out), which may be RG_NONE; likewise
- * rg_conv1d over one dim. */
+/* rg_conv2d(x, weight, bias, .stride = 2, .padding = 1) returns the convolution of x with weight,
+ * plus bias. x is (batch, in, h, w) or (in, h, w), weight is (out, in / groups, kernel h, kernel
+ * w), and bias is (out) or RG_NONE. rg_conv1d does the same over a single dim. */
 typedef struct RG_OPTIONS rg_conv_options {
     RG_BY_NAME;
     int64_t stride    RG_DEFAULT(1);
     int64_t padding   RG_DEFAULT(0); /* zeros beyond each end; RG_SAME keeps the size */
-    int64_t dilation  RG_DEFAULT(1); /* the distance between a kernel's taps */
+    /* the distance between neighbouring elements of the kernel, in elements of x */
+    int64_t dilation  RG_DEFAULT(1);
     int64_t groups    RG_DEFAULT(1); /* the number of groups of channels */
-    /* The plural fields have a number for each dim: .strides = RG_DIMS(2, 1). A field and its
-     * plural can't both be given. */
+    /* The plural fields have a number for each dim, such as .strides = RG_DIMS(2, 1). A field and
+     * its plural can't both be given. */
     rg_dims strides   RG_DEFAULT({});
     rg_dims paddings  RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});
 } rg_conv_options;
-/* As a padding, these are torch's padding="same" and padding="valid". */
+/* These values of `padding` mean torch's padding="same" and padding="valid". */
 #define RG_SAME  INT64_MAX
 #define RG_VALID (INT64_MAX - 1)
 rg_tensor *rg_conv1d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_conv_options o);
 rg_tensor *rg_conv2d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_conv_options o);
 
 /* ---- pooling: rg_max_pool2d(x, 2), rg_avg_pool2d(x, RG_DIMS(3, 2), .stride = 1) ----
- * Windows slide over the last dim of x (pool1d), or over the last two (pool2d): x is (batch,
- * channels, h, w) or (channels, h, w). A program calls these functions without _with, and writes
- * options by name; the kernel is the window's size, a number or RG_DIMS. */
+ * Windows slide over the last dim of x (pool1d), or over the last two dims (pool2d). x is (batch,
+ * channels, h, w) or (channels, h, w); in pool1d it has no w. A program calls these functions
+ * without _with, and writes options by name. The argument `kernel` is the size of a window: a
+ * number or RG_DIMS. */
 
-#define RG_KERNEL   INT64_MIN /* As a stride, it is the kernel's size. */
-#define RG_WINDOW   INT64_MIN /* As a divisor, it is the window's size, and torch's None. */
-#define RG_AS_IT_IS INT64_MIN /* As an adaptive size, it is x's size, and torch's None. */
+#define RG_KERNEL   INT64_MIN /* A stride of RG_KERNEL is the kernel's size. */
+#define RG_WINDOW   INT64_MIN /* A divisor of RG_WINDOW is the window's size (torch's None). */
+#define RG_AS_IT_IS INT64_MIN /* An adaptive size of RG_AS_IT_IS is x's size (torch's None). */
 typedef struct RG_OPTIONS rg_max_pool_options {
     RG_BY_NAME;
     int64_t stride    RG_DEFAULT(RG_KERNEL);
-    int64_t padding   RG_DEFAULT(0); /* padding is lower than every element */
+    int64_t padding   RG_DEFAULT(0); /* added at each end: lower than any element */
     int64_t dilation  RG_DEFAULT(1);
     bool ceil_mode    RG_DEFAULT(false); /* a last window may reach beyond the end */
-    rg_dims strides   RG_DEFAULT({});    /* The same with a number for each dim. */
+    /* The plural fields have a number for each dim, as in rg_conv_options. */
+    rg_dims strides   RG_DEFAULT({});
     rg_dims paddings  RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});
 } rg_max_pool_options;
 rg_tensor *rg_max_pool1d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
 rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
-/* Each index counts the elements of a channel's plane, row by row. */
+/* Each index is the position of the maximum in its channel's plane, whose elements are numbered row
+ * by row. */
 rg_values_indices rg_max_pool1d_with_indices_with(rg_tensor *x, rg_dims kernel,
                                                   rg_max_pool_options o);
 rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,
@@ -547,14 +575,15 @@ typedef struct RG_OPTIONS rg_avg_pool_options {
     int64_t padding          RG_DEFAULT(0);
     bool ceil_mode           RG_DEFAULT(false);
     bool count_include_pad   RG_DEFAULT(true);
-    int64_t divisor_override RG_DEFAULT(RG_WINDOW); /* Sums are divided by it. */
+    /* the number by which each window's sum is divided */
+    int64_t divisor_override RG_DEFAULT(RG_WINDOW);
     rg_dims strides          RG_DEFAULT({});
     rg_dims paddings         RG_DEFAULT({});
 } rg_avg_pool_options;
 rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
 rg_tensor *rg_avg_pool2d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
-/* The result has the given size. Along a dim of n elements, window i of size windows reaches from
- * floor(i n / size) to ceil((i + 1) n / size). */
+/* These functions return a result of the given size. Along a dim of n elements, window number i of
+ * `size` windows reaches from floor(i * n / size) to ceil((i + 1) * n / size). */
 rg_tensor *rg_adaptive_avg_pool1d(rg_tensor *x, int64_t size);
 rg_tensor *rg_adaptive_avg_pool2d_with(rg_tensor *x, rg_dims size);
 rg_tensor *rg_adaptive_max_pool1d(rg_tensor *x, int64_t size);
@@ -567,23 +596,24 @@ rg_values_indices rg_adaptive_max_pool2d_with_indices_with(rg_tensor *x, rg_dims
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
 rg_tensor *rg_softmin(rg_tensor *x, int dim);                   /* e^-x / sum(e^-x) */
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim);               /* x - ln sum(e^x) */
-/* Convert x to the dtype first; the gradient has x's dtype. */
+/* These functions convert x to the dtype first. The gradient has x's dtype. */
 rg_tensor *rg_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_softmin_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_log_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
-/* x's first half along dim times sigmoid(its second half) */
+/* the first half of x along dim, times sigmoid(the second half) */
 rg_tensor *rg_glu(rg_tensor *x, int dim);
-/* (x - mean) / sqrt(var + eps) weight + bias, with mean and var over the last dims, whose sizes are
- * normalized_shape; weight and bias may be RG_NONE */
+/* (x - mean) / sqrt(var + eps) weight + bias. mean and var are over the last dims of x, whose sizes
+ * must be normalized_shape. weight and bias may be RG_NONE. */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
                          double eps);
-/* (x - mean) / sqrt(var + eps) weight + bias, with mean and var over each group of channels */
+/* (x - mean) / sqrt(var + eps) weight + bias, where mean and var are over each group of channels */
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
                          double eps);
 /* rg_batch_norm(x, running_mean, running_var, .weight = w, .training = true) returns (x - mean) /
  * sqrt(var + eps) weight + bias for each channel of x (batch, channels, ..). Without .training,
- * mean and var are running_mean and running_var. In training they are the batch's mean and
- * variance; running_mean and running_var move towards them by the momentum, and may be RG_NONE. */
+ * mean and var are running_mean and running_var. In training, mean and var are the mean and
+ * variance of the batch, and running_mean and running_var are updated: each becomes (1 - momentum)
+ * times itself plus momentum times the batch's value. In training both may be RG_NONE. */
 typedef struct RG_OPTIONS rg_batch_norm_options {
     RG_BY_NAME;
     rg_tensor *weight RG_DEFAULT(RG_NONE);
@@ -594,7 +624,7 @@ typedef struct RG_OPTIONS rg_batch_norm_options {
 } rg_batch_norm_options;
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                               rg_batch_norm_options o);
-/* This eps of rg_rms_norm stands for the epsilon of x's dtype, which is torch's default, None. */
+/* As the eps of rg_rms_norm, it means the epsilon of x's dtype. This is torch's default, None. */
 #define RG_OWN_EPS (-__builtin_inf())
 /* x / sqrt(mean(x^2) + eps) weight */
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps);
@@ -603,13 +633,14 @@ rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps); /* x / max
 rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps);
 /* norm_p(a - b + eps) along the last dim */
 rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps, bool keepdim);
-/* rg_dropout(x, p, training): x times a mask of 0 and 1 / (1 - p) */
+/* rg_dropout(x, p, training) returns x times a random mask. An element of the mask is 0 with
+ * probability p, and otherwise 1 / (1 - p). */
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g);
 
 /* rg_scaled_dot_product_attention(q, k, v, .is_causal = true) returns softmax(scale q k^T + mask)
  * v. A bool mask is true where a key takes part; a mask of floats is added. A scale of 0 means 1 /
  * sqrt(the size of the last dim). With enable_gqa, k and v may have fewer heads than q: each head
- * of k and v then serves several heads of q. */
+ * of k and v is then used by several heads of q. */
 typedef struct RG_OPTIONS rg_attention_options {
     RG_BY_NAME;
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
@@ -620,22 +651,24 @@ typedef struct RG_OPTIONS rg_attention_options {
 } rg_attention_options;
 rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v,
                                                 rg_attention_options o);
-/* Returns the attention, (batch, n, heads * size), of q, k and v that lie side by side in one
- * projection, (batch, n, 3 * heads * size). torch has no such function. */
+/* Returns the attention, (batch, n, heads * size). q, k and v lie side by side in qkv, which is
+ * (batch, n, 3 * heads * size), as one linear layer computes them together. torch has no such
+ * function. */
 rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 
 /* ---- recurrent layers, in one direction ------------------------------------------
- * Each takes gates of shape (steps, batch, size of the gates), which are rg_linear(x, weight_ih,
- * bias_ih) of all steps, and computes h step by step, from the last step to the first if reverse.
- * rg_nn_lstm, rg_nn_gru and rg_nn_rnn in nn/layers/recurrent.h call these; torch has no such
- * functions. */
+ * Each function takes gates of shape (steps, batch, size of the gates): the result of rg_linear(x,
+ * weight_ih, bias_ih) for all time steps. It computes the hidden state h time step by time step,
+ * from the last to the first if `reverse`. rg_nn_lstm, rg_nn_gru and rg_nn_rnn in
+ * nn/layers/recurrent.h call these functions. torch has no such functions. */
 
-/* h and c of all steps, (steps, batch, hidden); both are NULL on failure. */
+/* h and c of all time steps, each (steps, batch, hidden). Both are NULL on failure. */
 typedef struct rg_hidden_cells {
     rg_tensor *h, *c;
 } rg_hidden_cells;
 /* i, f, g, o = gates + h weight_hh^T; c' = sigmoid(f) c + sigmoid(i) tanh(g), and h' = sigmoid(o)
- * tanh(c'). If there is a single step, h_0 may have another size than h'. */
+ * tanh(c'). If there is a single time step, the size of h_0's last dim may differ from that of
+ * h'. */
 rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
                              bool reverse);
 /* r, z, n = gates; a, b, q = h weight_hh^T + bias_hh; h' = (1 - u) tanh(n + sigmoid(r + a) q) + u h
@@ -649,14 +682,15 @@ rg_tensor *rg_rnn_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, b
 /* ---- losses: rg_mse_loss(x, t), rg_cross_entropy(x, t, .label_smoothing = 0.1) ----
  * A program calls these functions without _with, and writes options by name. */
 
-/* RG_MEAN and RG_SUM are over all elements; but the mean of nll_loss, and of cross_entropy with
- * class indices, is the sum divided by the sum of the targets' weights. RG_EACH is torch's "none":
- * the loss of each element. RG_BATCHMEAN, which only kl_div takes, is the sum divided by the size
- * of x's first dim. An option that has names of losses beside it is for these losses alone. */
+/* RG_MEAN and RG_SUM are the mean and the sum over all elements. But the mean of nll_loss, and of
+ * cross_entropy with class indices, is the sum divided by the sum of the targets' weights. RG_EACH
+ * is torch's "none": it returns the loss of each element. RG_BATCHMEAN is the sum divided by the
+ * size of x's first dim, and only kl_div takes it. Where the comment beside an option names losses,
+ * only these losses use the option. */
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;
 typedef struct RG_OPTIONS rg_loss_options {
     RG_BY_NAME;
-    RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN); /* the loss of all elements */
+    RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN); /* how the elements' losses are joined */
     rg_tensor *weight      RG_DEFAULT(RG_NONE); /* a weight for each class or element */
     rg_tensor *pos_weight  RG_DEFAULT(RG_NONE); /* binary_cross_entropy_with_logits */
     int64_t ignore_index   RG_DEFAULT(-100);    /* nll, cross_entropy */
@@ -687,15 +721,16 @@ rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *logits, rg_tensor
 /* t (ln t - log_p), or e^t (t - log_p) for a target of logarithms */
 rg_tensor *rg_kl_div_with(rg_tensor *log_p, rg_tensor *target, rg_loss_options o);
 
-/* The losses below have options of their own. In the first two, the target t is 1 or -1: 1 where a
- * and b should be alike (cosine_embedding), or where a should be the larger (margin_ranking). */
+/* The losses below have structs of options of their own. In the first two, the target t is 1 or -1.
+ * In cosine_embedding, t is 1 where a and b should be alike. In margin_ranking, t is 1 where a
+ * should be larger than b. */
 typedef struct RG_OPTIONS rg_margin_options {
     RG_BY_NAME;
     RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     double margin          RG_DEFAULT(0);
 } rg_margin_options;
-/* with c the cosine of the angle between a and b, t == 1 ? 1 - c : t == -1 ? max(c - margin, 0) : 0
- */
+/* with c = the cosine of the angle between a and b: t == 1 ? 1 - c : t == -1 ? max(c - margin, 0) :
+ * 0 */
 rg_tensor *rg_cosine_embedding_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *target,
                                          rg_margin_options o);
 /* max(-t (a - b) + margin, 0) */
@@ -706,41 +741,42 @@ typedef struct RG_OPTIONS rg_hinge_options {
     RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     double margin          RG_DEFAULT(1);
 } rg_hinge_options;
-/* t == 1 ? x : max(margin - x, 0), for a distance x, where t is 1 or -1 */
+/* t == 1 ? x : max(margin - x, 0), where x is a distance and t is 1 or -1 */
 rg_tensor *rg_hinge_embedding_loss_with(rg_tensor *x, rg_tensor *target, rg_hinge_options o);
 typedef struct RG_OPTIONS rg_triplet_options {
     RG_BY_NAME;
     RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     double margin          RG_DEFAULT(1);
-    double p               RG_DEFAULT(2);     /* the distance's norm */
-    double eps             RG_DEFAULT(1e-6);  /* the distance's eps */
-    bool swap              RG_DEFAULT(false); /* takes d(positive, negative) if less */
+    double p               RG_DEFAULT(2);     /* the p of the distance d */
+    double eps             RG_DEFAULT(1e-6);  /* the eps of the distance d */
+    bool swap              RG_DEFAULT(false); /* uses d(positive, negative) if it is less */
 } rg_triplet_options;
-/* max(margin + d(anchor, positive) - d(anchor, negative), 0), where d is the pairwise distance */
+/* max(margin + d(anchor, positive) - d(anchor, negative), 0), where d is rg_pairwise_distance */
 rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, rg_tensor *negative,
                                        rg_triplet_options o);
 typedef struct RG_OPTIONS rg_gaussian_nll_options {
     RG_BY_NAME;
     RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     bool full              RG_DEFAULT(false); /* adds ln(2 pi) / 2 */
-    double eps             RG_DEFAULT(1e-6);  /* the variance is at least this */
+    double eps             RG_DEFAULT(1e-6);  /* a smaller variance counts as eps */
 } rg_gaussian_nll_options;
-/* (ln var + (x - t)^2 / var) / 2; var may be a number, and may lack x's last dim. */
+/* (ln var + (x - t)^2 / var) / 2. var may be a number, and may lack x's last dim. */
 rg_tensor *rg_gaussian_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_tensor *var,
                                      rg_gaussian_nll_options o);
 typedef struct RG_OPTIONS rg_poisson_nll_options {
     RG_BY_NAME;
     RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     bool log_input         RG_DEFAULT(true);  /* x is a logarithm */
-    bool full              RG_DEFAULT(false); /* adds Stirling's term where t > 1 */
+    bool full              RG_DEFAULT(false); /* adds Stirling's formula for ln t! where t > 1 */
     double eps             RG_DEFAULT(1e-8);  /* added to x before its logarithm */
 } rg_poisson_nll_options;
-/* e^x - t x, or x - t ln(x + eps) if not log_input */
+/* e^x - t x; or, without log_input, x - t ln(x + eps) */
 rg_tensor *rg_poisson_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_poisson_nll_options o);
 
 /* ---- in place: the first argument is changed and returned ---------------------- */
 
-rg_tensor *rg_copy_(rg_tensor *x, rg_tensor *source);           /* x = source, broadcast to x */
+/* x = source, broadcast to x's shape */
+rg_tensor *rg_copy_(rg_tensor *x, rg_tensor *source);
 rg_tensor *rg_fill_(rg_tensor *x, rg_tensor *value);
 rg_tensor *rg_zero_(rg_tensor *x);
 rg_tensor *rg_neg_(rg_tensor *x);

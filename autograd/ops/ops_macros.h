@@ -1,7 +1,7 @@
 /*
- * ops_macros.h: macros that let ops.h be called as Python is: numbers where a tensor is expected,
- * variadic shapes, options by name, arguments from left to right, and items in brackets. ops.h
- * includes it; the functions are explained there.
+ * ops_macros.h: macros with which the functions of ops.h are called as in Python: with numbers
+ * where a tensor is expected, variadic shapes, options by name, arguments that are evaluated from
+ * left to right, and items in brackets. ops.h includes this file, and explains the functions.
  *
  * This file is long because the preprocessor has no loop: each function has a row of its own.
  */
@@ -45,10 +45,12 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define rg_dropout(x, p, training) rg_dropout_with(x, p, training, rg_default_generator())
 
 /* ---- arguments from left to right -------------------------------------------------
- * C leaves it open in which order arguments are evaluated. These macros fix it, so that
- * rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) draws as Python would. The number n makes the names
- * unique. In C the arguments stand in a block of the macro's own, so that an array which is a
- * literal among them ends with the call; none of these functions keeps what it points to. */
+ * In C the order in which arguments are evaluated is unspecified. These macros fix it, so that the
+ * two random tensors in rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) are drawn in the same order as in
+ * Python. The number n makes the names of the macro's variables unique. In C the arguments are
+ * evaluated inside a block that the macro opens. If an argument contains an array literal, the
+ * array's life ends with that block. This does no harm, because none of these functions keeps a
+ * pointer to it. */
 
 #ifdef __cplusplus
 #define RG_IN_ORDER_2(f, n, a, b, ...) (rg_in_order{ (a), (b) }.two(f __VA_OPT__(, ) __VA_ARGS__))
@@ -129,7 +131,8 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define rg_conv2d(x, w, b, ...) \
     RG_IN_ORDER_3(rg_conv2d_with, __COUNTER__, x, w, b, RG_CONV_(__VA_ARGS__))
 
-/* RG_SIZES_ takes a number or RG_DIMS. In C++ it is a pair of overloads. */
+/* RG_SIZES_ converts its argument, a number or RG_DIMS, to an rg_dims. In C++ it calls one of two
+ * overloads. */
 static inline rg_dims rg_sizes_of_dims(rg_dims d) { return d; }
 static inline rg_dims rg_sizes_of_number(int64_t n) {
     rg_dims d = { 1, { n } };
@@ -286,8 +289,9 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
 
 #define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
-/* Applies a test to the last of two arguments. If there are more than two, the preprocessor has
- * split a literal at its commas, such as (rg_list){ 2, v }: then no test is applied. */
+/* Applies RG_WHOLE to the second of two arguments. If there are more than two arguments, the
+ * preprocessor has split a literal such as (rg_list){ 2, v } at its commas. The arguments are then
+ * passed on without a test. */
 #define RG_LAST_OF_2_(...)                                                                  \
     RG_ITEM_COUNT_(__VA_ARGS__, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, \
                    RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_,  \
@@ -399,14 +403,14 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
     rg_index_add_(x, RG_WHOLE(dim), index, source, alpha)
 
 /* ---- items in brackets: rg_index(x, items...), rg_set_item_(x, value, items...) ----
- * Each argument is evaluated once, in order, and becomes an rg_item_index. */
+ * The arguments are evaluated once each, from left to right, and each becomes an rg_item_index. */
 
 #define RG_SLICE(...)                    RG_SLICE_(__VA_ARGS__, 1, 0)
 #define RG_SLICE_(start, end, step, ...) rg_index_slice(start, end, step)
 
 static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
 
-/* RG_ITEM_(v) makes an item of a value, by the value's type. */
+/* RG_ITEM_(v) converts a value to an rg_item_index, according to the value's type. */
 #define RG_ITEM_TYPES_ \
     "an item in brackets is a whole number, a tensor, a text, a bool or an RG_SLICE"
 #ifndef __cplusplus
@@ -421,10 +425,11 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
                       rg_index_number, rg_index_unsigned, rg_index_number)(v))
 /* clang-format on */
 
-/* RG_ITEMS_ declares the array rg_i and writes RG_ITEM for each argument, which the preprocessor
- * has no loop for. RG_ITEMS_OF writes the first item, and then the name RG_ITEMS_NEXT, which
- * RG_NOTHING keeps from being expanded at once. RG_16_TIMES scans its argument again and again, and
- * each scan expands one more of these to RG_ITEMS_OF with the arguments that are left. */
+/* RG_ITEMS_ declares the array rg_i and writes RG_ITEM for each argument. The preprocessor has no
+ * loop, so this is done by repeated expansion. RG_ITEMS_OF writes the first item, and then the name
+ * RG_ITEMS_NEXT with the arguments that are left; RG_NOTHING keeps this name from being expanded at
+ * once. RG_16_TIMES scans its argument again and again, and each scan replaces one RG_ITEMS_NEXT by
+ * RG_ITEMS_OF. */
 #define RG_ITEM_COUNT(...) \
     RG_ITEM_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define RG_ITEM(n, item)                        \
@@ -471,7 +476,8 @@ static inline rg_list rg_list_of(std::initializer_list<rg_tensor *> l) {
     return rg_list_in_scope<rg_list>(l);
 }
 #define RG_LIST(...) rg_list_of({ __VA_ARGS__ })
-/* A list that is made for one call lives until the end of the whole expression. */
+/* Makes the list for a single call. The list lives until the end of the full expression that
+ * contains the call. */
 static inline rg_list rg_arguments(std::initializer_list<rg_tensor *> l) {
     return rg_list{ (int)l.size(), l.begin() };
 }
@@ -492,7 +498,8 @@ template <typename T> static inline rg_item_index rg_index_item(T i) {
     return rg_index_number((int64_t)i);
 }
 
-/* Braces are evaluated from left to right: x, the value and the items. */
+/* The arguments of a braced initializer are evaluated from left to right: x, the value and the
+ * items. */
 struct rg_indexed {
     enum { MOST = 16 };
     rg_tensor *x, *value;

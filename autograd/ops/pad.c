@@ -1,13 +1,14 @@
 /*
- * pad.c: adds or removes elements at the ends of the last dims.
+ * pad.c: pad, which adds elements at the ends of the last dims, or removes some there.
  */
 #include "autograd/checks.h"
 
 #include <stdio.h>
 
 /* ---- pad: more, or fewer, elements at the ends of the last dims -------------------
- * The added elements are constant, or elements of x, whose index beyond an end goes back (reflect),
- * stays at the end (replicate), or continues at the other end (circular). */
+ * The added elements are a constant, or elements of x. Their index runs beyond x's end, and the
+ * mode says which element it means: counted back from the end (reflect), the last element
+ * (replicate), or counted on from the other end (circular). */
 
 struct pad_attr {
     const char *node;
@@ -16,7 +17,8 @@ struct pad_attr {
     double value;
 };
 
-/* Returns the number of elements that are added at the beginning, or at the end, of dim d. */
+/* Returns the padding at the beginning of dim d, or at its end if `end`. A negative number means
+ * that elements are removed. */
 static int64_t pad_at(const struct pad_attr *a, int ndim, int d, bool end) {
     int at = 2 * (ndim - 1 - d) + end;
     return at < a->padding.n ? a->padding.v[at] : 0;
@@ -26,8 +28,9 @@ static bool pad_mirrors(const struct pad_attr *a) {
     return a->mode == RG_REFLECT || a->mode == RG_REPLICATE;
 }
 
-/* Sets *sum to the sum of three numbers, and returns whether it overflows; then it is wrapped. The
- * first isn't negative. The second addition may undo the first one's overflow. */
+/* Sets *sum to size + left + right. Returns whether this overflows; then *sum is the sum modulo
+ * 2^64. Requires that size isn't negative. If both additions overflow, the second undoes the first
+ * one's overflow. */
 static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t *sum) {
     bool first = __builtin_add_overflow(size, left, sum);
     bool second = __builtin_add_overflow(*sum, right, sum);
@@ -35,8 +38,8 @@ static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t
 }
 
 /* Sets y's size along dim d to the sum of x's size and both paddings. Fails if this padding is
- * impossible. In modes that repeat elements, a sum that overflows wraps around, as in torch; then
- * the caller fails with the negative size. */
+ * impossible. In reflect and replicate, a sum that overflows to a negative number isn't refused
+ * here: the caller reports the negative size, as torch does. */
 static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x, int d) {
     int64_t left = pad_at(a, x->ndim, d, false);
     int64_t right = pad_at(a, x->ndim, d, true);
@@ -60,8 +63,8 @@ static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* If padding repeats x's elements (reflect, replicate), only the batch may be empty, and torch
- * fails if all padded dims become empty. */
+/* Sets the shape of the output. In reflect and replicate, x may have an empty batch, but no other
+ * empty dim. As in torch, these modes also fail if all padded dims become empty. */
 static bool pad_shape(rg_call *c) {
     const struct pad_attr *a = RG_ATTR(c, pad);
     rg_tensor *y = c->out[0];
@@ -82,8 +85,9 @@ static bool pad_shape(rg_call *c) {
     return rgi_check_sizes(NULL, &size);
 }
 
-/* Returns the index of the element at position j of the padded dim. In circular mode, a negative
- * padding first removes elements, and only the others repeat. */
+/* Returns the index in x of the element at position j of the padded dim. n is x's size along the
+ * dim. In circular mode, a negative padding first removes elements, and only the elements that are
+ * left are repeated. */
 static int64_t pad_index(rg_pad_mode mode, int64_t j, int64_t n, int64_t left, int64_t right) {
     int64_t i;
     bool far_behind = __builtin_sub_overflow(j, left, &i);
@@ -99,7 +103,8 @@ static int64_t pad_index(rg_pad_mode mode, int64_t j, int64_t n, int64_t left, i
     return i < n ? i : 2 * (n - 1) - i;
 }
 
-/* Returns, for each index of the output along a dim of size n, the index in x. */
+/* Returns a vector with the index in x for each position of the padded dim d, whose size in x is
+ * n. */
 static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t n) {
     int64_t left = pad_at(a, ndim, d, false);
     int64_t right = pad_at(a, ndim, d, true);
@@ -129,7 +134,8 @@ static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_
     return true;
 }
 
-/* Modes other than RG_CONSTANT pad one dim after the other. */
+/* Computes the output. RG_CONSTANT pads all dims at once; the other modes pad one dim after the
+ * other. */
 static bool pad_forward(rg_call *c) {
     const struct pad_attr *a = RG_ATTR(c, pad);
     rg_tensor *y = c->out[0];
@@ -151,8 +157,9 @@ static bool pad_forward(rg_call *c) {
     return true;
 }
 
-/* gx = g padded by the negative numbers or, in modes that repeat elements, added at the elements'
- * indices. */
+/* The gradient of x. If the padding is constant, it is g padded by the negative numbers, which
+ * removes the added elements. In the other modes, the elements of g are added at the indices in x
+ * from which the output's elements came. */
 static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     const struct pad_attr *a = RG_ATTR(s, pad);
     rg_dims shape = rgi_input_dims(s, 0);
@@ -173,7 +180,7 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     return g;
 }
 
-/* PAD makes a sample. */
+/* PAD writes a test sample (rg_sample). */
 #define PAD(inputs, mode, ...) \
     { inputs, RG_A(pad, NULL, RG_D(__VA_ARGS__), mode, 0) }
 RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the last dims",
@@ -186,7 +193,7 @@ RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the la
                  PAD("(2,3)", RG_REPLICATE, -2, 3), PAD("(2,3,4)", RG_CIRCULAR, 4, -1, 2, 1),
                  PAD("(0,2,3)", RG_REFLECT, 1, 1)));
 
-/* torch's name of the node depends on the mode and the number of padded dims. */
+/* Torch's names of the node, by mode and number of padded dims. */
 static const char *const pad_nodes[4][4] = {
     [RG_CIRCULAR] = { NULL, "CopySlices", "CopySlices", "CopySlices" },
     [RG_REFLECT] = { NULL, "ReflectionPad1DBackward0", "ReflectionPad2DBackward0",

@@ -1,6 +1,6 @@
 /*
- * part.c: views of a part of a tensor: at an index, in a range, along a diagonal; and views with a
- * new dim. (Lists of parts are in split.c.)
+ * part.c: views of a part of a tensor: the slice at an index, a range, or a diagonal; and views
+ * with a new dim. (Functions that return a list of parts are in split.c.)
  */
 #include "view.h"
 
@@ -26,9 +26,10 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
     t->stride[dim] = stride;
 }
 
-/* Return a b and a + b, wrapped to 60 bits. Only the stride of a dim with at most one element can
- * be larger than that. No element is read by such a stride, so it may have any value that doesn't
- * overflow as a number of bytes. */
+/* Return a * b and a + b, wrapped to 60 bits, for strides. A result needs more than 60 bits only if
+ * it is the stride of a dim with at most one element. No element is reached by such a stride, so
+ * its value doesn't matter; but it must not overflow when it is multiplied by the size of an
+ * element. */
 static int64_t part_product(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b << 4) >> 4;
 }
@@ -48,7 +49,7 @@ static void part_take_diagonal(rg_tensor *t, const rg_part *p) {
     part_insert_dim(t, t->ndim, p->length, stride);
 }
 
-/* Returns the offset, in elements, of the part from t's first element. */
+/* Returns the distance, in elements, from t's first element to the first element of the part. */
 static int64_t part_start(const rg_tensor *t, const rg_part *p) {
     if (p->kind == RG_AT_NEW || (p->kind != RG_AT_INDEX && p->length == 0))
         return 0;
@@ -80,7 +81,7 @@ bool rgi_part_check(const char *op, rg_code code, const char *sentence, rg_tenso
     return rgi_wrap_dim(op, dim, x->ndim, wrapped);
 }
 
-/* ---- parts of several ops: the gradient is zeros with g in the part's place -------- */
+/* ---- parts of several ops: the gradient of x is zeros with g in the place of the part ---- */
 
 static bool part_view(rg_call *c) {
     rgi_view_begin(c);
@@ -88,7 +89,7 @@ static bool part_view(rg_call *c) {
     return true;
 }
 
-/* The shape of the zeros, and the part of them in which x is put. */
+/* `at` is the part of the output that is x; `shape` is the shape of the output. */
 struct unslice_attr {
     rg_part at;
     rg_dims shape;
@@ -108,7 +109,7 @@ static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
 #define PART_ROW(name) \
     .node = name, .node_of = rgi_named, .attr_size = sizeof(rg_part), .n_in = 1, .view = part_view
 #define PART_GRADIENT .grad = { RG_RULE_INTO(0, part_rule, part_into) }
-/* PART makes a sample. */
+/* PART writes a test sample (rg_sample). */
 #define PART(inputs, ...)                        \
     {                                            \
         inputs, &(const rg_part) { __VA_ARGS__ } \
@@ -132,7 +133,7 @@ rg_tensor *(rg_select)(rg_tensor *x, int dim, int64_t index) {
     return rgi_part_of(x, &(rg_part){ RG_PART_INDEX(d, index < 0 ? index + x->size[d] : index) });
 }
 
-/* ---- slice: x[start:start + length step:step] along dim ------------------------ */
+/* ---- slice: x[start:start + length * step:step] along dim ---------------------- */
 
 RG_OP(slice, .doc = "x[start:start + length step:step] along dim", PART_ROW("SliceBackward0"),
       PART_GRADIENT,
@@ -184,7 +185,8 @@ RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", PART_ROW("Diagon
                  PART("(2,3)", RG_PART_DIAGONAL(0, 1, 5, 0)),
                  PART("(0,3)", RG_PART_DIAGONAL(0, 1, 0, 0))));
 
-/* Sets the length of a diagonal from its start, and the start of an empty one to 0. */
+/* Sets the length of the diagonal that begins at p->start. If the diagonal is empty, sets p->start
+ * to 0. */
 static void diagonal_within(const rg_tensor *x, rg_part *p) {
     int64_t n = x->size[p->dim];
     int64_t m = x->size[p->dim2];
@@ -204,7 +206,7 @@ rg_tensor *(rg_diagonal)(rg_tensor *x, int64_t offset, int dim1, int dim2) {
     return rgi_part_of(x, &p);
 }
 
-/* ---- unsqueeze: x with a dim of size 1 more; gx = g in x's shape --------------- */
+/* ---- unsqueeze: x with a further dim, of size 1; gx = g in x's shape ----------- */
 
 RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW("UnsqueezeBackward0"),
       .grad = { RG_RULE(0, rgi_rule_reshape) },
@@ -219,7 +221,7 @@ rg_tensor *(rg_unsqueeze)(rg_tensor *x, int dim) {
     return rgi_part_of(x, &p);
 }
 
-/* ---- any part ------------------------------------------------------------------ */
+/* ---- parts of any kind --------------------------------------------------------- */
 
 rg_tensor *rgi_part_of(rg_tensor *x, const rg_part *p) {
     static const rg_op *const ops[] = { [RG_AT_INDEX] = &rg_op_select,
@@ -253,7 +255,7 @@ RG_OP(unslice, .doc = "zeros with x in the place of a slice", .node = "UnsliceBa
                  { "(3,1)", RG_A(unslice, { RG_PART_DIAGONAL(2, 0, 1, 1) }, RG_D(2, 3, 4)) },
                  { "(0)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 0)) }));
 
-/* ---- diagonal_copy: a matrix's diagonal, as a tensor of its own ---------------- */
+/* ---- diagonal_copy: a copy of a matrix's diagonal ------------------------------ */
 
 static bool diagonal_copy_shape(rg_call *c) {
     RG_PART_HEADER(part, *c->in[0], c->attr);
@@ -273,11 +275,11 @@ RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own",
       RG_SAMPLES(PART("(3,4)", RG_PART_DIAGONAL(0, 1, 1, 3)),
                  PART("(0,4)", RG_PART_DIAGONAL(0, 1, 0, 0))));
 
-/* ---- diag_embed: zeros with x's last dim along a diagonal of two dims; gx is that diagonal of
- *      g ------------------------------------------------------------------------- */
+/* ---- diag_embed: zeros, except on a diagonal of two dims, along which x's last dim lies; gx
+ *      is that diagonal of g ---- */
 
-/* Returns the side of the square matrix whose diagonal at the offset has `length` elements, or
- * INT64_MAX if it is too large. */
+/* Returns the side of the square matrix whose diagonal at the given offset has `length` elements.
+ * Returns INT64_MAX if the side is too large for an int64. */
 static int64_t diagonal_side(int64_t length, int64_t offset) {
     int64_t side;
     if (offset == INT64_MIN || __builtin_add_overflow(length, llabs(offset), &side))
@@ -305,7 +307,7 @@ rg_tensor *(rg_diag_embed)(rg_tensor *x, int64_t offset, int dim1, int dim2) {
     return RG_APPLY(unslice, &a, x);
 }
 
-/* ---- diag: a vector's matrix, or a matrix's diagonal --------------------------- */
+/* ---- diag: the matrix with a vector on its diagonal, or a matrix's diagonal ---- */
 
 rg_tensor *(rg_diag)(rg_tensor *x, int64_t offset) {
     RG_AS("diag");

@@ -23,7 +23,7 @@ static bool permute_view(rg_call *c) {
     return rgi_view_end(c);
 }
 
-/* Applies the op, with only the dims in use as attributes. */
+/* Applies the op. Only the n dims in use are stored as attributes. */
 static rg_tensor *permute_apply(const rg_op *op, rg_tensor *x, const rg_dims *dims) {
     return rgi_apply(op, dims, offsetof(rg_dims, v) + (size_t)dims->n * sizeof dims->v[0], 1, &x);
 }
@@ -114,7 +114,7 @@ rg_tensor *rg_t(rg_tensor *x) {
     return rgi_want_dims("t", "input", x, 0, 2) ? permute_backwards(&rg_op_t, x) : NULL;
 }
 
-/* ---- movedim: some dims moved to other places, the others in their order ------- */
+/* ---- movedim: some dims moved to given places; the other dims keep their order ---- */
 
 static bool movedim_wrap(rg_dims *dims, int ndim) {
     for (int i = 0; i < dims->n; i++) {
@@ -126,8 +126,8 @@ static bool movedim_wrap(rg_dims *dims, int ndim) {
     return true;
 }
 
-/* Sets *mask to the mask of the dims. Fails if a dim occurs twice; the sentence names the list
- * (`what`) and shows it (`text`). */
+/* Sets *mask to a mask with a bit for each dim in the list. Fails if a dim occurs twice. `what` is
+ * the name of the list and `text` its contents, for the error message. */
 static bool movedim_mask(const rg_dims *dims, uint32_t *mask, const char *what, const char *text) {
     *mask = 0;
     for (int i = 0; i < dims->n; i++)
@@ -137,9 +137,9 @@ static bool movedim_mask(const rg_dims *dims, uint32_t *mask, const char *what, 
     return true;
 }
 
-/* Returns the order in which dim source[i] is at destination[i], and the other dims, in their
- * order, at the other places. `moved` is the mask of source, and `taken` the mask of destination.
- */
+/* Returns the order of dims in which dim source[i] is at place destination[i]. The other dims
+ * follow one another, in their old order, at the free places. `moved` is the mask of the dims in
+ * source, and `taken` the mask of the dims in destination. */
 static rg_dims movedim_order(int ndim, const rg_dims *source, const rg_dims *destination,
                              uint32_t moved, uint32_t taken) {
     rg_dims order = { .n = ndim };

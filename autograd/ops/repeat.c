@@ -25,8 +25,8 @@ static bool repeat_shape(rg_call *c) {
     return rgi_check_sizes(NULL, &shape);
 }
 
-/* Copies x once. Then, dim by dim, it copies the block that is filled already behind it, which
- * doubles the block each time. */
+/* Copies x once into a corner of y. Then, dim by dim, it repeatedly copies the block that is
+ * already filled to the place after it, so that the block doubles each time. */
 static bool repeat_forward(rg_call *c) {
     const rg_tensor *y = c->out[0];
     const rg_tensor *x = c->in[0];
@@ -48,7 +48,8 @@ static bool repeat_forward(rg_call *c) {
     return true;
 }
 
-/* Cuts each dim of g into the copies and the elements of x, and sums over the copies. */
+/* Splits each dim of g in two, one for the copies and one for the elements of x, and sums over the
+ * copies. */
 static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g) {
     const rg_dims *times = &RG_ATTR(s, repeat)->times;
     rg_dims shape = rgi_input_dims(s, 0);
@@ -91,15 +92,16 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
     return rg_repeat_dims(x, times);
 }
 
-/* ---- interleave: the number 0 repeats[0] times, then 1 repeats[1] times, .. ------ */
+/* ---- interleave: a vector of indices: repeats[0] times the index 0, then repeats[1] times
+ *      the index 1, and so on ------ */
 
-/* output_size is the sum of the repeats, or -1 if the caller didn't give it. */
+/* `output_size` is the sum of the repeats, or -1 if the caller didn't give it. */
 struct interleave_attr {
     int64_t output_size;
 };
 
-/* Sets *total to the sum of the repeats. Fails if it differs from the given sum, or if a number is
- * negative. */
+/* Sets *total to the sum of the repeats. Fails if `given` isn't negative and differs from the sum,
+ * or if a number is negative. */
 static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *total) {
     const int64_t *times = (const int64_t *)repeats->data;
     bool negative = false;
@@ -114,7 +116,8 @@ static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *t
     return true;
 }
 
-/* The op makes its output itself, since the output's size depends on the repeats. */
+/* This is the row's `view` function, since a view function may allocate the output by itself: the
+ * output's size depends on the repeats' values. */
 static bool interleave_make(rg_call *c) {
     rg_tensor *y = c->out[0];
     if (!rgi_want_dtype(NULL, rgi_is_index(c->in[0]->dtype), c->in[0]->dtype))
@@ -138,10 +141,11 @@ RG_OP(interleave, .doc = "each index so often as the repeats say", RG_WITH(inter
       RG_SAMPLES({ "i4(5)", RG_A(interleave, -1) }, { "i3(2,2)", RG_A(interleave, -1) },
                  { "i3(0)", RG_A(interleave, 0) }));
 
-/* ---- repeat_interleave: each slice along dim (of the flattened x without one), repeated ---- */
+/* ---- repeat_interleave: x with each slice along dim repeated; or the flattened x with each
+ *      element repeated if no dim is given ---- */
 
-/* Returns x with each slice along dim repeated `times` times. x is viewed as (before, size, 1,
- * after), and the dim of size 1 is expanded. */
+/* Returns x with each slice along dim repeated `times` times. To do this, it views x as (before,
+ * size, 1, after), expands the dim of size 1 to `times`, and copies the result. */
 static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_t output_size) {
     rg_dims shape = rg_shape(x);
     if (!rgi_want_non_negative(NULL, "Repeats", 1, &times))
@@ -225,10 +229,12 @@ static bool meshgrid_check(rg_list tensors, const char *indexing) {
     return rgi_check_dims("meshgrid", tensors.n);
 }
 
-/* Returns the dim along which tensor i varies: the first two are exchanged in "xy". */
+/* Returns the dim of the grid along which tensor i varies. With "xy", the dims of the first two
+ * tensors are exchanged. */
 static int meshgrid_dim(int i, int n, bool xy) { return xy && n > 1 && i < 2 ? 1 - i : i; }
 
-/* Returns the n grids, or NULL. */
+/* Returns an array with the n grids, owned by the scope, or NULL if an argument is wrong or memory
+ * ran out. */
 static rg_tensor **meshgrid_make(rg_list tensors, const char *indexing) {
     RG_AS("meshgrid");
     if (!meshgrid_check(tensors, indexing))

@@ -1,13 +1,13 @@
 /*
- * replace.c: writes other values over a tensor: copy_, fill_ and zero_, and the last step of other
- * in-place ops.
+ * replace.c: functions that write other values over a tensor: copy_, fill_ and zero_. Other
+ * in-place functions use rgi_replace_ to write their results.
  */
 #include "elementwise.h"
 
 #include "autograd/checks.h"
 #include "tensor/observer.h"
 
-/* ---- replace: source, in the shape and dtype of x; gx = 0, gsource = g --------- */
+/* ---- replace: the source, in the shape and dtype of x; gx = 0, gsource = g ----- */
 
 struct replace_attr {
     const char *node;
@@ -48,8 +48,8 @@ rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) {
     return rgi_replace_("copy_", "CopyBackwards", x, source);
 }
 
-/* Writes one value over all of x. A write that isn't recorded needs no op, so that x may be a view
- * in which several elements lie at one address. */
+/* Writes one value over all of x. If this needn't be recorded, no op is applied. Therefore x may
+ * then be a view in which several elements are at the same address. */
 static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x,
                                   rg_tensor *value) {
     if (!rgi_grad_off && (rgi_history_of(x) || value->history))

@@ -1,10 +1,11 @@
 /*
- * roll.c: moves elements along dims: reverses them (flip), or shifts them, with elements that leave
- * at one end entering at the other (roll).
+ * roll.c: functions that move elements along dims. flip reverses their order. roll shifts them, and
+ * elements that leave at one end enter at the other end.
  */
 #include "autograd/checks.h"
 
-/* ---- flip: x backwards along some dims; gx is g backwards along them ----------- */
+/* ---- flip: x with its elements in reverse order along some dims; gx is g flipped along the
+ *      same dims ---- */
 
 struct flip_attr {
     uint32_t dims;
@@ -39,16 +40,18 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims) {
     return RG_APPLY(flip, &a, x);
 }
 
-/* ---- roll: y[(i + shift) mod n] = x[i] along some dims; gx is g rolled back ---- */
+/* ---- roll: y[(i + shift) mod n] = x[i] along some dims; gx is g rolled back by the same
+ *      shifts ---- */
 
-/* Each shift is in [0, n). If `flat` is set, there is one shift, of the flattened tensor. */
+/* shift[d] is the shift along dim d, from 0 to its size - 1. If `flat` is set, there is only
+ * shift[0], by which the flattened tensor is rolled. */
 struct roll_attr {
     bool flat;
     int64_t shift[RG_MAX_DIMS];
 };
 
-/* Copies a block of x to its place in y. Along the dims in the mask `wraps`, the block has the
- * elements that wrap around; along other dims, the elements that don't. */
+/* Copies one block of x to its place in y. Bit d of `wraps` says which elements of dim d are in the
+ * block: those that wrap around to the other end, or those that don't. */
 static void roll_block(const rg_tensor *y, const rg_tensor *x, const int64_t shift[],
                        unsigned wraps) {
     rg_tensor to = *y;
@@ -110,10 +113,10 @@ static bool roll_check(rg_tensor *x, const rg_dims *shifts, const rg_dims *dims,
     return true;
 }
 
-/* Returns (a + b) mod n, for a in [0, n). */
+/* Returns (a + b) mod n, or 0 if n is 0. Requires that a is from 0 to n - 1. */
 static int64_t roll_sum(int64_t a, int64_t b, int64_t n) { return n ? (a + b % n + n) % n : 0; }
 
-/* torch doesn't check the dim of a tensor without elements. */
+/* The dim isn't checked if x has no elements and only one dim is given, as in torch. */
 rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {
     struct roll_attr a = { .flat = dims.n == 0 && shifts.n == 1 };
     if (!roll_check(x, &shifts, &dims, a.flat))
