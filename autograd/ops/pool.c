@@ -1,7 +1,7 @@
 /*
- * pool.c: the maximum and the mean of windows that slide over the last two dims (max_pool,
- * avg_pool), or that divide the dims evenly (adaptive pooling). Pooling over one dim uses windows
- * with one row.
+ * pool.c: the maximum and the mean of windows. The windows slide over the last two dims (max_pool,
+ * avg_pool), or they divide these dims into equal parts (adaptive pooling). Pooling over one dim
+ * uses windows with one row.
  */
 #include "autograd/checks.h"
 
@@ -12,17 +12,18 @@ struct pool_attr {
     k_pool p;
 };
 
-/* Gives t the shape of `like`, with other sizes of the last two dims. */
+/* Gives t the shape of `like`, with `size` in place of the sizes of the last two dims. */
 static void pool_set_shape(rg_tensor *t, const rg_tensor *like, const int64_t size[2]) {
     rgi_copy_shape(t, like);
     t->size[like->ndim - 2] = size[0];
     t->size[like->ndim - 1] = size[1];
 }
 
-/* Returns t with its planes as rows, (.., h * w). */
+/* Returns t with its last two dims joined: (.., h * w). */
 static rg_tensor *pool_flat(rg_tensor *t) { return t ? rg_flatten(t, t->ndim - 2, -1) : NULL; }
 
-/* POOL makes a sample of windows of a row; POOL_OF one of two dims. */
+/* POOL writes a test sample (rg_sample) with windows over one dim. POOL_OF writes a sample with
+ * windows over two dims. */
 #define POOL_PAIR(a, b) \
     { a, b }
 #define POOL_OF(inputs, node_, planes_, size_, to_, kernel_, stride_, padding_, dilation_, ...) \
@@ -36,8 +37,9 @@ static rg_tensor *pool_flat(rg_tensor *t) { return t ? rg_flatten(t, t->ndim - 2
     POOL_OF(inputs, NULL, planes_, POOL_PAIR(1, size_), POOL_PAIR(1, to_), POOL_PAIR(1, kernel_), \
             POOL_PAIR(1, stride_), POOL_PAIR(0, padding_), POOL_PAIR(1, dilation_), __VA_ARGS__)
 
-/* ---- max_pool: the maximum of each window, and its index in the plane, at which g is added by the
- *      op max_unpool, whose own derivative gathers at the indices ----------------- */
+/* ---- max_pool: the maximum of each window, and the index of the maximum in its plane. g is
+ *      added at these indices by the op max_unpool, whose own derivative gathers at the indices
+ *      ---- */
 
 static bool max_pool_shape(rg_call *c) {
     const struct pool_attr *a = RG_ATTR(c, pool);
@@ -47,7 +49,8 @@ static bool max_pool_shape(rg_call *c) {
     return true;
 }
 
-/* Even if the output is empty, a dim of x may be too long to loop over. */
+/* If the output is empty, the kernel isn't called: it would loop over dims of x, and in an empty
+ * tensor a dim may be too long for that. */
 static bool max_pool_forward(rg_call *c) {
     if (c->out[0]->numel == 0)
         return true;
@@ -74,7 +77,8 @@ RG_OP(max_pool, RG_NAMED(pool), .doc = "the greatest of windows, and where it is
                  POOL_OF("d(1,2,5,4)", NULL, 2, POOL_PAIR(5, 4), POOL_PAIR(3, 2), POOL_PAIR(0, 0),
                          POOL_PAIR(0, 0), POOL_PAIR(0, 0), POOL_PAIR(0, 0), .adaptive = true)));
 
-/* ---- max_unpool: zeros with g added at the maxima's indices; gg is the gradient at these ---- */
+/* ---- max_unpool: zeros with g added at the indices of the maxima. The gradient of g is the
+ *      incoming gradient at the same indices ---- */
 
 static bool max_unpool_shape(rg_call *c) {
     pool_set_shape(c->out[0], c->in[0], RG_ATTR(c, pool)->p.window.size);
@@ -107,8 +111,8 @@ RG_OP(max_unpool, RG_NAMED(pool), .doc = "zeros with values added where windows 
       RG_SAMPLES(POOL("(2,1,3) i6(2,1,3)", 2, 6, 3, 2, 2, 0, 1, ),
                  POOL("(0,1,2) i4(0,1,2)", 0, 4, 2, 2, 2, 0, 1, )));
 
-/* ---- mean_pool: the mean of each window; g is spread over the window, by the op mean_unpool,
- *      whose own derivative is mean_pool ------------------------------------------ */
+/* ---- mean_pool: the mean of each window. g is spread over the window by the op mean_unpool,
+ *      whose own derivative is mean_pool ---- */
 
 static bool mean_pool_shape(rg_call *c) {
     pool_set_shape(c->out[0], c->in[0], RG_ATTR(c, pool)->p.window.to);
@@ -142,7 +146,8 @@ RG_OP(mean_pool, RG_NAMED(pool), .doc = "the mean of windows", .node = "AvgPool2
                  POOL_OF("(1,2,5,4)", NULL, 2, POOL_PAIR(5, 4), POOL_PAIR(3, 2), POOL_PAIR(0, 0),
                          POOL_PAIR(0, 0), POOL_PAIR(0, 0), POOL_PAIR(0, 0), .adaptive = true)));
 
-/* ---- mean_unpool: each value divided by its divisor, and added over its window ---- */
+/* ---- mean_unpool: each value is divided by its window's divisor, and added to all elements
+ *      of the window ---- */
 
 static bool mean_unpool_shape(rg_call *c) {
     pool_set_shape(c->out[0], c->in[0], RG_ATTR(c, pool)->p.window.size);
@@ -177,7 +182,8 @@ RG_OP(mean_unpool, RG_NAMED(pool), .doc = "values spread over windows",
 
 /* ---- requirements of sliding windows --------------------------------------------- */
 
-/* An option is a number or, if the list isn't empty, the list; then the number must be `absent`. */
+/* An option as the caller gave it: a number, or a list with a number for each dim. If the list
+ * isn't empty, it counts, and the number must have its default value, `absent`. */
 typedef struct pool_option {
     int64_t number, absent;
     const rg_dims *list;
@@ -188,8 +194,8 @@ typedef struct pool_options {
     bool ceil_mode;
 } pool_options;
 
-/* Sets a window's option for both dims. For pooling over one dim, the first dim's option is `row`.
- */
+/* Sets to[0] and to[1] to a window's option for both dims, and checks them with `range`. In pooling
+ * over one dim, the option for the first dim, the rows, is `row`. */
 typedef bool pool_range(const char *op, const char *what, int n, const int64_t *v);
 static bool pool_take(const char *what, int dims, pool_option given, pool_range *range, int64_t row,
                       int64_t to[2]) {
@@ -198,7 +204,7 @@ static bool pool_take(const char *what, int dims, pool_option given, pool_range 
     if (!rgi_want_option(NULL, what, dims, given.number, given.absent, given.list, first)
         || !range(NULL, what, dims, first))
         return false;
-    /* Products of two ints can't overflow. */
+    /* Each option is at most an int, so that a product of two options fits into an int64. */
     RG_FAIL_IF(to[0] != (int)to[0] || to[1] != (int)to[1], NULL, "%s is too large", what);
     return true;
 }
@@ -212,7 +218,7 @@ static bool pool_take_options(int dims, const pool_options *o, k_window *w) {
            && pool_take("dilation", dims, o->dilation, rgi_want_positive, 1, w->dilation);
 }
 
-/* Sets the sizes of x's planes, and their number. */
+/* Sets the size and the number of the planes: x's last two dims are a plane. */
 static void pool_planes(const rg_tensor *x, k_pool *p) {
     p->window.size[0] = x->size[x->ndim - 2];
     p->window.size[1] = x->size[x->ndim - 1];
@@ -221,8 +227,8 @@ static void pool_planes(const rg_tensor *x, k_pool *p) {
         p->planes *= x->size[d];
 }
 
-/* Returns the number of windows along a dim. With ceil_mode the last window may end beyond the
- * padding, but must begin before its end. */
+/* Returns the number of windows along dim d. With ceil_mode, a last window may end after the
+ * padding at the end, but must begin before it. */
 static int64_t pool_count(const k_window *w, int d, bool ceil_mode) {
     const int64_t stride = w->stride[d];
     const int64_t span = w->dilation[d] * (w->kernel[d] - 1) + 1;
@@ -231,7 +237,7 @@ static int64_t pool_count(const k_window *w, int d, bool ceil_mode) {
     return n - (ceil_mode && (n - 1) * stride >= w->size[d] + w->padding[d]);
 }
 
-/* Fills in the sizes of windows that slide over planes, and checks all requirements. */
+/* Fills in *p for windows that slide over planes. Fails if an option or x doesn't suit. */
 static bool pool_wants(int dims, const rg_tensor *x, const pool_options *o, k_pool *p) {
     k_window *w = &p->window;
     if (!rgi_want_dims(NULL, "input", x, 3, 4) || !rgi_want_no_bool(NULL, x)
@@ -279,12 +285,13 @@ static bool avg_pool_wants(int dims, const rg_tensor *x, const rg_dims *kernel,
     return rgi_wrap_dim(NULL, -3, x->ndim, &channels) && pool_wants(dims, x, &options, p);
 }
 
-/* Requires an input for pooling over one dim. */
+/* Fails unless x has the dims for pooling over one dim. */
 static bool pool_wants_row(const rg_tensor *x) { return rgi_want_dims(NULL, "input", x, 2, 3); }
 
-/* ---- one dim as a row of two ----------------------------------------------------- */
+/* ---- pooling over one dim, as pooling over planes with one row --------------------- */
 
-/* Returns values and indices without dim -2. The outer scope owns them. */
+/* Returns the values and indices without dim -2, the row. The scope outside the caller's scope owns
+ * them. */
 static rg_values_indices pool_of_row(rg_values_indices r) {
     rg_tensor *values = rg_squeeze_dim(r.values, -2);
     rg_tensor *indices = rg_squeeze_dim(r.indices, -2);
@@ -293,7 +300,8 @@ static rg_values_indices pool_of_row(rg_values_indices r) {
     return (rg_values_indices){ rg_escape(values), rg_escape(indices) };
 }
 
-/* Returns the values alone: POOL_VALUES(name, rg_max_pool2d_with_indices_with(x, ..)). */
+/* Calls a function that returns values and indices, and returns the values alone: POOL_VALUES(name,
+ * rg_max_pool2d_with_indices_with(x, ..)). */
 #define POOL_VALUES(name, call) RG_COMPOSITE(name, (call).values)
 
 /* ---- max_pool1d, max_pool2d ------------------------------------------------------ */
@@ -311,7 +319,7 @@ rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,
     return max_pool_of(x, &a);
 }
 
-/* Returns the maxima and their indices in rows. x and the options are for one dim. */
+/* Returns the maxima over one dim and their indices. The options are for one dim. */
 static rg_values_indices max_pool_rows(rg_tensor *x, rg_dims kernel, rg_max_pool_options o) {
     struct pool_attr a = { 0 };
     RG_AS("max_pool1d");
@@ -365,8 +373,8 @@ rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options 
 
 /* ---- adaptive pooling -------------------------------------------------------------- */
 
-/* Extends `size` to two numbers, replaces RG_AS_IT_IS by x's size, and checks the requirements of
- * both kinds of adaptive pooling. */
+/* Extends `size` to two numbers, and replaces RG_AS_IT_IS by x's size. Fails if `size` or the
+ * number of x's dims doesn't suit adaptive pooling. */
 static bool adaptive_pool_wants(const rg_tensor *x, rg_dims *size) {
     RG_FAIL_IF(size->n != 1 && size->n != 2, NULL, "output_size must be 2");
     RG_FAIL_VALUE_IF(size->n == 2 && x->ndim <= 2, NULL, "Input dimension should be at least 3");
@@ -381,7 +389,8 @@ static bool adaptive_pool_wants(const rg_tensor *x, rg_dims *size) {
     return rgi_want_non_negative(NULL, "output_size", 2, size->v);
 }
 
-/* Checks the requirements of windows that divide planes, and fills in their sizes. */
+/* Fills in *p for windows that divide planes into size->v[0] * size->v[1] parts. Fails if a dim of
+ * x from `first` on is empty, or x isn't floating point. */
 static bool adaptive_pool_sizes(const rg_tensor *x, int first, const rg_dims *size, k_pool *p) {
     if (!rgi_want_elements(NULL, "input", x, first) || !rgi_want_float(NULL, x))
         return false;

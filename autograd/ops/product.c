@@ -1,18 +1,18 @@
 /*
  * product.c: products of vectors and matrices: matmul, addmm, linear and others. (tensordot.c
- * composes further products of these.)
+ * composes further products from these.)
  */
 #include "autograd/checks.h"
 
 /* ---- operands ------------------------------------------------------------------ */
 
-/* Returns t's header with a new dim of size 1 at `at`, which makes a matrix of a vector. */
+/* Returns t's header with a new dim of size 1 at index `at`. This makes a matrix of a vector. */
 static rg_tensor product_raise(rg_tensor t, int at) {
     rgi_take_part(&t, &(rg_part){ RG_PART_NEW(at) });
     return t;
 }
 
-/* Returns the number of vectors that lie along a dim of t. */
+/* Returns the number of vectors along a dim of t: the product of the other sizes. */
 static int64_t product_vectors(const rg_tensor *t, int dim) {
     int64_t n = 1;
     for (int d = 0; d < t->ndim; d++)
@@ -20,7 +20,7 @@ static int64_t product_vectors(const rg_tensor *t, int dim) {
     return n;
 }
 
-/* Returns a contiguous tensor's header as one matrix of all its rows. */
+/* Returns the header of a contiguous tensor as a matrix: all dims but the last are joined. */
 static rg_tensor product_folded(const rg_tensor *t) {
     rg_tensor y = *t;
     y.ndim = 2;
@@ -31,15 +31,15 @@ static rg_tensor product_folded(const rg_tensor *t) {
     return y;
 }
 
-/* Returns t's batch dims alone. */
+/* Returns a header with only the batch dims of t: all dims but the last two. */
 static rg_tensor product_batch(const rg_tensor *t) {
     rg_tensor batch = *t;
     batch.ndim = (uint8_t)RG_MAX(t->ndim - 2, 0);
     return batch;
 }
 
-/* Sets the shape of y = a b. Batch dims broadcast. y has no rows if a is a vector, no columns if b
- * is. */
+/* Sets the shape of y = a b. Batch dims broadcast. If a is a vector, y lacks the dim of rows; if b
+ * is a vector, y lacks the dim of columns. */
 static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 2 && b->ndim == 2) {
         y->ndim = 2;
@@ -61,14 +61,14 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
     return true;
 }
 
-/* Returns whether a and b need no further checks; `terms` is the size of a's columns and b's
- * rows. */
+/* Returns whether a and b need no further checks. `terms` must be the number of b's rows: a must
+ * have as many columns. */
 static inline bool product_is_plain(const rg_tensor *a, const rg_tensor *b, int64_t terms) {
     return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && !rgi_is_bool(a->dtype);
 }
 
-/* Requires that a has as many columns as b has rows, and that both have one dtype. Bools are
- * allowed only if the product has no terms or no elements, and isn't of two vectors. */
+/* Fails unless a has as many columns as b has rows, and both have the same dtype. Bools are
+ * refused, except if the product has no terms or no elements and isn't a product of two vectors. */
 static __attribute__((noinline)) bool product_wants(const char *op, const rg_tensor *a,
                                                     const rg_tensor *b) {
     const int row = b->ndim == 1 ? 0 : b->ndim - 2;
@@ -82,8 +82,9 @@ static __attribute__((noinline)) bool product_wants(const char *op, const rg_ten
     return rgi_want_dtype(op, !rgi_is_bool(a->dtype) || (empty && !vectors), a->dtype);
 }
 
-/* Sets *gin to the product of a and b, neither of which is a vector. turn_a and turn_b say whether
- * the last two dims of a and of b are exchanged first. */
+/* Sets *gin to the product of a and b. If turn_a is set, the last two dims of a are exchanged
+ * first, and if turn_b is set, those of b. Requires that neither is a vector. Returns false on
+ * failure. */
 static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b,
                              bool turn_b) {
     if (a->ndim == 2 && b->ndim == 2) {
@@ -99,8 +100,9 @@ static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, c
     return *gin && k_matmul(*gin, &left, &right);
 }
 
-/* Sets *gin to the product of a^T and b, summed over the batches, which is one product of all rows.
- * If the rows aren't contiguous, *gin stays NULL, and the rule makes the gradient. */
+/* Sets *gin to the product of a^T and b, summed over the batches. This is one product of matrices
+ * that consist of the rows of all batches. If a or b isn't contiguous, *gin stays NULL, and the
+ * rule computes the gradient. Returns false on failure. */
 static bool product_gradient_of_rows(rg_tensor **gin, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 2)
         return product_gradient(gin, a, true, b, false);
@@ -111,8 +113,8 @@ static bool product_gradient_of_rows(rg_tensor **gin, const rg_tensor *a, const 
     return product_gradient(gin, &rows_of_a, true, &rows_of_b, false);
 }
 
-/* ---- matmul: y = a b on the last two dims; a vector is a row on the left, a column on the
- *      right; ga = g b^T, gb = a^T g --------------------------------------------- */
+/* ---- matmul: y = a b on the last two dims. A vector a counts as a row, and a vector b as a
+ *      column; ga = g b^T, gb = a^T g ---- */
 
 struct matmul_attr {
     const char *name, *node;
@@ -131,7 +133,7 @@ static bool matmul_shape(rg_call *c) {
 static bool matmul_forward(rg_call *c) {
     const rg_tensor *a = c->in[0];
     const rg_tensor *b = c->in[1];
-    /* Bools get here only if the product has no terms: then it is false. */
+    /* Bools get here only if the product has no terms. Then every element is false. */
     if (RG_UNLIKELY(rgi_is_bool(c->out[0]->dtype))) {
         rgi_fill_zero(c->out[0]);
         return true;
@@ -153,8 +155,8 @@ static bool matmul_forward(rg_call *c) {
     return k_matmul(&y, a, b);
 }
 
-/* If b is a vector, b and g get a last dim of size 1. If a is a vector, its gradient is computed as
- * a matrix of one row, whose dim -2 is then removed. */
+/* The gradient of a. If b is a vector, b and g get a last dim of size 1. If a is a vector, its
+ * gradient is computed as a matrix with one row, and then dim -2 is removed. */
 static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
     rg_tensor *b = rgi_saved(s, 1);
     if (!b)
@@ -168,8 +170,9 @@ static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
     return rg_squeeze_dim(rg_matmul(rg_unsqueeze(g, -2), rg_mT(b)), -2);
 }
 
-/* If a is a vector, a and g get a dim -2 of size 1. If b is a vector, its gradient is computed as a
- * matrix of one column, whose dim -1 is then removed. If b is one matrix, the product sums over the
+/* The gradient of b. If a is a vector, a and g get a dim -2 of size 1. If b is a vector, its
+ * gradient is computed as a matrix with one column, and then dim -1 is removed. If a has batch dims
+ * and b doesn't, the rows of all batches are multiplied at once, which sums the gradient over the
  * batches. */
 static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = rgi_saved(s, 0);
@@ -191,7 +194,8 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     return ndim == 1 ? rg_squeeze_dim(g, -1) : g;
 }
 
-/* The rules make the gradients if a or b is a vector: then the product has fewer dims. */
+/* Computes the wanted gradients. If a or b is a vector, the product has fewer dims, and the
+ * gradients are left to the rules. */
 static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *a = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *b = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
@@ -212,7 +216,7 @@ static const char *matmul_node(const void *attr) {
     return ((const struct matmul_attr *)attr)->node;
 }
 
-/* MATMUL makes a sample. */
+/* MATMUL writes a test sample (rg_sample). */
 #define MATMUL(a, b) \
     { a " " b, RG_A(matmul, "matmul", "") }
 RG_OP(matmul, RG_WITH(matmul),
@@ -227,8 +231,10 @@ RG_OP(matmul, RG_WITH(matmul),
                  MATMUL("(2,0)", "(0,2)"), MATMUL("(2,2,0)", "(0)"), MATMUL("(0)", "(0)"),
                  MATMUL("(0,2,3)", "(3,2)")));
 
-/* If one operand has no batch, torch computes a product of two matrices, and names the node by it:
- * of the transposed operands in swapped order (`swapped`), if the left one has no batch. */
+/* Returns torch's name of the node if only one operand has a batch. torch then computes a product
+ * of two matrices. If the left operand lacks the batch, torch multiplies the transposed operands in
+ * the opposite order, and `swapped` is set. The name is that of the last function that torch
+ * calls. */
 static const char *matmul_node_of_one(const rg_tensor *a, const rg_tensor *b, bool swapped) {
     if (!swapped)
         return a->ndim >= 3 ? "UnsafeViewBackward0" : "SqueezeBackward4";
@@ -236,7 +242,7 @@ static const char *matmul_node_of_one(const rg_tensor *a, const rg_tensor *b, bo
     return thin ? "TransposeBackward0" : "CloneBackward0";
 }
 
-/* Returns torch's name for the node of a product that isn't one of two matrices. */
+/* Returns torch's name of the node for a product that isn't one of two matrices. */
 static const char *matmul_node_for(const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 1 && b->ndim == 1)
         return "DotBackward0";
@@ -263,7 +269,7 @@ rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(matmul, &how, a, b);
 }
 
-/* ---- dot, mv, mm, bmm: matmul of operands with these numbers of dims ----------- */
+/* ---- dot, mv, mm, bmm: matmul, for operands with one given number of dims each ---- */
 
 rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b) {
     RG_AS("dot");
@@ -289,7 +295,7 @@ rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0"), a, b);
 }
 
-/* Requires two batches with the same number of matrices. */
+/* Fails unless a and b have three dims and the same number of matrices. */
 static bool product_wants_batches(const char *op, const rg_tensor *a, const rg_tensor *b) {
     return rgi_want_dims(op, "batch1", a, 3, 3) && rgi_want_dims(op, "batch2", b, 3, 3)
            && rgi_want_size(op, "batch2", b, 0, a->size[0]);
@@ -302,8 +308,8 @@ rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0"), a, b);
 }
 
-/* ---- addmm, baddbmm: y = beta c + alpha a b;
- *      gc = beta g, ga = alpha g b^T, gb = alpha a^T g --------------------------- */
+/* ---- addmm, baddbmm: y = beta c + alpha a b; gc = beta g, ga = alpha g b^T, gb = alpha a^T g
+ *      ---- */
 
 struct addmm_attr {
     const char *node;
@@ -357,7 +363,7 @@ static rg_tensor *addmm_rule_b(const rg_step *s, rg_tensor *g) {
     return addmm_scaled(rg_matmul(rg_mT(a), g), RG_ATTR(s, addmm)->alpha);
 }
 
-/* ADDMM makes a sample. */
+/* ADDMM writes a test sample (rg_sample). */
 #define ADDMM(inputs, beta_, alpha_, batched_) \
     { inputs, RG_A(addmm, .beta = beta_, .alpha = alpha_, .batched = batched_) }
 RG_OP(addmm, RG_NAMED(addmm),
@@ -380,7 +386,8 @@ rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, dou
     return RG_APPLY(addmm, RG_A(addmm, "BaddbmmBackward0", beta, alpha, true), c, a, b);
 }
 
-/* ---- linear: y = x w^T + bias; gx = g w, gw = g^T x, gbias = g, with all rows summed ---- */
+/* ---- linear: y = x w^T + bias; gx = g w, gw = g^T x and gbias = g, where gw and gbias are
+ *      summed over all rows of x ---- */
 
 struct linear_attr {
     const char *node;
@@ -432,7 +439,7 @@ static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
     return rg_matmul(rg_mT(rows_of_g), rg_reshape(x, rows, x->size[x->ndim - 1]));
 }
 
-/* If x is a vector, the rules make the gradients. */
+/* Computes the gradients of x and w. If x is a vector, they are left to the rules. */
 static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *x = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *w = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
@@ -457,8 +464,8 @@ RG_OP(linear, RG_NAMED(linear),
                  { "(2,3) (4,3) (1)", RG_A(linear, "") }, { "(0,3) (2,3) (2)", RG_A(linear, "") },
                  { "(2,0) (2,0) (2)", RG_A(linear, "") }));
 
-/* Returns x w^T + bias for arguments that the op doesn't take: a vector w, or a bias with more
- * dims. */
+/* Returns x w^T + bias for arguments that the op doesn't take: a weight that is a vector, or a bias
+ * that doesn't have one dim. */
 static rg_tensor *linear_composed(rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
     RG_AS("linear");
     RG_SCOPE();
@@ -471,14 +478,15 @@ static rg_tensor *linear_composed(rg_tensor *x, rg_tensor *weight, rg_tensor *bi
     return rgi_want_no_wider("linear", y, &wide) ? rg_escape(rg_add(y, bias)) : NULL;
 }
 
-/* Checks the numbers of dims. If x is a matrix and there is a bias, the weight must be a matrix. */
+/* Fails unless the numbers of dims suit. The weight may be a vector, unless x has more than one dim
+ * and there is a bias. */
 static bool linear_wants_ranks(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
     const bool matrix = x->ndim > 1 && !rgi_is_none(bias);
     return rgi_want_dims("linear", "input", x, 1, RG_MAX_DIMS)
            && rgi_want_dims("linear", "weight", weight, matrix ? 2 : 1, 2);
 }
 
-/* Returns torch's name for the node of the result. */
+/* Returns torch's name of the node of the result. */
 static const char *linear_node(const rg_tensor *x, const rg_tensor *bias) {
     if (rgi_is_none(bias)) {
         if (x->ndim == 1)

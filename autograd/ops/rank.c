@@ -1,6 +1,6 @@
 /*
- * rank.c: elements by rank along a dim: the k-th smallest, the median, quantiles. (The largest
- * and the smallest are in extreme.c, sorting in sort.c.)
+ * rank.c: elements that are found by their rank along a dim: the k-th smallest, the median, and
+ * quantiles. (The largest and the smallest are in extreme.c, sorting in sort.c.)
  */
 #include "reduce.h"
 
@@ -11,14 +11,15 @@
 
 /* ---- parts of several ops ------------------------------------------------------ */
 
-/* The element to find along dim: the k-th smallest, counted from 1, or the median. */
+/* `dim` is the dim along which an element is found. In kthvalue, the element is the k-th smallest,
+ * counted from 1. median_dim doesn't use k. */
 struct rank_attr {
     int dim;
     bool keepdim;
     int64_t k;
 };
 
-/* RANKED makes a sample. */
+/* RANKED writes a test sample (rg_sample). */
 #define RANKED(inputs, ...) \
     { inputs, RG_A(rank, __VA_ARGS__) }
 
@@ -31,7 +32,7 @@ static bool rank_shape(rg_call *c) {
     return true;
 }
 
-/* Returns y, an output, with the dim that was reduced at size 1. */
+/* Returns the header of y, an output, with the reduced dim put back with size 1. */
 static rg_tensor rank_unreduced(const rg_call *c, const rg_tensor *y) {
     const struct rank_attr *a = RG_ATTR(c, rank);
     rg_tensor t = *y;
@@ -40,7 +41,7 @@ static rg_tensor rank_unreduced(const rg_call *c, const rg_tensor *y) {
     return t;
 }
 
-/* gx = g where the element came from, else 0 */
+/* The gradient: g at the index from which the element came, else 0. */
 static rg_tensor *rank_rule(const rg_step *s, rg_tensor *g) {
     const struct rank_attr *a = RG_ATTR(s, rank);
     rg_tensor *index = rgi_saved_output_at(s, 1);
@@ -51,14 +52,14 @@ static rg_tensor *rank_rule(const rg_step *s, rg_tensor *g) {
     return rg_scatter(rgi_input_zeros(s), a->dim, index, g);
 }
 
-/* Fails if there is no element along dim; sets a->dim. */
+/* Sets a->dim. Fails if x has no elements along dim. */
 static bool rank_check(const char *op, rg_tensor *x, int dim, struct rank_attr *a) {
     if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &a->dim))
         return false;
     return rgi_want_reducible(op, x, a->dim);
 }
 
-/* ---- kthvalue: the k-th smallest along dim, and its index, at which gx is g ---- */
+/* ---- kthvalue: the k-th smallest element along dim, and its index; g goes to this index ---- */
 
 static bool kthvalue_shape(rg_call *c) { return rgi_want_no_bool(NULL, c->in[0]) && rank_shape(c); }
 
@@ -84,7 +85,8 @@ rg_values_indices(rg_kthvalue)(rg_tensor *x, int64_t k, int dim, bool keepdim) {
     return rgi_apply_two(ok, &rg_op_kthvalue, &a, sizeof a, x);
 }
 
-/* ---- median_dim: the (lesser) median along dim, and its index, at which gx is g ---- */
+/* ---- median_dim: the median along dim (the lesser one, if there are two), and its index; g
+ *      goes to this index ---- */
 
 static bool median_dim_shape(rg_call *c) {
     return rgi_want_no_bool(NULL, c->in[0]) && rank_shape(c);
@@ -109,14 +111,15 @@ rg_values_indices(rg_median_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_apply_two(ok, &rg_op_median_dim, &a, sizeof a, x);
 }
 
-/* ---- median of all elements; elements equal to it get equal parts of g; so do NaNs ---- */
+/* ---- median of all elements; elements that equal the median (or are NaN, if it is) get equal
+ *      parts of g ---- */
 
 static bool median_shape(rg_call *c) {
     c->out[0]->ndim = 0;
     return rgi_want_no_bool(NULL, c->in[0]);
 }
 
-/* The median of no elements is NaN, or the smallest integer. */
+/* The median of no elements is NaN, or for integers the smallest integer of the dtype. */
 static bool median_forward(rg_call *c) {
     rg_tensor *x = c->in[0];
     rg_tensor *y = c->out[0];
@@ -149,8 +152,8 @@ RG_OP(median, .doc = "the median of everything", .node = "MedianBackward0", .n_i
 
 rg_tensor *rg_median(rg_tensor *x) { return RG_APPLY(median, RG_NO_ATTR, x); }
 
-/* ---- quantile: the value below which a fraction q of the elements along dim lie: interpolated
- *      between the two elements next to rank q (n - 1) --------------------------- */
+/* ---- quantile: the value below which a fraction q of the n elements along dim lie. It is
+ *      interpolated between the two elements next to the rank q * (n - 1) ---- */
 
 enum quantile_mode { LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST, QUANTILE_MODES };
 
@@ -199,8 +202,8 @@ static bool quantile_within(const rg_tensor *q) {
     return true;
 }
 
-/* Returns the sizes of the result: the sizes of q, followed by x's sizes reduced along dim, or
- * along all dims. */
+/* Returns the shape of the result: the size of q if it is a vector, followed by x's sizes without
+ * dim, or with size 1 there if keepdim. A negative dim stands for all dims. */
 static rg_dims quantile_sizes(rg_tensor *x, const rg_tensor *q, int dim, bool keepdim) {
     rg_dims shape = { 0 };
     if (q->ndim)
@@ -215,7 +218,8 @@ static rg_dims quantile_sizes(rg_tensor *x, const rg_tensor *q, int dim, bool ke
     return shape;
 }
 
-/* Returns the elements at these ranks, or between two ranks, of lines sorted along the last dim. */
+/* Returns the elements at the given ranks of rows that are sorted along the last dim. A rank
+ * between two elements is interpolated as `mode` says. */
 static rg_tensor *quantile_at(rg_tensor *sorted, rg_tensor *ranks, enum quantile_mode mode) {
     if (mode == HIGHER)
         ranks = rg_ceil(ranks);

@@ -1,16 +1,17 @@
 /*
- * recurrent.c: recurrent layers in one direction. One op runs all steps of a sequence, so that a
- * step costs a product and a loop; the weight's gradient is one product over all steps. (Layers of
- * several directions, and sequences of several lengths, are in nn/layers/recurrent.c.)
+ * recurrent.c: recurrent layers in one direction. One op computes all time steps of a sequence, so
+ * that a time step costs one matrix product and one loop. The gradient of the weight is one product
+ * over all time steps. (Layers of two directions, and sequences of different lengths, are in
+ * nn/layers/recurrent.c.)
  */
 #include "autograd/checks.h"
 #include "autograd/op.h"
 
 /* ---- parts of all three ops ------------------------------------------------------ */
 
-/* The inputs are the gates from x, the weight, h_0 and, for an LSTM, c_0 or, for a GRU, the bias.
- * The outputs are h and, for an LSTM, c, and last the activated gates, which an RNN doesn't
- * have. */
+/* The inputs are the gates from x (rg_linear of all time steps), the weight and h_0. An LSTM has
+ * c_0 as a fourth input, and a GRU the bias. The outputs are h; for an LSTM then c; and last, for
+ * an LSTM or a GRU, the activated gates. */
 struct recurrent_attr {
     k_recurrent_kind kind;
     bool reverse;
@@ -20,7 +21,7 @@ static inline bool recurrent_is(const void *attr, k_recurrent_kind kind) {
     return ((const struct recurrent_attr *)attr)->kind == kind;
 }
 
-/* Returns the number of the output that has the gates, or 0. */
+/* Returns the index of the output that holds the activated gates, or 0 if there is none. */
 static inline int recurrent_gates_at(const void *attr) {
     if (recurrent_is(attr, K_LSTM))
         return 2;
@@ -76,7 +77,9 @@ static bool recurrent_forward(rg_call *c) {
 
 /* ---- the derivative of all three, in one pass ------------------------------------ */
 
-/* Returns a new tensor (steps, batch, from) with the h that each step begins with. */
+/* Returns a new tensor (steps, batch, hidden) with the h from which each time step starts: h_0, and
+ * then the h of the time step before. If there is only one time step, returns h_0. The caller
+ * releases the result. */
 static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_tensor *h_0) {
     if (z->steps == 1) {
         rgi_retain(h_0);
@@ -104,8 +107,8 @@ static rg_tensor recurrent_rows(const rg_tensor *t) {
     return rows;
 }
 
-/* Makes the gradients of the weight and of a GRU's bias, if they are wanted: from the h that each
- * step begins with, and from g, the gradient of h times the weight. */
+/* Computes the gradients of the weight and of a GRU's bias, if they are wanted. `g` is the gradient
+ * of the product of h and the weight, for all time steps. */
 static bool recurrent_weight(const rg_step *s, rg_tensor *gin[], const k_recurrent *z,
                              const rg_tensor *y, rg_tensor *h_0, const rg_tensor *g) {
     const rg_dtype dtype = (rg_dtype)y->dtype;
@@ -128,7 +131,8 @@ static bool recurrent_weight(const rg_step *s, rg_tensor *gin[], const k_recurre
     return ok;
 }
 
-/* Makes the tensors that g's gradients are written to. */
+/* Allocates the tensors to which the kernel writes the gradients, and stores them in *g. Returns
+ * false if memory ran out. */
 static bool recurrent_room(k_recurrent_gradients *g, const k_recurrent *z,
                            const k_recurrent_values *v, const rg_tensor *weight) {
     const rg_dtype dtype = (rg_dtype)weight->dtype;
@@ -144,7 +148,7 @@ static bool recurrent_room(k_recurrent_gradients *g, const k_recurrent *z,
     return g->gates_in && g->hidden && g->h_0 && (g->c_0 || z->kind != K_LSTM);
 }
 
-/* Makes all gradients from contiguous tensors. */
+/* Computes all wanted gradients. All tensors must be contiguous. */
 static bool recurrent_make(const rg_step *s, rg_tensor *gin[], const k_recurrent_values *v,
                            rg_tensor *g_y, rg_tensor *g_c, const rg_tensor *weight) {
     const k_recurrent z = recurrent_sizes(s->attr, v->y, weight->size[1]);
@@ -160,7 +164,8 @@ static bool recurrent_make(const rg_step *s, rg_tensor *gin[], const k_recurrent
     return ok;
 }
 
-/* The rules serve if the output of the gates has a gradient, or if a tensor is empty. */
+/* Computes all wanted gradients, unless a gradient reached the activated gates (the last output) or
+ * y is empty: then gin[] stays NULL, and the rules compute the gradients. */
 static bool recurrent_fused(const rg_step *s, rg_tensor *gin[]) {
     enum { G_Y, G_C, Y, C, GATES, WEIGHT, H_0, C_0, ALL };
     const int at = recurrent_gates_at(s->attr);
@@ -188,28 +193,30 @@ static bool recurrent_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* ---- the derivative as rules: a walk back through the steps ---------------------- */
+/* ---- the gradients as rules, which go back through the time steps one by one ----- */
 
-/* carry_h and carry_c are the gradients of h and c that come from the next step. */
+/* The state while the rules go back in time. carry_h and carry_c are the gradients of h and c that
+ * come from the time step that was computed after this one. */
 typedef struct recurrent_back {
     rg_tensor *y, *c, *gates, *weight, *h_0, *c_0;
     rg_tensor *g_y, *g_c, *g_gates;
     rg_tensor *carry_h, *carry_c;
 } recurrent_back;
 
-/* Returns the gradient of step t with the carried gradient added to it. */
+/* Returns the gradient of time step `step`, plus the gradient `carry` if there is one. */
 static rg_tensor *recurrent_carried(rg_tensor *t, int64_t step, rg_tensor *carry) {
     t = rg_select(t, 0, step);
     return carry ? rg_add(t, carry) : t;
 }
 
-/* Returns t (1 - t), the slope of a sigmoid t. */
+/* Returns t (1 - t), the derivative of a sigmoid whose value is t. */
 static rg_tensor *recurrent_slope(rg_tensor *t) { return rg_mul(t, rg_sub(1, t)); }
-/* Returns 1 - t^2, the slope of a tanh t. */
+/* Returns 1 - t^2, the derivative of a tanh whose value is t. */
 static rg_tensor *recurrent_tanh_slope(rg_tensor *t) { return rg_sub(1, rg_square(t)); }
 
-/* The functions lstm_step_back, gru_step_back and rnn_step_back return the gradient of one step's
- * gates. A GRU's also makes the gradient of h times the weight, which differs. */
+/* The functions lstm_step_back, gru_step_back and rnn_step_back return the gradient of the gates of
+ * one time step. In a GRU, the gradient of the product of h and the weight differs from it, and is
+ * stored in *g_z. */
 static rg_tensor *lstm_step_back(recurrent_back *b, int64_t at, rg_tensor *before) {
     rg_list gate = rg_chunk(rg_select(b->gates, 0, at), 4, 1);
     rg_tensor *i = gate.v[0], *f = gate.v[1], *g = gate.v[2], *o = gate.v[3];
@@ -266,8 +273,9 @@ static recurrent_back recurrent_begin(const rg_step *s) {
     return b;
 }
 
-/* Walks back through all steps. Returns the gradient of the gates that came in or, if `inner`, of h
- * times the weight, (steps, batch, gates). Stores the gradients of h_0 and c_0 in b. */
+/* Goes back through all time steps. Returns the gradient of the gates from x, (steps, batch,
+ * gates), or if `inner` is set, the gradient of the product of h and the weight. Leaves the
+ * gradients of h_0 and c_0 in b->carry_h and b->carry_c. */
 static rg_tensor *recurrent_walk(const rg_step *s, recurrent_back *b, bool inner) {
     const struct recurrent_attr *a = s->attr;
     *b = recurrent_begin(s);
@@ -303,7 +311,8 @@ static rg_tensor *recurrent_rule_gates(const rg_step *s, rg_tensor *g) {
     return recurrent_walk(s, &b, false);
 }
 
-/* gw = sum over the steps of g^T h, with h before each step */
+/* The gradient of the weight: the sum over all time steps of g^T h, where h is the one from which
+ * the time step starts and g is the gradient of the product of h and the weight. */
 static rg_tensor *recurrent_rule_weight(const rg_step *s, rg_tensor *g) {
     recurrent_back b;
     g = recurrent_walk(s, &b, true);
@@ -338,7 +347,7 @@ static rg_tensor *recurrent_rule_bias(const rg_step *s, rg_tensor *g) {
 
 /* ---- requirements of the public functions ---------------------------------------- */
 
-/* Returns whether all n tensors are alive, floating point, and of one dtype. */
+/* Fails unless all n tensors are alive, are floating point, and have the same dtype. */
 static bool recurrent_allows_dtypes(const char *name, int n, rg_tensor *const t[]) {
     for (int i = 0; i < n; i++)
         if (!rgi_check(t[i], name))
@@ -355,7 +364,8 @@ static bool recurrent_is_of(const rg_tensor *t, int64_t rows, int64_t columns) {
     return t->ndim == 2 && t->size[0] == rows && t->size[1] == columns;
 }
 
-/* t has the gates, the weight, h_0 and, if n is 4, c_0. */
+/* Fails unless the shapes and dtypes suit. t[] has the gates, the weight, h_0 and, if n is 4, c_0.
+ * `per` is the number of gates for each element of h. */
 static bool recurrent_allows(const char *name, int per, int n, rg_tensor *const t[]) {
     const rg_tensor *gates = t[0], *weight = t[1];
     if (!recurrent_allows_dtypes(name, n, t))
@@ -379,8 +389,9 @@ static bool recurrent_allows(const char *name, int per, int n, rg_tensor *const 
     return true;
 }
 
-/* A step computes one product with the weight, in the forward and in each gradient. The product has
- * an element for each gate of each element of h'. */
+/* Returns the factor for the profiler (rg_terms): the number of gates for each element of h. A time
+ * step computes one product with the weight, in the forward and for each gradient, and that product
+ * has an element for each gate. */
 static double recurrent_share(const void *attr, int64_t rows, int64_t terms) {
     (void)rows;
     (void)terms;
@@ -395,8 +406,8 @@ static double recurrent_share(const void *attr, int64_t rows, int64_t terms) {
 #define RECURRENT_SAMPLE(inputs, ...) \
     { inputs, RG_A(recurrent, __VA_ARGS__) }
 
-/* ---- lstm_scan: c' = f c + i g, h' = o tanh(c'), where i, f and o are gates after a sigmoid, and
- *      g is a gate after a tanh ------------------------------------------------------ */
+/* ---- lstm_scan: c' = f c + i g, h' = o tanh(c'), where i, f and o are gates after a sigmoid,
+ *      and g is a gate after a tanh ---- */
 
 #define LSTM_NEEDS (RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_OUT(0) | RG_OUT(1) | RG_OUT(2))
 RG_OP(lstm_scan, .doc = "h, c and gates of an LSTM, step by step", .node = "StackBackward0",
@@ -423,8 +434,8 @@ rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *
     return (rg_hidden_cells){ rg_escape(out[0]), rg_escape(out[1]) };
 }
 
-/* ---- gru_scan: h' = (h - n) z + n, where r and z are gates after a sigmoid, and n is the gate
- *      tanh(n_x + r n_h), of its parts from x and from h ------------------------------- */
+/* ---- gru_scan: h' = (h - n) z + n, where r and z are gates after a sigmoid, and n = tanh(n_x
+ *      + r n_h) is a gate with a part n_x from x and a part n_h from h ---- */
 
 #define GRU_NEEDS (RG_IN(1) | RG_IN(2) | RG_OUT(0) | RG_OUT(1))
 RG_OP(gru_scan, .doc = "h and gates of a GRU, step by step", .node = "StackBackward0", .n_in = 4,
@@ -457,7 +468,7 @@ rg_tensor *rg_gru_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_h
     return rg_escape(out[0]);
 }
 
-/* ---- rnn_scan: h' = tanh(gates + h weight^T), or relu ---------------------------- */
+/* ---- rnn_scan: h' = tanh(gates + h weight^T), or relu in place of tanh ----------- */
 
 #define RNN_NEEDS (RG_IN(1) | RG_IN(2) | RG_OUT(0))
 RG_OP(rnn_scan, .doc = "h of an RNN, step by step", .node = "StackBackward0", .n_in = 3, .n_out = 1,

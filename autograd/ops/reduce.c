@@ -1,6 +1,6 @@
 /*
- * reduce.c: sums, means, products and variances over dims, the logarithm of a sum of exponentials,
- * any, all, and count_nonzero. (Norms are in norm.c.)
+ * reduce.c: sums, means, products, variances, the logarithm of a sum of exponentials, any, all and
+ * count_nonzero, all over dims. (Norms are in norm.c.)
  */
 #include "reduce.h"
 #include "tensor/observer.h"
@@ -41,7 +41,7 @@ bool rgi_reduce_shape_int64(rg_call *c) {
     return rgi_reduce_shape(c);
 }
 
-/* Integers and bool are summed as int64. */
+/* The shape function of sums and products. For integers and bools, the result is int64. */
 static bool reduce_shape_sum(rg_call *c) {
     return rgi_is_float(c->in[0]->dtype) ? rgi_reduce_shape(c) : rgi_reduce_shape_int64(c);
 }
@@ -76,13 +76,14 @@ rg_tensor *rgi_reduce_share(rg_tensor *x, rg_tensor *y, const struct reduce_attr
     return rg_div(same, RG_APPLY(sum, RG_REDUCE_ATTR(a->dims, .keepdim = true), same));
 }
 
-/* Returns g expanded to x's shape: gx = g for each element that was reduced to g's. */
+/* Returns g expanded to x's shape: each element of x gets the g of the result to which it was
+ * reduced. */
 static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
     rg_dims shape = rgi_input_dims(s, 0);
     return rg_expand_dims(rgi_reduce_restore(g, shape.n, s->attr), shape);
 }
 
-/* Most reductions have these samples. */
+/* The test samples of most reductions. */
 #define REDUCE_SAMPLES                                                                           \
     RG_SAMPLES(REDUCED("(2,3)", RG_UNNAMED), REDUCED("(2,3,4)", 2), REDUCED("(2,3,4)", 5, true), \
                REDUCED("(5,9)", 1, true), REDUCED("()", RG_UNNAMED), REDUCED("(0,3)", 2),        \
@@ -92,7 +93,7 @@ static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
 
 static bool sum_forward(rg_call *c) { return k_sum(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims); }
 
-/* Returns whether a tensor of these sizes is small. */
+/* Returns whether a tensor of these sizes has at most 4096 elements, and no size above 4096. */
 static bool has_few(int ndim, const int64_t *size) {
     int64_t n = 1;
     for (int d = 0; d < ndim; d++) {
@@ -103,8 +104,8 @@ static bool has_few(int ndim, const int64_t *size) {
     return n <= 4096;
 }
 
-/* If all elements are summed and there are few, g is expanded in memory, since later loops over it
- * are faster. */
+/* If all elements are summed and there are only a few, g is copied to each element of a new tensor.
+ * An expanded view would need no memory, but later loops over it would be slower. */
 static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     const int64_t *size = rgi_input_size(s, 0);
     const int ndim = rgi_input_ndim(s, 0);
@@ -114,7 +115,7 @@ static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     gin[0] = rgi_new(g->dtype, ndim, size);
     if (!gin[0])
         return false;
-    /* The loop of the usual dtype is shorter than a call. */
+    /* For float32, the usual dtype, this loop takes less time than the call below. */
     if (g->dtype == RG_FLOAT32) {
         float v = *(const float *)g->data;
         float *to = (float *)gin[0]->data;
@@ -143,7 +144,7 @@ rg_tensor *rg_sum_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce_dims(&rg_op_sum, x, dims, keepdim);
 }
 
-/* ---- nansum: sum(x) over dims, where NaN counts as 0; gx = g where x is a number, else 0 ---- */
+/* ---- nansum: sum(x) over dims, where NaN counts as 0; gx = g where x isn't NaN, else 0 ---- */
 
 static bool nansum_forward(rg_call *c) {
     return k_reduce(&k_nansums, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
@@ -205,8 +206,8 @@ rg_tensor *rg_mean_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return mean_check(x) ? rgi_reduce_dims(&rg_op_mean, x, dims, keepdim) : NULL;
 }
 
-/* ---- prod: the product of x over a dim; gx = g y / x, or where x has zeros, g times the product
- *      of the others ------------------------------------------------------------- */
+/* ---- prod: the product of x over a dim; gx = g y / x. Where that would divide by 0, gx is g
+ *      times the product of the other elements ---- */
 
 static bool prod_forward(rg_call *c) {
     return k_reduce(&k_products, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
@@ -216,8 +217,8 @@ static const char *prod_node(const void *attr) {
     return rgi_reduce_named(attr) ? "ProdBackward1" : "ProdBackward0";
 }
 
-/* Returns for each element the product of all others in its reduction: the product of the elements
- * before it times the product of those after it. */
+/* Returns for each element the product of all other elements that are reduced to the same result:
+ * the product of those before it times the product of those after it. */
 static rg_tensor *prod_of_others(rg_tensor *x, const struct reduce_attr *a) {
     bool flat = !rgi_reduce_named(a);
     int dim = __builtin_ctz(a->dims);
@@ -227,7 +228,8 @@ static rg_tensor *prod_of_others(rg_tensor *x, const struct reduce_attr *a) {
     return flat ? rg_view_as(others, x) : others;
 }
 
-/* If two elements are 0, every product of the others is 0. */
+/* The gradient of x. If no dims were named and two elements are 0, all products of the others are
+ * 0, and no product need be computed. */
 static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
@@ -258,8 +260,8 @@ rg_tensor *(rg_prod_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_prod, x, dim, keepdim);
 }
 
-/* ---- any, all: whether any x, or every x, over dims is not 0. NaN is not 0 --------
- * Only here torch reduces no dim if the list of dims is empty. */
+/* ---- any, all: whether any x, or every x, over dims isn't 0; NaN counts as not 0 ----
+ * If the list of dims is empty, no dim is reduced. As in torch, only these two functions do so. */
 
 static bool any_shape(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;
@@ -297,7 +299,7 @@ rg_tensor *rg_all_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce(&rg_op_all, x, &dims, 0, keepdim, 0);
 }
 
-/* ---- count_nonzero: the number of x over dims that are not 0 ------------------- */
+/* ---- count_nonzero: the number of elements over dims that aren't 0 ------------- */
 
 static bool count_nonzero_forward(rg_call *c) {
     return k_reduce(&k_counts, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
@@ -315,8 +317,8 @@ rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims) {
     return rgi_reduce_dims(&rg_op_count_nonzero, x, dims, false);
 }
 
-/* ---- var: sum((x - mean)^2) / max(0, n - correction) over dims;
- *      gx = g 2 (x - mean) / (n - correction) ------------------------------------ */
+/* ---- var: sum((x - mean)^2) / max(0, n - correction) over dims; gx = g * 2 (x - mean) / (n -
+ *      correction) ---- */
 
 static bool var_shape(rg_call *c) {
     RG_FAIL_IF(!rgi_is_float(c->in[0]->dtype), c->op->name,
@@ -329,8 +331,9 @@ static bool var_forward(rg_call *c) {
     return k_var(c->out[0], c->in[0], a->dims, a->p, false);
 }
 
-/* If the divisor isn't positive, torch's gradient is infinite, or NaN at the mean, when no dim was
- * named. Otherwise it is the formula's value. */
+/* The gradient of x. If n - correction isn't positive and no dim was named, the gradient is
+ * infinite, or NaN where x is the mean. With named dims it is the formula's value. Both are as in
+ * torch. */
 static rg_tensor *var_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
@@ -363,7 +366,8 @@ rg_tensor *rg_var_dims(rg_tensor *x, rg_dims dims, double correction, bool keepd
     return rgi_reduce(&rg_op_var, x, &dims, RG_UNNAMED, keepdim, correction);
 }
 
-/* ---- std: sqrt(var(x)) over dims; gx is var's for g / (2 y), and 0 where y is 0 ---- */
+/* ---- std: y = sqrt(var(x)) over dims; gx is var's gradient with g / (2 y) in place of g, or
+ *      0 where y is 0 ---- */
 
 static bool std_forward(rg_call *c) {
     const struct reduce_attr *a = c->attr;
@@ -412,7 +416,9 @@ rg_tensor *(rg_logsumexp)(rg_tensor *x, int dim, bool keepdim) {
     return rg_logsumexp_dims(x, RG_DIMS(dim), keepdim);
 }
 
-/* torch takes an empty list of dims as all dims in one function, and as none in another. */
+/* Fails for an empty list of dims, unless keepdim is set or x has no dims or no elements. In torch,
+ * one of the functions inside logsumexp takes the empty list as all dims and another as no dims, so
+ * that their shapes don't fit. */
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     if (!rgi_check(x, "logsumexp"))
         return NULL;

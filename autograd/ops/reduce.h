@@ -1,34 +1,34 @@
 /*
  * reduce.h: functions for ops that reduce dims. Sums, means and products are in reduce.c, norms in
- * norm.c, maxima and minima in extreme.c, running sums in cumulate.c.
+ * norm.c, maxima and minima in extreme.c, and running sums in cumulate.c.
  */
 #pragma once
 
 #include "autograd/op.h"
 
-/* `dims` is a mask. `p` is an argument of some reductions: the order of a norm, or the correction
- * of a variance. */
+/* `dims` is a mask of the dims that are reduced. `p` is a further argument of some reductions: the
+ * order of a norm, or the correction of a variance. */
 struct reduce_attr {
     uint32_t dims;
     bool keepdim;
     double p;
 };
 
-/* The masks stand for all dims: RG_UNNAMED if the call has no dims, and RG_EVERY_DIM if its list of
- * dims is empty. */
+/* Two masks that stand for all dims: RG_UNNAMED if the function has no argument for dims, and
+ * RG_EVERY_DIM if the caller passed an empty list of dims. */
 #define RG_UNNAMED   UINT32_MAX
 #define RG_EVERY_DIM INT32_MAX
 
 #define RG_REDUCE_ATTR(dims_, ...) \
     &(const struct reduce_attr) { .dims = (dims_), __VA_ARGS__ }
-/* REDUCED makes a sample. The arguments after the inputs are the mask of dims and, optionally,
+/* REDUCED writes a test sample (rg_sample). After the inputs come the mask of dims and, optionally,
  * keepdim and p. */
 #define REDUCED(inputs, ...) \
     { inputs, RG_REDUCE_ATTR(__VA_ARGS__) }
 
 static const rg_dims rg_no_dims = { 0 };
 
-/* Applies the op with the mask of the dims, or with the mask `none` if the list is empty. */
+/* Applies the op over the dims in the list, or with the mask `none` if the list is empty. */
 rg_tensor *rgi_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none,
                       bool keepdim, double p);
 
@@ -44,25 +44,26 @@ static inline rg_tensor *rgi_reduce_dims(const rg_op *op, rg_tensor *x, rg_dims 
     return rgi_reduce(op, x, &dims, RG_EVERY_DIM, keepdim, 0);
 }
 
-/* Returns whether dims were named in the call. */
+/* Returns whether the caller's function has an argument for dims. */
 static inline bool rgi_reduce_named(const void *attr) {
     return ((const struct reduce_attr *)attr)->dims != RG_UNNAMED;
 }
 
-/* rgi_reduce_sizes gives y the sizes of the reduced x. The other two do so for an op's first
- * output; rgi_reduce_shape_int64 also makes it int64. */
+/* rgi_reduce_sizes gives y the shape of x after the reduction. rgi_reduce_shape gives this shape to
+ * the first output of a call, and rgi_reduce_shape_int64 also sets its dtype to int64. */
 void rgi_reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr *a);
 bool rgi_reduce_shape(rg_call *c);
 bool rgi_reduce_shape_int64(rg_call *c);
 
-/* Returns g, which has the shape of a reduction's result, with the reduced dims inserted with size
- * 1. If g has one element, it is returned unchanged. */
+/* g has the shape of a reduction's result. Returns g with the reduced dims put back with size 1, so
+ * that it broadcasts with a tensor of ndim dims. If g has no dims, or keepdim kept the dims,
+ * returns g itself. */
 rg_tensor *rgi_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a);
 
 /* Returns 1 / n where x equals its extreme y, else 0. n is the number of elements that equal y. If
- * nan_too, NaNs count as equal. */
+ * nan_too is set, a NaN counts as equal to a NaN. */
 rg_tensor *rgi_reduce_share(rg_tensor *x, rg_tensor *y, const struct reduce_attr *a, bool nan_too);
 
-/* Returns for each element the product of the elements before it along dim, or after it if
- * `reverse`. */
+/* Returns for each element of x the product of the elements before it along dim, or of those after
+ * it if `reverse`. */
 rg_tensor *rgi_cumprod_before(rg_tensor *x, int dim, bool reverse);

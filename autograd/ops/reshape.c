@@ -1,5 +1,6 @@
 /*
- * reshape.c: views of all elements in another shape, and copies where the strides allow no view.
+ * reshape.c: views that show all elements in another shape, and copies if the strides allow no
+ * view.
  */
 #include "view.h"
 
@@ -7,7 +8,7 @@ rg_tensor *rgi_rule_reshape(const rg_step *s, rg_tensor *g) {
     return rg_reshape_dims(g, rgi_input_dims(s, 0));
 }
 
-/* ---- alias: x itself, as another view of it; gx = g ---------------------------- */
+/* ---- alias: a view of x that shows all of x unchanged; gx = g ------------------ */
 
 static bool alias_view(rg_call *c) {
     rgi_view_begin(c);
@@ -18,7 +19,7 @@ RG_OP(alias, .doc = "x itself, as a view", .node = "AliasBackward0", .n_in = 1, 
       .grad = { RG_RULE(0, rgi_rule_same) },
       RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
 
-/* ---- expand: dims of size 1 become larger, with stride 0; the engine sums over them ---- */
+/* ---- expand: dims of size 1 become larger, with stride 0; the engine sums g over them ---- */
 
 struct expand_attr {
     rg_dims shape;
@@ -45,7 +46,7 @@ bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape) {
     return true;
 }
 
-/* A shape whose number of elements overflows is refused. */
+/* Makes the view. Fails if the number of its elements doesn't fit into an int64. */
 static bool expand_view(rg_call *c) {
     const rg_dims *want = &RG_ATTR(c, expand)->shape;
     rg_tensor *y = c->out[0];
@@ -86,7 +87,7 @@ rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other) {
 
 /* ---- squeeze: x without dims of size 1; gx = g in x's shape -------------------- */
 
-/* `dims` is the mask of the dims that may be dropped. */
+/* `dims` is a mask of the dims that are removed if their size is 1. */
 struct squeeze_attr {
     const char *node;
     uint32_t dims;
@@ -136,17 +137,18 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
     return squeeze_at("SqueezeBackward2", x, dims);
 }
 
-/* ---- reshape: x in another shape; gx = g in x's -------------------------------- */
+/* ---- reshape: x in another shape; gx = g in x's shape -------------------------- */
 
-/* If `own` is set, x has no other owner, so the result isn't a view. */
+/* If `own` is set, nobody else holds a reference to x. Then the result takes over x's storage and
+ * doesn't count as a view. */
 struct reshape_attr {
     const char *node;
     rg_dims shape;
     bool own;
 };
 
-/* Sets y's strides so that y is a view of x's elements in y's shape. Returns false if no such
- * strides exist. */
+/* Sets y's strides so that y, with the sizes that it has, is a view of x's elements. Returns false
+ * if there are no such strides. */
 static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
     int dx = x->ndim - 1;
     int dy = y->ndim - 1;
@@ -155,7 +157,8 @@ static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
         return true;
     }
     while (dx >= 0) {
-        /* Adjacent dims of x are joined while their strides are those of one dim. */
+        /* x's dims are joined from the last to the first, as long as their strides are those of a
+         * single dim. */
         int64_t step = x->stride[dx];
         int64_t count = x->size[dx];
         for (dx--; dx >= 0 && (x->size[dx] == 1 || x->stride[dx] == count * step); dx--)
@@ -191,8 +194,9 @@ RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = 
                  { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
 
-/* Replaces a size of -1 by numel divided by the other sizes. Fails if numel elements can't have the
- * shape. `dim` is the dim to unflatten, or -1. */
+/* Replaces a size of -1 by numel divided by the product of the other sizes. Fails if numel elements
+ * can't have the shape. `dim` is the dim that is being unflattened, for the error message, or
+ * -1. */
 static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim) {
     if (!rgi_check_dims(op, shape->n))
         return false;
@@ -205,7 +209,8 @@ static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim
         if (shape->v[d] == -1)
             infer = d;
         else if (__builtin_mul_overflow(rest, shape->v[d], &rest))
-            rest = INT64_MAX; /* No tensor is that large, but a size of 0 may follow. */
+            /* No tensor has so many elements. But the product may still become 0. */
+            rest = INT64_MAX;
     }
     RG_FAIL_IF(infer >= 0 && rest == 0 && numel == 0, op,
                "cannot reshape tensor of 0 elements into shape %s because the unspecified "
@@ -261,7 +266,7 @@ rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other) {
     return rg_reshape_dims(x, rg_shape(other));
 }
 
-/* ---- flatten: dims joined to one; unflatten: one dim cut into several ---------- */
+/* ---- flatten: adjacent dims joined to one; unflatten: one dim split into several ---- */
 
 rg_tensor *(rg_flatten)(rg_tensor *x, int start_dim, int end_dim) {
     RG_AS("flatten");
@@ -278,7 +283,7 @@ rg_tensor *(rg_flatten)(rg_tensor *x, int start_dim, int end_dim) {
     rg_dims shape = { .n = x->ndim - (end - start) };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = x->size[d <= start ? d : d + end - start];
-    /* The product can only overflow if another dim has size 0. */
+    /* The product overflows only if another dim of x has size 0, so that x has no elements. */
     for (int d = start + 1; d <= end; d++)
         if (__builtin_mul_overflow(shape.v[start], x->size[d], &shape.v[start]))
             shape.v[start] = 0;

@@ -6,9 +6,10 @@
 
 #include <float.h>
 
-/* The number k0 is the bound, and k1 is threshold's value. */
+/* In the formulas of this file, k0 is the bound (lambd or threshold), and k1 is the argument
+ * `value` of threshold. */
 
-/* ---- hardshrink: -k0 <= x <= k0 ? 0 : x; gx = g where x isn't between, else 0 ---- */
+/* ---- hardshrink: -k0 <= x <= k0 ? 0 : x; gx = -k0 <= x <= k0 ? 0 : g ----------- */
 
 static rg_tensor *shrink_rule(const rg_step *s, rg_tensor *g) {
     double bound = NUMBERS_OF(s)[0];
@@ -26,7 +27,7 @@ rg_tensor *rg_hardshrink(rg_tensor *x, double lambd) {
     return RG_APPLY(hardshrink, RG_A(numbers, "HardshrinkBackward0", { lambd }), x);
 }
 
-/* ---- softshrink: x > k0 ? x - k0 : x < -k0 ? x + k0 : 0; gx as hardshrink's ------ */
+/* ---- softshrink: x > k0 ? x - k0 : x < -k0 ? x + k0 : 0; gx = -k0 <= x <= k0 ? 0 : g ---- */
 
 RG_OP(softshrink, .doc = "x > k0 ? x - k0 : x < -k0 ? x + k0 : 0", RG_NAMED(numbers), .n_in = 1,
       RG_ELEMENTWISE, .shape = rgi_shape_of_floats, .forward = rgi_elementwise_forward,

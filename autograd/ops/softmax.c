@@ -1,5 +1,5 @@
 /*
- * softmax.c: softmax along a dim, softmax of -x, and the logarithm of softmax.
+ * softmax.c: softmax along a dim, softmin (softmax of -x), and log_softmax.
  */
 #include "autograd/checks.h"
 
@@ -9,7 +9,7 @@ struct softmax_attr {
     int dim;
 };
 
-/* Fails if x has integer elements. */
+/* Gives the output x's shape. Fails if x has elements and they aren't floating point. */
 static bool softmax_shape_as(rg_call *c, const char *name) {
     const rg_tensor *x = c->in[0];
     return rgi_want_dtype(name, !x->numel || rgi_is_float(x->dtype), x->dtype) && rgi_shape_same(c);
@@ -26,7 +26,8 @@ static bool softmax_make(rg_call *c, k_softmax_kind kind) {
     return made;
 }
 
-/* g may not be contiguous, as the gradient of a sum, which is expanded: then it is copied. */
+/* Computes the gradient with the kernel, which needs a contiguous g. The gradient of a sum, for
+ * example, is an expanded view, and so it is copied. */
 static bool softmax_make_gradient(const rg_step *s, rg_tensor *gx[], k_softmax_kind kind) {
     rg_tensor *y = rgi_saved_output(s);
     if (!y)
@@ -80,7 +81,7 @@ rg_tensor *(rg_softmin)(rg_tensor *x, int dim) {
     return RG_COMPOSITE("softmin", rg_softmax(rg_neg(x), dim));
 }
 
-/* ---- safe_softmax: softmax, but 0 for a row that is -inf throughout ------------ */
+/* ---- safe_softmax: softmax, but a row in which all elements are -inf becomes 0 ---- */
 
 static bool safe_softmax_forward(rg_call *c) { return softmax_make(c, K_SAFE_SOFTMAX); }
 
