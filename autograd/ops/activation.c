@@ -252,7 +252,7 @@ rg_tensor *rg_selu_(rg_tensor *x) {
 }
 
 /* ---- softplus: ln(1 + e^(k0 x)) / k0, but x where k0 x > k1;
- *      gx = g sigmoid(k0 x), but g where k0 x > k1 ------------------------------- */
+ *      gx = g sigmoid(k0 x), but g where k0 x > k1 ------------------------------ */
 
 static rg_tensor *softplus_rule(const rg_step *s, rg_tensor *g) {
     const double *k = NUMBERS_OF(s);

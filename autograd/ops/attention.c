@@ -9,7 +9,7 @@
 /* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T
  *      q with s = scale p (g v^T - sum(g v^T p)). The weights p are not stored. Instead the op has
  *      a second output, lse: the logarithm of the sum of exponentials of each row of scores. The
- *      gradient of lse is added inside the brackets of s. ---- */
+ *      gradient of lse is added inside the brackets of s. ----------------------- */
 
 struct attention_attr {
     k_attention how;
@@ -164,7 +164,7 @@ RG_OP(attention, RG_WITH(attention),
 /* ---- joint_attention: attention of q, k and v that lie side by side in one tensor, as one
  *      linear layer computes them. x is (batch, n, 3 * heads * size): all heads of q, then of k,
  *      then of v. y is (batch, n, heads * size). Nothing is split or joined by copying: the kernels
- *      read and write inside these tensors. ---- */
+ *      read and write inside these tensors. ------------------------------------- */
 
 struct joint_attention_attr {
     k_attention how;

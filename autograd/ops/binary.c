@@ -168,7 +168,7 @@ rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
 }
 
 /* ---- over: a / b. torch's own code divides by a number in this way, and names the node
- *      DivBackward1 ---- */
+ *      DivBackward1 ------------------------------------------------------------- */
 
 RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, RG_ELEMENTWISE,
       .shape = rgi_shape_broadcast, .kernel = &k_div,
@@ -314,7 +314,7 @@ rg_tensor *(rg_fmod_)(rg_tensor *a, rg_tensor *b) {
 }
 
 /* ---- pow: a^b; ga = g b a^(b-1), but 0 where b == 0;
- *      gb = g y ln a, but 0 where a == 0 and b >= 0 ------------------------------ */
+ *      gb = g y ln a, but 0 where a == 0 and b >= 0 ----------------------------- */
 
 static bool pow_shape(rg_call *c) {
     const struct operands_attr *o = RG_ATTR(c, operands);
@@ -392,7 +392,7 @@ rg_tensor *(rg_pow_)(rg_tensor *a, rg_tensor *b) {
 }
 
 /* ---- xlogy: a ln b, but 0 where a == 0; ga = g ln b, but 0 where a == 0 and b <= 0;
- *      gb = g a / b -------------------------------------------------------------- */
+ *      gb = g a / b ------------------------------------------------------------- */
 
 static rg_tensor *xlogy_rule_a(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = rgi_saved(s, 0);

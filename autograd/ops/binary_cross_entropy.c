@@ -9,7 +9,7 @@
 
 /* ---- binary_cross_entropy: -weight (t ln x + (1 - t) ln(1 - x)), where a logarithm below
  *      -100 counts as -100; gx = g weight (x - t) / max((1 - x) x, c), gt = g weight (ln(1 - x) -
- *      ln x) ---- */
+ *      ln x) -------------------------------------------------------------------- */
 
 static bool bce_forward(rg_call *c) { return rgi_loss_forward(c, K_BCE); }
 

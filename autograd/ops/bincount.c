@@ -3,8 +3,7 @@
  */
 #include "autograd/checks.h"
 
-/* ---- bincount: y_v is the number of elements of x that equal v, or the sum of their weights
- *      ----- */
+/* ---- bincount: y_v is the number of elements of x that equal v, or the sum of their weights */
 
 struct bincount_attr {
     int64_t minlength;

@@ -118,7 +118,7 @@ static rg_tensor *conv_of(const struct conv_attr *a, rg_tensor *x, rg_tensor *w,
 
 /* ---- conv: y[n, o, p] = bias[o] + sum over c and t of w[o, c, t] * x[n, c, p * stride + t *
  *      dilation - padding], where c is a channel and t an element of the kernel; gx is conv_input
- *      of g and w, gw is conv_weight of x and g, and gbias is the sum of g ---- */
+ *      of g and w, gw is conv_weight of x and g, and gbias is the sum of g ------ */
 
 static bool conv_shape(rg_call *c) {
     const struct conv_attr *a = RG_ATTR(c, conv);

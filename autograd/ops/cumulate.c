@@ -100,7 +100,7 @@ RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "Recurrenc
 
 /* ---- cumprod: y_k = x_0 * .. * x_k; gx_k = sum over i >= k of g_i y_i / x_k. If x has a
  *      zero, this would divide by 0, and then gx_k = (x_0 * .. * x_(k-1)) r_k, where r_k = g_k +
- *      x_(k+1) r_(k+1) ---- */
+ *      x_(k+1) r_(k+1) ---------------------------------------------------------- */
 
 static bool cumprod_forward(rg_call *c) { return cumulate_run(c, K_CUMPROD); }
 

@@ -27,7 +27,7 @@ static rg_tensor *distance_apart(rg_tensor *t, int from_end) {
 /* ---- cdist: y_ij = sum_k(|a_ik - b_jk|^p)^(1/p). For p = 0, y_ij is the number of k with
  *      a_ik != b_jk, and for p = infinity the largest |a_ik - b_jk|. With d_ijk = a_ik - b_jk, the
  *      gradients are ga_ik = sum_j(g_ij d_ijk |d_ijk|^(p-2) / y_ij^(p-1)), and gb_jk = minus the
- *      sum of the same over i ---- */
+ *      sum of the same over i --------------------------------------------------- */
 
 struct cdist_attr {
     double p;

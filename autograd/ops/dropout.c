@@ -5,7 +5,7 @@
 #include "tensor/text/digits.h"
 
 /* ---- dropout: x times a random mask of 0 and 1 / (1 - p). The mask has x's order of dims in
- *      memory, and its elements are drawn in that order ---- */
+ *      memory, and its elements are drawn in that order ------------------------- */
 
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g) {
     if (!rgi_check(x, "dropout"))

@@ -13,7 +13,7 @@ static bool embedding_loss_check(const char *name, rg_tensor *a, rg_tensor *b, r
 }
 
 /* ---- cosine_embedding_loss: t == 1 ? 1 - c : t == -1 ? max(c - margin, 0) : 0, where c is
- *      the cosine of the angle between a and b ---- */
+ *      the cosine of the angle between a and b ---------------------------------- */
 
 static bool cosine_embedding_shapes(const rg_tensor *a, const rg_tensor *b, const rg_tensor *t) {
     RG_FAIL_IF(t->ndim > 1, "cosine_embedding_loss",
@@ -80,7 +80,7 @@ rg_tensor *rg_hinge_embedding_loss_with(rg_tensor *x, rg_tensor *target, rg_hing
 
 /* ---- triplet_margin_loss: max(margin + d(anchor, positive) - d(anchor, negative), 0), where
  *      d is rg_pairwise_distance. With swap, d(positive, negative) is used in place of d(anchor,
- *      negative) if it is smaller. ---- */
+ *      negative) if it is smaller. ---------------------------------------------- */
 
 rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, rg_tensor *negative,
                                        rg_triplet_options o) {

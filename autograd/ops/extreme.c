@@ -104,7 +104,7 @@ rg_tensor *rg_amin_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
 }
 
 /* ---- max, min: of all elements; elements that equal the extreme (or are NaN, if the extreme
- *      is) get equal parts of g ---- */
+ *      is) get equal parts of g ------------------------------------------------- */
 
 RG_OP(max, .doc = "max(x) of everything", .node = "MaxBackward1", .n_in = 1, RG_WITH(reduce),
       .shape = rgi_reduce_shape, .forward = largest_forward,
@@ -125,7 +125,7 @@ rg_tensor *rg_min(rg_tensor *x) {
 }
 
 /* ---- max_dim, min_dim: the extremes along a dim, and their indices; g goes to the elements
- *      at these indices ---- */
+ *      at these indices --------------------------------------------------------- */
 
 /* Returns the dim in the mask of dims, which has only one. In argmax the mask may have all dims,
  * which stands for the flattened tensor: then the result is 0, the flattened tensor's only dim. */

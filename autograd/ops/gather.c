@@ -56,8 +56,7 @@ static bool put_forward(rg_call *c) {
     return index_along(c->op, c->attr, RG_IS(c->op, scatter) ? K_PUT : K_ADD, &source, y, c->in[1]);
 }
 
-/* ---- gather: y[i][j] = x[index[i][j]][j]; g is added to the gradient of x at the indices
- *      ---- */
+/* ---- gather: y[i][j] = x[index[i][j]][j]; g is added to the gradient of x at the indices ---- */
 
 static bool gather_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
@@ -128,7 +127,7 @@ rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
 }
 
 /* ---- scatter: x with the source written at the indices along dim; scatter_add: x with the
- *      source added there ---- */
+ *      source added there ------------------------------------------------------- */
 
 /* Fails unless the sizes of index fit x and the source. `source` is NULL if the caller passed a
  * number. */
@@ -292,7 +291,7 @@ rg_tensor *(rg_scatter_add_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor 
 }
 
 /* ---- index_select: the slices of x at the indices along dim; g is added to the gradient of x
- *      at the indices ---- */
+ *      at the indices ----------------------------------------------------------- */
 
 static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];

@@ -5,7 +5,7 @@
 #include "autograd/checks.h"
 
 /* ---- glu: y = a s with s = sigmoid(b), where a is the first half of x along dim, and b the
- *      second half; ga = g s, gb = g a s (1 - s) ---- */
+ *      second half; ga = g s, gb = g a s (1 - s) -------------------------------- */
 
 struct glu_attr {
     int dim;

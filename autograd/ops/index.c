@@ -157,7 +157,7 @@ bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_te
 
 /* ---- index: y = t[.., i1, .., i2, ..]. The gradient of t is the op unindex of g, which adds
  *      g at the indices, in order: an index may occur more than once. The derivative of unindex is
- *      index ---- */
+ *      index -------------------------------------------------------------------- */
 
 static bool index_shape(rg_call *c) {
     rg_index_layout p;
@@ -208,8 +208,7 @@ RG_OP(index, RG_NAMED(index), .doc = "x at index tensors for some of its dims",
                  { "(3,2) i3(0)", RG_A(index, .dim = { 0 }) },
                  { "(3,0) i3(2)", RG_A(index, .dim = { 0 }) }));
 
-/* ---- unindex: a tensor of zeros to which x is added at the indices; gx = g at the indices
- *      ---- */
+/* ---- unindex: a tensor of zeros to which x is added at the indices; gx = g at the indices ---- */
 
 static bool unindex_shape(rg_call *c) {
     rgi_set_size(c->out[0], &RG_ATTR(c, unindex)->shape);

@@ -38,7 +38,7 @@ static bool index_write(rg_call *c, const rg_tensor *source, const rg_tensor *in
 }
 
 /* ---- index_fill: y = x, then y[index[i]] = value along dim 0; gx is g with 0 at the indices;
- *      gvalue is the sum of g at the indices ---- */
+ *      gvalue is the sum of g at the indices ------------------------------------ */
 
 static bool index_fill_shape(rg_call *c) {
     const rg_tensor *index = c->in[1];
@@ -133,7 +133,7 @@ rg_tensor *(rg_index_fill_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *
 }
 
 /* ---- index_copy: y = x, then y[index[i]] = source[i] along dim 0; gx is g with 0 at the
- *      indices; gsource is g at the indices ---- */
+ *      indices; gsource is g at the indices ------------------------------------- */
 
 /* Writes t's sizes, except the size of dim, to `text`, separated by blanks. Returns `text`. */
 static const char *index_copy_slice(const rg_tensor *t, int dim, char text[192]) {

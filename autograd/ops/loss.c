@@ -233,7 +233,7 @@ rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
 }
 
 /* ---- smooth_l1_loss: |d| < beta ? d^2 / (2 beta) : |d| - beta / 2, with d = x - t; gx = |d|
- *      < beta ? g d / beta : g sign(d), gt = -gx ---- */
+ *      < beta ? g d / beta : g sign(d), gt = -gx -------------------------------- */
 
 static bool smooth_l1_loss_forward(rg_call *c) { return rgi_loss_forward(c, K_SMOOTH_L1); }
 
@@ -276,7 +276,7 @@ rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_optio
 }
 
 /* ---- huber_loss: |d| <= delta ? d^2 / 2 : delta (|d| - delta / 2), with d = x - t; gx = |d|
- *      < delta ? g d : g delta sign(d), gt = -gx ---- */
+ *      < delta ? g d : g delta sign(d), gt = -gx -------------------------------- */
 
 static bool huber_loss_forward(rg_call *c) { return rgi_loss_forward(c, K_HUBER); }
 

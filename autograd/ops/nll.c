@@ -138,7 +138,7 @@ bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
 
 /* ---- nll_loss: -weight[t] x[t] for each target t. The classes are dim 1 of x, or dim 0 of a
  *      vector. The mean is the sum divided by the sum of the weights. gx = -weight[t] g at t, and 0
- *      elsewhere ---- */
+ *      elsewhere ---------------------------------------------------------------- */
 
 static bool nll_loss_forward(rg_call *c) {
     rg_nll_forward f;

@@ -7,8 +7,7 @@
 #include <math.h>
 
 /* ---- norm: y = sum(|x|^p)^(1/p) over dims. For p = 0, y is the number of elements that
- *      aren't 0, for infinity max |x|, and for -infinity min |x|. gx = g x |x|^(p-2) / y^(p-1)
- *      ---- */
+ *      aren't 0, for infinity max |x|, and for -infinity min |x|. gx = g x |x|^(p-2) / y^(p-1) */
 
 /* Computes the gradient by torch's formula for each range of p. The gradient is 0 where the norm is
  * 0. If p < 1, it is also 0 where x is 0. */
@@ -113,7 +112,7 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
 
 /* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim. Very
  *      large elements give the right result here. In torch their squares overflow (from 1e19 on in
- *      float32), and the cosine is 0 or NaN. ---- */
+ *      float32), and the cosine is 0 or NaN. ------------------------------------ */
 
 /* Numbers between 1 / COSINE_FAR and COSINE_FAR are safe: their squares, and sums of their squares,
  * are in the range of the dtype. */

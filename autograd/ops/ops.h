@@ -535,7 +535,7 @@ typedef struct RG_OPTIONS rg_conv_options {
     rg_dims paddings  RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});
 } rg_conv_options;
-/* These values of `padding` mean torch's padding="same" and padding="valid". */
+/* Values of `padding` that mean torch's padding="same" and padding="valid". */
 #define RG_SAME  INT64_MAX
 #define RG_VALID (INT64_MAX - 1)
 rg_tensor *rg_conv1d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_conv_options o);
@@ -582,7 +582,7 @@ typedef struct RG_OPTIONS rg_avg_pool_options {
 } rg_avg_pool_options;
 rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
 rg_tensor *rg_avg_pool2d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
-/* These functions return a result of the given size. Along a dim of n elements, window number i of
+/* Adaptive pooling returns a result of the given size. Along a dim of n elements, window number i of
  * `size` windows reaches from floor(i * n / size) to ceil((i + 1) * n / size). */
 rg_tensor *rg_adaptive_avg_pool1d(rg_tensor *x, int64_t size);
 rg_tensor *rg_adaptive_avg_pool2d_with(rg_tensor *x, rg_dims size);
@@ -596,7 +596,7 @@ rg_values_indices rg_adaptive_max_pool2d_with_indices_with(rg_tensor *x, rg_dims
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
 rg_tensor *rg_softmin(rg_tensor *x, int dim);                   /* e^-x / sum(e^-x) */
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim);               /* x - ln sum(e^x) */
-/* These functions convert x to the dtype first. The gradient has x's dtype. */
+/* The functions named _as convert x to the dtype first. The gradient has x's dtype. */
 rg_tensor *rg_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_softmin_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_log_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);

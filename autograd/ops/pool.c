@@ -38,8 +38,7 @@ static rg_tensor *pool_flat(rg_tensor *t) { return t ? rg_flatten(t, t->ndim - 2
             POOL_PAIR(1, stride_), POOL_PAIR(0, padding_), POOL_PAIR(1, dilation_), __VA_ARGS__)
 
 /* ---- max_pool: the maximum of each window, and the index of the maximum in its plane. g is
- *      added at these indices by the op max_unpool, whose own derivative gathers at the indices
- *      ---- */
+ *      added at these indices by the op max_unpool, whose own derivative gathers at the indices */
 
 static bool max_pool_shape(rg_call *c) {
     const struct pool_attr *a = RG_ATTR(c, pool);
@@ -78,7 +77,7 @@ RG_OP(max_pool, RG_NAMED(pool), .doc = "the greatest of windows, and where it is
                          POOL_PAIR(0, 0), POOL_PAIR(0, 0), POOL_PAIR(0, 0), .adaptive = true)));
 
 /* ---- max_unpool: zeros with g added at the indices of the maxima. The gradient of g is the
- *      incoming gradient at the same indices ---- */
+ *      incoming gradient at the same indices ------------------------------------ */
 
 static bool max_unpool_shape(rg_call *c) {
     pool_set_shape(c->out[0], c->in[0], RG_ATTR(c, pool)->p.window.size);
@@ -112,7 +111,7 @@ RG_OP(max_unpool, RG_NAMED(pool), .doc = "zeros with values added where windows 
                  POOL("(0,1,2) i4(0,1,2)", 0, 4, 2, 2, 2, 0, 1, )));
 
 /* ---- mean_pool: the mean of each window. g is spread over the window by the op mean_unpool,
- *      whose own derivative is mean_pool ---- */
+ *      whose own derivative is mean_pool ---------------------------------------- */
 
 static bool mean_pool_shape(rg_call *c) {
     pool_set_shape(c->out[0], c->in[0], RG_ATTR(c, pool)->p.window.to);
@@ -147,7 +146,7 @@ RG_OP(mean_pool, RG_NAMED(pool), .doc = "the mean of windows", .node = "AvgPool2
                          POOL_PAIR(0, 0), POOL_PAIR(0, 0), POOL_PAIR(0, 0), .adaptive = true)));
 
 /* ---- mean_unpool: each value is divided by its window's divisor, and added to all elements
- *      of the window ---- */
+ *      of the window ------------------------------------------------------------ */
 
 static bool mean_unpool_shape(rg_call *c) {
     pool_set_shape(c->out[0], c->in[0], RG_ATTR(c, pool)->p.window.size);

@@ -61,8 +61,8 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
     return true;
 }
 
-/* Returns whether a and b need no further checks. `terms` must be the number of b's rows: a must
- * have as many columns. */
+/* Returns whether a and b need no further checks. Requires that `terms` is the number of b's
+ * rows. */
 static inline bool product_is_plain(const rg_tensor *a, const rg_tensor *b, int64_t terms) {
     return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && !rgi_is_bool(a->dtype);
 }
@@ -82,9 +82,8 @@ static __attribute__((noinline)) bool product_wants(const char *op, const rg_ten
     return rgi_want_dtype(op, !rgi_is_bool(a->dtype) || (empty && !vectors), a->dtype);
 }
 
-/* Sets *gin to the product of a and b. If turn_a is set, the last two dims of a are exchanged
- * first, and if turn_b is set, those of b. Requires that neither is a vector. Returns false on
- * failure. */
+/* Sets *gin to the product of a and b. turn_a and turn_b say whether the last two dims of a and of
+ * b are exchanged first. Requires that neither is a vector. Returns false on failure. */
 static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b,
                              bool turn_b) {
     if (a->ndim == 2 && b->ndim == 2) {
@@ -100,9 +99,8 @@ static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, c
     return *gin && k_matmul(*gin, &left, &right);
 }
 
-/* Sets *gin to the product of a^T and b, summed over the batches. This is one product of matrices
- * that consist of the rows of all batches. If a or b isn't contiguous, *gin stays NULL, and the
- * rule computes the gradient. Returns false on failure. */
+/* Sets *gin to the product of a^T and b, summed over the batches: a product of the rows of all
+ * batches. If a or b isn't contiguous, *gin stays NULL, and the rule computes the gradient. */
 static bool product_gradient_of_rows(rg_tensor **gin, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 2)
         return product_gradient(gin, a, true, b, false);
@@ -114,7 +112,7 @@ static bool product_gradient_of_rows(rg_tensor **gin, const rg_tensor *a, const 
 }
 
 /* ---- matmul: y = a b on the last two dims. A vector a counts as a row, and a vector b as a
- *      column; ga = g b^T, gb = a^T g ---- */
+ *      column; ga = g b^T, gb = a^T g ------------------------------------------- */
 
 struct matmul_attr {
     const char *name, *node;
@@ -172,8 +170,7 @@ static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
 
 /* The gradient of b. If a is a vector, a and g get a dim -2 of size 1. If b is a vector, its
  * gradient is computed as a matrix with one column, and then dim -1 is removed. If a has batch dims
- * and b doesn't, the rows of all batches are multiplied at once, which sums the gradient over the
- * batches. */
+ * and b doesn't, the rows of all batches are multiplied at once. */
 static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = rgi_saved(s, 0);
     int ndim = rgi_input_ndim(s, 1);
@@ -231,10 +228,9 @@ RG_OP(matmul, RG_WITH(matmul),
                  MATMUL("(2,0)", "(0,2)"), MATMUL("(2,2,0)", "(0)"), MATMUL("(0)", "(0)"),
                  MATMUL("(0,2,3)", "(3,2)")));
 
-/* Returns torch's name of the node if only one operand has a batch. torch then computes a product
- * of two matrices. If the left operand lacks the batch, torch multiplies the transposed operands in
- * the opposite order, and `swapped` is set. The name is that of the last function that torch
- * calls. */
+/* Returns torch's name of the node if only one operand has a batch: the name of the last function
+ * that torch calls. If the left operand lacks the batch, torch multiplies the transposed operands
+ * in the opposite order, and `swapped` is set. */
 static const char *matmul_node_of_one(const rg_tensor *a, const rg_tensor *b, bool swapped) {
     if (!swapped)
         return a->ndim >= 3 ? "UnsafeViewBackward0" : "SqueezeBackward4";
@@ -308,8 +304,7 @@ rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0"), a, b);
 }
 
-/* ---- addmm, baddbmm: y = beta c + alpha a b; gc = beta g, ga = alpha g b^T, gb = alpha a^T g
- *      ---- */
+/* ---- addmm, baddbmm: y = beta c + alpha a b; gc = beta g, ga = alpha g b^T, gb = alpha a^T g */
 
 struct addmm_attr {
     const char *node;
@@ -387,7 +382,7 @@ rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, dou
 }
 
 /* ---- linear: y = x w^T + bias; gx = g w, gw = g^T x and gbias = g, where gw and gbias are
- *      summed over all rows of x ---- */
+ *      summed over all rows of x ------------------------------------------------ */
 
 struct linear_attr {
     const char *node;
@@ -464,8 +459,7 @@ RG_OP(linear, RG_NAMED(linear),
                  { "(2,3) (4,3) (1)", RG_A(linear, "") }, { "(0,3) (2,3) (2)", RG_A(linear, "") },
                  { "(2,0) (2,0) (2)", RG_A(linear, "") }));
 
-/* Returns x w^T + bias for arguments that the op doesn't take: a weight that is a vector, or a bias
- * that doesn't have one dim. */
+/* Returns x w^T + bias for a weight that is a vector, or a bias that doesn't have one dim. */
 static rg_tensor *linear_composed(rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
     RG_AS("linear");
     RG_SCOPE();
@@ -478,8 +472,8 @@ static rg_tensor *linear_composed(rg_tensor *x, rg_tensor *weight, rg_tensor *bi
     return rgi_want_no_wider("linear", y, &wide) ? rg_escape(rg_add(y, bias)) : NULL;
 }
 
-/* Fails unless the numbers of dims suit. The weight may be a vector, unless x has more than one dim
- * and there is a bias. */
+/* Fails unless the numbers of dims suit. A weight that is a vector needs an x of one dim, or no
+ * bias. */
 static bool linear_wants_ranks(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
     const bool matrix = x->ndim > 1 && !rgi_is_none(bias);
     return rgi_want_dims("linear", "input", x, 1, RG_MAX_DIMS)

@@ -86,7 +86,7 @@ rg_values_indices(rg_kthvalue)(rg_tensor *x, int64_t k, int dim, bool keepdim) {
 }
 
 /* ---- median_dim: the median along dim (the lesser one, if there are two), and its index; g
- *      goes to this index ---- */
+ *      goes to this index ------------------------------------------------------- */
 
 static bool median_dim_shape(rg_call *c) {
     return rgi_want_no_bool(NULL, c->in[0]) && rank_shape(c);
@@ -112,7 +112,7 @@ rg_values_indices(rg_median_dim)(rg_tensor *x, int dim, bool keepdim) {
 }
 
 /* ---- median of all elements; elements that equal the median (or are NaN, if it is) get equal
- *      parts of g ---- */
+ *      parts of g --------------------------------------------------------------- */
 
 static bool median_shape(rg_call *c) {
     c->out[0]->ndim = 0;
@@ -153,7 +153,7 @@ RG_OP(median, .doc = "the median of everything", .node = "MedianBackward0", .n_i
 rg_tensor *rg_median(rg_tensor *x) { return RG_APPLY(median, RG_NO_ATTR, x); }
 
 /* ---- quantile: the value below which a fraction q of the n elements along dim lie. It is
- *      interpolated between the two elements next to the rank q * (n - 1) ---- */
+ *      interpolated between the two elements next to the rank q * (n - 1) ------- */
 
 enum quantile_mode { LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST, QUANTILE_MODES };
 

@@ -407,7 +407,7 @@ static double recurrent_share(const void *attr, int64_t rows, int64_t terms) {
     { inputs, RG_A(recurrent, __VA_ARGS__) }
 
 /* ---- lstm_scan: c' = f c + i g, h' = o tanh(c'), where i, f and o are gates after a sigmoid,
- *      and g is a gate after a tanh ---- */
+ *      and g is a gate after a tanh --------------------------------------------- */
 
 #define LSTM_NEEDS (RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_OUT(0) | RG_OUT(1) | RG_OUT(2))
 RG_OP(lstm_scan, .doc = "h, c and gates of an LSTM, step by step", .node = "StackBackward0",
@@ -435,7 +435,7 @@ rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *
 }
 
 /* ---- gru_scan: h' = (h - n) z + n, where r and z are gates after a sigmoid, and n = tanh(n_x
- *      + r n_h) is a gate with a part n_x from x and a part n_h from h ---- */
+ *      + r n_h) is a gate with a part n_x from x and a part n_h from h ---------- */
 
 #define GRU_NEEDS (RG_IN(1) | RG_IN(2) | RG_OUT(0) | RG_OUT(1))
 RG_OP(gru_scan, .doc = "h and gates of a GRU, step by step", .node = "StackBackward0", .n_in = 4,

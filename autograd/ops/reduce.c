@@ -207,7 +207,7 @@ rg_tensor *rg_mean_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
 }
 
 /* ---- prod: the product of x over a dim; gx = g y / x. Where that would divide by 0, gx is g
- *      times the product of the other elements ---- */
+ *      times the product of the other elements ---------------------------------- */
 
 static bool prod_forward(rg_call *c) {
     return k_reduce(&k_products, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
@@ -318,7 +318,7 @@ rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims) {
 }
 
 /* ---- var: sum((x - mean)^2) / max(0, n - correction) over dims; gx = g * 2 (x - mean) / (n -
- *      correction) ---- */
+ *      correction) -------------------------------------------------------------- */
 
 static bool var_shape(rg_call *c) {
     RG_FAIL_IF(!rgi_is_float(c->in[0]->dtype), c->op->name,
@@ -367,7 +367,7 @@ rg_tensor *rg_var_dims(rg_tensor *x, rg_dims dims, double correction, bool keepd
 }
 
 /* ---- std: y = sqrt(var(x)) over dims; gx is var's gradient with g / (2 y) in place of g, or
- *      0 where y is 0 ---- */
+ *      0 where y is 0 ----------------------------------------------------------- */
 
 static bool std_forward(rg_call *c) {
     const struct reduce_attr *a = c->attr;

@@ -93,7 +93,7 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
 }
 
 /* ---- interleave: a vector of indices: repeats[0] times the index 0, then repeats[1] times
- *      the index 1, and so on ------ */
+ *      the index 1, and so on --------------------------------------------------- */
 
 /* `output_size` is the sum of the repeats, or -1 if the caller didn't give it. */
 struct interleave_attr {
@@ -142,7 +142,7 @@ RG_OP(interleave, .doc = "each index so often as the repeats say", RG_WITH(inter
                  { "i3(0)", RG_A(interleave, 0) }));
 
 /* ---- repeat_interleave: x with each slice along dim repeated; or the flattened x with each
- *      element repeated if no dim is given ---- */
+ *      element repeated if no dim is given -------------------------------------- */
 
 /* Returns x with each slice along dim repeated `times` times. To do this, it views x as (before,
  * size, 1, after), expands the dim of size 1 to `times`, and copies the result. */

@@ -5,7 +5,7 @@
 #include "autograd/checks.h"
 
 /* ---- flip: x with its elements in reverse order along some dims; gx is g flipped along the
- *      same dims ---- */
+ *      same dims ---------------------------------------------------------------- */
 
 struct flip_attr {
     uint32_t dims;
@@ -41,7 +41,7 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims) {
 }
 
 /* ---- roll: y[(i + shift) mod n] = x[i] along some dims; gx is g rolled back by the same
- *      shifts ---- */
+ *      shifts ------------------------------------------------------------------- */
 
 /* shift[d] is the shift along dim d, from 0 to its size - 1. If `flat` is set, there is only
  * shift[0], by which the flattened tensor is rolled. */

@@ -1,6 +1,7 @@
 /*
- * scatter_reduce.c: reduces the elements of a source into the elements of x at indices along a dim:
- * by a sum, a product, a mean, a maximum or a minimum. (gather.c puts and adds elements.)
+ * scatter_reduce.c: scatter_reduce, which reduces the elements of a source into the elements of x
+ * at indices along a dim: by a sum, a product, a mean, a maximum or a minimum. (gather.c writes and
+ * adds elements.)
  */
 #include "gather.h"
 
@@ -12,14 +13,14 @@
 
 enum scatter_reduce_how { JOIN_SUM, JOIN_PROD, JOIN_MEAN, JOIN_AMAX, JOIN_AMIN, JOINS };
 
-/* If include_self, the reductions include the elements of x. */
+/* If include_self is set, the elements of x take part in the reductions. */
 struct scatter_reduce_attr {
     int dim;
     enum scatter_reduce_how how;
     bool include_self;
 };
 
-/* ---- undoubled: x, with a gradient that can't be differentiated; see the rule below ------ */
+/* ---- undoubled: returns x, but fails if it is differentiated; see scatter_reduce_others ---- */
 
 static bool undoubled_forward(rg_call *c) {
     rgi_copy_elements(c->out[0], c->in[0]);
@@ -32,7 +33,8 @@ RG_OP(undoubled, .doc = "x, without a derivative", .n_in = 1, .shape = rgi_shape
                  "are scattered to the same position in self",
       RG_SAMPLES({ "(2,3)", NULL }, { "(0,3)", NULL }));
 
-/* ---- scatter_reduce: y = x, then source[i][j] is reduced into y[index[i][j]][j] (dim 0) ---- */
+/* ---- scatter_reduce: y = x, then each source[i][j] is reduced into y[index[i][j]][j] (for
+ *      dim 0) ------------------------------------------------------------------- */
 
 static bool scatter_reduce_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
@@ -44,13 +46,14 @@ static bool scatter_reduce_shape(rg_call *c) {
     return index->numel == 0 || rgi_index_in_range(index, x, a->dim);
 }
 
-/* A number in two forms: `integer` for dtypes of integers, and `number` for floats and bool. */
+/* The same number in two forms: `integer` is used for integer dtypes, and `number` for floats and
+ * bools. */
 typedef struct {
     double number;
     int64_t integer;
 } scatter_reduce_any;
 
-/* Reduces one number into each element of t that the index names. */
+/* Reduces the number `joined` into each element of t that the index names. */
 static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
                                   const rg_tensor *index, scatter_reduce_any joined) {
     int64_t room;
@@ -65,7 +68,7 @@ static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
     return k_index_along(how, &row, t, dim, index);
 }
 
-/* Returns the number that leaves a sum, product or extreme unchanged. */
+/* Returns the number that doesn't change a sum, product or extreme when it takes part in it. */
 static scatter_reduce_any scatter_reduce_neutral(enum scatter_reduce_how how, rg_dtype dtype) {
     double least = rgi_is_bool(dtype) ? 0 : -INFINITY;
     switch (how) {
@@ -76,7 +79,8 @@ static scatter_reduce_any scatter_reduce_neutral(enum scatter_reduce_how how, rg
     }
 }
 
-/* Divides each element of y by the number of elements that were summed into it. */
+/* Divides each element of y by the number of elements that were summed into it, including x's
+ * element if a->include_self. */
 static bool scatter_reduce_divide(rg_tensor *y, const struct scatter_reduce_attr *a,
                                   const rg_tensor *index) {
     RG_SCOPE();
@@ -110,9 +114,9 @@ static bool scatter_reduce_forward(rg_call *c) {
            && (a->how != JOIN_MEAN || scatter_reduce_divide(y, a, index));
 }
 
-/* ---- its gradients: the formulas are torch's ----------------------------------- */
+/* ---- the gradients of scatter_reduce; the formulas are torch's ------------------ */
 
-/* Returns the part of the source that the index names. */
+/* Returns the part of the source that is used: its sizes are those of the index. */
 static rg_tensor *scatter_reduce_part(rg_tensor *source, const rg_tensor *index) {
     if (source && source->ndim != index->ndim)
         return rg_reshape_dims(source, rg_shape((rg_tensor *)index));
@@ -122,7 +126,8 @@ static rg_tensor *scatter_reduce_part(rg_tensor *source, const rg_tensor *index)
     return source;
 }
 
-/* Returns the number of elements in each mean of y, at least 1. */
+/* Returns, for each element of y, the number of elements whose mean it is; or 1 if there are none,
+ * so that nothing is divided by 0. */
 static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_tensor *g,
                                        rg_tensor *index) {
     rg_tensor *ones = rg_ones_dims(rg_shape(index), g->dtype);
@@ -131,8 +136,8 @@ static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_t
     return rg_masked_fill(count, rg_eq(count, 0), 1);
 }
 
-/* Returns g divided by the number of elements that equal the extreme y. (torch also counts an
- * element of x that isn't included but equals it.) */
+/* Returns g divided by the number of elements that equal the extreme y. Unless include_self is set,
+ * x's element doesn't count. (In torch it counts if it equals y.) */
 static rg_tensor *scatter_reduce_share(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                        rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
@@ -149,8 +154,9 @@ static rg_tensor *scatter_reduce_again(const struct scatter_reduce_attr *a, rg_t
     return RG_APPLY(scatter_reduce, a, x, index, source);
 }
 
-/* gx = g for a sum, g / n for a mean, g times the product of the other elements for a product, and
- * for an extreme g divided among the equal elements; 0 where x isn't included. */
+/* The gradient of x: g for a sum; g / n for a mean of n elements; g times the product of the other
+ * elements for a product. For an extreme, g is divided among the elements that equal it. Where x
+ * isn't included, the gradient is 0. */
 static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *x = rgi_saved(s, 0);
@@ -172,9 +178,10 @@ static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
     return a->include_self ? g : rg_scatter(g, a->dim, index, 0);
 }
 
-/* Returns g times the product of all other elements in the same reduction. If the element is the
- * only 0, the product is computed with a 1 in its place. If there are several zeros, the result is
- * right, but its derivative isn't. */
+/* Returns g times the product of all other elements that are reduced to the same result. If the
+ * element is the only 0 among them, the product is computed with a 1 in its place. If there are
+ * several zeros, the result (0) is right, but its derivative would be wrong. In this case the op
+ * undoubled makes the derivative fail, as in torch. */
 static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                         rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
@@ -196,8 +203,8 @@ static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tenso
     return k_count(several) ? RG_APPLY(undoubled, RG_NO_ATTR, g) : g;
 }
 
-/* An element of the source has the gradient that an element of x in the same reduction would have.
- */
+/* The gradient of the source: each element gets the gradient that an element of x would get which
+ * is reduced to the same result. */
 static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *index = rgi_saved(s, 1);
@@ -224,7 +231,7 @@ static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
 }
 
 #define SCATTER_REDUCE_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUTPUT)
-/* JOIN makes a sample. */
+/* JOIN writes a test sample (rg_sample). */
 #define JOIN(inputs, ...) \
     { inputs, RG_A(scatter_reduce, __VA_ARGS__) }
 RG_OP(scatter_reduce, .doc = "x joined by source at index along dim",
@@ -245,7 +252,7 @@ RG_OP(scatter_reduce, .doc = "x joined by source at index along dim",
                  JOIN("() i1(3) d(3)", 0, JOIN_AMIN, false),
                  JOIN("(0,3) i1(0,3) (2,3)", 0, JOIN_MEAN, true)));
 
-/* Sets a->how. Fails if the name is none of the five. */
+/* Sets a->how to the reduction of that name. Fails if there is no such reduction. */
 static bool scatter_reduce_read(struct scatter_reduce_attr *a, const char *name) {
     static const char *const names[JOINS] = { "sum", "prod", "mean", "amax", "amin" };
     int how = 0;

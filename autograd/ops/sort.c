@@ -1,13 +1,14 @@
 /*
- * sort.c: sorting along a dim, and functions that sort: the largest k, the distinct values,
- * positions in a sorted row.
+ * sort.c: sorting along a dim, and functions that depend on the order of elements: the k largest,
+ * the distinct values, and positions in a sorted row. nonzero is here as well.
  */
 #include "autograd/checks.h"
 
-/* ---- sort: x sorted along dim, and the old indices, at which gx is g ------------------- */
+/* ---- sort: x sorted along dim, and the index that each element had in x; g goes to these
+ *      indices ------------------------------------------------------------------ */
 
-/* `sorted` and `k` are for topk, which takes the k largest elements if `descending`, else the
- * smallest. */
+/* The attributes of sort and topk. `sorted` and `k` are used by topk alone: it returns the k
+ * largest elements if `descending`, else the k smallest, and sorts them if `sorted`. */
 struct sort_attr {
     int dim;
     bool descending, sorted;
@@ -48,7 +49,7 @@ rg_tensor *(rg_argsort)(rg_tensor *x, int dim, bool descending) {
     return RG_COMPOSITE("argsort", rg_sort(x, dim, descending).indices);
 }
 
-/* ---- topk: the k largest or smallest along dim, and their indices -------------- */
+/* ---- topk: the k largest or k smallest elements along dim, and their indices ---- */
 
 static bool topk_shape(rg_call *c) {
     const struct sort_attr *a = RG_ATTR(c, sort);
@@ -88,17 +89,17 @@ rg_values_indices(rg_topk)(rg_tensor *x, int64_t k, int dim, bool largest, bool 
     return rgi_apply_two(topk_check(x, dim, &a), &rg_op_topk, &a, sizeof a, x);
 }
 
-/* ---- unique: the distinct values, sorted; for each element the index of its value; and each
- *      value's count. These ops make their outputs themselves, since the sizes depend on the
- *      elements ------------------------------------------------------------------ */
+/* ---- unique: the distinct values, sorted; the inverse: for each element the index of its
+ *      value; and the count of each value. The `view` functions of these ops allocate the outputs,
+ *      whose sizes depend on the elements --------------------------------------- */
 
-/* Compares slices along dim, or elements if dim is -1. */
+/* `dim` is the dim whose slices are compared. If it is -1, single elements are compared. */
 struct unique_attr {
     int dim;
 };
 
-/* Sets the dtype and shape of the inverse: x's shape if elements are compared, or one dim for n
- * slices. */
+/* Sets the dtype and shape of the inverse. If elements are compared it has x's shape, and if n
+ * slices are compared it is a vector. */
 static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim, int64_t n) {
     inverse->dtype = RG_INT64;
     if (dim < 0) {
@@ -109,8 +110,8 @@ static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim
     inverse->size[0] = n;
 }
 
-/* Allocates `groups` values and counts. Fails if `groups` is negative, which means that k_unique
- * failed. */
+/* Allocates the outputs `values` and `counts` for `groups` distinct values. Fails if `groups` is
+ * negative: it is the result of k_unique, which then has failed. */
 static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tensor *x, int dim,
                             int64_t groups) {
     if (groups < 0)
@@ -124,8 +125,8 @@ static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tenso
     return rgi_allocate(values) && rgi_allocate(counts);
 }
 
-/* Sets *from to x's header or, if elements are compared, to a header of all elements along one dim.
- */
+/* Sets *from to a header from which the values are read along dim: x's header or, if elements are
+ * compared, the header of all elements in one dim. */
 static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
     if (dim >= 0) {
         *from = *x;
@@ -137,8 +138,9 @@ static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
     return whole;
 }
 
-/* Reads n elements in sorted order: element order[i] belongs to group[i]. Writes each element's
- * group, the number of elements of each group, and each group's first element. */
+/* Goes through the n elements in sorted order. order[i] is the index of the i-th element, and
+ * group[i] the number of its value. Stores each element's group in inverse, the number of elements
+ * of each group in counts, and the index of the first element of each group in firsts. */
 static void unique_fill(int64_t n, const int64_t order[], const int64_t group[], rg_tensor *inverse,
                         rg_tensor *counts, rg_tensor *firsts) {
     int64_t *number = (int64_t *)inverse->data;
@@ -153,7 +155,8 @@ static void unique_fill(int64_t n, const int64_t order[], const int64_t group[],
     }
 }
 
-/* The inverse is allocated first, since a huge n fails there. */
+/* The `view` function. It allocates the inverse before its working memory, so that a huge n fails
+ * there. */
 static bool unique_make(rg_call *c) {
     rg_tensor *x = c->in[0];
     rg_tensor *values = c->out[0];
@@ -225,7 +228,7 @@ rg_unique_result(rg_unique_dim)(rg_tensor *x, int dim) {
     return unique_apply(&rg_op_unique_dim, x, dim);
 }
 
-/* ---- nonzero: the indices of each element that isn't 0, in a row --------------- */
+/* ---- nonzero: a row for each element that isn't 0, with the element's indices ---- */
 
 static bool nonzero_make(rg_call *c) {
     rg_tensor *x = c->in[0];
@@ -292,7 +295,7 @@ rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
     return RG_APPLY(searchsorted, RG_A(searchsorted, right), sorted, values);
 }
 
-/* Fails unless the sorter's shape, dtype and indices fit `sorted`. */
+/* Fails unless the shape, dtype and indices of the sorter fit `sorted`. */
 static bool searchsorted_sorter(const rg_tensor *sorted, const rg_tensor *sorter) {
     if (!rgi_want_shape(NULL, "sorter", sorter, rg_shape((rg_tensor *)sorted))
         || !rgi_want_integers(NULL, "sorter", sorter))

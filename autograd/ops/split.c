@@ -1,14 +1,15 @@
 /*
- * split.c: lists of parts of a tensor, one after the other along a dim.
+ * split.c: functions that return a list of parts of a tensor: split, chunk and unbind. The parts
+ * follow one another along a dim.
  */
 #include "view.h"
 
 /* ---- lists --------------------------------------------------------------------- */
 
-/* The maximum number of parts in a list. Their headers take most of a gigabyte. */
+/* The maximum number of parts in a list. That many tensor headers take most of a gigabyte. */
 enum { LIST_MOST = 1 << 22 };
 
-/* Fails, and returns a failed list from the function around it. */
+/* If the condition holds, calls rgi_fail and makes the function around it return a failed list. */
 #define LIST_FAIL_IF(code, condition, ...) \
     do {                                   \
         if (condition) {                   \
@@ -17,8 +18,8 @@ enum { LIST_MOST = 1 << 22 };
         }                                  \
     } while (0)
 
-/* Returns n adjacent parts of x, the first of which is p. All have p's length, though the last may
- * be shorter; or, if `sizes` isn't NULL, they have these sizes. */
+/* Returns n adjacent parts of x, beginning with p. If `sizes` isn't NULL, part i has the size
+ * sizes[i]. Otherwise each has p's length, except that the last may be shorter. */
 static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
                              const int64_t *sizes) {
     RG_AS(op);
@@ -48,7 +49,8 @@ static rg_list split_even(const char *op, rg_tensor *x, int64_t size, int dim) {
 
 static const char split_no_dims[] = "%s expects at least a 1-dimensional tensor";
 
-/* ---- split: parts of one size (the last may be smaller), or of given sizes ------------ */
+/* ---- split: parts of the same size, of which the last may be smaller; or parts of given
+ *      sizes -------------------------------------------------------------------- */
 
 rg_list(rg_split)(rg_tensor *x, int64_t size, int dim) {
     int d;
@@ -87,7 +89,7 @@ rg_list(rg_split_sizes)(rg_tensor *x, int n, const int64_t *sizes, int dim) {
     return list_of_parts("split", x, n, first, sizes);
 }
 
-/* ---- chunk: at most `chunks` parts of one size; `chunks` empty parts of an empty dim ---- */
+/* ---- chunk: at most `chunks` parts of the same size; if dim is empty, `chunks` empty parts */
 
 rg_list(rg_chunk)(rg_tensor *x, int64_t chunks, int dim) {
     int d;

@@ -1,14 +1,14 @@
 /*
- * strided.c: ops on a view as a part of its base: reading the part, adding it to zeros, and writing
- * over it. No public function applies these ops; rebase.c does, when a view or its base was written
- * to.
+ * strided.c: ops on a view, described as a part of its base: they read that part, add it to zeros,
+ * or write over it. No public function applies these ops; rebase.c applies them when a view or its
+ * base has been written to.
  */
 #include "autograd/rebase.h"
 
 /* ---- headers ------------------------------------------------------------------- */
 
-/* Returns the number of elements in memory from the tensor's first to its last. Requires that it
- * has elements. */
+/* Returns how many elements of memory a tensor with these sizes and strides covers, from its first
+ * element to its last. Requires that the tensor has elements. */
 static int64_t strided_reach(const rg_dims *size, const rg_dims *stride) {
     int64_t reach = 1;
     for (int d = 0; d < size->n; d++)
@@ -31,8 +31,9 @@ static bool strided_is_laid_out(const rg_tensor *t, const rg_dims *layout) {
     return true;
 }
 
-/* Returns a reference to a tensor in the base's layout: to t itself if it has that layout, or no
- * elements; else to a new tensor with t's elements, or with zeros. */
+/* Returns a new reference to a tensor that has t's elements in the base's layout. If t has that
+ * layout, or no elements, it is t itself; otherwise it is a new tensor with t's elements or, if
+ * `zeros`, with zeros. */
 static rg_tensor *strided_laid_out(rg_tensor *t, const rg_strided *a, bool zeros) {
     if (t->numel == 0 || strided_is_laid_out(t, &a->layout)) {
         rgi_retain(t);
@@ -50,7 +51,7 @@ static rg_tensor *strided_laid_out(rg_tensor *t, const rg_strided *a, bool zeros
     return laid;
 }
 
-/* Returns the header of the view within a tensor that has its base's layout. */
+/* Returns the view's header. Requires that `laid` has the base's layout. */
 static rg_tensor strided_part(const rg_tensor *laid, const rg_strided *a) {
     rg_tensor part = *laid;
     part.data += a->start * (int64_t)rgi_sizeof(laid->dtype);
@@ -58,8 +59,8 @@ static rg_tensor strided_part(const rg_tensor *laid, const rg_strided *a) {
     return part;
 }
 
-/* Adds g to a part, one index after the other along dims in which several elements lie at one
- * address. */
+/* Adds g to a part. If several elements of the part are at the same address, the part is split
+ * along dim 0 and its slices are added one after the other, so that no sum is lost. */
 static bool strided_add(rg_tensor *part, rg_tensor *g) {
     if (!rgi_overlaps_itself(part))
         return k_run(k_add, part, part, g);
@@ -73,7 +74,7 @@ static bool strided_add(rg_tensor *part, rg_tensor *g) {
     return true;
 }
 
-/* Adds g to the view's part of y, which has the base's shape. */
+/* Adds g to the part of y that the view shows. Requires that y has the base's shape. */
 static bool strided_add_to(rg_tensor *y, rg_tensor *g, const rg_strided *a) {
     rg_tensor *laid = strided_laid_out(y, a, true);
     if (!laid)
@@ -88,8 +89,9 @@ static bool strided_add_to(rg_tensor *y, rg_tensor *g, const rg_strided *a) {
 
 #define STRIDED(...) \
     &(const rg_strided) { __VA_ARGS__ }
-/* The samples' views: y[1:, ::2]; the transpose; overlapping windows; a row of a base that is
- * transposed in memory; a row of a base with gaps; one element; and no elements. */
+/* The views of the samples: y[1:, ::2]; a transpose; overlapping windows; a row of a base that is
+ * transposed in memory; a part of a large base, also transposed in memory; a row of a base with
+ * gaps; one element; and no elements. */
 #define STRIDED_ROWS    STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(1, 2), RG_D(3, 2), 3)
 #define STRIDED_TURNED  STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(3, 2), RG_D(1, 3), 0)
 #define STRIDED_WINDOWS STRIDED(RG_D(5), RG_D(1), RG_D(2, 3), RG_D(2, 1), 0)
@@ -101,7 +103,7 @@ static bool strided_add_to(rg_tensor *y, rg_tensor *g, const rg_strided *a) {
 
 static const rg_strided *strided_of(const void *attr) { return attr; }
 
-/* ---- as_strided: a copy of a view of x; gx is zeros with g added in the view's place ---- */
+/* ---- as_strided: a copy of a view of x; gx is zeros with g added in the place of the view ---- */
 
 static bool as_strided_shape(rg_call *c) {
     rgi_set_size(c->out[0], &strided_of(c->attr)->size);
@@ -134,7 +136,7 @@ RG_OP(as_strided, .doc = "a part of x, as a view of it has it", .node = "AsStrid
                  { "(2,2)", STRIDED_GAPS }, { "()", STRIDED_NUMBER },
                  { "(0,3)", STRIDED_NOTHING }));
 
-/* ---- unstride: zeros with x added in the place of a view; gx is that view of g ---- */
+/* ---- unstride: zeros with x added in the place of a view; gx is the same view of g ---- */
 
 static bool unstride_shape(rg_call *c) {
     rgi_set_size(c->out[0], &strided_of(c->attr)->shape);
@@ -158,8 +160,8 @@ RG_OP(unstride, .doc = "zeros with x added in the place of a view", .node = "Uns
                  { "(2,3)", STRIDED_LARGE }, { "(2)", STRIDED_GAPS }, { "()", STRIDED_NUMBER },
                  { "(3,0)", STRIDED_NOTHING }));
 
-/* ---- copy_slices: x with a value in the place of a view; gx = g with zeros there, gvalue is that
- * view of g ---- */
+/* ---- copy_slices: x with a value in the place of a view; gx is g with zeros in that place,
+ *      and gvalue is the same view of g ----------------------------------------- */
 
 static bool copy_slices_forward(rg_call *c) {
     rg_tensor *y = c->out[0];

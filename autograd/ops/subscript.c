@@ -1,7 +1,7 @@
 /*
- * subscript.c: reads and writes Python's x[...]. The items become steps, each of which makes a view
- * of the previous view (an index, a range, a new dim). Index tensors then index dims of the last
- * view.
+ * subscript.c: reads and writes Python's x[...]. Each item becomes a step that makes a view of the
+ * view made by the item before it: an index, a range or a new dim. Index tensors are used last:
+ * they index dims of the last view.
  */
 #include "subscript.h"
 #include "elementwise.h"
@@ -16,33 +16,35 @@ struct set_item_attr {
     rg_part step[MAX_STEPS];
 };
 
-/* A parsed subscript. `way` has the steps, and the dims of the index tensors. `part` is the header
- * of the last view. */
+/* A parsed subscript. `way` has the steps, and the dims that the index tensors index. `part` is the
+ * header of the last view. */
 typedef struct {
     struct set_item_attr way;
     rg_tensor part;
     int n_index;
     rg_tensor *index[RG_MAX_DIMS];
-    bool nothing; /* x[False] = value writes nothing. */
-    bool masked;  /* The only index tensor is a mask. */
+    bool nothing; /* x[False] = value: nothing is written */
+    bool masked;  /* the only index tensor is a mask */
 } subscript;
 
-/* The items of a subscript. They name `named` dims of x, and index tensor i is for dim at[i]. Masks
- * are still single tensors. */
+/* The items of a subscript, while they are parsed. They use up `named` dims of x. index[i] is an
+ * index tensor for dim at[i] of the view. A mask is still a single tensor here, even if it has
+ * several dims. */
 typedef struct {
     int n;
     rg_item_index item[RG_MOST_ITEMS];
     int64_t named;
-    int64_t hidden; /* The number of dims that an ellipsis stands for. */
-    int64_t dim;    /* The dim of the view for the next item. */
-    bool only;      /* x[item] is read, with one item. */
-    bool whole;     /* x[True] or x[False] is written to: all of x, under a new dim, or nothing. */
+    int64_t hidden; /* the number of dims that an ellipsis stands for */
+    int64_t dim;    /* the dim of the view to which the next item belongs */
+    bool only;      /* x[item] is read, and this is the only item */
+    /* x[True] or x[False] is written to: value goes to all of x, under a new dim, or nowhere */
+    bool whole;
     rg_tensor *index[RG_MAX_DIMS];
     int at[RG_MAX_DIMS];
 } subscript_items;
 
-/* Adds a step. There is always room: each of at most RG_MAX_DIMS dims of x is cut or dropped at
- * most once, and at most RG_MAX_DIMS dims are new. */
+/* Adds a step. There is always room for it: each dim of x (at most RG_MAX_DIMS) is cut or removed
+ * at most once, and at most RG_MAX_DIMS dims are new. */
 static bool subscript_step(subscript *s, rg_part step) {
     s->way.step[s->way.n_steps++] = step;
     rgi_take_part(&s->part, &step);
@@ -76,8 +78,9 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
     return subscript_step(s, p);
 }
 
-/* Makes a new dim, and an index tensor for it: [0] if `on`, else an empty one. If the dim could be
- * made, there is room in index[] and at[], since each index tensor has a dim of its own. */
+/* Makes a new dim for the item True or False, and an index tensor for that dim: [0] for True, and
+ * an empty one for False. If the dim could be made there is room in index[] and at[], since each
+ * index tensor has a dim of its own. */
 static bool subscript_bool(subscript *s, subscript_items *list, bool on) {
     int added;
     if (!subscript_new_dim(s, list->dim++, &added))
@@ -88,7 +91,7 @@ static bool subscript_bool(subscript *s, subscript_items *list, bool on) {
     return list->index[k];
 }
 
-/* A mask with n dims indexes n dims. */
+/* Notes an index tensor for the next dim. A mask with n dims uses up n dims. */
 static bool subscript_tensor(subscript *s, subscript_items *list, rg_tensor *index) {
     list->at[s->n_index] = (int)list->dim;
     list->index[s->n_index] = index;
@@ -97,8 +100,8 @@ static bool subscript_tensor(subscript *s, subscript_items *list, rg_tensor *ind
     return true;
 }
 
-/* Makes an index tensor for each dim of a mask. Fails with torch's sentence unless the mask has the
- * shape of the dims that it indexes. */
+/* Makes an index tensor for each dim of a mask. Fails with torch's error message unless the mask
+ * has the sizes of the dims that it indexes. */
 static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     for (int d = 0; d < mask->ndim; d++)
         RG_FAIL_INDEX_IF(
@@ -114,7 +117,7 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     return true;
 }
 
-/* Counts the dims of x that the items name. Fails if x has fewer. */
+/* Sets list->named to the number of x's dims that the items use up. Fails if x has fewer dims. */
 static bool subscript_count(rg_tensor *x, subscript_items *list) {
     const rg_item_index *first = &list->item[0];
     list->named = 0;
@@ -141,7 +144,7 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
     return true;
 }
 
-/* Returns the item, with a 0-d tensor replaced by its number or bool. */
+/* Returns the item. An index tensor without dims is replaced by its number or bool. */
 static rg_item_index subscript_plain(rg_item_index item) {
     rg_tensor *t = item.tensor;
     if (item.kind != RG_INDEX_TENSOR || t->ndim)
@@ -151,8 +154,8 @@ static rg_item_index subscript_plain(rg_item_index item) {
     return rg_index_number(rgi_load_i64(t->data, RG_INT64));
 }
 
-/* Adds the step of item k, and moves on to the dim of the next item. A number removes its dim, so
- * that the next dim takes its index. */
+/* Adds the step of item k, and sets list->dim to the dim of the next item. An item that is a number
+ * removes its dim, so that the next dim gets the same index. */
 static bool subscript_item(subscript *s, subscript_items *list, int k) {
     rg_item_index item = subscript_plain(list->item[k]);
     int added;
@@ -172,7 +175,7 @@ static bool subscript_item(subscript *s, subscript_items *list, int k) {
     return true;
 }
 
-/* Sets the dims of the n index tensors, and replaces masks by index tensors. */
+/* Sets the dims of the n index tensors, and replaces each mask by index tensors. */
 static bool subscript_indices(subscript *s, const subscript_items *list, int n) {
     s->n_index = 0;
     for (int k = 0; k < n; k++) {
@@ -190,7 +193,7 @@ static bool subscript_indices(subscript *s, const subscript_items *list, int n) 
     return true;
 }
 
-/* Parses the items of a subscript of x. */
+/* Parses the items of a subscript of x into *s. `write` is set if the subscript is written to. */
 static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool write,
                            subscript *s) {
     subscript_items list;
@@ -217,7 +220,8 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 
 /* ---- x[items] ------------------------------------------------------------------ */
 
-/* Returns the view of x after the steps, indexed by the n index tensors if there are any. */
+/* Returns the view of x that the steps make. If n isn't 0, this view is then indexed by the n index
+ * tensors. */
 static rg_tensor *subscript_take(rg_tensor *x, const struct set_item_attr *way, int n,
                                  rg_tensor **index) {
     for (int i = 0; i < way->n_steps; i++)
@@ -240,7 +244,7 @@ rg_tensor *(rg_index_items)(rg_tensor *x, int n, const rg_item_index *items) {
     return rg_escape(subscript_take(x, &s.way, s.n_index, s.index));
 }
 
-/* ---- set_item: x[items] = value; gx = g with zeros there, gvalue = g[items] ---- */
+/* ---- set_item: x[items] = value; gx is g with zeros at the items, gvalue = g[items] ---- */
 
 static bool set_item_forward(rg_call *c) {
     const struct set_item_attr *a = RG_ATTR(c, set_item);
@@ -255,7 +259,7 @@ static bool set_item_forward(rg_call *c) {
     return true;
 }
 
-/* Returns the size of the attributes with only the steps in use. */
+/* Returns the size of the attributes. Only the steps in use are stored. */
 static size_t set_item_bytes(const struct set_item_attr *a) {
     return offsetof(struct set_item_attr, step) + (size_t)a->n_steps * sizeof a->step[0];
 }
@@ -284,7 +288,8 @@ RG_OP(set_item, RG_NAMED(set_item), .doc = "x[items] = value", .node = "CopyBack
                                                .step = { { RG_PART_INDEX(0, 0) } }) },
                  { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));
 
-/* Returns the value without leading dims of size 1, expanded to the shape that is written. */
+/* Returns the value, without leading dims of size 1, expanded to the shape of the elements that are
+ * written. */
 static rg_tensor *set_item_expanded(rg_tensor *value, rg_tensor *there, bool indexed) {
     int lead = 0;
     if (rgi_same_shape(value, there))
@@ -305,9 +310,10 @@ static rg_tensor *set_item_expanded(rg_tensor *value, rg_tensor *there, bool ind
     return rg_expand_dims(value, rg_shape(there));
 }
 
-/* Returns the value in the form in which it is written: copied if it is in x's storage, expanded,
- * and converted. If there are index tensors, torch converts only numbers or, with a mask, a single
- * element. */
+/* Returns the value in the form in which it is written. If it is in x's storage, it is copied
+ * first. It is expanded to the shape of x[items], and converted to x's dtype. If there are index
+ * tensors, then as in torch a value of another dtype is refused, unless it is a number or, with a
+ * mask, has a single element. */
 static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript *s) {
     rg_tensor there = s->part;
     if (elementwise_is_number(value) && !rgi_element_fits("set_item_", value, x->dtype))
@@ -333,7 +339,7 @@ static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript
     return rg_to(value, x->dtype);
 }
 
-/* Returns torch's name of the node, or NULL for the op's own. */
+/* Returns torch's name of the node, or NULL if the op's own name is right. */
 static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, const subscript *s) {
     if (s->way.n_steps)
         return "CopySlices";
@@ -342,7 +348,8 @@ static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, con
     return value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
 }
 
-/* If x is a view in the graph, its part is written to as a view of x's base. */
+/* If x is a view that is in the graph, or will be, set_item is applied to a view of x[items]
+ * itself. So the write is recorded as a write to x's base. */
 rg_tensor *(rg_set_items_)(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
     RG_AS("set_item_");

@@ -1,5 +1,5 @@
 /*
- * subscript.h: the parts of Python's x[...]: the op with index tensors (index.c), reading text
+ * subscript.h: what the files for Python's x[...] share: index tensors (index.c), items in strings
  * (subscript_text.c), and steps (subscript.c).
  */
 #pragma once
@@ -14,28 +14,32 @@ struct index_attr {
     int dim[RG_MAX_DIMS];
 };
 
-/* `t` is a header of the indexed tensor in which dim `at` replaces all indexed dims. An index along
- * that dim is an offset: the sum of an element's indices, each times its dim's stride. `offsets` is
- * the shape to which the index tensors broadcast, and `shape` is the result's shape. */
+/* The layout in which index tensors are applied. `t` is a header of the indexed tensor in which one
+ * dim, `at`, replaces all indexed dims. An index along this dim is an offset: the sum, over the
+ * indexed dims, of an index times the dim's stride. `offsets` is the shape to which the index
+ * tensors broadcast, and `shape` is the result's shape. */
 typedef struct {
     rg_tensor t;
     int at;
     rg_dims offsets, shape;
 } rg_index_layout;
 
-/* Fills in *p for k index tensors. Fails if they can't index these dims of t. */
+/* Fills in *p for k index tensors. Fails if their shapes don't broadcast, the result has too many
+ * dims, or an index can't be in bounds because the indexed dim is empty. */
 bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
                       rg_tensor *const index[], rg_index_layout *p);
 
-/* Moves elements between `row`, which has the result's shape, and t's elements at the indices. */
+/* Copies or adds elements between `row`, which has the result's shape, and the elements of t at the
+ * indices, as `how` says. */
 bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_tensor *t,
                     const struct index_attr *a, int k, rg_tensor *const index[]);
 
-/* Stores the step's index tensors, which are the inputs from index `first` on, in in[] at the same
- * indices. */
+/* Reads the saved index tensors of a step, which are its inputs from `first` on. Stores input i in
+ * in[i]. */
 bool rgi_index_saved(const rg_step *s, rg_tensor *in[], int first);
 
-/* Makes an index tensor for each dim of a mask. The scope owns them. */
+/* Makes an index tensor for each dim of a mask: the indices of its true elements along that dim.
+ * The scope owns them. */
 bool rgi_index_of_mask(rg_tensor *mask, rg_tensor *index[]);
 
 #define RG_INDEX_NEEDS \
@@ -45,10 +49,10 @@ bool rgi_index_of_mask(rg_tensor *mask, rg_tensor *index[]);
 
 enum { RG_MOST_ITEMS = 32 };
 
-/* The texts of the items for a new dim and for an ellipsis. Such an item is recognised by its
- * text's address. */
+/* The strings of the items for a new dim and for an ellipsis. An item is recognised by the address
+ * of its string, not by its characters. */
 extern const char rgi_index_none[], rgi_index_ellipsis[];
 
-/* Writes all items to one list, with each text replaced by the items in it. Returns their number,
- * or -1 if it failed. */
+/* Writes all items to one list, in which an item that is a string is replaced by the items in the
+ * string. Returns their number, or -1 on failure. */
 int rgi_index_flatten(int n, const rg_item_index *items, rg_item_index flat[RG_MOST_ITEMS]);

@@ -1,6 +1,6 @@
 /*
  * subscript_text.c: makes the items of x[...] from numbers, tensors and ranges, or reads them from
- * Python's text, "1:3, None, -1".
+ * a string in Python's syntax, such as "1:3, None, -1".
  */
 #include "subscript.h"
 #include "tensor/text/text.h"
@@ -24,7 +24,8 @@ rg_item_index(rg_index_number)(int64_t number) {
 rg_item_index rg_index_tensor(rg_tensor *t) {
     return (rg_item_index){ .kind = RG_INDEX_TENSOR, .tensor = t };
 }
-/* A number that int64 can't hold fails with the same error as a tensor of such a number. */
+/* A number that int64 can't hold becomes a tensor of that number, so that it fails with the same
+ * error as such a tensor. */
 rg_item_index(rg_index_unsigned)(uint64_t number) {
     if (number > INT64_MAX)
         return rg_index_tensor(rg_wrap_unsigned(number));
@@ -35,7 +36,7 @@ rg_item_index(rg_index_slice)(int64_t start, int64_t end, int64_t step) {
     return (rg_item_index){ .kind = RG_INDEX_SLICE, .start = start, .end = end, .step = step };
 }
 
-/* ---- Python's text: these functions read at *p, and move *p past the text that they read ---- */
+/* ---- strings in Python's syntax: these functions read at *p, and move *p past what they read */
 
 static void text_skip(const char **p) {
     while (isspace((unsigned char)**p))
@@ -50,8 +51,8 @@ static bool text_word(const char **p, const char *word) {
     return true;
 }
 
-/* Returns whether there is a number at *p. Sets *fits to whether int64 can hold it; if not, *out is
- * the largest or the smallest int64. */
+/* Reads a number at *p. Returns false if there is none. Sets *fits to whether int64 can hold the
+ * number. If it can't, *out is the largest or the smallest int64. */
 static bool text_number(const char **p, int64_t *out, bool *fits) {
     char *end;
     text_skip(p);
@@ -65,7 +66,7 @@ static bool text_number(const char **p, int64_t *out, bool *fits) {
     return true;
 }
 
-/* Reads a list in brackets as a tensor, which the scope owns. */
+/* Reads a list in brackets. Returns it as a tensor, which the scope owns. */
 static rg_tensor *text_list(const char **p) {
     const char *end = *p;
     int depth = 0;
@@ -81,8 +82,8 @@ static rg_tensor *text_list(const char **p) {
     return t && t->numel == 0 ? rg_to(t, RG_INT64) : t;
 }
 
-/* Reads a number, or start:end:step, each of which may be absent. A number that int64 can't hold is
- * an error; in a range it stands for the end of the dim. */
+/* Reads a number, or start:end:step, each part of which may be missing. A number that int64 can't
+ * hold is an error, but in a range it stands for the end of the dim. */
 static bool text_range(const char **p, rg_item_index *item) {
     int64_t v[3] = { 0, INT64_MAX, 1 };
     bool fits = true;
@@ -129,7 +130,8 @@ static bool flat_add(rg_item_index flat[RG_MOST_ITEMS], int *count, rg_item_inde
     return true;
 }
 
-/* Adds the items of a text, which are separated by commas. A comma may follow the last one. */
+/* Adds the items in a string. They are separated by commas, and the last one may also be followed
+ * by a comma. */
 static bool flat_add_text(rg_item_index flat[RG_MOST_ITEMS], int *count, const char *whole) {
     const char *p = whole;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !p, "index", "the text is NULL");

@@ -1,6 +1,6 @@
 /*
- * tensordot.c: products over any dims, composed of products of matrices and of elements: outer,
- * kron, inner, tensordot.
+ * tensordot.c: outer, kron, inner and tensordot, which are composed of products of matrices and
+ * elementwise products.
  */
 #include "autograd/checks.h"
 
@@ -13,7 +13,7 @@ rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b) {
     return RG_COMPOSITE("outer", rg_mul(rg_unsqueeze(a, 1), b));
 }
 
-/* ---- kron: y[i m + j] = a[i] b[j] along each dim, where b has m elements ------- */
+/* ---- kron: y[i * m + j] = a[i] b[j] along each dim, where m is b's size along that dim ---- */
 
 rg_tensor *(rg_kron)(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "kron") || !rgi_check(b, "kron"))
@@ -40,7 +40,7 @@ rg_tensor *(rg_kron)(rg_tensor *a, rg_tensor *b) {
     return rg_escape(rgi_reshape_own("UnsafeViewBackward0", y, shape));
 }
 
-/* ---- inner: the sum of products over the last dims; a 0-d tensor multiplies ---- */
+/* ---- inner: sums of products over the last dims of a and b; if a or b has no dims, a b ---- */
 
 rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "inner") || !rgi_check(b, "inner"))
@@ -57,7 +57,7 @@ rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
     return rg_tensordot_dims(a, b, RG_DIMS(-1), RG_DIMS(-1));
 }
 
-/* ---- tensordot: the sum of products over named dims of a and b; the other dims remain ---- */
+/* ---- tensordot: sums of products over named dims of a and b; the other dims remain ---- */
 
 rg_tensor *(rg_tensordot)(rg_tensor *a, rg_tensor *b, int n) {
     rg_dims in_a = { .n = n };
@@ -74,7 +74,8 @@ rg_tensor *(rg_tensordot)(rg_tensor *a, rg_tensor *b, int n) {
     return rg_tensordot_dims(a, b, in_a, in_b);
 }
 
-/* Wraps the named dims. Fails if a dim is named twice or doesn't exist. */
+/* Sets *wrapped to the named dims without negative numbers, and *mask to their mask. Fails if a dim
+ * is named twice or doesn't exist. */
 static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wrapped,
                            uint32_t *mask) {
     *mask = 0;
@@ -93,8 +94,9 @@ static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wr
     return true;
 }
 
-/* Returns t as a matrix. If named_first, its rows are the named dims and its columns the other
- * dims; else the reverse. Appends the other dims' sizes to shape. */
+/* Returns t as a matrix. If named_first is set, its rows are the named dims and its columns the
+ * other dims; otherwise its rows are the other dims. Appends the sizes of the other dims to
+ * *shape. */
 static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool named_first,
                                    rg_dims *shape) {
     rg_dims wrapped;
@@ -122,8 +124,8 @@ static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool name
                        : rg_reshape(t, other_size, named_size);
 }
 
-/* Checks that a pair of dims can be summed over. If one has size 1 and the other a larger size, the
- * sum over the larger dim replaces that tensor. */
+/* Fails unless dims dim_a and dim_b can be summed over together. If one has size 1 and the other
+ * doesn't, the tensor with the larger dim is first summed over it. This gives the same result. */
 static bool tensordot_sum_pair(rg_tensor **a, rg_tensor **b, int64_t dim_a, int64_t dim_b) {
     int da, db;
     if (!rgi_wrap_dim("tensordot", dim_a, (*a)->ndim, &da)

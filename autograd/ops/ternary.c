@@ -39,15 +39,15 @@ struct masked_fill_attr {
     bool inplace;
 };
 
-/* torch's name of the node depends on whether the value is a number. */
+/* The node's name depends on whether the value is a number, as in torch. */
 static struct masked_fill_attr masked_fill_attributes(const rg_tensor *value, bool inplace) {
     bool number = elementwise_is_number(value);
     return (struct masked_fill_attr){ number ? "MaskedFillBackward0" : "MaskedFillBackward1",
                                       inplace };
 }
 
-/* If the shapes don't broadcast, torch's error names the mask's shape first or, if x is written
- * over, x's. */
+/* The shape function. If the shapes don't broadcast, the error message names the mask's shape
+ * first, or x's shape first if x is written over. This is as in torch. */
 static bool masked_fill_shape(rg_call *c) {
     rg_tensor *mask = c->in[1];
     rg_tensor *value = c->in[2];
@@ -84,7 +84,8 @@ RG_OP(masked_fill, .doc = "mask ? value : x", .n_in = 3, RG_NAMED(masked_fill), 
                  { "(3) b(2,3) ()", MASKED_FILL }, { "() b() ()", MASKED_FILL },
                  { "(0,3) b(3) ()", MASKED_FILL }));
 
-/* Returns the value in x's dtype if it is 0-d, else unchanged. */
+/* Returns the value in x's dtype. A value with dims is returned unchanged, since the op refuses
+ * it. */
 static rg_tensor *masked_fill_value(rg_tensor *x, rg_tensor *value) {
     if (!rgi_check(x, "masked_fill") || !rgi_check(value, "masked_fill"))
         return NULL;
@@ -110,12 +111,12 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
                         RG_APPLY_(masked_fill, &a, x, mask, masked_fill_value(x, value)));
 }
 
-/* ---- clamp: min(max(x, low), high), either of which may be absent; NaN if any is;
- *      gx    = g where low <= x <= high, else 0;
- *      glow  = g where x < low < high, else 0;
- *      ghigh = g where x > high or high < low, else 0 ---------------------------- */
+/* ---- clamp: min(max(x, low), high), where one bound may be absent. NaN if x or a bound is
+ *      NaN; gx = g where low <= x <= high, else 0; glow = g where x < low < high, else 0; ghigh = g
+ *      where x > high or high < low, else 0 ------------------------------------- */
 
-/* Torch allows bool if there is a single bound, which is a tensor. */
+/* allows_bool is set if there is a single bound and it isn't a number: then x may be bool, as in
+ * torch. */
 struct clamp_attr {
     const char *node;
     bool allows_bool;
@@ -174,8 +175,8 @@ RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typin
       RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP }, { "(2,1,3) s(4,1) p()", CLAMP },
                  { "(3) (2,1) -", CLAMP }, { "() - ()", CLAMP }, { "(0,3) (3) (1)", CLAMP }));
 
-/* Torch's name of the node depends on the function that was called. The second name of each pair is
- * for a bound that is a number. */
+/* The node's name depends on the function that was called and on the kind of bounds, as in torch.
+ * The second name of each pair is used if a bound is a number. */
 enum clamp_bounds { CLAMP_BOTH, CLAMP_MIN, CLAMP_MAX };
 
 static const char *const clamp_nodes[][2] = { { "ClampBackward0", "ClampBackward1" },
@@ -185,7 +186,7 @@ static const char *const clamp_nodes[][2] = { { "ClampBackward0", "ClampBackward
 static rg_tensor *clamp_with(const char *name, bool inplace, rg_tensor *x, rg_tensor *low,
                              rg_tensor *high, enum clamp_bounds called) {
     rg_tensor *in[] = { x, low, high };
-    /* An absent bound is replaced by the other one. */
+    /* An absent bound is replaced by the other one, so that all elements of given[] are tensors. */
     rg_tensor *low_or_high = low == RG_NONE ? high : low;
     rg_tensor *high_or_low = high == RG_NONE ? low : high;
     rg_tensor *given[] = { x, low_or_high, high_or_low };
@@ -255,7 +256,8 @@ RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, RG_NAMED(lerp), RG_ELEMENTWI
                 RG_RULE(RG_IN(0) | RG_IN(1), lerp_rule_weight) },
       SAMPLES_3("u", RG_A(lerp, "LerpBackward1")));
 
-/* Fails with torch's sentence if the dtypes differ; a weight that is 0-d may have any. */
+/* Fails with torch's error message if the dtypes of a, b and weight differ. A weight without dims
+ * may have any dtype. */
 static bool lerp_check(rg_tensor *a, rg_tensor *b, rg_tensor *weight) {
     if (!rgi_check(a, "lerp") || !rgi_check(b, "lerp") || !rgi_check(weight, "lerp"))
         return false;
@@ -288,7 +290,8 @@ rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *w) {
 
 /* ---- addcmul: x + k b c; gx = g, gb = k g c, gc = k g b ------------------------ */
 
-/* The value is k0, the first of the loop's three numbers. */
+/* k[0] is torch's argument `value`, called k in the formulas. The other two are unused: a kernel
+ * takes an array of three numbers. */
 struct addc_attr {
     double k[3];
 };
@@ -355,7 +358,7 @@ RG_OP(addcdiv, .doc = "x + value a / b", .node = "AddcdivBackward0", .n_in = 3, 
                 RG_RULE(RG_IN(1) | RG_IN(2), addcdiv_rule_c) },
       SAMPLES_3("z", RG_A(addc, { 1.5 })));
 
-/* Fails with torch's sentence if both a and b are integers. */
+/* Fails with torch's error message if neither a nor b is floating point. */
 static bool addcdiv_allows(const char *op, rg_tensor *x, rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(x, op) || !rgi_check(a, op) || !rgi_check(b, op))
         return false;

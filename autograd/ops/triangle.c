@@ -1,9 +1,10 @@
 /*
- * triangle.c: sets the elements above or below a diagonal to 0.
+ * triangle.c: tril and triu, which set the elements above or below a diagonal to 0.
  */
 #include "autograd/checks.h"
 
-/* ---- tril, triu: x on and below (or above) a diagonal, else 0; gx is the same of g ------ */
+/* ---- tril, triu: x on and below, or on and above, a diagonal, else 0; gx is g with the same
+ *      zeros -------------------------------------------------------------------- */
 
 struct tril_attr {
     int64_t diagonal;

@@ -1,7 +1,7 @@
 /*
- * unary.c: functions of one tensor, element by element: signs and roundings, roots and powers,
- * exponentials, trigonometry. Most are rows of tensor/kernels/elementwise.def. (Functions that
- * networks put between their layers are in activation.c.)
+ * unary.c: elementwise functions of one tensor: signs and roundings, roots and powers,
+ * exponentials, trigonometry. Most are rows of tensor/kernels/elementwise.def. (The functions that
+ * networks use between their layers are in activation.c.)
  */
 #include "elementwise.h"
 
@@ -27,9 +27,10 @@ static rg_tensor *circle(rg_tensor *x) { return rg_rsqrt(rg_sub(1, rg_square(x))
     FUNCTION_IN_PLACE_OF_ROW(name)
 #include "tensor/kernels/elementwise.def"
 
-/* ---- square: x^2; gx = 2 g x. torch calls it a power --------------------------- */
+/* ---- square: x^2; gx = 2 g x. The node has the name of torch's pow -------------- */
 
-/* rg_square of a bool is an integer; rg_square_ can't write it over the bool. */
+/* The op refuses bools. rg_square of a bool doesn't apply the op: it returns integers. rg_square_
+ * can't write integers over a bool, so it fails here. */
 static bool square_shape(rg_call *c) {
     RG_FAIL_IF(rgi_is_bool(c->in[0]->dtype), "square_",
                "result type Long can't be cast to the desired output type Bool");
@@ -53,7 +54,8 @@ rg_tensor *rg_square(rg_tensor *x) {
 
 rg_tensor *rg_square_(rg_tensor *x) { return RG_APPLY_(square, RG_NO_ATTR, x); }
 
-/* ---- round_decimals: x rounded to 10^-decimals, also for negative decimals; gx = 0 ---- */
+/* ---- round_decimals: x rounded to a multiple of 10^-decimals, where decimals may be
+ *      negative; gx = 0 --------------------------------------------------------- */
 
 struct round_decimals_attr {
     int decimals;
@@ -80,8 +82,8 @@ rg_tensor *(rg_round_decimals)(rg_tensor *x, int decimals) {
     return RG_APPLY(round_decimals, RG_A(round_decimals, decimals), x);
 }
 
-/* ---- nan_to_num: x, but k0 for NaN, k1 for infinity, k2 for -infinity; gx = g where x is finite,
- *      else 0 -------------------------------------------------------------------- */
+/* ---- nan_to_num: x, with k0 in place of NaN, k1 of infinity, and k2 of -infinity; gx = g
+ *      where x is finite, else 0 ------------------------------------------------ */
 
 struct nan_to_num_attr {
     double k[3];
@@ -106,8 +108,8 @@ RG_OP(nan_to_num, .doc = "x with numbers for NaN and infinities", .node = "NanTo
       .forward = nan_to_num_forward, .grad = { RG_RULE(RG_IN(0), nan_to_num_rule) },
       SAMPLES_1("", RG_A(nan_to_num, { 1, 2, 3 })));
 
-/* Returns the numbers, with NaN as posinf or neginf replaced by the dtype's largest or lowest
- * number. */
+/* Returns the three numbers. If o->posinf or o->neginf is NaN, it wasn't given, and is replaced by
+ * the dtype's largest or lowest number. */
 static struct nan_to_num_attr nan_to_num_numbers(const rg_tensor *x,
                                                  const rg_nan_to_num_options *o) {
     const double most = x ? rgi_limit(x->dtype) : 0;

@@ -1,6 +1,6 @@
 /*
- * unfold.c: windows that slide along a dim, as a view, and windows added up where they overlap.
- * (Other views of a part are in part.c.)
+ * unfold.c: unfold, a view of windows that slide along a dim, and fold, which adds windows up where
+ * they overlap. (Other views of parts are in part.c.)
  */
 #include "view.h"
 
@@ -10,13 +10,14 @@ struct unfold_attr {
     int64_t size, step;
 };
 
-/* Returns the number of windows in a dim of n elements. */
+/* Returns the number of windows along a dim of n elements. */
 static int64_t unfold_count(int64_t n, const struct unfold_attr *a) {
     return (n - a->size) / a->step + 1;
 }
 
-/* Adds windows, whose elements lie along the last dim, to t. It adds the elements at one position
- * of all windows at once, since these don't overlap. */
+/* Adds windows to t. The elements of a window lie along the last dim of `windows`. The elements at
+ * the same position of all windows are added at once, which is possible because no two of them
+ * belong to the same element of t. */
 static bool unfold_add(rg_tensor t, rg_tensor windows, const struct unfold_attr *a) {
     if (t.ndim == 0) {
         if (a->size == 0)
@@ -34,8 +35,8 @@ static bool unfold_add(rg_tensor t, rg_tensor windows, const struct unfold_attr 
     return true;
 }
 
-/* ---- unfold: y[.., w, .., i] = x[.., w step + i, ..]; g is added at these indices by the op fold,
- *      whose own derivative is unfold -------------------------------------------- */
+/* ---- unfold: y[.., w, .., i] = x[.., w * step + i, ..]; g is added at these indices by the
+ *      op fold, whose own derivative is unfold ---------------------------------- */
 
 static bool unfold_view(rg_call *c) {
     const struct unfold_attr *a = RG_ATTR(c, unfold);
@@ -84,7 +85,7 @@ rg_tensor *(rg_unfold)(rg_tensor *x, int dim, int64_t size, int64_t step) {
     return rgi_check_dims("unfold", x->ndim + 1) ? RG_APPLY(unfold, &a, x) : NULL;
 }
 
-/* ---- fold: zeros of a shape with windows added; gx is the windows of g --------- */
+/* ---- fold: zeros with windows added to them; gx is the windows of g ------------ */
 
 static bool fold_shape(rg_call *c) {
     rgi_set_size(c->out[0], &RG_ATTR(c, fold)->shape);
