@@ -1,7 +1,7 @@
 /*
- * apply.c: applying an op: check and convert the inputs, find the shape, run the forward, and,
- * where a gradient may be wanted, record a node. node.c makes nodes, and inplace.c writes over a
- * tensor.
+ * apply.c: applies an op: checks and converts the inputs, finds the output's shape, computes the
+ * outputs and, if a gradient may be wanted, records a node. node.c makes nodes, and inplace.c
+ * applies ops in place.
  */
 #include "apply.h"
 #include "tensor/memory.h"
@@ -21,13 +21,13 @@ static bool input_check(const rg_op *op, int i, rg_tensor *t) {
     return untouched || rgi_renew(t, op->name);
 }
 
-/* Returns whether input i is converted to the inputs' common dtype. */
+/* Returns whether input i is one of those that are converted to a common dtype. */
 static bool is_typed(const rg_op *op, int i, const rg_tensor *t) {
     return (!op->typed || op->typed >> i & 1) && !rgi_is_none(t);
 }
 
-/* Returns the common dtype of the converted inputs. Requires at least one of them, and room for n
- * tensors in typed[]. */
+/* Returns the common dtype of the inputs that are converted. Requires that there is at least one
+ * such input, and that typed[] has room for n tensors. */
 static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_tensor *typed[]) {
     int m = 0;
     bool differ = false;
@@ -42,13 +42,14 @@ static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_t
     return op->typing == RG_FLOATED && !rgi_is_float(dtype) ? rg_default_dtype() : dtype;
 }
 
-/* Returns a new tensor with t's values in the dtype. A float64 tensor is converted to another float
- * only if it is 0-d: it is a number then, and keeps its precision until it is stored. */
+/* Returns a new tensor with t's values in the dtype. A float64 tensor is converted to another
+ * floating dtype here only if it has no dims. It is a number then, and keeps its full precision
+ * until it is stored. */
 static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_new_like(t, dtype);
     if (!copy)
         return NULL;
-    /* A number is held as float64. */
+    /* Numbers are float64 tensors with one element. */
     if (t->dtype == RG_FLOAT64)
         rgi_store_f64(copy->data, dtype, *(double *)t->data);
     else
@@ -58,8 +59,8 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     return copy;
 }
 
-/* Converts the inputs to their common dtype. If converted[i] isn't NULL, the caller must release
- * it. Requires room for n tensors in typed[]. */
+/* Converts the inputs to their common dtype. If converted[i] isn't NULL afterwards, the caller must
+ * release it. Requires that typed[] has room for n tensors. */
 static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[],
                            rg_tensor *typed[]) {
     const rg_dtype dtype = common_dtype(op, n, in, typed);
@@ -81,9 +82,9 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
 
 /* ---- computing --------------------------------------------------------------------- */
 
-/* Inputs are alike if each one is plain (RG_PLAIN), has in[0]'s dtype, and has in[0]'s shape or one
- * element. by_kernel returns whether the op has a kernel for such inputs, and is_alike whether
- * input i is alike. */
+/* The inputs are alike if all of them are plain (RG_PLAIN) and have the same dtype, and each has
+ * in[0]'s shape or no dims. Then rgi_run_alike can compute the output. by_kernel returns whether
+ * the op has a kernel that this function can run, and is_alike whether input i fits. */
 static inline bool by_kernel(const rg_op *op) {
     return op->kernel && (op->shape == rgi_shape_broadcast || op->shape == rgi_shape_same);
 }
@@ -92,7 +93,8 @@ static inline bool is_alike(const rg_tensor *t, rg_tensor *const in[], int i) {
            && (i == 0 || t->ndim == 0 || rgi_same_shape(t, in[0]));
 }
 
-/* Computes the output of an op from inputs that are all alike, by the op's kernel. */
+/* Computes the output with the op's kernel. Requires that the inputs are alike. If `over` isn't
+ * NULL, it becomes the output. */
 static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_tensor *over) {
     if (over) {
         rgi_retain(over);
@@ -105,7 +107,8 @@ static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_t
     return rgi_run_alike(c);
 }
 
-/* Runs the forward. An observer sees the call as one operation, and nothing inside it. */
+/* Calls the op's forward function. Meanwhile the thread has no observer: it sees the call as a
+ * single operation, and nothing that happens inside. */
 static inline bool run_forward(rg_call *c) {
     rg_observer *observer = rgi_set_observer(NULL);
     bool ok = c->op->forward(c);
@@ -113,13 +116,14 @@ static inline bool run_forward(rg_call *c) {
     return ok;
 }
 
-/* Gives the output of an op with `laid_between` its strides. */
+/* Gives y, the output of an op with `laid_between`, the strides of the inputs. */
 static void lay_out(const rg_call *c, rg_tensor *y) {
     rg_tensor *const *in = c->given ? c->given : c->in;
     rgi_lay_out_between(y, c->n_in, in);
 }
 
-/* Returns a new tensor with like's dtype, shape and strides. Requires that these have no gaps. */
+/* Returns a new tensor with the dtype, shape and strides of `like`. Requires that the strides have
+ * no gaps. */
 static inline rg_tensor *new_output(const rg_tensor *like) {
     rg_tensor *t = rgi_new_output((rg_dtype)like->dtype, like->ndim, like->size);
     if (RG_UNLIKELY(!(like->flags & RG_PLAIN)) && t) {
@@ -129,8 +133,8 @@ static inline rg_tensor *new_output(const rg_tensor *like) {
     return t;
 }
 
-/* Makes the op's one output, with the dtype and the shape that the op returns. If `over` isn't NULL
- * and has that dtype and shape, it is the output. */
+/* Makes the output of an op that has one output. Its dtype and shape come from the op's shape
+ * function. If `over` isn't NULL and has this dtype and shape, it becomes the output. */
 static inline bool make_output(rg_call *c, rg_tensor *over) {
     rg_tensor like;
     like.dtype = c->in[0]->dtype;
@@ -153,7 +157,8 @@ static inline bool make_output(rg_call *c, rg_tensor *over) {
     return c->out[0];
 }
 
-/* Makes an op's outputs, with the dtypes and the shapes that the op returns. */
+/* Makes the outputs of an op with several outputs. Their dtypes and shapes come from the op's shape
+ * function. */
 static __attribute__((noinline)) bool make_outputs(rg_call *c) {
     rg_tensor like[RG_MAX_OUTPUTS];
     for (int k = 0; k < c->n_out; k++) {
@@ -183,8 +188,8 @@ static inline bool view_input(rg_call *c) {
     return c->op->view(c);
 }
 
-/* Computes the outputs from the inputs. If `over` isn't NULL, the op has one output, which is
- * `over` itself if its dtype and shape suit. */
+/* Computes the outputs from the inputs. If `over` isn't NULL, the op has one output; `over` becomes
+ * that output if it has the right dtype and shape. */
 static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike,
                                                           bool observed) {
     const rg_op *op = c->op;
@@ -200,21 +205,23 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
     return k_run_with(op->kernel, c->out[0], c->in, NULL);
 }
 
-/* Tells the thread's observer of a call. Returns false if the observer refuses it. */
+/* Tells the thread's observer that a call has computed its outputs. Returns false if the observer
+ * refuses the call. */
 static __attribute__((noinline, cold)) bool tell_of_call(const rg_call *c, size_t attr_size,
                                                          bool alike) {
     rg_graph_observer *o = rgi_graph_observer();
     return !o->computed || o->computed(o, c, attr_size, alike);
 }
 
-/* Asks the observers whether to record a call with an input that requires grad, and sets
- * *wants_grad. Returns false if an observer refuses the call. */
+/* An input requires grad. Sets *wants_grad to whether the observers want the call to be recorded.
+ * Returns false if it is to be recorded and an observer refuses that. */
 static __attribute__((noinline)) bool ask_to_record(const rg_call *c, bool *wants_grad) {
     *wants_grad = rgi_records(c);
     return !*wants_grad || rgi_may_save(c, rgi_needs_of(c));
 }
 
-/* Computes the outputs, and records a node if an input requires grad and an output can. */
+/* Computes the outputs. Records a node if an input requires grad and an output is floating
+ * point. */
 static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c, size_t attr_size,
                                                                      bool wants_grad,
                                                                      rg_tensor *over, bool alike) {
@@ -235,8 +242,8 @@ static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c,
 
 /* ---- applying ---------------------------------------------------------------------- */
 
-/* Applies an op to inputs that must be checked one by one: they may be numbers, absent, or of
- * different dtypes. Requires room for 3 n tensors in in[]: the inputs, converted[] and typed[]. */
+/* Applies an op whose inputs must be checked one by one: they may be numbers, be absent, or have
+ * different dtypes. in[] must have room for 3 * n tensors: the inputs, converted[] and typed[]. */
 RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_tensor *in[],
                                    const rg_span *span) {
     int n = c->n_in;
@@ -259,7 +266,7 @@ RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over
     for (int i = 0; i < n && ok; i++)
         alike = alike && is_alike(in[i], in, i) && c->given[i]->flags & RG_PLAIN;
     ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike);
-    /* An observer may read the inputs, so they are released only after it. */
+    /* An observer may read the converted inputs, so they are released only after this call. */
     if (ok && span)
         rgi_end_call(span, c);
     for (int i = 0; i < n; i++)
@@ -268,8 +275,8 @@ RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over
     return ok;
 }
 
-/* Applies an op with room for its inputs on the stack or, for ops with many inputs such as cat, on
- * the heap. */
+/* Applies an op by apply_converted. The room for the inputs is on the stack or, for an op with many
+ * inputs such as cat, on the heap. */
 RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t attr_size,
                                                           rg_tensor *over, const rg_span *span) {
     int n = c->n_in;
@@ -286,9 +293,10 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
     return ok;
 }
 
-/* Plain inputs need no further checks: there are at most RG_MAX_RULES of them, all are alive and
- * present (RG_NONE has no storage) and have one dtype, and none is a number or a view whose base
- * has changed. */
+/* The result of a first look at the inputs. `plain` is set if they need no further checks: there
+ * are at most RG_MAX_RULES, all are alive, present (RG_NONE has no storage) and of one dtype, and
+ * none is a number or a view whose base has changed. `wants_grad` is set if one of them requires
+ * grad, and `alike` if rgi_run_alike can compute the output. */
 typedef struct {
     bool plain, wants_grad, alike;
 } inputs_seen;

@@ -1,6 +1,6 @@
 /*
- * call_hooks.c: registers and calls hooks: functions of the program that see or change a
- * gradient during a backward run. hooks.c stores a node's hooks.
+ * call_hooks.c: registers and calls hooks: functions of the program that see or change a gradient
+ * during a backward run. hooks.c stores the hooks of a node.
  */
 #include "checks.h"
 #include "engine.h"
@@ -10,8 +10,8 @@
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* Calls the hook's function, which may remove the hook itself, and replaces the gradient by the
- * function's result. */
+/* Calls the hook's function, and replaces the gradient by the function's result. The function may
+ * even remove its own hook. */
 static bool hook_call(const rg_hook *h, rg_tensor **grad) {
     rg_hook_function *function = (rg_hook_function *)h->function;
     rg_tensor *g = rgi_lend(*grad);
@@ -27,9 +27,9 @@ static bool hook_call(const rg_hook *h, rg_tensor **grad) {
     return true;
 }
 
-/* Adds to the gradient that an output retains. If no tensor has this output any more, nothing can
- * ask for the gradient, and it isn't kept: its graph could refer back to the node (see
- * node_history_release). */
+/* Adds `grad` to the retained gradient *kept of an output. If no tensor header has the node as its
+ * history any more, the program can't ask for the gradient, and nothing is kept. This also avoids a
+ * cycle: the graph of the gradient may refer back to the node (see node_history_release). */
 static bool keep_gradient(const rg_node *n, rg_tensor **kept, rg_tensor *grad) {
     if (!rgi_node_has_headers(n))
         return true;
@@ -42,8 +42,8 @@ static bool keep_gradient(const rg_node *n, rg_tensor **kept, rg_tensor *grad) {
     return true;
 }
 
-/* A hook that another hook adds runs from the next backward run on. The retained gradient is the
- * one after all hooks, as in torch. */
+/* A hook that is added by another hook is first called in the next backward run. The retained
+ * gradient is what the hooks have returned, as in torch. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
     if (!rgi_may_do_once("a hook"))
         return false;
@@ -65,13 +65,13 @@ bool rgi_has_hooks_after(const rg_node *leaf) {
     return hooks && rgi_hook_from(&hooks->list, 0, hooks->list.next_id, RG_HOOK_AFTER_LEAF);
 }
 
-/* Returns whether the leaf of these hooks is still alive. Another tensor may have its address by
- * now. */
+/* Returns whether the leaf to which these hooks belong is still alive. It is possible that another
+ * tensor has its address by now. */
 static bool is_leaf_there(const rg_hooks *hooks, const rg_node *leaf) {
     return hooks->leaf && hooks->leaf->state == RG_ALIVE && hooks->leaf->history == &leaf->base;
 }
 
-/* A leaf's hooks aren't called if the leaf was released but its node is still in use. */
+/* The hooks are not called if the leaf's tensor was released, even if its node is still in use. */
 bool rgi_run_hooks_after(rg_node *leaf) {
     const rg_hooks *hooks = rgi_hooks_of(leaf);
     const int end = hooks->list.next_id;
@@ -98,7 +98,8 @@ bool rg_retain_grad(rg_tensor *t) {
 
 bool rg_retains_grad(rg_tensor *t) { return rgi_check(t, "retains_grad") && rgi_retained(t); }
 
-/* Set once a leaf gets a hook. Until then, a run needn't look for leaves with hooks. */
+/* Set once a hook was registered for any leaf. Until then, a run needn't look for leaves with
+ * hooks. */
 static atomic_bool leaves_were_hooked;
 
 RG_HOT bool rgi_were_leaves_hooked(void) {

@@ -1,5 +1,5 @@
 /*
- * checks.c: the checkers of checks.h and their sentences.
+ * checks.c: the checking functions of checks.h, with their error messages.
  */
 #include "checks.h"
 
@@ -107,7 +107,7 @@ bool rgi_want_no_wider(const char *op, const rg_tensor *y, const rg_tensor *wide
     return true;
 }
 
-/* Writes a shape as errors of products show it: 2x3. */
+/* Writes a shape as it appears in the error messages of products, such as 2x3. Returns `text`. */
 static const char *sizes_text(const rg_tensor *t, char text[192]) {
     int at = 0;
     for (int d = 0; d < t->ndim && at < 170; d++)
@@ -124,7 +124,7 @@ bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, in
 
 /* ---- numbers ----------------------------------------------------------------------- */
 
-/* Writes one number as a number, and several as a shape. */
+/* Writes a single number as a number, and several numbers as a shape. Returns the string. */
 static const char *numbers_text(int n, const int64_t *v, char text[192]) {
     if (n != 1)
         return rgi_shape_text(n, v, text);

@@ -1,7 +1,7 @@
 /*
- * collect.c: collects the nodes that the roots of a backward run lead to, and sorts them from
- * the newest to the oldest. The run's list of nodes serves as the stack. engine.c walks the
- * list.
+ * collect.c: collects the nodes that the roots of a backward run lead to, and sorts them from the
+ * newest to the oldest. During the collection, the list of nodes is also the queue of nodes whose
+ * edges are still to be followed. engine.c goes through the list.
  */
 #include "run.h"
 #include "tensor/memory.h"
@@ -42,7 +42,7 @@ static bool claim(rg_run *r, rg_node *n) {
     return true;
 }
 
-/* Adds a node to the run, unless it is in the run already, or is a leaf, which has no step. */
+/* Adds a node to the run, unless it is a leaf or in the run already. Leaves have no step. */
 static inline bool visit(rg_run *r, rg_node *n) {
     if (!n->op || atomic_load_explicit(&n->run, memory_order_relaxed) == (uintptr_t)r)
         return true;
@@ -56,7 +56,7 @@ static inline bool visit(rg_run *r, rg_node *n) {
     return true;
 }
 
-/* Sorts by insertion the nodes at every `gap`-th place of the list. */
+/* One pass of Shell's method: sorts the nodes at every `gap`-th place of the list by insertion. */
 static void insert_at_distance(rg_run *r, size_t gap) {
     for (size_t i = gap; i < r->n_nodes; i++) {
         rg_node *n = r->nodes[i];
@@ -67,8 +67,8 @@ static void insert_at_distance(rg_run *r, size_t gap) {
     }
 }
 
-/* Sorts the nodes, the newest first. The nodes of a chain are in that order already. Other graphs
- * are sorted by Shell's method, which needs no memory. */
+/* Sorts the nodes from the newest to the oldest. The nodes of a chain are in that order already.
+ * Other lists are sorted by Shell's method, which needs no memory. */
 static void sort_nodes(rg_run *r) {
     size_t sorted = 1;
     while (sorted < r->n_nodes && r->nodes[sorted]->order < r->nodes[sorted - 1]->order)
@@ -115,8 +115,8 @@ bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]) {
     return true;
 }
 
-/* Nodes are released from the oldest to the newest. Releasing a root first could release all nodes
- * behind it. */
+/* Lets go of the nodes from the oldest to the newest. A root is among the newest. If a root were
+ * released first, that could destroy older nodes in the list, which this loop still reads. */
 RG_HOT void rgi_run_let_go(rg_run *r) {
     for (size_t i = r->n_nodes; i-- > 0;) {
         rg_node *n = r->nodes[i];

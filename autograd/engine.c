@@ -1,8 +1,8 @@
 /*
- * engine.c: a backward run. It collects the nodes that the roots lead to (collect.c),
- * walks them from the newest to the oldest, and has each make its inputs' gradients
- * (gradients.c). Gradients of leaves are kept aside until the end (leaf_table.c) and
- * then committed at once, so that a run that fails leaves every .grad as it was.
+ * engine.c: a backward run. It collects the nodes that the roots lead to (collect.c), visits them
+ * from the newest to the oldest, and has each compute the gradients of its inputs (gradients.c).
+ * The gradients of leaves are kept in a table until the end (leaf_table.c). Then they are all
+ * committed at once, so that a run that fails leaves every .grad as it was.
  */
 #include "graph_observer.h"
 #include "tensor/threads/lock.h"
@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The arguments of a backward run from n tensors y. If `results` is NULL, the gradients are added
- * to the leaves; otherwise the gradients of m tensors x are returned in it. gradients[k] is the
- * gradient of y[k]. `gradients` may be NULL, and RG_NONE stands for 1 if y has one element. */
+/* The arguments of a backward run from n tensors y. gradients[k] is the gradient of y[k]; RG_NONE,
+ * or a NULL in place of the whole array, stands for 1 if y has one element. If x isn't NULL, only
+ * the gradients of the m tensors x are computed. If `results` isn't NULL, these gradients are
+ * stored in it; otherwise gradients are added to .grad of their tensors. */
 typedef struct {
     const char *op;
     int n, m;
@@ -27,18 +28,18 @@ typedef struct {
     const rg_backward_options *options;
 } request;
 
-/* ---- the walk ---------------------------------------------------------------------- */
+/* ---- visiting the nodes ------------------------------------------------------------ */
 
-/* Runs the step of a node that has observers' notes. */
+/* Does the step of a node that has observers' notes, and tells the notes. */
 static __attribute__((noinline)) bool run_noted_step(rg_run *r, rg_node *n) {
     bool ok = rgi_notes_begin_step(n) && rgi_run_step(r, n);
     rgi_notes_end_step(n);
     return ok;
 }
 
-/* Runs the hooks of a node, whose gradients are complete, and then its step. The step is skipped if
- * no gradient reached the node, or if no input's gradient is needed: the gradients that were asked
- * for may belong to the node itself. */
+/* Calls the hooks of a node, whose gradients are complete, and then does its step. The step is
+ * skipped if no gradient reached the node. It is also skipped if no input's gradient is needed:
+ * then the gradients that were asked for are those of the node's own outputs. */
 static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     for (int k = 0; rgi_has_hooks(n) && k < n->n_out; k++)
         if (!rgi_run_hooks(n, k, &g[k]))
@@ -59,8 +60,8 @@ static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     return ok;
 }
 
-/* Releases the gradients of a node that was walked. Gradients that were asked for are kept if the
- * walk succeeded (`ok`). */
+/* Releases the gradients of a node after its visit. If the visit succeeded (`ok`), gradients that
+ * were asked for are kept. */
 static void drop_gradients(const rg_run *r, const rg_node *n, rg_tensor **g, bool ok) {
     for (int k = 0; k < n->n_out; k++) {
         if (r->capturing && ok && r->marks[n->slot + k] & RG_ASKED)
@@ -70,7 +71,8 @@ static void drop_gradients(const rg_run *r, const rg_node *n, rg_tensor **g, boo
     }
 }
 
-/* Returns whether the gradient has the leaf's strides or, if the leaf has gaps, is contiguous. */
+/* Returns whether the gradient has the strides that the leaf's gradient is to have: the leaf's own
+ * strides or, if the leaf has gaps, contiguous strides. */
 static inline bool lies_as_leaf(const rg_node *leaf, const rg_tensor *g) {
     const int64_t *stride = rgi_leaf_strides(leaf);
     if (RG_LIKELY(!stride))
@@ -81,9 +83,9 @@ static inline bool lies_as_leaf(const rg_node *leaf, const rg_tensor *g) {
     return true;
 }
 
-/* Returns the gradient that a leaf will keep. It is the gathered gradient itself, or a copy, which
- * the scope owns, if somebody else may hold the gathered one, if its strides differ from the
- * leaf's, or if a sum is recorded. */
+/* Returns the gradient that a leaf will keep. Usually it is s->grad itself. It is a copy, owned by
+ * the scope, if somebody else may hold s->grad or its strides aren't those that the leaf's gradient
+ * is to have. If a graph is created and the leaf has a gradient, it is the sum of both. */
 static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     bool sum = r->create_graph && s->leaf->grad;
     if (sum && !rgi_may_do_once("backward"))
@@ -99,8 +101,8 @@ static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     return own;
 }
 
-/* Makes the gradients that the leaves will keep, before any of them is committed, so that
- * committing can't fail. */
+/* Prepares the gradients that the leaves will keep, before any of them is committed, so that
+ * committing can't fail. Also calls the hooks of leaves that haven't been called yet. */
 static bool leaves_prepare(rg_run *r) {
     rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     for (rg_leaf_slot *s = r->leaves.slots; s < end; s++) {
@@ -123,15 +125,17 @@ static bool leaves_prepare(rg_run *r) {
     return true;
 }
 
-/* Returns the slot of the leaf that an edge leads to, if the leaf has hooks. The slot is empty if
- * the leaf's gradient isn't wanted, or if the hooks were added during the run. */
+/* Returns the slot of the leaf to which an edge leads, or NULL if the edge leads to no leaf with
+ * hooks. The slot is empty if the leaf's gradient isn't wanted, or if the hooks were added during
+ * the run. */
 static rg_leaf_slot *awaiting_slot(rg_run *r, const rg_edge *e) {
     bool hooked = e->node && !e->node->op && rgi_has_hooks(e->node);
     return hooked ? rgi_leaf_find(&r->leaves, e->node) : NULL;
 }
 
-/* Runs a leaf's hooks once its gradient is complete. It is called after each node that leads to the
- * leaf was walked or skipped. */
+/* Called after each node was visited or skipped. For each leaf that the node leads to, notes that
+ * one step less can add to its gradient, and calls the leaf's hooks if the gradient is now
+ * complete. */
 static bool leaves_arrive(rg_run *r, const rg_node *n) {
     for (int i = 0; i < n->n_in; i++) {
         rg_leaf_slot *s = awaiting_slot(r, &n->edge[i]);
@@ -162,7 +166,7 @@ static bool walk(rg_run *r) {
 
 /* ---- the beginning ----------------------------------------------------------------- */
 
-/* Gives a root with one element the gradient 1. */
+/* Gives a root the gradient 1. Fails unless the root has one element. */
 static bool root_one(rg_run *r, rg_tensor *y) {
     RG_FAIL_IF(y->numel != 1, r->op, "grad can be implicitly created only for scalar outputs");
     const rg_edge root = { rgi_node_of(y), y->output };
@@ -205,8 +209,8 @@ static bool root_gradient(rg_run *r, rg_tensor *y, rg_tensor *gradient) {
     return place && rgi_accumulate_into(r, place, gradient);
 }
 
-/* Marks the nodes whose outputs are asked for, and the nodes that lead to them or to a leaf that is
- * asked for. */
+/* Marks the outputs whose gradients are asked for, and the nodes that lead to such an output or to
+ * a leaf whose gradient is asked for. */
 static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     r->marks = rgi_alloc(r->n_grads * sizeof *r->marks, RG_MEM_OTHER);
     if (!r->marks)
@@ -215,7 +219,8 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     return rgi_run_ask(r, m, x);
 }
 
-/* Fails if t doesn't require grad. The sentence is a format, which may print i. */
+/* Fails if t doesn't require grad. `sentence` is the format of the error message, which may print
+ * i. */
 RG_HOT static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
     return rgi_check(t, op) && rgi_renew(t, op)
            && (t->history || rgi_fail(RG_RUNTIME_ERROR, op, sentence, i));
@@ -240,7 +245,7 @@ static bool request_check(const request *q) {
     return ok;
 }
 
-/* For each leaf with hooks, counts the steps that may contribute to its gradient. */
+/* Counts, for each leaf with hooks, the steps that may add to its gradient. */
 static bool await_leaves(rg_run *r) {
     r->awaits = true;
     for (size_t i = 0; i < r->n_nodes; i++) {
@@ -268,7 +273,7 @@ static bool make_gradients(rg_run *r) {
 }
 
 /* Collects the nodes, and gives the roots their gradients. The run holds references to the roots'
- * nodes, since a hook may release a root, and with it all nodes behind it. */
+ * nodes. Without them, a hook that releases a root could destroy nodes of the run. */
 static bool run_begin(rg_run *r, const request *q) {
     bool ok = request_check(q);
     for (int i = 0; i < q->n && ok; i++)
@@ -302,7 +307,8 @@ static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
     }
 }
 
-/* Asks the observers about each gradient that the run will add to. */
+/* Asks the observers about each gradient of a leaf to which the run will add. Returns false if an
+ * observer refuses. */
 static bool leaves_may_commit(const rg_run *r) {
     if (!rgi_is_observed(RG_SEES_COMMITS) || r->create_graph)
         return true;
@@ -340,7 +346,7 @@ static rg_tensor *result_of(const rg_run *r, rg_tensor *x, int index, bool allow
     return g ? rgi_lend(g) : RG_NONE;
 }
 
-/* Commits the gradients to the leaves, or returns them. */
+/* Commits the gradients to the leaves, or stores the results that were asked for. */
 static bool run_finish(rg_run *r, const request *q) {
     if (r->commits && !leaves_may_commit(r))
         return false;
@@ -354,10 +360,10 @@ static bool run_finish(rg_run *r, const request *q) {
     return ok;
 }
 
-/* ---- hooks that follow accumulation ------------------------------------------------ */
+/* ---- hooks that are called after the gradients were committed ---------------------- */
 
-/* The leaves with hooks that run after their gradients are committed. The list holds references to
- * them. */
+/* The leaves with post-accumulate-grad hooks whose gradients are about to be committed. The list
+ * holds references to their nodes. */
 typedef struct {
     rg_leaf_slot *v;
     size_t n, room;
@@ -368,13 +374,14 @@ static int by_completion(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Returns whether the slot has a gradient, and its leaf has such hooks. */
+/* Returns whether the slot has a gradient, and its leaf has post-accumulate-grad hooks. */
 static inline bool is_hooked(const rg_leaf_slot *s) {
     return s->grad && rgi_has_hooks(s->leaf) && rgi_has_hooks_after(s->leaf);
 }
 
-/* Lists the leaves whose hooks will be called, before any gradient is committed. While a step is
- * recorded the list is empty, since rgi_run_hooks refuses hooks then. */
+/* Lists the leaves whose hooks will be called after the commit. This is done before any gradient is
+ * committed, because it may run out of memory. While a training step is being recorded, the list is
+ * empty: rgi_run_hooks has refused all hooks. */
 static bool list_hooked(const rg_run *r, leaves_hooked *l) {
     const rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     size_t most = 0;
@@ -392,7 +399,8 @@ static bool list_hooked(const rg_run *r, leaves_hooked *l) {
     return true;
 }
 
-/* Calls the hooks if the run succeeded (`ok`), and releases the leaves. */
+/* Calls the hooks of the leaves in the list if the run succeeded (`ok`). Releases the leaves, and
+ * frees the list. */
 static bool run_hooked(const leaves_hooked *l, bool ok) {
     if (RG_LIKELY(!l->n))
         return ok;

@@ -1,15 +1,16 @@
 /*
- * engine.h: the engine's functions for the rest of autograd/. The functions for users are in
- * autograd.h.
+ * engine.h: functions of the backward engine for the other files of autograd/. The functions for
+ * users are in autograd.h.
  */
 #pragma once
 
 #include "node.h"
 
-/* Returns g in meta's dtype, and summed to meta's shape if meta's tensor was broadcast. */
+/* Converts g to the dtype in `meta`, and sums it to the shape in `meta` over the dims along which a
+ * tensor of that shape was broadcast. Fails if that isn't possible. */
 rg_tensor *rgi_sum_to(rg_tensor *g, const rg_meta *meta);
-/* Returns whether g can be summed to meta's shape. */
+/* Returns whether g can be summed to the shape in `meta`. */
 bool rgi_may_sum_to(const rg_tensor *g, const rg_meta *meta);
 
-/* True while a rule runs. */
+/* True while a rule is being called. */
 extern __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));

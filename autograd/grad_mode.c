@@ -1,12 +1,13 @@
 /*
- * grad_mode.c: grad mode and inference mode: whether a thread records its ops.
+ * grad_mode.c: grad mode and inference mode, which decide whether a thread records its ops.
  */
 #include "op.h"
 #include "tensor/thread.h"
 
 __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 
-/* Grad mode as the program has set it. In inference mode nothing is recorded in either case. */
+/* True if the program has switched grad mode off. In inference mode nothing is recorded in either
+ * case. */
 static __thread bool grad_set_off __attribute__((tls_model("initial-exec")));
 
 bool rg_is_grad_enabled(void) { return !grad_set_off; }

@@ -1,17 +1,19 @@
 /*
- * gradients.c: the gradients of a run. A step makes the gradients of a node's inputs, by the
- * op's fused derivative or by its rules, and adds them to the inputs' gradients. Only this file
- * adds gradients and sums them over broadcast dims. engine.c decides in which order the nodes
- * are walked, and step.c gives a rule its values.
+ * gradients.c: the gradients of a backward run. The step of a node computes the gradients of the
+ * node's inputs, by the op's fused derivative or by its rules, and adds them to the gradients of
+ * the nodes and leaves that the edges lead to. Only this file adds gradients and sums them over
+ * broadcast dims. engine.c decides in which order the nodes are visited, and step.c gives a rule
+ * its values.
  */
 #include "graph_observer.h"
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 #include "run.h"
 
-/* ---- gathering --------------------------------------------------------------------- */
+/* ---- summing gradients ------------------------------------------------------------- */
 
-/* If an observer is in force, it may hold a reference of its own to t, its storage or its base. */
+/* If the thread has an observer, it may hold one reference each to t, to its storage and to its
+ * base. These references don't count. */
 RG_HOT bool rgi_is_sole_owner(const rg_tensor *t) {
     rg_graph_observer *o = rgi_graph_observer();
     const int observed = RG_UNLIKELY(o != NULL) ? o->references(o, t) : 0;
@@ -21,7 +23,7 @@ RG_HOT bool rgi_is_sole_owner(const rg_tensor *t) {
     return t->refs == 1 + observed && only && !t->history && rgi_is_dense(t);
 }
 
-/* Adds g to *to, which isn't NULL. */
+/* Adds g to *to. Requires that *to isn't NULL. */
 static __attribute__((noinline)) bool add_to(const rg_run *r, rg_tensor **to, rg_tensor *g) {
     if (!r->create_graph && rgi_is_sole_owner(*to)) {
         if (RG_UNLIKELY(rgi_this.observer != NULL))
@@ -69,8 +71,8 @@ static inline bool fits(const rg_tensor *g, const rg_meta *meta) {
     return true;
 }
 
-/* Finds the dims of g to sum over, so that the result has meta's shape. Returns false if there are
- * no such dims. */
+/* Sets *sum to the dims of g to sum over, so that the result has the shape in `meta`, apart from
+ * leading dims of size 1. Returns false if there are no such dims. */
 static bool dims_to_sum(const rg_tensor *g, const rg_meta *meta, rg_dims *sum) {
     int more = g->ndim - meta->ndim;
     if (more < 0)
@@ -120,8 +122,8 @@ RG_HOT bool rgi_run_needs(const rg_run *r, const rg_edge *e) {
     return rgi_leaf_find(&r->leaves, e->node)->leaf != NULL;
 }
 
-/* Returns the gradient g of input i in the shape and the dtype of the input. Observers see g
- * first. */
+/* Returns the gradient g of input i in the shape and the dtype of the input. Observers see g before
+ * it is summed or converted. */
 static inline rg_tensor *finished_gradient(const rg_step *s, int i, rg_tensor *g) {
     if (rgi_is_observed(RG_SEES_GRADIENTS) && !rgi_made_gradient(s, g, i))
         return NULL;
@@ -130,15 +132,16 @@ static inline rg_tensor *finished_gradient(const rg_step *s, int i, rg_tensor *g
     return RG_LIKELY(fits(g, meta)) ? g : rgi_sum_to(g, meta);
 }
 
-/* Adds the gradient g of input i to the gradient of the input's node. */
+/* Adds the gradient g of input i to the gradient of the node or leaf that edge i leads to. */
 static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g) {
     g = finished_gradient(s, i, g);
     rg_tensor **place = g ? rgi_run_place(r, s->node->edge[i]) : NULL;
     return place && accumulate_into(r, place, g);
 }
 
-/* Does the same, and takes over the reference *own if it can: an input without a gradient keeps the
- * tensor itself, and *own becomes NULL, unless g had to be summed or converted. */
+/* Does the same with the gradient *own, whose reference the step holds. If there is no gradient yet
+ * at the end of the edge, and *own needn't be summed or converted, the tensor itself becomes that
+ * gradient, and *own becomes NULL. */
 static bool pass_own(rg_run *r, const rg_step *s, int i, rg_tensor **own) {
     rg_tensor *g = finished_gradient(s, i, *own);
     rg_tensor **place = g ? rgi_run_place(r, s->node->edge[i]) : NULL;
@@ -151,8 +154,8 @@ static bool pass_own(rg_run *r, const rg_step *s, int i, rg_tensor **own) {
     return true;
 }
 
-/* Replaces *place by a buffer that may be written to. It has the values of *place, or zeros if
- * *place is NULL. */
+/* Replaces *place by a new buffer that may be written to. The buffer gets the values of *place, or
+ * zeros if *place is NULL. */
 static bool make_buffer(rg_tensor **place, const rg_meta *m) {
     rg_tensor *buffer = rgi_new_output(m->dtype, m->ndim, m->size);
     if (!buffer)
@@ -167,7 +170,8 @@ static bool make_buffer(rg_tensor **place, const rg_meta *m) {
     return ok;
 }
 
-/* Adds the gradient of input i into the input's buffer, and makes the buffer if there is none. */
+/* Lets the rule's `into` add the gradient of input i to the gradient at the end of edge i. If that
+ * is missing or may not be written to, it is first replaced by a buffer. */
 static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
     rg_edge e = s->node->edge[i];
     rg_tensor **place = rgi_run_place(r, e);
@@ -182,8 +186,8 @@ static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
     return rule->into(s, rgi_step_g(s, 0), *place);
 }
 
-/* Makes the gradient of input i by its rule, and adds it to the input's gradient. A rule returns
- * RG_NONE for zero. */
+/* Computes the gradient of input i by its rule, and adds it to the gradient at the end of edge i. A
+ * rule returns RG_NONE if the gradient is zero. */
 RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     const rg_gradient *rule = rgi_gradient_of(s->op, i);
     if (rule->into && !r->create_graph)
@@ -201,8 +205,9 @@ RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     return g == RG_NONE || pass(r, s, i, g);
 }
 
-/* Adds all gradients of a step to the inputs' gradients. `fused` is NULL or has gradients that are
- * made already; the others are made by their rules. */
+/* Adds the gradients of all inputs for which they are wanted. `fused` is NULL, or fused[i] is the
+ * gradient of input i if it is computed already. The other gradients are computed by their
+ * rules. */
 static inline __attribute__((always_inline)) bool pass_all(rg_run *r, rg_step *s,
                                                            rg_tensor *fused[]) {
     const rg_node *n = s->node;
@@ -226,7 +231,7 @@ static bool make_fused(const rg_step *s, rg_tensor *fused[]) {
     return s->op->fused(s, fused);
 }
 
-/* Returns the mask of the gradients that aren't NULL. */
+/* Returns a mask with a bit for each gradient that isn't NULL. */
 static uint32_t mask_of(rg_tensor *const gradients[]) {
     uint32_t mask = 0;
     for (int i = 0; i < RG_MAX_RULES; i++)
@@ -235,7 +240,8 @@ static uint32_t mask_of(rg_tensor *const gradients[]) {
     return mask;
 }
 
-/* Makes gradients of a step by the op's fused derivative, and adds all of them. */
+/* Computes gradients of a step by the op's fused derivative, and adds all gradients. If observers
+ * want to know, sets *made to the mask of the gradients that the fused derivative computed. */
 RG_HOT static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, uint32_t *made) {
     rg_tensor *fused[RG_MAX_RULES] = { NULL };
     bool ok = make_fused(s, fused);
@@ -247,7 +253,8 @@ RG_HOT static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, u
     return ok;
 }
 
-/* Makes the gradients of a user's op, and adds them. */
+/* Computes the gradients of an op that a user has defined, and adds them. Sets the bits of *made
+ * for them. */
 static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s, uint32_t *made) {
     rg_tensor *gin[RG_INPUTS] = { NULL };
     rg_graph_observer *o = rgi_graph_observer();

@@ -1,6 +1,6 @@
 /*
- * graph_observer.c: the list of the observers of all threads, the functions that tell observers
- * of events, and the notes that observers keep with nodes. Each observer is in a file of its
+ * graph_observer.c: the list of the observers of all threads, the functions that tell observers of
+ * events, and the notes that observers keep with nodes. Each observer itself is in a file of its
  * own.
  */
 #include "graph_observer.h"
@@ -8,8 +8,8 @@
 
 atomic_int rgi_observed;
 
-/* Observers are added at the front, and never removed, so that a thread can read the list while
- * another thread adds to it. */
+/* The list of observers. They are added at the front and never removed, so that a thread can read
+ * the list while another thread adds to it. */
 static _Atomic(rg_graph_observer *) all_observers;
 
 /* ---- being in force ---------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static int events_of(const rg_graph_observer *o) {
     return events;
 }
 
-/* Returns the first observer that is in force, from o on, or NULL. */
+/* Returns the first observer in force in the list from o on, or NULL if there is none. */
 static inline rg_graph_observer *in_force_from(rg_graph_observer *o) {
     while (o && !rgi_is_in_force(o))
         o = o->next;
@@ -40,8 +40,9 @@ static inline rg_graph_observer *first_in_force(void) {
     return in_force_from(atomic_load_explicit(&all_observers, memory_order_acquire));
 }
 
-/* Updates the set of observed events, after o came into force or went out of force. Two threads may
- * call it in either order: both read the last value of o->in_force. */
+/* Updates rgi_observed after o was put in force or out of force. If two threads put o in and out of
+ * force, their calls of this function may come in either order: both read the last value of
+ * o->in_force. */
 static void update_events(rg_graph_observer *o) {
     rgi_lock(RG_LOCK_OBSERVERS);
     if (!o->listed) {
@@ -69,15 +70,15 @@ void rgi_count_graph_observer(rg_graph_observer *o, int by) {
         update_events(o);
 }
 
-/* ---- telling ----------------------------------------------------------------------- */
+/* ---- telling observers of events --------------------------------------------------- */
 
 #define EACH_IN_FORCE(o)                     \
     rg_graph_observer *o = first_in_force(); \
     (o);                                     \
     (o) = in_force_from((o)->next)
 
-/* Every observer is told of the end of a span. An observer that wasn't in force at the beginning
- * finds notes of 0. */
+/* The end of a span is told to every observer, whether it is in force or not. An observer that
+ * wasn't in force at the beginning finds notes of 0. */
 void rgi_begin_span(rg_span *span) {
     *span = (rg_span){ { 0 } };
     for (EACH_IN_FORCE(o))

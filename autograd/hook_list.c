@@ -1,5 +1,5 @@
 /*
- * hook_list.c: adds, finds and removes hooks. The list's owner calls them.
+ * hook_list.c: adds, finds and removes hooks. It doesn't call them: the list's owner does.
  */
 #include "hook_list.h"
 #include "tensor/memory.h"
@@ -12,7 +12,7 @@ int rgi_hook_add(rg_hook_list *list, int kind, rg_any_function *function, void *
     return list->next_id++;
 }
 
-/* Returns the index of the first hook whose id is at least `id`. */
+/* Returns the index in the list of the first hook whose id is at least `id`. */
 static size_t hook_place(const rg_hook_list *list, int id) {
     size_t low = 0;
     size_t high = list->n;
@@ -39,7 +39,7 @@ const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int end, int kind
     return NULL;
 }
 
-/* Removes the gaps of removed hooks, once they are at least half of the list. */
+/* Removed hooks leave gaps in the list. Closes the gaps once they are at least half of the list. */
 static void close_gaps(rg_hook_list *list) {
     size_t n = 0;
     if (list->n < 2 * list->live)

@@ -1,9 +1,9 @@
 /*
- * hook_list.h: the list of hooks of a node or a module. A hook is a function, with a context,
- * that a program registers. Its id is its number in the list, and is never used twice. A
- * running hook may add hooks to the list, and remove any of them, so the caller finds each next
- * hook by its id. A call runs only hooks that were in the list when it began: their ids are less
- * than the next_id of that moment.
+ * hook_list.h: the list of hooks of a node or a module. A hook is a function, with a context, that
+ * the program registers. Its id is a number that is never used twice in the list. While a hook is
+ * called, it may add hooks to the list and remove any of them, itself included. Therefore the
+ * caller finds each next hook by its id, not by its place. A hook that was added meanwhile isn't
+ * called: the caller notes next_id at the beginning, and calls only hooks whose ids are less.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 typedef void rg_any_function(void);
 
-/* A hook of the list. Its kind is for the list's owner, who also casts the function to the type of
+/* A hook. The owner of the list decides what `kind` means, and casts the function to the type of
  * that kind. */
 typedef struct rg_hook {
     int id, kind;
@@ -21,8 +21,8 @@ typedef struct rg_hook {
 } rg_hook;
 enum { RG_HOOK_REMOVED = -1 };
 
-/* A list of n hooks in the order of their ids. `live` of them aren't removed. An empty list is all
- * zeros. */
+/* A list of n hooks, in the order of their ids. `live` is the number of those that aren't removed.
+ * An empty list is all zeros. */
 typedef struct rg_hook_list {
     rg_hook *v;
     size_t n, room, live;
@@ -31,12 +31,12 @@ typedef struct rg_hook_list {
 
 /* Adds a hook, and returns its id, or -1 if memory ran out. */
 int rgi_hook_add(rg_hook_list *list, int kind, rg_any_function *function, void *context);
-/* Returns the hook with that id, or NULL. */
+/* Returns the hook with that id, or NULL if there is none or it was removed. */
 rg_hook *rgi_hook_find(const rg_hook_list *list, int id);
-/* Removes a hook of the list. */
+/* Removes a hook, which must be in the list. */
 void rgi_hook_remove(rg_hook_list *list, rg_hook *hook);
-/* Returns the first hook of that kind whose id is at least `id` and less than `end`, or NULL. The
- * pointer is valid until a hook is added. */
+/* Returns the first hook of that kind whose id is at least `id` and less than `end`, or NULL if
+ * there is none. The pointer is valid until a hook is added or removed. */
 const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int end, int kind);
 /* Frees the list's memory. */
 void rgi_hook_list_free(rg_hook_list *list);

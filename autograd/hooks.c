@@ -5,7 +5,8 @@
 #include "hooks.h"
 #include "tensor/memory.h"
 
-/* Called when no tensor has the node any more: nobody can ask for a retained gradient. */
+/* Called when no tensor header has the node as its history any more. Then the program can't ask for
+ * a retained gradient, and all of them are released. */
 static void forget_retained(rg_note *note) {
     rg_hooks *hooks = (rg_hooks *)note;
     for (int k = 0; k < RG_MAX_OUTPUTS; k++) {

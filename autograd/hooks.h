@@ -1,17 +1,17 @@
 /*
- * hooks.h: the hooks of a node, which see the gradients of its outputs, and the gradients that
- * its outputs retain. They are stored in a note (see graph_observer.h), since few nodes have
- * any.
+ * hooks.h: the hooks of a node, which see the gradients of its outputs, and the gradients that its
+ * outputs retain. They are stored in a note (see graph_observer.h), since few nodes have any of
+ * them.
  */
 #pragma once
 
 #include "graph_observer.h"
 #include "hook_list.h"
 
-/* The kind of a hook is the index of the output whose gradient it gets, or RG_HOOK_AFTER_LEAF: such
- * a hook is called with `leaf` after a run has added to the leaf's gradient. `leaf` isn't counted
- * as a reference. Bit k of `retains` says that output k retains its gradient, in grad[k], for
- * rg_retain_grad. */
+/* The hooks and the retained gradients of a node. The kind of a hook is the index of the output
+ * whose gradient it gets, or RG_HOOK_AFTER_LEAF: such a hook is called with `leaf` after a run has
+ * added to the leaf's gradient. The pointer `leaf` doesn't count as a reference. Bit k of `retains`
+ * says that output k retains its gradient (see rg_retain_grad), which is in grad[k]. */
 typedef struct rg_hooks {
     rg_note note;
     rg_hook_list list;
@@ -23,7 +23,7 @@ enum { RG_HOOK_AFTER_LEAF = RG_MAX_OUTPUTS };
 
 /* ---- hooks.c: the hooks of a node -------------------------------------------------- */
 extern const rg_note_class rgi_hooks_class;
-/* Returns the node's hooks, or NULL. */
+/* Returns the node's hooks, or NULL if it has none. */
 static inline rg_hooks *rgi_hooks_of(const rg_node *n) {
     return RG_LIKELY(!n->notes) ? NULL : (rg_hooks *)rgi_note_of(n, &rgi_hooks_class);
 }
@@ -31,21 +31,25 @@ static inline bool rgi_has_hooks(const rg_node *n) {
     const rg_hooks *hooks = rgi_hooks_of(n);
     return hooks && (hooks->list.live || hooks->retains);
 }
-/* Returns the node's hooks, which it makes if there are none, or NULL if memory ran out. */
+/* Returns the node's hooks, and makes the note for them if there is none. Returns NULL if memory
+ * ran out. */
 rg_hooks *rgi_hooks_make(rg_node *n);
-/* Returns the place of t's retained gradient, or NULL if t retains none. */
+/* Returns the place where t's retained gradient is stored, or NULL if t doesn't retain its
+ * gradient. */
 rg_tensor **rgi_retained(const rg_tensor *t);
-/* Makes t, which has a node, retain its gradient. Returns false if memory ran out. */
+/* Makes t retain its gradient. Requires that t has a node. Returns false if memory ran out. */
 bool rgi_retain_grad(const rg_tensor *t);
-/* Moves t's retained gradient to `after`, if both retain one. */
+/* Moves the retained gradient of t to `after`, if both retain a gradient. */
 void rgi_move_retained(const rg_tensor *t, const rg_tensor *after);
 
-/* ---- call_hooks.c: calling them ---------------------------------------------------- */
-/* Calls the hooks of an output with its gradient, which they may replace. *grad may be NULL. */
+/* ---- call_hooks.c: calling hooks --------------------------------------------------- */
+/* Calls the hooks of an output with its gradient *grad, which they may replace. If *grad is NULL,
+ * no hook is called. Returns false if a hook fails. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad);
-/* Returns whether any leaf ever got a hook. */
+/* Returns whether a hook was ever registered for any leaf. */
 bool rgi_were_leaves_hooked(void);
-/* Calls the leaf's post-accumulate-grad hooks, which run after its gradient was changed. */
+/* Calls the leaf's post-accumulate-grad hooks, after a run has added to its gradient. Returns false
+ * if one of them returns false. */
 bool rgi_run_hooks_after(rg_node *leaf);
-/* Returns whether the leaf has such hooks. */
+/* Returns whether the leaf has post-accumulate-grad hooks. */
 bool rgi_has_hooks_after(const rg_node *leaf);

@@ -1,6 +1,6 @@
 /*
- * inplace.c: ops in place: whether a tensor may be written to, how the result of an op replaces
- * its first input, and how the input's history changes. apply.c applies the op.
+ * inplace.c: ops in place: whether a tensor may be written to, how the result of an op replaces the
+ * op's first input, and how that input gets a new history. apply.c applies the op.
  */
 #include "apply.h"
 #include "tensor/observer.h"
@@ -9,8 +9,8 @@
 
 /* ---- whether a write is allowed ----------------------------------------------------- */
 
-/* Fails, with torch's sentence, if t is a leaf that requires grad, or a view whose write can't
- * become part of its base's history. */
+/* Fails with torch's error message if a write to t can't be recorded: if t is a leaf that requires
+ * grad or a view of one, or a view whose history can't follow its base's history. */
 static bool may_record_write(const rg_tensor *t, const char *op) {
     bool view = t->flags & RG_VIEW;
     const rg_tensor *base = view ? rgi_base_of(t) : t;
@@ -40,8 +40,8 @@ __attribute__((constructor)) static void install_write_guard(void) {
     rgi_write_guard = guard_write;
 }
 
-/* Returns whether to record a write to in[0]: whether any input has a history. If in[0] is a stale
- * view, its base's history counts, too. */
+/* Returns whether a write to in[0] is recorded: whether grad mode is on and an input has a history.
+ * For in[0], and for each input that is a stale view, the history of its base counts as well. */
 static bool is_recorded(int n, rg_tensor *const in[]) {
     bool any = false;
     for (int i = 0; i < n && !any; i++) {
@@ -53,8 +53,8 @@ static bool is_recorded(int n, rg_tensor *const in[]) {
     return any && !rgi_grad_off;
 }
 
-/* Returns whether the op may write to in[0]. If the write will be recorded, it first renews the
- * inputs' histories. */
+/* Returns whether the op may write to in[0]. If the write will be recorded, first gives stale views
+ * among the inputs their new histories. */
 static bool may_write(const char *name, int n, rg_tensor *const in[]) {
     rg_tensor *t = in[0];
     if (!rgi_check(t, name))
@@ -71,8 +71,8 @@ static bool may_write(const char *name, int n, rg_tensor *const in[]) {
 
 /* ---- values that a write would change ----------------------------------------------- */
 
-/* Returns whether writing to t would change inputs that the op reads later. An input is safe if it
- * has t's elements in t's order, or shares no storage with t. */
+/* Returns whether a write to t would change inputs that the op reads later. An input is safe if it
+ * doesn't share t's storage, or has the same elements as t in the same order. */
 static bool collides(const rg_tensor *t, int n, rg_tensor *const in[]) {
     for (int i = 1; i < n; i++) {
         const rg_tensor *x = in[i];
@@ -85,7 +85,7 @@ static bool collides(const rg_tensor *t, int n, rg_tensor *const in[]) {
     return false;
 }
 
-/* Returns whether a rule needs the value that is written over. */
+/* Returns whether a rule needs the value of in[0], which will be written over. */
 static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[]) {
     for (int i = 0; i < n && i < RG_MAX_RULES && !rgi_grad_off; i++)
         if (in[i] && in[i] != RG_NONE && in[i]->history && rgi_gradient_of(op, i)->needs & RG_IN(0))
@@ -93,7 +93,7 @@ static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[]) {
     return false;
 }
 
-/* Returns a copy of t with t's history. */
+/* Returns a copy of t that has t's history. */
 static rg_tensor *copy_with_history(rg_tensor *t) {
     rg_tensor *copy = rgi_new_dense_like(t, (rg_dtype)t->dtype);
     if (!copy)
@@ -107,8 +107,9 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
 
 /* ---- writing ------------------------------------------------------------------------ */
 
-/* Gives t the values of y, and gives t and its base y's history. If y's op saved its output, the
- * saved value is t from now on, as in torch, so that a later write to t is noticed. */
+/* Writes the values of y over t, and gives y's history to t and, if t is a view, to its base. If
+ * the node of y saved its output, the saved value is an alias of t from now on, as in torch. A
+ * later write to t is then noticed. */
 static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
     rg_tensor *cast = rgi_to_as(rgi_node_name(rgi_node_of(y)), y, t->dtype);
     rg_rebase rebase;
@@ -122,7 +123,8 @@ static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
     return rgi_observe_copy(t, cast, name);
 }
 
-/* Gives t the values and the history of y. */
+/* Writes the values of y over t, and gives t y's history if y has one. Fails if the shape or dtype
+ * of y doesn't suit t. */
 static bool take_over(const char *name, rg_tensor *t, rg_tensor *y) {
     bool to_bool = rgi_is_bool(t->dtype) && !rgi_is_bool(y->dtype);
     bool to_integer = rgi_is_float(y->dtype) && !rgi_is_float(t->dtype);

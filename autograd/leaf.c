@@ -1,6 +1,6 @@
 /*
- * leaf.c: leaves and their gradients: requires_grad, detach, data and .grad. node.c makes the
- * nodes.
+ * leaf.c: leaves and their gradients: requires_grad, detach, data and .grad. (The nodes of leaves
+ * are made in node.c.)
  */
 #include "graph_observer.h"
 #include "tensor/observer.h"
@@ -42,7 +42,8 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     return t;
 }
 
-/* A view that was written to requires grad if its base does, even if using it fails. */
+/* For a view whose base was written to, this answers for the base's history, even if a use of the
+ * view would fail. */
 bool rg_requires_grad(rg_tensor *t) {
     return rgi_check(t, "requires_grad") && rgi_is_float(t->dtype) && rgi_history_of(t);
 }
@@ -67,8 +68,9 @@ rg_tensor *rg_detach_(rg_tensor *t) {
     return rgi_forget_history(t);
 }
 
-/* Gives a leaf other data of the same shape. The leaf remains the same tensor, and no memory is
- * needed. A view stops sharing its base's memory. */
+/* Gives t the storage, dtype and strides of data. Requires that t is a leaf or has no history, and
+ * that data has t's shape. t remains the same tensor, and no memory is allocated. If t is a view,
+ * it is no longer a view of its base. */
 static bool set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;
@@ -104,7 +106,8 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
 
 /* ---- .grad ------------------------------------------------------------------------- */
 
-/* Returns the place of t's gradient, or NULL if t has none. */
+/* Returns the place of t's gradient, or NULL if t can't have one: it isn't a leaf that requires
+ * grad, and doesn't retain its gradient. */
 static rg_tensor **grad_place(rg_tensor *t) {
     rg_node *n = rgi_node_of(t);
     if (n && !n->op)
@@ -122,8 +125,8 @@ RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) {
     return place && *place ? rgi_lend(*place) : RG_NONE;
 }
 
-/* Returns a reference to the gradient that t gets: to g itself, or to a copy if several elements of
- * g lie at one address, since later gradients are added in place. */
+/* Returns a new reference to the gradient that t gets. This is g itself. But if several elements of
+ * g are at the same address, it is a copy, since later gradients are added to it in place. */
 static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_may_do_once("set_grad"))
         return NULL;

@@ -1,6 +1,6 @@
 /*
- * leaf_table.c: a table of leaves by address. A small table is an array within the run; a
- * larger one is a hash table. The engine commits the gradients in it.
+ * leaf_table.c: a table of leaves, by address. A small table is an array within the run, and a
+ * larger one is a hash table. engine.c commits the gradients in the table.
  */
 #include "leaf_table.h"
 #include "tensor/memory.h"
@@ -20,9 +20,9 @@ RG_HOT void rgi_leaf_table_end(rg_leaf_table *t) {
         rgi_free(t->slots, t->room * sizeof *t->slots, RG_MEM_OTHER);
 }
 
-/* Returns the leaf's slot, or else the first empty slot of the search. There always is one. A
- * search begins at the first slot if the leaves are few, and else at the slot given by the leaf's
- * address. */
+/* Returns the leaf's slot or, if the leaf isn't in the table, the first empty slot of the search.
+ * There always is an empty slot. If there are few leaves, the search begins at the first slot, and
+ * otherwise at a slot that is computed from the leaf's address. */
 static rg_leaf_slot *leaf_probe(rg_leaf_slot *slots, size_t room, bool few, const rg_node *leaf) {
     size_t at = few ? 0 : ((uintptr_t)leaf >> 6) * 0x9E3779B97F4A7C15u >> 20;
     for (;; at++) {
@@ -52,8 +52,8 @@ static bool leaf_table_grow(rg_leaf_table *t) {
     return true;
 }
 
-/* The last slot of `few` stays empty, and so does at least half of a hash table, so that every
- * search ends. */
+/* Every search must end at an empty slot. Therefore the last slot of `few` stays empty, and at
+ * least half of the slots of a hash table. */
 RG_HOT rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf) {
     rg_leaf_slot *s = rgi_leaf_find(t, leaf);
     if (s->leaf)

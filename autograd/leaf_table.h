@@ -1,6 +1,6 @@
 /*
- * leaf_table.h: the table of gradients that a run gathers for leaves. The engine commits them
- * at the end of the run.
+ * leaf_table.h: the table in which a backward run sums the gradients of leaves. The engine commits
+ * them to the leaves at the end of the run.
  */
 #pragma once
 
@@ -9,17 +9,18 @@
 typedef struct rg_leaf_slot {
     rg_node *leaf;
     rg_tensor *grad;
-    /* The number of the leaf's last contribution, among the run's contributions to all leaves. */
+    /* The number of the last gradient that reached the leaf. The gradients that reach any leaf in
+     * the run are numbered in the order in which they arrive. */
     uint32_t last;
-    /* The number of steps that may still contribute, if the leaf has hooks. It is RG_LEAF_SEEN once
-     * the hooks have run. */
+    /* The number of steps that may still add to the gradient, if the leaf has hooks. RG_LEAF_SEEN
+     * once the hooks have been called. */
     uint32_t awaited;
 } rg_leaf_slot;
 enum { RG_LEAF_SEEN = 0x7fffffff };
 
-/* A table of n leaves. Up to RG_FEW_LEAVES leaves are in `few`, one after the other, followed by an
- * empty slot. More leaves are in a hash table, a block of `room` slots, which is a power of two;
- * the leaf's address gives the slot where its search begins. */
+/* A table of n leaves. Up to RG_FEW_LEAVES - 1 leaves are in `few`, one after the other, followed
+ * by an empty slot. If there are more, they are in a hash table: a block of `room` slots, where
+ * `room` is a power of two, and a leaf's address decides at which slot its search begins. */
 enum { RG_FEW_LEAVES = 16 };
 typedef struct rg_leaf_table {
     rg_leaf_slot *slots;
@@ -30,11 +31,14 @@ typedef struct rg_leaf_table {
 void rgi_leaf_table_begin(rg_leaf_table *t);
 /* Frees the table's memory, and releases the gradients in it. */
 void rgi_leaf_table_end(rg_leaf_table *t);
-/* Returns the leaf's slot, or an empty slot if the leaf isn't in the table. */
+/* Returns the leaf's slot. If the leaf isn't in the table, returns an empty slot, whose leaf is
+ * NULL. */
 rg_leaf_slot *rgi_leaf_find(const rg_leaf_table *t, const rg_node *leaf);
-/* Returns the leaf's slot, which it makes if there is none, or NULL if memory ran out. */
+/* Returns the leaf's slot, and adds the leaf to the table if it isn't there yet. Returns NULL if
+ * memory ran out. */
 rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf);
-/* Returns the number of slots to loop over. Some of them may be empty. */
+/* Returns the number of slots that a loop over all leaves must look at. Some of them may be
+ * empty. */
 static inline size_t rgi_leaf_slots(const rg_leaf_table *t) {
     return t->slots == t->few ? t->n : t->room;
 }

@@ -1,21 +1,21 @@
 /*
- * node.c: makes, counts and releases the nodes of the graph. apply.c applies ops, and engine.c
- * walks the nodes back.
+ * node.c: makes the nodes of the graph, counts the references to them, and releases them. apply.c
+ * applies ops, and engine.c goes back through the nodes.
  */
 #include "graph_observer.h"
 #include "node.h"
 #include "tensor/memory.h"
 #include "tensor/text/text.h"
 
-/* `clock` is the order of the thread's newest node. `pending` lists released nodes that are to be
- * destroyed, and `draining` says that a loop is destroying them. */
+/* `clock` is the order of the thread's newest node. `pending` is a list of released nodes that are
+ * to be destroyed. `draining` is set while the loop in node_gone destroys them. */
 static __thread struct {
     uint64_t clock;
     rg_node *pending;
     bool draining;
 } graph_thread __attribute__((tls_model("initial-exec")));
 
-/* One reference of a header: it counts in both halves of `refs`. */
+/* The reference that a tensor header holds. It counts in both halves of `refs`. */
 static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
 
 /* ---- a node as a tensor's history -------------------------------------------------- */
@@ -29,9 +29,10 @@ static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
     rgi_release(grad);
 }
 
-/* Releases a header's reference. Releasing the last header releases the node's gradient, too, since
- * only a header gives access to it. Otherwise, if the gradient's graph leads back to the node,
- * neither would ever be released. */
+/* Releases the reference that a tensor header holds. When the last header lets go of the node, the
+ * node's gradient is released as well, since only a header gives access to it. If it were kept, a
+ * gradient whose graph leads back to the node would keep the node alive, and neither would ever be
+ * released. */
 RG_HOT static void node_history_release(rg_history *h) {
     rg_node *n = (rg_node *)h;
     if (RG_UNLIKELY(n->grad || n->notes)
@@ -78,11 +79,12 @@ rg_dims rgi_meta_dims(const rg_meta *m) {
     return d;
 }
 
-/* ---- making ------------------------------------------------------------------------ */
+/* ---- making nodes ------------------------------------------------------------------ */
 
-/* Returns a node in one block of memory, with n_saved pointers to saved values, and with n_values
- * headers, of which *headers is the first. ndim is the number of dims of the last output, whose
- * meta has no room for more. The caller sets the other fields. */
+/* Returns a new node in one block of memory. The block has n_saved pointers to saved values, and
+ * room for n_values headers; *headers is set to the first header. ndim is the number of dims of the
+ * last output: the last meta has room for that many sizes and no more. The caller sets the other
+ * fields. */
 static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, int n_in, int n_out,
                                                                int ndim, size_t attr_size,
                                                                int n_saved, int n_values,
@@ -131,7 +133,7 @@ static void set_meta(rg_meta *m, const rg_tensor *t) {
         m->size[d] = t->size[d];
 }
 
-/* A leaf has no attributes, and keeps its strides in their place. */
+/* A leaf has no attributes. Its block keeps the strides in their place. */
 void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t) {
     const size_t bytes = t->ndim * sizeof t->stride[0];
     leaf->attr_size = t->flags & RG_CONTIGUOUS || !rgi_is_dense(t) ? 0 : (uint32_t)bytes;
@@ -150,7 +152,7 @@ rg_node *rgi_leaf_new(const rg_tensor *t) {
     return n;
 }
 
-/* Sets the node's edges to its inputs' nodes, and its order greater than theirs. */
+/* Sets the node's edges to the nodes of its inputs. Gives the node an order greater than theirs. */
 static inline void join_inputs(rg_node *n, const rg_call *c) {
     uint64_t order = graph_thread.clock;
     for (int i = 0; i < c->n_in; i++) {
@@ -168,9 +170,9 @@ static inline void join_inputs(rg_node *n, const rg_call *c) {
     n->order = order + 1;
 }
 
-/* Saves t's value in the node's block, without t's history, which may lead back to the node.
- * RG_NONE has no storage, and isn't saved. RG_WEAK is cleared, so that a rule sees a number as a
- * tensor of its dtype. */
+/* Saves t's value in a header of the node's block. t's history isn't saved, since it may lead back
+ * to the node. RG_NONE has no storage, and nothing is saved for it. RG_WEAK is cleared, so that a
+ * rule sees a number as a tensor of its dtype. */
 static inline void save(rg_node *n, int slot, rg_tensor *value, rg_tensor *t) {
     if (!t->storage)
         return;
@@ -191,7 +193,8 @@ static inline void save_values(rg_node *n, const rg_call *c, uint32_t needs, rg_
     }
 }
 
-/* Makes the node the history of its outputs. Their headers hold the only references to it. */
+/* Makes the node the history of its floating-point outputs. Their headers hold the only references
+ * to it. */
 static inline void join_outputs(rg_node *n, const rg_call *c) {
     int64_t refs = 0;
     for (int k = 0; k < c->n_out; k++) {
@@ -242,7 +245,7 @@ void rgi_node_save_instead(rg_node *n, rg_tensor *t) {
     save(n, slot, value, t);
 }
 
-/* ---- releasing --------------------------------------------------------------------- */
+/* ---- releasing nodes --------------------------------------------------------------- */
 
 static inline void free_saved(rg_node *n) {
     rg_tensor **end = n->saved + n->n_saved;
@@ -258,7 +261,7 @@ static inline void free_saved(rg_node *n) {
 
 RG_HOT void rgi_node_free_saved(rg_node *n) { free_saved(n); }
 
-/* Releases the fields that few nodes have. */
+/* Releases the contents of fields that only few nodes use. */
 static __attribute__((noinline)) void free_rarities(rg_node *n) {
     rgi_release(n->grad);
     if (n->base.name)
@@ -278,8 +281,8 @@ static inline void node_destroy(rg_node *n) {
     rgi_free_fast(n, n->bytes, RG_MEM_NODE);
 }
 
-/* A long history is released by a loop instead of recursion: nodes that are released meanwhile join
- * a list. */
+/* Destroys a node. This may release further nodes. They are put into a list, so that a loop and not
+ * a recursion releases a long history. */
 RG_HOT static __attribute__((noinline)) void node_gone(rg_node *n) {
     n->pending = graph_thread.pending;
     graph_thread.pending = n;

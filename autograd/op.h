@@ -248,10 +248,10 @@ rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr
     rgi_apply_inplace(#ident "_", &rg_op_##ident, (attr), sizeof *(attr), \
                       RG_COUNT(((rg_tensor *[]){ __VA_ARGS__ })), (rg_tensor *[]){ __VA_ARGS__ })
 
-/* Runs the op's kernel in one loop over all elements. Requires that all tensors have one dtype and
- * are contiguous or, at least, have the same strides without gaps, and that each input has the
- * output's shape or no dims. The element of an input without dims is used for every element of the
- * output. Returns false, with an error, if the kernel has no loop for the dtype. */
+/* Runs the op's kernel in one loop over all elements. Requires that all tensors are contiguous and
+ * have the same dtype, and that each input has the output's shape or no dims. The element of an
+ * input without dims is used for every element of the output. Returns false, with an error, if the
+ * kernel has no loop for the dtype. */
 static inline bool rgi_run_alike(const rg_call *c) {
     rg_tensor *y = c->out[0];
     char *p[RG_MAX_OPERANDS] = { y->data };

@@ -1,7 +1,7 @@
 /*
- * rebase.c: the histories of views and their bases. A write through a view becomes part of the
- * base's history, as the op copy_slices. The view's own history is then the op as_strided of
- * the base (see ops/strided.c). inplace.c decides whether a tensor may be written to.
+ * rebase.c: the histories of views and their bases. A write through a view is recorded in the
+ * base's history, as the op copy_slices. The view's own history is then the op as_strided of the
+ * base (see ops/strided.c). inplace.c decides whether a tensor may be written to.
  */
 #include "rebase.h"
 #include "hooks.h"
@@ -11,8 +11,9 @@
 
 /* ---- the place of a view in its base ----------------------------------------------- */
 
-/* Fills in the view's place in its base. Returns false if it has none: the base was given other
- * data since, or several of its elements lie at one address. */
+/* Fills in *at, the place of the view t in its base. Returns false if the base doesn't contain the
+ * view any more, because it was given other data, or if several elements of the base are at the
+ * same address. */
 static bool place_in_base(const rg_tensor *t, rg_strided *at) {
     const rg_tensor *base = rgi_base_of(t);
     *at = (rg_strided){
@@ -35,8 +36,8 @@ static bool place_in_base(const rg_tensor *t, rg_strided *at) {
 
 /* ---- new histories ----------------------------------------------------------------- */
 
-/* Makes `after` a header like t, whose history is the call of the op. Fields that another thread
- * may change meanwhile aren't read. */
+/* Makes `after` a header like t, whose history is a recorded call of the op. Fields of t that
+ * another thread may change meanwhile aren't read. Returns false if memory ran out. */
 static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
                          const rg_strided *at, int n, rg_tensor *const in[]) {
     *after =
@@ -51,14 +52,15 @@ static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
     return false;
 }
 
-/* Makes `after` a header like the view t, with a history that leads to the base's history. */
+/* Makes `after` a header like the view t. Its history is the op as_strided of the base. */
 static bool record_view(rg_tensor *after, const rg_tensor *t, const rg_strided *at,
                         rg_tensor *base) {
     return record_after(after, t, &rg_op_as_strided, at, 1, &base);
 }
 
-/* Gives t the history of `after`. Returns t's old history, whose reference is now the caller's. A
- * retained gradient belongs to t's new value from now on, while hooks stay with the old one. */
+/* Gives t the history of `after`. Returns t's old history; the caller now owns the reference to it.
+ * A retained gradient moves to the new history, since it belongs to t's new value. Hooks stay with
+ * the old history. */
 static rg_history *exchange_history(rg_tensor *t, const rg_tensor *after) {
     rg_history *before = t->history;
     if (before)
@@ -68,8 +70,8 @@ static rg_history *exchange_history(rg_tensor *t, const rg_tensor *after) {
     return before;
 }
 
-/* Makes `after`, whose node is new, retain its gradient if t retains one. Returns false if memory
- * ran out. */
+/* If t retains its gradient, makes `after` retain its gradient as well. Requires that the node of
+ * `after` is new. Returns false if memory ran out. */
 static bool retain_alike(const rg_tensor *after, const rg_tensor *t) {
     return !rgi_retained(t) || rgi_retain_grad(after);
 }
@@ -81,8 +83,8 @@ static void release_history(rg_history *h) {
 
 /* ---- views that were written to ---------------------------------------------------- */
 
-/* Returns the view's index, as torch counts, among the outputs of the op that made it. Requires
- * that n is no leaf. */
+/* Returns the number that torch's error message gives to the view t: its number among the outputs
+ * of the op that made it. Requires that n, its node, isn't a leaf. */
 static int output_number(const rg_node *n, const rg_tensor *t) {
     bool is_part = RG_IS(n->op, select) || RG_IS(n->op, slice);
     return is_part ? ((const rg_part *)n->attr)->number : t->output;
@@ -104,9 +106,9 @@ static const char advice_for_inferred[] =
     "you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
     "tracked).";
 
-/* The origin of a view that can't follow its base, for the error's text: the block in which the
- * view was made (NULL for a list of views), the words for a write outside of the block, and the
- * advice. */
+/* Parts of the error message for a view that can't follow its base: the kind of block in which the
+ * view was made (NULL for an element of a list of views), the words for a write outside of this
+ * block, and the advice. */
 typedef struct {
     const char *block, *outside, *advice;
 } view_origin;
@@ -119,9 +121,9 @@ static view_origin origin_of(const rg_tensor *t) {
     return (view_origin){ .advice = advice_for_lists };
 }
 
-/* Fails, since the view wouldn't follow the write. If the view has a history, torch's sentence
- * names the op that made it. For an element of a list of views, torch has another sentence than for
- * a view of no_grad mode. */
+/* Fails, since the view can't follow its base. There are three error messages, as in torch. If the
+ * view has no node, or a leaf, the first one says in which block it was made. Otherwise the message
+ * names the op that made it, and is different for an element of a list of views. */
 static bool fail_for_view(const char *op, const rg_tensor *t, const char *written) {
     view_origin o = origin_of(t);
     const rg_node *n = rgi_node_of(t);
@@ -164,7 +166,8 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
         return false;
     }
     rg_history *released = after.history;
-    /* If two threads use one view, it is renewed only once. */
+    /* Two threads may use the same view at the same time. Only the first one to get here renews
+     * it. */
     rgi_lock(RG_LOCK_VIEWS);
     if (rgi_is_stale(t)) {
         if (follows)
@@ -178,8 +181,8 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
 
 /* ---- the name of a history --------------------------------------------------------- */
 
-/* A view that was written to gets its new history first. For a view that can't have one, torch
- * prints "Invalid". */
+/* First gives a stale view its new history. For a view that can't have a new history, torch prints
+ * "Invalid". */
 static const char *history_name(rg_tensor *t) {
     if (rgi_is_stale(t) && rgi_follows_base(t) && !rgi_is_renewable(t))
         return "Invalid";
@@ -193,8 +196,8 @@ __attribute__((constructor)) static void name_histories(void) {
 
 /* ---- writes ------------------------------------------------------------------------ */
 
-/* t is no leaf, since the write may be recorded. If its history is as_strided, it leads to the
- * base's present history already. */
+/* t isn't a leaf, since otherwise the write would have been refused. If its history is as_strided
+ * without hooks, it already leads directly to the base's present history. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     rg_strided at;
     rg_tensor after;
@@ -211,7 +214,8 @@ rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     return alias;
 }
 
-/* Makes the new histories of t and, if t is a view, of its base. */
+/* Records the new histories of t and, if t is a view, of its base. Returns false if memory ran out
+ * or the base may not be written to. */
 static bool record_rebase(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
     rg_strided at;
     r->t = t;

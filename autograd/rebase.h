@@ -1,29 +1,29 @@
 /*
- * rebase.h: views and their bases in the graph. A write through a view becomes part of its
- * base's history. If a view's storage was written to, through the view or in another way, the
- * view gets a new history at its next use, made from its base's.
+ * rebase.h: views and their bases in the graph. A write through a view is recorded in its base's
+ * history. If the storage of a view was written to, through the view itself or in another way, the
+ * view is stale: at its next use it gets a new history, which leads to the base's history.
  */
 #pragma once
 
 #include "node.h"
 
-/* The place of a view in its base, for the ops of ops/strided.c: the base's shape, its strides
- * (`layout`), the index `start` of the view's first element in the base's memory, and the view's
- * size and strides. */
+/* The place of a view in its base, for the ops of ops/strided.c: the base's shape, the base's
+ * strides (`layout`), the view's size and strides, and `start`, the distance in elements from the
+ * base's first element to the view's first element. */
 typedef struct rg_strided {
     rg_dims shape, layout, size, stride;
     int64_t start;
 } rg_strided;
 
-/* Gives a view whose storage was written to a new history. Returns false if it failed. Then torch's
- * sentence names `op`: an element of a list of views, and a view made without grad mode, can't have
- * a new history. */
+/* Gives a stale view a new history. Returns false on failure. An element of a list of views and a
+ * view made without grad mode can't have a new history; then the error is torch's, and names
+ * `op`. */
 bool rgi_renew_slowly(rg_tensor *t, const char *op);
 static inline bool rgi_renew(rg_tensor *t, const char *op) {
     return RG_LIKELY(!rgi_is_stale(t)) || rgi_renew_slowly(t, op);
 }
-/* Returns whether a view gets its history from its base. As in torch, it doesn't while its base
- * requires no grad and the view itself requires none or is a leaf. */
+/* Returns whether a view gets its history from its base. As in torch, it doesn't if the base
+ * doesn't require grad and the view itself doesn't either, or is a leaf. */
 static inline bool rgi_follows_base(const rg_tensor *t) {
     return rgi_base_of(t)->history || (t->history && rgi_node_of(t)->op);
 }
@@ -31,18 +31,19 @@ static inline bool rgi_follows_base(const rg_tensor *t) {
 static inline bool rgi_is_renewable(const rg_tensor *t) {
     return !(t->flags & (RG_OF_LIST | RG_UNTRACKED));
 }
-/* Fails with torch's sentence if a view can't follow its base's history. `written` is the part of
- * the sentence about the write: "is being", if the view itself is written to. */
+/* Fails with torch's error message if the view t can't follow its base's history. `written` is the
+ * part of the message about the write, such as "is being" if the view itself is written to. */
 bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written);
 
-/* Returns a view, or an alias of it, whose history leads directly to its base's. After a write
- * through a view, torch calls no hook that was set before, on the view or on views between it and
- * the base. */
+/* Returns t or, if t is a view, an alias of it whose history leads directly to its base's history.
+ * After a write through a view, torch doesn't call hooks that were registered before for the view,
+ * or for views between it and the base. The alias has none of these hooks. Returns NULL if memory
+ * ran out. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t);
 
 /* The new histories for a write to `t`: headers with the histories that t and, if t is a view, its
- * base will get. rgi_rebase_begin makes everything that can fail. Then the value is written, and
- * rgi_rebase_end sets the histories. */
+ * base will get. rgi_rebase_begin does everything that can fail. Then the caller writes the value,
+ * and rgi_rebase_end sets the histories. */
 typedef struct rg_rebase {
     rg_tensor *t;
     rg_tensor after, base_after;

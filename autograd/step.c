@@ -1,6 +1,6 @@
 /*
- * step.c: the values of a step that a rule may read: saved values, the outputs' gradients, and
- * the inputs' shapes. The engine (engine.c) runs the rules.
+ * step.c: what a rule may read of its step: saved values, the gradients of the outputs, and the
+ * shapes of the inputs. engine.c and gradients.c call the rules.
  */
 #include "engine.h"
 
@@ -8,8 +8,8 @@ __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
 
 /* ---- saved values ------------------------------------------------------------------ */
 
-/* Fails with torch's sentence if a saved value is gone or was written to. Returns RG_NONE for an
- * absent input. */
+/* Returns RG_NONE if the saved value belongs to an absent input. Otherwise the value was freed, or
+ * was written to since it was saved; then fails with torch's error message. */
 static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot,
                                                            rg_node *from, const rg_tensor *t) {
     rg_node *n = s->node;
@@ -35,8 +35,9 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
         rgi_node_name(n), t->storage->version, n->version[slot], t->storage->mutation);
 }
 
-/* Returns the saved value in the slot, an output of the node `from`. It returns an alias, since a
- * rule may return the value as a gradient, and the node's own header is freed with the node. */
+/* Returns the saved value in the slot, which is an output of the node `from`. A rule gets an alias
+ * of it, since it may return the value as a gradient, while the node's own header is freed with the
+ * node. */
 static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;

@@ -582,8 +582,8 @@ typedef struct RG_OPTIONS rg_avg_pool_options {
 } rg_avg_pool_options;
 rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
 rg_tensor *rg_avg_pool2d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
-/* Adaptive pooling returns a result of the given size. Along a dim of n elements, window number i of
- * `size` windows reaches from floor(i * n / size) to ceil((i + 1) * n / size). */
+/* Adaptive pooling returns a result of the given size. Along a dim of n elements, window number i
+ * of `size` windows reaches from floor(i * n / size) to ceil((i + 1) * n / size). */
 rg_tensor *rg_adaptive_avg_pool1d(rg_tensor *x, int64_t size);
 rg_tensor *rg_adaptive_avg_pool2d_with(rg_tensor *x, rg_dims size);
 rg_tensor *rg_adaptive_max_pool1d(rg_tensor *x, int64_t size);

@@ -168,9 +168,9 @@ static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
     return rg_squeeze_dim(rg_matmul(rg_unsqueeze(g, -2), rg_mT(b)), -2);
 }
 
-/* The gradient of b. If a is a vector, a and g get a dim -2 of size 1. If b is a vector, its
- * gradient is computed as a matrix with one column, and then dim -1 is removed. If a has batch dims
- * and b doesn't, the rows of all batches are multiplied at once. */
+/* The gradient of b. A vector a becomes a matrix with one row, and the gradient of a vector b is
+ * first a matrix with one column. If a has batches and b doesn't, all rows are multiplied at
+ * once. */
 static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = rgi_saved(s, 0);
     int ndim = rgi_input_ndim(s, 1);
@@ -191,8 +191,7 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     return ndim == 1 ? rg_squeeze_dim(g, -1) : g;
 }
 
-/* Computes the wanted gradients. If a or b is a vector, the product has fewer dims, and the
- * gradients are left to the rules. */
+/* Computes the wanted gradients, unless a or b is a vector: then they are left to the rules. */
 static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *a = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *b = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
@@ -228,9 +227,8 @@ RG_OP(matmul, RG_WITH(matmul),
                  MATMUL("(2,0)", "(0,2)"), MATMUL("(2,2,0)", "(0)"), MATMUL("(0)", "(0)"),
                  MATMUL("(0,2,3)", "(3,2)")));
 
-/* Returns torch's name of the node if only one operand has a batch: the name of the last function
- * that torch calls. If the left operand lacks the batch, torch multiplies the transposed operands
- * in the opposite order, and `swapped` is set. */
+/* Returns torch's name of the node if only one operand has a batch: that of torch's last function.
+ * `swapped` is set if torch multiplies the transposed operands in the opposite order. */
 static const char *matmul_node_of_one(const rg_tensor *a, const rg_tensor *b, bool swapped) {
     if (!swapped)
         return a->ndim >= 3 ? "UnsafeViewBackward0" : "SqueezeBackward4";

@@ -233,7 +233,7 @@ rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) {
 
 /* ---- lerp: a + w (b - a); ga = g (1 - w), gb = g w, gw = g (b - a) ------------- */
 
-/* Torch's name of the node depends on whether the weight is a number. */
+/* `node` depends on whether the weight is a number, as in torch. */
 struct lerp_attr {
     const char *node;
 };

@@ -1,20 +1,21 @@
 /*
- * recording.c: the tensors and the memory of a recording. replay.c makes the entries and runs
+ * recording.c: the tensors and the memory of a recording. replay.c adds the entries and repeats
  * them.
  *
- * A recording has a pool of storages. While a step is recorded, each output gets its memory
- * from the pool, and a storage that only the recording still uses serves the next output, as
- * the allocator reuses memory in the step itself. The recording holds a reference to every
- * tensor that an entry works on. Once the reference count of such a tensor is 1, the program
- * has released it, and its storage is free again. The recording checks for such tensors
- * whenever a scope ends.
+ * A recording has a pool of storages. While a step is recorded, each output gets its memory from
+ * the pool. If only the recording still uses a storage, the next output gets it, just as the
+ * allocator reuses memory in an unrecorded step. The recording holds a reference to every tensor
+ * that an entry works on. Once this is the only reference to a tensor, the program has released the
+ * tensor, and its storage is free again. The recording looks for such tensors whenever a scope
+ * ends.
  */
 #include "recording.h"
 #include "tensor/memory.h"
 
 /* ---- lists of pointers ------------------------------------------------------------- */
 
-/* Adds a pointer. Returns false, and marks the recording as failed, if memory runs out. */
+/* Adds a pointer to the list. If memory runs out, returns false and marks the recording as
+ * failed. */
 static bool pointers_add(rg_replay *r, rg_pointers *list, void *it) {
     if (!rgi_grow((void **)&list->v, &list->room, list->n + 1, sizeof *list->v)) {
         r->failed = true;
@@ -24,8 +25,8 @@ static bool pointers_add(rg_replay *r, rg_pointers *list, void *it) {
     return true;
 }
 
-/* Returns the pointer's index, or the list's length if it isn't in the list. Searches from the
- * newest to the oldest. */
+/* Returns the index of the pointer, or the list's length if the list doesn't have it. The search
+ * goes from the newest pointer to the oldest. */
 static size_t pointers_find(const rg_pointers *list, const void *it) {
     for (size_t i = list->n; i-- > 0;)
         if (list->v[i] == it)
@@ -61,7 +62,7 @@ bool rgi_recording_refuse(rg_replay *r, const char *op) {
 void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes) {
     if (r->failed)
         return NULL;
-    /* The recording counts as failed until the entry is made. */
+    /* The recording counts as failed until the entry is added. */
     r->failed = true;
     void *context = rgi_alloc(bytes, RG_MEM_OTHER);
     if (!context)
@@ -91,8 +92,8 @@ void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
         pointers_add(r, &r->live, t);
 }
 
-/* Marks t as released, and gives its storage back to the pool. The header stays, since entries work
- * on it. */
+/* Marks t as released, and gives its storage back to the pool. The header itself isn't freed, since
+ * entries work on it. */
 static void mark_released(rg_tensor *t) {
     rgi_forget_history(t);
     if (t->flags & RG_VIEW)
@@ -101,9 +102,9 @@ static void mark_released(rg_tensor *t) {
     rgi_storage_release(t->storage);
 }
 
-/* Releasing a tensor releases its history and its base, too, and these may hold other tensors. They
- * are mostly older, so the loop runs from the newest to the oldest. Tensors that it misses are
- * found at the next call. */
+/* When a tensor is released, its history and its base are released as well, and they may hold other
+ * tensors. These are mostly older, so the loop goes from the newest tensor to the oldest. Tensors
+ * that it misses are found at the next call. */
 void rgi_recording_reap(rg_replay *r) {
     rg_tensor **live = (rg_tensor **)r->live.v;
     size_t first = r->live.n;
@@ -120,8 +121,8 @@ void rgi_recording_reap(rg_replay *r) {
     memmove(live, live + first, r->live.n * sizeof *live);
 }
 
-/* Returns the smallest unused storage of the pool that has from `bytes` to 2 * `bytes` bytes, or
- * NULL if there is none. */
+/* Returns the smallest unused storage of the pool that has at least `bytes` and about at most 2 *
+ * `bytes` bytes. Returns NULL if there is none. */
 static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
     rg_storage *best = NULL;
     for (size_t i = r->pool.n; i-- > 0;) {
@@ -133,8 +134,8 @@ static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
     return best;
 }
 
-/* Allocates a storage for t, and adds it to the pool. Its address may be that of a freed constant,
- * which leaves the list of constants. */
+/* Allocates a storage for t, and adds it to the pool. The new storage may have the address of a
+ * constant that was freed, and so the address is removed from the list of constants. */
 static bool allocate_new(rg_replay *r, rg_tensor *t, size_t bytes) {
     rg_storage *s = rgi_alloc(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s)
@@ -161,10 +162,10 @@ bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes) {
     return true;
 }
 
-/* If the step reads a gradient that it hasn't made, a run reads the gradient of the previous run.
- * The step may make that gradient later, in memory that it gets from now on. Entries that were
- * recorded before run before the gradient is read, so they must not write to that memory: from now
- * on, outputs get new memory. */
+/* If the step reads a gradient that it hasn't made, then in a repetition it reads the gradient of
+ * the repetition before. The step may make that gradient later, in memory that it gets from now on.
+ * An entry that was recorded earlier is repeated before the gradient is read, so it must not write
+ * to that memory. Therefore all outputs get new memory from now on. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
     if (!grad || !is_in_pool(r, grad->storage))
         r->only_new_memory = true;
@@ -172,7 +173,7 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
 
 /* ---- constants --------------------------------------------------------------------- */
 
-/* The storage may be in the list already, if it has the address of a constant that was freed. */
+/* The list may have the storage already, if it has the address of a constant that was freed. */
 bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t) {
     return rgi_recording_is_constant(r, t) || pointers_add(r, &r->constants, t->storage);
 }

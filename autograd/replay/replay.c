@@ -1,13 +1,14 @@
 /*
- * replay.c: recording a step, and running it again on the same tensors. The recording is an
- * observer of the thread. Only this file and recording.c, which manages its tensors and memory,
+ * replay.c: records a step, and repeats it on the same tensors. A recording is made by an observer
+ * of the thread. Only this file, and recording.c, which manages the recording's tensors and memory,
  * know of it.
  *
- * There are three observers. The recorder is in force while a step is recorded: it makes an
- * entry of each operation, and refuses an operation that can't be repeated. An op's forward and
- * a fused derivative are one entry each, so the recorder is switched off while they run. The
- * tensors that a derivative makes are the exception: while a step is recorded, the collector
- * keeps them in order, and in a run the source returns the same tensors in that order.
+ * There are three observers. The recorder is in force while a step is recorded: it adds an entry
+ * for each operation, and refuses an operation that can't be repeated. An op's forward is a single
+ * entry, and so is a fused derivative; therefore the recorder is switched off while they are
+ * computed. The tensors that a derivative allocates need care, though. While a step is recorded,
+ * another observer, the collector, keeps them in a list, in their order. In a repetition the third
+ * observer, the source, returns the same tensors in the same order.
  */
 #include "recording.h"
 #include "tensor/handle.h"
@@ -15,14 +16,15 @@
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 
-/* The recorder is a field of its recording. */
+/* Returns the recording of which this recorder is a field. */
 static rg_replay *recording_of(void *recorder) {
     return (rg_replay *)(void *)((char *)recorder - offsetof(rg_replay, recorder));
 }
 
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 
-/* A tensor that is made together with its values is a constant: no run makes it again. */
+/* A tensor that gets its values together with its memory, such as a random one, is a constant: no
+ * repetition makes it again. */
 static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
     rg_replay *r = recording_of(o);
     rgi_set_observer(NULL);
@@ -83,7 +85,7 @@ static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
 
 /* ---- applications ------------------------------------------------------------------ */
 
-/* A run does the forward on the same inputs and outputs. */
+/* The entry of a call. A repetition calls the op's forward for the same inputs and outputs. */
 typedef struct {
     rg_call call;
     bool alike;
@@ -95,7 +97,7 @@ static bool call_again(void *context) {
     rg_call *c = &n->call;
     if (c->op->forward)
         return c->op->forward(c);
-    /* rg_set_data may have given an input other data since, with other strides. */
+    /* rg_set_data may have given an input other data since, whose strides may differ. */
     bool alike = n->alike && c->out[0]->flags & RG_CONTIGUOUS;
     for (int i = 0; i < c->n_in; i++)
         alike &= c->in[i]->flags & RG_CONTIGUOUS;
@@ -106,8 +108,8 @@ static bool call_again(void *context) {
     return true;
 }
 
-/* Calls the row's shape function again, on dummy outputs, since it checks indices before the
- * forward uses them. */
+/* Calls the row's shape function again before the forward, since it checks values such as indices.
+ * The shape function gets dummy outputs. */
 static bool checked_call_again(void *context) {
     rg_call again = ((const noted_call *)context)->call;
     rg_tensor like[RG_MAX_OUTPUTS];
@@ -127,7 +129,7 @@ static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const 
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op);
 }
 
-/* A view is the same in all runs, and needs no entry. */
+/* A view is the same in all repetitions, and needs no entry. */
 static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t attr_size,
                               bool alike) {
     rg_replay *r = recording_of(o);
@@ -157,10 +159,10 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
 
 /* ---- backward steps ---------------------------------------------------------------- */
 
-/* A run repeats the step by the op's fused derivative, or adds a gradient into its buffer.
- * `original` is the node. `copy` is a copy of it whose saved values belong to the recording, and
- * may be written to between runs. The tensors that the step makes are in the list of held tensors
- * from index `first` on. */
+/* The entry of a backward step. A repetition calls the op's `fused` or `together`, or the rule's
+ * `into`, which adds a gradient into the buffer. `original` is the node. `copy` is a copy of the
+ * node whose saved values belong to the recording, and may be written to between repetitions. The
+ * tensors that the step allocates are in the list of held tensors, from index `first` on. */
 typedef struct {
     rg_node *original, copy;
     rg_step step;
@@ -170,7 +172,7 @@ typedef struct {
     rg_tensor *buffer, *g[RG_MAX_OUTPUTS], *saved[];
 } noted_step;
 
-/* Releases the node that a context begins with. */
+/* Releases the node to which the first field of the context points. */
 static void drop_node(void *context) { rgi_node_release(*(rg_node **)context); }
 
 static rg_tensor *collector_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
@@ -200,7 +202,7 @@ static bool do_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
     return s->op->together ? s->op->together(s, gin) : s->op->fused(s, gin);
 }
 
-/* Repeats the step. gin[] has room for `most` gradients, which are NULL. */
+/* Repeats a backward step. gin[] must have room for `most` gradients, and all must be NULL. */
 static inline __attribute__((always_inline)) bool redo_step(noted_step *n, rg_tensor *gin[],
                                                             int most) {
     n->replay->source.next = n->first;
@@ -217,7 +219,7 @@ static bool step_again(void *context) {
     return redo_step(context, gin, RG_MAX_RULES);
 }
 
-/* A user's op may have more inputs than an op of regard has rules. */
+/* An op that a user has defined may have more than RG_MAX_RULES inputs, but at most RG_INPUTS. */
 static bool user_step_again(void *context) {
     rg_tensor *gin[RG_INPUTS] = { NULL };
     return redo_step(context, gin, RG_INPUTS);
@@ -244,7 +246,7 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
         n->g[k] = s->g[k];
         rgi_recording_hold(r, n->g[k]);
     }
-    /* The buffer is held already, since the recorder made it. */
+    /* The buffer needn't be held here: it was allocated under the recorder, which holds it. */
     for (int i = 0; i < node->n_saved; i++) {
         n->saved[i] = node->saved[i] ? rgi_alias(node->saved[i]) : NULL;
         rgi_recording_hold(r, n->saved[i]);
@@ -254,22 +256,23 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     rgi_set_observer(&r->collector.observer.tensors);
     bool ok = do_step(s, gin, rule, buffer);
     rgi_set_observer(&o->tensors);
-    /* If a step fails halfway, the recording has only some of its tensors, even if the program
-     * ignores the failure. */
+    /* If a step fails halfway, only some of its tensors are in the recording. It is marked as
+     * failed, in case the program ignores the failure. */
     r->failed = r->failed || !ok;
     return ok;
 }
 
-/* A gradient may be added to in place if its memory is from the pool. */
+/* Returns 1 if the memory of t is from the pool: then t may be added to in place. */
 static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
     return rgi_pointers_have(&(recording_of(o))->live, t) ? 1 : -1;
 }
 
 /* ---- gradients of leaves ----------------------------------------------------------- */
 
-/* A run makes g the leaf's gradient, or takes the gradient away if g is NULL. If the step adds to a
- * gradient that is there already, `sum` is the sum of both: the same tensor in all runs, since the
- * step may read it, even if another recording made the gradient that was there. */
+/* The entry of a leaf's gradient. A repetition makes g the leaf's gradient, or takes the gradient
+ * away if g is NULL. If the step adds to a gradient, `sum` is not NULL: it is the tensor with the
+ * sum. It is the same tensor in all repetitions, since the step may read it, even if the gradient
+ * that is there was made by another recording. */
 typedef struct {
     rg_node *leaf;
     rg_tensor *g, *sum;
@@ -292,7 +295,8 @@ static bool leaf_again(void *context) {
     return true;
 }
 
-/* Returns the leaf's element in the list, or NULL if the step hasn't changed its gradient. */
+/* Returns the leaf's element in the list, or NULL if the step hasn't changed the leaf's
+ * gradient. */
 static rg_replay_leaf *find_leaf(rg_replay *r, const rg_node *leaf) {
     for (size_t i = 0; i < r->n_leaves; i++)
         if (r->leaves[i].leaf == leaf)
@@ -314,8 +318,8 @@ static void remember_leaf(rg_replay *r, rg_node *leaf, bool made) {
     r->leaves[r->n_leaves++] = (rg_replay_leaf){ leaf, made };
 }
 
-/* Returns the tensor to which runs add g: the leaf's gradient, or else a new tensor with g's
- * values. */
+/* Returns the tensor to which repetitions add g. It is the leaf's gradient or, if there is none, a
+ * new tensor with g's values. */
 static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
     if (leaf->grad)
         return leaf->grad;
@@ -327,8 +331,8 @@ static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
     return sum;
 }
 
-/* Makes an entry that sets the leaf's gradient. Returns its context, or NULL if the recording has
- * failed. */
+/* Adds an entry that sets the leaf's gradient. Returns the entry's context, or NULL if the
+ * recording has failed. */
 static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
     noted_leaf *n = rgi_recording_note(r, leaf_again, drop_node, sizeof *n);
     if (!n)
@@ -339,8 +343,8 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
     return n;
 }
 
-/* If the step removes a gradient that it didn't make, there is no entry: if the step later makes a
- * new gradient, a run replaces the old one by it. */
+/* If the step removes a gradient that it didn't make, no entry is added. If the step makes a new
+ * gradient later, a repetition replaces the old gradient by the new one. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);
     const rg_replay_leaf *known = find_leaf(r, leaf);
@@ -364,7 +368,7 @@ static void recorder_read_gradient(rg_graph_observer *o, const rg_tensor *grad) 
     rgi_recording_reads(recording_of(o), grad);
 }
 
-/* ---- recording and running --------------------------------------------------------- */
+/* ---- recording and repeating ------------------------------------------------------- */
 
 static const rg_graph_observer recorder_calls = {
     .tensors = { .make = recorder_make,

@@ -1,6 +1,6 @@
 /*
- * replays.c: a step whose inputs change in shape has one recording for each shape. replay.c
- * records a step and runs it.
+ * replays.c: recordings of a step whose inputs change in shape, one for each shape. replay.c
+ * records a step and repeats it.
  */
 #include "autograd/inputs.h"
 #include "tensor/kernels/copy.h"
@@ -13,8 +13,8 @@
 static const char replays_run[] = "replays_run";
 enum { MOST_INPUTS = 64 };
 
-/* The recording of the step for one shape of inputs. The recording has inputs of its own, followed
- * by NULLs. All pointers are NULL until the step is recorded. An absent input is RG_NONE. */
+/* The recording of the step for one shape of inputs. It has its own inputs, which are followed by
+ * NULLs. An absent input is RG_NONE. All pointers are NULL until the step is recorded. */
 typedef struct {
     rg_replay *replay;
     rg_tensor *result;
@@ -22,7 +22,7 @@ typedef struct {
     rg_tensor *inputs[];
 } shape_replay;
 
-/* The map gives the index in v of a shape's name. */
+/* The map `shapes` gives the index in v for the name of a shape. */
 struct rg_replays {
     rg_handle handle;
     rg_tensor *(*step)(rg_tensor *const inputs[], void *context);
@@ -34,7 +34,8 @@ struct rg_replays {
 
 /* ---- the name of a shape ----------------------------------------------------------- */
 
-/* A number takes up to 11 bytes, none of which is 0. Only the last byte has its highest bit set. */
+/* The name of a shape is a string of numbers. A number takes up to 11 bytes, none of which is 0.
+ * Only the last byte of a number has its highest bit set. */
 enum { SHAPE_NAME_ROOM = MOST_INPUTS * (2 + RG_MAX_DIMS) * 11 + 1 };
 
 static char *add_to_name(char *name, uint64_t number) {
@@ -44,8 +45,8 @@ static char *add_to_name(char *name, uint64_t number) {
     return name;
 }
 
-/* Writes the name of the inputs' shape. Inputs with the same count, dtypes and sizes have the same
- * name. */
+/* Writes a name for the inputs' shape. The names are equal if the number of inputs, their dtypes
+ * and their sizes are equal. */
 static void name_shape(char *name, int n, rg_tensor *const inputs[]) {
     for (int i = 0; i < n; i++) {
         const rg_tensor *t = inputs[i];
@@ -88,8 +89,8 @@ static void forget_shapes(rg_replays *r) {
     rgi_map_free(&r->shapes);
 }
 
-/* Adds a shape of n inputs to the list. If the map ran out of memory it is empty: then all other
- * shapes are freed, too, and are recorded again when they come. */
+/* Adds a shape of n inputs to the list. The map may run out of memory, and then it is empty. In
+ * this case all other shapes are freed as well, and will be recorded again when they occur next. */
 static shape_replay *add_shape(rg_replays *r, const char *name, int n) {
     if (!rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
         return NULL;
@@ -125,8 +126,8 @@ typedef struct {
     shape_replay *shape;
 } shape_recording;
 
-/* The step that is recorded. Its result is kept, so that every run writes to the result's own
- * memory. */
+/* The function that is recorded: calls the step. The recording keeps the step's result, so that
+ * every repetition writes to the memory of this result. */
 static void step_of_shape(void *context) {
     const shape_recording *c = context;
     rg_tensor *y = c->replays->step(c->shape->inputs, c->replays->context);
@@ -137,7 +138,7 @@ static void step_of_shape(void *context) {
     c->shape->result = y;
 }
 
-/* Runs the step for the first time with this shape, and records it. */
+/* Calls the step for the first time with this shape, and records it. Returns false on failure. */
 static bool record_shape(rg_replays *r, shape_replay *s, rg_tensor *const inputs[]) {
     bool ok = true;
     for (int i = 0; ok && i < s->n; i++) {
@@ -165,8 +166,8 @@ rg_replays *rg_replays_new(rg_tensor *(*step)(rg_tensor *const inputs[], void *c
     return r;
 }
 
-/* Returns whether inputs may be given to a step. An input with a history may not: the step gets a
- * copy, and the history would be lost. */
+/* Fails unless the inputs may be given to a step. They mustn't require grad: the step gets copies,
+ * and gradients wouldn't reach the inputs. */
 static bool suit_step(int n, rg_tensor *const inputs[]) {
     if (!rgi_given_list(n, inputs, replays_run))
         return false;
@@ -185,7 +186,8 @@ static bool suit_step(int n, rg_tensor *const inputs[]) {
     return true;
 }
 
-/* Returns a new tensor of the result's shape, or RG_NONE if the step has no result. */
+/* Returns a new tensor with the shape and dtype of the step's result, or RG_NONE if the step
+ * returned RG_NONE. Returns NULL if memory ran out. */
 static rg_tensor *new_result(const shape_replay *s) {
     return s->result == RG_NONE ? RG_NONE : rgi_new_like(s->result, s->result->dtype);
 }

@@ -1,7 +1,7 @@
 /*
- * anomaly.c: finds the op that first computes a NaN or an infinity from finite numbers. In anomaly
- * mode, the outputs of each call are checked, and a trace of the call is kept; each step's
- * gradients are checked, too.
+ * anomaly.c: anomaly mode, which finds the first op that computes a NaN or an infinity from finite
+ * numbers. In this mode, the outputs of each call are checked, and a trace of the call is kept. The
+ * gradients of each backward step are checked as well.
  */
 #define _GNU_SOURCE
 #include "autograd/engine.h"
@@ -18,7 +18,7 @@
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
 #else
-/* musl has no backtrace function, so a trace has no frames there. */
+/* musl has no backtrace function. This one returns a trace without frames. */
 static int backtrace(void **address, int n) {
     (void)address;
     (void)n;
@@ -26,11 +26,11 @@ static int backtrace(void **address, int n) {
 }
 #endif
 
-/* The number of stack frames in a trace, and how many of the program's own frames an error
- * shows. */
+/* The number of stack frames in a trace, and the number of the program's own frames that an error
+ * message shows. */
 enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
 
-/* A trace is the place of a forward call: its stack frames and its module. */
+/* The place of a forward call: its stack frames, and the module in which it was made. */
 typedef struct {
     rg_note note;
     int n;
@@ -44,7 +44,8 @@ static const rg_note_class trace_class = { .free = trace_free };
 
 /* ---- values that are not finite ---------------------------------------------------- */
 
-/* Each of these loops sets *odd to the first element that isn't finite. */
+/* Each of these loops goes through a tensor and sets *odd to its first element that isn't
+ * finite. */
 #define FIND_ODD(NAME, suffix, T, ...)                                           \
     static void find_odd_##suffix(char *const p[], const int64_t s[], int64_t n, \
                                   const void *context) {                         \
@@ -54,8 +55,8 @@ static const rg_note_class trace_class = { .free = trace_free };
     }
 RG_FLOAT_DTYPES(FIND_ODD, )
 
-/* Returns the first element that isn't finite, or 0 if there is none, or if t is RG_NONE, whose
- * dtype is bool. */
+/* Returns the first element that isn't finite. Returns 0 if there is none, if t isn't floating
+ * point, or if t is RG_NONE, whose dtype is bool. */
 static double odd_element(rg_tensor *t) {
     static rg_loop *const find_odd[] = RG_BY_FLOAT(find_odd);
     double odd = 0;
@@ -66,8 +67,9 @@ static double odd_element(rg_tensor *t) {
 
 /* ---- the error --------------------------------------------------------------------- */
 
-/* Adds the function's name of an address, or else its place in the file. Returns false, and adds
- * nothing, if the address is unknown or in a public function of the library. */
+/* Adds `before`, and the name of the function at the address or, if it has no name, its file and
+ * offset. Returns false, and adds nothing, if the address is unknown or is in a public function of
+ * the library. */
 static bool add_frame(rg_text *text, const char *before, char *address) {
     Dl_info at;
     if (!dladdr(address, &at) || (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0))
@@ -95,8 +97,8 @@ static void add_trace(rg_text *text, const trace *t) {
             shown++;
 }
 
-/* Fails with a sentence of the odd value, the direction (forward or backward), the text that
- * describes the op and its inputs, and the trace t. */
+/* Fails with an error message that consists of the value that isn't finite (`odd`), the direction
+ * (forward or backward), the text about the op and its inputs, and the trace t. */
 static bool report(const rg_op *op, double odd, const char *direction, rg_text *where,
                    const trace *t) {
     RG_SCOPE();
@@ -123,7 +125,8 @@ static bool remember_trace(rg_node *n, const trace *here) {
     return true;
 }
 
-/* A view isn't checked: its values are its base's, and an expanded view repeats them many times. */
+/* Stores a trace with the node, and checks the outputs of a call. A view isn't checked: its values
+ * are those of its base, and an expanded view would repeat them many times. */
 static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     (void)o;
     trace here;
@@ -138,7 +141,7 @@ static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
         odd = odd_element(c->out[k]);
     if (odd == 0)
         return true;
-    /* If an input has such a value already, the op hasn't made it. */
+    /* If an input already has a value that isn't finite, this op isn't to blame. */
     for (int i = 0; i < c->n_in; i++)
         if (odd_element(c->in[i]) != 0)
             return true;

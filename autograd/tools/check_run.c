@@ -1,6 +1,7 @@
 /*
- * check_run.c: runs a user's op, and compares two runs. The outputs' gradients are fixed
- * numbers of both signs, so that mistakes don't cancel out.
+ * check_run.c: applies a user's op, for tests of the op, and compares two applications. The
+ * gradients of the outputs are fixed numbers of both signs, so that mistakes don't cancel each
+ * other.
  */
 #include "check_run.h"
 
@@ -10,7 +11,7 @@
 
 /* ---- failures ----------------------------------------------------------------------- */
 
-/* If the check itself ran out of memory, that error stays, since the op isn't to blame. */
+/* If the error is that memory ran out, it isn't replaced, since the op isn't to blame. */
 bool rgi_check_run_wrong(const rg_check_run *s, const char *format, ...) {
     char sentence[1024];
     if (rgi_this.failure.code == RG_OUT_OF_MEMORY)
@@ -126,8 +127,8 @@ bool rgi_check_run_forward_backward(const rg_check_run *s, rg_tensor *in[], rg_c
     return rgi_check_run_apply(s, in, r->y) && rgi_check_run_gradients(s, in, NULL, -1, false, r);
 }
 
-/* Returns whether two numbers differ by more than the tolerance, relative to the second where that
- * is larger than 1. */
+/* Returns whether two numbers differ by more than the tolerance. If |b| is larger than 1, the
+ * tolerance is multiplied by it. */
 static bool numbers_differ(double a, double b, double tolerance) {
     if (a == b || (isnan(a) && isnan(b)))
         return false;

@@ -1,8 +1,8 @@
 /*
- * checkpoint.c: torch.utils.checkpoint: a part of the graph whose saved values are computed
- * again during backward. It uses hooks on saved tensors. In the first call of f, each saved
- * value is replaced by its number; in the second call, the values are gathered in the same
- * order.
+ * checkpoint.c: torch.utils.checkpoint: a part of the graph doesn't keep its saved values, but
+ * computes them again during backward. It uses hooks on saved tensors. In the first call of f, a
+ * hook replaces each saved value by its number. In the second call, the values are gathered in the
+ * same order.
  */
 #include "autograd/inputs.h"
 #include "saved.h"
@@ -12,9 +12,9 @@
 
 enum { MOST_CHECKPOINTED = 64 };
 
-/* A region is one call of f. `value` has room for all `saved` values. A value that was fetched is
- * NULL again. Each number that pack has returned counts as a reference, and so does the first
- * call. */
+/* One call of f. `saved` is the number of values that it saved, and `value` has room for all of
+ * them. A value that was fetched is NULL again. References are held by each number that
+ * number_value has returned, and by the first call. */
 typedef struct {
     atomic_int refs;
     rg_function *f;
@@ -71,7 +71,8 @@ static void drop_place(void *packed, void *context) {
 
 /* ---- the second call ------------------------------------------------------------------ */
 
-/* If the second call saves more values than the first, they are counted, but not kept. */
+/* The hook of the second call. If this call saves more values than the first, the values are
+ * counted but not kept. */
 static void *gather_value(rg_tensor *t, void *context) {
     region *r = context;
     const int number = r->gathered++;
@@ -88,7 +89,7 @@ static rg_tensor *refuse_unpacking(void *packed, void *context) {
                     "a function in a checkpoint ran backward on what it computes");
 }
 
-/* Calls f again, for its saved values. */
+/* Calls f again, to get its saved values. Returns false on failure. */
 static bool gather(region *r) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
@@ -132,8 +133,8 @@ static bool compute_again(region *r) {
     return ok;
 }
 
-/* Returns the value with that number. Each value is fetched once per backward run. If it is gone,
- * an earlier run fetched it, and all values are computed again. */
+/* Returns the value with that number. A backward run fetches each value only once. If a value is
+ * gone, an earlier run has fetched it, and all values are computed again. */
 static rg_tensor *fetch_value(void *packed, void *context) {
     const place_in_region *p = packed;
     region *r = context;

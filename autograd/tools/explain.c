@@ -1,5 +1,5 @@
 /*
- * explain.c: explains a gradient as text and as a drawing: the largest paths that paths.c has
+ * explain.c: explains a gradient in words and as a drawing: the largest paths that paths.c has
  * found, the step where the gradient became zero or not finite, and the comparison with finite
  * differences.
  */
@@ -16,7 +16,7 @@
 
 /* ---- shares ---------------------------------------------------------------------------- */
 
-/* Returns the ops of a path, from the loss on. */
+/* Returns the names of the ops of a path as a string, beginning at the loss. */
 static const char *ops_of(const rg_paths *p, int step) {
     int steps[256], n = 0;
     rg_text text = { 0 };
@@ -28,7 +28,8 @@ static const char *ops_of(const rg_paths *p, int step) {
     return rgi_text_own(&text);
 }
 
-/* Returns the sum of the gradients by all paths, or zeros. */
+/* Returns the gradient of w: the sum of the contributions of all paths, or zeros if there are
+ * none. */
 static rg_tensor *whole_gradient(const rg_paths *p, rg_tensor *w) {
     RG_SCOPE();
     rg_tensor *sum = rg_zeros_like(w);
@@ -37,7 +38,7 @@ static rg_tensor *whole_gradient(const rg_paths *p, rg_tensor *w) {
     return rg_escape(sum);
 }
 
-/* One path, and the index of its part. */
+/* A path, and the index of its last step in rg_paths. */
 typedef struct {
     rg_gradient_path path;
     int step;
@@ -50,7 +51,8 @@ static int by_size(const void *a, const void *b) {
     return x->step - y->step;
 }
 
-/* Lists all paths except the rest, the largest first. Returns their number, or -1 if it failed. */
+/* Lists all paths, the largest first. The joined rest isn't listed: its share goes to e->rest.
+ * Returns the number of paths, or -1 on failure. */
 static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
     RG_SCOPE();
     const double *g = rgi_doubles(e->gradient);
@@ -82,7 +84,7 @@ static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
 
 enum { MOST_EXPLAINED = 64 };
 
-/* Calls f with its inputs. If f fails, the sentence has the number of inputs. */
+/* Calls f with its inputs. If f fails, the number of inputs is added to the error message. */
 static rg_tensor *call_f(const rg_explain_options *o, rg_tensor *w) {
     rg_tensor *in[MOST_EXPLAINED + RG_INPUTS_BEHIND];
     const rg_list inputs = o->inputs.n ? o->inputs : (rg_list){ 1, &w };
@@ -100,8 +102,8 @@ static rg_tensor *call_f(const rg_explain_options *o, rg_tensor *w) {
     return NULL;
 }
 
-/* Returns f's value with step * direction added to w; then w gets the values `before` back. These
- * writes don't count as changes of w, so the graph stays usable. */
+/* Returns f's value after step * direction was added to w. Afterwards w gets its values back, which
+ * are in `before`. These writes don't count as changes of w, so the graph stays usable. */
 static double value_at(const rg_explain_options *o, rg_tensor *w, rg_tensor *before,
                        rg_tensor *direction, double step) {
     RG_SCOPE();
@@ -120,7 +122,7 @@ static rg_tensor *direction_of(const rg_explanation *e, rg_generator *random, in
     return length > 0 ? rg_div(d, length) : d;
 }
 
-/* Returns whether the graph of f's value leads to w. Returns true also if this can't be found
+/* Returns whether the graph of f's value leads to w. Also returns true if this can't be found
  * out. */
 static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
     RG_SCOPE();
@@ -134,9 +136,9 @@ static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
     return !rgi_is_none(g);
 }
 
-/* Compares the gradient with finite differences along its own direction and along four others.
- * There is no verdict if f always returns the same value and its graph doesn't lead to w, though
- * the loss's graph does: then *unread becomes true. Returns false if f failed. */
+/* Compares the gradient with finite differences along the gradient's own direction and four random
+ * ones. If f always returns the same value and its graph doesn't lead to w, f doesn't read w: then
+ * there is no verdict, and *unread is set. Returns false if f failed. */
 static bool compare_with_differences(rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
                                      rg_generator *random, bool *unread) {
     enum { DIRECTIONS = 5 };
@@ -157,7 +159,7 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
         double expected = rgi_inner_product(rg_numel(w), a, g);
         moved |= high != low;
         double off = fabs((high - low) / (2 * h) - expected) / fmax(norm, 1e-3);
-        e->off = off <= e->off || isnan(e->off) ? e->off : off; /* NaN is the largest. */
+        e->off = off <= e->off || isnan(e->off) ? e->off : off; /* NaN counts as the largest. */
     }
     *unread = !moved && !f_leads_to(o, w);
     if (*unread)
@@ -225,7 +227,7 @@ static const char *write_text(const rg_explanation *e, const rg_explain_options 
 
 /* ---- picture -------------------------------------------------------------------------------- */
 
-/* Adds a path's share to each step of the path. */
+/* Adds a path's share to each step of the path, and marks these steps as used. */
 static void add_to_steps(const rg_paths *p, int step, double share, double shares[], bool used[]) {
     for (; step >= 0; step = p->step[step].before) {
         shares[step] += share;
@@ -233,7 +235,8 @@ static void add_to_steps(const rg_paths *p, int step, double share, double share
     }
 }
 
-/* Paths with the same beginning are drawn as one path up to the step where they part. */
+/* Returns the drawing. Paths that begin with the same steps are drawn as one, up to the step where
+ * they part. */
 static const char *write_dot(const rg_paths *p, int n, const told_path told[], rg_tensor *w) {
     double *shares = rgi_scope_alloc(p->n_steps * sizeof *shares);
     bool *used = shares ? rgi_scope_alloc(p->n_steps * sizeof *used) : NULL;
@@ -278,14 +281,15 @@ static bool own_first(const char **place, const char *text) {
     return *place;
 }
 
-/* Returns a tensor's norm, or -1 if memory ran out. */
+/* Returns the norm of t, or -1 if memory ran out. */
 static double norm_of_gradient(rg_tensor *t) {
     RG_SCOPE();
     const double *x = rgi_doubles(t);
     return x ? sqrt(rgi_inner_product(t->numel, x, x)) : -1;
 }
 
-/* Fills in the explanation of the n largest paths. */
+/* Fills in the explanation, with the n largest paths, where n is at most o->paths. Returns false on
+ * failure. */
 static bool tell(rg_explanation *e, const rg_paths *p, const rg_explain_options *o, rg_tensor *w) {
     told_path told[RG_MOST_PATHS + 1];
     e->gradient = whole_gradient(p, w);

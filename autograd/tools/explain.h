@@ -1,20 +1,20 @@
 /*
  * explain.h: explains a gradient: the paths that contributed to it, the step that made it zero,
- * infinite or NaN, and whether finite differences agree.
+ * infinite or NaN, and whether finite differences agree with it.
  *
  *     rg_explanation e = rg_explain(loss, w);
  *     puts(e.text);
  *
- * A path is the list of ops from the loss back to w. The gradient G of w is the sum of a
- * contribution c for each path; paths of the same ops, such as the heads of one layer, count as
- * one. A path has
+ * A path is the list of ops from the loss back to w. The gradient G of w is the sum of
+ * contributions c, one for each path. Paths with the same ops, such as those through the heads of
+ * one layer, count as one path. A path has
  *
  *     share = <c, G> / <G, G>        size = |c| / |G|
  *
- * so that the shares of all paths add up to 1, and a path that works against the gradient has a
- * share below 0. Paths that cancel each other have sizes above their shares. If G is 0 or not
- * finite, the shares are NAN. If more than 24 paths meet at one node, the smallest are joined, and
- * count in `rest`.
+ * so that the shares of all paths add up to 1. A path that works against the gradient has a share
+ * below 0. Paths that cancel each other have sizes above their shares. If G is 0 or not finite, the
+ * shares are NAN. If more than 24 paths meet at one node, the smallest are joined to one, which
+ * counts in `rest`.
  *
  * Hooks on gradients aren't called, and the graph stays as it is.
  */
@@ -26,42 +26,43 @@ RG_PUBLIC_BEGIN
 
 typedef struct RG_OPTIONS rg_explain_options {
     RG_BY_NAME;
-    /* The number of paths to describe, the largest first. */
+    /* The number of paths to describe, beginning with the largest. */
     int paths RG_DEFAULT(8);
-    /* The bound above which an element makes a gradient huge. */
+    /* A gradient counts as huge if one of its elements is above this bound. */
     double huge RG_DEFAULT(1e6);
-    /* Computes the loss again from the inputs, as for rg_gradcheck. It gives a verdict if w is
-     * float64. f gets w as one of its inputs, or reaches it by the context; w is changed in place,
-     * and gets its values back. Without .inputs, w is the only input. If f doesn't read w, there is
-     * no verdict. */
+    /* A function that computes the loss again from the inputs, as for rg_gradcheck. If it is given
+     * and w is float64, the gradient is compared with finite differences. f gets w as one of its
+     * inputs, or reaches w through the context. w is changed in place, and gets its values back.
+     * Without .inputs, w is the only input. If f doesn't read w, there is no verdict. */
     rg_function *f RG_DEFAULT(NULL);
     void *context RG_DEFAULT(NULL);
     rg_list inputs RG_DEFAULT({});
 } rg_explain_options;
 
-/* "cross_entropy <- linear <- tanh <- linear" */
+/* One path. `ops` is a string such as "cross_entropy <- linear <- tanh <- linear". */
 typedef struct rg_gradient_path {
     const char *ops;
     double share, size;
 } rg_gradient_path;
 
 typedef struct rg_explanation {
-    int n; /* The number of paths in v; -1 means failure. */
+    int n; /* The number of paths in v, or -1 on failure. */
     const rg_gradient_path *v;
-    double rest;         /* The share of all other paths. */
-    rg_tensor *gradient; /* The sum of the gradients of all paths. */
-    /* The first step on the way back whose gradient was all zeros, not finite, or huge, though the
-     * step got a gradient that wasn't: "relu, input 0 of [3, 4]". NULL if there was none. */
+    double rest;         /* The share of all paths that aren't in v. */
+    rg_tensor *gradient; /* The gradient of w: the sum over all paths. */
+    /* The first step on the way back whose gradient was all zeros, not finite, or huge, although
+     * the gradient that the step got was not. A string such as "relu, input 0 of [3, 4]", or NULL
+     * if there was no such step. */
     const char *first_zero, *first_not_finite, *first_huge;
-    /* The greatest distance of the gradient from central differences of f, along its own direction
-     * and four random ones, relative to its norm. Below 1e-6 they agree. NAN if there is no
-     * verdict. */
+    /* The largest difference between the gradient and central differences of f, along the
+     * gradient's own direction and four random ones, divided by the gradient's norm. If it is below
+     * 1e-6, they agree. NAN if there is no verdict. */
     double off;
     bool agrees;
-    const char *text; /* All of this in words. */
-    const char *dot;  /* A drawing of it in Graphviz's language. */
+    const char *text; /* the whole explanation in words */
+    const char *dot;  /* a drawing of it in Graphviz's language */
 } rg_explanation;
-/* The scope owns the texts, the paths and the gradient. */
+/* The scope owns the strings, the paths and the gradient in the result. */
 rg_explanation rg_explain_with(rg_tensor *loss, rg_tensor *w, rg_explain_options options);
 #define rg_explain(loss, w, ...) \
     rg_explain_with(loss, w,     \

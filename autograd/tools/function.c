@@ -1,8 +1,8 @@
 /*
- * function.c: ops that users define. A class becomes a row like those of regard's own ops, and
- * a call of it becomes a node. The node saves values of the inputs, of the intermediate results
- * that forward saved, and of its state, which is a tensor of bytes. Observers see forward and
- * backward as one operation each, and nothing inside them.
+ * function.c: ops that users define. A class becomes a row like the rows of regard's own ops, and a
+ * call of it becomes a node. The node saves values of three kinds: inputs and outputs, intermediate
+ * results that forward saved, and the state, which is a tensor of bytes. To observers, forward and
+ * backward are one operation each, and they see nothing inside.
  */
 #include "function_parts.h"
 #include "autograd/graph_observer.h"
@@ -40,7 +40,8 @@ static rg_function_row *row_new(const rg_function_class *cls) {
     return row;
 }
 
-/* Returns the row of a class. The first caller makes it. */
+/* Returns the row of a class. The first call makes the row. Returns NULL if the class isn't valid
+ * or memory ran out. */
 static const rg_function_row *row_of_class(rg_function_class *cls) {
     static rg_function_row *rows __attribute__((used));
     if (!rgi_given(cls, "function_apply", "a class"))
@@ -85,7 +86,7 @@ bool(rg_needs_input_grad)(rg_function_context *ctx, int i) {
     return ctx->wanted >> i & 1;
 }
 
-/* Returns the index of a tensor among n others, or -1. */
+/* Returns the index of t among the n tensors v, or -1 if it isn't one of them. */
 static int index_among(const rg_tensor *t, rg_tensor *const v[], int n) {
     for (int i = 0; i < n; i++)
         if (v[i] == t)
@@ -142,7 +143,7 @@ rg_tensor *(rg_saved_tensor)(rg_function_context *ctx, int i) {
 
 /* ---- forward ------------------------------------------------------------------------ */
 
-/* Runs the class's forward, which must have made every output. */
+/* Calls the class's forward function. Fails if it fails, or if it doesn't set an output. */
 static bool run_class_forward(rg_function_context *ctx) {
     const rg_function_class *cls = &ctx->row->cls;
     bool before = rg_set_grad_enabled(false);
@@ -157,8 +158,9 @@ static bool run_class_forward(rg_function_context *ctx) {
     return ok;
 }
 
-/* Finds a slot for each value that forward saved, and adds intermediate results to the n inputs.
- * Returns the new number of inputs, or -1 if memory ran out. */
+/* Finds a slot for each value that forward saved. A value that is neither an input nor an output
+ * becomes a further input of the node. Returns the new number of inputs, or -1 if memory ran
+ * out. */
 static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
     rg_function_attr *a = ctx->attr;
     for (int j = 0; j < a->n_saved; j++) {
@@ -186,9 +188,9 @@ static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
     return n;
 }
 
-/* Returns a tensor of the scope with the values of an output of forward, and without a history. If
- * the output shares memory with an input, it is a view of the input that can't be written to: after
- * a write its history would be made from the input's, without this op. */
+/* Returns a tensor, owned by the scope, with the values of an output that forward made, and without
+ * a history. If the output shares memory with an input, it becomes a view of the input that can't
+ * be written to: after a write, its new history would lead to the input directly, past this op. */
 static rg_tensor *output_of(rg_tensor *made, rg_tensor *const in[], int n) {
     rg_tensor *y = rgi_own(rgi_alias(made));
     for (int i = 0; i < n && y; i++) {
@@ -212,7 +214,8 @@ static bool inputs_untouched(const rg_function_context *ctx, const uint32_t vers
     return true;
 }
 
-/* Makes the state, filled with zeros, if the class has one. */
+/* If the class has a state, makes the tensor for it unless there is one, and fills it with
+ * zeros. */
 static bool begin_state(rg_function_context *ctx) {
     const size_t bytes = ctx->row->cls.state_bytes;
     if (bytes == 0)
@@ -235,8 +238,8 @@ static bool forward_unobserved(rg_function_context *ctx) {
     return ok;
 }
 
-/* Makes the context of a call with the inputs in in[], and runs its forward. Afterwards the call's
- * inputs are all tensors that the node may save, and its outputs are the op's outputs. */
+/* Makes the context of a call with the inputs in[], and calls forward. Afterwards the inputs of the
+ * call c are all tensors that the node may save, and its outputs are the outputs of the op. */
 static bool apply_forward(rg_function_context *ctx, const void *args, rg_call *c, rg_tensor *in[],
                           rg_tensor *made[]) {
     const rg_function_class *cls = &ctx->row->cls;
@@ -275,7 +278,8 @@ static bool apply_forward(rg_function_context *ctx, const void *args, rg_call *c
 
 /* ---- applying ----------------------------------------------------------------------- */
 
-/* Makes the node, and removes the history of outputs that were marked as not differentiable. */
+/* Records the call, unless no input requires grad or no output can. Then removes the history of
+ * outputs that were marked as not differentiable. Returns false on failure. */
 static bool record_application(const rg_function_context *ctx, const rg_call *c, size_t attr_size) {
     const rg_op *op = c->op;
     rg_graph_observer *o = rgi_graph_observer();
@@ -353,7 +357,7 @@ rg_tensor *rg_function_apply_list(rg_function_class *cls, const void *args, rg_l
     return rg_function_apply_many(cls, args, inputs, out) ? out[0] : NULL;
 }
 
-/* ---- forward, done again ------------------------------------------------------------ */
+/* ---- forward in a repetition of a recorded step ------------------------------------- */
 
 static bool same_saved(const rg_function_context *ctx, const rg_call *c,
                        const rg_function_attr *was) {
@@ -370,8 +374,9 @@ static bool same_saved(const rg_function_context *ctx, const rg_call *c,
     return true;
 }
 
-/* Runs forward again in a recorded step. Its outputs, saved values and state stay the same
- * tensors. */
+/* Calls the class's forward again when a recorded step is repeated. The new values of the outputs
+ * and of saved intermediate results are copied to the tensors of the recording, and the state stays
+ * the same tensor. */
 static bool function_again(rg_call *c) {
     RG_SCOPE();
     const rg_function_attr *was = c->attr;

@@ -1,7 +1,7 @@
 /*
- * function.h: ops of your own, as torch.autograd.Function: a forward and a backward function, which
- * the graph treats like the ops of ops.h. Hooks, anomaly mode, the profiler, drawings, replay and
- * rg_gradcheck support them.
+ * function.h: ops of your own, as with torch.autograd.Function. You write a forward and a backward
+ * function, and the graph treats them like the ops of ops.h. Hooks, anomaly mode, the profiler,
+ * drawings, replay and rg_gradcheck work with them.
  *
  *     static bool cube_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
  *         out[0] = rg_pow(in[0], 3);
@@ -29,41 +29,45 @@
 
 RG_PUBLIC_BEGIN
 
-/* A context is one call of the op. Forward stores in it the values that backward needs. */
+/* The context of one call of the op. Forward stores in it the values that backward needs. */
 typedef struct rg_function_context rg_function_context;
 
-/* A class has to last as long as the program, and is shared by all threads. Neither of its
- * functions may be left by longjmp (see rg_error_handler in tensor.h). */
+/* A class must exist as long as the program, and all threads share it. Neither of its functions may
+ * be left by longjmp (see rg_error_handler in tensor.h). */
 typedef struct RG_OPTIONS rg_function_class {
     RG_BY_NAME;
-    /* The name in errors and in the profiler. grad_fn is this name followed by "Backward". */
+    /* The name of the op in errors and in the profiler. grad_fn is this name followed by
+     * "Backward". */
     const char *name RG_DEFAULT(NULL);
-    /* Makes out[0], out[1], .. from the inputs, in a scope of its own and without recording. An
-     * absent input is RG_NONE. Returns false if it failed; a NULL output is a failure, too. */
+    /* Computes out[0], out[1], .. from the inputs. It is called in a scope of its own, and nothing
+     * that it does is recorded. An absent input is RG_NONE. Returns false on failure; a NULL output
+     * is also a failure. */
     bool (*forward)(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[])
         RG_DEFAULT(NULL);
-    /* Makes gin[i], the gradient of input i, from g[k], the gradients of the outputs. Each gin[i]
-     * is RG_NONE at first, and may stay so; RG_NONE stands for zero. A backward of regard's
-     * functions can be differentiated itself. A backward that works on the data can't, and its
-     * class has to set `once_differentiable`. */
+    /* Computes gin[i], the gradient of input i, from g[k], the gradients of the outputs. Each
+     * gin[i] is RG_NONE at first, which stands for zero, and may stay so. If backward calls
+     * regard's functions, its gradients can be differentiated again. If it works on the data
+     * directly, they can't, and the class must set `once_differentiable`. */
     bool (*backward)(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[])
         RG_DEFAULT(NULL);
-    /* The number of outputs, up to 8; 0 stands for one. */
+    /* The number of outputs, up to 8. 0 stands for one output. */
     int outputs RG_DEFAULT(0);
-    /* The size of the args, which rg_function_apply copies and rg_function_args returns. */
+    /* The size of the args in bytes. rg_function_apply copies the args, and rg_function_args
+     * returns the copy. */
     size_t args_bytes RG_DEFAULT(0);
-    /* The size of the state that forward leaves for backward, all 0 at first; rg_function_state
-     * returns it. Don't store pointers to tensors there: use rg_save_for_backward. */
+    /* The size in bytes of the state that forward leaves for backward. rg_function_state returns
+     * the state, which is all zeros at first. Don't store pointers to tensors in it: use
+     * rg_save_for_backward. */
     size_t state_bytes RG_DEFAULT(0);
-    /* If true, differentiating a gradient of this op is an error. */
+    /* If true, it is an error to differentiate a gradient of this op. */
     bool once_differentiable RG_DEFAULT(false);
-    /* If true, an output that got no gradient has RG_NONE as its gradient, not zeros. */
+    /* If true, an output that got no gradient has RG_NONE as its gradient instead of zeros. */
     bool unmaterialized_grads RG_DEFAULT(false);
     /* Private; leave it out. */
     void *row RG_DEFAULT(NULL);
 } rg_function_class;
 
-/* Applies the op to up to 16 tensors. rg_function_apply returns the first output;
+/* Apply the op to up to 16 tensors. rg_function_apply returns the first output, and
  * rg_function_apply_many writes all outputs to out[]. */
 rg_tensor *rg_function_apply_list(rg_function_class *cls, const void *args, rg_list inputs);
 bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list inputs,
@@ -71,42 +75,43 @@ bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list in
 #define rg_function_apply(cls, args, ...) \
     rg_function_apply_list(cls, args, RG_ARGUMENTS_(__VA_ARGS__))
 
-/* ---- in forward and backward -------------------------------------------------------- */
+/* ---- for use in forward and backward ------------------------------------------------ */
 
-/* Keeps up to 8 inputs, outputs or intermediate results for backward. An op with 16 inputs and a
- * state may keep up to 7 intermediate results. If a kept tensor is written to before backward,
+/* Keeps up to 8 inputs, outputs or intermediate results for backward. (If an op has 16 inputs and a
+ * state, only up to 7 may be intermediate results.) If a kept tensor is written to before backward,
  * backward fails. A second derivative flows through kept inputs and outputs, but not through
- * intermediate results. Call it once, in forward. */
+ * intermediate results. Call this once, in forward. */
 bool rg_save_for_backward_list(rg_function_context *ctx, rg_list tensors);
 #define rg_save_for_backward(ctx, ...) rg_save_for_backward_list(ctx, RG_ARGUMENTS_(__VA_ARGS__))
-/* In backward, returns the saved tensor number i. */
+/* In backward, returns saved tensor number i. */
 rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i);
-/* Returns whether the gradient of input i is wanted. Backward needn't make any other gradient. */
+/* Returns whether the gradient of input i is wanted. Backward needn't compute the others. */
 bool rg_needs_input_grad(rg_function_context *ctx, int i);
 /* In forward, marks an output through which no gradient flows. */
 bool rg_mark_non_differentiable(rg_function_context *ctx, rg_tensor *output);
-/* Return the args and the state (see rg_function_class), or NULL if the class has none. */
+/* Return the args and the state (see rg_function_class). Return NULL if the class has none. */
 const void *rg_function_args(rg_function_context *ctx);
 void *rg_function_state(rg_function_context *ctx);
 
 /* ---- checking an op ------------------------------------------------------------------ */
 
-/* Checks an op as regard's own ops are checked, with these args and inputs as a sample. It compares
- * values and gradients with finite differences, to second order unless the class is
- * once_differentiable; with inputs and gradients that aren't contiguous, or are expanded; in
- * float32 and float64; with each gradient wanted alone. It checks that the op writes to no tensor
- * of others, can be replayed, works or fails cleanly if inputs are released or written to before
- * backward, leaks no memory, and survives the failure of each request for memory. Inputs are
- * copied. Inputs that require grad are differentiated, or all floating-point inputs if none
- * requires grad. Returns false at the first mistake, and rg_error() describes it. No other thread
+/* Checks an op as regard's own ops are checked. The args and inputs are the sample with which it is
+ * called; the inputs are copied. Inputs that require grad are differentiated, or all floating-point
+ * inputs if none requires grad. The check compares gradients with finite differences, also second
+ * derivatives unless the class is once_differentiable. It tries inputs and gradients that aren't
+ * contiguous, or are expanded; float32 and float64; and each gradient alone. It checks that the op
+ * writes to no tensor of others, can be replayed, and leaks no memory; that it works or fails
+ * cleanly if inputs are released or written to before backward; and that it survives the failure of
+ * each allocation. Returns false at the first mistake, which rg_error() describes. No other thread
  * may use regard meanwhile. */
 typedef struct RG_OPTIONS rg_function_check_options {
     RG_BY_NAME;
-    /* The step of finite differences, as in rg_gradcheck. */
+    /* The step size of finite differences, as in rg_gradcheck. */
     double eps RG_DEFAULT(1e-6);
     double atol RG_DEFAULT(1e-5);
     double rtol RG_DEFAULT(1e-3);
-    /* The largest difference between float32 and float64, relative to values larger than 1. */
+    /* The largest difference that is allowed between float32 and float64, relative to values above
+     * 1. */
     double float32_tol RG_DEFAULT(1e-3);
 } rg_function_check_options;
 bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list inputs,

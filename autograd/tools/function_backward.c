@@ -1,12 +1,12 @@
 /*
- * function_backward.c: one step back through a user's op. It calls the class's backward with
- * the values that forward saved, and checks the gradients before the engine takes them.
+ * function_backward.c: the backward step of a user's op. It calls the class's backward with the
+ * values that forward saved, and checks the gradients before the engine gets them.
  */
 #include "function_parts.h"
 #include "autograd/graph_observer.h"
 #include "tensor/observer.h"
 
-/* ---- recorded steps -------------------------------------------------------------------- */
+/* ---- repetitions of recorded steps ----------------------------------------------------- */
 
 bool rgi_took_another_way(const rg_op *op) {
     return rgi_fail(RG_RUNTIME_ERROR, op->name, "the recorded step has taken another way");
@@ -23,16 +23,17 @@ bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from) {
 
 /* ---- backward ----------------------------------------------------------------------- */
 
-/* The op of a node that can't be differentiated. Gradients of a once_differentiable class get it as
- * their history, since without a history they would count as constants. */
+/* The op of a node whose only purpose is to fail when it is differentiated. Gradients of a
+ * once_differentiable class get such a node as their history. Without a history they would count as
+ * constants, and a second derivative would silently be wrong. */
 static const rg_op rg_op_differentiated_once = {
     .name = "once_differentiable",
     .node = "DelayedError",
     .no_grad = "trying to differentiate twice a function that was marked with @once_differentiable",
 };
 
-/* Returns the gradient of input i with the history above, so that differentiating it again
- * fails. */
+/* Returns the gradient of input i with a node of rg_op_differentiated_once as its history, so that
+ * an attempt to differentiate it again fails. */
 static rg_tensor *gradient_made_once(const rg_step *s, rg_tensor *g, int i) {
     const rg_edge *e = &s->node->edge[i];
     rg_tensor *input = rgi_join(g, e->node, e->output);
@@ -41,8 +42,8 @@ static rg_tensor *gradient_made_once(const rg_step *s, rg_tensor *g, int i) {
     return input && c.out[0] && rgi_record_needing(&c, 0, 0) ? c.out[0] : NULL;
 }
 
-/* Checks the gradient that backward made for input i. The error for a wrong shape is torch's
- * sentence. */
+/* Fails unless the gradient that backward returned for input i is floating point and has the right
+ * shape. The error message for a wrong shape is torch's. */
 static bool gradient_fits(const rg_step *s, rg_tensor *g, int i) {
     if (!rgi_check(g, s->op->name))
         return false;
@@ -59,9 +60,10 @@ static bool gradient_fits(const rg_step *s, rg_tensor *g, int i) {
     return true;
 }
 
-/* Returns a reference, for the engine, to the gradient that backward made for input i. While a step
- * is recorded or replayed (no graph is created then), the observer provides the tensor for it, the
- * same one in each run. */
+/* Returns a reference, for the engine, to the gradient that backward returned for input i. If an
+ * observer is given, a step is being recorded or repeated (and no graph is created). Then the
+ * observer provides the tensor for the gradient, the same one in each repetition, and the values
+ * are copied to it. */
 static rg_tensor *gradient_of(const rg_step *s, rg_tensor *g, int i, rg_observer *observer) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     if (!gradient_fits(s, g, i))
@@ -82,7 +84,7 @@ static rg_tensor *gradient_of(const rg_step *s, rg_tensor *g, int i, rg_observer
     return g;
 }
 
-/* Runs the class's backward on the gradients of the outputs. */
+/* Calls the class's backward with the gradients of the outputs. Fails if it fails. */
 static bool run_backward(rg_function_context *ctx, rg_tensor *made[]) {
     const rg_step *s = ctx->step;
     const rg_function_class *cls = &ctx->row->cls;
@@ -127,8 +129,9 @@ static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_obs
     return true;
 }
 
-/* If a graph is created, an observer sees the calls inside backward, but not the numbers that
- * backward reads from the state. Therefore a class with a state can't be recorded then. */
+/* If a graph is created while a step is recorded, the recorder sees the calls inside backward, but
+ * not the numbers that backward reads from the state. Therefore a class with a state is refused
+ * then. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     rg_function_context ctx = {

@@ -1,6 +1,6 @@
 /*
  * function_check.c: checks that a user's op behaves as regard's own ops do. This file checks
- * values, in both dtypes, and derivatives; rule_checks.c checks the rest.
+ * values, in both dtypes, and derivatives. The other checks are in rule_checks.c.
  */
 #include "check_run.h"
 
@@ -36,7 +36,7 @@ static bool check_forward(const rg_check_run *s) {
     return true;
 }
 
-/* Returns whether t has a value that float32 can't hold. */
+/* Returns whether t has a value that float32 can't represent exactly. */
 static bool has_many_digits(rg_tensor *t) {
     RG_SCOPE();
     const rg_tensor *p = rgi_own(rgi_contiguous_copy(t, RG_FLOAT64));
@@ -48,8 +48,8 @@ static bool has_many_digits(rg_tensor *t) {
     return false;
 }
 
-/* Returns whether float32 can hold every value of t, while some values aren't even multiples of
- * 1/2. */
+/* Returns whether float32 can represent every value of t exactly, although not all of them are
+ * multiples of 1/2. Such values were probably computed in float32. */
 static bool has_few_digits(rg_tensor *t) {
     RG_SCOPE();
     bool odd = false;
@@ -61,7 +61,8 @@ static bool has_few_digits(rg_tensor *t) {
     return odd && !has_many_digits(t);
 }
 
-/* Fails if the op loses digits of its float64 inputs. */
+/* Fails if an output or gradient has only float32's precision, although an input has more
+ * digits. */
 static bool check_digits(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_check_result r;
@@ -86,8 +87,8 @@ static bool check_digits(const rg_check_run *s) {
     return true;
 }
 
-/* Makes float32 copies of the inputs, and float64 copies of those. Both are NULL if memory ran
- * out. */
+/* Stores float32 copies of the inputs in narrow[], and float64 copies of these copies in wide[]. If
+ * memory ran out, an element is NULL. */
 static void copy_narrow(const rg_check_run *s, rg_tensor *narrow[], rg_tensor *wide[]) {
     for (int i = 0; i < s->n; i++) {
         narrow[i] = wide[i] = s->plain[i];
@@ -135,7 +136,7 @@ static rg_gradcheck_options differences(const rg_check_run *s) {
                                    .rtol = s->options.rtol };
 }
 
-/* Fails if backward makes no gradient of an input that the outputs depend on. */
+/* Fails if backward returns no gradient for an input on which the outputs depend. */
 static bool gradients_are_made(const rg_check_run *s, const rg_check_result *r) {
     for (int i = 0; i < s->n; i++) {
         if (!rgi_check_run_wants(s, i) || !rgi_is_none(r->g[i]))
@@ -163,9 +164,9 @@ static bool check_gradients(const rg_check_run *s) {
     return rgi_check_run_failed(s, "backward doesn't agree with finite differences");
 }
 
-/* A backward that works on the data makes gradients without a graph, so that they count as
- * constants. But a gradient that isn't zero depends at least on the outputs' gradients, so it must
- * have a graph. */
+/* Fails if a gradient isn't zero and has no history. A backward that works on the data computes
+ * gradients without a graph, so that they count as constants. But a gradient that isn't zero
+ * depends at least on the gradients of the outputs, so it must have a graph. */
 static bool gradients_have_graphs(const rg_check_run *s) {
     RG_ENABLE_GRAD();
     rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL };
@@ -194,8 +195,8 @@ static bool gradients_have_graphs(const rg_check_run *s) {
     return true;
 }
 
-/* Returns whether backward reads intermediate results that forward saved. Such a node has more
- * inputs than the user's op. */
+/* Returns whether forward saved intermediate results for backward. The node then has more inputs
+ * than the user's op. */
 static bool saves_intermediates(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS];
     if (!rgi_check_run_inputs(s, in) || !rgi_check_run_apply(s, in, y))
@@ -228,10 +229,9 @@ static bool check_second_order(const rg_check_run *s) {
                  : "second derivatives don't agree with finite differences");
 }
 
-/* ---- all of it ---------------------------------------------------------------------- */
+/* ---- all checks --------------------------------------------------------------------- */
 
-/* Runs each check in a scope of its own. Stops at the first check that fails, also if it fails
- * because memory ran out. */
+/* Calls each check in a scope of its own. Stops when a check fails or memory has run out. */
 static bool run_checks(const rg_check_run *s) {
     static bool (*const checks[])(const rg_check_run *s) = {
         check_forward,    check_float32,     rgi_check_backward_writes, rgi_check_partly,
@@ -246,7 +246,8 @@ static bool run_checks(const rg_check_run *s) {
     return ok;
 }
 
-/* Copies the inputs, contiguous, and as float64 if they are floating point. */
+/* Copies the inputs to s->plain and sets s->wanted. The copies are contiguous, and float64 if the
+ * input is floating point. */
 static bool check_begin(rg_check_run *s, rg_list inputs) {
     for (int i = 0; i < s->n; i++) {
         rg_tensor *t = inputs.v[i];

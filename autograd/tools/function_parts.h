@@ -1,6 +1,7 @@
 /*
  * function_parts.h: the row of a user's class and the context of its calls, for function.c and
- * function_backward.c. Beside these only check_run.h includes it, for the number of inputs.
+ * function_backward.c. The only other file that includes it is check_run.h, which needs the number
+ * of inputs.
  */
 #pragma once
 
@@ -9,8 +10,8 @@
 
 enum { RG_FUNCTION_INPUTS = 16, RG_FUNCTION_SAVED = 8 };
 
-/* A row is made when its class is first used, and lasts as long as the program. All rows form a
- * list. `node` is torch's name of the class's nodes. */
+/* The row of a user's class. It is made when the class is first used, and exists as long as the
+ * program. All such rows form a list. `node` is the name of the class's nodes. */
 typedef struct rg_function_row {
     rg_op op;
     rg_function_class cls;
@@ -19,13 +20,13 @@ typedef struct rg_function_row {
 } rg_function_row;
 
 /* The attributes of a call: the number of the user's inputs, the slots of the saved values, and the
- * args. The saved value number j is input number slot[j], output number slot[j] - RG_INPUTS, or
- * absent (RG_SLOT_ABSENT). */
+ * args. The saved value number j is input slot[j] of the node, or output slot[j] - RG_INPUTS if
+ * slot[j] is at least RG_INPUTS. It is absent if slot[j] is RG_SLOT_ABSENT. */
 typedef struct {
     uint8_t n_user, n_saved;
     bool has_saved;
     int8_t slot[RG_FUNCTION_SAVED];
-    /* Masks of the values that backward needs, of the inputs whose gradient is wanted, and of the
+    /* Three masks: the values that backward needs, the inputs whose gradients are wanted, and the
      * outputs that were marked as not differentiable. */
     uint32_t needs, wanted, apart;
     _Alignas(8) char args[];
@@ -33,7 +34,7 @@ typedef struct {
 
 enum { RG_SLOT_ABSENT = -1 };
 
-/* Forward uses `in` and `out`, and saves values; backward uses `step`. */
+/* `in`, `out` and `saved` are used in forward, and `step` in backward. */
 struct rg_function_context {
     const rg_function_row *row;
     rg_function_attr *attr;
@@ -45,9 +46,10 @@ struct rg_function_context {
     uint32_t wanted;
 };
 
-/* Fails, since the op behaves differently in a run than while the step was recorded. */
+/* Fails, because the op behaves differently in a repetition than when the step was recorded. */
 bool rgi_took_another_way(const rg_op *op);
-/* Copies the values of `from` to `to`, in a recorded step. Neither shape nor dtype may change. */
+/* Copies the values of `from` to `to`, in a repetition of a recorded step. Fails if the shape or
+ * the dtype has changed. */
 bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from);
-/* Computes all gradients of a step: the function `together` of the op's row. */
+/* Computes all gradients of a step. This is the function `together` in the op's row. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]);

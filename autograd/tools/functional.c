@@ -1,6 +1,7 @@
 /*
- * functional.c: derivatives as functions, made of backward runs. A product J v is the derivative of
- * u^T J v by u, so it needs the graph of the gradient u^T J.
+ * functional.c: Jacobians, Hessians, their products with vectors, and vmap, computed by backward
+ * runs. A product J v is the derivative of u^T J v by u; therefore it needs the graph of the
+ * gradient u^T J.
  */
 #include "functional.h"
 #include "autograd/inputs.h"
@@ -12,9 +13,9 @@
 
 enum { MOST_DERIVED = 64 };
 
-/* A function and its inputs. in[] are leaves, or views of the inputs if a graph is created, so that
- * a derivative is by the function's arguments alone, not by the same tensors elsewhere. The bits of
- * `real` say which inputs are floating point. */
+/* A function f and the inputs to differentiate it by. in[] are detached leaves or, if a graph is
+ * created, views of the inputs. So a derivative is by f's arguments alone, even if f also uses the
+ * same tensors otherwise. Bit i of `real` says that input i is floating point. */
 typedef struct {
     const char *op;
     rg_function *f;
@@ -28,14 +29,14 @@ typedef struct {
 
 static bool is_real(const derived *d, int i) { return d->real >> i & 1; }
 
-/* Returns the tensor that f gets for an input. */
+/* Returns the tensor that f gets in place of the input x. */
 static rg_tensor *seen_input(rg_tensor *x, bool create_graph) {
     if (create_graph && x->history)
         return rg_view_as(x, x);
     return rg_requires_grad_(rg_detach(x), true);
 }
 
-/* Runs f. Requires that grad mode is on. */
+/* Calls f, and sets d->y to its result. Requires that grad mode is on. Returns false on failure. */
 static bool run_derived(derived *d, rg_tensor *const inputs[]) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !d->f || (d->n > 0 && !inputs), d->op,
                   "expected a function and its inputs but got NULL");
@@ -59,13 +60,14 @@ static bool run_derived(derived *d, rg_tensor *const inputs[]) {
     return rgi_check(d->y, d->op);
 }
 
-/* Returns the tensor to give to the caller for y or a derivative. */
+/* Returns t, which is y or a derivative, in the form in which the caller gets it: without history
+ * unless a graph is created. */
 static rg_tensor *outcome(const derived *d, rg_tensor *t) {
     return d->create_graph ? t : rg_detach(t);
 }
 
-/* Returns the derivative of y by x with this gradient of y, zeros if y doesn't depend on x. The
- * graph is retained. */
+/* Returns the derivative of y by x, where `gradient` is the gradient of y. Returns zeros if y
+ * doesn't depend on x. The graph is retained. */
 static rg_tensor *derivative(rg_tensor *y, rg_tensor *x, rg_tensor *gradient, bool create_graph) {
     rg_tensor *g = RG_NONE;
     if (y->history)
@@ -82,7 +84,7 @@ static bool is_argument(const derived *d, int argnum) {
     return true;
 }
 
-/* Fails unless v is a tensor of the shape. */
+/* Fails unless v is a tensor with the shape of `as`. */
 static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
     if (!rgi_check(v, op))
         return false;
@@ -94,8 +96,8 @@ static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
 
 /* ---- many results, stacked -------------------------------------------------------------- */
 
-/* Stacks one(from), one(from + 1), .. along dim. A stack takes at most AT_ONCE tensors; more of
- * them are stacked in two halves. */
+/* Stacks the n results one(from), one(from + 1), .. along dim. At most AT_ONCE tensors are stacked
+ * at a time. If there are more, each half is stacked, and the halves are joined. */
 static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *context,
                            int64_t from, int64_t n, int64_t dim) {
     enum { AT_ONCE = 512 };
@@ -125,7 +127,7 @@ static rg_tensor *unit_vector(const rg_tensor *t, int64_t at) {
     return e;
 }
 
-/* Returns the sizes of y, followed by those of x. */
+/* Sets *shape to the sizes of y followed by those of x. Fails if there are too many. */
 static bool joined_shape(const char *op, const rg_tensor *y, const rg_tensor *x, rg_dims *shape) {
     RG_FAIL_IF(y->ndim + x->ndim > RG_MAX_DIMS, op,
                "the Jacobian of %d by %d dims has more than the %d that a tensor may have", y->ndim,
@@ -138,13 +140,13 @@ static bool joined_shape(const char *op, const rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* A matrix whose rows are the derivatives of y by x. */
+/* The matrix whose row e is the derivative by x of element e of y. */
 typedef struct {
     rg_tensor *y, *x;
     bool create_graph;
 } derived_rows;
 
-/* Returns the row for unit vector number e. */
+/* Returns row e. The gradient of y is then a unit vector. */
 static rg_tensor *row_of(int64_t e, void *context) {
     const derived_rows *rows = context;
     rg_tensor *unit = unit_vector(rows->y, e);
@@ -153,8 +155,9 @@ static rg_tensor *row_of(int64_t e, void *context) {
     return rg_reshape(derivative(rows->y, rows->x, unit, rows->create_graph), rows->x->numel);
 }
 
-/* Returns the derivatives of y by x for each unit vector like y, one in each row. Unless a graph is
- * created, each one is copied into its row and released before the next one is made. */
+/* Returns the matrix of the derivatives by x of each element of y, one element in each row. Unless
+ * a graph is created, each row is copied into the matrix and released before the next one is
+ * computed. */
 static rg_tensor *rows_of(rg_tensor *y, rg_tensor *x, bool create_graph) {
     derived_rows made = { y, x, create_graph };
     if (create_graph && y->numel > 0)
@@ -176,7 +179,7 @@ static rg_tensor *jacobian_by_rows(const derived *d, rg_tensor *x) {
     return rows_of(d->y, x, d->create_graph);
 }
 
-/* The gradient g = u^T J is linear in u, so dg / du is the transpose of J. */
+/* The gradient g = u^T J is linear in u, so that dg / du is the transpose of J. */
 static rg_tensor *jacobian_by_columns(const derived *d, rg_tensor *x) {
     rg_tensor *u = rg_requires_grad_(rg_zeros_like(d->y), true);
     rg_tensor *g = u ? derivative(d->y, x, u, true) : NULL;
@@ -233,7 +236,8 @@ rg_tensor *(rg_hessian_with)(rg_function *f, void *context, int n, rg_tensor *co
 
 /* ---- products with vectors -------------------------------------------------------------- */
 
-/* Computes the derivatives of y by all inputs that are floating point; the others get RG_NONE. */
+/* Computes the derivatives of y by all floating-point inputs, where v is the gradient of y. The
+ * results for other inputs are RG_NONE. Returns false on failure. */
 static bool derivatives(const derived *d, rg_tensor *y, rg_tensor *v, bool create_graph,
                         rg_tensor *results[]) {
     if (!rgi_check(v, d->op))
@@ -262,7 +266,7 @@ static bool derivatives(const derived *d, rg_tensor *y, rg_tensor *v, bool creat
     return true;
 }
 
-/* Allocates n results, all NULL. Returns whether there is room for them. */
+/* Sets the n results to NULL. Fails if `results` itself is NULL. */
 static bool begin_results(const char *op, int n, rg_tensor *results[]) {
     if (!rgi_given(results, op, "room for the results"))
         return false;
@@ -271,7 +275,8 @@ static bool begin_results(const char *op, int n, rg_tensor *results[]) {
     return true;
 }
 
-/* Hands y and the n results over to the outer scope, or sets all of them to NULL. */
+/* Gives y and the n results to the outer scope, and returns y. If `ok` is false or this fails, sets
+ * all results to NULL and returns NULL. */
 static rg_tensor *hand_out(const derived *d, bool ok, int n, rg_tensor *results[]) {
     for (int i = 0; i < n && ok; i++) {
         if (results[i] == RG_NONE)
@@ -303,7 +308,8 @@ rg_tensor *(rg_vjp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     return hand_out(&d, ok, n, results);
 }
 
-/* Returns the sum of <g_i, v_i> over the inputs that have a vector, or RG_NONE if none has one. */
+/* Returns the sum of <g_i, v_i> over the inputs for which there is a vector v_i, or RG_NONE if
+ * there is none. */
 static rg_tensor *sum_of_products(const derived *d, rg_tensor *const g[], rg_tensor *const v[]) {
     rg_tensor *sum = RG_NONE;
     for (int i = 0; i < d->n; i++) {
@@ -331,7 +337,7 @@ rg_tensor *(rg_jvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     rg_tensor *u = rg_requires_grad_(rg_zeros_like(d.y), true);
     bool ok = derivatives(&d, d.y, u, true, g);
     rg_tensor *sum = ok ? sum_of_products(&d, g, v) : NULL;
-    /* If nothing depends on the inputs, the sum is RG_NONE, and its derivative is 0. */
+    /* If nothing depends on the inputs, the sum is RG_NONE. Its derivative is then zeros. */
     *result = sum ? derivative(sum, u, RG_NONE, d.create_graph) : NULL;
     return hand_out(&d, *result != NULL, 1, result);
 }
@@ -360,8 +366,8 @@ rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
 
 /* ---- one example after the other ---------------------------------------------------------- */
 
-/* Finds the dim of each input along which the examples lie, or -1 if there is none, and the number
- * of examples. */
+/* Sets dim[i] to the dim of input i along which the examples lie, or to -1 if there is none. Sets
+ * *count to the number of examples. */
 static bool find_examples(int n, rg_tensor *const inputs[], const rg_dims *in_dims, int dim[],
                           int64_t *count) {
     *count = -1;
@@ -390,7 +396,8 @@ static bool find_examples(int n, rg_tensor *const inputs[], const rg_dims *in_di
     return true;
 }
 
-/* dim[i] is the dim of inputs[i] along which the examples lie, or -1. */
+/* The state of rg_vmap. dim[i] is the dim of inputs[i] along which the examples lie. It is -1 if
+ * all examples get the same input. */
 typedef struct {
     rg_function *f;
     void *context;

@@ -1,7 +1,7 @@
 /*
  * functional.h: derivatives as functions, with torch.func's names: Jacobians, Hessians, their
- * products with vectors, and vmap. Each takes a function of tensors, as rg_gradcheck does, the
- * context that this function gets, and its n inputs, which aren't changed:
+ * products with vectors, and vmap. Each takes a function f of tensors, as rg_gradcheck does, the
+ * context that is passed to f, and the n inputs of f, which aren't changed:
  *
  *     static rg_tensor *energy(rg_tensor *const in[], void *context) {
  *         return rg_sum(rg_sin(rg_mul(in[0], (Model *)context ...)));
@@ -9,8 +9,8 @@
  *
  *     rg_tensor *h = rg_hessian(energy, &model, 1, &x);
  *
- * Only floating point inputs are differentiated. Results have no history unless .create_graph is
- * true: then it leads to the inputs, and to all other tensors that the function used.
+ * Only floating-point inputs are differentiated. Results have no history unless .create_graph is
+ * true. Then their history leads to the inputs, and to all other tensors that f used.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ RG_PUBLIC_BEGIN
 
 typedef struct RG_OPTIONS rg_derivative_options {
     RG_BY_NAME;
-    /* The index of the input to differentiate, if there is only one. */
+    /* The index of the input by which f is differentiated, in functions that take a single one. */
     int argnum RG_DEFAULT(0);
     bool create_graph RG_DEFAULT(false);
 } rg_derivative_options;
@@ -28,10 +28,10 @@ typedef struct RG_OPTIONS rg_derivative_options {
     RG_KEYWORDS(rg_derivative_options, (.argnum = 0, .create_graph = false), __VA_ARGS__)
 
 /* ---- whole matrices ------------------------------------------------------------------
- * Element [i.., j..] of a Jacobian is dy[i..] / dx[j..]: its shape is that of y and then that of x.
- * rg_jacrev runs backward once for each element of y, rg_jacfwd once for each element of x, through
- * the graph of a gradient: rg_jacfwd is the faster one if y has more than three times as many
- * elements as x. rg_hessian is the Jacobian of the Jacobian. */
+ * Element [i.., j..] of a Jacobian is dy[i..] / dx[j..]. Its shape consists of the sizes of y and
+ * then those of x. rg_jacrev runs backward once for each element of y. rg_jacfwd runs backward once
+ * for each element of x, through the graph of a gradient; it is the faster one if y has more than
+ * three times as many elements as x. rg_hessian is the Jacobian of the Jacobian. */
 rg_tensor *rg_jacrev_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                           rg_derivative_options options);
 rg_tensor *rg_jacfwd_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
@@ -48,14 +48,14 @@ rg_tensor *rg_hessian_with(rg_function *f, void *context, int n, rg_tensor *cons
     rg_hessian_with(f, context, n, inputs, RG_DERIVATIVE_(__VA_ARGS__))
 
 /* ---- products with vectors -------------------------------------------------------------
- * These functions don't compute the matrix. Each returns y, or NULL on failure. */
+ * These functions compute a product without the matrix. Each returns y, or NULL on failure. */
 
-/* Stores results[i] = v^T dy / dx_i, the gradients of a backward run. v has y's shape; RG_NONE
- * stands for 1 if y has one element. */
+/* Stores results[i] = v^T dy / dx_i, which is what a backward run computes. v has y's shape. If y
+ * has one element, v may be RG_NONE, which stands for 1. */
 rg_tensor *rg_vjp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *v, rg_tensor *results[], rg_derivative_options options);
-/* Stores *result = sum over i of dy / dx_i v_i, from two backward runs. v[i] has the shape of input
- * i; RG_NONE stands for zeros. */
+/* Stores *result = sum over i of dy / dx_i v_i. This takes two backward runs. v[i] has the shape of
+ * input i, or is RG_NONE, which stands for zeros. */
 rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *const v[], rg_tensor **result, rg_derivative_options options);
 /* Stores results[i] = sum over j of d2y / (dx_i dx_j) v_j, the product of y's Hessian and v. y must
@@ -71,17 +71,18 @@ rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const in
 
 /* ---- one example after the other -------------------------------------------------------- */
 
-/* As an in_dim, this stands for an input that is the same for all examples: torch's None. */
+/* As an in_dim, it means that all examples get the same input (torch's None). */
 #define RG_UNMAPPED INT64_MIN
 typedef struct RG_OPTIONS rg_vmap_options {
     RG_BY_NAME;
-    /* The dim of each input along which the examples lie. An empty list means dim 0 of each. */
+    /* The dim of each input along which the examples lie. An empty list means dim 0 of every
+     * input. */
     rg_dims in_dims RG_DEFAULT({});
     /* The dim of the result along which the examples lie. */
     int out_dim RG_DEFAULT(0);
 } rg_vmap_options;
-/* Calls f for each example, and stacks the results. It has the speed of a loop, and draws random
- * numbers as a loop does. If speed matters, let f take a batch. */
+/* Calls f once for each example, and stacks the results. It is as fast as a loop, and draws random
+ * numbers as a loop does. If speed matters, write an f that takes a batch. */
 rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                         rg_vmap_options options);
 #define rg_vmap(f, context, n, inputs, ...) \

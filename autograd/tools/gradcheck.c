@@ -1,7 +1,7 @@
 /*
- * gradcheck.c: compares the gradients of a function with finite differences. Each column of the
- * Jacobian is measured by moving one element of one input by eps in both directions. Each row
- * is computed by a backward run from one element of the output.
+ * gradcheck.c: gradcheck, which compares the gradients of a function with finite differences. A
+ * column of the Jacobian is measured by moving one element of one input by eps in both directions.
+ * A row is computed by a backward run from one element of an output.
  */
 #include "autograd/inputs.h"
 #include "autograd/node.h"
@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A check calls f(inputs, context), or many(inputs, context), which returns several outputs. `op`
- * is the function that the user called. */
+/* The arguments of a check. It calls f(inputs, context), or many(inputs, context), which returns
+ * several outputs; the other pointer is NULL. `op` is the function that the user called. */
 typedef struct {
     const char *op;
     rg_function *f;
@@ -21,27 +21,29 @@ typedef struct {
     int n;
     rg_tensor *const *inputs;
     rg_gradcheck_options options;
-    /* The number of outputs that required grad in the first order. */
+    /* For gradgradcheck: the number of outputs that required grad in the first call of the
+     * function. */
     int cotangents;
 } check;
 
-/* The outputs of a call are copied to here, since the next call may use the function's array
- * again. */
+/* The outputs of a call. They are copied to here, since the function may use its own array again in
+ * its next call. */
 enum { MOST_OUTPUTS = 64 };
 typedef struct {
     int n;
     rg_tensor *v[MOST_OUTPUTS];
 } outputs;
 
-/* A mismatch: the difference, beyond the tolerance, between the two gradients of element `out` of
- * an output with respect to element `at` of an input. */
+/* A mismatch. The two values are the derivative of element `out` of an output by element `at` of an
+ * input. `excess` is by how much their difference is above the tolerance. */
 typedef struct {
     int input, output;
     int64_t at, out;
     double analytic, numeric, excess;
 } mismatch;
 
-/* Returns the indices of element number `at` of t, counted row by row. */
+/* Returns the indices of element number `at` of t, where the elements are numbered in row-major
+ * order. */
 static rg_dims position(const rg_tensor *t, int64_t at) {
     rg_dims index = { .n = t->ndim };
     for (int d = t->ndim - 1; d >= 0; d--) {
@@ -59,7 +61,8 @@ static double *element(const rg_tensor *t, int64_t at) {
     return it;
 }
 
-/* Calls the function. Returns false if the function or one of its outputs failed. */
+/* Calls the function, and stores its outputs in *y. Returns false if the function failed or
+ * returned a tensor that isn't valid. */
 static bool call_function(const check *c, outputs *y) {
     rg_tensor *in[RG_MAX_INPUTS + RG_INPUTS_BEHIND];
     rgi_inputs_copy(in, c->n, c->inputs);
@@ -78,7 +81,7 @@ static bool call_function(const check *c, outputs *y) {
     return true;
 }
 
-/* Returns the number of elements of all outputs. */
+/* Returns the number of elements of all outputs together. */
 static int64_t elements_of(const outputs *y) {
     int64_t n = 0;
     for (int k = 0; k < y->n; k++)
@@ -86,8 +89,8 @@ static int64_t elements_of(const outputs *y) {
     return n;
 }
 
-/* Fails with torch's sentence if the outputs' shapes and dtypes differ from those of the first
- * call. */
+/* Fails with torch's error message if the number, the shapes or the dtypes of the outputs y differ
+ * from those of the first call. */
 static bool outputs_alike(const check *c, const outputs *first, const outputs *y) {
     RG_FAIL_IF(y->n != first->n, c->op,
                "Expected `func` to return as many outputs in each call, but got %d and %d",
@@ -109,8 +112,9 @@ static bool outputs_alike(const check *c, const outputs *first, const outputs *y
     return true;
 }
 
-/* Returns the elements of all outputs as one float64 vector, which the caller's scope owns. The
- * values are copied, since a function may return one of its inputs, which changes later. */
+/* Calls the function, and returns the elements of all its outputs as one float64 vector, which the
+ * caller's scope owns. The values are copied, since a function may return one of its inputs, which
+ * is changed later. */
 static rg_tensor *values_of(const check *c, const outputs *first) {
     RG_SCOPE();
     outputs y;
@@ -128,7 +132,8 @@ static rg_tensor *values_of(const check *c, const outputs *first) {
     return rg_escape(values);
 }
 
-/* Returns the measured column (input, at) of the Jacobian: (f(x + eps) - f(x - eps)) / 2 eps. */
+/* Returns the measured column of the Jacobian for element `at` of input number `input`: (f(x + eps)
+ * - f(x - eps)) / (2 * eps). */
 static rg_tensor *numeric_column(const check *c, const outputs *first, int input, int64_t at) {
     RG_SCOPE();
     double *x = element(c->inputs[input], at);
@@ -147,15 +152,16 @@ static rg_tensor *numeric_column(const check *c, const outputs *first, int input
     return rg_escape(column);
 }
 
-/* The rows of a Jacobian. of[i] has the rows for input i, or is NULL if input i doesn't require
- * grad. Element `at` of row `out` is of[i][out * numel + at], where `out` counts the elements of
- * all outputs. reached[i] says whether any gradient reached input i. */
+/* The computed Jacobian. of[i] has the part for input i, or is NULL if input i doesn't require
+ * grad. A row belongs to an element of the outputs, and `out` numbers the elements of all outputs.
+ * The value for element `at` of input i in row `out` is of[i][out * numel + at], where numel is the
+ * number of elements of input i. reached[i] says whether any gradient reached input i. */
 typedef struct {
     double *of[RG_MAX_INPUTS];
     bool reached[RG_MAX_INPUTS];
 } jacobian;
 
-/* Runs backward from one element of an output, and stores the gradients as row `out`. */
+/* Runs backward from one element of the output y, and stores the gradients in row `out` of *j. */
 static bool analytic_row(const check *c, rg_tensor *y, int64_t element_of_y, jacobian *j,
                          int64_t out) {
     RG_SCOPE();
@@ -194,7 +200,7 @@ static bool analytic_rows(const check *c, const outputs *y, jacobian *j) {
     return true;
 }
 
-/* Makes room for the rows. */
+/* Allocates the Jacobian, filled with zeros. The scope owns its memory. */
 static bool jacobian_new(const check *c, const outputs *y, jacobian *j) {
     for (int i = 0; i < c->n; i++) {
         j->of[i] = NULL;
@@ -211,7 +217,8 @@ static bool jacobian_new(const check *c, const outputs *y, jacobian *j) {
     return true;
 }
 
-/* Fails with torch's sentence unless a second backward run returns the same gradients. */
+/* Fails with torch's error message unless a second backward run computes the same gradients, up to
+ * nondet_tol. */
 static bool backward_repeats(const check *c, const outputs *y, const jacobian *j) {
     RG_SCOPE();
     jacobian again;
@@ -228,8 +235,8 @@ static bool backward_repeats(const check *c, const outputs *y, const jacobian *j
     return true;
 }
 
-/* Returns the difference between the values beyond the tolerance, or 0 if they agree. An infinity
- * agrees with itself, and NaN with nothing. */
+/* Returns by how much the difference between the two values is above the tolerance, or 0 if they
+ * agree. An infinity agrees with the same infinity, and NaN agrees with nothing. */
 static double excess_of(const check *c, double analytic, double numeric) {
     if (analytic == numeric)
         return 0;
@@ -240,8 +247,9 @@ static double excess_of(const check *c, double analytic, double numeric) {
     return fmax(excess, 0);
 }
 
-/* Compares column (input, at) of the Jacobian, and keeps the worst mismatch. If no output has a
- * history, all elements must be 0; otherwise only outputs with a history are compared. */
+/* Compares one column of the Jacobian, for element `at` of input number `input`, and keeps the
+ * worst mismatch. If any output has a history, only outputs with a history are compared. If none
+ * has one, all measured values must be 0. */
 static bool compare_column(const check *c, const outputs *y, bool any, const jacobian *j, int input,
                            int64_t at, mismatch *worst) {
     RG_SCOPE();
@@ -262,7 +270,8 @@ static bool compare_column(const check *c, const outputs *y, bool any, const jac
     return true;
 }
 
-/* Returns true if two more calls return the same values, or if one of them fails. */
+/* Returns whether two more calls of the function return the same values. Also returns true if one
+ * of them fails. */
 static bool forward_repeats(const check *c, const outputs *y) {
     RG_SCOPE();
     const rg_tensor *a = values_of(c, y);
@@ -270,7 +279,7 @@ static bool forward_repeats(const check *c, const outputs *y) {
     return !b || memcmp(a->data, b->data, (size_t)a->numel * sizeof(double)) == 0;
 }
 
-/* Returns the likely cause of a mismatch, or "" if there is none. */
+/* Returns a sentence about the likely cause of a mismatch, or "" if no cause was found. */
 static const char *likely_cause(const check *c, const outputs *y, const jacobian *j,
                                 const uint32_t versions[], const mismatch *worst) {
     for (int i = 0; i < c->n; i++)
@@ -293,7 +302,7 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
     rg_failure before;
     rgi_set_failure_aside(&before);
     const char *cause = likely_cause(c, y, j, versions, worst);
-    /* If looking for the cause fails, the error is still the mismatch. */
+    /* If the search for the cause fails, this is ignored: the error is the mismatch. */
     rgi_forget_failure();
     rgi_bring_failure_back(&before);
     return rgi_fail(
@@ -327,7 +336,7 @@ static bool takes_arguments(const char *op, bool f, int n, int most, rg_tensor *
            || rgi_fail(RG_VALUE_ERROR, op, "takes up to %d inputs, but got %d", most, n);
 }
 
-/* Fails unless some input requires grad, and every input that does can be checked. */
+/* Fails unless at least one input requires grad, and every input that does can be checked. */
 static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
     int checked = 0;
     for (int i = 0; i < n; i++) {
@@ -380,10 +389,11 @@ bool(rg_gradcheck_list_with)(rg_list_function *f, void *context, int n, rg_tenso
 }
 
 /* ---- second order -------------------------------------------------------------------
- * The gradients of the outputs that have some, for a cotangent of each, are a function of the
- * inputs and the cotangents; that function is checked as any other. */
+ * Each output that requires grad gets a gradient, called its cotangent. The gradients of the inputs
+ * are then a function of the inputs and the cotangents. That function is checked as any other
+ * function is. */
 
-/* Keeps the outputs that require grad. Returns their number. */
+/* Stores the outputs that require grad in kept[]. Returns their number. */
 static int differentiable(const outputs *y, rg_tensor *kept[MOST_OUTPUTS]) {
     int m = 0;
     for (int k = 0; k < y->n; k++)
@@ -392,8 +402,9 @@ static int differentiable(const outputs *y, rg_tensor *kept[MOST_OUTPUTS]) {
     return m;
 }
 
-/* Returns the gradients of the function that `context` checks, as one vector. inputs[] are the
- * function's inputs, followed by a cotangent for each output that requires grad. */
+/* Returns the gradients of the function that the check *context checks, joined to one vector.
+ * inputs[] are the inputs of that function, followed by the cotangents of the outputs that require
+ * grad. */
 static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     check c = *(const check *)context;
     outputs y;
@@ -420,8 +431,8 @@ static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     return rg_cat((rg_list){ m, g }, 0);
 }
 
-/* Returns a tensor like y with fixed values of both signs, none close to 0. It doesn't draw from
- * the user's random stream. */
+/* Returns a tensor like y with fixed values of both signs, none of which is close to 0. Random
+ * numbers would change the state of the user's generator. */
 static rg_tensor *cotangent(rg_tensor *y) {
     rg_tensor *v = rg_zeros_dims(rg_shape(y), y->dtype);
     for (int64_t i = 0; v && i < v->numel; i++) {
@@ -441,7 +452,7 @@ static bool gradgradcheck_as(check *c) {
         || !call_function(c, &y))
         return false;
     int m = differentiable(&y, out);
-    /* If no output requires grad, there are no gradients to check. */
+    /* If no output requires grad, there is nothing to check. */
     if (m == 0)
         return true;
     RG_FAIL_VALUE_IF(c->n + m > RG_MAX_INPUTS, c->op,

@@ -1,6 +1,6 @@
 /*
- * graphviz.c: draws the graph of a tensor as text in Graphviz's language. Leaves are boxes with
- * their names and shapes, ops are ellipses, and arrows point from inputs to outputs.
+ * graphviz.c: draws the graph of a tensor, as a string in Graphviz's language. Leaves are boxes
+ * with their names and shapes, ops are ellipses, and arrows point from inputs to outputs.
  */
 #include "graphviz.h"
 #include "autograd/rebase.h"
@@ -41,13 +41,13 @@ static void graph_node(rg_text *d, const rg_node *n, size_t number) {
     rgi_text_free(&label);
 }
 
-/* The leaves that are drawn already. A leaf's number is its index in v. */
+/* The leaves that have been drawn. A leaf's number is its index in v. */
 typedef struct {
     const rg_node **v;
     size_t n, room;
 } drawn_leaves;
 
-/* Draws an arrow from a leaf to node number i, and the leaf itself if it is new. */
+/* Draws an arrow from a leaf to node number i. If the leaf is new, draws the leaf as well. */
 static void graph_leaf(rg_text *d, drawn_leaves *leaves, const rg_node *leaf, size_t i) {
     size_t k = 0;
     while (k < leaves->n && leaves->v[k] != leaf)
@@ -63,7 +63,7 @@ static void graph_leaf(rg_text *d, drawn_leaves *leaves, const rg_node *leaf, si
     rgi_text_add(d, "    leaf%zu -> n%zu\n", k, i);
 }
 
-/* Draws the run's nodes. A node's number is its slot. */
+/* Draws the nodes of the run. While they are drawn, `slot` holds a node's number. */
 static void graph_of(rg_text *d, const rg_run *run, const rg_node *root) {
     drawn_leaves leaves = { 0 };
     rgi_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");

@@ -1,9 +1,10 @@
 /*
- * graphviz.h: the helper of all drawings in Graphviz's language.
+ * graphviz.h: a function that all drawings in Graphviz's language use.
  */
 #pragma once
 
 #include "tensor/text/text.h"
 
-/* Adds a text, escaped for Graphviz's quotes. A control character becomes a blank. */
+/* Adds a string, escaped for use between quotes in Graphviz's language. Each control character
+ * becomes a blank. */
 void rgi_add_label(rg_text *t, const char *text);

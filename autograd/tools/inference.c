@@ -1,7 +1,8 @@
 /*
- * inference.c: inference mode. A thread in this mode records nothing, and marks the storages
- * that it makes as inference storages for good. Once any thread has used the mode, an observer
- * checks recorded calls and in-place additions for values in such storages.
+ * inference.c: inference mode. A thread in this mode records nothing, and the storages that it
+ * allocates are marked for good as inference storages. Once any thread has used the mode, an
+ * observer checks whether recorded calls, and gradients that are added in place, use values in such
+ * storages.
  */
 #include "autograd/graph_observer.h"
 
@@ -44,7 +45,7 @@ bool rg_is_inference_mode_enabled(void) { return rgi_this.inference; }
 
 bool rg_is_inference(rg_tensor *t) { return rgi_check(t, "is_inference") && is_inference(t); }
 
-/* The thread's inference mode is set first, since setting grad mode reads it. */
+/* The thread's inference mode must be set first, since rg_set_grad_enabled reads it. */
 static void set_modes(bool on, bool grad) {
     rgi_thread_get()->inference = on;
     if (on && !rgi_is_in_force(&inference))

@@ -1,7 +1,7 @@
 /*
- * paths.c: a backward run that keeps the gradients of different paths apart. A step is linear
- * in its gradient, so it runs once for each path that ends at its node. explain.c describes the
- * paths.
+ * paths.c: a backward run that keeps the gradients of different paths apart. A backward step is
+ * linear in the gradient that it gets, so the step of a node is done once for each path that ends
+ * at the node. explain.c describes the paths.
  */
 #include "paths.h"
 #include "tensor/memory.h"
@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `parts` has an element for each output of each node, and one more for w if w is a leaf. */
+/* `parts` has an element for each output of each node. If w is a leaf, the element after these is
+ * for w. */
 typedef struct {
     rg_run run;
     rg_paths *paths;
@@ -56,8 +57,8 @@ static bool measure_gradient(rg_tensor *t, gradient_kind *is) {
 
 /* ---- steps ------------------------------------------------------------------------------ */
 
-/* Returns the index of the step that follows `before` at this node. Adds the step if there is none.
- * Returns -2 if memory ran out. */
+/* Returns the index of the path_step for node n that comes after the path_step `before`. Adds it if
+ * there is none. Returns RG_REST if `before` is RG_REST, and -2 if memory ran out. */
 static int step_behind(rg_paths *p, int before, const rg_node *n) {
     char op[sizeof p->step->op];
     const char *name = n->base.name;
@@ -75,7 +76,7 @@ static int step_behind(rg_paths *p, int before, const rg_node *n) {
     return (int)p->n_steps++;
 }
 
-/* ---- parts ------------------------------------------------------------------------------ */
+/* ---- the gradients of single paths ------------------------------------------------------ */
 
 static void parts_free(path_parts *parts) {
     for (int i = 0; parts && i < parts->n; i++)
@@ -83,7 +84,7 @@ static void parts_free(path_parts *parts) {
     rgi_free(parts, sizeof *parts, RG_MEM_OTHER);
 }
 
-/* Adds g to a part. */
+/* Adds g to the gradient of a part. */
 static bool part_add(path_part *part, rg_tensor *g) {
     gradient_kind is;
     rg_tensor *sum = rg_add(part->g, g);
@@ -96,7 +97,7 @@ static bool part_add(path_part *part, rg_tensor *g) {
     return true;
 }
 
-/* Returns the part that ends with this step, or NULL. */
+/* Returns the part whose path ends with this step, or NULL if there is none. */
 static path_part *part_of_step(path_parts *parts, int step) {
     for (int i = 0; i < parts->n; i++)
         if (parts->v[i].step == step)
@@ -104,7 +105,8 @@ static path_part *part_of_step(path_parts *parts, int step) {
     return NULL;
 }
 
-/* Merges the smallest part into the rest. */
+/* Merges the part with the smallest norm into the rest, which joins all merged paths. If there is
+ * no rest yet, that part becomes the rest. */
 static bool give_up_smallest(path_parts *parts) {
     path_part *least = NULL;
     for (path_part *p = parts->v; p < parts->v + parts->n; p++)
@@ -122,14 +124,14 @@ static bool give_up_smallest(path_parts *parts) {
     return true;
 }
 
-/* Adds the gradient by the step to the parts. */
+/* Adds the gradient g of the path that ends with `step` to the parts. */
 static bool parts_add(path_parts *parts, int step, rg_tensor *g) {
     gradient_kind is;
     path_part *part = part_of_step(parts, step);
     if (part)
         return part_add(part, g);
-    /* The first part that is merged becomes the rest and keeps its place in the list, so a second
-     * part must be merged into it. */
+    /* When the first part is merged, it becomes the rest, and the list doesn't become shorter.
+     * Therefore the loop may have to merge a second part. */
     while (parts->n > RG_MOST_PATHS)
         if (!give_up_smallest(parts))
             return false;
@@ -150,14 +152,14 @@ static path_parts *parts_at(path_run *r, size_t at) {
     return parts;
 }
 
-/* ---- a node ----------------------------------------------------------------------------- */
+/* ---- the steps of a node ---------------------------------------------------------------- */
 
 static size_t place_number(const path_run *r, const rg_edge *e) {
     return e->node->op ? e->node->slot + e->output : r->run.n_grads;
 }
 
-/* Writes down the first step whose gradient is zero (or not finite, or huge), although the gradient
- * that the step got isn't. */
+/* Notes the first step whose gradient is zero (or not finite, or huge), although the gradient that
+ * the step got was not. `is` says whether this gradient of input number `input` is so. */
 static void tell_first(char text[128], bool is, const rg_node *n, int input) {
     char shape[192];
     if (!is || *text)
@@ -178,8 +180,8 @@ static bool tell_of_total(path_run *r, const rg_node *n, int input, rg_tensor *t
     return true;
 }
 
-/* Runs the node's step for one gradient of its output k, and adds the gradient of each input to
- * that input's parts and to its total. */
+/* Does the backward step of node n for one part of the gradient of its output k. Adds the gradient
+ * of each input to the parts of that input, and to the total of that input. */
 static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
                           rg_tensor *totals[]) {
     RG_SCOPE();
@@ -193,7 +195,7 @@ static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
     for (int i = 0; i < n->n_in; i++) {
         if (!rgi_run_needs(&r->run, &n->edge[i]))
             continue;
-        /* The place exists already: the run has had a slot for w from the beginning. */
+        /* A place for w exists already: the run has had a slot for w from the beginning. */
         rg_tensor **place = rgi_run_place(&r->run, n->edge[i]);
         rg_tensor *made = *place;
         if (!made)
@@ -207,7 +209,7 @@ static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
     return ok;
 }
 
-/* Runs the node's step for all its parts. */
+/* Does the backward step of the node for each of its parts. */
 static bool walk_parts(path_run *r, rg_node *n) {
     rg_tensor **totals = rgi_scope_alloc((size_t)n->n_in * sizeof *totals);
     if (!totals)
@@ -227,7 +229,8 @@ static bool walk_parts(path_run *r, rg_node *n) {
     return ok;
 }
 
-/* Walks one node. The gradients of w are kept: no later node leads to w. */
+/* Visits one node. The gradients of w are kept: if w is an output of this node, the node has no
+ * step that leads on to w. */
 static bool walk_path_node(path_run *r, rg_node *n) {
     RG_SCOPE();
     if (!(r->run.marks[n->slot] & RG_LEADS))
@@ -255,7 +258,8 @@ static void *zeroed(size_t bytes) {
     return block;
 }
 
-/* A loss that is a leaf leads to no other leaf. */
+/* Sets the gradient of the loss to 1. If the loss is a leaf other than w, there are no paths to
+ * w. */
 static bool begin_at_loss(path_run *r, rg_tensor *loss, rg_tensor *w) {
     RG_SCOPE();
     rg_node *root = rgi_node_of(loss);
@@ -287,7 +291,7 @@ static bool run_paths(path_run *r, rg_tensor *loss, rg_tensor *w) {
     for (size_t i = 0; i < run->n_nodes; i++)
         if (!walk_path_node(r, run->nodes[i]))
             return false;
-    /* If w isn't in the graph, it has no parts. */
+    /* If w isn't in the graph of the loss, it has no parts. */
     rg_edge of_w = { rgi_node_of(w), w->output };
     bool there = !of_w.node->op || of_w.node->run == (uintptr_t)run;
     size_t at = there ? place_number(r, &of_w) : run->n_grads;

@@ -1,9 +1,10 @@
 /*
- * profile.c: counts the cost of each op: calls, time without the calls inside it, bytes of the
- * tensors that it reads and makes, and floating point operations. A gradient made by a rule costs
- * as much as the calls in the rule. Other work of the program has rows of its own, if the program
- * marks it. REGARD_PROFILE=1 in the environment prints the table to standard error when the program
- * ends; REGARD_PROFILE=FILE.json also writes every call to that file, for chrome://tracing.
+ * profile.c: the profiler. It counts the cost of each op: the calls, their time without the calls
+ * inside them, the bytes of the tensors that they read and write, and the floating point
+ * operations. If a rule computes a gradient, the cost is that of the calls in the rule. Other work
+ * has rows of its own if the program marks it. With REGARD_PROFILE=1 in the environment, the table
+ * is printed to standard error when the program ends. REGARD_PROFILE=FILE.json also writes every
+ * call to that file, for chrome://tracing.
  */
 #include "autograd/autograd.h"
 #include "autograd/engine.h"
@@ -19,7 +20,7 @@
 #include <time.h>
 #include <string.h>
 
-/* A row of the table. `beside` marks work that ran at the same time as the threads' calls, and
+/* A row of the table. `beside` is set for work that went on beside the calls of the threads, and
  * doesn't count in their time. */
 typedef struct {
     const char *name;
@@ -28,13 +29,14 @@ typedef struct {
 } profile_row;
 
 /* The table has profile_n rows: one for the forward of each op that was called, one for its
- * backward, and one for each name that the program gives. An op's name is never freed. The
- * program's names are copied, cut to GIVEN_ROOM, and their rows point to the copies. */
+ * backward, and one for each name that the program gives. The name of an op exists for good, and is
+ * not copied. The program's names are copied to given_names, cut to GIVEN_ROOM bytes, and the rows
+ * point to the copies. */
 enum { PROFILE_ROWS = 1024, GIVEN_ROOM = 64 };
 static profile_row profile_rows[PROFILE_ROWS];
 static char given_names[PROFILE_ROWS][GIVEN_ROOM];
 static int profile_n;
-/* The nanoseconds that the calls inside the current call have taken. */
+/* The nanoseconds that calls inside the current call have taken up to now. */
 static __thread double profile_inside __attribute__((tls_model("initial-exec")));
 
 static double profile_now(void) {
@@ -43,8 +45,8 @@ static double profile_now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* A running measurement. It began at the time `began`, when the calls inside the surrounding call
- * had taken `outer`. All times are in nanoseconds. */
+/* A measurement that has begun. `began` is the time of the beginning, and `outer` the value that
+ * profile_inside then had for the surrounding call. All times are in nanoseconds. */
 typedef struct {
     double began, outer;
 } timing;
@@ -62,7 +64,7 @@ static void timing_begin(timing *t) {
     t->began = profile_now();
 }
 
-/* Returns the index of an op's row, or profile_n if it has none yet. */
+/* Returns the index of the op's row, or profile_n if it has no row yet. */
 static int row_of_op(const char *name, bool backward) {
     int i = 0;
     while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward))
@@ -79,8 +81,8 @@ static int row_of_given_name(const char *name, bool beside) {
     return i;
 }
 
-/* Adds the cost to row i. If i is profile_n, `row` becomes the new row i. A full table ignores new
- * rows. */
+/* Adds the cost to row i. If i is profile_n, first appends `row`. If the table is full, a new row
+ * is ignored. */
 static void add_to_row(int i, profile_row row, const rg_cost *cost) {
     if (i == PROFILE_ROWS)
         return;
@@ -98,8 +100,8 @@ static void add_to_given_name(const char *name, bool beside, const rg_cost *cost
     add_to_row(i, (profile_row){ .name = given_names[i], .beside = beside }, cost);
 }
 
-/* Returns the cost of a call that ends now, without the calls inside it. Sets *took to its time
- * including them. */
+/* Returns the cost of a call that ends now, without the calls inside it. Sets *took to the call's
+ * time including the calls inside it. */
 static rg_cost cost_since(const timing *t, double bytes, double flops, double *took) {
     *took = profile_now() - t->began;
     rg_cost own = { .calls = 1, .ns = *took - profile_inside, .bytes = bytes, .flops = flops };
@@ -155,7 +157,7 @@ void rg_profile_end(const char *name, double began, double bytes) {
     rgi_unlock(RG_LOCK_PROFILE);
 }
 
-/* ---- the work of an application ---------------------------------------------------- */
+/* ---- the cost of a call ------------------------------------------------------------ */
 
 static rg_dims profile_shape(const rg_tensor *t) {
     rg_dims shape = { .n = t->ndim };
@@ -178,9 +180,9 @@ static double profile_bytes(int n, rg_tensor *const t[]) {
     return bytes;
 }
 
-/* Returns the number of operations for an output of shape y: one for each element or, for a
- * product, two for each term of each element. `terms_of` is the shape of the input that determines
- * the number of terms. */
+/* Returns the number of floating point operations for an output of shape y. It is one for each
+ * element. If the op computes products, it is two for each term of each element; `terms_of` is then
+ * the shape of the input that determines the number of terms (see rg_terms). */
 static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dims terms_of) {
     const double elements = profile_elements(y);
     if (!op->terms.times)
@@ -190,8 +192,8 @@ static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dim
     return 2 * elements * (double)terms * share;
 }
 
-/* Returns the measurement in a span's notes. `began` is 0 if the profiler was off at the
- * beginning. */
+/* Returns the measurement that begin_timing stored in a span's notes. `began` is 0 if the profiler
+ * was off at the beginning. */
 static timing timing_of(const rg_span *span) { return (timing){ span->notes[0], span->notes[1] }; }
 
 static void begin_timing(rg_graph_observer *o, rg_span *span) {
@@ -215,9 +217,10 @@ static void count_forward(rg_graph_observer *o, const rg_span *span, const rg_ca
                flops * RG_MAX(1, c->op->terms.times));
 }
 
-/* Returns the operations of a step for the `gradients` that it made itself. Each gradient of a
- * product costs one product. The shape that determines the number of terms is read from the input's
- * node, or from its saved value, which the other input's gradient needs. */
+/* Returns the number of operations of a step that computed the gradients in the mask by its own
+ * code. Each gradient of a product costs one product. The shape that determines the number of terms
+ * is that of an input. It is read from the node of the input, or else from the saved value, which
+ * exists because another input's gradient needs it. */
 static double profile_step_flops(const rg_step *s, uint32_t gradients) {
     const rg_terms *terms = &s->op->terms;
     const rg_node *n = s->node;
@@ -231,7 +234,8 @@ static double profile_step_flops(const rg_step *s, uint32_t gradients) {
     return profile_flops(s->op, s->attr, y, terms_of) * count;
 }
 
-/* Returns the size in bytes of the gradients that a step made itself. */
+/* Returns the size in bytes of the input gradients in the mask `made`: those that the step computed
+ * by its own code, not by calling a rule. */
 static double profile_made_bytes(const rg_node *n, uint32_t made) {
     double bytes = 0;
     for (uint32_t left = made; left; left &= left - 1) {
@@ -290,8 +294,8 @@ rg_cost rg_profile_cost(const char *row) {
 }
 
 const char *rg_profile_table(void) {
-    /* The text is made from a copy of the rows: if it fails, the user's error handler is called,
-     * which may use the profiler. */
+    /* The table is made from a copy of the rows, without the lock. If it can't be made, the user's
+     * error handler is called, which may use the profiler. */
     profile_row rows[PROFILE_ROWS];
     double all = rg_profile_cost(NULL).ns;
     rgi_lock(RG_LOCK_PROFILE);

@@ -1,5 +1,5 @@
 /*
- * profile_file.c: the profiler's file: a list of JSON objects.
+ * profile_file.c: the profiler's file, a list of JSON objects.
  */
 #include "profile_file.h"
 
@@ -15,8 +15,8 @@ static long profile_file_events;
 
 /* ---- beginning and ending ------------------------------------------------------------ */
 
-/* Copies the path into own[], with the process's number in place of each %p. Returns whether it
- * fits. */
+/* Copies the path to own[], with the process's number in place of each %p. Returns whether own[] is
+ * large enough. */
 static bool path_of_process(const char *path, size_t room, char own[]) {
     size_t n = 0;
     for (const char *p = path; *p; p++) {
@@ -33,7 +33,7 @@ static bool path_of_process(const char *path, size_t room, char own[]) {
     return true;
 }
 
-/* The buffer is written before a fork. Otherwise the child would write it, too. */
+/* Writes the file's buffer out before a fork. Otherwise both processes would write it. */
 static void flush_before_fork(void) {
     if (profile_file)
         fflush(profile_file);
@@ -77,7 +77,8 @@ static void write_quoted(const char *text) {
     putc('"', profile_file);
 }
 
-/* Begins an event with the fields of all events. Its time is in microseconds. */
+/* Begins an event with the fields that all events have. `when` is in nanoseconds, and is written in
+ * microseconds. */
 static void begin_event(const char *name, const char *kind, const char *phase, double when) {
     fputs(profile_file_events++ ? ",\n{\"name\": " : "{\"name\": ", profile_file);
     write_quoted(name);
@@ -94,7 +95,8 @@ void rgi_profile_file_call(const char *name, const char *kind, double began, dou
             took / 1e3);
 }
 
-/* The two ends are events with the same number, the offset of the first one in the file. */
+/* The beginning and the end are two events. Both have the same id: the number of the first one in
+ * the file. */
 void rgi_profile_file_beside(const char *name, double began, double took, double bytes) {
     if (!has_file())
         return;

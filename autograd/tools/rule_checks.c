@@ -1,7 +1,7 @@
 /*
- * rule_checks.c: the checks of rg_function_check other than those of values and derivatives. Each
- * check runs the op under one condition, compares the results with a plain run, and fails with a
- * sentence that describes the difference.
+ * rule_checks.c: the checks of rg_function_check, except those of values and derivatives. Each
+ * check applies the op under one condition, and compares the results with those of a plain run. If
+ * they differ, it fails with an error message that names the condition.
  */
 #include "check_run.h"
 #include "tensor/memory.h"
@@ -11,8 +11,8 @@
 
 /* ---- layouts ------------------------------------------------------------------------ */
 
-/* Compares a run in which input `at` has this layout with a run on a contiguous input of the same
- * values. */
+/* Compares a run in which input `at` has this layout with a run in which the input is contiguous
+ * and has the same values. */
 static bool check_input_layout(const rg_check_run *s, int at, rg_check_layout as) {
     rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_check_result a, b;
@@ -30,7 +30,7 @@ static bool check_input_layout(const rg_check_run *s, int at, rg_check_layout as
                : rgi_check_run_failed(s, when);
 }
 
-/* Does the same with the gradient of output `at`. */
+/* Does the same as check_input_layout, with the gradient of output `at` in place of an input. */
 static bool check_gradient_layout(const rg_check_run *s, int at, rg_check_layout as) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL };
     rg_check_result a, b;
@@ -65,9 +65,9 @@ bool rgi_check_layouts(const rg_check_run *s) {
     return true;
 }
 
-/* ---- wanted gradients --------------------------------------------------------------- */
+/* ---- gradients of a single input or from a single output ---------------------------- */
 
-/* Each gradient must have the same values if only its input requires grad. */
+/* Fails unless each gradient has the same values if only its own input requires grad. */
 static bool check_wanted(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_check_result all, one;
@@ -90,8 +90,8 @@ static bool check_wanted(const rg_check_run *s) {
     return true;
 }
 
-/* If only one output gets a gradient, the result must be as if the other outputs' gradients were
- * 0. */
+/* If only one output gets a gradient, the results must be the same as if the other outputs had
+ * gradients of 0. */
 static bool check_each_output(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS];
     rg_check_result all, one;
@@ -117,7 +117,7 @@ static bool check_each_output(const rg_check_run *s) {
 
 bool rgi_check_partly(const rg_check_run *s) { return check_wanted(s) && check_each_output(s); }
 
-/* ---- tensors of others -------------------------------------------------------------- */
+/* ---- writes to tensors of others ---------------------------------------------------- */
 
 bool rgi_check_backward_writes(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL }, *y[RG_MAX_OUTPUTS];
@@ -142,8 +142,8 @@ bool rgi_check_backward_writes(const rg_check_run *s) {
     return true;
 }
 
-/* Writes to input `at` between forward and backward. Backward must fail, or return the same
- * values. */
+/* Writes to input `at` between forward and backward. Backward must then either fail or return the
+ * same values as before. */
 static bool check_written_input(const rg_check_run *s, int at) {
     rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_check_result before, after;
@@ -155,7 +155,7 @@ static bool check_written_input(const rg_check_run *s, int at) {
         if (!rg_add_(in[at], 1))
             return false;
     }
-    /* Backward may fail here, so the program's handler isn't called. */
+    /* It is right if backward fails here, so the program's error handler isn't called. */
     rg_error_handler *handler = rg_on_error(NULL);
     const bool went_well = rgi_check_run_gradients(s, in, NULL, -1, false, &after);
     rg_on_error(handler);
@@ -173,13 +173,14 @@ static bool check_written_input(const rg_check_run *s, int at) {
                 "to before backward, which nobody noticed: keep what backward reads by "
                 "rg_save_for_backward",
                 i, at);
-    /* Backward may have seen the failure of a saved value, and gone on without that value. */
+    /* Backward may have ignored the failure to read a saved value, and gone on without that value.
+     * Its gradients are right, so the failure is forgotten. */
     if (rgi_this.failure.code != RG_OUT_OF_MEMORY)
         rgi_forget_failure();
     return true;
 }
 
-/* Releases the inputs before backward. */
+/* Fails unless backward computes the same gradients if the inputs were released before it. */
 static bool check_released_inputs(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *middle[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS];
     rg_check_result r, direct;
@@ -217,7 +218,8 @@ typedef struct {
     rg_check_result *r;
 } recorded_run;
 
-/* The results are kept, so that they can be read after a run. */
+/* The function that is recorded. Its results are kept, so that they can be read after the recording
+ * was replayed. */
 static void run_recorded(void *context) {
     recorded_run *c = context;
     if (!rgi_check_run_forward_backward(c->s, c->in, c->r)) {
@@ -238,7 +240,8 @@ static void drop_result(const rg_check_run *s, rg_check_result *r) {
         rg_drop(r->g[i]);
 }
 
-/* Records a call of the op, makes every wanted input a little larger, and runs the recording. */
+/* Records one run of the op. Then makes every wanted input a little larger, replays the recording,
+ * and compares the results with those of a direct run. */
 bool rgi_check_replay(const rg_check_run *s) {
     rg_check_result direct, replayed = { { NULL }, { NULL } };
     recorded_run c = { .s = s, .r = &replayed };
@@ -290,8 +293,8 @@ static bool check_leaks(const rg_check_run *s) {
                                   (long long)more / 4);
 }
 
-/* Runs the op with request number n for memory denied. Sets *denied to whether there was such a
- * request. */
+/* Applies the op, and makes allocation number n fail. Sets *denied to whether there were that many
+ * allocations. */
 static bool run_denied(const rg_check_run *s, rg_tensor *in[], const rg_check_result *right,
                        int64_t n, bool *denied) {
     RG_SCOPE();
@@ -333,7 +336,8 @@ static bool check_denied(const rg_check_run *s) {
     rg_on_error(handler);
     if (ok)
         return true;
-    /* This fails again with the same sentence, so that the program's handler is called. */
+    /* The handler was switched off until here. The same error is raised again, so that the
+     * program's handler is called. */
     const rg_failure failure = rgi_this.failure;
     rgi_forget_failure();
     return rgi_fail(failure.code, "function_check", "%s",

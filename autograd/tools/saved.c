@@ -1,21 +1,22 @@
 /*
- * saved.c: hooks on saved tensors. While a thread has such hooks, each node passes its saved
- * values to the `pack` hook, releases them, and keeps the packed values. Before a step back,
- * `unpack` turns these into the saved values again.
+ * saved.c: hooks on saved tensors. While a thread has such hooks, each new node passes its saved
+ * values to the hook `pack`, releases them, and keeps what `pack` returned. Before the backward
+ * step of the node, the hook `unpack` turns this into the saved values again.
  */
 #include "saved.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "autograd/graph_observer.h"
 
-/* `made[i]` is the result of pack for the value in slot i, or NULL if nothing was saved there.
- * `header[i]` is in the node, and is the value's header while the value is there. */
+/* `made` is what `pack` returned for a saved value, or NULL if there is none. `header` points to
+ * the header for this value in the node's block, which is in use only while the node has the
+ * value. */
 typedef struct {
     void *made;
     rg_tensor *header;
 } packed_value;
 
-/* The note with the packed values of a node. */
+/* The note that holds the packed values of a node. */
 typedef struct {
     rg_note note;
     rg_saved_hooks hooks;
@@ -25,8 +26,8 @@ typedef struct {
 
 /* ---- the thread's hooks --------------------------------------------------------------- */
 
-/* The stack of hooks, the innermost last. An element without a pack means that there are no
- * hooks. */
+/* The thread's stack of hooks. The last element is the innermost. An element whose `pack` is NULL
+ * means that no hooks are in force. */
 static __thread struct {
     rg_saved_hooks *v;
     size_t n, room;
@@ -81,7 +82,7 @@ static void let_go(rg_node *n, int i) {
     n->saved[i] = NULL;
 }
 
-/* Calls `each` for each saved value, with all hooks out of force and without recording. */
+/* Calls do_value for each saved value. Meanwhile no hooks are in force and nothing is recorded. */
 static bool for_each_value(rg_node *n, packed_values *p,
                            bool (*do_value)(rg_node *n, packed_values *p, int i)) {
     static const rg_saved_hooks none;
@@ -96,7 +97,7 @@ static bool for_each_value(rg_node *n, packed_values *p,
     return ok;
 }
 
-/* Calls pack for the value in slot i, if there is one. */
+/* Calls `pack` for the saved value i, if there is one, and releases the value. */
 static bool pack_value(rg_node *n, packed_values *p, int i) {
     if (!n->saved[i])
         return true;
@@ -125,7 +126,7 @@ static void packed_free(rg_note *note) {
     rgi_free(p, sizeof *p + (size_t)p->n * sizeof *p->v, RG_MEM_OTHER);
 }
 
-/* Drops the packed values. */
+/* Calls `drop` for each packed value. The node counts as freed from now on. */
 static void drop_packed(rg_note *note, rg_node *n) {
     packed_values *p = (packed_values *)note;
     n->freed = true;
@@ -151,7 +152,8 @@ static bool unpack_value(rg_node *n, packed_values *p, int i) {
                "a saved tensor unpack hook returned [torch.%sTensor %s] for [torch.%sTensor %s]",
                rgi_scalar_name((rg_dtype)t->dtype), RG_SHAPE_TEXT(t),
                rgi_scalar_name((rg_dtype)header->dtype), RG_SHAPE_TEXT(header));
-    /* The value must have its old strides, since a kernel may rely on them. */
+    /* The value must have the strides that it had when it was saved, since a kernel may rely on
+     * them. */
     if (memcmp(t->stride, header->stride, header->ndim * sizeof t->stride[0]) != 0) {
         rg_tensor *as_saved = rgi_own(rgi_new_dense_like(header, (rg_dtype)header->dtype));
         if (!as_saved)
@@ -184,7 +186,7 @@ static const rg_note_class packed_class = {
     .begin_step = unpack, .end_step = let_go_of_all, .freed_saved = drop_packed, .free = packed_free
 };
 
-/* Passes the saved values of a new node to the thread's hooks, if it has any. */
+/* Passes the saved values of a new node to the thread's innermost hooks, if it has any. */
 static bool pack_node(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     (void)o;
     (void)c;

@@ -1,6 +1,6 @@
 /*
- * saved.h: the values that the graph saves for backward, and how to save fewer: hooks that see each
- * saved value, and rg_checkpoint, which computes activations a second time instead of saving them.
+ * saved.h: the values that the graph saves for backward, and two ways to save fewer: hooks that see
+ * each saved value, and rg_checkpoint, which computes values a second time instead of saving them.
  */
 #pragma once
 
@@ -10,11 +10,11 @@ RG_PUBLIC_BEGIN
 
 /* ---- hooks on saved tensors ----------------------------------------------------------
  * These are torch.autograd.graph.saved_tensors_hooks. While hooks are in force, each value that an
- * op saves is passed to pack, and the graph keeps the pointer that pack returns, of any kind. When
- * a backward run reaches the op, unpack gets that pointer and returns the value, of the same shape
- * and dtype; drop, if it isn't NULL, is called when the graph releases the pointer. pack and unpack
- * return NULL on failure. pack must not write to the value. None of the three may be left by
- * longjmp. */
+ * op saves is passed to pack. The graph then keeps the pointer that pack returns, which may point
+ * to anything. When a backward run reaches the op, unpack gets that pointer, and returns the value
+ * with the same shape and dtype. When the graph releases the pointer, drop is called, unless it is
+ * NULL. pack and unpack return NULL on failure. pack must not write to the value. None of the three
+ * may be left by longjmp. */
 typedef struct rg_saved_hooks {
     void *(*pack)(rg_tensor *t, void *context)RG_EMPTY;
     rg_tensor *(*unpack)(void *packed, void *context)RG_EMPTY;
@@ -23,7 +23,8 @@ typedef struct rg_saved_hooks {
 } rg_saved_hooks;
 
 /* RG_SAVED_HOOKS(hooks); puts the hooks in force for this thread until the end of the C block.
- * rg_push_saved_hooks and rg_pop_saved_hooks do the same. Only the innermost hooks are called. */
+ * rg_push_saved_hooks puts hooks in force until the matching rg_pop_saved_hooks. If several hooks
+ * are in force, only the innermost are called. */
 bool rg_push_saved_hooks(rg_saved_hooks hooks);
 void rg_pop_saved_hooks(void);
 typedef struct rg_saved_guard {
@@ -36,11 +37,11 @@ void rg_saved_guard_close(rg_saved_guard *guard);
         __attribute__((cleanup(rg_saved_guard_close), unused)) = rg_saved_guard_open(hooks)
 
 /* ---- memory for time -------------------------------------------------------------------
- * This is torch.utils.checkpoint.checkpoint (use_reentrant=False): it returns f(inputs, context),
- * and the graph saves only the inputs. The backward run calls f again, with the same random draws,
- * for the values that it needs: f must compute the same again from the inputs and the context. The
- * context must live until then (a compound literal within a call's arguments may not). If an input
- * was written to in between, the backward run fails. */
+ * This is torch.utils.checkpoint.checkpoint (use_reentrant=False). It returns f(inputs, context),
+ * and the graph saves only the inputs. When a backward run needs other values, it calls f again,
+ * with the same random draws. Therefore f must compute the same values again from the inputs and
+ * the context. The context must exist until then (a compound literal within a call's arguments may
+ * not). If an input was written to in between, the backward run fails. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
     /* If false, the second call of f may draw other random numbers than the first. */
@@ -48,7 +49,7 @@ typedef struct RG_OPTIONS rg_checkpoint_options {
 } rg_checkpoint_options;
 rg_tensor *rg_checkpoint_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                               rg_checkpoint_options options);
-/* (rg_save_checkpoint, in nn/save/checkpoint.h, writes files: it has nothing to do with this.) */
+/* (rg_save_checkpoint, in nn/save/checkpoint.h, writes files, and has nothing to do with this.) */
 #define rg_checkpoint(f, context, n, inputs, ...) \
     rg_checkpoint_with(                           \
         f, context, n, inputs,                    \
