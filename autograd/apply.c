@@ -49,7 +49,7 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_new_like(t, dtype);
     if (!copy)
         return NULL;
-    /* Numbers are float64 tensors with one element. */
+    /* A float64 tensor that gets here is a number, and has one element. */
     if (t->dtype == RG_FLOAT64)
         rgi_store_f64(copy->data, dtype, *(double *)t->data);
     else
@@ -213,8 +213,8 @@ static __attribute__((noinline, cold)) bool tell_of_call(const rg_call *c, size_
     return !o->computed || o->computed(o, c, attr_size, alike);
 }
 
-/* An input requires grad. Sets *wants_grad to whether the observers want the call to be recorded.
- * Returns false if it is to be recorded and an observer refuses that. */
+/* Called if an input requires grad. Sets *wants_grad to whether the observers want the call to be
+ * recorded. Returns false if it is to be recorded and an observer refuses that. */
 static __attribute__((noinline)) bool ask_to_record(const rg_call *c, bool *wants_grad) {
     *wants_grad = rgi_records(c);
     return !*wants_grad || rgi_may_save(c, rgi_needs_of(c));
@@ -293,10 +293,10 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
     return ok;
 }
 
-/* The result of a first look at the inputs. `plain` is set if they need no further checks: there
- * are at most RG_MAX_RULES, all are alive, present (RG_NONE has no storage) and of one dtype, and
- * none is a number or a view whose base has changed. `wants_grad` is set if one of them requires
- * grad, and `alike` if rgi_run_alike can compute the output. */
+/* The result of a first look at the inputs. `plain` is set if they need no further checks. In this
+ * case there are at most RG_MAX_RULES inputs, all are alive, present (RG_NONE has no storage) and
+ * of one dtype, and none is a number or a view whose base has changed. `wants_grad` is set if one
+ * of them requires grad, and `alike` if rgi_run_alike can compute the output. */
 typedef struct {
     bool plain, wants_grad, alike;
 } inputs_seen;

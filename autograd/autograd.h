@@ -107,7 +107,7 @@ bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int
 
 /* rg_grad_of returns t.grad, or RG_NONE if t has no gradient. rg_set_grad(t, RG_NONE) removes the
  * gradient. rg_retain_grad makes a tensor that isn't a leaf keep its .grad, and rg_retains_grad
- * returns whether it was called for t. */
+ * returns whether rg_retain_grad was called for t. */
 rg_tensor *rg_grad_of(rg_tensor *t);
 bool rg_set_grad(rg_tensor *t, rg_tensor *grad);
 bool rg_retain_grad(rg_tensor *t);

@@ -30,7 +30,8 @@ typedef struct {
 
 /* ---- visiting the nodes ------------------------------------------------------------ */
 
-/* Does the step of a node that has observers' notes, and tells the notes. */
+/* Does the step of a node that has observers' notes. Tells the notes of the step's beginning and
+ * end. */
 static __attribute__((noinline)) bool run_noted_step(rg_run *r, rg_node *n) {
     bool ok = rgi_notes_begin_step(n) && rgi_run_step(r, n);
     rgi_notes_end_step(n);
@@ -102,7 +103,7 @@ static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
 }
 
 /* Prepares the gradients that the leaves will keep, before any of them is committed, so that
- * committing can't fail. Also calls the hooks of leaves that haven't been called yet. */
+ * committing can't fail. Also calls the leaves' hooks that haven't been called yet. */
 static bool leaves_prepare(rg_run *r) {
     rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     for (rg_leaf_slot *s = r->leaves.slots; s < end; s++) {

@@ -171,7 +171,7 @@ static bool make_buffer(rg_tensor **place, const rg_meta *m) {
 }
 
 /* Lets the rule's `into` add the gradient of input i to the gradient at the end of edge i. If that
- * is missing or may not be written to, it is first replaced by a buffer. */
+ * gradient is missing, or may not be written to, it is first replaced by a buffer. */
 static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
     rg_edge e = s->node->edge[i];
     rg_tensor **place = rgi_run_place(r, e);

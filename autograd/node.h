@@ -46,8 +46,8 @@ struct rg_node {
     rg_edge *edge;
     /* The saved values: first those of the n_in inputs, then those of the n_out outputs. The
      * pointer is NULL if no gradient needs the value. The headers are freed with the node, so they
-     * mustn't be handed out. A rule may return a saved value as a gradient, and so it gets an alias
-     * (see rgi_saved). */
+     * mustn't be handed out. A rule may return a saved value as a gradient; therefore a rule gets
+     * an alias of it (see rgi_saved). */
     rg_tensor **saved;
     /* The version that each value had when it was saved. NULL in a recorded step, whose values may
      * be written to between two repetitions. */
@@ -114,8 +114,8 @@ const char *rgi_node_name(const rg_node *n);
 static inline bool rgi_node_has_headers(const rg_node *n) { return n->refs >> 32; }
 static inline void rgi_node_retain(rg_node *n) { RG_COUNT_UP(&n->refs, 1); }
 void rgi_node_release(rg_node *n);
-/* The class of histories that are nodes. rebase.c sets its function `name`: if a view's base was
- * written to, the view gets a new node before the name is returned. */
+/* The class of those histories that are nodes. rebase.c sets its function `name`. That function
+ * first gives a stale view its new node, and then returns the node's name. */
 extern rg_history_class rgi_node_class;
 void rgi_node_free_saved(rg_node *n);
 /* The caller has written the node's first output over t. If the node saved that output, the saved

@@ -321,8 +321,8 @@ void rgi_take_part(rg_tensor *t, const rg_part *p);
     rgi_take_part(&name, part)
 /* Returns the part as a view, by applying the op select, slice, diagonal or unsqueeze. */
 rg_tensor *rgi_part_of(rg_tensor *x, const rg_part *p);
-/* Returns the number of elements in Python's start:end:step of a dim of that size. Sets *start to
- * the index of the first one. Requires that step is positive. */
+/* Returns the number of elements in Python's start:end:step of a dim with `size` elements. Sets
+ * *start to the index of the first of them. Requires that step is positive. */
 int64_t rgi_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step);
 
 /* ---- in a rule (step.c) ------------------------------------------------------------ */
@@ -351,7 +351,7 @@ rg_rule rgi_rule_same;
 /* True if calls are not recorded: grad mode is off, or inference mode is on. */
 extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 
-/* ---- functions for several paragraphs ---------------------------------------------- */
+/* ---- functions that several ops use ------------------------------------------------ */
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
     return rgi_is_none(t) || rgi_check(t, op);
 }

@@ -1,6 +1,7 @@
 /*
- * run.h: a backward run, for collect.c, gradients.c and engine.c. tools/paths.c and
- * tools/graphviz.c also use it, but only to list the nodes of a graph.
+ * run.h: a backward run (rg_run). collect.c, gradients.c and engine.c each contain a part of it.
+ * tools/paths.c makes runs of another kind with the same functions, and tools/graphviz.c uses only
+ * the list of nodes.
  */
 #pragma once
 
@@ -52,7 +53,7 @@ void rgi_run_let_go(rg_run *r);
  * out. */
 rg_tensor **rgi_run_place(rg_run *r, rg_edge e);
 /* Adds g to *to, which has the same shape. This is done in place if nobody else can see *to. If *to
- * is NULL, it becomes g itself. */
+ * is NULL, *to becomes g itself. */
 bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g);
 /* Returns whether nobody else can see t, so that it may be written to. */
 bool rgi_is_sole_owner(const rg_tensor *t);

@@ -33,7 +33,7 @@ static rg_tensor *hardswish_gradient(rg_tensor *g, rg_tensor *x) {
 
 /* The gradient of hardsigmoid: g / 6 where -3 < x < 3, else 0. */
 static rg_tensor *hardsigmoid_gradient(rg_tensor *g, rg_tensor *x) {
-    const double sixth = 1 / 6.f; /* torch uses 1/6 rounded to a float, even if x is of doubles. */
+    const double sixth = 1 / 6.f; /* torch uses 1/6 rounded to a float, even if x is float64. */
     rg_tensor *inside = rg_logical_and(rg_gt(x, -3), rg_lt(x, 3));
     return rg_where(inside, rg_mul(g, sixth), 0);
 }

@@ -7,9 +7,9 @@
 
 /* ---- sums and products --------------------------------------------------------- */
 
-/* y is the result of summing x converted to the dtype. Returns y in the dtype: if the dtype is
- * bool, y is an integer, which is converted to bool. Fails if x requires grad and the dtype can't
- * have a gradient. */
+/* Converts y to the dtype, and returns it. y is a sum, product or running sum of x after x was
+ * converted to the dtype. If the dtype is bool, such a y is an integer; otherwise it has the dtype
+ * already. Fails if x requires grad and the dtype can't have a gradient. */
 static rg_tensor *summed_as(const char *op, rg_tensor *x, rg_tensor *y, rg_dtype dtype) {
     if (!y)
         return NULL;
@@ -107,7 +107,7 @@ static rg_tensor *norm_as_dtype(rg_tensor *x, rg_dtype dtype) {
     if (!rgi_check(x, "norm") || !rgi_check_dtype("norm", (int)dtype))
         return NULL;
     if (!rgi_is_float(x->dtype))
-        return x; /* The norm itself reports the error. */
+        return x; /* The norm function, which gets x next, reports this error. */
     RG_FAIL_IF(!rgi_is_float(dtype), "norm",
                "linalg.vector_norm: dtype should be floating point or complex, but got %s",
                rgi_scalar_name(dtype));
@@ -134,7 +134,8 @@ rg_tensor *rg_norm_dims_as(rg_tensor *x, double p, rg_dims dims, bool keepdim, r
     return RG_COMPOSITE("norm", rg_norm_dims(norm_as_dtype(x, dtype), p, dims, keepdim));
 }
 
-/* ---- softmax, softmin and log_softmax: if the dtype is an integer, they report it themselves */
+/* ---- softmax, softmin and log_softmax: if the dtype is an integer, the called function
+ *      reports it --------------------------------------------------------------- */
 
 rg_tensor *(rg_softmax_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     return RG_COMPOSITE("softmax", rg_softmax(rg_to(x, dtype), dim));

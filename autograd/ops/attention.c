@@ -296,7 +296,8 @@ rg_tensor *(rg_joint_attention)(rg_tensor *qkv, int64_t heads, bool is_causal) {
     return ok ? rg_escape(out[0]) : NULL;
 }
 
-/* ---- the public function: the op if torch would use one as well, else a composition ---- */
+/* ---- the public function: it applies the op where torch would, and otherwise is a
+ *      composition -------------------------------------------------------------- */
 
 #define ATTENTION "scaled_dot_product_attention"
 

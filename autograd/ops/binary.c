@@ -167,8 +167,8 @@ rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
     return RG_APPLY(add_alpha, &attr, a, b);
 }
 
-/* ---- over: a / b. torch's own code divides by a number in this way, and names the node
- *      DivBackward1 ------------------------------------------------------------- */
+/* ---- over: a / b, for functions that divide by a number inside, as torch's own code does;
+ *      torch then names the node DivBackward1 ----------------------------------- */
 
 RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, RG_ELEMENTWISE,
       .shape = rgi_shape_broadcast, .kernel = &k_div,

@@ -24,7 +24,8 @@ static const rg_tensor *cat_first(int n, rg_tensor *const v[]) {
     return v[i];
 }
 
-/* Fails unless input i has the first input's size along every dim except dim. */
+/* Fails unless input i has as many dims as the first input, and the same size along each dim except
+ * dim. */
 static bool cat_fits(const rg_call *c, const rg_tensor *first, int i) {
     int dim = RG_ATTR(c, cat)->dim;
     const rg_tensor *x = c->in[i];

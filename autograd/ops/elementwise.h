@@ -69,12 +69,12 @@
 
 /* ---- shapes and checks ------------------------------------------------------------ */
 
-/* Shape functions that give the output in[0]'s shape. The first fails unless the input is of
- * floats, and the second fails if it is bool. */
+/* Shape functions that give the output in[0]'s shape. The first fails unless the input is floating
+ * point, and the second fails if it is bool. */
 bool rgi_shape_of_floats(rg_call *c);
 bool rgi_shape_of_numbers(rg_call *c);
 /* Shape functions that give the output the shape to which the inputs broadcast. The first fails
- * unless the inputs are of floats, and the second fails if they are bool. */
+ * unless the inputs are floating point, and the second fails if they are bool. */
 bool rgi_shape_broadcast_floats(rg_call *c);
 bool rgi_shape_broadcast_numbers(rg_call *c);
 

@@ -104,7 +104,7 @@ rg_tensor *rg_amin_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
 }
 
 /* ---- max, min: of all elements; elements that equal the extreme (or are NaN, if the extreme
- *      is) get equal parts of g ------------------------------------------------- */
+ *      is NaN) get equal parts of g --------------------------------------------- */
 
 RG_OP(max, .doc = "max(x) of everything", .node = "MaxBackward1", .n_in = 1, RG_WITH(reduce),
       .shape = rgi_reduce_shape, .forward = largest_forward,

@@ -89,7 +89,8 @@ rg_tensor *rg_hardswish(rg_tensor *x);                          /* x relu6(x + 3
 rg_tensor *rg_hardsigmoid(rg_tensor *x);                        /* relu6(x + 3) / 6 */
 rg_tensor *rg_logsigmoid(rg_tensor *x);                         /* ln sigmoid(x) */
 rg_tensor *rg_hardshrink(rg_tensor *x, double lambd);           /* -lambd <= x <= lambd ? 0 : x */
-rg_tensor *rg_softshrink(rg_tensor *x, double lambd);           /* x moved towards 0 by lambd */
+/* x moved towards 0 by lambd, or 0 if |x| <= lambd */
+rg_tensor *rg_softshrink(rg_tensor *x, double lambd);
 rg_tensor *rg_tanhshrink(rg_tensor *x);                         /* x - tanh(x) */
 /* x <= threshold ? value : x */
 rg_tensor *rg_threshold(rg_tensor *x, double threshold, double value);
@@ -477,7 +478,7 @@ rg_tensor *rg_unique(rg_tensor *x);                             /* distinct valu
 /* the distinct values; for each element of x, the index of its value; how often each value
  * occurs */
 rg_unique_result rg_unique_full(rg_tensor *x);
-/* distinct slices along dim, and the same for them */
+/* the same three tensors for the distinct slices along dim */
 rg_unique_result rg_unique_dim(rg_tensor *x, int dim);
 /* rg_searchsorted and rg_bucketize return, for each value, the index at which the value would be
  * inserted into a sorted row: after equal elements if `right`, otherwise before them. rg_bucketize
@@ -501,7 +502,8 @@ typedef struct RG_OPTIONS rg_bincount_options {
     int64_t minlength  RG_DEFAULT(0);
 } rg_bincount_options;
 rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o);
-rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* classes -1: max(index) + 1 */
+/* If classes is -1, the number of classes is max(index) + 1. */
+rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);
 
 /* rg_embedding(index, weight, .padding_idx = 0) returns weight[index]: a row of the table `weight`
  * for each index. The row at padding_idx gets no gradient. If max_norm isn't 0, a row in use is
@@ -525,7 +527,7 @@ rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_o
 typedef struct RG_OPTIONS rg_conv_options {
     RG_BY_NAME;
     int64_t stride    RG_DEFAULT(1);
-    int64_t padding   RG_DEFAULT(0); /* zeros beyond each end; RG_SAME keeps the size */
+    int64_t padding   RG_DEFAULT(0); /* zeros added at each end; RG_SAME keeps the size */
     /* the distance between neighbouring elements of the kernel, in elements of x */
     int64_t dilation  RG_DEFAULT(1);
     int64_t groups    RG_DEFAULT(1); /* the number of groups of channels */
@@ -553,7 +555,8 @@ rg_tensor *rg_conv2d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_c
 typedef struct RG_OPTIONS rg_max_pool_options {
     RG_BY_NAME;
     int64_t stride    RG_DEFAULT(RG_KERNEL);
-    int64_t padding   RG_DEFAULT(0); /* added at each end: lower than any element */
+    /* elements added at each end, each lower than all elements of x */
+    int64_t padding   RG_DEFAULT(0);
     int64_t dilation  RG_DEFAULT(1);
     bool ceil_mode    RG_DEFAULT(false); /* a last window may reach beyond the end */
     /* The plural fields have a number for each dim, as in rg_conv_options. */
@@ -624,7 +627,8 @@ typedef struct RG_OPTIONS rg_batch_norm_options {
 } rg_batch_norm_options;
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                               rg_batch_norm_options o);
-/* As the eps of rg_rms_norm, it means the epsilon of x's dtype. This is torch's default, None. */
+/* Passed to rg_rms_norm as eps, it means the epsilon of x's dtype. This is torch's default,
+ * None. */
 #define RG_OWN_EPS (-__builtin_inf())
 /* x / sqrt(mean(x^2) + eps) weight */
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps);
@@ -658,8 +662,8 @@ rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 
 /* ---- recurrent layers, in one direction ------------------------------------------
  * Each function takes gates of shape (steps, batch, size of the gates): the result of rg_linear(x,
- * weight_ih, bias_ih) for all time steps. It computes the hidden state h time step by time step,
- * from the last to the first if `reverse`. rg_nn_lstm, rg_nn_gru and rg_nn_rnn in
+ * weight_ih, bias_ih) for all time steps. It computes the hidden state h of one time step after the
+ * other, from the last to the first if `reverse`. rg_nn_lstm, rg_nn_gru and rg_nn_rnn in
  * nn/layers/recurrent.h call these functions. torch has no such functions. */
 
 /* h and c of all time steps, each (steps, batch, hidden). Both are NULL on failure. */
@@ -690,7 +694,8 @@ rg_tensor *rg_rnn_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, b
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;
 typedef struct RG_OPTIONS rg_loss_options {
     RG_BY_NAME;
-    RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN); /* how the elements' losses are joined */
+    /* how the losses of the elements are reduced */
+    RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     rg_tensor *weight      RG_DEFAULT(RG_NONE); /* a weight for each class or element */
     rg_tensor *pos_weight  RG_DEFAULT(RG_NONE); /* binary_cross_entropy_with_logits */
     int64_t ignore_index   RG_DEFAULT(-100);    /* nll, cross_entropy */
@@ -747,9 +752,10 @@ typedef struct RG_OPTIONS rg_triplet_options {
     RG_BY_NAME;
     RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     double margin          RG_DEFAULT(1);
-    double p               RG_DEFAULT(2);     /* the p of the distance d */
-    double eps             RG_DEFAULT(1e-6);  /* the eps of the distance d */
-    bool swap              RG_DEFAULT(false); /* uses d(positive, negative) if it is less */
+    double p               RG_DEFAULT(2);     /* p of rg_pairwise_distance */
+    double eps             RG_DEFAULT(1e-6);  /* eps of rg_pairwise_distance */
+    /* uses d(positive, negative) in place of d(anchor, negative) if it is smaller */
+    bool swap              RG_DEFAULT(false);
 } rg_triplet_options;
 /* max(margin + d(anchor, positive) - d(anchor, negative), 0), where d is rg_pairwise_distance */
 rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, rg_tensor *negative,

@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 /* ---- pad: more, or fewer, elements at the ends of the last dims -------------------
- * The added elements are a constant, or elements of x. Their index runs beyond x's end, and the
- * mode says which element it means: counted back from the end (reflect), the last element
- * (replicate), or counted on from the other end (circular). */
+ * The added elements are a constant or, in the other modes, elements of x. The position before the
+ * first element, for example, gets element 1 (reflect), element 0 (replicate) or the last element
+ * (circular). */
 
 struct pad_attr {
     const char *node;

@@ -182,7 +182,7 @@ RG_OP(mean_unpool, RG_NAMED(pool), .doc = "values spread over windows",
 /* ---- requirements of sliding windows --------------------------------------------- */
 
 /* An option as the caller gave it: a number, or a list with a number for each dim. If the list
- * isn't empty, it counts, and the number must have its default value, `absent`. */
+ * isn't empty, the list is used, and the number must have its default value, `absent`. */
 typedef struct pool_option {
     int64_t number, absent;
     const rg_dims *list;
@@ -203,7 +203,7 @@ static bool pool_take(const char *what, int dims, pool_option given, pool_range 
     if (!rgi_want_option(NULL, what, dims, given.number, given.absent, given.list, first)
         || !range(NULL, what, dims, first))
         return false;
-    /* Each option is at most an int, so that a product of two options fits into an int64. */
+    /* Each option must fit into an int, so that a product of two options fits into an int64. */
     RG_FAIL_IF(to[0] != (int)to[0] || to[1] != (int)to[1], NULL, "%s is too large", what);
     return true;
 }

@@ -111,8 +111,8 @@ rg_values_indices(rg_median_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_apply_two(ok, &rg_op_median_dim, &a, sizeof a, x);
 }
 
-/* ---- median of all elements; elements that equal the median (or are NaN, if it is) get equal
- *      parts of g --------------------------------------------------------------- */
+/* ---- median of all elements; elements that equal the median (or are NaN, if the median is
+ *      NaN) get equal parts of g ------------------------------------------------ */
 
 static bool median_shape(rg_call *c) {
     c->out[0]->ndim = 0;

@@ -78,8 +78,8 @@ static bool recurrent_forward(rg_call *c) {
 /* ---- the derivative of all three, in one pass ------------------------------------ */
 
 /* Returns a new tensor (steps, batch, hidden) with the h from which each time step starts: h_0, and
- * then the h of the time step before. If there is only one time step, returns h_0. The caller
- * releases the result. */
+ * then the h of the time step before. If there is only one time step, returns a new reference to
+ * h_0. The caller releases the result. */
 static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_tensor *h_0) {
     if (z->steps == 1) {
         rgi_retain(h_0);

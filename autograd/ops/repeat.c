@@ -116,8 +116,8 @@ static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *t
     return true;
 }
 
-/* This is the row's `view` function, since a view function may allocate the output by itself: the
- * output's size depends on the repeats' values. */
+/* Computes the output. It is the row's `view` function instead of `shape` and `forward`, because
+ * the output's size depends on the repeats: a `view` function allocates the output by itself. */
 static bool interleave_make(rg_call *c) {
     rg_tensor *y = c->out[0];
     if (!rgi_want_dtype(NULL, rgi_is_index(c->in[0]->dtype), c->in[0]->dtype))

@@ -209,7 +209,8 @@ static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim
         if (shape->v[d] == -1)
             infer = d;
         else if (__builtin_mul_overflow(rest, shape->v[d], &rest))
-            /* No tensor has that many elements. But the product may still become 0. */
+            /* The product doesn't fit into an int64, and no tensor has that many elements. But a
+             * later size of 0 would still make the product 0. */
             rest = INT64_MAX;
     }
     RG_FAIL_IF(infer >= 0 && rest == 0 && numel == 0, op,

@@ -203,8 +203,8 @@ static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tenso
     return k_count(several) ? RG_APPLY(undoubled, RG_NO_ATTR, g) : g;
 }
 
-/* The gradient of the source: each element gets the gradient that an element of x would get which
- * is reduced to the same result. */
+/* The gradient of the source. Each element gets the same gradient that an element of x would get if
+ * it were reduced to the same result. */
 static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *index = rgi_saved(s, 1);

@@ -155,8 +155,8 @@ static void unique_fill(int64_t n, const int64_t order[], const int64_t group[],
     }
 }
 
-/* The `view` function. It allocates the inverse before its working memory, so that a huge n fails
- * there. */
+/* The `view` function, which computes the outputs. It allocates the inverse before its working
+ * memory: if n is too large for memory, the allocation of the inverse fails first. */
 static bool unique_make(rg_call *c) {
     rg_tensor *x = c->in[0];
     rg_tensor *values = c->out[0];

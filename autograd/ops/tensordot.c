@@ -40,7 +40,8 @@ rg_tensor *(rg_kron)(rg_tensor *a, rg_tensor *b) {
     return rg_escape(rgi_reshape_own("UnsafeViewBackward0", y, shape));
 }
 
-/* ---- inner: sums of products over the last dims of a and b; if a or b has no dims, a b ---- */
+/* ---- inner: sums of products over the last dims of a and b; if a or b has no dims, the
+ *      product a b -------------------------------------------------------------- */
 
 rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "inner") || !rgi_check(b, "inner"))
@@ -74,8 +75,8 @@ rg_tensor *(rg_tensordot)(rg_tensor *a, rg_tensor *b, int n) {
     return rg_tensordot_dims(a, b, in_a, in_b);
 }
 
-/* Sets *wrapped to the named dims without negative numbers, and *mask to their mask. Fails if a dim
- * is named twice or doesn't exist. */
+/* Sets *wrapped to the named dims, where a negative dim is counted from the end, and *mask to their
+ * mask. Fails if a dim is named twice or doesn't exist. */
 static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wrapped,
                            uint32_t *mask) {
     *mask = 0;

@@ -126,8 +126,8 @@ typedef struct {
     shape_replay *shape;
 } shape_recording;
 
-/* The function that is recorded: calls the step. The recording keeps the step's result, so that
- * every repetition writes to the memory of this result. */
+/* The function that is recorded: calls the step. The step's result is kept in the shape_replay, so
+ * that every repetition writes to the memory of this result. */
 static void step_of_shape(void *context) {
     const shape_recording *c = context;
     rg_tensor *y = c->replays->step(c->shape->inputs, c->replays->context);

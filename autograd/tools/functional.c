@@ -127,7 +127,8 @@ static rg_tensor *unit_vector(const rg_tensor *t, int64_t at) {
     return e;
 }
 
-/* Sets *shape to the sizes of y followed by those of x. Fails if there are too many. */
+/* Sets *shape to the sizes of y followed by those of x. Fails if these are more than
+ * RG_MAX_DIMS. */
 static bool joined_shape(const char *op, const rg_tensor *y, const rg_tensor *x, rg_dims *shape) {
     RG_FAIL_IF(y->ndim + x->ndim > RG_MAX_DIMS, op,
                "the Jacobian of %d by %d dims has more than the %d that a tensor may have", y->ndim,

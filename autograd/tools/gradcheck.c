@@ -21,7 +21,7 @@ typedef struct {
     int n;
     rg_tensor *const *inputs;
     rg_gradcheck_options options;
-    /* For gradgradcheck: the number of outputs that required grad in the first call of the
+    /* Used by gradgradcheck: the number of outputs that required grad in the first call of the
      * function. */
     int cotangents;
 } check;
@@ -34,8 +34,9 @@ typedef struct {
     rg_tensor *v[MOST_OUTPUTS];
 } outputs;
 
-/* A mismatch. The two values are the derivative of element `out` of an output by element `at` of an
- * input. `excess` is by how much their difference is above the tolerance. */
+/* A mismatch. `analytic` and `numeric` are two values for the derivative of element `out` of an
+ * output by element `at` of an input. `excess` is by how much their difference is above the
+ * tolerance. */
 typedef struct {
     int input, output;
     int64_t at, out;
@@ -302,7 +303,8 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
     rg_failure before;
     rgi_set_failure_aside(&before);
     const char *cause = likely_cause(c, y, j, versions, worst);
-    /* If the search for the cause fails, this is ignored: the error is the mismatch. */
+    /* A failure in the search for the cause is ignored: the error that is reported is the
+     * mismatch. */
     rgi_forget_failure();
     rgi_bring_failure_back(&before);
     return rgi_fail(

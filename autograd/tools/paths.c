@@ -229,8 +229,8 @@ static bool walk_parts(path_run *r, rg_node *n) {
     return ok;
 }
 
-/* Visits one node. The gradients of w are kept: if w is an output of this node, the node has no
- * step that leads on to w. */
+/* Visits one node. Skips a node whose inputs don't lead to w. If w is an output of such a node, its
+ * parts are kept, since they are the result. */
 static bool walk_path_node(path_run *r, rg_node *n) {
     RG_SCOPE();
     if (!(r->run.marks[n->slot] & RG_LEADS))

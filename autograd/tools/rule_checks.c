@@ -155,7 +155,7 @@ static bool check_written_input(const rg_check_run *s, int at) {
         if (!rg_add_(in[at], 1))
             return false;
     }
-    /* It is right if backward fails here, so the program's error handler isn't called. */
+    /* Backward is allowed to fail here, so the program's error handler isn't called. */
     rg_error_handler *handler = rg_on_error(NULL);
     const bool went_well = rgi_check_run_gradients(s, in, NULL, -1, false, &after);
     rg_on_error(handler);
@@ -180,7 +180,7 @@ static bool check_written_input(const rg_check_run *s, int at) {
     return true;
 }
 
-/* Fails unless backward computes the same gradients if the inputs were released before it. */
+/* Fails unless backward computes the same gradients after the inputs were released. */
 static bool check_released_inputs(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *middle[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS];
     rg_check_result r, direct;
