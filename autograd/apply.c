@@ -43,8 +43,8 @@ static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_t
 }
 
 /* Returns a new tensor with t's values in the dtype. A float64 tensor is converted to another
- * floating dtype here only if it has no dims. It is a number then, and keeps its full precision
- * until it is stored. */
+ * floating dtype here only if it has no dims. Such a tensor stands for a number, which keeps its
+ * full precision until it is stored. */
 static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_new_like(t, dtype);
     if (!copy)

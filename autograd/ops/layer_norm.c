@@ -106,8 +106,9 @@ static void norm_store(rg_tensor *to, const double *sums, size_t n) {
 }
 
 /* Computes the gradients that are wanted. t holds contiguous copies of x, w and g; w may be NULL.
- * `sums` has room for k_norm_parts times 2 * weights numbers, which must be 0: each part of the
- * rows has sums for the gradient of weight and for that of bias. */
+ * `sums` has room for k_norm_parts * 2 * weights numbers, which must be 0. The rows are divided
+ * into k_norm_parts parts, and each part has its own `weights` sums for the gradient of weight, and
+ * as many for the gradient of bias. */
 static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t[3], double *sums,
                           size_t weights) {
     const struct norm_attr *a = s->attr;

@@ -616,7 +616,8 @@ rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_ten
  * sqrt(var + eps) weight + bias for each channel of x (batch, channels, ..). Without .training,
  * mean and var are running_mean and running_var. In training, mean and var are the mean and
  * variance of the batch, and running_mean and running_var are updated: each becomes (1 - momentum)
- * times itself plus momentum times the batch's value. In training both may be RG_NONE. */
+ * times itself plus momentum times the batch's value (for running_var, the variance with a
+ * correction of 1). In training both may be RG_NONE. */
 typedef struct RG_OPTIONS rg_batch_norm_options {
     RG_BY_NAME;
     rg_tensor *weight RG_DEFAULT(RG_NONE);

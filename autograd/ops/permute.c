@@ -61,7 +61,7 @@ rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims) {
     return permute_apply(&rg_op_permute, x, &dims);
 }
 
-/* ---- transpose: x with two dims exchanged; mT: with the last two --------------- */
+/* ---- transpose: x with two given dims exchanged; mT: x with its last two dims exchanged ---- */
 
 RG_OP(transpose, .doc = "x with two dims exchanged", .node = "TransposeBackward0", RG_WITH(permute),
       .n_in = 1, .view = permute_view, .grad = { RG_RULE(0, permute_rule) }, PERMUTE_SAMPLES);
@@ -89,7 +89,8 @@ rg_tensor *rg_mT(rg_tensor *x) {
     return rgi_want_dims("mT", "input", x, 2, RG_MAX_DIMS) ? rg_transpose(x, -2, -1) : NULL;
 }
 
-/* ---- T: x with its dims in reverse; t: the same of a matrix; a vector as it is ---- */
+/* ---- T: x with all its dims in reverse order; t: a matrix with its two dims exchanged, or a
+ *      vector as it is ---------------------------------------------------------- */
 
 RG_OP(t, .doc = "a matrix with its dims exchanged; a vector as it is", .node = "TBackward0",
       RG_WITH(permute), .n_in = 1, .view = permute_view, .grad = { RG_RULE(0, permute_rule) },

@@ -289,8 +289,8 @@ static bool pool_wants_row(const rg_tensor *x) { return rgi_want_dims(NULL, "inp
 
 /* ---- pooling over one dim, as pooling over planes with one row --------------------- */
 
-/* Returns the values and indices without dim -2, the row. The scope outside the caller's scope owns
- * them. */
+/* Returns the values and indices without dim -2, which has the one row. Both results are handed to
+ * the scope around the caller's scope. */
 static rg_values_indices pool_of_row(rg_values_indices r) {
     rg_tensor *values = rg_squeeze_dim(r.values, -2);
     rg_tensor *indices = rg_squeeze_dim(r.indices, -2);

@@ -209,7 +209,7 @@ rg_tensor *rg_repeat_interleave_with(rg_tensor *x, rg_tensor *repeats,
     return RG_COMPOSITE("repeat_interleave", repeat_interleave(x, repeats, o.dim, o.output_size));
 }
 
-/* ---- meshgrid: each of n vectors, expanded over the grid of all n ------------------ */
+/* ---- meshgrid: each of n vectors, expanded to the dims of the grid of all n -------- */
 
 static bool meshgrid_check(rg_list tensors, const char *indexing) {
     if (!rgi_given_list(tensors.n, tensors.v, "meshgrid")

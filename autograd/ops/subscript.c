@@ -23,8 +23,8 @@ typedef struct {
     rg_tensor part;
     int n_index;
     rg_tensor *index[RG_MAX_DIMS];
-    bool nothing; /* x[False] = value: nothing is written */
-    bool masked;  /* the only index tensor is a mask */
+    bool nothing; /* True if the subscript is that of x[False] = value, which writes nothing. */
+    bool masked;  /* True if the only index tensor is a mask. */
 } subscript;
 
 /* The items of a subscript, while they are parsed. They use up `named` dims of x. index[i] is an
@@ -34,10 +34,11 @@ typedef struct {
     int n;
     rg_item_index item[RG_MOST_ITEMS];
     int64_t named;
-    int64_t hidden; /* the number of dims that an ellipsis stands for */
-    int64_t dim;    /* the dim of the view to which the next item belongs */
-    bool only;      /* x[item] is read, and this is the only item */
-    /* x[True] or x[False] is written to: value goes to all of x, under a new dim, or nowhere */
+    int64_t hidden; /* The number of dims for which an ellipsis stands. */
+    int64_t dim;    /* The dim of the view to which the next item belongs. */
+    bool only;      /* True if the subscript is read, and has a single item. */
+    /* True if x[True] or x[False] is written to: the value is written to all of x, under a new dim,
+     * or nowhere. */
     bool whole;
     rg_tensor *index[RG_MAX_DIMS];
     int at[RG_MAX_DIMS];
@@ -348,8 +349,8 @@ static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, con
     return value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
 }
 
-/* If x is a view that is in the graph, or will be, set_item is applied to a view of x[items]
- * itself. So the write is recorded as a write to x's base. */
+/* If x is a view that is in the graph, or will be, set_item is applied to the view that the steps
+ * make of x, instead of to x. So the write is recorded as a write to x's base. */
 rg_tensor *(rg_set_items_)(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
     RG_AS("set_item_");

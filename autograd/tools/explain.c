@@ -159,7 +159,8 @@ static bool compare_with_differences(rg_explanation *e, const rg_explain_options
         double expected = rgi_inner_product(rg_numel(w), a, g);
         moved |= high != low;
         double off = fabs((high - low) / (2 * h) - expected) / fmax(norm, 1e-3);
-        e->off = off <= e->off || isnan(e->off) ? e->off : off; /* NaN counts as the largest. */
+        /* A NaN counts as the largest difference. */
+        e->off = off <= e->off || isnan(e->off) ? e->off : off;
     }
     *unread = !moved && !f_leads_to(o, w);
     if (*unread)

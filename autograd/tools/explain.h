@@ -28,7 +28,7 @@ typedef struct RG_OPTIONS rg_explain_options {
     RG_BY_NAME;
     /* The number of paths to describe, beginning with the largest. */
     int paths RG_DEFAULT(8);
-    /* A gradient counts as huge if one of its elements is above this bound. */
+    /* A gradient counts as huge if the absolute value of an element is above this bound. */
     double huge RG_DEFAULT(1e6);
     /* A function that computes the loss again from the inputs, as for rg_gradcheck. If it is given
      * and w is float64, the gradient is compared with finite differences. f gets w as one of its
