@@ -35,11 +35,13 @@
 #define RG_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0])))
 #define RG_MIN(a, b)   ((a) < (b) ? (a) : (b))
 #define RG_MAX(a, b)   ((a) > (b) ? (a) : (b))
-/* RG_HOT marks a function that every small call runs. Such functions lie side by side in the
- * program, so that they don't evict each other from the processor's instruction cache, whose lines
- * are chosen by address: scattered, the backward of a small sum took a tenth longer. */
+/* Marks a function that is executed in every small call. Such functions are placed next to each
+ * other in the program, so that they don't evict each other from the processor's instruction cache,
+ * where an address determines the cache line. When they were scattered, the backward of a small sum
+ * took 10 % longer. */
 #define RG_HOT __attribute__((hot))
-/* RG_FEW stops GCC from replacing a loop over a few items by a call of memset or memcpy. */
+/* Put into a loop over a few items, stops GCC from replacing the loop by a call of memset or
+ * memcpy. */
 #define RG_FEW() __asm__ volatile("")
 #define RG_SWAP(a, b)            \
     do {                         \

@@ -20,14 +20,16 @@ typedef struct compare_limits {
 #define K_BASE_ONLY
 #include "kernels/sets.h"
 
-/* Returns whether a and b, broadcast and converted to the dtype, are close in all elements. */
+/* Returns whether all elements of a and b are close within the limits, after a and b are broadcast
+ * to each other and converted to the dtype. */
 static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype,
                         compare_limits limits) {
     static rg_loop *const loops[K_DTYPES] = K_BASE_ALL(close);
     if (!rgi_may_do_once(op))
         return false;
     bool all = true;
-    /* Its strides are 0, so that all elements share the answer. */
+    /* The loop writes its answer into this tensor. The tensor gets the broadcast shape with strides
+     * of 0, so that all its elements are the one bool `all`. */
     rg_tensor answer = RG_NUMBER(RG_BOOL, &all);
     if (!rgi_broadcast_shapes(op, a, b, &answer))
         return false;

@@ -1,6 +1,6 @@
 /*
- * dtype.c: names of element types, promotion, and loads and stores of one element. dtype.h has the
- * table.
+ * dtype.c: the names of element types, promotion, and functions that load and store one element.
+ * The table of element types is in dtype.h.
  */
 #include "dtype.h"
 #include "structs.h"
@@ -49,13 +49,15 @@ RG_HOT int rg_promote_types(rg_dtype a, rg_dtype b) {
     return rank_of(a) > rank_of(b) ? a : b;
 }
 
-/* Promotes as torch does: tensors with dims decide first. 0-d tensors, and then numbers, change the
- * result only if their kind is higher than that of all groups before them. A float number counts as
- * the default dtype. */
+/* Returns the dtype of a result, by torch's rules. There are three groups of operands: tensors with
+ * dims, 0-d tensors, and plain numbers. Tensors with dims decide first. 0-d tensors change the
+ * result only if their kind (bool, integer, float) is higher than that of the tensors with dims;
+ * plain numbers, only if their kind is higher than that of both groups before. A plain float counts
+ * as the default dtype. */
 RG_HOT rg_dtype rgi_promote(int n, rg_tensor *const t[]) {
     enum { WITH_DIMS, ZERO_D, WRAPPED, GROUPS };
     int best[GROUPS] = { -1, -1, -1 };
-    /* The usual case: a float tensor and a number. */
+    /* A shortcut for the most common case: a float tensor and a plain number. */
     if (n == 2 && t[1]->flags & RG_WEAK && !(t[0]->flags & RG_WEAK) && rgi_is_float(t[0]->dtype))
         return t[0]->dtype;
     for (int i = 0; i < n; i++) {

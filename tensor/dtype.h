@@ -1,7 +1,7 @@
 /*
- * dtype.h: the one table of element types, and functions that read it. A new dtype is a name in
- * tensor.h's rg_dtype and a row here; then the compiler names the loops, tables and switches that
- * lack it.
+ * dtype.h: the one table of element types, and functions that read it. To add a dtype, add a name
+ * to rg_dtype in tensor.h and a row here. The compiler then reports each loop, table and switch
+ * that has no entry for the new dtype.
  */
 #pragma once
 
@@ -14,18 +14,18 @@
 /* The kinds of dtypes, in ascending order of promotion. */
 typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
 
-/* A row is X(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, with):
+/* Each row is X(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, with):
  *
  *     NAME     the dtype is RG_NAME
  *     suffix   the end of the names of loops over such elements: k_exp_float
- *     type     the type of an element in C
- *     kind     decides in promotion between tensors with dims, 0-d tensors and numbers
+ *     type     the C type of an element
+ *     kind     the rg_kind; the higher kind wins between tensors with dims, 0-d tensors and numbers
  *     rank     decides in promotion between two dtypes: the higher one wins
- *     limit    the bound of the numbers that can be written in this dtype
+ *     limit    finite numbers are at most this for a float, and below this for an integer
  *     torch    the name in Python
- *     scalar   the name in most of torch's sentences
- *     cpp      the name in torch's sentences that show a C++ type
- *     with     the argument that the table was given, for the macro X */
+ *     scalar   the name in most of torch's error messages
+ *     cpp      the name in those of torch's error messages that show a C++ type
+ *     with     the last argument of RG_DTYPES, which is passed on to the macro X */
 /* clang-format would break these rows into several lines each. */
 /* clang-format off */
 #define RG_BOOL_DTYPES(X, with)                                                                  \
@@ -39,9 +39,9 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
 #define RG_NUMBER_DTYPES(X, with) RG_INTEGER_DTYPES(X, with) RG_FLOAT_DTYPES(X, with)
 #define RG_DTYPES(X, with)        RG_BOOL_DTYPES(X, with) RG_NUMBER_DTYPES(X, with)
 
-/* RG_BY_FLOAT(find) is an array by dtype of find_float, find_double and so on, and
- * RG_BY_INTEGER(find) one of find_int64 and so on. Where a function isn't there, the compiler names
- * it. */
+/* RG_BY_FLOAT(find) initialises an array that is indexed by a floating dtype, with find_float,
+ * find_double and so on. RG_BY_INTEGER(find) does the same for integer dtypes: find_int64 and so
+ * on. If one of these functions is missing, the compiler names it. */
 #define RG_BY_FLOAT(name) \
     { RG_FLOAT_DTYPES(RG_DTYPE_ENTRY_, name) }
 #define RG_BY_INTEGER(name) \
@@ -67,26 +67,27 @@ static inline rg_kind rgi_kind(rg_dtype d) {
     return (rg_kind)kinds[d];
 }
 
-/* Return whether d is of a kind: they compare it with the kind's rows, which the compiler turns
- * into one comparison. d may be a number that is no dtype. */
+/* Return whether d is of the kind in the function's name. They compare d with each row of that
+ * kind; the compiler turns this into one comparison. d may be a number that is no dtype. */
 #define RG_DTYPE_OR_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, d) || d == RG_##NAME
 static inline bool rgi_is_bool(rg_dtype d) { return false RG_BOOL_DTYPES(RG_DTYPE_OR_, d); }
 static inline bool rgi_is_integer(rg_dtype d) { return false RG_INTEGER_DTYPES(RG_DTYPE_OR_, d); }
 static inline bool rgi_is_float(rg_dtype d) { return false RG_FLOAT_DTYPES(RG_DTYPE_OR_, d); }
 
-/* Returns whether a tensor of this dtype may hold indices. Kernels read indices as int64_t. Torch
- * takes int32, too, in some functions; its sentences there say so. */
+/* Returns whether a tensor of this dtype may hold indices. Kernels read indices as int64_t. In some
+ * functions torch also takes int32 indices, and its error messages there say so. */
 static inline bool rgi_is_index(rg_dtype d) { return d == RG_INT64; }
 
-/* Returns the greatest finite number of a dtype; for an integer dtype, the number after it. */
+/* Returns the greatest finite number of a floating dtype. For an integer dtype, returns 1 more than
+ * its greatest number; for bool, infinity. */
 static inline double rgi_limit(rg_dtype d) {
 #define RG_DTYPE_LIMIT_(NAME, suffix, type, kind, rank, limit, ...) [RG_##NAME] = limit,
     static const double limits[] = { RG_DTYPES(RG_DTYPE_LIMIT_, ) };
     return limits[d];
 }
 
-/* Returns the number of an integer dtype, or of bool, that is nearest to v: the least or greatest
- * number of the dtype where v is out of range. */
+/* Returns the number nearest to v that this dtype, an integer dtype or bool, can hold. That is v
+ * itself if v is in the dtype's range, or else the dtype's least or greatest number. */
 static inline int64_t rgi_nearest_integer(int64_t v, rg_dtype d) {
 #define RG_DTYPE_LEAST_(NAME, suffix, type, kind, rank, limit, ...) \
     [RG_##NAME] = (int64_t) - (limit),
@@ -101,9 +102,9 @@ static inline int64_t rgi_nearest_integer(int64_t v, rg_dtype d) {
     return v > most[d] ? most[d] : v;
 }
 
-/* A row of the limits that float.h defines for floating types, such as FLT_EPSILON. A new floating
- * dtype is a line here, whose macros are defined above it. The next functions return 0 for other
- * dtypes. */
+/* RG_DTYPE_FACT_ makes a row of the tables below from the limits that float.h defines for a
+ * floating type, such as FLT_EPSILON. A new floating dtype needs its own RG_FLOAT_FACT_ line here.
+ * The functions below return 0 for dtypes that aren't floating. */
 #define RG_FLOAT_FACT_float(FACT)  FLT_##FACT
 #define RG_FLOAT_FACT_double(FACT) DBL_##FACT
 #define RG_DTYPE_FACT_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, FACT) \
@@ -127,43 +128,46 @@ static inline int rgi_mantissa_bits(rg_dtype d) {
     return bits[d];
 }
 
-/* Returns true if a floating dtype has digits enough for a derivative to be estimated from
- * differences, as float64 has. */
+/* Returns whether a floating dtype has enough digits to estimate a derivative from differences of
+ * values: at least as many as float64. */
 static inline bool rgi_suits_differences(rg_dtype d) {
     return rgi_mantissa_bits(d) >= rgi_mantissa_bits(RG_FLOAT64);
 }
 
-/* Returns the number of decimal digits that every number of a floating dtype keeps. */
+/* Returns the number of decimal digits that a floating dtype always preserves: a number with this
+ * many digits is unchanged when it is converted to the dtype and back. */
 static inline int rgi_decimal_digits(rg_dtype d) {
     static const uint8_t digits[RG_DTYPE_COUNT] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, DIG) };
     return digits[d];
 }
 
-/* Returns whether `dtype` is a dtype; otherwise fails. */
+/* Returns true if `dtype` is a dtype; otherwise fails and returns false. */
 bool rgi_check_dtype(const char *op, int dtype);
-/* Returns Float, Double, Long or Bool. */
+/* Returns the name in most of torch's error messages: Float, Double, Long or Bool. */
 const char *rgi_scalar_name(rg_dtype d);
-/* Returns float, double, long int or bool. */
+/* Returns the name of the C++ type in torch's error messages: float, double, long int or bool. */
 const char *rgi_c_name(rg_dtype d);
-/* Returns the dtype of a result of these tensors, as torch.result_type does. */
+/* Returns the dtype of a result that is computed from these n tensors, as torch.result_type
+ * does. */
 rg_dtype rgi_promote(int n, rg_tensor *const t[]);
-/* Returns whether the dtype can hold the number; otherwise fails. */
+/* Returns true if the dtype can hold the number; otherwise fails and returns false. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 
-/* Requires that the function `op` has a loop for the dtype (`computes`). Fails as rgi_lacks_dtype
- * does, and returns false, otherwise. */
+/* `computes` says whether the function `op` has a loop for the dtype. If it hasn't, fails as
+ * rgi_lacks_dtype does. Returns `computes`. */
 static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype) {
     return RG_LIKELY(computes) || rgi_lacks_dtype(op, dtype);
 }
 
 /* ---- one element, in and out ------------------------------------------------------ */
 
-/* RG_OF_DOUBLE converts a double to an element. As in torch and on x86, NaN and numbers out of
- * range become the least value of an integer type. */
+/* RG_OF_DOUBLE converts a double to an element. If the element type is an integer, NaN and numbers
+ * out of range become its least value, as in torch on x86. */
 #define RG_OF_DOUBLE(v, type, kind, limit) \
     ((kind) == RG_INTEGER && !((v) >= -(limit) && (v) < (limit)) ? (type) - (limit) : (type)(v))
 
-/* Returns v as an element of the dtype holds it: rounded, or truncated to an integer. */
+/* Returns v as an element of this dtype would hold it: rounded to a floating dtype, truncated to an
+ * integer, or as 0 or 1 for bool. */
 static inline double rgi_rounded(double v, rg_dtype d) {
 #define RG_DTYPE_ROUND_(NAME, suffix, type, kind, rank, limit, ...) \
     case RG_##NAME: return (double)RG_OF_DOUBLE(v, type, kind, (double)limit);

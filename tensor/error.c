@@ -1,6 +1,6 @@
 /*
- * error.c: the error of a thread: a code and one line, which stay until rg_error_clear(), or until
- * the next failure after the program has looked at them.
+ * error.c: the error of a thread. An error is a code and a line of text. It stays until
+ * rg_error_clear(), or until another failure follows after the program has read it.
  */
 #include "error.h"
 
@@ -20,10 +20,11 @@ static void look_at_failure(rg_thread *me) {
     me->failure.halts = false;
 }
 
-/* Calls the handler with a line. A failure inside the handler doesn't replace the thread's error,
- * but the handler may clear it. Functions that the handler calls fail under their own names, not
- * under that of RG_AS. `stands` says whether the line is the thread's error; then the handler has
- * looked at it. */
+/* Calls the program's handler with the message `line`. If a function fails inside the handler, that
+ * failure doesn't replace the thread's error; but the handler may clear the error. Functions that
+ * the handler calls fail under their own names, not under that of an RG_AS around this call.
+ * `stands` says whether `line` has become the thread's error; if so, the error counts as read
+ * afterwards, since the handler got it. */
 static void call_handler(rg_thread *me, rg_code code, const char *line, bool stands) {
     rg_error_handler *handler = on_error;
     const rg_failure failure = me->failure;
@@ -31,7 +32,7 @@ static void call_handler(rg_thread *me, rg_code code, const char *line, bool sta
     if (!handler)
         return;
     rgi_named_as = NULL;
-    me->failure.told = true; /* The handler may end the program. */
+    me->failure.told = true; /* Set before the call, since the handler may end the program. */
     handler(code, line);
     rgi_named_as = as;
     if (me->failure.code == RG_OK)
@@ -42,9 +43,9 @@ static void call_handler(rg_thread *me, rg_code code, const char *line, bool sta
         look_at_failure(me);
 }
 
-/* Returns whether the line, "op: sentence" with the sentence at `at`, names op twice: some of
- * torch's sentences begin with "op(): ". The names are equal even if one has more underscores, or
- * "torch." before it. */
+/* Returns whether `line`, which is "op: sentence" with the sentence at `at`, names the op twice
+ * because the sentence begins with "op(): ", as some of torch's do. Underscores around a name and a
+ * leading "torch." don't count when the names are compared. */
 static bool names_op_twice(const char *line, size_t at) {
     const char *again = line + at;
     if (strncmp(again, "torch.", 6) == 0)
@@ -63,11 +64,12 @@ static bool names_op_twice(const char *line, size_t at) {
     return again[0] == ':' && again[1] == ' ';
 }
 
-/* All failures of the library, and of a program's own ops, call this function: in a debugger,
- * `break rg_fail` stops at each. */
+/* Every failure of the library, and of ops that a program defines, goes through this function. To
+ * stop at each failure in a debugger, use `break rg_fail`. */
 rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rgi_thread_get();
-    char line[sizeof me->failure.message]; /* The arguments may quote the message. */
+    char line[sizeof me->failure.message]; /* A buffer of its own, since the arguments may contain
+                                            * the old message. */
     if (!op)
         op = rgi_applying;
     if (rgi_named_as)

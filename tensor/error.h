@@ -1,49 +1,54 @@
 /*
- * error.h: how a call fails. tensor.h has the public functions, which read the error.
+ * error.h: how a function of the library fails. The public functions that read the error, such as
+ * rg_error, are in tensor.h.
  */
 #pragma once
 
 #include "thread.h"
 #include "unread.h"
 
-/* Fails with "op: sentence", and returns NULL. If the sentence begins with the op's name, as in
- * "op(): ..", the name isn't repeated. If op is NULL, the op that is being applied, if any, is
- * named. The macro wraps the call so that the compiler sees that the value is NULL.
+/* Fails with the message "op: sentence", and returns NULL. If the sentence begins with the op's
+ * name, as in "op(): ..", the name isn't put before it again. If the argument op is NULL, the
+ * message names the op that is being applied, if there is one. The macro wraps the call so that the
+ * compiler sees that the value is NULL.
  *
- * The failure becomes the thread's error, unless there is an earlier one that the program hasn't
- * looked at: a later failure mostly follows from an earlier one, by a number such as -1 or NaN, by
- * false, or by what was not done. A program looks by rg_error, rg_error_code or rg_error_clear, or
- * by a handler. The library itself never calls these three: it reads rgi_this.failure, which leaves
- * the failure unread. */
+ * The failure becomes the thread's error, unless the thread has an earlier error that the program
+ * hasn't read yet. That one stays, because a later failure is mostly a consequence: a failed call
+ * returned -1, NaN, NULL or false, or left something undone, and the program went on with that. A
+ * program reads the error by rg_error, rg_error_code or rg_error_clear, or gets it in its handler
+ * (rg_on_error). The library itself never calls these functions: it reads rgi_this.failure, which
+ * leaves the failure unread. */
 #define rgi_fail(...)         \
     __extension__({           \
         rg_fail(__VA_ARGS__); \
         (void *)0;            \
     })
 
-/* Returns whether the thread has an error, read or unread. */
+/* Returns whether the thread has an error, no matter whether the program has read it. */
 static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
 
-/* A function that tries something, and handles the failure itself, calls the first of these before
- * and the second one after. The first sets the thread's error aside, so that there is none. The
- * second restores it if it is unread, or if there is no other error. */
+/* For a function that tries something and handles the failure itself. Call rgi_set_failure_aside
+ * before the attempt: it moves the thread's error into *aside, so that the thread has no error.
+ * Call rgi_bring_failure_back after the attempt: it restores the error in *aside if the program
+ * hasn't read that error yet, or if the thread has no other error. */
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
 
-/* Forgets the thread's error. Between the two above, a function calls this to fail with a better
- * sentence. */
+/* Clears the thread's error. A function that has set a failure aside (see above) calls this before
+ * it fails again with a better message. */
 void rgi_forget_failure(void);
 
-/* Halts training, and returns false: a function that failed to compute gradients, or to change
+/* Halts training, and returns false. A function that failed to compute gradients, or to change
  * gradients or weights, ends with `return rgi_halt_training();`. Training stays halted until the
- * program looks at the error: functions that would change weights or write them to a file fail,
- * too, by `if (rgi_training_halted()) return false;`, and keep that error. */
+ * program reads the error. Until then, functions that would change weights or write them to a file
+ * fail as well, by `if (rgi_training_halted()) return false;`, and leave the error as it is. */
 bool rgi_halt_training(void) __attribute__((cold));
 static inline bool rgi_training_halted(void) {
     return RG_UNLIKELY(rgi_this.failure.halts) && !rgi_tell_unread();
 }
-/* Run a call unless training is halted, and halt training if the call returns false or NULL. They
- * return the result of the call, or false or NULL if it didn't run. */
+/* Make a call unless training is halted, and halt training if the call returns false or NULL. The
+ * value of the macro is the result of the call; it is false or NULL if training was halted before,
+ * and the call wasn't made. */
 #define RG_UNLESS_HALTED(call)        (!rgi_training_halted() && ((call) || rgi_halt_training()))
 #define RG_TENSOR_UNLESS_HALTED(call) (rgi_training_halted() ? NULL : rgi_halting(call))
 static inline rg_tensor *rgi_halting(rg_tensor *t) {
@@ -52,8 +57,9 @@ static inline rg_tensor *rgi_halting(rg_tensor *t) {
     return t;
 }
 
-/* Fail if the condition holds, and return NULL, or false, from their caller: RG_FAIL_IF with
- * torch's RuntimeError, the others with other codes. */
+/* If the condition holds, these macros fail, and return NULL or false from the function in which
+ * they stand. RG_FAIL_IF fails with RG_RUNTIME_ERROR, as torch does in most cases; the others fail
+ * with another code. */
 #define RG_FAIL_IF(condition, ...)       RG_FAIL_AS_IF(RG_RUNTIME_ERROR, condition, __VA_ARGS__)
 #define RG_FAIL_INDEX_IF(condition, ...) RG_FAIL_AS_IF(RG_INDEX_ERROR, condition, __VA_ARGS__)
 #define RG_FAIL_VALUE_IF(condition, ...) RG_FAIL_AS_IF(RG_VALUE_ERROR, condition, __VA_ARGS__)
@@ -63,9 +69,9 @@ static inline rg_tensor *rgi_halting(rg_tensor *t) {
             return rgi_fail(code, __VA_ARGS__); \
     } while (0)
 
-/* RG_AS("relu6") is for a function that is made of others: from there to the end of the block,
- * every failure has that name. If such functions call each other, the name of the outermost one is
- * used. */
+/* RG_AS("relu6") is for a function that is composed of other functions of the library. From RG_AS
+ * to the end of the block, every failure is reported under that name, "relu6". If such functions
+ * call each other, failures are reported under the name of the outermost one. */
 #define RG_AS(name)                           \
     const char *RG_PASTE(rg_as_, __COUNTER__) \
         __attribute__((cleanup(rgi_as_end), unused)) = rgi_as(name)
@@ -77,21 +83,25 @@ static inline const char *rgi_as(const char *name) {
 }
 static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }
 
-/* Returns whether `it`, an argument that is no tensor, isn't NULL. NULL fails with the sentence
- * that `what` ("a module") was expected, unless there is an error already. */
+/* Returns whether the argument `it`, which is not a tensor, isn't NULL. If it is NULL, fails with
+ * the message that `what` ("a module") was expected. If the thread has an error already, that error
+ * stays, since the NULL is probably its consequence. */
 bool rgi_given(const void *it, const char *op, const char *what);
-/* Returns whether the path isn't NULL. NULL fails, even if there is an error already: no function
- * of the library returns paths, so that NULL can't follow from an earlier failure. */
+/* Returns whether the path isn't NULL, and fails if it is. It fails even if the thread has an error
+ * already: no function of the library returns a path, so that a NULL path can't be the consequence
+ * of an earlier failure. */
 bool rgi_given_path(const char *path, const char *op);
-/* Returns whether v can be a list of n items. Fails if n is negative, or if v is NULL and n isn't
- * 0, unless there is an error already. */
+/* Returns whether v can be an array of n items. Fails if n is negative, or if v is NULL and n isn't
+ * 0. If the thread has an error already, that error stays. */
 bool rgi_given_list(int64_t n, const void *v, const char *op);
-/* Fails if an option's number is given besides its list, which has n values: the number would have
- * no effect. `absent` is the number that means that none is given. */
+/* Fails if a program has given both forms of one option: `number`, the single number, and a list of
+ * n values. The single number would have no effect. A number that equals `absent` counts as not
+ * given. */
 bool rgi_given_once(const char *op, const char *what, int64_t number, int64_t absent, int n);
-/* The result of every function that returns a list of tensors and fails. */
+/* A function that returns a list of tensors returns this value if it fails. */
 extern const rg_list rgi_list_failed;
-/* Returns whether it is a list, all of whose tensors pass rgi_check (structs.h). */
+/* Returns whether the list is valid and every tensor in it passes rgi_check (structs.h). */
 bool rgi_check_list(rg_list list, const char *op);
-/* Returns what rgi_check (structs.h) does, for files that don't see the struct of tensors. */
+/* Calls rgi_check (structs.h), and returns its result. Files that don't see the struct of a tensor
+ * call this function. */
 bool rgi_given_tensor(rg_tensor *t, const char *op);

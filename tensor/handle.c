@@ -1,5 +1,6 @@
 /*
- * handle.c: the errors for pointers that aren't a handle of the expected kind.
+ * handle.c: the errors when a function gets a pointer that isn't a handle of the kind that it
+ * expects.
  */
 #include "handle.h"
 

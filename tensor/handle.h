@@ -1,14 +1,14 @@
 /*
  * handle.h: the kinds of handles (see rg_handle in tensor.h), and the checks that a pointer is a
- * handle of the expected kind. A new kind is a row here; tests/nn/test_handles.c asks for an
- * example of it. rgi_free_handle, in memory.h, releases handles.
+ * handle of the expected kind. To add a kind, add a row here; tests/nn/test_handles.c then fails
+ * until it has an example of the kind. Handles are released by rgi_free_handle in memory.h.
  */
 #pragma once
 
 #include "error.h"
 
-/* A row: the kind's name in capitals, its article and its name in sentences, and the function that
- * releases it. */
+/* Each row has the kind's name in capitals, the article and the name for error messages, and for
+ * messages about a released handle the words that say how it is released. */
 #define RG_HANDLE_KINDS_(row)                                                                    \
     row(GENERATOR, "a ", "generator", "by rg_generator_free")                                    \
         row(SAFE_FILE, "a ", "file", "by rg_safe_close") row(REPLAY, "a ", "recorded step",      \
@@ -23,8 +23,9 @@
                                         row(TOKENIZER, "a ", "tokenizer", "by rg_tokenizer_free")
 
 #define RG_HANDLE_KIND_ENUM_(kind, article, name, released) RG_HANDLE_##kind,
-/* The values of rg_handle.kind: numbers that are unlikely to be elsewhere in memory. None of them
- * is a state of a tensor, which lies at the same offset. */
+/* The values of rg_handle.kind. The numbers are unlikely to occur elsewhere in memory. None of them
+ * is equal to a state of a tensor, because rg_handle.kind and rg_tensor.state have the same offset:
+ * one read of this place tells handles and tensors apart. */
 typedef enum rg_handle_kind {
     RG_HANDLE_BEFORE_FIRST = 0x484e4400,
     RG_HANDLE_KINDS_(RG_HANDLE_KIND_ENUM_) RG_HANDLE_BEHIND_LAST
@@ -34,20 +35,22 @@ typedef enum rg_handle_kind {
 #define RG_NEW_HANDLE(kind_) \
     { .kind = RG_HANDLE_##kind_ }
 
-/* Returns whether `it` is a handle of that kind that wasn't released. */
+/* Returns whether `it` is a handle of that kind that hasn't been released. */
 static inline bool rgi_is_handle(const void *it, rg_handle_kind kind) {
     const rg_handle *h = it;
     return h && h->kind == kind && !h->released;
 }
 
-/* Fails with a sentence that says why `it` isn't such a handle. If `it` is NULL and there is an
- * error already, that error stays. Returns false. */
+/* Fails with a message that says why `it` isn't a handle of this kind, or that it was released. If
+ * `it` is NULL and the thread has an error already, that error stays. Always returns false. */
 bool rgi_refuse_handle(const void *it, const char *op, rg_handle_kind kind) __attribute__((cold));
 
-/* Returns whether `it` is a handle of that kind that wasn't released; otherwise fails. */
+/* Returns true if `it` is a handle of that kind that hasn't been released; otherwise fails and
+ * returns false. */
 static inline bool rgi_handle_given(const void *it, const char *op, rg_handle_kind kind) {
     return RG_LIKELY(rgi_is_handle(it, kind)) || rgi_refuse_handle(it, op, kind);
 }
 
-/* Returns text such as "a tensor" or "an optimizer", for sentences about a wrong pointer. */
+/* Returns a string such as "a tensor" or "an optimizer", for error messages about a wrong
+ * pointer. */
 const char *rgi_name_of_pointer(const void *it);

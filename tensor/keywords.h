@@ -16,10 +16,11 @@
 #define RG_PASTE_(a, b) a##b
 #define RG_PASTE(a, b)  RG_PASTE_(a, b)
 
-/* Makes two warnings errors, which older C compilers don't do: a module in place of a tensor, and
- * an integer in place of a pointer. */
+/* Turns two warnings into errors, as newer C compilers do by default: a pointer of another type,
+ * such as a module where a tensor is expected, and an integer where a pointer is expected. */
 #ifndef __cplusplus
-/* Silences a warning of -pedantic: a call without options has an empty argument. */
+/* Silences a warning of Clang's -pedantic: a call without options leaves a variadic macro argument
+ * empty. */
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
 #endif
@@ -33,14 +34,17 @@
 
 /* ---- whole numbers ------------------------------------------------------------------- */
 
-/* RG_WHOLE(n) is n, and doesn't compile if n is a fraction or a pointer: C has no bitwise or of
- * these with the constant, which is 0, and whose name appears in the compiler's error. Each
- * function that takes a whole number, such as a size or a dim, is also a macro that wraps this
- * argument. Other arguments are passed on; one that is a literal with commas needs parentheses. */
+/* RG_WHOLE(n) has the value n, and doesn't compile if n is a fraction or a pointer. In C it is a
+ * bitwise or of n with a constant that is 0, because C has no bitwise or for fractions and
+ * pointers; the constant's name appears in the compiler's error. Each function that takes a whole
+ * number, such as a size or a dim, is also a macro of the same name that wraps this argument in
+ * RG_WHOLE. The macro passes its other arguments on; an argument that is a literal with commas must
+ * be put in parentheses. */
 #ifdef __cplusplus
-/* NULL is a long to G++, which refuses to convert it. Therefore a long is converted to a long long,
- * and the template takes all other types; the same is done for sizes and operands. (Clang refuses
- * NULL only if it and the conversion come from the same macro.) */
+/* G++ gives NULL the type long, and reports an error if NULL is converted to another type.
+ * Therefore a long takes the first function, which converts it to long long, and the template takes
+ * all other types. Sizes and operands are handled in the same way elsewhere. (Clang reports NULL
+ * only if NULL and the conversion come from the same macro.) */
 template <typename T> using rg_no_long = std::enable_if_t<!std::is_same<T, long>::value>;
 template <int line> struct rg_whole_number {
     static constexpr inline long long of(long long n) { return n; }
@@ -58,10 +62,12 @@ enum { RG_A_WHOLE_NUMBER_BELONGS_HERE };
 
 /* ---- options by name ----------------------------------------------------------------- */
 
-/* A struct of options begins with RG_BY_NAME, and each field ends with RG_DEFAULT: they put members
- * without a size between the fields, to which no value converts (an array of char would take a
- * string). In C, GCC would accept a value for such a member; RG_OPTIONS makes that an error, which
- * only -w silences. */
+/* The macros of this section make options possible that can be given by name only. A struct of
+ * options begins with RG_BY_NAME, and each of its fields ends with RG_DEFAULT. The two put members
+ * without a size before and between the fields, so that a value without a name would have to
+ * initialise such a member; but no value converts to its type. (If its type were an array of char,
+ * a string would convert to it.) In C, GCC would accept a value for such a member; RG_OPTIONS makes
+ * that an error, which only -w silences. */
 #if defined __GNUC__ && !defined __clang__ && !defined __cplusplus
 #define RG_OPTIONS __attribute__((designated_init))
 #pragma GCC diagnostic error "-Wdesignated-init"
@@ -95,9 +101,10 @@ typedef struct rg_options_go_by_name {
 #endif
 #define RG_DEFAULT(...) RG_DEFAULT_NAMED_(__LINE__, __VA_ARGS__)
 
-/* The type of an option whose value is an enum's. In C the field is an integer of the enum's size:
- * compilers silently convert a fraction to an enum, but RG_KEYWORDS makes them refuse it for an
- * integer. (They refuse neither a fraction nor a pointer for a bool.) */
+/* RG_ONE_OF(type) is the type of an option that takes a value of the enum `type`. In C it is an
+ * integer type of the enum's size, because compilers silently convert a fraction to an enum, while
+ * RG_KEYWORDS makes them report a fraction that is converted to an integer. (They report neither a
+ * fraction nor a pointer that is given for a bool.) */
 #ifdef __cplusplus
 #define RG_ONE_OF(type) type
 #else
@@ -105,23 +112,25 @@ typedef struct rg_options_go_by_name {
     __typeof__(__builtin_choose_expr(sizeof(type) == 1, (signed char)0, 0u))
 #endif
 
-/* Ends a field of a struct that programs fill in by name. If the program leaves the field out, it
- * is zero, in C++ as in C, without a warning. */
+/* Ends a field of a struct that programs initialise by field names. A field that the program leaves
+ * out is zero, in C++ as in C, and the compiler doesn't warn about it. */
 #ifdef __cplusplus
 #define RG_EMPTY = {}
 #else
 #define RG_EMPTY
 #endif
 
-/* In C the defaults come from RG_KEYWORDS, in C++ from the struct. The macro puts the arguments in
- * no block of its own, so that a literal among them, such as an array, lives to the end of the
- * caller's block in C, and to the end of the whole expression in C++. */
+/* RG_KEYWORDS makes a struct of options from the arguments. In C the defaults come from the
+ * argument `defaults`, in C++ from the struct's definition. The macro opens no block around the
+ * arguments. Therefore a literal among them, such as an array, lives to the end of the caller's
+ * block in C, and to the end of the full expression in C++. */
 #ifdef __cplusplus
 #define RG_KEYWORDS(type, defaults, ...) \
     type { __VA_ARGS__ }
 #else
-/* RG_QUIET_ turns two warnings off: a default that an argument overrides, and arguments whose text
- * is a long string. RG_STRICT_ makes a fraction in place of a whole number an error. */
+/* RG_QUIET_ turns two warnings off: one when an argument overrides a default, and one when the
+ * arguments, written as a string, are too long. RG_STRICT_ makes it an error to give a fraction for
+ * a whole number. */
 #ifdef __clang__
 #define RG_QUIET_                                                                                  \
     _Pragma("GCC diagnostic push") _Pragma("clang diagnostic ignored \"-Winitializer-overrides\"") \
@@ -136,7 +145,7 @@ typedef struct rg_options_go_by_name {
         _Pragma("GCC diagnostic ignored \"-Woverlength-strings\"")
 #define RG_STRICT_ _Pragma("GCC diagnostic error \"-Wfloat-conversion\"")
 #define RG_LOUD_   _Pragma("GCC diagnostic pop")
-#else /* GCC 11 takes no pragma in a macro's argument, and warns of fields that aren't named. */
+#else /* GCC 11 allows no pragma in a macro's argument, and warns about fields that aren't named. */
 #define RG_QUIET_
 #define RG_STRICT_
 #define RG_LOUD_
@@ -149,19 +158,22 @@ typedef struct rg_options_go_by_name {
     (*(RG_QUIETLY_, &(type){ RG_STRIP_ defaults, __VA_ARGS__ } \
                         + RG_REQUIRE_(RG_IS_NAMED_(#__VA_ARGS__), RG_BY_ITS_NAME_) + RG_LOUDLY_))
 #define RG_STRIP_(...) __VA_ARGS__
-/* True if the text of the arguments is empty or begins with a dot, as an option does. */
+/* True if the arguments, written as a string, are empty or begin with a dot, as an option by name
+ * does. */
 #define RG_IS_NAMED_(text) (sizeof(text) == 1 || !__builtin_memcmp(text, ".", 1))
 #endif
 
-/* In C, RG_REQUIRE_ is 0 if the condition holds; otherwise it doesn't compile, and the compiler
- * prints the sentence. __builtin_choose_expr keeps Clang from printing the whole condition. */
+/* In C, RG_REQUIRE_ is 0 if the condition holds. If it doesn't hold, the expression doesn't
+ * compile, and the compiler prints the sentence. __builtin_choose_expr keeps Clang from printing
+ * the whole condition as well. */
 #define RG_REQUIRE_(condition, sentence)                                     \
     (0 * (int)sizeof(struct {                                                \
          _Static_assert(__builtin_choose_expr((condition), 1, 0), sentence); \
          int unused;                                                         \
      }))
-/* RG_REQUIRE_OF_ does so for a condition on the type of an expression, within a function. (In the
- * declaration of a struct Clang refuses literals of variables, such as (float[]){ x, y }.) */
+/* RG_REQUIRE_OF_ does the same as RG_REQUIRE_, for a condition on the type of an expression, and
+ * can be used only within a function. RG_REQUIRE_ declares a struct, and there Clang doesn't allow
+ * an array literal of variables, such as (float[]){ x, y }. */
 #ifdef __clang__
 #define RG_REQUIRE_OF_(condition, sentence)                                 \
     __extension__({                                                         \

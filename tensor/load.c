@@ -1,15 +1,16 @@
 /*
- * load.c: the limit of the memory that a load takes, and the loads in progress.
+ * load.c: the limit of the memory that loading a file may allocate, and the loads in progress.
  */
 #include "load.h"
 
 #include "tensor/files/files.h"
 
-/* The default limit is LOAD_LEAST bytes plus LOAD_TIMES the size of the files. A byte of a file may
- * become an int64, and is in memory itself, too, so that no plain file exceeds the limit. */
+/* The default limit is LOAD_LEAST bytes plus LOAD_TIMES times the size of the files. A byte of a
+ * file may become an int64 of 8 bytes, and the byte itself is kept in memory as well. So 9 times
+ * the size is enough for every valid file that isn't compressed. */
 static const int64_t LOAD_LEAST = (int64_t)1 << 30, LOAD_TIMES = 9;
 
-/* The limit that the program set, or 0. */
+/* The limit that the program set, or 0 for the default limit. */
 static _Atomic int64_t load_limit;
 
 bool(rg_set_load_limit)(int64_t bytes) {
@@ -21,7 +22,7 @@ bool(rg_set_load_limit)(int64_t bytes) {
 
 int64_t rg_get_load_limit(void) { return load_limit; }
 
-/* Returns the number of bytes that the thread has taken and not freed. */
+/* Returns the number of bytes that the thread has allocated and not freed. */
 static int64_t bytes_held(const rg_thread *me) {
     int64_t n = 0;
     for (int i = 0; i <= RG_MEM_OTHER; i++)

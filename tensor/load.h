@@ -1,32 +1,34 @@
 /*
- * load.h: the limit of the memory that loading a file takes. A function that reads a file begins a
- * load by RG_LOADING; up to the end of the block, each of the thread's requests for memory counts,
- * and memory.c calls rgi_load_may_take before it grants one. rg_set_load_limit, in files.h, sets
- * the limit.
+ * load.h: the limit of the memory that loading a file may allocate. A function that reads a file
+ * puts RG_LOADING at its beginning. From there to the end of the block, each of the thread's
+ * requests for memory counts, and memory.c calls rgi_load_may_take before it grants one. A program
+ * sets the limit by rg_set_load_limit (files.h).
  */
 #pragma once
 
 #include "error.h"
 
-/* A load in progress. `op` and `as`, the name of an RG_AS around the load, are the names that a
- * failure for lack of memory has, whichever function needs the memory. */
+/* The loading of a file, while it is in progress. `op` is the name of the function that loads, and
+ * `as` is the name of an RG_AS around it. If the limit is exceeded, the error is reported under
+ * these names, whichever function requested the memory. */
 typedef struct rg_load {
     const char *op, *path, *as;
-    int64_t limit;  /* The most bytes that the load may take. */
-    int64_t before; /* The bytes that the thread held when the load began. */
-    bool by_files;  /* Set for the default limit, which grows with each file that the load reads. */
+    int64_t limit;  /* The most bytes that loading may allocate. */
+    int64_t before; /* The bytes that the thread held when loading began. */
+    bool by_files;  /* Set for the default limit, which grows with each file that is read. */
 } rg_load;
 
-/* Begins a load, and ends it at the end of the block. The path is for errors. A load within another
- * one is part of it. */
+/* Marks the rest of the block as the loading of a file. The path is for error messages. If another
+ * load is in progress already, this one becomes part of it. */
 #define RG_LOADING(op, path)                                           \
     rg_load rg_loading __attribute__((cleanup(rgi_load_end))) = { 0 }; \
     rgi_load_begin(&rg_loading, op, path)
 void rgi_load_begin(rg_load *load, const char *op, const char *path);
 void rgi_load_end(rg_load *load);
 
-/* Tells the load in progress, if there is one, that it reads a file of that size. */
+/* If a load is in progress, raises its limit for a file of this size, which it is about to read. A
+ * limit that the program has set isn't raised. */
 void rgi_load_reads(uint64_t bytes);
-/* Returns whether the thread may take that number of bytes. Fails with RG_IO_ERROR if the load in
- * progress would take more than its limit. Requires a load in progress. */
+/* Requires that a load is in progress. Returns whether the thread may allocate that many bytes; if
+ * the load would then exceed its limit, fails with RG_IO_ERROR and returns false. */
 bool rgi_load_may_take(const rg_thread *me, size_t bytes);

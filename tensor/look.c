@@ -1,5 +1,6 @@
 /*
- * look.c: reads a tensor's shape, dtype and elements. Nothing here is recorded.
+ * look.c: functions by which programs read a tensor's shape, dtype and elements. None of them adds
+ * a node to the graph.
  */
 #include "dtype.h"
 #include "error.h"
@@ -35,7 +36,8 @@ bool rg_is_floating_point(rg_tensor *t) {
     return rgi_check(t, "is_floating_point") && rgi_is_float(t->dtype);
 }
 
-/* Returns the number of `list` for a dim of t, or -1. */
+/* Returns the entry of `list` (the sizes or the strides of t) at the given dim. Returns -1 if it
+ * fails. */
 static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, int dim) {
     int d;
     if (!rgi_check(t, op))
@@ -70,8 +72,8 @@ static bool is_one_element(const char *op, int64_t numel) {
     return true;
 }
 
-/* Returns whether t has one element, and may be read. A failure is reported at once, since few
- * programs check a number for NaN or -1. */
+/* Returns whether t has exactly one element and may be read now. A failure is written to standard
+ * error at once, because few programs check the number that they get for NaN or -1. */
 static bool is_item(rg_tensor *t) {
     return (rgi_may_do_once("item") && rgi_check(t, "item") && is_one_element("item", t->numel))
            || rgi_tell_unread();
@@ -93,7 +95,8 @@ int64_t rg_item_int(rg_tensor *t) {
     return rgi_load_i64(t->data, t->dtype);
 }
 
-/* Returns the address of the element with this index. Dims without an index must have size 1. */
+/* Returns the address of the element with this index. Dims beyond those in the index must have size
+ * 1. Returns NULL if it fails. */
 static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
     RG_FAIL_INDEX_IF(index->n > 0 && t->ndim == 0, "at",
                      "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "

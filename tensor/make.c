@@ -1,6 +1,6 @@
 /*
- * make.c: makes tensors of given values. Nothing here is recorded: a value that is passed as a
- * tensor counts as a number.
+ * make.c: functions by which programs make tensors of given values. None of them adds a node to the
+ * graph: of a value that is passed as a 0-d tensor, only the number is used.
  */
 #include "kernels/kernels.h"
 #include "scope.h"
@@ -12,8 +12,8 @@
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
-/* A number: the element of a 0-d tensor as a double and as an integer, since a double can't hold
- * every int64. */
+/* A number: the element of a 0-d tensor, as a double and as an integer, since a double can't hold
+ * every int64 exactly. */
 typedef struct making_number {
     rg_dtype dtype;
     double d;
@@ -30,7 +30,7 @@ static bool number_of(const char *op, const char *argument, rg_tensor *t, making
     return true;
 }
 
-/* Returns the dtype of a number for which none is given. */
+/* Returns the dtype that a tensor made from this number has if the program gives none. */
 static rg_dtype number_dtype(const making_number *v) {
     return rgi_is_float(v->dtype) ? rg_default_dtype() : v->dtype;
 }
@@ -48,7 +48,8 @@ RG_HOT rg_tensor *rg_wrap_float(double x) { return wrapped(RG_FLOAT64, &x); }
 rg_tensor *(rg_wrap_int)(int64_t x) { return wrapped(RG_INT64, &x); }
 rg_tensor *rg_wrap_bool(bool x) { return wrapped(RG_BOOL, &x); }
 
-/* The error begins with the number, since the function that it is for isn't known here. */
+/* In place of a function's name, the error message begins with the number, since the function for
+ * which the number is meant isn't known here. */
 rg_tensor *(rg_wrap_unsigned)(uint64_t x) {
     char digits[24];
     if (x <= INT64_MAX)
@@ -113,8 +114,8 @@ rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) {
     return making_zeros(rgi_new_dims("zeros", &shape, dtype));
 }
 
-/* Returns a new tensor, filled with a number: one like `like`, or of this shape if `like` is NULL.
- * RG_NO_DTYPE means the number's own dtype. */
+/* Returns a new tensor in which all elements are `value`. It has the shape of `like`, or the shape
+ * `shape` if `like` is NULL. If dtype is RG_NO_DTYPE, the number's own dtype is used. */
 static rg_tensor *full_of(const char *op, const rg_tensor *like, const rg_dims *shape,
                           rg_tensor *value, int dtype) {
     making_number v;
@@ -165,7 +166,8 @@ rg_tensor *(rg_eye_as)(int64_t n, int64_t m, rg_dtype dtype) {
 
 /* ---- ranges ---------------------------------------------------------------------- */
 
-/* Fail for a step that leads away from the end, and for a range that is too long. */
+/* arange_leads fails if the step leads away from the end. arange_ends fails if the range is too
+ * long. */
 static bool arange_leads(bool leads) {
     RG_FAIL_IF(!leads, "arange", "upper bound and lower bound inconsistent with step sign");
     return true;
@@ -196,7 +198,8 @@ static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step) {
     return rgi_own(t);
 }
 
-/* Truncates the three numbers to integers first, as torch does. */
+/* Makes an integer range from float arguments: truncates start, end and step to integers first, as
+ * torch does. */
 static rg_tensor *arange_cut(const making_number *a, const making_number *b,
                              const making_number *s) {
     if (!rgi_number_fits("arange", a->d, RG_INT64) || !rgi_number_fits("arange", b->d, RG_INT64)
@@ -206,7 +209,8 @@ static rg_tensor *arange_cut(const making_number *a, const making_number *b,
     return arange_integers(a->i, b->i, s->i);
 }
 
-/* Makes a range. RG_NO_DTYPE means int64, or the default dtype if a number is floating. */
+/* Makes a range from start to end. If dtype is RG_NO_DTYPE, the range is of int64, or of the
+ * default dtype if one of the three numbers is floating. */
 static rg_tensor *arange_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, int dtype) {
     making_number a;
     making_number b;
@@ -246,8 +250,9 @@ rg_tensor *(rg_arange_as)(rg_tensor *end, rg_dtype dtype) {
     return (rg_arange_step_as)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one), dtype);
 }
 
-/* Returns a tensor for `steps` numbers; fails if an argument isn't valid. If steps is 1, the number
- * will be `only`. */
+/* Checks the arguments, and returns a new tensor of `steps` uninitialised numbers. Fails and
+ * returns NULL if an argument isn't valid. `only` is the number that the caller writes if steps is
+ * 1; it is checked in that case. */
 static rg_tensor *spaced_new(const char *op, double start, double end, double only, int64_t steps,
                              rg_dtype dtype) {
     if (!rgi_check_dtype(op, dtype))
@@ -284,7 +289,7 @@ rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, r
     double width = rgi_is_float(dtype) ? rgi_rounded(end - start, dtype) : end - start;
     double step = steps > 1 ? width / ((double)steps - 1) : 0;
     for (int64_t i = 0; i < steps; i++) {
-        /* As in torch, the second half is computed backwards from the end. */
+        /* As in torch, the exponents of the second half are computed backwards from the end. */
         bool early = i < steps / 2 || steps == 1;
         double exponent = early ? start + step * (double)i : end - step * (double)(steps - 1 - i);
         rgi_store_f64(t->data + (size_t)i * rgi_sizeof(dtype), dtype, pow(base, exponent));
@@ -294,7 +299,8 @@ rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, r
 
 /* ---- from memory ----------------------------------------------------------------- */
 
-/* Returns a new tensor to copy the data into; fails if there is no data for its elements. */
+/* Returns a new tensor into which the caller copies the data. Fails and returns NULL if data is
+ * NULL although the shape has elements. */
 static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dims *shape) {
     rg_tensor *t = rgi_new_dims("from", shape, dtype);
     if (!t || data || !t->numel)
@@ -307,7 +313,7 @@ rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape) {
     rg_tensor *t = making_room_for(data, dtype, &shape);
     if (!t)
         return NULL;
-    /* A byte other than 0 becomes 1, since a bool of C must be 0 or 1. */
+    /* A byte other than 0 becomes 1, since a C bool must be 0 or 1. */
     if (rgi_is_bool(dtype))
         for (int64_t i = 0; i < t->numel; i++)
             t->data[i] = ((const char *)data)[i] != 0;

@@ -1,6 +1,7 @@
 /*
- * map.c: maps from names, or from addresses, to numbers, made of stb_ds's hash tables. No other
- * file includes stb_ds. Here its requests for memory are served, and handled if they fail.
+ * map.c: maps from names, or from addresses, to numbers. They are made of the hash tables of
+ * stb_ds, a header that no other file includes. This file allocates memory for stb_ds, and handles
+ * failed allocations, which stb_ds doesn't.
  */
 #include "map.h"
 #include "threads/lock.h"
@@ -13,24 +14,27 @@
 
 /* ---- memory for stb_ds --------------------------------------------------------- */
 
-/* A block of memory of a map. The blocks are a list, and are freed together. */
+/* A block of memory that belongs to a map. The blocks of a map form a linked list, and are freed
+ * together. */
 typedef struct rg_map_block {
     struct rg_map_block *next;
     size_t bytes;
 } map_block;
 
-/* A put in progress. stb_ds doesn't check whether it got memory, so a request that fails leaves by
- * longjmp to the put. */
+/* The insertion of a key, while it is in progress. stb_ds doesn't check whether an allocation
+ * succeeded. Therefore map_memory, when it gets no memory, leaves stb_ds by a longjmp to the
+ * function that started the insertion. */
 typedef struct map_put {
     rg_map *map;
     jmp_buf out_of_memory;
 } map_put;
 
-/* The thread's put in progress, or NULL. */
+/* The insertion that is in progress in this thread, or NULL if there is none. */
 static __thread map_put *putting __attribute__((tls_model("initial-exec")));
 
-/* Returns a new block with a copy of the old one, which stays. RG_LOCK_MAPS is released during the
- * request, since a request that fails calls the program's error handler, which may use a map. */
+/* Returns a new block of `bytes` bytes with a copy of the contents of the old block. The old block
+ * isn't freed. RG_LOCK_MAPS is released during the allocation: if it fails, the program's error
+ * handler is called, and the handler may use a map. */
 static void *map_memory(const void *old, size_t bytes) {
     map_put *put = putting;
     rgi_unlock(RG_LOCK_MAPS);
@@ -46,8 +50,9 @@ static void *map_memory(const void *old, size_t bytes) {
     return memcpy(b + 1, old, RG_MIN(bytes, had));
 }
 
-/* stb_ds's functions become static, so that they don't clash with a program's own stb_ds. stb_ds
- * writes typeof, which only GNU C has; plain C11 has __typeof__. */
+/* Makes stb_ds's functions static, so that they don't clash with a program's own copy of stb_ds.
+ * stb_ds uses the keyword typeof, which only GNU C has; in plain C11 it is replaced by
+ * __typeof__. */
 #define STBDS_REALLOC(context, block, bytes) map_memory(block, bytes)
 #define STBDS_FREE(context, block)           ((void)0)
 #define STBDS_NO_SHORT_NAMES
@@ -71,8 +76,8 @@ typedef struct rg_map_address {
 
 /* ---- putting ------------------------------------------------------------------- */
 
-/* Sets the number of a name, or of an address if the name is NULL. Requires that `putting` is a put
- * of m. */
+/* Sets the number of a name, or of an address if the name is NULL. Requires that `putting` is set,
+ * for the map m. */
 static void put_key(rg_map *m, const char *name, const void *address, int64_t number) {
     if (!name) {
         stbds_hmput(m->addresses, address, number);
@@ -110,7 +115,8 @@ bool rgi_map_put_address(rg_map *m, const void *address, int64_t number) {
 
 /* ---- looking ------------------------------------------------------------------- */
 
-/* Looks a name up. A missing table is checked for first, since stb_ds would make one. */
+/* Returns the number of a name, or -1 if the map doesn't have it. Without the first check, stb_ds
+ * would allocate a table that is missing. */
 int64_t rgi_map_name(const rg_map *m, const char *name) {
     if (!m->names)
         return -1;

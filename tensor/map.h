@@ -1,6 +1,6 @@
 /*
  * map.h: maps from names, or from addresses, to numbers. Registries, dictionaries and vocabularies
- * find their entries by them. The tables are stb_ds's. Private.
+ * use them to find an entry's index. The tables inside are those of stb_ds. Private.
  */
 #pragma once
 
@@ -8,23 +8,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A map is initialised with { 0 }. Names and addresses have a table each. */
+/* A map is initialised with { 0 }. It has one table for names and one for addresses. */
 typedef struct rg_map {
     struct rg_map_name *names;
     struct rg_map_address *addresses;
     struct rg_map_block *blocks; /* The memory of the tables. */
 } rg_map;
 
-/* Set the number of a key, which must not be negative. A name is copied. If there is no memory,
- * they return false, and the map becomes empty. */
+/* Set the number of a key. The number must not be negative. The map keeps a copy of a name. If
+ * memory runs out, they return false, and the map becomes empty. */
 bool rgi_map_put_name(rg_map *m, const char *name, int64_t number);
 bool rgi_map_put_address(rg_map *m, const void *address, int64_t number);
-/* Return the key's number, or -1 if the map doesn't have the key. */
+/* Return the key's number, or -1 if the key isn't in the map. */
 int64_t rgi_map_name(const rg_map *m, const char *name);
 int64_t rgi_map_address(const rg_map *m, const void *address);
-/* Return the number of names, and of addresses. */
+/* Return how many names, or addresses, are in the map. */
 size_t rgi_map_names(const rg_map *m);
 size_t rgi_map_addresses(const rg_map *m);
-/* Returns the i-th name in the order of insertion. It lives as long as the map. */
+/* Returns the i-th name in the order of insertion. The string lives as long as the map. */
 const char *rgi_map_name_at(const rg_map *m, size_t i);
 void rgi_map_free(rg_map *m);

@@ -1,14 +1,16 @@
 /*
- * memory.c: memory of the library. Blocks come from free lists of the thread, one for each size
- * class, so that a training loop asks the system for no memory after its first steps. Small blocks
- * are cut from large chunks, on huge pages if possible, and are never returned to the system; a
- * thread with too many of them passes them on to other threads. Tensor headers have a list of their
- * own: a released header stays readable, so that its use is noticed. So do the handles that a
- * thread released last.
+ * memory.c: memory of the library. Each thread has a free list for each size class, from which it
+ * takes its blocks, so that a training loop asks the system for no memory after its first
+ * iterations. Small blocks are cut from large chunks, which are on huge pages if possible, and are
+ * never returned to the system. A thread that has too many free small blocks passes some on to
+ * other threads. Headers of tensors have a free list of their own: a released header is marked as
+ * released and isn't overwritten soon, so that a later use of it is noticed. The memory of the
+ * handles that a thread released last isn't reused at once either, for the same reason.
  *
  * With REGARD_POOL=0, under the sanitizers, under valgrind and in a debug build (RG_DEBUG), malloc
- * and free are called for every block, and no header is reused. Tests have blocks guarded: a new
- * block is filled with nonsense, and the bytes beyond its end must be unchanged when it is freed.
+ * and free are called for every block, and no header is reused. Tests can turn guards on
+ * (rgi_memory_guarded): then a new block is filled with nonsense, and when a block is freed, the
+ * bytes beyond its end are checked for changes.
  *
  * This file is long because all of its parts share the lists and their counters.
  */
@@ -25,12 +27,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Sizes in bytes, except the last one. */
+/* In bytes, except HEADERS_AT_ONCE, which is a number of headers. */
 enum {
-    SMALL_MAX = 4096,     /* The largest small block; small classes are 64 bytes apart. */
-    HUGE_MIN = 2 << 20,   /* The smallest block that is aligned to huge pages and asks for them. */
+    SMALL_MAX = 4096,     /* The largest small block. Small size classes are 64 bytes apart. */
+    HUGE_MIN = 2 << 20,   /* Blocks of at least this size are aligned to huge pages, and ask the
+                           * system for huge pages. */
     CHUNK_MIN = 64 << 10, /* The size of a thread's first chunk. */
-    CHUNK_MAX = 4 << 20,  /* The size up to which each chunk is twice as large as the one before. */
+    CHUNK_MAX = 4 << 20,  /* Each chunk is twice as large as the one before, up to this size. */
     HEADERS_AT_ONCE = 64, /* The number of headers that are cut from a chunk at once. */
 };
 
@@ -38,9 +41,10 @@ enum {
 static const int64_t CACHE_MAX = (int64_t)1 << 30;
 
 /* `bypass` is set if malloc is called for every block. `threads` is the list of running threads,
- * `ended` has the sums of the counters of ended ones, and `batches` are free blocks that belong to
- * no thread; RG_LOCK_MEMORY guards these three. `flushed` is the number of bytes in use, without
- * the drifts of the threads. */
+ * `ended` has the sums of the counters of threads that have ended, and `batches` has free blocks
+ * that belong to no thread; RG_LOCK_MEMORY guards these three. `flushed` is the number of bytes in
+ * use that the threads have added to the common count; what a thread has counted since then is in
+ * its `drift`. */
 static bool bypass;
 bool rgi_memory_guarded;
 atomic_long rgi_memory_spoilt;
@@ -65,8 +69,10 @@ static void fold_counts(rg_thread *to, const rg_thread *from) {
     raise_peak(to, count_of(&from->peak));
 }
 
-/* The peak needs a common count, since a block may be freed by another thread than the one that
- * took it. A thread adds its own count to it in large steps. */
+/* Computing the peak needs a count that all threads share, since a block may be freed by another
+ * thread than the one that allocated it. To avoid a locked instruction for each block, a thread
+ * counts in its own `drift`, and adds the drift to the shared count `flushed` only when it exceeds
+ * RG_DRIFT_MAX. */
 void rgi_drifted(rg_thread *me) {
     long drift = count_of(&me->drift);
     raise_peak(me, count_of(&flushed) + drift);
@@ -90,7 +96,7 @@ void rgi_drifted(rg_thread *me) {
 #define ALWAYS_BYPASSED false
 #endif
 
-/* Set if REGARD_POOL has an unknown value, until a thread has warned of it. */
+/* Set if REGARD_POOL has an unknown value. The first thread that warns about it clears the flag. */
 static atomic_bool pool_unknown;
 
 static void choose_bypass(void) {
@@ -101,7 +107,8 @@ static void choose_bypass(void) {
     atomic_init(&pool_unknown, pool && *pool && strcmp(pool, "0") && strcmp(pool, "1"));
 }
 
-/* The caller has initialised the thread, since the handler of warnings may call the library. */
+/* Warns if REGARD_POOL has an unknown value. Requires that the caller has initialised the thread,
+ * since the program's handler of warnings may call the library. */
 static void warn_of_unknown_pool(void) {
     const char *taken = bypass ? "each block is malloc's own" : "free blocks are kept";
     if (atomic_load(&pool_unknown) && atomic_exchange(&pool_unknown, false))
@@ -129,9 +136,9 @@ static void *system_alloc(size_t bytes) {
     return p;
 }
 
-/* Returns the size class of a block, and sets *rounded to the size of the class's blocks. Class 0
- * is for headers; the others are 64 bytes apart up to SMALL_MAX, and then there are four for each
- * power of two. */
+/* Returns the size class of a block, and sets *rounded to the size of the blocks in that class.
+ * Class 0 is for headers. The other classes are 64 bytes apart up to SMALL_MAX; above that there
+ * are four classes for each power of two. */
 static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
     if (bytes <= SMALL_MAX) {
         size_t c = bytes ? (bytes + 63) / 64 : 1;
@@ -146,8 +153,9 @@ static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
 }
 
 /* ---- small blocks and headers -------------------------------------------------------------------
- * A thread that frees blocks of other threads passes them on, a batch at a time. Between its own
- * list and the common one it keeps one spare batch. */
+ * A thread that frees more blocks of a size than it allocates, for example blocks that other
+ * threads allocated, passes them on to the common list, a batch at a time. One spare batch of each
+ * size class stays with the thread. */
 
 static void hand_over(size_t c, rg_free_block *first) {
     if (!first)
@@ -158,7 +166,7 @@ static void hand_over(size_t c, rg_free_block *first) {
     rgi_unlock(RG_LOCK_MEMORY);
 }
 
-/* Moves the list to the spare batch, and the spare batch to the common list. */
+/* Makes the thread's list the new spare batch, and moves the old spare batch to the common list. */
 static void retire(rg_free_list *list, size_t c) {
     hand_over(c, list->spare);
     list->spare = list->first;
@@ -168,7 +176,8 @@ static void retire(rg_free_list *list, size_t c) {
     list->count = 0;
 }
 
-/* Returns the spare batch, or else a batch of the common list, or NULL if there is none. */
+/* Returns a batch of free blocks: the spare batch, or else one from the common list. Returns NULL
+ * if there is neither. */
 static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     rg_free_block *first = list->spare;
     list->spare = NULL;
@@ -182,7 +191,7 @@ static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     return first;
 }
 
-/* Makes free blocks of the rest of the chunk, unless blocks are guarded. */
+/* Makes free blocks of the rest of the chunk. If blocks are guarded, the rest stays unused. */
 static void cut_up_rest(rg_thread *me) {
     while (me->fresh_bytes && !rgi_memory_guarded) {
         size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);
@@ -192,8 +201,8 @@ static void cut_up_rest(rg_thread *me) {
     }
 }
 
-/* Returns bytes of the chunk. Requires that `bytes` is a multiple of 64 and far smaller than a
- * chunk. */
+/* Cuts `bytes` bytes from the thread's chunk, and returns them. Requires that `bytes` is a multiple
+ * of 64 and far smaller than a chunk. Returns NULL if memory runs out. */
 static void *cut_from_chunk(rg_thread *me, size_t bytes) {
     if (RG_UNLIKELY(me->fresh_bytes < bytes)) {
         char *chunk = system_alloc(me->chunk);
@@ -211,8 +220,9 @@ static void *cut_from_chunk(rg_thread *me, size_t bytes) {
     return p;
 }
 
-/* If blocks are guarded, all free ones are in the spare batch, so that each request and each
- * release runs the functions of this file. */
+/* If blocks are guarded, all free blocks are kept in the spare batch. The inline functions of
+ * memory.h don't look there, so that each allocation and each release calls the functions of this
+ * file, which check the guards. */
 static void *guarded_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_block **spare = &me->small[c].spare, *block = *spare;
     if (!block)
@@ -295,7 +305,8 @@ void rg_memory_trim(void) {
 
 enum { NONSENSE = 0xA5 };
 
-/* Counts the block if something was written beyond its end. */
+/* Checks the guard bytes between the end of the block and `size`, the size of its class. Counts the
+ * block in rgi_memory_spoilt if one of them was overwritten. */
 static void look_behind(const void *block, size_t bytes, size_t size) {
     const unsigned char *behind = (const unsigned char *)block + bytes;
     const size_t n = size - bytes;
@@ -305,13 +316,14 @@ static void look_behind(const void *block, size_t bytes, size_t size) {
 
 /* ---- requests and releases ------------------------------------------------------------------- */
 
-/* The largest handle that isn't reused at once. */
+/* A larger handle is freed at once when it is released, and doesn't rest in the ring of released
+ * handles. */
 enum { HANDLE_RESTS_MAX = 16 << 10 };
 
-/* The size from which requests fail without asking the system. */
+/* Requests of this size or more fail without asking the system. */
 static const size_t ABSURD_BYTES = (size_t)1 << 39;
 
-/* Returns whether a test has asked for this request to fail. */
+/* Returns whether this request must fail because a test has asked for it (rg_memory_fail_at). */
 static bool fails_now(rg_thread *me) {
     if (!me->fail_at)
         return false;
@@ -325,7 +337,7 @@ static void *refuse_bytes(size_t bytes) {
     return rgi_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes", bytes);
 }
 
-/* Returns a block of size class c, or NULL if there is no memory. */
+/* Returns a block of size class c, or NULL if memory runs out. */
 static void *find_block(rg_thread *me, size_t bytes, size_t c, size_t size) {
     if (RG_UNLIKELY(bypass))
         return system_alloc(bytes);
@@ -357,8 +369,9 @@ static void header_free(rg_thread *me, void *header) {
         small_free(me, rested, 0);
 }
 
-/* Keeps a released header for ever, if the pool is bypassed: it stays readable, and isn't reused.
- * It is kept in a list, in place of a spare batch, lest a tool report it as a leak. */
+/* Keeps a released header for ever, if the pool is bypassed: the header stays readable, and isn't
+ * reused. It is put into a list (in the field of the spare batch), so that tools don't report it as
+ * a leak. */
 static void header_keep(rg_thread *me, void *header) {
     rg_free_block *kept = header;
     kept->next = me->small[0].spare;
@@ -387,7 +400,7 @@ void rgi_free(void *block, size_t bytes, rg_class cls) {
     rgi_count_bytes(me, cls, false, (long)size, 0);
 }
 
-/* Frees the handle at index i of the ring, if there is one. */
+/* Frees the handle in slot i of the ring of released handles, if there is one. */
 static void end_rest(rg_thread *me, uint32_t i) {
     void *block = me->resting_handles[i].handle;
     size_t size, c = class_of(me->resting_handles[i].bytes, RG_MEM_OTHER, &size);

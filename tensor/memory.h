@@ -1,35 +1,37 @@
 /*
- * memory.h: memory of the library: all files request and release it here, and memory.c calls
- * malloc. (Only thread.c allocates a thread's state itself.) Every block is aligned to 64 bytes,
- * and whoever releases a block passes its size and its class.
+ * memory.h: allocation of memory. All files of the library allocate and free memory by these
+ * functions; only memory.c calls malloc. (One exception: thread.c allocates a thread's state
+ * itself.) Every block is aligned to 64 bytes. Whoever frees a block passes its size and its class.
  */
 #pragma once
 
 #include "thread.h"
 
-/* Returns a block. Fails with RG_OUT_OF_MEMORY and returns NULL if there is no memory, or with
- * load.h's error in a load that takes too much. */
+/* Returns a block. Returns NULL if it fails: with RG_OUT_OF_MEMORY if memory runs out, or with
+ * RG_IO_ERROR if a file is being loaded and the load would exceed its limit (see load.h). */
 void *rgi_alloc(size_t bytes, rg_class cls);
 /* Frees a block; does nothing for NULL. */
 void rgi_free(void *block, size_t bytes, rg_class cls);
-/* Marks a handle as released, and frees its block of class RG_MEM_OTHER. The memory of the last
- * RG_RESTING_HANDLES handles of a thread isn't reused yet, so that a use of one is noticed. */
+/* Marks a handle as released, and frees its block, which has class RG_MEM_OTHER. The memory of the
+ * last RG_RESTING_HANDLES handles that a thread released isn't reused yet, so that a later use of
+ * one of them is noticed. */
 void rgi_free_handle(rg_handle *h, size_t bytes);
-/* Do the same as rgi_alloc and rgi_free, for blocks that are needed all the time: the usual case is
- * inlined. The block to free must not be NULL. */
+/* Do the same as rgi_alloc and rgi_free, with the most common case inlined: for blocks that are
+ * allocated and freed all the time. The block to free must not be NULL. */
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls);
 static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
-/* Makes room for `want` items of `item` bytes each in a block of class RG_MEM_OTHER: if its
- * capacity is smaller, moves it to a block of at least twice the capacity. Returns false, and
- * changes nothing, if there is no memory. */
+/* Makes room for `want` items of `item` bytes each in *block, a block of class RG_MEM_OTHER that
+ * has room for *capacity items. If that isn't enough, moves the items to a new block of at least
+ * twice the capacity. If memory runs out, returns false and changes nothing. */
 bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
-/* Returns `bytes` bytes that the innermost scope owns, aligned to 64 bytes, or NULL if there is no
- * memory. `bytes` may be 0. */
+/* Returns a block of `bytes` bytes, aligned to 64 bytes, that the innermost scope owns. `bytes` may
+ * be 0. Returns NULL if memory runs out. */
 void *rgi_scope_alloc(size_t bytes);
-/* Returns whether every block comes from malloc directly; memory.c says when. */
+/* Returns whether every block comes from malloc directly; the head of memory.c says when. */
 bool rgi_pool_bypassed(void);
-/* If tests set this before a program's first request, new blocks are filled with nonsense, and
- * blocks in which something was written beyond the end are counted when they are freed. */
+/* For tests. If rgi_memory_guarded is set before a program's first allocation, new blocks are
+ * filled with nonsense. When a block is freed and something was written beyond its end,
+ * rgi_memory_spoilt goes up by 1. */
 extern bool rgi_memory_guarded;
 extern atomic_long rgi_memory_spoilt;
 
@@ -40,24 +42,29 @@ void rgi_memory_end_thread(rg_thread *me);
 /* ---- counting ------------------------------------------------------------------ */
 
 enum {
-    /* The greatest number of bytes that a thread hasn't added to the common count. */
+    /* The most bytes by which a thread's own count may differ from what it has added to the common
+     * count. */
     RG_DRIFT_MAX = 256 << 10,
-    RG_SMALL_BATCH = 16 << 14, /* The most bytes in a list of small blocks, divided by 64. */
-    RG_HEADER_BATCH = 512,     /* The most headers in their list. */
+    RG_SMALL_BATCH = 16 << 14, /* Divided by the block size in units of 64 bytes, this is the most
+                                * blocks in a list of small blocks: each list holds at most 64 times
+                                * as many bytes. */
+    RG_HEADER_BATCH = 512,     /* The most headers in the list of free headers. */
 };
 
-/* Adds n to a counter that only its own thread writes, so that no locked instruction is needed. */
+/* Adds n to a counter that is written only by the thread that owns it, so that no locked
+ * instruction is needed. */
 static inline void rgi_count_to(atomic_long *count, long n) {
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
                           memory_order_relaxed);
 }
 
-/* Raises the thread's peak if necessary, and adds the drift to the common count if it is out of
- * bounds. */
+/* Raises the thread's peak if necessary, and adds the drift to the common count if the drift is
+ * larger than RG_DRIFT_MAX. */
 void rgi_drifted(rg_thread *me);
 
-/* Counts `bytes` bytes of a class as taken, if `more`, or else as freed. `others` are bytes of
- * other classes, which the caller has added to their class already. */
+/* Counts `bytes` bytes of a class as allocated if `more` is true, or else as freed. `others` are
+ * bytes of other classes that are allocated or freed together with them; the caller has counted
+ * them in their classes already, and here they are counted in the total. */
 static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me, rg_class cls,
                                                                   bool more, long bytes,
                                                                   long others) {
@@ -70,15 +77,16 @@ static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me,
         rgi_drifted(me);
 }
 
-/* ---- the lists of small blocks, uncounted --------------------------------------- */
+/* ---- the lists of small blocks; these functions don't count --------------------------- */
 
-/* Returns the size class of a small block. The result is beyond the last class if bytes is 0 or too
- * large. */
+/* Returns the size class of a small block. If bytes is 0 or too large for a small block, the result
+ * is beyond the last class. */
 static inline size_t rgi_small_class(size_t bytes, rg_class cls) {
     return cls == RG_MEM_HEADER ? 0 : (bytes - 1) / 64 + 1;
 }
 
-/* Returns the first block of a list, and removes it. Requires that the list isn't empty. */
+/* Removes the first block from the list of size class c, and returns it. Requires that the list
+ * isn't empty. */
 static inline void *rgi_take(rg_thread *me, size_t c) {
     rg_free_block *b = me->small[c].first;
     me->small[c].first = b->next;
@@ -98,9 +106,9 @@ static inline void rgi_put_back(rg_thread *me, void *block, size_t c) {
     me->small[c].count++;
 }
 
-/* Puts a released header into the ring of headers that aren't reused yet, so that a use after the
- * end of its scope finds a header that is marked as dead. Returns the oldest header of the ring,
- * which is removed, or NULL. */
+/* Puts a released header into the ring of headers that aren't reused yet, so that a program that
+ * uses the tensor later finds a header that is marked as dead. If the ring is full, removes and
+ * returns its oldest header; otherwise returns NULL. */
 static inline void *rgi_put_to_rest(rg_thread *me, void *header) {
     void **place = &me->resting[me->rests++ % RG_RESTING];
     void *rested = *place;
@@ -108,7 +116,8 @@ static inline void *rgi_put_to_rest(rg_thread *me, void *header) {
     return rested;
 }
 
-/* ---- the usual case -------------------------------------------------------------------------- */
+/* ---- the most common case inline
+ * ----------------------------------------------------------------- */
 
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls) {
     rg_thread *me = &rgi_this;
@@ -133,15 +142,17 @@ static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls) {
 
 /* ---- a header and a storage at once ------------------------------------------------ */
 
-/* Returns the header that rgi_take_both would take, or NULL if there is none, or if requests are
- * watched. The caller may write to it, except to its rg_free_block. */
+/* Returns the header that rgi_take_both would take, without taking it. Returns NULL if the list is
+ * empty, or if allocations are watched (counted by a test or for the loading of a file). The caller
+ * may write to the header, except to its first bytes, which are an rg_free_block. */
 static inline void *rgi_header_at_hand(void) {
     const rg_thread *me = &rgi_this;
     return RG_UNLIKELY(me->watched) ? NULL : me->small[0].first;
 }
 
-/* Takes the header of rgi_header_at_hand and a storage of `bytes` bytes, and returns the storage.
- * If the list has no such storage, takes nothing and returns NULL. */
+/* Takes the header that rgi_header_at_hand returned and a storage of `bytes` bytes from their
+ * lists, and returns the storage. If the list of storages of this size is empty, takes nothing and
+ * returns NULL. */
 static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
     rg_thread *me = &rgi_this;
     size_t c = rgi_small_class(bytes, RG_MEM_STORAGE);
@@ -154,11 +165,11 @@ static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
     return storage;
 }
 
-/* The part of rgi_free_both for full lists. */
+/* Continues rgi_free_both when a list is full. */
 void rgi_free_both_slowly(void *header, size_t header_bytes, void *storage, size_t bytes);
 
-/* Frees a header and, unless it is NULL, a storage. The function ends with a call, so that its
- * caller has no registers to save. */
+/* Frees a header and, unless it is NULL, a storage. The function ends with a call, so that the
+ * compiler needn't save registers for its caller. */
 static inline void rgi_free_both(void *header, size_t header_bytes, void *storage, size_t bytes) {
     rg_thread *me = &rgi_this;
     size_t c = storage ? rgi_small_class(bytes, RG_MEM_STORAGE) : 0;

@@ -1,10 +1,10 @@
 /*
- * name.c: the names of tensors, for errors and drawings.
+ * name.c: the names that programs give to tensors, for error messages and drawings.
  */
 #include "storage.h"
 #include "text/text.h"
 
-/* Returns a label with a copy of the name, or NULL if there is no memory. */
+/* Returns a label with a copy of the name, or NULL if memory runs out. */
 static rg_label *label_new(const char *name) {
     size_t length = strlen(name) + 1;
     rg_label *label = rgi_alloc(sizeof *label + length, RG_MEM_OTHER);
@@ -18,7 +18,8 @@ static void label_free(rg_label *label) {
         rgi_free(label, sizeof *label + strlen(label->name) + 1, RG_MEM_OTHER);
 }
 
-/* Sets t's label, which may be NULL. Returns the previous one, or NULL. */
+/* Sets t's label, or removes it if `label` is NULL. Returns the previous label, or NULL if there
+ * was none. */
 static rg_label *exchange_label(rg_tensor *t, rg_label *label) {
     rg_label *before = t->flags & RG_NAMED ? t->label : NULL;
     rg_tensor *base = t->flags & RG_VIEW ? rgi_base_of(t) : NULL;
@@ -41,7 +42,8 @@ rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
     rg_label *label = name ? label_new(name) : NULL;
     if (name && !label)
         return NULL;
-    /* The history gets the name first, since that can fail: both get it, or neither. */
+    /* Renames the node of t's history first, because that can fail for lack of memory. So either
+     * both get the name, or neither. */
     if (!t->history || rgi_rename(&t->history->name, name))
         label = exchange_label(t, label);
     else

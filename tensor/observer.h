@@ -1,15 +1,15 @@
 /*
- * observer.h: observers, by which a layer above is told what a thread does with tensors, so that it
- * can record the steps. Most threads have no observer; then each function here only reads a
- * pointer.
+ * observer.h: observers. An observer is told what a thread does with tensors, so that a layer above
+ * tensor/ can record the operations. Most threads have no observer; then each function here costs
+ * no more than the read of a pointer.
  */
 #pragma once
 
 #include "thread.h"
 
-/* An operation that redo(context) repeats; redo returns false if it fails. The context has `bytes`
- * bytes. An observer that keeps the operation copies the context, and calls drop(copy), unless
- * `drop` is NULL, before it frees the copy. */
+/* An operation that an observer can repeat by calling redo(context); redo returns false if it
+ * fails. `bytes` is the size of the context. An observer that keeps the operation makes a copy of
+ * the context. Before it frees the copy, it calls drop(copy), unless `drop` is NULL. */
 typedef bool rg_redo(void *context);
 typedef struct rg_operation {
     rg_redo *redo;
@@ -18,34 +18,38 @@ typedef struct rg_operation {
     size_t bytes;
 } rg_operation;
 
-/* An observer. Functions that are NULL aren't called. If one returns false or NULL, the observer
- * has refused with an error; `did` is an exception. */
+/* An observer. Functions that are NULL aren't called. If a function returns false or NULL, the
+ * observer has refused what it was told, and has failed with an error. The exception is `did`,
+ * which returns false if the observer doesn't keep the operation. */
 typedef struct rg_observer rg_observer;
 struct rg_observer {
-    /* Makes the tensor that rgi_new returns. */
+    /* Makes the tensor that rgi_new returns, in place of rgi_new's own code. */
     rg_tensor *(*make)(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size);
-    /* Allocates a storage of `bytes` bytes for t, an op's output. */
+    /* Allocates a storage of `bytes` bytes for t, which is an op's output. */
     bool (*allocate)(rg_observer *o, rg_tensor *t, size_t bytes);
-    /* Reports that a scope has ended or a tensor was dropped, so that references may have gone. */
+    /* Reports that a scope has ended or a tensor was dropped, so that tensors may have been
+     * released. */
     void (*released)(rg_observer *o);
-    /* Returns whether the function `op` may do what can't be repeated, such as reading a value. */
+    /* Returns whether the function `op` may do something that a replay can't repeat, such as
+     * reading a value from a tensor. */
     bool (*may_do_once)(rg_observer *o, const char *op);
-    /* Reports that all of `to` was written, with the values of `from`, or with zeros if `from` is
-     * NULL. */
+    /* Reports that all elements of `to` were overwritten with the values of `from`, or with zeros
+     * if `from` is NULL. */
     bool (*copied)(rg_observer *o, rg_tensor *to, rg_tensor *from, const char *op);
-    /* Reports that the operation writes all of t, or nothing if t is NULL. Returns true if the
-     * observer keeps the operation's context. */
+    /* Reports an operation that overwrites all elements of t; t is NULL if it writes no tensor.
+     * Returns true if the observer keeps the operation's context. */
     bool (*did)(rg_observer *o, rg_tensor *t, const char *op, const rg_operation *operation);
 };
 
-/* Sets the thread's observer, or none if o is NULL. Returns the previous one. */
+/* Makes o the thread's observer; NULL means no observer. Returns the previous observer. */
 static inline rg_observer *rgi_set_observer(rg_observer *o) {
     rg_observer *before = rgi_this.observer;
     rgi_this.observer = o;
     return before;
 }
 
-/* Returns whether the function `op` may do what can't be repeated. */
+/* Returns whether the function `op` may do something that a replay can't repeat; true if there is
+ * no observer. */
 static inline bool rgi_may_do_once(const char *op) {
     rg_observer *o = rgi_this.observer;
     return RG_LIKELY(!o) || !o->may_do_once || o->may_do_once(o, op);
@@ -57,13 +61,14 @@ static inline void rgi_observe_release(void) {
         o->released(o);
 }
 
-/* Reports a copy to the observer. Returns false if it refuses. */
+/* Reports a copy to the observer, if there is one. Returns false if the observer refuses it. */
 static inline bool rgi_observe_copy(rg_tensor *to, rg_tensor *from, const char *op) {
     rg_observer *o = rgi_this.observer;
     return RG_LIKELY(!o) || !o->copied || o->copied(o, to, from, op);
 }
 
-/* Returns whether an observer keeps the operation's context. */
+/* Reports an operation to the observer, if there is one. Returns whether the observer keeps the
+ * operation's context. */
 static inline bool rgi_observe_operation(rg_tensor *t, const char *op,
                                          const rg_operation *operation) {
     rg_observer *o = rgi_this.observer;

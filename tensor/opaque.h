@@ -1,6 +1,7 @@
 /*
- * opaque.h: what a file needs of tensors that doesn't know their struct, beside the functions for
- * programs: references, writes in place, the memory behind a tensor, and its shape's text.
+ * opaque.h: functions on tensors for files that don't see the struct of a tensor, in addition to
+ * the public functions: references, writes in place, the memory of a tensor, and its shape as a
+ * string.
  */
 #pragma once
 
@@ -8,9 +9,10 @@
 
 /* ---- references ------------------------------------------------------------------- */
 
-/* The states of a tensor, numbers that are unlikely to be elsewhere in memory. The states of a
- * released tensor say what released it, for the error of a later use; RG_DEAD is for a scope. They
- * differ in their highest byte only. */
+/* The states of a tensor. The numbers are unlikely to occur elsewhere in memory. RG_ALIVE is the
+ * state of a tensor in use. The other states, which differ in their highest byte only, say what
+ * released the tensor, for the error message if the program uses it later; RG_DEAD means that the
+ * end of a scope released it. */
 enum {
     RG_ALIVE = 0x52454741,
     RG_DEAD = 0x44454144,
@@ -22,45 +24,49 @@ enum {
     RG_THREAD_ENDED = 0x4a454144,
 };
 
-/* Replaces the reference in *place, which may be NULL, by one to t, or by none where t is NULL. */
+/* Replaces the reference in *place, which may be NULL, by a reference to t. If t is NULL, *place
+ * becomes NULL. */
 void rgi_set_reference(rg_tensor **place, rg_tensor *t);
-/* Removes a reference. If it was the last one, leaves the tensor in this state, which says what
- * released it. NULL and RG_NONE have no references. */
+/* Removes a reference to t. If it was the last one, t is released and left in the given state,
+ * which says what released it. Does nothing if t is NULL or RG_NONE. */
 void rgi_release_as(rg_tensor *t, uint32_t state);
-/* Adds a reference, gives it to the innermost scope, and returns t. */
+/* Adds a reference to t, which the innermost scope owns from then on. Returns t. */
 rg_tensor *rgi_lend(rg_tensor *t);
 
 /* ---- writes in place, without a record --------------------------------------------- */
 
-/* Returns whether no two elements of t share memory, and t wasn't made in inference mode or the
- * thread is in inference mode; otherwise fails with torch's sentence. */
+/* Returns whether t may be overwritten in place. Otherwise fails with torch's message: if two
+ * elements of t share memory, or if t was made in inference mode and the thread isn't in inference
+ * mode. */
 bool rgi_may_overwrite(const rg_tensor *t, const char *op);
-/* Counts a write to t's memory. The caller tells the observer. */
+/* Counts a write to t's memory in the version of its storage. The caller reports the write to the
+ * observer. */
 void rgi_count_write(rg_tensor *t, const char *op);
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-/* Returns a pointer to t's first element, as rg_data does, also while a step is recorded. */
+/* Returns a pointer to t's first element, as rg_data does. Unlike rg_data, it may also be called
+ * while a step is recorded. */
 void *rgi_data(const rg_tensor *t);
-/* Returns a pointer behind the element that lies last in memory. */
+/* Returns the address just behind the element of t that has the highest address. */
 const void *rgi_data_end(const rg_tensor *t);
-/* Returns whether t's elements are all that its storage has room for. */
+/* Returns whether t's elements fill its storage completely. */
 bool rgi_fills_storage(const rg_tensor *t);
 
 /* ---- failures ---------------------------------------------------------------------- */
 
-/* Fails with RG_NOT_IMPLEMENTED, and a sentence like: not implemented for 'Long'. Returns false. If
- * `op` is NULL, the error has the name of the op that is being applied. */
+/* Fails with RG_NOT_IMPLEMENTED and a message like: not implemented for 'Long'. Returns false. If
+ * `op` is NULL, the error names the op that is being applied. */
 bool rgi_lacks_dtype(const char *op, rg_dtype dtype) __attribute__((cold));
 
 /* ---- shapes ------------------------------------------------------------------------ */
 
-/* Returns whether two tensors have the same shape, as rgi_same_shape (shape.h) does to a file that
- * sees the struct. */
+/* Returns whether two tensors have the same shape. Files that see the struct of a tensor call
+ * rgi_same_shape (shape.h). */
 bool rgi_have_same_shape(const rg_tensor *a, const rg_tensor *b);
-/* Writes a shape into the buffer, such as [6, 3], and returns the buffer. */
+/* Writes a shape into the buffer as a string such as [6, 3], and returns the buffer. */
 const char *rgi_shape_text(int n, const int64_t *size, char buf[192]);
-/* The text of dims, which lasts to the end of the block. */
+/* The string of dims; it lives to the end of the block. */
 #define RG_DIMS_TEXT(d) rgi_shape_text((d)->n, (d)->v, (char[192]){ 0 })
-/* The text of a tensor's shape, which lasts as long. */
+/* The string of a tensor's shape; it lives to the end of the block. */
 #define RG_SIZES_TEXT(t) RG_DIMS_TEXT(((rg_dims[]){ rg_shape(t) }))

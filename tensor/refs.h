@@ -1,8 +1,8 @@
 /*
  * refs.h: reference counts.
  *
- * An instruction with a lock takes as long as twenty others. A process with one thread needs none,
- * and the C library tells whether there is only one.
+ * An atomic read-modify-write instruction takes as long as twenty others. A process with one thread
+ * doesn't need such instructions, and the C library tells whether the process has only one.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #define RG_ALONE false
 #endif
 
-/* Adds n references. */
+/* Adds n references to the count. */
 #define RG_COUNT_UP(count, n)                                                                     \
     do {                                                                                          \
         if (RG_ALONE)                                                                             \
@@ -27,8 +27,8 @@
             atomic_fetch_add_explicit(count, n, memory_order_relaxed);                            \
     } while (0)
 
-/* Subtracts n references, and returns whether they were the last ones. If they were, the count
- * isn't written, since no other thread can read it. */
+/* Subtracts n references from the count, and returns whether they were the last ones. In that case
+ * the count isn't written, since no other thread can read it. */
 #define RG_COUNT_DOWN(count, n)                                                   \
     __extension__({                                                               \
         __auto_type now_ = atomic_load_explicit(count, memory_order_acquire);     \

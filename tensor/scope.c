@@ -1,8 +1,8 @@
 /*
- * scope.c: scopes, which own results. The thread has one stack of references and, for each open
- * scope, a mark: the depth of the stack at which the scope began. Ending a scope releases the
- * references above its mark, and so ends scopes left open inside it, too. Memory that scopes own is
- * a list beside the stack.
+ * scope.c: scopes, which own results. Each thread has one stack of references to tensors and, for
+ * each open scope, a mark: the depth that the stack had when the scope began. Ending a scope
+ * releases the references above its mark, and so also ends scopes that were left open inside it.
+ * The blocks of memory that scopes own are in a list beside the stack.
  */
 #include "scope.h"
 #include "error.h"
@@ -11,7 +11,8 @@
 #include "refs.h"
 #include "thread.h"
 
-/* The root scope has no mark of its own: it begins at 0. */
+/* Returns the mark of the innermost scope. The root scope has no mark in the array: it begins at
+ * depth 0. */
 static size_t innermost_mark(const rg_thread *me) {
     return me->scopes ? me->marks[me->scopes - 1] : 0;
 }
@@ -19,8 +20,8 @@ static size_t innermost_mark(const rg_thread *me) {
 RG_HOT size_t rg_scope_begin(void) {
     rg_thread *me = rgi_thread_get();
     if (RG_UNLIKELY(me->scopes == me->marks_room)) {
-        /* This request can't fail for a test or for the limit of a load, since this function has no
-         * way to report a failure. */
+        /* This allocation isn't counted for tests (fail_at) or for the limit of a load, because
+         * rg_scope_begin has no way to report a failure. */
         int64_t fail_at = me->fail_at;
         struct rg_load *load = me->load;
         me->fail_at = 0;
@@ -46,9 +47,9 @@ static inline void release_down_to(rg_thread *me, size_t depth) {
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-/* The fields before a block that scopes own; they take a multiple of 64 bytes. `level` is 1 for the
- * root scope, and one more for each scope inside. `bytes` is the size of the block with these
- * fields. */
+/* The fields before a block of memory that a scope owns; they take a multiple of 64 bytes. `level`
+ * is the level of the scope: 1 for the root scope, 2 for a scope inside it, and so on. `bytes` is
+ * the size of the block including these fields. */
 struct rg_scope_block {
     _Alignas(64) struct rg_scope_block *next;
     size_t level;
@@ -78,7 +79,7 @@ void *(rg_scope_copy)(const void *from, size_t bytes) {
     return own;
 }
 
-/* Frees the blocks of scopes whose level is above this one. */
+/* Frees the blocks of all scopes whose level is greater than `level`. */
 static __attribute__((noinline)) void free_blocks(rg_thread *me, size_t level) {
     while (me->blocks && me->blocks->level > level) {
         struct rg_scope_block *block = me->blocks;
@@ -102,8 +103,8 @@ static __attribute__((noinline)) void tell_and_free_blocks(rg_thread *me, size_t
     free_blocks(me, level);
 }
 
-/* Releases the tensors of scopes whose level is above this one, from `depth` on in the stack, and
- * then, which is rare, frees their memory. Tells the observer. */
+/* Releases the tensors on the stack from `depth` on, which belong to scopes of a level greater than
+ * `level`. Then frees the memory of these scopes, which is rare, and tells the observer. */
 static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
     release_down_to(me, depth);
     if (RG_UNLIKELY((uintptr_t)me->observer | (uintptr_t)me->blocks))
@@ -146,8 +147,8 @@ void rgi_scope_end_thread(rg_thread *me) {
 
 /* ---- ownership ----------------------------------------------------------------------- */
 
-/* Sets the tensor's slot. It is only a hint: if several threads own the tensor, the last one's slot
- * stays. */
+/* Remembers in t at which index of the stack its reference is. This is only a hint: if scopes of
+ * several threads own the tensor, the index that was written last stays. */
 static void put_slot(rg_tensor *t, size_t at) {
     atomic_store_explicit(&t->slot, (unsigned)at, memory_order_relaxed);
 }
@@ -174,8 +175,8 @@ RG_HOT rg_tensor *rgi_lend(rg_tensor *t) {
     return rgi_own(t);
 }
 
-/* Returns the index of t on the stack, from the depth `from` on, or -1. The slot is usually right.
- */
+/* Returns the index of t on the stack, searching from the depth `from` on. Returns -1 if t isn't
+ * there. The hint t->slot is usually right. */
 static int64_t find_on_stack(const rg_thread *me, const rg_tensor *t, size_t from) {
     size_t hint = atomic_load_explicit(&t->slot, memory_order_relaxed);
     if (hint >= from && hint < me->depth && me->stack[hint] == t)
@@ -186,8 +187,8 @@ static int64_t find_on_stack(const rg_thread *me, const rg_tensor *t, size_t fro
     return -1;
 }
 
-/* Removes a reference from the stack. Holes at the top are closed, lest a loop that keeps or drops
- * tensors make the stack grow. */
+/* Removes a reference from the stack. Its entry becomes NULL, and NULLs at the top of the stack are
+ * popped, so that the stack doesn't grow in a loop that keeps or drops tensors. */
 static void take_from_stack(rg_thread *me, int64_t at) {
     size_t mark = innermost_mark(me);
     me->stack[at] = NULL;
@@ -208,7 +209,7 @@ rg_tensor *rg_keep(rg_tensor *t) {
     return t;
 }
 
-/* Cancels one call of rg_keep. Returns whether there was one. */
+/* Cancels one call of rg_keep for t. Returns false if there was none to cancel. */
 static bool unkeep(rg_tensor *t) {
     unsigned kept = atomic_load_explicit(&t->kept, memory_order_relaxed);
     while (kept)
@@ -251,8 +252,9 @@ rg_tensor *rg_escape(rg_tensor *t) {
     size_t mark = innermost_mark(me);
     int64_t at = find_on_stack(me, t, mark);
     if (at < 0)
-        return t; /* An outer scope owns t already. */
-    /* Exchanges t with the scope's first reference, and moves the scope's mark behind t. */
+        return t; /* An outer scope owns t already, so there is nothing to do. */
+    /* Swaps t with the first reference of the innermost scope, and moves the scope's mark up by
+     * one, so that t belongs to the scope outside. */
     rg_tensor *first = me->stack[mark];
     me->stack[at] = first;
     if (first)

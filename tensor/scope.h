@@ -1,16 +1,17 @@
 /*
- * scope.h: scopes, which own results. tensor.h has the public functions, which begin and end
- * scopes.
+ * scope.h: scopes, which own results. The public functions that begin and end scopes are in
+ * tensor.h.
  */
 #pragma once
 
 #include "storage.h"
 #include "text/text.h"
 
-/* Gives the caller's reference to the innermost scope, and returns t; returns NULL for NULL. */
+/* Gives the caller's reference to the innermost scope, and returns t. Returns NULL if t is NULL, or
+ * if memory runs out; then t is released. */
 static inline rg_tensor *rgi_own(rg_tensor *t);
 rg_tensor *rgi_own_slowly(rg_tensor *t);
-/* Does what rg_drop does. If t is released, leaves it in this state (opaque.h). */
+/* Drops t as rg_drop does. If that releases t, leaves it in the given state (opaque.h). */
 void rgi_drop_as(rg_tensor *t, uint32_t state);
 
 /* Releases all tensors, and frees all memory, that the thread's scopes own. Only thread.c calls it.

@@ -1,5 +1,6 @@
 /*
- * shape.c: shapes: negative dims, broadcasting, counts of elements, strides, and their text.
+ * shape.c: shapes: negative dims, broadcasting, the number of elements, strides, and shapes as
+ * strings.
  */
 #include "shape.h"
 #include "error.h"
@@ -92,14 +93,15 @@ bool rgi_check_sizes(const char *op, const rg_dims *d) {
 
 /* ---- strides -------------------------------------------------------------------- */
 
-/* Returns a b, or INT64_MAX if that overflows: no memory is that large, so that the allocation will
- * be refused. */
+/* Returns a * b, or INT64_MAX if that overflows. No memory is that large, so that the allocation
+ * will fail later. */
 static int64_t saturating_product(int64_t a, int64_t b) {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* Sets strides as torch does: a dim of size 0 counts as one of size 1 for the dims outside it. */
+/* Sets contiguous strides as torch does. For the strides of the dims outside it, a dim of size 0
+ * counts like one of size 1. */
 void rgi_set_strides(rg_tensor *t) {
     int64_t stride = 1;
     if (RG_LIKELY(rgi_lay_out(t, t->ndim, t->size))) {
@@ -138,17 +140,19 @@ RG_HOT void rgi_update_flags(rg_tensor *t) {
 
 typedef enum shape_order { SHAPE_IN_ORDER, SHAPE_TURNED, SHAPE_UNORDERED } shape_order;
 
-/* Returns the stride of an input along a dim of y, to which it broadcasts, or 0 if the input has
- * one element for the whole dim. */
+/* Returns the stride in `in`, an input that broadcasts to y, along dim `dim` of y. Returns 0 if the
+ * input has one element for the whole dim. */
 static int64_t stride_along(const rg_tensor *y, const rg_tensor *in, int dim) {
     const int d = dim - (y->ndim - in->ndim);
     return d < 0 || (in->size[d] == 1 && y->size[dim] != 1) ? 0 : in->stride[d];
 }
 
-/* Returns the order of two dims of y in memory: SHAPE_IN_ORDER if `outer` is outside `inner`,
- * SHAPE_TURNED if it is inside, or unordered. As in torch, the first input that orders them
- * decides: the dim of the larger stride is outside, and a stride of 0 decides nothing. If the
- * strides are equal, the dims are turned if `inner` is larger, and unordered otherwise. */
+/* Compares two dims of y, `outer` and `inner`, by their order in memory. Returns SHAPE_IN_ORDER if
+ * `outer` should be outside `inner`, SHAPE_TURNED if it should be inside, and SHAPE_UNORDERED if
+ * the inputs don't tell. As in torch, the first input that orders the two dims decides: the dim
+ * with the larger stride is outside, and an input in which one of the strides is 0 decides nothing.
+ * If the strides are equal, the dims are turned if `inner` is larger; otherwise this input decides
+ * nothing. */
 static shape_order order_of(const rg_tensor *y, int n, rg_tensor *const in[], int outer,
                             int inner) {
     for (int i = 0; i < n; i++) {
@@ -164,8 +168,9 @@ static shape_order order_of(const rg_tensor *y, int n, rg_tensor *const in[], in
     return SHAPE_UNORDERED;
 }
 
-/* Sorts the dims of y as n inputs order them, by insertion from the last dim on. Returns whether
- * the order is unchanged. */
+/* Sorts the dims of y into the order in memory that n inputs give (see order_of), by an insertion
+ * sort that begins at the last dim. Writes the order into `order`, and returns whether it is the
+ * order of the dims in y. */
 static bool sort_dims(const rg_tensor *y, int n, rg_tensor *const in[], int order[RG_MAX_DIMS]) {
     const int dims = y->ndim;
     bool sorted = true;
@@ -203,8 +208,8 @@ bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
 
 /* ---- the strides of results ------------------------------------------------------ */
 
-/* Sets strides without gaps for this order of dims in memory. A dim counts as at least `least`
- * elements. */
+/* Sets strides without gaps so that the dims lie in memory in this order, outermost first. A size
+ * below `least` counts as `least`. */
 static void stride_in_order(rg_tensor *t, const int order[], int64_t least) {
     int64_t stride = 1;
     for (int d = t->ndim - 1; d >= 0; d--) {
@@ -219,7 +224,7 @@ static void take_strides(rg_tensor *t, const rg_tensor *from) {
     rgi_update_flags(t);
 }
 
-/* Returns whether the dims of t are in this order in memory, without gaps. */
+/* Returns whether the dims of t lie in memory in this order, outermost first, without gaps. */
 static bool lies_in_order(const rg_tensor *t, const int order[]) {
     int64_t stride = 1;
     for (int d = t->ndim - 1; d >= 0; d--) {
@@ -231,8 +236,9 @@ static bool lies_in_order(const rg_tensor *t, const int order[]) {
     return true;
 }
 
-/* Finds a dim of stride 1, then one whose stride is the size of that dim, and so on: each stride
- * must be the product of the sizes found before it. */
+/* Searches for a dim of stride 1, then for a dim whose stride is the size of the first one, and so
+ * on: each stride must be the product of the sizes found before. Returns whether such dims are
+ * found up to the number of elements. */
 bool rgi_is_dense_in_some_order(const rg_tensor *t) {
     int64_t stride = 1;
     for (int found = 0; stride < t->numel; stride *= t->size[found - 1]) {
@@ -248,9 +254,10 @@ bool rgi_is_dense_in_some_order(const rg_tensor *t) {
 
 static const int channels_last[] = { 0, 2, 3, 1 };
 
-/* Sets the strides of y as torch does for inputs that have one shape and the same order in memory:
- * contiguous, with the channels of images last, or without gaps. If two of these fit, the strides
- * of dims of size 1 decide. Returns false if the inputs are none of these. */
+/* Sets the strides of y as torch does if all inputs have y's shape and the same order in memory:
+ * all contiguous, all images with channels last, or all with equal strides without gaps. If several
+ * of these hold, which happens with dims of size 1, the first one wins. Returns false if none
+ * holds. */
 static bool lay_out_as_all(rg_tensor *y, int n, rg_tensor *const in[]) {
     bool contiguous = true;
     bool last = y->ndim == 4;
@@ -297,8 +304,9 @@ void rgi_lay_out_as(rg_tensor *y, const rg_tensor *x) {
     stride_in_order(y, order, 1);
 }
 
-/* Elements don't overlap if, with the dims sorted by stride, each stride is larger than the reach
- * of the dims inside it together. */
+/* Returns whether two elements of t may share memory. With the dims sorted by stride, elements
+ * don't overlap if each stride is larger than the largest offset that the dims inside it can reach
+ * together. */
 RG_HOT bool rgi_overlaps_itself(const rg_tensor *t) {
     int64_t size[RG_MAX_DIMS];
     int64_t stride[RG_MAX_DIMS];

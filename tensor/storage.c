@@ -1,7 +1,7 @@
 /*
- * storage.c: makes and releases tensors and their storage, and counts the writes to storage.
- * Neither a new tensor nor the release by a sole owner needs a locked instruction: no other thread
- * can see the reference count.
+ * storage.c: makes and releases tensors and their storage, and counts writes to the storage. A new
+ * tensor needs no locked instruction, because no other thread can see its reference count yet. Nor
+ * does the release of a tensor with one reference, because no other thread has a reference.
  */
 #include "error.h"
 #include "refs.h"
@@ -11,7 +11,7 @@
 
 /* ---- making tensors -------------------------------------------------------------------------- */
 
-/* Allocates t's storage, by the observer unless that is NULL. */
+/* Allocates t's storage. If the observer isn't NULL, it may do this instead. */
 static bool allocate(rg_tensor *t, rg_observer *observer) {
     rgi_set_strides(t);
     RG_FAIL_IF(t->numel > RG_NUMEL_MAX, NULL, "Storage size calculation overflowed with sizes=%s",
@@ -28,7 +28,7 @@ static bool allocate(rg_tensor *t, rg_observer *observer) {
 
 bool rgi_allocate(rg_tensor *t) { return allocate(t, rgi_this.observer); }
 
-/* Returns a header without storage, or NULL. */
+/* Returns a header without storage, or NULL if memory runs out. */
 static rg_tensor *header_of_size(rg_dtype dtype, int ndim, const int64_t *size) {
     rg_tensor *t = rgi_header_new();
     if (!t)
@@ -123,7 +123,7 @@ RG_HOT rg_tensor *rgi_alias(rg_tensor *t) {
 
 /* ---- releasing tensors ----------------------------------------------------------------------- */
 
-/* Frees a tensor's header, which keeps the state, and removes a reference to its storage. */
+/* Frees a tensor's header and removes a reference to its storage. The free header keeps `state`. */
 static inline void free_tensor(rg_tensor *t, uint32_t state) {
     rg_storage *s = t->storage;
     t->state = state;
@@ -133,7 +133,7 @@ static inline void free_tensor(rg_tensor *t, uint32_t state) {
         rgi_free_both(t, RG_HEADER_BYTES, NULL, 0);
 }
 
-/* Releases t's history and name, if it has any. */
+/* Releases t's history and its name, if it has them. */
 static inline void leave_others(rg_tensor *t) {
     if (t->history)
         t->history->cls->release(t->history);
@@ -149,7 +149,8 @@ RG_HOT static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     free_tensor(t, RG_DEAD);
 }
 
-/* The rarer cases call a function at the end, so that the usual case has no registers to save. */
+/* Each branch ends with a call of another function, so that this function needn't save
+ * registers. */
 RG_HOT __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
     if (t->history || t->flags & (RG_VIEW | RG_NAMED))
         destroy_known(t);

@@ -1,7 +1,8 @@
 /*
- * storage.h: how tensors and their storage are made, shared, written and released. A new tensor
- * belongs to the caller, who releases it or gives it to the scope with rgi_own, which returns the
- * tensor for the program.
+ * storage.h: how tensors and their storage are made, shared, written and released. The functions
+ * that make a tensor return it with one reference, which belongs to the caller. The caller releases
+ * that reference, or gives it to the innermost scope by rgi_own, which returns the tensor for the
+ * program.
  */
 #pragma once
 
@@ -13,32 +14,36 @@
 
 /* Returns a 0-d tensor with one reference and without storage. */
 static inline rg_tensor *rgi_header_new(void);
-/* Gives t contiguous strides, and storage for its size. */
+/* Sets contiguous strides for t's shape, and allocates its storage. Returns false if that fails. */
 bool rgi_allocate(rg_tensor *t);
-/* Return a contiguous tensor with one reference, whose elements have no value yet. */
+/* Returns a contiguous tensor with one reference. Its elements are uninitialised. Returns NULL if
+ * memory runs out. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
-/* Returns what rgi_new does; a failure has the op's name. */
+/* Returns what rgi_new returns; if it fails, the error has the name `op`. */
 rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns what rgi_new does, for an op's output. An observer may allocate the storage. */
+/* Returns what rgi_new returns. For the output of an op: an observer may allocate its storage. */
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
-/* Returns a tensor of x's shape without gaps, in x's order of dims in memory (see rgi_lay_out_as).
- */
+/* Returns a tensor with x's shape and without gaps, whose dims have x's order in memory (see
+ * rgi_lay_out_as). */
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns what rgi_new_dense_like does, in x's dtype; a failure has the op's name. */
+/* Returns what rgi_new_dense_like returns, with x's dtype, after a check of x. If it fails, the
+ * error has the name `op`. */
 rg_tensor *rgi_new_like_given(const char *op, rg_tensor *x);
-/* Returns a tensor for an elementwise result of these inputs, which have one shape, laid out by
- * rgi_lay_out_between. */
+/* Returns a tensor for the result of an elementwise function of these n inputs, which have one
+ * shape. The strides are those of rgi_lay_out_between. */
 rg_tensor *rgi_new_between(rg_dtype dtype, int n, rg_tensor *const in[]);
-/* Returns a new tensor of a program's shape and dtype; fails if they aren't valid. */
+/* Returns a new tensor with a shape and a dtype that a program has passed. Fails and returns NULL
+ * if they aren't valid. */
 rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype);
-/* Returns a new tensor on t's storage, without history. */
+/* Returns a new tensor that shares t's storage, shape and strides, without history. */
 rg_tensor *rgi_alias(rg_tensor *t);
 
 /* ---- references ----------------------------------------------------------------- */
 
 static inline void rgi_retain(rg_tensor *t);
-/* Removes a reference; does nothing for NULL and RG_NONE. */
+/* Removes a reference to t, and releases t if it was the last one. Does nothing for NULL and
+ * RG_NONE. */
 static inline void rgi_release(rg_tensor *t);
 /* Releases a tensor that has no reference left, and leaves it in the state RG_DEAD. */
 void rgi_destroy(rg_tensor *t);
@@ -54,7 +59,7 @@ static inline void rgi_release(rg_tensor *t) {
 
 /* ---- views ---------------------------------------------------------------------- */
 
-/* Makes y, which is new and has x's storage, a view of x's base, or of x if that is no view. */
+/* Makes y, a new tensor with x's storage, a view: of x's base if x is a view, or else of x. */
 static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
     y->base = x->flags & RG_VIEW ? rgi_base_of(x) : x;
     y->flags |= RG_VIEW | (x->flags & (RG_OF_LIST | RG_UNTRACKED));
@@ -62,7 +67,7 @@ static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
     rgi_retain(y->base);
 }
 
-/* Makes a view a tensor without a base. */
+/* Removes the base of a view, so that it is no view any more. */
 static inline void rgi_view_leave(rg_tensor *t) {
     t->flags &= (uint8_t) ~(RG_VIEW | RG_OF_LIST | RG_UNTRACKED);
     rgi_release(rgi_base_of(t));
@@ -70,12 +75,13 @@ static inline void rgi_view_leave(rg_tensor *t) {
 
 /* ---- writes --------------------------------------------------------------------- */
 
-/* Returns whether `op`, which isn't recorded, may write to t in place; otherwise fails with torch's
- * sentence. autograd installs the guard, which refuses leaves and results of the graph. */
+/* Returns whether the function `op`, which isn't recorded in the graph, may write to t in place;
+ * otherwise fails with torch's message. autograd/ sets rgi_write_guard to a function that fails for
+ * leaves that require gradients and for results of the graph. */
 bool rgi_may_write(rg_tensor *t, const char *op);
 extern bool (*rgi_write_guard)(rg_tensor *t, const char *op);
-/* Returns whether t wasn't made in inference mode, or the thread is in inference mode; otherwise
- * fails with torch's sentence. */
+/* Returns whether t may be written as far as inference mode is concerned: t wasn't made in
+ * inference mode, or the thread is in inference mode. Otherwise fails with torch's message. */
 static inline bool rgi_may_touch(const rg_tensor *t, const char *op);
 bool rgi_fail_for_inference(const char *op) __attribute__((cold));
 static inline bool rgi_may_touch(const rg_tensor *t, const char *op) {
@@ -85,7 +91,7 @@ static inline bool rgi_may_touch(const rg_tensor *t, const char *op) {
 /* ---- inlined parts of making tensors --------------------------------------------------------- */
 
 enum {
-    /* The size of a header, as it is counted. */
+    /* The size by which memory statistics count a header. */
     RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64,
     RG_STORAGE_HEADER = 64, /* The offset of a storage's data. */
 };
@@ -122,7 +128,8 @@ static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) 
     t->data = s->data;
 }
 
-/* Initialises the header `a`, which may lie anywhere, as an alias of t. */
+/* Initialises the header `a` as an alias of t. The header may be in any memory, such as on the
+ * stack. */
 static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     RG_COUNT_UP(&t->storage->refs, 1);
     a->storage = t->storage;
@@ -141,14 +148,15 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     memcpy(a->stride, t->stride, sizeof a->stride);
 }
 
-/* The parts of rgi_new and rgi_new_output for the rarer cases: a list is empty, a size isn't small,
- * or there is an observer. A failure has the op's name, or, if op is NULL, the name of the op that
- * is being applied. */
+/* Continue rgi_new and rgi_new_output in the rarer cases: a free list is empty, a size isn't small,
+ * or there is an observer. If they fail, the error has the name `op`, or, if that is NULL, the name
+ * of the op that is being applied. */
 rg_tensor *rgi_new_slowly(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size);
 
-/* Returns what rgi_new does, if there is no observer. Inlined for the case that both lists have a
- * block and every size is small. Fails as rgi_new_slowly does. */
+/* Returns what rgi_new returns. Requires that there is no observer. The inlined part is for the
+ * most common case, in which the free lists have a header and a storage and every size is small. If
+ * it fails, the error has the name that rgi_new_slowly gives it. */
 static inline rg_tensor *rgi_new_alone(const char *op, rg_dtype dtype, int ndim,
                                        const int64_t *size) {
     rg_tensor *t = rgi_header_at_hand();
@@ -180,7 +188,7 @@ static inline rg_tensor *rgi_new_beside(const rg_tensor *x) {
     return rgi_new_alone(NULL, (rg_dtype)x->dtype, x->ndim, x->size);
 }
 
-/* Removes a reference to the storage, and frees the storage with the last one. */
+/* Removes a reference to the storage, and frees the storage if that was the last reference. */
 static inline void rgi_storage_release(rg_storage *s) {
     if (RG_COUNT_DOWN(&s->refs, 1))
         rgi_free_fast(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);

@@ -1,5 +1,5 @@
 /*
- * structs.c: RG_NONE, and the errors for pointers that aren't a usable tensor.
+ * structs.c: RG_NONE, and the errors for pointers that aren't a tensor in use.
  */
 #include "structs.h"
 
@@ -37,8 +37,8 @@ bool rgi_check_slow(rg_tensor *t, const char *op) {
 
 bool rgi_given_tensor(rg_tensor *t, const char *op) { return rgi_check(t, op); }
 
-/* The elements of a failed list. A caller who takes one without a check gets NULL, as from any
- * function that failed. */
+/* The elements of a list that a failed function returns. A caller that reads an element without
+ * checking the list gets NULL, as from any function that has failed. */
 static rg_tensor *const no_tensors[64];
 const rg_list rgi_list_failed = { -1, no_tensors };
 

@@ -1,6 +1,6 @@
 /*
- * structs.h: the tensor, its storage and its history, as all other rooms see them. storage.h
- * declares the functions that make and release them.
+ * structs.h: the structs of a tensor, its storage and its history, for the files that see them. The
+ * functions that make and release them are in storage.h.
  */
 #pragma once
 
@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-/* A storage: these fields at the beginning of a block, and behind them `bytes` bytes of data.
- * `version` counts the writes, and `mutation` is the name of the function that wrote last.
- * `inference` is set if the storage was made in inference mode. */
+/* A storage. A block of memory begins with these fields, and `bytes` bytes of data follow them.
+ * `version` counts the writes to the data, and `mutation` is the name of the function that wrote
+ * last. `inference` is set if the storage was made in inference mode. */
 typedef struct rg_storage {
     atomic_int refs;
     uint32_t version;
@@ -22,14 +22,17 @@ typedef struct rg_storage {
     bool inference;
 } rg_storage;
 
-/* A tensor's history in the graph. tensor/ only knows how to print and how to release one. */
+/* A tensor's history: its place in the autograd graph. tensor/ only knows how to get a history's
+ * name and how to release it. */
 typedef struct rg_history rg_history;
 typedef struct rg_history_class {
-    /* Returns a name such as "AddBackward0", or NULL for a leaf. */
+    /* Returns a name such as "AddBackward0" for errors and printing, or NULL if the tensor is a
+     * leaf. */
     const char *(*name)(rg_tensor *t);
     void (*release)(rg_history *h);
 } rg_history_class;
-/* The name that the tensor of this history was given, or NULL. */
+/* The fields of a history that tensor/ reads. `name` is the name that the program gave to the
+ * tensor, or NULL if it gave none. */
 struct rg_history {
     const rg_history_class *cls;
     char *name;
@@ -37,34 +40,47 @@ struct rg_history {
 
 enum rg_tensor_flags {
     RG_CONTIGUOUS = 1,
-    RG_WEAK = 2, /* Set for a number, which is weak in promotion. */
-    RG_VIEW = 4, /* Set for a view, which shares another tensor's storage and history. */
-    /* Set if all strides, also those of dims of size 1, are as rgi_set_strides sets them. */
+    RG_WEAK = 2, /* Set for a plain number, which is weak in type promotion. */
+    RG_VIEW = 4, /* Set for a view, which shares the storage of another tensor, its base, and takes
+                  * its history from there. */
+    /* Set if the strides of all dims, even those of size 1, are the strides that rgi_set_strides
+     * sets. */
     RG_PLAIN = 8,
     RG_IS_PARAMETER = 16, /* Set for a module's parameter, which is printed as such. */
-    /* Set for a view in a list that one function made, and for views of it. */
+    /* Set for a view that a function returned in a list with other views (as rg_split does), and
+     * for views of it. */
     RG_OF_LIST = 32,
-    /* Set for a view that was made without grad mode, and for views of it. */
+    /* Set for a view that was made with grad mode off, and for views of it. */
     RG_UNTRACKED = 64,
     /* Set for a view that was made in inference mode, and for views of it. */
     RG_INFERRED = 32 | 64,
-    RG_NAMED = 128, /* Set for a tensor with a label, which holds its name. */
+    RG_NAMED = 128, /* Set if the tensor has a label, which holds its name. */
 };
 
-/* A label: the name of a tensor and, if that is a view, its base. The tensor's header points either
- * to a label or to a base, so that its 192 bytes fit into three cache lines. */
+/* A label: the name of a tensor and, if the tensor is a view, its base. The tensor's header points
+ * either to a label or to the base, which saves a pointer: so the header's 192 bytes fit into three
+ * cache lines. */
 typedef struct {
     rg_tensor *base;
     char name[];
 } rg_label;
 
-/* A tensor's header. When it is in a free list, the list's link may overwrite `storage`, but
- * `state` is never overwritten, so that a use after the release is noticed. `data` points to the
- * first element, and strides count elements. `history` isn't NULL if a gradient is required: the
- * tensor is output number `output` of that history. `kept` counts the calls of rg_keep, and `slot`
- * is a hint: the index at which the tensor was last put on a scope stack. A view has a reference to
- * its base, which is no view, and its `version` is the storage's version when the view got its
- * history. rgi_base_of and rgi_name_of read the union. */
+/* A tensor's header.
+ *
+ * `storage`: while the header is in a free list, the list's link may overwrite this field. `state`
+ * is never overwritten, so that a use of a released tensor is noticed.
+ *
+ * `data` points to the first element. Strides count elements.
+ *
+ * `history` isn't NULL if the tensor requires a gradient: the tensor is output number `output` of
+ * that history.
+ *
+ * `kept` counts the calls of rg_keep. `slot` is a hint for scope.c: the index on a scope stack at
+ * which the tensor was put last.
+ *
+ * A view has a reference to its base, which isn't a view itself. The view's `version` is the
+ * version of the storage at the time when the view got its history. Read the union by rgi_base_of
+ * and rgi_name_of. */
 struct rg_tensor {
     rg_storage *storage;
     uint32_t state;
@@ -85,7 +101,7 @@ struct rg_tensor {
 
 static inline bool rgi_is_none(const rg_tensor *t) { return t == RG_NONE; }
 
-/* Returns whether `it`, which isn't NULL, points to a tensor, released or not. */
+/* Returns whether `it`, which must not be NULL, points to a tensor, in use or released. */
 static inline bool rgi_is_tensor(const void *it) {
     const uint32_t state = ((const rg_tensor *)it)->state, all_but_highest = 0xffffff;
     return state == RG_ALIVE || (state & all_but_highest) == (RG_DEAD & all_but_highest);
@@ -96,24 +112,25 @@ static inline rg_tensor *rgi_base_of(const rg_tensor *t) {
     return t->flags & RG_NAMED ? t->label->base : t->base;
 }
 
-/* Returns t's name, or NULL. */
+/* Returns t's name, or NULL if it has none. */
 static inline const char *rgi_name_of(const rg_tensor *t) {
     return t->flags & RG_NAMED ? t->label->name : NULL;
 }
 
-/* Returns whether t is a view whose storage was written since the view got its history. */
+/* Returns whether t is a view, and its storage was written to after the view got its history. */
 static inline bool rgi_is_stale(const rg_tensor *t) {
     return t->flags & RG_VIEW
            && atomic_load_explicit(&t->version, memory_order_acquire) != t->storage->version;
 }
 
-/* Returns t's history, or the one that t will get from its base at its next use, or NULL. */
+/* Returns t's history. If t is a view without one, returns its base's history, from which t will
+ * get its own at its next use. Returns NULL if there is neither. */
 static inline rg_history *rgi_history_of(const rg_tensor *t) {
     return t->history || !(t->flags & RG_VIEW) ? t->history : rgi_base_of(t)->history;
 }
 
-/* Returns whether t is a tensor that isn't released. Otherwise fails; for NULL, no new failure is
- * added to one that the thread has already. RG_NONE fails, too. */
+/* Returns whether t is a tensor in use. If t is NULL, released or RG_NONE, fails and returns false.
+ * If t is NULL and the thread has an error already, that error stays. */
 static inline bool rgi_check(rg_tensor *t, const char *op);
 bool rgi_check_slow(rg_tensor *t, const char *op) __attribute__((cold));
 static inline bool rgi_check(rg_tensor *t, const char *op) {

@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The library exports the declarations between these two macros. */
+/* RG_PUBLIC_BEGIN and RG_PUBLIC_END enclose the declarations that the library exports. */
 #ifdef __cplusplus
 #define RG_PUBLIC_BEGIN _Pragma("GCC visibility push(default)") extern "C" {
 #define RG_PUBLIC_END \
@@ -47,8 +47,8 @@ RG_PUBLIC_BEGIN
 typedef struct rg_tensor rg_tensor;
 typedef struct rg_generator rg_generator;
 
-/* The enum takes one signed byte, so that int8_t is the only type of C that the compiler can't tell
- * from it: a dtype among sizes is refused. */
+/* The enum has the size of a signed byte, so that int8_t is the only other type that the compiler
+ * can't distinguish from it. So the compiler can report a dtype that is given as a size. */
 typedef enum __attribute__((packed)) rg_dtype {
     RG_NO_DTYPE = -1, /* Functions that return a dtype as an int return this on failure. */
     RG_BOOL,
@@ -63,51 +63,54 @@ typedef enum __attribute__((packed)) rg_dtype {
 #define RG_FLOAT64 ((rg_dtype)RG_FLOAT64)
 #endif
 
-/* RG_NONE stands for an absent tensor, such as a bias or a mask. NULL always means a failure. */
+/* RG_NONE means that an optional tensor, such as a bias or a mask, is absent. NULL never means
+ * absent: it always stands for a call that failed. */
 extern rg_tensor rg_none_;
 #define RG_NONE (&rg_none_)
 
-/* A handle is a block of memory that a program holds beside its tensors: a module, an optimizer, a
- * generator. It begins with this header, which only the library reads and writes. After the release
- * the header stays until the memory is used for something else; a use of the handle is refused
- * until then. */
+/* A handle is an object other than a tensor that a program holds a pointer to: a module, an
+ * optimizer, a generator. It begins with this header, which only the library reads and writes. When
+ * the handle is released, the header is marked as released and stays until its memory is used for
+ * something else; until then, a function that is given the handle fails. */
 typedef struct rg_handle {
-    void *reserved; /* The link of a list of free memory. */
+    void *reserved; /* The link of a list of free memory, after the release. */
     uint32_t kind;
     bool released;
 } rg_handle;
 
-/* A list of tensors: RG_LIST(a, b, c), which ops.h describes. */
+/* A list of tensors. RG_LIST(a, b, c), in ops.h, makes one. */
 typedef struct rg_list {
     int n;
     rg_tensor *const *v;
 } rg_list;
 
 /* ---- scopes ---------------------------------------------------------------------------
- * A scope owns the tensors and strings that functions returned since it began, and releases them at
- * its end. RG_SCOPE(); opens a scope that lasts to the end of the C block, however the block is
- * left. RG_FOR opens one for each iteration:
+ * A scope owns the tensors and strings that functions have returned since it began, and releases
+ * them when it ends. RG_SCOPE(); opens a scope that lasts to the end of the C block, however the
+ * block is left. RG_FOR is a for loop in which each iteration has a scope of its own:
  *
  *     RG_FOR (int step = 0; step < 1000; step++) { ... }
  *
  * A tensor that is made within the parentheses is released before the body begins.
  */
 
-/* Begins a scope, and returns its mark, which rg_scope_end takes. */
+/* Begins a scope. Returns a mark, which the program passes to rg_scope_end. */
 size_t rg_scope_begin(void);
-/* Ends the scope of that mark, and the scopes inside it. */
+/* Ends the scope with this mark, and the scopes that were begun inside it. */
 void rg_scope_end(size_t mark);
-/* Takes t out of its scope, so that it lives until rg_drop, and returns t. */
+/* Takes t out of its scope, so that t lives until rg_drop is called. Returns t. */
 rg_tensor *rg_keep(rg_tensor *t);
-/* Releases t at once, whether it was kept or a scope owns it. */
+/* Releases t at once, whether it was kept by rg_keep or a scope owns it. */
 void rg_drop(rg_tensor *t);
-/* Hands t over to the next outer scope, and returns it: return rg_escape(y); */
+/* Gives t to the next outer scope, so that t outlives the innermost one, and returns t. A function
+ * ends with: return rg_escape(y); */
 rg_tensor *rg_escape(rg_tensor *t);
-/* Returns a copy of the memory, which the innermost scope owns: it lives as long as the scope's
- * tensors, as an array that lists them must. Returns NULL on failure. */
+/* Copies `bytes` bytes into new memory that the innermost scope owns, and returns the copy. For
+ * example, an array that lists tensors of a scope must live as long as they do. Returns NULL on
+ * failure. */
 void *rg_scope_copy(const void *from, size_t bytes);
 
-/* RG_SCOPE and RG_FOR are made of these. rg_scope_restart always returns false. */
+/* RG_SCOPE and RG_FOR are composed of these functions. rg_scope_restart always returns false. */
 typedef struct rg_scope_guard {
     size_t mark;
     bool once;
@@ -127,27 +130,28 @@ bool rg_scope_restart(rg_scope_guard *guard);
 #define RG_FOR(...) RG_FOR_(RG_PASTE(rg_for_, __COUNTER__), __VA_ARGS__)
 
 /* ---- errors ---------------------------------------------------------------------------
- * The thread keeps one failure: the first that the program hasn't read. A later failure, such as
- * that of rg_zeros(rg_size(h, 0), 5) where h is NULL and its size -1, mostly follows from the first
- * and doesn't replace it, so that a chain of calls needs one check. rg_error, rg_error_code and
- * rg_error_clear read the failure, and so does a handler that is installed; the next failure then
- * replaces it. A program that goes on after a failure that it expected, such as a file that isn't
- * there, calls rg_error_clear. After a failure, a function that is given NULL returns NULL, and
- * adds no failure of its own.
+ * Each thread keeps one failure: the first one that the program hasn't read yet. A later failure is
+ * mostly a consequence of the first, and doesn't replace it. For example, if h is NULL, rg_size(h,
+ * 0) returns -1, and then rg_zeros(rg_size(h, 0), 5) fails as well. So a program can check once
+ * after a chain of calls. rg_error, rg_error_code and rg_error_clear read the failure, and so does
+ * a handler that the program has installed; after that, the next failure replaces it. A program
+ * that goes on after a failure that it expected, such as a missing file, calls rg_error_clear.
+ * While the thread has a failure, a function that is given NULL returns NULL, and adds no failure
+ * of its own.
  *
- * An unread failure is written to standard error, once: when NULL reaches rg_print, rg_item,
- * rg_backward or an optimizer's step, when tensors are saved, or at the latest when the thread or
- * the program ends. REGARD_ERRORS in the environment changes that: with `quiet` nothing is written,
- * with `trace` also the functions that were being called, and `abort` stops the program at the
- * failure.
+ * A failure that nobody has read is written to standard error, once: when NULL reaches rg_print,
+ * rg_item, rg_backward or an optimizer's step, when tensors are saved, or at the latest when the
+ * thread or the program ends. The environment variable REGARD_ERRORS changes that. With `quiet`
+ * nothing is written. With `trace` the functions that were being called are written as well. With
+ * `abort` the program is aborted when the failure happens.
  *
- * If a backward run, an optimizer's step, clipping, a schedule or another function that changes
- * weights or gradients fails, training is halted until the program reads the failure: steps,
- * clipping and schedules return false, or NULL, and change nothing, and no tensors are written to a
- * file. The error is still the first failure. A program's own training step does the same with
- * rg_training_halted and rg_halt_training.
+ * If a function that changes weights or gradients fails (a backward run, an optimizer's step,
+ * clipping, a schedule), training is halted until the program reads the failure. While it is
+ * halted, steps, clipping and schedules change nothing and return false or NULL, and no tensors are
+ * written to a file. The error is still the first failure. A program that writes its own training
+ * step does the same with rg_training_halted and rg_halt_training.
  *
- * Every failure passes through rg_fail: in a debugger, `break rg_fail` stops at each. */
+ * Every failure goes through rg_fail. In a debugger, `break rg_fail` stops at each. */
 typedef enum rg_code {
     RG_OK,
     RG_RUNTIME_ERROR,
@@ -160,49 +164,51 @@ typedef enum rg_code {
     RG_IO_ERROR
 } rg_code;
 
-/* Returns the error's one line, or "" if nothing failed. */
+/* Returns the error's message, which is one line, or "" if there is no error. */
 const char *rg_error(void);
-/* Returns the same line, but leaves the failure unread: for a log, or for a function that passes
- * the failure on to its caller. */
+/* Returns the error's message, but leaves the failure unread. For a log, or for a function that
+ * passes the failure on to its caller. */
 const char *rg_error_peek(void);
 rg_code rg_error_code(void);
-/* Returns whether training is halted: then a step must change nothing, and return false. */
+/* Returns whether training is halted. If it is, a training step must change nothing and return
+ * false. */
 bool rg_training_halted(void);
-/* Halts training if there is a failure, and returns false: a step that fails ends with `return
- * rg_halt_training();`. */
+/* Halts training if there is a failure, and returns false. A training step that fails ends with
+ * `return rg_halt_training();`. */
 bool rg_halt_training(void);
 void rg_error_clear(void);
-/* Records a failure with the line "op: sentence", as the library's own functions do, and returns
- * NULL: an op or a module of yours ends with `return rg_fail(..);`. */
+/* Fails with the message "op: sentence", as the library's own functions do, and returns NULL. An op
+ * or a module of yours ends with `return rg_fail(..);` if it fails. */
 rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* A handler is called with each failure; it returns, or ends the program. Like every function that
- * the library calls back, it must not be left by longjmp or by an exception of C++: scopes, grad
- * mode and locks would stay as the interrupted call has set them. */
+/* An error handler is called with each failure. It either returns or ends the program. Like every
+ * function that the library calls back, it must not be left by longjmp or by a C++ exception: the
+ * scopes, the grad mode and the locks of the interrupted call wouldn't be restored. */
 typedef void rg_error_handler(rg_code code, const char *message);
-/* Installs a handler, or none if it is NULL, and returns the previous handler. */
+/* Installs a handler, or removes the handler if the argument is NULL. Returns the previous
+ * handler. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
-/* Two handlers: the first writes the line to standard error, and the second also aborts the
- * program. */
+/* Two ready-made handlers. rg_print_error writes the message to standard error; rg_abort_on_error
+ * does the same and then aborts the program. */
 void rg_print_error(rg_code code, const char *message);
 void rg_abort_on_error(rg_code code, const char *message);
 
-/* A call that succeeds may still warn, as torch does: a loss says that the target has another
- * shape. The warning handler is called with the line "mse_loss: Using a target size ..", once for
- * each distinct line, and returns. The default is rg_print_warning, which writes the line to
- * standard error. */
+/* A call that succeeds may still give a warning, as in torch; for example, a loss warns that the
+ * target has another shape than the input. The warning handler is called with a line such as
+ * "mse_loss: Using a target size ..", only once for each distinct line. The default handler is
+ * rg_print_warning, which writes the line to standard error. */
 typedef void rg_warning_handler(const char *message);
 void rg_print_warning(const char *message);
-/* Installs a handler, or none if it is NULL, and returns the previous one. Lines that were already
- * warned of are warned of again. */
+/* Installs a handler of warnings, or turns warnings off if the argument is NULL. Returns the
+ * previous handler. Lines that were given before are given again. */
 rg_warning_handler *rg_on_warning(rg_warning_handler *handler);
 
 /* ---- shapes ---------------------------------------------------------------------------
- * RG_DIMS(6, 3) is a list of numbers: a shape, dims, or a permutation. Where a function takes its
- * numbers one by one, as in rg_zeros(6, 3), the function of that name with _dims takes such a list.
- * If it makes a tensor, it takes a dtype, too: rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64). The
- * compiler refuses rg_zeros(2, 3, RG_FLOAT64), since a dtype is no size. */
+ * RG_DIMS(6, 3) is a list of whole numbers: a shape, a list of dims, or a permutation. Where a
+ * function takes such numbers one by one, as in rg_zeros(6, 3), a second function with _dims in its
+ * name takes the list. If it makes a tensor, it also takes a dtype: rg_zeros_dims(RG_DIMS(2, 3),
+ * RG_FLOAT64). rg_zeros(2, 3, RG_FLOAT64) doesn't compile, since a dtype is no size. */
 typedef struct rg_dims {
     int n;
     int64_t v[RG_MAX_DIMS];
@@ -217,8 +223,8 @@ typedef struct rg_dims {
 #define RG_COUNT_SIZES_(...)                                     \
     ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) \
      + RG_CHECK_SIZES_(0 __VA_OPT__(, ) __VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-/* The value is 0: the macro only checks the sizes. The argument `zero` stands before them, since
- * the list of sizes may be empty. */
+/* Checks up to eight sizes at compile time. Its value is 0, so that it can stand in a sum. The
+ * argument `zero` comes first because the list of sizes may be empty. */
 #define RG_CHECK_SIZES_(zero, a, b, c, d, e, f, g, h, ...)                                         \
     (RG_REQUIRE_(RG_IS_WHOLE_(a) && RG_IS_WHOLE_(b) && RG_IS_WHOLE_(c) && RG_IS_WHOLE_(d)          \
                      && RG_IS_WHOLE_(e) && RG_IS_WHOLE_(f) && RG_IS_WHOLE_(g) && RG_IS_WHOLE_(h),  \
@@ -227,21 +233,23 @@ typedef struct rg_dims {
                      || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f) || RG_IS_DTYPE_(g) || RG_IS_DTYPE_(h)), \
                    RG_NO_SIZE_))
 #define RG_IS_DTYPE_(x) _Generic((x), rg_dtype : 1, default : 0)
-/* The conditional promotes a short integer or a bit-field to int. */
+/* The conditional expression promotes a short integer or a bit-field to int. */
 #define RG_IS_WHOLE_(x)                                                                        \
     _Generic((1 ? (x) : 0), int : 1, unsigned : 1, long : 1, unsigned long : 1, long long : 1, \
              unsigned long long : 1, default : 0)
 #endif
 
 /* ---- tensors by name -------------------------------------------------------------------
- * A module's state_dict and the tensors of a file are such lists. The scope owns the array and the
- * names; a list with .n == -1 means failure. A program writes one as
+ * A list of tensors with names, such as a module's state_dict or the tensors of a file. If a
+ * function returns such a list, the innermost scope owns the array and the names; .n == -1 means
+ * that the function has failed. A program writes a list as
  *
  *     RG_NAMED_LIST({ "weight", w }, { "bias", b })
  *
- * which lives to the end of its block, in C++ as long as the innermost scope (the names aren't
- * copied); or as rg_named_list_of(n, v) for the first n elements of an array. (A macro would take
- * the comma of (rg_named_list){ n, v } for one between its own arguments.) */
+ * It lives to the end of the block in C, and as long as the innermost scope in C++. The names
+ * aren't copied. rg_named_list_of(n, v) is the list of the first n elements of an array. (It is a
+ * function because (rg_named_list){ n, v } can't be an argument of a macro: the macro would split
+ * it at the comma.) */
 typedef struct rg_named {
     const char *name;
     rg_tensor *tensor;
@@ -262,7 +270,7 @@ static inline rg_named_list rg_named_list_of(int n, const rg_named *v) {
 
 /* ---- making --------------------------------------------------------------------------- */
 
-/* Return new tensors of a shape. The elements of rg_empty have no defined values. */
+/* Return new tensors of a shape. The elements of rg_empty are uninitialised. */
 rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype);
 rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype);
 rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype);
@@ -270,42 +278,46 @@ rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
 #define rg_empty(...) rg_empty_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_zeros(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
-/* The result has the value's dtype, or the default dtype if the value is a float. */
+/* Returns a tensor in which all elements are `value`. Its dtype is that of `value`; for a float
+ * value it is the default dtype. */
 rg_tensor *rg_full(rg_dims shape, rg_tensor *value);
-/* The next four results have x's order of the dims in memory, too. */
+/* The next four functions return a tensor with x's shape and dtype. Its dims have the same order in
+ * memory as those of x. */
 rg_tensor *rg_empty_like(rg_tensor *x);
 rg_tensor *rg_zeros_like(rg_tensor *x);
 rg_tensor *rg_ones_like(rg_tensor *x);
 rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
 
-/* rg_arange returns 0, 1, 2, .. below end; rg_arange_step returns start, start + step, .. before
- * end. */
+/* rg_arange returns the numbers 0, 1, 2, .. below `end`. rg_arange_step returns start, start +
+ * step, start + 2 * step, .. as far as `end`, which is not included. */
 rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
-/* Return the same with a dtype. For int64 the three numbers are first truncated. */
+/* Return the same numbers in the given dtype. For int64, start, end and step are first truncated to
+ * integers. */
 rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
 rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
-/* rg_linspace returns evenly spaced numbers from start to end; rg_logspace returns base to the
- * power of each. */
+/* rg_linspace returns `steps` evenly spaced numbers from start to end, both included. rg_logspace
+ * returns base to the power of each of these numbers. */
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
-/* Returns n rows and m columns of zeros, with ones on the diagonal. */
+/* Returns a matrix of n rows and m columns, with ones on the diagonal and zeros elsewhere. */
 rg_tensor *rg_eye(int64_t n, int64_t m);
 rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype);
-/* Return a number as an ordinary 0-d tensor. */
+/* Return a number as an ordinary 0-d tensor, which unlike a plain number isn't weak in type
+ * promotion. */
 rg_tensor *rg_scalar(rg_tensor *number);
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
 
-/* A literal is written as in Python: rg_literal([[1, 0], [0, 2.5]]). Its dtype is inferred as by
- * torch.tensor, or given. rg_parse reads a literal in a string, and the text that torch and NumPy
- * print. */
+/* A literal is written as in Python: rg_literal([[1, 0], [0, 2.5]]). Its dtype is inferred as
+ * torch.tensor does, or is given (rg_literal_as). rg_parse makes a tensor from a string: a literal,
+ * or what torch or NumPy prints for a tensor. */
 rg_tensor *rg_parse(const char *text);
 rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype);
 #define rg_literal(...)           rg_parse(#__VA_ARGS__)
 #define rg_literal_as(dtype, ...) rg_parse_dtype(#__VA_ARGS__, dtype)
 
-/* rg_from copies elements from memory, row by row: float w[6]; rg_from(w, 2, 3). An int becomes an
- * int64. */
+/* rg_from makes a tensor from an array of elements in row-major order: float w[6]; rg_from(w, 2,
+ * 3). The elements are copied. An int becomes an int64. */
 rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape);
 rg_tensor *rg_from_float(const float *data, rg_dims shape);
 rg_tensor *rg_from_double(const double *data, rg_dims shape);
@@ -313,74 +325,80 @@ rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape);
 rg_tensor *rg_from_int(const int *data, rg_dims shape);
 rg_tensor *rg_from_bool(const bool *data, rg_dims shape);
 
-/* The default dtype is the dtype of tensors that are made without one: RG_FLOAT32, until another
- * floating dtype is set. Setting returns false on failure. */
+/* The default dtype is the dtype of tensors that are made without a given dtype. It is RG_FLOAT32
+ * unless the program sets another floating dtype. rg_set_default_dtype returns false on failure. */
 rg_dtype rg_default_dtype(void);
 bool rg_set_default_dtype(rg_dtype dtype);
 
 /* ---- reading -------------------------------------------------------------------------- */
 
-/* Return -1 on failure. A stride counts elements; the version counts the writes to the tensor's
- * memory. */
+/* Return -1 on failure. Strides count elements. rg_version returns how often the tensor's memory
+ * was written to. */
 int rg_ndim(rg_tensor *t);
 int64_t rg_size(rg_tensor *t, int dim);
 int64_t rg_stride(rg_tensor *t, int dim);
 int64_t rg_numel(rg_tensor *t);
 int rg_dtype_of(rg_tensor *t);
 int64_t rg_version(rg_tensor *t);
-/* Returns a list whose n is -1 on failure. */
+/* Returns the shape, or a list with .n == -1 on failure. */
 rg_dims rg_shape(rg_tensor *t);
-/* Return false on failure. */
+/* Return whether t is contiguous or floating. They return false on failure. */
 bool rg_is_contiguous(rg_tensor *t);
 bool rg_is_floating_point(rg_tensor *t);
 
 /* Return the element of a tensor that has one element. On failure rg_item returns NaN, and
- * rg_item_int -1. */
+ * rg_item_int returns -1. */
 double rg_item(rg_tensor *t);
 int64_t rg_item_int(rg_tensor *t);
 /* Returns the element at an index: rg_at(t, 0, 2). Returns NaN on failure. */
 double rg_at_dims(rg_tensor *t, rg_dims index);
 #define rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
-/* Returns a pointer to the first element itself, not to a copy. The strides say where the other
- * elements lie; rg_contiguous(t) has them row by row. */
+/* Returns a pointer to the first element in the tensor's own memory. Strides say where the other
+ * elements are; in rg_contiguous(t) they are in row-major order. Returns NULL on failure. */
 void *rg_data(rg_tensor *t);
-/* Copies the elements, row by row, to memory of that size. Returns false if they don't fit. */
+/* Copies all elements in row-major order to `to`, which has room for `bytes` bytes. Returns false
+ * if they don't fit. */
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes);
 
-/* Returns whether shapes and elements are equal. */
+/* Returns whether a and b have the same shape and equal elements. Returns false on failure. */
 bool rg_equal(rg_tensor *a, rg_tensor *b);
-/* Returns whether |a - b| <= atol + rtol |b| for all elements, with a and b broadcast. */
+/* Broadcasts a and b, and returns whether |a - b| <= atol + rtol * |b| for all elements. Returns
+ * false on failure. */
 bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
 
 /* Returns a name such as "torch.float32". */
 const char *rg_dtype_name(rg_dtype dtype);
-/* Return the dtype to which a and b are promoted, or -1. */
+/* Return the dtype to which a and b are promoted. They return -1 on failure. */
 int rg_promote_types(rg_dtype a, rg_dtype b);
 int rg_result_type(rg_tensor *a, rg_tensor *b);
-/* A name appears in errors and drawings; it is "" for a tensor without one. */
+/* A tensor's name appears in error messages and drawings. rg_name returns "" for a tensor without a
+ * name. If name is NULL, rg_set_name removes the name. */
 rg_tensor *rg_set_name(rg_tensor *t, const char *name);
 const char *rg_name(rg_tensor *t);
 
 /* ---- random numbers: torch's mt19937 ---------------------------------------------------
- * After rg_manual_seed(123), rg_rand(6, 3) is torch.rand(6, 3). All threads share the default
- * generator, as in torch: a thread that needs numbers of its own makes a generator. */
+ * After rg_manual_seed(123), rg_rand(6, 3) has the values of torch.rand(6, 3). All threads share
+ * the default generator, as in torch. A thread that needs its own sequence of numbers makes a
+ * generator. */
 void rg_manual_seed(uint64_t seed);
 uint64_t rg_initial_seed(void);
 rg_generator *rg_default_generator(void);
-/* Returns a generator, which rg_generator_free releases. A use after that fails with RG_RELEASED
- * until the memory is used for something else. */
+/* Returns a generator, which the program releases by rg_generator_free. If a function is given the
+ * generator after that, it fails with RG_RELEASED, unless the memory is already used for something
+ * else. */
 rg_generator *rg_generator_new(uint64_t seed);
 void rg_generator_free(rg_generator *g);
 bool rg_generator_seed(rg_generator *g, uint64_t seed);
-/* The state is the tensor that torch.get_rng_state().view(torch.int64) returns. */
+/* The state is an int64 tensor, equal to torch.get_rng_state().view(torch.int64). */
 rg_tensor *rg_generator_state(rg_generator *g);
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state);
 
-/* rg_rand draws uniform numbers in [0, 1), and rg_randn normal ones with the mean 0 and the
- * standard deviation 1. rg_randint draws integers from low to high - 1, and rg_randperm returns the
- * integers from 0 to n - 1 in random order. rg_bernoulli returns 1 with the probabilities in p,
- * else 0; rg_multinomial draws indices with each row's weights. A function whose name ends with _
- * fills t, and returns it. */
+/* rg_rand draws from the uniform distribution on [0, 1), and rg_randn from the normal distribution
+ * with mean 0 and standard deviation 1. rg_randint draws integers from low to high - 1. rg_randperm
+ * returns the integers from 0 to n - 1 in random order. rg_bernoulli returns a tensor of ones and
+ * zeros, where an element is 1 with the probability in p. rg_multinomial draws indices; each row of
+ * `weights` has the weights of the indices. A function whose name ends with _ fills t with random
+ * numbers, and returns t. */
 rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
 rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
 #define rg_rand(...) rg_rand_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
@@ -414,74 +432,79 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g);
 #define rg_bernoulli_(t, p) rg_bernoulli_with_(t, p, rg_default_generator())
 
 /* ---- printing --------------------------------------------------------------------------
- * The innermost scope owns a string that is returned, as it owns a tensor. */
+ * The innermost scope owns a string that one of these functions returns. */
 typedef struct rg_printoptions {
     int precision, threshold, edgeitems, linewidth;
     int sci_mode; /* Scientific notation: never (0), always (1), or as torch does (-1). */
 } rg_printoptions;
 
 /* Writes rg_repr(t) and a newline to standard output, and flushes it. If that fails, rg_error()
- * says why. */
+ * returns why. */
 void rg_print(rg_tensor *t);
-/* Returns the text that torch prints, such as tensor([1., 2.]). */
+/* Returns what torch prints for t, such as tensor([1., 2.]). */
 const char *rg_repr(rg_tensor *t);
-/* Returns a text such as torch.Size([6, 3]). */
+/* Returns the shape as torch prints it, such as torch.Size([6, 3]). */
 const char *rg_repr_shape(rg_tensor *t);
-/* Returns NumPy's text, such as [[1. 0.]\n [0. 2.]] */
+/* Returns what NumPy prints for t, such as [[1. 0.]\n [0. 2.]] */
 const char *rg_repr_numpy(rg_tensor *t);
-/* Returns TensorFlow's text, such as tf.Tensor([1. 0.], shape=(2,), dtype=float32). */
+/* Returns what TensorFlow prints for t, such as tf.Tensor([1. 0.], shape=(2,), dtype=float32). */
 const char *rg_repr_tf(rg_tensor *t);
-/* Returns the text that Python's format() does: for a 0-d tensor, the number alone. */
+/* Returns what Python's format(t) returns. For a 0-d tensor that is the number alone. */
 const char *rg_str(rg_tensor *t);
 rg_printoptions rg_get_printoptions(void);
 void rg_set_printoptions(rg_printoptions options);
 
 /* ---- memory ---------------------------------------------------------------------------- */
 typedef struct rg_memory {
-    int64_t now, peak;                       /* The bytes in use now, and their peak. */
+    int64_t now, peak;                       /* The bytes in use now, and the most since the
+                                              * last rg_memory_reset_peak. */
     int64_t headers, storages, nodes, other; /* The bytes in use now, by purpose. */
-    int64_t system_calls;                    /* The requests that were passed on to the system. */
+    int64_t system_calls;                    /* The number of requests for memory that were passed
+                                              * on to the system. */
 } rg_memory;
 
 /* Returns the number of tensors that exist in all threads. */
 int64_t rg_live_tensors(void);
 rg_memory rg_memory_stats(void);
 void rg_memory_reset_peak(void);
-/* Returns the thread's large free blocks to the system. */
+/* Returns the large free blocks that this thread holds to the system. */
 void rg_memory_trim(void);
-/* Makes this thread's n-th request for memory from now on fail, once, for tests; 0 cancels it. */
+/* For tests: makes this thread's n-th request for memory from now on fail, once. 0 cancels this. */
 void rg_memory_fail_at(int64_t n);
 
 /* ---- threads --------------------------------------------------------------------------
- * No result depends on the number of threads. The default is the number of cores that the process
- * may use, or the number in the environment's REGARD_THREADS, or else in REGARD_NUM_THREADS or
- * OMP_NUM_THREADS. A value that is no number above 0 is ignored, with a warning. */
+ * No result depends on the number of threads. The default number is taken from the environment
+ * variable REGARD_THREADS, or else REGARD_NUM_THREADS, or else OMP_NUM_THREADS. If none of them is
+ * set, it is the number of cores that the process may use. A value that is no positive number is
+ * ignored, with a warning. */
 
 /* Returns false if n isn't positive. */
 bool rg_set_num_threads(int n);
 int rg_get_num_threads(void);
 
-/* "highest", the default, and "high" multiply in float32. "medium" rounds the factors to the
- * nearest bfloat16, which has 8 significant bits, and sums in float32: in products of float32 with
- * at least 16 rows, 16 columns and 32 terms, and in the products of their gradients. The error is
- * up to 2^-7 of the sum of |a b|. Factors below 2^-126 count as 0, and those above 3.396e38 as
- * infinite. "medium" needs a processor with AVX512-BF16; others multiply in float32. A replay
- * multiplies in the precision that is set when it runs. */
+/* The precision of products of float32 matrices: "highest" (the default), "high" or "medium".
+ *
+ * "highest" and "high" both multiply in float32. "medium" rounds the factors to the nearest
+ * bfloat16, which has 8 significant bits, and adds in float32. It does so for products with at
+ * least 16 rows, 16 columns and 32 terms, and for the products that compute their gradients. The
+ * error is at most 2^-7 times the sum of |a * b|. Factors below 2^-126 count as 0, and factors
+ * above 3.396e38 as infinite. "medium" needs a processor with AVX512-BF16; other processors
+ * multiply in float32. A replay uses the precision that is set when it runs. */
 bool rg_set_float32_matmul_precision(const char *precision);
 const char *rg_get_float32_matmul_precision(void);
 
 /* ---- numbers where a tensor is expected -----------------------------------------------
- * The macros below take a number in place of a tensor: rg_add(x, 1). Such a number is weak in type
- * promotion, as Python's numbers are in torch. Each argument is evaluated once, from left to right.
- * A number that int64 can't hold, such as 18446744073709551615ull, is an error. In C11 `true` is
- * the int 1: Python's True is (bool)1. In C++ a program writes nullptr for a failed tensor, since
- * NULL is a number there. */
+ * The macros below also take a number in place of a tensor: rg_add(x, 1). Such a number is weak in
+ * type promotion, as Python's numbers are in torch. Each argument is evaluated once, from left to
+ * right. A number that int64 can't hold, such as 18446744073709551615ull, is an error. In C11,
+ * `true` is the int 1, so write (bool)1 for Python's True. In C++, write nullptr for a tensor whose
+ * making has failed, since NULL is a number there. */
 rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
 rg_tensor *rg_wrap_unsigned(uint64_t x);
 rg_tensor *rg_wrap_bool(bool x);
 static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
-/* An argument of type void * is NULL, or a callback's context that holds a tensor. */
+/* An argument of type void * is NULL, or a callback's context that points to a tensor. */
 static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }
 
 #define RG_TENSOR_OR_NUMBER_ "a tensor (an rg_tensor *) or a number belongs here"
@@ -489,7 +512,8 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #define RG_WRAP(x) rg_wrap(x)
 #else
 /* clang-format off */
-/* Chooses by the type of x; `other` is chosen if x is neither a tensor nor a number. */
+/* Selects one of the arguments by the type of x. `other` is selected if x is neither a tensor nor a
+ * number. */
 #define RG_BY_TYPE_(x, tensor, absent, yes_no, fraction, whole, large, other)           \
     _Generic((x),                                                                       \
         rg_tensor *: tensor, void *: absent, const void *: absent, _Bool: yes_no,       \
@@ -504,10 +528,9 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
                  rg_wrap_unsigned, rg_wrap_void)(x))
 #endif
 
-/* RG_T1, RG_T2 and RG_T3 call f with a, b and c as tensors, evaluated once and from left to right.
- * In C++ braces give that order, and the temporaries in them live to the end of the whole
- * expression.
- */
+/* RG_T1, RG_T2 and RG_T3 call f with one, two or three arguments, of which each may be a tensor or
+ * a number. The arguments are evaluated once, from left to right. In C++, braces guarantee that
+ * order, and temporaries inside the braces live to the end of the full expression. */
 #ifdef __cplusplus
 #define RG_T1(f, a)       (rg_in_order{ RG_WRAP(a) }.one(f))
 #define RG_T2(f, a, b)    (rg_in_order{ RG_WRAP(a), RG_WRAP(b) }.two(f))
@@ -562,7 +585,7 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
               rg_from_bool)(data, RG_DIMS(__VA_ARGS__)))
 #endif
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- whole numbers: with RG_WHOLE (tensor/keywords.h), a fraction doesn't compile ------- */
 
 #define rg_scope_end(mark)                    rg_scope_end(RG_WHOLE(mark))
 #define rg_scope_copy(from, bytes)            rg_scope_copy(from, RG_WHOLE(bytes))
@@ -591,8 +614,8 @@ RG_PUBLIC_END
 #ifdef __cplusplus
 #include <initializer_list>
 
-/* The scope owns the array of a list; an initializer_list's own array would end with the
- * expression. */
+/* The innermost scope owns the array of a list, because the array of an initializer_list would live
+ * only to the end of the expression. */
 template <typename L, typename T> static inline L rg_list_in_scope(std::initializer_list<T> l) {
     const void *v = rg_scope_copy(l.begin(), l.size() * sizeof(T));
     return L{ v ? (int)l.size() : -1, static_cast<const T *>(v) };

@@ -1,6 +1,7 @@
 /*
- * thread.c: makes the state of a thread at the thread's first call, and destroys it when the thread
- * ends. scope.h and memory.h declare the parts of this for scopes and free lists.
+ * thread.c: makes the state of a thread when the thread first calls the library, and destroys it
+ * when the thread ends. scope.c and memory.c initialise and destroy the parts for scopes and free
+ * lists.
  */
 #include "memory.h"
 #include "thread.h"
@@ -10,11 +11,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* `nobody` is the state of threads that haven't called the library. `fallback` is the state of a
- * thread for which there is no memory. Two such threads would share it without a lock. That is
- * accepted: a thread that was just started got a stack that is many times as large, so only a main
- * thread will need the fallback. One fallback for each thread would have to be thread-local, and
- * initial-exec leaves a library that is loaded late no room for its four kilobytes. */
+/* `nobody` is the state of threads that haven't called the library yet. `fallback` is the state of
+ * a thread if memory for its own state can't be allocated. Two such threads would share it without
+ * a lock. That risk is accepted: a thread that was just started got a stack that is many times as
+ * large, so that in practice only a main thread will need the fallback. A fallback for each thread
+ * would have to be thread-local, and a library that is loaded late has no room for its four
+ * kilobytes in the initial-exec model. */
 static rg_thread nobody, fallback;
 
 __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;
@@ -35,7 +37,7 @@ static void thread_end(void *unused) {
     if (me != &fallback)
         free(me);
     else
-        fallback = (rg_thread){ .ready = false }; /* Makes the fallback free for another thread. */
+        fallback = (rg_thread){ .ready = false }; /* Another thread may use the fallback now. */
 }
 
 /* Ends the main thread, since destructors of keys don't run when main returns. */

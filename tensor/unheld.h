@@ -1,7 +1,8 @@
 /*
- * unheld.h: a header for an entry of a file whose value no tensor can hold. The header has a state
- * of its own, so that the rest of the file can be read, and each function that is given the header
- * fails. The header's name is the error's sentence, which names the entry.
+ * unheld.h: a tensor header that stands for an entry of a file whose value no tensor can hold. It
+ * lets the rest of the file be read. The header has a state of its own, RG_UNHELD, so that each
+ * function that is given the header as a tensor fails. The error's message is stored as the
+ * header's name; it names the entry.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * unread.c: reports of failures that the program hasn't looked at.
+ * unread.c: reports on standard error the failures that the program hasn't read.
  */
 #define _GNU_SOURCE
 #include "unread.h"
@@ -35,7 +35,7 @@ static tell_mode mode_of(const char *value) {
     return TELL_UNKNOWN;
 }
 
-/* Returns the mode, which is read from the environment once. */
+/* Returns the mode. REGARD_ERRORS is read from the environment only once. */
 static tell_mode told_mode(void) {
     static _Atomic(tell_mode) chosen;
     const tell_mode before = chosen;
@@ -53,17 +53,17 @@ static tell_mode told_mode(void) {
 /* ---- the stack ------------------------------------------------------------------------ */
 
 #if HAS_STACKS
-/* Returns a return address as an offset in the file of the program or library, or as it is if the
- * program is linked for a fixed address. 1 is subtracted, since a return address lies behind the
- * call. */
+/* Returns the place of a return address as an offset in the file of the program or library. If the
+ * program is linked for a fixed address, the address itself is the place. 1 is subtracted, because
+ * a return address is behind the call. */
 static uintptr_t place_in_file(const void *address, const Dl_info *file) {
     const ElfW(Ehdr) *head = file->dli_fbase;
     const uintptr_t begin = head->e_type == ET_EXEC ? 0 : (uintptr_t)head;
     return (uintptr_t)address - begin - 1;
 }
 
-/* Writes text such as "main at train.c:40", which the command addr2line finds by the file's debug
- * information. Returns false if it finds nothing. */
+/* Writes a string such as "main at train.c:40" into `text`. The command addr2line finds it in the
+ * debug information of the file. Returns false if addr2line finds nothing. */
 static bool find_line(const Dl_info *file, uintptr_t place, char *text, size_t bytes) {
     char command[1200];
     if (strchr(file->dli_fname, '\''))
@@ -74,12 +74,13 @@ static bool find_line(const Dl_info *file, uintptr_t place, char *text, size_t b
     const bool found = lines && fgets(text, (int)bytes, lines) && text[0] != '?';
     if (lines)
         pclose(lines);
-    text[found ? strcspn(text, "(\n") : 0] = 0; /* Parentheses follow with the part of the line. */
+    text[found ? strcspn(text, "(\n") : 0] = 0; /* addr2line may add, in parentheses, which part of
+                                                 * the line it is; that is cut off. */
     return found;
 }
 
-/* Writes a line for a return address. Returns whether it is in main; the functions below main
- * aren't the program's. */
+/* Writes one line for a return address to standard error. Returns whether the address is in main:
+ * the callers of main aren't part of the program, and aren't reported. */
 static bool tell_address(const void *address) {
     Dl_info file;
     char text[512];
@@ -96,7 +97,8 @@ static bool tell_address(const void *address) {
 
 static void note_stack(rg_failure *f) { f->depth = backtrace(f->stack, RG_STACK_DEPTH); }
 
-/* Writes the calls, without the first ones, which are those of this file and of rg_fail. */
+/* Writes the functions that were being called, from the failed one to main. The first addresses are
+ * left out: they belong to this file and to rg_fail. */
 static void tell_stack(const rg_failure *f) {
     enum { OWN = 3 };
     for (int i = OWN; i < f->depth; i++)
@@ -145,7 +147,8 @@ void rgi_null_reached(const char *op) {
         op = rgi_named_as;
     if (!f->unread || !op)
         return;
-    /* A function may check an argument more than once. */
+    /* Doesn't add the same name twice in a row, since a function may check an argument more than
+     * once. */
     const size_t bytes = strlen(op);
     if (n >= bytes && strcmp(f->reached + n - bytes, op) == 0)
         return;

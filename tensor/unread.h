@@ -1,25 +1,26 @@
 /*
- * unread.h: failures that the program hasn't looked at. Since a program may go on without a check,
- * each of them is reported once on standard error, in a line that begins with "regard: ". The
- * environment variable REGARD_ERRORS changes this: `quiet` reports nothing, `trace` adds the
- * functions that were being called, and `abort` reports at once and aborts the program, for a
- * debugger.
+ * unread.h: failures that the program hasn't read. Because a program may go on without checking for
+ * an error, each such failure is reported once on standard error, in a line that begins with
+ * "regard: ". The environment variable REGARD_ERRORS changes this: with `quiet` nothing is
+ * reported; with `trace` the report also lists the functions that were being called; with `abort`
+ * the failure is reported at once and the program is aborted, so that a debugger stops there.
  */
 #pragma once
 
 #include "thread.h"
 
-/* Prepares the report of the failure that has just become the thread's error, and aborts the
- * program if REGARD_ERRORS says so. */
+/* Prepares the report of the failure that has just become the thread's error. If REGARD_ERRORS is
+ * `abort`, reports the failure and aborts the program. */
 void rgi_unread_begin(rg_thread *me);
 
-/* Records that the function `op` was called with NULL because of the thread's failure. */
+/* Records that the function `op` was called with a NULL that is a consequence of the thread's
+ * failure. */
 void rgi_null_reached(const char *op);
-/* Forgets the recorded names. A function calls this if the failure began inside it, since the
- * functions that it calls are of no interest to the program. */
+/* Forgets the names recorded by rgi_null_reached. A function calls this if the failure happened
+ * inside it, because the functions that it calls are of no interest to the program. */
 void rgi_null_stayed_inside(void);
 
-/* Reports the thread's failure, if it is unread and wasn't reported, and returns false. Functions
- * without a result that the program could check call this if NULL has reached them; so does a
- * thread that ends. */
+/* Reports the thread's failure if it is unread and hasn't been reported. Always returns false. It
+ * is called when NULL has reached a function whose result a program wouldn't check, and when a
+ * thread ends. */
 bool rgi_tell_unread(void) __attribute__((cold));

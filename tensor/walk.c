@@ -1,14 +1,14 @@
 /*
- * walk.c: walks over tensors that broadcast to one shape. Neighbouring dims are merged if the steps
- * of every operand allow it, so that a loop gets the longest possible rows. kernels/run.c splits a
- * walk among threads.
+ * walk.c: walks over tensors that broadcast to one shape. A dim is merged with the dim outside it
+ * if the strides of every operand allow it, so that the loop gets rows that are as long as
+ * possible. kernels/run.c splits a walk among threads.
  */
 #include "walk.h"
 
 #include "dtype.h"
 
-/* Returns whether a dim merges with the one outside it: outer step == inner size * inner step, for
- * all operands. */
+/* Returns whether a dim can be merged with the innermost dim that the walk has already: for every
+ * operand, the step of that dim must be this dim's size * step. */
 static bool walk_merges(const rg_walk *w, int64_t size, const int64_t step[]) {
     if (w->ndim == 0)
         return false;
@@ -18,7 +18,7 @@ static bool walk_merges(const rg_walk *w, int64_t size, const int64_t step[]) {
     return true;
 }
 
-/* Adds a dim inside the others, or merges it with the innermost one. */
+/* Adds a dim to the walk, inside the others; merges it with the innermost dim if possible. */
 static void walk_add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     int d = w->ndim;
     if (walk_merges(w, size, step)) {
@@ -32,8 +32,9 @@ static void walk_add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     w->ndim = d + 1;
 }
 
-/* Lists the dims to walk over, the outermost first, and returns their number. Dims of size 1 are
- * left out; those of an empty tensor are, too, since its sizes and strides may be anything. */
+/* Writes the dims to walk over into `order`, the outermost first, and returns their number. If
+ * by_stride, they are sorted by the strides of `out`. Dims of size 1 are left out. For an empty
+ * tensor all dims are left out, since its sizes and strides may be anything. */
 static int walk_order(const rg_tensor *out, bool by_stride, int order[RG_MAX_DIMS]) {
     int dims = 0;
     for (int d = 0; d < out->ndim && out->numel; d++) {
@@ -103,7 +104,8 @@ RG_HOT void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *co
     int k = 0;
     for (; k < n && t[k]->flags & RG_CONTIGUOUS; k++) {
         p[k] = t[k]->data;
-        /* An operand with as many elements as t[0] has all of its dims. */
+        /* All operands are contiguous here. An operand with as many elements as t[0] also has its
+         * shape, apart from dims of size 1, so that both can be walked as one dim. */
         if (t[k]->numel == t[0]->numel)
             step[k] = (int64_t)rgi_sizeof(t[k]->dtype);
         else if (t[k]->numel == 1)

@@ -1,15 +1,15 @@
 /*
  * walk.h: walks over up to RG_MAX_OPERANDS tensors that broadcast to the shape of the first one.
- * Neighbouring dims that can be walked as one are merged.
+ * Neighbouring dims are merged into one where the strides allow it.
  */
 #pragma once
 
 #include "structs.h"
 
 #define RG_MAX_OPERANDS 5
-/* A walk over n operands: ndim dims, the outermost first, and numel elements. step[d][k] is the
- * distance between indices of dim d in operand k, and element[k] the size of its elements, both in
- * bytes. */
+/* A walk over n operands. It has ndim dims, the outermost first, and numel elements. step[d][k] is
+ * the number of bytes from one index of dim d to the next in operand k. element[k] is the size in
+ * bytes of an element of operand k. */
 typedef struct rg_walk {
     int n, ndim;
     int64_t numel;
@@ -19,13 +19,15 @@ typedef struct rg_walk {
     char *data[RG_MAX_OPERANDS];
 } rg_walk;
 
-/* A loop computes n elements: element i of operand k is at p[k] + i step[k]. */
+/* A loop computes one row of n elements: element i of operand k is at p[k] + i * step[k]. */
 typedef void rg_loop(char *const p[], const int64_t step[], int64_t n, const void *context);
 
-/* Makes a walk over n tensors, the first of which is the output. If by_stride, the dims are in the
- * order of the output in memory; otherwise in their own order. */
+/* Makes a walk over n tensors, of which the first is the output. If by_stride is true, the dims of
+ * the walk are in the order in which the output's dims lie in memory; otherwise they are in the
+ * output's own order. */
 void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride);
-/* Calls the loop for each row of the walk. */
+/* Calls the loop `inner` for each row of the walk, that is, for each place of the innermost dim. */
 void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
-/* Makes a walk and runs it, or calls the loop at once if all operands are contiguous. */
+/* Makes a walk over the n tensors and calls the loop for each row. If all operands are contiguous
+ * and have all elements or one, calls the loop once for all elements, without a walk. */
 void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);

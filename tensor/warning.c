@@ -1,8 +1,9 @@
 /*
  * warning.c: warnings of calls that succeed, in torch's words.
  *
- * A place is a function and its sentence, shapes included: C doesn't tell a function which line has
- * called it. (Python warns once for each sentence and line.)
+ * A warning is given once for each distinct line, which is made of the function's name and the
+ * sentence with the shapes in it. (Python warns once for each sentence and line of the program, but
+ * a C function doesn't know from which line it was called.)
  */
 #include "warning.h"
 
@@ -17,8 +18,8 @@ void rg_print_warning(const char *message) { fprintf(stderr, "warning: %s\n", me
 
 static _Atomic(rg_warning_handler *) on_warning = rg_print_warning;
 
-/* The hashes of the warnings that were given, and 0 in unused entries. When the table is full,
- * there are no more warnings. */
+/* Hashes of the warnings that were given; unused entries are 0. When the table is full, no more
+ * warnings are given. */
 enum { MOST_WARNINGS = 256 };
 static _Atomic uint64_t warned[MOST_WARNINGS];
 
@@ -29,7 +30,7 @@ static uint64_t warning_hash(const char *line) {
     return hash ? hash : 1;
 }
 
-/* Returns whether the warning is new. */
+/* Returns whether the warning hasn't been given before, and records it. */
 static bool warning_is_new(const char *line) {
     uint64_t hash = warning_hash(line);
     for (int i = 0; i < MOST_WARNINGS; i++) {
@@ -65,7 +66,7 @@ void rgi_warn(const char *op, const char *format, ...) {
 void rgi_warn_of_variable(const char *variable, const char *value, const char *expected,
                           const char *taken) {
     const char *as = rgi_named_as;
-    /* The variable's name comes first, not that of the function that has read it. */
+    /* The line begins with the variable's name, so a name given by RG_AS must not replace it. */
     rgi_named_as = NULL;
     rgi_warn(variable, "'%.40s' is not %s; %s", value, expected, taken);
     rgi_named_as = as;

@@ -1,13 +1,14 @@
 /*
- * warning.h: warnings of calls that succeed. tensor.h has the public functions, which install a
- * handler.
+ * warning.h: warnings of calls that succeed. The public functions that install a handler are in
+ * tensor.h.
  */
 #pragma once
 
-/* Calls the handler with "op: sentence", unless the same warning was given before. */
+/* Calls the program's handler of warnings with the line "op: sentence", unless the same line was
+ * given before. */
 void rgi_warn(const char *op, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* Warns that an environment variable has a value that isn't `expected`, and says which value is
- * used instead (`taken`). */
+/* Warns that the environment variable has a value other than `expected`. `taken` is the part of the
+ * message that says what the library does instead. */
 void rgi_warn_of_variable(const char *variable, const char *value, const char *expected,
                           const char *taken) __attribute__((cold));

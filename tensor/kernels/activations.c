@@ -1,7 +1,7 @@
 /*
- * activations.c: activation functions and their gradients. A new one is a row in elementwise.def
- * and two functions in loops/activations.h. Those that take numbers, or two tensors, have their
- * rows here.
+ * activations.c: the kernels of activation functions and their gradients. A new activation is a row
+ * in elementwise.def and two functions in loops/activations.h. Activations that take numbers or two
+ * tensors have no row there; their kernels are listed here.
  */
 #include "kernels.h"
 

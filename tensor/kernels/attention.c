@@ -1,58 +1,60 @@
 /*
- * attention.c: softmax(scale q k^T + mask) v by tiles of queries and keys, so that memory grows
- * with the number of queries and keys, and not with their product. Backward computes the weights
- * again from lse, the logarithm of each query's sum of exponentials. loops/attention.h computes a
- * tile; loops/attention_lanes.h handles short and narrow heads, one head per vector lane.
+ * attention.c: y = softmax(scale * q k^T + mask) v, computed by tiles of queries and keys. So
+ * memory grows with the number of queries plus that of keys, not with their product. Forward keeps
+ * lse for each query: the logarithm of the sum of the exponentials of its scores. Backward computes
+ * the softmax weights again from lse. loops/attention.h computes a tile; loops/attention_lanes.h
+ * handles short and narrow heads, one head in each vector lane.
  */
 #include "kernels.h"
 #include "tensor/memory.h"
 #include "smooth.h"
 
-/* A tile is a matrix of ATTENTION_ALONG rows of ATTENTION_SIDE scores; the scores of a row are the
- * lanes of vectors. Where the diagonal of a causal mask crosses a tile, scores are left out in
- * blocks of ATTENTION_BLOCK by ATTENTION_BLOCK. */
+/* A tile is a matrix of scores with ATTENTION_ALONG rows and ATTENTION_SIDE columns; vectors hold
+ * consecutive scores of a row. Where the diagonal of a causal mask crosses a tile, masked scores
+ * are skipped in blocks of ATTENTION_BLOCK rows and columns. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
-/* If heads are in lanes, a tile has ATTENTION_ROWS queries: their sums with two keys fill half of
- * the registers. The queries and keys of a group of heads are rounded up to a multiple of
- * ATTENTION_ROWS. A task is ATTENTION_LANES heads, the number of lanes of the widest vectors. */
+/* Constants of attention by lanes. A tile has ATTENTION_ROWS queries; the sums of these queries
+ * with two keys fill half of the registers. For each group of heads, the numbers of queries and
+ * keys are rounded up to a multiple of ATTENTION_ROWS. A task has ATTENTION_LANES heads, as many as
+ * the widest vectors have lanes. */
 enum { ATTENTION_ROWS = 4, ATTENTION_LANES = 16 };
 
-/* The matrix of one batch and head, whose rows have `size` elements; row and col are the
- * distances of its rows and columns in elements. */
+/* The matrix of one head in one image of the batch. Its rows have `size` elements. row and col are
+ * the strides of rows and columns, in elements. */
 typedef struct {
     const char *data;
     int64_t row, col, size;
 } attention_matrix;
 
-/* The plan of a call, which all its tasks share: the tensors of k_attend, their sizes, and
- * matmul.c's functions for their dtype. */
+/* Shared by all tasks of one call: the tensors of k_attend, their sizes, and matmul.c's functions
+ * for their dtype. */
 typedef struct {
     rg_tensor *const *in, *const *gin;
     const rg_tensor *y, *lse, *g, *g_lse, *mask;
-    /* The queries and keys of a head, and the heads of a batch. A head's queries are split into
-     * `tiles` tiles. */
+    /* The number of queries and keys of a head, and the number of heads in each item of the batch.
+     * The queries of a head are split into `tiles` tiles. */
     int64_t queries, keys, heads, tiles;
-    int64_t all_heads; /* The number of heads in all batches. */
+    int64_t all_heads; /* The number of heads in all items of the batch together. */
     double scale;
     bool causal;
     k_product *product;
     k_turn *turn;
-    /* The workers' scratch memory, `bytes` bytes each. */
+    /* Scratch memory for all workers, of `bytes` bytes for each worker. */
     char *room;
     size_t bytes;
 } attention_plan;
 
-/* A stretch: n keys (forward) or queries (backward) from `from` on, which are combined with a tile
- * of queries or keys. `ahead` is the position of the first query minus that of the first key. With
- * a causal mask, a query sees the keys up to its own position. Masked scores are skipped in blocks
- * of `block` by `block`. */
+/* A stretch of n keys (forward) or n queries (backward), beginning at `from`, which is combined
+ * with one tile of queries or keys. `ahead` is the position of the stretch's or tile's first query
+ * minus the position of the first key: with a causal mask, a query sees the keys up to its own
+ * position. Masked scores are skipped in blocks of `block` rows and columns. */
 typedef struct {
     int64_t from, n, ahead, block;
 } attention_stretch;
 
-/* Returns the stretch of n keys or queries from `from` on. Its blocks are small only if the
- * diagonal crosses the `keys` keys of the stretch or the tile. */
+/* Returns the stretch of n keys or queries that begins at `from`. `keys` is the number of keys in
+ * the stretch or tile. The blocks are small only if a causal mask's diagonal crosses these keys. */
 static inline attention_stretch attention_cut(const attention_plan *plan, int64_t from, int64_t n,
                                               int64_t ahead, int64_t keys) {
     const bool cuts = plan->causal && ahead < keys;
@@ -61,8 +63,8 @@ static inline attention_stretch attention_cut(const attention_plan *plan, int64_
     };
 }
 
-/* Returns the number of keys, at most n, that are visible to the queries of the block that contains
- * the i-th query. */
+/* Returns how many of the first n keys must be computed for query i: all keys that any query in the
+ * same block sees. */
 static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *stretch,
                                      int64_t n, int64_t i) {
     if (!plan->causal)
@@ -71,8 +73,9 @@ static inline int64_t attention_seen(const attention_plan *plan, const attention
     return RG_MIN(n, end);
 }
 
-/* Returns t's matrix for a head. t may have one matrix for all heads or batches. Returns an empty
- * matrix if t is NULL. */
+/* Returns t's matrix for a head, counted through all items of the batch. If t has size 1 in the dim
+ * of heads or of the batch, all heads or items share a matrix. Returns an empty matrix if t is
+ * NULL. */
 static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                        const attention_plan *plan) {
     if (!t)
@@ -89,13 +92,15 @@ static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                .size = t->size[n - 1] };
 }
 
-/* The matrices of the heads in the lanes of a vector. */
+/* The matrices of the heads that are in the lanes of a vector: one address for each lane. The
+ * strides are common to all. */
 typedef struct {
     const char *data[ATTENTION_LANES];
     int64_t row, col, size;
 } attention_lanes;
 
-/* Returns t's matrices for `heads` heads from `first` on. Unused lanes repeat the first one. */
+/* Returns t's matrices for `heads` heads, beginning at head `first`. Lanes without a head get the
+ * matrix of the first head. */
 static attention_lanes attention_find_lanes(const attention_plan *plan, const rg_tensor *t,
                                             int64_t first, int heads, int lanes) {
     const attention_matrix from = attention_part(t, first, plan);
@@ -123,7 +128,8 @@ static inline int64_t attention_whole_rows(int64_t n) {
     return (n + ATTENTION_ROWS - 1) / ATTENTION_ROWS * ATTENTION_ROWS;
 }
 
-/* y = a b, or y += a b. The caller sets m, n, k, a_row, a_col, b_row and y_row. */
+/* y = a b, or y += a b if `add` is true. The caller sets m, n, k, a_row, a_col, b_row and y_row in
+ * `sizes`. */
 static void attention_product(const attention_plan *plan, k_product_sizes sizes, void *y,
                               const void *a, const void *b, bool add) {
     sizes.y_col = 1;
@@ -142,13 +148,13 @@ static void attention_product(const attention_plan *plan, k_product_sizes sizes,
 
 /* ---- attention by tiles ---------------------------------------------------------------------- */
 
-/* Returns the cost of a task: a tile of queries forward, a head backward. A score costs `wide`
- * steps. */
+/* Returns the cost of a task, as a number of elementary operations: a task is a tile of queries in
+ * forward, and a head in backward. Each score costs `wide`. */
 static int64_t attention_steps(const attention_plan *plan, int64_t wide) {
     return (plan->g ? plan->queries : ATTENTION_SIDE) * plan->keys * wide;
 }
 
-/* Returns the size of a worker's tiles in bytes. */
+/* Returns the number of bytes that a worker needs for its tiles. */
 static size_t attention_room(const attention_plan *plan, int64_t wide) {
     const int64_t rows = 2 * (ATTENTION_SIDE + ATTENTION_ALONG) + (plan->g ? 3 * plan->queries : 0);
     const int64_t scores = 2 * ATTENTION_ALONG * ATTENTION_SIDE;
@@ -157,9 +163,9 @@ static size_t attention_room(const attention_plan *plan, int64_t wide) {
 
 /* ---- attention by lanes ---------------------------------------------------------------------- */
 
-/* Returns whether heads go in lanes. Tiles of long and wide heads fill vectors better: by
- * measurement, lanes are faster if the used fraction of lanes is at least sqrt(length * width) /
- * 32. */
+/* Returns whether heads are put into vector lanes. That wastes lanes if there are too few heads,
+ * and long and wide heads fill vectors better by tiles. As measured, lanes are faster if the
+ * fraction of lanes that are used is at least sqrt(length * width) / 32. */
 static bool attention_by_lanes(const attention_plan *plan) {
     const int64_t length = RG_MAX(plan->queries, plan->keys);
     const int64_t width = RG_MAX(plan->in[0]->size[3], plan->in[2]->size[3]);
@@ -169,7 +175,7 @@ static bool attention_by_lanes(const attention_plan *plan) {
     return (double)length * (double)width <= 1024 * filled * filled;
 }
 
-/* Returns the size of a worker's group of heads in bytes. */
+/* Returns the number of bytes that a worker needs for a group of heads. */
 static size_t attention_lanes_room(const attention_plan *plan) {
     const int64_t wide = attention_whole_rows(plan->in[0]->size[3])
                          + attention_whole_rows(plan->in[2]->size[3]);
@@ -177,8 +183,8 @@ static size_t attention_lanes_room(const attention_plan *plan) {
     return (size_t)(rows * (wide * (plan->g ? 2 : 1) + 2 * ATTENTION_ROWS + 2)) * 64;
 }
 
-/* Runs the loop on this many tasks of `steps` steps each, with `bytes` bytes for each worker.
- * Returns false if there is no memory. */
+/* Runs the loop on `parts` tasks on several threads. `steps` is the cost of a task, and `bytes` is
+ * the scratch memory of each worker. Returns false if memory runs out. */
 static bool attention_run(attention_plan *plan, rg_work *work, int64_t parts, int64_t steps,
                           size_t bytes) {
     const int64_t grain = 1 + (1 << 19) / RG_MAX(1, steps);

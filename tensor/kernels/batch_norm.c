@@ -1,15 +1,17 @@
 /*
- * batch_norm.c: batch norm of contiguous tensors (batch, channels, per). loops/batch_norm.h
- * computes a task, BATCH_CHANNELS channels.
+ * batch_norm.c: batch norm of contiguous tensors of shape (batch, channels, per).
+ * loops/batch_norm.h computes the tasks; a task is BATCH_CHANNELS channels.
  */
 #include "kernels.h"
 
 #include <math.h>
 
-/* The number of channels of a task, and the number of lanes of a sum. */
+/* BATCH_CHANNELS is the number of channels of a task. BATCH_LANES is the number of partial sums
+ * into which each sum is split. */
 enum { BATCH_CHANNELS = 16, BATCH_LANES = 16 };
 
-/* The elements of the tensors of k_batch_normalize and k_batch_normalize_backward. */
+/* The arguments of k_batch_normalize and k_batch_normalize_backward, with the elements of each
+ * tensor. */
 typedef struct {
     const k_batch_norm *z;
     char *y, *gweight, *gbias;

@@ -1,8 +1,9 @@
 /*
- * bfloat16.c: products of float32 matrices whose elements are rounded to bfloat16 when packed; sums
- * are float32. rg_set_float32_matmul_precision("medium") enables them, if the processor has the
- * instruction, which takes two steps along k. Each element is a sum over k in ascending order,
- * whatever m and n are. loops/bfloat16.h packs panels and computes tiles.
+ * bfloat16.c: products of float32 matrices in which the elements are rounded to bfloat16 when they
+ * are packed, and the sums are in float32. rg_set_float32_matmul_precision("medium") enables them
+ * if the processor has the instruction for this, which adds two products at once. Each element of y
+ * is a sum over k in ascending order, which doesn't depend on m and n. loops/bfloat16.h packs
+ * panels and computes tiles.
  */
 #include "kernels.h"
 
@@ -31,8 +32,9 @@ bool rg_set_float32_matmul_precision(const char *precision) {
 
 bool k_has_bfloat16(void) { return k_set == K_AVX512 && __builtin_cpu_supports("avx512bf16"); }
 
-/* Returns the size of a worker's scratch memory: a panel of a, and the columns of b. Thin products
- * aren't worth packing. */
+/* Returns the size in bytes of a worker's scratch memory, which holds one panel of a and `columns`
+ * columns of b. Returns 0 if the product isn't to be computed here: if it isn't asked for, if the
+ * processor has no such instruction, or if the product is too thin for packing to pay. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
     const bool thin = z->m < 16 || z->n < 16 || z->k < 32 || z->y_col != 1;
     const bool asked = of_bfloat16 || matmul_precision == MATMUL_MEDIUM;
@@ -43,8 +45,9 @@ size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat
     return (size_t)(panels * pairs) * sizeof(bf_pairs);
 }
 
-/* y += alpha a b for one block: the columns of b from `column` on, and the steps from `step` on.
- * The block at step 0 computes y = alpha a b + beta c instead. */
+/* Computes y += alpha * a b for one block: the columns of y and b from `column` on, and the part
+ * of the sum over k from `step` on. For the first part, where step is 0, y = alpha * a b + beta
+ * * c. */
 static void bfloat16_block(const k_product_sizes *z, float *y, const float *c, const float *a,
                            const float *b, float alpha, float beta, bf_pairs *room, int64_t column,
                            int64_t step) {
@@ -78,7 +81,8 @@ void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const 
 #else
 bool k_has_bfloat16(void) { return false; }
 
-/* Returns 0: there is no such instruction, so float32 products are computed in float32. */
+/* Returns 0, which means that float32 products are computed in float32: this processor architecture
+ * has no instruction for bfloat16. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
     (void)z;
     (void)columns;

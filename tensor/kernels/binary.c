@@ -1,6 +1,7 @@
 /*
- * binary.c: the elementwise functions of two operands of which derivatives are made; the result has
- * the operands' dtype. Others are in special.c.
+ * binary.c: the kernels of elementwise functions of two operands that the gradients of other
+ * functions use. The result has the operands' dtype. Other functions of two operands are in
+ * special.c, so that small programs don't link them.
  */
 #include "kernels.h"
 

@@ -1,6 +1,6 @@
 /*
- * compare.c: elementwise predicates and comparisons, whose result is a bool. A new one is a row in
- * elementwise.def and a function in loops/compare.h.
+ * compare.c: the kernels of predicates and comparisons of elements. The result is a bool tensor. A
+ * new one is a row in elementwise.def and a function in loops/compare.h.
  */
 #include "kernels.h"
 

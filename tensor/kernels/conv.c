@@ -1,9 +1,10 @@
 /*
- * conv.c: convolutions over one or two dims of contiguous tensors, and both of their gradients. A
- * task is a product for a part of an image, so that memory doesn't grow with the batch. With stride
- * 1, a strip of rows is copied with its padding, and multiplied in place (loops/slide.h). Otherwise
- * the elements that each tap of the kernel reads are written as columns of a matrix (im2col) for a
- * stretch of pixels (loops/conv.h).
+ * conv.c: convolutions over one or two dims of contiguous tensors, and the gradients of x and of w.
+ * A task is a matrix product for a part of an image, so that scratch memory doesn't grow with the
+ * batch. There are two methods. With stride 1, a strip of x's rows is copied with its padding, and
+ * the product reads the windows from the copy (loops/slide.h). Otherwise the elements that each tap
+ * of the kernel reads are copied to the columns of a matrix (im2col), for a stretch of pixels at a
+ * time (loops/conv.h).
  */
 #include "kernels.h"
 #include "tensor/memory.h"
@@ -11,54 +12,59 @@
 #include "window.h"
 
 enum {
-    /* The number of rows of columns written at once, and of rows of weights multiplied with them:
-     * they fit into the L2 cache. */
+    /* CONV_TERMS is the number of rows of the columns matrix that are written at once, and
+     * CONV_ROWS the number of rows of weights that are multiplied with them. Both fit into the L2
+     * cache together. */
     CONV_TERMS = 384,
     CONV_ROWS = 128,
-    /* The greatest size of a stretch of pixels in bytes. The number of pixels in a stretch is a
-     * multiple of CONV_ROUND. */
+    /* CONV_STRETCH is the largest size of a stretch of pixels in bytes. The number of pixels of a
+     * stretch is a multiple of CONV_ROUND. */
     CONV_STRETCH = 1024,
     CONV_ROUND = 32,
-    /* A row of columns may be written this many elements beyond its end. */
+    /* The number of bytes that may be written beyond the end of a row of columns. */
     CONV_SLACK = 64,
-    /* The number of parts of the batch over which the weights' gradient is summed; fewer if the
-     * sums would exceed CONV_SUM_BYTES. */
+    /* The gradient of w is a sum over the batch. CONV_SHARES is the number of parts of the batch
+     * that are summed separately; there are fewer parts if their sums would take more than
+     * CONV_SUM_BYTES. */
     CONV_SHARES = 16,
     CONV_SUM_BYTES = 16 << 20,
-    /* The approximate bytes of a strip's copy, which fits into the L2 cache, and the approximate
-     * number of windows that the weights' gradient takes at once, which fit into the L1 cache. */
+    /* SLIDE_BYTES is the approximate size of the copy of a strip, which fits into the L2 cache.
+     * SLIDE_WINDOWS is the approximate number of windows that the gradient of w processes at once,
+     * which fit into the L1 cache. */
     SLIDE_BYTES = 1 << 17,
     SLIDE_WINDOWS = 192,
-    /* The number of elements that may be read or written beyond a copy's end. */
+    /* The number of elements that may be read or written beyond the end of a copy. */
     SLIDE_SLACK = 32,
-    /* The most rows of a tile in any set. */
+    /* The largest number of rows that a tile has in any instruction set. */
     SLIDE_TILE = 8
 };
 
-/* The plan of a call, which all its tasks share. */
+/* The plan of a call, which all its tasks share and read. */
 typedef struct {
     const k_conv *z;
-    /* The tensors' elements. In the gradient of x, w is transposed: (groups, terms, out). The
-     * gradient of w is summed in y: (parts, groups, terms, wide). */
+    /* The elements of the tensors. For the gradient of x, w points to the transposed weights
+     * (groups, terms, out). For the gradient of w, y points to the sums (parts, groups, terms,
+     * wide). */
     char *y;
     const char *x, *w, *bias;
-    /* The taps of a kernel; the terms of the sum of an output, a group's channels times the taps;
-     * and the pixels of an image of y. */
+    /* `taps` is the number of taps of a kernel. `terms` is the number of terms in the sum of an
+     * output element: the channels of x in a group, times the taps. `pixels` is the number of
+     * pixels of an image of y. */
     int64_t taps, terms, pixels;
-    /* The pixels of a stretch, and the stretches of an image. */
+    /* The number of pixels in a stretch, and the number of stretches of an image. */
     int64_t stretch, stretches;
-    /* The layout with stride 1, where a stretch is a strip of `rows` rows of windows. Its copy has
-     * lines of `width` elements, and planes of `plane` elements, one for each channel. Term l reads
-     * the element at offset at[l] from a window's first one. */
+    /* The layout for stride 1, where a stretch is a strip of `rows` rows of windows. The copy of x
+     * has lines of `width` elements. Its part for one channel is a plane of `plane` elements. Term
+     * l of a sum reads the element at offset at[l] from the window's first element. */
     int64_t rows, width, plane;
     int64_t *at;
-    /* The gradients are computed in blocks of `channels` channels of x; a group has `blocks`
-     * blocks. */
+    /* The gradients are computed in blocks of `channels` channels of x. Each group has `blocks`
+     * such blocks. */
     int64_t channels, blocks;
     int64_t shares, wide;
     k_product *product;
     k_turn *turn;
-    /* The workers' memory, `bytes` bytes each. */
+    /* Scratch memory for all workers, of `bytes` bytes for each worker. */
     char *room;
     size_t bytes;
 } conv_plan;
@@ -71,7 +77,7 @@ typedef struct {
 #define K_TYPES_FLOATS
 #include "sets.h"
 
-/* Makes the common part of all plans. */
+/* Returns a plan with the fields that both methods have in common. */
 static conv_plan conv_plan_begin(const k_conv *z, rg_dtype dtype) {
     const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
     return (conv_plan){ .z = z,
@@ -81,7 +87,8 @@ static conv_plan conv_plan_begin(const k_conv *z, rg_dtype dtype) {
                         .turn = k_direct_turn(dtype) };
 }
 
-/* Makes a plan whose stretches are small; a worker's memory holds `rows` rows of them. */
+/* Returns a plan for im2col. Its stretches are short enough that a worker's memory can hold `rows`
+ * rows of columns for a stretch. */
 static conv_plan conv_plan_of(const k_conv *z, rg_dtype dtype, int64_t rows) {
     conv_plan p = conv_plan_begin(z, dtype);
     p.product = k_direct_product(dtype);
@@ -95,7 +102,9 @@ static conv_plan conv_plan_of(const k_conv *z, rg_dtype dtype, int64_t rows) {
     return p;
 }
 
-/* Runs all tasks of `steps` steps each, with `items` elements of memory for each worker. */
+/* Runs `work` on all tasks on several threads. `parts` is the number of tasks, `steps` the cost of
+ * a task, and `items` the number of elements of scratch memory for each worker. Returns false if
+ * memory runs out. */
 static bool conv_run(conv_plan *p, rg_dtype dtype, int64_t parts, double steps, int64_t items,
                      rg_work *work) {
     const int64_t grain = RG_MAX(1, (int64_t)(0x1p17 / RG_MAX(1, steps)));
@@ -110,7 +119,7 @@ static bool conv_run(conv_plan *p, rg_dtype dtype, int64_t parts, double steps, 
     return true;
 }
 
-/* Returns the steps of all products. */
+/* Returns the cost of all products together, as a number of multiplications. */
 static double conv_steps(const conv_plan *p) {
     const k_conv *z = p->z;
     return (double)(z->batch * z->groups * z->out) * (double)p->terms * (double)p->pixels;
@@ -118,8 +127,8 @@ static double conv_steps(const conv_plan *p) {
 
 /* ---- stride 1 -------------------------------------------------------------------------------- */
 
-/* Returns whether the stride is 1 and the windows would fill at least three quarters of the widest
- * vectors. */
+/* Returns whether to use the method for stride 1: the stride must be 1, and the windows must fill
+ * at least three quarters of the lanes of the widest vectors. */
 static bool slide_pays(const k_conv *z) {
     enum { LANES = 16 };
     const k_window *w = &z->window;
@@ -131,7 +140,8 @@ static bool slide_pays(const k_conv *z) {
     return w->to[0] * w->to[1] * 4 >= RG_MIN(each, joined) * LANES * 3;
 }
 
-/* Makes a plan with strips of at most `windows` windows and copies of at most SLIDE_BYTES. */
+/* Returns a plan for stride 1. Its strips have at most `windows` windows, and their copies at most
+ * SLIDE_BYTES. */
 static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows) {
     const k_window *w = &z->window;
     conv_plan p = conv_plan_begin(z, dtype);
@@ -147,7 +157,7 @@ static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows)
     return p;
 }
 
-/* Computes each term's offset, and runs all tasks as conv_run does. */
+/* Computes the offset of each term, and then runs all tasks as conv_run does. */
 static bool slide_run(conv_plan *p, rg_dtype dtype, int64_t parts, int64_t items, rg_work *work) {
     const k_window *w = &p->z->window;
     const size_t bytes = (size_t)p->terms * sizeof *p->at;
@@ -181,14 +191,15 @@ static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
 
 /* ---- integers -------------------------------------------------------------------------- */
 
-/* A convolution of int64, which wraps on overflow. */
+/* A convolution of int64 elements, which wraps on overflow. */
 typedef struct {
     const k_conv *z;
     uint64_t *y;
     const uint64_t *x, *w, *bias;
 } conv_whole;
 
-/* Adds the elements of a plane of x under one tap, times the tap's weight, to a plane of y. */
+/* For one tap of the kernel: adds the elements of a plane of x that the tap reads, times the tap's
+ * weight, to a plane of y. */
 static void whole_tap(const k_window *w, uint64_t *y, const uint64_t *x, uint64_t weight, k_tap row,
                       k_tap col) {
     for (int64_t i = row.begin; i < row.end; i++) {
@@ -198,7 +209,7 @@ static void whole_tap(const k_window *w, uint64_t *y, const uint64_t *x, uint64_
     }
 }
 
-/* Computes the planes of y from begin to end. */
+/* Computes planes begin to end - 1 of y. */
 static void whole_forward_int64(void *context, int64_t begin, int64_t end, int worker) {
     const conv_whole *p = context;
     const k_conv *z = p->z;
@@ -262,15 +273,16 @@ bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tens
     return conv_run(&p, dtype, parts, conv_steps(&p) / (double)parts, items, work);
 }
 
-/* Chooses blocks of channels with at most `rows` rows, or of one channel if that has more. */
+/* Cuts the channels of x into blocks of at most `rows` rows of columns. If one channel alone has
+ * more rows, each block is one channel. */
 static void conv_cut_channels(conv_plan *p, int64_t rows) {
     p->channels = RG_MIN(RG_MAX(1, rows / p->taps), p->z->in);
     p->blocks = (p->z->in - 1) / p->channels + 1;
     p->channels = (p->z->in - 1) / p->blocks + 1;
 }
 
-/* Writes the weights of the convolution of g that gives the gradient of x: inputs and outputs are
- * exchanged, and the taps are reversed. */
+/* The gradient of x is a convolution of g. This function writes the weights of that convolution:
+ * the dims of inputs and outputs are exchanged, and the taps are reversed. */
 static void conv_turn_taps(const k_conv *z, rg_dtype dtype, char *to, const char *w) {
     const size_t item = rgi_sizeof(dtype);
     const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
@@ -282,7 +294,7 @@ static void conv_turn_taps(const k_conv *z, rg_dtype dtype, char *to, const char
                     memcpy(to, w + (size_t)(o * step + i * taps + tap) * item, item);
 }
 
-/* Computes the gradient of x as a convolution of g, which requires stride 1. */
+/* Computes the gradient of x as a convolution of g. Requires stride 1. */
 static bool conv_of_gradient(const k_conv *z, rg_tensor *gx, const rg_tensor *g,
                              const rg_tensor *w) {
     k_conv turned = *z;
@@ -334,7 +346,7 @@ bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const 
     return ok;
 }
 
-/* gw = the sum over the parts, transposed to rows of w. */
+/* gw = the sum of the parts in `sums`, transposed so that it has the rows of w. */
 static void conv_join_shares(const conv_plan *p, rg_tensor *gw, rg_tensor *sums) {
     const k_conv *z = p->z;
     const size_t item = rgi_sizeof(gw->dtype);

@@ -1,5 +1,5 @@
 /*
- * copy.c: copies between tensors, with conversion, and filling.
+ * copy.c: copies between tensors with conversion of dtypes, and filling with a value.
  */
 #include "copy.h"
 

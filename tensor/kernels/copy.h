@@ -1,14 +1,16 @@
 /*
- * copy.h: copies of elements, with conversion, and filling with a value.
+ * copy.h: copies of elements with conversion of dtypes, and filling with a value.
  */
 #pragma once
 
 #include "tensor/tensor.h"
 
-/* Copies the elements of `from`, broadcast to the shape of `to` and converted to its dtype. */
+/* Copies the elements of `from` to `to`. They are broadcast to the shape of `to`, and converted to
+ * its dtype. */
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from);
 void rgi_fill_zero(rg_tensor *t);
-/* Fills t with the value, or with the integer if t isn't floating. */
+/* Fills t with `value` if t is floating, or else with `integer`. */
 void rgi_fill_number(rg_tensor *t, double value, int64_t integer);
-/* Returns a new reference to t if it is contiguous and of this dtype, or else to a copy. */
+/* If t is contiguous and of this dtype, adds a reference to t and returns t. Otherwise returns a
+ * new contiguous tensor with the elements converted to the dtype, or NULL if memory runs out. */
 rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype);

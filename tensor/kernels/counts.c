@@ -1,6 +1,6 @@
 /*
- * counts.c: reductions that count elements other than 0, or test whether any or all elements aren't
- * 0.
+ * counts.c: reductions that count the elements that aren't 0, or test whether any or all elements
+ * aren't 0.
  */
 #include "reduce.h"
 #include "tensor/storage.h"

@@ -7,11 +7,11 @@
 
 #include <stdlib.h>
 
-/* The number of adjacent lines that are computed at once. */
+/* The number of adjacent lines that are computed together. */
 enum { CUMULATE_COLUMNS = 1024 };
 
-/* A line: n elements along the dim. step[] are the distances in bytes between elements of y, x and
- * z. */
+/* A line is the n elements along the dim. step[0], step[1] and step[2] are the distances in bytes
+ * from one element to the next in y, x and z. */
 typedef struct {
     int64_t n, step[3];
 } cumulate_along;

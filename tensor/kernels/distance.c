@@ -1,5 +1,6 @@
 /*
- * distance.c: distances between the rows of two batches of matrices, and their gradients.
+ * distance.c: distances between the rows of two matrices (or batches of matrices), and their
+ * gradients.
  */
 #include "kernels.h"
 
@@ -9,9 +10,10 @@
 
 enum { DISTANCE_LANES = 16 };
 
-/* The operands of a call. In each batch, a has `rows` rows and b has `others` rows of n elements
- * each, and y has their distances. For gradients, `to` is a's gradient and g is y's. If `turned`, g
- * and y are transposed: they have one row for each row of b. */
+/* The operands of a call. In each item of the batch, matrix a has `rows` rows and b has `others`
+ * rows, all of n elements. y has the distances from each row of a to each row of b. In backward,
+ * `to` is the gradient of a and g is the gradient of y. If `turned`, g and y are transposed: they
+ * have one row for each row of b. */
 typedef struct {
     int64_t rows, others, n;
     double p;
@@ -20,14 +22,14 @@ typedef struct {
     char *y, *to;
 } distance_context;
 
-/* Computes rows begin .. end of all batches. */
+/* Computes rows begin to end - 1, where the rows are counted through all items of the batch. */
 typedef void distance_loop(const distance_context *c, int64_t begin, int64_t end);
 
 #define K_LOOPS "loops/distance.h"
 #define K_TYPES_FLOATS
 #include "sets.h"
 
-/* The work that threads split by rows. */
+/* A call's work, of which each thread computes some rows. */
 typedef struct {
     const distance_context *c;
     distance_loop *loop;

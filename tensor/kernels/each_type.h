@@ -1,6 +1,7 @@
 /*
- * each_type.h: includes K_LOOPS once for each requested element type, in the current instruction
- * set. sets.h includes it, and documents the macros for the loops.
+ * each_type.h: includes the file K_LOOPS once for each element type that is requested by a K_TYPES_
+ * macro, in the current instruction set. It is included by sets.h, where the macros for loops are
+ * documented.
  */
 #ifdef K_TYPES_NONE
 #include K_LOOPS

@@ -1,5 +1,6 @@
 /*
- * exchange.h: transposes a 16 x 16 matrix in sixteen AVX-512 registers.
+ * exchange.h: transposes a 16 x 16 matrix of 32-bit elements that is held in sixteen AVX-512
+ * registers.
  */
 #pragma once
 
@@ -13,11 +14,11 @@ typedef int32_t k_lanes __attribute__((vector_size(64), aligned(4), may_alias));
 
 #define K_EXCHANGE_INLINE static inline __attribute__((always_inline, target("avx512f")))
 
-/* Moves elements so that bit h of the register's number and bit h of the lane's number are
- * exchanged. h is a power of two. */
+/* Moves each element so that bit h in the number of its register and bit h in the number of its
+ * lane change places. h is 1, 2, 4 or 8. */
 K_EXCHANGE_INLINE void k_exchange(k_lanes v[16], const int h) {
     const k_lanes lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
-    /* Indices of 16 and above select lanes of the second register. */
+    /* Indices of permutex2var from 16 on select lanes of the second register. */
     const k_lanes low = lane + (((lane & h) != 0) & (16 - h));
     const k_lanes high = low + h;
     for (int i = 0; i < 16; i++) {
@@ -30,7 +31,7 @@ K_EXCHANGE_INLINE void k_exchange(k_lanes v[16], const int h) {
     }
 }
 
-/* Lane j of register i becomes lane i of register j. */
+/* Transposes the matrix: lane j of register i becomes lane i of register j. */
 K_EXCHANGE_INLINE void k_transpose(k_lanes v[16]) {
     k_exchange(v, 8);
     k_exchange(v, 4);

@@ -1,27 +1,29 @@
 /*
- * exponential.h: exponentials, logarithms and rounding of one floating type, T, without branches or
- * calls. smooth.h includes it for float and for double. Requires T and these macros, and undefines
- * them:
+ * exponential.h: exponentials, logarithms and rounding for one floating type T, without branches or
+ * calls, so that compilers can vectorize loops over them. smooth.h includes this file for float and
+ * for double. Requires T and the following macros, and undefines them at the end:
  *
  *     K_TYPED(f)       the function's name for the type: f_float
- *     INT, UINT        the integers of T's size
- *     POINT            the number of T's bits behind the point
- *     HALF             a power of two; the bias of T's exponents is 2 HALF - 1
- *     TIMES            the exponential's limits, as multiples of float's
- *     TIMES_EXPM1      expm1's upper limit, as a multiple of k_exp_most
- *     LN2_HIGH         ln 2, rounded to few bits, so that its product with an exponent is exact
- *     LOG10_2_HIGH     log10 2, rounded to few bits
- *     LOG1P_LEAST      for |x| less than this, ln(1 + x) is x - x^2 / 2 to the last bit
+ *     INT, UINT        the signed and unsigned integers of T's size
+ *     POINT            the number of mantissa bits that T stores
+ *     HALF             a power of two, such that the bias of T's exponents is 2 * HALF - 1
+ *     TIMES            k_exp_least * TIMES and k_exp_most * TIMES are the exponential's limits for
+ * T TIMES_EXPM1      k_exp_most * TIMES_EXPM1 is the upper limit of expm1 for T LN2_HIGH         ln
+ * 2, rounded to few bits, so that its product with an exponent is exact LOG10_2_HIGH     log10 2,
+ * rounded to few bits LOG1P_LEAST      for |x| less than this, ln(1 + x) is x - x^2 / 2 to the last
+ * bit
  */
 
 #define LN2     0.693147180559945309417L
 #define LOG10_2 0.301029995663981195214L
 #define LOG2_E  1.44269504088896340736L
 
-/* Splits e^x (2^x if `two`) into 2^n e^r with |r| <= ln(2) / 2. Returns p, where e^r = 1 + r + r^2
- * p, and stores r and, in the exponent of *power, n + bias. */
+/* Splits e^x into 2^n * e^r with |r| <= ln(2) / 2 (or, if `two`, splits 2^x in the same way).
+ * Stores r in *r. Stores in *power a number whose bits, taken as a T, have the exponent n + bias.
+ * Returns p, for which e^r = 1 + r + r^2 * p. */
 K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power) {
-    const T magic = (T)((UINT)3 << (POINT - 1)) + (T)bias; /* Adding this rounds to integers. */
+    /* Adding this number rounds to an integer. */
+    const T magic = (T)((UINT)3 << (POINT - 1)) + (T)bias;
     const T shifted = K_TYPED(k_step)(x, two ? (T)1 : (T)M_LOG2E, magic);
     const T n = shifted - magic;
     *power = (UINT)K_TYPED(k_bits)(shifted) << POINT;
@@ -32,14 +34,15 @@ K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power
     return K_TYPED(k_exp_fit)(*r);
 }
 
-/* Returns e^x (2^x if `two`), or half of it if `halved`. 2^n is a product of two factors, so that
- * neither overflows; one factor is 2^HALF or its inverse, or half of that if `halved`. */
+/* Returns e^x (2^x if `two`), or half of it if `halved`. The power 2^n is multiplied as two
+ * factors, so that no factor overflows or becomes 0 too early. One factor is 2^HALF if x >= 0, and
+ * 2^-HALF otherwise, or half of that if `halved`. */
 K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T unit = two ? (T)M_LOG2E : 1;
     const T least = k_exp_least * TIMES * unit;
     const T most = (k_exp_most + halved) * TIMES * unit;
     T t = x > most ? most : x;
-    /* At the lower limit the first factor is 0. */
+    /* At the lower limit the first factor, and so the result, is 0. */
     t = t < least ? least : t;
     const UINT lift = t < 0 ? (UINT)(2 * HALF) << POINT : 0;
     T r;
@@ -55,8 +58,8 @@ K_INLINE T K_TYPED(k_exp)(T x) { return K_TYPED(k_exp_whole)(x, false, false); }
 
 K_INLINE T K_TYPED(k_exp2)(T x) { return K_TYPED(k_exp_whole)(x, true, false); }
 
-/* e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Half of it is computed first, so that the greatest power
- * doesn't overflow. */
+/* e^x - 1 = 2^n * (e^r - 1) + (2^n - 1). Half of this is computed and then doubled, because 2^n
+ * overflows for the largest n. */
 K_INLINE T K_TYPED(k_expm1)(T x) {
     const T most = k_exp_most * TIMES_EXPM1;
     T t = x > most ? most : x;
@@ -73,16 +76,18 @@ K_INLINE T K_TYPED(k_cosh)(T x) {
     return half + (T)0.25 / half;
 }
 
-/* Returns a logarithm of a finite x = 2^n (1 + r) > 0 with sqrt(1/2) <= 1 + r < sqrt(2). `of_two`
- * and `of_e` are the logarithms of 2 and of e. Both are added in two parts, for accuracy; `high` is
- * the first part of `of_two`. */
+/* Returns the logarithm of x = 2^n * (1 + r), for a finite x > 0, with sqrt(1/2) <= 1 + r <
+ * sqrt(2). `of_two` and `of_e` are the logarithms of 2 and of e to the wanted base. For accuracy,
+ * each of them is used as a sum of a rounded part and a small rest; `high` is the rounded part of
+ * `of_two`. */
 K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
                                 const long double of_e) {
     const T least = K_TYPED(k_from_bits)((INT)1 << POINT);
     const T whole = K_TYPED(k_from_bits)((INT)(POINT + 2 * HALF - 1) << POINT);
     const INT root = K_TYPED(k_bits)((T)M_SQRT1_2);
     const T unit = (T)of_e;
-    const T scaled = x < least ? x * (T)((UINT)1 << POINT) : x; /* `scaled` isn't subnormal. */
+    /* `scaled` isn't subnormal, even if x is. */
+    const T scaled = x < least ? x * (T)((UINT)1 << POINT) : x;
     const UINT bits = (UINT)K_TYPED(k_bits)(scaled) + (UINT)(K_TYPED(k_bits)((T)1) - root);
     const T n = K_TYPED(k_from_bits)((INT)(bits >> POINT) | K_TYPED(k_bits)(whole))
                 - (whole + 2 * HALF - 1) - (x < least ? POINT : 0);
@@ -95,7 +100,8 @@ K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
     return K_TYPED(k_step)(n, high, K_TYPED(k_step)(n, (T)(of_two - high), p));
 }
 
-/* Returns the logarithm of any x; p is the result of k_log_inner. */
+/* Returns the logarithm of any x. p is the result of k_log_inner for x, which holds only for a
+ * finite x > 0. */
 K_INLINE T K_TYPED(k_log_outer)(T x, T p) {
     p = x == (T)INFINITY ? x : p;
     p = x == 0 ? -(T)INFINITY : p;
@@ -115,7 +121,7 @@ K_INLINE T K_TYPED(k_log10)(T x) {
     return K_TYPED(k_log_outer)(x, inner);
 }
 
-/* Returns ln(1 + x), with the rounding error of 1 + x added back. */
+/* Returns ln(1 + x). The rounding error of 1 + x is added back as lost / u. */
 K_INLINE T K_TYPED(k_log1p)(T x) {
     const T u = 1 + x;
     const T lost = x - (u - 1);
@@ -124,7 +130,8 @@ K_INLINE T K_TYPED(k_log1p)(T x) {
     return fabs(x) < (T)LOG1P_LEAST ? x - (T)0.5 * x * x : y;
 }
 
-/* ---- rounding to integers: adding 2^POINT drops the fraction of a number below it ------------ */
+/* ---- rounding to integers. Adding 2^POINT to a smaller number drops the number's fraction.
+ * ----- */
 
 static inline T K_TYPED(k_rint)(T x) {
     const T whole = (T)((UINT)1 << POINT);

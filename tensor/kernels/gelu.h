@@ -1,12 +1,13 @@
 /*
- * gelu.h: the coefficients of gelu, its tanh form and their derivatives, in many short polynomials.
- * activations.c includes it.
+ * gelu.h: the coefficients of polynomials for gelu, for its tanh form, and for their derivatives.
+ * activations.c includes this file.
  *
- * gelu and its tanh form are x s(x), where the share s rises from 0 to 1 and s(-x) = 1 - s(x).
- * Their derivatives are such shares themselves. Each share is computed from its tail t(y) = 1 -
- * s(y) at y = |x|. The tail is one of SHARE_PIECES polynomials of u, the difference between y and
- * the nearest multiple of 1/2, and 0 for y >= 7.25. Derivatives are steeper, and have one degree
- * more. (An exponential and a polynomial for it would take twice the multiplications.)
+ * gelu and its tanh form are x * s(x), where the share s(x) rises from 0 to 1 and s(-x) = 1 - s(x).
+ * Their derivatives have these two properties of a share as well. So all four functions are
+ * computed in the same way, from the tail t(y) = 1 - s(y) at y = |x|. The tail is 0 for y >= 7.25.
+ * Below that it is one of SHARE_PIECES polynomials in u, where u is y minus the nearest multiple of
+ * 1/2. Derivatives are steeper, so their polynomials have one more degree. (Computing the tail from
+ * an exponential and a polynomial would take twice as many multiplications.)
  */
 #pragma once
 
@@ -15,7 +16,7 @@
 #include <math.h>
 
 enum { SHARE_DEGREE = 5, SHARE_PIECES = 15 };
-/* The coefficients of one power of u, for each piece. */
+/* The coefficients: a row for each power of u, with a column for each piece. */
 typedef float share_pieces[SHARE_DEGREE + 2][SHARE_PIECES + 1];
 static share_pieces share_gelu, share_gelu_grad, share_gelu_tanh, share_gelu_tanh_grad;
 
@@ -35,8 +36,8 @@ static double share_of_tanh_slope(double y) {
     return s - y * s * (1 - s) * SHARE_RISE * (1 + 3 * 0.044715 * y * y);
 }
 
-/* Fits a polynomial of u to each piece of f: interpolates f at the zeros of a Chebyshev polynomial
- * by divided differences, and expands the result into powers of u. */
+/* Fits a polynomial in u to each piece of f. f is interpolated at the zeros of a Chebyshev
+ * polynomial by divided differences, and the result is expanded into powers of u. */
 static void share_fit(share_pieces to, bool steep, double (*f)(double)) {
     const int n = SHARE_DEGREE + steep + 1;
     for (int piece = 0; piece < SHARE_PIECES; piece++) {

@@ -1,5 +1,5 @@
 /*
- * index.c: moving elements between positions: slices, and elements selected by indices.
+ * index.c: copies into slices, clearing of triangles, and elements that are selected by indices.
  */
 #include "kernels.h"
 #include "tensor/shape.h"
@@ -21,8 +21,9 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
     diagonal = RG_MAX(RG_MIN(diagonal, columns), -rows);
     const int64_t lines = y->numel / columns;
     for (int64_t i = 0; i < lines; i++) {
-        /* The column at which a row is cut: the first element above the diagonal, or, if the
-         * elements below are cleared, the element on the diagonal. */
+        /* The column at which the row is cut. If the elements above the diagonal are cleared, it is
+         * the first element above the diagonal; if those below are cleared, it is the element on
+         * the diagonal. */
         int64_t keep = RG_MAX(RG_MIN(i % rows + diagonal + above, columns), 0);
         char *row = y->data + i * columns * bytes;
         if (above)
@@ -53,8 +54,8 @@ static rg_loop *index_loop(k_index_how how, rg_dtype dtype) {
     return K_BASE_LOOP_OF(loops[how], dtype, "index");
 }
 
-/* Pairs each element of row with the element of base at offset index * step. base and index have
- * row's shape. */
+/* Combines each element of `row` with the element of `base` at offset index * step, in the way
+ * `how`. base and index have row's shape. Returns false if there is no loop for the dtype. */
 static bool index_all(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
                       int64_t step) {
     rg_loop *loop = index_loop(how, row->dtype);
@@ -70,7 +71,8 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     rg_tensor part = *row;
     rg_tensor base = *t;
     int64_t step = t->ndim ? t->stride[dim] : 0;
-    rgi_copy_shape(&part, index); /* `row` may be larger than the index. */
+    rgi_copy_shape(&part, index); /* `row` may be larger than `index`; then only the part of index's
+                                   * shape is used. */
     rgi_copy_shape(&base, index);
     if (row->ndim == 0 && index->ndim)
         part.stride[0] = 0;
@@ -81,7 +83,7 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     return index_all(how, &part, &base, index, step);
 }
 
-/* Applies `how` to whole slices along the first dim, where all tensors are contiguous. */
+/* Applies `how` to whole slices along the first dim. Requires that all tensors are contiguous. */
 static bool index_whole(k_index_how how, rg_tensor *row, const rg_tensor *t,
                         const rg_tensor *index) {
     const int64_t n = row->numel / index->numel;
@@ -104,7 +106,7 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
         return index_whole(how, row, t, index);
     rg_tensor base = *t;
     rg_tensor along = *index;
-    /* The number of the row's dims that belong to the index. */
+    /* The number of dims of `row` that come from the dims of `index`. */
     int n = row->ndim - t->ndim + 1;
     rgi_copy_shape(&base, row);
     rgi_copy_shape(&along, row);
@@ -130,7 +132,8 @@ typedef struct {
 static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_bounds *c = context;
     const char *at = p[0];
-    /* If v is out of range, v - low or high - v wraps to a number whose sign bit is set. */
+    /* v - low and high - v are computed as unsigned numbers. If v is out of range, one of them
+     * wraps around, and its highest bit is set. */
     const uint64_t low = (uint64_t)c->low;
     const uint64_t high = (uint64_t)c->high - 1;
     uint64_t outside = 0;

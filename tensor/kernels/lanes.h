@@ -1,14 +1,14 @@
 /*
- * lanes.h: the loops that softmax, cross entropy and norms share: sums in sixteen lanes, and writes
- * of rows element by element. loops/lanes.h has them.
+ * lanes.h: includes the loops that softmax, cross entropy and the norms share (loops/lanes.h): sums
+ * in sixteen lanes, and loops that write rows element by element.
  */
 #pragma once
 
 #include "kernels.h"
 #include "smooth.h"
 
-/* The number of lanes of a sum. It is the same for all types and sets, so that all sets give the
- * same bits. */
+/* The number of partial sums (lanes) into which a sum is split. It is the same for all element
+ * types and instruction sets, so that every set computes the same bits. */
 enum { K_LANES = 16 };
 
 #define K_LOOPS "loops/lanes.h"

@@ -1,5 +1,5 @@
 /*
- * logsumexp.c: the logarithm of sums of exponentials over dims.
+ * logsumexp.c: the logarithm of the sum of exponentials over dims.
  */
 #include "reduce.h"
 #include "tensor/storage.h"
@@ -12,7 +12,7 @@
 static finish_loop *const finite_loops[K_DTYPES] = K_BASE_FLOATS(logsumexp_finite);
 static finish_loop *const log_loops[K_DTYPES] = K_BASE_FLOATS(logsumexp_log);
 
-/* y = max + ln sum(e^(x - max)), where an infinite max is replaced by 0 */
+/* y = max + ln sum(e^(x - max)). If max is infinite, 0 is used in its place. */
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     rg_tensor *most = rgi_new_like(y, y->dtype);
     rg_tensor *powers = rgi_new_like(x, x->dtype);

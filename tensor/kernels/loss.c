@@ -1,10 +1,10 @@
 /*
- * loss.c: elementwise losses and their derivatives. It chooses the loop; loops/loss.h computes.
- * nll.c has the losses of classes.
+ * loss.c: elementwise losses and their derivatives. This file selects the loop, and loops/loss.h
+ * computes. Losses of classes are in nll.c.
  */
 #include "lanes.h"
 
-/* The order of the operands of a loop. */
+/* The position of each operand in the loop's array of operands. */
 enum { LOSS_Y, LOSS_X, LOSS_TARGET, LOSS_WEIGHT, LOSS_BY, LOSS_OPERANDS };
 
 typedef struct {
@@ -19,7 +19,7 @@ typedef struct {
 static rg_loop *const loss_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(loss);
 static rg_loop *const loss_slope_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(loss_slope);
 
-/* The number 1 in each floating dtype. */
+/* The number 1 in each floating dtype, for operands that are NULL. */
 #define ONE(NAME, suffix, type, ...) [RG_##NAME] = RG_NUMBER(RG_##NAME, &(const type){ 1 }),
 static rg_tensor ones[K_DTYPES] = { RG_FLOAT_DTYPES(ONE, ) };
 

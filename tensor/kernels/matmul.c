@@ -1,7 +1,7 @@
 /*
- * matmul.c: products of matrices of any strides, over batches. It cuts a product into tasks for the
- * threads, and chooses the loops: by tiles (loops/matmul.h), without packing (loops/matmul_thin.h),
- * or for tiny products (loops/matmul_tiny.h).
+ * matmul.c: products of matrices with any strides, over batches. This file cuts a product into
+ * tasks for the threads, and selects the loops: by tiles of packed factors (loops/matmul.h),
+ * without packing (loops/matmul_thin.h), or for tiny products (loops/matmul_tiny.h).
  */
 #include "exchange.h"
 #include "tensor/memory.h"
@@ -13,36 +13,39 @@ typedef void matmul_product(const k_product_sizes *z, void *y, const void *c, co
 typedef void matmul_tiny(const k_product_sizes *z, void *y, const void *a, const void *b);
 
 enum {
-    /* The L2 cache holds MATMUL_KC steps along k of MATMUL_MC rows of a, or a whole b of up to
-     * MATMUL_STAYS elements. */
+    /* Each of these fits into the L2 cache: MATMUL_MC rows of a with MATMUL_KC terms each, or a
+     * whole matrix b of up to MATMUL_STAYS elements. */
     MATMUL_KC = 384,
     MATMUL_MC = 256,
     MATMUL_STAYS = 1 << 17,
-    /* The numbers of rows of a from which it pays to prefetch b, and to pack b. */
+    /* From MATMUL_SOME rows of a on, it pays to prefetch b; from MATMUL_MANY rows on, it pays to
+     * pack b. */
     MATMUL_SOME = 16,
     MATMUL_MANY = 128,
     /* The number of columns above which it pays to pack a. */
     MATMUL_WIDE = 512,
-    /* The most steps of a tiny product, in all and along k. */
+    /* A product is tiny if it has at most MATMUL_TINY multiplications, and at most MATMUL_TINY_K
+     * terms in each sum. */
     MATMUL_TINY = 1000,
     MATMUL_TINY_K = 8,
-    /* The number of dot products that are summed at once. */
+    /* The number of dot products that are computed at the same time. */
     MATMUL_STREAMS = 4
 };
 
-/* Returns the number of lines of k steps that a worker's scratch memory holds: a panel of b in any
- * instruction set and, if a is packed, its rows and those that fill up the last two tiles. */
+/* Returns how many lines of k elements a worker's scratch memory holds: a panel of b, as wide as in
+ * any instruction set, and if a is packed also the rows of a, with those that fill up the last two
+ * tiles. */
 static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }
 
-/* A plan for prefetching the next panel while the tiles of this panel are computed. The next panel
- * lies in `lines` cache lines, of which `left` remain, and `at_once` are prefetched at a time. The
- * lines form groups of `group_lines` lines, `line_step` bytes apart; group_step is added after the
- * last line of a group. */
+/* How the next panel of b is prefetched while the tiles of the current panel are computed. The next
+ * panel is in `lines` cache lines; `left` of them remain to be prefetched, and `at_once` are
+ * prefetched at a time. The cache lines form groups of `group_lines`. Within a group they are
+ * line_step bytes apart; after the last line of a group, group_step is added as well. */
 typedef struct {
-    const char *next; /* The next line to prefetch. */
-    int64_t in_group; /* The index of that line within its group. */
+    const char *next; /* The address of the next cache line to prefetch. */
+    int64_t in_group; /* The index of that cache line within its group. */
     int64_t lines, left, at_once;
     int64_t line_step, group_lines, group_step;
 } matmul_prefetch;
@@ -83,27 +86,30 @@ rg_tensor k_turned(const rg_tensor *t) {
 
 /* ---- the tasks of a product ------------------------------------------------------------------ */
 
-/* The plan of a call, which all its tasks share: batches of products, each of whose y is cut into
- * tiles. A task is a tile. */
+/* The plan of a call, which all its tasks share: a batch of products. The matrix y of each product
+ * is cut into tiles, and a task is one tile. */
 typedef struct {
     k_product_sizes z;
     const rg_tensor *y, *a, *b;
     /* The number of batch dims of each tensor. */
     int y_dims, a_dims, b_dims;
-    /* A tile has `rows` rows and `columns` columns. A y has `tiles` tiles, with `across` of them
-     * side by side. */
+    /* A tile has `rows` rows and `columns` columns. Each matrix y has `tiles` tiles; a row of tiles
+     * has `across` of them. */
     int64_t rows, columns, across, tiles;
     double alpha, beta;
-    /* The row that is multiplied with beta and added to each row of y, or NULL if y itself is. */
+    /* A row that is multiplied by beta and added to each row of y; or NULL if y itself is
+     * multiplied by beta and added. */
     const char *bias;
     matmul_product *product;
-    /* The workers' scratch memory, `bytes` bytes each, or NULL if the product needs none. */
+    /* Scratch memory for all workers, of `bytes` bytes for each worker; NULL if the product needs
+     * none. */
     char *room;
     size_t bytes;
-    bool of_bfloat16; /* The factors' elements are bfloat16 numbers. */
+    bool of_bfloat16; /* Set if all elements of the factors are bfloat16 numbers. */
 } matmul_plan;
 
-/* Returns the offset in bytes of t's matrix for the batch of y whose index is at[]. */
+/* Returns the offset in bytes of the matrix of t (y, a or b) that belongs to the item of y's batch
+ * with the index at[]. */
 static int64_t matmul_offset(const rg_tensor *t, int dims, int y_dims, const int64_t at[]) {
     int64_t offset = 0;
     const int64_t *from = at + (y_dims - dims);
@@ -113,8 +119,8 @@ static int64_t matmul_offset(const rg_tensor *t, int dims, int y_dims, const int
     return offset * (int64_t)rgi_sizeof(t->dtype);
 }
 
-/* Computes the tiles from begin to end. Tiles are numbered along a row of tiles, then down y, then
- * through the batches. */
+/* Computes tiles begin to end - 1. Tiles are numbered through a row of tiles, then through the rows
+ * of tiles of a matrix, then through the batch. */
 static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
     const matmul_plan *p = plan;
     const int64_t item = (int64_t)rgi_sizeof(p->y->dtype);
@@ -144,9 +150,10 @@ static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Cuts y into tiles by halving the longer edge, until there are two tiles for each thread that has
- * enough to do. The cost of a product counts eight more rows than it has, since a product of few
- * rows waits for b to be read. No bit of the result depends on the tiles. */
+/* Cuts y into tiles: halves the longer edge until there are two tiles for each thread, as long as a
+ * tile is enough work for a thread. The cost of a product is computed as if it had eight more rows,
+ * because a product of few rows mostly waits for b to be read. The tiles don't change a bit of the
+ * result. */
 static void matmul_cut(matmul_plan *p, int64_t batches) {
     const double steps = (double)(p->z.m + 8) * (double)p->z.n * (double)p->z.k;
     const int64_t shares = (int64_t)RG_MIN(steps * (double)batches / 0x1p19, 0x1p30) + 1;
@@ -186,8 +193,8 @@ static inline k_product_sizes matmul_sizes(const rg_tensor *y, const rg_tensor *
     };
 }
 
-/* Joins batches into one matrix with more rows, if all batches share one b and their rows are
- * evenly spaced. */
+/* Joins the matrices of a batch into one matrix with more rows, if the whole batch has the same b,
+ * and the rows of consecutive matrices are evenly spaced. */
 static void matmul_join_batches(matmul_plan *p) {
     k_product_sizes *z = &p->z;
     if (p->b_dims != 0)
@@ -209,7 +216,8 @@ static void matmul_join_batches(matmul_plan *p) {
     }
 }
 
-/* Turns a product with a column vector b into one with a row vector a: y^T = b^T a^T. */
+/* Turns the product of a matrix with a column vector b into the product of a row vector with a
+ * matrix: y^T = b^T a^T. */
 static void matmul_exchange_factors(matmul_plan *p) {
     const k_product_sizes z = p->z;
     p->z = (k_product_sizes){ .m = 1,
@@ -225,8 +233,9 @@ static void matmul_exchange_factors(matmul_plan *p) {
     RG_SWAP(p->a_dims, p->b_dims);
 }
 
-/* Returns whether the product is faster by matmul_thin than by tiles. It is with few rows, above
- * all by dot products. */
+/* Returns whether the product is faster without packing (matmul_thin) than by tiles. It is if there
+ * are few rows, and even with a few more if it can be computed as dot products of contiguous
+ * memory. */
 static bool matmul_stays_in_place(const k_product_sizes *z) {
     const double steps = (double)z->m * (double)z->n * (double)z->k;
     int64_t few = z->k * z->n > MATMUL_STAYS ? 3 : 2;
@@ -235,8 +244,8 @@ static bool matmul_stays_in_place(const k_product_sizes *z) {
     return steps <= MATMUL_TINY || z->m <= few;
 }
 
-/* Chooses the loop that computes tiles, and the size of its scratch memory. Returns false if there
- * is no loop for the dtype. */
+/* Selects the loop that computes the tiles, and the size of its scratch memory. Returns false if
+ * there is no loop for the dtype. */
 static bool matmul_choose(matmul_plan *p) {
     static matmul_product *const products[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_product);
     const rg_dtype dtype = p->y->dtype;
@@ -254,8 +263,8 @@ static bool matmul_choose(matmul_plan *p) {
     return p->product != NULL;
 }
 
-/* Computes all tiles, on as many threads as have enough to do. Returns false if there is no memory.
- */
+/* Computes all tiles, on several threads if there is enough work. Returns false if memory runs
+ * out. */
 static bool matmul_run(matmul_plan *p, int64_t batches) {
     const double steps = (double)p->z.m * (double)p->z.n * (double)p->z.k;
     const int64_t parts = p->tiles * batches;
@@ -289,7 +298,7 @@ static __attribute__((noinline)) bool matmul_any(rg_tensor *y, const rg_tensor *
                       .alpha = alpha,
                       .beta = beta,
                       .of_bfloat16 = of_bfloat16 };
-    /* As in BLAS, alpha 0 leaves the factors unread, even if they hold NaN. */
+    /* As in BLAS, if alpha is 0 the factors aren't read, so that a NaN in them has no effect. */
     if (alpha == 0)
         p.z.k = 0;
     if (c && beta != 0) {
@@ -315,8 +324,8 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool tu
     static matmul_tiny *const tiny[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_tiny);
     const int64_t k = a->size[a->ndim - 1 - turn_a];
     const bool one_matrix = a->ndim + b->ndim + y->ndim <= 6;
-    /* A product without any step isn't tiny: its number of steps minus 1 wraps to a large number.
-     */
+    /* An empty sum (k = 0) isn't counted as tiny: y->numel * k - 1 wraps around to a large
+     * number. */
     const bool few_steps = k <= MATMUL_TINY_K && (uint64_t)(y->numel * k) - 1 < MATMUL_TINY;
     if (RG_UNLIKELY(!one_matrix || !few_steps || y->stride[1] != 1 || alpha != 1 || beta != 0))
         return matmul_any(y, c, a, turn_a, b, turn_b, alpha, beta, false);

@@ -8,8 +8,8 @@
 /* Returns whether a must precede b. */
 typedef bool k_before(const k_ranked *a, const k_ranked *b, const void *context);
 
-/* Inserts item i into the sorted items from `start` to before i. An item that precedes all of them
- * is moved at once. */
+/* Inserts item i into the items from `start` to i - 1, which are sorted. If it precedes all of
+ * them, they are moved by one memmove. */
 static inline __attribute__((always_inline)) void merge_sort_insert(k_ranked *q, int64_t start,
                                                                     int64_t i, k_before *before,
                                                                     const void *context) {
@@ -25,8 +25,8 @@ static inline __attribute__((always_inline)) void merge_sort_insert(k_ranked *q,
     q[j] = item;
 }
 
-/* Merges the sorted runs [start, middle) and [middle, end) of q into the same range of `to`. Equal
- * items keep their order. */
+/* Merges two sorted ranges of q, [start, middle) and [middle, end), into the same range of `to`.
+ * The order of equal items is preserved. */
 static inline __attribute__((always_inline)) void merge_sort_merge(k_ranked *to, const k_ranked *q,
                                                                    int64_t start, int64_t middle,
                                                                    int64_t end, k_before *before,
@@ -39,8 +39,9 @@ static inline __attribute__((always_inline)) void merge_sort_merge(k_ranked *to,
     }
 }
 
-/* Sorts n items: runs of RUN items by insertion, and then repeatedly two runs into one of twice the
- * length. `aside` has room for n items. Returns the sorted items: q or aside. */
+/* Sorts n items: first ranges of RUN items by insertion; then two neighbouring ranges at a time are
+ * merged into one of twice the length, until one range is left. `aside` is scratch memory for n
+ * items. Returns where the sorted items are: q or aside. */
 static inline __attribute__((always_inline)) k_ranked *k_merge_sort(k_ranked *q, k_ranked *aside,
                                                                     int64_t n, k_before *before,
                                                                     const void *context) {

@@ -1,5 +1,5 @@
 /*
- * moments.c: means and variances, computed from sums.
+ * moments.c: means, variances and standard deviations over dims, computed from sums.
  */
 #include "reduce.h"
 #include "copy.h"
@@ -12,7 +12,7 @@
 
 static finish_loop *const divide_loops[K_DTYPES] = K_BASE_FLOATS(moments_divide);
 
-/* Returns the number of elements of x for each element of y. */
+/* Returns how many elements of x are reduced to one element of y. */
 static double moments_count(const rg_tensor *y, const rg_tensor *x) {
     return (double)x->numel / (double)y->numel;
 }
@@ -21,7 +21,8 @@ bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     return k_reduce(&k_sums, y, x, dims) && k_finish(divide_loops, y, moments_count(y, x), NULL);
 }
 
-/* m2 = sum((x - mean)^2) over the dims */
+/* Computes m2 = sum((x - mean)^2) over the dims. Returns false if there is no loop for x's
+ * dtype. */
 static bool moments_spread(rg_tensor *m2, const rg_tensor *mean, const rg_tensor *x,
                            uint32_t dims) {
     static rg_loop *const loops[K_DTYPES] = K_BASE_FLOATS(spread);

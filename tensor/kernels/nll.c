@@ -1,11 +1,12 @@
 /*
- * nll.c: the negative log likelihood of classes, from logarithms, or from scores by cross entropy.
- * It cuts the rows into tasks for the threads; loops/nll.h and loops/cross_entropy.h compute them.
+ * nll.c: the negative log likelihood of classes, from logarithms of probabilities (nll) or from
+ * scores (cross entropy). This file cuts the rows into tasks for the threads; loops/nll.h and
+ * loops/cross_entropy.h compute them.
  */
 #include "lanes.h"
 
-/* The operands of a call: y is the losses, or the gradient of x, and the others are the operands of
- * k_nll and k_cross_entropy, or NULL. */
+/* The operands of a call. y is the output: the losses, or the gradient of x. The others are named
+ * as in k_nll and k_cross_entropy; those that a function doesn't have are NULL. */
 typedef struct {
     const k_nll_targets *z;
     rg_tensor *y, *lse, *x, *g, *g_lse;
@@ -13,7 +14,7 @@ typedef struct {
 } nll_work;
 typedef void nll_loop(const nll_work *work, int64_t begin, int64_t end);
 
-/* Returns the weight of target i: 0 if it is ignored. */
+/* Returns the weight of target i; 0 if that target is to be ignored. */
 static double nll_weight(const k_nll_targets *z, int64_t i) {
     const int64_t class = ((const int64_t *)z->target->data)[i];
     if (class == z->ignore)
@@ -50,7 +51,8 @@ static void nll_part(void *context, int64_t begin, int64_t end, int worker) {
     s->loop(&s->rows, begin, end);
 }
 
-/* Runs the loop over rows of n elements. Returns whether there is a loop. */
+/* Runs the loop over `rows` rows of n elements, on several threads if there is enough work. Returns
+ * false if the loop is NULL. */
 static bool nll_run(nll_loop *loop, const nll_work *work, int64_t rows, int64_t n) {
     if (loop)
         k_rows(rows, n, nll_part, &(nll_spread){ .rows = *work, .loop = loop });

@@ -1,33 +1,34 @@
 /*
- * normalize.c: layer, group and rms norm of contiguous tensors. It cuts the rows into tasks for the
- * threads; loops/normalize.h computes them.
+ * normalize.c: layer norm, group norm and rms norm of contiguous tensors. This file cuts the rows
+ * into tasks for the threads; loops/normalize.h computes them.
  */
 #include "lanes.h"
 
 enum {
-    NORM_ROWS = 4,   /* The number of rows that are added to the weights' gradient at once. */
+    NORM_ROWS = 4,   /* The number of rows that are added to the gradient of the weights at once. */
     NORM_CHUNK = 16, /* The number of vectors of a row in a chunk. */
-    NORM_PARTS = 16, /* The greatest number of parts that backward splits the rows into. */
+    NORM_PARTS = 16, /* The most parts into which backward splits the rows. */
 };
 
-/* The operands of k_normalize. The weights and biases of row r begin at r % groups * (n / per), and
- * each applies to `per` elements. They may be NULL. */
+/* The operands of k_normalize. Row r uses the weights and biases from index r % groups * (n /
+ * per) on; each of them applies to `per` consecutive elements of the row. weight and bias may be
+ * NULL. */
 typedef struct {
     const k_norm_rows *z;
     char *y;
     const char *x, *weight, *bias;
-    bool stream; /* y is written past the caches. */
+    bool stream; /* Set if y is written past the caches. */
 } norm_work;
 typedef void norm_loop(const norm_work *work, int64_t begin, int64_t end);
 
-/* The operands of k_normalize_backward. Each `grain` rows are a part, with sums of its own. */
+/* The operands of k_normalize_backward. Each part has `grain` rows, and sums of its own. */
 typedef struct {
     const k_norm_rows *z;
     char *gx;
     double *gweight, *gbias;
     const char *g, *x, *weight;
     int64_t grain;
-    bool stream; /* gx is written past the caches. */
+    bool stream; /* Set if gx is written past the caches. */
 } norm_slopes;
 typedef void norm_backward_loop(const norm_slopes *work, int64_t begin, int64_t end,
                                 double *gweight, double *gbias);
@@ -84,7 +85,7 @@ typedef struct {
 
 static int64_t norm_weights(const k_norm_rows *z) { return z->groups * z->n / z->per; }
 
-/* Returns the sums of a part, or NULL if `sums` is. */
+/* Returns the sums of a part, or NULL if `sums` is NULL. */
 static double *norm_sums(double *sums, const k_norm_rows *z, int64_t part) {
     return sums ? sums + 2 * norm_weights(z) * part : NULL;
 }
@@ -100,8 +101,9 @@ static void norm_backward_part(void *context, int64_t begin, int64_t end, int wo
         k_stream_end();
 }
 
-/* Returns the number of rows of a part. It doesn't depend on the number of threads, and is so large
- * that all sums take less memory than x. */
+/* Returns the number of rows of a part. It doesn't depend on the number of threads, so that the
+ * result doesn't either. It is so large that the sums of all parts together take less memory than
+ * x. */
 static int64_t norm_grain(const k_norm_rows *z) {
     if (z->rows * z->n < RG_LARGE)
         return RG_MAX(z->rows, 1);

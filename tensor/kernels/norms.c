@@ -19,13 +19,14 @@ const k_reduction k_norms_2 = { 0, 0, K_TABLE_FLOATS(norm2) };
 const k_reduction k_norms_max = { 0, 0, K_TABLE_FLOATS(max_norm) };
 const k_reduction k_norms_min = { INFINITY, 0, K_TABLE_FLOATS(min_norm) };
 
-/* Returns the reduction that computes the norm of order p, or NULL if that is a sum of powers. */
+/* Returns the reduction that computes the norm of order p. Returns NULL if there is none, because
+ * the norm must be computed as a sum of powers. */
 static const k_reduction *norm_kind(double p, bool one_number) {
     if (p == 0)
         return &k_norms_0;
     if (p == 1)
         return &k_norms_1;
-    /* The norm of a single number is its absolute value; a power of it might overflow. */
+    /* The norm of a single number is its absolute value. Computing it by powers might overflow. */
     if (one_number)
         return &k_norms_max;
     if (p == 2)
@@ -35,7 +36,8 @@ static const k_reduction *norm_kind(double p, bool one_number) {
     return p == -INFINITY ? &k_norms_min : NULL;
 }
 
-/* y = sum(|x|^p)^(1/p) */
+/* Computes y = sum(|x|^p)^(1/p) for any p. Returns false if memory runs out, or if there is no loop
+ * for the dtype. */
 static bool norm_of_powers(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
     static finish_loop *const loops[K_DTYPES] = K_BASE_FLOATS(norm_power);
     rg_tensor *powers = rgi_new_like(x, x->dtype);

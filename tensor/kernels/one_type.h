@@ -1,7 +1,7 @@
 /*
- * one_type.h: includes K_LOOPS for the type T that each_type.h has defined, and undefines
- * each_type.h's macros. For pairs, K_LOOPS is included once for each type S, which is converted to
- * T.
+ * one_type.h: includes the file K_LOOPS for the type T that each_type.h has defined, and then
+ * undefines each_type.h's macros. For K_TYPES_PAIRS, K_LOOPS is included once for each type S; its
+ * loop converts elements of S to T.
  */
 #ifdef K_TYPES_PAIRS
 #define S            bool

@@ -1,13 +1,13 @@
 /*
- * optim.c: one step of an optimizer for one parameter, on several threads if the parameter is
- * large.
+ * optim.c: one step of an optimizer for one parameter. If the parameter is large, several threads
+ * compute it.
  */
 #include "optim.h"
 #include "kernels.h"
 
 #include <tgmath.h>
 
-/* K_NARROW is for speed: these loops read and write up to five tensors, and with vectors of 64
+/* K_NARROW makes these loops faster: they read and write up to five tensors, and with vectors of 64
  * bytes Adam took up to 1.3 times as long on Zen 5. */
 #define K_LOOPS "loops/optim.h"
 #define K_TYPES_FLOATS
@@ -40,8 +40,8 @@ typedef struct optimizer_part {
     const k_optimizer_numbers *numbers;
 } optimizer_part;
 
-/* Runs an optimizer's loop over all n elements at once if they are contiguous, or else one by one.
- */
+/* Runs an optimizer's loop on n elements: all at once if they are contiguous in all tensors,
+ * otherwise one by one. */
 static void optimizer_run(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const optimizer_part *part = context;
     bool dense = true;

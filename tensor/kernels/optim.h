@@ -1,6 +1,6 @@
 /*
- * optim.h: the steps of optimizers, each in one pass over parameter, gradient and state, and
- * averages of parameters.
+ * optim.h: the steps of optimizers, each in one pass over the parameter, its gradient and its
+ * state; and averages of parameters.
  */
 #pragma once
 
@@ -22,50 +22,56 @@ typedef enum k_optimizer {
     K_MEAN
 } k_optimizer;
 
-/* The numbers of one step. In a moving average, average = kept * average + entering * x. */
+/* The numbers of one step. They don't depend on the parameter's elements. A moving average is
+ * updated as average = kept * average + entering * x; the names of its two factors end with _kept
+ * and _entering. If _kept isn't a field, it is 1 minus the other. */
 typedef struct k_optimizer_numbers {
-    /* The factor of the gradient: -1 to go up the gradient (maximize), else 1. */
+    /* The factor of the gradient: -1 if the objective is maximized, otherwise 1. */
     double sign;
-    /* The factor of the parameter that is added to the gradient, and in Lion to the update. */
+    /* The factor of the parameter in the term that is added to the gradient; in Lion that term is
+     * added to the update instead. */
     double weight_decay;
-    /* The factor of the update: minus the learning rate, which some optimizers correct. */
+    /* The factor of the update that is added to the parameter: minus the learning rate, which some
+     * optimizers correct by the step number. */
     double rate;
     union {
-        /* SGD. t[2] is the momentum's buffer, if has_buffer. */
+        /* SGD. t[2] is the momentum buffer, if has_buffer is set. */
         struct {
-            double momentum; /* The factor of the buffer that is kept. */
-            double entering; /* The factor of the gradient: 1 - dampening. */
-            bool first;      /* The buffer becomes the gradient. */
+            double momentum; /* The factor of the old buffer. */
+            double entering; /* The factor with which the gradient enters the buffer: 1 -
+                              * dampening. */
+            bool first;      /* Set in the first step, in which the buffer becomes the gradient. */
             bool nesterov;
             bool has_buffer;
         } sgd;
-        /* Adam and AdamW. t[2] is the mean of the gradient, t[3] the mean of its square, and t[4],
-         * with amsgrad, the greatest value of t[3]. */
+        /* Adam and AdamW. t[2] is the mean of the gradient, and t[3] the mean of its square. With
+         * amsgrad, t[4] is the greatest value that t[3] has had. */
         struct {
             double mean_entering;                /* 1 - beta1 */
             double square_kept, square_entering; /* beta2, 1 - beta2 */
             double root_correction;              /* sqrt(1 - beta2^step) */
             double eps;
-            double shrink; /* The factor of the parameter: AdamW's 1 - lr weight_decay. */
+            double shrink; /* The factor by which the parameter is multiplied first: 1 - lr *
+                            * weight_decay in AdamW. */
             bool amsgrad;
         } adam;
-        /* RMSprop. t[2] is the mean of the gradient's square. Behind it are, if has_buffer, the
-         * momentum's buffer, and then, if centered, the mean of the gradient. */
+        /* RMSprop. t[2] is the mean of the gradient's square. After it come the momentum buffer, if
+         * has_buffer is set, and the mean of the gradient, if centered is set. */
         struct {
             double square_kept, square_entering; /* alpha, 1 - alpha */
             double momentum;
             double eps;
             bool has_buffer, centered;
         } rmsprop;
-        /* Adagrad. t[2] is the sum of the gradient's squares. */
+        /* Adagrad. t[2] is the sum of the squares of all gradients. */
         struct {
             double eps;
         } adagrad;
         /* Lion. t[2] is the mean of the gradient. */
         struct {
-            /* beta1, 1 - beta1: for the mean whose sign is the update */
+            /* beta1 and 1 - beta1, for the mean whose sign is the update. */
             double update_kept, update_entering;
-            double mean_kept, mean_entering; /* beta2, 1 - beta2: for the mean that is stored */
+            double mean_kept, mean_entering; /* beta2 and 1 - beta2, for the mean that is stored. */
         } lion;
         /* NAdam. t[2] is the mean of the gradient, and t[3] the mean of its square. */
         struct {
@@ -73,9 +79,9 @@ typedef struct k_optimizer_numbers {
             double square_kept, square_entering; /* beta2, 1 - beta2 */
             double square_correction;            /* 1 - beta2^step */
             double eps;
-            /* The factors of the gradient and of the mean in the update. */
+            /* The factors of the gradient and of its mean in the update. */
             double gradient_rate, mean_rate;
-            double shrink; /* The factor of the parameter. */
+            double shrink; /* The factor by which the parameter is multiplied first. */
         } nadam;
         /* RAdam. t[2] is the mean of the gradient, and t[3] the mean of its square. */
         struct {
@@ -85,35 +91,36 @@ typedef struct k_optimizer_numbers {
             double rectification;
             double eps;
             double shrink;
-            bool rectified; /* The update is divided by the root of the square. */
+            bool rectified; /* Set if the update is divided by the root of the mean square. */
         } radam;
-        /* Muon. t[2] is the buffer, and t[3] the orthogonalised update. K_MUON_UPDATE writes the
-         * update before that to t[0], rounded to bfloat16, and doesn't change the buffer. */
+        /* Muon. K_MUON_UPDATE runs first: it writes the update to t[0], rounded to bfloat16, before
+         * it is orthogonalised, and doesn't change the buffer. Then K_MUON runs: t[2] is the
+         * buffer, and t[3] is the orthogonalised update. */
         struct {
             double entering, momentum; /* 1 - momentum, momentum */
             double shrink;
             bool nesterov;
         } muon;
-        /* K_ROUND_TO_BFLOAT16 rounds t[0]. K_COMBINE_TO_BFLOAT16 sets t[0] to alpha t[0] + beta
-         * t[1], rounded. */
+        /* K_ROUND_TO_BFLOAT16 rounds t[0] to bfloat16. K_COMBINE_TO_BFLOAT16 sets t[0] to alpha *
+         * t[0] + beta * t[1], rounded to bfloat16. */
         struct {
             double alpha, beta;
         } combined;
-        /* K_LERP sets t[0] to t[0] + entering (t[1] - t[0]). K_MEAN sets t[0] to the mean of
-         * `count` tensors, of which t[1] is the last and t[0] the mean of the others. */
+        /* K_LERP sets t[0] to t[0] + entering * (t[1] - t[0]). K_MEAN sets t[0] to the mean of
+         * `count` tensors: t[1] is the last of them, and t[0] is the mean of the others. */
         struct {
             double entering, count;
         } averaged;
     };
 } k_optimizer_numbers;
 
-/* Runs a step for n contiguous elements: at[0] is the parameter, at[1] its gradient, and at[2] and
- * on its state. */
+/* Updates n contiguous elements: at[0] is the parameter, at[1] its gradient, and at[2] and the
+ * following ones are its state. */
 typedef void k_optimizer_loop(char *const at[], int64_t n, const k_optimizer_numbers *z);
-/* Returns the loop of this dtype, or NULL if there is none. */
+/* Returns the loop for this dtype, or NULL if there is none. */
 k_optimizer_loop *k_optimizer_loop_of(k_optimizer which, rg_dtype dtype);
 
-/* Updates the parameter t[0] from its gradient t[1], and its state t[2] .. t[n - 1]. Requires that
- * all have the parameter's shape and the loop's dtype. */
+/* Updates the parameter t[0] and its state t[2] .. t[n - 1] from its gradient t[1]. Requires that
+ * all tensors have the parameter's shape and the loop's dtype. */
 void k_optimizer_step(k_optimizer_loop *loop, int n, rg_tensor *const t[],
                       const k_optimizer_numbers *z);

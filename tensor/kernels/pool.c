@@ -1,6 +1,6 @@
 /*
- * pool.c: max and mean pooling: the maximum and the mean of windows that slide over planes, and
- * their gradients. loops/pool.h computes a row of windows.
+ * pool.c: max pooling and mean pooling: the maximum and the mean of windows that slide over planes,
+ * and their gradients. loops/pool.h computes a row of windows.
  */
 #include "kernels.h"
 #include "tensor/error.h"
@@ -8,12 +8,13 @@
 
 #include <math.h>
 
-/* POOL_RUN windows that lie side by side are computed at once. POOL_ROUND of them fill vectors of
- * any set. Fewer than POOL_FEW are computed one by one. */
+/* POOL_RUN neighbouring windows of a row are computed at once. In any instruction set, POOL_ROUND
+ * windows fill whole vectors. If a row has fewer than POOL_FEW windows, they are computed one by
+ * one. */
 enum { POOL_RUN = 256, POOL_ROUND = 16, POOL_FEW = 4 };
 
-/* The elements of a window along one dim, from begin to before end, if dilation is 1. The divisor
- * of a mean is the product of both dims' `counted`. */
+/* The elements of a window along one dim: begin to end - 1, for dilation 1. The divisor of a mean
+ * is the product of the `counted` of both dims. */
 typedef struct {
     int64_t begin, end, counted;
 } pool_span;
@@ -32,7 +33,7 @@ static inline pool_span pool_span_of(const k_pool *p, int d, int64_t o) {
     return s;
 }
 
-/* Returns whether windows are computed one by one. */
+/* Returns whether windows are computed one by one, not POOL_RUN at a time. */
 static inline bool pool_one_by_one(const k_pool *p) {
     const k_window *z = &p->window;
     return p->adaptive || (z->to[1] < POOL_FEW && z->dilation[0] == 1 && z->dilation[1] == 1);
@@ -49,7 +50,7 @@ typedef struct {
 #define K_TYPES_NUMBERS
 #include "sets.h"
 
-/* Returns the greatest number of elements of x that a window has along a dim. */
+/* Returns the most elements of x that a window can have along dim d. */
 static int64_t pool_taps(const k_window *z, int d) { return RG_MIN(z->kernel[d], z->size[d]); }
 
 static bool pool_run(const k_pool *p, rg_work *loop, rg_tensor *y, const rg_tensor *indices,

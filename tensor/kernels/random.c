@@ -1,6 +1,6 @@
 /*
- * random.c: the loops of random numbers: blocks of mt19937's words, and conversions of uniforms.
- * tensor/random/ decides in which order numbers are drawn.
+ * random.c: the loops for random numbers: blocks of mt19937's words, and conversions of uniform
+ * numbers. tensor/random/ decides in which order the numbers are drawn.
  */
 #include "kernels.h"
 #include "smooth.h"

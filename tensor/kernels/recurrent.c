@@ -1,30 +1,31 @@
 /*
  * recurrent.c: LSTM, GRU and RNN layers in one direction, forward and backward. Each thread
- * computes all steps for some rows of the batch, so that no step waits for another thread, and the
- * weights stay in the thread's L2 cache. loops/recurrent.h computes the rows.
+ * computes all time steps for some rows of the batch. So no time step waits for another thread, and
+ * the weights stay in the thread's L2 cache. loops/recurrent.h computes the rows.
  */
 #include "kernels.h"
 #include "smooth.h"
 #include "tensor/memory.h"
 
 enum {
-    /* The number of columns of a panel of weights; the last one is filled up with zeros. */
+    /* The number of columns of a panel of weights. The last panel is filled up with zeros. */
     RECUR_PANEL = 64,
-    /* A task has a multiple of RECUR_ROUND rows of the batch, and at most RECUR_MOST. */
+    /* A task has at most RECUR_MOST rows of the batch, and a multiple of RECUR_ROUND except at the
+     * end. */
     RECUR_ROUND = 8,
     RECUR_MOST = 64
 };
 
-/* The plan of a call, which all its tasks share. The pointers are the elements of contiguous
- * tensors, with kernels.h's names, and of the packed weights. */
+/* The plan of a call, which all its tasks share. The pointers lead to the elements of contiguous
+ * tensors, which are named as in kernels.h, and to the packed weights. */
 typedef struct {
     const k_recurrent *z;
     const char *gates_in, *bias, *h_0, *c_0, *weight;
     char *y, *c, *gates;
     const char *g_y, *g_c;
     char *g_in, *g_hidden, *g_h_0, *g_c_0;
-    /* The lengths of a row of the gates, forward, and of a row of the weights, backward, rounded up
-     * to whole panels. */
+    /* The length of a row of gates, for forward, and the length of a row of weights, for backward.
+     * Both are rounded up to whole panels. */
     int64_t gates_wide, from_wide;
     k_product *product;
     char *room;
@@ -37,7 +38,7 @@ static int recur_gates(k_recurrent_kind kind) {
     return gates[kind];
 }
 
-/* Returns the index in time of the i-th step. */
+/* Returns the index in the time dim of the i-th time step that is computed. */
 static inline int64_t recur_time(const k_recurrent *z, int64_t i) {
     return z->reverse ? z->steps - 1 - i : i;
 }
@@ -50,9 +51,10 @@ static char *recur_data(const rg_tensor *t) { return t ? t->data : NULL; }
 
 static int64_t recur_panels(int64_t n) { return (n + RECUR_PANEL - 1) / RECUR_PANEL * RECUR_PANEL; }
 
-/* Packs the weights, runs all tasks, and frees the memory that they took. `turned` says whether the
- * product is with the weights transposed, as it is forward. `room` is the number of elements of
- * scratch memory that a row of the batch needs. Returns false if there is no memory, or no loop. */
+/* Packs the weights, runs all tasks, and frees the memory of the packed weights and of the workers.
+ * `turned` says whether the weights are transposed when they are packed, as forward needs them.
+ * `room` is the number of elements of scratch memory for each row of the batch. Returns false if
+ * memory runs out, or if there is no loop for the dtype. */
 static bool recur_run(recur_plan *p, const rg_tensor *weight, bool turned, int64_t room,
                       rg_work *work) {
     static k_recurrent_pack *const packs[K_DTYPES][K_SETS] = K_TABLE_FLOATS(recur_pack);

@@ -1,19 +1,22 @@
 /*
- * reduce.c: cuts a reduction over the dims of a mask into blocks of two dims, the first of which is
- * reduced, and folds each block into y by the loop of a kind of reduction. The kinds are in files
- * of their own, so that a program links only those that it calls: sums.c, counts.c, products.c,
- * extremes.c and norms.c. moments.c and logsumexp.c compute means, variances and so on from these.
+ * reduce.c: reduces a tensor over the dims in a mask. It cuts the tensor into blocks of two dims,
+ * of which the first is reduced, and combines each block with y by the loop of a kind of reduction.
+ * Each kind is defined in the file of its family (sums.c, counts.c, products.c, extremes.c or
+ * norms.c), so that a program links only the kinds that it calls. moments.c and logsumexp.c compute
+ * means, variances and the logarithm of sums of exponentials from these.
  */
 #include "reduce.h"
 #include "tensor/shape.h"
 
 /* ---- cutting ------------------------------------------------------------------------------- */
 
-/* The number of elements of x from which the kept dims are ordered as in x. */
+/* If x has at least this many elements, the dims that aren't reduced are walked in the order that
+ * they have in x's memory. */
 enum { REDUCE_LARGE = 1 << 15 };
 
-/* A block, cut into tasks of `columns` columns for the threads. The order of a sum doesn't depend
- * on the number of columns in a task. */
+/* A block, cut into tasks for the threads: each task is `columns` columns, that is, indices of the
+ * dim that isn't reduced. How many columns a task has doesn't change the order of additions in a
+ * sum. */
 typedef struct {
     reduce_loop *loop;
     const reduce_block *block;
@@ -32,16 +35,17 @@ static void reduce_part(void *share, int64_t begin, int64_t end, int worker) {
     s->loop(s->y + first * b.y_step, s->x + first * b.step1, &b);
 }
 
-/* A dim of x: its size, and the distances in bytes between its indices in x and in y. y_step is 0
- * if the dim is reduced. */
+/* A dim of x: its size, and the distances in bytes from one index to the next in x and in y. y_step
+ * is 0 if the dim is reduced. */
 typedef struct {
     int64_t size, x_step, y_step;
 } reduce_dim;
 
-/* Returns a positive number if dim a must come after dim b, a negative one if it must come before
- * b, and 0 if the other dims decide. Reduced dims come first, in the order of x in memory; then the
- * kept ones, in the order of y, or of x if `much`. In this order the sums of few numbers are added
- * in torch's order, too. */
+/* Compares two dims for the order of the walk. Returns a positive number if dim a must come after
+ * dim b, a negative number if it must come before b, and 0 if the comparison with the other dims
+ * decides. Reduced dims come first, in the order that they have in x's memory. Then come the other
+ * dims, in the order of y, or in that of x's memory if `much`. With this order, even short sums are
+ * added in torch's order. */
 static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {
     const bool reduced = !b->y_step;
     if (reduced != !a->y_step)
@@ -53,8 +57,8 @@ static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {
     return (a->x_step > b->x_step) - (a->x_step < b->x_step);
 }
 
-/* Writes the dims of x whose size isn't 1 to d[] in order, behind a first dim of size 1. Returns
- * the number of dims in d[]. */
+/* Writes the dims of x to d[] in the order of the walk. Dims of size 1 are left out, but d[0] is a
+ * first dim of size 1 that is added. Returns the number of dims in d[]. */
 static int reduce_order(reduce_dim d[RG_MAX_DIMS + 2], const rg_tensor *y, const rg_tensor *x,
                         uint32_t dims) {
     const int64_t bytes = (int64_t)rgi_sizeof(x->dtype);
@@ -85,8 +89,8 @@ static int reduce_order(reduce_dim d[RG_MAX_DIMS + 2], const rg_tensor *y, const
     return n;
 }
 
-/* Merges neighbouring dims whose steps allow it. Returns the number of remaining dims: at least
- * two, of which the first is reduced or has size 1. */
+/* Merges neighbouring dims into one where the steps allow it. Returns the number of dims that are
+ * left. There are at least two, of which the first one is reduced or has size 1. */
 static int reduce_merge(reduce_dim d[RG_MAX_DIMS + 2], int n) {
     int merged = 0;
     for (int k = 1; k < n; k++) {

@@ -1,6 +1,6 @@
 /*
- * run.c: runs the loop of a kernel: in the best instruction set of the processor, on the threads if
- * there is enough work, and with writes past the caches if the output is large.
+ * run.c: runs the loop of a kernel: in the best instruction set of the processor, on several
+ * threads if there is enough work, and with writes past the caches if the output is large.
  */
 #include "kernels.h"
 #include "tensor/shape.h"
@@ -48,10 +48,11 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]) {
         k_set = named;
 }
 
-/* Chooses the set before main: the last one in K_EACH_SET that this processor has, since sets are
- * in ascending order, or a lower one that the environment variable REGARD_CPU names. If REGARD_CPU
- * names a set that doesn't exist or that the processor lacks, a warning says so on standard error,
- * for no handler of warnings can be installed yet. */
+/* Chooses the instruction set, before main runs. It is the best set that this processor has, or a
+ * lower one that the environment variable REGARD_CPU names. (The sets in K_EACH_SET are in
+ * ascending order.) If REGARD_CPU names a set that doesn't exist, or that the processor lacks, a
+ * warning says so. The warning goes to standard error, since the program can't have installed a
+ * handler of warnings yet. */
 __attribute__((constructor)) static void choose_set(void) {
     int best = 0;
     char wrong[K_SET_TEXT];
@@ -76,10 +77,10 @@ static rg_loop *stream_loop_of_set(void) {
 
 /* ---- tasks for the threads ------------------------------------------------------------------- */
 
-/* A task has about RUN_GRAIN elements, or more if there would be more than RUN_PARTS tasks. A
- * thread is used only if it gets at least RUN_WORTH tasks' work. From RUN_LONG elements on, the
- * best order of dims is searched. Rows of at least RUN_STREAM bytes may be written past the caches.
- */
+/* A task has about RUN_GRAIN elements, or more if there would be more than RUN_PARTS tasks. Another
+ * thread is used only if it gets the work of at least RUN_WORTH tasks. If the output has at least
+ * RUN_LONG elements, the best order of dims is determined. Rows of at least RUN_STREAM bytes may be
+ * written past the caches. */
 enum {
     RUN_GRAIN = 1 << 13,
     RUN_PARTS = 64,
@@ -88,8 +89,8 @@ enum {
     RUN_STREAM = 8 << 10,
 };
 
-/* On one thread, all rows are one task, because beginning and ending a task that writes past the
- * caches takes a microsecond. */
+/* If only one thread is used, all rows are one task, because a task that writes past the caches
+ * takes a microsecond to begin and end. */
 RG_HOT void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
     const int64_t grain = RG_MAX(1, RUN_GRAIN / RG_MAX(n, 1));
     const int workers = rows * n < RG_LARGE ? 1 : rgi_workers(rows, RUN_WORTH * grain);
@@ -98,8 +99,8 @@ RG_HOT void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
         rgi_parallel(rows, part, workers, work, context);
 }
 
-/* A walk that the threads share. A task is `rows` rows of the walk's outermost dim. If `stream`,
- * the output is written past the caches. */
+/* A walk that several threads share. A task is `rows` indices of the walk's outermost dim. If
+ * `stream`, the output is written past the caches. */
 typedef struct {
     const rg_walk *whole;
     rg_loop *loop;
@@ -123,8 +124,8 @@ static void run_part(void *context, int64_t begin, int64_t end, int worker) {
         k_stream_end();
 }
 
-/* Returns whether the output should be written past the caches: it is too large for them, its rows
- * are long, and it isn't an operand too. */
+/* Returns whether the output should be written past the caches: if it is too large for them, its
+ * rows are long, and it isn't an input at the same time. */
 static bool run_streams(const rg_walk *w, const rg_tensor *out) {
     if (!k_should_stream(out, 0) || !w->ndim || w->size[w->ndim - 1] * w->element[0] < RUN_STREAM)
         return false;

@@ -28,8 +28,8 @@ bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *valu
 
 /* ---- nonzero --------------------------------------------------------------------------- */
 
-/* The position of a walk over the rows of a tensor: `at` is the index of the row, and p points to
- * its first element. */
+/* A position in a walk over the rows of a tensor: at[] is the index of the current row, and p
+ * points to its first element. */
 typedef struct {
     const rg_tensor *x;
     int64_t at[RG_MAX_DIMS];
@@ -48,7 +48,7 @@ static void nonzero_next_row(nonzero_rows *r) {
     }
 }
 
-/* Writes the index of each of the row's n elements that isn't 0 to `to`. Returns the end of what
+/* For each of the row's n elements that isn't 0, writes its index to `to`. Returns the end of what
  * was written. */
 static int64_t *nonzero_row(int64_t *to, const nonzero_rows *r, int64_t n, int64_t step) {
     enum { BLOCK = 512 };

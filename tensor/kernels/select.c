@@ -1,13 +1,14 @@
 /*
- * select.c: the k-th smallest element along one dim, and the median. (sort.c sorts whole lines.)
+ * select.c: the k-th smallest element along one dim, and the median. (Whole lines are sorted by
+ * sort.c.)
  */
 #include "kernels.h"
 #include "tensor/storage.h"
 
 /* ---- the k-th smallest of n items ------------------------------------------------------------ */
 
-/* Moves the median of the first, the middle and the last item to the front, and a smaller item
- * behind it. */
+/* Moves the median of the first, the middle and the last item to the front. Moves a smaller item to
+ * the second place, and a greater one to the last place. */
 static void select_pivot(k_ranked *first, k_ranked *last) {
     k_ranked *second = first + 1;
     RG_SWAP(first[(last - first) / 2], *second);
@@ -19,8 +20,8 @@ static void select_pivot(k_ranked *first, k_ranked *last) {
         RG_SWAP(*second, *first);
 }
 
-/* Partitions the items around the first one. Returns its new place, and sets *beyond to the first
- * of the greater items. */
+/* Partitions the items around the first one, the pivot. Returns the pivot's new place, and sets
+ * *beyond to the first item of the upper part. */
 static k_ranked *select_partition(k_ranked *first, k_ranked *last, k_ranked **beyond) {
     const int64_t pivot = first->key;
     k_ranked *i = first + 1;
@@ -41,8 +42,8 @@ static k_ranked *select_partition(k_ranked *first, k_ranked *last, k_ranked **be
     return j;
 }
 
-/* Moves the k-th smallest item, counted from 1, to its place. The steps are those of
- * torch.kthvalue's quickselect, so that among equal items the same one is found. */
+/* Moves the k-th smallest item, counted from 1, to its place in sorted order. The algorithm is
+ * exactly the quickselect of torch.kthvalue, so that among equal items it finds the same one. */
 static void select_kth(k_ranked *q, int64_t n, int64_t k) {
     k_ranked *first = q;
     k_ranked *last = q + n - 1;
@@ -62,8 +63,9 @@ static void select_kth(k_ranked *q, int64_t n, int64_t k) {
 
 /* ---- the lines along a dim ------------------------------------------------------------------- */
 
-/* Lines of n elements of `bytes` bytes each. step[] are the distances in bytes between elements of
- * values, indices and x. k is 0 for the median. */
+/* The lines of a call: each has n elements of `bytes` bytes. step[0], step[1] and step[2] are the
+ * distances in bytes from one element of a line to the next in values, indices and x. k is 0 for
+ * the median. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;
@@ -72,7 +74,7 @@ typedef struct {
     bool floats;
 } select_context;
 
-/* Returns the index of the first NaN among n ranked items, or -1. */
+/* Returns the index of the first NaN among n ranked items, or -1 if there is none. */
 static int64_t select_nan(const k_ranked *q, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (q[i].key == INT64_MAX)
@@ -81,8 +83,7 @@ static int64_t select_nan(const k_ranked *q, int64_t n) {
 }
 
 /* Returns the index of the item that a stable sort would move to the k-th place, counted from 1.
- * `key` is the key of that item. Requires that the items are in the order in which they were read.
- */
+ * `key` is the key of that item. Requires that the items are still in the order of the elements. */
 static int64_t select_stable(const k_ranked *q, int64_t n, int64_t k, int64_t key) {
     int64_t at = -1;
     for (int64_t i = 0; i < n; i++)
@@ -92,7 +93,8 @@ static int64_t select_stable(const k_ranked *q, int64_t n, int64_t k, int64_t ke
     return at;
 }
 
-/* Returns the index of the median of a line: the lower one of two. */
+/* Returns the index of the median of a line. If n is even, the median is the lower one of the two
+ * middle elements. */
 static int64_t select_median(const select_context *c, const char *x) {
     k_ranked *q = c->room;
     const int64_t half = (c->n + 1) / 2;
@@ -105,7 +107,7 @@ static int64_t select_median(const select_context *c, const char *x) {
     return select_stable(q, c->n, half, key);
 }
 
-/* Returns the index of a line's k-th smallest element, or of its median. */
+/* Returns the index of a line's k-th smallest element, or of its median if k is 0. */
 static int64_t select_place(const select_context *c, const char *x) {
     c->rank(c->room, x, c->step[2], c->n, false);
     if (c->k == 0)
@@ -114,7 +116,7 @@ static int64_t select_place(const select_context *c, const char *x) {
     return c->room[c->k - 1].index;
 }
 
-/* Selects in each line. p[] are values, indices and x. */
+/* Finds the element in each of `lines` lines. p[] are the addresses of values, indices and x. */
 static void select_lines(char *const p[], const int64_t s[], int64_t lines, const void *context) {
     const select_context *c = context;
     for (int64_t j = 0; j < lines; j++) {
@@ -135,8 +137,8 @@ static bool select_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x
         return false;
     if (values->numel == 0)
         return true;
-    /* A ranked item is two numbers. n is limited so that their number doesn't overflow: x may be an
-     * expanded view. */
+    /* A ranked item is two int64 numbers. n is limited so that 2 * n can't overflow: x may be an
+     * expanded view, which has more elements than memory. */
     int64_t numbers = 2 * RG_MIN(c.n, INT64_MAX / 64);
     rg_tensor *room = rgi_new(RG_INT64, 1, &numbers);
     if (!room)

@@ -1,8 +1,10 @@
 /*
  * sets.h: compiles a file of loops once for each instruction set and element type, and makes the
- * tables in which the compiled loops are looked up. The files in loops/ have the loops themselves.
+ * tables in which the compiled loops are looked up. The loops themselves are in the files of
+ * loops/.
  *
- * A family of kernels is two files. softmax.c names the file of its loops and includes it so:
+ * A family of kernels is two files. For example, softmax.c names the file of its loops, and
+ * compiles it by including sets.h:
  *
  *     #define K_LOOPS "loops/softmax.h"
  *     #define K_TYPES_FLOATS
@@ -14,7 +16,8 @@
  *     if (!loop)
  *         return false;
  *
- * The path is relative to tensor/kernels/. The types are one of
+ * The path in K_LOOPS is relative to tensor/kernels/. One of these macros selects the element
+ * types:
  *
  *     K_TYPES_FLOATS     float and double
  *     K_TYPES_NUMBERS    int64_t, float and double
@@ -23,12 +26,14 @@
  *     K_TYPES_PAIRS      all pairs of types: T, and S, which is converted to T
  *     K_TYPES_NONE       none: the file is included once for each set
  *
- * Two more names may be defined beside the types. K_BASE_ONLY compiles the loops for the first set
- * alone, which every processor of the architecture has: for loops that wait for memory or can't be
- * vectorised. K_NARROW compiles the loops for vectors of at most 32 bytes: for loops that are
- * slower with wider ones. K_BASE_FLOATS, K_NARROW_FLOATS and so on make the tables of such loops.
+ * Two more macros may be defined in addition. K_BASE_ONLY compiles the loops only for the first
+ * set, which every processor of the architecture has; it is for loops that wait for memory or can't
+ * be vectorised. K_NARROW compiles the loops for vectors of at most 32 bytes; it is for loops that
+ * wider vectors make slower. The tables of such loops are made by K_BASE_FLOATS, K_NARROW_FLOATS
+ * and so on.
  *
- * loops/softmax.h has no include guard, for it is read once for each set and type. It may use
+ * loops/softmax.h has no include guard, because it is read once for each set and type. It may use
+ * these macros:
  *
  *     T                  the element type: float
  *     K_NAME(f)          the name of f for this type and set: f_float_avx512
@@ -41,21 +46,24 @@
  *     K_IS_BOOL          1 for bool, else 0
  *     K_FROM_FLOAT       1 if S is float or double, else 0
  *     K_VECTOR_BYTES     the width of the set's vectors: 16, 32 or 64
- *     K_TILE_ROWS        the rows of a tile: of two vectors each, they leave a few registers free
- *     K_SET_IS_AVX512    1 in that set alone, for loops that are written in its intrinsics
- *     K_SET_IS_AVX2      1 in that set alone
+ *     K_TILE_ROWS        the rows of a tile of two vectors; the tile leaves a few registers free
+ *     K_SET_IS_AVX512    1 in the AVX-512 set alone, for loops written in its intrinsics
+ *     K_SET_IS_AVX2      1 in the AVX2 set alone
  *     K_INLINE           the beginning of a function that must be inlined into a loop
  *
- * and the set's operations, which every set has (see sets/sse2.h):
+ * It may also use the operations that every set has (see sets/sse2.h):
  *
  *     K_IN_SET(k_stream_line)(to, from)          writes a line of 64 bytes past the caches
  *     K_IN_SET(k_look_up)(to, n, table, at)      to[i] = table[at[i] % 16] for n floats
- *     K_NAME(k_multiply_add)(sum, a, b)          sum += a b for one whole vector of floats
- *     K_NAME(k_multiply_add_narrow)(sum, a, b)   sum += a b for 32 bytes of floats
+ *     K_NAME(k_multiply_add)(sum, a, b)          sum += a * b for one whole vector of floats
+ *     K_NAME(k_multiply_add_narrow)(sum, a, b)   sum += a * b for 32 bytes of floats
  *
- * After the include, all of these macros are undefined but K_INLINE and those below. A new set is a
- * header in sets/ and its lines below: in the enum, in K_EACH_SET, and its include. (Function
- * clones, which compilers make by an attribute, would be chosen before ThreadSanitizer is ready.)
+ * At the end of sets.h all of these macros are undefined, except K_INLINE and the macros for tables
+ * below.
+ *
+ * To add a set, write a header in sets/, and add the set here to the enum, to K_EACH_SET, and to
+ * the includes. (Compilers can also make several versions of a function by an attribute, but that
+ * choice would be made before ThreadSanitizer is ready.)
  */
 #ifndef RG_KERNELS_SETS_H
 #define RG_KERNELS_SETS_H
@@ -64,14 +72,15 @@
 #include "tensor/dtype.h"
 #include "tensor/walk.h"
 
-/* K_X86 is defined where loops may use intrinsics of x86-64. -DRG_ONLY_PLAIN compiles none there
- * either: the library is smaller then, and compiled sooner. */
+/* K_X86 is defined if loops may use intrinsics of x86-64. With -DRG_ONLY_PLAIN no loop uses them:
+ * the library is smaller then, and compiles faster. */
 #if defined(__x86_64__) && !defined(RG_ONLY_PLAIN)
 #define K_X86 1
 #endif
 
-/* The sets, from the one that every processor of the architecture has to the best. K_EACH_SET makes
- * a row of each. (NEON's place is beside the plain set: every 64-bit ARM has it.) */
+/* The sets, from the one that every processor of the architecture has to the best one. K_EACH_SET
+ * makes a row for each set. (On 64-bit ARM the plain set is compiled to NEON, which every such
+ * processor has.) */
 #ifdef K_X86
 enum { K_SSE2, K_AVX2, K_AVX512, K_SETS_END };
 #define K_EACH_SET(ROW, ...)       \
@@ -92,27 +101,29 @@ enum { K_PLAIN, K_SETS_END };
 
 enum { K_SETS = K_SETS_END, K_DTYPES = RG_DTYPE_COUNT };
 
-/* The set whose loops run (see run.c). All sets give the same bits, except in products, which sum
- * as many lanes as a vector has, with multiply-adds where the set has them. */
+/* The set in which loops run; run.c chooses it. All sets compute the same bits, except in products:
+ * there a sum is split into as many partial sums as a vector has lanes, and is computed with fused
+ * multiply-adds if the set has them. */
 extern int k_set;
 
-/* Sets k_set to the set named `asked` (NULL or "" means the best), and `wrong` to an empty text. If
- * there is no such set, or it is above `best`, the best one of this processor, sets k_set to `best`
- * and `wrong` to a sentence that says why. */
+/* Sets k_set. `asked` is the name of a set; NULL or "" asks for `best`, the best set that this
+ * processor has. If the set that is asked for doesn't exist or is above `best`, sets k_set to
+ * `best` and writes to `wrong` a message that says why. Otherwise `wrong` becomes "". */
 enum { K_SET_TEXT = 128 };
 void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 
 /* ---- tables, by dtype and set; every loop in a table must have been compiled ----------------- */
 
-/* K_BY_SET(f) is an array of the functions f_sse2, f_avx2, ... by set; K_BY_NARROW_SET(f) is one of
- * loops that are compiled with K_NARROW. */
+/* K_BY_SET(f) is an array of the functions f_sse2, f_avx2, .., indexed by the set.
+ * K_BY_NARROW_SET(f) is the same for loops that are compiled with K_NARROW. */
 #define K_BY_SET(f) \
     { K_EACH_SET(K_SET_ROW, f) }
 #define K_BY_NARROW_SET(f) \
     { K_EACH_NARROW_SET(K_SET_ROW, f) }
 #define K_SET_ROW(set, suffix, f) [set] = RG_PASTE(f, _##suffix),
 
-/* K_TABLE_FLOATS and its like make tables [dtype][set], in which other dtypes have NULL. */
+/* K_TABLE_FLOATS, K_TABLE_NUMBERS and K_TABLE_ALL make tables [dtype][set]. Dtypes that aren't in
+ * the name have NULL. */
 #define K_TABLE_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_TABLE_ROW, f) }
 #define K_TABLE_NUMBERS(f) \
@@ -122,7 +133,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 #define K_TABLE_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = K_BY_SET(f##_##suffix),
 
-/* K_NARROW_FLOATS and its like make tables [dtype][set] of loops compiled with K_NARROW. */
+/* K_NARROW_FLOATS and K_NARROW_NUMBERS make tables [dtype][set] of loops that are compiled with
+ * K_NARROW. */
 #define K_NARROW_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_NARROW_ROW, f) }
 #define K_NARROW_NUMBERS(f) \
@@ -130,7 +142,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 #define K_NARROW_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = K_BY_NARROW_SET(f##_##suffix),
 
-/* K_BASE_FLOATS and its like make tables [dtype] of loops that are compiled with K_BASE_ONLY. */
+/* K_BASE_FLOATS, K_BASE_NUMBERS and K_BASE_ALL make tables [dtype] of loops that are compiled with
+ * K_BASE_ONLY. */
 #define K_BASE_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_BASE_ROW, f) }
 #define K_BASE_NUMBERS(f) \
@@ -141,8 +154,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
     [RG_##NAME] = K_IN_BASE(f##_##suffix),
 #define K_IN_BASE(f) RG_PASTE(f##_, K_BASE_SET)
 
-/* K_BASE_PAIRS makes a table [to][from] of loops that convert one type into another. (A macro of
- * all dtypes can't expand within itself, so the first index is listed.) */
+/* K_BASE_PAIRS makes a table [to][from] of loops that convert one type to another. (The first index
+ * is written out, because a macro over all dtypes can't expand inside itself.) */
 #define K_BASE_PAIRS(f)                                                              \
     {                                                                                \
         [RG_BOOL] = K_BASE_ALL(f##_bool), [RG_INT64] = K_BASE_ALL(f##_int64),        \
@@ -160,7 +173,8 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
     { RG_DTYPES(K_BASE_SIZES_ROW, f) }
 #define K_BASE_SIZES_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = K_OF_SIZE_(f, type, K_BASE_SET),
-/* K_OF_SIZE(f, type, suffix) is f for the type's size; another size than these doesn't compile. */
+/* K_OF_SIZE(f, type, suffix) is the loop f for the type's size. A type of a size that has no loop
+ * doesn't compile. */
 #define K_OF_SIZE_(f, type, suffix) K_OF_SIZE(f, type, suffix)
 #define K_OF_SIZE(f, type, suffix)                  \
     __builtin_choose_expr(                          \
@@ -171,8 +185,8 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
 
 /* ---- looking up ------------------------------------------------------------------------------ */
 
-/* Returns a table's loop for a dtype in the set that runs. If the table has none, fails with
- * torch's sentence, in which `name` is the kernel, and returns NULL. */
+/* Returns a table's loop for a dtype in the current set. If the table has none, fails with torch's
+ * message, which contains the kernel's name `name`, and returns NULL. */
 #define K_LOOP_OF(table, dtype, name)               \
     __extension__({                                 \
         const rg_dtype dtype_ = (rg_dtype)(dtype);  \
@@ -181,7 +195,8 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
             k_not_implemented(name, dtype_);        \
         loop_;                                      \
     })
-/* K_BASE_LOOP_OF looks up in a table [dtype] of the first set alone. */
+/* K_BASE_LOOP_OF does the same for a table [dtype] of loops that are compiled for the first set
+ * alone. */
 #define K_BASE_LOOP_OF(table, dtype, name)         \
     __extension__({                                \
         const rg_dtype dtype_ = (rg_dtype)(dtype); \
@@ -190,22 +205,23 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
             k_not_implemented(name, dtype_);       \
         loop_;                                     \
     })
-/* Fails with torch's sentence, such as "name" not implemented for 'Long'. */
+/* Fails with torch's message: "name" not implemented for 'Long'. */
 void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 
 /* K_INLINE begins a function that is inlined into a loop, whatever its size. */
 #define K_INLINE static inline __attribute__((always_inline))
 
-/* K_TYPED(k_is_nan)(x) returns whether x is NaN, which an integer never is. */
+/* K_TYPED(k_is_nan)(x) returns whether x is NaN; it is false for every integer and bool. */
 K_INLINE bool k_is_nan_float(float x) { return x != x; }
 K_INLINE bool k_is_nan_double(double x) { return x != x; }
 K_INLINE bool k_is_nan_int64(int64_t x) { return (void)x, false; }
 K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 
-/* K_INDEPENDENT stands before a loop of which no step depends on another: the result is one of the
- * operands itself, or lies apart from all of them. */
+/* K_INDEPENDENT stands before a loop whose iterations don't depend on each other. Requires that the
+ * result is the same memory as one of the operands, or doesn't overlap with any of them. */
 #ifdef __clang__
-#pragma clang diagnostic ignored "-Wpass-failed" /* A loop that calls libm doesn't vectorise. */
+#pragma clang diagnostic ignored "-Wpass-failed" /* No warning if a loop can't be vectorised \
+                                                  * because it calls libm. */
 #define K_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define K_INDEPENDENT _Pragma("GCC ivdep")
@@ -217,7 +233,7 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 
 #ifdef K_LOOPS
 
-/* Only files that compile loops include this header, since reading it takes time. */
+/* Only files that compile loops include immintrin.h, since reading it slows compilation down. */
 #ifdef K_X86
 #include <immintrin.h>
 #endif

@@ -1,5 +1,5 @@
 /*
- * smooth.c: the limits of smooth.h's exponentials, which that header explains.
+ * smooth.c: the limits of the exponentials in smooth.h, which explains them.
  */
 #include "smooth.h"
 

@@ -1,11 +1,12 @@
 /*
- * smooth.h: functions of one number without branches or calls, so that loops over them vectorise.
- * Results are within 2 units in the last place of the true value for floats and within 3 for
- * doubles, and exact at 0, infinities and NaN. Some functions are written for floats only; doubles
- * then call libm. The polynomials minimise their largest error.
+ * smooth.h: mathematical functions of one or two numbers without branches or calls, so that
+ * compilers can vectorise loops over them. A result is within 2 units in the last place of the true
+ * value for floats, and within 3 for doubles; it is exact at 0, infinities and NaN. Some functions
+ * are written for floats only, and call libm for doubles. The coefficients of the polynomials are
+ * chosen so that the largest error is as small as possible.
  *
- * A function is inlined into a loop and compiled for the loop's instruction set; fmaf is one
- * instruction where the set has it. A name ends in its type, so that a loop writes
+ * The functions are inlined into a loop and compiled for the loop's instruction set; fmaf is one
+ * instruction if the set has it. A function's name ends with its type, so that loops write
  * K_TYPED(k_exp)(x).
  */
 #ifndef RG_KERNELS_SMOOTH_H
@@ -38,8 +39,8 @@ static inline double k_from_bits_double(int64_t i) {
     return x;
 }
 
-/* k_order returns a number that orders as x does, and k_unorder returns x again. For a float it is
- * an integer, since maxima of integers vectorise. */
+/* k_order returns a number that has the same order as x, and k_unorder returns x from that number.
+ * For a float it is an integer, because maxima of integers vectorise. */
 typedef int32_t k_ordered_float;
 typedef double k_ordered_double;
 static inline k_ordered_float k_order_float(float x) {
@@ -52,9 +53,10 @@ static inline float k_unorder_float(k_ordered_float i) {
 static inline k_ordered_double k_order_double(double x) { return x; }
 static inline double k_unorder_double(k_ordered_double x) { return x; }
 
-/* Returns `first ? a : b`, computed on bits after both have been computed. If a compiler saw the
- * choice, it would put a branch around one of them; or it would compute a vector's unused lanes
- * from whatever numbers are in them, and some numbers, such as subnormal ones, are slow. */
+/* Returns `first ? a : b`, computed by bit operations after both a and b have been computed. If
+ * compilers saw that it is a choice, they might branch around one of them. Or they might compute an
+ * operand only in the lanes that need it, with arbitrary numbers in the other lanes; some of these,
+ * such as subnormal numbers, are slow. */
 static inline float k_either(bool first, float a, float b) {
     int32_t mask = -(int32_t)first;
     return k_from_bits_float((k_bits_float(a) & mask) | (k_bits_float(b) & ~mask));
@@ -62,17 +64,17 @@ static inline float k_either(bool first, float a, float b) {
 
 /* ---- exponentials, logarithms, rounding ------------------------------------------------------ */
 
-/* The limits are variables that never change: if they were constants, compilers would compute the
- * exponential of a limit in advance, and branch between it and the rest. The limits of doubles are
- * eight times these. */
+/* The limits are variables, although they never change. If they were constants, compilers would
+ * compute the exponential of a limit at compile time, and branch around the computation for the
+ * other numbers. The limits for doubles are eight times these. */
 extern const float k_exp_least, k_exp_most, k_exp_flush;
 
-/* Returns a b + c: with one rounding for floats, and with two for doubles, because not every
- * processor has the instruction for one, and libm's function is slow. */
+/* Returns a * b + c. Floats are rounded once. Doubles are rounded twice, because not every
+ * processor has the instruction that rounds once, and libm's function for it is slow. */
 K_INLINE float k_step_float(float a, float b, float c) { return fmaf(a, b, c); }
 K_INLINE double k_step_double(double a, double b, double c) { return a * b + c; }
 
-/* Return p of e^r = 1 + r + r^2 p, where |r| <= ln(2) / 2. */
+/* Return p for which e^r = 1 + r + r^2 * p, where |r| <= ln(2) / 2. */
 K_INLINE float k_exp_fit_float(float r) {
     float p = fmaf(fmaf(0.00139504854f, r, 0.00836888796f), r, 0.0416662059f);
     p = fmaf(p, r, 0.166665189f);
@@ -85,8 +87,8 @@ K_INLINE double k_exp_fit_double(double r) {
     return p * r + 0.50000000000000122;
 }
 
-/* Return p of ln(1 + r) = r - p, where sqrt(1/2) <= 1 + r < sqrt(2); for doubles by
- * ln(1 + r) = 2 artanh(r / (2 + r)). */
+/* Return p for which ln(1 + r) = r - p, where sqrt(1/2) <= 1 + r < sqrt(2). For doubles it is
+ * computed by ln(1 + r) = 2 * artanh(r / (2 + r)). */
 K_INLINE float k_log_fit_float(float r) {
     const float z = r * r;
     float p = fmaf(fmaf(0.0891787622f, r, -0.14350314f), r, 0.148770027f);
@@ -129,7 +131,8 @@ K_INLINE double k_log_fit_double(double r) {
 #define LOG1P_LEAST  1e-9
 #include "exponential.h"
 
-/* Return e^x for x < 88, and 0 where e^x < 2^-126. Doubles use the general function. */
+/* Return e^x. Requires x < 88 for floats; if e^x < 2^-126, the float result is 0. Doubles call the
+ * general function. */
 K_INLINE float k_exp_below_float(float x) {
     uint32_t power;
     float r;
@@ -153,8 +156,9 @@ K_INLINE double k_tanh_double(double x) {
     return copysign(u / (u + 2), x);
 }
 
-/* For |x| < 1, sinh(x) is x + x z p(z) with z = x^2 for floats. For doubles it is computed from a =
- * |x|, as u - u^2 / (2 u + 2) with u = e^a - 1. */
+/* For |x| < 1, sinh(x) = x + x * z * p(z) with z = x^2 for floats. For doubles it is u - u^2 / (2 *
+ * u + 2) with u = e^|x| - 1, and the sign of x. For other x it is (e^|x| - e^-|x|) / 2, with the
+ * sign of x. */
 K_INLINE float k_sinh_float(float x) {
     const float a = fabsf(x);
     const float half = k_exp_whole_float(a, false, true);
@@ -172,7 +176,8 @@ K_INLINE double k_sinh_double(double x) {
 
 /* ---- the error function ---------------------------------------------------------------------- */
 
-/* For |x| < 1, erf is a polynomial; otherwise it is 1 - e^q for a polynomial q. */
+/* For |x| < 1, erf(x) is a polynomial. Otherwise erf(|x|) is 1 - e^q, where q is a polynomial in
+ * |x|. */
 K_INLINE float k_erf_float(float x) {
     const float a = fabsf(x);
     const float z = x * x;
@@ -188,7 +193,8 @@ K_INLINE float k_erf_float(float x) {
 }
 K_INLINE double k_erf_double(double x) { return erf(x); }
 
-/* erfc(x) = e^-x^2 p(1 / (|x| + 3)) for a polynomial p, computed in double. */
+/* erfc(|x|) = e^(-x^2) * p(t) with t = 1 / (|x| + 3), where p is a polynomial. It is computed in
+ * double. */
 K_INLINE float k_erfc_float(float x) {
     const double a = fabs((double)x);
     const double t = 1 / (a + 3);
@@ -202,9 +208,10 @@ K_INLINE double k_erfc_double(double x) { return erfc(x); }
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
-/* Returns a^b, computed in double, in which no power of floats is subnormal. The power of a
- * negative a is negative if b is odd, and NaN if b isn't an integer. (k_either is needed: for a
- * choice that a compiler sees, it would branch if b is the same in the whole loop.) */
+/* Returns a^b for floats. It is computed in double, where the power of two floats can't be
+ * subnormal. If a is negative, the power is negative if b is odd, and NaN if b isn't an integer.
+ * (k_either is needed, because compilers would branch on a plain choice when b is the same for the
+ * whole loop.) */
 K_INLINE float k_pow_float(float a, float b) {
     const int32_t i = (int32_t)k_either(fabsf(b) < 0x1p24f, b, 0);
     const int32_t odd = (int32_t)((uint32_t)(i & -((float)i == b)) << 31);
@@ -228,8 +235,8 @@ K_INLINE double k_pow_double(double a, double b) { return pow(a, b); }
 
 /* ---- inverse trigonometric functions --------------------------------------------------------- */
 
-/* asin(x) = x + x z p(z) with z = x^2 for |x| <= 1/2, and asin(x) = pi / 2 - 2 asin(sqrt((1 - x) /
- * 2)) for x > 1/2. */
+/* For |x| <= 1/2, asin(x) = x + x * z * p(z) with z = x^2. For x > 1/2, asin(x) = pi / 2 - 2 *
+ * asin(sqrt((1 - x) / 2)). acos(x) is pi / 2 - asin(x). */
 K_INLINE float k_arc_float(float x, const bool cosine) {
     const float quarter = 1.57079637f; /* pi / 2 = quarter + rest */
     const float rest = -4.37113883e-08f;
@@ -253,8 +260,9 @@ K_INLINE float k_acos_float(float x) { return k_arc_float(x, true); }
 K_INLINE double k_asin_double(double x) { return asin(x); }
 K_INLINE double k_acos_double(double x) { return acos(x); }
 
-/* The arc is t + t z p(z), where t is the lesser of |x| and |y| divided by the greater, and z =
- * t^2. */
+/* Returns the angle of the point (x, y). Let t be the lesser of |x| and |y|, divided by the greater
+ * one. The angle of t is t + t * z * p(z) with z = t^2, where p is a polynomial; it is then moved
+ * to the octant of the point. */
 K_INLINE float k_atan2_float(float y, float x) {
     const float a = fabsf(y);
     const float b = fabsf(x);

@@ -1,27 +1,30 @@
 /*
- * softmax.c: softmax, its logarithm and their gradients along one dim of contiguous tensors. It
- * cuts the rows into tasks for the threads; loops/softmax.h computes them.
+ * softmax.c: softmax, log_softmax and their gradients along one dim of contiguous tensors. This
+ * file cuts the rows into tasks for the threads; the loops in loops/softmax.h and
+ * loops/softmax_short.h compute them.
  */
 #include "lanes.h"
 
-/* The layout of the rows: a row is n elements along the dim, which lie `step` elements apart. */
+/* The layout of the rows. A row is the n elements along the dim, which are `step` elements apart in
+ * memory. */
 typedef struct {
     int64_t n, step;
     k_softmax_kind kind;
-    bool last;   /* Rows are contiguous. */
-    bool stream; /* The output is written past the caches. */
+    bool last;   /* Set if the dim is the last one, so that rows are contiguous. */
+    bool stream; /* Set if the output is written past the caches. */
 } softmax_rows;
 
-/* Computes `rows` rows. p[0] is the first row of the output, and p[1] and on are the first rows of
- * the inputs. */
+/* Computes `rows` rows. p[0] points to the first row of the output; p[1] and p[2] point to the
+ * first rows of the inputs. */
 typedef void softmax_loop(const softmax_rows *z, char *const p[], int64_t rows);
 
 enum {
-    SOFTMAX_SIDE = 256,  /* The greatest number of rows side by side in a task. */
-    SOFTMAX_ROOM = 4096, /* The length of the longest rows whose powers are kept in a buffer. */
-    /* The number of elements that a step of softmax_stream takes of each row. */
+    SOFTMAX_SIDE = 256,  /* The most adjacent rows in a task, if rows aren't contiguous. */
+    SOFTMAX_ROOM = 4096, /* The longest row for which the exponentials are kept in a buffer. */
+    /* The number of elements of each row that softmax_stream processes in one iteration. */
     SOFTMAX_STEP = 64,
-    /* The distance of addresses that a processor confuses when it compares loads with stores. */
+    /* When a processor compares the addresses of loads and stores, it confuses addresses that
+     * differ by a multiple of this number. */
     SOFTMAX_PAGE = 4096,
 };
 
@@ -39,9 +42,10 @@ static softmax_loop *const softmax_backward_loops[K_DTYPES][K_SETS] =
 static softmax_loop *const softmax_short_loops[K_SETS] = K_BY_SET(softmax_short);
 static softmax_loop *const softmax_backward_short_loops[K_SETS] = K_BY_SET(softmax_backward_short);
 
-/* The operands of a call, which all its tasks share; the first one is the output. `element` is the
- * size of an element in bytes. Rows that lie side by side are cut into blocks of up to SOFTMAX_SIDE
- * rows, of which `blocks` lie side by side. */
+/* The operands of a call, which all its tasks share. p[0] is the output. `element` is the size of
+ * an element in bytes. Rows that aren't contiguous are adjacent in memory, element by element. They
+ * are cut into blocks of at most SOFTMAX_SIDE adjacent rows; `blocks` is the number of blocks in a
+ * group of `step` adjacent rows. */
 typedef struct {
     const softmax_rows *rows;
     softmax_loop *loop;
@@ -49,7 +53,7 @@ typedef struct {
     int64_t element, blocks;
 } softmax_work;
 
-/* Computes the contiguous rows from begin to end. */
+/* Computes rows begin to end - 1, which are contiguous. */
 static void softmax_pieces(void *context, int64_t begin, int64_t end, int worker) {
     const softmax_work *w = context;
     const int64_t at = begin * w->rows->n * w->element;
@@ -59,7 +63,7 @@ static void softmax_pieces(void *context, int64_t begin, int64_t end, int worker
         k_stream_end();
 }
 
-/* Computes the blocks from begin to end, of rows that lie side by side. */
+/* Computes blocks begin to end - 1, for rows that aren't contiguous. */
 static void softmax_sides(void *context, int64_t begin, int64_t end, int worker) {
     const softmax_work *w = context;
     const softmax_rows *z = w->rows;
@@ -97,9 +101,9 @@ static softmax_rows softmax_rows_of(const rg_tensor *y, int dim, k_softmax_kind 
     return z;
 }
 
-/* Returns whether a register of sixteen floats holds a row. */
+/* Returns whether a whole row fits into one register of sixteen floats. */
 static bool softmax_is_short(const softmax_rows *z, const rg_tensor *y) {
-    const bool floats = y->dtype == RG_FLOAT32; /* softmax_short is written for float. */
+    const bool floats = y->dtype == RG_FLOAT32; /* softmax_short is written for floats only. */
     return floats && z->last && z->n <= K_LANES;
 }
 

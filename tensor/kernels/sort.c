@@ -1,5 +1,5 @@
 /*
- * sort.c: sorts along one dim, and takes the first k elements of the order (see top.c).
+ * sort.c: sorts along one dim, and finds the first k elements of the sorted order (with top.c).
  */
 #include "merge_sort.h"
 #include "tensor/storage.h"
@@ -21,14 +21,14 @@ static bool sort_before(const k_ranked *a, const k_ranked *b, const void *contex
     return a->key < b->key;
 }
 
-/* Returns byte b of a key, counted from the least significant one. The sign bit is inverted, so
- * that bytes order as keys do. */
+/* Returns byte b of a key, where byte 0 is the least significant one. The sign bit is inverted, so
+ * that unsigned bytes have the same order as signed keys. */
 static inline int key_byte(int64_t key, int b) {
     return (uint64_t)(key ^ INT64_MIN) >> 8 * b & 255;
 }
 
-/* Copies the items to `to`, sorted stably by byte b of their keys. count[v] is the number of items
- * whose byte is v. */
+/* Copies the items to `to`, stably sorted by byte b of their keys. count[v] is the number of items
+ * in which this byte is v. */
 static void sort_by_byte(k_ranked *to, const k_ranked *q, int64_t n, int b,
                          const int64_t count[256]) {
     int64_t next[256];
@@ -41,8 +41,8 @@ static void sort_by_byte(k_ranked *to, const k_ranked *q, int64_t n, int b,
         to[next[key_byte(q[i].key, b)]++] = q[i];
 }
 
-/* Few items are sorted by merging. Many are sorted by each byte of the key, from the least
- * significant one; bytes that all keys share are skipped. */
+/* Few items are sorted by merging. Many items are sorted by radix sort: by each byte of the key in
+ * turn, beginning with the least significant one. Bytes that are equal in all keys are skipped. */
 k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
     enum { MANY = 512 };
     if (n < MANY)
@@ -62,9 +62,10 @@ k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
 
 /* ---- the lines along a dim ------------------------------------------------------------------- */
 
-/* Lines of n elements, whose first k are wanted, in order if `sorted`. If `top`, only these are
- * found, by k_top. step[] are the distances in bytes between elements of values, indices and x, and
- * `bytes` is the size of an element. */
+/* The lines of a call: each has n elements of `bytes` bytes. The first k elements of the sorted
+ * order are wanted, in order if `sorted`. If `top`, k_top finds only these, without sorting the
+ * rest. step[0], step[1] and step[2] are the distances in bytes from one element of a line to the
+ * next in values, indices and x. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;
@@ -73,7 +74,7 @@ typedef struct {
     bool descending, sorted, top;
 } sort_context;
 
-/* Sorts each line. p[] are values, indices and x. */
+/* Sorts each of `lines` lines. p[] are the addresses of values, indices and x. */
 static void sort_lines(char *const p[], const int64_t s[], int64_t lines, const void *context) {
     const sort_context *c = context;
     for (int64_t j = 0; j < lines; j++) {
@@ -103,8 +104,9 @@ static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, 
         return false;
     if (values->numel == 0)
         return true;
-    /* A ranked item is two numbers, and a sort needs as many items aside. n is limited so that the
-     * number of numbers doesn't overflow: x may be an expanded view. */
+    /* A ranked item is two int64 numbers, and a full sort needs scratch memory for as many items
+     * again. n is limited so that the product can't overflow: x may be an expanded view, which has
+     * more elements than memory. */
     int64_t numbers = RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 2 : 4);
     rg_tensor *room = rgi_new(RG_INT64, 1, &numbers);
     if (!room)

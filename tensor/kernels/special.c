@@ -1,16 +1,17 @@
 /*
- * special.c: elementwise functions of one or two operands that derivatives of other functions
- * seldom use; the result has the operands' dtype. A new one is a row SPECIAL or BINARY_ALONE in
- * elementwise.def and a function in loops/special.h.
+ * special.c: the kernels of elementwise functions of one or two operands that the derivatives of
+ * other functions seldom use. The result has the operands' dtype. A new one is a row SPECIAL or
+ * BINARY_ALONE in elementwise.def and a function in loops/special.h.
  */
 #include "kernels.h"
 
 #include "smooth.h"
 
-/* The limit below which sine, cosine and tangent of floats are short polynomials. For greater
- * numbers, pi / 2 in three parts would be too inaccurate. */
+/* For floats of at most this absolute value, sine, cosine and tangent are short polynomials, after
+ * multiples of pi / 2 have been subtracted. For greater numbers, the pi / 2 that is used there, a
+ * sum of three parts, isn't accurate enough. */
 #define CIRCLE_MOST 0x1p17f
-/* The number of elements of a block that is checked against that limit; a block stays in the L1
+/* The number of elements that are checked against CIRCLE_MOST at a time; they fit into the L1
  * cache. */
 enum { CIRCLE_BLOCK = 1024 };
 

@@ -1,15 +1,15 @@
 /*
- * top.c: the k items with the smallest keys. Among equal keys, torch returns those that its C++
- * library's selection leaves in front; so the steps here are that library's: a heap of k items if k
- * is small, or else quickselect with the median of three, and then quicksort. (sort.c sorts whole
- * lines.)
+ * top.c: finds the k items with the smallest keys. If keys are equal, torch.topk returns those
+ * items that the selection of its C++ library leaves in front. To return the same ones, this file
+ * follows the algorithms of that library exactly: a heap of k items if k is small; otherwise
+ * quickselect with the median of three, followed by quicksort. (Whole lines are sorted by sort.c.)
  */
 #include "kernels.h"
 
 /* ---- a heap, with the greatest key on top ---------------------------------------------------- */
 
-/* Fills the hole at i with v: moves the hole down to a leaf, to the greater child each time, and
- * then moves v up to its place. */
+/* The heap has a hole at index i, which v must fill. Moves the hole down to a leaf, along the
+ * greater child each time; then moves v up from there to its place. */
 static void top_sift(k_ranked *q, int64_t n, int64_t i, k_ranked v) {
     const int64_t top = i;
     for (int64_t child = 2 * i + 2; child <= n; child = 2 * i + 2) {
@@ -25,14 +25,14 @@ static void top_sift(k_ranked *q, int64_t n, int64_t i, k_ranked v) {
     q[i] = v;
 }
 
-/* Moves the top of a heap of n items to *place, and the item there into the heap. */
+/* Swaps the top of a heap of n items with the item at *place, and restores the heap. */
 static void top_exchange(k_ranked *q, int64_t n, k_ranked *place) {
     const k_ranked v = *place;
     *place = q[0];
     top_sift(q, n, 0, v);
 }
 
-/* Makes a heap of the k smallest of n items. */
+/* Makes q[0] .. q[k - 1] a heap of the k smallest of n items. */
 static void top_heap(k_ranked *q, int64_t n, int64_t k) {
     for (int64_t i = k / 2 - 1; i >= 0; i--)
         top_sift(q, k, i, q[i]);
@@ -58,7 +58,7 @@ static void top_insertion_sort(k_ranked *q, int64_t n) {
     }
 }
 
-/* Returns the item with the median key of three. */
+/* Returns which of the three items has the median key. */
 static k_ranked *top_median(k_ranked *a, k_ranked *b, k_ranked *c) {
     if (a->key < b->key) {
         if (b->key < c->key)
@@ -70,7 +70,7 @@ static k_ranked *top_median(k_ranked *a, k_ranked *b, k_ranked *c) {
     return b->key < c->key ? c : b;
 }
 
-/* Partitions the items around the median of the second, the middle and the last one. Returns the
+/* Partitions the items around the median of the second, the middle and the last item. Returns the
  * index of the first item of the upper part. */
 static int64_t top_partition(k_ranked *q, int64_t n) {
     k_ranked *median = top_median(q + 1, q + n / 2, q + n - 1);
@@ -88,11 +88,11 @@ static int64_t top_partition(k_ranked *q, int64_t n) {
     }
 }
 
-/* Returns the number of partitions of n items after which a heap is used instead, so that the time
- * can't grow with n^2. */
+/* Returns after how many partitions of n items a heap is used instead, so that the time doesn't
+ * grow with n^2 in the worst case. */
 static int top_depth(int64_t n) { return 2 * (63 - __builtin_clzll((uint64_t)n)); }
 
-/* Moves the k-th smallest item to its place, and smaller ones before it. */
+/* Moves the k-th smallest item to its place in sorted order, and smaller ones before it. */
 static void top_select(k_ranked *q, int64_t n, int64_t k) {
     for (int depth = top_depth(n); n > 3; depth--) {
         if (depth == 0) {
@@ -112,7 +112,8 @@ static void top_select(k_ranked *q, int64_t n, int64_t k) {
     top_insertion_sort(q, n);
 }
 
-/* Sorts n items except within runs of up to sixteen, which an insertion sort finishes. */
+/* Sorts n items, except that ranges of up to sixteen items are left unsorted; an insertion sort by
+ * the caller finishes them. */
 static void top_quicksort(k_ranked *q, int64_t n, int depth) {
     for (; n > 16; depth--) {
         if (depth == 0) {

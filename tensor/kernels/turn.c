@@ -1,8 +1,9 @@
 /*
- * turn.c: operands that lie transposed in memory. In such an operand the elements along the last
- * dim lie at least a cache line apart, and the elements along another dim lie side by side. That
- * other dim becomes the last but one, and tiles of these two dims are transposed in a buffer as
- * they are read. So cache lines are read once, pages seldom more than once, and loops vectorise.
+ * turn.c: operands that are transposed in memory. In such an operand, neighbouring elements along
+ * the last dim are at least a cache line apart, and the elements along another dim are contiguous.
+ * That other dim is moved to the last place but one. Then tiles of these two dims are transposed
+ * into a buffer as they are read. So each cache line is read only once, each page seldom more than
+ * once, and the loops vectorise.
  */
 #include "kernels.h"
 
@@ -13,9 +14,9 @@ enum { TURN_SIDE = K_TURN_SIDE, TURN_LINE = 64 };
 #define K_BASE_ONLY
 #include "sets.h"
 
-/* Transposes a tile of `rows` by `columns` elements. Rows of `to` lie TURN_SIDE elements apart, and
- * columns of `from` lie `step` bytes apart. turn_tiles[] has a loop for each size of an element in
- * bytes. */
+/* Transposes a tile of `rows` by `columns` elements. Rows of `to` are TURN_SIDE elements apart, and
+ * columns of `from` are `step` bytes apart. turn_tiles[] has the loop for each size of an element
+ * in bytes. */
 typedef void turn_tile(char *to, const char *from, int64_t step, int64_t rows, int64_t columns);
 static turn_tile *const turn_tiles[] = {
     [1] = K_IN_BASE(turn_tile_uint8),
@@ -23,8 +24,8 @@ static turn_tile *const turn_tiles[] = {
     [8] = K_IN_BASE(turn_tile_uint64),
 };
 
-/* Returns the dim along which the elements of transposed operands lie side by side, or -1 if no
- * operand is transposed. Sets turned[k] for each transposed operand. */
+/* Returns the dim along which the elements of transposed operands are contiguous, or -1 if no
+ * operand is transposed. Sets turned[k] to whether operand k is transposed. */
 static int turn_dim(const rg_walk *w, bool turned[]) {
     const int last = w->ndim - 1;
     int dim = -1;
@@ -57,11 +58,12 @@ bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *
     return true;
 }
 
-/* The operands at one tile: pointers into the tensors, or into `buffer` if transposed. */
+/* The operands at one tile. data[k] points into tensor k, or into `buffer` if operand k is
+ * transposed. */
 typedef struct {
     char *data[RG_MAX_OPERANDS];
-    int64_t step[RG_MAX_OPERANDS]; /* The distance of columns, in bytes. */
-    int64_t down[RG_MAX_OPERANDS]; /* The distance of rows, in bytes. */
+    int64_t step[RG_MAX_OPERANDS]; /* The distance from one column to the next, in bytes. */
+    int64_t down[RG_MAX_OPERANDS]; /* The distance from one row to the next, in bytes. */
     _Alignas(64) char buffer[RG_MAX_OPERANDS][TURN_SIDE * TURN_SIDE * sizeof(double)];
 } turn_operands;
 

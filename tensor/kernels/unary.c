@@ -1,6 +1,7 @@
 /*
- * unary.c: the elementwise functions of one operand of which derivatives are made; the result has
- * the operand's dtype. Others are in special.c.
+ * unary.c: the kernels of elementwise functions of one operand that the gradients of other
+ * functions use. The result has the operand's dtype. Other functions of one operand are in
+ * special.c, so that small programs don't link them.
  */
 #include "kernels.h"
 

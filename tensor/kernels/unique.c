@@ -6,15 +6,15 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* The rows that are compared, in contiguous memory: elements, of one number each, or slices, of
- * `numbers` numbers. */
+/* The rows that are compared, in contiguous memory. A row is a single element, or a slice of
+ * `numbers` elements. */
 typedef struct {
     const char *data;
     int64_t numbers;
     rg_dtype dtype;
 } unique_rows;
 
-/* Compares one number of two rows; unique_compare explains the result. */
+/* Compares one element of two rows. The result is that of unique_compare. */
 static int unique_compare_number(const char *p, const char *r, rg_dtype dtype, bool equals) {
     if (rgi_is_float(dtype)) {
         double v = rgi_load_f64(p, dtype);
@@ -28,9 +28,9 @@ static int unique_compare_number(const char *p, const char *r, rg_dtype dtype, b
     return (v > w) - (v < w);
 }
 
-/* Returns -1 if row a is less than row b, 1 if it is greater, or else 0: the first number that
- * differs decides. If `equals`, a NaN differs from everything. Otherwise a NaN is skipped, as in
- * torch. */
+/* Compares rows a and b by the first element that differs. Returns -1 if row a is less, 1 if it is
+ * greater, and 0 if neither. If `equals`, a NaN counts as different from everything; otherwise it
+ * counts as equal to everything, as in torch. */
 static int unique_compare(const unique_rows *s, int64_t a, int64_t b, bool equals) {
     const int64_t bytes = (int64_t)rgi_sizeof(s->dtype);
     const char *p = s->data + a * s->numbers * bytes;
@@ -47,7 +47,7 @@ static bool unique_before(const k_ranked *a, const k_ranked *b, const void *cont
     return unique_compare(context, a->index, b->index, false) < 0;
 }
 
-/* Returns a view of x with `dim` moved to the front, so that each slice is a row. */
+/* Returns a view of x with `dim` moved to the front, so that each slice along dim is a row. */
 static rg_tensor unique_with_dim_first(const rg_tensor *x, int dim) {
     rg_tensor moved = *x;
     for (int d = dim; d > 0; d--) {
@@ -60,8 +60,9 @@ static rg_tensor unique_with_dim_first(const rg_tensor *x, int dim) {
     return moved;
 }
 
-/* Sorts n rows: order[i] is the index of the i-th row, and group[i] the number of its value.
- * Returns the number of values. q has room for 2 n items. */
+/* Sorts n rows, and numbers their distinct values. order[i] is the index of the i-th row in sorted
+ * order, and group[i] is the number of its value. Returns how many distinct values there are. q has
+ * room for 2 * n items. */
 static int64_t unique_number(const unique_rows *s, int64_t n, bool by_element, k_ranks *rank,
                              k_ranked *q, int64_t *order, int64_t *group) {
     const int64_t row_bytes = s->numbers * (int64_t)rgi_sizeof(s->dtype);

@@ -1,13 +1,13 @@
 /*
- * window.h: the elements that a tap reads, for convolutions and pooling. A tap is one element of a
- * window that slides along the dims.
+ * window.h: the elements that a tap reads, for convolutions and pooling. A tap is one element of
+ * the window (the kernel) that slides along the dims.
  */
 #pragma once
 
 #include "kernels.h"
 
-/* The elements that a tap reads along one dim: window o reads the element o * stride + shift, if
- * begin <= o < end; for other windows the tap lies in the padding. */
+/* The elements of x that a tap reads along one dim. If begin <= o < end, window o reads the element
+ * o * stride + shift; for other windows the tap is in the padding. */
 typedef struct {
     int64_t begin, end, shift;
 } k_tap;
