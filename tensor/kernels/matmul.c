@@ -18,8 +18,8 @@ enum {
     MATMUL_KC = 384,
     MATMUL_MC = 256,
     MATMUL_STAYS = 1 << 17,
-    /* From MATMUL_SOME rows of a on, it pays to prefetch b; from MATMUL_MANY rows on, it pays to
-     * pack b. */
+    /* The numbers of rows of a from which it pays to prefetch b (MATMUL_SOME), and to pack b
+     * (MATMUL_MANY). */
     MATMUL_SOME = 16,
     MATMUL_MANY = 128,
     /* The number of columns above which it pays to pack a. */
@@ -39,8 +39,8 @@ static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }
 
-/* How the next panel of b is prefetched while the tiles of the current panel are computed. The next
- * panel is in `lines` cache lines; `left` of them remain to be prefetched, and `at_once` are
+/* A plan for prefetching the next panel of b while the tiles of the current panel are computed. The
+ * next panel is in `lines` cache lines; `left` of them remain to be prefetched, and `at_once` are
  * prefetched at a time. The cache lines form groups of `group_lines`. Within a group they are
  * line_step bytes apart; after the last line of a group, group_step is added as well. */
 typedef struct {

@@ -23,8 +23,8 @@ enum {
     SOFTMAX_ROOM = 4096, /* The longest row for which the exponentials are kept in a buffer. */
     /* The number of elements of each row that softmax_stream processes in one iteration. */
     SOFTMAX_STEP = 64,
-    /* When a processor compares the addresses of loads and stores, it confuses addresses that
-     * differ by a multiple of this number. */
+    /* A processor that compares the addresses of loads and stores confuses addresses that differ
+     * by a multiple of this number. */
     SOFTMAX_PAGE = 4096,
 };
 

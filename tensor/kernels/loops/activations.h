@@ -1,6 +1,7 @@
 /*
  * loops/activations.h: activation functions f and their gradients, for one type and set. A gradient
- * is g f'(x), computed from g and x, or from g and y = f(x) where f' is simpler in y.
+ * is g * f'(x). It is computed from g and x, or from g and y = f(x) if f' is simpler in terms of y.
+ * k[] are the numbers that a function takes beside x.
  */
 #define KIND activations
 #include "map.h"
@@ -57,8 +58,8 @@ K_INLINE T K_NAME(glu_grad)(T g, T a, T b) {
     return g * a * s * (1 - s);
 }
 
-/* elu, celu and selu: k[0] is the factor above 0, k[1] the factor below 0, and k[2] the factor of
- * the exponent. */
+/* elu, celu and selu: k[0] is the factor for x >= 0, k[1] is the factor for x < 0, and k[2] is the
+ * factor of x in the exponent. */
 K_INLINE T K_NAME(elu)(T x, const T *k) {
     return x < 0 ? k[1] * K_TYPED(k_expm1)(x * k[2]) : x * k[0];
 }
@@ -78,7 +79,7 @@ K_INLINE T K_NAME(mish_grad)(T g, T x) {
     return g * (t + x * K_NAME(sigmoid)(x) * (1 - t * t));
 }
 
-/* softplus: k[0] is beta; the result is x where beta x is above the threshold k[1]. */
+/* softplus: k[0] is beta. The result is x if beta * x is above the threshold k[1]. */
 K_INLINE T K_NAME(softplus)(T x, const T *k) {
     return x * k[0] > k[1] ? x : K_TYPED(k_log1p)(K_TYPED(k_exp)(x * k[0])) / k[0];
 }

@@ -1,8 +1,8 @@
 /*
- * loops/attention.h: attention of one head, tile by tile, for one type and one instruction set.
- * Queries (forward) or keys (backward) are the lanes of vectors, so that no maximum or sum combines
- * the lanes of a vector, and only the matrices of these lanes are transposed. matmul.c computes the
- * matrix products. attention.c explains tiles and stretches.
+ * loops/attention.h: attention of one head, tile by tile, for one type and one instruction set. The
+ * lanes of a vector are consecutive queries in forward, and consecutive keys in backward. So no
+ * maximum or sum has to combine the lanes of a vector, and only the matrices of those lanes are
+ * transposed. matmul.c computes the matrix products. attention.c explains tiles and stretches.
  */
 
 #define SIDE   ATTENTION_SIDE
@@ -16,9 +16,10 @@ K_INLINE int64_t K_NAME(attention_whole)(int64_t n) { return (n + LANES - 1) / L
 
 /* ---- reading and writing rows ---------------------------------------------------------------- */
 
-/* Returns n rows of t from row `from` on, each of a whole number of vectors: t's own memory if its
- * rows are contiguous and fill whole vectors, or else a copy in `room`, filled up with zeros. Sets
- * *row to the distance of rows in elements. */
+/* Returns n rows of t, beginning at row `from`, each of which is filled up with zeros to a whole
+ * number of vectors. If t's rows are contiguous and fill whole vectors, that is t's own memory;
+ * otherwise it is a copy in `room`. Sets *row to the distance from one row to the next, in
+ * elements. */
 static const T *K_NAME(attention_rows)(const attention_matrix *t, int64_t from, int64_t n, T *room,
                                        int64_t *row) {
     const T *p = (const T *)t->data + from * t->row;
@@ -34,8 +35,8 @@ static const T *K_NAME(attention_rows)(const attention_matrix *t, int64_t from, 
     return room;
 }
 
-/* Writes the n rows of t from `from` on to the columns of `to`, times `scale`. Each row of `to` is
- * filled up with zeros to a whole number of vectors. */
+/* Transposes n rows of t, beginning at row `from`, into the columns of `to`, and multiplies them by
+ * `scale`. Each row of `to` is filled up with zeros to a whole number of vectors. */
 static void K_NAME(attention_turn)(const attention_plan *plan, const attention_matrix *t,
                                    int64_t from, int64_t n, double scale, T *to) {
     if (n % LANES)
@@ -43,7 +44,8 @@ static void K_NAME(attention_turn)(const attention_plan *plan, const attention_m
     plan->turn(to, SIDE, (const T *)t->data + from * t->row, t->row, t->col, n, t->size, scale);
 }
 
-/* Writes n rows of t from row `from` on, times `scale`. Does nothing if t is NULL. */
+/* Multiplies n rows by `scale` and writes them to t, beginning at row `from` of the head. Does
+ * nothing if t is NULL. */
 static void K_NAME(attention_write)(const attention_plan *plan, const rg_tensor *t, int64_t head,
                                     int64_t from, int64_t n, const T *rows, int64_t wide, T scale) {
     if (!t)
@@ -54,7 +56,7 @@ static void K_NAME(attention_write)(const attention_plan *plan, const rg_tensor 
             ((T *)to.data)[(from + i) * to.row + j * to.col] = scale * rows[i * wide + j];
 }
 
-/* Returns the next n elements of the scratch memory *room, and moves *room behind them, to a
+/* Returns the next n elements of the scratch memory *room, and moves *room behind them, to the next
  * multiple of 64 bytes. */
 static T *K_NAME(attention_take)(char **room, int64_t n) {
     T *p = (T *)*room;
@@ -64,18 +66,24 @@ static T *K_NAME(attention_take)(char **room, int64_t n) {
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* A tile of queries reads the keys stretch by stretch. `most` is each query's largest score of the
- * keys read up to now, and a key's weight in `scores` is e^(score - most). `total` is the sum of
- * the weights, and `out` is the sum of the rows of v times their weights. When `most` rises, the
- * earlier sums are multiplied by `fade`. `shift` is `most`, or 0 where `most` is -infinity. */
+/* A tile of queries. The tile reads the keys stretch by stretch, and keeps these numbers for each
+ * query:
+ *
+ *     most     the largest score among the keys that were read up to now
+ *     total    the sum of the weights of these keys, where a weight is e^(score - most)
+ *     out      the sum of the rows of v, times their weights
+ *     shift    the same as `most`, but 0 if `most` is -infinity
+ *     fade     when `most` rises, the factor by which `total` and `out` are multiplied
+ *
+ * `scores` has the scores of the current stretch, which are replaced by the weights. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, mask;
-    /* The tile has n queries from `first` on; `lanes` is n, rounded up to whole vectors. `turned`
-     * is q^T. Rows of `out` have wide_v elements. */
+    /* The tile has the n queries that begin at query `first`; `lanes` is n rounded up to whole
+     * vectors. `turned` is q^T, multiplied by the scale. Rows of `out` have wide_v elements. */
     int64_t head, first, n, lanes, wide_v;
     T *turned, *scores, *out, *v_room;
-    /* Aligned arrays, because a vector that crosses two cache lines is slow to read. */
+    /* The arrays are aligned, because a vector that crosses two cache lines is slow to read. */
     T most[SIDE] __attribute__((aligned(64)));
     T total[SIDE] __attribute__((aligned(64)));
     T shift[SIDE] __attribute__((aligned(64)));
@@ -84,8 +92,8 @@ typedef struct {
 
 #define QUERIES K_NAME(attention_queries)
 
-/* scores = scale k q^T. Queries that come before a whole block of keys are left out, if the
- * attention is causal. */
+/* scores = scale * k q^T. If the attention is causal, queries that see no key of a whole block of
+ * keys are skipped in that block. */
 static void K_NAME(attention_scores)(const QUERIES *tile, const attention_stretch *stretch) {
     const attention_plan *plan = tile->plan;
     for (int64_t j = 0; j < stretch->n; j += stretch->block) {
@@ -103,7 +111,8 @@ static void K_NAME(attention_scores)(const QUERIES *tile, const attention_stretc
     }
 }
 
-/* Adds the mask to the scores, and sets a score to -infinity if the key comes after the query. */
+/* Adds the mask to the scores. If the attention is causal, also sets a score to -infinity if the
+ * key comes after the query. */
 static void K_NAME(attention_hide)(const QUERIES *tile, const attention_stretch *stretch) {
     const attention_matrix *mask = &tile->mask;
     const T *hidden = (const T *)mask->data;
@@ -119,7 +128,8 @@ static void K_NAME(attention_hide)(const QUERIES *tile, const attention_stretch 
     }
 }
 
-/* shift = the larger of `most` and each query's largest score in this stretch */
+/* For each query, sets `shift` to the larger of `most` and the query's largest score in this
+ * stretch. */
 static void K_NAME(attention_maxima)(QUERIES *tile, const attention_stretch *stretch) {
     for (int64_t i = 0; i < tile->lanes; i += LANES) {
         const int64_t seen = attention_seen(tile->plan, stretch, stretch->n, i);
@@ -134,9 +144,9 @@ static void K_NAME(attention_maxima)(QUERIES *tile, const attention_stretch *str
     }
 }
 
-/* Sets `most` to the maxima that attention_maxima has left in `shift`, and `fade` to e^(old most -
- * new most). Returns whether any of `most` has risen; then the caller multiplies `out` by `fade`.
- */
+/* Sets `most` to the new maxima, which attention_maxima has left in `shift`. Sets `fade` to e^(old
+ * most - new most), and multiplies `total` by it. Returns whether any maximum has risen; if so, the
+ * caller must multiply `out` by `fade`. */
 static bool K_NAME(attention_fade)(QUERIES *tile) {
     bool fades = false;
     for (int64_t i = 0; i < tile->lanes; i++) {
@@ -150,7 +160,7 @@ static bool K_NAME(attention_fade)(QUERIES *tile) {
     return fades;
 }
 
-/* scores = exp(scores - shift); total += the sum of the scores */
+/* Replaces the scores by the weights exp(scores - shift), and adds the weights to `total`. */
 static void K_NAME(attention_weights)(T *restrict scores, T *restrict total,
                                       const T *restrict shift, int64_t lanes, bool causal,
                                       const attention_stretch *stretch) {
@@ -164,7 +174,7 @@ static void K_NAME(attention_weights)(T *restrict scores, T *restrict total,
     }
 }
 
-/* out += weights^T v */
+/* out += weights^T v, for a stretch of keys. */
 static void K_NAME(attention_values)(const QUERIES *tile, const attention_stretch *stretch) {
     int64_t v_row;
     const T *v = K_NAME(attention_rows)(&tile->v, stretch->from, stretch->n, tile->v_room, &v_row);
@@ -215,7 +225,8 @@ static void K_NAME(attention_forward_begin)(QUERIES *tile, int64_t head, int64_t
     }
 }
 
-/* Writes y = out / total, and lse = most + log(total). Both are 0 where all weights are zeros. */
+/* Writes y = out / total and lse = most + log(total). Both are 0 for a query for which all weights
+ * are 0. */
 static void K_NAME(attention_forward_end)(const QUERIES *tile) {
     const attention_plan *plan = tile->plan;
     const int64_t wide = tile->wide_v;
@@ -230,7 +241,7 @@ static void K_NAME(attention_forward_end)(const QUERIES *tile) {
     K_NAME(attention_write)(plan, plan->y, tile->head, tile->first, tile->n, tile->out, wide, 1);
 }
 
-/* Computes y and lse of the tiles of queries from begin to end. */
+/* Computes y and lse of tiles begin to end - 1. */
 static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end, int worker) {
     const attention_plan *plan = context;
     char *room = plan->room + (size_t)worker * plan->bytes;
@@ -256,15 +267,16 @@ static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end,
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* The gradients of a head are computed tile by tile. The weights are p = exp(scale q k^T - lse) and
- * the scores' gradients are s = p (g v^T - lost), where lost = sum(g y) - g_lse. From these, gq =
- * scale s k, gk = scale s^T q and gv = p^T g. */
+/* The gradients of one head, which are computed tile by tile. The weights are p = exp(scale * q k^T
+ * - lse). The gradients of the scores are s = p * (g v^T - lost), where lost = sum(g * y) - g_lse
+ * for each query. From these, gq = scale * s k, gk = scale * s^T q and gv = p^T g. `weights` holds
+ * p and `slopes` holds s, for a stretch of queries and a tile of keys. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, g, y, mask;
     int64_t head, wide, wide_v;
-    /* q_rows and g_rows hold all rows of the head, and k_rows those of the tile. Their rows are
-     * q_row, g_row and k_row elements apart. */
+    /* q_rows and g_rows hold all rows of the head; k_rows holds the rows of the tile. Their rows
+     * are q_row, g_row and k_row elements apart. */
     const T *q_rows, *g_rows, *k_rows;
     int64_t q_row, g_row, k_row;
     const T *lse;
@@ -304,7 +316,8 @@ static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     memset(h->gq, 0, (size_t)(queries * h->wide) * sizeof(T));
 }
 
-/* lost = sum(g y) - g_lse for each query. gv isn't in use yet, and holds a row of y here. */
+/* Computes lost = sum(g * y) - g_lse for each query. gv isn't in use yet, and serves as scratch
+ * memory for a row of y. */
 static void K_NAME(attention_lost)(HEAD *h) {
     const attention_plan *plan = h->plan;
     const T *g_lse = plan->g_lse ? (const T *)plan->g_lse->data + h->head * plan->queries : NULL;
@@ -322,8 +335,8 @@ static void K_NAME(attention_lost)(HEAD *h) {
     }
 }
 
-/* p = scale q k^T and s = g v^T, for a stretch of queries and the tile's keys. `lanes` is the
- * number of keys, rounded up to whole vectors. */
+/* For a stretch of queries and the tile's keys: weights = scale * q k^T and slopes = g v^T. `lanes`
+ * is the number of keys, rounded up to whole vectors. */
 static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch *stretch,
                                          int64_t lanes) {
     for (int64_t i = 0; i < stretch->n; i += stretch->block) {
@@ -345,7 +358,7 @@ static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch 
     }
 }
 
-/* p = exp(p - lse) and s = p (s - lost) in one row. */
+/* p = exp(p - lse), and then s = p * (s - lost), for one query. */
 K_INLINE void K_NAME(attention_row_slopes)(T *restrict p, T *restrict s, T lse, T lost, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
         p[j] = K_TYPED(k_exp_below)(p[j] - lse);
@@ -353,8 +366,8 @@ K_INLINE void K_NAME(attention_row_slopes)(T *restrict p, T *restrict s, T lse, 
     }
 }
 
-/* Computes p and s of a stretch from the products that attention_two_scores has left in `weights`
- * and `slopes`. */
+/* Computes p and s of a stretch in place of the products that attention_two_scores has left in
+ * `weights` and `slopes`. */
 static void K_NAME(attention_slopes)(const HEAD *h, const attention_stretch *stretch,
                                      int64_t first_key, int64_t n, int64_t lanes) {
     const attention_matrix *mask = &h->mask;
@@ -371,7 +384,7 @@ static void K_NAME(attention_slopes)(const HEAD *h, const attention_stretch *str
     }
 }
 
-/* gv += p^T g and gk += s^T q, for a stretch of queries and the tile's n keys */
+/* gv += p^T g and gk += s^T q, for a stretch of queries and the tile's n keys. */
 static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stretch *stretch,
                                             int64_t n) {
     const attention_plan *plan = h->plan;
@@ -399,7 +412,7 @@ static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stret
     }
 }
 
-/* gq += s k, for a stretch of queries and the tile's n keys */
+/* gq += s k, for a stretch of queries and the tile's n keys. */
 static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stretch *stretch,
                                              int64_t n, int64_t lanes) {
     for (int64_t i = 0; h->plan->gin[0] && i < stretch->n; i += stretch->block) {
@@ -416,7 +429,8 @@ static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stre
     }
 }
 
-/* Computes gk and gv of the n keys from `from` on, and adds their part to gq. */
+/* Computes gk and gv of the n keys that begin at key `from`, and adds the part of these keys to
+ * gq. */
 static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
     const attention_plan *plan = h->plan;
     const int64_t lanes = K_NAME(attention_whole)(n);
@@ -438,7 +452,7 @@ static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
     K_NAME(attention_write)(plan, plan->gin[2], h->head, from, n, h->gv, h->wide_v, 1);
 }
 
-/* Computes the gradients of the heads from begin to end. */
+/* Computes the gradients of heads begin to end - 1. */
 static void K_NAME(attention_backward)(void *context, int64_t begin, int64_t end, int worker) {
     const attention_plan *plan = context;
     const T scale = (T)plan->scale;

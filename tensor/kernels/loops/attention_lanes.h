@@ -1,6 +1,6 @@
 /*
  * loops/attention_lanes.h: attention of short and narrow heads, for one type and one instruction
- * set. Each lane of a vector holds another head, so that even small heads fill vectors, and no
+ * set. Each lane of a vector belongs to another head, so that even small heads fill vectors, and no
  * operation combines the lanes of a vector. A tile has ATTENTION_ROWS queries, and reads all keys
  * that its last query sees.
  */
@@ -11,15 +11,15 @@
 
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), may_alias));
 
-/* sum += a b */
+/* sum += a * b */
 K_INLINE void K_NAME(lanes_step)(VECTOR *sum, const VECTOR *a, const VECTOR *b) {
     K_NAME(k_multiply_add)(sum, a, b);
 }
 
 /* ---- reading and writing lanes --------------------------------------------------------------- */
 
-/* Four floats, or two doubles, of each of as many rows are transposed at once; a row's part has 16
- * bytes. */
+/* SIDE elements, 16 bytes, of each of SIDE rows are transposed at once: four floats of four rows,
+ * or two doubles of two rows. */
 enum { K_NAME(lanes_side) = 16 / sizeof(T) };
 #define SIDE K_NAME(lanes_side)
 
@@ -53,8 +53,8 @@ K_INLINE void K_NAME(lanes_turn)(T *const to[], const T *const from[]) {
 }
 #endif
 
-/* Reads n rows of t. Element j of row i of all heads becomes the vector to[i * wide + j]. Vectors
- * beyond a row's end are 0. */
+/* Reads n rows of t for all heads. Element j of row i of each head becomes one lane of the vector
+ * to[i * wide + j]. Vectors beyond a row's end are 0. */
 static void K_NAME(lanes_read)(const attention_lanes *t, int64_t n, int64_t wide, VECTOR *to) {
     const int64_t size = t->size;
     const int64_t whole = t->col == 1 ? size / SIDE * SIDE : 0;
@@ -77,7 +77,7 @@ static void K_NAME(lanes_read)(const attention_lanes *t, int64_t n, int64_t wide
     }
 }
 
-/* Writes n rows of the first `heads` lanes to t. */
+/* Writes n rows to t. Only the first `heads` lanes have a head and are written. */
 static void K_NAME(lanes_write)(const attention_lanes *t, int64_t n, int64_t wide, int heads,
                                 const VECTOR *from) {
     const int64_t size = t->size;
@@ -102,8 +102,8 @@ static void K_NAME(lanes_write)(const attention_lanes *t, int64_t n, int64_t wid
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* s[j][i] = sum over d of a[i][d] b[j][d], for the rows i of a tile and n rows j of b. Two rows of
- * b are computed at once. */
+/* s[j][i] = the sum over d of a[i][d] * b[j][d], for all rows i of a tile and n rows j of b. Two
+ * rows of b are processed at once. */
 K_INLINE void K_NAME(lanes_dots)(VECTOR *s, const VECTOR *a, const VECTOR *b, int64_t n,
                                  int64_t size, int64_t wide) {
     for (int64_t j = 0; j < n; j += 2) {
@@ -120,8 +120,8 @@ K_INLINE void K_NAME(lanes_dots)(VECTOR *s, const VECTOR *a, const VECTOR *b, in
     }
 }
 
-/* y[i][d] = sum over j of s[j][i] x[j][d], for the rows i of a tile and n rows j of x. Two columns
- * are computed at once. */
+/* y[i][d] = the sum over j of s[j][i] * x[j][d], for all rows i of a tile and n rows j of x. Two
+ * columns are computed at once. */
 K_INLINE void K_NAME(lanes_mix)(VECTOR *y, const VECTOR *s, const VECTOR *x, int64_t n,
                                 int64_t wide) {
     for (int64_t d = 0; d < wide; d += 2) {
@@ -138,7 +138,7 @@ K_INLINE void K_NAME(lanes_mix)(VECTOR *y, const VECTOR *s, const VECTOR *x, int
     }
 }
 
-/* y[j][d] += sum over the rows i of a tile of s[j][i] x[i][d], for n rows j of y */
+/* y[j][d] += the sum over the rows i of a tile of s[j][i] * x[i][d], for n rows j of y. */
 K_INLINE void K_NAME(lanes_spread)(VECTOR *y, const VECTOR *s, const VECTOR *x, int64_t n,
                                    int64_t wide) {
     for (int64_t j = 0; j < n; j++)
@@ -152,19 +152,19 @@ K_INLINE void K_NAME(lanes_spread)(VECTOR *y, const VECTOR *s, const VECTOR *x, 
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* A group: the heads that share the lanes of a vector. A tile's scores, which become weights, are
- * stored key by key. */
+/* A group: the heads that share the lanes of the vectors. `scores` has a tile's scores, which are
+ * replaced by the weights; the numbers of one key are contiguous. */
 typedef struct {
     const attention_plan *plan;
     /* The group's first head and its number of heads. */
     int64_t first;
     int heads;
-    /* A row of q or k has `wide` vectors, and a row of v has wide_v. */
+    /* A row of q or k has `wide` vectors, and a row of v has wide_v vectors. */
     int64_t wide, wide_v;
     attention_lanes mask;
     VECTOR *q, *k, *v, *y, *lse;
     VECTOR *scores;
-    /* The next matrices are used by the backward pass alone. */
+    /* The following matrices are used only in backward. */
     VECTOR *g, *g_lse, *slopes, *gq, *gk, *gv;
 } K_NAME(attention_group);
 
@@ -177,12 +177,13 @@ static VECTOR *K_NAME(lanes_take)(char **room, int64_t n) {
     return p;
 }
 
-/* Returns t's matrices of the group's heads. Lanes without a head repeat the first head. */
+/* Returns t's matrices for the group's heads. Lanes without a head get the matrix of the first
+ * head. */
 static attention_lanes K_NAME(lanes_of)(const GROUP *group, const rg_tensor *t) {
     return attention_find_lanes(group->plan, t, group->first, group->heads, LANES);
 }
 
-/* Reads the n rows of t into `to`, and fills up the last tile with rows of zeros. */
+/* Reads n rows of t into `to`, and fills up the last tile with rows of zeros. */
 static void K_NAME(lanes_load)(const GROUP *group, const rg_tensor *t, int64_t n, int64_t wide,
                                VECTOR *to) {
     const attention_lanes from = K_NAME(lanes_of)(group, t);
@@ -200,13 +201,14 @@ static void K_NAME(lanes_save)(const GROUP *group, const rg_tensor *t, int64_t n
     K_NAME(lanes_write)(&to, n, wide, group->heads, from);
 }
 
-/* Returns the number of keys that are visible to the tile whose first query is i. */
+/* Returns how many keys the tile that begins at query i must read: those that its last query
+ * sees. */
 static int64_t K_NAME(lanes_reach)(const attention_plan *plan, int64_t i) {
     return plan->causal ? RG_MIN(plan->keys, RG_MIN(plan->queries, i + ROWS)) : plan->keys;
 }
 
-/* Adds the mask to the scores of the tile whose first query is `first`, and sets a score to
- * -infinity if the key comes after the query. */
+/* Adds the mask to the scores of the tile that begins at query `first`. If the attention is causal,
+ * also sets a score to -infinity if the key comes after the query. */
 static void K_NAME(lanes_hide)(const GROUP *group, int64_t first, int64_t reach) {
     const attention_plan *plan = group->plan;
     const attention_lanes *mask = &group->mask;
@@ -222,13 +224,13 @@ static void K_NAME(lanes_hide)(const GROUP *group, int64_t first, int64_t reach)
             scores[j * ROWS + i] = (VECTOR){ 0 } - (T)INFINITY;
 }
 
-/* Returns the greater of x and `least` in each lane, or `least` where x is NaN. */
+/* Returns the greater of x and `least` in each lane. If x is NaN, that is `least`. */
 K_INLINE VECTOR K_NAME(lanes_greater)(VECTOR x, VECTOR least) {
     const __auto_type more = x > least;
     return (VECTOR)((more & (__typeof__(more))x) | (~more & (__typeof__(more))least));
 }
 
-/* x = exp(x - shift), for n keys of a tile's queries. Requires x <= shift. */
+/* x = exp(x - shift), for n keys and all queries of a tile. Requires x <= shift. */
 K_INLINE void K_NAME(attention_powers)(T *x, const T *shift, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
         K_INDEPENDENT
@@ -237,8 +239,8 @@ K_INLINE void K_NAME(attention_powers)(T *x, const T *shift, int64_t n) {
     }
 }
 
-/* scores = exp(scores - most), where most[] is the maximum of each query's `reach` scores, and
- * total[] is set to the sum of the results. */
+/* Replaces the scores by the weights exp(scores - most). most[] is set to the maximum of each
+ * query's `reach` scores, and total[] to the sum of its weights. */
 static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROWS],
                                   VECTOR total[ROWS]) {
     VECTOR shift[ROWS];
@@ -246,8 +248,8 @@ static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROW
         most[i] = (VECTOR){ 0 } - (T)INFINITY;
         for (int64_t j = 0; j < reach; j++)
             most[i] = K_NAME(lanes_greater)(scores[j * ROWS + i], most[i]);
-        /* A query that sees no key has shift 0 instead of -infinity, which would make its weights
-         * NaN. */
+        /* If a query sees no key, its maximum is -infinity, which would make its weights NaN. Its
+         * shift is 0 instead. */
         const __auto_type seen = most[i] > (VECTOR){ 0 } - (T)INFINITY;
         shift[i] = (VECTOR)(seen & (__typeof__(seen))most[i]);
         total[i] = (VECTOR){ 0 };
@@ -258,7 +260,7 @@ static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROW
             total[i] += scores[j * ROWS + i];
 }
 
-/* y = y / total and lse = most + log(total), or zeros where all weights are zeros. */
+/* y = y / total and lse = most + log(total). Both are 0 for a query for which all weights are 0. */
 static void K_NAME(lanes_divide)(const GROUP *group, int64_t first, const VECTOR most[ROWS],
                                  const VECTOR total[ROWS]) {
     VECTOR share[ROWS];
@@ -342,8 +344,8 @@ static void K_NAME(attention_lanes_forward)(void *context, int64_t begin, int64_
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* Reads t, which has one number for each query of each head and is contiguous. The numbers are 0 if
- * t is NULL. */
+/* Reads t, a contiguous tensor with one number for each query of each head. If t is NULL, the
+ * numbers are 0. */
 static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR *to) {
     const int64_t n = group->plan->queries;
     for (int64_t i = 0; i < attention_whole_rows(n); i++)
@@ -356,11 +358,14 @@ static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR
             ((T *)(to + i))[l] = from[(l < group->heads ? l : 0) * n + i];
 }
 
-/* Computes the weights p = exp(scores - lse) in place of the scores, and their gradients s = p
- * (slopes - lost) in place of the slopes g v^T, where lost = sum(p slopes) / sum(p) - g_lse. The
- * rounding error of lse multiplies all p of a query by one factor near 1. Without the division,
- * that factor would stay in `lost`: where one weight is nearly 1, its slope is nearly `lost`, and
- * the difference would be mostly this error. */
+/* `scores` holds the scores, and `slopes` holds g v^T. Replaces the scores by the weights p =
+ * exp(scores - lse), and the slopes by the gradients of the scores, s = p * (slopes - lost), where
+ * lost = sum(p * slopes) / sum(p) - g_lse.
+ *
+ * The division by sum(p), which is 1 in theory, is for accuracy. The rounding error of lse
+ * multiplies all p of a query by one factor near 1. Without the division, `lost` would contain that
+ * factor. If one weight is nearly 1, its slope is nearly `lost`, so that the difference of the two
+ * would mostly be this error. */
 static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reach) {
     VECTOR *p = group->scores;
     VECTOR *s = group->slopes;
@@ -373,7 +378,7 @@ static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reac
             K_NAME(lanes_step)(&lost[i], p + j * ROWS + i, s + j * ROWS + i);
         }
     for (int i = 0; i < ROWS; i++) {
-        /* The sum is nearly 1, so one step of Newton's method finds its inverse. */
+        /* total is nearly 1, so one step of Newton's method computes its inverse. */
         const VECTOR inverse = 2 - total[i];
         lost[i] = lost[i] * (inverse * (2 - total[i] * inverse)) - group->g_lse[first + i];
     }
@@ -382,7 +387,8 @@ static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reac
             s[j * ROWS + i] = p[j * ROWS + i] * (s[j * ROWS + i] - lost[i]);
 }
 
-/* Computes gq of the tile whose first query is `first`, and adds its part to gk and gv. */
+/* Computes gq of the tile that begins at query `first`, and adds the part of this tile to gk and
+ * gv. */
 static void K_NAME(lanes_gradients)(const GROUP *group, int64_t first) {
     const attention_plan *plan = group->plan;
     const int64_t reach = K_NAME(lanes_reach)(plan, first);

@@ -1,12 +1,12 @@
 /*
- * loops/batch_norm.h: batch norm of a block of channels, for one type. Elements that lie side by
- * side are summed in sixteen lanes, and the lanes are summed in double, so that all sets give the
- * same bits.
+ * loops/batch_norm.h: batch norm of a block of channels, for one type. Contiguous elements are
+ * summed in sixteen lanes of T, and the lanes are added in double. So all sets compute the same
+ * bits.
  */
 
 #define NUMBERS(t) ((T *)(void *)(t))
 
-/* Returns the sum of (x - shift) g, or of (x - shift)^2 if g is NULL. */
+/* Returns the sum of (x - shift) * g over n elements, or the sum of (x - shift)^2 if g is NULL. */
 K_INLINE double K_NAME(batch_row)(const T *x, const T *g, T shift, int64_t n) {
     T lane[BATCH_LANES] = { 0 };
     int64_t i = 0;
@@ -21,7 +21,7 @@ K_INLINE double K_NAME(batch_row)(const T *x, const T *g, T shift, int64_t n) {
     return sum;
 }
 
-/* Returns the sum of x. */
+/* Returns the sum of n elements of x. */
 K_INLINE double K_NAME(batch_sum)(const T *x, int64_t n) {
     T lane[BATCH_LANES] = { 0 };
     int64_t i = 0;
@@ -36,7 +36,8 @@ K_INLINE double K_NAME(batch_sum)(const T *x, int64_t n) {
     return sum;
 }
 
-/* Sets sums[] to the sum of x for each of n channels from `first` on. */
+/* Sets sums[] to the sum of x over the batch, for each of the n channels that begin at channel
+ * `first`. */
 static void K_NAME(batch_sums)(const k_batch_norm *z, double *sums, const T *x, int64_t first,
                                int64_t n) {
     for (int64_t c = 0; c < n; c++)
@@ -46,8 +47,8 @@ static void K_NAME(batch_sums)(const k_batch_norm *z, double *sums, const T *x, 
             sums[c] += K_NAME(batch_sum)(x + (image * z->channels + first + c) * z->per, z->per);
 }
 
-/* Sets sums[] to the sum of (x - shift) g for each of n channels from `first` on, or of (x -
- * shift)^2 if g is NULL. */
+/* Sets sums[] to the sum of (x - shift) * g over the batch, or to the sum of (x - shift)^2 if g is
+ * NULL, for each of the n channels that begin at channel `first`. */
 static void K_NAME(batch_products)(const k_batch_norm *z, double *sums, const T *x, const T *g,
                                    const T *shift, int64_t first, int64_t n) {
     for (int64_t c = 0; c < n; c++)
@@ -60,7 +61,7 @@ static void K_NAME(batch_products)(const k_batch_norm *z, double *sums, const T 
         }
 }
 
-/* y = x scale + shift */
+/* y = x * scale + shift, for the n channels that begin at channel `first`. */
 static void K_NAME(batch_scale)(const k_batch_norm *z, T *y, const T *x, const T *scale,
                                 const T *shift, int64_t first, int64_t n) {
     for (int64_t image = 0; image < z->batch; image++)
@@ -79,7 +80,7 @@ static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64
     const double count = (double)(z->batch * z->per);
     const T *x = NUMBERS(w->x);
     double sums[BATCH_CHANNELS];
-    /* The initialiser avoids a warning: GCC doesn't see that n is at least 1. */
+    /* The initialiser avoids a warning of GCC, which doesn't see that n is at least 1. */
     T mean[BATCH_CHANNELS] = { 0 };
     T scale[BATCH_CHANNELS], shift[BATCH_CHANNELS];
     if (z->training) {
@@ -111,8 +112,9 @@ static void K_NAME(batch_forward)(void *context, int64_t begin, int64_t end, int
     }
 }
 
-/* In training, gx = (g - mean(g) - along (x - mean)) scale, where mean(g) is the mean over the
- * batch and along = mean(g (x - mean)) rstd^2. Otherwise gx = g scale. */
+/* Let m be the mean of a channel. The gradients of weight and bias are sum(g * (x - m)) * rstd and
+ * sum(g). In training, gx = (g - level - along * (x - m)) * scale, where `level` is the mean of g
+ * over the batch and `along` is the mean of g * (x - m), times rstd^2. Otherwise gx = g * scale. */
 static void K_NAME(batch_backward_part)(const batch_work *w, int64_t first, int64_t n) {
     const k_batch_norm *z = w->z;
     const double count = (double)(z->batch * z->per);

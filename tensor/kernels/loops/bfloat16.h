@@ -1,12 +1,12 @@
 /*
- * loops/bfloat16.h: products of float32 matrices by way of bfloat16, in the intrinsics of AVX-512
- * and its extension for bfloat16. No set of sets.h has this extension, and no other loop needs it,
- * so these functions are compiled once, each with its target.
+ * loops/bfloat16.h: products of float32 matrices that are rounded to bfloat16, written in the
+ * intrinsics of AVX-512 and its extension for bfloat16. No set of sets.h includes this extension,
+ * and no other loop needs it. So these functions are compiled once, each for its own target.
  *
- * A line is a row of a or a column of b, and a step is an index along k; two steps make a pair,
- * which one instruction multiplies. Lines are packed into panels of BF_LANES lines and at most
+ * A line is a row of a or a column of b. A step is an index along k. Two steps are a pair, which
+ * one instruction multiplies and adds. Lines are packed into panels of BF_LANES lines and at most
  * BF_KC steps. A panel of a is multiplied with up to BF_NC columns of b, which fit into the L2
- * cache, in tiles of BF_ROWS rows and two panels.
+ * cache, in tiles of BF_ROWS rows and two panels of columns.
  */
 #include "../exchange.h"
 
@@ -15,10 +15,11 @@ enum { BF_LANES = 16, BF_KC = 256, BF_NC = 1024, BF_ROWS = 8 };
 #define BF_TARGET __attribute__((target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")))
 #define BF_INLINE static inline __attribute__((always_inline)) BF_TARGET
 
-/* A pair of steps of each line of a panel. */
+/* One pair of steps for each line of a panel. */
 typedef k_lanes bf_pairs;
 
-/* Returns a vector of n elements that lie `step` apart, filled up with zeros. */
+/* Returns a vector of the n elements p[0], p[step], p[2 * step], .., filled up with zeros. n may be
+ * more than the vector holds, or negative. */
 BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
     if (step == 1 && n >= BF_LANES)
         return _mm512_loadu_ps(p);
@@ -30,9 +31,9 @@ BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
     return _mm512_loadu_ps(v);
 }
 
-/* Packs one panel of lines whose steps lie `step` apart: the steps of a pair are two vectors, whose
- * halves are interleaved. The first step becomes the upper half of the pair, since the instruction
- * adds that product first. */
+/* Packs one panel of lines; the steps of a line are `step` elements apart. The two steps of a pair
+ * are two vectors, which are interleaved. The first step becomes the upper half of each pair, since
+ * the instruction adds that product first. */
 BF_INLINE void bf_pack_across(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line,
                               int64_t step) {
     const __m512i halves = _mm512_set_epi16(15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25,
@@ -47,7 +48,7 @@ BF_INLINE void bf_pack_across(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
-/* Packs one panel of lines that are contiguous along k: reads sixteen pairs of each line, and
+/* Packs one panel of lines whose steps are contiguous: reads sixteen pairs of each line, and
  * transposes them. */
 BF_INLINE void bf_pack_along(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line) {
     for (int64_t l = 0; l < k; l += 2 * BF_LANES) {
@@ -66,8 +67,8 @@ BF_INLINE void bf_pack_along(bf_pairs *to, const float *x, int64_t lines, int64_
     }
 }
 
-/* Packs lines, which lie `line` apart, into panels, filled up with zeros beyond the last line and
- * the last step. */
+/* Packs lines into panels. Lines are `line` elements apart, and the steps of a line are `step`
+ * elements apart. Panels are filled up with zeros beyond the last line and the last step. */
 BF_TARGET static void bf_pack(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line,
                               int64_t step) {
     for (; lines > 0; lines -= BF_LANES) {
@@ -80,7 +81,7 @@ BF_TARGET static void bf_pack(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
-/* The place of a tile in y and c: y = alpha a b + beta c. */
+/* Where a tile is in y and in c, and the factors in y = alpha * a b + beta * c. */
 typedef struct {
     float *y;
     const float *c;
@@ -88,7 +89,8 @@ typedef struct {
     float alpha, beta;
 } bf_place;
 
-/* Writes a vector of sums to row i and columns j and on of a tile, which has n columns. */
+/* Writes a vector of sums to row i of a tile of n columns, beginning at column j: multiplied by
+ * alpha, and with beta * c added. */
 BF_INLINE void bf_write(const bf_place *to, int64_t i, int64_t j, int64_t n, __m512 sum) {
     const __mmask16 here = (__mmask16)((1 << RG_MIN(n - j, BF_LANES)) - 1);
     __m512 v = sum * to->alpha;
@@ -97,8 +99,9 @@ BF_INLINE void bf_write(const bf_place *to, int64_t i, int64_t j, int64_t n, __m
     _mm512_mask_storeu_ps(to->y + i * to->y_row + j, here, v);
 }
 
-/* Computes a tile of m rows, at most BF_ROWS of them, and n columns, at most as many as `panels`
- * panels of b have. The pragmas are needed because GCC would keep the sums in memory otherwise. */
+/* Computes a tile. It has BF_ROWS rows, of which only the first m are written, and the columns of
+ * `panels` panels of b, of which only the first n are written. The pragmas are needed because GCC
+ * would otherwise keep the sums in memory. */
 BF_INLINE void bf_tile(const bf_place *to, const int32_t *a, const bf_pairs *b, int64_t m,
                        int64_t n, int64_t pairs, const int panels) {
     __m512 sum[BF_ROWS][2];
@@ -121,8 +124,8 @@ BF_INLINE void bf_tile(const bf_place *to, const int32_t *a, const bf_pairs *b, 
                 bf_write(to, i, p * BF_LANES, n, sum[i][p]);
 }
 
-/* Computes m rows of y, whose lines of a are one panel, and n columns, whose lines of b are packed
- * in panels. */
+/* Computes m rows and n columns of y. The lines of a are one panel, and those of b are packed in
+ * panels. */
 BF_TARGET static void bf_rows(bf_place to, const bf_pairs *a, const bf_pairs *b, int64_t m,
                               int64_t n, int64_t pairs) {
     for (int64_t j = 0; j < n; j += 2 * BF_LANES) {

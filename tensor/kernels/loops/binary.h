@@ -1,6 +1,6 @@
 /*
- * loops/binary.h: elementwise functions of two operands, for one type and set. Integers wrap
- * around. For bools a sum is "or", a product "and", and a difference "exclusive or".
+ * loops/binary.h: elementwise functions of two operands, for one type and set. Integers wrap around
+ * on overflow. For bools, a sum is "or", a product is "and", and a difference is "exclusive or".
  */
 #define KIND binary
 #include "map.h"
@@ -37,13 +37,13 @@ K_INLINE T K_NAME(mul)(T a, T b) {
 #endif
 }
 
-/* Returns a + alpha b, where alpha is k[0]. */
+/* Returns a + alpha * b, where alpha is k[0]. */
 K_INLINE T K_NAME(add_alpha)(T a, T b, const T *k) { return K_NAME(add)(a, K_NAME(mul)(k[0], b)); }
 #if K_IS_FLOAT || K_IS_BOOL
 K_MAP_2_WITH(add_alpha)
 #else
-/* An integer alpha may be too large for a double, so the first number's eight bytes are an int64_t
- * here. */
+/* An integer alpha may be too large for a double. Therefore, for integers, the first of the
+ * kernel's numbers isn't a double: its eight bytes hold an int64_t. */
 K_LOOP_HEAD(add_alpha) {
     const T alpha = *(const T *)context;
     K_MAP(_map_2)(p, s, n, &alpha, K_NAME(add_alpha));

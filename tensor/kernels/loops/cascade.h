@@ -1,8 +1,8 @@
 /*
- * loops/cascade.h: the function CASCADE, which sums n rows of WIDE numbers by the cascade that
- * sum.h explains. Numbers lie `step` bytes apart. Four cascades, each of which adds every fourth
- * row, run at once in registers of LANES numbers. sum.h includes this file, which undefines the
- * three names.
+ * loops/cascade.h: the function CASCADE, which sums n rows of WIDE numbers in the order that sum.h
+ * explains. The numbers are `step` bytes apart. Four cascades, each of which adds every fourth row,
+ * are computed at once in registers of LANES numbers. sum.h includes this file after defining
+ * CASCADE, WIDE and LANES, which are undefined at the end.
  */
 static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64_t n,
                                               RESULT *total) {
@@ -11,7 +11,8 @@ static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64
     vector level[4][VECTORS], more;
     RESULT part[4 * WIDE], lane[LANES];
     const int power = sum_power(n / 4);
-    /* A loop is faster here than `rep stos`, which compilers generate for an initialiser. */
+    /* A loop is faster here than the instruction `rep stos`, which compilers generate for an
+     * initialiser. */
     for (int v = 0; v < 4 * VECTORS; v++)
         level[v % 4][v / 4] = (vector){ 0 };
     for (int64_t i = 0; i < n / 4;) {

@@ -1,14 +1,15 @@
 /*
- * loops/circle.h: sine, cosine and tangent for one floating type and set; unary.h includes it.
- * Floats below CIRCLE_MOST use short polynomials, which vectorise and are within 1.6 units in the
- * last place of the true value. Larger floats, infinities, NaN and all doubles use libm.
+ * loops/circle.h: sine, cosine and tangent for one floating type and set; special.h includes it.
+ * Floats of an absolute value below CIRCLE_MOST use short polynomials, which vectorise and are
+ * within 1.6 units in the last place of the true value. Larger floats, infinities, NaN and all
+ * doubles use libm.
  */
 #if K_SIZE == 4
 
-/* Returns sin(x + quarter pi / 2), by the reduction of Cody and Waite: x = n pi / 2 + r with |r| <=
- * pi / 4. After an odd number of quarters the sine is cos(r) instead of sin(r), and after two or
- * three quarters it is negative. The parts into which pi / 2 is split are rounded down, so that -0
- * stays -0. */
+/* Returns sin(x + quarter * pi / 2), by the reduction of Cody and Waite: x = n * pi / 2 + r with
+ * |r| <= pi / 4. If the number of quarters, n + quarter, is odd, cos(r) takes the place of sin(r).
+ * If it is 2 or 3 modulo 4, the result is negated. pi / 2 is split into three parts, which are
+ * rounded down, so that the result for -0 is -0. */
 K_INLINE float K_NAME(circle_at)(float x, uint32_t quarter) {
     const float magic = 12582912.f; /* 3 * 2^22: adding this rounds to integers. */
     const float shifted = fmaf(x, 0.636619772f, magic);
@@ -36,7 +37,8 @@ K_INLINE float K_NAME(cos_near)(float x, const float *k) {
     return K_NAME(circle_at)(x, 1);
 }
 
-/* The tangent is computed in double. After an odd number of quarters it is -1 / tan(r). */
+/* Returns tan(x). The reduction is that of circle_at, but computed in double. If the number of
+ * quarters is odd, the result is -1 / tan(r). */
 K_INLINE float K_NAME(tan_near)(float x, const float *k) {
     (void)k;
     const double magic = 6755399441055744; /* 3 * 2^51 */
@@ -74,8 +76,9 @@ static bool K_NAME(circle_near)(const char *p, int64_t step, int64_t n) {
     return !far;
 }
 
-/* Computes blocks of elements by `near` if all of a block's elements are below CIRCLE_MOST, or else
- * by `any`. An element has the same bits in both, whatever its neighbours are. */
+/* Computes the elements in blocks of CIRCLE_BLOCK: by `near` if all elements of a block are below
+ * CIRCLE_MOST in absolute value, otherwise by `any`. An element has the same bits in both cases,
+ * whatever its neighbours are. */
 K_INLINE void K_NAME(circle_blocks)(char *const p[], const int64_t s[], int64_t n,
                                     K_MAP(_map_1_function) * near, K_MAP(_map_1_function) * any) {
     for (int64_t i = 0; i < n; i += CIRCLE_BLOCK) {

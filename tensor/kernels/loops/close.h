@@ -1,10 +1,10 @@
 /*
- * loops/close.h: compares elements of one type: floats for closeness, others for equality.
- * tensor/compare.c uses it.
+ * loops/close.h: compares elements of one type: whether floats are close, and whether other
+ * elements are equal. tensor/compare.c includes this file.
  */
 
-/* Sets *(bool *)p[0] to false if any element of p[1] isn't close to the element of p[2] beside it.
- */
+/* Sets *(bool *)p[0] to false if any element of p[1] isn't close to the element of p[2] at the same
+ * index. */
 static void K_NAME(close)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const compare_limits *limits = context;
     bool all = true;

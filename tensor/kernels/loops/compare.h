@@ -1,6 +1,6 @@
 /*
- * loops/compare.h: elementwise predicates of one or two operands, whose result is a bool, for one
- * type and set.
+ * loops/compare.h: elementwise functions of one or two operands with a bool as result, for one type
+ * and set.
  */
 #define KIND compare
 #define R bool

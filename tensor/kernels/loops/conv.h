@@ -1,15 +1,15 @@
 /*
  * loops/conv.h: a task of a convolution, or of one of its gradients, by im2col, for one type and
- * set. A tap is one element of the kernel. For each tap and channel, one row of a matrix of columns
- * holds the elements of x that the tap reads, one for each pixel of y (im2col). The gradient of x
- * adds such rows back to the elements that they were read from (col2im).
+ * set. A tap is one element of the kernel. The matrix of columns has one row for each tap and
+ * channel: the elements of x that the tap reads, one for each pixel of y (im2col). The gradient of
+ * x adds such rows to the elements of gx that they belong to (col2im).
  */
 
 #define VECTOR K_NAME(conv_vector)
 #define LANES  ((int64_t)(K_VECTOR_BYTES / sizeof(T)))
 
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
-/* Half of a vector, because rows of small images are often that short. */
+/* A vector of half the size, because rows of small images are often that short. */
 #define HALF  K_NAME(conv_half)
 #define FEWER (LANES / 2)
 
@@ -17,8 +17,8 @@ typedef T HALF __attribute__((vector_size(K_VECTOR_BYTES / 2), aligned(sizeof(T)
 
 /* ---- copying and adding pixels that lie side by side ----------------------------------------- */
 
-/* Copies n elements. May write anything to the elements behind them, up to a vector. Doesn't read
- * from `limit` on. */
+/* Copies n elements. May overwrite the elements behind them, up to the next whole vector. Doesn't
+ * read at `limit` or beyond. */
 K_INLINE void K_NAME(conv_copy)(T *to, const T *from, int64_t n, const T *limit) {
     if (n <= FEWER && limit - from >= FEWER) {
         *(HALF *)to = *(const HALF *)from;
@@ -47,10 +47,11 @@ K_INLINE void K_NAME(conv_add)(T *to, const T *from, int64_t n) {
 }
 
 /* ---- one row of columns -------------------------------------------------------------------------
- * The row holds the elements that one tap of one channel reads, for n pixels from `from` on. */
+ * The row has the elements that one tap of one channel reads, for the n pixels of y that begin at
+ * pixel `from`. */
 
-/* Returns whether the n pixels from `from` on are whole rows of y, and the tap reads no padding in
- * them and has stride 1. */
+/* Returns whether the n pixels are whole rows of y, in which the tap reads no padding, and the
+ * stride across is 1. */
 K_INLINE bool K_NAME(conv_sees_all)(const k_window *z, k_tap down, k_tap across, int64_t from,
                                     int64_t n) {
     const int64_t width = z->to[1];
@@ -58,7 +59,7 @@ K_INLINE bool K_NAME(conv_sees_all)(const k_window *z, k_tap down, k_tap across,
            && across.end >= width && from / width >= down.begin && (from + n) / width <= down.end;
 }
 
-/* Writes the elements that the tap reads for the n pixels to `to`, with 0 for padding. */
+/* Writes to `to` the elements that the tap reads for the n pixels; 0 for padding. */
 static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap down, k_tap across,
                              int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
@@ -86,7 +87,7 @@ static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap dow
                 *(VECTOR *)to = (VECTOR){ 0 };
             for (int64_t i = LANES; i < first; i++)
                 to[i] = 0;
-            if (last > first) /* Otherwise `seen` may lie before the plane. */
+            if (last > first) /* If last == first, `seen` may point before the plane. */
                 K_NAME(conv_copy)(to + first, seen + col + first, last - first, limit);
             for (int64_t i = last; i < run; i++)
                 to[i] = 0;
@@ -104,7 +105,7 @@ static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap dow
     }
 }
 
-/* Adds the n elements to the elements of `plane` that the tap reads. */
+/* Adds n elements of a row of columns to the elements of `plane` that the tap reads. */
 static void K_NAME(conv_return)(T *plane, const T *from_pixel, const k_window *z, k_tap down,
                                 k_tap across, int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
@@ -137,8 +138,8 @@ static void K_NAME(conv_return)(T *plane, const T *from_pixel, const k_window *z
     }
 }
 
-/* Writes `count` rows of columns from row `first` on, for n pixels, and fills up the last vector
- * with zeros. x holds the channels of one group of one image. */
+/* Writes `count` rows of columns, beginning at row `first`, for n pixels, and fills up the last
+ * vector of each row with zeros. x has the channels of one group of one image. */
 static void K_NAME(conv_columns)(const conv_plan *p, T *to, const T *x, int64_t first,
                                  int64_t count, int64_t from, int64_t n) {
     const k_window *z = &p->z->window;
@@ -164,7 +165,7 @@ K_INLINE void K_NAME(conv_begin)(T *y, int64_t y_row, int64_t rows, int64_t n, c
             y[i * y_row + j] = bias[i];
 }
 
-/* y = w columns, or y += w columns if `add`. Requires that n is a multiple of LANES. */
+/* y = w columns, or y += w columns if `add` is true. Requires that n is a multiple of LANES. */
 static void K_NAME(conv_multiply)(const conv_plan *p, T *y, int64_t y_row, const T *w,
                                   const T *columns, int64_t n, int64_t terms, bool add) {
     for (int64_t i = 0; i < p->z->out && n; i += CONV_ROWS) {
@@ -182,8 +183,8 @@ static void K_NAME(conv_multiply)(const conv_plan *p, T *y, int64_t y_row, const
     }
 }
 
-/* Computes one stretch of pixels of one group of one image. The pixels behind the last whole vector
- * are computed in `rest`, and copied. */
+/* Computes one stretch of pixels of one group of one image. The last pixels, if they don't fill a
+ * vector, are computed in `rest` and then copied. */
 static void K_NAME(conv_forward_part)(const conv_plan *p, int64_t part, T *room) {
     const k_conv *z = p->z;
     const int64_t image = part / p->stretches;
@@ -221,10 +222,12 @@ static void K_NAME(conv_forward)(void *plan, int64_t begin, int64_t end, int wor
         K_NAME(conv_forward_part)(p, part, (T *)(void *)(p->room + (size_t)worker * p->bytes));
 }
 
-/* ---- gx: the columns w^T g, added to the elements that the taps read ------------------------- */
+/* ---- gx: the columns w^T g are added to the elements of gx that the taps read
+ * ------------------ */
 
-/* Returns rows of g from pixel `from` on that have whole vectors: in g itself, or in `copy`, filled
- * up with zeros. Sets *row to the distance of rows in elements. */
+/* Returns the rows of g from pixel `from` on, as rows of whole vectors. That is g's own memory if n
+ * is a multiple of LANES; otherwise it is a copy in `copy`, filled up with zeros. Sets *row to the
+ * distance from one row to the next, in elements. */
 K_INLINE const T *K_NAME(conv_pixels)(const conv_plan *p, T *copy, const T *g, int64_t from,
                                       int64_t n, int64_t *row) {
     *row = p->pixels;
@@ -241,7 +244,7 @@ K_INLINE const T *K_NAME(conv_pixels)(const conv_plan *p, T *copy, const T *g, i
     return copy;
 }
 
-/* Computes the gradient of a block of channels of one image. */
+/* Computes the gradient of x for a block of channels of one group of one image. */
 static void K_NAME(conv_input_part)(const conv_plan *p, int64_t part, T *room) {
     const k_conv *z = p->z;
     const k_window *window = &z->window;

@@ -1,9 +1,10 @@
 /*
- * loops/cross_entropy.h: cross entropy of rows and its gradient: the negative log likelihood of
- * log_softmax(x), without storing log_softmax(x).
+ * loops/cross_entropy.h: cross entropy of rows, and its gradient. It is the negative log likelihood
+ * of log_softmax(x), computed without storing log_softmax(x).
  */
 
-/* y = weight[t] (lse - x[t]), where lse = max + ln sum_i e^(x_i - max) */
+/* y = weight[t] * (lse - x[t]), where t is the row's target, and lse = max + ln sum_i e^(x_i -
+ * max). */
 static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
     const int64_t n = z->classes;
@@ -21,8 +22,8 @@ static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t e
     }
 }
 
-/* gx = e^(x - lse) all. lse, a double, is subtracted in two parts of type T, so that the difference
- * is accurate where x is large. */
+/* gx = e^(x - lse) * all. lse, a double, is subtracted in two parts of type T, so that the
+ * difference is accurate for large x. */
 K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x, int64_t n,
                                              double lse, T all) {
     const T high = (T)lse;
@@ -31,7 +32,8 @@ K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x
         gx[i] = K_TYPED(k_exp_below)(x[i] - high - low) * all;
 }
 
-/* gx[i] = e^(x[i] - lse) (weight[t] g + g_lse) - (i == t ? weight[t] g : 0) */
+/* gx[i] = e^(x[i] - lse) * (weight[t] * g + g_lse) - (i == t ? weight[t] * g : 0), where t is the
+ * row's target. */
 static void K_NAME(cross_entropy_backward)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
     const int64_t n = z->classes;

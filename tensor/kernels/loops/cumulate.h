@@ -1,5 +1,5 @@
 /*
- * loops/cumulate.h: running sums, products, recurrences and logarithms of sums of exponentials, of
+ * loops/cumulate.h: running sums, products, recurrences and logarithms of sums of exponentials, for
  * one type. A line is the elements along the dim.
  */
 
@@ -13,8 +13,8 @@
 #define RESULT uint64_t
 #endif
 
-/* A step returns the next running value, from the running value and the next element of x. z is the
- * next element of another operand, which only a recurrence reads. */
+/* A step function returns the next running value, from the running value and the next element of x.
+ * *z is the next element of another operand, which only a recurrence uses. */
 typedef TOTAL K_NAME(cumulate_step)(TOTAL total, TOTAL x, const T *z);
 
 K_INLINE TOTAL K_NAME(cumulate_sum)(TOTAL total, TOTAL x, const T *z) {
@@ -32,7 +32,8 @@ K_INLINE TOTAL K_NAME(cumulate_recurrence)(TOTAL total, TOTAL x, const T *z) {
 }
 
 #if K_IS_FLOAT
-/* Equal infinities are returned, since their difference is NaN. */
+/* Returns ln(e^total + e^x). If both are the same infinity, that infinity is returned, because
+ * their difference is NaN. */
 K_INLINE TOTAL K_NAME(cumulate_logaddexp)(TOTAL total, TOTAL x, const T *z) {
     (void)z;
     if (total == x && isinf(x))
@@ -55,8 +56,8 @@ K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const
     }
 }
 
-/* Computes several lines at once. Elements of neighbouring lines lie s[0], s[1] and s[2] bytes
- * apart. */
+/* Computes several adjacent lines at once. Elements of one line and the next are s[0], s[1] and
+ * s[2] bytes apart in y, x and z. */
 K_INLINE void K_NAME(cumulate_columns)(char *y, const char *x, const char *z, const int64_t s[],
                                        int64_t columns, const cumulate_along *c, TOTAL start,
                                        K_NAME(cumulate_step) * step) {
@@ -75,8 +76,8 @@ K_INLINE void K_NAME(cumulate_columns)(char *y, const char *x, const char *z, co
     }
 }
 
-/* Computes the lines one by one, or, where neighbouring elements belong to different lines, several
- * at once. */
+/* Computes the lines one by one; or, if neighbouring elements in memory belong to different lines,
+ * several lines at once. */
 K_INLINE void K_NAME(cumulate_lines)(char *const p[], const int64_t s[], int64_t lines,
                                      const cumulate_along *c, TOTAL start,
                                      K_NAME(cumulate_step) * step) {

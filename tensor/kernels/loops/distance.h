@@ -1,10 +1,11 @@
 /*
  * loops/distance.h: distances between rows of one type, and their gradients. A distance is
- * accumulated in DISTANCE_LANES lanes in every set, so that all sets give the same bits.
+ * accumulated in DISTANCE_LANES lanes in every set, so that all sets compute the same bits.
  */
 #if K_IS_FLOAT
 
-/* ---- accumulating: the accumulator after the difference d = |a_i - b_i| of two elements ------ */
+/* ---- functions that add the difference d = |a_i - b_i| of two elements to the accumulator
+ * ------- */
 
 typedef T K_NAME(distance_step)(T total, T d, T p);
 
@@ -25,14 +26,14 @@ K_INLINE T K_NAME(distance_square)(T total, T d, T p) {
 
 K_INLINE T K_NAME(distance_power)(T total, T d, T p) { return total + K_TYPED(k_pow)(d, p); }
 
-/* The maximum ignores NaN, as torch's does. */
+/* NaN is ignored in a maximum, as in torch. */
 K_INLINE T K_NAME(distance_most)(T total, T d, T p) {
     (void)p;
     return d > total ? d : total;
 }
 
-/* Accumulates the differences of two rows. `step` adds a difference to a lane, and `join` adds a
- * lane to another one. */
+/* Accumulates the differences of two rows of n elements. `step` adds a difference to a lane; `join`
+ * adds one lane to another. */
 K_INLINE T K_NAME(distance_fold)(const T *a, const T *b, int64_t n, T p,
                                  K_NAME(distance_step) * step, K_NAME(distance_step) * join) {
     T lane[DISTANCE_LANES] = { 0 };
@@ -61,7 +62,7 @@ static T K_NAME(distance_of_rows)(const T *a, const T *b, int64_t n, T p) {
                1 / p);
 }
 
-/* Computes the distances from rows begin .. end of a to each row of b. */
+/* Computes the distances from rows begin to end - 1 of a to each row of b. */
 static void K_NAME(distance_rows)(const distance_context *c, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         const T *a = (const T *)c->a + i * c->n;
@@ -72,7 +73,8 @@ static void K_NAME(distance_rows)(const distance_context *c, int64_t begin, int6
     }
 }
 
-/* ---- gradients of a_i: d is a_i - b_i, y the distance and g its gradient --------------------- */
+/* ---- gradients of a_i, where d = a_i - b_i, y is the distance, and g the gradient of y
+ * ---------- */
 
 typedef T K_NAME(distance_slope)(T d, T g, T y, T p);
 
@@ -105,7 +107,7 @@ K_INLINE T K_NAME(distance_slope_power)(T d, T g, T y, T p) {
     return power * g / K_TYPED(k_pow)(y, p - 1);
 }
 
-/* Computes the gradient of one row of a: the sum over all rows of b. */
+/* Computes the gradient of one row of a: a sum over all rows of b. */
 K_INLINE void K_NAME(distance_slopes)(T *to, const T *a, const T *b, const T *g, const T *y,
                                       int64_t step, const distance_context *c,
                                       K_NAME(distance_slope) * slope) {
@@ -117,8 +119,8 @@ K_INLINE void K_NAME(distance_slopes)(T *to, const T *a, const T *b, const T *g,
             to[k] += slope(a[k] - b[j * c->n + k], g[j * step], y[j * step], p);
 }
 
-/* Computes the gradients of the rows of a from begin to end. If c->turned, g and y are transposed:
- * they have one row for each row of b. */
+/* Computes the gradients of rows begin to end - 1 of a. If c->turned, g and y are transposed: they
+ * have one row for each row of b. */
 static void K_NAME(distance_grad_rows)(const distance_context *c, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         const int64_t batch = i / c->rows;

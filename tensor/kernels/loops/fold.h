@@ -1,13 +1,14 @@
 /*
- * loops/fold.h: the loop of a reduction other than a sum of floats. Elements that lie side by side
- * join in torch's order. Others join row by row: their result depends little on the order.
+ * loops/fold.h: the loop of a reduction that isn't a sum of floats. Contiguous elements are
+ * combined in torch's order. Other elements are combined row by row, because their result depends
+ * little on the order.
  *
  * Requires KIND, ELEMENT, RESULT, VALUE(v) and JOIN(a, b), which rows.h explains, and UNIT, the
- * value for which JOIN(a, UNIT) is a. Undefines KIND, UNIT, VALUE and JOIN.
+ * value for which JOIN(a, UNIT) is a. Undefines KIND, UNIT, VALUE and JOIN at the end.
  */
 #include "rows.h"
 
-/* Returns `total`, joined with n0 elements that lie `step` bytes apart. */
+/* Returns `total` combined with n0 elements, which are `step` bytes apart. */
 K_INLINE RESULT THIS(_line)(RESULT total, const char *x, int64_t step, int64_t n0) {
     enum { V = 32 / sizeof(RESULT), NEXT = sizeof(ELEMENT) };
     RESULT part[4 * V];

@@ -1,7 +1,7 @@
 /*
- * loops/gelu.h: gelu, its tanh form and their gradients; activations.h includes it. Each is the
- * first operand times the share s of the last one, which kernels/gelu.h explains. Floats look up
- * the coefficients of polynomials; doubles call libm.
+ * loops/gelu.h: gelu, its tanh form and their gradients; activations.h includes it. Each of them is
+ * the first operand times a share of the last operand, s(x), as kernels/gelu.h explains. Floats
+ * look up the coefficients of polynomials; doubles call libm.
  */
 
 #if K_SIZE == 4
@@ -10,8 +10,8 @@
  * the one before it. */
 #define LANES K_VECTOR_BYTES
 
-/* y = a s(x), for LANES elements. `steep` says that s is the share of a gradient, which has one
- * degree more. */
+/* y = a * s(x), for LANES elements. `steep` is true if s is the share of a gradient, whose
+ * polynomials have one more degree. */
 K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float *x,
                                  const bool steep, const share_pieces c) {
     const float magic = 6291456.f;   /* 3 * 2^21: adding this rounds to multiples of 1/2. */
@@ -40,7 +40,7 @@ K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float 
     K_INDEPENDENT
     for (int l = 0; l < LANES; l++)
         p[l] = k_bits_float(x[l]) < 0 ? p[l] : 1 - p[l];
-    /* The gradient at infinity is NaN, as in torch. */
+    /* As in torch, the gradient at an infinity is NaN: x - x is NaN there, and 0 elsewhere. */
     if (steep) {
         K_INDEPENDENT
         for (int l = 0; l < LANES; l++)
@@ -51,9 +51,10 @@ K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float 
         y[l] = a[l] * p[l];
 }
 
-/* Returns m elements of an operand from the i-th on: the operand itself if it is contiguous and m
- * is LANES, or else a copy in `room`. A single number (step 0), such as a sum's gradient, is copied
- * only for i = 0, since `room` keeps it. */
+/* Returns m elements of an operand, beginning at element i. If the operand is contiguous and m is
+ * LANES, that is the operand's own memory; otherwise it is a copy in `room`. If all elements are
+ * one number (step 0), such as the gradient of a sum, it is copied only for i = 0, because `room`
+ * keeps it. */
 static inline const float *K_NAME(share_operand)(const char *p, int64_t step, int64_t i, int m,
                                                  float *room) {
     if (step == sizeof(float) && m == LANES)
@@ -63,7 +64,8 @@ static inline const float *K_NAME(share_operand)(const char *p, int64_t step, in
     return room;
 }
 
-/* Runs a kernel whose last operand is p[last]: 1 for a function, 2 for its gradient. */
+/* Computes all n elements. The last operand is p[last]: p[1] for a function, p[2] for a
+ * gradient. */
 K_INLINE void K_NAME(share_loop)(char *const p[], const int64_t s[], int64_t n, const int last,
                                  const share_pieces c) {
     const bool steep = last == 2;

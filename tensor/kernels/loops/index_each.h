@@ -1,16 +1,16 @@
 /*
- * loops/index_each.h: calls a function for each index, with an element of a row and the element
- * that the index selects.
+ * loops/index_each.h: calls a function for each index. The function gets an element of a row and
+ * the element that the index selects.
  *
- * Element i of the row lies at p[0] + i s[0]. The i-th index lies at p[2] + i s[2], and selects the
- * element at p[1] + i s[1] + index * step, where `step` is in bytes.
+ * Element i of the row is at p[0] + i * s[0]. Index i is at p[2] + i * s[2]; it selects the element
+ * at p[1] + i * s[1] + index * step, where `step` is in bytes.
  */
 
-/* An action reads or changes two elements: `row`, an element of the row, and `at`, the element that
+/* An action reads or changes two elements: *row, an element of the row, and *at, the element that
  * the index selects. */
 typedef void K_NAME(index_action)(T *row, T *at);
 
-/* Calls act for n elements that lie side by side in both places. Requires that the two places don't
+/* Calls act for n elements that are contiguous in both places. Requires that the two places don't
  * overlap. */
 K_INLINE void K_NAME(index_rows)(T *restrict row, T *restrict at, int64_t n,
                                  K_NAME(index_action) * act) {

@@ -1,16 +1,17 @@
 /*
- * loops/lanes.h: sums, maxima and writes over a row of T. A sum is held in K_LANES lanes: lane l
- * sums the elements l, l + K_LANES, l + 2 K_LANES, .... At the end the upper half of the lanes is
- * added to the lower half, until one lane is left. So the sum vectorises, is more accurate than one
- * running sum, and has the same bits in every set. A caller passes the function that computes an
- * element from its index; the compiler inlines it here.
+ * loops/lanes.h: sums, maxima and writes over a row of T. A sum is computed in K_LANES lanes: lane
+ * l sums the elements l, l + K_LANES, l + 2 * K_LANES, and so on. At the end the upper half of the
+ * lanes is added to the lower half, again and again until one lane is left. So the sum vectorises,
+ * is more accurate than one running sum, and has the same bits in every set. The caller passes a
+ * function that computes an element from its index; the compiler inlines that function.
  */
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)
 
 typedef T LANES __attribute__((vector_size(K_LANES * sizeof(T))));
 
-/* Returns element i of a row. `row` points to a struct that the function knows. */
+/* Returns element i of a row. `row` points to a struct that only the caller and its function
+ * know. */
 typedef T VALUE(const void *row, int64_t i);
 
 /* Returns the sum of the lanes. */
@@ -24,8 +25,8 @@ K_INLINE T K_NAME(lanes_sum)(const LANES *lanes) {
     return lane[0];
 }
 
-/* Returns the greatest of the lanes. A caller's loop keeps the lanes in a register because a union
- * reads them here: a copy by memcpy would make the compiler write them to memory in each step. */
+/* Returns the greatest of the lanes. The lanes are read by a union, so that the caller's loop keeps
+ * them in a register. With memcpy, the compiler would write them to memory in each iteration. */
 K_INLINE T K_NAME(lanes_max)(const LANES *lanes) {
     union {
         LANES all;
@@ -38,7 +39,7 @@ K_INLINE T K_NAME(lanes_max)(const LANES *lanes) {
     return max.lane[0];
 }
 
-/* sum[l] += lane[l]. The sum is a vector: as an array it would be loaded and stored for every few
+/* sum[l] += lane[l]. The sum is a vector because an array would be loaded and stored for every few
  * values. */
 K_INLINE void K_NAME(lanes_add)(LANES *sum, const T lane[K_LANES]) {
     LANES more;
@@ -67,8 +68,8 @@ K_INLINE T K_NAME(sum_of)(int64_t n, VALUE *value, const void *row) {
 
 /* ---- maxima and sums for softmax and cross entropy ------------------------------------------- */
 
-/* Returns the greatest element of x. Elements are compared as the integers of k_order, which order
- * numbers as usual and put NaN above all others, so that the result is NaN if any element is. */
+/* Returns the greatest element of x, or NaN if any element is NaN. Elements are compared as
+ * k_order's numbers, which order floats as usual and put NaN above all others. */
 K_INLINE T K_NAME(greatest)(const T *x, int64_t n) {
     K_TYPED(k_ordered) greatest = K_TYPED(k_order)(-(T)INFINITY);
     for (int64_t i = 0; i < n; i++)
@@ -86,7 +87,7 @@ K_INLINE T K_NAME(power)(const void *row, int64_t i) {
     return K_TYPED(k_exp_below)(r->x[i] - r->max);
 }
 
-/* Returns the sum of e^(x - max). */
+/* Returns the sum of e^(x[i] - max) over n elements. */
 K_INLINE T K_NAME(sum_of_powers)(const T *x, int64_t n, T max) {
     const K_NAME(powers) row = { x, max };
     return K_NAME(sum_of)(n, K_NAME(power), &row);
@@ -94,13 +95,14 @@ K_INLINE T K_NAME(sum_of_powers)(const T *x, int64_t n, T max) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* to[i] = value(row, i), for i < n. If `stream`, whole lines of 64 bytes are written past the
- * caches; this requires that `to` is a multiple of 64 bytes. */
+/* to[i] = value(row, i), for i < n. If `stream` is true, whole lines of 64 bytes are written past
+ * the caches; this requires that the address `to` is a multiple of 64. */
 K_INLINE void K_NAME(write_row)(T *to, int64_t n, bool stream, VALUE *value, const void *row) {
     int64_t written = 0;
     for (; stream && written + K_LANES <= n; written += K_LANES) {
         T line[K_LANES];
-        /* The pragma is needed because a loop that is unrolled early doesn't vectorise. */
+        /* The pragma is needed because compilers don't vectorise a loop that they have unrolled
+         * early. */
         _Pragma("GCC unroll 1") for (int l = 0; l < K_LANES; l++) {
             line[l] = value(row, written + l);
         }

@@ -1,11 +1,12 @@
 /*
- * loops/logsumexp.h: elementwise functions of logsumexp: one changes the maxima, and one the sums.
+ * loops/logsumexp.h: the elementwise steps of k_logsumexp, for one type: one changes the maxima,
+ * and the other one the sums.
  */
 
-/* Each of these functions changes n elements of y in place. `number` is a parameter, and `other`
- * the elements of another tensor. */
+/* The two functions are finish_loops (kernels/reduce.h): they change n elements of y in place.
+ * Neither uses the parameter `number`. */
 
-/* y = isinf(y) ? 0 : y */
+/* y = isinf(y) ? 0 : y. Other finish_loops read `other`; this one doesn't. */
 static void K_NAME(logsumexp_finite)(void *y, int64_t n, double number, const void *other) {
     T *v = y;
     (void)number;
@@ -14,7 +15,7 @@ static void K_NAME(logsumexp_finite)(void *y, int64_t n, double number, const vo
         v[i] = isinf(v[i]) ? 0 : v[i];
 }
 
-/* y = ln y + other */
+/* y = ln(y) + other, where `other` has the maxima. */
 static void K_NAME(logsumexp_log)(void *y, int64_t n, double number, const void *other) {
     const T *more = other;
     T *v = y;

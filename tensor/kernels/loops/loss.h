@@ -1,6 +1,6 @@
 /*
- * loops/loss.h: elementwise losses of a prediction x and a target t, and their derivatives, which
- * are multiplied with the gradient that comes in.
+ * loops/loss.h: elementwise losses of a prediction x and a target t; and their derivatives,
+ * multiplied by the incoming gradient.
  */
 #define ELEMENT K_NAME(loss_element)
 #define LOSS    K_NAME(loss_value)
@@ -8,8 +8,8 @@
 typedef struct {
     T x, t;
     T d, a; /* d = x - t, a = |d| */
-    T by;   /* The pos_weight of a loss; for a derivative, the gradient times the scale. */
-    T c;    /* beta, delta, or the least denominator. */
+    T by;   /* The pos_weight of a loss. For a derivative, the incoming gradient times the scale. */
+    T c;    /* The parameter of the loss: beta, delta, or the least denominator. */
 } ELEMENT;
 
 typedef T LOSS(const ELEMENT *e);
@@ -43,7 +43,8 @@ K_INLINE T K_NAME(loss_huber)(const ELEMENT *e) {
 
 K_INLINE T K_NAME(slope_huber)(const ELEMENT *e) { return e->by * K_NAME(loss_within)(e->d, e->c); }
 
-/* -(t ln x + (1 - t) ln(1 - x)), where a logarithm is at least -100, as in torch */
+/* -(t * ln x + (1 - t) * ln(1 - x)), where a logarithm below -100 is replaced by -100, as in
+ * torch. */
 K_INLINE T K_NAME(loss_bce)(const ELEMENT *e) {
     return (e->t - 1) * K_NAME(loss_at_least)(K_TYPED(k_log1p)(-e->x), -100)
            - e->t * K_NAME(loss_at_least)(K_TYPED(k_log)(e->x), -100);
@@ -53,7 +54,7 @@ K_INLINE T K_NAME(slope_bce)(const ELEMENT *e) {
     return e->by * (e->d / K_NAME(loss_at_least)((1 - e->x) * e->x, e->c));
 }
 
-/* The loss of sigmoid(x) is (1 - t) x + ((by - 1) t + 1) ln(1 + e^-x), where `by` is the
+/* The loss of sigmoid(x): (1 - t) * x + ((by - 1) * t + 1) * ln(1 + e^-x), where `by` is the
  * pos_weight. */
 K_INLINE T K_NAME(loss_bce_logits)(const ELEMENT *e) {
     const T softplus = K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(e->x)))
@@ -65,7 +66,8 @@ K_INLINE T K_NAME(slope_bce_logits)(const ELEMENT *e) {
     return e->by * (1 / (1 + K_TYPED(k_exp)(-e->x)) - e->t);
 }
 
-/* ---- loops: y[i] = value(x[i], target[i], by[i]) weight[i] ----------------------------------- */
+/* ---- loops: y[i] = value(x[i], target[i], by[i] * scale) * weight[i]
+ * ---------------------------- */
 
 K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
                                  const loss_context *k, LOSS *value) {
@@ -83,8 +85,8 @@ K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
     }
 }
 
-/* Runs the loop. If elements lie side by side, and the weight and `by` are single numbers, the
- * strides are constants, so that the loop vectorises. */
+/* Runs loss_steps. If the operands are contiguous, and weight and `by` are single numbers, the
+ * strides are passed as constants, so that the loop vectorises. */
 K_INLINE void K_NAME(loss_each)(char *const p[], const int64_t s[], int64_t n,
                                 const loss_context *k, LOSS *value) {
     const int64_t size = sizeof(T);

@@ -5,16 +5,16 @@
  *     K_INLINE R K_NAME(relu)(T x) { return x < 0 ? 0 : x; }
  *     K_MAP_1(relu)
  *
- * The row defines the function relu_loop. A function that takes numbers beside its operands, such
- * as a slope, has a last parameter `const T *k` and a row K_MAP_1_WITH; k holds three numbers,
- * converted to T. Before the include, KIND is defined, and A and R may be:
+ * The row defines the function relu_loop. If a function takes numbers beside its operands, such as
+ * a slope, its last parameter is `const T *k`, and its row is K_MAP_1_WITH; k has three numbers,
+ * converted to T. Before including this header, a file defines KIND, and may define A and R:
  *
  *     KIND  the first part of the names of the functions here
- *     A     the type of the first operand; T, if it isn't defined
- *     R     the type of the result; T, if it isn't defined
+ *     A     the type of the first operand; T if it isn't defined
+ *     R     the type of the result; T if it isn't defined
  *
- * map_end.h undefines these macros. Contiguous operands, and operands that are a single number,
- * have loops of their own, which vectorise.
+ * map_end.h undefines these macros. There are separate loops for contiguous operands, and for
+ * operands that are a single number; these loops vectorise.
  */
 
 #ifndef A
@@ -24,15 +24,14 @@
 #define R T
 #endif
 
-/* The name of a function of this file, which each family has of its own. */
+/* Makes the name of a function in this header: the family's KIND, followed by f. */
 #define K_MAP(f) K_NAME(RG_PASTE(KIND, f))
 
 typedef R K_MAP(_map_1_function)(A a, const T *k);
 typedef R K_MAP(_map_2_function)(A a, T b, const T *k);
 typedef R K_MAP(_map_3_function)(A a, T b, T c, const T *k);
 
-/* Converts a kernel's three numbers, an array of doubles, to T. All three are 0 if `context` is
- * NULL. */
+/* Converts a kernel's three numbers from double to T. If `context` is NULL, all three are 0. */
 K_INLINE void K_MAP(_map_numbers)(T k[3], const void *context) {
     const double *numbers = context;
     for (int i = 0; i < 3; i++) {

@@ -1,11 +1,12 @@
 /*
- * loops/matmul.h: the product y = alpha a b + beta c of one matrix, by tiles whose sums are held in
- * registers: K_TILE_ROWS rows, or half as many, of one or two vectors. Products that are too small
- * for tiles are in loops/matmul_thin.h.
+ * loops/matmul.h: the product y = alpha * a b + beta * c of one matrix, by tiles whose sums are
+ * held in registers. A tile has K_TILE_ROWS rows, or half as many, and one or two vectors of
+ * columns. Products that are too small for tiles are in loops/matmul_thin.h.
  *
- * Every element is a sum over k in ascending order, in blocks of MATMUL_KC steps, wherever its tile
- * lies. A line is a row of a or a column of b. A panel is a number of lines that are packed step by
- * step along k.
+ * Every element is a sum over k in ascending order, in blocks of MATMUL_KC terms, wherever the
+ * element's tile is. A line is a row of a or a column of b. A step is an index along k. A panel is
+ * a number of lines that are packed step by step: first the elements of all its lines at step 0,
+ * then those at step 1, and so on.
  */
 
 #if K_IS_FLOAT
@@ -22,7 +23,7 @@
 
 typedef NUMBER VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
-/* sum += x b */
+/* sum += x * b, for a vector of elements of b. */
 K_INLINE void K_NAME(matmul_step)(VECTOR *sum, NUMBER x, const NUMBER *b) {
     const VECTOR all = x - (VECTOR){ 0 };
 #if K_IS_FLOAT
@@ -35,7 +36,7 @@ K_INLINE void K_NAME(matmul_step)(VECTOR *sum, NUMBER x, const NUMBER *b) {
 /* ---- packing ------------------------------------------------------------------------- */
 
 #ifdef K_SET_IS_AVX512
-/* Transposes sixteen rows of sixteen floats, times scale. */
+/* Transposes sixteen rows of sixteen floats, and multiplies them by scale. */
 K_INLINE void K_NAME(matmul_turn_square)(NUMBER *to, int64_t to_row, const NUMBER *from,
                                          int64_t row, NUMBER scale) {
     k_lanes v[16];
@@ -47,8 +48,8 @@ K_INLINE void K_NAME(matmul_turn_square)(NUMBER *to, int64_t to_row, const NUMBE
 }
 #endif
 
-/* Transposes n rows of k elements, times factor. `row` and `col` are the distances of rows and of
- * elements in a row. */
+/* Transposes n rows of k elements, and multiplies them by `factor`. `row` is the distance from one
+ * row to the next, and `col` from one element of a row to the next, in elements. */
 static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows, int64_t row,
                                 int64_t col, int64_t n, int64_t k, double factor) {
     NUMBER *to = columns;
@@ -69,9 +70,9 @@ static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows,
         }
 }
 
-/* Packs lines whose elements of one step lie side by side. All panels get SOME steps before any
- * panel gets the next ones: so a cache line that holds elements of two panels is still in a cache
- * when the second panel reads it. */
+/* Packs lines that are contiguous across: the elements of all lines at one step are adjacent. All
+ * panels get SOME steps before any panel gets the following steps. So a cache line that has
+ * elements of two panels is still in a cache when the second panel reads it. */
 K_INLINE void K_NAME(matmul_pack_dense)(NUMBER *to, const NUMBER *x, int64_t lines, int64_t k,
                                         int64_t step, const int width) {
     enum { SOME = 16 };
@@ -85,8 +86,8 @@ K_INLINE void K_NAME(matmul_pack_dense)(NUMBER *to, const NUMBER *x, int64_t lin
                            (size_t)(lines - j) * sizeof(T));
 }
 
-/* Packs lines into panels of `width` lines, filled up with zeros beyond the last line. Lines lie
- * `line` apart, and the steps of a line lie `step` apart. */
+/* Packs lines into panels of `width` lines; the last panel is filled up with zeros. Lines are
+ * `line` elements apart, and the steps of a line are `step` elements apart. */
 K_INLINE void K_NAME(matmul_pack)(NUMBER *to, const NUMBER *x, int64_t lines, int64_t k,
                                   int64_t line, int64_t step, const int width) {
     if (lines % width)
@@ -103,7 +104,7 @@ K_INLINE void K_NAME(matmul_pack)(NUMBER *to, const NUMBER *x, int64_t lines, in
 
 /* ---- a tile ------------------------------------------------------------------------------ */
 
-/* Prefetches the next `at_once` cache lines. */
+/* Prefetches the next ahead->at_once cache lines. */
 K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
     for (int64_t lines = RG_MIN(ahead->at_once, ahead->left); lines > 0; lines--) {
         __builtin_prefetch(ahead->next);
@@ -117,8 +118,8 @@ K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
     }
 }
 
-/* sum = a b, for m <= rows rows of a; the last one stands in for missing rows. Prefetches y, the
- * next rows of a, and the lines of `ahead`. */
+/* sum = a b, for m rows of a, at most `rows`; if m is less, the last row takes the place of the
+ * missing ones. Also prefetches y, the next rows of a, and the cache lines of `ahead`. */
 K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z, const NUMBER *y,
                                        const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                        int64_t m, const int rows, const int vectors) {
@@ -148,7 +149,7 @@ K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z
     }
 }
 
-/* y = sum + beta c, for a complete tile whose columns of y are contiguous */
+/* y = sum + beta * c, for a complete tile whose rows in y are contiguous. */
 K_INLINE void K_NAME(matmul_write_tile)(VECTOR sum[][2], const k_product_sizes *z, NUMBER *y,
                                         const NUMBER *c, NUMBER beta, const int rows,
                                         const int vectors) {
@@ -161,7 +162,7 @@ K_INLINE void K_NAME(matmul_write_tile)(VECTOR sum[][2], const k_product_sizes *
             *(VECTOR *)(y + i * z->y_row + v * LANES) = sum[i][v];
 }
 
-/* y = sum + beta c, for m rows and n columns of a tile */
+/* y = sum + beta * c, for the first m rows and n columns of a tile. */
 K_INLINE void K_NAME(matmul_write_part)(VECTOR sum[][2], const k_product_sizes *z, NUMBER *y,
                                         const NUMBER *c, NUMBER beta, int64_t m, int64_t n,
                                         const int rows, const int vectors) {
@@ -175,7 +176,7 @@ K_INLINE void K_NAME(matmul_write_part)(VECTOR sum[][2], const k_product_sizes *
                 s[i * PANEL + j] + (beta == 0 ? 0 : beta * c[i * z->c_row + j * z->y_col]);
 }
 
-/* y = alpha a b + beta c, for a tile of m rows and n columns */
+/* y = alpha * a b + beta * c, for a tile of m rows and n columns. */
 K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                   const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                   int64_t m, int64_t n, NUMBER alpha, NUMBER beta, const int rows,
@@ -194,9 +195,10 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
 
 /* ---- panels, blocks and the product ---------------------------------------------------------- */
 
-/* Computes n <= PANEL columns of y, tile by tile. Requires whole vectors of b. The rows of a of the
- * next tile are `second` elements away, those of the tile behind that `third` more, then again
- * `second`, and so on. */
+/* Computes n <= PANEL columns of y, tile by tile. Requires that the rows of b are whole vectors.
+ * The rows of a for the second tile are `second` elements behind those for the first one; the rows
+ * for the third tile are `third` elements behind those for the second one; then `second` and
+ * `third` alternate. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_prefetch *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
@@ -222,7 +224,7 @@ static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMB
 }
 
 #if K_IS_FLOAT
-/* y = a b, or y += a b if `add`, for one row and `vectors` vectors of columns */
+/* y = a b, or y += a b if `add` is true, for one row and `vectors` vectors of columns. */
 K_INLINE void K_NAME(matmul_row_part)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                       bool add, const int vectors) {
     VECTOR sum[4] = { { 0 } };
@@ -237,8 +239,8 @@ K_INLINE void K_NAME(matmul_row_part)(const k_product_sizes *z, T *y, const T *a
     }
 }
 
-/* y = a b, or y += a b if `add`, for all columns of one row. A tile would compute rows that don't
- * exist. */
+/* y = a b, or y += a b if `add` is true, for all columns of one row. (A tile would also compute
+ * rows that don't exist.) */
 static void K_NAME(matmul_row)(const k_product_sizes *z, T *y, const T *a, const T *b, bool add) {
     int64_t j = 0;
     for (; z->n - j >= 4 * LANES; j += 4 * LANES)
@@ -247,8 +249,8 @@ static void K_NAME(matmul_row)(const k_product_sizes *z, T *y, const T *a, const
         K_NAME(matmul_row_part)(z, y + j, a, b + j, add, 1);
 }
 
-/* y = a b, or y += a b if `add`, without packing. Requires whole vectors of columns. Attention,
- * convolutions and recurrent layers use this. */
+/* y = a b, or y += a b if `add` is true, without packing. Requires that the rows of b are whole
+ * vectors. Attention, convolutions and recurrent layers use this function. */
 static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void *a, const void *b,
                                   bool add) {
     const int64_t tile = K_TILE_ROWS * z->a_row;
@@ -264,9 +266,9 @@ static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void 
 }
 #endif
 
-/* Returns the plan by which the next panel of b is prefetched while the tiles of this panel are
- * computed. A tile prefetches `at_once` cache lines for each cache line's worth of steps along k,
- * so that the prefetches are spread evenly. */
+/* Returns a plan for prefetching the next panel of b while the tiles of the current panel are
+ * computed. A tile prefetches `at_once` cache lines each time that it has used a cache line of
+ * elements along k, so that the prefetches are spread evenly. */
 K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     /* The number of cache lines in a row of a panel. */
     enum { LINES = PANEL * sizeof(T) < 64 ? 1 : PANEL * sizeof(T) / 64 };
@@ -286,11 +288,11 @@ K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     return ahead;
 }
 
-/* y = alpha a b + beta c, for a block: rows of a, and steps along k, that fit into a cache. The
- * rows of a are packed if b is so wide that this pays. A panel of b is packed if its rows aren't
- * whole contiguous vectors, or if b lies in memory (`far`) and many rows of a read it. If b is far,
- * the next panel is prefetched while this one is multiplied; for the last panel, `then` is the next
- * one. */
+/* y = alpha * a b + beta * c, for a block: a number of rows of a, and of steps along k, that fit
+ * into a cache. The rows of a are packed if b is wide enough for that to pay. A panel of b is
+ * packed if its rows aren't whole contiguous vectors, or if b is too large for the cache (`far`)
+ * and many rows of a read it. If b is far, the next panel is prefetched while this one is
+ * multiplied; `then` is the panel to prefetch during the last one, or NULL if there is none. */
 static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, const NUMBER *a,
                                  const NUMBER *b, const NUMBER *then, bool far, NUMBER alpha,
                                  NUMBER beta, NUMBER *panel) {
@@ -299,7 +301,7 @@ static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, 
     int64_t third = second;
     matmul_prefetch ahead = K_NAME(matmul_next_panel)(&z);
     if (z.n > MATMUL_WIDE) {
-        /* A panel of a holds the rows of two tiles. */
+        /* A panel of a has the rows of two tiles. */
         NUMBER *packed = panel + PANEL * z.k;
         K_NAME(matmul_pack)(packed, a, z.m, z.k, z.a_row, z.a_col, 2 * K_TILE_ROWS);
         a = packed;
@@ -328,8 +330,8 @@ static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, 
     }
 }
 
-/* y = alpha a b + beta c. The scratch memory `room` holds a panel of b, of MATMUL_KC steps, and
- * MATMUL_MC rows of a. If `room` is NULL, the product is computed by matmul_thin. */
+/* y = alpha * a b + beta * c. The scratch memory `room` has space for a panel of b of MATMUL_KC
+ * steps, and for MATMUL_MC rows of a. If `room` is NULL, matmul_thin computes the product. */
 static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const void *add,
                                    const void *left, const void *right, double alpha_given,
                                    double beta_given, void *room) {
@@ -344,8 +346,8 @@ static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const voi
         return;
     }
     const bool far = z->m >= MATMUL_SOME && z->k * z->n > MATMUL_STAYS;
-    /* Blocks have fewer rows if k is small: writing y then takes most of the time, and whole rows
-     * of y are written one after another. */
+    /* If k is small, most of the time is spent writing y. Then blocks have fewer rows, so that
+     * whole rows of y are written one after another. */
     const int64_t most = z->k <= 4 ? 2 * K_TILE_ROWS : MATMUL_MC;
     for (int64_t i = 0; i < z->m; i += most)
         for (int64_t l = 0; l < z->k; l += MATMUL_KC) {

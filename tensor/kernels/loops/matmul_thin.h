@@ -1,10 +1,10 @@
 /*
- * loops/matmul_thin.h: products with few rows, or with few steps in all, without tiles: by dot
- * products if both factors are contiguous along k, or else by adding rows of b, times elements of
- * a, to rows of y. Tiles are in loops/matmul.h.
+ * loops/matmul_thin.h: products with few rows, or with few multiplications in all, without tiles.
+ * They are computed by dot products if both factors are contiguous along k; otherwise rows of b,
+ * times elements of a, are added to rows of y. Tiles are in loops/matmul.h.
  *
- * Every element is a sum over k in ascending order. A dot product sums vectors of 32 bytes, and at
- * the end their lanes.
+ * Every element is a sum over k in ascending order. A dot product sums vectors of 32 bytes, and
+ * adds their lanes at the end.
  */
 
 #if K_IS_FLOAT
@@ -28,7 +28,7 @@ K_INLINE NUMBER K_NAME(matmul_number)(double x) {
 #endif
 }
 
-/* sum += a b */
+/* sum += a * b, for a vector of elements. */
 K_INLINE void K_NAME(matmul_narrow_step)(VECTOR *sum, const NUMBER *a, const NUMBER *b) {
 #if K_IS_FLOAT
     K_NAME(k_multiply_add_narrow)(sum, a, b);
@@ -39,7 +39,8 @@ K_INLINE void K_NAME(matmul_narrow_step)(VECTOR *sum, const NUMBER *a, const NUM
 
 /* ---- dot products ------------------------------------------------------------------ */
 
-/* Returns the sum of the lanes of both vectors, plus the products of the steps from `whole` on. */
+/* Returns the sum of the lanes of both vectors, plus the products a[l] * b[l] for l from `whole` to
+ * k - 1. */
 K_INLINE NUMBER K_NAME(matmul_dot_total)(const VECTOR sum[2], const NUMBER *a, const NUMBER *b,
                                          int64_t whole, int64_t k) {
     VECTOR both = sum[0] + sum[1];
@@ -51,10 +52,10 @@ K_INLINE NUMBER K_NAME(matmul_dot_total)(const VECTOR sum[2], const NUMBER *a, c
     return total;
 }
 
-/* y[i][j] += alpha times a dot product, for `rows` rows from i on and for `columns` columns j, j +
- * share, j + 2 share, ..., which use the same elements of a. The next call computes the columns
- * beside these, so that the processor's prefetcher recognises the reads of b. Vectors of 32 bytes
- * wait less for loads than longer ones. */
+/* y[i][j] += alpha times a dot product, for `rows` rows from row i on, and for the `columns`
+ * columns j, j + share, j + 2 * share, and so on, which use the same elements of a. The next call
+ * computes the columns j + 1, j + 1 + share, and so on; so the processor's prefetcher recognises
+ * the pattern in which b is read. Vectors of 32 bytes wait less for loads than longer ones. */
 K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                   const NUMBER *b, NUMBER alpha, int64_t i, int64_t j,
                                   int64_t share, const int rows, const int columns) {
@@ -81,8 +82,8 @@ K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUM
     }
 }
 
-/* y += alpha a b by dot products, MATMUL_STREAMS columns at once and the remaining columns one by
- * one. Requires that both factors are contiguous along k. */
+/* y += alpha * a b by dot products: MATMUL_STREAMS columns at once, and the columns that are left
+ * one by one. Requires that both factors are contiguous along k. */
 static void K_NAME(matmul_all_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                     const NUMBER *b, NUMBER alpha) {
     /* The sums of two rows fill sixteen registers, and only AVX-512 has more than that. */
@@ -102,8 +103,9 @@ static void K_NAME(matmul_all_dots)(const k_product_sizes *z, NUMBER *y, const N
 
 /* ---- rows of b, times elements of a, added to rows of y -------------------------------------- */
 
-/* y += alpha a b, for the steps l to l + 3, where rows are contiguous. The order of additions is
- * that of single steps, but y is loaded and stored less often. */
+/* y += alpha * a b, for the terms l to l + 3 of the sums. Requires that rows of b and y are
+ * contiguous. The additions are in the same order as for one term at a time, but y is loaded and
+ * stored less often. */
 K_INLINE void K_NAME(matmul_four_steps)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                         const NUMBER *b, NUMBER alpha, int64_t l) {
     const NUMBER *from = b + l * z->b_row;
@@ -118,7 +120,7 @@ K_INLINE void K_NAME(matmul_four_steps)(const k_product_sizes *z, NUMBER *y, con
     }
 }
 
-/* y += alpha a b, for step l */
+/* y += alpha * a b, for term l of the sums. */
 K_INLINE void K_NAME(matmul_one_step)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                       const NUMBER *b, NUMBER alpha, int64_t l) {
     const NUMBER *from = b + l * z->b_row;
@@ -135,7 +137,7 @@ K_INLINE void K_NAME(matmul_one_step)(const k_product_sizes *z, NUMBER *y, const
     }
 }
 
-/* y = alpha a b + beta c, without packing */
+/* y = alpha * a b + beta * c, without packing. */
 static void K_NAME(matmul_thin)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                 const NUMBER *a, const NUMBER *b, NUMBER alpha, NUMBER beta) {
     for (int64_t i = 0; i < z->m; i++)

@@ -1,7 +1,8 @@
 /*
- * loops/matmul_tiny.h: the product y = a b with at most MATMUL_TINY steps in all and MATMUL_TINY_K
- * steps along k. For each 32 bytes of columns, all rows of b are held in registers, and each row of
- * y is one vector. Sets without such vectors, and integers, use loops/matmul_thin.h.
+ * loops/matmul_tiny.h: the product y = a b with at most MATMUL_TINY multiplications, and at most
+ * MATMUL_TINY_K terms in each sum. The columns are processed in strips of 32 bytes: all rows of b
+ * in the strip are held in registers, and each row of y is one vector. Sets without such vectors,
+ * and integers, use loops/matmul_thin.h.
  */
 
 #if K_IS_FLOAT && (defined(K_SET_IS_AVX2) || defined(K_SET_IS_AVX512))
@@ -16,7 +17,7 @@ typedef __mmask8 K_NAME(matmul_mask);
 
 K_INLINE __mmask8 K_NAME(matmul_first)(int64_t n) { return (__mmask8)((1u << n) - 1); }
 
-/* Loads the elements of the mask `first`, and zeros for the others. */
+/* Loads the elements that are in the mask `first`, and zeros in the place of the others. */
 K_INLINE VECTOR K_NAME(matmul_load)(const T *p, __mmask8 first) {
     if (sizeof(T) == sizeof(float))
         return (VECTOR)_mm256_maskz_loadu_ps(first, (const void *)p);
@@ -40,14 +41,15 @@ K_INLINE __m256i K_NAME(matmul_first)(int64_t n) {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
 }
 
-/* Loads the elements of the mask `first`, and zeros for the others. */
+/* Loads the elements that are in the mask `first`, and zeros in the place of the others. */
 K_INLINE VECTOR K_NAME(matmul_load)(const T *p, __m256i first) {
     if (sizeof(T) == sizeof(float))
         return (VECTOR)_mm256_maskload_ps((const void *)p, first);
     return (VECTOR)_mm256_maskload_pd((const void *)p, first);
 }
 
-/* Stores the first n elements half by half, because a masked store is slow in many processors. */
+/* Stores the first n elements, half a vector at a time, because a masked store is slow on many
+ * processors. */
 K_INLINE void K_NAME(matmul_store)(T *p, __m256i first, int64_t n, VECTOR v) {
     typedef T half __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
     half part = (half)_mm256_castsi256_si128((__m256i)v);
@@ -73,23 +75,24 @@ K_INLINE void K_NAME(matmul_store)(T *p, __m256i first, int64_t n, VECTOR v) {
 }
 #endif
 
-/* ---- rows of a b that isn't contiguous along rows, each in a register ------------------------ */
+/* ---- reading a b whose rows aren't contiguous: each row goes into a register
+ * -------------------- */
 
 #ifdef K_SET_IS_AVX512
-/* Returns whether matmul_turned_rows can read b: its columns must be contiguous and adjacent, and
- * fit into two vectors of 64 bytes. */
+/* Returns whether matmul_turned_rows can read b: its columns must be contiguous and adjacent to
+ * each other, and the columns of a strip must fit into two vectors of 64 bytes. */
 K_INLINE bool K_NAME(matmul_turns)(const k_product_sizes *z) {
     return z->b_row == 1 && z->b_col == z->k
            && RG_MIN(z->n, LANES) * z->k <= 2 * (int64_t)(64 / sizeof(T));
 }
 
-/* A vector of 64 bytes; two of them hold all columns. */
+/* A vector of 64 bytes. Two of them hold all columns of a strip. */
 typedef T K_NAME(matmul_wide) __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
-/* The type of an index of an element in these vectors, as wide as T. */
+/* The type of an element's index in these vectors; it has the size of T. */
 typedef __typeof__(_Generic((T)0, float : (int32_t)0, double : (int64_t)0)) K_NAME(matmul_place);
 typedef K_NAME(matmul_place) K_NAME(matmul_places) __attribute__((vector_size(64)));
 
-/* Loads the first n elements at p, and zeros for the others. */
+/* Loads the first n elements at p, and zeros in the place of the others. */
 K_INLINE K_NAME(matmul_wide) K_NAME(matmul_load_wide)(const T *p, int64_t n) {
     const __mmask16 first = (__mmask16)((1u << n) - 1);
     if (sizeof(T) == sizeof(float))
@@ -97,7 +100,8 @@ K_INLINE K_NAME(matmul_wide) K_NAME(matmul_load_wide)(const T *p, int64_t n) {
     return (K_NAME(matmul_wide))_mm512_maskz_loadu_pd((__mmask8)first, p);
 }
 
-/* Returns the elements of `low` and `high` with the first LANES of the indices `at`. */
+/* Returns the elements of `low` and `high` whose indices are the first LANES numbers in `at`.
+ * Indices from 64 / sizeof(T) on select elements of `high`. */
 K_INLINE VECTOR K_NAME(matmul_permute)(K_NAME(matmul_wide) low, K_NAME(matmul_wide) high,
                                        K_NAME(matmul_places) at) {
     if (sizeof(T) == sizeof(float)) {
@@ -108,8 +112,8 @@ K_INLINE VECTOR K_NAME(matmul_permute)(K_NAME(matmul_wide) low, K_NAME(matmul_wi
     return (VECTOR)_mm512_castpd512_pd256(row);
 }
 
-/* Reads n columns of k elements into two vectors, and permutes them into rows: row l has the
- * elements l, l + k, l + 2 k, .... */
+/* Reads n columns of k elements into two vectors, and permutes them into rows: row l gets the
+ * elements l, l + k, l + 2 * k, and so on. */
 K_INLINE void K_NAME(matmul_turned_rows)(VECTOR rows[], const k_product_sizes *z, const T *b,
                                          int64_t n, const int k) {
     enum { WIDE = 64 / sizeof(T) };
@@ -128,10 +132,10 @@ K_INLINE void K_NAME(matmul_turned_rows)(VECTOR rows[], const k_product_sizes *z
     }
 }
 #else
-/* Returns whether matmul_turned_rows can read b. */
+/* Returns whether matmul_turned_rows can read b, which depends only on the number of rows here. */
 K_INLINE bool K_NAME(matmul_turns)(const k_product_sizes *z) { return z->k <= MATMUL_TINY_K; }
 
-/* Reads the rows of n columns element by element. */
+/* Reads the rows of n columns of b element by element. */
 static __attribute__((noinline)) void K_NAME(matmul_turned_rows)(VECTOR rows[],
                                                                  const k_product_sizes *z,
                                                                  const T *b, int64_t n,
@@ -147,8 +151,8 @@ static __attribute__((noinline)) void K_NAME(matmul_turned_rows)(VECTOR rows[],
 
 /* ---- the product ----------------------------------------------------------------------- */
 
-/* Computes n <= LANES columns of y = a b. k is a constant, so that the loops over it are unrolled.
- * `dense` says that the rows of b are contiguous. */
+/* Computes n <= LANES columns of y = a b. k is a constant for the compiler, so that it unrolls the
+ * loops over k. `dense` says that the rows of b are contiguous. */
 K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                            int64_t n, const int k, const bool dense) {
     VECTOR rows[MATMUL_TINY_K];
@@ -171,9 +175,9 @@ K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const
     }
 }
 
-/* Computes n <= LANES columns of y = a b. Each number of steps has code of its own: positive cases
- * for a dense b, negative ones otherwise. With two switches, compilers would prepare values for
- * both in either. */
+/* Computes n <= LANES columns of y = a b. There is separate code for each k: positive cases are for
+ * a b with contiguous rows, negative cases for any other b. (With two switches, compilers would
+ * compute values for both switches before either.) */
 K_INLINE void K_NAME(matmul_tiny_columns)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                           int64_t n) {
     _Static_assert(MATMUL_TINY_K == 8, "a case for each number of steps");

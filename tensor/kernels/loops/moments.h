@@ -1,12 +1,11 @@
 /*
- * loops/moments.h: elementwise functions that turn sums into means and deviations, and sums of
- * squares around a mean.
+ * loops/moments.h: loops for means and variances, for one type: one divides sums by a number, and
+ * one sums squares around a mean.
  */
 
-/* Each of these functions changes n elements of y in place. `number` is a parameter, and `other`
- * the elements of another tensor. */
+/* moments_divide is a finish_loop (kernels/reduce.h): it changes n elements of y in place. */
 
-/* y = y / number */
+/* y = y / number. Other finish_loops read `other`; this one doesn't. */
 static void K_NAME(moments_divide)(void *y, int64_t n, double number, const void *other) {
     T *v = y;
     (void)other;
@@ -14,16 +13,16 @@ static void K_NAME(moments_divide)(void *y, int64_t n, double number, const void
         v[i] = v[i] / (T)number;
 }
 
-/* lane[k] += (x[i] - mean)^2 for i = k, k + 8, k + 16, ... below n, a multiple of 8. Eight sums
- * vectorise; the caller adds them up. */
+/* lane[k] += (x[i] - mean)^2 for i = k, k + 8, k + 16, and so on below n, which must be a multiple
+ * of 8. There are eight sums so that the loop vectorises; the caller adds them up. */
 static void K_NAME(spread_beside)(const T *x, int64_t n, double mean, double lane[8]) {
     for (int64_t i = 0; i < n; i += 8)
         for (int k = 0; k < 8; k++)
             lane[k] += ((double)x[i + k] - mean) * ((double)x[i + k] - mean);
 }
 
-/* m2 += (x - mean)^2, where p[] are x, m2 and mean. s[1] is 0 if all squares are added to one sum.
- */
+/* m2 += (x - mean)^2 for n elements, where p[] are x, m2 and mean. s[1] is 0 if all squares are
+ * added to one element of m2. */
 static void K_NAME(spread)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const T *restrict x = (const T *)p[0];
     double *restrict m2 = (double *)p[1];

@@ -1,8 +1,9 @@
 /*
- * loops/norm_finish.h: the elementwise function that turns sums of powers into norms.
+ * loops/norm_finish.h: the elementwise loop that turns sums of powers into norms.
  */
 
-/* y = y^number, for n elements. `other`, which some functions of its type take, isn't used. */
+/* y = y^number, for n elements. Other finish_loops (kernels/reduce.h) read `other`; this one
+ * doesn't. */
 static void K_NAME(norm_power)(void *y, int64_t n, double number, const void *other) {
     T *v = y;
     (void)other;

@@ -1,24 +1,26 @@
 /*
- * loops/normalize.h: layer, group and rms norm of rows, and their gradients. Backward computes mean
- * and deviation again, from the row that it reads anyway.
+ * loops/normalize.h: layer norm, group norm and rms norm of rows, and their gradients. Backward
+ * computes the mean and the deviation again, because it reads the row anyway.
  */
 #define ROW   K_NAME(norm_row)
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)
 
-/* A row's operands, and the numbers that were computed from them. The functions below compute an
- * element of the result from a ROW and the element's index. */
+/* The operands of one row, and the numbers that were computed from them. The functions below
+ * compute an element of a result from a ROW and the element's index. */
 typedef struct {
     const T *x, *g, *weight, *bias;
     T mean, rstd;   /* rstd = 1 / sqrt(variance + eps) */
-    T scale, shift; /* The weight and the bias of a channel. */
-    T sum, dot;     /* mean_i gw_i, mean_i gw_i h_i */
+    T scale, shift; /* The weight and the bias of the current channel, if one weight applies to
+                     * several elements. */
+    T sum, dot;     /* The means over i of gw_i and of gw_i * h_i, where gw = g * weight and h = (x
+                     * - mean) * rstd. */
 } ROW;
 
 /* ---- mean and deviation -------------------------------------------------------------------------
- * A row is read in chunks of NORM_CHUNK vectors. For each lane, a chunk's mean and its sum of
- * squares around that mean are combined with those of the chunks before it. At the end the lanes
- * are combined in the same way, and then the rest of the row. */
+ * A row is read in chunks of NORM_CHUNK vectors. For each lane, the mean of a chunk and its sum of
+ * squares around that mean are combined with those of the chunks before. At the end the lanes are
+ * combined in the same way; then the rest of the row is, which doesn't fill a chunk. */
 
 K_INLINE T K_NAME(norm_x)(const void *row, int64_t i) {
     const ROW *r = row;
@@ -30,7 +32,8 @@ K_INLINE T K_NAME(norm_square)(const void *row, int64_t i) {
     return (r->x[i] - r->mean) * (r->x[i] - r->mean);
 }
 
-/* Computes the mean of NORM_CHUNK vectors, and the sum of squares around it, for each lane. */
+/* For each lane, computes the mean of NORM_CHUNK vectors, and the sum of squares around that
+ * mean. */
 K_INLINE void K_NAME(norm_chunk)(const T *x, LANES *mean, LANES *squares) {
     LANES sum[4] = { { 0 } };
     LANES square[4] = { { 0 } };
@@ -48,8 +51,8 @@ K_INLINE void K_NAME(norm_chunk)(const T *x, LANES *mean, LANES *squares) {
     *squares = (square[0] + square[1]) + (square[2] + square[3]);
 }
 
-/* Computes the mean of the first `whole` elements, a multiple of a chunk, and returns the sum of
- * squares around it. */
+/* Computes the mean of the first `whole` elements, and returns the sum of squares around that mean.
+ * `whole` must be a multiple of the number of elements in a chunk. */
 K_INLINE T K_NAME(norm_chunks)(const T *x, int64_t whole, T *mean) {
     LANES means = { 0 };
     LANES squares = { 0 };
@@ -73,8 +76,8 @@ K_INLINE T K_NAME(norm_chunks)(const T *x, int64_t whole, T *mean) {
     return K_NAME(lanes_sum)(&squares);
 }
 
-/* Computes the mean of a row of n elements, or 0 if the norm isn't centred, and 1 / sqrt(variance +
- * eps). */
+/* Computes the mean of a row of n elements, and rstd = 1 / sqrt(variance + eps). If the norm isn't
+ * centred, the mean is 0. */
 K_INLINE void K_NAME(norm_moments)(const k_norm_rows *z, const T *x, const int64_t n, T *mean,
                                    T *rstd) {
     const int64_t chunk = NORM_CHUNK * K_LANES;
@@ -99,7 +102,7 @@ K_INLINE void K_NAME(norm_moments)(const k_norm_rows *z, const T *x, const int64
     *rstd = 1 / sqrt(squares / (T)n + (T)z->eps);
 }
 
-/* ---- forward: y = h weight + bias, where h = (x - mean) rstd -------------------------------- */
+/* ---- forward: y = h * weight + bias, where h = (x - mean) * rstd ----------------------------- */
 
 K_INLINE T K_NAME(norm_h)(const ROW *r, int64_t i) { return (r->x[i] - r->mean) * r->rstd; }
 
@@ -118,7 +121,8 @@ K_INLINE T K_NAME(norm_in_channel)(const void *row, int64_t i) {
     return K_NAME(norm_h)(r, i) * r->scale + r->shift;
 }
 
-/* y = h weight + bias, for a row of n elements. Each weight applies to z->per elements. */
+/* y = h * weight + bias, for a row of n elements. Each weight applies to z->per consecutive
+ * elements. */
 K_INLINE void K_NAME(norm_write)(const k_norm_rows *z, bool stream, T *y, ROW row,
                                  const int64_t n) {
     if (z->per == 1 && row.weight && row.bias) {
@@ -167,7 +171,7 @@ K_INLINE void K_NAME(norm_rows)(const norm_work *work, int64_t begin, int64_t en
     }
 }
 
-/* Some lengths have code of their own, in which a row stays in registers. */
+/* Some row lengths have separate code, in which a row stays in registers. */
 static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
     switch (work->z->n) {
     case 16: K_NAME(norm_rows)(work, begin, end, 16); break;
@@ -177,8 +181,9 @@ static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
     }
 }
 
-/* ---- backward: gx = rstd (gw - mean(gw) - h mean(gw h)), where gw = g weight --------------------
- * The weight's gradient is sum(g h), and the bias's gradient is sum(g). */
+/* ---- backward: gx = rstd * (gw - mean(gw) - h * mean(gw * h)), where gw = g * weight
+ * --------------
+ * The gradient of the weight is sum(g * h), and the gradient of the bias is sum(g). */
 
 K_INLINE T K_NAME(norm_g)(const void *row, int64_t i) {
     const ROW *r = row;
@@ -210,8 +215,7 @@ K_INLINE T K_NAME(norm_gx_weighted)(const void *row, int64_t i) {
     return r->rstd * (r->g[i] * r->weight[i] - r->sum - K_NAME(norm_h)(r, i) * r->dot);
 }
 
-/* Computes gx of a row. gw and gwh return the elements gw_i and gw_i h_i, and `value` returns gx_i.
- */
+/* Computes gx of a row. The functions gw, gwh and `value` return gw_i, gw_i * h_i and gx_i. */
 K_INLINE void K_NAME(norm_gradient_of)(const k_norm_rows *z, bool stream, T *gx, ROW row,
                                        const int64_t n, VALUE *gw, VALUE *gwh, VALUE *value) {
     if (z->centred)
@@ -239,8 +243,8 @@ K_INLINE void K_NAME(norm_gradient)(const k_norm_rows *z, bool stream, T *gx, RO
     (z, stream, gx, row, n, K_NAME(norm_g), K_NAME(norm_gh), K_NAME(norm_gx));
 }
 
-/* to[i] += the sum of value(row, i) over `count` rows. NORM_ROWS rows are added at once, so that
- * to[i] is loaded and stored once. */
+/* to[i] += the sum of value(row, i) over `count` rows. If there are NORM_ROWS rows, they are added
+ * together, so that to[i] is loaded and stored only once. */
 K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW *rows,
                                        int64_t count, VALUE *value) {
     if (count == NORM_ROWS) {
@@ -260,8 +264,8 @@ K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW
     }
 }
 
-/* Adds a row's part to the gradients of weights and biases, where each applies to z->per > 1
- * elements. */
+/* Adds a row's part to the gradients of weights and biases. For z->per > 1, where each weight and
+ * bias applies to several elements. */
 K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, double *gbias,
                                         ROW row) {
     for (int64_t c = 0; c < z->n / z->per; c++) {
@@ -274,8 +278,8 @@ K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, d
     }
 }
 
-/* Computes gx of the rows from begin to end, which have n elements, and adds their part to the
- * gradients of weights and biases. Each of the three may be NULL. */
+/* Computes gx of rows begin to end - 1, which have n elements, and adds the part of these rows to
+ * the gradients of weights and biases. Each of the three gradients may be NULL. */
 K_INLINE void K_NAME(norm_backward_rows)(const norm_slopes *work, int64_t begin, int64_t end,
                                          double *gweight, double *gbias, const int64_t n) {
     const k_norm_rows *z = work->z;

@@ -1,6 +1,6 @@
 /*
- * loops/norms.h: the loops of norms: sums of powers, and extremes of absolute values, for one
- * floating type and set. The result is NaN if any element is.
+ * loops/norms.h: the loops of norms, for one floating type and set: sums of powers, and maxima and
+ * minima of absolute values. The result is NaN if any element is NaN.
  */
 
 #define ELEMENT       T

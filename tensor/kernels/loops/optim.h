@@ -1,10 +1,10 @@
 /*
  * loops/optim.h: one step of each optimizer for n elements of one type. at[0] is the parameter,
- * at[1] its gradient, and at[2] and on its state. optim.h explains the numbers of
- * k_optimizer_numbers. float32 is rounded where torch rounds it.
+ * at[1] its gradient, and at[2] and the following ones are its state. kernels/optim.h explains the
+ * fields of k_optimizer_numbers. float32 numbers are rounded at the same places as in torch.
  */
 
-/* The numbers that most steps have, in this type. */
+/* The numbers that most optimizers use, converted to this type. */
 typedef struct {
     T sign, weight_decay, rate;
 } K_NAME(optim_common);
@@ -13,13 +13,14 @@ K_INLINE K_NAME(optim_common) K_NAME(optim_common_of)(const k_optimizer_numbers 
     return (K_NAME(optim_common)){ (T)z->sign, (T)z->weight_decay, (T)z->rate };
 }
 
-/* Returns the gradient times its sign, plus the weight decay times the parameter. */
+/* Returns the gradient times `sign`, plus weight_decay times the parameter. */
 K_INLINE T K_NAME(optim_gradient)(T gradient, T parameter, K_NAME(optim_common) common) {
     const T g = common.sign * gradient;
     return common.weight_decay != 0 ? fma(common.weight_decay, parameter, g) : g;
 }
 
-/* Returns mean + entering (x - mean), computed from the nearer end, as torch.lerp does. */
+/* Returns mean + entering * (x - mean). Like torch.lerp, it begins at `mean` if entering is below
+ * 1/2, and otherwise at x. */
 K_INLINE T K_NAME(optim_lerp)(T mean, T x, T entering) {
     return fabs(entering) < (T)0.5 ? fma(entering, x - mean, mean) : fma(entering - 1, x - mean, x);
 }
@@ -84,7 +85,7 @@ K_INLINE void K_NAME(adam_with)(char *const at[], int64_t n, const k_optimizer_n
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], common);
         mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
         square[i] = K_NAME(optim_square)(square[i], g, square_kept, square_entering);
-        if (amsgrad) /* NaN counts as the greatest. */
+        if (amsgrad) /* A NaN replaces the greatest value, so that it isn't lost. */
             greatest[i] = square[i] > greatest[i] || square[i] != square[i] ? square[i]
                                                                             : greatest[i];
         const T root = sqrt(amsgrad ? greatest[i] : square[i]) / correction + eps;
@@ -244,8 +245,8 @@ static void K_NAME(radam)(char *const at[], int64_t n, const k_optimizer_numbers
 
 /* ---- Muon ---------------------------------------------------------------------- */
 
-/* Returns x, rounded to bfloat16: to the nearest number with 8 significant bits, and to the even
- * one of two equally near. */
+/* Returns x rounded to bfloat16, the nearest number with 8 significant bits. If two are equally
+ * near, returns the one whose last bit is 0. */
 K_INLINE T K_NAME(bfloat16_of)(T x) {
     const union {
         float number;
@@ -266,7 +267,7 @@ static void K_NAME(round_to_bfloat16)(char *const at[], int64_t n, const k_optim
         x[i] = K_NAME(bfloat16_of)(x[i]);
 }
 
-/* y = alpha y + beta c, rounded to bfloat16 */
+/* y = alpha * y + beta * c, rounded to bfloat16. */
 static void K_NAME(combine_to_bfloat16)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
     T *restrict y = (T *)at[0];
     T *restrict c = (T *)at[1];

@@ -1,10 +1,11 @@
 /*
- * loops/place.h: the maximum or minimum along one dim, and its index: the first of equal ones, or
- * the first NaN. reduce.h includes it, after the loops K_NAME(min) and K_NAME(max).
+ * loops/place.h: the maximum or minimum along one dim, and its index. If several elements are
+ * equal, the first one counts; if there is a NaN, the first NaN does. extremes.h includes this
+ * file, after the loops K_NAME(min) and K_NAME(max).
  */
 
-/* PLACE is the type of an index. For float it has 32 bits, so that indices and elements fill
- * vectors alike. (An index along a dim of 2^32 or more floats that don't lie side by side would
+/* PLACE is the type of an index. For floats it has 32 bits, so that a vector holds as many
+ * indices as elements. (An index along a dim of 2^32 or more floats that aren't contiguous would
  * overflow.) */
 #if K_IS_FLOAT && K_SIZE == 4
 #define PLACE uint32_t
@@ -12,8 +13,8 @@
 #define PLACE int64_t
 #endif
 
-/* Returns whether v replaces the best value up to now: v is better or NaN, and the best value isn't
- * NaN. */
+/* Returns whether v replaces `best`, the best value among the elements before: if v is better or
+ * NaN, and `best` isn't NaN. */
 K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
     const bool beyond = smallest ? v < best : v > best;
     const bool is_nan = K_TYPED(k_is_nan)(v);
@@ -21,7 +22,8 @@ K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
     return (beyond | is_nan) & !best_is_nan;
 }
 
-/* Updates the best value of each column, and its index, with the elements of row i. */
+/* Compares the elements of row i with the best value of each column, and replaces the value and its
+ * index where the element is better. */
 K_INLINE void K_NAME(place_row)(T *restrict best, PLACE *restrict where, const char *x,
                                 int64_t step, int64_t columns, PLACE i, bool smallest) {
     for (int64_t k = 0; k < columns; k++) {
@@ -34,8 +36,8 @@ K_INLINE void K_NAME(place_row)(T *restrict best, PLACE *restrict where, const c
     }
 }
 
-/* Sets *best to the extreme of a row, and returns its index. Finds first the block that contains
- * the extreme, and then the index within the block. */
+/* Sets *best to the extreme of a row of n elements, and returns its index. First finds the block
+ * that contains the extreme, and then the index within the block. */
 static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *best) {
     enum { BLOCK = 2048 };
     reduce_loop *extreme = smallest ? K_NAME(min) : K_NAME(max);

@@ -1,11 +1,12 @@
 /*
- * loops/pool.h: max and mean pooling, and their gradients, for one type. A row of windows is
- * computed at once: each tap, an element of the window, is compared or added for all windows before
- * the next tap. Windows are computed one by one if their sizes differ, or if few of them lie side
- * by side.
+ * loops/pool.h: max pooling and mean pooling, and their gradients, for one type. A row of windows
+ * is computed together: first all windows use their first tap (an element of the window), then all
+ * use the next tap, and so on. If the windows differ in size, or a row has only few of them, they
+ * are computed one by one.
  */
 
-/* WHERE is an index as wide as an element, and TOTAL is the type of a sum; integers wrap around. */
+/* WHERE is the type of an index; it has the size of an element. TOTAL is the type of a sum, in
+ * which integers wrap around. */
 #if K_IS_FLOAT
 #define TOTAL T
 #else
@@ -23,10 +24,12 @@
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 typedef WHERE PLACES __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
-/* ---- the maximum: the last NaN if there is one, or else the first of equal ones -------------- */
+/* ---- the maximum: the last NaN if there is one, otherwise the first of equal maxima
+ * ------------ */
 
-/* Compares a vector of elements v, at index `place` of their windows, with the maxima up to now,
- * and replaces each maximum that is less, and its index in `at`. */
+/* Compares a vector of elements v with the maxima of their windows. `place` is the index of these
+ * elements within their windows. If an element is greater than the maximum or NaN, it replaces the
+ * maximum, and `place` replaces the index in `at`. */
 K_INLINE void K_NAME(pool_keep_greater)(T *max, WHERE *at, VECTOR v, WHERE place) {
     const VECTOR before = *(const VECTOR *)max;
     PLACES greater = (PLACES)(v > before);
@@ -67,8 +70,8 @@ K_INLINE int64_t K_NAME(pool_first_tap)(const k_window *z, int d, int64_t o) {
     return from < 0 ? (z->dilation[d] - 1 - from) / z->dilation[d] : 0;
 }
 
-/* Initialises n windows of a row, from `col` on: each maximum is K_LEAST, at the first tap within
- * the plane. */
+/* Initialises n windows of a row, beginning at window `col`: each maximum is K_LEAST, at the first
+ * tap that is inside the plane. */
 K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t row, int64_t col,
                                  int64_t n) {
     const WHERE top = (WHERE)(K_NAME(pool_first_tap)(z, 0, row) * z->dilation[0] * z->size[1]);
@@ -80,8 +83,8 @@ K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t r
         at[i] += (WHERE)(K_NAME(pool_first_tap)(z, 1, col + i) * z->dilation[1]);
 }
 
-/* Returns whether windows are 2 by 2, side by side without overlap or padding: the most common
- * ones. */
+/* Returns whether the windows are the most common ones: 2 by 2 elements, adjacent, without overlap
+ * or padding. */
 K_INLINE bool K_NAME(pool_of_pairs)(const k_window *z) {
     bool pairs = true;
     for (int d = 0; d < 2; d++)
@@ -90,15 +93,16 @@ K_INLINE bool K_NAME(pool_of_pairs)(const k_window *z) {
     return pairs;
 }
 
-/* Replaces *max and *at by v and `place` if v is greater or NaN. */
+/* If v is greater than *max or NaN, replaces *max by v and *at by `place`. */
 K_INLINE void K_NAME(pool_keep)(T *max, WHERE *at, T v, WHERE place) {
     const bool greater = (v > *max) | K_TYPED(k_is_nan)(v);
     *max = greater ? v : *max;
     *at = greater ? place : *at;
 }
 
-/* Computes a row of n windows of 2 by 2, the first of which begins at x and at index `begin` of its
- * plane. If `more`, reads and writes may go beyond the row, to a multiple of POOL_ROUND windows. */
+/* Computes a row of n windows of 2 by 2 elements. The first window begins at x, which is at index
+ * `begin` of the plane. If `more`, reads and writes may go beyond the row, to a multiple of
+ * POOL_ROUND windows. */
 K_INLINE void K_NAME(pool_max_pairs)(T *restrict y, int64_t *restrict indices, const T *restrict x,
                                      int64_t width, int64_t begin, int64_t n, bool more) {
     const int64_t count = more ? (n + POOL_ROUND - 1) / POOL_ROUND * POOL_ROUND : n;
@@ -116,9 +120,9 @@ K_INLINE void K_NAME(pool_max_pairs)(T *restrict y, int64_t *restrict indices, c
     }
 }
 
-/* Computes n windows of a row, from `col` on. Indices are relative to the window's first tap, which
- * may lie in the padding. x ends at `limit`, and `room` windows may be written. Whole vectors are
- * computed if both leave room for them. */
+/* Computes n windows of a row, beginning at window `col`. In `at`, indices are relative to a
+ * window's first tap, which may be in the padding. x ends at `limit`, and `room` windows may be
+ * written to y. Whole vectors are computed if both x and y have enough room. */
 K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, const T *x,
                                    const T *limit, int64_t row, int64_t col, int64_t n,
                                    int64_t room) {
@@ -197,7 +201,8 @@ static void K_NAME(pool_max)(void *context, int64_t begin, int64_t end, int work
                 continue;
             }
             if (!pool_one_by_one(p)) {
-                /* The rows behind this one in this plane are written later. */
+                /* More windows may be written here than the row has, because the following rows of
+                 * this plane are written later. */
                 const int64_t room = (z->to[0] - row) * z->to[1];
                 for (int64_t col = 0; col < z->to[1]; col += POOL_RUN)
                     K_NAME(pool_max_run)
@@ -212,7 +217,7 @@ static void K_NAME(pool_max)(void *context, int64_t begin, int64_t end, int work
         }
 }
 
-/* gx[indices[i]] += g[i], since windows may overlap */
+/* gx[indices[i]] += g[i]. It adds, since several windows may contain the same element. */
 static void K_NAME(pool_max_backward)(void *context, int64_t begin, int64_t end, int worker) {
     const pool_work *work = context;
     const k_window *z = &work->p->window;
@@ -231,12 +236,13 @@ static void K_NAME(pool_max_backward)(void *context, int64_t begin, int64_t end,
 
 /* ---- the mean ---------------------------------------------------------------------------- */
 
-/* Returns the divisor of a window's sum. */
+/* Returns the number by which the sum of a window is divided. */
 K_INLINE T K_NAME(pool_divisor)(const k_pool *p, pool_span down, pool_span across) {
     return (T)(p->divisor ? p->divisor : down.counted * across.counted);
 }
 
-/* Returns sum / divisor. INT64_MIN / -1 would trap, so a divisor of -1 negates instead. */
+/* Returns sum / divisor. For integers, INT64_MIN / -1 would trap, so the sum is negated if the
+ * divisor is -1. */
 K_INLINE T K_NAME(pool_quotient)(TOTAL sum, T divisor) {
 #if !K_IS_FLOAT
     if (divisor == -1)
@@ -245,7 +251,7 @@ K_INLINE T K_NAME(pool_quotient)(TOTAL sum, T divisor) {
     return (T)sum / divisor;
 }
 
-/* Computes n windows of a row, from `col` on. */
+/* Computes n windows of a row, beginning at window `col`. */
 K_INLINE void K_NAME(pool_mean_run)(const k_pool *p, T *y, const T *x, int64_t row, int64_t col,
                                     int64_t n) {
     const k_window *z = &p->window;
@@ -298,7 +304,8 @@ static void K_NAME(pool_mean)(void *context, int64_t begin, int64_t end, int wor
         }
 }
 
-/* gx += g / divisor for each element of a window, since windows may overlap */
+/* gx += g / divisor for each element of a window. It adds, since several windows may contain the
+ * same element. */
 static void K_NAME(pool_mean_backward)(void *context, int64_t begin, int64_t end, int worker) {
     const pool_work *work = context;
     const k_pool *p = work->p;

@@ -1,9 +1,9 @@
 /*
- * loops/random.h: turns uniform random numbers of one type into other distributions: uniform on
- * other intervals, normal, and truncated normal.
+ * loops/random.h: turns uniform random numbers of one type into numbers of other distributions:
+ * uniform on other intervals, normal, and truncated normal.
  */
 
-/* y = y scale + shift, rounded once */
+/* y = y * scale + shift, rounded once. */
 static void K_NAME(random_scale)(void *numbers, int n, double scale_given, double shift_given) {
     T *y = numbers;
     const T scale = (T)scale_given;
@@ -12,8 +12,8 @@ static void K_NAME(random_scale)(void *numbers, int n, double scale_given, doubl
         y[i] = fma(y[i], scale, shift);
 }
 
-/* y = y (high - low) + low, rounded once. A result that rounding made `high` becomes `low`, since
- * the interval excludes `high`. */
+/* y = y * (high - low) + low, rounded once. If a result is `high` because of rounding, it becomes
+ * `low`, since the interval doesn't include `high`. */
 static void K_NAME(random_stretch)(void *numbers, int n, double low_given, double high_given) {
     T *y = numbers;
     const T low = (T)low_given;
@@ -23,8 +23,8 @@ static void K_NAME(random_stretch)(void *numbers, int n, double low_given, doubl
         y[i] = y[i] == high ? low : y[i];
 }
 
-/* Turns uniforms into normals in blocks of sixteen: element i of the first eight and element i of
- * the last eight become a pair. */
+/* Turns uniform numbers into normal ones, in blocks of sixteen. In a block, element i and element i
+ * + 8 are a pair, which random_pair transforms together. */
 static void K_NAME(random_normals)(void *numbers, int n) {
     T *y = numbers;
     for (int block = 0; block < n; block += 16)
@@ -32,8 +32,9 @@ static void K_NAME(random_normals)(void *numbers, int n) {
             K_NAME(random_pair)(y + i, y + i + 8);
 }
 
-/* Writes a candidate to each element that is pending, and decides whether it is accepted. Returns
- * whether any element is still pending. Each step is rounded in the tensor's dtype, as in torch. */
+/* For each element that is still pending, writes its candidate to `accepted`, and sets `pending` to
+ * whether the candidate isn't accepted. Returns whether any element is still pending. Each
+ * operation is rounded in the tensor's dtype, as in torch. */
 static bool K_NAME(random_truncate)(const k_truncation *r, int64_t n, void *accepted,
                                     const void *candidates, const void *uniforms, bool *pending) {
     T *x = accepted;

@@ -1,6 +1,6 @@
 /*
- * loops/random_words.h: the words of mt19937, floats in [0, 1) from words, and pairs of normals
- * from pairs of uniforms.
+ * loops/random_words.h: the random words of mt19937, floats in [0, 1) from words, and pairs of
+ * normal numbers from pairs of uniform numbers.
  */
 
 static inline uint32_t K_IN_SET(random_twisted)(uint32_t a, uint32_t b) {
@@ -8,7 +8,7 @@ static inline uint32_t K_IN_SET(random_twisted)(uint32_t a, uint32_t b) {
     return joined >> 1 ^ (-(b & 1u) & 0x9908b0dfu);
 }
 
-/* Replaces a block of words with the next block. */
+/* Replaces a block of words of the state with the next block. */
 static void K_IN_SET(random_twist)(uint32_t *s) {
     enum { WORDS = K_RANDOM_WORDS, SHIFT = 397 };
     int i = 0;
@@ -29,17 +29,17 @@ static void K_IN_SET(random_temper)(const uint32_t *from, uint32_t *to, int n) {
     }
 }
 
-/* A float is the low 24 bits of a word, divided by 2^24. */
+/* Writes floats in [0, 1): a float is the low 24 bits of a word, divided by 2^24. */
 static void K_IN_SET(random_floats)(const uint32_t *words, float *to, int n) {
     for (int i = 0; i < n; i++)
         to[i] = (float)(int32_t)(words[i] & 0xffffff) * 0x1p-24f;
 }
 
 /* ---- the transform of Box and Muller ------------------------------------------------------------
- * u and v in [0, 1) become sqrt(-2 ln(1 - u)) cos(2 pi v) and sqrt(-2 ln(1 - u)) sin(2 pi v). The
- * polynomials for floats are minimax fits with errors of at most 1e-8. */
+ * u and v in [0, 1) become sqrt(-2 ln(1 - u)) * cos(2 pi v) and sqrt(-2 ln(1 - u)) * sin(2 pi v).
+ * The polynomials for floats are fitted so that the largest error is minimal: at most 1e-8. */
 
-/* Returns ln(x) for a float in (0, 1]: x = m 2^e with sqrt(1/2) <= m < sqrt(2), and e ln(2) is
+/* Returns ln(x) for a float in (0, 1]. x is m * 2^e with sqrt(1/2) <= m < sqrt(2); e * ln(2) is
  * added in two parts, for accuracy. */
 K_INLINE float K_IN_SET(random_ln)(float x) {
     int32_t bits = k_bits_float(x);

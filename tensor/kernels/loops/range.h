@@ -2,7 +2,8 @@
  * loops/range.h: evenly spaced numbers of one type.
  */
 
-/* REAL is the type of the computation: T itself for floats, and double for integers. */
+/* REAL is the type in which the numbers are computed: T itself for floats, and double for
+ * integers. */
 #if K_IS_FLOAT
 #define REAL T
 #else
@@ -10,9 +11,9 @@
 #endif
 
 #if K_IS_FLOAT
-/* y[i] = start + step i, with the roundings of torch's vector loop. It computes in float64, and
- * each multiply-add rounds once. While at least two vectors of 32 bytes are left, elements are
- * computed from the first element of their vector: y[i + l] = y[i] + step l. */
+/* y[i] = start + step * i, rounded as in torch's vectorised loop. Numbers are computed in float64,
+ * and each multiply-add is rounded once. While at least two vectors of 32 bytes are left, elements
+ * are computed from the first element of their vector: y[i + l] = y[i] + step * l. */
 static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
     enum { LANES = 32 / sizeof(T) };
     T *y = to;

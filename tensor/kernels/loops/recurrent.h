@@ -1,7 +1,7 @@
 /*
- * loops/recurrent.h: an LSTM, a GRU or an RNN for some rows of the batch, through all steps forward
- * and backward, for one type. A step is one product with the weights, which are packed in panels,
- * and a loop over the elements of each row.
+ * loops/recurrent.h: an LSTM, a GRU or an RNN, for one type: all time steps of some rows of the
+ * batch, forward and backward. A time step is one product with the weights, which are packed in
+ * panels, and a loop over the elements of each row.
  */
 
 #define NUMBERS(t) ((T *)(void *)(t))
@@ -10,8 +10,8 @@ K_INLINE T K_NAME(recur_sigmoid)(T x) { return 1 / (1 + K_TYPED(k_exp)(-x)); }
 
 /* ---- the weights ------------------------------------------------------------------------- */
 
-/* Packs a matrix, transposed if `turned`, into panels of RECUR_PANEL columns, each stored row by
- * row. The last panel is filled up with zeros. */
+/* Packs a matrix into panels of RECUR_PANEL columns; each panel is stored row by row. If `turned`,
+ * the matrix is transposed first. The last panel is filled up with zeros. */
 static void K_NAME(recur_pack)(void *to, const void *from, int64_t rows, int64_t columns,
                                bool turned) {
     const T *w = from;
@@ -30,7 +30,8 @@ static void K_NAME(recur_pack)(void *to, const void *from, int64_t rows, int64_t
     }
 }
 
-/* y = a w, for m rows of k elements. Rows of y have `wide` elements, a multiple of RECUR_PANEL. */
+/* y = a w, for m rows of k elements, where w are the packed weights. Rows of y have `wide`
+ * elements, a multiple of RECUR_PANEL. */
 K_INLINE void K_NAME(recur_multiply)(const recur_plan *p, T *y, int64_t wide, const T *a, int64_t m,
                                      int64_t k) {
     const T *panel = (const T *)p->weight;
@@ -48,11 +49,12 @@ K_INLINE void K_NAME(recur_multiply)(const recur_plan *p, T *y, int64_t wide, co
         p->product(&sizes, y + at, a, panel + at * k, false);
 }
 
-/* ---- forward: one row of one step ---------------------------------------------------------------
- * n is the number of hidden elements, x the input's part of the gates, and z the part of h,
- * including the bias. `before` is c before this step, or h for a GRU. */
+/* ---- forward: one row of one time step ----------------------------------------------------------
+ * n is the number of hidden elements. x is the part of the gates that comes from the input, and z
+ * the part that comes from h, with the bias. `before` is the value before this time step: of c for
+ * an LSTM, of h for a GRU. */
 
-/* i, f, o = sigmoid(x + z), g = tanh(x + z), c = f before + i g, y = o tanh(c) */
+/* i, f, o = sigmoid(x + z); g = tanh(x + z); c = f * before + i * g; y = o * tanh(c) */
 K_INLINE void K_NAME(recur_lstm)(int64_t n, T *y, T *c, T *gates, const T *x, const T *z,
                                  const T *before) {
     K_INDEPENDENT
@@ -71,7 +73,7 @@ K_INLINE void K_NAME(recur_lstm)(int64_t n, T *y, T *c, T *gates, const T *x, co
     }
 }
 
-/* r, u = sigmoid(x + z), q = z, t = tanh(x + r q), y = (before - t) u + t */
+/* r, u = sigmoid(x + z); q = z; t = tanh(x + r * q); y = (before - t) * u + t */
 K_INLINE void K_NAME(recur_gru)(int64_t n, T *y, T *gates, const T *x, const T *z,
                                 const T *before) {
     K_INDEPENDENT
@@ -88,7 +90,7 @@ K_INLINE void K_NAME(recur_gru)(int64_t n, T *y, T *gates, const T *x, const T *
     }
 }
 
-/* y = tanh(x + z), or max(x + z, 0) if `relu` */
+/* y = tanh(x + z); if `relu`, y = max(x + z, 0) */
 K_INLINE void K_NAME(recur_rnn)(int64_t n, T *y, const T *x, const T *z, bool relu) {
     if (relu) {
         K_INDEPENDENT
@@ -101,7 +103,7 @@ K_INLINE void K_NAME(recur_rnn)(int64_t n, T *y, const T *x, const T *z, bool re
         y[j] = K_TYPED(k_tanh)(x[j] + z[j]);
 }
 
-/* Adds the bias to m rows of gates. */
+/* Adds the bias to m rows of n gates. */
 K_INLINE void K_NAME(recur_add_bias)(T *z, int64_t wide, const T *bias, int64_t m, int64_t n) {
     for (int64_t r = 0; r < m; r++) {
         T *row = z + r * wide;
@@ -144,11 +146,13 @@ static void K_NAME(recur_forward)(void *plan, int64_t begin, int64_t end, int wo
     }
 }
 
-/* ---- backward: one row of one step --------------------------------------------------------------
- * Steps run in reverse order. g is the gradient of y from outside the layer, g_more the part of y's
- * gradient that the later step has sent through the weights, and g_x the gradient of x. */
+/* ---- backward: one row of one time step ---------------------------------------------------------
+ * Time steps are processed in reverse order. g is the gradient of y that comes from outside the
+ * layer. g_more is the part of y's gradient that the later time step has sent through the weights.
+ * g_x is the gradient of x, which is written. */
 
-/* carry is c's gradient from the later step, and becomes the gradient of c before this step. */
+/* carry is the gradient of c that comes from the later time step. It is replaced by the gradient of
+ * c before this time step. */
 K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, const T *g_more,
                                       const T *g_c, const T *gates, const T *c, const T *before) {
     K_INDEPENDENT
@@ -165,8 +169,8 @@ K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, c
     }
 }
 
-/* carry becomes the gradient of h before this step, without the part that goes through the weights.
- */
+/* carry is replaced by the gradient of h before this time step, without the part that goes through
+ * the weights. */
 K_INLINE void K_NAME(recur_gru_back)(int64_t n, T *g_x, T *g_z, T *carry, const T *g,
                                      const T *g_more, const T *gates, const T *before) {
     K_INDEPENDENT
@@ -205,7 +209,7 @@ static void K_NAME(recur_backward)(void *plan, int64_t begin, int64_t end, int w
     const int64_t n = s->hidden;
     const int64_t m = end - begin;
     const int64_t made = n * recur_gates(s->kind);
-    /* `more` is the part of h's gradient that the later step has sent through the weights. */
+    /* `more` is the part of h's gradient that the later time step has sent through the weights. */
     T *more = NUMBERS(p->room + (size_t)worker * p->bytes);
     T *carry = more + m * p->from_wide;
     T *zeros = carry + m * n;

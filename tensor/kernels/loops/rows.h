@@ -1,14 +1,14 @@
 /*
- * loops/rows.h: joins rows of elements, column by column: total[c] = JOIN(total[c], x[r][c]) for
- * each row r. sum.h and fold.h include it.
+ * loops/rows.h: combines rows of elements, column by column: total[c] = JOIN(total[c], x[r][c]) for
+ * each row r. sum.h and fold.h include this file.
  *
  * Requires these macros:
  *
  *     KIND         the first part of the functions' names
- *     ELEMENT      the type in memory
+ *     ELEMENT      the type of an element in memory
  *     RESULT       the type of the result
- *     VALUE(v)     the value that an element v has in the result
- *     JOIN(a, b)   the result a, joined with a value b
+ *     VALUE(v)     the value by which an element v enters the result
+ *     JOIN(a, b)   the result a, combined with a value b
  */
 #define THIS(f) K_NAME(RG_PASTE(KIND, f))
 
@@ -19,7 +19,7 @@ K_INLINE RESULT THIS(_at)(const char *x) {
 
 K_INLINE RESULT THIS(_join)(RESULT a, RESULT b) { return (RESULT)(JOIN(a, b)); }
 
-/* Returns `a`, joined with one element of each of four rows, which lie `row` bytes apart. */
+/* Returns `a` combined with one element of each of four rows. The rows are `row` bytes apart. */
 static inline RESULT THIS(_join_four)(RESULT a, const char *x, int64_t row) {
     a = THIS(_join)(a, THIS(_at)(x));
     a = THIS(_join)(a, THIS(_at)(x + row));
@@ -27,8 +27,8 @@ static inline RESULT THIS(_join_four)(RESULT a, const char *x, int64_t row) {
     return THIS(_join)(a, THIS(_at)(x + 3 * row));
 }
 
-/* total[c] = JOIN(total[c], x[r][c]), row by row. Rows lie `row` bytes apart, and columns `column`
- * bytes. */
+/* total[c] = JOIN(total[c], x[r][c]), row by row. Rows are `row` bytes apart, and columns are
+ * `column` bytes apart. */
 static inline void THIS(_rows)(const char *x, int64_t row, int64_t column, int64_t rows,
                                int columns, RESULT *restrict total) {
     enum { NEXT = sizeof(ELEMENT) };

@@ -2,8 +2,8 @@
  * loops/search.h: binary search in sorted rows of one type.
  */
 
-/* Returns the number of elements of the row that are less than v, or, if `right`, not greater than
- * v. The row has n elements, sorted. */
+/* Returns how many of the row's n sorted elements are less than v, or, if `right`, less than or
+ * equal to v. */
 K_INLINE int64_t K_NAME(search_row)(const T *row, int64_t n, T v, bool right) {
     int64_t low = 0;
     int64_t high = n;
@@ -18,8 +18,8 @@ K_INLINE int64_t K_NAME(search_row)(const T *row, int64_t n, T v, bool right) {
     return low;
 }
 
-/* Searches for `count` values. Each row of `sorted`, which has n elements, is searched for
- * `per_row` of them. */
+/* Searches for `count` values: the first `per_row` values in the first row of `sorted`, the next
+ * ones in the next row, and so on. Rows have n elements. */
 static void K_NAME(search)(int64_t *to, const void *sorted, const void *values, int64_t n,
                            int64_t count, int64_t per_row, bool right) {
     const T *row = sorted;

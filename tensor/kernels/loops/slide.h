@@ -1,8 +1,8 @@
 /*
- * loops/slide.h: convolutions with stride 1, for one type and set. A strip, some rows of windows of
- * an image, is copied with its padding, so that each tap reads at the same offset from every
- * window. The copy is multiplied where it lies, by tiles whose sums are held in registers.
- * loops/conv.h explains taps, and has the functions that copy.
+ * loops/slide.h: convolutions with stride 1, for one type and set. A strip is some rows of windows
+ * of an image. The part of x that the strip reads is copied with its padding, so that each tap
+ * reads at the same offset from every window. The product reads the copy directly, by tiles whose
+ * sums are held in registers. loops/conv.h explains taps, and has the functions that copy.
  */
 
 #define VECTOR K_NAME(conv_vector)
@@ -10,14 +10,15 @@
 
 /* ---- the padded copy -------------------------------------------------------------------- */
 
-/* Writes n zeros, rounded up to whole vectors. */
+/* Writes n zeros. May write more, up to the next whole vector. */
 K_INLINE void K_NAME(slide_clear)(T *to, int64_t n) {
     for (int64_t i = 0; i < n; i += LANES)
         *(VECTOR *)(to + i) = (VECTOR){ 0 };
 }
 
-/* Copies the rows of all channels that the windows of `rows` rows from `row` on read, with zeros
- * for padding. A line may be written beyond its end, since the next line overwrites that. */
+/* Copies the rows of all channels that are read by the windows of `rows` rows, beginning at row
+ * `row`, and writes zeros for padding. A line may be written beyond its end, because the next line
+ * overwrites what is there. */
 static void K_NAME(slide_pad)(const conv_plan *p, T *to, const T *x, int64_t row, int64_t rows) {
     const k_window *z = &p->z->window;
     const int64_t left = RG_MIN(RG_MAX(z->padding[1], 0), p->width);
@@ -40,7 +41,7 @@ static void K_NAME(slide_pad)(const conv_plan *p, T *to, const T *x, int64_t row
     memset(to + p->channels * p->plane, 0, SLIDE_SLACK * sizeof(T));
 }
 
-/* sum += a b */
+/* sum += a * b, for a vector of elements of b. */
 K_INLINE void K_NAME(slide_step)(VECTOR *sum, T a, const T *b) {
     const VECTOR all = a - (VECTOR){ 0 };
     K_NAME(k_multiply_add)(sum, &all, b);
@@ -48,8 +49,8 @@ K_INLINE void K_NAME(slide_step)(VECTOR *sum, T a, const T *b) {
 
 /* ---- y = w x + bias ----------------------------------------------------------------------- */
 
-/* y = w x for m <= rows rows and one or two vectors of windows, which begin at x and x + second,
- * and at the same offsets in y. */
+/* y = w x for m <= rows rows and one or two vectors of windows. The second vector begins `second`
+ * elements behind the first, in x and in y. */
 K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
                                  int64_t second, int64_t m, const int rows, const int vectors) {
     VECTOR sum[K_TILE_ROWS][2];
@@ -70,8 +71,9 @@ K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const 
             *(VECTOR *)(y + i * y_row + v * second) = sum[i][v];
 }
 
-/* Computes m rows of y, laid out as the padded copy. Rows of windows are computed one by one, or
- * all at once with the elements between them, whichever takes fewer vectors. */
+/* Computes m rows of y, which have the layout of the padded copy. The rows of windows are
+ * computed one by one, or all together with the elements between them; it chooses what takes
+ * fewer vectors. */
 K_INLINE void K_NAME(slide_rows)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
                                  int64_t m, int64_t rows_of_windows, const int rows) {
     const int64_t wide = p->z->window.to[1];
@@ -90,8 +92,8 @@ K_INLINE void K_NAME(slide_rows)(const conv_plan *p, T *y, int64_t y_row, const 
     }
 }
 
-/* Copies the rows of one channel to y, and adds the bias. Whole vectors are written where they fit
- * into the rows that follow, which are written later. */
+/* Copies the rows of one channel to y, and adds the bias. Whole vectors are written as long as they
+ * don't go beyond the rows that follow, because those rows are written later. */
 K_INLINE void K_NAME(slide_give)(const conv_plan *p, T *to, const T *from, int64_t rows, T bias) {
     const int64_t wide = p->z->window.to[1];
     int64_t r = 0;
@@ -140,7 +142,7 @@ static void K_NAME(slide_forward)(void *plan, int64_t begin, int64_t end, int wo
 /* ---- gw^T = x g^T, summed over a part of the batch ------------------------------------------- */
 
 /* sums += x g^T for m <= rows terms and one or two vectors of channels of g, over all windows of a
- * strip */
+ * strip. */
 K_INLINE void K_NAME(slide_weight_tile)(const conv_plan *p, T *sums, const int64_t *at, const T *x,
                                         const T *g, int64_t rows_of_windows, int64_t m,
                                         const int rows, const int vectors) {
@@ -164,7 +166,7 @@ K_INLINE void K_NAME(slide_weight_tile)(const conv_plan *p, T *sums, const int64
             *(VECTOR *)(sums + i * p->wide + v * LANES) += sum[i][v];
 }
 
-/* sums += x g^T for all terms and channels, over all windows of a strip */
+/* sums += x g^T for all terms and channels, over all windows of a strip. */
 static void K_NAME(slide_weight_strip)(const conv_plan *p, T *sums, const T *x, const T *g,
                                        int64_t rows) {
     enum { HALF = K_TILE_ROWS / 2 };

@@ -1,19 +1,19 @@
 /*
- * loops/softmax.h: softmax, log_softmax and their gradients. A contiguous row is read in the lanes
- * of lanes.h. Rows whose elements lie side by side (element i of row r is x[i * step + r]) are
- * computed many at a time.
+ * loops/softmax.h: softmax, log_softmax and their gradients. A contiguous row is summed in the
+ * lanes of lanes.h. If rows aren't contiguous (element i of row r is x[i * step + r]), many
+ * adjacent rows are computed at a time.
  */
 #define ROW   K_NAME(softmax_row)
 #define LANES K_NAME(lanes)
 
-/* A row's operands, and the numbers that were computed from them. The functions below compute an
- * element of the result from a ROW and the element's index. */
+/* The operands of one row, and the numbers that were computed from them. The functions below
+ * compute an element of a result from a ROW and the element's index. */
 typedef struct {
     const T *x, *power, *y, *g;
     T max;       /* max_i x_i */
     T inverse;   /* 1 / sum_i power_i */
     T log_total; /* ln sum_i power_i */
-    T total;     /* sum_i g_i y_i, or for the logarithm sum_i g_i */
+    T total;     /* sum_i g_i * y_i; for log_softmax, sum_i g_i */
 } ROW;
 
 /* ---- forward: power_i = e^(x_i - max); y_i = power_i / sum_j power_j ----------------------------
@@ -29,7 +29,8 @@ K_INLINE T K_NAME(softmax_log_share)(const void *row, int64_t i) {
     return r->x[i] - r->max - r->log_total;
 }
 
-/* Writes power[i] = e^(x[i] - max) and returns their sum. Prefetches the next row. */
+/* Writes power[i] = e^(x[i] - max) for n elements, and returns their sum. Prefetches the next
+ * row. */
 K_INLINE T K_NAME(softmax_powers)(T *restrict power, const T *restrict x, int64_t n, T max) {
     const int64_t whole = n / K_LANES * K_LANES;
     const int left = (int)(n - whole);
@@ -53,8 +54,8 @@ K_INLINE T K_NAME(softmax_powers)(T *restrict power, const T *restrict x, int64_
     return K_NAME(lanes_sum)(&sum);
 }
 
-/* Computes one row. The powers are stored in y, or, where y is written past the caches, in `room`
- * if they fit. */
+/* Computes one row. The powers are stored in y. If y is written past the caches, they are stored in
+ * `room` instead; a row that is too long for `room` isn't written past the caches. */
 static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *restrict x) {
     const int64_t n = z->n;
     const bool stream = z->stream && n <= SOFTMAX_ROOM;
@@ -74,12 +75,13 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
 }
 
 /* ---- three rows at once, written past the caches ------------------------------------------------
- * Each step computes the maximum of the next row, sums up the powers of this row, and writes the
- * last row. None of the three waits for another or for memory. The maximum ignores NaN here, but a
- * NaN makes the sum NaN. A register has to hold sixteen lanes: with AVX2 this takes twice as long
- * as one row after another. */
+ * Each iteration handles SOFTMAX_STEP elements of three rows: it computes the maximum of the next
+ * row, sums the powers of the current row, and writes the row before. None of the three waits for
+ * another one or for memory. The maximum ignores NaN here, but a NaN makes the sum NaN. This needs
+ * registers that hold sixteen lanes: with AVX2 it takes twice as long as one row after another. */
 
-/* Copies the last row's elements of this step, since this row's powers will overwrite them. */
+/* Copies the elements of the row before that this iteration writes, since the powers of the current
+ * row will overwrite them. */
 K_INLINE void K_NAME(softmax_step_copy)(T *to, const T *from) {
     LANES more;
     for (int j = 0; j < SOFTMAX_STEP; j += K_LANES) {
@@ -132,13 +134,14 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
         LANES most = sum - (T)INFINITY;
         if (r > 0)
             done = log ? x - n : power;
-        /* A load waits for an earlier store whose address ends in the same 12 bits, so the powers
-         * are stored half a page away from x. If rows are whole pages, the powers overwrite the
-         * last row's powers step by step; otherwise the two rows use different buffers. */
+        /* A load waits for an earlier store if the last 12 bits of the two addresses are equal.
+         * Therefore the powers are stored half a page away from x. If rows are whole pages, the
+         * powers of the current row overwrite those of the row before, iteration by iteration;
+         * otherwise the two rows use different buffers. */
         power = room[whole_pages ? 0 : r & 1]
                 + ((uintptr_t)x + SOFTMAX_PAGE / 2) % SOFTMAX_PAGE / sizeof(T);
         if (z->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY)
-            max = 0; /* The powers and their sum are 0. */
+            max = 0; /* Then the powers and their sum are 0. */
         for (int64_t k = 0; k < n; k += SOFTMAX_STEP) {
             K_NAME(softmax_step_copy)(copy, done + k);
             K_NAME(softmax_step_greatest)(&most, next + k);
@@ -159,9 +162,10 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
     K_NAME(softmax_write)(y - n, n, log, &last);
 }
 
-/* ---- rows side by side: element i of row r is x[i * step + r] -------------------------------- */
+/* ---- rows that aren't contiguous: element i of row r is x[i * step + r]
+ * ----------------------- */
 
-/* y = e^(x - max) / total, where `total` is the sum of a row's powers */
+/* y = e^(x - max) / total, where `total` is the sum of a row's powers. */
 K_INLINE void K_NAME(softmax_side_shares)(const softmax_rows *z, int64_t rows, T *restrict y,
                                           const T *restrict x, const T *max) {
     const int64_t end = z->n * z->step;
@@ -175,7 +179,8 @@ K_INLINE void K_NAME(softmax_side_shares)(const softmax_rows *z, int64_t rows, T
             total[r] += y[at + r];
         }
     }
-    /* Safe softmax of a row of only -infinity is 0. */
+    /* If a sum is 0, all elements of the row are -infinity in K_SAFE_SOFTMAX; with a total of 1 the
+     * result is 0. */
     K_INDEPENDENT
     for (int64_t r = 0; r < rows; r++)
         total[r] = total[r] == 0 ? 1 : total[r];
@@ -186,7 +191,7 @@ K_INLINE void K_NAME(softmax_side_shares)(const softmax_rows *z, int64_t rows, T
     }
 }
 
-/* y = x - max - ln total */
+/* y = x - max - ln(total), where `total` is the sum of a row's powers. */
 K_INLINE void K_NAME(softmax_side_log_shares)(const softmax_rows *z, int64_t rows, T *restrict y,
                                               const T *restrict x, const T *max) {
     const int64_t end = z->n * z->step;
@@ -244,8 +249,9 @@ static void K_NAME(softmax)(const softmax_rows *z, char *const p[], int64_t rows
             K_NAME(softmax_one)(z, y + r * z->n, x + r * z->n);
 }
 
-/* ---- backward: gx_i = y_i (g_i - sum_j g_j y_j) -------------------------------------------------
- * The logarithm's gradient is g_i - e^(y_i) sum_j g_j. */
+/* ---- backward: gx_i = y_i * (g_i - sum_j g_j * y_j)
+ * -----------------------------------------------
+ * For log_softmax, gx_i = g_i - e^(y_i) * sum_j g_j. */
 
 K_INLINE T K_NAME(softmax_weighted)(const void *row, int64_t i) {
     const ROW *r = row;
@@ -278,7 +284,8 @@ static void K_NAME(softmax_backward_one)(const softmax_rows *z, T *gx, const T *
     }
 }
 
-/* Computes the gradients of rows that lie side by side: those of log_softmax if `log`. */
+/* Computes the gradients of rows that aren't contiguous: those of log_softmax if `log`, otherwise
+ * those of softmax. */
 K_INLINE void K_NAME(softmax_backward_side)(const softmax_rows *z, int64_t rows, T *restrict gx,
                                             const T *restrict g, const T *restrict y,
                                             const bool log) {

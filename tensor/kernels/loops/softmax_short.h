@@ -1,11 +1,12 @@
 /*
  * loops/softmax_short.h: softmax of contiguous rows of up to sixteen floats, in registers of
- * AVX-512. A register holds one row of 16 lanes, two of 8 or four of 4. Other sets lack the
- * instructions that load rows so, and use softmax.h row by row.
+ * AVX-512. A register holds one row in 16 lanes, two rows in 8 lanes each, or four rows in 4 lanes
+ * each. Other sets lack the instructions that load rows in this way; they compute each row by
+ * softmax.h.
  */
 #ifdef K_SET_IS_AVX512
-/* The layout of rows in a register: a row has n elements in `lanes` lanes, a register holds `rows`
- * rows, and `spread` is the mask of the lanes that hold an element. */
+/* The layout of rows in a register. A row has n elements in `lanes` lanes, and a register holds
+ * `rows` rows. `spread` is the mask of the lanes that have an element. */
 typedef struct {
     int n, lanes, rows;
     __mmask16 spread;
@@ -20,8 +21,8 @@ static inline short_shape softmax_shape_of(int n) {
     return (short_shape){ n, 4, 4, (__mmask16)(row * 0x1111) };
 }
 
-/* Returns the mask of the contiguous elements that the next register loads or stores, where `left`
- * rows remain. */
+/* Returns the mask of the contiguous elements that the next register loads or stores. `left` is the
+ * number of rows that are left. */
 static inline __mmask16 softmax_in_memory(const short_shape *s, int64_t left) {
     return (__mmask16)((1u << RG_MIN(left, s->rows) * s->n) - 1);
 }
@@ -37,8 +38,8 @@ K_INLINE void softmax_store(const short_shape *s, float *to, int64_t left, __m51
     _mm512_mask_storeu_ps(to, softmax_in_memory(s, left), packed);
 }
 
-/* Returns a register whose lanes hold the sum of their row. The order of additions is that of
- * lanes_sum. */
+/* Returns a register in which each lane has the sum of its row. The additions are in the same order
+ * as in lanes_sum. */
 K_INLINE __m512 softmax_sums(const short_shape *s, __m512 v) {
     if (s->lanes > 8)
         v += _mm512_shuffle_f32x4(v, v, 0x4e);
@@ -48,7 +49,8 @@ K_INLINE __m512 softmax_sums(const short_shape *s, __m512 v) {
     return v + _mm512_permute_ps(v, 0xb1);
 }
 
-/* Returns a register whose lanes hold the maximum of their row, or NaN if the row has one. */
+/* Returns a register in which each lane has the maximum of its row, or NaN if the row contains a
+ * NaN. */
 K_INLINE __m512 softmax_maxima(const short_shape *s, __m512 v) {
     if (s->lanes > 8)
         v = _mm512_max_ps(_mm512_shuffle_f32x4(v, v, 0x4e), v);

@@ -1,6 +1,6 @@
 /*
- * loops/special.h: elementwise functions of one or two operands that derivatives of other functions
- * seldom use, for one type and set.
+ * loops/special.h: elementwise functions of one or two operands that the derivatives of other
+ * functions seldom use, for one type and set.
  */
 #define KIND special
 #include "map.h"
@@ -40,10 +40,10 @@ K_INLINE T K_NAME(nan_to_num)(T x, const T *k) {
     return x != x ? k[0] : number;
 }
 
-/* Rounds to `decimals` digits behind the point, where decimals > 0. k[0] is 10^decimals. */
+/* Rounds to `decimals` digits after the point, for decimals > 0. k[0] is 10^decimals. */
 K_INLINE T K_NAME(round_up)(T x, const T *k) { return K_TYPED(k_rint)(x * k[0]) / k[0]; }
 
-/* Rounds to tens, hundreds and so on, where decimals < 0. k[0] is 10^-decimals. */
+/* Rounds to tens, hundreds and so on, for decimals < 0. k[0] is 10^-decimals. */
 K_INLINE T K_NAME(round_down)(T x, const T *k) { return K_TYPED(k_rint)(x / k[0]) * k[0]; }
 
 K_INLINE T K_NAME(exp2)(T x) { return K_TYPED(k_exp2)(x); }
@@ -94,8 +94,8 @@ K_INLINE T K_NAME(xlogy)(T a, T b) {
     return a == 0 && b == b ? 0 : product;
 }
 
-/* Returns ln(e^a + e^b) = max + ln(1 + e^-|a - b|). Equal infinities are returned, since their
- * difference is NaN. */
+/* Returns ln(e^a + e^b), computed as max(a, b) + ln(1 + e^-|a - b|). If a and b are the same
+ * infinity, that infinity is returned, because their difference is NaN. */
 K_INLINE T K_NAME(logaddexp)(T a, T b) {
     const T most = a > b || a != a ? a : b;
     const T sum = most + K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(a - b)));
@@ -116,7 +116,7 @@ K_MAP_2(logaddexp2)
 
 /* ---- quotients and remainders -------------------------------------------------------------------
  * div_floor and remainder are Python's // and %: the quotient is rounded down, and the remainder
- * has b's sign. */
+ * has the sign of b. */
 
 #if K_IS_BOOL
 
@@ -143,7 +143,8 @@ K_INLINE T K_NAME(fmod)(T a, T b) {
 
 K_INLINE T K_NAME(fmod)(T a, T b) { return fmod(a, b); }
 
-/* The quotient is computed from the remainder, which is exact, so that the two agree. */
+/* The quotient is computed from the remainder, which is exact, so that quotient and remainder
+ * agree. */
 static inline T K_NAME(div_floor)(T a, T b) {
     if (b == 0)
         return a / b;
@@ -166,7 +167,7 @@ K_INLINE T K_NAME(div_trunc)(T a, T b) { return K_TYPED(k_trunc)(a / b); }
 
 #else
 
-/* Integers: the caller has checked that b isn't 0. INT64_MIN / -1 wraps around. */
+/* Integers. The caller has checked that b isn't 0. INT64_MIN / -1 wraps around. */
 static inline T K_NAME(div_trunc)(T a, T b) { return b == -1 ? (T)(0 - (uint64_t)a) : a / b; }
 
 static inline T K_NAME(fmod)(T a, T b) { return b == -1 ? 0 : a % b; }
@@ -199,7 +200,7 @@ K_INLINE T K_NAME(fmin)(T a, T b) { return a & b; }
 
 #else
 
-/* maximum and minimum are NaN if a or b is; fmax and fmin are NaN only if both are. */
+/* maximum and minimum are NaN if a or b is NaN. fmax and fmin are NaN only if both are NaN. */
 K_INLINE T K_NAME(maximum)(T a, T b) { return a > b || K_TYPED(k_is_nan)(a) ? a : b; }
 K_INLINE T K_NAME(minimum)(T a, T b) { return a < b || K_TYPED(k_is_nan)(a) ? a : b; }
 K_INLINE T K_NAME(fmax)(T a, T b) { return a > b || K_TYPED(k_is_nan)(b) ? a : b; }

@@ -1,7 +1,8 @@
 /*
- * loops/stream.h: runs another loop block by block into a small buffer, and copies each block to
- * the result past the caches. A large result doesn't stay in the caches until it is read; an
- * ordinary write would load each line first, and evict another line.
+ * loops/stream.h: runs another loop block by block, with a small buffer as its output, and copies
+ * each block to the result past the caches. This is for large results, which wouldn't stay in the
+ * caches until they are read anyway; an ordinary write would load each cache line first, and evict
+ * another one.
  */
 
 static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,
@@ -20,7 +21,7 @@ static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,
         c->loop(q, s, step, c->context);
         for (int k = 1; k < c->n; k++)
             q[k] += step * s[k];
-        /* The operands of the next block are prefetched while this block is written. */
+        /* The operands of the next block are prefetched while the current block is written. */
         for (int64_t at = 0; at < step * s[0]; at += 64) {
             for (int k = 1; k < c->n; k++)
                 __builtin_prefetch(q[k] + at * (s[k] == s[0]));

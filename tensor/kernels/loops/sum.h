@@ -1,16 +1,17 @@
 /*
- * loops/sum.h: a sum of floats, in torch's order of additions on one thread, so that it has torch's
- * bits. A cascade adds 16 rows (or more, if there are over 2^20) to a subtotal, 16 subtotals to a
- * subtotal of the next level, and so on, up to four levels, so that the rounding error hardly grows
- * with the number of rows. A row is four vectors of 32 bytes where numbers lie side by side, or
- * else four numbers.
+ * loops/sum.h: a sum of floats, added in the same order as torch adds on one thread, so that it has
+ * torch's bits. A sum is a cascade of subtotals: 16 rows (more if there are over 2^20) are added to
+ * a subtotal, 16 subtotals are added to a subtotal of the next level, and so on, for up to four
+ * levels. So the rounding error hardly grows with the number of rows. A row is four vectors of 32
+ * bytes if the numbers are contiguous, otherwise four numbers.
  *
- * Requires KIND, ELEMENT, RESULT and VALUE(v), which rows.h explains. Undefines KIND and VALUE.
+ * Requires KIND, ELEMENT, RESULT and VALUE(v), which rows.h explains. Undefines KIND and VALUE at
+ * the end.
  */
 #define JOIN(a, b) ((a) + (b))
 #include "rows.h"
 
-/* Sums rows by a cascade for each column. */
+/* Sums the rows, by a cascade for each column. */
 static void THIS(_cascade)(const char *x, int64_t row, int64_t column, int64_t rows, int columns,
                            RESULT *restrict total) {
     RESULT level[3][REDUCE_BLOCK / sizeof(RESULT)];
@@ -35,7 +36,7 @@ static void THIS(_cascade)(const char *x, int64_t row, int64_t column, int64_t r
             total[c] += of[j][c];
 }
 
-/* Sums fewer than 32 columns by four cascades, each of which adds every fourth row. */
+/* Sums the rows of fewer than 32 columns by four cascades, each of which adds every fourth row. */
 static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, int64_t rows,
                                   int columns, RESULT *restrict total) {
     RESULT part[4 * 32];
@@ -54,8 +55,8 @@ static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, in
             total[c] += part[k * columns + c];
 }
 
-/* Two cascades that keep their sums in registers: _beside adds rows of 32 bytes, and _apart adds
- * single numbers. */
+/* Two functions by cascade.h, which keep their sums in registers. _beside adds rows of 32 bytes,
+ * and _apart adds single numbers. */
 #define CASCADE THIS(_beside)
 #define WIDE    (int)(32 / sizeof(RESULT))
 #define LANES   (int)(RG_MIN(K_VECTOR_BYTES, 32) / sizeof(RESULT))
@@ -66,7 +67,7 @@ static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, in
 #define LANES   4
 #include "cascade.h"
 
-/* Returns the sum of n elements that lie side by side. */
+/* Returns the sum of n contiguous elements. */
 static __attribute__((noinline)) RESULT THIS(_row)(const char *x, int64_t n) {
     enum { V = 32 / sizeof(RESULT), NEXT = sizeof(ELEMENT) };
     RESULT lane[V] = { 0 };
@@ -82,8 +83,8 @@ static __attribute__((noinline)) RESULT THIS(_row)(const char *x, int64_t n) {
     return total;
 }
 
-/* Sums the columns of a block one after the other. `beside` says that the elements of a column lie
- * side by side. */
+/* Sums the columns of a block one after the other. `beside` says that the elements of each column
+ * are contiguous. */
 K_INLINE void THIS(_columns)(char *y, const char *x, const reduce_block *b, bool beside) {
     for (int64_t j = 0; j < b->n1; j++) {
         RESULT total;

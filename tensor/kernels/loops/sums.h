@@ -1,5 +1,5 @@
 /*
- * loops/sums.h: the loops of sums, for one type and set. Integers wrap around.
+ * loops/sums.h: the loops of sums, for one type and set. Integers wrap around on overflow.
  */
 
 /* Bools are read as the numbers 0 and 1. */
@@ -35,7 +35,7 @@
 #undef RESULT
 #endif
 
-/* The sum of float32 has a second form that adds in double. */
+/* float32 has a second loop, which adds in double. */
 #if K_IS_FLOAT && K_SIZE == 4
 #define RESULT   double
 #define KIND     wide_sum

@@ -15,7 +15,7 @@ K_INLINE T K_NAME(clamp)(T a, T b, T c) {
 K_MAP_3(clamp)
 
 #if !K_IS_BOOL
-/* Returns a + k[0] b c. Integers wrap around. */
+/* Returns a + k[0] * b * c. Integers wrap around on overflow. */
 K_INLINE T K_NAME(addcmul)(T a, T b, T c, const T *k) {
 #if K_IS_FLOAT
     return a + k[0] * b * c;
@@ -30,7 +30,8 @@ K_MAP_3_WITH(addcmul)
 K_INLINE T K_NAME(addcdiv)(T a, T b, T c, const T *k) { return a + k[0] * b / c; }
 K_MAP_3_WITH(addcdiv)
 
-/* The result is computed from the nearer end, so that weight 1 gives b exactly. */
+/* Returns a + weight * (b - a). It is computed from a if |weight| is below 1/2, otherwise from b,
+ * so that the result for weight 1 is exactly b. */
 K_INLINE T K_NAME(lerp)(T a, T b, T weight) {
     return fabs(weight) < (T)0.5 ? a + weight * (b - a) : b - (b - a) * (1 - weight);
 }

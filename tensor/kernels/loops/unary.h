@@ -1,5 +1,6 @@
 /*
- * loops/unary.h: elementwise functions of one operand, for one type and set.
+ * loops/unary.h: the elementwise functions of one operand that are in unary.c, for one type and
+ * set.
  */
 #define KIND unary
 #include "map.h"

@@ -1,9 +1,9 @@
 /*
- * avx2.h: the set of AVX2 with its multiply-add: vectors of 32 bytes. sse2.h explains the header of
- * a set.
+ * avx2.h: the instruction set AVX2 with fused multiply-add: vectors of 32 bytes. sse2.h explains
+ * the header of a set.
  */
 #ifndef RG_SETS_AVX2_H
-/* Returns whether this processor has the set. */
+/* Returns whether this processor has the instruction set. */
 static inline bool k_has_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
@@ -24,14 +24,15 @@ static inline bool k_has_avx2(void) {
 #ifndef RG_SETS_AVX2_H
 #define RG_SETS_AVX2_H
 
-/* Writes the line of 64 bytes at `to`, a multiple of 64, past the caches. */
+/* Writes a line of 64 bytes past the caches. The address `to` must be a multiple of 64. */
 K_INLINE void k_stream_line_avx2(void *to, const void *from) {
     for (int k = 0; k < 16; k += 8)
         _mm256_stream_ps((float *)to + k, _mm256_loadu_ps((const float *)from + k));
 }
 
-/* to[i] = table[at[i] % 16] for n floats, a multiple of 16. An instruction looks up eight floats in
- * a half of the table by three bits of the index; the fourth bit selects the half. */
+/* to[i] = table[at[i] % 16] for n floats; n must be a multiple of 16. One instruction looks up
+ * eight floats in half of the table, by three bits of each index; the fourth bit of the index
+ * selects the half. */
 K_INLINE void k_look_up_avx2(float *to, int n, const float *table, const int32_t *at) {
     for (int i = 0; i < n; i += 8) {
         __m256i index = _mm256_loadu_si256((const __m256i *)(at + i));
@@ -42,7 +43,7 @@ K_INLINE void k_look_up_avx2(float *to, int n, const float *table, const int32_t
     }
 }
 
-/* sum += a b of one vector, rounded once. */
+/* sum += a * b for one vector, rounded once. */
 K_INLINE void k_multiply_add_float_avx2(void *sum, const void *a, const void *b) {
     _mm256_storeu_ps(sum,
                      _mm256_fmadd_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b), _mm256_loadu_ps(sum)));
@@ -51,7 +52,7 @@ K_INLINE void k_multiply_add_double_avx2(void *sum, const void *a, const void *b
     _mm256_storeu_pd(sum,
                      _mm256_fmadd_pd(_mm256_loadu_pd(a), _mm256_loadu_pd(b), _mm256_loadu_pd(sum)));
 }
-/* sum += a b of 32 bytes, which are one vector here. */
+/* sum += a * b for 32 bytes, which is one vector in this set. */
 K_INLINE void k_multiply_add_narrow_float_avx2(void *sum, const void *a, const void *b) {
     k_multiply_add_float_avx2(sum, a, b);
 }

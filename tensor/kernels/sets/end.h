@@ -1,5 +1,5 @@
 /*
- * end.h: ends the compiler's use of a set's instructions, and undefines the set's macros.
+ * end.h: tells the compiler that the functions of a set end here, and undefines the set's macros.
  */
 #ifdef __clang__
 #pragma clang attribute pop

@@ -1,15 +1,15 @@
 /*
- * in_c.h: a set's operations in C alone, for vectors of 16 bytes and no multiply-add. plain.h and
- * sse2.h include it.
+ * in_c.h: the operations of a set in plain C, for vectors of 16 bytes without fused multiply-add.
+ * plain.h and sse2.h include this file.
  */
 
-/* to[i] = table[at[i] % 16] for n floats, a multiple of 16. */
+/* to[i] = table[at[i] % 16] for n floats; n must be a multiple of 16. */
 K_INLINE void K_IN_SET(k_look_up)(float *to, int n, const float *table, const int32_t *at) {
     for (int i = 0; i < n; i++)
         to[i] = table[at[i] & 15];
 }
 
-/* sum += a b of one vector, rounded twice. */
+/* sum += a * b for one vector, rounded twice: after the product and after the sum. */
 K_INLINE void K_IN_SET(k_multiply_add_float)(void *sum, const void *a, const void *b) {
     typedef float vector __attribute__((vector_size(16), aligned(4), may_alias));
     *(vector *)sum += *(const vector *)a * *(const vector *)b;
@@ -18,7 +18,7 @@ K_INLINE void K_IN_SET(k_multiply_add_double)(void *sum, const void *a, const vo
     typedef double vector __attribute__((vector_size(16), aligned(8), may_alias));
     *(vector *)sum += *(const vector *)a * *(const vector *)b;
 }
-/* sum += a b of 32 bytes, rounded in the same way. */
+/* sum += a * b for 32 bytes, rounded twice as well. */
 K_INLINE void K_IN_SET(k_multiply_add_narrow_float)(void *sum, const void *a, const void *b) {
     typedef float vector __attribute__((vector_size(32), aligned(4), may_alias));
     *(vector *)sum += *(const vector *)a * *(const vector *)b;

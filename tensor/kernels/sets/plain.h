@@ -1,8 +1,9 @@
 /*
- * plain.h: the set of all other architectures, in C alone. sse2.h explains the header of a set.
+ * plain.h: the set for all architectures other than x86-64, in plain C. sse2.h explains the header
+ * of a set.
  */
 #ifndef RG_SETS_PLAIN_H
-/* Returns whether this processor has the set. */
+/* Returns whether this processor has the set, which is always so. */
 static inline bool k_has_plain(void) { return true; }
 #endif
 
@@ -19,7 +20,7 @@ static inline bool k_has_plain(void) { return true; }
 #ifndef RG_SETS_PLAIN_H
 #define RG_SETS_PLAIN_H
 
-/* Writes the line of 64 bytes at `to`. */
+/* Writes a line of 64 bytes. In plain C there is no way to write past the caches. */
 K_INLINE void k_stream_line_plain(void *to, const void *from) { memcpy(to, from, 64); }
 
 #include "in_c.h"

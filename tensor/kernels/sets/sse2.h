@@ -1,14 +1,15 @@
 /*
- * sse2.h: the first set of x86, which every 64-bit processor has: vectors of 16 bytes and no
- * multiply-add. sets.h includes a set's header before the functions of the set.
+ * sse2.h: the first set of x86-64, which every such processor has: vectors of 16 bytes without
+ * fused multiply-add. sets.h includes the header of a set before the functions of that set.
  *
- * A set's header defines the set's name and the width of its vectors, has the compiler use the
- * set's instructions up to sets/end.h, and defines the set's operations; in_c.h has those that need
- * no instruction of the set. The operations take pointers, since sets pass vectors as parameters in
- * different ways; after inlining, all values stay in registers.
+ * The header of a set does three things. It defines the set's name and the width of its vectors. It
+ * lets the compiler use the set's instructions, up to sets/end.h. It defines the set's operations;
+ * operations that need no special instruction are in in_c.h. The operations take pointers, because
+ * each set passes vectors as parameters in its own way; after inlining, all values stay in
+ * registers.
  */
 #ifndef RG_SETS_SSE2_H
-/* Returns whether this processor has the set. */
+/* Returns whether this processor has the set, which is always so. */
 static inline bool k_has_sse2(void) { return true; }
 #endif
 
@@ -25,7 +26,7 @@ static inline bool k_has_sse2(void) { return true; }
 #ifndef RG_SETS_SSE2_H
 #define RG_SETS_SSE2_H
 
-/* Writes the line of 64 bytes at `to`, a multiple of 64, past the caches. */
+/* Writes a line of 64 bytes past the caches. The address `to` must be a multiple of 64. */
 K_INLINE void k_stream_line_sse2(void *to, const void *from) {
     for (int k = 0; k < 16; k += 4)
         _mm_stream_ps((float *)to + k, _mm_loadu_ps((const float *)from + k));
