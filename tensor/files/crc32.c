@@ -1,7 +1,7 @@
 /*
- * crc32.c: the CRC-32 of IEEE 802.3: the remainder of the bytes as a polynomial, divided by the
- * standard's polynomial. Sixteen bytes are looked up at a time, so that checking takes less time
- * than reading.
+ * crc32.c: the CRC-32 of IEEE 802.3: the bytes, taken as a polynomial, are divided by the
+ * standard's polynomial, and the remainder is the checksum. Tables are used for sixteen bytes at a
+ * time, so that the check takes less time than reading the file.
  */
 #include "crc32.h"
 
@@ -9,7 +9,7 @@
 
 enum { CRC_AT_ONCE = 16 };
 
-/* Entry b of table k is the remainder of the byte b, followed by k bytes of 0. */
+/* Entry b of table k is the remainder of byte b followed by k bytes of 0. */
 static uint32_t crc_tables[CRC_AT_ONCE][256];
 
 static void make_crc_tables(void) {
@@ -26,7 +26,8 @@ static void make_crc_tables(void) {
         }
 }
 
-/* Returns the remainder of four bytes, the lowest first, followed by `behind` bytes of 0. */
+/* Returns the remainder of the four bytes of `four`, lowest byte first, followed by `behind` bytes
+ * of 0. */
 static inline uint32_t crc_of_four(uint32_t four, int behind) {
     return crc_tables[behind + 3][four & 0xFF] ^ crc_tables[behind + 2][four >> 8 & 0xFF]
            ^ crc_tables[behind + 1][four >> 16 & 0xFF] ^ crc_tables[behind][four >> 24];

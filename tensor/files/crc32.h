@@ -1,11 +1,11 @@
 /*
- * crc32.h: the checksum that zip archives have of their members.
+ * crc32.h: the checksum of the members of a zip archive.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the CRC-32 of bytes whose CRC is `crc`, followed by n more bytes. The CRC of no bytes is
- * 0. */
+/* Returns the CRC-32 of a longer sequence of bytes: `crc` is the CRC of its beginning, and n more
+ * bytes follow. The CRC of no bytes is 0. */
 uint32_t rgi_crc32(uint32_t crc, const void *bytes, size_t n);

@@ -1,6 +1,6 @@
 /*
- * file.c: opens, reads and closes files; writes new files beside their final path, syncs and
- * renames them.
+ * file.c: opens, reads and closes files. A new file is written beside its final path, flushed to
+ * disk (fsync), and then renamed.
  */
 #include "file.h"
 
@@ -27,7 +27,7 @@ static int system_open(const char *path, int flags, mode_t mode) { return open(p
 rg_system rgi_system = { system_open, fstat, pread, write, fsync, close, rename, unlink };
 
 void rgi_fail_errno(const char *op, int number, const char *path) {
-    RG_C_NUMBERS(); /* strerror's text would depend on the locale. */
+    RG_C_NUMBERS(); /* Makes strerror return the message of the C locale, not of the program's. */
     rgi_fail(RG_IO_ERROR, op, "[Errno %d] %s: '%s'", number, strerror(number), path);
 }
 
@@ -142,8 +142,8 @@ static void writer_free(rg_writer *w) {
     *w = (rg_writer){ .fd = -1, .failed = true };
 }
 
-/* Returns whether the file at the path may be replaced: a device or a folder may not. Sets *mode to
- * the permissions of the file, or to 0 if there is none. */
+/* Returns whether the file at the path may be replaced; devices and folders may not. Sets *mode to
+ * the permissions of the existing file, or to 0 if there is none. */
 static bool may_replace(rg_writer *w, mode_t *mode) {
     struct stat old;
     *mode = 0;
@@ -159,8 +159,8 @@ static bool may_replace(rg_writer *w, mode_t *mode) {
     return !w->failed;
 }
 
-/* Opens a new file. Its permissions are those of the file that it will replace, or those that the
- * umask leaves. */
+/* Opens a new file. It gets the permissions of the file that it will replace; if there is none,
+ * those that the umask allows. */
 static bool open_beside(rg_writer *w) {
     static atomic_uint counter;
     mode_t mode;
@@ -182,7 +182,8 @@ static bool open_beside(rg_writer *w) {
         writer_fail(w, errno);
         return false;
     }
-    /* This may fail if the owner is another one; then the file has the permissions of a new one. */
+    /* fchmod may fail if the file belongs to another user. Then the new file keeps the permissions
+     * of a new one. */
     if (mode)
         (void)!fchmod(w->fd, mode);
     rgi_remove_leftovers(w->path);
@@ -194,7 +195,8 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     rgi_tell_unread();
     if (rgi_training_halted() || !rgi_given_path(path, op))
         return false;
-    /* If the path is a link, the file that it points to is replaced, and the link stays. */
+    /* If the path is a symbolic link, the file that the link points to is replaced, and the link
+     * stays. */
     char *target = realpath(path, NULL);
     const char *at = target ? target : path;
     w->room = strlen(at) + 64;
@@ -212,7 +214,7 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     return ok;
 }
 
-/* Writes all bytes, in several calls if the system takes fewer at a time. */
+/* Writes n bytes, in several calls if the system writes fewer at a time. */
 static void write_all(rg_writer *w, const char *from, size_t n) {
     while (n > 0 && !w->failed) {
         ssize_t put = rgi_system.write(w->fd, from, RG_MIN(n, (size_t)1 << 30));
@@ -255,8 +257,8 @@ void rgi_write_zeros_to(rg_writer *w, size_t alignment) {
     }
 }
 
-/* Syncs the folder in which the file was renamed, so that the new name outlives a power cut. A file
- * system that can't do so isn't an error: the file is in its place. */
+/* Syncs the folder in which the file was renamed, so that the new name survives a power failure. If
+ * the file system can't do that, it is no error: the file is in its place. */
 static void sync_folder(const char *path) {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -282,7 +284,7 @@ static void sync_writer(rg_writer *w) {
 bool rgi_writer_settle(rg_writer *w) {
     flush(w);
     sync_writer(w);
-    /* A signal may interrupt a close, but the synced bytes are on the disk. */
+    /* A signal may interrupt close, but the bytes have been synced and are on the disk. */
     if (rgi_system.close(w->fd) && errno != EINTR)
         writer_fail(w, errno);
     w->fd = -1;

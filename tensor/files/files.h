@@ -1,13 +1,15 @@
 /*
- * files.h: tensors in files: safetensors, NumPy's .npy and .npz, and what torch.save writes.
+ * files.h: tensors in files: safetensors, NumPy's .npy and .npz, and files of torch.save.
  *
- * Readers check everything: a file that is cut short, crafted or of another kind fails with
- * RG_IO_ERROR and a sentence that names the file, the tensor and the mistake. Elements of a type
- * that regard lacks are converted: float16, bfloat16 and the float8 types become float32, the other
- * integers int64. A save writes a new file in the same folder, syncs it and renames it, so that a
- * reader opens either the old file or the new one. A save that is killed may leave its new file,
- * "model.safetensors.4711-0.new", which the next save to the same path removes; a user may remove
- * it, too.
+ * Readers check everything. If a file is truncated, malicious or of another format, they fail with
+ * RG_IO_ERROR and a message that names the file, the tensor and the fault. Elements of a type that
+ * regard doesn't have are converted: float16, bfloat16 and the float8 types become float32, and the
+ * other integer types become int64.
+ *
+ * A save writes a new file in the same folder, syncs it, and renames it to the given path, so that
+ * a reader finds either the old file or the new one. If the process is killed while it saves, its
+ * new file, such as "model.safetensors.4711-0.new", stays there. The next save to the same path
+ * removes it; a user may remove it as well.
  */
 #pragma once
 
@@ -15,28 +17,30 @@
 
 RG_PUBLIC_BEGIN
 
-/* ---- the memory that a load may take ------------------------------------------------------------
- * A small file may hold a large array: NumPy deflates a billion zeros to a megabyte. Every function
- * that loads a file, here and in nn/, takes at most 9 times the bytes of the files that it reads
- * plus 1 GB (1 << 30 bytes) of memory at any moment, its result included. If a file needs more, the
- * load fails with RG_IO_ERROR, and says how much it needs. */
+/* ---- the memory that loading a file may allocate
+ * ------------------------------------------------
+ * A small file may contain a large array: NumPy compresses a billion zeros to a megabyte. Therefore
+ * loading is limited. At any moment, a function that loads files, here or in nn/, may hold memory
+ * of at most 9 times the size of the files that it reads, plus 1 GB (1 << 30 bytes); its result
+ * counts as well. If a file needs more, loading fails with RG_IO_ERROR, and the message says how
+ * much it needs. */
 
-/* Sets another limit, in bytes, for all threads; 0 sets the default limit again, and INT64_MAX
- * means no limit. Loads that have begun keep the previous limit. Returns false, and changes
- * nothing, if bytes is negative. */
+/* Sets another limit in bytes, for all threads. 0 restores the default limit, and INT64_MAX means
+ * no limit. Loading that is in progress keeps its limit. If `bytes` is negative, returns false and
+ * changes nothing. */
 bool rg_set_load_limit(int64_t bytes);
-/* Returns the limit that was set, or 0 for the default. */
+/* Returns the limit that the program has set, or 0 for the default limit. */
 int64_t rg_get_load_limit(void);
 
 /* ---- safetensors ----------------------------------------------------------------------
- * A file of named tensors, as safetensors' Python has them:
+ * A file of named tensors, as in Python's safetensors:
  *
  *     rg_save_file(rg_state_dict(model), "model.safetensors");
  *     rg_load_state_dict(model, rg_load_file("model.safetensors"), true);
  *
- * The two functions of nn/save/save.h save and load a module, and write tied weights once. */
+ * The two functions in nn/save/save.h save and load a module, and write tied weights only once. */
 
-/* Texts about a file, with their keys. A list with .n == -1 means failure. */
+/* The metadata of a file: strings, each with a key. A list with .n == -1 means failure. */
 typedef struct rg_metadata_pair {
     const char *key, *value;
 } rg_metadata_pair;
@@ -47,81 +51,90 @@ typedef struct rg_metadata {
 
 typedef struct RG_OPTIONS rg_save_file_options {
     RG_BY_NAME;
-    rg_metadata metadata RG_DEFAULT({}); /* .metadata = { 1, pairs } */
+    rg_metadata metadata RG_DEFAULT({}); /* Strings to store in the file: .metadata = { 1, pairs
+                                          * } */
 } rg_save_file_options;
-/* Writes the tensors, each as a whole, even if two of them share memory. Returns false on failure,
- * and then the previous file is still there. Names are UTF-8, and must differ. */
+/* Writes the tensors to a file. Each is written as a whole, even if some of them share memory.
+ * Names must be UTF-8, and must differ. Returns false on failure; the file that was there before is
+ * then unchanged. */
 bool rg_save_file_with(rg_named_list tensors, const char *path, rg_save_file_options o);
 #define rg_save_file(tensors, path, ...) \
     rg_save_file_with(tensors, path,     \
                       RG_KEYWORDS(rg_save_file_options, (.metadata = { 0 }), __VA_ARGS__))
-/* Returns all tensors of a file, in the order in which they lie in it. */
+/* Returns all tensors of a file, in the order in which they are stored. */
 rg_named_list rg_load_file(const char *path);
 
-/* An open file returns one tensor at a time; only its header is held in memory. If the file is
- * replaced while it is open, the old file is read; if it is cut short, reading fails. */
+/* An open file, from which tensors are read one at a time; only the file's header is held in
+ * memory. If the file is replaced while it is open, the old file is still read. If the file is
+ * truncated, reading fails. */
 typedef struct rg_safe_file rg_safe_file;
 typedef struct rg_names {
     int n;
     const char *const *v;
 } rg_names;
-/* Returns an open file, which rg_safe_close closes, or NULL. Several threads may read from it at
- * once. */
+/* Opens a file. Returns NULL on failure. The program closes the file by rg_safe_close. Several
+ * threads may read from an open file at the same time. */
 rg_safe_file *rg_safe_open(const char *path);
-/* Returns the sorted names of the tensors. The scope owns the list; .n == -1 means failure. */
+/* Returns the names of the tensors in sorted order. The innermost scope owns the list. A list with
+ * .n == -1 means failure. */
 rg_names rg_safe_keys(const rg_safe_file *f);
 rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name);
-/* The scope owns the texts. */
+/* Returns the file's metadata. The innermost scope owns the strings. A list with .n == -1 means
+ * failure. */
 rg_metadata rg_safe_metadata(const rg_safe_file *f);
-/* NULL is left alone. A use after this is noticed (RG_RELEASED) only while the memory isn't in use
- * for something else. */
+/* Closes the file. Does nothing for NULL. If a closed file is used after that, the function fails
+ * with RG_RELEASED, but only as long as its memory isn't used for something else. */
 void rg_safe_close(rg_safe_file *f);
 
 /* ---- NumPy's .npy and .npz ------------------------------------------------------------ */
 
-/* Returns the array of a .npy file of version 1.0, 2.0 or 3.0. An array in Fortran's order becomes
- * a tensor whose first stride is 1, as with torch.from_numpy. A file with more bytes than the array
- * is an error. */
+/* Returns the array in a .npy file of version 1.0, 2.0 or 3.0. An array in Fortran's order becomes
+ * a tensor whose first dim has stride 1, as with torch.from_numpy. It is an error if the file has
+ * more bytes than the array needs. */
 rg_tensor *rg_load_npy(const char *path);
-/* Writes the same bytes as np.save. Returns false on failure, and then the previous file is still
- * there. */
+/* Writes the same bytes as np.save. Returns false on failure; the file that was there before is
+ * then unchanged. */
 bool rg_save_npy(rg_tensor *t, const char *path);
-/* Returns all arrays of a .npz file, stored or deflated: the array in "x.npy" has the name "x". */
+/* Returns all arrays in a .npz file, compressed (deflated) or not. The array in "x.npy" gets the
+ * name "x". */
 rg_named_list rg_load_npz(const char *path);
-/* Writes a .npz file for np.load, not deflated. Names are UTF-8, and must differ. Returns false on
- * failure, and then the previous file is still there. */
+/* Writes an uncompressed .npz file for np.load. Names must be UTF-8, and must differ. Returns false
+ * on failure; the file that was there before is then unchanged. */
 bool rg_save_npz(rg_named_list list, const char *path);
 
 /* ---- PyTorch's files ------------------------------------------------------------- */
 
-/* Returns the values in a file of torch.save by name: a state_dict, a checkpoint, or a single
- * tensor, whose name is "". The names of values in nested dicts, lists and tuples have dots:
- * model.fc.weight, optimizer.state.0.exp_avg, optimizer.param_groups.0.lr. Two values of one name
- * are an error. A number becomes a 0-d tensor: an int an int64, a float a float64. Any other value
- * that isn't a tensor (None, a text, a dtype) becomes RG_NONE; an empty dict or list has no entry.
- * An int that int64 can't hold has an entry, too, but every function that is given its tensor fails
- * with the entry's name. Tensors that shared memory in torch share it here if they have one dtype
- * there; none requires a gradient.
+/* Returns the values in a file of torch.save as a list of named tensors. The file may have a
+ * state_dict, a checkpoint, or a single tensor, whose name is then "". Values in nested dicts,
+ * lists and tuples have names with dots: model.fc.weight, optimizer.state.0.exp_avg,
+ * optimizer.param_groups.0.lr. It is an error if two values have the same name.
  *
- * A file that torch.load(f, weights_only=True) refuses is refused here, too: no code in it is ever
- * run. Files of PyTorch before 1.6 are refused, and files with values that regard can't hold, such
- * as sparse, quantized and complex tensors; the error says what to save instead. */
+ * A number becomes a 0-d tensor: an int of int64, a float of float64. Any other value that isn't a
+ * tensor, such as None, a string or a dtype, becomes RG_NONE. An empty dict or list has no entry.
+ * An int that int64 can't hold has an entry as well, but every function that is given its tensor
+ * fails, with the entry's name in the message. Tensors that share memory in torch also share it
+ * here, if they have the same dtype there. No tensor requires a gradient.
+ *
+ * Files that torch.load(f, weights_only=True) refuses are refused here as well; code in a file is
+ * never run. Also refused are files of PyTorch before 1.6, and files with values that regard can't
+ * hold, such as sparse, quantized and complex tensors; the message says what to save instead. */
 rg_named_list rg_torch_load(const char *path);
-/* Writes a list as an OrderedDict for torch.load(f, weights_only=True), or, if its only name is "",
- * as a single tensor. Tensors that share memory share it in the file and in torch. RG_NONE is
- * written as None. (Torch expects an optimizer's state as a dict of dicts: rg_torch_save_checkpoint
- * in nn/save/checkpoint.h writes it.) Returns false on failure, and then the previous file is still
- * there. */
+/* Writes a list as an OrderedDict for torch.load(f, weights_only=True). If the list has only one
+ * name and that is "", writes a single tensor. Tensors that share memory share it in the file and
+ * in torch as well. RG_NONE is written as None. (Torch expects an optimizer's state as a dict of
+ * dicts; rg_torch_save_checkpoint in nn/save/checkpoint.h writes that.) Returns false on failure;
+ * the file that was there before is then unchanged. */
 bool rg_torch_save(rg_named_list list, const char *path);
-/* Returns the entries whose names begin with the prefix and a dot, under their names without these.
- * The new names are parts of the old ones, and live as long:
+/* Returns the entries whose names begin with the prefix and a dot, with these removed from the
+ * names. The new names are parts of the old strings, and live as long as those:
  *
  *     rg_load_state_dict(model, rg_named_below(rg_torch_load("checkpoint.pt"), "model"), true)
  *
- * The result may be empty. If the list is a failure (.n == -1), so is the result. */
+ * The result may be empty. If `list` is the result of a failure (.n == -1), the function fails as
+ * well. */
 rg_named_list rg_named_below(rg_named_list list, const char *prefix);
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- whole numbers: with RG_WHOLE (tensor/keywords.h), a fraction doesn't compile ------- */
 
 #define rg_set_load_limit(bytes) rg_set_load_limit(RG_WHOLE(bytes))
 

@@ -1,5 +1,6 @@
 /*
- * foreign.c: the table of the element types that files have, and their conversion to regard's own.
+ * foreign.c: the table of the element types that files may have, and the conversion of these types
+ * to regard's own types.
  */
 #include "foreign.h"
 
@@ -32,9 +33,10 @@ static inline float float_of_bits(uint32_t bits) {
     return x;
 }
 
-/* Returns the value of a small float, with a sign bit, `exponent` bits of exponent and `mantissa`
- * bits of mantissa: (-1)^sign * 2^(e - bias) * 1.m, or 2^(1 - bias) * 0.m if e is 0. The caller
- * handles the largest e. */
+/* Returns the value of a small float, which consists of a sign bit, `exponent` bits of exponent e,
+ * and `mantissa` bits of mantissa m. The value is (-1)^sign * 2^(e - bias) * 1.m; if e is 0, it is
+ * (-1)^sign * 2^(1 - bias) * 0.m. The largest e, which may mean infinity or NaN, is handled by the
+ * caller. */
 static float small_float(uint32_t bits, int exponent, int mantissa) {
     const int bias = (1 << (exponent - 1)) - 1;
     const uint32_t m = bits & ((1u << mantissa) - 1);
@@ -44,7 +46,7 @@ static float small_float(uint32_t bits, int exponent, int mantissa) {
     return bits >> (exponent + mantissa) & 1 ? -value : value;
 }
 
-/* NaNs keep their sign and their mantissa, as in a processor's conversion. */
+/* A NaN keeps its sign and its mantissa, as when a processor converts it. */
 static inline float float_of_f16(uint16_t bits) {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, m = bits & 0x3FF;
     const uint32_t e = bits >> 10 & 0x1F;
@@ -55,8 +57,8 @@ static inline float float_of_f16(uint16_t bits) {
 
 static inline float float_of_bf16(uint16_t bits) { return float_of_bits((uint32_t)bits << 16); }
 
-/* float8_e4m3 has no infinity: its largest exponent is an ordinary one, except for one NaN of each
- * sign. */
+/* float8_e4m3 has no infinity: its largest exponent is an ordinary one, except that all bits set
+ * means NaN. */
 static inline float float_of_f8_e4m3(uint8_t bits) {
     if ((bits & 0x7F) == 0x7F)
         return float_of_bits(bits & 0x80 ? 0xFFF00000 : 0x7FF00000);
@@ -68,7 +70,7 @@ static inline float float_of_f8_e5m2(uint8_t bits) {
     return float_of_f16((uint16_t)((uint32_t)bits << 8));
 }
 
-/* A float8_e8m0 has only an exponent: its value is 2^(bits - 127). */
+/* A float8_e8m0 consists of an exponent only; its value is 2^(bits - 127). */
 static inline float float_of_f8_e8m0(uint8_t bits) {
     return bits == 0xFF ? float_of_bits(0x7FC00000) : ldexpf(1, bits - 127);
 }
@@ -80,13 +82,15 @@ static inline void turn_bytes(char *to, const char *from, size_t bytes, bool swa
         to[i] = from[swapped ? bytes - 1 - i : i];
 }
 
-/* The type in C of a dtype's elements, element_INT64, and of those that take a file's, to_U8. */
+/* Type names for the loops below: element_INT64 is the C type of RG_INT64's elements, and to_U8 is
+ * the C type to which elements of the file type U8 are converted. */
 #define ELEMENT(NAME, suffix, type, ...) typedef type element_##NAME;
 RG_DTYPES(ELEMENT, )
 #define TO_ELEMENT(NAME, bytes, dtype, ...) typedef element_##dtype to_##NAME;
 RG_FOREIGN_TYPES(TO_ELEMENT)
 
-/* Each case is a loop over elements of one type: `value` is an expression of x. */
+/* A loop that converts n elements of one type, for a case of the switch. `value` is an expression
+ * of x, the element in the file. */
 #define EACH(NAME, from_type, value)                                          \
     for (int64_t i = 0; i < n; i++) {                                         \
         from_type x;                                                          \
@@ -181,7 +185,8 @@ bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swap
     return rgi_read_elements_of(f, next_of_file, &place, type, swapped, to, n, what);
 }
 
-/* Writes elements that aren't contiguous, some rows at a time. */
+/* Writes elements that aren't contiguous. Copies some rows at a time into contiguous memory, and
+ * writes that. */
 static void write_rows(rg_writer *w, const rg_tensor *t) {
     enum { AT_ONCE = 1 << 20 };
     const int64_t row_bytes = (int64_t)rgi_bytes_of(t) / t->size[0];

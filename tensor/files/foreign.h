@@ -1,21 +1,22 @@
 /*
- * foreign.h: the element types of files. regard's own four types are stored as they are; others
- * become the one of the four that holds all their values, or are refused by name.
+ * foreign.h: the element types that files may have. regard's own four types are read as they are.
+ * Of the other types, each is converted to that one of the four which can hold all its values;
+ * types for which there is none fail with their name.
  */
 #pragma once
 
 #include "tensor/tensor.h"
 #include "file.h"
 
-/* A row is X(NAME, bytes, dtype, safetensors, numpy, torch, storage):
+/* Each row is X(NAME, bytes, dtype, safetensors, numpy, torch, storage):
  *
  *     NAME         the type is RG_FILE_NAME
  *     bytes        the size of an element in bytes
- *     dtype        RG_dtype is the dtype of a tensor that holds the values
+ *     dtype        RG_dtype is the dtype of the tensor to which the elements are converted
  *     safetensors  the name in safetensors
- *     numpy        the name in NumPy's .npy, behind the byte order
- *     torch        the name in torch: torch.float16
- *     storage      the name of torch's storage of such elements, without "Storage"
+ *     numpy        the name in NumPy's .npy, without the character for the byte order
+ *     torch        the name in torch: float16 for torch.float16
+ *     storage      the name of torch's storage class for such elements, without "Storage"
  *
  * A name is NULL if the format lacks the type. */
 /* clang-format off */
@@ -48,27 +49,29 @@ typedef struct {
 } rg_foreign_row;
 extern const rg_foreign_row rgi_foreign[RG_FOREIGN_COUNT];
 
-/* Returns the type in which a dtype is written. */
+/* Returns the type in which elements of this dtype are written to a file. */
 rg_foreign rgi_foreign_of(rg_dtype dtype);
 
-/* Converts n elements at `from` to the type's dtype. `swapped` says that their bytes are in the
- * other order than the machine's. Returns n, or the index of the first element that the dtype can't
- * hold: a uint64 of 2^63 or more. */
+/* Converts n elements at `from` from `type` to the dtype of the type's row. `swapped` says that
+ * their bytes are in the opposite order to the machine's. Returns n; or, if a uint64 of 2^63 or
+ * more can't be converted, the index of the first such element. */
 int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, int64_t n);
-/* Reads the next n bytes of `source`. */
+/* A function that reads the next n bytes of `source`. Returns false on failure. */
 typedef bool rg_next_bytes(void *source, void *to, size_t n);
-/* Reads n elements, whose bytes the function `next` returns, and converts them. The file and
- * `what`, such as tensor "weight", are for errors. */
+/* Reads n elements, whose bytes come from the function `next`, and converts them. The file and
+ * `what`, such as tensor "weight", are for error messages. Returns false on failure. */
 bool rgi_read_elements_of(const rg_file *f, rg_next_bytes *next, void *source, rg_foreign type,
                           bool swapped, void *to, int64_t n, const char *what);
-/* Fails as rgi_read_elements_of does for an element that rgi_convert can't convert. */
+/* Fails because int64 can't hold the uint64 at `from`, which is element number `at`. Returns
+ * false. */
 bool rgi_refuse_element(const rg_file *f, bool swapped, const void *from, int64_t at,
                         const char *what);
-/* Reads n elements of the file from the offset `at` on. */
+/* Reads n elements of the file, which begin at offset `at`, and converts them. Returns false on
+ * failure. */
 bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swapped, void *to,
                        int64_t n, const char *what);
-/* Writes t's elements in the order of its dims. */
+/* Writes t's elements in row-major order, whatever its strides. */
 void rgi_write_elements(rg_writer *w, const rg_tensor *t);
 
-/* Returns whether the lowest byte comes first on this machine. */
+/* Returns whether the machine is little-endian: the lowest byte of a number comes first. */
 static inline bool rgi_little_endian(void) { return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__; }

@@ -1,6 +1,7 @@
 /*
- * inflate.c: inflates bytes that are deflated (RFC 1951), without zlib, which might be absent.
- * Input that zlib refuses is refused. Copies are made only within the ring of the last 64 KB.
+ * inflate.c: decompresses deflated bytes (RFC 1951), without zlib, which may not be installed.
+ * Input that zlib refuses is refused here as well. Bytes are copied only within a ring that holds
+ * the last 64 KB of output.
  */
 #include "inflate.h"
 
@@ -17,7 +18,8 @@ static bool inflate_refuse(rg_inflate *i, const char *sentence) {
 
 /* ---- bits ----------------------------------------------------------------------------- */
 
-/* Fetches the next bytes of the file, if there are any. */
+/* Reads the next bytes of the file into the input buffer. Returns false if there are none, or on
+ * failure. */
 static bool fetch(rg_inflate *i) {
     size_t n = (size_t)RG_MIN(i->end - i->at, (uint64_t)sizeof i->in);
     if (n == 0 || i->failed)
@@ -32,7 +34,8 @@ static bool fetch(rg_inflate *i) {
     return true;
 }
 
-/* Reads bytes until more than 56 bits are waiting, or the input ends. */
+/* Moves bytes from the input buffer to i->bits, until it has more than 56 bits or the input
+ * ends. */
 static inline void refill(rg_inflate *i) {
     while (i->n_bits <= 56 && (i->in_at < i->in_n || fetch(i))) {
         i->bits |= (uint64_t)i->in[i->in_at++] << i->n_bits;
@@ -40,7 +43,7 @@ static inline void refill(rg_inflate *i) {
     }
 }
 
-/* Skips n bits, at most 56. */
+/* Skips the next n bits; n is at most 56. */
 static inline void drop_bits(rg_inflate *i, int n) {
     if (n > i->n_bits) {
         inflate_refuse(i, "they end too early");
@@ -50,7 +53,7 @@ static inline void drop_bits(rg_inflate *i, int n) {
     i->n_bits -= n;
 }
 
-/* Returns the next n bits as a number; n is at most 16. */
+/* Returns the next n bits as a number and skips them; n is at most 16. */
 static uint32_t take_bits(rg_inflate *i, int n) {
     if (i->n_bits < n)
         refill(i);
@@ -68,9 +71,10 @@ static uint32_t reversed(uint32_t code, int n) {
     return r;
 }
 
-/* Makes the code in which symbol s has length[s] bits, or isn't used if that is 0. Returns false if
- * there is no such code, or if it is incomplete. A code without symbols is accepted, and so is, if
- * `single`, a code of one symbol with one bit. */
+/* Makes the Huffman code in which symbol s has a code of length[s] bits; a symbol of length 0 isn't
+ * used. Returns false if no code has these lengths, or if the code is incomplete. Two incomplete
+ * codes are allowed: one without symbols and, if `single` is true, one with a single symbol of one
+ * bit. */
 static bool make_code(rg_inflate_code *c, const uint8_t *length, int n, bool single) {
     uint32_t next[RG_INFLATE_LONGEST] = { 0 }, place[RG_INFLATE_LONGEST] = { 0 };
     memset(c, 0, sizeof *c);
@@ -100,7 +104,7 @@ static bool make_code(rg_inflate_code *c, const uint8_t *length, int n, bool sin
     return true;
 }
 
-/* Reads a symbol bit by bit. The codes of one length are consecutive numbers. */
+/* Reads a symbol bit by bit. The codes of the same length are consecutive numbers. */
 static uint32_t slow_symbol(rg_inflate *i, const rg_inflate_code *c) {
     uint32_t code = 0, first = 0, place = 0;
     for (int k = 1; k < RG_INFLATE_LONGEST; k++) {
@@ -148,7 +152,8 @@ static bool begin_fixed(rg_inflate *i) {
     return make_code(&i->distances, length, 32, false);
 }
 
-/* Reads the lengths of a block's codes. i->literals is the code of these lengths meanwhile. */
+/* Reads the code lengths of a block. During this, i->literals is the Huffman code of the lengths
+ * themselves. */
 static bool read_lengths(rg_inflate *i, uint8_t *length, uint32_t n) {
     for (uint32_t s = 0; s < n;) {
         uint32_t symbol = next_symbol(i, &i->literals), value = 0, times = 1;
@@ -217,7 +222,8 @@ static inline void make_byte(rg_inflate *i, uint32_t byte) {
     i->ring[i->made++ % RG_INFLATE_RING] = (uint8_t)byte;
 }
 
-/* Copies earlier bytes: `symbol` is a length, and a distance follows it. */
+/* Copies earlier output. `symbol` stands for the number of bytes to copy; the distance to them
+ * follows in the input. */
 static void copy_back(rg_inflate *i, uint32_t symbol) {
     static const uint16_t length[] = { 3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
                                        15, 17, 19, 23,  27,  31,  35,  43,  51, 59,
@@ -246,8 +252,9 @@ static void copy_back(rg_inflate *i, uint32_t symbol) {
         make_byte(i, i->ring[(i->made - back) % RG_INFLATE_RING]);
 }
 
-/* Inflates until half of the ring is waiting to be read, or the block ends. A copy that goes beyond
- * that half overwrites no bytes that are still to be read or copied. */
+/* Decompresses until half of the ring is waiting to be read, or the block ends. A copy that goes
+ * beyond that half doesn't overwrite bytes that are still to be read or copied, because the other
+ * half of the ring is as large as the greatest distance. */
 static void inflate_block(rg_inflate *i) {
     while (!i->failed && i->made - i->read < RG_INFLATE_RING / 2) {
         if (i->phase == RG_INFLATE_STORED && i->stored == 0) {
@@ -271,7 +278,7 @@ static void inflate_block(rg_inflate *i) {
     }
 }
 
-/* Inflates as much as the ring has room for. */
+/* Decompresses as much as the ring has room for. */
 static void inflate_more(rg_inflate *i) {
     while (!i->failed && i->phase != RG_INFLATE_DONE && i->made - i->read < RG_INFLATE_RING / 2) {
         if (i->phase == RG_INFLATE_HEADER)

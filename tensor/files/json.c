@@ -1,5 +1,5 @@
 /*
- * json.c: reads JSON, and writes texts in JSON.
+ * json.c: parses JSON, and writes strings in JSON.
  */
 #include "json.h"
 
@@ -15,11 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The greatest depth of nested values. */
+/* The greatest depth of nested arrays and objects. */
 enum { JSON_DEPTH = 128 };
 
-/* The parser's position: *at is the next byte, and *end is a 0. Texts are written, without their
- * escapes, over bytes that were read. */
+/* The state of the parser. `at` points to the next character, and `end` to the 0 at the end.
+ * Strings are written, with their escapes replaced, over characters of the input that were already
+ * read. */
 typedef struct {
     rg_json *j;
     const char *op, *path;
@@ -29,14 +30,14 @@ typedef struct {
 
 static bool json_value(json_parser *p);
 
-/* Fails with a sentence that says what is wrong at the next byte. */
+/* Fails with a message that says what is wrong at the next character. Returns false. */
 static bool complain(const json_parser *p, const char *what) {
     return rgi_fail(RG_IO_ERROR, p->op, "'%s': it is no JSON: at byte %lld %s", p->path,
                     (long long)(p->at - p->text), what);
 }
 
-/* Returns the index of a new value, or -1. It fits into 32 bits, since each value has at least a
- * byte of the text, which has fewer than 2^32. */
+/* Adds a value to the list, and returns its index, or -1 if memory runs out. The index fits into 32
+ * bits: each value has at least one byte in the input, which has fewer than 2^32 bytes. */
 static int64_t add_value(json_parser *p, rg_json_kind kind) {
     rg_json *j = p->j;
     if (!rgi_grow((void **)&j->v, &j->room, j->n + 1, sizeof *j->v))
@@ -50,7 +51,7 @@ static void skip_blanks(json_parser *p) {
         p->at++;
 }
 
-/* Returns whether the next byte is c, and if so, skips it. */
+/* If the next character is c, skips it and returns true; otherwise returns false. */
 static bool next_is(json_parser *p, char c) {
     if (*p->at != c)
         return false;
@@ -58,9 +59,10 @@ static bool next_is(json_parser *p, char c) {
     return true;
 }
 
-/* ---- texts ---------------------------------------------------------------------------- */
+/* ---- strings -------------------------------------------------------------------------- */
 
-/* Reads the four digits of \u12ab. Returns -1 if they aren't four digits. */
+/* Reads four hexadecimal digits, as in \u12ab, and returns their value. Returns -1 if there aren't
+ * four digits. */
 static int32_t four_digits(json_parser *p) {
     int32_t code = 0;
     for (int i = 0; i < 4; i++) {
@@ -75,7 +77,8 @@ static int32_t four_digits(json_parser *p) {
     return code;
 }
 
-/* Reads the digits after \u, and the second \u of a surrogate pair. */
+/* Reads the four digits after \u. If they are the first half of a surrogate pair, also reads the \u
+ * of the second half. Sets *code to the character. Returns false on failure. */
 static bool json_unicode(json_parser *p, uint32_t *code) {
     int32_t high = four_digits(p);
     if (high < 0)
@@ -94,11 +97,12 @@ static bool json_unicode(json_parser *p, uint32_t *code) {
     return true;
 }
 
-/* The characters that follow a backslash, and those that they mean. The last one, /, isn't escaped
- * in writing. */
+/* The characters that may follow a backslash, and the characters that they stand for. The last one,
+ * /, isn't escaped when JSON is written. */
 static const char json_escapes[] = "\"\\bfnrt/", json_escaped[] = "\"\\\b\f\n\r\t/";
 
-/* Reads an escape after its backslash. */
+/* Reads an escape sequence, of which the backslash has been read, and sets *code to the character
+ * that it stands for. Returns false on failure. */
 static bool json_escape(json_parser *p, uint32_t *code) {
     if (next_is(p, 'u'))
         return json_unicode(p, code);
@@ -110,7 +114,8 @@ static bool json_escape(json_parser *p, uint32_t *code) {
     return true;
 }
 
-/* Reads a text up to its closing quote; the opening one has been read. */
+/* Reads a string up to its closing quote; the opening one has been read. Returns false on
+ * failure. */
 static bool json_text(json_parser *p) {
     int64_t me = add_value(p, RG_JSON_TEXT);
     char *to = p->at, *begin = to;
@@ -148,7 +153,8 @@ static bool digits(json_parser *p) {
     return p->at > begin;
 }
 
-/* Reads digits. Numbers aren't followed by a 0; their length is stored. */
+/* Reads a number. The list has the characters of the number as they are in the input, with their
+ * length, since no 0 follows them. */
 static bool json_digits(json_parser *p) {
     int64_t me = add_value(p, RG_JSON_NUMBER);
     const char *begin = p->at;
@@ -200,7 +206,7 @@ static bool json_array(json_parser *p) {
     return true;
 }
 
-/* Returns whether the names of the object differ, and have no 0 in them; otherwise fails. */
+/* Returns whether the names in an object are all different, and contain no 0; otherwise fails. */
 static bool names_differ(json_parser *p, uint32_t object) {
     const rg_json *j = p->j;
     rg_map names = { 0 };
@@ -284,9 +290,10 @@ static bool json_value(json_parser *p) {
     return ok;
 }
 
-/* Returns an estimate of the number of values: outside of texts, a value begins after each of these
- * characters. With memory for them from the start, a large text needs no copies of the values. The
- * estimate is limited, lest a text of commas take too much. */
+/* Returns an estimate of the number of values: outside of strings, a value begins after each comma,
+ * colon and opening bracket. If memory for them is allocated at the beginning, a large input
+ * doesn't need to copy the values again and again. The estimate is limited so that an input of
+ * nothing but commas doesn't allocate too much. */
 static size_t expected_values(const char *text, size_t bytes) {
     size_t n = 1;
     bool quoted = false;

@@ -1,6 +1,7 @@
 /*
- * json.h: a JSON text as a list of values, in which each value comes before those inside it. The
- * reader accepts what RFC 8259 describes, in UTF-8, and refuses repeated names in an object.
+ * json.h: parsed JSON as a list of values. In the list, an array or object comes before the values
+ * inside it. The parser accepts what RFC 8259 describes, in UTF-8; it fails if a name occurs twice
+ * in an object.
  */
 #pragma once
 
@@ -17,30 +18,32 @@ typedef enum {
     RG_JSON_OBJECT
 } rg_json_kind;
 
-/* A value. An array is followed by its values. In an object, each value comes after its name, which
- * is a text. */
+/* A value. An array is followed by its elements. An object is followed by its members: for each,
+ * the name, which is a string, and then the value. */
 typedef struct {
     rg_json_kind kind;
-    /* The number of values of an array or object, or of bytes of a text or number. */
+    /* The number of elements of an array or of members of an object; the number of bytes of a
+     * string or number. */
     uint32_t n;
-    uint32_t end;  /* The index of the first value behind this one and those inside it. */
-    const char *v; /* The text, followed by a 0, or the number as it is written. */
+    uint32_t end;  /* The index of the first value behind this one and all values inside it. */
+    const char *v; /* The characters of a string, followed by a 0; or of a number, as it is written
+                    * in the input. */
 } rg_json_value;
 
-/* The list of values. Value 0 is the outermost one. */
+/* The list of values. v[0] is the outermost value. */
 typedef struct {
     rg_json_value *v;
     size_t n, room;
 } rg_json;
 
-/* Parses n bytes of text, which are changed, and must live as long as *j. They must be followed by
- * a 0. `op` and `path` are for errors: op: 'path': it is no JSON: at byte 12 .. Returns false, with
- * nothing to free, on failure. */
+/* Parses n bytes of text, which must be followed by a 0. The text is overwritten, and must live as
+ * long as *j. `op` and `path` are for error messages: op: 'path': it is no JSON: at byte 12 .. If
+ * that fails, returns false, and there is nothing to free. */
 bool rgi_json_parse(rg_json *j, const char *op, const char *path, char *text, size_t n);
 void rgi_json_free(rg_json *j);
 
-/* Iterates over the values of an array, or over the names of an object; i is the index. A name's
- * value is at i + 1. */
+/* Iterates over the elements of an array, or over the names in an object. i is the index of the
+ * element or name; a member's value is at i + 1. */
 #define RG_EACH_JSON(i, j, of) \
     uint32_t i = (of) + 1;     \
     i < (j)->v[of].end;        \
@@ -49,19 +52,20 @@ static inline uint32_t rgi_json_next(const rg_json *j, uint32_t of, uint32_t i) 
     return j->v[of].kind == RG_JSON_OBJECT ? j->v[i + 1].end : j->v[i].end;
 }
 
-/* Returns the index of the value that an object has under a name, or 0 if it has none or is no
- * object. */
+/* Returns the index of the value that an object has under this name. Returns 0 if it has none, or
+ * if the value at `object` isn't an object. */
 uint32_t rgi_json_find(const rg_json *j, uint32_t object, const char *name);
-/* Returns whether the value is an integer that int64 can hold, and sets *v if so. */
+/* If the value is an integer that int64 can hold, sets *v to it and returns true; otherwise returns
+ * false. */
 bool rgi_json_integer(const rg_json *j, uint32_t value, int64_t *v);
-/* Returns whether the value is a number, and sets *v if so. */
+/* If the value is a number, sets *v to it and returns true; otherwise returns false. */
 bool rgi_json_number(const rg_json *j, uint32_t value, double *v);
-/* Returns a text value, or NULL if the value is no text or has a 0 in it. */
+/* Returns the characters of a string. Returns NULL if the value isn't a string, or contains a 0. */
 const char *rgi_json_text(const rg_json *j, uint32_t value);
-/* Returns a description of a value for errors: -1.5, "a text", null, false, true, an array, an
- * object. */
+/* Returns a description of a value for error messages: -1.5, "a string", null, false, true, an
+ * array, or an object. */
 const char *rgi_json_shown(const rg_json *j, uint32_t value, char text[RG_SHOWN_ROOM + 2]);
 #define RG_JSON_SHOWN(j, value) rgi_json_shown(j, value, (char[RG_SHOWN_ROOM + 2]){ 0 })
 
-/* Appends a text in double quotes, with the escapes that JSON needs. Requires UTF-8. */
+/* Appends a string in double quotes, with the escapes that JSON requires. Requires UTF-8. */
 void rgi_json_quote(rg_text *to, const char *text);

@@ -1,10 +1,11 @@
 /*
- * leftover.c: leftovers: files such as "model.safetensors.4711-0.new", which a save leaves beside a
- * file if it is killed. The next save to the same path removes them.
+ * leftover.c: removes leftovers: files such as "model.safetensors.4711-0.new", which a process
+ * leaves beside a file if it is killed while saving. The next save to the same path removes them.
  *
- * A file is removed only if it is a regular one, no process with its number is running, and its
- * lock is free. A save holds the lock as long as it writes, since process numbers of another
- * machine or container say nothing here.
+ * A file is removed only if three conditions hold: it is a regular file, no process with the number
+ * in its name is running, and nobody holds its lock. A save holds the lock as long as it writes.
+ * The lock is needed because the process may run on another machine or in another container, where
+ * process numbers are different.
  */
 #include "file.h"
 
@@ -19,7 +20,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* Reads digits up to the byte `end`, and returns the text behind that, or NULL. */
+/* Reads digits that are followed by the character `end`, and sets *number to their value. Returns
+ * what follows that character, or NULL if the string doesn't begin in this way. */
 static const char *behind_digits(const char *text, char end, long *number) {
     char *last;
     if (*text < '0' || *text > '9')
@@ -29,8 +31,9 @@ static const char *behind_digits(const char *text, char end, long *number) {
     return errno || *last != end ? NULL : last + 1;
 }
 
-/* Returns the number of the process that wrote the file of this name in a save to `base`, or -1 if
- * it is no such name. The number may be 0, which no process has. */
+/* If `name` is the name of a temporary file that a process wrote while saving to `base`, returns
+ * the number of the process; otherwise returns -1. A crafted name may have the number 0, which no
+ * process has. */
 static long process_of(const char *name, const char *base) {
     const size_t n = strlen(base);
     long process, count;
@@ -41,7 +44,7 @@ static long process_of(const char *name, const char *base) {
     return at && strcmp(at, "new") == 0 && process <= INT_MAX ? process : -1;
 }
 
-/* Removes a file of the folder, if no process is writing it. */
+/* Removes a file of the folder, unless a process holds its lock. */
 static void remove_unlocked(int folder, const char *name) {
     struct stat status;
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

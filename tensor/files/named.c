@@ -1,5 +1,5 @@
 /*
- * named.c: parts of lists of named tensors: rg_named_below.
+ * named.c: parts of lists of named tensors (rg_named_below).
  */
 #include "files.h"
 #include "tensor/scope.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Returns whether the tensor may be in a list that rg_torch_load returned. */
+/* Returns whether the tensor may be in a list that rg_torch_load has returned; otherwise fails. */
 static bool may_be_listed(rg_tensor *t) {
     return t == RG_NONE || rgi_is_unheld(t) || rgi_check(t, "named_below");
 }

@@ -1,6 +1,7 @@
 /*
- * npy_header.c: the header of .npy, a Python literal. Only what NumPy writes is accepted: a dict of
- * three keys, whose text is compared and not evaluated.
+ * npy_header.c: parses and writes the header of .npy, which is a Python literal. Only what NumPy
+ * writes is accepted: a dict with three keys. The text is only compared with what is expected,
+ * never evaluated.
  */
 #include "npy.h"
 
@@ -20,7 +21,7 @@ bool rgi_npy_refuse(const rg_npy_source *s, const char *format, ...) {
     return rgi_file_refuse(s->file, "%s%s%s", what, s->what ? ": " : "", sentence);
 }
 
-/* ---- words ---------------------------------------------------------------------------- */
+/* ---- tokens --------------------------------------------------------------------------- */
 
 typedef struct {
     const rg_npy_source *s;
@@ -33,7 +34,7 @@ static bool npy_complain(const npy_parser *p, const char *what) {
                           (long long)(p->at - p->text), what);
 }
 
-/* Returns whether the text goes on with `word` after blanks, and if so, skips both. */
+/* Skips blanks. If `word` follows, skips it as well and returns true; otherwise returns false. */
 static bool npy_next(npy_parser *p, const char *word) {
     const size_t n = strlen(word);
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r'))
@@ -44,7 +45,8 @@ static bool npy_next(npy_parser *p, const char *word) {
     return true;
 }
 
-/* Reads a text in quotes, without escapes, and sets *n to its length. */
+/* Reads a string in quotes, without escapes, and sets *n to its length. Returns NULL if there is
+ * none. */
 static const char *npy_quoted(npy_parser *p, size_t *n) {
     const char quote = npy_next(p, "'") ? '\'' : '"';
     if (quote == '"' && !npy_next(p, "\""))
@@ -61,7 +63,8 @@ static const char *npy_quoted(npy_parser *p, size_t *n) {
 
 /* ---- values --------------------------------------------------------------------------- */
 
-/* Reads a type: '<f4' is little-endian, '>f4' big-endian, and '=f4' and '|b1' as the machine. */
+/* Reads an element type. '<f4' is little-endian, and '>f4' is big-endian. '=f4' and '|b1' are in
+ * the machine's byte order. */
 static bool npy_descr(npy_parser *p) {
     if (npy_next(p, "["))
         return rgi_npy_refuse(p->s, "its elements are records of several fields, which no tensor "
@@ -88,7 +91,7 @@ static bool npy_order(npy_parser *p) {
     return p->h->fortran || npy_next(p, "False") || npy_complain(p, "True or False is expected");
 }
 
-/* Reads a size. It has no blanks before it, and may end with Python 2's L. */
+/* Reads a size. There must be no blanks before it. It may end with an L, which Python 2 wrote. */
 static bool npy_size(npy_parser *p, int64_t *v) {
     const char *begin = p->at;
     *v = 0;
@@ -102,7 +105,8 @@ static bool npy_size(npy_parser *p, int64_t *v) {
     return true;
 }
 
-/* Reads a tuple: (), (3,) or (2, 3). One size without a comma would be a number. */
+/* Reads a tuple of sizes: (), (3,) or (2, 3). A single size needs the comma; without it, Python
+ * reads a number. */
 static bool npy_shape(npy_parser *p) {
     rg_dims *shape = &p->h->shape;
     if (!npy_next(p, "("))
@@ -126,7 +130,7 @@ static bool npy_shape(npy_parser *p) {
 
 static const char *const npy_keys[] = { "descr", "fortran_order", "shape" };
 
-/* Reads a key and its value, and sets the key's bit in *seen. */
+/* Reads a key and its value, and sets the key's bit in *seen. Returns false on failure. */
 static bool npy_entry(npy_parser *p, unsigned *seen) {
     static bool (*const values[])(npy_parser *) = { npy_descr, npy_order, npy_shape };
     size_t n;
@@ -145,7 +149,7 @@ static bool npy_entry(npy_parser *p, unsigned *seen) {
                           RG_SHOWN_BYTES(key, n));
 }
 
-/* Computes the number of elements. Returns false if it is too large. */
+/* Computes the number of elements. Fails and returns false if it is too large. */
 static bool npy_count(npy_parser *p) {
     rg_npy_header *h = p->h;
     bool empty = false;
@@ -197,8 +201,8 @@ bool rgi_npy_is_fortran(const rg_tensor *t) {
     return true;
 }
 
-/* Appends the dict. Like NumPy, leaves blanks behind it, so that the size of the dim along which
- * the file may grow can become a number of 21 digits. */
+/* Appends the dict. Like NumPy, appends blanks after it, so that the size of the dim along which a
+ * file may grow can be overwritten by a number of up to 21 digits. */
 static void npy_add_dict(rg_text *text, const rg_tensor *t) {
     const rg_foreign_row *row = &rgi_foreign[rgi_foreign_of((rg_dtype)t->dtype)];
     const bool fortran = rgi_npy_is_fortran(t);
@@ -218,7 +222,7 @@ static void npy_add_dict(rg_text *text, const rg_tensor *t) {
 
 bool rgi_npy_make_header(rg_text *text, const rg_tensor *t) {
     enum { BEFORE = 10, ALIGNMENT = 64 };
-    /* Room for the bytes before the dict, which are written at the end. */
+    /* Leaves room for the bytes before the dict, which are filled in at the end. */
     rgi_text_add(text, "%*s", BEFORE, "");
     npy_add_dict(text, t);
     rgi_text_add(text, "%*s\n", (int)(ALIGNMENT - (text->n + 1) % ALIGNMENT), "");

@@ -1,5 +1,5 @@
 /*
- * npz.c: reads and writes NumPy's .npz, an archive with a .npy for each tensor.
+ * npz.c: reads and writes NumPy's .npz, a zip archive with a .npy for each tensor.
  */
 #include "npy.h"
 
@@ -18,7 +18,8 @@ enum { NPZ_SUFFIX = sizeof npz_suffix - 1 };
 
 /* ---- reading -------------------------------------------------------------------------- */
 
-/* Returns a copy of a member's name without ".npy", or NULL on failure. The scope owns it. */
+/* Returns a copy of a member's name without ".npy". The innermost scope owns the copy. Returns NULL
+ * on failure. */
 static const char *npz_name(const rg_zip *z, const rg_zip_member *m) {
     const size_t all = strlen(m->name);
     if (all < NPZ_SUFFIX || strcmp(m->name + all - NPZ_SUFFIX, npz_suffix) != 0) {

@@ -1,5 +1,6 @@
 /*
- * safe_file.c: the public functions that read safetensors: a whole file, or one tensor at a time.
+ * safe_file.c: the public functions that read safetensors files: a whole file at once, or one
+ * tensor at a time.
  */
 #include "safetensors.h"
 
@@ -7,7 +8,8 @@
 #include "tensor/load.h"
 #include "tensor/scope.h"
 
-/* An open file. The path is a copy, which lies behind these fields. */
+/* An open file. `path` is a copy of the caller's path, in the same block of memory behind the other
+ * fields. */
 struct rg_safe_file {
     rg_handle handle;
     rg_safetensors file;
@@ -48,7 +50,7 @@ void rg_safe_close(rg_safe_file *f) {
     rgi_free_handle(&f->handle, f->bytes);
 }
 
-/* Returns a copy of the text, which the scope owns. */
+/* Returns a copy of the string, which the innermost scope owns. Returns NULL if memory runs out. */
 static const char *scope_copy(const char *text) {
     size_t n = strlen(text) + 1;
     char *copy = rgi_scope_alloc(n);
@@ -87,7 +89,8 @@ rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name) {
         return NULL;
     RG_LOADING(op, f->path);
     rgi_load_reads(f->file.file.bytes);
-    /* A copy for this call, since several threads may read, and errors name this op. */
+    /* This call uses a copy of the file's state, because several threads may read at the same time,
+     * and errors of this call must have its own name. */
     rg_safetensors s = f->file;
     s.file.op = op;
     const rg_safetensors_entry *e = rgi_safetensors_find(&s, name);

@@ -1,6 +1,7 @@
 /*
- * safetensors.c: reads safetensors: checks the header, and reads tensors. It is stricter than the
- * format's own library where the format's description requires more.
+ * safetensors.c: reads safetensors files: checks the header, and reads tensors. It is stricter than
+ * the format's own library where the description of the format demands more than that library
+ * checks.
  */
 #include "safetensors.h"
 
@@ -14,7 +15,7 @@
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Fails with a sentence about this tensor. Returns false. */
+/* Fails with a message about the tensor `name`. Returns false. */
 __attribute__((format(printf, 3, 4))) static bool safetensors_refuse(const rg_safetensors *s,
                                                                      const char *name,
                                                                      const char *format, ...) {
@@ -28,7 +29,7 @@ __attribute__((format(printf, 3, 4))) static bool safetensors_refuse(const rg_sa
 
 /* ---- the description of a tensor ---------------------------------------------------- */
 
-/* Types of the format that regard doesn't read. */
+/* The types of the format that regard can't read. */
 static const char *const safetensors_lacking[] = { "F4",          "F6_E2M3",     "F6_E3M2",
                                                    "F8_E4M3FNUZ", "F8_E5M2FNUZ", "C64" };
 
@@ -52,7 +53,8 @@ static bool read_type(const rg_safetensors *s, const rg_json *j, uint32_t value,
     return safetensors_refuse(s, e->name, "there is no dtype \"%s\"", RG_SHOWN(text));
 }
 
-/* Returns whether the value is a size, as Rust's parser reads it: 0 may not have a sign. */
+/* Returns whether the value is a size that Rust's parser would accept, and sets *size. A minus sign
+ * isn't allowed, not even before 0. */
 static bool is_size(const rg_json *j, uint32_t value, int64_t *size) {
     return rgi_json_integer(j, value, size) && *j->v[value].v != '-';
 }
@@ -83,7 +85,8 @@ static bool read_shape(const rg_safetensors *s, const rg_json *j, uint32_t value
     return true;
 }
 
-/* Reads a tensor's offsets, which count from the end of the header. */
+/* Reads the range of a tensor's bytes. In the header, offsets are counted from the end of the
+ * header. */
 static bool read_offsets(const rg_safetensors *s, const rg_json *j, uint32_t value,
                          rg_safetensors_entry *e) {
     if (j->v[value].kind != RG_JSON_ARRAY)
@@ -196,8 +199,8 @@ static bool read_header(rg_safetensors *s) {
     return rgi_file_read(&s->file, 8, s->header, (size_t)n);
 }
 
-/* Checks the first and last bytes of the header, which is followed by a 0, before the JSON is
- * parsed. */
+/* Checks the first and the last characters of the header before it is parsed as JSON. Requires that
+ * the header is followed by a 0. */
 static bool check_ends(const rg_safetensors *s) {
     size_t n = s->header_bytes - 1;
     if (s->header[0] != '{')
@@ -208,7 +211,7 @@ static bool check_ends(const rg_safetensors *s) {
            || rgi_file_refuse(&s->file, "its header doesn't end with } and blanks");
 }
 
-/* Makes the tables of tensors and metadata from the header. */
+/* Makes the tables of tensors and of metadata from the parsed header. */
 static bool read_entries(rg_safetensors *s, const rg_json *j) {
     void *block = NULL;
     if (!rgi_grow(&block, &s->entries_room, (size_t)j->v[0].n + 1, sizeof *s->v + sizeof *s->named))
@@ -230,7 +233,7 @@ static bool read_entries(rg_safetensors *s, const rg_json *j) {
 
 /* ---- the order of the data ---------------------------------------------------------- */
 
-/* Orders tensors by their offset. At equal offsets the empty one comes first. */
+/* Compares tensors by their offsets. If two have the same offset, an empty one comes first. */
 static int by_place(const void *a, const void *b) {
     const rg_safetensors_entry *x = a, *y = b;
     if (x->begin != y->begin)
@@ -331,7 +334,8 @@ rg_tensor *rgi_safetensors_read(const rg_safetensors *s, const rg_safetensors_en
     return rgi_own(t);
 }
 
-/* Copies the names into one block, which the scope owns, and returns the first of them. */
+/* Copies the names into one block, one after the other, and returns the block. The innermost scope
+ * owns it. Returns NULL if memory runs out. */
 static char *copy_names(const rg_safetensors *s) {
     size_t bytes = 0;
     for (int i = 0; i < s->n; i++)

@@ -1,5 +1,5 @@
 /*
- * safetensors_write.c: writes safetensors, with the same bytes as the format's own library.
+ * safetensors_write.c: writes safetensors files, with the same bytes as the format's own library.
  */
 #include "safetensors.h"
 
@@ -13,8 +13,8 @@
 
 /* ---- checks of names ------------------------------------------------------------------------- */
 
-/* Returns whether a text may be a name in the header; otherwise fails. `known` has the names before
- * it. */
+/* Returns whether a string may be a name in the header, and adds it to `known`; otherwise fails.
+ * `known` has the names that came before. */
 static bool safetensors_name_fits(const char *op, const char *what, const char *name,
                                   rg_map *known) {
     if (!rgi_given(name, op, "a name"))
@@ -67,8 +67,9 @@ static bool metadata_fit(const char *op, rg_metadata metadata) {
 
 /* ---- the order ------------------------------------------------------------------------ */
 
-/* Returns the rank of a tensor in the file. Larger elements come first, so that all are aligned to
- * their size. Types of one size are in the order of the format's library. */
+/* Returns the rank of a tensor in the file; higher ranks come first. Types with larger elements
+ * come first, so that all elements are aligned to their size. Types of the same size have the order
+ * that the format's library gives them. */
 static int safetensors_rank(const rg_tensor *t) {
     switch ((rg_dtype)t->dtype) {
     case RG_INT64: return 3;
@@ -86,7 +87,8 @@ static int by_rank_and_name(const void *a, const void *b) {
     return more ? more : strcmp(x->name, y->name);
 }
 
-/* Returns the list in the order in which it is written, or NULL. The scope owns the array. */
+/* Returns a copy of the list's array in the order in which the tensors are written. The innermost
+ * scope owns the array. Returns NULL if memory runs out. */
 static const rg_named *in_order(rg_named_list tensors) {
     rg_named *v = rgi_scope_alloc((size_t)tensors.n * sizeof *v);
     if (v && tensors.n > 0) {
@@ -109,7 +111,8 @@ static void add_metadata(rg_text *to, rg_metadata metadata) {
     rgi_text_add(to, "}");
 }
 
-/* Appends the description of a tensor, and adds its size to *at. */
+/* Appends the description of a tensor whose data begins at offset *at, and adds the size of its
+ * data to *at. */
 static void add_description(rg_text *to, const rg_named *it, uint64_t *at) {
     const rg_tensor *t = it->tensor;
     rgi_json_quote(to, it->name);
@@ -121,8 +124,8 @@ static void add_description(rg_text *to, const rg_named *it, uint64_t *at) {
     *at += rgi_bytes_of(t);
 }
 
-/* Makes the header, padded to a multiple of 8 bytes. Returns false if it is too long, or if there
- * is no memory. */
+/* Makes the header, padded with blanks to a multiple of 8 bytes. Returns false if it is too long,
+ * or if memory runs out. */
 static bool make_header(rg_text *to, const char *op, const rg_named *v, int n,
                         rg_metadata metadata) {
     uint64_t at = 0;

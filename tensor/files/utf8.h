@@ -1,6 +1,6 @@
 /*
- * utf8.h: reads and writes one character of UTF-8. Encodings that aren't the shortest, surrogates,
- * and characters above U+10FFFF are refused.
+ * utf8.h: reads and writes one character of UTF-8. Not accepted are encodings that are longer than
+ * necessary, surrogates, and characters above U+10FFFF.
  */
 #pragma once
 
@@ -8,15 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the number of bytes of a character whose first byte is `lead`, which isn't ASCII. */
+/* Returns the number of bytes of a character whose first byte is `lead`. Requires that `lead` isn't
+ * ASCII. */
 static inline size_t rgi_utf8_width(unsigned lead) {
     if (lead >= 0xF0)
         return 4;
     return lead >= 0xE0 ? 3 : 2;
 }
 
-/* Returns the number of bytes of the character at p, and sets *code, or returns 0 if there is none
- * before `end`. */
+/* Reads the character at p: sets *code to it, and returns its number of bytes. Returns 0 if there
+ * is no complete and valid character before `end`. */
 static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *code) {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const unsigned char *u = (const unsigned char *)p;
@@ -39,7 +40,7 @@ static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *cod
     return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? 0 : n;
 }
 
-/* Returns whether all n bytes are UTF-8. */
+/* Returns whether all n bytes are valid UTF-8. */
 static inline bool rgi_is_utf8(const char *text, size_t n) {
     const char *end = text + n;
     uint32_t code;
@@ -48,7 +49,7 @@ static inline bool rgi_is_utf8(const char *text, size_t n) {
     return text == end;
 }
 
-/* Writes the character to p, and returns its number of bytes, at most 4. */
+/* Writes the character `code` to p, and returns its number of bytes, at most 4. */
 static inline size_t rgi_utf8_write(char *p, uint32_t code) {
     static const uint8_t lead[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
     if (code < 0x80) {

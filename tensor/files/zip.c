@@ -1,6 +1,6 @@
 /*
- * zip.c: opens archives, and reads their members. An archive that two readers might understand
- * differently is refused: one of them might be deceived.
+ * zip.c: opens zip archives, and reads their members. An archive that two programs might read
+ * differently is refused, because it might be made to deceive one of them.
  */
 #include "zip.h"
 
@@ -18,7 +18,7 @@
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Fails with a sentence about a member. */
+/* Fails with a message about a member. Returns false. */
 static bool refuse_member(const rg_zip *z, const rg_zip_member *m, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 static bool refuse_member(const rg_zip *z, const rg_zip_member *m, const char *format, ...) {
@@ -30,15 +30,16 @@ static bool refuse_member(const rg_zip *z, const rg_zip_member *m, const char *f
     return rgi_file_refuse(&z->file, "member \"%s\": %s", RG_SHOWN(m->name), sentence);
 }
 
-/* ---- the records of the end ------------------------------------------------------------------ */
+/* ---- the records at the end ------------------------------------------------------------------ */
 
-/* The contents of the end records: the directory has n entries in `bytes` bytes from the file's
- * offset `at` on. The end records begin at `stop`. */
+/* The contents of the end records. The directory has n entries, in `bytes` bytes that begin at
+ * offset `at` of the file. The end records begin at offset `stop`. */
 typedef struct {
     uint64_t n, bytes, at, stop;
 } zip_end;
 
-/* Finds the last record, which may be followed by a comment, and copies it without the comment. */
+/* Finds the end record, the last record of the file, which may be followed by a comment. Copies the
+ * record, without the comment, into `record`. Fails if there is none, or more than one. */
 static bool find_end(const rg_zip *z, zip_end *end, char record[RG_ZIP_END_BYTES]) {
     RG_SCOPE();
     const uint64_t all = z->file.bytes;
@@ -62,15 +63,15 @@ static bool find_end(const rg_zip *z, zip_end *end, char record[RG_ZIP_END_BYTES
     return found || rgi_file_refuse(&z->file, "it is no zip archive: it has no end record");
 }
 
-/* Returns whether a number of the end record is the one of the 64-bit record, or refers to that by
- * all bits set. */
+/* Compares a number of the end record with the same number of the 64-bit record. Returns whether
+ * they are equal, or the small one has all bits set, which refers to the 64-bit record. */
 static bool agrees(const char *small, size_t bytes, uint64_t wide) {
     const uint64_t v = rgi_zip_number(small, bytes);
     return v == wide || v == (bytes == 2 ? RG_ZIP_WIDE16 : RG_ZIP_WIDE32);
 }
 
-/* Returns whether the end record agrees with the 64-bit one. `here` is the number of members on
- * this disk. */
+/* Returns whether the end record agrees with the 64-bit one; otherwise fails. `here` is the number
+ * of members on this disk. */
 static bool ends_agree(const rg_zip *z, const zip_end *end, const char *small, uint64_t here) {
     const struct {
         const char *what;
@@ -93,7 +94,7 @@ static bool ends_agree(const rg_zip *z, const zip_end *end, const char *small, u
     return true;
 }
 
-/* Reads the 64-bit end record, if there is one. */
+/* Reads the 64-bit end record, if there is one. Returns false on failure. */
 static bool read_end64(const rg_zip *z, zip_end *end, const char *small) {
     char locator[RG_ZIP_LOCATOR_BYTES], wide[RG_ZIP_END64_BYTES];
     if (end->stop < sizeof locator)
@@ -149,8 +150,9 @@ static bool read_end(const rg_zip *z, zip_end *end) {
 
 /* ---- the directory -------------------------------------------------------------------- */
 
-/* Replaces each of the numbers v[] that is too large for 32 bits by the next number in the extra
- * field of 64-bit numbers. Returns a sentence that says what is wrong, or NULL. */
+/* v[] are n_v numbers of 32 bits. Each of them that has all bits set is too large for 32 bits, and
+ * is replaced by the next number in the extra field of 64-bit numbers. Returns NULL, or a message
+ * that says what is wrong. */
 static const char *widen(const char *extra, size_t n, uint64_t *const v[], int n_v) {
     bool wide = false;
     for (int i = 0; i < n_v; i++)
@@ -180,7 +182,7 @@ static const char *widen(const char *extra, size_t n, uint64_t *const v[], int n
     return wide && !found ? "it has no 64-bit extra field" : NULL;
 }
 
-/* Returns a sentence that says what is wrong with a name, or NULL. */
+/* Returns NULL if the name is valid, otherwise a message that says what is wrong with it. */
 static const char *name_fault(const char *name, size_t n, bool utf8) {
     const char *end = name + n;
     uint32_t code;
@@ -196,8 +198,8 @@ static const char *name_fault(const char *name, size_t n, bool utf8) {
     return NULL;
 }
 
-/* Returns whether the member can be read: its kind is known, and it lies within the file; otherwise
- * fails. */
+/* Returns whether the member can be read: it isn't encrypted, its method of compression is known,
+ * and its sizes are plausible; otherwise fails. */
 static bool check_entry(const rg_zip *z, const rg_zip_member *m, const char *entry) {
     const uint16_t flags = rgi_zip_16(entry + 8), method = rgi_zip_16(entry + 10);
     if (flags & RG_ZIP_ENCRYPTED)
@@ -215,7 +217,8 @@ static bool check_entry(const rg_zip *z, const rg_zip_member *m, const char *ent
     return true;
 }
 
-/* Reads the entry of member i at the offset *at of the directory, and advances *at. */
+/* Reads the directory's entry for member i, which is at offset *at of the directory, and adds the
+ * entry's size to *at. Returns false on failure. */
 static bool read_directory_entry(rg_zip *z, size_t i, size_t *at) {
     char *entry = z->directory + *at;
     const size_t left = z->directory_bytes - *at;
@@ -238,7 +241,8 @@ static bool read_directory_entry(rg_zip *z, size_t i, size_t *at) {
                           .described = rgi_zip_16(entry + 8) & RG_ZIP_DESCRIBED,
                           .deflated = rgi_zip_16(entry + 10) == RG_ZIP_DEFLATED };
     fault = widen(text + name, extra, (uint64_t *[]){ &m->bytes, &m->packed, &m->at }, 3);
-    /* The name is moved by one byte, over a byte that was read, so that a 0 fits behind it. */
+    /* The name is moved one byte forward, over a byte that was read already, so that there is room
+     * for a 0 behind it. */
     memmove(text - 1, text, name);
     (text - 1)[name] = 0;
     *at += all;
@@ -271,8 +275,8 @@ static bool read_directory(rg_zip *z, const zip_end *end) {
 
 /* ---- local headers -------------------------------------------------------------------- */
 
-/* Returns whether the sizes and the CRC of a local header are those of the directory; otherwise
- * fails. The header may leave them to a descriptor behind the member. */
+/* Returns whether the sizes and the CRC in a local header are those in the directory; otherwise
+ * fails. The local header may have zeros instead, if they are in a descriptor behind the member. */
 static bool check_sizes(const rg_zip *z, const rg_zip_member *m, const char *local) {
     RG_SCOPE();
     uint64_t packed = rgi_zip_32(local + 18), bytes = rgi_zip_32(local + 22);
@@ -300,7 +304,8 @@ static bool check_sizes(const rg_zip *z, const rg_zip_member *m, const char *loc
     return true;
 }
 
-/* Finds the offset of a member's bytes. The bytes of all members end before `stop`. */
+/* Checks a member's local header, and sets m->data to the offset of its bytes. The bytes of all
+ * members must end before offset `stop`. Returns false on failure. */
 static bool read_local(rg_zip *z, rg_zip_member *m, uint64_t stop) {
     RG_SCOPE();
     const size_t name = strlen(m->name), n = RG_ZIP_LOCAL_BYTES + name;
@@ -337,7 +342,8 @@ static int zip_by_place(const void *a, const void *b) {
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Fails if members share bytes, by which a small archive could inflate to a huge one. */
+/* Fails if members overlap, because a small archive could then be inflated to a huge amount of
+ * data. */
 static bool check_overlaps(const rg_zip *z) {
     RG_SCOPE();
     const rg_zip_member **order = rgi_scope_alloc(z->n * sizeof *order);
@@ -391,10 +397,10 @@ const rg_zip_member *rgi_zip_find(const rg_zip *z, const char *name) {
 struct rg_zip_stream {
     const rg_zip *z;
     const rg_zip_member *m;
-    uint64_t read; /* The number of bytes that were read. */
+    uint64_t read; /* The number of bytes that were read up to now. */
     uint32_t crc;  /* The CRC of these bytes. */
     rg_inflate *inflate;
-    char what[160]; /* The name in errors, such as: member "weight.npy" */
+    char what[160]; /* The name for error messages, such as: member "weight.npy" */
 };
 
 rg_zip_stream *rgi_zip_stream(const rg_zip *z, const rg_zip_member *m) {
@@ -418,7 +424,7 @@ bool rgi_zip_stream_read(rg_zip_stream *s, void *to, size_t n) {
     if (n > s->m->bytes - s->read)
         return rgi_file_refuse(&s->z->file, "%s: it has %llu bytes, and more are needed", s->what,
                                (unsigned long long)s->m->bytes);
-    /* Reads in parts, so that each is still in the cache when its CRC is computed. */
+    /* Reads in parts, so that each part is still in the cache when its CRC is computed. */
     for (size_t part; n > 0; n -= part) {
         part = RG_MIN(n, (size_t)1 << 18);
         if (s->inflate ? !rgi_inflate_read(s->inflate, to, part)

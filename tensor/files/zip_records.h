@@ -1,21 +1,22 @@
 /*
- * zip_records.h: the records of a zip archive, as PKWARE's APPNOTE.TXT describes them. Their
- * numbers have the lowest byte first on every machine.
+ * zip_records.h: the records of a zip archive, as PKWARE's APPNOTE.TXT describes them. Numbers in
+ * them are little-endian on every machine.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The four bytes with which a record begins, and its size in bytes, without names and extra fields.
- */
+/* For each record, the four bytes with which it begins, and its size in bytes without names and
+ * extra fields. */
 enum {
     RG_ZIP_LOCAL = 0x04034B50, /* The record before a member's bytes. */
     RG_ZIP_LOCAL_BYTES = 30,
     RG_ZIP_DESCRIPTOR = 0x08074B50, /* The record behind a member's bytes. */
     RG_ZIP_ENTRY = 0x02014B50,      /* A member's entry in the directory. */
     RG_ZIP_ENTRY_BYTES = 46,
-    RG_ZIP_END64 = 0x06064B50, /* The three records behind the directory. */
+    RG_ZIP_END64 = 0x06064B50, /* The records behind the directory are RG_ZIP_END64, RG_ZIP_LOCATOR
+                                * and RG_ZIP_END. */
     RG_ZIP_END64_BYTES = 56,
     RG_ZIP_LOCATOR = 0x07064B50,
     RG_ZIP_LOCATOR_BYTES = 20,
@@ -25,14 +26,15 @@ enum {
 
 enum {
     RG_ZIP_ENCRYPTED = 1,
-    RG_ZIP_DESCRIBED = 8, /* Sizes and CRC are behind the member, and not in its local header. */
+    RG_ZIP_DESCRIBED = 8, /* The sizes and the CRC are in a descriptor behind the member, not in its
+                           * local header. */
     RG_ZIP_UTF8 = 1 << 11,
     RG_ZIP_STORED = 0,
     RG_ZIP_DEFLATED = 8,
-    RG_ZIP_EXTRA64 = 1, /* The extra field with numbers of 64 bits. */
+    RG_ZIP_EXTRA64 = 1, /* The number of the extra field that has 64-bit numbers. */
 };
 
-/* The values of a number that is elsewhere, in 64 bits. */
+/* A number of 16 or 32 bits with this value says that the number is elsewhere, with 64 bits. */
 static const uint16_t RG_ZIP_WIDE16 = 0xFFFF;
 static const uint32_t RG_ZIP_WIDE32 = 0xFFFFFFFF;
 

@@ -1,7 +1,7 @@
 /*
- * zip_writer.c: writes archives. A file is written from its beginning to its end, so a member's CRC
- * is written behind its bytes, in a descriptor, and in the directory. All dates are the same, so
- * that the same tensors make the same file.
+ * zip_writer.c: writes zip archives. An archive is written from beginning to end without going
+ * back, so a member's CRC is written in a descriptor behind its bytes, and in the directory. All
+ * members have the same date, so that the same tensors make the same file.
  */
 #include "zip.h"
 
@@ -15,18 +15,18 @@
 #include <string.h>
 
 enum {
-    ZIP_UNIX = 3 << 8,     /* Names and permissions are Unix's. */
-    ZIP_VERSION = 20,      /* The version of the format that a reader needs. */
-    ZIP_VERSION64 = 45,    /* The version that it needs for numbers of 64 bits. */
-    ZIP_DATE = 1 << 5 | 1, /* The date of all members: the first day of 1980, as in NumPy. */
-    ZIP_AT_ONCE =
-        1 << 18, /* The size of a part, which stays in the cache between its CRC and its write. */
+    ZIP_UNIX = 3 << 8,     /* Says that names and permissions are those of Unix. */
+    ZIP_VERSION = 20,      /* The version of the zip format that a reader needs. */
+    ZIP_VERSION64 = 45,    /* The version that a reader needs for 64-bit numbers. */
+    ZIP_DATE = 1 << 5 | 1, /* The date of all members: January 1st, 1980, as in NumPy. */
+    ZIP_AT_ONCE = 1 << 18, /* The most bytes that are checksummed and then written at a time, so
+                            * that they are still in the cache when they are written. */
 };
 static const uint32_t ZIP_PERMISSIONS = 0100644u << 16;
 
 /* ---- records -------------------------------------------------------------------------- */
 
-/* A record, or an entry with its extra field, that is being made. */
+/* A record that is being made, or an entry with its extra field. */
 typedef struct {
     char v[128];
     size_t n;
@@ -37,7 +37,8 @@ static void add_number(zip_record *r, uint64_t v, size_t bytes) {
         r->v[r->n++] = (char)(v >> (8 * i));
 }
 
-/* Appends a number of 32 bits, or, if v needs more, the value that refers to the extra field. */
+/* Appends a number of 32 bits. If v needs more, appends the value that refers to the extra
+ * field. */
 static void add_narrow(zip_record *r, uint64_t v) {
     add_number(r, RG_MIN(v, (uint64_t)RG_ZIP_WIDE32), 4);
 }
@@ -46,7 +47,7 @@ static bool is_wide(uint64_t v) { return v >= RG_ZIP_WIDE32; }
 
 static void write_record(rg_zip_writer *z, const zip_record *r) { rgi_write(&z->file, r->v, r->n); }
 
-/* Appends bytes to the directory. */
+/* Appends n bytes to the directory. */
 static void remember(rg_zip_writer *z, const void *from, size_t n) {
     if (rgi_grow((void **)&z->directory, &z->room, z->n + n, 1)) {
         memcpy(z->directory + z->n, from, n);
@@ -64,8 +65,8 @@ static void fail_archive(rg_zip_writer *z, const char *sentence, const char *nam
 
 /* ---- members -------------------------------------------------------------------------- */
 
-/* Returns the flags for a name, or -1, with a sentence in *fault, if it can't be the name of a
- * member. */
+/* Returns the flags for a member with this name. If the name can't be used for a member, also sets
+ * *fault to a message that says why. */
 static int name_flags(const rg_zip_writer *z, const char *name, const char **fault) {
     const size_t n = strlen(name);
     const char *p = name, *end = name + n;
@@ -85,7 +86,7 @@ static int name_flags(const rg_zip_writer *z, const char *name, const char **fau
     return flags;
 }
 
-/* Writes the local header, and the extra fields that align the member's bytes. */
+/* Writes the local header, with the extra fields that align the member's bytes. */
 static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t bytes,
                         size_t alignment) {
     const bool wide = is_wide(bytes);
@@ -116,7 +117,7 @@ static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t 
     rgi_write(&z->file, name, n);
     write_record(z, &extra);
     if (pad > 0) {
-        /* The name of the field by which PyTorch pads. */
+        /* PyTorch pads by an extra field with this name. */
         zip_record padding = { .v = "FB", .n = 2 };
         add_number(&padding, pad - 4, 2);
         write_record(z, &padding);
@@ -124,7 +125,7 @@ static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t 
     }
 }
 
-/* Appends the member's entry to the directory; its CRC isn't known yet. */
+/* Appends the member's entry to the directory. Its CRC isn't known yet, and is filled in later. */
 static void remember_entry(rg_zip_writer *z, const char *name, int flags, uint64_t bytes,
                            uint64_t at) {
     zip_record entry = { .n = 0 }, extra = { .n = 0 };
@@ -159,7 +160,7 @@ static void remember_entry(rg_zip_writer *z, const char *name, int flags, uint64
     remember(z, extra.v, extra.n);
 }
 
-/* Writes the CRC of the last member behind its bytes, and into its entry. */
+/* Ends the last member: writes its CRC behind its bytes, and into its entry in the directory. */
 static void end_member(rg_zip_writer *z) {
     if (z->n == 0 || z->file.failed)
         return;
@@ -238,7 +239,8 @@ static void free_directory(rg_zip_writer *z) {
     z->n = z->room = 0;
 }
 
-/* Writes the 64-bit end record, and the record that points to it. The directory begins at `at`. */
+/* Writes the 64-bit end record and the locator, which points to it. The directory begins at offset
+ * `at`. */
 static void write_end64(rg_zip_writer *z, uint64_t members, uint64_t at) {
     const uint64_t here = z->file.bytes;
     zip_record r = { .n = 0 };
